@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dim: one size of a tensor, a number or an expression over symbols; Dims: a shape.
+//
+//     Dim rows = Dim::symbol(0), cols = 384;
+//     text(rows * 2 + 1) == "s0*2+1";   (rows * 0).is_constant();   evaluate(rows * cols, {4}) == 1536
+//
+// Invariant: equal expressions print equally and compare equal after simplification (constants
+// folded, x+0, x*1, x*0, x//1, min(x,x), max(x,x); operands of + * min max in a fixed order).
+// Division floors. Values are 64-bit.
+// Thread safety: immutable values; may be shared between threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pto {
+
+enum class DimOp : uint8_t { Constant, Symbol, Add, Sub, Mul, FloorDiv, Mod, Min, Max };
+
+class Dim {
+ public:
+  Dim(int64_t value = 0) : value_(value) {}
+  static Dim symbol(int index);
+  static Dim make(DimOp op, const Dim& a, const Dim& b);  // simplifies
+
+  DimOp op() const { return op_; }
+  bool is_constant() const { return op_ == DimOp::Constant; }
+  bool is_symbol() const { return op_ == DimOp::Symbol; }
+  int64_t value() const { return value_; }  // of a constant; the index of a symbol
+  const Dim& left() const { return (*operands_)[0]; }
+  const Dim& right() const { return (*operands_)[1]; }
+
+  friend bool operator==(const Dim& a, const Dim& b);
+
+ private:
+  DimOp op_ = DimOp::Constant;
+  int64_t value_ = 0;
+  std::shared_ptr<const std::vector<Dim>> operands_;  // two, unless a leaf
+};
+
+Dim operator+(const Dim& a, const Dim& b);
+Dim operator-(const Dim& a, const Dim& b);
+Dim operator*(const Dim& a, const Dim& b);
+Dim floordiv(const Dim& a, const Dim& b);
+Dim mod(const Dim& a, const Dim& b);
+Dim min(const Dim& a, const Dim& b);
+Dim max(const Dim& a, const Dim& b);
+
+using Dims = std::vector<Dim>;
+
+std::string text(const Dim& dim);
+std::string text(const Dims& dims);  // "[s0, 384]"
+
+// Reads what text(dim) prints; throws pto::Error naming the column.
+Dim parse_dim(std::string_view text);
+
+// The value with symbols[i] for s<i>; throws pto::Error for a division by zero or a missing symbol.
+int64_t evaluate(const Dim& dim, const std::vector<int64_t>& symbols);
+
+// The expression with replacement[i] for s<i> (symbols beyond the vector stay).
+Dim substitute(const Dim& dim, const std::vector<Dim>& replacement);
+
+Dim product(const Dims& dims);
+
+}  // namespace pto

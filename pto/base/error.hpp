@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors: pto::Error is the user's mistake, PTO_ASSERT ours.
+//
+//     fail({"add: left has shape [2, 3] but right has shape [4]",
+//           "shapes must broadcast: sizes are equal or one of them is 1",
+//           "reshape an operand"});
+//
+// Thread safety: all functions may be called from any thread.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace pto {
+
+struct ErrorText {
+  std::string what;  // what happened, with both values
+  std::string why;   // the rule
+  std::string fix;   // what the user can do
+};
+
+// Which Python exception an Error also is.
+enum class ErrorKind { Value, Type, Index, Runtime };
+
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorText text, ErrorKind kind = ErrorKind::Value);
+
+  const ErrorText& text() const { return text_; }
+  ErrorKind kind() const { return kind_; }
+
+  // The same error with the user's source line, "file.py:12", in front; unchanged if it has one.
+  Error at(const std::string& location) const;
+
+ private:
+  ErrorText text_;
+  ErrorKind kind_;
+  std::string location_;
+};
+
+[[noreturn]] void fail(ErrorText text, ErrorKind kind = ErrorKind::Value);
+
+[[noreturn]] void assertion_failed(const char* expression, const char* file, int line);
+
+}  // namespace pto
+
+// A broken invariant of ours, never a user's mistake: throws std::logic_error in every build.
+#define PTO_ASSERT(condition) \
+  ((condition) ? void() : ::pto::assertion_failed(#condition, __FILE__, __LINE__))

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graph: an immutable program over tensors, in single-assignment form.
+//
+//     GraphBuilder b("softmax");
+//     Value x = b.input("x", DType::F32, {Dim::symbol(0), Dim::symbol(1)});
+//     Value e = b.unary(Opcode::exp, b.binary(Opcode::sub, x, b.reduce(Opcode::amax, x, {1})));
+//     b.output(b.binary(Opcode::div, e, b.reduce(Opcode::sum, e, {1})));
+//     Graph g = b.build();
+//
+// Invariants: a node's operands stand before it; nodes are hash-consed, equal operation, operands,
+// attributes and type give one node, which keeps all source locations; operands of an element-wise
+// operation have equal shapes and dtypes (the builder inserts `broadcast`, never a cast); a reduce
+// keeps its axes with size 1. Symbols s0, s1 ... stand for sizes known at the call.
+// Thread safety: a Graph may be read by many threads; a builder belongs to one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "pto/base/dims.hpp"
+#include "pto/base/dtype.hpp"
+#include "pto/base/error.hpp"
+
+namespace pto {
+
+// Every operation: the structural ones here, the rest one per row of isa/instructions.def.
+enum class Opcode : uint16_t {
+  input,      // attributes: name
+  constant,   // a scalar, rank 0; attributes: value (double or int64)
+  scalar,     // a runtime scalar argument, rank 0; attributes: name
+  broadcast,  // NumPy rules; the type says the shape
+  reshape,    // the same elements in row-major order; the type says the shape
+  transpose,  // attributes: axes, a permutation
+  view,       // operands: tensor, one i64 scalar per axis (offsets); the type says the shape
+  matmul,     // [..., M, K] x [..., K, N]
+  loop,       // operands: start, stop, step, carried...; body: (index, carried...) -> carried
+  fused,      // operands: inputs of body; body: one region that becomes one kernel
+  result,     // operand: a loop or fused node; attributes: index
+#define PTO_UNARY(mnemonic, op, ...) op,
+#define PTO_BINARY(mnemonic, op, ...) op,
+#define PTO_COMPARE(mode, op, ...) op,
+#define PTO_SELECT(mnemonic, op, ...) op,
+#define PTO_CONVERT(mnemonic, op, ...) op,
+#define PTO_REDUCE(row, col, part, op, ...) op,
+#include "pto/isa/instructions.def"
+};
+
+enum class Family : uint8_t { Structure, Unary, Binary, Compare, Select, Convert, Reduce };
+
+struct OpcodeInfo {
+  std::string_view name;      // "exp"
+  std::string_view mnemonic;  // "TEXP"; of a reduction the row form; empty for structure
+  Family family;
+  int arity;  // operands; -1 where it varies
+};
+const OpcodeInfo& info(Opcode op);
+std::optional<Opcode> parse_opcode(std::string_view name);
+bool is_elementwise(Opcode op);  // unary, binary, compare, select, convert
+
+// The user's line that made a node.
+struct Location {
+  std::string file;
+  int line = 0;
+  friend bool operator==(const Location&, const Location&) = default;
+};
+std::string text(const Location& location);  // "softmax.py:7"
+
+struct Type {
+  DType dtype = DType::F32;
+  Dims shape;
+  friend bool operator==(const Type&, const Type&) = default;
+};
+std::string text(const Type& type);  // "f32[s0, 384]"
+
+// Two sizes that must be equal at run time; `because` names the operation, "add".
+struct Guard {
+  Dim a, b;
+  std::string because;
+  Location location;  // not part of identity
+  friend bool operator==(const Guard& x, const Guard& y) {
+    return x.a == y.a && x.b == y.b && x.because == y.because;
+  }
+};
+
+class Graph;
+using Value = int;  // index of a node in its graph
+
+// Attributes of a node; only the fields that its operation names are set.
+struct Attributes {
+  std::string name;                  // input, scalar
+  std::variant<double, int64_t> value = 0.0;  // constant
+  std::vector<int64_t> axes;         // reduce, transpose
+  int64_t index = 0;                 // result
+  std::shared_ptr<const Graph> body;  // loop, fused
+  friend bool operator==(const Attributes& a, const Attributes& b);  // bodies compare by content
+};
+
+struct Node {
+  Opcode op;
+  std::vector<Value> operands;
+  Attributes attributes;
+  Type type;                        // of a loop or fused node: that of its first result
+  std::vector<Location> locations;  // not part of identity
+};
+
+class Graph {
+ public:
+  const std::string& name() const { return name_; }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const Node& operator[](Value v) const { return nodes_[static_cast<size_t>(v)]; }
+  const std::vector<Value>& inputs() const { return inputs_; }    // input and scalar nodes in order
+  const std::vector<Value>& outputs() const { return outputs_; }  // may repeat
+  const std::vector<Guard>& guards() const { return guards_; }
+
+  friend bool operator==(const Graph& a, const Graph& b);  // ignores names of values, locations
+
+ private:
+  friend class GraphBuilder;
+  std::string name_;
+  std::vector<Node> nodes_;
+  std::vector<Value> inputs_, outputs_;
+  std::vector<Guard> guards_;
+};
+
+// Builds a graph; infers types, checks operands (pto::Error with the current location), merges
+// equal nodes.
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(std::string name);
+
+  void set_location(Location location);  // for the nodes that follow
+  void clear_location();
+
+  Value input(std::string name, DType dtype, Dims shape);
+  Value scalar(std::string name, DType dtype);
+  Value constant(double value, DType dtype);
+  Value constant(int64_t value, DType dtype);
+
+  Value unary(Opcode op, Value a);
+  Value binary(Opcode op, Value a, Value b);   // broadcasts; also compares (result bool)
+  Value where(Value condition, Value a, Value b);
+  Value cast(Value a, DType dtype);
+  Value reduce(Opcode op, Value a, std::vector<int64_t> axes);  // negative axes count from the end
+  Value broadcast(Value a, Dims shape);
+  Value reshape(Value a, Dims shape);
+  Value transpose(Value a, std::vector<int64_t> axes);
+  Value view(Value a, std::vector<Value> offsets, Dims shape);
+  Value matmul(Value a, Value b);
+  Value loop(Value start, Value stop, Value step, std::vector<Value> carried, Graph body);
+  Value fused(std::vector<Value> operands, Graph body);
+  Value result(Value of, int64_t index);
+
+  // A copy of `node` with other operands (already values of this builder); the type is inferred again.
+  Value copy(const Node& node, std::vector<Value> operands);
+
+  const Type& type(Value v) const;
+  const Node& node(Value v) const;
+  void add_locations(Value v, const std::vector<Location>& locations);
+
+  // States that two sizes must be equal at run time, which the caller of the kernel checks; nothing
+  // where they are equal already; throws where they are different constants. Broadcasting two
+  // different symbols adds a guard (a symbol is never 1: sizes of 1 are constants).
+  void guard_equal(const Dim& a, const Dim& b, std::string because);
+
+  void output(Value v);
+  Graph build();  // the builder is spent
+
+ private:
+  Value add(Node node);
+  Graph graph_;
+  std::unordered_multimap<size_t, Value> index_;  // hash of a node -> its value
+  Location location_;
+};
+
+// The shape to which a and b broadcast. Two different symbols are taken to be equal: `equal` gets
+// the pair, where given. Throws with both shapes.
+Dims broadcast_shape(const Dims& a, const Dims& b, std::vector<std::pair<Dim, Dim>>* equal);
+
+}  // namespace pto
