@@ -19,6 +19,7 @@
 #include "pto/base/dims.hpp"
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
+#include "pto/base/program_spec.hpp"
 #include "pto/isa/host.hpp"
 
 namespace pto {
@@ -36,47 +37,6 @@ class SizeProgram {
     int64_t value;
   };
   std::vector<Step> steps_;
-};
-
-// How a tensor lies in memory, as far as a kernel is specialised on it.
-enum class StrideClass : uint8_t {
-  Contiguous,  // row-major, dense
-  Rows,        // the last axis has stride 1, the others any
-  Any
-};
-
-struct TensorSpec {
-  std::string name;
-  DType dtype;
-  Dims shape;
-  StrideClass strides = StrideClass::Contiguous;
-};
-
-struct ScalarSpec {
-  std::string name;
-  DType dtype;
-};
-
-// One kernel of a program. `tensors` index inputs, then outputs, then temporaries of the program.
-struct LaunchSpec {
-  std::string function;       // exported name
-  std::vector<int> tensors;
-  Dim items;                  // independent pieces of work (rows, or elements); 0 launches nothing
-  Dim bytes;                  // compulsory traffic, decides how many blocks and whether to stream
-  int64_t quantum = 1;        // items per block are a multiple of this (a cache line of outputs)
-};
-
-// What the code generator says about the text that it printed.
-struct ProgramSpec {
-  std::string name;
-  std::vector<TensorSpec> inputs, outputs, temporaries;
-  std::vector<ScalarSpec> scalars;
-  struct SizeGuard {
-    Dim a, b;
-    std::string because, location;
-  };
-  std::vector<SizeGuard> guards;
-  std::vector<LaunchSpec> launches;
 };
 
 // A tensor argument of a call. Sizes and strides stay valid during the call.
