@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machine: what this computer can do, and the cut-offs that follow from it.
+//
+//     machine().cores;                       // cores that this process may use
+//     target_flags(machine().target);        // "-mavx2 -mfma -mf16c"
+//     std::puts(describe(machine()).c_str());
+//
+// Sizes are derived from the caches; the environment overrides single values (names below). What
+// derives from what is decided in derive_machine(), which tests call with made-up facts.
+// Invariants: target is one that the CPU and the operating system support; 1 <= threads <= cores.
+// Thread safety: pure functions; machine() reads the computer once, at its first call.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace pto {
+
+// Each target includes the instructions of those before it.
+enum class Target : uint8_t { Portable, Avx2, Avx512 };
+
+// "portable", "avx2", "avx512".
+std::string_view name(Target target);
+
+// The compiler flags of a target; empty for the portable one.
+std::string_view target_flags(Target target);
+
+// What the CPU and the operating system say.
+struct MachineFacts {
+  std::string cpu;  // model name
+  Target best_target = Target::Portable;
+  int cores = 1;  // by affinity and by the control group's quota
+  int64_t l1d_bytes = 32 << 10;
+  int64_t l2_bytes = 1 << 20;
+  int64_t llc_bytes = 8 << 20;
+};
+
+struct Machine : MachineFacts {
+  Target target = Target::Portable;  // PTO_TARGET
+  int threads = 1;                   // PTO_NUM_THREADS, at most `cores`
+  int spin_us = 100;                 // PTO_SPIN_US: how long an idle worker spins before it parks
+  // Written bytes from which a chain of kernels stores past the caches: min(LLC / 2, 64 MB), where
+  // a producer and a consumer stop meeting in the cache. PTO_STREAM_BYTES.
+  int64_t stream_bytes = 0;
+  // Read and written bytes up to which a launch stays on the calling thread: they take about as
+  // long as handing work to another core. PTO_GRAIN_BYTES.
+  int64_t grain_bytes = 0;
+  // Bytes of a row that stay in a core's own cache between two sweeps over it: half of L2.
+  int64_t row_buffer_bytes = 0;
+  // Bytes that the recycling allocator may always keep, live and free together. PTO_POOL_BYTES.
+  int64_t pool_bytes = 0;
+};
+
+// Reads an environment variable; null where it is not set.
+using Environment = std::function<const char*(const char* variable)>;
+
+// Throws pto::Error for a variable that is no number of its range, and for a PTO_TARGET that is
+// unknown or that the CPU lacks.
+Machine derive_machine(const MachineFacts& facts, const Environment& environment);
+
+MachineFacts read_machine_facts();
+
+// This computer. Throws as derive_machine does, at every call, until the environment is mended.
+const Machine& machine();
+
+// One "name: value" a line.
+std::string describe(const Machine& machine);
+
+// Bytes for people: "384 B", "48 KB", "1.5 MB".
+std::string text_bytes(int64_t bytes);
+
+// The quota of a cgroup v2 cpu.max text, "200000 100000": cores, rounded up; 0 without a limit.
+int cores_of_quota(std::string_view cpu_max);
+
+}  // namespace pto
+
+extern "C" {
+// target_flags(machine().target) for programs without this header (`python -m pto config`); null
+// after an error, whose text *error then holds until the thread's next call.
+const char* pto_target_flags(const char** error);
+}
