@@ -2,7 +2,8 @@
 // Dim: one size of a tensor, a number or an expression over symbols; Dims: a shape.
 //
 //     Dim rows = Dim::symbol(0), cols = 384;
-//     text(rows * 2 + 1) == "s0*2+1";   (rows * 0).is_constant();   evaluate(rows * cols, {4}) == 1536
+//     text(rows * 2 + 1) == "s0*2+1";   (rows * 0).is_constant();   evaluate(rows * cols, {4}) ==
+//     1536
 //
 // Invariant: equal expressions print equally and compare equal after simplification (constants
 // folded, x+0, x*1, x*0, x//1, min(x,x), max(x,x); operands of + * min max in a fixed order).

@@ -27,8 +27,8 @@ Error Error::at(const std::string& location) const {
 void fail(ErrorText text, ErrorKind kind) { throw Error(std::move(text), kind); }
 
 void assertion_failed(const char* expression, const char* file, int line) {
-  throw std::logic_error(std::string("internal error: ") + expression + " does not hold at " + file +
-                         ":" + std::to_string(line) + "; please report it");
+  throw std::logic_error(std::string("internal error: ") + expression + " does not hold at " +
+                         file + ":" + std::to_string(line) + "; please report it");
 }
 
 }  // namespace pto

@@ -21,8 +21,8 @@ namespace pto {
 struct CompileOptions {
   std::vector<StrideClass> strides;  // one a tensor input; empty: all contiguous
   std::vector<std::string> disabled_passes;
-  bool verify = true;                // after each pass
-  std::string target;                // "", "portable", "avx2", "avx512"; "" is this machine's
+  bool verify = true;  // after each pass
+  std::string target;  // "", "portable", "avx2", "avx512"; "" is this machine's
   // Called after each stage with its name and text: the graph, each pass, the C++ text.
   std::function<void(const std::string& stage, const std::string& text)> dump;
   // True between slices of waiting: stop and throw (Ctrl-C).

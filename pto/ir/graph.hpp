@@ -93,11 +93,11 @@ using Value = int;  // index of a node in its graph
 
 // Attributes of a node; only the fields that its operation names are set.
 struct Attributes {
-  std::string name;                  // input, scalar
-  std::variant<double, int64_t> value = 0.0;  // constant
-  std::vector<int64_t> axes;         // reduce, transpose
-  int64_t index = 0;                 // result
-  std::shared_ptr<const Graph> body;  // loop, fused
+  std::string name;                                                  // input, scalar
+  std::variant<double, int64_t> value = 0.0;                         // constant
+  std::vector<int64_t> axes;                                         // reduce, transpose
+  int64_t index = 0;                                                 // result
+  std::shared_ptr<const Graph> body;                                 // loop, fused
   friend bool operator==(const Attributes& a, const Attributes& b);  // bodies compare by content
 };
 
@@ -143,7 +143,7 @@ class GraphBuilder {
   Value constant(int64_t value, DType dtype);
 
   Value unary(Opcode op, Value a);
-  Value binary(Opcode op, Value a, Value b);   // broadcasts; also compares (result bool)
+  Value binary(Opcode op, Value a, Value b);  // broadcasts; also compares (result bool)
   Value where(Value condition, Value a, Value b);
   Value cast(Value a, DType dtype);
   Value reduce(Opcode op, Value a, std::vector<int64_t> axes);  // negative axes count from the end
@@ -156,7 +156,8 @@ class GraphBuilder {
   Value fused(std::vector<Value> operands, Graph body);
   Value result(Value of, int64_t index);
 
-  // A copy of `node` with other operands (already values of this builder); the type is inferred again.
+  // A copy of `node` with other operands (already values of this builder); the type is inferred
+  // again.
   Value copy(const Node& node, std::vector<Value> operands);
 
   const Type& type(Value v) const;

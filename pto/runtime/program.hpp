@@ -2,8 +2,8 @@
 // Program: a compiled graph, ready to run: what to check, what to allocate, what to launch.
 //
 //     std::shared_ptr<const Program> program = compile(graph, signature, options);   // compiler/
-//     Call call(*program, tensors, scalars);           // binds symbols, checks sizes, or throws Error
-//     call.output_sizes(0);                            // the caller allocates
+//     Call call(*program, tensors, scalars);           // binds symbols, checks sizes, or throws
+//     Error call.output_sizes(0);                            // the caller allocates
 //     call.run(output_pointers);
 //
 // Invariants: tensors come in the order of the graph's inputs (tensors apart from scalars); outputs

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+# C++ tests: one executable a folder, from the x_test.cpp beside the code.
+find_package(GTest REQUIRED)
+
+# The tests of one folder, linked with what the folder may use.
+function(pto_test folder)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pto/${folder}/*_test.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${folder}_test ${sources})
+  target_link_libraries(${folder}_test PRIVATE pto_flags ${ARGN} GTest::gmock GTest::gtest_main
+                                               Threads::Threads)
+  add_test(NAME ${folder} COMMAND ${folder}_test)
+endfunction()
+
+pto_test(base pto)
+pto_test(runtime pto)
+pto_test(op pto)
+if(TARGET pto_compiler)
+  foreach(folder ir passes codegen compiler)
+    pto_test(${folder} pto_compiler)
+  endforeach()
+endif()
+
+# The instruction set is compiled once per target: the same tests, other flags. cpu_gate runs a
+# test only where the CPU has the target's instructions and reports it as skipped elsewhere.
+# Two language levels, since kernels of users are C++17 or later.
+file(GLOB_RECURSE isa_tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pto/isa/*_test.cpp)
+add_executable(cpu_gate ${PROJECT_SOURCE_DIR}/tests/cpu_gate.cpp)
+target_link_libraries(cpu_gate PRIVATE pto_flags)
+
+function(pto_isa_test target standard)
+  add_executable(isa_test_${target} ${isa_tests})
+  target_compile_options(isa_test_${target} PRIVATE ${ARGN})
+  target_link_libraries(isa_test_${target} PRIVATE pto_flags pto GTest::gmock GTest::gtest_main)
+  set_target_properties(isa_test_${target} PROPERTIES CXX_STANDARD ${standard})
+  add_test(NAME isa_${target} COMMAND cpu_gate ${target} $<TARGET_FILE:isa_test_${target}>)
+  set_tests_properties(isa_${target} PROPERTIES SKIP_RETURN_CODE 77)
+endfunction()
+
+if(isa_tests)
+  set(avx2 -mavx2 -mfma -mf16c)
+  pto_isa_test(portable 17)
+  pto_isa_test(avx2 17 ${avx2})
+  pto_isa_test(avx512 20 ${avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
+endif()

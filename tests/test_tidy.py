@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each rule of tests/tidy.py can fail, and the repository passes them all."""
+
+from pathlib import Path
+
+import pytest
+import tidy
+
+CPP = "// SPDX-License-Identifier: Apache-2.0\n"
+PY = "# SPDX-License-Identifier: Apache-2.0\n"
+LONG_BODY = "".join(f"  x += {i};\n" for i in range(80))
+SHARED_LINES = "".join(f"int value_{i}();\n" for i in range(30))
+
+
+def offences(root: Path, files: dict[str, str]) -> list[str]:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return [str(offence) for offence in tidy.check(root)]
+
+
+BROKEN = {
+    "no licence line": ({"pto/ir/a.hpp": "#pragma once\n"}, "no licence line"),
+    "a long file": ({"pto/ir/a.py": PY + "x = 1\n" * 400}, "401 lines"),
+    "a long pass": ({"pto/passes/a.cpp": CPP + "\n" * 300}, "at most 300"),
+    "a long adapter": ({"pto/adapters/torch/a.cpp": CPP + "\n" * 400}, "at most 400"),
+    "a long line": ({"pto/ir/a.hpp": CPP + "int " + "a" * 100 + ";\n"}, "columns"),
+    "a long C++ function": (
+        {"pto/ir/a.cpp": CPP + "namespace pto {\nint f(int x) const {\n" + LONG_BODY + "}\n}\n"},
+        "f has 82 lines",
+    ),
+    "a long Python function": ({"pto/ir/a.py": PY + "def f(x):\n" + LONG_BODY}, "f has 81 lines"),
+    "a name without meaning": ({"pto/ir/graph_utils.hpp": CPP}, "'utils' does not say"),
+    "a folder without meaning": ({"pto/common/a.hpp": CPP}, "'common' does not say"),
+    "a path of one machine": ({"docs/why.md": "see /home" + "/someone/x"}, "absolute path"),
+    "unfinished work": ({"pto/ir/a.hpp": CPP + "// TO" + "DO: rest\n"}, "unfinished"),
+    "intrinsics": ({"pto/ir/a.cpp": CPP + "#include <immintrin.h>\n"}, "147 ms"),
+    "a std header in isa": ({"pto/isa/a.hpp": CPP + "#include <cmath>\n"}, "<cmath>"),
+    "isa uses base": ({"pto/isa/a.hpp": CPP + '#include "pto/base/dims.hpp"\n'}, "isa uses"),
+    "ir uses codegen": ({"pto/ir/a.cpp": CPP + '#include "pto/codegen/a.hpp"\n'}, "ir uses"),
+    "ir uses host.hpp": ({"pto/ir/a.cpp": CPP + '#include "pto/isa/host.hpp"\n'}, "ir uses"),
+    "codegen uses a tile": ({"pto/codegen/a.cpp": CPP + '#include "pto/isa/a.hpp"\n'}, "codegen"),
+    "the umbrella in op": ({"pto/op/a.cpp": CPP + "#include <pto/pto-inst.hpp>\n"}, "op uses"),
+    "Python imports upwards": (
+        {"pto/language/a.py": PY + "from pto.adapters import torch\n"},
+        "language uses pto.adapters.torch",
+    ),
+    "a relative import upwards": (
+        {"pto/language/a.py": PY + "from ..ops import gelu\n"},
+        "language uses pto.ops.gelu",
+    ),
+    "the facade inside": ({"pto/ops/a.py": PY + "import pto\n"}, "ops uses pto"),
+    "a framework in the core": ({"pto/language/a.py": PY + "import torch\n"}, "imports torch"),
+    "two files alike": (
+        {"pto/ir/a.hpp": CPP + SHARED_LINES, "pto/ir/b.hpp": CPP + SHARED_LINES + "int more();\n"},
+        "stand in",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_rule_is_reported_with_why_and_fix(name, tmp_path):
+    files, expected = BROKEN[name]
+    found = offences(tmp_path, files)
+    assert len(found) == 1, found
+    assert expected in found[0]
+    assert "why: " in found[0] and "fix: " in found[0]
+
+
+ALLOWED = {
+    "pto/ir/a.cpp": CPP + '#include <vector>\n#include "pto/isa/instructions.def"\n',
+    "pto/compiler/a.cpp": CPP + '#include "pto/base/dims.hpp"\n#include "pto/isa/host.hpp"\n',
+    "pto/isa/add_test.cpp": CPP + '#include <gtest/gtest.h>\n#include "pto/isa/add.hpp"\n',
+    "pto/language/a.py": PY + "from pto import _core\nfrom pto.language import trace\n",
+    "pto/adapters/torch/a.py": PY + "import torch\n",
+    "pto/__init__.py": PY + "from pto.ops import gelu\n",
+    "tests/a.py": PY + "import pto, torch\n",
+    "pto/ir/short.cpp": CPP + 'const char* s = "{";\n' + "int f() {\n  return 1;\n}\n" * 9,
+}
+
+
+def test_what_the_design_allows_is_not_reported(tmp_path):
+    assert offences(tmp_path, ALLOWED) == []
+
+
+def test_the_repository_is_tidy():
+    found = tidy.check(Path(__file__).resolve().parent.parent)
+    assert not found, "\n".join(map(str, found))

@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Style as a test: what may use what, sizes, names, duplicates. Prints what / why / fix.
+
+    python tests/tidy.py [ROOT]        exit code 1 when something offends
+
+Each rule is a function of a File (or of all files) that yields Offences; RULES lists them, and
+tests/test_tidy.py shows that each can fail.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+# What each folder of pto/ may use; with it come the things that those may use.
+MAY_USE = {
+    "base": [],
+    "isa": [],
+    "ir": ["base"],
+    "passes": ["ir", "base"],
+    "codegen": ["ir", "base"],
+    "runtime": ["base"],
+    "compiler": ["ir", "passes", "codegen", "runtime"],
+    "op": ["base", "runtime"],
+    "language": ["ir", "compiler", "op"],
+    "ops": ["language", "isa", "op"],
+    "adapters": ["op", "runtime", "compiler"],
+    "bindings": ["base", "isa", "ir", "passes", "codegen", "runtime", "compiler", "op"],
+    "cluster": ["runtime"],
+    "studio": [],
+}
+# Single files that more folders may use: plain C declarations, and the table of instructions.
+OPEN_FILES = {
+    "pto/isa/host.hpp": {"runtime", "codegen", "compiler", "op", "bindings", "adapters"},
+    "pto/isa/launch.hpp": {"runtime", "adapters"},
+    "pto/isa/acl.hpp": {"runtime", "adapters"},
+    "pto/isa/instructions.def": {"ir", "passes", "codegen", "compiler", "bindings"},
+}
+# Python folders that reach the C++ parts do so through the extension module.
+CORE_MODULE_USERS = {"language", "ops", "adapters", "op", "compiler", "ir"}
+FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}
+ISA_SYSTEM_HEADERS = {"stdint.h", "stddef.h"}
+FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "impl"}
+FORBIDDEN_NAMES |= {"manager", "v2", "legacy"}
+MAX_LINES = {".cpp": 500, ".py": 400, ".hpp": 400, ".h": 400, ".def": 400}
+MAX_PASS_LINES, MAX_ADAPTER_LINES, MAX_FUNCTION_LINES, MAX_COLUMNS = 300, 400, 70, 100
+MAX_ALIKE, MIN_ALIKE_LINES = 0.8, 20
+MACHINE_PATH = re.compile(r"""(?<![\w.$}\-/])/(?:home|root|work|Users|mnt|tmp)/\w""")
+UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
+
+
+@dataclass(frozen=True)
+class Offence:
+    """One broken rule: where, and the three sentences of every error."""
+
+    place: str
+    what: str
+    why: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.what}\n  why: {self.why}\n  fix: {self.fix}"
+
+
+class File:
+    """A source file of the repository: its path from the root, with text and lines."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.name = name
+        self.path = PurePosixPath(name)
+        self.text = (root / name).read_text(errors="replace")
+        self.lines = self.text.splitlines()
+
+    @property
+    def kind(self) -> str:
+        if self.name == "dev" or self.path.name.startswith("conftest"):
+            return ".py"
+        return ".cmake" if self.path.name == "CMakeLists.txt" else self.path.suffix
+
+    @property
+    def is_cpp(self) -> bool:
+        return self.kind in (".cpp", ".hpp", ".h", ".def")
+
+    @property
+    def is_code(self) -> bool:
+        return self.is_cpp or self.kind in (".py", ".cmake", ".sh") or self.name == ".ci/run"
+
+    @property
+    def folder(self) -> str:
+        """The stage: "ir" for pto/ir/graph.hpp, "isa" for the umbrella, "" for the rest."""
+        parts = self.path.parts
+        if self.name == "pto/pto-inst.hpp":
+            return "isa"
+        return parts[1] if parts[0] == "pto" and len(parts) > 2 else ""
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    def at(self, line: int) -> str:
+        return f"{self.name}:{line}"
+
+
+def reach(folder: str) -> set[str]:
+    """The folders that `folder` may use, directly or through others, itself included."""
+    found, todo = set(), [folder]
+    while todo:
+        one = todo.pop()
+        if one not in found:
+            found.add(one)
+            todo += MAY_USE.get(one, [])
+    return found
+
+
+# --- rules of one file ---------------------------------------------------------------------------
+
+
+def spdx(file: File) -> Iterator[Offence]:
+    head = "\n".join(file.lines[:2])
+    if file.is_code and file.lines and "SPDX-License-Identifier: Apache-2.0" not in head:
+        yield Offence(
+            file.at(1), "no licence line", "every source file opens with its SPDX identifier",
+            "put 'SPDX-License-Identifier: Apache-2.0' in a comment on the first line",
+        )  # fmt: skip
+
+
+def line_limit(file: File) -> int | None:
+    if file.folder == "passes" and file.is_cpp:
+        return MAX_PASS_LINES
+    if file.folder == "adapters":
+        return MAX_ADAPTER_LINES
+    return MAX_LINES.get(file.kind)
+
+
+def sizes(file: File) -> Iterator[Offence]:
+    limit = line_limit(file)
+    if limit and len(file.lines) > limit:
+        yield Offence(
+            file.name, f"{len(file.lines)} lines", f"a file of this kind has at most {limit}",
+            "split it by responsibility (parse / check / emit)",
+        )  # fmt: skip
+    for number, line in enumerate(file.lines, 1):
+        if file.is_code and len(line) > MAX_COLUMNS:
+            yield Offence(
+                file.at(number), f"{len(line)} columns", f"a line has at most {MAX_COLUMNS}",
+                "break it, or run ./dev fmt",
+            )  # fmt: skip
+
+
+def python_functions(file: File) -> Iterator[tuple[str, int, int]]:
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node.lineno, node.end_lineno - node.lineno + 1
+
+
+def blanked(text: str) -> str:
+    """C++ text with comments, literals and preprocessor lines blanked; line numbers stay."""
+    pattern = (
+        r'R"(?P<tag>[^(\s]*)\((?:.|\n)*?\)(?P=tag)"|//[^\n]*|/\*(?:.|\n)*?\*/'
+        r'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|^[ \t]*#(?:\\\n|[^\n])*'
+    )
+    erase = lambda match: re.sub(r"[^\n]", " ", match.group())  # noqa: E731
+    return re.sub(pattern, erase, text, flags=re.MULTILINE)
+
+
+def cpp_functions(file: File) -> Iterator[tuple[str, int, int]]:
+    """Function bodies by braces: a '{' after ')' and its qualifiers, outside another body."""
+    body = r"\)\s*(?:const|noexcept|override|final|mutable|&|->[\w:<>,*&\s]+|:[^;{}]*)*\s*$"
+    text, stack, head = blanked(file.text), [], 0
+    for position, char in enumerate(text):
+        if char == "{":
+            opening = text[head:position]
+            inside = any(start is not None for start, _ in stack)
+            is_body = not inside and re.search(body, opening)
+            start = head + len(opening) - len(opening.lstrip()) if is_body else None
+            stack.append((start, opening))
+        elif char == "}" and stack:
+            start, opening = stack.pop()
+            if start is not None:
+                name = re.search(r"([\w~]+|operator\W+)\s*\(", opening)
+                first, last = text.count("\n", 0, start), text.count("\n", 0, position)
+                yield name.group(1) if name else "?", first + 1, last - first + 1
+        if char in "{};":
+            head = position + 1
+
+
+def function_sizes(file: File) -> Iterator[Offence]:
+    if file.kind == ".py":
+        found = python_functions(file)
+    elif file.is_cpp:
+        found = cpp_functions(file)
+    else:
+        return
+    for name, line, lines in found:
+        if lines > MAX_FUNCTION_LINES:
+            yield Offence(
+                file.at(line), f"{name} has {lines} lines",
+                f"a function has at most {MAX_FUNCTION_LINES}, better 30",
+                "give its parts names of their own",
+            )  # fmt: skip
+
+
+def names(file: File) -> Iterator[Offence]:
+    for part in file.path.parts:
+        bad = FORBIDDEN_NAMES & set(re.split(r"[_.\-]", part.lower()))
+        if bad:
+            yield Offence(
+                file.name, f"the name '{part}'", f"'{bad.pop()}' does not say what a file is for",
+                "name the responsibility",
+            )  # fmt: skip
+
+
+def texts(file: File) -> Iterator[Offence]:
+    for number, line in enumerate(file.lines, 1):
+        if MACHINE_PATH.search(line):
+            yield Offence(
+                file.at(number), "an absolute path of one machine", "it exists nowhere else",
+                "derive the path, or take a temporary folder",
+            )  # fmt: skip
+        if UNFINISHED.search(line):
+            yield Offence(
+                file.at(number), "a note of unfinished work", "what is committed is finished",
+                "finish it, or take it out",
+            )  # fmt: skip
+
+
+def include_headers(file: File) -> Iterator[Offence]:
+    """The instruction set compiles in milliseconds because it includes nothing."""
+    if not file.is_cpp:
+        return
+    for number, line in enumerate(file.lines, 1):
+        match = re.match(r"\s*#\s*include\s*<([^>]+)>", line)
+        header = match.group(1) if match else ""
+        if re.fullmatch(r"\w*mmintrin\.h|x86intrin\.h", header):
+            yield Offence(
+                file.at(number), f"includes <{header}>", "it adds 147 ms to each compile",
+                "use pto/isa/cpu/vec.hpp, or a compiler builtin as a leaf there",
+            )  # fmt: skip
+        elif (
+            file.folder == "isa"
+            and header
+            and header not in ISA_SYSTEM_HEADERS
+            and not header.startswith("pto/")
+            and not file.path.stem.endswith("_test")
+        ):
+            yield Offence(
+                file.at(number), f"pto/isa includes <{header}>",
+                "only <stdint.h> and <stddef.h> are allowed there: kernels compile in 100 ms",
+                "use a builtin, or declare what is needed in pto/isa/host.hpp",
+            )  # fmt: skip
+
+
+def uses(file: File) -> Iterator[tuple[int, str]]:
+    """(line, "pto/ir/graph.hpp" or "pto.ir.x") for everything of pto/ that the file uses."""
+    if file.is_cpp:
+        for number, line in enumerate(file.lines, 1):
+            match = re.match(r'\s*#\s*include\s*[<"](pto/[^>"]+)[>"]', line)
+            if match:
+                yield number, match.group(1)
+    elif file.kind == ".py":
+        package = list(file.path.parts[:-1])
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.Import):
+                yield from ((node.lineno, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                base = package[: len(package) - node.level + 1] if node.level else []
+                stem = [*base, *(node.module or "").split(".")] if node.module else base
+                for alias in node.names:
+                    yield node.lineno, ".".join([*stem, alias.name])
+
+
+def is_allowed(file: File, used: str) -> bool:
+    parts = re.split(r"[/.]", used) if file.kind == ".py" else used.split("/")
+    if parts[0] != "pto" or len(parts) == 1:
+        return parts[0] != "pto"  # `import pto` is the facade, which imports this folder
+    if used in OPEN_FILES and file.folder in OPEN_FILES[used]:
+        return True
+    if used == "pto/pto-inst.hpp":
+        return "isa" in reach(file.folder)
+    if parts[1] == "_core":
+        return file.folder in CORE_MODULE_USERS
+    return parts[1] not in MAY_USE or parts[1] in reach(file.folder)
+
+
+def may_use(file: File) -> Iterator[Offence]:
+    if file.folder not in MAY_USE:
+        return
+    for line, used in uses(file):
+        if not is_allowed(file, used):
+            allowed = sorted(reach(file.folder) - {file.folder}) or ["nothing"]
+            yield Offence(
+                file.at(line), f"{file.folder} uses {used}",
+                f"{file.folder} may use {', '.join(allowed)}",
+                "move the code to the folder that may, or pass the value in",
+            )  # fmt: skip
+
+
+def frameworks(file: File) -> Iterator[Offence]:
+    """`import pto` imports no framework: only adapters do, others inside a function at most."""
+    if file.kind != ".py" or file.path.parts[0] != "pto" or file.folder == "adapters":
+        return
+    for node in file.tree.body:
+        found = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        found += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+        for name in found:
+            if name.split(".")[0] in FRAMEWORKS:
+                yield Offence(
+                    file.at(node.lineno), f"imports {name} at module level",
+                    "import pto loads no framework",
+                    "move the code to pto/adapters, or look into sys.modules",
+                )  # fmt: skip
+
+
+# --- rules of all files --------------------------------------------------------------------------
+
+
+def normalised(file: File) -> Counter[str]:
+    """The lines that carry meaning, spaces and comments apart."""
+    text = blanked(file.text) if file.is_cpp else re.sub(r"#.*", "", file.text)
+    lines = (re.sub(r"\s+", "", line) for line in text.splitlines())
+    return Counter(line for line in lines if len(line) > 3)
+
+
+def alike(files: list[File]) -> Iterator[Offence]:
+    counted = [(file, normalised(file)) for file in files if file.is_code]
+    counted = [(f, lines, lines.total()) for f, lines in counted if lines.total() > MIN_ALIKE_LINES]
+    for index, (file, lines, total) in enumerate(counted):
+        for other, others, others_total in counted[:index]:
+            same = (lines & others).total() / min(total, others_total)
+            if same > MAX_ALIKE:
+                yield Offence(
+                    file.name, f"{same:.0%} of its lines stand in {other.name} too",
+                    f"two files are at most {MAX_ALIKE:.0%} alike",
+                    "parametrise one, drop the other",
+                )  # fmt: skip
+
+
+RULES = [spdx, sizes, function_sizes, names, texts, include_headers, may_use, frameworks]
+
+
+def repository_files(root: Path) -> list[File]:
+    """Tracked and new files of a checkout, or every file of a plain folder."""
+    command = ["git", "-C", str(root), "ls-files", "-co", "--exclude-standard"]
+    if (root / ".git").exists():
+        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        candidates = found.splitlines()
+    else:
+        candidates = [p.relative_to(root).as_posix() for p in sorted(root.rglob("*"))]
+    known = {".py", ".cpp", ".hpp", ".h", ".def", ".cmake", ".md", ".toml", ".json", ".sh", ".txt"}
+    names_of_code = [n for n in candidates if PurePosixPath(n).suffix in known or n in EXTRA]
+    return [File(root, name) for name in names_of_code if (root / name).is_file()]
+
+
+EXTRA = {"dev", ".ci/run"}
+
+
+def check(root: Path) -> list[Offence]:
+    """Every offence in the tree, in the order of files."""
+    files = repository_files(root)
+    found = [offence for file in files for rule in RULES for offence in rule(file)]
+    return found + list(alike(files))
+
+
+def main() -> int:
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    offences = check(root)
+    print("\n".join(map(str, offences)) if offences else "tidy: nothing to report")
+    return int(bool(offences))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
