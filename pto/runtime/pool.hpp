@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pool: runs the blocks of a launch on resident threads, at most one per core.
+//
+//     parallel_for(64, [](void* sum, int32_t block) -> int32_t {
+//       static_cast<std::atomic<int>*>(sum)->fetch_add(block);
+//       return 0;
+//     }, &sum);
+//
+// An atomic counter hands out blocks; the caller takes part and returns when all are done. Idle
+// workers spin for a while (Machine::spin_us; less where they get preempted), then park.
+// Invariants: no thread exists before the first launch that can use one. A launch inside a block,
+// and a launch while another thread's launch holds the pool, run on their calling thread: nothing
+// waits for a busy pool, so nothing deadlocks. A child of fork() starts a pool of its own.
+// Thread safety: every function may be called from any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace pto {
+
+// One block; a non-zero result stops the launch early. What it throws counts as kBlockThrew.
+using BlockFunction = int32_t (*)(void* context, int32_t block);
+
+inline constexpr int32_t kBlockThrew = -1;
+
+// Runs blocks 0 .. blocks-1, in any order, and returns the first non-zero result, else 0. Throws
+// pto::Error only where the environment is malformed (see base/machine.hpp).
+int32_t parallel_for(int32_t blocks, BlockFunction function, void* context);
+
+// Threads that a launch of the calling thread may use, the caller included.
+int num_threads();
+
+// Sets the threads of later launches in this process: at least 1, at most the cores.
+void set_num_threads(int threads);
+
+// True while the calling thread runs a block: a launch here would run inline.
+bool inside_block();
+
+// A host framework's parallel loop: calls function(context, block) for all blocks and returns the
+// first non-zero result.
+using ParallelFor = int32_t (*)(void* user, int32_t blocks, BlockFunction function, void* context);
+
+// While it lives, launches of this thread run on `run` instead of the pool.
+class ScopedExecutor {
+ public:
+  ScopedExecutor(ParallelFor run, void* user);
+  ~ScopedExecutor();
+  ScopedExecutor(const ScopedExecutor&) = delete;
+  ScopedExecutor& operator=(const ScopedExecutor&) = delete;
+
+ private:
+  ParallelFor outer_run_;
+  void* outer_user_;
+};
+
+// While it lives, launches of this thread use at most `threads` threads (a framework's setting).
+class ScopedThreadLimit {
+ public:
+  explicit ScopedThreadLimit(int threads);
+  ~ScopedThreadLimit();
+  ScopedThreadLimit(const ScopedThreadLimit&) = delete;
+  ScopedThreadLimit& operator=(const ScopedThreadLimit&) = delete;
+
+ private:
+  int outer_;
+};
+
+// The threads themselves. The process has one, behind parallel_for; tests make more.
+//
+// A job is published in one word, state_: generation, threads wanted, an open bit and the number
+// of workers inside. A worker enters by adding one while the bit is set; the caller closes the bit
+// when no block is left and waits for the last worker inside. So a worker that wakes late finds a
+// closed job or the next one, never a half-dead one.
+class Pool {
+ public:
+  Pool(int threads_max, int spin_us);
+  ~Pool();  // waits for its threads; no run() may be under way
+
+  // As parallel_for, on at most `threads` threads; false in *taken where another caller's job holds
+  // the pool, and then nothing has run.
+  int32_t run(int32_t blocks, int threads, BlockFunction function, void* context, bool* taken);
+
+  int workers() const { return static_cast<int>(workers_.size()); }
+
+ private:
+  void start_workers(int wanted);
+  void work(int index, uint32_t seen);
+  uint64_t wait_for_job(uint32_t seen);
+  bool spin_for_job(uint32_t seen, uint64_t* state);
+  void take_blocks();
+  void leave();
+  void wait_for_workers();
+
+  const int threads_max_;
+  const int64_t spin_ns_max_;
+  std::vector<std::thread> workers_;  // changed only by the caller that holds busy_
+
+  alignas(64) std::atomic<uint64_t> state_{0};
+  std::atomic<uint32_t> epoch_{0};  // counts jobs; parked workers sleep on it
+  std::atomic<int32_t> parked_{0};
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> busy_{false};
+  std::atomic<int64_t> spin_ns_;
+
+  alignas(64) std::atomic<int64_t> next_{0};
+  std::atomic<int32_t> result_{0};
+
+  alignas(64) std::atomic<uint32_t> left_{0};  // the caller sleeps on it for the last worker
+  std::atomic<bool> caller_parked_{false};
+
+  alignas(64) BlockFunction function_ = nullptr;  // of the current job
+  void* context_ = nullptr;
+  int64_t blocks_ = 0;
+};
+
+}  // namespace pto
