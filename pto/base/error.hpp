@@ -28,6 +28,7 @@ class Error : public std::runtime_error {
 
   const ErrorText& text() const { return text_; }
   ErrorKind kind() const { return kind_; }
+  const std::string& location() const { return location_; }  // "" where not known
 
   // The same error with the user's source line, "file.py:12", in front; unchanged if it has one.
   Error at(const std::string& location) const;
