@@ -6,13 +6,15 @@
 //     1536
 //
 // Invariant: equal expressions print equally and compare equal after simplification (constants
-// folded, x+0, x*1, x*0, x//1, min(x,x), max(x,x); operands of + * min max in a fixed order).
-// Division floors. Values are 64-bit.
+// folded, x+0, x*1, x*0, x-x, x//1, x%1, min(x,x), max(x,x); chains of + * min max flattened, in a
+// fixed order, the constant last). Division and remainder floor. Values are 64-bit; what does not
+// fit is an error.
 // Thread safety: immutable values; may be shared between threads.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +59,10 @@ std::string text(const Dims& dims);  // "[s0, 384]"
 
 // Reads what text(dim) prints; throws pto::Error naming the column.
 Dim parse_dim(std::string_view text);
+
+// Reads the longest expression at `position` and moves behind it; where there is none, `position`
+// is left at the character that does not fit.
+std::optional<Dim> read_dim(std::string_view text, size_t& position);
 
 // The value with symbols[i] for s<i>; throws pto::Error for a division by zero or a missing symbol.
 int64_t evaluate(const Dim& dim, const std::vector<int64_t>& symbols);

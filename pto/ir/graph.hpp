@@ -118,7 +118,7 @@ class Graph {
   const std::vector<Value>& outputs() const { return outputs_; }  // may repeat
   const std::vector<Guard>& guards() const { return guards_; }
 
-  friend bool operator==(const Graph& a, const Graph& b);  // ignores names of values, locations
+  friend bool operator==(const Graph& a, const Graph& b);  // ignores locations
 
  private:
   friend class GraphBuilder;
@@ -170,10 +170,13 @@ class GraphBuilder {
   void guard_equal(const Dim& a, const Dim& b, std::string because);
 
   void output(Value v);
-  Graph build();  // the builder is spent
+  Graph build();  // inputs first, the rest in the order of creation; the builder is spent
 
  private:
+  template <class F>
+  auto located(F f);  // f(), whose errors get the current location
   Value add(Node node);
+  Value same_shape(Value v, const Dims& shape);
   Graph graph_;
   std::unordered_multimap<size_t, Value> index_;  // hash of a node -> its value
   Location location_;

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text of values, exact in both directions.
+//
+//     text(0.1) == "0.1";  text(-0.0) == "-0";  parse_double("inf") == infinity
+//     quoted("a\"b") == "\"a\\\"b\"";   joined(sizes, ", ", [](int64_t n) { return text(n); })
+//
+// Invariant: parse_double(text(x)) has the bits of x (every NaN prints as "nan");
+// read_quoted(quoted(s)) == s.
+// Thread safety: pure functions, independent of the locale.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace pto {
+
+std::string text(double value);
+std::string text(int64_t value);
+
+// The whole of `text` or nothing.
+std::optional<double> parse_double(std::string_view text);
+std::optional<int64_t> parse_int(std::string_view text);
+
+// In double quotes; quotes, backslashes and control characters escaped.
+std::string quoted(std::string_view raw);
+
+// Reads a quoted string at `position` and moves behind it; nothing where it is malformed.
+std::optional<std::string> read_quoted(std::string_view text, size_t& position);
+
+template <class Range, class Text>
+std::string joined(const Range& items, std::string_view separator, Text text_of) {
+  std::string all;
+  bool first = true;
+  for (const auto& item : items) {
+    if (!first) all += separator;
+    first = false;
+    all += text_of(item);
+  }
+  return all;
+}
+
+}  // namespace pto

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "pto/base/text.hpp"
+#include "pto/ir/graph.hpp"
+#include "pto/ir/infer.hpp"
+#include "pto/ir/number.hpp"
+
+namespace pto {
+namespace {
+
+size_t mix(size_t seed, size_t value) {
+  return seed ^ (value + 0x9e3779b97f4a7c15u + (seed << 6) + (seed >> 2));
+}
+
+// Equal nodes hash equally; names, values and shapes are left to the comparison where rare.
+size_t hash_of(const Node& node) {
+  size_t hash = mix(static_cast<size_t>(node.op), static_cast<size_t>(node.type.dtype));
+  for (const Value v : node.operands) hash = mix(hash, static_cast<size_t>(v));
+  for (const int64_t axis : node.attributes.axes) hash = mix(hash, static_cast<size_t>(axis));
+  hash = mix(hash, static_cast<size_t>(node.attributes.index));
+  if (const auto* number = std::get_if<double>(&node.attributes.value))
+    hash = mix(hash, std::isnan(*number) ? 1 : std::hash<double>()(*number));
+  else
+    hash = mix(hash, static_cast<size_t>(std::get<int64_t>(node.attributes.value)));
+  return mix(hash, std::hash<std::string>()(node.attributes.name));
+}
+
+bool equal(const Node& a, const Node& b) {
+  return a.op == b.op && a.operands == b.operands && a.type == b.type &&
+         a.attributes == b.attributes;
+}
+
+Node make_node(Opcode op, std::vector<Value> operands, Type type = {}) {
+  return {op, std::move(operands), {}, std::move(type), {}};
+}
+
+}  // namespace
+
+template <class F>
+auto GraphBuilder::located(F f) {
+  try {
+    return f();
+  } catch (const Error& error) {
+    throw error.at(text(location_));
+  }
+}
+
+GraphBuilder::GraphBuilder(std::string name) { graph_.name_ = std::move(name); }
+
+void GraphBuilder::set_location(Location location) { location_ = std::move(location); }
+void GraphBuilder::clear_location() { location_ = {}; }
+
+const Node& GraphBuilder::node(Value v) const {
+  PTO_ASSERT(v >= 0 && static_cast<size_t>(v) < graph_.nodes_.size());
+  return graph_.nodes_[static_cast<size_t>(v)];
+}
+
+const Type& GraphBuilder::type(Value v) const { return node(v).type; }
+
+void GraphBuilder::add_locations(Value v, const std::vector<Location>& locations) {
+  auto& known = graph_.nodes_[static_cast<size_t>(v)].locations;
+  for (const Location& location : locations)
+    if (!location.file.empty() && std::find(known.begin(), known.end(), location) == known.end())
+      known.push_back(location);
+}
+
+// Infers the type; an equal node that exists already is the answer.
+Value GraphBuilder::add(Node node) {
+  return located([&] {
+    std::vector<const Node*> operands;
+    for (const Value v : node.operands) operands.push_back(&this->node(v));
+    node.type = infer(node, operands);
+    const std::vector<Location> locations = std::move(node.locations);
+    node.locations.clear();
+    const size_t hash = hash_of(node);
+    const auto [first, last] = index_.equal_range(hash);
+    auto found = std::find_if(first, last, [&](const auto& entry) {
+      return equal(this->node(entry.second), node);
+    });
+    if (found == last) {
+      graph_.nodes_.push_back(std::move(node));
+      found = index_.emplace(hash, static_cast<Value>(graph_.nodes_.size() - 1));
+    }
+    add_locations(found->second, locations);
+    add_locations(found->second, {location_});
+    return found->second;
+  });
+}
+
+Value GraphBuilder::input(std::string name, DType dtype, Dims shape) {
+  Node node = make_node(Opcode::input, {}, {dtype, std::move(shape)});
+  node.attributes.name = std::move(name);
+  return copy(node, {});
+}
+
+Value GraphBuilder::scalar(std::string name, DType dtype) {
+  Node node = make_node(Opcode::scalar, {}, {dtype, {}});
+  node.attributes.name = std::move(name);
+  return copy(node, {});
+}
+
+Value GraphBuilder::constant(double value, DType dtype) {
+  Node node = make_node(Opcode::constant, {}, {dtype, {}});
+  node.attributes.value = value;
+  if (is_float(dtype))
+    node.attributes.value = round_to(dtype, value);
+  else if (value == std::trunc(value) && std::abs(value) < 0x1p63)
+    node.attributes.value = static_cast<int64_t>(value);
+  return add(std::move(node));
+}
+
+Value GraphBuilder::constant(int64_t value, DType dtype) {
+  Node node = make_node(Opcode::constant, {}, {dtype, {}});
+  if (is_float(dtype))
+    node.attributes.value = round_to(dtype, static_cast<double>(value));
+  else
+    node.attributes.value = value;
+  return add(std::move(node));
+}
+
+Value GraphBuilder::unary(Opcode op, Value a) {
+  PTO_ASSERT(info(op).family == Family::Unary);
+  return add(make_node(op, {a}));
+}
+
+Value GraphBuilder::same_shape(Value v, const Dims& shape) {
+  return type(v).shape == shape ? v : add(make_node(Opcode::broadcast, {v}, {type(v).dtype, shape}));
+}
+
+Value GraphBuilder::binary(Opcode op, Value a, Value b) {
+  PTO_ASSERT(info(op).family == Family::Binary || info(op).family == Family::Compare);
+  return located([&] {
+    if (type(a).dtype != type(b).dtype) return add(make_node(op, {a, b}));  // fails with the rule
+    std::vector<std::pair<Dim, Dim>> same;
+    const Dims shape = broadcast_shape(type(a).shape, type(b).shape, &same);
+    for (const auto& [x, y] : same) guard_equal(x, y, std::string(info(op).name));
+    const Value left = same_shape(a, shape);
+    return add(make_node(op, {left, same_shape(b, shape)}));
+  });
+}
+
+Value GraphBuilder::where(Value condition, Value a, Value b) {
+  return located([&] {
+    std::vector<std::pair<Dim, Dim>> same;
+    Dims shape = broadcast_shape(type(a).shape, type(b).shape, &same);
+    shape = broadcast_shape(shape, type(condition).shape, &same);
+    for (const auto& [x, y] : same) guard_equal(x, y, "where");
+    const Value c = same_shape(condition, shape), x = same_shape(a, shape);
+    return add(make_node(Opcode::where, {c, x, same_shape(b, shape)}));
+  });
+}
+
+Value GraphBuilder::cast(Value a, DType dtype) {
+  return add(make_node(Opcode::cast, {a}, {dtype, {}}));
+}
+
+Value GraphBuilder::reduce(Opcode op, Value a, std::vector<int64_t> axes) {
+  PTO_ASSERT(info(op).family == Family::Reduce);
+  Node node = make_node(op, {a});
+  node.attributes.axes =
+      located([&] { return normal_axes(op, std::move(axes), type(a).shape.size()); });
+  return add(std::move(node));
+}
+
+Value GraphBuilder::broadcast(Value a, Dims shape) {
+  const Dims from = type(a).shape;
+  if (from == shape) return a;
+  const Value v = add(make_node(Opcode::broadcast, {a}, {type(a).dtype, shape}));
+  for (size_t i = 0; i < from.size(); ++i)
+    if (from[i] != Dim(1)) guard_equal(from[i], shape[shape.size() - from.size() + i], "broadcast");
+  return v;
+}
+
+Value GraphBuilder::reshape(Value a, Dims shape) {
+  const Value v = add(make_node(Opcode::reshape, {a}, {type(a).dtype, shape}));
+  guard_equal(product(type(a).shape), product(shape), "reshape");
+  return v;
+}
+
+Value GraphBuilder::transpose(Value a, std::vector<int64_t> axes) {
+  Node node = make_node(Opcode::transpose, {a});
+  for (int64_t& axis : axes)
+    if (axis < 0) axis += static_cast<int64_t>(type(a).shape.size());
+  node.attributes.axes = std::move(axes);
+  return add(std::move(node));
+}
+
+Value GraphBuilder::view(Value a, std::vector<Value> offsets, Dims shape) {
+  offsets.insert(offsets.begin(), a);
+  return add(make_node(Opcode::view, std::move(offsets), {type(a).dtype, std::move(shape)}));
+}
+
+Value GraphBuilder::matmul(Value a, Value b) {
+  return located([&] {
+    const Value v = add(make_node(Opcode::matmul, {a, b}));
+    const Dims &left = type(a).shape, &right = type(b).shape;
+    std::vector<std::pair<Dim, Dim>> same{{left[left.size() - 1], right[right.size() - 2]}};
+    broadcast_shape(Dims(left.begin(), left.end() - 2), Dims(right.begin(), right.end() - 2),
+                    &same);
+    for (const auto& [x, y] : same) guard_equal(x, y, "matmul");
+    return v;
+  });
+}
+
+Value GraphBuilder::loop(Value start, Value stop, Value step, std::vector<Value> carried,
+                         Graph body) {
+  carried.insert(carried.begin(), {start, stop, step});
+  Node node = make_node(Opcode::loop, std::move(carried));
+  node.attributes.body = std::make_shared<const Graph>(std::move(body));
+  return add(std::move(node));
+}
+
+Value GraphBuilder::fused(std::vector<Value> operands, Graph body) {
+  Node node = make_node(Opcode::fused, std::move(operands));
+  node.attributes.body = std::make_shared<const Graph>(std::move(body));
+  return add(std::move(node));
+}
+
+Value GraphBuilder::result(Value of, int64_t index) {
+  Node node = make_node(Opcode::result, {of});
+  node.attributes.index = index;
+  return add(std::move(node));
+}
+
+Value GraphBuilder::copy(const Node& node, std::vector<Value> operands) {
+  Node twin = node;
+  twin.operands = std::move(operands);
+  const bool is_parameter = node.op == Opcode::input || node.op == Opcode::scalar;
+  if (!is_parameter) return add(std::move(twin));
+  for (const Value v : graph_.inputs_)
+    if (this->node(v).attributes.name == node.attributes.name)
+      located([&] {
+        fail({"input: the name " + quoted(node.attributes.name) + " is used twice",
+              "the inputs of a graph have different names", "rename one of them"});
+      });
+  graph_.inputs_.push_back(add(std::move(twin)));
+  return graph_.inputs_.back();
+}
+
+void GraphBuilder::guard_equal(const Dim& a, const Dim& b, std::string because) {
+  if (a == b) return;
+  located([&] {
+    if (!may_equal(a, b))
+      fail({because + ": sizes " + text(a) + " and " + text(b) + " must be equal",
+            "the operation needs operands of one size", "reshape or slice an operand"});
+  });
+  for (const Guard& known : graph_.guards_)
+    if ((known.a == a && known.b == b) || (known.a == b && known.b == a)) return;
+  graph_.guards_.push_back({a, b, std::move(because), location_});
+}
+
+void GraphBuilder::output(Value v) {
+  node(v);
+  graph_.outputs_.push_back(v);
+}
+
+Graph GraphBuilder::build() {
+  located([&] {
+    if (graph_.outputs_.empty())
+      fail({"graph " + quoted(graph_.name_) + " has no output",
+            "a program computes at least one output", "return a value"});
+  });
+  std::vector<Value> order = graph_.inputs_, place(graph_.nodes_.size());
+  for (Value v = 0; static_cast<size_t>(v) < graph_.nodes_.size(); ++v)
+    if (node(v).op != Opcode::input && node(v).op != Opcode::scalar) order.push_back(v);
+  for (size_t i = 0; i < order.size(); ++i)
+    place[static_cast<size_t>(order[i])] = static_cast<Value>(i);
+  const auto move_all = [&](std::vector<Value>& values) {
+    for (Value& v : values) v = place[static_cast<size_t>(v)];
+  };
+  std::vector<Node> nodes;
+  for (const Value v : order) {
+    nodes.push_back(std::move(graph_.nodes_[static_cast<size_t>(v)]));
+    move_all(nodes.back().operands);
+  }
+  graph_.nodes_ = std::move(nodes);
+  move_all(graph_.inputs_);
+  move_all(graph_.outputs_);
+  index_.clear();
+  return std::move(graph_);
+}
+
+Dims broadcast_shape(const Dims& a, const Dims& b, std::vector<std::pair<Dim, Dim>>* equal) {
+  const Dims &longer = a.size() >= b.size() ? a : b, &shorter = a.size() >= b.size() ? b : a;
+  Dims shape = longer;
+  const size_t skipped = longer.size() - shorter.size();
+  for (size_t i = 0; i < shorter.size(); ++i) {
+    const Dim &x = longer[skipped + i], &y = shorter[i];
+    if (x == y || y == Dim(1)) continue;
+    if (!may_equal(x, y) && x != Dim(1))
+      fail({"shapes " + text(a) + " and " + text(b) + " do not broadcast: " + text(x) + " and " +
+                text(y) + " differ",
+            "aligned at the last axis, sizes are equal or one of them is 1",
+            "reshape, slice or unsqueeze an operand"});
+    if (x == Dim(1) || y.is_constant()) shape[skipped + i] = y;
+    if (x != Dim(1) && equal != nullptr) equal->emplace_back(x, y);
+  }
+  return shape;
+}
+
+}  // namespace pto

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/ir/number.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace pto {
+namespace {
+
+// Significand bits (with the hidden one) and exponents of the smallest and largest normal numbers.
+struct Format {
+  int precision, min_exponent, max_exponent;
+};
+
+Format format(DType dtype) {
+  switch (dtype) {
+    case DType::F16: return {11, -14, 15};
+    case DType::BF16: return {8, -126, 127};
+    case DType::F32: return {24, -126, 127};
+    default: return {53, -1022, 1023};
+  }
+}
+
+// The exponent of the last significand bit of numbers around `value`, which is finite.
+int last_bit(const Format& f, double value) {
+  const int exponent = value == 0 ? f.min_exponent : std::ilogb(value);
+  return std::max(exponent, f.min_exponent) - (f.precision - 1);
+}
+
+}  // namespace
+
+double round_to(DType dtype, double value) {
+  if (dtype == DType::F64 || value == 0 || !std::isfinite(value)) return value;
+  if (dtype == DType::F32) return static_cast<float>(value);
+  const Format f = format(dtype);
+  const int q = last_bit(f, value);
+  const double rounded = std::ldexp(std::nearbyint(std::ldexp(value, -q)), q);
+  return std::abs(rounded) > largest(dtype) ? std::copysign(INFINITY, value) : rounded;
+}
+
+double spacing(DType dtype, double value) {
+  if (!std::isfinite(value)) return INFINITY;
+  return std::ldexp(1.0, last_bit(format(dtype), value));
+}
+
+double largest(DType dtype) {
+  const Format f = format(dtype);
+  return std::ldexp(2.0 - std::ldexp(1.0, 1 - f.precision), f.max_exponent);
+}
+
+int64_t wrap_to(DType dtype, int64_t value) {
+  switch (dtype) {
+    case DType::Bool: return value != 0;
+    case DType::I8: return static_cast<int8_t>(value);
+    case DType::I16: return static_cast<int16_t>(value);
+    case DType::I32: return static_cast<int32_t>(value);
+    case DType::U8: return static_cast<uint8_t>(value);
+    case DType::U16: return static_cast<uint16_t>(value);
+    case DType::U32: return static_cast<uint32_t>(value);
+    default: return value;
+  }
+}
+
+int64_t lowest_integer(DType dtype) {
+  if (!is_signed(dtype)) return 0;
+  return INT64_MIN >> (64 - 8 * bytes(dtype));
+}
+
+int64_t highest_integer(DType dtype) {
+  if (dtype == DType::Bool) return 1;
+  if (is_signed(dtype)) return INT64_MAX >> (64 - 8 * bytes(dtype));
+  return static_cast<int64_t>(UINT64_MAX >> (64 - 8 * bytes(dtype)));
+}
+
+int64_t truncate_to(DType dtype, double value) {
+  if (std::isnan(value)) return 0;
+  if (dtype == DType::U64) {
+    if (value <= 0) return 0;
+    return static_cast<int64_t>(value >= 0x1p64 ? UINT64_MAX : static_cast<uint64_t>(value));
+  }
+  const int64_t low = lowest_integer(dtype), high = highest_integer(dtype);
+  if (value <= static_cast<double>(low)) return low;
+  return value >= static_cast<double>(high) ? high : static_cast<int64_t>(value);
+}
+
+}  // namespace pto
