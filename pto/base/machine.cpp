@@ -166,7 +166,7 @@ Machine derive_machine(const MachineFacts& facts, const Environment& environment
   made.grain_bytes = number_or(environment, "PTO_GRAIN_BYTES",
                                std::clamp(facts.l2_bytes / 8, 64 * kKilo, 256 * kKilo), 0);
   made.row_buffer_bytes = facts.l2_bytes / 2;
-  made.pool_bytes = number_or(environment, "PTO_POOL_BYTES", 256 * kMega, 0);
+  made.pool_bytes = number_or(environment, "PTO_POOL_BYTES", -1, 0);
   return made;
 }
 
@@ -197,9 +197,9 @@ std::string describe(const Machine& machine) {
       << "\nlast level cache: " << text_bytes(machine.llc_bytes)
       << "\nstream from: " << text_bytes(machine.stream_bytes)
       << "\nparallel from: " << text_bytes(machine.grain_bytes)
-      << "\nrow buffer: " << text_bytes(machine.row_buffer_bytes)
-      << "\npool keeps: " << text_bytes(machine.pool_bytes) << "\nspin: " << machine.spin_us
-      << " us\n";
+      << "\nrow buffer: " << text_bytes(machine.row_buffer_bytes) << "\nmemory pool: "
+      << (machine.pool_bytes < 0 ? "256 MB or the recent peak" : text_bytes(machine.pool_bytes))
+      << "\nspin: " << machine.spin_us << " us\n";
   return out.str();
 }
 

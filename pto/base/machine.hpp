@@ -49,8 +49,9 @@ struct Machine : MachineFacts {
   int64_t grain_bytes = 0;
   // Bytes of a row that stay in a core's own cache between two sweeps over it: half of L2.
   int64_t row_buffer_bytes = 0;
-  // Bytes that the recycling allocator may always keep, live and free together. PTO_POOL_BYTES.
-  int64_t pool_bytes = 0;
+  // Bytes that the recycling allocator may hold in large blocks, live and free together; -1: the
+  // larger of 256 MB and what was live at the recent peak. PTO_POOL_BYTES.
+  int64_t pool_bytes = -1;
 };
 
 // Reads an environment variable; null where it is not set.
