@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Program: a compiled graph, ready to run: what to check, what to allocate, what to launch.
 //
-//     std::shared_ptr<const Program> program = compile(graph, signature, options);   // compiler/
-//     Call call(*program, tensors, scalars);           // binds symbols, checks sizes, or throws
-//     Error call.output_sizes(0);                            // the caller allocates
+//     std::shared_ptr<const Program> program = compile(graph, options);   // compiler/
+//     Call call(*program, tensors, scalars);   // binds symbols and checks sizes, or throws Error
+//     call.output_sizes(0);                    // the caller allocates
 //     call.run(output_pointers);
 //
-// Invariants: tensors come in the order of the graph's inputs (tensors apart from scalars); outputs
-// are row-major and dense. Temporaries hold results of reductions only, never a full tensor.
-// Thread safety: a Program is immutable and may run on many threads; a Call belongs to one.
+// A kernel gets the scalars [the graph's..., items, quantum, s0, s1, ...]; block b of n computes
+// the items from units * b / n * quantum on, with units = ceil(items / quantum). Invariants:
+// tensors come in the order of the graph's inputs (tensors apart from scalars); outputs are
+// row-major and dense. Temporaries hold results of reductions only, never a full tensor. Thread
+// safety: a Program is immutable and may run on many threads; a Call belongs to one.
 #pragma once
 
 #include <memory>
@@ -21,23 +23,9 @@
 #include "pto/base/error.hpp"
 #include "pto/base/program_spec.hpp"
 #include "pto/isa/host.hpp"
+#include "pto/runtime/size_program.hpp"
 
 namespace pto {
-
-// A size in postfix form, evaluated without allocation at each call.
-class SizeProgram {
- public:
-  SizeProgram() = default;
-  explicit SizeProgram(const Dim& dim);
-  int64_t evaluate(const int64_t* symbols) const;
-
- private:
-  struct Step {
-    DimOp op;
-    int64_t value;
-  };
-  std::vector<Step> steps_;
-};
 
 // A tensor argument of a call. Sizes and strides stay valid during the call.
 struct TensorArgument {
@@ -56,8 +44,9 @@ class Program {
   const ProgramSpec& spec() const { return spec_; }
 
   static constexpr int kMaxRank = 8;
-  static constexpr int kMaxTensors = 32;
+  static constexpr int kMaxTensors = 32;  // inputs, outputs and temporaries together
   static constexpr int kMaxSymbols = 64;
+  static constexpr int kMaxScalars = 32;
 
  private:
   friend class Call;
@@ -71,15 +60,32 @@ class Program {
   struct BoundLaunch {
     pto_kernel function;
     SizeProgram items, bytes;
+    bool takes_all;  // its tensors are the program's, in order
   };
+  struct BoundTensor {  // an output or temporary
+    DLPackType type;
+    int item_bytes;
+    std::vector<SizeProgram> sizes;
+  };
+
+  void bind_inputs();
+  void require_bound(const Dim& dim, const std::string& where) const;
+  BoundTensor bind_tensor(const TensorSpec& tensor) const;
+  void bind_launches(const std::vector<pto_kernel>& functions);
+
   ProgramSpec spec_;
   std::shared_ptr<void> library_;
-  std::vector<Binding> bindings_;
+  std::vector<Binding> bindings_;  // of s0, s1 ...; input -1 where nothing uses the symbol
   std::vector<Check> checks_;
   std::vector<std::pair<SizeProgram, SizeProgram>> guards_;
-  std::vector<std::vector<SizeProgram>> output_sizes_, temporary_sizes_;
+  std::vector<BoundTensor> outputs_, temporaries_;
   std::vector<BoundLaunch> launches_;
 };
+
+// Into how many blocks a launch is split: one where handing work over costs more than it saves,
+// else blocks of at least 32 KB of traffic, at most 8 a thread, never more than items / quantum.
+int32_t block_count(int64_t items, int64_t bytes, int64_t quantum, int threads,
+                    int64_t grain_bytes);
 
 // One call of a program: sizes bound and checked at construction.
 class Call {
@@ -97,11 +103,21 @@ class Call {
   void run(std::span<void* const> outputs);
 
  private:
+  struct Tensors;  // the launches' descriptors
+  void check_sizes() const;
+  void bind_outputs();
+  void describe_inputs(Tensors& tensors) const;
+  void launch(size_t index, Tensors& tensors) const;
+  [[noreturn]] void fail_check(int input, int axis, const SizeProgram& expected) const;
+  [[noreturn]] void fail_guard(size_t guard) const;
+  std::string origin(const Dim& dim) const;
+
   const Program& program_;
   std::span<const TensorArgument> inputs_;
   std::span<const uint64_t> scalars_;
   int64_t symbols_[Program::kMaxSymbols];
   int64_t output_sizes_[Program::kMaxTensors][Program::kMaxRank];
+  int64_t output_bytes_[Program::kMaxTensors];
 };
 
 }  // namespace pto

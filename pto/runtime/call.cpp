@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Call: binds the sizes of one call, checks them, and launches.
+#include <algorithm>
+#include <cstring>
+
+#include "pto/base/machine.hpp"
+#include "pto/runtime/pool.hpp"
+#include "pto/runtime/program.hpp"
+
+namespace pto {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+// The bytes of a dense tensor; throws where they leave 64 bits.
+int64_t dense_bytes(const std::string& name, const int64_t* sizes, size_t rank, int item_bytes) {
+  int64_t total = item_bytes;
+  bool overflow = false;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if (sizes[axis] == 0) return 0;
+    overflow = overflow || __builtin_mul_overflow(total, sizes[axis], &total);
+  }
+  if (!overflow && total <= INT64_MAX - kAlignment) return total;
+  fail({"output " + name + " would have more than 2^63 bytes",
+        "sizes and byte counts are 64-bit numbers", "pass smaller tensors"});
+}
+
+void dense_strides(const int64_t* sizes, int rank, int64_t* strides) {
+  uint64_t stride = 1;  // of an empty tensor it may wrap, and is never used
+  for (int axis = rank - 1; axis >= 0; --axis) {
+    strides[axis] = static_cast<int64_t>(stride);
+    stride *= static_cast<uint64_t>(sizes[axis]);
+  }
+}
+
+// Frees the temporaries of a call.
+class Scratch {
+ public:
+  explicit Scratch(size_t bytes) : data_(bytes == 0 ? nullptr : pto_malloc(bytes)) {
+    if (data_ != nullptr || bytes == 0) return;
+    fail({"no memory for " + std::to_string(bytes) + " bytes of temporaries",
+          "the results of reductions are kept between two sweeps", "free some tensors"},
+         ErrorKind::Runtime);
+  }
+  ~Scratch() { pto_free(data_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  char* data() const { return static_cast<char*>(data_); }
+
+ private:
+  void* data_;
+};
+
+}  // namespace
+
+// All tensors of a program during run(): inputs, outputs, temporaries.
+struct Call::Tensors {
+  pto_tensor all[Program::kMaxTensors];
+  int64_t sizes[Program::kMaxTensors][Program::kMaxRank];    // of temporaries
+  int64_t strides[Program::kMaxTensors][Program::kMaxRank];  // of outputs and temporaries
+  int64_t temporary_bytes[Program::kMaxTensors];
+  uint64_t scalars[Program::kMaxScalars + 2 + Program::kMaxSymbols];
+};
+
+Call::Call(const Program& program, std::span<const TensorArgument> inputs,
+           std::span<const uint64_t> scalars)
+    : program_(program), inputs_(inputs), scalars_(scalars) {
+  const ProgramSpec& spec = program.spec_;
+  PTO_ASSERT(inputs.size() == spec.inputs.size() && scalars.size() == spec.scalars.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    PTO_ASSERT(inputs[i].rank == static_cast<int32_t>(spec.inputs[i].shape.size()) &&
+               inputs[i].dtype == spec.inputs[i].dtype);
+  }
+  for (size_t s = 0; s < program.bindings_.size(); ++s) {
+    const Program::Binding& from = program.bindings_[s];
+    symbols_[s] = from.input < 0 ? 0 : inputs[static_cast<size_t>(from.input)].sizes[from.axis];
+  }
+  check_sizes();
+  bind_outputs();
+}
+
+void Call::check_sizes() const {
+  for (const Program::Check& check : program_.checks_) {
+    const int64_t actual = inputs_[static_cast<size_t>(check.input)].sizes[check.axis];
+    if (actual != check.expected.evaluate(symbols_)) [[unlikely]] {
+      fail_check(check.input, check.axis, check.expected);
+    }
+  }
+  for (size_t i = 0; i < program_.guards_.size(); ++i) {
+    const auto& [a, b] = program_.guards_[i];
+    if (a.evaluate(symbols_) != b.evaluate(symbols_)) [[unlikely]]
+      fail_guard(i);
+  }
+}
+
+void Call::bind_outputs() {
+  for (size_t i = 0; i < program_.outputs_.size(); ++i) {
+    const Program::BoundTensor& output = program_.outputs_[i];
+    for (size_t axis = 0; axis < output.sizes.size(); ++axis) {
+      const int64_t size = output.sizes[axis].evaluate(symbols_);
+      output_sizes_[i][axis] = size;
+      if (size >= 0) [[likely]]
+        continue;
+      fail({program_.spec_.name + ": axis " + std::to_string(axis) + " of the result would be " +
+                std::to_string(size) + " = " + origin(output.sizes[axis].dim()),
+            "sizes are not negative", "pass larger tensors"});
+    }
+    output_bytes_[i] = dense_bytes(program_.spec_.outputs[i].name, output_sizes_[i],
+                                   output.sizes.size(), output.item_bytes);
+  }
+}
+
+// "s1*2, where s1 is axis 0 of y = 4".
+std::string Call::origin(const Dim& dim) const {
+  if (dim.is_constant()) return text(dim);
+  std::string all = dim.is_symbol() ? "" : text(dim) + ", where ";
+  std::vector<Dim> open{dim};
+  std::vector<int64_t> seen;
+  while (!open.empty()) {
+    const Dim next = open.back();
+    open.pop_back();
+    if (next.is_constant()) continue;
+    if (!next.is_symbol()) {
+      open.push_back(next.right());
+      open.push_back(next.left());
+      continue;
+    }
+    if (std::find(seen.begin(), seen.end(), next.value()) != seen.end()) continue;
+    const Program::Binding& from = program_.bindings_[static_cast<size_t>(next.value())];
+    const std::string& name = program_.spec_.inputs[static_cast<size_t>(from.input)].name;
+    all += (seen.empty() ? "" : ", ") + text(next) + " = " +
+           std::to_string(symbols_[next.value()]) + " is axis " + std::to_string(from.axis) +
+           " of " + name;
+    seen.push_back(next.value());
+  }
+  return all;
+}
+
+void Call::fail_check(int input, int axis, const SizeProgram& expected) const {
+  const std::string& name = program_.spec_.inputs[static_cast<size_t>(input)].name;
+  const int64_t actual = inputs_[static_cast<size_t>(input)].sizes[axis];
+  const int64_t wanted = expected.evaluate(symbols_);
+  fail({program_.spec_.name + ": axis " + std::to_string(axis) + " of " + name + " has size " +
+            std::to_string(actual) + ", but " + std::to_string(wanted) + " is required",
+        expected.dim().is_constant() ? "the kernel was compiled for this size"
+                                     : "the size must equal " + origin(expected.dim()),
+        "pass " + name + " with " + std::to_string(wanted) + " elements on axis " +
+            std::to_string(axis)});
+}
+
+void Call::fail_guard(size_t guard) const {
+  const auto& [a, b] = program_.guards_[guard];
+  const ProgramSpec::SizeGuard& spec = program_.spec_.guards[guard];
+  throw Error({program_.spec_.name + ": sizes " + std::to_string(a.evaluate(symbols_)) + " and " +
+                   std::to_string(b.evaluate(symbols_)) + " differ in " + spec.because,
+               origin(a.dim()) + " must equal " + origin(b.dim()),
+               "pass tensors whose shapes broadcast: sizes are equal or one of them is 1"})
+      .at(spec.location);
+}
+
+std::span<const int64_t> Call::output_sizes(int output) const {
+  const auto index = static_cast<size_t>(output);
+  return {output_sizes_[index], program_.outputs_[index].sizes.size()};
+}
+
+int64_t Call::output_bytes(int output) const { return output_bytes_[static_cast<size_t>(output)]; }
+
+void Call::describe_inputs(Tensors& tensors) const {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const TensorArgument& input = inputs_[i];
+    const DLPackType type = dlpack_type(input.dtype);
+    uint32_t flags = PTO_TENSOR_READ_ONLY;
+    uint64_t extent = static_cast<uint64_t>(-1);
+    if (program_.spec_.inputs[i].strides == StrideClass::Contiguous) {
+      flags |= PTO_TENSOR_CONTIGUOUS;
+      extent = static_cast<uint64_t>(bytes(input.dtype));
+      for (int axis = 0; axis < input.rank; ++axis) {
+        extent *= static_cast<uint64_t>(input.sizes[axis]);
+      }
+    }
+    tensors.all[i] = {input.data, input.sizes, input.strides,
+                      input.rank, type.code,   type.bits,
+                      1,          flags,       static_cast<int64_t>(extent)};
+  }
+}
+
+void Call::run(std::span<void* const> outputs) {
+  const auto& temporaries = program_.temporaries_;
+  PTO_ASSERT(outputs.size() == program_.outputs_.size());
+  Tensors tensors;
+  describe_inputs(tensors);
+
+  const auto describe = [&tensors](size_t index, void* data, const int64_t* sizes,
+                                   const Program::BoundTensor& bound, int64_t extent) {
+    const auto rank = static_cast<int>(bound.sizes.size());
+    dense_strides(sizes, rank, tensors.strides[index]);
+    tensors.all[index] = {data,
+                          sizes,
+                          tensors.strides[index],
+                          rank,
+                          bound.type.code,
+                          bound.type.bits,
+                          1,
+                          PTO_TENSOR_CONTIGUOUS,
+                          extent};
+  };
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    describe(inputs_.size() + i, outputs[i], output_sizes_[i], program_.outputs_[i],
+             output_bytes_[i]);
+  }
+  int64_t scratch_bytes = 0;
+  for (size_t i = 0; i < temporaries.size(); ++i) {
+    for (size_t axis = 0; axis < temporaries[i].sizes.size(); ++axis) {
+      tensors.sizes[i][axis] = temporaries[i].sizes[axis].evaluate(symbols_);
+    }
+    const int64_t size = dense_bytes(program_.spec_.temporaries[i].name, tensors.sizes[i],
+                                     temporaries[i].sizes.size(), temporaries[i].item_bytes);
+    tensors.temporary_bytes[i] = (size + kAlignment - 1) / kAlignment * kAlignment;
+    scratch_bytes += tensors.temporary_bytes[i];
+  }
+  const Scratch scratch(static_cast<size_t>(scratch_bytes));
+  char* next = scratch.data();
+  for (size_t i = 0; i < temporaries.size(); ++i) {
+    describe(inputs_.size() + outputs.size() + i, next, tensors.sizes[i], temporaries[i],
+             tensors.temporary_bytes[i]);
+    next += tensors.temporary_bytes[i];
+  }
+  const size_t given = scalars_.size();
+  std::copy(scalars_.begin(), scalars_.end(), tensors.scalars);
+  for (size_t s = 0; s < program_.bindings_.size(); ++s) {
+    tensors.scalars[given + 2 + s] = static_cast<uint64_t>(symbols_[s]);
+  }
+  for (size_t i = 0; i < program_.launches_.size(); ++i) launch(i, tensors);
+}
+
+void Call::launch(size_t index, Tensors& tensors) const {
+  const Program::BoundLaunch& bound = program_.launches_[index];
+  const LaunchSpec& spec = program_.spec_.launches[index];
+  const int64_t items = bound.items.evaluate(symbols_);
+  if (items <= 0) return;
+  pto_tensor picked[Program::kMaxTensors];
+  const pto_tensor* taken = tensors.all;
+  int64_t written = 0;
+  for (size_t t = 0; t < spec.tensors.size(); ++t) {
+    const auto tensor = static_cast<size_t>(spec.tensors[t]);
+    if (!bound.takes_all) picked[t] = tensors.all[tensor];
+    const size_t output = tensor - inputs_.size();
+    if (tensor >= inputs_.size() && output < program_.outputs_.size()) {
+      written += output_bytes_[output];
+    }
+  }
+  if (!bound.takes_all) taken = picked;
+  const Machine& here = machine();
+  const size_t given = scalars_.size();
+  tensors.scalars[given] = static_cast<uint64_t>(items);
+  tensors.scalars[given + 1] = static_cast<uint64_t>(spec.quantum);
+  pto_args args{};
+  args.abi_version = PTO_ABI_VERSION;
+  args.n_tensors = static_cast<int32_t>(spec.tensors.size());
+  args.tensors = taken;
+  args.n_scalars = static_cast<int32_t>(given + 2 + program_.bindings_.size());
+  args.flags = written > here.stream_bytes ? PTO_LAUNCH_STREAM : 0;
+  args.scalars = tensors.scalars;
+  args.blocks = 1;
+  const int32_t blocks = block_count(items, bound.bytes.evaluate(symbols_), spec.quantum,
+                                     num_threads(), here.grain_bytes);
+  if (pto_launch(bound.function, &args, blocks) == 0) [[likely]]
+    return;
+  fail({program_.spec_.name + ": the kernel " + spec.function + " failed: " + pto_last_error(),
+        "a kernel reports what it cannot compute", "check the arguments of this call"},
+       ErrorKind::Runtime);
+}
+
+}  // namespace pto

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/runtime/size_program.hpp"
+
+#include <algorithm>
+
+#include "pto/base/error.hpp"
+
+namespace pto {
+namespace {
+
+int64_t floor_quotient(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+}  // namespace
+
+SizeProgram::SizeProgram(const Dim& dim) : dim_(dim) {
+  if (dim.is_constant()) {
+    value_ = dim.value();
+  } else if (dim.is_symbol()) {
+    symbol_ = static_cast<int>(dim.value());
+  } else {
+    append(dim, 1);
+  }
+}
+
+void SizeProgram::append(const Dim& dim, int depth) {
+  if (depth > kMaxDepth) {
+    fail({"the size " + text(dim_) + " is nested too deeply",
+          "a size expression is at most " + std::to_string(kMaxDepth) + " levels deep",
+          "compute sizes in fewer steps"});
+  }
+  if (dim.is_constant() || dim.is_symbol()) {
+    steps_.push_back({dim.op(), dim.value()});
+    return;
+  }
+  append(dim.left(), depth);
+  append(dim.right(), depth + 1);  // the left value waits on the stack
+  steps_.push_back({dim.op(), 0});
+}
+
+int64_t SizeProgram::apply(DimOp op, int64_t a, int64_t b) const {
+  const bool divides = op == DimOp::FloorDiv || op == DimOp::Mod;
+  if (divides && b == 0) {
+    fail({"the size " + text(dim_) + " divides by zero", "a divisor must not be 0",
+          "pass tensors without empty dimensions"});
+  }
+  int64_t result = 0;
+  bool overflow = divides && a == INT64_MIN && b == -1;
+  if (!overflow) {
+    switch (op) {
+      case DimOp::Add:
+        overflow = __builtin_add_overflow(a, b, &result);
+        break;
+      case DimOp::Sub:
+        overflow = __builtin_sub_overflow(a, b, &result);
+        break;
+      case DimOp::Mul:
+        overflow = __builtin_mul_overflow(a, b, &result);
+        break;
+      case DimOp::FloorDiv:
+        result = floor_quotient(a, b);
+        break;
+      case DimOp::Mod:
+        result = a - floor_quotient(a, b) * b;
+        break;
+      case DimOp::Min:
+        result = std::min(a, b);
+        break;
+      case DimOp::Max:
+        result = std::max(a, b);
+        break;
+      default:
+        PTO_ASSERT(!"an operator");
+    }
+  }
+  if (overflow) {
+    fail({"the size " + text(dim_) + " exceeds 64 bits: an operand is " + std::to_string(a) +
+              ", the other " + std::to_string(b),
+          "sizes and element counts are 64-bit numbers", "pass smaller tensors"});
+  }
+  return result;
+}
+
+int64_t SizeProgram::evaluate_steps(const int64_t* symbols) const {
+  int64_t stack[kMaxDepth + 1];
+  int top = 0;
+  for (const Step& step : steps_) {
+    if (step.op == DimOp::Constant) {
+      stack[top++] = step.value;
+    } else if (step.op == DimOp::Symbol) {
+      stack[top++] = symbols[step.value];
+    } else {
+      --top;
+      stack[top - 1] = apply(step.op, stack[top - 1], stack[top]);
+    }
+  }
+  return stack[0];
+}
+
+}  // namespace pto
