@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Extents: memory ranges whose length is known, behind pto_register_range and pto_extent
+// (isa/host.hpp).
+//
+//     Extents extents;
+//     extents.add(x, 400);
+//     extents.bytes_from(x + 100);   // 300
+//     extents.bytes_from(y);         // -1: in no range
+//
+// Ranges may nest and overlap; the smallest one that holds the pointer counts.
+// Thread safety: any thread; look-ups take no lock where the last answer of the thread still holds.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <shared_mutex>
+#include <vector>
+
+namespace pto {
+
+class Extents {
+ public:
+  Extents();
+
+  // A base may be added several times; empty ranges and null are ignored.
+  void add(const void* base, size_t bytes);
+
+  // Removes the range that was added last at this base; false where there is none.
+  bool remove(const void* base);
+
+  // Bytes from `pointer` to the end of its range, or -1.
+  int64_t bytes_from(const void* pointer) const;
+
+  void lock() { mutex_.lock(); }  // around fork()
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  // The answer for every pointer of [low, high): the end of the range, 0 for none.
+  struct Answer {
+    uint64_t version = 0;
+    uintptr_t low = 0, high = 0, end = 0;
+  };
+  struct Range {
+    uintptr_t base, end;
+    uintptr_t reach;  // the largest end of this range and all before it
+  };
+  Answer look_up(uintptr_t address) const;
+  void update_reach(size_t from);
+
+  mutable std::shared_mutex mutex_;
+  std::vector<Range> ranges_;  // by base; equal bases in the order of addition
+  std::atomic<uint64_t> version_;
+};
+
+// The ranges of this process, which pto_register_range fills.
+Extents& process_extents();
+
+}  // namespace pto
