@@ -125,6 +125,19 @@ Value GraphBuilder::unary(Opcode op, Value a) {
   return add(make_node(op, {a}));
 }
 
+Dims GraphBuilder::meet(Opcode op, const Dims& a, const Dims& b) {
+  const std::string name(info(op).name);
+  std::vector<std::pair<Dim, Dim>> same;
+  Dims shape;
+  try {
+    shape = broadcast_shape(a, b, &same);
+  } catch (const Error& error) {
+    fail({name + ": " + error.text().what, error.text().why, error.text().fix});
+  }
+  for (const auto& [x, y] : same) guard_equal(x, y, name);
+  return shape;
+}
+
 Value GraphBuilder::same_shape(Value v, const Dims& shape) {
   return type(v).shape == shape ? v : add(make_node(Opcode::broadcast, {v}, {type(v).dtype, shape}));
 }
@@ -133,9 +146,7 @@ Value GraphBuilder::binary(Opcode op, Value a, Value b) {
   PTO_ASSERT(info(op).family == Family::Binary || info(op).family == Family::Compare);
   return located([&] {
     if (type(a).dtype != type(b).dtype) return add(make_node(op, {a, b}));  // fails with the rule
-    std::vector<std::pair<Dim, Dim>> same;
-    const Dims shape = broadcast_shape(type(a).shape, type(b).shape, &same);
-    for (const auto& [x, y] : same) guard_equal(x, y, std::string(info(op).name));
+    const Dims shape = meet(op, type(a).shape, type(b).shape);
     const Value left = same_shape(a, shape);
     return add(make_node(op, {left, same_shape(b, shape)}));
   });
@@ -143,10 +154,8 @@ Value GraphBuilder::binary(Opcode op, Value a, Value b) {
 
 Value GraphBuilder::where(Value condition, Value a, Value b) {
   return located([&] {
-    std::vector<std::pair<Dim, Dim>> same;
-    Dims shape = broadcast_shape(type(a).shape, type(b).shape, &same);
-    shape = broadcast_shape(shape, type(condition).shape, &same);
-    for (const auto& [x, y] : same) guard_equal(x, y, "where");
+    const Dims values = meet(Opcode::where, type(a).shape, type(b).shape);
+    const Dims shape = meet(Opcode::where, values, type(condition).shape);
     const Value c = same_shape(condition, shape), x = same_shape(a, shape);
     return add(make_node(Opcode::where, {c, x, same_shape(b, shape)}));
   });
@@ -196,10 +205,8 @@ Value GraphBuilder::matmul(Value a, Value b) {
   return located([&] {
     const Value v = add(make_node(Opcode::matmul, {a, b}));
     const Dims &left = type(a).shape, &right = type(b).shape;
-    std::vector<std::pair<Dim, Dim>> same{{left[left.size() - 1], right[right.size() - 2]}};
-    broadcast_shape(Dims(left.begin(), left.end() - 2), Dims(right.begin(), right.end() - 2),
-                    &same);
-    for (const auto& [x, y] : same) guard_equal(x, y, "matmul");
+    guard_equal(left[left.size() - 1], right[right.size() - 2], "matmul");
+    meet(Opcode::matmul, Dims(left.begin(), left.end() - 2), Dims(right.begin(), right.end() - 2));
     return v;
   });
 }

@@ -176,6 +176,7 @@ class GraphBuilder {
   template <class F>
   auto located(F f);  // f(), whose errors get the current location
   Value add(Node node);
+  Dims meet(Opcode op, const Dims& a, const Dims& b);  // broadcasts and adds guards
   Value same_shape(Value v, const Dims& shape);
   Graph graph_;
   std::unordered_multimap<size_t, Value> index_;  // hash of a node -> its value

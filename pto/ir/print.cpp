@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/ir/print.hpp"
+
+#include <algorithm>
+
+#include "pto/base/text.hpp"
+
+namespace pto {
+namespace {
+
+bool is_identifier(std::string_view name) {
+  const auto letter = [](char c) {
+    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  const auto fits = [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '.'; };
+  return !name.empty() && letter(name[0]) && std::all_of(name.begin(), name.end(), fits);
+}
+
+std::string text_of_name(std::string_view name) {
+  return is_identifier(name) ? std::string(name) : quoted(name);
+}
+
+std::string text_of(const std::vector<Location>& locations) {
+  return joined(locations, "", [](const Location& location) {
+    return " @ " + quoted(location.file) + ":" + std::to_string(location.line);
+  });
+}
+
+bool is_parameter(const Node& node) {
+  return node.op == Opcode::input || node.op == Opcode::scalar;
+}
+
+// Prints one graph; `indent` is that of its first line.
+class Printer {
+ public:
+  Printer(const Graph& graph, std::string indent) : graph_(graph), indent_(std::move(indent)) {
+    int next = 0;
+    for (const Node& node : graph.nodes())
+      names_.push_back(is_parameter(node) ? "%" + text_of_name(node.attributes.name)
+                                          : "%" + std::to_string(next++));
+  }
+
+  std::string print() const {
+    std::string out = "graph " + text_of_name(graph_.name()) + "(" +
+                      joined(graph_.inputs(), ", ", [&](Value v) { return parameter(v); }) +
+                      ") -> (" + joined(graph_.outputs(), ", ", [&](Value v) {
+                        return text(graph_[v].type);
+                      }) + ") {\n";
+    for (size_t i = 0; i < names_.size(); ++i)
+      if (!is_parameter(graph_.nodes()[i])) out += line(names_[i], graph_.nodes()[i]);
+    for (const Guard& guard : graph_.guards()) out += line(guard);
+    out += indent_ + "  return " + list(graph_.outputs()) + "\n";
+    return out + indent_ + "}";
+  }
+
+ private:
+  std::string list(const std::vector<Value>& values) const {
+    return joined(values, ", ", [&](Value v) { return names_[static_cast<size_t>(v)]; });
+  }
+
+  std::string parameter(Value v) const {
+    const Node& node = graph_[v];
+    const std::string type = node.op == Opcode::scalar
+                                 ? "scalar " + std::string(name(node.type.dtype))
+                                 : text(node.type);
+    return names_[static_cast<size_t>(v)] + ": " + type + text_of(node.locations);
+  }
+
+  std::string line(const std::string& name, const Node& node) const {
+    std::string out = indent_ + "  " + name + " = " + std::string(info(node.op).name);
+    if (!node.operands.empty()) out += "(" + list(node.operands) + ")";
+    out += attributes(node);
+    return out + " : " + text(node.type) + text_of(node.locations) + "\n";
+  }
+
+  std::string line(const Guard& guard) const {
+    std::vector<Location> locations;
+    if (!guard.location.file.empty()) locations.push_back(guard.location);
+    return indent_ + "  guard " + text(guard.a) + " == " + text(guard.b) + " because " +
+           quoted(guard.because) + text_of(locations) + "\n";
+  }
+
+  std::string attributes(const Node& node) const {
+    const Attributes& attributes = node.attributes;
+    if (node.op == Opcode::constant)
+      return " {value=" +
+             std::visit([](auto value) { return text(value); }, attributes.value) + "}";
+    if (node.op == Opcode::result) return " {index=" + text(attributes.index) + "}";
+    if (node.op == Opcode::transpose || info(node.op).family == Family::Reduce)
+      return " {axes=[" +
+             joined(attributes.axes, ", ", [](int64_t axis) { return text(axis); }) + "]}";
+    if (attributes.body != nullptr) return " " + Printer(*attributes.body, indent_ + "  ").print();
+    return "";
+  }
+
+  const Graph& graph_;
+  std::string indent_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+std::string print(const Graph& graph) { return Printer(graph, "").print() + "\n"; }
+
+}  // namespace pto

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// verify(): the invariants of a graph, checked after every pass.
+//
+//     verify(graph);   // throws pto::Error that names the node and the broken rule
+//
+// Rules: operands stand before their node; inputs stand first, in order, with different names;
+// types follow from the operands; equal nodes are one; sizes taken as equal are provably so or have
+// a guard; a result belongs to a loop or fused node; outputs exist; bodies obey the same rules.
+// Thread safety: pure function.
+#pragma once
+
+#include "pto/ir/graph.hpp"
+
+namespace pto {
+
+void verify(const Graph& graph);
+
+// The sizes that the guards of a graph make equal.
+class EqualSizes {
+ public:
+  explicit EqualSizes(const std::vector<Guard>& guards);
+
+  // One expression for all that are equal: a constant where there is one, else the first in print.
+  Dim representative(const Dim& dim) const;
+  bool operator()(const Dim& a, const Dim& b) const { return representative(a) == representative(b); }
+
+ private:
+  void join(const Dim& a, const Dim& b);
+  std::vector<std::pair<Dim, Dim>> known_;  // an expression and its representative
+};
+
+}  // namespace pto
