@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launch: one kernel over its blocks; implements the launch part of isa/host.hpp.
+//
+//     pto_args args = ...;
+//     if (pto_launch(kernel, &args, 24) != 0) std::puts(pto_last_error());
+//
+// Around each block: the block's index, a floating-point state of its own (round to nearest,
+// subnormals kept; hosts differ, results must not), the thread's scratch, and a net for C++
+// exceptions. The first error of a launch keeps its text and stops the blocks not yet begun.
+// Invariant: what the caller had is what it finds afterwards: floating-point state, block index,
+// also after an error.
+// Thread safety: any thread; a launch inside a block runs inline.
+#pragma once
+
+#include <string>
+
+#include "pto/isa/host.hpp"
+
+namespace pto {
+
+// The text that pto_last_error() returns on this thread from now on.
+void set_last_error(std::string text);
+
+}  // namespace pto
