@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/codegen/code_writer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+namespace pto {
+
+void CodeWriter::line(const std::string& text) {
+  text_.append(static_cast<size_t>(depth_) * 2, ' ').append(text).push_back('\n');
+}
+
+void CodeWriter::open(const std::string& text) {
+  line(text);
+  ++depth_;
+}
+
+void CodeWriter::close(const std::string& text) {
+  --depth_;
+  line(text);
+}
+
+void CodeWriter::block(const std::string& text) {
+  for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {
+    end = text.find('\n', begin);
+    line(text.substr(begin, end - begin));
+  }
+}
+
+std::string cpp_size(const Dim& dim) {
+  if (dim.is_constant()) return std::to_string(dim.value());
+  if (dim.is_symbol()) return "s" + std::to_string(dim.value());
+  const std::string a = cpp_size(dim.left()), b = cpp_size(dim.right());
+  const auto infix = [&](const char* op) { return "(" + a + op + b + ")"; };
+  switch (dim.op()) {
+    case DimOp::Add:
+      return infix(" + ");
+    case DimOp::Sub:
+      return infix(" - ");
+    case DimOp::Mul:
+      return infix(" * ");
+    case DimOp::FloorDiv:
+      return "floor_div(" + a + ", " + b + ")";
+    case DimOp::Mod:
+      return "floor_mod(" + a + ", " + b + ")";
+    case DimOp::Min:
+      return "min_size(" + a + ", " + b + ")";
+    default:
+      return "max_size(" + a + ", " + b + ")";
+  }
+}
+
+void collect_symbols(const Dim& dim, std::vector<int>* symbols) {
+  if (dim.is_constant()) return;
+  if (!dim.is_symbol()) {
+    collect_symbols(dim.left(), symbols);
+    collect_symbols(dim.right(), symbols);
+    return;
+  }
+  const int symbol = static_cast<int>(dim.value());
+  const auto at = std::lower_bound(symbols->begin(), symbols->end(), symbol);
+  if (at == symbols->end() || *at != symbol) symbols->insert(at, symbol);
+}
+
+std::string compute_type(DType dtype) {
+  switch (dtype) {
+    case DType::F16:
+    case DType::BF16:
+    case DType::F32:
+      return "float";
+    case DType::Bool:
+      return "mask32";
+    case DType::F64:
+    case DType::I32:
+    case DType::I64:
+      return std::string(cpp_name(dtype));
+    default:
+      fail({"values of type " + std::string(name(dtype)) + " have no compiled form",
+            "compiled kernels compute bool, i32, i64, f16, bf16, f32 and f64",
+            "cast to i32 before the call"},
+           ErrorKind::Type);
+  }
+}
+
+std::string cpp_constant(const std::variant<double, int64_t>& value, DType dtype) {
+  const std::string type = compute_type(dtype);
+  const bool is_int = std::holds_alternative<int64_t>(value);
+  const double d = is_int ? static_cast<double>(std::get<int64_t>(value)) : std::get<double>(value);
+  if (type == "mask32") return d != 0 ? "mask32(true)" : "mask32(false)";
+  if (is_float(dtype)) {
+    const bool single = type == "float";
+    if (std::isnan(d)) return single ? "__builtin_nanf(\"\")" : "__builtin_nan(\"\")";
+    const double rounded = single ? static_cast<double>(static_cast<float>(d)) : d;
+    if (std::isinf(rounded))
+      return std::string(rounded < 0 ? "-" : "") + (single ? "__builtin_inff()" : "__builtin_inf()");
+    char buffer[48];
+    std::snprintf(buffer, sizeof buffer, "%a", rounded);
+    return std::string(buffer) + (single ? "f" : "");
+  }
+  const int64_t i = is_int ? std::get<int64_t>(value) : static_cast<int64_t>(d);
+  return type + "(" + std::to_string(static_cast<uint64_t>(i)) + "ull)";
+}
+
+}  // namespace pto

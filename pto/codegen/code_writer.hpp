@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// CodeWriter: C++ text with indentation, and the spelling of values in it.
+//
+//     w.open("for (...) {");  w.line("x += 1;");  w.close("}");
+//
+// Thread safety: one writer belongs to one thread.
+#pragma once
+
+#include <string>
+
+#include "pto/base/dims.hpp"
+#include "pto/base/dtype.hpp"
+#include "pto/ir/graph.hpp"
+
+namespace pto {
+
+class CodeWriter {
+ public:
+  void line(const std::string& text);
+  void open(const std::string& text);   // a line, then one step deeper
+  void close(const std::string& text);  // one step back, then a line
+
+  void block(const std::string& text);  // lines printed elsewhere, at this depth
+
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+  int depth_ = 0;
+};
+
+// A size as an expression over the int64_t variables s0, s1 ...
+std::string cpp_size(const Dim& dim);
+
+// The symbols that a size names, ascending and without repetition, added to `symbols`.
+void collect_symbols(const Dim& dim, std::vector<int>* symbols);
+
+// The type in which values of `dtype` are computed in registers: f16 and bf16 in float, bool as
+// lane masks. Throws pto::Error for types without a compiled form.
+std::string compute_type(DType dtype);
+
+// A literal of the compute type.
+std::string cpp_constant(const std::variant<double, int64_t>& value, DType dtype);
+
+}  // namespace pto

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/codegen/emit.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "pto/codegen/code_writer.hpp"
+#include "pto/codegen/print_region.hpp"
+
+namespace pto {
+namespace {
+
+std::string identifier(const std::string& name) {
+  std::string id;
+  for (char c : name) id += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return id.empty() || std::isdigit(static_cast<unsigned char>(id[0])) ? "kernel_" + id : id;
+}
+
+class Emitter {
+ public:
+  Emitter(const Graph& graph, const std::vector<StrideClass>& strides) : graph_(graph) {
+    spec_.name = identifier(graph.name());
+    declare_inputs(strides);
+    declare_outputs();
+    for (const Guard& guard : graph.guards())
+      spec_.guards.push_back({guard.a, guard.b, guard.because,
+                              guard.location.file.empty() ? "" : pto::text(guard.location)});
+  }
+
+  Emitted run() {
+    writer_.line("// " + spec_.name + ": compiled from a graph of tile operations.");
+    writer_.line("#include \"pto/isa/region.hpp\"");
+    writer_.line("");
+    writer_.line("using namespace pto;");
+    writer_.line("using namespace pto::region;");
+    for (size_t v = 0; v < graph_.nodes().size(); ++v)
+      if (graph_.nodes()[v].op == Opcode::fused) emit_region(static_cast<Value>(v));
+    return {writer_.text(), std::move(spec_)};
+  }
+
+ private:
+  void declare_inputs(const std::vector<StrideClass>& strides) {
+    for (Value v : graph_.inputs()) {
+      const Node& node = graph_[v];
+      if (node.op == Opcode::scalar) {
+        scalar_[v] = static_cast<int>(spec_.scalars.size());
+        spec_.scalars.push_back({node.attributes.name, node.type.dtype});
+        continue;
+      }
+      const size_t i = spec_.inputs.size();
+      tensor_[v] = static_cast<int>(i);
+      spec_.inputs.push_back({node.attributes.name, node.type.dtype, node.type.shape,
+                              i < strides.size() ? strides[i] : StrideClass::Contiguous});
+    }
+  }
+
+  void declare_outputs() {
+    const int first = static_cast<int>(spec_.inputs.size());
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+      const Value v = graph_.outputs()[i];
+      const Type& type = graph_[v].type;
+      spec_.outputs.push_back({"output " + std::to_string(i), type.dtype, type.shape});
+      output_[v].push_back(first + static_cast<int>(i));
+    }
+    next_temporary_ = first + static_cast<int>(graph_.outputs().size());
+  }
+
+  // The results of a fused node by index; -1 where a result is not used.
+  std::vector<Value> results_of(Value fused) const {
+    std::vector<Value> results(graph_[fused].attributes.body->outputs().size(), -1);
+    for (size_t v = 0; v < graph_.nodes().size(); ++v) {
+      const Node& node = graph_.nodes()[v];
+      if (node.op == Opcode::result && node.operands[0] == fused)
+        results[static_cast<size_t>(node.attributes.index)] = static_cast<Value>(v);
+    }
+    return results;
+  }
+
+  // The body with one output for each place where a result is stored: twice where the program
+  // returns it twice.
+  static Graph with_outputs(const Graph& body, const std::vector<Value>& outputs) {
+    GraphBuilder builder(body.name());
+    std::vector<Value> made;
+    for (const Node& node : body.nodes()) {
+      std::vector<Value> operands;
+      for (Value v : node.operands) operands.push_back(made[static_cast<size_t>(v)]);
+      made.push_back(builder.copy(node, std::move(operands)));
+    }
+    for (Value v : outputs) builder.output(made[static_cast<size_t>(v)]);
+    return builder.build();
+  }
+
+  void emit_region(Value fused) {
+    const Node& node = graph_[fused];
+    const Graph& body = *node.attributes.body;
+    RegionRequest request;
+    request.function = spec_.name + "_" + std::to_string(spec_.launches.size());
+    request.program_scalars = static_cast<int>(spec_.scalars.size());
+    LaunchSpec launch;
+    launch.function = request.function;
+    for (Value operand : node.operands) {
+      if (scalar_.count(operand)) {
+        request.scalars.push_back(scalar_.at(operand));
+        continue;
+      }
+      const int tensor = tensor_.at(operand);
+      launch.tensors.push_back(tensor);
+      const bool given = tensor < static_cast<int>(spec_.inputs.size());
+      request.strides.push_back(given ? spec_.inputs[static_cast<size_t>(tensor)].strides
+                                      : StrideClass::Contiguous);
+    }
+    std::vector<Value> stored;
+    const std::vector<Value> results = results_of(fused);
+    for (size_t i = 0; i < results.size(); ++i)
+      for (int tensor : places_of(results[i], body[body.outputs()[i]].type)) {
+        launch.tensors.push_back(tensor);
+        stored.push_back(body.outputs()[i]);
+      }
+    const RegionText region = print_region(with_outputs(body, stored), request, &writer_);
+    launch.items = region.items;
+    launch.bytes = region.bytes;
+    spec_.launches.push_back(std::move(launch));
+  }
+
+  // Where a result goes: outputs of the program, else a temporary.
+  std::vector<int> places_of(Value result, const Type& type) {
+    if (result >= 0 && output_.count(result)) {
+      tensor_[result] = output_.at(result).front();
+      return output_.at(result);
+    }
+    if (result >= 0) tensor_[result] = next_temporary_;
+    spec_.temporaries.push_back({"temporary " + std::to_string(spec_.temporaries.size()),
+                                 type.dtype, type.shape});
+    return {next_temporary_++};
+  }
+
+  const Graph& graph_;
+  ProgramSpec spec_;
+  CodeWriter writer_;
+  std::map<Value, int> tensor_, scalar_;
+  std::map<Value, std::vector<int>> output_;
+  int next_temporary_ = 0;
+};
+
+}  // namespace
+
+Emitted emit(const Graph& graph, const std::vector<StrideClass>& strides) {
+  return Emitter(graph, strides).run();
+}
+
+}  // namespace pto

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// emit(): a fused graph becomes C++ text and the description of the program.
+//
+//     Emitted e = emit(fuse_regions(graph), {StrideClass::Contiguous});
+//     e.text;   // one exported function a region, calling pto/isa
+//     e.spec;   // what to check, allocate and launch
+//
+// Takes graphs of inputs, scalars, `fused` nodes and their results, as passes/fuse_regions leaves
+// them. Throws pto::Error for element types and operations that have no compiled form.
+// Thread safety: pure function.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pto/base/program_spec.hpp"
+#include "pto/ir/graph.hpp"
+
+namespace pto {
+
+struct Emitted {
+  std::string text;
+  ProgramSpec spec;
+};
+
+// `strides` has one entry per tensor input; empty means all contiguous.
+Emitted emit(const Graph& graph, const std::vector<StrideClass>& strides);
+
+}  // namespace pto

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/codegen/print_region.hpp"
+
+#include "pto/codegen/region_body.hpp"
+#include "pto/codegen/region_plan.hpp"
+
+namespace pto {
+namespace {
+
+Dim accessed(const RegionPlan& plan, const std::vector<Access>& accesses, DType dtype) {
+  Dim count = pto::bytes(dtype);
+  for (size_t a = 0; a < accesses.size(); ++a)
+    if (accesses[a].step != Step::None) count = count * plan.axes[a].size;
+  return count;
+}
+
+Dim traffic(const Graph& body, const RegionPlan& plan) {
+  Dim total = 0;
+  for (const Instance& i : plan.instances)
+    if (i.input >= 0) total = total + accessed(plan, i.accesses, body[i.value].type.dtype);
+  for (const RegionOutput& o : plan.outputs)
+    total = total + accessed(plan, o.accesses, body[plan.at(o.instance).value].type.dtype);
+  return total;
+}
+
+// The exported function around the loops of a region.
+class RegionFunction {
+ public:
+  RegionFunction(const Graph& body, const RegionRequest& request, CodeWriter* writer)
+      : body_(body),
+        request_(request),
+        w_(*writer),
+        plan_(plan_region(body, request.strides)),
+        loops_(body_, plan_, request_.scalars) {}
+
+  RegionText print() {
+    const std::string first = loops_.print(true);
+    const std::string second = plan_.buffers.empty() ? "" : loops_.print(false);
+    w_.line("");
+    w_.open("extern \"C\" PTO_EXPORT int32_t " + request_.function + "(const pto_args* args) {");
+    print_sizes();
+    print_pointers();
+    print_range();
+    if (plan_.buffers.empty())
+      w_.block(first);
+    else
+      print_buffered(first, second);
+    w_.line("if (stream) stream_fence();");
+    w_.line("return 0;");
+    w_.close("}");
+    return {plan_.items(), traffic(body_, plan_)};
+  }
+
+ private:
+  static std::string tensor(int t) { return "p" + std::to_string(t); }
+
+  void print_sizes() {
+    std::vector<int> symbols;
+    for (const Axis& axis : plan_.axes) collect_symbols(axis.size, &symbols);
+    for (int s : symbols)
+      w_.line("[[maybe_unused]] const int64_t s" + std::to_string(s) + " = size_argument(args, " +
+              std::to_string(request_.program_scalars + 2 + s) + ");");
+  }
+
+  void print_pointers() {
+    int t = 0;
+    for (Value v : body_.inputs())
+      if (body_[v].op == Opcode::input)
+        print_pointer("const " + std::string(cpp_name(body_[v].type.dtype)), t++);
+    first_output_ = t;
+    for (Value v : body_.outputs())
+      print_pointer(std::string(cpp_name(body_[v].type.dtype)), t++);
+    for (const auto& [t_, dim] : loops_.strides())
+      w_.line("[[maybe_unused]] const int64_t " + tensor(t_) + "_" + std::to_string(dim) +
+              " = args->tensors[" + std::to_string(t_) + "].strides[" + std::to_string(dim) + "];");
+  }
+
+  void print_pointer(const std::string& type, int t) {
+    w_.line("[[maybe_unused]] " + type + "* const " + tensor(t) + " = static_cast<" + type +
+            "*>(args->tensors[" + std::to_string(t) + "].data);");
+  }
+
+  void print_range() {
+    w_.line("const Range range(args, " + std::to_string(request_.program_scalars) + ");");
+    w_.line("[[maybe_unused]] const int64_t n = " + cpp_size(plan_.vector_size()) + ";");
+    if (!plan_.rows) {
+      const int64_t piece = plan_.piece();
+      w_.line("const int64_t pieces = max_size(1, (n + " + std::to_string(piece - 1) + ") / " +
+              std::to_string(piece) + ");");
+    }
+    w_.line("[[maybe_unused]] const bool far = " + cpp_size(traffic(body_, plan_)) +
+            " > kFarBytes;");
+    const bool pitched = plan_.axes.size() > 1;
+    std::string stream = "(args->flags & PTO_LAUNCH_STREAM) != 0";
+    for (size_t o = 0; o < plan_.outputs.size(); ++o)
+      if (plan_.stored_in_sweep(plan_.outputs[o]))
+        stream += " && starts_lines(" + tensor(first_output_ + static_cast<int>(o)) + ", " +
+                  (pitched ? "n" : "0") + ")";
+    w_.line("const bool stream = " + stream + ";");
+  }
+
+  // Rows that fit the scratch memory keep their buffered values there, longer ones compute again.
+  void print_buffered(const std::string& with, const std::string& without) {
+    w_.line("const int64_t row = " + cpp_size(plan_.row_size()) + ";");
+    std::string bytes;
+    for (const RowBuffer& b : plan_.buffers)
+      bytes += (bytes.empty() ? "sizeof(" : " + sizeof(") + buffer_type(b) + ")";
+    w_.line("char* const buffer = row_buffer(args, row, " + bytes + ");");
+    w_.open("if (buffer) {");
+    std::string before = "buffer";
+    for (size_t b = 0; b < plan_.buffers.size(); ++b) {
+      const std::string type = buffer_type(plan_.buffers[b]), name = "b" + std::to_string(b);
+      w_.line(type + "* const " + name + " = reinterpret_cast<" + type + "*>(" + before + ");");
+      before = name + " + padded_row(row)";
+    }
+    w_.block(with);
+    w_.close("} else {");
+    w_.block(without);
+    w_.line("}");
+  }
+
+  std::string buffer_type(const RowBuffer& b) const {
+    return compute_type(body_[plan_.at(b.instance).value].type.dtype);
+  }
+
+  const Graph& body_;
+  const RegionRequest& request_;
+  CodeWriter& w_;
+  RegionPlan plan_;
+  RegionBody loops_;
+  int first_output_ = 0;
+};
+
+}  // namespace
+
+RegionText print_region(const Graph& body, const RegionRequest& request, CodeWriter* writer) {
+  return RegionFunction(body, request, writer).print();
+}
+
+}  // namespace pto

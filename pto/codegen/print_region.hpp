@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// print_region(): the C++ function of one region.
+//
+// The function walks its share of the region's items: rows where the last axis is reduced, else
+// pieces of the last axis. Inside, for_each_tile() of isa/region.hpp runs the region's instructions
+// over micro-tiles of 8 vectors, which stay in registers, and over masked tails.
+// Thread safety: pure function.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pto/base/program_spec.hpp"
+#include "pto/codegen/code_writer.hpp"
+#include "pto/ir/graph.hpp"
+
+namespace pto {
+
+struct RegionText {
+  Dim items;  // independent pieces of work
+  Dim bytes;  // compulsory traffic of all items
+};
+
+// The tensors of the function are the body's tensor inputs in order, then its outputs.
+// `scalars[i]` is the place of the body's i-th scalar input among the program's scalars, of which
+// there are `program_scalars`; behind them stand items, quantum and the sizes s0, s1 ...
+struct RegionRequest {
+  std::string function;
+  std::vector<StrideClass> strides;
+  std::vector<int> scalars;
+  int program_scalars = 0;
+};
+
+RegionText print_region(const Graph& body, const RegionRequest& request, CodeWriter* writer);
+
+}  // namespace pto

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/codegen/region_body.hpp"
+
+#include <algorithm>
+
+#include "pto/codegen/print_instruction.hpp"
+
+namespace pto {
+namespace {
+
+std::string numbered(const char* prefix, int64_t i) { return prefix + std::to_string(i); }
+
+std::string operation(const Node& node) { return std::string(info(node.op).name) + "_of"; }
+
+}  // namespace
+
+RegionBody::RegionBody(const Graph& body, const RegionPlan& plan, const std::vector<int>& scalars)
+    : body_(body), plan_(plan), scalars_(scalars) {
+  for (Value v : body_.inputs())
+    tensor_of_input_.push_back(body_[v].op == Opcode::input ? inputs_++ : -1);
+}
+
+std::string RegionBody::print(bool buffered) {
+  buffered_ = buffered;
+  w_ = CodeWriter();
+  scopes_.clear();
+  print_items();
+  return w_.text();
+}
+
+// --- addresses ---------------------------------------------------------------------------------
+
+std::string RegionBody::stride(int tensor, int dim) {
+  strides_.insert({tensor, dim});
+  return numbered("p", tensor) + numbered("_", dim);
+}
+
+// From the tensor's start to the current indices, without the vector axis.
+std::string RegionBody::offset(int tensor, const std::vector<Access>& accesses) {
+  std::string sum = numbered("p", tensor);
+  for (size_t a = 0; a + 1 < accesses.size() || (plan_.rows && a + 1 == accesses.size()); ++a) {
+    if (accesses[a].step == Step::None || (plan_.axes[a].inner && a + 1 == accesses.size())) continue;
+    sum += numbered(" + i", static_cast<int64_t>(a));
+    if (accesses[a].step == Step::Strided) sum += " * " + stride(tensor, accesses[a].dim);
+  }
+  return sum;
+}
+
+std::string RegionBody::output_pointer(size_t output) {
+  return offset(inputs_ + static_cast<int>(output), plan_.outputs[output].accesses);
+}
+
+// --- loops -------------------------------------------------------------------------------------
+
+void RegionBody::print_items() {
+  const std::vector<int> axes = plan_.item_axes();
+  w_.open("for (int64_t item = range.begin; item < range.end; ++item) {");
+  std::string rest = "item";
+  if (!plan_.rows) {
+    const std::string piece = std::to_string(plan_.piece());
+    w_.line("const int64_t begin = item % pieces * " + piece + ";");
+    w_.line("const int64_t end = min_size(begin + " + piece + ", n);");
+    rest = "item / pieces";
+  }
+  for (size_t k = axes.size(); k-- > 1;) {
+    const std::string size = cpp_size(plan_.axes[static_cast<size_t>(axes[k])].size);
+    w_.line("const int64_t " + numbered("i", axes[k]) + " = " + rest + " % " + size + ";");
+    w_.line("const int64_t " + numbered("rest", axes[k]) + " = " + rest + " / " + size + ";");
+    rest = numbered("rest", axes[k]);
+  }
+  if (!axes.empty())
+    w_.line("const int64_t " + numbered("i", axes.front()) + " = " + rest + ";");
+  scopes_.emplace_back();
+  if (plan_.rows)
+    print_row();
+  else
+    print_piece();
+  scopes_.pop_back();
+  w_.close("}");
+}
+
+void RegionBody::open_loops() {
+  for (int axis : plan_.loop_axes()) {
+    const std::string i = numbered("i", axis);
+    w_.open("for (int64_t " + i + " = 0; " + i + " < " +
+            cpp_size(plan_.axes[static_cast<size_t>(axis)].size) + "; ++" + i + ") {");
+  }
+}
+
+void RegionBody::close_loops() {
+  for (size_t k = 0; k < plan_.loop_axes().size(); ++k) w_.close("}");
+}
+
+// --- rows: vectors run along the reduced axis --------------------------------------------------
+
+void RegionBody::print_row() {
+  width_ = "Row{}";
+  for (int sweep = 0; sweep < plan_.sweeps; ++sweep) {
+    if (plan_.roots(sweep).empty()) continue;
+    define_row_values(sweep);
+    print_row_sweep(sweep);
+  }
+  for (size_t o = 0; o < plan_.outputs.size(); ++o)
+    if (!plan_.stored_in_sweep(plan_.outputs[o]))
+      w_.line("store_one(" + output_pointer(o) + ", " + tile(plan_.outputs[o].instance) + ");");
+}
+
+// What a sweep needs and does not vary along the inner axes is computed once, before it.
+void RegionBody::define_row_values(int sweep) {
+  for (int i : plan_.needed(plan_.roots(sweep), [](int) { return false; }))
+    if (!plan_.at(i).inner && !plan_.at(i).reduces && !is_literal(i)) tile(i);
+}
+
+void RegionBody::print_row_sweep(int sweep) {
+  const std::vector<int> reductions = plan_.reductions(sweep);
+  const bool narrow = !buffered_ && !plan_.buffers.empty();
+  const std::string step = narrow ? "kRow" : reductions.empty() ? "kWhole" : "kStep";
+  for (int i : reductions)
+    w_.line("Accumulator<" + operation(node(i)) + ", " + type_of(i) + ", " + step + "> " +
+            numbered("a", i) + ";");
+  open_loops();
+  w_.open("for_each_tile<" + step + ">(0, n, [&](int64_t j, auto w) PTO_LAMBDA_INLINE {");
+  sweep_ = sweep;
+  width_ = "w";
+  scopes_.emplace_back();
+  // The last sweep that reduces has the most arithmetic to hide the next row's arrival behind.
+  if (sweep == std::max(0, plan_.sweeps - 2)) print_prefetch();
+  for (int i : reductions)
+    w_.line(numbered("a", i) + ".add(w, " + tile(plan_.at(i).operands[0]) + ");");
+  print_stores(sweep);
+  for (size_t b = 0; b < plan_.buffers.size(); ++b)
+    if (buffered_ && plan_.buffers[b].from == sweep)
+      w_.line("store(w, " + numbered("b", static_cast<int64_t>(b)) + " + " + row_position() + "j, " +
+              tile(plan_.buffers[b].instance) + ", false);");
+  scopes_.pop_back();
+  sweep_ = -1;
+  width_ = "Row{}";
+  w_.close("});");
+  close_loops();
+  for (int i : reductions) {
+    const std::string name = numbered("v", i);
+    w_.line("auto " + name + " = spread(Row{}, " + numbered("a", i) + ".value());");
+    scopes_.back()[i] = name;
+  }
+}
+
+// The elements of the row before the current indices of the loops, and a plus; empty without loops.
+std::string RegionBody::row_position() const {
+  std::string position;
+  for (int axis : plan_.loop_axes()) {
+    const std::string i = numbered("i", axis);
+    position = position.empty()
+                   ? i
+                   : "(" + position + " * " +
+                         cpp_size(plan_.axes[static_cast<size_t>(axis)].size) + " + " + i + ")";
+  }
+  return position.empty() ? "" : position + " * n + ";
+}
+
+// --- pieces: vectors run along an outer axis ---------------------------------------------------
+
+void RegionBody::print_piece() {
+  const std::string step = plan_.reduces() ? "kStep" : "kWhole";
+  w_.open("for_each_tile<" + step + ">(begin, end, [&](int64_t j, auto w) PTO_LAMBDA_INLINE {");
+  scopes_.emplace_back();
+  width_ = "w";
+  if (plan_.reduces()) {
+    for (int sweep = 0; sweep < plan_.sweeps; ++sweep)
+      if (!plan_.roots(sweep).empty()) print_piece_sweep(sweep);
+    for (size_t o = 0; o < plan_.outputs.size(); ++o)
+      if (!plan_.stored_in_sweep(plan_.outputs[o]))
+        w_.line("store(w, " + output_pointer(o) + " + j, " + tile(plan_.outputs[o].instance) +
+                ", stream);");
+  } else {
+    print_prefetch();
+    print_stores(0);
+  }
+  scopes_.pop_back();
+  w_.close("});");
+}
+
+void RegionBody::print_piece_sweep(int sweep) {
+  const std::vector<int> reductions = plan_.reductions(sweep);
+  define_row_values(sweep);
+  for (int i : reductions)
+    w_.line("auto " + numbered("v", i) + " = spread(w, " + operation(node(i)) + "::identity<" +
+            type_of(i) + ">());");
+  open_loops();
+  scopes_.emplace_back();
+  for (int i : reductions)
+    w_.line(operation(node(i)) + "::whole(" + numbered("v", i) + ", " +
+            tile(plan_.at(i).operands[0]) + ");");
+  print_stores(sweep);
+  scopes_.pop_back();
+  close_loops();
+  for (int i : reductions) scopes_.back()[i] = numbered("v", i);
+}
+
+void RegionBody::print_stores(int sweep) {
+  for (size_t o = 0; o < plan_.outputs.size(); ++o) {
+    const RegionOutput& output = plan_.outputs[o];
+    if (plan_.stored_in_sweep(output) && (!plan_.reduces() || plan_.at(output.instance).level == sweep))
+      w_.line("store(w, " + output_pointer(o) + " + j, " + tile(output.instance) + ", stream);");
+  }
+}
+
+// The next row where there are rows, else 4 KB ahead.
+void RegionBody::print_prefetch() {
+  std::set<std::string> done;
+  for (const Instance& i : plan_.instances) {
+    if (i.input < 0 || i.accesses.empty() || i.accesses.back().step != Step::Unit) continue;
+    const int tensor = tensor_of_input_[static_cast<size_t>(i.input)];
+    const std::vector<int> items = plan_.item_axes();
+    const Access row =
+        items.empty() ? Access{} : i.accesses[static_cast<size_t>(items.back())];
+    if (!items.empty() && row.step == Step::None) continue;  // the same row again
+    if (plan_.rows && items.empty()) continue;               // there is only one row
+    const std::string ahead = plan_.rows ? stride(tensor, row.dim) : "1024";
+    const std::string from = offset(tensor, i.accesses) + " + j + " + ahead;
+    if (done.insert(from).second) w_.line("if (far) prefetch(w, " + from + ");");
+  }
+}
+
+// --- values ------------------------------------------------------------------------------------
+
+const std::string* RegionBody::defined(int i) const {
+  for (size_t s = scopes_.size(); s-- > 0;) {
+    const auto found = scopes_[s].find(i);
+    if (found != scopes_[s].end()) return &found->second;
+  }
+  return nullptr;
+}
+
+bool RegionBody::is_literal(int i) const {
+  return node(i).op == Opcode::constant || node(i).op == Opcode::scalar;
+}
+
+int RegionBody::buffer_of(int i) const {
+  for (size_t b = 0; b < plan_.buffers.size(); ++b)
+    if (plan_.buffers[b].instance == i) return static_cast<int>(b);
+  return -1;
+}
+
+// The name of the tile of instance i, defined in the current scope where it is not known yet.
+std::string RegionBody::tile(int i) {
+  const bool spreads = plan_.rows && sweep_ >= 0 && !plan_.at(i).inner;
+  const std::string* known = defined(i);
+  std::string name = numbered("v", i);
+  if (known && (!spreads || known->back() == 'w')) return *known;
+  if (spreads) name += "w";
+  if (known)
+    w_.line("auto " + name + " = spread(w, " + *known + ".GetValue(0));");
+  else
+    define(i, name);
+  return scopes_.back()[i] = name;
+}
+
+void RegionBody::define(int i, const std::string& name) {
+  const Instance& instance = plan_.at(i);
+  const int buffer = buffered_ ? buffer_of(i) : -1;
+  if (buffer >= 0 && sweep_ > plan_.buffers[static_cast<size_t>(buffer)].from)
+    w_.line("auto " + name + " = load<" + type_of(i) + ">(w, " + numbered("b", buffer) +
+            " + " + row_position() + "j);");
+  else if (instance.input >= 0)
+    define_load(i, name);
+  else if (is_literal(i))
+    w_.line("auto " + name + " = spread(" + width_ + ", " + literal(i) + ");");
+  else
+    define_instruction(i, name);
+}
+
+std::string RegionBody::literal(int i) const {
+  const Node& n = node(i);
+  if (n.op == Opcode::constant) return cpp_constant(n.attributes.value, n.type.dtype);
+  size_t scalar = 0;
+  for (Value v : body_.inputs()) {
+    if (v == plan_.at(i).value) break;
+    scalar += body_[v].op == Opcode::scalar;
+  }
+  return "scalar<" + type_of(i) + ">(args, " + std::to_string(scalars_[scalar]) + ")";
+}
+
+void RegionBody::define_load(int i, const std::string& name) {
+  const Instance& instance = plan_.at(i);
+  const int tensor = tensor_of_input_[static_cast<size_t>(instance.input)];
+  const Access access = instance.accesses.empty() ? Access{} : instance.accesses.back();
+  const std::string from = width_ + ", " + offset(tensor, instance.accesses);
+  const std::string head = "auto " + name + " = load";
+  const std::string type = "<" + type_of(i) + ">(";
+  if (access.step == Step::None)
+    w_.line(head + "_one" + type + from + ");");
+  else if (access.step == Step::Unit)
+    w_.line(head + type + from + " + j);");
+  else
+    w_.line(head + "_strided" + type + from + " + j * " + stride(tensor, access.dim) + ", " +
+            stride(tensor, access.dim) + ");");
+}
+
+void RegionBody::define_instruction(int i, const std::string& name) {
+  const std::vector<int>& operands = plan_.at(i).operands;
+  InstructionText text{name, width_, {}, {}, ""};
+  for (int operand : operands) text.dtypes.push_back(node(operand).type.dtype);
+  text.operands.push_back(tile(operands[0]));
+  if (node(i).op == Opcode::div && is_float(node(i).type.dtype) && plan_.rows && sweep_ >= 0) {
+    // One divisor for the whole tile has a faster exact division.
+    const int divisor = operands[1];
+    if (is_literal(divisor))
+      text.divisor = literal(divisor);
+    else if (!plan_.at(divisor).inner && defined(divisor))
+      text.divisor = *defined(divisor) + ".GetValue(0)";
+  }
+  for (size_t k = 1; k < operands.size() && text.divisor.empty(); ++k)
+    text.operands.push_back(tile(operands[k]));
+  print_instruction(node(i), text, &w_);
+}
+
+}  // namespace pto

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// RegionBody: prints the loops of one region: `for (item in range) { ... }`.
+//
+// Names in the text: p<t> the data of tensor t, p<t>_<d> its stride along d, i<a> the index along
+// axis a, j the position on the vector axis, n its size, v<k> the tile of instance k (v<k>w: a row's
+// value spread over a tile of the sweep), a<k> the accumulator of reduction k, b<k> a row buffer.
+// Thread safety: one printer belongs to one thread.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "pto/codegen/code_writer.hpp"
+#include "pto/codegen/region_plan.hpp"
+
+namespace pto {
+
+class RegionBody {
+ public:
+  // `scalars[i]` is the program's scalar behind the body's i-th scalar input.
+  RegionBody(const Graph& body, const RegionPlan& plan, const std::vector<int>& scalars);
+
+  // The loops. With `buffered`, values in row buffers are stored and loaded; else computed again,
+  // with narrow steps, since rows that long are rare and a second wide copy costs compile time.
+  std::string print(bool buffered);
+
+  // The (tensor, dim) pairs whose strides the text names, over all calls of print().
+  const std::set<std::pair<int, int>>& strides() const { return strides_; }
+
+ private:
+  using Scope = std::map<int, std::string>;  // instance -> name of its tile
+
+  const Node& node(int i) const { return body_[plan_.at(i).value]; }
+  std::string type_of(int i) const { return compute_type(node(i).type.dtype); }
+  std::string stride(int tensor, int dim);
+  std::string offset(int tensor, const std::vector<Access>& accesses);
+  std::string output_pointer(size_t output);
+
+  void print_items();
+  void open_loops();
+  void close_loops();
+
+  void print_row();
+  void define_row_values(int sweep);
+  void print_row_sweep(int sweep);
+  std::string row_position() const;
+
+  void print_piece();
+  void print_piece_sweep(int sweep);
+  void print_stores(int sweep);
+  void print_prefetch();
+
+  const std::string* defined(int i) const;
+  bool is_literal(int i) const;
+  std::string tile(int i);
+  void define(int i, const std::string& name);
+  void define_load(int i, const std::string& name);
+  void define_instruction(int i, const std::string& name);
+  std::string literal(int i) const;
+  int buffer_of(int i) const;  // -1 without
+
+  const Graph& body_;
+  const RegionPlan& plan_;
+  const std::vector<int>& scalars_;
+  std::vector<int> tensor_of_input_;
+  int inputs_ = 0;  // tensors among the inputs
+  CodeWriter w_;
+  bool buffered_ = false;
+  int sweep_ = -1;      // the sweep being printed, -1 between sweeps
+  std::string width_;   // of tiles in the current scope: "w" or "Row{}"
+  std::vector<Scope> scopes_;
+  std::set<std::pair<int, int>> strides_;
+};
+
+}  // namespace pto

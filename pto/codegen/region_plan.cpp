@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/codegen/region_plan.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace pto {
+namespace {
+
+bool is_one(const Dim& dim) { return dim.is_constant() && dim.value() == 1; }
+
+bool is_expensive(Opcode op) {
+  switch (op) {
+    case Opcode::exp:
+    case Opcode::log:
+    case Opcode::sin:
+    case Opcode::cos:
+    case Opcode::tanh:
+    case Opcode::sigmoid:
+    case Opcode::erf:
+    case Opcode::pow:
+    case Opcode::div:
+    case Opcode::fmod:
+    case Opcode::remainder:
+    case Opcode::sqrt:
+    case Opcode::rsqrt:
+    case Opcode::reciprocal:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_reduce(const Node& node) { return info(node.op).family == Family::Reduce; }
+
+class Planner {
+ public:
+  Planner(const Graph& body, const std::vector<StrideClass>& strides)
+      : body_(body), strides_(strides) {}
+
+  RegionPlan run() {
+    find_axes();
+    for (Value output : body_.outputs()) {
+      const Node& node = body_[output];
+      const bool reduced = reduces(node);
+      const AxisMap map = reduced ? reduction(body_, node).result : own_map(node.type.shape);
+      const int root = instance(output, map);
+      plan_.outputs.push_back({root, varies_inside(map), dense_accesses(node.type.shape, map)});
+    }
+    merge_axes();
+    for (const Instance& i : plan_.instances)
+      if (i.reduces) plan_.sweeps = std::max(plan_.sweeps, i.level);
+    for (const RegionOutput& o : plan_.outputs)
+      if (o.inner) plan_.sweeps = std::max(plan_.sweeps, plan_.at(o.instance).level + 1);
+    plan_.rows = !plan_.axes.empty() && plan_.axes.back().inner;
+    choose_buffers();
+    return std::move(plan_);
+  }
+
+ private:
+  bool reduces(const Node& node) const {
+    return is_reduce(node) && !reduction(body_, node).axes.empty();
+  }
+
+  // The same elements as the operand, a reduction over sizes of 1 included.
+  bool is_passed_on(const Node& node) const {
+    return node.op == Opcode::broadcast || node.op == Opcode::reshape ||
+           node.op == Opcode::transpose || (is_reduce(node) && !reduces(node));
+  }
+
+  bool varies_inside(const AxisMap& map) const {
+    return std::any_of(map.begin(), map.end(), [&](int axis) {
+      return axis >= 0 && plan_.axes[static_cast<size_t>(axis)].inner;
+    });
+  }
+
+  void find_axes() {
+    Dims space = iteration_space(body_[body_.outputs().front()].type.shape);
+    std::vector<int> reduced;
+    for (const Node& node : body_.nodes()) {
+      if (!reduces(node)) continue;
+      const Reduction r = reduction(body_, node);
+      space = r.space;
+      reduced = r.axes;
+      break;
+    }
+    for (const Dim& size : space) plan_.axes.push_back({size, false});
+    for (int axis : reduced) plan_.axes[static_cast<size_t>(axis)].inner = true;
+  }
+
+  int instance(Value value, const AxisMap& map) {
+    const auto known = known_.find({value, map});
+    if (known != known_.end()) return known->second;
+    const Node& node = body_[value];
+    if (is_passed_on(node)) {
+      const AxisMap from = is_reduce(node) ? map : operand_map(body_, node, 0, map);
+      return known_[{value, map}] = instance(node.operands[0], from);
+    }
+    Instance made;
+    made.value = value;
+    made.map = map;
+    made.inner = varies_inside(map);
+    if (reduces(node)) {
+      const Reduction r = reduction(body_, node);
+      PTO_ASSERT(map == r.result);
+      made.operands.push_back(instance(node.operands[0], r.operand));
+      made.reduces = true;
+    } else {
+      for (size_t i = 0; i < node.operands.size(); ++i)
+        made.operands.push_back(instance(node.operands[i], operand_map(body_, node, i, map)));
+    }
+    made.expensive = is_expensive(node.op) && made.inner;
+    for (int operand : made.operands) {
+      const Instance& from = plan_.instances[static_cast<size_t>(operand)];
+      made.level = std::max(made.level, from.level + (made.reduces ? 1 : 0));
+      made.expensive |= from.expensive && !made.reduces && made.inner;
+    }
+    if (node.op == Opcode::input) {
+      made.input = input_index(value);
+      made.accesses = load_accesses(node.type.shape, map, strides_[tensor_index(made.input)]);
+    }
+    plan_.instances.push_back(std::move(made));
+    return known_[{value, map}] = static_cast<int>(plan_.instances.size()) - 1;
+  }
+
+  int input_index(Value value) const {
+    const auto& inputs = body_.inputs();
+    return static_cast<int>(std::find(inputs.begin(), inputs.end(), value) - inputs.begin());
+  }
+
+  // The place among the tensors of an input among tensors and scalars.
+  size_t tensor_index(int input) const {
+    size_t tensors = 0;
+    for (int i = 0; i < input; ++i)
+      tensors += body_[body_.inputs()[static_cast<size_t>(i)]].op == Opcode::input;
+    return tensors;
+  }
+
+  std::vector<Access> load_accesses(const Dims& shape, const AxisMap& map, StrideClass c) const {
+    std::vector<Access> accesses(plan_.axes.size());
+    int last = -1;  // the innermost axis of memory, where its stride is known to be 1
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (!is_one(shape[d])) last = static_cast<int>(d);
+    const bool dense_last = c == StrideClass::Contiguous ||
+                            (c == StrideClass::Rows && last + 1 == static_cast<int>(shape.size()));
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (map[d] < 0) continue;
+      const bool unit = dense_last && static_cast<int>(d) == last;
+      accesses[static_cast<size_t>(map[d])] = {static_cast<int>(d),
+                                               unit ? Step::Unit : Step::Strided};
+    }
+    return accesses;
+  }
+
+  std::vector<Access> dense_accesses(const Dims& shape, const AxisMap& map) const {
+    return load_accesses(shape, map, StrideClass::Contiguous);
+  }
+
+  // Whether two neighbouring axes are one in this tensor's memory, or no axis of it at all.
+  static bool mergeable(const std::vector<Access>& accesses, size_t axis, bool dense,
+                        const Dims& shape) {
+    const int first = accesses[axis].dim, second = accesses[axis + 1].dim;
+    if (first < 0 && second < 0) return true;
+    if (!dense || first < 0 || second < first) return false;
+    for (int d = first + 1; d < second; ++d)
+      if (!is_one(shape[static_cast<size_t>(d)])) return false;
+    return true;
+  }
+
+  bool mergeable_everywhere(size_t axis) const {
+    if (plan_.axes[axis].inner != plan_.axes[axis + 1].inner) return false;
+    for (const Instance& i : plan_.instances) {
+      if (i.input < 0) continue;
+      const bool dense = strides_[tensor_index(i.input)] == StrideClass::Contiguous;
+      if (!mergeable(i.accesses, axis, dense, body_[i.value].type.shape)) return false;
+    }
+    for (size_t o = 0; o < plan_.outputs.size(); ++o) {
+      const Dims& shape = body_[body_.outputs()[o]].type.shape;
+      if (!mergeable(plan_.outputs[o].accesses, axis, true, shape)) return false;
+    }
+    return true;
+  }
+
+  void merge_axes() {
+    for (size_t axis = plan_.axes.size(); axis-- > 1;) {
+      if (!mergeable_everywhere(axis - 1)) continue;
+      const auto drop = [&](std::vector<Access>& accesses) {
+        if (!accesses.empty()) accesses.erase(accesses.begin() + static_cast<long>(axis) - 1);
+      };
+      for (Instance& i : plan_.instances) drop(i.accesses);
+      for (RegionOutput& o : plan_.outputs) drop(o.accesses);
+      plan_.axes[axis].size = plan_.axes[axis - 1].size * plan_.axes[axis].size;
+      plan_.axes.erase(plan_.axes.begin() + static_cast<long>(axis) - 1);
+    }
+  }
+
+  // An expensive value of one sweep that a later one needs again stays in a buffer.
+  void choose_buffers() {
+    std::map<int, int> computed;  // instance -> its first sweep
+    for (int sweep = 0; plan_.rows && sweep < plan_.sweeps; ++sweep) {
+      const auto again = [&](int i) {
+        return plan_.at(i).inner && plan_.at(i).expensive && computed.count(i);
+      };
+      for (int i : plan_.needed(plan_.roots(sweep), again)) {
+        const bool fresh = computed.emplace(i, sweep).second;
+        const auto same = [&](const RowBuffer& b) { return b.instance == i; };
+        if (!fresh && again(i) &&
+            std::none_of(plan_.buffers.begin(), plan_.buffers.end(), same))
+          plan_.buffers.push_back({i, computed.at(i)});
+      }
+    }
+  }
+
+  const Graph& body_;
+  const std::vector<StrideClass>& strides_;
+  std::map<std::pair<Value, AxisMap>, int> known_;
+  RegionPlan plan_;
+};
+
+}  // namespace
+
+bool RegionPlan::reduces() const {
+  return std::any_of(axes.begin(), axes.end(), [](const Axis& axis) { return axis.inner; });
+}
+
+std::vector<int> RegionPlan::item_axes() const {
+  std::vector<int> found;
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (!axes[i].inner) found.push_back(static_cast<int>(i));
+  if (!rows && !found.empty()) found.pop_back();
+  return found;
+}
+
+std::vector<int> RegionPlan::loop_axes() const {
+  std::vector<int> found;
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i].inner) found.push_back(static_cast<int>(i));
+  if (rows) found.pop_back();
+  return found;
+}
+
+Dim RegionPlan::vector_size() const { return axes.empty() ? Dim(1) : axes.back().size; }
+
+// A reduction over other axes keeps its accumulators in registers, one micro-tile at a time.
+int64_t RegionPlan::piece() const { return reduces() ? 128 : 4096; }
+
+Dim RegionPlan::items() const {
+  Dim items = rows || axes.empty() ? Dim(1)
+                                   : floordiv(vector_size() + (piece() - 1), Dim(piece()));
+  for (int axis : item_axes()) items = axes[static_cast<size_t>(axis)].size * items;
+  return items;
+}
+
+Dim RegionPlan::row_size() const {
+  Dim row = 1;
+  for (const Axis& axis : axes)
+    if (axis.inner) row = row * axis.size;
+  return row;
+}
+
+bool RegionPlan::stored_in_sweep(const RegionOutput& output) const {
+  return output.inner || !reduces();
+}
+
+std::vector<int> RegionPlan::reductions(int sweep) const {
+  std::vector<int> found;
+  for (size_t i = 0; i < instances.size(); ++i)
+    if (instances[i].reduces && instances[i].level == sweep + 1) found.push_back(static_cast<int>(i));
+  return found;
+}
+
+std::vector<int> RegionPlan::roots(int sweep) const {
+  std::vector<int> found;
+  for (int i : reductions(sweep)) found.push_back(at(i).operands[0]);
+  for (const RegionOutput& output : outputs)
+    if (stored_in_sweep(output) && at(output.instance).level == sweep)
+      found.push_back(output.instance);
+  return found;
+}
+
+std::vector<int> RegionPlan::needed(const std::vector<int>& roots,
+                                    const std::function<bool(int)>& stop) const {
+  std::vector<int> order;
+  std::vector<bool> seen(instances.size(), false);
+  const std::function<void(int)> visit = [&](int i) {
+    if (seen[static_cast<size_t>(i)]) return;
+    seen[static_cast<size_t>(i)] = true;
+    if (!at(i).reduces && !stop(i))
+      for (int operand : at(i).operands) visit(operand);
+    order.push_back(i);
+  };
+  for (int root : roots) visit(root);
+  return order;
+}
+
+RegionPlan plan_region(const Graph& body, const std::vector<StrideClass>& strides) {
+  return Planner(body, strides).run();
+}
+
+}  // namespace pto

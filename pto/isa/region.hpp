@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// What compiled regions are written in: steps over micro-tiles, loads that convert, accumulators.
+//
+//     for_each_tile<kWhole>(0, n, [&](int64_t j, auto w) PTO_LAMBDA_INLINE {
+//       auto v0 = load<float>(w, x + j);          // a tile of w.count() elements
+//       auto v1 = make<float>(w);
+//       TEXP(v1, v0);
+//       store(w, out + j, v1, false);
+//     });
+//
+// `w` is a width: Whole<W> for a micro-tile that stays in registers, Rest for up to one vector at
+// the end of a row, whose tile has a dynamic valid region. Memory beyond count() is never touched.
+// Values are computed in a compute type: float for half and bfloat16_t, mask32 for bool.
+// Thread safety: a region runs on one thread; tensors it only reads may be shared.
+#pragma once
+#include "pto/isa/instructions.hpp"
+
+#define PTO_EXPORT __attribute__((visibility("default")))
+#define PTO_LAMBDA_INLINE __attribute__((always_inline))
+
+PTO_NAMESPACE_BEGIN
+namespace region {
+
+// Elements of a step: 8 vectors of floats where only values live in registers, 4 where accumulators
+// do too, 1 for a row's own value (all lanes equal) and in tails.
+constexpr int kWhole = kMicro<float>;
+constexpr int kStep = kMicro<float> / 2;
+constexpr int kRow = kLanes<float>;
+
+// Bytes of traffic from which a region's data come from memory rather than from a cache.
+constexpr int64_t kFarBytes = 1 << 20;
+
+// Arithmetic on sizes; division floors.
+PTO_INLINE int64_t min_size(int64_t a, int64_t b) { return a < b ? a : b; }
+PTO_INLINE int64_t max_size(int64_t a, int64_t b) { return a > b ? a : b; }
+PTO_INLINE int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a ^ b) < 0); }
+PTO_INLINE int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
+
+template <int W>
+struct Whole {
+  template <class T>
+  using Of = Tile<TileType::Vec, T, 1, W>;
+  static constexpr PTO_INLINE int count() { return W; }
+};
+using Row = Whole<kRow>;
+
+struct Rest {
+  int valid;
+  template <class T>
+  using Of = Tile<TileType::Vec, T, 1, kRow, BLayout::RowMajor, 1, DYNAMIC>;
+  PTO_INLINE int count() const { return valid; }
+};
+
+template <class T, int W>
+PTO_INLINE Tile<TileType::Vec, T, 1, W> make(Whole<W>) {
+  return {};
+}
+template <class T>
+PTO_INLINE Rest::Of<T> make(Rest w) {
+  return Rest::Of<T>(w.valid);
+}
+
+template <int W, class Body>
+PTO_INLINE void for_each_tile(int64_t begin, int64_t end, Body body) {
+  int64_t j = begin;
+  for (; j + W <= end; j += W) body(j, Whole<W>{});
+  for (; j < end; j += kRow) body(j, Rest{int(min_size(end - j, kRow))});
+}
+
+// The items of one block: equal shares, in multiples of the quantum. The launch passes items and
+// quantum behind the program's scalars.
+struct Range {
+  int64_t begin, end;
+  PTO_INLINE Range(const pto_args* args, int first) {
+    const int64_t items = int64_t(args->scalars[first]), quantum = int64_t(args->scalars[first + 1]);
+    const int64_t shares = (items + quantum - 1) / quantum;
+    begin = min_size(items, shares * args->block / args->blocks * quantum);
+    end = min_size(items, shares * (args->block + 1) / args->blocks * quantum);
+  }
+};
+
+PTO_INLINE int64_t size_argument(const pto_args* args, int i) { return int64_t(args->scalars[i]); }
+
+// A runtime scalar: floats travel as the bits of a double, the rest as int64.
+template <class T>
+PTO_INLINE T scalar(const pto_args* args, int i) {
+  if constexpr (kSame<T, float> || kSame<T, double>) return T(bit_cast<double>(args->scalars[i]));
+  else if constexpr (kSame<T, mask32>) return mask32(args->scalars[i] != 0);
+  else return T(args->scalars[i]);
+}
+
+// Whether stores of whole micro-tiles are aligned in every row of `pitch` elements.
+template <class T>
+PTO_INLINE bool starts_lines(const T* p, int64_t pitch) {
+  return (uintptr_t(p) | uintptr_t(pitch * int64_t(sizeof(T)))) % 64 == 0;
+}
+
+// --- conversions -------------------------------------------------------------------------------
+
+template <class T>
+struct StoredAs {
+  using type = T;
+};
+template <>
+struct StoredAs<bool> {
+  using type = uint8_t;  // 0 or 1
+};
+template <class T>
+using Stored = typename StoredAs<T>::type;
+
+template <class W, class T>
+PTO_INLINE auto spread(W w, T value) {
+  auto t = make<T>(w);
+  TEXPANDS(t, value);
+  return t;
+}
+
+template <class To>
+constexpr RoundMode kConvertMode =
+    kSame<To, float> || kSame<To, double> || kSame<To, half> || kSame<To, bfloat16_t>
+        ? RoundMode::CAST_RINT
+        : RoundMode::CAST_TRUNC;
+
+// C's conversion: floats round to nearest even, integers truncate, booleans are `value != 0`.
+template <class To, class W, class Source>
+PTO_INLINE auto convert(W w, Source& s) {
+  using From = typename Source::DType;
+  auto t = make<To>(w);
+  if constexpr (kSame<To, From>) t = s;
+  else if constexpr (kSame<To, mask32>) {
+    auto zero = spread(w, From(0));
+    TCMP(t, s, zero, CmpMode::NE);
+  } else TCVT(t, s, kConvertMode<To>);
+  return t;
+}
+
+// The same values with the precision of Half.
+template <class Half, class W, class Source>
+PTO_INLINE auto round_to(W w, Source& s) {
+  auto single = convert<float>(w, s);
+  auto rounded = convert<Half>(w, single);
+  return convert<float>(w, rounded);
+}
+
+// --- memory ------------------------------------------------------------------------------------
+
+template <class C, class W, class S>
+PTO_INLINE auto load(W w, const S* p) {
+  using M = Stored<S>;
+  auto t = make<M>(w);
+  TLOAD(t, GlobalTensor(const_cast<M*>(reinterpret_cast<const M*>(p)), w.count()));
+  if constexpr (kSame<C, M>) return t;
+  else return convert<C>(w, t);
+}
+
+template <class C, class W, class S>
+PTO_INLINE auto load_one(W w, const S* p) {
+  using M = Stored<S>;
+  auto t = spread(w, *reinterpret_cast<const M*>(p));
+  if constexpr (kSame<C, M>) return t;
+  else return convert<C>(w, t);
+}
+
+template <class C, class W, class S>
+PTO_INLINE auto load_strided(W w, const S* p, int64_t stride) {
+  using M = Stored<S>;
+  auto t = make<M>(w);
+  using OneRow = Shape<1, 1, 1, 1, DYNAMIC>;
+  using Steps = pto::Stride<1, 1, 1, 1, DYNAMIC>;
+  TLOAD(t, GlobalTensor<M, OneRow, Steps>(const_cast<M*>(reinterpret_cast<const M*>(p)),
+                                          OneRow(w.count()), Steps(stride)));
+  if constexpr (kSame<C, M>) return t;
+  else return convert<C>(w, t);
+}
+
+// Past the caches where `stream` says so and the tile is whole; the caller has checked alignment.
+template <int W, class S, class Source>
+PTO_INLINE void store(Whole<W> w, S* p, Source& s, bool stream) {
+  using M = Stored<S>;
+  M* const to = reinterpret_cast<M*>(p);
+  auto t = convert<M>(w, s);
+  if (stream) TSTORE<CacheHint::Stream>(GlobalTensor(to, W), t);
+  else TSTORE(GlobalTensor(to, W), t);
+}
+template <class S, class Source>
+PTO_INLINE void store(Rest w, S* p, Source& s, bool) {
+  using M = Stored<S>;
+  auto t = convert<M>(w, s);
+  TSTORE(GlobalTensor(reinterpret_cast<M*>(p), w.count()), t);
+}
+// One element: a row's own value.
+template <class S, class Source>
+PTO_INLINE void store_one(S* p, Source& s) {
+  auto t = convert<Stored<S>>(Row{}, s);
+  *reinterpret_cast<Stored<S>*>(p) = t.GetValue(0);
+}
+
+template <int W, class T>
+PTO_INLINE void prefetch(Whole<W>, const T* p) {
+  prefetch_lines<W * sizeof(T)>(p);
+}
+template <class T>
+PTO_INLINE void prefetch(Rest, const T*) {}
+
+// Room for a row of values of `bytes` together per element; null where the row is too long for the
+// scratch memory of a thread.
+PTO_INLINE int64_t padded_row(int64_t row) { return (row + kWhole - 1) / kWhole * kWhole; }
+PTO_INLINE char* row_buffer(const pto_args* args, int64_t row, int64_t bytes) {
+  constexpr int64_t kMostBytes = 64 << 10;
+  const int64_t needed = padded_row(row) * bytes;
+  if (needed > kMostBytes) return nullptr;
+  return static_cast<char*>(args->services->scratch(args->services, size_t(needed)));
+}
+
+// --- reductions --------------------------------------------------------------------------------
+
+// One reduction: its identity, tile with tile, with the valid part of a tile, within a tile.
+#define PTO_REGION_REDUCTION(op, TILE, PART, ROW, neutral)      \
+  struct op##_of {                                              \
+    template <class T>                                          \
+    static PTO_INLINE T identity() {                            \
+      return pto::identity<T>(neutral);                         \
+    }                                                           \
+    template <class D, class S>                                 \
+    static PTO_INLINE void whole(D& d, S& s) {                  \
+      TILE(d, d, s);                                            \
+    }                                                           \
+    template <class D, class S>                                 \
+    static PTO_INLINE void part(D& d, S& s) {                   \
+      PART(d, d, s);                                            \
+    }                                                           \
+    template <class T, class S>                                 \
+    static PTO_INLINE T row(S& s) {                             \
+      Tile<TileType::Vec, T, 1, kRow, BLayout::RowMajor, 1, 1> r; \
+      ROW(r, s, s);                                             \
+      return r.GetValue(0);                                     \
+    }                                                           \
+  };
+PTO_REGION_REDUCTION(sum, TADD, TPARTADD, TROWSUM, kZero)
+PTO_REGION_REDUCTION(prod, TMUL, TPARTMUL, TROWPROD, kOne)
+PTO_REGION_REDUCTION(amax, TMAX, TPARTMAX, TROWMAX, kLowest)
+PTO_REGION_REDUCTION(amin, TMIN, TPARTMIN, TROWMIN, kHighest)
+#undef PTO_REGION_REDUCTION
+
+// A reduction along a row: W partial results, one vector more for tails, folded once at the end in
+// an order that depends on the row's length only.
+template <class Reduction, class T, int W>
+class Accumulator {
+ public:
+  PTO_INLINE Accumulator() {
+    TEXPANDS(whole_, Reduction::template identity<T>());
+    TEXPANDS(rest_, Reduction::template identity<T>());
+  }
+  template <class S>
+  PTO_INLINE void add(Whole<W>, S& s) {
+    Reduction::whole(whole_, s);
+  }
+  template <class S>
+  PTO_INLINE void add(Rest, S& s) {
+    Reduction::part(rest_, s);
+  }
+  PTO_INLINE T value() {
+    auto both = spread(Row{}, Reduction::template row<T>(whole_));
+    auto rest = spread(Row{}, Reduction::template row<T>(rest_));
+    Reduction::whole(both, rest);
+    return both.GetValue(0);
+  }
+
+ private:
+  Tile<TileType::Vec, T, 1, W> whole_;
+  Tile<TileType::Vec, T, 1, kRow> rest_;
+};
+
+}  // namespace region
+PTO_NAMESPACE_END
