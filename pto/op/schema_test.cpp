@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/op/schema.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "pto/base/error.hpp"
+
+namespace pto {
+namespace {
+
+TEST(Schema, prints_what_it_parsed) {
+  for (const std::string schema : {
+           "gelu(Tensor x, *, str approximate='none') -> Tensor",
+           "f(Tensor x, Tensor? y=None, int n=-3, float eps=1e-05, bool b=True) -> Tensor",
+           "g(Tensor x, float a=1.0, *, bool c=False) -> (Tensor, Tensor)",
+           "h(Tensor x) -> Tensor",
+       }) {
+    EXPECT_EQ(text(parse_schema(schema)), schema);
+  }
+}
+
+TEST(Schema, says_what_each_argument_is) {
+  const Schema schema =
+      parse_schema("f(Tensor x,Tensor? m, *, float eps = 0.5, str s=\"a\")->Tensor");
+  ASSERT_EQ(schema.arguments.size(), 4u);
+  EXPECT_EQ(schema.name, "f");
+  EXPECT_TRUE(is_tensor(schema.arguments[1]));
+  EXPECT_FALSE(schema.arguments[1].keyword_only);
+  EXPECT_TRUE(schema.arguments[2].keyword_only);
+  EXPECT_EQ(std::get<double>(*schema.arguments[2].default_value), 0.5);
+  EXPECT_EQ(std::get<std::string>(*schema.arguments[3].default_value), "a");
+}
+
+TEST(Schema, names_its_outputs) {
+  EXPECT_THAT(parse_schema("f(Tensor x) -> Tensor").returns, testing::ElementsAre("result"));
+  EXPECT_THAT(parse_schema("f(Tensor x) -> (Tensor y)").returns, testing::ElementsAre("y"));
+  EXPECT_THAT(parse_schema("f(Tensor x) -> (Tensor y, Tensor)").returns,
+              testing::ElementsAre("y", "result1"));
+}
+
+struct Bad {
+  std::string schema, message;
+};
+
+class BadSchema : public testing::TestWithParam<Bad> {};
+
+TEST_P(BadSchema, is_refused_with_the_column) {
+  try {
+    parse_schema(GetParam().schema);
+    FAIL() << "parsed: " << GetParam().schema;
+  } catch (const Error& error) {
+    EXPECT_THAT(error.text().what, testing::HasSubstr(GetParam().message));
+    EXPECT_FALSE(error.text().why.empty());
+    EXPECT_FALSE(error.text().fix.empty());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, BadSchema,
+    testing::Values(Bad{"", "column 1: expected the operator's name"},
+                    Bad{"f", "column 2: expected '('"},
+                    Bad{"f(Scalar x) -> Tensor", "column 3: expected one of Tensor, Tensor?, int"},
+                    Bad{"f(Tensor x, Tensor x) -> Tensor", "expected a name that is not taken yet"},
+                    Bad{"f(Tensor x=1) -> Tensor", "expected no default: a tensor has none"},
+                    Bad{"f(Tensor x, int n=a) -> Tensor", "expected a whole number, found \"a)"},
+                    Bad{"f(Tensor x, float n=) -> Tensor", "expected a number"},
+                    Bad{"f(Tensor x, str s='a) -> Tensor", "expected a string in quotes"},
+                    Bad{"f(Tensor x", "column 11: expected ')'"},
+                    Bad{"f(Tensor x) Tensor", "expected '->'"},
+                    Bad{"f(Tensor x) -> int", "expected Tensor"},
+                    Bad{"f(Tensor x) -> Tensor y z", "expected the end, found \"z\""}));
+
+}  // namespace
+}  // namespace pto
