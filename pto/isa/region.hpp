@@ -9,7 +9,7 @@
 //     });
 //
 // `w` is a width: Whole<W> for a micro-tile that stays in registers, Rest for up to one vector at
-// the end of a row, whose tile has a dynamic valid region. Memory beyond count() is never touched.
+// the end of a row: its tile is one whole vector, of which memory gives and takes count() elements.
 // Values are computed in a compute type: float for half and bfloat16_t, mask32 for bool.
 // Thread safety: a region runs on one thread; tensors it only reads may be shared.
 #pragma once
@@ -38,16 +38,12 @@ PTO_INLINE int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) 
 
 template <int W>
 struct Whole {
-  template <class T>
-  using Of = Tile<TileType::Vec, T, 1, W>;
   static constexpr PTO_INLINE int count() { return W; }
 };
 using Row = Whole<kRow>;
 
 struct Rest {
   int valid;
-  template <class T>
-  using Of = Tile<TileType::Vec, T, 1, kRow, BLayout::RowMajor, 1, DYNAMIC>;
   PTO_INLINE int count() const { return valid; }
 };
 
@@ -56,14 +52,15 @@ PTO_INLINE Tile<TileType::Vec, T, 1, W> make(Whole<W>) {
   return {};
 }
 template <class T>
-PTO_INLINE Rest::Of<T> make(Rest w) {
-  return Rest::Of<T>(w.valid);
+PTO_INLINE Tile<TileType::Vec, T, 1, kRow> make(Rest) {
+  return {};
 }
 
 template <int W, class Body>
 PTO_INLINE void for_each_tile(int64_t begin, int64_t end, Body body) {
   int64_t j = begin;
-  for (; j + W <= end; j += W) body(j, Whole<W>{});
+  if constexpr (W > kRow)
+    for (; j + W <= end; j += W) body(j, Whole<W>{});
   for (; j < end; j += kRow) body(j, Rest{int(min_size(end - j, kRow))});
 }
 
@@ -214,8 +211,8 @@ PTO_INLINE char* row_buffer(const pto_args* args, int64_t row, int64_t bytes) {
 
 // --- reductions --------------------------------------------------------------------------------
 
-// One reduction: its identity, tile with tile, with the valid part of a tile, within a tile.
-#define PTO_REGION_REDUCTION(op, TILE, PART, ROW, neutral)      \
+// One reduction: its identity, tile with tile, within a tile.
+#define PTO_REGION_REDUCTION(op, TILE, ROW, neutral)      \
   struct op##_of {                                              \
     template <class T>                                          \
     static PTO_INLINE T identity() {                            \
@@ -225,10 +222,6 @@ PTO_INLINE char* row_buffer(const pto_args* args, int64_t row, int64_t bytes) {
     static PTO_INLINE void whole(D& d, S& s) {                  \
       TILE(d, d, s);                                            \
     }                                                           \
-    template <class D, class S>                                 \
-    static PTO_INLINE void part(D& d, S& s) {                   \
-      PART(d, d, s);                                            \
-    }                                                           \
     template <class T, class S>                                 \
     static PTO_INLINE T row(S& s) {                             \
       Tile<TileType::Vec, T, 1, kRow, BLayout::RowMajor, 1, 1> r; \
@@ -236,10 +229,10 @@ PTO_INLINE char* row_buffer(const pto_args* args, int64_t row, int64_t bytes) {
       return r.GetValue(0);                                     \
     }                                                           \
   };
-PTO_REGION_REDUCTION(sum, TADD, TPARTADD, TROWSUM, kZero)
-PTO_REGION_REDUCTION(prod, TMUL, TPARTMUL, TROWPROD, kOne)
-PTO_REGION_REDUCTION(amax, TMAX, TPARTMAX, TROWMAX, kLowest)
-PTO_REGION_REDUCTION(amin, TMIN, TPARTMIN, TROWMIN, kHighest)
+PTO_REGION_REDUCTION(sum, TADD, TROWSUM, kZero)
+PTO_REGION_REDUCTION(prod, TMUL, TROWPROD, kOne)
+PTO_REGION_REDUCTION(amax, TMAX, TROWMAX, kLowest)
+PTO_REGION_REDUCTION(amin, TMIN, TROWMIN, kHighest)
 #undef PTO_REGION_REDUCTION
 
 // A reduction along a row: W partial results, one vector more for tails, folded once at the end in
@@ -256,8 +249,13 @@ class Accumulator {
     Reduction::whole(whole_, s);
   }
   template <class S>
-  PTO_INLINE void add(Rest, S& s) {
-    Reduction::part(rest_, s);
+  PTO_INLINE void add(Rest w, S& s) {
+    using V = Vec<T, kRow>;
+    auto valid = make<T>(w);
+    const V identity = lanes::splat<V>(Reduction::template identity<T>());
+    const V values = lanes::load<kRow>(s.data());
+    lanes::store<kRow>(valid.data(), lanes::select(lanes::first<V>(w.count()), values, identity));
+    Reduction::whole(rest_, valid);
   }
   PTO_INLINE T value() {
     auto both = spread(Row{}, Reduction::template row<T>(whole_));

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic on vectors that operators do not express: min/max, fused multiply-add, rounding,
+// square root, safe integer division, horizontal reduction.
+//
+//     auto m = maximum(a, b);            // NaN if either is NaN
+//     auto y = fma(a, b, c);             // one rounding on AVX2 and AVX-512, two on portable
+//
+// Invariant: no leaf traps, whatever its lanes hold; a lane depends on the same lanes only.
+// Thread safety: pure functions.
+#pragma once
+#include "pto/isa/cpu/vec.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace lanes {
+
+#if defined(PTO_TARGET_AVX512) || defined(PTO_TARGET_AVX2)
+constexpr bool kHasFma = true;
+#else
+constexpr bool kHasFma = false;
+#endif
+
+template <class V>
+constexpr bool kIsF32 = kSame<LaneOf<V>, float>;
+template <class V>
+constexpr bool kIsF64 = kSame<LaneOf<V>, double>;
+// Vectors of floats that fill a register of this target, and so have instructions.
+template <class V>
+constexpr bool kIsNative = kHasFma && (kIsF32<V> || kIsF64<V>)&&sizeof(V) >= 16;
+
+// The same function on every lane, for those without vector code.
+template <class V, class F>
+PTO_INLINE V each_lane(V v, F f) {
+  for (int i = 0; i < kCount<V>; ++i) v[i] = f(v[i]);
+  return v;
+}
+template <class V, class F>
+PTO_INLINE V each_lane(V a, V b, F f) {
+  for (int i = 0; i < kCount<V>; ++i) a[i] = f(a[i], b[i]);
+  return a;
+}
+
+template <class V>
+PTO_INLINE V fma(V a, V b, V c) {
+#if defined(PTO_TARGET_AVX512)
+  if constexpr (kIsF32<V> && sizeof(V) == 64)
+    return __builtin_ia32_vfmaddps512_mask(a, b, c, uint16_t(-1), 4);
+  if constexpr (kIsF64<V> && sizeof(V) == 64)
+    return __builtin_ia32_vfmaddpd512_mask(a, b, c, uint8_t(-1), 4);
+#endif
+#if defined(PTO_TARGET_AVX512) || defined(PTO_TARGET_AVX2)
+  if constexpr (kIsF32<V> && sizeof(V) == 32) return __builtin_ia32_vfmaddps256(a, b, c);
+  if constexpr (kIsF64<V> && sizeof(V) == 32) return __builtin_ia32_vfmaddpd256(a, b, c);
+  if constexpr (kIsF32<V> && sizeof(V) == 16) return __builtin_ia32_vfmaddps(a, b, c);
+  if constexpr (kIsF64<V> && sizeof(V) == 16) return __builtin_ia32_vfmaddpd(a, b, c);
+#endif
+  return a * b + c;
+}
+template <class V>
+PTO_INLINE V fma(V a, V b, LaneOf<V> c) {
+  return fma(a, b, splat<V>(c));
+}
+
+// b where either is NaN or both are zero: one instruction. Put the operand that must survive last.
+template <class V>
+PTO_INLINE V max_or_second(V a, V b) {
+  if constexpr (kIsNative<V> && kIsF32<V>) {
+    asm("vmaxps %2, %1, %0" : "=v"(a) : "v"(a), "v"(b));
+    return a;
+  } else if constexpr (kIsNative<V>) {
+    asm("vmaxpd %2, %1, %0" : "=v"(a) : "v"(a), "v"(b));
+    return a;
+  } else {
+    return a > b ? a : b;
+  }
+}
+template <class V>
+PTO_INLINE V min_or_second(V a, V b) {
+  if constexpr (kIsNative<V> && kIsF32<V>) {
+    asm("vminps %2, %1, %0" : "=v"(a) : "v"(a), "v"(b));
+    return a;
+  } else if constexpr (kIsNative<V>) {
+    asm("vminpd %2, %1, %0" : "=v"(a) : "v"(a), "v"(b));
+    return a;
+  } else {
+    return a < b ? a : b;
+  }
+}
+
+// NaN propagates: where a is NaN it stays, elsewhere the instruction takes b if b is NaN.
+template <class V>
+PTO_INLINE V maximum(V a, V b) {
+#if defined(PTO_TARGET_AVX512)
+  if constexpr (kIsNative<V> && kIsF32<V>) {
+    uint16_t ordered;
+    asm("vcmpps $7, %1, %1, %0" : "=Yk"(ordered) : "v"(a));
+    asm("vmaxps %1, %0, %0%{%2%}" : "+v"(a) : "v"(b), "Yk"(ordered));
+    return a;
+  }
+#endif
+  if constexpr (kIsF32<V> || kIsF64<V>) return a != a ? a : max_or_second(a, b);
+  else return a > b ? a : b;
+}
+template <class V>
+PTO_INLINE V minimum(V a, V b) {
+#if defined(PTO_TARGET_AVX512)
+  if constexpr (kIsNative<V> && kIsF32<V>) {
+    uint16_t ordered;
+    asm("vcmpps $7, %1, %1, %0" : "=Yk"(ordered) : "v"(a));
+    asm("vminps %1, %0, %0%{%2%}" : "+v"(a) : "v"(b), "Yk"(ordered));
+    return a;
+  }
+#endif
+  if constexpr (kIsF32<V> || kIsF64<V>) return a != a ? a : min_or_second(a, b);
+  else return a < b ? a : b;
+}
+
+template <class V>
+PTO_INLINE V sign_bits() {
+  return splat<V>(LaneOf<V>(-0.0));
+}
+template <class V>
+PTO_INLINE V abs(V a) {
+  using E = LaneOf<V>;
+  if constexpr (kIsF32<V> || kIsF64<V>) {
+    using M = MaskOf<V>;
+    return bit_cast<V>(bit_cast<M>(a) & ~bit_cast<M>(sign_bits<V>()));
+  } else if constexpr (kIsSigned<E>) {
+    using U = Vec<E, kCount<V>>;
+    const U negative = a >> U(splat<U>(E(8 * sizeof(E) - 1)));  // 0 or -1
+    return (a ^ negative) - negative;
+  } else {
+    return a;
+  }
+}
+
+template <class V>
+PTO_INLINE V relu(V a) {
+  // NaN is the second operand, so it survives.
+  if constexpr (kIsF32<V> || kIsF64<V>) return max_or_second(V{}, a);
+  else return a > V{} ? a : V{};
+}
+
+template <class V>
+PTO_INLINE V if_positive(V a, V then, V otherwise) {
+  return a > V{} ? then : otherwise;
+}
+
+// The instruction's immediate: 0 nearest even, 1 down, 2 up, 3 towards zero.
+enum Rounding { kNearest = 0, kDown = 1, kUp = 2, kTowardsZero = 3 };
+
+template <Rounding R, class E>
+PTO_INLINE E round_scalar(E x) {
+  if constexpr (kSame<E, float>) {
+    return R == kNearest ? __builtin_rintf(x) : R == kDown ? __builtin_floorf(x)
+           : R == kUp    ? __builtin_ceilf(x)
+                         : __builtin_truncf(x);
+  } else {
+    return R == kNearest ? __builtin_rint(x) : R == kDown ? __builtin_floor(x)
+           : R == kUp    ? __builtin_ceil(x)
+                         : __builtin_trunc(x);
+  }
+}
+
+template <Rounding R, class V>
+PTO_INLINE V round_to(V a) {
+  constexpr int kImmediate = int(R) | 8;  // no inexact exception
+  if constexpr (kIsNative<V> && sizeof(V) == 64 && kIsF32<V>) {
+    asm("vrndscaleps %2, %1, %0" : "=v"(a) : "v"(a), "i"(kImmediate));
+  } else if constexpr (kIsNative<V> && sizeof(V) == 64) {
+    asm("vrndscalepd %2, %1, %0" : "=v"(a) : "v"(a), "i"(kImmediate));
+  } else if constexpr (kIsNative<V> && kIsF32<V>) {
+    asm("vroundps %2, %1, %0" : "=x"(a) : "x"(a), "i"(kImmediate));
+  } else if constexpr (kIsNative<V>) {
+    asm("vroundpd %2, %1, %0" : "=x"(a) : "x"(a), "i"(kImmediate));
+  } else {
+    a = each_lane(a, [](LaneOf<V> x) { return round_scalar<R>(x); });
+  }
+  return a;
+}
+template <class V>
+PTO_INLINE V rint(V a) {
+  return round_to<kNearest>(a);
+}
+template <class V>
+PTO_INLINE V floor(V a) {
+  return round_to<kDown>(a);
+}
+template <class V>
+PTO_INLINE V ceil(V a) {
+  return round_to<kUp>(a);
+}
+template <class V>
+PTO_INLINE V trunc(V a) {
+  return round_to<kTowardsZero>(a);
+}
+
+template <class V>
+PTO_INLINE V sqrt(V a) {
+  if constexpr (kIsNative<V> && kIsF32<V>) {
+    asm("vsqrtps %1, %0" : "=v"(a) : "v"(a));
+    return a;
+  } else if constexpr (kIsNative<V>) {
+    asm("vsqrtpd %1, %0" : "=v"(a) : "v"(a));
+    return a;
+  } else if constexpr (kIsF32<V>) {
+    return each_lane(a, [](float x) { return __builtin_sqrtf(x); });
+  } else {
+    return each_lane(a, [](double x) { return __builtin_sqrt(x); });
+  }
+}
+template <class V>
+PTO_INLINE V reciprocal(V a) {
+  return splat<V>(1) / a;
+}
+template <class V>
+PTO_INLINE V rsqrt(V a) {
+  return splat<V>(1) / sqrt(a);
+}
+
+// Integers: a / 0 is 0, the smallest integer / -1 wraps.
+template <class E>
+PTO_INLINE E divide_scalar(E a, E b) {
+  if (b == 0) return 0;
+  if constexpr (kIsSigned<E>) {
+    if (b == E(-1)) return E(-uint64_t(a));
+  }
+  return E(a / b);
+}
+template <class V>
+PTO_INLINE V divide(V a, V b) {
+  using E = LaneOf<V>;
+  if constexpr (kIsFloat<E>) return a / b;
+  else return each_lane(a, b, [](E x, E y) { return divide_scalar<E>(x, y); });
+}
+
+// Integers: shifts of 0 to bits - 1.
+template <class V>
+PTO_INLINE V shift_left(V a, V b) {
+  using E = LaneOf<V>;
+  return each_lane(a, b, [](E x, E n) { return E(uint64_t(x) << (unsigned(n) & 63u)); });
+}
+template <class V>
+PTO_INLINE V shift_right(V a, V b) {
+  using E = LaneOf<V>;
+  return each_lane(a, b, [](E x, E n) { return E(x >> (unsigned(n) & (8 * sizeof(E) - 1))); });
+}
+
+// f(f(lane 0, lane 1), ...) by halves: 16 lanes take four steps.
+template <class F, class V>
+PTO_INLINE LaneOf<V> reduce(F f, V v) {
+  if constexpr (kCount<V> == 2) {
+    const V swapped = {v[1], v[0]};
+    return f(v, swapped)[0];
+  } else {
+    const Halves<V> half(v);
+    return reduce(f, f(half.low, half.high));
+  }
+}
+
+}  // namespace lanes
+PTO_NAMESPACE_END

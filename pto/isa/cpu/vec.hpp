@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vectors of lanes: loads, stores, partial loads and stores, select, and the leaves that the
+// compiler's vector extensions do not express.
+//
+//     auto v = load<N>(p);  store<N>(q, maximum(v, v * v));  store_part<N>(q, v, 3);
+//
+// Invariant: no standard header, no intrinsics header; a leaf is one builtin or one instruction.
+// load_part and store_part never touch memory beyond n elements.
+// Thread safety: pure functions on values.
+#pragma once
+#include "pto/isa/numeric.hpp"
+
+PTO_NAMESPACE_BEGIN
+
+template <class T, int N>
+struct VecOf {
+  typedef T type __attribute__((vector_size(N * sizeof(T))));
+  typedef T loose __attribute__((vector_size(N * sizeof(T)), aligned(1), may_alias));
+};
+template <class T, int N>
+using Vec = typename VecOf<T, N>::type;
+
+template <class A>
+A make_value();
+template <class A>
+struct RemoveReference {
+  using type = A;
+};
+template <class A>
+struct RemoveReference<A&> {
+  using type = A;
+};
+
+// The element type and lane count of a vector.
+template <class V>
+using LaneOf = typename RemoveReference<decltype(make_value<V&>()[0])>::type;
+template <class V>
+constexpr int kCount = int(sizeof(V) / sizeof(LaneOf<V>));
+
+namespace lanes {
+
+template <class V>
+PTO_INLINE V splat(LaneOf<V> s) {
+  // s - {} is a pure broadcast; s + {} would turn -0 into 0.
+  return s - V{};
+}
+
+template <class M, class V>
+PTO_INLINE V select(M condition, V a, V b) {
+  return condition ? a : b;
+}
+
+template <class To, class V>
+PTO_INLINE Vec<To, kCount<V>> convert(V v) {
+  if constexpr (kSame<To, LaneOf<V>>) return v;
+  else return __builtin_convertvector(v, Vec<To, kCount<V>>);
+}
+
+// Integers 0, 1, 2, ... of a lane's width.
+template <class I, int N>
+struct Iota {
+  I value[N];
+  constexpr Iota() : value() {
+    for (int i = 0; i < N; ++i) value[i] = I(i);
+  }
+};
+template <class I, int N>
+inline constexpr Iota<I, N> kIota;
+
+template <class I, int N>
+PTO_INLINE Vec<I, N> iota() {
+  return bit_cast<Vec<I, N>>(kIota<I, N>);
+}
+
+template <int Bytes>
+struct IntOf;
+template <>
+struct IntOf<1> {
+  using type = int8_t;
+};
+template <>
+struct IntOf<2> {
+  using type = int16_t;
+};
+template <>
+struct IntOf<4> {
+  using type = int32_t;
+};
+template <>
+struct IntOf<8> {
+  using type = int64_t;
+};
+template <class V>
+using MaskOf = Vec<typename IntOf<sizeof(LaneOf<V>)>::type, kCount<V>>;
+
+// Lanes below n of a vector like V, as a mask; n may be negative or beyond the vector.
+template <class V>
+PTO_INLINE MaskOf<V> first(int n) {
+  using I = LaneOf<MaskOf<V>>;
+  n = n < 0 ? 0 : n > kCount<V> ? kCount<V> : n;
+  return iota<I, kCount<V>>() < splat<MaskOf<V>>(I(n));
+}
+
+// Widening and narrowing between what memory holds and what computes.
+template <class T, int N>
+PTO_INLINE Vec<Compute<T>, N> widen(Vec<Raw<T>, N> raw) {
+  if constexpr (kSame<T, bfloat16_t>) {
+    return bits::float_from_bfloat16<Vec<float, N>>(convert<uint32_t>(raw));
+  } else if constexpr (kSame<T, half>) {
+#if defined(PTO_TARGET_AVX512) || defined(PTO_TARGET_AVX2)
+    if constexpr (N >= 8) {
+      Vec<float, N> wide;
+      asm("vcvtph2ps %1, %0" : "=v"(wide) : "v"(raw));
+      return wide;
+    }
+#endif
+    return bits::float_from_half<Vec<float, N>>(convert<uint32_t>(raw));
+  } else {
+    return raw;
+  }
+}
+
+template <class T, int N>
+PTO_INLINE Vec<Raw<T>, N> narrow(Vec<Compute<T>, N> v) {
+  if constexpr (kSame<T, bfloat16_t>) {
+    return convert<uint16_t>(bits::bfloat16_from_float<Vec<float, N>, Vec<uint32_t, N>>(v));
+  } else if constexpr (kSame<T, half>) {
+#if defined(PTO_TARGET_AVX512) || defined(PTO_TARGET_AVX2)
+    if constexpr (N >= 8) {
+      Vec<uint16_t, N> raw;
+      asm("vcvtps2ph $0, %1, %0" : "=v"(raw) : "v"(v));
+      return raw;
+    }
+#endif
+    return convert<uint16_t>(bits::half_from_float<Vec<float, N>, Vec<uint32_t, N>>(v));
+  } else {
+    return v;
+  }
+}
+
+template <int N, class T>
+PTO_INLINE Vec<Compute<T>, N> load(const T* p) {
+  using Loose = typename VecOf<Raw<T>, N>::loose;
+  return widen<T, N>(Vec<Raw<T>, N>(*reinterpret_cast<const Loose*>(p)));
+}
+
+template <int N, class T>
+PTO_INLINE void store(T* p, Vec<Compute<T>, N> v) {
+  using Loose = typename VecOf<Raw<T>, N>::loose;
+  *reinterpret_cast<Loose*>(p) = narrow<T, N>(v);
+}
+
+// Whether this target loads and stores the first n lanes of V in one instruction.
+#if defined(PTO_TARGET_AVX512)
+template <class V>
+constexpr bool kHasMaskedAccess = sizeof(V) >= 16;
+#elif defined(PTO_TARGET_AVX2)
+template <class V>
+constexpr bool kHasMaskedAccess = sizeof(V) >= 16 && sizeof(LaneOf<V>) >= 4;
+#else
+template <class V>
+constexpr bool kHasMaskedAccess = false;
+#endif
+
+// Valid where kHasMaskedAccess<V>.
+template <class V>
+V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, int n);
+template <class V>
+void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, int n);
+
+#if defined(PTO_TARGET_AVX512)
+#define PTO_MASKED_LOAD(op) asm(op " %1, %0%{%2%}%{z%}" : "=v"(v) : "m"(*p), "Yk"(mask))
+#define PTO_MASKED_STORE(op) asm(op " %1, %0%{%2%}" : "+m"(*p) : "v"(v), "Yk"(mask))
+template <class V>
+PTO_INLINE V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, int n) {
+  const uint16_t mask = uint16_t((1u << n) - 1);
+  V v;
+  if constexpr (sizeof(LaneOf<V>) == 1) PTO_MASKED_LOAD("vmovdqu8");
+  else if constexpr (sizeof(LaneOf<V>) == 2) PTO_MASKED_LOAD("vmovdqu16");
+  else if constexpr (sizeof(LaneOf<V>) == 4) PTO_MASKED_LOAD("vmovups");
+  else PTO_MASKED_LOAD("vmovupd");
+  return v;
+}
+template <class V>
+PTO_INLINE void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, int n) {
+  const uint16_t mask = uint16_t((1u << n) - 1);
+  if constexpr (sizeof(LaneOf<V>) == 1) PTO_MASKED_STORE("vmovdqu8");
+  else if constexpr (sizeof(LaneOf<V>) == 2) PTO_MASKED_STORE("vmovdqu16");
+  else if constexpr (sizeof(LaneOf<V>) == 4) PTO_MASKED_STORE("vmovups");
+  else PTO_MASKED_STORE("vmovupd");
+}
+#undef PTO_MASKED_LOAD
+#undef PTO_MASKED_STORE
+#elif defined(PTO_TARGET_AVX2)
+template <class V>
+PTO_INLINE V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, int n) {
+  V v;
+  if constexpr (sizeof(LaneOf<V>) == 4)
+    asm("vmaskmovps %1, %2, %0" : "=x"(v) : "m"(*p), "x"(first<V>(n)));
+  else asm("vmaskmovpd %1, %2, %0" : "=x"(v) : "m"(*p), "x"(first<V>(n)));
+  return v;
+}
+template <class V>
+PTO_INLINE void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, int n) {
+  if constexpr (sizeof(LaneOf<V>) == 4)
+    asm("vmaskmovps %1, %2, %0" : "+m"(*p) : "x"(v), "x"(first<V>(n)));
+  else asm("vmaskmovpd %1, %2, %0" : "+m"(*p) : "x"(v), "x"(first<V>(n)));
+}
+#endif
+
+template <class T>
+PTO_INLINE void store_scalar(T* p, Compute<T> value) {
+  if constexpr (kSame<T, mask32>) p->raw = value;
+  else *p = T(value);
+}
+
+// The first n elements (0 <= n <= N) of p, the other lanes zero.
+template <int N, class T>
+PTO_INLINE Vec<Compute<T>, N> load_part(const T* p, int n) {
+  using V = Vec<Raw<T>, N>;
+  if constexpr (kHasMaskedAccess<V>) {
+    return widen<T, N>(
+        masked_load<V>(reinterpret_cast<const typename VecOf<Raw<T>, N>::loose*>(p), n));
+  } else {
+    Raw<T> lane[N] = {};
+    __builtin_memcpy(lane, p, size_t(n) * sizeof(T));
+    return widen<T, N>(bit_cast<V>(lane));
+  }
+}
+
+template <int N, class T>
+PTO_INLINE void store_part(T* p, Vec<Compute<T>, N> v, int n) {
+  using V = Vec<Raw<T>, N>;
+  const V raw = narrow<T, N>(v);
+  if constexpr (kHasMaskedAccess<V>) {
+    masked_store<V>(reinterpret_cast<typename VecOf<Raw<T>, N>::loose*>(p), raw, n);
+  } else {
+    __builtin_memcpy(static_cast<void*>(p), &raw, size_t(n) * sizeof(T));
+  }
+}
+
+// Elements at a distance of `stride` elements.
+template <int N, class T>
+PTO_INLINE Vec<Compute<T>, N> gather(const T* p, int64_t stride, int n) {
+  Raw<T> lane[N] = {};
+  for (int i = 0; i < N; ++i)
+    if (i < n) __builtin_memcpy(lane + i, p + i * stride, sizeof(T));
+  return widen<T, N>(bit_cast<Vec<Raw<T>, N>>(lane));
+}
+
+template <int N, class T>
+PTO_INLINE void scatter(T* p, int64_t stride, Vec<Compute<T>, N> v, int n) {
+  const Vec<Raw<T>, N> raw = narrow<T, N>(v);
+  for (int i = 0; i < N; ++i) {
+    const Raw<T> lane = raw[i];
+    if (i < n) __builtin_memcpy(static_cast<void*>(p + i * stride), &lane, sizeof(T));
+  }
+}
+
+// A store that bypasses the cache; p is aligned to the vector.
+template <int N, class T>
+PTO_INLINE void store_stream(T* p, Vec<Compute<T>, N> v) {
+  const Vec<Raw<T>, N> raw = narrow<T, N>(v);
+#if defined(PTO_TARGET_AVX512) || defined(PTO_TARGET_AVX2)
+  if constexpr (sizeof(raw) >= 16) {
+    asm("vmovntps %1, %0" : "=m"(*reinterpret_cast<Vec<Raw<T>, N>*>(p)) : "v"(raw));
+    return;
+  }
+#endif
+  *reinterpret_cast<typename VecOf<Raw<T>, N>::loose*>(p) = raw;
+}
+
+// The lower and the upper half of a vector.
+template <class V>
+struct Halves {
+  using Half = Vec<LaneOf<V>, kCount<V> / 2>;
+  Half low, high;
+  explicit PTO_INLINE Halves(V v) {
+    struct Pair {
+      Half low, high;
+    };
+    const Pair pair = bit_cast<Pair>(v);
+    low = pair.low;
+    high = pair.high;
+  }
+};
+
+}  // namespace lanes
+
+PTO_NAMESPACE_END

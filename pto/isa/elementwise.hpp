@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element-wise instructions: unary, binary, ternary, tile with scalar, from the table's rows.
+//
+//     TADD(d, a, b);  TEXP(d, a);  TMULS(d, a, 2.0f);  TEXPANDS(d, 1.0f);
+//
+// Invariant: only the destination's valid region is written; each element is computed in
+// Compute<T> and rounded to T once per instruction. A destination may be one of the sources.
+// Thread safety: a tile belongs to one thread.
+#pragma once
+#include "pto/isa/cpu/math.hpp"
+#include "pto/isa/tile.hpp"
+
+PTO_NAMESPACE_BEGIN
+
+// A row's value as a functor on vectors: M_value::apply(a, b).
+namespace lanes {
+#define PTO_UNARY(M, op, value, numpy, types)   \
+  struct M##_value {                            \
+    static constexpr ElementSet kTypes = types; \
+    template <class V>                          \
+    static PTO_INLINE V apply(V a) {            \
+      return value;                             \
+    }                                           \
+  };
+#define PTO_BINARY_ONLY(M, value, numpy, types) \
+  struct M##_value {                            \
+    static constexpr ElementSet kTypes = types; \
+    template <class V>                          \
+    static PTO_INLINE V apply(V a, V b) {       \
+      return value;                             \
+    }                                           \
+  };
+#define PTO_BINARY(M, op, value, numpy, types) PTO_BINARY_ONLY(M, value, numpy, types)
+#define PTO_TERNARY(M, value, numpy, types)      \
+  struct M##_value {                             \
+    static constexpr ElementSet kTypes = types;  \
+    template <class V>                           \
+    static PTO_INLINE V apply(V a, V b, V c) {   \
+      return value;                              \
+    }                                            \
+  };
+#define PTO_ACCUMULATE(M, value, numpy, types) PTO_TERNARY(M, value, numpy, types)
+#define PTO_LOGICAL_UNARY(...)
+#define PTO_LOGICAL_BINARY(...)
+#include "pto/isa/instructions.def"
+}  // namespace lanes
+
+template <class C>
+struct UnsignedOf {
+  using type = C;
+};
+template <>
+struct UnsignedOf<int8_t> {
+  using type = uint8_t;
+};
+template <>
+struct UnsignedOf<int16_t> {
+  using type = uint16_t;
+};
+template <>
+struct UnsignedOf<int32_t> {
+  using type = uint32_t;
+};
+template <>
+struct UnsignedOf<int64_t> {
+  using type = uint64_t;
+};
+
+// A functor's value on compute vectors. Signed integers wrap, so kArithmetic rows see them unsigned.
+template <class F, class V, class... W>
+PTO_INLINE V evaluate(V a, W... b) {
+  using U = Vec<typename UnsignedOf<LaneOf<V>>::type, kCount<V>>;
+  if constexpr (F::kTypes == kArithmetic && !kSame<U, V>)
+    return bit_cast<V>(F::apply(bit_cast<U>(a), bit_cast<U>(b)...));
+  else return F::apply(a, b...);
+}
+
+template <class F>
+struct Evaluate {
+  template <class... V>
+  PTO_INLINE auto operator()(V... v) const {
+    return evaluate<F>(v...);
+  }
+};
+
+// The lanes that suit every operand of an instruction.
+constexpr int fewest(int n) { return n; }
+template <class... I>
+constexpr int fewest(int a, int b, I... rest) {
+  return fewest(a < b ? a : b, rest...);
+}
+
+template <class D, class... S>
+constexpr bool kSameLayout = ((kLines<S> == kLines<D> && kLineLength<S> == kLineLength<D> &&
+                               S::isRowMajor == D::isRowMajor) &&
+                              ...);
+
+namespace detail {
+
+template <int N, int Steps, class F, class T, class... S>
+PTO_INLINE void map_unrolled(F f, T* d, const S*... s) {
+  PTO_UNROLL
+  for (int i = 0; i < Steps; ++i) lanes::store<N>(d + i * N, f(lanes::load<N>(s + i * N)...));
+}
+
+template <int N, class F, class T, class... S>
+PTO_INLINE void map_line(F f, int length, T* d, const S*... s) {
+  int i = 0;
+  for (; i + 4 * N <= length; i += 4 * N) map_unrolled<N, 4>(f, d + i, s + i...);
+  for (; i + N <= length; i += N) map_unrolled<N, 1>(f, d + i, s + i...);
+  if (i < length) {
+    const int n = length - i;
+    lanes::store_part<N>(d + i, f(lanes::load_part<N>(s + i, n)...), n);
+  }
+}
+
+// A micro-tile with a dynamic valid region: whole registers, new lanes blended into old ones.
+template <int N, int Steps, class F, class T, class... S>
+PTO_INLINE void map_blended(F f, int length, T* d, const S*... s) {
+  PTO_UNROLL
+  for (int i = 0; i < Steps; ++i) {
+    const auto old = lanes::load<N>(d + i * N);
+    const auto value = f(lanes::load<N>(s + i * N)...);
+    lanes::store<N>(d + i * N,
+                    lanes::select(lanes::first<decltype(value + 0)>(length - i * N), value, old));
+  }
+}
+
+}  // namespace detail
+
+// d = f(s...) on d's valid region; f takes and returns vectors of Compute<T>.
+template <class F, class D, class... S>
+PTO_INLINE void map(F f, D& d, const S&... s) {
+  constexpr int N = fewest(kLanes<typename D::DType>, kLanes<typename S::DType>...);
+  if constexpr (!kSameLayout<D, S...>) {
+    for (int r = 0; r < d.GetValidRow(); ++r)
+      for (int c = 0; c < d.GetValidCol(); ++c)
+        lanes::store_part<N>(d.data() + D::Offset(r, c),
+                             f(lanes::load_part<N>(s.data() + S::Offset(r, c), 1)...), 1);
+  } else if constexpr (kIsFull<D> && D::Numel % N == 0 && D::Numel / N <= 16) {
+    detail::map_unrolled<N, D::Numel / N>(f, d.data(), s.data()...);
+  } else if constexpr (kIsFull<D>) {
+    detail::map_line<N>(f, D::Numel, d.data(), s.data()...);
+  } else if constexpr (kIsMicro<D> && (D::isRowMajor ? D::ValidRow : D::ValidCol) == 1) {
+    detail::map_blended<N, D::Numel / N>(f, valid_length(d), d.data(), s.data()...);
+  } else {
+    constexpr int L = kLineLength<D>;
+    for (int i = 0; i < valid_lines(d); ++i)
+      detail::map_line<N>(f, valid_length(d), d.data() + i * L, s.data() + i * L...);
+  }
+}
+
+template <class D, class S>
+constexpr bool kSameShape = D::Rows == S::Rows && D::Cols == S::Cols;
+template <class D, class S>
+constexpr bool kCoversValid =
+    (D::ValidRow < 0 || S::ValidRow < 0 || S::ValidRow >= D::ValidRow) &&
+    (D::ValidCol < 0 || S::ValidCol < 0 || S::ValidCol >= D::ValidCol);
+
+// The rules of every element-wise instruction, as sentences.
+template <class D, class... S>
+PTO_INLINE void check_elementwise() {
+  static_assert((kSameShape<D, S> && ...),
+                "element-wise: every tile must have the same Rows x Cols; "
+                "widen a vector first with TROWEXPAND or TCOLEXPAND");
+  static_assert((kCoversValid<D, S> && ...),
+                "element-wise: every source must be valid where the destination is; "
+                "shrink the destination's valid region");
+}
+template <class F, class D, class... S>
+PTO_INLINE void check_types() {
+  static_assert((kSame<typename D::DType, typename S::DType> && ...),
+                "element-wise: every tile must have the same element type; convert with TCVT");
+  static_assert(is_in<typename D::DType>(F::kTypes),
+                "element-wise: the instruction does not exist for this element type; see the dtypes "
+                "column of pto/isa/instructions.def");
+}
+template <class... X>
+PTO_INLINE void check_trailing() {
+  static_assert((kIsTrailing<X> && ...),
+                "after its operands an instruction takes temporary tiles and events only; "
+                "check the number of operands");
+}
+
+#define PTO_UNARY(M, op, value, numpy, types)               \
+  template <auto Precision = 0, class D, class A, class... X> \
+  PTO_INLINE RecordEvent M(D& d, const A& a, const X&...) { \
+    check_elementwise<D, A>();                              \
+    check_types<lanes::M##_value, D, A>();                  \
+    check_trailing<X...>();                                 \
+    map(Evaluate<lanes::M##_value>{}, d, a);                \
+    return {};                                              \
+  }
+#define PTO_BINARY_ONLY(M, value, numpy, types)                         \
+  template <auto Precision = 0, class D, class A, class B, class... X>  \
+  PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
+    check_elementwise<D, A, B>();                                       \
+    check_types<lanes::M##_value, D, A, B>();                           \
+    check_trailing<X...>();                                             \
+    map(Evaluate<lanes::M##_value>{}, d, a, b);                         \
+    return {};                                                          \
+  }
+#define PTO_BINARY(M, op, value, numpy, types) PTO_BINARY_ONLY(M, value, numpy, types)
+#define PTO_TERNARY(M, value, numpy, types)                                         \
+  template <class D, class A, class B, class C, class... X>                         \
+  PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const C& c, const X&...) { \
+    check_elementwise<D, A, B, C>();                                                \
+    check_types<lanes::M##_value, D, A, B, C>();                                    \
+    check_trailing<X...>();                                                         \
+    map(Evaluate<lanes::M##_value>{}, d, a, b, c);                                  \
+    return {};                                                                      \
+  }
+#define PTO_ACCUMULATE(M, value, numpy, types)                          \
+  template <class D, class A, class B, class... X>                      \
+  PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
+    check_elementwise<D, A, B>();                                       \
+    check_types<lanes::M##_value, D, A, B>();                           \
+    check_trailing<X...>();                                             \
+    map(Evaluate<lanes::M##_value>{}, d, a, b, d);                      \
+    return {};                                                          \
+  }
+#define PTO_SCALAR(M, of)                                                                 \
+  template <auto Precision = 0, class D, class A, class... X>                             \
+  PTO_INLINE RecordEvent M(D& d, const A& a, typename A::DType scalar, const X&...) {     \
+    check_elementwise<D, A>();                                                            \
+    check_types<lanes::of##_value, D, A>();                                               \
+    check_trailing<X...>();                                                               \
+    const auto b = to_compute(scalar);                                                    \
+    map([b](auto v) { return evaluate<lanes::of##_value>(v, lanes::splat<decltype(v)>(b)); }, d, \
+        a);                                                                               \
+    return {};                                                                            \
+  }
+#define PTO_LOGICAL_UNARY(...)
+#define PTO_LOGICAL_BINARY(...)
+
+template <class T>
+PTO_INLINE Compute<T> to_compute(T scalar) {
+  if constexpr (kSame<T, mask32>) return scalar.raw;
+  else return Compute<T>(scalar);
+}
+
+#include "pto/isa/instructions.def"
+
+// d = scalar on the valid region.
+template <class D, class... X>
+PTO_INLINE RecordEvent TEXPANDS(D& d, typename D::DType scalar, const X&...) {
+  check_trailing<X...>();
+  const auto s = to_compute(scalar);
+  using V = Vec<Compute<typename D::DType>, kLanes<typename D::DType>>;
+  const V value = lanes::splat<V>(s);
+  map([value] { return value; }, d);
+  return {};
+}
+
+PTO_NAMESPACE_END

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launching typed kernels from C++: a __global__ function is called with pointers or tensors.
+//
+//     EXEC_KERNEL_CMD(MyAddKernel, 24, out, x, y, length);        // 24 blocks; returns when done
+//     EXEC_KERNEL_ASYNC(MyAddKernel, 24, stream, out, x, y, n);   // in the order of the stream
+//     PTO_KERNEL(my_add, MyAddKernel)   // exports int32_t my_add(const pto_args*), see host.hpp
+//
+// A pointer parameter takes a pointer, nullptr, or a tensor: anything with data_ptr(), nbytes(),
+// is_contiguous(), sizes() and strides(), such as at::Tensor. A tensor must be contiguous, on the
+// CPU and of the parameter's element type; its extent bounds a one-argument GlobalTensor. A scalar
+// parameter takes a number that it can hold.
+// Errors: a call that does not fit throws std::runtime_error (what / why / fix, with both
+// signatures or values) where exceptions are enabled; else it returns a non-zero code and
+// pto_last_error() holds the text. Nothing has run then. What a kernel throws comes back likewise.
+// On the CPU a stream's order is program order, so both forms return after the last block.
+// Thread safety: any thread may launch.
+#pragma once
+#include "pto/isa/host.hpp"
+#include "pto/isa/numeric.hpp"
+
+extern "C" {
+
+enum { PTO_TYPE_ANY = 255 };  // a type code: void, or an element type without a code
+
+// A parameter of a typed kernel. Codes and bits are DLPack's.
+typedef struct pto_parameter {
+  uint8_t is_pointer, is_const, type_code, type_bits;
+} pto_parameter;
+
+typedef struct pto_signature {
+  const char* name;
+  const pto_parameter* parameters;
+  int32_t n_parameters;
+} pto_signature;
+
+enum {
+  PTO_ARGUMENT_POINTER,
+  PTO_ARGUMENT_TENSOR,
+  PTO_ARGUMENT_SIGNED,
+  PTO_ARGUMENT_UNSIGNED,
+  PTO_ARGUMENT_FLOAT
+};
+
+// An argument as the caller wrote it.
+typedef struct pto_argument {
+  uint8_t kind;
+  uint8_t is_const;                              // of a pointer
+  uint8_t type_code, type_bits;                  // of a pointer or number
+  int32_t torch_type;                            // of a tensor: its scalar_type(), or -1
+  uint8_t is_defined, is_contiguous, is_on_cpu;  // of a tensor
+  void* data;
+  int64_t bytes;
+  const int64_t *sizes, *strides;
+  int32_t rank;
+  int64_t integer;  // of a number; unsigned ones by their bits
+  double real;
+} pto_argument;
+
+// Checks the arguments against the signature (null: against nothing) and launches.
+int32_t pto_call(const pto_signature* signature, pto_kernel kernel, int64_t blocks,
+                 const pto_argument* arguments, int32_t n_arguments);
+
+// Checks what a kernel got against its signature; a non-zero code after services->fail().
+int32_t pto_check_arguments(const pto_signature* signature, const pto_args* args);
+
+// Throws std::runtime_error(pto_last_error()).
+[[noreturn]] void pto_throw_last_error(void);
+}
+
+PTO_NAMESPACE_BEGIN
+namespace launch {
+
+template <class T>
+struct ElementType {
+  static constexpr uint8_t kCode = PTO_TYPE_ANY, kBits = 0;
+};
+template <class T>
+struct ElementType<const T> : ElementType<T> {};
+#define PTO_ELEMENT_TYPE(type, code)                                 \
+  template <>                                                        \
+  struct ElementType<type> {                                         \
+    static constexpr uint8_t kCode = code, kBits = sizeof(type) * 8; \
+  };
+PTO_ELEMENT_TYPE(bool, 6)
+PTO_ELEMENT_TYPE(char, char(-1) < 0 ? 0 : 1)
+PTO_ELEMENT_TYPE(signed char, 0)
+PTO_ELEMENT_TYPE(short, 0)
+PTO_ELEMENT_TYPE(int, 0)
+PTO_ELEMENT_TYPE(long, 0)
+PTO_ELEMENT_TYPE(long long, 0)
+PTO_ELEMENT_TYPE(unsigned char, 1)
+PTO_ELEMENT_TYPE(unsigned short, 1)
+PTO_ELEMENT_TYPE(unsigned int, 1)
+PTO_ELEMENT_TYPE(unsigned long, 1)
+PTO_ELEMENT_TYPE(unsigned long long, 1)
+PTO_ELEMENT_TYPE(half, 2)
+PTO_ELEMENT_TYPE(float, 2)
+PTO_ELEMENT_TYPE(double, 2)
+PTO_ELEMENT_TYPE(bfloat16_t, 4)
+#undef PTO_ELEMENT_TYPE
+
+template <class T>
+constexpr bool is_number = ElementType<T>::kCode != PTO_TYPE_ANY;
+template <class T>
+constexpr bool is_real = ElementType<T>::kCode == 2 || ElementType<T>::kCode == 4;
+
+// Reads one parameter from its slot.
+template <class T>
+struct Parameter {
+  static_assert(is_number<T>,
+                "a kernel's parameter must be a pointer or a number; pass a structure by pointer");
+  static constexpr bool kIsPointer = false;
+  static constexpr pto_parameter kFacts = {0, 0, ElementType<T>::kCode, ElementType<T>::kBits};
+  static T read(const pto_args* args, int, int scalar) {
+    const uint64_t slot = args->scalars[scalar];
+    if constexpr (is_real<T>) {
+      double value;
+      __builtin_memcpy(&value, &slot, sizeof(value));
+      if constexpr (sizeof(T) == sizeof(double))
+        return value;
+      else
+        return T(float(value));
+    } else {
+      return T(slot);
+    }
+  }
+};
+template <class T>
+struct Parameter<T*> {
+  static constexpr bool kIsPointer = true;
+  static constexpr pto_parameter kFacts = {1, __is_same(T, const T), ElementType<T>::kCode,
+                                           ElementType<T>::kBits};
+  static T* read(const pto_args* args, int tensor, int) {
+    return static_cast<T*>(args->tensors[tensor].data);
+  }
+};
+
+template <int... I>
+struct Indices {};
+template <int N, int... I>
+struct CountTo : CountTo<N - 1, N - 1, I...> {};
+template <int... I>
+struct CountTo<0, I...> {
+  using type = Indices<I...>;
+};
+
+template <class F>
+struct Typed {
+  static_assert(!__is_same(F, F),
+                "a kernel is a function that returns void and takes pointers and "
+                "numbers: __global__ void kernel(float* out, uint32_t length)");
+};
+template <class... P, bool kNoexcept>
+struct Typed<void (*)(P...) noexcept(kNoexcept)> {
+  static constexpr int kCount = sizeof...(P);
+  static constexpr pto_parameter kFacts[kCount + 1] = {Parameter<P>::kFacts..., {}};
+  static constexpr int tensors_before(int index) {
+    int count = 0;
+    for (int i = 0; i < index; ++i) count += kFacts[i].is_pointer;
+    return count;
+  }
+  template <auto kFunction, int... I>
+  static void call(const pto_args* args, Indices<I...>) {
+    kFunction(Parameter<P>::read(args, tensors_before(I), I - tensors_before(I))...);
+  }
+};
+
+// The C entry of a typed kernel.
+template <auto kFunction>
+int32_t enter(const pto_signature* signature, const pto_args* args) {
+  using Kernel = Typed<decltype(kFunction)>;
+  if (const int32_t code = pto_check_arguments(signature, args)) return code;
+  Kernel::template call<kFunction>(args, typename CountTo<Kernel::kCount>::type());
+  return 0;
+}
+
+template <auto kFunction>
+int32_t enter_unnamed(const pto_args* args) {
+  using Kernel = Typed<decltype(kFunction)>;
+  const pto_signature signature = {"kernel", Kernel::kFacts, Kernel::kCount};
+  return enter<kFunction>(&signature, args);
+}
+
+template <class T>
+T&& made();
+template <class T>
+constexpr auto is_tensor(int)
+    -> decltype((void)made<const T&>().data_ptr(), (void)made<const T&>().is_contiguous(), true) {
+  return true;
+}
+template <class T>
+constexpr bool is_tensor(...) {
+  return false;
+}
+
+// Facts that not every tensor class tells.
+template <class T>
+auto torch_type_of(const T& tensor, int) -> decltype(static_cast<int32_t>(tensor.scalar_type())) {
+  return static_cast<int32_t>(tensor.scalar_type());
+}
+template <class T>
+int32_t torch_type_of(const T&, long) {
+  return -1;
+}
+template <class T>
+auto is_on_cpu(const T& tensor, int) -> decltype(bool(tensor.is_cpu())) {
+  return tensor.is_cpu();
+}
+template <class T>
+bool is_on_cpu(const T&, long) {
+  return true;
+}
+template <class T>
+auto is_defined(const T& tensor, int) -> decltype(bool(tensor.defined())) {
+  return tensor.defined();
+}
+template <class T>
+bool is_defined(const T&, long) {
+  return true;
+}
+
+template <class T>
+pto_argument tensor_argument(const T& tensor) {
+  pto_argument argument = {};
+  argument.kind = PTO_ARGUMENT_TENSOR;
+  argument.is_defined = is_defined(tensor, 0);
+  if (!argument.is_defined) return argument;
+  argument.torch_type = torch_type_of(tensor, 0);
+  argument.is_on_cpu = is_on_cpu(tensor, 0);
+  argument.is_contiguous = tensor.is_contiguous();
+  argument.sizes = tensor.sizes().data();
+  argument.strides = tensor.strides().data();
+  argument.rank = int32_t(tensor.sizes().size());
+  argument.bytes = int64_t(tensor.nbytes());
+  if (argument.is_on_cpu && argument.is_contiguous) {
+    argument.data = const_cast<void*>(static_cast<const void*>(tensor.data_ptr()));
+  }
+  return argument;
+}
+
+template <class T>
+pto_argument argument_of(T* pointer) {
+  pto_argument argument = {};
+  argument.kind = PTO_ARGUMENT_POINTER;
+  argument.is_const = Parameter<T*>::kFacts.is_const;
+  argument.type_code = ElementType<T>::kCode;
+  argument.type_bits = ElementType<T>::kBits;
+  argument.data = const_cast<void*>(static_cast<const volatile void*>(pointer));
+  return argument;
+}
+inline pto_argument argument_of(decltype(nullptr)) {
+  return argument_of(static_cast<void*>(nullptr));
+}
+template <class T>
+pto_argument argument_of(const T& value) {
+  static_assert(is_number<T> || is_tensor<T>(0),
+                "an argument must be a pointer, a number or a tensor: a class with data_ptr(), "
+                "nbytes(), is_contiguous(), sizes() and strides()");
+  if constexpr (is_number<T>) {
+    pto_argument argument = {};
+    argument.type_code = ElementType<T>::kCode;
+    argument.type_bits = ElementType<T>::kBits;
+    constexpr uint8_t kInteger = T(-1) < T(0) ? PTO_ARGUMENT_SIGNED : PTO_ARGUMENT_UNSIGNED;
+    argument.kind = is_real<T> ? uint8_t(PTO_ARGUMENT_FLOAT) : kInteger;
+    if constexpr (is_real<T>)
+      argument.real = double(value);
+    else
+      argument.integer = int64_t(value);
+    return argument;
+  } else {
+    return tensor_argument(value);
+  }
+}
+
+PTO_INLINE int32_t finished(int32_t code) {
+#if defined(__cpp_exceptions)
+  if (code != 0) pto_throw_last_error();
+#endif
+  return code;
+}
+
+// Names the kernel in errors as the caller wrote it; a kernel of PTO_KERNEL checks by itself.
+template <auto kFunction, class... A>
+PTO_INLINE int32_t execute(const char* name, int64_t blocks, const A&... arguments) {
+  const pto_argument all[sizeof...(A) + 1] = {argument_of(arguments)..., {}};
+  if constexpr (__is_same(decltype(kFunction), pto_kernel)) {
+    return finished(pto_call(nullptr, kFunction, blocks, all, sizeof...(A)));
+  } else {
+    using Kernel = Typed<decltype(kFunction)>;
+    const pto_signature signature = {name, Kernel::kFacts, Kernel::kCount};
+    return finished(pto_call(&signature, enter_unnamed<kFunction>, blocks, all, sizeof...(A)));
+  }
+}
+
+template <auto kFunction, class... A>
+PTO_INLINE int32_t execute_on(const char* name, int64_t blocks, const void* /*stream*/,
+                              const A&... arguments) {
+  return execute<kFunction>(name, blocks, arguments...);
+}
+
+}  // namespace launch
+PTO_NAMESPACE_END
+
+// (kernel, blocks, arguments...) and (kernel, blocks, stream, arguments...).
+#define EXEC_KERNEL_CMD(kernel, ...) ::pto::launch::execute<&kernel>(#kernel, __VA_ARGS__)
+#define EXEC_KERNEL_ASYNC(kernel, ...) ::pto::launch::execute_on<&kernel>(#kernel, __VA_ARGS__)
+
+#define PTO_KERNEL(name, fn)                                                             \
+  extern "C" __attribute__((visibility("default"))) int32_t name(const pto_args* args) { \
+    using Kernel = ::pto::launch::Typed<decltype(&fn)>;                                  \
+    static constexpr pto_signature kSignature = {#name, Kernel::kFacts, Kernel::kCount}; \
+    return ::pto::launch::enter<&fn>(&kSignature, args);                                 \
+  }

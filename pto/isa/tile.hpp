@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tile: a small block of elements that the instructions work on.
+//
+//     Tile<TileType::Vec, float, 16, 256> t;                                   // 16 x 256
+//     Tile<TileType::Vec, float, 16, 256, BLayout::RowMajor, 16, DYNAMIC> u(n);  // n valid columns
+//
+// Invariant: an automatic tile owns its storage and copying copies its values; TASSIGN binds a tile
+// to the memory of its location, and then copying copies the binding. Only the valid region, its
+// first GetValidRow() x GetValidCol() elements, takes part in an instruction.
+// Thread safety: a tile belongs to one thread.
+#pragma once
+#include "pto/isa/cpu/vec.hpp"
+#include "pto/isa/host.hpp"
+
+PTO_NAMESPACE_BEGIN
+
+// One extent of a valid region: a constant, or a number that may change.
+template <int Static, int Full, int Axis>
+struct ValidExtent {
+  static_assert(Static >= 0 && Static <= Full,
+                "Tile: the valid region must fit the tile; use at most its rows and columns");
+  static constexpr PTO_INLINE int get() { return Static; }
+  PTO_INLINE void set(int) {}
+};
+template <int Full, int Axis>
+struct ValidExtent<DYNAMIC, Full, Axis> {
+  int value = Full;
+  PTO_INLINE int get() const { return value; }
+  PTO_INLINE void set(int n) { value = n < 0 ? 0 : n > Full ? Full : n; }
+};
+
+// Up to 16 KB a tile is a member array, which the compiler can keep in registers; larger ones
+// live in recycled memory of the host. The array is padded to whole vectors.
+template <class T, int Count, bool Inline>
+struct OwnStorage {
+  alignas(64) T values[(Count + kVectorBytes - 1) / kVectorBytes * kVectorBytes];
+  PTO_INLINE T* get() { return values; }
+  PTO_INLINE const T* get() const { return values; }
+};
+template <class T, int Count>
+struct OwnStorage<T, Count, false> {
+  T* values;
+  OwnStorage() : values(static_cast<T*>(pto_malloc(Count * sizeof(T)))) {}
+  OwnStorage(const OwnStorage& other) : OwnStorage() { *this = other; }
+  ~OwnStorage() { pto_free(values); }
+  OwnStorage& operator=(const OwnStorage& other) {
+    __builtin_memmove(static_cast<void*>(values), other.values, Count * sizeof(T));
+    return *this;
+  }
+  PTO_INLINE T* get() { return values; }
+  PTO_INLINE const T* get() const { return values; }
+};
+
+// Own storage until it is bound. A store through either pointer may change `bound` for all that the
+// compiler knows, which is why such a tile leaves its registers at the end of a loop.
+template <class T, class Own>
+struct BindableStorage {
+  T* bound = nullptr;
+  Own own;
+  PTO_INLINE T* get() { return bound ? bound : own.get(); }
+  PTO_INLINE const T* get() const { return bound ? bound : own.get(); }
+};
+
+template <TileType Location, class T, int RowCount, int ColCount,
+          BLayout Order = BLayout::RowMajor, int RowValid = RowCount, int ColValid = ColCount,
+          SLayout Box = SLayout::NoneBox, int FractalBytes = 512, auto Padding = PadValue::Null,
+          CompactMode Compaction = CompactMode::Null>
+struct Tile {
+  static_assert(Box == SLayout::NoneBox,
+                "Tile: boxed layouts are not available yet; use SLayout::NoneBox");
+  static_assert(Location != TileType::Reg || RowCount * ColCount / kLanes<T> <= 16,
+                "Tile: a register tile holds at most 16 vectors; use kMicro<T> elements");
+  static_assert(RowCount > 0 && ColCount > 0,
+                "Tile: Rows and Cols must be positive; make the valid region dynamic instead");
+  static_assert((Order == BLayout::RowMajor ? ColCount : RowCount) * sizeof(T) % 32 == 0 ||
+                    (Order == BLayout::RowMajor ? ColCount : RowCount) % kLanes<T> == 0,
+                "Tile: the contiguous dimension must be a multiple of 32 bytes or of kLanes<T>; "
+                "round it up and limit the valid region");
+
+  using DType = T;
+  using TileDType = T*;
+  static constexpr TileType Loc = Location;
+  static constexpr int Rows = RowCount, Cols = ColCount, Numel = RowCount * ColCount;
+  static constexpr int ValidRow = RowValid, ValidCol = ColValid;
+  static constexpr bool isRowMajor = Order == BLayout::RowMajor;
+  static constexpr int RowStride = isRowMajor ? ColCount : 1;
+  static constexpr int ColStride = isRowMajor ? 1 : RowCount;
+  static constexpr BLayout BFractal = Order;
+  static constexpr SLayout SFractal = Box;
+  static constexpr int SFractalSize = FractalBytes;
+  static constexpr bool isBoxedLayout = false;
+  static constexpr bool isInnerRowMajor = false, isInnerColMajor = false;
+  static constexpr int InnerRows = 1, InnerCols = 1, InnerNumel = 1;
+  static constexpr auto PadVal = Padding;
+  static constexpr CompactMode Compact = Compaction;
+
+  PTO_INLINE Tile() { clear_padding(); }
+  // The dynamic extent, where exactly one is dynamic.
+  explicit PTO_INLINE Tile(int valid) {
+    static_assert((RowValid == DYNAMIC) != (ColValid == DYNAMIC),
+                  "Tile(n): exactly one of RowValid and ColValid must be DYNAMIC");
+    rows_.set(valid);
+    cols_.set(valid);
+    clear_padding();
+  }
+  PTO_INLINE Tile(int rows, int cols) {
+    static_assert(RowValid == DYNAMIC && ColValid == DYNAMIC,
+                  "Tile(rows, cols): both RowValid and ColValid must be DYNAMIC");
+    SetValidShape(rows, cols);
+    clear_padding();
+  }
+
+  PTO_INLINE int GetValidRow() const { return rows_.get(); }
+  PTO_INLINE int GetValidCol() const { return cols_.get(); }
+  PTO_INLINE void SetValidRow(int rows) { rows_.set(rows); }
+  PTO_INLINE void SetValidCol(int cols) { cols_.set(cols); }
+  PTO_INLINE void SetValidShape(int rows, int cols) {
+    rows_.set(rows);
+    cols_.set(cols);
+  }
+
+  PTO_INLINE T* data() { return storage_.get(); }
+  PTO_INLINE const T* data() const { return storage_.get(); }
+
+  // By position in storage, and by row and column. Neither is checked.
+  PTO_INLINE T GetValue(int offset) const { return data()[offset]; }
+  PTO_INLINE void SetValue(int offset, T value) { data()[offset] = value; }
+  PTO_INLINE T GetElement(int row, int col) const { return data()[Offset(row, col)]; }
+  PTO_INLINE void SetElement(int row, int col, T value) { data()[Offset(row, col)] = value; }
+  static constexpr PTO_INLINE int Offset(int row, int col) {
+    return row * RowStride + col * ColStride;
+  }
+  static constexpr PTO_INLINE int GetSizeInUnits() { return Numel; }
+  static constexpr PTO_INLINE int GetSizeInBytes() { return Numel * int(sizeof(T)); }
+
+  // TASSIGN's part: null makes the tile automatic again.
+  PTO_INLINE void bind(T* memory) {
+    static_assert(Loc != TileType::Reg,
+                  "TASSIGN: a register tile has no address; declare it as TileType::Vec");
+    storage_.bound = memory;
+  }
+
+ private:
+  static constexpr bool kIsSmall = Numel % kLanes<T> == 0 && Numel / kLanes<T> <= 16;
+
+  // Instructions on a small tile compute whole registers and keep the old padding, so that it
+  // must hold something; the stores vanish where nothing reads it.
+  PTO_INLINE void clear_padding() {
+    if constexpr (kIsSmall && (RowValid != RowCount || ColValid != ColCount)) {
+      using Raws = typename VecOf<Raw<T>, kLanes<T>>::loose;
+      PTO_UNROLL
+      for (int i = 0; i < Numel / kLanes<T>; ++i) reinterpret_cast<Raws*>(data())[i] = Raws{};
+    }
+  }
+
+  using Own = OwnStorage<T, Numel, Numel * sizeof(T) <= 16384>;
+
+  ValidExtent<RowValid, RowCount, 0> rows_;
+  ValidExtent<ColValid, ColCount, 1> cols_;
+  typename Choose<Location == TileType::Reg, Own, BindableStorage<T, Own>>::type storage_;
+};
+
+// A row of W elements in registers, of which the first Valid count.
+template <class T, int W, int Valid = W>
+using MicroTile = Tile<TileType::Reg, T, 1, W, BLayout::RowMajor, 1, Valid>;
+
+template <class A>
+constexpr bool kIsTile = false;
+template <TileType L, class T, int R, int C, BLayout B, int VR, int VC, SLayout S, int F, auto P,
+          CompactMode M>
+constexpr bool kIsTile<Tile<L, T, R, C, B, VR, VC, S, F, P, M>> = true;
+template <class A>
+constexpr bool kIsTile<const A> = kIsTile<A>;
+
+// What every instruction accepts after its operands: temporary tiles and events.
+template <class A>
+constexpr bool kIsTrailing = kIsTile<A> || sizeof(A) == 1;
+
+// Storage as lines of contiguous elements: rows of a row-major tile, columns of a column-major one.
+template <class D>
+constexpr int kLines = D::isRowMajor ? D::Rows : D::Cols;
+template <class D>
+constexpr int kLineLength = D::isRowMajor ? D::Cols : D::Rows;
+template <class D>
+PTO_INLINE int valid_lines(const D& d) {
+  return D::isRowMajor ? d.GetValidRow() : d.GetValidCol();
+}
+template <class D>
+PTO_INLINE int valid_length(const D& d) {
+  return D::isRowMajor ? d.GetValidCol() : d.GetValidRow();
+}
+
+// Whether the whole tile is valid, known at compile time.
+template <class D>
+constexpr bool kIsFull = D::ValidRow == D::Rows && D::ValidCol == D::Cols;
+
+// A single line of few whole vectors: short enough to live in registers when it is unrolled.
+template <class D>
+constexpr bool kIsMicro = kLines<D> == 1 && kLineLength<D> % kLanes<typename D::DType> == 0 &&
+                          kLineLength<D> / kLanes<typename D::DType> <= 16;
+
+// The element that fills padding: 0 unless the tile names another.
+template <class D>
+PTO_INLINE Compute<typename D::DType> padding_of() {
+  using C = Compute<typename D::DType>;
+  if constexpr (!kSame<decltype(D::PadVal), const PadValue>) return C(D::PadVal);
+  else if constexpr (D::PadVal == PadValue::Max) return highest<C>();
+  else if constexpr (D::PadVal == PadValue::Min) return lowest<C>();
+  else return C(0);
+}
+
+PTO_NAMESPACE_END

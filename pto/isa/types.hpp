@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words of the instruction set: tile locations, layouts, modes, and the build target.
+//
+//     PTO_INLINE void scale(TileT& t) { pto::TMULS(t, t, 2.0f); }
+//
+// Invariant: everything whose code depends on the target lives in an inline namespace of that
+// target, so objects compiled for different targets never merge.
+// Thread safety: constants only.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#define PTO_TARGET_AVX512 1
+#define PTO_TARGET_NAMESPACE avx512
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#define PTO_TARGET_AVX2 1
+#define PTO_TARGET_NAMESPACE avx2
+#else
+#define PTO_TARGET_NAMESPACE portable
+#endif
+
+#define PTO_NAMESPACE_BEGIN \
+  namespace pto {           \
+  inline namespace PTO_TARGET_NAMESPACE {
+#define PTO_NAMESPACE_END \
+  }                       \
+  }
+
+// Instructions disappear into their caller: a call would force operands through memory.
+#define PTO_INLINE inline __attribute__((always_inline))
+#define PTO_INST PTO_INLINE
+#define PTO_INTERNAL PTO_INLINE
+#define PTO_UNROLL _Pragma("GCC unroll 32")
+
+PTO_NAMESPACE_BEGIN
+
+#if defined(PTO_TARGET_AVX512)
+constexpr int kVectorBytes = 64;
+#elif defined(PTO_TARGET_AVX2)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+
+// A size known only at run time.
+constexpr int DYNAMIC = -1;
+
+// Reg is ours: a Vec tile that TASSIGN cannot bind, so that the compiler keeps it in registers even
+// across the iterations of a loop.
+enum class TileType { Vec, Mat, Left, Right, Acc, Bias, Scaling, ScaleLeft, ScaleRight, Ctrl, Reg };
+enum class BLayout { RowMajor, ColMajor };
+enum class SLayout { NoneBox, RowMajor, ColMajor };
+enum class CompactMode { Null, Normal, RowPlusOne, RowAlignedPadding };
+enum class PadValue { Null, Zero, Max, Min };
+enum class Layout { ND, DN, NZ };
+
+// CAST_RINT rounds ties to even, CAST_ROUND away from zero, CAST_ODD to odd. CAST_NONE is RINT
+// towards a floating-point type and TRUNC towards an integer.
+enum class RoundMode {
+  CAST_NONE,
+  CAST_RINT,
+  CAST_ROUND,
+  CAST_FLOOR,
+  CAST_CEIL,
+  CAST_TRUNC,
+  CAST_ODD
+};
+enum class SaturationMode { OFF, ON };
+
+enum class CmpMode {
+#define PTO_COMPARE(mode, op, value, numpy, dtypes) mode,
+#include "pto/isa/instructions.def"
+};
+
+// Accepted before the operands, as in TEXP<ExpAlgorithm::HIGH_PRECISION>(d, s); one algorithm
+// serves both precisions here.
+enum class ExpAlgorithm { DEFAULT, HIGH_PRECISION };
+enum class LogAlgorithm { DEFAULT, HIGH_PRECISION };
+enum class SqrtAlgorithm { DEFAULT, HIGH_PRECISION };
+enum class RsqrtAlgorithm { DEFAULT, HIGH_PRECISION };
+enum class RecipAlgorithm { DEFAULT, HIGH_PRECISION };
+enum class DivAlgorithm { DEFAULT, HIGH_PRECISION };
+enum class PowAlgorithm { DEFAULT, HIGH_PRECISION };
+enum class FmodAlgorithm { DEFAULT, HIGH_PRECISION };
+enum class RemAlgorithm { DEFAULT, HIGH_PRECISION };
+
+// Plain stores stay in the cache; Stream stores bypass it (see TSTORE).
+enum class CacheHint { Plain, Stream };
+
+// What an instruction returns. Instructions complete in order here, so waiting does nothing.
+struct RecordEvent {
+  PTO_INLINE void Wait() const {}
+};
+
+template <class A, class B>
+constexpr bool kSame = false;
+template <class A>
+constexpr bool kSame<A, A> = true;
+
+template <bool Condition, class A, class B>
+struct Choose {
+  using type = A;
+};
+template <class A, class B>
+struct Choose<false, A, B> {
+  using type = B;
+};
+
+template <bool Condition>
+struct Enable {};
+template <>
+struct Enable<true> {
+  using type = int;
+};
+
+PTO_NAMESPACE_END
