@@ -48,11 +48,11 @@ struct Rest {
 };
 
 template <class T, int W>
-PTO_INLINE Tile<TileType::Vec, T, 1, W> make(Whole<W>) {
+PTO_INLINE MicroTile<T, W> make(Whole<W>) {
   return {};
 }
 template <class T>
-PTO_INLINE Tile<TileType::Vec, T, 1, kRow> make(Rest) {
+PTO_INLINE MicroTile<T, kRow> make(Rest) {
   return {};
 }
 
@@ -224,7 +224,7 @@ PTO_INLINE char* row_buffer(const pto_args* args, int64_t row, int64_t bytes) {
     }                                                           \
     template <class T, class S>                                 \
     static PTO_INLINE T row(S& s) {                             \
-      Tile<TileType::Vec, T, 1, kRow, BLayout::RowMajor, 1, 1> r; \
+      MicroTile<T, kRow, 1> r;                                  \
       ROW(r, s, s);                                             \
       return r.GetValue(0);                                     \
     }                                                           \
@@ -265,8 +265,8 @@ class Accumulator {
   }
 
  private:
-  Tile<TileType::Vec, T, 1, W> whole_;
-  Tile<TileType::Vec, T, 1, kRow> rest_;
+  MicroTile<T, W> whole_;
+  MicroTile<T, kRow> rest_;
 };
 
 }  // namespace region

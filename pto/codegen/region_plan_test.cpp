@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/codegen/region_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include "pto/ir/parse.hpp"
+
+namespace pto {
+namespace {
+
+constexpr StrideClass kDense = StrideClass::Contiguous, kRows = StrideClass::Rows;
+
+// "axes; sweeps; buffers; items", inner axes in parentheses.
+std::string plan(const char* text, std::vector<StrideClass> strides) {
+  const RegionPlan p = plan_region(parse(text), strides);
+  std::string all;
+  for (const Axis& axis : p.axes) {
+    const std::string size = pto::text(axis.size);
+    all += (all.empty() ? "" : " ") + (axis.inner ? "(" + size + ")" : size);
+  }
+  return all + "; " + std::to_string(p.sweeps) + "; " + std::to_string(p.buffers.size()) + "; " +
+         pto::text(p.items());
+}
+
+constexpr const char* kSoftmax = R"(graph softmax(%x: f32[s0, s1, s2]) -> (f32[s0, s1, s2]) {
+  %0 = amax(%x) {axes=[2]} : f32[s0, s1, 1]
+  %1 = broadcast(%0) : f32[s0, s1, s2]
+  %2 = sub(%x, %1) : f32[s0, s1, s2]
+  %3 = exp(%2) : f32[s0, s1, s2]
+  %4 = sum(%3) {axes=[2]} : f32[s0, s1, 1]
+  %5 = broadcast(%4) : f32[s0, s1, s2]
+  %6 = div(%3, %5) : f32[s0, s1, s2]
+  return %6
+})";
+
+TEST(RegionPlan, softmax_has_three_sweeps_and_keeps_exp_in_a_buffer) {
+  EXPECT_EQ(plan(kSoftmax, {kDense}), "s0*s1 (s2); 3; 1; s0*s1");
+}
+
+TEST(RegionPlan, axes_merge_only_where_every_tensor_is_dense) {
+  EXPECT_EQ(plan(kSoftmax, {kRows}), "s0 s1 (s2); 3; 1; s0*s1");
+}
+
+TEST(RegionPlan, dense_elementwise_operands_of_one_shape_are_one_axis) {
+  constexpr const char* kAdd = R"(graph add(%x: f32[s0, s1], %y: f32[s0, s1]) -> (f32[s0, s1]) {
+    %0 = add(%x, %y) : f32[s0, s1]
+    return %0
+  })";
+  EXPECT_EQ(plan(kAdd, {kDense, kDense}), "s0*s1; 1; 0; (s0*s1+4095)//4096");
+  EXPECT_EQ(plan(kAdd, {kDense, kRows}), "s0 s1; 1; 0; s0*((s1+4095)//4096)");
+}
+
+TEST(RegionPlan, a_broadcast_row_keeps_the_axes_apart) {
+  EXPECT_EQ(plan(R"(graph bias(%x: f32[s0, s1], %b: f32[s1]) -> (f32[s0, s1]) {
+    %0 = broadcast(%b) : f32[s0, s1]
+    %1 = add(%x, %0) : f32[s0, s1]
+    return %1
+  })",
+                 {kDense, kDense}),
+            "s0 s1; 1; 0; s0*((s1+4095)//4096)");
+}
+
+TEST(RegionPlan, cheap_values_are_computed_again_instead_of_buffered) {
+  EXPECT_EQ(plan(R"(graph centre(%x: f32[s0, s1], %y: f32[s0, s1]) -> (f32[s0, s1]) {
+    %0 = add(%x, %y) : f32[s0, s1]
+    %1 = amax(%0) {axes=[1]} : f32[s0, 1]
+    %2 = broadcast(%1) : f32[s0, s1]
+    %3 = sub(%0, %2) : f32[s0, s1]
+    return %3
+  })",
+                 {kDense, kDense}),
+            "s0 (s1); 2; 0; s0");
+}
+
+TEST(RegionPlan, a_column_reduction_runs_its_vectors_along_the_columns) {
+  EXPECT_EQ(plan(R"(graph columns(%x: f32[s0, s1, s2]) -> (f32[1, s1, s2]) {
+    %0 = sum(%x) {axes=[0]} : f32[1, s1, s2]
+    return %0
+  })",
+                 {kDense}),
+            "(s0) s1*s2; 1; 0; (s1*s2+127)//128");
+}
+
+}  // namespace
+}  // namespace pto
