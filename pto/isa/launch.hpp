@@ -56,7 +56,7 @@ typedef struct pto_argument {
   double real;
 } pto_argument;
 
-// Checks the arguments against the signature (null: against nothing) and launches.
+// Checks the arguments against the signature and launches.
 int32_t pto_call(const pto_signature* signature, pto_kernel kernel, int64_t blocks,
                  const pto_argument* arguments, int32_t n_arguments);
 
@@ -148,7 +148,8 @@ template <class F>
 struct Typed {
   static_assert(!__is_same(F, F),
                 "a kernel is a function that returns void and takes pointers and "
-                "numbers: __global__ void kernel(float* out, uint32_t length)");
+                "numbers: __global__ void kernel(float* out, uint32_t length); an entry made by "
+                "PTO_KERNEL is launched with pto_launch");
 };
 template <class... P, bool kNoexcept>
 struct Typed<void (*)(P...) noexcept(kNoexcept)> {
@@ -279,22 +280,18 @@ PTO_INLINE int32_t finished(int32_t code) {
   return code;
 }
 
-// Names the kernel in errors as the caller wrote it; a kernel of PTO_KERNEL checks by itself.
+// Names the kernel in errors as the caller wrote it.
 template <auto kFunction, class... A>
-PTO_INLINE int32_t execute(const char* name, int64_t blocks, const A&... arguments) {
+PTO_INLINE int32_t execute(const char* name, int64_t blocks, A&&... arguments) {
+  using Kernel = Typed<decltype(kFunction)>;
   const pto_argument all[sizeof...(A) + 1] = {argument_of(arguments)..., {}};
-  if constexpr (__is_same(decltype(kFunction), pto_kernel)) {
-    return finished(pto_call(nullptr, kFunction, blocks, all, sizeof...(A)));
-  } else {
-    using Kernel = Typed<decltype(kFunction)>;
-    const pto_signature signature = {name, Kernel::kFacts, Kernel::kCount};
-    return finished(pto_call(&signature, enter_unnamed<kFunction>, blocks, all, sizeof...(A)));
-  }
+  const pto_signature signature = {name, Kernel::kFacts, Kernel::kCount};
+  return finished(pto_call(&signature, enter_unnamed<kFunction>, blocks, all, sizeof...(A)));
 }
 
 template <auto kFunction, class... A>
 PTO_INLINE int32_t execute_on(const char* name, int64_t blocks, const void* /*stream*/,
-                              const A&... arguments) {
+                              A&&... arguments) {
   return execute<kFunction>(name, blocks, arguments...);
 }
 

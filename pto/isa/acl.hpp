@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The acl calls that a plain program needs around its kernels: memory, copies, streams.
+//
+//     void* x = nullptr;
+//     if (aclrtMalloc(&x, 400, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS) return 1;
+//     aclrtMemcpy(x, 400, host, 400, ACL_MEMCPY_HOST_TO_DEVICE);
+//
+// On the CPU host and device memory are one. A block knows its length: it bounds the one-argument
+// GlobalTensor. Names and values are those of the public interface.
+// Errors: a code that is not ACL_SUCCESS; pto_last_error() has the text.
+// Thread safety: any thread.
+#pragma once
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef int aclError;
+typedef void* aclrtStream;
+
+enum { ACL_SUCCESS = 0, ACL_ERROR_INVALID_PARAM = 100000, ACL_ERROR_BAD_ALLOC = 200000 };
+
+typedef enum aclrtMemMallocPolicy {
+  ACL_MEM_MALLOC_HUGE_FIRST = 0,
+  ACL_MEM_MALLOC_HUGE_ONLY = 1,
+  ACL_MEM_MALLOC_NORMAL_ONLY = 2
+} aclrtMemMallocPolicy;
+
+typedef enum aclrtMemcpyKind {
+  ACL_MEMCPY_HOST_TO_HOST = 0,
+  ACL_MEMCPY_HOST_TO_DEVICE = 1,
+  ACL_MEMCPY_DEVICE_TO_HOST = 2,
+  ACL_MEMCPY_DEVICE_TO_DEVICE = 3
+} aclrtMemcpyKind;
+
+// 64-byte aligned, not zeroed; at least one byte must be asked for.
+aclError aclrtMalloc(void** pointer, size_t bytes, aclrtMemMallocPolicy policy);
+
+// Null is an error, as is memory that is not of aclrtMalloc or was freed before.
+aclError aclrtFree(void* pointer);
+
+// Copies `bytes`; more than the destination's `capacity` is an error. Memory may overlap.
+aclError aclrtMemcpy(void* destination, size_t capacity, const void* source, size_t bytes,
+                     aclrtMemcpyKind kind);
+
+// Every launch has already run when it returns.
+aclError aclrtSynchronizeStream(aclrtStream stream);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/isa/acl.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "pto/isa/host.hpp"
+
+namespace pto {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Acl, a_block_knows_its_length_until_it_is_freed) {
+  void* block = nullptr;
+  ASSERT_EQ(aclrtMalloc(&block, 1001, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
+  EXPECT_EQ(pto_extent(static_cast<char*>(block) + 1000), 1);
+  EXPECT_EQ(pto_extent(static_cast<char*>(block) + 1001), -1);
+  EXPECT_EQ(aclrtFree(block), ACL_SUCCESS);
+  EXPECT_EQ(pto_extent(block), -1);
+}
+
+TEST(Acl, bytes_are_copied_there_and_back) {
+  const int32_t host[3] = {1, 2, 3};
+  int32_t back[3] = {};
+  void* block = nullptr;
+  ASSERT_EQ(aclrtMalloc(&block, sizeof(host), ACL_MEM_MALLOC_NORMAL_ONLY), ACL_SUCCESS);
+  EXPECT_EQ(aclrtMemcpy(block, 12, host, 12, ACL_MEMCPY_HOST_TO_DEVICE), ACL_SUCCESS);
+  EXPECT_EQ(aclrtSynchronizeStream(nullptr), ACL_SUCCESS);
+  EXPECT_EQ(aclrtMemcpy(back, 12, block, 12, ACL_MEMCPY_DEVICE_TO_HOST), ACL_SUCCESS);
+  EXPECT_THAT(back, testing::ElementsAre(1, 2, 3));
+  aclrtFree(block);
+}
+
+TEST(Acl, what_cannot_be_done_is_refused_with_the_reason) {
+  void* block = nullptr;
+  EXPECT_EQ(aclrtMalloc(nullptr, 8, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtMalloc(&block, 0, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_INVALID_PARAM);
+  EXPECT_THAT(pto_last_error(), HasSubstr("aclrtMalloc: 0 bytes"));
+  EXPECT_EQ(aclrtMalloc(&block, SIZE_MAX, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_BAD_ALLOC);
+  EXPECT_THAT(pto_last_error(), HasSubstr("no memory for 18446744073709551615 bytes"));
+  EXPECT_EQ(aclrtFree(nullptr), ACL_ERROR_INVALID_PARAM);
+  EXPECT_THAT(pto_last_error(), HasSubstr("a null pointer"));
+  ASSERT_EQ(aclrtMalloc(&block, 8, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
+  EXPECT_EQ(aclrtMemcpy(block, 8, "123456789", 9, ACL_MEMCPY_HOST_TO_DEVICE),
+            ACL_ERROR_INVALID_PARAM);
+  EXPECT_THAT(pto_last_error(), HasSubstr("9 bytes into a destination of 8"));
+  EXPECT_EQ(aclrtMemcpy(block, 8, nullptr, 8, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtFree(block), ACL_SUCCESS);
+  EXPECT_EQ(aclrtFree(block), ACL_ERROR_INVALID_PARAM);
+  EXPECT_THAT(pto_last_error(), HasSubstr("no live block of aclrtMalloc"));
+}
+
+}  // namespace
+}  // namespace pto
