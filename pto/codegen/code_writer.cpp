@@ -94,7 +94,8 @@ std::string cpp_constant(const std::variant<double, int64_t>& value, DType dtype
     if (std::isnan(d)) return single ? "__builtin_nanf(\"\")" : "__builtin_nan(\"\")";
     const double rounded = single ? static_cast<double>(static_cast<float>(d)) : d;
     if (std::isinf(rounded))
-      return std::string(rounded < 0 ? "-" : "") + (single ? "__builtin_inff()" : "__builtin_inf()");
+      return std::string(rounded < 0 ? "-" : "") +
+             (single ? "__builtin_inff()" : "__builtin_inf()");
     char buffer[48];
     std::snprintf(buffer, sizeof buffer, "%a", rounded);
     return std::string(buffer) + (single ? "f" : "");

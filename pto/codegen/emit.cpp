@@ -130,8 +130,8 @@ class Emitter {
       return output_.at(result);
     }
     if (result >= 0) tensor_[result] = next_temporary_;
-    spec_.temporaries.push_back({"temporary " + std::to_string(spec_.temporaries.size()),
-                                 type.dtype, type.shape});
+    spec_.temporaries.push_back(
+        {"temporary " + std::to_string(spec_.temporaries.size()), type.dtype, type.shape});
     return {next_temporary_++};
   }
 

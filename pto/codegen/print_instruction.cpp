@@ -11,7 +11,8 @@ bool is_half(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; 
 // float -> f16 -> float is a rounding, the rest conversions between compute types.
 void print_cast(const Node& node, const InstructionText& t, CodeWriter* w) {
   const DType from = t.dtypes[0], to = node.type.dtype;
-  const std::string head = "auto " + t.name + " = ", arguments = "(" + t.width + ", " + t.operands[0] + ");";
+  const std::string head = "auto " + t.name + " = ",
+                    arguments = "(" + t.width + ", " + t.operands[0] + ");";
   if (is_half(to))
     w->line(head + "round_to<" + std::string(cpp_name(to)) + ">" + arguments);
   else if (compute_type(from) == compute_type(to))

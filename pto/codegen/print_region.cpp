@@ -68,8 +68,7 @@ class RegionFunction {
       if (body_[v].op == Opcode::input)
         print_pointer("const " + std::string(cpp_name(body_[v].type.dtype)), t++);
     first_output_ = t;
-    for (Value v : body_.outputs())
-      print_pointer(std::string(cpp_name(body_[v].type.dtype)), t++);
+    for (Value v : body_.outputs()) print_pointer(std::string(cpp_name(body_[v].type.dtype)), t++);
     for (const auto& [t_, dim] : loops_.strides())
       w_.line("[[maybe_unused]] const int64_t " + tensor(t_) + "_" + std::to_string(dim) +
               " = args->tensors[" + std::to_string(t_) + "].strides[" + std::to_string(dim) + "];");

@@ -39,7 +39,8 @@ std::string RegionBody::stride(int tensor, int dim) {
 std::string RegionBody::offset(int tensor, const std::vector<Access>& accesses) {
   std::string sum = numbered("p", tensor);
   for (size_t a = 0; a + 1 < accesses.size() || (plan_.rows && a + 1 == accesses.size()); ++a) {
-    if (accesses[a].step == Step::None || (plan_.axes[a].inner && a + 1 == accesses.size())) continue;
+    if (accesses[a].step == Step::None || (plan_.axes[a].inner && a + 1 == accesses.size()))
+      continue;
     sum += numbered(" + i", static_cast<int64_t>(a));
     if (accesses[a].step == Step::Strided) sum += " * " + stride(tensor, accesses[a].dim);
   }
@@ -68,8 +69,7 @@ void RegionBody::print_items() {
     w_.line("const int64_t " + numbered("rest", axes[k]) + " = " + rest + " / " + size + ";");
     rest = numbered("rest", axes[k]);
   }
-  if (!axes.empty())
-    w_.line("const int64_t " + numbered("i", axes.front()) + " = " + rest + ";");
+  if (!axes.empty()) w_.line("const int64_t " + numbered("i", axes.front()) + " = " + rest + ";");
   scopes_.emplace_back();
   if (plan_.rows)
     print_row();
@@ -130,8 +130,8 @@ void RegionBody::print_row_sweep(int sweep) {
   print_stores(sweep);
   for (size_t b = 0; b < plan_.buffers.size(); ++b)
     if (buffered_ && plan_.buffers[b].from == sweep)
-      w_.line("store(w, " + numbered("b", static_cast<int64_t>(b)) + " + " + row_position() + "j, " +
-              tile(plan_.buffers[b].instance) + ", false);");
+      w_.line("store(w, " + numbered("b", static_cast<int64_t>(b)) + " + " + row_position() +
+              "j, " + tile(plan_.buffers[b].instance) + ", false);");
   scopes_.pop_back();
   sweep_ = -1;
   width_ = "Row{}";
@@ -151,8 +151,8 @@ std::string RegionBody::row_position() const {
     const std::string i = numbered("i", axis);
     position = position.empty()
                    ? i
-                   : "(" + position + " * " +
-                         cpp_size(plan_.axes[static_cast<size_t>(axis)].size) + " + " + i + ")";
+                   : "(" + position + " * " + cpp_size(plan_.axes[static_cast<size_t>(axis)].size) +
+                         " + " + i + ")";
   }
   return position.empty() ? "" : position + " * n + ";
 }
@@ -199,7 +199,8 @@ void RegionBody::print_piece_sweep(int sweep) {
 void RegionBody::print_stores(int sweep) {
   for (size_t o = 0; o < plan_.outputs.size(); ++o) {
     const RegionOutput& output = plan_.outputs[o];
-    if (plan_.stored_in_sweep(output) && (!plan_.reduces() || plan_.at(output.instance).level == sweep))
+    if (plan_.stored_in_sweep(output) &&
+        (!plan_.reduces() || plan_.at(output.instance).level == sweep))
       w_.line("store(w, " + output_pointer(o) + " + j, " + tile(output.instance) + ", stream);");
   }
 }
@@ -211,8 +212,7 @@ void RegionBody::print_prefetch() {
     if (i.input < 0 || i.accesses.empty() || i.accesses.back().step != Step::Unit) continue;
     const int tensor = tensor_of_input_[static_cast<size_t>(i.input)];
     const std::vector<int> items = plan_.item_axes();
-    const Access row =
-        items.empty() ? Access{} : i.accesses[static_cast<size_t>(items.back())];
+    const Access row = items.empty() ? Access{} : i.accesses[static_cast<size_t>(items.back())];
     if (!items.empty() && row.step == Step::None) continue;  // the same row again
     if (plan_.rows && items.empty()) continue;               // there is only one row
     const std::string ahead = plan_.rows ? stride(tensor, row.dim) : "1024";
@@ -259,8 +259,8 @@ void RegionBody::define(int i, const std::string& name) {
   const Instance& instance = plan_.at(i);
   const int buffer = buffered_ ? buffer_of(i) : -1;
   if (buffer >= 0 && sweep_ > plan_.buffers[static_cast<size_t>(buffer)].from)
-    w_.line("auto " + name + " = load<" + type_of(i) + ">(w, " + numbered("b", buffer) +
-            " + " + row_position() + "j);");
+    w_.line("auto " + name + " = load<" + type_of(i) + ">(w, " + numbered("b", buffer) + " + " +
+            row_position() + "j);");
   else if (instance.input >= 0)
     define_load(i, name);
   else if (is_literal(i))

@@ -2,9 +2,9 @@
 // RegionBody: prints the loops of one region: `for (item in range) { ... }`.
 //
 // Names in the text: p<t> the data of tensor t, p<t>_<d> its stride along d, i<a> the index along
-// axis a, j the position on the vector axis, n its size, v<k> the tile of instance k (v<k>w: a row's
-// value spread over a tile of the sweep), a<k> the accumulator of reduction k, b<k> a row buffer.
-// Thread safety: one printer belongs to one thread.
+// axis a, j the position on the vector axis, n its size, v<k> the tile of instance k (v<k>w: a
+// row's value spread over a tile of the sweep), a<k> the accumulator of reduction k, b<k> a row
+// buffer. Thread safety: one printer belongs to one thread.
 #pragma once
 
 #include <map>
@@ -68,8 +68,8 @@ class RegionBody {
   int inputs_ = 0;  // tensors among the inputs
   CodeWriter w_;
   bool buffered_ = false;
-  int sweep_ = -1;      // the sweep being printed, -1 between sweeps
-  std::string width_;   // of tiles in the current scope: "w" or "Row{}"
+  int sweep_ = -1;     // the sweep being printed, -1 between sweeps
+  std::string width_;  // of tiles in the current scope: "w" or "Row{}"
   std::vector<Scope> scopes_;
   std::set<std::pair<int, int>> strides_;
 };

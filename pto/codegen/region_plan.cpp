@@ -204,8 +204,7 @@ class Planner {
       for (int i : plan_.needed(plan_.roots(sweep), again)) {
         const bool fresh = computed.emplace(i, sweep).second;
         const auto same = [&](const RowBuffer& b) { return b.instance == i; };
-        if (!fresh && again(i) &&
-            std::none_of(plan_.buffers.begin(), plan_.buffers.end(), same))
+        if (!fresh && again(i) && std::none_of(plan_.buffers.begin(), plan_.buffers.end(), same))
           plan_.buffers.push_back({i, computed.at(i)});
       }
     }
@@ -245,8 +244,7 @@ Dim RegionPlan::vector_size() const { return axes.empty() ? Dim(1) : axes.back()
 int64_t RegionPlan::piece() const { return reduces() ? 128 : 4096; }
 
 Dim RegionPlan::items() const {
-  Dim items = rows || axes.empty() ? Dim(1)
-                                   : floordiv(vector_size() + (piece() - 1), Dim(piece()));
+  Dim items = rows || axes.empty() ? Dim(1) : floordiv(vector_size() + (piece() - 1), Dim(piece()));
   for (int axis : item_axes()) items = axes[static_cast<size_t>(axis)].size * items;
   return items;
 }
@@ -265,7 +263,8 @@ bool RegionPlan::stored_in_sweep(const RegionOutput& output) const {
 std::vector<int> RegionPlan::reductions(int sweep) const {
   std::vector<int> found;
   for (size_t i = 0; i < instances.size(); ++i)
-    if (instances[i].reduces && instances[i].level == sweep + 1) found.push_back(static_cast<int>(i));
+    if (instances[i].reduces && instances[i].level == sweep + 1)
+      found.push_back(static_cast<int>(i));
   return found;
 }
 

@@ -34,12 +34,12 @@ struct Access {
 };
 
 struct Instance {
-  Value value;                   // of the body
-  AxisMap map;                   // over the axes before merging
-  std::vector<int> operands;     // instances; of a reduction the one that is reduced
-  bool inner = false;            // varies along an inner axis
-  int level = 0;                 // the first sweep in which it can be computed
-  bool expensive = false;        // worth a row buffer rather than a second computation
+  Value value;                // of the body
+  AxisMap map;                // over the axes before merging
+  std::vector<int> operands;  // instances; of a reduction the one that is reduced
+  bool inner = false;         // varies along an inner axis
+  int level = 0;              // the first sweep in which it can be computed
+  bool expensive = false;     // worth a row buffer rather than a second computation
   bool reduces = false;
   int input = -1;                // of the body, for a load; else -1
   std::vector<Access> accesses;  // one an axis, for a load
@@ -58,8 +58,8 @@ struct RowBuffer {
 };
 
 struct RegionPlan {
-  std::vector<Axis> axes;            // outer and inner ones in the order of the space
-  std::vector<Instance> instances;   // operands before users
+  std::vector<Axis> axes;             // outer and inner ones in the order of the space
+  std::vector<Instance> instances;    // operands before users
   std::vector<RegionOutput> outputs;  // in the order of the body's outputs
   std::vector<RowBuffer> buffers;
   int sweeps = 1;
@@ -77,7 +77,8 @@ struct RegionPlan {
 
   // Whether an output is stored inside the innermost loop.
   bool stored_in_sweep(const RegionOutput& output) const;
-  // The reductions that a sweep computes, and all values that it must compute for them and to store.
+  // The reductions that a sweep computes, and all values that it must compute for them and to
+  // store.
   std::vector<int> reductions(int sweep) const;
   std::vector<int> roots(int sweep) const;
   // The instances needed for `roots`, operands first; nothing below a reduction or below a value

@@ -30,8 +30,8 @@ AxisMap operand_map(const Graph& graph, const Node& node, size_t index, const Ax
 
 // A reduction inside its own loop nest: the space is that of its operand.
 struct Reduction {
-  Dims space;              // of the operand
-  std::vector<int> axes;   // of the space, ascending; empty where only sizes of 1 are reduced
+  Dims space;               // of the operand
+  std::vector<int> axes;    // of the space, ascending; empty where only sizes of 1 are reduced
   AxisMap operand, result;  // their maps in the space
 };
 Reduction reduction(const Graph& graph, const Node& node);

@@ -69,7 +69,8 @@ PTO_INLINE void for_each_tile(int64_t begin, int64_t end, Body body) {
 struct Range {
   int64_t begin, end;
   PTO_INLINE Range(const pto_args* args, int first) {
-    const int64_t items = int64_t(args->scalars[first]), quantum = int64_t(args->scalars[first + 1]);
+    const int64_t items = int64_t(args->scalars[first]),
+                  quantum = int64_t(args->scalars[first + 1]);
     const int64_t shares = (items + quantum - 1) / quantum;
     begin = min_size(items, shares * args->block / args->blocks * quantum);
     end = min_size(items, shares * (args->block + 1) / args->blocks * quantum);
@@ -81,9 +82,12 @@ PTO_INLINE int64_t size_argument(const pto_args* args, int i) { return int64_t(a
 // A runtime scalar: floats travel as the bits of a double, the rest as int64.
 template <class T>
 PTO_INLINE T scalar(const pto_args* args, int i) {
-  if constexpr (kSame<T, float> || kSame<T, double>) return T(bit_cast<double>(args->scalars[i]));
-  else if constexpr (kSame<T, mask32>) return mask32(args->scalars[i] != 0);
-  else return T(args->scalars[i]);
+  if constexpr (kSame<T, float> || kSame<T, double>)
+    return T(bit_cast<double>(args->scalars[i]));
+  else if constexpr (kSame<T, mask32>)
+    return mask32(args->scalars[i] != 0);
+  else
+    return T(args->scalars[i]);
 }
 
 // Whether stores of whole micro-tiles are aligned in every row of `pitch` elements.
@@ -123,11 +127,13 @@ template <class To, class W, class Source>
 PTO_INLINE auto convert(W w, Source& s) {
   using From = typename Source::DType;
   auto t = make<To>(w);
-  if constexpr (kSame<To, From>) t = s;
+  if constexpr (kSame<To, From>)
+    t = s;
   else if constexpr (kSame<To, mask32>) {
     auto zero = spread(w, From(0));
     TCMP(t, s, zero, CmpMode::NE);
-  } else TCVT(t, s, kConvertMode<To>);
+  } else
+    TCVT(t, s, kConvertMode<To>);
   return t;
 }
 
@@ -146,16 +152,20 @@ PTO_INLINE auto load(W w, const S* p) {
   using M = Stored<S>;
   auto t = make<M>(w);
   TLOAD(t, GlobalTensor(const_cast<M*>(reinterpret_cast<const M*>(p)), w.count()));
-  if constexpr (kSame<C, M>) return t;
-  else return convert<C>(w, t);
+  if constexpr (kSame<C, M>)
+    return t;
+  else
+    return convert<C>(w, t);
 }
 
 template <class C, class W, class S>
 PTO_INLINE auto load_one(W w, const S* p) {
   using M = Stored<S>;
   auto t = spread(w, *reinterpret_cast<const M*>(p));
-  if constexpr (kSame<C, M>) return t;
-  else return convert<C>(w, t);
+  if constexpr (kSame<C, M>)
+    return t;
+  else
+    return convert<C>(w, t);
 }
 
 template <class C, class W, class S>
@@ -166,8 +176,10 @@ PTO_INLINE auto load_strided(W w, const S* p, int64_t stride) {
   using Steps = pto::Stride<1, 1, 1, 1, DYNAMIC>;
   TLOAD(t, GlobalTensor<M, OneRow, Steps>(const_cast<M*>(reinterpret_cast<const M*>(p)),
                                           OneRow(w.count()), Steps(stride)));
-  if constexpr (kSame<C, M>) return t;
-  else return convert<C>(w, t);
+  if constexpr (kSame<C, M>)
+    return t;
+  else
+    return convert<C>(w, t);
 }
 
 // Past the caches where `stream` says so and the tile is whole; the caller has checked alignment.
@@ -176,8 +188,10 @@ PTO_INLINE void store(Whole<W> w, S* p, Source& s, bool stream) {
   using M = Stored<S>;
   M* const to = reinterpret_cast<M*>(p);
   auto t = convert<M>(w, s);
-  if (stream) TSTORE<CacheHint::Stream>(GlobalTensor(to, W), t);
-  else TSTORE(GlobalTensor(to, W), t);
+  if (stream)
+    TSTORE<CacheHint::Stream>(GlobalTensor(to, W), t);
+  else
+    TSTORE(GlobalTensor(to, W), t);
 }
 template <class S, class Source>
 PTO_INLINE void store(Rest w, S* p, Source& s, bool) {
@@ -212,22 +226,22 @@ PTO_INLINE char* row_buffer(const pto_args* args, int64_t row, int64_t bytes) {
 // --- reductions --------------------------------------------------------------------------------
 
 // One reduction: its identity, tile with tile, within a tile.
-#define PTO_REGION_REDUCTION(op, TILE, ROW, neutral)      \
-  struct op##_of {                                              \
-    template <class T>                                          \
-    static PTO_INLINE T identity() {                            \
-      return pto::identity<T>(neutral);                         \
-    }                                                           \
-    template <class D, class S>                                 \
-    static PTO_INLINE void whole(D& d, S& s) {                  \
-      TILE(d, d, s);                                            \
-    }                                                           \
-    template <class T, class S>                                 \
-    static PTO_INLINE T row(S& s) {                             \
-      MicroTile<T, kRow, 1> r;                                  \
-      ROW(r, s, s);                                             \
-      return r.GetValue(0);                                     \
-    }                                                           \
+#define PTO_REGION_REDUCTION(op, TILE, ROW, neutral) \
+  struct op##_of {                                   \
+    template <class T>                               \
+    static PTO_INLINE T identity() {                 \
+      return pto::identity<T>(neutral);              \
+    }                                                \
+    template <class D, class S>                      \
+    static PTO_INLINE void whole(D& d, S& s) {       \
+      TILE(d, d, s);                                 \
+    }                                                \
+    template <class T, class S>                      \
+    static PTO_INLINE T row(S& s) {                  \
+      MicroTile<T, kRow, 1> r;                       \
+      ROW(r, s, s);                                  \
+      return r.GetValue(0);                          \
+    }                                                \
   };
 PTO_REGION_REDUCTION(sum, TADD, TROWSUM, kZero)
 PTO_REGION_REDUCTION(prod, TMUL, TROWPROD, kOne)

@@ -90,7 +90,8 @@ class Fusion {
       return;
     }
     for (size_t i = 0; i < node.operands.size(); ++i)
-      uses(node.operands[i], is_reduce(node) ? map : operand_map(graph_, node, i, map), seen, found);
+      uses(node.operands[i], is_reduce(node) ? map : operand_map(graph_, node, i, map), seen,
+           found);
   }
 
   std::vector<Use> uses_of(Value v) const {
@@ -107,8 +108,9 @@ class Fusion {
     if (known != stages_.end()) return known->second;
     int stage = 0;
     for (const Use& use : uses_of(graph_[reduce].operands[0]))
-      stage = std::max(stage, stage_of(use.reduction) +
-                                  (use.in_place && nest_key(use.reduction) == nest_key(reduce) ? 0 : 1));
+      stage = std::max(stage,
+                       stage_of(use.reduction) +
+                           (use.in_place && nest_key(use.reduction) == nest_key(reduce) ? 0 : 1));
     return stages_[reduce] = stage;
   }
 

@@ -22,8 +22,8 @@ std::string regions(const char* text) {
     int reductions = 0;
     for (const Node& inner : node.attributes.body->nodes())
       reductions += info(inner.op).family == Family::Reduce;
-    all += (all.empty() ? "" : ", ") + std::to_string(node.attributes.body->outputs().size()) + " " +
-           std::to_string(reductions);
+    all += (all.empty() ? "" : ", ") + std::to_string(node.attributes.body->outputs().size()) +
+           " " + std::to_string(reductions);
   }
   return all;
 }
@@ -80,7 +80,8 @@ TEST(FuseRegions, outputs_of_one_loop_nest_share_a_region) {
 }
 
 TEST(FuseRegions, sizes_that_a_guard_equates_are_one_loop_nest) {
-  EXPECT_EQ(regions(R"(graph guarded(%x: f32[s0, s1], %y: f32[s2, s3]) -> (f32[s0, s1], f32[s2, s3]) {
+  EXPECT_EQ(
+      regions(R"(graph guarded(%x: f32[s0, s1], %y: f32[s2, s3]) -> (f32[s0, s1], f32[s2, s3]) {
     %0 = broadcast(%y) : f32[s0, s1]
     %1 = add(%x, %0) : f32[s0, s1]
     %2 = exp(%y) : f32[s2, s3]
@@ -88,7 +89,7 @@ TEST(FuseRegions, sizes_that_a_guard_equates_are_one_loop_nest) {
     guard s3 == s1 because "add"
     return %1, %2
   })"),
-            "2 0");
+      "2 0");
 }
 
 }  // namespace
