@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenPTO: write a tile kernel once; run it fast on every core and in every framework.
+
+`pto.jit` compiles a Python function over torch tensors or NumPy arrays; the operations inside it
+are `pto.exp`, `pto.sum`, `pto.where` and their like, and Python's operators. `pto.torch`,
+`pto.ops` and the other parts are loaded at their first use.
+"""
+
+import importlib
+import sys
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+from pto import _core  # noqa: F401
+from pto.config import config
+from pto.errors import Error
+from pto.language import *  # noqa: F403
+from pto.language import __all__ as _language
+
+__version__ = "0.1.0"
+__all__ = ["Error", "config", *_language]
+
+_ADAPTERS = ("torch", "tensorflow", "jax", "onnxruntime", "mindspore")
+
+
+class _AdapterFinder:
+    """Makes `import pto.torch` load pto.adapters.torch."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        parent, _, child = name.rpartition(".")
+        if parent != __name__ or child not in _ADAPTERS:
+            return None
+        real = importlib.util.find_spec(f"pto.adapters.{child}")
+        return real and ModuleSpec(name, _AdapterFinder, origin=real.origin)
+
+    @staticmethod
+    def create_module(spec: ModuleSpec) -> None:
+        return None
+
+    @staticmethod
+    def exec_module(module: Any) -> None:
+        child = module.__name__.rpartition(".")[2]
+        sys.modules[module.__name__] = importlib.import_module(f"pto.adapters.{child}")
+
+
+sys.meta_path.append(_AdapterFinder)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ADAPTERS or name == "ops":
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module 'pto' has no attribute {name!r}")

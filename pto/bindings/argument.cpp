@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/bindings/argument.hpp"
+
+#include <cstring>
+#include <string>
+#include <unordered_map>
+
+namespace pto::bindings {
+namespace {
+
+PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
+
+const dlpack::ExchangeApi* exchange_api(PyTypeObject* type) {
+  Ref capsule(
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__"));
+  void* pointer = capsule ? PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api") : nullptr;
+  auto* api = static_cast<const dlpack::ExchangeApi*>(pointer);
+  while (api != nullptr && api->version.major > 1) api = api->previous;
+  if (api == nullptr || api->borrow_from_python == nullptr) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  return api;
+}
+
+TypeRecord classified(PyTypeObject* type, PyObject* policy) {
+  Ref number = checked(PyObject_CallMethod(policy, "classify", "O", type));
+  auto kind = static_cast<Kind>(PyLong_AsLong(number.get()));
+  const dlpack::ExchangeApi* api = nullptr;
+  if (kind == Kind::Torch || kind == Kind::Exchange) {
+    api = exchange_api(type);
+    if (api == nullptr) kind = Kind::Dlpack;
+  }
+  return {kind, api};
+}
+
+// struct-module codes of native numbers; the size tells ints of the same letter apart.
+std::optional<DType> dtype_of_format(const char* format, Py_ssize_t bytes) {
+  if (format == nullptr) return DType::U8;
+  if (*format == '@' || *format == '=' || *format == '<') ++format;
+  if (format[0] == '\0' || format[1] != '\0') return std::nullopt;
+  uint8_t bits = static_cast<uint8_t>(bytes * 8);
+  if (*format == '?') return DType::Bool;
+  if (std::strchr("efd", *format) != nullptr) return from_dlpack(2, bits);
+  if (std::strchr("bhilqn", *format) != nullptr) return from_dlpack(0, bits);
+  if (std::strchr("BHILQN", *format) != nullptr) return from_dlpack(1, bits);
+  return std::nullopt;
+}
+
+bool is_true_attribute(PyObject* object, PyObject* name) {
+  Ref value = checked(PyObject_GetAttr(object, name));
+  return value.get() == Py_True;
+}
+
+}  // namespace
+
+ArgumentReader::~ArgumentReader() {
+  for (int i = 0; i < buffer_count_; ++i) PyBuffer_Release(&buffers_[i]);
+  for (int i = 0; i < kept_count_; ++i) Py_DECREF(kept_[i]);
+}
+
+TypeRecord ArgumentReader::record(PyObject* object) const {
+  // Types are few and are kept alive, so that a new type never takes the address of an old one.
+  static auto* records = new std::unordered_map<PyTypeObject*, TypeRecord>;
+  PyTypeObject* type = Py_TYPE(object);
+  auto found = records->find(type);
+  if (found != records->end()) return found->second;
+  TypeRecord made = classified(type, policy_);
+  if (records->emplace(type, made).second) Py_INCREF(type);
+  return made;
+}
+
+void ArgumentReader::refuse(PyObject* name, PyObject* value, const char* reason,
+                            const char* detail) const {
+  Ref cause;
+  if (PyErr_Occurred()) {
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    cause = Ref(error != nullptr ? PyObject_Str(error) : nullptr);
+    Py_XDECREF(type), Py_XDECREF(error), Py_XDECREF(trace);
+    PyErr_Clear();
+  }
+  if (!cause) cause = checked(PyUnicode_FromString(detail));
+  Ref none = checked(
+      PyObject_CallMethod(policy_, "refuse", "OOOsO", function_, name, value, reason, cause.get()));
+  PyErr_SetString(PyExc_SystemError, "pto: an argument was refused without a text");
+  throw PythonError{};
+}
+
+void ArgumentReader::read(PyObject* object, PyObject* name, TypeRecord record, bool writable) {
+  if (count_ == kMaxTensors) refuse(name, object, "too many");
+  if (count_ == 0) {
+    origin_ = record;
+    first_ = object;
+  } else if (record.kind != origin_.kind || record.api != origin_.api) {
+    refuse(name, object, "mixed libraries", Py_TYPE(first_)->tp_name);
+  }
+  if (record.kind == Kind::Torch) check_torch(object, name);
+  if (record.api != nullptr) {
+    read_exchange(object, name, record.api);
+  } else if (record.kind == Kind::Numpy) {
+    read_buffer(object, name, writable);
+  } else {
+    read_capsule(object, name);
+  }
+  finish(name, object);
+}
+
+void ArgumentReader::check_torch(PyObject* object, PyObject* name) const {
+  static PyObject* const requires_grad = interned("requires_grad");
+  static PyObject* const is_neg = interned("is_neg");
+  if (is_true_attribute(object, requires_grad)) {
+    Ref enabled = checked(PyObject_CallMethod(policy_, "grad_enabled", nullptr));
+    if (enabled.get() == Py_True) refuse(name, object, "requires grad");
+  }
+  Ref negated = checked(PyObject_CallMethodNoArgs(object, is_neg));
+  if (negated.get() == Py_True) refuse(name, object, "negated");
+}
+
+void ArgumentReader::read_exchange(PyObject* object, PyObject* name,
+                                   const dlpack::ExchangeApi* api) {
+  dlpack::Tensor tensor{};
+  if (api->borrow_from_python(object, &tensor) != 0) refuse(name, object, "unreadable");
+  take(tensor, name, object);
+}
+
+void ArgumentReader::take(const dlpack::Tensor& tensor, PyObject* name, PyObject* object) {
+  if (tensor.device_type != dlpack::kCpu && tensor.device_type != dlpack::kCudaHost)
+    refuse(name, object, "device");
+  auto dtype = from_dlpack(tensor.type_code, tensor.type_bits, tensor.type_lanes);
+  if (!dtype) refuse(name, object, "dtype");
+  if (tensor.rank > Program::kMaxRank) refuse(name, object, "rank");
+  const int64_t* strides = tensor.strides;
+  if (strides == nullptr) {
+    int64_t step = 1;
+    for (int axis = tensor.rank; axis-- > 0; step *= tensor.sizes[axis])
+      strides_[count_][axis] = step;
+    strides = strides_[count_];
+  }
+  tensors_[count_] = {static_cast<char*>(tensor.data) + tensor.byte_offset, tensor.sizes, strides,
+                      tensor.rank, *dtype};
+}
+
+void ArgumentReader::read_buffer(PyObject* object, PyObject* name, bool writable) {
+  Py_buffer& view = buffers_[buffer_count_];
+  PyObject* source = object;
+  std::optional<DType> dtype;
+  int flags = writable ? PyBUF_RECORDS : PyBUF_RECORDS_RO;
+  if (PyObject_GetBuffer(source, &view, flags) != 0) {
+    if (writable && PyErr_ExceptionMatches(PyExc_BufferError)) refuse(name, object, "read-only");
+    PyErr_Clear();
+    Ref pair = checked(PyObject_CallMethod(policy_, "convert", "O", object));
+    if (pair.get() == Py_None) refuse(name, object, "dtype");
+    source = PyTuple_GetItem(pair.get(), 0);
+    const char* type_name = PyUnicode_AsUTF8(PyTuple_GetItem(pair.get(), 1));
+    if (source == nullptr || type_name == nullptr) throw PythonError{};
+    dtype = parse_dtype(type_name);
+    if (PyObject_GetBuffer(source, &view, flags) != 0) refuse(name, object, "unreadable");
+  }
+  ++buffer_count_;
+  if (!dtype) dtype = dtype_of_format(view.format, view.itemsize);
+  if (!dtype) refuse(name, object, "dtype");
+  if (view.ndim > Program::kMaxRank) refuse(name, object, "rank");
+  for (int axis = 0; axis < view.ndim; ++axis) {
+    sizes_[count_][axis] = view.shape[axis];
+    strides_[count_][axis] = view.strides[axis] / view.itemsize;
+    if (view.strides[axis] % view.itemsize != 0 && view.shape[axis] > 1)
+      refuse(name, object, "alignment");
+  }
+  tensors_[count_] = {view.buf, sizes_[count_], strides_[count_], view.ndim, *dtype};
+}
+
+void ArgumentReader::read_capsule(PyObject* object, PyObject* name) {
+  Ref capsule(PyObject_CallMethod(policy_, "export_dlpack", "O", object));
+  if (!capsule) refuse(name, object, "unreadable");
+  const dlpack::Tensor* tensor = nullptr;
+  if (PyCapsule_IsValid(capsule.get(), "dltensor_versioned")) {
+    void* managed = PyCapsule_GetPointer(capsule.get(), "dltensor_versioned");
+    if (static_cast<dlpack::ManagedVersioned*>(managed)->version.major == 1)
+      tensor = &static_cast<dlpack::ManagedVersioned*>(managed)->tensor;
+  } else if (PyCapsule_IsValid(capsule.get(), "dltensor")) {
+    tensor =
+        &static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.get(), "dltensor"))->tensor;
+  }
+  if (tensor == nullptr) refuse(name, object, "unreadable", "an unknown version of DLPack");
+  keep(capsule.release());
+  take(*tensor, name, object);
+}
+
+void ArgumentReader::finish(PyObject* name, PyObject* object) {
+  const TensorArgument& tensor = tensors_[count_];
+  bool empty = false;
+  for (int axis = 0; axis < tensor.rank; ++axis) empty |= tensor.sizes[axis] == 0;
+  if (!empty) {
+    if (tensor.data == nullptr) refuse(name, object, "no memory");
+    if (reinterpret_cast<uintptr_t>(tensor.data) % bytes(tensor.dtype) != 0)
+      refuse(name, object, "alignment");
+  }
+  ++count_;
+}
+
+}  // namespace pto::bindings

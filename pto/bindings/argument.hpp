@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// ArgumentReader: sees the tensors of a call where they lie, without copies.
+//
+//     ArgumentReader reader(policy, function);
+//     switch (reader.kind(object)) { case Kind::Torch: reader.read(object, "x"); ... }
+//     reader.tensors();   // what a Call takes
+//
+// Torch tensors come through DLPack's C exchange API (about 60 ns each), NumPy arrays through the
+// buffer protocol, everything else that has __dlpack__ through its capsule.
+// What must not or cannot be read is refused with a text: another device, no memory behind it (a
+// fake tensor), an unknown element type, a lazy negation, a tensor that requires grad, a bad
+// alignment.
+// Invariant: sizes, strides and data stay valid while the reader lives.
+// Thread safety: needs Python's lock; one reader belongs to one call.
+#pragma once
+
+#include <Python.h>
+
+#include <array>
+#include <span>
+#include <utility>
+
+#include "pto/bindings/dlpack.hpp"
+#include "pto/runtime/program.hpp"
+#include "pto/runtime/signature.hpp"
+
+namespace pto::bindings {
+
+// How objects of a type are taken. The policy's classify(type) returns the number.
+enum class Kind : int {
+  Unknown,   // refused
+  Constant,  // bool, int, float, str, None and tuples of them: part of the compilation key
+  Traced,    // the call happens inside another traced function
+  Torch,     // exchange API, with PyTorch's flags to check
+  Exchange,  // exchange API
+  Numpy,     // buffer protocol
+  Dlpack     // __dlpack__
+};
+
+// A Python error is set; unwinds to the entry point.
+struct PythonError {};
+
+// An owned reference.
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(PyObject* owned) : object_(owned) {}
+  Ref(Ref&& other) noexcept : object_(other.release()) {}
+  Ref& operator=(Ref&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() { Py_XDECREF(object_); }
+
+  PyObject* get() const { return object_; }
+  PyObject* release() { return std::exchange(object_, nullptr); }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
+// The object, or throws PythonError where it is null.
+inline Ref checked(PyObject* owned) {
+  if (owned == nullptr) throw PythonError{};
+  return Ref(owned);
+}
+
+// What is known of a type, looked up once and kept.
+struct TypeRecord {
+  Kind kind;
+  const dlpack::ExchangeApi* api;
+};
+
+class ArgumentReader {
+ public:
+  static constexpr int kMaxTensors = Signature::kMaxTensors;
+
+  // `policy` is the Python object that decides and words what is refused: classify(type),
+  // refuse(function, name, value, reason, detail), convert(value), asarray(buffer, dtype).
+  ArgumentReader(PyObject* policy, PyObject* function) : policy_(policy), function_(function) {}
+  ~ArgumentReader();
+  ArgumentReader(const ArgumentReader&) = delete;
+  ArgumentReader& operator=(const ArgumentReader&) = delete;
+
+  TypeRecord record(PyObject* object) const;
+
+  // Adds a tensor; `name` is that of the parameter, for texts. Throws PythonError.
+  void read(PyObject* object, PyObject* name, TypeRecord record, bool writable = false);
+
+  std::span<const TensorArgument> tensors() const { return {tensors_.data(), size_t(count_)}; }
+
+  // Where results go: to the library of the tensors read.
+  TypeRecord origin() const { return origin_; }
+  PyObject* first() const { return first_; }
+
+  // Raises the policy's text for a reason and throws PythonError.
+  [[noreturn]] void refuse(PyObject* name, PyObject* value, const char* reason,
+                           const char* detail = "") const;
+
+ private:
+  void read_exchange(PyObject* object, PyObject* name, const dlpack::ExchangeApi* api);
+  void read_buffer(PyObject* object, PyObject* name, bool writable);
+  void read_capsule(PyObject* object, PyObject* name);
+  void check_torch(PyObject* object, PyObject* name) const;
+  void take(const dlpack::Tensor& tensor, PyObject* name, PyObject* object);
+  void finish(PyObject* name, PyObject* object);
+  void keep(PyObject* owned) { kept_[kept_count_++] = owned; }
+
+  PyObject* policy_;
+  PyObject* function_;
+  TypeRecord origin_{Kind::Unknown, nullptr};
+  PyObject* first_ = nullptr;
+  int count_ = 0, buffer_count_ = 0, kept_count_ = 0;
+  std::array<TensorArgument, kMaxTensors> tensors_;
+  std::array<int64_t[Program::kMaxRank], kMaxTensors> sizes_, strides_;
+  std::array<Py_buffer, kMaxTensors> buffers_;
+  std::array<PyObject*, 2 * kMaxTensors> kept_;
+};
+
+}  // namespace pto::bindings

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dim, GraphBuilder and Graph for Python. Element types and operations travel as their names.
+#include "pto/ir/graph.hpp"
+
+#include <nanobind/operators.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "pto/bindings/module.hpp"
+#include "pto/ir/parse.hpp"
+#include "pto/ir/print.hpp"
+#include "pto/ir/verify.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace pto::bindings {
+namespace {
+
+Dim dim_from(nb::handle object) {
+  if (nb::isinstance<Dim>(object)) return nb::cast<Dim>(object);
+  return Dim(nb::cast<int64_t>(object));
+}
+
+nb::object object_from(const Dim& dim) {
+  return dim.is_constant() ? nb::object(nb::int_(dim.value())) : nb::cast(dim);
+}
+
+Opcode opcode_from(const std::string& name) {
+  if (auto op = parse_opcode(name)) return *op;
+  fail({"unknown operation '" + name + "'", "operations are the rows of isa/instructions.def",
+        "see pto._core.operations()"});
+}
+
+template <class F>
+auto dim_operator(F f) {
+  return [f](const Dim& a, nb::handle b) { return object_from(f(a, dim_from(b))); };
+}
+
+template <class F>
+auto reflected(F f) {
+  return [f](const Dim& a, nb::handle b) { return object_from(f(dim_from(b), a)); };
+}
+
+// What is known of a == b before the sizes are: true, false, or an error.
+bool known_equal(const Dim& a, nb::handle object) {
+  if (!nb::isinstance<Dim>(object) && !PyLong_Check(object.ptr())) return false;
+  Dim b = dim_from(object);
+  if (a == b) return true;
+  if (a.is_constant() && b.is_constant()) return false;
+  fail({"the size " + text(a) + " was compared with " + text(b) + " while tracing",
+        "one kernel serves all sizes, so the size is known only when the kernel runs",
+        "use operations that work for every size, or make the number a parameter of the function"},
+       ErrorKind::Type);
+}
+
+void bind_dim(nb::module_& m) {
+  auto plus = [](const Dim& a, const Dim& b) { return a + b; };
+  auto minus = [](const Dim& a, const Dim& b) { return a - b; };
+  auto times = [](const Dim& a, const Dim& b) { return a * b; };
+  nb::class_<Dim>(m, "Dim", "A size known at the call: s0, or an expression over such sizes.")
+      .def_static("symbol", &Dim::symbol, "index"_a)
+      .def("__add__", dim_operator(plus))
+      .def("__radd__", reflected(plus))
+      .def("__sub__", dim_operator(minus))
+      .def("__rsub__", reflected(minus))
+      .def("__mul__", dim_operator(times))
+      .def("__rmul__", reflected(times))
+      .def("__floordiv__", dim_operator(&floordiv))
+      .def("__mod__", dim_operator(&mod))
+      .def("__eq__", &known_equal)
+      .def("__hash__", [](const Dim& a) { return nb::hash(nb::str(text(a).c_str())); })
+      .def("__repr__", [](const Dim& a) { return text(a); })
+      .def(
+          "same", [](const Dim& a, nb::handle b) { return a == dim_from(b); },
+          "Structural equality, never an error.")
+      .def(
+          "evaluate", [](const Dim& a, const std::vector<int64_t>& s) { return evaluate(a, s); },
+          "symbols"_a)
+      .def_prop_ro(
+          "op", [](const Dim& a) { return static_cast<int>(a.op()); },
+          "0 constant, 1 symbol, 2 +, 3 -, 4 *, 5 //, 6 %, 7 min, 8 max.")
+      .def_prop_ro("value", &Dim::value, "Of a constant; the index of a symbol.")
+      .def_prop_ro("left", [](const Dim& a) { return object_from(a.left()); })
+      .def_prop_ro("right", [](const Dim& a) { return object_from(a.right()); });
+}
+
+nb::object constant(GraphBuilder& b, nb::handle value, const std::string& dtype) {
+  DType type = dtype_from(dtype);
+  bool exact = PyLong_Check(value.ptr()) && !is_float(type);
+  return nb::int_(exact ? b.constant(nb::cast<int64_t>(value), type)
+                        : b.constant(nb::cast<double>(nb::float_(value)), type));
+}
+
+nb::tuple type_of(const Type& type) {
+  return nb::make_tuple(std::string(name(type.dtype)), tuple_from(type.shape));
+}
+
+void bind_builder(nb::module_& m) {
+  using B = GraphBuilder;
+  nb::class_<B>(m, "GraphBuilder", "Builds a Graph; values are numbers of nodes.")
+      .def(nb::init<std::string>(), "name"_a)
+      .def("set_location",
+           [](B& b, std::string file, int line) {
+             b.set_location({std::move(file), line});
+           })
+      .def("clear_location", &B::clear_location)
+      .def("input",
+           [](B& b, std::string name, const std::string& dtype, nb::handle shape) {
+             return b.input(name, dtype_from(dtype), dims_from(shape));
+           })
+      .def("scalar", [](B& b, std::string name,
+                        const std::string& dtype) { return b.scalar(name, dtype_from(dtype)); })
+      .def("constant", &constant, "value"_a, "dtype"_a)
+      .def("unary",
+           [](B& b, const std::string& op, Value a) { return b.unary(opcode_from(op), a); })
+      .def("binary", [](B& b, const std::string& op, Value x,
+                        Value y) { return b.binary(opcode_from(op), x, y); })
+      .def("where", &B::where)
+      .def("cast",
+           [](B& b, Value a, const std::string& dtype) { return b.cast(a, dtype_from(dtype)); })
+      .def("reduce", [](B& b, const std::string& op, Value a,
+                        std::vector<int64_t> axes) { return b.reduce(opcode_from(op), a, axes); })
+      .def("broadcast",
+           [](B& b, Value a, nb::handle shape) { return b.broadcast(a, dims_from(shape)); })
+      .def("reshape",
+           [](B& b, Value a, nb::handle shape) { return b.reshape(a, dims_from(shape)); })
+      .def(
+          "type", [](const B& b, Value v) { return type_of(b.type(v)); }, "(dtype, shape)")
+      .def("guard_equal",
+           [](B& b, nb::handle x, nb::handle y, std::string because) {
+             b.guard_equal(dim_from(x), dim_from(y), std::move(because));
+           })
+      .def("output", &B::output)
+      .def("build", &B::build, "The graph; the builder is spent.");
+}
+
+nb::list input_list(const Graph& g) {
+  nb::list result;
+  for (Value v : g.inputs()) {
+    const Node& node = g[v];
+    result.append(nb::make_tuple(node.attributes.name, std::string(name(node.type.dtype)),
+                                 tuple_from(node.type.shape), node.op == Opcode::scalar));
+  }
+  return result;
+}
+
+nb::list output_list(const Graph& g) {
+  nb::list result;
+  for (Value v : g.outputs()) result.append(type_of(g[v].type));
+  return result;
+}
+
+nb::list guard_list(const Graph& g) {
+  nb::list result;
+  for (const Guard& guard : g.guards())
+    result.append(nb::make_tuple(object_from(guard.a), object_from(guard.b), guard.because));
+  return result;
+}
+
+void bind_graphs(nb::module_& m) {
+  nb::class_<Graph>(m, "Graph", "An immutable program over tensors; str() gives its text.")
+      .def_static(
+          "parse", [](const std::string& text) { return parse(text); }, "text"_a)
+      .def("__str__", [](const Graph& g) { return print(g); })
+      .def("__eq__",
+           [](const Graph& a, nb::handle b) {
+             return nb::isinstance<Graph>(b) && a == nb::cast<const Graph&>(b);
+           })
+      .def("__hash__", [](const Graph& g) { return nb::hash(nb::str(print(g).c_str())); })
+      .def("verify", [](const Graph& g) { verify(g); })
+      .def_prop_ro("name", &Graph::name)
+      .def_prop_ro("inputs", &input_list, "(name, dtype, shape, is_scalar) of each.")
+      .def_prop_ro("outputs", &output_list, "(dtype, shape) of each.")
+      .def_prop_ro("guards", &guard_list, "(a, b, because): sizes that must be equal at the call.");
+}
+
+const char* family_name(Family family) {
+  static constexpr const char* kNames[] = {"structure", "unary",   "binary", "compare",
+                                           "select",    "convert", "reduce"};
+  return kNames[static_cast<int>(family)];
+}
+
+struct OracleRow {
+  std::string_view op, numpy, dtypes;
+};
+
+constexpr OracleRow kOracles[] = {
+#define PTO_UNARY(mnemonic, op, value, numpy, dtypes) {#op, numpy, #dtypes},
+#define PTO_BINARY(mnemonic, op, value, numpy, dtypes) {#op, numpy, #dtypes},
+#define PTO_COMPARE(mode, op, value, numpy, dtypes) {#op, numpy, #dtypes},
+#define PTO_SELECT(mnemonic, op, value, numpy) {#op, numpy, "kAny"},
+#define PTO_CONVERT(mnemonic, op, numpy) {#op, numpy, "kAny"},
+#define PTO_REDUCE(row, col, part, op, value, identity, numpy, dtypes) {#op, numpy, #dtypes},
+#include "pto/isa/instructions.def"
+};
+
+// (name, mnemonic, family, arity, NumPy expression, element types) of every row of the table.
+nb::list operations() {
+  nb::list result;
+  for (const OracleRow& row : kOracles) {
+    const OpcodeInfo& about = info(opcode_from(std::string(row.op)));
+    result.append(nb::make_tuple(std::string(about.name), std::string(about.mnemonic),
+                                 family_name(about.family), about.arity, std::string(row.numpy),
+                                 std::string(row.dtypes.substr(1))));
+  }
+  return result;
+}
+
+// (name, bytes, kind) of every element type; kind is "bool", "signed", "unsigned" or "float".
+nb::list dtypes() {
+  nb::list result;
+  for (int i = 0; i < kDTypes; ++i) {
+    auto type = static_cast<DType>(i);
+    const char* kind = is_float(type)      ? "float"
+                       : !is_integer(type) ? "bool"
+                       : is_signed(type)   ? "signed"
+                                           : "unsigned";
+    result.append(nb::make_tuple(std::string(name(type)), bytes(type), kind));
+  }
+  return result;
+}
+
+}  // namespace
+
+Dims dims_from(nb::handle sequence) {
+  Dims dims;
+  for (nb::handle size : sequence) dims.push_back(dim_from(size));
+  return dims;
+}
+
+nb::tuple tuple_from(const Dims& dims) {
+  nb::list sizes;
+  for (const Dim& dim : dims) sizes.append(object_from(dim));
+  return nb::tuple(sizes);
+}
+
+DType dtype_from(const std::string& type_name) {
+  if (auto dtype = parse_dtype(type_name)) return *dtype;
+  std::string known;
+  for (int i = 0; i < kDTypes; ++i) known += " " + std::string(name(static_cast<DType>(i)));
+  fail({"unknown element type '" + type_name + "'", "the element types are" + known,
+        "use one of them"},
+       ErrorKind::Type);
+}
+
+void bind_graph(nb::module_& m) {
+  bind_dim(m);
+  bind_builder(m);
+  bind_graphs(m);
+  m.def("operations", &operations,
+        "(name, mnemonic, family, arity, NumPy expression, element types) of every operation.");
+  m.def("dtypes", &dtypes, "(name, bytes, kind) of every element type.");
+}
+
+}  // namespace pto::bindings

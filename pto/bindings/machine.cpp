@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine, threads and memory for Python.
+#include "pto/base/machine.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include "pto/bindings/module.hpp"
+#include "pto/runtime/memory.hpp"
+#include "pto/runtime/pool.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace pto::bindings {
+namespace {
+
+nb::dict stats() {
+  MemoryStats now = memory_stats();
+  nb::dict result;
+  result["live_bytes"] = now.live_bytes;
+  result["peak_live_bytes"] = now.peak_live_bytes;
+  result["held_bytes"] = now.held_bytes;
+  result["free_bytes"] = now.free_bytes;
+  result["maps"] = now.maps;
+  return result;
+}
+
+}  // namespace
+
+void bind_machine(nb::module_& m) {
+  m.def(
+      "describe_machine", [] { return describe(machine()); },
+      "This machine's features and the cut-offs derived from them, one a line.");
+  m.def("num_threads", &num_threads, "Threads that a launch of this thread may use.");
+  m.def("set_num_threads", &set_num_threads, "threads"_a, "At least 1, at most the cores.");
+  m.def("memory_stats", &stats, "Bytes of the recycling allocator; see runtime/memory.hpp.");
+  m.def("reset_peak_live_bytes", &reset_peak_live_bytes);
+  m.def("release_cached", &release_cached, "Gives unused memory back to the system.");
+}
+
+}  // namespace pto::bindings

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The extension module pto._core: the parts in order, and the translation of errors.
+#include "pto/bindings/module.hpp"
+
+#include <nanobind/stl/string.h>
+
+namespace nb = nanobind;
+
+namespace pto::bindings {
+
+void set_python_error(const Error& error) {
+  nb::object classes = nb::module_::import_("pto.errors").attr("BY_KIND");
+  nb::object type = classes[static_cast<size_t>(error.kind())];
+  nb::object value = type(error.text().what, error.text().why, error.text().fix, error.location());
+  PyErr_SetObject(type.ptr(), value.ptr());
+}
+
+}  // namespace pto::bindings
+
+NB_MODULE(_core, m) {
+  using namespace pto::bindings;
+  m.doc() = "The compiled core of pto. Use the names of `pto`, not these.";
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const pto::Error& error) {
+      set_python_error(error);
+    }
+  });
+  bind_graph(m);
+  bind_compile(m);
+  bind_machine(m);
+  bind_fast_call(m);
+  bind_operators(m);
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the extension module pto._core; each stands in the file named in its comment.
+//
+// Thread safety: all functions need Python's lock.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "pto/base/dims.hpp"
+#include "pto/base/dtype.hpp"
+#include "pto/base/error.hpp"
+#include "pto/runtime/program.hpp"
+
+namespace pto::bindings {
+
+void bind_graph(nanobind::module_& m);      // graph.cpp: Dim, GraphBuilder, Graph
+void bind_interpret(nanobind::module_& m);  // interpret.cpp: interpret() on NumPy arrays
+void bind_compile(nanobind::module_& m);    // compile.cpp: compile(), Program, explain()
+void bind_machine(nanobind::module_& m);    // machine.cpp: machine, threads, memory
+void bind_fast_call(nanobind::module_& m);  // fast_call.cpp: FastCall, the callable of @pto.jit
+void bind_operators(nanobind::module_& m);  // operators.cpp: the operator registry
+
+// Sets Python's error indicator to the class of pto/errors.py for this kind of error.
+void set_python_error(const Error& error);
+
+// A shape as Python sees it, a tuple of int and Dim, in both directions.
+Dims dims_from(nanobind::handle sequence);
+nanobind::tuple tuple_from(const Dims& dims);
+
+// The element type of this name; throws pto::Error, listing the names, where there is none.
+DType dtype_from(const std::string& name);
+
+// The Python object of a program, for functions that return one.
+nanobind::object program_object(std::shared_ptr<const Program> program);
+std::shared_ptr<const Program> program_from(nanobind::handle object);
+
+}  // namespace pto::bindings

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pto.config: the few settings. The environment gives their first values.
+
+    pto.config.cxx = "clang++"      # PTO_CXX: the compiler; "" takes the first that is found
+    pto.config.cache_dir = "..."    # PTO_CACHE_DIR: compiled kernels
+    pto.config.target = "avx2"      # PTO_TARGET: portable, avx2, avx512; "" is this machine's
+    pto.config.threads = 1          # PTO_NUM_THREADS: of our own pool
+    pto.config.dump = print         # sees (stage, text) of everything that is compiled
+
+A setting counts from the next compilation, `threads` from the next call.
+"""
+
+import os
+from collections.abc import Callable
+
+from pto import _core
+from pto.errors import InvalidType, InvalidValue
+
+_TARGETS = ("", "portable", "avx2", "avx512")
+
+
+class Config:
+    """The settings of this process; one object, `pto.config`. Unknown names are errors."""
+
+    __slots__ = ("_dump",)
+
+    def __init__(self) -> None:
+        self._dump: Callable[[str, str], object] | None = None
+
+    @property
+    def cxx(self) -> str:
+        """Path or name of the C++ compiler."""
+        return os.environ.get("PTO_CXX", "")
+
+    @cxx.setter
+    def cxx(self, value: str) -> None:
+        _set("cxx", "PTO_CXX", value)
+
+    @property
+    def cache_dir(self) -> str:
+        """Folder of compiled kernels; "" is openpto in the user's cache folder."""
+        return os.environ.get("PTO_CACHE_DIR", "")
+
+    @cache_dir.setter
+    def cache_dir(self, value: str) -> None:
+        _set("cache_dir", "PTO_CACHE_DIR", value)
+
+    @property
+    def target(self) -> str:
+        """The instructions that kernels use."""
+        return os.environ.get("PTO_TARGET", "")
+
+    @target.setter
+    def target(self, value: str) -> None:
+        if value not in _TARGETS:
+            raise InvalidValue(
+                f"config.target: {value!r}",
+                'a target is portable, avx2, avx512, or "" for this machine\'s',
+                "take one of these",
+            )
+        _set("target", "PTO_TARGET", value)
+
+    @property
+    def threads(self) -> int:
+        """Threads that a call may use, the caller included."""
+        return _core.num_threads()
+
+    @threads.setter
+    def threads(self, value: int) -> None:
+        _core.set_num_threads(value)
+
+    @property
+    def dump(self) -> Callable[[str, str], object] | None:
+        """Called with (stage, text) for each stage of each compilation; None for nothing."""
+        return self._dump
+
+    @dump.setter
+    def dump(self, value: Callable[[str, str], object] | None) -> None:
+        if value is not None and not callable(value):
+            raise InvalidType(
+                f"config.dump: {value!r}", "it is called with (stage, text)", "assign a function"
+            )
+        self._dump = value
+
+    def __repr__(self) -> str:
+        names = ("cxx", "cache_dir", "target", "threads", "dump")
+        return "\n".join(f"{name} = {getattr(self, name)!r}" for name in names)
+
+
+def _set(name: str, variable: str, value: object) -> None:
+    if not isinstance(value, str | os.PathLike):
+        raise InvalidType(f"config.{name}: {value!r}", "it is a string", "assign one")
+    if os.fspath(value):
+        os.environ[variable] = os.fspath(value)
+    else:
+        os.environ.pop(variable, None)
+
+
+config = Config()

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors: every mistake of a user says what happened, why it is one, and how to fix it.
+
+Each class is also the built-in exception that a caller would expect, so that both
+`except pto.Error` and `except ValueError` work.
+"""
+
+
+class Error(Exception):
+    """A mistake in a program or in its arguments.
+
+    `what`, `why` and `fix` are its sentences; `location` is the line at fault, "file.py:12", or "".
+    """
+
+    def __init__(self, what: str, why: str = "", fix: str = "", location: str = ""):
+        super().__init__(what, why, fix, location)
+        self.what, self.why, self.fix, self.location = what, why, fix, location
+
+    def __str__(self) -> str:
+        text = f"{self.location}: {self.what}" if self.location else self.what
+        text += f"\n  why: {self.why}" if self.why else ""
+        return text + (f"\n  fix: {self.fix}" if self.fix else "")
+
+
+class InvalidValue(Error, ValueError):
+    """Shapes, sizes, or values that do not fit."""
+
+
+class InvalidType(Error, TypeError):
+    """Element types or kinds of argument that do not fit."""
+
+
+class InvalidIndex(Error, IndexError):
+    """An axis or an index that does not exist."""
+
+
+class Failure(Error, RuntimeError):
+    """Something outside the program failed: the compiler, the disk, memory."""
+
+
+# In the order of pto::ErrorKind.
+BY_KIND = (InvalidValue, InvalidType, InvalidIndex, Failure)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F401
+"""The tile language: what a function decorated with @pto.jit may use. See docs/tour.md."""
+
+from pto.language import dtypes
+from pto.language.dtypes import (
+    DType,
+    bf16,
+    bfloat16,
+    boolean,
+    dtype,
+    f16,
+    f32,
+    f64,
+    float16,
+    float32,
+    float64,
+    i8,
+    i16,
+    i32,
+    i64,
+    int8,
+    int16,
+    int32,
+    int64,
+    u8,
+    u16,
+    u32,
+    u64,
+)
+from pto.language.elementwise import (
+    abs,
+    add,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
+    ceil,
+    clamp,
+    clip,
+    cos,
+    div,
+    eq,
+    erf,
+    exp,
+    floor,
+    floor_divide,
+    fmod,
+    full_like,
+    ge,
+    gt,
+    le,
+    log,
+    logical_and,
+    logical_not,
+    logical_or,
+    lt,
+    maximum,
+    minimum,
+    mul,
+    ne,
+    neg,
+    ones_like,
+    pow,
+    reciprocal,
+    relu,
+    remainder,
+    round,
+    rsqrt,
+    sigmoid,
+    sin,
+    sqrt,
+    square,
+    sub,
+    tanh,
+    trunc,
+    where,
+    zeros_like,
+)
+from pto.language.jit import Jit, jit
+from pto.language.nn import gelu, layer_norm, log_softmax, rms_norm, silu, softmax
+from pto.language.reduce import amax, amin, mean, prod, std, sum, sum_to, var
+from pto.language.shape import broadcast_like, broadcast_to, reshape, squeeze, unsqueeze
+from pto.language.tensor import Tensor
+from pto.language.trace import Trace
+from pto.language.types import cast
+
+__all__ = [
+    name for name, value in list(globals().items())
+    if not name.startswith("_") and not isinstance(value, type(dtypes))  # modules
+]  # fmt: skip

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The policy of calls: which values are tensors, which are constants, and why one is refused.
+
+The compiled call (bindings/fast_call.cpp) asks here only the first time that it meets a type, and
+where something is wrong. No framework is imported: types are known by their names.
+"""
+
+import sys
+from typing import Any, NoReturn
+
+from pto.errors import InvalidType, InvalidValue
+from pto.language.dtypes import DType
+from pto.language.tensor import Tensor
+from pto.language.trace import describe, user_line
+
+UNKNOWN, CONSTANT, TRACED, TORCH, EXCHANGE, NUMPY, DLPACK = range(7)
+_CONSTANTS = (bool, int, float, str, type(None), tuple, DType)
+
+
+def classify(kind: type) -> int:
+    """How values of a type are taken: the enum Kind of bindings/argument.hpp."""
+    if kind in _CONSTANTS:
+        return CONSTANT
+    if issubclass(kind, Tensor):
+        return TRACED
+    names = {f"{base.__module__}.{base.__name__}" for base in kind.__mro__}
+    if names & {"numpy.ndarray", "numpy.generic"}:
+        return NUMPY
+    if "torch.Tensor" in names:
+        return TORCH if _is_plain_torch(kind) else UNKNOWN
+    if hasattr(kind, "__dlpack_c_exchange_api__"):
+        return EXCHANGE
+    return DLPACK if hasattr(kind, "__dlpack__") else UNKNOWN
+
+
+def _is_plain_torch(kind: type) -> bool:
+    """False for classes that stand for something else than memory: fake and wrapped tensors."""
+    torch = sys.modules["torch"]
+    own = getattr(kind, "__torch_dispatch__", None)
+    return own is None or own == torch.Tensor.__torch_dispatch__
+
+
+def grad_enabled() -> bool:
+    return sys.modules["torch"].is_grad_enabled()
+
+
+def asarray(buffer: object) -> Any:
+    import numpy
+
+    return numpy.asarray(buffer)
+
+
+def typed(buffer: object) -> Any:
+    """bf16 as a NumPy array of ml_dtypes.bfloat16; it holds the bits."""
+    import ml_dtypes
+    import numpy
+
+    return numpy.asarray(buffer).view(ml_dtypes.bfloat16)
+
+
+def convert(value: Any) -> tuple[object, str] | None:
+    """A NumPy array without a buffer format, as (array of its bits, name of its type)."""
+    if getattr(value.dtype, "name", "") != "bfloat16":
+        return None
+    import numpy
+
+    return numpy.asarray(value).view(numpy.uint16), "bf16"
+
+
+def export_dlpack(value: Any) -> object:
+    try:
+        return value.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        return value.__dlpack__()
+
+
+def as_library(array: object, like: Any) -> object:
+    """A NumPy array as an array of the library of `like`, where that has a way."""
+    namespace = getattr(like, "__array_namespace__", None)
+    return namespace().from_dlpack(array) if namespace is not None else array
+
+
+def mismatch(jit: Any, args: tuple, kwargs: dict) -> NoReturn:
+    """Raises the TypeError that Python raises for these arguments."""
+    import inspect
+
+    try:
+        inspect.signature(jit.__wrapped__).bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{jit.__name__}() {error}") from None
+    raise TypeError(f"{jit.__name__}(): the arguments do not fit the parameters")
+
+
+def _about(value: Any) -> str:
+    kind = getattr(value, "dtype", type(value).__name__)
+    return f"{type(value).__module__.split('.')[0]}'s {kind} of shape {list(value.shape)}"
+
+
+# reason: (what, why, fix, class of the error); {value} and {detail} are filled in.
+_TEXTS = {
+    "kind": (
+        "{name} is {value}",
+        "arguments are arrays (torch, NumPy, anything with DLPack) and constants: bool, int, "
+        "float, str, None, a pto type, or tuples of these",
+        "convert it, a list to a tuple or to an array; a tensor of a class of its own (fake, "
+        "wrapped) to a plain one",
+        InvalidType,
+    ),
+    "no tensor": (
+        "no argument is an array",
+        "a compiled function computes on arrays; numbers are constants of its compilation",
+        "pass an array, numpy.asarray(value) for a number",
+        InvalidType,
+    ),
+    "device": (
+        "{name} is on device {device}",
+        "pto computes on the CPU",
+        "move it: {name}.cpu()",
+        InvalidValue,
+    ),
+    "no memory": (
+        "{name} has no memory behind it",
+        "a fake or deleted tensor has sizes but no elements",
+        "pass a real tensor",
+        InvalidValue,
+    ),
+    "dtype": (
+        "{name} has the element type {dtype}",
+        "pto computes bool, i8 to i64, u8 to u64, f16, bf16, f32, f64 in native byte order",
+        "convert it first",
+        InvalidType,
+    ),
+    "rank": (
+        "{name} has {ndim} axes",
+        "a tensor has at most 8",
+        "join axes with reshape before the call",
+        InvalidValue,
+    ),
+    "alignment": (
+        "{name} does not lie at a multiple of its element size",
+        "elements are read whole, and the processor wants them aligned",
+        "copy it: {name}.copy(), or {name}.clone() in PyTorch",
+        InvalidValue,
+    ),
+    "requires grad": (
+        "{name} requires grad",
+        "a function compiled by @pto.jit has no gradient, and the result would silently lose it",
+        "call it under torch.no_grad(), pass {name}.detach(), or define an operator with "
+        "a gradient: @pto.op",
+        InvalidValue,
+    ),
+    "negated": (
+        "{name} is a lazy negation",
+        "its memory holds the values before the negation",
+        "make it real: {name}.resolve_neg()",
+        InvalidValue,
+    ),
+    "unreadable": (
+        "{name} cannot be read: {detail}",
+        "its memory must be dense or strided, and on the CPU",
+        "convert it to a plain CPU tensor",
+        InvalidType,
+    ),
+    "mixed libraries": (
+        "{name} is {value}, but another array is a {detail}",
+        "the arrays of a call come from one library, which also gets the results",
+        "convert one: torch.from_numpy(a), or t.numpy()",
+        InvalidType,
+    ),
+    "too many": (
+        "{name} is the 17th array",
+        "a call takes at most 16",
+        "join some of them, or split the function",
+        InvalidValue,
+    ),
+    "recursion": (
+        "{name} calls itself with arrays while it is traced",
+        "it would be traced without end",
+        "call it with its own parameters, or write a loop",
+        InvalidValue,
+    ),
+    "read-only": (
+        "{name} is read-only",
+        "results are written into it",
+        "pass a writable array",
+        InvalidValue,
+    ),
+    "out count": (
+        "out holds another number of arrays than the function has outputs, {detail}",
+        "each output needs an array",
+        "pass a tuple of that length",
+        InvalidValue,
+    ),
+    "out type": (
+        "out is {about}, but the output is {detail}",
+        "results are written without conversion",
+        "allocate it with that type and shape",
+        InvalidValue,
+    ),
+    "out strides": (
+        "out is not contiguous",
+        "outputs are written row by row without gaps",
+        "pass a contiguous array",
+        InvalidValue,
+    ),
+    "out overlap": (
+        "out overlaps an input or another output",
+        "elements might be overwritten before they are read",
+        "pass memory of its own",
+        InvalidValue,
+    ),
+}
+
+
+def refuse(function: str, name: str, value: Any, reason: str, detail: str) -> NoReturn:
+    """Raises the error for an argument that cannot be taken."""
+    what, why, fix, kind = _TEXTS[reason]
+    device = getattr(value, "device", None)
+    if reason == "unreadable" and device is not None and str(device) != "cpu":
+        what, why, fix, kind = _TEXTS["device"]
+    fields = {
+        "name": name,
+        "value": describe(value),
+        "detail": detail.splitlines()[0] if detail else "",
+        "device": device,
+        "dtype": getattr(value, "dtype", None),
+        "ndim": getattr(value, "ndim", None),
+        "about": _about(value) if reason == "out type" else "",
+    }
+    what, why, fix = (text.format(**fields) for text in (what, why, fix))
+    file, line = user_line()
+    raise kind(f"{function}: {what}", why, fix, f"{file}:{line}")

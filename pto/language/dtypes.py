@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The element types: pto.f32 and its like, and how other libraries' types name them."""
+
+from pto import _core
+from pto.errors import InvalidType
+
+
+class DType:
+    """An element type. One object per type, so `is` compares; `str()` gives the short name."""
+
+    __slots__ = ("bytes", "kind", "name")
+
+    def __init__(self, name: str, size: int, kind: str):
+        self.name, self.bytes, self.kind = name, size, kind
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("signed", "unsigned")
+
+    def holds(self, value: int) -> bool:
+        """Whether an integer type can represent this value."""
+        bits = self.bytes * 8
+        low, high = (-(1 << bits - 1), 1 << bits - 1) if self.kind == "signed" else (0, 1 << bits)
+        return low <= value < high
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"pto.{self.name}"
+
+    def __reduce__(self):
+        return (dtype, (self.name,))
+
+
+_BY_NAME = {name: DType(name, size, kind) for name, size, kind in _core.dtypes()}
+boolean = _BY_NAME["bool"]
+i8, i16, i32, i64 = (_BY_NAME[f"i{bits}"] for bits in (8, 16, 32, 64))
+u8, u16, u32, u64 = (_BY_NAME[f"u{bits}"] for bits in (8, 16, 32, 64))
+f16, bf16, f32, f64 = (_BY_NAME[name] for name in ("f16", "bf16", "f32", "f64"))
+float16, bfloat16, float32, float64 = f16, bf16, f32, f64
+int8, int16, int32, int64 = i8, i16, i32, i64
+
+_LONG = {f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)}
+_LONG |= {f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)}
+_LONG |= {f"float{bits}": f"f{bits}" for bits in (16, 32, 64)}
+_LONG |= {"bfloat16": "bf16", "bool_": "bool"}
+
+
+def dtype(what: object) -> DType:
+    """The DType of a DType, a name ("f32", "float32"), a torch or a NumPy type.
+
+    Raises InvalidType, listing the names, for anything else.
+    """
+    if isinstance(what, DType):
+        return what
+    name = what if isinstance(what, str) else getattr(what, "name", None)
+    if not isinstance(name, str):
+        name = what.__name__ if isinstance(what, type) else str(what)
+    name = name.removeprefix("torch.")
+    name = _LONG.get(name, name)
+    if name not in _BY_NAME:
+        raise InvalidType(
+            f"unknown element type {what!r}",
+            f"the element types are {', '.join(_BY_NAME)}",
+            "use one of them, as pto.f32 or by its name",
+        )
+    return _BY_NAME[name]

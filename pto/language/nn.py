@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compositions that models use. f16 and bf16 are computed in f32 and round once, at the end."""
+
+import math
+
+from pto.language.elementwise import div, erf, exp, log, mul, rsqrt, sigmoid, square
+from pto.language.reduce import Axes, _axes, _moment, amax, centred, sum
+from pto.language.tensor import Tensor, method
+from pto.language.types import cast, joined, real, wide
+
+
+def _alike(result: Tensor, x: Tensor) -> Tensor:
+    return cast(result, x.dtype)
+
+
+@method("softmax")
+def softmax(x: Tensor, dim: int = -1) -> Tensor:
+    """exp(x) divided by its sum along `dim`, without overflow."""
+    wider = wide(real(x))
+    e = exp(wider - amax(wider, dim, True))
+    return _alike(div(e, sum(e, dim, True)), real(x))
+
+
+@method("log_softmax")
+def log_softmax(x: Tensor, dim: int = -1) -> Tensor:
+    """The logarithm of softmax, without overflow."""
+    wider = wide(real(x))
+    shifted = wider - amax(wider, dim, True)
+    return _alike(shifted - log(sum(exp(shifted), dim, True)), real(x))
+
+
+def _scaled(name: str, y: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    y = y if weight is None else mul(y, wide(joined(name, x, weight)[1]))
+    return _alike(y if bias is None else y + wide(joined(name, x, bias)[1]), x)
+
+
+def layer_norm(
+    x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-5, dim: Axes = -1,
+) -> Tensor:  # fmt: skip
+    """x with mean 0 and variance 1 along `dim`, times weight, plus bias.
+
+    The variance is that of centred values, divided by the number of elements.
+    """
+    axes = _axes("layer_norm", x.ndim, dim, None)
+    c = centred(x, axes)
+    y = mul(c, rsqrt(_moment(square(c), axes, 0, True) + eps))
+    return _scaled("layer_norm", y, x, weight, bias)
+
+
+def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6, dim: Axes = -1) -> Tensor:
+    """x divided by the root of its mean square along `dim`, times weight."""
+    axes, wider = _axes("rms_norm", x.ndim, dim, None), wide(x)
+    scale = rsqrt(_moment(square(wider), axes, 0, True) + eps)
+    return _scaled("rms_norm", mul(wider, scale), x, weight, None)
+
+
+@method("gelu")
+def gelu(x: Tensor, approximate: str = "none") -> Tensor:
+    """x times the normal distribution function of x; "tanh" takes PyTorch's approximation."""
+    wider = wide(real(x))
+    if approximate == "tanh":
+        u = math.sqrt(2 / math.pi) * (wider + 0.044715 * wider * wider * wider)
+        return _alike(wider * sigmoid(2 * u), real(x))
+    return _alike(0.5 * wider * (1 + erf(wider * math.sqrt(0.5))), real(x))
+
+
+@method("silu")
+def silu(x: Tensor) -> Tensor:
+    """x * sigmoid(x)."""
+    wider = wide(real(x))
+    return _alike(wider * sigmoid(wider), real(x))

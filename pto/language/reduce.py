@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions: over one axis, several, or all; `dim` and `axis`, `keepdim` and `keepdims` are the
+same.
+
+f16 and bf16 accumulate in f32 and round once. amax and amin propagate NaN, as PyTorch's do; over no
+elements they give the identity: -infinity or infinity, for integers the smallest or largest.
+"""
+
+from collections.abc import Callable
+
+from pto.errors import InvalidType, InvalidValue
+from pto.language.dtypes import boolean, i64, u8
+from pto.language.elementwise import div, sqrt, square
+from pto.language.shape import normal_axis
+from pto.language.tensor import Tensor, method
+from pto.language.trace import fail
+from pto.language.types import cast, count, joined, wide
+
+Axes = int | tuple[int, ...] | list[int] | None
+
+
+def _axes(name: str, rank: int, dim: Axes, axis: Axes) -> list[int]:
+    if dim is not None and axis is not None:
+        fail(f"{name}: both dim and axis are given", "they are the same", "give one", InvalidType)
+    chosen = axis if dim is None else dim
+    if chosen is None:
+        return list(range(rank))
+    given = list(chosen) if isinstance(chosen, tuple | list) else [chosen]
+    axes = sorted(normal_axis(a, rank, name) for a in given)
+    if len(set(axes)) != len(axes):
+        fail(f"{name}: the axes {given} repeat", "an axis is reduced once", "name each axis once",
+             InvalidValue)  # fmt: skip
+    return axes or list(range(rank))
+
+
+def _reduce(op: str, x: Tensor, axes: list[int], keep: bool) -> Tensor:
+    b = x.trace.here()
+    value = b.reduce(op, x.value, axes) if axes else x.value
+    if axes and not keep:
+        value = b.reshape(value, [n for a, n in enumerate(x.shape) if a not in axes])
+    return Tensor(x.trace, value)
+
+
+def _reduction(op: str, total: bool) -> Callable[..., Tensor]:
+    def function(
+        x: Tensor, dim: Axes = None, keepdim: bool = False, *,
+        axis: Axes = None, keepdims: bool = False,
+    ) -> Tensor:  # fmt: skip
+        (x,) = joined(op, x)
+        axes, keep, kind = _axes(op, x.ndim, dim, axis), keepdim or keepdims, x.dtype
+        if total and not kind.is_float:
+            return _reduce(op, cast(x, i64), axes, keep)
+        if kind is boolean:
+            return cast(_reduce(op, cast(x, u8), axes, keep), boolean)
+        return cast(_reduce(op, wide(x) if total else x, axes, keep), kind)
+
+    function.__name__ = function.__qualname__ = op
+    function.__doc__ = f"{op} of x over axes; all of them by default. " + (
+        "Integers and bool give i64." if total else "The element type stays."
+    )
+    return method(op)(function)
+
+
+sum, prod = _reduction("sum", True), _reduction("prod", True)
+amax, amin = _reduction("amax", False), _reduction("amin", False)
+
+
+def _must_be_float(x: Tensor, name: str) -> None:
+    if not x.dtype.is_float:
+        fail(
+            f"{name}: the operand is {x.dtype}",
+            f"a {name} of integers is rarely one, so PyTorch refuses it too",
+            f"cast first: pto.{name}(pto.cast(x, pto.f32))",
+            InvalidType,
+        )
+
+
+def centred(x: Tensor, axes: list[int]) -> Tensor:
+    """x minus its mean over `axes`, in at least f32."""
+    x = wide(x)
+    return x - div(_reduce("sum", x, axes, True), count(x, axes, x.dtype))
+
+
+def _moment(x: Tensor, axes: list[int], correction: float, keep: bool) -> Tensor:
+    """The sum of x over the axes, divided by their number of elements less the correction."""
+    number = count(x, axes, x.dtype)
+    number = number - correction if correction else number
+    mean = div(_reduce("sum", x, axes, True), number)
+    return mean if keep or not axes else mean.reshape(
+        [n for a, n in enumerate(mean.shape) if a not in axes]
+    )  # fmt: skip
+
+
+@method("mean")
+def mean(
+    x: Tensor, dim: Axes = None, keepdim: bool = False, *,
+    axis: Axes = None, keepdims: bool = False,
+) -> Tensor:  # fmt: skip
+    """The mean of x over axes; all of them by default. x must be floating point."""
+    _must_be_float(x, "mean")
+    axes = _axes("mean", x.ndim, dim, axis)
+    return cast(_moment(wide(x), axes, 0, keepdim or keepdims), x.dtype)
+
+
+@method("var")
+def var(
+    x: Tensor, dim: Axes = None, correction: float = 1, keepdim: bool = False, *,
+    axis: Axes = None, keepdims: bool = False,
+) -> Tensor:  # fmt: skip
+    """The variance of x over axes, from centred values; correction=0 is NumPy's default."""
+    _must_be_float(x, "var")
+    axes = _axes("var", x.ndim, dim, axis)
+    squares = square(centred(x, axes))
+    return cast(_moment(squares, axes, correction, keepdim or keepdims), x.dtype)
+
+
+@method("std")
+def std(
+    x: Tensor, dim: Axes = None, correction: float = 1, keepdim: bool = False, *,
+    axis: Axes = None, keepdims: bool = False,
+) -> Tensor:  # fmt: skip
+    """The square root of the variance."""
+    spread = var(wide(x), dim, correction, keepdim, axis=axis, keepdims=keepdims)
+    return cast(sqrt(spread), x.dtype)
+
+
+def sum_to(x: Tensor, like: Tensor) -> Tensor:
+    """x summed over the axes along which `like` was broadcast to it: a gradient's way back."""
+    extra = x.ndim - like.ndim
+    axes = [a for a, n in enumerate(x.shape) if a < extra or _repeats(n, like.shape[a - extra])]
+    if not axes:
+        return x
+    summed = cast(_reduce("sum", wide(x), axes, True), x.dtype)
+    return summed.reshape(summed.shape[extra:]) if extra else summed
+
+
+def _repeats(size: object, of: object) -> bool:
+    return isinstance(of, int) and of == 1 and not (isinstance(size, int) and size == 1)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes: axes of size 1 come and go, and sizes of 1 repeat; nothing here moves data."""
+
+from collections.abc import Sequence
+
+from pto import _core
+from pto.errors import InvalidIndex, InvalidType
+from pto.language.tensor import Tensor, method
+from pto.language.trace import describe, fail
+
+
+def normal_axis(axis: object, rank: int, name: str) -> int:
+    """An axis counted from the front; `rank` is the number of axes. Raises InvalidIndex."""
+    if isinstance(axis, bool) or not isinstance(axis, int):
+        fail(f"{name}: the axis is {describe(axis)}", "axes are integers", "give one", InvalidType)
+    if not -rank <= axis < rank:
+        fail(
+            f"{name}: there is no axis {axis} in a tensor of {rank} axes",
+            f"axes go from {-rank} to {rank - 1}" if rank else "a tensor of rank 0 has no axis",
+            "give one of these",
+            InvalidIndex,
+        )
+    return axis % rank
+
+
+def same_size(a: object, b: object) -> bool:
+    """Whether two sizes are the same number or expression."""
+    if isinstance(a, _core.Dim):
+        return a.same(b)
+    return isinstance(b, int) and a == b
+
+
+def _shaped(x: Tensor, shape: Sequence) -> Tensor:
+    return Tensor(x.trace, x.trace.here().reshape(x.value, tuple(shape)))
+
+
+@method("unsqueeze")
+def unsqueeze(x: Tensor, dim: int) -> Tensor:
+    """x with a new axis of size 1 before axis `dim`."""
+    at = normal_axis(dim, x.ndim + 1, "unsqueeze")
+    return _shaped(x, (*x.shape[:at], 1, *x.shape[at:]))
+
+
+@method("squeeze")
+def squeeze(x: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
+    """x without these axes, or all axes, of size 1; other sizes stay, as in PyTorch."""
+    dims = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    gone = {normal_axis(axis, x.ndim, "squeeze") for axis in dims}
+    keep = [n for axis, n in enumerate(x.shape) if axis not in gone or not same_size(n, 1)]
+    return x if len(keep) == x.ndim else _shaped(x, keep)
+
+
+@method("reshape", "view")
+def reshape(x: Tensor, *shape: object) -> Tensor:
+    """x with axes of size 1 put in or taken out; -1 stands for the one size left over."""
+    sizes = list(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list) else [*shape]
+    old = [n for n in x.shape if not same_size(n, 1)]
+    for place, n in enumerate(sizes):
+        if same_size(n, -1):
+            rest = [m for m in sizes[:place] + sizes[place + 1 :] if not same_size(m, 1)]
+            left = [m for m in old if not any(same_size(m, r) for r in rest)]
+            sizes[place] = left[0] if len(left) == 1 else 1
+    new = [n for n in sizes if not same_size(n, 1)]
+    if len(old) != len(new) or not all(map(same_size, old, new)):
+        text = ", ".join(map(str, shape))
+        fail(
+            f"reshape: {list(x.shape)} does not become [{text.strip('()[]')}]",
+            "inside a traced function reshape puts in or takes out axes of size 1",
+            "reshape the argument before the call",
+        )
+    return _shaped(x, sizes)
+
+
+@method("broadcast_to", "expand")
+def broadcast_to(x: Tensor, *shape: object) -> Tensor:
+    """x repeated along axes of size 1, and along new leading ones, up to `shape`."""
+    sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+    return Tensor(x.trace, x.trace.here().broadcast(x.value, tuple(sizes)))
+
+
+@method("expand_as")
+def broadcast_like(x: Tensor, like: Tensor) -> Tensor:
+    """x repeated up to the shape of `like`."""
+    return broadcast_to(x, like.shape)
+
+
+@method("__getitem__")
+def index(x: Tensor, key: object) -> Tensor:
+    """x[..., None]: None puts an axis of size 1 in, `:` and `...` keep axes."""
+    keys = key if isinstance(key, tuple) else (key,)
+    kept = sum(1 for k in keys if isinstance(k, slice) and k == slice(None))
+    shape, axis = [], 0
+    for k in keys:
+        if k is None:
+            shape.append(1)
+        elif k is Ellipsis:
+            stop = axis + x.ndim - kept
+            shape += x.shape[axis:stop]
+            axis = stop
+        elif isinstance(k, slice) and k == slice(None) and axis < x.ndim:
+            shape.append(x.shape[axis])
+            axis += 1
+        else:
+            fail(
+                f"the index {k!r}"[:60],
+                "a traced tensor is indexed with None, : and ... only",
+                "take the part before the call and pass it as an argument",
+                InvalidIndex,
+            )
+    return _shaped(x, (*shape, *x.shape[axis:]))

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensor: a value of a program that is being traced. It has a shape and a type, but no data.
+
+Its operators and methods are the functions of this folder, which put themselves here with
+`@method`. What would need data (`if x > 0`, `float(x)`, writing) is an error with the fix.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pto.errors import InvalidType
+from pto.language.dtypes import DType, dtype
+
+if TYPE_CHECKING:
+    from pto.language.trace import Trace
+
+
+class Tensor:
+    """A traced tensor: `shape` (int, or Dim where the size is known only at the call), `dtype`."""
+
+    __slots__ = ("_dtype", "_shape", "is_input", "trace", "value", "weak")
+    __hash__ = object.__hash__
+    __array_ufunc__ = None  # NumPy hands `array * tensor` to the reflected operator here
+
+    def __init__(self, trace: "Trace", value: int, weak: bool = False, is_input: bool = False):
+        name, shape = trace.builder.type(value)
+        self.trace, self.value, self.weak, self.is_input = trace, value, weak, is_input
+        self._dtype, self._shape = dtype(name), shape
+
+    @property
+    def dtype(self) -> DType:
+        return self._dtype
+
+    @property
+    def shape(self) -> tuple:
+        return self._shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self._shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or its size along `dim`."""
+        return self._shape if dim is None else self._shape[dim]
+
+    def dim(self) -> int:
+        return len(self._shape)
+
+    def __repr__(self) -> str:
+        return f"<traced {self._dtype}[{', '.join(map(str, self._shape))}]>"
+
+    def __len__(self) -> int:
+        return _no_data("len()", "use x.shape[0]")
+
+    def __iter__(self) -> NoReturn:
+        _no_data("iteration", "use operations on whole tensors, or range() over a known number")
+
+    def __bool__(self) -> bool:
+        return _no_data(
+            "a condition (if, while, and, or, not, in)",
+            "choose element by element with pto.where(condition, a, b); combine conditions with "
+            "& | ~; make what steers the program a parameter of the function",
+        )
+
+    def _number(self) -> NoReturn:
+        _no_data("conversion to a Python number", "keep it a tensor; numbers and tensors combine")
+
+    __int__ = __float__ = __index__ = __complex__ = item = tolist = _number
+
+    def _array(self, *_: object, **__: object) -> NoReturn:
+        _no_data("conversion to an array", "use the functions of pto on it: pto.exp(x)")
+
+    __array__ = __dlpack__ = numpy = _array
+
+    @classmethod
+    def __torch_function__(cls, function: Callable, *_: object) -> NoReturn:
+        name = getattr(function, "__name__", "function")
+        _no_data(f"torch.{name}()", f"inside a traced function use pto.{name}, if pto has it")
+
+    def __setitem__(self, index: object, value: object) -> NoReturn:
+        from pto.language.trace import fail
+
+        fail(
+            f"writing into {'an input' if self.is_input else 'a tensor'}",
+            "a traced function computes new tensors and returns them; it changes none",
+            "return the new value: pto.where(condition, new, x)",
+            InvalidType,
+        )
+
+
+def _no_data(use: str, fix: str) -> NoReturn:
+    from pto.language.trace import fail
+
+    fail(
+        f"{use} on a traced tensor",
+        "the function is compiled once for all values, so none is known while it is traced",
+        fix,
+        InvalidType,
+    )
+
+
+def method(*names: str) -> Callable:
+    """Makes a function also a method of Tensor: under its own name, or under these."""
+
+    def attach(function: Callable) -> Callable:
+        for name in names or (function.__name__,):
+            setattr(Tensor, name, function)
+        return function
+
+    return attach

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trace: runs a Python function on symbolic tensors and keeps what it computes as a Graph.
+
+    trace = Trace("double")
+    x = trace.input("x", "f32", (Dim.symbol(0), 384))
+    graph, single = trace.finish(x * 2)
+
+Thread safety: a trace belongs to one thread; several may run at once.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from pto import _core
+from pto.errors import Error, InvalidType, InvalidValue
+from pto.language.tensor import Tensor
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def user_line() -> tuple[str, int]:
+    """File and line of the innermost frame outside this folder: the user's code."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    file = frame.f_code.co_filename
+    folder = os.getcwd() + os.sep
+    return file.removeprefix(folder), frame.f_lineno
+
+
+def fail(what: str, why: str, fix: str, kind: type[Error] = InvalidValue) -> NoReturn:
+    """Raises an Error that names the user's line."""
+    file, line = user_line()
+    raise kind(what, why, fix, f"{file}:{line}")
+
+
+class Trace:
+    """One tracing: inputs first, then the operations that its Tensors record, then `finish`."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.builder = _core.GraphBuilder(name)
+        self.open = True
+
+    def here(self) -> _core.GraphBuilder:
+        """The builder, told the user's line, for the node that is recorded next."""
+        if not self.open:
+            fail(
+                f"a traced tensor of {self.name} was used after its tracing ended",
+                "a traced tensor stands for a value inside one compiled function only",
+                "return it from the function; don't keep it in a variable outside",
+                InvalidType,
+            )
+        self.builder.set_location(*user_line())
+        return self.builder
+
+    def input(self, name: str, dtype: object, shape: Sequence) -> Tensor:
+        """A tensor parameter; sizes are int, or Dim where known only at the call."""
+        return Tensor(self, self.builder.input(name, str(dtype), tuple(shape)), is_input=True)
+
+    def scalar(self, name: str, dtype: object) -> Tensor:
+        """A number given at each call; it takes the element type of what it meets."""
+        return Tensor(self, self.builder.scalar(name, str(dtype)), weak=True)
+
+    def finish(self, result: object) -> tuple[_core.Graph, bool]:
+        """The graph that returns `result`, a Tensor or a sequence of them; and whether it is one.
+
+        Raises InvalidType where an output was never computed by the function.
+        """
+        single = not isinstance(result, tuple | list)
+        outputs = [result] if single else list(result)
+        if not outputs:
+            self._not_computed("an empty sequence", "")
+        for place, output in enumerate(outputs):
+            if not isinstance(output, Tensor) or output.trace is not self:
+                self._not_computed(describe(output), "" if single else f"output {place} ")
+            self.builder.output(output.value)
+        self.open = False
+        return self.builder.build(), single
+
+    def _not_computed(self, found: str, which: str) -> NoReturn:
+        raise InvalidType(
+            f"{self.name} returned {which or ''}{found}, which it did not compute",
+            "every output is a tensor computed from the inputs; what is not returned is lost",
+            "return the result, a tensor or a tuple of tensors",
+        )
+
+
+def describe(value: object) -> str:
+    """A value in an error message: its kind, and its text where that is short."""
+    if value is None:
+        return "None"
+    if isinstance(value, bool | int | float | str):
+        return f"the {type(value).__name__} {value!r}"[:60]
+    return f"a value of type {type(value).__module__}.{type(value).__qualname__}"
