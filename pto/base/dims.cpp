@@ -37,9 +37,12 @@ int64_t apply(DimOp op, int64_t a, int64_t b) {
     case DimOp::Mod:
       if (b == -1) return 0;
       return a % b != 0 && (a % b < 0) != (b < 0) ? a % b + b : a % b;
-    case DimOp::Min: return std::min(a, b);
-    case DimOp::Max: return std::max(a, b);
-    default: break;
+    case DimOp::Min:
+      return std::min(a, b);
+    case DimOp::Max:
+      return std::max(a, b);
+    default:
+      break;
   }
   PTO_ASSERT(!"a leaf has no operands");
   return 0;
@@ -90,11 +93,14 @@ std::vector<Dim> normal_parts(DimOp op, const Dim& a, const Dim& b) {
 int precedence(const Dim& dim) {
   switch (dim.op()) {
     case DimOp::Add:
-    case DimOp::Sub: return 1;
+    case DimOp::Sub:
+      return 1;
     case DimOp::Mul:
     case DimOp::FloorDiv:
-    case DimOp::Mod: return 2;
-    default: return 3;
+    case DimOp::Mod:
+      return 2;
+    default:
+      return 3;
   }
 }
 
@@ -260,11 +266,16 @@ std::string text(const Dim& dim) {
     return left + "-" + text(-r.value());
   const std::string right = in_parentheses(r, precedence(r) <= level);
   switch (dim.op()) {
-    case DimOp::Add: return left + "+" + right;
-    case DimOp::Sub: return left + "-" + right;
-    case DimOp::Mul: return left + "*" + right;
-    case DimOp::FloorDiv: return left + "//" + right;
-    default: return left + "%" + right;
+    case DimOp::Add:
+      return left + "+" + right;
+    case DimOp::Sub:
+      return left + "-" + right;
+    case DimOp::Mul:
+      return left + "*" + right;
+    case DimOp::FloorDiv:
+      return left + "//" + right;
+    default:
+      return left + "%" + right;
   }
 }
 

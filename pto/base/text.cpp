@@ -20,11 +20,15 @@ std::optional<T> parse_number(std::string_view text) {
 // The character that `\x` stands for; 'x' is answered by the caller.
 std::optional<char> escaped(char x) {
   switch (x) {
-    case 'n': return '\n';
-    case 't': return '\t';
+    case 'n':
+      return '\n';
+    case 't':
+      return '\t';
     case '"':
-    case '\\': return x;
-    default: return std::nullopt;
+    case '\\':
+      return x;
+    default:
+      return std::nullopt;
   }
 }
 

@@ -76,9 +76,8 @@ Value GraphBuilder::add(Node node) {
     node.locations.clear();
     const size_t hash = hash_of(node);
     const auto [first, last] = index_.equal_range(hash);
-    auto found = std::find_if(first, last, [&](const auto& entry) {
-      return equal(this->node(entry.second), node);
-    });
+    auto found = std::find_if(
+        first, last, [&](const auto& entry) { return equal(this->node(entry.second), node); });
     if (found == last) {
       graph_.nodes_.push_back(std::move(node));
       found = index_.emplace(hash, static_cast<Value>(graph_.nodes_.size() - 1));
@@ -139,7 +138,8 @@ Dims GraphBuilder::meet(Opcode op, const Dims& a, const Dims& b) {
 }
 
 Value GraphBuilder::same_shape(Value v, const Dims& shape) {
-  return type(v).shape == shape ? v : add(make_node(Opcode::broadcast, {v}, {type(v).dtype, shape}));
+  return type(v).shape == shape ? v
+                                : add(make_node(Opcode::broadcast, {v}, {type(v).dtype, shape}));
 }
 
 Value GraphBuilder::binary(Opcode op, Value a, Value b) {

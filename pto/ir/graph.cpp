@@ -10,15 +10,15 @@ namespace {
 
 // In the order of the enumeration.
 constexpr OpcodeInfo kInfo[] = {
-    {"input", "", Family::Structure, 0},      {"constant", "", Family::Structure, 0},
-    {"scalar", "", Family::Structure, 0},     {"broadcast", "", Family::Structure, 1},
-    {"reshape", "", Family::Structure, 1},    {"transpose", "", Family::Structure, 1},
-    {"view", "", Family::Structure, -1},      {"matmul", "", Family::Structure, 2},
-    {"loop", "", Family::Structure, -1},      {"fused", "", Family::Structure, -1},
+    {"input", "", Family::Structure, 0},   {"constant", "", Family::Structure, 0},
+    {"scalar", "", Family::Structure, 0},  {"broadcast", "", Family::Structure, 1},
+    {"reshape", "", Family::Structure, 1}, {"transpose", "", Family::Structure, 1},
+    {"view", "", Family::Structure, -1},   {"matmul", "", Family::Structure, 2},
+    {"loop", "", Family::Structure, -1},   {"fused", "", Family::Structure, -1},
     {"result", "", Family::Structure, 1},
 #define PTO_UNARY(mnemonic, op, ...) {#op, #mnemonic, Family::Unary, 1},
 #define PTO_BINARY(mnemonic, op, ...) {#op, #mnemonic, Family::Binary, 2},
-#define PTO_COMPARE(mode, op, ...) {#op, "TCMP", Family::Compare, 2},
+#define PTO_COMPARE(mode, op, ...) {#op, #mode, Family::Compare, 2},
 #define PTO_SELECT(mnemonic, op, ...) {#op, #mnemonic, Family::Select, 3},
 #define PTO_CONVERT(mnemonic, op, ...) {#op, #mnemonic, Family::Convert, 1},
 #define PTO_REDUCE(row, col, part, op, ...) {#op, #row, Family::Reduce, 1},

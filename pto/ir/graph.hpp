@@ -55,7 +55,7 @@ enum class Family : uint8_t { Structure, Unary, Binary, Compare, Select, Convert
 
 struct OpcodeInfo {
   std::string_view name;      // "exp"
-  std::string_view mnemonic;  // "TEXP"; of a reduction the row form; empty for structure
+  std::string_view mnemonic;  // "TEXP"; of a reduction the row form, of a comparison the CmpMode
   Family family;
   int arity;  // operands; -1 where it varies
 };

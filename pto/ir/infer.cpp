@@ -13,21 +13,30 @@ namespace {
 constexpr uint32_t bit(DType dtype) { return 1u << static_cast<int>(dtype); }
 constexpr uint32_t kAny = (1u << kDTypes) - 1;
 constexpr uint32_t kBool = bit(DType::Bool);
-constexpr uint32_t kFloat =
-    bit(DType::F16) | bit(DType::BF16) | bit(DType::F32) | bit(DType::F64);
+constexpr uint32_t kFloat = bit(DType::F16) | bit(DType::BF16) | bit(DType::F32) | bit(DType::F64);
 constexpr uint32_t kInteger = kAny & ~kFloat & ~kBool;
 constexpr uint32_t kArithmetic = kFloat | kInteger;
 constexpr uint32_t kOrdered = kArithmetic;
 
 uint32_t dtypes(Opcode op) {
   switch (op) {
-#define PTO_UNARY(mnemonic, op, value, numpy, dtypes) case Opcode::op: return dtypes;
-#define PTO_BINARY(mnemonic, op, value, numpy, dtypes) case Opcode::op: return dtypes;
-#define PTO_COMPARE(mode, op, value, numpy, dtypes) case Opcode::op: return dtypes;
-#define PTO_REDUCE(row, col, part, op, value, zero, numpy, dtypes) case Opcode::op: return dtypes;
+#define PTO_UNARY(mnemonic, op, value, numpy, dtypes) \
+  case Opcode::op:                                    \
+    return dtypes;
+#define PTO_BINARY(mnemonic, op, value, numpy, dtypes) \
+  case Opcode::op:                                     \
+    return dtypes;
+#define PTO_COMPARE(mode, op, value, numpy, dtypes) \
+  case Opcode::op:                                  \
+    return dtypes;
+#define PTO_REDUCE(row, col, part, op, value, zero, numpy, dtypes) \
+  case Opcode::op:                                                 \
+    return dtypes;
 #include "pto/isa/instructions.def"
-    case Opcode::matmul: return kArithmetic;
-    default: return kAny;
+    case Opcode::matmul:
+      return kArithmetic;
+    default:
+      return kAny;
   }
 }
 
@@ -55,8 +64,7 @@ void require_same_dtype(Opcode op, const Type& a, const Type& b) {
   if (a.dtype == b.dtype) return;
   fail({label(op) + ": left is " + std::string(name(a.dtype)) + " but right is " +
             std::string(name(b.dtype)),
-        "both operands must have one dtype; nothing is cast silently",
-        "cast one of the operands"},
+        "both operands must have one dtype; nothing is cast silently", "cast one of the operands"},
        ErrorKind::Type);
 }
 
@@ -75,8 +83,8 @@ void require_scalar(Opcode op, const Type& type, std::string_view role) {
 }
 
 bool compatible(const Type& a, const Type& b) {
-  return a.dtype == b.dtype && std::equal(a.shape.begin(), a.shape.end(), b.shape.begin(),
-                                          b.shape.end(), may_equal);
+  return a.dtype == b.dtype &&
+         std::equal(a.shape.begin(), a.shape.end(), b.shape.begin(), b.shape.end(), may_equal);
 }
 
 Type infer_constant(const Node& node) {
@@ -126,8 +134,8 @@ Type infer_transpose(const Node& node, const Type& from) {
   const bool distinct = std::adjacent_find(axes.begin(), axes.end()) == axes.end();
   if (distinct && axes.size() == from.shape.size() && to.shape.size() == axes.size()) return to;
   fail({"transpose: axes [" +
-            joined(node.attributes.axes, ", ", [](int64_t a) { return text(a); }) +
-            "] on shape " + text(from.shape),
+            joined(node.attributes.axes, ", ", [](int64_t a) { return text(a); }) + "] on shape " +
+            text(from.shape),
         "axes are a permutation of 0 .. rank-1", "name every axis once"});
 }
 
@@ -205,7 +213,8 @@ Type infer_loop(const Node& node, const Operands& operands) {
 Type infer_result(const Node& node, const Node& of) {
   const bool composite = of.op == Opcode::loop || of.op == Opcode::fused;
   const int64_t index = node.attributes.index;
-  if (!composite || index < 0 || index >= static_cast<int64_t>(of.attributes.body->outputs().size()))
+  if (!composite || index < 0 ||
+      index >= static_cast<int64_t>(of.attributes.body->outputs().size()))
     fail({"result: index " + text(index) + " of " + label(of.op),
           "a result is one of the outputs of a loop or fused node", "take an existing index"},
          ErrorKind::Index);
@@ -219,18 +228,27 @@ Type infer_structure(const Node& node, const Operands& operands) {
         fail({"scalar: has shape " + text(node.type.shape), "a runtime scalar has rank 0",
               "use an input"});
       return node.type;
-    case Opcode::constant: return infer_constant(node);
-    case Opcode::broadcast: return infer_broadcast(node, type(operands, 0));
-    case Opcode::reshape: return infer_reshape(node, type(operands, 0));
-    case Opcode::transpose: return infer_transpose(node, type(operands, 0));
-    case Opcode::view: return infer_view(node, operands);
-    case Opcode::matmul: return infer_matmul(node, type(operands, 0), type(operands, 1));
-    case Opcode::loop: return infer_loop(node, operands);
+    case Opcode::constant:
+      return infer_constant(node);
+    case Opcode::broadcast:
+      return infer_broadcast(node, type(operands, 0));
+    case Opcode::reshape:
+      return infer_reshape(node, type(operands, 0));
+    case Opcode::transpose:
+      return infer_transpose(node, type(operands, 0));
+    case Opcode::view:
+      return infer_view(node, operands);
+    case Opcode::matmul:
+      return infer_matmul(node, type(operands, 0), type(operands, 1));
+    case Opcode::loop:
+      return infer_loop(node, operands);
     case Opcode::fused:
       require_body(node, operands, 0);
       return (*node.attributes.body)[node.attributes.body->outputs()[0]].type;
-    case Opcode::result: return infer_result(node, *operands[0]);
-    default: return node.type;
+    case Opcode::result:
+      return infer_result(node, *operands[0]);
+    default:
+      return node.type;
   }
 }
 

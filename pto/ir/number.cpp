@@ -14,10 +14,14 @@ struct Format {
 
 Format format(DType dtype) {
   switch (dtype) {
-    case DType::F16: return {11, -14, 15};
-    case DType::BF16: return {8, -126, 127};
-    case DType::F32: return {24, -126, 127};
-    default: return {53, -1022, 1023};
+    case DType::F16:
+      return {11, -14, 15};
+    case DType::BF16:
+      return {8, -126, 127};
+    case DType::F32:
+      return {24, -126, 127};
+    default:
+      return {53, -1022, 1023};
   }
 }
 
@@ -50,14 +54,22 @@ double largest(DType dtype) {
 
 int64_t wrap_to(DType dtype, int64_t value) {
   switch (dtype) {
-    case DType::Bool: return value != 0;
-    case DType::I8: return static_cast<int8_t>(value);
-    case DType::I16: return static_cast<int16_t>(value);
-    case DType::I32: return static_cast<int32_t>(value);
-    case DType::U8: return static_cast<uint8_t>(value);
-    case DType::U16: return static_cast<uint16_t>(value);
-    case DType::U32: return static_cast<uint32_t>(value);
-    default: return value;
+    case DType::Bool:
+      return value != 0;
+    case DType::I8:
+      return static_cast<int8_t>(value);
+    case DType::I16:
+      return static_cast<int16_t>(value);
+    case DType::I32:
+      return static_cast<int32_t>(value);
+    case DType::U8:
+      return static_cast<uint8_t>(value);
+    case DType::U16:
+      return static_cast<uint16_t>(value);
+    case DType::U32:
+      return static_cast<uint32_t>(value);
+    default:
+      return value;
   }
 }
 

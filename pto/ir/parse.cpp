@@ -25,8 +25,7 @@ class Reader {
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
     const size_t start = before.rfind('\n');  // npos + 1 == 0
     const size_t column = position - (start == before.npos ? 0 : start + 1) + 1;
-    fail({"line " + std::to_string(line) + ", column " + std::to_string(column) + ": " +
-              error.what,
+    fail({"line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + error.what,
           error.why, error.fix});
   }
 
@@ -198,10 +197,10 @@ class GraphReader {
     } while (in_.take(","));
     in_.expect("}");
     if (returned != types)
-      in_.fail_at(outputs, {"the returned values are " + list_of(returned) +
-                                " but the first line says " + list_of(types),
-                            "the types of the outputs stand in the first line",
-                            "correct one of them"});
+      in_.fail_at(outputs,
+                  {"the returned values are " + list_of(returned) + " but the first line says " +
+                       list_of(types),
+                   "the types of the outputs stand in the first line", "correct one of them"});
     return in_.checked(start, [&] { return builder_.build(); });
   }
 
@@ -288,8 +287,7 @@ class GraphReader {
       node.attributes.value = *value;
       return;
     }
-    in_.fail_at(number_, {"the value " + quoted(value_text_) + " is not one of " +
-                              text(node.type),
+    in_.fail_at(number_, {"the value " + quoted(value_text_) + " is not one of " + text(node.type),
                           "a constant is a number of its type", "correct the number"});
   }
 
@@ -303,7 +301,8 @@ class GraphReader {
     if (!op || *op == Opcode::input || *op == Opcode::scalar)
       in_.fail_at(operation, {quoted(word) + " is no operation of a graph's body",
                               "operations are those of the instruction table and the "
-                              "structural ones", "correct the name"});
+                              "structural ones",
+                              "correct the name"});
     Node node{*op, {}, {}, {}, {}};
     value_text_ = {};
     number_ = operation;
@@ -317,8 +316,7 @@ class GraphReader {
     if (builder_.type(v) != node.type)
       in_.fail_at(position, {std::string(word) + " gives " + text(builder_.type(v)) +
                                  " but the text says " + text(node.type),
-                             "the type of a value follows from its operands",
-                             "correct the type"});
+                             "the type of a value follows from its operands", "correct the type"});
     define(position, key, v);
   }
 

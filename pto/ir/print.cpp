@@ -41,11 +41,10 @@ class Printer {
   }
 
   std::string print() const {
-    std::string out = "graph " + text_of_name(graph_.name()) + "(" +
-                      joined(graph_.inputs(), ", ", [&](Value v) { return parameter(v); }) +
-                      ") -> (" + joined(graph_.outputs(), ", ", [&](Value v) {
-                        return text(graph_[v].type);
-                      }) + ") {\n";
+    std::string out =
+        "graph " + text_of_name(graph_.name()) + "(" +
+        joined(graph_.inputs(), ", ", [&](Value v) { return parameter(v); }) + ") -> (" +
+        joined(graph_.outputs(), ", ", [&](Value v) { return text(graph_[v].type); }) + ") {\n";
     for (size_t i = 0; i < names_.size(); ++i)
       if (!is_parameter(graph_.nodes()[i])) out += line(names_[i], graph_.nodes()[i]);
     for (const Guard& guard : graph_.guards()) out += line(guard);
@@ -83,12 +82,12 @@ class Printer {
   std::string attributes(const Node& node) const {
     const Attributes& attributes = node.attributes;
     if (node.op == Opcode::constant)
-      return " {value=" +
-             std::visit([](auto value) { return text(value); }, attributes.value) + "}";
+      return " {value=" + std::visit([](auto value) { return text(value); }, attributes.value) +
+             "}";
     if (node.op == Opcode::result) return " {index=" + text(attributes.index) + "}";
     if (node.op == Opcode::transpose || info(node.op).family == Family::Reduce)
-      return " {axes=[" +
-             joined(attributes.axes, ", ", [](int64_t axis) { return text(axis); }) + "]}";
+      return " {axes=[" + joined(attributes.axes, ", ", [](int64_t axis) { return text(axis); }) +
+             "]}";
     if (attributes.body != nullptr) return " " + Printer(*attributes.body, indent_ + "  ").print();
     return "";
   }

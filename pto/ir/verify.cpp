@@ -111,7 +111,8 @@ class Verifier {
       const Dims &a = operands[0]->type.shape, &b = operands[1]->type.shape;
       require(equal_(a[a.size() - 1], b[b.size() - 2]), v,
               "the contraction sizes are equal or have a guard");
-      require_fits(v, {a.begin(), a.end() - 1}, {node.type.shape.begin(), node.type.shape.end() - 1});
+      require_fits(v, {a.begin(), a.end() - 1},
+                   {node.type.shape.begin(), node.type.shape.end() - 1});
     }
     if (node.attributes.body == nullptr) return;
     const Graph& body = *node.attributes.body;

@@ -22,7 +22,9 @@ class EqualSizes {
 
   // One expression for all that are equal: a constant where there is one, else the first in print.
   Dim representative(const Dim& dim) const;
-  bool operator()(const Dim& a, const Dim& b) const { return representative(a) == representative(b); }
+  bool operator()(const Dim& a, const Dim& b) const {
+    return representative(a) == representative(b);
+  }
 
  private:
   void join(const Dim& a, const Dim& b);

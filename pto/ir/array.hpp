@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Array: a tensor of values, dense and row-major, for the interpreter and tests.
+//
+//     Array x{DType::F32, {2, 3}};   x.reals[4] = 0.5;   x.size() == 6
+//
+// Invariant: float types fill `reals` (every value is one of the type), the others `integers`
+// (bool: 0 or 1; u64 keeps its bits).
+// Thread safety: plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pto/base/dtype.hpp"
+#include "pto/ir/element.hpp"
+
+namespace pto {
+
+struct Array {
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape;
+  std::vector<double> reals;
+  std::vector<int64_t> integers;
+
+  Array() = default;
+  Array(DType dtype, std::vector<int64_t> shape);  // zeros
+
+  size_t size() const { return is_float(dtype) ? reals.size() : integers.size(); }
+  Number at(size_t i) const {
+    return is_float(dtype) ? Number{reals[i], 0} : Number{0, integers[i]};
+  }
+  void set(size_t i, Number value);
+
+  // Rounds or wraps whatever was written to the type.
+  void normalize();
+};
+
+// Equal types, shapes and values; NaN equals NaN, -0 differs from 0.
+bool same_bits(const Array& a, const Array& b);
+
+// "f32[2, 2] {1, -0, nan, 0.5}", at most `limit` elements.
+std::string text(const Array& array, size_t limit = 16);
+
+// For each element of a dense `shape`, where the element lies when a step along axis i moves by
+// strides[i].
+std::vector<size_t> places(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides,
+                           int64_t start = 0);
+
+// The strides of a dense row-major shape.
+std::vector<int64_t> dense_strides(const std::vector<int64_t>& shape);
+
+}  // namespace pto

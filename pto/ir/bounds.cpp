@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/ir/bounds.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "pto/ir/number.hpp"
+
+namespace pto {
+namespace {
+
+constexpr double kAny = INFINITY;
+
+bool is_half(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; }
+
+// What compiled code computes in.
+DType compute_type(DType dtype) { return is_half(dtype) ? DType::F32 : dtype; }
+
+// Results that differ by this much; NaN equals NaN.
+double distance(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  const double d = std::abs(a - b);
+  return std::isnan(d) ? kAny : d;
+}
+
+double value_at(Opcode op, DType from, DType to, double a, double b) {
+  const std::array<Number, 2> x{Number{a, 0}, Number{b, 0}};
+  const ElementValue value = element(op, from, to, x);
+  return is_float(to) ? value.exact : static_cast<double>(value.number.integer);
+}
+
+// ULPs of the compute type that a function may be off, the reference's own rounding included.
+double function_ulps(Opcode op, DType dtype) {
+  switch (op) {
+    case Opcode::exp:
+    case Opcode::log:
+    case Opcode::tanh:
+    case Opcode::sigmoid:
+    case Opcode::erf:
+    case Opcode::sin:
+    case Opcode::cos:
+    case Opcode::pow:
+      return dtype == DType::F64 ? 5 : 3;
+    case Opcode::rsqrt:
+    case Opcode::reciprocal:
+      return 2;
+    case Opcode::remainder:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+bool is_step(Opcode op) {
+  return op == Opcode::floor || op == Opcode::ceil || op == Opcode::round || op == Opcode::trunc;
+}
+
+// From the operand's interval: every unary operation but these is monotone on both sides of 0.
+double propagated_unary(Opcode op, DType from, DType to, double x, double b) {
+  if (b == 0) return 0;
+  if (op == Opcode::sin || op == Opcode::cos) return std::min(b, 2.0);
+  if (op == Opcode::abs || op == Opcode::neg || op == Opcode::relu) return b;
+  const bool has_pole = op == Opcode::reciprocal || op == Opcode::rsqrt || op == Opcode::log;
+  if ((has_pole || op == Opcode::sqrt) && std::abs(x) <= b) return kAny;
+  const double y = value_at(op, from, to, x, 0);
+  return std::max(distance(value_at(op, from, to, x - b, 0), y),
+                  distance(value_at(op, from, to, x + b, 0), y));
+}
+
+// From the corners of the operands' intervals, where the operation is monotone between them.
+double corners(Opcode op, DType dtype, const double* x, const double* b) {
+  const double y = value_at(op, dtype, dtype, x[0], x[1]);
+  double bound = 0;
+  for (const double i : {-1.0, 0.0, 1.0})
+    for (const double j : {-1.0, 0.0, 1.0})
+      bound = std::max(bound,
+                       distance(value_at(op, dtype, dtype, x[0] + i * b[0], x[1] + j * b[1]), y));
+  return bound;
+}
+
+double propagated_binary(Opcode op, DType dtype, const double* x, const double* b) {
+  // Zeros of either sign are equal to compiled code, but their quotients differ.
+  if (op == Opcode::div && std::abs(x[1]) <= b[1]) return kAny;
+  if (b[0] == 0 && b[1] == 0) return 0;
+  switch (op) {
+    case Opcode::maximum:
+    case Opcode::minimum:
+      return std::max(b[0], b[1]);
+    case Opcode::pow:
+      return x[0] > b[0] ? corners(op, dtype, x, b) : kAny;
+    case Opcode::add:
+    case Opcode::sub:
+    case Opcode::mul:
+    case Opcode::div:
+      return corners(op, dtype, x, b);
+    default:
+      return kAny;
+  }
+}
+
+// What rounding differently than the interpreter adds to a result.
+double rounding(Opcode op, DType dtype, const double* x, const ElementValue& value,
+                bool operands_exact) {
+  const DType compute = compute_type(dtype);
+  const double ulp = spacing(compute, value.exact);
+  double bound = function_ulps(op, dtype) * ulp;
+  const bool exact =
+      value.number.real == value.exact &&
+      (dtype != DType::F64 || (op == Opcode::mul && std::fma(x[0], x[1], -value.exact) == 0));
+  // A product may stay unrounded in a contracted a*b+c.
+  if (op == Opcode::mul && !exact) bound += ulp;
+  if (!operands_exact && !exact) bound += ulp;
+  if (!operands_exact && dtype == DType::F64) bound += ulp;
+  if (is_half(dtype) && !exact) bound += spacing(dtype, value.exact);
+  return bound;
+}
+
+double compare_bound(std::span<const Number> x, std::span<const double> b) {
+  const double slack = b[0] + b[1];
+  return slack > 0 && !(std::abs(x[0].real - x[1].real) > slack) ? kAny : 0;
+}
+
+double convert_bound(DType from, DType to, Number x, double b, const ElementValue& value) {
+  if (is_float(from) && is_float(to)) {
+    const bool exact = value.number.real == value.exact && b == 0;
+    return b + (exact ? 0 : spacing(to, value.exact) + spacing(compute_type(to), value.exact));
+  }
+  if (is_float(from)) {
+    const double limit = static_cast<double>(highest_integer(to));
+    if (to == DType::Bool) return b > 0 && std::abs(x.real) <= b ? kAny : 0;
+    const bool inside = x.real - b > -limit && x.real + b < limit;
+    if (!inside || (!is_signed(to) && x.real - b <= -1) || to == DType::U64) return kAny;
+    return std::trunc(x.real - b) == std::trunc(x.real + b) ? 0 : kAny;
+  }
+  if (b > 0) return kAny;
+  const bool exact =
+      !is_float(to) || (value.exact == static_cast<double>(x.integer) &&
+                        std::abs(value.exact) <= 0x1p53 && value.number.real == value.exact);
+  return exact ? 0 : spacing(to, value.exact);
+}
+
+// Infinite where a value of this size may overflow in compiled code but not here, or the reverse.
+double with_overflow(DType dtype, double exact, double rounded, double bound) {
+  const DType compute = compute_type(dtype);
+  if (std::isnan(bound)) return kAny;
+  if (std::isfinite(exact) && !std::isfinite(rounded)) return kAny;
+  if (std::isfinite(exact) && bound > 0 && std::abs(exact) + bound >= largest(compute)) return kAny;
+  return bound;
+}
+
+// Whether sums of these are exact in any order: all are multiples of one power of two and small.
+bool sums_exactly(DType compute, std::span<const Number> x) {
+  double total = 0;
+  int lowest = 2000;
+  for (const Number& n : x) {
+    if (!std::isfinite(n.real)) return false;
+    if (n.real == 0) continue;
+    int exponent = 0;
+    double significand = std::frexp(n.real, &exponent);
+    int bits = 0;
+    for (; significand != std::trunc(significand); significand *= 2) ++bits;
+    lowest = std::min(lowest, exponent - bits);
+    total += std::abs(n.real);
+  }
+  return total == 0 || total < std::ldexp(compute == DType::F64 ? 0x1p53 : 0x1p24, lowest);
+}
+
+double sum_bound(DType dtype, std::span<const Number> x, std::span<const double> b, Number value) {
+  const DType compute = compute_type(dtype);
+  double total = 0, off = 0;
+  bool finite = true;
+  for (size_t i = 0; i < x.size(); ++i) {
+    off += b[i];
+    finite = finite && std::isfinite(x[i].real);
+    if (std::isfinite(x[i].real)) total += std::abs(x[i].real);
+  }
+  if (total + off >= largest(compute) / 2) return kAny;
+  if (!finite) return 0;
+  if (!std::isfinite(value.real)) return kAny;
+  double bound = off;
+  const double unit = compute == DType::F64 ? 0x1p-52 : 0x1p-23;
+  if (off > 0 || !sums_exactly(compute, x))
+    bound += static_cast<double>(x.size()) * unit * (total + off) + spacing(compute, value.real);
+  return is_half(dtype) ? bound + spacing(dtype, value.real) : bound;
+}
+
+double product_bound(DType dtype, std::span<const Number> x, std::span<const double> b,
+                     Number value) {
+  const DType compute = compute_type(dtype);
+  double above = 1, below = 1, relative = 1;
+  bool integral = true, exact = true, finite = true;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double size = std::abs(x[i].real);
+    exact = exact && b[i] == 0;
+    finite = finite && std::isfinite(size);
+    integral = integral && size == std::trunc(size);
+    if (std::isfinite(size)) (size > 1 ? above : below) *= size != 0 ? size : 1;
+    relative *= b[i] == 0 ? 1 : 1 + b[i] / size;
+  }
+  if (exact && integral && above < (compute == DType::F64 ? 0x1p53 : 0x1p24)) return 0;
+  const double tiny = compute == DType::F64 ? 0x1p-960 : 0x1p-100;
+  if (!finite || above >= largest(compute) / 2 || below < tiny || !std::isfinite(value.real))
+    return exact && above < largest(compute) / 2 && below >= tiny ? 0 : kAny;
+  const double unit = compute == DType::F64 ? 0x1p-52 : 0x1p-23;
+  relative *= 1 + 2 * static_cast<double>(x.size() + 1) * unit;
+  const double bound = std::abs(value.real) * (relative - 1) + spacing(compute, value.real);
+  return is_half(dtype) ? bound + spacing(dtype, value.real) : bound;
+}
+
+}  // namespace
+
+double element_bound(Opcode op, DType from, DType to, std::span<const Number> x,
+                     std::span<const double> b, const ElementValue& value) {
+  if (info(op).family == Family::Select) {
+    if (b[0] > 0) return kAny;
+    return x[0].integer != 0 ? b[1] : b[2];
+  }
+  const bool operands_exact = std::all_of(b.begin(), b.end(), [](double e) { return e == 0; });
+  if (std::any_of(b.begin(), b.end(), [](double e) { return !std::isfinite(e); })) return kAny;
+  if (info(op).family == Family::Convert) {
+    const double bound = convert_bound(from, to, x[0], b[0], value);
+    return is_float(to) ? with_overflow(to, value.exact, value.number.real, bound) : bound;
+  }
+  if (!is_float(from)) return operands_exact ? 0 : kAny;
+  if (info(op).family == Family::Compare) return compare_bound(x, b);
+  const std::array<double, 2> reals{x[0].real, x.size() > 1 ? x[1].real : 0};
+  const std::array<double, 2> off{b[0], b.size() > 1 ? b[1] : 0};
+  const bool pole = op == Opcode::reciprocal || op == Opcode::rsqrt;
+  if (pole && reals[0] == 0) return kAny;
+  double bound = x.size() == 1 ? propagated_unary(op, from, to, reals[0], off[0])
+                               : propagated_binary(op, from, reals.data(), off.data());
+  if (std::isfinite(value.exact) && !is_step(op))
+    bound += rounding(op, to, reals.data(), value, operands_exact);
+  return with_overflow(to, value.exact, value.number.real, bound);
+}
+
+double reduction_bound(Opcode op, DType dtype, std::span<const Number> x, std::span<const double> b,
+                       Number value) {
+  const double most = b.empty() ? 0 : *std::max_element(b.begin(), b.end());
+  if (!std::isfinite(most)) return kAny;
+  if (!is_float(dtype)) return most > 0 ? kAny : 0;
+  if (op == Opcode::amax || op == Opcode::amin) return most;
+  return op == Opcode::sum ? sum_bound(dtype, x, b, value) : product_bound(dtype, x, b, value);
+}
+
+double output_bound(DType dtype, Number value, double bound) {
+  if (!is_half(dtype) || bound == 0) return bound;
+  return bound + spacing(dtype, std::abs(value.real) + bound);
+}
+
+}  // namespace pto
