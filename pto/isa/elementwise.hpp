@@ -119,10 +119,10 @@ template <int N, int Steps, class F, class T, class... S>
 PTO_INLINE void map_blended(F f, int length, T* d, const S*... s) {
   PTO_UNROLL
   for (int i = 0; i < Steps; ++i) {
-    const auto old = lanes::load<N>(d + i * N);
-    const auto value = f(lanes::load<N>(s + i * N)...);
+    const Vec<Compute<T>, N> old = lanes::load<N>(d + i * N);
+    const Vec<Compute<T>, N> value = f(lanes::load<N>(s + i * N)...);
     lanes::store<N>(d + i * N,
-                    lanes::select(lanes::first<decltype(value + 0)>(length - i * N), value, old));
+                    lanes::select(lanes::first<Vec<Compute<T>, N>>(length - i * N), value, old));
   }
 }
 

@@ -10,6 +10,9 @@
 // except a tile larger than 16 KB.
 // Thread safety: as each family's header says.
 #pragma once
+#include "pto/isa/compare.hpp"
+#include "pto/isa/convert.hpp"
 #include "pto/isa/elementwise.hpp"
+#include "pto/isa/expand.hpp"
 #include "pto/isa/reduce.hpp"
 #include "pto/isa/transfer.hpp"

@@ -115,13 +115,14 @@ PTO_INLINE void combine_parts(D& d, const A& a, const B& b) {
   check_elementwise<D>();
   if constexpr (kSameLayout<D, A, B> && kIsMicro<D> && kIsFull<D> && kIsFull<A>) {
     constexpr int N = kLanes<typename D::DType>;
+    using V = Vec<Compute<typename D::DType>, N>;
     const int length = valid_lines(b) > 0 ? valid_length(b) : 0;
     PTO_UNROLL
     for (int i = 0; i < D::Numel / N; ++i) {
-      const auto x = lanes::load<N>(a.data() + i * N);
-      const auto both = evaluate<F>(x, lanes::load<N>(b.data() + i * N));
+      const V x = lanes::load<N>(a.data() + i * N);
+      const V both = evaluate<F>(x, lanes::load<N>(b.data() + i * N));
       lanes::store<N>(d.data() + i * N,
-                      lanes::select(lanes::first<decltype(x + 0)>(length - i * N), both, x));
+                      lanes::select(lanes::first<V>(length - i * N), both, x));
     }
   } else {
     for (int r = 0; r < d.GetValidRow(); ++r)

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Broadcasts of a column along the rows and of a row along the columns, alone and combined.
+//
+//     TROWEXPAND(d, s);            // d[i, j] = s[i, 0]
+//     TROWEXPANDDIV(d, a, b);      // d[i, j] = a[i, j] / b[i, 0]; also with a expanded
+//     TCOLEXPANDMUL(d, a, b);      // d[i, j] = a[i, j] * b[0, j]
+//
+// Invariant: the expanded operand of TROWEXPAND... is a column (one valid column), or a row-major
+// tile of 32 bytes per row, whose element j mod (32 / sizeof(T)) goes to column j.
+// Thread safety: a tile belongs to one thread.
+#pragma once
+#include "pto/isa/elementwise.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace detail {
+
+// One row of a row-major destination: f on its lines.
+template <class F, class D, class... S>
+PTO_INLINE void map_row(F f, D& d, int row, const S*... s) {
+  constexpr int N = kLanes<typename D::DType>;
+  static_assert(D::isRowMajor, "expansion: the destination must be row-major");
+  if constexpr (kIsFull<D> && kIsMicro<D>) map_unrolled<N, D::Numel / N>(f, d.data(), s...);
+  else map_line<N>(f, d.GetValidCol(), d.data() + D::Offset(row, 0), s...);
+}
+
+template <class D>
+constexpr int kBlock = 32 / int(sizeof(typename D::DType));
+
+// What an expanded operand gives a row: one value, or a block of 32 bytes over and over.
+template <class S>
+constexpr bool kIsBlock = S::isRowMajor && S::ValidCol == kBlock<S>;
+
+template <class S, class V>
+PTO_INLINE V row_vector(const S& s, int row) {
+  if constexpr (kIsBlock<S>) {
+    V v = {};
+    for (int i = 0; i < kCount<V>; ++i) v[i] = to_compute(s.GetElement(row, i % kBlock<S>));
+    return v;
+  } else {
+    return lanes::splat<V>(to_compute(s.GetElement(row, 0)));
+  }
+}
+
+// Which operand is expanded: the one whose columns differ from the destination's.
+template <class D, class S>
+constexpr bool kIsWhole = D::Cols == S::Cols && (D::ValidCol == S::ValidCol || D::ValidCol < 0 ||
+                                                 S::ValidCol < 0) &&
+                          S::isRowMajor;
+
+// The row must hold whole blocks for the pattern to line up with the vectors.
+template <class F, class D, class A, class B>
+PTO_INLINE void expand_rows(D& d, const A& a, const B& b) {
+  static_assert(kIsWhole<D, A> || kIsWhole<D, B>,
+                "TROWEXPAND...: one operand must have the destination's columns; "
+                "the other is a column");
+  constexpr bool kExpandsB = kIsWhole<D, A>;
+  constexpr int N = kLanes<typename D::DType>;
+  using V = Vec<Compute<typename D::DType>, N>;
+  static_assert(!(kExpandsB ? kIsBlock<B> : kIsBlock<A>) || N % kBlock<D> == 0 ||
+                    kBlock<D> % N == 0,
+                "TROWEXPAND...: blocks and vectors must line up");
+  for (int r = 0; r < d.GetValidRow(); ++r) {
+    if constexpr (kExpandsB && kIsBlock<B> && N < kBlock<B>) {
+      for (int c = 0; c < d.GetValidCol(); ++c) {
+        using Pair = Vec<Compute<typename D::DType>, 2>;
+        lanes::store_scalar(d.data() + D::Offset(r, c),
+                            evaluate<F>(lanes::splat<Pair>(to_compute(a.GetElement(r, c))),
+                                        lanes::splat<Pair>(to_compute(
+                                            b.GetElement(r, c % kBlock<B>))))[0]);
+      }
+    } else if constexpr (kExpandsB) {
+      const V row = row_vector<B, V>(b, r);
+      map_row([row](V x) { return evaluate<F>(x, row); }, d, r, a.data() + A::Offset(r, 0));
+    } else {
+      static_assert(!kIsBlock<A> || N >= kBlock<A>,
+                    "TROWEXPAND...: give the block of 32 bytes as the second operand");
+      const V row = row_vector<A, V>(a, r);
+      map_row([row](V x) { return evaluate<F>(row, x); }, d, r, b.data() + B::Offset(r, 0));
+    }
+  }
+}
+
+}  // namespace detail
+
+template <class D, class S, class... X>
+PTO_INLINE RecordEvent TROWEXPAND(D& d, const S& s, const X&...) {
+  check_trailing<X...>();
+  using V = Vec<Compute<typename D::DType>, kLanes<typename D::DType>>;
+  for (int r = 0; r < d.GetValidRow(); ++r) {
+    const V value = lanes::splat<V>(to_compute(s.GetElement(r, 0)));
+    detail::map_row([value] { return value; }, d, r);
+  }
+  return {};
+}
+
+template <class D, class S, class... X>
+PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
+  check_trailing<X...>();
+  static_assert(S::isRowMajor && D::Cols == S::Cols,
+                "TCOLEXPAND: the source must be a row with the destination's columns");
+  for (int r = 0; r < d.GetValidRow(); ++r)
+    detail::map_row([](auto x) { return x; }, d, r, s.data());
+  return {};
+}
+
+#define PTO_ROW_EXPAND(M, of)                                                              \
+  template <auto Precision = 0, class D, class A, class B, class... X>                     \
+  PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) {                    \
+    check_types<lanes::of##_value, D, A, B>();                                             \
+    check_trailing<X...>();                                                                \
+    detail::expand_rows<lanes::of##_value>(d, a, b);                                       \
+    return {};                                                                             \
+  }
+#define PTO_COL_EXPAND(M, of)                                                              \
+  template <auto Precision = 0, class D, class A, class B, class... X>                     \
+  PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) {                    \
+    check_types<lanes::of##_value, D, A, B>();                                             \
+    check_trailing<X...>();                                                                \
+    static_assert(A::isRowMajor && B::isRowMajor && D::Cols == A::Cols && D::Cols == B::Cols, \
+                  "TCOLEXPAND...: every operand must be row-major with the same columns"); \
+    for (int r = 0; r < d.GetValidRow(); ++r)                                              \
+      detail::map_row(Evaluate<lanes::of##_value>{}, d, r, a.data() + A::Offset(r, 0),     \
+                      b.data());                                                           \
+    return {};                                                                             \
+  }
+#include "pto/isa/instructions.def"
+
+PTO_NAMESPACE_END
