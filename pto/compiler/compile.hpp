@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "pto/ir/graph.hpp"
+#include "pto/isa/host.hpp"
 #include "pto/runtime/program.hpp"
 
 namespace pto {
@@ -29,7 +30,19 @@ struct CompileOptions {
   std::function<bool()> interrupted;
 };
 
+// Interrupted (toolchain.hpp) where options.interrupted said stop.
 std::shared_ptr<const Program> compile(const Graph& graph, const CompileOptions& options = {});
+
+// C++ text as it is, with the functions that it defines: int32_t name(const pto_args*), declared
+// here as extern "C". It may include pto/pto-inst.hpp and the standard library; its own headers are
+// no part of the cache's key. Throws as compile() does; the compiler's lines name `name`.
+struct CompiledText {
+  std::vector<pto_kernel> functions;    // in the order asked for
+  std::shared_ptr<const void> library;  // keeps them loaded
+};
+CompiledText compile_text(const std::string& name, const std::string& text,
+                          const std::vector<std::string>& functions,
+                          const CompileOptions& options = {});
 
 // The stages' texts only: nothing is compiled or loaded.
 void explain(const Graph& graph, const CompileOptions& options);

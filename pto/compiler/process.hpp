@@ -15,9 +15,9 @@
 namespace pto {
 
 struct ProcessOptions {
-  double seconds = 120;                // then its group is killed
-  std::string temporary_directory;     // its TMPDIR; "": as this process
-  std::function<bool()> interrupted;   // polled about every 20 ms; true: its group is killed
+  double seconds = 120;               // then its group is killed
+  std::string temporary_directory;    // its TMPDIR; "": as this process
+  std::function<bool()> interrupted;  // polled about every 20 ms; true: its group is killed
 };
 
 struct ProcessResult {

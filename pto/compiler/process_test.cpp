@@ -44,8 +44,8 @@ TEST(Process, kills_the_whole_group_when_time_is_up) {
   EXPECT_EQ(result.end, ProcessResult::TimedOut);
   const pid_t grandchild = std::stoi(result.output);
   for (int i = 0; i < 500 && kill(grandchild, 0) == 0; ++i) {
-    const ProcessResult state = shell("grep -c 'State:.Z' /proc/" + std::to_string(grandchild) +
-                                      "/status || sleep 0.01");
+    const ProcessResult state =
+        shell("grep -c 'State:.Z' /proc/" + std::to_string(grandchild) + "/status || sleep 0.01");
     if (state.output.rfind("1", 0) == 0) return;  // dead; whoever adopted it has not looked yet
   }
   EXPECT_NE(kill(grandchild, 0), 0);

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/compiler/cache.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "pto/compiler/file.hpp"
+#include "pto/compiler/sha256.hpp"
+#include "pto/compiler/toolchain.hpp"
+
+namespace pto {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kMagic = "pto-sealed-1";
+constexpr int64_t kHour = 3600;
+
+// What follows an object of the entry `name`.
+std::string trailer(const std::string& name, std::string_view object) {
+  return std::string(kMagic) + hex(Sha256().field(name).field(object).digest());
+}
+
+bool is_sealed(const std::string& name, std::string_view content) {
+  const size_t length = kMagic.size() + 2 * sizeof(Digest);
+  if (content.size() < length) return false;
+  const std::string_view object = content.substr(0, content.size() - length);
+  return content.substr(object.size()) == trailer(name, object);
+}
+
+// A plain file that nobody else may write. Marks it as used, for the eviction's order.
+bool is_own_file(const std::string& path) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0) return false;
+  if (time(nullptr) - info.st_mtim.tv_sec > kHour) {
+    utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+  }
+  return true;
+}
+
+// Frees the lock and removes its file while it is still held, so that a waiter that gets the lock
+// of a removed file can tell, and tries again.
+struct HeldLock {
+  std::string path;
+  int file;
+  HeldLock(std::string path, int file) : path(std::move(path)), file(file) {}
+  HeldLock(const HeldLock&) = delete;
+  HeldLock& operator=(const HeldLock&) = delete;
+  ~HeldLock() {
+    if (file < 0) return;
+    unlink(path.c_str());
+    close(file);
+  }
+};
+
+bool is_same_file(int file, const std::string& path) {
+  struct stat held {
+  }, named{};
+  return fstat(file, &held) == 0 && stat(path.c_str(), &named) == 0 &&
+         held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+}
+
+int64_t age_of(const fs::path& path) {
+  struct stat info {};
+  return lstat(path.c_str(), &info) == 0 ? time(nullptr) - info.st_mtim.tv_sec : 0;
+}
+
+bool begins_with(const std::string& text, std::string_view prefix) {
+  return text.compare(0, prefix.size(), prefix) == 0;
+}
+
+struct Entry {
+  fs::path path;
+  int64_t used_s, bytes;
+};
+
+// The entries; removes what processes left behind more than an hour ago.
+std::vector<Entry> collect(const std::string& directory) {
+  std::vector<Entry> entries;
+  std::error_code ignored;
+  for (const fs::directory_entry& item : fs::directory_iterator(directory, ignored)) {
+    const fs::path& path = item.path();
+    const std::string kind = path.extension().string();
+    const bool left =
+        kind == ".tmp" || kind == ".lock" || begins_with(path.filename().string(), "work-");
+    if (left && age_of(path) > kHour) fs::remove_all(path, ignored);
+    struct stat info {};
+    if (kind != ".so" || lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    entries.push_back({path, info.st_mtim.tv_sec, info.st_size});
+  }
+  return entries;
+}
+
+}  // namespace
+
+Cache::Cache(std::string directory) : directory_(std::move(directory)) {
+  std::error_code error;
+  if (!fs::is_directory(directory_, error)) {
+    fs::create_directories(fs::path(directory_).parent_path(), error);
+    if (mkdir(directory_.c_str(), 0700) != 0 && errno != EEXIST) {
+      throw std::system_error(errno, std::generic_category(), directory_);
+    }
+  }
+  if (!fs::is_directory(directory_, error)) {
+    throw std::system_error(ENOTDIR, std::generic_category(), directory_);
+  }
+}
+
+std::optional<std::string> Cache::find(const std::string& name) const {
+  const std::string path = entry_path(name);
+  if (!is_own_file(path)) return std::nullopt;
+  const std::optional<std::string> content = read_file(path);
+  if (!content || !is_sealed(name, *content)) return std::nullopt;
+  return path;
+}
+
+std::string Cache::insert(const std::string& name, const std::string& object) const {
+  const std::optional<std::string> content = read_file(object);
+  if (!content) throw std::system_error(errno, std::generic_category(), object);
+  write_file(object, trailer(name, *content), /*append=*/true);
+  const std::string path = entry_path(name);
+  if (chmod(object.c_str(), 0644) != 0 || rename(object.c_str(), path.c_str()) != 0) {
+    throw std::system_error(errno, std::generic_category(), path);
+  }
+  return path;
+}
+
+std::shared_ptr<void> Cache::lock(const std::string& name,
+                                  const std::function<bool()>& interrupted) const {
+  constexpr int kPollMs = 5;
+  const std::string path = directory_ + "/" + name + ".lock";
+  for (;;) {
+    const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0) throw std::system_error(errno, std::generic_category(), path);
+    auto held = std::make_shared<HeldLock>(path, file);
+    while (flock(file, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK && errno != EINTR) return held;  // no locks on this file system
+      if (interrupted && interrupted()) {
+        close(file);
+        held->file = -1;
+        throw Interrupted({name + ": the compilation was interrupted",
+                           "it was asked to stop while another process compiles this kernel",
+                           "call again to compile"},
+                          ErrorKind::Runtime);
+      }
+      poll(nullptr, 0, kPollMs);
+    }
+    if (is_same_file(file, path)) return held;
+    close(file);
+    held->file = -1;
+  }
+}
+
+void Cache::sweep(int64_t bytes_max, bool now) const {
+  const std::string stamp = directory_ + "/swept.txt";
+  if (!now && fs::exists(stamp) && age_of(stamp) < kHour) return;
+  if (!replace_file(stamp, "")) return;
+  std::vector<Entry> entries = collect(directory_);
+  int64_t total = 0;
+  for (const Entry& entry : entries) total += entry.bytes;
+  if (total <= bytes_max) return;
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.used_s < b.used_s; });
+  const int64_t kept = bytes_max / 10 * 8;  // room, so that the next sweeps find nothing to do
+  for (const Entry& entry : entries) {
+    if (total <= kept) return;
+    std::error_code ignored;
+    fs::remove(entry.path, ignored);
+    total -= entry.bytes;
+  }
+}
+
+}  // namespace pto

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/compiler/file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+namespace pto {
+
+std::optional<std::string> read_file(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  struct stat info {};
+  fstat(file, &info);
+  std::string content(static_cast<size_t>(info.st_size), '\0');
+  size_t total = 0;
+  for (;;) {
+    if (total == content.size()) content.resize(total + 4096);  // also detects the end
+    const ssize_t count = read(file, content.data() + total, content.size() - total);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      close(file);
+      return std::nullopt;
+    }
+    if (count == 0) break;
+    total += static_cast<size_t>(count);
+  }
+  close(file);
+  content.resize(total);
+  return content;
+}
+
+void write_file(const std::string& path, std::string_view content, bool append) {
+  const auto check = [&path](bool good) {
+    if (!good) throw std::system_error(errno, std::generic_category(), path);
+  };
+  const int mode = append ? O_APPEND : O_TRUNC;
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | mode, 0644);
+  check(file >= 0);
+  bool good = true;
+  while (good && !content.empty()) {
+    const ssize_t count = write(file, content.data(), content.size());
+    if (count < 0 && errno == EINTR) continue;
+    good = count > 0;
+    if (good) content.remove_prefix(static_cast<size_t>(count));
+  }
+  const int error = errno;
+  const bool closed = close(file) == 0;
+  if (!good) errno = error;
+  check(good && closed);
+}
+
+bool replace_file(const std::string& path, std::string_view content) {
+  static std::atomic<int> counter{0};
+  const std::string beside =
+      path + "." + std::to_string(getpid()) + "-" + std::to_string(counter++) + ".tmp";
+  try {
+    write_file(beside, content);
+  } catch (const std::system_error&) {
+    unlink(beside.c_str());
+    return false;
+  }
+  if (rename(beside.c_str(), path.c_str()) == 0) return true;
+  unlink(beside.c_str());
+  return false;
+}
+
+WorkFolder::WorkFolder(const std::string& parent, const std::string& prefix)
+    : path_(parent + "/" + prefix + "XXXXXX") {
+  if (mkdtemp(path_.data()) == nullptr) {
+    throw std::system_error(errno, std::generic_category(), parent);
+  }
+}
+
+WorkFolder::~WorkFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string temporary_directory() {
+  const char* folder = std::getenv("TMPDIR");
+  return folder == nullptr || *folder == '\0' ? "/tmp" : folder;
+}
+
+}  // namespace pto

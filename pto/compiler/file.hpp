@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole files: read, write, replace.
+//
+//     if (auto text = read_file(path)) ...
+//
+// Thread safety: all functions may be called from any thread; readers of a replaced file see the
+// old or the new content, whole.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace pto {
+
+// Nothing where the file cannot be read.
+std::optional<std::string> read_file(const std::string& path);
+
+// Throws std::system_error where the file cannot be written.
+void write_file(const std::string& path, std::string_view content, bool append = false);
+
+// Writes beside `path` and renames; false where that failed, and then nothing is left.
+bool replace_file(const std::string& path, std::string_view content);
+
+// A new private folder, `parent`/`prefix`XXXXXX; throws std::system_error. Removed with its content
+// at the end.
+class WorkFolder {
+ public:
+  WorkFolder(const std::string& parent, const std::string& prefix);
+  ~WorkFolder();
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// TMPDIR, else /tmp.
+std::string temporary_directory();
+
+}  // namespace pto

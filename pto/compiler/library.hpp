@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Library: the loaded code of one source, from the cache or fresh from the compiler.
+//
+//     std::shared_ptr<const Library> library = load({"twice", text, Target::Avx2}, interrupted);
+//     pto_kernel twice = library->function("twice");
+//
+// Invariants: equal sources give one library a process while it lives, and one compilation even
+// when several threads or processes ask at once. A folder that cannot be written never keeps code
+// from running: then it is compiled in a private temporary folder, with one warning. Thread safety:
+// all functions may be called from any thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "pto/compiler/toolchain.hpp"
+#include "pto/isa/host.hpp"
+
+namespace pto {
+
+class Library {
+ public:
+  // Throws pto::Error where the object cannot be loaded.
+  Library(std::string name, const std::string& path);
+  ~Library();
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  // The exported function; throws pto::Error where the object has none of that name.
+  pto_kernel function(const std::string& symbol) const;
+
+ private:
+  std::string name_;
+  void* handle_;
+};
+
+// Throws what find_toolchain() and compile_object() throw. Where a compiler fails, the error says
+// where the source was kept.
+std::shared_ptr<const Library> load(const Source& source, const std::function<bool()>& interrupted);
+
+// The digest over the text, the headers that it may include (everything in pto/isa and the umbrella
+// header), flags, compiler, target and ABI version. The headers are read once a process.
+std::string source_digest(const Source& source, const Toolchain& toolchain,
+                          const std::string& include_directory);
+
+}  // namespace pto

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/compiler/target.hpp"
+
+#include "pto/base/error.hpp"
+
+namespace pto {
+
+Target target_of(const CompileOptions& options) {
+  if (options.target.empty()) return machine().target;
+  for (const Target target : {Target::Portable, Target::Avx2, Target::Avx512}) {
+    if (name(target) != options.target) continue;
+    if (target <= machine().best_target) return target;
+    fail({"target " + options.target + " was asked for, but this CPU supports at most " +
+              std::string(name(machine().best_target)),
+          "code of a target needs all its instructions",
+          "leave the target out, or ask for " + std::string(name(machine().best_target))});
+  }
+  fail({"target \"" + options.target + "\" is unknown", "the targets are portable, avx2 and avx512",
+        "leave the target out or pass one of these"});
+}
+
+}  // namespace pto

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/compiler/toolchain.hpp"
+
+#include <unistd.h>
+
+#include <cctype>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+
+#include "pto/compiler/file.hpp"
+#include "pto/compiler/process.hpp"
+
+namespace pto {
+namespace {
+
+void append(std::vector<std::string>* flags, std::string_view words) {
+  std::istringstream stream{std::string(words)};
+  for (std::string word; stream >> word;) flags->push_back(word);
+}
+
+// The first lines of a compiler's output, indented.
+std::string first_lines(const std::string& output) {
+  constexpr int kLinesMax = 12;
+  constexpr size_t kColumnsMax = 400;
+  std::istringstream stream(output);
+  std::string all;
+  int lines = 0;
+  for (std::string line; std::getline(stream, line);) {
+    if (++lines > kLinesMax) return all + "\n    ...";
+    all += "\n    " + line.substr(0, kColumnsMax);
+  }
+  return all;
+}
+
+// A failure for which the folder is to blame, not the text.
+bool is_disk_failure(const std::string& output) {
+  return output.find(std::strerror(ENOSPC)) != std::string::npos ||
+         output.find(std::strerror(EDQUOT)) != std::string::npos ||
+         output.find(std::strerror(EROFS)) != std::string::npos;
+}
+
+std::string what_happened(const ProcessResult& result, double seconds) {
+  switch (result.end) {
+    case ProcessResult::NotStarted:
+      return std::string("could not be started: ") + std::strerror(result.code);
+    case ProcessResult::TimedOut: {
+      std::ostringstream text;
+      text << "did not end within " << seconds << " s and was stopped";
+      return text.str();
+    }
+    case ProcessResult::Signalled:
+      return std::string("was killed by a signal: ") + strsignal(result.code);
+    default:
+      return result.code == 0 ? "wrote no object"
+                              : "failed with exit status " + std::to_string(result.code);
+  }
+}
+
+[[noreturn]] void fail_compiler(const Toolchain& toolchain, const Source& source,
+                                const ProcessResult& result, double seconds) {
+  const bool slow = result.end == ProcessResult::TimedOut;
+  const bool refused = result.end == ProcessResult::Exited && result.code != 0;
+  fail({source.name + ": the C++ compiler " + toolchain.path + " " +
+            what_happened(result, seconds) + first_lines(result.output),
+        refused && source.hosted ? "the text must be valid C++17 for this compiler"
+                                 : "a kernel is compiled on its first call",
+        slow ? "set PTO_COMPILE_SECONDS higher, or PTO_CXX to another compiler"
+             : (source.hosted ? "correct the text" : "set PTO_CXX to another compiler")},
+       ErrorKind::Runtime);
+}
+
+}  // namespace
+
+std::string file_name_of(const std::string& name) {
+  constexpr size_t kLengthMax = 40;
+  std::string file;
+  for (const char c : name.substr(0, kLengthMax)) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (plain) file += c;
+    if (!plain && !file.empty() && file.back() != '_') file += '_';
+  }
+  while (!file.empty() && file.back() == '_') file.pop_back();
+  return file.empty() ? "kernel" : file;
+}
+
+std::vector<std::string> compile_flags(const Toolchain& toolchain, const Source& source) {
+  std::vector<std::string> flags;
+  append(&flags,
+         "-std=c++17 -O2 -fPIC -shared -fvisibility=hidden -fno-math-errno -fno-trapping-math "
+         "-ffp-contract=fast -pipe");
+  append(&flags, target_flags(source.target));
+  if (toolchain.family == Toolchain::Gcc) append(&flags, "-fno-gnu-unique -fno-use-linker-plugin");
+  if (!source.hosted) {
+    append(&flags,
+           "-w -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables -fno-unwind-tables "
+           "-nostdlib");
+  }
+  return flags;
+}
+
+std::string compile_object(const Toolchain& toolchain, const Source& source,
+                           const std::string& folder, const Settings& settings,
+                           const std::function<bool()>& interrupted) {
+  const std::string stem = folder + "/" + file_name_of(source.name);
+  const std::string object = stem + ".so";
+  write_file(stem + ".cpp", source.text);
+
+  std::vector<std::string> arguments{toolchain.path};
+  for (std::string& flag : compile_flags(toolchain, source)) arguments.push_back(std::move(flag));
+  arguments.insert(arguments.end(),
+                   {"-I" + settings.include_directory, stem + ".cpp", "-o", object});
+  // libpto brings the mathematics library and the C library along.
+  const std::string library = runtime_library();
+  if (!library.empty()) arguments.push_back(library);
+  if (library.empty() && !source.hosted) arguments.insert(arguments.end(), {"-lm", "-lc"});
+
+  ProcessOptions options;
+  options.seconds = settings.compile_seconds;
+  options.temporary_directory = folder;
+  options.interrupted = interrupted;
+  const ProcessResult result = run_process(arguments, options);
+  if (result.end == ProcessResult::Interrupted) {
+    throw Interrupted({source.name + ": the compilation was interrupted", "it was asked to stop",
+                       "call again to compile"},
+                      ErrorKind::Runtime);
+  }
+  if (result.succeeded() && access(object.c_str(), R_OK) == 0) return object;
+  if (is_disk_failure(result.output)) {
+    throw std::system_error(ENOSPC, std::generic_category(), folder);
+  }
+  fail_compiler(toolchain, source, result, settings.compile_seconds);
+}
+
+}  // namespace pto
