@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// fold_constants: computes what is known.
+//
+// In:   any graph.
+// Out:  no element-wise operation has only constant operands; results as the interpreter's.
+// Cost: a walk of the graph.
+#pragma once
+
+#include "pto/ir/graph.hpp"
+
+namespace pto {
+
+Graph fold_constants(const Graph& graph);
+
+}  // namespace pto

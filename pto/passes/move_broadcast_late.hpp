@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// move_broadcast_late: computes on small operands and broadcasts the result.
+//
+// In:   exp(broadcast(a)), add(broadcast(a), broadcast(b)): element-wise operations all of whose
+//       operands are broadcasts.
+// Out:  broadcast(exp(a)), broadcast(add(a, b)): arithmetic on scalars and on one element a row
+//       happens once, not once an element.
+// Cost: a walk of the graph for each level of nesting.
+#pragma once
+
+#include "pto/ir/graph.hpp"
+
+namespace pto {
+
+Graph move_broadcast_late(const Graph& graph);
+
+}  // namespace pto

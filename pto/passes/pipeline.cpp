@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/passes/pipeline.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "pto/base/text.hpp"
+#include "pto/ir/print.hpp"
+#include "pto/ir/verify.hpp"
+#include "pto/passes/fold_constants.hpp"
+#include "pto/passes/fuse_regions.hpp"
+#include "pto/passes/move_broadcast_late.hpp"
+#include "pto/passes/remove_dead_nodes.hpp"
+#include "pto/passes/simplify_algebra.hpp"
+
+namespace pto {
+namespace {
+
+constexpr Pass kPasses[] = {
+    {"move_broadcast_late", move_broadcast_late,
+     "first: arithmetic on constants becomes arithmetic on scalars, which folding sees"},
+    {"fold_constants", fold_constants, "before the algebra, which looks for 0 and 1"},
+    {"simplify_algebra", simplify_algebra, "on folded constants"},
+    {"remove_dead_nodes", remove_dead_nodes, "last of the rewrites, which leave dead nodes behind"},
+    {"fuse_regions", fuse_regions, "last: what the rewrites leave is grouped into kernels"},
+};
+
+void check_names(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    const bool known = std::any_of(std::begin(kPasses), std::end(kPasses),
+                                   [&](const Pass& pass) { return pass.name == name; });
+    if (!known)
+      fail({"there is no pass " + quoted(name),
+            "the passes are " + joined(kPasses, ", ", [](const Pass& pass) { return pass.name; }),
+            "disable one of these"});
+  }
+}
+
+}  // namespace
+
+const std::span<const Pass> kPipeline = kPasses;
+
+Graph run_pipeline(const Graph& graph, const PipelineOptions& options) {
+  check_names(options.disabled);
+  Graph now = graph;
+  for (const Pass& pass : kPipeline) {
+    if (std::find(options.disabled.begin(), options.disabled.end(), pass.name) !=
+        options.disabled.end())
+      continue;
+    const auto start = std::chrono::steady_clock::now();
+    now = pass.run(now);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    if (options.timed) options.timed(pass.name, seconds.count());
+    if (options.verify) verify(now);
+    if (options.dump) options.dump(pass.name, print(now));
+  }
+  return now;
+}
+
+}  // namespace pto

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pipeline: the passes in order, as data, and the one loop that runs them.
+//
+//     Graph ready = run_pipeline(graph, {.disabled = {"fold_constants"}});
+//
+// Invariants: every pass leaves the interpreter's result bit-equal, keeps inputs, guards and
+// locations; a pass that is disabled costs speed, never correctness, but the last one: code
+// generation takes only what it makes.
+// Thread safety: pure functions; the callbacks run on the caller's thread.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pto/ir/graph.hpp"
+
+namespace pto {
+
+struct Pass {
+  const char* name;
+  Graph (*run)(const Graph&);
+  const char* reason;  // why it stands where it stands
+};
+
+extern const std::span<const Pass> kPipeline;
+
+struct PipelineOptions {
+  std::vector<std::string> disabled;  // names of passes
+  bool verify = true;                 // after each pass
+  std::function<void(const std::string& pass, const std::string& text)> dump = {};
+  std::function<void(std::string_view pass, double seconds)> timed = {};
+};
+
+// Throws pto::Error: an unknown pass in `disabled`, a graph that a pass does not take or breaks.
+Graph run_pipeline(const Graph& graph, const PipelineOptions& options = {});
+
+}  // namespace pto
