@@ -28,6 +28,7 @@ NB_MODULE(_core, m) {
     }
   });
   bind_graph(m);
+  bind_interpret(m);
   bind_compile(m);
   bind_machine(m);
   bind_fast_call(m);

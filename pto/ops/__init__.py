@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operator library: each operator once, for NumPy, for traced functions and every framework.
+
+`pto.ops.softmax(x)` takes NumPy arrays, torch tensors (then it is torch.ops.pto.softmax, with its
+gradient) and, inside a traced function, traced tensors. `pto.ops.softmax.oracle` and the other
+members of the definition are those of its class.
+"""
+
+from pto.ops.activation import BiasGelu as bias_gelu
+from pto.ops.activation import Gelu as gelu
+from pto.ops.activation import Silu as silu
+from pto.ops.activation import SiluMul as silu_mul
+from pto.ops.arithmetic import Add as add
+from pto.ops.norm import AddLayerNorm as add_layer_norm
+from pto.ops.norm import BiasAddLayerNorm as bias_add_layer_norm
+from pto.ops.norm import LayerNorm as layer_norm
+from pto.ops.norm import RmsNorm as rms_norm
+from pto.ops.norm import Softmax as softmax
+
+__all__ = [
+    "add",
+    "add_layer_norm",
+    "bias_add_layer_norm",
+    "bias_gelu",
+    "gelu",
+    "layer_norm",
+    "rms_norm",
+    "silu",
+    "silu_mul",
+    "softmax",
+]
