@@ -31,6 +31,9 @@ void bind_machine(nb::module_& m) {
   m.def(
       "describe_machine", [] { return describe(machine()); },
       "This machine's features and the cut-offs derived from them, one a line.");
+  m.def(
+      "target_flags", [] { return std::string(target_flags(machine().target)); },
+      "The compiler flags of this machine's target, or of PTO_TARGET's.");
   m.def("num_threads", &num_threads, "Threads that a launch of this thread may use.");
   m.def("set_num_threads", &set_num_threads, "threads"_a, "At least 1, at most the cores.");
   m.def("memory_stats", &stats, "Bytes of the recycling allocator; see runtime/memory.hpp.");

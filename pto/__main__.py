@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: python -m pto config | machine."""
+
+import argparse
+import shlex
+import sys
+
+from pto import _core, build_config
+from pto.errors import Error
+
+
+def config(arguments: argparse.Namespace) -> None:
+    """Prints one line for another build system."""
+    if arguments.version:
+        print(build_config.version())
+    if arguments.cxxflags:
+        print(shlex.join(build_config.cxxflags()))
+    if arguments.ldflags:
+        print(shlex.join(build_config.ldflags()))
+
+
+def machine(_: argparse.Namespace) -> None:
+    """Prints this machine's features and the cut-offs derived from them."""
+    print(_core.describe_machine(), end="")
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="python -m pto", description=__doc__.splitlines()[0])
+    commands = top.add_subparsers(required=True, metavar="command")
+    one = commands.add_parser("config", help="what another build system needs")
+    what = one.add_mutually_exclusive_group(required=True)
+    what.add_argument("--cxxflags", action="store_true", help="language level, includes, target")
+    what.add_argument("--ldflags", action="store_true", help="library folder, library, rpath")
+    what.add_argument("--version", action="store_true", help="three numbers")
+    one.set_defaults(run=config)
+    one = commands.add_parser("machine", help=machine.__doc__)
+    one.set_defaults(run=machine)
+    return top
+
+
+def main() -> int:
+    arguments = parser().parse_args()
+    try:
+        arguments.run(arguments)
+    except Error as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

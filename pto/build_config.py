@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What another build system needs to compile a C++ kernel against this project.
+
+    g++ $(python -m pto config --cxxflags) add.cpp $(python -m pto config --ldflags)
+
+Works in a checkout and in an installed wheel: both have pto/ as the include root's folder and the
+runtime library in pto/lib.
+"""
+
+from pathlib import Path
+
+import pto
+from pto import _core
+from pto.errors import Failure
+
+PACKAGE = Path(__file__).resolve().parent
+LIBRARY = "libpto.so"
+
+
+def version() -> str:
+    """The version of the project, three numbers."""
+    return pto.__version__
+
+
+def include_dir() -> str:
+    """The folder that `#include <pto/pto-inst.hpp>` is relative to."""
+    return str(PACKAGE.parent)
+
+
+def library_dir() -> str:
+    """The folder of libpto.so."""
+    folder = PACKAGE / "lib"
+    if not (folder / LIBRARY).exists():
+        raise Failure(
+            f"{LIBRARY} is not in {folder}",
+            "kernels link the runtime library, and this checkout has not built it",
+            "run ./dev build",
+        )
+    return str(folder)
+
+
+def target_flags() -> list[str]:
+    """The compiler flags of this machine's instructions, or of PTO_TARGET's."""
+    return _core.target_flags().split()
+
+
+def cxxflags() -> list[str]:
+    """Language level, include folder, target."""
+    return ["-std=c++17", f"-I{include_dir()}", *target_flags()]
+
+
+def ldflags() -> list[str]:
+    """Library folder, library, and where the program finds it when it runs."""
+    return [f"-L{library_dir()}", "-lpto", f"-Wl,-rpath,{library_dir()}"]
