@@ -2,7 +2,7 @@
 // Toolchain: the C++ compiler of this machine, and how it makes a shared object of a text.
 //
 //     const Toolchain toolchain = find_toolchain(settings());
-//     compile_object(toolchain, {"softmax", text, Target::Avx2}, "/tmp/work", settings(), {});
+//     compile_object(toolchain, {"softmax", text, Target::Avx2}, work.path(), settings(), {});
 //
 // The flags are the fastest set measured with g++ 12: without start files, linker plugin and unwind
 // tables a kernel of 60 lines takes about 40 ms, with the defaults 55 ms.

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/compiler/compile.hpp"
+
+#include "pto/codegen/emit.hpp"
+#include "pto/compiler/library.hpp"
+#include "pto/compiler/target.hpp"
+#include "pto/ir/print.hpp"
+#include "pto/ir/verify.hpp"
+#include "pto/passes/fuse_regions.hpp"
+
+namespace pto {
+namespace {
+
+// The program's C++ text; every stage on the way goes to options.dump.
+Emitted emit_stages(const Graph& graph, const CompileOptions& options) {
+  if (options.dump) options.dump("graph", print(graph));
+  if (options.verify) verify(graph);
+  const Graph fused = fuse_regions(graph);
+  if (options.dump) options.dump("fuse_regions", print(fused));
+  if (options.verify) verify(fused);
+  Emitted emitted = emit(fused, options.strides);
+  if (options.dump) options.dump("C++", emitted.text);
+  return emitted;
+}
+
+}  // namespace
+
+std::shared_ptr<const Program> compile(const Graph& graph, const CompileOptions& options) {
+  const Target target = target_of(options);
+  Emitted emitted = emit_stages(graph, options);
+  std::vector<pto_kernel> functions;
+  std::shared_ptr<const Library> library;
+  if (!emitted.spec.launches.empty()) {  // a graph without outputs launches nothing
+    library = load({emitted.spec.name, emitted.text, target}, options.interrupted);
+    for (const LaunchSpec& launch : emitted.spec.launches) {
+      functions.push_back(library->function(launch.function));
+    }
+  }
+  return std::make_shared<Program>(std::move(emitted.spec), std::move(functions),
+                                   std::const_pointer_cast<Library>(library));
+}
+
+void explain(const Graph& graph, const CompileOptions& options) {
+  target_of(options);
+  emit_stages(graph, options);
+}
+
+}  // namespace pto
