@@ -9,6 +9,8 @@ function(pto_test folder)
     return()
   endif()
   add_executable(${folder}_test ${sources})
+  target_compile_options(${folder}_test PRIVATE -O0)  # half of -O2's compile time; the libraries
+                                                      # under test stay optimised
   target_link_libraries(${folder}_test PRIVATE pto_flags ${ARGN} GTest::gmock GTest::gtest_main
                                                Threads::Threads)
   add_test(NAME ${folder} COMMAND ${folder}_test)

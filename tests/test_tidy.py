@@ -75,6 +75,7 @@ ALLOWED = {
     "pto/adapters/torch/a.py": PY + "import torch\n",
     "pto/__init__.py": PY + "from pto.ops import gelu\n",
     "tests/a.py": PY + "import pto, torch\n",
+    "bench/a.cpp": CPP + "#include <immintrin.h>\n",
     "pto/ir/short.cpp": CPP + 'const char* s = "{";\n' + "int f() {\n  return 1;\n}\n" * 9,
 }
 
