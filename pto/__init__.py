@@ -48,6 +48,8 @@ sys.meta_path.append(_AdapterFinder)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "op":
+        return importlib.import_module("pto.language.op").op
     if name in _ADAPTERS or name == "ops":
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module 'pto' has no attribute {name!r}")

@@ -52,7 +52,7 @@ ProgramHandle compile_graph(const Graph& graph, const std::vector<int>& strides,
   try {
     nb::gil_scoped_release unlocked;
     return {compile(graph, options)};
-  } catch (const Error&) {
+  } catch (...) {
     if (!interruption.raised) throw;
   }
   throw std::move(*interruption.raised);

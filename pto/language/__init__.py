@@ -77,6 +77,7 @@ from pto.language.elementwise import (
     where,
     zeros_like,
 )
+from pto.language.interpret import interpret, interpret_with_bounds
 from pto.language.jit import Jit, jit
 from pto.language.nn import gelu, layer_norm, log_softmax, rms_norm, silu, softmax
 from pto.language.reduce import amax, amin, mean, prod, std, sum, sum_to, var

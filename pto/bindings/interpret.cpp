@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// interpret() for Python: arrays travel as (dtype, shape, bytes of doubles or of int64).
+#include "pto/ir/interpret.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+
+#include "pto/bindings/module.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace pto::bindings {
+namespace {
+
+using Packed = nb::tuple;
+
+Array array_from(nb::handle packed) {
+  DType dtype = dtype_from(nb::cast<std::string>(packed[0]));
+  Array array(dtype, nb::cast<std::vector<int64_t>>(packed[1]));
+  auto data = nb::cast<nb::bytes>(packed[2]);
+  auto size = static_cast<size_t>(array.size());
+  if (data.size() != size * 8)
+    fail({"interpret: an array of " + std::to_string(size) + " elements came with " +
+              std::to_string(data.size()) + " bytes",
+          "elements travel as 8 bytes, doubles or int64", "use pto.interpret"});
+  void* target = is_float(dtype) ? static_cast<void*>(array.reals.data()) : array.integers.data();
+  if (size != 0) std::memcpy(target, data.c_str(), size * 8);
+  return array;
+}
+
+nb::bytes packed_doubles(const std::vector<double>& values) {
+  return nb::bytes(reinterpret_cast<const char*>(values.data()), values.size() * 8);
+}
+
+Packed packed_from(const Array& array) {
+  bool real = is_float(array.dtype);
+  nb::bytes data = real ? packed_doubles(array.reals)
+                        : nb::bytes(reinterpret_cast<const char*>(array.integers.data()),
+                                    array.integers.size() * 8);
+  nb::list shape;
+  for (int64_t size : array.shape) shape.append(size);
+  return nb::make_tuple(std::string(name(array.dtype)), nb::tuple(shape), data);
+}
+
+std::vector<Array> arrays_from(nb::handle inputs) {
+  std::vector<Array> arrays;
+  for (nb::handle packed : inputs) arrays.push_back(array_from(packed));
+  return arrays;
+}
+
+}  // namespace
+
+void bind_interpret(nb::module_& m) {
+  m.def(
+      "interpret",
+      [](const Graph& graph, nb::list inputs) {
+        nb::list result;
+        for (const Array& array : interpret(graph, arrays_from(inputs)))
+          result.append(packed_from(array));
+        return result;
+      },
+      "graph"_a, "inputs"_a, "The outputs' values by definition; pto.interpret takes arrays.");
+  m.def(
+      "interpret_with_bounds",
+      [](const Graph& graph, nb::list inputs) {
+        nb::list result;
+        for (const Bounded& bounded : interpret_with_bounds(graph, arrays_from(inputs)))
+          result.append(nb::make_tuple(packed_from(bounded.array), packed_doubles(bounded.bounds)));
+        return result;
+      },
+      "graph"_a, "inputs"_a, "As interpret, with how far compiled code may be off, an element.");
+}
+
+}  // namespace pto::bindings

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""interpret(): what a graph means, computed slowly, for tests and for questions.
+
+    graph = softmax.trace(x)
+    pto.interpret(graph, x)         # a NumPy array, or a list of them
+
+Floats are computed in double and rounded after every operation.
+"""
+
+from typing import Any
+
+from pto import _core
+
+
+def _element_type(name: str) -> Any:
+    import numpy
+
+    if name == "bf16":
+        import ml_dtypes
+
+        return numpy.dtype(ml_dtypes.bfloat16)
+    kinds = {"f": "float", "i": "int", "u": "uint"}
+    return numpy.dtype("bool" if name == "bool" else kinds[name[0]] + name[1:])
+
+
+def _pack(value: Any, dtype: str) -> tuple:
+    import numpy
+
+    if hasattr(value, "detach"):  # NumPy has no bf16 of its own: torch's goes through f32
+        value = value.detach()
+        value = (value.float() if dtype == "bf16" else value).numpy()
+    array = numpy.asarray(value)
+    wide = numpy.float64 if dtype[0] in "fb" and dtype != "bool" else numpy.int64
+    return dtype, array.shape, numpy.ascontiguousarray(array, wide).tobytes()
+
+
+def _unpack(packed: tuple) -> Any:
+    import numpy
+
+    dtype, shape, data = packed
+    wide = numpy.float64 if dtype[0] in "fb" and dtype != "bool" else numpy.int64
+    return numpy.frombuffer(data, wide).reshape(shape).astype(_element_type(dtype))
+
+
+def interpret(graph: _core.Graph, *inputs: Any) -> Any:
+    """The outputs of a graph on arrays or numbers: a NumPy array, or a list where there are more.
+
+    Raises Error where the inputs do not fit the graph.
+    """
+    packed = [_pack(value, about[1]) for value, about in zip(inputs, graph.inputs, strict=True)]
+    results = [_unpack(result) for result in _core.interpret(graph, packed)]
+    return results[0] if len(results) == 1 else results
+
+
+def interpret_with_bounds(graph: _core.Graph, *inputs: Any) -> list[tuple[Any, Any]]:
+    """(value, bound) of each output: how far compiled code may be off, element by element."""
+    import numpy
+
+    packed = [_pack(value, about[1]) for value, about in zip(inputs, graph.inputs, strict=True)]
+    pairs = []
+    for result, bounds in _core.interpret_with_bounds(graph, packed):
+        value = _unpack(result)
+        pairs.append((value, numpy.frombuffer(bounds, numpy.float64).reshape(value.shape)))
+    return pairs
