@@ -6,7 +6,7 @@
 #include "pto/compiler/target.hpp"
 #include "pto/ir/print.hpp"
 #include "pto/ir/verify.hpp"
-#include "pto/passes/fuse_regions.hpp"
+#include "pto/passes/pipeline.hpp"
 
 namespace pto {
 namespace {
@@ -15,10 +15,11 @@ namespace {
 Emitted emit_stages(const Graph& graph, const CompileOptions& options) {
   if (options.dump) options.dump("graph", print(graph));
   if (options.verify) verify(graph);
-  const Graph fused = fuse_regions(graph);
-  if (options.dump) options.dump("fuse_regions", print(fused));
-  if (options.verify) verify(fused);
-  Emitted emitted = emit(fused, options.strides);
+  PipelineOptions passes;
+  passes.disabled = options.disabled_passes;
+  passes.verify = options.verify;
+  passes.dump = options.dump;
+  Emitted emitted = emit(run_pipeline(graph, passes), options.strides);
   if (options.dump) options.dump("C++", emitted.text);
   return emitted;
 }
