@@ -7,7 +7,7 @@
 // Compute<T> and rounded to T once per instruction. A destination may be one of the sources.
 // Thread safety: a tile belongs to one thread.
 #pragma once
-#include "pto/isa/cpu/math.hpp"
+#include "pto/isa/cpu/erf.hpp"
 #include "pto/isa/tile.hpp"
 
 PTO_NAMESPACE_BEGIN

@@ -214,7 +214,15 @@ PTO_INLINE V reciprocal(V a) {
 }
 template <class V>
 PTO_INLINE V rsqrt(V a) {
-  return splat<V>(1) / sqrt(a);
+  if constexpr (!kHasFma) return splat<V>(1) / sqrt(a);
+  const auto is_small = a < splat<V>(LaneOf<V>(0x1p-100));  // else d below could underflow
+  const V scaled = is_small ? a * LaneOf<V>(0x1p48) : a;
+  const V s = sqrt(scaled), r = splat<V>(1) / s;
+  // What the two roundings lost: s^2 + d = a and r s + e = 1, exactly.
+  const V d = fma(-s, s, scaled), e = fma(-s, r, splat<V>(1));
+  const V better = fma(fma(d * LaneOf<V>(-0.5), r * r, e), r, r);
+  const V result = better == better ? better : r;  // 0, infinity, negative: no residual
+  return is_small ? result * LaneOf<V>(0x1p24) : result;
 }
 
 // Integers: a / 0 is 0, the smallest integer / -1 wraps.

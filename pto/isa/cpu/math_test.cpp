@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every float as input (a sample of them in the quick run) against the C library in double.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "pto/isa/cpu/erf.hpp"
+
+namespace pto {
+namespace {
+
+constexpr int N = kLanes<float>;
+using V = Vec<float, N>;
+
+struct Function {
+  const char* name;
+  V (*lanes)(V);
+  double (*exact)(double);
+  double ulp_max;  // stated in the public headers
+};
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double rsqrt(double x) { return 1 / std::sqrt(x); }
+double reciprocal(double x) { return 1 / x; }
+
+#define LANES(name) +[](V v) { return lanes::name(v); }
+const Function kFunctions[] = {
+    {"exp", LANES(exp), std::exp, 1.01},
+    {"log", LANES(log), std::log, 1.0},
+    {"tanh", LANES(tanh), std::tanh, 2.0},
+    {"sigmoid", LANES(sigmoid), sigmoid, 3.0},
+    {"erf", LANES(erf), std::erf, 2.0},
+    {"sin", LANES(sin), std::sin, 1.0},
+    {"cos", LANES(cos), std::cos, 1.0},
+    {"sqrt", LANES(sqrt), std::sqrt, 0.5},
+    {"rsqrt", LANES(rsqrt), rsqrt, lanes::kHasFma ? 1.0 : 1.5},
+    {"reciprocal", LANES(reciprocal), reciprocal, 0.5},
+    {"floor", LANES(floor), std::floor, 0},
+    {"ceil", LANES(ceil), std::ceil, 0},
+    {"rint", LANES(rint), std::nearbyint, 0},
+    {"trunc", LANES(trunc), std::trunc, 0},
+};
+#undef LANES
+
+// The distance of two floats that round to one another, in units of the exact value's spacing.
+double ulp_distance(float value, double exact) {
+  const float nearest = static_cast<float>(exact);
+  if (std::isnan(exact) || std::isnan(value)) return std::isnan(exact) == std::isnan(value) ? 0 : 1e9;
+  if (std::isinf(nearest) || std::isinf(value)) {
+    // Beyond the largest float, infinity and the largest float are one step apart.
+    if (value == nearest) return 0;
+    return std::fabs(exact) >= 3.4028234e38 && std::fabs(value) >= 3.4028234e38f ? 0.5 : 1e9;
+  }
+  int exponent = 0;
+  std::frexp(exact, &exponent);
+  const double spacing = std::ldexp(1.0, std::max(exponent - 24, -149));
+  return std::fabs(double(value) - exact) / spacing;
+}
+
+class EveryFloat : public testing::TestWithParam<Function> {};
+
+TEST_P(EveryFloat, is_within_the_stated_error) {
+  const Function& f = GetParam();
+  const char* deep = std::getenv("PTO_DEEP");
+  const uint64_t step = deep && *deep == '1' ? 1 : 8191;
+  double worst = 0;
+  float where = 0;
+  for (uint64_t bits = 0; bits < (uint64_t(1) << 32);) {
+    float x[N], y[N];
+    for (int i = 0; i < N; ++i, bits += step) {
+      const uint32_t low = static_cast<uint32_t>(bits);
+      std::memcpy(&x[i], &low, 4);
+    }
+    lanes::store<N>(y, f.lanes(lanes::load<N>(x)));
+    for (int i = 0; i < N; ++i) {
+      const double error = ulp_distance(y[i], f.exact(double(x[i])));
+      if (error > worst) worst = error, where = x[i];
+    }
+  }
+  EXPECT_LE(worst, f.ulp_max) << f.name << "(" << where << ")";
+  RecordProperty("worst_ulp", std::to_string(worst));
+}
+
+TEST_P(EveryFloat, is_right_at_the_special_values) {
+  const Function& f = GetParam();
+  const float inf = INFINITY, least = 1e-45f, most = 3.4028235e38f;
+  for (float x : {0.0f, -0.0f, inf, -inf, float(NAN), least, -least, 1.17549435e-38f, most, -most,
+                  1.0f, -1.0f, 88.72283f, 88.72284f, -87.33655f, -103.97208f, -103.97209f, 0.625f}) {
+    const V y = f.lanes(lanes::splat<V>(x));
+    const double exact = f.exact(double(x));
+    EXPECT_LE(ulp_distance(y[0], exact), f.ulp_max) << f.name << "(" << x << ") = " << y[0];
+    if (y[0] == 0 && exact == 0) {
+      EXPECT_EQ(std::signbit(y[0]), std::signbit(exact)) << f.name << "(" << x << ")";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Math, EveryFloat, testing::ValuesIn(kFunctions),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Leaves, maximum_and_minimum_propagate_nan_from_either_side) {
+  const V nan = lanes::splat<V>(NAN), one = lanes::splat<V>(1), two = lanes::splat<V>(2);
+  EXPECT_TRUE(std::isnan(lanes::maximum(nan, one)[0]));
+  EXPECT_TRUE(std::isnan(lanes::maximum(one, nan)[0]));
+  EXPECT_TRUE(std::isnan(lanes::minimum(nan, one)[N - 1]));
+  EXPECT_TRUE(std::isnan(lanes::minimum(one, nan)[N - 1]));
+  EXPECT_TRUE(std::isnan(lanes::relu(nan)[0]));
+  EXPECT_EQ(lanes::maximum(one, two)[0], 2);
+  EXPECT_EQ(lanes::minimum(one, two)[0], 1);
+}
+
+TEST(Leaves, integer_division_never_traps) {
+  using I = Vec<int32_t, N>;
+  const I least = lanes::splat<I>(INT32_MIN), minus_one = lanes::splat<I>(-1);
+  EXPECT_EQ(lanes::divide(least, minus_one)[0], INT32_MIN);
+  EXPECT_EQ(lanes::divide(least, I{})[0], 0);
+  EXPECT_EQ(lanes::fmod(least, minus_one)[0], 0);
+  EXPECT_EQ(lanes::remainder(least, I{})[0], 0);
+  EXPECT_EQ(lanes::remainder(lanes::splat<I>(-7), lanes::splat<I>(3))[0], 2);
+}
+
+}  // namespace
+}  // namespace pto
