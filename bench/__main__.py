@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""./dev bench [CASE...] [--size ROWSxCOLUMNS] [--threads N] [--json FILE] [--list]"""
+
+import argparse
+import json
+import sys
+
+import torch
+
+import pto
+from bench import calls, kernels, report
+from bench.runner import CASES, Outcome, Setting, measure
+
+
+def arguments(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
+    parser.add_argument("case", nargs="*", help="names, see --list; all where none is given")
+    parser.add_argument("--size", action="append", help="only this size, as in 4096x1024")
+    parser.add_argument("--threads", type=int, action="append", help="only this many threads")
+    parser.add_argument("--rounds", type=int, default=0, help="samples a contender, at least 10")
+    parser.add_argument("--json", help="write one JSON line per measurement to this file")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases")
+    chosen = parser.parse_args(argv)
+    known = [*CASES, "first_call"]
+    for name in chosen.case:
+        if name not in known:
+            parser.error(f"no case is named {name!r}; there are: {', '.join(known)}")
+    if chosen.rounds and chosen.rounds < 10:
+        parser.error(f"--rounds {chosen.rounds}: a median of fewer than 10 samples says little")
+    return chosen
+
+
+def set_threads(count: int) -> None:
+    torch.set_num_threads(count)
+    pto.config.threads = count
+
+
+def wanted(setting: Setting, chosen: argparse.Namespace) -> bool:
+    size = "x".join(map(str, setting.size))
+    return (not chosen.size or size in chosen.size) and (
+        not chosen.threads or setting.threads in chosen.threads
+    )
+
+
+def run_case(name: str, chosen: argparse.Namespace) -> list[Outcome]:
+    """All settings of one case that the command line asks for, printed as they come."""
+    outcomes = []
+    for setting in CASES[name].settings():
+        if not wanted(setting, chosen):
+            continue
+        set_threads(setting.threads)
+        with torch.set_grad_enabled(name == "call_gradient"):
+            outcome = measure(CASES[name], setting, chosen.rounds)
+        torch._dynamo.reset()
+        outcomes.append(outcome)
+        if outcome.records:
+            table = name not in ("call", "call_gradient")
+            for line in [report.row(outcome)] if table else report.plain(outcome):
+                print(line, flush=True)
+        for line in outcome.wrong:
+            print(f"WRONG: {line}", flush=True)
+    return outcomes
+
+
+def main(argv: list[str]) -> int:
+    chosen = arguments(argv)
+    if chosen.list:
+        print("\n".join([*CASES, "first_call"]))
+        return 0
+    outcomes: list[Outcome] = []
+    names = chosen.case or [*CASES, "first_call"]
+    if any(n not in ("call", "call_gradient", "first_call") for n in names):
+        print(f"{len(kernels.KERNELS)} kernels; a ratio is the other's time over ours\n")
+        print(report.HEADER, flush=True)
+    for name in names:
+        if name == "first_call":
+            outcome = Outcome(calls.first_calls())
+            outcomes.append(outcome)
+            print("\n".join(report.plain(outcome)), flush=True)
+        else:
+            outcomes += run_case(name, chosen)
+    print("\n" + "\n".join(report.summary(outcomes)))
+    if chosen.json:
+        with open(chosen.json, "w", encoding="utf-8") as file:
+            for line in (line for o in outcomes for line in o.lines()):
+                file.write(json.dumps(line) + "\n")
+    return int(any(o.wrong for o in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call costs besides the arithmetic: warm calls on 16 elements, and first calls.
+
+`call`: a registered operator through `.default` and a jitted function against torch.add.
+`call_gradient`: the same while gradients are recorded.
+`first_call`: a kernel never seen before (`cold`: the C++ compiler runs) and one that another
+process has compiled (`cached`: from the cache on disk), each in a process of its own.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+import pto
+from bench.runner import Record, Setting, case
+
+PROCESSES = 10
+
+FIRST_CALL = """
+import json, sys, time
+import numpy as np
+import pto
+from pto import ops
+
+x = np.ones((2, 8), np.float32)
+
+@pto.jit
+def other(x):
+    return pto.exp(x) * 2.0
+
+other(x)                                   # what every first call shares: the compiler is found
+
+@pto.jit
+def softmax(x):
+    e = pto.exp(x - pto.amax(x, -1, keepdim=True))
+    return e / pto.sum(e, -1, keepdim=True)
+
+start = time.perf_counter()
+softmax(x)
+json.dump(time.perf_counter() - start, sys.stdout)
+"""
+
+
+@case("call", sizes=[(16,)], dtypes=["f32"], threads=(1,))
+def call(setting: Setting):
+    x, y = torch.randn(setting.size), torch.randn(setting.size)
+    operator = torch.ops.pto.add.default
+    jitted = pto.jit(lambda a, b: a + b)
+    yield "torch_add_alpha", lambda: torch.add(x, y, alpha=1)
+    yield "pto_default", lambda: operator(x, y)
+    yield "pto_jit", lambda: jitted(x, y)
+
+
+@case("call_gradient", sizes=[(16,)], dtypes=["f32"], threads=(1,))
+def call_gradient(setting: Setting):
+    x = torch.randn(setting.size, requires_grad=True)
+    y = torch.randn(setting.size, requires_grad=True)
+    operator = torch.ops.pto.add.default
+    yield "torch_add_alpha", lambda: torch.add(x, y, alpha=1)
+    yield "pto_default", lambda: operator(x, y)
+
+
+def first_call_seconds(cache: str) -> float:
+    """The first call of a softmax in a new process with this cache folder."""
+    root = str(Path(__file__).parents[1])
+    env = {**os.environ, "PTO_CACHE_DIR": cache, "PYTHONPATH": root}
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_CALL], env=env, cwd=cache, capture_output=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def first_calls(processes: int = PROCESSES) -> list[Record]:
+    """Records of the contenders `cold` and `cached`."""
+    cold, cached = [], []
+    for _ in range(processes):
+        with tempfile.TemporaryDirectory(prefix="openpto-bench-") as folder:
+            cold.append(first_call_seconds(folder))
+            cached.append(first_call_seconds(folder))
+    return [
+        Record.of("first_call", Setting((2, 8), "f32", 1), name, sorted(seconds), None)
+        for name, seconds in (("cold", cold), ("cached", cached))
+    ]

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of ratios from records. A ratio is another's time over ours: above 1, ours is faster.
+
+`torch` here is the better of PyTorch eager and torch.compile, both into the shared buffer where
+PyTorch can; `reference` the better of its two kinds of stores.
+"""
+
+from bench.runner import Outcome
+from bench.timing import geometric_mean
+
+TORCH = ("torch_out", "compile_out", "torch")
+REFERENCES = ("reference", "reference_stream")
+
+
+def best(seconds: dict[str, float], names: tuple[str, ...]) -> float | None:
+    found = [seconds[n] for n in names if n in seconds]
+    return min(found) if found else None
+
+
+def duration(seconds: float) -> str:
+    """Three digits with a unit: 1.23 us, 45.6 ms."""
+    for unit, scale in (("ns", 1e9), ("us", 1e6), ("ms", 1e3)):
+        if seconds * scale < 1000:
+            value = seconds * scale
+            return f"{value:.{max(0, 2 - len(str(int(value))) + 1)}f} {unit}"
+    return f"{seconds:.2f} s"
+
+
+def ratios(outcome: Outcome) -> dict[str, float]:
+    """Our kernel against PyTorch, the reference and the copy; our fresh output against eager's."""
+    seconds = outcome.seconds()
+    found: dict[str, float] = {}
+    ours = seconds.get("pto")
+    if not ours:
+        return found
+    for name, names in (("torch", TORCH), ("reference", REFERENCES)):
+        theirs = best(seconds, names)
+        if theirs:
+            found[name] = theirs / ours
+    ceiling = outcome.records[0].ceiling_s
+    if ceiling:
+        found["copy"] = ceiling / ours
+    if "pto_fresh" in seconds and "torch" in seconds:
+        found["fresh"] = seconds["torch"] / seconds["pto_fresh"]
+    return found
+
+
+COLUMNS = ["pto", "pto_fresh", "torch", "torch_out", "compile_out"]
+COLUMNS += ["reference", "reference_stream"]
+HEADER = (
+    f"{'case':<20}{'size':>12} {'type':>5}{'thr':>4} |"
+    + "".join(f"{name.replace('reference', 'ref'):>12}" for name in COLUMNS)
+    + f" |{'vs torch':>9}{'vs ref':>8}{'of copy':>8}{'fresh':>7}"
+)
+
+
+def row(outcome: Outcome) -> str:
+    """One line of the kernel table."""
+    first, seconds, found = outcome.records[0], outcome.seconds(), ratios(outcome)
+    size = "x".join(map(str, first.size))
+    times = "".join(f"{duration(seconds[n]) if n in seconds else '-':>12}" for n in COLUMNS)
+    parts = [
+        f"{found['torch']:8.2f}x" if "torch" in found else f"{'-':>9}",
+        f"{found['reference']:7.2f}x" if "reference" in found else f"{'-':>8}",
+        f"{found['copy']:7.0%} " if "copy" in found else f"{'-':>8}",
+        f"{found['fresh']:5.1f}x" if "fresh" in found else f"{'-':>6}",
+    ]
+    head = f"{first.case:<20}{size:>12} {first.dtype:>5}{first.threads:>4} |{times} |"
+    return head + "".join(parts)
+
+
+def plain(outcome: Outcome) -> list[str]:
+    """Lines of a case without a kernel table: contender, median, p10 to p90."""
+    return [
+        f"{r.case:<20}{r.contender:<18}{duration(r.median_s):>10}"
+        f"   ({duration(r.p10_s)} to {duration(r.p90_s)})"
+        for r in outcome.records
+    ]
+
+
+def summary(outcomes: list[Outcome]) -> list[str]:
+    """Geometric means over the f32 kernels, and the rows behind their best competitor."""
+    rows = [o for o in outcomes if o.records and o.records[0].dtype == "f32" and ratios(o)]
+    lines = []
+    for name, against in (("torch", "PyTorch's best"), ("reference", "the C++ reference")):
+        values = [ratios(o)[name] for o in rows if name in ratios(o)]
+        if values:
+            lines.append(
+                f"geometric mean against {against}: {geometric_mean(values):.2f}x"
+                f" (lowest {min(values):.2f}x, {len(values)} rows)"
+            )
+    behind = []
+    for o in rows:
+        lowest = min(ratios(o).get(n, 9.0) for n in ("torch", "reference"))
+        if lowest < 0.97:
+            r = o.records[0]
+            behind.append(f"{r.case} {tuple(r.size)} threads {r.threads}: {lowest:.2f}x")
+    return lines + (["below 0.97x: " + "; ".join(behind)] if behind else [])

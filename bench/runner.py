@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one runner of all benches: check, warm up, interleave, record, compare.
+
+    @case("softmax", sizes=[(4096, 1024)], dtypes=["f32"], ceiling=True)
+    def softmax(setting):
+        x = rand(setting)
+        yield "pto", lambda: torch.ops.pto.softmax(x)
+        yield "torch", lambda: torch.softmax(x, -1)       # every case names its competitors
+        yield Work(bytes=2 * x.nbytes, expected=lambda rows: torch.softmax(x[rows].double(), -1))
+
+A contender returns its result. Before it is timed, the result is compared with `expected`; a wrong
+one is reported, not timed, and makes the run fail.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+
+import torch
+
+from bench.timing import Samples, interleave
+
+CASES: dict[str, "Case"] = {}
+CHECKED_ROWS = 512
+TOLERANCE = {"f32": 4e-6, "f16": 4e-3, "bf16": 3e-2}
+COPIES = ("copy", "copy_stream")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a case is asked to measure."""
+
+    size: tuple[int, ...]
+    dtype: str
+    threads: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """Compulsory traffic in bytes, and the exact result of chosen rows in f64."""
+
+    bytes: int
+    expected: Callable
+    tolerance: float = 0.0  # absolute and relative; 0: that of the element type
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    contenders: Callable
+    sizes: list
+    dtypes: list
+    threads: tuple[int, ...]
+
+    def settings(self) -> Iterator[Setting]:
+        for dtype in self.dtypes:
+            for size in self.sizes:
+                for threads in self.threads:
+                    yield Setting(size, dtype, threads)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line of the JSON output; times are seconds per call."""
+
+    case: str
+    size: list[int]
+    dtype: str
+    contender: str
+    threads: int
+    median_s: float
+    p10_s: float
+    p90_s: float
+    ceiling_s: float | None  # the work's bytes at the speed of the best copy of the same run
+
+    @staticmethod
+    def of(case_name: str, setting: "Setting", contender: str, seconds, ceiling) -> "Record":
+        taken = Samples(tuple(sorted(seconds)))
+        return Record(
+            case_name, list(setting.size), setting.dtype, contender, setting.threads,
+            taken.median, taken.quantile(0.1), taken.quantile(0.9), ceiling,
+        )  # fmt: skip
+
+
+@dataclass
+class Outcome:
+    """Of one case and setting: what was measured, and what was wrong."""
+
+    records: list[Record] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    def seconds(self) -> dict[str, float]:
+        return {r.contender: r.median_s for r in self.records}
+
+    def lines(self) -> list[dict]:
+        return [asdict(r) for r in self.records]
+
+
+def case(name: str, sizes: list, dtypes: list, threads: tuple[int, ...] = (1, 2)) -> Callable:
+    """Registers a generator of (name, function) pairs and at most one Work."""
+
+    def register(contenders: Callable) -> Callable:
+        if name in CASES:
+            raise ValueError(f"two cases are named {name!r}; give the second another name")
+        CASES[name] = Case(name, contenders, sizes, dtypes, threads)
+        return contenders
+
+    return register
+
+
+def sampled_rows(count: int) -> torch.Tensor:
+    """All rows of a small result, else the first, the last and some between."""
+    if count <= CHECKED_ROWS:
+        return torch.arange(count)
+    return torch.linspace(0, count - 1, CHECKED_ROWS).round().long().unique()
+
+
+def difference(actual: torch.Tensor, work: Work, dtype: str) -> str:
+    """What is wrong with a result, or "" where nothing is."""
+    if not isinstance(actual, torch.Tensor):
+        return f"returned {type(actual).__name__}, not a tensor"
+    rows = sampled_rows(actual.shape[0])
+    found, expected = actual[rows].double(), work.expected(rows)
+    if found.shape != expected.shape:
+        return f"has shape {tuple(found.shape)}, expected {tuple(expected.shape)}"
+    tolerance = work.tolerance or TOLERANCE[dtype]
+    bad = ~((found - expected).abs() <= tolerance * (1 + expected.abs()))
+    if not bad.any():
+        return ""
+    at = tuple(bad.nonzero()[0].tolist())
+    return (
+        f"is wrong at {int(bad.sum())} of {bad.numel()} checked elements: row {int(rows[at[0]])},"
+        f" column {at[1:]}: {found[at].item():.9g} where {expected[at].item():.9g} is right"
+    )
+
+
+def measure(one: Case, setting: Setting, rounds: int = 0) -> Outcome:
+    """Runs one case: checks each contender, then times the right ones against each other."""
+    contenders: dict[str, Callable] = {}
+    work = None
+    for item in one.contenders(setting):
+        if isinstance(item, Work):
+            work = item
+        else:
+            contenders[item[0]] = item[1]
+    outcome = Outcome()
+    for name in [n for n in contenders if work and n not in COPIES]:
+        result = contenders[name]()
+        wrong = difference(result, work, setting.dtype)
+        if wrong:
+            outcome.wrong.append(f"{one.name} {setting.size} {setting.dtype}: {name} {wrong}")
+            del contenders[name]
+        elif isinstance(result, torch.Tensor):
+            result.fill_(float("nan"))  # the next one may write into the same buffer
+        del result
+    if not contenders:
+        return outcome
+    samples = interleave(contenders, rounds or 11)
+    copies = [samples[n].median for n in COPIES if n in samples]
+    ceiling = min(copies) * work.bytes / _copied(setting) if copies and work else None
+    for name, taken in samples.items():
+        outcome.records.append(Record.of(one.name, setting, name, taken.seconds, ceiling))
+    return outcome
+
+
+def _copied(setting: Setting) -> int:
+    """Bytes that the copy contenders read and write: one f32 array each way."""
+    rows, columns = setting.size
+    return 2 * rows * columns * 4

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model with PTO operators in place of its bias, GELU, residual and LayerNorm steps.
+
+    with PtoSteps(model):
+        model(**batch)            # the same object and weights, fused kernels between the matmuls
+
+A linear layer runs without its bias, and the kernel after it adds the bias while it has the row in
+registers. Attention stays as it is: its softmax lives inside PyTorch's fused attention, and taking
+it out costs more than a faster softmax gains (the demo measures this).
+Invariants: only the classes of modules change, and they are restored at the end.
+"""
+
+import pto.torch  # noqa: F401 registers torch.ops.pto
+import torch
+from torch.nn import functional as F
+from transformers.models.bert.modeling_bert import (
+    BertEmbeddings,
+    BertIntermediate,
+    BertOutput,
+    BertSelfOutput,
+)
+
+
+class _FusedIntermediate(BertIntermediate):
+    """gelu(linear(x) + bias)."""
+
+    def forward(self, hidden_states):
+        product = F.linear(hidden_states, self.dense.weight)
+        return torch.ops.pto.bias_gelu(product, self.dense.bias)
+
+
+def _normalised_sum(module, hidden_states, residual):
+    """layernorm(linear(x) + bias + residual)."""
+    norm, product = module.LayerNorm, F.linear(hidden_states, module.dense.weight)
+    return torch.ops.pto.bias_add_layer_norm(
+        product, module.dense.bias, residual, norm.weight, norm.bias, norm.eps
+    )
+
+
+class _FusedSelfOutput(BertSelfOutput):
+    def forward(self, hidden_states, input_tensor):
+        return _normalised_sum(self, hidden_states, input_tensor)
+
+
+class _FusedOutput(BertOutput):
+    def forward(self, hidden_states, input_tensor):
+        return _normalised_sum(self, hidden_states, input_tensor)
+
+
+class _FusedEmbeddings(BertEmbeddings):
+    """layernorm(words + types + positions), for token ids without past or given positions."""
+
+    def forward(self, input_ids=None, token_type_ids=None, **others):
+        norm, places = self.LayerNorm, self.position_ids[:, : input_ids.shape[1]]
+        tokens = self.word_embeddings(input_ids) + self.token_type_embeddings(token_type_ids)
+        places = self.position_embeddings(places).expand_as(tokens)
+        return torch.ops.pto.add_layer_norm(tokens, places, norm.weight, norm.bias, norm.eps)
+
+
+REPLACED = {
+    BertIntermediate: _FusedIntermediate,
+    BertSelfOutput: _FusedSelfOutput,
+    BertOutput: _FusedOutput,
+    BertEmbeddings: _FusedEmbeddings,
+}
+
+
+class PtoSteps:
+    """A context in which the model's modules have the classes of `replaced`; enter it often."""
+
+    def __init__(self, model, replaced=REPLACED):
+        found = [(m, type(m)) for m in model.modules() if type(m) in replaced]
+        self._modules = [(m, original, replaced[original]) for m, original in found]
+
+    def __enter__(self):
+        for module, _, fused in self._modules:
+            module.__class__ = fused
+
+    def __exit__(self, *error):
+        for module, original, _ in self._modules:
+            module.__class__ = original

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the demo measures: whole batches, single kernels, shares of time, attention.
+
+Contenders of one row run in one process, interleaved; times are medians. torch.compile runs with
+its defaults and compiles anew for each row, so that its code knows the row's sizes.
+"""
+
+import time
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional as F
+
+from bench.timing import geometric_mean, interleave
+from examples.demo.fused import PtoSteps
+
+FULL_ROWS = [(t, b, n) for t in (1, 2) for b in (1, 8, 32) for n in (16, 64, 128)]
+SHOWN_ROWS = [(1, 1, 16), (1, 1, 128), (1, 8, 64), (2, 1, 16), (2, 8, 64), (2, 32, 64)]
+ROUNDS_MIN, ROUNDS_MAX = 5, 15
+PROFILED = (8, 64)  # batch x length of the parts below the table
+HEADS, HEAD_WIDTH = 12, 32
+
+
+@dataclass(frozen=True)
+class Row:
+    """Milliseconds per batch."""
+
+    threads: int
+    batch: int
+    length: int
+    eager_ms: float
+    compile_ms: float
+    pto_eager_ms: float
+    pto_compile_ms: float
+    pto_ms: float  # the faster of the two with PTO
+
+    @property
+    def torch_ms(self) -> float:
+        return min(self.eager_ms, self.compile_ms)
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """Microseconds per call with a fresh output."""
+
+    kernel: str
+    rows: int
+    columns: int
+    threads: int
+    pto_us: float
+    eager_us: float
+    compile_us: float
+
+
+def compiled(model, batch):
+    """torch.compile with its defaults, already called once."""
+    function = torch.compile(model)
+    function(**batch)
+    return function
+
+
+def contenders(model, batch):
+    """Name -> function; the model's classes change only inside the two with PTO."""
+    steps = PtoSteps(model)
+    plain = compiled(model, batch)
+    with steps:
+        fused = compiled(model, batch)
+
+    def with_steps(function):
+        def run():
+            with steps:
+                function(**batch)
+
+        return run
+
+    return {
+        "eager": lambda: model(**batch),
+        "compile": lambda: plain(**batch),
+        "pto_eager": with_steps(model),
+        "pto_compile": with_steps(fused),
+    }
+
+
+@torch.inference_mode()
+def measure_row(model, batch, threads: int, budget_s: float) -> Row:
+    """One row of the table; `budget_s` bounds the number of samples from above."""
+    torch.set_num_threads(threads)
+    torch._dynamo.reset()
+    functions = contenders(model, batch)
+    start = time.perf_counter()
+    for function in functions.values():
+        function()
+    round_s = time.perf_counter() - start
+    rounds = max(ROUNDS_MIN, min(ROUNDS_MAX, int(budget_s / round_s)))
+    ms = {n: 1e3 * s.median for n, s in interleave(functions, rounds, sample_s=0.02).items()}
+    size = tuple(batch["input_ids"].shape)
+    pto_ms = min(ms["pto_eager"], ms["pto_compile"])
+    times = (ms["eager"], ms["compile"], ms["pto_eager"], ms["pto_compile"], pto_ms)
+    return Row(threads, *size, *times)
+
+
+def speedup(rows: list[Row]) -> tuple[float, float]:
+    """Geometric mean and minimum of PyTorch's better time over ours."""
+    ratios = [row.torch_ms / row.pto_ms for row in rows]
+    return geometric_mean(ratios), min(ratios)
+
+
+def _steps(model, rows: int):
+    """(name, rows, columns, PTO function, PyTorch function, arguments) of each fused step."""
+    layer = model.encoder.layer[0]
+    norm, out = layer.output.LayerNorm, layer.output.dense
+    middle = layer.intermediate.dense
+    width, wide = norm.weight.numel(), middle.bias.numel()
+    x, residual, wider = (torch.randn(rows, n) for n in (width, width, wide))
+    scores = torch.randn(rows * HEADS, PROFILED[1])
+
+    def layer_norm(x, weight, bias):
+        return F.layer_norm(x, weight.shape, weight, bias, norm.eps)
+
+    ops = torch.ops.pto
+    yield "bias + GELU", rows, wide, ops.bias_gelu, lambda x, b: F.gelu(x + b), (wider, middle.bias)
+    yield (
+        "bias + residual + LayerNorm", rows, width,
+        lambda x, b, r, w, c: ops.bias_add_layer_norm(x, b, r, w, c, norm.eps),
+        lambda x, b, r, w, c: layer_norm(x + b + r, w, c),
+        (x, out.bias, residual, norm.weight, norm.bias),
+    )  # fmt: skip
+    yield (
+        "residual + LayerNorm", rows, width,
+        lambda x, r, w, c: ops.add_layer_norm(x, r, w, c, norm.eps),
+        lambda x, r, w, c: layer_norm(x + r, w, c),
+        (x, residual, norm.weight, norm.bias),
+    )  # fmt: skip
+    yield (
+        "softmax (not used)", *scores.shape, ops.softmax,
+        lambda x: torch.softmax(x, -1), (scores,),
+    )  # fmt: skip
+
+
+@torch.inference_mode()
+def measure_kernels(model, threads: int) -> list[KernelTime]:
+    """Each fused step alone, at the sizes of a batch of PROFILED."""
+    torch.set_num_threads(threads)
+    torch._dynamo.reset()
+    found = []
+    for name, rows, columns, ours, theirs, arguments in _steps(model, PROFILED[0] * PROFILED[1]):
+        fast = torch.compile(theirs)
+        functions = {
+            "pto": lambda f=ours, a=arguments: f(*a),
+            "eager": lambda f=theirs, a=arguments: f(*a),
+            "compile": lambda f=fast, a=arguments: f(*a),
+        }
+        us = {n: 1e6 * s.median for n, s in interleave(functions).items()}
+        times = (us["pto"], us["eager"], us["compile"])
+        found.append(KernelTime(name, rows, columns, threads, *times))
+    return found
+
+
+@torch.inference_mode()
+def measure_attention(threads: int) -> tuple[float, float]:
+    """Milliseconds of PyTorch's fused attention, and of matmul, PTO softmax, matmul instead."""
+    torch.set_num_threads(threads)
+    batch, length = PROFILED
+    q, k, v = (torch.randn(batch, HEADS, length, HEAD_WIDTH) for _ in range(3))
+    mask = torch.zeros(batch, 1, length, length)
+    scale = HEAD_WIDTH**-0.5
+
+    def unfused():
+        scores = torch.matmul(q * scale, k.transpose(-1, -2)) + mask
+        return torch.matmul(torch.ops.pto.softmax(scores), v)
+
+    def fused():
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+    taken = interleave({"fused": fused, "unfused": unfused})
+    return 1e3 * taken["fused"].median, 1e3 * taken["unfused"].median
+
+
+PARTS = {  # the first part whose names begin an event's name has it
+    "matmul": ("aten::addmm", "aten::mm", "aten::bmm", "aten::linear", "mkl"),
+    "attention": ("aten::_scaled_dot_product", "aten::scaled_dot_product"),
+    "PTO": ("pto::",),
+    "GELU": ("aten::gelu",),
+    "LayerNorm": ("aten::native_layer_norm", "aten::layer_norm"),
+    "add": ("aten::add", "aten::add_"),
+    "other": ("",),
+}
+
+
+@torch.inference_mode()
+def measure_shares(run, calls: int = 3) -> dict[str, float]:
+    """Part -> share of the time inside operators, by PyTorch's profiler."""
+    run()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for _ in range(calls):
+            run()
+    spent = dict.fromkeys(PARTS, 0.0)
+    for event in profile.key_averages():
+        names = (part for part, starts in PARTS.items() if event.key.startswith(starts))
+        spent[next(names)] += event.self_cpu_time_total
+    total = sum(spent.values())
+    return {part: time_us / total for part, time_us in spent.items()}

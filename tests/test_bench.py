@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bench runner: a wrong kernel fails, samples are fair, records are well-formed."""
+
+import json
+
+import pytest
+import torch
+
+from bench import runner, timing
+from bench.runner import Case, Setting, Work, measure
+
+SETTING = Setting((8, 64), "f32", 1)
+FIELDS = ["case", "size", "dtype", "contender", "threads"]
+FIELDS += ["median_s", "p10_s", "p90_s", "ceiling_s"]
+
+
+def case_of(**contenders) -> Case:
+    """A case that doubles x = 1, with these contenders."""
+
+    def items(setting):
+        yield from contenders.items()
+        x = torch.ones(setting.size)
+        yield Work(bytes=2 * x.nbytes, expected=lambda rows: 2 * x[rows].double())
+
+    return Case("double", items, [SETTING.size], ["f32"], (1,))
+
+
+def doubled():
+    return 2 * torch.ones(SETTING.size)
+
+
+def wrong_in_one_element():
+    result = doubled()
+    result[7, 63] += 0.5
+    return result
+
+
+def full_of_nan():
+    return doubled() * float("nan")
+
+
+def of_another_shape():
+    return doubled()[:, :5]
+
+
+@pytest.mark.parametrize(
+    "kernel, says",
+    [
+        (wrong_in_one_element, "63,): 2.5 where 2 is right"),
+        (full_of_nan, "nan where 2 is right"),
+        (of_another_shape, "(8, 5), expected (8, 64)"),
+        (lambda: None, "returned NoneType"),
+    ],
+)
+def test_a_wrong_kernel_is_reported_and_not_timed(kernel, says):
+    outcome = measure(case_of(right=doubled, broken=kernel), SETTING, rounds=10)
+    assert [r.contender for r in outcome.records] == ["right"]
+    assert len(outcome.wrong) == 1
+    assert "broken" in outcome.wrong[0] and says in outcome.wrong[0]
+
+
+def test_a_kernel_that_writes_nothing_does_not_pass_with_its_neighbours_result():
+    shared = torch.empty(SETTING.size)
+
+    def writes():
+        shared.fill_(2)
+        return shared
+
+    outcome = measure(case_of(writes=writes, idle=lambda: shared), SETTING, rounds=10)
+    assert len(outcome.wrong) == 1 and "idle" in outcome.wrong[0]
+
+
+def test_records_are_json_lines_with_the_documented_fields():
+    outcome = measure(case_of(a=doubled, copy=doubled, b=doubled), SETTING, rounds=10)
+    for line in outcome.lines():
+        again = json.loads(json.dumps(line))
+        assert list(again) == FIELDS
+        assert 0 < again["p10_s"] <= again["median_s"] <= again["p90_s"]
+        assert again["size"] == [8, 64] and again["ceiling_s"] > 0
+
+
+def test_without_copies_there_is_no_ceiling():
+    [record] = measure(case_of(a=doubled), SETTING, rounds=10).records
+    assert record.ceiling_s is None
+
+
+def test_a_large_result_is_checked_at_its_ends_and_between():
+    rows = runner.sampled_rows(65536)
+    assert rows[0] == 0 and rows[-1] == 65535 and len(rows) == runner.CHECKED_ROWS
+    assert runner.sampled_rows(32).tolist() == list(range(32))
+
+
+def test_two_cases_of_one_name_are_an_error():
+    with pytest.raises(ValueError, match="two cases are named"):
+        runner.case("same_name", [], [])(doubled)
+        runner.case("same_name", [], [])(doubled)
+    del runner.CASES["same_name"]
+
+
+def test_contenders_take_turns_and_none_is_always_first():
+    order = []
+    contenders = {name: (lambda n=name: order.append(n)) for name in "abc"}
+    samples = timing.interleave(contenders, rounds=10, sample_s=0)
+    assert all(len(s.seconds) == 10 for s in samples.values())
+    assert [order[-3:], order[-6:-3]] == [["a", "b", "c"], ["c", "a", "b"]]
+
+
+@pytest.mark.parametrize("part, value", [(0, 1), (0.1, 1.4), (0.5, 3), (0.9, 4.6), (1, 5)])
+def test_quantiles_interpolate(part, value):
+    assert timing.Samples((1, 2, 3, 4, 5)).quantile(part) == pytest.approx(value)
+
+
+def test_geometric_mean_of_opposite_ratios_is_one():
+    assert timing.geometric_mean([4.0, 0.25]) == pytest.approx(1)
+    assert timing.geometric_mean([]) == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("size", [(1, 64), (37, 384), (64, 1024)])
+def test_the_reference_kernels_are_right(size, stream):
+    from bench import kernels
+
+    d = kernels.data(size, "f32")
+    for kernel in kernels.KERNELS:
+        out = torch.full(size, float("nan"))
+        y = d.y if kernel.reads == 2 else None
+        kernels.reference().contender(
+            kernel.name, d.x, out=out, y=y, gain=d.gain, bias=d.bias, threads=2, stream=stream
+        )()
+        work = Work(0, lambda rows, k=kernel: k.torch(d.double(rows)))
+        assert runner.difference(out, work, "f32") == "", kernel.name
