@@ -28,8 +28,8 @@ struct Pass {
 extern const std::span<const Pass> kPipeline;
 
 struct PipelineOptions {
-  std::vector<std::string> disabled;  // names of passes
-  bool verify = true;                 // after each pass
+  std::vector<std::string> disabled = {};  // names of passes
+  bool verify = true;                      // after each pass
   std::function<void(const std::string& pass, const std::string& text)> dump = {};
   std::function<void(std::string_view pass, double seconds)> timed = {};
 };

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/ir/random_graph.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
+
+#include "pto/ir/infer.hpp"
+#include "pto/ir/number.hpp"
+#include "pto/ir/rebuild.hpp"
+
+namespace pto {
+namespace {
+
+// splitmix64: equal sequences on every machine.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+
+  uint64_t bits() {
+    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  size_t below(size_t n) { return bits() % n; }
+  bool one_in(size_t n) { return below(n) == 0; }
+  double unit() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
+
+  template <class T>
+  const T& one_of(const std::vector<T>& items) {
+    return items[below(items.size())];
+  }
+
+ private:
+  uint64_t state_;
+};
+
+constexpr int kAxes = 8;  // symbols that are equal modulo this have equal sizes
+
+// The last axis may be long, the others keep the whole small.
+int64_t size_of(int64_t symbol, uint64_t seed, size_t rank) {
+  static const std::vector<int64_t> kLong{2,  3,  5,  7,   8,   13,  15,  16,  17, 31,
+                                          33, 64, 65, 127, 128, 129, 257, 384, 517};
+  static const std::vector<int64_t> kShort{2, 3, 4, 5, 7, 8, 9};
+  const auto axis = static_cast<uint64_t>(symbol % kAxes);
+  Random random(seed * 31 + axis);
+  random.bits();
+  if (random.one_in(24)) return 0;
+  if (rank == 1 && random.one_in(4)) return 4099;
+  return random.one_of(axis + 1 >= rank || (axis + 2 == rank && rank == 2) ? kLong : kShort);
+}
+
+// The rows of the instruction table.
+constexpr Opcode kOperations[] = {
+#define PTO_UNARY(mnemonic, op, ...) Opcode::op,
+#define PTO_BINARY(mnemonic, op, ...) Opcode::op,
+#define PTO_COMPARE(mode, op, ...) Opcode::op,
+#define PTO_SELECT(mnemonic, op, ...) Opcode::op,
+#define PTO_CONVERT(mnemonic, op, ...) Opcode::op,
+#define PTO_REDUCE(row, col, part, op, ...) Opcode::op,
+#include "pto/isa/instructions.def"
+};
+
+bool is_exact(Opcode op) {
+  switch (op) {
+    case Opcode::abs:
+    case Opcode::neg:
+    case Opcode::relu:
+    case Opcode::floor:
+    case Opcode::trunc:
+    case Opcode::add:
+    case Opcode::sub:
+    case Opcode::maximum:
+    case Opcode::minimum:
+    case Opcode::sum:
+    case Opcode::amax:
+    case Opcode::amin:
+      return true;
+    default:
+      return info(op).family != Family::Unary && info(op).family != Family::Binary &&
+             info(op).family != Family::Reduce;
+  }
+}
+
+class Generator {
+ public:
+  Generator(uint64_t seed, const RandomGraphOptions& options)
+      : random_(seed), options_(options), b_("random_" + std::to_string(seed)) {
+    for (const DType dtype : {DType::F32, DType::F64, DType::I32, DType::I64})
+      dtypes_.push_back(dtype);
+    for (const DType dtype : {DType::F32, DType::F32, DType::F16, DType::BF16, DType::Bool})
+      if (!options.exact_only || dtype == DType::F32) dtypes_.push_back(dtype);
+    for (const Opcode op : kOperations)
+      if (!options.exact_only || is_exact(op)) operations_.push_back(op);
+    const size_t rank = random_.one_in(8) ? 0 : 1 + random_.below(4);
+    for (size_t axis = 0; axis < rank; ++axis)
+      shape_.push_back(random_.one_in(5) ? Dim(size_of(static_cast<int64_t>(axis), seed, rank))
+                                         : Dim::symbol(static_cast<int>(axis)));
+  }
+
+  Graph run() {
+    b_.set_location({"random.py", 1});
+    const size_t inputs = 1 + random_.below(3);
+    for (size_t i = 0; i < inputs; ++i) add_input(i);
+    const int operations =
+        1 + static_cast<int>(random_.below(static_cast<size_t>(options_.operations)));
+    for (int i = 0; i < operations; ++i) {
+      b_.set_location({"random.py", 2 + i});
+      values_.push_back(random_operation());
+    }
+    b_.output(values_.back());
+    while (random_.one_in(3)) b_.output(random_.one_of(values_));
+    return b_.build();
+  }
+
+ private:
+  // The whole shape, or one that broadcasts to it; sometimes other symbols of equal size.
+  Dims input_shape() {
+    Dims shape = shape_;
+    if (random_.one_in(3))
+      for (Dim& dim : shape)
+        if (random_.one_in(2)) dim = 1;
+    if (random_.one_in(5))
+      shape.erase(shape.begin(),
+                  shape.begin() + static_cast<int64_t>(random_.below(shape.size() + 1)));
+    if (random_.one_in(6))
+      for (Dim& dim : shape)
+        if (dim.is_symbol()) dim = Dim::symbol(static_cast<int>(dim.value()) + kAxes);
+    return shape;
+  }
+
+  void add_input(size_t i) {
+    const std::string name = "x" + std::to_string(i);
+    const DType dtype = random_.one_of(dtypes_);
+    const bool first = i == 0;
+    if (!first && random_.one_in(8))
+      values_.push_back(b_.scalar(name, dtype));
+    else
+      values_.push_back(b_.input(name, dtype, first ? shape_ : input_shape()));
+  }
+
+  Value constant(DType dtype) {
+    static const std::vector<double> kNumbers{0, -0.0, 1, -1, 2, 0.5, -3, 4, 0.1, 10};
+    double number = random_.one_of(kNumbers);
+    if (!is_float(dtype) || options_.exact_only) number = std::trunc(number);
+    if (dtype == DType::Bool) number = number != 0;
+    return b_.constant(number, dtype);
+  }
+
+  Value any_of(DType dtype) {
+    std::vector<Value> fitting;
+    for (const Value v : values_)
+      if (b_.type(v).dtype == dtype) fitting.push_back(v);
+    if (fitting.empty() || random_.one_in(6)) {
+      if (random_.one_in(2)) return constant(dtype);
+      return safe_cast(random_.one_of(values_), dtype);
+    }
+    return random_.one_of(fitting);
+  }
+
+  // Casts from floats to integers are legal only inside the range.
+  Value safe_cast(Value v, DType dtype) {
+    if (is_float(b_.type(v).dtype) && is_integer(dtype) && !options_.exact_only) {
+      const DType from = b_.type(v).dtype;
+      const Value finite = b_.where(b_.binary(Opcode::eq, v, v), v, b_.constant(0.0, from));
+      v = b_.binary(Opcode::minimum, finite, b_.constant(1000.0, from));
+      v = b_.binary(Opcode::maximum, v, b_.constant(-1000.0, from));
+    }
+    return b_.cast(v, dtype);
+  }
+
+  Value random_operation() {
+    if (options_.structure && random_.one_in(4)) return random_structure();
+    for (;;) {
+      const Opcode op = random_.one_of(operations_);
+      const DType dtype = random_.one_of(dtypes_);
+      const Family family = info(op).family;
+      if (!accepts(op, dtype) || skipped(op, dtype)) continue;
+      const Value a = any_of(dtype);
+      if (family == Family::Unary) return b_.unary(op, a);
+      if (family == Family::Binary || family == Family::Compare)
+        return b_.binary(op, a, any_of(dtype));
+      if (family == Family::Select) return b_.where(any_of(DType::Bool), a, any_of(dtype));
+      if (family == Family::Convert) return safe_cast(random_.one_of(values_), dtype);
+      return b_.reduce(op, a, random_axes(b_.type(a).shape.size()));
+    }
+  }
+
+  // A graph of exact operations has no booleans but for `where`; pow is NaN or huge as a rule.
+  bool skipped(Opcode op, DType dtype) {
+    if (options_.exact_only && (info(op).family == Family::Convert || dtype == DType::Bool))
+      return true;
+    return (op == Opcode::pow || op == Opcode::prod) && !random_.one_in(4);
+  }
+
+  std::vector<int64_t> random_axes(size_t rank) {
+    std::vector<int64_t> axes;
+    for (size_t axis = 0; axis < rank; ++axis)
+      if (random_.one_in(2)) axes.push_back(static_cast<int64_t>(axis));
+    if (rank > 0 && random_.one_in(2)) axes = {static_cast<int64_t>(rank) - 1};
+    return axes;
+  }
+
+  Value random_structure() {
+    const Value a = random_.one_of(values_);
+    const Dims shape = b_.type(a).shape;
+    switch (random_.below(4)) {
+      case 0:
+        return there_and_back(a);
+      case 1: {
+        Dims longer = shape;
+        longer.insert(longer.begin() + static_cast<int64_t>(random_.below(shape.size() + 1)), 1);
+        return b_.reshape(b_.reshape(a, longer), shape);
+      }
+      case 2:
+        return counted(a);
+      default:
+        return b_.reshape(b_.reshape(a, {product(shape)}), shape);
+    }
+  }
+
+  // transpose(exp(transpose(a))), so that the shape stays.
+  Value there_and_back(Value a) {
+    std::vector<int64_t> axes, back;
+    for (size_t i = 0; i < b_.type(a).shape.size(); ++i) axes.push_back(static_cast<int64_t>(i));
+    if (!axes.empty()) std::rotate(axes.begin(), axes.begin() + 1, axes.end());
+    back.resize(axes.size());
+    for (size_t i = 0; i < axes.size(); ++i)
+      back[static_cast<size_t>(axes[i])] = static_cast<int64_t>(i);
+    const Value turned = b_.transpose(a, axes);
+    const DType dtype = b_.type(a).dtype;
+    const Value changed = dtype == DType::Bool ? b_.unary(Opcode::logical_not, turned)
+                                               : b_.unary(Opcode::neg, turned);
+    return b_.transpose(changed, back);
+  }
+
+  // for i in 0 .. 2: a = a - i
+  Value counted(Value a) {
+    const DType dtype = b_.type(a).dtype;
+    GraphBuilder body("body");
+    const Value i = body.input("i", DType::I64, {});
+    const Value c = body.input("c", dtype, b_.type(a).shape);
+    body.output(dtype == DType::Bool ? body.unary(Opcode::logical_not, c)
+                                     : body.binary(Opcode::sub, c, body.cast(i, dtype)));
+    const auto number = [&](int64_t n) { return b_.constant(n, DType::I64); };
+    const Value start = number(0), stop = number(3), step = number(1);
+    return b_.loop(start, stop, step, {a}, body.build());
+  }
+
+  Random random_;
+  RandomGraphOptions options_;
+  GraphBuilder b_;
+  std::vector<DType> dtypes_;
+  std::vector<Opcode> operations_;
+  Dims shape_;
+  std::vector<Value> values_;
+};
+
+double special(Random& random, DType dtype) {
+  switch (random.below(6)) {
+    case 0:
+      return NAN;
+    case 1:
+      return INFINITY;
+    case 2:
+      return -INFINITY;
+    case 3:
+      return -0.0;
+    case 4:
+      return spacing(dtype, 0) * 3;
+    default:
+      return largest(dtype);
+  }
+}
+
+// How an input is filled: normal numbers, small integers, or with some special values.
+enum class Fill { Numbers, Integers, Specials };
+
+Number random_number(Random& random, DType dtype, Fill fill) {
+  if (dtype == DType::Bool) return {0, random.one_in(2)};
+  const auto small = static_cast<int64_t>(random.below(17)) - 8;
+  if (!is_float(dtype) && fill == Fill::Specials && random.one_in(16))
+    return {0, random.one_in(2) ? lowest_integer(dtype) : highest_integer(dtype)};
+  if (!is_float(dtype)) return {0, is_signed(dtype) ? small : small + 8};
+  if (fill == Fill::Integers) return {static_cast<double>(small), 0};
+  if (fill == Fill::Specials && random.one_in(12)) return {special(random, dtype), 0};
+  double sum = 0;
+  for (int i = 0; i < 4; ++i) sum += random.unit() - 0.5;
+  return {round_to(dtype, 2.5 * sum), 0};
+}
+
+// Replaces a node by an input of its type.
+Graph with_input(const Graph& graph, Value replaced) {
+  std::string name = "v" + std::to_string(replaced);
+  const auto is_used = [&](Value v) { return graph[v].attributes.name == name; };
+  while (std::any_of(graph.inputs().begin(), graph.inputs().end(), is_used)) name += "_";
+  return rebuild(graph, graph.outputs(), [&](GraphBuilder& b, const Node& node, Value old) {
+    return std::optional(old == replaced ? b.input(name, node.type.dtype, node.type.shape)
+                                         : b.copy(node, node.operands));
+  });
+}
+
+// The nodes that `outputs` need, inputs included.
+Graph cut(const Graph& graph, const std::vector<Value>& outputs) {
+  const std::vector<bool> needed = needed_nodes(graph, outputs);
+  return rebuild(graph, outputs,
+                 [&](GraphBuilder& b, const Node& node, Value old) -> std::optional<Value> {
+                   if (!needed[static_cast<size_t>(old)]) return std::nullopt;
+                   return b.copy(node, node.operands);
+                 });
+}
+
+// One output less, or fewer nodes; nothing where every attempt stops failing.
+std::optional<Graph> smaller_graph(const Graph& graph,
+                                   const std::function<bool(const Graph&)>& fails) {
+  for (Value v = 0; static_cast<size_t>(v) < graph.nodes().size(); ++v) {
+    const bool is_whole = graph.outputs() == std::vector{v};
+    Graph single = cut(graph, {v});
+    if ((!is_whole || single.nodes().size() < graph.nodes().size()) && fails(single)) return single;
+  }
+  for (Value v = 0; static_cast<size_t>(v) < graph.nodes().size(); ++v) {
+    if (graph[v].operands.empty() || graph[v].attributes.body != nullptr) continue;
+    const Graph replaced = with_input(graph, v);
+    Graph shorter = cut(replaced, replaced.outputs());
+    if (shorter.nodes().size() < graph.nodes().size() && fails(shorter)) return shorter;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Graph random_graph(uint64_t seed, const RandomGraphOptions& options) {
+  return Generator(seed, options).run();
+}
+
+std::vector<Array> random_inputs(const Graph& graph, uint64_t seed,
+                                 const RandomInputOptions& options) {
+  size_t rank = 0;
+  for (const Value v : graph.inputs()) rank = std::max(rank, graph[v].type.shape.size());
+  std::vector<int64_t> symbols;
+  for (int i = 0; i < 4 * kAxes; ++i) symbols.push_back(size_of(i, seed, rank));
+  std::vector<Array> inputs;
+  for (const Value v : graph.inputs()) {
+    const Node& node = graph[v];
+    Random random(seed ^ std::hash<std::string_view>()(node.attributes.name));
+    std::vector<int64_t> shape;
+    for (const Dim& dim : node.type.shape) shape.push_back(evaluate(dim, symbols));
+    const Fill fill = !options.specials ? Fill::Integers : static_cast<Fill>(random.below(3));
+    Array array(node.type.dtype, shape);
+    for (size_t i = 0; i < array.size(); ++i)
+      array.set(i, random_number(random, node.type.dtype, fill));
+    inputs.push_back(std::move(array));
+  }
+  return inputs;
+}
+
+Graph shrink(const Graph& graph, const std::function<bool(const Graph&)>& fails) {
+  Graph now = graph;
+  while (auto smaller = smaller_graph(now, fails)) now = std::move(*smaller);
+  return now;
+}
+
+uint64_t random_tests(uint64_t quick) {
+  const char* deep = std::getenv("PTO_DEEP");
+  return deep != nullptr && std::string_view(deep) == "1" ? 10 * quick : quick;
+}
+
+}  // namespace pto

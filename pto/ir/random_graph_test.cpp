@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws of the IR on random graphs. A failure prints the seed and a shrunk graph to paste.
+#include "pto/ir/random_graph.hpp"
+
+#include <gtest/gtest.h>
+
+#include "pto/ir/interpret.hpp"
+#include "pto/ir/parse.hpp"
+#include "pto/ir/print.hpp"
+#include "pto/ir/verify.hpp"
+
+namespace pto {
+namespace {
+
+constexpr RandomGraphOptions kWithStructure{.structure = true};
+
+TEST(RandomGraph, equals_itself_after_printing_and_parsing) {
+  for (uint64_t seed = 0; seed < random_tests(); ++seed) {
+    const Graph graph = random_graph(seed, kWithStructure);
+    const std::string text = print(graph);
+    ASSERT_EQ(parse(text), graph) << "seed " << seed << "\n" << text;
+    ASSERT_EQ(print(parse(text)), text) << "seed " << seed;
+  }
+}
+
+TEST(RandomGraph, obeys_the_rules) {
+  for (uint64_t seed = 0; seed < random_tests(); ++seed) {
+    const Graph graph = random_graph(seed, kWithStructure);
+    ASSERT_NO_THROW(verify(graph)) << "seed " << seed << "\n" << print(graph);
+  }
+}
+
+TEST(RandomGraph, lies_within_its_own_bounds) {
+  for (uint64_t seed = 0; seed < random_tests(); ++seed) {
+    const Graph graph = random_graph(seed, kWithStructure);
+    const auto inputs = random_inputs(graph, seed);
+    const auto values = interpret(graph, inputs);
+    const auto bounded = interpret_with_bounds(graph, inputs);
+    for (size_t i = 0; i < values.size(); ++i) {
+      ASSERT_TRUE(same_bits(bounded[i].array, values[i])) << "seed " << seed;
+      ASSERT_EQ(difference(bounded[i], values[i]), "") << "seed " << seed;
+      for (const double bound : bounded[i].bounds) ASSERT_GE(bound, 0) << "seed " << seed;
+    }
+  }
+}
+
+TEST(RandomGraph, of_exact_operations_has_no_slack) {
+  for (uint64_t seed = 0; seed < random_tests(); ++seed) {
+    const Graph graph = random_graph(seed, {.operations = 6, .exact_only = true});
+    for (const Bounded& out :
+         interpret_with_bounds(graph, random_inputs(graph, seed, {.specials = false})))
+      for (const double bound : out.bounds) ASSERT_EQ(bound, 0) << seed << "\n" << print(graph);
+  }
+}
+
+TEST(RandomGraph, shrinks_to_the_operation_that_fails) {
+  const auto has_exp = [](const Graph& graph) {
+    for (const Node& node : graph.nodes())
+      if (node.op == Opcode::exp) return true;
+    return false;
+  };
+  int shrunk = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const Graph graph = random_graph(seed);
+    if (!has_exp(graph)) continue;
+    EXPECT_LE(shrink(graph, has_exp).nodes().size(), 2u) << "seed " << seed;
+    ++shrunk;
+  }
+  EXPECT_GT(shrunk, 0);
+}
+
+}  // namespace
+}  // namespace pto

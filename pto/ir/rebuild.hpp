@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// rebuild(): a graph copied node by node; what passes and tests change graphs with.
+//
+//     Graph without_dead = rebuild(g, g.outputs(), [&](GraphBuilder& b, const Node& node, Value
+//     old)
+//         -> std::optional<Value> {
+//       if (!needed[old]) return std::nullopt;       // left out; nothing may use it
+//       return b.copy(node, node.operands);          // operands are values of the new graph
+//     });
+//
+// Invariants: guards are kept; the value that `make` answers has the node's type and gets the
+// node's locations.
+// Thread safety: pure functions.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "pto/ir/graph.hpp"
+
+namespace pto {
+
+using MakeNode = std::function<std::optional<Value>(GraphBuilder&, const Node&, Value old)>;
+
+// `outputs` are values of `graph`.
+Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeNode& make);
+
+// For each node whether one of `roots` needs it.
+std::vector<bool> needed_nodes(const Graph& graph, const std::vector<Value>& roots);
+
+}  // namespace pto
