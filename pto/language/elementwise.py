@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from pto import _core
 from pto.errors import InvalidType
-from pto.language.dtypes import boolean, f32, i64, u8
+from pto.language.dtypes import boolean, f32, i64
 from pto.language.tensor import Tensor, method
 from pto.language.trace import fail
 from pto.language.types import (
@@ -175,7 +175,7 @@ def bitwise_xor(a: object, b: object) -> Tensor:
     """a ^ b on conditions, or on the bits of integers."""
     x, y = joined("bitwise_xor", a, b)
     if x.dtype is boolean:
-        return ne(x, y)
+        return (x | y) & ~(x & y)
     return binary("bitwise_xor", x, y)
 
 
@@ -190,12 +190,20 @@ def bitwise_not(x: Tensor) -> Tensor:
 logical_and, logical_or, logical_not = bitwise_and, bitwise_or, bitwise_not
 
 
+_ON_BOOL = {
+    "eq": lambda a, b: ~(a ^ b),
+    "ne": lambda a, b: a ^ b,
+    "lt": lambda a, b: ~a & b,
+    "le": lambda a, b: ~a | b,
+    "gt": lambda a, b: a & ~b,
+    "ge": lambda a, b: a | ~b,
+}
+
+
 def _compare(op: str, *names: str) -> Callable[[object, object], Tensor]:
     def function(a: object, b: object) -> Tensor:
         x, y = joined(op, a, b)
-        if x.dtype is boolean:
-            x, y = cast(x, u8), cast(y, u8)
-        return binary(op, x, y)
+        return _ON_BOOL[op](x, y) if x.dtype is boolean else binary(op, x, y)
 
     function.__name__ = function.__qualname__ = op
     function.__doc__ = f"The condition a {op} b, a bool tensor; with NaN only ne holds."

@@ -9,7 +9,7 @@ elements they give the identity: -infinity or infinity, for integers the smalles
 from collections.abc import Callable
 
 from pto.errors import InvalidType, InvalidValue
-from pto.language.dtypes import boolean, i64, u8
+from pto.language.dtypes import boolean, i32, i64
 from pto.language.elementwise import div, sqrt, square
 from pto.language.shape import normal_axis
 from pto.language.tensor import Tensor, method
@@ -51,7 +51,7 @@ def _reduction(op: str, total: bool) -> Callable[..., Tensor]:
         if total and not kind.is_float:
             return _reduce(op, cast(x, i64), axes, keep)
         if kind is boolean:
-            return cast(_reduce(op, cast(x, u8), axes, keep), boolean)
+            return cast(_reduce(op, cast(x, i32), axes, keep), boolean)
         return cast(_reduce(op, wide(x) if total else x, axes, keep), kind)
 
     function.__name__ = function.__qualname__ = op

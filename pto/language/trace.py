@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from pto import _core
 from pto.errors import Error, InvalidType, InvalidValue
+from pto.language.dtypes import dtype as element_type
 from pto.language.tensor import Tensor
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -58,11 +59,13 @@ class Trace:
 
     def input(self, name: str, dtype: object, shape: Sequence) -> Tensor:
         """A tensor parameter; sizes are int, or Dim where known only at the call."""
-        return Tensor(self, self.builder.input(name, str(dtype), tuple(shape)), is_input=True)
+        return Tensor(
+            self, self.builder.input(name, str(element_type(dtype)), tuple(shape)), is_input=True
+        )
 
     def scalar(self, name: str, dtype: object) -> Tensor:
         """A number given at each call; it takes the element type of what it meets."""
-        return Tensor(self, self.builder.scalar(name, str(dtype)), weak=True)
+        return Tensor(self, self.builder.scalar(name, str(element_type(dtype))), weak=True)
 
     def finish(self, result: object) -> tuple[_core.Graph, bool]:
         """The graph that returns `result`, a Tensor or a sequence of them; and whether it is one.
