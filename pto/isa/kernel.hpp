@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel says besides instructions: its markers, its block, flags, addresses of tiles.
+//
+//     __global__ __aicore__ void k(__gm__ float* x, uint32_t n) {
+//       const int start = get_block_idx() * 256, end = min(start + 256, n);
+//       TASSIGN(tile, 0x1000);                     // optional: bytes from the location's start
+//       set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);    // orders nothing here: instructions run in order
+//     }
+//
+// Invariant: a tile that TASSIGN bound lies in the calling thread's memory of its location; tiles
+// overlap there exactly where their bytes do. The memory is made on the first TASSIGN of a thread
+// and freed when the thread ends.
+// Thread safety: everything is of the calling thread.
+#pragma once
+#include "pto/isa/elementwise.hpp"
+#include "pto/isa/global_tensor.hpp"
+#include "pto/isa/host.hpp"
+
+#define AICORE
+#define __global__
+#define __aicore__
+#define __gm__
+#define __ubuf__
+#define __cbuf__
+#define __ca__
+#define __cb__
+#define __cc__
+#define __fbuf__
+#define __tf__
+#define __in__
+#define __out__
+
+PTO_NAMESPACE_BEGIN
+
+PTO_INLINE uint32_t get_block_idx() { return uint32_t(pto_block_index()); }
+PTO_INLINE uint32_t get_block_num() { return uint32_t(pto_block_count()); }
+PTO_INLINE uint32_t get_subblockid() { return 0; }
+PTO_INLINE uint32_t get_subblockdim() { return 1; }
+PTO_INLINE uint32_t get_coreid() { return get_block_idx(); }
+
+// Reads as the block's index, and gives way to a local variable of that name.
+struct BlockIndex {
+  PTO_INLINE operator uint32_t() const { return get_block_idx(); }
+};
+constexpr BlockIndex block_idx{};
+
+// Of two integers of any types, compared by value.
+template <class A, class B>
+constexpr PTO_INLINE bool is_less(A a, B b) {
+  if constexpr ((A(-1) < A(0)) == (B(-1) < B(0))) return a < b;
+  else if constexpr (A(-1) < A(0)) return a < 0 || uint64_t(a) < uint64_t(b);
+  else return b > 0 && uint64_t(a) < uint64_t(b);
+}
+template <class A, class B>
+using Common = decltype(true ? A{} : B{});
+template <class A, class B>
+constexpr PTO_INLINE Common<A, B> min(A a, B b) {
+  return is_less(b, a) ? Common<A, B>(b) : Common<A, B>(a);
+}
+template <class A, class B>
+constexpr PTO_INLINE Common<A, B> max(A a, B b) {
+  return is_less(a, b) ? Common<A, B>(b) : Common<A, B>(a);
+}
+
+// Pipes and events order the units of an accelerator; here every instruction completes in order.
+enum pipe_t { PIPE_S, PIPE_V, PIPE_M, PIPE_MTE1, PIPE_MTE2, PIPE_MTE3, PIPE_FIX, PIPE_ALL };
+enum event_t {
+  EVENT_ID0,
+  EVENT_ID1,
+  EVENT_ID2,
+  EVENT_ID3,
+  EVENT_ID4,
+  EVENT_ID5,
+  EVENT_ID6,
+  EVENT_ID7
+};
+PTO_INLINE void set_flag(pipe_t, pipe_t, int) {}
+PTO_INLINE void wait_flag(pipe_t, pipe_t, int) {}
+PTO_INLINE void pipe_barrier(pipe_t) {}
+template <class... X>
+PTO_INLINE void TSYNC(const X&...) {}
+
+namespace detail {
+
+// The memories of a thread, in the order of TileType. They are larger than a chip's, since a
+// target's layout may pad.
+constexpr int kLocations = int(TileType::Ctrl) + 1;
+constexpr size_t kLocationBytes[kLocations] = {512u << 10, 1u << 20, 128u << 10, 128u << 10,
+                                               512u << 10, 8u << 10, 8u << 10,   8u << 10,
+                                               8u << 10,   8u << 10};
+
+struct Locations {
+  char* start[kLocations] = {};
+  ~Locations() {
+    for (char* memory : start) pto_free(memory);
+  }
+  char* at(TileType location) {
+    char*& memory = start[int(location)];
+    if (!memory) memory = static_cast<char*>(pto_malloc(kLocationBytes[int(location)]));
+    return memory;
+  }
+};
+inline Locations& locations() {
+  static thread_local Locations of_this_thread;
+  return of_this_thread;
+}
+
+}  // namespace detail
+
+// Binds a tile to the byte offset `address` of its location, or to a pointer (as an integer) into
+// it. An address that does not fit leaves the tile automatic, so that nothing is overwritten.
+template <class D, class Address, typename Enable<kIsTile<D>>::type = 0>
+inline void TASSIGN(D& tile, Address address) {
+  static_assert(Address(1) / 2 == 0, "TASSIGN: a tile's address is an integer, in bytes");
+  constexpr size_t kRoom = detail::kLocationBytes[int(D::Loc) % detail::kLocations];
+  char* const start = detail::locations().at(D::Loc);
+  const uintptr_t base = reinterpret_cast<uintptr_t>(start);
+  uintptr_t offset = uintptr_t(address);
+  if (offset >= base && offset < base + kRoom) offset -= base;
+  const bool fits = start && offset <= kRoom && sizeof(typename D::DType) * D::Numel <= kRoom - offset;
+  tile.bind(fits ? reinterpret_cast<typename D::DType*>(start + offset) : nullptr);
+}
+
+template <uintptr_t Address, class D>
+inline void TASSIGN(D& tile) {
+  static_assert(Address % 32 == 0, "TASSIGN: the address must be a multiple of 32 bytes");
+  static_assert(Address + sizeof(typename D::DType) * D::Numel <=
+                    detail::kLocationBytes[int(D::Loc) % detail::kLocations],
+                "TASSIGN: the tile does not fit the memory of its location at this address");
+  TASSIGN(tile, Address);
+}
+
+// Moves a view to another address.
+template <class T, class S, class R, Layout O>
+PTO_INLINE void TASSIGN(GlobalTensor<T, S, R, O>& view, T* pointer) {
+  view.SetAddress(pointer);
+}
+
+PTO_NAMESPACE_END

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The instruction set for kernels: one include.
+//
+//     #include <pto/pto-inst.hpp>
+//     using namespace pto;
+//     __global__ __aicore__ void twice(__gm__ float* out, __gm__ const float* x, uint32_t n) {
+//       Tile<TileType::Vec, float, 16, 256> t;
+//       TLOAD(t, GlobalTensor(x, n));
+//       TADD(t, t, t);
+//       TSTORE(GlobalTensor(out, n), t);
+//     }
+//     ... EXEC_KERNEL_CMD(twice, 1, out, x, n);
+//
+// Link with libpto. Flags: `python -m pto config --cxxflags --ldflags`.
+// Thread safety: as each header says.
+#pragma once
+#include "pto/isa/acl.hpp"
+#include "pto/isa/instructions.hpp"
+#include "pto/isa/kernel.hpp"
+#include "pto/isa/launch.hpp"
+
+#if !defined(PTO_TARGET_AVX512) && !defined(PTO_TARGET_AVX2) && !defined(PTO_PORTABLE)
+#pragma message( \
+    "pto: portable instructions, correct but slow; `python -m pto config --cxxflags` prints this " \
+    "machine's flags, -DPTO_PORTABLE keeps this quiet")
+#endif
