@@ -30,6 +30,15 @@ void Array::normalize() {
   for (int64_t& value : integers) value = wrap_to(dtype, value);
 }
 
+uint64_t element_bits(DType dtype, Number value) {
+  return is_float(dtype) ? bits_of(dtype, value.real) : static_cast<uint64_t>(value.integer);
+}
+
+Number element_from_bits(DType dtype, uint64_t bits) {
+  if (is_float(dtype)) return {from_bits(dtype, bits), 0};
+  return {0, wrap_to(dtype, static_cast<int64_t>(bits))};
+}
+
 bool same_bits(const Array& a, const Array& b) {
   const auto same = [](double x, double y) {
     return (std::isnan(x) && std::isnan(y)) || (x == y && std::signbit(x) == std::signbit(y));

@@ -36,6 +36,10 @@ struct Array {
   void normalize();
 };
 
+// The bits of an element in memory, in the low bytes, and back.
+uint64_t element_bits(DType dtype, Number value);
+Number element_from_bits(DType dtype, uint64_t bits);
+
 // Equal types, shapes and values; NaN equals NaN, -0 differs from 0.
 bool same_bits(const Array& a, const Array& b);
 

@@ -52,6 +52,38 @@ double largest(DType dtype) {
   return std::ldexp(2.0 - std::ldexp(1.0, 1 - f.precision), f.max_exponent);
 }
 
+uint64_t bits_of(DType dtype, double value) {
+  const Format f = format(dtype);
+  const int fraction = f.precision - 1;
+  const uint64_t sign = std::signbit(value) ? uint64_t(1) << (8 * bytes(dtype) - 1) : 0;
+  const uint64_t infinity = static_cast<uint64_t>(2 * f.max_exponent + 1) << fraction;
+  if (std::isnan(value)) return infinity | uint64_t(1) << (fraction - 1);
+  if (std::isinf(value)) return sign | infinity;
+  if (value == 0) return sign;
+  const int last = last_bit(f, value);
+  const auto significand = static_cast<uint64_t>(std::ldexp(std::abs(value), -last));
+  // The hidden bit of a normal number adds the missing one to its exponent.
+  const auto exponent = static_cast<uint64_t>(last + fraction - f.min_exponent);
+  return sign | ((exponent << fraction) + significand);
+}
+
+double from_bits(DType dtype, uint64_t bits) {
+  const Format f = format(dtype);
+  const int fraction = f.precision - 1;
+  const uint64_t magnitude = bits & ((uint64_t(1) << (8 * bytes(dtype) - 1)) - 1);
+  const auto exponent = static_cast<int>(magnitude >> fraction);
+  const uint64_t significand = magnitude & ((uint64_t(1) << fraction) - 1);
+  double value = 0;
+  if (exponent == 2 * f.max_exponent + 1)
+    value = significand == 0 ? INFINITY : NAN;
+  else if (exponent == 0)
+    value = std::ldexp(static_cast<double>(significand), f.min_exponent - fraction);
+  else
+    value = std::ldexp(static_cast<double>(significand | uint64_t(1) << fraction),
+                       exponent - 1 + f.min_exponent - fraction);
+  return bits >> (8 * bytes(dtype) - 1) & 1 ? -value : value;
+}
+
 int64_t wrap_to(DType dtype, int64_t value) {
   switch (dtype) {
     case DType::Bool:

@@ -23,6 +23,10 @@ double spacing(DType dtype, double value);
 // The largest finite number of a float type.
 double largest(DType dtype);
 
+// The bits of a float in memory, in the low bytes, and back; every NaN becomes the quiet one.
+uint64_t bits_of(DType dtype, double value);
+double from_bits(DType dtype, uint64_t bits);
+
 // The smallest and largest integer, as stored.
 int64_t lowest_integer(DType dtype);
 int64_t highest_integer(DType dtype);

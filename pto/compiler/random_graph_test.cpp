@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled code equals the interpreter on random graphs: exactly where every operation is exact,
+// else within the interpreter's bounds. A failure prints the seed and a shrunk graph to paste.
+#include "pto/ir/random_graph.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "pto/compiler/compile.hpp"
+#include "pto/compiler/settings.hpp"
+#include "pto/ir/interpret.hpp"
+#include "pto/ir/print.hpp"
+
+namespace pto {
+namespace {
+
+constexpr size_t kFence = 64;            // bytes around a buffer that nobody may write
+constexpr unsigned char kPoison = 0xff;  // NaN as a float: what is read wrongly shows
+
+// A tensor in memory: dense, with longer rows, or every second element and a reversed first axis.
+class Placed {
+ public:
+  Placed(const Array& array, StrideClass layout) : dtype_(array.dtype), shape_(array.shape) {
+    const int64_t gap = layout == StrideClass::Any ? 2 : 1;
+    int64_t step = gap, start = 0;
+    strides_.resize(shape_.size());
+    for (size_t axis = shape_.size(); axis-- > 0;) {
+      strides_[axis] = step;
+      step *= std::max<int64_t>(shape_[axis], 1);
+      if (layout != StrideClass::Contiguous) step += 3;
+    }
+    if (layout == StrideClass::Any && !shape_.empty() && shape_[0] > 0) {
+      start = strides_[0] * (shape_[0] - 1);
+      strides_[0] = -strides_[0];
+    }
+    memory_.assign(static_cast<size_t>(step + 1) * size() + 2 * kFence, kPoison);
+    first_ = memory_.data() + kFence + static_cast<size_t>(start) * size();
+    const auto where = places(shape_, strides_, start);
+    for (size_t i = 0; i < array.size(); ++i) {
+      const uint64_t bits = element_bits(dtype_, array.at(i));
+      std::memcpy(memory_.data() + kFence + where[i] * size(), &bits, size());
+    }
+  }
+
+  TensorArgument argument() {
+    return {first_, shape_.data(), strides_.data(), static_cast<int32_t>(shape_.size()), dtype_};
+  }
+
+ private:
+  size_t size() const { return static_cast<size_t>(bytes(dtype_)); }
+  DType dtype_;
+  std::vector<int64_t> shape_, strides_;
+  std::vector<unsigned char> memory_;
+  unsigned char* first_ = nullptr;
+};
+
+// A dense output between fences.
+class Output {
+ public:
+  Output(DType dtype, std::span<const int64_t> sizes)
+      : array_(dtype, {sizes.begin(), sizes.end()}) {
+    const size_t bytes = array_.size() * static_cast<size_t>(pto::bytes(dtype));
+    memory_.assign(bytes + 2 * kFence, kPoison);
+  }
+  void* data() { return memory_.data() + kFence; }
+
+  bool fences_stand() const {
+    const auto intact = [](unsigned char byte) { return byte == kPoison; };
+    return std::all_of(memory_.begin(), memory_.begin() + kFence, intact) &&
+           std::all_of(memory_.end() - kFence, memory_.end(), intact);
+  }
+
+  const Array& read() {
+    const auto size = static_cast<size_t>(bytes(array_.dtype));
+    for (size_t i = 0; i < array_.size(); ++i) {
+      uint64_t bits = 0;
+      std::memcpy(&bits, memory_.data() + kFence + i * size, size);
+      array_.set(i, element_from_bits(array_.dtype, bits));
+    }
+    return array_;
+  }
+
+ private:
+  Array array_;
+  std::vector<unsigned char> memory_;
+};
+
+uint64_t scalar_bits(DType dtype, Number value) {
+  return is_float(dtype) ? std::bit_cast<uint64_t>(value.real)
+                         : static_cast<uint64_t>(value.integer);
+}
+
+// Runs on these inputs and compares; what is wrong, or nothing.
+std::string compare(const Program& program, const Graph& graph, const std::vector<Array>& inputs,
+                    const std::vector<StrideClass>& layouts) {
+  std::vector<Placed> placed;
+  std::vector<uint64_t> scalars;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (graph[graph.inputs()[i]].op == Opcode::scalar)
+      scalars.push_back(scalar_bits(inputs[i].dtype, inputs[i].at(0)));
+    else
+      placed.emplace_back(inputs[i], layouts[placed.size()]);
+  }
+  std::vector<TensorArgument> arguments;
+  for (Placed& tensor : placed) arguments.push_back(tensor.argument());
+  Call call(program, arguments, scalars);
+  std::vector<Output> outputs;
+  std::vector<void*> pointers;
+  for (size_t i = 0; i < graph.outputs().size(); ++i)
+    outputs.emplace_back(program.spec().outputs[i].dtype, call.output_sizes(static_cast<int>(i)));
+  for (Output& output : outputs) pointers.push_back(output.data());
+  call.run(pointers);
+  const auto wanted = interpret_with_bounds(graph, inputs);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].fences_stand()) return "output " + std::to_string(i) + " overruns its memory";
+    const std::string wrong = difference(wanted[i], outputs[i].read());
+    if (!wrong.empty()) return "output " + std::to_string(i) + ", " + wrong;
+  }
+  return "";
+}
+
+struct Kind {
+  const char* name;
+  RandomGraphOptions graph;
+  RandomInputOptions inputs;
+  uint64_t tests;
+};
+
+std::vector<StrideClass> layouts_of(const Graph& graph, uint64_t seed) {
+  std::vector<StrideClass> layouts;
+  for (const Value v : graph.inputs())
+    if (graph[v].op == Opcode::input)
+      layouts.push_back(seed % 2 == 0 ? StrideClass::Contiguous
+                                      : static_cast<StrideClass>((seed / 2 + layouts.size()) % 3));
+  return layouts;
+}
+
+// One program, three choices of sizes and values.
+std::string check(const Kind& kind, const Graph& graph, uint64_t seed) {
+  CompileOptions options;
+  options.strides = layouts_of(graph, seed);
+  try {
+    const auto program = compile(graph, options);
+    for (const uint64_t other : {seed, seed + 1000003, seed + 2000003}) {
+      const auto inputs = random_inputs(graph, other, kind.inputs);
+      const std::string wrong = compare(*program, graph, inputs, options.strides);
+      if (!wrong.empty()) return "sizes of seed " + std::to_string(other) + ": " + wrong;
+    }
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+class RandomGraph : public testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override {
+    set_include_directory(
+        std::filesystem::absolute(__FILE__).parent_path().parent_path().parent_path());
+  }
+};
+
+TEST_P(RandomGraph, compiled_equals_the_interpreter) {
+  const Kind& kind = GetParam();
+  const uint64_t tests = random_tests(kind.tests);
+  std::atomic<uint64_t> next{0};
+  std::mutex mutex;
+  std::vector<std::string> failures;
+  const auto work = [&] {
+    for (uint64_t seed = next++; seed < tests; seed = next++) {
+      const Graph graph = random_graph(seed, kind.graph);
+      if (check(kind, graph, seed).empty()) continue;
+      const Graph small =
+          shrink(graph, [&](const Graph& g) { return !check(kind, g, seed).empty(); });
+      const std::lock_guard lock(mutex);
+      failures.push_back("seed " + std::to_string(seed) + ": " + check(kind, small, seed) + "\n" +
+                         print(small));
+      if (failures.size() >= 5) next = tests;
+    }
+  };
+  std::thread second(work);
+  work();
+  second.join();
+  for (const std::string& failure : failures) ADD_FAILURE() << failure;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Compile, RandomGraph,
+    testing::Values(Kind{"exactly", {.operations = 8, .exact_only = true}, {.specials = false}, 60},
+                    Kind{"within_bounds", {.operations = 12}, {.specials = true}, 140}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace pto
