@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: python -m pto config | machine."""
+"""The command line: python -m pto config | machine | adapters."""
 
 import argparse
+import importlib
+import importlib.util
 import shlex
 import sys
 
 from pto import _core, build_config
 from pto.errors import Error
+
+ADAPTERS = ("torch",)
 
 
 def config(arguments: argparse.Namespace) -> None:
@@ -24,6 +28,17 @@ def machine(_: argparse.Namespace) -> None:
     print(_core.describe_machine(), end="")
 
 
+def adapters(arguments: argparse.Namespace) -> None:
+    """Prints which adapters can be used and how; or builds one."""
+    if arguments.what:
+        print(importlib.import_module(f"pto.adapters.{arguments.name}.build").build())
+        return
+    for name in ADAPTERS:
+        found = importlib.util.find_spec(name) is not None
+        text = importlib.import_module(f"pto.adapters.{name}").describe() if found else "not found"
+        print(f"{name}: {text}")
+
+
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m pto", description=__doc__.splitlines()[0])
     commands = top.add_subparsers(required=True, metavar="command")
@@ -35,6 +50,10 @@ def parser() -> argparse.ArgumentParser:
     one.set_defaults(run=config)
     one = commands.add_parser("machine", help=machine.__doc__)
     one.set_defaults(run=machine)
+    one = commands.add_parser("adapters", help=adapters.__doc__)
+    one.add_argument("what", nargs="?", choices=["build"])
+    one.add_argument("name", nargs="?", choices=ADAPTERS, default=ADAPTERS[0])
+    one.set_defaults(run=adapters)
     return top
 
 

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The PyTorch adapter: every operator of the registry is torch.ops.pto.NAME.
+
+    import torch, pto.torch
+    torch.ops.pto.gelu(x, approximate="tanh")
+
+Loading it registers schema, CPU kernel, fake kernel and gradient of all operators, those that
+are defined later included. No Python runs in a call whose kernel exists, but for the gradient
+where the C++ part (node.cpp) was not built: `python -m pto adapters build torch`.
+"""
+
+import ctypes
+import importlib
+import pathlib
+import sys
+from typing import Any
+
+import torch
+from pto import _core
+from pto.adapters.torch import autograd, build, fake
+from pto.adapters.torch.record import Record
+from pto.errors import Failure
+
+_LIBRARIES = pathlib.Path(_core.__file__).parent / "lib"
+_library = torch.library.Library("pto", "FRAGMENT")  # keeps the Python registrations alive
+_declared: set[int] = set()
+
+
+def _function(library: ctypes.CDLL, name: str) -> Any:
+    """A C function int32 -> error text or null."""
+    function = library[name]
+    function.argtypes, function.restype = [ctypes.c_int32], ctypes.c_char_p
+    return function
+
+
+def _load_operators() -> Any:
+    path = _LIBRARIES / "libpto_torch.so"
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise Failure(
+            f"the PyTorch adapter cannot be loaded: {error}",
+            f"it is built for PyTorch 2.13; this is {torch.__version__}",
+            "install torch 2.13, or build the project again",
+        ) from None
+
+
+def _load_gradients() -> Any:
+    path = build.built()
+    return _function(ctypes.CDLL(str(path)), "pto_torch_register_gradient") if path else None
+
+
+def _check(text: bytes | None) -> None:
+    if text:
+        raise Failure(
+            f"PyTorch refused an operator: {text.decode()}",
+            "its schema or its kernel could not be registered",
+            "correct the operator's schema",
+        )
+
+
+_operators = _load_operators()
+_register = _function(_operators, "pto_torch_register")
+_register_gradient = _load_gradients()
+
+
+def has_cpp_gradients() -> bool:
+    """Whether gradients run in C++; otherwise they go through Python, some 10 us a call slower."""
+    return _register_gradient is not None
+
+
+def describe() -> str:
+    """One line: the version served, and how gradients run."""
+    gradients = "gradients in C++"
+    if _register_gradient is None:
+        gradients = "gradients through Python; for C++: python -m pto adapters build torch"
+    return f"PyTorch {torch.__version__}, {len(_declared)} operators, {gradients}"
+
+
+def _declare(index: int) -> None:
+    if index in _declared:
+        return
+    _declared.add(index)
+    record = Record(index)
+    if record.gradient >= 0:
+        _declare(record.gradient)
+    _check(_register(index))
+    fake.register(record, _library)
+    if _register_gradient is not None:
+        _check(_register_gradient(index))
+    else:
+        autograd.register(record, _library)
+
+
+def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """torch.ops.pto.NAME(*args, **kwargs)."""
+    return getattr(torch.ops.pto, name)(*args, **kwargs)
+
+
+importlib.import_module("pto.ops")  # the operator library defines itself
+_core.on_operator(_declare)
+sys.modules.setdefault("pto.torch", sys.modules[__name__])
