@@ -5,6 +5,7 @@ The operator's own tracing gives the shapes as expressions over the sizes of its
 equalities that they need; both are evaluated here on whatever PyTorch uses as a size.
 """
 
+import atexit
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -46,6 +47,7 @@ class FakeKernel:
     def __init__(self, record: Record):
         self.record = record
         self.graphs: dict[tuple, _core.Graph] = {}
+        atexit.register(self.graphs.clear)  # PyTorch keeps its kernels beyond the interpreter's end
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         values = self.record.bind(args, kwargs)

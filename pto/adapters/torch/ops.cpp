@@ -200,7 +200,7 @@ class Invocation {
     void* data = pto_malloc(static_cast<size_t>(bytes));
     if (!data) return nullptr;
     const auto give_back = [](void* memory, void*) { pto_free(memory); };
-    if (torch_from_blob(data, rank, sizes, strides, 0, dtype, kCpu, 0, &tensor,
+    if (torch_from_blob(data, rank, sizes, strides, 0, dtype, kCpu, -1, &tensor,
                         aoti_torch_layout_strided(), nullptr, 0, give_back, nullptr) != 0) {
       pto_free(data);
       return nullptr;
