@@ -145,6 +145,24 @@ TEST(TypedLaunch, memory_that_a_kernel_cannot_use_is_refused) {
               HasSubstr("argument 1 is const f32*, but the parameter is f32*"));
 }
 
+TEST(TypedLaunch, a_written_tensor_may_not_end_inside_another) {
+  FakeTensor<float> all({1, 2, 3, 4});
+  struct View : FakeTensor<float> {
+    const FakeTensor<float>* owner;
+    size_t first, count;
+    View(const FakeTensor<float>& of, size_t from, size_t many)
+        : FakeTensor<float>({}), owner(&of), first(from), count(many) {}
+    void* data_ptr() const { return const_cast<float*>(owner->elements.data() + first); }
+    size_t nbytes() const { return count * sizeof(float); }
+  };
+  const View head(all, 0, 3), tail(all, 1, 3);
+  EXPECT_EQ(error_of([&] { EXEC_KERNEL_CMD(scale, 1, all, all, 4, 2, 0); }), "no error");
+  EXPECT_THAT(error_of([&] { EXEC_KERNEL_CMD(scale, 1, head, tail, 3, 2, 0); }),
+              HasSubstr("a tensor of 12 bytes that may be written overlaps one that reaches 4 "
+                        "bytes further"));
+  EXPECT_EQ(error_of([&] { EXEC_KERNEL_CMD(scale, 1, tail, head, 0, 2, 0); }), "no error");
+}
+
 TEST(TypedLaunch, numbers_that_do_not_fit_are_refused_with_the_range) {
   float out[1] = {}, x[1] = {};
   const std::string negative = error_of([&] { EXEC_KERNEL_CMD(scale, 1, out, x, -1, 1, 1); });

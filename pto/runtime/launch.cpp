@@ -182,18 +182,27 @@ const char* pto_last_error(void) { return pto::t_last_error.c_str(); }
 int32_t pto_block_index(void) { return pto::t_current.block; }
 int32_t pto_block_count(void) { return pto::t_current.blocks; }
 
-// Tensors of the launch come first: their extents live in its arguments and need no registration.
-// Of a tensor and a registered range that both hold the pointer, the nearer end counts.
+// Tensors of the launch need no registration: their extents are in its arguments. Where several
+// hold the pointer, those that may be written bound it by the nearest end, so that nothing behind
+// an output is stored; inputs by the furthest, so that each is read to its end. Typed launches
+// refuse overlaps in which that would cut an input short.
 int64_t pto_extent(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
-  int64_t nearest = pto::process_extents().bytes_from(pointer);
   const pto_args* args = pto::t_current.args;
+  int64_t written = -1, read = -1;
   for (int32_t i = 0; args != nullptr && i < args->n_tensors; ++i) {
     const pto_tensor& tensor = args->tensors[i];
     const auto base = reinterpret_cast<uintptr_t>(tensor.data);
     if (tensor.extent_bytes < 0 || address < base) continue;
     const int64_t left = tensor.extent_bytes - static_cast<int64_t>(address - base);
-    if (left > 0 && (nearest < 0 || left < nearest)) nearest = left;
+    if (left <= 0) continue;
+    if (tensor.flags & PTO_TENSOR_READ_ONLY)
+      read = std::max(read, left);
+    else
+      written = written < 0 ? left : std::min(written, left);
   }
-  return nearest;
+  const int64_t tensor = written >= 0 ? written : read;
+  const int64_t range = pto::process_extents().bytes_from(pointer);
+  if (tensor < 0 || range < 0) return std::max(tensor, range);
+  return std::min(tensor, range);
 }

@@ -195,6 +195,27 @@ TEST(Launch, of_a_tensor_and_a_registered_range_the_nearer_end_counts) {
   EXPECT_EQ(pto_extent(data + 10), -1);
 }
 
+TEST(Launch, overlapping_inputs_reach_to_the_furthest_end_and_outputs_to_the_nearest) {
+  float data[100] = {};
+  pto_tensor tensors[3] = {};
+  for (pto_tensor& tensor : tensors) tensor.extent_bytes = 200;
+  tensors[0].data = data;
+  tensors[1].data = data + 10;
+  tensors[2].data = data + 20;
+  pto_args args = no_arguments();
+  args.n_tensors = 3;
+  args.tensors = tensors;
+  const auto extent = [](const pto_args* args) -> int32_t {
+    return static_cast<int32_t>(pto_extent(static_cast<const float*>(args->tensors[0].data) + 30));
+  };
+  for (pto_tensor& tensor : tensors) tensor.flags = PTO_TENSOR_READ_ONLY;
+  EXPECT_EQ(pto_launch(extent, &args, 1), 160);
+  tensors[1].flags = 0;
+  EXPECT_EQ(pto_launch(extent, &args, 1), 120);
+  tensors[0].flags = 0;
+  EXPECT_EQ(pto_launch(extent, &args, 1), 80);
+}
+
 TEST(Launch, pto_parallel_runs_blocks_and_returns_the_first_code) {
   std::atomic<int> sum{0};
   const auto add = [](void* sum, int32_t block) -> int32_t {

@@ -255,6 +255,26 @@ pto_tensor tensor_of(const pto_argument& argument, const pto_parameter& paramete
   return tensor;
 }
 
+// Refuses overlaps that pto_extent() cannot tell apart: one that may be written, and another that
+// reaches beyond its end.
+void check_overlaps(const pto_signature& signature, std::span<const pto_tensor> tensors) {
+  for (const pto_tensor& written : tensors) {
+    if ((written.flags & PTO_TENSOR_READ_ONLY) || written.extent_bytes <= 0) continue;
+    const char* begin = static_cast<const char*>(written.data);
+    const char* end = begin + written.extent_bytes;
+    for (const pto_tensor& other : tensors) {
+      const char* start = static_cast<const char*>(other.data);
+      if (other.extent_bytes <= 0 || start >= end || start + other.extent_bytes <= end) continue;
+      if (start + other.extent_bytes <= begin) continue;
+      fail({std::string(signature.name) + ": a tensor of " + std::to_string(written.extent_bytes) +
+                " bytes that may be written overlaps one that reaches " +
+                std::to_string(start + other.extent_bytes - end) + " bytes further",
+            "an access is bounded by the memory that holds its pointer, and here that is both",
+            "pass a copy of one of them: tensor.clone()"});
+    }
+  }
+}
+
 int32_t call(const pto_signature& signature, pto_kernel kernel, int64_t blocks,
              std::span<const pto_argument> arguments) {
   const auto parameters = parameters_of(signature);
@@ -284,6 +304,7 @@ int32_t call(const pto_signature& signature, pto_kernel kernel, int64_t blocks,
       scalars.push_back(
           slot_of({argument.kind, argument.integer, argument.real}, parameters[i], where));
   }
+  check_overlaps(signature, tensors);
   pto_args args{};
   args.abi_version = PTO_ABI_VERSION;
   args.n_tensors = static_cast<int32_t>(tensors.size());
@@ -344,6 +365,7 @@ void check_given(const pto_signature& signature, const pto_args& args) {
         signature, called_as(args),
         "pass " + std::to_string(tensors) + " tensors and " + std::to_string(scalars) + " scalars");
   }
+  check_overlaps(signature, {args.tensors, static_cast<size_t>(tensors)});
   int32_t tensor = 0, scalar = 0;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const pto_parameter& parameter = parameters[i];
