@@ -20,7 +20,7 @@
 #include "pto/isa/launch.hpp"
 
 #if !defined(PTO_TARGET_AVX512) && !defined(PTO_TARGET_AVX2) && !defined(PTO_PORTABLE)
-#pragma message( \
+#pragma message(                                                                                   \
     "pto: portable instructions, correct but slow; `python -m pto config --cxxflags` prints this " \
     "machine's flags, -DPTO_PORTABLE keeps this quiet")
 #endif

@@ -14,12 +14,12 @@
 
 PTO_NAMESPACE_BEGIN
 namespace lanes {
-#define PTO_COMPARE(mode, op, value, numpy, types)               \
-  struct mode##_value {                                          \
-    template <class V>                                           \
-    static PTO_INLINE MaskOf<V> apply(V a, V b) {                \
-      return value;                                              \
-    }                                                            \
+#define PTO_COMPARE(mode, op, value, numpy, types) \
+  struct mode##_value {                            \
+    template <class V>                             \
+    static PTO_INLINE MaskOf<V> apply(V a, V b) {  \
+      return value;                                \
+    }                                              \
   };
 #include "pto/isa/instructions.def"
 }  // namespace lanes
@@ -118,7 +118,9 @@ PTO_INLINE RecordEvent TCMP(D& d, const A& a, const B& b, CmpMode mode, const X&
   check_trailing<X...>();
   switch (mode) {
 #define PTO_COMPARE(name, op, value, numpy, types) \
-  case CmpMode::name: detail::compare_tiles<CmpMode::name>(d, a, b); break;
+  case CmpMode::name:                              \
+    detail::compare_tiles<CmpMode::name>(d, a, b); \
+    break;
 #include "pto/isa/instructions.def"
   }
   return {};
@@ -132,8 +134,10 @@ PTO_INLINE RecordEvent TCMPS(D& d, const A& a, const B& b, CmpMode mode, const X
     return TCMP(d, a, b, mode, rest...);
   } else {
     switch (mode) {
-#define PTO_COMPARE(name, op, value, numpy, types) \
-  case CmpMode::name: detail::compare_scalar<CmpMode::name>(d, a, b); break;
+#define PTO_COMPARE(name, op, value, numpy, types)  \
+  case CmpMode::name:                               \
+    detail::compare_scalar<CmpMode::name>(d, a, b); \
+    break;
 #include "pto/isa/instructions.def"
     }
     return {};
@@ -152,16 +156,16 @@ PTO_INLINE RecordEvent TSEL(D& d, const M& mask, const A& a, const B& b, const X
     const int cols = d.GetValidCol();
     for (int r = 0; r < d.GetValidRow(); ++r)
       for (int c = 0; c < cols; ++c)
-        d.SetElement(r, c, detail::stream_bit(mask, r * cols + c) ? a.GetElement(r, c)
-                                                                  : b.GetElement(r, c));
+        d.SetElement(
+            r, c, detail::stream_bit(mask, r * cols + c) ? a.GetElement(r, c) : b.GetElement(r, c));
   }
   return {};
 }
 
 // d = mask ? a : scalar; a packed mask restarts in every row.
 template <class D, class M, class A, class Tmp, class... X>
-PTO_INLINE RecordEvent TSELS(D& d, const M& mask, const A& a, const Tmp&,
-                             typename D::DType scalar, const X&...) {
+PTO_INLINE RecordEvent TSELS(D& d, const M& mask, const A& a, const Tmp&, typename D::DType scalar,
+                             const X&...) {
   check_elementwise<D, A>();
   check_trailing<Tmp, X...>();
   if constexpr (kIsMask<typename M::DType>) {

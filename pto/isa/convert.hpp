@@ -32,12 +32,18 @@ PTO_INLINE V round_odd(V x) {
 template <class V>
 PTO_INLINE V round_whole(V x, RoundMode mode) {
   switch (mode) {
-    case RoundMode::CAST_RINT: return rint(x);
-    case RoundMode::CAST_ROUND: return round_away(x);
-    case RoundMode::CAST_FLOOR: return floor(x);
-    case RoundMode::CAST_CEIL: return ceil(x);
-    case RoundMode::CAST_ODD: return round_odd(x);
-    default: return trunc(x);
+    case RoundMode::CAST_RINT:
+      return rint(x);
+    case RoundMode::CAST_ROUND:
+      return round_away(x);
+    case RoundMode::CAST_FLOOR:
+      return floor(x);
+    case RoundMode::CAST_CEIL:
+      return ceil(x);
+    case RoundMode::CAST_ODD:
+      return round_odd(x);
+    default:
+      return trunc(x);
   }
 }
 
@@ -53,9 +59,12 @@ T round_element(double x, RoundMode mode) {
   const double low = __builtin_fabs(double(float(bit_cast<T>(inner))));
   const double high = __builtin_fabs(double(float(bit_cast<T>(Bits(inner + 1)))));
   bool away = false;
-  if (mode == RoundMode::CAST_FLOOR) away = x < 0;
-  else if (mode == RoundMode::CAST_CEIL) away = x > 0;
-  else if (mode == RoundMode::CAST_ROUND) away = size - low >= high - size;
+  if (mode == RoundMode::CAST_FLOOR)
+    away = x < 0;
+  else if (mode == RoundMode::CAST_CEIL)
+    away = x > 0;
+  else if (mode == RoundMode::CAST_ROUND)
+    away = size - low >= high - size;
   else if (mode == RoundMode::CAST_ODD)
     away = size - low == high - size ? !(inner & 1) : size - low > high - size;
   return bit_cast<T>(Bits(away ? inner + 1 : inner));
@@ -68,7 +77,8 @@ PTO_INLINE auto saturated(V x) {
   constexpr To low = lowest<To>(), high = highest<To>();
   if constexpr (kIsFloat<From>) {
     const V zeroed = x != x ? V{} : x;
-    const V inside = min_or_second(splat<V>(From(high)), max_or_second(splat<V>(From(low)), zeroed));
+    const V inside =
+        min_or_second(splat<V>(From(high)), max_or_second(splat<V>(From(low)), zeroed));
     const auto value = convert<To>(inside);
     using Result = Vec<To, kCount<V>>;
     using Mask = MaskOf<V>;
@@ -80,9 +90,12 @@ PTO_INLINE auto saturated(V x) {
     for (int i = 0; i < kCount<V>; ++i) {
       const bool is_huge = !kIsSigned<From> && sizeof(From) == 8 && (uint64_t(x[i]) >> 63);
       const int64_t value = int64_t(x[i]);
-      if (!kIsSigned<To> && sizeof(To) == 8) result[i] = !is_huge && value < 0 ? To(0) : To(x[i]);
-      else if (is_huge || value > int64_t(high)) result[i] = high;
-      else if (value < int64_t(low)) result[i] = low;
+      if (!kIsSigned<To> && sizeof(To) == 8)
+        result[i] = !is_huge && value < 0 ? To(0) : To(x[i]);
+      else if (is_huge || value > int64_t(high))
+        result[i] = high;
+      else if (value < int64_t(low))
+        result[i] = low;
     }
     return result;
   }
@@ -94,11 +107,15 @@ PTO_INLINE Vec<Compute<To>, kCount<V>> convert_element(V v, RoundMode mode, Satu
   using C = Compute<To>;
   constexpr int N = kCount<V>;
   if constexpr (kSame<To, mask32>) {
-    if constexpr (kSame<From, mask32>) return v;
-    else return convert<int32_t>(v != V{});
+    if constexpr (kSame<From, mask32>)
+      return v;
+    else
+      return convert<int32_t>(v != V{});
   } else if constexpr (kSame<From, mask32>) {
-    if constexpr (kSame<C, float>) return bit_cast<Vec<float, N>>(v & 0x3f800000);
-    else return convert<C>(v & 1);
+    if constexpr (kSame<C, float>)
+      return bit_cast<Vec<float, N>>(v & 0x3f800000);
+    else
+      return convert<C>(v & 1);
   } else if constexpr (kIsFloat<From> && kIsFloat<To>) {
     const bool is_nearest = mode == RoundMode::CAST_RINT || mode == RoundMode::CAST_NONE;
     auto result = convert<C>(v);
@@ -109,8 +126,10 @@ PTO_INLINE Vec<Compute<To>, kCount<V>> convert_element(V v, RoundMode mode, Satu
     const bool is_cast = mode == RoundMode::CAST_TRUNC || mode == RoundMode::CAST_NONE;
     const V whole = is_cast ? v : round_whole(v, mode);
     if (sat == SaturationMode::ON) return saturated<C>(whole);
-    if constexpr (sizeof(C) < 4) return convert<C>(convert<int32_t>(whole));
-    else return convert<C>(whole);
+    if constexpr (sizeof(C) < 4)
+      return convert<C>(convert<int32_t>(whole));
+    else
+      return convert<C>(whole);
   } else if constexpr (kIsFloat<To>) {
     return convert<C>(v);
   } else {

@@ -31,13 +31,13 @@ namespace lanes {
     }                                           \
   };
 #define PTO_BINARY(M, op, value, numpy, types) PTO_BINARY_ONLY(M, value, numpy, types)
-#define PTO_TERNARY(M, value, numpy, types)      \
-  struct M##_value {                             \
-    static constexpr ElementSet kTypes = types;  \
-    template <class V>                           \
-    static PTO_INLINE V apply(V a, V b, V c) {   \
-      return value;                              \
-    }                                            \
+#define PTO_TERNARY(M, value, numpy, types)     \
+  struct M##_value {                            \
+    static constexpr ElementSet kTypes = types; \
+    template <class V>                          \
+    static PTO_INLINE V apply(V a, V b, V c) {  \
+      return value;                             \
+    }                                           \
   };
 #define PTO_ACCUMULATE(M, value, numpy, types) PTO_TERNARY(M, value, numpy, types)
 #define PTO_LOGICAL_UNARY(...)
@@ -66,13 +66,15 @@ struct UnsignedOf<int64_t> {
   using type = uint64_t;
 };
 
-// A functor's value on compute vectors. Signed integers wrap, so kArithmetic rows see them unsigned.
+// A functor's value on compute vectors. Signed integers wrap, so kArithmetic rows see them
+// unsigned.
 template <class F, class V, class... W>
 PTO_INLINE V evaluate(V a, W... b) {
   using U = Vec<typename UnsignedOf<LaneOf<V>>::type, kCount<V>>;
   if constexpr (F::kTypes == kArithmetic && !kSame<U, V>)
     return bit_cast<V>(F::apply(bit_cast<U>(a), bit_cast<U>(b)...));
-  else return F::apply(a, b...);
+  else
+    return F::apply(a, b...);
 }
 
 template <class F>
@@ -151,11 +153,10 @@ PTO_INLINE void map(F f, D& d, const S&... s) {
 }
 
 template <class D, class S>
-constexpr bool kSameShape = D::Rows == S::Rows && D::Cols == S::Cols;
+constexpr bool kSameShape = D::Rows == S::Rows&& D::Cols == S::Cols;
 template <class D, class S>
-constexpr bool kCoversValid =
-    (D::ValidRow < 0 || S::ValidRow < 0 || S::ValidRow >= D::ValidRow) &&
-    (D::ValidCol < 0 || S::ValidCol < 0 || S::ValidCol >= D::ValidCol);
+constexpr bool kCoversValid = (D::ValidRow < 0 || S::ValidRow < 0 || S::ValidRow >= D::ValidRow) &&
+                              (D::ValidCol < 0 || S::ValidCol < 0 || S::ValidCol >= D::ValidCol);
 
 // The rules of every element-wise instruction, as sentences.
 template <class D, class... S>
@@ -171,9 +172,10 @@ template <class F, class D, class... S>
 PTO_INLINE void check_types() {
   static_assert((kSame<typename D::DType, typename S::DType> && ...),
                 "element-wise: every tile must have the same element type; convert with TCVT");
-  static_assert(is_in<typename D::DType>(F::kTypes),
-                "element-wise: the instruction does not exist for this element type; see the dtypes "
-                "column of pto/isa/instructions.def");
+  static_assert(
+      is_in<typename D::DType>(F::kTypes),
+      "element-wise: the instruction does not exist for this element type; see the dtypes "
+      "column of pto/isa/instructions.def");
 }
 template <class... X>
 PTO_INLINE void check_trailing() {
@@ -182,14 +184,14 @@ PTO_INLINE void check_trailing() {
                 "check the number of operands");
 }
 
-#define PTO_UNARY(M, op, value, numpy, types)               \
+#define PTO_UNARY(M, op, value, numpy, types)                 \
   template <auto Precision = 0, class D, class A, class... X> \
-  PTO_INLINE RecordEvent M(D& d, const A& a, const X&...) { \
-    check_elementwise<D, A>();                              \
-    check_types<lanes::M##_value, D, A>();                  \
-    check_trailing<X...>();                                 \
-    map(Evaluate<lanes::M##_value>{}, d, a);                \
-    return {};                                              \
+  PTO_INLINE RecordEvent M(D& d, const A& a, const X&...) {   \
+    check_elementwise<D, A>();                                \
+    check_types<lanes::M##_value, D, A>();                    \
+    check_trailing<X...>();                                   \
+    map(Evaluate<lanes::M##_value>{}, d, a);                  \
+    return {};                                                \
   }
 #define PTO_BINARY_ONLY(M, value, numpy, types)                         \
   template <auto Precision = 0, class D, class A, class B, class... X>  \
@@ -219,24 +221,26 @@ PTO_INLINE void check_trailing() {
     map(Evaluate<lanes::M##_value>{}, d, a, b, d);                      \
     return {};                                                          \
   }
-#define PTO_SCALAR(M, of)                                                                 \
-  template <auto Precision = 0, class D, class A, class... X>                             \
-  PTO_INLINE RecordEvent M(D& d, const A& a, typename A::DType scalar, const X&...) {     \
-    check_elementwise<D, A>();                                                            \
-    check_types<lanes::of##_value, D, A>();                                               \
-    check_trailing<X...>();                                                               \
-    const auto b = to_compute(scalar);                                                    \
+#define PTO_SCALAR(M, of)                                                                        \
+  template <auto Precision = 0, class D, class A, class... X>                                    \
+  PTO_INLINE RecordEvent M(D& d, const A& a, typename A::DType scalar, const X&...) {            \
+    check_elementwise<D, A>();                                                                   \
+    check_types<lanes::of##_value, D, A>();                                                      \
+    check_trailing<X...>();                                                                      \
+    const auto b = to_compute(scalar);                                                           \
     map([b](auto v) { return evaluate<lanes::of##_value>(v, lanes::splat<decltype(v)>(b)); }, d, \
-        a);                                                                               \
-    return {};                                                                            \
+        a);                                                                                      \
+    return {};                                                                                   \
   }
 #define PTO_LOGICAL_UNARY(...)
 #define PTO_LOGICAL_BINARY(...)
 
 template <class T>
 PTO_INLINE Compute<T> to_compute(T scalar) {
-  if constexpr (kSame<T, mask32>) return scalar.raw;
-  else return Compute<T>(scalar);
+  if constexpr (kSame<T, mask32>)
+    return scalar.raw;
+  else
+    return Compute<T>(scalar);
 }
 
 #include "pto/isa/instructions.def"

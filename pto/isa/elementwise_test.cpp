@@ -3,7 +3,7 @@
 // value on one element. The destination may be a source; padding stays as it was.
 #include <gtest/gtest.h>
 
-#include "pto/isa/oracle.hpp"
+#include "tests/isa_oracle.hpp"
 
 namespace pto {
 namespace {
@@ -20,7 +20,9 @@ template <class T>
 using Whole = Tile<TileType::Vec, T, 16, 48>;
 
 template <class T>
-constexpr double kUlps = kSame<T, half> || kSame<T, bfloat16_t> ? 0.51 : kSame<T, float> ? 3 : 2;
+constexpr double kUlps = kSame<T, half> || kSame<T, bfloat16_t> ? 0.51
+                         : kSame<T, float>                      ? 3
+                                                                : 2;
 
 // A row of the table: the instruction on a tile, its value on one element. `d` is the old
 // destination.
@@ -41,7 +43,8 @@ std::string check(const Case<D>& row, int rows, int cols, unsigned seed) {
   fill(before, seed), fill(a, seed + 1), fill(b, seed + 2), fill(c, seed + 3);
   if constexpr (!kIsFloat<T>) {
     if (row.is_shift)
-      for (int i = 0; i < D::Numel; ++i) b.SetValue(i, T(uint64_t(b.GetValue(i)) % (8 * sizeof(T))));
+      for (int i = 0; i < D::Numel; ++i)
+        b.SetValue(i, T(uint64_t(b.GetValue(i)) % (8 * sizeof(T))));
   }
   if (row.is_scalar)
     for (int i = 1; i < D::Numel; ++i) b.SetValue(i, b.GetValue(0));
@@ -65,8 +68,12 @@ std::string check(const Case<D>& row, int rows, int cols, unsigned seed) {
 template <class D>
 void check_regions(const Case<D>& row) {
   using T = typename D::DType;
-  const int regions[][2] = {{1, 1}, {0, 0}, {D::Rows, D::Cols}, {D::Rows, D::Cols - 1},
-                            {1, D::Cols}, {(D::Rows + 1) / 2, D::Cols / 2 + 1}};
+  const int regions[][2] = {{1, 1},
+                            {0, 0},
+                            {D::Rows, D::Cols},
+                            {D::Rows, D::Cols - 1},
+                            {1, D::Cols},
+                            {(D::Rows + 1) / 2, D::Cols / 2 + 1}};
   unsigned seed = 0;
   for (const auto& region : regions)
     ASSERT_EQ(check(row, region[0], region[1], ++seed), "")
@@ -74,25 +81,25 @@ void check_regions(const Case<D>& row) {
         << region[1] << ", " << sizeof(T) << "-byte " << (kIsFloat<T> ? "floats" : "integers");
 }
 
-#define PTO_CASE(M, types, name, instruction, value)                                     \
-  struct M##_case {                                                                      \
-    static constexpr ElementSet kTypes = types;                                          \
-    template <class D>                                                                   \
+#define PTO_CASE(M, types, name, instruction, value)                                       \
+  struct M##_case {                                                                        \
+    static constexpr ElementSet kTypes = types;                                            \
+    template <class D>                                                                     \
     static __attribute__((noinline)) void call(D& d, const D& a, const D& b, const D& c) { \
-      (void)b, (void)c;                                                                  \
-      instruction;                                                                       \
-    }                                                                                    \
-    template <class W>                                                                   \
-    static W want(W d, W a, W b, W c) {                                                  \
-      (void)b, (void)c, (void)d;                                                         \
-      return value;                                                                      \
-    }                                                                                    \
-    template <class D>                                                                   \
-    static Case<D> of() {                                                                \
-      using W = Wide<typename D::DType>;                                                 \
-      const bool is_shift = std::string(name).substr(0, 3) == "TSH";                     \
-      return {name, call<D>, want<W>, is_shift, false};                                  \
-    }                                                                                    \
+      (void)b, (void)c;                                                                    \
+      instruction;                                                                         \
+    }                                                                                      \
+    template <class W>                                                                     \
+    static W want(W d, W a, W b, W c) {                                                    \
+      (void)b, (void)c, (void)d;                                                           \
+      return value;                                                                        \
+    }                                                                                      \
+    template <class D>                                                                     \
+    static Case<D> of() {                                                                  \
+      using W = Wide<typename D::DType>;                                                   \
+      const bool is_shift = std::string(name).substr(0, 3) == "TSH";                       \
+      return {name, call<D>, want<W>, is_shift, false};                                    \
+    }                                                                                      \
   };
 #define PTO_UNARY(M, op, value, numpy, types) \
   PTO_CASE(M, types, #M, M(d, a), scalar::M##_value::of(a))
@@ -107,18 +114,18 @@ void check_regions(const Case<D>& row) {
 #define PTO_LOGICAL_BINARY(...)
 #include "pto/isa/instructions.def"
 
-#define PTO_SCALAR(M, of_row)                                                              \
-  struct M##_case : of_row##_case {                                                       \
-    template <class D>                                                                    \
-    static __attribute__((noinline)) void call(D& d, const D& a, const D& b, const D&) {  \
-      M(d, a, b.GetValue(0));                                                             \
-    }                                                                                     \
-    template <class D>                                                                    \
-    static Case<D> of() {                                                                 \
-      Case<D> row = of_row##_case::of<D>();                                               \
-      row.row = #M, row.call = call<D>, row.is_scalar = true;                             \
-      return row;                                                                         \
-    }                                                                                     \
+#define PTO_SCALAR(M, of_row)                                                            \
+  struct M##_case : of_row##_case {                                                      \
+    template <class D>                                                                   \
+    static __attribute__((noinline)) void call(D& d, const D& a, const D& b, const D&) { \
+      M(d, a, b.GetValue(0));                                                            \
+    }                                                                                    \
+    template <class D>                                                                   \
+    static Case<D> of() {                                                                \
+      Case<D> row = of_row##_case::of<D>();                                              \
+      row.row = #M, row.call = call<D>, row.is_scalar = true;                            \
+      return row;                                                                        \
+    }                                                                                    \
   };
 #include "pto/isa/instructions.def"
 
@@ -140,9 +147,9 @@ void check_row() {
   check_types<Row, Whole, float, bfloat16_t, int32_t>();
 }
 
-#define PTO_TEST(M)                                                            \
+#define PTO_TEST(M)                                                               \
   TEST(Elementwise, M##_is_its_value_on_every_valid_element_and_leaves_padding) { \
-    check_row<M##_case>();                                                     \
+    check_row<M##_case>();                                                        \
   }
 #define PTO_UNARY(M, op, value, numpy, types) PTO_TEST(M)
 #define PTO_BINARY_ONLY(M, value, numpy, types) PTO_TEST(M)

@@ -19,8 +19,10 @@ template <class F, class D, class... S>
 PTO_INLINE void map_row(F f, D& d, int row, const S*... s) {
   constexpr int N = kLanes<typename D::DType>;
   static_assert(D::isRowMajor, "expansion: the destination must be row-major");
-  if constexpr (kIsFull<D> && kIsMicro<D>) map_unrolled<N, D::Numel / N>(f, d.data(), s...);
-  else map_line<N>(f, d.GetValidCol(), d.data() + D::Offset(row, 0), s...);
+  if constexpr (kIsFull<D> && kIsMicro<D>)
+    map_unrolled<N, D::Numel / N>(f, d.data(), s...);
+  else
+    map_line<N>(f, d.GetValidCol(), d.data() + D::Offset(row, 0), s...);
 }
 
 template <class D>
@@ -28,7 +30,7 @@ constexpr int kBlock = 32 / int(sizeof(typename D::DType));
 
 // What an expanded operand gives a row: one value, or a block of 32 bytes over and over.
 template <class S>
-constexpr bool kIsBlock = S::isRowMajor && S::ValidCol == kBlock<S>;
+constexpr bool kIsBlock = S::isRowMajor&& S::ValidCol == kBlock<S>;
 
 template <class S, class V>
 PTO_INLINE V row_vector(const S& s, int row) {
@@ -43,9 +45,9 @@ PTO_INLINE V row_vector(const S& s, int row) {
 
 // Which operand is expanded: the one whose columns differ from the destination's.
 template <class D, class S>
-constexpr bool kIsWhole = D::Cols == S::Cols && (D::ValidCol == S::ValidCol || D::ValidCol < 0 ||
-                                                 S::ValidCol < 0) &&
-                          S::isRowMajor;
+constexpr bool kIsWhole =
+    D::Cols == S::Cols &&
+    (D::ValidCol == S::ValidCol || D::ValidCol < 0 || S::ValidCol < 0) && S::isRowMajor;
 
 // The row must hold whole blocks for the pattern to line up with the vectors.
 template <class F, class D, class A, class B>
@@ -56,17 +58,17 @@ PTO_INLINE void expand_rows(D& d, const A& a, const B& b) {
   constexpr bool kExpandsB = kIsWhole<D, A>;
   constexpr int N = kLanes<typename D::DType>;
   using V = Vec<Compute<typename D::DType>, N>;
-  static_assert(!(kExpandsB ? kIsBlock<B> : kIsBlock<A>) || N % kBlock<D> == 0 ||
-                    kBlock<D> % N == 0,
-                "TROWEXPAND...: blocks and vectors must line up");
+  static_assert(
+      !(kExpandsB ? kIsBlock<B> : kIsBlock<A>) || N % kBlock<D> == 0 || kBlock<D> % N == 0,
+      "TROWEXPAND...: blocks and vectors must line up");
   for (int r = 0; r < d.GetValidRow(); ++r) {
     if constexpr (kExpandsB && kIsBlock<B> && N < kBlock<B>) {
       for (int c = 0; c < d.GetValidCol(); ++c) {
         using Pair = Vec<Compute<typename D::DType>, 2>;
-        lanes::store_scalar(d.data() + D::Offset(r, c),
-                            evaluate<F>(lanes::splat<Pair>(to_compute(a.GetElement(r, c))),
-                                        lanes::splat<Pair>(to_compute(
-                                            b.GetElement(r, c % kBlock<B>))))[0]);
+        lanes::store_scalar(
+            d.data() + D::Offset(r, c),
+            evaluate<F>(lanes::splat<Pair>(to_compute(a.GetElement(r, c))),
+                        lanes::splat<Pair>(to_compute(b.GetElement(r, c % kBlock<B>))))[0]);
       }
     } else if constexpr (kExpandsB) {
       const V row = row_vector<B, V>(b, r);
@@ -103,25 +105,24 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
   return {};
 }
 
-#define PTO_ROW_EXPAND(M, of)                                                              \
-  template <auto Precision = 0, class D, class A, class B, class... X>                     \
-  PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) {                    \
-    check_types<lanes::of##_value, D, A, B>();                                             \
-    check_trailing<X...>();                                                                \
-    detail::expand_rows<lanes::of##_value>(d, a, b);                                       \
-    return {};                                                                             \
+#define PTO_ROW_EXPAND(M, of)                                           \
+  template <auto Precision = 0, class D, class A, class B, class... X>  \
+  PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
+    check_types<lanes::of##_value, D, A, B>();                          \
+    check_trailing<X...>();                                             \
+    detail::expand_rows<lanes::of##_value>(d, a, b);                    \
+    return {};                                                          \
   }
-#define PTO_COL_EXPAND(M, of)                                                              \
-  template <auto Precision = 0, class D, class A, class B, class... X>                     \
-  PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) {                    \
-    check_types<lanes::of##_value, D, A, B>();                                             \
-    check_trailing<X...>();                                                                \
-    static_assert(A::isRowMajor && B::isRowMajor && D::Cols == A::Cols && D::Cols == B::Cols, \
-                  "TCOLEXPAND...: every operand must be row-major with the same columns"); \
-    for (int r = 0; r < d.GetValidRow(); ++r)                                              \
-      detail::map_row(Evaluate<lanes::of##_value>{}, d, r, a.data() + A::Offset(r, 0),     \
-                      b.data());                                                           \
-    return {};                                                                             \
+#define PTO_COL_EXPAND(M, of)                                                                     \
+  template <auto Precision = 0, class D, class A, class B, class... X>                            \
+  PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) {                           \
+    check_types<lanes::of##_value, D, A, B>();                                                    \
+    check_trailing<X...>();                                                                       \
+    static_assert(A::isRowMajor && B::isRowMajor && D::Cols == A::Cols && D::Cols == B::Cols,     \
+                  "TCOLEXPAND...: every operand must be row-major with the same columns");        \
+    for (int r = 0; r < d.GetValidRow(); ++r)                                                     \
+      detail::map_row(Evaluate<lanes::of##_value>{}, d, r, a.data() + A::Offset(r, 0), b.data()); \
+    return {};                                                                                    \
   }
 #include "pto/isa/instructions.def"
 

@@ -4,7 +4,8 @@
 //     TLOAD(tile, GlobalTensor(x + i));          // row-major, packed by the tile's valid columns,
 //                                                // bounded by the memory's registered extent
 //     TLOAD(tile, GlobalTensor(x + i, n));       // the same, bounded by n elements
-//     GlobalTensor<float, Shape<1, 1, 1, 16, 64>, Stride<1, 1, 1, 256, 1>> g(x);   // five dimensions
+//     GlobalTensor<float, Shape<1, 1, 1, 16, 64>, Stride<1, 1, 1, 256, 1>> g(x);   // five
+//     dimensions
 //
 // Invariant: elements at or beyond the bound read as the tile's padding and are never stored. Only
 // the one-argument form looks the extent up (pto_extent); an unknown extent is unbounded.
@@ -19,7 +20,8 @@ PTO_NAMESPACE_BEGIN
 // dimensions, or five.
 template <class Role, int64_t... N>
 struct FiveDims {
-  static_assert(sizeof...(N) == 5, "Shape and Stride have five dimensions; write 1 for absent ones");
+  static_assert(sizeof...(N) == 5,
+                "Shape and Stride have five dimensions; write 1 for absent ones");
   static constexpr int64_t kStatic[5] = {N...};
   static constexpr int kDynamicCount = ((N == DYNAMIC) + ... + 0);
 
@@ -33,8 +35,10 @@ struct FiveDims {
     const int64_t values[] = {int64_t(given)...};
     int next = 0;
     for (int i = 0; i < 5; ++i) {
-      if (sizeof...(I) == 5) value[i] = values[i];
-      else if (kStatic[i] == DYNAMIC) value[i] = values[next++];
+      if (sizeof...(I) == 5)
+        value[i] = values[i];
+      else if (kStatic[i] == DYNAMIC)
+        value[i] = values[next++];
     }
   }
   PTO_INLINE int64_t operator[](int dim) const {

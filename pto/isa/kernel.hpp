@@ -4,7 +4,8 @@
 //     __global__ __aicore__ void k(__gm__ float* x, uint32_t n) {
 //       const int start = get_block_idx() * 256, end = min(start + 256, n);
 //       TASSIGN(tile, 0x1000);                     // optional: bytes from the location's start
-//       set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);    // orders nothing here: instructions run in order
+//       set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);    // orders nothing here: instructions run in
+//       order
 //     }
 //
 // Invariant: a tile that TASSIGN bound lies in the calling thread's memory of its location; tiles
@@ -47,9 +48,12 @@ constexpr BlockIndex block_idx{};
 // Of two integers of any types, compared by value.
 template <class A, class B>
 constexpr PTO_INLINE bool is_less(A a, B b) {
-  if constexpr ((A(-1) < A(0)) == (B(-1) < B(0))) return a < b;
-  else if constexpr (A(-1) < A(0)) return a < 0 || uint64_t(a) < uint64_t(b);
-  else return b > 0 && uint64_t(a) < uint64_t(b);
+  if constexpr ((A(-1) < A(0)) == (B(-1) < B(0)))
+    return a < b;
+  else if constexpr (A(-1) < A(0))
+    return a < 0 || uint64_t(a) < uint64_t(b);
+  else
+    return b > 0 && uint64_t(a) < uint64_t(b);
 }
 template <class A, class B>
 using Common = decltype(true ? A{} : B{});
@@ -117,7 +121,8 @@ inline void TASSIGN(D& tile, Address address) {
   const uintptr_t base = reinterpret_cast<uintptr_t>(start);
   uintptr_t offset = uintptr_t(address);
   if (offset >= base && offset < base + kRoom) offset -= base;
-  const bool fits = start && offset <= kRoom && sizeof(typename D::DType) * D::Numel <= kRoom - offset;
+  const bool fits =
+      start && offset <= kRoom && sizeof(typename D::DType) * D::Numel <= kRoom - offset;
   tile.bind(fits ? reinterpret_cast<typename D::DType*>(start + offset) : nullptr);
 }
 

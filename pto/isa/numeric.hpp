@@ -2,7 +2,8 @@
 // Element types: half, bfloat16_t, mask32, and what each one computes in.
 //
 //     half h = 0.1f;  float f = h;        // rounds to nearest even, and back
-//     Compute<half>                       // float: arithmetic happens there, rounded per instruction
+//     Compute<half>                       // float: arithmetic happens there, rounded per
+//     instruction
 //
 // Invariant: an element type is trivially copyable; its bits are what memory holds.
 // Thread safety: values.
@@ -171,20 +172,30 @@ enum Identity { kZero, kOne, kLowest, kHighest };
 
 template <class C>
 constexpr C lowest() {
-  if constexpr (kSame<C, float>) return -__builtin_inff();
-  else if constexpr (kSame<C, double>) return -__builtin_inf();
-  else if constexpr (kIsSigned<C>) return C(uint64_t(1) << (8 * sizeof(C) - 1));
-  else return C(0);
+  if constexpr (kSame<C, float>)
+    return -__builtin_inff();
+  else if constexpr (kSame<C, double>)
+    return -__builtin_inf();
+  else if constexpr (kIsSigned<C>)
+    return C(uint64_t(1) << (8 * sizeof(C) - 1));
+  else
+    return C(0);
 }
 template <class C>
 constexpr C highest() {
-  if constexpr (kSame<C, float>) return __builtin_inff();
-  else if constexpr (kSame<C, double>) return __builtin_inf();
-  else return C(~lowest<C>());
+  if constexpr (kSame<C, float>)
+    return __builtin_inff();
+  else if constexpr (kSame<C, double>)
+    return __builtin_inf();
+  else
+    return C(~lowest<C>());
 }
 template <class C>
 constexpr C identity(Identity which) {
-  return which == kZero ? C(0) : which == kOne ? C(1) : which == kLowest ? lowest<C>() : highest<C>();
+  return which == kZero     ? C(0)
+         : which == kOne    ? C(1)
+         : which == kLowest ? lowest<C>()
+                            : highest<C>();
 }
 
 PTO_NAMESPACE_END

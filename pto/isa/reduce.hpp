@@ -121,8 +121,7 @@ PTO_INLINE void combine_parts(D& d, const A& a, const B& b) {
     for (int i = 0; i < D::Numel / N; ++i) {
       const V x = lanes::load<N>(a.data() + i * N);
       const V both = evaluate<F>(x, lanes::load<N>(b.data() + i * N));
-      lanes::store<N>(d.data() + i * N,
-                      lanes::select(lanes::first<V>(length - i * N), both, x));
+      lanes::store<N>(d.data() + i * N, lanes::select(lanes::first<V>(length - i * N), both, x));
     }
   } else {
     for (int r = 0; r < d.GetValidRow(); ++r)
@@ -133,34 +132,33 @@ PTO_INLINE void combine_parts(D& d, const A& a, const B& b) {
         if (!in_a && !in_b) continue;
         const V x = lanes::splat<V>(to_compute(in_a ? a.GetElement(r, c) : b.GetElement(r, c)));
         const V y = lanes::splat<V>(to_compute(in_b ? b.GetElement(r, c) : a.GetElement(r, c)));
-        lanes::store_scalar(d.data() + D::Offset(r, c),
-                            (in_a && in_b ? evaluate<F>(x, y) : x)[0]);
+        lanes::store_scalar(d.data() + D::Offset(r, c), (in_a && in_b ? evaluate<F>(x, y) : x)[0]);
       }
   }
 }
 
 }  // namespace detail
 
-#define PTO_REDUCE(row, col, part, op, value, start, numpy, types)            \
-  template <class D, class S, class... X>                                     \
-  PTO_INLINE RecordEvent row(D& d, const S& s, const X&...) {                 \
-    detail::check_reduction<D, S>();                                          \
-    check_trailing<X...>();                                                   \
-    detail::reduce_rows<lanes::row##_value>(d, s);                            \
-    return {};                                                                \
-  }                                                                           \
-  template <class D, class S, class... X>                                     \
-  PTO_INLINE RecordEvent col(D& d, const S& s, const X&...) {                 \
-    detail::check_reduction<D, S>();                                          \
-    check_trailing<X...>();                                                   \
-    detail::reduce_cols<lanes::row##_value>(d, s);                            \
-    return {};                                                                \
-  }                                                                           \
-  template <class D, class A, class B, class... X>                            \
-  PTO_INLINE RecordEvent part(D& d, const A& a, const B& b, const X&...) {    \
-    check_trailing<X...>();                                                   \
-    detail::combine_parts<lanes::row##_value>(d, a, b);                       \
-    return {};                                                                \
+#define PTO_REDUCE(row, col, part, op, value, start, numpy, types)         \
+  template <class D, class S, class... X>                                  \
+  PTO_INLINE RecordEvent row(D& d, const S& s, const X&...) {              \
+    detail::check_reduction<D, S>();                                       \
+    check_trailing<X...>();                                                \
+    detail::reduce_rows<lanes::row##_value>(d, s);                         \
+    return {};                                                             \
+  }                                                                        \
+  template <class D, class S, class... X>                                  \
+  PTO_INLINE RecordEvent col(D& d, const S& s, const X&...) {              \
+    detail::check_reduction<D, S>();                                       \
+    check_trailing<X...>();                                                \
+    detail::reduce_cols<lanes::row##_value>(d, s);                         \
+    return {};                                                             \
+  }                                                                        \
+  template <class D, class A, class B, class... X>                         \
+  PTO_INLINE RecordEvent part(D& d, const A& a, const B& b, const X&...) { \
+    check_trailing<X...>();                                                \
+    detail::combine_parts<lanes::row##_value>(d, a, b);                    \
+    return {};                                                             \
   }
 #include "pto/isa/instructions.def"
 

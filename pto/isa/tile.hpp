@@ -61,9 +61,9 @@ struct BindableStorage {
   PTO_INLINE const T* get() const { return bound ? bound : own.get(); }
 };
 
-template <TileType Location, class T, int RowCount, int ColCount,
-          BLayout Order = BLayout::RowMajor, int RowValid = RowCount, int ColValid = ColCount,
-          SLayout Box = SLayout::NoneBox, int FractalBytes = 512, auto Padding = PadValue::Null,
+template <TileType Location, class T, int RowCount, int ColCount, BLayout Order = BLayout::RowMajor,
+          int RowValid = RowCount, int ColValid = ColCount, SLayout Box = SLayout::NoneBox,
+          int FractalBytes = 512, auto Padding = PadValue::Null,
           CompactMode Compaction = CompactMode::Null>
 struct Tile {
   static_assert(Box == SLayout::NoneBox,
@@ -192,7 +192,7 @@ PTO_INLINE int valid_length(const D& d) {
 
 // Whether the whole tile is valid, known at compile time.
 template <class D>
-constexpr bool kIsFull = D::ValidRow == D::Rows && D::ValidCol == D::Cols;
+constexpr bool kIsFull = D::ValidRow == D::Rows&& D::ValidCol == D::Cols;
 
 // A single line of few whole vectors: short enough to live in registers when it is unrolled.
 template <class D>
@@ -203,10 +203,14 @@ constexpr bool kIsMicro = kLines<D> == 1 && kLineLength<D> % kLanes<typename D::
 template <class D>
 PTO_INLINE Compute<typename D::DType> padding_of() {
   using C = Compute<typename D::DType>;
-  if constexpr (!kSame<decltype(D::PadVal), const PadValue>) return C(D::PadVal);
-  else if constexpr (D::PadVal == PadValue::Max) return highest<C>();
-  else if constexpr (D::PadVal == PadValue::Min) return lowest<C>();
-  else return C(0);
+  if constexpr (!kSame<decltype(D::PadVal), const PadValue>)
+    return C(D::PadVal);
+  else if constexpr (D::PadVal == PadValue::Max)
+    return highest<C>();
+  else if constexpr (D::PadVal == PadValue::Min)
+    return lowest<C>();
+  else
+    return C(0);
 }
 
 PTO_NAMESPACE_END

@@ -30,7 +30,8 @@ PTO_INLINE void copy_unrolled(T* d, const T* s) {
 // One line of a tile from memory: `count` elements at `stride`, then padding up to `length`.
 template <class T>
 PTO_INLINE void load_line(T* d, const T* s, int count, int64_t stride, int length, T padding) {
-  if (stride == 1) __builtin_memcpy(static_cast<void*>(d), s, size_t(count) * sizeof(T));
+  if (stride == 1)
+    __builtin_memcpy(static_cast<void*>(d), s, size_t(count) * sizeof(T));
   else
     for (int i = 0; i < count; ++i) d[i] = s[i * stride];
   for (int i = count; i < length; ++i) d[i] = padding;
@@ -38,7 +39,8 @@ PTO_INLINE void load_line(T* d, const T* s, int count, int64_t stride, int lengt
 
 template <class T>
 PTO_INLINE void store_line(T* d, const T* s, int count, int64_t stride) {
-  if (stride == 1) __builtin_memcpy(static_cast<void*>(d), s, size_t(count) * sizeof(T));
+  if (stride == 1)
+    __builtin_memcpy(static_cast<void*>(d), s, size_t(count) * sizeof(T));
   else
     for (int i = 0; i < count; ++i) d[i * stride] = s[i];
 }
@@ -67,10 +69,14 @@ PTO_INLINE void store_micro(typename D::DType* p, const D& d, int count, int64_t
   for (int i = 0; i < D::Numel / N; ++i) {
     const int n = clamp_count(count - i * N, N);
     const auto v = lanes::load<N>(d.data() + i * N);
-    if (stride != 1) lanes::scatter<N>(p + i * N * stride, stride, v, n);
-    else if (n == N && Hint == CacheHint::Stream) lanes::store_stream<N>(p + i * N, v);
-    else if (n == N) lanes::store<N>(p + i * N, v);
-    else lanes::store_part<N>(p + i * N, v, n);
+    if (stride != 1)
+      lanes::scatter<N>(p + i * N * stride, stride, v, n);
+    else if (n == N && Hint == CacheHint::Stream)
+      lanes::store_stream<N>(p + i * N, v);
+    else if (n == N)
+      lanes::store<N>(p + i * N, v);
+    else
+      lanes::store_part<N>(p + i * N, v, n);
   }
 }
 
@@ -140,7 +146,7 @@ PTO_INLINE void load_lines(D& d, const G& g) {
     } else {
       for (int j = 0; j < L; ++j) {
         const bool valid = i < valid_lines(d) && j < valid_length(d);
-        const auto* s = !valid           ? nullptr
+        const auto* s = !valid          ? nullptr
                         : D::isRowMajor ? element_of(g, i, j)
                                         : element_of(g, j, i);
         p[i * L + j] = s ? *s : padding;
@@ -171,7 +177,8 @@ template <class D, class G>
 PTO_INLINE bool is_whole(const G& g) {
   if constexpr (G::kIsPacked && kIsFull<D> && (D::isRowMajor || D::Cols == 1))
     return g.count() >= D::Numel;
-  else return false;
+  else
+    return false;
 }
 
 }  // namespace detail
@@ -182,8 +189,11 @@ PTO_INLINE RecordEvent TLOAD(D& d, const G& g, const X&...) {
   check_trailing<X...>();
   constexpr int N = kLanes<typename D::DType>;
   if (detail::is_whole<D>(g)) {
-    if constexpr (kIsMicro<D>) detail::copy_unrolled<N, D::Numel / N>(d.data(), g.data());
-    else __builtin_memcpy(static_cast<void*>(d.data()), g.data(), sizeof(typename D::DType) * D::Numel);
+    if constexpr (kIsMicro<D>)
+      detail::copy_unrolled<N, D::Numel / N>(d.data(), g.data());
+    else
+      __builtin_memcpy(static_cast<void*>(d.data()), g.data(),
+                       sizeof(typename D::DType) * D::Numel);
   } else if constexpr (kIsMicro<D> && detail::kLinesMatch<G, D>) {
     const auto line = detail::line_of(g, d, 0);
     detail::load_micro(d, line.pointer, valid_lines(d) > 0 ? line.count : 0, line.stride);
@@ -200,8 +210,11 @@ PTO_INLINE RecordEvent TSTORE(const G& g, const D& d, const X&...) {
   check_trailing<X...>();
   constexpr int N = kLanes<typename D::DType>;
   if (detail::is_whole<D>(g) && (Hint == CacheHint::Plain || !kIsMicro<D>)) {
-    if constexpr (kIsMicro<D>) detail::copy_unrolled<N, D::Numel / N>(g.data(), d.data());
-    else __builtin_memcpy(static_cast<void*>(g.data()), d.data(), sizeof(typename D::DType) * D::Numel);
+    if constexpr (kIsMicro<D>)
+      detail::copy_unrolled<N, D::Numel / N>(g.data(), d.data());
+    else
+      __builtin_memcpy(static_cast<void*>(g.data()), d.data(),
+                       sizeof(typename D::DType) * D::Numel);
   } else if constexpr (kIsMicro<D> && detail::kLinesMatch<G, D>) {
     const auto line = detail::line_of(g, d, 0);
     detail::store_micro<Hint>(line.pointer, d, valid_lines(d) > 0 ? line.count : 0, line.stride);

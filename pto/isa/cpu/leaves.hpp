@@ -97,8 +97,10 @@ PTO_INLINE V maximum(V a, V b) {
     return a;
   }
 #endif
-  if constexpr (kIsF32<V> || kIsF64<V>) return a != a ? a : max_or_second(a, b);
-  else return a > b ? a : b;
+  if constexpr (kIsF32<V> || kIsF64<V>)
+    return a != a ? a : max_or_second(a, b);
+  else
+    return a > b ? a : b;
 }
 template <class V>
 PTO_INLINE V minimum(V a, V b) {
@@ -110,8 +112,10 @@ PTO_INLINE V minimum(V a, V b) {
     return a;
   }
 #endif
-  if constexpr (kIsF32<V> || kIsF64<V>) return a != a ? a : min_or_second(a, b);
-  else return a < b ? a : b;
+  if constexpr (kIsF32<V> || kIsF64<V>)
+    return a != a ? a : min_or_second(a, b);
+  else
+    return a < b ? a : b;
 }
 
 template <class V>
@@ -136,8 +140,10 @@ PTO_INLINE V abs(V a) {
 template <class V>
 PTO_INLINE V relu(V a) {
   // NaN is the second operand, so it survives.
-  if constexpr (kIsF32<V> || kIsF64<V>) return max_or_second(V{}, a);
-  else return a > V{} ? a : V{};
+  if constexpr (kIsF32<V> || kIsF64<V>)
+    return max_or_second(V{}, a);
+  else
+    return a > V{} ? a : V{};
 }
 
 template <class V>
@@ -151,11 +157,13 @@ enum Rounding { kNearest = 0, kDown = 1, kUp = 2, kTowardsZero = 3 };
 template <Rounding R, class E>
 PTO_INLINE E round_scalar(E x) {
   if constexpr (kSame<E, float>) {
-    return R == kNearest ? __builtin_rintf(x) : R == kDown ? __builtin_floorf(x)
+    return R == kNearest ? __builtin_rintf(x)
+           : R == kDown  ? __builtin_floorf(x)
            : R == kUp    ? __builtin_ceilf(x)
                          : __builtin_truncf(x);
   } else {
-    return R == kNearest ? __builtin_rint(x) : R == kDown ? __builtin_floor(x)
+    return R == kNearest ? __builtin_rint(x)
+           : R == kDown  ? __builtin_floor(x)
            : R == kUp    ? __builtin_ceil(x)
                          : __builtin_trunc(x);
   }
@@ -237,8 +245,10 @@ PTO_INLINE E divide_scalar(E a, E b) {
 template <class V>
 PTO_INLINE V divide(V a, V b) {
   using E = LaneOf<V>;
-  if constexpr (kIsFloat<E>) return a / b;
-  else return each_lane(a, b, [](E x, E y) { return divide_scalar<E>(x, y); });
+  if constexpr (kIsFloat<E>)
+    return a / b;
+  else
+    return each_lane(a, b, [](E x, E y) { return divide_scalar<E>(x, y); });
 }
 
 // Integers: shifts of 0 to bits - 1.

@@ -25,10 +25,10 @@ PTO_INLINE V horner(V x, LaneOf<V> c0, C... c) {
 constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
 
 // 2^(i/16).
-constexpr float kRootsOfTwo[16] = {
-    1.f,          1.04427378f,  1.090507733f, 1.138788635f, 1.189207115f, 1.241857812f,
-    1.296839555f, 1.354255547f, 1.414213562f, 1.476826146f, 1.542210825f, 1.610490332f,
-    1.681792831f, 1.75625216f,  1.834008086f, 1.915206561f};
+constexpr float kRootsOfTwo[16] = {1.f,          1.04427378f,  1.090507733f, 1.138788635f,
+                                   1.189207115f, 1.241857812f, 1.296839555f, 1.354255547f,
+                                   1.414213562f, 1.476826146f, 1.542210825f, 1.610490332f,
+                                   1.681792831f, 1.75625216f,  1.834008086f, 1.915206561f};
 
 #if defined(PTO_TARGET_AVX512)
 // x = n ln 2 + r with n a multiple of 1/16: e^x = 2^floor(n) * table[16 (n - floor(n))] * e^r.
@@ -40,7 +40,8 @@ PTO_INLINE Vec<float, 16> exp_by_table(Vec<float, 16> x) {
   const V n = shifted - 786432.f;
   V r = fma(n, splat<V>(-kLn2High), x);
   r = fma(n, splat<V>(-kLn2Low), r);
-  // Beyond 1e19 r is noise; within 0.5 it cannot overflow what vscalefps then takes to 0 or infinity.
+  // Beyond 1e19 r is noise; within 0.5 it cannot overflow what vscalefps then takes to 0 or
+  // infinity.
   asm("vrangeps $2, %2, %1, %0" : "=v"(r) : "v"(r), "v"(splat<V>(0.5f)));
   V root, result;
   asm("vpermps %2, %1, %0" : "=v"(root) : "v"(shifted), "v"(roots));
@@ -52,7 +53,8 @@ PTO_INLINE Vec<float, 16> exp_by_table(Vec<float, 16> x) {
 }
 #endif
 
-// x = n ln 2 + r, |r| <= ln 2 / 2, degree 6; 2^n in two factors so that subnormal results round once.
+// x = n ln 2 + r, |r| <= ln 2 / 2, degree 6; 2^n in two factors so that subnormal results round
+// once.
 template <class V>
 PTO_INLINE V exp_by_polynomial(V x) {
   using I = Vec<int32_t, kCount<V>>;
@@ -78,7 +80,8 @@ PTO_INLINE V exp(V x) {
     return each_lane(x, [](double a) { return __builtin_exp(a); });
   } else {
 #if defined(PTO_TARGET_AVX512)
-    if constexpr (sizeof(V) == 64) return exp_by_table(x);
+    if constexpr (sizeof(V) == 64)
+      return exp_by_table(x);
     else
 #endif
       return exp_by_polynomial(x);
@@ -161,12 +164,13 @@ PTO_INLINE V log(V x) {
   }
 }
 
-#define PTO_BY_LIBRARY(name)                                                  \
-  template <class V>                                                          \
-  PTO_INLINE V name(V x) {                                                    \
-    if constexpr (kIsF64<V>)                                                  \
-      return each_lane(x, [](double a) { return __builtin_##name(a); });      \
-    else return each_lane(x, [](float a) { return __builtin_##name##f(a); }); \
+#define PTO_BY_LIBRARY(name)                                               \
+  template <class V>                                                       \
+  PTO_INLINE V name(V x) {                                                 \
+    if constexpr (kIsF64<V>)                                               \
+      return each_lane(x, [](double a) { return __builtin_##name(a); });   \
+    else                                                                   \
+      return each_lane(x, [](float a) { return __builtin_##name##f(a); }); \
   }
 PTO_BY_LIBRARY(sin)
 PTO_BY_LIBRARY(cos)
@@ -175,10 +179,14 @@ PTO_BY_LIBRARY(cos)
 // C's fmod and % (a % 0 is 0).
 template <class E>
 PTO_INLINE E fmod_scalar(E a, E b) {
-  if constexpr (kSame<E, float>) return __builtin_fmodf(a, b);
-  else if constexpr (kSame<E, double>) return __builtin_fmod(a, b);
-  else if constexpr (kIsSigned<E>) return b == 0 || b == E(-1) ? E(0) : E(a % b);
-  else return b == 0 ? E(0) : E(a % b);
+  if constexpr (kSame<E, float>)
+    return __builtin_fmodf(a, b);
+  else if constexpr (kSame<E, double>)
+    return __builtin_fmod(a, b);
+  else if constexpr (kIsSigned<E>)
+    return b == 0 || b == E(-1) ? E(0) : E(a % b);
+  else
+    return b == 0 ? E(0) : E(a % b);
 }
 // The remainder with the sign of b.
 template <class E>
@@ -188,8 +196,10 @@ PTO_INLINE E remainder_scalar(E a, E b) {
 }
 template <class E>
 PTO_INLINE E pow_scalar(E a, E b) {
-  if constexpr (kSame<E, float>) return __builtin_powf(a, b);
-  else if constexpr (kSame<E, double>) return __builtin_pow(a, b);
+  if constexpr (kSame<E, float>)
+    return __builtin_powf(a, b);
+  else if constexpr (kSame<E, double>)
+    return __builtin_pow(a, b);
   else {
     if (b < 0) return a == 1 ? E(1) : a == E(-1) ? E((b & 1) ? -1 : 1) : E(0);
     uint64_t result = 1, base = uint64_t(a);
@@ -198,10 +208,10 @@ PTO_INLINE E pow_scalar(E a, E b) {
     return E(result);
   }
 }
-#define PTO_BY_LANE(name)                                               \
-  template <class V>                                                    \
-  PTO_INLINE V name(V a, V b) {                                         \
-    using E = LaneOf<V>;                                                \
+#define PTO_BY_LANE(name)                                                    \
+  template <class V>                                                         \
+  PTO_INLINE V name(V a, V b) {                                              \
+    using E = LaneOf<V>;                                                     \
     return each_lane(a, b, [](E x, E y) { return name##_scalar<E>(x, y); }); \
   }
 PTO_BY_LANE(fmod)

@@ -47,7 +47,8 @@ const Function kFunctions[] = {
 // The distance of two floats that round to one another, in units of the exact value's spacing.
 double ulp_distance(float value, double exact) {
   const float nearest = static_cast<float>(exact);
-  if (std::isnan(exact) || std::isnan(value)) return std::isnan(exact) == std::isnan(value) ? 0 : 1e9;
+  if (std::isnan(exact) || std::isnan(value))
+    return std::isnan(exact) == std::isnan(value) ? 0 : 1e9;
   if (std::isinf(nearest) || std::isinf(value)) {
     // Beyond the largest float, infinity and the largest float are one step apart.
     if (value == nearest) return 0;
@@ -86,8 +87,9 @@ TEST_P(EveryFloat, is_within_the_stated_error) {
 TEST_P(EveryFloat, is_right_at_the_special_values) {
   const Function& f = GetParam();
   const float inf = INFINITY, least = 1e-45f, most = 3.4028235e38f;
-  for (float x : {0.0f, -0.0f, inf, -inf, float(NAN), least, -least, 1.17549435e-38f, most, -most,
-                  1.0f, -1.0f, 88.72283f, 88.72284f, -87.33655f, -103.97208f, -103.97209f, 0.625f}) {
+  for (float x :
+       {0.0f, -0.0f, inf, -inf, float(NAN), least, -least, 1.17549435e-38f, most, -most, 1.0f,
+        -1.0f, 88.72283f, 88.72284f, -87.33655f, -103.97208f, -103.97209f, 0.625f}) {
     const V y = f.lanes(lanes::splat<V>(x));
     const double exact = f.exact(double(x));
     EXPECT_LE(ulp_distance(y[0], exact), f.ulp_max) << f.name << "(" << x << ") = " << y[0];

@@ -52,8 +52,10 @@ PTO_INLINE V select(M condition, V a, V b) {
 
 template <class To, class V>
 PTO_INLINE Vec<To, kCount<V>> convert(V v) {
-  if constexpr (kSame<To, LaneOf<V>>) return v;
-  else return __builtin_convertvector(v, Vec<To, kCount<V>>);
+  if constexpr (kSame<To, LaneOf<V>>)
+    return v;
+  else
+    return __builtin_convertvector(v, Vec<To, kCount<V>>);
 }
 
 // Integers 0, 1, 2, ... of a lane's width.
@@ -175,19 +177,27 @@ template <class V>
 PTO_INLINE V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, int n) {
   const uint16_t mask = uint16_t((1u << n) - 1);
   V v;
-  if constexpr (sizeof(LaneOf<V>) == 1) PTO_MASKED_LOAD("vmovdqu8");
-  else if constexpr (sizeof(LaneOf<V>) == 2) PTO_MASKED_LOAD("vmovdqu16");
-  else if constexpr (sizeof(LaneOf<V>) == 4) PTO_MASKED_LOAD("vmovups");
-  else PTO_MASKED_LOAD("vmovupd");
+  if constexpr (sizeof(LaneOf<V>) == 1)
+    PTO_MASKED_LOAD("vmovdqu8");
+  else if constexpr (sizeof(LaneOf<V>) == 2)
+    PTO_MASKED_LOAD("vmovdqu16");
+  else if constexpr (sizeof(LaneOf<V>) == 4)
+    PTO_MASKED_LOAD("vmovups");
+  else
+    PTO_MASKED_LOAD("vmovupd");
   return v;
 }
 template <class V>
 PTO_INLINE void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, int n) {
   const uint16_t mask = uint16_t((1u << n) - 1);
-  if constexpr (sizeof(LaneOf<V>) == 1) PTO_MASKED_STORE("vmovdqu8");
-  else if constexpr (sizeof(LaneOf<V>) == 2) PTO_MASKED_STORE("vmovdqu16");
-  else if constexpr (sizeof(LaneOf<V>) == 4) PTO_MASKED_STORE("vmovups");
-  else PTO_MASKED_STORE("vmovupd");
+  if constexpr (sizeof(LaneOf<V>) == 1)
+    PTO_MASKED_STORE("vmovdqu8");
+  else if constexpr (sizeof(LaneOf<V>) == 2)
+    PTO_MASKED_STORE("vmovdqu16");
+  else if constexpr (sizeof(LaneOf<V>) == 4)
+    PTO_MASKED_STORE("vmovups");
+  else
+    PTO_MASKED_STORE("vmovupd");
 }
 #undef PTO_MASKED_LOAD
 #undef PTO_MASKED_STORE
@@ -197,21 +207,25 @@ PTO_INLINE V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, i
   V v;
   if constexpr (sizeof(LaneOf<V>) == 4)
     asm("vmaskmovps %1, %2, %0" : "=x"(v) : "m"(*p), "x"(first<V>(n)));
-  else asm("vmaskmovpd %1, %2, %0" : "=x"(v) : "m"(*p), "x"(first<V>(n)));
+  else
+    asm("vmaskmovpd %1, %2, %0" : "=x"(v) : "m"(*p), "x"(first<V>(n)));
   return v;
 }
 template <class V>
 PTO_INLINE void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, int n) {
   if constexpr (sizeof(LaneOf<V>) == 4)
     asm("vmaskmovps %1, %2, %0" : "+m"(*p) : "x"(v), "x"(first<V>(n)));
-  else asm("vmaskmovpd %1, %2, %0" : "+m"(*p) : "x"(v), "x"(first<V>(n)));
+  else
+    asm("vmaskmovpd %1, %2, %0" : "+m"(*p) : "x"(v), "x"(first<V>(n)));
 }
 #endif
 
 template <class T>
 PTO_INLINE void store_scalar(T* p, Compute<T> value) {
-  if constexpr (kSame<T, mask32>) p->raw = value;
-  else *p = T(value);
+  if constexpr (kSame<T, mask32>)
+    p->raw = value;
+  else
+    *p = T(value);
 }
 
 // The first n elements (0 <= n <= N) of p, the other lanes zero.

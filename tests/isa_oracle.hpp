@@ -122,23 +122,31 @@ using Wide = typename Choose<kIsFloat<T>, double, Int>::type;
 
 template <class T>
 Wide<T> wide(T value) {
-  if constexpr (kIsFloat<T>) return kSame<T, double> ? double(value) : double(float(value));
-  else return Int(to_compute(value));
+  if constexpr (kIsFloat<T>)
+    return kSame<T, double> ? double(value) : double(float(value));
+  else
+    return Int(to_compute(value));
 }
 
 // Rounded to T: integers wrap.
 template <class T>
 T rounded(Wide<T> value) {
-  if constexpr (kSame<T, double>) return value;
-  else if constexpr (kIsFloat<T>) return T(float(value));
-  else return T(value);
+  if constexpr (kSame<T, double>)
+    return value;
+  else if constexpr (kIsFloat<T>)
+    return T(float(value));
+  else
+    return T(value);
 }
 
 // The distance between T's neighbours at `value`.
 template <class T>
 double spacing(double value) {
   const int bits = kSame<T, half> ? 11 : kSame<T, bfloat16_t> ? 8 : kSame<T, float> ? 24 : 53;
-  const int least = kSame<T, half> ? -24 : kSame<T, bfloat16_t> ? -133 : kSame<T, float> ? -149 : -1074;
+  const int least = kSame<T, half>         ? -24
+                    : kSame<T, bfloat16_t> ? -133
+                    : kSame<T, float>      ? -149
+                                           : -1074;
   int exponent = 0;
   std::frexp(value, &exponent);
   return std::ldexp(1.0, exponent - bits > least ? exponent - bits : least);
