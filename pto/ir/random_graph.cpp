@@ -9,6 +9,7 @@
 #include "pto/ir/infer.hpp"
 #include "pto/ir/number.hpp"
 #include "pto/ir/rebuild.hpp"
+#include "pto/ir/verify.hpp"
 
 namespace pto {
 namespace {
@@ -302,14 +303,45 @@ Graph with_input(const Graph& graph, Value replaced) {
   });
 }
 
-// The nodes that `outputs` need, inputs included.
+// Whether the inputs `values` give every symbol of the size.
+bool is_known(const Dim& dim, const Graph& graph, const std::vector<Value>& values) {
+  if (dim.is_constant()) return true;
+  if (!dim.is_symbol())
+    return is_known(dim.left(), graph, values) && is_known(dim.right(), graph, values);
+  return std::any_of(values.begin(), values.end(), [&](Value v) {
+    const Dims& shape = graph[v].type.shape;
+    return std::find(shape.begin(), shape.end(), dim) != shape.end();
+  });
+}
+
+// The nodes that `outputs` need, inputs included; guards whose symbols are gone are dropped.
 Graph cut(const Graph& graph, const std::vector<Value>& outputs) {
   const std::vector<bool> needed = needed_nodes(graph, outputs);
-  return rebuild(graph, outputs,
-                 [&](GraphBuilder& b, const Node& node, Value old) -> std::optional<Value> {
-                   if (!needed[static_cast<size_t>(old)]) return std::nullopt;
-                   return b.copy(node, node.operands);
-                 });
+  std::vector<Value> inputs;
+  for (const Value v : graph.inputs())
+    if (needed[static_cast<size_t>(v)]) inputs.push_back(v);
+  return rebuild(
+      graph, outputs,
+      [&](GraphBuilder& b, const Node& node, Value old) -> std::optional<Value> {
+        if (!needed[static_cast<size_t>(old)]) return std::nullopt;
+        return b.copy(node, node.operands);
+      },
+      [&](const Guard& guard) {
+        return is_known(guard.a, graph, inputs) && is_known(guard.b, graph, inputs);
+      });
+}
+
+// Whether every size follows from the inputs, and every stretched axis from the guards.
+bool can_run(const Graph& graph) {
+  for (const Node& node : graph.nodes())
+    for (const Dim& dim : node.type.shape)
+      if (!is_known(dim, graph, graph.inputs())) return false;
+  try {
+    verify(graph);
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
 }
 
 // One output less, or fewer nodes; nothing where every attempt stops failing.
@@ -357,8 +389,9 @@ std::vector<Array> random_inputs(const Graph& graph, uint64_t seed,
 }
 
 Graph shrink(const Graph& graph, const std::function<bool(const Graph&)>& fails) {
+  const auto runs_and_fails = [&](const Graph& g) { return can_run(g) && fails(g); };
   Graph now = graph;
-  while (auto smaller = smaller_graph(now, fails)) now = std::move(*smaller);
+  while (auto smaller = smaller_graph(now, runs_and_fails)) now = std::move(*smaller);
   return now;
 }
 

@@ -3,7 +3,8 @@
 
 namespace pto {
 
-Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeNode& make) {
+Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeNode& make,
+              const std::function<bool(const Guard&)>& keep) {
   GraphBuilder b(graph.name());
   std::vector<Value> place;
   for (Value old = 0; static_cast<size_t>(old) < graph.nodes().size(); ++old) {
@@ -17,6 +18,7 @@ Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeN
     place.push_back(v.value_or(-1));
   }
   for (const Guard& guard : graph.guards()) {
+    if (keep && !keep(guard)) continue;
     b.set_location(guard.location);
     b.guard_equal(guard.a, guard.b, guard.because);
   }

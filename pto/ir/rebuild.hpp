@@ -8,9 +8,8 @@
 //       return b.copy(node, node.operands);          // operands are values of the new graph
 //     });
 //
-// Invariants: guards are kept; the value that `make` answers has the node's type and gets the
-// node's locations.
-// Thread safety: pure functions.
+// Invariants: guards are kept, unless `keep` refuses one; the value that `make` answers has the
+// node's type and gets the node's locations. Thread safety: pure functions.
 #pragma once
 
 #include <functional>
@@ -24,7 +23,8 @@ namespace pto {
 using MakeNode = std::function<std::optional<Value>(GraphBuilder&, const Node&, Value old)>;
 
 // `outputs` are values of `graph`.
-Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeNode& make);
+Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeNode& make,
+              const std::function<bool(const Guard&)>& keep = {});
 
 // For each node whether one of `roots` needs it.
 std::vector<bool> needed_nodes(const Graph& graph, const std::vector<Value>& roots);
