@@ -18,9 +18,9 @@ from typing import Any
 
 from pto import _core
 from pto.config import config
-from pto.errors import InvalidType
+from pto.errors import Error, InvalidType
 from pto.language import arguments
-from pto.language.trace import Trace
+from pto.language.trace import Trace, line_of, shown
 
 _VARIADIC = 0x04 | 0x08  # code flags: *args, **kwargs
 
@@ -40,7 +40,7 @@ class Jit(_core.FastCall):
                 f"@pto.jit: {name} is not a plain function with named parameters",
                 "every parameter is a tensor or a constant with a name",
                 "decorate a def without *args and **kwargs",
-                f"{code.co_filename}:{code.co_firstlineno}" if code else "",
+                f"{shown(code.co_filename)}:{code.co_firstlineno}" if code else "",
             )
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         defaults = function.__defaults__ or ()
@@ -97,8 +97,12 @@ class Jit(_core.FastCall):
         ]
         named = dict(zip(code.co_varnames[code.co_argcount :], values[code.co_argcount :],
                          strict=False))  # fmt: skip
-        result = function(*values[: code.co_argcount], **named)
-        return trace.finish(result)
+        try:
+            return trace.finish(function(*values[: code.co_argcount], **named))
+        except Error as error:
+            definition = f"{shown(code.co_filename)}:{code.co_firstlineno}"
+            error.location = error.location or line_of(error) or definition
+            raise
 
 
 def jit(function: Callable) -> Jit:

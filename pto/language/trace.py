@@ -26,9 +26,23 @@ def user_line() -> tuple[str, int]:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back
-    file = frame.f_code.co_filename
-    folder = os.getcwd() + os.sep
-    return file.removeprefix(folder), frame.f_lineno
+    return shown(frame.f_code.co_filename), frame.f_lineno
+
+
+def shown(file: str) -> str:
+    """A path as errors and graphs show it: from the working folder, where it lies in there."""
+    return file.removeprefix(os.getcwd() + os.sep)
+
+
+def line_of(error: BaseException) -> str:
+    """The innermost line outside this folder through which an error passed, "file.py:12"."""
+    line, trace = "", error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith(_HERE):
+            line = f"{shown(file)}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return line
 
 
 def fail(what: str, why: str, fix: str, kind: type[Error] = InvalidValue) -> NoReturn:

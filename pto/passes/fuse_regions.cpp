@@ -236,7 +236,10 @@ Graph Fusion::build() {
     for (size_t i = 0; i < region.outputs.size(); ++i)
       results[region.outputs[i]] = builder.result(fused, static_cast<int64_t>(i));
   }
-  for (const Guard& guard : graph_.guards()) builder.guard_equal(guard.a, guard.b, guard.because);
+  for (const Guard& guard : graph_.guards()) {
+    builder.set_location(guard.location);
+    builder.guard_equal(guard.a, guard.b, guard.because);
+  }
   for (Value output : graph_.outputs()) builder.output(results.at(output));
   return builder.build();
 }
