@@ -291,7 +291,7 @@ Dim parse_dim(std::string_view text) {
   size_t position = 0;
   const auto dim = read_dim(text, position);
   if (!dim || position != text.size())
-    fail({"size " + quoted(text) + ": unexpected text at column " + std::to_string(position + 1),
+    fail({"size " + in_quotes(text) + ": unexpected text at column " + std::to_string(position + 1),
           "a size is made of numbers, symbols s0 s1 ..., + - * // % ( ) min(,) max(,)",
           "correct the expression"});
   return *dim;

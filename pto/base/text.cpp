@@ -46,7 +46,7 @@ std::string text(int64_t value) { return std::to_string(value); }
 std::optional<double> parse_double(std::string_view text) { return parse_number<double>(text); }
 std::optional<int64_t> parse_int(std::string_view text) { return parse_number<int64_t>(text); }
 
-std::string quoted(std::string_view raw) {
+std::string in_quotes(std::string_view raw) {
   std::string out = "\"";
   for (const char c : raw) {
     const auto byte = static_cast<unsigned char>(c);

@@ -2,10 +2,10 @@
 // Text of values, exact in both directions.
 //
 //     text(0.1) == "0.1";  text(-0.0) == "-0";  parse_double("inf") == infinity
-//     quoted("a\"b") == "\"a\\\"b\"";   joined(sizes, ", ", [](int64_t n) { return text(n); })
+//     in_quotes("a\"b") == "\"a\\\"b\"";   joined(sizes, ", ", [](int64_t n) { return text(n); })
 //
 // Invariant: parse_double(text(x)) has the bits of x (every NaN prints as "nan");
-// read_quoted(quoted(s)) == s.
+// read_quoted(in_quotes(s)) == s.
 // Thread safety: pure functions, independent of the locale.
 #pragma once
 
@@ -24,7 +24,7 @@ std::optional<double> parse_double(std::string_view text);
 std::optional<int64_t> parse_int(std::string_view text);
 
 // In double quotes; quotes, backslashes and control characters escaped.
-std::string quoted(std::string_view raw);
+std::string in_quotes(std::string_view raw);
 
 // Reads a quoted string at `position` and moves behind it; nothing where it is malformed.
 std::optional<std::string> read_quoted(std::string_view text, size_t& position);

@@ -239,7 +239,7 @@ Value GraphBuilder::copy(const Node& node, std::vector<Value> operands) {
   for (const Value v : graph_.inputs_)
     if (this->node(v).attributes.name == node.attributes.name)
       located([&] {
-        fail({"input: the name " + quoted(node.attributes.name) + " is used twice",
+        fail({"input: the name " + in_quotes(node.attributes.name) + " is used twice",
               "the inputs of a graph have different names", "rename one of them"});
       });
   graph_.inputs_.push_back(add(std::move(twin)));
@@ -266,7 +266,7 @@ void GraphBuilder::output(Value v) {
 Graph GraphBuilder::build() {
   located([&] {
     if (graph_.outputs_.empty())
-      fail({"graph " + quoted(graph_.name_) + " has no output",
+      fail({"graph " + in_quotes(graph_.name_) + " has no output",
             "a program computes at least one output", "return a value"});
   });
   std::vector<Value> order = graph_.inputs_, place(graph_.nodes_.size());

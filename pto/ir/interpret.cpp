@@ -17,7 +17,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 
 void check_input(const Node& node, const Array& array) {
   if (array.dtype == node.type.dtype && array.shape.size() == node.type.shape.size()) return;
-  fail({"input " + quoted(node.attributes.name) + " is " + std::string(name(array.dtype)) +
+  fail({"input " + in_quotes(node.attributes.name) + " is " + std::string(name(array.dtype)) +
             shape_text(array.shape) + " but the graph takes " + text(node.type),
         "dtype and rank are part of the graph", "cast or reshape the array"},
        ErrorKind::Type);
@@ -275,7 +275,7 @@ std::vector<Bounded> run(const Graph& graph, const std::vector<Array>& inputs, b
 
 std::vector<int64_t> bind_symbols(const Graph& graph, const std::vector<Array>& inputs) {
   if (inputs.size() != graph.inputs().size())
-    fail({"graph " + quoted(graph.name()) + " takes " + std::to_string(graph.inputs().size()) +
+    fail({"graph " + in_quotes(graph.name()) + " takes " + std::to_string(graph.inputs().size()) +
               " inputs but got " + std::to_string(inputs.size()),
           "tensors and scalars come in the order of the graph's inputs",
           "pass one array for each"});
@@ -297,7 +297,7 @@ std::vector<int64_t> bind_symbols(const Graph& graph, const std::vector<Array>& 
   });
   each_size([&](const Node& node, size_t axis, int64_t size) {
     check_equal(node.type.shape[axis], size, symbols,
-                "input " + quoted(node.attributes.name) + ", axis " + std::to_string(axis));
+                "input " + in_quotes(node.attributes.name) + ", axis " + std::to_string(axis));
   });
   for (const Guard& guard : graph.guards()) try {
       check_equal(guard.a, evaluate(guard.b, symbols), symbols,

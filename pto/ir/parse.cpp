@@ -42,7 +42,7 @@ class Reader {
   [[noreturn]] void fail_expected(std::string_view wanted) {
     skip();
     const std::string found =
-        at_ < text_.size() ? quoted(text_.substr(at_, 12)) : "the end of the text";
+        at_ < text_.size() ? in_quotes(text_.substr(at_, 12)) : "the end of the text";
     fail_at(at_, {"expected " + std::string(wanted) + " but found " + found,
                   "the text must have the form that print() writes", "correct the text"});
   }
@@ -66,7 +66,7 @@ class Reader {
   }
 
   void expect(std::string_view token) {
-    if (!take(token)) fail_expected(quoted(token));
+    if (!take(token)) fail_expected(in_quotes(token));
   }
 
   std::string_view word(std::string_view wanted) {
@@ -219,7 +219,7 @@ class GraphReader {
     in_.expect("%");
     const bool is_quoted = in_.peek("\"");
     const std::string name = in_.name();
-    return is_quoted ? quoted(name) : name;
+    return is_quoted ? in_quotes(name) : name;
   }
 
   void define(size_t position, const std::string& key, Value v) {
@@ -287,8 +287,9 @@ class GraphReader {
       node.attributes.value = *value;
       return;
     }
-    in_.fail_at(number_, {"the value " + quoted(value_text_) + " is not one of " + text(node.type),
-                          "a constant is a number of its type", "correct the number"});
+    in_.fail_at(number_,
+                {"the value " + in_quotes(value_text_) + " is not one of " + text(node.type),
+                 "a constant is a number of its type", "correct the number"});
   }
 
   void statement() {
@@ -299,7 +300,7 @@ class GraphReader {
     const std::string_view word = in_.word("an operation");
     const auto op = parse_opcode(word);
     if (!op || *op == Opcode::input || *op == Opcode::scalar)
-      in_.fail_at(operation, {quoted(word) + " is no operation of a graph's body",
+      in_.fail_at(operation, {in_quotes(word) + " is no operation of a graph's body",
                               "operations are those of the instruction table and the "
                               "structural ones",
                               "correct the name"});

@@ -17,12 +17,12 @@ bool is_identifier(std::string_view name) {
 }
 
 std::string text_of_name(std::string_view name) {
-  return is_identifier(name) ? std::string(name) : quoted(name);
+  return is_identifier(name) ? std::string(name) : in_quotes(name);
 }
 
 std::string text_of(const std::vector<Location>& locations) {
   return joined(locations, "", [](const Location& location) {
-    return " @ " + quoted(location.file) + ":" + std::to_string(location.line);
+    return " @ " + in_quotes(location.file) + ":" + std::to_string(location.line);
   });
 }
 
@@ -76,7 +76,7 @@ class Printer {
     std::vector<Location> locations;
     if (!guard.location.file.empty()) locations.push_back(guard.location);
     return indent_ + "  guard " + text(guard.a) + " == " + text(guard.b) + " because " +
-           quoted(guard.because) + text_of(locations) + "\n";
+           in_quotes(guard.because) + text_of(locations) + "\n";
   }
 
   std::string attributes(const Node& node) const {

@@ -45,7 +45,8 @@ class Verifier {
 
   void require(bool holds, Value v, std::string_view rule) const {
     if (holds) return;
-    fail({"graph " + quoted(graph_.name()) + ", " + label(v) + " breaks a rule", std::string(rule),
+    fail({"graph " + in_quotes(graph_.name()) + ", " + label(v) + " breaks a rule",
+          std::string(rule),
           "disable the pass that ran last and report it; a graph built by hand has this mistake"});
   }
 

@@ -30,7 +30,7 @@ void check_names(const std::vector<std::string>& names) {
     const bool known = std::any_of(std::begin(kPasses), std::end(kPasses),
                                    [&](const Pass& pass) { return pass.name == name; });
     if (!known)
-      fail({"there is no pass " + quoted(name),
+      fail({"there is no pass " + in_quotes(name),
             "the passes are " + joined(kPasses, ", ", [](const Pass& pass) { return pass.name; }),
             "disable one of these"});
   }
