@@ -53,8 +53,10 @@ class Leak:
 
 
 CASES = {
-        "s
-        hapes": (lambda x, y: x + y, (F32, OTHER), ValueError, "sizes 2 and 4 differ in add", "axis 0", "broadcast"),
+    "shapes": (
+        lambda x, y: x + y, (F32, OTHER), ValueError,
+        "sizes 2 and 4 differ in add", "axis 0", "broadcast",
+    ),
     "mixed types": (
         lambda x, y: x + y, (F32, F16), TypeError,
         "add: the operands have different element types, f32 and f16", "casts nothing silently",
@@ -115,8 +117,8 @@ CASES = {
         "", "x != 0",
     ),
     "number too large": (
-        la
-        mbda x: x + 2**40, (I32,), ValueError, "the number 1099511627776 does not fit i32", "", "cast",
+        lambda x: x + 2**40, (I32,), ValueError,
+        "the number 1099511627776 does not fit i32", "", "cast",
     ),
     "mean of integers": (
         lambda x: x.mean(), (I32,), TypeError, "mean: the operand is i32", "", "cast",
