@@ -64,6 +64,21 @@ _register = _function(_operators, "pto_torch_register")
 _register_gradient = _load_gradients()
 
 
+def use_host_pool(yes: bool) -> None:
+    """Runs kernels on PyTorch's own threads, or on ours (the default; docs/why.md says why).
+
+    torch.set_num_threads() counts in both.
+    """
+    _operators.pto_torch_use_host_pool(int(yes))
+    _core.set_torch_executor(_address("parallel") if yes else 0, _address("threads"))
+
+
+def _address(what: str) -> int:
+    function = _operators[f"pto_torch_{what}_address"]
+    function.restype = ctypes.c_void_p
+    return function()
+
+
 def has_cpp_gradients() -> bool:
     """Whether gradients run in C++; otherwise they go through Python, some 10 us a call slower."""
     return _register_gradient is not None
@@ -97,6 +112,7 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
     return getattr(torch.ops.pto, name)(*args, **kwargs)
 
 
+use_host_pool(False)
 importlib.import_module("pto.ops")  # the operator library defines itself
 _core.on_operator(_declare)
 sys.modules.setdefault("pto.torch", sys.modules[__name__])

@@ -184,7 +184,8 @@ thread_local std::string error;
 }  // namespace
 }  // namespace pto::torch_adapter
 
-// Gives an operator that ops.cpp has registered its autograd kernel. Null, or the text of the error.
+// Gives an operator that ops.cpp has registered its autograd kernel. Null, or the text of the
+// error.
 extern "C" const char* pto_torch_register_gradient(int32_t index) {
   using namespace pto::torch_adapter;
   try {
@@ -192,8 +193,8 @@ extern "C" const char* pto_torch_register_gradient(int32_t index) {
                                                     c10::DispatchKey::Autograd, __FILE__, __LINE__);
     const pto_operator* op = pto_operator_at(index);
     TORCH_CHECK(op != nullptr, "there is no operator ", index);
-    library->impl(op->name, torch::CppFunction::makeFromBoxedFunctor(
-                                std::make_unique<AutogradKernel>(*op)));
+    library->impl(op->name,
+                  torch::CppFunction::makeFromBoxedFunctor(std::make_unique<AutogradKernel>(*op)));
     return nullptr;
   } catch (const std::exception& e) {
     error = e.what();

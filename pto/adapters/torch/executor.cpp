@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/adapters/torch/executor.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include "pto/adapters/torch/shim.hpp"
+
+namespace pto::torch_adapter {
+namespace {
+
+std::atomic<bool> host_pool{false};
+
+// Blocks of one loop, handed out one by one: PyTorch's own division into equal ranges would wait
+// for the slowest thread.
+struct Loop {
+  BlockFunction function;
+  void* context;
+  int32_t blocks;
+  std::atomic<int32_t> next{0};
+  std::atomic<int32_t> result{0};
+
+  static void work(int64_t, int64_t, void* user) {
+    Loop& loop = *static_cast<Loop*>(user);
+    for (;;) {
+      const int32_t block = loop.next.fetch_add(1, std::memory_order_relaxed);
+      if (block >= loop.blocks || loop.result.load(std::memory_order_relaxed) != 0) return;
+      const int32_t code = loop.function(loop.context, block);
+      int32_t none = 0;
+      if (code != 0) loop.result.compare_exchange_strong(none, code);
+    }
+  }
+};
+
+}  // namespace
+
+int32_t parallel_on_torch(void*, int32_t blocks, BlockFunction function, void* context) {
+  Loop loop{function, context, blocks};
+  const int64_t threads = std::min(blocks, torch_threads());
+  if (torch_parallel_for(0, threads, 1, &Loop::work, &loop) != 0) return kBlockThrew;
+  return loop.result.load();
+}
+
+int torch_threads() {
+  uint32_t threads = 1;
+  torch_get_num_threads(&threads);
+  return static_cast<int>(threads);
+}
+
+bool uses_host_pool() { return host_pool.load(std::memory_order_relaxed); }
+
+}  // namespace pto::torch_adapter
+
+extern "C" void pto_torch_use_host_pool(int32_t yes) {
+  pto::torch_adapter::host_pool.store(yes != 0);
+}
+
+// Addresses for calls that do not come through an operator (@pto.jit on tensors).
+extern "C" const void* pto_torch_parallel_address() {
+  return reinterpret_cast<const void*>(&pto::torch_adapter::parallel_on_torch);
+}
+extern "C" const void* pto_torch_threads_address() {
+  return reinterpret_cast<const void*>(&pto::torch_adapter::torch_threads);
+}

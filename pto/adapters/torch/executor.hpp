@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executor: PyTorch's thread setting, and its own parallel loop as one of ours.
+//
+//     const HostThreads threads;      // of the calling thread, while it lives
+//     pto_operator_run(&call);
+//
+// Our pool runs the blocks unless pto_torch_use_host_pool(1) chose PyTorch's; docs/why.md has the
+// measurements. torch.set_num_threads() counts in both.
+// Thread safety: every function may be called from any thread.
+#pragma once
+
+#include <optional>
+
+#include "pto/runtime/pool.hpp"
+
+namespace pto::torch_adapter {
+
+// Runs all blocks on PyTorch's pool, at most torch.get_num_threads() at once.
+int32_t parallel_on_torch(void* user, int32_t blocks, BlockFunction function, void* context);
+
+// torch.get_num_threads() of the calling thread.
+int torch_threads();
+
+// True where PyTorch's pool runs the blocks.
+bool uses_host_pool();
+
+class HostThreads {
+ public:
+  HostThreads() : limit_(torch_threads()) {
+    if (uses_host_pool()) executor_.emplace(parallel_on_torch, nullptr);
+  }
+
+ private:
+  ScopedThreadLimit limit_;
+  std::optional<ScopedExecutor> executor_;
+};
+
+}  // namespace pto::torch_adapter
