@@ -16,7 +16,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr const char* kLoop =
-    R"(graph steps(%x: f32[s0, 3] @ "a b.py":7, %k: scalar i32, %"0": f32[]) -> (f32[s0, 3], f32[]) {
+    R"(graph g(%x: f32[s0, 3] @ "a b.py":7, %k: scalar i32, %"0": f32[]) -> (f32[s0, 3], f32[]) {
   %0 = constant {value=-0} : f32[]
   %1 = constant {value=0} : i64[]
   %2 = constant {value=0.10000000149011612} : f32[]
