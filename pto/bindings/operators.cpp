@@ -164,6 +164,8 @@ void bind_operators(nb::module_& m) {
         "Tells the listeners of the operators from this index on, once they can be traced.");
   m.def("on_operator", &listen, "listener"_a,
         "Calls listener(index) for every operator: those announced already and those to come.");
+  m.def("kernel_count", [] { return kernel_table().size(); },
+        "How many kernels this process has compiled or loaded.");
   m.def("operator_count", &pto_operator_count, "How many operators are defined.");
   m.def("operator_record", &record, "index"_a, "What op/operator.h says of an operator.");
   m.def("set_operator_tracer",

@@ -133,10 +133,12 @@ class Softmax:
     """exp(x) divided by its sum along `dim`, without overflow."""
 
     def build(x, dim):
-        return nn.softmax(x, dim)
+        return nn.softmax(x, dim) if x.ndim else nn.softmax(x.unsqueeze(0), dim).squeeze(0)
 
     def grad(ctx, d_result):
         y, d = wide(ctx.saved("result")), wide(d_result)
+        if y.ndim == 0:
+            return d_result * 0.0
         dim = ctx.attribute("dim")
         return cast(y * (d - (d * y).sum(dim, True)), d_result.dtype)
 

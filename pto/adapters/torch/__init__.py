@@ -24,6 +24,7 @@ from pto.errors import Failure
 _LIBRARIES = pathlib.Path(_core.__file__).parent / "lib"
 _library = torch.library.Library("pto", "FRAGMENT")  # keeps the Python registrations alive
 _declared: set[int] = set()
+HOST_POOL = False  # what use_host_pool() is called with at the start
 
 
 def _function(library: ctypes.CDLL, name: str) -> Any:
@@ -112,7 +113,7 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
     return getattr(torch.ops.pto, name)(*args, **kwargs)
 
 
-use_host_pool(False)
+use_host_pool(HOST_POOL)
 importlib.import_module("pto.ops")  # the operator library defines itself
 _core.on_operator(_declare)
 sys.modules.setdefault("pto.torch", sys.modules[__name__])
