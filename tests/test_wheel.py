@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pip install .` gives a package that works outside the checkout."""
+
+import re
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+README_BLOCK = re.search(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
+CPP_PROGRAM = """
+#include <pto/pto-inst.hpp>
+#include <cstdio>
+int main() {
+  void* memory = pto_malloc(1 << 20);
+  std::puts(memory ? "allocated" : "no memory");
+  pto_free(memory);
+}
+"""
+
+
+def run(*command: object, cwd: Path) -> str:
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=cwd)
+    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """The wheel; its objects come from the checkout's build where that exists."""
+    folder = tmp_path_factory.mktemp("wheel")
+    built = ROOT / "build/default/build.ninja"
+    reuse = [f"--config-settings=build-dir={built.parent}"] if built.exists() else []
+    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
+    run(*pip, *reuse, "-w", folder, ".", cwd=ROOT)
+    [found] = folder.glob("openpto-*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def python(wheel, tmp_path_factory) -> Path:
+    """Python of a new environment that holds the wheel, and sees torch and NumPy of this one."""
+    folder = tmp_path_factory.mktemp("environment")
+    run(sys.executable, "-m", "venv", "--without-pip", folder / "env", cwd=folder)
+    python = folder / "env/bin/python"
+    run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", wheel,
+        cwd=folder)  # fmt: skip
+    [site] = (folder / "env").glob("lib/python3*/site-packages")
+    # A .pth inside a folder that a .pth adds is not read: the checkout stays invisible.
+    (site / "frameworks.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+def test_the_wheel_holds_headers_libraries_and_adapter_sources(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    wanted = ["pto/pto-inst.hpp", "pto/isa/host.hpp", "pto/isa/instructions.def",
+              "pto/__init__.py", "pto/lib/libpto.so", "pto/lib/libpto_torch.so",
+              "pto/adapters/torch/node.cpp"]  # fmt: skip
+    assert [name for name in wanted if name not in names] == []
+    assert any(re.fullmatch(r"pto/_core\..*so", name) for name in names)
+    refused = r"_test\.cpp$|^pto/(?!adapters/).*\.cpp$|^(tests|bench|docs|examples|build)/"
+    assert [name for name in names if re.search(refused, name)] == []
+
+
+def test_the_installed_package_is_not_the_checkout(python, tmp_path):
+    place = run(python, "-c", "import pto; print(pto.__file__)", cwd=tmp_path)
+    assert not Path(place.strip()).is_relative_to(ROOT)
+
+
+def test_the_installed_package_runs_the_readme_example(python, tmp_path):
+    (tmp_path / "readme.py").write_text(README_BLOCK.group(1))
+    assert "softmax" in run(python, "readme.py", cwd=tmp_path)
+
+
+def test_a_plain_cpp_program_builds_against_the_installed_package(python, tmp_path):
+    (tmp_path / "main.cpp").write_text(CPP_PROGRAM)
+    flags = [run(python, "-m", "pto", "config", flag, cwd=tmp_path).split()
+             for flag in ("--cxxflags", "--ldflags")]  # fmt: skip
+    assert not any(str(ROOT) in flag for flag in sum(flags, []))
+    run("g++", *flags[0], "main.cpp", *flags[1], "-o", "main", cwd=tmp_path)
+    assert run(tmp_path / "main", cwd=tmp_path) == "allocated\n"
+    version = run(python, "-m", "pto", "config", "--version", cwd=tmp_path)
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", version)
