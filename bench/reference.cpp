@@ -31,10 +31,10 @@ inline V reciprocal(V x) {
 }
 // exp: 2^n * 2^(k/16) by a table in a register, the rest by a cubic; about 1 ULP.
 inline V exponential(V x) {
-  const V table = _mm512_setr_ps(1.f, 1.04427378f, 1.09050773f, 1.13878863f, 1.18920712f,
-                                 1.24185781f, 1.29683955f, 1.35425555f, 1.41421356f, 1.47682615f,
-                                 1.54221083f, 1.61049033f, 1.68179283f, 1.75625216f, 1.83400809f,
-                                 1.91520656f);
+  const V table =
+      _mm512_setr_ps(1.f, 1.04427378f, 1.09050773f, 1.13878863f, 1.18920712f, 1.24185781f,
+                     1.29683955f, 1.35425555f, 1.41421356f, 1.47682615f, 1.54221083f, 1.61049033f,
+                     1.68179283f, 1.75625216f, 1.83400809f, 1.91520656f);
   const V magic = splat(786432.f);  // 1.5 * 2^19: rounds to sixteenths, low mantissa bits = k
   const V shifted = fma(x, splat(1.44269504f), magic);
   const V n = shifted - magic;
@@ -84,9 +84,9 @@ inline V exponential(V x) {
 #endif
 
 constexpr int kColumnsMax = 8192;
-constexpr int kStep = 4 * kLanes;    // four vectors at a time hide the latency of fma
-constexpr int kAheadFloats = 1024;   // 4 KB
-constexpr int kLineFloats = 16;      // 64 bytes
+constexpr int kStep = 4 * kLanes;   // four vectors at a time hide the latency of fma
+constexpr int kAheadFloats = 1024;  // 4 KB
+constexpr int kLineFloats = 16;     // 64 bytes
 
 inline void prefetch(const float* p) {
   for (int i = 0; i < kStep; i += kLineFloats) {
@@ -96,8 +96,10 @@ inline void prefetch(const float* p) {
 
 template <bool kStream>
 inline void put(float* p, V v) {
-  if (kStream) stream(p, v);
-  else keep(p, v);
+  if (kStream)
+    stream(p, v);
+  else
+    keep(p, v);
 }
 
 // x * sigmoid(2u) is the tanh form of GELU; 2u = x (a + b x^2).
@@ -206,8 +208,8 @@ void normalise(const Rows& a) {
     const V scale = splat(1.f / __builtin_sqrtf(total * per_column + a.eps));
     for (int64_t c = 0; c < a.columns; c += kLanes) {
       const V v = (load(z + c) - mean) * scale;
-      put<kStream>(out + c, kCentre ? fma(v, load(a.gain + c), load(a.bias + c))
-                                    : v * load(a.gain + c));
+      put<kStream>(out + c,
+                   kCentre ? fma(v, load(a.gain + c), load(a.bias + c)) : v * load(a.gain + c));
     }
   }
 }
@@ -226,11 +228,21 @@ template <bool kStream>
 void run_rows(int32_t kernel, const Rows& a) {
   const auto biased = [&](int64_t i, int64_t c) { return load(a.x + i) + load(a.bias + c); };
   switch (kernel) {
-    case 0: copy<kStream>(a); break;
-    case 1: softmax<kStream>(a); break;
-    case 2: normalise<kStream, true, false>(a); break;
-    case 3: normalise<kStream, true, true>(a); break;
-    case 4: normalise<kStream, false, false>(a); break;
+    case 0:
+      copy<kStream>(a);
+      break;
+    case 1:
+      softmax<kStream>(a);
+      break;
+    case 2:
+      normalise<kStream, true, false>(a);
+      break;
+    case 3:
+      normalise<kStream, true, true>(a);
+      break;
+    case 4:
+      normalise<kStream, false, false>(a);
+      break;
     case 5:
       map_rows<kStream>(a, [&](int64_t i, int64_t c) { return gelu_erf(biased(i, c)); });
       break;
@@ -265,10 +277,14 @@ static int32_t run_block(void* context, int32_t block) {
   const int64_t begin = job.rows * block / job.blocks;
   const int64_t end = job.rows * (block + 1) / job.blocks;
   const int64_t at = begin * job.columns;
-  const Rows rows{job.x + at, job.y ? job.y + at : nullptr, job.gain, job.bias,
-                  job.out + at, end - begin, job.columns, job.eps};
-  if (job.stream) run_rows<true>(job.kernel, rows);
-  else run_rows<false>(job.kernel, rows);
+  const Rows rows{job.x + at,   job.y ? job.y + at : nullptr,
+                  job.gain,     job.bias,
+                  job.out + at, end - begin,
+                  job.columns,  job.eps};
+  if (job.stream)
+    run_rows<true>(job.kernel, rows);
+  else
+    run_rows<false>(job.kernel, rows);
   return 0;
 }
 

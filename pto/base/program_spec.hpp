@@ -34,11 +34,11 @@ struct ScalarSpec {
 
 // One kernel of a program. `tensors` index inputs, then outputs, then temporaries of the program.
 struct LaunchSpec {
-  std::string function;       // exported name
+  std::string function;  // exported name
   std::vector<int> tensors;
-  Dim items;                  // independent pieces of work (rows, or elements); 0 launches nothing
-  Dim bytes;                  // compulsory traffic, decides how many blocks and whether to stream
-  int64_t quantum = 1;        // items per block are a multiple of this (a cache line of outputs)
+  Dim items;            // independent pieces of work (rows, or elements); 0 launches nothing
+  Dim bytes;            // compulsory traffic, decides how many blocks and whether to stream
+  int64_t quantum = 1;  // items per block are a multiple of this (a cache line of outputs)
 };
 
 // What the code generator says about the text that it printed.

@@ -151,29 +151,32 @@ void bind_operators(nb::module_& m) {
   listeners = new nb::list;  // as long as the process
   m.def("parse_schema", &schema_tuple, "schema"_a,
         "(name, [(name, type, keyword only, has default, default)], [output], schema).");
-  m.def("define_operator",
-        [](std::string schema, std::string gradient_schema, std::vector<int32_t> saved,
-           std::vector<int32_t> wanted) {
-          return define_operator({std::move(schema), std::move(gradient_schema), std::move(saved),
-                                  std::move(wanted)});
-        },
-        "schema"_a, "gradient_schema"_a = "", "saved"_a = std::vector<int32_t>{},
-        "wanted"_a = std::vector<int32_t>{},
-        "Adds an operator, and its gradient operator with the next index; see op/operator.h.");
+  m.def(
+      "define_operator",
+      [](std::string schema, std::string gradient_schema, std::vector<int32_t> saved,
+         std::vector<int32_t> wanted) {
+        return define_operator(
+            {std::move(schema), std::move(gradient_schema), std::move(saved), std::move(wanted)});
+      },
+      "schema"_a, "gradient_schema"_a = "", "saved"_a = std::vector<int32_t>{},
+      "wanted"_a = std::vector<int32_t>{},
+      "Adds an operator, and its gradient operator with the next index; see op/operator.h.");
   m.def("announce_operators", &announce, "index"_a,
         "Tells the listeners of the operators from this index on, once they can be traced.");
   m.def("on_operator", &listen, "listener"_a,
         "Calls listener(index) for every operator: those announced already and those to come.");
-  m.def("kernel_count", [] { return kernel_table().size(); },
-        "How many kernels this process has compiled or loaded.");
+  m.def(
+      "kernel_count", [] { return kernel_table().size(); },
+      "How many kernels this process has compiled or loaded.");
   m.def("operator_count", &pto_operator_count, "How many operators are defined.");
   m.def("operator_record", &record, "index"_a, "What op/operator.h says of an operator.");
-  m.def("set_operator_tracer",
-        [](nb::object callable) {
-          Py_XDECREF(tracer);
-          tracer = callable.release().ptr();
-        },
-        "callable"_a, "callable(index, [(dtype, shape) or None], [attribute]) -> Graph.");
+  m.def(
+      "set_operator_tracer",
+      [](nb::object callable) {
+        Py_XDECREF(tracer);
+        tracer = callable.release().ptr();
+      },
+      "callable"_a, "callable(index, [(dtype, shape) or None], [attribute]) -> Graph.");
   m.def("trace_operator", &trace, "index"_a, "tensors"_a, "attributes"_a,
         "The graph of an operator for tensors of these dtypes and shapes, by the tracer.");
 }
