@@ -122,9 +122,40 @@ struct GlobalTensor<T, Packed, Packed, Order> {
   int64_t count_;  // negative counts as 0
 };
 
+// `Count` elements, known when the kernel is compiled: GlobalTensor(x, kCountOf<64>).
+template <int64_t Count>
+struct Counted {};
+template <int64_t Count>
+inline constexpr Counted<Count> kCountOf;
+
+template <class T, int64_t Count, Layout Order>
+struct GlobalTensor<T, Counted<Count>, Packed, Order> {
+  using DType = T;
+  using Element = typename Unqualified<T>::type;
+  static constexpr Layout layout = Order;
+  static constexpr bool kIsPacked = true;
+
+  PTO_INLINE GlobalTensor(T* pointer, Counted<Count>) : data_(pointer) {}
+
+  PTO_INLINE T* data() const { return data_; }
+  static constexpr PTO_INLINE int64_t count() { return Count; }
+  PTO_INLINE void SetAddress(T* pointer) { data_ = pointer; }
+
+ private:
+  T* data_;
+};
+
+// Elements that a view is known to have when the kernel is compiled.
+template <class G>
+constexpr int64_t kKnownCount = 0;
+template <class T, int64_t Count, Layout Order>
+constexpr int64_t kKnownCount<GlobalTensor<T, Counted<Count>, Packed, Order>> = Count;
+
 template <class T>
 GlobalTensor(T*) -> GlobalTensor<T, Packed, Packed, Layout::ND>;
 template <class T, class I, typename Enable<!__is_class(I)>::type = 0>
 GlobalTensor(T*, I) -> GlobalTensor<T, Packed, Packed, Layout::ND>;
+template <class T, int64_t Count>
+GlobalTensor(T*, Counted<Count>) -> GlobalTensor<T, Counted<Count>, Packed, Layout::ND>;
 
 PTO_NAMESPACE_END

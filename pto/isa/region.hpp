@@ -38,13 +38,15 @@ PTO_INLINE int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) 
 
 template <int W>
 struct Whole {
-  static constexpr PTO_INLINE int count() { return W; }
+  static constexpr PTO_INLINE Counted<W> count() { return {}; }
+  static constexpr PTO_INLINE int elements() { return W; }
 };
 using Row = Whole<kRow>;
 
 struct Rest {
   int valid;
   PTO_INLINE int count() const { return valid; }
+  PTO_INLINE int elements() const { return valid; }
 };
 
 template <class T, int W>
@@ -175,7 +177,7 @@ PTO_INLINE auto load_strided(W w, const S* p, int64_t stride) {
   using OneRow = Shape<1, 1, 1, 1, DYNAMIC>;
   using Steps = pto::Stride<1, 1, 1, 1, DYNAMIC>;
   TLOAD(t, GlobalTensor<M, OneRow, Steps>(const_cast<M*>(reinterpret_cast<const M*>(p)),
-                                          OneRow(w.count()), Steps(stride)));
+                                          OneRow(w.elements()), Steps(stride)));
   if constexpr (kSame<C, M>)
     return t;
   else
@@ -189,9 +191,9 @@ PTO_INLINE void store(Whole<W> w, S* p, Source& s, bool stream) {
   M* const to = reinterpret_cast<M*>(p);
   auto t = convert<M>(w, s);
   if (stream)
-    TSTORE<CacheHint::Stream>(GlobalTensor(to, W), t);
+    TSTORE<CacheHint::Stream>(GlobalTensor(to, kCountOf<W>), t);
   else
-    TSTORE(GlobalTensor(to, W), t);
+    TSTORE(GlobalTensor(to, kCountOf<W>), t);
 }
 template <class S, class Source>
 PTO_INLINE void store(Rest w, S* p, Source& s, bool) {
@@ -268,14 +270,18 @@ class Accumulator {
     auto valid = make<T>(w);
     const V identity = lanes::splat<V>(Reduction::template identity<T>());
     const V values = lanes::load<kRow>(s.data());
-    lanes::store<kRow>(valid.data(), lanes::select(lanes::first<V>(w.count()), values, identity));
+    lanes::store<kRow>(valid.data(),
+                       lanes::select(lanes::first<V>(w.elements()), values, identity));
     Reduction::whole(rest_, valid);
   }
   PTO_INLINE T value() {
-    auto both = spread(Row{}, Reduction::template row<T>(whole_));
-    auto rest = spread(Row{}, Reduction::template row<T>(rest_));
-    Reduction::whole(both, rest);
-    return both.GetValue(0);
+    PTO_UNROLL
+    for (int i = 0; i < W; i += kRow) {
+      auto part = make<T>(Row{});
+      lanes::store<kRow>(part.data(), lanes::load<kRow>(whole_.data() + i));
+      Reduction::whole(rest_, part);
+    }
+    return Reduction::template row<T>(rest_);
   }
 
  private:

@@ -27,6 +27,13 @@ PTO_INLINE void copy_unrolled(T* d, const T* s) {
   }
 }
 
+template <CacheHint Hint, int N, int Steps, class T>
+PTO_INLINE void store_unrolled(T* d, const T* s) {
+  if constexpr (Hint == CacheHint::Plain) return copy_unrolled<N, Steps>(d, s);
+  PTO_UNROLL
+  for (int i = 0; i < Steps; ++i) lanes::store_stream<N>(d + i * N, lanes::load<N>(s + i * N));
+}
+
 // One line of a tile from memory: `count` elements at `stride`, then padding up to `length`.
 template <class T>
 PTO_INLINE void load_line(T* d, const T* s, int count, int64_t stride, int length, T padding) {
@@ -45,8 +52,8 @@ PTO_INLINE void store_line(T* d, const T* s, int count, int64_t stride) {
     for (int i = 0; i < count; ++i) d[i * stride] = s[i];
 }
 
-// A micro-tile: whole registers, the last one partly from memory.
-template <class D>
+// A micro-tile: whole registers, the last one partly from memory. Dense says that the stride is 1.
+template <bool Dense, class D>
 PTO_INLINE void load_micro(D& d, const typename D::DType* s, int count, int64_t stride) {
   constexpr int N = kLanes<typename D::DType>;
   using V = Vec<Compute<typename D::DType>, N>;
@@ -54,22 +61,25 @@ PTO_INLINE void load_micro(D& d, const typename D::DType* s, int count, int64_t 
   PTO_UNROLL
   for (int i = 0; i < D::Numel / N; ++i) {
     const int n = clamp_count(count - i * N, N);
-    V v = stride == 1 ? lanes::load_part<N>(s + i * N, n)
-                      : lanes::gather<N>(s + i * N * stride, stride, n);
+    V v;
+    if (Dense || stride == 1)
+      v = lanes::load_part<N>(s + i * N, n);
+    else
+      v = lanes::gather<N>(s + i * N * stride, stride, n);
     if constexpr (D::PadVal != PadValue::Null && D::PadVal != PadValue::Zero)
       v = lanes::select(lanes::first<V>(n), v, padding);
     lanes::store<N>(d.data() + i * N, v);
   }
 }
 
-template <CacheHint Hint, class D>
+template <CacheHint Hint, bool Dense, class D>
 PTO_INLINE void store_micro(typename D::DType* p, const D& d, int count, int64_t stride) {
   constexpr int N = kLanes<typename D::DType>;
   PTO_UNROLL
   for (int i = 0; i < D::Numel / N; ++i) {
     const int n = clamp_count(count - i * N, N);
     const auto v = lanes::load<N>(d.data() + i * N);
-    if (stride != 1)
+    if (!Dense && stride != 1)
       lanes::scatter<N>(p + i * N * stride, stride, v, n);
     else if (n == N && Hint == CacheHint::Stream)
       lanes::store_stream<N>(p + i * N, v);
@@ -120,16 +130,18 @@ PTO_INLINE MemoryLine<typename G::DType> line_of(const G& g, const D& d, int lin
   } else {
     const int cols = d.GetValidCol();
     const int64_t left = g.count() - line + cols - 1;  // rows whose element is inside: left / cols
-    return {g.data() + line, clamp_count(left < 0 ? 0 : left / cols, length), cols};
+    const int64_t rows = left < 0 || cols == 0 ? 0 : left / cols;
+    return {g.data() + line, clamp_count(rows, length), cols};
   }
 }
 
 template <class G, class D>
-PTO_INLINE void check_transfer() {
+constexpr bool check_transfer() {
   static_assert(kSame<typename G::Element, typename D::DType>,
                 "TLOAD, TSTORE: memory and tile must have the same element type; "
                 "convert the tile with TCVT");
   static_assert(G::layout != Layout::NZ, "TLOAD, TSTORE: NZ memory is not available yet; use ND");
+  return true;
 }
 
 template <class G, class D>
@@ -172,23 +184,30 @@ PTO_INLINE void store_lines(const G& g, const D& d) {
   }
 }
 
-// A full tile over memory that is known to hold it all.
+// A full tile over memory that holds it all. A tile of one register needs no such case: its part
+// may be the whole.
 template <class D, class G>
 PTO_INLINE bool is_whole(const G& g) {
-  if constexpr (G::kIsPacked && kIsFull<D> && (D::isRowMajor || D::Cols == 1))
-    return g.count() >= D::Numel;
-  else
+  if constexpr (!G::kIsPacked || !kIsFull<D> || !(D::isRowMajor || D::Cols == 1))
     return false;
+  else if constexpr (D::Numel == kLanes<typename D::DType> && kKnownCount<G> == 0)
+    return false;
+  else
+    return g.count() >= D::Numel;
 }
+template <class D, class G>
+constexpr bool kKnownWhole = kIsFull<D>&& kIsMicro<D>&& kKnownCount<G> >= D::Numel;
 
 }  // namespace detail
 
 template <class D, class G, class... X>
 PTO_INLINE RecordEvent TLOAD(D& d, const G& g, const X&...) {
-  detail::check_transfer<G, D>();
-  check_trailing<X...>();
+  static_assert(detail::check_transfer<G, D>());
+  static_assert(check_trailing<X...>());
   constexpr int N = kLanes<typename D::DType>;
-  if (detail::is_whole<D>(g)) {
+  if constexpr (detail::kKnownWhole<D, G>) {
+    detail::copy_unrolled<N, D::Numel / N>(d.data(), g.data());
+  } else if (detail::is_whole<D>(g)) {
     if constexpr (kIsMicro<D>)
       detail::copy_unrolled<N, D::Numel / N>(d.data(), g.data());
     else
@@ -196,7 +215,8 @@ PTO_INLINE RecordEvent TLOAD(D& d, const G& g, const X&...) {
                        sizeof(typename D::DType) * D::Numel);
   } else if constexpr (kIsMicro<D> && detail::kLinesMatch<G, D>) {
     const auto line = detail::line_of(g, d, 0);
-    detail::load_micro(d, line.pointer, valid_lines(d) > 0 ? line.count : 0, line.stride);
+    detail::load_micro<G::kIsPacked>(d, line.pointer, valid_lines(d) > 0 ? line.count : 0,
+                                     line.stride);
   } else {
     detail::load_lines(d, g);
   }
@@ -206,10 +226,12 @@ PTO_INLINE RecordEvent TLOAD(D& d, const G& g, const X&...) {
 // Stream: the pointer is aligned to the vector; whole vectors bypass the cache, a rest does not.
 template <CacheHint Hint, class G, class D, class... X>
 PTO_INLINE RecordEvent TSTORE(const G& g, const D& d, const X&...) {
-  detail::check_transfer<G, D>();
-  check_trailing<X...>();
+  static_assert(detail::check_transfer<G, D>());
+  static_assert(check_trailing<X...>());
   constexpr int N = kLanes<typename D::DType>;
-  if (detail::is_whole<D>(g) && (Hint == CacheHint::Plain || !kIsMicro<D>)) {
+  if constexpr (detail::kKnownWhole<D, G>) {
+    detail::store_unrolled<Hint, N, D::Numel / N>(g.data(), d.data());
+  } else if (detail::is_whole<D>(g) && (Hint == CacheHint::Plain || !kIsMicro<D>)) {
     if constexpr (kIsMicro<D>)
       detail::copy_unrolled<N, D::Numel / N>(g.data(), d.data());
     else
@@ -217,7 +239,8 @@ PTO_INLINE RecordEvent TSTORE(const G& g, const D& d, const X&...) {
                        sizeof(typename D::DType) * D::Numel);
   } else if constexpr (kIsMicro<D> && detail::kLinesMatch<G, D>) {
     const auto line = detail::line_of(g, d, 0);
-    detail::store_micro<Hint>(line.pointer, d, valid_lines(d) > 0 ? line.count : 0, line.stride);
+    detail::store_micro<Hint, G::kIsPacked>(line.pointer, d, valid_lines(d) > 0 ? line.count : 0,
+                                            line.stride);
   } else {
     detail::store_lines(g, d);
   }
