@@ -31,7 +31,9 @@ class _AdapterFinder:
         parent, _, child = name.rpartition(".")
         if parent != __name__ or child not in _ADAPTERS:
             return None
-        real = importlib.util.find_spec(f"pto.adapters.{child}")
+        from importlib.util import find_spec
+
+        real = find_spec(f"pto.adapters.{child}")
         return real and ModuleSpec(name, _AdapterFinder, origin=real.origin)
 
     @staticmethod

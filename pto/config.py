@@ -67,6 +67,12 @@ class Config:
 
     @threads.setter
     def threads(self, value: int) -> None:
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InvalidValue(
+                f"config.threads: {value!r}",
+                "it counts the threads of a call, the caller included",
+                "give a number from 1 on; more than the cores count as the cores",
+            )
         _core.set_num_threads(value)
 
     @property

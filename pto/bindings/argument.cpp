@@ -147,7 +147,11 @@ void ArgumentReader::read_buffer(PyObject* object, PyObject* name, bool writable
   std::optional<DType> dtype;
   int flags = writable ? PyBUF_RECORDS : PyBUF_RECORDS_RO;
   if (PyObject_GetBuffer(source, &view, flags) != 0) {
-    if (writable && PyErr_ExceptionMatches(PyExc_BufferError)) refuse(name, object, "read-only");
+    PyErr_Clear();
+    if (writable && PyObject_GetBuffer(source, &view, PyBUF_RECORDS_RO) == 0) {
+      ++buffer_count_;
+      refuse(name, object, "read-only");
+    }
     PyErr_Clear();
     Ref pair = checked(PyObject_CallMethod(policy_, "convert", "O", object));
     if (pair.get() == Py_None) refuse(name, object, "dtype");

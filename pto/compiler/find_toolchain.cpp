@@ -9,7 +9,9 @@
 #include <mutex>
 #include <optional>
 #include <sstream>
+#include <system_error>
 
+#include "pto/compiler/cache.hpp"
 #include "pto/compiler/file.hpp"
 #include "pto/compiler/process.hpp"
 #include "pto/compiler/sha256.hpp"
@@ -89,7 +91,12 @@ std::string ask_once(const std::string& path, const std::string& stamp, const Se
   *usable = answer.rfind("gcc ", 0) == 0 || answer.rfind("clang ", 0) == 0;
   if (*usable) return answer;
   answer = ask(path, usable);
-  if (*usable) replace_file(memo, answer);  // a folder that cannot be written costs the next 10 ms
+  if (!*usable) return answer;
+  try {
+    const Cache folder(settings.cache_directory);  // creates it
+    replace_file(memo, answer);
+  } catch (const std::system_error&) {  // without the folder the next process asks again, in 10 ms
+  }
   return answer;
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wrong calls of operators inside PyTorch: each says what, why and how to fix it."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -106,6 +107,18 @@ def test_a_build_of_the_gradients_without_a_compiler_says_so(tmp_path, monkeypat
     with pytest.raises(Failure, match="no C\\+\\+ compiler was found") as raised:
         build.build()
     assert "install" in raised.value.fix
+
+
+def test_damaged_gradients_name_the_file(tmp_path):
+    build_folder = tmp_path / "torch"
+    build_folder.mkdir()
+    (build_folder / build.path().name).write_text("no library")
+    environment = {**os.environ, "PTO_CACHE_DIR": str(tmp_path)}
+    run = subprocess.run(
+        [sys.executable, "-c", "import pto.torch"], capture_output=True, text=True, env=environment
+    )
+    assert "the PyTorch gradients cannot be loaded" in run.stderr
+    assert "python -m pto adapters build torch" in run.stderr
 
 
 def test_without_the_cpp_part_gradients_go_through_python(tmp_path):

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments that a compiled function refuses: what, why, fix, and the line of the call."""
+
+import fractions
+
+import numpy as np
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import pto
+
+
+@pto.jit
+def double(x, times=1):
+    return x * 2
+
+
+@pto.jit
+def add(x, y):
+    return x + y
+
+
+@pto.jit
+def both(x):
+    return x + 1, x.sum()
+
+
+T, N = torch.ones(4, 3), np.ones((4, 3), "f4")
+GRAD = torch.ones(3, requires_grad=True)
+NEGATED = torch.ones(3, dtype=torch.complex64).conj().imag
+BYTES = bytearray(64)
+MISPLACED = np.frombuffer(BYTES, np.uint8)[1:33].view("f4")
+UNEVEN = np.lib.stride_tricks.as_strided(np.frombuffer(BYTES, "f4"), (4,), (6,))
+READ_ONLY = np.broadcast_to(np.ones(3, "f4"), (4, 3))
+
+
+def fake():
+    with FakeTensorMode():
+        return torch.ones(3)
+
+
+def strided_out():
+    return torch.empty(3, 4).t()
+
+
+CASES = {
+    "meta device": (
+        double, lambda: (T.to("meta"),), {}, ValueError,
+        "double: x is on device meta", "on the CPU", "x.cpu()",
+    ),
+    "fake tensor": (double, lambda: (fake(),), {}, TypeError, "FakeTensor", "DLPack", "plain"),
+    "requires grad": (
+        double, lambda: (GRAD,), {}, ValueError,
+        "double: x requires grad", "no gradient", "torch.no_grad()",
+    ),
+    "lazy negation": (
+        double, lambda: (NEGATED,), {}, ValueError, "x is a lazy negation", "before", "resolve_neg",
+    ),
+    "sparse": (double, lambda: (T.to_sparse(),), {}, TypeError, "x cannot be read", "dense", "CPU"),
+    "complex torch": (
+        double, lambda: (torch.ones(3, dtype=torch.complex64),), {}, TypeError,
+        "the element type torch.complex64", "f32", "convert",
+    ),
+    "complex numpy": (
+        double, lambda: (np.ones(3, "c8"),), {}, TypeError, "the element type complex64", "f32", "",
+    ),
+    "quad": (
+        double, lambda: (np.ones(3, np.longdouble),), {}, TypeError, "the element type", "f32", "",
+    ),
+    "strings": (double, lambda: (np.array(["a"]),), {}, TypeError, "the element type <U1", "", ""),
+    "objects": (double, lambda: (np.array([None]),), {}, TypeError, "element type object", "", ""),
+    "dates": (
+        double, lambda: (np.zeros(2, "M8[s]"),), {}, TypeError, "element type datetime64", "", "",
+    ),
+    "big-endian": (
+        double, lambda: (np.ones(3, ">f4"),), {}, TypeError, "element type >f4", "native byte", "",
+    ),
+    "records": (
+        double, lambda: (np.zeros(3, "f4,i4"),), {}, TypeError, "the element type", "", "convert",
+    ),
+    "8-bit float": (
+        double, lambda: (torch.ones(3).to(torch.float8_e4m3fn),), {}, TypeError,
+        "the element type torch.float8_e4m3fn", "", "",
+    ),
+    "misplaced": (
+        double, lambda: (MISPLACED,), {}, ValueError,
+        "multiple of its element size", "aligned", "copy",
+    ),
+    "uneven strides": (
+        double, lambda: (UNEVEN,), {}, ValueError, "multiple of its element size", "", "copy",
+    ),
+    "nine axes": (
+        double, lambda: (np.ones((1,) * 9, "f4"),), {}, ValueError, "x has 9 axes", "at most 8", "",
+    ),
+    "list": (double, lambda: ([1.0, 2.0],), {}, TypeError,
+        "x is a value of type", "arrays", "list"),
+    "fraction": (
+        double, lambda: (T, fractions.Fraction(1)), {}, TypeError, "times is a value of", "", "",
+    ),
+    "list in tuple": (double, lambda: (T, (1, [2])), {}, TypeError,
+        "times is a value", "", "tuple"),
+    "no array": (double, lambda: (3.0,), {}, TypeError, "no argument is an array", "", "asarray"),
+    "two libraries": (
+        add, lambda: (T, N), {}, TypeError, "y is a value of type numpy.ndarray", "one library", "",
+    ),
+    "sizes": (
+        add, lambda: (T, torch.ones(5)), {}, ValueError, "sizes 3 and 5 differ in add", "axis", "",
+    ),
+    "out of another type": (
+        double, lambda: (T,), {"out": lambda: torch.empty(4, 3, dtype=torch.float64)}, ValueError,
+        "out is torch's torch.float64 of shape [4, 3], but the output is f32[4, 3]", "", "allocate",
+    ),
+    "out of another shape": (
+        double, lambda: (T,), {"out": lambda: torch.empty(3, 4)}, ValueError,
+        "of shape [3, 4], but the output is f32[4, 3]", "", "",
+    ),
+    "out of another library": (
+        double, lambda: (T,), {"out": lambda: N.copy()}, TypeError, "out is a value", "library", "",
+    ),
+    "out with gaps": (
+        double, lambda: (T,), {"out": strided_out}, ValueError, "out is not contiguous", "", "",
+    ),
+    "out over the input": (
+        double, lambda: (T,), {"out": lambda: T}, ValueError,
+        "out overlaps an input", "read", "own",
+    ),
+    "out that is read-only": (
+        double, lambda: (N,), {"out": lambda: READ_ONLY}, ValueError, "out is read-only", "", "",
+    ),
+    "too few outs": (
+        both, lambda: (T,), {"out": lambda: (torch.empty(4, 3),)}, ValueError,
+        "the function has outputs, 2", "", "tuple",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_argument_that_cannot_be_taken_is_refused_with_the_line_of_the_call(name):
+    function, args, kwargs, kind, what, why, fix = CASES[name]
+    args, kwargs = args(), {key: make() for key, make in kwargs.items()}
+    with pytest.raises(kind) as caught:
+        function(*args, **kwargs)
+    error = caught.value
+    assert isinstance(error, pto.Error), repr(error)
+    assert what in error.what and why in error.why and fix in error.fix, str(error)
+    assert error.why and error.fix
+    assert "test_argument_errors.py:" in error.location
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: double(),
+        lambda: double(T, 1, 2),
+        lambda: double(T, x=T),
+        lambda: double(T, other=1),
+        lambda: add(T),
+    ],
+)
+def test_arguments_that_do_not_fit_raise_pythons_own_error(call):
+    with pytest.raises(TypeError, match=r"(double|add)\(\) .*argument"):
+        call()
+
+
+def test_seventeen_tensors_are_one_too_many():
+    names = [f"x{i}" for i in range(17)]
+    space = {}
+    exec(f"def many({', '.join(names)}):\n    return {' + '.join(names)}", space)
+    with pytest.raises(ValueError, match="many: x16 is the 17th array"):
+        pto.jit(space["many"])(*[T] * 17)
+
+
+def test_a_function_that_calls_itself_with_arrays_is_refused():
+    @pto.jit
+    def again(x):
+        return again(T) + x
+
+    with pytest.raises(ValueError, match="calls itself with arrays"):
+        again(T)
+
+
+def test_settings_refuse_what_they_cannot_take():
+    with pytest.raises(ValueError, match="config.target: 'sse'"):
+        pto.config.target = "sse"
+    with pytest.raises(TypeError, match="config.dump: 3"):
+        pto.config.dump = 3
+    with pytest.raises(TypeError, match="config.cxx: 3"):
+        pto.config.cxx = 3
+    with pytest.raises(AttributeError):
+        pto.config.cache = "x"
+    with pytest.raises(ValueError):
+        pto.config.threads = 0

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What takes a process of its own: the import, the disk cache, broken compilers, Ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+PROGRAM = textwrap.dedent("""
+    import numpy as np, pto
+
+    @pto.jit
+    def scaled(x):
+        return x * 3 + 1
+
+    print(scaled(np.ones(5, "f4")).tolist())
+""")
+RESULT = "[4.0, 4.0, 4.0, 4.0, 4.0]"
+
+
+def python(code, tmp_path, **environment):
+    """A child with a cache of its own; returns (exit code, stdout, stderr)."""
+    env = {**os.environ, "PTO_CACHE_DIR": str(tmp_path / "cache"), **environment}
+    file = tmp_path / "program.py"
+    file.write_text(code)
+    done = subprocess.run([sys.executable, file], env=env, capture_output=True, text=True)
+    return done.returncode, done.stdout.strip(), done.stderr
+
+
+def compiler(tmp_path, body):
+    """A stand-in for g++ that says its version; `body` is what it does when it shall compile."""
+    path = tmp_path / "g++"
+    path.write_text(
+        "#!/bin/sh\n"
+        f'echo "$*" >> "{tmp_path}/calls"\n'
+        'case "$*" in *-dM*) exec g++ "$@";; esac\n' + body + "\n"
+    )
+    path.chmod(0o755)
+    return str(path)
+
+
+def calls(tmp_path):
+    return [line for line in (tmp_path / "calls").read_text().splitlines()]
+
+
+def test_import_loads_neither_a_framework_nor_numpy(tmp_path):
+    code = (
+        "import sys, pto\n"
+        "loaded = {'torch', 'numpy', 'jax', 'tensorflow', 'inspect', 'dataclasses'}\n"
+        "print(sorted(loaded & set(sys.modules)))"
+    )
+    assert python(code, tmp_path)[:2] == (0, "[]")
+
+
+def test_parts_are_loaded_at_their_first_use(tmp_path):
+    code = (
+        "import sys, pto\n"
+        "assert 'pto.ops' not in sys.modules and 'pto.adapters.torch' not in sys.modules\n"
+        "import pto.torch as one\n"
+        "assert pto.torch is one and sys.modules['pto.adapters.torch'] is one\n"
+        "assert pto.ops is sys.modules['pto.ops']\n"
+        "try:\n    pto.nothing\nexcept AttributeError as e:\n    print(e)"
+    )
+    code, out, error = python(code, tmp_path)
+    assert (code, out) == (0, "module 'pto' has no attribute 'nothing'"), error
+
+
+def test_a_second_process_runs_no_compiler(tmp_path):
+    cxx = compiler(tmp_path, 'exec g++ "$@"')
+    assert python(PROGRAM, tmp_path, PTO_CXX=cxx)[:2] == (0, RESULT)
+    before = calls(tmp_path)
+    assert python(PROGRAM, tmp_path, PTO_CXX=cxx)[:2] == (0, RESULT)
+    assert calls(tmp_path) == before
+
+
+def test_two_processes_that_compile_the_same_kernel_at_once_agree(tmp_path):
+    cxx = compiler(tmp_path, 'sleep 0.3; exec g++ "$@"')
+    env = {**os.environ, "PTO_CACHE_DIR": str(tmp_path / "cache"), "PTO_CXX": cxx}
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, tmp_path / "program.py"]
+    both = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in "ab"]
+    assert [child.communicate()[0].strip() for child in both] == [RESULT, RESULT]
+
+
+@pytest.mark.parametrize(
+    "body, texts",
+    [
+        ('echo "kernel.cpp:1: error: mine" >&2; exit 1', ["mine", "why:", "fix:"]),
+        ("kill -9 $$", ["signal", "why:", "fix:"]),
+    ],
+)
+def test_a_compiler_that_fails_is_told_with_its_text(tmp_path, body, texts):
+    code, _, error = python(PROGRAM, tmp_path, PTO_CXX=compiler(tmp_path, body))
+    assert code == 1 and "pto.errors.Failure" in error
+    for text in texts:
+        assert text in error, error
+
+
+def test_no_compiler_is_told_with_the_fix(tmp_path):
+    code, _, error = python(PROGRAM, tmp_path, PTO_CXX=str(tmp_path / "nothing"))
+    assert code == 1 and "pto.errors." in error
+    assert "nothing" in error and "fix:" in error
+
+
+def test_a_cache_folder_that_cannot_be_used_is_no_hindrance(tmp_path):
+    (tmp_path / "cache").write_text("a file, not a folder")
+    assert python(PROGRAM, tmp_path)[:2] == (0, RESULT)
+
+
+def test_a_damaged_cache_entry_is_made_anew(tmp_path):
+    assert python(PROGRAM, tmp_path)[:2] == (0, RESULT)
+    for file in (tmp_path / "cache").rglob("*"):
+        if file.is_file() and file.stat().st_size > 1000:
+            file.write_bytes(file.read_bytes()[:700])
+    assert python(PROGRAM, tmp_path)[:2] == (0, RESULT)
+
+
+INTERRUPTED = textwrap.dedent("""
+    import numpy as np, pto, sys, os
+
+    @pto.jit
+    def scaled(x):
+        return x * 3 + 1
+
+    print("ready", flush=True)
+    try:
+        scaled(np.ones(5, "f4"))
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    os.environ["PTO_CXX"] = "g++"
+    print(scaled(np.ones(5, "f4")).tolist())
+""")
+
+
+def test_ctrl_c_stops_a_slow_compiler_and_the_next_call_compiles(tmp_path):
+    cxx = compiler(tmp_path, f'echo $$ > "{tmp_path}/pid"; sleep 60 & wait')
+    env = {**os.environ, "PTO_CACHE_DIR": str(tmp_path / "cache"), "PTO_CXX": cxx}
+    (tmp_path / "program.py").write_text(INTERRUPTED)
+    child = subprocess.Popen(
+        [sys.executable, tmp_path / "program.py"], env=env, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout.readline().strip() == "ready"
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "pid").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    child.send_signal(signal.SIGINT)
+    out, _ = child.communicate(timeout=60)
+    assert out.split("\n")[:2] == ["interrupted", RESULT]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_the_command_line_describes_the_machine():
+    done = subprocess.run(
+        [sys.executable, "-m", "pto", "machine"], capture_output=True, text=True, check=True
+    )
+    assert "target: " in done.stdout and "cores: " in done.stdout
