@@ -159,3 +159,15 @@ def test_the_command_line_describes_the_machine():
         [sys.executable, "-m", "pto", "machine"], capture_output=True, text=True, check=True
     )
     assert "target: " in done.stdout and "cores: " in done.stdout
+
+
+def test_the_stub_names_what_the_extension_has():
+    import ast
+    import pathlib
+
+    from pto import _core
+
+    stub = ast.parse((pathlib.Path(_core.__file__).parent / "_core.pyi").read_text())
+    kinds = (ast.ClassDef, ast.FunctionDef)
+    names = {node.name for node in stub.body if isinstance(node, kinds)}
+    assert names == {name for name in dir(_core) if not name.startswith("_")}

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiled core of pto. Use the names of `pto`, not these.
+
+Element types and operations are names ("f32", "exp"), shapes sequences of int and Dim, values of a
+GraphBuilder the numbers of its nodes. What goes wrong is a class of pto.errors.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+class Dim:
+    """A size known at the call: s0, or an expression over such sizes."""
+
+    @staticmethod
+    def symbol(index: int) -> Dim: ...
+    def __add__(self, other: Size, /) -> Size: ...
+    def __radd__(self, other: Size, /) -> Size: ...
+    def __sub__(self, other: Size, /) -> Size: ...
+    def __rsub__(self, other: Size, /) -> Size: ...
+    def __mul__(self, other: Size, /) -> Size: ...
+    def __rmul__(self, other: Size, /) -> Size: ...
+    def __floordiv__(self, other: Size, /) -> Size: ...
+    def __mod__(self, other: Size, /) -> Size: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __repr__(self) -> str: ...
+    def same(self, other: Size, /) -> bool:
+        """Structural equality, never an error."""
+
+    def evaluate(self, symbols: Sequence[int]) -> int: ...
+    @property
+    def op(self) -> int:
+        """0 constant, 1 symbol, 2 +, 3 -, 4 *, 5 //, 6 %, 7 min, 8 max."""
+
+    @property
+    def value(self) -> int:
+        """Of a constant; the index of a symbol."""
+
+    @property
+    def left(self) -> Size: ...
+    @property
+    def right(self) -> Size: ...
+
+Size = int | Dim
+Shape = Sequence[Size]
+Stages = Callable[[str, str], object]
+
+class GraphBuilder:
+    """Builds a Graph; values are numbers of nodes."""
+
+    def __init__(self, name: str) -> None: ...
+    def set_location(self, file: str, line: int, /) -> None: ...
+    def clear_location(self) -> None: ...
+    def input(self, name: str, dtype: str, shape: Shape, /) -> int: ...
+    def scalar(self, name: str, dtype: str, /) -> int: ...
+    def constant(self, value: float, dtype: str) -> int: ...
+    def unary(self, op: str, a: int, /) -> int: ...
+    def binary(self, op: str, a: int, b: int, /) -> int: ...
+    def where(self, condition: int, a: int, b: int, /) -> int: ...
+    def cast(self, a: int, dtype: str, /) -> int: ...
+    def reduce(self, op: str, a: int, axes: Sequence[int], /) -> int: ...
+    def broadcast(self, a: int, shape: Shape, /) -> int: ...
+    def reshape(self, a: int, shape: Shape, /) -> int: ...
+    def type(self, value: int, /) -> tuple[str, tuple[Size, ...]]:
+        """(dtype, shape)"""
+
+    def guard_equal(self, a: Size, b: Size, because: str, /) -> None: ...
+    def output(self, value: int, /) -> None: ...
+    def build(self) -> Graph:
+        """The graph; the builder is spent."""
+
+class Graph:
+    """An immutable program over tensors; str() gives its text."""
+
+    @staticmethod
+    def parse(text: str) -> Graph: ...
+    def __str__(self) -> str: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def verify(self) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def inputs(self) -> list[tuple[str, str, tuple[Size, ...], bool]]:
+        """(name, dtype, shape, is_scalar) of each."""
+
+    @property
+    def outputs(self) -> list[tuple[str, tuple[Size, ...]]]:
+        """(dtype, shape) of each."""
+
+    @property
+    def guards(self) -> list:
+        """(a, b, because): sizes that must be equal at the call."""
+
+def operations() -> list:
+    """(name, mnemonic, family, arity, NumPy expression, element types) of every operation."""
+
+def dtypes() -> list:
+    """(name, bytes, kind) of every element type."""
+
+def interpret(graph: Graph, inputs: list) -> list:
+    """The outputs' values by definition; pto.interpret takes arrays."""
+
+def interpret_with_bounds(graph: Graph, inputs: list) -> list:
+    """As interpret, with how far compiled code may be off, an element."""
+
+class Program:
+    """A compiled graph."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def inputs(self) -> list:
+        """(name, dtype, shape) of each."""
+
+    @property
+    def outputs(self) -> list: ...
+    @property
+    def temporaries(self) -> list: ...
+    @property
+    def launches(self) -> int: ...
+
+def compile(
+    graph: Graph,
+    strides: Sequence[int] = (),
+    dump: Stages | None = None,
+    disabled: Sequence[str] = (),
+    target: str = "",
+) -> Program:
+    """The program of a graph; `strides` has a stride class for each tensor input. `dump(stage,
+    text)` sees every stage. Python's lock is free meanwhile, and Ctrl-C stops the compiler."""
+
+def explain(
+    graph: Graph,
+    dump: Stages,
+    strides: Sequence[int] = (),
+    disabled: Sequence[str] = (),
+    target: str = "",
+) -> None:
+    """Calls dump(stage, text) for every stage; compiles nothing."""
+
+def describe_machine() -> str:
+    """This machine's features and the cut-offs derived from them, one a line."""
+
+def target_flags() -> str:
+    """The compiler flags of this machine's target, or of PTO_TARGET's."""
+
+def num_threads() -> int:
+    """Threads that a launch of this thread may use."""
+
+def set_num_threads(threads: int) -> None:
+    """At least 1, at most the cores."""
+
+def memory_stats() -> dict[str, int]:
+    """Bytes of the recycling allocator; see runtime/memory.hpp."""
+
+def reset_peak_live_bytes() -> None: ...
+def release_cached() -> None:
+    """Gives unused memory back to the system."""
+
+class FastCall:
+    """The callable behind @pto.jit; subclasses define `specialise(tensors, constants)`."""
+
+    def __init__(
+        self, name: str, parameters: tuple[str, ...], defaults: tuple, policy: Any, /
+    ) -> None: ...
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any: ...
+    def describe_call(self, /, *args: Any, **kwargs: Any) -> tuple[list, list]:
+        """(tensors, constants): for each parameter (dtype, shape, stride class) or None, and its
+        value."""
+
+def set_torch_executor(parallel_for: int, num_threads: int) -> None:
+    """Addresses of C functions: a loop (see runtime/pool.hpp; 0: our pool) and PyTorch's present
+    number of threads (0: our own setting) for calls on torch tensors."""
+
+def parse_schema(schema: str) -> tuple:
+    """(name, [(name, type, keyword only, has default, default)], [output], schema)."""
+
+def define_operator(
+    schema: str, gradient_schema: str = "", saved: Sequence[int] = (), wanted: Sequence[int] = ()
+) -> int:
+    """Adds an operator, and its gradient operator with the next index; see op/operator.h."""
+
+def announce_operators(index: int) -> None:
+    """Tells the listeners of the operators from this index on, once they can be traced."""
+
+def on_operator(listener: object) -> None:
+    """Calls listener(index) for every operator: those announced already and those to come."""
+
+def kernel_count() -> int:
+    """How many kernels this process has compiled or loaded."""
+
+def operator_count() -> int:
+    """How many operators are defined."""
+
+def operator_record(index: int) -> dict:
+    """What op/operator.h says of an operator."""
+
+def set_operator_tracer(callable: object) -> None:
+    """callable(index, [(dtype, shape) or None], [attribute]) -> Graph."""
+
+def trace_operator(index: int, tensors: list, attributes: list) -> object:
+    """The graph of an operator for tensors of these dtypes and shapes, by the tracer."""
