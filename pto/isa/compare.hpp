@@ -60,7 +60,7 @@ PTO_INLINE void compare_tiles(D& d, const A& a, const B& b) {
   static_assert(kSame<typename A::DType, typename B::DType>,
                 "TCMP: both operands must have the same element type; convert one with TCVT");
   if constexpr (kIsMask<typename D::DType>) {
-    check_elementwise<D, A, B>();
+    static_assert(check_elementwise<D, A, B>());
     map([](auto x, auto y) { return lanes::convert<int32_t>(compare<Mode>(x, y)); }, d, a, b);
   } else {
     pack_bits(d, a.GetValidRow(), a.GetValidCol(), [&](int r, int c) {
@@ -72,7 +72,7 @@ PTO_INLINE void compare_tiles(D& d, const A& a, const B& b) {
 template <CmpMode Mode, class D, class A>
 PTO_INLINE void compare_scalar(D& d, const A& a, typename A::DType scalar) {
   if constexpr (kIsMask<typename D::DType>) {
-    check_elementwise<D, A>();
+    static_assert(check_elementwise<D, A>());
     const auto s = to_compute(scalar);
     map(
         [s](auto x) {
@@ -109,13 +109,13 @@ PTO_INLINE V choose(M mask, V a, V b) {
 // The mode as a template argument compiles fastest.
 template <CmpMode Mode, class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TCMP(D& d, const A& a, const B& b, const X&...) {
-  check_trailing<X...>();
+  static_assert(check_trailing<X...>());
   detail::compare_tiles<Mode>(d, a, b);
   return {};
 }
 template <class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TCMP(D& d, const A& a, const B& b, CmpMode mode, const X&...) {
-  check_trailing<X...>();
+  static_assert(check_trailing<X...>());
   switch (mode) {
 #define PTO_COMPARE(name, op, value, numpy, types) \
   case CmpMode::name:                              \
@@ -129,7 +129,7 @@ PTO_INLINE RecordEvent TCMP(D& d, const A& a, const B& b, CmpMode mode, const X&
 // Against a scalar, or element by element against a tile.
 template <class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TCMPS(D& d, const A& a, const B& b, CmpMode mode, const X&... rest) {
-  check_trailing<X...>();
+  static_assert(check_trailing<X...>());
   if constexpr (kIsTile<B>) {
     return TCMP(d, a, b, mode, rest...);
   } else {
@@ -147,10 +147,10 @@ PTO_INLINE RecordEvent TCMPS(D& d, const A& a, const B& b, CmpMode mode, const X
 // d = mask ? a : b.
 template <class D, class M, class A, class B, class... X>
 PTO_INLINE RecordEvent TSEL(D& d, const M& mask, const A& a, const B& b, const X&...) {
-  check_elementwise<D, A, B>();
-  check_trailing<X...>();
+  static_assert(check_elementwise<D, A, B>());
+  static_assert(check_trailing<X...>());
   if constexpr (kIsMask<typename M::DType>) {
-    check_elementwise<D, M>();
+    static_assert(check_elementwise<D, M>());
     map([](auto m, auto x, auto y) { return detail::choose(m, x, y); }, d, mask, a, b);
   } else {
     const int cols = d.GetValidCol();
@@ -166,10 +166,10 @@ PTO_INLINE RecordEvent TSEL(D& d, const M& mask, const A& a, const B& b, const X
 template <class D, class M, class A, class Tmp, class... X>
 PTO_INLINE RecordEvent TSELS(D& d, const M& mask, const A& a, const Tmp&, typename D::DType scalar,
                              const X&...) {
-  check_elementwise<D, A>();
-  check_trailing<Tmp, X...>();
+  static_assert(check_elementwise<D, A>());
+  static_assert(check_trailing<Tmp, X...>());
   if constexpr (kIsMask<typename M::DType>) {
-    check_elementwise<D, M>();
+    static_assert(check_elementwise<D, M>());
     const auto s = to_compute(scalar);
     map([s](auto m, auto x) { return detail::choose(m, x, lanes::splat<decltype(x)>(s)); }, d, mask,
         a);

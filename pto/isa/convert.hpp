@@ -143,8 +143,8 @@ PTO_INLINE Vec<Compute<To>, kCount<V>> convert_element(V v, RoundMode mode, Satu
 template <auto Precision = 0, class D, class S, class... X>
 PTO_INLINE RecordEvent TCVT(D& d, const S& s, RoundMode mode = RoundMode::CAST_NONE,
                             SaturationMode sat = SaturationMode::OFF, const X&...) {
-  check_elementwise<D, S>();
-  check_trailing<X...>();
+  static_assert(check_elementwise<D, S>());
+  static_assert(check_trailing<X...>());
   map(
       [mode, sat](auto v) {
         return lanes::convert_element<typename S::DType, typename D::DType>(v, mode, sat);

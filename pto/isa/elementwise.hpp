@@ -66,24 +66,23 @@ struct UnsignedOf<int64_t> {
   using type = uint64_t;
 };
 
-// A functor's value on compute vectors. Signed integers wrap, so kArithmetic rows see them
-// unsigned.
-template <class F, class V, class... W>
-PTO_INLINE V evaluate(V a, W... b) {
-  using U = Vec<typename UnsignedOf<LaneOf<V>>::type, kCount<V>>;
-  if constexpr (F::kTypes == kArithmetic && !kSame<U, V>)
-    return bit_cast<V>(F::apply(bit_cast<U>(a), bit_cast<U>(b)...));
-  else
-    return F::apply(a, b...);
-}
-
+// A functor on compute vectors. Signed integers wrap, so kArithmetic rows see them unsigned.
 template <class F>
 struct Evaluate {
-  template <class... V>
-  PTO_INLINE auto operator()(V... v) const {
-    return evaluate<F>(v...);
+  template <class V, class... W>
+  PTO_INLINE V operator()(V a, W... b) const {
+    using U = Vec<typename UnsignedOf<LaneOf<V>>::type, kCount<V>>;
+    if constexpr (F::kTypes == kArithmetic && !kSame<U, V>)
+      return bit_cast<V>(F::apply(bit_cast<U>(a), bit_cast<U>(b)...));
+    else
+      return F::apply(a, b...);
   }
 };
+
+template <class F, class... V>
+PTO_INLINE auto evaluate(V... v) {
+  return Evaluate<F>{}(v...);
+}
 
 // The lanes that suit every operand of an instruction.
 constexpr int fewest(int n) { return n; }
@@ -140,7 +139,10 @@ PTO_INLINE void map(F f, D& d, const S&... s) {
         lanes::store_part<N>(d.data() + D::Offset(r, c),
                              f(lanes::load_part<N>(s.data() + S::Offset(r, c), 1)...), 1);
   } else if constexpr (kIsFull<D> && D::Numel % N == 0 && D::Numel / N <= 16) {
-    detail::map_unrolled<N, D::Numel / N>(f, d.data(), s.data()...);
+    // Written out here: a call less to inline in every instruction of a compiled region.
+    PTO_UNROLL
+    for (int i = 0; i < D::Numel / N; ++i)
+      lanes::store<N>(d.data() + i * N, f(lanes::load<N>(s.data() + i * N)...));
   } else if constexpr (kIsFull<D>) {
     detail::map_line<N>(f, D::Numel, d.data(), s.data()...);
   } else if constexpr (kIsMicro<D> && (D::isRowMajor ? D::ValidRow : D::ValidCol) == 1) {
@@ -158,47 +160,51 @@ template <class D, class S>
 constexpr bool kCoversValid = (D::ValidRow < 0 || S::ValidRow < 0 || S::ValidRow >= D::ValidRow) &&
                               (D::ValidCol < 0 || S::ValidCol < 0 || S::ValidCol >= D::ValidCol);
 
-// The rules of every element-wise instruction, as sentences.
+// The rules of every element-wise instruction, as sentences; for static_assert, so that no call
+// remains to be inlined.
 template <class D, class... S>
-PTO_INLINE void check_elementwise() {
+constexpr bool check_elementwise() {
   static_assert((kSameShape<D, S> && ...),
                 "element-wise: every tile must have the same Rows x Cols; "
                 "widen a vector first with TROWEXPAND or TCOLEXPAND");
   static_assert((kCoversValid<D, S> && ...),
                 "element-wise: every source must be valid where the destination is; "
                 "shrink the destination's valid region");
+  return true;
 }
 template <class F, class D, class... S>
-PTO_INLINE void check_types() {
+constexpr bool check_types() {
   static_assert((kSame<typename D::DType, typename S::DType> && ...),
                 "element-wise: every tile must have the same element type; convert with TCVT");
   static_assert(
       is_in<typename D::DType>(F::kTypes),
       "element-wise: the instruction does not exist for this element type; see the dtypes "
       "column of pto/isa/instructions.def");
+  return true;
 }
 template <class... X>
-PTO_INLINE void check_trailing() {
+constexpr bool check_trailing() {
   static_assert((kIsTrailing<X> && ...),
                 "after its operands an instruction takes temporary tiles and events only; "
                 "check the number of operands");
+  return true;
 }
 
 #define PTO_UNARY(M, op, value, numpy, types)                 \
   template <auto Precision = 0, class D, class A, class... X> \
   PTO_INLINE RecordEvent M(D& d, const A& a, const X&...) {   \
-    check_elementwise<D, A>();                                \
-    check_types<lanes::M##_value, D, A>();                    \
-    check_trailing<X...>();                                   \
+    static_assert(check_elementwise<D, A>());                 \
+    static_assert(check_types<lanes::M##_value, D, A>());     \
+    static_assert(check_trailing<X...>());                    \
     map(Evaluate<lanes::M##_value>{}, d, a);                  \
     return {};                                                \
   }
 #define PTO_BINARY_ONLY(M, value, numpy, types)                         \
   template <auto Precision = 0, class D, class A, class B, class... X>  \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
-    check_elementwise<D, A, B>();                                       \
-    check_types<lanes::M##_value, D, A, B>();                           \
-    check_trailing<X...>();                                             \
+    static_assert(check_elementwise<D, A, B>());                        \
+    static_assert(check_types<lanes::M##_value, D, A, B>());            \
+    static_assert(check_trailing<X...>());                              \
     map(Evaluate<lanes::M##_value>{}, d, a, b);                         \
     return {};                                                          \
   }
@@ -206,27 +212,27 @@ PTO_INLINE void check_trailing() {
 #define PTO_TERNARY(M, value, numpy, types)                                         \
   template <class D, class A, class B, class C, class... X>                         \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const C& c, const X&...) { \
-    check_elementwise<D, A, B, C>();                                                \
-    check_types<lanes::M##_value, D, A, B, C>();                                    \
-    check_trailing<X...>();                                                         \
+    static_assert(check_elementwise<D, A, B, C>());                                 \
+    static_assert(check_types<lanes::M##_value, D, A, B, C>());                     \
+    static_assert(check_trailing<X...>());                                          \
     map(Evaluate<lanes::M##_value>{}, d, a, b, c);                                  \
     return {};                                                                      \
   }
 #define PTO_ACCUMULATE(M, value, numpy, types)                          \
   template <class D, class A, class B, class... X>                      \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
-    check_elementwise<D, A, B>();                                       \
-    check_types<lanes::M##_value, D, A, B>();                           \
-    check_trailing<X...>();                                             \
+    static_assert(check_elementwise<D, A, B>());                        \
+    static_assert(check_types<lanes::M##_value, D, A, B>());            \
+    static_assert(check_trailing<X...>());                              \
     map(Evaluate<lanes::M##_value>{}, d, a, b, d);                      \
     return {};                                                          \
   }
 #define PTO_SCALAR(M, of)                                                                        \
   template <auto Precision = 0, class D, class A, class... X>                                    \
   PTO_INLINE RecordEvent M(D& d, const A& a, typename A::DType scalar, const X&...) {            \
-    check_elementwise<D, A>();                                                                   \
-    check_types<lanes::of##_value, D, A>();                                                      \
-    check_trailing<X...>();                                                                      \
+    static_assert(check_elementwise<D, A>());                                                    \
+    static_assert(check_types<lanes::of##_value, D, A>());                                       \
+    static_assert(check_trailing<X...>());                                                       \
     const auto b = to_compute(scalar);                                                           \
     map([b](auto v) { return evaluate<lanes::of##_value>(v, lanes::splat<decltype(v)>(b)); }, d, \
         a);                                                                                      \
@@ -248,11 +254,17 @@ PTO_INLINE Compute<T> to_compute(T scalar) {
 // d = scalar on the valid region.
 template <class D, class... X>
 PTO_INLINE RecordEvent TEXPANDS(D& d, typename D::DType scalar, const X&...) {
-  check_trailing<X...>();
+  static_assert(check_trailing<X...>());
   const auto s = to_compute(scalar);
   using V = Vec<Compute<typename D::DType>, kLanes<typename D::DType>>;
   const V value = lanes::splat<V>(s);
-  map([value] { return value; }, d);
+  if constexpr (kIsFull<D> && kIsMicro<D>) {
+    PTO_UNROLL
+    for (int i = 0; i < D::Numel / kCount<V>; ++i)
+      lanes::store<kCount<V>>(d.data() + i * kCount<V>, value);
+  } else {
+    map([value] { return value; }, d);
+  }
   return {};
 }
 

@@ -86,7 +86,7 @@ PTO_INLINE void expand_rows(D& d, const A& a, const B& b) {
 
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TROWEXPAND(D& d, const S& s, const X&...) {
-  check_trailing<X...>();
+  static_assert(check_trailing<X...>());
   using V = Vec<Compute<typename D::DType>, kLanes<typename D::DType>>;
   for (int r = 0; r < d.GetValidRow(); ++r) {
     const V value = lanes::splat<V>(to_compute(s.GetElement(r, 0)));
@@ -97,7 +97,7 @@ PTO_INLINE RecordEvent TROWEXPAND(D& d, const S& s, const X&...) {
 
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
-  check_trailing<X...>();
+  static_assert(check_trailing<X...>());
   static_assert(S::isRowMajor && D::Cols == S::Cols,
                 "TCOLEXPAND: the source must be a row with the destination's columns");
   for (int r = 0; r < d.GetValidRow(); ++r)
@@ -108,16 +108,16 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
 #define PTO_ROW_EXPAND(M, of)                                           \
   template <auto Precision = 0, class D, class A, class B, class... X>  \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
-    check_types<lanes::of##_value, D, A, B>();                          \
-    check_trailing<X...>();                                             \
+    static_assert(check_types<lanes::of##_value, D, A, B>());           \
+    static_assert(check_trailing<X...>());                              \
     detail::expand_rows<lanes::of##_value>(d, a, b);                    \
     return {};                                                          \
   }
 #define PTO_COL_EXPAND(M, of)                                                                     \
   template <auto Precision = 0, class D, class A, class B, class... X>                            \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) {                           \
-    check_types<lanes::of##_value, D, A, B>();                                                    \
-    check_trailing<X...>();                                                                       \
+    static_assert(check_types<lanes::of##_value, D, A, B>());                                     \
+    static_assert(check_trailing<X...>());                                                        \
     static_assert(A::isRowMajor && B::isRowMajor && D::Cols == A::Cols && D::Cols == B::Cols,     \
                   "TCOLEXPAND...: every operand must be row-major with the same columns");        \
     for (int r = 0; r < d.GetValidRow(); ++r)                                                     \

@@ -59,11 +59,11 @@ PTO_INLINE Compute<T> reduce_line(const T* s, int length) {
   return lanes::reduce(Evaluate<F>{}, evaluate<F>(evaluate<F>(a, b), evaluate<F>(c, d)));
 }
 
-// The accumulator of row sums: what the destination computes in, where it is wider.
 template <class D, class S>
-PTO_INLINE void check_reduction() {
+constexpr bool check_reduction() {
   static_assert(kSame<typename D::DType, typename S::DType>,
                 "reduction: source and destination must have the same element type; use TCVT");
+  return true;
 }
 
 template <class F, class D, class S>
@@ -112,7 +112,7 @@ PTO_INLINE void reduce_cols(D& d, const S& s) {
 // Where only one source is valid its element passes; where neither is, d keeps its own.
 template <class F, class D, class A, class B>
 PTO_INLINE void combine_parts(D& d, const A& a, const B& b) {
-  check_elementwise<D>();
+  static_assert(check_elementwise<D>());
   if constexpr (kSameLayout<D, A, B> && kIsMicro<D> && kIsFull<D> && kIsFull<A>) {
     constexpr int N = kLanes<typename D::DType>;
     using V = Vec<Compute<typename D::DType>, N>;
@@ -142,21 +142,21 @@ PTO_INLINE void combine_parts(D& d, const A& a, const B& b) {
 #define PTO_REDUCE(row, col, part, op, value, start, numpy, types)         \
   template <class D, class S, class... X>                                  \
   PTO_INLINE RecordEvent row(D& d, const S& s, const X&...) {              \
-    detail::check_reduction<D, S>();                                       \
-    check_trailing<X...>();                                                \
+    static_assert(detail::check_reduction<D, S>());                        \
+    static_assert(check_trailing<X...>());                                 \
     detail::reduce_rows<lanes::row##_value>(d, s);                         \
     return {};                                                             \
   }                                                                        \
   template <class D, class S, class... X>                                  \
   PTO_INLINE RecordEvent col(D& d, const S& s, const X&...) {              \
-    detail::check_reduction<D, S>();                                       \
-    check_trailing<X...>();                                                \
+    static_assert(detail::check_reduction<D, S>());                        \
+    static_assert(check_trailing<X...>());                                 \
     detail::reduce_cols<lanes::row##_value>(d, s);                         \
     return {};                                                             \
   }                                                                        \
   template <class D, class A, class B, class... X>                         \
   PTO_INLINE RecordEvent part(D& d, const A& a, const B& b, const X&...) { \
-    check_trailing<X...>();                                                \
+    static_assert(check_trailing<X...>());                                 \
     detail::combine_parts<lanes::row##_value>(d, a, b);                    \
     return {};                                                             \
   }

@@ -94,20 +94,22 @@ struct Tile {
   static constexpr auto PadVal = Padding;
   static constexpr CompactMode Compact = Compaction;
 
-  PTO_INLINE Tile() { clear_padding(); }
+  PTO_INLINE Tile() {
+    if constexpr (kMustClear) clear_padding();
+  }
   // The dynamic extent, where exactly one is dynamic.
   explicit PTO_INLINE Tile(int valid) {
     static_assert((RowValid == DYNAMIC) != (ColValid == DYNAMIC),
                   "Tile(n): exactly one of RowValid and ColValid must be DYNAMIC");
     rows_.set(valid);
     cols_.set(valid);
-    clear_padding();
+    if constexpr (kMustClear) clear_padding();
   }
   PTO_INLINE Tile(int rows, int cols) {
     static_assert(RowValid == DYNAMIC && ColValid == DYNAMIC,
                   "Tile(rows, cols): both RowValid and ColValid must be DYNAMIC");
     SetValidShape(rows, cols);
-    clear_padding();
+    if constexpr (kMustClear) clear_padding();
   }
 
   PTO_INLINE int GetValidRow() const { return rows_.get(); }
@@ -119,8 +121,19 @@ struct Tile {
     cols_.set(cols);
   }
 
-  PTO_INLINE T* data() { return storage_.get(); }
-  PTO_INLINE const T* data() const { return storage_.get(); }
+  // A register tile's member by name: a call less to inline for every operand.
+  PTO_INLINE T* data() {
+    if constexpr (Location == TileType::Reg)
+      return storage_.values;
+    else
+      return storage_.get();
+  }
+  PTO_INLINE const T* data() const {
+    if constexpr (Location == TileType::Reg)
+      return storage_.values;
+    else
+      return storage_.get();
+  }
 
   // By position in storage, and by row and column. Neither is checked.
   PTO_INLINE T GetValue(int offset) const { return data()[offset]; }
@@ -141,16 +154,15 @@ struct Tile {
   }
 
  private:
-  static constexpr bool kIsSmall = Numel % kLanes<T> == 0 && Numel / kLanes<T> <= 16;
+  static constexpr bool kMustClear = Numel % kLanes<T> == 0 && Numel / kLanes<T> <= 16 &&
+                                     (RowValid != RowCount || ColValid != ColCount);
 
   // Instructions on a small tile compute whole registers and keep the old padding, so that it
   // must hold something; the stores vanish where nothing reads it.
   PTO_INLINE void clear_padding() {
-    if constexpr (kIsSmall && (RowValid != RowCount || ColValid != ColCount)) {
-      using Raws = typename VecOf<Raw<T>, kLanes<T>>::loose;
-      PTO_UNROLL
-      for (int i = 0; i < Numel / kLanes<T>; ++i) reinterpret_cast<Raws*>(data())[i] = Raws{};
-    }
+    using Raws = typename VecOf<Raw<T>, kLanes<T>>::loose;
+    PTO_UNROLL
+    for (int i = 0; i < Numel / kLanes<T>; ++i) reinterpret_cast<Raws*>(data())[i] = Raws{};
   }
 
   using Own = OwnStorage<T, Numel, Numel * sizeof(T) <= 16384>;

@@ -143,13 +143,19 @@ PTO_INLINE Vec<Raw<T>, N> narrow(Vec<Compute<T>, N> v) {
 template <int N, class T>
 PTO_INLINE Vec<Compute<T>, N> load(const T* p) {
   using Loose = typename VecOf<Raw<T>, N>::loose;
-  return widen<T, N>(Vec<Raw<T>, N>(*reinterpret_cast<const Loose*>(p)));
+  if constexpr (kSame<Raw<T>, Compute<T>>)
+    return *reinterpret_cast<const Loose*>(p);
+  else
+    return widen<T, N>(Vec<Raw<T>, N>(*reinterpret_cast<const Loose*>(p)));
 }
 
 template <int N, class T>
 PTO_INLINE void store(T* p, Vec<Compute<T>, N> v) {
   using Loose = typename VecOf<Raw<T>, N>::loose;
-  *reinterpret_cast<Loose*>(p) = narrow<T, N>(v);
+  if constexpr (kSame<Raw<T>, Compute<T>>)
+    *reinterpret_cast<Loose*>(p) = v;
+  else
+    *reinterpret_cast<Loose*>(p) = narrow<T, N>(v);
 }
 
 // Whether this target loads and stores the first n lanes of V in one instruction.
