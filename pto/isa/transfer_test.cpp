@@ -81,6 +81,10 @@ TEST(Transfer, a_column_major_tile_takes_packed_rows) {
   const auto out = numbers<float>(14);
   TSTORE(GlobalTensor(out.get(), 14), t);
   for (int i = 0; i < 14; ++i) EXPECT_EQ(out[size_t(i)], memory[size_t(i)]);
+  Tile<TileType::Vec, float, 8, 3, BLayout::ColMajor, DYNAMIC, DYNAMIC> empty(5, 0);
+  TLOAD(empty, GlobalTensor(memory.get(), 14));
+  TSTORE(GlobalTensor(out.get(), 14), empty);
+  EXPECT_EQ(empty.GetElement(4, 2), 0);
 }
 
 // Where element (r, c) of a view lies: ND flattens dimensions 0 to 3, DN 0, 1, 2, 4.
