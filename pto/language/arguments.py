@@ -5,10 +5,12 @@ The compiled call (bindings/fast_call.cpp) asks here only the first time that it
 where something is wrong. No framework is imported: types are known by their names.
 """
 
+import contextlib
+import importlib
 import sys
 from typing import Any, NoReturn
 
-from pto.errors import InvalidType, InvalidValue
+from pto.errors import Failure, InvalidType, InvalidValue
 from pto.language.dtypes import DType
 from pto.language.tensor import Tensor
 from pto.language.trace import describe, user_line
@@ -25,9 +27,13 @@ def classify(kind: type) -> int:
         return TRACED
     names = {f"{base.__module__}.{base.__name__}" for base in kind.__mro__}
     if names & {"numpy.ndarray", "numpy.generic"}:
-        return NUMPY
+        return UNKNOWN if any(name.endswith(".MaskedArray") for name in names) else NUMPY
     if "torch.Tensor" in names:
-        return TORCH if _is_plain_torch(kind) else UNKNOWN
+        if not _is_plain_torch(kind):
+            return UNKNOWN
+        with contextlib.suppress(Failure):  # another PyTorch: our own threads then
+            importlib.import_module("pto.adapters.torch_threads")
+        return TORCH
     if hasattr(kind, "__dlpack_c_exchange_api__"):
         return EXCHANGE
     return DLPACK if hasattr(kind, "__dlpack__") else UNKNOWN
@@ -102,8 +108,8 @@ _TEXTS = {
         "{name} is {value}",
         "arguments are arrays (torch, NumPy, anything with DLPack) and constants: bool, int, "
         "float, str, None, a pto type, or tuples of these",
-        "convert it, a list to a tuple or to an array; a tensor of a class of its own (fake, "
-        "wrapped) to a plain one",
+        "convert it, a list to a tuple or to an array; an array of a class of its own (fake, "
+        "wrapped, masked) to a plain one",
         InvalidType,
     ),
     "no tensor": (

@@ -11,7 +11,6 @@ where the C++ part (node.cpp) was not built: `python -m pto adapters build torch
 
 import ctypes
 import importlib
-import pathlib
 import sys
 from typing import Any
 
@@ -19,12 +18,13 @@ import torch
 from pto import _core
 from pto.adapters.torch import autograd, build, fake
 from pto.adapters.torch.record import Record
+from pto.adapters.torch_threads import HOST_POOL, library, use_host_pool
 from pto.errors import Failure
 
-_LIBRARIES = pathlib.Path(_core.__file__).parent / "lib"
+__all__ = ["HOST_POOL", "call", "describe", "has_cpp_gradients", "use_host_pool"]
+
 _library = torch.library.Library("pto", "FRAGMENT")  # keeps the Python registrations alive
 _declared: set[int] = set()
-HOST_POOL = False  # what use_host_pool() is called with at the start
 
 
 def _function(library: ctypes.CDLL, name: str) -> Any:
@@ -34,21 +34,18 @@ def _function(library: ctypes.CDLL, name: str) -> Any:
     return function
 
 
-def _load_operators() -> Any:
-    path = _LIBRARIES / "libpto_torch.so"
-    try:
-        return ctypes.CDLL(str(path))
-    except OSError as error:
-        raise Failure(
-            f"the PyTorch adapter cannot be loaded: {error}",
-            f"it is built for PyTorch 2.13; this is {torch.__version__}",
-            "install torch 2.13, or build the project again",
-        ) from None
-
-
 def _load_gradients() -> Any:
     path = build.built()
-    return _function(ctypes.CDLL(str(path)), "pto_torch_register_gradient") if path else None
+    if path is None:
+        return None
+    try:
+        return _function(ctypes.CDLL(str(path)), "pto_torch_register_gradient")
+    except (OSError, AttributeError) as error:
+        raise Failure(
+            f"the PyTorch gradients cannot be loaded: {error}",
+            "the file was built for this PyTorch but is damaged",
+            f"remove {path} and run: python -m pto adapters build torch",
+        ) from None
 
 
 def _check(text: bytes | None) -> None:
@@ -60,24 +57,8 @@ def _check(text: bytes | None) -> None:
         )
 
 
-_operators = _load_operators()
-_register = _function(_operators, "pto_torch_register")
+_register = _function(library(), "pto_torch_register")
 _register_gradient = _load_gradients()
-
-
-def use_host_pool(yes: bool) -> None:
-    """Runs kernels on PyTorch's own threads, or on ours (the default; docs/why.md says why).
-
-    torch.set_num_threads() counts in both.
-    """
-    _operators.pto_torch_use_host_pool(int(yes))
-    _core.set_torch_executor(_address("parallel") if yes else 0, _address("threads"))
-
-
-def _address(what: str) -> int:
-    function = _operators[f"pto_torch_{what}_address"]
-    function.restype = ctypes.c_void_p
-    return function()
 
 
 def has_cpp_gradients() -> bool:
@@ -113,7 +94,6 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
     return getattr(torch.ops.pto, name)(*args, **kwargs)
 
 
-use_host_pool(HOST_POOL)
 importlib.import_module("pto.ops")  # the operator library defines itself
 _core.on_operator(_declare)
 sys.modules.setdefault("pto.torch", sys.modules[__name__])

@@ -9,7 +9,7 @@
 namespace pto::torch_adapter {
 namespace {
 
-std::atomic<bool> host_pool{false};
+std::atomic<bool> host_pool{true};
 
 // Blocks of one loop, handed out one by one: PyTorch's own division into equal ranges would wait
 // for the slowest thread.

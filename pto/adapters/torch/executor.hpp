@@ -4,7 +4,7 @@
 //     const HostThreads threads;      // of the calling thread, while it lives
 //     pto_operator_run(&call);
 //
-// Our pool runs the blocks unless pto_torch_use_host_pool(1) chose PyTorch's; docs/why.md has the
+// PyTorch's pool runs the blocks unless pto_torch_use_host_pool(0) chose ours; docs/why.md has the
 // measurements. torch.set_num_threads() counts in both.
 // Thread safety: every function may be called from any thread.
 #pragma once

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads inside PyTorch: its setting counts, and its pool runs our kernels.
+
+The part of the PyTorch adapter that @pto.jit needs too, for its calls on torch tensors; it does not
+load the operators. torch must be imported already.
+"""
+
+import ctypes
+import functools
+import pathlib
+import sys
+
+from pto import _core
+from pto.errors import Failure
+
+# PyTorch's pool, not ours: its workers spin after each of its own loops and would fight for the
+# cores. docs/why.md has the measurements.
+HOST_POOL = True
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The adapter's prebuilt library. Raises Failure where this PyTorch lacks what it needs."""
+    path = pathlib.Path(_core.__file__).parent / "lib" / "libpto_torch.so"
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise Failure(
+            f"the PyTorch adapter cannot be loaded: {error}",
+            f"it is built for PyTorch 2.13; this is {sys.modules['torch'].__version__}",
+            "install torch 2.13, or build the project again",
+        ) from None
+
+
+def use_host_pool(yes: bool) -> None:
+    """Runs kernels on PyTorch's own threads (the default), or on ours.
+
+    torch.set_num_threads() counts in both.
+    """
+    library().pto_torch_use_host_pool(int(yes))
+    _core.set_torch_executor(_address("parallel") if yes else 0, _address("threads"))
+
+
+def _address(what: str) -> int:
+    function = library()[f"pto_torch_{what}_address"]
+    function.restype = ctypes.c_void_p
+    return function()
+
+
+use_host_pool(HOST_POOL)
