@@ -26,6 +26,8 @@ def _axes(name: str, rank: int, dim: Axes, axis: Axes) -> list[int]:
     if chosen is None:
         return list(range(rank))
     given = list(chosen) if isinstance(chosen, tuple | list) else [chosen]
+    if rank == 0 and given in ([0], [-1]) and not name.endswith("_norm"):  # as in PyTorch
+        return []
     axes = sorted(normal_axis(a, rank, name) for a in given)
     if len(set(axes)) != len(axes):
         fail(f"{name}: the axes {given} repeat", "an axis is reduced once", "name each axis once",
