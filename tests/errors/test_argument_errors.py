@@ -95,6 +95,9 @@ CASES = {
     ),
     "list": (double, lambda: ([1.0, 2.0],), {}, TypeError,
         "x is a value of type", "arrays", "list"),
+    "masked": (
+        double, lambda: (np.ma.masked_array(N),), {}, TypeError, "MaskedArray", "", "masked",
+    ),
     "fraction": (
         double, lambda: (T, fractions.Fraction(1)), {}, TypeError, "times is a value of", "", "",
     ),
