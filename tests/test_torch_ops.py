@@ -31,9 +31,9 @@ def test_opcheck_finds_nothing(operator, deep):
 
 
 @every_operator
-def test_the_gradient_is_that_of_finite_differences(operator):
+def test_the_gradient_is_that_of_finite_differences(operator, deep):
     for keywords in attributes(operator):
-        for shape in [(3, 5), (2, 2, 3)]:
+        for shape in [(3, 5), (2, 2, 3), (1, 4), (4,)] if deep else [(3, 5)]:
             arguments = tensors(operator, shape, torch.float64, requires_grad=True)
 
             def function(*args, keywords=keywords):
@@ -42,12 +42,15 @@ def test_the_gradient_is_that_of_finite_differences(operator):
             assert torch.autograd.gradcheck(function, arguments)
 
 
-def test_the_gradient_of_a_broadcast_argument_has_its_shape():
-    for name in ("add", "silu_mul", "bias_gelu"):
-        x = torch.randn(4, 3, 5, dtype=torch.float64, requires_grad=True)
-        for shape in [(5,), (3, 1), (1, 1, 5), ()]:
-            y = torch.randn(shape, dtype=torch.float64, requires_grad=True)
-            assert torch.autograd.gradcheck(torch_operator(OPERATORS[name]), (x, y))
+BROADCASTS = {"add": [(3, 1), ()], "silu_mul": [(5,), (3, 1), ()], "bias_gelu": [(5,)]}
+
+
+@pytest.mark.parametrize("name", BROADCASTS)
+def test_the_gradient_of_a_broadcast_argument_has_its_shape(name):
+    x = torch.randn(4, 3, 5, dtype=torch.float64, requires_grad=True)
+    for shape in BROADCASTS[name]:
+        y = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(torch_operator(OPERATORS[name]), (x, y))
 
 
 @every_operator
