@@ -6,7 +6,8 @@
 
 Invariants: all contenders run in one process, one sample each in turn, and each round begins with
 another one, so that drift and neighbours strike all alike. A sample is the mean of as many calls
-as fill `sample_s`. Only ratios of one interleave() mean anything.
+as fill `sample_s`, after a call that is not timed: what the one before left in the caches would
+count otherwise. Only ratios of one interleave() mean anything.
 """
 
 import gc
@@ -62,6 +63,7 @@ def interleave(
         for turn in range(rounds):
             first = turn % len(names)
             for name in names[first:] + names[:first]:
+                contenders[name]()
                 seconds[name].append(_time(contenders[name], calls[name]))
     finally:
         if collecting:
