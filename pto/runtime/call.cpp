@@ -259,7 +259,7 @@ void Call::launch(size_t index, Tensors& tensors) const {
   args.n_tensors = static_cast<int32_t>(spec.tensors.size());
   args.tensors = taken;
   args.n_scalars = static_cast<int32_t>(given + 2 + program_.bindings_.size());
-  args.flags = written > here.stream_bytes ? PTO_LAUNCH_STREAM : 0;
+  args.flags = written >= here.stream_bytes ? PTO_LAUNCH_STREAM : 0;
   args.scalars = tensors.scalars;
   args.blocks = 1;
   const int32_t blocks = block_count(items, bound.bytes.evaluate(symbols_), spec.quantum,

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <set>
 
+#include "pto/base/machine.hpp"
+
 namespace pto {
 namespace {
 
@@ -248,6 +250,20 @@ TEST(Program, streams_outputs_that_no_cache_holds) {
   EXPECT_EQ(seen.flags, static_cast<uint32_t>(PTO_LAUNCH_STREAM));
   const Program small(one_launch({f32("x", {1})}, {f32("y", {1})}, 1, 1), {record}, nullptr);
   Call(small, arguments, {}).run(outputs);
+  EXPECT_EQ(seen.flags, 0u);
+}
+
+TEST(Program, streams_from_the_cut_off_on) {
+  const int64_t floats = machine().stream_bytes / 4;
+  const Argument x({1});
+  const TensorArgument arguments[] = {x};
+  void* outputs[] = {nullptr};
+  const Program at(one_launch({f32("x", {1})}, {f32("y", {Dim(floats)})}, 1, 1), {record}, nullptr);
+  Call(at, arguments, {}).run(outputs);
+  EXPECT_EQ(seen.flags, static_cast<uint32_t>(PTO_LAUNCH_STREAM));
+  const Program below(one_launch({f32("x", {1})}, {f32("y", {Dim(floats - 1)})}, 1, 1), {record},
+                      nullptr);
+  Call(below, arguments, {}).run(outputs);
   EXPECT_EQ(seen.flags, 0u);
 }
 
