@@ -3,6 +3,7 @@
 
 import gc
 import threading
+import warnings
 
 import pytest
 import torch
@@ -77,10 +78,25 @@ def test_only_the_gradients_that_are_needed_are_computed():
 
 def test_a_second_derivative_is_refused():
     x = torch.randn(3, requires_grad=True)
-    (d,) = torch.autograd.grad(torch.ops.pto.silu(x).sum(), x)
-    assert not d.requires_grad
+    (d,) = torch.autograd.grad(torch.ops.pto.silu(x).sum(), x, create_graph=True)
     with pytest.raises(Exception, match="silu_backward: (a )?tensor .*requires grad"):
-        torch.autograd.grad(torch.ops.pto.silu(x).sum(), x, create_graph=True)
+        d.sum().backward()
+
+
+@pytest.mark.skipif(not has_cpp_gradients(), reason="PyTorch: no functorch for Python gradients")
+def test_functional_gradients_work():
+    x = torch.randn(3, 4)
+    want = torch.autograd.functional.jacobian(lambda x: torch.nn.functional.gelu(x).sum(), x)
+    got = torch.func.grad(lambda x: torch.ops.pto.gelu(x).sum())(x)
+    torch.testing.assert_close(got, want)
+
+
+def test_vmap_works():
+    x = torch.randn(3, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch says that it loops
+        rows = torch.vmap(torch.ops.pto.silu)(x)
+    torch.testing.assert_close(rows, torch.nn.functional.silu(x))
 
 
 def test_gradients_through_python_are_the_same():

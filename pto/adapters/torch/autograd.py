@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients through Python, where node.cpp was not built: the same rules, slower calls."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from pto.adapters.torch.record import Record
 from pto.errors import InvalidValue
 
 
-def _refuse(record: Record) -> None:
+def _refuse(record: Record) -> NoReturn:
     raise InvalidValue(
         f"{record.name}: a tensor requires grad, but the operator has no gradient",
         "its result would silently cut the graph of gradients",
@@ -26,7 +26,7 @@ class _Rules:
     def setup(self, ctx: Any, inputs: tuple, output: Any, keyword_only_inputs: Any = None) -> None:
         record = self.record
         if self.gradient is None:
-            _refuse(record)
+            return None if record.is_gradient else _refuse(record)
         values = record.bind(inputs, keyword_only_inputs or {})
         outputs = output if isinstance(output, tuple) else (output,)
         ctx.save_for_backward(*(values[s] if s >= 0 else outputs[-1 - s] for s in record.saved))
@@ -34,6 +34,8 @@ class _Rules:
 
     def backward(self, ctx: Any, *d_outputs: torch.Tensor) -> tuple:
         record, gradient = self.record, self.gradient
+        if gradient is None:
+            _refuse(record)
         place = {argument: i for i, argument in enumerate(record.wanted)}
         positional = range(len(record.positional))
         needs = sum(1 << place[a] for a in positional if a in place and ctx.needs_input_grad[a])

@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/library.h>
@@ -124,28 +125,34 @@ class AutogradKernel : public c10::OperatorKernel {
     const pto_operator& op = record_.op;
     const at::ArrayRef<c10::IValue> arguments = torch::jit::last(*stack, op.n_arguments);
     c10::intrusive_ptr<Gradient> node;
-    if (c10::GradMode::is_enabled() && needs_gradient(arguments)) node = start(arguments);
+    c10::intrusive_ptr<torch::autograd::Node> refusal;
+    if (c10::GradMode::is_enabled()) {
+      if (record_.gradient == nullptr) {
+        refusal = refuse(arguments);
+      } else if (needs_gradient(arguments)) {
+        node = start(arguments);
+      }
+    }
     {
       const at::AutoDispatchBelowADInplaceOrView below;
       record_.handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
     }
-    if (!node) return;
+    if (!node && !refusal) return;
     const at::ArrayRef<c10::IValue> outputs = torch::jit::last(*stack, op.n_outputs);
     for (int i = 0; i < op.n_outputs; ++i) {
       const at::Tensor& output = outputs[i].toTensor();
-      torch::autograd::set_history(output, node);
-      node->save_output(i, output);
+      if (refusal) {
+        torch::autograd::set_history(output, refusal);
+      } else {
+        torch::autograd::set_history(output, node);
+        node->save_output(i, output);
+      }
     }
   }
 
  private:
   bool needs_gradient(at::ArrayRef<c10::IValue> arguments) const {
     const pto_operator& op = record_.op;
-    if (record_.gradient == nullptr) {
-      for (int i = 0; i < op.n_arguments; ++i) {
-        if (requires_grad(arguments[i])) refuse(op.arguments[i].name);
-      }
-    }
     for (int i = 0; i < op.n_wanted; ++i) {
       if (requires_grad(arguments[op.wanted[i]])) return true;
     }
@@ -156,12 +163,26 @@ class AutogradKernel : public c10::OperatorKernel {
     return value.isTensor() && value.toTensor().defined() && value.toTensor().requires_grad();
   }
 
-  [[noreturn]] void refuse(const char* argument) const {
-    throw std::runtime_error(
-        std::string(record_.op.name) + ": tensor " + argument +
-        " requires grad, but the operator has no gradient\n"
-        "  why: its result would silently cut the graph of gradients\n"
-        "  fix: give the operator a grad, call it under torch.no_grad(), or detach the tensor");
+  // Of an operator without gradient: null where none is asked for. A gradient operator is refused
+  // only when its own derivative is taken, since create_graph runs it with the graph being
+  // recorded.
+  c10::intrusive_ptr<torch::autograd::Node> refuse(at::ArrayRef<c10::IValue> arguments) const {
+    const char* argument = nullptr;
+    torch::autograd::edge_list edges;
+    for (int i = 0; i < record_.op.n_arguments; ++i) {
+      if (!requires_grad(arguments[i])) continue;
+      argument = argument ? argument : record_.op.arguments[i].name;
+      edges.push_back(torch::autograd::impl::gradient_edge(arguments[i].toTensor()));
+    }
+    if (argument == nullptr) return {};
+    std::string text = std::string(record_.op.name) + ": tensor " + argument +
+                       " requires grad, but the operator has no gradient\n"
+                       "  why: its result would silently cut the graph of gradients\n"
+                       "  fix: give the operator a grad, call it under torch.no_grad(), or detach "
+                       "the tensor";
+    const pto_operator* before = pto_operator_at(record_.op.index - 1);
+    if (before == nullptr || before->gradient != record_.op.index) throw std::runtime_error(text);
+    return c10::make_intrusive<torch::autograd::Error>(std::move(text), std::move(edges));
   }
 
   c10::intrusive_ptr<Gradient> start(at::ArrayRef<c10::IValue> arguments) const {

@@ -28,6 +28,8 @@ class Record:
         self.name: str = fields["name"]
         self.outputs: int = fields["outputs"]
         self.gradient: int = fields["gradient"]
+        before = _core.operator_record(index - 1) if index else {"gradient": -1}
+        self.is_gradient: bool = before["gradient"] == index
         self.saved: list[int] = fields["saved"]
         self.wanted: list[int] = fields["wanted"]
         arguments = fields["arguments"]
