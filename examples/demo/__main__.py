@@ -14,14 +14,15 @@ import sys
 import time
 from pathlib import Path
 
+START = time.perf_counter()
 BUILD = Path(__file__).parents[2] / "build"
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(BUILD / "inductor"))
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own messages
 
 from examples.demo import measure  # noqa: E402 torch.compile reads the variable when it is loaded
 from examples.demo.fused import PtoSteps  # noqa: E402
 from examples.demo.model import embed, load, make_batch, neighbours, read_sentences  # noqa: E402
 
-START = time.perf_counter()
 QUERIES = ["cat sleeps", "interest rates", "compiler", "snow to the hills", "the dough"]
 BUDGET_S = {False: 2.5, True: 10.0}  # of a row's samples; the key is --full
 
