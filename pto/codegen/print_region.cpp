@@ -57,6 +57,8 @@ class RegionFunction {
   void print_sizes() {
     std::vector<int> symbols;
     for (const Axis& axis : plan_.axes) collect_symbols(axis.size, &symbols);
+    for (const Instance& i : plan_.instances)
+      if (i.count) collect_symbols(*i.count, &symbols);
     for (int s : symbols)
       w_.line("[[maybe_unused]] const int64_t s" + std::to_string(s) + " = size_argument(args, " +
               std::to_string(request_.program_scalars + 2 + s) + ");");

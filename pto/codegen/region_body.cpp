@@ -232,7 +232,7 @@ const std::string* RegionBody::defined(int i) const {
 }
 
 bool RegionBody::is_literal(int i) const {
-  return node(i).op == Opcode::constant || node(i).op == Opcode::scalar;
+  return node(i).op == Opcode::constant || node(i).op == Opcode::scalar || plan_.at(i).count;
 }
 
 int RegionBody::buffer_of(int i) const {
@@ -271,6 +271,7 @@ void RegionBody::define(int i, const std::string& name) {
 
 std::string RegionBody::literal(int i) const {
   const Node& n = node(i);
+  if (plan_.at(i).count) return type_of(i) + "(" + cpp_size(*plan_.at(i).count) + ")";
   if (n.op == Opcode::constant) return cpp_constant(n.attributes.value, n.type.dtype);
   size_t scalar = 0;
   for (Value v : body_.inputs()) {

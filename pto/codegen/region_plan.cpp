@@ -100,7 +100,9 @@ class Planner {
     made.value = value;
     made.map = map;
     made.inner = varies_inside(map);
-    if (reduces(node)) {
+    if (is_count(node)) {
+      made.count = reduced_size(node);
+    } else if (reduces(node)) {
       const Reduction r = reduction(body_, node);
       PTO_ASSERT(map == r.result);
       made.operands.push_back(instance(node.operands[0], r.operand));
@@ -121,6 +123,22 @@ class Planner {
     }
     plan_.instances.push_back(std::move(made));
     return known_[{value, map}] = static_cast<int>(plan_.instances.size()) - 1;
+  }
+
+  // The sum of a constant 1: the divisor of every mean.
+  bool is_count(const Node& node) const {
+    if (node.op != Opcode::sum || !reduces(node)) return false;
+    const Node* of = &body_[node.operands[0]];
+    while (of->op == Opcode::broadcast || of->op == Opcode::reshape) of = &body_[of->operands[0]];
+    return of->op == Opcode::constant &&
+           of->attributes.value == decltype(of->attributes.value)(1.0);
+  }
+
+  Dim reduced_size(const Node& node) const {
+    Dim size = 1;
+    const Dims& shape = body_[node.operands[0]].type.shape;
+    for (int64_t axis : node.attributes.axes) size = size * shape[static_cast<size_t>(axis)];
+    return size;
   }
 
   int input_index(Value value) const {

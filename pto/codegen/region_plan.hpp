@@ -12,6 +12,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "pto/base/program_spec.hpp"
@@ -41,6 +42,7 @@ struct Instance {
   int level = 0;              // the first sweep in which it can be computed
   bool expensive = false;     // worth a row buffer rather than a second computation
   bool reduces = false;
+  std::optional<Dim> count;      // a sum of ones: how many, known without a sweep
   int input = -1;                // of the body, for a load; else -1
   std::vector<Access> accesses;  // one an axis, for a load
 };

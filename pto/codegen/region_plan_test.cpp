@@ -72,6 +72,22 @@ TEST(RegionPlan, cheap_values_are_computed_again_instead_of_buffered) {
             "s0 (s1); 2; 0; s0");
 }
 
+TEST(RegionPlan, the_number_of_elements_of_a_mean_needs_no_sweep) {
+  const RegionPlan p = plan_region(parse(R"(graph mean(%x: f32[s0, s1]) -> (f32[s0, 1]) {
+    %0 = sum(%x) {axes=[1]} : f32[s0, 1]
+    %1 = constant() {value=1} : f32[]
+    %2 = broadcast(%1) : f32[s0, s1]
+    %3 = sum(%2) {axes=[1]} : f32[s0, 1]
+    %4 = div(%0, %3) : f32[s0, 1]
+    return %4
+  })"),
+                                   {kDense});
+  int counts = 0;
+  for (const Instance& i : p.instances)
+    if (i.count) counts += pto::text(*i.count) == "s1";
+  EXPECT_EQ(counts, 1);
+}
+
 TEST(RegionPlan, a_column_reduction_runs_its_vectors_along_the_columns) {
   EXPECT_EQ(plan(R"(graph columns(%x: f32[s0, s1, s2]) -> (f32[1, s1, s2]) {
     %0 = sum(%x) {axes=[0]} : f32[1, s1, s2]
