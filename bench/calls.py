@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 
 import pto

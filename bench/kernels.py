@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
+import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 from torch.nn import functional as F
 

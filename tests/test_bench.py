@@ -130,3 +130,18 @@ def test_the_reference_kernels_are_right(size, stream):
         )()
         work = Work(0, lambda rows, k=kernel: k.torch(d.double(rows)))
         assert runner.difference(out, work, "f32") == "", kernel.name
+
+
+def test_every_case_finds_its_operators():
+    from bench import calls, kernels  # noqa: F401 registers the cases
+
+    setting = Setting((3, 64), "f16", 1)
+    for kernel in kernels.KERNELS:
+        outcome = measure(
+            Case(kernel.name, lambda s, k=kernel: kernels.contenders(k, s), [], [], ()), setting, 10
+        )
+        assert not outcome.wrong
+        assert {"pto", "pto_fresh", "torch"} <= set(outcome.seconds())
+    for name in ("call", "call_gradient"):
+        found = measure(runner.CASES[name], Setting((16,), "f32", 1), 10).seconds()
+        assert {"torch_add_alpha", "pto_default"} <= set(found)
