@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include <mutex>
 #include <thread>
 
+#include "pto/base/machine.hpp"
 #include "pto/compiler/compile.hpp"
 #include "pto/compiler/settings.hpp"
 #include "pto/ir/interpret.hpp"
@@ -141,10 +143,17 @@ std::vector<StrideClass> layouts_of(const Graph& graph, uint64_t seed) {
   return layouts;
 }
 
+// A target that the machine can run, each in its turn.
+std::string target_of_seed(uint64_t seed) {
+  const auto targets = static_cast<uint64_t>(machine().best_target) + 1;
+  return std::string(name(static_cast<Target>(seed % targets)));
+}
+
 // One program, three choices of sizes and values.
 std::string check(const Kind& kind, const Graph& graph, uint64_t seed) {
   CompileOptions options;
   options.strides = layouts_of(graph, seed);
+  options.target = target_of_seed(seed);
   try {
     const auto program = compile(graph, options);
     for (const uint64_t other : {seed, seed + 1000003, seed + 2000003}) {
