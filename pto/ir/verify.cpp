@@ -119,7 +119,10 @@ class Verifier {
     const Graph& body = *node.attributes.body;
     const size_t skipped = node.op == Opcode::loop ? 2 : 0;
     for (size_t i = skipped; i < operands.size(); ++i) {
-      const Dims& shape = body[body.inputs()[i - skipped]].type.shape;
+      const Node& parameter = body[body.inputs()[i - skipped]];
+      const Dims& shape = parameter.type.shape;
+      require(parameter.op != Opcode::scalar || operands[i]->op == Opcode::scalar, v,
+              "a scalar input of a body takes a scalar of the graph");
       for (size_t axis = 0; axis < shape.size(); ++axis)
         require(equal_(shape[axis], operands[i]->type.shape[axis]), v,
                 "an operand has the shape of the body's input");

@@ -63,6 +63,13 @@ TEST(Verify, looks_into_bodies_where_outer_guards_hold) {
             "no error");
 }
 
+TEST(Verify, gives_scalars_of_a_body_only_scalars) {
+  EXPECT_THAT(what_of("graph g(%x: f32[]) -> (f32[]) {\n"
+                      "  %0 = fused(%x) graph b(%k: scalar f32) -> (f32[]) { return %k } : f32[]\n"
+                      "  return %0 }"),
+              HasSubstr("a scalar input of a body takes a scalar of the graph"));
+}
+
 TEST(EqualSizes, have_one_representative) {
   const Dim s0 = Dim::symbol(0), s1 = Dim::symbol(1), s2 = Dim::symbol(2);
   const EqualSizes equal({{s2, s1, "a", {}}, {s0, s2, "b", {}}, {s0 * 2, 8, "c", {}}});

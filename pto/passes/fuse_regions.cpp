@@ -231,7 +231,7 @@ Graph Fusion::build() {
   for (const auto& [key, region] : order) {
     std::vector<Value> operands, mapped;
     Graph body = build_body(key, region, &operands);
-    for (Value v : operands) mapped.push_back(results.count(v) ? results.at(v) : made.at(v));
+    for (Value v : operands) mapped.push_back(made.count(v) ? made.at(v) : results.at(v));
     const Value fused = builder.fused(mapped, std::move(body));
     for (size_t i = 0; i < region.outputs.size(); ++i)
       results[region.outputs[i]] = builder.result(fused, static_cast<int64_t>(i));
