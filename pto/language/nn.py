@@ -3,7 +3,7 @@
 
 import math
 
-from pto.language.elementwise import div, erf, exp, log, mul, rsqrt, sigmoid, square
+from pto.language.elementwise import erf, exp, log, mul, reciprocal, rsqrt, sigmoid, square
 from pto.language.reduce import Axes, _axes, _moment, amax, centred, sum
 from pto.language.tensor import Tensor, method
 from pto.language.types import cast, joined, real, wide
@@ -15,10 +15,10 @@ def _alike(result: Tensor, x: Tensor) -> Tensor:
 
 @method("softmax")
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
-    """exp(x) divided by its sum along `dim`, without overflow."""
+    """exp(x) times the reciprocal of its sum along `dim`, without overflow."""
     wider = wide(real(x))
     e = exp(wider - amax(wider, dim, True))
-    return _alike(div(e, sum(e, dim, True)), real(x))
+    return _alike(e * reciprocal(sum(e, dim, True)), real(x))
 
 
 @method("log_softmax")
