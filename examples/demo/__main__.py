@@ -111,8 +111,8 @@ def explain(model, tokens) -> None:
     verdict = "loses" if without > within else "wins alone, on dense heads, at this size"
     say(
         f"  Softmax: left inside PyTorch's fused attention ({within:.2f} ms a layer). Matmul, PTO"
-        f" softmax, matmul\n  instead {verdict}: {without:.2f} ms; its scores go through memory, which"
-        " grows with the length squared."
+        f" softmax, matmul\n  instead {verdict}: {without:.2f} ms; its scores go through"
+        " memory, which grows with the length squared."
     )
 
 
