@@ -75,6 +75,17 @@ def test_the_kernel_never_touches_the_page_behind_its_arrays(tmp_path):
     check_sums(run(build(tmp_path, SOURCES / "guard_page.cpp"), *LENGTHS, cwd=tmp_path))
 
 
+def test_a_slot_kernel_with_a_number_before_a_tensor_does_not_compile(tmp_path):
+    source = tmp_path / "order.cpp"
+    source.write_text(
+        "#include <pto/pto-inst.hpp>\nvoid kernel_entry(int64_t*) {}\n"
+        "int main() { float x[1]; return EXEC_KERNEL_CMD(kernel_entry, 1, 5, x); }\n"
+    )
+    done = run("g++", *config("--cxxflags", tmp_path), "-c", source, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "tensors and pointers in the first slots and numbers after them" in done.stderr
+
+
 def test_config_prints_one_line_and_refuses_no_option(tmp_path):
     assert config("--version", tmp_path)[0].count(".") == 2
     assert config("--cxxflags", tmp_path)[:2] == ["-std=c++17", f"-I{ROOT}"]

@@ -34,8 +34,10 @@ struct CompileOptions {
 std::shared_ptr<const Program> compile(const Graph& graph, const CompileOptions& options = {});
 
 // C++ text as it is, with the functions that it defines: int32_t name(const pto_args*), declared
-// here as extern "C". It may include pto/pto-inst.hpp and the standard library; its own headers are
-// no part of the cache's key. Throws as compile() does; the compiler's lines name `name`.
+// here as extern "C"; the name kernel_entry is the public form void kernel_entry(int64_t*), see
+// pto_slot_kernel in isa/host.hpp. It may include pto/pto-inst.hpp and the standard library; its
+// own headers are no part of the cache's key. Throws as compile() does; the compiler's lines name
+// `name`.
 struct CompiledText {
   std::vector<pto_kernel> functions;    // in the order asked for
   std::shared_ptr<const void> library;  // keeps them loaded

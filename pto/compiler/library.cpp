@@ -232,7 +232,9 @@ Library::~Library() { dlclose(handle_); }
 pto_kernel Library::function(const std::string& symbol) const {
   if (void* found = dlsym(handle_, symbol.c_str())) return reinterpret_cast<pto_kernel>(found);
   fail({name_ + ": the compiled kernel exports no function \"" + symbol + "\"",
-        "functions are found by name, as extern \"C\" int32_t name(const pto_args*)",
+        "functions are found by name, as extern \"C\" int32_t name(const pto_args*) or in the "
+        "public "
+        "form extern \"C\" void kernel_entry(int64_t*)",
         "define " + symbol + " in the text or ask for a function that it defines"},
        ErrorKind::Runtime);
 }

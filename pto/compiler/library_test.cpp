@@ -409,5 +409,34 @@ TEST_F(Compiler, text_with_the_standard_library_runs_and_names_what_is_missing) 
               HasSubstr("\"mmx\" is unknown"));
 }
 
+TEST_F(Compiler, text_in_the_public_form_becomes_a_kernel) {
+  const std::string text =
+      "#include <pto/pto-inst.hpp>\n__global__ __aicore__ void kernel_entry(__gm__ int64_t* args) "
+      "{\n  *reinterpret_cast<int64_t*>(args[0]) = args[1] + 1;\n}\n";
+  const CompiledText compiled = compile_text("entry", text, {"kernel_entry"});
+  int64_t out = 0;
+  pto_tensor tensor{};
+  tensor.data = &out;
+  const uint64_t scalar = 41;
+  pto_args args{};
+  args.abi_version = PTO_ABI_VERSION;
+  args.n_tensors = args.n_scalars = 1;
+  args.tensors = &tensor;
+  args.scalars = &scalar;
+  EXPECT_EQ(pto_launch(compiled.functions[0], &args, 1), 0) << pto_last_error();
+  EXPECT_EQ(out, 42);
+}
+
+TEST_F(Compiler, text_without_the_public_form_names_it) {
+  const std::string other = "int32_t other(const pto_args*) { return 0; }\n";
+  EXPECT_THAT(error_of([&] { compile_text("k", other, {"kernel_entry"}); }),
+              AllOf(HasSubstr("k: the compiled kernel exports no function \"kernel_entry\""),
+                    HasSubstr("public form extern \"C\" void kernel_entry(int64_t*)"),
+                    HasSubstr("fix: define kernel_entry in the text")));
+  const std::string wrong = "extern \"C\" int32_t kernel_entry(const pto_args*) { return 0; }\n";
+  EXPECT_THAT(error_of([&] { compile_text("k", wrong, {"kernel_entry"}); }),
+              AllOf(HasSubstr("k.cpp:1:"), HasSubstr("kernel_entry")));
+}
+
 }  // namespace
 }  // namespace pto

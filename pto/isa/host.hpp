@@ -73,6 +73,14 @@ typedef int32_t (*pto_kernel)(const pto_args*);
 // takes part. Returns 0, or the first non-zero code; pto_last_error() then holds its text.
 int32_t pto_launch(pto_kernel kernel, const pto_args* args, int32_t blocks);
 
+// A kernel of the public form kernel_entry(int64_t*): one slot an argument, first the addresses of
+// the tensors (0 where absent), then the scalars, each in the order and encoding of pto_args.
+typedef void (*pto_slot_kernel)(int64_t* slots);
+
+// Runs one block of such a kernel; the body of a pto_kernel. Refuses, with services->fail() and a
+// non-zero code, what a slot cannot carry: a tensor with gaps, and params.
+int32_t pto_enter_slots(pto_slot_kernel kernel, const pto_args* args);
+
 // Runs fn(context, block) for blocks 0 .. blocks-1 on the resident pool. A call from inside a
 // block runs inline. Returns the first non-zero result.
 int32_t pto_parallel(int32_t blocks, int32_t (*fn)(void* context, int32_t block), void* context);

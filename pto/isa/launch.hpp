@@ -5,6 +5,9 @@
 //     EXEC_KERNEL_ASYNC(MyAddKernel, 24, stream, out, x, y, n);   // in the order of the stream
 //     PTO_KERNEL(my_add, MyAddKernel)   // exports int32_t my_add(const pto_args*), see host.hpp
 //
+// A function named kernel_entry that takes int64_t* is of the public form: it gets one slot an
+// argument (pto_slot_kernel in host.hpp), so it is called with tensors and pointers first, then
+// numbers, as many as it reads.
 // A pointer parameter takes a pointer, nullptr, or a tensor: anything with data_ptr(), nbytes(),
 // is_contiguous(), sizes() and strides(), such as at::Tensor. A tensor must be contiguous, on the
 // CPU and of the parameter's element type; its extent bounds a one-argument GlobalTensor. A scalar
@@ -166,6 +169,64 @@ struct Typed<void (*)(P...) noexcept(kNoexcept)> {
   }
 };
 
+// Whether `name` is kernel_entry, in any namespace.
+constexpr bool is_slot_name(const char* name) {
+  constexpr char kName[] = "kernel_entry";
+  const char* last = name;
+  for (const char* at = name; *at; ++at)
+    if (*at == ':' || *at == '&') last = at + 1;
+  int i = 0;
+  while (kName[i] && kName[i] == last[i]) ++i;
+  return kName[i] == last[i];
+}
+template <class F>
+constexpr bool takes_slots = false;
+template <bool kNoexcept>
+constexpr bool takes_slots<void (*)(int64_t*) noexcept(kNoexcept)> = true;
+
+// What a call passes in one slot: any memory, or the widest number of its kind.
+template <class T>
+constexpr pto_parameter slot_facts() {
+  if constexpr (!is_number<T>)
+    return {1, 0, PTO_TYPE_ANY, 0};
+  else if constexpr (is_real<T>)
+    return {0, 0, 2, 64};
+  else
+    return {0, 0, T(-1) < T(0) ? uint8_t(0) : uint8_t(1), 64};
+}
+template <class T>
+struct SlotOf {
+  static constexpr pto_parameter kFacts = slot_facts<T>();
+};
+template <class T>
+struct SlotOf<const T> : SlotOf<T> {};
+template <class T>
+struct SlotOf<T&> : SlotOf<T> {};
+template <class T>
+struct SlotOf<T*> {
+  static constexpr pto_parameter kFacts = {1, __is_same(T, const T), PTO_TYPE_ANY, 0};
+};
+template <class T, size_t N>
+struct SlotOf<T[N]> : SlotOf<T*> {};
+template <class T, size_t N>
+struct SlotOf<const T[N]> : SlotOf<const T*> {};
+
+// The signature that a call of a slot kernel has.
+template <class... A>
+struct Slots {
+  static constexpr int kCount = sizeof...(A);
+  static constexpr pto_parameter kFacts[kCount + 1] = {SlotOf<A>::kFacts..., {}};
+  static constexpr bool memory_is_first() {
+    for (int i = 1; i < kCount; ++i)
+      if (kFacts[i].is_pointer && !kFacts[i - 1].is_pointer) return false;
+    return true;
+  }
+};
+template <auto kFunction>
+int32_t enter_slots(const pto_args* args) {
+  return pto_enter_slots(kFunction, args);
+}
+
 // The C entry of a typed kernel.
 template <auto kFunction>
 int32_t enter(const pto_signature* signature, const pto_args* args) {
@@ -281,30 +342,51 @@ PTO_INLINE int32_t finished(int32_t code) {
 }
 
 // Names the kernel in errors as the caller wrote it.
-template <auto kFunction, class... A>
+template <auto kFunction, bool kIsEntry, class... A>
 PTO_INLINE int32_t execute(const char* name, int64_t blocks, A&&... arguments) {
-  using Kernel = Typed<decltype(kFunction)>;
   const pto_argument all[sizeof...(A) + 1] = {argument_of(arguments)..., {}};
-  const pto_signature signature = {name, Kernel::kFacts, Kernel::kCount};
-  return finished(pto_call(&signature, enter_unnamed<kFunction>, blocks, all, sizeof...(A)));
+  if constexpr (kIsEntry && takes_slots<decltype(kFunction)>) {
+    using Call = Slots<A...>;
+    static_assert(Call::memory_is_first(),
+                  "kernel_entry gets its tensors and pointers in the first slots and numbers after "
+                  "them: pass them in this order");
+    const pto_signature signature = {name, Call::kFacts, Call::kCount};
+    return finished(pto_call(&signature, enter_slots<kFunction>, blocks, all, sizeof...(A)));
+  } else {
+    using Kernel = Typed<decltype(kFunction)>;
+    const pto_signature signature = {name, Kernel::kFacts, Kernel::kCount};
+    return finished(pto_call(&signature, enter_unnamed<kFunction>, blocks, all, sizeof...(A)));
+  }
 }
 
-template <auto kFunction, class... A>
+template <auto kFunction, bool kIsEntry, class... A>
 PTO_INLINE int32_t execute_on(const char* name, int64_t blocks, const void* /*stream*/,
                               A&&... arguments) {
-  return execute<kFunction>(name, blocks, arguments...);
+  return execute<kFunction, kIsEntry>(name, blocks, static_cast<A&&>(arguments)...);
+}
+
+template <auto kFunction, bool kIsEntry>
+int32_t enter_exported(const char* name, const pto_args* args) {
+  if constexpr (kIsEntry && takes_slots<decltype(kFunction)>) {
+    return pto_enter_slots(kFunction, args);
+  } else {
+    using Kernel = Typed<decltype(kFunction)>;
+    const pto_signature signature = {name, Kernel::kFacts, Kernel::kCount};
+    return enter<kFunction>(&signature, args);
+  }
 }
 
 }  // namespace launch
 PTO_NAMESPACE_END
 
-// (kernel, blocks, arguments...) and (kernel, blocks, stream, arguments...).
-#define EXEC_KERNEL_CMD(kernel, ...) ::pto::launch::execute<&kernel>(#kernel, __VA_ARGS__)
-#define EXEC_KERNEL_ASYNC(kernel, ...) ::pto::launch::execute_on<&kernel>(#kernel, __VA_ARGS__)
+// (kernel, blocks, arguments...) and (kernel, blocks, stream, arguments...). The parentheses keep
+// the commas inside from other macros around.
+#define EXEC_KERNEL_CMD(kernel, ...) \
+  (::pto::launch::execute<&kernel, ::pto::launch::is_slot_name(#kernel)>)(#kernel, __VA_ARGS__)
+#define EXEC_KERNEL_ASYNC(kernel, ...) \
+  (::pto::launch::execute_on<&kernel, ::pto::launch::is_slot_name(#kernel)>)(#kernel, __VA_ARGS__)
 
-#define PTO_KERNEL(name, fn)                                                             \
-  extern "C" __attribute__((visibility("default"))) int32_t name(const pto_args* args) { \
-    using Kernel = ::pto::launch::Typed<decltype(&fn)>;                                  \
-    static constexpr pto_signature kSignature = {#name, Kernel::kFacts, Kernel::kCount}; \
-    return ::pto::launch::enter<&fn>(&kSignature, args);                                 \
+#define PTO_KERNEL(name, fn)                                                                  \
+  extern "C" __attribute__((visibility("default"))) int32_t name(const pto_args* args) {      \
+    return ::pto::launch::enter_exported<&fn, ::pto::launch::is_slot_name(#fn)>(#name, args); \
   }

@@ -28,6 +28,21 @@ void takes_half(float* out, pto::half value, bool flag) { out[0] = flag ? float(
 
 PTO_KERNEL(scale_entry, scale)
 
+// out[block] = x[block] * factor + first, in the public form.
+void kernel_entry(int64_t* slots) {
+  const int32_t i = pto_block_index();
+  double factor;
+  __builtin_memcpy(&factor, &slots[2], sizeof(factor));
+  reinterpret_cast<float*>(slots[0])[i] =
+      reinterpret_cast<const float*>(slots[1])[i] * float(factor) + float(slots[3]);
+}
+namespace inner {
+void kernel_entry(int64_t* slots) noexcept { *reinterpret_cast<int64_t*>(slots[0]) = slots[1]; }
+}  // namespace inner
+void not_kernel_entry(int64_t* out) { *out = 7; }
+
+PTO_KERNEL(scale_slots, kernel_entry)
+
 // What at::Tensor has, as far as a launch looks.
 struct Numbers {
   const int64_t* numbers;
@@ -244,6 +259,37 @@ TEST(TypedLaunch, an_exported_entry_refuses_a_wrong_call_with_both_signatures) {
   EntryCall number;
   number.scalars[2] = 200;
   EXPECT_THAT(number.run(), HasSubstr("argument 5 is 200, which does not fit i8"));
+}
+
+TEST(TypedLaunch, kernel_entry_gets_one_slot_an_argument) {
+  const float x[2] = {1, 2};
+  FakeTensor<float> out({0, 0});
+  EXPECT_EQ(EXEC_KERNEL_CMD(kernel_entry, 2, out, x, 1.5f, int8_t{-1}), 0);
+  EXPECT_THAT(out.elements, testing::ElementsAre(0.5f, 2));
+  int64_t given = 0;
+  EXPECT_EQ(EXEC_KERNEL_ASYNC(inner::kernel_entry, 1, nullptr, &given, ~0ull), 0);
+  EXPECT_EQ(given, -1);
+  EXPECT_EQ(EXEC_KERNEL_CMD(not_kernel_entry, 1, &given), 0) << "typed: another name";
+  EXPECT_EQ(given, 7);
+}
+
+TEST(TypedLaunch, kernel_entry_is_exported_like_a_typed_kernel) {
+  EntryCall call;
+  call.scalars[0] = call.scalars[1];
+  call.scalars[1] = 3;
+  EXPECT_EQ(pto_launch(scale_slots, &call.args, 2), 0) << pto_last_error();
+  EXPECT_THAT(call.out, testing::ElementsAre(5, 7));
+}
+
+TEST(TypedLaunch, kernel_entry_refuses_memory_that_it_cannot_use) {
+  FakeTensor<float> out({1, 2});
+  out.contiguous = false;
+  out.strides_[0] = 2;
+  EXPECT_THAT(error_of([&] { EXEC_KERNEL_CMD(kernel_entry, 1, out, out, 1.0, 1); }),
+              HasSubstr("kernel_entry: argument 1 has sizes [2, 1] and strides [2, 1]"));
+  out.exists = false;
+  EXPECT_THAT(error_of([&] { EXEC_KERNEL_CMD(kernel_entry, 1, out, out, 1.0, 1); }),
+              HasSubstr("kernel_entry: argument 1 is an undefined tensor"));
 }
 
 }  // namespace
