@@ -131,6 +131,10 @@ void bind_builder(nb::module_& m) {
            [](B& b, nb::handle x, nb::handle y, std::string because) {
              b.guard_equal(dim_from(x), dim_from(y), std::move(because));
            })
+      .def("guard_nonempty",
+           [](B& b, nb::handle size, std::string because) {
+             b.guard_nonempty(dim_from(size), std::move(because));
+           })
       .def("output", &B::output)
       .def("build", &B::build, "The graph; the builder is spent.");
 }

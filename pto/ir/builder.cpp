@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pto/base/nonempty.hpp"
 #include "pto/base/text.hpp"
 #include "pto/ir/graph.hpp"
 #include "pto/ir/infer.hpp"
@@ -256,6 +257,13 @@ void GraphBuilder::guard_equal(const Dim& a, const Dim& b, std::string because) 
   for (const Guard& known : graph_.guards_)
     if ((known.a == a && known.b == b) || (known.a == b && known.b == a)) return;
   graph_.guards_.push_back({a, b, std::move(because), location_});
+}
+
+void GraphBuilder::guard_nonempty(const Dim& size, std::string because) {
+  located([&] {
+    if (size == Dim(0)) fail(empty_reduction(because, ""));
+  });
+  guard_equal(one_unless_empty(size), 1, std::move(because));
 }
 
 void GraphBuilder::output(Value v) {

@@ -169,6 +169,9 @@ class GraphBuilder {
   // different symbols adds a guard (a symbol is never 1: sizes of 1 are constants).
   void guard_equal(const Dim& a, const Dim& b, std::string because);
 
+  // States that a size must not be 0 at run time; throws where it is the constant 0.
+  void guard_nonempty(const Dim& size, std::string because);
+
   void output(Value v);
   Graph build();  // inputs first, the rest in the order of creation; the builder is spent
 

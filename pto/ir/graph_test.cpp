@@ -75,6 +75,18 @@ TEST(Builder, broadcasts_operands_and_guards_sizes_that_must_be_equal) {
   EXPECT_EQ(g.guards()[0], (Guard{s1, s2, "add", {}}));
 }
 
+TEST(Builder, guards_that_a_size_is_not_0) {
+  GraphBuilder b("g");
+  const Value x = b.input("x", DType::F32, {s0, 4});
+  b.guard_nonempty(s0, "amax");
+  b.guard_nonempty(4, "amax");
+  EXPECT_THROW(b.guard_nonempty(0, "amax"), Error);
+  b.output(b.reduce(Opcode::amax, x, {0, 1}));
+  const Graph g = b.build();
+  ASSERT_EQ(g.guards().size(), 1u);
+  EXPECT_EQ(g.guards()[0], (Guard{min(s0, 1), 1, "amax", {}}));
+}
+
 TEST(Builder, infers_types) {
   GraphBuilder b("g");
   const Value x = b.input("x", DType::F32, {s0, s1, 4});

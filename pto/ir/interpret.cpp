@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pto/base/nonempty.hpp"
 #include "pto/base/text.hpp"
 #include "pto/ir/bounds.hpp"
 #include "pto/ir/number.hpp"
@@ -300,6 +301,8 @@ std::vector<int64_t> bind_symbols(const Graph& graph, const std::vector<Array>& 
                 "input " + in_quotes(node.attributes.name) + ", axis " + std::to_string(axis));
   });
   for (const Guard& guard : graph.guards()) try {
+      if (asks_nonempty(guard.a, guard.b) && evaluate(guard.a, symbols) == 0)
+        fail(empty_reduction(guard.because, text(guard.a.left()) + " is 0"));
       check_equal(guard.a, evaluate(guard.b, symbols), symbols,
                   guard.because + ": " + text(guard.b));
     } catch (const Error& error) {

@@ -4,7 +4,7 @@
 import math
 
 from pto.language.elementwise import erf, exp, log, mul, reciprocal, rsqrt, sigmoid, square
-from pto.language.reduce import Axes, _axes, _moment, amax, centred, sum
+from pto.language.reduce import Axes, _axes, _moment, centred, shifted_by_largest, sum
 from pto.language.tensor import Tensor, method
 from pto.language.types import cast, joined, real, wide
 
@@ -17,7 +17,7 @@ def _alike(result: Tensor, x: Tensor) -> Tensor:
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
     """exp(x) times the reciprocal of its sum along `dim`, without overflow."""
     wider = wide(real(x))
-    e = exp(wider - amax(wider, dim, True))
+    e = exp(shifted_by_largest(wider, dim, "softmax"))
     return _alike(e * reciprocal(sum(e, dim, True)), real(x))
 
 
@@ -25,7 +25,7 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
 def log_softmax(x: Tensor, dim: int = -1) -> Tensor:
     """The logarithm of softmax, without overflow."""
     wider = wide(real(x))
-    shifted = wider - amax(wider, dim, True)
+    shifted = shifted_by_largest(wider, dim, "log_softmax")
     return _alike(shifted - log(sum(exp(shifted), dim, True)), real(x))
 
 

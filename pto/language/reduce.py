@@ -2,8 +2,8 @@
 """Reductions: over one axis, several, or all; `dim` and `axis`, `keepdim` and `keepdims` are the
 same.
 
-f16 and bf16 accumulate in f32 and round once. amax and amin propagate NaN, as PyTorch's do; over no
-elements they give the identity: -infinity or infinity, for integers the smallest or largest.
+f16 and bf16 accumulate in f32 and round once. amax and amin propagate NaN, as PyTorch's do. Over no
+elements sum and prod give 0 and 1; amax and amin raise an Error at the call.
 """
 
 from collections.abc import Callable
@@ -50,6 +50,9 @@ def _reduction(op: str, total: bool) -> Callable[..., Tensor]:
     ) -> Tensor:  # fmt: skip
         (x,) = joined(op, x)
         axes, keep, kind = _axes(op, x.ndim, dim, axis), keepdim or keepdims, x.dtype
+        if not total:
+            for a in axes:
+                x.trace.here().guard_nonempty(x.shape[a], op)
         if total and not kind.is_float:
             return _reduce(op, cast(x, i64), axes, keep)
         if kind is boolean:
@@ -65,6 +68,11 @@ def _reduction(op: str, total: bool) -> Callable[..., Tensor]:
 
 sum, prod = _reduction("sum", True), _reduction("prod", True)
 amax, amin = _reduction("amax", False), _reduction("amin", False)
+
+
+def shifted_by_largest(x: Tensor, dim: int, name: str) -> Tensor:
+    """x minus its maximum along `dim`; nothing where there are no elements."""
+    return x - _reduce("amax", x, _axes(name, x.ndim, dim, None), True)
 
 
 def _must_be_float(x: Tensor, name: str) -> None:

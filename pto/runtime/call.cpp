@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "pto/base/machine.hpp"
+#include "pto/base/nonempty.hpp"
 #include "pto/runtime/pool.hpp"
 #include "pto/runtime/program.hpp"
 
@@ -151,6 +152,10 @@ void Call::fail_check(int input, int axis, const SizeProgram& expected) const {
 void Call::fail_guard(size_t guard) const {
   const auto& [a, b] = program_.guards_[guard];
   const ProgramSpec::SizeGuard& spec = program_.spec_.guards[guard];
+  if (asks_nonempty(a.dim(), b.dim())) {
+    throw Error(empty_reduction(program_.spec_.name + ": " + spec.because, origin(a.dim().left())))
+        .at(spec.location);
+  }
   throw Error({program_.spec_.name + ": sizes " + std::to_string(a.evaluate(symbols_)) + " and " +
                    std::to_string(b.evaluate(symbols_)) + " differ in " + spec.because,
                origin(a.dim()) + " must equal " + origin(b.dim()),

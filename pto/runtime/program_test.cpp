@@ -9,6 +9,7 @@
 #include <set>
 
 #include "pto/base/machine.hpp"
+#include "pto/base/nonempty.hpp"
 
 namespace pto {
 namespace {
@@ -146,6 +147,17 @@ TEST(Program, a_guard_names_the_operation_both_sizes_and_the_line) {
       error_of(program, {Argument({3}), Argument({4})}),
       testing::AllOf(testing::StartsWith("model.py:7: f: sizes 3 and 4 differ in add"),
                      HasSubstr("s0 = 3 is axis 0 of x"), HasSubstr("s1 = 4 is axis 0 of y")));
+}
+
+TEST(Program, a_guard_of_a_size_that_is_not_0_names_its_axis) {
+  ProgramSpec spec = one_launch({f32("x", {s0, s1})}, {}, s0, s0);
+  spec.guards.push_back({one_unless_empty(s1), 1, "amax", "model.py:7"});
+  const Program program(spec, {record}, nullptr);
+  EXPECT_EQ(error_of(program, {Argument({0, 3})}), "");
+  EXPECT_THAT(error_of(program, {Argument({3, 0})}),
+              testing::AllOf(testing::StartsWith("model.py:7: f: amax over an axis of size 0: "
+                                                 "s1 = 0 is axis 1 of x"),
+                             HasSubstr("no largest or smallest"), HasSubstr("skip an empty one")));
 }
 
 TEST(Program, refuses_what_exceeds_64_bits_or_is_negative) {

@@ -16,16 +16,27 @@ from pto.adapters.torch.record import DTYPE_NAMES, DTYPES, Record
 from pto.errors import InvalidType, InvalidValue
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-_CONSTANT, _SYMBOL = 0, 1
+_CONSTANT, _SYMBOL, _MIN = 0, 1, 7
 _EVALUATE = {
     2: operator.add,
     3: operator.sub,
     4: operator.mul,
     5: operator.floordiv,
     6: operator.mod,
-    7: torch.sym_min,
+    _MIN: torch.sym_min,
     8: torch.sym_max,
 }
+_DIFFER = """{name}: sizes {left} and {right} differ in {because}
+  why: shapes broadcast: sizes are equal or one of them is 1
+  fix: pass tensors whose shapes broadcast"""
+_REDUCES_NOTHING = """{name}: {because} over an axis of size 0
+  why: there is no largest or smallest of no elements, and PyTorch refuses it too
+  fix: pass a tensor that has elements along the reduced axes, or skip an empty one"""
+
+
+def _asks_nonempty(a: Any, b: Any) -> bool:
+    """Whether a guard is min(size, 1) == 1: the size is not 0."""
+    return not isinstance(a, int) and a.op == _MIN and isinstance(b, int) and b == 1
 
 
 def evaluate(dim: Any, symbols: Sequence[Any]) -> Any:
@@ -55,12 +66,11 @@ class FakeKernel:
         graph = self._graph(values, tensors)
         for a, b, because in graph.guards:
             left, right = evaluate(a, symbols), evaluate(b, symbols)
+            text = _REDUCES_NOTHING if _asks_nonempty(a, b) else _DIFFER
             torch._check(
                 left == right,
-                lambda left=left, right=right, because=because: (
-                    f"{self.record.name}: sizes {left} and {right} differ in {because}\n"
-                    "  why: shapes broadcast: sizes are equal or one of them is 1\n"
-                    "  fix: pass tensors whose shapes broadcast"
+                lambda left=left, right=right, because=because, text=text: text.format(
+                    name=self.record.name, left=left, right=right, because=because
                 ),
             )
         device = next(v.device for v in values if isinstance(v, torch.Tensor))
