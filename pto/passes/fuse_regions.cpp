@@ -8,44 +8,27 @@
 #include <string>
 
 #include "pto/ir/axis_map.hpp"
+#include "pto/ir/verify.hpp"
 
 namespace pto {
 namespace {
 
 bool is_reduce(const Node& node) { return info(node.op).family == Family::Reduce; }
 
-// Symbols that guards state to be equal, as one representative each.
-class EqualSizes {
- public:
-  explicit EqualSizes(const Graph& graph) {
-    for (const Guard& guard : graph.guards())
-      if (guard.a.is_symbol() && guard.b.is_symbol()) join(guard.a.value(), guard.b.value());
-  }
+// Guards between two symbols: loop nests over such sizes are one. Sizes equal to an expression stay
+// apart, since a kernel loops over the sizes as they are written.
+std::vector<Guard> symbol_guards(const Graph& graph) {
+  std::vector<Guard> found;
+  for (const Guard& guard : graph.guards())
+    if (guard.a.is_symbol() && guard.b.is_symbol()) found.push_back(guard);
+  return found;
+}
 
-  std::string key(const Dims& dims) const {
-    std::vector<Dim> replacement;
-    for (const auto& [symbol, parent] : parent_) {
-      while (replacement.size() <= static_cast<size_t>(symbol))
-        replacement.push_back(Dim::symbol(static_cast<int>(replacement.size())));
-      replacement[static_cast<size_t>(symbol)] = Dim::symbol(static_cast<int>(find(symbol)));
-    }
-    Dims same;
-    for (const Dim& dim : dims) same.push_back(substitute(dim, replacement));
-    return text(same);
-  }
-
- private:
-  int64_t find(int64_t symbol) const {
-    auto at = parent_.find(symbol);
-    return at == parent_.end() || at->second == symbol ? symbol : find(at->second);
-  }
-  void join(int64_t a, int64_t b) {
-    a = find(a);
-    b = find(b);
-    parent_[std::max(a, b)] = std::min(a, b);
-  }
-  std::map<int64_t, int64_t> parent_;
-};
+Dim with_representatives(const EqualSizes& equal, const Dim& dim) {
+  if (dim.is_constant() || dim.is_symbol()) return equal.representative(dim);
+  return Dim::make(dim.op(), with_representatives(equal, dim.left()),
+                   with_representatives(equal, dim.right()));
+}
 
 // A region before it is built. The key names its loop nest: space, reduced axes, stage.
 struct Region {
@@ -60,7 +43,7 @@ struct Use {
 
 class Fusion {
  public:
-  explicit Fusion(const Graph& graph) : graph_(graph), sizes_(graph) {}
+  explicit Fusion(const Graph& graph) : graph_(graph), equal_(symbol_guards(graph)) {}
 
   Graph run() {
     for (Value output : graph_.outputs()) place_output(output);
@@ -73,9 +56,16 @@ class Fusion {
     return is_reduce(graph_[v]) && !reduction(graph_, graph_[v]).axes.empty();
   }
 
+  // Equal texts name equal sizes.
+  std::string space_key(const Dims& space) const {
+    Dims same;
+    for (const Dim& dim : space) same.push_back(with_representatives(equal_, dim));
+    return text(same);
+  }
+
   std::string nest_key(Value reduce) const {
     const Reduction r = reduction(graph_, graph_[reduce]);
-    std::string key = sizes_.key(r.space);
+    std::string key = space_key(r.space);
     for (int axis : r.axes) key += "/" + std::to_string(axis);
     return key;
   }
@@ -138,12 +128,12 @@ class Fusion {
     const std::vector<Use> used = uses_of(output);
     int stage = -1;
     for (const Use& use : used) stage = std::max(stage, stage_of(use.reduction));
-    const std::string space = sizes_.key(iteration_space(graph_[output].type.shape));
+    const std::string space = space_key(iteration_space(graph_[output].type.shape));
     std::string key;
     for (const Use& use : used) {
       const bool last = stage_of(use.reduction) == stage;
       const bool joins = last && use.in_place &&
-                         sizes_.key(reduction(graph_, graph_[use.reduction]).space) == space;
+                         space_key(reduction(graph_, graph_[use.reduction]).space) == space;
       const std::string candidate = region_key(nest_key(use.reduction), stage);
       if (last && (!joins || (!key.empty() && key != candidate))) {
         key.clear();
@@ -175,7 +165,7 @@ class Fusion {
   Graph build_body(const std::string& key, const Region& region, std::vector<Value>* operands);
 
   const Graph& graph_;
-  EqualSizes sizes_;
+  const EqualSizes equal_;
   std::map<Value, int> stages_;
   std::map<std::string, Region> regions_;
   std::set<std::pair<Value, std::string>> needed_;

@@ -92,5 +92,16 @@ TEST(FuseRegions, sizes_that_a_guard_equates_are_one_loop_nest) {
       "2 0");
 }
 
+TEST(FuseRegions, a_guard_equates_sizes_inside_expressions_too) {
+  EXPECT_EQ(regions(R"(graph flat(%x: f32[s0, s1], %y: f32[s2, s0*3], %z: f32[s2, s2*3])
+      -> (f32[s2, s0*3], f32[s2, s2*3]) {
+    %0 = exp(%y) : f32[s2, s0*3]
+    %1 = exp(%z) : f32[s2, s2*3]
+    guard s2 == s0 because "add"
+    return %0, %1
+  })"),
+            "2 0");
+}
+
 }  // namespace
 }  // namespace pto
