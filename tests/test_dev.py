@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""./dev: what its commands do, without setting the machine up again."""
+
+import importlib.machinery
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BEFORE = """# A golden that nobody has blessed yet.
+graph g(%x: f32[s0]) -> (f32[s0]) {
+  %0 = neg(%x) : f32[s0]
+  %1 = exp(%x) : f32[s0]
+  return %1
+}
+=== remove_dead_nodes
+"""
+
+
+@pytest.fixture
+def dev():
+    loader = importlib.machinery.SourceFileLoader("dev", str(ROOT / "dev"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("dev", loader))
+    loader.exec_module(module)
+    return module
+
+
+def test_bless_writes_what_the_passes_make_and_leaves_the_rest(dev):
+    if not (dev.BUILD / "default" / "passes_test").exists():
+        pytest.skip("the C++ tests are not built: ./dev build")
+    folder = ROOT / "tests" / "ir"
+    known = {path: path.read_text() for path in folder.glob("*.ir")}
+    new = folder / "not_blessed_yet.ir"
+    new.write_text(BEFORE)
+    try:
+        assert dev.bless() == 0
+        found = {path: path.read_text() for path in folder.glob("*.ir")}
+    finally:
+        new.unlink()
+        for path, text in known.items():
+            path.write_text(text)
+    blessed = found.pop(new)
+    assert blessed.startswith(BEFORE) and "exp" in blessed[len(BEFORE) :]
+    assert "neg" not in blessed[len(BEFORE) :]
+    assert found == known
+
+
+def test_the_usage_names_every_command(dev):
+    for command in dev.COMMANDS:
+        assert f"./dev {command} " in dev.__doc__
+    assert dev.main(["help"]) == 0 and dev.main(["no such command"]) == 2
