@@ -35,7 +35,9 @@ def adapters(arguments: argparse.Namespace) -> None:
         return
     for name in ADAPTERS:
         found = importlib.util.find_spec(name) is not None
-        text = importlib.import_module(f"pto.adapters.{name}").describe() if found else "not found"
+        text = f"not installed; to use it: pip install {name}"
+        if found:
+            text = importlib.import_module(f"pto.adapters.{name}").describe()
         print(f"{name}: {text}")
 
 

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m pto adapters: framework, version, what is built, and the command that builds it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from pto.adapters.torch import build  # noqa: E402
+
+BUILD = "python -m pto adapters build torch"
+WITHOUT_TORCH = "import sys; sys.modules['torch'] = None; sys.argv = ['pto', 'adapters']\n"
+MAIN = "from pto.__main__ import main; sys.exit(main())\n"
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+def test_one_line_an_adapter_says_version_operators_and_what_is_built():
+    done = run("-m", "pto", "adapters")
+    assert done.returncode == 0, done.stderr
+    [line] = done.stdout.splitlines()
+    assert line.startswith(f"torch: PyTorch {torch.__version__}, ") and " operators, " in line
+    assert line.endswith("gradients in C++" if build.built() else BUILD)
+
+
+def test_what_is_not_built_comes_with_the_command_that_builds_it(tmp_path):
+    done = run("-m", "pto", "adapters", PTO_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f"gradients through Python; for C++: {BUILD}\n")
+
+
+def test_a_framework_that_is_missing_is_listed_with_the_command_that_installs_it():
+    done = run("-c", WITHOUT_TORCH + MAIN)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "torch: not installed; to use it: pip install torch\n"
+
+
+def test_a_build_that_fails_says_why_and_leaves_no_library(tmp_path):
+    done = run("-m", "pto", "adapters", "build", "torch",
+               PTO_CACHE_DIR=str(tmp_path), PTO_CXX="/bin/false")  # fmt: skip
+    assert done.returncode == 1 and done.stdout == ""
+    assert "building the PyTorch gradients failed with code 1" in done.stderr
+    assert "why: the whole output stands in" in done.stderr and "fix: mend" in done.stderr
+    assert [path.suffix for path in (tmp_path / "torch").iterdir() if path.suffix != ".lock"] == [
+        ".log"
+    ]
+
+
+def test_a_build_without_a_compiler_says_how_to_get_one(tmp_path):
+    done = run("-m", "pto", "adapters", "build", "torch",
+               PTO_CACHE_DIR=str(tmp_path), PTO_CXX="", CXX="", PATH=str(tmp_path))  # fmt: skip
+    assert done.returncode == 1
+    assert "no C++ compiler was found" in done.stderr and "install g++ 12" in done.stderr
