@@ -75,6 +75,12 @@ def test_the_kernel_never_touches_the_page_behind_its_arrays(tmp_path):
     check_sums(run(build(tmp_path, SOURCES / "guard_page.cpp"), *LENGTHS, cwd=tmp_path))
 
 
+@pytest.mark.parametrize("flags", [[], ADDRESS, ["-DPTO_PORTABLE", "-O3"]], ids=str)
+def test_tiles_larger_than_their_arrays_compile_without_a_warning(flags, tmp_path):
+    done = run(build(tmp_path, SOURCES / "small_arrays.cpp", *flags), cwd=tmp_path)
+    assert done.stdout == "every sum is right\n", done.stderr
+
+
 def test_a_slot_kernel_with_a_number_before_a_tensor_does_not_compile(tmp_path):
     source = tmp_path / "order.cpp"
     source.write_text(

@@ -18,6 +18,23 @@ constexpr PTO_INLINE int clamp_count(int64_t n, int most) {
   return n <= 0 ? 0 : n >= most ? most : int(n);
 }
 
+// Copies between a tile and memory that is known to be large enough only when it runs. g++ sees the
+// size of the caller's array and would warn of the copy that its bound rules out, so the pointer to
+// memory comes without its history.
+template <class T>
+PTO_INLINE T* without_history(T* memory) {
+  asm("" : "+r"(memory));
+  return memory;
+}
+template <class T>
+PTO_INLINE void copy_from_memory(T* d, const T* memory, size_t count) {
+  __builtin_memcpy(static_cast<void*>(d), without_history(memory), count * sizeof(T));
+}
+template <class T>
+PTO_INLINE void copy_to_memory(T* memory, const T* s, size_t count) {
+  __builtin_memcpy(static_cast<void*>(without_history(memory)), s, count * sizeof(T));
+}
+
 template <int N, int Steps, class T>
 PTO_INLINE void copy_unrolled(T* d, const T* s) {
   PTO_UNROLL
@@ -38,7 +55,7 @@ PTO_INLINE void store_unrolled(T* d, const T* s) {
 template <class T>
 PTO_INLINE void load_line(T* d, const T* s, int count, int64_t stride, int length, T padding) {
   if (stride == 1)
-    __builtin_memcpy(static_cast<void*>(d), s, size_t(count) * sizeof(T));
+    copy_from_memory(d, s, size_t(count));
   else
     for (int i = 0; i < count; ++i) d[i] = s[i * stride];
   for (int i = count; i < length; ++i) d[i] = padding;
@@ -47,7 +64,7 @@ PTO_INLINE void load_line(T* d, const T* s, int count, int64_t stride, int lengt
 template <class T>
 PTO_INLINE void store_line(T* d, const T* s, int count, int64_t stride) {
   if (stride == 1)
-    __builtin_memcpy(static_cast<void*>(d), s, size_t(count) * sizeof(T));
+    copy_to_memory(d, s, size_t(count));
   else
     for (int i = 0; i < count; ++i) d[i * stride] = s[i];
 }
@@ -211,8 +228,7 @@ PTO_INLINE RecordEvent TLOAD(D& d, const G& g, const X&...) {
     if constexpr (kIsMicro<D>)
       detail::copy_unrolled<N, D::Numel / N>(d.data(), g.data());
     else
-      __builtin_memcpy(static_cast<void*>(d.data()), g.data(),
-                       sizeof(typename D::DType) * D::Numel);
+      detail::copy_from_memory(d.data(), g.data(), D::Numel);
   } else if constexpr (kIsMicro<D> && detail::kLinesMatch<G, D>) {
     const auto line = detail::line_of(g, d, 0);
     detail::load_micro<G::kIsPacked>(d, line.pointer, valid_lines(d) > 0 ? line.count : 0,
@@ -235,8 +251,7 @@ PTO_INLINE RecordEvent TSTORE(const G& g, const D& d, const X&...) {
     if constexpr (kIsMicro<D>)
       detail::copy_unrolled<N, D::Numel / N>(g.data(), d.data());
     else
-      __builtin_memcpy(static_cast<void*>(g.data()), d.data(),
-                       sizeof(typename D::DType) * D::Numel);
+      detail::copy_to_memory(g.data(), d.data(), D::Numel);
   } else if constexpr (kIsMicro<D> && detail::kLinesMatch<G, D>) {
     const auto line = detail::line_of(g, d, 0);
     detail::store_micro<Hint, G::kIsPacked>(line.pointer, d, valid_lines(d) > 0 ? line.count : 0,
@@ -260,11 +275,13 @@ PTO_INLINE void stream_fence() {
 #endif
 }
 
-// Asks for the cache lines of `bytes` bytes; a hint that never faults.
+// Asks for the cache lines of `bytes` bytes; a hint that never faults, so they may lie beyond what
+// `p` points into: hence integers.
 template <int Bytes>
 PTO_INLINE void prefetch_lines(const void* p) {
   PTO_UNROLL
-  for (int i = 0; i < Bytes; i += 64) __builtin_prefetch(static_cast<const char*>(p) + i, 0, 3);
+  for (int i = 0; i < Bytes; i += 64)
+    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(p) + i), 0, 3);
 }
 
 PTO_NAMESPACE_END
