@@ -114,7 +114,7 @@ void RegionBody::define_row_values(int sweep) {
 void RegionBody::print_row_sweep(int sweep) {
   const std::vector<int> reductions = plan_.reductions(sweep);
   const bool narrow = !buffered_ && !plan_.buffers.empty();
-  const std::string step = narrow ? "kRow" : reductions.empty() ? "kWhole" : "kStep";
+  const std::string step = narrow ? "kTail" : reductions.empty() ? "kWhole" : "kStep";
   for (int i : reductions)
     w_.line("Accumulator<" + operation(node(i)) + ", " + type_of(i) + ", " + step + "> " +
             numbered("a", i) + ";");
@@ -249,7 +249,7 @@ std::string RegionBody::tile(int i) {
   if (known && (!spreads || known->back() == 'w')) return *known;
   if (spreads) name += "w";
   if (known)
-    w_.line("auto " + name + " = spread(w, " + *known + ".GetValue(0));");
+    w_.line("auto " + name + " = spread(w, own(" + *known + "));");
   else
     define(i, name);
   return scopes_.back()[i] = name;
@@ -308,7 +308,7 @@ void RegionBody::define_instruction(int i, const std::string& name) {
     if (is_literal(divisor))
       text.divisor = literal(divisor);
     else if (!plan_.at(divisor).inner && defined(divisor))
-      text.divisor = *defined(divisor) + ".GetValue(0)";
+      text.divisor = "own(" + *defined(divisor) + ")";
   }
   for (size_t k = 1; k < operands.size() && text.divisor.empty(); ++k)
     text.operands.push_back(tile(operands[k]));

@@ -132,7 +132,7 @@ PTO_INLINE void map_blended(F f, int length, T* d, const S*... s) {
 // d = f(s...) on d's valid region; f takes and returns vectors of Compute<T>.
 template <class F, class D, class... S>
 PTO_INLINE void map(F f, D& d, const S&... s) {
-  constexpr int N = fewest(kLanes<typename D::DType>, kLanes<typename S::DType>...);
+  constexpr int N = fewest(kTileLanes<D>, kTileLanes<S>...);
   if constexpr (!kSameLayout<D, S...>) {
     for (int r = 0; r < d.GetValidRow(); ++r)
       for (int c = 0; c < d.GetValidCol(); ++c)
@@ -256,7 +256,7 @@ template <class D, class... X>
 PTO_INLINE RecordEvent TEXPANDS(D& d, typename D::DType scalar, const X&...) {
   static_assert(check_trailing<X...>());
   const auto s = to_compute(scalar);
-  using V = Vec<Compute<typename D::DType>, kLanes<typename D::DType>>;
+  using V = Vec<Compute<typename D::DType>, kTileLanes<D>>;
   const V value = lanes::splat<V>(s);
   if constexpr (kIsFull<D> && kIsMicro<D>) {
     PTO_UNROLL

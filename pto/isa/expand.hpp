@@ -17,7 +17,7 @@ namespace detail {
 // One row of a row-major destination: f on its lines.
 template <class F, class D, class... S>
 PTO_INLINE void map_row(F f, D& d, int row, const S*... s) {
-  constexpr int N = kLanes<typename D::DType>;
+  constexpr int N = kTileLanes<D>;
   static_assert(D::isRowMajor, "expansion: the destination must be row-major");
   if constexpr (kIsFull<D> && kIsMicro<D>)
     map_unrolled<N, D::Numel / N>(f, d.data(), s...);
@@ -56,7 +56,7 @@ PTO_INLINE void expand_rows(D& d, const A& a, const B& b) {
                 "TROWEXPAND...: one operand must have the destination's columns; "
                 "the other is a column");
   constexpr bool kExpandsB = kIsWhole<D, A>;
-  constexpr int N = kLanes<typename D::DType>;
+  constexpr int N = kTileLanes<D>;
   using V = Vec<Compute<typename D::DType>, N>;
   static_assert(
       !(kExpandsB ? kIsBlock<B> : kIsBlock<A>) || N % kBlock<D> == 0 || kBlock<D> % N == 0,
@@ -87,7 +87,7 @@ PTO_INLINE void expand_rows(D& d, const A& a, const B& b) {
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TROWEXPAND(D& d, const S& s, const X&...) {
   static_assert(check_trailing<X...>());
-  using V = Vec<Compute<typename D::DType>, kLanes<typename D::DType>>;
+  using V = Vec<Compute<typename D::DType>, kTileLanes<D>>;
   for (int r = 0; r < d.GetValidRow(); ++r) {
     const V value = lanes::splat<V>(to_compute(s.GetElement(r, 0)));
     detail::map_row([value] { return value; }, d, r);

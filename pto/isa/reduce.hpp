@@ -69,7 +69,7 @@ constexpr bool check_reduction() {
 template <class F, class D, class S>
 PTO_INLINE void reduce_rows(D& d, const S& s) {
   using T = typename S::DType;
-  constexpr int N = kLanes<T>;
+  constexpr int N = kTileLanes<S>;
   static_assert(D::Rows >= S::Rows, "row reduction: the destination needs a row for every row");
   if constexpr (S::isRowMajor && kIsFull<S> && S::Rows == 1 && kIsMicro<S>) {
     const auto v = reduce_vectors<F, N, S::Numel / N>(s.data());
@@ -94,7 +94,7 @@ PTO_INLINE void reduce_rows(D& d, const S& s) {
 template <class F, class D, class S>
 PTO_INLINE void reduce_cols(D& d, const S& s) {
   using T = typename S::DType;
-  constexpr int N = kLanes<T>;
+  constexpr int N = kTileLanes<S>;
   static_assert(D::Cols >= S::Cols, "column reduction: the destination needs every column");
   static_assert(S::isRowMajor && D::isRowMajor,
                 "column reduction: tiles must be row-major; transpose with TTRANS");
@@ -114,7 +114,7 @@ template <class F, class D, class A, class B>
 PTO_INLINE void combine_parts(D& d, const A& a, const B& b) {
   static_assert(check_elementwise<D>());
   if constexpr (kSameLayout<D, A, B> && kIsMicro<D> && kIsFull<D> && kIsFull<A>) {
-    constexpr int N = kLanes<typename D::DType>;
+    constexpr int N = kTileLanes<D>;
     using V = Vec<Compute<typename D::DType>, N>;
     const int length = valid_lines(b) > 0 ? valid_length(b) : 0;
     PTO_UNROLL

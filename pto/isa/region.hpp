@@ -22,13 +22,15 @@ PTO_NAMESPACE_BEGIN
 namespace region {
 
 // Elements of a step: 8 vectors of floats where only values live in registers, 4 where accumulators
-// do too, 1 for a row's own value (all lanes equal) and in tails.
+// do too, 1 in tails. A row's own value is 4 equal lanes: a division of a whole vector takes longer.
 constexpr int kWhole = kMicro<float>;
 constexpr int kStep = kMicro<float> / 2;
-constexpr int kRow = kLanes<float>;
+constexpr int kTail = kLanes<float>;
+constexpr int kRow = 4;
 
-// Bytes of traffic from which a region's data come from memory rather than from a cache.
-constexpr int64_t kFarBytes = 1 << 20;
+// Bytes of traffic from which a region's data are not in the first cache: the next ones are asked
+// for ahead.
+constexpr int64_t kFarBytes = 32 << 10;
 
 // Arithmetic on sizes; division floors.
 PTO_INLINE int64_t min_size(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -54,16 +56,16 @@ PTO_INLINE MicroTile<T, W> make(Whole<W>) {
   return {};
 }
 template <class T>
-PTO_INLINE MicroTile<T, kRow> make(Rest) {
+PTO_INLINE MicroTile<T, kTail> make(Rest) {
   return {};
 }
 
 template <int W, class Body>
 PTO_INLINE void for_each_tile(int64_t begin, int64_t end, Body body) {
   int64_t j = begin;
-  if constexpr (W > kRow)
+  if constexpr (W > kTail)
     for (; j + W <= end; j += W) body(j, Whole<W>{});
-  for (; j < end; j += kRow) body(j, Rest{int(min_size(end - j, kRow))});
+  for (; j < end; j += kTail) body(j, Rest{int(min_size(end - j, kTail))});
 }
 
 // The items of one block: equal shares, in multiples of the quantum. The launch passes items and
@@ -123,6 +125,12 @@ constexpr RoundMode kConvertMode =
     kSame<To, float> || kSame<To, double> || kSame<To, half> || kSame<To, bfloat16_t>
         ? RoundMode::CAST_RINT
         : RoundMode::CAST_TRUNC;
+
+// A row's own value, from its tile.
+template <class T>
+PTO_INLINE T own(const MicroTile<T, kRow>& t) {
+  return T(lanes::load<kRow>(t.data())[0]);
+}
 
 // C's conversion: floats round to nearest even, integers truncate, booleans are `value != 0`.
 template <class To, class W, class Source>
@@ -205,7 +213,7 @@ PTO_INLINE void store(Rest w, S* p, Source& s, bool) {
 template <class S, class Source>
 PTO_INLINE void store_one(S* p, Source& s) {
   auto t = convert<Stored<S>>(Row{}, s);
-  *reinterpret_cast<Stored<S>*>(p) = t.GetValue(0);
+  *reinterpret_cast<Stored<S>*>(p) = own(t);
 }
 
 template <int W, class T>
@@ -227,32 +235,39 @@ PTO_INLINE char* row_buffer(const pto_args* args, int64_t row, int64_t bytes) {
 
 // --- reductions --------------------------------------------------------------------------------
 
-// One reduction: its identity, tile with tile, within a tile.
-#define PTO_REGION_REDUCTION(op, TILE, ROW, neutral) \
-  struct op##_of {                                   \
-    template <class T>                               \
-    static PTO_INLINE T identity() {                 \
-      return pto::identity<T>(neutral);              \
-    }                                                \
-    template <class D, class S>                      \
-    static PTO_INLINE void whole(D& d, S& s) {       \
-      TILE(d, d, s);                                 \
-    }                                                \
-    template <class T, class S>                      \
-    static PTO_INLINE T row(S& s) {                  \
-      MicroTile<T, kRow, 1> r;                       \
-      ROW(r, s, s);                                  \
-      return r.GetValue(0);                          \
-    }                                                \
+// One reduction: its identity, tile with tile, within a tile; `pick` chooses one of two floats and
+// may skip NaN, sums and products have none.
+#define PTO_REGION_REDUCTION(op, TILE, ROW, neutral, picks, pick_of) \
+  struct op##_of {                                                   \
+    static constexpr bool kPicks = picks;                            \
+    template <class T>                                               \
+    static PTO_INLINE T identity() {                                 \
+      return pto::identity<T>(neutral);                              \
+    }                                                                \
+    template <class D, class S>                                      \
+    static PTO_INLINE void whole(D& d, S& s) {                       \
+      TILE(d, d, s);                                                 \
+    }                                                                \
+    template <class T, class S>                                      \
+    static PTO_INLINE T row(S& s) {                                  \
+      MicroTile<T, kTail, 1> r;                                      \
+      ROW(r, s, s);                                                  \
+      return r.GetValue(0);                                          \
+    }                                                                \
+    template <class V>                                               \
+    static PTO_INLINE V pick(V a, V b) {                             \
+      return pick_of;                                                \
+    }                                                                \
   };
-PTO_REGION_REDUCTION(sum, TADD, TROWSUM, kZero)
-PTO_REGION_REDUCTION(prod, TMUL, TROWPROD, kOne)
-PTO_REGION_REDUCTION(amax, TMAX, TROWMAX, kLowest)
-PTO_REGION_REDUCTION(amin, TMIN, TROWMIN, kHighest)
+PTO_REGION_REDUCTION(sum, TADD, TROWSUM, kZero, false, a)
+PTO_REGION_REDUCTION(prod, TMUL, TROWPROD, kOne, false, a)
+PTO_REGION_REDUCTION(amax, TMAX, TROWMAX, kLowest, true, lanes::max_or_second(a, b))
+PTO_REGION_REDUCTION(amin, TMIN, TROWMIN, kHighest, true, lanes::min_or_second(a, b))
 #undef PTO_REGION_REDUCTION
 
 // A reduction along a row: W partial results, one vector more for tails, folded once at the end in
-// an order that depends on the row's length only.
+// pairs, in an order that depends on the row's length only. A maximum or minimum of floats looks
+// for NaN beside its chain of instructions and is NaN if it saw one.
 template <class Reduction, class T, int W>
 class Accumulator {
  public:
@@ -262,31 +277,76 @@ class Accumulator {
   }
   template <class S>
   PTO_INLINE void add(Whole<W>, S& s) {
-    Reduction::whole(whole_, s);
+    watch_and_combine(whole_, s);
   }
   template <class S>
   PTO_INLINE void add(Rest w, S& s) {
-    using V = Vec<T, kRow>;
+    using V = Vec<Compute<T>, kTail>;
     auto valid = make<T>(w);
     const V identity = lanes::splat<V>(Reduction::template identity<T>());
-    const V values = lanes::load<kRow>(s.data());
-    lanes::store<kRow>(valid.data(),
-                       lanes::select(lanes::first<V>(w.elements()), values, identity));
-    Reduction::whole(rest_, valid);
+    const V values = lanes::load<kTail>(s.data());
+    lanes::store<kTail>(valid.data(),
+                        lanes::select(lanes::first<V>(w.elements()), values, identity));
+    watch_and_combine(rest_, valid);
   }
   PTO_INLINE T value() {
-    PTO_UNROLL
-    for (int i = 0; i < W; i += kRow) {
-      auto part = make<T>(Row{});
-      lanes::store<kRow>(part.data(), lanes::load<kRow>(whole_.data() + i));
-      Reduction::whole(rest_, part);
+    auto folded = fold<kTail>(whole_);
+    combine(folded, rest_);
+    if constexpr (kPicks) {
+      if (nan_.any()) return T(__builtin_nanf(""));
+      auto last = fold<kLanes<T>>(folded);
+      return lanes::reduce([](auto a, auto b) { return Reduction::pick(a, b); },
+                           lanes::load<kLanes<T>>(last.data()));
+    } else {
+      return Reduction::template row<T>(folded);
     }
-    return Reduction::template row<T>(rest_);
   }
 
  private:
+  static constexpr bool kPicks = Reduction::kPicks && kIsFloat<T>;
+
+  template <class D, class S>
+  static PTO_INLINE void combine(D& d, S& s) {
+    if constexpr (kPicks)
+      map([](auto a, auto b) { return Reduction::pick(a, b); }, d, d, s);
+    else
+      Reduction::whole(d, s);
+  }
+
+  template <class D, class S>
+  PTO_INLINE void watch_and_combine(D& d, S& s) {
+    if constexpr (kPicks) {
+      constexpr int N = kLanes<T>;
+      PTO_UNROLL
+      for (int i = 0; i < S::Numel; i += 2 * N) {
+        const int k = i + N < S::Numel ? i + N : i;  // alone where the number of vectors is odd
+        const auto a = lanes::load<N>(s.data() + i), b = lanes::load<N>(s.data() + k);
+        nan_.see(a, b);
+        lanes::store<N>(d.data() + i, Reduction::pick(lanes::load<N>(d.data() + i), a));
+        lanes::store<N>(d.data() + k, Reduction::pick(lanes::load<N>(d.data() + k), b));
+      }
+    } else {
+      combine(d, s);
+    }
+  }
+
+  template <int Elements, int N>
+  static PTO_INLINE MicroTile<T, Elements> fold(MicroTile<T, N>& t) {
+    if constexpr (N == Elements) {
+      return t;
+    } else {
+      constexpr int kHalf = N / 2, kVectors = kHalf / kLanes<T>;
+      MicroTile<T, kHalf> low, high;
+      detail::copy_unrolled<kLanes<T>, kVectors>(low.data(), t.data());
+      detail::copy_unrolled<kLanes<T>, kVectors>(high.data(), t.data() + kHalf);
+      combine(low, high);
+      return fold<Elements>(low);
+    }
+  }
+
   MicroTile<T, W> whole_;
-  MicroTile<T, kRow> rest_;
+  MicroTile<T, kTail> rest_;
+  lanes::NanWatch<Vec<Compute<T>, kLanes<T>>> nan_;
 };
 
 }  // namespace region

@@ -72,7 +72,8 @@ struct Tile {
                 "Tile: a register tile holds at most 16 vectors; use kMicro<T> elements");
   static_assert(RowCount > 0 && ColCount > 0,
                 "Tile: Rows and Cols must be positive; make the valid region dynamic instead");
-  static_assert((Order == BLayout::RowMajor ? ColCount : RowCount) * sizeof(T) % 32 == 0 ||
+  static_assert(Location == TileType::Reg ||
+                    (Order == BLayout::RowMajor ? ColCount : RowCount) * sizeof(T) % 32 == 0 ||
                     (Order == BLayout::RowMajor ? ColCount : RowCount) % kLanes<T> == 0,
                 "Tile: the contiguous dimension must be a multiple of 32 bytes or of kLanes<T>; "
                 "round it up and limit the valid region");
@@ -202,14 +203,20 @@ PTO_INLINE int valid_length(const D& d) {
   return D::isRowMajor ? d.GetValidCol() : d.GetValidRow();
 }
 
+// Elements of one vector step: fewer than the target's where a register tile is shorter.
+template <class D>
+constexpr int kTileLanes = D::Loc == TileType::Reg && D::Numel < kLanes<typename D::DType>
+                               ? D::Numel
+                               : kLanes<typename D::DType>;
+
 // Whether the whole tile is valid, known at compile time.
 template <class D>
 constexpr bool kIsFull = D::ValidRow == D::Rows&& D::ValidCol == D::Cols;
 
 // A single line of few whole vectors: short enough to live in registers when it is unrolled.
 template <class D>
-constexpr bool kIsMicro = kLines<D> == 1 && kLineLength<D> % kLanes<typename D::DType> == 0 &&
-                          kLineLength<D> / kLanes<typename D::DType> <= 16;
+constexpr bool kIsMicro = kLines<D> == 1 && kLineLength<D> % kTileLanes<D> == 0 &&
+                          kLineLength<D> / kTileLanes<D> <= 16;
 
 // The element that fills padding: 0 unless the tile names another.
 template <class D>

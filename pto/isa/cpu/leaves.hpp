@@ -60,6 +60,24 @@ PTO_INLINE V fma(V a, V b, LaneOf<V> c) {
   return fma(a, b, splat<V>(c));
 }
 
+// f(f(lane 0, lane 1), ...) by halves: 16 lanes take four steps. The last two stay in a register
+// of 16 bytes, where f has its instruction.
+template <class F, class V>
+PTO_INLINE LaneOf<V> reduce(F f, V v) {
+  if constexpr (kCount<V> == 2) {
+    const V swapped = {v[1], v[0]};
+    return f(v, swapped)[0];
+  } else if constexpr (kCount<V> == 4 && sizeof(V) == 16) {
+    const V swapped = {v[2], v[3], v[0], v[1]};
+    v = f(v, swapped);
+    const V pairs = {v[1], v[0], v[3], v[2]};
+    return f(v, pairs)[0];
+  } else {
+    const Halves<V> half(v);
+    return reduce(f, f(half.low, half.high));
+  }
+}
+
 // b where either is NaN or both are zero: one instruction. Put the operand that must survive last.
 template <class V>
 PTO_INLINE V max_or_second(V a, V b) {
@@ -86,15 +104,15 @@ PTO_INLINE V min_or_second(V a, V b) {
   }
 }
 
-// NaN propagates: where a is NaN it stays, elsewhere the instruction takes b if b is NaN.
+// NaN propagates: where b is NaN it stays, elsewhere the instruction takes a if a is NaN.
 template <class V>
 PTO_INLINE V maximum(V a, V b) {
 #if defined(PTO_TARGET_AVX512)
   if constexpr (kIsNative<V> && kIsF32<V>) {
     uint16_t ordered;
-    asm("vcmpps $7, %1, %1, %0" : "=Yk"(ordered) : "v"(a));
-    asm("vmaxps %1, %0, %0%{%2%}" : "+v"(a) : "v"(b), "Yk"(ordered));
-    return a;
+    asm("vcmpps $7, %1, %1, %0" : "=Yk"(ordered) : "v"(b));
+    asm("vmaxps %1, %0, %0%{%2%}" : "+v"(b) : "v"(a), "Yk"(ordered));
+    return b;
   }
 #endif
   if constexpr (kIsF32<V> || kIsF64<V>)
@@ -107,9 +125,9 @@ PTO_INLINE V minimum(V a, V b) {
 #if defined(PTO_TARGET_AVX512)
   if constexpr (kIsNative<V> && kIsF32<V>) {
     uint16_t ordered;
-    asm("vcmpps $7, %1, %1, %0" : "=Yk"(ordered) : "v"(a));
-    asm("vminps %1, %0, %0%{%2%}" : "+v"(a) : "v"(b), "Yk"(ordered));
-    return a;
+    asm("vcmpps $7, %1, %1, %0" : "=Yk"(ordered) : "v"(b));
+    asm("vminps %1, %0, %0%{%2%}" : "+v"(b) : "v"(a), "Yk"(ordered));
+    return b;
   }
 #endif
   if constexpr (kIsF32<V> || kIsF64<V>)
@@ -117,6 +135,31 @@ PTO_INLINE V minimum(V a, V b) {
   else
     return a < b ? a : b;
 }
+
+// Remembers whether a NaN passed: one comparison for two vectors, off the chain of a maximum that
+// skips them.
+template <class V>
+class NanWatch {
+ public:
+  PTO_INLINE void see(V a, V b) {
+#if defined(PTO_TARGET_AVX512)
+    if constexpr (kIsNative<V> && kIsF32<V>) {
+      uint16_t unordered;
+      asm("vcmpps $3, %2, %1, %0" : "=Yk"(unordered) : "v"(a), "v"(b));
+      bits_ |= unordered;
+      return;
+    }
+#endif
+    lanes_ |= (a != a) | (b != b);
+  }
+  PTO_INLINE bool any() const {
+    return bits_ != 0 || reduce([](auto a, auto b) { return a | b; }, lanes_) != 0;
+  }
+
+ private:
+  uint32_t bits_ = 0;
+  MaskOf<V> lanes_ = {};
+};
 
 template <class V>
 PTO_INLINE V sign_bits() {
@@ -222,15 +265,7 @@ PTO_INLINE V reciprocal(V a) {
 }
 template <class V>
 PTO_INLINE V rsqrt(V a) {
-  if constexpr (!kHasFma) return splat<V>(1) / sqrt(a);
-  const auto is_small = a < splat<V>(LaneOf<V>(0x1p-100));  // else d below could underflow
-  const V scaled = is_small ? a * LaneOf<V>(0x1p48) : a;
-  const V s = sqrt(scaled), r = splat<V>(1) / s;
-  // What the two roundings lost: s^2 + d = a and r s + e = 1, exactly.
-  const V d = fma(-s, s, scaled), e = fma(-s, r, splat<V>(1));
-  const V better = fma(fma(d * LaneOf<V>(-0.5), r * r, e), r, r);
-  const V result = better == better ? better : r;  // 0, infinity, negative: no residual
-  return is_small ? result * LaneOf<V>(0x1p24) : result;
+  return splat<V>(1) / sqrt(a);  // two roundings: 1.5 ULP
 }
 
 // Integers: a / 0 is 0, the smallest integer / -1 wraps.
@@ -261,18 +296,6 @@ template <class V>
 PTO_INLINE V shift_right(V a, V b) {
   using E = LaneOf<V>;
   return each_lane(a, b, [](E x, E n) { return E(x >> (unsigned(n) & (8 * sizeof(E) - 1))); });
-}
-
-// f(f(lane 0, lane 1), ...) by halves: 16 lanes take four steps.
-template <class F, class V>
-PTO_INLINE LaneOf<V> reduce(F f, V v) {
-  if constexpr (kCount<V> == 2) {
-    const V swapped = {v[1], v[0]};
-    return f(v, swapped)[0];
-  } else {
-    const Halves<V> half(v);
-    return reduce(f, f(half.low, half.high));
-  }
 }
 
 }  // namespace lanes
