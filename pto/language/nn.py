@@ -4,7 +4,7 @@
 import math
 
 from pto.language.elementwise import erf, exp, log, mul, reciprocal, rsqrt, sigmoid, square
-from pto.language.reduce import Axes, _axes, _moment, centred, shifted_by_largest, sum
+from pto.language.reduce import Axes, _axes, average, centred, shifted_by_largest, sum
 from pto.language.tensor import Tensor, method
 from pto.language.types import cast, joined, real, wide
 
@@ -44,14 +44,14 @@ def layer_norm(
     """
     axes = _axes("layer_norm", x.ndim, dim, None)
     c = centred(x, axes)
-    y = mul(c, rsqrt(_moment(square(c), axes, 0, True) + eps))
+    y = mul(c, rsqrt(average(square(c), axes) + eps))
     return _scaled("layer_norm", y, x, weight, bias)
 
 
 def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6, dim: Axes = -1) -> Tensor:
     """x divided by the root of its mean square along `dim`, times weight."""
     axes, wider = _axes("rms_norm", x.ndim, dim, None), wide(x)
-    scale = rsqrt(_moment(square(wider), axes, 0, True) + eps)
+    scale = rsqrt(average(square(wider), axes) + eps)
     return _scaled("rms_norm", mul(wider, scale), x, weight, None)
 
 
@@ -60,8 +60,10 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     """x times the normal distribution function of x; "tanh" takes PyTorch's approximation."""
     wider = wide(real(x))
     if approximate == "tanh":
-        u = math.sqrt(2 / math.pi) * (wider + 0.044715 * wider * wider * wider)
-        return _alike(wider * sigmoid(2 * u), real(x))
+        # 0.5 (1 + tanh u) is sigmoid(2u), with u = sqrt(2 / pi) (x + 0.044715 x^3).
+        scale = 2 * math.sqrt(2 / math.pi)
+        twice_u = wider * (scale + scale * 0.044715 * square(wider))
+        return _alike(wider * sigmoid(twice_u), real(x))
     return _alike(0.5 * wider * (1 + erf(wider * math.sqrt(0.5))), real(x))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from pto.errors import InvalidType, InvalidValue
 from pto.language.dtypes import boolean, i32, i64
-from pto.language.elementwise import div, sqrt, square
+from pto.language.elementwise import div, mul, reciprocal, sqrt, square
 from pto.language.shape import normal_axis
 from pto.language.tensor import Tensor, method
 from pto.language.trace import fail
@@ -85,10 +85,15 @@ def _must_be_float(x: Tensor, name: str) -> None:
         )
 
 
+def average(x: Tensor, axes: list[int]) -> Tensor:
+    """The mean over `axes`, which stay: times the reciprocal of the count, one rounding more."""
+    return mul(_reduce("sum", x, axes, True), reciprocal(count(x, axes, x.dtype)))
+
+
 def centred(x: Tensor, axes: list[int]) -> Tensor:
-    """x minus its mean over `axes`, in at least f32."""
+    """x minus its average over `axes`, in at least f32."""
     x = wide(x)
-    return x - div(_reduce("sum", x, axes, True), count(x, axes, x.dtype))
+    return x - average(x, axes)
 
 
 def _moment(x: Tensor, axes: list[int], correction: float, keep: bool) -> Tensor:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementary functions on vectors of float; double goes through the C library lane by lane.
 //
-//     auto y = exp(x);     // 1 ULP; log 1, tanh 2, sigmoid 3, sin and cos 1
+//     auto y = exp(x);     // 1 ULP; log 1, tanh 2, sigmoid 3 (0 for results below 2^-126), sin and
+//                          // cos 1
 //
 // Invariant: math_test.cpp checks every float: the error, subnormals, infinities and NaN.
 // Thread safety: pure functions.
@@ -31,22 +32,25 @@ constexpr float kRootsOfTwo[16] = {1.f,          1.04427378f,  1.090507733f, 1.1
                                    1.681792831f, 1.75625216f,  1.834008086f, 1.915206561f};
 
 #if defined(PTO_TARGET_AVX512)
-// x = n ln 2 + r with n a multiple of 1/16: e^x = 2^floor(n) * table[16 (n - floor(n))] * e^r.
-// vscalefps takes floor(n) by itself and is right at infinities, NaN and subnormals.
+// e^x, or e^-x with Sign = -1, in which no instruction negates. With n the multiple of 1/16 next to
+// x / ln 2 and r = x - n ln 2 it is 2^floor(n) * table[16 (n - floor(n))] * e^r; vscalefps takes
+// floor(n) by itself and is right at infinities, NaN and subnormals.
+template <int Sign>
 PTO_INLINE Vec<float, 16> exp_by_table(Vec<float, 16> x) {
   using V = Vec<float, 16>;
   const V roots = bit_cast<V>(kRootsOfTwo);
-  const V shifted = fma(x, splat<V>(kLog2E), 786432.f);  // 1.5 * 2^19: four fraction bits survive
+  // 1.5 * 2^19: four fraction bits survive.
+  const V shifted = fma(x, splat<V>(Sign * kLog2E), 786432.f);
   const V n = shifted - 786432.f;
-  V r = fma(n, splat<V>(-kLn2High), x);
-  r = fma(n, splat<V>(-kLn2Low), r);
+  V r = fma(n, splat<V>(-Sign * kLn2High), x);  // of Sign * x = n ln 2 + Sign * r
+  r = fma(n, splat<V>(-Sign * kLn2Low), r);
   // Beyond 1e19 r is noise; within 0.5 it cannot overflow what vscalefps then takes to 0 or
   // infinity.
   asm("vrangeps $2, %2, %1, %0" : "=v"(r) : "v"(r), "v"(splat<V>(0.5f)));
   V root, result;
   asm("vpermps %2, %1, %0" : "=v"(root) : "v"(shifted), "v"(roots));
-  V q = fma(splat<V>(0.16666814782106026f), r, 0.5000161788723319f);
-  q = fma(q, r * r, r);
+  V q = fma(splat<V>(Sign * 0.16666814782106026f), r, 0.5000161788723319f);
+  q = fma(q, r * r, Sign > 0 ? r : -r);
   q = fma(q, root, root);
   asm("vscalefps %2, %1, %0" : "=v"(result) : "v"(q), "v"(n));
   return result;
@@ -74,18 +78,22 @@ PTO_INLINE V exp_by_polynomial(V x) {
   return q * first * second;
 }
 
-template <class V>
-PTO_INLINE V exp(V x) {
+template <int Sign, class V>
+PTO_INLINE V exp_of(V x) {
   if constexpr (kIsF64<V>) {
-    return each_lane(x, [](double a) { return __builtin_exp(a); });
+    return each_lane(x, [](double a) { return __builtin_exp(Sign * a); });
   } else {
 #if defined(PTO_TARGET_AVX512)
     if constexpr (sizeof(V) == 64)
-      return exp_by_table(x);
+      return exp_by_table<Sign>(x);
     else
 #endif
-      return exp_by_polynomial(x);
+      return exp_by_polynomial(Sign > 0 ? x : -x);
   }
+}
+template <class V>
+PTO_INLINE V exp(V x) {
+  return exp_of<1>(x);
 }
 
 // a / b for b in [1, 2^100] and a in [0, b]: half an ULP, three times the throughput of vdivps on
@@ -114,12 +122,26 @@ PTO_INLINE V negative_abs(V x) {
   return bit_cast<V>(bit_cast<M>(x) | bit_cast<M>(sign_bits<V>()));
 }
 
-// 1 / (1 + e^-x), for negative x as e^x / (1 + e^x), so that the exponential never overflows.
+// 1 / b for b in [1, infinity]: 1 ULP, 0 from 2^127 on.
+template <class V>
+PTO_INLINE V reciprocal_from_one(V b) {
+#if defined(PTO_TARGET_AVX512)
+  if constexpr (kIsF32<V>) {
+    V estimate;
+    asm("vrcp14ps %1, %0" : "=v"(estimate) : "v"(b));
+    V lost = fma(-estimate, b, splat<V>(1));
+    // 0 times infinity is NaN: within 0.5 it leaves the estimate of 0 alone.
+    asm("vrangeps $2, %2, %1, %0" : "=v"(lost) : "v"(lost), "v"(splat<V>(0.5f)));
+    return fma(lost, estimate, estimate);
+  }
+#endif
+  return splat<V>(1) / b;
+}
+
+// 1 / (1 + e^-x): 0 where the exponential overflows, below -88.72 for floats.
 template <class V>
 PTO_INLINE V sigmoid(V x) {
-  const V e = exp(negative_abs(x));
-  const V one = splat<V>(1);
-  return divide_fraction(x < V{} ? e : one, e + one);
+  return reciprocal_from_one(exp_of<-1>(x) + splat<V>(1));
 }
 
 // An odd polynomial up to 0.625, then 1 - 2 e / (1 + e) with e = e^(-2|x|).
