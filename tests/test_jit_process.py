@@ -77,6 +77,40 @@ def test_a_second_process_runs_no_compiler(tmp_path):
     assert calls(tmp_path) == before
 
 
+LISTED = PROGRAM + 'import os\nprint(os.listdir(os.environ["PTO_CACHE_DIR"]))\n'
+
+
+def on_a_disk(kilobytes, tmp_path, code, runs=1):
+    """Runs the code as often as `runs` says, with the cache on a disk of that size."""
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "program.py").write_text(code)
+    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "-Urm"]
+    mount = f"mount -t tmpfs -o size={kilobytes}k tmpfs {tmp_path}/cache"
+    if subprocess.run([*namespace, "sh", "-c", mount], capture_output=True).returncode:
+        pytest.skip("this system lets nobody here mount a small disk")
+    script = "; ".join([f"{mount} || exit 9", *[f"{sys.executable} {tmp_path}/program.py"] * runs])
+    env = {**os.environ, "PTO_CACHE_DIR": str(tmp_path / "cache")}
+    return subprocess.run([*namespace, "sh", "-c", script], env=env, capture_output=True, text=True)
+
+
+# The text, the object, the seal: another step meets the end of the disk at each size.
+@pytest.mark.parametrize("kilobytes", [4, 8, 16, 24, 28, 32, 36, 4096])
+def test_a_kernel_runs_although_the_disk_of_the_cache_is_full(kilobytes, tmp_path):
+    done = on_a_disk(kilobytes, tmp_path, LISTED, runs=2)
+    assert done.returncode == 0, done.stderr
+    first, left, second, left_again = done.stdout.splitlines()
+    assert first == second == RESULT and "work-" not in left + left_again
+    warned = done.stderr.count(
+        f"the cache folder {tmp_path}/cache cannot be used (No space left on device): "
+        "kernels are compiled anew in every process; set PTO_CACHE_DIR to a folder that can be"
+    )
+    assert warned == 2 - 2 * left.count(".so"), done.stderr
+    assert warned if kilobytes < 16 else not warned or kilobytes < 4096
+    assert left_again.count(".so") == left.count(".so"), (
+        "what was kept is whole, else there is none"
+    )
+
+
 def test_two_processes_that_compile_the_same_kernel_at_once_agree(tmp_path):
     cxx = compiler(tmp_path, 'sleep 0.3; exec g++ "$@"')
     env = {**os.environ, "PTO_CACHE_DIR": str(tmp_path / "cache"), "PTO_CXX": cxx}
