@@ -22,7 +22,7 @@ PTO_NAMESPACE_BEGIN
 namespace region {
 
 // Elements of a step: 8 vectors of floats where only values live in registers, 4 where accumulators
-// do too, 1 in tails. A row's own value is 4 equal lanes: a division of a whole vector takes longer.
+// do too, 1 in tails. A row's own value is 4 equal lanes: dividing a whole vector takes longer.
 constexpr int kWhole = kMicro<float>;
 constexpr int kStep = kMicro<float> / 2;
 constexpr int kTail = kLanes<float>;

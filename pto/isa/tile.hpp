@@ -205,9 +205,9 @@ PTO_INLINE int valid_length(const D& d) {
 
 // Elements of one vector step: fewer than the target's where a register tile is shorter.
 template <class D>
-constexpr int kTileLanes = D::Loc == TileType::Reg && D::Numel < kLanes<typename D::DType>
-                               ? D::Numel
-                               : kLanes<typename D::DType>;
+constexpr int kTileLanes =
+    D::Loc == TileType::Reg&& D::Numel < kLanes<typename D::DType> ? D::Numel
+                                                                   : kLanes<typename D::DType>;
 
 // Whether the whole tile is valid, known at compile time.
 template <class D>
@@ -215,8 +215,8 @@ constexpr bool kIsFull = D::ValidRow == D::Rows&& D::ValidCol == D::Cols;
 
 // A single line of few whole vectors: short enough to live in registers when it is unrolled.
 template <class D>
-constexpr bool kIsMicro = kLines<D> == 1 && kLineLength<D> % kTileLanes<D> == 0 &&
-                          kLineLength<D> / kTileLanes<D> <= 16;
+constexpr bool kIsMicro =
+    kLines<D> == 1 && kLineLength<D> % kTileLanes<D> == 0 && kLineLength<D> / kTileLanes<D> <= 16;
 
 // The element that fills padding: 0 unless the tile names another.
 template <class D>
