@@ -6,7 +6,7 @@ import pto.torch  # makes every operator torch.ops.pto.NAME
 import torch
 
 import pto
-from pto.language.op import op
+from pto import op
 
 
 @op("soft_clip(Tensor x, *, float limit=1.0) -> Tensor")

@@ -9,13 +9,16 @@ are `pto.exp`, `pto.sum`, `pto.where` and their like, and Python's operators. `p
 import importlib
 import sys
 from importlib.machinery import ModuleSpec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pto import _core  # noqa: F401
 from pto.config import config
 from pto.errors import Error
 from pto.language import *  # noqa: F403
 from pto.language import __all__ as _language
+
+if TYPE_CHECKING:  # loaded at its first use
+    from pto.language.op import op  # noqa: F401
 
 __version__ = "0.1.0"
 __all__ = ["Error", "config", *_language]
@@ -50,8 +53,12 @@ sys.meta_path.append(_AdapterFinder)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "op":
+    if name == "op":  # the decorator, though pto/op is a folder too
         return importlib.import_module("pto.language.op").op
     if name in _ADAPTERS or name == "ops":
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module 'pto' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ADAPTERS, "op", "ops"})

@@ -59,10 +59,12 @@ def test_import_loads_neither_a_framework_nor_numpy(tmp_path):
 def test_parts_are_loaded_at_their_first_use(tmp_path):
     code = (
         "import sys, pto\n"
-        "assert 'pto.ops' not in sys.modules and 'pto.adapters.torch' not in sys.modules\n"
+        "assert not {'pto.ops', 'pto.language.op', 'pto.adapters.torch'} & set(sys.modules)\n"
         "import pto.torch as one\n"
         "assert pto.torch is one and sys.modules['pto.adapters.torch'] is one\n"
         "assert pto.ops is sys.modules['pto.ops']\n"
+        "from pto import op\n"
+        "assert callable(op) and op is pto.op and {'op', 'ops', 'jit', 'torch'} <= set(dir(pto))\n"
         "try:\n    pto.nothing\nexcept AttributeError as e:\n    print(e)"
     )
     code, out, error = python(code, tmp_path)
