@@ -3,7 +3,7 @@
 //
 // The function walks its share of the region's items: rows where the last axis is reduced, else
 // pieces of the last axis. Inside, for_each_tile() of isa/region.hpp runs the region's instructions
-// over micro-tiles of 8 vectors, which stay in registers, and over masked tails.
+// over micro-tiles of 4 vectors, which stay in registers, and over masked tails.
 // Thread safety: pure function.
 #pragma once
 

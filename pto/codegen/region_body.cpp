@@ -114,7 +114,7 @@ void RegionBody::define_row_values(int sweep) {
 void RegionBody::print_row_sweep(int sweep) {
   const std::vector<int> reductions = plan_.reductions(sweep);
   const bool narrow = !buffered_ && !plan_.buffers.empty();
-  const std::string step = narrow ? "kTail" : reductions.empty() ? "kWhole" : "kStep";
+  const std::string step = narrow ? "kTail" : "kStep";
   for (int i : reductions)
     w_.line("Accumulator<" + operation(node(i)) + ", " + type_of(i) + ", " + step + "> " +
             numbered("a", i) + ";");
@@ -160,8 +160,7 @@ std::string RegionBody::row_position() const {
 // --- pieces: vectors run along an outer axis ---------------------------------------------------
 
 void RegionBody::print_piece() {
-  const std::string step = plan_.reduces() ? "kStep" : "kWhole";
-  w_.open("for_each_tile<" + step + ">(begin, end, [&](int64_t j, auto w) PTO_LAMBDA_INLINE {");
+  w_.open("for_each_tile<kStep>(begin, end, [&](int64_t j, auto w) PTO_LAMBDA_INLINE {");
   scopes_.emplace_back();
   width_ = "w";
   if (plan_.reduces()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What compiled regions are written in: steps over micro-tiles, loads that convert, accumulators.
 //
-//     for_each_tile<kWhole>(0, n, [&](int64_t j, auto w) PTO_LAMBDA_INLINE {
+//     for_each_tile<kStep>(0, n, [&](int64_t j, auto w) PTO_LAMBDA_INLINE {
 //       auto v0 = load<float>(w, x + j);          // a tile of w.count() elements
 //       auto v1 = make<float>(w);
 //       TEXP(v1, v0);
@@ -21,9 +21,8 @@
 PTO_NAMESPACE_BEGIN
 namespace region {
 
-// Elements of a step: 8 vectors of floats where only values live in registers, 4 where accumulators
-// do too, 1 in tails. A row's own value is 4 equal lanes: dividing a whole vector takes longer.
-constexpr int kWhole = kMicro<float>;
+// Elements of a step: 4 vectors of floats hide the latency of their instructions; 1 in tails. A
+// row's own value is 4 equal lanes: dividing a whole vector takes longer.
 constexpr int kStep = kMicro<float> / 2;
 constexpr int kTail = kLanes<float>;
 constexpr int kRow = 4;
@@ -225,7 +224,7 @@ PTO_INLINE void prefetch(Rest, const T*) {}
 
 // Room for a row of values of `bytes` together per element; null where the row is too long for the
 // scratch memory of a thread.
-PTO_INLINE int64_t padded_row(int64_t row) { return (row + kWhole - 1) / kWhole * kWhole; }
+PTO_INLINE int64_t padded_row(int64_t row) { return (row + kStep - 1) / kStep * kStep; }
 PTO_INLINE char* row_buffer(const pto_args* args, int64_t row, int64_t bytes) {
   constexpr int64_t kMostBytes = 64 << 10;
   const int64_t needed = padded_row(row) * bytes;

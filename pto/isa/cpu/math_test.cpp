@@ -18,8 +18,8 @@ struct Function {
   const char* name;
   V (*lanes)(V);
   double (*exact)(double);
-  double ulp_max;      // stated in math.hpp
-  uint32_t deep_step;  // 1: the deep run takes every float
+  double ulp_max;        // stated in math.hpp
+  uint32_t deep_step;    // 1: the deep run takes every float
   bool flushes = false;  // subnormal results may be 0
 };
 
