@@ -129,7 +129,9 @@ std::string_view name(Target target) {
 
 std::string_view target_flags(Target target) {
   constexpr std::string_view kFlags[] = {
-      "", "-mavx2 -mfma -mf16c", "-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl"};
+      "", "-mavx2 -mfma -mf16c",
+      // The tuning chooses how loops are addressed and laid out; the code runs on every AVX-512.
+      "-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mtune=icelake-server"};
   return kFlags[static_cast<int>(target)];
 }
 
@@ -164,7 +166,7 @@ Machine derive_machine(const MachineFacts& facts, const Environment& environment
   made.stream_bytes =
       number_or(environment, "PTO_STREAM_BYTES", std::min(facts.llc_bytes / 2, 64 * kMega), 0);
   made.grain_bytes = number_or(environment, "PTO_GRAIN_BYTES",
-                               std::clamp(facts.l2_bytes / 8, 64 * kKilo, 256 * kKilo), 0);
+                               std::clamp(facts.l2_bytes / 4, 64 * kKilo, 512 * kKilo), 0);
   made.row_buffer_bytes = facts.l2_bytes / 2;
   made.pool_bytes = number_or(environment, "PTO_POOL_BYTES", -1, 0);
   return made;

@@ -44,7 +44,7 @@ TEST(Machine, cut_offs_follow_from_the_caches) {
   some.llc_bytes = int64_t{480} << 20;
   EXPECT_EQ(derived(some).stream_bytes, 64 << 20);
   EXPECT_EQ(derived(some).row_buffer_bytes, 512 << 10);
-  EXPECT_EQ(derived(some).grain_bytes, 128 << 10);
+  EXPECT_EQ(derived(some).grain_bytes, 256 << 10);
 }
 
 TEST(Machine, the_environment_overrides_single_values) {

@@ -69,7 +69,7 @@ PTO_INLINE U bfloat16_from_float(F x) {
   U all = bit_cast<U>(x);
   U rounded = (all + 0x7fffu + ((all >> 16) & 1u)) >> 16;
   U nan = (all >> 16) | 0x40u;
-  return select((all & 0x7fffffffu) > 0x7f800000u, nan, rounded);
+  return select(x != x, nan, rounded);
 }
 
 }  // namespace bits

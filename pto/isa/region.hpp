@@ -64,7 +64,8 @@ PTO_INLINE void for_each_tile(int64_t begin, int64_t end, Body body) {
   int64_t j = begin;
   if constexpr (W > kTail)
     for (; j + W <= end; j += W) body(j, Whole<W>{});
-  for (; j < end; j += kTail) body(j, Rest{int(min_size(end - j, kTail))});
+  if (__builtin_expect(j < end, 0))  // out of the way of the rows that need no tail
+    for (; j < end; j += kTail) body(j, Rest{int(min_size(end - j, kTail))});
 }
 
 // The items of one block: equal shares, in multiples of the quantum. The launch passes items and
