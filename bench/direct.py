@@ -11,7 +11,7 @@ import ctypes
 from collections.abc import Callable
 
 import pto.ops  # noqa: F401 registers the operators
-from bench.reference import libpto
+from bench.reference import libpto, libpto_torch
 from pto import _core
 
 DTYPES = {name: code for code, (name, _, _) in enumerate(_core.dtypes())}
@@ -98,10 +98,11 @@ def contender(name: str, tensors: list, attributes: tuple, out, allocate: int) -
     op = library.pto_operator_find(name.encode())
     if not op:
         raise LookupError(f"no operator {name!r} is registered; see pto/ops")
+    adapter = ctypes.CDLL(str(libpto_torch()))
     inputs = (_Tensor * len(tensors))(*[_tensor(t) for t in tensors])
     values = (_Value * max(1, len(attributes)))(*[_value(v) for v in attributes])
     call = _Call(op, inputs, values, allocate, out.data_ptr())
-    address, run = ctypes.addressof(call), library.pto_operator_run
+    address, run = ctypes.addressof(call), adapter.pto_torch_operator_run
     run.argtypes = [ctypes.c_void_p]
 
     def into():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hand-fused C++ reference, compiled when the benches start and run on libpto's own pool.
+"""The hand-fused C++ reference, compiled when the benches start and run on PyTorch's own pool.
 
     run = Reference().contender("softmax", x, out=out, threads=2, stream=False)
     run()                                   # fills `out` and returns it
@@ -68,6 +68,11 @@ def libpto() -> Path:
     return Path(__file__).parents[1] / "pto" / "lib" / "libpto.so"
 
 
+def libpto_torch() -> Path:
+    """PyTorch's adapter of this checkout, loaded by pto.torch."""
+    return libpto().with_name("libpto_torch.so")
+
+
 class Reference:
     """The kernels of reference.cpp over torch tensors: f32, contiguous, [rows, columns]."""
 
@@ -76,8 +81,8 @@ class Reference:
         self._run = library.reference_run
         self._run.argtypes = [ctypes.c_void_p]
         self.place = ctypes.cast(library.reference_place, ctypes.c_void_p).value
-        self._pto = ctypes.CDLL(str(libpto()))
-        self._parallel = ctypes.cast(self._pto.pto_parallel, ctypes.c_void_p).value
+        self._adapter = ctypes.CDLL(str(libpto_torch()))
+        self._parallel = ctypes.cast(self._adapter.pto_torch_parallel, ctypes.c_void_p).value
 
     def contender(
         self, kernel: str, x, *, out, y=None, gain=None, bias=None,

@@ -51,6 +51,17 @@ bool uses_host_pool() { return host_pool.load(std::memory_order_relaxed); }
 
 }  // namespace pto::torch_adapter
 
+// pto_operator_run and parallel_for under PyTorch's thread setting and on its pool, as the
+// registered operators run.
+extern "C" int32_t pto_torch_operator_run(const pto_operator_call* call) {
+  const pto::torch_adapter::HostThreads threads;
+  return pto_operator_run(call);
+}
+extern "C" int32_t pto_torch_parallel(int32_t blocks, pto::BlockFunction function, void* context) {
+  const pto::torch_adapter::HostThreads threads;
+  return pto::parallel_for(blocks, function, context);
+}
+
 extern "C" void pto_torch_use_host_pool(int32_t yes) {
   pto::torch_adapter::host_pool.store(yes != 0);
 }

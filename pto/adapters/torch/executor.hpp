@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Executor: PyTorch's thread setting, and its own parallel loop as one of ours.
 //
-//     const HostThreads threads;      // of the calling thread, while it lives
-//     pto_operator_run(&call);
+//     pto_torch_operator_run(&call);  // HostThreads of the calling thread, while it lives
 //
 // PyTorch's pool runs the blocks unless pto_torch_use_host_pool(0) chose ours; docs/why.md has the
 // measurements. torch.set_num_threads() counts in both.
@@ -11,7 +10,10 @@
 
 #include <optional>
 
+#include "pto/op/operator.h"
 #include "pto/runtime/pool.hpp"
+
+extern "C" int32_t pto_torch_operator_run(const pto_operator_call* call);
 
 namespace pto::torch_adapter {
 

@@ -89,8 +89,7 @@ class Invocation {
       }
     }
     const pto_operator_call call = {&op_, tensors_, attributes_, &Invocation::allocate, this};
-    const HostThreads threads;
-    if (pto_operator_run(&call) != 0) throw std::runtime_error(pto_operator_error());
+    if (pto_torch_operator_run(&call) != 0) throw std::runtime_error(pto_operator_error());
     for (int i = 0; i < op_.n_outputs; ++i) {
       stack_[i] = reinterpret_cast<Boxed>(std::exchange(outputs_[i], nullptr));
     }
