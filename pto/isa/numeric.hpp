@@ -76,6 +76,7 @@ PTO_INLINE U bfloat16_from_float(F x) {
 
 // IEEE 754 binary16.
 struct half {
+  static constexpr const char* kElementName = "f16";
   uint16_t raw;
 
   half() = default;
@@ -91,6 +92,7 @@ struct half {
 
 // The upper half of a binary32.
 struct bfloat16_t {
+  static constexpr const char* kElementName = "bf16";
   uint16_t raw;
 
   bfloat16_t() = default;
@@ -107,6 +109,7 @@ struct bfloat16_t {
 
 // A boolean in a 32-bit lane: all ones or zero. What comparisons write and TSEL reads in registers.
 struct mask32 {
+  static constexpr const char* kElementName = "mask32";
   int32_t raw;
 
   mask32() = default;

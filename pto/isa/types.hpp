@@ -20,6 +20,10 @@
 #define PTO_TARGET_NAMESPACE portable
 #endif
 
+#define PTO_TEXT_OF(x) #x
+#define PTO_TEXT(x) PTO_TEXT_OF(x)
+#define PTO_TARGET_NAME PTO_TEXT(PTO_TARGET_NAMESPACE)
+
 #define PTO_NAMESPACE_BEGIN \
   namespace pto {           \
   inline namespace PTO_TARGET_NAMESPACE {

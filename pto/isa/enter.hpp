@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every instruction says first: its name, its form, and the tiles that it writes and reads.
+//
+//     PTO_ENTER(TSORT32, "d, s, idx", out(d), in(s, idx));
+//
+// The form is the operands as the row in forms.def (or the kind of the row in instructions.def)
+// writes them. The line is nothing here; a build that wants to know what runs defines the macro
+// before (tests/isa_coverage.hpp does).
+// Thread safety: nothing to share.
+#pragma once
+#ifndef PTO_ENTER
+#define PTO_ENTER(...)
+#endif
