@@ -93,7 +93,8 @@ constexpr int fewest(int a, int b, I... rest) {
 
 template <class D, class... S>
 constexpr bool kSameLayout = ((kLines<S> == kLines<D> && kLineLength<S> == kLineLength<D> &&
-                               S::isRowMajor == D::isRowMajor) &&
+                               S::isRowMajor == D::isRowMajor && S::SFractal == D::SFractal &&
+                               S::InnerNumel == D::InnerNumel) &&
                               ...);
 
 namespace detail {
@@ -133,18 +134,18 @@ PTO_INLINE void map_blended(F f, int length, T* d, const S*... s) {
 template <class F, class D, class... S>
 PTO_INLINE void map(F f, D& d, const S&... s) {
   constexpr int N = fewest(kTileLanes<D>, kTileLanes<S>...);
-  if constexpr (!kSameLayout<D, S...>) {
+  if constexpr (!kSameLayout<D, S...> || (D::isBoxedLayout && !kIsFull<D>)) {
     for (int r = 0; r < d.GetValidRow(); ++r)
       for (int c = 0; c < d.GetValidCol(); ++c)
         lanes::store_part<N>(d.data() + D::Offset(r, c),
                              f(lanes::load_part<N>(s.data() + S::Offset(r, c), 1)...), 1);
-  } else if constexpr (kIsFull<D> && D::Numel % N == 0 && D::Numel / N <= 16) {
+  } else if constexpr (kIsFull<D> && D::kStored % N == 0 && D::kStored / N <= 16) {
     // Written out here: a call less to inline in every instruction of a compiled region.
     PTO_UNROLL
-    for (int i = 0; i < D::Numel / N; ++i)
+    for (int i = 0; i < D::kStored / N; ++i)
       lanes::store<N>(d.data() + i * N, f(lanes::load<N>(s.data() + i * N)...));
   } else if constexpr (kIsFull<D>) {
-    detail::map_line<N>(f, D::Numel, d.data(), s.data()...);
+    detail::map_line<N>(f, D::kStored, d.data(), s.data()...);
   } else if constexpr (kIsMicro<D> && (D::isRowMajor ? D::ValidRow : D::ValidCol) == 1) {
     detail::map_blended<N, D::Numel / N>(f, valid_length(d), d.data(), s.data()...);
   } else {

@@ -18,7 +18,8 @@ namespace detail {
 template <class F, class D, class... S>
 PTO_INLINE void map_row(F f, D& d, int row, const S*... s) {
   constexpr int N = kTileLanes<D>;
-  static_assert(D::isRowMajor, "expansion: the destination must be row-major");
+  static_assert(D::isRowMajor && !D::isBoxedLayout,
+                "expansion: the destination must be row-major and not boxed");
   if constexpr (kIsFull<D> && kIsMicro<D>)
     map_unrolled<N, D::Numel / N>(f, d.data(), s...);
   else

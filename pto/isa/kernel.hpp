@@ -122,14 +122,14 @@ inline void TASSIGN(D& tile, Address address) {
   uintptr_t offset = uintptr_t(address);
   if (offset >= base && offset < base + kRoom) offset -= base;
   const bool fits =
-      start && offset <= kRoom && sizeof(typename D::DType) * D::Numel <= kRoom - offset;
+      start && offset <= kRoom && sizeof(typename D::DType) * D::kStored <= kRoom - offset;
   tile.bind(fits ? reinterpret_cast<typename D::DType*>(start + offset) : nullptr);
 }
 
 template <uintptr_t Address, class D>
 inline void TASSIGN(D& tile) {
   static_assert(Address % 32 == 0, "TASSIGN: the address must be a multiple of 32 bytes");
-  static_assert(Address + sizeof(typename D::DType) * D::Numel <=
+  static_assert(Address + sizeof(typename D::DType) * D::kStored <=
                     detail::kLocationBytes[int(D::Loc) % detail::kLocations],
                 "TASSIGN: the tile does not fit the memory of its location at this address");
   TASSIGN(tile, Address);

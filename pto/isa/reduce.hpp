@@ -63,6 +63,8 @@ template <class D, class S>
 constexpr bool check_reduction() {
   static_assert(kSame<typename D::DType, typename S::DType>,
                 "reduction: source and destination must have the same element type; use TCVT");
+  static_assert(!D::isBoxedLayout && !S::isBoxedLayout,
+                "reduction: tiles must not be boxed; TMOV to an ND tile first");
   return true;
 }
 

@@ -3,7 +3,10 @@
 //
 //     Tile<TileType::Vec, float, 16, 256> t;                                   // 16 x 256
 //     Tile<TileType::Vec, float, 16, 256, BLayout::RowMajor, 16, DYNAMIC> u(n);  // n valid columns
+//     Tile<TileType::Mat, half, 64, 64, BLayout::ColMajor, 64, 64, SLayout::RowMajor> nz;  // boxed
 //
+// Layouts, as BLayout (the order of boxes) and SLayout (of elements in a box): ND (Row, None),
+// DN (Col, None), Nz (Col, Row), Zn (Row, Col), Zz (Row, Row), Nn (Col, Col).
 // Invariant: an automatic tile owns its storage and copying copies its values; TASSIGN binds a tile
 // to the memory of its location, and then copying copies the binding. Only the valid region, its
 // first GetValidRow() x GetValidCol() elements, takes part in an instruction.
@@ -27,6 +30,24 @@ struct ValidExtent<DYNAMIC, Full, Axis> {
   int value = Full;
   PTO_INLINE int get() const { return value; }
   PTO_INLINE void set(int n) { value = n < 0 ? 0 : n > Full ? Full : n; }
+};
+
+// The box of a boxed layout: 512 bytes of rows of 32 (16 x 32 / sizeof(T)), 1024 bytes are 16 x 16
+// (accumulators), 32 bytes 16 x 2 (scales); transposed where its elements run down the columns.
+template <class T, SLayout Box, int FractalBytes>
+struct Fractal {
+  static_assert(Box == SLayout::NoneBox || FractalBytes == 512 || FractalBytes == 1024 ||
+                    FractalBytes == 32,
+                "Tile: SFractalSize must be 512, 1024 (accumulators) or 32 (scales)");
+  static constexpr int kAcross = FractalBytes == 1024 ? 16
+                                 : FractalBytes == 32 ? 2
+                                                      : 32 / int(sizeof(T));
+  static constexpr int kRows = Box == SLayout::NoneBox    ? 1
+                               : Box == SLayout::RowMajor ? 16
+                                                          : kAcross;
+  static constexpr int kCols = Box == SLayout::NoneBox    ? 1
+                               : Box == SLayout::RowMajor ? kAcross
+                                                          : 16;
 };
 
 // Up to 16 KB a tile is a member array, which the compiler can keep in registers; larger ones
@@ -66,17 +87,23 @@ template <TileType Location, class T, int RowCount, int ColCount, BLayout Order 
           int FractalBytes = 512, auto Padding = PadValue::Null,
           CompactMode Compaction = CompactMode::Null>
 struct Tile {
-  static_assert(Box == SLayout::NoneBox,
-                "Tile: boxed layouts are not available yet; use SLayout::NoneBox");
   static_assert(Location != TileType::Reg || RowCount * ColCount / kLanes<T> <= 16,
                 "Tile: a register tile holds at most 16 vectors; use kMicro<T> elements");
   static_assert(RowCount > 0 && ColCount > 0,
                 "Tile: Rows and Cols must be positive; make the valid region dynamic instead");
-  static_assert(Location == TileType::Reg ||
+  static_assert(Location == TileType::Reg || Box != SLayout::NoneBox ||
                     (Order == BLayout::RowMajor ? ColCount : RowCount) * sizeof(T) % 32 == 0 ||
                     (Order == BLayout::RowMajor ? ColCount : RowCount) % kLanes<T> == 0,
                 "Tile: the contiguous dimension must be a multiple of 32 bytes or of kLanes<T>; "
                 "round it up and limit the valid region");
+  using Boxes = Fractal<T, Box, FractalBytes>;
+  static_assert(ColCount % Boxes::kCols == 0 || FractalBytes == 32,
+                "Tile: Cols of a boxed tile must be a multiple of the box's columns; round it up "
+                "and limit the valid region");
+  static_assert(RowCount % Boxes::kRows == 0 || RowCount == 1 || FractalBytes == 32 ||
+                    Location == TileType::Vec,
+                "Tile: Rows of a boxed tile must be 1 or a multiple of the box's rows; round it up "
+                "and limit the valid region");
 
   using DType = T;
   using TileDType = T*;
@@ -89,9 +116,15 @@ struct Tile {
   static constexpr BLayout BFractal = Order;
   static constexpr SLayout SFractal = Box;
   static constexpr int SFractalSize = FractalBytes;
-  static constexpr bool isBoxedLayout = false;
-  static constexpr bool isInnerRowMajor = false, isInnerColMajor = false;
-  static constexpr int InnerRows = 1, InnerCols = 1, InnerNumel = 1;
+  static constexpr bool isBoxedLayout = Box != SLayout::NoneBox;
+  static constexpr bool isInnerRowMajor = Box == SLayout::RowMajor;
+  static constexpr bool isInnerColMajor = Box == SLayout::ColMajor;
+  static constexpr int InnerRows = Boxes::kRows, InnerCols = Boxes::kCols;
+  static constexpr int InnerNumel = InnerRows * InnerCols;
+  // Boxes along each axis, and the elements of storage: whole boxes.
+  static constexpr int kBoxRows = (RowCount + InnerRows - 1) / InnerRows;
+  static constexpr int kBoxCols = (ColCount + InnerCols - 1) / InnerCols;
+  static constexpr int kStored = kBoxRows * kBoxCols * InnerNumel;
   static constexpr auto PadVal = Padding;
   static constexpr CompactMode Compact = Compaction;
 
@@ -141,8 +174,21 @@ struct Tile {
   PTO_INLINE void SetValue(int offset, T value) { data()[offset] = value; }
   PTO_INLINE T GetElement(int row, int col) const { return data()[Offset(row, col)]; }
   PTO_INLINE void SetElement(int row, int col, T value) { data()[Offset(row, col)] = value; }
+  PTO_INLINE void AddToElement(int row, int col, T value) {
+    T& element = data()[Offset(row, col)];
+    element = T(element + value);
+  }
   static constexpr PTO_INLINE int Offset(int row, int col) {
-    return row * RowStride + col * ColStride;
+    if constexpr (!isBoxedLayout) {
+      return row * RowStride + col * ColStride;
+    } else {
+      const unsigned r = unsigned(row), c = unsigned(col);
+      const unsigned box = isRowMajor ? r / InnerRows * kBoxCols + c / InnerCols
+                                      : c / InnerCols * kBoxRows + r / InnerRows;
+      const unsigned inner = isInnerRowMajor ? r % InnerRows * InnerCols + c % InnerCols
+                                             : c % InnerCols * InnerRows + r % InnerRows;
+      return int(box * InnerNumel + inner);
+    }
   }
   static constexpr PTO_INLINE int GetSizeInUnits() { return Numel; }
   static constexpr PTO_INLINE int GetSizeInBytes() { return Numel * int(sizeof(T)); }
@@ -155,7 +201,8 @@ struct Tile {
   }
 
  private:
-  static constexpr bool kMustClear = Numel % kLanes<T> == 0 && Numel / kLanes<T> <= 16 &&
+  static constexpr bool kMustClear = !isBoxedLayout && Numel % kLanes<T> == 0 &&
+                                     Numel / kLanes<T> <= 16 &&
                                      (RowValid != RowCount || ColValid != ColCount);
 
   // Instructions on a small tile compute whole registers and keep the old padding, so that it
@@ -166,7 +213,7 @@ struct Tile {
     for (int i = 0; i < Numel / kLanes<T>; ++i) reinterpret_cast<Raws*>(data())[i] = Raws{};
   }
 
-  using Own = OwnStorage<T, Numel, Numel * sizeof(T) <= 16384>;
+  using Own = OwnStorage<T, kStored, kStored * sizeof(T) <= 16384>;
 
   ValidExtent<RowValid, RowCount, 0> rows_;
   ValidExtent<ColValid, ColCount, 1> cols_;
@@ -190,6 +237,7 @@ template <class A>
 constexpr bool kIsTrailing = kIsTile<A> || sizeof(A) == 1;
 
 // Storage as lines of contiguous elements: rows of a row-major tile, columns of a column-major one.
+// Boxed tiles have no such lines.
 template <class D>
 constexpr int kLines = D::isRowMajor ? D::Rows : D::Cols;
 template <class D>
@@ -216,7 +264,8 @@ constexpr bool kIsFull = D::ValidRow == D::Rows&& D::ValidCol == D::Cols;
 // A single line of few whole vectors: short enough to live in registers when it is unrolled.
 template <class D>
 constexpr bool kIsMicro =
-    kLines<D> == 1 && kLineLength<D> % kTileLanes<D> == 0 && kLineLength<D> / kTileLanes<D> <= 16;
+    !D::isBoxedLayout && kLines<D> == 1 && kLineLength<D> % kTileLanes<D> == 0 &&
+    kLineLength<D> / kTileLanes<D> <= 16;
 
 // The element that fills padding: 0 unless the tile names another.
 template <class D>
