@@ -110,12 +110,14 @@ PTO_INLINE V choose(M mask, V a, V b) {
 template <CmpMode Mode, class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TCMP(D& d, const A& a, const B& b, const X&...) {
   static_assert(check_trailing<X...>());
+  PTO_ENTER(TCMP, "d, a, b, mode", out(d), in(a, b));
   detail::compare_tiles<Mode>(d, a, b);
   return {};
 }
 template <class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TCMP(D& d, const A& a, const B& b, CmpMode mode, const X&...) {
   static_assert(check_trailing<X...>());
+  PTO_ENTER(TCMP, "d, a, b, mode", out(d), in(a, b));
   switch (mode) {
 #define PTO_COMPARE(name, op, value, numpy, types) \
   case CmpMode::name:                              \
@@ -131,8 +133,10 @@ template <class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TCMPS(D& d, const A& a, const B& b, CmpMode mode, const X&... rest) {
   static_assert(check_trailing<X...>());
   if constexpr (kIsTile<B>) {
+    PTO_ENTER(TCMPS, "d, a, tile b, mode", out(d), in(a, b));
     return TCMP(d, a, b, mode, rest...);
   } else {
+    PTO_ENTER(TCMPS, "d, a, scalar, mode", out(d), in(a));
     switch (mode) {
 #define PTO_COMPARE(name, op, value, numpy, types)  \
   case CmpMode::name:                               \
@@ -149,6 +153,7 @@ template <class D, class M, class A, class B, class... X>
 PTO_INLINE RecordEvent TSEL(D& d, const M& mask, const A& a, const B& b, const X&...) {
   static_assert(check_elementwise<D, A, B>());
   static_assert(check_trailing<X...>());
+  PTO_ENTER(TSEL, "d, mask, a, b", out(d), in(mask, a, b));
   if constexpr (kIsMask<typename M::DType>) {
     static_assert(check_elementwise<D, M>());
     map([](auto m, auto x, auto y) { return detail::choose(m, x, y); }, d, mask, a, b);
@@ -168,6 +173,7 @@ PTO_INLINE RecordEvent TSELS(D& d, const M& mask, const A& a, const Tmp&, typena
                              const X&...) {
   static_assert(check_elementwise<D, A>());
   static_assert(check_trailing<Tmp, X...>());
+  PTO_ENTER(TSELS, "d, mask, a, tmp, scalar", out(d), in(mask, a));
   if constexpr (kIsMask<typename M::DType>) {
     static_assert(check_elementwise<D, M>());
     const auto s = to_compute(scalar);

@@ -8,6 +8,7 @@
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/cpu/erf.hpp"
+#include "pto/isa/enter.hpp"
 #include "pto/isa/tile.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -197,6 +198,7 @@ constexpr bool check_trailing() {
     static_assert(check_elementwise<D, A>());                 \
     static_assert(check_types<lanes::M##_value, D, A>());     \
     static_assert(check_trailing<X...>());                    \
+    PTO_ENTER(M, "d, a", out(d), in(a));                      \
     map(Evaluate<lanes::M##_value>{}, d, a);                  \
     return {};                                                \
   }
@@ -206,6 +208,7 @@ constexpr bool check_trailing() {
     static_assert(check_elementwise<D, A, B>());                        \
     static_assert(check_types<lanes::M##_value, D, A, B>());            \
     static_assert(check_trailing<X...>());                              \
+    PTO_ENTER(M, "d, a, b", out(d), in(a, b));                          \
     map(Evaluate<lanes::M##_value>{}, d, a, b);                         \
     return {};                                                          \
   }
@@ -216,6 +219,7 @@ constexpr bool check_trailing() {
     static_assert(check_elementwise<D, A, B, C>());                                 \
     static_assert(check_types<lanes::M##_value, D, A, B, C>());                     \
     static_assert(check_trailing<X...>());                                          \
+    PTO_ENTER(M, "d, a, b, c", out(d), in(a, b, c));                                \
     map(Evaluate<lanes::M##_value>{}, d, a, b, c);                                  \
     return {};                                                                      \
   }
@@ -225,6 +229,7 @@ constexpr bool check_trailing() {
     static_assert(check_elementwise<D, A, B>());                        \
     static_assert(check_types<lanes::M##_value, D, A, B>());            \
     static_assert(check_trailing<X...>());                              \
+    PTO_ENTER(M, "d, a, b", out(d), in(a, b));                          \
     map(Evaluate<lanes::M##_value>{}, d, a, b, d);                      \
     return {};                                                          \
   }
@@ -234,6 +239,7 @@ constexpr bool check_trailing() {
     static_assert(check_elementwise<D, A>());                                                    \
     static_assert(check_types<lanes::of##_value, D, A>());                                       \
     static_assert(check_trailing<X...>());                                                       \
+    PTO_ENTER(M, "d, a, scalar", out(d), in(a));                                                 \
     const auto b = to_compute(scalar);                                                           \
     map([b](auto v) { return evaluate<lanes::of##_value>(v, lanes::splat<decltype(v)>(b)); }, d, \
         a);                                                                                      \
@@ -256,6 +262,7 @@ PTO_INLINE Compute<T> to_compute(T scalar) {
 template <class D, class... X>
 PTO_INLINE RecordEvent TEXPANDS(D& d, typename D::DType scalar, const X&...) {
   static_assert(check_trailing<X...>());
+  PTO_ENTER(TEXPANDS, "d, scalar", out(d));
   const auto s = to_compute(scalar);
   using V = Vec<Compute<typename D::DType>, kTileLanes<D>>;
   const V value = lanes::splat<V>(s);

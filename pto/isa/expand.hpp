@@ -88,6 +88,7 @@ PTO_INLINE void expand_rows(D& d, const A& a, const B& b) {
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TROWEXPAND(D& d, const S& s, const X&...) {
   static_assert(check_trailing<X...>());
+  PTO_ENTER(TROWEXPAND, "d, s", out(d), in(s));
   using V = Vec<Compute<typename D::DType>, kTileLanes<D>>;
   for (int r = 0; r < d.GetValidRow(); ++r) {
     const V value = lanes::splat<V>(to_compute(s.GetElement(r, 0)));
@@ -101,6 +102,7 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
   static_assert(check_trailing<X...>());
   static_assert(S::isRowMajor && D::Cols == S::Cols,
                 "TCOLEXPAND: the source must be a row with the destination's columns");
+  PTO_ENTER(TCOLEXPAND, "d, s", out(d), in(s));
   for (int r = 0; r < d.GetValidRow(); ++r)
     detail::map_row([](auto x) { return x; }, d, r, s.data());
   return {};
@@ -111,6 +113,7 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
     static_assert(check_types<lanes::of##_value, D, A, B>());           \
     static_assert(check_trailing<X...>());                              \
+    PTO_ENTER(M, "d, a, b", out(d), in(a, b));                          \
     detail::expand_rows<lanes::of##_value>(d, a, b);                    \
     return {};                                                          \
   }
@@ -121,6 +124,7 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
     static_assert(check_trailing<X...>());                                                        \
     static_assert(A::isRowMajor && B::isRowMajor && D::Cols == A::Cols && D::Cols == B::Cols,     \
                   "TCOLEXPAND...: every operand must be row-major with the same columns");        \
+    PTO_ENTER(M, "d, a, b", out(d), in(a, b));                                                    \
     for (int r = 0; r < d.GetValidRow(); ++r)                                                     \
       detail::map_row(Evaluate<lanes::of##_value>{}, d, r, a.data() + A::Offset(r, 0), b.data()); \
     return {};                                                                                    \

@@ -146,6 +146,7 @@ PTO_INLINE void combine_parts(D& d, const A& a, const B& b) {
   PTO_INLINE RecordEvent row(D& d, const S& s, const X&...) {              \
     static_assert(detail::check_reduction<D, S>());                        \
     static_assert(check_trailing<X...>());                                 \
+    PTO_ENTER(row, "d, s", out(d), in(s));                                 \
     detail::reduce_rows<lanes::row##_value>(d, s);                         \
     return {};                                                             \
   }                                                                        \
@@ -153,12 +154,14 @@ PTO_INLINE void combine_parts(D& d, const A& a, const B& b) {
   PTO_INLINE RecordEvent col(D& d, const S& s, const X&...) {              \
     static_assert(detail::check_reduction<D, S>());                        \
     static_assert(check_trailing<X...>());                                 \
+    PTO_ENTER(col, "d, s", out(d), in(s));                                 \
     detail::reduce_cols<lanes::row##_value>(d, s);                         \
     return {};                                                             \
   }                                                                        \
   template <class D, class A, class B, class... X>                         \
   PTO_INLINE RecordEvent part(D& d, const A& a, const B& b, const X&...) { \
     static_assert(check_trailing<X...>());                                 \
+    PTO_ENTER(part, "d, a, b", out(d), in(a, b));                          \
     detail::combine_parts<lanes::row##_value>(d, a, b);                    \
     return {};                                                             \
   }
