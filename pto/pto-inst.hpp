@@ -15,6 +15,7 @@
 // Thread safety: as each header says.
 #pragma once
 #include "pto/isa/acl.hpp"
+#include "pto/isa/fixpipe.hpp"
 #include "pto/isa/instructions.hpp"
 #include "pto/isa/kernel.hpp"
 #include "pto/isa/launch.hpp"
