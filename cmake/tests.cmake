@@ -40,13 +40,19 @@ endif()
 add_executable(cpu_gate ${PROJECT_SOURCE_DIR}/tests/cpu_gate.cpp)
 target_link_libraries(cpu_gate PRIVATE pto_flags)
 
+# Each run notes which instructions it ran; isa_coverage compares that with the tables.
+set(coverage ${PROJECT_BINARY_DIR}/coverage)
+set(noting -include ${PROJECT_SOURCE_DIR}/tests/isa_coverage.hpp)
+file(MAKE_DIRECTORY ${coverage})
+
 function(pto_isa_test target standard)
   add_executable(isa_test_${target} ${isa_tests})
-  target_compile_options(isa_test_${target} PRIVATE -g0 ${ARGN})
+  target_compile_options(isa_test_${target} PRIVATE -g0 ${noting} ${ARGN})
   target_link_libraries(isa_test_${target} PRIVATE pto_flags pto GTest::gmock GTest::gtest_main)
   set_target_properties(isa_test_${target} PROPERTIES CXX_STANDARD ${standard})
   add_test(NAME isa_${target} COMMAND cpu_gate ${target} $<TARGET_FILE:isa_test_${target}>)
-  set_tests_properties(isa_${target} PROPERTIES SKIP_RETURN_CODE 77)
+  set_tests_properties(isa_${target} PROPERTIES
+    SKIP_RETURN_CODE 77 ENVIRONMENT PTO_COVERAGE_FILE=${coverage}/${target}.txt)
 endfunction()
 
 if(isa_tests)

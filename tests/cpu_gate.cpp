@@ -3,11 +3,13 @@
 //
 //     cpu_gate avx512 ./isa_test_avx512 --gtest_filter=Exp.*
 //
+// What an earlier run noted in the file PTO_COVERAGE_FILE is removed before.
 // Exit code: the program's, or 77 ("skipped" for ctest). A check inside the program would come too
 // late: its static initialisers already run such instructions.
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 static bool runs(const char* target) {
@@ -25,6 +27,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "cpu_gate: needs TARGET PROGRAM [ARGUMENT...]\n");
     return 2;
   }
+  if (const char* noted = std::getenv("PTO_COVERAGE_FILE")) std::remove(noted);
   if (!runs(argv[1])) {
     std::printf("skipped: this CPU does not run the target %s\n", argv[1]);
     return 77;

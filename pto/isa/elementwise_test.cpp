@@ -140,7 +140,7 @@ void check_types() {
 
 template <class Row>
 void check_row() {
-  check_types<Row, Micro, float>();
+  check_types<Row, Micro, float, int8_t, uint16_t, uint32_t, uint64_t>();
   check_types<Row, Part, float, int32_t, half, double>();
   check_types<Row, Rows, float, half, bfloat16_t, double, int32_t, int64_t, int16_t, uint8_t>();
   check_types<Row, Columns, float, int32_t>();
