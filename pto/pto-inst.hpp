@@ -19,6 +19,7 @@
 #include "pto/isa/instructions.hpp"
 #include "pto/isa/kernel.hpp"
 #include "pto/isa/launch.hpp"
+#include "pto/isa/sort.hpp"
 #include "pto/isa/tile_layouts.hpp"
 
 #if !defined(PTO_TARGET_AVX512) && !defined(PTO_TARGET_AVX2) && !defined(PTO_PORTABLE)

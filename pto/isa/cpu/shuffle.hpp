@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vectors whose lanes change places, by patterns known at compile time.
+//
+//     auto low = zip_low(a, b);        // a0 b0 a1 b1 ...      zip_high: the upper halves
+//     auto even = unzip_even(a, b);    // a0 a2 ... b0 b2 ...  unzip_odd: a1 a3 ... b1 b3 ...
+//     auto back = reverse(a);          // a[N - 1] ... a0
+//
+// Invariant: lanes move as bits; one or two instructions each.
+// Thread safety: pure functions.
+#pragma once
+#include "pto/isa/cpu/vec.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace lanes {
+
+template <int... I>
+struct Indices {};
+template <int N, int... I>
+struct IndicesTo : IndicesTo<N - 1, N - 1, I...> {};
+template <int... I>
+struct IndicesTo<0, I...> {
+  using type = Indices<I...>;
+};
+
+// Pattern::at(i, N) is the source of lane i: 0 to N - 1 in a, N to 2 N - 1 in b.
+template <class Pattern, class V, int... I>
+PTO_INLINE V shuffle(V a, V b, Indices<I...>) {
+  return __builtin_shufflevector(a, b, Pattern::at(I, int(sizeof...(I)))...);
+}
+template <class Pattern, class V>
+PTO_INLINE V shuffle(V a, V b) {
+  return shuffle<Pattern>(a, b, typename IndicesTo<kCount<V>>::type());
+}
+
+#define PTO_PATTERN(name, from)                            \
+  struct name {                                            \
+    static constexpr int at(int i, int n) { return from; } \
+  };
+PTO_PATTERN(ZipLow, (i / 2 + (i & 1) * n + n * 0))
+PTO_PATTERN(ZipHigh, (n / 2 + i / 2 + (i & 1) * n))
+PTO_PATTERN(Even, (2 * i + n * 0))
+PTO_PATTERN(Odd, (2 * i + 1 + n * 0))
+PTO_PATTERN(Backwards, (n - 1 - i))
+#undef PTO_PATTERN
+
+template <int Distance>
+struct Across {
+  static constexpr int at(int i, int) { return i ^ Distance; }
+};
+template <int Distance>
+struct Upper {
+  static constexpr int at(int i, int n) { return i & Distance ? i + n : i; }
+};
+
+template <class V>
+PTO_INLINE V zip_low(V a, V b) {
+  return shuffle<ZipLow>(a, b);
+}
+template <class V>
+PTO_INLINE V zip_high(V a, V b) {
+  return shuffle<ZipHigh>(a, b);
+}
+template <class V>
+PTO_INLINE V unzip_even(V a, V b) {
+  return shuffle<Even>(a, b);
+}
+template <class V>
+PTO_INLINE V unzip_odd(V a, V b) {
+  return shuffle<Odd>(a, b);
+}
+template <class V>
+PTO_INLINE V reverse(V a) {
+  return shuffle<Backwards>(a, a);
+}
+
+// Lane i and lane i ^ Distance change places; lanes whose index has the bit Distance come from b.
+template <int Distance, class V>
+PTO_INLINE V swap_across(V a) {
+  return shuffle<Across<Distance>>(a, a);
+}
+template <int Distance, class V>
+PTO_INLINE V blend_upper(V a, V b) {
+  return shuffle<Upper<Distance>>(a, b);
+}
+
+// v[i] lane j <-> v[j] lane i, for as many vectors as they have lanes.
+template <class V>
+PTO_INLINE void transpose(V* v) {
+  constexpr int N = kCount<V>;
+  PTO_UNROLL
+  for (int step = 1; step < N; step *= 2) {
+    V next[N];
+    PTO_UNROLL
+    for (int i = 0; i < N / 2; ++i) {
+      next[2 * i] = zip_low(v[i], v[i + N / 2]);
+      next[2 * i + 1] = zip_high(v[i], v[i + N / 2]);
+    }
+    PTO_UNROLL
+    for (int i = 0; i < N; ++i) v[i] = next[i];
+  }
+}
+
+}  // namespace lanes
+PTO_NAMESPACE_END
