@@ -16,9 +16,11 @@
 #pragma once
 #include "pto/isa/acl.hpp"
 #include "pto/isa/fixpipe.hpp"
+#include "pto/isa/fused.hpp"
 #include "pto/isa/instructions.hpp"
 #include "pto/isa/kernel.hpp"
 #include "pto/isa/launch.hpp"
+#include "pto/isa/matrix_transfer.hpp"
 #include "pto/isa/sort.hpp"
 #include "pto/isa/tile_layouts.hpp"
 
