@@ -15,6 +15,7 @@
 // Thread safety: as each header says.
 #pragma once
 #include "pto/isa/acl.hpp"
+#include "pto/isa/arg_reduce.hpp"
 #include "pto/isa/fixpipe.hpp"
 #include "pto/isa/fused.hpp"
 #include "pto/isa/instructions.hpp"
