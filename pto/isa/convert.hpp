@@ -4,106 +4,63 @@
 //     TCVT(d, s, RoundMode::CAST_RINT);                               // float to half
 //     TCVT(d, s, RoundMode::CAST_TRUNC, SaturationMode::ON);          // float to int8, clamped
 //
-// Invariant: every pair honours its rounding mode. Without saturation an integer wraps and a
-// float outside the integer's range is unspecified, as in C; with it both clamp and NaN is 0.
+// Invariant: every pair honours its rounding mode and rounds once. Without saturation an integer
+// wraps, a float outside the integer's range is unspecified, as in C, and one that is too large for
+// a narrower float becomes infinity (or what the type has instead). With saturation all clamp to
+// the largest numbers that both types hold; NaN stays NaN, and is 0 as an integer.
 // mask32 becomes 1 or 0; towards mask32 everything but 0 is true.
+// The modes that compiled kernels use are here; convert_modes.hpp, which pto-inst.hpp includes,
+// defines the others. Where the mode is a constant of this header, nothing else is instantiated.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/elementwise.hpp"
 
 PTO_NAMESPACE_BEGIN
+
+// The range of an integer type, as what it computes in.
+template <class T>
+inline constexpr Compute<T> kSmallestOf = lowest<Compute<T>>();
+template <class T>
+inline constexpr Compute<T> kLargestOf = highest<Compute<T>>();
+
 namespace lanes {
 
-// Whole numbers near x: ties away from zero, ties to odd.
+// Any number as a double: 64-bit integers beyond 2^53 keep 52 bits, of which the last says whether
+// any that is lost was not zero. That is enough to round once more to any narrower type.
 template <class V>
-PTO_INLINE V round_away(V x) {
-  const V whole = trunc(x), rest = abs(x - whole);
-  const V one = bit_cast<V>(bit_cast<MaskOf<V>>(splat<V>(1)) |
-                            (bit_cast<MaskOf<V>>(x) & bit_cast<MaskOf<V>>(sign_bits<V>())));
-  return rest >= splat<V>(LaneOf<V>(0.5)) ? whole + one : whole;
-}
-template <class V>
-PTO_INLINE V round_odd(V x) {
-  const V down = floor(x), half = down * LaneOf<V>(0.5);
-  const V odd = half == floor(half) ? down + splat<V>(1) : down;
-  return x - down == splat<V>(LaneOf<V>(0.5)) ? odd : rint(x);
-}
-
-template <class V>
-PTO_INLINE V round_whole(V x, RoundMode mode) {
-  switch (mode) {
-    case RoundMode::CAST_RINT:
-      return rint(x);
-    case RoundMode::CAST_ROUND:
-      return round_away(x);
-    case RoundMode::CAST_FLOOR:
-      return floor(x);
-    case RoundMode::CAST_CEIL:
-      return ceil(x);
-    case RoundMode::CAST_ODD:
-      return round_odd(x);
-    default:
-      return trunc(x);
-  }
-}
-
-// The neighbour of the nearest T that `mode` asks for; x is exact in double.
-template <class T>
-T round_element(double x, RoundMode mode) {
-  using Bits = typename UnsignedOf<typename IntOf<sizeof(T)>::type>::type;
-  const T nearest = T(float(x));
-  const double value = double(float(nearest)), size = __builtin_fabs(x);
-  if (value == x || x != x || __builtin_isinf(x)) return nearest;
-  const Bits bits = bit_cast<Bits>(nearest);
-  const Bits inner = __builtin_fabs(value) > size ? Bits(bits - 1) : bits;  // next towards zero
-  const double low = __builtin_fabs(double(float(bit_cast<T>(inner))));
-  const double high = __builtin_fabs(double(float(bit_cast<T>(Bits(inner + 1)))));
-  bool away = false;
-  if (mode == RoundMode::CAST_FLOOR)
-    away = x < 0;
-  else if (mode == RoundMode::CAST_CEIL)
-    away = x > 0;
-  else if (mode == RoundMode::CAST_ROUND)
-    away = size - low >= high - size;
-  else if (mode == RoundMode::CAST_ODD)
-    away = size - low == high - size ? !(inner & 1) : size - low > high - size;
-  return bit_cast<T>(Bits(away ? inner + 1 : inner));
-}
-
-// The numbers that To holds, as From; the upper bound may round up to one beyond.
-template <class To, class V>
-PTO_INLINE auto saturated(V x) {
-  using From = LaneOf<V>;
-  constexpr To low = lowest<To>(), high = highest<To>();
-  if constexpr (kIsFloat<From>) {
-    const V zeroed = x != x ? V{} : x;
-    const V inside =
-        min_or_second(splat<V>(From(high)), max_or_second(splat<V>(From(low)), zeroed));
-    const auto value = convert<To>(inside);
-    using Result = Vec<To, kCount<V>>;
-    using Mask = MaskOf<V>;
-    const Mask above = zeroed >= splat<V>(From(high));
-    return select(convert<LaneOf<MaskOf<Result>>>(above), splat<Result>(high), value);
+PTO_INLINE Vec<double, kCount<V>> exact_double(V v) {
+  if constexpr (!kIsFloat<LaneOf<V>> && sizeof(LaneOf<V>) == 8) {
+    const V sign = kIsSigned<LaneOf<V>> ? v >> 63 : V{}, size = (v ^ sign) - sign;
+    const V lost = size & 0xfff, sticky = select(lost != 0, V{} + 0x1000, V{});
+    const V folded = (size & ~V(V{} + 0xfff)) | sticky;
+    const V kept = select((size >> 53) != 0, folded, size);
+    return convert<double>((kept ^ sign) - sign);
   } else {
-    // Compared in 64 bits: an unsigned 64-bit value counts by its sign bit.
-    Vec<To, kCount<V>> result = convert<To>(x);
-    for (int i = 0; i < kCount<V>; ++i) {
-      const bool is_huge = !kIsSigned<From> && sizeof(From) == 8 && (uint64_t(x[i]) >> 63);
-      const int64_t value = int64_t(x[i]);
-      if (!kIsSigned<To> && sizeof(To) == 8)
-        result[i] = !is_huge && value < 0 ? To(0) : To(x[i]);
-      else if (is_huge || value > int64_t(high))
-        result[i] = high;
-      else if (value < int64_t(low))
-        result[i] = low;
-    }
-    return result;
+    return convert<double>(v);
   }
 }
 
-// Compute<From> to Compute<To>; narrowing to T's storage follows in store().
+// A double as a float that rounds to any narrower type as the double does: towards zero, and the
+// last bit set where anything is lost.
+template <class V>
+PTO_INLINE Vec<float, kCount<V>> sticky_float(V v) {
+  using I = Vec<int32_t, kCount<V>>;
+  const auto nearest = convert<float>(v);
+  const V back = convert<double>(nearest);
+  const I is_beyond = convert<int32_t>(abs(back) > abs(v));
+  const I is_lossy = convert<int32_t>((back != v) & (v == v));
+  return bit_cast<Vec<float, kCount<V>>>((bit_cast<I>(nearest) + is_beyond) | (is_lossy & 1));
+}
+
+// Whether store() rounds To from float, and From has more bits than that.
+template <class From, class To>
+constexpr bool kNeedsSticky = kSame<Compute<To>, float> && !kSame<To, float> &&
+                              !kSame<Compute<From>, float> && sizeof(From) >= 4;
+
+// Compute<From> to Compute<To>: to the nearest even of floats, cut towards integers. Narrowing to
+// To's storage follows in store().
 template <class From, class To, class V>
-PTO_INLINE Vec<Compute<To>, kCount<V>> convert_element(V v, RoundMode mode, SaturationMode sat) {
+PTO_INLINE Vec<Compute<To>, kCount<V>> convert_plainly(V v) {
   using C = Compute<To>;
   constexpr int N = kCount<V>;
   if constexpr (kSame<To, mask32>) {
@@ -116,48 +73,98 @@ PTO_INLINE Vec<Compute<To>, kCount<V>> convert_element(V v, RoundMode mode, Satu
       return bit_cast<Vec<float, N>>(v & 0x3f800000);
     else
       return convert<C>(v & 1);
-  } else if constexpr (kIsFloat<From> && kIsFloat<To>) {
-    const bool is_nearest = mode == RoundMode::CAST_RINT || mode == RoundMode::CAST_NONE;
-    auto result = convert<C>(v);
-    if (sizeof(To) < sizeof(From) && !is_nearest)
-      for (int i = 0; i < N; ++i) result[i] = C(float(round_element<To>(double(v[i]), mode)));
-    return result;
-  } else if constexpr (kIsFloat<From>) {
-    const bool is_cast = mode == RoundMode::CAST_TRUNC || mode == RoundMode::CAST_NONE;
-    const V whole = is_cast ? v : round_whole(v, mode);
-    if (sat == SaturationMode::ON) return saturated<C>(whole);
-    if constexpr (sizeof(C) < 4)
-      return convert<C>(convert<int32_t>(whole));
-    else
-      return convert<C>(whole);
-  } else if constexpr (kIsFloat<To>) {
-    return convert<C>(v);
+  } else if constexpr (kNeedsSticky<From, To>) {
+    return sticky_float(exact_double(v));
+  } else if constexpr (kIsFloat<From> && sizeof(C) < 4) {
+    return convert<C>(convert<int32_t>(v));
   } else {
-    if (sat == SaturationMode::ON) return saturated<C>(v);
     return convert<C>(v);
   }
 }
 
+// Any mode; see convert_modes.hpp.
+template <class D, class S>
+void convert_by_mode(D& d, const S& s, RoundMode mode, SaturationMode sat);
+// Where D or S holds two numbers in a byte; see convert_modes.hpp.
+template <class D, class S>
+void convert_pairs(D& d, const S& s, RoundMode mode, SaturationMode sat);
+
+template <class From, class To>
+constexpr bool is_plain(RoundMode mode, SaturationMode sat) {
+  if (kSame<From, mask32> || kSame<To, mask32>) return true;
+  if (sat == SaturationMode::ON) return false;
+  if (mode == RoundMode::CAST_NONE) return true;
+  if (kIsFloat<To>) return mode == RoundMode::CAST_RINT;
+  return !kIsFloat<From> || mode == RoundMode::CAST_TRUNC;
+}
+
 }  // namespace lanes
 
-template <auto Precision = 0, class D, class S, class... X>
-PTO_INLINE RecordEvent TCVT(D& d, const S& s, RoundMode mode = RoundMode::CAST_NONE,
-                            SaturationMode sat = SaturationMode::OFF, const X&...) {
-  static_assert(check_elementwise<D, S>());
+template <class D, class S>
+constexpr bool check_pairs() {
+  static_assert(kIsTwin<typename D::DType> != kIsTwin<typename S::DType>,
+                "TCVT: one of the tiles must hold single numbers; convert through bfloat16_t");
+  static_assert(D::isRowMajor && S::isRowMajor && !D::isBoxedLayout && !S::isBoxedLayout,
+                "TCVT: pairs lie side by side in rows; use BLayout::RowMajor and no box");
+  static_assert(D::Rows == S::Rows &&
+                    (D::Cols == S::Cols || D::Cols == 2 * S::Cols || 2 * D::Cols == S::Cols),
+                "TCVT: a tile of pairs has as many rows, and half the columns or as many");
+  return true;
+}
+
+namespace detail {
+
+template <class D, class S>
+PTO_INLINE void convert_tile(D& d, const S& s, RoundMode mode, SaturationMode sat) {
+  using From = typename S::DType;
+  using To = typename D::DType;
+  if constexpr (kIsTwin<From> || kIsTwin<To>) {
+    static_assert(check_pairs<D, S>());
+    lanes::convert_pairs(d, s, mode, sat);
+  } else {
+    static_assert(check_elementwise<D, S>());
+    // A mode that is known only at run time is told apart once, out of line.
+    if (__builtin_constant_p(mode) && lanes::is_plain<From, To>(mode, sat))
+      map([](auto v) { return lanes::convert_plainly<From, To>(v); }, d, s);
+    else
+      lanes::convert_by_mode(d, s, mode, sat);
+  }
+}
+
+}  // namespace detail
+
+// NeedSetCtrl: whether the hardware's control register is set, which there is none of here.
+template <auto NeedSetCtrl = true, class D, class S, class... X>
+PTO_INLINE RecordEvent TCVT(D& d, const S& s, RoundMode mode, SaturationMode sat, const X&...) {
+  PTO_ENTER(TCVT, "d, s, mode, [sat]", out(d), in(s));
   static_assert(check_trailing<X...>());
-  map(
-      [mode, sat](auto v) {
-        return lanes::convert_element<typename S::DType, typename D::DType>(v, mode, sat);
-      },
-      d, s);
+  detail::convert_tile(d, s, mode, sat);
   return {};
+}
+template <auto NeedSetCtrl = true, class D, class S, class... X>
+PTO_INLINE RecordEvent TCVT(D& d, const S& s, RoundMode mode = RoundMode::CAST_NONE,
+                            const X&... rest) {
+  return TCVT<NeedSetCtrl>(d, s, mode, SaturationMode::OFF, rest...);
 }
 
 // With a temporary tile, which nothing here needs.
-template <auto Precision = 0, class D, class S, class Tmp, class... X,
+template <auto NeedSetCtrl = true, class D, class S, class Tmp, class... X,
           typename Enable<kIsTile<Tmp>>::type = 0>
-PTO_INLINE RecordEvent TCVT(D& d, const S& s, const Tmp&, RoundMode mode, const X&... rest) {
-  return TCVT(d, s, mode, rest...);
+PTO_INLINE RecordEvent TCVT(D& d, const S& s, const Tmp&, RoundMode mode, SaturationMode sat,
+                            const X&...) {
+  PTO_ENTER(TCVT, "d, s, tmp, mode, [sat]", out(d), in(s));
+  static_assert(check_trailing<X...>());
+  detail::convert_tile(d, s, mode, sat);
+  return {};
+}
+template <auto NeedSetCtrl = true, class D, class S, class Tmp, class... X,
+          typename Enable<kIsTile<Tmp>>::type = 0>
+PTO_INLINE RecordEvent TCVT(D& d, const S& s, const Tmp& tmp, RoundMode mode, const X&... rest) {
+  return TCVT<NeedSetCtrl>(d, s, tmp, mode, SaturationMode::OFF, rest...);
 }
 
 PTO_NAMESPACE_END
+
+#ifndef __OPTIMIZE__
+#include "pto/isa/convert_modes.hpp"  // without optimisation no constant mode is known
+#endif

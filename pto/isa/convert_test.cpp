@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TCVT between all pairs, in every rounding mode, and the conversions of half and bfloat16 on all
-// their values; TCMP and TSEL on every comparison, with lane masks and packed ones.
-#include "pto/isa/convert.hpp"
+// their values.
+#include "pto/isa/convert_modes.hpp"
 
 #include <gtest/gtest.h>
 
@@ -187,80 +187,6 @@ TEST(Convert, masks_become_one_and_zero_and_numbers_become_masks) {
     EXPECT_EQ(mask.GetValue(i).raw, i % 3 ? -1 : 0);
     EXPECT_EQ(ones.GetValue(i), i % 3 ? 1 : 0);
     EXPECT_EQ(bytes.GetValue(i), i % 3 ? 1 : 0);
-  }
-}
-
-template <class T>
-using Rows = Tile<TileType::Vec, T, 3, 32, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
-
-template <class T, class Scalar>
-void check_comparison(const char* name, CmpMode mode) {
-  auto a = shaped<Rows<T>>(2, 19), b = a, d = a;
-  fill(a, 1), fill(b, 2), fill(d, 3);
-  for (int i = 0; i < a.Numel; i += 3) b.SetValue(i, a.GetValue(i));
-  const auto before = d;
-  auto mask = shaped<Rows<mask32>>(2, 19);
-  TCMP(mask, a, b, mode);
-  TSEL(d, mask, a, b);
-  const auto holds = [&](int r, int c) {
-    return Scalar::of(wide(a.GetElement(r, c)), wide(b.GetElement(r, c)));
-  };
-  const auto chosen = [&](int r, int c) { return wide((holds(r, c) ? a : b).GetElement(r, c)); };
-  EXPECT_EQ(differs(d, before, 0, chosen), "") << name << " " << sizeof(T);
-  Tile<TileType::Vec, uint8_t, 3, 32> packed;
-  TCMP(packed, a, b, mode);
-  for (int r = 0; r < 2; ++r)
-    for (int c = 0; c < 19; ++c)
-      EXPECT_EQ((packed.GetElement(r, c / 8) >> (c % 8)) & 1, holds(r, c)) << name << r << "," << c;
-  EXPECT_EQ(packed.GetElement(0, 2) >> 3, 0);
-  EXPECT_EQ(packed.GetElement(2, 0), 0);
-  TSELS(d, packed, a, b, T(Compute<T>(7)));
-  EXPECT_EQ(
-      differs(d, before, 0,
-              [&](int r, int c) { return holds(r, c) ? wide(a.GetElement(r, c)) : Wide<T>(7); }),
-      "")
-      << name;
-  TCMPS(mask, a, b.GetValue(0), mode);
-  EXPECT_EQ(bool(mask.GetElement(1, 3)), Scalar::of(wide(a.GetElement(1, 3)), wide(b.GetValue(0))));
-}
-
-TEST(Compare, every_mode_holds_where_its_expression_does) {
-#define PTO_COMPARE(mode, op, value, numpy, types)                       \
-  check_comparison<float, scalar::mode##_value>(#mode, CmpMode::mode);   \
-  check_comparison<half, scalar::mode##_value>(#mode, CmpMode::mode);    \
-  check_comparison<double, scalar::mode##_value>(#mode, CmpMode::mode);  \
-  check_comparison<int64_t, scalar::mode##_value>(#mode, CmpMode::mode); \
-  check_comparison<int32_t, scalar::mode##_value>(#mode, CmpMode::mode); \
-  check_comparison<uint8_t, scalar::mode##_value>(#mode, CmpMode::mode);
-#include "pto/isa/instructions.def"
-}
-
-TEST(Compare, a_packed_mask_is_one_stream_of_its_valid_bytes) {
-  Tile<TileType::Vec, float, 2, 16> a, b, d;
-  TEXPANDS(a, 1.0f);
-  TEXPANDS(b, 2.0f);
-  Tile<TileType::Vec, uint8_t, 2, 32, BLayout::RowMajor, 2, 2> mask;
-  const uint8_t bytes[4] = {0x01, 0x80, 0xff, 0x00};
-  for (int i = 0; i < 4; ++i) mask.SetElement(i / 2, i % 2, bytes[i]);
-  TSEL(d, mask, a, b);
-  for (int i = 0; i < 32; ++i)
-    EXPECT_EQ(d.GetElement(i / 16, i % 16), (bytes[i / 8] >> (i % 8)) & 1 ? 1 : 2) << i;
-}
-
-TEST(Compare, masks_combine_bit_by_bit) {
-  MicroTile<float, kLanes<float>> x, zero;
-  TEXPANDS(zero, 0.0f);
-  for (int i = 0; i < x.Numel; ++i) x.SetValue(i, float(i % 3 - 1));
-  MicroTile<mask32, kLanes<float>> below, above, both;
-  TCMP<CmpMode::LT>(below, x, zero);
-  TCMP<CmpMode::GT>(above, x, zero);
-  TOR(both, below, above);
-  TNOT(above, both);
-  TAND(below, below, both);
-  TXOR(both, both, below);
-  for (int i = 0; i < x.Numel; ++i) {
-    EXPECT_EQ(bool(both.GetValue(i)), i % 3 == 2);
-    EXPECT_EQ(bool(above.GetValue(i)), i % 3 == 1);
   }
 }
 

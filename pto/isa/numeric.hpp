@@ -148,6 +148,14 @@ using Raw = typename ElementTraits<T>::Raw;
 template <class T>
 using Compute = typename ElementTraits<T>::Compute;
 
+// What converts T's bits to Compute<T> and back, for element types of other headers:
+// Codec<T>::widen<N>(Vec<Raw<T>, N>) and Codec<T>::narrow<N>(Vec<Compute<T>, N>).
+template <class T>
+struct Codec;
+// Whether one T holds two numbers, the first in its low bits.
+template <class T>
+constexpr bool kIsTwin = false;
+
 template <class T>
 constexpr bool kIsFloat = kSame<Compute<T>, float> || kSame<Compute<T>, double>;
 template <class T>

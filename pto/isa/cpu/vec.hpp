@@ -141,6 +141,8 @@ PTO_INLINE Vec<Compute<T>, N> widen(Vec<Raw<T>, N> raw) {
     }
 #endif
     return bits::float_from_half<Vec<float, N>>(convert<uint32_t>(raw));
+  } else if constexpr (!kSame<Raw<T>, Compute<T>>) {
+    return Codec<T>::template widen<N>(raw);
   } else {
     return raw;
   }
@@ -159,6 +161,8 @@ PTO_INLINE Vec<Raw<T>, N> narrow(Vec<Compute<T>, N> v) {
     }
 #endif
     return convert<uint16_t>(bits::half_from_float<Vec<float, N>, Vec<uint32_t, N>>(v));
+  } else if constexpr (!kSame<Raw<T>, Compute<T>>) {
+    return Codec<T>::template narrow<N>(v);
   } else {
     return v;
   }
