@@ -16,9 +16,11 @@
 #pragma once
 #include "pto/isa/acl.hpp"
 #include "pto/isa/arg_reduce.hpp"
+#include "pto/isa/convert_modes.hpp"
 #include "pto/isa/fixpipe.hpp"
 #include "pto/isa/fused.hpp"
 #include "pto/isa/instructions.hpp"
+#include "pto/isa/int4.hpp"
 #include "pto/isa/kernel.hpp"
 #include "pto/isa/launch.hpp"
 #include "pto/isa/matrix_transfer.hpp"
