@@ -6,6 +6,9 @@
 //     TLOAD(tile, GlobalTensor(x + i, n));       // the same, bounded by n elements
 //     GlobalTensor<float, Shape<1, 1, 1, 16, 64>, Stride<1, 1, 1, 256, 1>> g(x);   // five
 //     dimensions
+//     GlobalTensor<half, TileShape2D<half, 64, 64, Layout::NZ>, BaseShape2D<half, 64, 64,
+//     Layout::NZ>,
+//                  Layout::NZ> nz(x);
 //
 // Invariant: elements at or beyond the bound read as the tile's padding and are never stored. Only
 // the one-argument form looks the extent up (pto_extent); an unknown extent is unbounded.
@@ -28,8 +31,8 @@ struct FiveDims {
   int64_t value[5] = {(N == DYNAMIC ? 1 : N)...};
 
   FiveDims() = default;
-  template <class... I>
-  explicit PTO_INLINE FiveDims(I... given) {
+  template <class... I, typename Enable<(!__is_class(I) && ...)>::type = 0>
+  PTO_INLINE FiveDims(I... given) {
     static_assert(sizeof...(I) == 5 || sizeof...(I) == kDynamicCount,
                   "Shape and Stride take five values or one for each DYNAMIC dimension");
     const int64_t values[] = {int64_t(given)...};
@@ -44,6 +47,13 @@ struct FiveDims {
   PTO_INLINE int64_t operator[](int dim) const {
     return kStatic[dim] == DYNAMIC ? value[dim] : kStatic[dim];
   }
+  // The dynamic ones among `Dims`; static ones stay as they are.
+  template <int... Dims, class... I>
+  PTO_INLINE void set(I... given) {
+    static_assert(sizeof...(Dims) == sizeof...(I),
+                  "SetShape, SetStride: one value for each dimension that is named");
+    ((value[Dims] = int64_t(given)), ...);
+  }
 };
 
 struct ShapeRole {};
@@ -51,13 +61,88 @@ struct StrideRole {};
 template <int64_t A = DYNAMIC, int64_t B = DYNAMIC, int64_t C = DYNAMIC, int64_t D = DYNAMIC,
           int64_t E = DYNAMIC>
 struct Shape : FiveDims<ShapeRole, A, B, C, D, E> {
+  static constexpr int64_t staticShape[5] = {A, B, C, D, E};
   using FiveDims<ShapeRole, A, B, C, D, E>::FiveDims;
 };
 template <int64_t A = DYNAMIC, int64_t B = DYNAMIC, int64_t C = DYNAMIC, int64_t D = DYNAMIC,
           int64_t E = DYNAMIC>
 struct Stride : FiveDims<StrideRole, A, B, C, D, E> {
+  static constexpr int64_t staticStride[5] = {A, B, C, D, E};
   using FiveDims<StrideRole, A, B, C, D, E>::FiveDims;
 };
+
+namespace GlobalTensorDim {
+constexpr int DIM_0 = 0, DIM_1 = 1, DIM_2 = 2, DIM_3 = 3, DIM_4 = 4, TOTAL_DIM = 5;
+}
+
+// The five dimensions of a rows x cols matrix, and the strides of one that is stored densely.
+namespace detail {
+struct FiveNumbers {
+  int64_t of[5];
+};
+constexpr FiveNumbers matrix_shape(Layout layout, int64_t rows, int64_t cols, int64_t c0) {
+  switch (layout) {
+    case Layout::NZ:
+      return {{1, cols / c0, rows / 16, 16, c0}};
+    case Layout::MX_A_ZZ:
+    case Layout::HIF4_A_ZZ:
+      return {{1, rows / 16, cols / 2, 16, 2}};
+    case Layout::MX_B_NN:
+    case Layout::HIF4_B_NN:
+      return {{1, cols / 16, rows / 2, 16, 2}};
+    case Layout::MX_A_ND:
+      return {{1, 1, rows, cols / 2, 2}};
+    case Layout::MX_A_DN:
+      return {{1, 1, cols / 2, rows, 2}};
+    case Layout::MX_B_ND:
+      return {{1, 1, rows / 2, cols, 2}};
+    case Layout::MX_B_DN:
+      return {{1, 1, cols, rows / 2, 2}};
+    default:
+      return {{1, 1, 1, rows, cols}};
+  }
+}
+constexpr FiveNumbers matrix_stride(Layout layout, int64_t rows, int64_t cols, int64_t c0) {
+  const FiveNumbers n = matrix_shape(layout, rows, cols, c0);
+  const int64_t all = rows * cols;
+  if (layout == Layout::DN) return {{all, all, all, 1, rows}};
+  FiveNumbers stride = {{all, all, all, n.of[4], 1}};
+  if (n.of[2] != 1 || layout > Layout::NZ) stride.of[2] = n.of[3] * n.of[4];
+  if (n.of[1] != 1) stride.of[1] = n.of[2] * stride.of[2];
+  return stride;
+}
+using MatrixDims = FiveNumbers (*)(Layout, int64_t, int64_t, int64_t);
+// One of them, DYNAMIC where it depends on an extent that is.
+constexpr int64_t matrix_dim(MatrixDims f, int dim, Layout layout, int64_t rows, int64_t cols,
+                             int64_t c0) {
+  const int64_t r = rows == DYNAMIC ? 512 : rows, c = cols == DYNAMIC ? 512 : cols;
+  const int64_t value = f(layout, r, c, c0).of[dim];
+  if (rows == DYNAMIC && f(layout, 1024, c, c0).of[dim] != value) return DYNAMIC;
+  if (cols == DYNAMIC && f(layout, r, 1024, c0).of[dim] != value) return DYNAMIC;
+  return value;
+}
+}  // namespace detail
+
+#define PTO_MATRIX_DIMS(Name, Base, f)                                                       \
+  template <class T, int Rows, int Cols, Layout Order>                                       \
+  using Base##Of2D = Base<detail::matrix_dim(f, 0, Order, Rows, Cols, 32 / int(sizeof(T))),  \
+                          detail::matrix_dim(f, 1, Order, Rows, Cols, 32 / int(sizeof(T))),  \
+                          detail::matrix_dim(f, 2, Order, Rows, Cols, 32 / int(sizeof(T))),  \
+                          detail::matrix_dim(f, 3, Order, Rows, Cols, 32 / int(sizeof(T))),  \
+                          detail::matrix_dim(f, 4, Order, Rows, Cols, 32 / int(sizeof(T)))>; \
+  template <class T, int Rows = DYNAMIC, int Cols = DYNAMIC, Layout Order = Layout::ND>      \
+  struct Name : Base##Of2D<T, Rows, Cols, Order> {                                           \
+    using Base##Of2D<T, Rows, Cols, Order>::Base##Of2D;                                      \
+    Name() = default;                                                                        \
+    template <class I, class J>                                                              \
+    PTO_INLINE Name(I rows, J cols) {                                                        \
+      const detail::FiveNumbers n = f(Order, rows, cols, 32 / int(sizeof(T)));               \
+      for (int i = 0; i < 5; ++i) this->value[i] = n.of[i];                                  \
+    }                                                                                        \
+  };
+PTO_MATRIX_DIMS(TileShape2D, Shape, detail::matrix_shape)
+PTO_MATRIX_DIMS(BaseShape2D, Stride, detail::matrix_stride)
+#undef PTO_MATRIX_DIMS
 
 template <class T>
 struct Unqualified {
@@ -75,8 +160,13 @@ template <class T, class ShapeT = Packed, class StrideT = Packed, Layout Order =
 struct GlobalTensor {
   using DType = T;
   using Element = typename Unqualified<T>::type;
+  using RawDType = Element;
+  using Shape = ShapeT;
+  using Stride = StrideT;
   static constexpr Layout layout = Order;
   static constexpr bool kIsPacked = false;
+  static constexpr const int64_t (&staticShape)[5] = ShapeT::staticShape;
+  static constexpr const int64_t (&staticStride)[5] = StrideT::staticStride;
 
   PTO_INLINE GlobalTensor(T* pointer, const ShapeT& shape = {}, const StrideT& stride = {})
       : data_(pointer), shape_(shape), stride_(stride) {}
@@ -91,6 +181,15 @@ struct GlobalTensor {
   template <int Dim>
   PTO_INLINE int64_t GetStride() const {
     return stride_[Dim];
+  }
+  // Dimensions count from 0: SetShape<3, 4>(rows, cols).
+  template <int... Dims, class... I>
+  PTO_INLINE void SetShape(I... given) {
+    shape_.template set<Dims...>(given...);
+  }
+  template <int... Dims, class... I>
+  PTO_INLINE void SetStride(I... given) {
+    stride_.template set<Dims...>(given...);
   }
   PTO_INLINE void SetAddress(T* pointer) { data_ = pointer; }
 

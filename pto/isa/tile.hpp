@@ -273,6 +273,8 @@ PTO_INLINE Compute<typename D::DType> padding_of() {
   using C = Compute<typename D::DType>;
   if constexpr (!kSame<decltype(D::PadVal), const PadValue>)
     return C(D::PadVal);
+  else if constexpr (uint64_t(D::PadVal) >> 32 != 0)
+    return C(bit_cast<float>(uint32_t(D::PadVal)));
   else if constexpr (D::PadVal == PadValue::Max)
     return highest<C>();
   else if constexpr (D::PadVal == PadValue::Min)

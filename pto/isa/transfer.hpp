@@ -9,6 +9,7 @@
 // Thread safety: blocks may load the same memory; who stores must be alone there.
 #pragma once
 #include "pto/isa/elementwise.hpp"
+#include "pto/isa/enter.hpp"
 #include "pto/isa/global_tensor.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -152,12 +153,22 @@ PTO_INLINE MemoryLine<typename G::DType> line_of(const G& g, const D& d, int lin
   }
 }
 
+// What is not a line of registers or a packed view of a plain tile goes through the copy engine,
+// which kernels include with pto-inst.hpp (matrix_transfer.hpp).
+template <class G, class D>
+constexpr bool kIsMatrixTransfer =
+    D::isBoxedLayout || !kSame<typename G::Element, typename D::DType> ||
+    (G::layout != Layout::ND && G::layout != Layout::DN) || (!G::kIsPacked && !kIsMicro<D>);
+template <class G, class D>
+void load_matrix(D& d, const G& g);
+template <class G, class D>
+void store_matrix(const G& g, const D& d);
+
 template <class G, class D>
 constexpr bool check_transfer() {
-  static_assert(kSame<typename G::Element, typename D::DType>,
+  static_assert(sizeof(typename G::Element) == sizeof(typename D::DType) || D::Loc == TileType::Acc,
                 "TLOAD, TSTORE: memory and tile must have the same element type; "
                 "convert the tile with TCVT");
-  static_assert(G::layout != Layout::NZ, "TLOAD, TSTORE: NZ memory is not available yet; use ND");
   return true;
 }
 
@@ -219,10 +230,13 @@ constexpr bool kKnownWhole = kIsFull<D>&& kIsMicro<D>&& kKnownCount<G> >= D::Num
 
 template <class D, class G, class... X>
 PTO_INLINE RecordEvent TLOAD(D& d, const G& g, const X&...) {
+  PTO_ENTER(TLOAD, "tile, gm", out(d), in(g));
   static_assert(detail::check_transfer<G, D>());
   static_assert(check_trailing<X...>());
   constexpr int N = kLanes<typename D::DType>;
-  if constexpr (detail::kKnownWhole<D, G>) {
+  if constexpr (detail::kIsMatrixTransfer<G, D>) {
+    detail::load_matrix(d, g);
+  } else if constexpr (detail::kKnownWhole<D, G>) {
     detail::copy_unrolled<N, D::Numel / N>(d.data(), g.data());
   } else if (detail::is_whole<D>(g)) {
     if constexpr (kIsMicro<D>)
@@ -242,10 +256,13 @@ PTO_INLINE RecordEvent TLOAD(D& d, const G& g, const X&...) {
 // Stream: the pointer is aligned to the vector; whole vectors bypass the cache, a rest does not.
 template <CacheHint Hint, class G, class D, class... X>
 PTO_INLINE RecordEvent TSTORE(const G& g, const D& d, const X&...) {
+  PTO_ENTER(TSTORE, "gm, tile", out(g), in(d));
   static_assert(detail::check_transfer<G, D>());
   static_assert(check_trailing<X...>());
   constexpr int N = kLanes<typename D::DType>;
-  if constexpr (detail::kKnownWhole<D, G>) {
+  if constexpr (detail::kIsMatrixTransfer<G, D>) {
+    detail::store_matrix(g, d);
+  } else if constexpr (detail::kKnownWhole<D, G>) {
     detail::store_unrolled<Hint, N, D::Numel / N>(g.data(), d.data());
   } else if (detail::is_whole<D>(g) && (Hint == CacheHint::Plain || !kIsMicro<D>)) {
     if constexpr (kIsMicro<D>)

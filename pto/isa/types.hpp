@@ -56,8 +56,33 @@ enum class TileType { Vec, Mat, Left, Right, Acc, Bias, Scaling, ScaleLeft, Scal
 enum class BLayout { RowMajor, ColMajor };
 enum class SLayout { NoneBox, RowMajor, ColMajor };
 enum class CompactMode { Null, Normal, RowPlusOne, RowAlignedPadding };
-enum class PadValue { Null, Zero, Max, Min };
-enum class Layout { ND, DN, NZ };
+enum class PadValue : uint64_t { Null, Zero, Max, Min };
+// How the five dimensions of a view are the rows and columns of a tile: see detail::kLayoutDims.
+enum class Layout {
+  ND,
+  DN,
+  NZ,
+  SCALE,
+  MX_A_ND,
+  MX_A_DN,
+  MX_A_ZZ,
+  MX_B_ND,
+  MX_B_DN,
+  MX_B_NN,
+  HIF4_A_ZZ,
+  HIF4_B_NN,
+  NC1HWC0,
+  GNC1HWC0,
+  NCHW,
+  GNCHW,
+  NHWC,
+  NDC1HWC0,
+  NCDHW,
+  FRACTAL_Z,
+  FRACTAL_Z_S16S8,
+  FRACTAL_Z_3D,
+  MAX
+};
 
 // CAST_RINT rounds ties to even, CAST_ROUND away from zero, CAST_ODD to odd. CAST_NONE is RINT
 // towards a floating-point type and TRUNC towards an integer.
@@ -110,6 +135,11 @@ template <class A, class B>
 struct Choose<false, A, B> {
   using type = B;
 };
+
+// A padding value of one's own, kept as the bits of a float.
+constexpr PadValue PadValueCustom(float value) {
+  return PadValue(uint64_t(1) << 32 | __builtin_bit_cast(uint32_t, value));
+}
 
 template <bool Condition>
 struct Enable {};

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// TLOAD and TSTORE between every layout of memory and of tiles, and the forms of TSTORE that
+// change elements on their way out.
+//
+//     TLOAD(nz, GlobalTensor<half, Shape<1, 1, 1, 64, 64>, Stride<1, 1, 1, 64, 1>>(x));
+//     TSTORE<AccTile, View, AtomicType::AtomicAdd>(view, acc);          // adds to memory
+//     TSTORE(view, acc, preQuantScalar);                                // scales, see fixpipe.hpp
+//     TSTORE_FP(view, acc, fp);                                         // an entry for each column
+//
+// transfer.hpp has the entry points and sends what is not a line of registers here.
+// Invariant: memory outside the view and outside the valid region is never touched. TLOAD fills
+// the tile's padding with its padding value (0 unless it names one).
+// Thread safety: blocks may load the same memory, or add to it atomically; who else stores must be
+// alone there.
+#pragma once
+#include "pto/isa/fixpipe_copy.hpp"
+#include "pto/isa/tile_layouts.hpp"
+#include "pto/isa/transfer.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace detail {
+
+// The dimensions of a view that make the row and the column of an element, the innermost first; -1
+// ends them. Scales (MX) come in pairs along K, the last dimension.
+struct LayoutDims {
+  signed char row[5], col[5];
+};
+constexpr LayoutDims layout_dims(Layout layout) {
+  switch (layout) {
+    case Layout::DN:
+      return {{3, -1}, {4, 2, 1, 0, -1}};
+    case Layout::NZ:
+      return {{3, 2, -1}, {4, 1, 0, -1}};
+    case Layout::MX_A_ZZ:
+    case Layout::HIF4_A_ZZ:
+    case Layout::MX_A_DN:
+      return {{3, 1, 0, -1}, {4, 2, -1}};
+    case Layout::MX_A_ND:
+      return {{2, 1, 0, -1}, {4, 3, -1}};
+    case Layout::MX_B_NN:
+    case Layout::HIF4_B_NN:
+    case Layout::MX_B_ND:
+      return {{4, 2, -1}, {3, 1, 0, -1}};
+    case Layout::MX_B_DN:
+      return {{4, 3, -1}, {2, 1, 0, -1}};
+    default:
+      return {{3, 2, 1, 0, -1}, {4, -1}};
+  }
+}
+template <Layout Order>
+inline constexpr LayoutDims kLayoutDims = layout_dims(Order);
+
+template <class G>
+PTO_INLINE Axis axis_of(const G& g, const signed char* dims) {
+  Axis axis;
+  for (; *dims >= 0; ++dims)
+    axis.add(g.GetShape(*dims), g.GetStride(*dims) * int64_t(sizeof(typename G::Element)));
+  return axis;
+}
+
+// A view as the matrix that a tile of `cols` valid columns sees, and how much of the tile it has:
+// `rows` whole rows, and `rest` elements of one more.
+struct View {
+  Axis row, col;
+  char* base;
+  int64_t rows, cols, rest = 0;
+
+  template <class G, class D>
+  PTO_INLINE View(const G& g, const D& d)
+      : base(bytes_of(g.data())), rows(d.GetValidRow()), cols(d.GetValidCol()) {
+    constexpr int64_t B = sizeof(typename G::Element);
+    if constexpr (G::kIsPacked) {
+      row.add(kEndless, cols * B);
+      col.add(kEndless, B);
+      const int64_t count = g.count() < 0 ? 0 : g.count();
+      if (cols > 0 && count < rows * cols) {
+        rows = count / cols;
+        rest = count % cols;
+      }
+    } else {
+      row = axis_of(g, kLayoutDims<G::layout>.row);
+      col = axis_of(g, kLayoutDims<G::layout>.col);
+      rows = least(rows, row.extent());
+      cols = least(cols, col.extent());
+    }
+  }
+  PTO_INLINE Matrix matrix(int64_t from = 0) const { return {base, &row, &col, from, 0}; }
+};
+
+template <class G, class D>
+void load_matrix(D& d, const G& g) {
+  constexpr int B = sizeof(typename D::DType);
+  const View view(g, d);
+  copy_matrix<B>(matrix_of(d), view.matrix(), view.rows, view.cols);
+  const typename D::DType padding = typename D::DType(padding_of<D>());
+  if (view.rest > 0) {
+    copy_matrix<B>(matrix_of(d, view.rows), view.matrix(view.rows), 1, view.rest);
+    fill_matrix(d, view.rows, view.rest, 1, view.cols - view.rest, padding);
+  }
+  fill_outside(d, view.rows + (view.rest > 0), view.cols, padding);
+}
+
+template <ReluPreMode Relu, Quant Q, AtomicType A, class G, class D>
+void store_changed(const G& g, const D& d, const uint64_t* entries) {
+  using To = typename G::Element;
+  using From = typename D::DType;
+  const View view(g, d);
+  send_matrix<To, From, Relu, Q, A>(view.matrix(), matrix_of(d), view.rows, view.cols, entries);
+  if (view.rest > 0)
+    send_matrix<To, From, Relu, Q, A>(view.matrix(view.rows), matrix_of(d, view.rows), 1, view.rest,
+                                      entries);
+}
+
+template <class G, class D>
+void store_matrix(const G& g, const D& d) {
+  store_changed<ReluPreMode::NoRelu, Quant::None, AtomicType::AtomicNone>(g, d, nullptr);
+}
+
+// The first trailing operand as a scalar entry, if it is a number.
+template <class... X>
+constexpr bool kFirstIsNumber = false;
+template <class I, class... X>
+constexpr bool kFirstIsNumber<I, X...> = !__is_class(I) && !__is_enum(I);
+template <class I, class... X>
+PTO_INLINE uint64_t first_number(I number, const X&...) {
+  return uint64_t(number);
+}
+
+template <class G, class D, bool Quantised>
+constexpr bool check_store() {
+  using To = typename G::Element;
+  using From = typename D::DType;
+  static_assert(kIsGlobal<G> && kIsTile<D>,
+                "TSTORE: the first operand is memory, the second a tile; exchange them");
+  static_assert(D::Loc == TileType::Acc || sizeof(To) == sizeof(From),
+                "TSTORE: only an accumulator changes its type on its way to memory; convert other "
+                "tiles with TCVT");
+  static_assert(!Quantised || D::Loc == TileType::Acc,
+                "TSTORE: only an accumulator can be quantised on its way to memory; use TQUANT");
+  static_assert(Quantised || kIsFloat<To> == kIsFloat<From> || D::Loc != TileType::Acc,
+                "TSTORE: an accumulator becomes integers (or an integer one becomes floats) only "
+                "by quantisation; give a preQuantScalar, or entries with TSTORE_FP");
+  return true;
+}
+
+template <ReluPreMode Relu, AtomicType A, class G, class D, class... X>
+PTO_INLINE RecordEvent store_form(const G& g, const D& d, const X&... x) {
+  static_assert(check_store<G, D, kFirstIsNumber<X...>>());
+  if constexpr (kFirstIsNumber<X...>) {
+    const uint64_t entry = first_number(x...);
+    store_changed<Relu, Quant::Scalar, A>(g, d, &entry);
+  } else if constexpr (Relu == ReluPreMode::NoRelu && A == AtomicType::AtomicNone) {
+    return TSTORE<CacheHint::Plain>(g, d, x...);
+  } else {
+    store_changed<Relu, Quant::None, A>(g, d, nullptr);
+  }
+  return {};
+}
+
+}  // namespace detail
+
+// The phase says whether more partial results follow; each store is complete here.
+template <STPhase Phase, class TileT = void, class ViewT = void,
+          AtomicType Atomic = AtomicType::AtomicNone, ReluPreMode Relu = ReluPreMode::NoRelu,
+          class G, class D, class... X>
+PTO_INLINE RecordEvent TSTORE(const G& g, const D& d, const X&... x) {
+  PTO_ENTER(TSTORE,
+            ((kSame<TileT, void>)           ? "<STPhase> gm, tile"
+             : detail::kFirstIsNumber<X...> ? "<STPhase, tile, gm, AtomicType, ReluPreMode> gm, "
+                                              "tile, preQuantScalar"
+                                            : "<STPhase, tile, gm, AtomicType, ReluPreMode> gm, "
+                                              "tile"),
+            out(g), in(d));
+  return detail::store_form<Relu, Atomic>(g, d, x...);
+}
+template <class TileT, class ViewT, AtomicType Atomic = AtomicType::AtomicNone,
+          ReluPreMode Relu = ReluPreMode::NoRelu, class G, class D, class... X,
+          typename Enable<kIsTile<TileT>>::type = 0>
+PTO_INLINE RecordEvent TSTORE(const G& g, const D& d, const X&... x) {
+  PTO_ENTER(TSTORE,
+            !detail::kFirstIsNumber<X...>
+                ? "<tile, gm, AtomicType, ReluPreMode> gm, tile"
+                : "<tile, gm, AtomicType, ReluPreMode> gm, tile, preQuantScalar",
+            out(g), in(d));
+  return detail::store_form<Relu, Atomic>(g, d, x...);
+}
+template <class G, class D, class I, class... X,
+          typename Enable<detail::kFirstIsNumber<I>>::type = 0>
+PTO_INLINE RecordEvent TSTORE(const G& g, const D& d, I preQuantScalar, const X&...) {
+  PTO_ENTER(TSTORE, "gm, tile, preQuantScalar", out(g), in(d));
+  return detail::store_form<ReluPreMode::NoRelu, AtomicType::AtomicNone>(g, d, preQuantScalar);
+}
+
+template <class TileT = void, class ViewT = void, class FpT = void,
+          AtomicType Atomic = AtomicType::AtomicNone, ReluPreMode Relu = ReluPreMode::NoRelu,
+          class G, class D, class F, class... X>
+PTO_INLINE RecordEvent TSTORE_FP(const G& g, const D& d, const F& fp, const X&...) {
+  PTO_ENTER(TSTORE_FP, "gm, tile, fp", out(g), in(d));
+  static_assert(detail::check_store<G, D, true>());
+  static_assert(detail::check_entries<F>());
+  detail::store_changed<Relu, detail::Quant::Columns, Atomic>(g, d, detail::entries_of(fp));
+  return {};
+}
+template <STPhase Phase, class TileT = void, class ViewT = void, class FpT = void,
+          AtomicType Atomic = AtomicType::AtomicNone, ReluPreMode Relu = ReluPreMode::NoRelu,
+          class G, class D, class F, class... X>
+PTO_INLINE RecordEvent TSTORE_FP(const G& g, const D& d, const F& fp, const X&... x) {
+  PTO_ENTER(TSTORE_FP, "<STPhase> gm, tile, fp", out(g), in(d));
+  return TSTORE_FP<TileT, ViewT, FpT, Atomic, Relu>(g, d, fp, x...);
+}
+
+PTO_NAMESPACE_END
