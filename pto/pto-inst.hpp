@@ -23,6 +23,7 @@
 #include "pto/isa/int4.hpp"
 #include "pto/isa/kernel.hpp"
 #include "pto/isa/launch.hpp"
+#include "pto/isa/matmul.hpp"
 #include "pto/isa/matrix_transfer.hpp"
 #include "pto/isa/sort.hpp"
 #include "pto/isa/tile_layouts.hpp"

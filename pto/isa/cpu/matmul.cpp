@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the loops of a matrix product by what the CPU has.
+#include "pto/isa/cpu/matmul_job.hpp"
+
+extern "C" {
+void pto_matmul_portable(const pto_matmul_job* job, int quads);
+void pto_matmul_avx2(const pto_matmul_job* job, int quads);
+void pto_matmul_avx512(const pto_matmul_job* job, int quads);
+}
+
+namespace {
+
+int best_engine() {
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (!has_avx2 || !__builtin_cpu_supports("f16c")) return PTO_MATMUL_PORTABLE;
+  const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (!has_avx512) return PTO_MATMUL_AVX2;
+  return __builtin_cpu_supports("avx512vnni") ? PTO_MATMUL_AVX512_VNNI : PTO_MATMUL_AVX512;
+}
+
+}  // namespace
+
+int32_t pto_matmul(const pto_matmul_job* job) {
+  static const int best = best_engine();
+  const int engine = job->engine == PTO_MATMUL_BEST ? best : job->engine;
+  if (engine > best) return 1;
+  if (job->rows <= 0 || job->cols <= 0) return 0;
+  if (engine == PTO_MATMUL_PORTABLE)
+    pto_matmul_portable(job, 0);
+  else if (engine == PTO_MATMUL_AVX2)
+    pto_matmul_avx2(job, 0);
+  else
+    pto_matmul_avx512(job, engine == PTO_MATMUL_AVX512_VNNI);
+  return 0;
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops of TMATMUL for CPUs with AVX-512; CMakeLists.txt gives the flags.
+#include "pto/isa/cpu/matmul_loops.hpp"
+
+extern "C" void pto_matmul_avx512(const pto_matmul_job* job, int quads) {
+  pto::matmul::run(*job, quads != 0);
+}

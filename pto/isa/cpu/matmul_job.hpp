@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A matrix product as plain C: what TMATMUL and its relatives hand to libpto, which holds the loops
+// once for each target and takes the best one that the CPU has.
+//
+//     pto_matmul_job job = {};                 // c = start + a b + bias, all in place
+//     job.rows = 16, job.depth = 64, job.cols = 32;
+//     job.a = {data, PTO_MATMUL_F32, 16, 8, 128, 256, 8, 1};  ...
+//     pto_matmul(&job);
+//
+// Law: c[i,j] = (start[i,j] + a[i,0] b[0,j] + a[i,1] b[1,j] + ...) + bias[j], where each product is
+// added with one rounding, in the order of k, and the bias with another; integers wrap. So every
+// engine gives the same bits (but for the payload and sign of a NaN), however it cuts the work. An
+// element of a and b counts as a[i,k] * 2^(scale[i,k/32] - 127) where scales are given, rounded to
+// f32. Without terms c is start, or zeros, plus bias.
+// Thread safety: any thread; c is written, everything else is read.
+#pragma once
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {  // pto_matmul_matrix::type; PTO_MATMUL_UNKNOWN is refused by the instruction
+  PTO_MATMUL_UNKNOWN,
+  PTO_MATMUL_F32,
+  PTO_MATMUL_F16,
+  PTO_MATMUL_BF16,
+  PTO_MATMUL_I8,
+  PTO_MATMUL_I32,
+  PTO_MATMUL_E4M3,
+  PTO_MATMUL_E5M2,
+  PTO_MATMUL_HIF8,
+  PTO_MATMUL_E2M1X2,
+  PTO_MATMUL_E1M2X2,
+  PTO_MATMUL_E8M0
+};
+
+// Element [r, c] lies at (r / box_rows) * box_row_stride + r % box_rows * row_stride, and the same
+// for c; strides in elements. What is not boxed is one box.
+typedef struct pto_matmul_matrix {
+  void* data;  // null: absent
+  int32_t type;
+  int32_t box_rows, box_cols;
+  int64_t box_row_stride, box_col_stride;
+  int64_t row_stride, col_stride;
+} pto_matmul_matrix;
+
+enum {  // pto_matmul_job::engine
+  PTO_MATMUL_BEST,
+  PTO_MATMUL_PORTABLE,
+  PTO_MATMUL_AVX2,
+  PTO_MATMUL_AVX512,
+  PTO_MATMUL_AVX512_VNNI  // 8-bit integers by vpdpbusd
+};
+
+typedef struct pto_matmul_job {
+  int32_t engine;
+  int32_t rows, depth, cols;  // of c: rows x cols; of a: rows x depth
+  pto_matmul_matrix c, start, a, b, bias, a_scale, b_scale;
+} pto_matmul_job;
+
+// Returns 0, or 1 where the CPU lacks the engine that was asked for; then nothing is written.
+int32_t pto_matmul(const pto_matmul_job* job);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// The innermost loops of a matrix product: kRows x (kVectors vectors) outputs stay in registers
+// while the depth passes, for three ways to multiply and add.
+//
+//     MicroKernel<FloatDot>::get(rows, vectors)(a, b, units, tile);
+//
+// A unit is 32 bits of depth: one float, two int16 or four int8. `a` holds units in groups of eight
+// for each row, [units / 8][rows][8]; `b` holds them beside each other, [units][vectors * lanes].
+// Invariant: outputs depend on their own row and column only, and on the order of the depth; so any
+// cut into tiles gives the same bits.
+// Thread safety: pure functions on the caller's memory.
+#pragma once
+#include "pto/isa/cpu/leaves.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace matmul {
+
+constexpr int kLane = kVectorBytes / 4;  // units, and outputs, of a vector
+constexpr int kGroup = 8;                // units of a row that lie together in a panel of a
+#if defined(PTO_TARGET_AVX512)
+constexpr int kRows = 8, kVectors = 3;  // 24 of 32 registers hold outputs
+#elif defined(PTO_TARGET_AVX2)
+constexpr int kRows = 4, kVectors = 3;  // 12 of 16: 7 loads for 12 multiply-adds
+#else
+constexpr int kRows = 4, kVectors = 2;
+#endif
+
+using Units = Vec<int32_t, kLane>;
+using LooseUnits = typename VecOf<int32_t, kLane>::loose;
+
+// a * b + c with one rounding. Without the instruction: the product is exact in double, the sum is
+// rounded to odd there, so that rounding it again to float rounds correctly.
+template <class V>
+PTO_INLINE V multiply_add(V a, V b, V c) {
+  if constexpr (lanes::kHasFma) {
+    return lanes::fma(a, b, c);
+  } else {
+    using Wide = Vec<double, kCount<V>>;
+    using Bits = Vec<int64_t, kCount<V>>;
+    const Wide product = lanes::convert<double>(a) * lanes::convert<double>(b);
+    const Wide addend = lanes::convert<double>(c), sum = product + addend;
+    const Wide part = sum - product;
+    const Wide lost = (product - (sum - part)) + (addend - part);
+    const Bits bits = bit_cast<Bits>(sum);
+    const Bits is_even = (bits & 1) - 1;  // all ones or zero
+    const Bits inexact = (lost > Wide{}) | (lost < Wide{});
+    const Bits towards_zero = (lost > Wide{}) ^ (sum > Wide{});
+    const Bits step = (towards_zero & -2) + 1;  // -1 or 1
+    return lanes::convert<float>(bit_cast<Wide>(bits + (step & is_even & inexact)));
+  }
+}
+
+struct FloatDot {
+  using Sum = Vec<float, kLane>;
+  static constexpr int kPerUnit = 1;
+  static PTO_INLINE Sum add(Sum sum, Units a, Units b) {
+    return multiply_add(bit_cast<Sum>(a), bit_cast<Sum>(b), sum);
+  }
+};
+
+// Pairs of int16: exact, since the sum of two products of int8 fits.
+struct PairDot {
+  using Sum = Units;
+  static constexpr int kPerUnit = 2;
+  static PTO_INLINE Sum add(Sum sum, Units a, Units b) {
+#if defined(PTO_TARGET_AVX512) || defined(PTO_TARGET_AVX2)
+    Units products;
+    asm("vpmaddwd %2, %1, %0" : "=v"(products) : "v"(a), "v"(b));
+    return sum + products;
+#elif defined(__SSE2__)
+    asm("pmaddwd %1, %0" : "+x"(a) : "x"(b));
+    return sum + a;
+#else
+    return sum + (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16);
+#endif
+  }
+};
+
+#if defined(PTO_TARGET_AVX512)
+// Quads, of a as uint8 and of b as int8. Its assembly needs no compiler flag; the caller has asked
+// the CPU.
+struct QuadDot {
+  using Sum = Units;
+  static constexpr int kPerUnit = 4;
+  static PTO_INLINE Sum add(Sum sum, Units a, Units b) {
+    asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    return sum;
+  }
+};
+#endif
+
+// Where the outputs of one tile come from and go to. Rows lie `stride` bytes apart, the vectors of
+// a row anywhere.
+struct Outputs {
+  const char* from[kVectors];  // null: zeros
+  char* to[kVectors];
+  int64_t from_stride, to_stride;
+  const int32_t* first;  // a row of outputs that is added at once; or null
+  const int32_t* last;   // a row that is added at the end; or null
+};
+
+template <int... I>
+struct Count {};
+template <int N, int... I>
+struct CountTo : CountTo<N - 1, N - 1, I...> {};
+template <int... I>
+struct CountTo<0, I...> {
+  using type = Count<I...>;
+};
+
+// Only expressions folded over constants touch the array of outputs: loops over it would keep it
+// in memory.
+template <class Dot, int Rows, int Vectors>
+struct Micro {
+  using Sum = typename Dot::Sum;
+  using LooseSum = typename VecOf<LaneOf<Sum>, kLane>::loose;
+  using All = typename CountTo<Rows * Vectors>::type;
+  using Across = typename CountTo<Vectors>::type;
+  using Down = typename CountTo<Rows>::type;
+
+  static PTO_INLINE Sum load(const void* p) { return *static_cast<const LooseSum*>(p); }
+
+  template <int... I>
+  static PTO_INLINE void begin(Count<I...>, Sum* sum, const Outputs& t) {
+    if (t.from[0])
+      ((sum[I] = load(t.from[I % Vectors] + I / Vectors * t.from_stride)), ...);
+    else
+      ((sum[I] = Sum{}), ...);
+    if (t.first) ((sum[I] = sum[I] + load(t.first + I % Vectors * kLane)), ...);
+  }
+
+  template <int... I>
+  static PTO_INLINE void end(Count<I...>, Sum* sum, const Outputs& t) {
+    if (t.last) ((sum[I] = sum[I] + load(t.last + I % Vectors * kLane)), ...);
+    ((*reinterpret_cast<LooseSum*>(t.to[I % Vectors] + I / Vectors * t.to_stride) = sum[I]), ...);
+  }
+
+  template <int Row, int... J>
+  static PTO_INLINE void row(Count<J...>, Sum* sum, int32_t unit, const Units* right) {
+    Units left = lanes::splat<Units>(unit);
+#if defined(PTO_TARGET_AVX512)
+    asm("" : "+v"(left));  // one broadcast, not one in each instruction
+#endif
+    ((sum[Row * Vectors + J] = Dot::add(sum[Row * Vectors + J], left, right[J])), ...);
+  }
+
+  template <int... I, int... J>
+  static PTO_INLINE void step(Count<I...>, Count<J...> across, Sum* sum, const int32_t* a,
+                              const int32_t* b) {
+    Units right[Vectors];
+    ((right[J] = *reinterpret_cast<const LooseUnits*>(b + J * kLane)), ...);
+    (row<I>(across, sum, a[I * kGroup], right), ...);
+  }
+
+  static void run(const int32_t* a, const int32_t* b, int units, const Outputs& t) {
+    constexpr int kStride = Vectors * kLane;
+    Sum sum[Rows * Vectors];
+    begin(All(), sum, t);
+    for (; units >= kGroup; units -= kGroup, a += Rows * kGroup, b += kGroup * kStride) {
+      PTO_UNROLL
+      for (int u = 0; u < kGroup; ++u) step(Down(), Across(), sum, a + u, b + u * kStride);
+    }
+    for (int u = 0; u < units; ++u) step(Down(), Across(), sum, a + u, b + u * kStride);
+    end(All(), sum, t);
+  }
+};
+
+using RunMicro = void (*)(const int32_t* a, const int32_t* b, int units, const Outputs& tile);
+
+// By the number of rows, 1 to kRows, and of vectors, 1 to kVectors.
+template <class Dot>
+struct MicroKernel {
+  struct Table {
+    RunMicro run[kVectors][kRows];
+  };
+  template <int... R, int... V>
+  static constexpr Table table(Count<R...>, Count<V...>) {
+    Table all = {};
+    (fill<V>(all, Count<R...>()), ...);
+    return all;
+  }
+  template <int V, int... R>
+  static constexpr void fill(Table& all, Count<R...>) {
+    ((all.run[V][R] = &Micro<Dot, R + 1, V + 1>::run), ...);
+  }
+  static RunMicro get(int rows, int vectors) {
+    static constexpr Table kTable =
+        table(typename CountTo<kRows>::type(), typename CountTo<kVectors>::type());
+    return kTable.run[vectors - 1][rows - 1];
+  }
+};
+
+}  // namespace matmul
+PTO_NAMESPACE_END

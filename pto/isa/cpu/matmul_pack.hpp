@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gathers parts of the operands of a matrix product into the panels that the innermost loops read:
+// any layout, any element type, widened on the way.
+//
+//     pack_left<FloatDot, half, 0>(job, panel, {row, rows, rows, k, units});  // [units /
+//     8][rows][8] pack_right<FloatDot, half>(job, panel, {col, cols, width, k, units});   //
+//     [units][width]
+//
+// Invariant: only valid elements are read; what a panel holds beyond them is zero where it counts
+// (the depth of a unit) and anything that is never stored elsewhere.
+// Thread safety: pure functions on the caller's memory.
+#pragma once
+#include "pto/isa/cpu/matmul_job.hpp"
+#include "pto/isa/cpu/matmul_kernel.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace matmul {
+
+using Group = Vec<int32_t, kGroup>;
+using LooseGroup = typename VecOf<int32_t, kGroup>::loose;
+
+PTO_INLINE int smaller(int a, int b) { return a < b ? a : b; }
+
+// The position of the other axis' line: rows of a, columns of b.
+struct Axis {
+  int box;
+  int64_t box_stride, stride;
+  PTO_INLINE int64_t at(int i) const { return i / box * box_stride + i % box * stride; }
+};
+PTO_INLINE Axis rows_of(const pto_matmul_matrix& m) {
+  return {m.box_rows, m.box_row_stride, m.row_stride};
+}
+PTO_INLINE Axis cols_of(const pto_matmul_matrix& m) {
+  return {m.box_cols, m.box_col_stride, m.col_stride};
+}
+
+// One matrix seen along the depth: `line` is a row of a or a column of b.
+template <class T>
+struct Operand {
+  const T* data;
+  Axis lines, depth;
+  const uint8_t* scale;  // exponents of groups of 32 along the depth, or null
+  Axis scale_lines, scale_depth;
+  int end;  // of the depth
+
+  Operand(const pto_matmul_matrix& m, const pto_matmul_matrix& scales, bool is_left, int k)
+      : data(static_cast<const T*>(m.data)),
+        lines(is_left ? rows_of(m) : cols_of(m)),
+        depth(is_left ? cols_of(m) : rows_of(m)),
+        scale(static_cast<const uint8_t*>(scales.data)),
+        scale_lines(is_left ? rows_of(scales) : cols_of(scales)),
+        scale_depth(is_left ? cols_of(scales) : rows_of(scales)),
+        end(k) {}
+
+  // Whether groups of `count` elements along the depth lie together, wherever they begin.
+  bool has_depth_runs(int count) const {
+    return depth.stride == 1 && (depth.box % count == 0 || depth.box >= end);
+  }
+  bool has_line_runs() const { return lines.stride == 1 && lines.box % kGroup == 0 && !scale; }
+  // 2^(exponent - 127); 255 is NaN.
+  PTO_INLINE float scale_of(int line, int k) const {
+    const uint32_t e = scale[scale_lines.at(line) + scale_depth.at(k / 32)];
+    return bit_cast<float>(e == 0 ? 0x400000u : e == 255 ? 0x7fc00000u : e << 23);
+  }
+};
+
+// Eight units from `count` elements that lie together, the rest zero. Bias: of unsigned bytes.
+template <class Dot>
+struct Widen;
+
+template <>
+struct Widen<FloatDot> {
+  template <class T, int Bias>
+  static PTO_INLINE Group units(const T* p, int count) {
+    if (count >= kGroup) return bit_cast<Group>(lanes::load<kGroup>(p));
+    return bit_cast<Group>(lanes::load_part<kGroup>(p, count));
+  }
+  template <class T, int Bias>
+  static PTO_INLINE void put(int32_t* unit, int, const T* p, float scale) {
+    *unit = bit_cast<int32_t>(float(*p) * scale);
+  }
+};
+
+template <int Count>
+PTO_INLINE Vec<int8_t, Count> bytes(const int8_t* p, int count) {
+  Vec<int8_t, Count> v = {};
+  if (count >= Count)
+    __builtin_memcpy(&v, p, Count);
+  else
+    __builtin_memcpy(&v, p, size_t(count));
+  return v;
+}
+
+template <>
+struct Widen<PairDot> {
+  template <class T, int Bias>
+  static PTO_INLINE Group units(const T* p, int count) {
+    return bit_cast<Group>(lanes::convert<int16_t>(bytes<2 * kGroup>(p, count)));
+  }
+  template <class T, int Bias>
+  static PTO_INLINE void put(int32_t* unit, int part, const T* p, float) {
+    reinterpret_cast<int16_t*>(unit)[part] = *p;
+  }
+};
+
+#if defined(PTO_TARGET_AVX512)
+template <>
+struct Widen<QuadDot> {
+  template <class T, int Bias>
+  static PTO_INLINE Group units(const T* p, int count) {
+    return bit_cast<Group>(bytes<4 * kGroup>(p, count) ^ int8_t(Bias));
+  }
+  template <class T, int Bias>
+  static PTO_INLINE void put(int32_t* unit, int part, const T* p, float) {
+    reinterpret_cast<int8_t*>(unit)[part] = int8_t(*p ^ Bias);
+  }
+};
+#endif
+
+// v[i] lane j <-> v[j] lane i: pairs of lanes, of pairs, of halves, one instruction a vector each.
+PTO_INLINE void transpose(Group* v) {
+  Group t[kGroup];
+#define PTO_PAIRS(to, from, i, j, low, high)                         \
+  to[i] = __builtin_shufflevector(from[i], from[j], PTO_UNWRAP low); \
+  to[j] = __builtin_shufflevector(from[i], from[j], PTO_UNWRAP high)
+#define PTO_UNWRAP(...) __VA_ARGS__
+#define PTO_STAGE(to, from, a, b, c, d, e, f, g, h, low, high) \
+  PTO_PAIRS(to, from, a, b, low, high);                        \
+  PTO_PAIRS(to, from, c, d, low, high);                        \
+  PTO_PAIRS(to, from, e, f, low, high);                        \
+  PTO_PAIRS(to, from, g, h, low, high)
+  PTO_STAGE(t, v, 0, 1, 2, 3, 4, 5, 6, 7, (0, 8, 2, 10, 4, 12, 6, 14), (1, 9, 3, 11, 5, 13, 7, 15));
+  PTO_STAGE(v, t, 0, 2, 1, 3, 4, 6, 5, 7, (0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 10, 11, 6, 7, 14, 15));
+  PTO_STAGE(t, v, 0, 4, 1, 5, 2, 6, 3, 7, (0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15));
+#undef PTO_STAGE
+#undef PTO_UNWRAP
+#undef PTO_PAIRS
+  PTO_UNROLL
+  for (int i = 0; i < kGroup; ++i) v[i] = t[i];
+}
+
+// What a panel holds: `lines` rows or columns from `line` on, `units` of depth from `k` on. `width`
+// outputs lie beside each other in a panel of b. Panels are written in whole groups, eight units
+// and eight columns.
+struct Part {
+  int line, lines, width, k, units;
+};
+
+template <class Dot, class T, int Bias>
+struct Packer {
+  static constexpr int kPerUnit = Dot::kPerUnit;
+  static constexpr int kRun = kGroup * kPerUnit;
+  Operand<T> from;
+
+  PTO_INLINE Group group(const T* p, int line, int k) const {
+    Group units = Widen<Dot>::template units<T, Bias>(p, from.end - k);
+    if constexpr (kSame<Dot, FloatDot>) {
+      if (from.scale) {
+        using V = Vec<float, kGroup>;
+        units = bit_cast<Group>(bit_cast<V>(units) * lanes::splat<V>(from.scale_of(line, k)));
+      }
+    }
+    return units;
+  }
+
+  // Any layout, element by element.
+  void put(int32_t* unit, int line, int k) const {
+    *unit = 0;
+    for (int part = 0; part < kPerUnit && k + part < from.end; ++part) {
+      const float scale = from.scale ? from.scale_of(line, k + part) : 1.0f;
+      Widen<Dot>::template put<T, Bias>(
+          unit, part, from.data + from.lines.at(line) + from.depth.at(k + part), scale);
+    }
+  }
+
+  void left(int32_t* panel, const Part& part) const {
+    const bool runs = from.has_depth_runs(kRun);
+    int64_t offset[kRows];
+    for (int r = 0; r < part.lines; ++r) offset[r] = from.lines.at(part.line + r);
+    for (int k = part.k; k < part.k + part.units * kPerUnit; k += kRun) {
+      const T* const p = from.data + from.depth.at(k);
+      for (int r = 0; r < part.lines; ++r, panel += kGroup) {
+        if (runs) {
+          *reinterpret_cast<LooseGroup*>(panel) = group(p + offset[r], part.line + r, k);
+        } else {
+          for (int i = 0; i < kGroup; ++i) put(panel + i, part.line + r, k + i * kPerUnit);
+        }
+      }
+    }
+  }
+
+  void right(int32_t* panel, const Part& part) const {
+    const bool runs = from.has_depth_runs(kRun);
+    const bool across = kPerUnit == 1 && !runs && from.has_line_runs();
+    const int end = part.k + part.units * kPerUnit;
+    for (int k = part.k; k < end; k += kRun, panel += kGroup * part.width)
+      for (int j = 0; j < part.lines; j += kGroup) {
+        const int line = part.line + j, count = smaller(part.lines - j, kGroup);
+        if (runs)
+          transposed(panel + j, line, count, part.width, k);
+        else if (across && line % kGroup == 0)
+          copied(panel + j, line, count, part.width, k);
+        else
+          for (int i = 0; i < kGroup; ++i)
+            for (int c = 0; c < count; ++c)
+              put(panel + i * part.width + j + c, line + c, k + i * kPerUnit);
+      }
+  }
+
+  PTO_INLINE void transposed(int32_t* to, int line, int count, int width, int k) const {
+    const T* const p = from.data + from.depth.at(k);
+    Group v[kGroup] = {};
+    if (count == kGroup && from.lines.box % kGroup == 0 && line % kGroup == 0) {
+      const T* const first = p + from.lines.at(line);
+      PTO_UNROLL
+      for (int i = 0; i < kGroup; ++i) v[i] = group(first + i * from.lines.stride, line + i, k);
+    } else {
+      for (int i = 0; i < count; ++i) v[i] = group(p + from.lines.at(line + i), line + i, k);
+    }
+    transpose(v);
+    PTO_UNROLL
+    for (int i = 0; i < kGroup; ++i) *reinterpret_cast<LooseGroup*>(to + i * width) = v[i];
+  }
+
+  PTO_INLINE void copied(int32_t* to, int line, int count, int width, int k) const {
+    const T* const p = from.data + from.lines.at(line);
+    for (int i = 0; i < kGroup && k + i < from.end; ++i)
+      *reinterpret_cast<LooseGroup*>(to + i * width) =
+          Widen<Dot>::template units<T, Bias>(p + from.depth.at(k + i), count);
+  }
+};
+
+template <class Dot, class T, int Bias>
+void pack_left(const pto_matmul_job& job, int32_t* panel, const Part& part) {
+  Packer<Dot, T, Bias>{{job.a, job.a_scale, true, job.depth}}.left(panel, part);
+}
+template <class Dot, class T>
+void pack_right(const pto_matmul_job& job, int32_t* panel, const Part& part) {
+  Packer<Dot, T, 0>{{job.b, job.b_scale, false, job.depth}}.right(panel, part);
+}
+
+}  // namespace matmul
+PTO_NAMESPACE_END

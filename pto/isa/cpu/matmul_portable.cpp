@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops of TMATMUL for any x86-64 CPU.
+#include "pto/isa/cpu/matmul_loops.hpp"
+
+extern "C" void pto_matmul_portable(const pto_matmul_job* job, int quads) {
+  pto::matmul::run(*job, quads != 0);
+}

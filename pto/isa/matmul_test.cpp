@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products against a plain loop of fused multiply-adds, bit by bit: types, layouts, valid
+// regions, NaN and infinities, each engine of libpto that this CPU has.
+#include "pto/isa/matmul.hpp"
+
+#include <gtest/gtest.h>
+
+#include "pto/isa/tile_layouts.hpp"
+#include "tests/isa_oracle.hpp"
+
+namespace pto {
+namespace {
+
+constexpr BLayout kRow = BLayout::RowMajor, kCol = BLayout::ColMajor;
+constexpr SLayout kFlat = SLayout::NoneBox, kInRows = SLayout::RowMajor,
+                  kInCols = SLayout::ColMajor;
+
+template <TileType Where, class T, int R, int C, BLayout B, SLayout S, int Box = 512>
+using Any = Tile<Where, T, R, C, B, DYNAMIC, DYNAMIC, S, Box>;
+template <class T, int R, int C, BLayout B = kCol, SLayout S = kInRows>
+using Left = Any<TileType::Left, T, R, C, B, S>;
+template <class T, int R, int C, BLayout B = kRow, SLayout S = kInCols>
+using Right = Any<TileType::Right, T, R, C, B, S>;
+template <class T, int R, int C, BLayout B = kCol, SLayout S = kInRows>
+using Acc = Any<TileType::Acc, T, R, C, B, S, 1024>;
+template <class T, int C>
+using Bias = Tile<TileType::Bias, T, 1, C>;
+
+struct Sizes {
+  int m, k, n;
+};
+
+// The plain loop. Integers wrap.
+inline float chain(float sum, float a, float b) { return std::fma(a, b, sum); }
+inline int32_t chain(int32_t sum, int8_t a, int8_t b) {
+  return int32_t(uint32_t(sum) + uint32_t(int32_t(a) * b));
+}
+inline float plus(float a, float b) { return a + b; }
+inline int32_t plus(int32_t a, int32_t b) { return int32_t(uint32_t(a) + uint32_t(b)); }
+
+template <class T>
+bool same(T got, T want) {
+  return bits_of(got) == bits_of(want) || (got != got && want != want);
+}
+
+// Awkward numbers, mostly ordinary ones where sums must stay finite.
+template <class D>
+void scatter(D& tile, unsigned seed, bool is_finite) {
+  using T = typename D::DType;
+  for (int i = 0; i < D::kStored; ++i) {
+    T value = awkward<T>(unsigned(i) * 7 + seed);
+    if constexpr (kIsFloat<T>) {
+      if (is_finite && !(std::fabs(float(value)) < 1e3f)) value = T(0.1f * float(i % 9 - 4));
+    }
+    tile.SetValue(i, value);
+  }
+}
+
+template <class A, class B, class C>
+struct Product {
+  using T = typename C::DType;
+  using Row = Bias<T, C::Cols>;
+
+  Product(Sizes sizes, unsigned seed)
+      : a(sizes.m, sizes.k), b(sizes.k, sizes.n), c(sizes.m, sizes.n) {
+    const bool is_finite = seed % 2 == 0;
+    scatter(a, seed, is_finite), scatter(b, seed + 1, is_finite);
+    scatter(c, seed + 2, is_finite), scatter(bias, seed + 3, is_finite);
+    start = c;
+  }
+
+  T want(int i, int j, bool has_start, bool has_bias) const {
+    T sum = has_start ? start.GetElement(i, j) : T(0);
+    for (int k = 0; k < a.GetValidCol(); ++k)
+      sum = chain(sum, a.GetElement(i, k), b.GetElement(k, j));
+    return has_bias ? plus(sum, bias.GetElement(0, j)) : sum;
+  }
+
+  // Of the whole tile: what lies beyond the valid region is as it was.
+  std::string wrong(const C& got, bool has_start, bool has_bias) const {
+    for (int i = 0; i < C::Rows; ++i)
+      for (int j = 0; j < C::Cols; ++j) {
+        const bool is_valid = i < c.GetValidRow() && j < c.GetValidCol();
+        const T expected = is_valid ? want(i, j, has_start, has_bias) : start.GetElement(i, j);
+        if (!same(got.GetElement(i, j), expected))
+          return (is_valid ? "[" : "padding [") + std::to_string(i) + "," + std::to_string(j) +
+                 "] is " + std::to_string(got.GetElement(i, j)) + ", should be " +
+                 std::to_string(expected);
+      }
+    return "";
+  }
+
+  A a;
+  B b;
+  C c, start;
+  Row bias;
+};
+
+template <class A, class B, class C>
+void check_forms(Sizes sizes, unsigned seed) {
+  const auto where = [&] {
+    return std::to_string(sizes.m) + " x " + std::to_string(sizes.k) + " x " +
+           std::to_string(sizes.n) + ", seed " + std::to_string(seed);
+  };
+  Product<A, B, C> p(sizes, seed);
+  TMATMUL(p.c, p.a, p.b);
+  ASSERT_EQ(p.wrong(p.c, false, false), "") << "TMATMUL " << where();
+  p.c = p.start;
+  TMATMUL_ACC(p.c, p.a, p.b);
+  ASSERT_EQ(p.wrong(p.c, true, false), "") << "TMATMUL_ACC in place " << where();
+  p.c = p.start;
+  TMATMUL_BIAS<AccPhase::Final>(p.c, p.a, p.b, p.bias);
+  ASSERT_EQ(p.wrong(p.c, false, true), "") << "TMATMUL_BIAS " << where();
+}
+
+template <class A, class B, class C>
+void check_regions(int seeds = 60) {
+  const int edges[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 95, 96};
+  const auto below = [&](unsigned n, int limit) {
+    int size = edges[n % (sizeof(edges) / sizeof(int))];
+    return size <= limit ? size : limit;
+  };
+  for (int seed = 0; seed < seeds; ++seed) {
+    const unsigned n = unsigned(seed) * 2654435761u;
+    const Sizes sizes = {below(n >> 8, C::Rows), below(n >> 14, A::Cols), below(n >> 20, C::Cols)};
+    ASSERT_NO_FATAL_FAILURE((check_forms<A, B, C>(sizes, unsigned(seed))));
+  }
+  check_forms<A, B, C>({3, 0, 5}, 1);  // no terms: zeros, the accumulator, the bias
+  check_forms<A, B, C>({0, 8, 5}, 1);  // no outputs
+  check_forms<A, B, C>({3, 8, 0}, 1);
+  check_forms<A, B, C>({C::Rows, A::Cols, C::Cols}, 2);
+}
+
+template <class T, class S>
+void check_type() {
+  check_regions<Left<T, 48, 96>, Right<T, 96, 64>, Acc<S, 48, 64>>();
+}
+
+TEST(Matmul, IsAChainOfFusedMultiplyAddsInFloat) { check_type<float, float>(); }
+TEST(Matmul, WidensHalfExactly) { check_type<half, float>(); }
+TEST(Matmul, WidensBfloat16Exactly) { check_type<bfloat16_t, float>(); }
+TEST(Matmul, WrapsInIntegers) { check_type<int8_t, int32_t>(); }
+
+TEST(Matmul, TakesOperandsInAnyLayout) {
+  using C = Acc<float, 32, 48>;
+  using Zn = Right<float, 64, 48>;
+  check_regions<Left<float, 32, 64, kRow, kInRows>, Zn, C>(20);
+  check_regions<Left<float, 32, 64, kRow, kInCols>, Zn, C>(20);
+  check_regions<Left<float, 32, 64, kRow, kFlat>, Right<float, 64, 48, kRow, kFlat>, C>(20);
+  check_regions<Left<float, 32, 64, kCol, kFlat>, Right<float, 64, 48, kCol, kFlat>, C>(20);
+  using I = Acc<int32_t, 32, 64>;
+  using Nz8 = Left<int8_t, 32, 64>;
+  check_regions<Nz8, Right<int8_t, 64, 64, kCol, kInRows>, I>(20);
+  check_regions<Left<int8_t, 32, 64, kCol, kFlat>, Right<int8_t, 64, 64, kCol, kInCols>, I>(20);
+  using Nz = Left<half, 32, 64>;
+  check_regions<Nz, Right<half, 64, 48, kCol, kInRows>, Acc<float, 32, 48, kRow, kFlat>>(20);
+  check_regions<Nz, Right<half, 64, 48, kCol, kInCols>, Acc<float, 32, 48, kRow, kInCols>>(20);
+}
+
+TEST(Matmul, CrossesTheBlocksOfItsLoops) {
+  using A = Left<float, 16, 528>;
+  using B = Right<float, 528, 416>;
+  check_forms<A, B, Acc<float, 16, 416>>({13, 521, 411}, 4);
+  check_forms<A, B, Acc<float, 16, 416>>({16, 528, 416}, 6);
+  check_forms<Left<int8_t, 16, 1088>, Right<int8_t, 1088, 64>, Acc<int32_t, 16, 64>>({9, 1063, 63},
+                                                                                     8);
+}
+
+TEST(Matmul, AccumulatesFromAnotherTileInAnotherLayout) {
+  using A = Left<float, 16, 32>;
+  using B = Right<float, 32, 48>;
+  Product<A, B, Acc<float, 16, 48>> p({11, 30, 41}, 2);
+  Acc<float, 16, 48, kRow, kFlat> flat(11, 41);
+  for (int i = 0; i < 11; ++i)
+    for (int j = 0; j < 41; ++j) flat.SetElement(i, j, p.start.GetElement(i, j));
+  RecordEvent event = TMATMUL_ACC<AccPhase::Partial>(p.c, flat, p.a, p.b);
+  EXPECT_EQ(p.wrong(p.c, true, false), "");
+  p.c = p.start;
+  TMATMUL_ACC(p.c, p.start, p.a, p.b, event);
+  EXPECT_EQ(p.wrong(p.c, true, false), "");
+}
+
+template <class T, class S>
+void check_vector() {
+  using A = Left<T, 1, 96>;
+  Product<A, Right<T, 96, 64>, Acc<S, 1, 64>> p({1, 77, 59}, 3);
+  TGEMV(p.c, p.a, p.b);
+  EXPECT_EQ(p.wrong(p.c, false, false), "");
+  p.c = p.start;
+  TGEMV_ACC(p.c, p.a, p.b);
+  EXPECT_EQ(p.wrong(p.c, true, false), "");
+  p.c = p.start;
+  TGEMV_ACC<AccPhase::Final>(p.c, p.start, p.a, p.b);
+  EXPECT_EQ(p.wrong(p.c, true, false), "");
+  TMATMUL_ACC(p.c, p.start, p.a, p.b);
+  EXPECT_EQ(p.wrong(p.c, true, false), "");
+  p.c = p.start;
+  TGEMV_BIAS(p.c, p.a, p.b, p.bias);
+  EXPECT_EQ(p.wrong(p.c, false, true), "");
+}
+
+TEST(Gemv, IsTheProductOfOneRow) {
+  check_vector<float, float>();
+  check_vector<half, float>();
+  check_vector<bfloat16_t, float>();
+  check_vector<int8_t, int32_t>();
+}
+
+// Each engine that the CPU has, over the same operands.
+template <class A, class B, class C>
+void check_engines(Sizes sizes, unsigned seed) {
+  Product<A, B, C> p(sizes, seed);
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512_VNNI; ++engine) {
+    p.c = p.start;
+    const detail::NoTile none;
+    pto_matmul_job job = detail::matmul_job(p.c, p.a, p.b, p.start, p.bias, none, none);
+    job.engine = engine;
+    if (pto_matmul(&job) != 0) continue;
+    EXPECT_EQ(p.wrong(p.c, true, true), "") << "engine " << engine;
+  }
+}
+
+TEST(Matmul, EveryEngineGivesTheSameBits) {
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    check_engines<Left<float, 32, 96>, Right<float, 96, 64>, Acc<float, 32, 64>>(
+        {int(29 - seed), 91, int(63 - seed)}, seed);
+    check_engines<Left<int8_t, 32, 96>, Right<int8_t, 96, 64>, Acc<int32_t, 32, 64>>(
+        {int(29 - seed), int(95 - seed), 61}, seed);
+    check_engines<Left<half, 32, 96>, Right<half, 96, 64, kCol, kInRows>, Acc<float, 32, 64>>(
+        {31, int(96 - seed), int(64 - seed)}, seed);
+  }
+}
+
+// Sums that a product rounded by itself, or a sum rounded twice, would miss by a bit.
+TEST(Matmul, RoundsOnceEvenWithoutTheInstruction) {
+  using A = Left<float, 16, 16>;
+  Product<A, Right<float, 16, 16>, Acc<float, 16, 16>> p({16, 1, 16}, 2);
+  uint64_t state = 88172645463325252u;
+  const auto number = [&] {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    const int exponent = int(state >> 32) % 60 - 30;
+    return std::ldexp(1.0f + float(state >> 41) * 0x1p-23f, exponent) * (state & 1 ? 1.0f : -1.0f);
+  };
+  for (int round = 0; round < 200; ++round) {
+    for (int i = 0; i < 16; ++i) {
+      p.a.SetElement(i, 0, number());
+      p.b.SetElement(0, i, round % 3 == 0 ? std::ldexp(number(), -140) : number());
+      for (int j = 0; j < 16; ++j) p.start.SetElement(i, j, number());
+    }
+    for (int i = 0; i < 16; ++i) {  // ties and near cancellations
+      const float a = p.a.GetElement(i, 0), b = p.b.GetElement(0, i);
+      p.start.SetElement(i, i, -a * b);
+      p.start.SetElement(i, 15 - i, std::ldexp(a * b, 24));
+    }
+    for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine) {
+      const detail::NoTile none;
+      pto_matmul_job job = detail::matmul_job(p.c, p.a, p.b, p.start, none, none, none);
+      job.engine = engine;
+      if (pto_matmul(&job) != 0) continue;
+      ASSERT_EQ(p.wrong(p.c, true, false), "") << "engine " << engine << ", round " << round;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pto
