@@ -25,6 +25,8 @@
 #include "pto/isa/launch.hpp"
 #include "pto/isa/matmul.hpp"
 #include "pto/isa/matrix_transfer.hpp"
+#include "pto/isa/pair_reduce.hpp"
+#include "pto/isa/partial.hpp"
 #include "pto/isa/sort.hpp"
 #include "pto/isa/tile_layouts.hpp"
 

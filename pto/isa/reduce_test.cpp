@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions, parts and expansions over types and valid regions against one element at a time.
+// Reductions and expansions over types and valid regions against one element at a time.
 #include <gtest/gtest.h>
 
 #include "tests/isa_oracle.hpp"
@@ -122,37 +122,30 @@ TEST(Reductions, of_an_empty_row_are_the_neutral_element) {
   EXPECT_EQ(column.GetValue(1), -INFINITY);
 }
 
-template <class D>
-std::string check_parts(int rows_a, int cols_a, int rows_b, int cols_b) {
-  using T = typename D::DType;
-  D a = shaped<D>(rows_a, cols_a), b = shaped<D>(rows_b, cols_b);
-  D d = shaped<D>(std::max(rows_a, rows_b), std::max(cols_a, cols_b));
-  fill(a, 1), fill(b, 2), fill(d, 3);
-  const D before = d;
-  TPARTMAX(d, a, b);
-  return differs(d, before, 0, [&](int r, int c) -> Wide<T> {
-    const bool in_a = r < rows_a && c < cols_a, in_b = r < rows_b && c < cols_b;
-    if (in_a && in_b) return scalar::maximum(wide(a.GetElement(r, c)), wide(b.GetElement(r, c)));
-    return wide(in_a ? a.GetElement(r, c) : in_b ? b.GetElement(r, c) : before.GetElement(r, c));
-  });
-}
-
-TEST(Parts, combine_where_both_are_valid_and_pass_the_valid_one_elsewhere) {
-  EXPECT_EQ((check_parts<Block<float>>(3, 40, 5, 17)), "");
-  EXPECT_EQ((check_parts<Block<int32_t>>(5, 96, 1, 1)), "");
-  EXPECT_EQ((check_parts<Block<half>>(2, 9, 2, 33)), "");
-}
-
-TEST(Parts, add_the_valid_lanes_of_a_tail_to_a_full_accumulator) {
-  constexpr int N = kLanes<float>;
-  for (int n = 0; n <= N; ++n) {
-    MicroTile<float, N> sum;
-    MicroTile<float, N, DYNAMIC> tail(n);
-    TEXPANDS(sum, 1.0f);
-    TEXPANDS(tail, 2.0f);
-    TPARTADD(sum, sum, tail);
-    for (int i = 0; i < N; ++i) EXPECT_EQ(sum.GetValue(i), i < n ? 3 : 1) << n << " " << i;
+template <class Td, class T>
+void check_widening() {
+  for (int cols : {0, 1, 16, 37, 96}) {
+    auto s = shaped<Block<T>>(3, cols);
+    for (int i = 0; i < s.Numel; ++i) s.SetValue(i, T(float(20000 + i % 100)));
+    auto d = shaped<Column<Td>>(3, 1);
+    fill(d, 1);
+    const auto before = d;
+    TROWSUM(d, s, s);
+    EXPECT_EQ(differs(d, before, 1,
+                      [&](int r, int) {
+                        Wide<Td> total = 0;
+                        for (int c = 0; c < cols; ++c) total += Wide<Td>(wide(s.GetElement(r, c)));
+                        return total;
+                      }),
+              "")
+        << cols << " columns";
   }
+}
+
+TEST(Reductions, of_rows_may_be_wider_than_their_elements) {
+  check_widening<float, half>();
+  check_widening<float, bfloat16_t>();
+  check_widening<int32_t, int16_t>();
 }
 
 template <class T, class Scalar, class Call>
