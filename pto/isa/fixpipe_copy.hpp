@@ -13,7 +13,7 @@
 #include "pto/isa/tile_copy.hpp"
 
 PTO_NAMESPACE_BEGIN
-namespace detail {
+namespace moves {
 
 // Where entries come from (see fixpipe.hpp).
 enum class Quant { None, Scalar, Columns };
@@ -129,5 +129,5 @@ PTO_INLINE void send_matrix(const Matrix& d, const Matrix& s, int64_t rows, int6
     send_changed<To, From, Relu, Q, A>(d, s, rows, cols, entries);
 }
 
-}  // namespace detail
+}  // namespace moves
 PTO_NAMESPACE_END

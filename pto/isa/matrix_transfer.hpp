@@ -18,7 +18,7 @@
 #include "pto/isa/transfer.hpp"
 
 PTO_NAMESPACE_BEGIN
-namespace detail {
+namespace moves {
 
 // The dimensions of a view that make the row and the column of an element, the innermost first; -1
 // ends them. Scales (MX) come in pairs along K, the last dimension.
@@ -88,7 +88,7 @@ struct View {
 };
 
 template <class G, class D>
-void load_matrix(D& d, const G& g) {
+PTO_INLINE void load_view(D& d, const G& g) {
   constexpr int B = sizeof(typename D::DType);
   const View view(g, d);
   copy_matrix<B>(matrix_of(d), view.matrix(), view.rows, view.cols);
@@ -109,11 +109,6 @@ void store_changed(const G& g, const D& d, const uint64_t* entries) {
   if (view.rest > 0)
     send_matrix<To, From, Relu, Q, A>(view.matrix(view.rows), matrix_of(d, view.rows), 1, view.rest,
                                       entries);
-}
-
-template <class G, class D>
-void store_matrix(const G& g, const D& d) {
-  store_changed<ReluPreMode::NoRelu, Quant::None, AtomicType::AtomicNone>(g, d, nullptr);
 }
 
 // The first trailing operand as a scalar entry, if it is a number.
@@ -157,7 +152,17 @@ PTO_INLINE RecordEvent store_form(const G& g, const D& d, const X&... x) {
   return {};
 }
 
-}  // namespace detail
+}  // namespace moves
+
+template <class G, class D>
+void detail::load_matrix(D& d, const G& g) {
+  moves::load_view(d, g);
+}
+template <class G, class D>
+void detail::store_matrix(const G& g, const D& d) {
+  moves::store_changed<ReluPreMode::NoRelu, moves::Quant::None, AtomicType::AtomicNone>(g, d,
+                                                                                        nullptr);
+}
 
 // The phase says whether more partial results follow; each store is complete here.
 template <STPhase Phase, class TileT = void, class ViewT = void,
@@ -165,30 +170,30 @@ template <STPhase Phase, class TileT = void, class ViewT = void,
           class G, class D, class... X>
 PTO_INLINE RecordEvent TSTORE(const G& g, const D& d, const X&... x) {
   PTO_ENTER(TSTORE,
-            ((kSame<TileT, void>)           ? "<STPhase> gm, tile"
-             : detail::kFirstIsNumber<X...> ? "<STPhase, tile, gm, AtomicType, ReluPreMode> gm, "
-                                              "tile, preQuantScalar"
-                                            : "<STPhase, tile, gm, AtomicType, ReluPreMode> gm, "
-                                              "tile"),
+            ((kSame<TileT, void>)          ? "<STPhase> gm, tile"
+             : moves::kFirstIsNumber<X...> ? "<STPhase, tile, gm, AtomicType, ReluPreMode> gm, "
+                                             "tile, preQuantScalar"
+                                           : "<STPhase, tile, gm, AtomicType, ReluPreMode> gm, "
+                                             "tile"),
             out(g), in(d));
-  return detail::store_form<Relu, Atomic>(g, d, x...);
+  return moves::store_form<Relu, Atomic>(g, d, x...);
 }
 template <class TileT, class ViewT, AtomicType Atomic = AtomicType::AtomicNone,
           ReluPreMode Relu = ReluPreMode::NoRelu, class G, class D, class... X,
           typename Enable<kIsTile<TileT>>::type = 0>
 PTO_INLINE RecordEvent TSTORE(const G& g, const D& d, const X&... x) {
   PTO_ENTER(TSTORE,
-            !detail::kFirstIsNumber<X...>
+            !moves::kFirstIsNumber<X...>
                 ? "<tile, gm, AtomicType, ReluPreMode> gm, tile"
                 : "<tile, gm, AtomicType, ReluPreMode> gm, tile, preQuantScalar",
             out(g), in(d));
-  return detail::store_form<Relu, Atomic>(g, d, x...);
+  return moves::store_form<Relu, Atomic>(g, d, x...);
 }
 template <class G, class D, class I, class... X,
-          typename Enable<detail::kFirstIsNumber<I>>::type = 0>
+          typename Enable<moves::kFirstIsNumber<I>>::type = 0>
 PTO_INLINE RecordEvent TSTORE(const G& g, const D& d, I preQuantScalar, const X&...) {
   PTO_ENTER(TSTORE, "gm, tile, preQuantScalar", out(g), in(d));
-  return detail::store_form<ReluPreMode::NoRelu, AtomicType::AtomicNone>(g, d, preQuantScalar);
+  return moves::store_form<ReluPreMode::NoRelu, AtomicType::AtomicNone>(g, d, preQuantScalar);
 }
 
 template <class TileT = void, class ViewT = void, class FpT = void,
@@ -196,9 +201,9 @@ template <class TileT = void, class ViewT = void, class FpT = void,
           class G, class D, class F, class... X>
 PTO_INLINE RecordEvent TSTORE_FP(const G& g, const D& d, const F& fp, const X&...) {
   PTO_ENTER(TSTORE_FP, "gm, tile, fp", out(g), in(d));
-  static_assert(detail::check_store<G, D, true>());
-  static_assert(detail::check_entries<F>());
-  detail::store_changed<Relu, detail::Quant::Columns, Atomic>(g, d, detail::entries_of(fp));
+  static_assert(moves::check_store<G, D, true>());
+  static_assert(moves::check_entries<F>());
+  moves::store_changed<Relu, moves::Quant::Columns, Atomic>(g, d, moves::entries_of(fp));
   return {};
 }
 template <STPhase Phase, class TileT = void, class ViewT = void, class FpT = void,

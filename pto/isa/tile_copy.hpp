@@ -17,7 +17,7 @@
 #include "pto/isa/tile.hpp"
 
 PTO_NAMESPACE_BEGIN
-namespace detail {
+namespace moves {
 
 constexpr int64_t kEndless = INT64_MAX / 2;
 
@@ -314,5 +314,5 @@ PTO_INLINE void fill_outside(D& d, int64_t rows, int64_t cols, typename D::DType
   fill_matrix(d, rows, 0, kAllRows - rows, kAllCols, value);
 }
 
-}  // namespace detail
+}  // namespace moves
 PTO_NAMESPACE_END

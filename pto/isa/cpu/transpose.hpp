@@ -11,7 +11,7 @@
 #include "pto/isa/cpu/vec.hpp"
 
 PTO_NAMESPACE_BEGIN
-namespace detail {
+namespace moves {
 
 template <int... I>
 struct Indices {};
@@ -108,5 +108,5 @@ __attribute__((noinline)) inline void transpose_lines(char* d, int64_t d_stride,
   }
 }
 
-}  // namespace detail
+}  // namespace moves
 PTO_NAMESPACE_END
