@@ -10,7 +10,7 @@
 // valid bytes of a packed mask as one stream of bits.
 // Thread safety: a tile belongs to one thread.
 #pragma once
-#include "pto/isa/elementwise.hpp"
+#include "pto/isa/packed_mask.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace lanes {
@@ -29,74 +29,84 @@ constexpr bool kIsMask = kSame<T, mask32>;
 
 namespace detail {
 
-template <CmpMode Mode, class V>
-PTO_INLINE lanes::MaskOf<V> compare(V a, V b) {
+// A comparison that is known when the kernel is compiled, and one chosen by a number: in the loop,
+// so that there is one loop; a constant folds.
+template <CmpMode Mode>
+struct Comparison {
+  template <class V>
+  PTO_INLINE lanes::MaskOf<V> operator()(V a, V b) const {
 #define PTO_COMPARE(mode, op, value, numpy, types) \
   if constexpr (Mode == CmpMode::mode) return lanes::mode##_value::apply(a, b);
 #include "pto/isa/instructions.def"
+  }
+};
+struct ComparisonBy {
+  CmpMode chosen;
+  template <class V>
+  PTO_INLINE lanes::MaskOf<V> operator()(V a, V b) const {
+    switch (chosen) {
+#define PTO_COMPARE(mode, op, value, numpy, types) \
+  case CmpMode::mode:                              \
+    return lanes::mode##_value::apply(a, b);
+#include "pto/isa/instructions.def"
+    }
+    return lanes::MaskOf<V>{};
+  }
+};
+
+// `other(row, col, n)` gives the vector to compare with.
+template <class F, class D, class A, class Other>
+PTO_INLINE void compare_packed(F f, D& mask, const A& a, Other other) {
+  constexpr int N = kTileLanes<A>, kStep = kPackedStep<N>;
+  write_packed<kStep>(mask, a.GetValidRow(), a.GetValidCol(), [&](int r, int c, int n) {
+    uint32_t bits = 0;
+    for (int k = 0; k < kStep; k += N)
+      bits |= lanes::pack_mask(f(row_part<N>(a, r, c + k, n - k), other(r, c + k, n - k))) << k;
+    return bits;
+  });
 }
 
-// Packed form: `bit_of(row, col)` fills the mask row by row.
-template <class D, class Bit>
-PTO_INLINE void pack_bits(D& mask, int rows, int cols, Bit bit_of) {
-  using Word = typename D::DType;
-  constexpr int kBits = 8 * sizeof(Word);
-  static_assert(D::isRowMajor && (kSame<Word, uint8_t> || kSame<Word, uint32_t>),
-                "TCMP: the mask must be mask32, or row-major uint8_t or uint32_t");
-  for (int i = 0; i < D::Numel; ++i) mask.data()[i] = 0;
-  for (int r = 0; r < rows; ++r)
-    for (int c = 0; c < cols; ++c)
-      if (bit_of(r, c)) mask.data()[D::Offset(r, c / kBits)] |= Word(Word(1) << (c % kBits));
+// d = bit ? a : other(row, col, n), by the bits of `mask` as one stream, or anew in every row.
+template <bool PerRow, class D, class M, class A, class Other>
+PTO_INLINE void select_packed(D& d, const M& mask, const A& a, Other other) {
+  constexpr int N = kTileLanes<D>;
+  using V = Vec<Compute<typename D::DType>, N>;
+  const int cols = d.GetValidCol();
+  BitStream<M> bits(mask);
+  for (int r = 0; r < d.GetValidRow(); ++r) {
+    if (PerRow) bits = BitStream<M>(mask, r);
+    for (int c = 0; c < cols; c += N) {
+      const int n = cols - c < N ? cols - c : N;
+      const auto chosen = lanes::unpack_mask<V>(bits.next(n));
+      set_row_part<N>(d, r, c, n, lanes::select(chosen, row_part<N>(a, r, c, n), other(r, c, n)));
+    }
+  }
 }
 
-template <CmpMode Mode, class T>
-PTO_INLINE bool compare_elements(T a, T b) {
-  using V = Vec<Compute<T>, 2>;
-  return compare<Mode>(lanes::splat<V>(to_compute(a)), lanes::splat<V>(to_compute(b)))[0] != 0;
-}
-
-template <CmpMode Mode, class D, class A, class B>
-PTO_INLINE void compare_tiles(D& d, const A& a, const B& b) {
+template <class F, class D, class A, class B>
+PTO_INLINE void compare_tiles(F f, D& d, const A& a, const B& b) {
   static_assert(kSame<typename A::DType, typename B::DType>,
                 "TCMP: both operands must have the same element type; convert one with TCVT");
   if constexpr (kIsMask<typename D::DType>) {
     static_assert(check_elementwise<D, A, B>());
-    map([](auto x, auto y) { return lanes::convert<int32_t>(compare<Mode>(x, y)); }, d, a, b);
+    map([f](auto x, auto y) { return lanes::convert<int32_t>(f(x, y)); }, d, a, b);
   } else {
-    pack_bits(d, a.GetValidRow(), a.GetValidCol(), [&](int r, int c) {
-      return compare_elements<Mode>(a.GetElement(r, c), b.GetElement(r, c));
-    });
+    compare_packed(f, d, a,
+                   [&](int r, int c, int n) { return row_part<kTileLanes<A>>(b, r, c, n); });
   }
 }
 
-template <CmpMode Mode, class D, class A>
-PTO_INLINE void compare_scalar(D& d, const A& a, typename A::DType scalar) {
+template <class F, class D, class A>
+PTO_INLINE void compare_scalar(F f, D& d, const A& a, typename A::DType scalar) {
   if constexpr (kIsMask<typename D::DType>) {
     static_assert(check_elementwise<D, A>());
     const auto s = to_compute(scalar);
-    map(
-        [s](auto x) {
-          return lanes::convert<int32_t>(compare<Mode>(x, lanes::splat<decltype(x)>(s)));
-        },
-        d, a);
+    map([f, s](auto x) { return lanes::convert<int32_t>(f(x, lanes::splat<decltype(x)>(s))); }, d,
+        a);
   } else {
-    pack_bits(d, a.GetValidRow(), a.GetValidCol(),
-              [&](int r, int c) { return compare_elements<Mode>(a.GetElement(r, c), scalar); });
+    const auto s = lanes::splat<Vec<Compute<typename A::DType>, kTileLanes<A>>>(to_compute(scalar));
+    compare_packed(f, d, a, [s](int, int, int) { return s; });
   }
-}
-
-// Bit i of the stream of a packed mask's valid bytes.
-template <class M>
-PTO_INLINE bool stream_bit(const M& mask, int i) {
-  const int row_bytes = mask.GetValidCol() * int(sizeof(typename M::DType));
-  const int byte = i / 8;
-  const auto* row = reinterpret_cast<const uint8_t*>(mask.data() + M::Offset(byte / row_bytes, 0));
-  return (row[byte % row_bytes] >> (i % 8)) & 1;
-}
-template <class M>
-PTO_INLINE bool row_bit(const M& mask, int row, int col) {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(mask.data() + M::Offset(row, 0));
-  return (bytes[col / 8] >> (col % 8)) & 1;
 }
 
 template <class M, class V>
@@ -111,20 +121,14 @@ template <CmpMode Mode, class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TCMP(D& d, const A& a, const B& b, const X&...) {
   static_assert(check_trailing<X...>());
   PTO_ENTER(TCMP, "d, a, b, mode", out(d), in(a, b));
-  detail::compare_tiles<Mode>(d, a, b);
+  detail::compare_tiles(detail::Comparison<Mode>{}, d, a, b);
   return {};
 }
 template <class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TCMP(D& d, const A& a, const B& b, CmpMode mode, const X&...) {
   static_assert(check_trailing<X...>());
   PTO_ENTER(TCMP, "d, a, b, mode", out(d), in(a, b));
-  switch (mode) {
-#define PTO_COMPARE(name, op, value, numpy, types) \
-  case CmpMode::name:                              \
-    detail::compare_tiles<CmpMode::name>(d, a, b); \
-    break;
-#include "pto/isa/instructions.def"
-  }
+  detail::compare_tiles(detail::ComparisonBy{mode}, d, a, b);
   return {};
 }
 
@@ -137,13 +141,7 @@ PTO_INLINE RecordEvent TCMPS(D& d, const A& a, const B& b, CmpMode mode, const X
     return TCMP(d, a, b, mode, rest...);
   } else {
     PTO_ENTER(TCMPS, "d, a, scalar, mode", out(d), in(a));
-    switch (mode) {
-#define PTO_COMPARE(name, op, value, numpy, types)  \
-  case CmpMode::name:                               \
-    detail::compare_scalar<CmpMode::name>(d, a, b); \
-    break;
-#include "pto/isa/instructions.def"
-    }
+    detail::compare_scalar(detail::ComparisonBy{mode}, d, a, b);
     return {};
   }
 }
@@ -158,11 +156,9 @@ PTO_INLINE RecordEvent TSEL(D& d, const M& mask, const A& a, const B& b, const X
     static_assert(check_elementwise<D, M>());
     map([](auto m, auto x, auto y) { return detail::choose(m, x, y); }, d, mask, a, b);
   } else {
-    const int cols = d.GetValidCol();
-    for (int r = 0; r < d.GetValidRow(); ++r)
-      for (int c = 0; c < cols; ++c)
-        d.SetElement(
-            r, c, detail::stream_bit(mask, r * cols + c) ? a.GetElement(r, c) : b.GetElement(r, c));
+    detail::select_packed<false>(d, mask, a, [&](int r, int c, int n) {
+      return detail::row_part<kTileLanes<D>>(b, r, c, n);
+    });
   }
   return {};
 }
@@ -180,9 +176,8 @@ PTO_INLINE RecordEvent TSELS(D& d, const M& mask, const A& a, const Tmp&, typena
     map([s](auto m, auto x) { return detail::choose(m, x, lanes::splat<decltype(x)>(s)); }, d, mask,
         a);
   } else {
-    for (int r = 0; r < d.GetValidRow(); ++r)
-      for (int c = 0; c < d.GetValidCol(); ++c)
-        d.SetElement(r, c, detail::row_bit(mask, r, c) ? a.GetElement(r, c) : scalar);
+    const auto s = lanes::splat<Vec<Compute<typename D::DType>, kTileLanes<D>>>(to_compute(scalar));
+    detail::select_packed<true>(d, mask, a, [s](int, int, int) { return s; });
   }
   return {};
 }

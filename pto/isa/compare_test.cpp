@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// TCMP, TCMPS, TSEL and TSELS on every comparison and element type, with lane masks and packed
+// ones.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/isa_oracle.hpp"
+
+namespace pto {
+namespace {
+
+template <class T>
+using Rows = Tile<TileType::Vec, T, 3, 32, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
+
+template <class T>
+using Boxed =
+    Tile<TileType::Vec, T, 16, 32, BLayout::ColMajor, DYNAMIC, DYNAMIC, SLayout::RowMajor>;
+
+// A mask of words, of a chosen number of valid bytes a row; TCMP must clear what it does not fill.
+template <class Word>
+using Mask = Tile<TileType::Vec, Word, 3, 32 / sizeof(Word), BLayout::RowMajor, 3, DYNAMIC>;
+template <class Word>
+bool bit(const Mask<Word>& mask, int row, int col) {
+  constexpr int kBits = 8 * sizeof(Word);
+  return (mask.GetElement(row, col / kBits) >> (col % kBits)) & 1;
+}
+
+using Holds = std::function<bool(int, int)>;
+
+template <class Word, class D>
+std::string check_packed(CmpMode mode, const D& a, const D& b, D& d, const Holds& holds) {
+  using T = typename D::DType;
+  const int rows = a.GetValidRow(), cols = a.GetValidCol();
+  Mask<Word> mask(int(32 / sizeof(Word)));
+  for (int i = 0; i < mask.Numel; ++i) mask.SetValue(i, Word(-1));
+  TCMP(mask, a, b, mode);
+  for (int r = 0; r < 3; ++r)
+    for (int c = 0; c < 256; ++c)
+      if (bit(mask, r, c) != (r < rows && c < cols && holds(r, c)))
+        return "bit " + std::to_string(r) + ", " + std::to_string(c);
+  D before = d;
+  TSELS(d, mask, a, b, T(Compute<T>(7)));
+  const auto or_seven = [&](int r, int c) {
+    return holds(r, c) ? wide(a.GetElement(r, c)) : Wide<T>(7);
+  };
+  std::string wrong = differs(d, before, 0, or_seven);
+  if (!wrong.empty()) return "TSELS " + wrong;
+  // As TSEL reads them: the valid bytes of the rows as one stream of bits.
+  Mask<Word> stream(2);
+  for (int i = 0; i < stream.Numel; ++i) stream.SetValue(i, Word(0));
+  const int row_bits = 2 * 8 * int(sizeof(Word));
+  for (int i = 0; i < 3 * row_bits; ++i)
+    if (i / row_bits < 3 && i < rows * cols && holds(i / cols, i % cols)) {
+      const int row = i / row_bits, col = i % row_bits;
+      const int word = col / (8 * int(sizeof(Word)));
+      stream.SetElement(
+          row, word, Word(stream.GetElement(row, word) | Word(1) << col % (8 * int(sizeof(Word)))));
+    }
+  before = d;
+  TSEL(d, stream, a, b);
+  const auto chosen = [&](int r, int c) {
+    const bool in_mask = r * cols + c < 3 * row_bits;
+    return wide((in_mask && holds(r, c) ? a : b).GetElement(r, c));
+  };
+  wrong = differs(d, before, 0, chosen);
+  if (!wrong.empty()) return "TSEL " + wrong;
+  TCMPS(mask, a, b, mode);
+  TCMPS(mask, a, b.GetValue(0), mode);
+  return bit(mask, 0, 0) == holds(0, 0) ? "" : "TCMPS";
+}
+
+template <class T>
+bool compares(CmpMode mode, T a, T b) {
+  switch (mode) {
+#define PTO_COMPARE(name, op, value, numpy, types) \
+  case CmpMode::name:                              \
+    return scalar::name##_value::of(wide(a), wide(b));
+#include "pto/isa/instructions.def"
+  }
+  return false;
+}
+
+template <class T>
+void check_comparison(const char* name, CmpMode mode) {
+  auto a = shaped<Rows<T>>(2, 19), b = a, d = a;
+  fill(a, 1), fill(b, 2), fill(d, 3);
+  for (int i = 0; i < a.Numel; i += 3) b.SetValue(i, a.GetValue(i));
+  const auto before = d;
+  auto mask = shaped<Rows<mask32>>(2, 19);
+  TCMP(mask, a, b, mode);
+  TSEL(d, mask, a, b);
+  const Holds holds = [&](int r, int c) {
+    return compares(mode, a.GetElement(r, c), b.GetElement(r, c));
+  };
+  const auto chosen = [&](int r, int c) { return wide((holds(r, c) ? a : b).GetElement(r, c)); };
+  EXPECT_EQ(differs(d, before, 0, chosen), "") << name << " " << sizeof(T);
+  for (const int cols : {19, 1, 8, 32, 31}) {
+    a.SetValidCol(cols), b.SetValidCol(cols), d.SetValidCol(cols);
+    EXPECT_EQ(check_packed<uint8_t>(mode, a, b, d, holds), "")
+        << name << " " << sizeof(T) << " " << cols;
+    EXPECT_EQ(check_packed<uint32_t>(mode, a, b, d, holds), "")
+        << name << " " << sizeof(T) << " " << cols;
+  }
+  a.SetValidCol(19), b.SetValidCol(19);
+  TSELS(d, mask, a, b, T(Compute<T>(7)));
+  TCMPS(mask, a, b, mode);
+  TCMPS(mask, a, b.GetValue(0), mode);
+  EXPECT_EQ(bool(mask.GetElement(1, 3)), compares(mode, a.GetElement(1, 3), b.GetValue(0)));
+}
+
+template <class T>
+void check_modes() {
+#define PTO_COMPARE(mode, op, value, numpy, types) check_comparison<T>(#mode, CmpMode::mode);
+#include "pto/isa/instructions.def"
+}
+
+TEST(Compare, floats_compare_as_their_values_do) {
+  check_modes<float>(), check_modes<half>(), check_modes<bfloat16_t>(), check_modes<double>();
+}
+TEST(Compare, signed_integers_compare_as_their_values_do) {
+  check_modes<int8_t>(), check_modes<int16_t>(), check_modes<int32_t>(), check_modes<int64_t>();
+}
+TEST(Compare, unsigned_integers_compare_as_their_values_do) {
+  check_modes<uint8_t>(), check_modes<uint16_t>(), check_modes<uint32_t>(), check_modes<uint64_t>();
+}
+
+TEST(Compare, boxed_operands_give_the_same_mask) {
+  Boxed<float> a(3, 21), b(3, 21), d(3, 21);
+  fill(a, 1), fill(b, 2), fill(d, 3);
+  const Holds less = [&](int r, int c) { return a.GetElement(r, c) < b.GetElement(r, c); };
+  EXPECT_EQ(check_packed<uint8_t>(CmpMode::LT, a, b, d, less), "");
+}
+
+TEST(Compare, a_packed_mask_is_one_stream_of_its_valid_bytes) {
+  Tile<TileType::Vec, float, 2, 16> a, b, d;
+  TEXPANDS(a, 1.0f);
+  TEXPANDS(b, 2.0f);
+  Tile<TileType::Vec, uint8_t, 2, 32, BLayout::RowMajor, 2, 2> mask;
+  const uint8_t bytes[4] = {0x01, 0x80, 0xff, 0x00};
+  for (int i = 0; i < 4; ++i) mask.SetElement(i / 2, i % 2, bytes[i]);
+  TSEL(d, mask, a, b);
+  for (int i = 0; i < 32; ++i)
+    EXPECT_EQ(d.GetElement(i / 16, i % 16), (bytes[i / 8] >> (i % 8)) & 1 ? 1 : 2) << i;
+}
+
+TEST(Compare, masks_combine_bit_by_bit) {
+  MicroTile<float, kLanes<float>> x, zero;
+  TEXPANDS(zero, 0.0f);
+  for (int i = 0; i < x.Numel; ++i) x.SetValue(i, float(i % 3 - 1));
+  MicroTile<mask32, kLanes<float>> below, above, both;
+  TCMP<CmpMode::LT>(below, x, zero);
+  TCMP<CmpMode::GT>(above, x, zero);
+  TOR(both, below, above);
+  TNOT(above, both);
+  TAND(below, below, both);
+  TXOR(both, both, below);
+  for (int i = 0; i < x.Numel; ++i) {
+    EXPECT_EQ(bool(both.GetValue(i)), i % 3 == 2);
+    EXPECT_EQ(bool(above.GetValue(i)), i % 3 == 1);
+  }
+}
+
+}  // namespace
+}  // namespace pto

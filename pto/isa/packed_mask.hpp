@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packed masks, a bit an element: what TCMP writes and TSEL reads where the mask is not mask32.
+//
+//     write_packed(mask, rows, cols, [&](int row, int col, int n) { return bits; });
+//     BitStream stream(mask);  const uint32_t bits = stream.next(16);
+//
+// Invariant: bit k of word w of row r belongs to column w * bits + k, least significant bit first;
+// words that no column fills are 0. Memory is little-endian, so that words of 8 and of 32 bits are
+// the same bytes.
+// Thread safety: a tile belongs to one thread.
+#pragma once
+#include "pto/isa/cpu/bits.hpp"
+#include "pto/isa/elementwise.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace detail {
+
+// Columns that one step compares: whole bytes of the mask.
+template <int N>
+constexpr int kPackedStep = N < 8 ? 8 : N;
+
+template <class D>
+constexpr int kMaskRowBytes = D::Cols* int(sizeof(typename D::DType));
+
+template <class D>
+constexpr bool check_packed_mask() {
+  static_assert(D::isRowMajor && !D::isBoxedLayout &&
+                    (kSame<typename D::DType, uint8_t> || kSame<typename D::DType, uint32_t>),
+                "TCMP, TSEL: the mask must be mask32, or row-major uint8_t or uint32_t");
+  return true;
+}
+
+// `bits_of(row, col, n)` gives the bits of n columns from col on, n <= Step; the others are
+// ignored.
+template <int Step, class D, class Bits>
+PTO_INLINE void write_packed(D& mask, int rows, int cols, Bits bits_of) {
+  static_assert(check_packed_mask<D>());
+  uint8_t* to = reinterpret_cast<uint8_t*>(mask.data());
+  rows = rows < D::Rows ? rows : D::Rows;
+  cols = cols < 8 * kMaskRowBytes<D> ? cols : 8 * kMaskRowBytes<D>;
+  for (int r = 0; r < rows; ++r, to += kMaskRowBytes<D>) {
+    int c = 0;
+    for (; c + Step <= cols; c += Step) {
+      const uint32_t bits = bits_of(r, c, Step);
+      __builtin_memcpy(to + c / 8, &bits, Step / 8);
+    }
+    const int n = cols - c, bytes = (n + 7) / 8;
+    if (n > 0) {
+      const uint32_t bits = bits_of(r, c, n) & ((1u << n) - 1);
+      for (int i = 0; i < bytes; ++i) to[c / 8 + i] = uint8_t(bits >> (8 * i));
+    }
+    const int used = c / 8 + (n > 0 ? bytes : 0);
+    __builtin_memset(to + used, 0, size_t(kMaskRowBytes<D> - used));
+  }
+  __builtin_memset(to, 0, size_t(D::Rows - rows) * kMaskRowBytes<D>);
+}
+
+// The n columns (at most N) of row r from c on, of a tile of any layout; lanes beyond are 0.
+template <int N, class S>
+PTO_INLINE Vec<Compute<typename S::DType>, N> row_part(const S& s, int r, int c, int n) {
+  if constexpr (S::isRowMajor && !S::isBoxedLayout) {
+    const auto* from = s.data() + S::Offset(r, c);
+    return n >= N ? lanes::load<N>(from) : lanes::load_part<N>(from, n < 0 ? 0 : n);
+  } else {
+    Vec<Compute<typename S::DType>, N> v = {};
+    for (int i = 0; i < N && i < n; ++i) v[i] = to_compute(s.GetElement(r, c + i));
+    return v;
+  }
+}
+template <int N, class D>
+PTO_INLINE void set_row_part(D& d, int r, int c, int n, Vec<Compute<typename D::DType>, N> v) {
+  if constexpr (D::isRowMajor && !D::isBoxedLayout) {
+    if (n >= N) return lanes::store<N>(d.data() + D::Offset(r, c), v);
+    lanes::store_part<N>(d.data() + D::Offset(r, c), v, n);
+  } else {
+    for (int i = 0; i < N && i < n; ++i) lanes::store_scalar(d.data() + D::Offset(r, c + i), v[i]);
+  }
+}
+
+// The bits of a mask from the start of a row on; at the end of the row's valid bytes it goes on in
+// the next row.
+template <class M>
+class BitStream {
+ public:
+  explicit PTO_INLINE BitStream(const M& mask, int row = 0)
+      : row_(reinterpret_cast<const uint8_t*>(mask.data()) + row * kMaskRowBytes<M>),
+        last_(reinterpret_cast<const uint8_t*>(mask.data()) + (M::Rows - 1) * kMaskRowBytes<M>),
+        bytes_(mask.GetValidCol() * int(sizeof(typename M::DType))) {
+    static_assert(check_packed_mask<M>());
+  }
+
+  // The next n bits, n <= 32; 0 beyond the last row.
+  PTO_INLINE uint32_t next(int n) {
+    while (held_ < n) {
+      if (at_ + 4 <= bytes_ && held_ <= 32) {
+        uint32_t word;
+        __builtin_memcpy(&word, row_ + at_, 4);
+        take(word, 4);
+      } else if (at_ < bytes_) {
+        take(row_[at_], 1);
+      } else if (row_ != last_ && bytes_ > 0) {
+        row_ += kMaskRowBytes<M>;
+        at_ = 0;
+      } else {
+        held_ = n;
+      }
+    }
+    const uint32_t bits = uint32_t(buffer_);
+    buffer_ >>= n;
+    held_ -= n;
+    return bits;
+  }
+
+ private:
+  PTO_INLINE void take(uint64_t bits, int bytes) {
+    buffer_ |= bits << held_;
+    held_ += 8 * bytes;
+    at_ += bytes;
+  }
+
+  const uint8_t *row_, *last_;
+  int bytes_;     // valid in a row
+  int at_ = 0;    // next byte of the row
+  int held_ = 0;  // bits in the buffer
+  uint64_t buffer_ = 0;
+};
+
+}  // namespace detail
+PTO_NAMESPACE_END
