@@ -143,7 +143,7 @@ PTO_INLINE void gather_where(D& d, const S& s, const K& k, C& counts, int offset
     for (int c = 0; c < cols; c += N) {
       const int n = cols - c < N ? cols - c : N;
       const V values = n == N ? lanes::load<N>(row + c) : lanes::load_part<N>(row + c, n);
-      const auto hits = lanes::convert<int32_t>(compare<Mode>(values, limit));
+      const auto hits = lanes::convert<int32_t>(Comparison<Mode>{}(values, limit));
       if (lanes::reduce([](auto a, auto b) { return a | b; }, hits) == 0) continue;
       int32_t lane[N];
       __builtin_memcpy(lane, &hits, sizeof(lane));
