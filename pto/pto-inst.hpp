@@ -20,6 +20,7 @@
 #include "pto/isa/fixpipe.hpp"
 #include "pto/isa/fused.hpp"
 #include "pto/isa/gather.hpp"
+#include "pto/isa/global_gather.hpp"
 #include "pto/isa/instructions.hpp"
 #include "pto/isa/int4.hpp"
 #include "pto/isa/kernel.hpp"
