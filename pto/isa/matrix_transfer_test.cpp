@@ -8,7 +8,6 @@
 #include <thread>
 #include <vector>
 
-#include "pto/pto-inst.hpp"
 #include "tests/isa_oracle.hpp"
 
 namespace pto {
