@@ -92,6 +92,73 @@ const char* pto_last_error(void);
 int32_t pto_block_index(void);
 int32_t pto_block_count(void);
 
+// A block may have several cores: vector cores, its lanes, and a cube core. pto_launch gives it one
+// core that is both; pto_launch_cores runs fn(context) on each of `lanes` vector cores and, with
+// has_cube, on a cube core, for blocks 0 .. blocks-1, and returns as pto_launch does.
+enum { PTO_CORE_ANY, PTO_CORE_CUBE, PTO_CORE_VECTOR };
+int32_t pto_launch_cores(int32_t blocks, int32_t lanes, int32_t has_cube,
+                         int32_t (*fn)(void* context), void* context);
+int32_t pto_core(void);
+int32_t pto_lane_index(void);
+int32_t pto_lane_count(void);
+
+// Outside launches: what the calling thread stands for from now on.
+void pto_set_core(int32_t core, int32_t block, int32_t lane, int32_t lanes);
+
+// The running core's memory of a tile location (its number below 16), made on the first call; null
+// when memory is exhausted.
+void* pto_block_memory(int32_t location, size_t bytes);
+
+// How blocks wait for each other. While one waits, its thread runs others. A wait that nobody can
+// end fails the launch with a text that names who waits, for what and where (file, line), and
+// leaves the block by a C++ exception. Outside launches a wait blocks its thread, 10 s at most, and
+// then throws.
+//
+// A flag between two pipes of one core; a wait without a set fails at once, and so does a block
+// that ends with a flag set. Nothing is checked outside launches.
+enum { PTO_FLAG_OF_EVENT = 31 };  // for errors: the flag of an Event, which nobody sets
+void pto_set_flag(int32_t source, int32_t destination, int32_t id, const char* file, int32_t line);
+void pto_wait_flag(int32_t source, int32_t destination, int32_t id, const char* file, int32_t line);
+
+// A flag between cores. The set counts when all cores of the set's group have made it, and then for
+// each of its receivers: PTO_SYNC_ALL all cores of the caller's kind, PTO_SYNC_LANES the vector
+// cores of the block, PTO_SYNC_BLOCK from the cube core to the lanes or back, PTO_SYNC_PAIR to
+// one core alone: from a lane to flag + 16 * lane of the cube core, or back.
+enum { PTO_SYNC_ALL, PTO_SYNC_LANES, PTO_SYNC_BLOCK, PTO_SYNC_PAIR };
+void pto_cross_set(int32_t mode, int32_t flag, const char* file, int32_t line);
+void pto_cross_wait(int32_t mode, int32_t flag, const char* file, int32_t line);
+
+// Waits until `expected` cores have come, 0: all of this kind. Barriers with different `counter`
+// are different ones; nothing is read there.
+void pto_barrier(int32_t core, const void* counter, int32_t expected, const char* file,
+                 int32_t line);
+
+// Waits until holds(condition), which may look at memory that anybody changes. `text` says what
+// for: "for a signal to be >= 3".
+void pto_wait_memory(int32_t (*holds)(const void* condition), const void* condition,
+                     const char* text, const char* file, int32_t line);
+
+// A ring of slots from producers to consumers, the lanes of either; all cores of a block that name
+// the same key share it. push and pop return the slot of the caller's next turn and wait until it
+// is free or full; done and release end the turn.
+typedef struct pto_ring {
+  const void* key;
+  const char* name;     // of the instruction, for errors
+  int32_t lane, lanes;  // of the caller's side
+  int32_t slots;
+  int64_t slot_bytes;
+} pto_ring;
+typedef struct pto_slot {
+  void* data;        // slot_bytes
+  int64_t turn;      // slots * round + index
+  int64_t facts[2];  // kept with the slot, for the caller
+} pto_slot;
+pto_slot* pto_ring_push(const pto_ring* ring, const char* file, int32_t line);
+void pto_ring_done(const pto_ring* ring);
+pto_slot* pto_ring_pop(const pto_ring* ring, const char* file, int32_t line);
+void pto_ring_release(const pto_ring* ring);  // the oldest turn that was popped; none: nothing
+void pto_ring_reset(const void* key);         // forgets the ring
+
 // Memory ranges with a known extent (aclrtMalloc, tensor arguments of a launch). pto_extent returns
 // the bytes from `pointer` to the end of the smallest registered range that holds it, or -1.
 void pto_register_range(const void* base, size_t bytes);

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel says besides instructions: its markers, its block, flags, addresses of tiles.
+// What a kernel says besides instructions: its markers, its block, addresses of tiles.
 //
 //     __global__ __aicore__ void k(__gm__ float* x, uint32_t n) {
 //       const int start = get_block_idx() * 256, end = min(start + 256, n);
 //       TASSIGN(tile, 0x1000);                     // optional: bytes from the location's start
-//       set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);    // orders nothing here: instructions run in
-//       order
 //     }
 //
-// Invariant: a tile that TASSIGN bound lies in the calling thread's memory of its location; tiles
-// overlap there exactly where their bytes do. The memory is made on the first TASSIGN of a thread
-// and freed when the thread ends.
-// Thread safety: everything is of the calling thread.
+// Invariant: a tile that TASSIGN bound lies in the running core's memory of its location; tiles
+// overlap there exactly where their bytes do. The memory is made on the first TASSIGN. What runs on
+// one thread without waiting shares it, block after block; a block that waits keeps its own.
+// Thread safety: everything is of the running core.
 #pragma once
 #include "pto/isa/elementwise.hpp"
+#include "pto/isa/event.hpp"
 #include "pto/isa/global_tensor.hpp"
 #include "pto/isa/host.hpp"
 
@@ -35,8 +34,8 @@ PTO_NAMESPACE_BEGIN
 
 PTO_INLINE uint32_t get_block_idx() { return uint32_t(pto_block_index()); }
 PTO_INLINE uint32_t get_block_num() { return uint32_t(pto_block_count()); }
-PTO_INLINE uint32_t get_subblockid() { return 0; }
-PTO_INLINE uint32_t get_subblockdim() { return 1; }
+PTO_INLINE uint32_t get_subblockid() { return uint32_t(pto_lane_index()); }
+PTO_INLINE uint32_t get_subblockdim() { return uint32_t(pto_lane_count()); }
 PTO_INLINE uint32_t get_coreid() { return get_block_idx(); }
 
 // Reads as the block's index, and gives way to a local variable of that name.
@@ -66,48 +65,14 @@ constexpr PTO_INLINE Common<A, B> max(A a, B b) {
   return is_less(a, b) ? Common<A, B>(b) : Common<A, B>(a);
 }
 
-// Pipes and events order the units of an accelerator; here every instruction completes in order.
-enum pipe_t { PIPE_S, PIPE_V, PIPE_M, PIPE_MTE1, PIPE_MTE2, PIPE_MTE3, PIPE_FIX, PIPE_ALL };
-enum event_t {
-  EVENT_ID0,
-  EVENT_ID1,
-  EVENT_ID2,
-  EVENT_ID3,
-  EVENT_ID4,
-  EVENT_ID5,
-  EVENT_ID6,
-  EVENT_ID7
-};
-PTO_INLINE void set_flag(pipe_t, pipe_t, int) {}
-PTO_INLINE void wait_flag(pipe_t, pipe_t, int) {}
-PTO_INLINE void pipe_barrier(pipe_t) {}
-template <class... X>
-PTO_INLINE void TSYNC(const X&...) {}
-
 namespace detail {
 
-// The memories of a thread, in the order of TileType. They are larger than a chip's, since a
+// The memories of a core, in the order of TileType. They are larger than a chip's, since a
 // target's layout may pad.
 constexpr int kLocations = int(TileType::Ctrl) + 1;
 constexpr size_t kLocationBytes[kLocations] = {512u << 10, 1u << 20, 128u << 10, 128u << 10,
                                                512u << 10, 8u << 10, 8u << 10,   8u << 10,
                                                8u << 10,   8u << 10};
-
-struct Locations {
-  char* start[kLocations] = {};
-  ~Locations() {
-    for (char* memory : start) pto_free(memory);
-  }
-  char* at(TileType location) {
-    char*& memory = start[int(location)];
-    if (!memory) memory = static_cast<char*>(pto_malloc(kLocationBytes[int(location)]));
-    return memory;
-  }
-};
-inline Locations& locations() {
-  static thread_local Locations of_this_thread;
-  return of_this_thread;
-}
 
 }  // namespace detail
 
@@ -117,7 +82,7 @@ template <class D, class Address, typename Enable<kIsTile<D>>::type = 0>
 inline void TASSIGN(D& tile, Address address) {
   static_assert(Address(1) / 2 == 0, "TASSIGN: a tile's address is an integer, in bytes");
   constexpr size_t kRoom = detail::kLocationBytes[int(D::Loc) % detail::kLocations];
-  char* const start = detail::locations().at(D::Loc);
+  char* const start = static_cast<char*>(pto_block_memory(int(D::Loc), kRoom));
   const uintptr_t base = reinterpret_cast<uintptr_t>(start);
   uintptr_t offset = uintptr_t(address);
   if (offset >= base && offset < base + kRoom) offset -= base;

@@ -57,7 +57,37 @@ void futex_wake(std::atomic<uint32_t>* word, int threads) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, nullptr, nullptr, 0);
 }
 
-thread_local bool t_inside_block = false;
+// A job whose blocks the thread runs, as claim_block() sees it; the innermost first.
+class Job;
+__attribute__((tls_model("initial-exec"))) constinit thread_local const Job* t_job = nullptr;
+
+class Job {
+ public:
+  Job(const void* context, int32_t (*claim)(void*), int (*threads)(void*), void* self)
+      : context_(context), claim_(claim), threads_(threads), self_(self), outer_(t_job) {
+    t_job = this;
+  }
+  ~Job() { t_job = outer_; }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  static const Job* find(const void* context) {
+    const Job* job = t_job;
+    while (job != nullptr && job->context_ != context) job = job->outer_;
+    return job;
+  }
+  int32_t claim() const { return claim_(self_); }
+  int threads() const { return threads_(self_); }
+
+ private:
+  const void* const context_;
+  int32_t (*const claim_)(void*);
+  int (*const threads_)(void*);
+  void* const self_;
+  const Job* const outer_;
+};
+
+__attribute__((tls_model("initial-exec"))) constinit thread_local bool t_inside_block = false;
 thread_local ParallelFor t_executor = nullptr;
 thread_local void* t_executor_user = nullptr;
 thread_local int t_thread_limit = 0;  // 0: none
@@ -74,21 +104,55 @@ int32_t call_block(BlockFunction function, void* context, int32_t block) noexcep
   return result;
 }
 
-int32_t run_inline(int32_t blocks, BlockFunction function, void* context) {
-  for (int32_t block = 0; block < blocks; ++block) {
-    if (const int32_t result = call_block(function, context, block); result != 0) return result;
+struct InlineJob {
+  int32_t next, blocks;
+
+  static int32_t claim(void* self) {
+    auto* job = static_cast<InlineJob*>(self);
+    return job->next < job->blocks ? job->next++ : -1;
   }
-  return 0;
+};
+
+int32_t run_inline(int32_t blocks, BlockFunction function, void* context) {
+  InlineJob job{0, blocks};
+  const Job scope(
+      context, InlineJob::claim, [](void*) { return 1; }, &job);
+  int32_t result = 0;
+  while (job.next < blocks && result == 0) result = call_block(function, context, job.next++);
+  return result;
 }
 
+// On a host's loop a call is a permission to run a block, whichever is next: an earlier one may
+// have been claimed by a block that waits.
 struct HostedJob {
   BlockFunction function;
   void* context;
+  int32_t blocks;
+  std::atomic<int32_t> next{0};
+  std::atomic<int> threads{0};
+
+  static int32_t claim(void* self) {
+    auto* job = static_cast<HostedJob*>(self);
+    int32_t block = job->next.load(std::memory_order_relaxed);
+    while (block < job->blocks) {
+      if (job->next.compare_exchange_weak(block, block + 1, std::memory_order_relaxed)) {
+        return block;
+      }
+    }
+    return -1;
+  }
 };
 
-int32_t run_hosted_block(void* job, int32_t block) {
-  const auto* hosted = static_cast<const HostedJob*>(job);
-  return call_block(hosted->function, hosted->context, block);
+int32_t run_hosted_block(void* self, int32_t) {
+  auto* job = static_cast<HostedJob*>(self);
+  const Job scope(
+      job->context, HostedJob::claim,
+      [](void* of) { return static_cast<HostedJob*>(of)->threads.load(); }, job);
+  job->threads.fetch_add(1);  // before the claim: nobody sees a claimed block without its thread
+  const int32_t block = HostedJob::claim(job);
+  const int32_t result = block < 0 ? 0 : call_block(job->function, job->context, block);
+  job->threads.fetch_sub(1);
+  return result;
 }
 
 std::atomic<int> g_threads{0};  // 0: the machine's
@@ -212,6 +276,9 @@ bool Pool::spin_for_job(uint32_t seen, uint64_t* state) {
 }
 
 void Pool::take_blocks() {
+  const Job scope(
+      context_, [](void* self) { return static_cast<Pool*>(self)->claim(); },
+      [](void* self) { return static_cast<Pool*>(self)->threads_inside(); }, this);
   for (;;) {
     const int64_t block = next_.fetch_add(1, std::memory_order_relaxed);
     if (block >= blocks_) return;
@@ -221,6 +288,18 @@ void Pool::take_blocks() {
     result_.compare_exchange_strong(none, result, std::memory_order_relaxed);
     next_.store(blocks_, std::memory_order_relaxed);
   }
+}
+
+int32_t Pool::claim() {
+  if (next_.load(std::memory_order_relaxed) >= blocks_) return -1;
+  const int64_t block = next_.fetch_add(1, std::memory_order_relaxed);
+  return block < blocks_ ? static_cast<int32_t>(block) : -1;
+}
+
+// The caller of run() counts until it closes the job.
+int Pool::threads_inside() const {
+  const uint64_t state = state_.load();
+  return static_cast<int>(inside_of(state)) + ((state & kOpen) ? 1 : 0);
 }
 
 void Pool::leave() {
@@ -250,7 +329,7 @@ void Pool::wait_for_workers() {
 int32_t parallel_for(int32_t blocks, BlockFunction function, void* context) {
   if (t_inside_block || blocks <= 1) return run_inline(blocks, function, context);
   if (t_executor != nullptr) {
-    HostedJob job{function, context};
+    HostedJob job{function, context, blocks};
     return t_executor(t_executor_user, blocks, run_hosted_block, &job);
   }
   const int threads = num_threads();
@@ -273,6 +352,16 @@ void set_num_threads(int threads) {
 }
 
 bool inside_block() { return t_inside_block; }
+
+int32_t claim_block(const void* context) {
+  const Job* job = Job::find(context);
+  return job == nullptr ? -1 : job->claim();
+}
+
+int threads_in_job(const void* context) {
+  const Job* job = Job::find(context);
+  return job == nullptr ? 1 : job->threads();
+}
 
 ScopedExecutor::ScopedExecutor(ParallelFor run, void* user)
     : outer_run_(t_executor), outer_user_(t_executor_user) {

@@ -39,6 +39,14 @@ void set_num_threads(int threads);
 // True while the calling thread runs a block: a launch here would run inline.
 bool inside_block();
 
+// For a block that cannot go on, of the job with this context on the calling thread: takes the next
+// block that nobody has begun, which the caller must run then, or -1.
+int32_t claim_block(const void* context);
+
+// Threads that run blocks of that job now, the calling one included. One that will not take another
+// block may be counted for a moment longer.
+int threads_in_job(const void* context);
+
 // A host framework's parallel loop: calls function(context, block) for all blocks and returns the
 // first non-zero result.
 using ParallelFor = int32_t (*)(void* user, int32_t blocks, BlockFunction function, void* context);
@@ -84,6 +92,10 @@ class Pool {
   int32_t run(int32_t blocks, int threads, BlockFunction function, void* context, bool* taken);
 
   int workers() const { return static_cast<int>(workers_.size()); }
+
+  // claim_block() and threads_in_job(), for a thread that runs a block of this pool's job.
+  int32_t claim();
+  int threads_inside() const;
 
  private:
   void start_workers(int wanted);

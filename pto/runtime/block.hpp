@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Block: what a thread or a fiber runs now, and the launch that it belongs to.
+//
+//     t_block.index;               // of the block that this code runs in
+//     run_block(launch, 3);        // runs block 3 here, on this stack
+//
+// A launch with lanes gives every block several cores: `lanes` vector cores and, with has_cube, a
+// cube core in front of them. A core runs as a block does; "block" means either below.
+// Invariant: t_block follows the code: a fiber that is resumed finds its own.
+// Thread safety: t_block is of the thread; of a Launch only what says so is shared.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "pto/isa/host.hpp"
+#include "pto/runtime/scratch.hpp"
+
+namespace pto {
+
+class Sync;
+class Worker;
+struct BlockFiber;
+struct BlockFlags;
+struct Launch;
+
+// The memories of the tile locations, made when a block first assigns a tile to one.
+class BlockMemory {
+ public:
+  BlockMemory() = default;
+  BlockMemory(const BlockMemory&) = delete;
+  BlockMemory& operator=(const BlockMemory&) = delete;
+  ~BlockMemory() { free(); }
+
+  void* at(int32_t location, size_t bytes);  // null where memory is exhausted
+  void free();
+
+ private:
+  static constexpr int kLocations = 16;
+  void* start_[kLocations] = {};
+};
+
+struct Block {
+  int32_t index = 0, count = 1;
+  int32_t lane = 0, lanes = 1;  // vector cores of the block
+  int32_t core = PTO_CORE_ANY;
+  int32_t position = 0;  // among all cores of the launch
+  const pto_args* args = nullptr;
+  Launch* launch = nullptr;
+  Worker* worker = nullptr;         // once a block on this stack has waited
+  BlockFiber* fiber = nullptr;      // null: on its thread's stack
+  BlockFlags* flags = nullptr;      // once it has set or awaited a flag of its own
+  ScratchStack* scratch = nullptr;  // null: the thread's, not yet asked for
+  BlockMemory* memory = nullptr;    // null: the thread's
+};
+
+// Found without a call, which every launch would pay for several times.
+#define PTO_FAST_THREAD_LOCAL __attribute__((tls_model("initial-exec"))) constinit thread_local
+extern PTO_FAST_THREAD_LOCAL Block t_block;
+
+// One launch: what all its blocks share.
+struct Launch {
+  Launch(pto_kernel function, const pto_args& given, int32_t block_count);  // on its own thread
+  ~Launch();
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+
+  int32_t cores_per_block() const { return lanes + has_cube; }
+  int32_t positions() const { return blocks * cores_per_block(); }
+  int32_t block_at(int32_t position) const {
+    return has_roles || lanes > 1 ? position / cores_per_block() : position;
+  }
+
+  // Keeps the first text. Any thread.
+  void keep(const char* what) noexcept;
+
+  // How the blocks wait for each other; made when it is first asked for. Any thread.
+  Sync& sync();
+  Sync* sync_if_any() const { return sync_.load(std::memory_order_acquire); }
+
+  pto_services services;
+  pto_args args;
+  pto_kernel kernel;
+  int32_t blocks;
+  int32_t lanes = 1;
+  int32_t has_cube = 0;
+  bool has_roles = false;  // else every core is both a cube and a vector core
+  std::atomic<bool> has_text{false};
+  std::atomic<bool> has_failed{false};  // set with the text complete, or without one
+  std::string text;  // written by the block that set has_text, read after the last block
+
+ private:
+  friend bool others_launch(const Launch& launch);
+  std::atomic<int>& presence_;  // counts the launches of this one's thread
+  std::atomic<Sync*> sync_{nullptr};
+};
+
+// Runs one block and returns its code; what it throws is kept as the launch's text.
+int32_t run_block(Launch& launch, int32_t position) noexcept;
+
+// Whether another thread than that of `launch` runs a launch now, which may serve its signals.
+bool others_launch(const Launch& launch);
+
+}  // namespace pto
