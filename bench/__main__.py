@@ -8,8 +8,14 @@ import sys
 import torch
 
 import pto
-from bench import calls, kernels, report
+from bench import calls, instructions, kernels, report
 from bench.runner import CASES, Outcome, Setting, measure
+
+# Benches that measure, and print, by themselves; each returns its records.
+PROGRAMS = {
+    "first_call": calls.first_calls,
+    "instructions": instructions.run,
+}
 
 
 def arguments(argv: list[str]) -> argparse.Namespace:
@@ -21,7 +27,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--json", help="write one JSON line per measurement to this file")
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
     chosen = parser.parse_args(argv)
-    known = [*CASES, "first_call"]
+    known = [*CASES, *PROGRAMS]
     for name in chosen.case:
         if name not in known:
             parser.error(f"no case is named {name!r}; there are: {', '.join(known)}")
@@ -65,18 +71,16 @@ def run_case(name: str, chosen: argparse.Namespace) -> list[Outcome]:
 def main(argv: list[str]) -> int:
     chosen = arguments(argv)
     if chosen.list:
-        print("\n".join([*CASES, "first_call"]))
+        print("\n".join([*CASES, *PROGRAMS]))
         return 0
     outcomes: list[Outcome] = []
-    names = chosen.case or [*CASES, "first_call"]
-    if any(n not in ("call", "call_gradient", "first_call") for n in names):
+    names = chosen.case or [*CASES, *PROGRAMS]
+    if any(n in CASES and n not in ("call", "call_gradient") for n in names):
         print(f"{len(kernels.KERNELS)} kernels; a ratio is the other's time over ours\n")
         print(report.HEADER, flush=True)
     for name in names:
-        if name == "first_call":
-            outcome = Outcome(calls.first_calls())
-            outcomes.append(outcome)
-            print("\n".join(report.plain(outcome)), flush=True)
+        if name in PROGRAMS:
+            outcomes.append(Outcome(PROGRAMS[name]()))
         else:
             outcomes += run_case(name, chosen)
     print("\n" + "\n".join(report.summary(outcomes)))

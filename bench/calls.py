@@ -18,7 +18,8 @@ import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 
 import pto
-from bench.runner import Record, Setting, case
+from bench import report
+from bench.runner import Outcome, Record, Setting, case
 
 PROCESSES = 10
 
@@ -77,13 +78,16 @@ def first_call_seconds(cache: str) -> float:
 
 
 def first_calls(processes: int = PROCESSES) -> list[Record]:
-    """Records of the contenders `cold` and `cached`."""
+    """Records of the contenders `cold` and `cached`, printed."""
     cold, cached = [], []
     for _ in range(processes):
         with tempfile.TemporaryDirectory(prefix="openpto-bench-") as folder:
             cold.append(first_call_seconds(folder))
             cached.append(first_call_seconds(folder))
-    return [
-        Record.of("first_call", Setting((2, 8), "f32", 1), name, sorted(seconds), None)
+    setting = Setting((2, 8), "f32", 1)
+    records = [
+        Record.of("first_call", setting, name, sorted(seconds), None)
         for name, seconds in (("cold", cold), ("cached", cached))
     ]
+    print("\n".join(report.plain(Outcome(records))), flush=True)
+    return records

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One instruction on tiles in the first cache, against the L1 and ALU limits of its shape.
+
+`bench/instructions.cpp` is compiled for this machine and measures; this prints a row a case and
+gives the records.
+"""
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+from bench.runner import Record
+from pto import build_config
+
+SOURCE = Path(__file__).with_suffix(".cpp")
+HEADER = f"{'instruction':14} {'type':10} {'tile':>9} {'ns/element':>11} {'limit':>8} {'of it':>6}"
+
+
+def line(record: Record) -> str:
+    """One row: nanoseconds per element of the destination, and the share of the limit."""
+    rows, cols = record.size
+    each = 1e9 / (rows * cols)
+    return (
+        f"{record.case:14} {record.dtype:10} {f'{rows}x{cols}':>9} {record.median_s * each:11.4f} "
+        f"{record.ceiling_s * each:8.4f} {record.ceiling_s / record.median_s:6.0%}"
+    )
+
+
+def run() -> list[Record]:
+    """Compiles, measures and prints."""
+    print(HEADER)
+    records = []
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "instructions"
+        flags = [*build_config.cxxflags(), SOURCE, "-o", program, *build_config.ldflags()]
+        subprocess.run(["c++", "-O2", *flags], check=True)
+        with subprocess.Popen([program], stdout=subprocess.PIPE, text=True) as measuring:
+            for text in measuring.stdout:
+                records.append(Record(**json.loads(text)))
+                print(line(records[-1]), flush=True)
+    return records
