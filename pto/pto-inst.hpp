@@ -33,6 +33,8 @@
 #include "pto/isa/move.hpp"
 #include "pto/isa/pair_reduce.hpp"
 #include "pto/isa/partial.hpp"
+#include "pto/isa/prefetch.hpp"
+#include "pto/isa/print.hpp"
 #include "pto/isa/reshape.hpp"
 #include "pto/isa/sort.hpp"
 #include "pto/isa/tile_layouts.hpp"

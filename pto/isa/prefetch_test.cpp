@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prefetching gives a tile its elements and leaves memory alone.
+#include "pto/isa/prefetch.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/isa_oracle.hpp"
+
+namespace pto {
+namespace {
+
+template <class T>
+void check_prefetch() {
+  T memory[96];
+  for (int i = 0; i < 96; ++i) memory[i] = T(float(i));
+  Tile<TileType::Vec, T, 3, 32> d;
+  TPREFETCH(d, GlobalTensor(memory, 96));
+  PrefetchAsyncContext context;
+  const auto event = TPREFETCH_ASYNC(GlobalTensor(memory, 96), context);
+  EXPECT_TRUE(event.Wait(context.session));
+  for (int i = 0; i < 96; ++i) ASSERT_EQ(float(d.GetValue(i)), float(i));
+}
+
+TEST(Prefetch, brings_elements_and_asks_for_memory) {
+  check_prefetch<float>();
+  check_prefetch<half>();
+  check_prefetch<bfloat16_t>();
+  check_prefetch<int8_t>();
+  check_prefetch<uint8_t>();
+  check_prefetch<int16_t>();
+  check_prefetch<uint16_t>();
+  check_prefetch<int32_t>();
+  check_prefetch<uint32_t>();
+  float few[8] = {};
+  PrefetchAsyncContext context(nullptr);
+  using View = GlobalTensor<float, Shape<1, 1, 2, 2, 2>, Stride<8, 8, 4, 2, 1>>;
+  EXPECT_TRUE(TPREFETCH_ASYNC(View(few), context).Test(context.session));
+}
+
+}  // namespace
+}  // namespace pto
