@@ -30,11 +30,11 @@ namespace lanes {
 template <class V>
 PTO_INLINE Vec<double, kCount<V>> exact_double(V v) {
   if constexpr (!kIsFloat<LaneOf<V>> && sizeof(LaneOf<V>) == 8) {
-    const V sign = kIsSigned<LaneOf<V>> ? v >> 63 : V{}, size = (v ^ sign) - sign;
-    const V lost = size & 0xfff, sticky = select(lost != 0, V{} + 0x1000, V{});
-    const V folded = (size & ~V(V{} + 0xfff)) | sticky;
-    const V kept = select((size >> 53) != 0, folded, size);
-    return convert<double>((kept ^ sign) - sign);
+    using U = Vec<uint64_t, kCount<V>>;
+    const U sign = kIsSigned<LaneOf<V>> ? U(v >> 63) : U{}, size = (U(v) ^ sign) - sign;
+    const U sticky = select((size & 0xfff) != 0, U{} + 0x1000, U{});
+    const U kept = select((size >> 53) != 0, (size & ~U(U{} + 0xfff)) | sticky, size);
+    return convert<double>(V((kept ^ sign) - sign));
   } else {
     return convert<double>(v);
   }
@@ -52,10 +52,26 @@ PTO_INLINE Vec<float, kCount<V>> sticky_float(V v) {
   return bit_cast<Vec<float, kCount<V>>>((bit_cast<I>(nearest) + is_beyond) | (is_lossy & 1));
 }
 
-// Whether store() rounds To from float, and From has more bits than that.
+// Whether store() rounds To from float, and From's numbers that To holds have more bits than that:
+// half ends below 2^24.
 template <class From, class To>
-constexpr bool kNeedsSticky = kSame<Compute<To>, float> && !kSame<To, float> &&
-                              !kSame<Compute<From>, float> && sizeof(From) >= 4;
+constexpr bool kNeedsSticky =
+    kSame<Compute<To>, float> && !kSame<To, float> && !kSame<Compute<From>, float> &&
+    sizeof(From) >= 4 && !(kSame<To, half> && !kIsFloat<From>);
+
+// f on both halves of a vector whose lanes are more than a register of doubles.
+template <class F, class V>
+PTO_INLINE auto by_halves(F f, V v) {
+  if constexpr (kCount<V> * 8 > kVectorBytes) {
+    const Halves<V> half(v);
+    struct {
+      decltype(by_halves(f, half.low)) low, high;
+    } both = {by_halves(f, half.low), by_halves(f, half.high)};
+    return bit_cast<Vec<LaneOf<decltype(both.low)>, kCount<V>>>(both);
+  } else {
+    return f(v);
+  }
+}
 
 // Compute<From> to Compute<To>: to the nearest even of floats, cut towards integers. Narrowing to
 // To's storage follows in store().
@@ -74,7 +90,7 @@ PTO_INLINE Vec<Compute<To>, kCount<V>> convert_plainly(V v) {
     else
       return convert<C>(v & 1);
   } else if constexpr (kNeedsSticky<From, To>) {
-    return sticky_float(exact_double(v));
+    return by_halves([](auto part) { return sticky_float(exact_double(part)); }, v);
   } else if constexpr (kIsFloat<From> && sizeof(C) < 4) {
     return convert<C>(convert<int32_t>(v));
   } else {
@@ -136,7 +152,7 @@ PTO_INLINE void convert_tile(D& d, const S& s, RoundMode mode, SaturationMode sa
 // NeedSetCtrl: whether the hardware's control register is set, which there is none of here.
 template <auto NeedSetCtrl = true, class D, class S, class... X>
 PTO_INLINE RecordEvent TCVT(D& d, const S& s, RoundMode mode, SaturationMode sat, const X&...) {
-  PTO_ENTER(TCVT, "d, s, mode, [sat]", out(d), in(s));
+  PTO_ENTER(TCVT, "d, s, [tmp], mode, [sat]", out(d), in(s));
   static_assert(check_trailing<X...>());
   detail::convert_tile(d, s, mode, sat);
   return {};
@@ -152,7 +168,7 @@ template <auto NeedSetCtrl = true, class D, class S, class Tmp, class... X,
           typename Enable<kIsTile<Tmp>>::type = 0>
 PTO_INLINE RecordEvent TCVT(D& d, const S& s, const Tmp&, RoundMode mode, SaturationMode sat,
                             const X&...) {
-  PTO_ENTER(TCVT, "d, s, tmp, mode, [sat]", out(d), in(s));
+  PTO_ENTER(TCVT, "d, s, [tmp], mode, [sat]", out(d), in(s));
   static_assert(check_trailing<X...>());
   detail::convert_tile(d, s, mode, sat);
   return {};

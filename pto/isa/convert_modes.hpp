@@ -204,6 +204,14 @@ double integer_to_double(E x, RoundMode mode) {
   return takes_other ? other : nearest;
 }
 
+// Within the largest numbers that both types hold; NaN stays.
+template <class From, class To, class V>
+PTO_INLINE V clamped(V v) {
+  const double from = largest_number<From>(), to = largest_number<To>();
+  const V most = splat<V>(LaneOf<V>(from < to ? from : to));
+  return max_or_second(-most, min_or_second(most, v));
+}
+
 // Compute<From> to Compute<To> where To is a float.
 template <class From, class To, class V>
 PTO_INLINE Vec<Compute<To>, kCount<V>> round_to_float(V v, RoundMode mode, SaturationMode sat) {
@@ -214,17 +222,16 @@ PTO_INLINE Vec<Compute<To>, kCount<V>> round_to_float(V v, RoundMode mode, Satur
   } else if constexpr (kSame<To, double> || (kSame<To, float> && !kIsWide)) {
     result = convert<Compute<To>>(v);
   } else if constexpr (kIsWide) {
-    result = convert<float>(round_to_grid<To>(exact_double(v), mode, sat));
+    result = by_halves(
+        [mode, sat](auto part) {
+          return convert<float>(round_to_grid<To>(exact_double(part), mode, sat));
+        },
+        v);
   } else {
     result = round_to_grid<To>(convert<float>(v), mode, sat);
   }
-  if constexpr (kIsFloat<From>) {
-    if (sat == SaturationMode::ON) {
-      const double from = largest_number<From>(), to = largest_number<To>();
-      const auto most = splat<decltype(result)>(Compute<To>(from < to ? from : to));
-      result = max_or_second(-most, min_or_second(most, result));
-    }
-  }
+  if constexpr (kIsFloat<From>)
+    if (sat == SaturationMode::ON) result = clamped<From, To>(result);
   return result;
 }
 
@@ -244,22 +251,37 @@ PTO_INLINE Vec<Compute<To>, kCount<V>> round_lanes(V v, RoundMode mode, Saturati
   }
 }
 
+// The commonest in vectors of their own; the others share a function on one vector.
 template <class D, class S>
 __attribute__((noinline)) void convert_by_mode(D& d, const S& s, RoundMode mode,
                                                SaturationMode sat) {
   using From = typename S::DType;
   using To = typename D::DType;
-  if (is_plain<From, To>(mode, sat))
+  constexpr bool kIsClamped = kIsFloat<From> && kSame<Compute<From>, Compute<To>>;
+  constexpr bool kIsCut = kIsFloat<From> && !kIsFloat<To> && !kSame<To, mask32>;
+  if (is_plain<From, To>(mode, sat)) {
     map([](auto v) { return convert_plainly<From, To>(v); }, d, s);
-  else if (kIsFloat<From> && !kIsFloat<To> && mode == RoundMode::CAST_RINT &&
-           sat == SaturationMode::OFF)
-    map([](auto v) { return round_lanes<From, To>(v, RoundMode::CAST_RINT, SaturationMode::OFF); },
-        d, s);
-  else
-    map(
-        [ mode, sat ](auto v)
-            __attribute__((noinline)) { return round_lanes<From, To>(v, mode, sat); },
-        d, s);
+    return;
+  }
+  if constexpr (kIsClamped) {
+    if (is_plain<From, To>(mode, SaturationMode::OFF)) {
+      map([](auto v) { return clamped<From, To>(v); }, d, s);
+      return;
+    }
+  } else if constexpr (kIsCut) {
+    if (mode == RoundMode::CAST_RINT && sat == SaturationMode::OFF) {
+      map([](auto v) { return convert_plainly<From, To>(rint(v)); }, d, s);
+      return;
+    }
+    if (mode == RoundMode::CAST_RINT) {
+      map([](auto v) { return saturated<To>(rint(v)); }, d, s);
+      return;
+    }
+  }
+  map(
+      [ mode, sat ](auto v)
+          __attribute__((noinline)) { return round_lanes<From, To>(v, mode, sat); },
+      d, s);
 }
 
 // --- pairs -------------------------------------------------------------------------------------
@@ -284,7 +306,11 @@ PTO_INLINE Vec<float, N> unpack_pairs(Vec<uint8_t, N / 2> bytes) {
 template <class Pair, class S>
 inline void pack_row(uint8_t* d, const S* s, int n, RoundMode mode, SaturationMode sat) {
   constexpr int N = kLanes<float>;
-  for (int i = 0; i < n; i += N) {
+  const bool is_nearest = mode == RoundMode::CAST_RINT || mode == RoundMode::CAST_NONE;
+  int i = 0;
+  for (; is_nearest && i + N <= n; i += N)
+    store<N / 2>(d + i / 2, pack_pairs<Pair, N>(convert<float>(load<N>(s + i))));
+  for (; i < n; i += N) {
     const int count = n - i < N ? n - i : N;
     const auto x = convert<float>(load_part<N>(s + i, count));
     auto bytes = pack_pairs<Pair, N>(round_to_grid<Pair>(x, mode, sat));
@@ -297,7 +323,11 @@ inline void pack_row(uint8_t* d, const S* s, int n, RoundMode mode, SaturationMo
 template <class Pair, class D>
 inline void unpack_row(D* d, const uint8_t* s, int n, RoundMode mode, SaturationMode sat) {
   constexpr int N = kLanes<float>;
-  for (int i = 0; i < n; i += N) {
+  int i = 0;
+  if constexpr (kIsFloat<D>)  // which holds every number of a pair
+    for (; i + N <= n; i += N)
+      store<N>(d + i, convert<Compute<D>>(unpack_pairs<Pair, N>(load<N / 2>(s + i / 2))));
+  for (; i < n; i += N) {
     const int count = n - i < N ? n - i : N;
     const auto x = unpack_pairs<Pair, N>(load_part<N / 2>(s + i / 2, (count + 1) / 2));
     store_part<N>(d + i, round_lanes<float, D>(x, mode, sat), count);

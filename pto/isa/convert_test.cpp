@@ -2,8 +2,12 @@
 // TCVT between all pairs, in every rounding mode, and the conversions of half and bfloat16 on all
 // their values.
 #include "pto/isa/convert_modes.hpp"
+#include "pto/isa/int4.hpp"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
 
 #include "tests/isa_oracle.hpp"
 
@@ -13,9 +17,16 @@ namespace {
 template <class T, int Count>
 using Flat = Tile<TileType::Vec, T, 1, Count, BLayout::RowMajor, 1, DYNAMIC>;
 
+const RoundMode kModes[] = {RoundMode::CAST_NONE,  RoundMode::CAST_RINT, RoundMode::CAST_ROUND,
+                            RoundMode::CAST_FLOOR, RoundMode::CAST_CEIL, RoundMode::CAST_TRUNC,
+                            RoundMode::CAST_ODD};
+constexpr SaturationMode kOff = SaturationMode::OFF, kOn = SaturationMode::ON;
+
+using Real = long double;  // holds every number of 64 bits
+
 // x rounded to a multiple of `unit`.
-double round_to_multiple(double x, double unit, RoundMode mode) {
-  const double q = x / unit, down = std::floor(q);
+Real round_to_multiple(Real x, Real unit, RoundMode mode) {
+  const Real q = x / unit, down = std::floor(q);
   switch (mode) {
     case RoundMode::CAST_FLOOR:
       return down * unit;
@@ -23,58 +34,166 @@ double round_to_multiple(double x, double unit, RoundMode mode) {
       return std::ceil(q) * unit;
     case RoundMode::CAST_ROUND:
       return std::round(q) * unit;
-    case RoundMode::CAST_RINT:
-      return std::nearbyint(q) * unit;
     case RoundMode::CAST_ODD:
-      return (q - down == 0.5 ? (std::fmod(down, 2) != 0 ? down : down + 1) : std::nearbyint(q)) *
-             unit;
-    default:
+      if (q - down == 0.5) return (std::fmod(down, 2) != 0 ? down : down + 1) * unit;
+      return std::nearbyint(q) * unit;
+    case RoundMode::CAST_TRUNC:
       return std::trunc(q) * unit;
+    default:
+      return std::nearbyint(q) * unit;
   }
 }
 
-const RoundMode kModes[] = {RoundMode::CAST_RINT, RoundMode::CAST_ROUND, RoundMode::CAST_FLOOR,
-                            RoundMode::CAST_CEIL, RoundMode::CAST_TRUNC, RoundMode::CAST_ODD};
-
-TEST(Convert, float_to_integer_rounds_as_asked) {
-  Flat<float, 64> s(50);
-  for (int i = 0; i < 64; ++i) s.SetValue(i, float(i - 25) / 4);
-  for (RoundMode mode : kModes) {
-    Flat<int32_t, 64> words(50);
-    Flat<int8_t, 64> bytes(50);
-    Flat<int64_t, 64> longs(50);
-    TCVT(words, s, mode);
-    TCVT(bytes, s, mode);
-    TCVT(longs, s, mode);
-    for (int i = 0; i < 50; ++i) {
-      const double want = round_to_multiple(s.GetValue(i), 1, mode);
-      EXPECT_EQ(words.GetValue(i), want) << s.GetValue(i) << " mode " << int(mode);
-      EXPECT_EQ(bytes.GetValue(i), want) << s.GetValue(i) << " mode " << int(mode);
-      EXPECT_EQ(longs.GetValue(i), want) << s.GetValue(i) << " mode " << int(mode);
-    }
-  }
+// The bounds of an integer type.
+template <class T>
+Real least() {
+  return std::is_same_v<T, int4b_t> ? -8 : Real(lowest<Compute<T>>());
+}
+template <class T>
+Real most() {
+  return std::is_same_v<T, int4b_t> ? 7 : Real(highest<Compute<T>>());
 }
 
 template <class T>
-void check_narrowing() {
-  Flat<float, 64> s(64);
-  for (int i = 0; i < 64; ++i)
-    s.SetValue(i, std::ldexp(1.0f + float(i) / 4096 + (i > 32 ? 0x1p-9f : 0), i % 7 - 3) *
-                      (i % 2 ? -1 : 1));
-  for (RoundMode mode : kModes) {
-    Flat<T, 64> d(64);
-    TCVT(d, s, mode);
-    for (int i = 0; i < 64; ++i) {
-      const double x = s.GetValue(i);
-      EXPECT_EQ(float(d.GetValue(i)), round_to_multiple(x, spacing<T>(x), mode))
-          << x << " mode " << int(mode);
-    }
+Real real(T x) {
+  if constexpr (std::is_same_v<T, int4b_t>)
+    return int(x);
+  else if constexpr (std::is_class_v<T>)
+    return float(x);
+  else
+    return x;
+}
+
+// What x becomes in To; `is_known` unless C leaves it open.
+template <class From, class To>
+Real converted(Real x, RoundMode mode, SaturationMode sat, bool& is_known) {
+  is_known = true;
+  if constexpr (kIsFloat<To>) {
+    if (std::isinf(x) && sat == kOn)
+      return std::copysign(Real(std::min(largest<From>(), largest<To>())), x);
+    if (x == 0 || !std::isfinite(x) || (kIsFloat<From> && sizeof(To) >= sizeof(From))) return x;
+    int exponent = 0;
+    std::frexp(x, &exponent);
+    const int bits = sizeof(To) == 4 ? 24 : 53, last = sizeof(To) == 4 ? -149 : -1074;
+    return round_to_multiple(x, std::ldexp(Real(1), std::max(exponent - bits, last)), mode);
+  } else {
+    const bool is_cut = mode == RoundMode::CAST_NONE;
+    if (std::isnan(x)) return is_known = sat == kOn, 0;
+    const Real whole = round_to_multiple(x, 1, is_cut ? RoundMode::CAST_TRUNC : mode);
+    if (sat == kOn) return std::min(most<To>(), std::max(least<To>(), whole));
+    if (whole >= least<To>() && whole <= most<To>()) return whole;
+    // Integers wrap; floats do so where the way leads over 32 bits.
+    is_known = !kIsFloat<From> || (sizeof(To) < 4 && std::fabs(whole) < 0x1p31);
+    if (!is_known) return 0;
+    const Int wrapped = Int(whole);
+    if (std::is_same_v<To, int4b_t>) return Real(((int(wrapped) + 8) & 15) - 8);
+    return Real(Compute<To>(wrapped));
   }
 }
 
-TEST(Convert, float_to_half_rounds_as_asked) {
-  check_narrowing<half>();
-  check_narrowing<bfloat16_t>();
+template <class From>
+std::vector<From> sources() {
+  std::vector<From> found;
+  std::mt19937_64 random(5);
+  if constexpr (kIsFloat<From>) {
+    for (double x : {0.0, -0.0, 0.5, 1.5, 2.5, 127.5, 128.0, 255.5, 256.0, 32767.5, 32768.0,
+                     65535.0, 65504.0, 2147483520.0, 2147483648.0, 4e9, 1e18, 3e38, 1e-30})
+      for (double y : {x, -x}) found.push_back(From(y));
+    for (float x : {NAN, INFINITY, -INFINITY}) found.push_back(From(x));
+    for (int i = 0; i < 400; ++i)
+      found.push_back(
+          From(std::ldexp(double(int(random() % 4096) - 2048), int(random() % 24) - 12)));
+    for (int i = 0; std::is_same_v<From, double> && i < 400; ++i)
+      found.push_back(From(std::ldexp(double(int64_t(random())), int(random() % 160) - 140)));
+  } else {
+    for (int shift = 0; shift < 64; ++shift)
+      for (int64_t near : {-1, 0, 1})
+        for (int64_t x :
+             {int64_t(1) << shift, int64_t(3) << shift >> 1, int64_t(random() >> shift)}) {
+          const Compute<From> value = Compute<From>(uint64_t(x) + uint64_t(near));
+          found.push_back(From(value)), found.push_back(From(Compute<From>(-uint64_t(value))));
+        }
+  }
+  return found;
+}
+
+template <class From, class To>
+void check_pair() {
+  constexpr int kColumns = 1280;
+  static Flat<From, kColumns> s;
+  static Flat<To, kColumns> d;
+  const auto all = sources<From>();
+  const int count = int(all.size());
+  ASSERT_LT(count, kColumns);
+  s.SetValidCol(count), d.SetValidCol(count);
+  for (int i = 0; i < count; ++i) s.SetValue(i, all[size_t(i)]);
+  fill(d, 5);
+  const uint64_t padding = bits_of(d.GetValue(count));
+  for (RoundMode mode : kModes)
+    for (SaturationMode sat : {kOff, kOn}) {
+      if (sat == kOn)
+        TCVT(d, s, d, mode, sat);
+      else
+        TCVT(d, s, mode);
+      for (int i = 0; i < count; ++i) {
+        bool is_known;
+        const Real x = real(s.GetValue(i));
+        const Real want = converted<From, To>(x, mode, sat, is_known), got = real(d.GetValue(i));
+        ASSERT_TRUE(!is_known || got == want || (std::isnan(got) && std::isnan(want)))
+            << double(x) << " becomes " << double(got) << ", should be " << double(want)
+            << "; mode " << int(mode) << " saturation " << int(sat) << "; size " << sizeof(From)
+            << " to " << sizeof(To);
+      }
+      ASSERT_EQ(bits_of(d.GetValue(count)), padding);
+    }
+}
+
+TEST(Convert, floats_become_integers_in_every_mode) {
+  check_pair<float, int8_t>(), check_pair<float, uint8_t>();
+  check_pair<float, int16_t>(), check_pair<float, int32_t>(), check_pair<float, int64_t>();
+  check_pair<half, int32_t>(), check_pair<half, int16_t>(), check_pair<half, int8_t>();
+  check_pair<half, uint8_t>(), check_pair<half, int4b_t>(), check_pair<bfloat16_t, int32_t>();
+}
+
+TEST(Convert, numbers_become_float_in_every_mode) {
+  check_pair<float, float>(), check_pair<half, float>(), check_pair<bfloat16_t, float>();
+  check_pair<int16_t, float>(), check_pair<int32_t, float>(), check_pair<int64_t, float>();
+}
+
+TEST(Convert, numbers_become_double_and_doubles_become_float_in_every_mode) {
+  check_pair<int64_t, double>(), check_pair<float, double>(), check_pair<double, float>();
+  check_pair<double, int64_t>(), check_pair<double, int32_t>();
+}
+
+TEST(Convert, integers_wrap_and_saturate) {
+  check_pair<int16_t, uint8_t>(), check_pair<int16_t, uint32_t>(), check_pair<int16_t, int32_t>();
+  check_pair<int32_t, int16_t>(), check_pair<int32_t, uint16_t>(), check_pair<int32_t, int64_t>();
+  check_pair<int32_t, uint8_t>(), check_pair<int64_t, int32_t>(), check_pair<uint8_t, uint16_t>();
+  check_pair<int8_t, int16_t>(), check_pair<int8_t, int32_t>(), check_pair<uint32_t, uint8_t>();
+  check_pair<uint32_t, uint16_t>(), check_pair<uint32_t, int16_t>();
+  check_pair<uint64_t, int64_t>(), check_pair<int64_t, uint64_t>();
+}
+
+TEST(Convert, doubles_too_large_for_float_overflow_as_the_mode_says) {
+  Flat<double, 16> s(4);
+  Flat<float, 16> d(4);
+  const double x[4] = {1e39, -1e39, 3.4028235e38, -3.4028235e38};
+  for (int i = 0; i < 4; ++i) s.SetValue(i, x[i]);
+  const float big = 3.40282347e38f, inf = INFINITY;
+  const struct {
+    RoundMode mode;
+    SaturationMode sat;
+    float want[4];
+  } cases[] = {{RoundMode::CAST_RINT, kOff, {inf, -inf, big, -big}},
+               {RoundMode::CAST_FLOOR, kOff, {big, -inf, big, -inf}},
+               {RoundMode::CAST_CEIL, kOff, {inf, -big, inf, -big}},
+               {RoundMode::CAST_TRUNC, kOff, {big, -big, big, -big}},
+               {RoundMode::CAST_RINT, kOn, {big, -big, big, -big}},
+               {RoundMode::CAST_CEIL, kOn, {big, -big, big, -big}}};
+  for (const auto& c : cases) {
+    TCVT(d, s, c.mode, c.sat);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(d.GetValue(i), c.want[i]) << x[i] << " " << int(c.mode);
+  }
 }
 
 // The vector conversion, the scalar class and arithmetic on the bits agree on all 65536 values.
@@ -116,63 +235,22 @@ TEST(Convert, half_rounds_to_even_at_overflow_and_below_the_subnormals) {
   EXPECT_EQ(bfloat16_t(3.4e38f).RawData(), 0x7f80);
 }
 
-TEST(Convert, saturation_clamps_and_makes_nan_zero) {
-  Flat<float, 16> s(16);
-  const float values[16] = {NAN,    INFINITY, -INFINITY, 1e20f, -1e20f, 127.4f, 127.6f, -128.6f,
-                            255.5f, 256,      -1,        0,     -0.f,   3e9f,   -3e9f,  100};
-  for (int i = 0; i < 16; ++i) s.SetValue(i, values[i]);
-  Flat<int8_t, 16> bytes(16);
-  Flat<int32_t, 16> words(16);
-  TCVT(bytes, s, RoundMode::CAST_RINT, SaturationMode::ON);
-  TCVT(words, s, RoundMode::CAST_RINT, SaturationMode::ON);
-  for (int i = 0; i < 16; ++i) {
-    const double x = std::isnan(values[i]) ? 0 : std::nearbyint(double(values[i]));
-    EXPECT_EQ(bytes.GetValue(i), std::min(127.0, std::max(-128.0, x))) << values[i];
-    EXPECT_EQ(words.GetValue(i), std::min(2147483647.0, std::max(-2147483648.0, x))) << values[i];
-  }
-  Flat<int64_t, 16> longs(16);
-  for (int i = 0; i < 16; ++i) longs.SetValue(i, (i - 8) * 100);
-  Flat<uint8_t, 16> unsigned_bytes(16);
-  TCVT(unsigned_bytes, longs, RoundMode::CAST_NONE, SaturationMode::ON);
-  for (int i = 0; i < 16; ++i)
-    EXPECT_EQ(unsigned_bytes.GetValue(i), std::min(255, std::max(0, (i - 8) * 100)));
-}
-
-template <class From, class To>
-void check_pair() {
-  Flat<From, 32> s(31);
-  for (int i = 0; i < 32; ++i) s.SetValue(i, From(Compute<From>(i % 7 * 3)));
-  Flat<To, 32> d(31);
-  fill(d, 5);
-  const auto before = d;
-  TCVT(d, s, RoundMode::CAST_RINT);
-  EXPECT_EQ(differs(d, before, 0, [&](int, int c) { return Wide<To>(c % 7 * 3); }), "")
-      << sizeof(From) << " to " << sizeof(To);
-}
-
-template <class From>
-void check_pairs() {
-  check_pair<From, float>();
-  check_pair<From, half>();
-  check_pair<From, bfloat16_t>();
-  check_pair<From, double>();
-  check_pair<From, int32_t>();
-  check_pair<From, int64_t>();
-  check_pair<From, int16_t>();
-  check_pair<From, uint8_t>();
-  check_pair<From, int8_t>();
-  check_pair<From, uint32_t>();
-}
-
-TEST(Convert, every_pair_of_types_keeps_what_both_hold) {
-  check_pairs<float>();
-  check_pairs<half>();
-  check_pairs<bfloat16_t>();
-  check_pairs<double>();
-  check_pairs<int32_t>();
-  check_pairs<int64_t>();
-  check_pairs<int16_t>();
-  check_pairs<uint8_t>();
+TEST(Convert, rows_columns_and_both_forms_stay_in_the_valid_region) {
+  using S = Tile<TileType::Vec, float, 5, 32, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
+  using D = Tile<TileType::Vec, int8_t, 5, 32, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
+  for (int rows : {0, 3, 5})
+    for (int columns : {0, 1, 17, 32}) {
+      auto s = shaped<S>(5, 32);
+      auto d = shaped<D>(rows, columns);
+      for (int i = 0; i < S::Numel; ++i) s.SetValue(i, float(i % 90) + 0.5f);
+      fill(d, 1);
+      const auto before = d;
+      const auto want = [](int r, int c) { return Int(std::ceil((r * 32 + c) % 90 + 0.5f)); };
+      TCVT<false>(d, s, RoundMode::CAST_CEIL);
+      EXPECT_EQ(differs(d, before, 0, want), "");
+      TCVT<true>(d, s, s, RoundMode::CAST_CEIL);
+      EXPECT_EQ(differs(d, before, 0, want), "");
+    }
 }
 
 TEST(Convert, masks_become_one_and_zero_and_numbers_become_masks) {

@@ -130,7 +130,10 @@ void check_some(const std::vector<From>& sources) {
     for (int i = 0; i < count; ++i) s.SetValue(i, sources[at + size_t(i)]);
     for (RoundMode mode : kModes)
       for (SaturationMode sat : {SaturationMode::OFF, SaturationMode::ON}) {
-        TCVT(d, s, mode, sat);
+        if (sat == SaturationMode::ON)
+          TCVT(d, s, d, mode, sat);
+        else
+          TCVT(d, s, mode);
         size_t hint = 0;
         for (int i = 0; i < count; ++i) {
           double x = value_of(s.GetValue(i));
@@ -199,27 +202,58 @@ TEST(NarrowFloat, a_double_is_rounded_once) {
   check_some<double, bfloat16_t>(sources_for<bfloat16_t, double>(7));
 }
 
-TEST(NarrowFloat, deep_every_float_becomes_the_neighbour_that_the_mode_names) {
-  if (!std::getenv("PTO_DEEP")) GTEST_SKIP() << "PTO_DEEP=1 runs all 2^32 floats";
+// Integers beside each number that has neighbours there, and beside their midpoints.
+template <class From>
+std::vector<From> integers_near_half() {
+  std::vector<From> found;
+  if constexpr (sizeof(From) == 1 && !std::is_class_v<From>)
+    for (int i = 0; i < 256; ++i) found.push_back(From(i));
+  else if constexpr (std::is_class_v<From>)
+    for (int i = -8; i < 8; ++i) found.push_back(From(i));
+  else
+    for (int64_t x = 1; x < int64_t(1) << 31; x += x / 997 + 1)
+      for (int64_t y : {x / 16 * 16, x, -x, -x / 32 * 32})
+        if (sizeof(From) > 2 || std::abs(y) < 32768) found.push_back(From(y));
+  return found;
+}
+
+TEST(NarrowFloat, an_integer_is_rounded_once) {
+  check_some<int32_t, half>(integers_near_half<int32_t>());
+  check_some<int32_t, bfloat16_t>(integers_near_half<int32_t>());
+  check_some<int16_t, half>(integers_near_half<int16_t>());
+  check_some<int8_t, half>(integers_near_half<int8_t>());
+  check_some<uint8_t, half>(integers_near_half<uint8_t>());
+  check_some<int4b_t, half>(integers_near_half<int4b_t>());
+}
+
+// Floats in runs of kColumns, a few runs of many; with PTO_DEEP=1 all of them, in minutes.
+template <class T>
+void check_every_float() {
+  const char* deep = std::getenv("PTO_DEEP");
+  const uint64_t stride = kColumns * (deep && *deep == '1' ? 1 : 16411);
   std::vector<float> some(kColumns);
-  for (uint64_t base = 0; base < uint64_t(1) << 32 && !HasFatalFailure(); base += kColumns) {
+  for (uint64_t base = 0; base < uint64_t(1) << 32; base += stride) {
     for (uint32_t i = 0; i < kColumns; ++i) {
       const uint32_t bits = uint32_t(base) + i;
       std::memcpy(&some[i], &bits, 4);
     }
-    check_some<float, float8_e4m3_t>(some);
-    check_some<float, float8_e5m2_t>(some);
-    check_some<float, hifloat8_t>(some);
-    check_some<float, half>(some);
-    check_some<float, bfloat16_t>(some);
+    check_some<float, T>(some);
+    if (::testing::Test::HasFatalFailure()) return;
   }
 }
+
+TEST(NarrowFloat, every_float_becomes_e4m3) { check_every_float<float8_e4m3_t>(); }
+TEST(NarrowFloat, every_float_becomes_e5m2) { check_every_float<float8_e5m2_t>(); }
+TEST(NarrowFloat, every_float_becomes_hif8) { check_every_float<hifloat8_t>(); }
+TEST(NarrowFloat, every_float_becomes_half) { check_every_float<half>(); }
+TEST(NarrowFloat, every_float_becomes_bfloat16) { check_every_float<bfloat16_t>(); }
 
 template <class T>
 void check_patterns() {
   Flat<T> s(256), back(256);
   Flat<float> wide(256);
   for (int i = 0; i < 256; ++i) s.SetValue(i, T::FromRaw(uint8_t(i)));
+  TCVT(wide, s, back, RoundMode::CAST_RINT);
   TCVT(wide, s);
   TCVT(back, wide, RoundMode::CAST_RINT);
   const Numbers& n = numbers<T>();
@@ -289,7 +323,9 @@ void check_pair_tile() {
       auto d = shaped<PairTile>(3, counts_numbers ? columns : columns / 2);
       fill(s, unsigned(columns));
       std::memset(static_cast<void*>(d.data()), 0xa5, sizeof(Pair) * PairTile::Numel);
+      TCVT(d, s, s, mode);
       TCVT(d, s, mode);
+      TCVT(back, d, d, RoundMode::CAST_RINT);
       TCVT(back, d, RoundMode::CAST_RINT);
       const auto* bytes = reinterpret_cast<const uint8_t*>(d.data());
       for (int r = 0; r < 3; ++r) {

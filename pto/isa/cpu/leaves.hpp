@@ -197,21 +197,6 @@ PTO_INLINE V if_positive(V a, V then, V otherwise) {
 // The instruction's immediate: 0 nearest even, 1 down, 2 up, 3 towards zero.
 enum Rounding { kNearest = 0, kDown = 1, kUp = 2, kTowardsZero = 3 };
 
-template <Rounding R, class E>
-PTO_INLINE E round_scalar(E x) {
-  if constexpr (kSame<E, float>) {
-    return R == kNearest ? __builtin_rintf(x)
-           : R == kDown  ? __builtin_floorf(x)
-           : R == kUp    ? __builtin_ceilf(x)
-                         : __builtin_truncf(x);
-  } else {
-    return R == kNearest ? __builtin_rint(x)
-           : R == kDown  ? __builtin_floor(x)
-           : R == kUp    ? __builtin_ceil(x)
-                         : __builtin_trunc(x);
-  }
-}
-
 template <Rounding R, class V>
 PTO_INLINE V round_to(V a) {
   constexpr int kImmediate = int(R) | 8;  // no inexact exception
@@ -224,7 +209,17 @@ PTO_INLINE V round_to(V a) {
   } else if constexpr (kIsNative<V>) {
     asm("vroundpd %2, %1, %0" : "=x"(a) : "x"(a), "i"(kImmediate));
   } else {
-    a = each_lane(a, [](LaneOf<V> x) { return round_scalar<R>(x); });
+    // Adding 2^23 (or 2^52) rounds to whole numbers, nearest even; one less or more follows. What
+    // is as large is whole already, or NaN.
+    using M = MaskOf<V>;
+    const V big = splat<V>(kIsF32<V> ? LaneOf<V>(0x1p23) : LaneOf<V>(0x1p52)), size = abs(a);
+    const M sign = bit_cast<M>(a) & bit_cast<M>(sign_bits<V>());
+    V whole = (size + big) - big;
+    if constexpr (R == kTowardsZero) whole = whole > size ? whole - 1 : whole;
+    whole = bit_cast<V>(bit_cast<M>(whole) | sign);
+    if constexpr (R == kDown) whole = whole > a ? whole - 1 : whole;
+    if constexpr (R == kUp) whole = bit_cast<V>(bit_cast<M>(whole < a ? whole + 1 : whole) | sign);
+    a = size < big ? whole : a;
   }
   return a;
 }
