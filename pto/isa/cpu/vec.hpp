@@ -50,27 +50,27 @@ PTO_INLINE V select(M condition, V a, V b) {
   return condition ? a : b;
 }
 
-// 8 to 32 bits and back in the packed instructions, which the compiler does not find: bytes from
-// memory arrive in the low part of a register and leave from there. `kHasBytes`: V's lanes, 32 bits
-// each, fill a register that has them.
-#if defined(PTO_TARGET_AVX512) || defined(PTO_TARGET_AVX2) || defined(__SSE2__)
-template <int N>
-constexpr bool kHasBytes = N == 4 || (N == 8 && kVectorBytes >= 32) || N * 4 == kVectorBytes;
-#else
-template <int N>
-constexpr bool kHasBytes = false;
-#endif
+// 8 to 32 bits and back in the packed instructions, which the compiler does not find: bytes arrive
+// in the low part of a register and leave from there.
+template <class B, int N>
+Vec<int32_t, N> widened_bytes(Vec<B, N> raw);
+template <class B, int N>
+Vec<B, N> narrowed_bytes(Vec<int32_t, N> wide);
 
 #if defined(__SSE2__)
+template <int N>
+constexpr bool kHasBytes = N == 4 || (N == 8 && kVectorBytes >= 32) || N * 4 == kVectorBytes;
+
 template <class B, int N>
 PTO_INLINE Vec<int32_t, N> widened_bytes(Vec<B, N> raw) {
-  Vec<int8_t, 16> bytes;
+  using Bytes = Vec<int8_t, 16>;
+  Bytes bytes;
   if constexpr (N == 16)
-    bytes = bit_cast<Vec<int8_t, 16>>(raw);
+    bytes = bit_cast<Bytes>(raw);
   else if constexpr (N == 8)
-    bytes = bit_cast<Vec<int8_t, 16>>(Vec<uint64_t, 2>{bit_cast<uint64_t>(raw), 0});
+    bytes = bit_cast<Bytes>(Vec<uint64_t, 2>{bit_cast<uint64_t>(raw), 0});
   else
-    bytes = bit_cast<Vec<int8_t, 16>>(Vec<uint32_t, 4>{bit_cast<uint32_t>(raw), 0, 0, 0});
+    bytes = bit_cast<Bytes>(Vec<uint32_t, 4>{bit_cast<uint32_t>(raw), 0, 0, 0});
   Vec<int32_t, N> wide;
 #if defined(PTO_TARGET_AVX512) || defined(PTO_TARGET_AVX2)
   if constexpr (kSame<B, int8_t>)
@@ -78,35 +78,29 @@ PTO_INLINE Vec<int32_t, N> widened_bytes(Vec<B, N> raw) {
   else
     asm("vpmovzxbd %1, %0" : "=v"(wide) : "v"(bytes));
 #else
-  typedef Vec<int16_t, 8> Words;
-  const auto twice =
-      (Words)__builtin_shufflevector(bytes, bytes, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
-  const auto fourfold = __builtin_shufflevector(twice, twice, 0, 0, 1, 1, 2, 2, 3, 3);
-  wide = kSame<B, int8_t> ? (Vec<int32_t, 4>)fourfold >> 24
-                          : (Vec<int32_t, 4>)((Vec<uint32_t, 4>)fourfold >> 24);
+  const auto twice = bit_cast<Vec<int16_t, 8>>(
+      __builtin_shufflevector(bytes, bytes, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7));
+  wide = bit_cast<Vec<int32_t, 4>>(__builtin_shufflevector(twice, twice, 0, 0, 1, 1, 2, 2, 3, 3));
+  wide = kSame<B, int8_t> ? wide >> 24 : Vec<int32_t, 4>(Vec<uint32_t, 4>(wide) >> 24);
 #endif
   return wide;
 }
 
 template <class B, int N>
 PTO_INLINE Vec<B, N> narrowed_bytes(Vec<int32_t, N> wide) {
-  using Words = Vec<int16_t, 8>;
-  wide &= 0xff;
-  Words words;
-  if constexpr (N == 4) {
-    words = (Words)__builtin_ia32_packssdw128(wide, wide);
-  } else {
-    struct Pair {
-      Vec<int32_t, 4> low, high;
-    };
-    const Pair pair = bit_cast<Pair>(wide);
-    words = (Words)__builtin_ia32_packssdw128(pair.low, pair.high);
-  }
+  struct Quarters {
+    Vec<int32_t, 4> part[N / 4];
+  };
+  const Quarters q = bit_cast<Quarters>(Vec<int32_t, N>(wide & 0xff));
+  const auto words = __builtin_ia32_packssdw128(q.part[0], q.part[N / 4 - 1]);
   const auto bytes = __builtin_ia32_packuswb128(words, words);
   Vec<B, N> raw;
   __builtin_memcpy(&raw, &bytes, N);
   return raw;
 }
+#else
+template <int N>
+constexpr bool kHasBytes = false;
 #endif
 
 template <class To, class V>
