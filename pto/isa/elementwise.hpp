@@ -8,6 +8,8 @@
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/cpu/erf.hpp"
+#include "pto/isa/cpu/power.hpp"
+#include "pto/isa/cpu/trigonometry.hpp"
 #include "pto/isa/enter.hpp"
 #include "pto/isa/tile.hpp"
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementary functions on vectors of float; double goes through the C library lane by lane.
 //
-//     auto y = exp(x);     // 1 ULP; log 1, tanh 2, sigmoid 3 (0 for results below 2^-126), sin and
-//                          // cos 1
+//     auto y = exp(x);     // 1 ULP; log 1, tanh 2, sigmoid 3 (0 for results below 2^-126)
 //
 // Invariant: math_test.cpp checks every float: the error, subnormals, infinities and NaN.
 // Thread safety: pure functions.
@@ -186,18 +185,6 @@ PTO_INLINE V log(V x) {
   }
 }
 
-#define PTO_BY_LIBRARY(name)                                               \
-  template <class V>                                                       \
-  PTO_INLINE V name(V x) {                                                 \
-    if constexpr (kIsF64<V>)                                               \
-      return each_lane(x, [](double a) { return __builtin_##name(a); });   \
-    else                                                                   \
-      return each_lane(x, [](float a) { return __builtin_##name##f(a); }); \
-  }
-PTO_BY_LIBRARY(sin)
-PTO_BY_LIBRARY(cos)
-#undef PTO_BY_LIBRARY
-
 // C's fmod and % (a % 0 is 0).
 template <class E>
 PTO_INLINE E fmod_scalar(E a, E b) {
@@ -216,20 +203,6 @@ PTO_INLINE E remainder_scalar(E a, E b) {
   const E r = fmod_scalar<E>(a, b);
   return r != 0 && (r < 0) != (b < 0) ? E(r + b) : r;
 }
-template <class E>
-PTO_INLINE E pow_scalar(E a, E b) {
-  if constexpr (kSame<E, float>)
-    return __builtin_powf(a, b);
-  else if constexpr (kSame<E, double>)
-    return __builtin_pow(a, b);
-  else {
-    if (b < 0) return a == 1 ? E(1) : a == E(-1) ? E((b & 1) ? -1 : 1) : E(0);
-    uint64_t result = 1, base = uint64_t(a);
-    for (uint64_t n = uint64_t(b); n; n >>= 1, base *= base)
-      if (n & 1) result *= base;
-    return E(result);
-  }
-}
 #define PTO_BY_LANE(name)                                                    \
   template <class V>                                                         \
   PTO_INLINE V name(V a, V b) {                                              \
@@ -238,7 +211,6 @@ PTO_INLINE E pow_scalar(E a, E b) {
   }
 PTO_BY_LANE(fmod)
 PTO_BY_LANE(remainder)
-PTO_BY_LANE(pow)
 #undef PTO_BY_LANE
 
 }  // namespace lanes
