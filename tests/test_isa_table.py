@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The instruction tables as data, and the check that every form of them ran."""
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest
 
 from pto.isa import table
 
-COVERAGE = Path(__file__).resolve().parent / "coverage.py"
+ROOT = Path(__file__).resolve().parent.parent
+COVERAGE = ROOT / "tests/coverage.py"
 
 
 @pytest.mark.parametrize(
@@ -27,7 +29,7 @@ def test_a_types_column_stands_for_these_types(text, types):
 
 
 def test_every_form_is_documented_and_named_once():
-    keys = [(form.mnemonic, form.operands) for form in table.forms()]
+    keys = [(f.mnemonic, f.operands, t) for f in table.forms() for t in f.types]
     assert len(keys) == len(set(keys))
     for form in table.forms():
         assert form.types and form.meaning and form.header, form
@@ -57,3 +59,11 @@ def test_an_empty_folder_is_no_success(tmp_path):
     report = coverage_of(tmp_path)
     assert report.returncode == 1
     assert "run the isa_* tests first" in report.stdout
+
+
+def test_the_generated_pages_are_those_of_the_tables():
+    spec = importlib.util.spec_from_file_location("isa_docs", ROOT / "docs/isa.py")
+    docs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(docs)
+    for path, text in docs.pages().items():
+        assert path.read_text() == text, f"{path.name} is out of date: run ./dev docs"

@@ -94,12 +94,24 @@ def forms(mnemonic: str = "") -> list[Form]:
     return [f for f in [*_value_forms(), *_other_forms()] if mnemonic in ("", f.mnemonic)]
 
 
+def _notes() -> dict[str, str]:
+    """mnemonic -> how the rows of instructions.def differ from the public documentation"""
+    return {
+        name: text
+        for macro, *a in rows("forms.def")
+        if macro == "PTO_NOTE"
+        for names, text in [a]
+        for name in names.split()
+    }
+
+
 def _value_forms() -> list[Form]:
-    found, values = [], {}
+    found, values, notes = [], {}, _notes()
 
     def add(name, operands, types, meaning, header, family):
         types = types_of(VALUE_SETS.get(types, "{any}"))
-        found.append(Form(name, operands, types, meaning, "", header, family))
+        note = notes.get(name, "")
+        found.append(Form(name, operands, types, meaning, note, header, family))
 
     for macro, *a in rows("instructions.def"):
         kind = macro.removeprefix("PTO_").removesuffix("_OURS")
@@ -132,6 +144,6 @@ def _other_forms() -> list[Form]:
     for macro, *a in rows("forms.def"):
         if macro == "PTO_FAMILY":
             header, family = a
-        else:
+        elif macro == "PTO_FORM":
             found.append(Form(a[0], a[1], types_of(a[2]), a[3], a[4], header, family))
     return found
