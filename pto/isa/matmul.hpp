@@ -133,13 +133,13 @@ constexpr bool check_accumulator() {
   return true;
 }
 
-// A tile as the loops see it. Elements of two in a byte count as one there.
+// A tile as the loops see it.
 template <class D>
 PTO_INLINE pto_matmul_matrix matrix_of(const D& d) {
   void* const data = const_cast<typename D::DType*>(d.data());
   constexpr int type = kMatmulType<D>, box = D::InnerNumel;
   if constexpr (!D::isBoxedLayout)
-    return {data, type, D::Rows, D::Cols, 0, 0, D::RowStride, D::ColStride};
+    return {data, type, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, D::RowStride, D::ColStride};
   else
     return {data,
             type,

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "pto/isa/hifloat8.hpp"
 #include "pto/isa/tile_layouts.hpp"
 #include "tests/isa_oracle.hpp"
 
@@ -30,87 +31,115 @@ struct Sizes {
   int m, k, n;
 };
 
-// The plain loop. Integers wrap.
-inline float chain(float sum, float a, float b) { return std::fma(a, b, sum); }
-inline int32_t chain(int32_t sum, int8_t a, int8_t b) {
-  return int32_t(uint32_t(sum) + uint32_t(int32_t(a) * b));
-}
-inline float plus(float a, float b) { return a + b; }
-inline int32_t plus(int32_t a, int32_t b) { return int32_t(uint32_t(a) + uint32_t(b)); }
-
-template <class T>
-bool same(T got, T want) {
-  return bits_of(got) == bits_of(want) || (got != got && want != want);
-}
-
-// Awkward numbers, mostly ordinary ones where sums must stay finite.
+// A tile's elements, row by row: what the plain loop works on. Two numbers may share a byte.
 template <class D>
-void scatter(D& tile, unsigned seed, bool is_finite) {
+using Value = typename Choose<kIsFloat<typename D::DType> || kIsTwin<typename D::DType>, float,
+                              int32_t>::type;
+template <class D>
+__attribute__((noinline)) std::vector<Value<D>> values_of(const D& tile) {
+  std::vector<Value<D>> values;
+  for (int i = 0; i < D::Rows; ++i)
+    for (int j = 0; j < D::Cols; ++j) {
+      const int offset = D::Offset(i, j);
+      if constexpr (kIsTwin<typename D::DType>) {
+        const auto pair = tile.data()[offset / 2];
+        values.push_back(offset % 2 ? pair.second() : pair.first());
+      } else {
+        values.push_back(Value<D>(tile.data()[offset]));
+      }
+    }
+  return values;
+}
+
+// Awkward numbers, also where the tile is not valid; ordinary ones where sums must stay finite.
+template <class D>
+__attribute__((noinline)) void scatter(D& tile, unsigned seed, bool is_finite) {
   using T = typename D::DType;
   for (int i = 0; i < D::kStored; ++i) {
     T value = awkward<T>(unsigned(i) * 7 + seed);
     if constexpr (kIsFloat<T>) {
       if (is_finite && !(std::fabs(float(value)) < 1e3f)) value = T(0.1f * float(i % 9 - 4));
     }
-    tile.SetValue(i, value);
+    tile.data()[i] = value;
   }
 }
 
+float chain(float sum, float a, float b) { return std::fma(a, b, sum); }
+int32_t chain(int32_t sum, int32_t a, int32_t b) {
+  return int32_t(uint32_t(sum) + uint32_t(a) * uint32_t(b));
+}
+float plus(float a, float b) { return a + b; }
+int32_t plus(int32_t a, int32_t b) { return int32_t(uint32_t(a) + uint32_t(b)); }
+
+// The plain loop, on rows x depth and depth x cols of which `sizes` are valid. Integers wrap.
+template <class S>
+struct Plain {
+  Sizes sizes, full;
+  std::vector<S> a, b, start, bias;
+
+  // Of the whole tile: what lies beyond the valid region is as it was. "" or what is wrong.
+  std::string wrong(const std::vector<S>& got, bool has_start, bool has_bias) const {
+    for (int i = 0; i < full.m; ++i)
+      for (int j = 0; j < full.n; ++j) {
+        const size_t at = size_t(i * full.n + j);
+        S want = start[at];
+        if (i < sizes.m && j < sizes.n) {
+          if (!has_start) want = 0;
+          for (int k = 0; k < sizes.k; ++k)
+            want = chain(want, a[size_t(i * full.k + k)], b[size_t(k * full.n + j)]);
+          if (has_bias) want = plus(want, bias[size_t(j)]);
+        }
+        if (bits_of(got[at]) != bits_of(want) && (got[at] == got[at] || want == want))
+          return "[" + std::to_string(i) + "," + std::to_string(j) + "] is " +
+                 std::to_string(got[at]) + ", should be " + std::to_string(want);
+      }
+    return "";
+  }
+};
+
 template <class A, class B, class C>
 struct Product {
-  using T = typename C::DType;
-  using Row = Bias<T, C::Cols>;
+  using S = typename C::DType;
 
   Product(Sizes sizes, unsigned seed)
-      : a(sizes.m, sizes.k), b(sizes.k, sizes.n), c(sizes.m, sizes.n) {
+      : a(sizes.m, sizes.k), b(sizes.k, sizes.n), c(sizes.m, sizes.n), sizes(sizes) {
     const bool is_finite = seed % 2 == 0;
     scatter(a, seed, is_finite), scatter(b, seed + 1, is_finite);
     scatter(c, seed + 2, is_finite), scatter(bias, seed + 3, is_finite);
     start = c;
+    read();
   }
-
-  T want(int i, int j, bool has_start, bool has_bias) const {
-    T sum = has_start ? start.GetElement(i, j) : T(0);
-    for (int k = 0; k < a.GetValidCol(); ++k)
-      sum = chain(sum, a.GetElement(i, k), b.GetElement(k, j));
-    return has_bias ? plus(sum, bias.GetElement(0, j)) : sum;
+  void read() {
+    plain = {
+        sizes,          {C::Rows, A::Cols, C::Cols}, values_of(a), values_of(b), values_of(start),
+        values_of(bias)};
   }
-
-  // Of the whole tile: what lies beyond the valid region is as it was.
-  std::string wrong(const C& got, bool has_start, bool has_bias) const {
-    for (int i = 0; i < C::Rows; ++i)
-      for (int j = 0; j < C::Cols; ++j) {
-        const bool is_valid = i < c.GetValidRow() && j < c.GetValidCol();
-        const T expected = is_valid ? want(i, j, has_start, has_bias) : start.GetElement(i, j);
-        if (!same(got.GetElement(i, j), expected))
-          return (is_valid ? "[" : "padding [") + std::to_string(i) + "," + std::to_string(j) +
-                 "] is " + std::to_string(got.GetElement(i, j)) + ", should be " +
-                 std::to_string(expected);
-      }
-    return "";
+  // Of the destination, which is then as it was.
+  std::string wrong(bool has_start, bool has_bias) {
+    const std::string found = plain.wrong(values_of(c), has_start, has_bias);
+    __builtin_memcpy(c.data(), start.data(), C::kStored * sizeof(S));
+    return found;
   }
 
   A a;
   B b;
   C c, start;
-  Row bias;
+  Bias<S, C::Cols> bias;
+  Sizes sizes;
+  Plain<S> plain;
 };
 
 template <class A, class B, class C>
 void check_forms(Sizes sizes, unsigned seed) {
-  const auto where = [&] {
-    return std::to_string(sizes.m) + " x " + std::to_string(sizes.k) + " x " +
-           std::to_string(sizes.n) + ", seed " + std::to_string(seed);
-  };
+  const std::string where = std::to_string(sizes.m) + " x " + std::to_string(sizes.k) + " x " +
+                            std::to_string(sizes.n) + ", seed " + std::to_string(seed);
   Product<A, B, C> p(sizes, seed);
   TMATMUL(p.c, p.a, p.b);
-  ASSERT_EQ(p.wrong(p.c, false, false), "") << "TMATMUL " << where();
-  p.c = p.start;
+  ASSERT_EQ(p.wrong(false, false), "") << "TMATMUL " << where;
   TMATMUL_ACC(p.c, p.a, p.b);
-  ASSERT_EQ(p.wrong(p.c, true, false), "") << "TMATMUL_ACC in place " << where();
-  p.c = p.start;
+  ASSERT_EQ(p.wrong(true, false), "") << "TMATMUL_ACC in place " << where;
   TMATMUL_BIAS<AccPhase::Final>(p.c, p.a, p.b, p.bias);
-  ASSERT_EQ(p.wrong(p.c, false, true), "") << "TMATMUL_BIAS " << where();
+  ASSERT_EQ(p.wrong(false, true), "") << "TMATMUL_BIAS " << where;
 }
 
 template <class A, class B, class C>
@@ -140,6 +169,18 @@ TEST(Matmul, IsAChainOfFusedMultiplyAddsInFloat) { check_type<float, float>(); }
 TEST(Matmul, WidensHalfExactly) { check_type<half, float>(); }
 TEST(Matmul, WidensBfloat16Exactly) { check_type<bfloat16_t, float>(); }
 TEST(Matmul, WrapsInIntegers) { check_type<int8_t, int32_t>(); }
+
+template <class A, class B>
+void check_narrow() {
+  check_regions<Left<A, 32, 64>, Right<B, 64, 32>, Acc<float, 32, 32>>(12);
+}
+TEST(Matmul, WidensNarrowFloatsExactly) {
+  check_narrow<float8_e4m3_t, float8_e4m3_t>();
+  check_narrow<float8_e4m3_t, float8_e5m2_t>();
+  check_narrow<float8_e5m2_t, float8_e4m3_t>();
+  check_narrow<float8_e5m2_t, float8_e5m2_t>();
+  check_narrow<hifloat8_t, hifloat8_t>();
+}
 
 TEST(Matmul, TakesOperandsInAnyLayout) {
   using C = Acc<float, 32, 48>;
@@ -174,29 +215,24 @@ TEST(Matmul, AccumulatesFromAnotherTileInAnotherLayout) {
   for (int i = 0; i < 11; ++i)
     for (int j = 0; j < 41; ++j) flat.SetElement(i, j, p.start.GetElement(i, j));
   RecordEvent event = TMATMUL_ACC<AccPhase::Partial>(p.c, flat, p.a, p.b);
-  EXPECT_EQ(p.wrong(p.c, true, false), "");
-  p.c = p.start;
+  EXPECT_EQ(p.wrong(true, false), "");
   TMATMUL_ACC(p.c, p.start, p.a, p.b, event);
-  EXPECT_EQ(p.wrong(p.c, true, false), "");
+  EXPECT_EQ(p.wrong(true, false), "");
 }
 
-template <class T, class S>
+template <class T, class S, class U = T>
 void check_vector() {
-  using A = Left<T, 1, 96>;
-  Product<A, Right<T, 96, 64>, Acc<S, 1, 64>> p({1, 77, 59}, 3);
+  Product<Left<T, 1, 96>, Right<U, 96, 64>, Acc<S, 1, 64>> p({1, 77, 59}, 3);
   TGEMV(p.c, p.a, p.b);
-  EXPECT_EQ(p.wrong(p.c, false, false), "");
-  p.c = p.start;
+  EXPECT_EQ(p.wrong(false, false), "");
   TGEMV_ACC(p.c, p.a, p.b);
-  EXPECT_EQ(p.wrong(p.c, true, false), "");
-  p.c = p.start;
+  EXPECT_EQ(p.wrong(true, false), "");
   TGEMV_ACC<AccPhase::Final>(p.c, p.start, p.a, p.b);
-  EXPECT_EQ(p.wrong(p.c, true, false), "");
+  EXPECT_EQ(p.wrong(true, false), "");
   TMATMUL_ACC(p.c, p.start, p.a, p.b);
-  EXPECT_EQ(p.wrong(p.c, true, false), "");
-  p.c = p.start;
+  EXPECT_EQ(p.wrong(true, false), "");
   TGEMV_BIAS(p.c, p.a, p.b, p.bias);
-  EXPECT_EQ(p.wrong(p.c, false, true), "");
+  EXPECT_EQ(p.wrong(false, true), "");
 }
 
 TEST(Gemv, IsTheProductOfOneRow) {
@@ -204,6 +240,78 @@ TEST(Gemv, IsTheProductOfOneRow) {
   check_vector<half, float>();
   check_vector<bfloat16_t, float>();
   check_vector<int8_t, int32_t>();
+  check_vector<float8_e4m3_t, float>();
+  check_vector<hifloat8_t, float>();
+  check_vector<float8_e5m2_t, float>();
+  check_vector<float8_e4m3_t, float, float8_e5m2_t>();
+  check_vector<float8_e5m2_t, float, float8_e4m3_t>();
+}
+
+// Scales, and operands that are multiplied by them for the plain loop.
+template <class A, class B, int Rows, int K, int Cols>
+struct Scaled : Product<Left<A, Rows, K>, Right<B, K, Cols>, Acc<float, Rows, Cols>> {
+  using Element = float8_e8m0_t;
+  Scaled(Sizes sizes, bool has_nan)
+      : Product<Left<A, Rows, K>, Right<B, K, Cols>, Acc<float, Rows, Cols>>(sizes, 2) {
+    codes(this->a, 1), codes(this->b, 2);
+    exponents(a_scale, 5, has_nan), exponents(b_scale, 6, has_nan);
+    this->read();
+    const auto rows = values_of(a_scale), cols = values_of(b_scale);
+    for (int k = 0; k < K; ++k) {
+      for (int i = 0; i < Rows; ++i)
+        this->plain.a[size_t(i * K + k)] *= rows[size_t(i * (K / 32) + k / 32)];
+      for (int j = 0; j < Cols; ++j)
+        this->plain.b[size_t(k * Cols + j)] *= cols[size_t(k / 32 * Cols + j)];
+    }
+  }
+  template <class D>
+  static void codes(D& tile, unsigned seed) {  // all of them, those of NaN included
+    for (int i = 0; i < D::kStored; ++i)
+      tile.data()[i].raw = uint8_t((unsigned(i) + seed) * 2654435761u >> 13);
+  }
+  template <class D>
+  static void exponents(D& tile, unsigned seed, bool has_nan) {
+    for (int i = 0; i < D::kStored; ++i)
+      tile.data()[i].raw = uint8_t(120 + (unsigned(i) * 7 + seed) % 13);
+    if (has_nan) tile.data()[1].raw = 255, tile.data()[0].raw = 0;
+  }
+
+  TileLeftScale<Element, Rows, K / 32> a_scale;
+  TileRightScale<Element, K / 32, Cols> b_scale;
+};
+
+template <class A, class B>
+void check_scaled() {
+  for (const int n : {33, 64, 1}) {
+    Scaled<A, B, 32, 128, 64> p({32 - n % 3, 128 - n % 5, n}, n == 1);
+    TMATMUL_MX(p.c, p.a, p.a_scale, p.b, p.b_scale);
+    EXPECT_EQ(p.wrong(false, false), "");
+    TMATMUL_MX<AccPhase::Partial>(p.c, p.start, p.a, p.a_scale, p.b, p.b_scale);
+    EXPECT_EQ(p.wrong(true, false), "");
+    TMATMUL_MX(p.c, p.a, p.a_scale, p.b, p.b_scale, p.bias, RecordEvent());
+    EXPECT_EQ(p.wrong(false, true), "");
+  }
+  Scaled<A, B, 1, 128, 64> v({1, 101, 61}, false);
+  TGEMV_MX(v.c, v.a, v.a_scale, v.b, v.b_scale, RecordEvent());
+  EXPECT_EQ(v.wrong(false, false), "");
+  TGEMV_MX(v.c, v.start, v.a, v.a_scale, v.b, v.b_scale);
+  EXPECT_EQ(v.wrong(true, false), "");
+  TGEMV_MX<AccPhase::Final>(v.c, v.a, v.a_scale, v.b, v.b_scale, v.bias);
+  EXPECT_EQ(v.wrong(false, true), "");
+}
+
+TEST(ScaledMatmul, MultipliesEachGroupOf32ByItsPowersOfTwo) {
+  check_scaled<float8_e4m3_t, float8_e4m3_t>();
+  check_scaled<float8_e4m3_t, float8_e5m2_t>();
+  check_scaled<float8_e5m2_t, float8_e4m3_t>();
+  check_scaled<float8_e5m2_t, float8_e5m2_t>();
+}
+
+TEST(ScaledMatmul, ReadsTwoNumbersFromAByte) {
+  check_scaled<float4_e2m1x2_t, float4_e2m1x2_t>();
+  check_scaled<float4_e2m1x2_t, float4_e1m2x2_t>();
+  check_scaled<float4_e1m2x2_t, float4_e2m1x2_t>();
+  check_scaled<float4_e1m2x2_t, float4_e1m2x2_t>();
 }
 
 // Each engine that the CPU has, over the same operands.
@@ -211,12 +319,11 @@ template <class A, class B, class C>
 void check_engines(Sizes sizes, unsigned seed) {
   Product<A, B, C> p(sizes, seed);
   for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512_VNNI; ++engine) {
-    p.c = p.start;
     const detail::NoTile none;
     pto_matmul_job job = detail::matmul_job(p.c, p.a, p.b, p.start, p.bias, none, none);
     job.engine = engine;
     if (pto_matmul(&job) != 0) continue;
-    EXPECT_EQ(p.wrong(p.c, true, true), "") << "engine " << engine;
+    EXPECT_EQ(p.wrong(true, true), "") << "engine " << engine;
   }
 }
 
@@ -252,12 +359,13 @@ TEST(Matmul, RoundsOnceEvenWithoutTheInstruction) {
       p.start.SetElement(i, i, -a * b);
       p.start.SetElement(i, 15 - i, std::ldexp(a * b, 24));
     }
+    p.read();
     for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine) {
       const detail::NoTile none;
       pto_matmul_job job = detail::matmul_job(p.c, p.a, p.b, p.start, none, none, none);
       job.engine = engine;
       if (pto_matmul(&job) != 0) continue;
-      ASSERT_EQ(p.wrong(p.c, true, false), "") << "engine " << engine << ", round " << round;
+      ASSERT_EQ(p.wrong(true, false), "") << "engine " << engine << ", round " << round;
     }
   }
 }

@@ -36,7 +36,8 @@ enum {  // pto_matmul_matrix::type; PTO_MATMUL_UNKNOWN is refused by the instruc
 };
 
 // Element [r, c] lies at (r / box_rows) * box_row_stride + r % box_rows * row_stride, and the same
-// for c; strides in elements. What is not boxed is one box.
+// for c; strides in elements. Boxes are powers of two; what is not boxed is one huge box. Elements
+// of two in a byte count as two, the first in the low half.
 typedef struct pto_matmul_matrix {
   void* data;  // null: absent
   int32_t type;
@@ -44,6 +45,8 @@ typedef struct pto_matmul_matrix {
   int64_t box_row_stride, box_col_stride;
   int64_t row_stride, col_stride;
 } pto_matmul_matrix;
+
+enum { PTO_MATMUL_UNBOXED = 1 << 30 };
 
 enum {  // pto_matmul_job::engine
   PTO_MATMUL_BEST,

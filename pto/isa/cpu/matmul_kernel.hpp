@@ -25,8 +25,8 @@ constexpr int kRows = 4, kVectors = 3;  // 12 of 16: 7 loads for 12 multiply-add
 constexpr int kRows = 4, kVectors = 2;
 #endif
 
-using Units = Vec<int32_t, kLane>;
-using LooseUnits = typename VecOf<int32_t, kLane>::loose;
+using Units = Vec<uint32_t, kLane>;  // unsigned: sums of integers wrap
+using LooseUnits = typename VecOf<uint32_t, kLane>::loose;
 
 // a * b + c with one rounding. Without the instruction: the product is exact in double, the sum is
 // rounded to odd there, so that rounding it again to float rounds correctly.
@@ -71,7 +71,11 @@ struct PairDot {
     asm("pmaddwd %1, %0" : "+x"(a) : "x"(b));
     return sum + a;
 #else
-    return sum + (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16);
+    using Signed = Vec<int32_t, kLane>;
+    const Signed x = bit_cast<Signed>(a), y = bit_cast<Signed>(b);
+    return sum +
+           bit_cast<Units>((bit_cast<Signed>(a << 16) >> 16) * (bit_cast<Signed>(b << 16) >> 16)) +
+           bit_cast<Units>((x >> 16) * (y >> 16));
 #endif
   }
 };
@@ -137,7 +141,7 @@ struct Micro {
 
   template <int Row, int... J>
   static PTO_INLINE void row(Count<J...>, Sum* sum, int32_t unit, const Units* right) {
-    Units left = lanes::splat<Units>(unit);
+    Units left = lanes::splat<Units>(uint32_t(unit));
 #if defined(PTO_TARGET_AVX512)
     asm("" : "+v"(left));  // one broadcast, not one in each instruction
 #endif

@@ -57,7 +57,7 @@ struct Place {
   Place(const pto_matmul_matrix& m, int row_count, int col_count)
       : data(static_cast<int32_t*>(m.data)), rows(rows_of(m)), cols(cols_of(m)) {
     has_vectors = cols.stride == 1 && (cols.box % kLane == 0 || cols.box >= col_count) &&
-                  (rows.box_stride == rows.box * rows.stride || rows.box >= row_count);
+                  (rows.box >= row_count || rows.box_stride == rows.box * rows.stride);
   }
   int32_t* at(int row, int col) const { return data + rows.at(row) + cols.at(col); }
 };
@@ -167,9 +167,9 @@ class Product {
         Units sum = {};
         const int32_t* b = panel + v * kLane;
         for (int u = 0; u < units; ++u, b += c.vectors * kLane)
-          sum = Dot::add(sum, lanes::splat<Units>(0x01010101),
+          sum = Dot::add(sum, lanes::splat<Units>(0x01010101u),
                          *reinterpret_cast<const LooseUnits*>(b));
-        *reinterpret_cast<LooseUnits*>(panels_.first + c.before + v * kLane) = sum * -128;
+        *reinterpret_cast<LooseUnits*>(panels_.first + c.before + v * kLane) = sum * uint32_t(-128);
       }
     }
   }
@@ -204,6 +204,16 @@ inline Packs floats(int type) {
       return floats_of<half>();
     case PTO_MATMUL_BF16:
       return floats_of<bfloat16_t>();
+    case PTO_MATMUL_E4M3:
+      return floats_of<float8_e4m3_t>();
+    case PTO_MATMUL_E5M2:
+      return floats_of<float8_e5m2_t>();
+    case PTO_MATMUL_HIF8:
+      return floats_of<hifloat8_t>();
+    case PTO_MATMUL_E2M1X2:
+      return floats_of<float4_e2m1x2_t>();
+    case PTO_MATMUL_E1M2X2:
+      return floats_of<float4_e1m2x2_t>();
     default:
       return floats_of<float>();
   }

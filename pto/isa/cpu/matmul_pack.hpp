@@ -12,6 +12,7 @@
 #pragma once
 #include "pto/isa/cpu/matmul_job.hpp"
 #include "pto/isa/cpu/matmul_kernel.hpp"
+#include "pto/isa/hifloat8.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
@@ -23,15 +24,20 @@ PTO_INLINE int smaller(int a, int b) { return a < b ? a : b; }
 
 // The position of the other axis' line: rows of a, columns of b.
 struct Axis {
-  int box;
+  int box, shift;
   int64_t box_stride, stride;
-  PTO_INLINE int64_t at(int i) const { return i / box * box_stride + i % box * stride; }
+  PTO_INLINE int64_t at(int i) const {
+    return (i >> shift) * box_stride + (i & (box - 1)) * stride;
+  }
 };
+PTO_INLINE Axis axis(int box, int64_t box_stride, int64_t stride) {
+  return {box, box > 0 ? __builtin_ctz(unsigned(box)) : 0, box_stride, stride};
+}
 PTO_INLINE Axis rows_of(const pto_matmul_matrix& m) {
-  return {m.box_rows, m.box_row_stride, m.row_stride};
+  return axis(m.box_rows, m.box_row_stride, m.row_stride);
 }
 PTO_INLINE Axis cols_of(const pto_matmul_matrix& m) {
-  return {m.box_cols, m.box_col_stride, m.col_stride};
+  return axis(m.box_cols, m.box_col_stride, m.col_stride);
 }
 
 // One matrix seen along the depth: `line` is a row of a or a column of b.
@@ -52,10 +58,8 @@ struct Operand {
         scale_depth(is_left ? cols_of(scales) : rows_of(scales)),
         end(k) {}
 
-  // Whether groups of `count` elements along the depth lie together, wherever they begin.
-  bool has_depth_runs(int count) const {
-    return depth.stride == 1 && (depth.box % count == 0 || depth.box >= end);
-  }
+  // Whether groups of `count` elements along the depth lie together, each group from a multiple.
+  bool has_depth_runs(int count) const { return depth.stride == 1 && depth.box % count == 0; }
   bool has_line_runs() const { return lines.stride == 1 && lines.box % kGroup == 0 && !scale; }
   // 2^(exponent - 127); 255 is NaN.
   PTO_INLINE float scale_of(int line, int k) const {
@@ -64,20 +68,38 @@ struct Operand {
   }
 };
 
-// Eight units from `count` elements that lie together, the rest zero. Bias: of unsigned bytes.
+// Eight units from `count` elements that lie together at an offset, and one element of a unit.
+// Of integers, what is beyond is zero. Bias: of unsigned bytes.
 template <class Dot>
 struct Widen;
 
 template <>
 struct Widen<FloatDot> {
   template <class T, int Bias>
-  static PTO_INLINE Group units(const T* p, int count) {
-    if (count >= kGroup) return bit_cast<Group>(lanes::load<kGroup>(p));
-    return bit_cast<Group>(lanes::load_part<kGroup>(p, count));
+  static PTO_INLINE Group units(const T* p, int64_t offset, int count) {
+    if constexpr (kIsTwin<T>) {
+      return unpacked<T>(p + offset / 2, count);
+    } else {
+      if (count >= kGroup) return bit_cast<Group>(lanes::load<kGroup>(p + offset));
+      return bit_cast<Group>(lanes::load_part<kGroup>(p + offset, count));
+    }
+  }
+  template <class T>
+  static PTO_INLINE Group unpacked(const T* p, int count) {
+    uint32_t packed = 0;
+    __builtin_memcpy(&packed, p, size_t(count >= kGroup ? 4 : (count + 1) / 2));
+    const Vec<uint32_t, kGroup> shift = {0, 4, 8, 12, 16, 20, 24, 28};
+    const auto codes = (lanes::splat<Vec<uint32_t, kGroup>>(packed) >> shift) & 15u;
+    return bit_cast<Group>(T::Format::template decode<Vec<float, kGroup>>(codes));
   }
   template <class T, int Bias>
-  static PTO_INLINE void put(int32_t* unit, int, const T* p, float scale) {
-    *unit = bit_cast<int32_t>(float(*p) * scale);
+  static PTO_INLINE void put(int32_t* unit, int, const T* p, int64_t offset, float scale) {
+    float value;
+    if constexpr (kIsTwin<T>)
+      value = offset % 2 ? p[offset / 2].second() : p[offset / 2].first();
+    else
+      value = float(p[offset]);
+    *unit = bit_cast<int32_t>(value * scale);
   }
 };
 
@@ -94,12 +116,13 @@ PTO_INLINE Vec<int8_t, Count> bytes(const int8_t* p, int count) {
 template <>
 struct Widen<PairDot> {
   template <class T, int Bias>
-  static PTO_INLINE Group units(const T* p, int count) {
-    return bit_cast<Group>(lanes::convert<int16_t>(bytes<2 * kGroup>(p, count)));
+  static PTO_INLINE Group units(const T* p, int64_t offset, int count) {
+    return bit_cast<Group>(lanes::convert<int16_t>(bytes<2 * kGroup>(p + offset, count)));
   }
   template <class T, int Bias>
-  static PTO_INLINE void put(int32_t* unit, int part, const T* p, float) {
-    reinterpret_cast<int16_t*>(unit)[part] = *p;
+  static PTO_INLINE void put(int32_t* unit, int part, const T* p, int64_t offset, float) {
+    const int16_t wide = p[offset];
+    __builtin_memcpy(reinterpret_cast<char*>(unit) + 2 * part, &wide, 2);
   }
 };
 
@@ -107,12 +130,12 @@ struct Widen<PairDot> {
 template <>
 struct Widen<QuadDot> {
   template <class T, int Bias>
-  static PTO_INLINE Group units(const T* p, int count) {
-    return bit_cast<Group>(bytes<4 * kGroup>(p, count) ^ int8_t(Bias));
+  static PTO_INLINE Group units(const T* p, int64_t offset, int count) {
+    return bit_cast<Group>(bytes<4 * kGroup>(p + offset, count) ^ int8_t(Bias));
   }
   template <class T, int Bias>
-  static PTO_INLINE void put(int32_t* unit, int part, const T* p, float) {
-    reinterpret_cast<int8_t*>(unit)[part] = int8_t(*p ^ Bias);
+  static PTO_INLINE void put(int32_t* unit, int part, const T* p, int64_t offset, float) {
+    reinterpret_cast<int8_t*>(unit)[part] = int8_t(p[offset] ^ Bias);
   }
 };
 #endif
@@ -152,8 +175,8 @@ struct Packer {
   static constexpr int kRun = kGroup * kPerUnit;
   Operand<T> from;
 
-  PTO_INLINE Group group(const T* p, int line, int k) const {
-    Group units = Widen<Dot>::template units<T, Bias>(p, from.end - k);
+  PTO_INLINE Group group(int64_t offset, int line, int k) const {
+    Group units = Widen<Dot>::template units<T, Bias>(from.data, offset, from.end - k);
     if constexpr (kSame<Dot, FloatDot>) {
       if (from.scale) {
         using V = Vec<float, kGroup>;
@@ -168,8 +191,8 @@ struct Packer {
     *unit = 0;
     for (int part = 0; part < kPerUnit && k + part < from.end; ++part) {
       const float scale = from.scale ? from.scale_of(line, k + part) : 1.0f;
-      Widen<Dot>::template put<T, Bias>(
-          unit, part, from.data + from.lines.at(line) + from.depth.at(k + part), scale);
+      Widen<Dot>::template put<T, Bias>(unit, part, from.data,
+                                        from.lines.at(line) + from.depth.at(k + part), scale);
     }
   }
 
@@ -178,10 +201,10 @@ struct Packer {
     int64_t offset[kRows];
     for (int r = 0; r < part.lines; ++r) offset[r] = from.lines.at(part.line + r);
     for (int k = part.k; k < part.k + part.units * kPerUnit; k += kRun) {
-      const T* const p = from.data + from.depth.at(k);
+      const int64_t start = from.depth.at(k);
       for (int r = 0; r < part.lines; ++r, panel += kGroup) {
         if (runs) {
-          *reinterpret_cast<LooseGroup*>(panel) = group(p + offset[r], part.line + r, k);
+          *reinterpret_cast<LooseGroup*>(panel) = group(start + offset[r], part.line + r, k);
         } else {
           for (int i = 0; i < kGroup; ++i) put(panel + i, part.line + r, k + i * kPerUnit);
         }
@@ -208,14 +231,14 @@ struct Packer {
   }
 
   PTO_INLINE void transposed(int32_t* to, int line, int count, int width, int k) const {
-    const T* const p = from.data + from.depth.at(k);
+    const int64_t start = from.depth.at(k);
     Group v[kGroup] = {};
     if (count == kGroup && from.lines.box % kGroup == 0 && line % kGroup == 0) {
-      const T* const first = p + from.lines.at(line);
+      const int64_t first = start + from.lines.at(line);
       PTO_UNROLL
       for (int i = 0; i < kGroup; ++i) v[i] = group(first + i * from.lines.stride, line + i, k);
     } else {
-      for (int i = 0; i < count; ++i) v[i] = group(p + from.lines.at(line + i), line + i, k);
+      for (int i = 0; i < count; ++i) v[i] = group(start + from.lines.at(line + i), line + i, k);
     }
     transpose(v);
     PTO_UNROLL
@@ -223,10 +246,10 @@ struct Packer {
   }
 
   PTO_INLINE void copied(int32_t* to, int line, int count, int width, int k) const {
-    const T* const p = from.data + from.lines.at(line);
+    const int64_t first = from.lines.at(line);
     for (int i = 0; i < kGroup && k + i < from.end; ++i)
       *reinterpret_cast<LooseGroup*>(to + i * width) =
-          Widen<Dot>::template units<T, Bias>(p + from.depth.at(k + i), count);
+          Widen<Dot>::template units<T, Bias>(from.data, first + from.depth.at(k + i), count);
   }
 };
 
