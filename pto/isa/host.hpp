@@ -133,6 +133,9 @@ void pto_cross_wait(int32_t mode, int32_t flag, const char* file, int32_t line);
 void pto_barrier(int32_t core, const void* counter, int32_t expected, const char* file,
                  int32_t line);
 
+// Fails the running block, by an exception: what happened, the rule, what to do.
+void pto_fail(const char* what, const char* why, const char* fix, const char* file, int32_t line);
+
 // Waits until holds(condition), which may look at memory that anybody changes. `text` says what
 // for: "for a signal to be >= 3".
 void pto_wait_memory(int32_t (*holds)(const void* condition), const void* condition,
@@ -156,8 +159,9 @@ typedef struct pto_slot {
 pto_slot* pto_ring_push(const pto_ring* ring, const char* file, int32_t line);
 void pto_ring_done(const pto_ring* ring);
 pto_slot* pto_ring_pop(const pto_ring* ring, const char* file, int32_t line);
-void pto_ring_release(const pto_ring* ring);  // the oldest turn that was popped; none: nothing
-void pto_ring_reset(const void* key);         // forgets the ring
+pto_slot* pto_ring_peek(const pto_ring* ring);  // the slot of the next pop, full or not
+void pto_ring_release(const pto_ring* ring);    // the oldest turn that was popped; none: nothing
+void pto_ring_reset(const void* key);           // forgets the ring
 
 // Memory ranges with a known extent (aclrtMalloc, tensor arguments of a launch). pto_extent returns
 // the bytes from `pointer` to the end of the smallest registered range that holds it, or -1.

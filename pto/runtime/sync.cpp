@@ -257,6 +257,12 @@ pto_slot* Sync::pop(const pto_ring& facts, Place place) {
   return &ring.slots[static_cast<size_t>(turn % facts.slots)];
 }
 
+pto_slot* Sync::peek(const pto_ring& facts) {
+  const std::lock_guard lock(waits.mutex());
+  Ring& ring = ring_of(facts);
+  return &ring.slots[static_cast<size_t>(ring.popped[facts.lane] % facts.slots)];
+}
+
 void Sync::release(const pto_ring& facts) {
   const std::lock_guard lock(waits.mutex());
   Ring& ring = ring_of(facts);
@@ -353,6 +359,14 @@ void pto_barrier(int32_t core, const void* counter, int32_t expected, const char
   pto::current_sync().barrier(core, counter, expected, {file, line});
 }
 
+void pto_fail(const char* what, const char* why, const char* fix, const char* file, int32_t line) {
+  const std::string where = t_block.launch == nullptr
+                                ? std::string()
+                                : pto::text_of_core(*t_block.launch, t_block.position) + ": ";
+  pto::fail({where + what + " at " + pto::text(Place{file, line}), why, fix},
+            pto::ErrorKind::Runtime);
+}
+
 void pto_wait_memory(int32_t (*holds)(const void*), const void* condition, const char* text,
                      const char* file, int32_t line) {
   if (holds(condition)) return;
@@ -372,6 +386,8 @@ void pto_ring_done(const pto_ring* ring) { pto::current_sync().done(*ring); }
 pto_slot* pto_ring_pop(const pto_ring* ring, const char* file, int32_t line) {
   return pto::current_sync().pop(*ring, {file, line});
 }
+
+pto_slot* pto_ring_peek(const pto_ring* ring) { return pto::current_sync().peek(*ring); }
 
 void pto_ring_release(const pto_ring* ring) { pto::current_sync().release(*ring); }
 

@@ -47,6 +47,7 @@ class Sync {
   pto_slot* push(const pto_ring& ring, Place place);
   void done(const pto_ring& ring);
   pto_slot* pop(const pto_ring& ring, Place place);
+  pto_slot* peek(const pto_ring& ring);
   void release(const pto_ring& ring);
   void reset(const void* key);
 
