@@ -78,7 +78,7 @@ constexpr size_t kLocationBytes[kLocations] = {512u << 10, 1u << 20, 128u << 10,
 
 // Binds a tile to the byte offset `address` of its location, or to a pointer (as an integer) into
 // it. An address that does not fit leaves the tile automatic, so that nothing is overwritten.
-template <class D, class Address, typename Enable<kIsTile<D>>::type = 0>
+template <class D, class Address, int = D::kStored>
 inline void TASSIGN(D& tile, Address address) {
   static_assert(Address(1) / 2 == 0, "TASSIGN: a tile's address is an integer, in bytes");
   constexpr size_t kRoom = detail::kLocationBytes[int(D::Loc) % detail::kLocations];
