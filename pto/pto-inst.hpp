@@ -39,6 +39,7 @@
 #include "pto/isa/print.hpp"
 #include "pto/isa/pipe.hpp"
 #include "pto/isa/reshape.hpp"
+#include "pto/isa/quantize.hpp"
 #include "pto/isa/sort.hpp"
 #include "pto/isa/tile_layouts.hpp"
 

@@ -120,7 +120,7 @@ bool same(double a, double b) {
 
 // Up to kColumns sources at a time in every mode.
 template <class From, class To>
-void check_some(const std::vector<From>& sources) {
+void check_some(const std::vector<From>& sources, bool is_brief = false) {
   const Numbers& n = numbers<To>();
   Flat<From> s;
   Flat<To> d;
@@ -130,6 +130,7 @@ void check_some(const std::vector<From>& sources) {
     for (int i = 0; i < count; ++i) s.SetValue(i, sources[at + size_t(i)]);
     for (RoundMode mode : kModes)
       for (SaturationMode sat : {SaturationMode::OFF, SaturationMode::ON}) {
+        if (is_brief && sat == SaturationMode::ON && mode != RoundMode::CAST_RINT) continue;
         if (sat == SaturationMode::ON)
           TCVT(d, s, d, mode, sat);
         else
@@ -237,7 +238,7 @@ void check_every_float() {
       const uint32_t bits = uint32_t(base) + i;
       std::memcpy(&some[i], &bits, 4);
     }
-    check_some<float, T>(some);
+    check_some<float, T>(some, true);
     if (::testing::Test::HasFatalFailure()) return;
   }
 }
