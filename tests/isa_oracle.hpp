@@ -139,6 +139,17 @@ T rounded(Wide<T> value) {
     return T(value);
 }
 
+// A value whose every product and sum is rounded, where T has 16 bits.
+template <class T>
+struct Steps {
+  double value;
+  explicit Steps(double exact) : value(sizeof(T) == 2 ? double(wide(rounded<T>(exact))) : exact) {}
+  friend Steps operator*(Steps a, Steps b) { return Steps(a.value * b.value); }
+  friend Steps operator+(Steps a, Steps b) { return Steps(a.value + b.value); }
+  friend bool operator<(Steps a, int b) { return a.value < b; }
+  explicit operator double() const { return value; }
+};
+
 // The distance between T's neighbours at `value`.
 template <class T>
 double spacing(double value) {

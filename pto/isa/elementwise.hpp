@@ -4,7 +4,8 @@
 //     TADD(d, a, b);  TEXP(d, a);  TMULS(d, a, 2.0f);  TEXPANDS(d, 1.0f);
 //
 // Invariant: only the destination's valid region is written; each element is computed in
-// Compute<T> and rounded to T once per instruction. A destination may be one of the sources.
+// Compute<T> and rounded to T once per instruction (rows that accumulate: after each step). A
+// destination may be one of the sources.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/cpu/erf.hpp"
@@ -79,6 +80,45 @@ struct Evaluate {
       return bit_cast<V>(F::apply(bit_cast<U>(a), bit_cast<U>(b)...));
     else
       return F::apply(a, b...);
+  }
+};
+
+namespace lanes {
+
+// A value of compute type as T would hold it.
+template <class T, class V>
+PTO_INLINE V as_stored(V v) {
+  if constexpr (kSame<Raw<T>, Compute<T>>)
+    return v;
+  else
+    return widen<T, kCount<V>>(narrow<T, kCount<V>>(v));
+}
+
+// Values whose every product and sum is rounded to T.
+template <class T, class V>
+struct Stepwise {
+  V value;
+  friend PTO_INLINE Stepwise operator*(Stepwise a, Stepwise b) {
+    return {as_stored<T>(a.value * b.value)};
+  }
+  friend PTO_INLINE Stepwise operator+(Stepwise a, Stepwise b) {
+    return {as_stored<T>(a.value + b.value)};
+  }
+  friend PTO_INLINE Stepwise relu(Stepwise a) { return {lanes::relu(a.value)}; }
+};
+
+}  // namespace lanes
+
+// An accumulating row: half and bfloat16_t round after each of its steps.
+template <class F, class T>
+struct Accumulate {
+  template <class V>
+  PTO_INLINE V operator()(V a, V b, V c) const {
+    using Steps = lanes::Stepwise<T, V>;
+    if constexpr (kIsFloat<T> && sizeof(T) == 2)
+      return F::apply(Steps{a}, Steps{b}, Steps{c}).value;
+    else
+      return F::apply(a, b, c);
   }
 };
 
@@ -232,7 +272,7 @@ constexpr bool check_trailing() {
     static_assert(check_types<lanes::M##_value, D, A, B>());            \
     static_assert(check_trailing<X...>());                              \
     PTO_ENTER(M, "d, a, b", out(d), in(a, b));                          \
-    map(Evaluate<lanes::M##_value>{}, d, a, b, d);                      \
+    map(Accumulate<lanes::M##_value, typename D::DType>{}, d, a, b, d); \
     return {};                                                          \
   }
 #define PTO_SCALAR(M, of)                                                                        \

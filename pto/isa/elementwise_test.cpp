@@ -89,16 +89,16 @@ void check_regions(const Case<D>& row) {
       (void)b, (void)c;                                                                    \
       instruction;                                                                         \
     }                                                                                      \
-    template <class W>                                                                     \
+    template <class T, class W = Wide<T>>                                                  \
     static W want(W d, W a, W b, W c) {                                                    \
       (void)b, (void)c, (void)d;                                                           \
       return value;                                                                        \
     }                                                                                      \
     template <class D>                                                                     \
     static Case<D> of() {                                                                  \
-      using W = Wide<typename D::DType>;                                                   \
+      using T = typename D::DType;                                                         \
       const bool is_shift = std::string(name).substr(0, 3) == "TSH";                       \
-      return {name, call<D>, want<W>, is_shift, false};                                    \
+      return {name, call<D>, want<T>, is_shift, false};                                    \
     }                                                                                      \
   };
 #define PTO_UNARY(M, op, value, numpy, types) \
@@ -109,7 +109,8 @@ void check_regions(const Case<D>& row) {
 #define PTO_TERNARY(M, value, numpy, types) \
   PTO_CASE(M, types, #M, M(d, a, b, c), scalar::M##_value::of(a, b, c))
 #define PTO_ACCUMULATE(M, value, numpy, types) \
-  PTO_CASE(M, types, #M, M(d, a, b), scalar::M##_value::of(a, b, d))
+  PTO_CASE(M, types, #M, M(d, a, b),           \
+           double(scalar::M##_value::of(Steps<T>(a), Steps<T>(b), Steps<T>(d))))
 #define PTO_LOGICAL_UNARY(...)
 #define PTO_LOGICAL_BINARY(...)
 #include "pto/isa/instructions.def"

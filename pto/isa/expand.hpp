@@ -34,10 +34,11 @@ template <class S>
 constexpr bool kIsBlock = S::isRowMajor&& S::ValidCol == kBlock<S>;
 
 template <class S, class V>
-PTO_INLINE V row_vector(const S& s, int row) {
+PTO_INLINE V row_vector(const S& s, int row, int first) {
   if constexpr (kIsBlock<S>) {
     V v = {};
-    for (int i = 0; i < kCount<V>; ++i) v[i] = to_compute(s.GetElement(row, i % kBlock<S>));
+    for (int i = 0; i < kCount<V>; ++i)
+      v[i] = to_compute(s.GetElement(row, (first + i) % kBlock<S>));
     return v;
   } else {
     return lanes::splat<V>(to_compute(s.GetElement(row, 0)));
@@ -50,37 +51,50 @@ constexpr bool kIsWhole =
     D::Cols == S::Cols &&
     (D::ValidCol == S::ValidCol || D::ValidCol < 0 || S::ValidCol < 0) && S::isRowMajor;
 
-// The row must hold whole blocks for the pattern to line up with the vectors.
+// One row with a pattern of several vectors, over and over.
+template <int Patterns, class F, class T, class V>
+PTO_INLINE void map_patterns(F f, int length, T* d, const T* s, const V (&pattern)[Patterns]) {
+  constexpr int N = kCount<V>;
+  for (int c = 0, k = 0; c < length; c += N, k = (k + 1) % Patterns) {
+    const int n = length - c < N ? length - c : N;
+    lanes::store_part<N>(d + c, f(lanes::load_part<N>(s + c, n), pattern[k]), n);
+  }
+}
+
+template <class F, bool WholeFirst, class D, class W, class E>
+PTO_INLINE void expand_rows(D& d, const W& whole, const E& expanded) {
+  constexpr int N = kTileLanes<D>;
+  constexpr int kPatterns = kIsBlock<E> && kBlock < E >> N ? kBlock<E> / N : 1;
+  using V = Vec<Compute<typename D::DType>, N>;
+  const auto combine = [](V x, V row) {
+    if constexpr (WholeFirst)
+      return evaluate<F>(x, row);
+    else
+      return evaluate<F>(row, x);
+  };
+  for (int r = 0; r < d.GetValidRow(); ++r) {
+    const auto* s = whole.data() + W::Offset(r, 0);
+    if constexpr (kPatterns == 1) {
+      const V row = row_vector<E, V>(expanded, r, 0);
+      map_row([row, combine](V x) { return combine(x, row); }, d, r, s);
+    } else {
+      V pattern[kPatterns];
+      for (int k = 0; k < kPatterns; ++k) pattern[k] = row_vector<E, V>(expanded, r, k * N);
+      map_patterns<kPatterns>(combine, d.GetValidCol(), d.data() + D::Offset(r, 0), s, pattern);
+    }
+  }
+}
+
 template <class F, class D, class A, class B>
-PTO_INLINE void expand_rows(D& d, const A& a, const B& b) {
+PTO_INLINE void expand_one(D& d, const A& a, const B& b) {
   static_assert(kIsWhole<D, A> || kIsWhole<D, B>,
                 "TROWEXPAND...: one operand must have the destination's columns; "
                 "the other is a column");
-  constexpr bool kExpandsB = kIsWhole<D, A>;
-  constexpr int N = kTileLanes<D>;
-  using V = Vec<Compute<typename D::DType>, N>;
-  static_assert(
-      !(kExpandsB ? kIsBlock<B> : kIsBlock<A>) || N % kBlock<D> == 0 || kBlock<D> % N == 0,
-      "TROWEXPAND...: blocks and vectors must line up");
-  for (int r = 0; r < d.GetValidRow(); ++r) {
-    if constexpr (kExpandsB && kIsBlock<B> && N < kBlock<B>) {
-      for (int c = 0; c < d.GetValidCol(); ++c) {
-        using Pair = Vec<Compute<typename D::DType>, 2>;
-        lanes::store_scalar(
-            d.data() + D::Offset(r, c),
-            evaluate<F>(lanes::splat<Pair>(to_compute(a.GetElement(r, c))),
-                        lanes::splat<Pair>(to_compute(b.GetElement(r, c % kBlock<B>))))[0]);
-      }
-    } else if constexpr (kExpandsB) {
-      const V row = row_vector<B, V>(b, r);
-      map_row([row](V x) { return evaluate<F>(x, row); }, d, r, a.data() + A::Offset(r, 0));
-    } else {
-      static_assert(!kIsBlock<A> || N >= kBlock<A>,
-                    "TROWEXPAND...: give the block of 32 bytes as the second operand");
-      const V row = row_vector<A, V>(a, r);
-      map_row([row](V x) { return evaluate<F>(row, x); }, d, r, b.data() + B::Offset(r, 0));
-    }
-  }
+  constexpr bool kExpandsA = !kIsWhole<D, A> || (kIsWhole<D, B> && kIsBlock<A> && !kIsBlock<B>);
+  if constexpr (kExpandsA)
+    expand_rows<F, false>(d, b, a);
+  else
+    expand_rows<F, true>(d, a, b);
 }
 
 }  // namespace detail
@@ -114,7 +128,7 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
     static_assert(check_types<lanes::of##_value, D, A, B>());           \
     static_assert(check_trailing<X...>());                              \
     PTO_ENTER(M, "d, a, b", out(d), in(a, b));                          \
-    detail::expand_rows<lanes::of##_value>(d, a, b);                    \
+    detail::expand_one<lanes::of##_value>(d, a, b);                     \
     return {};                                                          \
   }
 #define PTO_COL_EXPAND(M, of)                                                                     \

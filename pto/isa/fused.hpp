@@ -16,15 +16,6 @@
 PTO_NAMESPACE_BEGIN
 namespace detail {
 
-// A value of compute type as T would hold it.
-template <class T, class V>
-PTO_INLINE V as_stored(V v) {
-  if constexpr (kSame<Raw<T>, Compute<T>>)
-    return v;
-  else
-    return lanes::widen<T, kCount<V>>(lanes::narrow<T, kCount<V>>(v));
-}
-
 template <class D, class A>
 constexpr bool check_axpy() {
   using Td = typename D::DType;
@@ -45,7 +36,8 @@ PTO_INLINE void combine_relu_convert(D& d, const A& a, const B& b) {
   Tile<TileType::Vec, T, A::Rows, A::Cols, A::BFractal, DYNAMIC, DYNAMIC, A::SFractal,
        A::SFractalSize>
       sum(d.GetValidRow(), d.GetValidCol());
-  map([](auto x, auto y) { return lanes::relu(as_stored<T>(evaluate<F>(x, y))); }, sum, a, b);
+  map([](auto x, auto y) { return lanes::relu(lanes::as_stored<T>(evaluate<F>(x, y))); }, sum, a,
+      b);
   TCVT(d, sum, RoundMode::CAST_RINT, SaturationMode::ON);
 }
 
@@ -62,7 +54,7 @@ PTO_INLINE RecordEvent TAXPY(D& d, const A& a, typename A::DType scalar, const X
   map(
       [s](auto x, auto old) {
         using V = decltype(x);
-        return detail::as_stored<typename D::DType>(lanes::splat<V>(s) * x) + old;
+        return lanes::as_stored<typename D::DType>(lanes::splat<V>(s) * x) + old;
       },
       d, a, d);
   return {};

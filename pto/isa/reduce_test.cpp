@@ -169,7 +169,11 @@ std::string check_row_expansion(Call call) {
   const std::string by_block = differs(d, before, 2, [&](int r, int c) {
     return Scalar::of(wide(a.GetElement(r, c)), wide(block.GetElement(r, c % Blocks::Cols)));
   });
-  return second + first + by_block;
+  call(d, block, a);
+  const std::string by_first_block = differs(d, before, 2, [&](int r, int c) {
+    return Scalar::of(wide(block.GetElement(r, c % Blocks::Cols)), wide(a.GetElement(r, c)));
+  });
+  return second + first + by_block + by_first_block;
 }
 
 template <class T, class Scalar, class Call>
