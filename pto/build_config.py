@@ -52,3 +52,8 @@ def cxxflags() -> list[str]:
 def ldflags() -> list[str]:
     """Library folder, library, and where the program finds it when it runs."""
     return [f"-L{library_dir()}", "-lpto", f"-Wl,-rpath,{library_dir()}"]
+
+
+def gdb_script() -> str:
+    """The script that makes gdb print tiles: (gdb) source PATH."""
+    return str(PACKAGE / "isa/gdb_printer.py")

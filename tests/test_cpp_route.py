@@ -92,6 +92,23 @@ def test_a_slot_kernel_with_a_number_before_a_tensor_does_not_compile(tmp_path):
     assert "tensors and pointers in the first slots and numbers after them" in done.stderr
 
 
+@pytest.mark.skipif(not shutil.which("gdb"), reason="gdb is not installed")
+def test_gdb_prints_tiles_of_every_layout(tmp_path):
+    program = build(tmp_path, SOURCES / "tiles_in_gdb.cpp", "-O0", "-g")
+    commands = [f"source {config('--gdb', tmp_path)[0]}", "break stop", "run", "up"]
+    commands += [f"print {name}" for name in ("tile", "boxed", "bytes", "large")]
+    done = run("gdb", "-q", "-batch", "-nx", *[f"-ex={c}" for c in commands], program, cwd=tmp_path)
+    for line in (
+        "Tile float 16 x 64 at Vec, valid 16 x 60",
+        "  [1]  64 65 66 67 ... 120 121 122 123",
+        "Tile half 16 x 32 at Mat, valid 3 x 20",
+        "  [2]  64.5 65.5 66.5 67.5 ... 80.5 81.5 82.5 83.5",
+        "  [0]  -3 -2 -1 0 ... 25 26 27 28",
+        "  [127]  -8128 -8129 -8130 -8131 ... -8188 -8189 -8190 -8191",
+    ):
+        assert line in done.stdout, done.stdout + done.stderr
+
+
 def test_config_prints_one_line_and_refuses_no_option(tmp_path):
     assert config("--version", tmp_path)[0].count(".") == 2
     assert config("--cxxflags", tmp_path)[:2] == ["-std=c++17", f"-I{ROOT}"]
