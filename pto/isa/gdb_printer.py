@@ -39,7 +39,7 @@ def indices(count: int) -> list[int]:
 
 
 class TilePrinter:
-    """Reads the parameters of Tile<Location, T, Rows, Cols, Order, RowValid, ColValid, Box, ...>."""
+    """Reads a tile by the parameters of its type."""
 
     def __init__(self, value):
         self.value = value
