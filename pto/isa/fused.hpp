@@ -11,7 +11,7 @@
 // round to nearest even and clamp.
 // Thread safety: a tile belongs to one thread.
 #pragma once
-#include "pto/isa/convert.hpp"
+#include "pto/isa/convert_modes.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace detail {
