@@ -8,13 +8,14 @@ import sys
 import torch
 
 import pto
-from bench import calls, instructions, kernels, report
+from bench import calls, instructions, kernels, matmul, report
 from bench.runner import CASES, Outcome, Setting, measure
 
 # Benches that measure, and print, by themselves; each returns its records.
 PROGRAMS = {
     "first_call": calls.first_calls,
     "instructions": instructions.run,
+    "matmul": matmul.run,
 }
 
 

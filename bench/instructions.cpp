@@ -8,66 +8,15 @@
 // The results are laws of the tests, which run before; here each case is only timed.
 #include <pto/pto-inst.hpp>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <string>
-#include <vector>
 
+#include "samples.hpp"
+
+using namespace bench;
 using namespace pto;
 
 namespace {
-
-constexpr int kRounds = 11;
-constexpr double kSample = 1e-3;  // seconds
-
-double now() {
-  using Clock = std::chrono::steady_clock;
-  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
-}
-
-// A function repeated, so that the call through a pointer does not count.
-using Repeated = void (*)(void* context, long times);
-
-struct Contender {
-  Repeated run;
-  void* context;
-  long times = 1;
-  std::vector<double> seconds;
-
-  void sample() {
-    run(context, 1);
-    const double start = now();
-    run(context, times);
-    seconds.push_back((now() - start) / double(times));
-  }
-  void calibrate() {
-    for (double taken = 0; taken < kSample / 2; times *= 2) {
-      const double start = now();
-      run(context, times);
-      taken = now() - start;
-    }
-  }
-  double quantile(double part) {
-    std::sort(seconds.begin(), seconds.end());
-    return seconds[size_t(part * double(seconds.size() - 1) + 0.5)];
-  }
-};
-
-template <class F>
-Contender contender(F& f) {
-  return {[](void* context, long times) {
-            F& function = *static_cast<F*>(context);
-            for (long i = 0; i < times; ++i) {
-              function();
-              asm volatile("" ::: "memory");
-            }
-          },
-          &f,
-          1,
-          {}};
-}
 
 using Bytes = Vec<uint8_t, kVectorBytes>;
 
@@ -131,29 +80,7 @@ struct Arithmetic {
   }
 };
 
-struct Facts {
-  const char* name;
-  const char* dtype;
-  int rows, cols;
-};
-
 std::vector<std::string> chosen;
-
-void report(const Facts& facts, std::vector<Contender> all) {
-  for (Contender& c : all) c.calibrate();
-  for (int round = 0; round < kRounds; ++round)
-    for (Contender& c : all) c.sample();
-  double ceiling = 0;
-  for (size_t i = 1; i < all.size(); ++i) ceiling = std::max(ceiling, all[i].quantile(0.5));
-  Contender& ours = all[0];
-  std::printf(
-      "{\"case\": \"%s\", \"size\": [%d, %d], \"dtype\": \"%s\", \"contender\": \"pto\", "
-      "\"threads\": 1, \"median_s\": %.4g, \"p10_s\": %.4g, \"p90_s\": %.4g, "
-      "\"ceiling_s\": %.4g}\n",
-      facts.name, facts.rows, facts.cols, facts.dtype, ours.quantile(0.5), ours.quantile(0.1),
-      ours.quantile(0.9), ceiling);
-  std::fflush(stdout);
-}
 
 bool is_chosen(const char* name) {
   return chosen.empty() || std::find(chosen.begin(), chosen.end(), name) != chosen.end();
@@ -196,7 +123,7 @@ void instruction(const char* name, const char* dtype, int sources, D& d, long in
   Traffic traffic{memory[0], memory[1], memory[2], in_bytes, long(sizeof(T)) * D::Numel, sources};
   Arithmetic<V, decltype(value)> arithmetic{value, D::Numel / N};
   std::vector<Contender> all = {contender(f), contender(traffic), contender(arithmetic)};
-  report({name, dtype, D::Rows, D::Cols}, all);
+  report({name, dtype, std::to_string(D::Rows) + ", " + std::to_string(D::Cols)}, all);
   (void)d;
 }
 template <class D, class F>

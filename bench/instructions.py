@@ -8,6 +8,7 @@ gives the records.
 import json
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench.runner import Record
@@ -27,16 +28,24 @@ def line(record: Record) -> str:
     )
 
 
+def measured(source: Path) -> Iterator[Record]:
+    """Compiles a program for this machine and reads its records as they come."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / source.stem
+        flags = [*build_config.cxxflags(), source, "-o", program, *build_config.ldflags()]
+        subprocess.run(["c++", "-O2", *flags], check=True)
+        with subprocess.Popen([program], stdout=subprocess.PIPE, text=True) as measuring:
+            for text in measuring.stdout:
+                yield Record(**json.loads(text))
+        if measuring.returncode:
+            raise SystemExit(f"{source.name}: a result is wrong, see above")
+
+
 def run() -> list[Record]:
     """Compiles, measures and prints."""
     print(HEADER)
     records = []
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "instructions"
-        flags = [*build_config.cxxflags(), SOURCE, "-o", program, *build_config.ldflags()]
-        subprocess.run(["c++", "-O2", *flags], check=True)
-        with subprocess.Popen([program], stdout=subprocess.PIPE, text=True) as measuring:
-            for text in measuring.stdout:
-                records.append(Record(**json.loads(text)))
-                print(line(records[-1]), flush=True)
+    for record in measured(SOURCE):
+        records.append(record)
+        print(line(record), flush=True)
     return records

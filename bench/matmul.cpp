@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// TMATMUL of square tiles on one thread, beside the time that its multiply-adds take in registers
+// alone: the peak of the same run.
+//
+//     ./matmul [TYPE...]        f32 f16 bf16 i8; one JSON line a case, as bench/runner.py writes
+//     them
+//
+// A result is checked against plain sums before it is timed; a wrong one ends the program with 1.
+#include <pto/pto-inst.hpp>
+
+#include <cmath>
+#include <memory>
+
+#include "samples.hpp"
+
+using namespace bench;
+using namespace pto;
+
+namespace {
+
+// A thousand multiply-adds of `kWide` vectors each, in registers.
+#if defined(PTO_TARGET_AVX512)
+constexpr int kWide = 24;
+#define PTO_FUSED "vfmadd231ps %1, %1, %0"
+#define PTO_QUADS "vpdpbusd %1, %1, %0"
+#elif defined(PTO_TARGET_AVX2)
+constexpr int kWide = 10;
+#define PTO_FUSED "vfmadd231ps %1, %1, %0"
+#define PTO_QUADS "vpmaddwd %1, %1, %2\n vpaddd %2, %0, %0"
+#else
+constexpr int kWide = 8;
+#define PTO_FUSED "movaps %1, %2\n mulps %1, %2\n addps %2, %0"
+#define PTO_QUADS "movaps %1, %2\n pmaddwd %1, %2\n paddd %2, %0"
+#endif
+constexpr int kRepeats = 1000;
+
+template <bool Integers>
+void multiply_add_in_registers() {
+  using V = Vec<float, kVectorBytes / 4>;
+  V one = {};
+  V sum[kWide] = {};
+  for (int i = 0; i < kRepeats; ++i) {
+    PTO_UNROLL
+    for (int j = 0; j < kWide; ++j) {
+      V product;
+      if (Integers)
+        asm volatile(PTO_QUADS : "+v"(sum[j]), "+v"(one), "=&v"(product));
+      else
+        asm volatile(PTO_FUSED : "+v"(sum[j]), "+v"(one), "=&v"(product));
+    }
+  }
+}
+
+// Multiply-adds of one call of the function above. AVX-512 counts on VNNI, as libpto does.
+template <class T>
+constexpr double kAtOnce = double(kRepeats) * kWide* kVectorBytes / 4 *
+                           (!kSame<T, int8_t>    ? 1
+                            : kVectorBytes == 64 ? 4
+                                                 : 2);
+
+template <class A, class B, class C>
+bool is_right(const A& a, const B& b, const C& c) {
+  for (int i = 0; i < C::Rows; i += C::Rows / 8 + 3)
+    for (int j = 0; j < C::Cols; j += C::Cols / 8 + 5) {
+      double sum = 0;
+      for (int k = 0; k < A::Cols; ++k)
+        sum += double(a.GetElement(i, k)) * double(b.GetElement(k, j));
+      if (std::fabs(double(c.GetElement(i, j)) - sum) > 1e-4 * A::Cols) return false;
+    }
+  return true;
+}
+
+template <class T, class S, int N>
+bool product(const char* dtype) {
+  TileLeft<T, N, N> a;
+  TileRight<T, N, N> b;
+  TileAcc<S, N, N> c;
+  for (int i = 0; i < N * N; ++i) {
+    a.SetValue(i, T(float(i * 7 % 17 - 8) / (kSame<T, int8_t> ? 1 : 8)));
+    b.SetValue(i, T(float(i * 5 % 19 - 9) / (kSame<T, int8_t> ? 1 : 8)));
+  }
+  TMATMUL(c, a, b);
+  if (!is_right(a, b, c)) {
+    std::fprintf(stderr, "TMATMUL of %d x %d %s: wrong\n", N, N, dtype);
+    return false;
+  }
+  auto work = [&] { TMATMUL(c, a, b); };
+  auto limit = [] { multiply_add_in_registers<kSame<T, int8_t>>(); };
+  const std::string size = std::to_string(N);
+  report({"TMATMUL", dtype, size + ", " + size + ", " + size, double(N) * N * N / kAtOnce<T>},
+         {contender(work), contender(limit)});
+  return true;
+}
+
+template <class T, class S>
+bool products(const char* dtype, int count, char** chosen) {
+  bool is_wanted = count == 1;
+  for (int i = 1; i < count; ++i) is_wanted |= std::string(chosen[i]) == dtype;
+  return !is_wanted ||
+         (product<T, S, 64>(dtype) && product<T, S, 128>(dtype) && product<T, S, 256>(dtype) &&
+          product<T, S, 512>(dtype) && product<T, S, 1024>(dtype));
+}
+
+}  // namespace
+
+int main(int count, char** chosen) {
+  return products<float, float>("f32", count, chosen) &&
+                 products<half, float>("f16", count, chosen) &&
+                 products<bfloat16_t, float>("bf16", count, chosen) &&
+                 products<int8_t, int32_t>("i8", count, chosen)
+             ? 0
+             : 1;
+}
