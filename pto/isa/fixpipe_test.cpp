@@ -106,6 +106,19 @@ TEST(Fixpipe, each_destination_is_its_formula) {
   check_relus<float, float>("f32 to f32");
 }
 
+// A product just below -509.5 that rounds to it: with the offset 511 the sum is a tie, but not if
+// product and sum were rounded at once.
+TEST(Fixpipe, product_and_sum_are_rounded_one_by_one) {
+  const float scale = 1 + 0x1p-10f;
+  float x = -509.5f / scale - 0x1p-12f;
+  while (float(double(x) * scale) != -509.5f || double(x) * scale >= -509.5) {
+    x = std::nextafter(x, 0.f);
+    ASSERT_LT(x, -500.f);
+  }
+  const auto p = fixpipe::same<N>(Fields{scale, 511, 1, 1}.bits());
+  EXPECT_EQ(fixpipe::quantise<int8_t>(lanes::splat<Vec<float, N>>(x), p)[0], 2);
+}
+
 TEST(Fixpipe, saturation_clamps_infinity_and_makes_nan_zero) {
   Vec<float, N> x = lanes::splat<Vec<float, N>>(-INFINITY);
   x[1] = NAN;
