@@ -28,6 +28,8 @@ void check(const char* name, Call call) {
     D a = shaped<D>(k.rows_a, k.cols_a), b = shaped<D>(k.rows_b, k.cols_b);
     D d = shaped<D>(k.rows, k.cols);
     fill(a, 1), fill(b, 2), fill(d, 3);
+    if (kSame<T, uint64_t>)  // products of 64 bits would not fit the oracle
+      for (int i = 0; i < D::Numel; ++i) a.SetValue(i, T(uint64_t(wide(a.GetValue(i))) & 0xffffff));
     const D before = d, old_a = a;
     const auto want = [&](int r, int c) -> Wide<T> {
       const bool in_a = r < k.rows_a && c < k.cols_a, in_b = r < k.rows_b && c < k.cols_b;
