@@ -209,9 +209,10 @@ PTO_INLINE bool runs_along_rows(const Matrix& d, const Matrix& s) {
   return row && (!col || (s.row->stride[0] == B && s.col->stride[0] != B));
 }
 
-// d[i, j] = s[i, j] for rows x cols elements of B bytes.
+// d[i, j] = s[i, j] for rows x cols elements of B bytes. libpto holds it for each target, so that
+// kernels do not compile it.
 template <int B>
-__attribute__((noinline)) inline void copy_matrix(Matrix d, Matrix s, int64_t rows, int64_t cols) {
+__attribute__((noinline)) void copy_matrix(Matrix d, Matrix s, int64_t rows, int64_t cols) {
   if (runs_along_rows<B>(d, s)) {
     d = turned(d);
     s = turned(s);
@@ -244,6 +245,13 @@ __attribute__((noinline)) inline void copy_matrix(Matrix d, Matrix s, int64_t ro
     s_row.advance(lines);
   }
 }
+
+#define PTO_COPY_MATRIX(storage)                                          \
+  storage template void copy_matrix<1>(Matrix, Matrix, int64_t, int64_t); \
+  storage template void copy_matrix<2>(Matrix, Matrix, int64_t, int64_t); \
+  storage template void copy_matrix<4>(Matrix, Matrix, int64_t, int64_t); \
+  storage template void copy_matrix<8>(Matrix, Matrix, int64_t, int64_t);
+PTO_COPY_MATRIX(extern)
 
 // The axes of a tile's storage, whole boxes.
 template <class D>

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// The copy engine for CPUs with AVX-512; CMakeLists.txt gives the flags.
+#include "pto/isa/tile_copy.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace moves {
+PTO_COPY_MATRIX()
+}  // namespace moves
+PTO_NAMESPACE_END
