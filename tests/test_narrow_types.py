@@ -112,7 +112,7 @@ def test_conversion_is_that_of_ml_dtypes(library, source, to):
         assert np.isnan(got.astype(np.float32))[is_nan].all()
         same = (bits(got) == bits(want)) | is_nan
         if to == "float8_e8m0_t":  # there all between its two smallest go up, here to the nearest
-            same |= (bits(x) > 0x00400000) & (bits(x) <= 0x00600000)
+            same |= (bits(x) > 0x00400000) & (bits(x) < 0x00600000)
         assert same.all(), f"{x[~same][:4]} becomes {got[~same][:4]}, should be {want[~same][:4]}"
 
 
@@ -126,7 +126,8 @@ def test_pairs_are_those_of_ml_dtypes(library):
         codes = np.stack([got & 15, got >> 4], axis=1).reshape(-1)
         exact = source.astype(np.float64)
         if name == "e2m1":
-            want = source.astype(ml_dtypes.float4_e2m1fn).astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                want = source.astype(ml_dtypes.float4_e2m1fn).astype(np.float64)
         else:  # multiples of a quarter
             with np.errstate(invalid="ignore"):
                 want = np.copysign(np.minimum(np.rint(np.abs(exact) * 4) / 4, 1.75), exact)

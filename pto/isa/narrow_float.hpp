@@ -99,11 +99,10 @@ struct E8M0 {
 
   template <class F, class U>
   static PTO_INLINE U encode(F x) {
-    const U all = bit_cast<U>(x), exponent = all >> 23;
-    // 1.5 is a tie: up where the exponent is odd. Subnormals are 2^-127 until halfway to 2^-126.
-    const U normal = (all + 0x3fffffu + (exponent & 1u)) >> 23;
+    // Ties go up: a significand of one bit is odd. Subnormals are 2^-127 until halfway to 2^-126.
+    const U all = bit_cast<U>(x), normal = (all + 0x400000u) >> 23;
     const U one = (all & 0u) + 1u, nan = (all & 0u) + 0xffu;
-    const U code = select(all < 0x00800000u, select(all > 0x00600000u, one, one - 1u), normal);
+    const U code = select(all < 0x00800000u, select(all >= 0x00600000u, one, one - 1u), normal);
     return select((all == 0u) | (all >= 0x7f800000u), nan, code);
   }
   template <class F, class U>
