@@ -33,7 +33,8 @@ using LooseUnits = typename VecOf<uint32_t, kLane>::loose;
 template <class V>
 PTO_INLINE V multiply_add(V a, V b, V c) {
   if constexpr (lanes::kHasFma) {
-    return lanes::fma(a, b, c);
+    asm("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));  // g++ 12 would copy outputs
+    return c;
   } else {
     using Wide = Vec<double, kCount<V>>;
     using Bits = Vec<int64_t, kCount<V>>;

@@ -15,8 +15,9 @@
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
-constexpr int kDepth = 256;      // units of a block: a panel of a is 8 KB
-constexpr int kBlockCols = 384;  // columns of a block: at most 384 KB
+constexpr int kDepth = 256;            // units of a block: a panel of a is 8 KB
+constexpr int kBlockCols = 384;        // columns of a block: at most 384 KB
+constexpr int kNearUnits = 128 << 10;  // of a and c, which a second cache holds beside b
 constexpr int kBlockVectors = kBlockCols / kLane;
 
 PTO_INLINE int quotient_up(int a, int b) { return (a + b - 1) / b; }
@@ -67,13 +68,15 @@ using Pack = void (*)(const pto_matmul_job&, int32_t*, const Part&);
 template <class Dot>
 class Product {
  public:
-  Product(const pto_matmul_job& job, Pack left, Pack right)
+  Product(const pto_matmul_job& job, Pack left, Pack expect, Pack right)
       : job_(job),
         left_(left),
+        expect_(expect),
         right_(right),
         panels_(panels_of_thread()),
         to_(job.c, job.rows, job.cols),
-        from_(job.start, job.rows, job.cols) {}
+        from_(job.start, job.rows, job.cols),
+        is_large_(int64_t(job.rows) * (job.cols + job.depth / Dot::kPerUnit) > kNearUnits) {}
 
   void run() {
     const int units = quotient_up(job_.depth, Dot::kPerUnit);
@@ -85,50 +88,87 @@ class Product {
         const int groups = quotient_up(units, kGroup);
         const int first = share(groups, step, steps) * kGroup;
         const int last = smaller(units, share(groups, step + 1, steps) * kGroup);
-        run_block(begin, end, first, last - first, step == 0, step + 1 == steps);
+        run_block({begin, end, first * Dot::kPerUnit, last - first, step == 0, step + 1 == steps});
       }
     }
   }
 
  private:
-  // One panel of b: its vectors and what precedes it in the block.
+  // Vectors of columns, and units of depth from `k` on; what the block does to its outputs.
+  struct Block {
+    int begin, end, k, units;
+    bool is_first, is_last;
+    int panels() const { return quotient_up(end - begin, kVectors); }
+  };
+  // One panel of b: its columns and what precedes it in the block.
   struct Columns {
     int begin, vectors, count, before;
   };
-  Columns columns(int begin, int end, int panel, int panels) const {
-    const int first = begin + share(end - begin, panel, panels);
-    const int after = begin + share(end - begin, panel + 1, panels);
-    return {first * kLane, after - first,
-            smaller(job_.cols - first * kLane, (after - first) * kLane), (first - begin) * kLane};
+  Columns columns(const Block& block, int panel) const {
+    const int vectors = block.end - block.begin, panels = block.panels();
+    const int first = share(vectors, panel, panels), after = share(vectors, panel + 1, panels);
+    const int begin = (block.begin + first) * kLane, width = (after - first) * kLane;
+    return {begin, after - first, smaller(job_.cols - begin, width), first * kLane};
+  }
+  // One panel of a: as equal parts of the rows as there can be.
+  struct Rows {
+    int begin, count;
+  };
+  int slivers() const { return quotient_up(job_.rows, kRows); }
+  Rows rows(int sliver) const {
+    const int begin = share(job_.rows, sliver, slivers());
+    return {begin, share(job_.rows, sliver + 1, slivers()) - begin};
   }
 
-  void run_block(int begin, int end, int unit, int units, bool is_first, bool is_last) {
-    const int k = unit * Dot::kPerUnit, depth = quotient_up(units, kGroup) * kGroup;
-    const int panels = quotient_up(end - begin, kVectors);
+  void run_block(const Block& block) {
+    const int depth = quotient_up(block.units, kGroup) * kGroup, panels = block.panels();
     for (int p = 0; p < panels; ++p) {
-      const Columns c = columns(begin, end, p, panels);
+      const Columns c = columns(block, p);
       int32_t* const panel = panels_.right + c.before * depth;
-      right_(job_, panel, {c.begin, c.count, c.vectors * kLane, k, units});
-      sum_columns(panel, c, units);
-      if (is_last && job_.bias.data) take_bias(c);
+      right_(job_, panel, {c.begin, c.count, c.vectors * kLane, block.k, block.units});
+      sum_columns(panel, c, block.units);
+      if (block.is_last && job_.bias.data) take_bias(c);
     }
-    const int slivers = quotient_up(job_.rows, kRows);
-    for (int s = 0; s < slivers; ++s) {
-      const int row = share(job_.rows, s, slivers), rows = share(job_.rows, s + 1, slivers) - row;
-      left_(job_, panels_.left, {row, rows, rows, k, units});
+    for (int s = 0; s < slivers(); ++s) {
+      const Rows r = rows(s);
+      left_(job_, panels_.left, {r.begin, r.count, r.count, block.k, block.units});
       for (int p = 0; p < panels; ++p) {
-        const Columns c = columns(begin, end, p, panels);
-        Outputs out = {};
-        if (kHasFirst<Dot>) out.first = panels_.first + c.before;
-        if (is_last && job_.bias.data) out.last = panels_.last + c.before;
-        const Place* const from = !is_first ? &to_ : job_.start.data ? &from_ : nullptr;
-        const bool whole = c.count == c.vectors * kLane && to_.has_vectors;
-        if (whole && (!from || from->has_vectors))
-          in_place(out, from, row, c, rows, panels_.right + c.before * depth, units);
-        else
-          by_copy(out, from, row, c, rows, panels_.right + c.before * depth, units);
+        expect_next(block, s, p);
+        run_tile(block, r, columns(block, p), depth);
       }
     }
+  }
+
+  void run_tile(const Block& block, const Rows& r, const Columns& c, int depth) const {
+    Outputs out = {};
+    if (kHasFirst<Dot>) out.first = panels_.first + c.before;
+    if (block.is_last && job_.bias.data) out.last = panels_.last + c.before;
+    const Place* const from = !block.is_first ? &to_ : job_.start.data ? &from_ : nullptr;
+    const int32_t* const b = panels_.right + c.before * depth;
+    const bool is_whole = c.count == c.vectors * kLane && to_.has_vectors;
+    if (is_whole && (!from || from->has_vectors))
+      in_place(out, from, r.begin, c, r.count, b, block.units);
+    else
+      by_copy(out, from, r.begin, c, r.count, b, block.units);
+  }
+
+  // Asks for the next tile's outputs and for a part of the next panel of a: both lie in short runs
+  // far apart, which no prefetcher of a CPU follows.
+  void expect_next(const Block& block, int sliver, int panel) const {
+    const int panels = block.panels();
+    const bool is_end = panel + 1 == panels;
+    if (!is_large_ || (is_end && sliver + 1 == slivers())) return;
+    const Rows r = rows(is_end ? sliver + 1 : sliver);
+    const Columns c = columns(block, is_end ? 0 : panel + 1);
+    for (int v = 0; v < c.vectors && to_.has_vectors; ++v)
+      for (int i = 0; i < r.count; ++i)
+        __builtin_prefetch(to_.at(r.begin + i, c.begin + v * kLane), 1);
+    if (sliver + 1 == slivers()) return;
+    const Rows next = rows(sliver + 1);
+    const int groups = quotient_up(block.units, kGroup), first = share(groups, panel, panels);
+    expect_(job_, nullptr,
+            {next.begin, next.count, next.count, block.k + first * kGroup * Dot::kPerUnit,
+             (share(groups, panel + 1, panels) - first) * kGroup});
   }
 
   void in_place(Outputs& out, const Place* from, int row, const Columns& c, int rows,
@@ -181,22 +221,24 @@ class Product {
   }
 
   const pto_matmul_job& job_;
-  Pack left_, right_;
+  Pack left_, expect_, right_;
   Panels& panels_;
   Place to_, from_;
+  bool is_large_;  // beyond the second cache
 };
 
 template <class Dot, int Bias>
 void run_integers(const pto_matmul_job& job) {
-  Product<Dot>(job, pack_left<Dot, int8_t, Bias>, pack_right<Dot, int8_t>).run();
+  Product<Dot>(job, pack_left<Dot, int8_t, Bias>, expect_left<Dot, int8_t>, pack_right<Dot, int8_t>)
+      .run();
 }
 
 struct Packs {
-  Pack left, right;
+  Pack left, expect, right;
 };
 template <class T>
 Packs floats_of() {
-  return {pack_left<FloatDot, T, 0>, pack_right<FloatDot, T>};
+  return {pack_left<FloatDot, T, 0>, expect_left<FloatDot, T>, pack_right<FloatDot, T>};
 }
 inline Packs floats(int type) {
   switch (type) {
@@ -222,7 +264,8 @@ inline Packs floats(int type) {
 // `quads`: whether the CPU multiplies quads of bytes.
 inline void run(const pto_matmul_job& job, bool quads) {
   if (job.a.type != PTO_MATMUL_I8) {
-    Product<FloatDot>(job, floats(job.a.type).left, floats(job.b.type).right).run();
+    const Packs a = floats(job.a.type);
+    Product<FloatDot>(job, a.left, a.expect, floats(job.b.type).right).run();
     return;
   }
 #if defined(PTO_TARGET_AVX512)

@@ -173,6 +173,7 @@ template <class Dot, class T, int Bias>
 struct Packer {
   static constexpr int kPerUnit = Dot::kPerUnit;
   static constexpr int kRun = kGroup * kPerUnit;
+  static constexpr int kAhead = 2;  // groups of depth, which lie far apart
   Operand<T> from;
 
   PTO_INLINE Group group(int64_t offset, int line, int k) const {
@@ -184,6 +185,12 @@ struct Packer {
       }
     }
     return units;
+  }
+
+  // Whether each group from k on is whole and counts as it is.
+  PTO_INLINE bool is_plain(int k) const { return !from.scale && from.end - k >= kRun; }
+  PTO_INLINE Group plain_group(int64_t offset) const {
+    return Widen<Dot>::template units<T, Bias>(from.data, offset, kRun);
   }
 
   // Any layout, element by element.
@@ -202,6 +209,11 @@ struct Packer {
     for (int r = 0; r < part.lines; ++r) offset[r] = from.lines.at(part.line + r);
     for (int k = part.k; k < part.k + part.units * kPerUnit; k += kRun) {
       const int64_t start = from.depth.at(k);
+      if (runs && is_plain(k)) {
+        for (int r = 0; r < part.lines; ++r, panel += kGroup)
+          *reinterpret_cast<LooseGroup*>(panel) = plain_group(start + offset[r]);
+        continue;
+      }
       for (int r = 0; r < part.lines; ++r, panel += kGroup) {
         if (runs) {
           *reinterpret_cast<LooseGroup*>(panel) = group(start + offset[r], part.line + r, k);
@@ -210,6 +222,13 @@ struct Packer {
         }
       }
     }
+  }
+
+  // Asks for what left() will read.
+  void expect(const Part& part) const {
+    for (int k = part.k; k < part.k + part.units * kPerUnit; k += kRun)
+      for (int r = 0; r < part.lines; ++r)
+        __builtin_prefetch(from.data + from.lines.at(part.line + r) + from.depth.at(k), 0, 2);
   }
 
   void right(int32_t* panel, const Part& part) const {
@@ -233,10 +252,14 @@ struct Packer {
   PTO_INLINE void transposed(int32_t* to, int line, int count, int width, int k) const {
     const int64_t start = from.depth.at(k);
     Group v[kGroup] = {};
-    if (count == kGroup && from.lines.box % kGroup == 0 && line % kGroup == 0) {
+    const bool is_even = from.lines.box % kGroup == 0 && line % kGroup == 0;
+    if (count == kGroup && is_even && is_plain(k)) {
       const int64_t first = start + from.lines.at(line);
+      const int64_t next = from.depth.at(k + kAhead * kRun) - start + first;
+      for (int i = 0; i < kGroup; i += 2)
+        __builtin_prefetch(from.data + next + i * from.lines.stride);
       PTO_UNROLL
-      for (int i = 0; i < kGroup; ++i) v[i] = group(first + i * from.lines.stride, line + i, k);
+      for (int i = 0; i < kGroup; ++i) v[i] = plain_group(first + i * from.lines.stride);
     } else {
       for (int i = 0; i < count; ++i) v[i] = group(start + from.lines.at(line + i), line + i, k);
     }
@@ -256,6 +279,10 @@ struct Packer {
 template <class Dot, class T, int Bias>
 void pack_left(const pto_matmul_job& job, int32_t* panel, const Part& part) {
   Packer<Dot, T, Bias>{{job.a, job.a_scale, true, job.depth}}.left(panel, part);
+}
+template <class Dot, class T>
+void expect_left(const pto_matmul_job& job, int32_t*, const Part& part) {
+  Packer<Dot, T, 0>{{job.a, job.a_scale, true, job.depth}}.expect(part);
 }
 template <class Dot, class T>
 void pack_right(const pto_matmul_job& job, int32_t* panel, const Part& part) {
