@@ -35,7 +35,7 @@ endif()
 # Two language levels, since kernels of users are C++17 or later.
 file(GLOB_RECURSE isa_tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pto/isa/*_test.cpp)
 if(PTO_SANITIZE)  # the tests of memory; the others compute in registers and take long to compile
-  list(FILTER isa_tests INCLUDE REGEX "(transfer|launch|tails)_test\\.cpp$")
+  list(FILTER isa_tests INCLUDE REGEX "(transfer|launch|tails|pipe|comm)_test\\.cpp$")
 endif()
 add_executable(cpu_gate ${PROJECT_SOURCE_DIR}/tests/cpu_gate.cpp)
 target_link_libraries(cpu_gate PRIVATE pto_flags)

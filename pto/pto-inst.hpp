@@ -16,6 +16,7 @@
 #pragma once
 #include "pto/isa/acl.hpp"
 #include "pto/isa/arg_reduce.hpp"
+#include "pto/isa/comm.hpp"
 #include "pto/isa/concat.hpp"
 #include "pto/isa/convert_modes.hpp"
 #include "pto/isa/cores.hpp"

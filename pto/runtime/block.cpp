@@ -225,6 +225,13 @@ int32_t run_block(Launch& launch, int32_t position) noexcept {
   return code;
 }
 
+void count_thread_as_rank() {
+  static thread_local bool is_counted = false;
+  if (is_counted) return;
+  is_counted = true;
+  presence().store(presence().load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
 bool others_launch(const Launch& launch) {
   const std::lock_guard lock(presences().mutex);
   for (const std::atomic<int>* one : presences().all) {

@@ -100,7 +100,9 @@ struct Launch {
 // Runs one block and returns its code; what it throws is kept as the launch's text.
 int32_t run_block(Launch& launch, int32_t position) noexcept;
 
-// Whether another thread than that of `launch` runs a launch now, which may serve its signals.
+// Whether another thread than that of `launch` may serve its signals: one that runs a launch now,
+// or that has waited outside launches.
 bool others_launch(const Launch& launch);
+void count_thread_as_rank();  // the calling one, from now on
 
 }  // namespace pto

@@ -95,10 +95,12 @@ void Waits::wait(Lock& lock, Channel& channel, Waiter& waiter) {
   Worker* worker = t_block.worker;
   if (worker == nullptr) {
     worker = new Worker;
-    if (launch_ == nullptr)
+    if (launch_ == nullptr) {
       visitor.reset(worker);
-    else
+      count_thread_as_rank();
+    } else {
       t_block.worker = worker;
+    }
   }
   const int64_t end = now_ns() + int64_t{kOutside_ms} * 1'000'000;
   waiter.position = t_block.position;

@@ -14,7 +14,7 @@
 // When all threads of the job have nothing left to run, the launch ends with a verdict: the text
 // names every block that waits, for what and where, and each of them is unwound by an exception.
 // A block that waits for memory (a signal) may be served from outside: the verdict then comes after
-// kOwnGrace_ms, or kOthersGrace_ms while another thread launches too.
+// kOwnGrace_ms, or kOthersGrace_ms while another thread launches too, or has waited.
 // Invariant: a fiber stays on its thread. State that waits concern changes under mutex().
 // Outside launches a wait blocks its thread, at most kOutside_ms.
 // Thread safety: any thread.
