@@ -109,8 +109,9 @@ struct ValuesOf {
 template <class I, class S>
 constexpr bool check_arg_reduction() {
   using T = typename S::DType;
-  static_assert(kSame<typename I::DType, int32_t> || kSame<typename I::DType, uint32_t>,
-                "TROWARG..., TCOLARG...: the index tile must be int32_t or uint32_t");
+  static_assert(
+      kSame<typename I::DType, int32_t> || kSame<typename I::DType, uint32_t>,
+      "TROWARG..., TCOLARG...: the index tile must be int32_t or uint32_t; declare it so");
   static_assert(sizeof(T) <= 4 && (kIsFloat<T> || kSame<T, Raw<T>>),
                 "TROWARG..., TCOLARG...: elements must be numbers of at most 4 bytes; "
                 "convert with TCVT");
@@ -125,7 +126,9 @@ PTO_INLINE void arg_of_rows(I& index, const S& s, Values values) {
   using T = typename S::DType;
   using Best = BestLanes<Order, T>;
   static_assert(check_arg_reduction<I, S>());
-  static_assert(I::Rows >= S::Rows, "TROWARG...: the index tile needs a row for every row");
+  static_assert(
+      I::Rows >= S::Rows,
+      "TROWARG...: the index tile needs a row for every row of the source; give it as many Rows");
   constexpr int N = Best::N;
   const int cols = s.GetValidCol();
   for (int r = 0; r < s.GetValidRow(); ++r) {
@@ -149,7 +152,8 @@ PTO_INLINE void arg_of_cols(I& index, const S& s, Values values) {
   using Best = BestLanes<Order, T>;
   static_assert(check_arg_reduction<I, S>());
   static_assert(I::isRowMajor && !I::isBoxedLayout && I::Cols >= S::Cols,
-                "TCOLARG...: the index tile must be row-major with every column");
+                "TCOLARG...: the index tile must be row-major with every column of the source; "
+                "give it as many Cols");
   constexpr int N = Best::N;
   const int cols = s.GetValidCol(), rows = s.GetValidRow();
   for (int c = 0; c < cols; c += N) {
@@ -167,9 +171,11 @@ PTO_INLINE void arg_of_cols(I& index, const S& s, Values values) {
 template <class V, class S>
 constexpr bool check_arg_values() {
   static_assert(kSame<typename V::DType, typename S::DType>,
-                "TROWARG..., TCOLARG...: the value tile must have the source's element type");
+                "TROWARG..., TCOLARG...: the value tile must have the source's element type; "
+                "convert with TCVT");
   static_assert(V::isRowMajor || V::Cols == 1,
-                "TROWARG..., TCOLARG...: values must be a row or a column");
+                "TROWARG..., TCOLARG...: values must be a row or a column; use a row-major tile or "
+                "one of a single column");
   return true;
 }
 

@@ -163,7 +163,9 @@ PTO_INLINE bool TTEST(const S& signal, int32_t value, WaitCmp cmp) {
 template <AtomicType Atomic = AtomicType::AtomicNone, class D, class S, class T, class... X>
 PTO_INLINE RecordEvent TPUT(const D& dst, const S& src, const T& tile, const X&... rest) {
   PTO_ENTER(TPUT, "dst, src, tile, [pong]", out(dst), in(src));
-  static_assert(kIsTile<T>, "TPUT: the third operand is the tile through which hardware copies");
+  static_assert(
+      kIsTile<T>,
+      "TPUT: the third operand is the tile through which hardware copies; give a staging tile");
   const bool adds = Atomic == AtomicType::AtomicAdd || detail::asks_to_add(rest...);
   detail::copy(dst, src, tile, adds);
   return {};
@@ -171,7 +173,9 @@ PTO_INLINE RecordEvent TPUT(const D& dst, const S& src, const T& tile, const X&.
 template <class D, class S, class T, class... X>
 PTO_INLINE RecordEvent TGET(const D& dst, const S& src, const T& tile, const X&...) {
   PTO_ENTER(TGET, "dst, src, tile, [pong]", out(dst), in(src));
-  static_assert(kIsTile<T>, "TGET: the third operand is the tile through which hardware copies");
+  static_assert(
+      kIsTile<T>,
+      "TGET: the third operand is the tile through which hardware copies; give a staging tile");
   detail::copy(dst, src, tile, false);
   return {};
 }
@@ -204,7 +208,7 @@ PTO_INLINE RecordEvent TBROADCAST(const ParallelGroup<G>& group, const S& src, c
 template <CollEngine Engine = CollEngine::AIV, class G, class D, class T, class... X>
 PTO_INLINE RecordEvent TGATHER(const ParallelGroup<G>& group, const D& dst, const T&, const X&...) {
   PTO_ENTER(TGATHER, "group, dst, tile, [pong]", out(dst));
-  detail::check_stacked<G, D>();
+  static_assert(detail::check_stacked<G, D>());
   int64_t row = 0;
   for (int rank = 0; rank < group.nranks; row += group[rank++].GetShape(3))
     detail::copy_rows(dst, row, group[rank], 0, group[rank]);
@@ -215,7 +219,7 @@ template <CollEngine Engine = CollEngine::AIV, class G, class S, class T, class.
 PTO_INLINE RecordEvent TSCATTER(const ParallelGroup<G>& group, const S& src, const T&,
                                 const X&...) {
   PTO_ENTER(TSCATTER, "group, src, tile, [pong]", in(src));
-  detail::check_stacked<G, S>();
+  static_assert(detail::check_stacked<G, S>());
   int64_t row = 0;
   for (int rank = 0; rank < group.nranks; row += group[rank++].GetShape(3))
     detail::copy_rows(group[rank], 0, src, row, group[rank]);
@@ -228,7 +232,8 @@ template <CollEngine Engine = CollEngine::AIV, class G, class D, class A, class.
 PTO_INLINE RecordEvent TREDUCE(const ParallelGroup<G>& group, const D& dst, const A& acc,
                                const X&... rest) {
   PTO_ENTER(TREDUCE, "group, dst, acc, recv, [pong], ReduceOp", out(dst));
-  static_assert(kIsTile<A>, "TREDUCE: the third operand is the tile in which hardware accumulates");
+  static_assert(kIsTile<A>,
+                "TREDUCE: the third operand is the tile in which hardware accumulates; give one");
   const ReduceOp op = detail::operation_of(rest...);
   for (int rank = 0; rank < group.nranks; ++rank) {
     if (rank == 0)

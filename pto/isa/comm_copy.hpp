@@ -34,7 +34,9 @@ template <class D, class S>
 constexpr bool check_views() {
   static_assert(kSame<typename D::Element, typename S::Element>,
                 "pto::comm: both views must have the same element type; convert a tile with TCVT");
-  static_assert(D::kIsPacked == S::kIsPacked, "pto::comm: give both views a shape, or neither");
+  static_assert(D::kIsPacked == S::kIsPacked,
+                "pto::comm: both views must have a shape, or neither; give the other one its Shape "
+                "and Stride");
   return true;
 }
 
@@ -42,7 +44,8 @@ template <class G, class D>
 constexpr bool check_stacked() {
   check_views<G, D>();
   static_assert(!D::kIsPacked,
-                "TGATHER, TSCATTER: the views need a shape, whose dimension 3 is cut");
+                "TGATHER, TSCATTER: the views need a shape, whose dimension 3 is cut; give the "
+                "GlobalTensor a Shape and a Stride");
   return true;
 }
 
@@ -161,7 +164,8 @@ PTO_INLINE ReduceOp operation_of(const A& a, const X&... rest) {
   if constexpr (kSame<A, ReduceOp>) {
     return a;
   } else {
-    static_assert(sizeof...(X) > 0, "TREDUCE: name the operation after the tiles: ReduceOp::Sum");
+    static_assert(sizeof...(X) > 0,
+                  "TREDUCE: the operation is missing; name it after the tiles, as ReduceOp::Sum");
     return operation_of(rest...);
   }
 }

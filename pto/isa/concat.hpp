@@ -18,8 +18,9 @@ namespace detail {
 
 template <class D, class... S>
 constexpr bool check_side_by_side() {
-  static_assert((kSame<typename D::DType, typename S::DType> && ...),
-                "TCONCAT, T(DE)INTERLEAVE: every tile must have the same element type");
+  static_assert(
+      (kSame<typename D::DType, typename S::DType> && ...),
+      "TCONCAT, T(DE)INTERLEAVE: every tile must have the same element type; convert with TCVT");
   static_assert(
       D::isRowMajor && !D::isBoxedLayout && (S::isRowMajor && ...) && (!S::isBoxedLayout && ...),
       "TCONCAT, T(DE)INTERLEAVE: tiles must be row-major and unboxed; TMOV to an ND "
@@ -40,7 +41,8 @@ PTO_INLINE void concat_row(T* d, const T* a, int count_a, const T* b, int count_
 template <class I>
 PTO_INLINE int elements_of_index(const I& index, int r, int most) {
   using T = typename I::DType;
-  static_assert(!kIsFloat<T> && kSame<T, Raw<T>>, "TCONCAT: indices must be integers");
+  static_assert(!kIsFloat<T> && kSame<T, Raw<T>>,
+                "TCONCAT: indices must be integers; convert with TCVT");
   const int64_t n = int64_t(index.GetElement(r, 0)) / int64_t(sizeof(T));
   return n < 0 ? 0 : n > most ? most : int(n);
 }
@@ -148,8 +150,9 @@ PTO_INLINE RecordEvent TINTERLEAVE(D1& d1, D0& d0, const S1& s1, const S0& s0, c
   static_assert(check_trailing<X...>());
   PTO_ENTER(TINTERLEAVE, "d1, d0, s1, s0", out(d1, d0), in(s1, s0));
   using T = typename D0::DType;
-  static_assert(S0::Cols >= D0::Cols && S1::Cols >= D0::Cols && D1::Cols >= D0::Cols,
-                "TINTERLEAVE: every tile must have the columns of d0");
+  static_assert(
+      S0::Cols >= D0::Cols && S1::Cols >= D0::Cols && D1::Cols >= D0::Cols,
+      "TINTERLEAVE: every tile must have the columns of d0; limit the valid region instead");
   detail::RowCopy<S0> a;
   detail::RowCopy<S1> b;
   const int cols = d0.GetValidCol();
@@ -168,8 +171,9 @@ PTO_INLINE RecordEvent TDEINTERLEAVE(D1& d1, D0& d0, const S1& s1, const S0& s0,
   static_assert(check_trailing<X...>());
   PTO_ENTER(TDEINTERLEAVE, "d1, d0, s1, s0", out(d1, d0), in(s1, s0));
   using T = typename D0::DType;
-  static_assert(S0::Cols >= D0::Cols && S1::Cols >= D0::Cols && D1::Cols >= D0::Cols,
-                "TDEINTERLEAVE: every tile must have the columns of d0");
+  static_assert(
+      S0::Cols >= D0::Cols && S1::Cols >= D0::Cols && D1::Cols >= D0::Cols,
+      "TDEINTERLEAVE: every tile must have the columns of d0; limit the valid region instead");
   detail::RowCopy<S0> a;
   detail::RowCopy<S1> b;
   const int cols = d0.GetValidCol(), half = cols / 2;
@@ -188,7 +192,8 @@ PTO_INLINE RecordEvent TDEINTERLEAVE(D1& d1, D0& d0, const S& s) {
   static_assert(detail::check_side_by_side<D0, D1, S>());
   PTO_ENTER(TDEINTERLEAVE, "d1, d0, s", out(d1, d0), in(s));
   static_assert(2 * D0::Cols >= S::Cols && 2 * D1::Cols >= S::Cols,
-                "TDEINTERLEAVE: each destination must hold half of the source's columns");
+                "TDEINTERLEAVE: each destination must hold half of the source's columns; give it "
+                "that many Cols");
   detail::RowCopy<S> a;
   const int cols = s.GetValidCol();
   for (int r = 0; r < s.GetValidRow(); ++r)

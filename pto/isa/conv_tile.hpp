@@ -19,7 +19,8 @@ PTO_NAMESPACE_BEGIN
 template <int64_t... N>
 struct ConvTileShape {
   static constexpr int kDims = int(sizeof...(N));
-  static_assert(kDims >= 1 && kDims <= 6, "ConvTileShape: one to six dimensions");
+  static_assert(kDims >= 1 && kDims <= 6,
+                "ConvTileShape: an image has one to six dimensions; merge or drop some");
   static constexpr int kDynamic = ((N == DYNAMIC) + ... + 0);
   static constexpr int64_t staticShape[] = {N...};
 };
@@ -38,7 +39,8 @@ struct ConvTile {
   template <class... I, typename Enable<(!__is_class(I) && ...)>::type = 0>
   explicit PTO_INLINE ConvTile(I... sizes) {
     static_assert(sizeof...(I) == 0 || int(sizeof...(I)) == ShapeT::kDynamic,
-                  "ConvTile: give one size for each DYNAMIC dimension");
+                  "ConvTile: each DYNAMIC dimension needs a size; give as many numbers as the "
+                  "shape has DYNAMIC ones, or none");
     const int64_t given[] = {int64_t(sizes)..., 0};
     for (int i = 0, next = 0; i < totalDimCount; ++i) {
       shape_[i] = staticShape[i];
@@ -65,12 +67,13 @@ struct ConvTile {
 #define PTO_FIELD(type, Name, start)                 \
   PTO_INLINE void Set##Name(type v) { Name##_ = v; } \
   PTO_INLINE type Get##Name() const { return Name##_; }
-#define PTO_FIELDS(F)                                                                          \
-  F(int, FmapH, 1)                                                                             \
-  F(int, FmapW, 1) F(int, FilterH, 1) F(int, FilterW, 1) F(int, StrideH, 1) F(int, StrideW, 1) \
-      F(int, DilationH, 1) F(int, DilationW, 1) F(int, ChannelSize, 0) F(int, RepeatStride, 0) \
-          F(int, RepeatTime, 1) F(int, RepeatMode, 0) F(int, DstStride, 1)                     \
-              F(bool, Transpose, false) F(T, PadValue, T(0.f))
+#define PTO_FIELDS(F)                                                                              \
+  F(int, FmapH, 1)                                                                                 \
+  F(int, FmapW, 1)                                                                                 \
+  F(int, FilterH, 1) F(int, FilterW, 1) F(int, StrideH, 1) F(int, StrideW, 1) F(int, DilationH, 1) \
+      F(int, DilationW, 1) F(int, ChannelSize, 0) F(int, RepeatStride, 0) F(int, RepeatTime, 1)    \
+          F(int, RepeatMode, 0) F(int, DstStride, 1) F(bool, Transpose, false)                     \
+              F(T, PadValue, T(0.f))
   PTO_FIELDS(PTO_FIELD)
 #undef PTO_FIELD
   // Left, right, top, bottom.

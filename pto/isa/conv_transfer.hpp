@@ -68,9 +68,11 @@ template <bool ToTile, class G, class C>
 PTO_INLINE void transfer_conv(const G& g, const C& tile) {
   constexpr int B = sizeof(typename C::DType);
   static_assert(sizeof(typename G::Element) == B,
-                "TLOAD, TSTORE: memory and tile must have elements of the same size");
+                "TLOAD, TSTORE: memory and convolution tile must have elements of the same size; "
+                "give both one element type");
   static_assert(!G::kIsPacked,
-                "TLOAD, TSTORE: a view for a convolution tile has a Shape and a Stride");
+                "TLOAD, TSTORE: a convolution tile needs a view of five dimensions; give the "
+                "GlobalTensor a Shape and a Stride");
   const ConvRows r(g, tile);
   for (int64_t i = 0; i < r.outer; ++i) {
     const Matrix view{bytes_of(g.data()) + i * r.view_step, &r.view_row, &r.view_col};
@@ -191,7 +193,9 @@ PTO_INLINE RecordEvent TTRANS(ConvTile<L, T, N, O, Z>& d, const ConvTile<K, U, M
   PTO_ENTER(TTRANS, "conv, conv, [tmp]", out(d), in(s));
   using D = ConvTile<L, T, N, O, Z>;
   using S = ConvTile<K, U, M, P, Y>;
-  static_assert(sizeof(T) == sizeof(U), "TTRANS: elements of both tiles must have the same size");
+  static_assert(sizeof(T) == sizeof(U),
+                "TTRANS: elements of both convolution tiles must have the same size; give both one "
+                "element type");
   static_assert(!moves::kIsFractal<S>,
                 "TTRANS: a FRACTAL_Z tile has no pixels of its own; transpose the image instead");
   const moves::Image from = moves::image_of(s);

@@ -124,7 +124,8 @@ constexpr bool check_pairs() {
                 "TCVT: pairs lie side by side in rows; use BLayout::RowMajor and no box");
   static_assert(D::Rows == S::Rows &&
                     (D::Cols == S::Cols || D::Cols == 2 * S::Cols || 2 * D::Cols == S::Cols),
-                "TCVT: a tile of pairs has as many rows, and half the columns or as many");
+                "TCVT: the tile of pairs must have the other's Rows, and its Cols or half of them; "
+                "declare it so");
   return true;
 }
 

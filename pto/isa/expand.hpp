@@ -19,7 +19,8 @@ template <class F, class D, class... S>
 PTO_INLINE void map_row(F f, D& d, int row, const S*... s) {
   constexpr int N = kTileLanes<D>;
   static_assert(D::isRowMajor && !D::isBoxedLayout,
-                "expansion: the destination must be row-major and not boxed");
+                "expansion: the destination must be row-major and not boxed; lay it out with TMOV "
+                "afterwards");
   if constexpr (kIsFull<D> && kIsMicro<D>)
     map_unrolled<N, D::Numel / N>(f, d.data(), s...);
   else
@@ -115,7 +116,8 @@ template <class D, class S, class... X>
 PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
   static_assert(check_trailing<X...>());
   static_assert(S::isRowMajor && D::Cols == S::Cols,
-                "TCOLEXPAND: the source must be a row with the destination's columns");
+                "TCOLEXPAND: the source must be a row with the destination's Cols; limit the valid "
+                "region instead");
   PTO_ENTER(TCOLEXPAND, "d, s", out(d), in(s));
   for (int r = 0; r < d.GetValidRow(); ++r)
     detail::map_row([](auto x) { return x; }, d, r, s.data());
@@ -137,7 +139,8 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
     static_assert(check_types<lanes::of##_value, D, A, B>());                                     \
     static_assert(check_trailing<X...>());                                                        \
     static_assert(A::isRowMajor && B::isRowMajor && D::Cols == A::Cols && D::Cols == B::Cols,     \
-                  "TCOLEXPAND...: every operand must be row-major with the same columns");        \
+                  "TCOLEXPAND...: every operand must be row-major with the same Cols; transpose " \
+                  "with TTRANS or limit the valid region");                                       \
     PTO_ENTER(M, "d, a, b", out(d), in(a, b));                                                    \
     for (int r = 0; r < d.GetValidRow(); ++r)                                                     \
       detail::map_row(Evaluate<lanes::of##_value>{}, d, r, a.data() + A::Offset(r, 0), b.data()); \

@@ -32,7 +32,8 @@ template <class F, class D, class A, class B>
 PTO_INLINE void combine_relu_convert(D& d, const A& a, const B& b) {
   using T = typename A::DType;
   static_assert(kSame<T, typename B::DType>,
-                "TADDRELUCONV, TSUBRELUCONV: both sources must have the same element type");
+                "TADDRELUCONV, TSUBRELUCONV: both sources must have the same element type; convert "
+                "one with TCVT");
   Tile<TileType::Vec, T, A::Rows, A::Cols, A::BFractal, DYNAMIC, DYNAMIC, A::SFractal,
        A::SFractalSize>
       sum(d.GetValidRow(), d.GetValidCol());
@@ -94,9 +95,10 @@ template <class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TADDDEQRELU(D& d, const A& a, const B& b, float scale, const X&...) {
   static_assert(check_elementwise<D, A, B>());
   static_assert(check_trailing<X...>());
-  static_assert(kSame<typename A::DType, int32_t> && kSame<typename B::DType, int32_t> &&
-                    kSame<typename D::DType, half>,
-                "TADDDEQRELU: the sources must be int32_t and the destination half");
+  static_assert(
+      kSame<typename A::DType, int32_t> && kSame<typename B::DType, int32_t> &&
+          kSame<typename D::DType, half>,
+      "TADDDEQRELU: the sources must be int32_t and the destination half; convert with TCVT");
   PTO_ENTER(TADDDEQRELU, "d, a, b, scale, [tmp]", out(d), in(a, b));
   map(
       [scale](auto x, auto y) {

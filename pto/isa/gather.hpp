@@ -61,9 +61,10 @@ PTO_INLINE bool is_inside(I index, int64_t count) {
 template <class D, class S, class I>
 constexpr bool check_indexed() {
   static_assert(kSame<typename D::DType, typename S::DType>,
-                "TGATHER, TSCATTER: source and destination must have the same element type");
+                "TGATHER, TSCATTER: source and destination must have the same element type; "
+                "convert with TCVT");
   static_assert(!kIsFloat<typename I::DType> && kSame<typename I::DType, Raw<typename I::DType>>,
-                "TGATHER, TSCATTER: indices must be integers");
+                "TGATHER, TSCATTER: indices must be integers; convert with TCVT");
   return true;
 }
 
@@ -178,8 +179,9 @@ PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const I& index, const Tmp&, con
 template <class D, class S, MaskPattern P = MaskPattern::P1111, auto Axis = GATHER_ROW, class... X>
 PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const X&...) {
   static_assert(check_trailing<X...>());
-  static_assert(kSame<typename D::DType, typename S::DType>,
-                "TGATHER: source and destination must have the same element type");
+  static_assert(
+      kSame<typename D::DType, typename S::DType>,
+      "TGATHER: source and destination must have the same element type; convert with TCVT");
   PTO_ENTER(TGATHER, "d, s, <pattern, axis>", out(d), in(s));
   if constexpr (int(Axis) == int(GATHER_COL))
     detail::gather_rows<P>(d, s);
@@ -196,9 +198,10 @@ PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const K& k, C& count, const Tmp
                                const X&...) {
   static_assert(check_trailing<Tmp, X...>());
   static_assert(kSame<typename S::DType, typename K::DType>,
-                "TGATHER: the elements and what they compare with must have the same type");
+                "TGATHER: the elements and what they compare with must have the same type; convert "
+                "with TCVT");
   static_assert(!kIsFloat<typename D::DType> && !kIsFloat<typename C::DType>,
-                "TGATHER: positions and counts must be integers");
+                "TGATHER: positions and counts must be integers; declare their tiles so");
   static_assert(S::isRowMajor && D::isRowMajor && !S::isBoxedLayout && !D::isBoxedLayout,
                 "TGATHER: tiles must be row-major and unboxed; transpose with TTRANS");
   PTO_ENTER(TGATHER, "d, s, k, count, tmp, offset, <mode>", out(d), in(s, k), out(count));
@@ -211,10 +214,11 @@ template <class D, class S, class O, class... X>
 PTO_INLINE RecordEvent TGATHERB(D& d, const S& s, const O& off, const X&...) {
   static_assert(check_trailing<X...>());
   static_assert(kSame<typename D::DType, typename S::DType> && kSame<typename O::DType, uint32_t>,
-                "TGATHERB: source and destination must have the same element type, and the "
-                "offsets must be uint32_t");
+                "TGATHERB: source and destination must have the same element type, and the offsets "
+                "must be uint32_t; convert with TCVT");
   static_assert(D::isRowMajor && !D::isBoxedLayout && D::Cols * sizeof(typename D::DType) % 32 == 0,
-                "TGATHERB: the destination must be row-major with a multiple of 32 bytes a row");
+                "TGATHERB: the destination must be row-major with a multiple of 32 bytes a row; "
+                "round Cols up and limit the valid region");
   PTO_ENTER(TGATHERB, "d, s, off", out(d), in(s, off));
   constexpr int kBytes = int(sizeof(typename D::DType));
   const auto* from = reinterpret_cast<const char*>(s.data());
@@ -250,8 +254,9 @@ PTO_INLINE RecordEvent TSCATTER(D& d, const S& s, const I& index, const X&...) {
 template <MaskPattern P, auto Axis = SCATTER_ROW, class D, class S, class... X>
 PTO_INLINE RecordEvent TSCATTER(D& d, const S& s, const X&...) {
   static_assert(check_trailing<X...>());
-  static_assert(kSame<typename D::DType, typename S::DType>,
-                "TSCATTER: source and destination must have the same element type");
+  static_assert(
+      kSame<typename D::DType, typename S::DType>,
+      "TSCATTER: source and destination must have the same element type; convert with TCVT");
   PTO_ENTER(TSCATTER, "d, s, <pattern, axis>", out(d), in(s));
   constexpr int kStep = detail::kPatternStep<P>, kFirst = detail::kPatternFirst<P>;
   constexpr bool kRows = int(Axis) == int(SCATTER_COL);

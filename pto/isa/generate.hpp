@@ -112,9 +112,9 @@ template <class D, class T, int Descending, class... X>
 PTO_INLINE RecordEvent TCI(D& d, T start, const X&...) {
   static_assert(check_trailing<X...>());
   static_assert(kSame<T, typename D::DType> && kSame<T, Raw<T>> && !kIsFloat<T>,
-                "TCI: the start must have the tile's element type, an integer");
+                "TCI: the start must have the tile's element type, an integer; cast the start");
   static_assert(D::Rows == 1 && D::isRowMajor && !D::isBoxedLayout,
-                "TCI: the destination must be one row");
+                "TCI: the destination must be one row; take one with TSUBVIEW");
   PTO_ENTER(TCI, "d, start, [tmp], <descending>", out(d));
   if (d.GetValidRow() > 0) detail::count_line<Descending != 0>(d.data(), start, d.GetValidCol());
   return {};
@@ -129,7 +129,7 @@ PTO_INLINE RecordEvent TCI(D& d, T start, const Tmp&, const X&... events) {
 template <class D, int Upper, class... X>
 PTO_INLINE RecordEvent TTRI(D& d, int diag, const X&...) {
   static_assert(check_trailing<X...>());
-  static_assert(Upper == 0 || Upper == 1, "TTRI: upper must be 0 or 1");
+  static_assert(Upper == 0 || Upper == 1, "TTRI: upper must be 0 or 1; 0 is the lower triangle");
   PTO_ENTER(TTRI, "d, diag, <upper>", out(d));
   using T = typename D::DType;
   const int cols = d.GetValidCol();
@@ -149,9 +149,11 @@ PTO_INLINE RecordEvent TRANDOM(D& d, const TRandomKey& key, const TRandomCounter
                                const X&...) {
   using T = typename D::DType;
   static_assert(check_trailing<X...>());
-  static_assert(Rounds == 7 || Rounds == 10, "TRANDOM: the rounds must be 7 or 10");
+  static_assert(Rounds == 7 || Rounds == 10,
+                "TRANDOM: there are 7 or 10 rounds; leave them out for 10");
   static_assert((kSame<T, int32_t> || kSame<T, uint32_t>)&&D::isRowMajor && !D::isBoxedLayout,
-                "TRANDOM: the destination must be row-major, of int32_t or uint32_t");
+                "TRANDOM: the destination must be row-major, of int32_t or uint32_t; convert "
+                "afterwards with TCVT");
   PTO_ENTER(TRANDOM, "d, key, counter, <rounds>", out(d));
   constexpr int kWords = 4 * detail::kCounters;
   uint32_t words[kWords], block[4] = {counter[0], counter[1], counter[2], counter[3]};

@@ -141,7 +141,7 @@ constexpr bool check_table() {
                 "MGATHER, MSCATTER: tile and table must have the same element type; convert the "
                 "tile with TCVT");
   static_assert(!kIsFloat<Index> && kSame<Index, Raw<Index>>,
-                "MGATHER, MSCATTER: indices must be integers");
+                "MGATHER, MSCATTER: indices must be integers; convert with TCVT");
   return true;
 }
 

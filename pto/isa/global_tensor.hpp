@@ -33,8 +33,9 @@ struct FiveDims {
   FiveDims() = default;
   template <class... I, typename Enable<(!__is_class(I) && ...)>::type = 0>
   PTO_INLINE FiveDims(I... given) {
-    static_assert(sizeof...(I) == 5 || sizeof...(I) == kDynamicCount,
-                  "Shape and Stride take five values or one for each DYNAMIC dimension");
+    static_assert(
+        sizeof...(I) == 5 || sizeof...(I) == kDynamicCount,
+        "Shape and Stride take five values or one for each DYNAMIC dimension; give that many");
     const int64_t values[] = {int64_t(given)...};
     int next = 0;
     for (int i = 0; i < 5; ++i) {
@@ -51,7 +52,8 @@ struct FiveDims {
   template <int... Dims, class... I>
   PTO_INLINE void set(I... given) {
     static_assert(sizeof...(Dims) == sizeof...(I),
-                  "SetShape, SetStride: one value for each dimension that is named");
+                  "SetShape, SetStride: each dimension that is named needs a value; give as many "
+                  "values as dimensions");
     ((value[Dims] = int64_t(given)), ...);
   }
 };

@@ -35,13 +35,15 @@ PTO_INLINE RecordEvent THISTOGRAM(D& d, const S& s, const I& idx, const X&...) {
   using T = typename S::DType;
   constexpr int kByte = int(Byte), kBytes = int(sizeof(T));
   static_assert(check_trailing<X...>());
-  static_assert((kSame<T, uint16_t> || kSame<T, uint32_t>)&&kByte < kBytes,
-                "THISTOGRAM: the source must be uint16_t (BYTE_0, BYTE_1) or uint32_t");
+  static_assert(
+      (kSame<T, uint16_t> || kSame<T, uint32_t>)&&kByte < kBytes,
+      "THISTOGRAM: the source must be uint16_t (BYTE_0, BYTE_1) or uint32_t; convert with TCVT");
   static_assert(kSame<typename D::DType, uint32_t> && D::isRowMajor && D::Cols >= 256 &&
                     D::Rows >= S::Rows && S::isRowMajor && !D::isBoxedLayout && !S::isBoxedLayout,
-                "THISTOGRAM: tiles must be row-major, the destination uint32_t with 256 columns "
-                "and a row for every row");
-  static_assert(kSame<typename I::DType, uint8_t>, "THISTOGRAM: the index must be uint8_t");
+                "THISTOGRAM: the destination must be a row-major tile of uint32_t with 256 columns "
+                "and every row of the source, the source row-major; lay it out with TMOV");
+  static_assert(kSame<typename I::DType, uint8_t>,
+                "THISTOGRAM: the index must be uint8_t; convert with TCVT");
   PTO_ENTER(THISTOGRAM, "d, s, idx, <byte>", out(d), in(s, idx));
   for (int r = 0; r < s.GetValidRow(); ++r) {
     T mask = 0, wanted = 0;

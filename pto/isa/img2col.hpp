@@ -134,7 +134,8 @@ PTO_INLINE RecordEvent TIMG2COL(D& d, const C& image, uint16_t posM = 0, uint16_
                 "TIMG2COL: the image must be NC1HWC0 with five dimensions; bring it there with "
                 "TTRANS");
   static_assert(sizeof(typename C::DType) == sizeof(typename D::DType),
-                "TIMG2COL: image and matrix must have elements of the same size");
+                "TIMG2COL: image and matrix must have elements of the same size; convert the "
+                "matrix afterwards with TCVT");
   moves::unfold(d, image, posM, posK);
   return {};
 }

@@ -80,7 +80,7 @@ constexpr size_t kLocationBytes[kLocations] = {512u << 10, 1u << 20, 128u << 10,
 // it. An address that does not fit leaves the tile automatic, so that nothing is overwritten.
 template <class D, class Address, int = D::kStored>
 inline void TASSIGN(D& tile, Address address) {
-  static_assert(Address(1) / 2 == 0, "TASSIGN: a tile's address is an integer, in bytes");
+  static_assert(Address(1) / 2 == 0, "TASSIGN: a tile's address is an integer, in bytes; cast it");
   constexpr size_t kRoom = detail::kLocationBytes[int(D::Loc) % detail::kLocations];
   char* const start = static_cast<char*>(pto_block_memory(int(D::Loc), kRoom));
   const uintptr_t base = reinterpret_cast<uintptr_t>(start);
@@ -93,10 +93,12 @@ inline void TASSIGN(D& tile, Address address) {
 
 template <uintptr_t Address, class D>
 inline void TASSIGN(D& tile) {
-  static_assert(Address % 32 == 0, "TASSIGN: the address must be a multiple of 32 bytes");
+  static_assert(Address % 32 == 0,
+                "TASSIGN: the address must be a multiple of 32 bytes; round it up");
   static_assert(Address + sizeof(typename D::DType) * D::kStored <=
                     detail::kLocationBytes[int(D::Loc) % detail::kLocations],
-                "TASSIGN: the tile does not fit the memory of its location at this address");
+                "TASSIGN: the tile does not fit the memory of its location at this address; use a "
+                "lower one or a smaller tile");
   TASSIGN(tile, Address);
 }
 

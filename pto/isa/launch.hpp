@@ -316,8 +316,8 @@ inline pto_argument argument_of(decltype(nullptr)) {
 template <class T>
 pto_argument argument_of(const T& value) {
   static_assert(is_number<T> || is_tensor<T>(0),
-                "an argument must be a pointer, a number or a tensor: a class with data_ptr(), "
-                "nbytes(), is_contiguous(), sizes() and strides()");
+                "an argument must be a pointer, a number or a tensor; a tensor is a class with "
+                "data_ptr(), nbytes(), is_contiguous(), sizes() and strides()");
   if constexpr (is_number<T>) {
     pto_argument argument = {};
     argument.type_code = ElementType<T>::kCode;
@@ -349,7 +349,7 @@ PTO_INLINE int32_t execute(const char* name, int64_t blocks, A&&... arguments) {
     using Call = Slots<A...>;
     static_assert(Call::memory_is_first(),
                   "kernel_entry gets its tensors and pointers in the first slots and numbers after "
-                  "them: pass them in this order");
+                  "them; pass them in this order");
     const pto_signature signature = {name, Call::kFacts, Call::kCount};
     return finished(pto_call(&signature, enter_slots<kFunction>, blocks, all, sizeof...(A)));
   } else {

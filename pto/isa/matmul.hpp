@@ -107,7 +107,8 @@ constexpr bool check_scaled_types() {
                 "region instead");
   static_assert(AS::Rows >= A::Rows && AS::Cols * 32 >= A::Cols && BS::Cols >= B::Cols &&
                     BS::Rows * 32 >= B::Rows,
-                "TMATMUL_MX: there must be a scale for each row and each 32 elements of K");
+                "TMATMUL_MX: there must be a scale for each row and each 32 elements of K; give "
+                "the left scales K / 32 Cols, the right ones K / 32 Rows");
   return true;
 }
 
@@ -117,10 +118,12 @@ constexpr bool check_bias() {
       Bias::Loc == TileType::Bias && Bias::Rows == 1 && Bias::isRowMajor && !Bias::isBoxedLayout,
       "TMATMUL_BIAS: the bias must be one row-major row at TileType::Bias; declare it as "
       "Tile<TileType::Bias, T, 1, N>");
-  static_assert(kSame<typename Bias::DType, typename C::DType>,
-                "TMATMUL_BIAS: the bias must have the accumulator's element type");
+  static_assert(
+      kSame<typename Bias::DType, typename C::DType>,
+      "TMATMUL_BIAS: the bias must have the accumulator's element type; TMOV into a bias converts");
   static_assert(Bias::Cols >= C::Cols,
-                "TMATMUL_BIAS: the bias must have an element for each column of the accumulator");
+                "TMATMUL_BIAS: the bias must have an element for each column of the accumulator; "
+                "give it as many Cols");
   return true;
 }
 
@@ -129,7 +132,7 @@ constexpr bool check_accumulator() {
   static_assert(In::Loc == TileType::Acc && kSame<typename In::DType, typename C::DType> &&
                     In::Rows == C::Rows && In::Cols == C::Cols,
                 "TMATMUL_ACC: the accumulator that is added to must have the destination's "
-                "location, element type, Rows and Cols");
+                "location, element type, Rows and Cols; declare both with one type");
   return true;
 }
 

@@ -121,12 +121,16 @@ PTO_INLINE uint64_t first_number(I number, const X&...) {
   return uint64_t(number);
 }
 
+template <class G, class D>
+constexpr bool check_store_operands() {
+  static_assert(kIsGlobal<G> && kIsTile<D>,
+                "TSTORE: the first operand is memory, the second a tile; exchange them");
+  return true;
+}
 template <class G, class D, bool Quantised>
 constexpr bool check_store() {
   using To = typename G::Element;
   using From = typename D::DType;
-  static_assert(kIsGlobal<G> && kIsTile<D>,
-                "TSTORE: the first operand is memory, the second a tile; exchange them");
   static_assert(D::Loc == TileType::Acc || sizeof(To) == sizeof(From),
                 "TSTORE: only an accumulator changes its type on its way to memory; convert other "
                 "tiles with TCVT");
@@ -140,6 +144,7 @@ constexpr bool check_store() {
 
 template <ReluPreMode Relu, AtomicType A, class G, class D, class... X>
 PTO_INLINE RecordEvent store_form(const G& g, const D& d, const X&... x) {
+  static_assert(check_store_operands<G, D>());
   static_assert(check_store<G, D, kFirstIsNumber<X...>>());
   if constexpr (kFirstIsNumber<X...>) {
     const uint64_t entry = first_number(x...);
@@ -201,6 +206,7 @@ template <class TileT = void, class ViewT = void, class FpT = void,
           class G, class D, class F, class... X>
 PTO_INLINE RecordEvent TSTORE_FP(const G& g, const D& d, const F& fp, const X&...) {
   PTO_ENTER(TSTORE_FP, "gm, tile, fp", out(g), in(d));
+  static_assert(moves::check_store_operands<G, D>());
   static_assert(moves::check_store<G, D, true>());
   static_assert(moves::check_entries<F>());
   moves::store_changed<Relu, moves::Quant::Columns, Atomic>(g, d, moves::entries_of(fp));

@@ -126,13 +126,17 @@ constexpr bool is_entry() {
     return false;
 }
 
+template <class D, class S>
+constexpr bool check_tiles() {
+  static_assert(kIsTile<D> && kIsTile<S>,
+                "TMOV, TEXTRACT, TINSERT: the first two operands are tiles; for memory use TLOAD "
+                "and TSTORE");
+  return true;
+}
 template <class D, class S, bool Quantised>
 constexpr bool check_move() {
   using To = typename D::DType;
   using From = typename S::DType;
-  static_assert(kIsTile<D> && kIsTile<S>,
-                "TMOV, TEXTRACT, TINSERT: the first two operands are tiles; for memory use TLOAD "
-                "and TSTORE");
   static_assert(sizeof(To) == sizeof(From) || S::Loc == TileType::Acc || D::Loc == TileType::Bias,
                 "TMOV, TEXTRACT, TINSERT: only accumulators and biases change their type; convert "
                 "other tiles with TCVT");
@@ -161,6 +165,7 @@ constexpr bool kIsPlainMove = kSame<typename D::DType, typename S::DType>&& kSam
 // The first of the trailing operands says which form this is.
 template <class Op, ReluPreMode Relu, AccToVecMode Mode, class D, class S>
 PTO_INLINE void move_form(D& d, const S& s) {
+  static_assert(check_tiles<D, S>());
   if constexpr (kIsPlainMove<D, S> && Relu == ReluPreMode::NoRelu && kSame<Op, Move>)
     detail::copy_unrolled<kTileLanes<D>, D::Numel / kTileLanes<D>>(d.data(), s.data());
   else
@@ -168,6 +173,7 @@ PTO_INLINE void move_form(D& d, const S& s) {
 }
 template <class Op, ReluPreMode Relu, AccToVecMode Mode, class D, class S, class First, class... X>
 PTO_INLINE void move_form(D& d, const S& s, const First& first, const X&... x) {
+  static_assert(check_tiles<D, S>());
   if constexpr (kIsTile<First>) {
     if constexpr (First::Loc == TileType::Scaling)
       move_by<Op, Relu, Mode, Quant::Columns>(d, s, entries_of(first), x...);

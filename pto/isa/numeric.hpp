@@ -14,7 +14,8 @@ PTO_NAMESPACE_BEGIN
 
 template <class To, class From>
 PTO_INLINE To bit_cast(const From& from) {
-  static_assert(sizeof(To) == sizeof(From), "bit_cast: both types must have the same size");
+  static_assert(sizeof(To) == sizeof(From),
+                "bit_cast: both types must have the same size; convert the value first");
   To to;
   __builtin_memcpy(&to, &from, sizeof(to));
   return to;

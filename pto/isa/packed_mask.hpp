@@ -26,7 +26,8 @@ template <class D>
 constexpr bool check_packed_mask() {
   static_assert(D::isRowMajor && !D::isBoxedLayout &&
                     (kSame<typename D::DType, uint8_t> || kSame<typename D::DType, uint32_t>),
-                "TCMP, TSEL: the mask must be mask32, or row-major uint8_t or uint32_t");
+                "TCMP, TSEL: a mask has elements of mask32, or is row-major of uint8_t or "
+                "uint32_t; declare it so");
   return true;
 }
 

@@ -40,7 +40,7 @@ PTO_INLINE RecordEvent TPAIRREDUCESUM(D& d, const S& s, const X&...) {
   static_assert(D::isRowMajor && S::isRowMajor && !D::isBoxedLayout && !S::isBoxedLayout &&
                     D::Rows >= S::Rows && 2 * D::Cols >= S::Cols,
                 "TPAIRREDUCESUM: tiles must be row-major and unboxed, the destination with every "
-                "row and at least half the columns");
+                "row and at least half the columns; lay them out with TMOV");
   PTO_ENTER(TPAIRREDUCESUM, "d, s", out(d), in(s));
   const int cols = s.GetValidCol(), pairs = (cols + 1) / 2;
   for (int r = 0; r < D::Rows; ++r) {

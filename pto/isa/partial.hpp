@@ -103,10 +103,12 @@ PTO_INLINE void pick_parts(D& d, const A& a, const B& b, DI& d_index, const AI& 
   static_assert(check_parts<D, A, B>());
   static_assert(check_parts<DI, AI, BI>());
   static_assert(kIsFloat<typename D::DType> && sizeof(typename D::DType) <= 4,
-                "TPARTARG...: values must be half, bfloat16_t or float");
+                "TPARTARG...: values must be half, bfloat16_t or float; convert with TCVT");
   static_assert(kSame<I, Raw<I>> && !kIsFloat<I> && (sizeof(I) == 2 || sizeof(I) == 4),
-                "TPARTARG...: indices must be integers of 2 or 4 bytes");
-  static_assert(kSameLayout<D, DI>, "TPARTARG...: indices must lie as their values do");
+                "TPARTARG...: indices must be integers of 2 or 4 bytes; declare their tiles so");
+  static_assert(kSameLayout<D, DI>,
+                "TPARTARG...: indices must lie as their values do; give both tiles the same Rows, "
+                "Cols and layout");
   constexpr int L = kLineLength<D>;
   for (int i = 0; i < valid_lines(d); ++i) {
     auto* to = d.data() + i * L;

@@ -142,7 +142,9 @@ PTO_INLINE void SET_QUANT_SCALAR(float scale) {
 template <class F>
 PTO_INLINE void SET_QUANT_VECTOR(const F& fp) {
   static_assert(moves::check_entries<F>());
-  static_assert(F::Numel <= pipes::kQuantColumns, "SET_QUANT_VECTOR: at most 4096 columns");
+  static_assert(F::Numel <= pipes::kQuantColumns,
+                "SET_QUANT_VECTOR: there are entries for at most 4096 columns; push the "
+                "accumulator in parts");
   __builtin_memcpy(pipes::quant_entries(pipes::kQuantVector, pipes::kQuantColumns),
                    moves::entries_of(fp), sizeof(uint64_t) * F::Numel);
 }

@@ -75,10 +75,12 @@ inline char key = 0;
 template <uint8_t FlagID, uint8_t DirType, uint32_t SlotSize, uint32_t SlotNum,
           uint32_t LocalSlotNum = 2, bool IsNoSplit = false, bool EN_UNIT_FLAG = false>
 struct TPipe {
-  static_assert(DirType == DIR_C2V || DirType == DIR_V2C || DirType == DIR_BOTH ||
-                    DirType == DIR_V2C_CTRL,
-                "TPipe: the direction is DIR_C2V, DIR_V2C, DIR_BOTH or DIR_V2C_CTRL");
-  static_assert(SlotSize > 0 && SlotNum > 0, "TPipe: at least one slot of at least one byte");
+  static_assert(
+      DirType == DIR_C2V || DirType == DIR_V2C || DirType == DIR_BOTH || DirType == DIR_V2C_CTRL,
+      "TPipe: the direction is not known; use DIR_C2V, DIR_V2C, DIR_BOTH or DIR_V2C_CTRL");
+  static_assert(SlotSize > 0 && SlotNum > 0,
+                "TPipe: there must be at least one slot of at least one byte; give SlotSize in "
+                "bytes and SlotNum in slots");
   using RingFiFo = RingFIFO<SlotSize, SlotNum, LocalSlotNum>;
   static constexpr bool is_c2v = DirType == DIR_C2V, is_v2c = DirType == DIR_V2C;
   static constexpr bool is_both = DirType == DIR_BOTH, is_v2c_ctrl = DirType == DIR_V2C_CTRL;

@@ -189,10 +189,12 @@ constexpr bool check_mx() {
                 "lay the result out with TMOV");
   static_assert(sizeof(typename D::DType) == 1 && sizeof(typename E::DType) == 1 &&
                     kIsTwin<typename D::DType> == (Type == QuantType::MXFP4_E2M1),
-                "TQUANT: MXFP8 writes bytes, MXFP4_E2M1 float4_e2m1x2_t, exponents are bytes");
+                "TQUANT: MXFP8 writes bytes, MXFP4_E2M1 float4_e2m1x2_t, exponents are bytes; "
+                "declare their tiles so");
   static_assert(
       Type == QuantType::MXFP8 ? D::Cols == S::Cols : D::Cols == S::Cols || 2 * D::Cols == S::Cols,
-      "TQUANT: the destination must have the source's columns, or half for pairs");
+      "TQUANT: the destination must have the source's columns, or half for pairs; limit the valid "
+      "region instead");
   return true;
 }
 
@@ -200,7 +202,8 @@ template <QuantType Type, QuantScaleAlg Alg, int Axis, bool Interleave, class D,
           class M, class Sc>
 PTO_INLINE void mx(D& d, const S& s, E& exponents, M& most, Sc& scaling) {
   static_assert(check_mx<Type, D, S, E>());
-  static_assert(Axis == 0 || Axis == 1, "TQUANT: grp_axis is 0 (rows) or 1 (columns)");
+  static_assert(Axis == 0 || Axis == 1,
+                "TQUANT: there is no such axis; grp_axis is 0 (rows) or 1 (columns)");
   constexpr int kPitch = Type == QuantType::MXFP8 || 2 * D::Cols == S::Cols ? D::Cols : D::Cols / 2;
   const Rows<typename S::DType> t = {s.data(),        reinterpret_cast<uint8_t*>(d.data()),
                                      S::Cols,         kPitch,
@@ -236,7 +239,8 @@ PTO_INLINE void to_int8(D& d, const S& s, const P& scale, const P* offset) {
                 "MX formats take exp, max and scaling tiles");
   using To = typename Choose<Type == QuantType::INT8_SYM, int8_t, uint8_t>::type;
   static_assert(kSame<typename S::DType, float> && kSame<typename D::DType, To>,
-                "TQUANT: INT8 takes float and gives int8_t (INT8_SYM) or uint8_t (INT8_ASYM)");
+                "TQUANT: INT8 takes float and gives int8_t (INT8_SYM) or uint8_t (INT8_ASYM); "
+                "convert with TCVT");
   static_assert(check_elementwise<D, S>() && D::isRowMajor && S::isRowMajor && !D::isBoxedLayout &&
                 !S::isBoxedLayout);
   constexpr int N = kLanes<float>;
@@ -349,9 +353,10 @@ PTO_INLINE RecordEvent TDEQUANT(D& d, const S& s, const P& scale, const P& offse
   static_assert(check_trailing<X...>());
   static_assert(kSame<Compute<typename D::DType>, float> && !kIsFloat<typename S::DType>,
                 "TDEQUANT: integers become floats; convert floats with TCVT");
-  static_assert(check_elementwise<D, S>() && D::isRowMajor && S::isRowMajor && !D::isBoxedLayout &&
-                    !S::isBoxedLayout,
-                "TDEQUANT: source and destination must be row-major without boxes");
+  static_assert(
+      check_elementwise<D, S>() && D::isRowMajor && S::isRowMajor && !D::isBoxedLayout &&
+          !S::isBoxedLayout,
+      "TDEQUANT: source and destination must be row-major without boxes; lay them out with TMOV");
   constexpr int N = fewest(kTileLanes<D>, kTileLanes<S>);
   const int n = d.GetValidCol(), columns = scale.GetValidCol(), own = P::isRowMajor ? columns : 1;
   for (int r = 0; r < d.GetValidRow(); ++r) {

@@ -86,7 +86,9 @@ PTO_INLINE void reduce_rows(D& d, const S& s) {
   static_assert(kSame<typename D::DType, typename S::DType> || kWidens<D, S>,
                 "row reduction: the destination must have the source's element type, or be float "
                 "for half and bfloat16_t, int32_t for int16_t; use TCVT");
-  static_assert(D::Rows >= S::Rows, "row reduction: the destination needs a row for every row");
+  static_assert(D::Rows >= S::Rows,
+                "row reduction: the destination needs a row for every row of the source; give it "
+                "as many Rows");
   if constexpr (S::isRowMajor && kIsFull<S> && S::Rows == 1 && kIsMicro<S> && !kIsSequential) {
     const auto v = reduce_vectors<F, C, N, S::Numel / N>(s.data());
     lanes::store_scalar(d.data(), lanes::reduce(Evaluate<F>{}, v));
@@ -114,7 +116,9 @@ PTO_INLINE void reduce_cols(D& d, const S& s) {
   static_assert(
       kSame<typename D::DType, T>,
       "column reduction: source and destination must have the same element type; use TCVT");
-  static_assert(D::Cols >= S::Cols, "column reduction: the destination needs every column");
+  static_assert(
+      D::Cols >= S::Cols,
+      "column reduction: the destination needs every column of the source; give it as many Cols");
   static_assert(S::isRowMajor && D::isRowMajor,
                 "column reduction: tiles must be row-major; transpose with TTRANS");
   using V = Vec<Compute<T>, N>;

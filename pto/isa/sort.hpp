@@ -78,7 +78,8 @@ constexpr bool check_records() {
   static_assert(kSame<T, float> || kSame<T, half>,
                 "TSORT32, TMRGSORT: values must be float or half; convert with TCVT");
   static_assert(kSame<T, typename S::DType>,
-                "TSORT32, TMRGSORT: source and destination must have the same element type");
+                "TSORT32, TMRGSORT: source and destination must have the same element type; "
+                "convert with TCVT");
   static_assert(D::isRowMajor && S::isRowMajor && !D::isBoxedLayout && !S::isBoxedLayout,
                 "TSORT32, TMRGSORT: tiles must be row-major and unboxed; transpose with TTRANS");
   return true;
@@ -322,7 +323,7 @@ PTO_INLINE RecordEvent TSORT32(D& d, const S& s, const I& idx, const Tmp&...) {
   static_assert(detail::check_records<D, S>());
   static_assert(check_trailing<Tmp...>());
   static_assert(kSame<typename I::DType, uint32_t> && I::isRowMajor,
-                "TSORT32: the indices must be a row-major tile of uint32_t");
+                "TSORT32: the indices must be a row-major tile of uint32_t; make them with TCI");
   static_assert(D::Cols >= S::Cols * detail::kRecordElements<typename S::DType>,
                 "TSORT32: the destination must hold 8 bytes for each element; "
                 "give it twice the columns for float, four times for half");
@@ -338,7 +339,8 @@ PTO_INLINE RecordEvent TMRGSORT(D& d, const S& s, uint32_t blockLen, const X&...
   static_assert(check_trailing<X...>());
   static_assert(D::Rows == 1 && S::Rows == 1,
                 "TMRGSORT: blocks lie in a tile of one row; take one with TSUBVIEW");
-  static_assert(D::Cols >= S::Cols, "TMRGSORT: the destination must hold the source");
+  static_assert(D::Cols >= S::Cols,
+                "TMRGSORT: the destination must hold the source; give it as many Cols");
   PTO_ENTER(TMRGSORT, "d, s, blockLen", out(d), in(s));
   using T = typename D::DType;
   const int length = int(blockLen), cols = s.GetValidCol();

@@ -38,7 +38,8 @@ template <class T, SLayout Box, int FractalBytes>
 struct Fractal {
   static_assert(Box == SLayout::NoneBox || FractalBytes == 512 || FractalBytes == 1024 ||
                     FractalBytes == 32,
-                "Tile: SFractalSize must be 512, 1024 (accumulators) or 32 (scales)");
+                "Tile: there are boxes of 512 bytes, 1024 (accumulators) and 32 (scales); give one "
+                "as SFractalSize");
   static constexpr int kAcross = FractalBytes == 1024 ? 16
                                  : FractalBytes == 32 ? 2
                                                       : 32 / int(sizeof(T));
@@ -134,14 +135,16 @@ struct Tile {
   // The dynamic extent, where exactly one is dynamic.
   explicit PTO_INLINE Tile(int valid) {
     static_assert((RowValid == DYNAMIC) != (ColValid == DYNAMIC),
-                  "Tile(n): exactly one of RowValid and ColValid must be DYNAMIC");
+                  "Tile(n): exactly one of RowValid and ColValid must be DYNAMIC; give Tile(rows, "
+                  "cols) two numbers where both are");
     rows_.set(valid);
     cols_.set(valid);
     if constexpr (kMustClear) clear_padding();
   }
   PTO_INLINE Tile(int rows, int cols) {
     static_assert(RowValid == DYNAMIC && ColValid == DYNAMIC,
-                  "Tile(rows, cols): both RowValid and ColValid must be DYNAMIC");
+                  "Tile(rows, cols): both RowValid and ColValid must be DYNAMIC; leave out the "
+                  "extent that is not");
     SetValidShape(rows, cols);
     if constexpr (kMustClear) clear_padding();
   }
