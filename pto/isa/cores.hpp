@@ -33,12 +33,14 @@ int32_t run_cores(int32_t blocks, int32_t lanes, const Cube& cube, const Vector&
 
 template <class Body>
 int32_t run_blocks(int32_t blocks, const Body& body) {
+  struct One {
+    const Body& body;
+  } one = {body};
   const auto run = [](void* context) -> int32_t {
-    (*static_cast<const Body*>(context))();
+    static_cast<One*>(context)->body();
     return 0;
   };
-  void* context = const_cast<void*>(static_cast<const void*>(&body));
-  return launch::finished(pto_launch_cores(blocks, 1, 0, run, context));
+  return launch::finished(pto_launch_cores(blocks, 1, 0, run, &one));
 }
 
 PTO_NAMESPACE_END

@@ -13,6 +13,7 @@
 // fails the block that left it. Outside launches flags and barriers do nothing.
 // Thread safety: cores run as fibers on any number of threads, see pto/runtime/wait.hpp.
 #pragma once
+#include "pto/isa/enter.hpp"
 #include "pto/isa/global_tensor.hpp"
 #include "pto/isa/host.hpp"
 
@@ -93,6 +94,7 @@ constexpr int core_of(SyncCoreType type) {
 
 template <SyncCoreType Cores = SyncCoreType::AIVOnly>
 PTO_INLINE void SYNCALL(Here here = Here::now()) {
+  PTO_ENTER(SYNCALL, "<SyncCoreType>", {});
   pto_barrier(detail::core_of(Cores), nullptr, 0, here.file, here.line);
 }
 
@@ -100,6 +102,7 @@ PTO_INLINE void SYNCALL(Here here = Here::now()) {
 // `used` cores take part, 0: all.
 template <SyncAllMode Mode, SyncCoreType Cores, class G>
 PTO_INLINE void SYNCALL(const G& workspace, int32_t used = 0, Here here = Here::now()) {
+  PTO_ENTER(SYNCALL, "<SyncAllMode, SyncCoreType> workspace, [usedCores]", in(workspace));
   static_assert(kSame<typename G::Element, int32_t>,
                 "SYNCALL: the workspace counts in int32_t; pass a GlobalTensor<int32_t, ...>");
   pto_barrier(detail::core_of(Cores), workspace.data(), used, here.file, here.line);
