@@ -63,9 +63,8 @@ struct Cursor {
   int64_t offset = 0;
 
   PTO_INLINE Cursor(const Axis* a, int64_t start) : axis(a) {
-    for (int i = 0; i < a->digits; ++i) {
-      digit[i] = start;
-      if (start > 0 && i + 1 < a->digits) digit[i] = start % a->size[i];
+    for (int i = 0; start > 0 && i < a->digits; ++i) {
+      digit[i] = i + 1 < a->digits ? start % a->size[i] : start;
       offset += digit[i] * a->stride[i];
       start = i + 1 < a->digits ? start / a->size[i] : 0;
     }
@@ -209,6 +208,11 @@ PTO_INLINE bool runs_along_rows(const Matrix& d, const Matrix& s) {
   return row && (!col || (s.row->stride[0] == B && s.col->stride[0] != B));
 }
 
+PTO_INLINE bool is_plain(const Matrix& m) { return m.row->digits == 1 && m.col->digits == 1; }
+PTO_INLINE char* start_of(const Matrix& m) {
+  return m.base + m.row_start * m.row->stride[0] + m.col_start * m.col->stride[0];
+}
+
 // d[i, j] = s[i, j] for rows x cols elements of B bytes. libpto holds it for each target, so that
 // kernels do not compile it.
 template <int B>
@@ -219,6 +223,12 @@ __attribute__((noinline)) void copy_matrix(Matrix d, Matrix s, int64_t rows, int
     const int64_t n = rows;
     rows = cols;
     cols = n;
+  }
+  if (is_plain(d) && is_plain(s)) {  // one block: nothing carries
+    if (rows > 0 && cols > 0)
+      copy_block<B>({start_of(d), start_of(s), d.row->stride[0], s.row->stride[0], 0, 0, rows, 1},
+                    d.col->stride[0], s.col->stride[0], cols);
+    return;
   }
   Cursor d_row(d.row, d.row_start), s_row(s.row, s.row_start);
   for (int64_t lines; rows > 0 && cols > 0; rows -= lines) {

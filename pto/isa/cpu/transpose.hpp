@@ -46,10 +46,10 @@ PTO_INLINE V joined(H low, H high, Indices<I...>) {
   return __builtin_shufflevector(low, high, I...);
 }
 
-// d[i][j] = s[j][i] for kLaneCount<B> rows i of kBlockBytes.
-template <int B>
+// d[i][j] = s[j][i] for kLaneCount<B> rows i of N elements: one or two lanes.
+template <int B, int N>
 PTO_INLINE void transpose_block(char* d, int64_t d_stride, const char* s, int64_t s_stride) {
-  constexpr int L = kLaneCount<B>, N = kBlockBytes / B;
+  constexpr int L = kLaneCount<B>;
   using Order = typename CountTo<N>::type;
   using V = Vec<Bits<B>, N>;
   using Half = typename VecOf<Bits<B>, L>::loose;
@@ -83,28 +83,39 @@ PTO_INLINE void copy_element(char* d, const char* s) {
   __builtin_memcpy(d, s, B);
 }
 
-// d[i][j] = s[j][i] for `lines` rows i of `length` elements. Source lines are taken a cache line at
-// a time. A last, partial block is moved back over the one before.
-template <int B>
-__attribute__((noinline)) inline void transpose_lines(char* d, int64_t d_stride, const char* s,
-                                                      int64_t s_stride, int64_t lines,
-                                                      int64_t length) {
-  constexpr int L = kLaneCount<B>, N = kBlockBytes / B, kStrip = 64 / B;
-  if (lines < L || length < N) {
-    for (int64_t i = 0; i < lines; ++i)
-      for (int64_t j = 0; j < length; ++j)
-        copy_element<B>(d + i * d_stride + j * B, s + j * s_stride + i * B);
-    return;
-  }
+// Source lines are taken a cache line at a time. A last, partial block is moved back over the one
+// before.
+template <int B, int N>
+PTO_INLINE void transpose_blocks(char* d, int64_t d_stride, const char* s, int64_t s_stride,
+                                 int64_t lines, int64_t length) {
+  constexpr int L = kLaneCount<B>, kStrip = 64 / B;
   for (int64_t strip = 0; strip < lines; strip += kStrip) {
     const int64_t end = strip + kStrip < lines ? strip + kStrip : lines;
     for (int64_t next = 0; next < length; next += N) {
       const int64_t j = next + N <= length ? next : length - N;
       for (int64_t step = strip; step < end; step += L) {
         const int64_t i = step + L <= lines ? step : lines - L;
-        transpose_block<B>(d + i * d_stride + j * B, d_stride, s + j * s_stride + i * B, s_stride);
+        transpose_block<B, N>(d + i * d_stride + j * B, d_stride, s + j * s_stride + i * B,
+                              s_stride);
       }
     }
+  }
+}
+
+// d[i][j] = s[j][i] for `lines` rows i of `length` elements.
+template <int B>
+__attribute__((noinline)) inline void transpose_lines(char* d, int64_t d_stride, const char* s,
+                                                      int64_t s_stride, int64_t lines,
+                                                      int64_t length) {
+  constexpr int L = kLaneCount<B>, N = kBlockBytes / B;
+  if (lines < L || length < L) {
+    for (int64_t i = 0; i < lines; ++i)
+      for (int64_t j = 0; j < length; ++j)
+        copy_element<B>(d + i * d_stride + j * B, s + j * s_stride + i * B);
+  } else if (length < N) {
+    transpose_blocks<B, L>(d, d_stride, s, s_stride, lines, length);
+  } else {
+    transpose_blocks<B, N>(d, d_stride, s, s_stride, lines, length);
   }
 }
 
