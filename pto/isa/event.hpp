@@ -116,12 +116,12 @@ class Event {
 // wait for.
 template <class... E>
 PTO_INLINE void TSYNC(E&... events) {
-  PTO_ENTER(TSYNC, "events", {});
+  PTO_ENTER(TSYNC, "events", "-:");
   (events.Wait(), ...);
 }
 template <Op Instruction>
 PTO_INLINE void TSYNC() {
-  PTO_ENTER(TSYNC, "<Op>", {});
+  PTO_ENTER(TSYNC, "<Op>", "-:");
 }
 
 PTO_NAMESPACE_END

@@ -103,7 +103,7 @@ PTO_INLINE RecordEvent TALLOC(Pipe& pipe, G& view, Here here = Here::now()) {
 
 template <class Pipe, TileSplitAxis Split = TILE_NO_SPLIT, PTO_IF(pipes::kIsPipe<Pipe>)>
 PTO_INLINE RecordEvent TFREE(Pipe& pipe) {
-  PTO_ENTER(TFREE, "<Pipe, TileSplitAxis> pipe", {});
+  PTO_ENTER(TFREE, "<Pipe, TileSplitAxis> pipe", "-:");
   pipes::free_slot<Pipe, Split>(pipe);
   return {};
 }

@@ -94,7 +94,7 @@ constexpr int core_of(SyncCoreType type) {
 
 template <SyncCoreType Cores = SyncCoreType::AIVOnly>
 PTO_INLINE void SYNCALL(Here here = Here::now()) {
-  PTO_ENTER(SYNCALL, "<SyncCoreType>", {});
+  PTO_ENTER(SYNCALL, "<SyncCoreType>", "-:");
   pto_barrier(detail::core_of(Cores), nullptr, 0, here.file, here.line);
 }
 
