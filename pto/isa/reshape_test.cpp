@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "pto/isa/hifloat8.hpp"
+#include "pto/isa/int4.hpp"
+#include "pto/isa/narrow_float.hpp"
 #include "tests/isa_oracle.hpp"
 
 namespace pto {
@@ -108,6 +111,35 @@ TEST(Transpose, swaps_rows_and_columns_of_every_shape) {
       check_transpose<Plain<half, kCol, SLayout::RowMajor, 48, 64>,
                       Plain<half, kRow, kNone, 64, 48>>(rows, cols);
     }
+}
+
+// Types without arithmetic of their own travel as bits, whatever they mean.
+template <class T>
+void check_bits() {
+  using View = GlobalTensor<T, Shape<1, 1, 1, 32, 64>, Stride<1, 1, 1, 64, 1>>;
+  T memory[32 * 64], out[64 * 32];
+  for (int i = 0; i < 32 * 64 * int(sizeof(T)); ++i)
+    reinterpret_cast<unsigned char*>(memory)[i] = static_cast<unsigned char>(i * 37 + i / 256);
+  Tile<TileType::Mat, T, 32, 64, kCol, 32, 64, SLayout::RowMajor> nz;
+  Tile<TileType::Vec, T, 32, 64> nd;
+  Tile<TileType::Vec, T, 64, 32> turned;
+  TLOAD(nz, View(memory));
+  TMOV(nd, nz);
+  TTRANS(turned, nd, nd);
+  TSTORE(GlobalTensor<T, Shape<1, 1, 1, 64, 32>, Stride<1, 1, 1, 32, 1>>(out), turned);
+  for (int r = 0; r < 32; ++r)
+    for (int c = 0; c < 64; ++c)
+      ASSERT_EQ(std::memcmp(out + c * 32 + r, memory + r * 64 + c, sizeof(T)), 0) << r << "," << c;
+}
+TEST(Bits, travel_unchanged_in_every_type) {
+  check_bits<float8_e4m3_t>();
+  check_bits<float8_e5m2_t>();
+  check_bits<float8_e8m0_t>();
+  check_bits<float4_e2m1x2_t>();
+  check_bits<float4_e1m2x2_t>();
+  check_bits<hifloat8_t>();
+  check_bits<int4b_t>();
+  check_bits<double>();
 }
 
 TEST(SharedStorage, a_view_is_a_window_of_its_source) {
