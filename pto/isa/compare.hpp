@@ -66,19 +66,33 @@ PTO_INLINE void compare_packed(F f, D& mask, const A& a, Other other) {
   });
 }
 
+template <int N, class D, class A, class Other>
+PTO_INLINE void choose_part(D& d, const A& a, Other other, int r, int c, int n, uint32_t bits) {
+  const auto chosen = lanes::unpack_mask<Vec<Compute<typename D::DType>, N>>(bits);
+  set_row_part<N>(d, r, c, n, lanes::select(chosen, row_part<N>(a, r, c, n), other(r, c, n)));
+}
+
 // d = bit ? a : other(row, col, n), by the bits of `mask` as one stream, or anew in every row.
 template <bool PerRow, class D, class M, class A, class Other>
 PTO_INLINE void select_packed(D& d, const M& mask, const A& a, Other other) {
   constexpr int N = kTileLanes<D>;
-  using V = Vec<Compute<typename D::DType>, N>;
   const int cols = d.GetValidCol();
   BitStream<M> bits(mask);
   for (int r = 0; r < d.GetValidRow(); ++r) {
     if (PerRow) bits = BitStream<M>(mask, r);
-    for (int c = 0; c < cols; c += N) {
+    int c = 0;
+    if constexpr (N % 8 == 0) {
+      const int whole = cols - cols % N;
+      if (const uint8_t* bytes = bits.whole_bytes(whole))
+        for (; c < whole; c += N) {
+          uint32_t word = 0;
+          __builtin_memcpy(&word, bytes + c / 8, N / 8);
+          choose_part<N>(d, a, other, r, c, N, word);
+        }
+    }
+    for (; c < cols; c += N) {
       const int n = cols - c < N ? cols - c : N;
-      const auto chosen = lanes::unpack_mask<V>(bits.next(n));
-      set_row_part<N>(d, r, c, n, lanes::select(chosen, row_part<N>(a, r, c, n), other(r, c, n)));
+      choose_part<N>(d, a, other, r, c, n, bits.next(n));
     }
   }
 }

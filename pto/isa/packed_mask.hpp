@@ -90,6 +90,15 @@ class BitStream {
     static_assert(check_packed_mask<M>());
   }
 
+  // Where the next `bits` bits lie as whole bytes of one row, which they then pass; else null.
+  PTO_INLINE const uint8_t* whole_bytes(int bits) {
+    if (held_ != 0 || bits % 8 != 0) return nullptr;
+    if (at_ == bytes_ && row_ != last_) row_ += kMaskRowBytes<M>, at_ = 0;
+    if (bits / 8 > bytes_ - at_) return nullptr;
+    at_ += bits / 8;
+    return row_ + at_ - bits / 8;
+  }
+
   // The next n bits, n <= 32; 0 beyond the last row.
   PTO_INLINE uint32_t next(int n) {
     while (held_ < n) {

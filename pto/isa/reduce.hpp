@@ -10,6 +10,7 @@
 // another from the left or the top, slowly, for bit comparisons with the public simulator.
 // Thread safety: a tile belongs to one thread.
 #pragma once
+#include "pto/isa/cpu/shuffle.hpp"
 #include "pto/isa/elementwise.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -47,7 +48,7 @@ PTO_INLINE Vec<C, N> reduce_vectors(const T* s) {
 }
 
 template <class F, class C, int N, class T>
-PTO_INLINE C reduce_line(const T* s, int length) {
+PTO_INLINE Vec<C, N> reduce_line(const T* s, int length) {
   using V = Vec<C, N>;
   const V start = lanes::splat<V>(identity<C>(F::kStart));
   V a = start, b = start, c = start, d = start;
@@ -64,7 +65,32 @@ PTO_INLINE C reduce_line(const T* s, int length) {
     b = evaluate<F>(b, lanes::select(lanes::first<V>(n),
                                      lanes::convert<C>(lanes::load_part<N>(s + i, n)), start));
   }
-  return lanes::reduce(Evaluate<F>{}, evaluate<F>(evaluate<F>(a, b), evaluate<F>(c, d)));
+  return evaluate<F>(evaluate<F>(a, b), evaluate<F>(c, d));
+}
+
+// Of two vectors that hold segments of Width lanes: the lower or the upper half of each segment,
+// those of the first vector first.
+template <int Width, int Upper>
+struct HalfSegments {
+  static constexpr int at(int i, int) {
+    return i / (Width / 2) * Width + i % (Width / 2) + Upper * (Width / 2);
+  }
+};
+
+// The reduced lines first .. first + Count - 1, a lane a line at Count = N: half the lines to the
+// left, half to the right, then the halves of their segments. It combines the lanes of a line in
+// the order of lanes::reduce, with a third of its steps.
+template <class F, int N, int Count, class Line>
+PTO_INLINE auto reduce_lines(Line line, int first) {
+  if constexpr (Count == 1) {
+    return line(first);
+  } else {
+    constexpr int kWidth = N / (Count / 2);
+    const auto a = reduce_lines<F, N, Count / 2>(line, first);
+    const auto b = reduce_lines<F, N, Count / 2>(line, first + Count / 2);
+    return evaluate<F>(lanes::shuffle<HalfSegments<kWidth, 0>>(a, b),
+                       lanes::shuffle<HalfSegments<kWidth, 1>>(a, b));
+  }
 }
 
 template <class D, class S>
@@ -93,10 +119,19 @@ PTO_INLINE void reduce_rows(D& d, const S& s) {
     const auto v = reduce_vectors<F, C, N, S::Numel / N>(s.data());
     lanes::store_scalar(d.data(), lanes::reduce(Evaluate<F>{}, v));
   } else {
-    for (int r = 0; r < s.GetValidRow(); ++r) {
+    const auto line = [&s](int r) {
+      return reduce_line<F, C, N>(s.data() + r * S::RowStride, s.GetValidCol());
+    };
+    int r = 0;
+    if constexpr (S::isRowMajor && !kIsSequential && S::Rows >= N)
+      for (; r + N <= s.GetValidRow(); r += N) {
+        const Vec<C, N> values = reduce_lines<F, N, N>(line, r);
+        for (int i = 0; i < N; ++i) lanes::store_scalar(d.data() + D::Offset(r + i, 0), values[i]);
+      }
+    for (; r < s.GetValidRow(); ++r) {
       C value;
       if constexpr (S::isRowMajor && !kIsSequential) {
-        value = reduce_line<F, C, N>(s.data() + r * S::RowStride, s.GetValidCol());
+        value = lanes::reduce(Evaluate<F>{}, line(r));
       } else {
         using V = Vec<C, 2>;
         V total = lanes::splat<V>(identity<C>(F::kStart));
@@ -106,6 +141,30 @@ PTO_INLINE void reduce_rows(D& d, const S& s) {
       }
       lanes::store_scalar(d.data() + D::Offset(r, 0), value);
     }
+  }
+}
+
+// Steps vectors of columns from c on, of which the first n lanes count; side by side, since each
+// is one chain from the top.
+template <class F, int N, int Steps, class D, class S>
+PTO_INLINE void reduce_columns(D& d, const S& s, int c, int n) {
+  using V = Vec<Compute<typename S::DType>, N>;
+  V total[Steps];
+  PTO_UNROLL
+  for (int i = 0; i < Steps; ++i) total[i] = lanes::splat<V>(identity<LaneOf<V>>(F::kStart));
+  for (int r = 0; r < s.GetValidRow(); ++r) {
+    const auto* from = s.data() + S::Offset(r, c);
+    PTO_UNROLL
+    for (int i = 0; i < Steps; ++i)
+      total[i] = evaluate<F>(total[i],
+                             n < N ? lanes::load_part<N>(from, n) : lanes::load<N>(from + i * N));
+  }
+  PTO_UNROLL
+  for (int i = 0; i < Steps; ++i) {
+    if (n < N)
+      lanes::store_part<N>(d.data() + c, total[i], n);
+    else
+      lanes::store<N>(d.data() + c + i * N, total[i]);
   }
 }
 
@@ -121,15 +180,10 @@ PTO_INLINE void reduce_cols(D& d, const S& s) {
       "column reduction: the destination needs every column of the source; give it as many Cols");
   static_assert(S::isRowMajor && D::isRowMajor,
                 "column reduction: tiles must be row-major; transpose with TTRANS");
-  using V = Vec<Compute<T>, N>;
-  const int rows = s.GetValidRow(), cols = s.GetValidCol();
-  for (int c = 0; c < cols; c += N) {
-    const int n = cols - c < N ? cols - c : N;
-    V total = lanes::splat<V>(identity<Compute<T>>(F::kStart));
-    for (int r = 0; r < rows; ++r)
-      total = evaluate<F>(total, lanes::load_part<N>(s.data() + S::Offset(r, c), n));
-    lanes::store_part<N>(d.data() + c, total, n);
-  }
+  int c = 0;
+  for (; c + 4 * N <= s.GetValidCol(); c += 4 * N) reduce_columns<F, N, 4>(d, s, c, N);
+  for (; c + N <= s.GetValidCol(); c += N) reduce_columns<F, N, 1>(d, s, c, N);
+  if (c < s.GetValidCol()) reduce_columns<F, N, 1>(d, s, c, s.GetValidCol() - c);
 }
 
 }  // namespace detail
