@@ -63,8 +63,13 @@ __attribute__((tls_model("initial-exec"))) constinit thread_local const Job* t_j
 
 class Job {
  public:
-  Job(const void* context, int32_t (*claim)(void*), int (*threads)(void*), void* self)
-      : context_(context), claim_(claim), threads_(threads), self_(self), outer_(t_job) {
+  Job(const void* context, int wanted, int32_t (*claim)(void*), int (*threads)(void*), void* self)
+      : context_(context),
+        wanted_(wanted),
+        claim_(claim),
+        threads_(threads),
+        self_(self),
+        outer_(t_job) {
     t_job = this;
   }
   ~Job() { t_job = outer_; }
@@ -78,9 +83,11 @@ class Job {
   }
   int32_t claim() const { return claim_(self_); }
   int threads() const { return threads_(self_); }
+  int wanted() const { return wanted_; }
 
  private:
   const void* const context_;
+  const int wanted_;
   int32_t (*const claim_)(void*);
   int (*const threads_)(void*);
   void* const self_;
@@ -116,7 +123,7 @@ struct InlineJob {
 int32_t run_inline(int32_t blocks, BlockFunction function, void* context) {
   InlineJob job{0, blocks};
   const Job scope(
-      context, InlineJob::claim, [](void*) { return 1; }, &job);
+      context, 1, InlineJob::claim, [](void*) { return 1; }, &job);
   int32_t result = 0;
   while (job.next < blocks && result == 0) result = call_block(function, context, job.next++);
   return result;
@@ -146,7 +153,7 @@ struct HostedJob {
 int32_t run_hosted_block(void* self, int32_t) {
   auto* job = static_cast<HostedJob*>(self);
   const Job scope(
-      job->context, HostedJob::claim,
+      job->context, num_threads(), HostedJob::claim,
       [](void* of) { return static_cast<HostedJob*>(of)->threads.load(); }, job);
   job->threads.fetch_add(1);  // before the claim: nobody sees a claimed block without its thread
   const int32_t block = HostedJob::claim(job);
@@ -277,7 +284,7 @@ bool Pool::spin_for_job(uint32_t seen, uint64_t* state) {
 
 void Pool::take_blocks() {
   const Job scope(
-      context_, [](void* self) { return static_cast<Pool*>(self)->claim(); },
+      context_, threads_wanted(), [](void* self) { return static_cast<Pool*>(self)->claim(); },
       [](void* self) { return static_cast<Pool*>(self)->threads_inside(); }, this);
   for (;;) {
     const int64_t block = next_.fetch_add(1, std::memory_order_relaxed);
@@ -301,6 +308,8 @@ int Pool::threads_inside() const {
   const uint64_t state = state_.load();
   return static_cast<int>(inside_of(state)) + ((state & kOpen) ? 1 : 0);
 }
+
+int Pool::threads_wanted() const { return threads_of(state_.load(std::memory_order_relaxed)); }
 
 void Pool::leave() {
   const uint64_t before = state_.fetch_sub(kOneInside);
@@ -339,6 +348,11 @@ int32_t parallel_for(int32_t blocks, BlockFunction function, void* context) {
     if (taken) return result;
   }
   return run_inline(blocks, function, context);
+}
+
+int threads_wanted(const void* context) {
+  const Job* job = Job::find(context);
+  return job == nullptr ? 1 : job->wanted();
 }
 
 int num_threads() {

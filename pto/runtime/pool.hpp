@@ -47,6 +47,9 @@ int32_t claim_block(const void* context);
 // block may be counted for a moment longer.
 int threads_in_job(const void* context);
 
+// Threads that the job was meant for; some of them may come late or never.
+int threads_wanted(const void* context);
+
 // A host framework's parallel loop: calls function(context, block) for all blocks and returns the
 // first non-zero result.
 using ParallelFor = int32_t (*)(void* user, int32_t blocks, BlockFunction function, void* context);
@@ -96,6 +99,7 @@ class Pool {
   // claim_block() and threads_in_job(), for a thread that runs a block of this pool's job.
   int32_t claim();
   int threads_inside() const;
+  int threads_wanted() const;
 
  private:
   void start_workers(int wanted);

@@ -172,13 +172,14 @@ void Waits::run_others(Lock& lock, Worker& worker, const Until& until) {
   int64_t idle_since = 0;
   while (!until()) {
     worker.rung_.store(false, std::memory_order_relaxed);
-    if (run_ready(lock, worker) || begin_block(lock, worker)) {
+    const int64_t idle_ns = idle_since == 0 ? 0 : now_ns() - idle_since;
+    if (run_ready(lock, worker) || begin_block(lock, worker, idle_ns)) {
       idle_since = 0;
       continue;
     }
     if (look_at_memory()) continue;
     const int64_t now = now_ns();
-    if (is_dead()) {
+    if (is_dead(worker)) {
       const int grace = others_launch(*launch_) ? kOthersGrace_ms : kOwnGrace_ms;
       if (quiet_since_ == 0) quiet_since_ = now;
       const bool may_be_served = !memory_.waiters_.empty();
@@ -204,8 +205,15 @@ bool Waits::run_ready(Lock& lock, Worker& worker) {
 }
 
 // Takes a block that nobody has begun, now that this thread has nothing else to do.
-bool Waits::begin_block(Lock& lock, Worker& worker) {
+bool Waits::begin_block(Lock& lock, Worker& worker, int64_t idle_ns) {
+  worker.holds_back_ = false;
   if (launch_ == nullptr || launch_->has_failed.load(std::memory_order_relaxed)) return false;
+  const int threads = threads_wanted(launch_);
+  if (!worker.takes_all_ && worker.begun_ >= (launch_->positions() + threads - 1) / threads) {
+    worker.takes_all_ = idle_ns > int64_t{kLate_us} * 1000;
+    worker.holds_back_ = !worker.takes_all_;
+    if (worker.holds_back_) return false;
+  }
   const int32_t position = claim_block(launch_);
   if (position < 0) return false;
   BlockFiber* fiber = nullptr;
@@ -228,6 +236,7 @@ bool Waits::begin_block(Lock& lock, Worker& worker) {
   fiber->float_state = float_state();
   fiber->fiber.start(enter_fiber, fiber);
   ++worker.fibers_;
+  ++worker.begun_;
   resume(lock, worker, fiber);
   return true;
 }
@@ -280,8 +289,8 @@ bool Waits::look_at_memory() {
 }
 
 // Nobody can go on: this thread has nothing to run, all others of the job sleep, none was woken.
-bool Waits::is_dead() {
-  return launch_ != nullptr && !waiting_.empty() && ready_ == 0 &&
+bool Waits::is_dead(const Worker& worker) {
+  return launch_ != nullptr && !worker.holds_back_ && !waiting_.empty() && ready_ == 0 &&
          asleep_ + 1 >= threads_in_job(launch_);
 }
 

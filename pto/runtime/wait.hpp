@@ -13,6 +13,8 @@
 // when that can go on. A kernel that never waits therefore never meets a fiber.
 // When all threads of the job have nothing left to run, the launch ends with a verdict: the text
 // names every block that waits, for what and where, and each of them is unwound by an exception.
+// A thread begins more than its share of the blocks only when others have not come for kLate_us:
+// blocks stay where they began.
 // A block that waits for memory (a signal) may be served from outside: the verdict then comes after
 // kOwnGrace_ms, or kOthersGrace_ms while another thread launches too, or has waited.
 // Invariant: a fiber stays on its thread. State that waits concern changes under mutex().
@@ -88,7 +90,10 @@ class Worker {
  private:
   friend class Waits;
   std::deque<BlockFiber*> ready_;
-  int fibers_ = 0;    // begun and not ended
+  int fibers_ = 0;           // begun and not ended
+  int begun_ = 1;            // blocks, the thread's own included
+  bool holds_back_ = false;  // leaves blocks to threads that are to come
+  bool takes_all_ = false;
   int32_t code_ = 0;  // the first non-zero one of its fibers
   std::condition_variable bell_;
   std::atomic<bool> rung_{false};
@@ -97,6 +102,7 @@ class Worker {
 class Waits {
  public:
   static constexpr int kOwnGrace_ms = 50, kOthersGrace_ms = 10'000, kOutside_ms = 10'000;
+  static constexpr int kLate_us = 100;
 
   explicit Waits(Launch* launch) : launch_(launch) {}  // null: outside launches
 
@@ -132,12 +138,12 @@ class Waits {
   template <class Until>
   void run_others(Lock& lock, Worker& worker, const Until& until);
   bool run_ready(Lock& lock, Worker& worker);
-  bool begin_block(Lock& lock, Worker& worker);
+  bool begin_block(Lock& lock, Worker& worker, int64_t idle_ns);
   void resume(Lock& lock, Worker& worker, BlockFiber* fiber);
   void sleep(Lock& lock, Worker& worker, int64_t idle_ns);
   void make_ready(Waiter& waiter);
   bool look_at_memory();
-  bool is_dead();
+  bool is_dead(const Worker& worker);
   void stop_all();
   std::string verdict() const;
 
