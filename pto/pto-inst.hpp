@@ -44,6 +44,11 @@
 #include "pto/isa/sort.hpp"
 #include "pto/isa/tile_layouts.hpp"
 
+// Sources for the public simulator write its names without `pto::`.
+#if defined(__CPU_SIM) && __has_include(<pto/common/cpu_stub.hpp>)
+#include <pto/common/cpu_stub.hpp>
+#endif
+
 #if !defined(PTO_TARGET_AVX512) && !defined(PTO_TARGET_AVX2) && !defined(PTO_PORTABLE)
 #pragma message(                                                                                   \
     "pto: portable instructions, correct but slow; `python -m pto config --cxxflags` prints this " \

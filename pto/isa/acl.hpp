@@ -5,8 +5,8 @@
 //     if (aclrtMalloc(&x, 400, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS) return 1;
 //     aclrtMemcpy(x, 400, host, 400, ACL_MEMCPY_HOST_TO_DEVICE);
 //
-// On the CPU host and device memory are one. A block knows its length: it bounds the one-argument
-// GlobalTensor. Names and values are those of the public interface.
+// On the CPU host and device memory are one, and there is one device. A block knows its length: it
+// bounds the one-argument GlobalTensor. Names and values are those of the public interface.
 // Errors: a code that is not ACL_SUCCESS; pto_last_error() has the text.
 // Thread safety: any thread.
 #pragma once
@@ -34,17 +34,31 @@ typedef enum aclrtMemcpyKind {
   ACL_MEMCPY_DEVICE_TO_DEVICE = 3
 } aclrtMemcpyKind;
 
-// 64-byte aligned, not zeroed; at least one byte must be asked for.
+// Nothing has to be set up: these check what they get. Every number from 0 on names the one device.
+aclError aclInit(const char* configuration);
+aclError aclFinalize(void);
+aclError aclrtSetDevice(int device);
+aclError aclrtResetDevice(int device);
+
+// 64-byte aligned, and zero, since programs for the public simulator count on that; at least one
+// byte must be asked for.
 aclError aclrtMalloc(void** pointer, size_t bytes, aclrtMemMallocPolicy policy);
+aclError aclrtMallocHost(void** pointer, size_t bytes);
 
 // Null is an error, as is memory that is not of aclrtMalloc or was freed before.
 aclError aclrtFree(void* pointer);
+aclError aclrtFreeHost(void* pointer);
 
 // Copies `bytes`; more than the destination's `capacity` is an error. Memory may overlap.
 aclError aclrtMemcpy(void* destination, size_t capacity, const void* source, size_t bytes,
                      aclrtMemcpyKind kind);
 
-// Every launch has already run when it returns.
+// The first `bytes` become `value`; more than the block's `capacity` is an error.
+aclError aclrtMemset(void* block, size_t capacity, int value, size_t bytes);
+
+// A stream is a name: every launch has already run when it returns.
+aclError aclrtCreateStream(aclrtStream* stream);
+aclError aclrtDestroyStream(aclrtStream stream);
 aclError aclrtSynchronizeStream(aclrtStream stream);
 
 #ifdef __cplusplus

@@ -102,11 +102,12 @@ int32_t pto_core(void);
 int32_t pto_lane_index(void);
 int32_t pto_lane_count(void);
 
-// Outside launches: what the calling thread stands for from now on.
+// Outside launches: what the calling thread stands for from now on, and of how many blocks.
 void pto_set_core(int32_t core, int32_t block, int32_t lane, int32_t lanes);
+void pto_set_block_count(int32_t blocks);
 
 // The running core's memory of a tile location (its number below 16), made on the first call; null
-// when memory is exhausted.
+// when memory is exhausted. A thread's is zero at first, a fiber's is what was there.
 void* pto_block_memory(int32_t location, size_t bytes);
 
 // How blocks wait for each other. While one waits, its thread runs others. A wait that nobody can
@@ -162,6 +163,9 @@ pto_slot* pto_ring_pop(const pto_ring* ring, const char* file, int32_t line);
 pto_slot* pto_ring_peek(const pto_ring* ring);  // the slot of the next pop, full or not
 void pto_ring_release(const pto_ring* ring);    // the oldest turn that was popped; none: nothing
 void pto_ring_reset(const void* key);           // forgets the ring
+
+// A positive decimal number of the environment, or `otherwise`.
+uint32_t pto_environment_number(const char* name, uint32_t otherwise);
 
 // Memory ranges with a known extent (aclrtMalloc, tensor arguments of a launch). pto_extent returns
 // the bytes from `pointer` to the end of the smallest registered range that holds it, or -1.

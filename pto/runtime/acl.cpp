@@ -2,6 +2,7 @@
 #include "pto/isa/acl.hpp"
 
 #include <cstring>
+#include <new>
 #include <string>
 
 #include "pto/base/error.hpp"
@@ -17,8 +18,20 @@ aclError refuse(aclError code, ErrorText text) {
   return code;
 }
 
+aclError check_device(const char* call, int device) {
+  if (device >= 0) return ACL_SUCCESS;
+  return refuse(ACL_ERROR_INVALID_PARAM,
+                {std::string(call) + ": device " + std::to_string(device),
+                 "devices have numbers from 0 on", "pass 0"});
+}
+
 }  // namespace
 }  // namespace pto
+
+aclError aclInit(const char*) { return ACL_SUCCESS; }
+aclError aclFinalize(void) { return ACL_SUCCESS; }
+aclError aclrtSetDevice(int device) { return pto::check_device("aclrtSetDevice", device); }
+aclError aclrtResetDevice(int device) { return pto::check_device("aclrtResetDevice", device); }
 
 aclError aclrtMalloc(void** pointer, size_t bytes, aclrtMemMallocPolicy) {
   if (pointer == nullptr || bytes == 0) {
@@ -33,8 +46,13 @@ aclError aclrtMalloc(void** pointer, size_t bytes, aclrtMemMallocPolicy) {
                        {"aclrtMalloc: no memory for " + std::to_string(bytes) + " bytes",
                         "the system has no such block", "free some memory"});
   }
+  std::memset(*pointer, 0, bytes);
   pto_register_range(*pointer, bytes);
   return ACL_SUCCESS;
+}
+
+aclError aclrtMallocHost(void** pointer, size_t bytes) {
+  return aclrtMalloc(pointer, bytes, ACL_MEM_MALLOC_NORMAL_ONLY);
 }
 
 aclError aclrtFree(void* pointer) {
@@ -48,6 +66,8 @@ aclError aclrtFree(void* pointer) {
   pto_free(pointer);
   return ACL_SUCCESS;
 }
+
+aclError aclrtFreeHost(void* pointer) { return aclrtFree(pointer); }
 
 aclError aclrtMemcpy(void* destination, size_t capacity, const void* source, size_t bytes,
                      aclrtMemcpyKind) {
@@ -63,6 +83,33 @@ aclError aclrtMemcpy(void* destination, size_t capacity, const void* source, siz
                         "allocate both with aclrtMalloc"});
   }
   if (bytes > 0) std::memmove(destination, source, bytes);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtMemset(void* block, size_t capacity, int value, size_t bytes) {
+  if (bytes > capacity || (bytes > 0 && block == nullptr)) {
+    return pto::refuse(ACL_ERROR_INVALID_PARAM,
+                       {"aclrtMemset: " + std::to_string(bytes) + " bytes of a block of " +
+                            std::to_string(capacity) + (block == nullptr ? ", a null pointer" : ""),
+                        "it would run over the block's end", "set at most what the block holds"});
+  }
+  if (bytes > 0) std::memset(block, value, bytes);
+  return ACL_SUCCESS;
+}
+
+// Any address serves as a name; a byte of its own keeps streams apart.
+aclError aclrtCreateStream(aclrtStream* stream) {
+  if (stream == nullptr) {
+    return pto::refuse(ACL_ERROR_INVALID_PARAM,
+                       {"aclrtCreateStream: a null pointer", "it stores the stream there",
+                        "pass the address of an aclrtStream"});
+  }
+  *stream = new (std::nothrow) char;
+  return *stream != nullptr ? ACL_SUCCESS : ACL_ERROR_BAD_ALLOC;
+}
+
+aclError aclrtDestroyStream(aclrtStream stream) {
+  delete static_cast<char*>(stream);
   return ACL_SUCCESS;
 }
 

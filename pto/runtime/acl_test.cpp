@@ -51,5 +51,35 @@ TEST(Acl, what_cannot_be_done_is_refused_with_the_reason) {
   EXPECT_THAT(pto_last_error(), HasSubstr("no live block of aclrtMalloc"));
 }
 
+TEST(Acl, memory_is_zero_and_can_be_set) {
+  char* block = nullptr;
+  for (int round = 0; round < 2; ++round) {  // what was written before is gone
+    ASSERT_EQ(aclrtMallocHost(reinterpret_cast<void**>(&block), 9), ACL_SUCCESS);
+    EXPECT_EQ(std::string(block, 9), std::string(9, '\0'));
+    EXPECT_EQ(aclrtMemset(block, 9, 'x', 8), ACL_SUCCESS);
+    EXPECT_EQ(std::string(block), "xxxxxxxx");
+    EXPECT_EQ(aclrtMemset(block, 9, 0, 10), ACL_ERROR_INVALID_PARAM);
+    EXPECT_THAT(pto_last_error(), HasSubstr("10 bytes of a block of 9"));
+    EXPECT_EQ(aclrtFreeHost(block), ACL_SUCCESS);
+  }
+}
+
+TEST(Acl, a_program_sets_up_and_ends) {
+  aclrtStream one = nullptr, two = nullptr;
+  EXPECT_EQ(aclInit(nullptr), ACL_SUCCESS);
+  EXPECT_EQ(aclrtSetDevice(0), ACL_SUCCESS);
+  EXPECT_EQ(aclrtSetDevice(-1), ACL_ERROR_INVALID_PARAM);
+  EXPECT_THAT(pto_last_error(), HasSubstr("aclrtSetDevice: device -1"));
+  EXPECT_EQ(aclrtCreateStream(&one), ACL_SUCCESS);
+  EXPECT_EQ(aclrtCreateStream(&two), ACL_SUCCESS);
+  EXPECT_NE(one, two);
+  EXPECT_EQ(aclrtCreateStream(nullptr), ACL_ERROR_INVALID_PARAM);
+  EXPECT_THAT(pto_last_error(), HasSubstr("aclrtCreateStream: a null pointer"));
+  EXPECT_EQ(aclrtDestroyStream(one), ACL_SUCCESS);
+  EXPECT_EQ(aclrtDestroyStream(two), ACL_SUCCESS);
+  EXPECT_EQ(aclrtResetDevice(0), ACL_SUCCESS);
+  EXPECT_EQ(aclFinalize(), ACL_SUCCESS);
+}
+
 }  // namespace
 }  // namespace pto

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/runtime/block.hpp"
 
+#include <cstring>
 #include <exception>
 #include <mutex>
 #include <vector>
@@ -26,7 +27,7 @@ ScratchStack& scratch_of_block() {
 }
 
 BlockMemory& memory_of_block() {
-  static thread_local BlockMemory of_thread;
+  static thread_local BlockMemory of_thread(true);
   return t_block.memory != nullptr ? *t_block.memory : of_thread;
 }
 
@@ -162,7 +163,9 @@ std::atomic<int>& presence() {
 
 void* BlockMemory::at(int32_t location, size_t bytes) {
   void*& start = start_[location % kLocations];
-  if (start == nullptr) start = pto_malloc(bytes);
+  if (start != nullptr) return start;
+  start = pto_malloc(bytes);
+  if (is_zero_ && start != nullptr) std::memset(start, 0, bytes);
   return start;
 }
 
@@ -254,6 +257,10 @@ void pto_set_core(int32_t core, int32_t block, int32_t lane, int32_t lanes) {
   pto::t_block.index = block;
   pto::t_block.lane = lane;
   pto::t_block.lanes = lanes < 1 ? 1 : lanes;
+}
+
+void pto_set_block_count(int32_t blocks) {
+  if (pto::t_block.launch == nullptr) pto::t_block.count = blocks < 1 ? 1 : blocks;
 }
 
 void* pto_block_memory(int32_t location, size_t bytes) {

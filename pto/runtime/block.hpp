@@ -29,7 +29,7 @@ struct Launch;
 // The memories of the tile locations, made when a block first assigns a tile to one.
 class BlockMemory {
  public:
-  BlockMemory() = default;
+  explicit BlockMemory(bool is_zero = false) : is_zero_(is_zero) {}  // whether it begins so
   BlockMemory(const BlockMemory&) = delete;
   BlockMemory& operator=(const BlockMemory&) = delete;
   ~BlockMemory() { free(); }
@@ -39,6 +39,7 @@ class BlockMemory {
 
  private:
   static constexpr int kLocations = 16;
+  const bool is_zero_;
   void* start_[kLocations] = {};
 };
 

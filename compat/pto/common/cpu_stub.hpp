@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// The spellings of the public simulator: what its sources write without `pto::`, its macros, and
+// the standard headers that they take for granted. pto/pto-inst.hpp includes it where __CPU_SIM is
+// defined and this folder is an include folder.
+//
+//     g++ -D__CPU_SIM -I compat $(python -m pto config --cxxflags) kernel.cpp ...
+//
+// Invariant: no logic. Every name here is one of pto:: by another spelling.
+// Thread safety: as what is named.
+#pragma once
+#include <pto/pto-inst.hpp>
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <iomanip>
+#include <iostream>
+#include <mutex>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include <pto/common/constants.hpp>
+#include <pto/common/limits_of_types.hpp>
+#include <pto/isa/simulator.hpp>
+
+// A core is both.
+#define __DAV_CUBE__
+#define __DAV_VEC__
+#define __cce_get_tile_ptr(pointer) pointer
+#define FFTS_MODE_VAL 2
+#define aclFloat16ToFloat(value) static_cast<float>(value)
+#define NPU_MEMORY_INIT(arch) ::pto::NPUMemoryModel::Instance().Initialize(arch)
+#define NPU_MEMORY_CLEAR() ::pto::NPUMemoryModel::Instance().Clear()
+
+using aclFloat16 = pto::half;
+using pto::bfloat16_t;
+using pto::float4_e1m2x2_t;
+using pto::float4_e2m1x2_t;
+using pto::float8_e4m3_t;
+using pto::float8_e5m2_t;
+using pto::float8_e8m0_t;
+using pto::half;
+using pto::hifloat8_t;
+
+using pto::block_idx;
+using pto::get_block_idx;
+using pto::get_block_num;
+using pto::get_coreid;
+using pto::get_subblockdim;
+using pto::get_subblockid;
+
+using pto::EVENT_ID0;
+using pto::EVENT_ID1;
+using pto::EVENT_ID2;
+using pto::EVENT_ID3;
+using pto::EVENT_ID4;
+using pto::EVENT_ID5;
+using pto::EVENT_ID6;
+using pto::EVENT_ID7;
+using pto::event_t;
+using pto::PIPE_ALL;
+using pto::pipe_barrier;
+using pto::PIPE_FIX;
+using pto::PIPE_M;
+using pto::PIPE_MTE1;
+using pto::PIPE_MTE2;
+using pto::PIPE_MTE3;
+using pto::PIPE_S;
+using pto::pipe_t;
+using pto::PIPE_V;
+using pto::set_flag;
+using pto::wait_flag;
+
+using pto::_getFFTSMsg;
+using pto::ffts_cross_core_sync;
+using pto::getFFTSMsg;
+using pto::set_ffts_base_addr;
+using pto::set_intra_block;
+using pto::wait_flag_dev;
+using pto::wait_intra_block;
+
+using pto::cache_line_t;
+using pto::CACHELINE_ALL;
+using pto::CACHELINE_ATOMIC;
+using pto::CACHELINE_OUT;
+using pto::CACHELINE_UB;
+using pto::dcci;
+using pto::dcci_dst_t;
+using pto::dsb;
+using pto::DSB_ALL;
+using pto::DSB_DDR;
+using pto::DSB_SEQ;
+using pto::DSB_UB;
+using pto::ENTIRE_DATA_CACHE;
+using pto::get_ctrl;
+using pto::mem_dsb_t;
+using pto::sbitset0;
+using pto::sbitset1;
+using pto::set_ctrl;
+using pto::set_mask_count;
+using pto::set_mask_norm;
+using pto::set_vector_mask;
+using pto::SINGLE_CACHE_LINE;
+
+namespace cce {
+using std::printf;
+}
+
+namespace pto {
+
+// Three of the simulator's inner names, which some sources call.
+template <class... A>
+PTO_INLINE void TCONCAT_IMPL(A&&... operands) {
+  TCONCAT(static_cast<A&&>(operands)...);
+}
+
+namespace comm {
+template <class... A>
+PTO_INLINE void TNOTIFY_IMPL(A&&... operands) {
+  TNOTIFY(static_cast<A&&>(operands)...);
+}
+template <class... A>
+PTO_INLINE void TREDUCE_IMPL(A&&... operands) {
+  TREDUCE(static_cast<A&&>(operands)...);
+}
+}  // namespace comm
+
+}  // namespace pto

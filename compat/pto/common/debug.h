@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// PTO_ASSERT of the public library: checks with _DEBUG, else nothing.
+//
+// Thread safety: nothing to share.
+#pragma once
+#include <pto/pto-inst.hpp>
+
+#include <cassert>
+
+#if defined(_DEBUG)
+#define PTO_ASSERT(condition, message) assert((condition) && (message))
+#else
+#define PTO_ASSERT(condition, message) ((void)0)
+#endif
