@@ -359,6 +359,10 @@ TEST(Matmul, RoundsOnceEvenWithoutTheInstruction) {
       p.start.SetElement(i, i, -a * b);
       p.start.SetElement(i, 15 - i, std::ldexp(a * b, 24));
     }
+    // Just below a tie, by less than a double tells: 1 + 2^-23 + 2^-24 - 2^-70.
+    p.a.SetElement(0, 0, round % 2 ? 0x1.000002p-12f : -0x1.000002p-12f);
+    p.b.SetElement(0, 0, 0x1.fffffcp-13f);
+    p.start.SetElement(0, 0, round % 2 ? 0x1.000002p0f : -0x1.000002p0f);
     p.read();
     for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine) {
       const detail::NoTile none;
