@@ -228,6 +228,19 @@ int32_t run_block(Launch& launch, int32_t position) noexcept {
   return code;
 }
 
+int32_t run_cores(Launch& launch, int32_t block) noexcept {
+  const int32_t cores = launch.cores_per_block(), end = (block + 1) * cores;
+  if (cores == 1) return run_block(launch, block);
+  int32_t next = block * cores, code = 0;
+  int32_t* const outer = t_block.next_core;
+  while (next < end && code == 0) {
+    t_block.next_core = &next;
+    code = run_block(launch, next++);
+  }
+  t_block.next_core = outer;
+  return code;
+}
+
 void count_thread_as_rank() {
   static thread_local bool is_counted = false;
   if (is_counted) return;

@@ -50,6 +50,7 @@ struct Block {
   int32_t position = 0;  // among all cores of the launch
   const pto_args* args = nullptr;
   Launch* launch = nullptr;
+  int32_t* next_core = nullptr;     // of this block, for the thread that runs its cores one by one
   Worker* worker = nullptr;         // once a block on this stack has waited
   BlockFiber* fiber = nullptr;      // null: on its thread's stack
   BlockFlags* flags = nullptr;      // once it has set or awaited a flag of its own
@@ -98,8 +99,11 @@ struct Launch {
   std::atomic<Sync*> sync_{nullptr};
 };
 
-// Runs one block and returns its code; what it throws is kept as the launch's text.
+// Runs one core and returns its code; what it throws is kept as the launch's text.
 int32_t run_block(Launch& launch, int32_t position) noexcept;
+
+// Runs all cores of a block on this thread, those of them that no wait has begun meanwhile.
+int32_t run_cores(Launch& launch, int32_t block) noexcept;
 
 // Whether another thread than that of `launch` may serve its signals: one that runs a launch now,
 // or that has waited outside launches.

@@ -15,8 +15,8 @@ namespace {
 
 thread_local std::string t_last_error;
 
-int32_t run_position(void* launch, int32_t position) {
-  return run_block(*static_cast<Launch*>(launch), position);
+int32_t run_one(void* launch, int32_t block) {
+  return run_cores(*static_cast<Launch*>(launch), block);
 }
 
 int32_t refuse(ErrorText text) {
@@ -26,7 +26,7 @@ int32_t refuse(ErrorText text) {
 
 // Runs all blocks; what they left set is an error too.
 int32_t run(Launch& launch) {
-  int32_t code = parallel_for(launch.positions(), run_position, &launch);
+  int32_t code = parallel_for(launch.blocks, run_one, &launch);
   if (code == 0 && launch.has_failed.load()) code = kBlockThrew;
   if (Sync* sync = launch.sync_if_any(); sync != nullptr && code == 0) {
     const std::string left = sync->left();

@@ -100,6 +100,7 @@ void Waits::wait(Lock& lock, Channel& channel, Waiter& waiter) {
       count_thread_as_rank();
     } else {
       t_block.worker = worker;
+      worker->next_core_ = t_block.next_core;
     }
   }
   const int64_t end = now_ns() + int64_t{kOutside_ms} * 1'000'000;
@@ -162,7 +163,9 @@ int32_t Waits::finish_fibers() {
   Lock lock(mutex_);
   const std::unique_ptr<Worker> worker(t_block.worker);
   t_block.worker = nullptr;
-  run_others(lock, *worker, [&] { return worker->fibers_ == 0; });
+  run_others(lock, *worker, [&] {
+    return worker->fibers_ == 0 && (worker->cores_.empty() || launch_->has_failed.load());
+  });
   return worker->code_;
 }
 
@@ -204,17 +207,35 @@ bool Waits::run_ready(Lock& lock, Worker& worker) {
   return true;
 }
 
-// Takes a block that nobody has begun, now that this thread has nothing else to do.
+// A core that nobody has begun, or -1: of the thread's own blocks first, then of the next block.
+int32_t Waits::next_core(Worker& worker, int64_t idle_ns) {
+  const int32_t cores = launch_->cores_per_block();
+  if (worker.next_core_ != nullptr && *worker.next_core_ % cores != 0) {
+    return (*worker.next_core_)++;
+  }
+  if (!worker.cores_.empty()) {
+    const int32_t core = worker.cores_.front();
+    worker.cores_.pop_front();
+    return core;
+  }
+  const int threads = threads_wanted(launch_);
+  if (!worker.takes_all_ && worker.begun_ >= (launch_->blocks + threads - 1) / threads) {
+    worker.takes_all_ = idle_ns > int64_t{kLate_us} * 1000;
+    worker.holds_back_ = !worker.takes_all_;
+    if (worker.holds_back_) return -1;
+  }
+  const int32_t block = claim_block(launch_);
+  if (block < 0) return -1;
+  ++worker.begun_;
+  for (int32_t core = 1; core < cores; ++core) worker.cores_.push_back(block * cores + core);
+  return block * cores;
+}
+
+// Begins a core on a fiber, now that this thread has nothing else to do.
 bool Waits::begin_block(Lock& lock, Worker& worker, int64_t idle_ns) {
   worker.holds_back_ = false;
   if (launch_ == nullptr || launch_->has_failed.load(std::memory_order_relaxed)) return false;
-  const int threads = threads_wanted(launch_);
-  if (!worker.takes_all_ && worker.begun_ >= (launch_->positions() + threads - 1) / threads) {
-    worker.takes_all_ = idle_ns > int64_t{kLate_us} * 1000;
-    worker.holds_back_ = !worker.takes_all_;
-    if (worker.holds_back_) return false;
-  }
-  const int32_t position = claim_block(launch_);
+  const int32_t position = next_core(worker, idle_ns);
   if (position < 0) return false;
   BlockFiber* fiber = nullptr;
   try {
@@ -236,7 +257,6 @@ bool Waits::begin_block(Lock& lock, Worker& worker, int64_t idle_ns) {
   fiber->float_state = float_state();
   fiber->fiber.start(enter_fiber, fiber);
   ++worker.fibers_;
-  ++worker.begun_;
   resume(lock, worker, fiber);
   return true;
 }

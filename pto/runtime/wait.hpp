@@ -14,7 +14,7 @@
 // When all threads of the job have nothing left to run, the launch ends with a verdict: the text
 // names every block that waits, for what and where, and each of them is unwound by an exception.
 // A thread begins more than its share of the blocks only when others have not come for kLate_us:
-// blocks stay where they began.
+// blocks stay where they began. All cores of a block run on one thread.
 // A block that waits for memory (a signal) may be served from outside: the verdict then comes after
 // kOwnGrace_ms, or kOthersGrace_ms while another thread launches too, or has waited.
 // Invariant: a fiber stays on its thread. State that waits concern changes under mutex().
@@ -90,9 +90,11 @@ class Worker {
  private:
   friend class Waits;
   std::deque<BlockFiber*> ready_;
-  int fibers_ = 0;           // begun and not ended
-  int begun_ = 1;            // blocks, the thread's own included
-  bool holds_back_ = false;  // leaves blocks to threads that are to come
+  std::deque<int32_t> cores_;     // not begun, of blocks that this thread has begun
+  int32_t* next_core_ = nullptr;  // of the block on the thread's own stack
+  int fibers_ = 0;                // begun and not ended
+  int begun_ = 1;                 // blocks, the thread's own included
+  bool holds_back_ = false;       // leaves blocks to threads that are to come
   bool takes_all_ = false;
   int32_t code_ = 0;  // the first non-zero one of its fibers
   std::condition_variable bell_;
@@ -139,6 +141,7 @@ class Waits {
   void run_others(Lock& lock, Worker& worker, const Until& until);
   bool run_ready(Lock& lock, Worker& worker);
   bool begin_block(Lock& lock, Worker& worker, int64_t idle_ns);
+  int32_t next_core(Worker& worker, int64_t idle_ns);
   void resume(Lock& lock, Worker& worker, BlockFiber* fiber);
   void sleep(Lock& lock, Worker& worker, int64_t idle_ns);
   void make_ready(Waiter& waiter);
