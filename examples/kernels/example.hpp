@@ -2,7 +2,7 @@
 // What every kernel example does around its kernel: numbers to compute on, and the report of its
 // error and speed. Build one with:
 //
-//     g++ -O2 $(python -m pto config --cxxflags) softmax.cpp -o softmax $(python -m pto config
+//     g++ -O2 $(python -m pto config --cxxflags) 1_softmax.cpp -o softmax $(python -m pto config
 //     --ldflags)
 #pragma once
 #include <pto/pto-inst.hpp>
