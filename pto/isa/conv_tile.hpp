@@ -25,15 +25,45 @@ struct ConvTileShape {
   static constexpr int64_t staticShape[] = {N...};
 };
 
+// Own storage until it is bound; a copy of own storage has its own.
+template <class T, class Own>
+struct PointedStorage {
+  T* bound = nullptr;
+  Own own;
+
+  PointedStorage() = default;
+  PTO_INLINE PointedStorage(const PointedStorage& other) { *this = other; }
+  PTO_INLINE PointedStorage& operator=(const PointedStorage& other) {
+    const bool is_own = !other.bound || other.bound == other.own.get();
+    if (is_own) own = other.own;
+    bound = is_own ? nullptr : other.bound;
+    return *this;
+  }
+  PTO_INLINE T*& get() {
+    if (!bound) bound = own.get();
+    return bound;
+  }
+  PTO_INLINE const T* get() const { return bound ? bound : own.get(); }
+};
+
 template <TileType Location, class T, int BufferBytes, Layout Order, class ShapeT>
 struct ConvTile {
+  // The buffer's, or more where the dimensions are known to need more.
+  static constexpr int stored_elements() {
+    int64_t elements = ShapeT::kDynamic > 0 ? 0 : 1;
+    for (const int64_t n : ShapeT::staticShape) elements *= n;
+    const int64_t buffer = (BufferBytes + int64_t(sizeof(T)) - 1) / int64_t(sizeof(T));
+    return int(elements > buffer ? elements : buffer);
+  }
+
   using DType = T;
   using Shape = ShapeT;
   static constexpr TileType Loc = Location;
   static constexpr Layout layout = Order;
   static constexpr int bufferSize = BufferBytes, totalDimCount = ShapeT::kDims;
   static constexpr const auto& staticShape = ShapeT::staticShape;
-  static constexpr int kStored = (BufferBytes + int(sizeof(T)) - 1) / int(sizeof(T));
+  using TileDType = T*;
+  static constexpr int kStored = stored_elements();
 
   // As many sizes as there are DYNAMIC dimensions, or none.
   template <class... I, typename Enable<(!__is_class(I) && ...)>::type = 0>
@@ -60,7 +90,8 @@ struct ConvTile {
     return n;
   }
 
-  PTO_INLINE T* data() { return storage_.get(); }
+  // The pointer itself: image.data() = memory; binds the tile to memory of the caller's.
+  PTO_INLINE T*& data() { return storage_.get(); }
   PTO_INLINE const T* data() const { return storage_.get(); }
   PTO_INLINE void bind(T* memory) { storage_.bound = memory; }
 
@@ -89,7 +120,7 @@ struct ConvTile {
   PTO_INLINE int GetPadList(int side) const { return pad_[side & 3]; }
 
  private:
-  using Own = OwnStorage<T, kStored, BufferBytes <= 16384>;
+  using Own = OwnStorage<T, kStored, kStored * sizeof(T) <= 16384>;
 
   int64_t shape_[6] = {};
   int pad_[4] = {};
@@ -97,7 +128,7 @@ struct ConvTile {
   PTO_FIELDS(PTO_FIELD)
 #undef PTO_FIELD
 #undef PTO_FIELDS
-  BindableStorage<T, Own> storage_;
+  PointedStorage<T, Own> storage_;
 };
 
 template <class A>

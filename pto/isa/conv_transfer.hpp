@@ -27,8 +27,10 @@ struct ConvRows {
   template <class G, class C>
   PTO_INLINE ConvRows(const G& g, const C& tile) {
     constexpr int64_t B = sizeof(typename C::DType);
-    const int64_t all = tile.count(0, C::totalDimCount);
-    const int64_t last = tile.GetShape(C::totalDimCount - 1);
+    // Four dimensions of NC1HWC0 leave C0 to the view.
+    constexpr bool kLacksC0 = C::layout == Layout::NC1HWC0 && C::totalDimCount == 4;
+    const int64_t last = kLacksC0 ? g.GetShape(4) : tile.GetShape(C::totalDimCount - 1);
+    const int64_t all = tile.count(0, C::totalDimCount) * (kLacksC0 ? last : 1);
     // (N, D, C1, H, W) with C0 inside.
     const bool has_inner = g.GetStride(4) == last && g.GetShape(4) != last;
     int64_t dense = last;

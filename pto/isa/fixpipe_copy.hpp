@@ -52,13 +52,18 @@ PTO_INLINE Matrix moved(Matrix m, int64_t rows, int64_t cols) {
 }
 
 // A tile of entries, one for each column.
-template <class F>
+template <class F, bool AreUsed = true>
 constexpr bool check_entries() {
-  static_assert(kIsTile<F> && F::Loc == TileType::Scaling && sizeof(typename F::DType) == 8,
+  static_assert(!AreUsed || (kIsTile<F> && F::Loc == TileType::Scaling &&
+                             sizeof(typename F::DType) == 8),
                 "the scales of columns are a TileType::Scaling tile of uint64_t; move them there "
                 "with TMOV");
   return true;
 }
+// Whether scales apply to what comes from S; the public simulator ignores them elsewhere.
+template <class S>
+constexpr bool kIsQuantised = S::Loc == TileType::Acc || !kIsSimulated;
+
 template <class F>
 PTO_INLINE const uint64_t* entries_of(const F& fp) {
   return reinterpret_cast<const uint64_t*>(fp.data());

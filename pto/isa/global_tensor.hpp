@@ -73,6 +73,12 @@ struct Stride : FiveDims<StrideRole, A, B, C, D, E> {
   using FiveDims<StrideRole, A, B, C, D, E>::FiveDims;
 };
 
+// Shape(1, 1, 1, rows, cols): every dimension is known at run time.
+template <class... I>
+Shape(I...) -> Shape<>;
+template <class... I>
+Stride(I...) -> Stride<>;
+
 namespace GlobalTensorDim {
 constexpr int DIM_0 = 0, DIM_1 = 1, DIM_2 = 2, DIM_3 = 3, DIM_4 = 4, TOTAL_DIM = 5;
 }
@@ -170,19 +176,28 @@ struct GlobalTensor {
   static constexpr const int64_t (&staticShape)[5] = ShapeT::staticShape;
   static constexpr const int64_t (&staticStride)[5] = StrideT::staticStride;
 
+  GlobalTensor() = default;  // of nothing, to be assigned
   PTO_INLINE GlobalTensor(T* pointer, const ShapeT& shape = {}, const StrideT& stride = {})
       : data_(pointer), shape_(shape), stride_(stride) {}
 
   PTO_INLINE T* data() const { return data_; }
   PTO_INLINE int64_t GetShape(int dim) const { return shape_[dim]; }
   PTO_INLINE int64_t GetStride(int dim) const { return stride_[dim]; }
-  template <int Dim>
+  template <int Dim, typename Enable<ShapeT::staticShape[Dim] == DYNAMIC>::type = 0>
   PTO_INLINE int64_t GetShape() const {
     return shape_[Dim];
   }
-  template <int Dim>
+  template <int Dim, typename Enable<StrideT::staticStride[Dim] == DYNAMIC>::type = 0>
   PTO_INLINE int64_t GetStride() const {
     return stride_[Dim];
+  }
+  template <int Dim, typename Enable<ShapeT::staticShape[Dim] != DYNAMIC>::type = 0>
+  static constexpr PTO_INLINE int64_t GetShape() {
+    return ShapeT::staticShape[Dim];
+  }
+  template <int Dim, typename Enable<StrideT::staticStride[Dim] != DYNAMIC>::type = 0>
+  static constexpr PTO_INLINE int64_t GetStride() {
+    return StrideT::staticStride[Dim];
   }
   // Dimensions count from 0: SetShape<3, 4>(rows, cols).
   template <int... Dims, class... I>
@@ -196,7 +211,7 @@ struct GlobalTensor {
   PTO_INLINE void SetAddress(T* pointer) { data_ = pointer; }
 
  private:
-  T* data_;
+  T* data_ = nullptr;
   ShapeT shape_;
   StrideT stride_;
 };

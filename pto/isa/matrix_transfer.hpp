@@ -207,9 +207,13 @@ template <class TileT = void, class ViewT = void, class FpT = void,
 PTO_INLINE RecordEvent TSTORE_FP(const G& g, const D& d, const F& fp, const X&...) {
   PTO_ENTER(TSTORE_FP, "gm, tile, fp", out(g), in(d));
   static_assert(moves::check_store_operands<G, D>());
-  static_assert(moves::check_store<G, D, true>());
-  static_assert(moves::check_entries<F>());
-  moves::store_changed<Relu, moves::Quant::Columns, Atomic>(g, d, moves::entries_of(fp));
+  if constexpr (moves::kIsQuantised<D>) {
+    static_assert(moves::check_store<G, D, true>());
+    static_assert(moves::check_entries<F>());
+    moves::store_changed<Relu, moves::Quant::Columns, Atomic>(g, d, moves::entries_of(fp));
+  } else {
+    moves::store_form<Relu, Atomic>(g, d);
+  }
   return {};
 }
 template <STPhase Phase, class TileT = void, class ViewT = void, class FpT = void,

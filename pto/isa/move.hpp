@@ -62,8 +62,14 @@ PTO_INLINE void move_window(D& d, const S& s, Window w, const uint64_t* entries)
   w.rows = least(w.rows, least(D::Rows - w.d_row, S::Rows - w.s_row));
   w.cols = least(w.cols, least(D::Cols - w.d_col, S::Cols - w.s_col));
   const Source<D, S> from(d, s, w, false);
-  send_matrix<typename D::DType, typename S::DType, Relu, Q>(matrix_of(d, w.d_row, w.d_col),
-                                                             from.matrix, w.rows, w.cols, entries);
+  using To = typename D::DType;
+  using From = typename S::DType;
+  const Matrix to = matrix_of(d, w.d_row, w.d_col);
+  if constexpr (kIsSimulated && S::Loc != TileType::Acc && !kSame<To, From>)
+    send_changed<To, From, Relu, Q, AtomicType::AtomicNone>(to, from.matrix, w.rows, w.cols,
+                                                            entries);
+  else
+    send_matrix<To, From, Relu, Q>(to, from.matrix, w.rows, w.cols, entries);
 }
 
 // Which rectangle each instruction means by (row, col).
@@ -137,7 +143,8 @@ template <class D, class S, bool Quantised>
 constexpr bool check_move() {
   using To = typename D::DType;
   using From = typename S::DType;
-  static_assert(sizeof(To) == sizeof(From) || S::Loc == TileType::Acc || D::Loc == TileType::Bias,
+  static_assert(sizeof(To) == sizeof(From) || S::Loc == TileType::Acc ||
+                    D::Loc == TileType::Bias || kIsSimulated,
                 "TMOV, TEXTRACT, TINSERT: only accumulators and biases change their type; convert "
                 "other tiles with TCVT");
   static_assert(Quantised || S::Loc != TileType::Acc || kIsFloat<To> == kIsFloat<From>,
@@ -175,13 +182,13 @@ template <class Op, ReluPreMode Relu, AccToVecMode Mode, class D, class S, class
 PTO_INLINE void move_form(D& d, const S& s, const First& first, const X&... x) {
   static_assert(check_tiles<D, S>());
   if constexpr (kIsTile<First>) {
-    if constexpr (First::Loc == TileType::Scaling)
+    if constexpr (First::Loc == TileType::Scaling && kIsQuantised<S>)
       move_by<Op, Relu, Mode, Quant::Columns>(d, s, entries_of(first), x...);
     else
       move_form<Op, Relu, Mode>(d, s, x...);
   } else if constexpr (is_entry<First, X...>() || (!Op::kTakesPosition && kFirstIsNumber<First>)) {
     const uint64_t entry = uint64_t(first);
-    move_by<Op, Relu, Mode, Quant::Scalar>(d, s, &entry, x...);
+    move_by<Op, Relu, Mode, kIsQuantised<S> ? Quant::Scalar : Quant::None>(d, s, &entry, x...);
   } else {
     move_by<Op, Relu, Mode, Quant::None>(d, s, nullptr, first, x...);
   }
@@ -241,9 +248,14 @@ constexpr const char* operands_of() {
             ReluPreMode Relu = ReluPreMode::NoRelu, class D, class S, class F, class... X>     \
   PTO_INLINE RecordEvent M##_FP(D& d, const S& s, const F& fp, const X&... x) {                \
     PTO_ENTER(M##_FP, Op::kTakesPosition ? "d, s, fp, r, c" : "d, s, fp", out(d), in(s));      \
-    static_assert(moves::check_entries<F>());                                                  \
+    static_assert(moves::check_entries<F, moves::kIsQuantised<S>>());                          \
     moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, fp, x...);                  \
     return {};                                                                                 \
+  }                                                                                            \
+  template <STPhase Phase, class DT, class ST, class FpT,                                      \
+            ReluPreMode Relu = ReluPreMode::NoRelu, class D, class S, class F, class... X>     \
+  PTO_INLINE RecordEvent M##_FP(D& d, const S& s, const F& fp, const X&... x) {                \
+    return M##_FP<DT, ST, FpT, Relu>(d, s, fp, x...);                                          \
   }
 PTO_MOVE(TMOV, moves::Move)
 PTO_MOVE(TEXTRACT, moves::Extract)

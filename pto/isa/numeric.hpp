@@ -75,6 +75,19 @@ PTO_INLINE U bfloat16_from_float(F x) {
 
 }  // namespace bits
 
+// What an arithmetic type has besides: each result is rounded to the type.
+#define PTO_COMPOUND(Type)                                                                        \
+  PTO_INLINE Type& operator+=(float v) { return *this = Type(float(*this) + v); }                 \
+  PTO_INLINE Type& operator-=(float v) { return *this = Type(float(*this) - v); }                 \
+  PTO_INLINE Type& operator*=(float v) { return *this = Type(float(*this) * v); }                 \
+  PTO_INLINE Type& operator/=(float v) { return *this = Type(float(*this) / v); }                 \
+  PTO_INLINE Type& operator++() { return *this += 1.f; }                                          \
+  PTO_INLINE Type operator++(int) {                                                               \
+    const Type before = *this;                                                                    \
+    ++*this;                                                                                      \
+    return before;                                                                                \
+  }
+
 // IEEE 754 binary16.
 struct half {
   static constexpr const char* kElementName = "f16";
@@ -89,6 +102,7 @@ struct half {
     return h;
   }
   PTO_INLINE uint16_t RawData() const { return raw; }
+  PTO_COMPOUND(half)
 };
 
 // The upper half of a binary32.
@@ -106,7 +120,9 @@ struct bfloat16_t {
     return b;
   }
   PTO_INLINE uint16_t RawData() const { return raw; }
+  PTO_COMPOUND(bfloat16_t)
 };
+#undef PTO_COMPOUND
 
 // A boolean in a 32-bit lane: all ones or zero. What comparisons write and TSEL reads in registers.
 struct mask32 {
