@@ -54,10 +54,10 @@ PTO_INLINE Matrix moved(Matrix m, int64_t rows, int64_t cols) {
 // A tile of entries, one for each column.
 template <class F, bool AreUsed = true>
 constexpr bool check_entries() {
-  static_assert(!AreUsed || (kIsTile<F> && F::Loc == TileType::Scaling &&
-                             sizeof(typename F::DType) == 8),
-                "the scales of columns are a TileType::Scaling tile of uint64_t; move them there "
-                "with TMOV");
+  static_assert(
+      !AreUsed || (kIsTile<F> && F::Loc == TileType::Scaling && sizeof(typename F::DType) == 8),
+      "the scales of columns are a TileType::Scaling tile of uint64_t; move them there "
+      "with TMOV");
   return true;
 }
 // Whether scales apply to what comes from S; the public simulator ignores them elsewhere.

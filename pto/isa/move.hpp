@@ -143,8 +143,8 @@ template <class D, class S, bool Quantised>
 constexpr bool check_move() {
   using To = typename D::DType;
   using From = typename S::DType;
-  static_assert(sizeof(To) == sizeof(From) || S::Loc == TileType::Acc ||
-                    D::Loc == TileType::Bias || kIsSimulated,
+  static_assert(sizeof(To) == sizeof(From) || S::Loc == TileType::Acc || D::Loc == TileType::Bias ||
+                    kIsSimulated,
                 "TMOV, TEXTRACT, TINSERT: only accumulators and biases change their type; convert "
                 "other tiles with TCVT");
   static_assert(Quantised || S::Loc != TileType::Acc || kIsFloat<To> == kIsFloat<From>,
@@ -212,50 +212,50 @@ constexpr const char* operands_of() {
 }  // namespace moves
 
 // Types that are written out name what is deduced anyway, as in the public library.
-#define PTO_MOVE(M, Op)                                                                        \
-  template <class DT = void, class ST = void, ReluPreMode Relu = ReluPreMode::NoRelu, class D, \
-            class S, class... X, typename Enable<kIsTile<S>>::type = 0>                        \
-  PTO_INLINE RecordEvent M(D& d, const S& s, const X&... x) {                                  \
-    PTO_ENTER(M, (moves::operands_of<Op::kTakesPosition, X...>()), out(d), in(s));             \
-    if constexpr (!kSame<DT, void>) {                                                          \
-      PTO_ENTER(M, "<d, s, ReluPreMode> ...", out(d), in(s));                                  \
-    }                                                                                          \
-    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, x...);                      \
-    return {};                                                                                 \
-  }                                                                                            \
-  template <class DT, class ST, AccToVecMode Mode, ReluPreMode Relu = ReluPreMode::NoRelu,     \
-            class D, class S, class... X>                                                      \
-  PTO_INLINE RecordEvent M(D& d, const S& s, const X&... x) {                                  \
-    PTO_ENTER(M, "<d, s, AccToVecMode, ReluPreMode> ...", out(d), in(s));                      \
-    moves::move_form<Op, Relu, Mode>(d, s, x...);                                              \
-    return {};                                                                                 \
-  }                                                                                            \
-  template <class DT, class ST, class FpT, ReluPreMode Relu = ReluPreMode::NoRelu, class D,    \
-            class S, class F, class... X, typename Enable<kIsTile<FpT>>::type = 0>             \
-  PTO_INLINE RecordEvent M(D& d, const S& s, const F& fp, const X&... x) {                     \
-    PTO_ENTER(M, "<d, s, fp, ReluPreMode> ...", out(d), in(s));                                \
-    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, fp, x...);                  \
-    return {};                                                                                 \
-  }                                                                                            \
-  template <class DT, class ST, class FpT, AccToVecMode Mode,                                  \
-            ReluPreMode Relu = ReluPreMode::NoRelu, class D, class S, class F, class... X>     \
-  PTO_INLINE RecordEvent M(D& d, const S& s, const F& fp, const X&... x) {                     \
-    PTO_ENTER(M, "<d, s, fp, AccToVecMode, ReluPreMode> ...", out(d), in(s));                  \
-    moves::move_form<Op, Relu, Mode>(d, s, fp, x...);                                          \
-    return {};                                                                                 \
-  }                                                                                            \
-  template <class DT = void, class ST = void, class FpT = void,                                \
-            ReluPreMode Relu = ReluPreMode::NoRelu, class D, class S, class F, class... X>     \
-  PTO_INLINE RecordEvent M##_FP(D& d, const S& s, const F& fp, const X&... x) {                \
-    PTO_ENTER(M##_FP, Op::kTakesPosition ? "d, s, fp, r, c" : "d, s, fp", out(d), in(s));      \
-    static_assert(moves::check_entries<F, moves::kIsQuantised<S>>());                          \
-    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, fp, x...);                  \
-    return {};                                                                                 \
-  }                                                                                            \
-  template <STPhase Phase, class DT, class ST, class FpT,                                      \
-            ReluPreMode Relu = ReluPreMode::NoRelu, class D, class S, class F, class... X>     \
-  PTO_INLINE RecordEvent M##_FP(D& d, const S& s, const F& fp, const X&... x) {                \
-    return M##_FP<DT, ST, FpT, Relu>(d, s, fp, x...);                                          \
+#define PTO_MOVE(M, Op)                                                                           \
+  template <class DT = void, class ST = void, ReluPreMode Relu = ReluPreMode::NoRelu, class D,    \
+            class S, class... X, typename Enable<kIsTile<S>>::type = 0>                           \
+  PTO_INLINE RecordEvent M(D& d, const S& s, const X&... x) {                                     \
+    PTO_ENTER(M, (moves::operands_of<Op::kTakesPosition, X...>()), out(d), in(s));                \
+    if constexpr (!kSame<DT, void>) {                                                             \
+      PTO_ENTER(M, "<d, s, ReluPreMode> ...", out(d), in(s));                                     \
+    }                                                                                             \
+    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, x...);                         \
+    return {};                                                                                    \
+  }                                                                                               \
+  template <class DT, class ST, AccToVecMode Mode, ReluPreMode Relu = ReluPreMode::NoRelu,        \
+            class D, class S, class... X>                                                         \
+  PTO_INLINE RecordEvent M(D& d, const S& s, const X&... x) {                                     \
+    PTO_ENTER(M, "<d, s, AccToVecMode, ReluPreMode> ...", out(d), in(s));                         \
+    moves::move_form<Op, Relu, Mode>(d, s, x...);                                                 \
+    return {};                                                                                    \
+  }                                                                                               \
+  template <class DT, class ST, class FpT, ReluPreMode Relu = ReluPreMode::NoRelu, class D,       \
+            class S, class F, class... X, typename Enable<kIsTile<FpT>>::type = 0>                \
+  PTO_INLINE RecordEvent M(D& d, const S& s, const F& fp, const X&... x) {                        \
+    PTO_ENTER(M, "<d, s, fp, ReluPreMode> ...", out(d), in(s));                                   \
+    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, fp, x...);                     \
+    return {};                                                                                    \
+  }                                                                                               \
+  template <class DT, class ST, class FpT, AccToVecMode Mode,                                     \
+            ReluPreMode Relu = ReluPreMode::NoRelu, class D, class S, class F, class... X>        \
+  PTO_INLINE RecordEvent M(D& d, const S& s, const F& fp, const X&... x) {                        \
+    PTO_ENTER(M, "<d, s, fp, AccToVecMode, ReluPreMode> ...", out(d), in(s));                     \
+    moves::move_form<Op, Relu, Mode>(d, s, fp, x...);                                             \
+    return {};                                                                                    \
+  }                                                                                               \
+  template <class DT = void, class ST = void, class FpT = void,                                   \
+            ReluPreMode Relu = ReluPreMode::NoRelu, class D, class S, class F, class... X>        \
+  PTO_INLINE RecordEvent M##_FP(D& d, const S& s, const F& fp, const X&... x) {                   \
+    PTO_ENTER(M##_FP, Op::kTakesPosition ? "d, s, fp, r, c" : "d, s, fp", out(d), in(s));         \
+    static_assert(moves::check_entries<F, moves::kIsQuantised<S>>());                             \
+    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, fp, x...);                     \
+    return {};                                                                                    \
+  }                                                                                               \
+  template <STPhase Phase, class DT, class ST, class FpT, ReluPreMode Relu = ReluPreMode::NoRelu, \
+            class D, class S, class F, class... X>                                                \
+  PTO_INLINE RecordEvent M##_FP(D& d, const S& s, const F& fp, const X&... x) {                   \
+    return M##_FP<DT, ST, FpT, Relu>(d, s, fp, x...);                                             \
   }
 PTO_MOVE(TMOV, moves::Move)
 PTO_MOVE(TEXTRACT, moves::Extract)

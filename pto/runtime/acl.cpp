@@ -20,9 +20,8 @@ aclError refuse(aclError code, ErrorText text) {
 
 aclError check_device(const char* call, int device) {
   if (device >= 0) return ACL_SUCCESS;
-  return refuse(ACL_ERROR_INVALID_PARAM,
-                {std::string(call) + ": device " + std::to_string(device),
-                 "devices have numbers from 0 on", "pass 0"});
+  return refuse(ACL_ERROR_INVALID_PARAM, {std::string(call) + ": device " + std::to_string(device),
+                                          "devices have numbers from 0 on", "pass 0"});
 }
 
 }  // namespace
