@@ -8,7 +8,7 @@ import sys
 import torch
 
 import pto
-from bench import calls, instructions, kernels, matmul, report
+from bench import calls, instructions, kernels, matmul, report, tiles  # noqa: F401 cases
 from bench.runner import CASES, Outcome, Setting, measure
 
 # Benches that measure, and print, by themselves; each returns its records.
@@ -17,6 +17,8 @@ PROGRAMS = {
     "instructions": instructions.run,
     "matmul": matmul.run,
 }
+
+TABLE = {kernel.name for kernel in kernels.KERNELS} | {f"{k.name}_half" for k in kernels.KERNELS}
 
 
 def arguments(argv: list[str]) -> argparse.Namespace:
@@ -61,8 +63,7 @@ def run_case(name: str, chosen: argparse.Namespace) -> list[Outcome]:
         torch._dynamo.reset()
         outcomes.append(outcome)
         if outcome.records:
-            table = name not in ("call", "call_gradient")
-            for line in [report.row(outcome)] if table else report.plain(outcome):
+            for line in [report.row(outcome)] if name in TABLE else report.plain(outcome):
                 print(line, flush=True)
         for line in outcome.wrong:
             print(f"WRONG: {line}", flush=True)
@@ -76,7 +77,7 @@ def main(argv: list[str]) -> int:
         return 0
     outcomes: list[Outcome] = []
     names = chosen.case or [*CASES, *PROGRAMS]
-    if any(n in CASES and n not in ("call", "call_gradient") for n in names):
+    if any(n in TABLE for n in names):
         print(f"{len(kernels.KERNELS)} kernels; a ratio is the other's time over ours\n")
         print(report.HEADER, flush=True)
     for name in names:

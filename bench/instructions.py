@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One instruction on tiles in the first cache, against the L1 and ALU limits of its shape.
+"""One instruction on tiles in the first cache against the L1 and ALU limits of its shape.
 
-`bench/instructions.cpp` is compiled for this machine and measures; this prints a row a case and
-gives the records.
+Transfers of 64 KB against memcpy.
+
+`bench/instructions.cpp` and `bench/transfers.cpp` are compiled for this machine and measure; this
+prints a row a case and gives the records.
 """
 
 import json
@@ -45,7 +47,8 @@ def run() -> list[Record]:
     """Compiles, measures and prints."""
     print(HEADER)
     records = []
-    for record in measured(SOURCE):
-        records.append(record)
-        print(line(record), flush=True)
+    for source in (SOURCE, SOURCE.with_name("transfers.cpp")):
+        for record in measured(source):
+            records.append(record)
+            print(line(record), flush=True)
     return records
