@@ -113,13 +113,21 @@ float keep(Candidates& c, Records& a, Records& b, int k) {
 
 }  // namespace
 
-// The k <= 1024 largest of n numbers, n a multiple of 1024, in descending order: each piece of 1024
-// leaves what beats the k-th best so far; the candidates are sorted when their room is full.
+// The k <= 1024 largest of n numbers, n a multiple of 1024, in descending order. A limit below
+// which nothing can be among them comes from sorting a sample, and rises as candidates are sorted;
+// each piece of 1024 leaves what is not below it.
 extern "C" void pto_top_k(float* values, int64_t* places, const float* x, long n, long k) {
   static thread_local Candidates c;
   static thread_local Records a, b;
-  c.count = 0;
+  constexpr int kSample = 512;
   float limit = -__builtin_inff();
+  if (k <= kSample / 4) {
+    for (int i = 0; i < kSample; ++i) c.values[i] = x[i], c.places[i] = uint32_t(i);
+    c.count = kSample;
+    limit = keep(c, a, b, int(k));
+  }
+  c.count = 0;
+  const int many = k < kSample / 4 ? kSample : int(4 * k);
   Tile<TileType::Vec, float, 1, 8, BLayout::RowMajor, 1, 1> best;
   Tile<TileType::Vec, int32_t, 1, 8, BLayout::RowMajor, 1, 1> found;
   Tile<TileType::Vec, uint32_t, 1, kPiece> where;
@@ -136,7 +144,7 @@ extern "C" void pto_top_k(float* values, int64_t* places, const float* x, long n
       c.places[c.count + j] = uint32_t(i) + at;
     }
     c.count += count;
-    if (c.count >= kRoom - kPiece || (i == 0 && k < kPiece / 2)) limit = keep(c, a, b, int(k));
+    if (c.count >= many) limit = keep(c, a, b, int(k));
   }
   keep(c, a, b, int(k));
   for (long i = 0; i < k; ++i) values[i] = c.values[i], places[i] = c.places[i];
