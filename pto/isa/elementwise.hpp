@@ -140,6 +140,11 @@ constexpr bool kSameLayout = ((kLines<S> == kLines<D> && kLineLength<S> == kLine
                                S::InnerNumel == D::InnerNumel) &&
                               ...);
 
+// Whether rows (or columns) of all are contiguous, of whatever length.
+template <class D, class... S>
+constexpr bool kAreAllLines =
+    !D::isBoxedLayout && ((!S::isBoxedLayout && S::isRowMajor == D::isRowMajor) && ...);
+
 namespace detail {
 
 template <int N, int Steps, class F, class T, class... S>
@@ -177,7 +182,11 @@ PTO_INLINE void map_blended(F f, int length, T* d, const S*... s) {
 template <class F, class D, class... S>
 PTO_INLINE void map(F f, D& d, const S&... s) {
   constexpr int N = fewest(kTileLanes<D>, kTileLanes<S>...);
-  if constexpr (!kSameLayout<D, S...> || (D::isBoxedLayout && !kIsFull<D>)) {
+  if constexpr (kIsSimulated && kAreAllLines<D, S...> && !kSameLayout<D, S...>) {
+    for (int i = 0; i < valid_lines(d); ++i)
+      detail::map_line<N>(f, valid_length(d), d.data() + i * kLineLength<D>,
+                          s.data() + i * kLineLength<S>...);
+  } else if constexpr (!kSameLayout<D, S...> || (D::isBoxedLayout && !kIsFull<D>)) {
     for (int r = 0; r < d.GetValidRow(); ++r)
       for (int c = 0; c < d.GetValidCol(); ++c)
         lanes::store_part<N>(d.data() + D::Offset(r, c),
@@ -208,7 +217,7 @@ constexpr bool kCoversValid = (D::ValidRow < 0 || S::ValidRow < 0 || S::ValidRow
 // remains to be inlined.
 template <class D, class... S>
 constexpr bool check_elementwise() {
-  static_assert((kSameShape<D, S> && ...),
+  static_assert(kIsSimulated || (kSameShape<D, S> && ...),
                 "element-wise: every tile must have the same Rows x Cols; "
                 "widen a vector first with TROWEXPAND or TCOLEXPAND");
   static_assert((kCoversValid<D, S> && ...),

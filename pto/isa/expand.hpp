@@ -88,11 +88,12 @@ PTO_INLINE void expand_rows(D& d, const W& whole, const E& expanded) {
 
 template <class F, class D, class A, class B>
 PTO_INLINE void expand_one(D& d, const A& a, const B& b) {
-  static_assert(kIsWhole<D, A> || kIsWhole<D, B>,
+  constexpr bool kIsOneWhole = kIsWhole<D, A> || kIsWhole<D, B>;
+  static_assert(kIsOneWhole || kIsSimulated,
                 "TROWEXPAND...: one operand must have the destination's columns; "
                 "the other is a column");
   constexpr bool kExpandsA = !kIsWhole<D, A> || (kIsWhole<D, B> && kIsBlock<A> && !kIsBlock<B>);
-  if constexpr (kExpandsA)
+  if constexpr (kIsOneWhole ? kExpandsA : B::isRowMajor && B::Cols > A::Cols)
     expand_rows<F, false>(d, b, a);
   else
     expand_rows<F, true>(d, a, b);
@@ -115,7 +116,7 @@ PTO_INLINE RecordEvent TROWEXPAND(D& d, const S& s, const X&...) {
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
   static_assert(check_trailing<X...>());
-  static_assert(S::isRowMajor && D::Cols == S::Cols,
+  static_assert(S::isRowMajor && (D::Cols == S::Cols || kIsSimulated),
                 "TCOLEXPAND: the source must be a row with the destination's Cols; limit the valid "
                 "region instead");
   PTO_ENTER(TCOLEXPAND, "d, s", out(d), in(s));
@@ -138,7 +139,8 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) {                           \
     static_assert(check_types<lanes::of##_value, D, A, B>());                                     \
     static_assert(check_trailing<X...>());                                                        \
-    static_assert(A::isRowMajor && B::isRowMajor && D::Cols == A::Cols && D::Cols == B::Cols,     \
+    static_assert(A::isRowMajor && B::isRowMajor &&                                               \
+                      (kIsSimulated || (D::Cols == A::Cols && D::Cols == B::Cols)),               \
                   "TCOLEXPAND...: every operand must be row-major with the same Cols; transpose " \
                   "with TTRANS or limit the valid region");                                       \
     PTO_ENTER(M, "d, a, b", out(d), in(a, b));                                                    \

@@ -54,15 +54,17 @@ PTO_INLINE Matrix moved(Matrix m, int64_t rows, int64_t cols) {
 // A tile of entries, one for each column.
 template <class F, bool AreUsed = true>
 constexpr bool check_entries() {
-  static_assert(
-      !AreUsed || (kIsTile<F> && F::Loc == TileType::Scaling && sizeof(typename F::DType) == 8),
-      "the scales of columns are a TileType::Scaling tile of uint64_t; move them there "
-      "with TMOV");
+  static_assert(!AreUsed || (kIsTile<F> && (F::Loc == TileType::Scaling || kIsSimulated) &&
+                             sizeof(typename F::DType) == 8),
+                "the scales of columns are a TileType::Scaling tile of uint64_t; move them there "
+                "with TMOV");
   return true;
 }
-// Whether scales apply to what comes from S; the public simulator ignores them elsewhere.
-template <class S>
-constexpr bool kIsQuantised = S::Loc == TileType::Acc || !kIsSimulated;
+// Whether scales apply to elements of S on their way to a To. Elsewhere than in accumulators, the
+// public simulator applies them to what changes its type, and ignores them otherwise.
+template <class To, class S, class From = typename S::DType>
+constexpr bool kIsQuantised =
+    S::Loc == TileType::Acc || !kIsSimulated || (!kSame<To, From> && sizeof(From) == 4);
 
 template <class F>
 PTO_INLINE const uint64_t* entries_of(const F& fp) {

@@ -131,10 +131,10 @@ template <class G, class D, bool Quantised>
 constexpr bool check_store() {
   using To = typename G::Element;
   using From = typename D::DType;
-  static_assert(D::Loc == TileType::Acc || sizeof(To) == sizeof(From),
+  static_assert(D::Loc == TileType::Acc || sizeof(To) == sizeof(From) || kIsSimulated,
                 "TSTORE: only an accumulator changes its type on its way to memory; convert other "
                 "tiles with TCVT");
-  static_assert(!Quantised || D::Loc == TileType::Acc,
+  static_assert(!Quantised || D::Loc == TileType::Acc || kIsSimulated,
                 "TSTORE: only an accumulator can be quantised on its way to memory; use TQUANT");
   static_assert(Quantised || kIsFloat<To> == kIsFloat<From> || D::Loc != TileType::Acc,
                 "TSTORE: an accumulator becomes integers (or an integer one becomes floats) only "
@@ -146,9 +146,11 @@ template <ReluPreMode Relu, AtomicType A, class G, class D, class... X>
 PTO_INLINE RecordEvent store_form(const G& g, const D& d, const X&... x) {
   static_assert(check_store_operands<G, D>());
   static_assert(check_store<G, D, kFirstIsNumber<X...>>());
-  if constexpr (kFirstIsNumber<X...>) {
+  if constexpr (kFirstIsNumber<X...> && kIsQuantised<typename G::Element, D>) {
     const uint64_t entry = first_number(x...);
     store_changed<Relu, Quant::Scalar, A>(g, d, &entry);
+  } else if constexpr (kFirstIsNumber<X...>) {
+    return store_form<Relu, A>(g, d);
   } else if constexpr (Relu == ReluPreMode::NoRelu && A == AtomicType::AtomicNone) {
     return TSTORE<CacheHint::Plain>(g, d, x...);
   } else {
@@ -207,7 +209,7 @@ template <class TileT = void, class ViewT = void, class FpT = void,
 PTO_INLINE RecordEvent TSTORE_FP(const G& g, const D& d, const F& fp, const X&...) {
   PTO_ENTER(TSTORE_FP, "gm, tile, fp", out(g), in(d));
   static_assert(moves::check_store_operands<G, D>());
-  if constexpr (moves::kIsQuantised<D>) {
+  if constexpr (moves::kIsQuantised<typename G::Element, D>) {
     static_assert(moves::check_store<G, D, true>());
     static_assert(moves::check_entries<F>());
     moves::store_changed<Relu, moves::Quant::Columns, Atomic>(g, d, moves::entries_of(fp));

@@ -150,7 +150,7 @@ constexpr bool check_move() {
   static_assert(Quantised || S::Loc != TileType::Acc || kIsFloat<To> == kIsFloat<From>,
                 "TMOV, TEXTRACT, TINSERT: an accumulator becomes integers (or an integer one "
                 "becomes floats) only by quantisation; give a preQuantScalar or entries");
-  static_assert(!Quantised || S::Loc == TileType::Acc,
+  static_assert(!Quantised || S::Loc == TileType::Acc || kIsSimulated,
                 "TMOV, TEXTRACT, TINSERT: only an accumulator is quantised; use TQUANT");
   return true;
 }
@@ -182,13 +182,16 @@ template <class Op, ReluPreMode Relu, AccToVecMode Mode, class D, class S, class
 PTO_INLINE void move_form(D& d, const S& s, const First& first, const X&... x) {
   static_assert(check_tiles<D, S>());
   if constexpr (kIsTile<First>) {
-    if constexpr (First::Loc == TileType::Scaling && kIsQuantised<S>)
+    if constexpr ((First::Loc == TileType::Scaling ||
+                   (kIsSimulated && sizeof(typename First::DType) == 8)) &&
+                  kIsQuantised<typename D::DType, S>)
       move_by<Op, Relu, Mode, Quant::Columns>(d, s, entries_of(first), x...);
     else
       move_form<Op, Relu, Mode>(d, s, x...);
   } else if constexpr (is_entry<First, X...>() || (!Op::kTakesPosition && kFirstIsNumber<First>)) {
     const uint64_t entry = uint64_t(first);
-    move_by<Op, Relu, Mode, kIsQuantised<S> ? Quant::Scalar : Quant::None>(d, s, &entry, x...);
+    constexpr Quant kQuant = kIsQuantised<typename D::DType, S> ? Quant::Scalar : Quant::None;
+    move_by<Op, Relu, Mode, kQuant>(d, s, &entry, x...);
   } else {
     move_by<Op, Relu, Mode, Quant::None>(d, s, nullptr, first, x...);
   }
@@ -248,7 +251,7 @@ constexpr const char* operands_of() {
             ReluPreMode Relu = ReluPreMode::NoRelu, class D, class S, class F, class... X>        \
   PTO_INLINE RecordEvent M##_FP(D& d, const S& s, const F& fp, const X&... x) {                   \
     PTO_ENTER(M##_FP, Op::kTakesPosition ? "d, s, fp, r, c" : "d, s, fp", out(d), in(s));         \
-    static_assert(moves::check_entries<F, moves::kIsQuantised<S>>());                             \
+    static_assert(moves::check_entries<F, moves::kIsQuantised<typename D::DType, S>>());          \
     moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, fp, x...);                     \
     return {};                                                                                    \
   }                                                                                               \

@@ -76,16 +76,16 @@ PTO_INLINE U bfloat16_from_float(F x) {
 }  // namespace bits
 
 // What an arithmetic type has besides: each result is rounded to the type.
-#define PTO_COMPOUND(Type)                                                                        \
-  PTO_INLINE Type& operator+=(float v) { return *this = Type(float(*this) + v); }                 \
-  PTO_INLINE Type& operator-=(float v) { return *this = Type(float(*this) - v); }                 \
-  PTO_INLINE Type& operator*=(float v) { return *this = Type(float(*this) * v); }                 \
-  PTO_INLINE Type& operator/=(float v) { return *this = Type(float(*this) / v); }                 \
-  PTO_INLINE Type& operator++() { return *this += 1.f; }                                          \
-  PTO_INLINE Type operator++(int) {                                                               \
-    const Type before = *this;                                                                    \
-    ++*this;                                                                                      \
-    return before;                                                                                \
+#define PTO_COMPOUND(Type)                                                        \
+  PTO_INLINE Type& operator+=(float v) { return *this = Type(float(*this) + v); } \
+  PTO_INLINE Type& operator-=(float v) { return *this = Type(float(*this) - v); } \
+  PTO_INLINE Type& operator*=(float v) { return *this = Type(float(*this) * v); } \
+  PTO_INLINE Type& operator/=(float v) { return *this = Type(float(*this) / v); } \
+  PTO_INLINE Type& operator++() { return *this += 1.f; }                          \
+  PTO_INLINE Type operator++(int) {                                               \
+    const Type before = *this;                                                    \
+    ++*this;                                                                      \
+    return before;                                                                \
   }
 
 // IEEE 754 binary16.

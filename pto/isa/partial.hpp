@@ -46,8 +46,8 @@ template <class D, class... S>
 constexpr bool check_parts() {
   static_assert((kSame<typename D::DType, typename S::DType> && ...),
                 "TPART...: every tile must have the same element type; convert with TCVT");
-  static_assert((kSameShape<D, S> && ...) && kSameLayout<D, S...> && !D::isBoxedLayout &&
-                    (!S::isBoxedLayout && ...),
+  static_assert(kAreAllLines<D, S...> &&
+                    (kIsSimulated || ((kSameShape<D, S> && ...) && kSameLayout<D, S...>)),
                 "TPART...: every tile must have the same Rows x Cols and unboxed layout; limit "
                 "the valid regions instead");
   return true;
@@ -59,7 +59,7 @@ PTO_INLINE void combine_parts(D& d, const A& a, const B& b) {
   constexpr int N = kTileLanes<D>, L = kLineLength<D>;
   for (int i = 0; i < valid_lines(d); ++i) {
     auto* to = d.data() + i * L;
-    const auto *x = a.data() + i * L, *y = b.data() + i * L;
+    const auto *x = a.data() + i * kLineLength<A>, *y = b.data() + i * kLineLength<B>;
     combine_line([=](int n) { map_line<N>(Evaluate<F>{}, n, to, x, y); }, to, x,
                  length_of_line(a, i), y, length_of_line(b, i), valid_length(d));
   }
@@ -106,15 +106,16 @@ PTO_INLINE void pick_parts(D& d, const A& a, const B& b, DI& d_index, const AI& 
                 "TPARTARG...: values must be half, bfloat16_t or float; convert with TCVT");
   static_assert(kSame<I, Raw<I>> && !kIsFloat<I> && (sizeof(I) == 2 || sizeof(I) == 4),
                 "TPARTARG...: indices must be integers of 2 or 4 bytes; declare their tiles so");
-  static_assert(kSameLayout<D, DI>,
+  static_assert(kSameLayout<D, DI> || kIsSimulated,
                 "TPARTARG...: indices must lie as their values do; give both tiles the same Rows, "
                 "Cols and layout");
   constexpr int L = kLineLength<D>;
   for (int i = 0; i < valid_lines(d); ++i) {
     auto* to = d.data() + i * L;
-    const auto *x = a.data() + i * L, *y = b.data() + i * L;
-    I* to_index = d_index.data() + i * L;
-    const I *x_index = a_index.data() + i * L, *y_index = b_index.data() + i * L;
+    const auto *x = a.data() + i * kLineLength<A>, *y = b.data() + i * kLineLength<B>;
+    I* to_index = d_index.data() + i * kLineLength<DI>;
+    const I* x_index = a_index.data() + i * kLineLength<AI>;
+    const I* y_index = b_index.data() + i * kLineLength<BI>;
     const int count_a = length_of_line(a, i), count_b = length_of_line(b, i);
     combine_line([=](int n) { pick_elements<Order>(n, to, x, y, to_index, x_index, y_index); }, to,
                  x, count_a, y, count_b, valid_length(d));
@@ -141,7 +142,10 @@ PTO_INLINE void pick_parts(D& d, const A& a, const B& b, DI& d_index, const AI& 
                            const X&...) {                                                          \
     static_assert(check_trailing<X...>());                                                         \
     PTO_ENTER(M, "d, a, b, dIdx, aIdx, bIdx", out(d), in(a, b), out(dIdx), in(aIdx, bIdx));        \
-    detail::pick_parts<detail::Order>(d, a, b, dIdx, aIdx, bIdx);                                  \
+    if constexpr (kIsSimulated && !kIsFloat<typename A::DType>) /* d, dIdx, a, aIdx, b, bIdx */    \
+      detail::pick_parts<detail::Order>(d, b, aIdx, const_cast<A&>(a), dIdx, bIdx);                \
+    else                                                                                           \
+      detail::pick_parts<detail::Order>(d, a, b, dIdx, aIdx, bIdx);                                \
     return {};                                                                                     \
   }
 PTO_PART_ARG(TPARTARGMAX, TakesGreater)

@@ -17,6 +17,12 @@ enum class PrintFormat { Width8_Precision4, Width8_Precision2, Width10_Precision
 
 namespace detail {
 
+PTO_INLINE void print_to_stdout(const char* text, int length) {
+  __builtin_printf("%.*s", length, text);
+}
+// Where text goes.
+inline void (*print_text)(const char* text, int length) = print_to_stdout;
+
 // A line under way; written at once, and when it gets long.
 template <PrintFormat Format>
 class PrintedLine {
@@ -42,7 +48,10 @@ class PrintedLine {
           __builtin_snprintf(to, 64, " %*llu", kWidth, static_cast<unsigned long long>(value));
   }
   void end() {
-    __builtin_printf("%.*s\n", length_, text_);
+    constexpr int kSkipped = kIsSimulated ? 1 : 0;  // its lines start without a blank
+    const int skipped = length_ < kSkipped ? length_ : kSkipped;
+    text_[length_] = '\n';
+    print_text(text_ + skipped, length_ + 1 - skipped);
     length_ = 0;
   }
 
@@ -55,20 +64,30 @@ class PrintedLine {
   int length_ = 0;
 };
 
+template <class... A>
+void print_format(const char* format, A... values) {
+  char text[128];
+  print_text(text, __builtin_snprintf(text, sizeof(text), format, values...));
+}
+
 template <class T>
 void print_type() {
   if constexpr (__is_class(T))
-    __builtin_printf("%s", T::kElementName);
+    print_format("%s", T::kElementName);
   else
-    __builtin_printf("%c%d", kIsFloat<T> ? 'f' : kIsSigned<T> ? 'i' : 'u', int(8 * sizeof(T)));
+    print_format("%c%d", kIsFloat<T> ? 'f' : kIsSigned<T> ? 'i' : 'u', int(8 * sizeof(T)));
 }
 
 // Not inlined: printing shall not weigh on the code around it.
 template <PrintFormat Format, class S>
 __attribute__((noinline)) void print_tile(const S& s) {
-  print_type<typename S::DType>();
-  __builtin_printf(" tile, %d x %d valid of %d x %d\n", int(s.GetValidRow()), int(s.GetValidCol()),
-                   int(S::Rows), int(S::Cols));
+  if constexpr (kIsSimulated) {
+    print_format("TPRINT %dx%d\n", int(s.GetValidRow()), int(s.GetValidCol()));
+  } else {
+    print_type<typename S::DType>();
+    print_format(" tile, %d x %d valid of %d x %d\n", int(s.GetValidRow()), int(s.GetValidCol()),
+                 int(S::Rows), int(S::Cols));
+  }
   PrintedLine<Format> line;
   for (int r = 0; r < int(s.GetValidRow()); ++r) {
     for (int c = 0; c < int(s.GetValidCol()); ++c) line.add(s.GetElement(r, c));
@@ -84,15 +103,15 @@ __attribute__((noinline)) void print_view(const G& g) {
   if constexpr (G::kIsPacked) {
     constexpr int64_t kMost = 1024;  // where the extent is unknown
     const int64_t count = g.count() < kMost ? g.count() : kMost;
-    __builtin_printf(" memory, %lld elements\n", static_cast<long long>(count));
+    print_format(" memory, %lld elements\n", static_cast<long long>(count));
     for (int64_t i = 0; i < count; ++i) line.add(T(g.data()[i]));
     line.end();
   } else {
     int64_t n[5], step[5];
     for (int dim = 0; dim < 5; ++dim) n[dim] = g.GetShape(dim), step[dim] = g.GetStride(dim);
-    __builtin_printf(" memory, %lld x %lld x %lld x %lld x %lld\n", static_cast<long long>(n[0]),
-                     static_cast<long long>(n[1]), static_cast<long long>(n[2]),
-                     static_cast<long long>(n[3]), static_cast<long long>(n[4]));
+    print_format(" memory, %lld x %lld x %lld x %lld x %lld\n", static_cast<long long>(n[0]),
+                 static_cast<long long>(n[1]), static_cast<long long>(n[2]),
+                 static_cast<long long>(n[3]), static_cast<long long>(n[4]));
     const int64_t rows = n[0] * n[1] * n[2] * n[3];
     for (int64_t r = 0; r < rows; ++r) {
       int64_t rest = r, offset = 0;

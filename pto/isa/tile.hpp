@@ -270,14 +270,31 @@ constexpr bool kIsMicro =
     !D::isBoxedLayout && kLines<D> == 1 && kLineLength<D> % kTileLanes<D> == 0 &&
     kLineLength<D> / kTileLanes<D> <= 16;
 
+// What PadValueCustom kept: the bits of a T, or of a float where T is narrower than that.
+template <class T>
+PTO_INLINE Compute<T> custom_padding(uint32_t bits) {
+  if constexpr (kSame<T, mask32>) {
+    return T(bits != 0).raw;
+  } else if constexpr (kIsFloat<T> || __is_class(T)) {
+    if (sizeof(T) < 4 && bits >> (8 * sizeof(T) % 32) == 0) {
+      T value;
+      __builtin_memcpy(static_cast<void*>(&value), &bits, sizeof(T) < 4 ? sizeof(T) : 4);
+      return Compute<T>(value);
+    }
+    return Compute<T>(bit_cast<float>(bits));
+  } else {
+    return Compute<T>(T(bits));
+  }
+}
+
 // The element that fills padding: 0 unless the tile names another.
 template <class D>
 PTO_INLINE Compute<typename D::DType> padding_of() {
   using C = Compute<typename D::DType>;
   if constexpr (!kSame<decltype(D::PadVal), const PadValue>)
     return C(D::PadVal);
-  else if constexpr (uint64_t(D::PadVal) >> 32 != 0)
-    return C(bit_cast<float>(uint32_t(D::PadVal)));
+  else if constexpr (isCustomPadValue(D::PadVal))
+    return custom_padding<typename D::DType>(getCustomPadBits(D::PadVal));
   else if constexpr (D::PadVal == PadValue::Max)
     return highest<C>();
   else if constexpr (D::PadVal == PadValue::Min)

@@ -144,10 +144,20 @@ struct Choose<false, A, B> {
   using type = B;
 };
 
-// A padding value of one's own, kept as the bits of a float.
+// A padding value of one's own: a float, or bits of the element type.
+constexpr PadValue padding_of_bits(uint32_t bits) { return PadValue(uint64_t(1) << 32 | bits); }
 constexpr PadValue PadValueCustom(float value) {
-  return PadValue(uint64_t(1) << 32 | __builtin_bit_cast(uint32_t, value));
+  return padding_of_bits(__builtin_bit_cast(uint32_t, value));
 }
+constexpr PadValue PadValueCustom(double value) { return PadValueCustom(float(value)); }
+constexpr PadValue PadValueCustom(int32_t value) { return padding_of_bits(uint32_t(value)); }
+constexpr PadValue PadValueCustom(uint32_t value) { return padding_of_bits(value); }
+constexpr PadValue PadValueCustom(int16_t value) { return padding_of_bits(uint16_t(value)); }
+constexpr PadValue PadValueCustom(int8_t value) { return padding_of_bits(uint8_t(value)); }
+constexpr PadValue PadValueCustom(uint8_t value) { return padding_of_bits(value); }
+constexpr PadValue PadValueCustom16(uint16_t bits) { return padding_of_bits(bits); }
+constexpr bool isCustomPadValue(PadValue pad) { return uint64_t(pad) >> 32 != 0; }
+constexpr uint32_t getCustomPadBits(PadValue pad) { return uint32_t(pad); }
 
 template <bool Condition>
 struct Enable {};

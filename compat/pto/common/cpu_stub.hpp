@@ -40,6 +40,7 @@
 #define __cce_get_tile_ptr(pointer) pointer
 #define FFTS_MODE_VAL 2
 #define aclFloat16ToFloat(value) static_cast<float>(value)
+#define aclFloatToFloat16(value) static_cast<aclFloat16>(static_cast<float>(value))
 #define NPU_MEMORY_INIT(arch) ::pto::NPUMemoryModel::Instance().Initialize(arch)
 #define NPU_MEMORY_CLEAR() ::pto::NPUMemoryModel::Instance().Clear()
 
@@ -119,21 +120,27 @@ using std::printf;
 
 namespace pto {
 
-// Three of the simulator's inner names, which some sources call.
-template <class... A>
-PTO_INLINE void TCONCAT_IMPL(A&&... operands) {
-  TCONCAT(static_cast<A&&>(operands)...);
-}
+// What TPRINT prints goes through std::cout, which sources capture.
+inline const bool kPrintsToCout = (
+    detail::print_text = [](const char* text, int length) { std::cout.write(text, length); }, true);
+
+// Some of the simulator's inner names, which some sources call.
+#define PTO_INNER_NAME(M)                     \
+  template <class... A>                       \
+  PTO_INLINE void M##_IMPL(A&&... operands) { \
+    M(static_cast<A&&>(operands)...);         \
+  }
+PTO_INNER_NAME(TCONCAT)
+PTO_INNER_NAME(TGEMV_MX)
+PTO_INNER_NAME(TLOAD)
+PTO_INNER_NAME(TMATMUL_MX)
+PTO_INNER_NAME(TPRINT)
+PTO_INNER_NAME(TSTORE)
 
 namespace comm {
-template <class... A>
-PTO_INLINE void TNOTIFY_IMPL(A&&... operands) {
-  TNOTIFY(static_cast<A&&>(operands)...);
-}
-template <class... A>
-PTO_INLINE void TREDUCE_IMPL(A&&... operands) {
-  TREDUCE(static_cast<A&&>(operands)...);
-}
+PTO_INNER_NAME(TNOTIFY)
+PTO_INNER_NAME(TREDUCE)
 }  // namespace comm
+#undef PTO_INNER_NAME
 
 }  // namespace pto
