@@ -12,6 +12,7 @@
 //     ... EXEC_KERNEL_CMD(twice, 1, out, x, n);
 //
 // Link with libpto. Flags: `python -m pto config --cxxflags --ldflags`.
+// With -DPTO_CHECKED each instruction checks its operands, see checked.hpp.
 // Thread safety: as each header says.
 #pragma once
 #include "pto/isa/acl.hpp"

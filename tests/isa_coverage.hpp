@@ -14,6 +14,7 @@
 
 #define PTO_ENTER(mnemonic, form, ...)                                          \
   {                                                                             \
+    using ::pto::coverage::atomic;                                              \
     using ::pto::coverage::in;                                                  \
     using ::pto::coverage::out;                                                 \
     static const bool noted =                                                   \
@@ -42,6 +43,8 @@ template <class... D>
 std::string out(const D&... d) {
   return in(d...);
 }
+
+inline std::string atomic(bool) { return ""; }
 
 inline bool note(const char* target, const char* mnemonic, const char* form,
                  std::initializer_list<std::string> operands) {

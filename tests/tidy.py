@@ -39,6 +39,7 @@ OPEN_FILES = {
     "pto/isa/host.hpp": {"runtime", "codegen", "compiler", "op", "bindings", "adapters"},
     "pto/isa/launch.hpp": {"runtime", "adapters"},
     "pto/isa/acl.hpp": {"runtime", "adapters"},
+    "pto/isa/checked.hpp": {"runtime"},
     "pto/isa/instructions.def": {"ir", "passes", "codegen", "compiler", "bindings"},
 }
 # Python folders that reach the C++ parts do so through the extension module.

@@ -94,17 +94,24 @@ struct ConvTile {
   PTO_INLINE T*& data() { return storage_.get(); }
   PTO_INLINE const T* data() const { return storage_.get(); }
   PTO_INLINE void bind(T* memory) { storage_.bound = memory; }
+  PTO_IF_CHECKED(mutable pto_tile_state checked_state = {};)
 
 #define PTO_FIELD(type, Name, start)                 \
   PTO_INLINE void Set##Name(type v) { Name##_ = v; } \
   PTO_INLINE type Get##Name() const { return Name##_; }
-#define PTO_FIELDS(F)                                                                              \
-  F(int, FmapH, 1)                                                                                 \
-  F(int, FmapW, 1)                                                                                 \
-  F(int, FilterH, 1) F(int, FilterW, 1) F(int, StrideH, 1) F(int, StrideW, 1) F(int, DilationH, 1) \
-      F(int, DilationW, 1) F(int, ChannelSize, 0) F(int, RepeatStride, 0) F(int, RepeatTime, 1)    \
-          F(int, RepeatMode, 0) F(int, DstStride, 1) F(bool, Transpose, false)                     \
-              F(T, PadValue, T(0.f))
+#define PTO_FIELDS(F)     \
+  F(int, FmapH, 1)        \
+  F(int, FmapW, 1)        \
+  F(int, FilterH, 1)      \
+  F(int, FilterW, 1)      \
+  F(int, StrideH, 1)      \
+  F(int, StrideW, 1)      \
+  F(int, DilationH, 1)    \
+  F(int, DilationW, 1)    \
+  F(int, ChannelSize, 0)  \
+  F(int, RepeatStride, 0) \
+  F(int, RepeatTime, 1)   \
+  F(int, RepeatMode, 0) F(int, DstStride, 1) F(bool, Transpose, false) F(T, PadValue, T(0.f))
   PTO_FIELDS(PTO_FIELD)
 #undef PTO_FIELD
   // Left, right, top, bottom.

@@ -86,6 +86,8 @@ inline void TASSIGN(D& tile, Address address) {
   const uintptr_t base = reinterpret_cast<uintptr_t>(start);
   uintptr_t offset = uintptr_t(address);
   if (offset >= base && offset < base + kRoom) offset -= base;
+  PTO_IF_CHECKED(pto_check_assign(&tile.checked_state, int32_t(D::Loc), start, kRoom, offset,
+                                  sizeof(typename D::DType) * D::kStored);)
   const bool fits =
       start && offset <= kRoom && sizeof(typename D::DType) * D::kStored <= kRoom - offset;
   tile.bind(fits ? reinterpret_cast<typename D::DType*>(start + offset) : nullptr);

@@ -182,7 +182,7 @@ PTO_INLINE RecordEvent TSTORE(const G& g, const D& d, const X&... x) {
                                              "tile, preQuantScalar"
                                            : "<STPhase, tile, gm, AtomicType, ReluPreMode> gm, "
                                              "tile"),
-            out(g), in(d));
+            out(g), in(d), atomic(Atomic == AtomicType::AtomicAdd));
   return moves::store_form<Relu, Atomic>(g, d, x...);
 }
 template <class TileT, class ViewT, AtomicType Atomic = AtomicType::AtomicNone,
@@ -193,7 +193,7 @@ PTO_INLINE RecordEvent TSTORE(const G& g, const D& d, const X&... x) {
             !moves::kFirstIsNumber<X...>
                 ? "<tile, gm, AtomicType, ReluPreMode> gm, tile"
                 : "<tile, gm, AtomicType, ReluPreMode> gm, tile, preQuantScalar",
-            out(g), in(d));
+            out(g), in(d), atomic(Atomic == AtomicType::AtomicAdd));
   return moves::store_form<Relu, Atomic>(g, d, x...);
 }
 template <class G, class D, class I, class... X,
@@ -207,7 +207,7 @@ template <class TileT = void, class ViewT = void, class FpT = void,
           AtomicType Atomic = AtomicType::AtomicNone, ReluPreMode Relu = ReluPreMode::NoRelu,
           class G, class D, class F, class... X>
 PTO_INLINE RecordEvent TSTORE_FP(const G& g, const D& d, const F& fp, const X&...) {
-  PTO_ENTER(TSTORE_FP, "gm, tile, fp", out(g), in(d));
+  PTO_ENTER(TSTORE_FP, "gm, tile, fp", out(g), in(d), atomic(Atomic == AtomicType::AtomicAdd));
   static_assert(moves::check_store_operands<G, D>());
   if constexpr (moves::kIsQuantised<typename G::Element, D>) {
     static_assert(moves::check_store<G, D, true>());
@@ -222,7 +222,8 @@ template <STPhase Phase, class TileT = void, class ViewT = void, class FpT = voi
           AtomicType Atomic = AtomicType::AtomicNone, ReluPreMode Relu = ReluPreMode::NoRelu,
           class G, class D, class F, class... X>
 PTO_INLINE RecordEvent TSTORE_FP(const G& g, const D& d, const F& fp, const X&... x) {
-  PTO_ENTER(TSTORE_FP, "<STPhase> gm, tile, fp", out(g), in(d));
+  PTO_ENTER(TSTORE_FP, "<STPhase> gm, tile, fp", out(g), in(d),
+            atomic(Atomic == AtomicType::AtomicAdd));
   return TSTORE_FP<TileT, ViewT, FpT, Atomic, Relu>(g, d, fp, x...);
 }
 

@@ -122,7 +122,7 @@ PTO_INLINE RecordEvent TSUBVIEW(D& d, S& s, uint16_t row, uint16_t col, const X&
   static_assert(moves::check_alias<D, S>());
   static_assert(kSame<typename D::DType, typename S::DType>,
                 "TSUBVIEW: both tiles must have the same element type; see TRESHAPE");
-  moves::bind_bytes(d, moves::bytes_of(s.data() + S::Offset(row, col)));
+  moves::bind_bytes(d, moves::bytes_of(static_cast<const S&>(s).data() + S::Offset(row, col)));
   return {};
 }
 
@@ -137,7 +137,7 @@ PTO_INLINE RecordEvent TRESHAPE(D& d, S& s, const X&...) {
   static_assert(kSame<typename D::DType, typename S::DType> ||
                     kIsFloat<typename D::DType> == kIsFloat<typename S::DType>,
                 "TRESHAPE: both element types must be floats or both integers; convert with TCVT");
-  moves::bind_bytes(d, moves::bytes_of(s.data()));
+  moves::bind_bytes(d, moves::bytes_of(static_cast<const S&>(s).data()));
   return {};
 }
 
@@ -145,7 +145,7 @@ PTO_INLINE RecordEvent TRESHAPE(D& d, S& s, const X&...) {
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TGET_SCALE_ADDR(D& d, S& s, const X&...) {
   PTO_ENTER(TGET_SCALE_ADDR, "d, s", out(d), in(s));
-  moves::bind_bytes(d, moves::bytes_of(s.data()));
+  moves::bind_bytes(d, moves::bytes_of(static_cast<const S&>(s).data()));
   return {};
 }
 

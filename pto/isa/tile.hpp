@@ -13,6 +13,7 @@
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/cpu/vec.hpp"
+#include "pto/isa/enter.hpp"
 #include "pto/isa/host.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -29,7 +30,10 @@ template <int Full, int Axis>
 struct ValidExtent<DYNAMIC, Full, Axis> {
   int value = Full;
   PTO_INLINE int get() const { return value; }
-  PTO_INLINE void set(int n) { value = n < 0 ? 0 : n > Full ? Full : n; }
+  PTO_INLINE void set(int n) {
+    PTO_IF_CHECKED(checked::require_valid(n, Full, Axis);)
+    value = n < 0 ? 0 : n > Full ? Full : n;
+  }
 };
 
 // The box of a boxed layout: 512 bytes of rows of 32 (16 x 32 / sizeof(T)), 1024 bytes are 16 x 16
@@ -160,6 +164,7 @@ struct Tile {
 
   // A register tile's member by name: a call less to inline for every operand.
   PTO_INLINE T* data() {
+    PTO_IF_CHECKED(checked::note_access(*this, checked_state, kStored * sizeof(T));)
     if constexpr (Location == TileType::Reg)
       return storage_.values;
     else
@@ -172,12 +177,25 @@ struct Tile {
       return storage_.get();
   }
 
-  // By position in storage, and by row and column. Neither is checked.
-  PTO_INLINE T GetValue(int offset) const { return data()[offset]; }
-  PTO_INLINE void SetValue(int offset, T value) { data()[offset] = value; }
-  PTO_INLINE T GetElement(int row, int col) const { return data()[Offset(row, col)]; }
-  PTO_INLINE void SetElement(int row, int col, T value) { data()[Offset(row, col)] = value; }
+  // By position in storage, and by row and column. Only checked builds check them.
+  PTO_INLINE T GetValue(int offset) const {
+    PTO_IF_CHECKED(checked::require_offset(offset, kStored);)
+    return data()[offset];
+  }
+  PTO_INLINE void SetValue(int offset, T value) {
+    PTO_IF_CHECKED(checked::require_offset(offset, kStored);)
+    data()[offset] = value;
+  }
+  PTO_INLINE T GetElement(int row, int col) const {
+    PTO_IF_CHECKED(checked::require_element(row, col, Rows, Cols);)
+    return data()[Offset(row, col)];
+  }
+  PTO_INLINE void SetElement(int row, int col, T value) {
+    PTO_IF_CHECKED(checked::require_element(row, col, Rows, Cols);)
+    data()[Offset(row, col)] = value;
+  }
   PTO_INLINE void AddToElement(int row, int col, T value) {
+    PTO_IF_CHECKED(checked::require_element(row, col, Rows, Cols);)
     T& element = data()[Offset(row, col)];
     element = T(element + value);
   }
@@ -202,6 +220,7 @@ struct Tile {
                   "TASSIGN: a register tile has no address; declare it as TileType::Vec");
     storage_.bound = memory;
   }
+  PTO_IF_CHECKED(mutable pto_tile_state checked_state = {};)
 
  private:
   static constexpr bool kMustClear = !isBoxedLayout && Numel % kLanes<T> == 0 &&
@@ -214,6 +233,7 @@ struct Tile {
     using Raws = typename VecOf<Raw<T>, kLanes<T>>::loose;
     PTO_UNROLL
     for (int i = 0; i < Numel / kLanes<T>; ++i) reinterpret_cast<Raws*>(data())[i] = Raws{};
+    PTO_IF_CHECKED(checked_state = {};)
   }
 
   using Own = OwnStorage<T, kStored, kStored * sizeof(T) <= 16384>;

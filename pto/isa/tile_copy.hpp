@@ -261,7 +261,9 @@ __attribute__((noinline)) void copy_matrix(Matrix d, Matrix s, int64_t rows, int
   storage template void copy_matrix<2>(Matrix, Matrix, int64_t, int64_t); \
   storage template void copy_matrix<4>(Matrix, Matrix, int64_t, int64_t); \
   storage template void copy_matrix<8>(Matrix, Matrix, int64_t, int64_t);
+#ifndef PTO_CHECKED
 PTO_COPY_MATRIX(extern)
+#endif
 
 // The axes of a tile's storage, whole boxes.
 template <class D>

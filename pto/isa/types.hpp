@@ -4,7 +4,7 @@
 //     PTO_INLINE void scale(TileT& t) { pto::TMULS(t, t, 2.0f); }
 //
 // Invariant: everything whose code depends on the target lives in an inline namespace of that
-// target, so objects compiled for different targets never merge.
+// target (of checked builds: avx2_checked), so that objects of different ones never merge.
 // Thread safety: constants only.
 #pragma once
 #include <stddef.h>
@@ -12,12 +12,17 @@
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #define PTO_TARGET_AVX512 1
-#define PTO_TARGET_NAMESPACE avx512
+#define PTO_TARGET(variant) avx512##variant
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #define PTO_TARGET_AVX2 1
-#define PTO_TARGET_NAMESPACE avx2
+#define PTO_TARGET(variant) avx2##variant
 #else
-#define PTO_TARGET_NAMESPACE portable
+#define PTO_TARGET(variant) portable##variant
+#endif
+#ifdef PTO_CHECKED  // see checked.hpp
+#define PTO_TARGET_NAMESPACE PTO_TARGET(_checked)
+#else
+#define PTO_TARGET_NAMESPACE PTO_TARGET()
 #endif
 
 #define PTO_TEXT_OF(x) #x

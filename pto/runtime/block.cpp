@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pto/runtime/pool.hpp"
+#include "pto/runtime/stores.hpp"
 #include "pto/runtime/sync.hpp"
 
 namespace pto {
@@ -192,6 +193,7 @@ Launch::~Launch() {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   presence_.store(presence_.load(kRelaxed) - 1, kRelaxed);
   delete sync_.load(std::memory_order_relaxed);
+  delete stores.load(std::memory_order_relaxed);
 }
 
 void Launch::keep(const char* what) noexcept {

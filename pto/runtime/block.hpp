@@ -20,6 +20,7 @@
 
 namespace pto {
 
+class Stores;
 class Sync;
 class Worker;
 struct BlockFiber;
@@ -92,6 +93,7 @@ struct Launch {
   std::atomic<bool> has_text{false};
   std::atomic<bool> has_failed{false};  // set with the text complete, or without one
   std::string text;  // written by the block that set has_text, read after the last block
+  std::atomic<Stores*> stores{nullptr};  // of kernels that check themselves
 
  private:
   friend bool others_launch(const Launch& launch);
@@ -104,6 +106,8 @@ int32_t run_block(Launch& launch, int32_t position) noexcept;
 
 // Runs all cores of a block on this thread, those of them that no wait has begun meanwhile.
 int32_t run_cores(Launch& launch, int32_t block) noexcept;
+
+void note_wait();  // the running core has waited: it follows what others stored before
 
 // Whether another thread than that of `launch` may serve its signals: one that runs a launch now,
 // or that has waited outside launches.

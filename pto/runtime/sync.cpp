@@ -351,12 +351,14 @@ void pto_cross_set(int32_t mode, int32_t flag, const char* file, int32_t line) {
 void pto_cross_wait(int32_t mode, int32_t flag, const char* file, int32_t line) {
   if (t_block.launch == nullptr) return;
   pto::current_sync().cross_wait(mode, flag, {file, line});
+  pto::note_wait();
 }
 
 void pto_barrier(int32_t core, const void* counter, int32_t expected, const char* file,
                  int32_t line) {
   if (t_block.launch == nullptr) return;
   pto::current_sync().barrier(core, counter, expected, {file, line});
+  pto::note_wait();
 }
 
 void pto_fail(const char* what, const char* why, const char* fix, const char* file, int32_t line) {
@@ -369,22 +371,28 @@ void pto_fail(const char* what, const char* why, const char* fix, const char* fi
 
 void pto_wait_memory(int32_t (*holds)(const void*), const void* condition, const char* text,
                      const char* file, int32_t line) {
-  if (holds(condition)) return;
-  pto::Waits& waits = pto::current_sync().waits;
-  std::unique_lock lock(waits.mutex());
-  waits.wait(
-      lock, waits.memory(), {file, line}, [&] { return holds(condition) != 0; },
-      [&] { return std::string(text); });
+  if (!holds(condition)) {
+    pto::Waits& waits = pto::current_sync().waits;
+    std::unique_lock lock(waits.mutex());
+    waits.wait(
+        lock, waits.memory(), {file, line}, [&] { return holds(condition) != 0; },
+        [&] { return std::string(text); });
+  }
+  pto::note_wait();
 }
 
 pto_slot* pto_ring_push(const pto_ring* ring, const char* file, int32_t line) {
-  return pto::current_sync().push(*ring, {file, line});
+  pto_slot* const slot = pto::current_sync().push(*ring, {file, line});
+  pto::note_wait();
+  return slot;
 }
 
 void pto_ring_done(const pto_ring* ring) { pto::current_sync().done(*ring); }
 
 pto_slot* pto_ring_pop(const pto_ring* ring, const char* file, int32_t line) {
-  return pto::current_sync().pop(*ring, {file, line});
+  pto_slot* const slot = pto::current_sync().pop(*ring, {file, line});
+  pto::note_wait();
+  return slot;
 }
 
 pto_slot* pto_ring_peek(const pto_ring* ring) { return pto::current_sync().peek(*ring); }

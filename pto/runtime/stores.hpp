@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stores: who stored where in a launch, for kernels that check themselves (isa/checked.hpp).
+//
+//     int32_t other;
+//     stores.add(start, end, block, position, &other);    // end, or what `other` stored too
+//     stores.note_wait(position);                         // it follows what others have stored
+//
+// Invariant: of the stores to a byte the last one is kept. Two stores are in order where one block
+// made both, or the core of the later one has waited since the earlier one.
+// Thread safety: any thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+namespace pto {
+
+class Stores {
+ public:
+  explicit Stores(int32_t positions);
+
+  // The first byte of [start, end) that another block stored and nothing orders, or `end`.
+  uintptr_t add(uintptr_t start, uintptr_t end, int32_t block, int32_t position, int32_t* other);
+
+  void note_wait(int32_t position);
+  void note_poll(int32_t position);  // it reads signals: when it has waited is not known
+
+  uint64_t serial() const { return serial_; }  // of the launch, from 1 on
+
+ private:
+  static constexpr uint64_t kAlways = UINT64_MAX;
+  struct Store {
+    uintptr_t end;
+    int32_t block;
+    uint64_t time;
+  };
+
+  const uint64_t serial_;
+  std::mutex mutex_;
+  uint64_t time_ = 0;             // counts the waits that have ended
+  std::vector<uint64_t> waited_;  // the time of each core's last; kAlways: it polls
+  std::map<uintptr_t, Store> all_;
+};
+
+// Of the running launch, made on the first call; null outside launches.
+Stores* stores_of_launch();
+
+}  // namespace pto
