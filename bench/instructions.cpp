@@ -14,7 +14,7 @@
 #include "samples.hpp"
 
 using namespace bench;
-using namespace pto;
+using namespace pto::isa;
 
 namespace {
 

@@ -3,7 +3,7 @@
 // bench/tiles.py.
 #include <pto/pto-inst.hpp>
 
-using namespace pto;
+using namespace pto::isa;
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include "samples.hpp"
 
 using namespace bench;
-using namespace pto;
+using namespace pto::isa;
 
 namespace {
 
@@ -38,12 +38,12 @@ void transfer(const char* layout, const char* dtype) {
   static D tile;
   T *source = reinterpret_cast<T*>(from), *target = reinterpret_cast<T*>(to);
   std::memset(to, 0, kBytes);
-  const auto copy = [] {
+  auto copy = [] {
     std::memcpy(spare, from, kBytes);
     asm volatile("" ::"r"(spare) : "memory");
   };
-  const auto load = [&] { TLOAD(tile, View<T>(source)); };
-  const auto store = [&] { TSTORE(View<T>(target), tile); };
+  auto load = [&] { TLOAD(tile, View<T>(source)); };
+  auto store = [&] { TSTORE(View<T>(target), tile); };
   load();
   store();
   if (std::memcmp(from, to, kBytes) != 0) {

@@ -37,13 +37,15 @@
 #include "pto/isa/move.hpp"
 #include "pto/isa/pair_reduce.hpp"
 #include "pto/isa/partial.hpp"
+#include "pto/isa/pipe.hpp"
 #include "pto/isa/prefetch.hpp"
 #include "pto/isa/print.hpp"
-#include "pto/isa/pipe.hpp"
-#include "pto/isa/reshape.hpp"
 #include "pto/isa/quantize.hpp"
+#include "pto/isa/reshape.hpp"
 #include "pto/isa/sort.hpp"
 #include "pto/isa/tile_layouts.hpp"
+
+#include "pto/isa/names.hpp"  // last: lifts what is declared above
 
 // Sources for the public simulator write its names without `pto::`.
 #if defined(__CPU_SIM) && __has_include(<pto/common/cpu_stub.hpp>)

@@ -17,6 +17,8 @@
 
 namespace pto {
 
+using namespace isa;
+
 using Int = __int128;
 
 namespace scalar {

@@ -91,7 +91,7 @@ CALLS = {
 }
 SOURCE_HEAD = """
 #include "pto/isa/instructions.hpp"
-using namespace pto;
+using namespace pto::isa;
 template <class T> using Line = Tile<TileType::Vec, T, 1, 256, BLayout::RowMajor, 1, DYNAMIC>;
 template <class T> using Block = Tile<TileType::Vec, T, 8, 32, BLayout::RowMajor, 7, 29>;
 template <class T> using Column = Tile<TileType::Vec, T, 32, 1, BLayout::ColMajor, 7, 1>;

@@ -33,7 +33,7 @@ PAIRS = [
 HEAD = """
 #include "pto/isa/convert_modes.hpp"
 #include "pto/isa/instructions.hpp"
-using namespace pto;
+using namespace pto::isa;
 template <class T> using Line = Tile<TileType::Vec, T, 1, 4096, BLayout::RowMajor, 1, DYNAMIC>;
 template <class D, class S> void convert(const S* s, D* d, int64_t count) {
   for (int64_t i = 0; i < count; i += 4096) {

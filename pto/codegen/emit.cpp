@@ -32,8 +32,8 @@ class Emitter {
     writer_.line("// " + spec_.name + ": compiled from a graph of tile operations.");
     writer_.line("#include \"pto/isa/region.hpp\"");
     writer_.line("");
-    writer_.line("using namespace pto;");
-    writer_.line("using namespace pto::region;");
+    writer_.line("using namespace pto::isa;");
+    writer_.line("using namespace pto::isa::region;");
     for (size_t v = 0; v < graph_.nodes().size(); ++v)
       if (graph_.nodes()[v].op == Opcode::fused) emit_region(static_cast<Value>(v));
     return {writer_.text(), std::move(spec_)};

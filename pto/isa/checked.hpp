@@ -7,16 +7,15 @@
 //
 // Checked are: that sources have been written; that valid regions, indices and TASSIGN's addresses
 // lie within their tiles and locations; that views lie within the registered memory of their
-// pointer, are aligned, and are not of unknown extent where their bound is looked up; that no two
-// blocks of a launch store to the same memory, unless they add atomically or one has waited since.
-// A failure is the text of the launch; its block is left by a C++ exception, in builds without
-// exceptions too (objects on the way are then not destroyed). Outside launches it is thrown as
-// std::runtime_error.
-// What is written is known of a tile's own storage as a whole, of a location's memory by 32 bytes;
-// a tile whose data() was taken counts as written. TPUSH, TPOP and MSCATTER do not check stores.
-// Invariant: what checks is here and in libpto; the code of checked kernels lives in an inline
-// namespace of its own, so that both kinds of objects may meet in one program.
-// Thread safety: any thread.
+// pointer, are aligned to their elements (to vectors where TSTORE streams), and are not of unknown
+// extent where their bound is looked up; that no two blocks of a launch store to the same memory,
+// unless they add atomically or one has waited since. A failure is the text of the launch; its
+// block is left by a C++ exception, in builds without exceptions too (objects on the way are then
+// not destroyed). Outside launches it is thrown as std::runtime_error. What is written is known of
+// a tile's own storage as a whole, of a location's memory by 32 bytes; a tile whose data() was
+// taken counts as written. Of the stores, those of TSTORE are compared. Invariant: what checks is
+// here and in libpto; the code of checked kernels lives in an inline namespace of its own, so that
+// both kinds of objects may meet in one program. Thread safety: any thread.
 #pragma once
 #include "pto/isa/host.hpp"
 #include "pto/isa/types.hpp"
@@ -59,6 +58,7 @@ void pto_check_assign(pto_tile_state* state, int32_t location, const void* start
 // A pointer to the elements is handed out: they count as written.
 void pto_check_raw(pto_tile_state* state, void* data, size_t bytes);
 
+__attribute__((noreturn)) void pto_check_failed_stream(size_t misplaced, size_t vector);
 __attribute__((noreturn)) void pto_check_failed_valid(int32_t valid, int32_t full, int32_t axis);
 __attribute__((noreturn)) void pto_check_failed_offset(int32_t offset, int32_t stored);
 __attribute__((noreturn)) void pto_check_failed_element(int32_t row, int32_t col, int32_t rows,
@@ -77,6 +77,10 @@ PTO_INLINE void require_offset(int offset, int stored) {
 PTO_INLINE void require_element(int row, int col, int rows, int cols) {
   if (row < 0 || row >= rows || col < 0 || col >= cols)
     pto_check_failed_element(row, col, rows, cols);
+}
+PTO_INLINE void require_streamable(const volatile void* pointer, size_t vector) {
+  const size_t misplaced = reinterpret_cast<uintptr_t>(pointer) % vector;
+  if (misplaced != 0) pto_check_failed_stream(misplaced, vector);
 }
 // Somebody takes a pointer through which the elements may be written.
 template <class A>
@@ -194,11 +198,11 @@ PTO_NAMESPACE_END
 
 #define PTO_IF_CHECKED(...) __VA_ARGS__
 #ifndef PTO_ENTER
-#define PTO_ENTER(mnemonic, form, ...)                   \
-  {                                                      \
-    using ::pto::checked::atomic;                        \
-    using ::pto::checked::in;                            \
-    using ::pto::checked::out;                           \
-    ::pto::checked::enter(#mnemonic, form, __VA_ARGS__); \
+#define PTO_ENTER(mnemonic, form, ...)                        \
+  {                                                           \
+    using ::pto::isa::checked::atomic;                        \
+    using ::pto::isa::checked::in;                            \
+    using ::pto::isa::checked::out;                           \
+    ::pto::isa::checked::enter(#mnemonic, form, __VA_ARGS__); \
   }
 #endif

@@ -256,6 +256,19 @@ TEST(Checked, pointers_are_aligned_to_their_elements) {
                "view the memory as its elements");
 }
 
+TEST(Checked, pointers_of_streaming_stores_are_aligned_to_vectors) {
+  alignas(64) float out[80] = {};
+  Row row;
+  TEXPANDS(row, 1.0f);
+  TSTORE<CacheHint::Stream>(GlobalTensor(out, 64), row);
+  EXPECT_EQ(error_of([&] { TSTORE<CacheHint::Stream>(GlobalTensor(out + 1, 64), row); }),
+            "TSTORE (gm, tile): CacheHint::Stream, but the pointer is 4 bytes behind a multiple "
+            "of " +
+                std::to_string(kVectorBytes) +
+                "\n  why: vectors bypass the cache only where they are aligned"
+                "\n  fix: store to aligned memory, or with CacheHint::Plain");
+}
+
 // --- blocks
 
 // Blocks share elements where `share` is less than 64.
@@ -320,6 +333,22 @@ TEST(Checked, blocks_that_wait_for_each_other_may_store_in_turn) {
   std::vector<float> x(64);
   for (int i = 0; i < 50; ++i) EXPECT_EQ(EXEC_KERNEL_CMD(stores_in_turn, 4, x.data()), 0);
   EXPECT_EQ(x[0], 1.0f);
+}
+
+void stores_behind_a_signal(float* out, int32_t* flag) {
+  Row row;
+  TEXPANDS(row, float(get_block_idx()));
+  if (get_block_idx() == 1) comm::TWAIT(comm::Signal(flag), 1, comm::WaitCmp::GE);
+  TSTORE(GlobalTensor(out, 64), row);
+  if (get_block_idx() == 0) comm::TNOTIFY(comm::Signal(flag), 1, comm::NotifyOp::Set);
+}
+TEST(Checked, a_signal_orders_stores) {
+  std::vector<float> x(64);
+  for (int i = 0; i < 50; ++i) {
+    int32_t flag = 0;
+    EXPECT_EQ(EXEC_KERNEL_CMD(stores_behind_a_signal, 2, x.data(), &flag), 0);
+  }
+  EXPECT_EQ(x[63], 1.0f);
 }
 
 void is_right(float* out, const float* x, uint32_t n) {

@@ -14,6 +14,7 @@
 #include "pto/isa/kernel.hpp"
 
 namespace pto {
+using namespace isa;
 namespace {
 
 using testing::Each;

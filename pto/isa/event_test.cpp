@@ -12,6 +12,7 @@
 #include "pto/isa/transfer.hpp"
 
 namespace pto {
+using namespace isa;
 namespace {
 
 using testing::Each;

@@ -5,6 +5,7 @@
 #include "tests/isa_oracle.hpp"
 
 namespace pto {
+using namespace isa;
 namespace {
 
 template <class T>

@@ -11,6 +11,7 @@
 #include <random>
 
 namespace pto {
+using namespace isa;
 namespace {
 
 constexpr int N = kLanes<float>;

@@ -7,6 +7,7 @@
 #include "tests/isa_oracle.hpp"
 
 namespace pto {
+using namespace isa;
 namespace {
 
 constexpr int kRows = 7, kCols = 20, kPitch = 24;

@@ -7,6 +7,7 @@
 #include "tests/isa_oracle.hpp"
 
 namespace pto {
+using namespace isa;
 namespace {
 
 // Few values in the higher bytes, so that the filters let some through.

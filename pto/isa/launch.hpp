@@ -381,12 +381,15 @@ PTO_NAMESPACE_END
 
 // (kernel, blocks, arguments...) and (kernel, blocks, stream, arguments...). The parentheses keep
 // the commas inside from other macros around.
-#define EXEC_KERNEL_CMD(kernel, ...) \
-  (::pto::launch::execute<&kernel, ::pto::launch::is_slot_name(#kernel)>)(#kernel, __VA_ARGS__)
-#define EXEC_KERNEL_ASYNC(kernel, ...) \
-  (::pto::launch::execute_on<&kernel, ::pto::launch::is_slot_name(#kernel)>)(#kernel, __VA_ARGS__)
+#define EXEC_KERNEL_CMD(kernel, ...)                                                         \
+  (::pto::isa::launch::execute<&kernel, ::pto::isa::launch::is_slot_name(#kernel)>)(#kernel, \
+                                                                                    __VA_ARGS__)
+#define EXEC_KERNEL_ASYNC(kernel, ...)                                       \
+  (::pto::isa::launch::execute_on<&kernel, ::pto::isa::launch::is_slot_name( \
+                                               #kernel)>)(#kernel, __VA_ARGS__)
 
-#define PTO_KERNEL(name, fn)                                                                  \
-  extern "C" __attribute__((visibility("default"))) int32_t name(const pto_args* args) {      \
-    return ::pto::launch::enter_exported<&fn, ::pto::launch::is_slot_name(#fn)>(#name, args); \
+#define PTO_KERNEL(name, fn)                                                                     \
+  extern "C" __attribute__((visibility("default"))) int32_t name(const pto_args* args) {         \
+    return ::pto::isa::launch::enter_exported<&fn, ::pto::isa::launch::is_slot_name(#fn)>(#name, \
+                                                                                          args); \
   }

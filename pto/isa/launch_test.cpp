@@ -24,7 +24,9 @@ void scale(float* out, const float* x, uint32_t length, double factor, int8_t fi
 
 void report_extent(int64_t* out, const float* x) noexcept { out[0] = pto_extent(x); }
 void always_throws(void*) { throw std::runtime_error("thrown by the kernel"); }
-void takes_half(float* out, pto::half value, bool flag) { out[0] = flag ? float(value) : -1.0f; }
+void takes_half(float* out, pto::isa::half value, bool flag) {
+  out[0] = flag ? float(value) : -1.0f;
+}
 
 PTO_KERNEL(scale_entry, scale)
 

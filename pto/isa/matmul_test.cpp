@@ -10,6 +10,7 @@
 #include "tests/isa_oracle.hpp"
 
 namespace pto {
+using namespace isa;
 namespace {
 
 constexpr BLayout kRow = BLayout::RowMajor, kCol = BLayout::ColMajor;

@@ -11,6 +11,7 @@
 #include "tests/isa_oracle.hpp"
 
 namespace pto {
+using namespace isa;
 namespace {
 
 constexpr auto kRow = BLayout::RowMajor, kCol = BLayout::ColMajor;

@@ -15,6 +15,7 @@
 #include "tests/isa_oracle.hpp"
 
 namespace pto {
+using namespace isa;
 namespace {
 
 const RoundMode kModes[] = {RoundMode::CAST_NONE,  RoundMode::CAST_RINT, RoundMode::CAST_ROUND,

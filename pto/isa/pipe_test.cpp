@@ -12,6 +12,7 @@
 #include "pto/isa/cores.hpp"
 
 namespace pto {
+using namespace isa;
 namespace {
 
 using testing::HasSubstr;

@@ -183,7 +183,7 @@ PTO_INLINE auto load_strided(W w, const S* p, int64_t stride) {
   using M = Stored<S>;
   auto t = make<M>(w);
   using OneRow = Shape<1, 1, 1, 1, DYNAMIC>;
-  using Steps = pto::Stride<1, 1, 1, 1, DYNAMIC>;
+  using Steps = isa::Stride<1, 1, 1, 1, DYNAMIC>;
   TLOAD(t, GlobalTensor<M, OneRow, Steps>(const_cast<M*>(reinterpret_cast<const M*>(p)),
                                           OneRow(w.elements()), Steps(stride)));
   if constexpr (kSame<C, M>)
@@ -242,7 +242,7 @@ PTO_INLINE char* row_buffer(const pto_args* args, int64_t row, int64_t bytes) {
     static constexpr bool kPicks = picks;                            \
     template <class T>                                               \
     static PTO_INLINE T identity() {                                 \
-      return pto::identity<T>(neutral);                              \
+      return isa::identity<T>(neutral);                              \
     }                                                                \
     template <class D, class S>                                      \
     static PTO_INLINE void whole(D& d, S& s) {                       \

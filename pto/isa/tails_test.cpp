@@ -10,6 +10,7 @@
 #include "pto/isa/transfer.hpp"
 
 namespace pto {
+using namespace isa;
 namespace {
 
 constexpr int kRows = 3, kCols = 64;

@@ -7,6 +7,7 @@
 #include "pto/isa/tile_layouts.hpp"
 
 namespace pto {
+using namespace isa;
 namespace {
 
 template <class T, int R, int C, BLayout B, SLayout S, int F = 512>

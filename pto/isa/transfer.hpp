@@ -257,6 +257,8 @@ PTO_INLINE RecordEvent TLOAD(D& d, const G& g, const X&...) {
 template <CacheHint Hint, class G, class D, class... X>
 PTO_INLINE RecordEvent TSTORE(const G& g, const D& d, const X&...) {
   PTO_ENTER(TSTORE, "gm, tile", out(g), in(d));
+  PTO_IF_CHECKED(if (Hint == CacheHint::Stream)
+                     checked::require_streamable(g.data(), kVectorBytes);)
   static_assert(detail::check_transfer<G, D>());
   static_assert(check_trailing<X...>());
   constexpr int N = kLanes<typename D::DType>;

@@ -11,6 +11,7 @@
 #include "tests/isa_oracle.hpp"
 
 namespace pto {
+using namespace isa;
 namespace {
 
 // Exactly n elements on the heap, so that the address sanitizer sees one too many.

@@ -29,10 +29,14 @@
 #define PTO_TEXT(x) PTO_TEXT_OF(x)
 #define PTO_TARGET_NAME PTO_TEXT(PTO_TARGET_NAMESPACE)
 
+// Everything lies in pto::isa; names.hpp lifts what kernels call into pto, so that a kernel's own
+// names (kCount, Vec, map) do not meet ours.
 #define PTO_NAMESPACE_BEGIN \
   namespace pto {           \
+  namespace isa {           \
   inline namespace PTO_TARGET_NAMESPACE {
 #define PTO_NAMESPACE_END \
+  }                       \
   }                       \
   }
 

@@ -401,6 +401,14 @@ void pto_check_raw(pto_tile_state* state, void* data, size_t bytes) {
   if (state->is_placed) pto::note_written(address_of(data), bytes);
 }
 
+void pto_check_failed_stream(size_t misplaced, size_t vector) {
+  pto::failed("TSTORE (gm, tile): CacheHint::Stream, but the pointer is " +
+                  pto::count_of(static_cast<int64_t>(misplaced), "byte") +
+                  " behind a multiple of " + std::to_string(vector),
+              "vectors bypass the cache only where they are aligned",
+              "store to aligned memory, or with CacheHint::Plain");
+}
+
 void pto_check_failed_valid(int32_t valid, int32_t full, int32_t axis) {
   const char* const line = axis == 0 ? "row" : "column";
   pto::failed(

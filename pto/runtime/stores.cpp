@@ -26,12 +26,13 @@ uintptr_t Stores::add(uintptr_t start, uintptr_t end, int32_t block, int32_t pos
   const uint64_t waited = waited_[static_cast<size_t>(position)];
   auto at = all_.upper_bound(start);
   if (at != all_.begin() && std::prev(at)->second.end > start) --at;
+  for (auto one = at; one != all_.end() && one->first < end; ++one) {
+    if (one->second.block == block || waited > one->second.time) continue;
+    *other = one->second.block;
+    return std::max(one->first, start);
+  }
   while (at != all_.end() && at->first < end) {
     const auto [from, old] = *at;
-    if (old.block != block && waited <= old.time) {
-      *other = old.block;
-      return std::max(from, start);
-    }
     at = all_.erase(at);
     if (from < start) all_.emplace(from, Store{start, old.block, old.time});
     if (old.end > end) at = all_.emplace(end, old).first;

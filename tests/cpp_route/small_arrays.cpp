@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-using namespace pto;
+using namespace pto::isa;
 
 namespace {
 

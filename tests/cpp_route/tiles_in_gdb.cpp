@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tiles of several layouts, to be printed by gdb at stop().
 #include <pto/pto-inst.hpp>
-using namespace pto;
+using namespace pto::isa;
 void stop() { asm volatile(""); }
 int main() {
   Tile<TileType::Vec, float, 16, 64, BLayout::RowMajor, 16, DYNAMIC> tile(60);

@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 COMPILERS = [c for c in ("g++", "clang++-14", "clang++") if shutil.which(c)]
 BEFORE = """#include <pto/pto-inst.hpp>
-using namespace pto;
+using namespace pto::isa;
 template <class T> using Row = Tile<TileType::Vec, T, 1, 64>;
 template <class T> using Square = Tile<TileType::Vec, T, 64, 64>;
 struct Pair { int first, second; };

@@ -11,6 +11,7 @@
 #include "pto/isa/cpu/trigonometry.hpp"
 
 namespace pto {
+using namespace isa;
 namespace {
 
 constexpr int N = kLanes<float>;

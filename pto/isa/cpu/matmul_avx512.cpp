@@ -3,5 +3,5 @@
 #include "pto/isa/cpu/matmul_loops.hpp"
 
 extern "C" void pto_matmul_avx512(const pto_matmul_job* job, int quads) {
-  pto::matmul::run(*job, quads != 0);
+  pto::isa::matmul::run(*job, quads != 0);
 }

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// The names that kernels use, lifted from pto::isa into pto; everything else stays where a kernel's
+// own names cannot meet it.
+//
+//     using namespace pto;  Tile<TileType::Vec, float, 16, 64> t;  TADD(t, t, t);
+//
+// Invariant: comes last, since a name lifts what is declared before it. The instructions of
+// instructions.def lift themselves.
+// Thread safety: names only.
+#pragma once
+#include "pto/isa/instructions.hpp"
+
+namespace pto {
+
+// clang-format off
+#define PTO_UNARY(M, ...) using isa::M;
+#define PTO_BINARY(M, ...) using isa::M;
+#define PTO_BINARY_ONLY(M, ...) using isa::M;
+#define PTO_TERNARY(M, ...) using isa::M;
+#define PTO_ACCUMULATE(M, ...) using isa::M;
+#define PTO_SCALAR(M, of) using isa::M;
+#define PTO_ROW_EXPAND(M, of) using isa::M;
+#define PTO_COL_EXPAND(M, of) using isa::M;
+#define PTO_REDUCE(row, col, part, ...) using isa::row; using isa::col; using isa::part;
+#define PTO_LOGICAL_UNARY(...)
+#define PTO_LOGICAL_BINARY(...)
+#include "pto/isa/instructions.def"
+
+// compare.hpp
+using isa::TCMP; using isa::TCMPS; using isa::TSELS;
+// concat.hpp
+using isa::TCONCAT; using isa::TDEINTERLEAVE; using isa::TINTERLEAVE;
+// conv_tile.hpp
+using isa::is_conv_tile_v; using isa::ConvTile; using isa::ConvTileShape;
+// conv_transfer.hpp
+using isa::TEXTRACT; using isa::TLOAD; using isa::TSTORE; using isa::TTRANS;
+// cores.hpp
+using isa::run_blocks; using isa::run_cores;
+// elementwise.hpp
+using isa::kAreAllLines; using isa::TEXPANDS;
+// event.hpp
+using isa::Event; using isa::Op; using isa::TSYNC;
+// expand.hpp
+using isa::TCOLEXPAND; using isa::TROWEXPAND;
+// fixpipe.hpp
+using isa::ClipReluMode_t; using isa::QuantMode_t; using isa::AccPhase; using isa::AccToVecMode;
+using isa::AtomicType; using isa::LayoutMode_t; using isa::ReluPreMode; using isa::STPhase;
+using isa::CLIP_RELU; using isa::DEQF16; using isa::F322BF16; using isa::F322F16;
+using isa::NOCLIP_RELU; using isa::NoQuant; using isa::QF322B8_PRE; using isa::QF322BF16_PRE;
+using isa::QF322F16_PRE; using isa::QF322F32_PRE; using isa::QF322FP8_PRE;
+using isa::QF322HIF8_PRE; using isa::QS322BF16_PRE; using isa::REQ8; using isa::SHIFTS322S16;
+using isa::VDEQF16; using isa::VQF322B8_PRE; using isa::VQF322BF16_PRE; using isa::VQF322F16_PRE;
+using isa::VQF322F32_PRE; using isa::VQF322FP8_PRE; using isa::VQF322HIF8_PRE;
+using isa::VQS322BF16_PRE; using isa::VREQ8; using isa::VSHIFTS322S16; using isa::FixpipeParams;
+// fused.hpp
+using isa::TADDDEQRELU; using isa::TADDRELUCONV; using isa::TAXPY; using isa::TSUBRELUCONV;
+// gather.hpp
+using isa::GatherAxis; using isa::ScatterAxis; using isa::MaskPattern; using isa::GATHER_COL;
+using isa::GATHER_ROW; using isa::SCATTER_COL; using isa::SCATTER_ROW; using isa::TGATHER;
+using isa::TGATHERB; using isa::TSCATTER;
+// generate.hpp
+using isa::TRandomCounter; using isa::TRandomKey; using isa::TCI; using isa::TRANDOM;
+using isa::TTRI;
+// global_gather.hpp
+using isa::Coalesce; using isa::GatherOOB; using isa::ScatterAtomicOp; using isa::ScatterConflict;
+using isa::ScatterOOB; using isa::MGATHER; using isa::MSCATTER;
+// global_tensor.hpp
+using isa::GlobalTensor; using isa::Shape; using isa::Stride;
+// hifloat8.hpp
+using isa::hifloat8_t;
+// histogram.hpp
+using isa::HistByte; using isa::THISTOGRAM;
+// img2col.hpp
+using isa::SetFmatrixMode; using isa::TIMG2COL;
+// int4.hpp
+using isa::int4b_t;
+// kernel.hpp
+using isa::block_idx; using isa::TASSIGN; using isa::get_block_idx; using isa::get_block_num;
+using isa::get_coreid; using isa::get_subblockdim; using isa::get_subblockid; using isa::max;
+using isa::min;
+// matrix_transfer.hpp
+using isa::TSTORE_FP;
+// move.hpp
+using isa::TInsertMode; using isa::TINSERT; using isa::TMOV;
+// narrow_float.hpp
+using isa::float4_e1m2x2_t; using isa::float4_e2m1x2_t; using isa::float8_e4m3_t;
+using isa::float8_e5m2_t; using isa::float8_e8m0_t;
+// numeric.hpp
+using isa::kLanes; using isa::kMicro; using isa::bfloat16_t; using isa::half; using isa::mask32;
+// pair_reduce.hpp
+using isa::TCOLSUM; using isa::TPAIRREDUCESUM;
+// pipe.hpp
+using isa::SET_QUANT_SCALAR; using isa::SET_QUANT_VECTOR; using isa::TALLOC; using isa::TFREE;
+using isa::TPOP; using isa::TPUSH;
+// pipe_queue.hpp
+using isa::Direction; using isa::TileSplitAxis; using isa::DIR_BOTH; using isa::DIR_C2V;
+using isa::DIR_V2C; using isa::DIR_V2C_CTRL; using isa::TILE_LEFT_RIGHT;
+using isa::TILE_LEFT_RIGHT_ODD; using isa::TILE_NO_SPLIT; using isa::TILE_UP_DOWN;
+using isa::TILE_UP_DOWN_ODD; using isa::UNDEFINED; using isa::TPipe;
+// prefetch.hpp
+using isa::TPREFETCH; using isa::TPREFETCH_ASYNC; using isa::PrefetchAsyncContext;
+// print.hpp
+using isa::PrintFormat; using isa::TPRINT;
+// quantize.hpp
+using isa::MxQuantAlg; using isa::QuantScaleAlg; using isa::QuantType; using isa::VecStoreMode;
+using isa::TDEQUANT; using isa::TQUANT;
+// reshape.hpp
+using isa::TFillPadMode; using isa::TFILLPAD; using isa::TFILLPAD_EXPAND;
+using isa::TFILLPAD_INPLACE; using isa::TGET_SCALE_ADDR; using isa::TRESHAPE; using isa::TSUBVIEW;
+// sort.hpp
+using isa::GETMRGSORTTMPSIZE; using isa::TMRGSORT; using isa::TSORT32;
+using isa::MrgSortExecutedNumList;
+// sync.hpp
+using isa::CV_CORE_SYNC; using isa::cache_line_t; using isa::dcci_dst_t; using isa::event_t;
+using isa::mem_dsb_t; using isa::pipe_t; using isa::SyncAllMode; using isa::SyncCoreType;
+using isa::CACHELINE_ALL; using isa::CACHELINE_ATOMIC; using isa::CACHELINE_OUT;
+using isa::CACHELINE_UB; using isa::DSB_ALL; using isa::DSB_DDR; using isa::DSB_SEQ;
+using isa::DSB_UB; using isa::ENTIRE_DATA_CACHE; using isa::EVENT_ID0; using isa::EVENT_ID1;
+using isa::EVENT_ID2; using isa::EVENT_ID3; using isa::EVENT_ID4; using isa::EVENT_ID5;
+using isa::EVENT_ID6; using isa::EVENT_ID7; using isa::PIPE_ALL; using isa::PIPE_FIX;
+using isa::PIPE_M; using isa::PIPE_MTE1; using isa::PIPE_MTE2; using isa::PIPE_MTE3;
+using isa::PIPE_S; using isa::PIPE_V; using isa::SINGLE_CACHE_LINE; using isa::SYNCALL;
+using isa::_getFFTSMsg; using isa::dcci; using isa::dsb; using isa::ffts_cross_core_sync;
+using isa::getFFTSMsg; using isa::get_ctrl; using isa::pipe_barrier; using isa::sbitset0;
+using isa::sbitset1; using isa::set_ctrl; using isa::set_ffts_base_addr; using isa::set_flag;
+using isa::set_intra_block; using isa::set_mask_count; using isa::set_mask_norm;
+using isa::set_vector_mask; using isa::wait_flag; using isa::wait_flag_dev;
+using isa::wait_intra_block;
+// tile.hpp
+using isa::MicroTile; using isa::custom_padding; using isa::Tile;
+// tile_layouts.hpp
+using isa::TileAcc; using isa::TileAccCompact; using isa::TileLeft; using isa::TileLeftCompact;
+using isa::TileLeftScale; using isa::TileNz; using isa::TileRight; using isa::TileRightCompact;
+using isa::TileRightScale; using isa::TileZn; using isa::is_boxed_data_v;
+using isa::is_global_data_v; using isa::is_tile_data_v; using isa::GetTileElementOffset;
+using isa::GetTileOffset;
+// transfer.hpp
+using isa::stream_fence;
+// types.hpp
+using isa::DYNAMIC; using isa::BLayout; using isa::CacheHint; using isa::CmpMode;
+using isa::CompactMode; using isa::DivAlgorithm; using isa::ExpAlgorithm;
+using isa::FmodAlgorithm; using isa::Layout; using isa::LogAlgorithm; using isa::PadValue;
+using isa::PowAlgorithm; using isa::RecipAlgorithm; using isa::RemAlgorithm; using isa::RoundMode;
+using isa::RsqrtAlgorithm; using isa::SLayout; using isa::SaturationMode;
+using isa::SqrtAlgorithm; using isa::TileType; using isa::PadValueCustom;
+using isa::PadValueCustom16; using isa::getCustomPadBits; using isa::isCustomPadValue;
+using isa::padding_of_bits; using isa::RecordEvent;
+// clang-format on
+
+namespace GlobalTensorDim = isa::GlobalTensorDim;
+namespace comm = isa::comm;
+
+}  // namespace pto
