@@ -55,6 +55,7 @@ void check_all() {
 
 TEST(Parts, combine_where_both_are_valid_pass_the_valid_one_and_clear_the_rest) {
   check_all<Block<float>>();
+  check_all<Block<double>>();
   check_all<Block<half>>();
   check_all<Block<bfloat16_t>>();
   check_all<Block<int8_t>>();

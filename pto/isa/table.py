@@ -134,8 +134,8 @@ def _value_forms() -> list[Form]:
         elif kind == "REDUCE":
             for name, axis in ((a[0], "row"), (a[1], "column")):
                 add(name, "d, s", a[7], f"{a[3]} of each {axis}", "reduce.hpp", "Reduction")
-            meaning = f"d = {a[4]} where both are valid, else the valid one"
-            add(a[2], "d, a, b", a[7], meaning, "reduce.hpp", "Reduction")
+            meaning = f"d = {a[4]} where both are valid, else the valid one, else 0"
+            add(a[2], "d, a, b", a[7], meaning, "partial.hpp", "Partly valid tiles")
     return found
 
 
