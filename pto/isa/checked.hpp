@@ -9,13 +9,15 @@
 // lie within their tiles and locations; that views lie within the registered memory of their
 // pointer, are aligned to their elements (to vectors where TSTORE streams), and are not of unknown
 // extent where their bound is looked up; that no two blocks of a launch store to the same memory,
-// unless they add atomically or one has waited since. A failure is the text of the launch; its
-// block is left by a C++ exception, in builds without exceptions too (objects on the way are then
-// not destroyed). Outside launches it is thrown as std::runtime_error. What is written is known of
-// a tile's own storage as a whole, of a location's memory by 32 bytes; a tile whose data() was
-// taken counts as written. Of the stores, those of TSTORE are compared. Invariant: what checks is
-// here and in libpto; the code of checked kernels lives in an inline namespace of its own, so that
-// both kinds of objects may meet in one program. Thread safety: any thread.
+// unless they add atomically or one has waited since.
+// A failure is the text of the launch; its block is left by a C++ exception, in builds without
+// exceptions too (objects on the way are then not destroyed). Outside launches it is thrown as
+// std::runtime_error.
+// What is written is known of a tile's own storage as a whole, of a location's memory by 32 bytes;
+// a tile whose data() was taken counts as written. Of the stores, those of TSTORE are compared.
+// Invariant: what checks is here and in libpto; the code of checked kernels lives in an inline
+// namespace of its own, so that both kinds of objects may meet in one program.
+// Thread safety: any thread.
 #pragma once
 #include "pto/isa/host.hpp"
 #include "pto/isa/types.hpp"
@@ -57,6 +59,9 @@ void pto_check_assign(pto_tile_state* state, int32_t location, const void* start
                       uintptr_t offset, size_t bytes);
 // A pointer to the elements is handed out: they count as written.
 void pto_check_raw(pto_tile_state* state, void* data, size_t bytes);
+
+// A signal has been seen: the running core follows what others stored before.
+void pto_check_waited(void);
 
 __attribute__((noreturn)) void pto_check_failed_stream(size_t misplaced, size_t vector);
 __attribute__((noreturn)) void pto_check_failed_valid(int32_t valid, int32_t full, int32_t axis);

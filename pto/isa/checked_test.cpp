@@ -264,7 +264,7 @@ TEST(Checked, pointers_of_streaming_stores_are_aligned_to_vectors) {
   EXPECT_EQ(error_of([&] { TSTORE<CacheHint::Stream>(GlobalTensor(out + 1, 64), row); }),
             "TSTORE (gm, tile): CacheHint::Stream, but the pointer is 4 bytes behind a multiple "
             "of " +
-                std::to_string(kVectorBytes) +
+                std::to_string(isa::kVectorBytes) +
                 "\n  why: vectors bypass the cache only where they are aligned"
                 "\n  fix: store to aligned memory, or with CacheHint::Plain");
 }

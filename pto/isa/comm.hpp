@@ -115,7 +115,10 @@ void wait_for(const S& signal, int32_t value, WaitCmp cmp, Here here) {
     int32_t value;
     WaitCmp cmp;
   } condition = {signal, value, cmp};
-  if (all_hold(signal, value, cmp)) return;
+  if (all_hold(signal, value, cmp)) {
+    PTO_IF_CHECKED(pto_check_waited();)
+    return;
+  }
   const WaitText text(value, cmp);
   pto_wait_memory(
       [](const void* of) -> int32_t {
@@ -155,7 +158,9 @@ template <class S>
 PTO_INLINE bool TTEST(const S& signal, int32_t value, WaitCmp cmp) {
   PTO_ENTER(TTEST, "signal, value, WaitCmp", in(signal));
   static_assert(detail::check_signal<S>());
-  return detail::all_hold(signal, value, cmp);
+  const bool holds = detail::all_hold(signal, value, cmp);
+  PTO_IF_CHECKED(if (holds) pto_check_waited();)
+  return holds;
 }
 
 // dst = src, or dst += src where the addition of each element is atomic. Trailing operands: one

@@ -183,8 +183,6 @@ class Instruction {
     for (const pto_operand& one : operands()) {
       if (one.is_output && one.state != nullptr) mark(one);
     }
-    if (Stores* stores = name_ == "TTEST" ? stores_of_launch() : nullptr)
-      stores->note_poll(t_block.position);
   }
 
  private:
@@ -400,6 +398,8 @@ void pto_check_raw(pto_tile_state* state, void* data, size_t bytes) {
   if (state->shared != nullptr) state->shared->is_written = 1;
   if (state->is_placed) pto::note_written(address_of(data), bytes);
 }
+
+void pto_check_waited(void) { pto::note_wait(); }
 
 void pto_check_failed_stream(size_t misplaced, size_t vector) {
   pto::failed("TSTORE (gm, tile): CacheHint::Stream, but the pointer is " +

@@ -52,13 +52,7 @@ uintptr_t Stores::add(uintptr_t start, uintptr_t end, int32_t block, int32_t pos
 
 void Stores::note_wait(int32_t position) {
   const std::lock_guard lock(mutex_);
-  uint64_t& waited = waited_[static_cast<size_t>(position)];
-  if (waited != kAlways) waited = ++time_;
-}
-
-void Stores::note_poll(int32_t position) {
-  const std::lock_guard lock(mutex_);
-  waited_[static_cast<size_t>(position)] = kAlways;
+  waited_[static_cast<size_t>(position)] = ++time_;
 }
 
 Stores* stores_of_launch() {

@@ -25,12 +25,10 @@ class Stores {
   uintptr_t add(uintptr_t start, uintptr_t end, int32_t block, int32_t position, int32_t* other);
 
   void note_wait(int32_t position);
-  void note_poll(int32_t position);  // it reads signals: when it has waited is not known
 
   uint64_t serial() const { return serial_; }  // of the launch, from 1 on
 
  private:
-  static constexpr uint64_t kAlways = UINT64_MAX;
   struct Store {
     uintptr_t end;
     int32_t block;
@@ -40,7 +38,7 @@ class Stores {
   const uint64_t serial_;
   std::mutex mutex_;
   uint64_t time_ = 0;             // counts the waits that have ended
-  std::vector<uint64_t> waited_;  // the time of each core's last; kAlways: it polls
+  std::vector<uint64_t> waited_;  // the time of each core's last
   std::map<uintptr_t, Store> all_;
 };
 
