@@ -12,6 +12,7 @@
 // Thread safety: everything is of the running core.
 #pragma once
 #include "pto/isa/elementwise.hpp"
+#include "pto/isa/enter.hpp"
 #include "pto/isa/event.hpp"
 #include "pto/isa/global_tensor.hpp"
 #include "pto/isa/host.hpp"
@@ -81,6 +82,7 @@ constexpr size_t kLocationBytes[kLocations] = {512u << 10, 1u << 20, 128u << 10,
 template <class D, class Address, int = D::kStored>
 inline void TASSIGN(D& tile, Address address) {
   static_assert(Address(1) / 2 == 0, "TASSIGN: a tile's address is an integer, in bytes; cast it");
+  PTO_ENTER(TASSIGN, "tile, address", "-:");
   constexpr size_t kRoom = detail::kLocationBytes[int(D::Loc) % detail::kLocations];
   char* const start = static_cast<char*>(pto_block_memory(int(D::Loc), kRoom));
   const uintptr_t base = reinterpret_cast<uintptr_t>(start);
@@ -101,12 +103,14 @@ inline void TASSIGN(D& tile) {
                     detail::kLocationBytes[int(D::Loc) % detail::kLocations],
                 "TASSIGN: the tile does not fit the memory of its location at this address; use a "
                 "lower one or a smaller tile");
+  PTO_ENTER(TASSIGN, "<address> tile", "-:");
   TASSIGN(tile, Address);
 }
 
 // Moves a view to another address.
 template <class T, class S, class R, Layout O>
 PTO_INLINE void TASSIGN(GlobalTensor<T, S, R, O>& view, T* pointer) {
+  PTO_ENTER(TASSIGN, "gm, pointer", "-:");
   view.SetAddress(pointer);
 }
 

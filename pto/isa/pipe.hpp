@@ -132,6 +132,7 @@ PTO_AFTER_EVENTS(TALLOC, )
 // The entry of all columns for the next pushes of this core: a scale, for results of type Out.
 template <class Out>
 PTO_INLINE void SET_QUANT_SCALAR(float scale) {
+  PTO_ENTER(SET_QUANT_SCALAR, "<Out> scale", "-:");
   uint32_t bits;
   __builtin_memcpy(&bits, &scale, sizeof(bits));
   const bool is_signed = sizeof(Out) == 1 && Out(-1) < Out(0);
@@ -145,6 +146,7 @@ PTO_INLINE void SET_QUANT_VECTOR(const F& fp) {
   static_assert(F::Numel <= pipes::kQuantColumns,
                 "SET_QUANT_VECTOR: there are entries for at most 4096 columns; push the "
                 "accumulator in parts");
+  PTO_ENTER(SET_QUANT_VECTOR, "fp", in(fp));
   __builtin_memcpy(pipes::quant_entries(pipes::kQuantVector, pipes::kQuantColumns),
                    moves::entries_of(fp), sizeof(uint64_t) * F::Numel);
 }

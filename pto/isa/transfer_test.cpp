@@ -222,6 +222,15 @@ TEST(Tiles, an_address_that_does_not_fit_leaves_the_tile_automatic) {
   EXPECT_EQ(a.GetValue(511), 1);
 }
 
+TEST(Tiles, a_view_moves_to_another_address) {
+  const float memory[2][16] = {{1}, {2}};
+  GlobalTensor<const float, Shape<1, 1, 1, 1, 16>, Stride<1, 1, 1, 16, 1>> view(memory[0]);
+  Tile<TileType::Vec, float, 1, 16> tile;
+  TASSIGN(view, memory[1]);
+  TLOAD(tile, view);
+  EXPECT_EQ(tile.GetValue(0), 2);
+}
+
 TEST(Tiles, valid_regions_are_clamped_to_the_tile) {
   Tile<TileType::Vec, float, 8, 64, BLayout::RowMajor, DYNAMIC, DYNAMIC> t(9, -3);
   EXPECT_EQ(t.GetValidRow(), 8);
