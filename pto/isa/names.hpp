@@ -37,7 +37,7 @@ using isa::TEXTRACT; using isa::TLOAD; using isa::TSTORE; using isa::TTRANS;
 // cores.hpp
 using isa::run_blocks; using isa::run_cores;
 // elementwise.hpp
-using isa::kAreAllLines; using isa::TEXPANDS;
+using isa::TEXPANDS;
 // event.hpp
 using isa::Event; using isa::Op; using isa::TSYNC;
 // expand.hpp
@@ -127,7 +127,7 @@ using isa::set_intra_block; using isa::set_mask_count; using isa::set_mask_norm;
 using isa::set_vector_mask; using isa::wait_flag; using isa::wait_flag_dev;
 using isa::wait_intra_block;
 // tile.hpp
-using isa::MicroTile; using isa::custom_padding; using isa::Tile;
+using isa::MicroTile; using isa::Tile;
 // tile_layouts.hpp
 using isa::TileAcc; using isa::TileAccCompact; using isa::TileLeft; using isa::TileLeftCompact;
 using isa::TileLeftScale; using isa::TileNz; using isa::TileRight; using isa::TileRightCompact;
@@ -144,7 +144,7 @@ using isa::PowAlgorithm; using isa::RecipAlgorithm; using isa::RemAlgorithm; usi
 using isa::RsqrtAlgorithm; using isa::SLayout; using isa::SaturationMode;
 using isa::SqrtAlgorithm; using isa::TileType; using isa::PadValueCustom;
 using isa::PadValueCustom16; using isa::getCustomPadBits; using isa::isCustomPadValue;
-using isa::padding_of_bits; using isa::RecordEvent;
+using isa::RecordEvent;
 // clang-format on
 
 namespace GlobalTensorDim = isa::GlobalTensorDim;

@@ -74,7 +74,7 @@ void LaunchKernelMultiCore(const KernelLaunchOptions& options, aclrtStream, Kern
     return 0;
   };
   auto* pointer = &kernel;
-  launch::finished(pto_launch_cores(int32_t(blocks), int32_t(lanes), 0, run, &pointer));
+  isa::launch::finished(pto_launch_cores(int32_t(blocks), int32_t(lanes), 0, run, &pointer));
 }
 
 // The calling thread stands for a core from now on, outside launches. There are as many blocks as
@@ -156,8 +156,8 @@ class NPUMemoryModel {
 
   // Zero.
   void Clear() {
-    for (int i = 0; i < detail::kLocations; ++i)
-      __builtin_memset(base(TileType(i)), 0, detail::kLocationBytes[i]);
+    for (int i = 0; i < isa::detail::kLocations; ++i)
+      __builtin_memset(base(TileType(i)), 0, isa::detail::kLocationBytes[i]);
   }
   void Reset() {
     Clear();
@@ -173,7 +173,7 @@ class NPUMemoryModel {
   char* base(TileType location) {
     EnsureInitialized();
     return static_cast<char*>(
-        pto_block_memory(int(location), detail::kLocationBytes[int(location)]));
+        pto_block_memory(int(location), isa::detail::kLocationBytes[int(location)]));
   }
 
   ArchMemorySizes sizes_ = {};

@@ -121,8 +121,8 @@ using std::printf;
 namespace pto {
 
 // What TPRINT prints goes through std::cout, which sources capture.
-inline const bool kPrintsToCout = (
-    detail::print_text = [](const char* text, int length) { std::cout.write(text, length); }, true);
+PTO_INLINE void print_to_cout(const char* text, int length) { std::cout.write(text, length); }
+inline const bool kPrintsToCout = (isa::detail::print_text = print_to_cout, true);
 
 // Some of the simulator's inner names, which some sources call.
 #define PTO_INNER_NAME(M)                     \
@@ -137,10 +137,12 @@ PTO_INNER_NAME(TMATMUL_MX)
 PTO_INNER_NAME(TPRINT)
 PTO_INNER_NAME(TSTORE)
 
+}  // namespace pto
+
+PTO_NAMESPACE_BEGIN
 namespace comm {
 PTO_INNER_NAME(TNOTIFY)
 PTO_INNER_NAME(TREDUCE)
 }  // namespace comm
+PTO_NAMESPACE_END
 #undef PTO_INNER_NAME
-
-}  // namespace pto
