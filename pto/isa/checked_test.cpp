@@ -129,6 +129,8 @@ TEST(Checked, views_of_a_tile_share_what_is_known_of_it) {
   TADDS(sum, part, 1.0f);
   EXPECT_THAT(error_of([&] { TADDS(d, s, 1.0f); }),
               testing::HasSubstr("was not written at row 0, column 0"));
+  s.data()[0] = 1.0f;  // now all of it may be
+  TADDS(d, s, 1.0f);
 }
 
 void writes_then_reads(float* out) {
@@ -219,6 +221,12 @@ TEST(Checked, what_a_smaller_valid_region_leaves_out_is_not_checked) {
   s.SetValidShape(6, 16);
   EXPECT_THAT(error_of([&] { TLOAD(s, Matrix(memory.data())); }),
               testing::HasSubstr("reaches 64 bytes beyond"));
+  Memory shorter(310);
+  s.SetValidShape(16, 10);
+  TLOAD(s, Matrix(shorter.data()));
+  s.SetValidShape(16, 11);
+  EXPECT_THAT(error_of([&] { TLOAD(s, Matrix(shorter.data())); }),
+              testing::HasSubstr("reaches 4 bytes beyond"));
 }
 
 TEST(Checked, tables_and_prefetches_are_views_too) {
@@ -303,8 +311,16 @@ void stores_columns(float* out) {
              out + 8 * (get_block_idx() % 4)),
          s);
 }
+void stores_every_second(float* out) {
+  Row row;
+  TEXPANDS(row, float(get_block_idx()));
+  TSTORE(GlobalTensor<float, Shape<1, 1, 1, 1, 64>, Stride<1, 1, 1, 1, 2>>(out + get_block_idx()),
+         row);
+}
 TEST(Checked, stores_between_the_rows_of_others_do_not_overlap) {
   std::vector<float> x(512);
+  EXPECT_EQ(EXEC_KERNEL_CMD(stores_every_second, 2, x.data()), 0);
+  EXPECT_EQ(x[127], 1.0f);
   EXPECT_EQ(EXEC_KERNEL_CMD(stores_columns, 4, x.data()), 0);
   EXPECT_THAT(error_of([&] { EXEC_KERNEL_CMD(stores_columns, 5, x.data()); }),
               testing::HasSubstr("was stored by block"));
