@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parent / "cpp_route/unwritten.cpp"
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE / "cpp_route/unwritten.cpp"
+EXAMPLES = sorted((HERE.parent / "examples/kernels").glob("*.cpp"))
 SAYS = """block 1: TADD (d, a, b): source 2, a 1 x 64 tile in Vec, was never written
   why: an instruction reads the valid regions of its sources
   fix: load or compute the tile first
@@ -34,3 +36,12 @@ def test_a_failure_leaves_its_block_without_exceptions_and_only_where_checked(co
     subprocess.run([compiler, *objects, "-o", str(program), *config("--ldflags")], check=True)
     done = subprocess.run([program], capture_output=True, text=True)
     assert done.stdout == f"plain: 0\n-1: {SAYS}" * 2, done.stderr
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_right_kernels_are_silent(example, tmp_path):
+    program = tmp_path / "program"
+    command = ["g++", *config("--cxxflags"), "-O1", "-DPTO_CHECKED", str(example)]
+    subprocess.run([*command, "-o", str(program), *config("--ldflags")], check=True)
+    done = subprocess.run([program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
