@@ -8,12 +8,15 @@ import sys
 import torch
 
 import pto
-from bench import calls, instructions, kernels, matmul, report, tiles  # noqa: F401 cases
+from bench import calls, compile_time, demos, instructions, kernels, matmul, report
+from bench import tiles as tiles  # registers cases
 from bench.runner import CASES, Outcome, Setting, measure
 
 # Benches that measure, and print, by themselves; each returns its records.
 PROGRAMS = {
     "first_call": calls.first_calls,
+    "compile_time": compile_time.run,
+    "demos": demos.run,
     "instructions": instructions.run,
     "matmul": matmul.run,
 }
