@@ -21,6 +21,8 @@ def config(arguments: argparse.Namespace) -> None:
         print(shlex.join(build_config.cxxflags()))
     if arguments.ldflags:
         print(shlex.join(build_config.ldflags()))
+    if arguments.compat:
+        print(build_config.compat_dir())
     if arguments.gdb:
         print(build_config.gdb_script())
 
@@ -50,6 +52,9 @@ def parser() -> argparse.ArgumentParser:
     what = one.add_mutually_exclusive_group(required=True)
     what.add_argument("--cxxflags", action="store_true", help="language level, includes, target")
     what.add_argument("--ldflags", action="store_true", help="library folder, library, rpath")
+    what.add_argument(
+        "--compat", action="store_true", help="include folder of the public library's spellings"
+    )
     what.add_argument("--gdb", action="store_true", help="script that makes gdb print tiles")
     what.add_argument("--version", action="store_true", help="three numbers")
     one.set_defaults(run=config)

@@ -27,6 +27,12 @@ def include_dir() -> str:
     return str(PACKAGE.parent)
 
 
+def compat_dir() -> str:
+    """The include folder of the public library's spellings, for its sources as they are."""
+    installed = PACKAGE / "compat"
+    return str(installed if installed.is_dir() else PACKAGE.parent / "compat")
+
+
 def library_dir() -> str:
     """The folder of libpto.so."""
     folder = PACKAGE / "lib"

@@ -21,6 +21,14 @@ int main() {
   pto_free(memory);
 }
 """
+PUBLIC_PROGRAM = """
+#include <pto/pto-inst.hpp>
+#include "acl/acl.h"
+int main() {
+  half value = half(1.5f);
+  std::cout << aclInit(nullptr) << " " << static_cast<float>(value) << std::endl;
+}
+"""
 
 
 def run(*command: object, cwd: Path) -> str:
@@ -59,7 +67,8 @@ def test_the_wheel_holds_headers_libraries_and_adapter_sources(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     wanted = ["pto/pto-inst.hpp", "pto/isa/host.hpp", "pto/isa/instructions.def",
               "pto/__init__.py", "pto/lib/libpto.so", "pto/lib/libpto_torch.so",
-              "pto/adapters/torch/node.cpp"]  # fmt: skip
+              "pto/adapters/torch/node.cpp", "pto/compat/acl/acl.h",
+              "pto/compat/pto/common/cpu_stub.hpp"]  # fmt: skip
     assert [name for name in wanted if name not in names] == []
     assert any(re.fullmatch(r"pto/_core\..*so", name) for name in names)
     refused = r"_test\.cpp$|^pto/(?!adapters/).*\.cpp$|^(tests|bench|docs|examples|build)/"
@@ -74,6 +83,15 @@ def test_the_installed_package_is_not_the_checkout(python, tmp_path):
 def test_the_installed_package_runs_the_readme_example(python, tmp_path):
     (tmp_path / "readme.py").write_text(README_BLOCK.group(1))
     assert "softmax" in run(python, "readme.py", cwd=tmp_path)
+
+
+def test_a_public_source_builds_against_the_installed_package(python, tmp_path):
+    (tmp_path / "main.cpp").write_text(PUBLIC_PROGRAM)
+    flags = [run(python, "-m", "pto", "config", flag, cwd=tmp_path).split()
+             for flag in ("--cxxflags", "--ldflags", "--compat")]  # fmt: skip
+    run("g++", "-D__CPU_SIM", "-I", *flags[2], *flags[0], "main.cpp", *flags[1], "-o", "main",
+        cwd=tmp_path)  # fmt: skip
+    assert run(tmp_path / "main", cwd=tmp_path) == "0 1.5\n"
 
 
 def test_a_plain_cpp_program_builds_against_the_installed_package(python, tmp_path):

@@ -11,5 +11,5 @@
 
 #if defined(__cplusplus)
 #include <pto/isa/numeric.hpp>
-using aclFloat16 = pto::half;
+using aclFloat16 = pto::isa::half;
 #endif
