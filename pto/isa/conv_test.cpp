@@ -86,6 +86,26 @@ TEST(ConvTile, filters_and_volumes_move_in_the_order_of_memory) {
   EXPECT_EQ(number(out.back()), -1);
 }
 
+TEST(ConvTile, volumes_as_wide_as_c0_move_by_dimensions) {
+  constexpr int64_t kRest = 2 * 3 * 8 * 8;  // C1, H, W, C0
+  const auto memory = numbers<float>(4 * 3 * kRest);
+  using Volume = GlobalTensor<float, Shape<4, 3, 2, 3, 8>,
+                              Stride<3 * kRest, kRest, kRest / 2, 64, 8>, Layout::NDC1HWC0>;
+  ConvTile<TileType::Mat, float, int(4 * 3 * kRest * 4), Layout::NDC1HWC0,
+           ConvTileShape<DYNAMIC, DYNAMIC, 2, 3, 8, 8>>
+      part(3, 2);
+  static_assert(part.totalDimCount == 6 && part.dynamicDimCount == 2);
+  TLOAD(part, Volume(const_cast<float*>(memory.data())));
+  std::vector<float> out(memory.size(), -1);
+  TSTORE(Volume(out.data()), part);
+  for (int64_t n = 0; n < 4; ++n)
+    for (int64_t d = 0; d < 3; ++d)
+      for (int64_t i = 0; i < kRest; ++i) {
+        const size_t at = size_t((n * 3 + d) * kRest + i);
+        ASSERT_EQ(out[at], n < 3 && d < 2 ? memory[at] : -1);
+      }
+}
+
 TEST(ConvTile, lies_at_an_address_like_any_tile) {
   Conv<float, Layout::NCHW, 1, 2, 2, 8> a, b;
   TASSIGN(a, 0x100);

@@ -61,6 +61,7 @@ struct ConvTile {
   static constexpr TileType Loc = Location;
   static constexpr Layout layout = Order;
   static constexpr int bufferSize = BufferBytes, totalDimCount = ShapeT::kDims;
+  static constexpr int dynamicDimCount = ShapeT::kDynamic;
   static constexpr const auto& staticShape = ShapeT::staticShape;
   using TileDType = T*;
   static constexpr int kStored = stored_elements();

@@ -32,16 +32,15 @@ struct ConvRows {
     const int64_t last = kLacksC0 ? g.GetShape(4) : tile.GetShape(C::totalDimCount - 1);
     const int64_t all = tile.count(0, C::totalDimCount) * (kLacksC0 ? last : 1);
     // (N, D, C1, H, W) with C0 inside.
-    const bool has_inner = g.GetStride(4) == last && g.GetShape(4) != last;
+    const bool has_inner = g.GetStride(4) == last && (g.GetShape(4) != last || last > 1);
+    const int dims = has_inner ? 5 : 4;  // before C0
     int64_t dense = last;
     view_col.add(has_inner ? last : g.GetShape(4), B);
-    if (has_inner) view_row.add(g.GetShape(4), g.GetStride(4) * B);
     cols = least(view_col.extent(), last);
-    // The five dimensions one by one, where the tile has the same; else in the order of memory.
-    const bool is_alike = C::totalDimCount == 5 && !has_inner;
-    if (is_alike) {
+    // The dimensions one by one, where the tile has the same; else in the order of memory.
+    if (C::totalDimCount == dims + 1 || kLacksC0) {
       rows = 1;
-      for (int i = 3; i >= 1; --i) {
+      for (int i = dims - 1; i >= 1; --i) {
         const int64_t n = least(g.GetShape(i), tile.GetShape(i));
         view_row.add(n, g.GetStride(i) * B);
         tile_row.add(n, dense * B);
@@ -50,7 +49,7 @@ struct ConvRows {
       }
       outer = least(g.GetShape(0), tile.GetShape(0));
     } else {
-      for (int i = 3; i >= 1; --i) view_row.add(g.GetShape(i), g.GetStride(i) * B);
+      for (int i = dims - 1; i >= 1; --i) view_row.add(g.GetShape(i), g.GetStride(i) * B);
       rows = view_row.extent();
       tile_row.add(kEndless, last * B);
       dense = rows * last;

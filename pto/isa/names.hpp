@@ -65,7 +65,8 @@ using isa::TTRI;
 using isa::Coalesce; using isa::GatherOOB; using isa::ScatterAtomicOp; using isa::ScatterConflict;
 using isa::ScatterOOB; using isa::MGATHER; using isa::MSCATTER;
 // global_tensor.hpp
-using isa::GlobalTensor; using isa::Shape; using isa::Stride;
+using isa::BaseShape2D; using isa::GlobalTensor; using isa::Shape; using isa::Stride;
+using isa::TileShape2D;
 // hifloat8.hpp
 using isa::hifloat8_t;
 // histogram.hpp

@@ -124,6 +124,16 @@ namespace pto {
 PTO_INLINE void print_to_cout(const char* text, int length) { std::cout.write(text, length); }
 inline const bool kPrintsToCout = (isa::detail::print_text = print_to_cout, true);
 
+// The bytes of an element, and whether it is two numbers.
+template <class T>
+constexpr size_t GetTypeSize() {
+  return sizeof(T);
+}
+template <class T>
+constexpr bool isTwinType() {
+  return std::is_same_v<T, float4_e1m2x2_t> || std::is_same_v<T, float4_e2m1x2_t>;
+}
+
 // Some of the simulator's inner names, which some sources call.
 #define PTO_INNER_NAME(M)                     \
   template <class... A>                       \
