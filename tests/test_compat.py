@@ -5,6 +5,7 @@ Each source is built by one compiler at one language level, by all of them with 
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -80,6 +81,16 @@ def test_headers_are_found_by_both_names_in_both_orders(order, tmp_path):
     run("g++", "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-DPTO_PORTABLE",
         "-D__CPU_SIM", *order, f"-I{build_config.compat_dir()}/pto/common", *files,
         cwd=tmp_path)  # fmt: skip
+
+
+def test_every_instruction_is_a_name_of_pto(tmp_path):
+    table = (ROOT / "pto/isa/forms.def").read_text()
+    names = sorted(set(re.findall(r"^PTO_FORM\((\w+)", table, re.M)))
+    assert len(names) > 50
+    source = tmp_path / "names.cpp"
+    lines = [f"using pto::{name};\n" for name in names]
+    source.write_text(f"#include <pto/pto-inst.hpp>\nnamespace names {{\n{''.join(lines)}}}\n")
+    run("g++", "-std=c++17", "-fsyntax-only", "-DPTO_PORTABLE", *OURS, source, cwd=tmp_path)
 
 
 def test_the_folder_is_what_the_command_prints(tmp_path):

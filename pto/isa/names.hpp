@@ -26,10 +26,18 @@ namespace pto {
 #define PTO_LOGICAL_BINARY(...)
 #include "pto/isa/instructions.def"
 
+// arg_reduce.hpp
+using isa::TCOLARGMAX; using isa::TCOLARGMIN; using isa::TROWARGMAX; using isa::TROWARGMIN;
+// comm.hpp
+using isa::comm::TBROADCAST; using isa::comm::TGET; using isa::comm::TGET_ASYNC;
+using isa::comm::TNOTIFY; using isa::comm::TPUT; using isa::comm::TPUT_ASYNC;
+using isa::comm::TREDUCE; using isa::comm::TTEST; using isa::comm::TWAIT;
 // compare.hpp
-using isa::TCMP; using isa::TCMPS; using isa::TSELS;
+using isa::TCMP; using isa::TCMPS; using isa::TSEL; using isa::TSELS;
 // concat.hpp
 using isa::TCONCAT; using isa::TDEINTERLEAVE; using isa::TINTERLEAVE;
+// convert.hpp
+using isa::TCVT;
 // conv_tile.hpp
 using isa::is_conv_tile_v; using isa::ConvTile; using isa::ConvTileShape;
 // conv_transfer.hpp
@@ -54,6 +62,7 @@ using isa::VQF322F32_PRE; using isa::VQF322FP8_PRE; using isa::VQF322HIF8_PRE;
 using isa::VQS322BF16_PRE; using isa::VREQ8; using isa::VSHIFTS322S16; using isa::FixpipeParams;
 // fused.hpp
 using isa::TADDDEQRELU; using isa::TADDRELUCONV; using isa::TAXPY; using isa::TSUBRELUCONV;
+using isa::TADDSC; using isa::TSUBSC;
 // gather.hpp
 using isa::GatherAxis; using isa::ScatterAxis; using isa::MaskPattern; using isa::GATHER_COL;
 using isa::GATHER_ROW; using isa::SCATTER_COL; using isa::SCATTER_ROW; using isa::TGATHER;
@@ -72,6 +81,7 @@ using isa::hifloat8_t;
 // histogram.hpp
 using isa::HistByte; using isa::THISTOGRAM;
 // img2col.hpp
+using isa::SETFMATRIX; using isa::SET_IMG2COL_PADDING; using isa::SET_IMG2COL_RPT;
 using isa::SetFmatrixMode; using isa::TIMG2COL;
 // int4.hpp
 using isa::int4b_t;
@@ -79,10 +89,14 @@ using isa::int4b_t;
 using isa::block_idx; using isa::TASSIGN; using isa::get_block_idx; using isa::get_block_num;
 using isa::get_coreid; using isa::get_subblockdim; using isa::get_subblockid; using isa::max;
 using isa::min;
+// matmul.hpp
+using isa::TGEMV; using isa::TGEMV_ACC; using isa::TGEMV_BIAS; using isa::TGEMV_MX;
+using isa::TMATMUL; using isa::TMATMUL_ACC; using isa::TMATMUL_BIAS; using isa::TMATMUL_MX;
 // matrix_transfer.hpp
 using isa::TSTORE_FP;
 // move.hpp
-using isa::TInsertMode; using isa::TINSERT; using isa::TMOV;
+using isa::TInsertMode; using isa::TEXTRACT_FP; using isa::TINSERT; using isa::TINSERT_FP;
+using isa::TMOV; using isa::TMOV_FP;
 // narrow_float.hpp
 using isa::float4_e1m2x2_t; using isa::float4_e2m1x2_t; using isa::float8_e4m3_t;
 using isa::float8_e5m2_t; using isa::float8_e8m0_t;
@@ -90,6 +104,8 @@ using isa::float8_e5m2_t; using isa::float8_e8m0_t;
 using isa::kLanes; using isa::kMicro; using isa::bfloat16_t; using isa::half; using isa::mask32;
 // pair_reduce.hpp
 using isa::TCOLSUM; using isa::TPAIRREDUCESUM;
+// partial.hpp
+using isa::TPARTARGMAX; using isa::TPARTARGMIN;
 // pipe.hpp
 using isa::SET_QUANT_SCALAR; using isa::SET_QUANT_VECTOR; using isa::TALLOC; using isa::TFREE;
 using isa::TPOP; using isa::TPUSH;
