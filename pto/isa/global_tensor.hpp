@@ -28,7 +28,11 @@ struct FiveDims {
   static constexpr int64_t kStatic[5] = {N...};
   static constexpr int kDynamicCount = ((N == DYNAMIC) + ... + 0);
 
-  int64_t value[5] = {(N == DYNAMIC ? 1 : N)...};
+  union {  // one array: a Shape's is `shape`, a Stride's `stride`
+    int64_t value[5] = {(N == DYNAMIC ? 1 : N)...};
+    int64_t shape[5];
+    int64_t stride[5];
+  };
 
   FiveDims() = default;
   template <class... I, typename Enable<(!__is_class(I) && ...)>::type = 0>

@@ -96,13 +96,12 @@ struct half {
   half() = default;
   PTO_INLINE half(float value) : raw(uint16_t(bits::half_from_float<float, uint32_t>(value))) {}
   PTO_INLINE operator float() const { return bits::float_from_half<float, uint32_t>(raw); }
-  static PTO_INLINE half FromRaw(uint16_t raw) {
-    half h;
-    h.raw = raw;
-    return h;
-  }
+  static constexpr half FromRaw(uint16_t raw) { return half(raw, nullptr); }
   PTO_INLINE uint16_t RawData() const { return raw; }
   PTO_COMPOUND(half)
+
+ private:
+  constexpr half(uint16_t bits, decltype(nullptr)) : raw(bits) {}
 };
 
 // The upper half of a binary32.
@@ -114,13 +113,12 @@ struct bfloat16_t {
   PTO_INLINE bfloat16_t(float value)
       : raw(uint16_t(bits::bfloat16_from_float<float, uint32_t>(value))) {}
   PTO_INLINE operator float() const { return bits::float_from_bfloat16<float, uint32_t>(raw); }
-  static PTO_INLINE bfloat16_t FromRaw(uint16_t raw) {
-    bfloat16_t b;
-    b.raw = raw;
-    return b;
-  }
+  static constexpr bfloat16_t FromRaw(uint16_t raw) { return bfloat16_t(raw, nullptr); }
   PTO_INLINE uint16_t RawData() const { return raw; }
   PTO_COMPOUND(bfloat16_t)
+
+ private:
+  constexpr bfloat16_t(uint16_t bits, decltype(nullptr)) : raw(bits) {}
 };
 #undef PTO_COMPOUND
 

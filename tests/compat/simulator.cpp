@@ -93,7 +93,9 @@ TEST(Simulator, spells_types_without_a_namespace) {
   static_assert(is_same_v<aclFloat16, ::half> && sizeof(::bfloat16_t) == 2);
   EXPECT_EQ(aclFloat16ToFloat(aclFloatToFloat16(1.5f)), 1.5f);
   EXPECT_EQ(double(float8_e5m2_t::FromRaw(0x3c)), 1.0);
-  EXPECT_GT(float(numeric_limits<::half>::max()), 65000.f);
+  constexpr ::half greatest = numeric_limits<::half>::max();
+  EXPECT_EQ(float(greatest), 65504.f);
+  EXPECT_EQ((pto::Shape<1, 1, 1, 4, 8>().shape[3]), 4);
   constexpr PadValue minusOne = PadValueCustom(-1.0f);
   static_assert(isCustomPadValue(minusOne) && getCustomPadBits(minusOne) == 0xbf800000u);
 }
