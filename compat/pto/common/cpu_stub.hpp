@@ -30,6 +30,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <pto/common/debug.h>
 #include <pto/common/constants.hpp>
 #include <pto/common/limits_of_types.hpp>
 #include <pto/isa/simulator.hpp>

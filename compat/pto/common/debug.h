@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PTO_ASSERT of the public library: checks with _DEBUG, else nothing.
+// PTO_ASSERT of the public library, which checks with _DEBUG, else nothing, and PTO_STATIC_ASSERT.
 //
 // Thread safety: nothing to share.
 #pragma once
@@ -12,3 +12,4 @@
 #else
 #define PTO_ASSERT(condition, message) ((void)0)
 #endif
+#define PTO_STATIC_ASSERT(...) static_assert(__VA_ARGS__)
