@@ -108,7 +108,9 @@ void convert_pairs(D& d, const S& s, RoundMode mode, SaturationMode sat);
 template <class From, class To>
 constexpr bool is_plain(RoundMode mode, SaturationMode sat) {
   if (kSame<From, mask32> || kSame<To, mask32>) return true;
-  if (sat == SaturationMode::ON) return false;
+  // Every integer lies within the range of float.
+  constexpr bool kAlwaysFits = !kIsFloat<From> && (kSame<To, float> || kSame<To, double>);
+  if (sat == SaturationMode::ON && !kAlwaysFits) return false;
   if (mode == RoundMode::CAST_NONE) return true;
   if (kIsFloat<To>) return mode == RoundMode::CAST_RINT;
   return !kIsFloat<From> || mode == RoundMode::CAST_TRUNC;
