@@ -3,8 +3,8 @@
 //
 //     auto y = sin(x);     // 1.5 ULP for every float; NaN for infinities and NaN
 //
-// Invariant: math_test.cpp checks the error. A vector that holds a lane of 2^20 or more, an
-// infinity or NaN takes the C library for all of its lanes.
+// Invariant: math_test.cpp checks the error, and that a lane's result does not depend on the other
+// lanes. Lanes of 2^20 or more, infinities and NaN take the C library.
 // Thread safety: pure functions.
 #pragma once
 #include "pto/isa/cpu/bits.hpp"
@@ -69,17 +69,22 @@ PTO_INLINE V sine_near(V x) {
   return result;
 }
 
-template <class V>
-PTO_INLINE bool is_near(V x) {
-  return pack_mask(abs(x) < splat<V>(0x1p20f)) == uint32_t((uint64_t(1) << kCount<V>)-1);
+// Replaces the lanes whose bit in `good` is 0 by f of them, so that no lane's result depends on its
+// neighbours.
+template <class V, class F, class... W>
+__attribute__((noinline, cold)) V mend_lanes(V result, uint32_t good, F f, W... of) {
+  for (int i = 0; i < kCount<V>; ++i)
+    if (!(good >> i & 1)) result[i] = f(of[i]...);
+  return result;
 }
 template <class V>
-__attribute__((noinline, cold)) V sine_far(V x) {
-  return each_lane(x, [](float a) { return __builtin_sinf(a); });
-}
-template <class V>
-__attribute__((noinline, cold)) V cosine_far(V x) {
-  return each_lane(x, [](float a) { return __builtin_cosf(a); });
+constexpr uint32_t kEveryLane = uint32_t((uint64_t(1) << kCount<V>)-1);
+
+template <int Quarters, class V, class F>
+PTO_INLINE V sine(V x, F library) {
+  const V result = sine_near<Quarters>(x);
+  const uint32_t near = pack_mask(abs(x) < splat<V>(0x1p20f));
+  return near == kEveryLane<V> ? result : mend_lanes(result, near, library, x);
 }
 
 template <class V>
@@ -87,14 +92,14 @@ PTO_INLINE V sin(V x) {
   if constexpr (kIsF64<V>)
     return each_lane(x, [](double a) { return __builtin_sin(a); });
   else
-    return is_near(x) ? sine_near<0>(x) : sine_far(x);
+    return sine<0>(x, [](float a) { return __builtin_sinf(a); });
 }
 template <class V>
 PTO_INLINE V cos(V x) {
   if constexpr (kIsF64<V>)
     return each_lane(x, [](double a) { return __builtin_cos(a); });
   else
-    return is_near(x) ? sine_near<1>(x) : cosine_far(x);
+    return sine<1>(x, [](float a) { return __builtin_cosf(a); });
 }
 
 }  // namespace lanes
