@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "pto/pto-inst.hpp"
+#include "tests/isa_error.hpp"
 
 namespace {
 
@@ -22,16 +23,6 @@ using Row = Tile<TileType::Vec, float, 1, 64>;
 using Square = Tile<TileType::Vec, float, 16, 16>;
 using AnyRow = Tile<TileType::Vec, float, 1, 64, BLayout::RowMajor, 1, DYNAMIC>;
 
-// What a function throws: what happened, the rule, the remedy.
-template <class Function>
-std::string error_of(Function function) {
-  try {
-    function();
-  } catch (const std::runtime_error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 #define EXPECT_ERROR(statement, what, why, fix) \
   EXPECT_EQ(error_of([&] { statement; }), what "\n  why: " why "\n  fix: " fix)
 

@@ -10,6 +10,7 @@
 #include "pto/isa/cores.hpp"
 #include "pto/isa/kernel.hpp"
 #include "pto/isa/transfer.hpp"
+#include "tests/isa_error.hpp"
 
 namespace pto {
 using namespace isa;
@@ -19,16 +20,6 @@ using testing::Each;
 using testing::HasSubstr;
 
 using Vec = Tile<TileType::Vec, float, 1, 64>;
-
-template <class Run>
-std::string error_of(Run run) {
-  try {
-    run();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
-}
 
 // Every block writes its part, then reads all.
 template <class Barrier>
@@ -157,7 +148,7 @@ TEST(Event, events_and_flags_that_match_pass) {
                 same_pipe.Wait<3>();
               });
             }),
-            "");
+            "no error");
 }
 
 }  // namespace

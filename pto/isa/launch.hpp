@@ -138,15 +138,6 @@ struct Parameter<T*> {
   }
 };
 
-template <int... I>
-struct Indices {};
-template <int N, int... I>
-struct CountTo : CountTo<N - 1, N - 1, I...> {};
-template <int... I>
-struct CountTo<0, I...> {
-  using type = Indices<I...>;
-};
-
 template <class F>
 struct Typed {
   static_assert(!__is_same(F, F),
@@ -232,7 +223,7 @@ template <auto kFunction>
 int32_t enter(const pto_signature* signature, const pto_args* args) {
   using Kernel = Typed<decltype(kFunction)>;
   if (const int32_t code = pto_check_arguments(signature, args)) return code;
-  Kernel::template call<kFunction>(args, typename CountTo<Kernel::kCount>::type());
+  Kernel::template call<kFunction>(args, typename IndicesTo<Kernel::kCount>::type());
   return 0;
 }
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/isa_error.hpp"
+
 namespace {
 
 using testing::HasSubstr;
@@ -71,16 +73,6 @@ struct FakeTensor {
   Numbers sizes() const { return {sizes_, 2}; }
   Numbers strides() const { return {strides_, 2}; }
 };
-
-template <class Function>
-std::string error_of(Function function) {
-  try {
-    function();
-  } catch (const std::runtime_error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(TypedLaunch, pointers_and_numbers_reach_their_parameters) {
   std::vector<float> x(1000, 2.0f), out(1000);

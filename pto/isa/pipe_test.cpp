@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pto/isa/cores.hpp"
+#include "tests/isa_error.hpp"
 
 namespace pto {
 using namespace isa;
@@ -39,16 +40,6 @@ int wrong(const T& tile, int round, int row0 = 0, int col0 = 0) {
     for (int c = 0; c < tile.GetValidCol(); ++c)
       count += float(tile.GetElement(r, c)) != value(round, row0 + r, col0 + c);
   return count;
-}
-
-template <class Run>
-std::string error_of(Run run) {
-  try {
-    run();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
 }
 
 template <TileSplitAxis Split>

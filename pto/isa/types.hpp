@@ -168,6 +168,16 @@ constexpr PadValue PadValueCustom16(uint16_t bits) { return padding_of_bits(bits
 constexpr bool isCustomPadValue(PadValue pad) { return uint64_t(pad) >> 32 != 0; }
 constexpr uint32_t getCustomPadBits(PadValue pad) { return uint32_t(pad); }
 
+// 0 to N - 1 as template arguments: f(typename IndicesTo<N>::type()) for f(Indices<I...>).
+template <int... I>
+struct Indices {};
+template <int N, int... I>
+struct IndicesTo : IndicesTo<N - 1, N - 1, I...> {};
+template <int... I>
+struct IndicesTo<0, I...> {
+  using type = Indices<I...>;
+};
+
 template <bool Condition>
 struct Enable {};
 template <>

@@ -104,29 +104,20 @@ struct Outputs {
   const int32_t* last;   // a row that is added at the end; or null
 };
 
-template <int... I>
-struct Count {};
-template <int N, int... I>
-struct CountTo : CountTo<N - 1, N - 1, I...> {};
-template <int... I>
-struct CountTo<0, I...> {
-  using type = Count<I...>;
-};
-
 // Only expressions folded over constants touch the array of outputs: loops over it would keep it
 // in memory.
 template <class Dot, int Rows, int Vectors>
 struct Micro {
   using Sum = typename Dot::Sum;
   using LooseSum = typename VecOf<LaneOf<Sum>, kLane>::loose;
-  using All = typename CountTo<Rows * Vectors>::type;
-  using Across = typename CountTo<Vectors>::type;
-  using Down = typename CountTo<Rows>::type;
+  using All = typename IndicesTo<Rows * Vectors>::type;
+  using Across = typename IndicesTo<Vectors>::type;
+  using Down = typename IndicesTo<Rows>::type;
 
   static PTO_INLINE Sum load(const void* p) { return *static_cast<const LooseSum*>(p); }
 
   template <int... I>
-  static PTO_INLINE void begin(Count<I...>, Sum* sum, const Outputs& t) {
+  static PTO_INLINE void begin(Indices<I...>, Sum* sum, const Outputs& t) {
     if (t.from[0])
       ((sum[I] = load(t.from[I % Vectors] + I / Vectors * t.from_stride)), ...);
     else
@@ -135,13 +126,13 @@ struct Micro {
   }
 
   template <int... I>
-  static PTO_INLINE void end(Count<I...>, Sum* sum, const Outputs& t) {
+  static PTO_INLINE void end(Indices<I...>, Sum* sum, const Outputs& t) {
     if (t.last) ((sum[I] = sum[I] + load(t.last + I % Vectors * kLane)), ...);
     ((*reinterpret_cast<LooseSum*>(t.to[I % Vectors] + I / Vectors * t.to_stride) = sum[I]), ...);
   }
 
   template <int Row, int... J>
-  static PTO_INLINE void row(Count<J...>, Sum* sum, int32_t unit, const Units* right) {
+  static PTO_INLINE void row(Indices<J...>, Sum* sum, int32_t unit, const Units* right) {
     Units left = lanes::splat<Units>(uint32_t(unit));
 #if defined(PTO_TARGET_AVX512)
     asm("" : "+v"(left));  // one broadcast, not one in each instruction
@@ -150,7 +141,7 @@ struct Micro {
   }
 
   template <int... I, int... J>
-  static PTO_INLINE void step(Count<I...>, Count<J...> across, Sum* sum, const int32_t* a,
+  static PTO_INLINE void step(Indices<I...>, Indices<J...> across, Sum* sum, const int32_t* a,
                               const int32_t* b) {
     Units right[Vectors];
     ((right[J] = *reinterpret_cast<const LooseUnits*>(b + J * kLane)), ...);
@@ -179,18 +170,18 @@ struct MicroKernel {
     RunMicro run[kVectors][kRows];
   };
   template <int... R, int... V>
-  static constexpr Table table(Count<R...>, Count<V...>) {
+  static constexpr Table table(Indices<R...>, Indices<V...>) {
     Table all = {};
-    (fill<V>(all, Count<R...>()), ...);
+    (fill<V>(all, Indices<R...>()), ...);
     return all;
   }
   template <int V, int... R>
-  static constexpr void fill(Table& all, Count<R...>) {
+  static constexpr void fill(Table& all, Indices<R...>) {
     ((all.run[V][R] = &Micro<Dot, R + 1, V + 1>::run), ...);
   }
   static RunMicro get(int rows, int vectors) {
     static constexpr Table kTable =
-        table(typename CountTo<kRows>::type(), typename CountTo<kVectors>::type());
+        table(typename IndicesTo<kRows>::type(), typename IndicesTo<kVectors>::type());
     return kTable.run[vectors - 1][rows - 1];
   }
 };

@@ -13,15 +13,6 @@
 PTO_NAMESPACE_BEGIN
 namespace lanes {
 
-template <int... I>
-struct Indices {};
-template <int N, int... I>
-struct IndicesTo : IndicesTo<N - 1, N - 1, I...> {};
-template <int... I>
-struct IndicesTo<0, I...> {
-  using type = Indices<I...>;
-};
-
 // Pattern::at(i, N) is the source of lane i: 0 to N - 1 in a, N to 2 N - 1 in b.
 template <class Pattern, class V, int... I>
 PTO_INLINE V shuffle(V a, V b, Indices<I...>) {

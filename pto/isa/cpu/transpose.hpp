@@ -13,15 +13,6 @@
 PTO_NAMESPACE_BEGIN
 namespace moves {
 
-template <int... I>
-struct Indices {};
-template <int N, int... I>
-struct CountTo : CountTo<N - 1, N - 1, I...> {};
-template <int... I>
-struct CountTo<0, I...> {
-  using type = Indices<I...>;
-};
-
 template <int B>
 using Bits =
     typename Choose<B == 1, uint8_t,
@@ -50,7 +41,7 @@ PTO_INLINE V joined(H low, H high, Indices<I...>) {
 template <int B, int N>
 PTO_INLINE void transpose_block(char* d, int64_t d_stride, const char* s, int64_t s_stride) {
   constexpr int L = kLaneCount<B>;
-  using Order = typename CountTo<N>::type;
+  using Order = typename IndicesTo<N>::type;
   using V = Vec<Bits<B>, N>;
   using Half = typename VecOf<Bits<B>, L>::loose;
   V v[L], w[L];

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a launch or an instruction throws, as text: what happened, the rule, the remedy.
+//
+//     EXPECT_THAT(error_of([] { run_blocks(1, waits_for_nothing); }), HasSubstr("deadlock"));
+//
+// Thread safety: as the function's.
+#pragma once
+#include <stdexcept>
+#include <string>
+
+// The text of the exception that f throws, or "no error".
+template <class F>
+std::string error_of(F f) {
+  try {
+    f();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "no error";
+}
