@@ -47,11 +47,11 @@ template <class D, class S> void convert(const S* s, D* d, int64_t count) {
 }
 template <class Pair> void pairs(const bfloat16_t* s, Pair* d, bfloat16_t* back) {
   Tile<TileType::Vec, bfloat16_t, 1, 4096> from;
-  Tile<TileType::Vec, Pair, 1, 2048> to;
+  Tile<TileType::Vec, Pair, 1, 4096> to;
   for (int i = 0; i < 65536; i += 4096) {
     TLOAD(from, GlobalTensor(const_cast<bfloat16_t*>(s + i), 4096));
     TCVT(to, from, RoundMode::CAST_RINT);
-    TSTORE(GlobalTensor(d + i / 2, 2048), to);
+    TSTORE(GlobalTensor(d + i / 2, 4096), to);
     TCVT(from, to, RoundMode::CAST_RINT);
     TSTORE(GlobalTensor(back + i, 4096), from);
   }

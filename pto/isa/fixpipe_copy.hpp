@@ -129,7 +129,7 @@ PTO_INLINE void send_matrix(const Matrix& d, const Matrix& s, int64_t rows, int6
   constexpr bool kKeepsBits =
       sizeof(To) == sizeof(From) && Q == Quant::None && Relu == ReluPreMode::NoRelu;
   if constexpr (kKeepsBits && A == AtomicType::AtomicNone)
-    copy_matrix<int(sizeof(To))>(d, s, rows, cols);
+    copy_matrix<kCopied<To, From>>(d, s, rows, cols);
   else if constexpr (kKeepsBits)
     add_matrix<To>(d, s, rows, cols);
   else

@@ -51,7 +51,11 @@ constexpr int matmul_type(long) {
 template <class D>
 constexpr int kMatmulType = matmul_type<typename D::DType>(0);
 
-// The rules, as sentences.
+// The most columns that a left operand's valid region has.
+template <class A>
+constexpr int kMostDepth = A::ValidCol == DYNAMIC ? A::Cols : A::ValidCol;
+
+// The rules, as sentences. A vector on the left may be padded further than the others.
 template <class C, class A, class B>
 constexpr bool check_product() {
   static_assert(C::Loc == TileType::Acc,
@@ -62,10 +66,10 @@ constexpr bool check_product() {
   static_assert(B::Loc == TileType::Right,
                 "TMATMUL: the second operand must be at TileType::Right; declare it as TileRight "
                 "and TMOV or TEXTRACT into it");
-  static_assert(A::Rows == C::Rows,
+  static_assert(A::Rows == C::Rows || A::Rows == 1,
                 "TMATMUL: the left operand and the accumulator must have the same Rows; limit the "
                 "valid region instead");
-  static_assert(A::Cols == B::Rows,
+  static_assert(A::Cols == B::Rows || (A::Rows == 1 && kMostDepth<A> <= B::Rows),
                 "TMATMUL: the left operand's Cols must equal the right operand's Rows; limit the "
                 "valid region instead");
   static_assert(B::Cols == C::Cols,
@@ -105,8 +109,8 @@ constexpr bool check_scaled_types() {
   static_assert(A::Cols % 64 == 0,
                 "TMATMUL_MX: Cols of the left operand must be a multiple of 64; limit the valid "
                 "region instead");
-  static_assert(AS::Rows >= A::Rows && AS::Cols * 32 >= A::Cols && BS::Cols >= B::Cols &&
-                    BS::Rows * 32 >= B::Rows,
+  static_assert(AS::Rows >= A::Rows && AS::Cols * 32 >= kMostDepth<A> && BS::Cols >= B::Cols &&
+                    BS::Rows * 32 >= kMostDepth<A>,
                 "TMATMUL_MX: there must be a scale for each row and each 32 elements of K; give "
                 "the left scales K / 32 Cols, the right ones K / 32 Rows");
   return true;

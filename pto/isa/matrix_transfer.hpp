@@ -89,7 +89,7 @@ struct View {
 
 template <class G, class D>
 PTO_INLINE void load_view(D& d, const G& g) {
-  constexpr int B = sizeof(typename D::DType);
+  constexpr int B = kCopied<typename D::DType, typename G::Element>;
   const View view(g, d);
   copy_matrix<B>(matrix_of(d), view.matrix(), view.rows, view.cols);
   const typename D::DType padding = typename D::DType(padding_of<D>());

@@ -167,7 +167,8 @@ PTO_INLINE void move_by(D& d, const S& s, const uint64_t* entries, const X&... x
 
 template <class D, class S>
 constexpr bool kIsPlainMove = kSame<typename D::DType, typename S::DType>&& kSameLayout<D, S>&&
-    kIsMicro<D>&& kIsFull<D>&& kIsFull<S>;
+                                  kIsMicro<D>&& kIsFull<D>&& kIsFull<S> &&
+                              !kIsTwin<typename D::DType>;
 
 // The first of the trailing operands says which form this is.
 template <class Op, ReluPreMode Relu, AccToVecMode Mode, class D, class S>

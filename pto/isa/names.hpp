@@ -147,8 +147,9 @@ using isa::wait_intra_block;
 using isa::MicroTile; using isa::Tile;
 // tile_layouts.hpp
 using isa::TileAcc; using isa::TileAccCompact; using isa::TileLeft; using isa::TileLeftCompact;
-using isa::TileLeftScale; using isa::TileNz; using isa::TileRight; using isa::TileRightCompact;
-using isa::TileRightScale; using isa::TileZn; using isa::is_boxed_data_v;
+using isa::TileLeftScale; using isa::TileLeftScaleCompact; using isa::TileNz; using isa::TileRight;
+using isa::TileRightCompact; using isa::TileRightScale; using isa::TileRightScaleCompact;
+using isa::TileZn; using isa::is_boxed_data_v;
 using isa::is_global_data_v; using isa::is_tile_data_v; using isa::GetTileElementOffset;
 using isa::GetTileOffset;
 // transfer.hpp

@@ -14,6 +14,9 @@
 //     to 1.75
 // What is too large becomes infinity, NaN where there is none, the largest number where there is
 // neither, as in ml_dtypes. NaN becomes NaN, or the largest number where there is none.
+// Tiles and views of pairs count numbers, two in each byte of a line, wherever tiles are moved,
+// padded, transposed or multiplied, and in GetElement; data() and pointers count bytes. TCVT and
+// TQUANT take tiles that count bytes, too.
 // Invariant: each is one byte; 8-bit types compute in float, a pair is moved and converted only.
 // Thread safety: values.
 #pragma once

@@ -53,7 +53,7 @@ PTO_INLINE void fill_pad(D& d, const S& s, typename D::DType padding) {
   if (bytes_of(d.data()) != bytes_of(s.data()) || !kSameLayout<D, S>) {
     const Window w{0, 0, 0, 0, rows, cols};
     const Source<D, S> from(d, s, w, false);
-    copy_matrix<int(sizeof(typename D::DType))>(matrix_of(d), from.matrix, rows, cols);
+    copy_matrix<kCopied<typename D::DType>>(matrix_of(d), from.matrix, rows, cols);
   }
   fill_outside(d, rows, cols, padding);
 }
@@ -81,7 +81,7 @@ PTO_INLINE RecordEvent TTRANS(D& d, const S& s, const X&...) {
   using namespace moves;
   const int64_t rows = least(s.GetValidRow(), D::Cols), cols = least(s.GetValidCol(), D::Rows);
   const Source<D, S> from(d, s, {0, 0, 0, 0, rows, cols}, true);
-  copy_matrix<int(sizeof(typename D::DType))>(turned(matrix_of(d)), from.matrix, rows, cols);
+  copy_matrix<kCopied<typename D::DType>>(turned(matrix_of(d)), from.matrix, rows, cols);
   return {};
 }
 

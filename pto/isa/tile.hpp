@@ -188,11 +188,21 @@ struct Tile {
   }
   PTO_INLINE T GetElement(int row, int col) const {
     PTO_IF_CHECKED(checked::require_element(row, col, Rows, Cols);)
-    return data()[Offset(row, col)];
+    const int at = Offset(row, col);
+    if constexpr (kIsTwin<T>)
+      return T::FromRaw(uint8_t(data()[at / 2].RawData() >> (at % 2 * 4) & 15));
+    else
+      return data()[at];
   }
   PTO_INLINE void SetElement(int row, int col, T value) {
     PTO_IF_CHECKED(checked::require_element(row, col, Rows, Cols);)
-    data()[Offset(row, col)] = value;
+    const int at = Offset(row, col);
+    if constexpr (kIsTwin<T>) {
+      const int shift = at % 2 * 4, others = data()[at / 2].RawData() & ~(15 << shift);
+      data()[at / 2] = T::FromRaw(uint8_t(others | (value.RawData() & 15) << shift));
+    } else {
+      data()[at] = value;
+    }
   }
   PTO_INLINE void AddToElement(int row, int col, T value) {
     PTO_IF_CHECKED(checked::require_element(row, col, Rows, Cols);)

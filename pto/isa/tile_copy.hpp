@@ -9,6 +9,7 @@
 // i lies at the sum of its digits times their strides. A row-major tile has one digit on each axis,
 // a boxed one two where boxes interrupt it, memory up to four. Blocks in which no digit carries are
 // strided rectangles: copied as lines, or transposed in registers, or element by element.
+// Elements of half a byte (twins): all strides and offsets count halves, the low half first.
 // Invariant: elements outside the rectangle are neither read nor written. Nothing is divided per
 // element. Source and destination do not overlap unless they are the same elements.
 // Thread safety: pure functions on memory of the caller.
@@ -256,6 +257,33 @@ __attribute__((noinline)) void copy_matrix(Matrix d, Matrix s, int64_t rows, int
   }
 }
 
+PTO_INLINE void copy_half(char* d, int64_t to, const char* s, int64_t from) {
+  const int value = s[from / 2] >> (from % 2 * 4) & 15, shift = int(to % 2 * 4);
+  d[to / 2] = char((d[to / 2] & ~(15 << shift)) | value << shift);
+}
+template <>
+inline void copy_matrix<0>(Matrix d, Matrix s, int64_t rows, int64_t cols) {
+  Cursor d_row(d.row, d.row_start), s_row(s.row, s.row_start);
+  for (int64_t i = 0; i < rows; ++i, d_row.advance(1), s_row.advance(1)) {
+    Cursor d_col(d.col, d.col_start), s_col(s.col, s.col_start);
+    for (int64_t left = cols, n; left > 0; left -= n) {
+      n = least(left, least(d_col.run(), s_col.run()));
+      const int64_t to = d_row.offset + d_col.offset, from = s_row.offset + s_col.offset;
+      const bool has_bytes =
+          d_col.stride() == 1 && s_col.stride() == 1 && to % 2 == 0 && from % 2 == 0;
+      if (has_bytes) __builtin_memmove(d.base + to / 2, s.base + from / 2, size_t(n / 2));
+      for (int64_t j = has_bytes ? n - n % 2 : 0; j < n; ++j)
+        copy_half(d.base, to + j * d_col.stride(), s.base, from + j * s_col.stride());
+      d_col.advance(n);
+      s_col.advance(n);
+    }
+  }
+}
+
+// What the copy engine calls the size of elements that keep their bits.
+template <class To, class From = To>
+constexpr int kCopied = kIsTwin<To>&& kIsTwin<From> ? 0 : int(sizeof(To));
+
 #define PTO_COPY_MATRIX(storage)                                          \
   storage template void copy_matrix<1>(Matrix, Matrix, int64_t, int64_t); \
   storage template void copy_matrix<2>(Matrix, Matrix, int64_t, int64_t); \
@@ -313,13 +341,14 @@ PTO_INLINE void fill_matrix(D& d, int64_t row, int64_t col, int64_t rows, int64_
   using T = typename D::DType;
   constexpr int kCount = 256 / int(sizeof(T));
   if (rows <= 0 || cols <= 0) return;
+  if constexpr (kIsTwin<T>) value = T::FromRaw(uint8_t((value.RawData() & 15) * 17));
   alignas(64) T pattern[kCount];
   for (int i = 0; i < kCount; ++i) pattern[i] = value;
   Axis along, across;
   along.add(kCount, sizeof(T)).add(kEndless / kCount, 0);
   across.add(kEndless, 0);
   constexpr bool kAlongRows = kColAxis<D>.stride[0] != int64_t(sizeof(T));
-  copy_matrix<int(sizeof(T))>(
+  copy_matrix<kCopied<T>>(
       matrix_of(d, row, col),
       {bytes_of(pattern), kAlongRows ? &along : &across, kAlongRows ? &across : &along}, rows,
       cols);

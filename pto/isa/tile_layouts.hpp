@@ -45,6 +45,14 @@ using TileRightCompact =
 template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
 using TileAccCompact =
     TileNz<TileType::Acc, T, Rows, Cols, ValidRows, ValidCols, 1024, CompactMode::Normal>;
+template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
+using TileLeftScaleCompact =
+    Tile<TileType::ScaleLeft, T, Rows, Cols, BLayout::RowMajor, ValidRows, ValidCols,
+         SLayout::RowMajor, 32, PadValue::Null, CompactMode::Normal>;
+template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
+using TileRightScaleCompact =
+    Tile<TileType::ScaleRight, T, Rows, Cols, BLayout::ColMajor, ValidRows, ValidCols,
+         SLayout::ColMajor, 32, PadValue::Null, CompactMode::Normal>;
 
 // The position of an element in data().
 template <class D>

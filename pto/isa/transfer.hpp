@@ -158,7 +158,8 @@ PTO_INLINE MemoryLine<typename G::DType> line_of(const G& g, const D& d, int lin
 template <class G, class D>
 constexpr bool kIsMatrixTransfer =
     D::isBoxedLayout || !kSame<typename G::Element, typename D::DType> ||
-    (G::layout != Layout::ND && G::layout != Layout::DN) || (!G::kIsPacked && !kIsMicro<D>);
+    kIsTwin<typename D::DType> || (G::layout != Layout::ND && G::layout != Layout::DN) ||
+    (!G::kIsPacked && !kIsMicro<D>);
 template <class G, class D>
 void load_matrix(D& d, const G& g);
 template <class G, class D>

@@ -134,6 +134,10 @@ template <class T>
 constexpr bool isTwinType() {
   return std::is_same_v<T, float4_e1m2x2_t> || std::is_same_v<T, float4_e2m1x2_t>;
 }
+template <class T>
+constexpr bool IsTwinType() {
+  return isTwinType<T>();
+}
 
 // Some of the simulator's inner names, which some sources call.
 #define PTO_INNER_NAME(M)                     \
