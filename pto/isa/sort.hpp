@@ -318,13 +318,15 @@ PTO_INLINE void merge_tiles(D& d, MrgSortExecutedNumList& executed, const S&... 
 }  // namespace detail
 
 // d's row r: the records of s's row r, each block of 32 sorted. One row of indices serves all rows.
+// Where the number of s's columns is known at run time alone, d takes the records that it has room
+// for.
 template <class D, class S, class I, class... Tmp>
 PTO_INLINE RecordEvent TSORT32(D& d, const S& s, const I& idx, const Tmp&...) {
   static_assert(detail::check_records<D, S>());
   static_assert(check_trailing<Tmp...>());
   static_assert(kSame<typename I::DType, uint32_t> && I::isRowMajor,
                 "TSORT32: the indices must be a row-major tile of uint32_t; make them with TCI");
-  static_assert(D::Cols >= S::Cols * detail::kRecordElements<typename S::DType>,
+  static_assert(D::Cols >= S::ValidCol * detail::kRecordElements<typename S::DType>,
                 "TSORT32: the destination must hold 8 bytes for each element; "
                 "give it twice the columns for float, four times for half");
   PTO_ENTER(TSORT32, "d, s, idx, [tmp]", out(d), in(s, idx));

@@ -122,6 +122,29 @@ TEST(Sort32, uses_one_row_of_indices_for_every_row) {
     }
 }
 
+TEST(Sort32, takes_a_source_of_its_own_type_whose_valid_part_fits) {
+  Line<float, 128> s(40), d(80);
+  Tile<TileType::Vec, uint32_t, 1, 128> index;
+  for (int i = 0; i < 128; ++i) {
+    s.SetValue(i, float(i * 29 % 64));
+    d.SetValue(i, -1.f);
+    index.SetValue(i, uint32_t(i));
+  }
+  TSORT32(d, s, index);
+  for (int i = 0; i < 40; ++i) {
+    const Pair got = take(d.data(), i);
+    ASSERT_EQ(got.value, s.GetElement(0, int(got.index))) << i;
+    if (i % 32 != 0) {
+      ASSERT_LE(got.value, take(d.data(), i - 1).value) << i;
+    }
+  }
+  for (int i = 80; i < 128; ++i) ASSERT_EQ(d.GetElement(0, i), -1.f) << i;
+
+  s.SetValidCol(96);  // of three blocks two fit
+  TSORT32(d, s, index);
+  for (int i = 0; i < 64; ++i) ASSERT_EQ(take(d.data(), i).index / 32, unsigned(i / 32)) << i;
+}
+
 // A sorted list of `count` records whose indices start at `first`.
 template <class T>
 std::vector<Pair> sorted_list(int count, unsigned first) {
