@@ -54,29 +54,36 @@ struct ComparisonBy {
   }
 };
 
-// `other(row, col, n)` gives the vector to compare with.
-template <class F, class D, class A, class Other>
-PTO_INLINE void compare_packed(F f, D& mask, const A& a, Other other) {
-  constexpr int N = kTileLanes<A>, kStep = kPackedStep<N>;
-  write_packed<kStep>(mask, a.GetValidRow(), a.GetValidCol(), [&](int r, int c, int n) {
-    uint32_t bits = 0;
-    for (int k = 0; k < kStep; k += N)
-      bits |= lanes::pack_mask(f(row_part<N>(a, r, c + k, n - k), other(r, c + k, n - k))) << k;
+// The bits of f(a, b) for Rows or Everywhere.
+template <class F, class D, class A, class B>
+PTO_INLINE void compare_packed(F f, D& mask, int rows, int cols, A a, B b) {
+  using T = typename A::T;
+  constexpr int N =
+      fewest(kSame<Raw<T>, Compute<T>> ? kVectorBytes / int(sizeof(T)) : kLanes<T>, 32);
+  constexpr int kStep = 4 * N < 8 ? 8 : fewest(4 * N, 64);
+  const auto bits_of = [=](int r, int c, int n) {
+    return uint64_t(lanes::pack_mask(f(lanes::widen<T, N>(a.template part<N>(r, c, n)),
+                                       lanes::widen<T, N>(b.template part<N>(r, c, n)))));
+  };
+  write_packed<kStep>(mask, rows, cols, [=](int r, int c, int n) {
+    uint64_t bits = 0;
+    if (n == kStep) {
+      PTO_UNROLL
+      for (int k = 0; k < kStep; k += N) bits |= bits_of(r, c + k, N) << k;
+    } else {
+      for (int k = 0; k < n; k += N) bits |= bits_of(r, c + k, n - k) << k;
+    }
     return bits;
   });
 }
 
-template <int N, class D, class A, class Other>
-PTO_INLINE void choose_part(D& d, const A& a, Other other, int r, int c, int n, uint32_t bits) {
-  const auto chosen = lanes::unpack_mask<Vec<Compute<typename D::DType>, N>>(bits);
-  set_row_part<N>(d, r, c, n, lanes::select(chosen, row_part<N>(a, r, c, n), other(r, c, n)));
-}
-
-// d = bit ? a : other(row, col, n), by the bits of `mask` as one stream, or anew in every row.
-template <bool PerRow, class D, class M, class A, class Other>
-PTO_INLINE void select_packed(D& d, const M& mask, const A& a, Other other) {
-  constexpr int N = kTileLanes<D>;
+// d = bit ? a : b for Rows or Everywhere, by the bits of `mask` as one stream, or anew in every
+// row.
+template <bool PerRow, class D, class M, class A, class B>
+PTO_INLINE void select_packed(D& d, const M& mask, A a, B b) {
+  constexpr int N = kVectorBytes / int(sizeof(typename A::T)), kRest = N < 32 ? N : 32;
   const int cols = d.GetValidCol();
+  const Rows<D> to(d);
   BitStream<M> bits(mask);
   for (int r = 0; r < d.GetValidRow(); ++r) {
     if (PerRow) bits = BitStream<M>(mask, r);
@@ -85,14 +92,19 @@ PTO_INLINE void select_packed(D& d, const M& mask, const A& a, Other other) {
       const int whole = cols - cols % N;
       if (const uint8_t* bytes = bits.whole_bytes(whole))
         for (; c < whole; c += N) {
-          uint32_t word = 0;
+          uint64_t word = 0;
           __builtin_memcpy(&word, bytes + c / 8, N / 8);
-          choose_part<N>(d, a, other, r, c, N, word);
+          to.template set_part<N>(r, c, N,
+                                  lanes::select_by_bits(word, a.template part<N>(r, c, N),
+                                                        b.template part<N>(r, c, N)));
         }
     }
-    for (; c < cols; c += N) {
-      const int n = cols - c < N ? cols - c : N;
-      choose_part<N>(d, a, other, r, c, n, bits.next(n));
+    for (; c < cols; c += kRest) {
+      const int n = cols - c < kRest ? cols - c : kRest;
+      to.template set_part<kRest>(
+          r, c, n,
+          lanes::select_by_bits(bits.next(n), a.template part<kRest>(r, c, n),
+                                b.template part<kRest>(r, c, n)));
     }
   }
 }
@@ -105,8 +117,7 @@ PTO_INLINE void compare_tiles(F f, D& d, const A& a, const B& b) {
     static_assert(check_elementwise<D, A, B>());
     map([f](auto x, auto y) { return lanes::convert<int32_t>(f(x, y)); }, d, a, b);
   } else {
-    compare_packed(f, d, a,
-                   [&](int r, int c, int n) { return row_part<kTileLanes<A>>(b, r, c, n); });
+    compare_packed(f, d, a.GetValidRow(), a.GetValidCol(), Rows<const A>(a), Rows<const B>(b));
   }
 }
 
@@ -118,8 +129,8 @@ PTO_INLINE void compare_scalar(F f, D& d, const A& a, typename A::DType scalar) 
     map([f, s](auto x) { return lanes::convert<int32_t>(f(x, lanes::splat<decltype(x)>(s))); }, d,
         a);
   } else {
-    const auto s = lanes::splat<Vec<Compute<typename A::DType>, kTileLanes<A>>>(to_compute(scalar));
-    compare_packed(f, d, a, [s](int, int, int) { return s; });
+    compare_packed(f, d, a.GetValidRow(), a.GetValidCol(), Rows<const A>(a),
+                   Everywhere<typename A::DType>(scalar));
   }
 }
 
@@ -170,9 +181,7 @@ PTO_INLINE RecordEvent TSEL(D& d, const M& mask, const A& a, const B& b, const X
     static_assert(check_elementwise<D, M>());
     map([](auto m, auto x, auto y) { return detail::choose(m, x, y); }, d, mask, a, b);
   } else {
-    detail::select_packed<false>(d, mask, a, [&](int r, int c, int n) {
-      return detail::row_part<kTileLanes<D>>(b, r, c, n);
-    });
+    detail::select_packed<false>(d, mask, detail::Rows<const A>(a), detail::Rows<const B>(b));
   }
   return {};
 }
@@ -200,8 +209,8 @@ PTO_INLINE RecordEvent TSELS(D& d, const M& mask, const A& a, const Tmp&, typena
     map([s](auto m, auto x) { return detail::choose(m, x, lanes::splat<decltype(x)>(s)); }, d, mask,
         a);
   } else {
-    const auto s = lanes::splat<Vec<Compute<typename D::DType>, kTileLanes<D>>>(to_compute(scalar));
-    detail::select_packed<true>(d, mask, a, [s](int, int, int) { return s; });
+    detail::select_packed<true>(d, mask, detail::Rows<const A>(a),
+                                detail::Everywhere<typename D::DType>(scalar));
   }
   return {};
 }

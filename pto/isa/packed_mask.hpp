@@ -15,10 +15,6 @@
 PTO_NAMESPACE_BEGIN
 namespace detail {
 
-// Columns that one step compares: whole bytes of the mask.
-template <int N>
-constexpr int kPackedStep = N < 8 ? 8 : N;
-
 template <class D>
 constexpr int kMaskRowBytes = D::Cols* int(sizeof(typename D::DType));
 
@@ -31,8 +27,7 @@ constexpr bool check_packed_mask() {
   return true;
 }
 
-// `bits_of(row, col, n)` gives the bits of n columns from col on, n <= Step; the others are
-// ignored.
+// `bits_of(row, col, n)` gives the bits of n <= Step columns from col on; the others are ignored.
 template <int Step, class D, class Bits>
 PTO_INLINE void write_packed(D& mask, int rows, int cols, Bits bits_of) {
   static_assert(check_packed_mask<D>());
@@ -42,12 +37,12 @@ PTO_INLINE void write_packed(D& mask, int rows, int cols, Bits bits_of) {
   for (int r = 0; r < rows; ++r, to += kMaskRowBytes<D>) {
     int c = 0;
     for (; c + Step <= cols; c += Step) {
-      const uint32_t bits = bits_of(r, c, Step);
+      const uint64_t bits = bits_of(r, c, Step);
       __builtin_memcpy(to + c / 8, &bits, Step / 8);
     }
     const int n = cols - c, bytes = (n + 7) / 8;
     if (n > 0) {
-      const uint32_t bits = bits_of(r, c, n) & ((1u << n) - 1);
+      const uint64_t bits = bits_of(r, c, n) & lanes::low_bits(n);
       for (int i = 0; i < bytes; ++i) to[c / 8 + i] = uint8_t(bits >> (8 * i));
     }
     const int used = c / 8 + (n > 0 ? bytes : 0);
@@ -56,27 +51,60 @@ PTO_INLINE void write_packed(D& mask, int rows, int cols, Bits bits_of) {
   __builtin_memset(to, 0, size_t(D::Rows - rows) * kMaskRowBytes<D>);
 }
 
-// The n columns (at most N) of row r from c on, of a tile of any layout; lanes beyond are 0.
-template <int N, class S>
-PTO_INLINE Vec<Compute<typename S::DType>, N> row_part(const S& s, int r, int c, int n) {
-  if constexpr (S::isRowMajor && !S::isBoxedLayout) {
-    const auto* from = s.data() + S::Offset(r, c);
-    return n >= N ? lanes::load<N>(from) : lanes::load_part<N>(from, n < 0 ? 0 : n);
-  } else {
-    Vec<Compute<typename S::DType>, N> v = {};
-    for (int i = 0; i < N && i < n; ++i) v[i] = to_compute(s.GetElement(r, c + i));
-    return v;
+// The elements of a tile of any layout, by rows, as bits. It keeps the tile's address, which
+// stores of bytes would make the compiler read again.
+template <class S>
+class Rows {
+ public:
+  using T = typename S::DType;
+  explicit PTO_INLINE Rows(S& s) : data_(s.data()) {}
+
+  // n columns (at most N) of row r from c on; lanes beyond are 0.
+  template <int N>
+  PTO_INLINE Vec<Raw<T>, N> part(int r, int c, int n) const {
+    if constexpr (kIsPlain) {
+      const auto* from = reinterpret_cast<const Raw<T>*>(data_ + S::Offset(r, c));
+      return n >= N ? lanes::load<N>(from) : lanes::load_part<N>(from, n < 0 ? 0 : n);
+    } else {
+      Raw<T> lane[N] = {};
+      for (int i = 0; i < N && i < n; ++i)
+        __builtin_memcpy(lane + i, data_ + S::Offset(r, c + i), sizeof(T));
+      return bit_cast<Vec<Raw<T>, N>>(lane);
+    }
   }
-}
-template <int N, class D>
-PTO_INLINE void set_row_part(D& d, int r, int c, int n, Vec<Compute<typename D::DType>, N> v) {
-  if constexpr (D::isRowMajor && !D::isBoxedLayout) {
-    if (n >= N) return lanes::store<N>(d.data() + D::Offset(r, c), v);
-    lanes::store_part<N>(d.data() + D::Offset(r, c), v, n);
-  } else {
-    for (int i = 0; i < N && i < n; ++i) lanes::store_scalar(d.data() + D::Offset(r, c + i), v[i]);
+  template <int N>
+  PTO_INLINE void set_part(int r, int c, int n, Vec<Raw<T>, N> v) const {
+    if constexpr (kIsPlain) {
+      auto* to = reinterpret_cast<Raw<T>*>(data_ + S::Offset(r, c));
+      if (n >= N) return lanes::store<N>(to, v);
+      lanes::store_part<N>(to, v, n);
+    } else {
+      for (int i = 0; i < N && i < n; ++i) {
+        const Raw<T> lane = v[i];
+        __builtin_memcpy(static_cast<void*>(data_ + S::Offset(r, c + i)), &lane, sizeof(T));
+      }
+    }
   }
-}
+
+ private:
+  static constexpr bool kIsPlain = S::isRowMajor && !S::isBoxedLayout;
+  decltype(make_value<S&>().data()) data_;
+};
+
+// A number in the place of rows.
+template <class E>
+class Everywhere {
+ public:
+  using T = E;
+  explicit PTO_INLINE Everywhere(E value) : raw_(bit_cast<Raw<E>>(value)) {}
+  template <int N>
+  PTO_INLINE Vec<Raw<E>, N> part(int, int, int) const {
+    return lanes::splat<Vec<Raw<E>, N>>(raw_);
+  }
+
+ private:
+  Raw<E> raw_;
+};
 
 // The bits of a mask from the start of a row on; at the end of the row's valid bytes it goes on in
 // the next row.

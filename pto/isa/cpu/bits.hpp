@@ -3,12 +3,13 @@
 //
 //     uint32_t b = pack_mask(x < y);            // bit i = lane i
 //     auto m = unpack_mask<Vec<float, 8>>(b);   // all ones or zero a lane
+//     auto z = select_by_bits(b, x, y);         // bit i ? x[i] : y[i]
 //
 // Invariant: a mask's lane is all ones or zero; bits beyond the lanes are 0 after pack_mask and
-// ignored by unpack_mask. At most 32 lanes.
+// ignored by the others. At most 32 lanes, 64 in select_by_bits.
 // Thread safety: pure functions.
 #pragma once
-#include "pto/isa/cpu/vec.hpp"
+#include "pto/isa/cpu/shuffle.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace lanes {
@@ -69,15 +70,56 @@ struct Powers {
 template <class I, int N>
 inline constexpr Powers<I, N> kPowers;
 
+template <int N>
+struct BitInByte {
+  int8_t value[N];
+  constexpr BitInByte() : value() {
+    for (int i = 0; i < N; ++i) value[i] = int8_t(1u << (i % 8));
+  }
+};
+template <int N>
+inline constexpr BitInByte<N> kBitInByte;
+
+struct ByteOfBit {
+  static constexpr int at(int i, int) { return i / 16 * 16 + i / 8; }
+};
+
 template <class V>
 PTO_INLINE MaskOf<V> unpack_mask(uint32_t bits) {
   constexpr int N = kCount<V>;
   using I = LaneOf<MaskOf<V>>;
+  if constexpr (sizeof(I) == 1 && N % 4 == 0) {
+    // Every byte receives the byte that holds its bit.
+    using Bytes = Vec<int8_t, N>;
+    const Bytes all = bit_cast<Bytes>(splat<Vec<uint32_t, N / 4>>(bits));
+    return (shuffle<ByteOfBit>(all, all) & bit_cast<Bytes>(kBitInByte<N>)) != Bytes{};
+  }
   // A lane narrower than the mask has no room for its bit.
   using Wide = typename Choose<(8 * sizeof(I) >= N), I, int32_t>::type;
   using W = Vec<Wide, N>;
   const W power = bit_cast<W>(kPowers<Wide, N>);
   return convert<I>((splat<W>(Wide(bits)) & power) == power);
+}
+
+// For vectors of integers.
+template <class V>
+PTO_INLINE V select_by_bits(uint64_t bits, V a, V b) {
+#if defined(PTO_TARGET_AVX512)
+  if constexpr (sizeof(V) >= 16) {
+    constexpr int kBytes = int(sizeof(LaneOf<V>));
+    V v;
+    if constexpr (kBytes == 1)
+      asm("vpblendmb %1, %2, %0%{%3%}" : "=v"(v) : "v"(a), "v"(b), "Yk"(bits));
+    else if constexpr (kBytes == 2)
+      asm("vpblendmw %1, %2, %0%{%3%}" : "=v"(v) : "v"(a), "v"(b), "Yk"(uint32_t(bits)));
+    else if constexpr (kBytes == 4)
+      asm("vpblendmd %1, %2, %0%{%3%}" : "=v"(v) : "v"(a), "v"(b), "Yk"(uint16_t(bits)));
+    else
+      asm("vpblendmq %1, %2, %0%{%3%}" : "=v"(v) : "v"(a), "v"(b), "Yk"(uint8_t(bits)));
+    return v;
+  }
+#endif
+  return select(unpack_mask<V>(uint32_t(bits)), a, b);
 }
 
 }  // namespace lanes

@@ -258,6 +258,9 @@ template <class V>
 constexpr bool kHasMaskedAccess = false;
 #endif
 
+// Bits 0 .. n - 1, n <= 64.
+PTO_INLINE uint64_t low_bits(int n) { return n == 64 ? ~uint64_t(0) : (uint64_t(1) << n) - 1; }
+
 // Valid where kHasMaskedAccess<V>.
 template <class V>
 V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, int n);
@@ -265,11 +268,15 @@ template <class V>
 void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, int n);
 
 #if defined(PTO_TARGET_AVX512)
+// A bit a lane.
+template <int N>
+using LaneBits = typename Choose<(N <= 16), uint16_t,
+                                 typename Choose<(N <= 32), uint32_t, uint64_t>::type>::type;
 #define PTO_MASKED_LOAD(op) asm(op " %1, %0%{%2%}%{z%}" : "=v"(v) : "m"(*p), "Yk"(mask))
 #define PTO_MASKED_STORE(op) asm(op " %1, %0%{%2%}" : "+m"(*p) : "v"(v), "Yk"(mask))
 template <class V>
 PTO_INLINE V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, int n) {
-  const uint16_t mask = uint16_t((1u << n) - 1);
+  const auto mask = LaneBits<kCount<V>>(low_bits(n));
   V v;
   if constexpr (sizeof(LaneOf<V>) == 1)
     PTO_MASKED_LOAD("vmovdqu8");
@@ -283,7 +290,7 @@ PTO_INLINE V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, i
 }
 template <class V>
 PTO_INLINE void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, int n) {
-  const uint16_t mask = uint16_t((1u << n) - 1);
+  const auto mask = LaneBits<kCount<V>>(low_bits(n));
   if constexpr (sizeof(LaneOf<V>) == 1)
     PTO_MASKED_STORE("vmovdqu8");
   else if constexpr (sizeof(LaneOf<V>) == 2)
