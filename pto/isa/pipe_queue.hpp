@@ -58,9 +58,20 @@ struct Consumer {
   bool waits = true, frees = true;
   int64_t entryOffset = 0;
   pto_slot* open = nullptr;
-  bool has_popped_to_cube = false;  // what the next TFREE of a core that is both frees
+  // What is popped and not freed, the oldest in bit 0: 1 towards the cube; a 1 ends it.
+  uint64_t popped = 1;
   PTO_INLINE void setWaitStatus(bool does) { waits = does; }
   PTO_INLINE void setFreeStatus(bool does) { frees = does; }
+  PTO_INLINE void note_pop(bool to_vector) {
+    const int count = 63 - __builtin_clzll(popped);
+    if (waits && count < 63) popped += uint64_t(to_vector ? 1 : 2) << count;
+  }
+  // Whether the oldest one went to the vector cores, as those do that another object popped.
+  PTO_INLINE bool take_direction() {
+    const bool to_vector = popped == 1 || (popped & 1) == 0;
+    if (popped > 1) popped >>= 1;
+    return to_vector;
+  }
   PTO_INLINE bool getWaitStatus() const { return waits; }
   PTO_INLINE bool getFreeStatus() const { return frees; }
   PTO_INLINE void setEntryOffset(int64_t bytes) { entryOffset = bytes; }
@@ -304,7 +315,7 @@ void pop_tile(Pipe& pipe, D& tile, Here here) {
   const bool to_vector = is_to_vector<Pipe, D, false>();
   const End end = end_of<Pipe>(to_vector, to_vector, Split, "TPOP");
   if (!end.takes_part) return fill_with_zero(tile);
-  pipe.cons.has_popped_to_cube = !to_vector;
+  pipe.cons.note_pop(to_vector);
   using T = typename D::DType;
   const pto_slot* slot = take_slot(pipe, end, here);
   const int64_t rows = tile.GetValidRow(), cols = tile.GetValidCol();
@@ -365,7 +376,7 @@ void pop_view(Pipe& pipe, G& view, Here here) {
   const bool to_vector = is_to_vector<Pipe, G, false>();
   const End end = end_of<Pipe>(to_vector, to_vector, Split, "TPOP");
   if (!end.takes_part) return;
-  pipe.cons.has_popped_to_cube = !to_vector;
+  pipe.cons.note_pop(to_vector);
   point_at(view, pipe, take_slot(pipe, end, here), pipe.cons.entryOffset);
 }
 
@@ -374,8 +385,9 @@ void free_slot(Pipe& pipe) {
   if (!pipe.cons.frees) return;
   bool to_vector = Pipe::is_c2v;
   if constexpr (Pipe::is_both) {
+    const bool oldest = pipe.cons.take_direction();
     const int core = pto_core();
-    to_vector = core == PTO_CORE_ANY ? !pipe.cons.has_popped_to_cube : core == PTO_CORE_VECTOR;
+    to_vector = core == PTO_CORE_ANY ? oldest : core == PTO_CORE_VECTOR;
   }
   const End end = end_of<Pipe>(to_vector, to_vector, Split, "TFREE");
   if (!end.takes_part) return;

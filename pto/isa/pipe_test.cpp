@@ -245,6 +245,36 @@ void push_some() {
   for (int i = 0; i < Times; ++i) TPUSH(acc, pipe);
 }
 
+// One thread is all cores: it frees in the order of its pops, whatever their direction.
+TEST(Pipe, slots_of_both_directions_are_freed_in_the_order_of_their_pops) {
+  using Pipe = TPipe<40, Direction::DIR_BOTH, 16 * 16 * sizeof(float), 2>;
+  using Acc = TileAcc<float, 16, 16>;
+  using Vector = Tile<TileType::Vec, float, 16, 16>;
+  using Matrix = Tile<TileType::Mat, float, 16, 16>;
+  Pipe::reset_for_cpu_sim();
+  Pipe pipe(nullptr, 0, 0);
+  Acc acc;
+  Vector up, down;
+  Matrix back;
+  for (int round = 0; round < 4; ++round) {
+    for (int i = 0; i < 2; ++i) {
+      for (int k = 0; k < Acc::Numel; ++k) acc.data()[k] = float(10 * round + i);
+      for (int k = 0; k < Vector::Numel; ++k) up.data()[k] = float(100 + 10 * round + i);
+      TPUSH<Pipe, Acc, TILE_NO_SPLIT>(pipe, acc);
+      TPUSH<Pipe, Vector, TILE_NO_SPLIT>(pipe, up);
+    }
+    for (int i = 0; i < 2; ++i) {
+      const bool is_down_first = (round + i) % 2 == 0;
+      if (is_down_first) TPOP<Pipe, Vector, TILE_NO_SPLIT>(pipe, down);
+      TPOP<Pipe, Matrix, TILE_NO_SPLIT>(pipe, back);
+      if (!is_down_first) TPOP<Pipe, Vector, TILE_NO_SPLIT>(pipe, down);
+      EXPECT_EQ(down.GetElement(15, 3), float(10 * round + i));
+      EXPECT_EQ(back.GetElement(3, 15), float(100 + 10 * round + i));
+    }
+    for (int i = 0; i < 4; ++i) TFREE<Pipe, TILE_NO_SPLIT>(pipe);
+  }
+}
+
 TEST(Pipe, misuse_ends_with_what_happened_and_where) {
   using Pipe = TPipe<24, DIR_C2V, kSlot, 2>;
   using Small = TPipe<25, DIR_C2V, 100, 2>;

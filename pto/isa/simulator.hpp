@@ -110,6 +110,14 @@ class ScopedExecutionContext {
   const int32_t core_, block_, blocks_, lane_, lanes_;
 };
 
+// Functions of another runtime that would tell the lane and hold the pipes: null for none, which is
+// all that there is here.
+inline void register_hooks(void* lane_index, void* pipe_state, isa::Here here = isa::Here::now()) {
+  if (lane_index || pipe_state)
+    pto_fail("register_hooks: a hook is given", "lanes and pipes are this library's own",
+             "give null, and say who runs with ScopedExecutionContext", here.file, here.line);
+}
+
 }  // namespace cpu_sim
 
 enum class NPUArch { A2A3, A5 };
@@ -127,6 +135,7 @@ class NPUMemoryModel {
   }
   static void SetDefaultArch(NPUArch arch) { default_arch() = arch; }
 
+  void Initialize() { Initialize(default_arch()); }
   void Initialize(NPUArch arch) {
     constexpr uint32_t kKilobytes[2][kRegions] = {{192, 512, 64, 64, 128}, {256, 512, 64, 64, 256}};
     constexpr const char* kNames[kRegions] = {"PTO_CPU_SIM_UB_BYTES", "PTO_CPU_SIM_L1_BYTES",
@@ -138,7 +147,7 @@ class NPUMemoryModel {
     is_initialized_ = true;
   }
   void EnsureInitialized() {
-    if (!is_initialized_) Initialize(default_arch());
+    if (!is_initialized_) Initialize();
   }
   bool IsInitialized() const { return is_initialized_; }
   NPUArch GetArch() const { return arch_; }
@@ -180,5 +189,9 @@ class NPUMemoryModel {
   NPUArch arch_ = NPUArch::A2A3;
   bool is_initialized_ = false;
 };
+
+inline void NPU_MEMORY_INIT() { NPUMemoryModel::Instance().Initialize(); }
+inline void NPU_MEMORY_INIT(NPUArch arch) { NPUMemoryModel::Instance().Initialize(arch); }
+inline void NPU_MEMORY_CLEAR() { NPUMemoryModel::Instance().Clear(); }
 
 }  // namespace pto

@@ -73,6 +73,14 @@ TEST(Simulator, binds_tiles_to_its_memories) {
   EXPECT_EQ(first.GetValue(18), 5);
   NPU_MEMORY_CLEAR();
   EXPECT_EQ(first.GetValue(18), 0);
+  NPU_MEMORY_INIT();
+  EXPECT_EQ(int(memory.GetArch()), int(NPUArch::A2A3));
+}
+
+TEST(Simulator, takes_no_hooks_of_another_runtime) {
+  cpu_sim::register_hooks(nullptr, nullptr);
+  EXPECT_THROW(cpu_sim::register_hooks(reinterpret_cast<void*>(&get_subblockid), nullptr),
+               runtime_error);
 }
 
 TEST(Simulator, answers_runtime_calls_with_codes) {
@@ -95,7 +103,7 @@ TEST(Simulator, spells_types_without_a_namespace) {
   EXPECT_EQ(double(float8_e5m2_t::FromRaw(0x3c)), 1.0);
   constexpr ::half greatest = numeric_limits<::half>::max();
   EXPECT_EQ(float(greatest), 65504.f);
-  EXPECT_EQ((pto::Shape<1, 1, 1, 4, 8>().shape[3]), 4);
+  EXPECT_EQ((pto::Shape<1, 1, 1, NUM_4, NUM_8>().shape[3]), 4);
   constexpr PadValue minusOne = PadValueCustom(-1.0f);
   static_assert(isCustomPadValue(minusOne) && getCustomPadBits(minusOne) == 0xbf800000u);
 }

@@ -42,8 +42,6 @@
 #define FFTS_MODE_VAL 2
 #define aclFloat16ToFloat(value) static_cast<float>(value)
 #define aclFloatToFloat16(value) static_cast<aclFloat16>(static_cast<float>(value))
-#define NPU_MEMORY_INIT(arch) ::pto::NPUMemoryModel::Instance().Initialize(arch)
-#define NPU_MEMORY_CLEAR() ::pto::NPUMemoryModel::Instance().Clear()
 
 using aclFloat16 = pto::half;
 using pto::bfloat16_t;
@@ -54,6 +52,8 @@ using pto::float8_e5m2_t;
 using pto::float8_e8m0_t;
 using pto::half;
 using pto::hifloat8_t;
+using pto::NPU_MEMORY_CLEAR;
+using pto::NPU_MEMORY_INIT;
 
 using pto::block_idx;
 using pto::get_block_idx;
