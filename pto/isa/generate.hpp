@@ -5,9 +5,10 @@
 //     TTRI<D, 0>(d, 0);                  // 1 on and below the diagonal, else 0
 //     TRANDOM(d, key, counter);          // Philox 4x32, 10 rounds
 //
-// Invariant: only the valid region is written. Random elements 4 g to 4 g + 3 of the valid region,
-// counted row by row, are the four words of the block counter + g (128 bits, lowest word first), so
-// that equal keys and counters give equal numbers on every target.
+// Invariant: only the valid region is written. Each run of 256 columns of a row has 64 counters
+// side by side (128 bits, lowest word first): column 64 w + i is word w of the block of the i-th.
+// The next run begins max(Cols, 256) / 4 counters later, so that none is used twice. Equal keys and
+// counters give equal numbers on every target.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/cpu/shuffle.hpp"
@@ -59,26 +60,26 @@ PTO_INLINE void philox(V (&word)[4], uint32_t key0, uint32_t key1) {
 
 namespace detail {
 
-constexpr int kCounters = kVectorBytes / 4;  // at once
+constexpr int kCounters = kVectorBytes / 4;  // at once, at most 16
 
-// The words of the blocks counter, counter + 1, ..., in order.
+constexpr int kRandomLanes = 64;  // counters side by side: word w of lane i is in column 64 w + i
+
+// The columns of four words of 64 lanes of which `left` are wanted, lane i from counter + i.
 template <int Rounds>
-PTO_INLINE void random_blocks(uint32_t* to, const uint32_t* key, const uint32_t* counter) {
+PTO_INLINE void random_columns(uint32_t* to, int left, const uint32_t* key,
+                               const uint32_t* counter) {
   using V = Vec<uint32_t, kCounters>;
-  V word[4];
-  word[0] = lanes::iota<uint32_t, kCounters>() + counter[0];
-  V carry = bit_cast<V>(word[0] < lanes::splat<V>(counter[0])) & 1u;
-  for (int i = 1; i < 4; ++i) {
-    word[i] = carry + counter[i];
-    carry = bit_cast<V>(word[i] < carry) & 1u;
+  for (int lane = 0; lane < kRandomLanes && lane < left; lane += kCounters) {
+    V word[4], carry = lanes::iota<uint32_t, kCounters>() + uint32_t(lane);
+    for (int i = 0; i < 4; ++i) {
+      word[i] = carry + counter[i];
+      carry = bit_cast<V>(word[i] < carry) & 1u;
+    }
+    lanes::philox<Rounds>(word, key[0], key[1]);
+    for (int i = 0, column = lane; i < 4 && column < left; ++i, column += kRandomLanes)
+      lanes::store_part<kCounters>(to + column, word[i],
+                                   left - column < kCounters ? left - column : kCounters);
   }
-  lanes::philox<Rounds>(word, key[0], key[1]);
-  const V a = lanes::zip_low(word[0], word[2]), b = lanes::zip_high(word[0], word[2]);
-  const V c = lanes::zip_low(word[1], word[3]), d = lanes::zip_high(word[1], word[3]);
-  lanes::store<kCounters>(to, lanes::zip_low(a, c));
-  lanes::store<kCounters>(to + kCounters, lanes::zip_high(a, c));
-  lanes::store<kCounters>(to + 2 * kCounters, lanes::zip_low(b, d));
-  lanes::store<kCounters>(to + 3 * kCounters, lanes::zip_high(b, d));
 }
 
 PTO_INLINE void advance_counter(uint32_t* counter, uint32_t by) {
@@ -155,22 +156,15 @@ PTO_INLINE RecordEvent TRANDOM(D& d, const TRandomKey& key, const TRandomCounter
                 "TRANDOM: the destination must be row-major, of int32_t or uint32_t; convert "
                 "afterwards with TCVT");
   PTO_ENTER(TRANDOM, "d, key, counter, <rounds>", out(d));
-  constexpr int kWords = 4 * detail::kCounters;
-  uint32_t words[kWords], block[4] = {counter[0], counter[1], counter[2], counter[3]};
-  int used = kWords;
-  for (int r = 0; r < d.GetValidRow(); ++r) {
-    T* to = d.data() + D::Offset(r, 0);
-    for (int left = d.GetValidCol(); left > 0;) {
-      if (used == kWords) {
-        detail::random_blocks<Rounds>(words, key, block);
-        detail::advance_counter(block, detail::kCounters);
-        used = 0;
-      }
-      const int n = left < kWords - used ? left : kWords - used;
-      __builtin_memcpy(to, words + used, size_t(n) * 4);
-      to += n, used += n, left -= n;
+  constexpr int kColumns = 4 * detail::kRandomLanes;
+  constexpr uint32_t kStep = (D::Cols > kColumns ? D::Cols : kColumns) / 4;
+  uint32_t block[4] = {counter[0], counter[1], counter[2], counter[3]};
+  for (int r = 0; r < d.GetValidRow(); ++r)
+    for (int c = 0; c < d.GetValidCol(); c += kColumns) {
+      detail::random_columns<Rounds>(reinterpret_cast<uint32_t*>(d.data()) + D::Offset(r, c),
+                                     d.GetValidCol() - c, key, block);
+      detail::advance_counter(block, kStep);
     }
-  }
   return {};
 }
 

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/isa_oracle.hpp"
 
 namespace pto {
@@ -75,44 +77,57 @@ void philox_slowly(int rounds, const uint32_t* key, const uint32_t* counter, uin
   std::memcpy(out, c, sizeof(c));
 }
 
-template <class T, uint16_t Rounds>
+// The counters of a run of 256 columns are 64 neighbours; word w of the i-th is in column 64 w + i.
+template <class T, uint16_t Rounds, int Cols>
 void check_random(const TRandomKey& key, const TRandomCounter& counter, int rows, int cols) {
-  auto d = shaped<Block<T>>(rows, cols);
+  Tile<TileType::Vec, T, 6, Cols, BLayout::RowMajor, -1, -1> d(rows, cols);
   fill(d, 1);
   const auto before = d;
   TRANDOM<Rounds>(d, key, counter);
+  const int runs = (cols + 255) / 256, step = Cols < 256 ? 64 : Cols / 4;
   EXPECT_EQ(differs(d, before, 0,
                     [&](int r, int c) {
-                      const unsigned element = unsigned(r * cols + c);
                       uint32_t block[4], words[4];
                       unsigned __int128 whole = 0;
                       for (int i = 3; i >= 0; --i) whole = whole << 32 | counter[i];
-                      whole += element / 4;
+                      whole += unsigned(r * runs + c / 256) * unsigned(step) + unsigned(c % 64);
                       for (int i = 0; i < 4; ++i) block[i] = uint32_t(whole >> (32 * i));
                       philox_slowly(Rounds, key, block, words);
-                      return wide(T(words[element % 4]));
+                      return wide(T(words[c % 256 / 64]));
                     }),
             "")
-      << rows << " x " << cols;
+      << rows << " x " << cols << " of " << Cols;
 }
 
-TEST(Random, is_philox_of_one_counter_for_four_elements) {
+TEST(Random, is_philox_of_lanes_of_counters) {
   const TRandomKey key = {0xa4093822u, 0x299f31d0u};
   const TRandomCounter plain = {7, 1, 2, 3};
   const TRandomCounter carries = {0xfffffffeu, 0xffffffffu, 0xffffffffu, 0xffffffffu};
   for (const int cols : {0, 1, 5, 63, 64}) {
-    check_random<uint32_t, 10>(key, plain, 6, cols);
-    check_random<int32_t, 7>(key, carries, 3, cols);
+    check_random<uint32_t, 10, 64>(key, plain, 6, cols);
+    check_random<int32_t, 7, 64>(key, carries, 3, cols);
   }
+  for (const int cols : {65, 255, 256, 257, 448, 511, 600, 640})
+    check_random<uint32_t, 7, 640>(key, carries, 6, cols);
+  check_random<uint32_t, 10, 256>(key, plain, 4, 256);
+}
+
+TEST(Random, repeats_no_counter_in_narrow_tiles) {
+  const TRandomKey key = {1, 2};
+  const TRandomCounter counter = {3, 4, 5, 6};
+  Tile<TileType::Vec, uint32_t, 32, 32> d;
+  TRANDOM(d, key, counter);
+  std::set<uint32_t> all(d.data(), d.data() + d.Numel);
+  EXPECT_EQ(int(all.size()), d.Numel);  // of 2^32: one value twice has a chance of 1 in 8192
 }
 
 TEST(Random, has_the_numbers_that_its_authors_publish) {
   const TRandomKey key = {0xa4093822u, 0x299f31d0u};
   const TRandomCounter counter = {0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u};
-  Tile<TileType::Vec, uint32_t, 1, 8> d;
+  Tile<TileType::Vec, uint32_t, 1, 256> d;
   TRANDOM(d, key, counter);
   const uint32_t known[] = {0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u};
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(d.GetValue(i), known[i]) << i;
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(d.GetValue(64 * i), known[i]) << i;
 }
 
 }  // namespace
