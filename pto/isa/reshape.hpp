@@ -126,6 +126,7 @@ PTO_INLINE RecordEvent TSUBVIEW(D& d, S& s, uint16_t row, uint16_t col, const X&
   return {};
 }
 
+// The bits as they are: floats become the integers that they are made of.
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TRESHAPE(D& d, S& s, const X&...) {
   PTO_ENTER(TRESHAPE, "d, s", out(d), in(s));
@@ -134,9 +135,6 @@ PTO_INLINE RecordEvent TRESHAPE(D& d, S& s, const X&...) {
                 "TRESHAPE: both tiles must have the same number of bytes; use TSUBVIEW for a part");
   static_assert(D::isBoxedLayout == S::isBoxedLayout,
                 "TRESHAPE: both tiles must be boxed or both plain; change the layout with TMOV");
-  static_assert(kSame<typename D::DType, typename S::DType> ||
-                    kIsFloat<typename D::DType> == kIsFloat<typename S::DType>,
-                "TRESHAPE: both element types must be floats or both integers; convert with TCVT");
   moves::bind_bytes(d, moves::bytes_of(static_cast<const S&>(s).data()));
   return {};
 }

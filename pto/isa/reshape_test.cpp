@@ -205,6 +205,9 @@ TEST(SharedStorage, a_reshaped_tile_has_the_bytes_of_its_source) {
   TEXPANDS(d, 1.0f);
   TRESHAPE(halves, s);
   EXPECT_EQ(halves.GetElement(7, 127).RawData(), 0x3f80);
+  Tile<TileType::Vec, uint32_t, 1, 512> words;
+  TRESHAPE(words, s);
+  EXPECT_EQ(words.GetElement(0, 511), 0x3f800000u);
   Tile<TileType::Vec, int16_t, 4, 32> a;
   Tile<TileType::Vec, uint32_t, 2, 32> b;
   TRESHAPE(b, a);
