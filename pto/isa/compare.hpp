@@ -129,8 +129,14 @@ PTO_INLINE void compare_scalar(F f, D& d, const A& a, typename A::DType scalar) 
     map([f, s](auto x) { return lanes::convert<int32_t>(f(x, lanes::splat<decltype(x)>(s))); }, d,
         a);
   } else {
-    compare_packed(f, d, a.GetValidRow(), a.GetValidCol(), Rows<const A>(a),
-                   Everywhere<typename A::DType>(scalar));
+    const Rows<const A> from(a);
+    const Everywhere<typename A::DType> value(scalar);
+    const int rows = a.GetValidRow(), cols = a.GetValidCol();
+    MaskBytes<A::Rows, (A::Cols + 7) / 8> bytes;
+    if (d.GetValidCol() * int(sizeof(typename D::DType)) <= bytes.Cols)
+      return compare_packed(f, d, rows, cols, from, value);
+    compare_packed(f, bytes, rows, cols, from, value);
+    pour(d, bytes);
   }
 }
 
@@ -157,7 +163,8 @@ PTO_INLINE RecordEvent TCMP(D& d, const A& a, const B& b, CmpMode mode, const X&
   return {};
 }
 
-// Against a scalar, or element by element against a tile.
+// Against a scalar, or element by element against a tile. Of a scalar, a packed mask that has more
+// valid bytes in a row than the operand's columns need takes the rows as one stream of bytes.
 template <class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TCMPS(D& d, const A& a, const B& b, CmpMode mode, const X&... rest) {
   static_assert(check_trailing<X...>());

@@ -116,6 +116,37 @@ void check_modes() {
 #include "pto/isa/instructions.def"
 }
 
+// Row r of a, of 32 columns, begins at bit 32 * r of the mask's valid bytes.
+template <class T, class M>
+void check_stream(M mask) {
+  auto a = shaped<Rows<T>>(2, 19), d = a, b = a;
+  fill(a, 1), fill(b, 2);
+  for (int i = 0; i < mask.Numel; ++i) mask.SetValue(i, typename M::DType(-1));
+  TCMPS(mask, a, a.GetElement(1, 3), CmpMode::GE);
+  constexpr int kBits = 8 * sizeof(typename M::DType);
+  const int valid = mask.GetValidCol() * kBits;
+  for (int i = 0; i < M::Rows * M::Cols * kBits; ++i) {
+    const int row = i / (M::Cols * kBits), col = i % (M::Cols * kBits), at = row * valid + col;
+    const bool is_set = (mask.GetElement(row, col / kBits) >> col % kBits) & 1;
+    const bool is_element = col < valid && at / 32 < 2 && at % 32 < 19;
+    EXPECT_EQ(is_set, is_element &&
+                          compares(CmpMode::GE, a.GetElement(at / 32, at % 32), a.GetElement(1, 3)))
+        << row << ", " << col;
+  }
+  a.SetValidCol(32), d.SetValidCol(32), b.SetValidCol(32);
+  TCMPS(mask, a, a.GetElement(1, 3), CmpMode::GE);
+  TSEL(d, mask, a, b);
+  for (int r = 0; r < 2; ++r)
+    EXPECT_EQ(wide(d.GetElement(r, 19)),
+              wide((compares(CmpMode::GE, a.GetElement(r, 19), a.GetElement(1, 3)) ? a : b)
+                       .GetElement(r, 19)));
+}
+TEST(Compare, a_scalar_fills_a_wider_mask_as_one_stream) {
+  using Bytes = Tile<TileType::Vec, uint8_t, 3, 32, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
+  check_stream<float>(Bytes(3, 32)), check_stream<half>(Bytes(3, 5)),
+      check_stream<int8_t>(Bytes(1, 8));
+  check_stream<uint16_t>(Mask<uint32_t>(2)), check_stream<double>(Mask<uint32_t>(8));
+}
 TEST(Compare, floats_compare_as_their_values_do) {
   check_modes<float>(), check_modes<half>(), check_modes<bfloat16_t>(), check_modes<double>();
 }

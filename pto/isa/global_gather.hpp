@@ -8,7 +8,7 @@
 // five dimensions. A table given as pointer and count has rows of the tile's valid columns.
 // Invariant: memory outside the table is never touched; what Undefined leaves open is read as 0 and
 // not written. Positions are taken in order, so that of equal ones the last wins
-// (ScatterConflict::First: the first).
+// (ScatterConflict::First: the first; Default: as Last).
 // Thread safety: blocks may gather from the same memory; who scatters must be alone there.
 #pragma once
 #include "pto/isa/elementwise.hpp"
@@ -20,7 +20,7 @@ enum class Coalesce : uint8_t { Row, Elem };
 enum class GatherOOB : uint8_t { Undefined, Clamp, Wrap, Zero };
 enum class ScatterAtomicOp : uint8_t { None, Add, Max, Min };
 enum class ScatterOOB : uint8_t { Undefined, Skip, Clamp, Wrap };
-enum class ScatterConflict : uint8_t { First, Last };
+enum class ScatterConflict : uint8_t { First, Last, Default = Last };
 
 namespace detail {
 

@@ -176,6 +176,8 @@ TEST(GlobalScatter, puts_rows_and_elements_combines_them_and_places_those_outsid
   check_scatters<uint32_t, uint32_t>();
   check_scatter<float, int32_t, Coalesce::Row, kNone, ScatterOOB::Wrap, kFirst>(6, 24);
   check_scatter<float, int32_t, Coalesce::Row, kMax, ScatterOOB::Undefined, kLast>(6, 0);
+  check_scatter<half, int32_t, Coalesce::Elem, kNone, ScatterOOB::Wrap, ScatterConflict::Default>(
+      6, 32);
   check_scatter<float, int32_t, Coalesce::Elem, kMin, ScatterOOB::Skip, kLast>(6, 32);
   check_scatter<int32_t, int32_t, Coalesce::Elem, kMax, ScatterOOB::Wrap, kLast>(6, 32);
   check_scatter<float, int32_t, Coalesce::Elem, kNone, ScatterOOB::Clamp, kFirst>(6, 32);

@@ -51,6 +51,29 @@ PTO_INLINE void write_packed(D& mask, int rows, int cols, Bits bits_of) {
   __builtin_memset(to, 0, size_t(D::Rows - rows) * kMaskRowBytes<D>);
 }
 
+// A mask of R rows of C bytes, one after another.
+template <int R, int C>
+struct MaskBytes {
+  using DType = uint8_t;
+  static constexpr int Rows = R, Cols = C;
+  static constexpr bool isRowMajor = true, isBoxedLayout = false;
+  uint8_t bytes[R * C];
+  PTO_INLINE uint8_t* data() { return bytes; }
+};
+
+// The mask's valid bytes become those of `from`, as one stream, all others 0.
+template <class D, int R, int C>
+PTO_INLINE void pour(D& mask, const MaskBytes<R, C>& from) {
+  const int valid = mask.GetValidCol() * int(sizeof(typename D::DType));
+  auto* to = reinterpret_cast<uint8_t*>(mask.data());
+  for (int r = 0, at = 0; r < D::Rows; ++r, to += kMaskRowBytes<D>) {
+    const int left = r < mask.GetValidRow() ? R * C - at : 0, n = left < valid ? left : valid;
+    __builtin_memcpy(to, from.bytes + at, size_t(n));
+    __builtin_memset(to + n, 0, size_t(kMaskRowBytes<D> - n));
+    at += n;
+  }
+}
+
 // The elements of a tile of any layout, by rows, as bits. It keeps the tile's address, which
 // stores of bytes would make the compiler read again.
 template <class S>
