@@ -25,27 +25,6 @@ struct ConvTileShape {
   static constexpr int64_t staticShape[] = {N...};
 };
 
-// Own storage until it is bound; a copy of own storage has its own.
-template <class T, class Own>
-struct PointedStorage {
-  T* bound = nullptr;
-  Own own;
-
-  PointedStorage() = default;
-  PTO_INLINE PointedStorage(const PointedStorage& other) { *this = other; }
-  PTO_INLINE PointedStorage& operator=(const PointedStorage& other) {
-    const bool is_own = !other.bound || other.bound == other.own.get();
-    if (is_own) own = other.own;
-    bound = is_own ? nullptr : other.bound;
-    return *this;
-  }
-  PTO_INLINE T*& get() {
-    if (!bound) bound = own.get();
-    return bound;
-  }
-  PTO_INLINE const T* get() const { return bound ? bound : own.get(); }
-};
-
 template <TileType Location, class T, int BufferBytes, Layout Order, class ShapeT>
 struct ConvTile {
   // The buffer's, or more where the dimensions are known to need more.

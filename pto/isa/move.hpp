@@ -25,6 +25,8 @@ PTO_NAMESPACE_BEGIN
 
 // How a chip cuts the insertion; the result is the same.
 enum class TInsertMode : uint8_t { SPLIT2 = 2, SPLIT4 = 3 };
+// From rows to boxes, which the layouts of the tiles say too.
+enum class TileCopyMode : uint8_t { ND2NZ };
 
 namespace moves {
 
@@ -216,50 +218,56 @@ constexpr const char* operands_of() {
 }  // namespace moves
 
 // Types that are written out name what is deduced anyway, as in the public library.
-#define PTO_MOVE(M, Op)                                                                           \
-  template <class DT = void, class ST = void, ReluPreMode Relu = ReluPreMode::NoRelu, class D,    \
-            class S, class... X, typename Enable<kIsTile<S>>::type = 0>                           \
-  PTO_INLINE RecordEvent M(D& d, const S& s, const X&... x) {                                     \
-    PTO_ENTER(M, (moves::operands_of<Op::kTakesPosition, X...>()), out(d), in(s));                \
-    if constexpr (!kSame<DT, void>) {                                                             \
-      PTO_ENTER(M, "<d, s, ReluPreMode> ...", out(d), in(s));                                     \
-    }                                                                                             \
-    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, x...);                         \
-    return {};                                                                                    \
-  }                                                                                               \
-  template <class DT, class ST, AccToVecMode Mode, ReluPreMode Relu = ReluPreMode::NoRelu,        \
-            class D, class S, class... X>                                                         \
-  PTO_INLINE RecordEvent M(D& d, const S& s, const X&... x) {                                     \
-    PTO_ENTER(M, "<d, s, AccToVecMode, ReluPreMode> ...", out(d), in(s));                         \
-    moves::move_form<Op, Relu, Mode>(d, s, x...);                                                 \
-    return {};                                                                                    \
-  }                                                                                               \
-  template <class DT, class ST, class FpT, ReluPreMode Relu = ReluPreMode::NoRelu, class D,       \
-            class S, class F, class... X, typename Enable<kIsTile<FpT>>::type = 0>                \
-  PTO_INLINE RecordEvent M(D& d, const S& s, const F& fp, const X&... x) {                        \
-    PTO_ENTER(M, "<d, s, fp, ReluPreMode> ...", out(d), in(s));                                   \
-    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, fp, x...);                     \
-    return {};                                                                                    \
-  }                                                                                               \
-  template <class DT, class ST, class FpT, AccToVecMode Mode,                                     \
-            ReluPreMode Relu = ReluPreMode::NoRelu, class D, class S, class F, class... X>        \
-  PTO_INLINE RecordEvent M(D& d, const S& s, const F& fp, const X&... x) {                        \
-    PTO_ENTER(M, "<d, s, fp, AccToVecMode, ReluPreMode> ...", out(d), in(s));                     \
-    moves::move_form<Op, Relu, Mode>(d, s, fp, x...);                                             \
-    return {};                                                                                    \
-  }                                                                                               \
-  template <class DT = void, class ST = void, class FpT = void,                                   \
-            ReluPreMode Relu = ReluPreMode::NoRelu, class D, class S, class F, class... X>        \
-  PTO_INLINE RecordEvent M##_FP(D& d, const S& s, const F& fp, const X&... x) {                   \
-    PTO_ENTER(M##_FP, Op::kTakesPosition ? "d, s, fp, r, c" : "d, s, fp", out(d), in(s));         \
-    static_assert(moves::check_entries<F, moves::kIsQuantised<typename D::DType, S>>());          \
-    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, fp, x...);                     \
-    return {};                                                                                    \
-  }                                                                                               \
-  template <STPhase Phase, class DT, class ST, class FpT, ReluPreMode Relu = ReluPreMode::NoRelu, \
-            class D, class S, class F, class... X>                                                \
-  PTO_INLINE RecordEvent M##_FP(D& d, const S& s, const F& fp, const X&... x) {                   \
-    return M##_FP<DT, ST, FpT, Relu>(d, s, fp, x...);                                             \
+#define PTO_MOVE(M, Op)                                                                            \
+  template <class DT = void, class ST = void, ReluPreMode Relu = ReluPreMode::NoRelu, class D,     \
+            class S, class... X, typename Enable<kIsTile<S>>::type = 0>                            \
+  PTO_INLINE RecordEvent M(D& d, const S& s, const X&... x) {                                      \
+    PTO_ENTER(M, (moves::operands_of<Op::kTakesPosition, X...>()), out(d), in(s));                 \
+    if constexpr (!kSame<DT, void>) {                                                              \
+      PTO_ENTER(M, "<d, s, ReluPreMode> ...", out(d), in(s));                                      \
+    }                                                                                              \
+    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, x...);                          \
+    return {};                                                                                     \
+  }                                                                                                \
+  template <class DT, class ST, AccToVecMode Mode, ReluPreMode Relu = ReluPreMode::NoRelu,         \
+            class D, class S, class... X>                                                          \
+  PTO_INLINE RecordEvent M(D& d, const S& s, const X&... x) {                                      \
+    PTO_ENTER(M, "<d, s, AccToVecMode, ReluPreMode> ...", out(d), in(s));                          \
+    moves::move_form<Op, Relu, Mode>(d, s, x...);                                                  \
+    return {};                                                                                     \
+  }                                                                                                \
+  template <TileCopyMode Mode, class D, class S, class... X>                                       \
+  PTO_INLINE RecordEvent M(D& d, const S& s, const X&... x) {                                      \
+    PTO_ENTER(M, Op::kTakesPosition ? "<TileCopyMode> d, s, r, c" : "<TileCopyMode> d, s", out(d), \
+              in(s));                                                                              \
+    return M(d, s, x...);                                                                          \
+  }                                                                                                \
+  template <class DT, class ST, class FpT, ReluPreMode Relu = ReluPreMode::NoRelu, class D,        \
+            class S, class F, class... X, typename Enable<kIsTile<FpT>>::type = 0>                 \
+  PTO_INLINE RecordEvent M(D& d, const S& s, const F& fp, const X&... x) {                         \
+    PTO_ENTER(M, "<d, s, fp, ReluPreMode> ...", out(d), in(s));                                    \
+    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, fp, x...);                      \
+    return {};                                                                                     \
+  }                                                                                                \
+  template <class DT, class ST, class FpT, AccToVecMode Mode,                                      \
+            ReluPreMode Relu = ReluPreMode::NoRelu, class D, class S, class F, class... X>         \
+  PTO_INLINE RecordEvent M(D& d, const S& s, const F& fp, const X&... x) {                         \
+    PTO_ENTER(M, "<d, s, fp, AccToVecMode, ReluPreMode> ...", out(d), in(s));                      \
+    moves::move_form<Op, Relu, Mode>(d, s, fp, x...);                                              \
+    return {};                                                                                     \
+  }                                                                                                \
+  template <class DT = void, class ST = void, class FpT = void,                                    \
+            ReluPreMode Relu = ReluPreMode::NoRelu, class D, class S, class F, class... X>         \
+  PTO_INLINE RecordEvent M##_FP(D& d, const S& s, const F& fp, const X&... x) {                    \
+    PTO_ENTER(M##_FP, Op::kTakesPosition ? "d, s, fp, r, c" : "d, s, fp", out(d), in(s));          \
+    static_assert(moves::check_entries<F, moves::kIsQuantised<typename D::DType, S>>());           \
+    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, fp, x...);                      \
+    return {};                                                                                     \
+  }                                                                                                \
+  template <STPhase Phase, class DT, class ST, class FpT, ReluPreMode Relu = ReluPreMode::NoRelu,  \
+            class D, class S, class F, class... X>                                                 \
+  PTO_INLINE RecordEvent M##_FP(D& d, const S& s, const F& fp, const X&... x) {                    \
+    return M##_FP<DT, ST, FpT, Relu>(d, s, fp, x...);                                              \
   }
 PTO_MOVE(TMOV, moves::Move)
 PTO_MOVE(TEXTRACT, moves::Extract)

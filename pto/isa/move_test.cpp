@@ -3,6 +3,8 @@
 // each element of the destination is what the formula says or what it was before.
 #include "pto/isa/move.hpp"
 
+#include "pto/isa/narrow_float.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -174,6 +176,37 @@ TEST(Move, a_split_insertion_is_an_insertion) {
   expect_each(d, before, want);
   TINSERT<TInsertMode::SPLIT4>(e, s, 16, 8);
   expect_each(e, before, want);
+}
+
+// Boxes are 16 rows of 32 bytes, whether an element has four bytes or half a one.
+template <class T>
+void check_rows_to_boxes() {
+  constexpr int kBlock = kIsTwin<T> ? 64 : 32 / int(sizeof(T)), kRowBytes = 8 * 32;
+  Any<T, kRow, kNone, 48, 8 * kBlock, TileType::Vec> s(48, 8 * kBlock), part(17, 3 * kBlock);
+  Any<T, kCol, kRowBox, 32, 6 * kBlock> all(17, 3 * kBlock), from(17, 3 * kBlock),
+      into(20, 4 * kBlock);
+  const auto bytes_of = [](auto& tile) { return reinterpret_cast<uint8_t*>(tile.data()); };
+  for (int i = 0; i < 48 * kRowBytes; ++i) bytes_of(s)[i] = bytes_of(part)[i] = uint8_t(i * 7 / 5);
+  for (auto* bytes : {bytes_of(all), bytes_of(from), bytes_of(into)})
+    std::memset(bytes, 0xa5, 6 * 32 * 32);
+  TMOV<TileCopyMode::ND2NZ>(all, part);
+  TEXTRACT<TileCopyMode::ND2NZ>(from, s, 3, kBlock);
+  TINSERT<TileCopyMode::ND2NZ>(into, part, 3, kBlock);
+  for (int r = 0; r < 32; ++r)
+    for (int c = 0; c < 6 * 32; ++c) {
+      const auto want = [&](int row, int col, int more) {
+        const bool is_inside = row >= 0 && row < 17 && col >= 0 && col < 3 * 32;
+        return is_inside ? bytes_of(s)[row * kRowBytes + col + more] : 0xa5;
+      };
+      const int at = (c / 32 * 32 + r) * 32 + c % 32;
+      EXPECT_EQ(bytes_of(all)[at], want(r, c, 0)) << r << "," << c;
+      EXPECT_EQ(bytes_of(from)[at], want(r, c, 3 * kRowBytes + 32)) << r << "," << c;
+      EXPECT_EQ(bytes_of(into)[at], want(r - 3, c - 32, 0)) << r << "," << c;
+    }
+}
+TEST(Move, rows_become_boxes_of_32_bytes_by_name) {
+  check_rows_to_boxes<float>();
+  check_rows_to_boxes<float4_e2m1x2_t>();
 }
 
 uint64_t entry(float scale, int offset, bool is_signed) {

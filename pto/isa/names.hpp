@@ -95,7 +95,8 @@ using isa::TMATMUL; using isa::TMATMUL_ACC; using isa::TMATMUL_BIAS; using isa::
 // matrix_transfer.hpp
 using isa::TSTORE_FP;
 // move.hpp
-using isa::TInsertMode; using isa::TEXTRACT_FP; using isa::TINSERT; using isa::TINSERT_FP;
+using isa::TInsertMode; using isa::TileCopyMode; using isa::TEXTRACT_FP; using isa::TINSERT;
+using isa::TINSERT_FP;
 using isa::TMOV; using isa::TMOV_FP;
 // narrow_float.hpp
 using isa::float4_e1m2x2_t; using isa::float4_e2m1x2_t; using isa::float8_e4m3_t;

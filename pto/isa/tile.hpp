@@ -36,8 +36,9 @@ struct ValidExtent<DYNAMIC, Full, Axis> {
   }
 };
 
-// The box of a boxed layout: 512 bytes of rows of 32 (16 x 32 / sizeof(T)), 1024 bytes are 16 x 16
-// (accumulators), 32 bytes 16 x 2 (scales); transposed where its elements run down the columns.
+// The box of a boxed layout: 512 bytes of rows of 32 (16 x 32 / sizeof(T), or 16 x 64 where T is
+// two numbers), 1024 bytes are 16 x 16 (accumulators), 32 bytes 16 x 2 (scales); transposed where
+// its elements run down the columns.
 template <class T, SLayout Box, int FractalBytes>
 struct Fractal {
   static_assert(Box == SLayout::NoneBox || FractalBytes == 512 || FractalBytes == 1024 ||
@@ -46,7 +47,7 @@ struct Fractal {
                 "as SFractalSize");
   static constexpr int kAcross = FractalBytes == 1024 ? 16
                                  : FractalBytes == 32 ? 2
-                                                      : 32 / int(sizeof(T));
+                                                      : (kIsTwin<T> ? 64 : 32) / int(sizeof(T));
   static constexpr int kRows = Box == SLayout::NoneBox    ? 1
                                : Box == SLayout::RowMajor ? 16
                                                           : kAcross;
@@ -87,6 +88,27 @@ struct BindableStorage {
   PTO_INLINE const T* get() const { return bound ? bound : own.get(); }
 };
 
+// As above, and data() may be assigned to; a copy of own storage has its own.
+template <class T, class Own>
+struct PointedStorage {
+  T* bound = nullptr;
+  Own own;
+
+  PointedStorage() = default;
+  PTO_INLINE PointedStorage(const PointedStorage& other) { *this = other; }
+  PTO_INLINE PointedStorage& operator=(const PointedStorage& other) {
+    const bool is_own = !other.bound || other.bound == other.own.get();
+    if (is_own) own = other.own;
+    bound = is_own ? nullptr : other.bound;
+    return *this;
+  }
+  PTO_INLINE T*& get() {
+    if (!bound) bound = own.get();
+    return bound;
+  }
+  PTO_INLINE const T* get() const { return bound ? bound : own.get(); }
+};
+
 template <TileType Location, class T, int RowCount, int ColCount, BLayout Order = BLayout::RowMajor,
           int RowValid = RowCount, int ColValid = ColCount, SLayout Box = SLayout::NoneBox,
           int FractalBytes = 512, auto Padding = PadValue::Null,
@@ -102,10 +124,11 @@ struct Tile {
                 "Tile: the contiguous dimension must be a multiple of 32 bytes or of kLanes<T>; "
                 "round it up and limit the valid region");
   using Boxes = Fractal<T, Box, FractalBytes>;
-  static_assert(ColCount % Boxes::kCols == 0 || FractalBytes == 32,
+  static constexpr int kNumbers = kIsTwin<T> ? 2 : 1;
+  static_assert(ColCount * kNumbers % Boxes::kCols == 0 || FractalBytes == 32,
                 "Tile: Cols of a boxed tile must be a multiple of the box's columns; round it up "
                 "and limit the valid region");
-  static_assert(RowCount % Boxes::kRows == 0 || RowCount == 1 || FractalBytes == 32 ||
+  static_assert(RowCount * kNumbers % Boxes::kRows == 0 || RowCount == 1 || FractalBytes == 32 ||
                     Location == TileType::Vec,
                 "Tile: Rows of a boxed tile must be 1 or a multiple of the box's rows; round it up "
                 "and limit the valid region");
@@ -131,6 +154,8 @@ struct Tile {
   static constexpr int kBoxCols = (ColCount + InnerCols - 1) / InnerCols;
   static constexpr int kStored = kBoxRows * kBoxCols * InnerNumel;
   static constexpr auto PadVal = Padding;
+  // The public simulator's data() is a pointer; its sources assign to those of boxed tiles.
+  static constexpr bool kIsPointed = kIsSimulated && isBoxedLayout && Location != TileType::Reg;
   static constexpr CompactMode Compact = Compaction;
 
   PTO_INLINE Tile() {
@@ -163,7 +188,7 @@ struct Tile {
   }
 
   // A register tile's member by name: a call less to inline for every operand.
-  PTO_INLINE T* data() {
+  PTO_INLINE typename Choose<kIsPointed, T*&, T*>::type data() {
     PTO_IF_CHECKED(checked::note_access(*this, checked_state, kStored * sizeof(T));)
     if constexpr (Location == TileType::Reg)
       return storage_.values;
@@ -250,7 +275,9 @@ struct Tile {
 
   ValidExtent<RowValid, RowCount, 0> rows_;
   ValidExtent<ColValid, ColCount, 1> cols_;
-  typename Choose<Location == TileType::Reg, Own, BindableStorage<T, Own>>::type storage_;
+  using Bindable =
+      typename Choose<kIsPointed, PointedStorage<T, Own>, BindableStorage<T, Own>>::type;
+  typename Choose<Location == TileType::Reg, Own, Bindable>::type storage_;
 };
 
 // A row of W elements in registers, of which the first Valid count.
