@@ -47,6 +47,10 @@ namespace lanes {
 #define PTO_LOGICAL_UNARY(...)
 #define PTO_LOGICAL_BINARY(...)
 #include "pto/isa/instructions.def"
+
+// Rows of floats whose instruction takes integers too, unlike the operation of the IR.
+template <class Row>
+constexpr bool kTakesIntegers = kSame<Row, TRECIP_value>;
 }  // namespace lanes
 
 template <class C>
@@ -230,7 +234,7 @@ constexpr bool check_types() {
   static_assert((kSame<typename D::DType, typename S::DType> && ...),
                 "element-wise: every tile must have the same element type; convert with TCVT");
   static_assert(
-      is_in<typename D::DType>(F::kTypes),
+      is_in<typename D::DType>(F::kTypes) || lanes::kTakesIntegers<F>,
       "element-wise: the instruction does not exist for this element type; see the dtypes "
       "column of pto/isa/instructions.def");
   return true;

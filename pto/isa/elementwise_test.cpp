@@ -164,5 +164,26 @@ void check_row() {
 #include "pto/isa/instructions.def"
 #undef PTO_TEST
 
+template <class T>
+void check_integer_reciprocals() {
+  Tile<TileType::Vec, T, 2, 64> a, d;
+  for (int i = 0; i < a.Numel; ++i) a.SetValue(i, T(i - 8));
+  TRECIP(d, a);
+  for (int i = 0; i < a.Numel; ++i) {
+    const T x = a.GetValue(i);
+    EXPECT_EQ(int64_t(d.GetValue(i)), x == T(1) ? 1 : T(-1) < T(0) && x == T(-1) ? -1 : 0) << i;
+  }
+}
+TEST(Elementwise, TRECIP_of_integers_drops_the_fraction) {
+  check_integer_reciprocals<int8_t>();
+  check_integer_reciprocals<uint8_t>();
+  check_integer_reciprocals<int16_t>();
+  check_integer_reciprocals<uint16_t>();
+  check_integer_reciprocals<int32_t>();
+  check_integer_reciprocals<uint32_t>();
+  check_integer_reciprocals<int64_t>();
+  check_integer_reciprocals<uint64_t>();
+}
+
 }  // namespace
 }  // namespace pto

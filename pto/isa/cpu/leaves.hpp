@@ -255,10 +255,6 @@ PTO_INLINE V sqrt(V a) {
   }
 }
 template <class V>
-PTO_INLINE V reciprocal(V a) {
-  return splat<V>(1) / a;
-}
-template <class V>
 PTO_INLINE V rsqrt(V a) {
   return splat<V>(1) / sqrt(a);  // two roundings: 1.5 ULP
 }
@@ -279,6 +275,10 @@ PTO_INLINE V divide(V a, V b) {
     return a / b;
   else
     return each_lane(a, b, [](E x, E y) { return divide_scalar<E>(x, y); });
+}
+template <class V>
+PTO_INLINE V reciprocal(V a) {
+  return divide(splat<V>(1), a);
 }
 
 // Integers: shifts of 0 to bits - 1.
