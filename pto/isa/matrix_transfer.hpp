@@ -31,6 +31,8 @@ constexpr LayoutDims layout_dims(Layout layout) {
       return {{3, -1}, {4, 2, 1, 0, -1}};
     case Layout::NZ:
       return {{3, 2, -1}, {4, 1, 0, -1}};
+    case Layout::NC1HWC0:  // pixels by channels
+      return {{3, 2, 0, -1}, {4, 1, -1}};
     case Layout::MX_A_ZZ:
     case Layout::HIF4_A_ZZ:
     case Layout::MX_A_DN:
@@ -58,6 +60,18 @@ PTO_INLINE Axis axis_of(const G& g, const signed char* dims) {
   return axis;
 }
 
+// The public simulator goes by the order of a plain tile: where several outer dimensions of a view
+// that is called ND fit a column-major tile only as columns, they are.
+template <class G, class D>
+PTO_INLINE bool reads_by_columns(const G& g, const D& d) {
+  if constexpr (kIsSimulated && G::layout == Layout::ND && !D::isRowMajor && !D::isBoxedLayout) {
+    const int64_t outer = g.GetShape(0) * g.GetShape(1) * g.GetShape(2);
+    return outer > 1 && d.GetValidRow() == g.GetShape(3) &&
+           d.GetValidCol() == outer * g.GetShape(4);
+  }
+  return false;
+}
+
 // A view as the matrix that a tile of `cols` valid columns sees, and how much of the tile it has:
 // `rows` whole rows, and `rest` elements of one more.
 struct View {
@@ -78,8 +92,10 @@ struct View {
         rest = count % cols;
       }
     } else {
-      row = axis_of(g, kLayoutDims<G::layout>.row);
-      col = axis_of(g, kLayoutDims<G::layout>.col);
+      const LayoutDims& dims =
+          reads_by_columns(g, d) ? kLayoutDims<Layout::DN> : kLayoutDims<G::layout>;
+      row = axis_of(g, dims.row);
+      col = axis_of(g, dims.col);
       rows = least(rows, row.extent());
       cols = least(cols, col.extent());
     }

@@ -239,6 +239,24 @@ D accumulator(int rows, int cols) {
 template <class T>
 using Acc = TileAcc<T, 48, 160, DYNAMIC, DYNAMIC>;
 
+TEST(MatrixTransfer, rows_are_the_pixels_of_an_image_and_columns_its_channels) {
+  constexpr int N = 2, C1 = 3, H = 4, W = 5, C0 = 16;  // 40 pixels, 48 channels
+  const auto acc = accumulator<Acc<float>>(N * H * W, C1 * C0);
+  std::vector<half> image(N * C1 * H * W * C0);
+  const GlobalTensor<half, Shape<N, C1, H, W, C0>,
+                     Stride<C1 * H * W * C0, H * W * C0, W * C0, C0, 1>, Layout::NC1HWC0>
+      view(image.data());
+  TSTORE(view, acc);
+  Tile<TileType::Vec, half, N * H * W, C1 * C0> d;
+  TLOAD(d, view);
+  for (int r = 0; r < N * H * W; ++r)
+    for (int c = 0; c < C1 * C0; ++c) {
+      const int at = ((r / (H * W) * C1 + c / C0) * H * W + r % (H * W)) * C0 + c % C0;
+      ASSERT_EQ(float(image[size_t(at)]), acc.GetElement(r, c)) << r << ", " << c;
+      ASSERT_EQ(float(d.GetElement(r, c)), acc.GetElement(r, c)) << r << ", " << c;
+    }
+}
+
 TEST(MatrixTransfer, accumulators_leave_in_every_type_and_layout) {
   const auto acc = accumulator<Acc<float>>(40, 150);
   std::vector<half> nz(48 * 160, half(1.f));
