@@ -83,6 +83,20 @@ def test_headers_are_found_by_both_names_in_both_orders(order, tmp_path):
         cwd=tmp_path)  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["CUBE", "VEC"])
+def test_a_source_can_be_built_for_one_kind_of_core(kind, tmp_path):
+    other = {"CUBE": "VEC", "VEC": "CUBE"}[kind]
+    source = tmp_path / "kind.cpp"
+    source.write_text(f"""#include <pto/pto-inst.hpp>
+#if !defined(__DAV_{kind}__) || defined(__DAV_{other}__) || !defined(CPU_SIM_BFLOAT_ENABLED)
+#error "another kind"
+#endif
+""")
+    run("g++", "-std=c++17", "-fsyntax-only", "-Werror", "-DPTO_PORTABLE", "-D__CPU_SIM",
+        f"-D__DAV_{kind}__", "-DPTO_CPU_SIM_ENABLE_BF16=1", *ORDERS[0], source,
+        cwd=tmp_path)  # fmt: skip
+
+
 def test_every_instruction_is_a_name_of_pto(tmp_path):
     table = (ROOT / "pto/isa/forms.def").read_text()
     names = sorted(set(re.findall(r"^PTO_FORM\((\w+)", table, re.M)))

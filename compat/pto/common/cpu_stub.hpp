@@ -35,9 +35,15 @@
 #include <pto/common/limits_of_types.hpp>
 #include <pto/isa/simulator.hpp>
 
-// A core is both.
+// A core is both, unless the source is built for one kind.
+#if !defined(__DAV_CUBE__) && !defined(__DAV_VEC__)
 #define __DAV_CUBE__
 #define __DAV_VEC__
+#endif
+// The tests of bfloat16_t, which is one by any compiler here.
+#if defined(PTO_CPU_SIM_ENABLE_BF16) && !defined(CPU_SIM_BFLOAT_ENABLED)
+#define CPU_SIM_BFLOAT_ENABLED
+#endif
 #define __cce_get_tile_ptr(pointer) pointer
 #define FFTS_MODE_VAL 2
 #define aclFloat16ToFloat(value) static_cast<float>(value)
