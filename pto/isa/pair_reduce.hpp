@@ -35,17 +35,20 @@ template <class D, class S, class... X>
 PTO_INLINE RecordEvent TPAIRREDUCESUM(D& d, const S& s, const X&...) {
   using T = typename D::DType;
   static_assert(check_trailing<X...>());
-  static_assert(kSame<T, typename S::DType> && kIsFloat<T>,
-                "TPAIRREDUCESUM: both tiles must have the same floating-point type; use TCVT");
+  static_assert(kSame<T, typename S::DType>,
+                "TPAIRREDUCESUM: both tiles must have the same element type; use TCVT");
   static_assert(D::isRowMajor && S::isRowMajor && !D::isBoxedLayout && !S::isBoxedLayout &&
                     D::Rows >= S::Rows && 2 * D::Cols >= S::Cols,
                 "TPAIRREDUCESUM: tiles must be row-major and unboxed, the destination with every "
                 "row and at least half the columns; lay them out with TMOV");
   PTO_ENTER(TPAIRREDUCESUM, "d, s", out(d), in(s));
+  using U = typename UnsignedOf<T>::type;  // integers wrap
   const int cols = s.GetValidCol(), pairs = (cols + 1) / 2;
   for (int r = 0; r < D::Rows; ++r) {
     const bool valid = r < s.GetValidRow();
-    if (valid) detail::add_pairs(d.data() + D::Offset(r, 0), s.data() + S::Offset(r, 0), cols);
+    if (valid)
+      detail::add_pairs(reinterpret_cast<U*>(d.data() + D::Offset(r, 0)),
+                        reinterpret_cast<const U*>(s.data() + S::Offset(r, 0)), cols);
     for (int c = valid ? pairs : 0; c < D::Cols; ++c) d.data()[D::Offset(r, c)] = T(0);
   }
   return {};

@@ -36,6 +36,21 @@ TEST(PairReduce, adds_neighbours_and_clears_the_rest_of_the_tile) {
   check_pairs<float>();
   check_pairs<half>();
   check_pairs<bfloat16_t>();
+  check_pairs<int8_t>();
+  check_pairs<uint8_t>();
+  check_pairs<int16_t>();
+  check_pairs<uint16_t>();
+  check_pairs<int32_t>();
+  check_pairs<uint32_t>();
+  check_pairs<int64_t>();
+  check_pairs<uint64_t>();
+}
+
+TEST(PairReduce, sums_of_integers_wrap) {
+  Tile<TileType::Vec, int16_t, 1, 16> s, d;
+  for (int i = 0; i < 16; ++i) s.SetValue(i, int16_t(i % 2 ? 32767 : i));
+  TPAIRREDUCESUM(d, s);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(d.GetValue(i), int16_t(i ? 2 * i - 32769 : 32767)) << i;
 }
 
 template <class T>
