@@ -63,8 +63,10 @@ PTO_INLINE Axis axis_of(const G& g, const signed char* dims) {
 // The public simulator goes by the order of a plain tile: where several outer dimensions of a view
 // that is called ND fit a column-major tile only as columns, they are.
 template <class G, class D>
-PTO_INLINE bool reads_by_columns(const G& g, const D& d) {
-  if constexpr (kIsSimulated && G::layout == Layout::ND && !D::isRowMajor && !D::isBoxedLayout) {
+PTO_INLINE const LayoutDims& dims_for(const G& g, const D& d) {
+  constexpr bool kIsNd = G::layout == Layout::ND, kIsDn = G::layout == Layout::DN;
+  constexpr Layout kOther = kIsNd ? Layout::DN : Layout::ND;
+  if constexpr (kIsSimulated && (kIsNd || kIsDn) && !D::isRowMajor && !D::isBoxedLayout) {
     const int64_t outer = g.GetShape(0) * g.GetShape(1) * g.GetShape(2);
     return outer > 1 && d.GetValidRow() == g.GetShape(3) &&
            d.GetValidCol() == outer * g.GetShape(4);
@@ -92,8 +94,7 @@ struct View {
         rest = count % cols;
       }
     } else {
-      const LayoutDims& dims =
-          reads_by_columns(g, d) ? kLayoutDims<Layout::DN> : kLayoutDims<G::layout>;
+      const LayoutDims& dims = dims_for(g, d);
       row = axis_of(g, dims.row);
       col = axis_of(g, dims.col);
       rows = least(rows, row.extent());

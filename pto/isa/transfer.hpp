@@ -155,9 +155,15 @@ PTO_INLINE MemoryLine<typename G::DType> line_of(const G& g, const D& d, int lin
 
 // What is not a line of registers or a packed view of a plain tile goes through the copy engine,
 // which kernels include with pto-inst.hpp (matrix_transfer.hpp).
+// A column-major tile in the public simulator may be of views whose outer dimensions go elsewhere.
+template <class G, class D, bool = kIsSimulated && !D::isRowMajor && !G::kIsPacked>
+constexpr bool kHasOuter = false;
+template <class G, class D>
+constexpr bool kHasOuter<G, D, true> =
+    G::staticShape[0] != 1 || G::staticShape[1] != 1 || G::staticShape[2] != 1;
 template <class G, class D>
 constexpr bool kIsMatrixTransfer =
-    D::isBoxedLayout || !kSame<typename G::Element, typename D::DType> ||
+    kHasOuter<G, D> || D::isBoxedLayout || !kSame<typename G::Element, typename D::DType> ||
     kIsTwin<typename D::DType> || (G::layout != Layout::ND && G::layout != Layout::DN) ||
     (!G::kIsPacked && !kIsMicro<D>);
 template <class G, class D>

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the elements of memory go in tiles: views whose outer dimensions are rows or columns as the
+// tile's order says, and boxed tiles that are told where they lie.
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+#include <pto/common/pto_tile.hpp>
+#include <pto/pto-inst.hpp>
+
+using namespace pto;
+
+namespace {
+
+std::vector<float> countUp(int count) {
+  std::vector<float> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 1.0f);
+  return numbers;
+}
+
+template <int Rows, int Cols>
+using ColumnMajor = Tile<TileType::Vec, float, Rows, Cols, BLayout::ColMajor, DYNAMIC, DYNAMIC>;
+
+}  // namespace
+
+TEST(Layouts, outer_dimensions_of_a_dn_view_may_be_rows) {
+  constexpr int kOuter = 4, kInner = 8;
+  using View =
+      GlobalTensor<float, Shape<1, 1, kOuter, kInner, 1>,
+                   Stride<kOuter * kInner, kOuter * kInner, kInner, 1, kInner>, Layout::DN>;
+  std::vector<float> numbers = countUp(kOuter * kInner), out(kOuter * kInner, 0.0f);
+  ColumnMajor<32, 1> column(32, 1);
+  View from(numbers.data()), to(out.data());
+  TLOAD(column, from);
+  for (int i = 0; i < 32; ++i) EXPECT_EQ(column.data()[i], numbers[i]) << i;
+  TSTORE(to, column);
+  EXPECT_EQ(out, numbers);
+}
+
+TEST(Layouts, outer_dimensions_of_an_nd_view_may_be_columns) {
+  using View = GlobalTensor<float, Shape<1, 1, 3, 16, 2>, Stride<96, 96, 32, 2, 1>>;
+  std::vector<float> numbers = countUp(96);
+  ColumnMajor<16, 8> tile(16, 6);
+  View view(numbers.data());
+  TLOAD(tile, view);
+  for (int r = 0; r < 16; ++r)
+    for (int c = 0; c < 6; ++c)
+      EXPECT_EQ(tile.data()[c * 16 + r], numbers[c / 2 * 32 + r * 2 + c % 2]) << r << "," << c;
+}
+
+TEST(Layouts, a_boxed_tile_lies_where_its_data_is_set_to) {
+  using Boxed = Tile<TileType::Right, float, 16, 32, BLayout::RowMajor, 16, 32, SLayout::ColMajor>;
+  Tile<TileType::Vec, float, 1, 512> flat;
+  Boxed boxed, copy;
+  TASSIGN(flat, 0x0);
+  boxed.data() = flat.data();
+  for (int r = 0; r < 16; ++r)
+    for (int c = 0; c < 32; ++c) boxed.SetElement(r, c, static_cast<float>(r * 32 + c));
+  copy = boxed;
+  for (int r = 0; r < 16; ++r)
+    for (int c = 0; c < 32; ++c)
+      EXPECT_EQ(flat.data()[GetTileElementOffset<Boxed>(r, c)], static_cast<float>(r * 32 + c));
+  EXPECT_EQ(copy.data(), flat.data());
+}
