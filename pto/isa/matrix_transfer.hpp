@@ -60,18 +60,20 @@ PTO_INLINE Axis axis_of(const G& g, const signed char* dims) {
   return axis;
 }
 
-// The public simulator goes by the order of a plain tile: where several outer dimensions of a view
-// that is called ND fit a column-major tile only as columns, they are.
+// The dimensions of a view that make the rows and columns of a tile. The public simulator goes by
+// the order of a plain tile: where several outer dimensions fit a column-major tile only as columns
+// (of a view that is called ND) or only as rows (DN), they are.
 template <class G, class D>
 PTO_INLINE const LayoutDims& dims_for(const G& g, const D& d) {
   constexpr bool kIsNd = G::layout == Layout::ND, kIsDn = G::layout == Layout::DN;
   constexpr Layout kOther = kIsNd ? Layout::DN : Layout::ND;
   if constexpr (kIsSimulated && (kIsNd || kIsDn) && !D::isRowMajor && !D::isBoxedLayout) {
     const int64_t outer = g.GetShape(0) * g.GetShape(1) * g.GetShape(2);
-    return outer > 1 && d.GetValidRow() == g.GetShape(3) &&
-           d.GetValidCol() == outer * g.GetShape(4);
+    const int64_t rows = g.GetShape(3) * (kIsNd ? 1 : outer);
+    const int64_t cols = g.GetShape(4) * (kIsNd ? outer : 1);
+    if (outer > 1 && d.GetValidRow() == rows && d.GetValidCol() == cols) return kLayoutDims<kOther>;
   }
-  return false;
+  return kLayoutDims<G::layout>;
 }
 
 // A view as the matrix that a tile of `cols` valid columns sees, and how much of the tile it has:
