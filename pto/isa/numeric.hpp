@@ -81,6 +81,7 @@ PTO_INLINE U bfloat16_from_float(F x) {
   PTO_INLINE Type& operator-=(float v) { return *this = Type(float(*this) - v); } \
   PTO_INLINE Type& operator*=(float v) { return *this = Type(float(*this) * v); } \
   PTO_INLINE Type& operator/=(float v) { return *this = Type(float(*this) / v); } \
+  PTO_INLINE Type operator-() const { return FromRaw(uint16_t(raw ^ 0x8000u)); }  \
   PTO_INLINE Type& operator++() { return *this += 1.f; }                          \
   PTO_INLINE Type operator++(int) {                                               \
     const Type before = *this;                                                    \

@@ -100,6 +100,9 @@ TEST(Simulator, answers_runtime_calls_with_codes) {
 TEST(Simulator, spells_types_without_a_namespace) {
   static_assert(is_same_v<aclFloat16, ::half> && sizeof(::bfloat16_t) == 2);
   EXPECT_EQ(aclFloat16ToFloat(aclFloatToFloat16(1.5f)), 1.5f);
+  static_assert(is_same_v<decltype(-::half()), ::half>);
+  EXPECT_EQ(float(-::half(1.5f)), -1.5f);
+  EXPECT_EQ(float(-::bfloat16_t(-3.f)), 3.f);
   EXPECT_EQ(double(float8_e5m2_t::FromRaw(0x3c)), 1.0);
   constexpr ::half greatest = numeric_limits<::half>::max();
   EXPECT_EQ(float(greatest), 65504.f);
