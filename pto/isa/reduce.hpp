@@ -10,8 +10,7 @@
 // another from the left or the top, slowly, for bit comparisons with the public simulator.
 // Thread safety: a tile belongs to one thread.
 #pragma once
-#include "pto/isa/cpu/shuffle.hpp"
-#include "pto/isa/elementwise.hpp"
+#include "pto/isa/reduce_lines.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace lanes {
@@ -47,52 +46,6 @@ PTO_INLINE Vec<C, N> reduce_vectors(const T* s) {
   }
 }
 
-template <class F, class C, int N, class T>
-PTO_INLINE Vec<C, N> reduce_line(const T* s, int length) {
-  using V = Vec<C, N>;
-  const V start = lanes::splat<V>(identity<C>(F::kStart));
-  V a = start, b = start, c = start, d = start;
-  int i = 0;
-  for (; i + 4 * N <= length; i += 4 * N) {
-    a = evaluate<F>(a, lanes::convert<C>(lanes::load<N>(s + i)));
-    b = evaluate<F>(b, lanes::convert<C>(lanes::load<N>(s + i + N)));
-    c = evaluate<F>(c, lanes::convert<C>(lanes::load<N>(s + i + 2 * N)));
-    d = evaluate<F>(d, lanes::convert<C>(lanes::load<N>(s + i + 3 * N)));
-  }
-  for (; i + N <= length; i += N) a = evaluate<F>(a, lanes::convert<C>(lanes::load<N>(s + i)));
-  if (i < length) {
-    const int n = length - i;
-    b = evaluate<F>(b, lanes::select(lanes::first<V>(n),
-                                     lanes::convert<C>(lanes::load_part<N>(s + i, n)), start));
-  }
-  return evaluate<F>(evaluate<F>(a, b), evaluate<F>(c, d));
-}
-
-// Of two vectors that hold segments of Width lanes: the lower or the upper half of each segment,
-// those of the first vector first.
-template <int Width, int Upper>
-struct HalfSegments {
-  static constexpr int at(int i, int) {
-    return i / (Width / 2) * Width + i % (Width / 2) + Upper * (Width / 2);
-  }
-};
-
-// The reduced lines first .. first + Count - 1, a lane a line at Count = N: half the lines to the
-// left, half to the right, then the halves of their segments. It combines the lanes of a line in
-// the order of lanes::reduce, with a third of its steps.
-template <class F, int N, int Count, class Line>
-PTO_INLINE auto reduce_lines(Line line, int first) {
-  if constexpr (Count == 1) {
-    return line(first);
-  } else {
-    constexpr int kWidth = N / (Count / 2);
-    const auto a = reduce_lines<F, N, Count / 2>(line, first);
-    const auto b = reduce_lines<F, N, Count / 2>(line, first + Count / 2);
-    return evaluate<F>(lanes::shuffle<HalfSegments<kWidth, 0>>(a, b),
-                       lanes::shuffle<HalfSegments<kWidth, 1>>(a, b));
-  }
-}
-
 template <class D, class S>
 constexpr bool kWidens = sizeof(typename S::DType) == 2 && sizeof(typename D::DType) == 4 &&
                          ((kSame<typename D::DType, float> && kIsFloat<typename S::DType>) ||
@@ -103,6 +56,28 @@ constexpr bool check_reduction() {
   static_assert(!D::isBoxedLayout && !S::isBoxedLayout,
                 "reduction: tiles must not be boxed; TMOV to an ND tile first");
   return true;
+}
+
+// Rows r .. r + N - 1 of a row-major tile.
+template <class F, class C, int N, class D, class S>
+PTO_INLINE void reduce_group(D& d, const S& s, int r) {
+  using T = typename S::DType;
+  const Lines<T> rows{s.data(), S::RowStride, s.GetValidCol()};
+  Vec<C, N> values;
+  bool is_exact = false;
+  if constexpr (kHasExtremes<F, C, T>) {
+    typename Choose<kSame<T, float>, ExtremeLines<F, float, N>, ExtremeWords<F, T, N>>::type lines(
+        rows);
+    values = reduce_lines<ExtremeOf<F>, N, N>(lines, r);
+    is_exact = !lines.saw_nan();
+  }
+  if (!is_exact) {
+    // Read anew: else the compiler keeps all elements in memory for this rare case.
+    if constexpr (kHasExtremes<F, C, T>) asm volatile("" ::: "memory");
+    UsualLines<F, C, T, N> lines{rows};
+    values = reduce_lines<F, N, N>(lines, r);
+  }
+  for (int i = 0; i < N; ++i) lanes::store_scalar(d.data() + D::Offset(r + i, 0), values[i]);
 }
 
 template <class F, class D, class S>
@@ -119,21 +94,16 @@ PTO_INLINE void reduce_rows(D& d, const S& s) {
     const auto v = reduce_vectors<F, C, N, S::Numel / N>(s.data());
     lanes::store_scalar(d.data(), lanes::reduce(Evaluate<F>{}, v));
   } else {
-    const auto line = [&s](int r) {
-      return reduce_line<F, C, N>(s.data() + r * S::RowStride, s.GetValidCol());
-    };
     int r = 0;
     if constexpr (S::isRowMajor && !kIsSequential && S::Rows >= N)
-      for (; r + N <= s.GetValidRow(); r += N) {
-        const Vec<C, N> values = reduce_lines<F, N, N>(line, r);
-        for (int i = 0; i < N; ++i) lanes::store_scalar(d.data() + D::Offset(r + i, 0), values[i]);
-      }
+      for (; r + N <= s.GetValidRow(); r += N) reduce_group<F, C, N>(d, s, r);
     // No loop where groups take all rows: of one that never runs the compiler warns.
     const int rows = S::isRowMajor && S::ValidRow % N == 0 && !kIsSequential ? 0 : s.GetValidRow();
     for (; r < rows; ++r) {
       C value;
       if constexpr (S::isRowMajor && !kIsSequential) {
-        value = lanes::reduce(Evaluate<F>{}, line(r));
+        value = lanes::reduce(Evaluate<F>{},
+                              reduce_line<F, C, N>(s.data() + r * S::RowStride, s.GetValidCol()));
       } else {
         using V = Vec<C, 2>;
         V total = lanes::splat<V>(identity<C>(F::kStart));

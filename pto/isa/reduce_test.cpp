@@ -109,6 +109,57 @@ TEST(Reductions, of_a_row_do_not_depend_on_the_rows_around_it) {
   }
 }
 
+// Row r holds: negative numbers only (r % 3 = 0), infinities of both signs too (r % 5 = 1), or
+// `nan` (r % 7 = 2).
+template <class T>
+void fill_signed(Block<T>& tile, unsigned seed, float nan) {
+  fill(tile, seed);
+  for (int r = 0; r < tile.GetValidRow(); ++r) {
+    for (int c = 0; c < tile.GetValidCol(); ++c) {
+      const float size = float(1 + (unsigned(r * 96 + c) * 2654435761u + seed) % 997) / 8;
+      tile.SetElement(r, c, T(r % 3 == 0 || (c + r) % 2 ? -size : size));
+    }
+    const int at = (r * 29 + int(seed)) % tile.GetValidCol();
+    if (r % 5 == 1) {
+      tile.SetElement(r, at, T(INFINITY));
+      tile.SetElement(r, tile.GetValidCol() - 1 - at, T(-INFINITY));
+    }
+    if (r % 7 == 2) tile.SetElement(r, at, T(nan));
+  }
+}
+
+template <class T>
+void check_extremes(float nan) {
+  for (int cols : {1, 16, 37, 64, 95, 96})
+    for (int rows : {3, 16, 37}) {
+      auto s = shaped<Block<T>>(rows, cols);
+      fill_signed(s, unsigned(cols + rows), nan);
+      auto high = shaped<Column<T>>(rows, 1), low = shaped<Column<T>>(rows, 1);
+      TROWMAX(high, s, s);
+      TROWMIN(low, s, s);
+      for (int r = 0; r < rows; ++r) {
+        float most = -INFINITY, least = INFINITY;
+        for (int c = 0; c < cols; ++c) {
+          const float v = float(s.GetElement(r, c));
+          most = std::isnan(v) || v > most ? v : most;
+          least = std::isnan(v) || v < least ? v : least;
+        }
+        const float high_r = float(high.GetValue(r)), low_r = float(low.GetValue(r));
+        ASSERT_TRUE(most == high_r || (std::isnan(most) && std::isnan(high_r)))
+            << "row " << r << " of " << rows << " x " << cols << ": " << high_r << ", not " << most;
+        ASSERT_TRUE(least == low_r || (std::isnan(least) && std::isnan(low_r)))
+            << "row " << r << " of " << rows << " x " << cols << ": " << low_r << ", not " << least;
+      }
+    }
+}
+
+TEST(Reductions, find_extremes_among_negative_numbers_infinities_and_nan) {
+  for (float nan : {NAN, -NAN}) {
+    check_extremes<float>(nan), check_extremes<double>(nan);
+    check_extremes<half>(nan), check_extremes<bfloat16_t>(nan);
+  }
+}
+
 TEST(Reductions, propagate_nan_wherever_it_stands) {
   for (int at : {0, 1, 31, 60, 95}) {
     auto s = shaped<Block<float>>(1, 96);

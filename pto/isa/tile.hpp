@@ -12,7 +12,7 @@
 // first GetValidRow() x GetValidCol() elements, takes part in an instruction.
 // Thread safety: a tile belongs to one thread.
 #pragma once
-#include "pto/isa/cpu/vec.hpp"
+#include "pto/isa/cpu/access.hpp"
 #include "pto/isa/enter.hpp"
 #include "pto/isa/host.hpp"
 

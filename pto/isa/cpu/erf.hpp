@@ -6,6 +6,7 @@
 // Invariant: see math_test.cpp. Double goes through the C library lane by lane.
 // Thread safety: pure functions.
 #pragma once
+#include "pto/isa/cpu/access.hpp"
 #include "pto/isa/cpu/math.hpp"
 
 PTO_NAMESPACE_BEGIN

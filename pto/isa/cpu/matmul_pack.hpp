@@ -10,6 +10,7 @@
 // (the depth of a unit) and anything that is never stored elsewhere.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
+#include "pto/isa/cpu/access.hpp"
 #include "pto/isa/cpu/matmul_job.hpp"
 #include "pto/isa/cpu/matmul_kernel.hpp"
 #include "pto/isa/hifloat8.hpp"

@@ -9,6 +9,7 @@
 // key, and the destination has room up to a multiple of kMergeStep and the same end again.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
+#include "pto/isa/cpu/access.hpp"
 #include "pto/isa/cpu/shuffle.hpp"
 
 PTO_NAMESPACE_BEGIN

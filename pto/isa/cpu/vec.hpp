@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of lanes: loads, stores, partial loads and stores, select, and the leaves that the
-// compiler's vector extensions do not express.
+// Vectors of lanes: splat, select, conversion between types, masks of lanes, halves.
 //
-//     auto v = load<N>(p);  store<N>(q, maximum(v, v * v));  store_part<N>(q, v, 3);
+//     auto v = splat<Vec<float, 8>>(2.0f);
+//     auto w = select(first<Vec<float, 8>>(3), v, v * v);   // 2 2 2 4 4 4 4 4
 //
 // Invariant: no standard header, no intrinsics header; a leaf is one builtin or one instruction.
-// load_part and store_part never touch memory beyond n elements.
 // Thread safety: pure functions on values.
 #pragma once
 #include "pto/isa/numeric.hpp"
@@ -228,162 +227,8 @@ PTO_INLINE Vec<Raw<T>, N> narrow(Vec<Compute<T>, N> v) {
   }
 }
 
-template <int N, class T>
-PTO_INLINE Vec<Compute<T>, N> load(const T* p) {
-  using Loose = typename VecOf<Raw<T>, N>::loose;
-  if constexpr (kSame<Raw<T>, Compute<T>>)
-    return *reinterpret_cast<const Loose*>(p);
-  else
-    return widen<T, N>(Vec<Raw<T>, N>(*reinterpret_cast<const Loose*>(p)));
-}
-
-template <int N, class T>
-PTO_INLINE void store(T* p, Vec<Compute<T>, N> v) {
-  using Loose = typename VecOf<Raw<T>, N>::loose;
-  if constexpr (kSame<Raw<T>, Compute<T>>)
-    *reinterpret_cast<Loose*>(p) = v;
-  else
-    *reinterpret_cast<Loose*>(p) = narrow<T, N>(v);
-}
-
-// Whether this target loads and stores the first n lanes of V in one instruction.
-#if defined(PTO_TARGET_AVX512)
-template <class V>
-constexpr bool kHasMaskedAccess = sizeof(V) >= 16;
-#elif defined(PTO_TARGET_AVX2)
-template <class V>
-constexpr bool kHasMaskedAccess = sizeof(V) >= 16 && sizeof(LaneOf<V>) >= 4;
-#else
-template <class V>
-constexpr bool kHasMaskedAccess = false;
-#endif
-
 // Bits 0 .. n - 1, n <= 64.
 PTO_INLINE uint64_t low_bits(int n) { return n == 64 ? ~uint64_t(0) : (uint64_t(1) << n) - 1; }
-
-// Valid where kHasMaskedAccess<V>.
-template <class V>
-V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, int n);
-template <class V>
-void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, int n);
-
-#if defined(PTO_TARGET_AVX512)
-// A bit a lane.
-template <int N>
-using LaneBits = typename Choose<(N <= 16), uint16_t,
-                                 typename Choose<(N <= 32), uint32_t, uint64_t>::type>::type;
-#define PTO_MASKED_LOAD(op) asm(op " %1, %0%{%2%}%{z%}" : "=v"(v) : "m"(*p), "Yk"(mask))
-#define PTO_MASKED_STORE(op) asm(op " %1, %0%{%2%}" : "+m"(*p) : "v"(v), "Yk"(mask))
-template <class V>
-PTO_INLINE V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, int n) {
-  const auto mask = LaneBits<kCount<V>>(low_bits(n));
-  V v;
-  if constexpr (sizeof(LaneOf<V>) == 1)
-    PTO_MASKED_LOAD("vmovdqu8");
-  else if constexpr (sizeof(LaneOf<V>) == 2)
-    PTO_MASKED_LOAD("vmovdqu16");
-  else if constexpr (sizeof(LaneOf<V>) == 4)
-    PTO_MASKED_LOAD("vmovups");
-  else
-    PTO_MASKED_LOAD("vmovupd");
-  return v;
-}
-template <class V>
-PTO_INLINE void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, int n) {
-  const auto mask = LaneBits<kCount<V>>(low_bits(n));
-  if constexpr (sizeof(LaneOf<V>) == 1)
-    PTO_MASKED_STORE("vmovdqu8");
-  else if constexpr (sizeof(LaneOf<V>) == 2)
-    PTO_MASKED_STORE("vmovdqu16");
-  else if constexpr (sizeof(LaneOf<V>) == 4)
-    PTO_MASKED_STORE("vmovups");
-  else
-    PTO_MASKED_STORE("vmovupd");
-}
-#undef PTO_MASKED_LOAD
-#undef PTO_MASKED_STORE
-#elif defined(PTO_TARGET_AVX2)
-template <class V>
-PTO_INLINE V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, int n) {
-  V v;
-  if constexpr (sizeof(LaneOf<V>) == 4)
-    asm("vmaskmovps %1, %2, %0" : "=x"(v) : "m"(*p), "x"(first<V>(n)));
-  else
-    asm("vmaskmovpd %1, %2, %0" : "=x"(v) : "m"(*p), "x"(first<V>(n)));
-  return v;
-}
-template <class V>
-PTO_INLINE void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, int n) {
-  if constexpr (sizeof(LaneOf<V>) == 4)
-    asm("vmaskmovps %1, %2, %0" : "+m"(*p) : "x"(v), "x"(first<V>(n)));
-  else
-    asm("vmaskmovpd %1, %2, %0" : "+m"(*p) : "x"(v), "x"(first<V>(n)));
-}
-#endif
-
-template <class T>
-PTO_INLINE void store_scalar(T* p, Compute<T> value) {
-  if constexpr (kSame<T, mask32>)
-    p->raw = value;
-  else
-    *p = T(value);
-}
-
-// The first n elements (0 <= n <= N) of p, the other lanes zero.
-template <int N, class T>
-PTO_INLINE Vec<Compute<T>, N> load_part(const T* p, int n) {
-  using V = Vec<Raw<T>, N>;
-  if constexpr (kHasMaskedAccess<V>) {
-    return widen<T, N>(
-        masked_load<V>(reinterpret_cast<const typename VecOf<Raw<T>, N>::loose*>(p), n));
-  } else {
-    Raw<T> lane[N] = {};
-    __builtin_memcpy(lane, p, size_t(n) * sizeof(T));
-    return widen<T, N>(bit_cast<V>(lane));
-  }
-}
-
-template <int N, class T>
-PTO_INLINE void store_part(T* p, Vec<Compute<T>, N> v, int n) {
-  using V = Vec<Raw<T>, N>;
-  const V raw = narrow<T, N>(v);
-  if constexpr (kHasMaskedAccess<V>) {
-    masked_store<V>(reinterpret_cast<typename VecOf<Raw<T>, N>::loose*>(p), raw, n);
-  } else {
-    __builtin_memcpy(static_cast<void*>(p), &raw, size_t(n) * sizeof(T));
-  }
-}
-
-// Elements at a distance of `stride` elements.
-template <int N, class T>
-PTO_INLINE Vec<Compute<T>, N> gather(const T* p, int64_t stride, int n) {
-  Raw<T> lane[N] = {};
-  for (int i = 0; i < N; ++i)
-    if (i < n) __builtin_memcpy(lane + i, p + i * stride, sizeof(T));
-  return widen<T, N>(bit_cast<Vec<Raw<T>, N>>(lane));
-}
-
-template <int N, class T>
-PTO_INLINE void scatter(T* p, int64_t stride, Vec<Compute<T>, N> v, int n) {
-  const Vec<Raw<T>, N> raw = narrow<T, N>(v);
-  for (int i = 0; i < N; ++i) {
-    const Raw<T> lane = raw[i];
-    if (i < n) __builtin_memcpy(static_cast<void*>(p + i * stride), &lane, sizeof(T));
-  }
-}
-
-// A store that bypasses the cache; p is aligned to the vector.
-template <int N, class T>
-PTO_INLINE void store_stream(T* p, Vec<Compute<T>, N> v) {
-  const Vec<Raw<T>, N> raw = narrow<T, N>(v);
-#if defined(PTO_TARGET_AVX512) || defined(PTO_TARGET_AVX2)
-  if constexpr (sizeof(raw) >= 16) {
-    asm("vmovntps %1, %0" : "=m"(*reinterpret_cast<Vec<Raw<T>, N>*>(p)) : "v"(raw));
-    return;
-  }
-#endif
-  *reinterpret_cast<typename VecOf<Raw<T>, N>::loose*>(p) = raw;
-}
 
 // The lower and the upper half of a vector.
 template <class V>
