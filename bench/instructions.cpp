@@ -20,22 +20,24 @@ namespace {
 
 using Bytes = Vec<uint8_t, kVectorBytes>;
 
-// What the memory side of an instruction costs: `In` arrays read, one written, nothing computed.
+// What the memory side of an instruction costs: the bytes of its tiles read and written, nothing
+// computed, in the same places, since loads that follow a store to the same place of another page
+// wait for it.
 struct Traffic {
-  char *first, *second, *to;
+  const char* from[2];
+  char* to;
   long in_bytes, out_bytes;  // of one source; of the destination
-  int sources;
 
   PTO_INLINE static void touch(const char* p) {
-    asm volatile("" ::"x"(*reinterpret_cast<const Bytes*>(p)));
+    asm volatile("" ::"v"(*reinterpret_cast<const Bytes*>(p)));
   }
   void operator()() const {
-    if (in_bytes == out_bytes && sources == 2)
-      stream<2>(first, second, to, in_bytes);
-    else if (in_bytes == out_bytes && sources == 1)
-      stream<1>(first, second, to, in_bytes);
+    if (in_bytes == out_bytes && from[1])
+      stream<2>(from[0], from[1], to, in_bytes);
+    else if (in_bytes == out_bytes && from[0])
+      stream<1>(from[0], from[0], to, in_bytes);
     else
-      apart(first, second, to, in_bytes, out_bytes, sources);
+      apart(from[0], from[1], to, in_bytes, out_bytes);
   }
 
   // Locals, since the barrier makes the compiler read members anew.
@@ -51,17 +53,46 @@ struct Traffic {
         asm volatile("" ::: "memory");
       }
   }
-  PTO_INLINE static void apart(const char* a, const char* b, char* d, long in, long out, int n) {
+  PTO_INLINE static void apart(const char* a, const char* b, char* d, long in, long out) {
     const Bytes value{};
-    for (; n-- > 0; a = b)
+    for (; a; a = b, b = nullptr)
       for (long i = 0; i < in; i += 4 * kVectorBytes)
         for (int k = 0; k < 4 * kVectorBytes; k += kVectorBytes) touch(a + i + k);
-    for (long i = 0; i < out; i += kVectorBytes) {
+    for (long i = 0; i + kVectorBytes <= out; i += kVectorBytes) {
       *reinterpret_cast<Bytes*>(d + i) = value;
       asm volatile("" ::: "memory");
     }
   }
 };
+
+// The sources of an instruction: none, one, or two of one size.
+struct Sources {
+  const void *first = nullptr, *second = nullptr;
+  long bytes = 0;  // of each
+};
+template <class T>
+Sources from(const T& a) {
+  return {a.data(), nullptr, long(sizeof(typename T::DType)) * T::Numel};
+}
+template <class T>
+Sources from(const T& a, const T& b) {
+  return {a.data(), b.data(), from(a).bytes};
+}
+template <class D>
+Traffic traffic_of(const Sources& s, D& d) {
+  return {{static_cast<const char*>(s.first), static_cast<const char*>(s.second)},
+          reinterpret_cast<char*>(d.data()),
+          s.bytes,
+          long(sizeof(typename D::DType)) * D::ValidRow * D::ValidCol};
+}
+
+template <class R>
+PTO_INLINE void keep(R result) {
+  if constexpr (sizeof(R) >= 16)
+    asm volatile("" ::"v"(result));
+  else
+    asm volatile("" ::"r"(result));
+}
 
 // The arithmetic of a row on registers, eight independent vectors of `V` at a time.
 template <class V, class F>
@@ -69,14 +100,18 @@ struct Arithmetic {
   F f;
   long vectors;
   void operator()() const {
+    const F g = f;
     V v[8];
-    for (V& one : v) one = lanes::splat<V>(LaneOf<V>(1));
-    for (long i = 0; i < vectors; i += 8)
-      for (V& one : v) {
-        asm volatile("" : "+x"(one));  // else it is computed once
-        V result = f(one);
-        asm volatile("" ::"x"(result));
+    PTO_UNROLL
+    for (int k = 0; k < 8; ++k) v[k] = lanes::splat<V>(LaneOf<V>(1));
+    for (long i = 0; i < vectors; i += 8) {
+      PTO_UNROLL
+      for (int k = 0; k < 8; ++k) {
+        asm volatile("" : "+v"(v[k]));  // else it is computed once
+        const auto result = g(v[k]);
+        keep(result);
       }
+    }
   }
 };
 
@@ -94,41 +129,70 @@ template <class T>
 using TileOf = Tile<TileType::Vec, T, kRows, kCols<T>>;
 using Half = TileOf<half>;
 
-alignas(64) char memory[3][16384];
-
-// What a row costs besides its own arithmetic: narrow floats compute as float.
-template <class T, int N>
-Vec<Compute<T>, N> converted(Vec<Compute<T>, N> v, int sources) {
-  if constexpr (kSame<T, Raw<T>>) {
-    return v;
-  } else {
-    Vec<Raw<T>, N> raw = lanes::narrow<T, N>(v);
-    for (int i = 1; i < sources; ++i) {
-      asm volatile("" : "+x"(raw));
-      asm volatile("" ::"x"(lanes::widen<T, N>(raw)));
-    }
-    asm volatile("" : "+x"(raw));
-    return lanes::widen<T, N>(raw);
-  }
+template <class T>
+std::string size_of() {
+  return std::to_string(T::Rows) + ", " + std::to_string(T::Cols);
 }
 
-// `f` runs the instruction; `g` is the row's value on registers of Compute<T>.
-template <class D, class F, class G>
-void instruction(const char* name, const char* dtype, int sources, D& d, long in_bytes, F f, G g) {
+// `f` runs an instruction that only moves elements.
+template <class D, class F>
+void moving(const char* name, const char* dtype, const Sources& sources, D& d, F f) {
   if (!is_chosen(name)) return;
+  Traffic traffic = traffic_of(sources, d);
+  report({name, dtype, size_of<D>()}, {contender(f), contender(traffic)});
+}
+
+// `f` runs an instruction; `g` is its value on a register of its source.
+template <class S, class D, class F, class G>
+void computing(const char* name, const char* dtype, const Sources& sources, D& d, F f, G g) {
+  if (!is_chosen(name)) return;
+  using T = typename S::DType;
+  constexpr int N = kLanes<T>;
+  Traffic traffic = traffic_of(sources, d);
+  Arithmetic<Vec<Raw<T>, N>, G> arithmetic{g, S::Numel / N};
+  report({name, dtype, size_of<S>()}, {contender(f), contender(traffic), contender(arithmetic)});
+}
+
+// An instruction of one source and destination type; `g` is its value on registers of Compute<T>.
+template <class D, class F, class G>
+void instruction(const char* name, const char* dtype, const Sources& sources, D& d, F f, G g) {
   using T = typename D::DType;
   constexpr int N = kLanes<T>;
-  using V = Vec<Compute<T>, N>;
-  const auto value = [&](V v) { return converted<T, N>(g(v), sources); };
-  Traffic traffic{memory[0], memory[1], memory[2], in_bytes, long(sizeof(T)) * D::Numel, sources};
-  Arithmetic<V, decltype(value)> arithmetic{value, D::Numel / N};
-  std::vector<Contender> all = {contender(f), contender(traffic), contender(arithmetic)};
-  report({name, dtype, std::to_string(D::Rows) + ", " + std::to_string(D::Cols)}, all);
-  (void)d;
+  const bool two = sources.second;
+  computing<D>(name, dtype, sources, d, f, [g, two](Vec<Raw<T>, N> raw) {
+    const auto value = g(lanes::widen<T, N>(raw));
+    if (two && !kSame<T, Raw<T>>) {
+      asm volatile("" : "+v"(raw));
+      asm volatile("" ::"v"(lanes::widen<T, N>(raw)));
+    }
+    return lanes::narrow<T, N>(value);
+  });
 }
 template <class D, class F>
-void instruction(const char* name, const char* dtype, int sources, D& d, long in_bytes, F f) {
-  instruction(name, dtype, sources, d, in_bytes, f, [](auto v) { return v; });
+void instruction(const char* name, const char* dtype, const Sources& sources, D& d, F f) {
+  instruction(name, dtype, sources, d, f, [](auto v) { return v; });
+}
+
+// A reduction of `s`: every vector is widened and combined by g.
+template <class D, class S, class F, class G>
+void reduction(const char* name, const char* dtype, D& d, const S& s, F f, G g) {
+  using T = typename S::DType;
+  constexpr int N = kLanes<T>;
+  computing<S>(name, dtype, from(s), d, f, [g, total = Vec<Compute<T>, N>{}](Vec<Raw<T>, N> raw) {
+    return g(lanes::widen<T, N>(raw), total);
+  });
+}
+
+// A comparison: both operands are widened.
+template <class D, class S, class F>
+void comparison(const char* name, const char* dtype, D& d, const S& a, const S& b, F f) {
+  using T = typename S::DType;
+  constexpr int N = kLanes<T>;
+  computing<S>(name, dtype, from(a, b), d, f, [](Vec<Raw<T>, N> raw) {
+    const auto wide = lanes::widen<T, N>(raw);
+    asm volatile("" : "+v"(raw));
+    return lanes::pack_mask(wide < lanes::widen<T, N>(raw));
+  });
 }
 
 template <class T>
@@ -152,42 +216,44 @@ struct Tiles {
   }
 };
 
-#define ROW(M, dtype, sources, ...) \
-  instruction(#M, dtype, sources, t.d, kBytes, [&] { M(__VA_ARGS__); })
+#define ROW(M, dtype, sources, ...) instruction(#M, dtype, sources, t.d, [&] { M(__VA_ARGS__); })
+#define MOVE(M, dtype, sources, ...) moving(#M, dtype, sources, t.d, [&] { M(__VA_ARGS__); })
 #define COSTLY(M, dtype, ...)                             \
   instruction(                                            \
-      #M, dtype, 1, t.d, kBytes, [&] { M(__VA_ARGS__); }, \
+      #M, dtype, from(t.a), t.d, [&] { M(__VA_ARGS__); }, \
       [](auto v) { return lanes::M##_value::apply(v); })
+#define REDUCTION(M, dtype, d, value) \
+  reduction(                          \
+      #M, dtype, d, t.a, [&] { M(d, t.a); }, [](auto a, auto b) { return value; })
 
 template <class T>
 void of_any_type(const char* dtype) {
   static Tiles<T> t;
-  constexpr long kBytes = sizeof(T) * TileOf<T>::Numel;
-  ROW(TADD, dtype, 2, t.d, t.a, t.b);
-  ROW(TMUL, dtype, 2, t.d, t.a, t.b);
-  ROW(TMAX, dtype, 2, t.d, t.a, t.b);
-  ROW(TADDS, dtype, 1, t.d, t.a, T(2.0f));
-  ROW(TMULS, dtype, 1, t.d, t.a, T(2.0f));
-  ROW(TABS, dtype, 1, t.d, t.a);
-  ROW(TNEG, dtype, 1, t.d, t.a);
-  ROW(TRELU, dtype, 1, t.d, t.a);
-  ROW(TEXPANDS, dtype, 0, t.d, T(2.0f));
-  ROW(TROWEXPAND, dtype, 0, t.d, t.column);
-  ROW(TCOLEXPAND, dtype, 0, t.d, t.row);
-  ROW(TROWEXPANDMUL, dtype, 1, t.d, t.a, t.column);
-  ROW(TCOLEXPANDADD, dtype, 1, t.d, t.a, t.row);
-  ROW(TSEL, dtype, 2, t.d, t.bits, t.a, t.b);
-  instruction("TCMP", dtype, 2, t.bits, kBytes, [&] { TCMP(t.bits, t.a, t.b, CmpMode::LT); });
-  instruction("TROWSUM", dtype, 1, t.column, kBytes, [&] { TROWSUM(t.column, t.a); });
-  instruction("TROWMAX", dtype, 1, t.column, kBytes, [&] { TROWMAX(t.column, t.a); });
-  instruction("TCOLSUM", dtype, 1, t.row, kBytes, [&] { TCOLSUM(t.row, t.a); });
-  instruction("TCOLMAX", dtype, 1, t.row, kBytes, [&] { TCOLMAX(t.row, t.a); });
+  const Sources none, one = from(t.a), both = from(t.a, t.b);
+  ROW(TADD, dtype, both, t.d, t.a, t.b);
+  ROW(TMUL, dtype, both, t.d, t.a, t.b);
+  ROW(TMAX, dtype, both, t.d, t.a, t.b);
+  ROW(TADDS, dtype, one, t.d, t.a, T(2.0f));
+  ROW(TMULS, dtype, one, t.d, t.a, T(2.0f));
+  ROW(TABS, dtype, one, t.d, t.a);
+  ROW(TNEG, dtype, one, t.d, t.a);
+  ROW(TRELU, dtype, one, t.d, t.a);
+  MOVE(TEXPANDS, dtype, none, t.d, T(2.0f));
+  MOVE(TROWEXPAND, dtype, none, t.d, t.column);
+  MOVE(TCOLEXPAND, dtype, none, t.d, t.row);
+  ROW(TROWEXPANDMUL, dtype, one, t.d, t.a, t.column);
+  ROW(TCOLEXPANDADD, dtype, one, t.d, t.a, t.row);
+  MOVE(TSEL, dtype, both, t.d, t.bits, t.a, t.b);
+  comparison("TCMP", dtype, t.bits, t.a, t.b, [&] { TCMP(t.bits, t.a, t.b, CmpMode::LT); });
+  REDUCTION(TROWSUM, dtype, t.column, a + b);
+  REDUCTION(TROWMAX, dtype, t.column, lanes::max_or_second(a, b));
+  REDUCTION(TCOLSUM, dtype, t.row, a + b);
+  REDUCTION(TCOLMAX, dtype, t.row, lanes::max_or_second(a, b));
 }
 
 template <class T>
 void of_floats(const char* dtype) {
   static Tiles<T> t;
-  constexpr long kBytes = sizeof(T) * TileOf<T>::Numel;
   COSTLY(TSQRT, dtype, t.d, t.a);
   COSTLY(TRECIP, dtype, t.d, t.a);
   COSTLY(TEXP, dtype, t.d, t.a);
@@ -198,7 +264,7 @@ void of_floats(const char* dtype) {
   COSTLY(TRSQRT, dtype, t.d, t.a);
   COSTLY(TSIN, dtype, t.d, t.a);
   instruction(
-      "TDIV", dtype, 2, t.d, kBytes, [&] { TDIV(t.d, t.a, t.b); },
+      "TDIV", dtype, from(t.a, t.b), t.d, [&] { TDIV(t.d, t.a, t.b); },
       [](auto v) { return lanes::TDIV_value::apply(v, v); });
 }
 
@@ -206,9 +272,13 @@ template <class D, class S>
 void conversion(const char* name, const char* dtype) {
   static Tile<TileType::Vec, D, kRows, 64> d;
   static Tile<TileType::Vec, S, kRows, 64> s;
+  constexpr int N = kLanes<float>;
   for (int i = 0; i < s.Numel; ++i) s.SetValue(i, S(float(i % 100)));
-  instruction(name, dtype, 1, d, long(sizeof(S)) * s.Numel,
-              [&] { TCVT(d, s, RoundMode::CAST_RINT, SaturationMode::ON); });
+  computing<decltype(s)>(
+      name, dtype, from(s), d, [&] { TCVT(d, s, RoundMode::CAST_RINT, SaturationMode::ON); },
+      [](Vec<Raw<S>, N> raw) {
+        return lanes::narrow<D, N>(lanes::convert<Compute<D>>(lanes::widen<S, N>(raw)));
+      });
 }
 
 }  // namespace
