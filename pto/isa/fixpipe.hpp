@@ -9,8 +9,8 @@
 //     w = fixpipe::plain<half, ReluPreMode::NoRelu>(lanes::load<N>(acc));   // no quantisation
 //     lanes::store_part<N>(out, v, columns_left);                 // rounds to the element type
 //
-// An entry is 64 bits, a scalar's and a column's alike: the scale in bits 13..31 (a binary32
-// without its low 13 bits), 9 bits of unsigned offset from bit 37, in bit 46 whether 8-bit results
+// An entry is 64 bits: the scale in bits 0..31, a binary32, of which a column's entry does not use
+// the low 13 bits; 9 bits of unsigned offset from bit 37, in bit 46 whether 8-bit results
 // are signed, and in bits 32..35 one less than the shift from 32-bit to 16-bit integers.
 //     i8, u8   rint(x * scale + offset), clamped to [-128, 127] or [0, 255]; NaN is 0
 //     i16      x >> shift, clamped;  from f32 as above with [-32768, 32767]
@@ -97,8 +97,8 @@ struct Entry {
   float scale, offset, low, high;
   int shift;
 
-  explicit PTO_INLINE Entry(uint64_t bits)
-      : scale(bit_cast<float>(uint32_t(bits) & 0xffffe000u)),
+  PTO_INLINE Entry(uint64_t bits, bool is_column)
+      : scale(bit_cast<float>(uint32_t(bits) & (is_column ? 0xffffe000u : 0xffffffffu))),
         offset(float(int(bits >> 37 & 0x1ff))),
         low(bits >> 46 & 1 ? -128.f : 0.f),
         high(bits >> 46 & 1 ? 127.f : 255.f),
@@ -114,7 +114,7 @@ struct Parameters {
 
 template <int N>
 PTO_INLINE Parameters<N> same(uint64_t bits) {
-  const Entry e(bits);
+  const Entry e(bits, false);
   using F = Vec<float, N>;
   return {lanes::splat<F>(e.scale), lanes::splat<F>(e.offset), lanes::splat<F>(e.low),
           lanes::splat<F>(e.high), lanes::splat<Vec<int32_t, N>>(e.shift)};
@@ -125,7 +125,7 @@ template <int N>
 inline Parameters<N> each(const uint64_t* entries, int n) {
   Parameters<N> p = same<N>(0);
   for (int i = 0; i < N && i < n; ++i) {
-    const Entry e(entries[i]);
+    const Entry e(entries[i], true);
     p.scale[i] = e.scale;
     p.offset[i] = e.offset;
     p.low[i] = e.low;

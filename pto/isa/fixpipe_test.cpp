@@ -10,6 +10,8 @@
 #include <cstring>
 #include <random>
 
+#include "pto/isa/cpu/access.hpp"
+
 namespace pto {
 using namespace isa;
 namespace {
@@ -19,6 +21,7 @@ constexpr int N = kLanes<float>;
 struct Fields {
   float scale;
   int offset, is_signed, shift;  // the shift itself, 1 to 16
+  bool is_column = true;
 
   uint64_t bits() const {
     uint32_t f;
@@ -26,7 +29,9 @@ struct Fields {
     return uint64_t(f) | uint64_t(shift - 1) << 32 | uint64_t(offset) << 37 |
            uint64_t(is_signed) << 46;
   }
-  float coarse_scale() const {
+  // Of a column's entry the first 11 binary digits count.
+  float used_scale() const {
+    if (!is_column) return scale;
     int exponent;
     const double fraction = std::frexp(double(scale), &exponent);
     return float(std::ldexp(std::trunc(std::ldexp(fraction, 11)), exponent - 11));
@@ -40,7 +45,7 @@ double expected(From acc, const Fields& f, bool relu) {
     y = std::floor(std::ldexp(double(acc), -f.shift));
     y = std::min(32767.0, std::max(-32768.0, y));
   } else {
-    volatile float x = float(acc) * f.coarse_scale();
+    volatile float x = float(acc) * f.used_scale();
     if (std::is_integral_v<To>) {
       x = x + float(f.offset);
       const double low = sizeof(To) == 2 ? -32768 : f.is_signed ? -128 : 0;
@@ -75,6 +80,7 @@ void check(const char* name) {
       fields[i] = {float(random() % 1000 + 1) / float(random() % 3000 + 3), int(random() % 512),
                    int(std::is_same_v<To, int8_t>), int(random() % 16) + 1};
       if (round % 2) fields[i] = fields[0];
+      fields[i].is_column = round % 2 == 0;
       entries[i] = fields[i].bits();
       acc[i] = number<From>(random);
     }
