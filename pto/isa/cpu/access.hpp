@@ -48,6 +48,9 @@ V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, int n);
 template <class V>
 void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, int n);
 
+// The operands are whole vectors, of which compilers warn at the end of an object.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Warray-bounds"
 #if defined(PTO_TARGET_AVX512)
 // A bit a lane.
 template <int N>
@@ -101,6 +104,7 @@ PTO_INLINE void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v
     asm("vmaskmovpd %1, %2, %0" : "+m"(*p) : "x"(v), "x"(first<V>(n)));
 }
 #endif
+#pragma GCC diagnostic pop
 
 template <class T>
 PTO_INLINE void store_scalar(T* p, Compute<T> value) {
