@@ -247,18 +247,18 @@ constexpr bool check_trailing() {
   return true;
 }
 
-#define PTO_UNARY(M, op, value, numpy, types)                 \
-  template <auto Precision = 0, class D, class A, class... X> \
-  PTO_INLINE RecordEvent M(D& d, const A& a, const X&...) {   \
-    static_assert(check_elementwise<D, A>());                 \
-    static_assert(check_types<lanes::M##_value, D, A>());     \
-    static_assert(check_trailing<X...>());                    \
-    PTO_ENTER(M, "d, a", out(d), in(a));                      \
-    map(Evaluate<lanes::M##_value>{}, d, a);                  \
-    return {};                                                \
+#define PTO_UNARY(M, op, value, numpy, types)               \
+  template <class D, class A, class... X>                   \
+  PTO_INLINE RecordEvent M(D& d, const A& a, const X&...) { \
+    static_assert(check_elementwise<D, A>());               \
+    static_assert(check_types<lanes::M##_value, D, A>());   \
+    static_assert(check_trailing<X...>());                  \
+    PTO_ENTER(M, "d, a", out(d), in(a));                    \
+    map(Evaluate<lanes::M##_value>{}, d, a);                \
+    return {};                                              \
   }
 #define PTO_BINARY_ONLY(M, value, numpy, types)                         \
-  template <auto Precision = 0, class D, class A, class B, class... X>  \
+  template <class D, class A, class B, class... X>                      \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
     static_assert(check_elementwise<D, A, B>());                        \
     static_assert(check_types<lanes::M##_value, D, A, B>());            \
@@ -289,7 +289,7 @@ constexpr bool check_trailing() {
     return {};                                                          \
   }
 #define PTO_SCALAR(M, of)                                                                        \
-  template <auto Precision = 0, class D, class A, class... X>                                    \
+  template <class D, class A, class... X>                                                        \
   PTO_INLINE RecordEvent M(D& d, const A& a, typename A::DType scalar, const X&...) {            \
     static_assert(check_elementwise<D, A>());                                                    \
     static_assert(check_types<lanes::of##_value, D, A>());                                       \
@@ -312,6 +312,27 @@ PTO_INLINE Compute<T> to_compute(T scalar) {
 }
 
 #include "pto/isa/instructions.def"
+
+// Where the public library has a choice of precision, before the tiles: here there is one.
+#define PTO_PRECISION(M)                                 \
+  template <auto Precision, class D, class... A>         \
+  PTO_INLINE RecordEvent M(D& d, const A&... operands) { \
+    return M(d, operands...);                            \
+  }
+PTO_PRECISION(TEXP)
+PTO_PRECISION(TLOG)
+PTO_PRECISION(TSQRT)
+PTO_PRECISION(TRSQRT)
+PTO_PRECISION(TRECIP)
+PTO_PRECISION(TDIV)
+PTO_PRECISION(TREM)
+PTO_PRECISION(TFMOD)
+PTO_PRECISION(TPOW)
+PTO_PRECISION(TDIVS)
+PTO_PRECISION(TREMS)
+PTO_PRECISION(TFMODS)
+PTO_PRECISION(TPOWS)
+#undef PTO_PRECISION
 
 // d = scalar on the valid region.
 template <class D, class... X>

@@ -99,6 +99,60 @@ PTO_INLINE void expand_one(D& d, const A& a, const B& b) {
     expand_rows<F, true>(d, a, b);
 }
 
+// Rows up to this many bytes pass whole blocks of columns; longer ones go row by row, since a block
+// of them would touch a page a row.
+constexpr int kBlockedRow = 2048;
+
+// Steps vectors of E from column c on, of which n lanes count, stay in registers while f(row
+// vector, row, column) is stored in every row.
+template <int N, int Steps, class E, class F, class D>
+PTO_INLINE void expand_block(F f, D& d, const E* row, int c, int n) {
+  Vec<Compute<E>, N> kept[Steps];
+  E* to = reinterpret_cast<E*>(d.data()) + c;
+  PTO_UNROLL
+  for (int i = 0; i < Steps; ++i)
+    kept[i] = n < N ? lanes::load_part<N>(row + c, n) : lanes::load<N>(row + c + i * N);
+  for (int r = 0; r < d.GetValidRow(); ++r) {
+    PTO_UNROLL
+    for (int i = 0; i < Steps; ++i) {
+      if (n < N)
+        lanes::store_part<N>(to + D::Offset(r, 0), f(kept[i], r, c, n), n);
+      else
+        lanes::store<N>(to + D::Offset(r, 0) + i * N, f(kept[i], r, c + i * N, n));
+    }
+  }
+}
+template <int N, class E, class F, class D>
+PTO_INLINE void expand_columns(F f, D& d, const E* row) {
+  const int cols = d.GetValidCol();
+  int c = 0;
+  for (; c + 4 * N <= cols; c += 4 * N) expand_block<N, 4>(f, d, row, c, N);
+  for (; c + N <= cols; c += N) expand_block<N, 1>(f, d, row, c, N);
+  if (c < cols) expand_block<N, 1>(f, d, row, c, cols - c);
+}
+
+template <class D>
+constexpr bool kExpandsInBlocks =
+    D::isRowMajor && !D::isBoxedLayout &&
+    !(kIsFull<D> && kIsMicro<D>)&&D::Cols * int(sizeof(typename D::DType)) <= kBlockedRow;
+
+template <class F, class D, class A, class B>
+PTO_INLINE void combine_columns(D& d, const A& a, const B& b) {
+  if constexpr (kExpandsInBlocks<D>) {
+    constexpr int N = kTileLanes<D>;
+    const auto* from = a.data();
+    expand_columns<N>(
+        [from](auto row, int r, int c, int n) {
+          const auto* s = from + A::Offset(r, c);
+          return evaluate<F>(n < N ? lanes::load_part<N>(s, n) : lanes::load<N>(s), row);
+        },
+        d, b.data());
+  } else {
+    for (int r = 0; r < d.GetValidRow(); ++r)
+      map_row(Evaluate<F>{}, d, r, a.data() + A::Offset(r, 0), b.data());
+  }
+}
+
 }  // namespace detail
 
 template <class D, class S, class... X>
@@ -120,13 +174,19 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
                 "TCOLEXPAND: the source must be a row with the destination's Cols; limit the valid "
                 "region instead");
   PTO_ENTER(TCOLEXPAND, "d, s", out(d), in(s));
-  for (int r = 0; r < d.GetValidRow(); ++r)
-    detail::map_row([](auto x) { return x; }, d, r, s.data());
+  if constexpr (detail::kExpandsInBlocks<D>) {
+    using Word = Raw<typename D::DType>;  // as bits, nothing is converted
+    detail::expand_columns<kVectorBytes / int(sizeof(Word))>(
+        [](auto row, int, int, int) { return row; }, d, reinterpret_cast<const Word*>(s.data()));
+  } else {
+    for (int r = 0; r < d.GetValidRow(); ++r)
+      detail::map_row([](auto x) { return x; }, d, r, s.data());
+  }
   return {};
 }
 
 #define PTO_ROW_EXPAND(M, of)                                           \
-  template <auto Precision = 0, class D, class A, class B, class... X>  \
+  template <class D, class A, class B, class... X>                      \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
     static_assert(check_types<lanes::of##_value, D, A, B>());           \
     static_assert(check_trailing<X...>());                              \
@@ -135,7 +195,7 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
     return {};                                                          \
   }
 #define PTO_COL_EXPAND(M, of)                                                                     \
-  template <auto Precision = 0, class D, class A, class B, class... X>                            \
+  template <class D, class A, class B, class... X>                                                \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) {                           \
     static_assert(check_types<lanes::of##_value, D, A, B>());                                     \
     static_assert(check_trailing<X...>());                                                        \
@@ -144,10 +204,19 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
                   "TCOLEXPAND...: every operand must be row-major with the same Cols; transpose " \
                   "with TTRANS or limit the valid region");                                       \
     PTO_ENTER(M, "d, a, b", out(d), in(a, b));                                                    \
-    for (int r = 0; r < d.GetValidRow(); ++r)                                                     \
-      detail::map_row(Evaluate<lanes::of##_value>{}, d, r, a.data() + A::Offset(r, 0), b.data()); \
+    detail::combine_columns<lanes::of##_value>(d, a, b);                                          \
     return {};                                                                                    \
   }
 #include "pto/isa/instructions.def"
+
+// As in elementwise.hpp, with a precision.
+template <auto Precision, class D, class... A>
+PTO_INLINE RecordEvent TROWEXPANDDIV(D& d, const A&... operands) {
+  return TROWEXPANDDIV(d, operands...);
+}
+template <auto Precision, class D, class... A>
+PTO_INLINE RecordEvent TCOLEXPANDDIV(D& d, const A&... operands) {
+  return TCOLEXPANDDIV(d, operands...);
+}
 
 PTO_NAMESPACE_END

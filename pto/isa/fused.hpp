@@ -79,7 +79,7 @@ PTO_WITH_SCALAR(TSUBSC, TSUBC)
 #undef PTO_WITH_SCALAR
 
 // d = scalar / a.
-template <auto Precision = 0, class D, class A, class... X, typename Enable<kIsTile<A>>::type = 0>
+template <class D, class A, class... X, typename Enable<kIsTile<A>>::type = 0>
 PTO_INLINE RecordEvent TDIVS(D& d, typename D::DType scalar, const A& a, const X&...) {
   static_assert(check_elementwise<D, A>());
   static_assert(check_types<lanes::TDIV_value, D, A>());

@@ -92,3 +92,33 @@ TEST(Elementwise, sums_whole_and_partial_tiles) {
   check<aclFloat16>(9, 65);
   check<int32_t>(1, 1);
 }
+
+// Types of tiles may be written, and a precision before them where the instruction has a choice.
+TEST(Elementwise, names_its_tiles_or_its_precision) {
+  using Row = Tile<TileType::Vec, float, 1, 64>;
+  Row a, b, d, tmp;
+  for (int i = 0; i < 64; ++i) a.data()[i] = float(i + 1), b.data()[i] = 2;
+  const auto third = [&d] { return d.data()[2]; };
+  TSUB<Row, Row, Row>(d, a, b);
+  EXPECT_EQ(third(), 1);
+  TSUBRELU<Row, Row, Row>(d, b, a);
+  EXPECT_EQ(third(), 0);
+  TNEG<Row, Row>(d, a);
+  EXPECT_EQ(third(), -3);
+  TADDS<Row, Row>(d, a, 4);
+  EXPECT_EQ(third(), 7);
+  TDIV<DivAlgorithm::HIGH_PRECISION>(d, a, b);
+  EXPECT_EQ(third(), 1.5f);
+  TDIVS<DivAlgorithm::DEFAULT>(d, a, 2);
+  EXPECT_EQ(third(), 1.5f);
+  TDIVS<DivAlgorithm::HIGH_PRECISION>(d, 6, a);
+  EXPECT_EQ(third(), 2);
+  TPOW<PowAlgorithm::HIGH_PRECISION, Row, Row, Row>(d, a, b, tmp);
+  EXPECT_EQ(third(), 9);
+  TREMS<RemAlgorithm::HIGH_PRECISION>(d, a, 2, tmp);
+  EXPECT_EQ(third(), 1);
+  TRSQRT<RsqrtAlgorithm::HIGH_PRECISION>(d, b, tmp);
+  EXPECT_FLOAT_EQ(third(), std::sqrt(0.5f));
+  TCOLEXPANDDIV<DivAlgorithm::HIGH_PRECISION>(d, a, b);
+  EXPECT_EQ(third(), 1.5f);
+}
