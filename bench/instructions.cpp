@@ -277,7 +277,13 @@ void conversion(const char* name, const char* dtype) {
   computing<decltype(s)>(
       name, dtype, from(s), d, [&] { TCVT(d, s, RoundMode::CAST_RINT, SaturationMode::ON); },
       [](Vec<Raw<S>, N> raw) {
-        return lanes::narrow<D, N>(lanes::convert<Compute<D>>(lanes::widen<S, N>(raw)));
+        const auto v = lanes::widen<S, N>(raw);
+        if constexpr (kIsFloat<S> && kIsFloat<D>)
+          return lanes::narrow<D, N>(lanes::clamped<S, D>(v));
+        else if constexpr (kIsFloat<S>)
+          return lanes::saturated<D>(lanes::rint(v));
+        else
+          return lanes::convert<Compute<D>>(v);
       });
 }
 

@@ -167,6 +167,12 @@ PTO_INLINE auto saturated(V x) {
         min_or_second(max_or_second(zeroed, splat<V>(From(low))), splat<V>(From(high)));
     if constexpr (sizeof(C) < 4 || high < (1 << 20)) {
       return convert<C>(convert<int32_t>(inside));
+    } else if constexpr (kIsNative<V> && kIsF32<V> && kSame<C, int32_t>) {
+      // The instruction gives the smallest integer for all that does not fit.
+      Vec<C, kCount<V>> value;
+      asm("vcvttps2dq %1, %0" : "=v"(value) : "v"(x));
+      value = select(x >= splat<V>(From(high)), splat<Vec<C, kCount<V>>>(high), value);
+      return select(x != x, Vec<C, kCount<V>>{}, value);
     } else {
       // The bound as a float is one beyond, or more; what reaches it is the largest.
       const auto value = convert<C>(inside);
