@@ -44,6 +44,15 @@ PTO_INLINE void combine_relu_convert(D& d, const A& a, const B& b) {
 
 }  // namespace detail
 
+// d = s in d's element type, as C converts: integers wrap, floats lose their fraction towards
+// integers and are rounded to nearest towards floats.
+template <class D, class S, class... X>
+PTO_INLINE RecordEvent TPACK(D& d, const S& s, const X&...) {
+  static_assert(check_trailing<X...>());
+  PTO_ENTER(TPACK, "d, s", out(d), in(s));
+  return TCVT(d, s, RoundMode::CAST_NONE);
+}
+
 // d = s * a + d; the product is rounded to d's element type first.
 template <class D, class A, class... X>
 PTO_INLINE RecordEvent TAXPY(D& d, const A& a, typename A::DType scalar, const X&...) {

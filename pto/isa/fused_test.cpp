@@ -105,6 +105,29 @@ TEST(Fused, relu_of_sums_and_differences_converts_and_clamps) {
   check_conversion<uint8_t, int16_t>();
 }
 
+template <class Td, class T>
+void check_pack() {
+  Tile<TileType::Vec, T, 2, 64, BLayout::RowMajor, 2, 50> a;
+  Tile<TileType::Vec, Td, 2, 64, BLayout::RowMajor, 2, 50> d;
+  for (int i = 0; i < a.Numel; ++i) a.SetValue(i, T(float(i * 997 % 400 - 200) / 8));
+  TPACK(d, a);
+  for (int r = 0; r < 2; ++r)
+    for (int c = 0; c < 50; ++c) {
+      const auto value = to_compute(a.GetElement(r, c));
+      EXPECT_EQ(double(to_compute(d.GetElement(r, c))), double(to_compute(Td(value)))) << value;
+    }
+}
+
+TEST(Fused, pack_converts_as_the_language_does) {
+  check_pack<int16_t, int32_t>();
+  check_pack<int32_t, int16_t>();
+  check_pack<int8_t, int32_t>();
+  check_pack<uint8_t, int16_t>();
+  check_pack<half, float>();
+  check_pack<float, half>();
+  check_pack<int32_t, float>();
+}
+
 TEST(Fused, sums_of_integers_are_scaled_to_half) {
   check<half, int32_t>(
       "TADDDEQRELU",

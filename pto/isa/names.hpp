@@ -62,7 +62,7 @@ using isa::VQF322F32_PRE; using isa::VQF322FP8_PRE; using isa::VQF322HIF8_PRE;
 using isa::VQS322BF16_PRE; using isa::VREQ8; using isa::VSHIFTS322S16; using isa::FixpipeParams;
 // fused.hpp
 using isa::TADDDEQRELU; using isa::TADDRELUCONV; using isa::TAXPY; using isa::TSUBRELUCONV;
-using isa::TADDSC; using isa::TSUBSC;
+using isa::TADDSC; using isa::TPACK; using isa::TSUBSC;
 // gather.hpp
 using isa::GatherAxis; using isa::ScatterAxis; using isa::MaskPattern; using isa::GATHER_COL;
 using isa::GATHER_ROW; using isa::SCATTER_COL; using isa::SCATTER_ROW; using isa::TGATHER;
