@@ -310,8 +310,8 @@ PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, con
 template <auto Type, auto Store, class D, class S, class E, class M, class Sc, class... X>
 PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, E* exp_zz,
                               const X&...) {
-  PTO_ENTER(TQUANT, "d, s, exp, max, scaling, exp_zz, <MX, NZ>", out(d, *exp, *max, *scaling),
-            in(s));
+  PTO_ENTER(TQUANT, "d, s, exp, max, scaling, exp_zz, [idx], <MX, NZ>",
+            out(d, *exp, *max, *scaling), in(s));
   static_assert(check_trailing<X...>());
   quantize::mx<Type, QuantScaleAlg::OCP, 1, false>(d, s, *exp, *max, *scaling);
   const auto* from = reinterpret_cast<const uint8_t*>(exp->data());
@@ -323,6 +323,13 @@ PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, E* 
       to[Store == VecStoreMode::NZ ? ((r / 16 * blocks + c / 2) * 16 + r % 16) * 2 + c % 2
                                    : r * columns + c] = from[r * columns + c];
   return {};
+}
+
+// With the indices by which a chip reorders the exponents.
+template <auto Type, auto Store, class D, class S, class E, class M, class Sc, class I, class... X>
+PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, E* exp_zz, I*,
+                              const X&... x) {
+  return TQUANT<Type, Store>(d, s, exp, max, scaling, exp_zz, x...);
 }
 
 // Axis 1: 32 columns share an exponent, axis 0: 32 rows; there Interleave puts the exponents of

@@ -199,8 +199,9 @@ void check_older_forms() {
   check_groups(s, codes, 128, got, 1, true, true, false);
   TQUANT<QuantType::MXFP4_E2M1>(pairs, s, &got.exponents, &got.most, &got.scaling);
   check_groups(s, reinterpret_cast<const uint8_t*>(pairs.data()), 64, got, 1, false, false, false);
-  TQUANT<QuantType::MXFP8, VecStoreMode::NZ>(d, s, &got.exponents, &got.most, &got.scaling,
-                                             &got.zz);
+  Tile<TileType::Vec, uint16_t, 1, 16> indices;
+  TQUANT<QuantType::MXFP8, VecStoreMode::NZ>(d, s, &got.exponents, &got.most, &got.scaling, &got.zz,
+                                             &indices);
   check_groups(s, codes, 128, got, 1, true, false, false);
   int at = 0;
   for (int block_row = 0; block_row < 32; block_row += 16)
