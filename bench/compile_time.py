@@ -89,6 +89,7 @@ STATEMENTS = {
     "TCOLARGMIN": "TCOLARGMIN(at, a, b);",
     "TPARTARGMAX": "TPARTARGMAX(d, a, b, i, j, k);",
     "TPARTARGMIN": "TPARTARGMIN(d, a, b, i, j, k);",
+    "TPACK": "TPACK(h, a);",
     "TAXPY": "TAXPY(d, a, 2.0f);",
     "TADDSC": "TADDSC(d, a, 2.0f, b);",
     "TSUBSC": "TSUBSC(d, a, 2.0f, b);",
