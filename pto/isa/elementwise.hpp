@@ -50,7 +50,7 @@ namespace lanes {
 
 // Rows of floats whose instruction takes integers too, unlike the operation of the IR.
 template <class Row>
-constexpr bool kTakesIntegers = kSame<Row, TRECIP_value>;
+constexpr bool kTakesIntegers = kSame<Row, TRECIP_value> || kSame<Row, TLOG_value>;
 }  // namespace lanes
 
 template <class C>

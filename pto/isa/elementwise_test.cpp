@@ -3,6 +3,9 @@
 // value on one element. The destination may be a source; padding stays as it was.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "tests/isa_oracle.hpp"
 
 namespace pto {
@@ -183,6 +186,29 @@ TEST(Elementwise, TRECIP_of_integers_drops_the_fraction) {
   check_integer_reciprocals<uint32_t>();
   check_integer_reciprocals<int64_t>();
   check_integer_reciprocals<uint64_t>();
+}
+
+template <class T>
+void check_integer_logarithms() {
+  Tile<TileType::Vec, T, 2, 64> a, d;
+  for (int i = 0; i < a.Numel; ++i) a.SetValue(i, T(i - 8));
+  a.SetValue(0, std::numeric_limits<T>::max());
+  TLOG(d, a);
+  for (int i = 0; i < a.Numel; ++i) {
+    const T x = a.GetValue(i);
+    EXPECT_EQ(int64_t(d.GetValue(i)), x > T(0) ? int64_t(std::log(static_cast<long double>(x))) : 0)
+        << i;
+  }
+}
+TEST(Elementwise, TLOG_of_integers_drops_the_fraction) {
+  check_integer_logarithms<int8_t>();
+  check_integer_logarithms<uint8_t>();
+  check_integer_logarithms<int16_t>();
+  check_integer_logarithms<uint16_t>();
+  check_integer_logarithms<int32_t>();
+  check_integer_logarithms<uint32_t>();
+  check_integer_logarithms<int64_t>();
+  check_integer_logarithms<uint64_t>();
 }
 
 }  // namespace

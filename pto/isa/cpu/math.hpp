@@ -160,10 +160,64 @@ PTO_INLINE V tanh(V x) {
   }
 }
 
+// The least integers whose logarithms reach 1, 2, 3, ... 44.
+constexpr uint64_t kReachesLog[44] = {3u,
+                                      8u,
+                                      21u,
+                                      55u,
+                                      149u,
+                                      404u,
+                                      1097u,
+                                      2981u,
+                                      8104u,
+                                      22027u,
+                                      59875u,
+                                      162755u,
+                                      442414u,
+                                      1202605u,
+                                      3269018u,
+                                      8886111u,
+                                      24154953u,
+                                      65659970u,
+                                      178482301u,
+                                      485165196u,
+                                      1318815735u,
+                                      3584912847u,
+                                      9744803447u,
+                                      26489122130u,
+                                      72004899338u,
+                                      195729609429u,
+                                      532048240602u,
+                                      1446257064292u,
+                                      3931334297145u,
+                                      10686474581525u,
+                                      29048849665248u,
+                                      78962960182681u,
+                                      214643579785917u,
+                                      583461742527455u,
+                                      1586013452313431u,
+                                      4311231547115196u,
+                                      11719142372802612u,
+                                      31855931757113757u,
+                                      86593400423993747u,
+                                      235385266837019986u,
+                                      639843493530054950u,
+                                      1739274941520501048u,
+                                      4727839468229346562u,
+                                      12851600114359308276u};
+
 // x = 2^e m with m in [sqrt(1/2), sqrt(2)); log m by a polynomial of degree 11 in m - 1.
+// Integers: without its fraction; 0 where there is no logarithm.
 template <class V>
 PTO_INLINE V log(V x) {
-  if constexpr (kIsF64<V>) {
+  if constexpr (!kIsFloat<LaneOf<V>>) {
+    using E = LaneOf<V>;
+    return each_lane(x, [](E a) {
+      int n = 0;
+      while (a > 0 && n < 44 && uint64_t(a) >= kReachesLog[n]) ++n;
+      return E(n);
+    });
+  } else if constexpr (kIsF64<V>) {
     return each_lane(x, [](double a) { return __builtin_log(a); });
   } else {
     using I = Vec<int32_t, kCount<V>>;
