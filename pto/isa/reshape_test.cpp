@@ -112,6 +112,9 @@ TEST(Transpose, swaps_rows_and_columns_of_every_shape) {
       check_transpose<Plain<half, kCol, SLayout::RowMajor, 48, 64>,
                       Plain<half, kRow, kNone, 64, 48>>(rows, cols);
     }
+  using Wide = Plain<uint8_t, kRow, kNone, 128, 128>;
+  for (int rows : {63, 64, 100, 128})
+    for (int cols : {64, 65, 127, 128}) check_transpose<Wide, Wide>(rows, cols);
 }
 
 // Types without arithmetic of their own travel as bits, whatever they mean.

@@ -209,9 +209,29 @@ PTO_INLINE bool runs_along_rows(const Matrix& d, const Matrix& s) {
   return row && (!col || (s.row->stride[0] == B && s.col->stride[0] != B));
 }
 
-PTO_INLINE bool is_plain(const Matrix& m) { return m.row->digits == 1 && m.col->digits == 1; }
+PTO_INLINE bool is_plain(const Axis& a, const Axis& b) { return a.digits == 1 && b.digits == 1; }
 PTO_INLINE char* start_of(const Matrix& m) {
   return m.base + m.row_start * m.row->stride[0] + m.col_start * m.col->stride[0];
+}
+
+// One block: nothing carries.
+template <int B>
+PTO_INLINE void copy_plain(const Matrix& d, const Matrix& s, int64_t rows, int64_t cols) {
+  copy_block<B>({start_of(d), start_of(s), d.row->stride[0], s.row->stride[0], 0, 0, rows, 1},
+                d.col->stride[0], s.col->stride[0], cols);
+}
+// One block for all lines until a digit of the rows carries.
+template <int B>
+PTO_INLINE void copy_plain_lines(const Matrix& d, const Matrix& s, int64_t rows, int64_t cols) {
+  char* const to = d.base + d.col_start * d.col->stride[0];
+  const char* const from = s.base + s.col_start * s.col->stride[0];
+  Cursor d_row(d.row, d.row_start), s_row(s.row, s.row_start);
+  for (int64_t lines; rows > 0; rows -= lines, d_row.advance(lines), s_row.advance(lines)) {
+    lines = least(rows, least(d_row.run(), s_row.run()));
+    copy_block<B>(
+        {to + d_row.offset, from + s_row.offset, d_row.stride(), s_row.stride(), 0, 0, lines, 1},
+        d.col->stride[0], s.col->stride[0], cols);
+  }
 }
 
 // d[i, j] = s[i, j] for rows x cols elements of B bytes. libpto holds it for each target, so that
@@ -225,14 +245,12 @@ __attribute__((noinline)) void copy_matrix(Matrix d, Matrix s, int64_t rows, int
     rows = cols;
     cols = n;
   }
-  if (is_plain(d) && is_plain(s)) {  // one block: nothing carries
-    if (rows > 0 && cols > 0)
-      copy_block<B>({start_of(d), start_of(s), d.row->stride[0], s.row->stride[0], 0, 0, rows, 1},
-                    d.col->stride[0], s.col->stride[0], cols);
-    return;
-  }
+  if (rows <= 0 || cols <= 0) return;
+  if (is_plain(*d.col, *s.col))
+    return is_plain(*d.row, *s.row) ? copy_plain<B>(d, s, rows, cols)
+                                    : copy_plain_lines<B>(d, s, rows, cols);
   Cursor d_row(d.row, d.row_start), s_row(s.row, s.row_start);
-  for (int64_t lines; rows > 0 && cols > 0; rows -= lines) {
+  for (int64_t lines; rows > 0; rows -= lines) {
     lines = least(rows, least(d_row.run(), s_row.run()));
     Cursor d_col(d.col, d.col_start), s_col(s.col, s.col_start);
     for (int64_t left = cols, done; left > 0; left -= done) {

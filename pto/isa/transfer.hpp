@@ -23,17 +23,12 @@ constexpr PTO_INLINE int clamp_count(int64_t n, int most) {
 // size of the caller's array and would warn of the copy that its bound rules out, so the pointer to
 // memory comes without its history.
 template <class T>
-PTO_INLINE T* without_history(T* memory) {
-  asm("" : "+r"(memory));
-  return memory;
-}
-template <class T>
 PTO_INLINE void copy_from_memory(T* d, const T* memory, size_t count) {
-  __builtin_memcpy(static_cast<void*>(d), without_history(memory), count * sizeof(T));
+  __builtin_memcpy(static_cast<void*>(d), lanes::without_history(memory), count * sizeof(T));
 }
 template <class T>
 PTO_INLINE void copy_to_memory(T* memory, const T* s, size_t count) {
-  __builtin_memcpy(static_cast<void*>(without_history(memory)), s, count * sizeof(T));
+  __builtin_memcpy(static_cast<void*>(lanes::without_history(memory)), s, count * sizeof(T));
 }
 
 template <int N, int Steps, class T>

@@ -12,6 +12,13 @@
 PTO_NAMESPACE_BEGIN
 namespace lanes {
 
+// The pointer, of which the compiler no longer knows where it comes from.
+template <class T>
+PTO_INLINE T* without_history(T* memory) {
+  asm("" : "+r"(memory));
+  return memory;
+}
+
 template <int N, class T>
 PTO_INLINE Vec<Compute<T>, N> load(const T* p) {
   using Loose = typename VecOf<Raw<T>, N>::loose;

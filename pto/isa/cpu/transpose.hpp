@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transposition in registers: blocks of 16 bytes x 32 bytes (16 where vectors are that short).
+// Transposition in registers: blocks of 16 bytes x a vector of up to 64 bytes.
 //
 //     transpose_lines<4>(d, d_stride, s, s_stride, 128, 64);   // d[i][j] = s[j][i], 128 x 64
 //     floats
@@ -8,7 +8,7 @@
 // Source and destination do not overlap.
 // Thread safety: pure functions on memory of the caller.
 #pragma once
-#include "pto/isa/cpu/vec.hpp"
+#include "pto/isa/cpu/access.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace moves {
@@ -18,8 +18,7 @@ using Bits =
     typename Choose<B == 1, uint8_t,
                     typename Choose<B == 2, uint16_t,
                                     typename Choose<B == 4, uint32_t, uint64_t>::type>::type>::type;
-// Bytes of a stored row of a block, and what one 128-bit lane holds.
-constexpr int kBlockBytes = kVectorBytes < 32 ? 16 : 32;
+// What one 128-bit lane holds.
 template <int B>
 constexpr int kLaneCount = 16 / B;
 
@@ -32,28 +31,43 @@ template <bool High, int Lane, class V, int... I>
 PTO_INLINE V zip(V a, V b, Indices<I...>) {
   return __builtin_shufflevector(a, b, zip_index(I, Lane, int(sizeof...(I)), High)...);
 }
-template <class V, class H, int... I>
-PTO_INLINE V joined(H low, H high, Indices<I...>) {
-  return __builtin_shufflevector(low, high, I...);
+// A lane from each of N / kLaneCount<B> rows, joined as they come from memory: the compiler takes
+// shuffles for that.
+template <int B, int N>
+PTO_INLINE Vec<Bits<B>, N> load_lanes(const char* const* rows, int64_t offset) {
+  constexpr int L = kLaneCount<B>;
+  using Lane = typename VecOf<Bits<B>, L>::loose;
+  if constexpr (N == L) {
+    return *reinterpret_cast<const Lane*>(rows[0] + offset);
+  } else {
+    const auto low = load_lanes<B, N / 2>(rows, offset);
+    Vec<Bits<B>, N> v;
+    if constexpr (N == 2 * L)
+      asm("vinserti128 $1, %2, %t1, %0"
+          : "=x"(v)
+          : "x"(low), "m"(*reinterpret_cast<const Lane*>(rows[1] + offset)));
+    else
+      asm("vinserti64x4 $1, %2, %g1, %0"
+          : "=v"(v)
+          : "v"(low), "v"(load_lanes<B, N / 2>(rows + 2, offset)));
+    return v;
+  }
 }
 
-// d[i][j] = s[j][i] for kLaneCount<B> rows i of N elements: one or two lanes.
+// d[i][j] = s[j][i] for kLaneCount<B> rows i of N elements: one, two or four lanes, within which
+// the shuffles stay.
 template <int B, int N>
 PTO_INLINE void transpose_block(char* d, int64_t d_stride, const char* s, int64_t s_stride) {
   constexpr int L = kLaneCount<B>;
   using Order = typename IndicesTo<N>::type;
-  using V = Vec<Bits<B>, N>;
-  using Half = typename VecOf<Bits<B>, L>::loose;
-  V v[L], w[L];
+  Vec<Bits<B>, N> v[L], w[L];
+  const char* rows[N / L];  // else the compiler keeps an address for every row
   PTO_UNROLL
-  for (int i = 0; i < L; ++i) {
-    const Vec<Bits<B>, L> low = *reinterpret_cast<const Half*>(s + i * s_stride);
-    if constexpr (N == L)
-      v[i] = low;
-    else
-      v[i] = joined<V>(low, Vec<Bits<B>, L>(*reinterpret_cast<const Half*>(s + (i + L) * s_stride)),
-                       Order{});
-  }
+  for (int i = 0; i < N / L; ++i)
+    rows[i] = lanes::without_history(i > 0 ? rows[i - 1] + L * s_stride : s);
+  d = lanes::without_history(d);
+  PTO_UNROLL
+  for (int i = 0; i < L; ++i) v[i] = load_lanes<B, N>(rows, i * s_stride);
   PTO_UNROLL
   for (int step = 1; step < L; step *= 2) {
     PTO_UNROLL
@@ -74,22 +88,32 @@ PTO_INLINE void copy_element(char* d, const char* s) {
   __builtin_memcpy(d, s, B);
 }
 
-// Source lines are taken a cache line at a time. A last, partial block is moved back over the one
-// before.
+// Blocks beside each other.
+template <int B, int N>
+PTO_INLINE void transpose_strip(char* d, int64_t d_stride, const char* s, int64_t s_stride,
+                                int64_t lines) {
+  constexpr int L = kLaneCount<B>;
+  for (; lines > 0; lines -= L, d += L * d_stride, s += L * B)
+    transpose_block<B, N>(d, d_stride, s, s_stride);
+}
+
+// A strip at a time, a cache line of the source wide where there is as much. What is left over, of
+// lines and of their length, is moved back over what was there before.
 template <int B, int N>
 PTO_INLINE void transpose_blocks(char* d, int64_t d_stride, const char* s, int64_t s_stride,
                                  int64_t lines, int64_t length) {
-  constexpr int L = kLaneCount<B>, kStrip = 64 / B;
-  for (int64_t strip = 0; strip < lines; strip += kStrip) {
-    const int64_t end = strip + kStrip < lines ? strip + kStrip : lines;
-    for (int64_t next = 0; next < length; next += N) {
-      const int64_t j = next + N <= length ? next : length - N;
-      for (int64_t step = strip; step < end; step += L) {
-        const int64_t i = step + L <= lines ? step : lines - L;
-        transpose_block<B, N>(d + i * d_stride + j * B, d_stride, s + j * s_stride + i * B,
-                              s_stride);
-      }
-    }
+  constexpr int L = kLaneCount<B>;
+  for (int64_t next = 0, strip; next < lines; next += strip) {
+    const int64_t rest = lines - next, i = rest < L ? lines - L : next;
+    strip = rest < L ? L : rest < 4 * L ? rest / L * L : 4 * L;
+    char* to = d + i * d_stride;
+    const char* from = s + i * B;
+    int64_t left = length;
+    for (; left >= N; left -= N, to += N * B, from += N * s_stride)
+      transpose_strip<B, N>(to, d_stride, from, s_stride, strip);
+    if (left > 0)
+      transpose_strip<B, N>(to - (N - left) * B, d_stride, from - (N - left) * s_stride, s_stride,
+                            strip);
   }
 }
 
@@ -98,16 +122,20 @@ template <int B>
 __attribute__((noinline)) inline void transpose_lines(char* d, int64_t d_stride, const char* s,
                                                       int64_t s_stride, int64_t lines,
                                                       int64_t length) {
-  constexpr int L = kLaneCount<B>, N = kBlockBytes / B;
+  constexpr int L = kLaneCount<B>;
   if (lines < L || length < L) {
     for (int64_t i = 0; i < lines; ++i)
       for (int64_t j = 0; j < length; ++j)
         copy_element<B>(d + i * d_stride + j * B, s + j * s_stride + i * B);
-  } else if (length < N) {
-    transpose_blocks<B, L>(d, d_stride, s, s_stride, lines, length);
-  } else {
-    transpose_blocks<B, N>(d, d_stride, s, s_stride, lines, length);
+    return;
   }
+  if constexpr (kVectorBytes >= 64) {
+    if (length >= 4 * L) return transpose_blocks<B, 4 * L>(d, d_stride, s, s_stride, lines, length);
+  }
+  if constexpr (kVectorBytes >= 32) {
+    if (length >= 2 * L) return transpose_blocks<B, 2 * L>(d, d_stride, s, s_stride, lines, length);
+  }
+  transpose_blocks<B, L>(d, d_stride, s, s_stride, lines, length);
 }
 
 }  // namespace moves
