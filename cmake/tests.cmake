@@ -4,7 +4,7 @@ find_package(GTest REQUIRED)
 
 # The tests of one folder, linked with what the folder may use.
 function(pto_test folder)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pto/${folder}/*_test.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pto/${folder}/*_test.cpp)
   if(NOT sources)
     return()
   endif()

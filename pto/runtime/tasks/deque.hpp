@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// TaskDeque: the ready tasks of one worker; the owner works at the bottom, thieves at the top.
+//
+//     if (!deque.push(task)) ...     // the owner; false when full
+//     Task* newest = deque.pop();    // the owner
+//     Task* oldest = deque.steal();  // anybody
+//
+// Source: D. Chase, Y. Lev, "Dynamic circular work-stealing deque", 2005, with a fixed capacity.
+// Invariant: each task that was pushed is given out once.
+// Thread safety: push and pop of the owner, steal of any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace pto {
+
+struct Task;
+
+class TaskDeque {
+ public:
+  explicit TaskDeque(int64_t capacity)  // a power of two
+      : mask_(capacity - 1), tasks_(std::make_unique<std::atomic<Task*>[]>(size_t(capacity))) {}
+
+  bool push(Task* task) {
+    const int64_t bottom = bottom_.load(std::memory_order_relaxed);
+    if (bottom - top_.load(std::memory_order_acquire) > mask_) return false;
+    tasks_[size_t(bottom & mask_)].store(task, std::memory_order_relaxed);
+    // With the order of all: who looks for sleepers after it sees those that saw the deque empty.
+    bottom_.store(bottom + 1, std::memory_order_seq_cst);
+    return true;
+  }
+
+  Task* pop() {
+    const int64_t bottom = bottom_.load(std::memory_order_relaxed) - 1;
+    if (bottom < top_.load(std::memory_order_relaxed)) return nullptr;
+    bottom_.store(bottom, std::memory_order_seq_cst);
+    int64_t top = top_.load(std::memory_order_seq_cst);
+    Task* task = nullptr;
+    if (top <= bottom) {
+      task = tasks_[size_t(bottom & mask_)].load(std::memory_order_relaxed);
+      if (top < bottom) return task;
+      if (!top_.compare_exchange_strong(top, top + 1, std::memory_order_seq_cst)) task = nullptr;
+    }
+    bottom_.store(bottom + 1, std::memory_order_relaxed);
+    return task;
+  }
+
+  Task* steal() {
+    int64_t top = top_.load(std::memory_order_seq_cst);
+    if (top >= bottom_.load(std::memory_order_seq_cst)) return nullptr;
+    Task* const task = tasks_[size_t(top & mask_)].load(std::memory_order_relaxed);
+    return top_.compare_exchange_strong(top, top + 1, std::memory_order_seq_cst) ? task : nullptr;
+  }
+
+  // About how many; exact where nobody else is at work.
+  int64_t size() const {
+    return bottom_.load(std::memory_order_seq_cst) - top_.load(std::memory_order_seq_cst);
+  }
+
+ private:
+  const int64_t mask_;
+  const std::unique_ptr<std::atomic<Task*>[]> tasks_;
+  alignas(64) std::atomic<int64_t> top_{0};
+  alignas(64) std::atomic<int64_t> bottom_{0};
+};
+
+}  // namespace pto

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// The workers' side of a run: finding ready tasks, running them, releasing what follows.
+#include "pto/base/error.hpp"
+#include "pto/runtime/tasks/run_state.hpp"
+
+namespace pto {
+void Engine::work(int worker) {
+  Worker& self = *workers_[size_t(worker)];
+  const pto_args none{};
+  self.launch.emplace(nullptr, none, 1);
+  if (worker == 0) {
+    submitter_ = &self;
+    orchestrate();
+  } else {
+    work_until_end(self);
+  }
+  self.launch.reset();
+}
+
+void Engine::work_until_end(Worker& self) {
+  while (!is_over_.load(std::memory_order_acquire)) {
+    if (Task* task = find(self))
+      run_chain(self, task);
+    else
+      rest_unless([&] { return is_over_.load(std::memory_order_seq_cst); });
+  }
+}
+
+// A task that moves to another core takes its memory along, some 200 ns; so one of few is left to
+// its owner for about as long as it takes to run short ones.
+bool Engine::is_worth_a_visit(Worker& self, const Worker& other) {
+  const int64_t ready = other.ready.size();
+  if (ready == 0) return false;
+  if (ready < kMany && ++self.patience < kPatience) {
+    pause_core();
+    return false;
+  }
+  self.patience = 0;
+  return true;
+}
+
+Task* Engine::find(Worker& self) {
+  if (Task* task = self.ready.pop()) return task;
+  const size_t n = workers_.size();
+  self.random = self.random * 1664525u + 1013904223u;
+  const size_t start = self.random >> 16;
+  for (size_t i = 0; i < n; ++i) {
+    Worker& other = *workers_[(start + i) % n];
+    if (&other == &self || !is_worth_a_visit(self, other)) continue;
+    if (Task* task = other.ready.steal()) return task;
+  }
+  return nullptr;
+}
+
+void Engine::put(Worker& self, Task* task) {
+  if (!self.ready.push(task)) PTO_ASSERT(!"more ready tasks than a window holds");
+  wake();
+}
+
+// A task whose predecessors are done: it takes its turns, then waits for a worker. The first of a
+// chain's successors is `*next`, which the worker runs itself.
+void Engine::make_ready(Worker& self, Task* task, Task** next) {
+  if (!task->turns.empty() && !take_turns(*task)) return;
+  for (int32_t i = 1; i < entries_of(*task); ++i) put(self, task);
+  if (next != nullptr && *next == nullptr)
+    *next = task;
+  else
+    put(self, task);
+}
+
+bool Engine::take_turns(Task& task) {
+  while (task.turns_taken < task.turns.size())
+    if (!task.turns[task.turns_taken++]->take(&task)) return false;
+  return true;
+}
+
+void Engine::run_chain(Worker& self, Task* task) {
+  while (task != nullptr) {
+    if (!run_blocks(self, *task)) return;
+    task = complete(self, *task);
+  }
+}
+
+// Runs the blocks of the task that nobody has taken; true where the last of all ended here.
+bool Engine::run_blocks(Worker& self, Task& task) {
+  if (task.blocks == 1) {
+    call(self, task, 0);
+    return true;
+  }
+  // The slot may be given away only when no deque names the task any more: entries count as well.
+  const int32_t blocks = task.blocks;
+  int32_t done = 1;
+  for (;; ++done) {
+    const int32_t block = task.next_block.fetch_add(1, std::memory_order_acq_rel);
+    if (block >= blocks) break;
+    call(self, task, block);
+  }
+  return task.blocks_left.fetch_sub(done, std::memory_order_acq_rel) == done;
+}
+
+int32_t Engine::call(Worker& self, Task& task, int32_t block) {
+  if (task.cause.load(std::memory_order_acquire) >= 0) return 0;
+  if (is_stopped_.load(std::memory_order_relaxed)) return 0;
+  if (task.kernel == nullptr) return 0;
+  if (!holds(task.predicate)) {
+    if (block == 0) skipped_.fetch_add(1, std::memory_order_relaxed);
+    return 0;
+  }
+  if (has_deadline_ && std::chrono::steady_clock::now() > deadline_) {
+    note_failure(self, task, "the run's deadline had passed when the task was to begin");
+    return 1;
+  }
+  int32_t code;
+  if (task.start_together) {
+    code = pto_launch(task.kernel->function, &task.args, task.args.blocks);
+    if (code != 0) note_failure(self, task, pto_last_error());
+    return code;
+  }
+  Launch& launch = *self.launch;
+  launch.kernel = task.kernel->function;
+  launch.blocks = task.blocks;
+  pto_services* const services = launch.args.services;
+  launch.args = task.args;
+  launch.args.services = services;
+  code = run_block(launch, block);
+  if (code != 0 || launch.has_failed.load(std::memory_order_relaxed) ||
+      launch.sync_if_any() != nullptr || launch.stores.load() != nullptr) {
+    if (code != 0 || launch.has_failed.load()) note_failure(self, task, launch.text);
+    const pto_args none{};
+    self.launch.emplace(nullptr, none, 1);
+  }
+  return code;
+}
+
+void Engine::note_failure(Worker& self, Task& task, std::string text) {
+  const std::lock_guard lock(failures_mutex_);
+  const auto number = int32_t(failures_.size());
+  int32_t none = -1;
+  if (!task.cause.compare_exchange_strong(none, number, std::memory_order_acq_rel)) return;
+  failures_.push_back({task.id, task.kernel->name,
+                       task.file[0] == 0 ? "" : task.file + (":" + std::to_string(task.line)),
+                       std::move(text), self.index});
+  has_failed_.store(true, std::memory_order_release);
+}
+
+// Releases the task's successors and its slot; returns one of them to be run here.
+Task* Engine::complete(Worker& self, Task& task) {
+  const int32_t cause = task.cause.load(std::memory_order_acquire);
+  if (cause >= 0) {
+    const std::lock_guard lock(failures_mutex_);
+    poisoned_.emplace(task.id, cause);
+  }
+  for (Allocation* held : task.holds) release(*held);
+  Task* next = nullptr;
+  for (ReduceTurn* turn : task.turns)
+    if (Task* waiting = turn->pass_on()) make_ready(self, waiting, &next);
+  TaskEdge* edge = task.successors.exchange(&kClosed, std::memory_order_seq_cst);
+  while (edge != nullptr) {
+    Task* const to = edge->to;
+    edge = edge->next;  // before it is released: the edge is its own
+    if (cause >= 0) {
+      int32_t none = -1;
+      to->cause.compare_exchange_strong(none, cause, std::memory_order_acq_rel);
+    }
+    if (to->pending.fetch_sub(1, std::memory_order_acq_rel) == 1) make_ready(self, to, &next);
+  }
+  wake();
+  return next;
+}
+
+}  // namespace pto

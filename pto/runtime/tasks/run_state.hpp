@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: the state of one run, between the thread that submits (submit.cpp) and all that execute
+// (execute.cpp).
+//
+// Tasks live in a ring of slots; the slot of a task is given to a later one when it is done, so the
+// ring is the window of tasks in flight. Ready tasks stand in a deque for each worker.
+// Invariant: what a worker does with a task ends before it closes the task's list of successors.
+// Thread safety: see the sections of the class.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "pto/runtime/block.hpp"
+#include "pto/runtime/tasks/deque.hpp"
+#include "pto/runtime/tasks/engine.hpp"
+
+namespace pto {
+
+// One task at a time of those that reduce into one box; the others queue.
+class ReduceTurn {
+ public:
+  bool take(Task* task) {  // false: it will be handed over
+    const std::lock_guard lock(mutex_);
+    if (!is_taken_) return is_taken_ = true;
+    waiting_.push_back(task);
+    return false;
+  }
+  Task* pass_on() {  // the task that has the turn now, or null
+    const std::lock_guard lock(mutex_);
+    is_taken_ = !waiting_.empty();
+    if (!is_taken_) return nullptr;
+    Task* const next = waiting_.front();
+    waiting_.erase(waiting_.begin());
+    return next;
+  }
+
+ private:
+  std::mutex mutex_;
+  bool is_taken_ = false;
+  std::vector<Task*> waiting_;
+};
+
+struct Allocation {
+  char* data;
+  int64_t bytes;
+  bool is_owned;
+  std::atomic<int64_t> users{1};  // the orchestration, and each task in flight
+  std::atomic<bool> is_dead{false};
+  History history;
+  std::map<int64_t, ReduceTurn> turns;  // by the box's number
+
+  ~Allocation() { free(); }
+  void free() {
+    if (is_owned) pto_free(std::exchange(data, nullptr));
+  }
+};
+
+struct alignas(64) Worker {
+  explicit Worker(int64_t capacity) : ready(capacity) {}
+  TaskDeque ready;
+  std::optional<Launch> launch;  // of the thread that works here
+  int index = 0;
+  int patience = 0;  // visits to others that it has put off
+  uint32_t random = 1;
+};
+
+class Engine final : public TaskRun {
+ public:
+  Engine(const RunOptions& options, const std::function<void(TaskRun&)>& orchestrate);
+
+  RunReport run();
+
+  std::vector<Allocation*> adopt(std::span<const MemoryPiece> pieces) override;
+  Allocation& allocate(int64_t bytes) override;
+  void let_go(Allocation& allocation) override { release(allocation); }
+  TaskId submit(const TaskSpec& spec) override;
+  bool wait_for(const TaskTensor& tensor) override;
+  void stop(const std::string& text) override;
+  bool has_failed() const override { return has_failed_.load() || is_stopped_.load(); }
+
+ private:
+  // --- the orchestrating thread ---
+  Allocation& new_allocation(char* data, int64_t bytes, bool is_owned);
+  void refuse_known_memory(const Allocation& added) const;
+  void orchestrate();
+  Task& claim_slot();
+  void fill(Task& task, const TaskSpec& spec);
+  void follow(Task& task, TaskId earlier);
+  void follow_tensor(Task& task, const TaskTensor& tensor);
+  void check(const TaskSpec& spec) const;
+  void drop_dead_allocations();
+  void help_until(const Task& task);
+  void finish_all();
+
+  // --- all workers ---
+  void work(int worker);
+  void work_until_end(Worker& self);
+  Task* find(Worker& self);
+  static bool is_worth_a_visit(Worker& self, const Worker& other);
+  void run_chain(Worker& self, Task* task);
+  bool run_blocks(Worker& self, Task& task);
+  int32_t call(Worker& self, Task& task, int32_t block);
+  Task* complete(Worker& self, Task& task);
+  void make_ready(Worker& self, Task* task, Task** next);
+  bool take_turns(Task& task);
+  void put(Worker& self, Task* task);
+  // How often a task stands in deques, so that several workers can share its blocks.
+  int32_t entries_of(const Task& task) const {
+    return std::min<int32_t>(task.blocks, int32_t(workers_.size()));
+  }
+  void note_failure(Worker& self, Task& task, std::string text);
+  void release(Allocation& allocation) {
+    if (allocation.users.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    allocation.free();
+    dead_.fetch_add(1, std::memory_order_relaxed);
+    allocation.is_dead.store(true, std::memory_order_release);  // the last look at it here
+  }
+  void wake() {
+    if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
+    events_.fetch_add(1, std::memory_order_seq_cst);
+    events_.notify_all();
+  }
+  static constexpr int kSpins = 2000;
+  static constexpr int64_t kMany = 16;
+  static constexpr int kPatience = 64;
+  static void pause_core() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  template <class Condition>
+  void rest_unless(Condition something_to_do);
+  void throw_first_failure();
+
+  Task& slot(TaskId id) { return slots_[size_t(id) & size_t(window_ - 1)]; }
+
+  const std::function<void(TaskRun&)>& orchestrate_;
+  const int64_t window_;
+  const std::unique_ptr<Task[]> slots_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  Worker* submitter_ = nullptr;
+  TaskId last_ = 0;  // submitted
+  std::vector<std::unique_ptr<Allocation>> allocations_;
+  RunReport report_;
+  std::exception_ptr error_;
+  std::chrono::steady_clock::time_point deadline_{};
+  bool has_deadline_ = false;
+
+  alignas(64) std::atomic<bool> is_over_{false};
+  std::atomic<bool> is_stopped_{false}, has_failed_{false};
+  std::atomic<int32_t> sleepers_{0};
+  std::atomic<uint32_t> events_{0};
+  std::atomic<int64_t> dead_{0}, skipped_{0};
+
+  std::mutex failures_mutex_;
+  std::vector<TaskFailure> failures_;
+  std::unordered_map<TaskId, int32_t> poisoned_;  // failed or skipped for a failure: which
+  std::string stopped_;
+};
+
+// Spins, then sleeps until something is put or done. Where it finds no sleeper nobody has to wake
+// it: it looks once more after it has said that it sleeps.
+template <class Condition>
+void Engine::rest_unless(Condition something_to_do) {
+  const auto is_ready = [&] {
+    if (something_to_do()) return true;
+    for (const auto& worker : workers_)
+      if (worker->ready.size() > 0) return true;
+    return false;
+  };
+  for (int i = 0; i < kSpins; ++i) {
+    if (is_ready()) return;
+    pause_core();
+  }
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  const uint32_t seen = events_.load(std::memory_order_seq_cst);
+  if (!is_ready()) events_.wait(seen, std::memory_order_seq_cst);
+  sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+}  // namespace pto
