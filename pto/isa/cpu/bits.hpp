@@ -59,6 +59,10 @@ PTO_INLINE uint32_t pack_mask(M mask) {
   return bits;
 }
 
+// What pack_mask makes of a mask that is true in every lane.
+template <class V>
+constexpr uint32_t kEveryLane = uint32_t((uint64_t(1) << kCount<V>)-1);
+
 // The lanes' bits, 1 << i.
 template <class I, int N>
 struct Powers {

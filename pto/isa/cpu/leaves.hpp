@@ -254,10 +254,6 @@ PTO_INLINE V sqrt(V a) {
     return each_lane(a, [](double x) { return __builtin_sqrt(x); });
   }
 }
-template <class V>
-PTO_INLINE V rsqrt(V a) {
-  return splat<V>(1) / sqrt(a);  // two roundings: 1.5 ULP
-}
 
 // Integers: a / 0 is 0, the smallest integer / -1 wraps.
 template <class E>

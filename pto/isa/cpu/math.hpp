@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementary functions on vectors of float; double goes through the C library lane by lane.
 //
-//     auto y = exp(x);     // 1 ULP; log 1, tanh 2, sigmoid 3 (0 for results below 2^-126)
+//     auto y = exp(x);     // 1 ULP; log 1, tanh 2, rsqrt 1.5, sigmoid 3 (0 for results below 2^-126)
 //
 // Invariant: math_test.cpp checks every float: the error, subnormals, infinities and NaN.
 // Thread safety: pure functions.
 #pragma once
+#include "pto/isa/cpu/bits.hpp"
 #include "pto/isa/cpu/leaves.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -135,6 +136,34 @@ PTO_INLINE V reciprocal_from_one(V b) {
   }
 #endif
   return splat<V>(1) / b;
+}
+
+// 1 / sqrt(a) from the instruction's estimate, a step of Newton from 14 bits or one of the next
+// order from 12.
+template <class V>
+PTO_INLINE V rsqrt(V a) {
+  const V exact = splat<V>(1) / sqrt(a);  // two roundings: 1.5 ULP
+  if constexpr (kIsNative<V> && kIsF32<V>) {
+    V estimate;
+#if defined(PTO_TARGET_AVX512)
+    asm("vrsqrt14ps %1, %0" : "=v"(estimate) : "v"(a));
+    V lost = fma(-(a * estimate), estimate, splat<V>(1));
+    // NaN at 0 and infinity, where the estimate is the result: +0.5 leaves it alone.
+    asm("vrangeps $6, %2, %1, %0" : "=v"(lost) : "v"(lost), "v"(splat<V>(0.5f)));
+    return fma(estimate * 0.5f, lost, estimate);
+#else
+    using I = Vec<int32_t, kCount<V>>;
+    using U = Vec<uint32_t, kCount<V>>;
+    asm("vrsqrtps %1, %0" : "=v"(estimate) : "v"(a));
+    const V lost = fma(-(a * estimate), estimate, splat<V>(1));
+    const V result = fma(estimate * lost, fma(lost, splat<V>(0.375f), 0.5f), estimate);
+    // From 2^-126 to the largest, in one comparison; the estimate has no subnormal numbers.
+    const I ordinary = bit_cast<I>(bit_cast<U>(a) + 0x7f800000u) < splat<I>(-0x01000000);
+    if (__builtin_expect(pack_mask(ordinary) == kEveryLane<V>, 1)) return result;
+    return ordinary ? result : exact;
+#endif
+  }
+  return exact;
 }
 
 // 1 / (1 + e^-x): 0 where the exponential overflows, below -88.72 for floats.

@@ -7,7 +7,6 @@
 // lanes. Lanes of 2^20 or more, infinities and NaN take the C library.
 // Thread safety: pure functions.
 #pragma once
-#include "pto/isa/cpu/bits.hpp"
 #include "pto/isa/cpu/math.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -22,10 +21,11 @@ PTO_INLINE Vec<LaneOf<V>, 2 * kCount<V>> join(V low, V high) {
   return bit_cast<Vec<LaneOf<V>, 2 * kCount<V>>>(Pair{low, high});
 }
 
-// What is left of an angle after whole quarters of a turn, within pi / 4, and their number.
+// What is left of an angle after whole quarters of a turn, within pi / 4 and a little, what `rest`
+// has too much of it, and their number modulo 2^22.
 template <int N>
 struct Quarter {
-  Vec<float, N> rest;
+  Vec<float, N> rest, excess;
   Vec<int32_t, N> count;
 };
 
@@ -36,37 +36,59 @@ PTO_INLINE Quarter<N> reduce_to_quarter(Vec<double, N> x) {
   constexpr double kWhole = 0x1.8p52;  // adding it rounds to a whole number, in the low bits
   const D shifted = x * 0.63661977236758134 + kWhole;
   const D n = shifted - kWhole;
-  D rest = fma(n, splat<D>(-0x1.921fb544p+0), x);
-  rest = fma(n, splat<D>(-0x1.0b4611a6p-34), rest);
-  rest = fma(n, splat<D>(-0x1.3198a2e037073p-69), rest);
-  return {convert<float>(rest), convert<int32_t>(bit_cast<Vec<int64_t, N>>(shifted))};
+  D exact = fma(n, splat<D>(-0x1.921fb544p+0), x);
+  exact = fma(n, splat<D>(-0x1.0b4611a6p-34), exact);
+  exact = fma(n, splat<D>(-0x1.3198a2e037073p-69), exact);
+  const auto rest = convert<float>(exact);
+  return {rest, convert<float>(convert<double>(rest) - exact),
+          convert<int32_t>(bit_cast<Vec<int64_t, N>>(shifted))};
 }
+
+// With fused multiply-add and pi / 2 = C1 + C2 + C3, each a float. x - n C1 is exact, since it is a
+// multiple of 2^-24 below 1. It is a multiple of the last bit of n C2 too, hence what their
+// difference loses is known exactly.
+template <class V>
+PTO_INLINE Quarter<kCount<V>> reduce_to_quarter_fused(V x) {
+  const V c2 = splat<V>(0x1.4442d2p-24f), c3 = splat<V>(-0x1.ee59dap-50f);
+  const V shifted = fma(x, splat<V>(0.636619772f), 12582912.f);  // 1.5 * 2^23
+  const V n = shifted - 12582912.f;
+  const V first = fma(n, splat<V>(-0x1.921fb4p+0f), x);
+  V second = n * c2;
+  asm("" : "+v"(second));  // not to be fused
+  const V rest = first - second;
+  return {rest, fma(n, c3, fma(n, c2, rest - first)), bit_cast<Vec<int32_t, kCount<V>>>(shifted)};
+}
+
 template <class V>
 PTO_INLINE Quarter<kCount<V>> quarter_of(V x) {
-  if constexpr (kCount<V> * 8 <= kVectorBytes) {
+  if constexpr (kIsNative<V>) {
+    return reduce_to_quarter_fused(x);
+  } else if constexpr (kCount<V> * 8 <= kVectorBytes) {
     return reduce_to_quarter<kCount<V>>(convert<double>(x));
   } else {
     const Halves<V> half(x);
     const auto low = quarter_of(half.low), high = quarter_of(half.high);
-    return {join(low.rest, high.rest), join(low.count, high.count)};
+    return {join(low.rest, high.rest), join(low.excess, high.excess), join(low.count, high.count)};
   }
 }
 
-// sin(x + Quarters pi / 2) for |x| < 2^20.
+// sin(x + Quarters pi / 2) for |x| < 2^20. sin r = r - r z S(z), cos r = 1 - z C(z), z = r^2: one
+// polynomial with coefficients by the quarter.
 template <int Quarters, class V>
 PTO_INLINE V sine_near(V x) {
   using I = Vec<int32_t, kCount<V>>;
   const auto quarter = quarter_of(x);
   const V r = quarter.rest, z = r * r;
   const I count = quarter.count + Quarters;
-  const V s = horner(z, -0.16666654291730734f, 0.00833213457803097f, -0.0001951117263282707f);
-  const V c = horner(z, 0.04166664591860357f, -0.0013887316770614098f, 2.4432254015636378e-05f);
-  const V sine = fma(r * z, s, r);
-  const V cosine = fma(z * z, c, fma(z, splat<V>(-0.5f), 1.f));
-  const V either = (count & 1) == 0 ? sine : cosine;
-  const V result = bit_cast<V>(bit_cast<I>(either) ^ ((count & 2) << 30));
-  if constexpr (Quarters == 0) return x == V{} ? x : result;  // keeps -0
-  return result;
+  const auto odd = (count & 1) != 0;
+  const V base = odd ? splat<V>(1) : r;
+  V p = odd ? splat<V>(-2.4334134650416672e-05f) : splat<V>(-2.7139726626046468e-06f);
+  p = fma(p, z, odd ? splat<V>(0.0013886125525459647f) : splat<V>(0.00019838858861476183f));
+  p = fma(p, z, odd ? splat<V>(-0.04166660085320473f) : splat<V>(-0.008333328180015087f));
+  p = fma(p, z, odd ? splat<V>(0.5f) : splat<V>(0.1666666716337204f));
+  p = fma(p, z * base, quarter.excess * (odd ? -r : splat<V>(1)));
+  // base - p of -0 is -0.
+  return bit_cast<V>(bit_cast<I>(base - p) ^ ((count & 2) << 30));
 }
 
 // Replaces the lanes whose bit in `good` is 0 by f of them, so that no lane's result depends on its
@@ -77,9 +99,6 @@ __attribute__((noinline, cold)) V mend_lanes(V result, uint32_t good, F f, W... 
     if (!(good >> i & 1)) result[i] = f(of[i]...);
   return result;
 }
-template <class V>
-constexpr uint32_t kEveryLane = uint32_t((uint64_t(1) << kCount<V>)-1);
-
 template <int Quarters, class V, class F>
 PTO_INLINE V sine(V x, F library) {
   const V result = sine_near<Quarters>(x);
