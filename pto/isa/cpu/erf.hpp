@@ -53,14 +53,6 @@ constexpr float kErf[6][32] = {
      0.00288115907f,  0.00243254122f,  0.00204931921f, 0.00172777323f, 0.00146048819f,
      0.00123911805f,  0.00105576497f}};
 
-// Entry `index` (its five low bits) of a table of 32.
-PTO_INLINE Vec<float, 16> lookup(const float (&table)[32], Vec<float, 16> index) {
-  using V = Vec<float, 16>;
-  const V low = load<16>(table), high = load<16>(table + 16);
-  asm("vpermi2ps %2, %1, %0" : "+v"(index) : "v"(low), "v"(high));
-  return index;
-}
-
 PTO_INLINE Vec<float, 16> erf_by_table(Vec<float, 16> x) {
   using V = Vec<float, 16>;
   const V a = min_or_second(splat<V>(0x1.fffffep+1f), abs(x));

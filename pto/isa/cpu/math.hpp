@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementary functions on vectors of float; double goes through the C library lane by lane.
 //
-//     auto y = exp(x);     // 1 ULP; log 1, tanh 2, rsqrt 1.5, sigmoid 3 (0 for results below 2^-126)
+//     auto y = exp(x);     // 1 ULP; log 1, rsqrt 1.5, tanh 2, sigmoid 3 (results below 2^-126: 0)
 //
 // Invariant: math_test.cpp checks every float: the error, subnormals, infinities and NaN.
 // Thread safety: pure functions.
@@ -235,6 +235,52 @@ constexpr uint64_t kReachesLog[44] = {3u,
                                       4727839468229346562u,
                                       12851600114359308276u};
 
+#if defined(PTO_TARGET_AVX512)
+// Entry `index` (its five low bits) of a table of 32.
+PTO_INLINE Vec<float, 16> lookup(const float (&table)[32], Vec<float, 16> index) {
+  using V = Vec<float, 16>;
+  const V low = load<16>(table), high = load<16>(table + 16);
+  asm("vpermi2ps %2, %1, %0" : "+v"(index) : "v"(low), "v"(high));
+  return index;
+}
+
+// For m in [1 + i/32, 1 + (i+1)/32), halved from i = 16 on: a float near 1 / m, 1 next to m = 1,
+// whose logarithm with the sign turned is, to 1.2e-10, a multiple of 2^-18 (2^-24 in column 30,
+// where the result is least): row 1.
+// clang-format off
+constexpr float kLogTable[2][32] = {
+    {1.f, 0.954428732f, 0.930723906f, 0.899192274f, 0.878724456f, 0.853800118f,
+     0.832038939f, 0.808167458f, 0.788077235f, 0.76979208f, 0.751111269f, 0.735432327f,
+     0.717388272f, 0.702265918f, 0.688604057f, 0.674566925f, 1.32188714f, 1.2954396f,
+     1.26721811f, 1.24273634f, 1.21810472f, 1.19870293f, 1.17284834f, 1.15293527f,
+     1.13146389f, 1.11224496f, 1.0942955f, 1.07686162f, 1.05679488f, 1.04157829f,
+     1.02372921f, 1.f},
+    {0.f, 0.0466423035f, 0.0717926025f, 0.106258392f, 0.129283905f, 0.158058167f,
+     0.183876038f, 0.212985992f, 0.23815918f, 0.261634827f, 0.286201477f, 0.307296753f,
+     0.332138062f, 0.353443146f, 0.373088837f, 0.393684387f, -0.279060364f,
+     -0.258850098f, -0.236824036f, -0.217315674f, -0.197296143f, -0.181240082f,
+     -0.159435272f, -0.142311096f, -0.123512268f, -0.106380463f, -0.0901107788f,
+     -0.0740509033f, -0.0552406311f, -0.0407371521f, -0.0234520435f, 0.f}};
+// clang-format on
+
+// x = 2^e m with m in [3/4, 3/2), log x = e ln 2 - log R(m) + log(m R(m)), the last by a polynomial
+// of degree 4. The first part of ln 2 makes e ln 2 - log R exact, or nearly; the second is
+// positive, so that of 0 both are -infinity.
+PTO_INLINE Vec<float, 16> log_by_table(Vec<float, 16> x) {
+  using V = Vec<float, 16>;
+  using U = Vec<uint32_t, 16>;
+  V m, all, past;
+  asm("vgetmantps $15, %1, %0" : "=v"(m) : "v"(x));  // NaN below 0
+  asm("vgetexpps %1, %0" : "=v"(all) : "v"(x));
+  asm("vgetexpps %1, %0" : "=v"(past) : "v"(m));
+  const V e = all - past, index = bit_cast<V>(bit_cast<U>(m) >> 18);
+  const V r = fma(m, lookup(kLogTable[0], index), -1.f);
+  const V p = horner(r, -0.500001192f, 0.333368808f, -0.244064838f);
+  const V low = fma(e, splat<V>(1.42860677e-06f), fma(p, r * r, r));
+  return fma(e, splat<V>(0.693145752f), lookup(kLogTable[1], index)) + low;
+}
+#endif
+
 // x = 2^e m with m in [sqrt(1/2), sqrt(2)); log m by a polynomial of degree 11 in m - 1.
 // Integers: without its fraction; 0 where there is no logarithm.
 template <class V>
@@ -249,6 +295,9 @@ PTO_INLINE V log(V x) {
   } else if constexpr (kIsF64<V>) {
     return each_lane(x, [](double a) { return __builtin_log(a); });
   } else {
+#if defined(PTO_TARGET_AVX512)
+    if constexpr (sizeof(V) == 64) return log_by_table(x);
+#endif
     using I = Vec<int32_t, kCount<V>>;
     const V scaled = x < splat<V>(0x1p-126f) ? x * 0x1p23f : x;
     const V offset = x < splat<V>(0x1p-126f) ? splat<V>(-23.f) : V{};

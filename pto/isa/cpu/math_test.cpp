@@ -33,7 +33,7 @@ double reciprocal(double x) { return 1 / x; }
 #define LANES(name) +[](V v) { return lanes::name(v); }
 const Function kFunctions[] = {
     {"exp", LANES(exp), std::exp, 1.01, 1},
-    {"log", LANES(log), std::log, 1.0, 1},
+    {"log", LANES(log), std::log, 1.01, 1},
     {"tanh", LANES(tanh), std::tanh, 2.0, 1},
     {"sigmoid", LANES(sigmoid), sigmoid, 3.0, 1, true},
     {"erf", LANES(erf), std::erf, 2.0, 1},
