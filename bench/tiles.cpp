@@ -102,32 +102,45 @@ float keep(Candidates& c, Records& a, Records& b, int k) {
                     : room <= 512  ? sort<512>(a, b, c.values, c.places)
                     : room <= 2048 ? sort<2048>(a, b, c.values, c.places)
                                    : sort<8192>(a, b, c.values, c.places);
-  const float* records = sorted->data();
-  for (int i = 0; i < k; ++i) {
-    c.values[i] = records[2 * i];
-    c.places[i] = bit_cast<uint32_t>(records[2 * i + 1]);
-  }
+  Tile<TileType::Vec, float, 1, 2 * kPiece, BLayout::RowMajor, 1, DYNAMIC> records(2 * k);
+  Tile<TileType::Vec, float, 1, kPiece, BLayout::RowMajor, 1, DYNAMIC> values(k), places(k);
+  TSUBVIEW(records, *sorted, 0, 0);
+  TGATHER<decltype(values), decltype(records), MaskPattern::P0101>(values, records);
+  TGATHER<decltype(places), decltype(records), MaskPattern::P1010>(places, records);
+  TSTORE(GlobalTensor(c.values, k), values);
+  TSTORE(GlobalTensor(reinterpret_cast<float*>(c.places), k), places);
   c.count = k;
   return c.values[k - 1];
 }
 
+// A limit that at least k of the n numbers reach: the k-th of the largest numbers of `Groups`
+// groups, n a multiple of that.
+template <int Groups>
+float limit_of(const float* x, long n, int k, Candidates& c, Records& a, Records& b) {
+  static thread_local Tile<TileType::Vec, float, 1, Groups> most, next;
+  TLOAD(most, GlobalTensor(x, Groups));
+  for (long i = Groups; i < n; i += Groups) {
+    TLOAD(next, GlobalTensor(x + i, Groups));
+    TMAX(most, most, next);
+  }
+  TSTORE(GlobalTensor(c.values, Groups), most);
+  c.count = Groups;
+  return keep(c, a, b, k);
+}
+
 }  // namespace
 
-// The k <= 1024 largest of n numbers, n a multiple of 1024, in descending order. A limit below
-// which nothing can be among them comes from sorting a sample, and rises as candidates are sorted;
-// each piece of 1024 leaves what is not below it.
+// The k <= 1024 largest of n numbers, n a multiple of 1024, in descending order. Each piece of 1024
+// leaves what is not below a limit, which rises when many have come together.
 extern "C" void pto_top_k(float* values, int64_t* places, const float* x, long n, long k) {
   static thread_local Candidates c;
   static thread_local Records a, b;
-  constexpr int kSample = 512;
   float limit = -__builtin_inff();
-  if (k <= kSample / 4) {
-    for (int i = 0; i < kSample; ++i) c.values[i] = x[i], c.places[i] = uint32_t(i);
-    c.count = kSample;
-    limit = keep(c, a, b, int(k));
-  }
+  if (k <= 64)
+    limit = limit_of<128>(x, n, int(k), c, a, b);
+  else if (n % 2048 == 0)
+    limit = limit_of<2048>(x, n, int(k), c, a, b);
   c.count = 0;
-  const int many = k < kSample / 4 ? kSample : int(4 * k);
   Tile<TileType::Vec, float, 1, 8, BLayout::RowMajor, 1, 1> best;
   Tile<TileType::Vec, int32_t, 1, 8, BLayout::RowMajor, 1, 1> found;
   Tile<TileType::Vec, uint32_t, 1, kPiece> where;
@@ -144,7 +157,7 @@ extern "C" void pto_top_k(float* values, int64_t* places, const float* x, long n
       c.places[c.count + j] = uint32_t(i) + at;
     }
     c.count += count;
-    if (c.count >= many) limit = keep(c, a, b, int(k));
+    if (c.count > kRoom - kPiece) limit = keep(c, a, b, int(k));
   }
   keep(c, a, b, int(k));
   for (long i = 0; i < k; ++i) values[i] = c.values[i], places[i] = c.places[i];

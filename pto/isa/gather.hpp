@@ -118,15 +118,12 @@ PTO_INLINE void gather_rows(D& d, const S& s) {
     for (int c = 0; c < cols; ++c) d.SetElement(to, c, s.GetElement(r, c));
 }
 
-// Positions of the true lanes, appended to d while there is room; their number.
+// The positions of the bits that are set, appended to d while there is room; their number.
 template <class I>
-PTO_INLINE int append_positions(I* d, int room, const int32_t* hits, int n, int first) {
-  int count = 0;
-  for (int i = 0; i < n; ++i) {
-    if (count < room) d[count] = I(first + i);
-    count += hits[i] & 1;
-  }
-  return count;
+PTO_INLINE int append_positions(I* d, int room, uint32_t hits, int first) {
+  const int all = __builtin_popcount(hits);
+  for (int i = 0; i < all && i < room; ++i, hits &= hits - 1) d[i] = I(first + __builtin_ctz(hits));
+  return all;
 }
 
 template <CmpMode Mode, class D, class S, class K, class C>
@@ -144,13 +141,11 @@ PTO_INLINE void gather_where(D& d, const S& s, const K& k, C& counts, int offset
     for (int c = 0; c < cols; c += N) {
       const int n = cols - c < N ? cols - c : N;
       const V values = n == N ? lanes::load<N>(row + c) : lanes::load_part<N>(row + c, n);
-      const auto hits = lanes::convert<int32_t>(Comparison<Mode>{}(values, limit));
-      if (lanes::reduce([](auto a, auto b) { return a | b; }, hits) == 0) continue;
-      int32_t lane[N];
-      __builtin_memcpy(lane, &hits, sizeof(lane));
+      const uint32_t hits =
+          lanes::pack_mask(Comparison<Mode>{}(values, limit)) & uint32_t(lanes::low_bits(n));
+      if (hits == 0) continue;
       const int left = room - count;
-      // An append may write one element ahead of the last hit, never beyond the room.
-      count += append_positions(to + (left > 0 ? count : 0), left, lane, n, c + offset);
+      count += append_positions(to + (left > 0 ? count : 0), left, hits, c + offset);
     }
     counts.SetElement(r, 0, typename C::DType(count));
   }
@@ -191,8 +186,7 @@ PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const X&...) {
 }
 
 // Row r of d: the columns c, plus offset, where s[r, c] compares with k[r, 0] (k[0, 0] where k has
-// one row); count[r, 0]: how many there are. d keeps the first that its valid columns hold; up to
-// one more of them may change.
+// one row); count[r, 0]: how many there are. d keeps the first that its valid columns hold.
 template <class D, class S, class K, class C, class Tmp, CmpMode Mode, class... X>
 PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const K& k, C& count, const Tmp&, int offset,
                                const X&...) {

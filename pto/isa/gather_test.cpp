@@ -175,8 +175,8 @@ void check_where(Compare compare) {
           for (int i = 0; i < 64; ++i) {
             if (i < room && i < int(want.size())) {
               ASSERT_EQ(int(d.GetElement(r, i)), want[size_t(i)]);
-            } else if (i >= room) {
-              ASSERT_EQ(d.GetElement(r, i), before.GetElement(r, i)) << "outside at " << i;
+            } else {
+              ASSERT_EQ(d.GetElement(r, i), before.GetElement(r, i)) << "beyond the hits at " << i;
             }
           }
         }
