@@ -195,6 +195,38 @@ void comparison(const char* name, const char* dtype, D& d, const S& a, const S& 
   });
 }
 
+struct LowerHalves {
+  static constexpr int at(int i, int n) { return i < n / 2 ? i : i + n / 2; }
+};
+// A shuffle for every vector, of it and another, in each of the log2(lanes) steps of a
+// transposition: those within 16 bytes, then those of whole 16 bytes.
+template <class T>
+void transposition(const char* dtype) {
+  if (!is_chosen("TTRANS")) return;
+  constexpr int N = kVectorBytes / int(sizeof(T)), L = 16 / int(sizeof(T));
+  using V = Vec<Raw<T>, N>;
+  static TileOf<T> s;
+  static Tile<TileType::Vec, T, kCols<T>, kRows> d;
+  auto work = [&] { TTRANS(d, s, s); };
+  V other{};
+  asm volatile("" : "+v"(other));
+  auto shuffles = [other](V v) {
+    PTO_UNROLL
+    for (int step = 1; step < N; step *= 2) {
+      if (step < L)
+        v = moves::zip<false, L>(v, other, typename IndicesTo<N>::type());
+      else
+        v = lanes::shuffle<LowerHalves>(v, other);
+      asm volatile("" : "+v"(v));
+    }
+    return v;
+  };
+  Traffic traffic = traffic_of(from(s), d);
+  Arithmetic<V, decltype(shuffles)> arithmetic{shuffles, s.Numel / N};
+  report({"TTRANS", dtype, size_of<TileOf<T>>()},
+         {contender(work), contender(traffic), contender(arithmetic)});
+}
+
 template <class T>
 struct Tiles {
   TileOf<T> a, b, d;
@@ -297,6 +329,8 @@ int main(int count, char** names) {
   of_any_type<int32_t>("i32");
   of_any_type<int16_t>("i16");
   of_any_type<int8_t>("i8");
+  transposition<float>("f32");
+  transposition<half>("f16");
   of_floats<float>("f32");
   of_floats<half>("f16");
   conversion<half, float>("TCVT", "f32:f16");

@@ -234,21 +234,9 @@ PTO_INLINE void copy_plain_lines(const Matrix& d, const Matrix& s, int64_t rows,
   }
 }
 
-// d[i, j] = s[i, j] for rows x cols elements of B bytes. libpto holds it for each target, so that
-// kernels do not compile it.
 template <int B>
-__attribute__((noinline)) void copy_matrix(Matrix d, Matrix s, int64_t rows, int64_t cols) {
-  if (runs_along_rows<B>(d, s)) {
-    d = turned(d);
-    s = turned(s);
-    const int64_t n = rows;
-    rows = cols;
-    cols = n;
-  }
-  if (rows <= 0 || cols <= 0) return;
-  if (is_plain(*d.col, *s.col))
-    return is_plain(*d.row, *s.row) ? copy_plain<B>(d, s, rows, cols)
-                                    : copy_plain_lines<B>(d, s, rows, cols);
+__attribute__((noinline)) void copy_pieces(const Matrix& d, const Matrix& s, int64_t rows,
+                                           int64_t cols) {
   Cursor d_row(d.row, d.row_start), s_row(s.row, s.row_start);
   for (int64_t lines; rows > 0; rows -= lines) {
     lines = least(rows, least(d_row.run(), s_row.run()));
@@ -275,12 +263,35 @@ __attribute__((noinline)) void copy_matrix(Matrix d, Matrix s, int64_t rows, int
   }
 }
 
+template <int B>
+__attribute__((noinline)) void copy_along_cols(const Matrix& d, const Matrix& s, int64_t rows,
+                                               int64_t cols) {
+  if (!is_plain(*d.col, *s.col))
+    copy_pieces<B>(d, s, rows, cols);
+  else if (!is_plain(*d.row, *s.row))
+    copy_plain_lines<B>(d, s, rows, cols);
+  else
+    copy_plain<B>(d, s, rows, cols);
+}
+
+// d[i, j] = s[i, j] for rows x cols elements of B bytes. libpto holds it for each target, so that
+// kernels do not compile it.
+template <int B>
+__attribute__((noinline)) void copy_matrix(const Matrix& d, const Matrix& s, int64_t rows,
+                                           int64_t cols) {
+  if (rows <= 0 || cols <= 0) return;
+  if (runs_along_rows<B>(d, s))
+    copy_along_cols<B>(turned(d), turned(s), cols, rows);
+  else
+    copy_along_cols<B>(d, s, rows, cols);
+}
+
 PTO_INLINE void copy_half(char* d, int64_t to, const char* s, int64_t from) {
   const int value = s[from / 2] >> (from % 2 * 4) & 15, shift = int(to % 2 * 4);
   d[to / 2] = char((d[to / 2] & ~(15 << shift)) | value << shift);
 }
 template <>
-inline void copy_matrix<0>(Matrix d, Matrix s, int64_t rows, int64_t cols) {
+inline void copy_matrix<0>(const Matrix& d, const Matrix& s, int64_t rows, int64_t cols) {
   Cursor d_row(d.row, d.row_start), s_row(s.row, s.row_start);
   for (int64_t i = 0; i < rows; ++i, d_row.advance(1), s_row.advance(1)) {
     Cursor d_col(d.col, d.col_start), s_col(s.col, s.col_start);
@@ -302,11 +313,11 @@ inline void copy_matrix<0>(Matrix d, Matrix s, int64_t rows, int64_t cols) {
 template <class To, class From = To>
 constexpr int kCopied = kIsTwin<To>&& kIsTwin<From> ? 0 : int(sizeof(To));
 
-#define PTO_COPY_MATRIX(storage)                                          \
-  storage template void copy_matrix<1>(Matrix, Matrix, int64_t, int64_t); \
-  storage template void copy_matrix<2>(Matrix, Matrix, int64_t, int64_t); \
-  storage template void copy_matrix<4>(Matrix, Matrix, int64_t, int64_t); \
-  storage template void copy_matrix<8>(Matrix, Matrix, int64_t, int64_t);
+#define PTO_COPY_MATRIX(storage)                                                        \
+  storage template void copy_matrix<1>(const Matrix&, const Matrix&, int64_t, int64_t); \
+  storage template void copy_matrix<2>(const Matrix&, const Matrix&, int64_t, int64_t); \
+  storage template void copy_matrix<4>(const Matrix&, const Matrix&, int64_t, int64_t); \
+  storage template void copy_matrix<8>(const Matrix&, const Matrix&, int64_t, int64_t);
 #ifndef PTO_CHECKED
 PTO_COPY_MATRIX(extern)
 #endif
