@@ -33,4 +33,5 @@ NB_MODULE(_core, m) {
   bind_machine(m);
   bind_fast_call(m);
   bind_operators(m);
+  bind_tasks(m);
 }

@@ -19,6 +19,8 @@
 
 namespace pto {
 
+class Library;
+
 struct CompileOptions {
   std::vector<StrideClass> strides;  // one a tensor input; empty: all contiguous
   std::vector<std::string> disabled_passes;
@@ -38,13 +40,21 @@ std::shared_ptr<const Program> compile(const Graph& graph, const CompileOptions&
 // pto_slot_kernel in isa/host.hpp. It may include pto/pto-inst.hpp and the standard library; its
 // own headers are no part of the cache's key. Throws as compile() does; the compiler's lines name
 // `name`.
+// Orchestration: functions of pto/runtime.h, int32_t name(const pto_runtime_api*, const pto_args*);
+// to be cast to that.
+enum class TextForm { Kernels, Orchestration };
 struct CompiledText {
-  std::vector<pto_kernel> functions;    // in the order asked for
-  std::shared_ptr<const void> library;  // keeps them loaded
+  std::vector<pto_kernel> functions;       // in the order asked for
+  std::shared_ptr<const Library> library;  // keeps them loaded
 };
 CompiledText compile_text(const std::string& name, const std::string& text,
                           const std::vector<std::string>& functions,
-                          const CompileOptions& options = {});
+                          const CompileOptions& options = {}, TextForm form = TextForm::Kernels);
+
+// The same of an object that compile_text() made, library->object(), perhaps on another machine.
+// Throws pto::Error where it cannot be loaded or lacks a function.
+CompiledText load_text(const std::string& name, const std::string& object,
+                       const std::vector<std::string>& functions);
 
 // The stages' texts only: nothing is compiled or loaded.
 void explain(const Graph& graph, const CompileOptions& options);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <regex>
+
 #include "pto/base/machine.hpp"
 #include "pto/compiler/compile.hpp"
 #include "pto/compiler/library.hpp"
@@ -10,11 +12,23 @@ namespace {
 const std::string kExported = "extern \"C\" __attribute__((visibility(\"default\"))) ";
 const std::string kSlotKernel = "kernel_entry", kSlotAdapter = "pto_kernel_entry";
 
+bool is_exported_by_macro(const std::string& function, const std::string& text) {
+  return std::regex_search(text, std::regex("PTO_KERNEL\\s*\\(\\s*" + function + "\\s*,"));
+}
+
 // Declarations in front of the text, and an adapter to pto_kernel where it has the public form.
 // The declaration is weak, so that a text without the function loads and the error can name it.
-std::string declarations(const std::vector<std::string>& functions) {
-  std::string all = "#include \"pto/isa/host.hpp\"\n";
+// A function that PTO_KERNEL exports is declared there, where a kernel may have the same name.
+std::string declarations(const std::vector<std::string>& functions, const std::string& text,
+                         TextForm form) {
+  std::string all = form == TextForm::Orchestration ? "#include \"pto/runtime.h\"\n"
+                                                    : "#include \"pto/isa/host.hpp\"\n";
   for (const std::string& function : functions) {
+    if (form == TextForm::Orchestration) {
+      all += kExported + "int32_t " + function + "(const pto_runtime_api*, const pto_args*);\n";
+      continue;
+    }
+    if (is_exported_by_macro(function, text)) continue;
     if (function != kSlotKernel) {
       all += kExported + "int32_t " + function + "(const pto_args*);\n";
       continue;
@@ -26,23 +40,32 @@ std::string declarations(const std::vector<std::string>& functions) {
   return all;
 }
 
-}  // namespace
-
-CompiledText compile_text(const std::string& name, const std::string& text,
-                          const std::vector<std::string>& functions,
-                          const CompileOptions& options) {
-  std::string whole = declarations(functions);
-  whole += "#line 1 \"" + file_name_of(name) + ".cpp\"\n" + text;
-  Source source{name, whole, target_of(options), /*hosted=*/true};
-  const std::shared_ptr<const Library> library = load(source, options.interrupted);
+CompiledText found_in(std::shared_ptr<const Library> library,
+                      const std::vector<std::string>& functions) {
   CompiledText compiled;
   for (const std::string& function : functions) {
     pto_kernel found = library->function(function);
     if (function == kSlotKernel) found = library->function(kSlotAdapter);
     compiled.functions.push_back(found);
   }
-  compiled.library = library;
+  compiled.library = std::move(library);
   return compiled;
+}
+
+}  // namespace
+
+CompiledText compile_text(const std::string& name, const std::string& text,
+                          const std::vector<std::string>& functions, const CompileOptions& options,
+                          TextForm form) {
+  std::string whole = declarations(functions, text, form);
+  whole += "#line 1 \"" + file_name_of(name) + ".cpp\"\n" + text;
+  Source source{name, whole, target_of(options), /*hosted=*/true};
+  return found_in(load(source, options.interrupted), functions);
+}
+
+CompiledText load_text(const std::string& name, const std::string& object,
+                       const std::vector<std::string>& functions) {
+  return found_in(load_object(name, object), functions);
 }
 
 }  // namespace pto

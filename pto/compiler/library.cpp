@@ -30,7 +30,8 @@ std::string read_headers_digest(const std::string& include_directory) {
   std::error_code error;
   const fs::path root = fs::path(include_directory) / "pto";
   for (const fs::directory_entry& item : fs::directory_iterator(root, error)) {
-    if (item.path().extension() == ".hpp") headers.push_back(item.path());
+    const std::string kind = item.path().extension().string();
+    if (kind == ".hpp" || kind == ".h") headers.push_back(item.path());
   }
   for (fs::recursive_directory_iterator at(root / "isa", error), end; at != end;
        at.increment(error)) {
@@ -219,7 +220,7 @@ class Loader {
 }  // namespace
 
 Library::Library(std::string name, const std::string& path)
-    : name_(std::move(name)), handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    : name_(std::move(name)), path_(path), handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
   if (handle_ != nullptr) return;
   fail({name_ + ": the compiled kernel cannot be loaded: " + dlerror(),
         "it must be an object for this machine whose functions libpto or the C library provide",
@@ -237,6 +238,29 @@ pto_kernel Library::function(const std::string& symbol) const {
         "form extern \"C\" void kernel_entry(int64_t*)",
         "define " + symbol + " in the text or ask for a function that it defines"},
        ErrorKind::Runtime);
+}
+
+std::string Library::object() const {
+  if (std::optional<std::string> content = read_file(path_)) return *std::move(content);
+  fail({name_ + ": the compiled object " + path_ + " cannot be read any more",
+        "it was compiled in a temporary folder, or evicted from the cache since",
+        "set PTO_CACHE_DIR to a folder that can be written, and compile again"},
+       ErrorKind::Runtime);
+}
+
+std::shared_ptr<const Library> load_object(const std::string& name, const std::string& object) {
+  const std::string parent = temporary_directory();
+  try {
+    const WorkFolder work(parent, "openpto-");
+    const std::string path = work.path() + "/" + file_name_of(name) + ".so";
+    write_file(path, object);
+    return std::make_shared<Library>(name, path);
+  } catch (const std::system_error& error) {
+    fail(
+        {name + ": its object cannot be written to " + parent + " (" + error.code().message() + ")",
+         "objects are loaded from files", "free some space, or set TMPDIR"},
+        ErrorKind::Runtime);
+  }
 }
 
 std::string source_digest(const Source& source, const Toolchain& toolchain,

@@ -30,14 +30,21 @@ class Library {
   // The exported function; throws pto::Error where the object has none of that name.
   pto_kernel function(const std::string& symbol) const;
 
+  // The bytes of the loaded file; throws pto::Error where it has gone since.
+  std::string object() const;
+
  private:
-  std::string name_;
+  std::string name_, path_;
   void* handle_;
 };
 
 // Throws what find_toolchain() and compile_object() throw. Where a compiler fails, the error says
 // where the source was kept.
 std::shared_ptr<const Library> load(const Source& source, const std::function<bool()>& interrupted);
+
+// The library of an object's bytes, as object() gave them, perhaps on another machine. Throws
+// pto::Error where they cannot be loaded or no folder can hold them.
+std::shared_ptr<const Library> load_object(const std::string& name, const std::string& object);
 
 // The digest over the text, the headers that it may include (everything in pto/isa and the umbrella
 // header), flags, compiler, target and ABI version. The headers are read once a process.

@@ -19,6 +19,7 @@
 #include "pto/compiler/compile.hpp"
 #include "pto/compiler/file.hpp"
 #include "pto/compiler/settings.hpp"
+#include "pto/runtime.h"
 
 namespace pto {
 namespace {
@@ -407,6 +408,44 @@ TEST_F(Compiler, text_with_the_standard_library_runs_and_names_what_is_missing) 
   unknown.target = "mmx";
   EXPECT_THAT(error_of([&] { compile_text("k", "", {}, unknown); }),
               HasSubstr("\"mmx\" is unknown"));
+}
+
+TEST_F(Compiler, text_may_export_a_kernel_under_its_own_name_and_travel_as_an_object) {
+  const std::string text =
+      "#include <pto/pto-inst.hpp>\nusing namespace pto;\n"
+      "__global__ __aicore__ void put(__gm__ int64_t* out, int64_t value) { *out = value + 1; }\n"
+      "PTO_KERNEL(put, put)\n";
+  const CompiledText compiled = compile_text("put", text, {"put"});
+  const CompiledText loaded = load_text("put again", compiled.library->object(), {"put"});
+  for (const CompiledText& one : {compiled, loaded}) {
+    int64_t out = 0;
+    const int64_t size = 1, stride = 1;
+    pto_tensor tensor{&out, &size, &stride, 1, 0, 64, 1, PTO_TENSOR_CONTIGUOUS, 8};
+    const uint64_t scalar = 41;
+    pto_args args{};
+    args.abi_version = PTO_ABI_VERSION;
+    args.n_tensors = args.n_scalars = 1;
+    args.tensors = &tensor;
+    args.scalars = &scalar;
+    ASSERT_EQ(pto_launch(one.functions[0], &args, 1), 0) << pto_last_error();
+    EXPECT_EQ(out, 42);
+  }
+  EXPECT_THAT(error_of([&] { load_text("k", "no object", {"put"}); }),
+              HasSubstr("cannot be loaded"));
+}
+
+TEST_F(Compiler, text_of_an_orchestration_submits_tasks) {
+  const std::string text =
+      "#include <pto/runtime.h>\n"
+      "extern \"C\" int32_t go(const pto_runtime_api* rt, const pto_args* a) {\n"
+      "  pto::Orchestration o(rt, a);\n  return o.input(0).rank() + int(o.integer(0));\n}\n";
+  const CompiledText compiled =
+      compile_text("go", text, {"go"}, CompileOptions(), TextForm::Orchestration);
+  const auto go = reinterpret_cast<int32_t (*)(const pto_runtime_api*, const pto_args*)>(
+      reinterpret_cast<void (*)()>(compiled.functions[0]));
+  pto_runtime_api api{};
+  api.abi_version = 99;
+  EXPECT_ANY_THROW(go(&api, nullptr));
 }
 
 TEST_F(Compiler, text_in_the_public_form_becomes_a_kernel) {

@@ -379,8 +379,10 @@ PTO_NAMESPACE_END
   (::pto::isa::launch::execute_on<&kernel, ::pto::isa::launch::is_slot_name( \
                                                #kernel)>)(#kernel, __VA_ARGS__)
 
-#define PTO_KERNEL(name, fn)                                                                     \
-  extern "C" __attribute__((visibility("default"))) int32_t name(const pto_args* args) {         \
-    return ::pto::isa::launch::enter_exported<&fn, ::pto::isa::launch::is_slot_name(#fn)>(#name, \
-                                                                                          args); \
+// The kernel may have the exported name too: it is looked up before that is declared.
+#define PTO_KERNEL(name, fn)                                                                       \
+  static constexpr auto pto_kernel_##name = &fn;                                                   \
+  extern "C" __attribute__((visibility("default"))) int32_t name(const pto_args* args) {           \
+    return ::pto::isa::launch::enter_exported<pto_kernel_##name,                                   \
+                                              ::pto::isa::launch::is_slot_name(#fn)>(#name, args); \
   }

@@ -13,7 +13,7 @@
 // run far ahead, and at the end. A task that fails poisons those that follow it; all others finish.
 // Then run_tasks throws an Error that names the first cause.
 // Invariants: what a run computes is what its tasks compute one after another in the order of
-// submission (Reduce aside). One worker is enough for every run. Nothing is kept after a run.
+// submission (Reduce aside). One worker is enough for every run.
 // Thread safety: run_tasks may be called from any thread; a TaskRun belongs to the one that
 // orchestrates.
 #pragma once

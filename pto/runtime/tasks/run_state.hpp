@@ -71,9 +71,23 @@ struct alignas(64) Worker {
   uint32_t random = 1;
 };
 
+// The slots of a run and its workers, which a later run of the same sizes takes over: making them
+// costs more than a small run.
+struct RunSlots {
+  RunSlots(int64_t window, int workers);
+
+  static std::unique_ptr<RunSlots> take(int64_t window, int workers);
+  static void give_back(std::unique_ptr<RunSlots> slots);  // every task in them is done
+
+  const int64_t window;
+  const std::unique_ptr<Task[]> tasks;
+  std::vector<std::unique_ptr<Worker>> workers;
+};
+
 class Engine final : public TaskRun {
  public:
   Engine(const RunOptions& options, const std::function<void(TaskRun&)>& orchestrate);
+  ~Engine() override { RunSlots::give_back(std::move(held_)); }
 
   RunReport run();
 
@@ -142,9 +156,10 @@ class Engine final : public TaskRun {
   Task& slot(TaskId id) { return slots_[size_t(id) & size_t(window_ - 1)]; }
 
   const std::function<void(TaskRun&)>& orchestrate_;
+  std::unique_ptr<RunSlots> held_;
   const int64_t window_;
-  const std::unique_ptr<Task[]> slots_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  Task* const slots_;
+  const std::vector<std::unique_ptr<Worker>>& workers_;
   Worker* submitter_ = nullptr;
   TaskId last_ = 0;  // submitted
   std::vector<std::unique_ptr<Allocation>> allocations_;

@@ -27,18 +27,58 @@ Box box_of(const TaskTensor& tensor) {
 char* TaskRun::data_of(const Allocation& allocation) { return allocation.data; }
 int64_t TaskRun::bytes_of(const Allocation& allocation) { return allocation.bytes; }
 
+RunSlots::RunSlots(int64_t window, int count)
+    : window(window), tasks(std::make_unique<Task[]>(size_t(window))) {
+  for (int i = 0; i < count; ++i) {
+    // A task of many blocks may stand in it as often as there are workers.
+    workers.push_back(
+        std::make_unique<Worker>(int64_t(std::bit_ceil(uint64_t(window) * uint64_t(count)))));
+    workers.back()->index = i;
+    workers.back()->random = uint32_t(i) * 2654435761u + 1;
+  }
+}
+
+namespace {
+
+struct FreeSlots {
+  static constexpr size_t kMost = 4;
+  std::mutex mutex;
+  std::vector<std::unique_ptr<RunSlots>> all;
+};
+FreeSlots& free_slots() {
+  static FreeSlots& slots = *new FreeSlots;  // never destroyed: runs may end late
+  return slots;
+}
+
+}  // namespace
+
+std::unique_ptr<RunSlots> RunSlots::take(int64_t window, int workers) {
+  FreeSlots& free = free_slots();
+  {
+    const std::lock_guard lock(free.mutex);
+    for (auto& one : free.all)
+      if (one->window == window && one->workers.size() == size_t(workers)) {
+        std::swap(one, free.all.back());
+        std::unique_ptr<RunSlots> found = std::move(free.all.back());
+        free.all.pop_back();
+        return found;
+      }
+  }
+  return std::make_unique<RunSlots>(window, workers);
+}
+
+void RunSlots::give_back(std::unique_ptr<RunSlots> slots) {
+  FreeSlots& free = free_slots();
+  const std::lock_guard lock(free.mutex);
+  if (free.all.size() < FreeSlots::kMost) free.all.push_back(std::move(slots));
+}
+
 Engine::Engine(const RunOptions& options, const std::function<void(TaskRun&)>& orchestrate)
     : orchestrate_(orchestrate),
+      held_(RunSlots::take(options.window, options.workers > 0 ? options.workers : num_threads())),
       window_(options.window),
-      slots_(std::make_unique<Task[]>(size_t(options.window))) {
-  const int workers = options.workers > 0 ? options.workers : num_threads();
-  for (int i = 0; i < workers; ++i) {
-    // A task of many blocks may stand in it as often as there are workers.
-    workers_.push_back(
-        std::make_unique<Worker>(int64_t(std::bit_ceil(uint64_t(window_) * uint64_t(workers)))));
-    workers_.back()->index = i;
-    workers_.back()->random = uint32_t(i) * 2654435761u + 1;
-  }
+      slots_(held_->tasks.get()),
+      workers_(held_->workers) {
   if (options.deadline_s > 0) {
     deadline_ = std::chrono::steady_clock::now() +
                 std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -55,9 +95,9 @@ RunReport Engine::run() {
         return 0;
       },
       this);
-  if (error_) std::rethrow_exception(error_);
   if (code != 0) PTO_ASSERT(!"a worker of a run threw");
-  if (!failures_.empty()) throw_first_failure();
+  if (!failures_.empty()) throw_first_failure();  // what was thrown after it follows from it
+  if (error_) std::rethrow_exception(error_);
   if (!stopped_.empty())
     fail({"the run was stopped: " + stopped_, "its orchestration said so", "see the text"},
          ErrorKind::Runtime);

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs of tasks for Python: compiled sources, programs of the chip engine, run_chip().
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <optional>
+#include <tuple>
+
+#include "pto/bindings/module.hpp"
+#include "pto/compiler/compile.hpp"
+#include "pto/compiler/library.hpp"
+#include "pto/compiler/target.hpp"
+#include "pto/runtime/tasks/orchestrate.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace pto::bindings {
+namespace {
+
+struct CompiledFunctions {
+  std::string name;
+  std::vector<std::string> functions;
+  std::string target;  // "" of those that were loaded
+  CompiledText code;
+
+  pto_kernel find(const std::string& symbol) const {
+    for (size_t i = 0; i < functions.size(); ++i)
+      if (functions[i] == symbol) return code.functions[i];
+    fail({name + ": has no function \"" + symbol + "\"",
+          "functions are those that it was compiled for", "ask for one of these"});
+  }
+};
+
+CompiledFunctions compile_functions(const std::string& name, const std::string& text,
+                                    const std::vector<std::string>& functions,
+                                    const std::string& target, bool orchestration) {
+  CompileOptions options;
+  options.target = target;
+  std::optional<nb::python_error> raised;
+  options.interrupted = [&raised] {
+    nb::gil_scoped_acquire locked;
+    if (PyErr_CheckSignals() != 0) raised.emplace();
+    return raised.has_value();
+  };
+  CompiledFunctions compiled{name, functions, std::string(pto::name(target_of(options))), {}};
+  try {
+    nb::gil_scoped_release unlocked;
+    compiled.code = compile_text(name, text, functions, options,
+                                 orchestration ? TextForm::Orchestration : TextForm::Kernels);
+    return compiled;
+  } catch (...) {
+    if (!raised) throw;
+  }
+  throw std::move(*raised);
+}
+
+CompiledFunctions load_functions(const std::string& name, nb::bytes object,
+                                 const std::vector<std::string>& functions) {
+  return {name, functions, "", load_text(name, {object.c_str(), object.size()}, functions)};
+}
+
+// Keeps the code of all its functions loaded.
+struct ChipProgram {
+  OrchestrationProgram program;
+  std::vector<CompiledFunctions> code;
+};
+
+ChipProgram make_program(
+    const CompiledFunctions& orchestration,
+    const std::vector<std::tuple<std::string, CompiledFunctions, std::string>>& kernels) {
+  ChipProgram made;
+  made.program.orchestrate = reinterpret_cast<int32_t (*)(const pto_runtime_api*, const pto_args*)>(
+      reinterpret_cast<void (*)()>(orchestration.code.functions.at(0)));
+  made.code.push_back(orchestration);
+  for (const auto& [name, functions, symbol] : kernels) {
+    made.program.kernels[name] = {functions.find(symbol), name};
+    made.code.push_back(functions);
+  }
+  return made;
+}
+
+enum ParamType { kScalar, kInput, kOutput, kInout };
+
+// The arguments of one run. Arrays stay where they are.
+class RunArguments {
+ public:
+  void add(int type, nb::handle value, const std::string& dtype, size_t index) {
+    if (type == kScalar) return add_scalar(value, dtype);
+    nb::ndarray<nb::ro, nb::device::cpu> array;
+    if (!nb::try_cast(value, array) || array.ndim() > size_t(kBoxRank))
+      fail({"argument " + std::to_string(index) +
+                " is no array in the memory of this machine with "
+                "at most " +
+                std::to_string(kBoxRank) + " dimensions",
+            "arrays are of NumPy, of PyTorch on the CPU, or have DLPack or the buffer protocol",
+            "pass one of these"},
+           ErrorKind::Type);
+    if (type != kInput) {
+      nb::ndarray<nb::device::cpu> writable;
+      if (!nb::try_cast(value, writable))
+        fail({"argument " + std::to_string(index) + " is an output, but its memory is read-only",
+              "tasks write outputs where they lie", "pass an array that can be written"});
+    }
+    const size_t rank = array.ndim();
+    std::vector<int64_t> dims(2 * rank);
+    for (size_t k = 0; k < rank; ++k) {
+      dims[k] = int64_t(array.shape(k));
+      dims[rank + k] = array.stride(k);
+    }
+    dims_.push_back(std::move(dims));
+    pto_tensor tensor{};
+    tensor.data = const_cast<void*>(array.data());
+    tensor.sizes = dims_.back().data();
+    tensor.strides = dims_.back().data() + rank;
+    tensor.rank = int32_t(rank);
+    tensor.type_code = array.dtype().code;
+    tensor.type_bits = array.dtype().bits;
+    tensor.type_lanes = 1;
+    tensor.extent_bytes = -1;
+    if (type == kInput) tensor.flags |= PTO_TENSOR_READ_ONLY;
+    tensors_.push_back(tensor);
+    kept_.push_back(std::move(array));
+  }
+
+  std::span<const pto_tensor> tensors() const { return tensors_; }
+  std::span<const uint64_t> scalars() const { return scalars_; }
+
+ private:
+  void add_scalar(nb::handle value, const std::string& dtype) {
+    if (dtype == "int64") {
+      scalars_.push_back(uint64_t(nb::cast<int64_t>(value)));
+    } else {
+      const double number = nb::cast<double>(value);
+      uint64_t bits;
+      std::memcpy(&bits, &number, sizeof bits);
+      scalars_.push_back(bits);
+    }
+  }
+
+  std::vector<std::vector<int64_t>> dims_;
+  std::vector<pto_tensor> tensors_;
+  std::vector<uint64_t> scalars_;
+  std::vector<nb::ndarray<nb::ro, nb::device::cpu>> kept_;
+};
+
+nb::dict run_chip(const ChipProgram& program,
+                  const std::vector<std::tuple<int, nb::object, std::string>>& args, int workers,
+                  int64_t window, double deadline) {
+  RunArguments arguments;
+  for (size_t i = 0; i < args.size(); ++i)
+    arguments.add(std::get<0>(args[i]), std::get<1>(args[i]), std::get<2>(args[i]), i);
+  RunOptions options;
+  options.workers = workers;
+  options.window = window;
+  options.deadline_s = deadline;
+  RunReport report;
+  {
+    nb::gil_scoped_release unlocked;
+    report = run_orchestration(program.program, arguments.tensors(), arguments.scalars(), options);
+  }
+  nb::dict result;
+  result["tasks"] = report.tasks;
+  result["edges"] = report.edges;
+  result["skipped"] = report.skipped;
+  result["unknown_overlaps"] = report.unknown_overlaps;
+  return result;
+}
+
+}  // namespace
+
+void bind_tasks(nb::module_& m) {
+  nb::class_<CompiledFunctions>(m, "CompiledFunctions", "The functions of one compiled source.")
+      .def_ro("name", &CompiledFunctions::name)
+      .def_ro("functions", &CompiledFunctions::functions)
+      .def_ro("target", &CompiledFunctions::target)
+      .def_prop_ro(
+          "object",
+          [](const CompiledFunctions& self) {
+            const std::string object = self.code.library->object();
+            return nb::bytes(object.data(), object.size());
+          },
+          "The bytes of the shared object.");
+  nb::class_<ChipProgram>(m, "ChipProgram", "An orchestration with its kernels.")
+      .def(
+          "__init__",
+          [](ChipProgram* self, const CompiledFunctions& orchestration,
+             const std::vector<std::tuple<std::string, CompiledFunctions, std::string>>& kernels) {
+            new (self) ChipProgram(make_program(orchestration, kernels));
+          },
+          "orchestration"_a, "kernels"_a,
+          "`kernels`: (name for submit, functions, symbol). The orchestration is the first "
+          "function of its source.");
+  m.def("compile_functions", &compile_functions, "name"_a, "text"_a, "functions"_a, "target"_a = "",
+        "orchestration"_a = false,
+        "Compiles C++ text, or takes it from the cache. Python's lock is free meanwhile.");
+  m.def("load_functions", &load_functions, "name"_a, "object"_a, "functions"_a,
+        "The functions of a shared object's bytes.");
+  m.def("run_chip", &run_chip, "program"_a, "args"_a, "workers"_a = 0, "window"_a = 4096,
+        "deadline"_a = 0.0,
+        "Runs it on (ParamType, array or number, dtype of a number) and reports counts. Python's "
+        "lock is free meanwhile.");
+}
+
+}  // namespace pto::bindings

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/runtime/tasks/orchestrate.hpp"
+
+#include <algorithm>
+#include <exception>
+
+#include "pto/base/error.hpp"
+
+namespace pto {
+namespace {
+
+// The bytes of a tensor, from its lowest to behind its highest element.
+MemoryPiece piece_of(const pto_tensor& tensor) {
+  const int64_t item = std::max(1, tensor.type_bits / 8);
+  int64_t low = 0, high = item;
+  for (int32_t k = 0; k < tensor.rank; ++k) {
+    if (tensor.sizes[k] == 0) return {tensor.data, 0};
+    const int64_t reach = (tensor.sizes[k] - 1) * tensor.strides[k] * item;
+    (reach < 0 ? low : high) += reach;
+  }
+  return {static_cast<char*>(tensor.data) + low, high - low};
+}
+
+class Session {
+ public:
+  Session(const OrchestrationProgram& program, std::span<const pto_tensor> tensors,
+          std::span<const uint64_t> scalars, TaskRun& run)
+      : program_(program), tensors_(tensors), run_(run) {
+    std::vector<MemoryPiece> pieces;
+    for (const pto_tensor& tensor : tensors) pieces.push_back(piece_of(tensor));
+    memory_ = run.adopt(pieces);
+    args_.abi_version = PTO_ABI_VERSION;
+    args_.tensors = tensors.data();
+    args_.n_tensors = int32_t(tensors.size());
+    args_.scalars = scalars.data();
+    args_.n_scalars = int32_t(scalars.size());
+  }
+
+  void orchestrate() {
+    const pto_runtime_api api{
+        PTO_RUNTIME_ABI_VERSION, this, argument, allocate, let_go, submit, wait, last_error};
+    int32_t code = 0;
+    try {
+      code = program_.orchestrate(&api, &args_);
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {  // its type may go with the orchestration's code
+      throw Error({std::string("the orchestration raised: ") + error.what(),
+                   "what was submitted before has ended, nothing else has begun",
+                   "mend it; the runtime can be used again"},
+                  ErrorKind::Runtime);
+    }
+    if (code == 0) return;
+    fail({"the orchestration returned " + std::to_string(code) +
+              (error_.empty() ? "" : "; its last error: " + error_),
+          "0 says that everything was submitted", "see the orchestration"},
+         ErrorKind::Runtime);
+  }
+
+ private:
+  template <class F>
+  static int32_t guarded(void* run, F f) {
+    Session& self = *static_cast<Session*>(run);
+    try {
+      f(self);
+      return 0;
+    } catch (const std::exception& error) {
+      self.error_ = error.what();
+    }
+    return 1;
+  }
+  static const char* last_error(void* run) { return static_cast<Session*>(run)->error_.c_str(); }
+
+  static int32_t argument(void* run, int32_t index, pto_view* view) {
+    return guarded(run, [&](Session& self) {
+      if (index < 0 || size_t(index) >= self.tensors_.size())
+        fail({"argument " + std::to_string(index) + " of a run that has " +
+                  std::to_string(self.tensors_.size()) + " tensors",
+              "tensors count from 0 in the order of run()'s arguments, scalars apart",
+              "pass it to run(), or ask for another"});
+      const pto_tensor& tensor = self.tensors_[size_t(index)];
+      *view = {};
+      view->allocation = self.memory_[size_t(index)];
+      view->data = tensor.data;
+      view->rank = tensor.rank;
+      std::copy_n(tensor.sizes, tensor.rank, view->sizes);
+      std::copy_n(tensor.strides, tensor.rank, view->strides);
+      view->type_code = tensor.type_code;
+      view->type_bits = tensor.type_bits;
+      view->flags = uint16_t(tensor.flags & PTO_TENSOR_READ_ONLY);
+    });
+  }
+
+  static int32_t allocate(void* run, pto_view* view) {
+    return guarded(run, [&](Session& self) {
+      int64_t bytes = std::max(1, view->type_bits / 8);
+      for (int32_t k = view->rank - 1; k >= 0; --k) {
+        view->strides[k] = bytes * 8 / view->type_bits;
+        if (view->sizes[k] < 0 || __builtin_mul_overflow(bytes, view->sizes[k], &bytes))
+          fail({"a tensor with a dimension of " + std::to_string(view->sizes[k]) +
+                    " elements, or too many in all",
+                "sizes are at least 0, and all bytes fit 63 bits", "pass another shape"});
+      }
+      Allocation& made = self.run_.allocate(bytes);
+      view->allocation = &made;
+      view->data = TaskRun::data_of(made);
+    });
+  }
+  static void let_go(void* run, const pto_view* view) {
+    static_cast<Session*>(run)->run_.let_go(*static_cast<Allocation*>(view->allocation));
+  }
+
+  static TaskTensor tensor_of(const pto_view& view, Access access) {
+    pto_tensor tensor{};
+    tensor.data = view.data;
+    tensor.sizes = view.sizes;
+    tensor.strides = view.strides;
+    tensor.rank = view.rank;
+    tensor.type_code = view.type_code;
+    tensor.type_bits = view.type_bits;
+    tensor.type_lanes = 1;
+    auto* allocation = static_cast<Allocation*>(view.allocation);
+    tensor.extent_bytes = TaskRun::data_of(*allocation) + TaskRun::bytes_of(*allocation) -
+                          static_cast<char*>(view.data);
+    if (access == Access::Read) tensor.flags |= PTO_TENSOR_READ_ONLY;
+    int64_t next = 1;
+    bool is_contiguous = true;
+    for (int32_t k = view.rank - 1; k >= 0; next *= view.sizes[k--])
+      is_contiguous = is_contiguous && (view.sizes[k] == 1 || view.strides[k] == next);
+    if (is_contiguous) tensor.flags |= PTO_TENSOR_CONTIGUOUS;
+    return {allocation, access, tensor};
+  }
+
+  const TaskKernel* kernel(const char* name) const {
+    if (name == nullptr) return nullptr;
+    const auto it = program_.kernels.find(std::string_view(name));
+    if (it != program_.kernels.end()) return &it->second;
+    std::string known;
+    for (const auto& [other, kernel] : program_.kernels) known += " " + other;
+    fail({std::string("submit() of kernel \"") + name + "\", which this orchestration has not",
+          "it was registered with:" + (known.empty() ? std::string(" none") : known),
+          "submit one of these, or register it"});
+  }
+
+  void add_argument(const pto_task_argument& arg, int32_t index, bool is_manual) {
+    if (arg.kind == PTO_ARG_SCALAR) {
+      given_scalars_.push_back(arg.scalar);
+      return;
+    }
+    if (arg.kind < PTO_ARG_INPUT || arg.kind > PTO_ARG_NO_DEP || arg.view == nullptr ||
+        arg.view->allocation == nullptr)
+      fail({"argument " + std::to_string(index) + " of a task is no tensor of this run",
+            "tensors come from input(), output(), inout() and tensor()", "pass one of these"});
+    constexpr Access kAccess[] = {Access::Read,   Access::Read,   Access::Write,
+                                  Access::Update, Access::Reduce, Access::Read};
+    const Access access = kAccess[arg.kind];
+    if (access != Access::Read && (arg.view->flags & PTO_TENSOR_READ_ONLY))
+      fail({"argument " + std::to_string(index) + " of a task writes an input of the run",
+            "run() got it as Arg.input, and tasks only read that",
+            "pass it to run() as Arg.inout or Arg.output"});
+    TaskTensor tensor = tensor_of(*arg.view, access);
+    tensor.is_tracked = arg.kind != PTO_ARG_NO_DEP && !is_manual;
+    given_tensors_.push_back(tensor);
+  }
+
+  static int32_t submit(void* run, const pto_submission* s, uint64_t* task) {
+    return guarded(run, [&](Session& self) {
+      self.given_tensors_.clear();
+      self.given_scalars_.clear();
+      for (int32_t i = 0; i < s->n_args; ++i)
+        self.add_argument(s->args[i], i, s->flags & PTO_SUBMIT_MANUAL);
+      TaskSpec spec{};
+      spec.kernel = self.kernel(s->kernel);
+      spec.tensors = self.given_tensors_;
+      spec.scalars = self.given_scalars_;
+      spec.after = {s->after, size_t(s->n_after)};
+      spec.blocks = s->blocks;
+      spec.start_together = s->flags & PTO_SUBMIT_TOGETHER;
+      spec.file = s->file == nullptr ? "" : s->file;
+      spec.line = s->line;
+      Predicate predicate;
+      TaskTensor looked_at{};
+      if (s->condition != nullptr) {
+        looked_at = tensor_of(*s->condition, Access::Read);
+        predicate = {s->condition->data, s->condition->type_code, s->condition->type_bits,
+                     Compare(s->compare), s->value};
+        spec.predicate = &predicate;
+        spec.predicate_tensor = &looked_at;
+      }
+      *task = self.run_.submit(spec);
+    });
+  }
+
+  static int32_t wait(void* run, const pto_view* view) {
+    return guarded(run, [&](Session& self) {
+      if (!self.run_.wait_for(tensor_of(*view, Access::Read)))
+        fail({"the tensor that is waited for was not written: a task that writes it has failed",
+              "what follows a failed task does not run", "see the first error of the run"},
+             ErrorKind::Runtime);
+    });
+  }
+
+  const OrchestrationProgram& program_;
+  const std::span<const pto_tensor> tensors_;
+  TaskRun& run_;
+  std::vector<Allocation*> memory_;
+  pto_args args_{};
+  std::string error_;
+  std::vector<TaskTensor> given_tensors_;
+  std::vector<uint64_t> given_scalars_;
+};
+
+}  // namespace
+
+RunReport run_orchestration(const OrchestrationProgram& program,
+                            std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars,
+                            const RunOptions& options) {
+  return run_tasks(options,
+                   [&](TaskRun& run) { Session(program, tensors, scalars, run).orchestrate(); });
+}
+
+}  // namespace pto

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// An orchestration (pto/runtime.h) as a run of the engine.
+//
+//     OrchestrationProgram program{orchestrate, {{"add", {add, "add"}}}};
+//     RunReport report = run_orchestration(program, tensors, scalars, {});
+//
+// Invariant: file names of submissions are kept as pointers, so the program's code stays loaded
+// until the run has ended and its error was read.
+// Thread safety: any thread; a program may run several times at once.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+
+#include "pto/runtime.h"
+#include "pto/runtime/tasks/engine.hpp"
+
+namespace pto {
+
+struct OrchestrationProgram {
+  int32_t (*orchestrate)(const pto_runtime_api*, const pto_args*);
+  std::map<std::string, TaskKernel, std::less<>> kernels;  // by the names that submit() uses
+};
+
+// Tensors with their extents (extent_bytes >= 0, from the lowest element on); those that the
+// orchestration must not write are PTO_TENSOR_READ_ONLY. Throws Error: what run_tasks throws, an
+// orchestration that returns non-zero, and what escapes from it.
+RunReport run_orchestration(const OrchestrationProgram& program,
+                            std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars,
+                            const RunOptions& options);
+
+}  // namespace pto
