@@ -3,7 +3,8 @@
 
 `pto.jit` compiles a Python function over torch tensors or NumPy arrays; the operations inside it
 are `pto.exp`, `pto.sum`, `pto.where` and their like, and Python's operators. `pto.torch`,
-`pto.ops` and the other parts are loaded at their first use.
+`pto.Runtime` runs dependent C++ kernels as tasks on all cores. `pto.ops`, the runtime and the
+other parts are loaded at their first use.
 """
 
 import importlib
@@ -19,11 +20,22 @@ from pto.language import __all__ as _language
 
 if TYPE_CHECKING:  # loaded at its first use
     from pto.language.op import op  # noqa: F401
+    from pto.runtime import (  # noqa: F401
+        Arg,
+        CompiledPackage,
+        KernelSource,
+        ParamType,
+        Runtime,
+        TensorHandle,
+        compile,
+    )
 
 __version__ = "0.1.0"
 __all__ = ["Error", "config", *_language]
 
 _ADAPTERS = ("torch", "tensorflow", "jax", "onnxruntime", "mindspore")
+_RUNTIME = ("Arg", "CompiledPackage", "KernelSource", "ParamType", "Runtime", "TensorHandle",
+            "compile")  # fmt: skip
 
 
 class _AdapterFinder:
@@ -55,10 +67,12 @@ sys.meta_path.append(_AdapterFinder)
 def __getattr__(name: str) -> Any:
     if name == "op":  # the decorator, though pto/op is a folder too
         return importlib.import_module("pto.language.op").op
+    if name in _RUNTIME:
+        return getattr(importlib.import_module("pto.runtime"), name)
     if name in _ADAPTERS or name == "ops":
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module 'pto' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ADAPTERS, "op", "ops"})
+    return sorted({*globals(), *_ADAPTERS, *_RUNTIME, "op", "ops"})

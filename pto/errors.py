@@ -38,5 +38,13 @@ class Failure(Error, RuntimeError):
     """Something outside the program failed: the compiler, the disk, memory."""
 
 
+class UnknownName(Error, KeyError):
+    """A name that nothing was registered under."""
+
+
+class MissingFile(Error, FileNotFoundError):
+    """A file that does not exist."""
+
+
 # In the order of pto::ErrorKind.
 BY_KIND = (InvalidValue, InvalidType, InvalidIndex, Failure)

@@ -43,7 +43,7 @@ OPEN_FILES = {
     "pto/isa/instructions.def": {"ir", "passes", "codegen", "compiler", "bindings"},
 }
 # Python folders that reach the C++ parts do so through the extension module.
-CORE_MODULE_USERS = {"language", "ops", "adapters", "op", "compiler", "ir"}
+CORE_MODULE_USERS = {"language", "ops", "adapters", "op", "compiler", "ir", "runtime"}
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}
 ISA_SYSTEM_HEADERS = {"stdint.h", "stddef.h"}
 FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "impl"}

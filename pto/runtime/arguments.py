@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of a run: arrays, which stay where they are, and numbers with a type.
+
+    args = [pto.Arg.input(x), pto.Arg.output(y), pto.Arg.scalar(0.5, dtype="float32")]
+
+An array is a NumPy array, a torch tensor, anything with DLPack or the buffer protocol, or a
+TensorHandle. A view counts with its strides; nothing is copied. A number that its type cannot hold
+is an error; it is rounded only to a floating-point type that was asked for by name.
+"""
+
+import ctypes
+import itertools
+import math
+from enum import IntEnum
+from typing import Any, NoReturn
+
+from pto.errors import InvalidType, InvalidValue
+
+
+class ParamType(IntEnum):
+    """What an orchestration does with an argument."""
+
+    SCALAR = 0
+    INPUT = 1
+    OUTPUT = 2
+    INOUT = 3
+
+
+_ids = itertools.count(1)
+
+
+class TensorHandle:
+    """A tensor by its name: an id of this process, shape, element type and bytes.
+
+    Without `data` nothing stands behind it yet. Indexing gives a view: the same id, other elements.
+    """
+
+    __slots__ = ("id", "shape", "dtype", "nbytes", "data")
+
+    def __init__(self, shape: tuple[int, ...], dtype: str = "float32", data: Any = None) -> None:
+        import numpy
+
+        self.id, self.shape, self.dtype = next(_ids), tuple(shape), str(dtype)
+        try:
+            itemsize = 2 if self.dtype == "bfloat16" else numpy.dtype(self.dtype).itemsize
+        except TypeError:
+            raise InvalidType(
+                f"TensorHandle: the element type {dtype!r}",
+                "it is a NumPy type by its name, or bfloat16",
+                'pass one, such as "float32"',
+            ) from None
+        self.nbytes, self.data = math.prod(self.shape) * itemsize, data
+
+    @classmethod
+    def of(cls, array: Any) -> "TensorHandle":
+        """The handle of an array; it keeps the array alive."""
+        _check_array("TensorHandle.of", array)
+        shape, dtype = _about(array)
+        return cls(shape, dtype, array)
+
+    def numpy(self) -> Any:
+        """The elements as a NumPy array, where they lie."""
+        self._check_backing()
+        import numpy
+
+        data = self.data.numpy() if hasattr(self.data, "numpy") else self.data
+        return numpy.asarray(data)
+
+    def __getitem__(self, key: Any) -> "TensorHandle":
+        self._check_backing()
+        view = TensorHandle.of(self.data[key])
+        view.id = self.id
+        return view
+
+    def _check_backing(self) -> None:
+        if self.data is None:
+            raise InvalidValue(
+                f"tensor {self.id}, {self.dtype}{list(self.shape)}, has no memory behind it",
+                "it names a tensor that nobody made in this process",
+                "make it of an array: TensorHandle.of(array)",
+            )
+
+    def __repr__(self) -> str:
+        return f"<TensorHandle {self.id}: {self.dtype}{list(self.shape)}>"
+
+
+class Arg:
+    """One argument of a run: its ParamType, the array or number, and its bytes."""
+
+    __slots__ = ("type", "data", "size", "dtype")
+
+    def __init__(self, type: ParamType, data: Any, size: int = 0, dtype: str = "") -> None:
+        self.type = ParamType(type)
+        if self.type == ParamType.SCALAR:
+            self.data, self.dtype = _typed_number(data, dtype)
+            self.size = size or _NUMBERS[self.dtype]
+            return
+        _check_array(f"Arg.{self.type.name.lower()}", data)
+        self.data = data
+        shape, self.dtype = _about(data)
+        self.size = size or _nbytes(data)
+
+    @classmethod
+    def input(cls, array: Any) -> "Arg":
+        """An array that is read."""
+        return cls(ParamType.INPUT, array)
+
+    @classmethod
+    def output(cls, array: Any) -> "Arg":
+        """An array that is written, whatever it held."""
+        return cls(ParamType.OUTPUT, array)
+
+    @classmethod
+    def inout(cls, array: Any) -> "Arg":
+        """An array that is read and written."""
+        return cls(ParamType.INOUT, array)
+
+    @classmethod
+    def scalar(cls, value: Any, dtype: str = "") -> "Arg":
+        """A number: an int is an int64, a float a float64, a NumPy scalar keeps its type.
+
+        `dtype` chooses: int64, float32, float64 or bfloat16.
+        """
+        return cls(ParamType.SCALAR, value, 0, dtype)
+
+    def as_core(self) -> tuple[int, Any, str]:
+        """What the engine takes."""
+        if self.type == ParamType.SCALAR:
+            return int(self.type), self.data, self.dtype
+        data = self.data
+        if isinstance(data, TensorHandle):
+            data._check_backing()
+            data = data.data
+        if not hasattr(data, "__dlpack__") and not hasattr(data, "dtype"):
+            import numpy  # nothing but the buffer protocol
+
+            data = numpy.asarray(data)
+        if type(data).__module__ == "numpy" and self.dtype == "bfloat16":
+            data = _Bfloat16(data)
+        return int(self.type), data, ""
+
+    def __repr__(self) -> str:
+        kind = self.type.name.lower()
+        if self.type == ParamType.SCALAR:
+            return f"Arg.scalar({self.data!r}, dtype={self.dtype!r})"
+        return f"<Arg.{kind}: {self.dtype}{list(_about(self.data)[0])}, {self.size} bytes>"
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+_NUMBERS = {"int64": 8, "float32": 4, "float64": 8, "bfloat16": 2}  # bytes
+_FLOATS = {"float32": (24, -149, 127), "bfloat16": (8, -133, 127)}  # precision, exponents
+_KEPT = {"bool": "int64", **{f"int{n}": "int64" for n in (8, 16, 32, 64)}}
+_KEPT |= {f"uint{n}": "int64" for n in (8, 16, 32, 64)} | {n: n for n in _NUMBERS}
+
+
+def _typed_number(value: Any, dtype: str) -> tuple[int | float, str]:
+    own = getattr(value, "dtype", None)
+    shape = getattr(value, "shape", ())
+    if own is not None and shape == ():
+        kind = _KEPT.get(str(own).rpartition(".")[2], "")
+    else:
+        kind = "int64" if isinstance(value, int) else "float64" * isinstance(value, float)
+    if not kind:
+        raise InvalidType(
+            f"Arg.scalar: {_described(value)}",
+            "a scalar is an int, a float or a NumPy scalar of a type that is kept exactly: "
+            "integers, float32, float64, bfloat16",
+            "convert it: int(x), float(x), numpy.float32(x); pass an array as Arg.input",
+        )
+    if dtype not in ("", *_NUMBERS):
+        raise InvalidType(
+            f"Arg.scalar: dtype={dtype!r}",
+            f"a scalar is one of {', '.join(_NUMBERS)}",
+            "take one of these",
+        )
+    number = int(value) if kind == "int64" else float(value)
+    return _converted(number, dtype or kind), dtype or kind
+
+
+def _converted(number: int | float, dtype: str) -> int | float:
+    if dtype == "int64":
+        if isinstance(number, float) and not number.is_integer():
+            _refuse_number(number, dtype, "it is not whole", "round it first, or pass a float")
+        if not -(2**63) <= number < 2**63:
+            _refuse_number(number, dtype, "an int64 lies between -2**63 and 2**63 - 1",
+                           "pass it as a float, or in an array")  # fmt: skip
+        return int(number)
+    if isinstance(number, int) and int(_rounded(number, dtype)) != number:
+        _refuse_number(number, dtype, "the nearest number of that type is another one",
+                       "pass float(x) if rounding is meant")  # fmt: skip
+    return _rounded(number, dtype)
+
+
+def _rounded(number: int | float, dtype: str) -> float:
+    """The nearest number of the type, ties to even."""
+    try:
+        value = float(number)
+    except OverflowError:
+        _refuse_number(number, dtype, "it is too large", "scale it")
+    if dtype == "float64" or value == 0 or not math.isfinite(value):
+        return value
+    precision, lowest, highest = _FLOATS[dtype]
+    quantum = math.ldexp(1.0, max(math.frexp(value)[1] - precision, lowest))
+    result = math.copysign(round(value / quantum) * quantum, value)
+    if abs(result) >= 2.0 ** (highest + 1):
+        _refuse_number(number, dtype, "it is too large", "scale it, or pass a float64")
+    return result
+
+
+def _refuse_number(number: int | float, dtype: str, why: str, fix: str) -> NoReturn:
+    raise InvalidValue(f"Arg.scalar: {number} as {dtype}", why, fix)
+
+
+# --- arrays --------------------------------------------------------------------------------------
+
+
+def _check_array(call: str, value: Any) -> None:
+    if isinstance(value, TensorHandle):
+        return
+    fix = "pass a NumPy array, a torch tensor, or a TensorHandle; a number as Arg.scalar"
+    is_array = hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__")
+    if not is_array:
+        try:
+            memoryview(value)
+        except TypeError:
+            raise InvalidType(
+                f"{call}: {_described(value)}",
+                "an argument lies in memory that tasks share: an array with DLPack or the "
+                "buffer protocol",
+                fix,
+            ) from None
+    if str(getattr(value, "device", "cpu")).partition(":")[0] != "cpu":
+        raise InvalidValue(
+            f"{call}: a tensor on device {value.device}",
+            "tasks run on this machine's cores",
+            "move it: x.cpu()",
+        )
+    if getattr(value, "requires_grad", False) is True:
+        raise InvalidValue(
+            f"{call}: a tensor that requires grad",
+            "a run has no gradient, and the result would silently lose it",
+            "pass x.detach()",
+        )
+    if getattr(getattr(value, "dtype", None), "hasobject", False):
+        raise InvalidType(
+            f"{call}: an array of Python objects",
+            "tasks read numbers where they lie",
+            "convert it: x.astype(numpy.float32)",
+        )
+
+
+def _about(value: Any) -> tuple[tuple[int, ...], str]:
+    """Shape and element type, by NumPy's names."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return tuple(value.shape), str(value.dtype).rpartition(".")[2]
+    import numpy
+
+    array = numpy.from_dlpack(value) if hasattr(value, "__dlpack__") else numpy.asarray(value)
+    return array.shape, str(array.dtype)
+
+
+def _nbytes(value: Any) -> int:
+    size = getattr(value, "nbytes", None)
+    if size is not None:
+        return int(size)
+    import numpy
+
+    array = numpy.from_dlpack(value) if hasattr(value, "__dlpack__") else numpy.asarray(value)
+    return array.nbytes
+
+
+def _described(value: Any) -> str:
+    kind = type(value)
+    text = repr(value) if kind in (int, float, str, bool, type(None)) else ""
+    return f"{text[:40]} ({kind.__name__})" if text else f"a {kind.__module__}.{kind.__name__}"
+
+
+class _Bfloat16:
+    """A NumPy array of ml_dtypes.bfloat16 with the DLPack face that NumPy does not give it."""
+
+    _CODE_AT = 20  # in DLTensor: behind data (8), device (8), rank (4)
+    _BFLOAT = 4
+
+    def __init__(self, array: Any) -> None:
+        self._bits = array.view("uint16")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._bits.__dlpack_device__()
+
+    def __dlpack__(self, *, stream: object = None, **_: object) -> object:
+        capsule = self._bits.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        tensor = pointer(capsule, b"dltensor")
+        ctypes.c_uint8.from_address(tensor + self._CODE_AT).value = self._BFLOAT
+        return capsule

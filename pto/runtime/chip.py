@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Level "chip": one device, whose tasks run on the cores of this process.
+
+    rt = pto.Runtime(level="chip", platform="cpu", device=0)
+    rt.register("vector_add", orch="orch.cpp", kernels=[{"source": "add.cpp", "func_id": 0}])
+    rt.run("vector_add", args=[pto.Arg.input(x), pto.Arg.output(y)])
+    rt.close()
+
+The C++ orchestration submits tasks; which may run side by side follows from the memory that they
+touch. A run that fails raises the first cause; the runtime stays usable. All functions may be
+called from any thread.
+"""
+
+import math
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from pto import _core
+from pto.errors import Failure, InvalidType, InvalidValue, UnknownName
+from pto.runtime.arguments import Arg
+from pto.runtime.compilation import check_platform, compile
+from pto.runtime.package import CompiledPackage
+from pto.runtime.run import Report, Run, RunQueue
+from pto.runtime.runtime import Runtime, refuse_unknown
+
+_OPTIONS = {"platform": "cpu", "device": 0, "workers": 0, "window": 4096}
+_COMPILED = ("orch", "kernels", "orch_func", "include_dirs", "flags", "cache_dir", "signature",
+             "orch_source", "kernel_sources")  # fmt: skip
+
+
+class ChipRuntime(Runtime):
+    """`workers`: threads of a run, 0 for all; `window`: tasks in flight, a power of two."""
+
+    level = "chip"
+
+    def __init__(self, level: str = "chip", **options: Any) -> None:
+        refuse_unknown("Runtime(level='chip')", options.keys() - _OPTIONS.keys(), _OPTIONS)
+        chosen = {**_OPTIONS, **options}
+        check_platform(chosen["platform"])
+        for name, least in (("device", 0), ("workers", 0), ("window", 1)):
+            _check_number(name, chosen[name], least)
+        if chosen["window"] & (chosen["window"] - 1):
+            raise InvalidValue(
+                f"window is {chosen['window']}", "tasks in flight lie in a ring of that size",
+                f"pass a power of two, such as {2 ** chosen['window'].bit_length()}",
+            )  # fmt: skip
+        self.platform, self.device = chosen["platform"], chosen["device"]
+        self._workers, self._window = chosen["workers"], chosen["window"]
+        self._packages: dict[str, tuple[CompiledPackage, Any]] = {}  # with the engine's program
+        self._lock, self._queue = threading.Lock(), RunQueue()
+        self._process = os.getpid()
+
+    def register(self, name: str, *, pkg: CompiledPackage | None = None, **source: Any) -> None:
+        """Gives a program a name: a package, or sources, compiled now; see pto.compile.
+
+        A program of the same name is replaced; its runs that were submitted are not affected.
+        """
+        self._check_usable()
+        refuse_unknown("register", source.keys() - {*_COMPILED}, ("pkg", *_COMPILED))
+        if not isinstance(name, str) or not name:
+            raise InvalidType(f"register: the name {name!r}", "programs have names", "pass a str")
+        if pkg is None:
+            if not source.get("orch") and not source.get("orch_source"):
+                raise InvalidType(
+                    f"register: {name!r} has neither orch nor pkg",
+                    "a program is an orchestration with its kernels, or a package of both",
+                    "pass orch= and kernels=, or pkg=pto.compile(...)",
+                )
+            pkg = compile(self.platform, name=name, **source)
+        elif source:
+            raise InvalidType(
+                f"register: {name!r} has pkg and {', '.join(source)}",
+                "a package holds its orchestration and kernels already",
+                "pass pkg alone",
+            )
+        self._check_package(name, pkg)
+        program = pkg.program()
+        with self._lock:
+            self._packages[name] = pkg, program
+
+    def run(self, name: str, args: Sequence[Arg] = (), deadline: float | None = None) -> None:
+        """Runs a program and waits; this thread works too. Raises the first cause of a failure.
+
+        `deadline`: seconds after which no further task begins, and the run fails.
+        """
+        run = self._prepared(name, args, deadline)
+        self._queue.execute(run)
+        run.result()
+
+    def submit(self, name: str, args: Sequence[Arg] = (), deadline: float | None = None) -> Run:
+        """Queues a run; its arrays belong to it until it has ended."""
+        run = self._prepared(name, args, deadline)
+        self._queue.submit(run)
+        return run
+
+    def close(self) -> None:
+        """Ends runs that have not begun, waits for what has; may be called again."""
+        if os.getpid() == self._process:
+            self._queue.close()
+        with self._lock:
+            self._packages.clear()
+
+    def __repr__(self) -> str:
+        return f"<Runtime level='chip' platform={self.platform!r} device={self.device}>"
+
+    def _check_usable(self) -> None:
+        if os.getpid() != self._process:
+            raise Failure(
+                "the runtime belongs to the process that made it",
+                "this one was forked from it, without its threads",
+                "make a Runtime here",
+            )
+        self._queue.check_open()
+
+    def _check_package(self, name: str, pkg: Any) -> None:
+        if not isinstance(pkg, CompiledPackage):
+            raise InvalidType(
+                f"register: {name!r}: pkg is a {type(pkg).__name__}",
+                "it is a CompiledPackage",
+                "pass what pto.compile() or CompiledPackage.load() returned",
+            )
+        if pkg.platform != self.platform:
+            raise InvalidValue(
+                f"register: {name!r} was compiled for {pkg.platform}, this runtime is "
+                f"{self.platform}",
+                "platforms differ in what their cores hold",
+                f"compile it with platform={self.platform!r}",
+            )
+
+    def _prepared(self, name: str, args: Sequence[Arg], deadline: float | None) -> Run:
+        self._check_usable()
+        with self._lock:
+            found = self._packages.get(name)
+            names = ", ".join(map(repr, self._packages)) or "none"
+        if found is None:
+            raise UnknownName(
+                f"nothing is registered under {name!r}", f"registered: {names}",
+                "register it first, or take one of these",
+            )  # fmt: skip
+        package, program = found
+        args = _checked_args(args)
+        package.check(name, args)
+        core = [arg.as_core() for arg in args]
+        seconds = _checked_deadline(deadline)
+
+        def work() -> Report:
+            counts = _core.run_chip(program, core, self._workers, self._window, seconds)
+            return Report(**counts)
+
+        return Run(name, work, self._queue)
+
+
+def _checked_args(args: Any) -> list[Arg]:
+    if isinstance(args, Arg | dict | str) or not hasattr(args, "__iter__"):
+        raise InvalidType(
+            f"args is a {type(args).__name__}",
+            "level chip takes a list of Arg, in the order that the orchestration counts",
+            "pass [pto.Arg.input(x), pto.Arg.output(y)]",
+        )
+    args = list(args)
+    for place, arg in enumerate(args):
+        if not isinstance(arg, Arg):
+            raise InvalidType(
+                f"args[{place}] is a {type(arg).__name__}",
+                "an argument says whether it is read or written",
+                "wrap it: pto.Arg.input(x), output(x), inout(x) or scalar(x)",
+            )
+    return args
+
+
+def _checked_deadline(deadline: float | None) -> float:
+    if deadline is None:
+        return 0.0
+    is_number = isinstance(deadline, int | float) and not isinstance(deadline, bool)
+    if not is_number or not 0 < deadline < math.inf:
+        raise InvalidValue(
+            f"deadline is {deadline!r}", "it counts seconds from the start of the run",
+            "pass a number above 0, or None for no deadline",
+        )  # fmt: skip
+    return float(deadline)
+
+
+def _check_number(name: str, value: Any, least: int) -> None:
+    if type(value) is not int or not least <= value < 2**31:
+        raise InvalidValue(
+            f"Runtime: {name} is {value!r}", f"it is a number from {least} on", "pass an int"
+        )

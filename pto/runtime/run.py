@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run: one execution of a registered program; and the queue in which runs take their turns.
+
+    run = rt.submit("add", args)        # returns at once
+    run.wait(0.5) or run.cancel()
+    run.result()                        # raises what the run raised
+    run.report                          # Report(tasks=500, edges=499, skipped=0, ...)
+
+Runs of one runtime happen one after another in the order of their submission. All functions may be
+called from any thread.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pto.errors import Failure
+
+
+@dataclass(frozen=True)
+class Report:
+    """Counts of one run; `unknown_overlaps`: pairs of views taken as overlapping unproven."""
+
+    tasks: int
+    edges: int
+    skipped: int
+    unknown_overlaps: int
+
+
+class Run:
+    """One execution; made by Runtime.submit()."""
+
+    def __init__(self, name: str, work: Callable[[], Report], queue: "RunQueue") -> None:
+        self.name = name
+        self.report: Report | None = None
+        self._work, self._queue = work, queue
+        self._has_ended = threading.Event()
+        self._error: BaseException | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, in whichever way."""
+        return self._has_ended.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it has ended, at most `timeout` seconds; whether it has."""
+        return self._has_ended.wait(timeout)
+
+    def result(self, timeout: float | None = None) -> None:
+        """Waits, and raises what the run raised; TimeoutError where it has not ended by then."""
+        if not self.wait(timeout):
+            raise TimeoutError(f"run {self.name!r} has not ended after {timeout} s")
+        if self._error is not None:
+            raise self._error
+
+    def cancel(self) -> bool:
+        """Takes it out of the queue; False where it has begun or ended. result() raises then."""
+        return self._queue.cancel(self)
+
+    def __repr__(self) -> str:
+        state = "under way" if not self.done else "failed" if self._error else "done"
+        return f"<Run {self.name!r}: {state}>"
+
+    def perform(self) -> None:
+        """Does the work; an error is kept for result()."""
+        try:
+            self.report = self._work()
+        except BaseException as error:  # noqa: BLE001 raised again by result()
+            self._error = error
+
+    def end(self, error: BaseException | None = None) -> None:
+        self._error = error or self._error
+        del self._work  # and with it the arrays
+        self._has_ended.set()
+
+
+class RunQueue:
+    """Lets runs happen one after another; those that nobody waits for, on a thread of its own.
+
+    The thread lives while such runs are queued, and is no daemon: the interpreter ends after them.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._runs: deque[Run] = deque()
+        self._background: set[Run] = set()
+        self._active: Run | None = None
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    def execute(self, run: Run) -> None:
+        """Performs a run on the calling thread when its turn has come."""
+        self._enter(run)
+        try:
+            with self._changed:
+                self._changed.wait_for(lambda: run.done or self._is_next(run))
+                if run.done:
+                    return
+                self._active = run
+        except BaseException as error:
+            self._leave(run, error)
+            raise
+        self._perform(run)
+
+    def submit(self, run: Run) -> None:
+        """Performs it on the queue's thread when its turn has come."""
+        with self._changed:
+            self._enter(run)
+            self._background.add(run)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._drain, name="pto-runs")
+                self._thread.start()
+
+    def cancel(self, run: Run) -> bool:
+        error = Failure(f"run {run.name!r} was cancelled", "cancel() came before its turn")
+        with self._changed:
+            if run not in self._runs or run is self._active:
+                return False
+            self._leave(run, error)
+            return True
+
+    def close(self) -> None:
+        """Ends what has not begun, waits for what has, takes nothing more. May come again."""
+        with self._changed:
+            self._is_closed = True
+            for run in [r for r in self._runs if r is not self._active]:
+                self._leave(run, closed_error(f"run {run.name!r} has not begun"))
+            self._changed.wait_for(lambda: not self._runs)
+
+    def check_open(self) -> None:
+        if self._is_closed:
+            raise closed_error("nothing runs on it any more")
+
+    def _enter(self, run: Run) -> None:
+        with self._changed:
+            self.check_open()
+            self._runs.append(run)
+
+    def _leave(self, run: Run, error: BaseException | None = None) -> None:
+        with self._changed:
+            self._runs.remove(run)
+            self._background.discard(run)
+            self._active = None if self._active is run else self._active
+            run.end(error)
+            self._changed.notify_all()
+
+    def _is_next(self, run: Run) -> bool:
+        return self._active is None and self._runs[0] is run
+
+    def _perform(self, run: Run) -> None:
+        try:
+            run.perform()
+        finally:
+            self._leave(run)
+
+    def _drain(self) -> None:
+        while True:
+            with self._changed:
+                run = next((r for r in self._runs if r in self._background), None)
+                if run is None:
+                    self._thread = None
+                    return
+                self._changed.wait_for(lambda run=run: run.done or self._is_next(run))
+                if run.done:
+                    continue
+                self._active = run
+            self._perform(run)
+
+
+def closed_error(what: str) -> Failure:
+    return Failure(f"the runtime is closed: {what}", "close() was called", "make a new Runtime")

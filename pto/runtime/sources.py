@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sources of kernels and orchestrations as one text each, their own headers put in place.
+
+    source = read_source("kernels/add.cpp", include_dirs=["include"])
+    source.name, source.text       # "add", and all that the compiler will see of the user's files
+
+A `#include "x.h"` is looked for beside the file that says so, then in `include_dirs`; `<x.h>` only
+there. What is found nowhere stays for the compiler: pto/pto-inst.hpp, the standard library. So the
+text is the whole input, and a changed header gives another key in the compiler's cache. #line
+directives keep the lines of errors.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pto.errors import Failure, InvalidType, InvalidValue, MissingFile
+
+_DEEPEST = 64
+
+# Comments, literals and numbers are skipped as a whole, so that nothing inside them counts.
+_TOKEN = re.compile(
+    r"""^[ \t]*\#[ \t]*include[ \t]*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)[^\n]*"""
+    r"""|^[ \t]*\#[ \t]*(?P<word>\w+)(?P<rest>(?:\\\n|/\*(?:.|\n)*?\*/|[^\n])*)"""
+    r"""|(?P<skip>R"(?P<tag>[^(\s]*)\((?:.|\n)*?\)(?P=tag)"|//(?:\\\n|[^\n])*|/\*(?:.|\n)*?\*/"""
+    r"""|"(?:\\.|[^"\\\n])*"|(?<!\w)\d[\w'.]*|'(?:\\.|[^'\\\n])+')""",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """A source with its headers in place; `name` appears in errors."""
+
+    name: str
+    text: str
+
+    @property
+    def code(self) -> str:
+        """The text without comments, literals and directives."""
+        return _TOKEN.sub(" ", self.text)
+
+    def exported_kernels(self) -> list[str]:
+        """The names X of its PTO_KERNEL(X, ...), in order."""
+        return re.findall(r"\bPTO_KERNEL\s*\(\s*(\w+)\s*,", self.code)
+
+    def defines(self, function: str) -> bool:
+        return re.search(rf"\b{re.escape(function)}\s*\(", self.code) is not None
+
+
+def read_source(
+    source: str | os.PathLike, include_dirs: Iterable[str | os.PathLike] = (), name: str = "source"
+) -> SourceText:
+    """The text of a path, or of C++ text, which is a str with a line break or a brace.
+
+    `name` is that of a text; a file's is its own.
+    """
+    folders = [Path(folder).expanduser() for folder in include_dirs]
+    for folder in folders:
+        if not folder.is_dir():
+            raise MissingFile(
+                f"include_dirs: {folder} is no folder",
+                "headers are looked for there",
+                "pass folders that exist",
+            )
+    if isinstance(source, str) and ("\n" in source or "{" in source):
+        inliner = _Inliner(folders, None)
+        return SourceText(name, inliner.put(source, None, f"{name}.cpp", 0))
+    if not isinstance(source, str | os.PathLike) or not os.fspath(source):
+        raise InvalidType(
+            f"a source is {source!r}",
+            "it is the path of a C++ file, or C++ text of several lines",
+            "pass one of these",
+        )
+    path = Path(source).expanduser()
+    if path.suffix in (".o", ".so", ".a"):
+        raise InvalidValue(
+            f"{path}: a compiled object",
+            "this version compiles every kernel itself, from C++ text",
+            "pass the C++ source, or a package that was saved: CompiledPackage.load(path)",
+        )
+    inliner = _Inliner(folders, path.parent)
+    return SourceText(path.stem, inliner.put(_read(path), path, path.name, 0))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        raise MissingFile(
+            f"the source {path} does not exist",
+            "a str without a line break and braces is a path",
+            f"check it; the working folder is {os.path.basename(os.getcwd()) or os.sep}",
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(
+            f"the source {path} cannot be read: {error}", "it must be a text file in UTF-8",
+            "check what the path names",
+        ) from None  # fmt: skip
+
+
+@dataclass
+class _Inliner:
+    folders: list[Path]
+    root: Path | None  # names in #line are relative to it, for what lies in it
+    once: set[Path] = field(default_factory=set)  # guarded headers that stand in the text for sure
+    opened: list[Path] = field(default_factory=list)
+    guards: dict[Path, str] = field(default_factory=dict)  # our own, of #pragma once
+
+    def put(self, text: str, path: Path | None, shown: str, depth: int) -> str:
+        """The text with its headers in place; `depth`: how many #if it stands in."""
+        scan = _Scan(text)
+        out, last, level = [f'#line 1 "{shown}"\n'], 0, 0
+        for token in _TOKEN.finditer(text):
+            level += _NESTING.get(token["word"] or "", 0)
+            named = token["quoted"] or token["angled"]
+            if token["word"] == "pragma" and token["rest"].strip() == "once":
+                out.append(text[last : token.start()])
+                last = token.end()
+            found = named and self.find(named, path, token["quoted"] is not None)
+            if not found:
+                continue
+            out.append(text[last : token.start()])
+            out.append(self.header(found, named, depth + level - scan.has_guard, shown))
+            out.append(f'#line {text.count(chr(10), 0, token.end()) + 2} "{shown}"')
+            last = token.end()
+        return "".join([*out, text[last:]])
+
+    def find(self, named: str, path: Path | None, is_quoted: bool) -> Path | None:
+        beside = [path.parent] if is_quoted and path is not None else []
+        for folder in [*beside, *self.folders]:
+            if (folder / named).is_file():
+                return folder / named
+        return None
+
+    def header(self, path: Path, named: str, depth: int, includer: str) -> str:
+        real = path.resolve()
+        if real in self.once:
+            return ""
+        text = _read(path)
+        scan = _Scan(text)
+        if real in self.opened or len(self.opened) >= _DEEPEST:
+            if scan.has_guard or scan.has_once:
+                return ""
+            raise InvalidValue(
+                f"{path.name} includes itself, by way of {includer}",
+                "without a guard that never ends",
+                "begin it with #pragma once",
+            )
+        if depth == 0 and (scan.has_guard or scan.has_once):
+            self.once.add(real)
+        self.opened.append(real)
+        shown = os.path.relpath(path, self.root) if self.root is not None else named
+        shown = named if shown.startswith("..") else shown
+        put = self.put(text, path, shown, depth) + "\n"
+        self.opened.pop()
+        if not scan.has_once:
+            return put
+        own = f"PTO_ONCE_{len(self.guards)}_" + re.sub(r"\W", "_", path.name)
+        guard = self.guards.setdefault(real, own)
+        return f"#ifndef {guard}\n#define {guard}\n{put}#endif\n"
+
+
+_NESTING = {"if": 1, "ifdef": 1, "ifndef": 1, "endif": -1}
+
+
+class _Scan:
+    """Whether a header is safe to be included twice."""
+
+    def __init__(self, text: str) -> None:
+        words = [(t["word"] or "include", t["rest"] or "", t.start(), t.end())
+                 for t in _TOKEN.finditer(text) if not t["skip"]]  # fmt: skip
+        self.has_once = any(w == "pragma" and r.strip() == "once" for w, r, _, _ in words)
+        self.has_guard = False
+        if len(words) < 3 or [w[0] for w in (*words[:2], words[-1])] != _GUARD:
+            return
+        same = words[0][1].split()[:1] == words[1][1].split()[:1]
+        outside = text[: words[0][2]] + text[words[-1][3] :]
+        level = [_NESTING.get(w[0], 0) for w in words[:-1]]
+        whole = all(sum(level[: n + 1]) > 0 for n in range(len(level)))
+        self.has_guard = same and whole and not _TOKEN.sub("", outside).strip()
+
+
+_GUARD = ["ifndef", "define", "endif"]
