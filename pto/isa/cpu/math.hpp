@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementary functions on vectors of float; double goes through the C library lane by lane.
 //
-//     auto y = exp(x);     // 1 ULP; log 1.1, tanh and rsqrt 1.5, sigmoid 3 (below 2^-126: 0)
+//     auto y = exp(x);     // 1 ULP; log 1.1, tanh and rsqrt 1.5, sigmoid 3.1 (below 2^-126: 0)
 //
 // Invariant: math_test.cpp checks every float: the error, subnormals, infinities and NaN.
 // Thread safety: pure functions.
