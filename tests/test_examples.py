@@ -10,7 +10,7 @@ import pytest
 from pto import build_config
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples"
-EXAMPLES = sorted(FOLDER.glob("[0-9]*.py"))
+EXAMPLES = sorted([*FOLDER.glob("[0-9]*.py"), *FOLDER.glob("runtime/*.py")])
 KERNELS = sorted(FOLDER.glob("kernels/*.cpp"))
 
 

@@ -132,9 +132,7 @@ class Arg:
             data._check_backing()
             data = data.data
         if not hasattr(data, "__dlpack__") and not hasattr(data, "dtype"):
-            import numpy  # nothing but the buffer protocol
-
-            data = numpy.asarray(data)
+            data = _as_numpy(data)  # nothing but the buffer protocol
         if type(data).__module__ == "numpy" and self.dtype == "bfloat16":
             data = _Bfloat16(data)
         return int(self.type), data, ""
@@ -252,22 +250,22 @@ def _check_array(call: str, value: Any) -> None:
 
 def _about(value: Any) -> tuple[tuple[int, ...], str]:
     """Shape and element type, by NumPy's names."""
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return tuple(value.shape), str(value.dtype).rpartition(".")[2]
-    import numpy
-
-    array = numpy.from_dlpack(value) if hasattr(value, "__dlpack__") else numpy.asarray(value)
-    return array.shape, str(array.dtype)
+    value = value if hasattr(value, "shape") and hasattr(value, "dtype") else _as_numpy(value)
+    return tuple(value.shape), str(value.dtype).rpartition(".")[2]
 
 
 def _nbytes(value: Any) -> int:
-    size = getattr(value, "nbytes", None)
-    if size is not None:
-        return int(size)
+    return int(value.nbytes if hasattr(value, "nbytes") else _as_numpy(value).nbytes)
+
+
+def _as_numpy(value: Any) -> Any:
     import numpy
 
-    array = numpy.from_dlpack(value) if hasattr(value, "__dlpack__") else numpy.asarray(value)
-    return array.nbytes
+    return (
+        numpy.from_dlpack(value)
+        if hasattr(value, "__dlpack__")
+        else numpy.asarray(memoryview(value))
+    )
 
 
 def _described(value: Any) -> str:

@@ -39,7 +39,7 @@ class ChipRuntime(Runtime):
         refuse_unknown("Runtime(level='chip')", options.keys() - _OPTIONS.keys(), _OPTIONS)
         chosen = {**_OPTIONS, **options}
         check_platform(chosen["platform"])
-        for name, least in (("device", 0), ("workers", 0), ("window", 1)):
+        for name, least in (("device", 0), ("workers", 0), ("window", 2)):
             _check_number(name, chosen[name], least)
         if chosen["window"] & (chosen["window"] - 1):
             raise InvalidValue(

@@ -79,6 +79,7 @@ def compile(
              for i, k in enumerate(listed)]  # fmt: skip
     symbols = [_symbol_of(k, text) for k, text in zip(listed, texts, strict=True)]
     function = _orchestration_of(head, orch_func)
+    expected = _parsed_signature(signature)
     units: dict[SourceText, list[str]] = {}
     for text, symbol in zip(texts, symbols, strict=True):
         functions = units.setdefault(text, [])
@@ -94,7 +95,7 @@ def compile(
     _check_names(made)
     return CompiledPackage(
         name or head.name, platform, config.target or machine_target(), function, head_code,
-        tuple(made), _parsed_signature(signature),
+        tuple(made), expected,
     )  # fmt: skip
 
 

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of dependent tasks become packages, which travel; and what is said of mistakes."""
+
+import hashlib
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pto
+from pto.runtime import package as package_module
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = Path(__file__).parent / "chip"
+ORCHESTRATION, KERNEL = ((FOLDER / f).read_text() for f in ("ten_works.cpp", "work.cpp"))
+SLOTS = (
+    'extern "C" void kernel_entry(int64_t* a) { *reinterpret_cast<int64_t*>(a[0]) += 5 * a[1]; }\n'
+)
+
+
+@pytest.fixture(scope="module")
+def package():
+    return pto.compile(orch=ORCHESTRATION, kernels=[{"source": KERNEL}])
+
+
+def zero():
+    return np.zeros(1, np.int64)
+
+
+def work(x, times=1):
+    return [pto.Arg.inout(x), pto.Arg.scalar(times)]
+
+
+# --- compiling -----------------------------------------------------------------------------------
+
+
+def test_a_kernel_is_found_by_symbol_name_and_func_id(tmp_path):
+    (tmp_path / "add.cpp").write_text(KERNEL)
+    (tmp_path / "orch.cpp").write_text(ORCHESTRATION.replace("pto_orchestrate", "mine"))
+    with pto.Runtime() as rt:
+        rt.register(
+            "work",
+            orch_source=tmp_path / "orch.cpp",
+            kernel_sources=[
+                {"source": str(tmp_path / "add.cpp"), "core_type": "aiv", "func_id": 0}
+            ],
+            orch_func="mine",
+            flags="-DSTEP=3 -UOTHER",
+        )
+        x = zero()
+        rt.run("work", args=work(x))
+        assert x == [30]
+
+
+def test_the_public_form_of_a_kernel_is_accepted():
+    kernel = pto.KernelSource(SLOTS, name="work")
+    package = pto.compile(orch=ORCHESTRATION, kernels=[kernel], name="slots")
+    assert package.kernels[0].symbol == "kernel_entry" and package.kernels[0].names == ("work", "0")
+    with pto.Runtime() as rt:
+        rt.register("slots", pkg=package)
+        x = zero()
+        rt.run("slots", work(x))
+        assert x == [50]
+
+
+def test_a_changed_header_is_compiled_again(tmp_path):
+    (tmp_path / "kernel.cpp").write_text('#include "step.h"\n' + KERNEL)
+    x = zero()
+    with pto.Runtime() as rt:
+        for step in (2, 5):
+            (tmp_path / "step.h").write_text(f"#define STEP {step}\n")
+            kernels = [{"source": tmp_path / "kernel.cpp"}]
+            rt.register("work", orch=ORCHESTRATION, kernels=kernels, cache_dir=tmp_path / "cache")
+            rt.run("work", work(x))
+    assert x == [70] and len(list((tmp_path / "cache").glob("*.so"))) == 3
+
+
+def test_a_compiler_s_error_names_the_user_s_line(tmp_path):
+    (tmp_path / "broken.cpp").write_text(
+        "// one\n// two\nint x = nothing;\nPTO_KERNEL(work, Work)\n"
+    )
+    with pytest.raises(RuntimeError, match=r"broken\.cpp:3"):
+        pto.compile(orch=ORCHESTRATION, kernels=[{"source": tmp_path / "broken.cpp"}])
+
+
+@pytest.mark.parametrize("changes, kind, text", [
+    ({"platform": "a2a3"}, ValueError, "names hardware .*\n.*\n.*'a2a3sim'.* or 'cpu'"),
+    ({"platform": "gpu"}, ValueError, "unknown platform 'gpu'\n.*'cpu', 'a2a3sim', 'a5sim'"),
+    ({"orch": ""}, TypeError, "a source is ''"),
+    ({"orch_source": "x.cpp"}, TypeError, "both orch= and orch_source= are given"),
+    ({"kernel_sources": [{}]}, TypeError, "both kernels= and kernel_sources= are given"),
+    ({"orch_func": "other"}, ValueError, "orchestration does not define other"),
+    ({"orch_func": "a b"}, ValueError, "orch_func is 'a b'"),
+    ({"flags": ["-O0"]}, ValueError, "flags: '-O0'\n.*-DNAME=VALUE"),
+    ({"signature": ["both"]}, ValueError, r"signature\[0\]: 'both'\n.*input, output, inout"),
+    ({"kernels": {"work": 1}}, TypeError, "kernels is a dict"),
+    ({"kernels": [3]}, TypeError, r"kernels\[0\] is a int"),
+    ({"kernels": [{"name": "x"}]}, TypeError, r"kernels\[0\]: no 'source'"),
+    ({"kernels": [{"source": KERNEL, "core": 1}]}, TypeError,
+     r"kernels\[0\]: unknown key 'core'\n.*source, core_type, func_id, name, symbol"),
+    ({"kernels": [{"source": KERNEL, "core_type": "gpu"}]}, ValueError,
+     r"kernels\[0\]: core_type 'gpu'\n.*aic, aiv, mix"),
+    ({"kernels": [{"source": KERNEL, "func_id": -1}]}, ValueError, r"kernels\[0\]: func_id -1"),
+    ({"kernels": [{"source": KERNEL, "symbol": "a+b"}]}, ValueError, r"symbol is 'a\+b'"),
+    ({"kernels": [{"source": KERNEL + "PTO_KERNEL(more, Work)"}]}, ValueError,
+     "exports work, more\n.*\n.*symbol"),
+    ({"kernels": [{"source": "int x;\n"}]}, ValueError, "kernel_0 has no PTO_KERNEL"),
+])  # fmt: skip
+def test_mistakes_are_found_before_compiling(changes, kind, text):
+    with pytest.raises(kind, match=text) as raised:
+        pto.compile(**{"orch": ORCHESTRATION, "kernels": [{"source": KERNEL}], **changes})
+    assert isinstance(raised.value, pto.Error)
+
+
+def test_two_kernels_of_one_name_are_refused():
+    with pytest.raises(ValueError, match=r"kernels\[0\] and kernels\[1\] are both called 'work'"):
+        pto.compile(orch=ORCHESTRATION, kernels=[{"source": KERNEL}] * 2)
+
+
+def test_a_missing_symbol_is_named():
+    with pytest.raises(RuntimeError, match="absent"):
+        pto.compile(orch=ORCHESTRATION, kernels=[{"source": KERNEL, "symbol": "absent"}])
+
+
+# --- packages ------------------------------------------------------------------------------------
+
+
+def test_a_package_runs_in_a_process_without_a_compiler(package, tmp_path):
+    package.save(tmp_path / "work.pto")
+    program = f"""
+import numpy as np, pto
+with pto.Runtime() as rt:
+    rt.register("work", pkg=pto.CompiledPackage.load({str(tmp_path / "work.pto")!r}))
+    x = np.zeros(1, np.int64)
+    rt.run("work", [pto.Arg.inout(x), pto.Arg.scalar(4)])
+    print(x)
+"""
+    env = {**os.environ, "PATH": "", "PTO_CXX": "no-compiler", "PTO_CACHE_DIR": str(tmp_path / "c")}
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env)
+    assert run.stdout == "[40]\n", run.stderr
+    assert sorted(os.listdir(tmp_path)) == ["work.pto"]
+
+
+def test_a_loaded_package_equals_the_saved_one(package):
+    signed = pto.compile(orch=ORCHESTRATION, kernels=[{"source": KERNEL}],
+                         signature=["inout int64", pto.ParamType.SCALAR])  # fmt: skip
+    loaded = pto.CompiledPackage.from_bytes(signed.to_bytes())
+    assert loaded.to_bytes() == signed.to_bytes()
+    assert (loaded.name, loaded.target, loaded.signature) == (
+        signed.name, signed.target, signed.signature,
+    )  # fmt: skip
+    assert [k.names for k in loaded.kernels] == [("work", "0")]
+
+
+def altered(content, **changes):
+    """The package with another header and a digest that fits."""
+    magic, version, length = package_module._PREFIX.unpack_from(content)
+    start = package_module._PREFIX.size
+    header = {**json.loads(content[start : start + length]), **changes}
+    text = json.dumps({k: v for k, v in header.items() if k != "version"}).encode()
+    prefix = package_module._PREFIX.pack(magic, changes.get("version", version), len(text))
+    whole = prefix + text + content[start + length : -32]
+    return whole + hashlib.sha256(whole).digest()
+
+
+@pytest.mark.parametrize("spoil, text", [
+    (lambda c: b"", "is no package"),
+    (lambda c: b"not a package at all", "is no package"),
+    (lambda c: c[:7], "was truncated or altered\n.*7 bytes"),
+    (lambda c: c[:200], "was truncated or altered"),
+    (lambda c: c[:-1], "was truncated or altered\n.*SHA-256"),
+    (lambda c: c + b"x", "was truncated or altered"),
+    (lambda c: c[:3000] + bytes([c[3000] ^ 1]) + c[3001:], "was truncated or altered"),
+    (lambda c: altered(c, version=9), "has version 9 of the format"),
+    (lambda c: altered(c, abi=[1, 9]), r"is for version \(1, 9\) of the kernel and runtime ABI"),
+    (lambda c: altered(c, machine="riscv64"), "holds code for riscv64"),
+])  # fmt: skip
+def test_a_package_that_cannot_be_run_is_refused(package, tmp_path, spoil, text):
+    (tmp_path / "spoilt.pto").write_bytes(spoil(package.to_bytes()))
+    with pytest.raises(ValueError, match="spoilt.pto " + text) as raised:
+        pto.CompiledPackage.load(tmp_path / "spoilt.pto")
+    assert isinstance(raised.value, pto.Error)
+
+
+def test_a_package_for_more_instructions_than_the_cpu_has_is_refused(package, monkeypatch):
+    content = altered(package.to_bytes(), target="avx2")
+    monkeypatch.setattr(package_module, "machine_target", lambda: "portable")
+    with pytest.raises(ValueError, match="needs avx2\n.*runs portable code"):
+        pto.CompiledPackage.from_bytes(content)
+
+
+def test_every_altered_byte_is_noticed(package):
+    content = package.to_bytes()
+    for place in np.random.default_rng(0).integers(0, len(content), 50):
+        spoilt = content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]
+        with pytest.raises(ValueError, match="the package "):
+            pto.CompiledPackage.from_bytes(spoilt)
+
+
+def test_packages_are_never_pickled(package, tmp_path):
+    with pytest.raises(TypeError, match="cannot be pickled\n.*\n.*save"):
+        pickle.dumps(package)
+    with pytest.raises(FileNotFoundError, match="none.pto does not exist"):
+        pto.CompiledPackage.load(tmp_path / "none.pto")
+
+
+def test_the_abi_versions_are_those_of_the_headers():
+    headers = [ROOT / "pto/isa/host.hpp", *sorted((ROOT / "pto").glob("*.h"))]
+    text = "".join(header.read_text() for header in headers)
+    names = ("PTO_ABI_VERSION", "PTO_RUNTIME_ABI_VERSION")
+    found = [int(re.search(rf"\b{name} = (\d+)", text).group(1)) for name in names]
+    assert tuple(found) == package_module.ABI_VERSIONS
