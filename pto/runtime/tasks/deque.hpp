@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TaskDeque: the ready tasks of one worker; the owner works at the bottom, thieves at the top.
+// ReadyDeque: the ready tasks of one worker; the owner works at the bottom, thieves at the top.
 //
 //     if (!deque.push(task)) ...     // the owner; false when full
 //     Task* newest = deque.pop();    // the owner
@@ -16,14 +16,13 @@
 
 namespace pto {
 
-struct Task;
-
-class TaskDeque {
+template <class T>
+class ReadyDeque {
  public:
-  explicit TaskDeque(int64_t capacity)  // a power of two
-      : mask_(capacity - 1), tasks_(std::make_unique<std::atomic<Task*>[]>(size_t(capacity))) {}
+  explicit ReadyDeque(int64_t capacity)  // a power of two
+      : mask_(capacity - 1), tasks_(std::make_unique<std::atomic<T*>[]>(size_t(capacity))) {}
 
-  bool push(Task* task) {
+  bool push(T* task) {
     const int64_t bottom = bottom_.load(std::memory_order_relaxed);
     if (bottom - top_.load(std::memory_order_acquire) > mask_) return false;
     tasks_[size_t(bottom & mask_)].store(task, std::memory_order_relaxed);
@@ -32,12 +31,12 @@ class TaskDeque {
     return true;
   }
 
-  Task* pop() {
+  T* pop() {
     const int64_t bottom = bottom_.load(std::memory_order_relaxed) - 1;
     if (bottom < top_.load(std::memory_order_relaxed)) return nullptr;
     bottom_.store(bottom, std::memory_order_seq_cst);
     int64_t top = top_.load(std::memory_order_seq_cst);
-    Task* task = nullptr;
+    T* task = nullptr;
     if (top <= bottom) {
       task = tasks_[size_t(bottom & mask_)].load(std::memory_order_relaxed);
       if (top < bottom) return task;
@@ -47,10 +46,10 @@ class TaskDeque {
     return task;
   }
 
-  Task* steal() {
+  T* steal() {
     int64_t top = top_.load(std::memory_order_seq_cst);
     if (top >= bottom_.load(std::memory_order_seq_cst)) return nullptr;
-    Task* const task = tasks_[size_t(top & mask_)].load(std::memory_order_relaxed);
+    T* const task = tasks_[size_t(top & mask_)].load(std::memory_order_relaxed);
     return top_.compare_exchange_strong(top, top + 1, std::memory_order_seq_cst) ? task : nullptr;
   }
 
@@ -61,7 +60,7 @@ class TaskDeque {
 
  private:
   const int64_t mask_;
-  const std::unique_ptr<std::atomic<Task*>[]> tasks_;
+  const std::unique_ptr<std::atomic<T*>[]> tasks_;
   alignas(64) std::atomic<int64_t> top_{0};
   alignas(64) std::atomic<int64_t> bottom_{0};
 };

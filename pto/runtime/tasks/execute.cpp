@@ -5,7 +5,7 @@
 
 namespace pto {
 void Engine::work(int worker) {
-  Worker& self = *workers_[size_t(worker)];
+  TaskWorker& self = *workers_[size_t(worker)];
   const pto_args none{};
   self.launch.emplace(nullptr, none, 1);
   if (worker == 0) {
@@ -17,7 +17,7 @@ void Engine::work(int worker) {
   self.launch.reset();
 }
 
-void Engine::work_until_end(Worker& self) {
+void Engine::work_until_end(TaskWorker& self) {
   while (!is_over_.load(std::memory_order_acquire)) {
     if (Task* task = find(self))
       run_chain(self, task);
@@ -28,7 +28,7 @@ void Engine::work_until_end(Worker& self) {
 
 // A task that moves to another core takes its memory along, some 200 ns; so one of few is left to
 // its owner for about as long as it takes to run short ones.
-bool Engine::is_worth_a_visit(Worker& self, const Worker& other) {
+bool Engine::is_worth_a_visit(TaskWorker& self, const TaskWorker& other) {
   const int64_t ready = other.ready.size();
   if (ready == 0) return false;
   if (ready < kMany && ++self.patience < kPatience) {
@@ -39,27 +39,27 @@ bool Engine::is_worth_a_visit(Worker& self, const Worker& other) {
   return true;
 }
 
-Task* Engine::find(Worker& self) {
+Task* Engine::find(TaskWorker& self) {
   if (Task* task = self.ready.pop()) return task;
   const size_t n = workers_.size();
   self.random = self.random * 1664525u + 1013904223u;
   const size_t start = self.random >> 16;
   for (size_t i = 0; i < n; ++i) {
-    Worker& other = *workers_[(start + i) % n];
+    TaskWorker& other = *workers_[(start + i) % n];
     if (&other == &self || !is_worth_a_visit(self, other)) continue;
     if (Task* task = other.ready.steal()) return task;
   }
   return nullptr;
 }
 
-void Engine::put(Worker& self, Task* task) {
+void Engine::put(TaskWorker& self, Task* task) {
   if (!self.ready.push(task)) PTO_ASSERT(!"more ready tasks than a window holds");
   wake();
 }
 
 // A task whose predecessors are done: it takes its turns, then waits for a worker. The first of a
 // chain's successors is `*next`, which the worker runs itself.
-void Engine::make_ready(Worker& self, Task* task, Task** next) {
+void Engine::make_ready(TaskWorker& self, Task* task, Task** next) {
   if (!task->turns.empty() && !take_turns(*task)) return;
   for (int32_t i = 1; i < entries_of(*task); ++i) put(self, task);
   if (next != nullptr && *next == nullptr)
@@ -74,7 +74,7 @@ bool Engine::take_turns(Task& task) {
   return true;
 }
 
-void Engine::run_chain(Worker& self, Task* task) {
+void Engine::run_chain(TaskWorker& self, Task* task) {
   while (task != nullptr) {
     if (!run_blocks(self, *task)) return;
     task = complete(self, *task);
@@ -82,7 +82,7 @@ void Engine::run_chain(Worker& self, Task* task) {
 }
 
 // Runs the blocks of the task that nobody has taken; true where the last of all ended here.
-bool Engine::run_blocks(Worker& self, Task& task) {
+bool Engine::run_blocks(TaskWorker& self, Task& task) {
   if (task.blocks == 1) {
     call(self, task, 0);
     return true;
@@ -98,7 +98,7 @@ bool Engine::run_blocks(Worker& self, Task& task) {
   return task.blocks_left.fetch_sub(done, std::memory_order_acq_rel) == done;
 }
 
-int32_t Engine::call(Worker& self, Task& task, int32_t block) {
+int32_t Engine::call(TaskWorker& self, Task& task, int32_t block) {
   if (task.cause.load(std::memory_order_acquire) >= 0) return 0;
   if (is_stopped_.load(std::memory_order_relaxed)) return 0;
   if (task.kernel == nullptr) return 0;
@@ -132,7 +132,7 @@ int32_t Engine::call(Worker& self, Task& task, int32_t block) {
   return code;
 }
 
-void Engine::note_failure(Worker& self, Task& task, std::string text) {
+void Engine::note_failure(TaskWorker& self, Task& task, std::string text) {
   const std::lock_guard lock(failures_mutex_);
   const auto number = int32_t(failures_.size());
   int32_t none = -1;
@@ -144,7 +144,7 @@ void Engine::note_failure(Worker& self, Task& task, std::string text) {
 }
 
 // Releases the task's successors and its slot; returns one of them to be run here.
-Task* Engine::complete(Worker& self, Task& task) {
+Task* Engine::complete(TaskWorker& self, Task& task) {
   const int32_t cause = task.cause.load(std::memory_order_acquire);
   if (cause >= 0) {
     const std::lock_guard lock(failures_mutex_);

@@ -9,18 +9,6 @@
 namespace pto {
 namespace {
 
-// The bytes of a tensor, from its lowest to behind its highest element.
-MemoryPiece piece_of(const pto_tensor& tensor) {
-  const int64_t item = std::max(1, tensor.type_bits / 8);
-  int64_t low = 0, high = item;
-  for (int32_t k = 0; k < tensor.rank; ++k) {
-    if (tensor.sizes[k] == 0) return {tensor.data, 0};
-    const int64_t reach = (tensor.sizes[k] - 1) * tensor.strides[k] * item;
-    (reach < 0 ? low : high) += reach;
-  }
-  return {static_cast<char*>(tensor.data) + low, high - low};
-}
-
 class Session {
  public:
   Session(const OrchestrationProgram& program, std::span<const pto_tensor> tensors,
@@ -211,6 +199,22 @@ class Session {
 };
 
 }  // namespace
+
+MemoryPiece piece_of(const pto_tensor& tensor) {
+  const int64_t item = std::max(1, tensor.type_bits / 8);
+  int64_t low = 0, high = item;
+  for (int32_t k = 0; k < tensor.rank; ++k) {
+    if (tensor.sizes[k] == 0) return {tensor.data, 0};
+    const int64_t reach = (tensor.sizes[k] - 1) * tensor.strides[k] * item;
+    (reach < 0 ? low : high) += reach;
+  }
+  return {static_cast<char*>(tensor.data) + low, high - low};
+}
+
+void orchestrate_into(TaskRun& run, const OrchestrationProgram& program,
+                      std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars) {
+  Session(program, tensors, scalars, run).orchestrate();
+}
 
 RunReport run_orchestration(const OrchestrationProgram& program,
                             std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars,

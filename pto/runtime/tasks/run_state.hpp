@@ -62,9 +62,20 @@ struct Allocation {
   }
 };
 
-struct alignas(64) Worker {
-  explicit Worker(int64_t capacity) : ready(capacity) {}
-  TaskDeque ready;
+Allocation& add_allocation(std::vector<std::unique_ptr<Allocation>>& allocations, char* data,
+                           int64_t bytes, bool is_owned);
+// As TaskRun::adopt, of one call.
+std::vector<Allocation*> adopt_pieces(std::span<const MemoryPiece> pieces,
+                                      std::vector<std::unique_ptr<Allocation>>& allocations);
+
+Box box_of(const TaskTensor& tensor);
+
+// Throws Error for a task that cannot run after `last`.
+void check_submission(const TaskSpec& spec, TaskId last);
+
+struct alignas(64) TaskWorker {
+  explicit TaskWorker(int64_t capacity) : ready(capacity) {}
+  ReadyDeque<Task> ready;
   std::optional<Launch> launch;  // of the thread that works here
   int index = 0;
   int patience = 0;  // visits to others that it has put off
@@ -81,7 +92,7 @@ struct RunSlots {
 
   const int64_t window;
   const std::unique_ptr<Task[]> tasks;
-  std::vector<std::unique_ptr<Worker>> workers;
+  std::vector<std::unique_ptr<TaskWorker>> workers;
 };
 
 class Engine final : public TaskRun {
@@ -101,35 +112,33 @@ class Engine final : public TaskRun {
 
  private:
   // --- the orchestrating thread ---
-  Allocation& new_allocation(char* data, int64_t bytes, bool is_owned);
   void refuse_known_memory(const Allocation& added) const;
   void orchestrate();
   Task& claim_slot();
   void fill(Task& task, const TaskSpec& spec);
   void follow(Task& task, TaskId earlier);
   void follow_tensor(Task& task, const TaskTensor& tensor);
-  void check(const TaskSpec& spec) const;
   void drop_dead_allocations();
   void help_until(const Task& task);
   void finish_all();
 
   // --- all workers ---
   void work(int worker);
-  void work_until_end(Worker& self);
-  Task* find(Worker& self);
-  static bool is_worth_a_visit(Worker& self, const Worker& other);
-  void run_chain(Worker& self, Task* task);
-  bool run_blocks(Worker& self, Task& task);
-  int32_t call(Worker& self, Task& task, int32_t block);
-  Task* complete(Worker& self, Task& task);
-  void make_ready(Worker& self, Task* task, Task** next);
+  void work_until_end(TaskWorker& self);
+  Task* find(TaskWorker& self);
+  static bool is_worth_a_visit(TaskWorker& self, const TaskWorker& other);
+  void run_chain(TaskWorker& self, Task* task);
+  bool run_blocks(TaskWorker& self, Task& task);
+  int32_t call(TaskWorker& self, Task& task, int32_t block);
+  Task* complete(TaskWorker& self, Task& task);
+  void make_ready(TaskWorker& self, Task* task, Task** next);
   bool take_turns(Task& task);
-  void put(Worker& self, Task* task);
+  void put(TaskWorker& self, Task* task);
   // How often a task stands in deques, so that several workers can share its blocks.
   int32_t entries_of(const Task& task) const {
     return std::min<int32_t>(task.blocks, int32_t(workers_.size()));
   }
-  void note_failure(Worker& self, Task& task, std::string text);
+  void note_failure(TaskWorker& self, Task& task, std::string text);
   void release(Allocation& allocation) {
     if (allocation.users.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
     allocation.free();
@@ -159,8 +168,8 @@ class Engine final : public TaskRun {
   std::unique_ptr<RunSlots> held_;
   const int64_t window_;
   Task* const slots_;
-  const std::vector<std::unique_ptr<Worker>>& workers_;
-  Worker* submitter_ = nullptr;
+  const std::vector<std::unique_ptr<TaskWorker>>& workers_;
+  TaskWorker* submitter_ = nullptr;
   TaskId last_ = 0;  // submitted
   std::vector<std::unique_ptr<Allocation>> allocations_;
   RunReport report_;

@@ -15,14 +15,14 @@ constexpr int64_t kFarAhead = 128;
 // Tasks after which the lists of readers are cleared of those that are done.
 constexpr TaskId kForgetEvery = 1 << 16;
 
+}  // namespace
+
 Box box_of(const TaskTensor& tensor) {
   const pto_tensor& view = tensor.view;
   const auto rank = size_t(view.rank);
   return make_box(static_cast<char*>(view.data) - tensor.allocation->data, {view.sizes, rank},
                   {view.strides, rank}, std::max(1, view.type_bits / 8));
 }
-
-}  // namespace
 
 char* TaskRun::data_of(const Allocation& allocation) { return allocation.data; }
 int64_t TaskRun::bytes_of(const Allocation& allocation) { return allocation.bytes; }
@@ -32,7 +32,7 @@ RunSlots::RunSlots(int64_t window, int count)
   for (int i = 0; i < count; ++i) {
     // A task of many blocks may stand in it as often as there are workers.
     workers.push_back(
-        std::make_unique<Worker>(int64_t(std::bit_ceil(uint64_t(window) * uint64_t(count)))));
+        std::make_unique<TaskWorker>(int64_t(std::bit_ceil(uint64_t(window) * uint64_t(count)))));
     workers.back()->index = i;
     workers.back()->random = uint32_t(i) * 2654435761u + 1;
   }
@@ -124,7 +124,18 @@ void Engine::throw_first_failure() {
        ErrorKind::Runtime);
 }
 
-std::vector<Allocation*> Engine::adopt(std::span<const MemoryPiece> pieces) {
+Allocation& add_allocation(std::vector<std::unique_ptr<Allocation>>& allocations, char* data,
+                           int64_t bytes, bool is_owned) {
+  allocations.push_back(std::make_unique<Allocation>());
+  Allocation& added = *allocations.back();
+  added.data = data;
+  added.bytes = bytes;
+  added.is_owned = is_owned;
+  return added;
+}
+
+std::vector<Allocation*> adopt_pieces(std::span<const MemoryPiece> pieces,
+                                      std::vector<std::unique_ptr<Allocation>>& allocations) {
   std::vector<size_t> order(pieces.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(),
@@ -134,12 +145,17 @@ std::vector<Allocation*> Engine::adopt(std::span<const MemoryPiece> pieces) {
   for (size_t i : order) {
     char* const begin = static_cast<char*>(pieces[i].data);
     if (last == nullptr || begin >= last->data + last->bytes) {
-      last = &new_allocation(begin, pieces[i].bytes, false);
+      last = &add_allocation(allocations, begin, pieces[i].bytes, false);
     } else {
       last->bytes = std::max<int64_t>(last->bytes, begin + pieces[i].bytes - last->data);
     }
     result[i] = last;
   }
+  return result;
+}
+
+std::vector<Allocation*> Engine::adopt(std::span<const MemoryPiece> pieces) {
+  std::vector<Allocation*> result = adopt_pieces(pieces, allocations_);
   for (Allocation* one : result) refuse_known_memory(*one);
   return result;
 }
@@ -153,15 +169,6 @@ void Engine::refuse_known_memory(const Allocation& added) const {
             "adopt overlapping pieces in one call"});
 }
 
-Allocation& Engine::new_allocation(char* data, int64_t bytes, bool is_owned) {
-  allocations_.push_back(std::make_unique<Allocation>());
-  Allocation& added = *allocations_.back();
-  added.data = data;
-  added.bytes = bytes;
-  added.is_owned = is_owned;
-  return added;
-}
-
 Allocation& Engine::allocate(int64_t bytes) {
   if (dead_.load(std::memory_order_relaxed) > int64_t(allocations_.size()) / 2 + 16)
     drop_dead_allocations();
@@ -171,7 +178,7 @@ Allocation& Engine::allocate(int64_t bytes) {
           "tensors of an orchestration lie in memory until their tasks are done",
           "use smaller tensors, or scopes that let go of them earlier"},
          ErrorKind::Runtime);
-  return new_allocation(static_cast<char*>(data), bytes, true);
+  return add_allocation(allocations_, static_cast<char*>(data), bytes, true);
 }
 
 void Engine::drop_dead_allocations() {
@@ -199,14 +206,14 @@ Task& Engine::claim_slot() {
   return task;
 }
 
-void Engine::check(const TaskSpec& spec) const {
+void check_submission(const TaskSpec& spec, TaskId last) {
   if (spec.blocks < 1)
     fail({"a task of " + std::to_string(spec.blocks) + " blocks",
           "a task runs its kernel once a block, at least once", "pass a count of blocks"});
   for (TaskId id : spec.after)
-    if (id == 0 || id > last_)
+    if (id == 0 || id > last)
       fail({"a task is to follow task " + std::to_string(id) + ", but the last submitted is " +
-                std::to_string(last_),
+                std::to_string(last),
             "a task follows earlier ones of its run", "pass an id that submit() returned"});
   for (const TaskTensor& tensor : spec.tensors) {
     if (tensor.view.rank > kBoxRank)
@@ -290,7 +297,7 @@ void Engine::fill(Task& task, const TaskSpec& spec) {
 }
 
 TaskId Engine::submit(const TaskSpec& spec) {
-  check(spec);
+  check_submission(spec, last_);
   Task& task = claim_slot();
   fill(task, spec);
   for (const TaskTensor& tensor : spec.tensors) follow_tensor(task, tensor);

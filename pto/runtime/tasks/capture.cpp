@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// An orchestration recorded as a graph.
+#include <algorithm>
+#include <map>
+
+#include "pto/base/error.hpp"
+#include "pto/runtime/tasks/graph.hpp"
+#include "pto/runtime/tasks/run_state.hpp"
+
+namespace pto {
+
+// What tasks are submitted to while a graph is captured: it infers their edges and runs nothing.
+// Tasks that reduce follow each other as they were submitted.
+class Recorder final : public TaskRun {
+ public:
+  Recorder(TaskGraph& graph, std::span<const pto_tensor> arguments)
+      : graph_(graph), arguments_(arguments) {}
+
+  std::vector<Allocation*> adopt(std::span<const MemoryPiece> pieces) override {
+    std::vector<Allocation*> result = adopt_pieces(pieces, allocations_);
+    for (size_t i = 0; i < result.size(); ++i)
+      argument_of_.emplace(result[i], int32_t(i));  // the first one stays
+    return result;
+  }
+  Allocation& allocate(int64_t bytes) override {
+    void* const data = pto_malloc(size_t(std::max<int64_t>(bytes, 1)));
+    if (data == nullptr)
+      fail({"a captured graph asked for " + std::to_string(bytes) +
+                " bytes, which the system does not have",
+            "tensors of its orchestration live as long as the graph", "use smaller tensors"},
+           ErrorKind::Runtime);
+    graph_.owned_.push_back(data);
+    graph_.bytes_ += bytes;
+    return add_allocation(allocations_, static_cast<char*>(data), bytes, false);  // the graph's
+  }
+  void let_go(Allocation& allocation) override { allocation.users.store(0); }
+  TaskId submit(const TaskSpec& spec) override;
+  bool wait_for(const TaskTensor&) override {
+    fail({"the orchestration waits for a tensor while it is captured",
+          "a captured graph runs its tasks later, so nothing can depend on their results",
+          "run it without capture, or leave the decision to a task's condition"},
+         ErrorKind::Runtime);
+  }
+  void stop(const std::string& text) override { fail({text, "", ""}, ErrorKind::Runtime); }
+  bool has_failed() const override { return false; }
+
+  void finish();
+
+ private:
+  void follow(const TaskTensor& tensor);
+  void add_tensor(const TaskTensor& tensor, int32_t place);
+  void patch_later(const TaskTensor& tensor, const void* address, int32_t place);
+
+  TaskGraph& graph_;
+  const std::span<const pto_tensor> arguments_;
+  std::vector<std::unique_ptr<Allocation>> allocations_;
+  std::map<const Allocation*, int32_t> argument_of_;
+  std::vector<std::vector<int32_t>> after_;  // of each task: those that follow it
+  std::vector<int32_t> followed_;            // by the task that is submitted
+};
+
+void Recorder::follow(const TaskTensor& tensor) {
+  if (!tensor.is_tracked) return;
+  const Access access = tensor.access == Access::Reduce ? Access::Update : tensor.access;
+  tensor.allocation->history.record(
+      box_of(tensor), access, graph_.tasks_.size(),
+      [&](TaskId earlier) { followed_.push_back(int32_t(earlier) - 1); });
+}
+
+void Recorder::patch_later(const TaskTensor& tensor, const void* address, int32_t place) {
+  const auto it = argument_of_.find(tensor.allocation);
+  if (it == argument_of_.end()) return;
+  const char* const base = static_cast<const char*>(arguments_[size_t(it->second)].data);
+  graph_.patches_.push_back({it->second, static_cast<const char*>(address) - base, place,
+                             int32_t(graph_.tasks_.size()) - 1});
+}
+
+void Recorder::add_tensor(const TaskTensor& tensor, int32_t place) {
+  const pto_tensor& view = tensor.view;
+  graph_.tensors_.push_back(view);
+  graph_.dims_.insert(graph_.dims_.end(), view.sizes, view.sizes + view.rank);
+  graph_.dims_.insert(graph_.dims_.end(), view.strides, view.strides + view.rank);
+  patch_later(tensor, view.data, place);
+}
+
+TaskId Recorder::submit(const TaskSpec& spec) {
+  check_submission(spec, graph_.tasks_.size());
+  GraphTask task{};
+  task.kernel = spec.kernel;
+  task.blocks = spec.blocks;
+  task.start_together = spec.start_together && spec.blocks > 1;
+  if (spec.predicate != nullptr) task.predicate = *spec.predicate;
+  task.file = spec.file;
+  task.line = spec.line;
+  task.args.abi_version = PTO_ABI_VERSION;
+  task.args.n_tensors = int32_t(spec.tensors.size());
+  task.args.n_scalars = int32_t(spec.scalars.size());
+  task.args.blocks = spec.blocks;
+  graph_.tasks_.push_back(task);
+  after_.emplace_back();
+  followed_.clear();
+  for (size_t i = 0; i < spec.tensors.size(); ++i) add_tensor(spec.tensors[i], int32_t(i));
+  for (const TaskTensor& tensor : spec.tensors) follow(tensor);
+  if (spec.predicate_tensor != nullptr) {
+    follow(*spec.predicate_tensor);
+    patch_later(*spec.predicate_tensor, spec.predicate->element, -1);
+  }
+  for (TaskId id : spec.after) followed_.push_back(int32_t(id) - 1);
+  graph_.scalars_.insert(graph_.scalars_.end(), spec.scalars.begin(), spec.scalars.end());
+
+  const auto self = int32_t(graph_.tasks_.size()) - 1;
+  std::sort(followed_.begin(), followed_.end());
+  followed_.erase(std::unique(followed_.begin(), followed_.end()), followed_.end());
+  std::erase(followed_, self);
+  for (int32_t earlier : followed_) after_[size_t(earlier)].push_back(self);
+  graph_.tasks_.back().predecessors = int32_t(followed_.size());
+  return graph_.tasks_.size();
+}
+
+// Lists that no longer move get their addresses.
+void Recorder::finish() {
+  const pto_tensor* tensors = graph_.tensors_.data();
+  const uint64_t* scalars = graph_.scalars_.data();
+  const int64_t* dims = graph_.dims_.data();
+  for (pto_tensor& tensor : graph_.tensors_) {
+    tensor.sizes = dims;
+    tensor.strides = dims + tensor.rank;
+    dims += 2 * tensor.rank;
+  }
+  for (size_t i = 0; i < graph_.tasks_.size(); ++i) {
+    GraphTask& task = graph_.tasks_[i];
+    task.args.tensors = tensors;
+    task.args.scalars = scalars;
+    tensors += task.args.n_tensors;
+    scalars += task.args.n_scalars;
+    task.first_successor = int32_t(graph_.successors_.size());
+    task.n_successors = int32_t(after_[i].size());
+    graph_.successors_.insert(graph_.successors_.end(), after_[i].begin(), after_[i].end());
+  }
+  for (const auto& one : allocations_) graph_.unknown_overlaps_ += one->history.unknown_overlaps();
+}
+
+TaskGraph::TaskGraph(const OrchestrationProgram& program, std::span<const pto_tensor> tensors,
+                     std::span<const uint64_t> scalars)
+    : shapes_(shapes_of(tensors)), captured_scalars_(scalars.begin(), scalars.end()) {
+  for (const pto_tensor& tensor : tensors) patched_for_.push_back(tensor.data);
+  Recorder recorder(*this, tensors);
+  try {
+    orchestrate_into(recorder, program, tensors, scalars);
+  } catch (...) {
+    for (void* memory : owned_) pto_free(memory);
+    throw;
+  }
+  recorder.finish();
+}
+
+TaskGraph::~TaskGraph() {
+  for (void* memory : owned_) pto_free(memory);
+}
+
+std::vector<TaskGraph::Shape> TaskGraph::shapes_of(std::span<const pto_tensor> tensors) {
+  std::vector<MemoryPiece> pieces;
+  for (const pto_tensor& tensor : tensors) pieces.push_back(piece_of(tensor));
+  std::vector<std::unique_ptr<Allocation>> held;
+  const std::vector<Allocation*> allocations = adopt_pieces(pieces, held);
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const pto_tensor& t = tensors[i];
+    const auto first = size_t(std::find(allocations.begin(), allocations.end(), allocations[i]) -
+                              allocations.begin());
+    Shape shape{t.type_code, t.type_bits, t.flags, int64_t(first), 0, {}};
+    shape.offset = static_cast<char*>(t.data) - static_cast<char*>(tensors[first].data);
+    shape.dims.assign(t.sizes, t.sizes + t.rank);
+    shape.dims.insert(shape.dims.end(), t.strides, t.strides + t.rank);
+    shapes.push_back(std::move(shape));
+  }
+  return shapes;
+}
+
+bool TaskGraph::fits(std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars) const {
+  return std::equal(scalars.begin(), scalars.end(), captured_scalars_.begin(),
+                    captured_scalars_.end()) &&
+         shapes_of(tensors) == shapes_;
+}
+
+void TaskGraph::patch(std::span<const pto_tensor> tensors) {
+  bool is_same = true;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    is_same = is_same && patched_for_[i] == tensors[i].data;
+  if (is_same) return;
+  for (const Patch& patch : patches_) {
+    char* const address = static_cast<char*>(tensors[size_t(patch.argument)].data) + patch.offset;
+    GraphTask& task = tasks_[size_t(patch.task)];
+    if (patch.tensor < 0)
+      task.predicate.element = address;
+    else
+      const_cast<pto_tensor*>(task.args.tensors)[patch.tensor].data = address;
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) patched_for_[i] = tensors[i].data;
+}
+
+}  // namespace pto

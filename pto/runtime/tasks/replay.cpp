@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// A captured graph run again. One worker runs the tasks in the order of their submission, which is
+// an order of the graph; several share them by counters of predecessors.
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <exception>
+#include <thread>
+
+#include "pto/base/error.hpp"
+#include "pto/runtime/pool.hpp"
+#include "pto/runtime/stores.hpp"
+#include "pto/runtime/sync.hpp"
+#include "pto/runtime/tasks/graph.hpp"
+#include "pto/runtime/tasks/run_state.hpp"
+
+namespace pto {
+namespace {
+
+constexpr int kSpins = 4000;
+
+// The services of a worker's tasks: a text for the task alone, everything else as in its launch.
+struct TaskServices : pto_services {
+  explicit TaskServices(const pto_services& launch) : pto_services(launch) {
+    state = this;
+    fail = [](pto_services* self, const char* what) -> int32_t {
+      static_cast<TaskServices*>(self)->text = what == nullptr ? "" : what;
+      return kBlockThrew;
+    };
+  }
+  std::string text;
+};
+
+class Replay {
+ public:
+  Replay(std::vector<GraphTask>& tasks, const std::vector<int32_t>& successors, int workers)
+      : tasks_(tasks), successors_(successors), left_(int64_t(tasks.size())) {
+    const auto capacity = int64_t(std::bit_ceil(std::max<size_t>(tasks.size(), 2)));
+    if (workers > 1) {
+      waiting_ = std::make_unique<std::atomic<int32_t>[]>(tasks.size());
+      for (int i = 0; i < workers; ++i)
+        ready_.push_back(std::make_unique<ReadyDeque<GraphTask>>(capacity));
+      int next = 0;
+      for (size_t i = 0; i < tasks.size(); ++i) {
+        waiting_[i].store(tasks[i].predecessors, std::memory_order_relaxed);
+        if (tasks[i].predecessors == 0) ready_[size_t(next++ % workers)]->push(&tasks[i]);
+      }
+    }
+  }
+
+  // The kernel of a launch that runs tasks until there are none; its params are the Replay.
+  static int32_t work(const pto_args* outer) {
+    Replay& self = *static_cast<Replay*>(const_cast<void*>(outer->params));
+    TaskServices services(*outer->services);
+    if (self.ready_.empty())
+      self.run_in_order(services);
+    else
+      self.run_shared(services, outer->block);
+    return 0;
+  }
+
+  void throw_failure() const {
+    if (failures_.empty()) return;
+    const TaskFailure& first = failures_.front();
+    const auto others = std::count(poisoned_.begin(), poisoned_.end(), 1) - 1;
+    fail({"task " + std::to_string(first.task) + " (" + first.kernel + ")" +
+              (first.site.empty() ? "" : ", submitted at " + first.site) +
+              ", failed in a replay: " + first.text,
+          others == 0 ? "no other task followed it"
+                      : std::to_string(others) + " tasks follow it or failed too, and did not run",
+          "mend the cause; the graph can be replayed again"},
+         ErrorKind::Runtime);
+  }
+  int64_t skipped() const { return skipped_.load(); }
+
+ private:
+  int64_t number_of(const GraphTask& task) const { return &task - tasks_.data(); }
+
+  void run_in_order(TaskServices& services) {
+    for (GraphTask& task : tasks_) run(task, services);
+  }
+
+  void run_shared(TaskServices& services, int32_t worker) {
+    ReadyDeque<GraphTask>& own = *ready_[size_t(worker)];
+    int spins = 0;
+    while (left_.load(std::memory_order_acquire) > 0) {
+      GraphTask* task = own.pop();
+      for (size_t i = 1; task == nullptr && i < ready_.size(); ++i)
+        task = ready_[(size_t(worker) + i) % ready_.size()]->steal();
+      if (task == nullptr) {
+        if (++spins > kSpins) std::this_thread::yield();
+        continue;
+      }
+      spins = 0;
+      int64_t done = 0;
+      for (; task != nullptr; ++done) {
+        run(*task, services);
+        task = release(*task, own);
+      }
+      left_.fetch_sub(done, std::memory_order_acq_rel);
+    }
+  }
+
+  // Counts the task as done for those that follow it; one of them that is ready now.
+  GraphTask* release(const GraphTask& task, ReadyDeque<GraphTask>& own) {
+    GraphTask* next = nullptr;
+    for (int32_t i = 0; i < task.n_successors; ++i) {
+      const int32_t to = successors_[size_t(task.first_successor + i)];
+      if (waiting_[size_t(to)].fetch_sub(1, std::memory_order_acq_rel) > 1) continue;
+      if (next != nullptr) own.push(next);
+      next = &tasks_[size_t(to)];
+    }
+    return next;
+  }
+
+  // All blocks of one task, as a block of this launch.
+  void run(GraphTask& task, TaskServices& services) {
+    if (has_failed_.load(std::memory_order_acquire) && is_poisoned(task)) return;
+    if (task.kernel == nullptr) return;
+    if (!holds(task.predicate)) {
+      skipped_.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    if (task.start_together) {
+      if (pto_launch(task.kernel->function, &task.args, task.blocks) != 0)
+        note_failure(task, pto_last_error());
+      return;
+    }
+    const Block outer = t_block;
+    const ScratchStack::Mark mark = t_block.scratch->mark();
+    task.args.services = &services;
+    t_block.args = &task.args;
+    t_block.count = task.blocks;
+    for (int32_t block = 0; block < task.blocks; ++block) {
+      task.args.block = t_block.index = block;
+      if (!call(task, services)) break;
+    }
+    t_block.scratch->release(mark);
+    t_block.args = outer.args;
+    t_block.index = outer.index;
+    t_block.count = outer.count;
+  }
+
+  bool call(GraphTask& task, TaskServices& services) {
+    try {
+      const int32_t code = task.kernel->function(&task.args);
+      if (code == 0) [[likely]]
+        return true;
+      note_failure(task, services.text.empty() ? "the kernel returned " + std::to_string(code)
+                                               : services.text);
+    } catch (const Stopped&) {
+      throw;  // the launch has its verdict
+    } catch (const std::exception& error) {
+      note_failure(task, error.what());
+    } catch (...) {
+      note_failure(task, "the kernel threw something that is no std::exception");
+    }
+    services.text.clear();
+    return false;
+  }
+
+  void note_failure(const GraphTask& task, std::string text) {
+    const std::lock_guard lock(mutex_);
+    if (poisoned_.empty()) poisoned_.resize(tasks_.size());
+    poisoned_[size_t(number_of(task))] = 1;
+    for (int32_t i = 0; i < task.n_successors; ++i)
+      poisoned_[size_t(successors_[size_t(task.first_successor + i)])] = 1;
+    failures_.push_back({TaskId(number_of(task)) + 1, task.kernel->name,
+                         task.file[0] == 0 ? "" : task.file + (":" + std::to_string(task.line)),
+                         std::move(text), 0});
+    has_failed_.store(true, std::memory_order_release);
+  }
+
+  // A task that follows a failed one; what follows it is poisoned too.
+  bool is_poisoned(const GraphTask& task) {
+    const std::lock_guard lock(mutex_);
+    if (!poisoned_[size_t(number_of(task))]) return false;
+    for (int32_t i = 0; i < task.n_successors; ++i)
+      poisoned_[size_t(successors_[size_t(task.first_successor + i)])] = 1;
+    return true;
+  }
+
+  std::vector<GraphTask>& tasks_;
+  const std::vector<int32_t>& successors_;
+  std::vector<std::unique_ptr<ReadyDeque<GraphTask>>> ready_;  // empty: in order
+  std::unique_ptr<std::atomic<int32_t>[]> waiting_;
+  alignas(64) std::atomic<int64_t> left_;
+  std::atomic<bool> has_failed_{false};
+  std::atomic<int64_t> skipped_{0};
+  std::mutex mutex_;
+  std::vector<char> poisoned_;
+  std::vector<TaskFailure> failures_;
+};
+
+}  // namespace
+
+RunReport TaskGraph::replay(std::span<const pto_tensor> tensors, const RunOptions& options) {
+  const std::lock_guard lock(replaying_);
+  patch(tensors);
+  const int wanted = options.workers > 0 ? options.workers : num_threads();
+  const int workers = int(std::min<size_t>(size_t(wanted), std::max<size_t>(tasks_.size(), 1)));
+  Replay replay(tasks_, successors_, workers);
+  pto_args args{};
+  args.abi_version = PTO_ABI_VERSION;
+  args.params = &replay;
+  if (pto_launch(Replay::work, &args, workers) != 0)
+    fail({"a replay failed: " + std::string(pto_last_error()),
+          "a kernel waited for what nobody gives", "see the text"},
+         ErrorKind::Runtime);
+  replay.throw_failure();
+  RunReport report;
+  report.tasks = this->tasks();
+  report.edges = edges();
+  report.skipped = replay.skipped();
+  report.unknown_overlaps = unknown_overlaps_;
+  return report;
+}
+
+}  // namespace pto
