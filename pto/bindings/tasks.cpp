@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <tuple>
 
@@ -13,7 +14,7 @@
 #include "pto/compiler/compile.hpp"
 #include "pto/compiler/library.hpp"
 #include "pto/compiler/target.hpp"
-#include "pto/runtime/tasks/orchestrate.hpp"
+#include "pto/runtime/tasks/graph.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -147,12 +148,27 @@ class RunArguments {
   std::vector<nb::ndarray<nb::ro, nb::device::cpu>> kept_;
 };
 
-nb::dict run_chip(const ChipProgram& program,
-                  const std::vector<std::tuple<int, nb::object, std::string>>& args, int workers,
-                  int64_t window, double deadline) {
+using ArgumentList = std::vector<std::tuple<int, nb::object, std::string>>;
+
+RunArguments read(const ArgumentList& args) {
   RunArguments arguments;
   for (size_t i = 0; i < args.size(); ++i)
     arguments.add(std::get<0>(args[i]), std::get<1>(args[i]), std::get<2>(args[i]), i);
+  return arguments;
+}
+
+nb::dict counts(const RunReport& report) {
+  nb::dict result;
+  result["tasks"] = report.tasks;
+  result["edges"] = report.edges;
+  result["skipped"] = report.skipped;
+  result["unknown_overlaps"] = report.unknown_overlaps;
+  return result;
+}
+
+nb::dict run_chip(const ChipProgram& program, const ArgumentList& args, int workers, int64_t window,
+                  double deadline) {
+  const RunArguments arguments = read(args);
   RunOptions options;
   options.workers = workers;
   options.window = window;
@@ -162,13 +178,38 @@ nb::dict run_chip(const ChipProgram& program,
     nb::gil_scoped_release unlocked;
     report = run_orchestration(program.program, arguments.tensors(), arguments.scalars(), options);
   }
-  nb::dict result;
-  result["tasks"] = report.tasks;
-  result["edges"] = report.edges;
-  result["skipped"] = report.skipped;
-  result["unknown_overlaps"] = report.unknown_overlaps;
-  return result;
+  return counts(report);
 }
+
+// Keeps the code of its kernels loaded.
+class ChipGraph {
+ public:
+  ChipGraph(const ChipProgram& program, const ArgumentList& args) : program_(program) {
+    const RunArguments arguments = read(args);
+    nb::gil_scoped_release unlocked;
+    graph_ =
+        std::make_unique<TaskGraph>(program_.program, arguments.tensors(), arguments.scalars());
+  }
+
+  // The counts of a replay, or None where the arguments are not like those of the capture.
+  nb::object replay(const ArgumentList& args, int workers) {
+    const RunArguments arguments = read(args);
+    if (!graph_->fits(arguments.tensors(), arguments.scalars())) return nb::none();
+    RunOptions options;
+    options.workers = workers;
+    RunReport report;
+    {
+      nb::gil_scoped_release unlocked;
+      report = graph_->replay(arguments.tensors(), options);
+    }
+    return counts(report);
+  }
+  const TaskGraph& graph() const { return *graph_; }
+
+ private:
+  const ChipProgram program_;
+  std::unique_ptr<TaskGraph> graph_;
+};
 
 }  // namespace
 
@@ -194,6 +235,15 @@ void bind_tasks(nb::module_& m) {
           "orchestration"_a, "kernels"_a,
           "`kernels`: (name for submit, functions, symbol). The orchestration is the first "
           "function of its source.");
+  nb::class_<ChipGraph>(m, "ChipGraph", "A program captured on arguments: it runs nothing.")
+      .def(nb::init<const ChipProgram&, const ArgumentList&>(), "program"_a, "args"_a)
+      .def("replay", &ChipGraph::replay, "args"_a, "workers"_a = 0,
+           "Runs it on arguments like those of the capture and reports counts; else None.")
+      .def_prop_ro("tasks", [](const ChipGraph& self) { return self.graph().tasks(); })
+      .def_prop_ro("edges", [](const ChipGraph& self) { return self.graph().edges(); })
+      .def_prop_ro(
+          "nbytes", [](const ChipGraph& self) { return self.graph().bytes(); },
+          "Memory of its own, for the tensors that the orchestration allocated.");
   m.def("compile_functions", &compile_functions, "name"_a, "text"_a, "functions"_a, "target"_a = "",
         "orchestration"_a = false,
         "Compiles C++ text, or takes it from the cache. Python's lock is free meanwhile.");
