@@ -60,7 +60,7 @@ def test_a_kernel_is_found_by_symbol_name_and_func_id(tmp_path):
 
 def test_the_public_form_of_a_kernel_is_accepted():
     kernel = pto.KernelSource(SLOTS, name="work")
-    package = pto.compile(orch=ORCHESTRATION, kernels=[kernel], name="slots")
+    package = pto.compile(orch=ORCHESTRATION, kernels=[kernel], name='the "slots"')
     assert package.kernels[0].symbol == "kernel_entry" and package.kernels[0].names == ("work", "0")
     with pto.Runtime() as rt:
         rt.register("slots", pkg=package)

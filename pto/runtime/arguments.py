@@ -228,9 +228,9 @@ def _check_array(call: str, value: Any) -> None:
                 "buffer protocol",
                 fix,
             ) from None
-    if str(getattr(value, "device", "cpu")).partition(":")[0] != "cpu":
+    if not _is_on_cpu(value):
         raise InvalidValue(
-            f"{call}: a tensor on device {value.device}",
+            f"{call}: a tensor on device {getattr(value, 'device', 'unknown')}",
             "tasks run on this machine's cores",
             "move it: x.cpu()",
         )
@@ -246,6 +246,15 @@ def _check_array(call: str, value: Any) -> None:
             "tasks read numbers where they lie",
             "convert it: x.astype(numpy.float32)",
         )
+
+
+def _is_on_cpu(value: Any) -> bool:
+    if not hasattr(value, "__dlpack_device__"):
+        return True
+    try:
+        return int(value.__dlpack_device__()[0]) == 1  # kDLCPU
+    except (ValueError, BufferError):  # a device that has no number, such as PyTorch's meta
+        return False
 
 
 def _about(value: Any) -> tuple[tuple[int, ...], str]:

@@ -14,7 +14,7 @@ called from any thread.
 import math
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pto import _core
@@ -85,13 +85,11 @@ class ChipRuntime(Runtime):
 
         `deadline`: seconds after which no further task begins, and the run fails.
         """
-        run = self._prepared(name, args, deadline)
-        self._queue.execute(run)
-        run.result()
+        self._queue.execute(name, self._prepared(name, args, deadline))
 
     def submit(self, name: str, args: Sequence[Arg] = (), deadline: float | None = None) -> Run:
         """Queues a run; its arrays belong to it until it has ended."""
-        run = self._prepared(name, args, deadline)
+        run = Run(name, self._prepared(name, args, deadline), self._queue)
         self._queue.submit(run)
         return run
 
@@ -129,12 +127,12 @@ class ChipRuntime(Runtime):
                 f"compile it with platform={self.platform!r}",
             )
 
-    def _prepared(self, name: str, args: Sequence[Arg], deadline: float | None) -> Run:
+    def _prepared(self, name: str, args: Sequence[Arg], deadline: float | None) -> Callable:
         self._check_usable()
         with self._lock:
             found = self._packages.get(name)
-            names = ", ".join(map(repr, self._packages)) or "none"
         if found is None:
+            names = ", ".join(map(repr, list(self._packages))) or "none"
             raise UnknownName(
                 f"nothing is registered under {name!r}", f"registered: {names}",
                 "register it first, or take one of these",
@@ -149,7 +147,7 @@ class ChipRuntime(Runtime):
             counts = _core.run_chip(program, core, self._workers, self._window, seconds)
             return Report(**counts)
 
-        return Run(name, work, self._queue)
+        return work
 
 
 def _checked_args(args: Any) -> list[Arg]:

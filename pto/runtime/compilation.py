@@ -19,7 +19,7 @@ from pto import _core
 from pto.config import config
 from pto.errors import InvalidType, InvalidValue
 from pto.runtime.arguments import ParamType
-from pto.runtime.package import Code, CompiledPackage, Kernel, Parameter, machine_target
+from pto.runtime.package import Code, CompiledPackage, Kernel, Parameter
 from pto.runtime.sources import SourceText, read_source
 
 PLATFORMS = ("cpu", "a2a3sim", "a5sim")
@@ -72,7 +72,8 @@ def compile(
     orch = _either("orch", orch, "orch_source", orch_source)
     chosen = _either("kernels", kernels, "kernel_sources", kernel_sources)
     defines, folders = _split_flags(flags)
-    folders = [*include_dirs, *folders]
+    is_one = isinstance(include_dirs, str | os.PathLike)
+    folders = [*([include_dirs] if is_one else include_dirs), *folders]
     head = _with_defines(read_source(orch, folders, name or "orchestration"), defines)
     listed = _listed_kernels(chosen if chosen is not None else [])
     texts = [_with_defines(read_source(k.source, folders, k.name or f"kernel_{i}"), defines)
@@ -94,7 +95,7 @@ def compile(
     ]  # fmt: skip
     _check_names(made)
     return CompiledPackage(
-        name or head.name, platform, config.target or machine_target(), function, head_code,
+        name or head.name, platform, head_code.functions.target, function, head_code,
         tuple(made), expected,
     )  # fmt: skip
 
@@ -119,14 +120,14 @@ def check_platform(platform: str) -> None:
 
 
 def _either(name: str, value: Any, spelling: str, other: Any) -> Any:
-    if not value and value is not other and other is not None and other != "":
-        return other
-    if other:
+    if other is None or other == "":
+        return value
+    if value is not None and value != "":
         raise InvalidType(
             f"both {name}= and {spelling}= are given", "they are spellings of one argument",
             f"pass {name}= alone",
         )  # fmt: skip
-    return value
+    return other
 
 
 def _split_flags(flags: Iterable[str]) -> tuple[str, list[str]]:

@@ -15,7 +15,7 @@ import json
 import os
 import platform as host
 import struct
-import tempfile
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,15 +105,13 @@ class CompiledPackage:
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the package; a file of that name is replaced as a whole."""
-        path = Path(path)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
-            try:
-                file.write(self.to_bytes())
-                file.close()
-                os.replace(file.name, path)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+        content, path = self.to_bytes(), Path(path)
+        new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+        try:
+            new.write_bytes(content)
+            os.replace(new, path)
+        finally:
+            new.unlink(missing_ok=True)
 
     @staticmethod
     def load(path: str | os.PathLike) -> "CompiledPackage":

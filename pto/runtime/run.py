@@ -85,12 +85,28 @@ class RunQueue:
         self._changed = threading.Condition()
         self._runs: deque[Run] = deque()
         self._background: set[Run] = set()
-        self._active: Run | None = None
+        self._active: Run | RunQueue | None = None  # itself: a run that never had to wait
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
-    def execute(self, run: Run) -> None:
-        """Performs a run on the calling thread when its turn has come."""
+    def execute(self, name: str, work: Callable[[], Report]) -> None:
+        """Does the work on the calling thread when its turn has come."""
+        with self._changed:
+            self.check_open()
+            is_alone = not self._runs and self._active is None
+            self._active = self if is_alone else self._active
+        if not is_alone:
+            run = Run(name, work, self)
+            self._execute_later(run)
+            return run.result()
+        try:
+            work()
+        finally:
+            with self._changed:
+                self._active = None
+                self._changed.notify_all()
+
+    def _execute_later(self, run: Run) -> None:
         self._enter(run)
         try:
             with self._changed:
@@ -126,7 +142,7 @@ class RunQueue:
             self._is_closed = True
             for run in [r for r in self._runs if r is not self._active]:
                 self._leave(run, closed_error(f"run {run.name!r} has not begun"))
-            self._changed.wait_for(lambda: not self._runs)
+            self._changed.wait_for(lambda: not self._runs and self._active is None)
 
     def check_open(self) -> None:
         if self._is_closed:

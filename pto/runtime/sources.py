@@ -112,6 +112,7 @@ class _Inliner:
     def put(self, text: str, path: Path | None, shown: str, depth: int) -> str:
         """The text with its headers in place; `depth`: how many #if it stands in."""
         scan = _Scan(text)
+        shown = re.sub(r'["\\\n]', "_", shown)
         out, last, level = [f'#line 1 "{shown}"\n'], 0, 0
         for token in _TOKEN.finditer(text):
             level += _NESTING.get(token["word"] or "", 0)

@@ -107,7 +107,7 @@ void failure(Orchestration& o, const char* kernel) {
   const View first = x.slice(0, 0, 1), second = x.slice(0, 1, 2), third = x.slice(0, 2, 3);
   const View none = o.tensor({1}, x.dtype());
   o.submit("assign", {o.out(first), o.in(second), o.scalar(1)});
-  o.submit(kernel, {o.out(none), o.in(first)});  // the failing line
+  o.submit(kernel, {o.out(none), o.in(first), o.scalar(0)});  // the failing line
   o.submit("mix", {o.inout(second), o.in(none), o.scalar(1)});
   o.submit("assign", {o.out(third), o.in(first), o.scalar(2)});
 }
