@@ -51,10 +51,13 @@ struct TaskSpec {
   int32_t line = 0;
 };
 
+struct RunTrace;
+
 struct RunOptions {
-  int workers = 0;        // 0: as many as a launch may use
-  int64_t window = 4096;  // tasks in flight: a power of two
-  double deadline_s = 0;  // 0: none. Tasks that begin later fail
+  int workers = 0;            // 0: as many as a launch may use
+  int64_t window = 4096;      // tasks in flight: a power of two
+  double deadline_s = 0;      // 0: none. Tasks that begin later fail
+  RunTrace* trace = nullptr;  // filled where it is given (trace.hpp)
 };
 
 struct RunReport {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The workers' side of a run: finding ready tasks, running them, releasing what follows.
+#include <algorithm>
+
 #include "pto/base/error.hpp"
 #include "pto/runtime/tasks/run_state.hpp"
 
@@ -61,6 +63,7 @@ void Engine::put(TaskWorker& self, Task* task) {
 // chain's successors is `*next`, which the worker runs itself.
 void Engine::make_ready(TaskWorker& self, Task* task, Task** next) {
   if (!task->turns.empty() && !take_turns(*task)) return;
+  if (trace_ != nullptr) task->ready_ticks = trace_ticks();
   for (int32_t i = 1; i < entries_of(*task); ++i) put(self, task);
   if (next != nullptr && *next == nullptr)
     *next = task;
@@ -76,9 +79,10 @@ bool Engine::take_turns(Task& task) {
 
 void Engine::run_chain(TaskWorker& self, Task* task) {
   while (task != nullptr) {
-    if (!run_blocks(self, *task)) return;
+    if (!run_blocks(self, *task)) break;
     task = complete(self, *task);
   }
+  self.last_ticks = 0;
 }
 
 // Runs the blocks of the task that nobody has taken; true where the last of all ended here.
@@ -110,6 +114,27 @@ int32_t Engine::call(TaskWorker& self, Task& task, int32_t block) {
     note_failure(self, task, "the run's deadline had passed when the task was to begin");
     return 1;
   }
+  if (trace_ == nullptr) [[likely]]
+    return call_kernel(self, task, block);
+  const uint64_t start = self.last_ticks != 0 ? self.last_ticks : trace_ticks();
+  const int32_t code = call_kernel(self, task, block);
+  add_record(self, task, start);
+  return code;
+}
+
+void Engine::add_record(TaskWorker& self, const Task& task, uint64_t start) {
+  const uint64_t end = self.last_ticks = trace_ticks();
+  const double ns = ns_of_a_tick();
+  const auto since = [&](uint64_t from, uint64_t to) {
+    return to > from ? double(to - from) * ns : 0.0;
+  };
+  const auto narrow = [](double value) { return uint32_t(std::min(value, 4294967295.0)); };
+  self.trace.add({task.id, uint64_t(since(trace_start_, start)), narrow(since(start, end)),
+                  narrow(since(task.ready_ticks, start)), task.kernel_number, uint16_t(self.index),
+                  task.site});
+}
+
+int32_t Engine::call_kernel(TaskWorker& self, Task& task, int32_t block) {
   int32_t code;
   if (task.start_together) {
     code = pto_launch(task.kernel->function, &task.args, task.args.blocks);

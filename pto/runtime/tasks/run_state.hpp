@@ -20,6 +20,7 @@
 #include "pto/runtime/block.hpp"
 #include "pto/runtime/tasks/deque.hpp"
 #include "pto/runtime/tasks/engine.hpp"
+#include "pto/runtime/tasks/trace.hpp"
 
 namespace pto {
 
@@ -80,6 +81,8 @@ struct alignas(64) TaskWorker {
   int index = 0;
   int patience = 0;  // visits to others that it has put off
   uint32_t random = 1;
+  TraceRing trace;
+  uint64_t last_ticks = 0;  // the end of what it ran last, where the next follows at once
 };
 
 // The slots of a run and its workers, which a later run of the same sizes takes over: making them
@@ -119,6 +122,9 @@ class Engine final : public TaskRun {
   void follow(Task& task, TaskId earlier);
   void follow_tensor(Task& task, const TaskTensor& tensor);
   void drop_dead_allocations();
+  void begin_trace();
+  void name_for_trace(Task& task);
+  void end_trace();
   void help_until(const Task& task);
   void finish_all();
 
@@ -130,6 +136,8 @@ class Engine final : public TaskRun {
   void run_chain(TaskWorker& self, Task* task);
   bool run_blocks(TaskWorker& self, Task& task);
   int32_t call(TaskWorker& self, Task& task, int32_t block);
+  int32_t call_kernel(TaskWorker& self, Task& task, int32_t block);
+  void add_record(TaskWorker& self, const Task& task, uint64_t start);
   Task* complete(TaskWorker& self, Task& task);
   void make_ready(TaskWorker& self, Task* task, Task** next);
   bool take_turns(Task& task);
@@ -173,6 +181,10 @@ class Engine final : public TaskRun {
   TaskId last_ = 0;  // submitted
   std::vector<std::unique_ptr<Allocation>> allocations_;
   RunReport report_;
+  RunTrace* const trace_;  // null: none
+  uint64_t trace_start_ = 0;
+  std::map<const TaskKernel*, uint16_t> traced_kernels_;
+  std::map<std::pair<const char*, int32_t>, uint32_t> traced_sites_;
   std::exception_ptr error_;
   std::chrono::steady_clock::time_point deadline_{};
   bool has_deadline_ = false;

@@ -78,7 +78,8 @@ Engine::Engine(const RunOptions& options, const std::function<void(TaskRun&)>& o
       held_(RunSlots::take(options.window, options.workers > 0 ? options.workers : num_threads())),
       window_(options.window),
       slots_(held_->tasks.get()),
-      workers_(held_->workers) {
+      workers_(held_->workers),
+      trace_(options.trace) {
   if (options.deadline_s > 0) {
     deadline_ = std::chrono::steady_clock::now() +
                 std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -87,7 +88,49 @@ Engine::Engine(const RunOptions& options, const std::function<void(TaskRun&)>& o
   }
 }
 
+// --- trace ---------------------------------------------------------------------------------------
+
+void Engine::begin_trace() {
+  ns_of_a_tick();  // measured before the run
+  RunTrace fresh;
+  fresh.capacity = std::bit_ceil(std::max<size_t>(trace_->capacity, 2));
+  fresh.keeps_edges = trace_->keeps_edges;
+  *trace_ = std::move(fresh);
+  trace_->sites.push_back("");
+  trace_->kernels.push_back("(none)");
+  trace_->workers = int(workers_.size());
+  for (const auto& worker : workers_) worker->trace.begin(trace_->capacity);
+  trace_start_ = trace_ticks();
+}
+
+void Engine::name_for_trace(Task& task) {
+  if (trace_ == nullptr) return;
+  task.kernel_number = 0;
+  if (task.kernel != nullptr) {
+    const auto [it, is_new] =
+        traced_kernels_.try_emplace(task.kernel, uint16_t(trace_->kernels.size()));
+    if (is_new) trace_->kernels.push_back(task.kernel->name);
+    task.kernel_number = it->second;
+  }
+  task.site = 0;
+  if (task.file[0] == 0) return;
+  const auto [it, is_new] =
+      traced_sites_.try_emplace({task.file, task.line}, uint32_t(trace_->sites.size()));
+  if (is_new) trace_->sites.push_back(task.file + (":" + std::to_string(task.line)));
+  task.site = it->second;
+}
+
+void Engine::end_trace() {
+  trace_->duration_ns = uint64_t(double(trace_ticks() - trace_start_) * ns_of_a_tick());
+  for (const auto& worker : workers_) worker->trace.end(*trace_);
+  std::sort(trace_->records.begin(), trace_->records.end(),
+            [](const TraceRecord& a, const TraceRecord& b) { return a.start_ns < b.start_ns; });
+  std::sort(trace_->edges.begin(), trace_->edges.end());
+  trace_->edges.erase(std::unique(trace_->edges.begin(), trace_->edges.end()), trace_->edges.end());
+}
+
 RunReport Engine::run() {
+  if (trace_ != nullptr) begin_trace();
   const int32_t code = parallel_for(
       int32_t(workers_.size()),
       [](void* engine, int32_t worker) -> int32_t {
@@ -95,6 +138,7 @@ RunReport Engine::run() {
         return 0;
       },
       this);
+  if (trace_ != nullptr) end_trace();
   if (code != 0) PTO_ASSERT(!"a worker of a run threw");
   if (!failures_.empty()) throw_first_failure();  // what was thrown after it follows from it
   if (error_) std::rethrow_exception(error_);
@@ -227,6 +271,7 @@ void check_submission(const TaskSpec& spec, TaskId last) {
 
 void Engine::follow(Task& task, TaskId earlier) {
   if (earlier == task.id) return;
+  if (trace_ != nullptr && trace_->keeps_edges) trace_->edges.emplace_back(earlier, task.id);
   Task& other = slot(earlier);
   if (other.id == earlier) {
     TaskEdge* head = other.successors.load(std::memory_order_acquire);
@@ -286,6 +331,7 @@ void Engine::fill(Task& task, const TaskSpec& spec) {
     task.tensors[i].strides = next;
     next = std::copy_n(view.strides, view.rank, next);
   }
+  name_for_trace(task);
   task.scalars.assign(spec.scalars.begin(), spec.scalars.end());
   task.args = {};
   task.args.abi_version = PTO_ABI_VERSION;

@@ -67,6 +67,9 @@ struct alignas(64) Task {
   Predicate predicate;
   const char* file = "";  // where it was submitted
   int32_t line = 0;
+  uint32_t site = 0;  // of a trace
+  uint16_t kernel_number = 0;
+  uint64_t ready_ticks = 0;  // when it could have started
 
   std::vector<pto_tensor> tensors;
   std::vector<int64_t> dims;  // sizes and strides of all tensors
