@@ -15,6 +15,7 @@
 #include "pto/compiler/library.hpp"
 #include "pto/compiler/target.hpp"
 #include "pto/runtime/tasks/graph.hpp"
+#include "pto/runtime/tasks/trace.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -166,19 +167,50 @@ nb::dict counts(const RunReport& report) {
   return result;
 }
 
+nb::dict described(const TraceSummary& summary) {
+  nb::dict result;
+  result["duration_ns"] = summary.duration_ns;
+  result["busy_ns"] = summary.busy_ns;
+  result["critical_ns"] = summary.critical_ns;
+  result["critical"] = summary.critical;
+  result["idle_while_ready_ns"] = summary.idle_while_ready_ns;
+  result["waited_ns"] = summary.waited_ns;
+  nb::list kernels;
+  for (const KernelTotal& total : summary.kernels)
+    if (total.calls > 0)
+      kernels.append(nb::make_tuple(total.kernel, total.calls, total.busy_ns, total.longest_ns));
+  result["kernels"] = kernels;
+  return result;
+}
+
+// A trace of a failed run is written as well.
 nb::dict run_chip(const ChipProgram& program, const ArgumentList& args, int workers, int64_t window,
-                  double deadline) {
+                  double deadline, const std::string& trace_path, bool traced) {
   const RunArguments arguments = read(args);
+  RunTrace trace;
   RunOptions options;
   options.workers = workers;
   options.window = window;
   options.deadline_s = deadline;
+  if (traced || !trace_path.empty()) options.trace = &trace;
   RunReport report;
   {
     nb::gil_scoped_release unlocked;
-    report = run_orchestration(program.program, arguments.tensors(), arguments.scalars(), options);
+    try {
+      report =
+          run_orchestration(program.program, arguments.tensors(), arguments.scalars(), options);
+    } catch (...) {
+      if (!trace_path.empty()) write_trace(trace, trace_path);
+      throw;
+    }
+    if (!trace_path.empty()) write_trace(trace, trace_path);
   }
-  return counts(report);
+  nb::dict result = counts(report);
+  if (options.trace == nullptr) return result;
+  result["summary"] = described(summarize(trace));
+  result["summary"]["workers"] = trace.workers;
+  result["summary"]["dropped"] = trace.dropped;
+  return result;
 }
 
 // Keeps the code of its kernels loaded.
@@ -250,9 +282,10 @@ void bind_tasks(nb::module_& m) {
   m.def("load_functions", &load_functions, "name"_a, "object"_a, "functions"_a,
         "The functions of a shared object's bytes.");
   m.def("run_chip", &run_chip, "program"_a, "args"_a, "workers"_a = 0, "window"_a = 4096,
-        "deadline"_a = 0.0,
-        "Runs it on (ParamType, array or number, dtype of a number) and reports counts. Python's "
-        "lock is free meanwhile.");
+        "deadline"_a = 0.0, "trace_path"_a = "", "traced"_a = false,
+        "Runs it on (ParamType, array or number, dtype of a number) and reports counts. With a "
+        "path a trace is written there; then, or traced, \"summary\" says what took the time. "
+        "Python's lock is free meanwhile.");
 }
 
 }  // namespace pto::bindings
