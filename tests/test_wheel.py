@@ -85,6 +85,10 @@ def test_the_installed_package_runs_the_readme_example(python, tmp_path):
     assert "softmax" in run(python, "readme.py", cwd=tmp_path)
 
 
+def test_the_installed_package_runs_a_program_of_tasks(python, tmp_path):
+    assert "w = x + y + y" in run(python, ROOT / "examples/runtime/1_vector_add.py", cwd=tmp_path)
+
+
 def test_a_public_source_builds_against_the_installed_package(python, tmp_path):
     (tmp_path / "main.cpp").write_text(PUBLIC_PROGRAM)
     flags = [run(python, "-m", "pto", "config", flag, cwd=tmp_path).split()
