@@ -191,8 +191,17 @@ def test_a_package_that_cannot_be_run_is_refused(package, tmp_path, spoil, text)
 def test_a_package_for_more_instructions_than_the_cpu_has_is_refused(package, monkeypatch):
     content = altered(package.to_bytes(), target="avx2")
     monkeypatch.setattr(package_module, "machine_target", lambda: "portable")
-    with pytest.raises(ValueError, match="needs avx2\n.*runs portable code"):
+    with pytest.raises(
+        ValueError, match="needs avx2\n.*no more than portable\n.*PTO_TARGET=portable"
+    ):
         pto.CompiledPackage.from_bytes(content)
+
+
+@pytest.mark.parametrize("target", ["avx512", "avx2 (the CPU has avx512)"])
+def test_a_chosen_target_does_not_make_the_cpu_less(monkeypatch, target):
+    described = f"cpu: some\ntarget: {target}\ncores: 2\n"
+    monkeypatch.setattr(package_module._core, "describe_machine", lambda: described)
+    assert package_module.machine_target() == "avx512"
 
 
 def test_every_altered_byte_is_noticed(package):

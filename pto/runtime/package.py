@@ -192,7 +192,7 @@ def _checked_header(content: bytes, shown: str) -> tuple[dict, int]:
     own = machine_target()
     if TARGETS.index(header["target"]) > TARGETS.index(own):
         _refuse(shown, f"needs {header['target']}",
-                f"this process runs {own} code: its CPU has no more, or PTO_TARGET says so",
+                f"this CPU has no more than {own}",
                 f'compile it with PTO_TARGET={own}')  # fmt: skip
     return header, _PREFIX.size + length
 
@@ -202,6 +202,7 @@ def _refuse(shown: str, what: str, why: str, fix: str) -> None:
 
 
 def machine_target() -> str:
-    """The instructions that this process may use: portable, avx2 or avx512."""
+    """What this CPU can run: portable, avx2 or avx512."""
     lines = dict(line.split(": ", 1) for line in _core.describe_machine().splitlines())
-    return lines["target"]
+    chosen, _, best = lines["target"].partition(" (the CPU has ")  # where PTO_TARGET asks for less
+    return best.rstrip(")") or chosen
