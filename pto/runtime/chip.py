@@ -21,7 +21,9 @@ from pto import _core
 from pto.errors import Failure, InvalidType, InvalidValue, UnknownName
 from pto.runtime.arguments import Arg
 from pto.runtime.compilation import check_platform, compile
+from pto.runtime.graph import Graph
 from pto.runtime.package import CompiledPackage
+from pto.runtime.report import TraceReport, report_of
 from pto.runtime.run import Report, Run, RunQueue
 from pto.runtime.runtime import Runtime, refuse_unknown
 
@@ -51,6 +53,8 @@ class ChipRuntime(Runtime):
         self._packages: dict[str, tuple[CompiledPackage, Any]] = {}  # with the engine's program
         self._lock, self._queue = threading.Lock(), RunQueue()
         self._process = os.getpid()
+        self._trace: str | None = None
+        self._traced: tuple[str, dict] | None = None  # the last one: program, summary
 
     def register(self, name: str, *, pkg: CompiledPackage | None = None, **source: Any) -> None:
         """Gives a program a name: a package, or sources, compiled now; see pto.compile.
@@ -93,6 +97,38 @@ class ChipRuntime(Runtime):
         self._queue.submit(run)
         return run
 
+    def capture(self, name: str, args: Sequence[Arg] = ()) -> Graph:
+        """The program's tasks on these arguments, to be replayed; runs nothing.
+
+        An orchestration that waits for elements cannot be captured: RuntimeError.
+        """
+        package, program, _ = self._found(name, args)
+
+        def read(again: Sequence[Arg]) -> list:
+            checked = _checked_args(again)
+            package.check(name, checked)
+            return [arg.as_core() for arg in checked]
+
+        return Graph(name, program, read, self._queue.execute, args, self._workers)
+
+    def trace(self, path: str | os.PathLike | None) -> None:
+        """Runs that begin from now on are traced: each writes its trace to `path` at its end.
+
+        The file opens in Perfetto and chrome://tracing: a lane a worker, an arrow an edge. None
+        ends it. Replays of graphs are not traced.
+        """
+        self._check_usable()
+        self._trace = None if path is None else os.fspath(path)
+
+    def report(self) -> TraceReport:
+        """What the last traced run spent its time on; print it."""
+        if self._traced is None:
+            raise Failure(
+                "no run of this runtime was traced", "a report is made of a trace",
+                "call trace(path) before run()",
+            )  # fmt: skip
+        return report_of(*self._traced)
+
     def close(self) -> None:
         """Ends runs that have not begun, waits for what has; may be called again."""
         if os.getpid() == self._process:
@@ -127,7 +163,7 @@ class ChipRuntime(Runtime):
                 f"compile it with platform={self.platform!r}",
             )
 
-    def _prepared(self, name: str, args: Sequence[Arg], deadline: float | None) -> Callable:
+    def _found(self, name: str, args: Sequence[Arg]) -> tuple[CompiledPackage, Any, list[Arg]]:
         self._check_usable()
         with self._lock:
             found = self._packages.get(name)
@@ -140,11 +176,17 @@ class ChipRuntime(Runtime):
         package, program = found
         args = _checked_args(args)
         package.check(name, args)
-        core = [arg.as_core() for arg in args]
-        seconds = _checked_deadline(deadline)
+        return package, program, args
+
+    def _prepared(self, name: str, args: Sequence[Arg], deadline: float | None) -> Callable:
+        _, program, checked = self._found(name, args)
+        core = [arg.as_core() for arg in checked]
+        seconds, path = _checked_deadline(deadline), self._trace or ""
 
         def work() -> Report:
-            counts = _core.run_chip(program, core, self._workers, self._window, seconds)
+            counts = _core.run_chip(program, core, self._workers, self._window, seconds, path)
+            if path:
+                self._traced = name, counts.pop("summary")
             return Report(**counts)
 
         return work

@@ -9,6 +9,17 @@
 namespace pto {
 namespace {
 
+// What came back through the orchestration has its sentences in one text.
+ErrorText raised_text(const std::string& text) {
+  const size_t why = text.find("\n  why: "), fix = text.find("\n  fix: ");
+  if (why == std::string::npos || fix == std::string::npos || fix < why)
+    return {"the orchestration raised: " + text,
+            "what was submitted before has ended, nothing else has begun",
+            "mend it; the runtime can be used again"};
+  return {"the orchestration raised: " + text.substr(0, why), text.substr(why + 8, fix - why - 8),
+          text.substr(fix + 8)};
+}
+
 class Session {
  public:
   Session(const OrchestrationProgram& program, std::span<const pto_tensor> tensors,
@@ -33,10 +44,7 @@ class Session {
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {  // its type may go with the orchestration's code
-      throw Error({std::string("the orchestration raised: ") + error.what(),
-                   "what was submitted before has ended, nothing else has begun",
-                   "mend it; the runtime can be used again"},
-                  ErrorKind::Runtime);
+      throw Error(raised_text(error.what()), ErrorKind::Runtime);
     }
     if (code == 0) return;
     fail({"the orchestration returned " + std::to_string(code) +
