@@ -5,12 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <functional>
 #include <random>
 #include <vector>
 
 #include "pto/base/error.hpp"
+#include "tests/deep.hpp"
 
 namespace pto {
 namespace {
@@ -107,7 +107,7 @@ void submit_random(Orchestration& o, unsigned seed) {
 }
 
 TEST(TaskGraph, replays_what_its_orchestration_runs) {
-  const int rounds = std::getenv("PTO_DEEP") ? 100000 : 1000;
+  const int rounds = is_deep() ? 100000 : 1000;
   for (int round = 0; round < rounds; ++round) {
     g_body = [round](Orchestration& o) { submit_random(o, unsigned(round)); };
     RunOptions options;

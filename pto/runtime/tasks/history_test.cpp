@@ -5,9 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 #include <vector>
+
+#include "tests/deep.hpp"
 
 namespace pto {
 namespace {
@@ -42,7 +43,7 @@ bool conflict(const Step& a, const Step& b) {
 
 TEST(History, orders_exactly_the_tasks_that_conflict) {
   std::mt19937 random(7);
-  const int rounds = std::getenv("PTO_DEEP") ? 20000 : 600;
+  const int rounds = is_deep() ? 20000 : 600;
   for (int round = 0; round < rounds; ++round) {
     const int tasks = 2 + int(random() % 40);
     History history;
