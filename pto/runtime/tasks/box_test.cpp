@@ -82,7 +82,7 @@ TEST(Box, holds_the_bytes_of_the_view_that_it_was_made_of) {
 
 TEST(Box, overlaps_exactly_where_bytes_are_shared) {
   std::mt19937 random(2);
-  const int rounds = is_deep() ? 1000000 : 20000;
+  const int rounds = rounds_of(20000, 1000000);
   for (int i = 0; i < rounds; ++i) {
     const View a = random_view(random), b = random_view(random);
     const auto left = a.bytes(), right = b.bytes();

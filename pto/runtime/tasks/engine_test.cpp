@@ -145,7 +145,7 @@ void run_in_order(const std::vector<Call>& calls, Memory& memory) {
 
 TEST(Engine, computes_what_its_tasks_compute_one_after_another) {
   std::mt19937 random(11);
-  const int rounds = is_deep() ? 1000000 : 5000;
+  const int rounds = rounds_of(5000, 1000000);
   for (int round = 0; round < rounds; ++round) {
     const auto calls = random_calls(random);
     Memory expected = fresh(), memory = fresh();

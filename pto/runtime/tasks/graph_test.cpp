@@ -107,7 +107,7 @@ void submit_random(Orchestration& o, unsigned seed) {
 }
 
 TEST(TaskGraph, replays_what_its_orchestration_runs) {
-  const int rounds = is_deep() ? 100000 : 1000;
+  const int rounds = rounds_of(1000, 100000);
   for (int round = 0; round < rounds; ++round) {
     g_body = [round](Orchestration& o) { submit_random(o, unsigned(round)); };
     RunOptions options;

@@ -43,7 +43,7 @@ bool conflict(const Step& a, const Step& b) {
 
 TEST(History, orders_exactly_the_tasks_that_conflict) {
   std::mt19937 random(7);
-  const int rounds = is_deep() ? 20000 : 600;
+  const int rounds = rounds_of(600, 20000);
   for (int round = 0; round < rounds; ++round) {
     const int tasks = 2 + int(random() % 40);
     History history;
