@@ -202,3 +202,65 @@ def set_operator_tracer(callable: object) -> None:
 
 def trace_operator(index: int, tensors: list, attributes: list) -> object:
     """The graph of an operator for tensors of these dtypes and shapes, by the tracer."""
+
+class CompiledFunctions:
+    """The functions of one compiled source."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def functions(self) -> list[str]: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def object(self) -> bytes:
+        """The bytes of the shared object."""
+
+class ChipProgram:
+    """An orchestration with its kernels."""
+
+    def __init__(
+        self,
+        orchestration: CompiledFunctions,
+        kernels: Sequence[tuple[str, CompiledFunctions, str]],
+    ) -> None:
+        """`kernels`: (name for submit, functions, symbol). The orchestration is the first function
+        of its source."""
+
+class ChipGraph:
+    """A program captured on arguments: it runs nothing."""
+
+    def __init__(self, program: ChipProgram, args: Sequence[tuple[int, Any, str]]) -> None: ...
+    def replay(self, args: Sequence[tuple[int, Any, str]], workers: int = 0) -> dict | None:
+        """Runs it on arguments like those of the capture and reports counts; else None."""
+    @property
+    def tasks(self) -> int: ...
+    @property
+    def edges(self) -> int: ...
+    @property
+    def nbytes(self) -> int:
+        """Memory of its own, for the tensors that the orchestration allocated."""
+
+def compile_functions(
+    name: str,
+    text: str,
+    functions: Sequence[str],
+    target: str = "",
+    orchestration: bool = False,
+) -> CompiledFunctions:
+    """Compiles C++ text, or takes it from the cache. Python's lock is free meanwhile."""
+
+def load_functions(name: str, object: bytes, functions: Sequence[str]) -> CompiledFunctions:
+    """The functions of a shared object's bytes."""
+
+def run_chip(
+    program: ChipProgram,
+    args: Sequence[tuple[int, Any, str]],
+    workers: int = 0,
+    window: int = 4096,
+    deadline: float = 0.0,
+    trace_path: str = "",
+    traced: bool = False,
+) -> dict:
+    """Runs it on (ParamType, array or number, dtype of a number) and reports counts. With a path a
+    trace is written there; then, or traced, "summary" says what took the time."""

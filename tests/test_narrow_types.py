@@ -31,8 +31,7 @@ PAIRS = [
     ("bfloat16_t", "float8_e5m2_t"),
 ]
 HEAD = """
-#include "pto/isa/convert_modes.hpp"
-#include "pto/isa/instructions.hpp"
+#include <pto/pto-inst.hpp>
 using namespace pto::isa;
 template <class T> using Line = Tile<TileType::Vec, T, 1, 4096, BLayout::RowMajor, 1, DYNAMIC>;
 template <class D, class S> void convert(const S* s, D* d, int64_t count) {
@@ -73,8 +72,10 @@ def library(request, tmp_path_factory):
     ]
     (folder / "pairs.cpp").write_text("\n".join([HEAD, *lines, ""]))
     command = ["g++", "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{ROOT}", *flags]
-    subprocess.run([*command, "-o", "pairs.so", "pairs.cpp"], cwd=folder, check=True)
-    return ctypes.CDLL(str(folder / "pairs.so"), mode=os.RTLD_LAZY)
+    link = [f"-L{ROOT / 'pto' / 'lib'}", "-lpto", f"-Wl,-rpath,{ROOT / 'pto' / 'lib'}"]
+    command += ["-o", "pairs.so", "pairs.cpp", *link, "-Wl,-z,defs"]
+    subprocess.run(command, cwd=folder, check=True)
+    return ctypes.CDLL(str(folder / "pairs.so"), mode=os.RTLD_NOW)
 
 
 def bits(array: np.ndarray) -> np.ndarray:
