@@ -8,7 +8,7 @@ import sys
 import torch
 
 import pto
-from bench import calls, compile_time, demos, instructions, kernels, matmul, report
+from bench import calls, compile_time, demos, instructions, kernels, matmul, report, tasks
 from bench import tiles as tiles  # registers cases
 from bench.runner import CASES, Outcome, Setting, measure
 
@@ -19,6 +19,7 @@ PROGRAMS = {
     "demos": demos.run,
     "instructions": instructions.run,
     "matmul": matmul.run,
+    "tasks": tasks.run,
 }
 
 TABLE = {kernel.name for kernel in kernels.KERNELS} | {f"{k.name}_half" for k in kernels.KERNELS}
