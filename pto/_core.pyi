@@ -264,3 +264,59 @@ def run_chip(
 ) -> dict:
     """Runs it on (ParamType, array or number, dtype of a number) and reports counts. With a path a
     trace is written there; then, or traced, "summary" says what took the time."""
+
+_Arguments = Sequence[tuple[int, Any, str]]
+
+class HostEngine:
+    """Devices as worker processes over shared memory."""
+
+    def __init__(
+        self,
+        devices: Sequence[int],
+        worker: Sequence[str],
+        python_worker: Sequence[str],
+        memory_bytes: int,
+        threads: int = 0,
+    ) -> None: ...
+    def allocate(self, nbytes: int) -> Any:
+        """Zeroed bytes that the workers see too; they live as long as the array."""
+    def holds(self, address: int) -> bool: ...
+    def add_program(self, program: ChipProgram, name: str) -> int: ...
+    def add_kernel(self, functions: CompiledFunctions, symbol: str) -> int: ...
+    def add_collective(self, name: str) -> int: ...
+    def add_python(self, name: str, payload: bytes) -> int: ...
+    def remove_program(self, program: int) -> None: ...
+    def begin(self, deadline: float = 0.0, traced: bool = False) -> None: ...
+    def submit(
+        self,
+        program: int,
+        name: str,
+        members: Sequence[tuple[int, _Arguments]],
+        after: Sequence[int],
+        site: str,
+    ) -> int:
+        """`members`: (place of the device, arguments). Returns the task's id; 0, and nothing is
+        submitted, where an array lies in memory that workers do not see."""
+    def submit_gate(
+        self, element: _Arguments, compare: int, value: float, after: Sequence[int], site: str
+    ) -> int:
+        """A task that is done when the first element compares so with the value."""
+    def wait_task(self, task: int) -> bool: ...
+    def wait_array(self, array: _Arguments) -> bool:
+        """Waits for its writers; False where one has failed."""
+    def is_done(self, task: int) -> bool: ...
+    def has_succeeded(self, task: int) -> bool:
+        """Of a task of the last run."""
+    def end(self, trace_path: str = "") -> dict:
+        """Waits for all; raises TaskFailure."""
+    def stop(self, text: str, kills: bool) -> None: ...
+    def workers(self) -> list[tuple[int, int, int]]:
+        """(place of the device, process, starts) of each."""
+    def close(self) -> None: ...
+    @property
+    def taken_bytes(self) -> int: ...
+
+def serve_python(
+    parent: int, mailbox_bytes: int, heap_bytes: int, spin_us: int, load: object
+) -> None:
+    """The loop of a worker process that runs Python functions."""

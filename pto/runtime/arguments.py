@@ -87,10 +87,10 @@ class TensorHandle:
 class Arg:
     """One argument of a run: its ParamType, the array or number, and its bytes."""
 
-    __slots__ = ("type", "data", "size", "dtype")
+    __slots__ = ("type", "data", "size", "dtype", "_core")
 
     def __init__(self, type: ParamType, data: Any, size: int = 0, dtype: str = "") -> None:
-        self.type = ParamType(type)
+        self.type, self._core = ParamType(type), None
         if self.type == ParamType.SCALAR:
             self.data, self.dtype = _typed_number(data, dtype)
             self.size = size or _NUMBERS[self.dtype]
@@ -125,17 +125,25 @@ class Arg:
 
     def as_core(self) -> tuple[int, Any, str]:
         """What the engine takes."""
-        if self.type == ParamType.SCALAR:
-            return int(self.type), self.data, self.dtype
         data = self.data
         if isinstance(data, TensorHandle):
             data._check_backing()
-            data = data.data
+        if self._core is None:
+            self._core = self._as_core(data.data if isinstance(data, TensorHandle) else data)
+        return self._core
+
+    def _as_core(self, data: Any) -> tuple[int, Any, str]:
+        if self.type == ParamType.SCALAR:
+            return int(self.type), data, self.dtype
         if not hasattr(data, "__dlpack__") and not hasattr(data, "dtype"):
             data = _as_numpy(data)  # nothing but the buffer protocol
-        if type(data).__module__ == "numpy" and self.dtype == "bfloat16":
-            data = _Bfloat16(data)
-        return int(self.type), data, ""
+        return self.core_array(self.type, data, self.dtype == "bfloat16")
+
+    @staticmethod
+    def core_array(type: ParamType, array: Any, is_bfloat16: bool) -> tuple[int, Any, str]:
+        """What the engine takes for an array; NumPy's of bfloat16 may be its bits."""
+        is_numpys = array.__class__.__module__ == "numpy"
+        return int(type), _Bfloat16(array) if is_bfloat16 and is_numpys else array, ""
 
     def __repr__(self) -> str:
         kind = self.type.name.lower()

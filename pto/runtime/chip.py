@@ -181,13 +181,13 @@ class ChipRuntime(Runtime):
     def _prepared(self, name: str, args: Sequence[Arg], deadline: float | None) -> Callable:
         _, program, checked = self._found(name, args)
         core = [arg.as_core() for arg in checked]
-        seconds, path = _checked_deadline(deadline), self._trace or ""
+        seconds, path = checked_deadline(deadline), self._trace or ""
 
-        def work() -> Report:
+        def work() -> tuple[Report, None]:
             counts = _core.run_chip(program, core, self._workers, self._window, seconds, path)
             if path:
                 self._traced = name, counts.pop("summary")
-            return Report(**counts)
+            return Report(**counts), None
 
         return work
 
@@ -210,7 +210,8 @@ def _checked_args(args: Any) -> list[Arg]:
     return args
 
 
-def _checked_deadline(deadline: float | None) -> float:
+def checked_deadline(deadline: float | None) -> float:
+    """In seconds, 0 for none."""
     if deadline is None:
         return 0.0
     is_number = isinstance(deadline, int | float) and not isinstance(deadline, bool)

@@ -15,7 +15,7 @@ from typing import Any
 
 from pto import _core
 from pto.runtime.arguments import Arg
-from pto.runtime.run import Report
+from pto.runtime.run import Report, Work
 
 
 class Graph:
@@ -26,7 +26,7 @@ class Graph:
         name: str,
         program: Any,
         read: Callable[[Sequence[Arg]], list],
-        execute: Callable[[str, Callable[[], Report]], None],
+        execute: Callable[[str, Work], Any],
         args: Sequence[Arg],
         workers: int,
     ) -> None:
@@ -52,7 +52,7 @@ class Graph:
         core = self._read(args)
         self._execute(self.name, lambda: self._replay(core))
 
-    def _replay(self, core: list) -> Report:
+    def _replay(self, core: list) -> tuple[Report, None]:
         counts = self._graph.replay(core, self._workers)
         if counts is None:
             warnings.warn(
@@ -64,7 +64,7 @@ class Graph:
             self._graph = _core.ChipGraph(self._program, core)
             self.recaptures += 1
             counts = self._graph.replay(core, self._workers)
-        return Report(**counts)
+        return Report(**counts), None
 
     def __repr__(self) -> str:
         return f"<Graph {self.name!r}: {self.tasks} tasks, {self.edges} edges>"
