@@ -12,10 +12,11 @@ import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pto import _core
+from pto import _core, build_config
 from pto.config import config
 from pto.errors import Failure, InvalidType, InvalidValue
 from pto.runtime.arguments import ParamType
@@ -27,6 +28,8 @@ from pto.runtime.sources import SourceText, read_source
 PLATFORMS = ("cpu", "a2a3sim", "a5sim")
 _HARDWARE = ("a2a3", "a5")
 _ORCHESTRATE = "pto_orchestrate"
+_PUBLIC_ORCHESTRATE = "aicpu_orchestration_entry"
+_PUBLIC_CONFIG = "aicpu_orchestration_config"
 
 
 def compile(
@@ -45,7 +48,8 @@ def compile(
 ) -> CompiledPackage:
     """Compiles an orchestration and its kernels.
 
-    `orch_func`: the orchestration's function, pto_orchestrate unless given. `flags`: -DX=1, -UX and
+    `orch_func`: the orchestration's function; unless given pto_orchestrate, or
+    aicpu_orchestration_entry where only that is defined. `flags`: -DX=1, -UX and
     -Ifolder. `signature`: what run() must be given, such as ["input float32", "output", "scalar
     int64"]. `orch_source` and `kernel_sources` are other spellings of `orch` and `kernels`.
     """
@@ -55,9 +59,9 @@ def compile(
     defines, folders = _split_flags(flags)
     is_one = isinstance(include_dirs, str | os.PathLike)
     folders = [*([include_dirs] if is_one else include_dirs), *folders]
-    head = read_source(orch, folders, name or "orchestration").with_defines(defines)
+    head = read_source(orch, [*folders, build_config.compat_dir()], name or "orchestration")
+    head, function, entered = _orchestration_of(head.with_defines(defines), orch_func)
     listed = read_kernels(chosen if chosen is not None else [], folders, defines)
-    function = _orchestration_of(head, orch_func)
     expected = _parsed_signature(signature)
     units: dict[SourceText, list[str]] = {}
     for kernel in listed:
@@ -65,7 +69,7 @@ def compile(
         if kernel.function not in functions:
             functions.append(kernel.function)
     with _cache_directory(cache_dir):
-        head_code, codes = _compile_all(head, function, units)
+        head_code, codes = _compile_all(head, entered, units)
     made = [
         Kernel(k.name, i if k.source.func_id is None else k.source.func_id, k.source.core_type,
                k.function, codes[k.text])
@@ -131,15 +135,31 @@ def _split_flags(flags: Iterable[str]) -> tuple[str, list[str]]:
     return "".join(lines), folders
 
 
-def _orchestration_of(text: SourceText, orch_func: str) -> str:
-    function = identifier(orch_func or _ORCHESTRATE, "orch_func")
-    if text.defines(function):
-        return function
-    raise InvalidValue(
-        f"the orchestration {text.name} does not define {function}",
-        'it is extern "C" int32_t f(const pto_runtime_api*, const pto_args*), see pto/runtime.h',
-        "define it, or name the function that does: orch_func=",
+def _orchestration_of(text: SourceText, orch_func: str) -> tuple[SourceText, str, str]:
+    """The text, the name of its orchestration, and the function that the engine calls."""
+    function = identifier(orch_func or _default_orchestration(text), "orch_func")
+    if not text.defines(function):
+        raise InvalidValue(
+            f"the orchestration {text.name} does not define {function}",
+            'it is extern "C" int32_t f(const pto_runtime_api*, const pto_args*), see '
+            "pto/runtime.h, or void f(const ChipTaskArgs&), see orchestration_api.h",
+            "define it, or name the function that does: orch_func=",
+        )
+    if not text.takes(function, r"const\s+ChipTaskArgs\s*&"):
+        return text, function, function
+    config = f"&{_PUBLIC_CONFIG}" if text.defines(_PUBLIC_CONFIG) else "nullptr"
+    entered = f"pto_enter_{function}"
+    adapter = (
+        f'\nextern "C" __attribute__((visibility("default")))\n'
+        f"int32_t {entered}(const pto_runtime_api* api, const pto_args* args) {{\n"
+        f"  return pto::compat::enter(api, args, &{function}, {config});\n}}\n"
     )
+    return replace(text, text=text.text + adapter), function, entered
+
+
+def _default_orchestration(text: SourceText) -> str:
+    is_public = text.defines(_PUBLIC_ORCHESTRATE) and not text.defines(_ORCHESTRATE)
+    return _PUBLIC_ORCHESTRATE if is_public else _ORCHESTRATE
 
 
 def _check_names(kernels: list[Kernel]) -> None:

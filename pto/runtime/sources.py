@@ -53,6 +53,10 @@ class SourceText:
         """The names X of its PTO_KERNEL(X, ...), in order."""
         return re.findall(r"\bPTO_KERNEL\s*\(\s*(\w+)\s*,", self.code)
 
+    def takes(self, function: str, parameters: str) -> bool:
+        """Whether it declares the function with parameters that match the pattern."""
+        return re.search(rf"\b{re.escape(function)}\s*\(\s*{parameters}", self.code) is not None
+
     def defines(self, function: str) -> bool:
         return re.search(rf"\b{re.escape(function)}\s*\(", self.code) is not None
 
