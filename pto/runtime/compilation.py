@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,8 @@ from pto import _core, build_config
 from pto.config import config
 from pto.errors import Failure, InvalidType, InvalidValue
 from pto.runtime.arguments import ParamType
-from pto.runtime.kernels import Kernels, identifier, read_kernels
+from pto.runtime.chips import explain_buffer
+from pto.runtime.kernels import Kernels, ReadKernel, identifier, read_kernels
 from pto.runtime.package import Code, CompiledPackage, Kernel, Parameter
 from pto.runtime.precompiled import explain_link
 from pto.runtime.sources import SourceText, read_source
@@ -61,15 +62,13 @@ def compile(
     folders = [*([include_dirs] if is_one else include_dirs), *folders]
     head = read_source(orch, [*folders, build_config.compat_dir()], name or "orchestration")
     head, function, entered = _orchestration_of(head.with_defines(defines), orch_func)
-    listed = read_kernels(chosen if chosen is not None else [], folders, defines)
+    listed = read_kernels(chosen if chosen is not None else [], folders, defines, platform)
     expected = _parsed_signature(signature)
-    units: dict[SourceText, list[str]] = {}
+    units: dict[SourceText, list[ReadKernel]] = {}
     for kernel in listed:
-        functions = units.setdefault(kernel.text, [])
-        if kernel.function not in functions:
-            functions.append(kernel.function)
+        units.setdefault(kernel.text, []).append(kernel)
     with _cache_directory(cache_dir):
-        head_code, codes = _compile_all(head, entered, units)
+        head_code, codes = _compile_all(head, entered, units, platform)
     made = [
         Kernel(k.name, i if k.source.func_id is None else k.source.func_id, k.source.core_type,
                k.function, codes[k.text])
@@ -195,25 +194,30 @@ def _parsed_signature(signature: Sequence[str | ParamType] | None) -> tuple | No
 # --- compiling -----------------------------------------------------------------------------------
 
 
-def _compile_all(head: SourceText, function: str, units: dict) -> tuple[Code, dict]:
+def _compile_all(
+    head: SourceText, function: str, units: dict[SourceText, list[ReadKernel]], platform: str
+) -> tuple[Code, dict]:
     """The orchestration, and the code of each source of kernels."""
     target = config.target
-    threads = min(len(units) + 1, os.cpu_count() or 1)
-    with ThreadPoolExecutor(threads, "pto-compile") as pool:
-
-        def start(source: SourceText, functions: list[str], is_head: bool) -> Future:
-            return pool.submit(_compile_one, source, functions, target, is_head)
-
-        first = start(head, [function], True)
-        others = {text: start(text, functions, False) for text, functions in units.items()}
+    with ThreadPoolExecutor(min(len(units) + 1, os.cpu_count() or 1), "pto-compile") as pool:
+        arguments = head.name, head.text, [function], target, True
+        first = pool.submit(_core.compile_functions, *arguments)
+        others = {text: pool.submit(_compile_kernels, text, kernels, target, platform)
+                  for text, kernels in units.items()}  # fmt: skip
         return Code(first.result()), {text: Code(job.result()) for text, job in others.items()}
 
 
-def _compile_one(source: SourceText, functions: list[str], target: str, is_head: bool) -> Any:
-    arguments = source.name, source.text, functions, target, is_head, source.object
+def _compile_kernels(
+    source: SourceText, kernels: list[ReadKernel], target: str, platform: str
+) -> Any:
+    """The functions of one source of kernels."""
+    functions = list(dict.fromkeys(kernel.function for kernel in kernels))
+    arguments = source.name, source.text, functions, target, False, source.object
     try:
         return _core.compile_functions(*arguments)
     except Failure as error:
+        names = ", ".join(kernel.name for kernel in kernels)
+        explain_buffer(error, names, platform, kernels[0].source.core_type)
         if source.object:
             explain_link(error, source.name)
         raise

@@ -13,10 +13,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from pto.errors import InvalidType, InvalidValue
+from pto.runtime.chips import CORE_TYPES, chip_defines
 from pto.runtime.precompiled import PRECOMPILED_FIELDS, adapter_of, is_object
 from pto.runtime.sources import SourceText, read_source
 
-CORE_TYPES = ("aic", "aiv", "mix")
 _SLOT_KERNEL = "kernel_entry"
 
 
@@ -57,8 +57,10 @@ class ReadKernel:
     name: str
 
 
-def read_kernels(kernels: Any, include_dirs: Sequence, defines: str) -> list[ReadKernel]:
-    """All kernels; `defines`: lines in front of each C++ text."""
+def read_kernels(
+    kernels: Any, include_dirs: Sequence, defines: str, platform: str = "cpu"
+) -> list[ReadKernel]:
+    """All kernels; `defines`: lines in front of each C++ text, which the platform adds to."""
     found = []
     for place, kernel in enumerate(_listed(kernels)):
         if is_object(kernel.source):
@@ -67,7 +69,7 @@ def read_kernels(kernels: Any, include_dirs: Sequence, defines: str) -> list[Rea
             continue
         _check_fields(place, kernel)
         text = read_source(kernel.source, include_dirs, kernel.name or f"kernel_{place}")
-        text = text.with_defines(defines)
+        text = text.with_defines(defines + chip_defines(platform, kernel.core_type))
         function = _symbol_of(kernel, text)
         found.append(ReadKernel(kernel, text, function, kernel.name or function))
     return found
