@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Platforms a2a3sim and a5sim: a kernel's tiles must fit the buffers of its core."""
 
+import os
 import re
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 import pto
 
+# clang says it behind what an error shows of it.
+SITE = "" if "clang" in os.environ.get("PTO_CXX", "") else " at work.cpp:5"
 ROOT = Path(__file__).resolve().parent.parent
 ORCHESTRATION = """
 #include <pto/runtime.h>
@@ -82,7 +85,7 @@ def test_tiles_that_live_together_share_a_core_s_buffer(platform, cols, fits):
 def test_a_tile_larger_than_its_buffer_is_refused_when_it_is_compiled():
     body = STEP.format(cols=1024)
     with pytest.raises(ValueError, match=(
-        r"kernel work: a tile at work.cpp:5 asks for 262144 bytes of Vec \(UB\), a2a3 has "
+        rf"kernel work: a tile{SITE} asks for 262144 bytes of Vec \(UB\), a2a3 has "
         "196608\n.*\n.*smaller"
     )):  # fmt: skip
         package(body, "a2a3sim")
@@ -117,7 +120,7 @@ def test_addresses_lie_in_the_buffer():
         run(made, x, 0x21)
     with pytest.raises(RuntimeError, match="TASSIGN: a tile needs"):
         run(made, x, -1)
-    with pytest.raises(ValueError, match=r"work.cpp:5 asks for 262144 bytes of Vec \(UB\)"):
+    with pytest.raises(ValueError, match=rf"a tile{SITE} asks for 262144 bytes of Vec \(UB\)"):
         package("  Tile<TileType::Vec, float, 64, 256> t;\n  TASSIGN<0x30000>(t);", "a2a3sim")
 
 

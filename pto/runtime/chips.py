@@ -22,7 +22,8 @@ def chip_defines(platform: str, core_type: str) -> str:
     if platform not in _CHIPS:
         return ""
     core = CORE_TYPES.index(core_type) + 1
-    return f"#define PTO_CHIP {_CHIPS[platform]}\n#define PTO_CHIP_CORE {core}\n"
+    quiet = "#define PTO_PORTABLE\n"  # a warning would take the lines of an error
+    return f"#define PTO_CHIP {_CHIPS[platform]}\n#define PTO_CHIP_CORE {core}\n{quiet}"
 
 
 def explain_buffer(error: Failure, kernel: str, platform: str, core_type: str) -> None:
