@@ -247,8 +247,10 @@ def compile_functions(
     functions: Sequence[str],
     target: str = "",
     orchestration: bool = False,
+    object: bytes = b"",
 ) -> CompiledFunctions:
-    """Compiles C++ text, or takes it from the cache. Python's lock is free meanwhile."""
+    """Compiles C++ text, or takes it from the cache; `object`: the bytes of another compiler's
+    that belongs to it. Python's lock is free meanwhile."""
 
 def load_functions(name: str, object: bytes, functions: Sequence[str]) -> CompiledFunctions:
     """The functions of a shared object's bytes."""

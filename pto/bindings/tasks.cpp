@@ -24,9 +24,11 @@ namespace {
 
 CompiledFunctions compile_functions(const std::string& name, const std::string& text,
                                     const std::vector<std::string>& functions,
-                                    const std::string& target, bool orchestration) {
+                                    const std::string& target, bool orchestration,
+                                    nb::bytes object) {
   CompileOptions options;
   options.target = target;
+  options.object.assign(object.c_str(), object.size());
   std::optional<nb::python_error> raised;
   options.interrupted = [&raised] {
     nb::gil_scoped_acquire locked;
@@ -185,8 +187,9 @@ void bind_tasks(nb::module_& m) {
           "nbytes", [](const ChipGraph& self) { return self.graph().bytes(); },
           "Memory of its own, for the tensors that the orchestration allocated.");
   m.def("compile_functions", &compile_functions, "name"_a, "text"_a, "functions"_a, "target"_a = "",
-        "orchestration"_a = false,
-        "Compiles C++ text, or takes it from the cache. Python's lock is free meanwhile.");
+        "orchestration"_a = false, "object"_a = nb::bytes(""),
+        "Compiles C++ text, or takes it from the cache; `object`: the bytes of another compiler's "
+        "that belongs to it. Python's lock is free meanwhile.");
   m.def("load_functions", &load_functions, "name"_a, "object"_a, "functions"_a,
         "The functions of a shared object's bytes.");
   m.def("run_chip", &run_chip, "program"_a, "args"_a, "workers"_a = 0, "window"_a = 4096,

@@ -2,7 +2,8 @@
 """The runtime: dependent tasks on the cores of this machine. See docs/runtime.md."""
 
 from pto.runtime.arguments import Arg, ParamType, TensorHandle
-from pto.runtime.compilation import KernelSource, compile
+from pto.runtime.compilation import compile
+from pto.runtime.kernels import KernelSource
 from pto.runtime.package import CompiledPackage
 from pto.runtime.run import HostReport, Report, Run
 from pto.runtime.runtime import Runtime

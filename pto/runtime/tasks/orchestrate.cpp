@@ -156,6 +156,8 @@ class Session {
             "pass it to run() as Arg.inout or Arg.output"});
     TaskTensor tensor = tensor_of(*arg.view, access);
     tensor.is_tracked = arg.kind != PTO_ARG_NO_DEP && !is_manual;
+    if (arg.kind == PTO_ARG_NO_DEP && !(arg.view->flags & PTO_TENSOR_READ_ONLY))
+      tensor.view.flags &= ~uint32_t(PTO_TENSOR_READ_ONLY);  // its order is the caller's duty
     given_tensors_.push_back(tensor);
   }
 
