@@ -90,14 +90,17 @@ class Arg:
     __slots__ = ("type", "data", "size", "dtype", "_core")
 
     def __init__(self, type: ParamType, data: Any, size: int = 0, dtype: str = "") -> None:
-        self.type, self._core = ParamType(type), None
-        if self.type == ParamType.SCALAR:
+        self.type = type if type.__class__ is ParamType else ParamType(type)
+        self.data, self._core = data, None
+        if data.__class__ is TensorHandle and self.type is not ParamType.SCALAR:
+            self.dtype, self.size = data.dtype, size or data.nbytes
+            return
+        if self.type is ParamType.SCALAR:
             self.data, self.dtype = _typed_number(data, dtype)
             self.size = size or _NUMBERS[self.dtype]
             return
         _check_array(f"Arg.{self.type.name.lower()}", data)
-        self.data = data
-        shape, self.dtype = _about(data)
+        self.dtype = _about(data)[1]
         self.size = size or _nbytes(data)
 
     @classmethod
@@ -126,10 +129,11 @@ class Arg:
     def as_core(self) -> tuple[int, Any, str]:
         """What the engine takes."""
         data = self.data
-        if isinstance(data, TensorHandle):
+        if data.__class__ is TensorHandle:
             data._check_backing()
+            data = data.data
         if self._core is None:
-            self._core = self._as_core(data.data if isinstance(data, TensorHandle) else data)
+            self._core = self._as_core(data)
         return self._core
 
     def _as_core(self, data: Any) -> tuple[int, Any, str]:
@@ -161,6 +165,10 @@ _KEPT |= {f"uint{n}": "int64" for n in (8, 16, 32, 64)} | {n: n for n in _NUMBER
 
 
 def _typed_number(value: Any, dtype: str) -> tuple[int | float, str]:
+    if value.__class__ is int and dtype in ("", "int64") and -(2**63) <= value < 2**63:
+        return value, "int64"
+    if value.__class__ is float and dtype in ("", "float64"):
+        return value, "float64"
     own = getattr(value, "dtype", None)
     shape = getattr(value, "shape", ())
     if own is not None and shape == ():

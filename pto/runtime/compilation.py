@@ -35,7 +35,7 @@ _PUBLIC_CONFIG = "aicpu_orchestration_config"
 
 def compile(
     platform: str = "cpu",
-    orch: str | os.PathLike = "",
+    orch: str | os.PathLike | None = None,
     kernels: Kernels | None = None,
     *,
     orch_func: str = "",
@@ -47,7 +47,8 @@ def compile(
     orch_source: str | os.PathLike = "",
     kernel_sources: Kernels | None = None,
 ) -> CompiledPackage:
-    """Compiles an orchestration and its kernels.
+    """Compiles an orchestration and its kernels; or one kernel without orchestration, which level
+    host runs as it is.
 
     `orch_func`: the orchestration's function; unless given pto_orchestrate, or
     aicpu_orchestration_entry where only that is defined. `flags`: -DX=1, -UX and
@@ -60,9 +61,17 @@ def compile(
     defines, folders = _split_flags(flags)
     is_one = isinstance(include_dirs, str | os.PathLike)
     folders = [*([include_dirs] if is_one else include_dirs), *folders]
-    head = read_source(orch, [*folders, build_config.compat_dir()], name or "orchestration")
-    head, function, entered = _orchestration_of(head.with_defines(defines), orch_func)
+    head, function, entered = None, "", ""
+    if orch is not None:
+        head = read_source(orch, [*folders, build_config.compat_dir()], name or "orchestration")
+        head, function, entered = _orchestration_of(head.with_defines(defines), orch_func)
     listed = read_kernels(chosen if chosen is not None else [], folders, defines, platform)
+    if head is None and len(listed) != 1:
+        raise InvalidType(
+            f"compile: {len(listed)} kernels and no orch",
+            "an orchestration says which kernel runs on what; one kernel can do without",
+            "pass orch=, or exactly one kernel",
+        )
     expected = _parsed_signature(signature)
     units: dict[SourceText, list[ReadKernel]] = {}
     for kernel in listed:
@@ -75,8 +84,9 @@ def compile(
         for i, k in enumerate(listed)
     ]  # fmt: skip
     _check_names(made)
+    first = head_code or made[0].code
     return CompiledPackage(
-        name or head.name, platform, head_code.functions.target, function, head_code,
+        name or first.functions.name, platform, first.functions.target, function, head_code,
         tuple(made), expected,
     )  # fmt: skip
 
@@ -200,11 +210,13 @@ def _compile_all(
     """The orchestration, and the code of each source of kernels."""
     target = config.target
     with ThreadPoolExecutor(min(len(units) + 1, os.cpu_count() or 1), "pto-compile") as pool:
-        arguments = head.name, head.text, [function], target, True
-        first = pool.submit(_core.compile_functions, *arguments)
+        first = head and pool.submit(
+            _core.compile_functions, head.name, head.text, [function], target, True
+        )
         others = {text: pool.submit(_compile_kernels, text, kernels, target, platform)
                   for text, kernels in units.items()}  # fmt: skip
-        return Code(first.result()), {text: Code(job.result()) for text, job in others.items()}
+        head_code = Code(first.result()) if first else None
+        return head_code, {text: Code(job.result()) for text, job in others.items()}
 
 
 def _compile_kernels(

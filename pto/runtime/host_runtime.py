@@ -48,6 +48,9 @@ _open: "weakref.WeakSet[HostRuntime]" = weakref.WeakSet()
 class DeadlinePassed(Failure):
     """Raised inside an orchestration that goes on when its run's deadline has passed."""
 
+    def __init__(self) -> None:
+        super().__init__("the run's deadline has passed", "it was given to run()", "see there")
+
 
 class HostRuntime(Runtime):
     """`memory`: bytes of all tensors; `threads`: of each worker, 0 for its share of the cores."""
@@ -194,7 +197,7 @@ class HostRuntime(Runtime):
                     "platforms differ in what their cores hold",
                     f"compile it with platform={self.platform!r}",
                 )
-            number = self._engine.add_program(kernel.program(), name)
+            number = self._added(kernel, name)
             return HostKernel(self._engine, name, number, package=kernel)
         if callable(kernel):
             number = self._engine.add_python(name, pickled(name, kernel))
@@ -204,6 +207,12 @@ class HostRuntime(Runtime):
             "a kernel is a CompiledPackage, or a Python function",
             "pass what pto.compile() returned",
         )
+
+    def _added(self, package: CompiledPackage, name: str) -> int:
+        if package.orchestration is not None:
+            return self._engine.add_program(package.program(), name)
+        (only,) = package.kernels
+        return self._engine.add_kernel(only.code.functions, only.symbol)
 
     def _work(self, name: str, args: Any, deadline: float | None) -> Work:
         self._check_usable()
