@@ -318,6 +318,36 @@ class HostEngine:
     @property
     def taken_bytes(self) -> int: ...
 
+class HostRecording:
+    """The tasks of a captured run at level host."""
+
+    def __init__(self, slots: Sequence[tuple[int, int]]) -> None:
+        """`slots`: addresses, begin and end, that move from replay to replay."""
+    def add(
+        self,
+        host: HostEngine,
+        program: int,
+        name: str,
+        members: Sequence[tuple[int, _Arguments]],
+        after: Sequence[int],
+        site: str,
+    ) -> int:
+        """`after` counts the recording's tasks. Returns the task's number; -1 where an array lies
+        in memory that workers do not see."""
+    def add_gate(
+        self,
+        host: HostEngine,
+        element: _Arguments,
+        compare: int,
+        value: float,
+        after: Sequence[int],
+        site: str,
+    ) -> int: ...
+    def submit(self, host: HostEngine, begins: Sequence[int]) -> None:
+        """Submits all to a run that has begun; `begins`: where each slot lies now."""
+    @property
+    def tasks(self) -> int: ...
+
 def serve_python(
     parent: int, mailbox_bytes: int, heap_bytes: int, spin_us: int, load: object
 ) -> None:

@@ -35,7 +35,7 @@ class TensorHandle:
     Without `data` nothing stands behind it yet. Indexing gives a view: the same id, other elements.
     """
 
-    __slots__ = ("id", "shape", "dtype", "nbytes", "data")
+    __slots__ = ("id", "shape", "dtype", "nbytes", "data", "memory")
 
     def __init__(self, shape: tuple[int, ...], dtype: str = "float32", data: Any = None) -> None:
         import numpy
@@ -50,6 +50,7 @@ class TensorHandle:
                 'pass one, such as "float32"',
             ) from None
         self.nbytes, self.data = math.prod(self.shape) * itemsize, data
+        self.memory: Any = None  # of the runtime that allocated it
 
     @classmethod
     def of(cls, array: Any) -> "TensorHandle":
@@ -69,7 +70,7 @@ class TensorHandle:
     def __getitem__(self, key: Any) -> "TensorHandle":
         self._check_backing()
         view = TensorHandle.of(self.data[key])
-        view.id = self.id
+        view.id, view.memory = self.id, self.memory
         return view
 
     def _check_backing(self) -> None:

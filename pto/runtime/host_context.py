@@ -91,7 +91,7 @@ class Context:
         self, chip: int, kernel: str, args: Sequence[Arg], after: Sequence[Node] = ()
     ) -> Node:
         """A task on one device: the kernel on these arguments, when what it follows is done."""
-        return self._submit(self._found(kernel), [(chip, args)], after, _site(2))
+        return self._submit(self._found(kernel), [(chip, args)], after, self._site(2))
 
     def submit_group(
         self,
@@ -116,7 +116,7 @@ class Context:
                 "each member has its own", "pass one entry for each chip",
             )  # fmt: skip
         members = [(c, args[c] if isinstance(args, Mapping) else args) for c in chips]
-        return self._submit(self._found(kernel), members, after, _site(2))
+        return self._submit(self._found(kernel), members, after, self._site(2))
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -154,7 +154,9 @@ class Context:
         self, chip: int, name: str, args: Sequence[Arg], after: Sequence[Node] = (), depth: int = 3
     ) -> Node:
         """A task of pto.comm on one device."""
-        return self._submit(self._runtime.collective(name), [(chip, args)], after, _site(depth))
+        return self._submit(
+            self._runtime.collective(name), [(chip, args)], after, self._site(depth)
+        )
 
     def submit_gate(
         self, element: Any, compare: int, value: float, after: Sequence[Node], depth: int = 3
@@ -163,7 +165,7 @@ class Context:
         self._check()
         core = [self._copies.core(Arg.input(element))]
         ids = [node.id for node in after]
-        return Node(self._engine.submit_gate(core, compare, value, ids, _site(depth)), self)
+        return self._node(self._engine.submit_gate(core, compare, value, ids, self._site(depth)))
 
     # --- inside ----------------------------------------------------------------------------------
 
@@ -191,18 +193,34 @@ class Context:
         placed = [(self._place(chip), _checked(kernel, args)) for chip, args in members]
         core = [(place, _with_types(kernel, args, [arg.as_core() for arg in args]))
                 for place, args in placed]  # fmt: skip
-        task = self._engine.submit(kernel.number, kernel.name, core, ids, site)
-        if not task:  # some array is private
+        task = self._enter(kernel, core, ids, site)
+        if task is None:  # some array is private
             written: list[list[int]] = []
-            core = [
-                (place, _with_types(kernel, args, [self._copies.core(a, written) for a in args]))
-                for place, args in placed
-            ]
-            task = self._engine.submit(kernel.number, kernel.name, core, ids, site)
+            core = [(place, _with_types(kernel, args, self._shared(args, written)))
+                    for place, args in placed]  # fmt: skip
+            task = self._enter(kernel, core, ids, site)
             for writers in written:
                 writers.append(task)
         self._used.add(kernel)
-        return Node(task, self)
+        return self._node(task)
+
+    def _shared(self, args: Sequence[Arg], written: list[list[int]]) -> list:
+        """What the engine takes; those that are read first, which have to be copied in."""
+        order = sorted(range(len(args)), key=lambda i: args[i].type == ParamType.OUTPUT)
+        core = {i: self._copies.core(args[i], written) for i in order}
+        return [core[i] for i in range(len(args))]
+
+    def _enter(self, kernel: HostKernel, core: list, ids: list[int], site: str) -> int | None:
+        """The task's id; None, and nothing is submitted, where an array is private."""
+        return self._engine.submit(kernel.number, kernel.name, core, ids, site) or None
+
+    @staticmethod
+    def _site(depth: int) -> str:
+        frame = sys._getframe(depth)
+        return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
+
+    def _node(self, number: int) -> Node:
+        return Node(number, self)
 
     def _place(self, chip: int) -> int:
         place = self._places.get(chip) if type(chip) is int else None
@@ -245,8 +263,3 @@ def _float_mask(args: Sequence[Arg]) -> int:
 
 def _array_of(what: Any) -> Any:
     return what.data if isinstance(what, TensorHandle) else what
-
-
-def _site(depth: int) -> str:
-    frame = sys._getframe(depth)
-    return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"

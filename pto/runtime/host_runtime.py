@@ -32,6 +32,7 @@ from pto.runtime.arguments import TensorHandle
 from pto.runtime.chip import checked_deadline
 from pto.runtime.compilation import check_platform
 from pto.runtime.host_context import Context, HostKernel
+from pto.runtime.host_graph import HostGraph
 from pto.runtime.package import CompiledPackage
 from pto.runtime.python_tasks import pickled
 from pto.runtime.report import TraceReport, report_of
@@ -132,6 +133,14 @@ class HostRuntime(Runtime):
         self._queue.submit(run)
         return run
 
+    def capture(self, name: str, args: Any = None) -> HostGraph:
+        """The orchestration's tasks on these arguments, to be replayed; runs nothing.
+
+        An orchestration that waits cannot be captured: RuntimeError.
+        """
+        self._check_usable()
+        return HostGraph(self, name, *self._found(name), args)
+
     def trace(self, path: str | os.PathLike | None) -> None:
         """Runs that begin from now on write traces to `path`, a lane a device; None ends it."""
         self._check_usable()
@@ -173,6 +182,30 @@ class HostRuntime(Runtime):
                 program = self._engine.add_collective(name)
                 self._collectives[name] = HostKernel(self._engine, f"comm.{name}", program)
             return self._collectives[name]
+
+    def work_of_replay(
+        self, replay: Callable[[Callable, Callable], None], deadline: float | None
+    ) -> Work:
+        """A run that calls replay(begin, end): both of the engine."""
+        self._check_usable()
+        seconds = checked_deadline(deadline)
+
+        def work() -> tuple[None, None]:
+            path = self._trace or ""
+            replay(lambda: self._engine.begin(seconds, bool(path)), lambda: self._ended(path))
+            return None, None
+
+        return work
+
+    def execute(self, name: str, work: Work) -> Any:
+        """Does the work in its turn among the runs."""
+        return self._queue.execute(name, work)
+
+    def _ended(self, path: str) -> dict[str, int]:
+        counts = self._engine.end(path)
+        if path:
+            self._traced = "replay", counts.pop("summary")
+        return counts
 
     def _check_usable(self) -> None:
         if os.getpid() != self._process:
@@ -216,6 +249,11 @@ class HostRuntime(Runtime):
 
     def _work(self, name: str, args: Any, deadline: float | None) -> Work:
         self._check_usable()
+        found = self._found(name)
+        seconds = checked_deadline(deadline)
+        return lambda: self._orchestrate(name, *found, args, seconds)
+
+    def _found(self, name: str) -> tuple[Callable, dict[str, HostKernel]]:
         with self._lock:
             found = self._programs.get(name)
         if found is None:
@@ -224,8 +262,7 @@ class HostRuntime(Runtime):
                 f"nothing is registered under {name!r}", f"registered: {names}",
                 "register it first, or take one of these",
             )  # fmt: skip
-        seconds = checked_deadline(deadline)
-        return lambda: self._orchestrate(name, *found, args, seconds)
+        return found
 
     def _orchestrate(
         self, name: str, orch: Callable, kernels: dict, args: Any, seconds: float

@@ -41,10 +41,11 @@ class SharedMemory:
         handle = TensorHandle(dims, str(dtype).rpartition(".")[2])
         data = self.engine.allocate(handle.nbytes)
         handle.data = data.view(_numpy_type(handle.dtype)).reshape(dims)
+        handle.memory = self
         return handle
 
     def holds(self, array: numpy.ndarray) -> bool:
-        return self.engine.holds(_bounds(array)[0])
+        return self.engine.holds(bounds_of(array)[0])
 
 
 class PrivateCopies:
@@ -64,6 +65,7 @@ class PrivateCopies:
         data = arg.data
         if isinstance(data, TensorHandle):
             data._check_backing()
+            self._check_owner(data)
             data = data.data
         array, is_bfloat = numpy_of(data)
         if array.size and not self._memory.holds(array):
@@ -71,6 +73,16 @@ class PrivateCopies:
         elif not array.size:
             array = self._memory.engine.allocate(1)[:0].view(array.dtype).reshape(array.shape)
         return Arg.core_array(arg.type, array, is_bfloat)
+
+    def _check_owner(self, handle: TensorHandle) -> None:
+        if handle.memory is not None and handle.memory is not self._memory:
+            state = "was closed" if handle.memory.closed else "is another one"
+            raise InvalidValue(
+                f"tensor {handle.id}, {handle.dtype}{list(handle.shape)}, is of a runtime that "
+                f"{state}",
+                "a runtime's workers see its own memory only",
+                "allocate it by this runtime, or pass handle.numpy(), which is copied",
+            )
 
     def _shared(
         self, array: numpy.ndarray, kind: ParamType, tasks: list[list[int]] | None
@@ -91,7 +103,7 @@ class PrivateCopies:
         return view
 
     def _root(self, array: numpy.ndarray, kind: ParamType) -> tuple[int, numpy.ndarray]:
-        low, high = _bounds(array)
+        low, high = bounds_of(array)
         for begin, end, copy, _ in self._roots:
             if begin <= low and high <= end:
                 return begin, copy
@@ -112,11 +124,33 @@ class PrivateCopies:
         self._roots.append((begin, end, copy, owner))
         return begin, copy
 
+    def view_of(self, array: numpy.ndarray) -> numpy.ndarray:
+        """The array's place in the copy."""
+        begin, copy = self._root(array, ParamType.INPUT)
+        offset = array.__array_interface__["data"][0] - begin
+        return numpy.ndarray(array.shape, array.dtype, copy, offset, array.strides)
+
+    def is_written(self, view: numpy.ndarray) -> bool:
+        """Whether tasks write into this part of a copy."""
+        low, high = bounds_of(view)
+        parts = [bounds_of(shared) for _, shared, _ in self._written.values()]
+        return any(begin < high and low < end for begin, end in parts)
+
+    def refresh(self, first: int) -> None:
+        """Copies in again what was copied from the `first` array on."""
+        for begin, end, copy, _ in self._roots[first:]:
+            ctypes.memmove(copy.ctypes.data, begin, end - begin)
+            self.copied_in += end - begin
+
+    def __len__(self) -> int:
+        """Arrays that were copied."""
+        return len(self._roots)
+
     def copy_back(self, succeeded: Callable[[int], bool], within: Any = None) -> None:
         """Brings back what tasks wrote and none of its writers failed: all, or of one array."""
-        low, high = _bounds(numpy_of(within)[0]) if within is not None else (0, 2**64)
+        low, high = bounds_of(numpy_of(within)[0]) if within is not None else (0, 2**64)
         for mine, shared, tasks in self._written.values():
-            begin, end = _bounds(mine)
+            begin, end = bounds_of(mine)
             if begin < high and low < end and tasks and all(map(succeeded, tasks)):
                 numpy.copyto(mine, shared)
                 self.copied_out += mine.nbytes
@@ -152,7 +186,7 @@ def _numpy_type(name: str) -> Any:
     return numpy.dtype(ml_dtypes.bfloat16)
 
 
-def _bounds(array: numpy.ndarray) -> tuple[int, int]:
+def bounds_of(array: numpy.ndarray) -> tuple[int, int]:
     """The addresses from its lowest byte to behind its highest."""
     low = high = array.__array_interface__["data"][0]
     for size, stride in zip(array.shape, array.strides, strict=True):
@@ -171,6 +205,6 @@ def _whole(array: numpy.ndarray) -> tuple[int, int, Any]:
     if hasattr(root.base, "untyped_storage"):  # a torch tensor's
         storage = root.base.untyped_storage()
         return storage.data_ptr(), storage.data_ptr() + storage.nbytes(), storage
-    begin, end = _bounds(root)
-    low, high = _bounds(array)
+    begin, end = bounds_of(root)
+    low, high = bounds_of(array)
     return (begin, end, root) if begin <= low and high <= end else (low, high, array)
