@@ -84,9 +84,43 @@ class Session {
            "call it there");
   }
 
-  ChipTensor argument(int index) {
+  const ChipTensor& argument(int index) {
     const View view = o_.inout(index);
-    return ChipTensor(view.raw(), data_type_of(view.dtype(), index), TaskId::invalid(), 0);
+    arguments_.push_back(
+        ChipTensor(view.raw(), data_type_of(view.dtype(), index), TaskId::invalid(), 0));
+    return arguments_.back();
+  }
+
+  // Memory by its address, which lies in an argument of the run.
+  ChipTensor external(void* address, const uint32_t shape[], uint32_t ndims, DataType dtype,
+                      bool is_manual) {
+    const TensorCreateInfo info(shape, ndims, dtype);
+    uint64_t bytes = get_element_size(dtype);
+    for (uint32_t k = 0; k < ndims; ++k) bytes *= shape[k];
+    for (const ChipTensor& argument : arguments_) {
+      const uint64_t from = reinterpret_cast<uint64_t>(address) - argument.buffer.addr;
+      if (!argument.is_contiguous || from > argument.buffer.size ||
+          bytes > argument.buffer.size - from)
+        continue;
+      pto_view view = argument.raw();
+      view.data = address;
+      view.rank = int32_t(ndims);
+      view.type_code = element_type(dtype).code;
+      view.type_bits = element_type(dtype).bits;
+      int64_t next = 1;
+      for (int32_t k = view.rank - 1; k >= 0; next *= view.sizes[k--]) {
+        view.sizes[k] = shape[k];
+        view.strides[k] = next;
+      }
+      ChipTensor tensor(view, dtype, TaskId::invalid(), 0);
+      tensor.manual_dep = is_manual;
+      return tensor;
+    }
+    refuse("make_tensor_external() of " + std::to_string(bytes) +
+               " bytes that lie in no argument of the run",
+           "the runtime orders tasks by memory that it knows, and arguments with gaps are taken "
+           "as they are",
+           "pass the array to run(), and take args.tensor(i)");
   }
 
   bool is_fatal() const { return !fatal_.empty(); }
@@ -238,6 +272,7 @@ class Session {
 
   Orchestration o_;
   std::vector<OpenScope> scopes_;
+  std::vector<ChipTensor> arguments_;
   uint64_t serial_ = 0;
   std::string fatal_;
   Session* outer_;

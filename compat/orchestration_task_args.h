@@ -18,12 +18,6 @@ namespace compat {
 // Tensors as tensor(i).ref(), scalars as scalar<T>(i).
 class GivenArguments {
  public:
-  struct TensorArgument {
-    const ChipTensor& tensor;
-    const ChipTensor& ref() const { return tensor; }
-    operator const ChipTensor&() const { return tensor; }
-  };
-
   template <class T = uint64_t>
   T scalar(int32_t index) const {
     check("scalar", index, scalars_.size());
@@ -74,9 +68,9 @@ class LaunchSpec {
 // The arguments of the run.
 class ChipTaskArgs : public pto::compat::GivenArguments {
  public:
-  TensorArgument tensor(int32_t index) const {
+  const ChipTensor& tensor(int32_t index) const {
     check("tensor", index, tensors_.size());
-    return {tensors_[size_t(index)]};
+    return tensors_[size_t(index)];
   }
   int32_t tensor_count() const { return int32_t(tensors_.size()); }
   void add(const ChipTensor& tensor) { tensors_.push_back(tensor); }
@@ -84,6 +78,8 @@ class ChipTaskArgs : public pto::compat::GivenArguments {
  private:
   std::vector<ChipTensor> tensors_;
 };
+
+using ChipStorageTaskArgs = ChipTaskArgs;
 
 enum class PredicateOp : uint8_t { NONE, EQ, NE, GT, LT, GE, LE };
 
@@ -138,9 +134,9 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
     for (int k = from; k < from + count; ++k) add_bits(other.scalar(k));
   }
 
-  TensorArgument tensor(int32_t index) const {
+  const ChipTensor& tensor(int32_t index) const {
     check("tensor", index, slots_.size());
-    return {slots_[size_t(index)].tensor};
+    return slots_[size_t(index)].tensor;
   }
   int32_t tensor_count() const { return int32_t(slots_.size()); }
   const std::vector<TensorSlot>& slots() const { return slots_; }
@@ -201,6 +197,7 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
   uint32_t n_dependencies_ = 0;
   std::string error_;
 };
+using Arg = CoreTaskArgs;
 using L0TaskArgs = CoreTaskArgs;
 using GraphTaskArgs = CoreTaskArgs;
 

@@ -90,6 +90,7 @@ class ChipTensor {
     buffer.size = nbytes();
   }
 
+  const ChipTensor& ref() const { return *this; }
   uint64_t numel() const {
     uint64_t n = 1;
     for (uint32_t k = 0; k < ndims; ++k) n *= shapes[k];

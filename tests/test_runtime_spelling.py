@@ -111,6 +111,7 @@ def test_a_fatal_error_ends_the_run_with_its_text(rt):
     r"scalar<T>\(2\) of 300",
     r"slice\(0, 1, 99, 1\) of 10 elements",
     r"set_predicate\(\) without a tensor",
+    r"make_tensor_external\(\) of 44 bytes that lie in no argument",
 ])))  # fmt: skip
 def test_mistakes_say_what_why_and_fix(rt, number, text):
     with pytest.raises(RuntimeError, match=text + "(.|\n)*why: (.|\n)*fix: "):
@@ -125,13 +126,17 @@ ENTRY = """
 extern "C" PTO2OrchestrationConfig aicpu_orchestration_config(const ChipTaskArgs&) {
   return PTO2OrchestrationConfig{.expected_arg_count = 2};
 }
-extern "C" void mine(const ChipTaskArgs& orch_args) {
-  Tensor x = from_tensor_arg(orch_args.tensor(0));
-  L0TaskArgs args;
-  args.add_inout(x);
-  args.add_scalar(orch_args.scalar<float>(0));
-  args.add_scalar(int64_t(x.numel()));
-  rt_submit_aiv_task(3, args);
+extern "C" void mine(const ChipStorageTaskArgs& orch_args) {
+  const uint32_t half[] = {2};
+  Tensor first = from_tensor_arg(orch_args.tensor(0)).slice(0, 0, 2);
+  Tensor second = make_tensor_external(orch_args.tensor(0).data_as<float>() + 2, half, 1);
+  for (const Tensor& x : {first, second}) {
+    L0TaskArgs args;
+    args.add_inout(x);
+    args.add_scalar(orch_args.scalar<float>(0));
+    args.add_scalar(int64_t(x.numel()));
+    rt_submit_aiv_task(3, args);
+  }
 }
 """
 

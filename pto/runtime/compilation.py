@@ -144,7 +144,7 @@ def _orchestration_of(text: SourceText, orch_func: str) -> tuple[SourceText, str
             "pto/runtime.h, or void f(const ChipTaskArgs&), see orchestration_api.h",
             "define it, or name the function that does: orch_func=",
         )
-    if not text.takes(function, r"const\s+ChipTaskArgs\s*&"):
+    if not text.takes(function, r"const\s+Chip(Storage)?TaskArgs\s*&"):
         return text, function, function
     config = f"&{_PUBLIC_CONFIG}" if text.defines(_PUBLIC_CONFIG) else "nullptr"
     entered = f"pto_enter_{function}"
