@@ -10,13 +10,14 @@
 //       rt_submit_aiv_task(0, task);
 //     }
 //
-// A scalar reaches kernels as all scalars of tasks do: a floating-point one as a double. The
-// kernels of a mixed task run one after another. Hints (early resolve, timing slots) do nothing.
-// Invariant: a mistake throws at the call, with what, why and fix, and the run fails with it; after
-// rt_report_fatal the calls do nothing until the entry returns.
-// Thread safety: everything belongs to the thread that runs the orchestration.
+// A scalar reaches kernels as all scalars of tasks do, a floating-point one as a double; those that
+// include tensor.h get it as it is. The kernels of a mixed task run one after another. Hints (early
+// resolve, timing slots) do nothing. Invariant: a mistake throws at the call, with what, why and
+// fix, and the run fails with it; after rt_report_fatal the calls do nothing until the entry
+// returns. Thread safety: everything belongs to the thread that runs the orchestration.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 
 #include "orchestration_task_args.h"
@@ -66,7 +67,9 @@ namespace compat {
 // The state of one orchestration.
 class Session {
  public:
-  Session(const pto_runtime_api* api, const pto_args* args) : o_(api, args) {
+  // `raw`: the kernels, by number, whose slots hold descriptors of tensors and bits of scalars.
+  Session(const pto_runtime_api* api, const pto_args* args, std::vector<int32_t> raw)
+      : o_(api, args), raw_(std::move(raw)) {
     outer_ = std::exchange(current_slot(), this);
     scopes_.push_back({nullptr, ++serial_, ScopeMode::AUTO});
   }
@@ -167,7 +170,11 @@ class Session {
     std::vector<ChipTensor> made;
     std::vector<TaskArgument> given = arguments_of(args, made, options);
     uint64_t task = 0;
+    const size_t n_tensors = given.size();
     for (int32_t kernel : kernels) {
+      given.resize(n_tensors);
+      const bool raw = std::find(raw_.begin(), raw_.end(), kernel) != raw_.end();
+      for (uint64_t bits : args.scalar_bits(raw)) given.push_back({View(), PTO_ARG_SCALAR, bits});
       const std::string name = std::to_string(kernel);
       task = o_.submit(kernel < 0 ? nullptr : name.c_str(), given, options, file, line);
       options.after.assign(1, task);  // the kernels of a mixed task share their arguments
@@ -238,6 +245,7 @@ class Session {
     return options;
   }
 
+  // The tensors.
   std::vector<TaskArgument> arguments_of(const CoreTaskArgs& args, std::vector<ChipTensor>& made,
                                          TaskOptions& options) {
     std::vector<TaskArgument> given;
@@ -253,7 +261,6 @@ class Session {
         options.after.push_back(slot.tensor.owner_task_id.raw);
       given.push_back({view_of(slot.tensor), is_manual ? int32_t(PTO_ARG_NO_DEP) : slot.kind, 0});
     }
-    for (uint64_t bits : args.scalar_bits()) given.push_back({View(), PTO_ARG_SCALAR, bits});
     return given;
   }
 
@@ -273,6 +280,7 @@ class Session {
   Orchestration o_;
   std::vector<OpenScope> scopes_;
   std::vector<ChipTensor> arguments_;
+  const std::vector<int32_t> raw_;
   uint64_t serial_ = 0;
   std::string fatal_;
   Session* outer_;
@@ -296,8 +304,9 @@ using Entry = void (*)(const ChipTaskArgs&);
 using Config = OrchestrationConfig (*)(const ChipTaskArgs&);
 
 // Runs an orchestration of the public form as one of ours; `config` may be null.
-inline int32_t enter(const pto_runtime_api* api, const pto_args* args, Entry entry, Config config) {
-  Session session(api, args);
+inline int32_t enter(const pto_runtime_api* api, const pto_args* args, Entry entry, Config config,
+                     std::vector<int32_t> raw) {
+  Session session(api, args, std::move(raw));
   ChipTaskArgs given;
   for (int32_t i = 0; i < args->n_tensors; ++i) given.add(session.argument(i));
   for (int32_t i = 0; i < args->n_scalars; ++i) given.add_bits(args->scalars[i]);

@@ -36,8 +36,13 @@ class GivenArguments {
     }
   }
   int32_t scalar_count() const { return int32_t(scalars_.size()); }
-  const std::vector<uint64_t>& scalar_bits() const { return scalars_; }
-  void add_bits(uint64_t bits) { scalars_.push_back(bits); }
+  // As kernels get them: a floating-point one as a double, or `raw`, by its own bits.
+  const std::vector<uint64_t>& scalar_bits(bool raw) const { return raw ? raw_ : scalars_; }
+  void add_bits(uint64_t bits) { add_bits(bits, bits); }
+  void add_bits(uint64_t bits, uint64_t raw) {
+    scalars_.push_back(bits);
+    raw_.push_back(raw);
+  }
 
  protected:
   static void check(const char* kind, int32_t index, size_t count) {
@@ -47,7 +52,7 @@ class GivenArguments {
   }
 
  private:
-  std::vector<uint64_t> scalars_;
+  std::vector<uint64_t> scalars_, raw_;
 };
 
 class LaunchSpec {
@@ -122,7 +127,7 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
   }
   template <class... T>
   void add_scalar(T... values) {
-    (add_bits(bits_of(values)), ...);
+    (add_bits(bits_of(values), to_u64(values)), ...);
   }
   void add_scalars(const uint64_t* values, int count) {
     for (int k = 0; k < count; ++k) add_bits(values[k]);
@@ -131,7 +136,10 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
     for (int k = 0; k < count; ++k) add_bits(uint32_t(values[k]));
   }
   void copy_scalars_from(const CoreTaskArgs& other, int from, int count) {
-    for (int k = from; k < from + count; ++k) add_bits(other.scalar(k));
+    if (from < 0 || count < 0 || from + count > other.scalar_count())
+      return set_error("copy_scalars_from() beyond the other's scalars");
+    for (size_t k = size_t(from); k < size_t(from + count); ++k)
+      add_bits(other.scalar_bits(false)[k], other.scalar_bits(true)[k]);
   }
 
   const ChipTensor& tensor(int32_t index) const {
