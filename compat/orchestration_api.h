@@ -10,13 +10,14 @@
 //       rt_submit_aiv_task(0, task);
 //     }
 //
-// A scalar reaches kernels as all scalars of tasks do: a floating-point one as a double. The
-// kernels of a mixed task run one after another. Hints (early resolve, timing slots) do nothing.
-// Invariant: a mistake throws at the call, with what, why and fix, and the run fails with it; after
-// rt_report_fatal the calls do nothing until the entry returns.
-// Thread safety: everything belongs to the thread that runs the orchestration.
+// A scalar reaches kernels as all scalars of tasks do, a floating-point one as a double; those that
+// include tensor.h get it as it is. The kernels of a mixed task run one after another. Hints (early
+// resolve, timing slots) do nothing. Invariant: a mistake throws at the call, with what, why and
+// fix, and the run fails with it; after rt_report_fatal the calls do nothing until the entry
+// returns. Thread safety: everything belongs to the thread that runs the orchestration.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 
 #include "orchestration_task_args.h"
@@ -66,7 +67,9 @@ namespace compat {
 // The state of one orchestration.
 class Session {
  public:
-  Session(const pto_runtime_api* api, const pto_args* args) : o_(api, args) {
+  // `raw`: the kernels, by number, whose slots hold descriptors of tensors and bits of scalars.
+  Session(const pto_runtime_api* api, const pto_args* args, std::vector<int32_t> raw)
+      : o_(api, args), raw_(std::move(raw)) {
     outer_ = std::exchange(current_slot(), this);
     scopes_.push_back({nullptr, ++serial_, ScopeMode::AUTO});
   }
@@ -84,9 +87,43 @@ class Session {
            "call it there");
   }
 
-  ChipTensor argument(int index) {
+  const ChipTensor& argument(int index) {
     const View view = o_.inout(index);
-    return ChipTensor(view.raw(), data_type_of(view.dtype(), index), TaskId::invalid(), 0);
+    arguments_.push_back(
+        ChipTensor(view.raw(), data_type_of(view.dtype(), index), TaskId::invalid(), 0));
+    return arguments_.back();
+  }
+
+  // Memory by its address, which lies in an argument of the run.
+  ChipTensor external(void* address, const uint32_t shape[], uint32_t ndims, DataType dtype,
+                      bool is_manual) {
+    const TensorCreateInfo info(shape, ndims, dtype);
+    uint64_t bytes = get_element_size(dtype);
+    for (uint32_t k = 0; k < ndims; ++k) bytes *= shape[k];
+    for (const ChipTensor& argument : arguments_) {
+      const uint64_t from = reinterpret_cast<uint64_t>(address) - argument.buffer.addr;
+      if (!argument.is_contiguous || from > argument.buffer.size ||
+          bytes > argument.buffer.size - from)
+        continue;
+      pto_view view = argument.raw();
+      view.data = address;
+      view.rank = int32_t(ndims);
+      view.type_code = element_type(dtype).code;
+      view.type_bits = element_type(dtype).bits;
+      int64_t next = 1;
+      for (int32_t k = view.rank - 1; k >= 0; next *= view.sizes[k--]) {
+        view.sizes[k] = shape[k];
+        view.strides[k] = next;
+      }
+      ChipTensor tensor(view, dtype, TaskId::invalid(), 0);
+      tensor.manual_dep = is_manual;
+      return tensor;
+    }
+    refuse("make_tensor_external() of " + std::to_string(bytes) +
+               " bytes that lie in no argument of the run",
+           "the runtime orders tasks by memory that it knows, and arguments with gaps are taken "
+           "as they are",
+           "pass the array to run(), and take args.tensor(i)");
   }
 
   bool is_fatal() const { return !fatal_.empty(); }
@@ -133,7 +170,11 @@ class Session {
     std::vector<ChipTensor> made;
     std::vector<TaskArgument> given = arguments_of(args, made, options);
     uint64_t task = 0;
+    const size_t n_tensors = given.size();
     for (int32_t kernel : kernels) {
+      given.resize(n_tensors);
+      const bool raw = std::find(raw_.begin(), raw_.end(), kernel) != raw_.end();
+      for (uint64_t bits : args.scalar_bits(raw)) given.push_back({View(), PTO_ARG_SCALAR, bits});
       const std::string name = std::to_string(kernel);
       task = o_.submit(kernel < 0 ? nullptr : name.c_str(), given, options, file, line);
       options.after.assign(1, task);  // the kernels of a mixed task share their arguments
@@ -204,6 +245,7 @@ class Session {
     return options;
   }
 
+  // The tensors.
   std::vector<TaskArgument> arguments_of(const CoreTaskArgs& args, std::vector<ChipTensor>& made,
                                          TaskOptions& options) {
     std::vector<TaskArgument> given;
@@ -219,7 +261,6 @@ class Session {
         options.after.push_back(slot.tensor.owner_task_id.raw);
       given.push_back({view_of(slot.tensor), is_manual ? int32_t(PTO_ARG_NO_DEP) : slot.kind, 0});
     }
-    for (uint64_t bits : args.scalar_bits()) given.push_back({View(), PTO_ARG_SCALAR, bits});
     return given;
   }
 
@@ -238,6 +279,8 @@ class Session {
 
   Orchestration o_;
   std::vector<OpenScope> scopes_;
+  std::vector<ChipTensor> arguments_;
+  const std::vector<int32_t> raw_;
   uint64_t serial_ = 0;
   std::string fatal_;
   Session* outer_;
@@ -261,8 +304,9 @@ using Entry = void (*)(const ChipTaskArgs&);
 using Config = OrchestrationConfig (*)(const ChipTaskArgs&);
 
 // Runs an orchestration of the public form as one of ours; `config` may be null.
-inline int32_t enter(const pto_runtime_api* api, const pto_args* args, Entry entry, Config config) {
-  Session session(api, args);
+inline int32_t enter(const pto_runtime_api* api, const pto_args* args, Entry entry, Config config,
+                     std::vector<int32_t> raw) {
+  Session session(api, args, std::move(raw));
   ChipTaskArgs given;
   for (int32_t i = 0; i < args->n_tensors; ++i) given.add(session.argument(i));
   for (int32_t i = 0; i < args->n_scalars; ++i) given.add_bits(args->scalars[i]);

@@ -59,6 +59,13 @@ static inline void rt_submit_graph(void (*function)(const CoreTaskArgs&, Config.
   function(args, config...);
 }
 
+// A tensor by its address; `version` is not looked at.
+static inline ChipTensor make_tensor_external(void* address, const uint32_t shape[], uint32_t ndims,
+                                              DataType dtype = DataType::FLOAT32,
+                                              bool manual_dep = false, int32_t = 0) {
+  return pto::compat::Session::current().external(address, shape, ndims, dtype, manual_dep);
+}
+
 // Memory before any task; it belongs to the scope.
 static inline TaskOutputTensors alloc_tensors(const CoreTaskArgs& args, PTO_COMPAT_SITE) {
   return rt_submit_dummy_task(args, file, line);

@@ -18,12 +18,6 @@ namespace compat {
 // Tensors as tensor(i).ref(), scalars as scalar<T>(i).
 class GivenArguments {
  public:
-  struct TensorArgument {
-    const ChipTensor& tensor;
-    const ChipTensor& ref() const { return tensor; }
-    operator const ChipTensor&() const { return tensor; }
-  };
-
   template <class T = uint64_t>
   T scalar(int32_t index) const {
     check("scalar", index, scalars_.size());
@@ -42,8 +36,13 @@ class GivenArguments {
     }
   }
   int32_t scalar_count() const { return int32_t(scalars_.size()); }
-  const std::vector<uint64_t>& scalar_bits() const { return scalars_; }
-  void add_bits(uint64_t bits) { scalars_.push_back(bits); }
+  // As kernels get them: a floating-point one as a double, or `raw`, by its own bits.
+  const std::vector<uint64_t>& scalar_bits(bool raw) const { return raw ? raw_ : scalars_; }
+  void add_bits(uint64_t bits) { add_bits(bits, bits); }
+  void add_bits(uint64_t bits, uint64_t raw) {
+    scalars_.push_back(bits);
+    raw_.push_back(raw);
+  }
 
  protected:
   static void check(const char* kind, int32_t index, size_t count) {
@@ -53,7 +52,7 @@ class GivenArguments {
   }
 
  private:
-  std::vector<uint64_t> scalars_;
+  std::vector<uint64_t> scalars_, raw_;
 };
 
 class LaunchSpec {
@@ -74,9 +73,9 @@ class LaunchSpec {
 // The arguments of the run.
 class ChipTaskArgs : public pto::compat::GivenArguments {
  public:
-  TensorArgument tensor(int32_t index) const {
+  const ChipTensor& tensor(int32_t index) const {
     check("tensor", index, tensors_.size());
-    return {tensors_[size_t(index)]};
+    return tensors_[size_t(index)];
   }
   int32_t tensor_count() const { return int32_t(tensors_.size()); }
   void add(const ChipTensor& tensor) { tensors_.push_back(tensor); }
@@ -84,6 +83,8 @@ class ChipTaskArgs : public pto::compat::GivenArguments {
  private:
   std::vector<ChipTensor> tensors_;
 };
+
+using ChipStorageTaskArgs = ChipTaskArgs;
 
 enum class PredicateOp : uint8_t { NONE, EQ, NE, GT, LT, GE, LE };
 
@@ -126,7 +127,7 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
   }
   template <class... T>
   void add_scalar(T... values) {
-    (add_bits(bits_of(values)), ...);
+    (add_bits(bits_of(values), to_u64(values)), ...);
   }
   void add_scalars(const uint64_t* values, int count) {
     for (int k = 0; k < count; ++k) add_bits(values[k]);
@@ -135,12 +136,15 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
     for (int k = 0; k < count; ++k) add_bits(uint32_t(values[k]));
   }
   void copy_scalars_from(const CoreTaskArgs& other, int from, int count) {
-    for (int k = from; k < from + count; ++k) add_bits(other.scalar(k));
+    if (from < 0 || count < 0 || from + count > other.scalar_count())
+      return set_error("copy_scalars_from() beyond the other's scalars");
+    for (size_t k = size_t(from); k < size_t(from + count); ++k)
+      add_bits(other.scalar_bits(false)[k], other.scalar_bits(true)[k]);
   }
 
-  TensorArgument tensor(int32_t index) const {
+  const ChipTensor& tensor(int32_t index) const {
     check("tensor", index, slots_.size());
-    return {slots_[size_t(index)].tensor};
+    return slots_[size_t(index)].tensor;
   }
   int32_t tensor_count() const { return int32_t(slots_.size()); }
   const std::vector<TensorSlot>& slots() const { return slots_; }
@@ -201,6 +205,7 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
   uint32_t n_dependencies_ = 0;
   std::string error_;
 };
+using Arg = CoreTaskArgs;
 using L0TaskArgs = CoreTaskArgs;
 using GraphTaskArgs = CoreTaskArgs;
 

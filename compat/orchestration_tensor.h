@@ -65,6 +65,22 @@ inline DataType data_type_of(ElementType type, int argument) {
 
 inline uint64_t get_element_size(DataType type) { return pto::compat::element_type(type).bits / 8; }
 
+// The bits of a value, and back.
+template <class T>
+uint64_t to_u64(T value) {
+  static_assert(sizeof(T) <= sizeof(uint64_t), "to_u64(): at most 8 bytes");
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+template <class T>
+T from_u64(uint64_t bits) {
+  static_assert(sizeof(T) <= sizeof(uint64_t), "from_u64(): at most 8 bytes");
+  T value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 inline constexpr uint32_t MAX_TENSOR_DIMS = PTO_MAX_RANK;
 
 class ChipTensor {
@@ -90,6 +106,7 @@ class ChipTensor {
     buffer.size = nbytes();
   }
 
+  const ChipTensor& ref() const { return *this; }
   uint64_t numel() const {
     uint64_t n = 1;
     for (uint32_t k = 0; k < ndims; ++k) n *= shapes[k];
@@ -190,10 +207,8 @@ class TensorCreateInfo {
   }
   template <class T = uint64_t>
   void set_initial_value(T value) {  // of each element, as it lies in memory
-    static_assert(sizeof(T) <= sizeof initial_value, "set_initial_value(): at most 8 bytes");
     has_initial_value = true;
-    initial_value = 0;
-    std::memcpy(&initial_value, &value, sizeof value);
+    initial_value = to_u64(value);
   }
 
   uint64_t initial_value = 0;

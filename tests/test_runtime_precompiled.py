@@ -123,6 +123,18 @@ def test_a_precompiled_kernel_and_one_of_ours_share_a_graph(objects, changes, mo
     np.testing.assert_allclose(w, expected, rtol=1e-6)
 
 
+def test_a_captured_graph_replays_precompiled_kernels(objects):
+    args, w, expected = mixed_arguments()
+    with pto.Runtime() as rt:
+        kernels = [add(objects), {"source": SQUARE}]
+        rt.register("program", orch=MIXED, kernels=kernels)
+        graph = rt.capture("program", args)
+        for _ in range(3):
+            w[...] = 0
+            graph.replay(args)
+            np.testing.assert_allclose(w, expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize("file", ["add.o", "add.so"])
 def test_a_package_with_objects_needs_neither_them_nor_a_compiler(objects, tmp_path, file):
     copy = tmp_path / file

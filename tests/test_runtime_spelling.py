@@ -9,16 +9,43 @@ import pytest
 import pto
 
 FOLDER = Path(__file__).parent / "chip"
-KERNELS = [
+TYPED = [
     {"source": FOLDER / "public_kernels.cpp", "symbol": symbol}
     for symbol in ("add", "add_constant", "mark", "scale")
+]
+# The same with descriptors of tensors and bits of scalars in the slots: kernel k takes so many
+# tensors, then perhaps a float, and the count of elements.
+BODY = """
+#include <pto/pto-inst.hpp>
+
+#include "tensor.h"
+using namespace pto;
+extern "C" __aicore__ void kernel_entry(__gm__ int64_t* args) {{
+  __gm__ float* t[{tensors}];
+  for (int k = 0; k < {tensors}; ++k) {{
+    __gm__ Tensor* tensor = reinterpret_cast<__gm__ Tensor*>(args[k]);
+    t[k] = reinterpret_cast<__gm__ float*>(tensor->buffer.addr) + tensor->start_offset;
+  }}
+  const float c = {has_c} ? from_u64<float>(uint64_t(args[{tensors}])) : 0;
+  const int64_t n = args[{tensors} + {has_c}];
+  for (int64_t i = get_block_idx(); i < n; i += get_block_num()) {statement};
+}}
+"""
+SLOTS = [
+    {"source": BODY.format(tensors=tensors, has_c=has_c, statement=statement), "name": name}
+    for name, tensors, has_c, statement in (
+        ("add", 3, 0, "t[2][i] = t[0][i] + t[1][i]"),
+        ("add_constant", 2, 1, "t[1][i] = t[0][i] + c"),
+        ("mark", 1, 1, "t[0][i] = c"),
+        ("scale", 1, 1, "t[0][i] *= c"),
+    )
 ]
 DIAMOND, BY_HAND, GATED, DATA, VIEWS, GRAPH, FATAL, MISTAKEN = range(8)
 
 
-@pytest.fixture(scope="module")
-def package():
-    return pto.compile(orch=FOLDER / "public.cpp", kernels=KERNELS)
+@pytest.fixture(scope="module", params=[TYPED, SLOTS], ids=["typed", "slots"])
+def package(request):
+    return pto.compile(orch=FOLDER / "public.cpp", kernels=request.param)
 
 
 @pytest.fixture(params=[1, 0], ids=["one worker", "all workers"])
@@ -111,6 +138,7 @@ def test_a_fatal_error_ends_the_run_with_its_text(rt):
     r"scalar<T>\(2\) of 300",
     r"slice\(0, 1, 99, 1\) of 10 elements",
     r"set_predicate\(\) without a tensor",
+    r"make_tensor_external\(\) of 44 bytes that lie in no argument",
 ])))  # fmt: skip
 def test_mistakes_say_what_why_and_fix(rt, number, text):
     with pytest.raises(RuntimeError, match=text + "(.|\n)*why: (.|\n)*fix: "):
@@ -125,19 +153,23 @@ ENTRY = """
 extern "C" PTO2OrchestrationConfig aicpu_orchestration_config(const ChipTaskArgs&) {
   return PTO2OrchestrationConfig{.expected_arg_count = 2};
 }
-extern "C" void mine(const ChipTaskArgs& orch_args) {
-  Tensor x = from_tensor_arg(orch_args.tensor(0));
-  L0TaskArgs args;
-  args.add_inout(x);
-  args.add_scalar(orch_args.scalar<float>(0));
-  args.add_scalar(int64_t(x.numel()));
-  rt_submit_aiv_task(3, args);
+extern "C" void mine(const ChipStorageTaskArgs& orch_args) {
+  const uint32_t half[] = {2};
+  Tensor first = from_tensor_arg(orch_args.tensor(0)).slice(0, 0, 2);
+  Tensor second = make_tensor_external(orch_args.tensor(0).data_as<float>() + 2, half, 1);
+  for (const Tensor& x : {first, second}) {
+    L0TaskArgs args;
+    args.add_inout(x);
+    args.add_scalar(orch_args.scalar<float>(0));
+    args.add_scalar(int64_t(x.numel()));
+    rt_submit_aiv_task(3, args);
+  }
 }
 """
 
 
 def test_an_entry_of_another_name_and_the_count_that_it_expects():
-    package = pto.compile(orch=ENTRY, kernels=KERNELS, orch_func="mine")
+    package = pto.compile(orch=ENTRY, kernels=TYPED, orch_func="mine")
     loaded = pto.CompiledPackage.from_bytes(package.to_bytes())
     with pto.Runtime() as rt:
         rt.register("mine", pkg=loaded)
@@ -150,3 +182,14 @@ def test_an_entry_of_another_name_and_the_count_that_it_expects():
             rt.run("mine", [pto.Arg.inout(np.zeros(4)), pto.Arg.scalar(0.5)])
     with pytest.raises(ValueError, match="does not define aicpu_orchestration_entry"):
         pto.compile(orch=ENTRY, orch_func="aicpu_orchestration_entry")
+
+
+def test_kernels_of_the_public_form_are_called_as_their_files(tmp_path):
+    for kernel in SLOTS:
+        (tmp_path / f"kernel_{kernel['name']}.cpp").write_text(kernel["source"])
+    kernels = [{"source": path, "func_id": place, "core_type": "aiv"}
+               for place, path in enumerate(sorted(tmp_path.glob("*.cpp")))]  # fmt: skip
+    package = pto.compile(orch=FOLDER / "public.cpp", kernels=kernels)
+    assert [kernel.name for kernel in package.kernels] == [
+        "kernel_add", "kernel_add_constant", "kernel_mark", "kernel_scale",
+    ]  # fmt: skip

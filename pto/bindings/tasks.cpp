@@ -123,7 +123,7 @@ class ChipGraph {
     RunReport report;
     {
       nb::gil_scoped_release unlocked;
-      report = graph_->replay(arguments.tensors(), options);
+      report = graph_->replay(arguments.tensors(), options, arguments.scalars());
     }
     return counts(report);
   }

@@ -64,9 +64,12 @@ def compile(
     head, function, entered = None, "", ""
     if orch is not None:
         head = read_source(orch, [*folders, build_config.compat_dir()], name or "orchestration")
-        head, function, entered = _orchestration_of(head.with_defines(defines), orch_func)
+        head = head.with_defines(defines)
+        function = _orchestration_of(head, orch_func)
     listed = read_kernels(chosen if chosen is not None else [], folders, defines, platform)
-    if head is None and len(listed) != 1:
+    if head is not None:
+        head, entered = _entered(head, function, listed)
+    elif len(listed) != 1:
         raise InvalidType(
             f"compile: {len(listed)} kernels and no orch",
             "an orchestration says which kernel runs on what; one kernel can do without",
@@ -79,10 +82,8 @@ def compile(
     with _cache_directory(cache_dir):
         head_code, codes = _compile_all(head, entered, units, platform)
     made = [
-        Kernel(k.name, i if k.source.func_id is None else k.source.func_id, k.source.core_type,
-               k.function, codes[k.text])
-        for i, k in enumerate(listed)
-    ]  # fmt: skip
+        Kernel(k.name, k.func_id, k.source.core_type, k.function, codes[k.text]) for k in listed
+    ]
     _check_names(made)
     first = head_code or made[0].code
     return CompiledPackage(
@@ -144,8 +145,7 @@ def _split_flags(flags: Iterable[str]) -> tuple[str, list[str]]:
     return "".join(lines), folders
 
 
-def _orchestration_of(text: SourceText, orch_func: str) -> tuple[SourceText, str, str]:
-    """The text, the name of its orchestration, and the function that the engine calls."""
+def _orchestration_of(text: SourceText, orch_func: str) -> str:
     function = identifier(orch_func or _default_orchestration(text), "orch_func")
     if not text.defines(function):
         raise InvalidValue(
@@ -154,16 +154,22 @@ def _orchestration_of(text: SourceText, orch_func: str) -> tuple[SourceText, str
             "pto/runtime.h, or void f(const ChipTaskArgs&), see orchestration_api.h",
             "define it, or name the function that does: orch_func=",
         )
-    if not text.takes(function, r"const\s+ChipTaskArgs\s*&"):
-        return text, function, function
+    return function
+
+
+def _entered(text: SourceText, function: str, kernels: list[ReadKernel]) -> tuple[SourceText, str]:
+    """The text and the function that the engine calls: an adapter to one of the public form."""
+    if not text.takes(function, r"const\s+Chip(Storage)?TaskArgs\s*&"):
+        return text, function
     config = f"&{_PUBLIC_CONFIG}" if text.defines(_PUBLIC_CONFIG) else "nullptr"
+    raw = ", ".join(str(kernel.func_id) for kernel in kernels if kernel.has_descriptors)
     entered = f"pto_enter_{function}"
     adapter = (
         f'\nextern "C" __attribute__((visibility("default")))\n'
         f"int32_t {entered}(const pto_runtime_api* api, const pto_args* args) {{\n"
-        f"  return pto::compat::enter(api, args, &{function}, {config});\n}}\n"
+        f"  return pto::compat::enter(api, args, &{function}, {config}, {{{raw}}});\n}}\n"
     )
-    return replace(text, text=text.text + adapter), function, entered
+    return replace(text, text=text.text + adapter), entered
 
 
 def _default_orchestration(text: SourceText) -> str:

@@ -5,8 +5,9 @@
     graph.replay(args)                    # other arrays of the same shapes too
 
 Where element types, shapes, strides, overlaps of the arrays or a scalar differ from those of the
-capture, the graph captures anew, with a warning, and counts it in `recaptures`. The tensors that
-the orchestration allocated live as long as the graph.
+capture, the graph captures anew, with a warning, and counts it in `recaptures`. Scalars that the
+orchestration took by symbol() alone may differ: what tasks got of them is computed again. The
+tensors that the orchestration allocated live as long as the graph.
 """
 
 import warnings

@@ -9,15 +9,24 @@ Invariant: what comes out needs no further check but the compiler's.
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from pto import build_config
 from pto.errors import InvalidType, InvalidValue
 from pto.runtime.chips import CORE_TYPES, chip_defines
 from pto.runtime.precompiled import PRECOMPILED_FIELDS, adapter_of, is_object
 from pto.runtime.sources import SourceText, read_source
 
 _SLOT_KERNEL = "kernel_entry"
+_DESCRIPTORS = "enter_tensor_slots"  # of compat/tensor.h
+_DESCRIPTOR_KERNEL = "pto_enter_kernel_entry"
+_DESCRIPTOR_ADAPTER = f"""
+extern "C" __attribute__((visibility("default")))
+int32_t {_DESCRIPTOR_KERNEL}(const pto_args* args) {{
+  return pto::compat::{_DESCRIPTORS}({_SLOT_KERNEL}, args);
+}}
+"""
 
 
 @dataclass(frozen=True)
@@ -25,8 +34,9 @@ class KernelSource:
     """A kernel. `source`: a path or C++ text; `func_id`: its place in the list if None.
 
     `symbol` may be left out where the source has one PTO_KERNEL, or defines kernel_entry; `name`
-    is the symbol then. A source that ends in .o or .so was compiled by any compiler: it needs
-    `symbol` and `tensor_args`, and the other fields are for such alone (precompiled.py).
+    is the symbol then, or the source's name where that is kernel_entry. A source that ends in .o
+    or .so was compiled by any compiler: it needs `symbol` and `tensor_args`, and the other fields
+    are for such alone (precompiled.py).
     """
 
     source: str | os.PathLike
@@ -49,12 +59,17 @@ Kernels = Sequence[KernelSource | dict]
 
 @dataclass(frozen=True)
 class ReadKernel:
-    """A kernel as it is compiled: `function` is defined by `text`."""
+    """A kernel as it is compiled: `function` is defined by `text`.
+
+    `has_descriptors`: it is of the public form, with tensors as descriptors (compat/tensor.h).
+    """
 
     source: KernelSource
     text: SourceText
     function: str
     name: str
+    func_id: int
+    has_descriptors: bool = False
 
 
 def read_kernels(
@@ -63,15 +78,21 @@ def read_kernels(
     """All kernels; `defines`: lines in front of each C++ text, which the platform adds to."""
     found = []
     for place, kernel in enumerate(_listed(kernels)):
+        func_id = place if kernel.func_id is None else kernel.func_id
         if is_object(kernel.source):
             function, text = adapter_of(kernel, place)
-            found.append(ReadKernel(kernel, text, function, kernel.name or text.name))
+            found.append(ReadKernel(kernel, text, function, kernel.name or text.name, func_id))
             continue
         _check_fields(place, kernel)
-        text = read_source(kernel.source, include_dirs, kernel.name or f"kernel_{place}")
+        folders = [*include_dirs, build_config.compat_dir()]
+        text = read_source(kernel.source, folders, kernel.name or f"kernel_{place}")
         text = text.with_defines(defines + chip_defines(platform, kernel.core_type))
         function = _symbol_of(kernel, text)
-        found.append(ReadKernel(kernel, text, function, kernel.name or function))
+        name = kernel.name or (text.name if function == _SLOT_KERNEL else function)
+        has_descriptors = function == _SLOT_KERNEL and text.defines(_DESCRIPTORS)
+        if has_descriptors:
+            function, text = _DESCRIPTOR_KERNEL, replace(text, text=text.text + _DESCRIPTOR_ADAPTER)
+        found.append(ReadKernel(kernel, text, function, name, func_id, has_descriptors))
     return found
 
 

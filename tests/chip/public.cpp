@@ -127,11 +127,10 @@ void fatal(const ChipTaskArgs& given) {
   if (rt_is_fatal()) graph(given);  // does nothing
 }
 
-// Mistakes, by the second scalar.
-void mistaken(const ChipTaskArgs& given) {
-  const ChipTensor& x = given.tensor(0).ref();
-  const uint32_t index[] = {0}, two[] = {0, 0};
-  TensorCreateInfo info(x.shapes, x.ndims, x.dtype);
+// Mistakes, by the second scalar: with tasks, then with tensors and scopes.
+void mistaken_tasks(const ChipTaskArgs& given) {
+  const uint32_t* const shape = given.tensor(0).shapes;
+  TensorCreateInfo info(shape, 1);
   CoreTaskArgs args;
   TaskOutputTensors made;
   TaskId none = TaskId::invalid();
@@ -170,6 +169,17 @@ void mistaken(const ChipTaskArgs& given) {
     case 8:
       rt_submit_aiv_task(77, args);
       break;
+    case 16:
+      args.set_predicate({});
+      rt_submit_dummy_task(args);
+      break;
+  }
+}
+
+void mistaken_tensors(const ChipTaskArgs& given) {
+  const ChipTensor& x = given.tensor(0).ref();
+  const uint32_t index[] = {0}, two[] = {0, 0};
+  switch (given.scalar<int64_t>(1)) {
     case 9:
       get_tensor_data<double>(x, 1, index);
       break;
@@ -191,11 +201,16 @@ void mistaken(const ChipTaskArgs& given) {
     case 15:
       x.slice(0, 1, 99);
       break;
-    case 16:
-      args.set_predicate({});
-      rt_submit_dummy_task(args);
-      break;
+    case 17: {
+      const uint32_t longer[] = {11};
+      make_tensor_external(x.data_as<float>(), longer, 1);
+    }
   }
+}
+
+void mistaken(const ChipTaskArgs& given) {
+  mistaken_tasks(given);
+  mistaken_tensors(given);
 }
 
 }  // namespace
