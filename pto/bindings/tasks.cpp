@@ -192,6 +192,7 @@ nb::dict run_chip(const ChipProgram& program, const ArgumentList& args, int work
   options.workers = workers;
   options.window = window;
   options.deadline_s = deadline;
+  trace.level = kEdges;
   if (traced || !trace_path.empty()) options.trace = &trace;
   RunReport report;
   {

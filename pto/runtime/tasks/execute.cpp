@@ -67,7 +67,7 @@ void Engine::put(TaskWorker& self, Task* task) {
 // chain's successors is `*next`, which the worker runs itself.
 void Engine::make_ready(TaskWorker& self, Task* task, Task** next) {
   if (!task->turns.empty() && !take_turns(*task)) return;
-  if (trace_ != nullptr) task->ready_ticks = ticks();
+  if (traces(kRecords)) task->ready_ticks = ticks();
   for (int32_t i = 1; i < entries_of(*task); ++i) put(self, task);
   if (next != nullptr && *next == nullptr)
     *next = task;
@@ -130,7 +130,12 @@ bool Engine::is_late() const {
 }
 
 int32_t Engine::call_watched(TaskWorker& self, Task& task, int32_t block) {
-  const uint64_t start = self.last_ticks != 0 && steps_ == nullptr ? self.last_ticks : ticks();
+  if (trace_ != nullptr && trace_->level == kCounters && steps_ == nullptr) {
+    self.trace.count(task.kernel_number);
+    return call_kernel(self, task, block);
+  }
+  const bool is_own = steps_ != nullptr || traces(kSubmissions) || self.last_ticks == 0;
+  const uint64_t start = is_own ? ticks() : self.last_ticks;
   const int32_t code =
       steps_ == nullptr ? call_kernel(self, task, block)
                         : steps_->call(task, block, [&] { return call_kernel(self, task, block); });
@@ -145,6 +150,8 @@ void Engine::add_record(TaskWorker& self, const Task& task, uint64_t start) {
     return to > from ? double(to - from) * ns : 0.0;
   };
   const auto narrow = [](double value) { return uint32_t(std::min(value, 4294967295.0)); };
+  self.trace.count(task.kernel_number);
+  if (trace_->level == kCounters) return;
   self.trace.add({task.id, uint64_t(since(trace_start_, start)), narrow(since(start, end)),
                   narrow(since(task.ready_ticks, start)), task.kernel_number, uint16_t(self.index),
                   task.site});

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "pto/runtime/tasks/orchestrate.hpp"
+#include "pto/runtime/tasks/trace.hpp"
 
 namespace pto {
 
@@ -47,7 +48,8 @@ class TaskGraph {
 
   bool fits(std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars) const;
 
-  // On arguments that fit. Throws Error for the first failed task, as run_tasks does.
+  // On arguments that fit. A trace has one record a task, whatever its blocks. Throws Error for the
+  // first failed task, as run_tasks does.
   RunReport replay(std::span<const pto_tensor> tensors, const RunOptions& options);
 
   int64_t tasks() const { return int64_t(tasks_.size()); }
@@ -75,6 +77,7 @@ class TaskGraph {
 
   std::vector<GraphTask> tasks_;
   std::vector<int32_t> successors_;
+  std::vector<EdgeCause> causes_;  // of the edges to them
   std::vector<pto_tensor> tensors_;
   std::vector<int64_t> dims_;
   std::vector<uint64_t> scalars_;

@@ -128,7 +128,10 @@ class Engine final : public TaskRun {
   void follow_tensor(Task& task, const TaskTensor& tensor);
   void drop_dead_allocations();
   void begin_trace();
-  void name_for_trace(Task& task);
+  bool traces(TraceLevel level) const { return trace_ != nullptr && trace_->level >= level; }
+  void name_for_trace(Task& task, const TaskSpec& spec);
+  void note_submission(uint64_t start, uint64_t claimed);
+  void note_wait(const std::vector<TaskId>& writers, uint64_t start);
   void end_trace();
   void help_until(const Task& task);
   void finish_all();
@@ -201,6 +204,8 @@ class Engine final : public TaskRun {
   const bool is_watched_;  // either of them
   int64_t turns_made_ = 0;
   uint64_t trace_start_ = 0;
+  EdgeCause cause_ = EdgeCause::Data;  // of the edges that are found now
+  TraceSubmission submission_{};       // of the task that is submitted now
   std::map<const TaskKernel*, uint16_t> traced_kernels_;
   std::map<std::pair<const char*, int32_t>, uint32_t> traced_sites_;
   std::exception_ptr error_;

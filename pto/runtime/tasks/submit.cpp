@@ -101,47 +101,6 @@ Engine::Engine(const RunOptions& options, const std::function<void(TaskRun&)>& o
                     std::chrono::duration<double>(options.deadline_s));
 }
 
-// --- trace ---------------------------------------------------------------------------------------
-
-void Engine::begin_trace() {
-  ns_of_a_tick();  // measured before the run
-  RunTrace fresh;
-  fresh.capacity = std::bit_ceil(std::max<size_t>(trace_->capacity, 2));
-  fresh.keeps_edges = trace_->keeps_edges;
-  *trace_ = std::move(fresh);
-  trace_->sites.push_back("");
-  trace_->kernels.push_back("(none)");
-  trace_->workers = int(workers_.size());
-  for (const auto& worker : workers_) worker->trace.begin(trace_->capacity);
-  trace_start_ = ticks();
-}
-
-void Engine::name_for_trace(Task& task) {
-  if (trace_ == nullptr) return;
-  task.kernel_number = 0;
-  if (task.kernel != nullptr) {
-    const auto [it, is_new] =
-        traced_kernels_.try_emplace(task.kernel, uint16_t(trace_->kernels.size()));
-    if (is_new) trace_->kernels.push_back(task.kernel->name);
-    task.kernel_number = it->second;
-  }
-  task.site = 0;
-  if (task.file[0] == 0) return;
-  const auto [it, is_new] =
-      traced_sites_.try_emplace({task.file, task.line}, uint32_t(trace_->sites.size()));
-  if (is_new) trace_->sites.push_back(task.file + (":" + std::to_string(task.line)));
-  task.site = it->second;
-}
-
-void Engine::end_trace() {
-  trace_->duration_ns = uint64_t(double(ticks() - trace_start_) * tick_ns());
-  for (const auto& worker : workers_) worker->trace.end(*trace_);
-  std::sort(trace_->records.begin(), trace_->records.end(),
-            [](const TraceRecord& a, const TraceRecord& b) { return a.start_ns < b.start_ns; });
-  std::sort(trace_->edges.begin(), trace_->edges.end());
-  trace_->edges.erase(std::unique(trace_->edges.begin(), trace_->edges.end()), trace_->edges.end());
-}
-
 RunReport Engine::run() {
   if (trace_ != nullptr) begin_trace();
   int32_t code = 0;
@@ -290,7 +249,7 @@ void check_submission(const TaskSpec& spec, TaskId last) {
 
 void Engine::follow(Task& task, TaskId earlier) {
   if (earlier == task.id) return;
-  if (trace_ != nullptr && trace_->keeps_edges) trace_->edges.emplace_back(earlier, task.id);
+  if (traces(kEdges)) trace_->edges.push_back({earlier, task.id, cause_});
   Task& other = slot(earlier);
   if (other.id == earlier) {
     TaskEdge* head = other.successors.load(std::memory_order_acquire);
@@ -323,12 +282,14 @@ void Engine::follow_tensor(Task& task, const TaskTensor& tensor) {
     task.holds.push_back(&allocation);
   }
   if (!tensor.is_tracked) return;
+  cause_ = tensor.access == Access::Write ? EdgeCause::Storage : EdgeCause::Data;
   const int64_t box = allocation.history.record(box_of(tensor), tensor.access, task.id,
                                                 [&](TaskId earlier) { follow(task, earlier); });
   if (tensor.access != Access::Reduce || box < 0) return;
   ReduceTurn& turn = allocation.turns[box];
   if (turn.number == 0) turn.number = ++turns_made_;
   task.turns.push_back(&turn);
+  if (traces(kEdges)) trace_->turns.emplace_back(task.id, turn.number);
 }
 
 // The argument block of the kernel; a slot's memory is used again.
@@ -354,7 +315,7 @@ void Engine::fill(Task& task, const TaskSpec& spec) {
     task.tensors[i].strides = next;
     next = std::copy_n(view.strides, view.rank, next);
   }
-  name_for_trace(task);
+  if (trace_ != nullptr) name_for_trace(task, spec);
   task.scalars.assign(spec.scalars.begin(), spec.scalars.end());
   task.args = {};
   task.args.abi_version = PTO_ABI_VERSION;
@@ -367,10 +328,13 @@ void Engine::fill(Task& task, const TaskSpec& spec) {
 
 TaskId Engine::submit(const TaskSpec& spec) {
   check_submission(spec, last_);
+  const uint64_t start = traces(kSubmissions) ? ticks() : 0;
   Task& task = claim_slot();
+  const uint64_t claimed = traces(kSubmissions) ? ticks() : 0;
   fill(task, spec);
   for (const TaskTensor& tensor : spec.tensors) follow_tensor(task, tensor);
   if (spec.predicate_tensor != nullptr) follow_tensor(task, *spec.predicate_tensor);
+  cause_ = EdgeCause::After;
   for (TaskId id : spec.after) follow(task, id);
   if (task.id % kForgetEvery == 0)
     for (const auto& one : allocations_)
@@ -383,14 +347,17 @@ TaskId Engine::submit(const TaskSpec& spec) {
   at(Step::Submitted, &task);
   if (task.pending.fetch_sub(1, std::memory_order_acq_rel) == 1)
     make_ready(*submitter_, &task, nullptr);
+  if (traces(kSubmissions)) note_submission(start, claimed);
   return id;
 }
 
 bool Engine::wait_for(const TaskTensor& tensor) {
   std::vector<TaskId> writers;
   tensor.allocation->history.writers(box_of(tensor), [&](TaskId id) { writers.push_back(id); });
+  const uint64_t start = traces(kSubmissions) ? ticks() : 0;
   for (TaskId id : writers)
     if (Task& task = slot(id); task.id == id) help_until(task);
+  if (traces(kSubmissions)) note_wait(writers, start);
   const std::lock_guard lock(failures_mutex_);
   return std::none_of(writers.begin(), writers.end(),
                       [&](TaskId id) { return poisoned_.count(id) > 0; });
