@@ -110,6 +110,8 @@ class Engine final : public TaskRun {
 
   RunReport run();
 
+  static constexpr int kSpins = 2000;  // looks for work before a worker sleeps
+
   std::vector<Allocation*> adopt(std::span<const MemoryPiece> pieces) override;
   Allocation& allocate(int64_t bytes) override;
   void let_go(Allocation& allocation) override { release(allocation); }
@@ -176,7 +178,6 @@ class Engine final : public TaskRun {
   uint64_t ticks() const { return steps_ == nullptr ? trace_ticks() : steps_->now_ns(); }
   double tick_ns() const { return steps_ == nullptr ? ns_of_a_tick() : 1; }
   bool is_late() const;
-  static constexpr int kSpins = 2000;
   static constexpr int64_t kMany = 16;
   static constexpr int kPatience = 64;
   static void pause_core() {

@@ -30,8 +30,8 @@ VirtualCores::VirtualCores(VirtualCoresOptions options)
 VirtualCores::~VirtualCores() = default;
 
 int64_t VirtualCores::ready_places(int64_t window, int workers) const {
-  const int64_t most = options_.blocks_max > 0 ? options_.blocks_max : workers;
-  return int64_t(std::bit_ceil(uint64_t(window) * uint64_t(std::min<int64_t>(most, workers))));
+  const int64_t any = window * workers;
+  return int64_t(std::bit_ceil(uint64_t(options_.ready_max > 0 ? options_.ready_max : any)));
 }
 
 VirtualCores::Fate VirtualCores::fate_of(TaskId task) const {

@@ -43,7 +43,7 @@ struct VirtualCoresOptions {
   std::array<uint32_t, kSteps> step_ns{};
   uint64_t wake_soon_ns = 0, wake_late_ns = 0, soon_ns = 0;
 
-  int64_t blocks_max = 0;           // of a task; 0: as many as workers
+  int64_t ready_max = 0;  // entries of a deque; 0: any task may stand in it for each worker
   uint64_t steps_max = 1ull << 32;  // of a run, before it counts as endless
 };
 

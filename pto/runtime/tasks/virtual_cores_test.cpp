@@ -330,7 +330,7 @@ VirtualCoresOptions options_of(uint64_t seed) {
   VirtualCoresOptions options;
   options.seed = seed;
   options.steps_max = 2000000;
-  options.blocks_max = 5;
+  options.ready_max = 64 * 5;
   if (seed % 3 == 0) options.fails = 0.05, options.throws = 0.05;
   return options;
 }
@@ -433,7 +433,7 @@ TEST(VirtualCores, ends_a_run_that_takes_too_many_steps) {
 uint64_t end_of(int workers, int tasks, bool is_chain) {
   VirtualCoresOptions options;
   options.is_shaken = options.runs_kernels = false;
-  options.blocks_max = 1;
+  options.ready_max = 4096;
   options.duration = [](const Task&, int32_t) { return uint64_t(1000); };
   VirtualCores cores(options);
   RunOptions run_options;
@@ -461,7 +461,7 @@ TEST(VirtualCores, take_the_time_of_the_tasks_where_steps_cost_nothing) {
 TEST(VirtualCores, end_tasks_at_a_deadline_in_their_own_time) {
   VirtualCoresOptions options;
   options.is_shaken = options.runs_kernels = false;
-  options.blocks_max = 1;
+  options.ready_max = 4096;
   options.duration = [](const Task&, int32_t) { return uint64_t(1000); };
   VirtualCores cores(options);
   RunOptions run_options;
