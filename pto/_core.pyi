@@ -231,8 +231,15 @@ class ChipGraph:
     """A program captured on arguments: it runs nothing."""
 
     def __init__(self, program: ChipProgram, args: Sequence[tuple[int, Any, str]]) -> None: ...
-    def replay(self, args: Sequence[tuple[int, Any, str]], workers: int = 0) -> dict | None:
-        """Runs it on arguments like those of the capture and reports counts; else None."""
+    def replay(
+        self,
+        args: Sequence[tuple[int, Any, str]],
+        workers: int = 0,
+        trace_path: str = "",
+        trace_level: int = -1,
+    ) -> dict | None:
+        """Runs it on arguments like those of the capture and reports counts, as run_chip does;
+        else None."""
     @property
     def tasks(self) -> int: ...
     @property
@@ -240,6 +247,24 @@ class ChipGraph:
     @property
     def nbytes(self) -> int:
         """Memory of its own, for the tensors that the orchestration allocated."""
+
+class ChipTrace:
+    """The trace of one run."""
+
+    @property
+    def level(self) -> int: ...
+    @property
+    def dropped(self) -> int: ...
+    def summary(self) -> dict:
+        """What took the time, in nanoseconds."""
+
+    def simulate(self, cores: Sequence[int]) -> list[tuple[int, int, int]]:
+        """(duration, busy, critical path) in nanoseconds on each of these numbers of cores. The
+        trace is of level 3."""
+
+    def advice(self) -> tuple[int, list[tuple[str, str, int]]]:
+        """The simulated duration, and (kind, text, duration with it) of each change that makes it
+        shorter, the best first. The trace is of level 3."""
 
 def compile_functions(
     name: str,
@@ -260,7 +285,8 @@ def run_chip(
     window: int = 4096,
     deadline: float = 0.0,
     trace_path: str = "",
-    traced: bool = False,
+    trace_level: int = -1,
 ) -> dict:
-    """Runs it on (ParamType, array or number, dtype of a number) and reports counts. With a path a
-    trace is written there; then, or traced, "summary" says what took the time."""
+    """Runs it on (ParamType, array or number, dtype of a number) and reports counts. With a level
+    "trace" is a ChipTrace, which is written to the path unless that is empty. Python's lock is
+    free meanwhile."""

@@ -33,5 +33,6 @@ NB_MODULE(_core, m) {
   bind_machine(m);
   bind_fast_call(m);
   bind_operators(m);
+  bind_traces(m);
   bind_tasks(m);
 }

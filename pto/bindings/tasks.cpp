@@ -11,11 +11,11 @@
 #include <tuple>
 
 #include "pto/bindings/module.hpp"
+#include "pto/bindings/traces.hpp"
 #include "pto/compiler/compile.hpp"
 #include "pto/compiler/library.hpp"
 #include "pto/compiler/target.hpp"
 #include "pto/runtime/tasks/graph.hpp"
-#include "pto/runtime/tasks/trace.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -167,33 +167,23 @@ nb::dict counts(const RunReport& report) {
   return result;
 }
 
-nb::dict described(const TraceSummary& summary) {
-  nb::dict result;
-  result["duration_ns"] = summary.duration_ns;
-  result["busy_ns"] = summary.busy_ns;
-  result["critical_ns"] = summary.critical_ns;
-  result["critical"] = summary.critical;
-  result["idle_while_ready_ns"] = summary.idle_while_ready_ns;
-  result["waited_ns"] = summary.waited_ns;
-  nb::list kernels;
-  for (const KernelTotal& total : summary.kernels)
-    if (total.calls > 0)
-      kernels.append(nb::make_tuple(total.kernel, total.calls, total.busy_ns, total.longest_ns));
-  result["kernels"] = kernels;
+nb::dict with_trace(nb::dict result, const TraceRequest& request, RunTrace&& trace,
+                    int64_t window) {
+  if (request.level >= 0)
+    result["trace"] = ChipTrace{std::make_shared<const RunTrace>(std::move(trace)), window};
   return result;
 }
 
-// A trace of a failed run is written as well.
 nb::dict run_chip(const ChipProgram& program, const ArgumentList& args, int workers, int64_t window,
-                  double deadline, const std::string& trace_path, bool traced) {
+                  double deadline, const std::string& trace_path, int trace_level) {
   const RunArguments arguments = read(args);
+  const TraceRequest request{trace_path, trace_level};
   RunTrace trace;
   RunOptions options;
   options.workers = workers;
   options.window = window;
   options.deadline_s = deadline;
-  trace.level = kEdges;
-  if (traced || !trace_path.empty()) options.trace = &trace;
+  options.trace = request.begin(trace);
   RunReport report;
   {
     nb::gil_scoped_release unlocked;
@@ -201,17 +191,12 @@ nb::dict run_chip(const ChipProgram& program, const ArgumentList& args, int work
       report =
           run_orchestration(program.program, arguments.tensors(), arguments.scalars(), options);
     } catch (...) {
-      if (!trace_path.empty()) write_trace(trace, trace_path);
+      request.end(trace);
       throw;
     }
-    if (!trace_path.empty()) write_trace(trace, trace_path);
+    request.end(trace);
   }
-  nb::dict result = counts(report);
-  if (options.trace == nullptr) return result;
-  result["summary"] = described(summarize(trace));
-  result["summary"]["workers"] = trace.workers;
-  result["summary"]["dropped"] = trace.dropped;
-  return result;
+  return with_trace(counts(report), request, std::move(trace), window);
 }
 
 // Keeps the code of its kernels loaded.
@@ -225,17 +210,27 @@ class ChipGraph {
   }
 
   // The counts of a replay, or None where the arguments are not like those of the capture.
-  nb::object replay(const ArgumentList& args, int workers) {
+  nb::object replay(const ArgumentList& args, int workers, const std::string& trace_path,
+                    int trace_level) {
     const RunArguments arguments = read(args);
     if (!graph_->fits(arguments.tensors(), arguments.scalars())) return nb::none();
+    const TraceRequest request{trace_path, trace_level};
+    RunTrace trace;
     RunOptions options;
     options.workers = workers;
+    options.trace = request.begin(trace);
     RunReport report;
     {
       nb::gil_scoped_release unlocked;
-      report = graph_->replay(arguments.tensors(), options);
+      try {
+        report = graph_->replay(arguments.tensors(), options);
+      } catch (...) {
+        request.end(trace);
+        throw;
+      }
+      request.end(trace);
     }
-    return counts(report);
+    return with_trace(counts(report), request, std::move(trace), options.window);
   }
   const TaskGraph& graph() const { return *graph_; }
 
@@ -270,8 +265,10 @@ void bind_tasks(nb::module_& m) {
           "function of its source.");
   nb::class_<ChipGraph>(m, "ChipGraph", "A program captured on arguments: it runs nothing.")
       .def(nb::init<const ChipProgram&, const ArgumentList&>(), "program"_a, "args"_a)
-      .def("replay", &ChipGraph::replay, "args"_a, "workers"_a = 0,
-           "Runs it on arguments like those of the capture and reports counts; else None.")
+      .def("replay", &ChipGraph::replay, "args"_a, "workers"_a = 0, "trace_path"_a = "",
+           "trace_level"_a = -1,
+           "Runs it on arguments like those of the capture and reports counts, as run_chip does; "
+           "else None.")
       .def_prop_ro("tasks", [](const ChipGraph& self) { return self.graph().tasks(); })
       .def_prop_ro("edges", [](const ChipGraph& self) { return self.graph().edges(); })
       .def_prop_ro(
@@ -283,9 +280,9 @@ void bind_tasks(nb::module_& m) {
   m.def("load_functions", &load_functions, "name"_a, "object"_a, "functions"_a,
         "The functions of a shared object's bytes.");
   m.def("run_chip", &run_chip, "program"_a, "args"_a, "workers"_a = 0, "window"_a = 4096,
-        "deadline"_a = 0.0, "trace_path"_a = "", "traced"_a = false,
+        "deadline"_a = 0.0, "trace_path"_a = "", "trace_level"_a = -1,
         "Runs it on (ParamType, array or number, dtype of a number) and reports counts. With a "
-        "path a trace is written there; then, or traced, \"summary\" says what took the time. "
+        "level \"trace\" is a ChipTrace, which is written to the path unless that is empty. "
         "Python's lock is free meanwhile.");
 }
 

@@ -63,29 +63,30 @@ void measure_replay(SchedulingCosts& costs) {
   costs.replay_ns = uint32_t(task);
 }
 
-// From the bell to the first step of a thread that slept.
+// Two threads wake each other in turn and sleep meanwhile: half of the way there and back. One that
+// spun instead might hold the core that the other is woken on.
 void measure_waking(SchedulingCosts& costs) {
-  constexpr uint32_t kBells = 8;
+  constexpr uint32_t kBells = 20;
   std::atomic<uint32_t> bell{0}, heard{0};
-  std::thread sleeper([&] {
+  std::thread other([&] {
     for (uint32_t i = 0; i < kBells; ++i) {
       bell.wait(i);
       heard.store(i + 1);
+      heard.notify_one();
     }
   });
-  double wake = 1e9;
+  double both = 1e9;
   for (uint32_t i = 0; i < kBells; ++i) {
-    std::this_thread::sleep_for(std::chrono::microseconds(300));  // it sleeps by then
+    std::this_thread::sleep_for(std::chrono::microseconds(100));  // the other sleeps by then
     const uint64_t start = trace_ticks();
     bell.store(i + 1);
     bell.notify_one();
-    while (heard.load() <= i) {
-    }
-    wake = std::min(wake, ns_since(start));
+    heard.wait(i);
+    both = std::min(both, ns_since(start));
   }
-  sleeper.join();
+  other.join();
   costs.wake_soon_ns = kTransferNs;
-  costs.wake_late_ns = uint64_t(wake);
+  costs.wake_late_ns = uint64_t(both / 2);
 }
 
 void measure_looking(SchedulingCosts& costs) {
