@@ -278,6 +278,11 @@ def compile_functions(
 def load_functions(name: str, object: bytes, functions: Sequence[str]) -> CompiledFunctions:
     """The functions of a shared object's bytes."""
 
+def check_chip(program: ChipProgram, args: Sequence[tuple[int, Any, str]]) -> dict:
+    """Runs its tasks one after another and says what another order would do: races (task, task,
+    access, access, bytes), surplus edges (task, task, implied), writes (task, kind, bytes). A task
+    is (id, kernel, site), bytes are (memory, begin, end, count)."""
+
 def run_chip(
     program: ChipProgram,
     args: Sequence[tuple[int, Any, str]],

@@ -15,6 +15,7 @@
 #include "pto/compiler/compile.hpp"
 #include "pto/compiler/library.hpp"
 #include "pto/compiler/target.hpp"
+#include "pto/runtime/tasks/checker.hpp"
 #include "pto/runtime/tasks/graph.hpp"
 
 namespace nb = nanobind;
@@ -199,6 +200,38 @@ nb::dict run_chip(const ChipProgram& program, const ArgumentList& args, int work
   return with_trace(counts(report), request, std::move(trace), window);
 }
 
+nb::tuple described(const CheckedTask& task) {
+  return nb::make_tuple(task.id, task.kernel, task.site);
+}
+nb::tuple described(const CheckedBytes& bytes) {
+  return nb::make_tuple(bytes.memory, bytes.begin, bytes.end, bytes.count);
+}
+
+nb::dict check_chip(const ChipProgram& program, const ArgumentList& args) {
+  const RunArguments arguments = read(args);
+  CheckReport report;
+  {
+    nb::gil_scoped_release unlocked;
+    report = check_orchestration(program.program, arguments.tensors(), arguments.scalars());
+  }
+  nb::list races, surplus, writes;
+  for (const Race& race : report.races)
+    races.append(nb::make_tuple(described(race.from), described(race.to), int(race.from_access),
+                                int(race.to_access), described(race.bytes)));
+  for (const SurplusEdge& edge : report.surplus)
+    surplus.append(nb::make_tuple(described(edge.from), described(edge.to), edge.is_implied));
+  for (const UndeclaredWrite& write : report.writes)
+    writes.append(nb::make_tuple(described(write.task), int(write.kind), described(write.bytes)));
+  nb::dict result;
+  result["tasks"] = report.tasks;
+  result["edges"] = report.edges;
+  result["races"] = races;
+  result["surplus"] = surplus;
+  result["writes"] = writes;
+  result["unexamined"] = report.unexamined;
+  return result;
+}
+
 // Keeps the code of its kernels loaded.
 class ChipGraph {
  public:
@@ -279,6 +312,10 @@ void bind_tasks(nb::module_& m) {
         "Compiles C++ text, or takes it from the cache. Python's lock is free meanwhile.");
   m.def("load_functions", &load_functions, "name"_a, "object"_a, "functions"_a,
         "The functions of a shared object's bytes.");
+  m.def("check_chip", &check_chip, "program"_a, "args"_a,
+        "Runs its tasks one after another and says what another order would do: races (task, task, "
+        "access, access, bytes), surplus edges (task, task, implied), writes (task, kind, bytes). "
+        "A task is (id, kernel, site), bytes are (memory, begin, end, count).");
   m.def("run_chip", &run_chip, "program"_a, "args"_a, "workers"_a = 0, "window"_a = 4096,
         "deadline"_a = 0.0, "trace_path"_a = "", "trace_level"_a = -1,
         "Runs it on (ParamType, array or number, dtype of a number) and reports counts. With a "

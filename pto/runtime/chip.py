@@ -20,6 +20,7 @@ from typing import Any
 from pto import _core
 from pto.errors import Failure, InvalidType, InvalidValue, UnknownName
 from pto.runtime.arguments import Arg
+from pto.runtime.check import CheckReport, checked
 from pto.runtime.compilation import check_platform, compile
 from pto.runtime.graph import Graph
 from pto.runtime.package import CompiledPackage
@@ -29,13 +30,16 @@ from pto.runtime.runtime import Runtime, refuse_unknown
 from pto.runtime.simulation import Scaling, SimulatedRun, checked_cores, simulated
 from pto.runtime.tracing import Tracing
 
-_OPTIONS = {"platform": "cpu", "device": 0, "workers": 0, "window": 4096}
+_OPTIONS = {"platform": "cpu", "device": 0, "workers": 0, "window": 4096, "checker": False}
 _COMPILED = ("orch", "kernels", "orch_func", "include_dirs", "flags", "cache_dir", "signature",
              "orch_source", "kernel_sources")  # fmt: skip
 
 
 class ChipRuntime(Runtime):
-    """`workers`: threads of a run, 0 for all; `window`: tasks in flight, a power of two."""
+    """`workers`: threads of a run, 0 for all; `window`: tasks in flight, a power of two.
+
+    With `checker` each run is checked instead, see check(), and fails for what is found.
+    """
 
     level = "chip"
 
@@ -52,6 +56,12 @@ class ChipRuntime(Runtime):
             )  # fmt: skip
         self.platform, self.device = chosen["platform"], chosen["device"]
         self._workers, self._window = chosen["workers"], chosen["window"]
+        if not isinstance(chosen["checker"], bool):
+            raise InvalidType(
+                f"Runtime: checker is {chosen['checker']!r}", "it is on or off",
+                "pass True or False",
+            )  # fmt: skip
+        self._checker = chosen["checker"]
         self._packages: dict[str, tuple[CompiledPackage, Any]] = {}  # with the engine's program
         self._lock, self._queue = threading.Lock(), RunQueue()
         self._process = os.getpid()
@@ -126,6 +136,24 @@ class ChipRuntime(Runtime):
         """What the last traced run or replay spent its time on, and what would help; print it."""
         return self._tracing.report()
 
+    def check(self, name: str, args: Sequence[Arg] = ()) -> CheckReport:
+        """Runs a program's tasks one after another, and says what another order would break.
+
+        Races where no_dep or manual submissions leave out an edge, writes that were not declared,
+        explicit edges that nothing needs. It compares all memory after each task: slow.
+        """
+        _, program, given = self._found(name, args)
+        reports: list[CheckReport] = []
+        self._queue.execute(name, lambda: self._check(name, program, given, reports.append))
+        return reports[0]
+
+    def _check(
+        self, name: str, program: Any, args: list[Arg], keep: Callable[[CheckReport], None]
+    ) -> Report:
+        found = checked(name, _core.check_chip(program, [arg.as_core() for arg in args]))
+        keep(found)
+        return Report(tasks=found.tasks, edges=found.edges, skipped=0, unknown_overlaps=0)
+
     def simulate(
         self, name: str, args: Sequence[Arg] = (), *, cores: int | Sequence[int]
     ) -> SimulatedRun | Scaling:
@@ -135,8 +163,8 @@ class ChipRuntime(Runtime):
         kernels' times of the run; cores that share memory and caches may be slower.
         """
         checked_cores(cores)
-        _, program, checked = self._found(name, args)
-        core, traced = [arg.as_core() for arg in checked], []
+        _, program, given = self._found(name, args)
+        core, traced = [arg.as_core() for arg in given], []
 
         def work() -> Report:
             counts = _core.run_chip(program, core, 1, self._window, trace_level=3)
@@ -196,9 +224,12 @@ class ChipRuntime(Runtime):
         return package, program, args
 
     def _prepared(self, name: str, args: Sequence[Arg], deadline: float | None) -> Callable:
-        _, program, checked = self._found(name, args)
-        core = [arg.as_core() for arg in checked]
+        _, program, given = self._found(name, args)
+        core = [arg.as_core() for arg in given]
         seconds, trace = _checked_deadline(deadline), self._tracing.request()
+
+        if self._checker:
+            return lambda: self._check(name, program, given, CheckReport.raise_faults)
 
         def work() -> Report:
             counts = _core.run_chip(
