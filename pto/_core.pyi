@@ -231,8 +231,15 @@ class ChipGraph:
     """A program captured on arguments: it runs nothing."""
 
     def __init__(self, program: ChipProgram, args: Sequence[tuple[int, Any, str]]) -> None: ...
-    def replay(self, args: Sequence[tuple[int, Any, str]], workers: int = 0) -> dict | None:
-        """Runs it on arguments like those of the capture and reports counts; else None."""
+    def replay(
+        self,
+        args: Sequence[tuple[int, Any, str]],
+        workers: int = 0,
+        trace_path: str = "",
+        trace_level: int = -1,
+    ) -> dict | None:
+        """Runs it on arguments like those of the capture and reports counts, as run_chip does;
+        else None."""
     @property
     def tasks(self) -> int: ...
     @property
@@ -240,6 +247,24 @@ class ChipGraph:
     @property
     def nbytes(self) -> int:
         """Memory of its own, for the tensors that the orchestration allocated."""
+
+class ChipTrace:
+    """The trace of one run."""
+
+    @property
+    def level(self) -> int: ...
+    @property
+    def dropped(self) -> int: ...
+    def summary(self) -> dict:
+        """What took the time, in nanoseconds."""
+
+    def simulate(self, cores: Sequence[int]) -> list[tuple[int, int, int]]:
+        """(duration, busy, critical path) in nanoseconds on each of these numbers of cores. The
+        trace is of level 3."""
+
+    def advice(self) -> tuple[int, list[tuple[str, str, int]]]:
+        """The simulated duration, and (kind, text, duration with it) of each change that makes it
+        shorter, the best first. The trace is of level 3."""
 
 def compile_functions(
     name: str,
@@ -255,6 +280,11 @@ def compile_functions(
 def load_functions(name: str, object: bytes, functions: Sequence[str]) -> CompiledFunctions:
     """The functions of a shared object's bytes."""
 
+def check_chip(program: ChipProgram, args: Sequence[tuple[int, Any, str]]) -> dict:
+    """Runs its tasks one after another and says what another order would do: races (task, task,
+    access, access, bytes), surplus edges (task, task, implied), writes (task, kind, bytes). A task
+    is (id, kernel, site), bytes are (memory, begin, end, count)."""
+
 def run_chip(
     program: ChipProgram,
     args: Sequence[tuple[int, Any, str]],
@@ -262,10 +292,11 @@ def run_chip(
     window: int = 4096,
     deadline: float = 0.0,
     trace_path: str = "",
-    traced: bool = False,
+    trace_level: int = -1,
 ) -> dict:
-    """Runs it on (ParamType, array or number, dtype of a number) and reports counts. With a path a
-    trace is written there; then, or traced, "summary" says what took the time."""
+    """Runs it on (ParamType, array or number, dtype of a number) and reports counts. With a level
+    "trace" is a ChipTrace, which is written to the path unless that is empty. Python's lock is
+    free meanwhile."""
 
 _Arguments = Sequence[tuple[int, Any, str]]
 
@@ -288,7 +319,7 @@ class HostEngine:
     def add_collective(self, name: str) -> int: ...
     def add_python(self, name: str, payload: bytes) -> int: ...
     def remove_program(self, program: int) -> None: ...
-    def begin(self, deadline: float = 0.0, traced: bool = False) -> None: ...
+    def begin(self, deadline: float = 0.0, trace_path: str = "", trace_level: int = -1) -> None: ...
     def submit(
         self,
         program: int,
@@ -309,7 +340,7 @@ class HostEngine:
     def is_done(self, task: int) -> bool: ...
     def has_succeeded(self, task: int) -> bool:
         """Of a task of the last run."""
-    def end(self, trace_path: str = "") -> dict:
+    def end(self) -> dict:
         """Waits for all; raises TaskFailure."""
     def stop(self, text: str, kills: bool) -> None: ...
     def workers(self) -> list[tuple[int, int, int]]:

@@ -108,7 +108,7 @@ def test_a_trace_has_a_lane_a_worker_an_event_a_task_and_an_arrow_an_edge(packag
         path = tmp_path / "t.json"
         with pytest.raises(Failure, match="no run of this runtime was traced"):
             rt.report()
-        rt.trace(path)
+        rt.trace(path, level=3)
         sums, elements = np.zeros(64, np.int64), np.empty((8, 8), np.int64)
         report = run(rt, FAN_IN, sums, elements)
         events = json.loads(path.read_text())["traceEvents"]

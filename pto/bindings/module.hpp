@@ -11,10 +11,6 @@
 #include "pto/base/error.hpp"
 #include "pto/runtime/program.hpp"
 
-namespace pto {
-struct RunTrace;
-}
-
 namespace pto::bindings {
 
 void bind_graph(nanobind::module_& m);      // graph.cpp: Dim, GraphBuilder, Graph
@@ -25,6 +21,7 @@ void bind_fast_call(nanobind::module_& m);  // fast_call.cpp: FastCall, the call
 void bind_operators(nanobind::module_& m);  // operators.cpp: the operator registry
 void bind_tasks(nanobind::module_& m);      // tasks.cpp: compiled sources, runs of the chip engine
 void bind_host(nanobind::module_& m);       // host.cpp: the host engine and its Python worker
+void bind_traces(nanobind::module_& m);     // traces.cpp: traces, simulated times, advice
 
 // Sets Python's error indicator to the class of pto/errors.py for this kind of error.
 void set_python_error(const Error& error);
@@ -35,9 +32,6 @@ nanobind::tuple tuple_from(const Dims& dims);
 
 // The element type of this name; throws pto::Error, listing the names, where there is none.
 DType dtype_from(const std::string& name);
-
-// What a trace says took the time, for pto/runtime/report.py.
-nanobind::dict described(const RunTrace& trace);
 
 // The Python object of a program, for functions that return one.
 nanobind::object program_object(std::shared_ptr<const Program> program);

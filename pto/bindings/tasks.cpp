@@ -11,10 +11,11 @@
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/run_arguments.hpp"
 #include "pto/bindings/task_programs.hpp"
+#include "pto/bindings/traces.hpp"
 #include "pto/compiler/library.hpp"
 #include "pto/compiler/target.hpp"
+#include "pto/runtime/tasks/checker.hpp"
 #include "pto/runtime/tasks/graph.hpp"
-#include "pto/runtime/tasks/trace.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -76,16 +77,23 @@ nb::dict counts(const RunReport& report) {
   return result;
 }
 
-// A trace of a failed run is written as well.
+nb::dict with_trace(nb::dict result, const TraceRequest& request, RunTrace&& trace,
+                    int64_t window) {
+  if (request.level >= 0)
+    result["trace"] = ChipTrace{std::make_shared<const RunTrace>(std::move(trace)), window};
+  return result;
+}
+
 nb::dict run_chip(const ChipProgram& program, const ArgumentList& args, int workers, int64_t window,
-                  double deadline, const std::string& trace_path, bool traced) {
+                  double deadline, const std::string& trace_path, int trace_level) {
   const RunArguments arguments = read(args);
+  const TraceRequest request{trace_path, trace_level};
   RunTrace trace;
   RunOptions options;
   options.workers = workers;
   options.window = window;
   options.deadline_s = deadline;
-  if (traced || !trace_path.empty()) options.trace = &trace;
+  options.trace = request.begin(trace);
   RunReport report;
   {
     nb::gil_scoped_release unlocked;
@@ -93,14 +101,43 @@ nb::dict run_chip(const ChipProgram& program, const ArgumentList& args, int work
       report =
           run_orchestration(program.program, arguments.tensors(), arguments.scalars(), options);
     } catch (...) {
-      if (!trace_path.empty()) write_trace(trace, trace_path);
+      request.end(trace);
       throw;
     }
-    if (!trace_path.empty()) write_trace(trace, trace_path);
+    request.end(trace);
   }
-  nb::dict result = counts(report);
-  if (options.trace == nullptr) return result;
-  result["summary"] = described(trace);
+  return with_trace(counts(report), request, std::move(trace), window);
+}
+
+nb::tuple described(const CheckedTask& task) {
+  return nb::make_tuple(task.id, task.kernel, task.site);
+}
+nb::tuple described(const CheckedBytes& bytes) {
+  return nb::make_tuple(bytes.memory, bytes.begin, bytes.end, bytes.count);
+}
+
+nb::dict check_chip(const ChipProgram& program, const ArgumentList& args) {
+  const RunArguments arguments = read(args);
+  CheckReport report;
+  {
+    nb::gil_scoped_release unlocked;
+    report = check_orchestration(program.program, arguments.tensors(), arguments.scalars());
+  }
+  nb::list races, surplus, writes;
+  for (const Race& race : report.races)
+    races.append(nb::make_tuple(described(race.from), described(race.to), int(race.from_access),
+                                int(race.to_access), described(race.bytes)));
+  for (const SurplusEdge& edge : report.surplus)
+    surplus.append(nb::make_tuple(described(edge.from), described(edge.to), edge.is_implied));
+  for (const UndeclaredWrite& write : report.writes)
+    writes.append(nb::make_tuple(described(write.task), int(write.kind), described(write.bytes)));
+  nb::dict result;
+  result["tasks"] = report.tasks;
+  result["edges"] = report.edges;
+  result["races"] = races;
+  result["surplus"] = surplus;
+  result["writes"] = writes;
+  result["unexamined"] = report.unexamined;
   return result;
 }
 
@@ -115,17 +152,27 @@ class ChipGraph {
   }
 
   // The counts of a replay, or None where the arguments are not like those of the capture.
-  nb::object replay(const ArgumentList& args, int workers) {
+  nb::object replay(const ArgumentList& args, int workers, const std::string& trace_path,
+                    int trace_level) {
     const RunArguments arguments = read(args);
     if (!graph_->fits(arguments.tensors(), arguments.scalars())) return nb::none();
+    const TraceRequest request{trace_path, trace_level};
+    RunTrace trace;
     RunOptions options;
     options.workers = workers;
+    options.trace = request.begin(trace);
     RunReport report;
     {
       nb::gil_scoped_release unlocked;
-      report = graph_->replay(arguments.tensors(), options, arguments.scalars());
+      try {
+        report = graph_->replay(arguments.tensors(), options, arguments.scalars());
+      } catch (...) {
+        request.end(trace);
+        throw;
+      }
+      request.end(trace);
     }
-    return counts(report);
+    return with_trace(counts(report), request, std::move(trace), options.window);
   }
   const TaskGraph& graph() const { return *graph_; }
 
@@ -135,25 +182,6 @@ class ChipGraph {
 };
 
 }  // namespace
-
-nb::dict described(const RunTrace& trace) {
-  const TraceSummary summary = summarize(trace);
-  nb::dict result;
-  result["duration_ns"] = summary.duration_ns;
-  result["busy_ns"] = summary.busy_ns;
-  result["critical_ns"] = summary.critical_ns;
-  result["critical"] = summary.critical;
-  result["idle_while_ready_ns"] = summary.idle_while_ready_ns;
-  result["waited_ns"] = summary.waited_ns;
-  nb::list kernels;
-  for (const KernelTotal& total : summary.kernels)
-    if (total.calls > 0)
-      kernels.append(nb::make_tuple(total.kernel, total.calls, total.busy_ns, total.longest_ns));
-  result["kernels"] = kernels;
-  result["workers"] = trace.workers;
-  result["dropped"] = trace.dropped;
-  return result;
-}
 
 void bind_tasks(nb::module_& m) {
   nb::class_<CompiledFunctions>(m, "CompiledFunctions", "The functions of one compiled source.")
@@ -179,8 +207,10 @@ void bind_tasks(nb::module_& m) {
           "function of its source.");
   nb::class_<ChipGraph>(m, "ChipGraph", "A program captured on arguments: it runs nothing.")
       .def(nb::init<const ChipProgram&, const ArgumentList&>(), "program"_a, "args"_a)
-      .def("replay", &ChipGraph::replay, "args"_a, "workers"_a = 0,
-           "Runs it on arguments like those of the capture and reports counts; else None.")
+      .def("replay", &ChipGraph::replay, "args"_a, "workers"_a = 0, "trace_path"_a = "",
+           "trace_level"_a = -1,
+           "Runs it on arguments like those of the capture and reports counts, as run_chip does; "
+           "else None.")
       .def_prop_ro("tasks", [](const ChipGraph& self) { return self.graph().tasks(); })
       .def_prop_ro("edges", [](const ChipGraph& self) { return self.graph().edges(); })
       .def_prop_ro(
@@ -192,10 +222,14 @@ void bind_tasks(nb::module_& m) {
         "that belongs to it. Python's lock is free meanwhile.");
   m.def("load_functions", &load_functions, "name"_a, "object"_a, "functions"_a,
         "The functions of a shared object's bytes.");
+  m.def("check_chip", &check_chip, "program"_a, "args"_a,
+        "Runs its tasks one after another and says what another order would do: races (task, task, "
+        "access, access, bytes), surplus edges (task, task, implied), writes (task, kind, bytes). "
+        "A task is (id, kernel, site), bytes are (memory, begin, end, count).");
   m.def("run_chip", &run_chip, "program"_a, "args"_a, "workers"_a = 0, "window"_a = 4096,
-        "deadline"_a = 0.0, "trace_path"_a = "", "traced"_a = false,
+        "deadline"_a = 0.0, "trace_path"_a = "", "trace_level"_a = -1,
         "Runs it on (ParamType, array or number, dtype of a number) and reports counts. With a "
-        "path a trace is written there; then, or traced, \"summary\" says what took the time. "
+        "level \"trace\" is a ChipTrace, which is written to the path unless that is empty. "
         "Python's lock is free meanwhile.");
 }
 

@@ -20,20 +20,26 @@ from typing import Any
 from pto import _core
 from pto.errors import Failure, InvalidType, InvalidValue, UnknownName
 from pto.runtime.arguments import Arg
+from pto.runtime.check import CheckReport, checked
 from pto.runtime.compilation import check_platform, compile
 from pto.runtime.graph import Graph
 from pto.runtime.package import CompiledPackage
-from pto.runtime.report import TraceReport, report_of
+from pto.runtime.report import TraceReport
 from pto.runtime.run import Report, Run, RunQueue
 from pto.runtime.runtime import Runtime, refuse_unknown
+from pto.runtime.simulation import Scaling, SimulatedRun, checked_cores, simulated
+from pto.runtime.tracing import Tracing
 
-_OPTIONS = {"platform": "cpu", "device": 0, "workers": 0, "window": 4096}
+_OPTIONS = {"platform": "cpu", "device": 0, "workers": 0, "window": 4096, "checker": False}
 _COMPILED = ("orch", "kernels", "orch_func", "include_dirs", "flags", "cache_dir", "signature",
              "orch_source", "kernel_sources")  # fmt: skip
 
 
 class ChipRuntime(Runtime):
-    """`workers`: threads of a run, 0 for all; `window`: tasks in flight, a power of two."""
+    """`workers`: threads of a run, 0 for all; `window`: tasks in flight, a power of two.
+
+    With `checker` each run is checked instead, see check(), and fails for what is found.
+    """
 
     level = "chip"
 
@@ -50,11 +56,16 @@ class ChipRuntime(Runtime):
             )  # fmt: skip
         self.platform, self.device = chosen["platform"], chosen["device"]
         self._workers, self._window = chosen["workers"], chosen["window"]
+        if not isinstance(chosen["checker"], bool):
+            raise InvalidType(
+                f"Runtime: checker is {chosen['checker']!r}", "it is on or off",
+                "pass True or False",
+            )  # fmt: skip
+        self._checker = chosen["checker"]
         self._packages: dict[str, tuple[CompiledPackage, Any]] = {}  # with the engine's program
         self._lock, self._queue = threading.Lock(), RunQueue()
         self._process = os.getpid()
-        self._trace: str | None = None
-        self._traced: tuple[str, dict] | None = None  # the last one: program, summary
+        self._tracing = Tracing()
 
     def register(self, name: str, *, pkg: CompiledPackage | None = None, **source: Any) -> None:
         """Gives a program a name: a package, or sources, compiled now; see pto.compile.
@@ -109,25 +120,60 @@ class ChipRuntime(Runtime):
             package.check(name, checked)
             return [arg.as_core() for arg in checked]
 
-        return Graph(name, program, read, self._queue.execute, args, self._workers)
+        return Graph(name, program, read, self._queue.execute, args, self._workers, self._tracing)
 
-    def trace(self, path: str | os.PathLike | None) -> None:
-        """Runs that begin from now on are traced: each writes its trace to `path` at its end.
+    def trace(self, path: str | os.PathLike | None, level: int = 1) -> None:
+        """Runs and replays that begin from now on are traced: each writes its trace to `path`.
 
-        The file opens in Perfetto and chrome://tracing: a lane a worker, an arrow an edge. None
-        ends it. Replays of graphs are not traced.
+        The file opens in Perfetto and chrome://tracing: a lane a worker, at level 3 an arrow an
+        edge. `level`: 0 counts calls, 1 keeps a record of each task, 2 of each submission too, 3
+        of each edge too. The path None ends it.
         """
         self._check_usable()
-        self._trace = None if path is None else os.fspath(path)
+        self._tracing.set(path, level)
 
     def report(self) -> TraceReport:
-        """What the last traced run spent its time on; print it."""
-        if self._traced is None:
-            raise Failure(
-                "no run of this runtime was traced", "a report is made of a trace",
-                "call trace(path) before run()",
-            )  # fmt: skip
-        return report_of(*self._traced)
+        """What the last traced run or replay spent its time on, and what would help; print it."""
+        return self._tracing.report()
+
+    def check(self, name: str, args: Sequence[Arg] = ()) -> CheckReport:
+        """Runs a program's tasks one after another, and says what another order would break.
+
+        Races where no_dep or manual submissions leave out an edge, writes that were not declared,
+        explicit edges that nothing needs. It compares all memory after each task: slow.
+        """
+        _, program, given = self._found(name, args)
+        reports: list[CheckReport] = []
+        self._queue.execute(name, lambda: self._check(name, program, given, reports.append))
+        return reports[0]
+
+    def _check(
+        self, name: str, program: Any, args: list[Arg], keep: Callable[[CheckReport], None]
+    ) -> tuple[Report, None]:
+        found = checked(name, _core.check_chip(program, [arg.as_core() for arg in args]))
+        keep(found)
+        report = Report(tasks=found.tasks, edges=found.edges, skipped=0, unknown_overlaps=0)
+        return report, None
+
+    def simulate(
+        self, name: str, args: Sequence[Arg] = (), *, cores: int | Sequence[int]
+    ) -> SimulatedRun | Scaling:
+        """Runs a program once, on one core, and predicts its time on others: 1 to 1024.
+
+        Several numbers give a table. The engine's own scheduling runs in virtual time, with the
+        kernels' times of the run; cores that share memory and caches may be slower.
+        """
+        checked_cores(cores)
+        _, program, given = self._found(name, args)
+        core, traced = [arg.as_core() for arg in given], []
+
+        def work() -> tuple[Report, None]:
+            counts = _core.run_chip(program, core, 1, self._window, trace_level=3)
+            traced.append(counts.pop("trace"))
+            return Report(**counts), None
+
+        self._queue.execute(name, work)
+        return simulated(name, traced[0], cores)
 
     def close(self) -> None:
         """Ends runs that have not begun, waits for what has; may be called again."""
@@ -179,15 +225,18 @@ class ChipRuntime(Runtime):
         return package, program, args
 
     def _prepared(self, name: str, args: Sequence[Arg], deadline: float | None) -> Callable:
-        _, program, checked = self._found(name, args)
-        core = [arg.as_core() for arg in checked]
-        seconds, path = checked_deadline(deadline), self._trace or ""
+        _, program, given = self._found(name, args)
+        core = [arg.as_core() for arg in given]
+        seconds, trace = checked_deadline(deadline), self._tracing.request()
+
+        if self._checker:
+            return lambda: self._check(name, program, given, CheckReport.raise_faults)
 
         def work() -> tuple[Report, None]:
-            counts = _core.run_chip(program, core, self._workers, self._window, seconds, path)
-            if path:
-                self._traced = name, counts.pop("summary")
-            return Report(**counts), None
+            counts = _core.run_chip(
+                program, core, self._workers, self._window, seconds, trace.path, trace.level
+            )
+            return Report(**self._tracing.keep(name, counts)), None
 
         return work
 

@@ -17,6 +17,8 @@ from typing import Any
 from pto import _core
 from pto.runtime.arguments import Arg
 from pto.runtime.run import Report, Work
+from pto.runtime.simulation import Scaling, SimulatedRun, checked_cores, simulated
+from pto.runtime.tracing import TraceRequest, Tracing
 
 
 class Graph:
@@ -30,9 +32,11 @@ class Graph:
         execute: Callable[[str, Work], Any],
         args: Sequence[Arg],
         workers: int,
+        tracing: Tracing,
     ) -> None:
         self.name, self.recaptures = name, 0
         self._program, self._read, self._execute, self._workers = program, read, execute, workers
+        self._tracing = tracing
         self._graph = _core.ChipGraph(program, read(args))
 
     @property
@@ -50,11 +54,34 @@ class Graph:
 
     def replay(self, args: Sequence[Arg]) -> None:
         """Runs the tasks on these arguments and waits; raises the first cause of a failure."""
-        core = self._read(args)
-        self._execute(self.name, lambda: self._replay(core))
+        core, trace = self._read(args), self._tracing.request()
 
-    def _replay(self, core: list) -> tuple[Report, None]:
-        counts = self._graph.replay(core, self._workers)
+        def work() -> tuple[Report, None]:
+            counts = self._replay(core, self._workers, trace)
+            return Report(**self._tracing.keep(self.name, counts)), None
+
+        self._execute(self.name, work)
+
+    def simulate(
+        self, args: Sequence[Arg], *, cores: int | Sequence[int]
+    ) -> SimulatedRun | Scaling:
+        """Replays it once, on one core, and predicts the time of a replay on others: 1 to 1024.
+
+        Several numbers give a table. See Runtime.simulate.
+        """
+        checked_cores(cores)
+        core, traced = self._read(args), []
+
+        def work() -> tuple[Report, None]:
+            counts = self._replay(core, 1, TraceRequest(level=3))
+            traced.append(counts.pop("trace"))
+            return Report(**counts), None
+
+        self._execute(self.name, work)
+        return simulated(self.name, traced[0], cores)
+
+    def _replay(self, core: list, workers: int, trace: TraceRequest) -> dict:
+        counts = self._graph.replay(core, workers, trace.path, trace.level)
         if counts is None:
             warnings.warn(
                 f"graph {self.name!r} is captured anew: types, shapes, strides, overlaps or "
@@ -64,8 +91,8 @@ class Graph:
             )
             self._graph = _core.ChipGraph(self._program, core)
             self.recaptures += 1
-            counts = self._graph.replay(core, self._workers)
-        return Report(**counts), None
+            counts = self._graph.replay(core, workers, trace.path, trace.level)
+        return counts
 
     def __repr__(self) -> str:
         return f"<Graph {self.name!r}: {self.tasks} tasks, {self.edges} edges>"

@@ -35,10 +35,11 @@ from pto.runtime.host_context import Context, HostKernel
 from pto.runtime.host_graph import HostGraph
 from pto.runtime.package import CompiledPackage
 from pto.runtime.python_tasks import pickled
-from pto.runtime.report import TraceReport, report_of
+from pto.runtime.report import TraceReport
 from pto.runtime.run import HostReport, Run, RunQueue, Work
 from pto.runtime.runtime import Runtime, refuse_unknown
 from pto.runtime.shared import PrivateCopies, SharedMemory
+from pto.runtime.tracing import Tracing
 
 _OPTIONS = {"platform": "cpu", "devices": (0,), "memory": None, "threads": 0}
 _WORKER = Path(__file__).parent.parent / "lib" / "pto_worker"
@@ -84,8 +85,7 @@ class HostRuntime(Runtime):
         self._memory = SharedMemory(self._engine)
         self._programs: dict[str, tuple[Callable, dict[str, HostKernel]]] = {}
         self._collectives: dict[str, HostKernel] = {}
-        self._trace: str | None = None
-        self._traced: tuple[str, dict] | None = None
+        self._tracing = Tracing()
         _open.add(self)
 
     def register(
@@ -141,19 +141,17 @@ class HostRuntime(Runtime):
         self._check_usable()
         return HostGraph(self, name, *self._found(name), args)
 
-    def trace(self, path: str | os.PathLike | None) -> None:
-        """Runs that begin from now on write traces to `path`, a lane a device; None ends it."""
+    def trace(self, path: str | os.PathLike | None, level: int = 1) -> None:
+        """Runs and replays that begin from now on write traces to `path`, a lane a device.
+
+        `level`: as at level chip; 3 has edges. The path None ends it.
+        """
         self._check_usable()
-        self._trace = None if path is None else os.fspath(path)
+        self._tracing.set(path, level)
 
     def report(self) -> TraceReport:
-        """What the last traced run spent its time on; print it."""
-        if self._traced is None:
-            raise Failure(
-                "no run of this runtime was traced", "a report is made of a trace",
-                "call trace(path) before run()",
-            )  # fmt: skip
-        return report_of(*self._traced)
+        """What the last traced run or replay spent its time on, and what would help; print it."""
+        return self._tracing.report()
 
     def workers(self) -> dict[int, int]:
         """The process of each device."""
@@ -184,15 +182,16 @@ class HostRuntime(Runtime):
             return self._collectives[name]
 
     def work_of_replay(
-        self, replay: Callable[[Callable, Callable], None], deadline: float | None
+        self, name: str, replay: Callable[[Callable, Callable], None], deadline: float | None
     ) -> Work:
         """A run that calls replay(begin, end): both of the engine."""
         self._check_usable()
         seconds = checked_deadline(deadline)
 
         def work() -> tuple[None, None]:
-            path = self._trace or ""
-            replay(lambda: self._engine.begin(seconds, bool(path)), lambda: self._ended(path))
+            trace = self._tracing.request()
+            replay(lambda: self._engine.begin(seconds, trace.path, trace.level),
+                   lambda: self._tracing.keep(name, self._engine.end()))  # fmt: skip
             return None, None
 
         return work
@@ -200,12 +199,6 @@ class HostRuntime(Runtime):
     def execute(self, name: str, work: Work) -> Any:
         """Does the work in its turn among the runs."""
         return self._queue.execute(name, work)
-
-    def _ended(self, path: str) -> dict[str, int]:
-        counts = self._engine.end(path)
-        if path:
-            self._traced = "replay", counts.pop("summary")
-        return counts
 
     def _check_usable(self) -> None:
         if os.getpid() != self._process:
@@ -267,9 +260,9 @@ class HostRuntime(Runtime):
     def _orchestrate(
         self, name: str, orch: Callable, kernels: dict, args: Any, seconds: float
     ) -> tuple[HostReport, Any]:
-        path = self._trace or ""
+        trace = self._tracing.request()
         copies = PrivateCopies(self._memory)
-        self._engine.begin(seconds, bool(path))
+        self._engine.begin(seconds, trace.path, trace.level)
         context = Context(self, self._engine, kernels, copies)
         raised = value = counts = None
         try:
@@ -280,15 +273,13 @@ class HostRuntime(Runtime):
             self._engine.stop(f"its orchestration raised {type(error).__name__}: {error}", False)
         context.end()
         try:
-            counts = self._engine.end(path)
+            counts = self._tracing.keep(name, self._engine.end())
         except Failure as failure:
             if raised is None or isinstance(raised, DeadlinePassed | type(failure)):
                 raised = failure
         copies.copy_back(self._engine.has_succeeded)
         if raised is not None:
             raise raised
-        if path:
-            self._traced = name, counts.pop("summary")
         return HostReport(**counts, copied_in=copies.copied_in, copied_out=copies.copied_out), value
 
 

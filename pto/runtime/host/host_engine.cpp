@@ -161,14 +161,16 @@ TaskId HostEngine::submit(const HostTaskSpec& spec) {
   state.check(spec);
   state.take_answers();
   HostTask& task = state.claim_slot(lock);
+  const uint64_t start_ns = state.traces(kSubmissions) ? monotonic_ns() : 0;
   if (state.is_stopped_) state.throw_first_failure();
   task.id = ++state.last_;
   state.fill(task, spec);
   for (const HostMember& member : spec.members)
     for (const HostTensor& tensor : member.tensors) state.follow_tensor(task, tensor);
   for (const HostTensor& tensor : spec.gate_holds) task.holds.push_back(tensor.block);
-  for (TaskId after : spec.after) state.follow(task, after);
+  for (TaskId after : spec.after) state.follow(task, after, EdgeCause::After);
   ++state.report_.tasks;
+  if (state.traces(kSubmissions)) state.note_submission(task, start_ns);
   const TaskId id = task.id;
   if (--task.pending == 0) {
     state.enqueue(task);
@@ -228,12 +230,13 @@ void HostEngine::State::follow_tensor(HostTask& task, const HostTensor& tensor) 
                            {tensor.view.sizes, rank}, {tensor.view.strides, rank},
                            std::max(1, tensor.view.type_bits / 8));
   memory->history.record(box, tensor.access, task.id, [&](TaskId earlier) {
-    if (earlier != task.id) follow(task, earlier);
+    if (earlier != task.id)
+      follow(task, earlier, tensor.access == Access::Write ? EdgeCause::Storage : EdgeCause::Data);
   });
   task.holds.push_back(tensor.block);
 }
 
-void HostEngine::State::follow(HostTask& task, TaskId earlier) {
+void HostEngine::State::follow(HostTask& task, TaskId earlier, EdgeCause cause) {
   if (earlier < first_) return;
   if (const auto cause = causes_.find(earlier); cause != causes_.end() && task.cause < 0)
     task.cause = cause->second;
@@ -241,7 +244,7 @@ void HostEngine::State::follow(HostTask& task, TaskId earlier) {
   if (before.id != earlier || before.stage == HostTask::Stage::Done) return;
   if (!before.successors.empty() && before.successors.back().id == task.id) return;
   ++report_.edges;
-  if (trace_ != nullptr && trace_->keeps_edges) trace_->edges.emplace_back(earlier, task.id);
+  if (traces(kEdges)) trace_->edges.push_back({earlier, task.id, cause});
   const bool stands_behind = before.stage == HostTask::Stage::Queued && before.parts.size() == 1 &&
                              task.parts.size() == 1 &&
                              before.parts[0].worker == task.parts[0].worker &&
@@ -413,7 +416,7 @@ std::vector<WorkerState> HostEngine::workers() const {
 
 void HostEngine::State::begin_trace() {
   RunTrace fresh;
-  fresh.keeps_edges = trace_->keeps_edges;
+  fresh.level = trace_->level;
   fresh.sites.push_back("");
   fresh.kernels.push_back("(none)");
   fresh.workers = int(options_.devices.size());
@@ -434,10 +437,20 @@ void HostEngine::State::name_for_trace(HostTask& task) {
   task.site_number = site.first->second;
 }
 
+void HostEngine::State::note_submission(const HostTask& task, uint64_t start_ns) {
+  TraceSubmission submission{};
+  submission.task = task.id;
+  submission.start_ns = start_ns - trace_start_ns_;
+  submission.cost_ns = uint32_t(monotonic_ns() - start_ns);
+  submission.kernel = task.kernel_number;
+  submission.blocks = 1;
+  submission.site = task.site_number;
+  trace_->submissions.push_back(std::move(submission));
+}
+
 void HostEngine::State::end_trace() {
   trace_->duration_ns = monotonic_ns() - trace_start_ns_;
-  std::sort(trace_->records.begin(), trace_->records.end(),
-            [](const TraceRecord& a, const TraceRecord& b) { return a.start_ns < b.start_ns; });
+  sort_trace(*trace_);
 }
 
 }  // namespace pto

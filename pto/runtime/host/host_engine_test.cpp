@@ -320,6 +320,7 @@ TEST(HostEngine, traces_what_ran_where) {
   Host host(2);
   const Matrix a = host.matrix(1, 1);
   RunTrace trace;
+  trace.level = kEdges;
   HostRunOptions options;
   options.trace = &trace;
   host.begin_run(options);

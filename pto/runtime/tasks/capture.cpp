@@ -47,6 +47,8 @@ class Recorder final : public TaskRun {
   void finish();
 
  private:
+  using Edge = std::pair<int32_t, EdgeCause>;
+
   void follow(const TaskTensor& tensor);
   void add_tensor(const TaskTensor& tensor, int32_t place);
   void patch_later(const TaskTensor& tensor, const void* address, int32_t place);
@@ -55,16 +57,17 @@ class Recorder final : public TaskRun {
   const std::span<const pto_tensor> arguments_;
   std::vector<std::unique_ptr<Allocation>> allocations_;
   std::map<const Allocation*, int32_t> argument_of_;
-  std::vector<std::vector<int32_t>> after_;  // of each task: those that follow it
-  std::vector<int32_t> followed_;            // by the task that is submitted
+  std::vector<std::vector<Edge>> after_;  // of each task: those that follow it
+  std::vector<Edge> followed_;            // by the task that is submitted
 };
 
 void Recorder::follow(const TaskTensor& tensor) {
   if (!tensor.is_tracked) return;
   const Access access = tensor.access == Access::Reduce ? Access::Update : tensor.access;
+  const EdgeCause cause = access == Access::Write ? EdgeCause::Storage : EdgeCause::Data;
   tensor.allocation->history.record(
       box_of(tensor), access, graph_.tasks_.size(),
-      [&](TaskId earlier) { followed_.push_back(int32_t(earlier) - 1); });
+      [&](TaskId earlier) { followed_.emplace_back(int32_t(earlier) - 1, cause); });
 }
 
 void Recorder::patch_later(const TaskTensor& tensor, const void* address, int32_t place) {
@@ -105,7 +108,7 @@ TaskId Recorder::submit(const TaskSpec& spec) {
     follow(*spec.predicate_tensor);
     patch_later(*spec.predicate_tensor, spec.predicate->element, -1);
   }
-  for (TaskId id : spec.after) followed_.push_back(int32_t(id) - 1);
+  for (TaskId id : spec.after) followed_.emplace_back(int32_t(id) - 1, EdgeCause::After);
   for (const DerivedScalar& one : spec.derived) {
     graph_.derived_.push_back(
         {graph_.scalars_.size() + size_t(one.place), graph_.steps_.size(), one.steps.size()});
@@ -115,9 +118,10 @@ TaskId Recorder::submit(const TaskSpec& spec) {
 
   const auto self = int32_t(graph_.tasks_.size()) - 1;
   std::sort(followed_.begin(), followed_.end());
-  followed_.erase(std::unique(followed_.begin(), followed_.end()), followed_.end());
-  std::erase(followed_, self);
-  for (int32_t earlier : followed_) after_[size_t(earlier)].push_back(self);
+  const auto is_same = [](const Edge& a, const Edge& b) { return a.first == b.first; };
+  followed_.erase(std::unique(followed_.begin(), followed_.end(), is_same), followed_.end());
+  std::erase_if(followed_, [&](const Edge& edge) { return edge.first == self; });
+  for (const auto& [earlier, cause] : followed_) after_[size_t(earlier)].emplace_back(self, cause);
   graph_.tasks_.back().predecessors = int32_t(followed_.size());
   return graph_.tasks_.size();
 }
@@ -140,7 +144,10 @@ void Recorder::finish() {
     scalars += task.args.n_scalars;
     task.first_successor = int32_t(graph_.successors_.size());
     task.n_successors = int32_t(after_[i].size());
-    graph_.successors_.insert(graph_.successors_.end(), after_[i].begin(), after_[i].end());
+    for (const auto& [to, cause] : after_[i]) {
+      graph_.successors_.push_back(to);
+      graph_.causes_.push_back(cause);
+    }
   }
   for (const auto& one : allocations_) graph_.unknown_overlaps_ += one->history.unknown_overlaps();
 }

@@ -60,12 +60,14 @@ struct TaskSpec {
 };
 
 struct RunTrace;
+class Steps;
 
 struct RunOptions {
   int workers = 0;            // 0: as many as a launch may use
   int64_t window = 4096;      // tasks in flight: a power of two
   double deadline_s = 0;      // 0: none. Tasks that begin later fail
   RunTrace* trace = nullptr;  // filled where it is given (trace.hpp)
+  Steps* steps = nullptr;     // simulates the run where it is given (steps.hpp)
 };
 
 struct RunReport {

@@ -34,6 +34,7 @@ bool Engine::is_worth_a_visit(TaskWorker& self, const TaskWorker& other) {
   const int64_t ready = other.ready.size();
   if (ready == 0) return false;
   if (ready < kMany && ++self.patience < kPatience) {
+    at(Step::Pass);
     pause_core();
     return false;
   }
@@ -43,18 +44,21 @@ bool Engine::is_worth_a_visit(TaskWorker& self, const TaskWorker& other) {
 
 Task* Engine::find(TaskWorker& self) {
   if (Task* task = self.ready.pop()) return task;
+  at(Step::Look);
   const size_t n = workers_.size();
   self.random = self.random * 1664525u + 1013904223u;
   const size_t start = self.random >> 16;
   for (size_t i = 0; i < n; ++i) {
     TaskWorker& other = *workers_[(start + i) % n];
     if (&other == &self || !is_worth_a_visit(self, other)) continue;
+    at(Step::Steal);
     if (Task* task = other.ready.steal()) return task;
   }
   return nullptr;
 }
 
 void Engine::put(TaskWorker& self, Task* task) {
+  at(Step::Put, task);
   if (!self.ready.push(task)) PTO_ASSERT(!"more ready tasks than a window holds");
   wake();
 }
@@ -63,7 +67,7 @@ void Engine::put(TaskWorker& self, Task* task) {
 // chain's successors is `*next`, which the worker runs itself.
 void Engine::make_ready(TaskWorker& self, Task* task, Task** next) {
   if (!task->turns.empty() && !take_turns(*task)) return;
-  if (trace_ != nullptr) task->ready_ticks = trace_ticks();
+  if (traces(kRecords)) task->ready_ticks = ticks();
   for (int32_t i = 1; i < entries_of(*task); ++i) put(self, task);
   if (next != nullptr && *next == nullptr)
     *next = task;
@@ -95,6 +99,7 @@ bool Engine::run_blocks(TaskWorker& self, Task& task) {
   const int32_t blocks = task.blocks;
   int32_t done = 1;
   for (;; ++done) {
+    at(Step::Block, &task);
     const int32_t block = task.next_block.fetch_add(1, std::memory_order_acq_rel);
     if (block >= blocks) break;
     call(self, task, block);
@@ -110,25 +115,43 @@ int32_t Engine::call(TaskWorker& self, Task& task, int32_t block) {
     if (block == 0) skipped_.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
-  if (has_deadline_ && std::chrono::steady_clock::now() > deadline_) {
+  if (deadline_s_ > 0 && is_late()) {
     note_failure(self, task, "the run's deadline had passed when the task was to begin");
     return 1;
   }
-  if (trace_ == nullptr) [[likely]]
+  if (!is_watched_) [[likely]]
     return call_kernel(self, task, block);
-  const uint64_t start = self.last_ticks != 0 ? self.last_ticks : trace_ticks();
-  const int32_t code = call_kernel(self, task, block);
-  add_record(self, task, start);
+  return call_watched(self, task, block);
+}
+
+bool Engine::is_late() const {
+  if (steps_ != nullptr) return double(steps_->now_ns()) > deadline_s_ * 1e9;
+  return std::chrono::steady_clock::now() > deadline_;
+}
+
+int32_t Engine::call_watched(TaskWorker& self, Task& task, int32_t block) {
+  if (trace_ != nullptr && trace_->level == kCounters && steps_ == nullptr) {
+    self.trace.count(task.kernel_number);
+    return call_kernel(self, task, block);
+  }
+  const bool is_own = steps_ != nullptr || traces(kSubmissions) || self.last_ticks == 0;
+  const uint64_t start = is_own ? ticks() : self.last_ticks;
+  const int32_t code =
+      steps_ == nullptr ? call_kernel(self, task, block)
+                        : steps_->call(task, block, [&] { return call_kernel(self, task, block); });
+  if (trace_ != nullptr) add_record(self, task, start);
   return code;
 }
 
 void Engine::add_record(TaskWorker& self, const Task& task, uint64_t start) {
-  const uint64_t end = self.last_ticks = trace_ticks();
-  const double ns = ns_of_a_tick();
+  const uint64_t end = self.last_ticks = ticks();
+  const double ns = tick_ns();
   const auto since = [&](uint64_t from, uint64_t to) {
     return to > from ? double(to - from) * ns : 0.0;
   };
   const auto narrow = [](double value) { return uint32_t(std::min(value, 4294967295.0)); };
+  self.trace.count(task.kernel_number);
+  if (trace_->level == kCounters) return;
   self.trace.add({task.id, uint64_t(since(trace_start_, start)), narrow(since(start, end)),
                   narrow(since(task.ready_ticks, start)), task.kernel_number, uint16_t(self.index),
                   task.site});
@@ -177,6 +200,7 @@ Task* Engine::complete(TaskWorker& self, Task& task) {
   }
   for (Allocation* held : task.holds) release(*held);
   Task* next = nullptr;
+  at(Step::Close, &task);
   for (ReduceTurn* turn : task.turns)
     if (Task* waiting = turn->pass_on()) make_ready(self, waiting, &next);
   TaskEdge* edge = task.successors.exchange(&kClosed, std::memory_order_seq_cst);
@@ -187,6 +211,7 @@ Task* Engine::complete(TaskWorker& self, Task& task) {
       int32_t none = -1;
       to->cause.compare_exchange_strong(none, cause, std::memory_order_acq_rel);
     }
+    at(Step::Release, to);
     if (to->pending.fetch_sub(1, std::memory_order_acq_rel) == 1) make_ready(self, to, &next);
   }
   wake();

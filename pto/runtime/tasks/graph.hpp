@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "pto/runtime/tasks/orchestrate.hpp"
+#include "pto/runtime/tasks/trace.hpp"
 
 namespace pto {
 
@@ -48,8 +49,9 @@ class TaskGraph {
 
   bool fits(std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars) const;
 
-  // On arguments that fit; without scalars on those of the last replay, or of the capture. Throws
-  // Error for the first failed task, as run_tasks does.
+  // On arguments that fit; without scalars on those of the last replay, or of the capture. A trace
+  // has one record a task, whatever its blocks. Throws Error for the first failed task, as run_tasks
+  // does.
   RunReport replay(std::span<const pto_tensor> tensors, const RunOptions& options,
                    std::span<const uint64_t> scalars = {});
 
@@ -83,6 +85,7 @@ class TaskGraph {
 
   std::vector<GraphTask> tasks_;
   std::vector<int32_t> successors_;
+  std::vector<EdgeCause> causes_;  // of the edges to them
   std::vector<pto_tensor> tensors_;
   std::vector<int64_t> dims_;
   std::vector<uint64_t> scalars_;

@@ -16,6 +16,7 @@
 namespace pto {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 // The last tensor's elements become a mix of themselves, the other tensors' and scalar 0.
@@ -278,6 +279,39 @@ TEST(TaskGraph, poisons_what_follows_a_failure_and_can_be_replayed_again) {
       EXPECT_EQ(memory.values[0], x);
       EXPECT_NE(memory.values[64], y);
     }
+  }
+}
+
+TEST(TaskGraph, traces_its_replays_with_the_edges_of_its_capture) {
+  g_body = [](Orchestration& o) {
+    const View x = o.inout(0), y = o.inout(1);
+    TaskOptions eight;
+    eight.blocks = 8;
+    o.submit("put", {o.out(x.slice(0, 0, 1))}, eight);
+    o.submit("mix", {o.in(x), o.inout(y), o.scalar(1)});
+    o.submit("mix", {o.inout(x), o.scalar(1)});
+  };
+  for (int workers : {1, 2}) {
+    Memory memory;
+    TaskGraph graph(kProgram, memory.tensors(), {});
+    RunTrace trace;
+    trace.level = kEdges;
+    RunOptions options;
+    options.workers = workers;
+    options.trace = &trace;
+    for (int times = 0; times < 2; ++times) graph.replay(memory.tensors(), options);
+    ASSERT_EQ(trace.records.size(), 3u);  // of the last replay
+    EXPECT_TRUE(trace.is_replay);
+    EXPECT_EQ(trace.workers, workers);
+    EXPECT_THAT(trace.kernels, ElementsAre("(none)", "put", "mix"));
+    EXPECT_THAT(trace.calls, ElementsAre(0, 1, 2));
+    EXPECT_EQ(trace.sites.size(), 4u);
+    ASSERT_EQ(trace.edges.size(), 3u);  // 1 to 2, 1 to 3, 2 to 3
+    for (size_t i = 1; i < 3; ++i)
+      EXPECT_GE(trace.records[i].start_ns + 100,
+                trace.records[i - 1].start_ns + trace.records[i - 1].duration_ns);
+    EXPECT_LE(trace.records[2].start_ns + trace.records[2].duration_ns, trace.duration_ns + 100);
+    EXPECT_EQ(summarize(trace).critical.size(), 3u);
   }
 }
 

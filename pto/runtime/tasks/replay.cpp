@@ -5,6 +5,7 @@
 #include <atomic>
 #include <bit>
 #include <exception>
+#include <optional>
 #include <thread>
 
 #include "pto/base/error.hpp"
@@ -13,6 +14,7 @@
 #include "pto/runtime/sync.hpp"
 #include "pto/runtime/tasks/graph.hpp"
 #include "pto/runtime/tasks/run_state.hpp"
+#include "pto/runtime/tasks/trace_replay.hpp"
 
 namespace pto {
 namespace {
@@ -33,8 +35,9 @@ struct TaskServices : pto_services {
 
 class Replay {
  public:
-  Replay(std::vector<GraphTask>& tasks, const std::vector<int32_t>& successors, int workers)
-      : tasks_(tasks), successors_(successors), left_(int64_t(tasks.size())) {
+  Replay(std::vector<GraphTask>& tasks, const std::vector<int32_t>& successors, int workers,
+         ReplayTrace* trace)
+      : tasks_(tasks), successors_(successors), trace_(trace), left_(int64_t(tasks.size())) {
     const auto capacity = int64_t(std::bit_ceil(std::max<size_t>(tasks.size(), 2)));
     if (workers > 1) {
       waiting_ = std::make_unique<std::atomic<int32_t>[]>(tasks.size());
@@ -77,7 +80,19 @@ class Replay {
   int64_t number_of(const GraphTask& task) const { return &task - tasks_.data(); }
 
   void run_in_order(TaskServices& services) {
-    for (GraphTask& task : tasks_) run(task, services);
+    for (GraphTask& task : tasks_) {
+      if (trace_ != nullptr) trace_->is_ready(number_of(task));
+      step(task, services, 0);
+    }
+  }
+
+  void step(GraphTask& task, TaskServices& services, int32_t worker) {
+    if (trace_ == nullptr) [[likely]] {
+      run(task, services);
+      return;
+    }
+    const uint64_t start = trace_ticks();
+    if (run(task, services)) trace_->add(number_of(task), worker, start);
   }
 
   void run_shared(TaskServices& services, int32_t worker) {
@@ -94,7 +109,7 @@ class Replay {
       spins = 0;
       int64_t done = 0;
       for (; task != nullptr; ++done) {
-        run(*task, services);
+        step(*task, services, worker);
         task = release(*task, own);
       }
       left_.fetch_sub(done, std::memory_order_acq_rel);
@@ -107,24 +122,25 @@ class Replay {
     for (int32_t i = 0; i < task.n_successors; ++i) {
       const int32_t to = successors_[size_t(task.first_successor + i)];
       if (waiting_[size_t(to)].fetch_sub(1, std::memory_order_acq_rel) > 1) continue;
+      if (trace_ != nullptr) trace_->is_ready(to);
       if (next != nullptr) own.push(next);
       next = &tasks_[size_t(to)];
     }
     return next;
   }
 
-  // All blocks of one task, as a block of this launch.
-  void run(GraphTask& task, TaskServices& services) {
-    if (has_failed_.load(std::memory_order_acquire) && is_poisoned(task)) return;
-    if (task.kernel == nullptr) return;
+  // All blocks of one task, as a block of this launch. False where its kernel was not called.
+  bool run(GraphTask& task, TaskServices& services) {
+    if (has_failed_.load(std::memory_order_acquire) && is_poisoned(task)) return false;
+    if (task.kernel == nullptr) return false;
     if (!holds(task.predicate)) {
       skipped_.fetch_add(1, std::memory_order_relaxed);
-      return;
+      return false;
     }
     if (task.start_together) {
       if (pto_launch(task.kernel->function, &task.args, task.blocks) != 0)
         note_failure(task, pto_last_error());
-      return;
+      return true;
     }
     const Block outer = t_block;
     const ScratchStack::Mark mark = t_block.scratch->mark();
@@ -139,6 +155,7 @@ class Replay {
     t_block.args = outer.args;
     t_block.index = outer.index;
     t_block.count = outer.count;
+    return true;
   }
 
   bool call(GraphTask& task, TaskServices& services) {
@@ -182,6 +199,7 @@ class Replay {
 
   std::vector<GraphTask>& tasks_;
   const std::vector<int32_t>& successors_;
+  ReplayTrace* const trace_;                                   // null: none
   std::vector<std::unique_ptr<ReadyDeque<GraphTask>>> ready_;  // empty: in order
   std::unique_ptr<std::atomic<int32_t>[]> waiting_;
   alignas(64) std::atomic<int64_t> left_;
@@ -201,11 +219,15 @@ RunReport TaskGraph::replay(std::span<const pto_tensor> tensors, const RunOption
   patch(tensors);
   const int wanted = options.workers > 0 ? options.workers : num_threads();
   const int workers = int(std::min<size_t>(size_t(wanted), std::max<size_t>(tasks_.size(), 1)));
-  Replay replay(tasks_, successors_, workers);
+  std::optional<ReplayTrace> trace;
+  if (options.trace != nullptr) trace.emplace(*options.trace, tasks_, workers);
+  Replay replay(tasks_, successors_, workers, trace ? &*trace : nullptr);
   pto_args args{};
   args.abi_version = PTO_ABI_VERSION;
   args.params = &replay;
-  if (pto_launch(Replay::work, &args, workers) != 0)
+  const int32_t code = pto_launch(Replay::work, &args, workers);
+  if (trace) trace->end(successors_, causes_);
+  if (code != 0)
     fail({"a replay failed: " + std::string(pto_last_error()),
           "a kernel waited for what nobody gives", "see the text"},
          ErrorKind::Runtime);

@@ -20,6 +20,7 @@
 #include "pto/runtime/block.hpp"
 #include "pto/runtime/tasks/deque.hpp"
 #include "pto/runtime/tasks/engine.hpp"
+#include "pto/runtime/tasks/steps.hpp"
 #include "pto/runtime/tasks/trace.hpp"
 
 namespace pto {
@@ -27,6 +28,8 @@ namespace pto {
 // One task at a time of those that reduce into one box; the others queue.
 class ReduceTurn {
  public:
+  int64_t number = 0;  // in the order of making, from 1
+
   bool take(Task* task) {  // false: it will be handed over
     const std::lock_guard lock(mutex_);
     if (!is_taken_) return is_taken_ = true;
@@ -88,7 +91,7 @@ struct alignas(64) TaskWorker {
 // The slots of a run and its workers, which a later run of the same sizes takes over: making them
 // costs more than a small run.
 struct RunSlots {
-  RunSlots(int64_t window, int workers);
+  RunSlots(int64_t window, int workers, int64_t ready_places);
 
   static std::unique_ptr<RunSlots> take(int64_t window, int workers);
   static void give_back(std::unique_ptr<RunSlots> slots);  // every task in them is done
@@ -101,9 +104,13 @@ struct RunSlots {
 class Engine final : public TaskRun {
  public:
   Engine(const RunOptions& options, const std::function<void(TaskRun&)>& orchestrate);
-  ~Engine() override { RunSlots::give_back(std::move(held_)); }
+  ~Engine() override {
+    if (steps_ == nullptr) RunSlots::give_back(std::move(held_));
+  }
 
   RunReport run();
+
+  static constexpr int kSpins = 2000;  // looks for work before a worker sleeps
 
   std::vector<Allocation*> adopt(std::span<const MemoryPiece> pieces) override;
   Allocation& allocate(int64_t bytes) override;
@@ -123,7 +130,10 @@ class Engine final : public TaskRun {
   void follow_tensor(Task& task, const TaskTensor& tensor);
   void drop_dead_allocations();
   void begin_trace();
-  void name_for_trace(Task& task);
+  bool traces(TraceLevel level) const { return trace_ != nullptr && trace_->level >= level; }
+  void name_for_trace(Task& task, const TaskSpec& spec);
+  void note_submission(uint64_t start, uint64_t claimed);
+  void note_wait(const std::vector<TaskId>& writers, uint64_t start);
   void end_trace();
   void help_until(const Task& task);
   void finish_all();
@@ -132,10 +142,11 @@ class Engine final : public TaskRun {
   void work(int worker);
   void work_until_end(TaskWorker& self);
   Task* find(TaskWorker& self);
-  static bool is_worth_a_visit(TaskWorker& self, const TaskWorker& other);
+  bool is_worth_a_visit(TaskWorker& self, const TaskWorker& other);
   void run_chain(TaskWorker& self, Task* task);
   bool run_blocks(TaskWorker& self, Task& task);
   int32_t call(TaskWorker& self, Task& task, int32_t block);
+  int32_t call_watched(TaskWorker& self, Task& task, int32_t block);
   int32_t call_kernel(TaskWorker& self, Task& task, int32_t block);
   void add_record(TaskWorker& self, const Task& task, uint64_t start);
   Task* complete(TaskWorker& self, Task& task);
@@ -156,9 +167,17 @@ class Engine final : public TaskRun {
   void wake() {
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
     events_.fetch_add(1, std::memory_order_seq_cst);
+    if (steps_ != nullptr) return steps_->wake(events_);
     events_.notify_all();
   }
-  static constexpr int kSpins = 2000;
+  // Others may go first, where the run is simulated.
+  void at(Step step, Task* task = nullptr) {
+    if (steps_ != nullptr) [[unlikely]]
+      steps_->at(step, task);
+  }
+  uint64_t ticks() const { return steps_ == nullptr ? trace_ticks() : steps_->now_ns(); }
+  double tick_ns() const { return steps_ == nullptr ? ns_of_a_tick() : 1; }
+  bool is_late() const;
   static constexpr int64_t kMany = 16;
   static constexpr int kPatience = 64;
   static void pause_core() {
@@ -182,12 +201,17 @@ class Engine final : public TaskRun {
   std::vector<std::unique_ptr<Allocation>> allocations_;
   RunReport report_;
   RunTrace* const trace_;  // null: none
+  Steps* const steps_;     // null: on threads
+  const bool is_watched_;  // either of them
+  int64_t turns_made_ = 0;
   uint64_t trace_start_ = 0;
+  EdgeCause cause_ = EdgeCause::Data;  // of the edges that are found now
+  TraceSubmission submission_{};       // of the task that is submitted now
   std::map<const TaskKernel*, uint16_t> traced_kernels_;
   std::map<std::pair<const char*, int32_t>, uint32_t> traced_sites_;
   std::exception_ptr error_;
   std::chrono::steady_clock::time_point deadline_{};
-  bool has_deadline_ = false;
+  double deadline_s_ = 0;
 
   alignas(64) std::atomic<bool> is_over_{false};
   std::atomic<bool> is_stopped_{false}, has_failed_{false};
@@ -213,11 +237,20 @@ void Engine::rest_unless(Condition something_to_do) {
   };
   for (int i = 0; i < kSpins; ++i) {
     if (is_ready()) return;
+    if (steps_ != nullptr) break;
     pause_core();
   }
+  at(Step::Rest);
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  at(Step::Rest);
   const uint32_t seen = events_.load(std::memory_order_seq_cst);
-  if (!is_ready()) events_.wait(seen, std::memory_order_seq_cst);
+  at(Step::Rest);
+  if (!is_ready()) {
+    if (steps_ != nullptr)
+      steps_->sleep(events_, seen);
+    else
+      events_.wait(seen, std::memory_order_seq_cst);
+  }
   sleepers_.fetch_sub(1, std::memory_order_seq_cst);
 }
 

@@ -27,12 +27,10 @@ Box box_of(const TaskTensor& tensor) {
 char* TaskRun::data_of(const Allocation& allocation) { return allocation.data; }
 int64_t TaskRun::bytes_of(const Allocation& allocation) { return allocation.bytes; }
 
-RunSlots::RunSlots(int64_t window, int count)
+RunSlots::RunSlots(int64_t window, int count, int64_t ready_places)
     : window(window), tasks(std::make_unique<Task[]>(size_t(window))) {
   for (int i = 0; i < count; ++i) {
-    // A task of many blocks may stand in it as often as there are workers.
-    workers.push_back(
-        std::make_unique<TaskWorker>(int64_t(std::bit_ceil(uint64_t(window) * uint64_t(count)))));
+    workers.push_back(std::make_unique<TaskWorker>(ready_places));
     workers.back()->index = i;
     workers.back()->random = uint32_t(i) * 2654435761u + 1;
   }
@@ -64,7 +62,9 @@ std::unique_ptr<RunSlots> RunSlots::take(int64_t window, int workers) {
         return found;
       }
   }
-  return std::make_unique<RunSlots>(window, workers);
+  // A task of many blocks may stand in a deque as often as there are workers.
+  const auto places = int64_t(std::bit_ceil(uint64_t(window) * uint64_t(workers)));
+  return std::make_unique<RunSlots>(window, workers, places);
 }
 
 void RunSlots::give_back(std::unique_ptr<RunSlots> slots) {
@@ -73,71 +73,49 @@ void RunSlots::give_back(std::unique_ptr<RunSlots> slots) {
   if (free.all.size() < FreeSlots::kMost) free.all.push_back(std::move(slots));
 }
 
+namespace {
+
+// Simulated runs begin with slots in which nothing has happened, so that a seed replays exactly.
+std::unique_ptr<RunSlots> slots_for(const RunOptions& options) {
+  const int workers = options.workers > 0 ? options.workers : num_threads();
+  if (options.steps == nullptr) return RunSlots::take(options.window, workers);
+  return std::make_unique<RunSlots>(options.window, workers,
+                                    options.steps->ready_places(options.window, workers));
+}
+
+}  // namespace
+
 Engine::Engine(const RunOptions& options, const std::function<void(TaskRun&)>& orchestrate)
     : orchestrate_(orchestrate),
-      held_(RunSlots::take(options.window, options.workers > 0 ? options.workers : num_threads())),
+      held_(slots_for(options)),
       window_(options.window),
       slots_(held_->tasks.get()),
       workers_(held_->workers),
-      trace_(options.trace) {
-  if (options.deadline_s > 0) {
+      trace_(options.trace),
+      steps_(options.steps),
+      is_watched_(trace_ != nullptr || steps_ != nullptr),
+      deadline_s_(options.deadline_s) {
+  if (options.deadline_s > 0)
     deadline_ = std::chrono::steady_clock::now() +
                 std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                     std::chrono::duration<double>(options.deadline_s));
-    has_deadline_ = true;
-  }
-}
-
-// --- trace ---------------------------------------------------------------------------------------
-
-void Engine::begin_trace() {
-  ns_of_a_tick();  // measured before the run
-  RunTrace fresh;
-  fresh.capacity = std::bit_ceil(std::max<size_t>(trace_->capacity, 2));
-  fresh.keeps_edges = trace_->keeps_edges;
-  *trace_ = std::move(fresh);
-  trace_->sites.push_back("");
-  trace_->kernels.push_back("(none)");
-  trace_->workers = int(workers_.size());
-  for (const auto& worker : workers_) worker->trace.begin(trace_->capacity);
-  trace_start_ = trace_ticks();
-}
-
-void Engine::name_for_trace(Task& task) {
-  if (trace_ == nullptr) return;
-  task.kernel_number = 0;
-  if (task.kernel != nullptr) {
-    const auto [it, is_new] =
-        traced_kernels_.try_emplace(task.kernel, uint16_t(trace_->kernels.size()));
-    if (is_new) trace_->kernels.push_back(task.kernel->name);
-    task.kernel_number = it->second;
-  }
-  task.site = 0;
-  if (task.file[0] == 0) return;
-  const auto [it, is_new] =
-      traced_sites_.try_emplace({task.file, task.line}, uint32_t(trace_->sites.size()));
-  if (is_new) trace_->sites.push_back(task.file + (":" + std::to_string(task.line)));
-  task.site = it->second;
-}
-
-void Engine::end_trace() {
-  trace_->duration_ns = uint64_t(double(trace_ticks() - trace_start_) * ns_of_a_tick());
-  for (const auto& worker : workers_) worker->trace.end(*trace_);
-  std::sort(trace_->records.begin(), trace_->records.end(),
-            [](const TraceRecord& a, const TraceRecord& b) { return a.start_ns < b.start_ns; });
-  std::sort(trace_->edges.begin(), trace_->edges.end());
-  trace_->edges.erase(std::unique(trace_->edges.begin(), trace_->edges.end()), trace_->edges.end());
 }
 
 RunReport Engine::run() {
   if (trace_ != nullptr) begin_trace();
-  const int32_t code = parallel_for(
-      int32_t(workers_.size()),
-      [](void* engine, int32_t worker) -> int32_t {
-        static_cast<Engine*>(engine)->work(worker);
-        return 0;
-      },
-      this);
+  int32_t code = 0;
+  if (steps_ != nullptr)
+    steps_->run(
+        int(workers_.size()),
+        [](void* engine, int worker) { static_cast<Engine*>(engine)->work(worker); }, this);
+  else
+    code = parallel_for(
+        int32_t(workers_.size()),
+        [](void* engine, int32_t worker) -> int32_t {
+          static_cast<Engine*>(engine)->work(worker);
+          return 0;
+        },
+        this);
   if (trace_ != nullptr) end_trace();
   if (code != 0) PTO_ASSERT(!"a worker of a run threw");
   if (!failures_.empty()) throw_first_failure();  // what was thrown after it follows from it
@@ -271,7 +249,7 @@ void check_submission(const TaskSpec& spec, TaskId last) {
 
 void Engine::follow(Task& task, TaskId earlier) {
   if (earlier == task.id) return;
-  if (trace_ != nullptr && trace_->keeps_edges) trace_->edges.emplace_back(earlier, task.id);
+  if (traces(kEdges)) trace_->edges.push_back({earlier, task.id, cause_});
   Task& other = slot(earlier);
   if (other.id == earlier) {
     TaskEdge* head = other.successors.load(std::memory_order_acquire);
@@ -283,6 +261,7 @@ void Engine::follow(Task& task, TaskId earlier) {
         task.pending.fetch_add(1, std::memory_order_relaxed);
       }
       edge->next = head;
+      at(Step::Link, &other);
       if (other.successors.compare_exchange_weak(head, edge, std::memory_order_acq_rel)) {
         ++report_.edges;
         return;
@@ -303,9 +282,14 @@ void Engine::follow_tensor(Task& task, const TaskTensor& tensor) {
     task.holds.push_back(&allocation);
   }
   if (!tensor.is_tracked) return;
+  cause_ = tensor.access == Access::Write ? EdgeCause::Storage : EdgeCause::Data;
   const int64_t box = allocation.history.record(box_of(tensor), tensor.access, task.id,
                                                 [&](TaskId earlier) { follow(task, earlier); });
-  if (tensor.access == Access::Reduce && box >= 0) task.turns.push_back(&allocation.turns[box]);
+  if (tensor.access != Access::Reduce || box < 0) return;
+  ReduceTurn& turn = allocation.turns[box];
+  if (turn.number == 0) turn.number = ++turns_made_;
+  task.turns.push_back(&turn);
+  if (traces(kEdges)) trace_->turns.emplace_back(task.id, turn.number);
 }
 
 // The argument block of the kernel; a slot's memory is used again.
@@ -331,7 +315,7 @@ void Engine::fill(Task& task, const TaskSpec& spec) {
     task.tensors[i].strides = next;
     next = std::copy_n(view.strides, view.rank, next);
   }
-  name_for_trace(task);
+  if (trace_ != nullptr) name_for_trace(task, spec);
   task.scalars.assign(spec.scalars.begin(), spec.scalars.end());
   task.args = {};
   task.args.abi_version = PTO_ABI_VERSION;
@@ -344,28 +328,36 @@ void Engine::fill(Task& task, const TaskSpec& spec) {
 
 TaskId Engine::submit(const TaskSpec& spec) {
   check_submission(spec, last_);
+  const uint64_t start = traces(kSubmissions) ? ticks() : 0;
   Task& task = claim_slot();
+  const uint64_t claimed = traces(kSubmissions) ? ticks() : 0;
   fill(task, spec);
   for (const TaskTensor& tensor : spec.tensors) follow_tensor(task, tensor);
   if (spec.predicate_tensor != nullptr) follow_tensor(task, *spec.predicate_tensor);
+  cause_ = EdgeCause::After;
   for (TaskId id : spec.after) follow(task, id);
   if (task.id % kForgetEvery == 0)
     for (const auto& one : allocations_)
       one->history.forget([&](TaskId id) { return slot(id).id != id || slot(id).is_done(); });
-  std::sort(task.turns.begin(), task.turns.end());
+  std::sort(task.turns.begin(), task.turns.end(),
+            [](const ReduceTurn* a, const ReduceTurn* b) { return a->number < b->number; });
   task.turns.erase(std::unique(task.turns.begin(), task.turns.end()), task.turns.end());
   ++report_.tasks;
   const TaskId id = task.id;
+  at(Step::Submitted, &task);
   if (task.pending.fetch_sub(1, std::memory_order_acq_rel) == 1)
     make_ready(*submitter_, &task, nullptr);
+  if (traces(kSubmissions)) note_submission(start, claimed);
   return id;
 }
 
 bool Engine::wait_for(const TaskTensor& tensor) {
   std::vector<TaskId> writers;
   tensor.allocation->history.writers(box_of(tensor), [&](TaskId id) { writers.push_back(id); });
+  const uint64_t start = traces(kSubmissions) ? ticks() : 0;
   for (TaskId id : writers)
     if (Task& task = slot(id); task.id == id) help_until(task);
+  if (traces(kSubmissions)) note_wait(writers, start);
   const std::lock_guard lock(failures_mutex_);
   return std::none_of(writers.begin(), writers.end(),
                       [&](TaskId id) { return poisoned_.count(id) > 0; });

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 #include <thread>
+#include <tuple>
 #include <unordered_map>
 
 #include "pto/base/error.hpp"
@@ -33,10 +34,10 @@ void find_critical_path(const RunTrace& trace, TraceSummary& summary) {
   const auto times = times_of(trace);
   std::map<TaskId, std::pair<uint64_t, TaskId>> longest;  // to the task's end; whom it follows
   for (const auto& [task, t] : times) longest[task] = {t.end - t.start, 0};
-  std::vector<std::pair<TaskId, TaskId>> edges = trace.edges;
+  std::vector<TraceEdge> edges = trace.edges;
   std::sort(edges.begin(), edges.end(),
-            [](const auto& a, const auto& b) { return a.second < b.second; });
-  for (const auto& [from, to] : edges) {  // by the later task: its predecessors are settled
+            [](const TraceEdge& a, const TraceEdge& b) { return a.to < b.to; });
+  for (const auto& [from, to, cause] : edges) {  // by the later task: its predecessors are settled
     const auto a = longest.find(from), b = longest.find(to);
     if (a == longest.end() || b == longest.end()) continue;
     const auto& own = times.at(to);
@@ -53,24 +54,25 @@ void find_critical_path(const RunTrace& trace, TraceSummary& summary) {
 }
 
 // Steps of how many tasks are ready and wait, and how many workers run one.
-uint64_t idle_while_ready(const RunTrace& trace) {
+void find_idle_times(const RunTrace& trace, TraceSummary& summary) {
   std::vector<std::pair<uint64_t, std::pair<int, int>>> steps;
   for (const TraceRecord& r : trace.records) {
     steps.push_back({r.start_ns - r.waited_ns, {1, 0}});
     steps.push_back({r.start_ns, {-1, 1}});
     steps.push_back({r.start_ns + r.duration_ns, {0, -1}});
   }
+  steps.push_back({trace.duration_ns, {0, 0}});
   std::sort(steps.begin(), steps.end());
-  uint64_t idle = 0, before = 0;
+  uint64_t before = 0;
   int waiting = 0, running = 0;
   for (const auto& [at, change] : steps) {
-    const int free = trace.workers - running;
-    idle += (at - before) * uint64_t(std::max(0, std::min(waiting, free)));
+    const int free = std::max(0, trace.workers - running), wanted = std::clamp(waiting, 0, free);
+    summary.idle_while_ready_ns += (at - before) * uint64_t(wanted);
+    summary.starved_ns += (at - before) * uint64_t(free - wanted);
     before = at;
     waiting += change.first;
     running += change.second;
   }
-  return idle;
 }
 
 std::string escaped(const std::string& text) {
@@ -107,29 +109,69 @@ double ns_of_a_tick() {
 }
 
 void TraceRing::end(RunTrace& into) {
-  const size_t kept = std::min(count_, records_.size());
+  const size_t kept = std::min(count_, capacity_);
   into.dropped += int64_t(count_ - kept);
-  into.records.insert(into.records.end(), records_.begin(), records_.begin() + int64_t(kept));
-  records_.clear();
+  into.records.insert(into.records.end(), records_.get(), records_.get() + kept);
+  records_.reset();
+  if (into.calls.size() < calls_.size()) into.calls.resize(calls_.size());
+  for (size_t i = 0; i < calls_.size(); ++i) into.calls[i] += calls_[i];
+}
+
+// Two readings of the clock and a record, the least of several rounds.
+double record_cost_ns() {
+  static const double ns = [] {
+    constexpr int kRecordsARound = 512;
+    RunTrace trace;
+    trace.capacity = kRecordsARound;
+    uint64_t least = ~uint64_t{0};
+    for (int round = 0; round < 16; ++round) {
+      TraceRing ring;
+      ring.begin(trace);
+      const uint64_t start = trace_ticks();
+      for (int i = 0; i < kRecordsARound; ++i) {
+        const uint64_t from = trace_ticks();
+        ring.count(1);
+        ring.add({uint64_t(i), from, uint32_t(trace_ticks() - from), 0, 1, 0, 0});
+      }
+      if (round > 0) least = std::min(least, trace_ticks() - start);  // the first touches memory
+    }
+    return double(least) * ns_of_a_tick() / kRecordsARound;
+  }();
+  return ns;
+}
+
+void sort_trace(RunTrace& trace) {
+  std::sort(trace.records.begin(), trace.records.end(),
+            [](const TraceRecord& a, const TraceRecord& b) { return a.start_ns < b.start_ns; });
+  auto& edges = trace.edges;
+  std::sort(edges.begin(), edges.end(), [](const TraceEdge& a, const TraceEdge& b) {
+    return std::tie(a.from, a.to, a.cause) < std::tie(b.from, b.to, b.cause);
+  });
+  const auto is_same = [](const TraceEdge& a, const TraceEdge& b) {
+    return a.from == b.from && a.to == b.to;
+  };
+  edges.erase(std::unique(edges.begin(), edges.end(), is_same), edges.end());
+  trace.calls.resize(trace.kernels.size());
 }
 
 TraceSummary summarize(const RunTrace& trace) {
   TraceSummary summary{};
   summary.duration_ns = trace.duration_ns;
   std::vector<KernelTotal> totals;
-  for (const std::string& name : trace.kernels) totals.push_back({name, 0, 0, 0});
+  for (size_t i = 0; i < trace.kernels.size(); ++i)
+    totals.push_back({trace.kernels[i], trace.calls[i], 0, 0});
   for (const TraceRecord& r : trace.records) {
     summary.busy_ns += r.duration_ns;
     summary.waited_ns += r.waited_ns;
     KernelTotal& total = totals[r.kernel];
-    ++total.calls;
     total.busy_ns += r.duration_ns;
     total.longest_ns = std::max<uint64_t>(total.longest_ns, r.duration_ns);
   }
   std::sort(totals.begin(), totals.end(),
             [](const KernelTotal& a, const KernelTotal& b) { return a.busy_ns > b.busy_ns; });
   summary.kernels = std::move(totals);
-  summary.idle_while_ready_ns = idle_while_ready(trace);
+  summary.tracing_ns = uint64_t(trace.record_ns * double(trace.records.size()));
+  if (trace.level >= kRecords) find_idle_times(trace, summary);
   find_critical_path(trace, summary);
   return summary;
 }
@@ -158,7 +200,7 @@ void write_trace(const RunTrace& trace, const std::string& path) {
                    escaped(trace.sites[r.site]).c_str());
     }
     size_t flow = 0;
-    for (const auto& [from, to] : trace.edges) {
+    for (const auto& [from, to, cause] : trace.edges) {
       const auto a = by_task.find(from), b = by_task.find(to);
       if (a == by_task.end() || b == by_task.end()) continue;
       ++flow;

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "pto/base/error.hpp"
@@ -46,8 +47,9 @@ TaskId submit(TaskRun& run, const TaskKernel& kernel, uint64_t us, std::vector<T
 }
 
 // 1 before 2 and 3, these before 4; 3 is the long one.
-RunTrace diamond(int workers) {
+RunTrace diamond(int workers, int level = kEdges) {
   RunTrace trace;
+  trace.level = level;
   RunOptions options;
   options.workers = workers;
   options.trace = &trace;
@@ -60,11 +62,17 @@ RunTrace diamond(int workers) {
   return trace;
 }
 
+std::vector<std::pair<TaskId, TaskId>> pairs_of(const RunTrace& trace) {
+  std::vector<std::pair<TaskId, TaskId>> pairs;
+  for (const TraceEdge& edge : trace.edges) pairs.emplace_back(edge.from, edge.to);
+  return pairs;
+}
+
 TEST(Trace, tells_every_task_edge_kernel_and_site) {
   for (int workers : {1, 2}) {
     const RunTrace trace = diamond(workers);
     ASSERT_EQ(trace.records.size(), 4u);
-    EXPECT_THAT(trace.edges, ElementsAre(Pair(1, 2), Pair(1, 3), Pair(2, 4), Pair(3, 4)));
+    EXPECT_THAT(pairs_of(trace), ElementsAre(Pair(1, 2), Pair(1, 3), Pair(2, 4), Pair(3, 4)));
     EXPECT_THAT(trace.kernels, ElementsAre("(none)", kShort.name, "long"));
     EXPECT_THAT(trace.sites, ElementsAre("", "orch.cpp:7", "orch.cpp:8"));
     EXPECT_EQ(trace.dropped, 0);
@@ -75,8 +83,69 @@ TEST(Trace, tells_every_task_edge_kernel_and_site) {
       EXPECT_LE(end[r.task], trace.duration_ns + 1000);
     }
     for (const TraceRecord& r : trace.records)
-      for (const auto& [from, to] : trace.edges)
+      for (const auto& [from, to, cause] : trace.edges)
         EXPECT_TRUE(to != r.task || r.start_ns + 1000 >= end[from]);
+  }
+}
+
+TEST(Trace, keeps_more_with_each_level) {
+  for (int level = kCounters; level <= kEdges; ++level) {
+    const RunTrace trace = diamond(2, level);
+    EXPECT_THAT(trace.calls, ElementsAre(0, 3, 1));
+    EXPECT_EQ(trace.records.size(), level >= kRecords ? 4u : 0u);
+    EXPECT_EQ(trace.submissions.size(), level >= kSubmissions ? 4u : 0u);
+    EXPECT_EQ(trace.edges.size(), level >= kEdges ? 4u : 0u);
+    const TraceSummary summary = summarize(trace);
+    EXPECT_EQ(summary.kernels.size(), 3u);
+    EXPECT_EQ(summary.tracing_ns > 0, level >= kRecords);
+    EXPECT_EQ(summary.starved_ns > 0, level >= kRecords);
+  }
+}
+
+// On one array: written, read, overwritten, read and written; then after a task that it only names.
+TEST(Trace, tells_why_a_task_follows_another_and_for_whom_the_orchestration_waited) {
+  RunTrace trace;
+  trace.level = kEdges;
+  RunOptions options;
+  options.workers = 1;
+  options.trace = &trace;
+  int64_t x[2] = {};
+  run_tasks(options, [&](TaskRun& run) {
+    const MemoryPiece piece{x, sizeof x};
+    Allocation* const memory = run.adopt({&piece, 1})[0];
+    const int64_t one[] = {1};
+    const auto touch = [&](Access access, std::vector<TaskId> after) {
+      const TaskTensor tensor{memory, access, {x, one, one, 1, 0, 64, 1, 0, -1}};
+      const uint64_t no_time = 0;
+      TaskSpec spec{};
+      spec.kernel = &kShort;
+      spec.tensors = {&tensor, 1};
+      spec.scalars = {&no_time, 1};
+      spec.after = after;
+      return run.submit(spec);
+    };
+    touch(Access::Write, {});
+    touch(Access::Read, {});
+    touch(Access::Write, {1});
+    touch(Access::Update, {});
+    run.wait_for({memory, Access::Read, {x, one, one, 1, 0, 64, 1, 0, -1}});
+    touch(Access::Reduce, {});
+  });
+  std::vector<std::tuple<TaskId, TaskId, EdgeCause>> edges;
+  for (const TraceEdge& edge : trace.edges) edges.emplace_back(edge.from, edge.to, edge.cause);
+  EXPECT_THAT(edges,
+              ElementsAre(std::tuple(1, 2, EdgeCause::Data), std::tuple(1, 3, EdgeCause::After),
+                          std::tuple(2, 3, EdgeCause::Storage), std::tuple(3, 4, EdgeCause::Data),
+                          std::tuple(4, 5, EdgeCause::Data)));
+  ASSERT_EQ(trace.submissions.size(), 5u);
+  EXPECT_THAT(trace.submissions[4].awaited, ElementsAre(4));
+  EXPECT_THAT(trace.submissions[3].awaited, ElementsAre());
+  EXPECT_THAT(trace.turns, ElementsAre(Pair(5, 1)));
+  for (size_t i = 0; i < 5; ++i) {
+    const TraceSubmission& one = trace.submissions[i];
+    EXPECT_EQ(one.task, i + 1);
+    EXPECT_GT(one.cost_ns, 0u);
+    EXPECT_GE(one.start_ns, i == 0 ? 0 : trace.submissions[i - 1].start_ns);
   }
 }
 
