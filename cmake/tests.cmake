@@ -28,6 +28,7 @@ if(TARGET pto_compiler)
   foreach(folder ir passes codegen compiler)
     pto_test(${folder} pto_compiler)
   endforeach()
+  pto_test(worker pto_worker_parts)
 endif()
 
 # The instruction set is compiled once per target: the same tests, other flags. cpu_gate runs a

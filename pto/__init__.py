@@ -69,10 +69,10 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("pto.language.op").op
     if name in _RUNTIME:
         return getattr(importlib.import_module("pto.runtime"), name)
-    if name in _ADAPTERS or name == "ops":
+    if name in _ADAPTERS or name in ("comm", "ops"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module 'pto' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ADAPTERS, *_RUNTIME, "op", "ops"})
+    return sorted({*globals(), *_ADAPTERS, *_RUNTIME, "comm", "op", "ops"})

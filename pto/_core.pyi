@@ -272,8 +272,10 @@ def compile_functions(
     functions: Sequence[str],
     target: str = "",
     orchestration: bool = False,
+    object: bytes = b"",
 ) -> CompiledFunctions:
-    """Compiles C++ text, or takes it from the cache. Python's lock is free meanwhile."""
+    """Compiles C++ text, or takes it from the cache; `object`: the bytes of another compiler's
+    that belongs to it. Python's lock is free meanwhile."""
 
 def load_functions(name: str, object: bytes, functions: Sequence[str]) -> CompiledFunctions:
     """The functions of a shared object's bytes."""
@@ -295,3 +297,89 @@ def run_chip(
     """Runs it on (ParamType, array or number, dtype of a number) and reports counts. With a level
     "trace" is a ChipTrace, which is written to the path unless that is empty. Python's lock is
     free meanwhile."""
+
+_Arguments = Sequence[tuple[int, Any, str]]
+
+class HostEngine:
+    """Devices as worker processes over shared memory."""
+
+    def __init__(
+        self,
+        devices: Sequence[int],
+        worker: Sequence[str],
+        python_worker: Sequence[str],
+        memory_bytes: int,
+        threads: int = 0,
+    ) -> None: ...
+    def allocate(self, nbytes: int) -> Any:
+        """Zeroed bytes that the workers see too; they live as long as the array."""
+    def holds(self, address: int) -> bool: ...
+    def add_program(self, program: ChipProgram, name: str) -> int: ...
+    def add_kernel(self, functions: CompiledFunctions, symbol: str) -> int: ...
+    def add_collective(self, name: str) -> int: ...
+    def add_python(self, name: str, payload: bytes) -> int: ...
+    def remove_program(self, program: int) -> None: ...
+    def begin(self, deadline: float = 0.0, trace_level: int = -1) -> None: ...
+    def submit(
+        self,
+        program: int,
+        name: str,
+        members: Sequence[tuple[int, _Arguments]],
+        after: Sequence[int],
+        site: str,
+    ) -> int:
+        """`members`: (place of the device, arguments). Returns the task's id; 0, and nothing is
+        submitted, where an array lies in memory that workers do not see."""
+    def submit_gate(
+        self, element: _Arguments, compare: int, value: float, after: Sequence[int], site: str
+    ) -> int:
+        """A task that is done when the first element compares so with the value."""
+    def wait_task(self, task: int) -> bool: ...
+    def wait_array(self, array: _Arguments) -> bool:
+        """Waits for its writers; False where one has failed."""
+    def is_done(self, task: int) -> bool: ...
+    def has_succeeded(self, task: int) -> bool:
+        """Of a task of the last run."""
+    def end(self, trace_path: str = "") -> dict:
+        """Waits for all; raises TaskFailure."""
+    def stop(self, text: str, kills: bool) -> None: ...
+    def workers(self) -> list[tuple[int, int, int]]:
+        """(place of the device, process, starts) of each."""
+    def close(self) -> None: ...
+    @property
+    def taken_bytes(self) -> int: ...
+
+class HostRecording:
+    """The tasks of a captured run at level host."""
+
+    def __init__(self, slots: Sequence[tuple[int, int]]) -> None:
+        """`slots`: addresses, begin and end, that move from replay to replay."""
+    def add(
+        self,
+        host: HostEngine,
+        program: int,
+        name: str,
+        members: Sequence[tuple[int, _Arguments]],
+        after: Sequence[int],
+        site: str,
+    ) -> int:
+        """`after` counts the recording's tasks. Returns the task's number; -1 where an array lies
+        in memory that workers do not see."""
+    def add_gate(
+        self,
+        host: HostEngine,
+        element: _Arguments,
+        compare: int,
+        value: float,
+        after: Sequence[int],
+        site: str,
+    ) -> int: ...
+    def submit(self, host: HostEngine, begins: Sequence[int]) -> None:
+        """Submits all to a run that has begun; `begins`: where each slot lies now."""
+    @property
+    def tasks(self) -> int: ...
+
+def serve_python(
+    parent: int, mailbox_bytes: int, heap_bytes: int, spin_us: int, load: object
+) -> None:
+    """The loop of a worker process that runs Python functions."""

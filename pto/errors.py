@@ -38,6 +38,16 @@ class Failure(Error, RuntimeError):
     """Something outside the program failed: the compiler, the disk, memory."""
 
 
+class TaskFailure(Failure):
+    """A task of a run failed; `cause` is its text, `task` 0 where the run itself was stopped.
+
+    `name` is the kernel's, `site` the line of the submission, `device` the place of its device
+    among the runtime's, -1 where there is none, `signal` what ended its worker process, or 0.
+    """
+
+    task, name, site, device, signal, cause = 0, "", "", -1, 0, ""
+
+
 class UnknownName(Error, KeyError):
     """A name that nothing was registered under."""
 

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstring>
+#include <deque>
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
@@ -27,6 +28,7 @@
 #include <vector>
 
 #include "pto/runtime_api.h"
+#include "pto/runtime_symbol.h"
 
 namespace pto {
 
@@ -173,6 +175,7 @@ struct TaskArgument {
   View view;
   int32_t kind;
   uint64_t scalar;
+  const std::vector<pto_step>* steps = nullptr;  // the orchestration's: give the scalar
 };
 
 // What a task asks for besides its arguments.
@@ -203,13 +206,19 @@ class Orchestration {
   View input(int index) const { return argument(index); }
   View output(int index) const { return argument(index); }
   View inout(int index) const { return argument(index); }
-  // Scalar `index` of the run, counted among its scalars.
+  // Scalar `index` of the run, counted among its scalars. A captured graph is of this number; a
+  // symbol is computed again for each replay.
   int64_t integer(int index) const { return int64_t(scalar_bits(index)); }
   double number(int index) const {
     const uint64_t bits = scalar_bits(index);
     double value;
     std::memcpy(&value, &bits, sizeof value);
     return value;
+  }
+  template <class T = int64_t>
+  Symbol<T> symbol(int index) const {
+    check_scalar(index);
+    return Symbol<T>::of_scalar(index);
   }
 
   // New memory, until the scope ends and its tasks are done. Not zeroed.
@@ -258,6 +267,11 @@ class Orchestration {
     }
     return {View(), PTO_ARG_SCALAR, bits};
   }
+  template <class T>
+  TaskArgument scalar(const Symbol<T>& symbol) {
+    symbols_.push_back(symbol.steps());
+    return {View(), PTO_ARG_SCALAR, 0, &symbols_.back()};
+  }
 
   // Returns the task's id. `kernel` null: a task that does nothing, for its edges.
   uint64_t submit(const char* kernel, std::initializer_list<TaskArgument> args,
@@ -299,12 +313,17 @@ class Orchestration {
     return View(view);
   }
   uint64_t scalar_bits(int index) const {
+    check_scalar(index);
+    uint64_t bits;
+    check(api_->scalar(api_->run, index, &bits));
+    return bits;
+  }
+  void check_scalar(int index) const {
     if (index < 0 || index >= args_->n_scalars)
       throw std::runtime_error("scalar " + std::to_string(index) + " of a run that has " +
                                std::to_string(args_->n_scalars) +
                                "\n  why: scalars count from 0 among the run's scalars"
                                "\n  fix: pass it to run()");
-    return args_->scalars[index];
   }
   void let_go(size_t from) {
     while (owned_.size() > from) {
@@ -319,6 +338,8 @@ class Orchestration {
       raw_[i].kind = args[i].kind;
       raw_[i].view = args[i].kind == PTO_ARG_SCALAR ? nullptr : &args[i].view.raw();
       raw_[i].scalar = args[i].scalar;
+      raw_[i].steps = args[i].steps ? args[i].steps->data() : nullptr;
+      raw_[i].n_steps = args[i].steps ? int32_t(args[i].steps->size()) : 0;
     }
     pto_submission submission{};
     submission.kernel = kernel;
@@ -343,6 +364,7 @@ class Orchestration {
   const pto_args* args_;
   std::vector<pto_view> owned_;  // in the order of making
   std::vector<pto_task_argument> raw_;
+  std::deque<std::vector<pto_step>> symbols_;  // of derived scalars; they stay where they are
 };
 
 }  // namespace pto

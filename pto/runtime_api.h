@@ -8,7 +8,7 @@
 #pragma once
 #include "pto/isa/host.hpp"
 
-enum { PTO_RUNTIME_ABI_VERSION = 1, PTO_MAX_RANK = 8 };
+enum { PTO_RUNTIME_ABI_VERSION = 2, PTO_MAX_RANK = 8 };
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,10 +34,31 @@ enum {
   PTO_ARG_REDUCE,  // accumulates; tasks that reduce into the same view run in any order, one by one
   PTO_ARG_NO_DEP   // kept alive, and nobody waits for it
 };
+// An expression over the run's scalars: operands before operations.
+enum {
+  PTO_STEP_CONSTANT,
+  PTO_STEP_SCALAR,   // number `value` of the run's
+  PTO_STEP_TO_REAL,  // of an int64
+  PTO_STEP_ADD,
+  PTO_STEP_SUBTRACT,
+  PTO_STEP_MULTIPLY,
+  PTO_STEP_DIVIDE,
+  PTO_STEP_REMAINDER,
+  PTO_STEP_MIN,
+  PTO_STEP_MAX
+};
+typedef struct pto_step {
+  int32_t operation;
+  int32_t is_real;  // of doubles, else of int64
+  uint64_t value;
+} pto_step;
+
 typedef struct pto_task_argument {
   int32_t kind;
-  const pto_view* view;  // null: a scalar
-  uint64_t scalar;       // int64, or the bits of a double
+  int32_t n_steps;        // of an expression that gives the scalar; 0: `scalar` is it
+  const pto_view* view;   // null: a scalar
+  uint64_t scalar;        // int64, or the bits of a double
+  const pto_step* steps;  // read at the submission
 } pto_task_argument;
 
 enum { PTO_IF_EQ, PTO_IF_NE, PTO_IF_LT, PTO_IF_LE, PTO_IF_GT, PTO_IF_GE };
@@ -69,6 +90,9 @@ typedef struct pto_runtime_api {
   void (*let_go)(void* run, const pto_view* view);
   int32_t (*submit)(void* run, const pto_submission* submission, uint64_t* task);
   int32_t (*wait)(void* run, const pto_view* view);  // for those that write it
+  // A scalar of the run as a number: a captured graph keeps to it, as to those that are never
+  // part of a task's steps.
+  int32_t (*scalar)(void* run, int32_t index, uint64_t* bits);
   const char* (*last_error)(void* run);
 } pto_runtime_api;
 

@@ -4,6 +4,7 @@
 import os
 
 import pytest
+from host_cases import kernels, rt, two  # noqa: F401 fixtures of level host
 
 
 @pytest.fixture(scope="session")

@@ -71,6 +71,30 @@ def test_other_shapes_and_scalars_are_captured_anew_with_a_warning(rt):
         graph.replay(arguments(FAN_IN, sums, rounds))
 
 
+def test_derived_scalars_are_computed_again_for_each_replay(rt):
+    derived = 16  # of programs.cpp: min(2 n, 64), x / (n + 1), 100 / n, m
+
+    def replay(n, x, m):
+        out = np.zeros(4, np.int64)
+        graph.replay(arguments(derived, out, scalars=(n, x, m)))
+        return out[0], out[1:2].view(np.float64)[0], out[2], out[3]
+
+    graph = rt.capture("programs", arguments(derived, np.zeros(4, np.int64), scalars=(4, 1.0, 9)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert replay(4, 1.0, 9) == (8, 0.2, 25, 9)
+        assert replay(7, 2.0, 9) == (14, 0.25, 14, 9)
+        assert replay(99, -1e300, 9) == (64, -1e300 / 100, 1, 9)
+        with pytest.raises(ValueError, match="a derived scalar: 100 / 0"):
+            replay(0, 1.0, 9)
+        assert replay(4, 1.0, 9) == (8, 0.2, 25, 9) and graph.recaptures == 0
+    with pytest.warns(RuntimeWarning, match="captured anew"):
+        assert replay(3, 1.0, 8) == (6, 0.25, 33, 8)  # m was read as a number
+    assert graph.recaptures == 1
+    with pytest.raises(RuntimeError, match="a derived scalar: 100 / 0"):
+        rt.run("programs", arguments(derived, np.zeros(4, np.int64), scalars=(0, 1.0, 9)))
+
+
 def test_what_waits_cannot_be_captured(rt):
     arrays = np.zeros(1, np.int64), np.zeros(9, np.int64), np.zeros(1, np.int64)
     with pytest.raises(Failure, match="waits for a tensor while it is captured"):

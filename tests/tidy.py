@@ -31,6 +31,7 @@ MAY_USE = {
     "ops": ["language", "isa", "op"],
     "adapters": ["op", "runtime", "compiler"],
     "bindings": ["base", "isa", "ir", "passes", "codegen", "runtime", "compiler", "op"],
+    "worker": ["base", "isa", "runtime", "compiler"],
     "cluster": ["runtime"],
     "studio": [],
 }

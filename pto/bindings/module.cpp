@@ -4,6 +4,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include "pto/runtime/host/host_engine.hpp"
+
 namespace nb = nanobind;
 
 namespace pto::bindings {
@@ -15,6 +17,23 @@ void set_python_error(const Error& error) {
   PyErr_SetObject(type.ptr(), value.ptr());
 }
 
+namespace {
+
+// With what is known of the task, for programs.
+void set_task_failure(const HostError& error) {
+  const HostFailure& failure = error.failure;
+  nb::object type = nb::module_::import_("pto.errors").attr("TaskFailure");
+  nb::object value = type(error.text().what, error.text().why, error.text().fix);
+  value.attr("task") = failure.task;
+  value.attr("name") = failure.name;
+  value.attr("site") = failure.site;
+  value.attr("device") = failure.device;
+  value.attr("signal") = failure.signal;
+  value.attr("cause") = failure.text;
+  PyErr_SetObject(type.ptr(), value.ptr());
+}
+
+}  // namespace
 }  // namespace pto::bindings
 
 NB_MODULE(_core, m) {
@@ -23,6 +42,8 @@ NB_MODULE(_core, m) {
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {
       std::rethrow_exception(thrown);
+    } catch (const pto::HostError& error) {
+      set_task_failure(error);
     } catch (const pto::Error& error) {
       set_python_error(error);
     }
@@ -35,4 +56,5 @@ NB_MODULE(_core, m) {
   bind_operators(m);
   bind_traces(m);
   bind_tasks(m);
+  bind_host(m);
 }

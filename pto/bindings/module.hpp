@@ -21,6 +21,7 @@ void bind_fast_call(nanobind::module_& m);  // fast_call.cpp: FastCall, the call
 void bind_operators(nanobind::module_& m);  // operators.cpp: the operator registry
 void bind_tasks(nanobind::module_& m);      // tasks.cpp: compiled sources, runs of the chip engine
 void bind_traces(nanobind::module_& m);     // traces.cpp: traces, simulated times, advice
+void bind_host(nanobind::module_& m);       // host.cpp: the host engine and its Python worker
 
 // Sets Python's error indicator to the class of pto/errors.py for this kind of error.
 void set_python_error(const Error& error);

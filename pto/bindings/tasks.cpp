@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs of tasks for Python: compiled sources, programs of the chip engine, run_chip().
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <tuple>
 
 #include "pto/bindings/module.hpp"
+#include "pto/bindings/run_arguments.hpp"
+#include "pto/bindings/task_programs.hpp"
 #include "pto/bindings/traces.hpp"
-#include "pto/compiler/compile.hpp"
 #include "pto/compiler/library.hpp"
 #include "pto/compiler/target.hpp"
 #include "pto/runtime/tasks/checker.hpp"
@@ -24,25 +23,13 @@ using namespace nb::literals;
 namespace pto::bindings {
 namespace {
 
-struct CompiledFunctions {
-  std::string name;
-  std::vector<std::string> functions;
-  std::string target;  // "" of those that were loaded
-  CompiledText code;
-
-  pto_kernel find(const std::string& symbol) const {
-    for (size_t i = 0; i < functions.size(); ++i)
-      if (functions[i] == symbol) return code.functions[i];
-    fail({name + ": has no function \"" + symbol + "\"",
-          "functions are those that it was compiled for", "ask for one of these"});
-  }
-};
-
 CompiledFunctions compile_functions(const std::string& name, const std::string& text,
                                     const std::vector<std::string>& functions,
-                                    const std::string& target, bool orchestration) {
+                                    const std::string& target, bool orchestration,
+                                    nb::bytes object) {
   CompileOptions options;
   options.target = target;
+  options.object.assign(object.c_str(), object.size());
   std::optional<nb::python_error> raised;
   options.interrupted = [&raised] {
     nb::gil_scoped_acquire locked;
@@ -66,12 +53,6 @@ CompiledFunctions load_functions(const std::string& name, nb::bytes object,
   return {name, functions, "", load_text(name, {object.c_str(), object.size()}, functions)};
 }
 
-// Keeps the code of all its functions loaded.
-struct ChipProgram {
-  OrchestrationProgram program;
-  std::vector<CompiledFunctions> code;
-};
-
 ChipProgram make_program(
     const CompiledFunctions& orchestration,
     const std::vector<std::tuple<std::string, CompiledFunctions, std::string>>& kernels) {
@@ -82,81 +63,9 @@ ChipProgram make_program(
   for (const auto& [name, functions, symbol] : kernels) {
     made.program.kernels[name] = {functions.find(symbol), name};
     made.code.push_back(functions);
+    made.symbols.emplace_back(name, symbol);
   }
   return made;
-}
-
-enum ParamType { kScalar, kInput, kOutput, kInout };
-
-// The arguments of one run. Arrays stay where they are.
-class RunArguments {
- public:
-  void add(int type, nb::handle value, const std::string& dtype, size_t index) {
-    if (type == kScalar) return add_scalar(value, dtype);
-    nb::ndarray<nb::ro, nb::device::cpu> array;
-    if (!nb::try_cast(value, array) || array.ndim() > size_t(kBoxRank))
-      fail({"argument " + std::to_string(index) +
-                " is no array in the memory of this machine with "
-                "at most " +
-                std::to_string(kBoxRank) + " dimensions",
-            "arrays are of NumPy, of PyTorch on the CPU, or have DLPack or the buffer protocol",
-            "pass one of these"},
-           ErrorKind::Type);
-    if (type != kInput) {
-      nb::ndarray<nb::device::cpu> writable;
-      if (!nb::try_cast(value, writable))
-        fail({"argument " + std::to_string(index) + " is an output, but its memory is read-only",
-              "tasks write outputs where they lie", "pass an array that can be written"});
-    }
-    const size_t rank = array.ndim();
-    std::vector<int64_t> dims(2 * rank);
-    for (size_t k = 0; k < rank; ++k) {
-      dims[k] = int64_t(array.shape(k));
-      dims[rank + k] = array.stride(k);
-    }
-    dims_.push_back(std::move(dims));
-    pto_tensor tensor{};
-    tensor.data = const_cast<void*>(array.data());
-    tensor.sizes = dims_.back().data();
-    tensor.strides = dims_.back().data() + rank;
-    tensor.rank = int32_t(rank);
-    tensor.type_code = array.dtype().code;
-    tensor.type_bits = array.dtype().bits;
-    tensor.type_lanes = 1;
-    tensor.extent_bytes = -1;
-    if (type == kInput) tensor.flags |= PTO_TENSOR_READ_ONLY;
-    tensors_.push_back(tensor);
-    kept_.push_back(std::move(array));
-  }
-
-  std::span<const pto_tensor> tensors() const { return tensors_; }
-  std::span<const uint64_t> scalars() const { return scalars_; }
-
- private:
-  void add_scalar(nb::handle value, const std::string& dtype) {
-    if (dtype == "int64") {
-      scalars_.push_back(uint64_t(nb::cast<int64_t>(value)));
-    } else {
-      const double number = nb::cast<double>(value);
-      uint64_t bits;
-      std::memcpy(&bits, &number, sizeof bits);
-      scalars_.push_back(bits);
-    }
-  }
-
-  std::vector<std::vector<int64_t>> dims_;
-  std::vector<pto_tensor> tensors_;
-  std::vector<uint64_t> scalars_;
-  std::vector<nb::ndarray<nb::ro, nb::device::cpu>> kept_;
-};
-
-using ArgumentList = std::vector<std::tuple<int, nb::object, std::string>>;
-
-RunArguments read(const ArgumentList& args) {
-  RunArguments arguments;
-  for (size_t i = 0; i < args.size(); ++i)
-    arguments.add(std::get<0>(args[i]), std::get<1>(args[i]), std::get<2>(args[i]), i);
-  return arguments;
 }
 
 nb::dict counts(const RunReport& report) {
@@ -256,7 +165,7 @@ class ChipGraph {
     {
       nb::gil_scoped_release unlocked;
       try {
-        report = graph_->replay(arguments.tensors(), options);
+        report = graph_->replay(arguments.tensors(), options, arguments.scalars());
       } catch (...) {
         request.end(trace);
         throw;
@@ -308,8 +217,9 @@ void bind_tasks(nb::module_& m) {
           "nbytes", [](const ChipGraph& self) { return self.graph().bytes(); },
           "Memory of its own, for the tensors that the orchestration allocated.");
   m.def("compile_functions", &compile_functions, "name"_a, "text"_a, "functions"_a, "target"_a = "",
-        "orchestration"_a = false,
-        "Compiles C++ text, or takes it from the cache. Python's lock is free meanwhile.");
+        "orchestration"_a = false, "object"_a = nb::bytes(""),
+        "Compiles C++ text, or takes it from the cache; `object`: the bytes of another compiler's "
+        "that belongs to it. Python's lock is free meanwhile.");
   m.def("load_functions", &load_functions, "name"_a, "object"_a, "functions"_a,
         "The functions of a shared object's bytes.");
   m.def("check_chip", &check_chip, "program"_a, "args"_a,

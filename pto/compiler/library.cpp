@@ -221,14 +221,21 @@ class Loader {
 
 Library::Library(std::string name, const std::string& path)
     : name_(std::move(name)), path_(path), handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-  if (handle_ != nullptr) return;
-  fail({name_ + ": the compiled kernel cannot be loaded: " + dlerror(),
+  if (handle_ != nullptr && not_loaded().empty()) return;
+  const std::string text = handle_ == nullptr ? dlerror() : not_loaded();
+  if (handle_ != nullptr) dlclose(handle_);
+  fail({name_ + ": the compiled kernel cannot be loaded: " + text,
         "it must be an object for this machine whose functions libpto or the C library provide",
         "call only functions that the headers of pto/isa declare"},
        ErrorKind::Runtime);
 }
 
 Library::~Library() { dlclose(handle_); }
+
+std::string Library::not_loaded() const {
+  const auto ask = reinterpret_cast<const char* (*)()>(dlsym(handle_, "pto_not_loaded"));
+  return ask == nullptr ? "" : ask();
+}
 
 pto_kernel Library::function(const std::string& symbol) const {
   if (void* found = dlsym(handle_, symbol.c_str())) return reinterpret_cast<pto_kernel>(found);
@@ -269,7 +276,7 @@ std::string source_digest(const Source& source, const Toolchain& toolchain,
   all.field(source.text).field(headers_digest(include_directory));
   for (const std::string& flag : compile_flags(toolchain, source)) all.field(flag);
   all.field(toolchain.identity).field(name(source.target));
-  all.field(std::to_string(PTO_ABI_VERSION));
+  all.field(std::to_string(PTO_ABI_VERSION)).field(source.object);
   return hex(all.digest());
 }
 

@@ -34,6 +34,9 @@ class Library {
   std::string object() const;
 
  private:
+  // Why code that loads further code (pto/precompiled.h) could not do so, or "".
+  std::string not_loaded() const;
+
   std::string name_, path_;
   void* handle_;
 };

@@ -71,6 +71,20 @@ std::string what_happened(const ProcessResult& result, double seconds) {
        ErrorKind::Runtime);
 }
 
+constexpr size_t kElfTypeAt = 16;
+constexpr char kElfRelocatable = 1;
+
+// What links it must be whole: a function that is missing would be found at the first launch only.
+void add_precompiled(std::vector<std::string>* arguments, const Source& source,
+                     const std::string& folder) {
+  if (source.object.size() <= kElfTypeAt) return;
+  const bool is_linked = source.object[kElfTypeAt] == kElfRelocatable;
+  const std::string path = folder + (is_linked ? "/precompiled.o" : "/precompiled.so");
+  write_file(path, source.object);
+  if (is_linked) arguments->insert(arguments->end(), {path, "-Wl,--no-undefined"});
+  if (!is_linked) arguments->insert(arguments->end(), {"-Xassembler", "-I" + folder});
+}
+
 }  // namespace
 
 std::string file_name_of(const std::string& name) {
@@ -112,6 +126,7 @@ std::string compile_object(const Toolchain& toolchain, const Source& source,
   arguments.insert(arguments.end(),
                    {"-I" + settings.include_directory, stem + ".cpp", "-o", object});
   // libpto brings the mathematics library and the C library along.
+  add_precompiled(&arguments, source, folder);
   const std::string library = runtime_library();
   if (!library.empty()) arguments.push_back(library);
   if (library.empty() && !source.hosted) arguments.insert(arguments.end(), {"-lm", "-lc"});

@@ -35,6 +35,9 @@ struct Source {
   // A user's text: may use the standard library, exceptions and static objects, and warnings are
   // left on. Generated text may not, and compiles faster.
   bool hosted = false;
+  // Bytes of an ELF object that another compiler made: a relocatable one is linked with the text,
+  // another lies beside it as "precompiled.so", for .incbin. "": none.
+  std::string object = {};
 };
 
 // The compiler that settings.compiler names, else the first usable one of g++, c++, clang++ and

@@ -90,6 +90,8 @@ inline void TASSIGN(D& tile, Address address) {
   if (offset >= base && offset < base + kRoom) offset -= base;
   PTO_IF_CHECKED(pto_check_assign(&tile.checked_state, int32_t(D::Loc), start, kRoom, offset,
                                   sizeof(typename D::DType) * D::kStored);)
+  PTO_IF_CHIP(
+      chip::check_place<int(D::Loc), int64_t(sizeof(typename D::DType)) * D::kStored>(offset);)
   const bool fits =
       start && offset <= kRoom && sizeof(typename D::DType) * D::kStored <= kRoom - offset;
   tile.bind(fits ? reinterpret_cast<typename D::DType*>(start + offset) : nullptr);
@@ -103,6 +105,11 @@ inline void TASSIGN(D& tile) {
                     detail::kLocationBytes[int(D::Loc) % detail::kLocations],
                 "TASSIGN: the tile does not fit the memory of its location at this address; use a "
                 "lower one or a smaller tile");
+  PTO_IF_CHIP(
+      static_assert(
+          chip::BufferOfChip<int(D::Loc), int64_t(Address + sizeof(typename D::DType) * D::kStored),
+                             chip::capacity(int(D::Loc))>::kFits,
+          "see above");)
   PTO_ENTER(TASSIGN, "<address> tile", "-:");
   TASSIGN(tile, Address);
 }

@@ -12,6 +12,7 @@
 // first GetValidRow() x GetValidCol() elements, takes part in an instruction.
 // Thread safety: a tile belongs to one thread.
 #pragma once
+#include "pto/isa/chip.hpp"
 #include "pto/isa/cpu/access.hpp"
 #include "pto/isa/enter.hpp"
 #include "pto/isa/host.hpp"
@@ -254,6 +255,7 @@ struct Tile {
     static_assert(Loc != TileType::Reg,
                   "TASSIGN: a register tile has no address; declare it as TileType::Vec");
     storage_.bound = memory;
+    PTO_IF_CHIP(room_.set(memory == nullptr);)
   }
   PTO_IF_CHECKED(mutable pto_tile_state checked_state = {};)
 
@@ -278,6 +280,7 @@ struct Tile {
   using Bindable =
       typename Choose<kIsPointed, PointedStorage<T, Own>, BindableStorage<T, Own>>::type;
   typename Choose<Location == TileType::Reg, Own, Bindable>::type storage_;
+  PTO_IF_CHIP(chip::Room<int(Location), int64_t(kStored) * sizeof(T)> room_;)
 };
 
 // A row of W elements in registers, of which the first Valid count.

@@ -2,12 +2,13 @@
 """The runtime: dependent tasks on the cores of this machine. See docs/runtime.md."""
 
 from pto.runtime.arguments import Arg, ParamType, TensorHandle
-from pto.runtime.compilation import KernelSource, compile
+from pto.runtime.compilation import compile
+from pto.runtime.kernels import KernelSource
 from pto.runtime.package import CompiledPackage
-from pto.runtime.run import Report, Run
+from pto.runtime.run import HostReport, Report, Run
 from pto.runtime.runtime import Runtime
 
 __all__ = [
-    "Arg", "CompiledPackage", "KernelSource", "ParamType", "Report", "Run", "Runtime",
+    "Arg", "CompiledPackage", "HostReport", "KernelSource", "ParamType", "Report", "Run", "Runtime",
     "TensorHandle", "compile",
 ]  # fmt: skip

@@ -35,7 +35,7 @@ class TensorHandle:
     Without `data` nothing stands behind it yet. Indexing gives a view: the same id, other elements.
     """
 
-    __slots__ = ("id", "shape", "dtype", "nbytes", "data")
+    __slots__ = ("id", "shape", "dtype", "nbytes", "data", "memory")
 
     def __init__(self, shape: tuple[int, ...], dtype: str = "float32", data: Any = None) -> None:
         import numpy
@@ -50,6 +50,7 @@ class TensorHandle:
                 'pass one, such as "float32"',
             ) from None
         self.nbytes, self.data = math.prod(self.shape) * itemsize, data
+        self.memory: Any = None  # of the runtime that allocated it
 
     @classmethod
     def of(cls, array: Any) -> "TensorHandle":
@@ -69,7 +70,7 @@ class TensorHandle:
     def __getitem__(self, key: Any) -> "TensorHandle":
         self._check_backing()
         view = TensorHandle.of(self.data[key])
-        view.id = self.id
+        view.id, view.memory = self.id, self.memory
         return view
 
     def _check_backing(self) -> None:
@@ -87,17 +88,20 @@ class TensorHandle:
 class Arg:
     """One argument of a run: its ParamType, the array or number, and its bytes."""
 
-    __slots__ = ("type", "data", "size", "dtype")
+    __slots__ = ("type", "data", "size", "dtype", "_core")
 
     def __init__(self, type: ParamType, data: Any, size: int = 0, dtype: str = "") -> None:
-        self.type = ParamType(type)
-        if self.type == ParamType.SCALAR:
+        self.type = type if type.__class__ is ParamType else ParamType(type)
+        self.data, self._core = data, None
+        if data.__class__ is TensorHandle and self.type is not ParamType.SCALAR:
+            self.dtype, self.size = data.dtype, size or data.nbytes
+            return
+        if self.type is ParamType.SCALAR:
             self.data, self.dtype = _typed_number(data, dtype)
             self.size = size or _NUMBERS[self.dtype]
             return
         _check_array(f"Arg.{self.type.name.lower()}", data)
-        self.data = data
-        shape, self.dtype = _about(data)
+        self.dtype = _about(data)[1]
         self.size = size or _nbytes(data)
 
     @classmethod
@@ -125,17 +129,26 @@ class Arg:
 
     def as_core(self) -> tuple[int, Any, str]:
         """What the engine takes."""
-        if self.type == ParamType.SCALAR:
-            return int(self.type), self.data, self.dtype
         data = self.data
-        if isinstance(data, TensorHandle):
+        if data.__class__ is TensorHandle:
             data._check_backing()
             data = data.data
+        if self._core is None:
+            self._core = self._as_core(data)
+        return self._core
+
+    def _as_core(self, data: Any) -> tuple[int, Any, str]:
+        if self.type == ParamType.SCALAR:
+            return int(self.type), data, self.dtype
         if not hasattr(data, "__dlpack__") and not hasattr(data, "dtype"):
             data = _as_numpy(data)  # nothing but the buffer protocol
-        if type(data).__module__ == "numpy" and self.dtype == "bfloat16":
-            data = _Bfloat16(data)
-        return int(self.type), data, ""
+        return self.core_array(self.type, data, self.dtype == "bfloat16")
+
+    @staticmethod
+    def core_array(type: ParamType, array: Any, is_bfloat16: bool) -> tuple[int, Any, str]:
+        """What the engine takes for an array; NumPy's of bfloat16 may be its bits."""
+        is_numpys = array.__class__.__module__ == "numpy"
+        return int(type), _Bfloat16(array) if is_bfloat16 and is_numpys else array, ""
 
     def __repr__(self) -> str:
         kind = self.type.name.lower()
@@ -153,6 +166,10 @@ _KEPT |= {f"uint{n}": "int64" for n in (8, 16, 32, 64)} | {n: n for n in _NUMBER
 
 
 def _typed_number(value: Any, dtype: str) -> tuple[int | float, str]:
+    if value.__class__ is int and dtype in ("", "int64") and -(2**63) <= value < 2**63:
+        return value, "int64"
+    if value.__class__ is float and dtype in ("", "float64"):
+        return value, "float64"
     own = getattr(value, "dtype", None)
     shape = getattr(value, "shape", ())
     if own is not None and shape == ():

@@ -149,10 +149,10 @@ class ChipRuntime(Runtime):
 
     def _check(
         self, name: str, program: Any, args: list[Arg], keep: Callable[[CheckReport], None]
-    ) -> Report:
+    ) -> tuple[Report, None]:
         found = checked(name, _core.check_chip(program, [arg.as_core() for arg in args]))
         keep(found)
-        return Report(tasks=found.tasks, edges=found.edges, skipped=0, unknown_overlaps=0)
+        return Report(tasks=found.tasks, edges=found.edges, skipped=0, unknown_overlaps=0), None
 
     def simulate(
         self, name: str, args: Sequence[Arg] = (), *, cores: int | Sequence[int]
@@ -166,10 +166,10 @@ class ChipRuntime(Runtime):
         _, program, given = self._found(name, args)
         core, traced = [arg.as_core() for arg in given], []
 
-        def work() -> Report:
+        def work() -> tuple[Report, None]:
             counts = _core.run_chip(program, core, 1, self._window, trace_level=3)
             traced.append(counts.pop("trace"))
-            return Report(**counts)
+            return Report(**counts), None
 
         self._queue.execute(name, work)
         return simulated(name, traced[0], cores)
@@ -226,16 +226,16 @@ class ChipRuntime(Runtime):
     def _prepared(self, name: str, args: Sequence[Arg], deadline: float | None) -> Callable:
         _, program, given = self._found(name, args)
         core = [arg.as_core() for arg in given]
-        seconds, trace = _checked_deadline(deadline), self._tracing.request()
+        seconds, trace = checked_deadline(deadline), self._tracing.request()
 
         if self._checker:
             return lambda: self._check(name, program, given, CheckReport.raise_faults)
 
-        def work() -> Report:
+        def work() -> tuple[Report, None]:
             counts = _core.run_chip(
                 program, core, self._workers, self._window, seconds, trace.path, trace.level
             )
-            return Report(**self._tracing.keep(name, counts))
+            return Report(**self._tracing.keep(name, counts)), None
 
         return work
 
@@ -258,7 +258,8 @@ def _checked_args(args: Any) -> list[Arg]:
     return args
 
 
-def _checked_deadline(deadline: float | None) -> float:
+def checked_deadline(deadline: float | None) -> float:
+    """In seconds, 0 for none."""
     if deadline is None:
         return 0.0
     is_number = isinstance(deadline, int | float) and not isinstance(deadline, bool)

@@ -1,56 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""compile(): an orchestration and several kernels, all in C++, become a CompiledPackage.
+"""compile(): an orchestration and its kernels, C++ or compiled objects, become a CompiledPackage.
 
 Each different source is compiled once, several at a time, through the compiler's cache on disk: its
-key covers the text with all its own headers, flags, compiler, target and ABI version.
+key covers the text with all its own headers, an object's bytes, flags, compiler, target and ABI
+version.
 """
 
 import os
 import re
 import threading
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pto import _core
+from pto import _core, build_config
 from pto.config import config
-from pto.errors import InvalidType, InvalidValue
+from pto.errors import Failure, InvalidType, InvalidValue
 from pto.runtime.arguments import ParamType
+from pto.runtime.chips import explain_buffer
+from pto.runtime.kernels import Kernels, ReadKernel, identifier, read_kernels
 from pto.runtime.package import Code, CompiledPackage, Kernel, Parameter
+from pto.runtime.precompiled import explain_link
 from pto.runtime.sources import SourceText, read_source
 
 PLATFORMS = ("cpu", "a2a3sim", "a5sim")
-CORE_TYPES = ("aic", "aiv", "mix")
 _HARDWARE = ("a2a3", "a5")
-_FIELDS = ("source", "core_type", "func_id", "name", "symbol")
 _ORCHESTRATE = "pto_orchestrate"
-_SLOT_KERNEL = "kernel_entry"
-
-
-@dataclass(frozen=True)
-class KernelSource:
-    """A kernel to compile. `source`: a path or C++ text; `func_id`: its place in the list if None.
-
-    `symbol` may be left out where the source has one PTO_KERNEL, or defines kernel_entry; `name`
-    is the symbol then.
-    """
-
-    source: str | os.PathLike
-    core_type: str = "aiv"
-    func_id: int | None = None
-    name: str = ""
-    symbol: str = ""
-
-
-Kernels = Sequence[KernelSource | dict]
+_PUBLIC_ORCHESTRATE = "aicpu_orchestration_entry"
+_PUBLIC_CONFIG = "aicpu_orchestration_config"
 
 
 def compile(
     platform: str = "cpu",
-    orch: str | os.PathLike = "",
+    orch: str | os.PathLike | None = None,
     kernels: Kernels | None = None,
     *,
     orch_func: str = "",
@@ -62,9 +47,11 @@ def compile(
     orch_source: str | os.PathLike = "",
     kernel_sources: Kernels | None = None,
 ) -> CompiledPackage:
-    """Compiles an orchestration and its kernels.
+    """Compiles an orchestration and its kernels; or one kernel without orchestration, which level
+    host runs as it is.
 
-    `orch_func`: the orchestration's function, pto_orchestrate unless given. `flags`: -DX=1, -UX and
+    `orch_func`: the orchestration's function; unless given pto_orchestrate, or
+    aicpu_orchestration_entry where only that is defined. `flags`: -DX=1, -UX and
     -Ifolder. `signature`: what run() must be given, such as ["input float32", "output", "scalar
     int64"]. `orch_source` and `kernel_sources` are other spellings of `orch` and `kernels`.
     """
@@ -74,28 +61,33 @@ def compile(
     defines, folders = _split_flags(flags)
     is_one = isinstance(include_dirs, str | os.PathLike)
     folders = [*([include_dirs] if is_one else include_dirs), *folders]
-    head = _with_defines(read_source(orch, folders, name or "orchestration"), defines)
-    listed = _listed_kernels(chosen if chosen is not None else [])
-    texts = [_with_defines(read_source(k.source, folders, k.name or f"kernel_{i}"), defines)
-             for i, k in enumerate(listed)]  # fmt: skip
-    symbols = [_symbol_of(k, text) for k, text in zip(listed, texts, strict=True)]
-    function = _orchestration_of(head, orch_func)
+    head, function, entered = None, "", ""
+    if orch is not None:
+        head = read_source(orch, [*folders, build_config.compat_dir()], name or "orchestration")
+        head = head.with_defines(defines)
+        function = _orchestration_of(head, orch_func)
+    listed = read_kernels(chosen if chosen is not None else [], folders, defines, platform)
+    if head is not None:
+        head, entered = _entered(head, function, listed)
+    elif len(listed) != 1:
+        raise InvalidType(
+            f"compile: {len(listed)} kernels and no orch",
+            "an orchestration says which kernel runs on what; one kernel can do without",
+            "pass orch=, or exactly one kernel",
+        )
     expected = _parsed_signature(signature)
-    units: dict[SourceText, list[str]] = {}
-    for text, symbol in zip(texts, symbols, strict=True):
-        functions = units.setdefault(text, [])
-        if symbol not in functions:
-            functions.append(symbol)
+    units: dict[SourceText, list[ReadKernel]] = {}
+    for kernel in listed:
+        units.setdefault(kernel.text, []).append(kernel)
     with _cache_directory(cache_dir):
-        head_code, codes = _compile_all(head, function, units)
+        head_code, codes = _compile_all(head, entered, units, platform)
     made = [
-        Kernel(k.name or symbol, i if k.func_id is None else k.func_id, k.core_type, symbol,
-               codes[text])
-        for i, (k, text, symbol) in enumerate(zip(listed, texts, symbols, strict=True))
-    ]  # fmt: skip
+        Kernel(k.name, k.func_id, k.source.core_type, k.function, codes[k.text]) for k in listed
+    ]
     _check_names(made)
+    first = head_code or made[0].code
     return CompiledPackage(
-        name or head.name, platform, head_code.functions.target, function, head_code,
+        name or first.functions.name, platform, first.functions.target, function, head_code,
         tuple(made), expected,
     )  # fmt: skip
 
@@ -153,89 +145,36 @@ def _split_flags(flags: Iterable[str]) -> tuple[str, list[str]]:
     return "".join(lines), folders
 
 
-def _with_defines(source: SourceText, defines: str) -> SourceText:
-    return SourceText(source.name, defines + source.text)
-
-
-def _listed_kernels(kernels: Any) -> list[KernelSource]:
-    if isinstance(kernels, dict | str | bytes) or not isinstance(kernels, Iterable):
-        raise InvalidType(
-            f"kernels is a {type(kernels).__name__}",
-            "it is a list with one dict a kernel",
-            'pass [{"source": "add.cpp", "core_type": "aiv", "func_id": 0}]',
-        )
-    return [_kernel(place, kernel) for place, kernel in enumerate(kernels)]
-
-
-def _kernel(place: int, given: Any) -> KernelSource:
-    if isinstance(given, dict):
-        unknown = [key for key in given if key not in _FIELDS]
-        if unknown or "source" not in given:
-            problem = f"unknown key {unknown[0]!r}" if unknown else "no 'source'"
-            raise InvalidType(
-                f"kernels[{place}]: {problem}",
-                f"a kernel's keys are {', '.join(_FIELDS)}; the source is needed",
-                "take one of these",
-            )
-        given = KernelSource(**given)
-    if not isinstance(given, KernelSource):
-        raise InvalidType(
-            f"kernels[{place}] is a {type(given).__name__}",
-            "a kernel is a dict or a KernelSource",
-            'pass {"source": "add.cpp"}',
-        )
-    if given.core_type not in CORE_TYPES:
-        raise InvalidValue(
-            f"kernels[{place}]: core_type {given.core_type!r}",
-            f"a core type is one of {', '.join(CORE_TYPES)}",
-            "take one of these",
-        )
-    if given.func_id is not None and (type(given.func_id) is not int or given.func_id < 0):
-        raise InvalidValue(
-            f"kernels[{place}]: func_id {given.func_id!r}",
-            "it is a number from 0 on, by which submit() may name the kernel",
-            "pass one, or leave it out: the place in the list",
-        )
-    return given
-
-
-def _symbol_of(kernel: KernelSource, text: SourceText) -> str:
-    if kernel.symbol:
-        return _identifier(kernel.symbol, f"kernel {text.name}: symbol")
-    found = text.exported_kernels()
-    if len(found) == 1:
-        return found[0]
-    if kernel.name in found:
-        return kernel.name
-    if not found and text.defines(_SLOT_KERNEL):
-        return _SLOT_KERNEL
-    problem = f"exports {', '.join(found)}" if found else "has no PTO_KERNEL(name, function)"
-    raise InvalidValue(
-        f"the source {text.name} {problem}",
-        "the kernel is 'symbol', else the one PTO_KERNEL of its source, else kernel_entry",
-        'say which: {"source": ..., "symbol": ...}',
-    )
-
-
 def _orchestration_of(text: SourceText, orch_func: str) -> str:
-    function = _identifier(orch_func or _ORCHESTRATE, "orch_func")
-    if text.defines(function):
-        return function
-    raise InvalidValue(
-        f"the orchestration {text.name} does not define {function}",
-        'it is extern "C" int32_t f(const pto_runtime_api*, const pto_args*), see pto/runtime.h',
-        "define it, or name the function that does: orch_func=",
-    )
+    function = identifier(orch_func or _default_orchestration(text), "orch_func")
+    if not text.defines(function):
+        raise InvalidValue(
+            f"the orchestration {text.name} does not define {function}",
+            'it is extern "C" int32_t f(const pto_runtime_api*, const pto_args*), see '
+            "pto/runtime.h, or void f(const ChipTaskArgs&), see orchestration_api.h",
+            "define it, or name the function that does: orch_func=",
+        )
+    return function
 
 
-def _identifier(name: Any, place: str) -> str:
-    if isinstance(name, str) and name.isidentifier() and name.isascii():
-        return name
-    raise InvalidValue(
-        f"{place} is {name!r}",
-        "it is the name of a function with C linkage",
-        'write the name alone, such as "add"',
+def _entered(text: SourceText, function: str, kernels: list[ReadKernel]) -> tuple[SourceText, str]:
+    """The text and the function that the engine calls: an adapter to one of the public form."""
+    if not text.takes(function, r"const\s+Chip(Storage)?TaskArgs\s*&"):
+        return text, function
+    config = f"&{_PUBLIC_CONFIG}" if text.defines(_PUBLIC_CONFIG) else "nullptr"
+    raw = ", ".join(str(kernel.func_id) for kernel in kernels if kernel.has_descriptors)
+    entered = f"pto_enter_{function}"
+    adapter = (
+        f'\nextern "C" __attribute__((visibility("default")))\n'
+        f"int32_t {entered}(const pto_runtime_api* api, const pto_args* args) {{\n"
+        f"  return pto::compat::enter(api, args, &{function}, {config}, {{{raw}}});\n}}\n"
     )
+    return replace(text, text=text.text + adapter), entered
+
+
+def _default_orchestration(text: SourceText) -> str:
+    is_public = text.defines(_PUBLIC_ORCHESTRATE) and not text.defines(_ORCHESTRATE)
+    return _PUBLIC_ORCHESTRATE if is_public else _ORCHESTRATE
 
 
 def _check_names(kernels: list[Kernel]) -> None:
@@ -271,19 +210,35 @@ def _parsed_signature(signature: Sequence[str | ParamType] | None) -> tuple | No
 # --- compiling -----------------------------------------------------------------------------------
 
 
-def _compile_all(head: SourceText, function: str, units: dict) -> tuple[Code, dict]:
+def _compile_all(
+    head: SourceText, function: str, units: dict[SourceText, list[ReadKernel]], platform: str
+) -> tuple[Code, dict]:
     """The orchestration, and the code of each source of kernels."""
     target = config.target
-    threads = min(len(units) + 1, os.cpu_count() or 1)
-    with ThreadPoolExecutor(threads, "pto-compile") as pool:
+    with ThreadPoolExecutor(min(len(units) + 1, os.cpu_count() or 1), "pto-compile") as pool:
+        first = head and pool.submit(
+            _core.compile_functions, head.name, head.text, [function], target, True
+        )
+        others = {text: pool.submit(_compile_kernels, text, kernels, target, platform)
+                  for text, kernels in units.items()}  # fmt: skip
+        head_code = Code(first.result()) if first else None
+        return head_code, {text: Code(job.result()) for text, job in others.items()}
 
-        def start(source: SourceText, functions: list[str], is_head: bool) -> Future:
-            arguments = source.name, source.text, functions, target, is_head
-            return pool.submit(_core.compile_functions, *arguments)
 
-        first = start(head, [function], True)
-        others = {text: start(text, functions, False) for text, functions in units.items()}
-        return Code(first.result()), {text: Code(job.result()) for text, job in others.items()}
+def _compile_kernels(
+    source: SourceText, kernels: list[ReadKernel], target: str, platform: str
+) -> Any:
+    """The functions of one source of kernels."""
+    functions = list(dict.fromkeys(kernel.function for kernel in kernels))
+    arguments = source.name, source.text, functions, target, False, source.object
+    try:
+        return _core.compile_functions(*arguments)
+    except Failure as error:
+        names = ", ".join(kernel.name for kernel in kernels)
+        explain_buffer(error, names, platform, kernels[0].source.core_type)
+        if source.object:
+            explain_link(error, source.name)
+        raise
 
 
 _cache_lock = threading.Lock()

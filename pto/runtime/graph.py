@@ -5,8 +5,9 @@
     graph.replay(args)                    # other arrays of the same shapes too
 
 Where element types, shapes, strides, overlaps of the arrays or a scalar differ from those of the
-capture, the graph captures anew, with a warning, and counts it in `recaptures`. The tensors that
-the orchestration allocated live as long as the graph.
+capture, the graph captures anew, with a warning, and counts it in `recaptures`. Scalars that the
+orchestration took by symbol() alone may differ: what tasks got of them is computed again. The
+tensors that the orchestration allocated live as long as the graph.
 """
 
 import warnings
@@ -15,7 +16,7 @@ from typing import Any
 
 from pto import _core
 from pto.runtime.arguments import Arg
-from pto.runtime.run import Report
+from pto.runtime.run import Report, Work
 from pto.runtime.simulation import Scaling, SimulatedRun, checked_cores, simulated
 from pto.runtime.tracing import TraceRequest, Tracing
 
@@ -28,7 +29,7 @@ class Graph:
         name: str,
         program: Any,
         read: Callable[[Sequence[Arg]], list],
-        execute: Callable[[str, Callable[[], Report]], None],
+        execute: Callable[[str, Work], Any],
         args: Sequence[Arg],
         workers: int,
         tracing: Tracing,
@@ -55,9 +56,9 @@ class Graph:
         """Runs the tasks on these arguments and waits; raises the first cause of a failure."""
         core, trace = self._read(args), self._tracing.request()
 
-        def work() -> Report:
+        def work() -> tuple[Report, None]:
             counts = self._replay(core, self._workers, trace)
-            return Report(**self._tracing.keep(self.name, counts))
+            return Report(**self._tracing.keep(self.name, counts)), None
 
         self._execute(self.name, work)
 
@@ -71,10 +72,10 @@ class Graph:
         checked_cores(cores)
         core, traced = self._read(args), []
 
-        def work() -> Report:
+        def work() -> tuple[Report, None]:
             counts = self._replay(core, 1, TraceRequest(level=3))
             traced.append(counts.pop("trace"))
-            return Report(**counts)
+            return Report(**counts), None
 
         self._execute(self.name, work)
         return simulated(self.name, traced[0], cores)

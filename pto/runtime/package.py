@@ -25,7 +25,7 @@ from pto import _core
 from pto.errors import InvalidType, InvalidValue, MissingFile
 from pto.runtime.arguments import Arg, ParamType
 
-ABI_VERSIONS = (1, 1)  # PTO_ABI_VERSION, PTO_RUNTIME_ABI_VERSION
+ABI_VERSIONS = (1, 2)  # PTO_ABI_VERSION, PTO_RUNTIME_ABI_VERSION
 TARGETS = ("portable", "avx2", "avx512")  # each runs where a later one does
 _MAGIC, _VERSION, _PREFIX = b"OpenPTO package\n", 1, struct.Struct("<16sIQ")
 _DIGEST_BYTES = 32
@@ -67,18 +67,26 @@ class Parameter:
 
 @dataclass(frozen=True)
 class CompiledPackage:
-    """Everything for one run: orchestration, kernels, signature (None: unchecked), target."""
+    """Everything for one run: orchestration, kernels, signature (None: unchecked), target.
+
+    Without an orchestration it is its only kernel, for level host.
+    """
 
     name: str
     platform: str
     target: str
     orch_func: str
-    orchestration: Code
+    orchestration: Code | None
     kernels: tuple[Kernel, ...]
     signature: tuple[Parameter, ...] | None = None
 
     def program(self) -> Any:
         """What the engine runs."""
+        if self.orchestration is None:
+            raise InvalidType(
+                f"the package {self.name!r} has no orchestration", "level chip runs one",
+                "compile it with orch=, or run it at level host",
+            )  # fmt: skip
         kernels = [(name, kernel.code.functions, kernel.symbol)
                    for kernel in self.kernels for name in dict.fromkeys(kernel.names)]  # fmt: skip
         return _core.ChipProgram(self.orchestration.functions, kernels)
@@ -127,7 +135,9 @@ class CompiledPackage:
 
     def to_bytes(self) -> bytes:
         """The content of the file that save() writes."""
-        codes = list(dict.fromkeys([self.orchestration, *(k.code for k in self.kernels)]))
+        codes = list(
+            dict.fromkeys([*filter(None, [self.orchestration]), *(k.code for k in self.kernels)])
+        )
         objects = [code.object or code.functions.object for code in codes]
         header = json.dumps({
             "abi": ABI_VERSIONS, "machine": host.machine(), "target": self.target,
@@ -157,8 +167,8 @@ class CompiledPackage:
         if signature is not None:
             signature = tuple(Parameter(ParamType(kind), dtype) for kind, dtype in signature)
         return CompiledPackage(
-            header["name"], header["platform"], header["target"], header["orch_func"], codes[0],
-            tuple(kernels), signature,
+            header["name"], header["platform"], header["target"], header["orch_func"],
+            codes[0] if header["orch_func"] else None, tuple(kernels), signature,
         )  # fmt: skip
 
     def __reduce__(self) -> tuple:

@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from pto.errors import Failure
 
@@ -28,15 +29,33 @@ class Report:
     unknown_overlaps: int
 
 
+@dataclass(frozen=True)
+class HostReport:
+    """Counts of one run at level host; bytes were copied for arrays that are not shared."""
+
+    tasks: int
+    edges: int
+    unknown_overlaps: int
+    replaced_workers: int
+    copied_in: int
+    copied_out: int
+
+
+# What a run does: its report, and the value that its orchestration returned.
+Work = Callable[[], tuple[Report | HostReport, Any]]
+
+
 class Run:
     """One execution; made by Runtime.submit()."""
 
-    def __init__(self, name: str, work: Callable[[], Report], queue: "RunQueue") -> None:
+    def __init__(self, name: str, work: Work, queue: "RunQueue") -> None:
         self.name = name
-        self.report: Report | None = None
+        self.report: Report | HostReport | None = None
+        self._value: Any = None
         self._work, self._queue = work, queue
         self._has_ended = threading.Event()
         self._error: BaseException | None = None
+        self.stop: Callable[[], None] | None = None
 
     @property
     def done(self) -> bool:
@@ -47,16 +66,24 @@ class Run:
         """Waits until it has ended, at most `timeout` seconds; whether it has."""
         return self._has_ended.wait(timeout)
 
-    def result(self, timeout: float | None = None) -> None:
-        """Waits, and raises what the run raised; TimeoutError where it has not ended by then."""
+    def result(self, timeout: float | None = None) -> Any:
+        """Waits; what the orchestration returned. Raises what the run raised, and TimeoutError
+        where it has not ended by then."""
         if not self.wait(timeout):
             raise TimeoutError(f"run {self.name!r} has not ended after {timeout} s")
         if self._error is not None:
             raise self._error
+        return self._value
 
     def cancel(self) -> bool:
-        """Takes it out of the queue; False where it has begun or ended. result() raises then."""
-        return self._queue.cancel(self)
+        """Takes it out of the queue; one that has begun is stopped where its level can (host).
+        False where it goes on or has ended. result() raises then."""
+        if self._queue.cancel(self):
+            return True
+        if self.done or self.stop is None:
+            return False
+        self.stop()
+        return True
 
     def __repr__(self) -> str:
         state = "under way" if not self.done else "failed" if self._error else "done"
@@ -65,7 +92,7 @@ class Run:
     def perform(self) -> None:
         """Does the work; an error is kept for result()."""
         try:
-            self.report = self._work()
+            self.report, self._value = self._work()
         except BaseException as error:  # noqa: BLE001 raised again by result()
             self._error = error
 
@@ -89,8 +116,8 @@ class RunQueue:
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
-    def execute(self, name: str, work: Callable[[], Report]) -> None:
-        """Does the work on the calling thread when its turn has come."""
+    def execute(self, name: str, work: Work) -> Any:
+        """Does the work on the calling thread when its turn has come; returns its value."""
         with self._changed:
             self.check_open()
             is_alone = not self._runs and self._active is None
@@ -100,7 +127,7 @@ class RunQueue:
             self._execute_later(run)
             return run.result()
         try:
-            work()
+            return work()[1]
         finally:
             with self._changed:
                 self._active = None

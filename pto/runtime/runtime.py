@@ -10,11 +10,17 @@ from typing import Any
 
 from pto.errors import InvalidType, InvalidValue
 
-_LEVELS = {"chip": ("pto.runtime.chip", "ChipRuntime")}  # module and class
+_LEVELS = {  # module and class
+    "chip": ("pto.runtime.chip", "ChipRuntime"),
+    "host": ("pto.runtime.host_runtime", "HostRuntime"),
+}
 
 
 class Runtime:
-    """Registers programs and runs them; see pto.runtime.chip for level "chip"."""
+    """Registers programs and runs them.
+
+    Level "chip": pto.runtime.chip; level "host": pto.runtime.host_runtime.
+    """
 
     level = ""
 
@@ -22,12 +28,6 @@ class Runtime:
         if cls is not Runtime:
             return super().__new__(cls)
         name = level.lower() if isinstance(level, str) else level
-        if name == "host":
-            raise InvalidValue(
-                "level 'host' is not available in this version",
-                "worker processes for several devices are not built yet",
-                "take level 'chip': one device, its tasks on all cores",
-            )
         if name not in _LEVELS:
             supported = ", ".join(map(repr, _LEVELS))
             raise InvalidValue(
@@ -37,7 +37,7 @@ class Runtime:
         return super().__new__(getattr(importlib.import_module(module), kind))
 
     def close(self) -> None:
-        raise NotImplementedError
+        """Ends what has not begun and waits for the rest; every later call raises."""
 
     def __enter__(self) -> "Runtime":
         return self

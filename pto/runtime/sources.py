@@ -13,7 +13,7 @@ directives keep the lines of errors.
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pto.errors import Failure, InvalidType, InvalidValue, MissingFile
@@ -32,19 +32,30 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class SourceText:
-    """A source with its headers in place; `name` appears in errors."""
+    """A source with its headers in place; `name` appears in errors.
+
+    `object`: the bytes of a compiled object that belongs to it, or none.
+    """
 
     name: str
     text: str
+    object: bytes = b""
 
     @property
     def code(self) -> str:
         """The text without comments, literals and directives."""
         return _TOKEN.sub(" ", self.text)
 
+    def with_defines(self, defines: str) -> "SourceText":
+        return replace(self, text=defines + self.text)
+
     def exported_kernels(self) -> list[str]:
         """The names X of its PTO_KERNEL(X, ...), in order."""
         return re.findall(r"\bPTO_KERNEL\s*\(\s*(\w+)\s*,", self.code)
+
+    def takes(self, function: str, parameters: str) -> bool:
+        """Whether it declares the function with parameters that match the pattern."""
+        return re.search(rf"\b{re.escape(function)}\s*\(\s*{parameters}", self.code) is not None
 
     def defines(self, function: str) -> bool:
         return re.search(rf"\b{re.escape(function)}\s*\(", self.code) is not None
@@ -78,8 +89,9 @@ def read_source(
     if path.suffix in (".o", ".so", ".a"):
         raise InvalidValue(
             f"{path}: a compiled object",
-            "this version compiles every kernel itself, from C++ text",
-            "pass the C++ source, or a package that was saved: CompiledPackage.load(path)",
+            "kernels may be .o and .so; an orchestration and its headers are C++ text",
+            "pass the C++ source, a .o or .so of a kernel, or a package that was saved: "
+            "CompiledPackage.load(path)",
         )
     inliner = _Inliner(folders, path.parent)
     return SourceText(path.stem, inliner.put(_read(path), path, path.name, 0))

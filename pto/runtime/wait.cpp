@@ -22,6 +22,8 @@ int64_t now_ns() {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
+std::atomic<bool> is_memory_shared{false};
+
 int64_t spin_ns() {
   static const int64_t ns = std::min(kSpinMax_ns, int64_t{machine().spin_us} * 1000);
   return num_threads() > machine().cores ? 0 : ns;
@@ -76,6 +78,8 @@ void enter_fiber(void* given) {
 }
 
 }  // namespace
+
+void share_memory_with_processes() { is_memory_shared.store(true); }
 
 std::string text(const Place& place) {
   if (place.file == nullptr) return "an instruction";
@@ -183,7 +187,8 @@ void Waits::run_others(Lock& lock, Worker& worker, const Until& until) {
     if (look_at_memory()) continue;
     const int64_t now = now_ns();
     if (is_dead(worker)) {
-      const int grace = others_launch(*launch_) ? kOthersGrace_ms : kOwnGrace_ms;
+      const bool by_others = is_memory_shared.load() || others_launch(*launch_);
+      const int grace = by_others ? kOthersGrace_ms : kOwnGrace_ms;
       if (quiet_since_ == 0) quiet_since_ = now;
       const bool may_be_served = !memory_.waiters_.empty();
       if (!may_be_served || now - quiet_since_ > int64_t{grace} * 1'000'000) {

@@ -16,9 +16,9 @@
 // A thread begins more than its share of the blocks only when others have not come for kLate_us:
 // blocks stay where they began. All cores of a block run on one thread.
 // A block that waits for memory (a signal) may be served from outside: the verdict then comes after
-// kOwnGrace_ms, or kOthersGrace_ms while another thread launches too, or has waited.
-// Invariant: a fiber stays on its thread. State that waits concern changes under mutex().
-// Outside launches a wait blocks its thread, at most kOutside_ms.
+// kOwnGrace_ms, or kOthersGrace_ms while another thread launches too, or has waited, and where
+// other processes share the memory. Invariant: a fiber stays on its thread. State that waits
+// concern changes under mutex(). Outside launches a wait blocks its thread, at most kOutside_ms.
 // Thread safety: any thread.
 #pragma once
 
@@ -60,6 +60,9 @@ struct BlockFiber {
   int32_t position = 0;
   int32_t code = 0;
 };
+
+// Says that other processes write the memory that blocks of this one wait for.
+void share_memory_with_processes();
 
 class Channel;
 

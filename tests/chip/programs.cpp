@@ -175,6 +175,13 @@ extern "C" int32_t pto_orchestrate(const pto_runtime_api* rt, const pto_args* ar
     case 14:
       o.integer(7);
       return 0;
+    case 16: {  // scalars 1 and 2 as expressions, 3 as a number
+      const auto n = o.symbol(1);
+      const auto scale = o.symbol<double>(2) / (n + 1);
+      o.submit("scalars", {o.out(o.output(0)), o.scalar(min(n * 2, 64)), o.scalar(scale),
+                           o.scalar(100 / n), o.scalar(o.integer(3))});
+      return 0;
+    }
     default:
       return 5;
   }

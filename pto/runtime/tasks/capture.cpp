@@ -109,6 +109,11 @@ TaskId Recorder::submit(const TaskSpec& spec) {
     patch_later(*spec.predicate_tensor, spec.predicate->element, -1);
   }
   for (TaskId id : spec.after) followed_.emplace_back(int32_t(id) - 1, EdgeCause::After);
+  for (const DerivedScalar& one : spec.derived) {
+    graph_.derived_.push_back(
+        {graph_.scalars_.size() + size_t(one.place), graph_.steps_.size(), one.steps.size()});
+    graph_.steps_.insert(graph_.steps_.end(), one.steps.begin(), one.steps.end());
+  }
   graph_.scalars_.insert(graph_.scalars_.end(), spec.scalars.begin(), spec.scalars.end());
 
   const auto self = int32_t(graph_.tasks_.size()) - 1;
@@ -153,12 +158,19 @@ TaskGraph::TaskGraph(const OrchestrationProgram& program, std::span<const pto_te
   for (const pto_tensor& tensor : tensors) patched_for_.push_back(tensor.data);
   Recorder recorder(*this, tensors);
   try {
-    orchestrate_into(recorder, program, tensors, scalars);
+    is_frozen_ = orchestrate_into(recorder, program, tensors, scalars);
   } catch (...) {
     for (void* memory : owned_) pto_free(memory);
     throw;
   }
   recorder.finish();
+  std::vector<bool> is_derived_of(scalars.size());
+  for (const pto_step& step : steps_)
+    if (step.operation == PTO_STEP_SCALAR) is_derived_of[step.value] = true;
+  for (size_t i = 0; i < scalars.size(); ++i)  // what is in no expression may be read unseen
+    is_frozen_[i] = is_frozen_[i] || !is_derived_of[i];
+  derived_of_ = captured_scalars_;
+  derived_values_.resize(derived_.size());
 }
 
 TaskGraph::~TaskGraph() {
@@ -185,9 +197,20 @@ std::vector<TaskGraph::Shape> TaskGraph::shapes_of(std::span<const pto_tensor> t
 }
 
 bool TaskGraph::fits(std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars) const {
-  return std::equal(scalars.begin(), scalars.end(), captured_scalars_.begin(),
-                    captured_scalars_.end()) &&
-         shapes_of(tensors) == shapes_;
+  if (scalars.size() != captured_scalars_.size()) return false;
+  for (size_t i = 0; i < scalars.size(); ++i)
+    if (is_frozen_[i] && scalars[i] != captured_scalars_[i]) return false;
+  return shapes_of(tensors) == shapes_;
+}
+
+// All values first: a division by zero leaves the graph as it was.
+void TaskGraph::derive(std::span<const uint64_t> scalars) {
+  if (derived_.empty() || scalars.empty() || std::ranges::equal(scalars, derived_of_)) return;
+  for (size_t i = 0; i < derived_.size(); ++i)
+    derived_values_[i] =
+        evaluate({steps_.data() + derived_[i].first_step, derived_[i].n_steps}, scalars);
+  for (size_t i = 0; i < derived_.size(); ++i) scalars_[derived_[i].place] = derived_values_[i];
+  std::ranges::copy(scalars, derived_of_.begin());
 }
 
 void TaskGraph::patch(std::span<const pto_tensor> tensors) {

@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "pto/runtime/tasks/expression.hpp"
 #include "pto/runtime/tasks/task.hpp"
 
 namespace pto {
@@ -38,6 +39,12 @@ struct TaskTensor {
   bool is_tracked = true;  // false: only kept alive, nobody waits for it
 };
 
+// Scalar `place` of a task is computed of the run's scalars; its value stands among the others.
+struct DerivedScalar {
+  int32_t place;
+  std::span<const pto_step> steps;
+};
+
 struct TaskSpec {
   const TaskKernel* kernel;  // null: nothing runs, for its edges alone
   std::span<const TaskTensor> tensors;
@@ -49,6 +56,7 @@ struct TaskSpec {
   const TaskTensor* predicate_tensor = nullptr;  // that it looks at; a tracked Read
   const char* file = "";                         // kept as a pointer
   int32_t line = 0;
+  std::span<const DerivedScalar> derived = {};
 };
 
 struct RunTrace;

@@ -2,13 +2,14 @@
 // Capture and replay: the tasks of a run as a graph that runs again without its orchestration.
 //
 //     TaskGraph graph(program, tensors, scalars);          // orchestrates, runs nothing
-//     if (graph.fits(tensors, scalars)) graph.replay(tensors, options);
+//     if (graph.fits(tensors, scalars)) graph.replay(tensors, options, scalars);
 //
 // A graph knows its edges and where each task's tensors lie in the run's arguments, and holds the
 // memory that the orchestration allocated; a replay writes the addresses that have changed and
 // allocates nothing. One worker runs the tasks as they were submitted, several by counters.
 // Invariants: fits() holds where element types, shapes, strides, overlaps of the arguments and
-// every scalar are those of the capture. An orchestration that waits for elements cannot be
+// the scalars are those of the capture, but for scalars that tasks got as expressions and nobody
+// read as numbers: a replay evaluates these. An orchestration that waits for elements cannot be
 // captured.
 // Thread safety: replays of one graph follow each other; the rest is constant.
 #pragma once
@@ -48,9 +49,11 @@ class TaskGraph {
 
   bool fits(std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars) const;
 
-  // On arguments that fit. A trace has one record a task, whatever its blocks. Throws Error for the
-  // first failed task, as run_tasks does.
-  RunReport replay(std::span<const pto_tensor> tensors, const RunOptions& options);
+  // On arguments that fit; without scalars on those of the last replay, or of the capture. A trace
+  // has one record a task, whatever its blocks. Throws Error for the first failed task, as
+  // run_tasks does.
+  RunReport replay(std::span<const pto_tensor> tensors, const RunOptions& options,
+                   std::span<const uint64_t> scalars = {});
 
   int64_t tasks() const { return int64_t(tasks_.size()); }
   int64_t edges() const { return int64_t(successors_.size()); }
@@ -65,6 +68,10 @@ class TaskGraph {
     int32_t tensor;  // -1: the predicate
     int32_t task;
   };
+  struct Derived {  // a task's scalar that is computed of the run's
+    size_t place;   // among scalars_
+    size_t first_step, n_steps;
+  };
   struct Shape {  // of an argument
     uint8_t type_code, type_bits;
     uint32_t flags;
@@ -74,6 +81,7 @@ class TaskGraph {
   };
   static std::vector<Shape> shapes_of(std::span<const pto_tensor> tensors);
   void patch(std::span<const pto_tensor> tensors);
+  void derive(std::span<const uint64_t> scalars);
 
   std::vector<GraphTask> tasks_;
   std::vector<int32_t> successors_;
@@ -86,7 +94,12 @@ class TaskGraph {
   int64_t bytes_ = 0, unknown_overlaps_ = 0;
   std::vector<Shape> shapes_;
   std::vector<uint64_t> captured_scalars_;
-  std::vector<void*> patched_for_;  // the arguments' addresses
+  std::vector<bool> is_frozen_;  // the captured scalars that a replay must have
+  std::vector<Derived> derived_;
+  std::vector<pto_step> steps_;           // of all derived ones
+  std::vector<uint64_t> derived_values_;  // while they are computed
+  std::vector<uint64_t> derived_of_;      // the run's scalars
+  std::vector<void*> patched_for_;        // the arguments' addresses
   std::mutex replaying_;
 };
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <functional>
 #include <random>
 #include <vector>
@@ -38,15 +39,24 @@ int32_t put_block(const pto_args* args) {
   return 0;
 }
 
+// The scalars, as they came.
+int32_t show(const pto_args* args) {
+  for (int32_t i = 0; i < args->n_scalars; ++i)
+    static_cast<int64_t*>(args->tensors[0].data)[i] = int64_t(args->scalars[i]);
+  return 0;
+}
+
 std::function<void(Orchestration&)> g_body;
 int32_t orchestrate(const pto_runtime_api* api, const pto_args* args) {
   Orchestration o(api, args);
   g_body(o);
   return 0;
 }
-const OrchestrationProgram kProgram{
-    orchestrate,
-    {{"mix", {mix, "mix"}}, {"fail", {fail_here, "fail"}}, {"put", {put_block, "put"}}}};
+const OrchestrationProgram kProgram{orchestrate,
+                                    {{"mix", {mix, "mix"}},
+                                     {"fail", {fail_here, "fail"}},
+                                     {"put", {put_block, "put"}},
+                                     {"show", {show, "show"}}}};
 
 constexpr int64_t kSizes[] = {8, 8}, kStrides[] = {8, 1};
 struct Memory {
@@ -144,6 +154,104 @@ TEST(TaskGraph, fits_only_arguments_like_those_of_its_capture) {
   auto narrower = memory.tensors();
   narrower[0].type_bits = 32;
   EXPECT_FALSE(graph.fits(narrower, one));
+}
+
+// Scalars 0 to 2 are whole, 3 to 5 real.
+template <class T>
+Symbol<T> random_symbol(Orchestration& o, std::mt19937& random, int depth) {
+  constexpr bool kIsReal = std::is_same_v<T, double>;
+  if (depth == 0 || random() % 4 == 0) {
+    if (random() % 3 == 0) return Symbol<T>(int(random() % 9) - 4);
+    if constexpr (kIsReal)
+      if (random() % 3 == 0) return random_symbol<int64_t>(o, random, depth);
+    return o.symbol<T>(int(random() % 3) + 3 * kIsReal);
+  }
+  const auto a = random_symbol<T>(o, random, depth - 1);
+  const auto b = random_symbol<T>(o, random, depth - 1);
+  switch (random() % 7) {
+    case 0:
+      return a + b;
+    case 1:
+      return a - b;
+    case 2:
+      return a * b;
+    case 3:
+      return a / max(b, 1);
+    case 4:
+      return a % max(b, 1);
+    case 5:
+      return min(a, b);
+    default:
+      return max(a, b);
+  }
+}
+
+TEST(TaskGraph, replays_with_other_scalars_what_a_fresh_run_computes_of_them) {
+  const int rounds = rounds_of(500, 50000);
+  int replays = 0;
+  for (int round = 0; round < rounds; ++round) {
+    g_body = [round](Orchestration& o) {
+      std::mt19937 random{unsigned(round)};
+      for (int64_t row = 0; row < 8; ++row) {
+        std::vector<TaskArgument> args{o.inout(o.inout(0).slice(0, row, row + 1)), o.scalar(row)};
+        for (int i = 0; i < 3; ++i) {
+          args.push_back(o.scalar(random_symbol<int64_t>(o, random, 4)));
+          args.push_back(o.scalar(random_symbol<double>(o, random, 4)));
+        }
+        o.submit("show", args);
+      }
+    };
+    std::mt19937 random{unsigned(round) + 1000000};
+    std::vector<uint64_t> scalars(6);
+    const auto change = [&] {
+      for (size_t i = 0; i < 3; ++i) {
+        scalars[i] = uint64_t(int64_t(random() % 200) - 100);
+        scalars[i + 3] = std::bit_cast<uint64_t>(double(random() % 200) / 4 - 25);
+      }
+    };
+    change();
+    Memory captured_on;
+    TaskGraph graph(kProgram, captured_on.tensors(), scalars);
+    RunOptions options;
+    options.workers = 1 + round % 2;
+    for (int times = 0; times < 3; ++times) {
+      Memory replayed, expected;
+      run_orchestration(kProgram, expected.tensors(), scalars, options);
+      if (graph.fits(replayed.tensors(), scalars)) {  // else one of them is in no expression
+        graph.replay(replayed.tensors(), options, scalars);
+        ++replays;
+        ASSERT_EQ(replayed.values, expected.values) << "round " << round;
+      } else {
+        ASSERT_GT(times, 0);
+      }
+      change();
+    }
+  }
+  EXPECT_GT(replays, rounds * 2);
+}
+
+TEST(TaskGraph, keeps_to_scalars_that_were_read_as_numbers) {
+  g_body = [](Orchestration& o) {
+    const auto n = o.symbol(0), m = o.symbol(1);
+    o.integer(1);
+    o.submit("show", {o.inout(o.inout(0)), o.scalar(n * 2 + 1), o.scalar(m / n)});
+  };
+  Memory memory;
+  const auto replay = [&](TaskGraph& graph, std::initializer_list<uint64_t> scalars) {
+    graph.replay(memory.tensors(), {}, {scalars.begin(), scalars.size()});
+    return std::pair{memory.values[0], memory.values[1]};
+  };
+  const uint64_t captured[] = {4, 40}, of_symbol[] = {5, 40}, of_number[] = {4, 41},
+                 both[] = {4, 40, 1};
+  TaskGraph graph(kProgram, memory.tensors(), captured);
+  EXPECT_TRUE(graph.fits(memory.tensors(), of_symbol));
+  EXPECT_FALSE(graph.fits(memory.tensors(), of_number));
+  EXPECT_FALSE(graph.fits(memory.tensors(), both));
+  EXPECT_EQ(replay(graph, {4, 40}), std::pair(int64_t(9), int64_t(10)));
+  EXPECT_EQ(replay(graph, {5, 40}), std::pair(int64_t(11), int64_t(8)));
+  EXPECT_THROW(replay(graph, {0, 40}), Error);
+  EXPECT_EQ(replay(graph, {5, 40}), std::pair(int64_t(11), int64_t(8)));
+  EXPECT_EQ(replay(graph, {4, 40}), std::pair(int64_t(9), int64_t(10)));
 }
 
 TEST(TaskGraph, poisons_what_follows_a_failure_and_can_be_replayed_again) {

@@ -24,7 +24,11 @@ class Session {
  public:
   Session(const OrchestrationProgram& program, std::span<const pto_tensor> tensors,
           std::span<const uint64_t> scalars, TaskRun& run)
-      : program_(program), tensors_(tensors), run_(run) {
+      : program_(program),
+        tensors_(tensors),
+        scalars_(scalars),
+        run_(run),
+        is_read_(scalars.size()) {
     std::vector<MemoryPiece> pieces;
     for (const pto_tensor& tensor : tensors) pieces.push_back(piece_of(tensor));
     memory_ = run.adopt(pieces);
@@ -35,9 +39,18 @@ class Session {
     args_.n_scalars = int32_t(scalars.size());
   }
 
+  const std::vector<bool>& is_read() const { return is_read_; }
+
   void orchestrate() {
-    const pto_runtime_api api{
-        PTO_RUNTIME_ABI_VERSION, this, argument, allocate, let_go, submit, wait, last_error};
+    const pto_runtime_api api{PTO_RUNTIME_ABI_VERSION,
+                              this,
+                              argument,
+                              allocate,
+                              let_go,
+                              submit,
+                              wait,
+                              scalar,
+                              last_error};
     int32_t code = 0;
     try {
       code = program_.orchestrate(&api, &args_);
@@ -138,11 +151,19 @@ class Session {
           "submit one of these, or register it"});
   }
 
-  void add_argument(const pto_task_argument& arg, int32_t index, bool is_manual) {
-    if (arg.kind == PTO_ARG_SCALAR) {
-      given_scalars_.push_back(arg.scalar);
-      return;
+  void add_scalar(const pto_task_argument& arg) {
+    uint64_t bits = arg.scalar;
+    if (arg.n_steps > 0) {
+      const std::span<const pto_step> steps(arg.steps, size_t(arg.n_steps));
+      check_steps(steps, scalars_.size());
+      bits = evaluate(steps, scalars_);
+      derived_.push_back({int32_t(given_scalars_.size()), steps});
     }
+    given_scalars_.push_back(bits);
+  }
+
+  void add_argument(const pto_task_argument& arg, int32_t index, bool is_manual) {
+    if (arg.kind == PTO_ARG_SCALAR) return add_scalar(arg);
     if (arg.kind < PTO_ARG_INPUT || arg.kind > PTO_ARG_NO_DEP || arg.view == nullptr ||
         arg.view->allocation == nullptr)
       fail({"argument " + std::to_string(index) + " of a task is no tensor of this run",
@@ -156,6 +177,8 @@ class Session {
             "pass it to run() as Arg.inout or Arg.output"});
     TaskTensor tensor = tensor_of(*arg.view, access);
     tensor.is_tracked = arg.kind != PTO_ARG_NO_DEP && !is_manual;
+    if (arg.kind == PTO_ARG_NO_DEP && !(arg.view->flags & PTO_TENSOR_READ_ONLY))
+      tensor.view.flags &= ~uint32_t(PTO_TENSOR_READ_ONLY);  // its order is the caller's duty
     given_tensors_.push_back(tensor);
   }
 
@@ -163,12 +186,14 @@ class Session {
     return guarded(run, [&](Session& self) {
       self.given_tensors_.clear();
       self.given_scalars_.clear();
+      self.derived_.clear();
       for (int32_t i = 0; i < s->n_args; ++i)
         self.add_argument(s->args[i], i, s->flags & PTO_SUBMIT_MANUAL);
       TaskSpec spec{};
       spec.kernel = self.kernel(s->kernel);
       spec.tensors = self.given_tensors_;
       spec.scalars = self.given_scalars_;
+      spec.derived = self.derived_;
       spec.after = {s->after, size_t(s->n_after)};
       spec.blocks = s->blocks;
       spec.start_together = s->flags & PTO_SUBMIT_TOGETHER;
@@ -196,14 +221,28 @@ class Session {
     });
   }
 
+  static int32_t scalar(void* run, int32_t index, uint64_t* bits) {
+    return guarded(run, [&](Session& self) {
+      if (index < 0 || size_t(index) >= self.scalars_.size())
+        fail({"scalar " + std::to_string(index) + " of a run that has " +
+                  std::to_string(self.scalars_.size()),
+              "scalars count from 0 among the run's scalars", "pass it to run()"});
+      self.is_read_[size_t(index)] = true;
+      *bits = self.scalars_[size_t(index)];
+    });
+  }
+
   const OrchestrationProgram& program_;
   const std::span<const pto_tensor> tensors_;
+  const std::span<const uint64_t> scalars_;
   TaskRun& run_;
   std::vector<Allocation*> memory_;
   pto_args args_{};
   std::string error_;
   std::vector<TaskTensor> given_tensors_;
   std::vector<uint64_t> given_scalars_;
+  std::vector<DerivedScalar> derived_;
+  std::vector<bool> is_read_;
 };
 
 }  // namespace
@@ -219,9 +258,12 @@ MemoryPiece piece_of(const pto_tensor& tensor) {
   return {static_cast<char*>(tensor.data) + low, high - low};
 }
 
-void orchestrate_into(TaskRun& run, const OrchestrationProgram& program,
-                      std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars) {
-  Session(program, tensors, scalars, run).orchestrate();
+std::vector<bool> orchestrate_into(TaskRun& run, const OrchestrationProgram& program,
+                                   std::span<const pto_tensor> tensors,
+                                   std::span<const uint64_t> scalars) {
+  Session session(program, tensors, scalars, run);
+  session.orchestrate();
+  return session.is_read();
 }
 
 RunReport run_orchestration(const OrchestrationProgram& program,

@@ -13,6 +13,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "pto/runtime.h"
 #include "pto/runtime/tasks/engine.hpp"
@@ -31,9 +32,11 @@ RunReport run_orchestration(const OrchestrationProgram& program,
                             std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars,
                             const RunOptions& options);
 
-// The same into a run of any kind, which must go on until this returns.
-void orchestrate_into(TaskRun& run, const OrchestrationProgram& program,
-                      std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars);
+// The same into a run of any kind, which must go on until this returns. Which of the scalars were
+// read as numbers.
+std::vector<bool> orchestrate_into(TaskRun& run, const OrchestrationProgram& program,
+                                   std::span<const pto_tensor> tensors,
+                                   std::span<const uint64_t> scalars);
 
 // The bytes of a tensor, from its lowest to behind its highest element.
 MemoryPiece piece_of(const pto_tensor& tensor);

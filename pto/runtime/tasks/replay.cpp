@@ -212,8 +212,10 @@ class Replay {
 
 }  // namespace
 
-RunReport TaskGraph::replay(std::span<const pto_tensor> tensors, const RunOptions& options) {
+RunReport TaskGraph::replay(std::span<const pto_tensor> tensors, const RunOptions& options,
+                            std::span<const uint64_t> scalars) {
   const std::lock_guard lock(replaying_);
+  derive(scalars);
   patch(tensors);
   const int wanted = options.workers > 0 ? options.workers : num_threads();
   const int workers = int(std::min<size_t>(size_t(wanted), std::max<size_t>(tasks_.size(), 1)));

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public spelling of orchestrations, over pto/runtime.h: the current run belongs to the thread.
+//
+//     #include "orchestration_api.h"
+//     extern "C" void aicpu_orchestration_entry(const ChipTaskArgs& args) {
+//       CoreTaskArgs task;
+//       task.add_input(args.tensor(0).ref());
+//       task.add_output(args.tensor(1).ref());
+//       task.add_scalar(2.0f);
+//       rt_submit_aiv_task(0, task);
+//     }
+//
+// A scalar reaches kernels as all scalars of tasks do, a floating-point one as a double; those that
+// include tensor.h get it as it is. The kernels of a mixed task run one after another. Hints (early
+// resolve, timing slots) do nothing. Invariant: a mistake throws at the call, with what, why and
+// fix, and the run fails with it; after rt_report_fatal the calls do nothing until the entry
+// returns. Thread safety: everything belongs to the thread that runs the orchestration.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+
+#include "orchestration_task_args.h"
+
+inline constexpr int32_t INVALID_KERNEL_ID = -1;
+struct MixedKernels {
+  int32_t aic_kernel_id = INVALID_KERNEL_ID, aiv0_kernel_id = INVALID_KERNEL_ID,
+          aiv1_kernel_id = INVALID_KERNEL_ID;
+};
+
+struct OrchestrationConfig {
+  int expected_arg_count;
+};
+using PTO2OrchestrationConfig = OrchestrationConfig;
+
+enum class ScopeMode : uint8_t { AUTO, MANUAL };
+using PTO2ScopeMode = ScopeMode;
+
+// What a submission returns: its task, and the tensors that the runtime made for it, in order.
+class TaskOutputTensors {
+ public:
+  TaskOutputTensors() = default;
+  TaskOutputTensors(TaskId task, std::vector<ChipTensor> tensors)
+      : task_(task), tensors_(std::move(tensors)) {}
+
+  bool empty() const { return tensors_.empty(); }
+  uint32_t size() const { return uint32_t(tensors_.size()); }
+  TaskId task_id() const { return task_; }
+  const ChipTensor& get_ref(uint32_t index) const& {
+    if (index >= tensors_.size())
+      pto::compat::refuse("get_ref(" + std::to_string(index) + ") of " +
+                              std::to_string(tensors_.size()) + " tensors that the runtime made",
+                          "these are the outputs added as TensorCreateInfo, from 0 on",
+                          "ask for one of them");
+    return tensors_[index];
+  }
+  const ChipTensor& get_ref(uint32_t index) const&& = delete;  // it would not outlive the line
+
+ private:
+  TaskId task_;
+  std::vector<ChipTensor> tensors_;
+};
+
+namespace pto {
+namespace compat {
+
+// The state of one orchestration.
+class Session {
+ public:
+  // `raw`: the kernels, by number, whose slots hold descriptors of tensors and bits of scalars.
+  Session(const pto_runtime_api* api, const pto_args* args, std::vector<int32_t> raw)
+      : o_(api, args), raw_(std::move(raw)) {
+    outer_ = std::exchange(current_slot(), this);
+    scopes_.push_back({nullptr, ++serial_, ScopeMode::AUTO});
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() {
+    leave_scopes(0);
+    current_slot() = outer_;
+  }
+
+  static Session& current() {
+    if (Session* session = current_slot()) return *session;
+    refuse("a call of the runtime outside an orchestration",
+           "the current run belongs to the thread that runs aicpu_orchestration_entry",
+           "call it there");
+  }
+
+  const ChipTensor& argument(int index) {
+    const View view = o_.inout(index);
+    arguments_.push_back(
+        ChipTensor(view.raw(), data_type_of(view.dtype(), index), TaskId::invalid(), 0));
+    return arguments_.back();
+  }
+
+  // Memory by its address, which lies in an argument of the run.
+  ChipTensor external(void* address, const uint32_t shape[], uint32_t ndims, DataType dtype,
+                      bool is_manual) {
+    const TensorCreateInfo info(shape, ndims, dtype);
+    uint64_t bytes = get_element_size(dtype);
+    for (uint32_t k = 0; k < ndims; ++k) bytes *= shape[k];
+    for (const ChipTensor& argument : arguments_) {
+      const uint64_t from = reinterpret_cast<uint64_t>(address) - argument.buffer.addr;
+      if (!argument.is_contiguous || from > argument.buffer.size ||
+          bytes > argument.buffer.size - from)
+        continue;
+      pto_view view = argument.raw();
+      view.data = address;
+      view.rank = int32_t(ndims);
+      view.type_code = element_type(dtype).code;
+      view.type_bits = element_type(dtype).bits;
+      int64_t next = 1;
+      for (int32_t k = view.rank - 1; k >= 0; next *= view.sizes[k--]) {
+        view.sizes[k] = shape[k];
+        view.strides[k] = next;
+      }
+      ChipTensor tensor(view, dtype, TaskId::invalid(), 0);
+      tensor.manual_dep = is_manual;
+      return tensor;
+    }
+    refuse("make_tensor_external() of " + std::to_string(bytes) +
+               " bytes that lie in no argument of the run",
+           "the runtime orders tasks by memory that it knows, and arguments with gaps are taken "
+           "as they are",
+           "pass the array to run(), and take args.tensor(i)");
+  }
+
+  bool is_fatal() const { return !fatal_.empty(); }
+  void report_fatal(int32_t code, const std::string& text) {
+    if (!is_fatal()) fatal_ = "fatal error " + std::to_string(code) + ": " + text;
+  }
+  void throw_if_fatal() const {
+    if (is_fatal())
+      refuse(fatal_, "the orchestration called rt_report_fatal", "see the orchestration");
+  }
+
+  void begin_scope(ScopeMode mode) {
+    if (scopes_.size() > 64)
+      refuse("a scope inside 64 others", "scopes nest 64 deep", "end one first");
+    if (mode == ScopeMode::AUTO && scopes_.back().mode == ScopeMode::MANUAL)
+      refuse("an AUTO scope inside a MANUAL one",
+             "tasks of the MANUAL scope are in no dependency map, so none could be inferred",
+             "make the inner scope MANUAL, or end the outer one first");
+    scopes_.push_back({std::make_unique<Orchestration::Scope>(o_), ++serial_, mode});
+  }
+  size_t depth() const { return scopes_.size(); }
+  void leave_scopes(size_t depth) {
+    while (scopes_.size() > depth) scopes_.pop_back();
+  }
+  void end_scope() {
+    if (scopes_.size() == 1)
+      refuse("the end of a scope that was not begun", "each end belongs to a begin",
+             "call rt_scope_begin first");
+    scopes_.pop_back();
+  }
+
+  TaskOutputTensors submit(const std::vector<int32_t>& kernels, const CoreTaskArgs& args,
+                           const char* file, int line) {
+    if (is_fatal()) return {};
+    TaskOptions options = options_of(args);
+    View condition;
+    if (args.predicate.op != PredicateOp::NONE) {
+      condition = element(*args.predicate.operand.tensor, args.predicate.operand.ndims,
+                          args.predicate.operand.indices);
+      options.condition = &condition;
+      options.compare = compare_of(args.predicate.op);
+      options.value = double(args.predicate.target);
+    }
+    std::vector<ChipTensor> made;
+    std::vector<TaskArgument> given = arguments_of(args, made, options);
+    uint64_t task = 0;
+    const size_t n_tensors = given.size();
+    for (int32_t kernel : kernels) {
+      given.resize(n_tensors);
+      const bool raw = std::find(raw_.begin(), raw_.end(), kernel) != raw_.end();
+      for (uint64_t bits : args.scalar_bits(raw)) given.push_back({View(), PTO_ARG_SCALAR, bits});
+      const std::string name = std::to_string(kernel);
+      task = o_.submit(kernel < 0 ? nullptr : name.c_str(), given, options, file, line);
+      options.after.assign(1, task);  // the kernels of a mixed task share their arguments
+      for (TaskArgument& one : given)
+        if (one.kind == PTO_ARG_OUTPUT) one.kind = PTO_ARG_INOUT;
+    }
+    for (ChipTensor& tensor : made) tensor.owner_task_id = TaskId{task};
+    return {TaskId{task}, std::move(made)};
+  }
+
+  // One element, after the tasks that write it; `to_write`: and those that read it.
+  View settled(const ChipTensor& tensor, uint32_t ndims, const uint32_t* indices, bool to_write) {
+    const View view = element(tensor, ndims, indices);
+    const bool is_untracked = tensor.manual_dep || scopes_.back().mode == ScopeMode::MANUAL;
+    if (to_write || (is_untracked && tensor.owner_task_id.is_valid())) {
+      TaskOptions options;  // a task that does nothing stands behind all of these
+      if (tensor.owner_task_id.is_valid()) options.after.push_back(tensor.owner_task_id.raw);
+      o_.submit(nullptr, {o_.inout(view)}, options);
+    }
+    o_.wait(view);
+    return view;
+  }
+
+ private:
+  struct OpenScope {
+    std::unique_ptr<Orchestration::Scope> scope;
+    uint64_t serial;
+    ScopeMode mode;
+  };
+
+  static Session*& current_slot() {
+    static thread_local Session* slot = nullptr;
+    return slot;
+  }
+
+  View view_of(const ChipTensor& tensor) const {
+    bool is_live = tensor.scope == 0;
+    for (const OpenScope& open : scopes_) is_live = is_live || open.serial == tensor.scope;
+    if (!is_live)
+      refuse("a tensor of a scope that has ended", "its memory may serve another tensor by now",
+             "use it inside the scope, or submit its task before the scope");
+    return View(tensor.raw());
+  }
+
+  View element(const ChipTensor& tensor, uint32_t ndims, const uint32_t* indices) const {
+    View view = view_of(tensor);
+    if (ndims != tensor.ndims)
+      refuse(std::to_string(ndims) + " indices into a tensor of " + std::to_string(tensor.ndims) +
+                 " dimensions",
+             "an element has one index a dimension", "pass as many");
+    for (uint32_t k = 0; k < ndims; ++k)
+      view = view.slice(int(k), indices[k], int64_t(indices[k]) + 1);
+    return view;
+  }
+
+  TaskOptions options_of(const CoreTaskArgs& args) const {
+    args.throw_if_wrong();
+    TaskOptions options;
+    options.blocks = args.launch_spec.block_num();
+    options.together = args.launch_spec.require_sync_start();
+    options.manual = scopes_.back().mode == ScopeMode::MANUAL;
+    for (uint32_t k = 0; k < args.explicit_dep_count(); ++k) {
+      if (!args.explicit_dep(k).is_valid())
+        refuse("dependency " + std::to_string(k) + " of a task is TaskId::invalid()",
+               "it names the task that is followed", "leave it out where there is none");
+      options.after.push_back(args.explicit_dep(k).raw);
+    }
+    return options;
+  }
+
+  // The tensors.
+  std::vector<TaskArgument> arguments_of(const CoreTaskArgs& args, std::vector<ChipTensor>& made,
+                                         TaskOptions& options) {
+    std::vector<TaskArgument> given;
+    for (const CoreTaskArgs::TensorSlot& slot : args.slots()) {
+      if (slot.kind == CoreTaskArgs::kCreated) {
+        made.push_back(create(slot.info));
+        given.push_back({View(made.back().raw()), PTO_ARG_OUTPUT, 0});
+        continue;
+      }
+      // Tensors that are tracked by hand follow the task that made them, no other.
+      const bool is_manual = slot.tensor.manual_dep || slot.kind == PTO_ARG_NO_DEP;
+      if (is_manual && slot.tensor.owner_task_id.is_valid())
+        options.after.push_back(slot.tensor.owner_task_id.raw);
+      given.push_back({view_of(slot.tensor), is_manual ? int32_t(PTO_ARG_NO_DEP) : slot.kind, 0});
+    }
+    return given;
+  }
+
+  ChipTensor create(const TensorCreateInfo& info) {
+    const View view =
+        o_.tensor(Dimensions(info.shapes, info.shapes + info.ndims), element_type(info.dtype));
+    ChipTensor tensor(view.raw(), info.dtype, TaskId::invalid(), scopes_.back().serial);
+    tensor.manual_dep = info.manual_dep;
+    if (!info.has_initial_value) return tensor;
+    o_.wait(view);  // a capture refuses it here: replays would not fill it again
+    const size_t size = get_element_size(info.dtype);
+    for (uint64_t at = 0; at < tensor.buffer.size; at += size)
+      std::memcpy(tensor.data_as<char>() + at, &info.initial_value, size);
+    return tensor;
+  }
+
+  Orchestration o_;
+  std::vector<OpenScope> scopes_;
+  std::vector<ChipTensor> arguments_;
+  const std::vector<int32_t> raw_;
+  uint64_t serial_ = 0;
+  std::string fatal_;
+  Session* outer_;
+};
+
+inline std::vector<int32_t> kernels_of(const MixedKernels& mixed) {
+  if (mixed.aiv0_kernel_id >= 0 && mixed.aiv0_kernel_id == mixed.aiv1_kernel_id)
+    refuse("one kernel on both vector cores of a mixed task",
+           "a task runs on one core here, so the kernel could not tell its lanes apart",
+           "submit it for aiv0 alone, over all rows, or as a task of two blocks");
+  std::vector<int32_t> kernels;
+  for (int32_t kernel : {mixed.aic_kernel_id, mixed.aiv0_kernel_id, mixed.aiv1_kernel_id})
+    if (kernel != INVALID_KERNEL_ID) kernels.push_back(kernel);
+  if (kernels.empty())
+    refuse("a mixed task without a kernel", "at least one core runs one",
+           "set a kernel, or call rt_submit_dummy_task");
+  return kernels;
+}
+
+using Entry = void (*)(const ChipTaskArgs&);
+using Config = OrchestrationConfig (*)(const ChipTaskArgs&);
+
+// Runs an orchestration of the public form as one of ours; `config` may be null.
+inline int32_t enter(const pto_runtime_api* api, const pto_args* args, Entry entry, Config config,
+                     std::vector<int32_t> raw) {
+  Session session(api, args, std::move(raw));
+  ChipTaskArgs given;
+  for (int32_t i = 0; i < args->n_tensors; ++i) given.add(session.argument(i));
+  for (int32_t i = 0; i < args->n_scalars; ++i) given.add_bits(args->scalars[i]);
+  const int32_t count = args->n_tensors + args->n_scalars;
+  if (const int expected = config == nullptr ? count : config(given).expected_arg_count;
+      expected != count)
+    refuse("the orchestration got " + std::to_string(count) + " arguments",
+           "aicpu_orchestration_config says " + std::to_string(expected), "pass as many to run()");
+  entry(given);
+  session.throw_if_fatal();
+  return 0;
+}
+
+}  // namespace compat
+}  // namespace pto
+
+#include "orchestration_calls.h"

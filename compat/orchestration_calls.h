@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calls of the public spelling (orchestration_api.h), on the current run.
+//
+//     PTO2_SCOPE() { rt_submit_aic_task(3, args); }
+//
+// Thread safety: each acts on the run of the calling thread.
+#pragma once
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <thread>
+
+#include "orchestration_api.h"
+
+#define PTO_COMPAT_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+
+static inline TaskOutputTensors rt_submit_task(const MixedKernels& kernels,
+                                               const CoreTaskArgs& args, PTO_COMPAT_SITE) {
+  return pto::compat::Session::current().submit(pto::compat::kernels_of(kernels), args, file, line);
+}
+static inline TaskOutputTensors rt_submit_aic_task(int32_t kernel, const CoreTaskArgs& args,
+                                                   PTO_COMPAT_SITE) {
+  return rt_submit_task({kernel, INVALID_KERNEL_ID, INVALID_KERNEL_ID}, args, file, line);
+}
+static inline TaskOutputTensors rt_submit_aiv_task(int32_t kernel, const CoreTaskArgs& args,
+                                                   PTO_COMPAT_SITE) {
+  return rt_submit_task({INVALID_KERNEL_ID, kernel, INVALID_KERNEL_ID}, args, file, line);
+}
+// Runs nothing; for its edges.
+static inline TaskOutputTensors rt_submit_dummy_task(const CoreTaskArgs& args, PTO_COMPAT_SITE) {
+  return pto::compat::Session::current().submit({INVALID_KERNEL_ID}, args, file, line);
+}
+template <size_t N>
+static inline TaskOutputTensors rt_submit_task(const MixedKernels& kernels,
+                                               CoreTaskArgsWithDeps<N>& args, PTO_COMPAT_SITE) {
+  return rt_submit_task(kernels, args.finalize_for_submit(), file, line);
+}
+template <size_t N>
+static inline TaskOutputTensors rt_submit_aic_task(int32_t kernel, CoreTaskArgsWithDeps<N>& args,
+                                                   PTO_COMPAT_SITE) {
+  return rt_submit_aic_task(kernel, args.finalize_for_submit(), file, line);
+}
+template <size_t N>
+static inline TaskOutputTensors rt_submit_aiv_task(int32_t kernel, CoreTaskArgsWithDeps<N>& args,
+                                                   PTO_COMPAT_SITE) {
+  return rt_submit_aiv_task(kernel, args.finalize_for_submit(), file, line);
+}
+template <size_t N>
+static inline TaskOutputTensors rt_submit_dummy_task(CoreTaskArgsWithDeps<N>& args,
+                                                     PTO_COMPAT_SITE) {
+  return rt_submit_dummy_task(args.finalize_for_submit(), file, line);
+}
+
+// A part of the orchestration that others cache; here it is called.
+template <class... Config, class... Given>
+static inline void rt_submit_graph(void (*function)(const CoreTaskArgs&, Config...),
+                                   const CoreTaskArgs& args, Given... config) {
+  function(args, config...);
+}
+
+// A tensor by its address; `version` is not looked at.
+static inline ChipTensor make_tensor_external(void* address, const uint32_t shape[], uint32_t ndims,
+                                              DataType dtype = DataType::FLOAT32,
+                                              bool manual_dep = false, int32_t = 0) {
+  return pto::compat::Session::current().external(address, shape, ndims, dtype, manual_dep);
+}
+
+// Memory before any task; it belongs to the scope.
+static inline TaskOutputTensors alloc_tensors(const CoreTaskArgs& args, PTO_COMPAT_SITE) {
+  return rt_submit_dummy_task(args, file, line);
+}
+static inline TaskOutputTensors alloc_tensors(const TensorCreateInfo infos[], uint32_t count,
+                                              PTO_COMPAT_SITE) {
+  CoreTaskArgs args;
+  for (uint32_t k = 0; k < count; ++k) args.add_output(infos[k]);
+  return alloc_tensors(args, file, line);
+}
+template <class... Infos>
+static inline TaskOutputTensors alloc_tensors(const TensorCreateInfo& first,
+                                              const Infos&... infos) {
+  CoreTaskArgs args;
+  args.add_output(first, infos...);
+  return alloc_tensors(args);
+}
+
+#undef PTO_COMPAT_SITE
+
+static inline void rt_scope_begin(ScopeMode mode = ScopeMode::AUTO) {
+  pto::compat::Session::current().begin_scope(mode);
+}
+static inline void rt_scope_end() { pto::compat::Session::current().end_scope(); }
+
+class ScopeGuard {
+ public:
+  explicit ScopeGuard(ScopeMode mode = ScopeMode::AUTO)
+      : session_(pto::compat::Session::current()), depth_(session_.depth()) {
+    session_.begin_scope(mode);
+  }
+  ~ScopeGuard() { session_.leave_scopes(depth_); }
+  ScopeGuard(const ScopeGuard&) = delete;
+  ScopeGuard& operator=(const ScopeGuard&) = delete;
+
+ private:
+  pto::compat::Session& session_;
+  const size_t depth_;
+};
+#define PTO2_JOINED(a, b) a##b
+#define PTO2_NAMED(a, b) PTO2_JOINED(a, b)
+#define PTO2_SCOPE(...) if (ScopeGuard PTO2_NAMED(scope_guard_, __COUNTER__){__VA_ARGS__}; true)
+#define PTO2_SCOPE_GUARD() [[maybe_unused]] ScopeGuard PTO2_NAMED(scope_guard_, __COUNTER__)
+#define SIMPLER_SCOPE(...) PTO2_SCOPE(__VA_ARGS__)
+#define SIMPLER_SCOPE_GUARD() PTO2_SCOPE_GUARD()
+
+static inline bool rt_is_fatal() { return pto::compat::Session::current().is_fatal(); }
+__attribute__((format(printf, 2, 3))) static inline void rt_report_fatal(int32_t code,
+                                                                         const char* format, ...) {
+  char text[512];
+  va_list list;
+  va_start(list, format);
+  std::vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  pto::compat::Session::current().report_fatal(code, text);
+}
+
+// How many tasks may run at once.
+static inline int32_t rt_available_aiv_count() {
+  return int32_t(std::max(1u, std::thread::hardware_concurrency()));
+}
+static inline int32_t rt_available_cluster_count() { return rt_available_aiv_count(); }
+
+// An element, after the tasks that write it. Without T its bits, zero-extended.
+template <class T = uint64_t>
+static inline T get_tensor_data(const ChipTensor& tensor, uint32_t ndims,
+                                const uint32_t indices[]) {
+  auto& session = pto::compat::Session::current();
+  if (session.is_fatal()) return T();
+  const size_t size = get_element_size(tensor.dtype);
+  if (!std::is_same<T, uint64_t>::value && sizeof(T) != size)
+    pto::compat::refuse("get_tensor_data() of " + std::to_string(sizeof(T)) +
+                            " bytes from elements of " + std::to_string(size),
+                        "it gives an element as it lies in memory", "ask for the element's type");
+  const pto::View element = session.settled(tensor, ndims, indices, false);
+  uint64_t bits = 0;
+  std::memcpy(&bits, element.raw().data, size);
+  T value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// Writes an element, after the tasks that read or write it.
+template <class T = uint64_t>
+static inline void set_tensor_data(const ChipTensor& tensor, uint32_t ndims,
+                                   const uint32_t indices[], T value) {
+  auto& session = pto::compat::Session::current();
+  if (session.is_fatal()) return;
+  const size_t size = get_element_size(tensor.dtype);
+  if (!std::is_same<T, uint64_t>::value && sizeof(T) != size)
+    pto::compat::refuse("set_tensor_data() of " + std::to_string(sizeof(T)) +
+                            " bytes to elements of " + std::to_string(size),
+                        "the element takes the bytes as they are", "pass the element's type");
+  const pto::View element = session.settled(tensor, ndims, indices, true);
+  std::memcpy(element.raw().data, &value, size);
+}
+
+#define LOG_ERROR(format, ...) std::fprintf(stderr, format "\n", ##__VA_ARGS__)
+#define LOG_WARN(format, ...) std::fprintf(stderr, format "\n", ##__VA_ARGS__)
+#define LOG_INFO(format, ...) ((void)0)
+#define LOG_DEBUG(format, ...) ((void)0)

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arguments of the public spelling (orchestration_api.h): those of the run, and those of a task.
+//
+//     CoreTaskArgs task;
+//     task.add_input(x, y);
+//     task.add_output(info);                       // the runtime makes it; get_ref(0) is it
+//     task.set_dependencies(ids, 2);               // the array is read at the submission
+//
+// Invariant: tensors are kept by value, so they may end before the submission.
+// Thread safety: none; values of one thread.
+#pragma once
+
+#include "orchestration_tensor.h"
+
+namespace pto {
+namespace compat {
+
+// Tensors as tensor(i).ref(), scalars as scalar<T>(i).
+class GivenArguments {
+ public:
+  template <class T = uint64_t>
+  T scalar(int32_t index) const {
+    check("scalar", index, scalars_.size());
+    const uint64_t bits = scalars_[size_t(index)];
+    if constexpr (std::is_floating_point<T>::value) {
+      double value;
+      std::memcpy(&value, &bits, sizeof value);
+      return T(value);
+    } else {
+      const T value = T(bits);
+      if (sizeof(T) < sizeof bits && int64_t(value) != int64_t(bits))
+        refuse("scalar<T>(" + std::to_string(index) + ") of " + std::to_string(int64_t(bits)),
+               "T has " + std::to_string(sizeof(T) * 8) + " bits, which do not hold it",
+               "ask for int64_t, or for double where run() was given a float");
+      return value;
+    }
+  }
+  int32_t scalar_count() const { return int32_t(scalars_.size()); }
+  // As kernels get them: a floating-point one as a double, or `raw`, by its own bits.
+  const std::vector<uint64_t>& scalar_bits(bool raw) const { return raw ? raw_ : scalars_; }
+  void add_bits(uint64_t bits) { add_bits(bits, bits); }
+  void add_bits(uint64_t bits, uint64_t raw) {
+    scalars_.push_back(bits);
+    raw_.push_back(raw);
+  }
+
+ protected:
+  static void check(const char* kind, int32_t index, size_t count) {
+    if (index >= 0 && size_t(index) < count) return;
+    refuse(std::string(kind) + "(" + std::to_string(index) + ") of " + std::to_string(count),
+           "tensors and scalars count from 0, apart", "ask for one that was passed");
+  }
+
+ private:
+  std::vector<uint64_t> scalars_, raw_;
+};
+
+class LaunchSpec {
+ public:
+  int16_t block_num() const { return blocks_; }
+  void set_block_num(int16_t count) { blocks_ = count; }
+  bool require_sync_start() const { return is_together_; }
+  void set_require_sync_start(bool together) { is_together_ = together; }
+
+ private:
+  int16_t blocks_ = 1;
+  bool is_together_ = false;
+};
+
+}  // namespace compat
+}  // namespace pto
+
+// The arguments of the run.
+class ChipTaskArgs : public pto::compat::GivenArguments {
+ public:
+  const ChipTensor& tensor(int32_t index) const {
+    check("tensor", index, tensors_.size());
+    return tensors_[size_t(index)];
+  }
+  int32_t tensor_count() const { return int32_t(tensors_.size()); }
+  void add(const ChipTensor& tensor) { tensors_.push_back(tensor); }
+
+ private:
+  std::vector<ChipTensor> tensors_;
+};
+
+using ChipStorageTaskArgs = ChipTaskArgs;
+
+enum class PredicateOp : uint8_t { NONE, EQ, NE, GT, LT, GE, LE };
+
+// The task is skipped unless element `op` target holds when it could begin.
+struct CoreTaskPredicate {
+  struct {
+    const ChipTensor* tensor = nullptr;
+    uint32_t ndims = 0;
+    uint32_t indices[MAX_TENSOR_DIMS] = {};
+  } operand;
+  PredicateOp op = PredicateOp::NONE;
+  int64_t target = 0;
+};
+using L0TaskPredicate = CoreTaskPredicate;
+
+class CoreTaskArgs : public pto::compat::GivenArguments {
+ public:
+  static constexpr int32_t kCreated = -1;
+  struct TensorSlot {
+    int32_t kind;  // PTO_ARG_..., or kCreated: of `info`
+    ChipTensor tensor;
+    TensorCreateInfo info;
+  };
+
+  template <class... T>
+  void add_input(const T&... tensors) {
+    (add(PTO_ARG_INPUT, tensors), ...);
+  }
+  template <class... T>
+  void add_output(const T&... tensors) {
+    (add(PTO_ARG_OUTPUT, tensors), ...);
+  }
+  template <class... T>
+  void add_inout(const T&... tensors) {
+    (add(PTO_ARG_INOUT, tensors), ...);
+  }
+  template <class... T>
+  void add_no_dep(const T&... tensors) {
+    (add(PTO_ARG_NO_DEP, tensors), ...);
+  }
+  template <class... T>
+  void add_scalar(T... values) {
+    (add_bits(bits_of(values), to_u64(values)), ...);
+  }
+  void add_scalars(const uint64_t* values, int count) {
+    for (int k = 0; k < count; ++k) add_bits(values[k]);
+  }
+  void add_scalars_i32(const int32_t* values, int count) {  // as unsigned, as the public one does
+    for (int k = 0; k < count; ++k) add_bits(uint32_t(values[k]));
+  }
+  void copy_scalars_from(const CoreTaskArgs& other, int from, int count) {
+    if (from < 0 || count < 0 || from + count > other.scalar_count())
+      return set_error("copy_scalars_from() beyond the other's scalars");
+    for (size_t k = size_t(from); k < size_t(from + count); ++k)
+      add_bits(other.scalar_bits(false)[k], other.scalar_bits(true)[k]);
+  }
+
+  const ChipTensor& tensor(int32_t index) const {
+    check("tensor", index, slots_.size());
+    return slots_[size_t(index)].tensor;
+  }
+  int32_t tensor_count() const { return int32_t(slots_.size()); }
+  const std::vector<TensorSlot>& slots() const { return slots_; }
+
+  // The array must live until the submission; again with null and 0 to take it back.
+  void set_dependencies(const TaskId* ids, uint32_t count) {
+    if (dependencies_ != nullptr && count > 0)
+      set_error("set_dependencies() a second time, which would drop the first");
+    dependencies_ = count > 0 ? ids : nullptr;
+    n_dependencies_ = count;
+  }
+  uint32_t explicit_dep_count() const { return n_dependencies_; }
+  TaskId explicit_dep(uint32_t index) const { return dependencies_[index]; }
+
+  void set_predicate(const CoreTaskPredicate& condition) {
+    if (condition.op == PredicateOp::NONE || condition.operand.tensor == nullptr)
+      set_error("set_predicate() without a tensor or a comparison");
+    predicate = condition;
+  }
+  void set_allow_early_resolve(bool) {}
+  void set_task_timing_slot(int) {}
+  template <class... T>
+  void dump(const T&...) {}
+
+  bool has_error() const { return !error_.empty(); }
+  const char* error_msg() const { return has_error() ? error_.c_str() : nullptr; }
+  void set_error(const char* text) {
+    if (error_.empty()) error_ = text;
+  }
+  void throw_if_wrong() const {
+    if (has_error())
+      pto::compat::refuse("a task's arguments: " + error_, "errors of them show at the submission",
+                          "see where they are added");
+  }
+  void reset() { *this = CoreTaskArgs(); }
+
+  pto::compat::LaunchSpec launch_spec;
+  CoreTaskPredicate predicate;
+
+ private:
+  void add(int32_t kind, const ChipTensor& tensor) { slots_.push_back({kind, tensor, {}}); }
+  void add(int32_t kind, const TensorCreateInfo& info) {
+    if (kind != PTO_ARG_OUTPUT) set_error("a TensorCreateInfo that is no output");
+    slots_.push_back({kCreated, {}, info});
+  }
+  template <class T>
+  static uint64_t bits_of(T value) {
+    static_assert(std::is_arithmetic<T>::value || std::is_enum<T>::value,
+                  "add_scalar(): a number or an enum");
+    if constexpr (std::is_enum<T>::value)
+      return uint64_t(int64_t(value));
+    else
+      return pto::Orchestration::scalar(value).scalar;
+  }
+
+  std::vector<TensorSlot> slots_;
+  const TaskId* dependencies_ = nullptr;
+  uint32_t n_dependencies_ = 0;
+  std::string error_;
+};
+using Arg = CoreTaskArgs;
+using L0TaskArgs = CoreTaskArgs;
+using GraphTaskArgs = CoreTaskArgs;
+
+// With room of its own for the tasks that it follows.
+template <size_t N = 16>
+class CoreTaskArgsWithDeps : public CoreTaskArgs {
+ public:
+  template <class... Ids>
+  void add_dep(Ids... ids) {
+    static_assert((std::is_same<Ids, TaskId>::value && ...), "add_dep(): ids of tasks");
+    if (ids_.size() + sizeof...(ids) > N) set_error("add_dep() beyond the N of the type");
+    (ids_.push_back(ids), ...);
+  }
+  template <class... Ids>
+  void add_dep_wait(Ids... ids) {
+    add_dep(ids...);
+  }
+  void reset() {
+    CoreTaskArgs::reset();
+    ids_.clear();
+  }
+  const CoreTaskArgs& finalize_for_submit() {
+    set_dependencies(nullptr, 0);
+    set_dependencies(ids_.data(), uint32_t(ids_.size()));
+    return *this;
+  }
+
+ private:
+  using CoreTaskArgs::set_dependencies;
+  std::vector<TaskId> ids_;
+};
+template <size_t N = 16>
+using L0TaskArgsWithDeps = CoreTaskArgsWithDeps<N>;
+
+namespace pto {
+namespace compat {
+inline int32_t compare_of(PredicateOp op) {
+  constexpr int32_t compares[] = {PTO_IF_NE, PTO_IF_EQ, PTO_IF_NE, PTO_IF_GT,
+                                  PTO_IF_LT, PTO_IF_GE, PTO_IF_LE};
+  return compares[int(op)];
+}
+}  // namespace compat
+}  // namespace pto

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/bindings/run_arguments.hpp"
+
+#include <cstring>
+
+#include "pto/base/error.hpp"
+#include "pto/runtime/tasks/box.hpp"
+
+namespace nb = nanobind;
+
+namespace pto::bindings {
+
+void RunArguments::add(int type, nb::handle value, const std::string& dtype, size_t index) {
+  if (type == kScalar) return add_scalar(value, dtype);
+  nb::ndarray<nb::ro, nb::device::cpu> array;
+  if (!nb::try_cast(value, array) || array.ndim() > size_t(kBoxRank))
+    fail({"argument " + std::to_string(index) +
+              " is no array in the memory of this machine with "
+              "at most " +
+              std::to_string(kBoxRank) + " dimensions",
+          "arrays are of NumPy, of PyTorch on the CPU, or have DLPack or the buffer protocol",
+          "pass one of these"},
+         ErrorKind::Type);
+  if (type != kInput) {
+    nb::ndarray<nb::device::cpu> writable;
+    if (!nb::try_cast(value, writable))
+      fail({"argument " + std::to_string(index) + " is an output, but its memory is read-only",
+            "tasks write outputs where they lie", "pass an array that can be written"});
+  }
+  const size_t rank = array.ndim();
+  std::vector<int64_t> dims(2 * rank);
+  for (size_t k = 0; k < rank; ++k) {
+    dims[k] = int64_t(array.shape(k));
+    dims[rank + k] = array.stride(k);
+  }
+  dims_.push_back(std::move(dims));
+  pto_tensor tensor{};
+  tensor.data = const_cast<void*>(array.data());
+  tensor.sizes = dims_.back().data();
+  tensor.strides = dims_.back().data() + rank;
+  tensor.rank = int32_t(rank);
+  tensor.type_code = array.dtype().code;
+  tensor.type_bits = array.dtype().bits;
+  tensor.type_lanes = 1;
+  tensor.extent_bytes = -1;
+  if (type == kInput) tensor.flags |= PTO_TENSOR_READ_ONLY;
+  tensors_.push_back(tensor);
+  kept_.push_back(std::move(array));
+}
+
+void RunArguments::add_scalar(nb::handle value, const std::string& dtype) {
+  if (dtype == "int64") {
+    scalars_.push_back(uint64_t(nb::cast<int64_t>(value)));
+  } else {
+    const double number = nb::cast<double>(value);
+    uint64_t bits;
+    std::memcpy(&bits, &number, sizeof bits);
+    scalars_.push_back(bits);
+  }
+}
+
+RunArguments read(const ArgumentList& args) {
+  RunArguments arguments;
+  for (size_t i = 0; i < args.size(); ++i)
+    arguments.add(std::get<0>(args[i]), std::get<1>(args[i]), std::get<2>(args[i]), i);
+  return arguments;
+}
+
+}  // namespace pto::bindings

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arguments of a run, from Python: arrays, which stay where they are, and numbers.
+//
+//     RunArguments arguments = read({{kInput, array, ""}, {kScalar, number, "int64"}});
+//     arguments.tensors();
+//
+// Errors: Error for what is no array of this machine's memory, and outputs that are read-only.
+// Thread safety: read() needs Python's lock; the result may be used without it.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "pto/isa/host.hpp"
+
+namespace pto::bindings {
+
+enum ParamType { kScalar, kInput, kOutput, kInout };
+
+// (ParamType, array or number, element type of a number)
+using ArgumentList = std::vector<std::tuple<int, nanobind::object, std::string>>;
+
+class RunArguments {
+ public:
+  void add(int type, nanobind::handle value, const std::string& dtype, size_t index);
+
+  std::span<const pto_tensor> tensors() const { return tensors_; }
+  std::span<const uint64_t> scalars() const { return scalars_; }
+
+ private:
+  void add_scalar(nanobind::handle value, const std::string& dtype);
+
+  std::vector<std::vector<int64_t>> dims_;
+  std::vector<pto_tensor> tensors_;
+  std::vector<uint64_t> scalars_;
+  std::vector<nanobind::ndarray<nanobind::ro, nanobind::device::cpu>> kept_;
+};
+
+RunArguments read(const ArgumentList& args);
+
+}  // namespace pto::bindings

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs of tasks as Python holds them; the compiled code stays loaded while one lives.
+//
+// Thread safety: values; constant once made.
+#pragma once
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "pto/base/error.hpp"
+#include "pto/compiler/compile.hpp"
+#include "pto/compiler/library.hpp"
+#include "pto/runtime/tasks/orchestrate.hpp"
+
+namespace pto::bindings {
+
+// The functions of one source.
+struct CompiledFunctions {
+  std::string name;
+  std::vector<std::string> functions;
+  std::string target;  // "" of those that were loaded
+  CompiledText code;
+
+  pto_kernel find(const std::string& symbol) const {
+    for (size_t i = 0; i < functions.size(); ++i)
+      if (functions[i] == symbol) return code.functions[i];
+    fail({name + ": has no function \"" + symbol + "\"",
+          "functions are those that it was compiled for", "ask for one of these"});
+  }
+};
+
+// Keeps the code of all its functions loaded.
+struct ChipProgram {
+  OrchestrationProgram program;
+  std::vector<CompiledFunctions> code;  // the orchestration's, then each kernel's
+  std::vector<std::tuple<std::string, std::string>> symbols;  // of each kernel: name, function
+};
+
+}  // namespace pto::bindings

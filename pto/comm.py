@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collectives between the devices of a run at level host, as tasks of its orchestration.
+
+    def my_orch(ctx, args):
+        parts = {chip: ctx.alloc((1 << 20,)) for chip in ctx.peers()}
+        for chip, part in parts.items():
+            ctx.submit(chip, "gradient", [pto.Arg.output(part)])
+        pto.comm.all_reduce(ctx, parts)          # each part becomes the sum of all
+
+A tensor belongs to the device that works on it: `tensors` maps devices to theirs, all of one shape
+and element type. Since all memory is shared, each device takes what it needs from the others'
+tensors; what follows what is inferred from the bytes, as for all tasks. Reductions take the devices
+in the order of the mapping: results do not depend on timing. Operations are sum, product, min and
+max. All functions return the tasks, for ctx.wait() and after=.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pto.errors import InvalidType, InvalidValue
+from pto.runtime.arguments import Arg
+from pto.runtime.host_context import Context, Node
+
+_OPERATIONS = ("sum", "product", "min", "max")
+_COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")  # in the order of the engine's
+
+
+def put(ctx: Context, chip: int, dst: Any, src: Any, after: Sequence[Node] = ()) -> Node:
+    """dst = src, by the device that owns src."""
+    return ctx.submit_collective(chip, "copy", [Arg.output(dst), Arg.input(src)], after)
+
+
+def get(ctx: Context, chip: int, dst: Any, src: Any, after: Sequence[Node] = ()) -> Node:
+    """dst = src, by the device that owns dst."""
+    return ctx.submit_collective(chip, "copy", [Arg.output(dst), Arg.input(src)], after)
+
+
+def notify(
+    ctx: Context, chip: int, signal: Any, value: int = 1, op: str = "add",
+    after: Sequence[Node] = (),
+) -> Node:  # fmt: skip
+    """signal += value, or signal = value with op="set": a tensor of int32 or int64."""
+    if op not in ("add", "set"):
+        raise InvalidValue(f"notify: op is {op!r}", "it is 'add' or 'set'", "take one of these")
+    return ctx.submit_collective(chip, op, [Arg.inout(signal), Arg.scalar(int(value))], after)
+
+
+def wait(
+    ctx: Context, signal: Any, value: int = 1, compare: str = ">=", after: Sequence[Node] = ()
+) -> Node:
+    """A task that is done when the signal's first element compares so with the value.
+
+    It holds no device; whoever is to come after it says so: after=[node]. Where no task is left
+    that could change the signal the run fails: a deadlock.
+    """
+    if compare not in _COMPARISONS:
+        raise InvalidValue(
+            f"wait: compare is {compare!r}", f"it is one of {', '.join(_COMPARISONS)}",
+            "take one of these",
+        )  # fmt: skip
+    return ctx.submit_gate(signal, _COMPARISONS.index(compare), float(value), after)
+
+
+def broadcast(ctx: Context, src: Any, tensors: Mapping[int, Any]) -> list[Node]:
+    """Each device copies src to its tensor."""
+    return [_copy(ctx, chip, t, src) for chip, t in _checked(tensors) if t is not src]
+
+
+def reduce(
+    ctx: Context, chip: int, dst: Any, tensors: Mapping[int, Any], op: str = "sum"
+) -> list[Node]:
+    """dst, on one device, becomes the sum of all tensors."""
+    _check_operation(op)
+    sources = [Arg.input(tensor) for _, tensor in _checked(tensors)]
+    return [ctx.submit_collective(chip, op, [Arg.output(dst), *sources])]
+
+
+def gather(ctx: Context, chip: int, dst: Any, tensors: Mapping[int, Any]) -> list[Node]:
+    """dst[i], on one device, becomes the i-th tensor."""
+    _check_rows("gather", dst, tensors)
+    return [_copy(ctx, chip, dst[i], t) for i, (_, t) in enumerate(_checked(tensors))]
+
+
+def scatter(ctx: Context, src: Any, tensors: Mapping[int, Any]) -> list[Node]:
+    """The i-th device's tensor becomes src[i]."""
+    _check_rows("scatter", src, tensors)
+    return [_copy(ctx, chip, t, src[i]) for i, (chip, t) in enumerate(_checked(tensors))]
+
+
+def all_gather(ctx: Context, tensors: Mapping[int, Any], results: Mapping[int, Any]) -> list[Node]:
+    """results[chip][i], on every device, becomes the i-th tensor."""
+    return [node for chip, dst in _checked(results) for node in gather(ctx, chip, dst, tensors)]
+
+
+def all_reduce(ctx: Context, tensors: Mapping[int, Any], op: str = "sum") -> list[Node]:
+    """Each tensor becomes the sum of all.
+
+    Each device reduces one piece of them, then takes the others' pieces.
+    """
+    _check_operation(op)
+    all_tensors = _checked(tensors)
+    length = _shape(all_tensors[0][1])[0]
+    n = min(len(all_tensors), max(1, length))
+    pieces = [slice(i * length // n, (i + 1) * length // n) for i in range(n)]
+    for (chip, own), piece in zip(all_tensors, pieces, strict=False):
+        args = [Arg.inout(own[piece]), *(Arg.input(t[piece]) for _, t in all_tensors)]
+        ctx.submit_collective(chip, op, args)
+    return [
+        _copy(ctx, chip, tensor[piece], all_tensors[i][1][piece])
+        for chip, tensor in all_tensors
+        for i, piece in enumerate(pieces)
+        if tensor is not all_tensors[i][1]
+    ]
+
+
+def _copy(ctx: Context, chip: int, dst: Any, src: Any) -> Node:
+    return ctx.submit_collective(chip, "copy", [Arg.output(dst), Arg.input(src)], depth=4)
+
+
+def _checked(tensors: Mapping[int, Any]) -> list[tuple[int, Any]]:
+    if not isinstance(tensors, Mapping) or not tensors:
+        raise InvalidType(
+            f"a collective on {type(tensors).__name__ if tensors else 'no tensors'}",
+            "tensors belong to devices", "pass a dict from each device to its tensor",
+        )  # fmt: skip
+    if any(_shape(t) == () for t in tensors.values()):
+        raise InvalidValue(
+            "a collective on a tensor without dimensions", "tensors are cut along the first one",
+            "reshape it to one element",
+        )  # fmt: skip
+    alike = {(_shape(t), str(t.dtype).rpartition(".")[2]) for t in tensors.values()}
+    if len(alike) > 1:
+        raise InvalidValue(
+            f"a collective on {' and '.join(f'{d}{list(s)}' for s, d in sorted(alike))}",
+            "all tensors have one shape and element type",
+            "reshape or convert one",
+        )
+    return list(tensors.items())
+
+
+def _check_rows(call: str, whole: Any, tensors: Mapping[int, Any]) -> None:
+    shape = _shape(_checked(tensors)[0][1])
+    if _shape(whole) != (len(tensors), *shape):
+        raise InvalidValue(
+            f"{call}: {list(_shape(whole))} for {len(tensors)} tensors of {list(shape)}",
+            "its first dimension counts the devices", f"make it {[len(tensors), *shape]}",
+        )  # fmt: skip
+
+
+def _shape(tensor: Any) -> tuple[int, ...]:
+    return tuple(tensor.shape)
+
+
+def _check_operation(op: str) -> None:
+    if op not in _OPERATIONS:
+        raise InvalidValue(
+            f"a reduction by {op!r}", f"there are {', '.join(_OPERATIONS)}", "take one of these"
+        )

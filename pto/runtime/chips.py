@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chips that kernels may be checked for: platform "a2a3sim" or "a5sim".
+
+    text = source.with_defines(chip_defines("a2a3sim", "aiv"))    # see pto/isa/chip.hpp
+    explain_buffer(error, "add", "a2a3sim", "aiv")                # where it is about a buffer
+
+Programs run as on "cpu"; besides, the tiles of a kernel must fit the buffers of its core.
+"""
+
+import re
+
+from pto.errors import Failure, InvalidValue
+
+CORE_TYPES = ("aic", "aiv", "mix")  # a cube core, a vector core, both
+_CHIPS = {"a2a3sim": "1", "a5sim": "2"}
+_BUFFERS = ("Vec (UB)", "Mat (L1)", "Left (L0A)", "Right (L0B)", "Acc (L0C)", "Bias (BT)",
+            "Scaling (FB)")  # fmt: skip
+
+
+def chip_defines(platform: str, core_type: str) -> str:
+    """Lines in front of a kernel's text; "" for a platform without limits."""
+    if platform not in _CHIPS:
+        return ""
+    core = CORE_TYPES.index(core_type) + 1
+    quiet = "#define PTO_PORTABLE\n"  # a warning would take the lines of an error
+    return f"#define PTO_CHIP {_CHIPS[platform]}\n#define PTO_CHIP_CORE {core}\n{quiet}"
+
+
+def explain_buffer(error: Failure, kernel: str, platform: str, core_type: str) -> None:
+    """Raises an error of its own where the compiler found a tile too large for the chip."""
+    found = re.search(r"BufferOfChip<(\d+), (\d+)L?, (\d+)L?>", error.what)
+    if platform not in _CHIPS or not found:
+        return
+    place, asked, room = map(int, found.groups())
+    site = r"(\S+?:\d+):\d+:\s+(?:required from here|note: in instantiation)"
+    lines = [line for line in re.findall(site, error.what) if "pto/isa/" not in line]
+    where = f" at {lines[0].rpartition('/')[2]}" if lines else ""
+    chip = platform.removesuffix("sim")
+    if room == 0:
+        raise InvalidValue(
+            f"kernel {kernel}: a tile{where} asks for {asked} bytes of {_BUFFERS[place]}, which an "
+            f"{core_type} core of {chip} has not",
+            "Vec is a vector core's, aiv; the other buffers are a cube core's, aic; mix has all",
+            f'move the tile, or give the kernel the core_type "{"aiv" if place == 0 else "aic"}" '
+            'or "mix"',
+        ) from error
+    raise InvalidValue(
+        f"kernel {kernel}: a tile{where} asks for {asked} bytes of {_BUFFERS[place]}, {chip} has "
+        f"{room}",
+        "a tile lies in one buffer as a whole",
+        "use a smaller tile, in a loop",
+    ) from error

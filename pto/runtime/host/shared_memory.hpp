@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared memory: a region that this process and its workers see, and blocks of it.
+//
+//     auto heap = SharedHeap::make(int64_t(1) << 30);       // pages cost nothing until written
+//     std::shared_ptr<SharedBlock> block = heap->allocate(4096);
+//     block->data();                                        // zeros; freed with its last owner
+//
+// A region has no name and lies in no folder: the system frees it when the last process that maps
+// it has ended, in whichever way, so nothing can be left behind.
+// Invariants: blocks begin at multiples of 64 bytes, large ones at pages. A new block is zero.
+// Thread safety: any thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace pto {
+
+class SharedRegion {
+ public:
+  // Throws Error where the system gives no memory.
+  explicit SharedRegion(int64_t bytes);
+  // One of another process, whose descriptor this takes over.
+  SharedRegion(int fd, int64_t bytes);
+  ~SharedRegion();
+  SharedRegion(const SharedRegion&) = delete;
+  SharedRegion& operator=(const SharedRegion&) = delete;
+
+  char* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+  int fd() const { return fd_; }
+  bool holds(const void* address, int64_t bytes) const;
+  // Gives pages back to the system; they are zero afterwards. Both are multiples of a page.
+  void discard(int64_t offset, int64_t bytes);
+
+ private:
+  void map();
+
+  int fd_;
+  int64_t bytes_;
+  char* data_ = nullptr;
+};
+
+class SharedHeap;
+
+// Memory of a heap, which lives at least as long.
+class SharedBlock {
+ public:
+  SharedBlock(std::shared_ptr<SharedHeap> heap, int64_t offset, int64_t bytes)
+      : heap_(std::move(heap)), offset_(offset), bytes_(bytes) {}
+  ~SharedBlock();
+  SharedBlock(const SharedBlock&) = delete;
+  SharedBlock& operator=(const SharedBlock&) = delete;
+
+  char* data() const;
+  int64_t offset() const { return offset_; }  // in the region
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  const std::shared_ptr<SharedHeap> heap_;
+  const int64_t offset_, bytes_;
+};
+
+class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
+ public:
+  static std::shared_ptr<SharedHeap> make(int64_t bytes);
+
+  // At least one byte. Throws Error where the heap has no room, with what is taken and free.
+  std::shared_ptr<SharedBlock> allocate(int64_t bytes);
+  // The block that holds the address; null for memory of others.
+  std::shared_ptr<SharedBlock> find(const void* address);
+
+  const SharedRegion& region() const { return region_; }
+  int64_t taken_bytes() const;
+
+ private:
+  friend class SharedBlock;
+  explicit SharedHeap(int64_t bytes);
+  int64_t take(int64_t bytes, int64_t alignment);
+  void give_back(int64_t offset);
+
+  SharedRegion region_;
+  mutable std::mutex mutex_;
+  struct Extent {
+    int64_t bytes;
+    bool is_zero;  // for sure
+  };
+  std::map<int64_t, Extent> free_;  // by offset; no two touch
+  struct Taken {
+    int64_t bytes;
+    std::weak_ptr<SharedBlock> block;
+  };
+  std::map<int64_t, Taken> taken_;
+  int64_t taken_bytes_ = 0;
+};
+
+}  // namespace pto

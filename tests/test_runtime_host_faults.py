@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Level host: whatever fails, the error names it, the runtime goes on, nothing is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import python_kernels
+from host_cases import In, Inout, Number, good_run, run
+
+import pto
+from pto.errors import TaskFailure
+
+# --- failures ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how, text, number", [
+    ("throws", "as it was told", 0),
+    ("crashes", r"process \d+ was killed by signal 6 \(SIGABRT\)", signal.SIGABRT)])  # fmt: skip
+def test_a_failed_task_is_named_and_others_finish(two, kernels, how, text, number):
+    x, y = np.zeros(4, np.float32), np.zeros(4, np.float32)
+
+    def orch(ctx, args):
+        ctx.submit(3, how, [Inout(x)])
+        ctx.submit(3, "sleeps", [Inout(x), Number(0)])
+        ctx.submit(8, "sleeps", [Inout(y), Number(20)])
+
+    with pytest.raises(TaskFailure, match=text) as raised:
+        run(two, orch, kernels)
+    failure = raised.value
+    assert (failure.name, failure.device, failure.signal) == (how, 0, number)
+    assert failure.site.startswith("test_runtime_host_faults.py:") and failure.site in str(failure)
+    assert "1 tasks follow it" in failure.why
+    assert x[0] == 0 and y[0] == 1  # copied back though the run failed
+    good_run(two, kernels)
+
+
+def test_a_python_kernel_that_raises_is_named(two, kernels):
+    made = {**kernels, "raises": python_kernels.raises, "writes": python_kernels.writes_input}
+    for name, text in (("raises", "ValueError: as it was told"), ("writes", "read-only")):
+        with pytest.raises(TaskFailure, match=text):
+            run(two, lambda ctx, args, n=name: ctx.submit(3, n, [In(args)]) and None, made,
+                np.ones(3))  # fmt: skip
+    good_run(two, kernels)
+
+
+def test_an_orchestration_that_raises_raises_that(two, kernels):
+    x = np.zeros(1, np.float32)
+
+    def orch(ctx, args):
+        ctx.submit(3, "sleeps", [Inout(x), Number(30)])
+        ctx.submit(3, "sleeps", [Inout(x), Number(1000)])
+        raise LookupError("mine")
+
+    begin = time.monotonic()
+    with pytest.raises(LookupError, match="mine"):
+        run(two, orch, kernels)
+    assert time.monotonic() - begin < 0.9  # the second task did not begin
+    good_run(two, kernels)
+
+
+@pytest.mark.parametrize("what", ["a task", "the orchestration"])
+def test_a_deadline_ends_what_never_returns(two, kernels, what):
+    def orch(ctx, args):
+        if what == "a task":
+            ctx.submit(3, "hangs", [Inout(np.zeros(1, np.float32))])
+        while what == "the orchestration":
+            time.sleep(0.01)
+
+    with pytest.raises(RuntimeError, match="deadline of 0.1 s has passed"):
+        run(two, orch, kernels, deadline=0.1)
+    good_run(two, kernels)
+
+
+def test_a_worker_killed_in_mid_run_is_named_and_replaced(two, kernels):
+    pids = two.workers()
+
+    def orch(ctx, args):
+        ctx.submit(8, "hangs", [Inout(args)])
+        os.kill(pids[8], 0)
+        time.sleep(0.05)
+        os.kill(pids[8], signal.SIGKILL)
+
+    with pytest.raises(TaskFailure, match=r"on device 8: .*SIGKILL"):
+        run(two, orch, kernels, np.zeros(1, np.float32))
+    assert two.workers()[3] == pids[3] and two.workers()[8] != pids[8]
+    good_run(two, kernels)
+
+
+def test_a_killed_member_of_a_group_ends_the_others(two, kernels):
+    def orch(ctx, args):
+        signals = ctx.alloc((4,), "int32")
+        members = {3: [Inout(signals), Number(0), Number(2)],  # 8 waits for a word that never comes
+                   8: [Inout(signals), Number(1), Number(3)]}  # fmt: skip
+        ctx.submit_group([3, 8], "meet", members)
+        time.sleep(0.05)
+        os.kill(two.workers()[3], signal.SIGKILL)
+
+    with pytest.raises(TaskFailure, match="SIGKILL"):
+        run(two, orch, kernels)
+    good_run(two, kernels)
+
+
+def test_a_run_can_be_cancelled_before_and_after_it_began(two, kernels):
+    begun = threading.Event()
+
+    def orch(ctx, args):
+        ctx.submit(3, "hangs", [Inout(np.zeros(1, np.float32))])
+        begun.set()
+
+    two.register("it", orch=orch, kernels=kernels)
+    first, second = two.submit("it"), two.submit("it")
+    begun.wait(10)
+    assert second.cancel() and first.cancel()
+    for cancelled in (first, second):
+        with pytest.raises(RuntimeError, match="cancelled"):
+            cancelled.result(10)
+    assert not first.cancel()
+    good_run(two, kernels)
+
+
+def test_close_waits_for_what_has_begun_and_ends_the_processes(kernels):
+    rt = pto.Runtime(level="host", devices=[0, 1])
+    pids = list(rt.workers().values())
+    x = rt.alloc((1,))
+    rt.register("it", orch=lambda ctx, args: ctx.submit(0, "sleeps", [Inout(x), Number(50)]) and 5,
+                kernels=kernels)  # fmt: skip
+    runs = [rt.submit("it") for _ in range(3)]
+    time.sleep(0.02)
+    threads = [threading.Thread(target=rt.close) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert runs[0].result(1) == 5 and x.numpy()[0] == 1
+    for late in runs[1:]:
+        with pytest.raises(RuntimeError, match="closed"):
+            late.result(1)
+    for call in (lambda: rt.run("it"), lambda: rt.alloc((1,)), rt.workers):
+        with pytest.raises(RuntimeError, match="closed"):
+            call()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+SCRIPT = """
+import os, signal, sys, time
+import numpy as np, pto
+rt = pto.Runtime(level="host", devices=[0, 1])
+print(*rt.workers().values(), flush=True)
+{then}
+"""
+
+
+@pytest.mark.parametrize("then", ["os.kill(os.getpid(), signal.SIGKILL)", "os._exit(0)",
+                                  "sys.exit(3)", "raise SystemError", "rt.close()"])  # fmt: skip
+def test_workers_end_with_their_parent_however_it_ends(then):
+    child = subprocess.run([sys.executable, "-c", SCRIPT.format(then=then)], capture_output=True,
+                           text=True)  # fmt: skip
+    pids = list(map(int, child.stdout.split()))
+    assert len(pids) == 2, child.stderr
+    deadline = time.monotonic() + 5
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_a_forked_child_leaves_the_workers_alone(two, kernels):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            two.run("it")
+        except RuntimeError as error:
+            two.close()
+            os._exit(0 if "forked" in str(error) else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    good_run(two, kernels)
+
+
+def test_programs_may_be_registered_while_others_run(two, kernels):
+    x = two.alloc((1,))
+    two.register("slow", orch=lambda ctx, args: ctx.submit(3, "sleeps", [Inout(x), Number(50)])
+                 and None, kernels=kernels)  # fmt: skip
+    slow = two.submit("slow")
+    two.register("slow", orch=lambda ctx, args: "other")
+    assert two.run("slow") == "other"
+    slow.result(10)
+    assert x.numpy()[0] == 1
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+MISUSES = [
+    (lambda ctx: ctx.submit(5, "add", []), ValueError, r"chip 5\n.*\[3, 8\]"),
+    (lambda ctx: ctx.submit(True, "add", []), ValueError, "chip True"),
+    (lambda ctx: ctx.submit(3, "sub", []), KeyError, "no kernel 'sub'(.|\n)*'add'"),
+    (lambda ctx: ctx.submit(3, "add", [1]), TypeError, "argument 0 is a int"),
+    (lambda ctx: ctx.submit_group([], "add", []), ValueError, "on no devices"),
+    (lambda ctx: ctx.submit_group([3, 3], "add", []), ValueError, "comes twice"),
+    (lambda ctx: ctx.submit_group([3], "add", {8: []}), ValueError, r"arguments for \[8\]"),
+    (lambda ctx: ctx.alloc((2, -1)), ValueError, r"shape \(2, -1\)"),
+    (lambda ctx: ctx.alloc((2,), "float33"), TypeError, "float33"),
+    (lambda ctx: ctx.alloc((2**60, 8)), ValueError, "shape"),
+    (lambda ctx: ctx.wait(7), TypeError, "7"),
+    (lambda ctx: ctx.submit(3, "relu", [Inout(np.broadcast_to(np.float32(1), 3)), Number(3)]),
+     ValueError, "read-only"),
+    (lambda ctx: pto.comm.all_reduce(ctx, {}), TypeError, "no tensors"),
+    (lambda ctx: pto.comm.all_reduce(ctx, {3: ctx.alloc((2,)), 8: ctx.alloc((3,))}), ValueError,
+     r"float32\[2\] and float32\[3\]"),
+    (lambda ctx: pto.comm.all_reduce(ctx, {3: ctx.alloc((2,))}, "mean"), ValueError, "'mean'"),
+    (lambda ctx: pto.comm.gather(ctx, 3, ctx.alloc((3, 2)), {3: ctx.alloc((2,))}), ValueError,
+     r"\[3, 2\] for 1 tensors"),
+    (lambda ctx: pto.comm.wait(ctx, ctx.alloc((1,), "int32"), 1, "=>"), ValueError, "'=>'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("misuse, kind, text", MISUSES)
+def test_misuse_inside_an_orchestration_says_what_why_and_fix(two, kernels, misuse, kind, text):
+    with pytest.raises(kind, match=text) as raised:
+        run(two, lambda ctx, args: misuse(ctx), kernels)
+    assert raised.value.why and raised.value.fix
+    good_run(two, kernels)
+
+
+def test_a_wrong_number_of_arguments_names_both_signatures(two, kernels):
+    with pytest.raises(TaskFailure, match="add"):
+        run(two, lambda ctx, args: ctx.submit(3, "add", [Number(3)]) and None, kernels)
+
+
+def test_a_gate_that_never_opens_is_a_deadlock_not_a_hang(two):
+    def orch(ctx, args):
+        pto.comm.wait(ctx, ctx.alloc((1,), "int32"))
+
+    with pytest.raises(TaskFailure, match="a deadlock"):
+        run(two, orch, {})
+
+
+def test_a_context_is_of_no_use_after_its_run(two):
+    context, _ = run(two, lambda ctx, args: ctx, {})
+    for call in (lambda: context.alloc((1,)), lambda: context.submit(3, "add", [])):
+        with pytest.raises(RuntimeError, match="has ended"):
+            call()
+
+
+@pytest.mark.parametrize("options, kind, text", [
+    ({"devices": 2}, TypeError, "devices is 2"),
+    ({"devices": []}, ValueError, "at least one"),
+    ({"devices": [0, 0]}, ValueError, "each comes once"),
+    ({"devices": ["a"]}, TypeError, "ids are numbers"),
+    ({"memory": 0}, ValueError, "memory is 0"),
+    ({"threads": -1}, ValueError, "threads is -1"),
+    ({"platform": "a2a3"}, ValueError, "a2a3sim"),
+    ({"device": 0}, TypeError, "unknown keyword 'device'(.|\n)*devices")])  # fmt: skip
+def test_a_runtime_refuses_what_it_does_not_know(options, kind, text):
+    with pytest.raises(kind, match=text):
+        pto.Runtime(level="host", **options)
+
+
+@pytest.mark.parametrize("change, kind, text", [
+    ({"orch": "orch.cpp"}, TypeError, "orch is a str"),
+    ({"kernels": []}, TypeError, "kernels is a list"),
+    ({"kernels": {"a": 3}}, TypeError, "kernel 'a' is a int"),
+    ({"kernels": {"": python_kernels.halve}}, TypeError, "a kernel named ''"),
+    ({"kernels": {"a": lambda x: x}}, TypeError, "cannot reach another process")])  # fmt: skip
+def test_register_refuses_what_it_cannot_use(two, change, kind, text):
+    with pytest.raises(kind, match=text):
+        two.register("it", **{"orch": lambda ctx, args: None, **change})
+    with pytest.raises(KeyError, match="nothing is registered under 'it'"):
+        two.run("it")
