@@ -66,7 +66,6 @@ def test_the_signature_is_checked_before_a_run():
 @pytest.mark.parametrize("options, kind, text", [
     ({"level": "moon"}, ValueError, "unknown level 'moon'\n.*'chip'"),
     ({"level": 3}, ValueError, "unknown level 3"),
-    ({"level": "host", "devices": [0]}, ValueError, "level 'host' is not available"),
     ({"speed": 9}, TypeError, "unknown keyword 'speed'\n.*platform, device, workers, window"),
     ({"platform": "a5"}, ValueError, "platform 'a5' names hardware"),
     ({"platform": "tpu"}, ValueError, "unknown platform 'tpu'"),

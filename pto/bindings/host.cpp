@@ -88,6 +88,8 @@ using Members = std::vector<std::tuple<int, ArgumentList>>;
 
 class PythonHost {
  public:
+  static constexpr int64_t kWindow = 4096;
+
   PythonHost(const std::vector<int>& devices, const std::vector<std::string>& worker,
              const std::vector<std::string>& python_worker, int64_t memory_bytes, int threads) {
     HostOptions options{devices, worker, python_worker, memory_bytes, threads};
@@ -121,14 +123,13 @@ class PythonHost {
         {ProgramKind::Python, name, std::string(payload.c_str(), payload.size()), {}, {}});
   }
 
-  void begin(double deadline, int trace_level) {
+  void begin(double deadline, const std::string& trace_path, int trace_level) {
+    request_ = {trace_path, trace_level};
+    trace_ = {};
     HostRunOptions options;
     options.deadline_s = deadline;
-    trace_.reset();
-    if (trace_level >= 0) {
-      options.trace = &trace_.emplace();
-      trace_->level = trace_level;
-    }
+    options.window = kWindow;
+    options.trace = request_.begin(trace_);
     engine_->begin_run(options);
   }
 
@@ -181,25 +182,25 @@ class PythonHost {
     return engine_->wait_for(arguments.tensors()[0]);
   }
 
-  nb::dict end(const std::string& trace_path) {
+  nb::dict end() {
     HostReport report;
     {
       nb::gil_scoped_release unlocked;
       try {
         report = engine_->end_run();
       } catch (...) {
-        if (!trace_path.empty()) write_trace(*trace_, trace_path);
+        request_.end(trace_);
         throw;
       }
-      if (!trace_path.empty()) write_trace(*trace_, trace_path);
+      request_.end(trace_);
     }
     nb::dict result;
     result["tasks"] = report.tasks;
     result["edges"] = report.edges;
     result["unknown_overlaps"] = report.unknown_overlaps;
     result["replaced_workers"] = report.replaced_workers;
-    if (trace_)
-      result["trace"] = ChipTrace{std::make_shared<const RunTrace>(std::move(*trace_)), 0};
+    if (request_.level >= 0)
+      result["trace"] = ChipTrace{std::make_shared<const RunTrace>(std::move(trace_)), kWindow};
     return result;
   }
 
@@ -221,7 +222,8 @@ class PythonHost {
  private:
   std::unique_ptr<HostEngine> engine_;
   std::shared_ptr<SharedHeap> heap_;
-  std::optional<RunTrace> trace_;
+  TraceRequest request_{"", -1};
+  RunTrace trace_;
 };
 
 // --- graphs --------------------------------------------------------------------------------------
@@ -423,7 +425,8 @@ void bind_host(nb::module_& m) {
           "remove_program",
           [](PythonHost& self, uint32_t program) { self.engine().remove_program(program); },
           "program"_a)
-      .def("begin", &PythonHost::begin, "deadline"_a = 0.0, "trace_level"_a = -1)
+      .def("begin", &PythonHost::begin, "deadline"_a = 0.0, "trace_path"_a = "",
+           "trace_level"_a = -1)
       .def("submit", &PythonHost::submit, "program"_a, "name"_a, "members"_a, "after"_a, "site"_a,
            "`members`: (place of the device, arguments). Returns the task's id; 0, and nothing is "
            "submitted, where an array lies in memory that workers do not see.")
@@ -439,7 +442,7 @@ void bind_host(nb::module_& m) {
           "has_succeeded",
           [](PythonHost& self, TaskId task) { return self.engine().has_succeeded(task); }, "task"_a,
           "Of a task of the last run.")
-      .def("end", &PythonHost::end, "trace_path"_a = "", "Waits for all; raises TaskFailure.")
+      .def("end", &PythonHost::end, "Waits for all; raises TaskFailure.")
       .def(
           "stop",
           [](PythonHost& self, const std::string& text, bool kills) {

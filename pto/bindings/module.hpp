@@ -20,8 +20,8 @@ void bind_machine(nanobind::module_& m);    // machine.cpp: machine, threads, me
 void bind_fast_call(nanobind::module_& m);  // fast_call.cpp: FastCall, the callable of @pto.jit
 void bind_operators(nanobind::module_& m);  // operators.cpp: the operator registry
 void bind_tasks(nanobind::module_& m);      // tasks.cpp: compiled sources, runs of the chip engine
-void bind_traces(nanobind::module_& m);     // traces.cpp: traces, simulated times, advice
 void bind_host(nanobind::module_& m);       // host.cpp: the host engine and its Python worker
+void bind_traces(nanobind::module_& m);     // traces.cpp: traces, simulated times, advice
 
 // Sets Python's error indicator to the class of pto/errors.py for this kind of error.
 void set_python_error(const Error& error);

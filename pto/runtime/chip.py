@@ -152,7 +152,8 @@ class ChipRuntime(Runtime):
     ) -> tuple[Report, None]:
         found = checked(name, _core.check_chip(program, [arg.as_core() for arg in args]))
         keep(found)
-        return Report(tasks=found.tasks, edges=found.edges, skipped=0, unknown_overlaps=0), None
+        report = Report(tasks=found.tasks, edges=found.edges, skipped=0, unknown_overlaps=0)
+        return report, None
 
     def simulate(
         self, name: str, args: Sequence[Arg] = (), *, cores: int | Sequence[int]

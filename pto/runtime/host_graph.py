@@ -82,8 +82,11 @@ class HostGraph:
 
     def replay(self, args: Any = None, deadline: float | None = None) -> None:
         """Runs the tasks on these arguments and waits; raises the first cause of a failure."""
-        work = self._runtime.work_of_replay(lambda begin, end: self._replay(args, begin, end),
-                                            deadline)  # fmt: skip
+
+        def replay(begin: Callable, end: Callable) -> None:
+            self._replay(args, begin, end)
+
+        work = self._runtime.work_of_replay(self.name, replay, deadline)
         self._runtime.execute(self.name, work)
 
     def _capture(self, args: Any) -> None:

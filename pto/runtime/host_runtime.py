@@ -142,15 +142,15 @@ class HostRuntime(Runtime):
         return HostGraph(self, name, *self._found(name), args)
 
     def trace(self, path: str | os.PathLike | None, level: int = 1) -> None:
-        """Runs that begin from now on write traces to `path`, a lane a device; None ends it.
+        """Runs and replays that begin from now on write traces to `path`, a lane a device.
 
-        `level`: 0 counts calls, 1 keeps a record of each task, 3 of each edge too.
+        `level`: as at level chip; 3 has edges. The path None ends it.
         """
         self._check_usable()
         self._tracing.set(path, level)
 
     def report(self) -> TraceReport:
-        """What the last traced run spent its time on; print it."""
+        """What the last traced run or replay spent its time on, and what would help; print it."""
         return self._tracing.report()
 
     def workers(self) -> dict[int, int]:
@@ -182,7 +182,7 @@ class HostRuntime(Runtime):
             return self._collectives[name]
 
     def work_of_replay(
-        self, replay: Callable[[Callable, Callable], None], deadline: float | None
+        self, name: str, replay: Callable[[Callable, Callable], None], deadline: float | None
     ) -> Work:
         """A run that calls replay(begin, end): both of the engine."""
         self._check_usable()
@@ -190,10 +190,8 @@ class HostRuntime(Runtime):
 
         def work() -> tuple[None, None]:
             trace = self._tracing.request()
-            replay(
-                lambda: self._engine.begin(seconds, trace.level),
-                lambda: self._tracing.keep("replay", self._engine.end(trace.path)),
-            )
+            replay(lambda: self._engine.begin(seconds, trace.path, trace.level),
+                   lambda: self._tracing.keep(name, self._engine.end()))  # fmt: skip
             return None, None
 
         return work
@@ -264,7 +262,7 @@ class HostRuntime(Runtime):
     ) -> tuple[HostReport, Any]:
         trace = self._tracing.request()
         copies = PrivateCopies(self._memory)
-        self._engine.begin(seconds, trace.level)
+        self._engine.begin(seconds, trace.path, trace.level)
         context = Context(self, self._engine, kernels, copies)
         raised = value = counts = None
         try:
@@ -275,7 +273,7 @@ class HostRuntime(Runtime):
             self._engine.stop(f"its orchestration raised {type(error).__name__}: {error}", False)
         context.end()
         try:
-            counts = self._tracing.keep(name, self._engine.end(trace.path))
+            counts = self._tracing.keep(name, self._engine.end())
         except Failure as failure:
             if raised is None or isinstance(raised, DeadlinePassed | type(failure)):
                 raised = failure

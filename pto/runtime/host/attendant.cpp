@@ -61,18 +61,26 @@ void HostEngine::State::take_answer(HostWorker& worker, std::span<const char> re
   }
   HostTask& task = *worker.sent.front();
   worker.sent.pop_front();
-  if (trace_ != nullptr && answer.outcome != Outcome::Skipped)
-    trace_->records.push_back(
-        {task.id, answer.start_ns - std::min(answer.start_ns, trace_start_ns_),
-         uint32_t(std::min<uint64_t>(answer.duration_ns, UINT32_MAX)),
-         uint32_t(std::min<uint64_t>(answer.start_ns - std::min(answer.start_ns, task.ready_ns),
-                                     UINT32_MAX)),
-         task.kernel_number, uint16_t(worker.device), task.site_number});
+  if (trace_ != nullptr && answer.outcome != Outcome::Skipped) note_record(worker, task, answer);
   if (answer.outcome == Outcome::Failed) {
     fail_task(task, &worker, text, 0);
     hurry_members(task);
   }
   finish_part(task, worker);
+}
+
+void HostEngine::State::note_record(const HostWorker& worker, const HostTask& task,
+                                    const Answer& answer) {
+  if (trace_->calls.size() <= task.kernel_number) trace_->calls.resize(task.kernel_number + 1u);
+  ++trace_->calls[task.kernel_number];
+  if (!traces(kRecords)) return;
+  const auto since = [&](uint64_t from) {
+    return answer.start_ns - std::min(answer.start_ns, from);
+  };
+  const auto narrow = [](uint64_t ns) { return uint32_t(std::min<uint64_t>(ns, UINT32_MAX)); };
+  trace_->records.push_back({task.id, since(trace_start_ns_), narrow(answer.duration_ns),
+                             narrow(since(task.ready_ns)), task.kernel_number,
+                             uint16_t(worker.device), task.site_number});
 }
 
 void HostEngine::State::finish_part(HostTask& task, HostWorker& worker) {

@@ -161,6 +161,7 @@ TaskId HostEngine::submit(const HostTaskSpec& spec) {
   state.check(spec);
   state.take_answers();
   HostTask& task = state.claim_slot(lock);
+  const uint64_t start_ns = state.traces(kSubmissions) ? monotonic_ns() : 0;
   if (state.is_stopped_) state.throw_first_failure();
   task.id = ++state.last_;
   state.fill(task, spec);
@@ -169,6 +170,7 @@ TaskId HostEngine::submit(const HostTaskSpec& spec) {
   for (const HostTensor& tensor : spec.gate_holds) task.holds.push_back(tensor.block);
   for (TaskId after : spec.after) state.follow(task, after, EdgeCause::After);
   ++state.report_.tasks;
+  if (state.traces(kSubmissions)) state.note_submission(task, start_ns);
   const TaskId id = task.id;
   if (--task.pending == 0) {
     state.enqueue(task);
@@ -229,7 +231,8 @@ void HostEngine::State::follow_tensor(HostTask& task, const HostTensor& tensor) 
                            std::max(1, tensor.view.type_bits / 8));
   const EdgeCause cause = tensor.access == Access::Write ? EdgeCause::Storage : EdgeCause::Data;
   memory->history.record(box, tensor.access, task.id, [&](TaskId earlier) {
-    if (earlier != task.id) follow(task, earlier, cause);
+    if (earlier != task.id)
+      follow(task, earlier, tensor.access == Access::Write ? EdgeCause::Storage : EdgeCause::Data);
   });
   task.holds.push_back(tensor.block);
 }
@@ -242,8 +245,7 @@ void HostEngine::State::follow(HostTask& task, TaskId earlier, EdgeCause cause) 
   if (before.id != earlier || before.stage == HostTask::Stage::Done) return;
   if (!before.successors.empty() && before.successors.back().id == task.id) return;
   ++report_.edges;
-  if (trace_ != nullptr && trace_->level >= kEdges)
-    trace_->edges.push_back({earlier, task.id, cause});
+  if (traces(kEdges)) trace_->edges.push_back({earlier, task.id, cause});
   const bool stands_behind = before.stage == HostTask::Stage::Queued && before.parts.size() == 1 &&
                              task.parts.size() == 1 &&
                              before.parts[0].worker == task.parts[0].worker &&
@@ -416,7 +418,6 @@ std::vector<WorkerState> HostEngine::workers() const {
 void HostEngine::State::begin_trace() {
   RunTrace fresh;
   fresh.level = trace_->level;
-  fresh.is_bound = true;
   fresh.sites.push_back("");
   fresh.kernels.push_back("(none)");
   fresh.workers = int(options_.devices.size());
@@ -437,11 +438,19 @@ void HostEngine::State::name_for_trace(HostTask& task) {
   task.site_number = site.first->second;
 }
 
+void HostEngine::State::note_submission(const HostTask& task, uint64_t start_ns) {
+  TraceSubmission submission{};
+  submission.task = task.id;
+  submission.start_ns = start_ns - trace_start_ns_;
+  submission.cost_ns = uint32_t(monotonic_ns() - start_ns);
+  submission.kernel = task.kernel_number;
+  submission.blocks = 1;
+  submission.site = task.site_number;
+  trace_->submissions.push_back(std::move(submission));
+}
+
 void HostEngine::State::end_trace() {
   trace_->duration_ns = monotonic_ns() - trace_start_ns_;
-  trace_->calls.resize(trace_->kernels.size());
-  for (const TraceRecord& record : trace_->records) ++trace_->calls[record.kernel];
-  if (trace_->level == kCounters) trace_->records.clear();
   sort_trace(*trace_);
 }
 

@@ -97,6 +97,7 @@ struct HostEngine::State {
   // --- answers (attendant.cpp) ---
   void take_answers();
   void take_answer(HostWorker& worker, std::span<const char> record);
+  void note_record(const HostWorker& worker, const HostTask& task, const Answer& answer);
   void finish_part(HostTask& task, HostWorker& worker);
   void finish(HostTask& task);
   void release_successors(HostTask& task);
@@ -127,6 +128,8 @@ struct HostEngine::State {
   bool has_succeeded(TaskId id) const { return causes_.count(id) == 0; }
   void begin_trace();
   void name_for_trace(HostTask& task);
+  bool traces(TraceLevel level) const { return trace_ != nullptr && trace_->level >= level; }
+  void note_submission(const HostTask& task, uint64_t start_ns);
   void end_trace();
   [[noreturn]] void throw_first_failure();
 
