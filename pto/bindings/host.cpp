@@ -19,6 +19,7 @@
 #include "pto/runtime/host/host_engine.hpp"
 #include "pto/runtime/host/serve.hpp"
 #include "pto/runtime/tasks/orchestrate.hpp"
+#include "pto/runtime/tasks/trace.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -229,7 +229,6 @@ void HostEngine::State::follow_tensor(HostTask& task, const HostTensor& tensor) 
   const Box box = make_box(static_cast<char*>(tensor.view.data) - tensor.block->data(),
                            {tensor.view.sizes, rank}, {tensor.view.strides, rank},
                            std::max(1, tensor.view.type_bits / 8));
-  const EdgeCause cause = tensor.access == Access::Write ? EdgeCause::Storage : EdgeCause::Data;
   memory->history.record(box, tensor.access, task.id, [&](TaskId earlier) {
     if (earlier != task.id)
       follow(task, earlier, tensor.access == Access::Write ? EdgeCause::Storage : EdgeCause::Data);
@@ -418,6 +417,7 @@ std::vector<WorkerState> HostEngine::workers() const {
 void HostEngine::State::begin_trace() {
   RunTrace fresh;
   fresh.level = trace_->level;
+  fresh.is_bound = true;
   fresh.sites.push_back("");
   fresh.kernels.push_back("(none)");
   fresh.workers = int(options_.devices.size());
