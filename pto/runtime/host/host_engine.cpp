@@ -447,6 +447,7 @@ std::vector<WorkerState> HostEngine::workers() const {
 void HostEngine::State::begin_trace() {
   RunTrace fresh;
   fresh.level = trace_->level;
+  fresh.is_bound = true;
   fresh.sites.push_back("");
   fresh.kernels.push_back("(none)");
   fresh.workers = int(options_.devices.size());

@@ -50,8 +50,8 @@ class TaskGraph {
   bool fits(std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars) const;
 
   // On arguments that fit; without scalars on those of the last replay, or of the capture. A trace
-  // has one record a task, whatever its blocks. Throws Error for the first failed task, as run_tasks
-  // does.
+  // has one record a task, whatever its blocks. Throws Error for the first failed task, as
+  // run_tasks does.
   RunReport replay(std::span<const pto_tensor> tensors, const RunOptions& options,
                    std::span<const uint64_t> scalars = {});
 
