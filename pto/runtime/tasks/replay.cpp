@@ -80,8 +80,12 @@ class Replay {
   int64_t number_of(const GraphTask& task) const { return &task - tasks_.data(); }
 
   void run_in_order(TaskServices& services) {
+    if (trace_ == nullptr) [[likely]] {
+      for (GraphTask& task : tasks_) run(task, services);
+      return;
+    }
     for (GraphTask& task : tasks_) {
-      if (trace_ != nullptr) trace_->is_ready(number_of(task));
+      trace_->is_ready(number_of(task));
       step(task, services, 0);
     }
   }
@@ -130,7 +134,8 @@ class Replay {
   }
 
   // All blocks of one task, as a block of this launch. False where its kernel was not called.
-  bool run(GraphTask& task, TaskServices& services) {
+  // Inlined in both loops: a call costs a tenth of an empty task.
+  [[gnu::always_inline]] inline bool run(GraphTask& task, TaskServices& services) {
     if (has_failed_.load(std::memory_order_acquire) && is_poisoned(task)) return false;
     if (task.kernel == nullptr) return false;
     if (!holds(task.predicate)) {
