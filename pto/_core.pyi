@@ -296,7 +296,11 @@ def run_chip(
 ) -> dict:
     """Runs it on (ParamType, array or number, dtype of a number) and reports counts. With a level
     "trace" is a ChipTrace, which is written to the path unless that is empty. Python's lock is
-    free meanwhile."""
+    free meanwhile. Where code has not returned soon after the deadline, its run is abandoned and
+    goes on."""
+
+def abandoned_runs() -> int:
+    """Runs that were abandoned and have not returned yet."""
 
 _Arguments = Sequence[tuple[int, Any, str]]
 

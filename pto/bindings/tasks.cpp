@@ -14,6 +14,7 @@
 #include "pto/bindings/traces.hpp"
 #include "pto/compiler/library.hpp"
 #include "pto/compiler/target.hpp"
+#include "pto/runtime/tasks/abandon.hpp"
 #include "pto/runtime/tasks/checker.hpp"
 #include "pto/runtime/tasks/graph.hpp"
 
@@ -84,15 +85,61 @@ nb::dict with_trace(nb::dict result, const TraceRequest& request, RunTrace&& tra
   return result;
 }
 
+// Of a run with a deadline: what its threads touch, for as long as one of them may.
+struct KeptRun {
+  ChipProgram program;
+  RunArguments arguments;
+  RunTrace trace;
+};
+
+void warn(const std::string& text) {
+  nb::gil_scoped_acquire locked;
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) != 0) PyErr_WriteUnraisable(nullptr);
+}
+
+// Ctrl-C ends it as its deadline does.
+nb::dict run_until_deadline(const std::shared_ptr<KeptRun>& kept, RunOptions options,
+                            const TraceRequest& request) {
+  std::optional<nb::python_error> raised;
+  const auto is_interrupted = [&raised] {
+    nb::gil_scoped_acquire locked;
+    if (PyErr_CheckSignals() != 0) raised.emplace();
+    return raised.has_value();
+  };
+  RunReport report;
+  try {
+    nb::gil_scoped_release unlocked;
+    options.trace = request.begin(kept->trace);
+    try {
+      report = run_contained(kept->program.program, kept->arguments.tensors(),
+                             kept->arguments.scalars(), options, kept, {is_interrupted, warn});
+    } catch (const AbandonedRun& error) {  // its trace is written to by threads that go on
+      if (raised) warn(error.what());
+      throw;
+    } catch (...) {
+      request.end(kept->trace);
+      throw;
+    }
+    request.end(kept->trace);
+  } catch (...) {
+    if (!raised) throw;
+  }
+  if (raised) throw std::move(*raised);
+  return with_trace(counts(report), request, std::move(kept->trace), options.window);
+}
+
 nb::dict run_chip(const ChipProgram& program, const ArgumentList& args, int workers, int64_t window,
                   double deadline, const std::string& trace_path, int trace_level) {
-  const RunArguments arguments = read(args);
+  RunArguments arguments = read(args);
   const TraceRequest request{trace_path, trace_level};
   RunTrace trace;
   RunOptions options;
   options.workers = workers;
   options.window = window;
   options.deadline_s = deadline;
+  if (deadline > 0)
+    return run_until_deadline(std::make_shared<KeptRun>(program, std::move(arguments), RunTrace{}),
+                              options, request);
   options.trace = request.begin(trace);
   RunReport report;
   {
@@ -230,7 +277,9 @@ void bind_tasks(nb::module_& m) {
         "deadline"_a = 0.0, "trace_path"_a = "", "trace_level"_a = -1,
         "Runs it on (ParamType, array or number, dtype of a number) and reports counts. With a "
         "level \"trace\" is a ChipTrace, which is written to the path unless that is empty. "
-        "Python's lock is free meanwhile.");
+        "Python's lock is free meanwhile. Where code has not returned soon after the deadline, its "
+        "run is abandoned and goes on.");
+  m.def("abandoned_runs", &abandoned_runs, "Runs that were abandoned and have not returned yet.");
 }
 
 }  // namespace pto::bindings

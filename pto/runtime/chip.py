@@ -98,7 +98,9 @@ class ChipRuntime(Runtime):
     def run(self, name: str, args: Sequence[Arg] = (), deadline: float | None = None) -> None:
         """Runs a program and waits; this thread works too. Raises the first cause of a failure.
 
-        `deadline`: seconds after which no further task begins, and the run fails.
+        `deadline`: seconds after which no further task begins, and the run fails. Code that has not
+        returned 50 ms later is abandoned: it goes on and may still write to the run's arrays. With
+        a deadline this thread only waits, and Ctrl-C ends the run as the deadline does.
         """
         self._queue.execute(name, self._prepared(name, args, deadline))
 

@@ -179,6 +179,19 @@ Pool& process_pool() {
   return *pool;
 }
 
+// Kept, since a thread that has just asked for the pool may still look at it.
+void replace_process_pool(Pool* pool) {
+  static std::mutex& mutex = *new std::mutex;
+  static std::vector<Pool*>& replaced = *new std::vector<Pool*>;
+  {
+    const std::lock_guard lock(mutex);
+    replaced.push_back(pool);
+  }
+  Pool* current = pool;
+  g_pool.compare_exchange_strong(current, nullptr, std::memory_order_acq_rel);
+  pool->retire();
+}
+
 }  // namespace
 
 Pool::Pool(int threads_max, int spin_us)
@@ -196,8 +209,11 @@ Pool::~Pool() {
 }
 
 int32_t Pool::run(int32_t blocks, int threads, BlockFunction function, void* context, bool* taken) {
-  *taken = !busy_.exchange(true, std::memory_order_acquire);
-  if (!*taken) return 0;
+  *taken = take();
+  return *taken ? run_taken(blocks, threads, function, context) : 0;
+}
+
+int32_t Pool::run_taken(int32_t blocks, int threads, BlockFunction function, void* context) {
   const int wanted = std::clamp(std::min(threads, blocks), 1, threads_max_);
   start_workers(wanted - 1);
   function_ = function;
@@ -219,6 +235,13 @@ int32_t Pool::run(int32_t blocks, int threads, BlockFunction function, void* con
   return result;
 }
 
+void Pool::retire() {
+  is_retired_.store(true);
+  stop_.store(true);
+  epoch_.fetch_add(1);
+  futex_wake(&epoch_, threads_max_);
+}
+
 void Pool::start_workers(int wanted) {
   if (workers() >= wanted) return;
   sigset_t all, before;  // signals are the program's own threads' business
@@ -236,7 +259,10 @@ void Pool::work(int index, uint32_t seen) {
   pthread_setname_np(pthread_self(), "pto-worker");
   for (;;) {
     uint64_t state = wait_for_job(seen);
-    if (stop_.load(std::memory_order_relaxed)) return;
+    if (stop_.load(std::memory_order_relaxed)) {
+      if (is_retired_.load()) pthread_detach(pthread_self());  // nobody joins it
+      return;
+    }
     seen = generation_of(state);
     while ((state & kOpen) && generation_of(state) == seen && index + 1 < threads_of(state)) {
       if (state_.compare_exchange_weak(state, state + kOneInside, std::memory_order_acquire)) {
@@ -348,6 +374,35 @@ int32_t parallel_for(int32_t blocks, BlockFunction function, void* context) {
     if (taken) return result;
   }
   return run_inline(blocks, function, context);
+}
+
+Pool* AbandonablePool::take() {
+  const std::lock_guard lock(mutex_);
+  if (is_abandoned_ || num_threads() == 1) return nullptr;
+  Pool& pool = process_pool();
+  held_ = pool.take() ? &pool : nullptr;
+  return held_;
+}
+
+int32_t AbandonablePool::parallel_for(void* self, int32_t blocks, BlockFunction function,
+                                      void* context) {
+  auto& mine = *static_cast<AbandonablePool*>(self);
+  int32_t result = 0;
+  if (Pool* const pool = mine.take()) {
+    result = pool->run_taken(blocks, num_threads(), function, context);
+    const std::lock_guard lock(mine.mutex_);
+    mine.held_ = nullptr;
+  } else {
+    for (int32_t block = 0; block < blocks && result == 0; ++block)
+      result = call_block(function, context, block);
+  }
+  return result;
+}
+
+void AbandonablePool::abandon() {
+  const std::lock_guard lock(mutex_);
+  is_abandoned_ = true;
+  if (held_ != nullptr) replace_process_pool(held_);
 }
 
 int threads_wanted(const void* context) {

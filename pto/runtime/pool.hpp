@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -94,6 +95,13 @@ class Pool {
   // the pool, and then nothing has run.
   int32_t run(int32_t blocks, int threads, BlockFunction function, void* context, bool* taken);
 
+  // run() in two steps, for a caller that has to know in between that it holds the pool.
+  bool take() { return !busy_.exchange(true, std::memory_order_acquire); }
+  int32_t run_taken(int32_t blocks, int threads, BlockFunction function, void* context);
+
+  // Its threads end when their blocks have returned. Any thread; the pool must live for ever.
+  void retire();
+
   int workers() const { return static_cast<int>(workers_.size()); }
 
   // claim_block() and threads_in_job(), for a thread that runs a block of this pool's job.
@@ -117,7 +125,7 @@ class Pool {
   alignas(64) std::atomic<uint64_t> state_{0};
   std::atomic<uint32_t> epoch_{0};  // counts jobs; parked workers sleep on it
   std::atomic<int32_t> parked_{0};
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false}, is_retired_{false};
   std::atomic<bool> busy_{false};
   std::atomic<int64_t> spin_ns_;
 
@@ -130,6 +138,28 @@ class Pool {
   alignas(64) BlockFunction function_ = nullptr;  // of the current job
   void* context_ = nullptr;
   int64_t blocks_ = 0;
+};
+
+// A launch on the process's pool whose blocks may never return: then the process gets another pool.
+//
+//     AbandonablePool pool;  // lives as long as the blocks
+//     const ScopedExecutor executor(AbandonablePool::parallel_for, &pool);
+//     pool.abandon();        // on another thread
+//
+// One launch at a time; it runs on its own thread alone where another holds the pool.
+class AbandonablePool {
+ public:
+  static int32_t parallel_for(void* self, int32_t blocks, BlockFunction function, void* context);
+
+  // Idle threads of the pool end, others when their blocks return; later launches run elsewhere.
+  void abandon();
+
+ private:
+  Pool* take();
+
+  std::mutex mutex_;
+  Pool* held_ = nullptr;
+  bool is_abandoned_ = false;
 };
 
 }  // namespace pto

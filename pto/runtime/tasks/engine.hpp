@@ -60,6 +60,7 @@ struct TaskSpec {
 };
 
 struct RunTrace;
+class RunWatch;
 class Steps;
 
 struct RunOptions {
@@ -68,6 +69,7 @@ struct RunOptions {
   double deadline_s = 0;      // 0: none. Tasks that begin later fail
   RunTrace* trace = nullptr;  // filled where it is given (trace.hpp)
   Steps* steps = nullptr;     // simulates the run where it is given (steps.hpp)
+  RunWatch* watch = nullptr;  // of a run with a deadline, told what runs (abandon.hpp)
 };
 
 struct RunReport {

@@ -132,7 +132,15 @@ int32_t Engine::call(TaskWorker& self, Task& task, int32_t block) {
   }
   if (!is_watched_) [[likely]]
     return call_kernel(self, task, block);
-  return call_watched(self, task, block);
+  return watch_ == nullptr ? call_watched(self, task, block) : call_noted(self, task, block);
+}
+
+int32_t Engine::call_noted(TaskWorker& self, Task& task, int32_t block) {
+  watch_->begin(self.index, {task.id, task.kernel->name.c_str(), task.file, task.line});
+  const int32_t code =
+      trace_ != nullptr ? call_watched(self, task, block) : call_kernel(self, task, block);
+  watch_->end(self.index);
+  return code;
 }
 
 bool Engine::is_late() const {

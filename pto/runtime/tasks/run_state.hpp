@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "pto/runtime/block.hpp"
+#include "pto/runtime/tasks/abandon.hpp"
 #include "pto/runtime/tasks/deque.hpp"
 #include "pto/runtime/tasks/engine.hpp"
 #include "pto/runtime/tasks/steps.hpp"
@@ -105,10 +106,19 @@ class Engine final : public TaskRun {
  public:
   Engine(const RunOptions& options, const std::function<void(TaskRun&)>& orchestrate);
   ~Engine() override {
+    if (watch_ != nullptr) watch_->detach();
     if (steps_ == nullptr) RunSlots::give_back(std::move(held_));
   }
 
   RunReport run();
+
+  // Nothing new begins, and workers go when their tasks have returned; what is left to be done is
+  // left to the orchestrating thread. Any thread.
+  void abandon() {
+    is_stopped_.store(true);
+    is_over_.store(true, std::memory_order_seq_cst);
+    wake();
+  }
 
   static constexpr int kSpins = 2000;  // looks for work before a worker sleeps
 
@@ -148,6 +158,7 @@ class Engine final : public TaskRun {
   int32_t call(TaskWorker& self, Task& task, int32_t block);
   int32_t call_watched(TaskWorker& self, Task& task, int32_t block);
   int32_t call_kernel(TaskWorker& self, Task& task, int32_t block);
+  int32_t call_noted(TaskWorker& self, Task& task, int32_t block);
   void add_record(TaskWorker& self, const Task& task, uint64_t start);
   Task* complete(TaskWorker& self, Task& task);
   void make_ready(TaskWorker& self, Task* task, Task** next);
@@ -203,7 +214,8 @@ class Engine final : public TaskRun {
   RunReport report_;
   RunTrace* const trace_;  // null: none
   Steps* const steps_;     // null: on threads
-  const bool is_watched_;  // either of them
+  RunWatch* const watch_;  // null: none
+  const bool is_watched_;  // any of them
   int64_t turns_made_ = 0;
   uint64_t trace_start_ = 0;
   EdgeCause cause_ = EdgeCause::Data;  // of the edges that are found now

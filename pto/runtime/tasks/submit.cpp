@@ -93,12 +93,14 @@ Engine::Engine(const RunOptions& options, const std::function<void(TaskRun&)>& o
       workers_(held_->workers),
       trace_(options.trace),
       steps_(options.steps),
-      is_watched_(trace_ != nullptr || steps_ != nullptr),
+      watch_(options.watch),
+      is_watched_(trace_ != nullptr || steps_ != nullptr || watch_ != nullptr),
       deadline_s_(options.deadline_s) {
   if (options.deadline_s > 0)
     deadline_ = std::chrono::steady_clock::now() +
                 std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                     std::chrono::duration<double>(options.deadline_s));
+  if (watch_ != nullptr) watch_->attach(*this, workers_.size());
 }
 
 RunReport Engine::run() {
