@@ -216,6 +216,10 @@ Sync& Launch::sync() {
 
 int32_t run_block(Launch& launch, int32_t position) noexcept {
   pto_args args = launch.args;
+  return run_block(launch, position, args);
+}
+
+int32_t run_block(Launch& launch, int32_t position, pto_args& args) noexcept {
   args.block = launch.block_at(position);
   const BlockScope scope(launch, position, &args);
   int32_t code = call_kernel(launch, args);

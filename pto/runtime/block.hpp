@@ -103,6 +103,8 @@ struct Launch {
 
 // Runs one core and returns its code; what it throws is kept as the launch's text.
 int32_t run_block(Launch& launch, int32_t position) noexcept;
+// The same with these arguments instead of the launch's; their block is set here.
+int32_t run_block(Launch& launch, int32_t position, pto_args& args) noexcept;
 
 // Runs all cores of a block on this thread, those of them that no wait has begun meanwhile.
 int32_t run_cores(Launch& launch, int32_t block) noexcept;

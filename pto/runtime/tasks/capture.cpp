@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An orchestration recorded as a graph.
 #include <algorithm>
+#include <exception>
 #include <map>
 
 #include "pto/base/error.hpp"
@@ -44,9 +45,10 @@ class Recorder final : public TaskRun {
   void stop(const std::string& text) override { fail({text, "", ""}, ErrorKind::Runtime); }
   bool has_failed() const override { return false; }
 
-  void finish();
+  void finish();  // throws what a submission threw
 
  private:
+  TaskId record(const TaskSpec& spec);
   void follow(const TaskTensor& tensor);
   void add_tensor(const TaskTensor& tensor, int32_t place);
   void patch_later(const TaskTensor& tensor, const void* address, int32_t place);
@@ -57,6 +59,7 @@ class Recorder final : public TaskRun {
   std::map<const Allocation*, int32_t> argument_of_;
   std::vector<std::vector<int32_t>> after_;  // of each task: those that follow it
   std::vector<int32_t> followed_;            // by the task that is submitted
+  std::exception_ptr error_;
 };
 
 void Recorder::follow(const TaskTensor& tensor) {
@@ -64,7 +67,8 @@ void Recorder::follow(const TaskTensor& tensor) {
   const Access access = tensor.access == Access::Reduce ? Access::Update : tensor.access;
   tensor.allocation->history.record(
       box_of(tensor), access, graph_.tasks_.size(),
-      [&](TaskId earlier) { followed_.push_back(int32_t(earlier) - 1); });
+      [&](TaskId earlier) { followed_.push_back(int32_t(earlier) - 1); },
+      [](TaskId) { return false; });
 }
 
 void Recorder::patch_later(const TaskTensor& tensor, const void* address, int32_t place) {
@@ -85,6 +89,15 @@ void Recorder::add_tensor(const TaskTensor& tensor, int32_t place) {
 
 TaskId Recorder::submit(const TaskSpec& spec) {
   check_submission(spec, graph_.tasks_.size());
+  try {
+    return record(spec);
+  } catch (...) {  // half of a task; the orchestration may go on as if nothing had been
+    error_ = std::current_exception();
+    throw;
+  }
+}
+
+TaskId Recorder::record(const TaskSpec& spec) {
   GraphTask task{};
   task.kernel = spec.kernel;
   task.blocks = spec.blocks;
@@ -119,6 +132,7 @@ TaskId Recorder::submit(const TaskSpec& spec) {
 
 // Lists that no longer move get their addresses.
 void Recorder::finish() {
+  if (error_) std::rethrow_exception(error_);
   const pto_tensor* tensors = graph_.tensors_.data();
   const uint64_t* scalars = graph_.scalars_.data();
   const int64_t* dims = graph_.dims_.data();
@@ -147,11 +161,11 @@ TaskGraph::TaskGraph(const OrchestrationProgram& program, std::span<const pto_te
   Recorder recorder(*this, tensors);
   try {
     orchestrate_into(recorder, program, tensors, scalars);
+    recorder.finish();
   } catch (...) {
     for (void* memory : owned_) pto_free(memory);
     throw;
   }
-  recorder.finish();
 }
 
 TaskGraph::~TaskGraph() {

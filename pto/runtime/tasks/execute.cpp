@@ -6,10 +6,18 @@
 #include "pto/runtime/tasks/run_state.hpp"
 
 namespace pto {
+namespace {
+
+void make_launch(TaskWorker& worker) {
+  const pto_args none{};  // each task has its own
+  worker.launch.emplace(nullptr, none, 1);
+}
+
+}  // namespace
+
 void Engine::work(int worker) {
   TaskWorker& self = *workers_[size_t(worker)];
-  const pto_args none{};
-  self.launch.emplace(nullptr, none, 1);
+  make_launch(self);
   if (worker == 0) {
     submitter_ = &self;
     orchestrate();
@@ -62,7 +70,7 @@ void Engine::put(TaskWorker& self, Task* task) {
 // A task whose predecessors are done: it takes its turns, then waits for a worker. The first of a
 // chain's successors is `*next`, which the worker runs itself.
 void Engine::make_ready(TaskWorker& self, Task* task, Task** next) {
-  if (!task->turns.empty() && !take_turns(*task)) return;
+  if (task->n_turns > 0 && !take_turns(*task)) return;
   if (trace_ != nullptr) task->ready_ticks = trace_ticks();
   for (int32_t i = 1; i < entries_of(*task); ++i) put(self, task);
   if (next != nullptr && *next == nullptr)
@@ -72,8 +80,8 @@ void Engine::make_ready(TaskWorker& self, Task* task, Task** next) {
 }
 
 bool Engine::take_turns(Task& task) {
-  while (task.turns_taken < task.turns.size())
-    if (!task.turns[task.turns_taken++]->take(&task)) return false;
+  while (task.turns_taken < task.n_turns)
+    if (!task.turns()[task.turns_taken++]->take(&task)) return false;
   return true;
 }
 
@@ -106,7 +114,7 @@ int32_t Engine::call(TaskWorker& self, Task& task, int32_t block) {
   if (task.cause.load(std::memory_order_acquire) >= 0) return 0;
   if (is_stopped_.load(std::memory_order_relaxed)) return 0;
   if (task.kernel == nullptr) return 0;
-  if (!holds(task.predicate)) {
+  if (task.predicate != nullptr && !holds(*task.predicate)) {
     if (block == 0) skipped_.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
@@ -135,50 +143,73 @@ void Engine::add_record(TaskWorker& self, const Task& task, uint64_t start) {
 }
 
 int32_t Engine::call_kernel(TaskWorker& self, Task& task, int32_t block) {
-  int32_t code;
-  if (task.start_together) {
-    code = pto_launch(task.kernel->function, &task.args, task.args.blocks);
+  pto_args args{};
+  args.abi_version = PTO_ABI_VERSION;
+  args.n_tensors = task.n_tensors;
+  args.tensors = task.tensors();
+  args.n_scalars = task.n_scalars;
+  args.scalars = task.scalars();
+  if (task.together > 0) {
+    const int32_t code = pto_launch(task.kernel->function, &args, task.together);
     if (code != 0) note_failure(self, task, pto_last_error());
     return code;
   }
   Launch& launch = *self.launch;
   launch.kernel = task.kernel->function;
-  launch.blocks = task.blocks;
-  pto_services* const services = launch.args.services;
-  launch.args = task.args;
-  launch.args.services = services;
-  code = run_block(launch, block);
+  launch.blocks = args.blocks = task.blocks;
+  args.services = &launch.services;
+  const int32_t code = run_block(launch, block, args);
   if (code != 0 || launch.has_failed.load(std::memory_order_relaxed) ||
       launch.sync_if_any() != nullptr || launch.stores.load() != nullptr) {
-    if (code != 0 || launch.has_failed.load()) note_failure(self, task, launch.text);
-    const pto_args none{};
-    self.launch.emplace(nullptr, none, 1);
+    if (code != 0 || launch.has_failed.load()) note_failure(self, task, launch.text.c_str());
+    make_launch(self);
   }
   return code;
 }
 
-void Engine::note_failure(TaskWorker& self, Task& task, std::string text) {
+void Engine::note_failure(TaskWorker& self, Task& task, const char* text) {
   const std::lock_guard lock(failures_mutex_);
   const auto number = int32_t(failures_.size());
   int32_t none = -1;
   if (!task.cause.compare_exchange_strong(none, number, std::memory_order_acq_rel)) return;
-  failures_.push_back({task.id, task.kernel->name,
-                       task.file[0] == 0 ? "" : task.file + (":" + std::to_string(task.line)),
-                       std::move(text), self.index});
+  try {
+    failures_.push_back({task.id, task.kernel->name,
+                         task.file[0] == 0 ? "" : task.file + (":" + std::to_string(task.line)),
+                         text, self.index});
+  } catch (const std::bad_alloc&) {  // that it failed is known all the same
+  }
   has_failed_.store(true, std::memory_order_release);
+}
+
+// Tasks that follow it later find the cause here.
+void Engine::poison(const Task& task, int32_t cause) {
+  const std::lock_guard lock(failures_mutex_);
+  try {
+    poisoned_.emplace(task.id, cause);
+  } catch (const std::bad_alloc&) {
+    is_stopped_.store(true);
+  }
+}
+
+// All that the task follows is done.
+void Engine::run_at_once(Task& task) {
+  if (trace_ != nullptr) task.ready_ticks = trace_ticks();
+  for (int32_t block = 0; block < task.blocks; ++block) call(*submitter_, task, block);
+  submitter_->last_ticks = 0;
+  if (const int32_t cause = task.cause.load(std::memory_order_relaxed); cause >= 0)
+    poison(task, cause);
+  task.successors.store(&kClosed, std::memory_order_relaxed);
+  if (!has_failed_.load(std::memory_order_relaxed)) retired_ = task.id;
 }
 
 // Releases the task's successors and its slot; returns one of them to be run here.
 Task* Engine::complete(TaskWorker& self, Task& task) {
   const int32_t cause = task.cause.load(std::memory_order_acquire);
-  if (cause >= 0) {
-    const std::lock_guard lock(failures_mutex_);
-    poisoned_.emplace(task.id, cause);
-  }
-  for (Allocation* held : task.holds) release(*held);
+  if (cause >= 0) poison(task, cause);
+  for (int32_t i = 0; i < task.n_holds; ++i) release(*task.holds()[i]);
   Task* next = nullptr;
-  for (ReduceTurn* turn : task.turns)
-    if (Task* waiting = turn->pass_on()) make_ready(self, waiting, &next);
+  for (int32_t i = 0; i < task.n_turns; ++i)
+    if (Task* waiting = task.turns()[i]->pass_on()) make_ready(self, waiting, &next);
   TaskEdge* edge = task.successors.exchange(&kClosed, std::memory_order_seq_cst);
   while (edge != nullptr) {
     Task* const to = edge->to;

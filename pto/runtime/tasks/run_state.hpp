@@ -3,9 +3,10 @@
 // (execute.cpp).
 //
 // Tasks live in a ring of slots; the slot of a task is given to a later one when it is done, so the
-// ring is the window of tasks in flight. Ready tasks stand in a deque for each worker.
-// Invariant: what a worker does with a task ends before it closes the task's list of successors.
-// Thread safety: see the sections of the class.
+// ring is the window of tasks in flight. Ready tasks stand in a deque for each worker. A worker
+// that is alone runs each task where it is submitted: all that it follows is done. Invariant: what
+// a worker does with a task ends before it closes the task's list of successors. Thread safety: see
+// the sections of the class.
 #pragma once
 
 #include <atomic>
@@ -30,22 +31,23 @@ class ReduceTurn {
   bool take(Task* task) {  // false: it will be handed over
     const std::lock_guard lock(mutex_);
     if (!is_taken_) return is_taken_ = true;
-    waiting_.push_back(task);
+    task->next_waiting = nullptr;
+    (first_ == nullptr ? first_ : last_->next_waiting) = task;
+    last_ = task;
     return false;
   }
   Task* pass_on() {  // the task that has the turn now, or null
     const std::lock_guard lock(mutex_);
-    is_taken_ = !waiting_.empty();
-    if (!is_taken_) return nullptr;
-    Task* const next = waiting_.front();
-    waiting_.erase(waiting_.begin());
+    Task* const next = first_;
+    is_taken_ = next != nullptr;
+    if (is_taken_) first_ = next->next_waiting;
     return next;
   }
 
  private:
   std::mutex mutex_;
   bool is_taken_ = false;
-  std::vector<Task*> waiting_;
+  Task *first_ = nullptr, *last_ = nullptr;  // that wait
 };
 
 struct Allocation {
@@ -118,7 +120,21 @@ class Engine final : public TaskRun {
   void refuse_known_memory(const Allocation& added) const;
   void orchestrate();
   Task& claim_slot();
+  void retire();
+  struct Kept {  // what a task keeps besides tensors and scalars: counts
+    int32_t holds = 0, turns = 0, dims = 0, predicates = 0;
+    size_t bytes() const {
+      return 8 * size_t(holds + turns + dims) + sizeof(Predicate) * size_t(predicates);
+    }
+  };
+  static Kept kept_of(const TaskSpec& spec);
   void fill(Task& task, const TaskSpec& spec);
+  void keep(Task& task, const TaskSpec& spec, const Kept& kept);
+  void enter(Task& task, const TaskSpec& spec);
+  void release(Task& task);
+  void give_up(Task& task);
+  void run_at_once(Task& task);
+  bool is_done(TaskId id);
   void follow(Task& task, TaskId earlier);
   void follow_tensor(Task& task, const TaskTensor& tensor);
   void drop_dead_allocations();
@@ -146,7 +162,8 @@ class Engine final : public TaskRun {
   int32_t entries_of(const Task& task) const {
     return std::min<int32_t>(task.blocks, int32_t(workers_.size()));
   }
-  void note_failure(TaskWorker& self, Task& task, std::string text);
+  void note_failure(TaskWorker& self, Task& task, const char* text);
+  void poison(const Task& task, int32_t cause);
   void release(Allocation& allocation) {
     if (allocation.users.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
     allocation.free();
@@ -171,6 +188,7 @@ class Engine final : public TaskRun {
   void throw_first_failure();
 
   Task& slot(TaskId id) { return slots_[size_t(id) & size_t(window_ - 1)]; }
+  bool is_alone() const { return workers_.size() == 1; }
 
   const std::function<void(TaskRun&)>& orchestrate_;
   std::unique_ptr<RunSlots> held_;
@@ -178,7 +196,8 @@ class Engine final : public TaskRun {
   Task* const slots_;
   const std::vector<std::unique_ptr<TaskWorker>>& workers_;
   TaskWorker* submitter_ = nullptr;
-  TaskId last_ = 0;  // submitted
+  TaskId last_ = 0;     // submitted
+  TaskId retired_ = 0;  // this and all before it are done, and none has failed
   std::vector<std::unique_ptr<Allocation>> allocations_;
   RunReport report_;
   RunTrace* const trace_;  // null: none
@@ -189,14 +208,16 @@ class Engine final : public TaskRun {
   std::chrono::steady_clock::time_point deadline_{};
   bool has_deadline_ = false;
 
+  // Read all the time and written seldom; then what is not.
   alignas(64) std::atomic<bool> is_over_{false};
   std::atomic<bool> is_stopped_{false}, has_failed_{false};
   std::atomic<int32_t> sleepers_{0};
   std::atomic<uint32_t> events_{0};
-  std::atomic<int64_t> dead_{0}, skipped_{0};
+  alignas(64) std::atomic<int64_t> dead_{0};
+  std::atomic<int64_t> skipped_{0};
 
   std::mutex failures_mutex_;
-  std::vector<TaskFailure> failures_;
+  std::vector<TaskFailure> failures_;             // the first says why the run failed
   std::unordered_map<TaskId, int32_t> poisoned_;  // failed or skipped for a failure: which
   std::string stopped_;
 };
