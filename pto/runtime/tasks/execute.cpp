@@ -17,6 +17,7 @@ void make_launch(TaskWorker& worker) {
 
 void Engine::work(int worker) {
   TaskWorker& self = *workers_[size_t(worker)];
+  const KernelFloatState float_state;
   make_launch(self);
   if (worker == 0) {
     submitter_ = &self;
@@ -36,12 +37,12 @@ void Engine::work_until_end(TaskWorker& self) {
   }
 }
 
-// A task that moves to another core takes its memory along, some 200 ns; so one of few is left to
-// its owner for about as long as it takes to run short ones.
-bool Engine::is_worth_a_visit(TaskWorker& self, const TaskWorker& other) {
+// A task that moves to another core takes its memory along, some 200 ns; so short ones, of which
+// there are few, are left to their owner for about as long as it takes to run them.
+bool Engine::is_worth_a_visit(TaskWorker& self, const TaskWorker& other) const {
   const int64_t ready = other.ready.size();
   if (ready == 0) return false;
-  if (ready < kMany && ++self.patience < kPatience) {
+  if (are_short_.load(std::memory_order_relaxed) && ready < kMany && ++self.patience < kPatience) {
     pause_core();
     return false;
   }
@@ -85,12 +86,45 @@ bool Engine::take_turns(Task& task) {
   return true;
 }
 
-void Engine::run_chain(TaskWorker& self, Task* task) {
+// Runs the task and what follows it here; returns how many have ended.
+int Engine::run_tasks_from(TaskWorker& self, Task* task) {
+  int ended = 0;
   while (task != nullptr) {
     if (!run_blocks(self, *task)) break;
     task = complete(self, *task);
+    ++ended;
   }
   self.last_ticks = 0;
+  return ended;
+}
+
+void Engine::run_chain(TaskWorker& self, Task* task) {
+  const uint64_t start = trace_ticks();
+  const int ended = run_tasks_from(self, task);
+  judge(self, trace_ticks() - start, std::max(ended, 1));
+}
+
+void Engine::judge(TaskWorker& self, uint64_t ticks, int tasks) {
+  const uint64_t one = ticks / uint64_t(tasks);
+  self.ticks_a_task = self.ticks_a_task == 0 ? one : (3 * self.ticks_a_task + one) / 4;
+  const bool is_short = self.ticks_a_task < kShortTicks;
+  if (are_short_.load(std::memory_order_relaxed) != is_short)
+    are_short_.store(is_short, std::memory_order_relaxed);
+}
+
+// A short task that is ready where it is submitted, by the orchestrating thread itself. It is
+// measured where it, or what the orchestration did before, took long.
+void Engine::run_here(Task& task) {
+  if (task.n_turns > 0 && !take_turns(task)) return;
+  const uint64_t start = is_in_doubt_ || trace_ != nullptr ? trace_ticks() : 0;
+  task.ready_ticks = start;
+  const TaskId id = task.id;
+  run_tasks_from(*submitter_, &task);
+  if (retired_ + 1 == id && !has_failed_.load(std::memory_order_relaxed)) retired_ = id;
+  const uint64_t end = trace_ticks();
+  if (is_in_doubt_) judge(*submitter_, 4 * (end - start), 1);
+  is_in_doubt_ = end - ran_until_ > kShortTicks;
+  ran_until_ = end;
 }
 
 // Runs the blocks of the task that nobody has taken; true where the last of all ended here.

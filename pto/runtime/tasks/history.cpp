@@ -40,6 +40,7 @@ Box History::box_of(const Kind& kind, const Cell& cell) {
 }
 
 bool History::is_regular(const Box& box) {
+  if (box.rank == 0) return box.offset >= 0 && box.offset % box.item == 0;
   Coordinates at;
   if (!coordinates(box, &at)) return false;
   for (int k = 0; k <= box.rank; ++k)

@@ -136,6 +136,7 @@ class History {
     TaskId writer, reader;  // 0: none, or in the crowd
     Crowd* crowd;           // null: none
   };
+  static constexpr size_t kGroup = 128;
   struct FreeCells {
     void operator()(Cell* cells) const;
   };
@@ -192,17 +193,20 @@ class History {
     return -1;
   }
 
-  // Adjacent runs lie side by side, eight to a group.
+  // Adjacent runs lie side by side in groups of a page.
   static size_t place_of(const Kind& kind, int64_t offset) {
     const int64_t run = kind.shift >= 0 ? offset >> kind.shift : offset / kind.like.item;
     const auto within = uint64_t(offset - run * kind.like.item);
-    const uint64_t group = (uint64_t(run >> 3) + within * 0xff51afd7ed558ccdu);
-    return ((group * 0x9e3779b97f4a7c15u >> 28 << 3) | (uint64_t(run) & 7)) & kind.mask;
+    const uint64_t group = uint64_t(run) / kGroup + within * 0xff51afd7ed558ccdu;
+    const uint64_t hash = group * 0x9e3779b97f4a7c15u >> 28;
+    return size_t(hash * kGroup + uint64_t(run) % kGroup) & kind.mask;
   }
   // The cell at the offset, or the free place for it.
   static Cell& find(const Kind& kind, int64_t offset) {
-    for (size_t at = place_of(kind, offset);; at = (at + 1) & kind.mask) {
-      Cell& cell = kind.table[at];
+    Cell* const table = kind.table.get();
+    // The step leads out of a full group, and to every place.
+    for (size_t at = place_of(kind, offset);; at = (at + kGroup + 1) & kind.mask) {
+      Cell& cell = table[at];
       if (cell.offset == offset || cell.offset == kFree) return cell;
     }
   }

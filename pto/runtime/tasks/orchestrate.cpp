@@ -2,7 +2,6 @@
 #include "pto/runtime/tasks/orchestrate.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <iterator>
 
@@ -134,11 +133,15 @@ class Session {
     return tensor;
   }
 
+  static bool is_same(const char* a, const char* b) {  // short ones: strcmp() is a call too much
+    while (*a != 0 && *a == *b) ++a, ++b;
+    return *a == *b;
+  }
   const TaskKernel* kernel(const char* name) {
     if (name == nullptr) return nullptr;
     // Most names come again from the same line of code; what they say is looked at all the same.
     Named& last = named_[(reinterpret_cast<uintptr_t>(name) >> 2) % std::size(named_)];
-    if (last.pointer == name && std::strcmp(last.name, name) == 0) return last.kernel;
+    if (last.pointer == name && is_same(last.name, name)) return last.kernel;
     const auto it = program_.kernels.find(std::string_view(name));
     if (it != program_.kernels.end()) {
       last = {name, it->first.c_str(), &it->second};

@@ -81,7 +81,8 @@ struct alignas(64) TaskWorker {
   ReadyDeque<Task> ready;
   std::optional<Launch> launch;  // of the thread that works here
   int index = 0;
-  int patience = 0;  // visits to others that it has put off
+  int patience = 0;           // visits to others that it has put off
+  uint64_t ticks_a_task = 0;  // of late; 0: not known
   uint32_t random = 1;
   TraceRing trace;
   uint64_t last_ticks = 0;  // the end of what it ran last, where the next follows at once
@@ -148,8 +149,11 @@ class Engine final : public TaskRun {
   void work(int worker);
   void work_until_end(TaskWorker& self);
   Task* find(TaskWorker& self);
-  static bool is_worth_a_visit(TaskWorker& self, const TaskWorker& other);
+  bool is_worth_a_visit(TaskWorker& self, const TaskWorker& other) const;
   void run_chain(TaskWorker& self, Task* task);
+  int run_tasks_from(TaskWorker& self, Task* task);
+  void judge(TaskWorker& self, uint64_t ticks, int tasks);
+  void run_here(Task& task);
   bool run_blocks(TaskWorker& self, Task& task);
   int32_t call(TaskWorker& self, Task& task, int32_t block);
   int32_t call_kernel(TaskWorker& self, Task& task, int32_t block);
@@ -177,7 +181,8 @@ class Engine final : public TaskRun {
   }
   static constexpr int kSpins = 2000;
   static constexpr int64_t kMany = 16;
-  static constexpr int kPatience = 64;
+  static constexpr int kPatience = 64, kPauses = 8;
+  static constexpr uint64_t kShortTicks = 1024;  // of trace_ticks(): some 0.4 us
   static void pause_core() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -196,8 +201,10 @@ class Engine final : public TaskRun {
   Task* const slots_;
   const std::vector<std::unique_ptr<TaskWorker>>& workers_;
   TaskWorker* submitter_ = nullptr;
-  TaskId last_ = 0;     // submitted
-  TaskId retired_ = 0;  // this and all before it are done, and none has failed
+  TaskId last_ = 0;           // submitted
+  TaskId retired_ = 0;        // this and all before it are done, and none has failed
+  uint64_t ran_until_ = 0;    // in ticks, the last task that it ran where it was submitted
+  bool is_in_doubt_ = false;  // the next such task is measured
   std::vector<std::unique_ptr<Allocation>> allocations_;
   RunReport report_;
   RunTrace* const trace_;  // null: none
@@ -211,6 +218,7 @@ class Engine final : public TaskRun {
   // Read all the time and written seldom; then what is not.
   alignas(64) std::atomic<bool> is_over_{false};
   std::atomic<bool> is_stopped_{false}, has_failed_{false};
+  std::atomic<bool> are_short_{false};  // tasks, so that to pass one on costs more than to run it
   std::atomic<int32_t> sleepers_{0};
   std::atomic<uint32_t> events_{0};
   alignas(64) std::atomic<int64_t> dead_{0};
@@ -234,7 +242,8 @@ void Engine::rest_unless(Condition something_to_do) {
   };
   for (int i = 0; i < kSpins; ++i) {
     if (is_ready()) return;
-    pause_core();
+    // A look takes the line of the owner's deque away from it.
+    for (int k = 0; k < kPauses; ++k) pause_core();
   }
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   const uint32_t seen = events_.load(std::memory_order_seq_cst);

@@ -237,10 +237,13 @@ void Engine::give_up(Task& task) {
 
 // Nothing more is submitted for the task: it runs when what it waits for is done.
 void Engine::release(Task& task) {
-  if (is_alone())
-    run_at_once(task);
-  else if (task.pending.load(std::memory_order_acquire) == 1 ||
-           task.pending.fetch_sub(1, std::memory_order_acq_rel) == 1)
+  if (is_alone()) return run_at_once(task);
+  if (task.pending.load(std::memory_order_acquire) > 1 &&
+      task.pending.fetch_sub(1, std::memory_order_acq_rel) > 1)
+    return;
+  if (task.blocks == 1 && are_short_.load(std::memory_order_relaxed))
+    run_here(task);
+  else
     make_ready(*submitter_, &task, nullptr);
 }
 
