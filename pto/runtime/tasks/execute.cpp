@@ -19,6 +19,7 @@ void Engine::work(int worker) {
   TaskWorker& self = *workers_[size_t(worker)];
   const KernelFloatState float_state;
   make_launch(self);
+  self.ticks_a_task = kShortTicks;
   if (worker == 0) {
     submitter_ = &self;
     orchestrate();
@@ -104,11 +105,15 @@ void Engine::run_chain(TaskWorker& self, Task* task) {
   judge(self, trace_ticks() - start, std::max(ended, 1));
 }
 
+// Others than the orchestrating thread see a task's way to them too, and are believed where it is
+// short all the same, or long by far.
 void Engine::judge(TaskWorker& self, uint64_t ticks, int tasks) {
-  const uint64_t one = ticks / uint64_t(tasks);
-  self.ticks_a_task = self.ticks_a_task == 0 ? one : (3 * self.ticks_a_task + one) / 4;
+  constexpr uint64_t kMost = 4 * kShortTicks;  // so that one interruption is soon forgotten
+  const uint64_t one = std::min(ticks / uint64_t(tasks), kMost);
+  self.ticks_a_task = (3 * self.ticks_a_task + one) / 4;
   const bool is_short = self.ticks_a_task < kShortTicks;
-  if (are_short_.load(std::memory_order_relaxed) != is_short)
+  const bool is_sure = &self == submitter_ || is_short || self.ticks_a_task > kMost / 2;
+  if (is_sure && are_short_.load(std::memory_order_relaxed) != is_short)
     are_short_.store(is_short, std::memory_order_relaxed);
 }
 
@@ -122,7 +127,7 @@ void Engine::run_here(Task& task) {
   run_tasks_from(*submitter_, &task);
   if (retired_ + 1 == id && !has_failed_.load(std::memory_order_relaxed)) retired_ = id;
   const uint64_t end = trace_ticks();
-  if (is_in_doubt_) judge(*submitter_, 4 * (end - start), 1);
+  if (is_in_doubt_) judge(*submitter_, end - start, 1);
   is_in_doubt_ = end - ran_until_ > kShortTicks;
   ran_until_ = end;
 }

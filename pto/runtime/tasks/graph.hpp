@@ -13,11 +13,14 @@
 // Thread safety: replays of one graph follow each other; the rest is constant.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
 
+#include "pto/runtime/tasks/deque.hpp"
 #include "pto/runtime/tasks/orchestrate.hpp"
 
 namespace pto {
@@ -33,6 +36,14 @@ struct GraphTask {
   int32_t line;
   int32_t predecessors;
   int32_t first_successor, n_successors;
+};
+
+// What several workers need to replay a graph; made once.
+struct ReplayQueues {
+  std::vector<int32_t> roots;                       // that follow nobody
+  std::unique_ptr<std::atomic<int32_t>[]> waiting;  // of each task: predecessors that are not done
+  std::vector<std::unique_ptr<ReadyDeque<GraphTask>>> ready;  // of each worker
+  bool is_clean = false;                                      // `waiting` counts all predecessors
 };
 
 class TaskGraph {
@@ -84,6 +95,7 @@ class TaskGraph {
   std::vector<Shape> shapes_;
   std::vector<uint64_t> captured_scalars_;
   std::vector<void*> patched_for_;  // the arguments' addresses
+  ReplayQueues queues_;
   std::mutex replaying_;
 };
 

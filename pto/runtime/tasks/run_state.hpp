@@ -82,7 +82,7 @@ struct alignas(64) TaskWorker {
   std::optional<Launch> launch;  // of the thread that works here
   int index = 0;
   int patience = 0;           // visits to others that it has put off
-  uint64_t ticks_a_task = 0;  // of late; 0: not known
+  uint64_t ticks_a_task = 0;  // of late
   uint32_t random = 1;
   TraceRing trace;
   uint64_t last_ticks = 0;  // the end of what it ran last, where the next follows at once
