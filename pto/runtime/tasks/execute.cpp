@@ -122,7 +122,7 @@ void Engine::judge(TaskWorker& self, uint64_t ticks, int tasks) {
 void Engine::run_here(Task& task) {
   if (task.n_turns > 0 && !take_turns(task)) return;
   const uint64_t start = is_in_doubt_ || trace_ != nullptr ? trace_ticks() : 0;
-  task.ready_ticks = start;
+  if (trace_ != nullptr) submitter_->last_ticks = task.ready_ticks = start;
   const TaskId id = task.id;
   run_tasks_from(*submitter_, &task);
   if (retired_ + 1 == id && !has_failed_.load(std::memory_order_relaxed)) retired_ = id;
@@ -232,7 +232,7 @@ void Engine::poison(const Task& task, int32_t cause) {
 
 // All that the task follows is done.
 void Engine::run_at_once(Task& task) {
-  if (trace_ != nullptr) task.ready_ticks = trace_ticks();
+  if (trace_ != nullptr) submitter_->last_ticks = task.ready_ticks = trace_ticks();
   for (int32_t block = 0; block < task.blocks; ++block) call(*submitter_, task, block);
   submitter_->last_ticks = 0;
   if (const int32_t cause = task.cause.load(std::memory_order_relaxed); cause >= 0)

@@ -85,6 +85,12 @@ int32_t orchestrate(const pto_runtime_api* api, const pto_args* args) {
 }
 const OrchestrationProgram kProgram{orchestrate, {{"add_sum", {add_sum, "add_sum"}}}};
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int64_t kStep = 11;
+#else
+constexpr int64_t kStep = 1;
+#endif
+
 // Makes the run with the n-th request refused, for n = 0, 1, 2 ... until it asks for less memory.
 // An orchestration that goes on may have done without what was refused.
 template <class Run>
@@ -93,7 +99,7 @@ void refuse_each(const Run& run, bool fails_anyway = false) {
     g_goes_on = mode & 1;
     g_refuses_all = mode & 2;
     bool is_refused = true;
-    for (g_refused = 0; is_refused; ++g_refused) {
+    for (g_refused = 0; is_refused; g_refused += kStep) {
       bool has_failed = false;
       g_requests = 0;
       g_is_counting = true;

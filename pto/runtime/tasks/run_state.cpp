@@ -91,20 +91,24 @@ void Engine::begin_trace() {
   trace_start_ = trace_ticks();
 }
 
+// Most tasks have the kernel and the line of the one before.
 void Engine::name_for_trace(Task& task) {
-  task.kernel_number = 0;
-  if (task.kernel != nullptr) {
+  if (task.kernel != nullptr && task.kernel != named_kernel_) {
     const auto [it, is_new] =
         traced_kernels_.try_emplace(task.kernel, uint16_t(trace_->kernels.size()));
     if (is_new) trace_->kernels.push_back(task.kernel->name);
-    task.kernel_number = it->second;
+    named_kernel_ = task.kernel;
+    named_kernel_number_ = it->second;
   }
-  task.site = 0;
-  if (task.file[0] == 0) return;
-  const auto [it, is_new] =
-      traced_sites_.try_emplace({task.file, task.line}, uint32_t(trace_->sites.size()));
-  if (is_new) trace_->sites.push_back(task.file + (":" + std::to_string(task.line)));
-  task.site = it->second;
+  task.kernel_number = task.kernel == nullptr ? 0 : named_kernel_number_;
+  if (task.file[0] != 0 && std::pair(task.file, task.line) != named_line_) {
+    named_line_ = {task.file, task.line};
+    const auto [it, is_new] =
+        traced_sites_.try_emplace(named_line_, uint32_t(trace_->sites.size()));
+    if (is_new) trace_->sites.push_back(task.file + (":" + std::to_string(task.line)));
+    named_site_ = it->second;
+  }
+  task.site = task.file[0] == 0 ? 0 : named_site_;
 }
 
 void Engine::end_trace() {

@@ -211,6 +211,10 @@ class Engine final : public TaskRun {
   uint64_t trace_start_ = 0;
   std::map<const TaskKernel*, uint16_t> traced_kernels_;
   std::map<std::pair<const char*, int32_t>, uint32_t> traced_sites_;
+  const TaskKernel* named_kernel_ = nullptr;  // of the last task, as its number and place
+  uint16_t named_kernel_number_ = 0;
+  std::pair<const char*, int32_t> named_line_{nullptr, 0};
+  uint32_t named_site_ = 0;
   std::exception_ptr error_;
   std::chrono::steady_clock::time_point deadline_{};
   bool has_deadline_ = false;
