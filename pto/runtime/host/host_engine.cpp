@@ -229,10 +229,13 @@ void HostEngine::State::follow_tensor(HostTask& task, const HostTensor& tensor) 
   const Box box = make_box(static_cast<char*>(tensor.view.data) - tensor.block->data(),
                            {tensor.view.sizes, rank}, {tensor.view.strides, rank},
                            std::max(1, tensor.view.type_bits / 8));
-  memory->history.record(box, tensor.access, task.id, [&](TaskId earlier) {
-    if (earlier != task.id)
-      follow(task, earlier, tensor.access == Access::Write ? EdgeCause::Storage : EdgeCause::Data);
-  });
+  const EdgeCause cause = tensor.access == Access::Write ? EdgeCause::Storage : EdgeCause::Data;
+  memory->history.record(
+      box, tensor.access, task.id,
+      [&](TaskId earlier) {
+        if (earlier != task.id) follow(task, earlier, cause);
+      },
+      [&](TaskId earlier) { return is_settled(earlier); });
   task.holds.push_back(tensor.block);
 }
 

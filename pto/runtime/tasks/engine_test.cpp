@@ -11,6 +11,7 @@
 
 #include "pto/base/error.hpp"
 #include "tests/deep.hpp"
+#include "tests/task_tensors.hpp"
 
 namespace pto {
 namespace {
@@ -21,16 +22,8 @@ struct View {
   std::vector<int64_t> sizes, strides;
 
   TaskTensor of(Allocation& allocation, Access access) const {
-    pto_tensor tensor{};
-    tensor.data = TaskRun::data_of(allocation) + offset * 8;
-    tensor.sizes = sizes.data();
-    tensor.strides = strides.data();
-    tensor.rank = int32_t(sizes.size());
-    tensor.type_code = 0;
-    tensor.type_bits = 64;
-    tensor.type_lanes = 1;
-    tensor.extent_bytes = -1;
-    return {&allocation, access, tensor};
+    auto* const data = reinterpret_cast<int64_t*>(TaskRun::data_of(allocation));
+    return {&allocation, access, int64_tensor(data + offset, sizes, strides)};
   }
 };
 
@@ -127,12 +120,9 @@ void run_in_order(const std::vector<Call>& calls, Memory& memory) {
   for (const Call& call : calls) {
     std::vector<pto_tensor> tensors;
     for (size_t i = 0; i < call.views.size(); ++i) {
-      pto_tensor tensor{};
-      tensor.data = memory[call.memory[i]].data() + call.views[i].offset;
-      tensor.sizes = call.views[i].sizes.data();
-      tensor.strides = call.views[i].strides.data();
-      tensor.rank = 2;
-      tensors.push_back(tensor);
+      const View& view = call.views[i];
+      tensors.push_back(
+          int64_tensor(memory[call.memory[i]].data() + view.offset, view.sizes, view.strides));
     }
     const uint64_t scalars[] = {call.seed, uint64_t(call.access)};
     pto_args args{};

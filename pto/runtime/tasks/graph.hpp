@@ -14,11 +14,14 @@
 // Thread safety: replays of one graph follow each other; the rest is constant.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
 
+#include "pto/runtime/tasks/deque.hpp"
 #include "pto/runtime/tasks/orchestrate.hpp"
 #include "pto/runtime/tasks/trace.hpp"
 
@@ -37,6 +40,14 @@ struct GraphTask {
   int32_t first_successor, n_successors;
 };
 
+// What several workers need to replay a graph; made once.
+struct ReplayQueues {
+  std::vector<int32_t> roots;                       // that follow nobody
+  std::unique_ptr<std::atomic<int32_t>[]> waiting;  // of each task: predecessors that are not done
+  std::vector<std::unique_ptr<ReadyDeque<GraphTask>>> ready;  // of each worker
+  bool is_clean = false;                                      // `waiting` counts all predecessors
+};
+
 class TaskGraph {
  public:
   // Throws Error: what the orchestration throws, and where it waits. The program's kernels outlive
@@ -50,8 +61,8 @@ class TaskGraph {
   bool fits(std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars) const;
 
   // On arguments that fit; without scalars on those of the last replay, or of the capture. A trace
-  // has one record a task, whatever its blocks. Throws Error for the first failed task, as run_tasks
-  // does.
+  // has one record a task, whatever its blocks. Throws Error for the first failed task, as
+  // run_tasks does.
   RunReport replay(std::span<const pto_tensor> tensors, const RunOptions& options,
                    std::span<const uint64_t> scalars = {});
 
@@ -100,6 +111,7 @@ class TaskGraph {
   std::vector<uint64_t> derived_values_;  // while they are computed
   std::vector<uint64_t> derived_of_;      // the run's scalars
   std::vector<void*> patched_for_;        // the arguments' addresses
+  ReplayQueues queues_;
   std::mutex replaying_;
 };
 
