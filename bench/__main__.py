@@ -8,7 +8,8 @@ import sys
 import torch
 
 import pto
-from bench import calls, compile_time, demos, instructions, kernels, matmul, report, tasks
+from bench import calls, compile_time, demos, host_tasks, instructions, kernels, matmul, report
+from bench import tasks as tasks
 from bench import tiles as tiles  # registers cases
 from bench.runner import CASES, Outcome, Setting, measure
 
@@ -20,6 +21,7 @@ PROGRAMS = {
     "instructions": instructions.run,
     "matmul": matmul.run,
     "tasks": tasks.run,
+    "host_tasks": host_tasks.run,
 }
 
 TABLE = {kernel.name for kernel in kernels.KERNELS} | {f"{k.name}_half" for k in kernels.KERNELS}

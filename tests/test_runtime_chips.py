@@ -19,6 +19,7 @@ extern "C" int32_t pto_orchestrate(const pto_runtime_api* rt, const pto_args* a)
   pto::Orchestration o(rt, a);
   pto::TaskOptions options;
   options.blocks = 2;
+  options.together = o.integer(0) <= 1;
   o.submit("work", {o.inout(o.inout(0)), o.scalar(o.integer(0))}, options);
   return 0;
 }
@@ -47,6 +48,17 @@ PLACED = """
   TASSIGN(t, 0x20000);
   TASSIGN(u, 0x1000 * n);
   Tile<TileType::Vec, float, 64, 512> automatic;
+"""
+# Each of two blocks holds 144 KB while it waits for the other, and then asks for more or not.
+WAITS = """
+  Tile<TileType::Vec, float, 64, 576> t;
+  t.SetValue(0, float(get_block_idx()));
+  SYNCALL();
+  if (n > 0) {
+    Tile<TileType::Vec, float, 64, 256> u;
+    u.SetValue(0, 9);
+  }
+  x[get_block_idx()] = t.GetValue(0) + 1;
 """
 CUBE = """
   Tile<TileType::Left, float, 16, {cols}, BLayout::RowMajor, 16, {cols}, SLayout::RowMajor> a;
@@ -122,6 +134,16 @@ def test_addresses_lie_in_the_buffer():
         run(made, x, -1)
     with pytest.raises(ValueError, match=rf"a tile{SITE} asks for 262144 bytes of Vec \(UB\)"):
         package("  Tile<TileType::Vec, float, 64, 256> t;\n  TASSIGN<0x30000>(t);", "a2a3sim")
+
+
+def test_blocks_that_wait_have_buffers_of_their_own():
+    made = package(WAITS, "a2a3sim")
+    for _ in range(10):
+        x = np.zeros(2, np.float32)
+        run(made, x, 0)
+        assert x.tolist() == [1, 2]
+        with pytest.raises(RuntimeError, match="ask for 212992 bytes of Vec"):
+            run(made, x, 1)
 
 
 def test_one_source_serves_several_core_types():

@@ -275,3 +275,7 @@ def test_a_trace_names_devices_kernels_and_lines(two, kernels, tmp_path):
     assert len(tasks) == 2 and len({event["tid"] for event in tasks}) == 2
     assert "host_cases.py:" in json.dumps(tasks)
     assert two.report().kernels[0].calls == 2
+    two.trace(path, level=3)
+    good_run(two, kernels)
+    report = two.report()  # tasks name their devices, so no other schedule is simulated
+    assert report.critical_s > 0 and report.changes is None and "would help" not in str(report)

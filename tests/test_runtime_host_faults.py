@@ -150,6 +150,25 @@ def test_close_waits_for_what_has_begun_and_ends_the_processes(kernels):
             os.kill(pid, 0)
 
 
+@pytest.mark.parametrize("how", ["run", "wait", "replay"])
+def test_an_interrupt_ends_the_run_and_is_raised(two, kernels, how):
+    def orch(ctx, args):
+        task = ctx.submit(3, "hangs", [Inout(args)])
+        if how == "wait":
+            ctx.wait(task)
+
+    two.register("it", orch=orch, kernels=kernels)
+    x = two.alloc((1,))
+    graph = two.capture("it", x) if how == "replay" else None
+    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        graph.replay(x) if graph else two.run("it", x)
+    assert time.monotonic() - begin < 5
+    good_run(two, kernels)
+
+
 SCRIPT = """
 import os, signal, sys, time
 import numpy as np, pto

@@ -8,6 +8,7 @@ import pytest
 
 import pto
 from pto.errors import InvalidValue
+from pto.runtime import Scaling, SimulatedRun
 
 FOLDER = Path(__file__).parent / "chip"
 WIDE, CHAIN, BUFFER = range(3)
@@ -62,6 +63,7 @@ def test_wide_work_scales_and_a_chain_does_not(rt):
 def test_a_simulation_runs_the_program_once_and_prints_a_table(rt):
     scaling = rt.simulate("sleepers", arguments(WIDE, 4), cores=[1, 4])
     text = str(scaling).splitlines()
+    assert isinstance(scaling, Scaling) and isinstance(scaling[0], SimulatedRun)
     assert len(scaling) == 2 and text[0].startswith("sleepers: critical path ")
     assert "1 cores" in text[1] and "4 cores" in text[2] and "x one core" in text[2]
     assert "critical path" in str(scaling[1]) and "4 cores" in str(scaling[1])

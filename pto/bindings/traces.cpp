@@ -26,6 +26,8 @@ nb::dict summary(const ChipTrace& self) {
   result["workers"] = self.trace->workers;
   result["dropped"] = self.trace->dropped;
   result["is_replay"] = self.trace->is_replay;
+  result["is_simulated"] =
+      self.trace->level >= kEdges && self.trace->dropped == 0 && !self.trace->is_bound;
   result["duration_ns"] = summary.duration_ns;
   result["busy_ns"] = summary.busy_ns;
   result["critical_ns"] = summary.critical_ns;

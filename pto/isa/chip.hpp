@@ -42,7 +42,8 @@ constexpr int64_t capacity(int location) {
 // Said by the compiler with its arguments, which pto.compile() puts into a sentence.
 template <int Location, int64_t Bytes, int64_t Capacity>
 struct BufferOfChip {
-  static_assert(Capacity < 0 || Bytes <= Capacity, "a tile is larger than the chip's buffer");
+  static_assert(Capacity < 0 || Bytes <= Capacity,
+                "a tile is larger than the chip's buffer; use a smaller one, or a lower address");
   static constexpr bool kFits = true;
 };
 
@@ -91,7 +92,7 @@ struct Live {
 // A tile's share of its buffer: held while it is automatic.
 template <int Location, int64_t Bytes>
 class Room {
-  static_assert(BufferOfChip<Location, Bytes, capacity(Location)>::kFits, "see above");
+  static_assert(BufferOfChip<Location, Bytes, capacity(Location)>::kFits);
   static constexpr bool kIsCounted = capacity(Location) >= 0;
 
  public:

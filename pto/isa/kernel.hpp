@@ -108,8 +108,7 @@ inline void TASSIGN(D& tile) {
   PTO_IF_CHIP(
       static_assert(
           chip::BufferOfChip<int(D::Loc), int64_t(Address + sizeof(typename D::DType) * D::kStored),
-                             chip::capacity(int(D::Loc))>::kFits,
-          "see above");)
+                             chip::capacity(int(D::Loc))>::kFits);)
   PTO_ENTER(TASSIGN, "<address> tile", "-:");
   TASSIGN(tile, Address);
 }

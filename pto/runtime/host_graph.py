@@ -128,10 +128,13 @@ class HostGraph:
         begins = [low for low, _ in _merged(
             [bounds_of(a) for a in arrays if a.size and memory.holds(a)])]  # fmt: skip
         begin()
+        counts = None
         try:
             self._recording.submit(self._runtime._engine, begins)
-        finally:
             counts = end()
+        finally:
+            if counts is None:  # it failed or was interrupted, and may still have to end
+                self._runtime.end_failed_run()
         for i in self._written:
             numpy.copyto(arrays[i], self._views[i])
             self._copies.copied_out += arrays[i].nbytes

@@ -23,6 +23,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,13 @@ class HostRuntime(Runtime):
         """Does the work in its turn among the runs."""
         return self._queue.execute(name, work)
 
+    def end_failed_run(self) -> None:
+        """Ends a run that failed, where its error came before its end."""
+        if self._engine.is_running:
+            self._engine.stop("it was interrupted", True)
+            with suppress(Failure):
+                self._engine.end()
+
     def _check_usable(self) -> None:
         if os.getpid() != self._process:
             raise Failure(
@@ -272,11 +280,15 @@ class HostRuntime(Runtime):
             raised = error
             self._engine.stop(f"its orchestration raised {type(error).__name__}: {error}", False)
         context.end()
-        try:
-            counts = self._tracing.keep(name, self._engine.end())
-        except Failure as failure:
-            if raised is None or isinstance(raised, DeadlinePassed | type(failure)):
-                raised = failure
+        while counts is None:
+            try:
+                counts = self._tracing.keep(name, self._engine.end())
+            except Failure as failure:
+                counts = {}
+                if raised is None or isinstance(raised, DeadlinePassed | type(failure)):
+                    raised = failure
+            except BaseException as interrupt:  # noqa: BLE001 the run still has to end
+                raised = raised or interrupt
         copies.copy_back(self._engine.has_succeeded)
         if raised is not None:
             raise raised

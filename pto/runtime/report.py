@@ -60,7 +60,7 @@ class TraceReport:
     kernels: tuple[KernelTime, ...]
     dropped: int
     is_replay: bool
-    changes: tuple[Change, ...]
+    changes: tuple[Change, ...] | None  # of level chip, with nothing dropped
 
     @property
     def busy_share(self) -> float:
@@ -78,9 +78,9 @@ class TraceReport:
         if self.level > 0:
             lines += self._times()
         lines += [_kernel_line(one, self.level) for one in self.kernels[:_SHOWN]]
-        if self.level == 3:
+        if self.changes is not None:
             lines += _change_lines(self.changes)
-        else:
+        elif self.level < 3:
             lines.append("  trace(path, level=3) finds the critical path and what would help")
         if self.dropped:
             lines.append(f"  {self.dropped} records were overwritten: the first tasks are missing")
@@ -126,7 +126,7 @@ def report_of(program: str, trace: Any) -> TraceReport:
         kernels=kernels,
         dropped=found["dropped"],
         is_replay=found["is_replay"],
-        changes=_changes(trace) if has_edges and not found["dropped"] else (),
+        changes=_changes(trace) if found["is_simulated"] else None,
     )
 
 

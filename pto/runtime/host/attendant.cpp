@@ -217,11 +217,15 @@ void HostEngine::State::keep_time() {
     std::snprintf(text, sizeof text, "its deadline of %g s has passed", deadline_s_);
     stop_run(text, true);
   }
-  for (const auto& worker : workers_)
-    if (worker->kill_task != 0 && now >= worker->kill_at_ns && worker->is_running()) {
-      worker->kill_task = 0;
-      worker->process->kill();
+  for (const auto& worker : workers_) {
+    if (worker->kill_task == 0 || now < worker->kill_at_ns || !worker->is_running()) continue;
+    if (worker->mailbox->current_task() != worker->kill_task) {  // it is at an earlier one
+      worker->kill_at_ns = now + kGroupGrace_ns;
+      continue;
     }
+    worker->kill_task = 0;
+    worker->process->kill();
+  }
 }
 
 int HostEngine::State::timeout_ms() {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "pto/base/machine.hpp"
@@ -293,7 +294,7 @@ void HostEngine::State::enqueue(HostTask& task) {
 // Takes in answers until the condition holds: for a while by looking, then asleep, woken by the
 // attendant.
 template <class Condition>
-void HostEngine::State::drive_until(Lock& lock, const Condition& condition) {
+bool HostEngine::State::drive_until(Lock& lock, const Condition& condition, uint64_t until_ns) {
   const auto is_met = [&] {
     take_answers();
     return condition();
@@ -307,13 +308,33 @@ void HostEngine::State::drive_until(Lock& lock, const Condition& condition) {
 #endif
     }
     lock.lock();
-    if (is_met()) return;
+    if (is_met()) return true;
     if (has_answers()) continue;
+    const uint64_t now = monotonic_ns();
+    if (now >= until_ns) return false;
     ++waiters_;
     want_bells();
-    if (!has_answers()) changed_.wait(lock);
+    if (!has_answers()) changed_.wait_for(lock, std::chrono::nanoseconds(until_ns - now));
     --waiters_;
   }
+  return true;
+}
+
+bool HostEngine::wait_some_time(TaskId id, double seconds) {
+  State::Lock lock(state_->mutex_);
+  const uint64_t until = monotonic_ns() + uint64_t(seconds * 1e9);
+  HostTask& task = state_->slot(id);
+  return state_->drive_until(
+      lock, [&] { return task.id != id || task.stage == HostTask::Stage::Done; }, until);
+}
+
+bool HostEngine::wait_some_time(double seconds) {
+  State::Lock lock(state_->mutex_);
+  const uint64_t until = monotonic_ns() + uint64_t(seconds * 1e9);
+  state_->is_ending_ = true;
+  state_->look_at_gates();
+  return state_->drive_until(
+      lock, [&] { return state_->unfinished_ == 0; }, until);
 }
 
 bool HostEngine::wait_for(TaskId id) {
@@ -336,12 +357,12 @@ bool HostEngine::has_succeeded(TaskId id) {
   return state_->has_succeeded(id);
 }
 
-bool HostEngine::wait_for(const HostTensor& tensor) {
+std::vector<TaskId> HostEngine::writers_of(const HostTensor& tensor) {
   std::vector<TaskId> writers;
   {
     const State::Lock lock(state_->mutex_);
     const auto memory = state_->memory_.find(tensor.block.get());
-    if (memory == state_->memory_.end()) return true;
+    if (memory == state_->memory_.end()) return writers;
     const auto rank = size_t(tensor.view.rank);
     memory->second->history.writers(
         make_box(static_cast<char*>(tensor.view.data) - tensor.block->data(),
@@ -351,8 +372,12 @@ bool HostEngine::wait_for(const HostTensor& tensor) {
           if (id >= state_->first_) writers.push_back(id);
         });
   }
+  return writers;
+}
+
+bool HostEngine::wait_for(const HostTensor& tensor) {
   bool has_succeeded = true;
-  for (TaskId id : writers) has_succeeded &= wait_for(id);
+  for (TaskId id : writers_of(tensor)) has_succeeded &= wait_for(id);
   return has_succeeded;
 }
 
@@ -401,6 +426,11 @@ void HostEngine::State::throw_first_failure() {
                   first);
 }
 
+bool HostEngine::is_running() const {
+  const State::Lock lock(state_->mutex_);
+  return state_->is_running_;
+}
+
 void HostEngine::stop(const std::string& text, bool kills) {
   const State::Lock lock(state_->mutex_);
   if (state_->is_running_) state_->stop_run(text, kills);
@@ -420,6 +450,7 @@ std::vector<WorkerState> HostEngine::workers() const {
 void HostEngine::State::begin_trace() {
   RunTrace fresh;
   fresh.level = trace_->level;
+  fresh.is_bound = true;
   fresh.sites.push_back("");
   fresh.kernels.push_back("(none)");
   fresh.workers = int(options_.devices.size());

@@ -118,10 +118,15 @@ class HostEngine {
   // Until the writers of the tensor's bytes are done; false where one has failed.
   bool wait_for(const HostTensor& tensor);
   bool wait_for(TaskId task);
+  std::vector<TaskId> writers_of(const HostTensor& tensor);
+  // For a task, or for the end of all: no task comes then. Whether it is done.
+  bool wait_some_time(TaskId task, double seconds);
+  bool wait_some_time(double seconds);
   bool is_done(TaskId task);
   bool has_succeeded(TaskId task);  // of the last run, once it is done
   // Waits for all. Throws HostError for the first failure.
   HostReport end_run();
+  bool is_running() const;  // between begin_run() and the return of end_run()
   // Nothing more begins, and what runs is killed where `kills`; the run fails with this text.
   void stop(const std::string& text, bool kills);
 

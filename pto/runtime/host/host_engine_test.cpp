@@ -195,6 +195,18 @@ TEST(HostEngine, members_that_wait_for_a_dead_one_do_not_wait_for_ever) {
   EXPECT_EQ(host.end_run().tasks, 1);
 }
 
+TEST(HostEngine, a_failed_member_costs_no_other_task_its_process) {
+  Host host(2);
+  const Matrix a = host.matrix(1, 1), b = host.matrix(1, 1);
+  host.begin_run({});
+  host.task("sleep", 1, {a.as(Access::Update)}, 80);
+  host.group("throw", {0, 1}, {b.as(Access::Update)});
+  host.task("add_word", 1, {a.as(Access::Update)}, 1);
+  EXPECT_EQ(host.failure().name, "throw");
+  EXPECT_EQ(a.at(0), 1);
+  EXPECT_EQ(host.workers().at(1).starts, 1);
+}
+
 TEST(HostEngine, a_deadline_ends_what_hangs) {
   Host host(2);
   HostRunOptions options;

@@ -129,8 +129,9 @@ struct HostEngine::State {
     return (task.id != id || task.stage == HostTask::Stage::Done) && has_succeeded(id);
   }
   void enqueue(HostTask& task);
+  static constexpr uint64_t kForever_ns = 1ull << 62;
   template <class Condition>
-  void drive_until(Lock& lock, const Condition& condition);
+  bool drive_until(Lock& lock, const Condition& condition, uint64_t until_ns = kForever_ns);
   bool has_succeeded(TaskId id) const { return causes_.count(id) == 0; }
   void begin_trace();
   void name_for_trace(HostTask& task);

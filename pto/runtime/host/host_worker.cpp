@@ -162,7 +162,9 @@ bool HostEngine::State::send(HostWorker& worker, HostTask& task) {
   if (record == nullptr) return false;
   reinterpret_cast<TaskMessage*>(message->data())->follows = uint32_t(task.follows.size());
   std::memcpy(record, message->data(), message->size());
-  std::memcpy(record + message->size(), task.follows.data(), task.follows.size() * sizeof(TaskId));
+  if (!task.follows.empty())
+    std::memcpy(record + message->size(), task.follows.data(),
+                task.follows.size() * sizeof(TaskId));
   ring.end_write();
   return true;
 }

@@ -262,6 +262,33 @@ TEST(Engine, skips_a_task_whose_predicate_does_not_hold) {
   EXPECT_EQ(report.skipped, 5);
 }
 
+int32_t add_one_atomically(const pto_args* args) {
+  std::atomic_ref(*static_cast<int64_t*>(args->tensors[0].data)).fetch_add(1);
+  return 0;
+}
+
+TEST(Engine, asks_once_for_all_blocks_what_the_first_of_them_changes) {
+  const TaskKernel kernel{add_one_atomically, "add_one_atomically"};
+  for (int workers : {1, 2}) {
+    int64_t x = 0;
+    RunOptions options;
+    options.workers = workers;
+    const RunReport report = run_tasks(options, [&](TaskRun& run) {
+      const MemoryPiece piece{&x, 8};
+      const TaskTensor tensor = kOne.of(*run.adopt({&piece, 1})[0], Access::Update);
+      const Predicate predicate{&x, 0, 64, Compare::Less, 1};
+      TaskSpec spec = spec_of(kernel, {&tensor, 1});
+      spec.blocks = 4;
+      spec.predicate = &predicate;
+      spec.predicate_tensor = &tensor;
+      run.submit(spec);
+      run.submit(spec);
+    });
+    EXPECT_EQ(x, 4) << workers;
+    EXPECT_EQ(report.skipped, 1) << workers;
+  }
+}
+
 TEST(Engine, poisons_what_follows_a_failure_and_runs_the_rest) {
   for (const TaskKernel* broken : {&kFail, &kThrow}) {
     int64_t x = 0, y = 0;

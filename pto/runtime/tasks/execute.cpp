@@ -78,11 +78,23 @@ void Engine::put(TaskWorker& self, Task* task) {
 void Engine::make_ready(TaskWorker& self, Task* task, Task** next) {
   if (task->n_turns > 0 && !take_turns(*task)) return;
   if (traces(kRecords)) task->ready_ticks = ticks();
+  if (task->blocks > 1) settle_condition(*task);
   for (int32_t i = 1; i < entries_of(*task); ++i) put(self, task);
   if (next != nullptr && *next == nullptr)
     *next = task;
   else
     put(self, task);
+}
+
+// Once for all blocks: the first may write what the condition looks at.
+void Engine::settle_condition(Task& task) {
+  if (task.predicate == nullptr) return;
+  if (task.cause.load(std::memory_order_acquire) >= 0 || holds(*task.predicate)) {
+    task.predicate = nullptr;
+    return;
+  }
+  skipped_.fetch_add(1, std::memory_order_relaxed);
+  task.kernel = nullptr;
 }
 
 bool Engine::take_turns(Task& task) {
@@ -160,7 +172,7 @@ int32_t Engine::call(TaskWorker& self, Task& task, int32_t block) {
   if (is_stopped_.load(std::memory_order_relaxed)) return 0;
   if (task.kernel == nullptr) return 0;
   if (task.predicate != nullptr && !holds(*task.predicate)) {
-    if (block == 0) skipped_.fetch_add(1, std::memory_order_relaxed);
+    skipped_.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
   if (deadline_s_ > 0 && is_late()) {
@@ -258,6 +270,7 @@ void Engine::poison(const Task& task, int32_t cause) {
 void Engine::run_at_once(Task& task) {
   const uint64_t start = traces(kRecords) ? ticks() : 0;
   if (traces(kRecords)) submitter_->last_ticks = task.ready_ticks = start;
+  if (task.blocks > 1) settle_condition(task);
   for (int32_t block = 0; block < task.blocks; ++block) call(*submitter_, task, block);
   submitter_->last_ticks = 0;
   if (const int32_t cause = task.cause.load(std::memory_order_relaxed); cause >= 0)

@@ -173,6 +173,7 @@ class Engine final : public TaskRun {
   void add_record(TaskWorker& self, const Task& task, uint64_t start);
   Task* complete(TaskWorker& self, Task& task);
   void make_ready(TaskWorker& self, Task* task, Task** next);
+  void settle_condition(Task& task);
   bool take_turns(Task& task);
   void put(TaskWorker& self, Task* task);
   // How often a task stands in deques, so that several workers can share its blocks.

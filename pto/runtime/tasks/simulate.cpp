@@ -86,6 +86,10 @@ void check_complete(const RunTrace& trace) {
   if (trace.level < kEdges)
     fail({"a trace of level " + std::to_string(trace.level) + " is to be simulated",
           "who follows whom is kept at level " + std::to_string(kEdges), "trace at that level"});
+  if (trace.is_bound)
+    fail({"a trace of level host is to be simulated",
+          "its tasks name their devices, and the simulation chooses cores for them",
+          "simulate programs of level chip"});
   if (trace.dropped > 0)
     fail({"a trace that has lost " + std::to_string(trace.dropped) + " records is to be simulated",
           "each worker keeps its last " + std::to_string(trace.capacity), "trace a shorter run"});

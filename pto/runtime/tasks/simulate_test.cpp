@@ -166,6 +166,8 @@ TEST(Simulate, refuses_traces_that_miss_what_it_needs) {
   EXPECT_EQ(error_of(trace), "");
   trace.dropped = 7;
   EXPECT_THAT(error_of(trace), HasSubstr("has lost 7 records"));
+  trace.is_bound = true;
+  EXPECT_THAT(error_of(trace), HasSubstr("of level host"));
 }
 
 }  // namespace

@@ -74,6 +74,7 @@ struct RunTrace {
   int64_t dropped = 0;                            // records that were overwritten
   int workers = 0;
   bool is_replay = false;    // of a graph: submitted before it began
+  bool is_bound = false;     // tasks name their workers, as at level host
   uint64_t duration_ns = 0;  // of the run
   double record_ns = 0;      // that a record costs, measured
 };

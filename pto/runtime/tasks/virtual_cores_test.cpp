@@ -350,6 +350,22 @@ TEST(VirtualCores, every_order_of_steps_computes_what_one_task_after_another_doe
   }
 }
 
+// Four blocks update a column whose second element the condition looks at.
+TEST(VirtualCores, a_condition_is_asked_once_for_all_blocks) {
+  std::vector<Work> works(2);
+  works[0].parts = {{2, 1, 1, {3, 3}, Access::Write}};
+  works[1].parts = {{2, 0, 1, {4, 1}, Access::Update}};
+  works[0].seed = 1990;  // so that the first block makes it fail
+  works[1].seed = 20;
+  works[1].blocks = 4;
+  works[1].has_predicate = true;
+  works[1].looked_at = {2, 1, 1, {1, 1}, Access::Read};
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    VirtualCores cores(options_of(3 * seed + 1));
+    ASSERT_EQ(simulate(works, cores, {4, 8}).broken, "") << "seed " << seed;
+  }
+}
+
 TEST(VirtualCores, a_seed_replays_exactly_and_another_takes_another_order) {
   const auto works = random_works(7);
   const auto of = [&](uint64_t seed) {

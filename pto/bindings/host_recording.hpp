@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// HostRecording: the tasks of a captured run at level host; see it in _core.pyi.
+//
+// Thread safety: Python's lock is held, but while tasks are submitted.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "pto/bindings/python_host.hpp"
+
+namespace pto::bindings {
+
+// The tasks of a captured run. An address in one of its slots, the memory of an argument, moves
+// with the slot from replay to replay; all other memory is the recording's own.
+class HostRecording {
+ public:
+  using Slots = std::vector<std::tuple<uintptr_t, uintptr_t>>;  // begin and end
+  explicit HostRecording(Slots slots) : slots_(std::move(slots)) {}
+
+  // As PythonHost::submit(); `after` counts the recording's tasks. Returns the number of this one,
+  // -1 where an array lies in memory that workers do not see.
+  int64_t add(PythonHost& host, uint32_t program, const std::string& name, const Members& members,
+              const std::vector<size_t>& after, const std::string& site) {
+    Task task{program, name, site, after, {}, std::nullopt};
+    for (const auto& [device, args] : members) {
+      const MemberArguments arguments(*host.heap(), args);
+      if (!arguments.is_shared()) return -1;
+      const HostMember given = arguments.member(device);
+      Part part{device, {}, {given.scalars.begin(), given.scalars.end()}};
+      for (const HostTensor& tensor : given.tensors) part.tensors.push_back(kept(tensor));
+      task.parts.push_back(std::move(part));
+    }
+    tasks_.push_back(std::move(task));
+    return int64_t(tasks_.size()) - 1;
+  }
+  int64_t add_gate(PythonHost& host, const ArgumentList& element, int compare, double value,
+                   const std::vector<size_t>& after, const std::string& site) {
+    const MemberArguments arguments(*host.heap(), element);
+    PTO_ASSERT(arguments.is_shared());
+    tasks_.push_back(
+        {0, "wait", site, after, {}, Gate{compare, value, kept(arguments.tensors()[0])}});
+    return int64_t(tasks_.size()) - 1;
+  }
+
+  // Submits all to a run that has begun. `begins`: where each slot lies now.
+  void submit(PythonHost& host, const std::vector<uintptr_t>& begins) {
+    nanobind::gil_scoped_release unlocked;
+    std::vector<TaskId> ids;
+    ids.reserve(tasks_.size());
+    for (const Task& task : tasks_) ids.push_back(submit_one(host, task, begins, ids));
+  }
+  size_t tasks() const { return tasks_.size(); }
+
+ private:
+  struct Tensor {
+    int slot;  // -1: of the recording
+    int64_t offset;
+    HostTensor tensor;
+    std::vector<int64_t> dims;
+  };
+  struct Part {
+    int device;
+    std::vector<Tensor> tensors;
+    std::vector<uint64_t> scalars;
+  };
+  struct Gate {
+    int compare;
+    double value;
+    Tensor element;
+  };
+  struct Task {
+    uint32_t program;
+    std::string name, site;
+    std::vector<size_t> after;
+    std::vector<Part> parts;
+    std::optional<Gate> gate;
+  };
+
+  Tensor kept(const HostTensor& given) const {
+    const pto_tensor& view = given.view;
+    Tensor tensor{-1, 0, given, {view.sizes, view.sizes + view.rank}};
+    tensor.dims.insert(tensor.dims.end(), view.strides, view.strides + view.rank);
+    const auto at = reinterpret_cast<uintptr_t>(view.data);
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      const auto& [begin, end] = slots_[i];
+      if (at < begin || at >= end) continue;
+      tensor.slot = int(i);
+      tensor.offset = int64_t(at - begin);
+      tensor.tensor.block.reset();  // the argument's, which the caller holds
+    }
+    return tensor;
+  }
+
+  static HostTensor now(PythonHost& host, const Tensor& kept,
+                        const std::vector<uintptr_t>& begins) {
+    HostTensor tensor = kept.tensor;
+    tensor.view.sizes = kept.dims.data();
+    tensor.view.strides = kept.dims.data() + tensor.view.rank;
+    if (kept.slot >= 0) {
+      tensor.view.data = reinterpret_cast<char*>(begins[size_t(kept.slot)]) + kept.offset;
+      tensor.block = host.heap()->find(tensor.view.data);
+      PTO_ASSERT(tensor.block != nullptr);
+    }
+    return tensor;
+  }
+
+  static TaskId submit_one(PythonHost& host, const Task& task, const std::vector<uintptr_t>& begins,
+                           const std::vector<TaskId>& ids) {
+    std::vector<std::vector<HostTensor>> tensors;
+    std::vector<HostMember> members;
+    tensors.reserve(task.parts.size());
+    for (const Part& part : task.parts) {
+      tensors.emplace_back();
+      for (const Tensor& one : part.tensors) tensors.back().push_back(now(host, one, begins));
+      members.push_back({part.device, tensors.back(), part.scalars});
+    }
+    std::vector<TaskId> after;
+    for (size_t number : task.after) after.push_back(ids.at(number));
+    HostTaskSpec spec{};
+    spec.program = task.program;
+    spec.name = task.name;
+    spec.site = task.site;
+    spec.members = members;
+    spec.after = after;
+    if (!task.gate) return host.engine().submit(spec);
+    const HostTensor element = now(host, task.gate->element, begins);
+    const Predicate predicate{element.view.data, element.view.type_code, element.view.type_bits,
+                              Compare(task.gate->compare), task.gate->value};
+    spec.gate = &predicate;
+    spec.gate_holds = {&element, 1};
+    return host.engine().submit(spec);
+  }
+
+  const Slots slots_;
+  std::vector<Task> tasks_;
+};
+
+}  // namespace pto::bindings
