@@ -59,7 +59,11 @@ Task* Engine::find(TaskWorker& self) {
   for (size_t i = 0; i < n; ++i) {
     TaskWorker& other = *workers_[(start + i) % n];
     if (&other == &self || !is_worth_a_visit(self, other)) continue;
-    if (Task* task = other.ready.steal()) return task;
+    if (Task* task = other.ready.steal()) {
+      task->fetch();
+      if (Task* const next = other.ready.peek()) next->fetch();  // it comes while this one runs
+      return task;
+    }
   }
   return nullptr;
 }
