@@ -6,11 +6,11 @@
 //
 // A graph knows its edges and where each task's tensors lie in the run's arguments, and holds the
 // memory that the orchestration allocated; a replay writes the addresses that have changed and
-// allocates nothing. One worker runs the tasks as they were submitted, several by counters.
-// Invariants: fits() holds where element types, shapes, strides, overlaps of the arguments and
-// every scalar are those of the capture. An orchestration that waits for elements cannot be
-// captured.
-// Thread safety: replays of one graph follow each other; the rest is constant.
+// allocates nothing, queues for the first one by several workers apart. One worker runs the tasks
+// as they were submitted, several by counters. Invariants: fits() holds where element types,
+// shapes, strides, overlaps of the arguments and every scalar are those of the capture. An
+// orchestration that waits for elements cannot be captured. Thread safety: replays of one graph
+// follow each other; the rest is constant.
 #pragma once
 
 #include <atomic>
