@@ -179,7 +179,7 @@ class Engine final : public TaskRun {
     events_.fetch_add(1, std::memory_order_seq_cst);
     events_.notify_all();
   }
-  static constexpr int kSpins = 2000;
+  static constexpr int kSpins = 500;
   static constexpr int64_t kMany = 16;
   static constexpr int kPatience = 64, kPauses = 8;
   static constexpr uint64_t kShortTicks = 1024;  // of trace_ticks(): some 0.4 us
