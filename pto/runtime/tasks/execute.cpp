@@ -62,7 +62,11 @@ Task* Engine::find(TaskWorker& self) {
     TaskWorker& other = *workers_[(start + i) % n];
     if (&other == &self || !is_worth_a_visit(self, other)) continue;
     at(Step::Steal);
-    if (Task* task = other.ready.steal()) return task;
+    if (Task* task = other.ready.steal()) {
+      task->fetch();
+      if (Task* const next = other.ready.peek()) next->fetch();  // it comes while this one runs
+      return task;
+    }
   }
   return nullptr;
 }

@@ -6,7 +6,8 @@
 //
 // A graph knows its edges and where each task's tensors lie in the run's arguments, and holds the
 // memory that the orchestration allocated; a replay writes the addresses that have changed and
-// allocates nothing. One worker runs the tasks as they were submitted, several by counters.
+// allocates nothing, queues for the first one by several workers apart. One worker runs the tasks
+// as they were submitted, several by counters.
 // Invariants: fits() holds where element types, shapes, strides, overlaps of the arguments and
 // the scalars are those of the capture, but for scalars that tasks got as expressions and nobody
 // read as numbers: a replay evaluates these. An orchestration that waits for elements cannot be

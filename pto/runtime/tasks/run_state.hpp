@@ -113,8 +113,8 @@ class Engine final : public TaskRun {
 
   RunReport run();
 
-  static constexpr int kSpins = 2000;  // looks for work before a worker sleeps
-  static constexpr int kPauses = 8;    // between two of them
+  static constexpr int kSpins = 500;  // looks for work before a worker sleeps
+  static constexpr int kPauses = 8;   // between two of them
 
   std::vector<Allocation*> adopt(std::span<const MemoryPiece> pieces) override;
   Allocation& allocate(int64_t bytes) override;

@@ -42,10 +42,11 @@ Task& Engine::claim_slot() {
   Task& task = slot(last_ + 1);
   if (!is_alone()) {
     if (task.id != 0 && !task.is_done()) help_until(task);
-    if (submitter_->ready.size() >= kFarAhead)
-      while (submitter_->ready.size() > kFarAhead / 2)
+    if (submitter_->ready.has(kFarAhead))
+      while (submitter_->ready.has(kFarAhead / 2))
         if (Task* ready = submitter_->ready.pop()) run_chain(*submitter_, ready);
     if (last_ % kRetireEvery == 0) retire();
+    slot(last_ + 3).fetch_to_write();
   }
   task.id = ++last_;
   task.pending.store(1, std::memory_order_relaxed);

@@ -57,37 +57,38 @@ struct MoreEdges {
 
 struct alignas(64) Task {
   static constexpr int kEdges = 6;  // without asking for memory
-  static constexpr size_t kOwnBytes = 264;
+  static constexpr size_t kOwnBytes = 256;
 
+  // What every worker that runs the task looks at, in the first lines.
   std::atomic<int32_t> pending{0};  // tasks that it waits for, and one while it is submitted
   std::atomic<int32_t> cause{-1};   // the failure that keeps it from running
   std::atomic<TaskEdge*> successors{nullptr};
   TaskId id = 0;
   const TaskKernel* kernel = nullptr;
-
-  TaskEdge edges[kEdges];
-  int32_t n_edges = 0;
+  // What it was given: tensors, scalars, allocations that it holds, turns that it takes before it
+  // runs, a predicate, sizes and strides. In `own` where that is enough.
+  char* given = own;
+  const Predicate* predicate = nullptr;  // null: none
+  int32_t n_tensors = 0, n_scalars = 0;
   int32_t blocks = 1;
-  std::unique_ptr<MoreEdges> more_edges;  // kept for later tasks
-  MoreEdges* open_edges = nullptr;        // of which new ones are taken
+  int32_t together = 0;  // blocks that may wait for each other, as one; 0: see `blocks`
 
-  std::atomic<int32_t> next_block{0}, blocks_left{1};
+  int32_t n_holds = 0, n_turns = 0, turns_taken = 0;
+  int32_t n_edges = 0;
   const char* file = "";  // where it was submitted
   int32_t line = 0;
   uint32_t site = 0;             // of a trace
   uint64_t ready_ticks = 0;      // when it could have started
   Task* next_waiting = nullptr;  // for a turn to reduce
-
-  // What it was given: tensors, scalars, allocations that it holds, turns that it takes before it
-  // runs, a predicate, sizes and strides. In `own` where that is enough.
-  char* given = own;
-  const Predicate* predicate = nullptr;  // null: none
-  std::unique_ptr<char[]> more;          // kept for later tasks
-  uint32_t more_bytes = 0;
-  int32_t n_tensors = 0, n_scalars = 0, n_holds = 0, n_turns = 0, turns_taken = 0;
-  int32_t together = 0;        // blocks that may wait for each other, as one; 0: see `blocks`
+  std::atomic<int32_t> next_block{0}, blocks_left{1};
   uint16_t kernel_number = 0;  // of a trace
+
   alignas(8) char own[kOwnBytes];
+  TaskEdge edges[kEdges];
+  std::unique_ptr<MoreEdges> more_edges;  // kept for later tasks
+  MoreEdges* open_edges = nullptr;        // of which new ones are taken
+  std::unique_ptr<char[]> more;           // kept for later tasks
+  uint32_t more_bytes = 0;
 
   pto_tensor* tensors() { return reinterpret_cast<pto_tensor*>(given); }
   uint64_t* scalars() { return reinterpret_cast<uint64_t*>(tensors() + n_tensors); }
@@ -95,6 +96,15 @@ struct alignas(64) Task {
   ReduceTurn** turns() { return reinterpret_cast<ReduceTurn**>(holds() + n_holds); }
 
   bool is_done() const;
+  // Asks for the lines that a run of it needs, all at once, from the core that has them.
+  void fetch() const {
+    for (int line = 0; line < 4; ++line)
+      __builtin_prefetch(reinterpret_cast<const char*>(this) + 64 * line);
+  }
+  void fetch_to_write() {
+    for (int line = 0; line < 4; ++line)
+      __builtin_prefetch(reinterpret_cast<char*>(this) + 64 * line, 1);
+  }
   void take_memory(size_t bytes) {
     given = own;
     if (bytes > kOwnBytes) [[unlikely]]
