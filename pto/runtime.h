@@ -47,8 +47,16 @@ using Dimensions = std::vector<int64_t>;
 // A tensor of an orchestration, or a part of one. Copies are views of the same memory.
 class View {
  public:
-  View() : view_() {}
-  explicit View(const pto_view& view) : view_(view) {}
+  View() {
+    static const pto_view none{};
+    set(none);
+  }
+  explicit View(const pto_view& view) { set(view); }
+  View(const View& other) { set(other.view_); }
+  View& operator=(const View& other) {
+    set(other.view_);
+    return *this;
+  }
 
   int rank() const { return view_.rank; }
   Dimensions shape() const { return Dimensions(view_.sizes, view_.sizes + view_.rank); }
@@ -125,6 +133,22 @@ class View {
   }
 
  private:
+  // Sizes and strides beyond the rank are not copied, which most of a view is.
+  void set(const pto_view& view) {
+    view_.allocation = view.allocation;
+    view_.data = view.data;
+    view_.rank = view.rank;
+    view_.type_code = view.type_code;
+    view_.type_bits = view.type_bits;
+    view_.flags = view.flags;
+    if (view.rank > 0) set_dim(0, view);
+    if (view.rank > 1) set_dim(1, view);  // a loop would become two calls of memcpy()
+    for (int k = 2; k < view.rank; ++k) set_dim(k, view);
+  }
+  void set_dim(int k, const pto_view& view) {
+    view_.sizes[k] = view.sizes[k];
+    view_.strides[k] = view.strides[k];
+  }
   static void refuse(const std::string& what, const char* why, const char* fix) {
     throw std::runtime_error(what + "\n  why: " + why + "\n  fix: " + fix);
   }

@@ -32,21 +32,6 @@ BlockMemory& memory_of_block() {
   return t_block.memory != nullptr ? *t_block.memory : of_thread;
 }
 
-// Round to nearest, subnormals kept, no traps; restores what was there, sticky flags included.
-class FloatState {
- public:
-#if defined(__x86_64__)
-  FloatState() : outer_(__builtin_ia32_stmxcsr()) {
-    constexpr unsigned kFlags = 0x3f, kKernel = 0x1f80;
-    if ((outer_ & ~kFlags) != kKernel) __builtin_ia32_ldmxcsr(kKernel);
-  }
-  ~FloatState() { __builtin_ia32_ldmxcsr(outer_); }
-
- private:
-  const unsigned outer_;
-#endif
-};
-
 // The state around one block. On a fiber the block keeps the fiber's memory and worker; a launch
 // inside a block keeps the memory and makes its own worker.
 class BlockScope {
@@ -88,7 +73,6 @@ class BlockScope {
 
   const ScratchStack::Mark mark_;
   const Block outer_;
-  const FloatState float_state_;
 };
 
 int32_t keep_text(pto_services* services, const char* what) {
@@ -216,6 +200,11 @@ Sync& Launch::sync() {
 
 int32_t run_block(Launch& launch, int32_t position) noexcept {
   pto_args args = launch.args;
+  const KernelFloatState float_state;
+  return run_block(launch, position, args);
+}
+
+int32_t run_block(Launch& launch, int32_t position, pto_args& args) noexcept {
   args.block = launch.block_at(position);
   const BlockScope scope(launch, position, &args);
   int32_t code = call_kernel(launch, args);

@@ -103,6 +103,27 @@ struct Launch {
 
 // Runs one core and returns its code; what it throws is kept as the launch's text.
 int32_t run_block(Launch& launch, int32_t position) noexcept;
+// The same with these arguments instead of the launch's, whose block is set here, for a thread that
+// is in a KernelFloatState.
+int32_t run_block(Launch& launch, int32_t position, pto_args& args) noexcept;
+
+// While it lives, the thread computes as kernels do: rounds to nearest, keeps subnormals, has no
+// traps. Then what was there comes back, sticky flags included.
+class KernelFloatState {
+ public:
+#if defined(__x86_64__)
+  KernelFloatState() : outer_(__builtin_ia32_stmxcsr()) {
+    constexpr unsigned kFlags = 0x3f, kKernel = 0x1f80;
+    if ((outer_ & ~kFlags) != kKernel) __builtin_ia32_ldmxcsr(kKernel);
+  }
+  ~KernelFloatState() { __builtin_ia32_ldmxcsr(outer_); }
+  KernelFloatState(const KernelFloatState&) = delete;
+  KernelFloatState& operator=(const KernelFloatState&) = delete;
+
+ private:
+  const unsigned outer_;
+#endif
+};
 
 // Runs all cores of a block on this thread, those of them that no wait has begun meanwhile.
 int32_t run_cores(Launch& launch, int32_t block) noexcept;

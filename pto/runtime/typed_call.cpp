@@ -10,6 +10,7 @@
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
 #include "pto/isa/launch.hpp"
+#include "pto/runtime/contiguous.hpp"
 #include "pto/runtime/launch.hpp"
 
 namespace pto {
@@ -314,16 +315,9 @@ int32_t call(const pto_signature& signature, pto_kernel kernel, int64_t blocks,
   return pto_launch(kernel, &args, static_cast<int32_t>(blocks));
 }
 
-bool is_contiguous(const pto_tensor& tensor) {
-  if (tensor.sizes == nullptr || tensor.strides == nullptr) return true;
-  int64_t dense = 1;
-  bool gap = false;
-  for (int32_t axis = tensor.rank - 1; axis >= 0; --axis) {
-    if (tensor.sizes[axis] == 0) return true;
-    gap = gap || (tensor.sizes[axis] != 1 && tensor.strides[axis] != dense);
-    dense *= tensor.sizes[axis];
-  }
-  return !gap;
+bool has_gaps(const pto_tensor& tensor) {
+  return tensor.sizes != nullptr && tensor.strides != nullptr &&
+         !is_contiguous(tensor.rank, tensor.sizes, tensor.strides);
 }
 
 std::string called_as(const pto_args& args) {
@@ -349,7 +343,7 @@ void check_given_tensor(const pto_signature& signature, const pto_parameter& par
           "a kernel may write through a pointer that is not const",
           "pass memory that may be written, or declare the parameter const"});
   }
-  if (!is_contiguous(tensor)) {
+  if (has_gaps(tensor)) {
     fail({Where{signature, index} + " has gaps between its elements",
           "a pointer parameter needs row-major memory without gaps", "pass a contiguous copy"});
   }

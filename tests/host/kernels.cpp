@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels for the tests of level host, each run as it is.
+#include <unistd.h>
 #include <cstdlib>
 #include <pto/pto-inst.hpp>
 #include <stdexcept>
-#include <unistd.h>
 using namespace pto;
 
 __global__ __aicore__ void add(__gm__ float* z, __gm__ const float* x, __gm__ const float* y,

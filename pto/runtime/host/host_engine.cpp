@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "pto/base/machine.hpp"
+#include "pto/runtime/contiguous.hpp"
 #include "pto/runtime/host/host_state.hpp"
 #include "pto/runtime/host/serve.hpp"
 
@@ -27,13 +28,6 @@ void append(std::string& bytes, const T& value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-bool is_contiguous(const pto_tensor& view) {
-  int64_t next = 1;
-  for (int32_t k = view.rank - 1; k >= 0; next *= view.sizes[k--])
-    if (view.sizes[k] != 1 && view.strides[k] != next) return false;
-  return true;
-}
-
 std::string message_of(const HostTaskSpec& spec, const HostMember& member, const char* heap) {
   std::string bytes;
   TaskMessage head{};
@@ -43,8 +37,9 @@ std::string message_of(const HostTaskSpec& spec, const HostMember& member, const
   append(bytes, head);
   for (const HostTensor& tensor : member.tensors) {
     const pto_tensor& view = tensor.view;
-    const auto flags = uint16_t((is_contiguous(view) ? PTO_TENSOR_CONTIGUOUS : 0) |
-                                (tensor.access == Access::Read ? PTO_TENSOR_READ_ONLY : 0));
+    const auto flags =
+        uint16_t((is_contiguous(view.rank, view.sizes, view.strides) ? PTO_TENSOR_CONTIGUOUS : 0) |
+                 (tensor.access == Access::Read ? PTO_TENSOR_READ_ONLY : 0));
     const char* const data = static_cast<const char*>(view.data);
     append(bytes, TensorMessage{data - heap, tensor.block->data() + tensor.block->bytes() - data,
                                 view.rank, view.type_code, view.type_bits, flags});
@@ -230,10 +225,13 @@ void HostEngine::State::follow_tensor(HostTask& task, const HostTensor& tensor) 
   const Box box = make_box(static_cast<char*>(tensor.view.data) - tensor.block->data(),
                            {tensor.view.sizes, rank}, {tensor.view.strides, rank},
                            std::max(1, tensor.view.type_bits / 8));
-  memory->history.record(box, tensor.access, task.id, [&](TaskId earlier) {
-    if (earlier != task.id)
-      follow(task, earlier, tensor.access == Access::Write ? EdgeCause::Storage : EdgeCause::Data);
-  });
+  const EdgeCause cause = tensor.access == Access::Write ? EdgeCause::Storage : EdgeCause::Data;
+  memory->history.record(
+      box, tensor.access, task.id,
+      [&](TaskId earlier) {
+        if (earlier != task.id) follow(task, earlier, cause);
+      },
+      [&](TaskId earlier) { return is_settled(earlier); });
   task.holds.push_back(tensor.block);
 }
 

@@ -122,6 +122,12 @@ struct HostEngine::State {
   void fill(HostTask& task, const HostTaskSpec& spec);
   void follow(HostTask& task, TaskId earlier, EdgeCause cause);
   void follow_tensor(HostTask& task, const HostTensor& tensor);
+  // Whether nobody needs to follow the task any more.
+  bool is_settled(TaskId id) {
+    if (id < first_) return true;
+    const HostTask& task = slot(id);
+    return (task.id != id || task.stage == HostTask::Stage::Done) && has_succeeded(id);
+  }
   void enqueue(HostTask& task);
   static constexpr uint64_t kForever_ns = 1ull << 62;
   template <class Condition>

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace pto {
 namespace {
@@ -104,7 +105,9 @@ Box make_box(int64_t offset_bytes, std::span<const int64_t> sizes, std::span<con
     dims[rank++] = {sizes[k], stride};
   }
   if (rank == 0) return box;
-  if (rank > 1) std::sort(dims, dims + rank, [](Dim a, Dim b) { return a.stride > b.stride; });
+  for (int k = 1; k < rank; ++k)  // sorts so few faster than std::sort
+    for (int j = k; j > 0 && dims[j - 1].stride < dims[j].stride; --j)
+      std::swap(dims[j - 1], dims[j]);
   while (rank > 0 && dims[rank - 1].stride <= box.item) {  // contiguous, or overlapping itself
     box.item += (dims[rank - 1].size - 1) * dims[rank - 1].stride;
     --rank;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An orchestration recorded as a graph.
 #include <algorithm>
+#include <exception>
 #include <map>
 
 #include "pto/base/error.hpp"
@@ -44,11 +45,12 @@ class Recorder final : public TaskRun {
   void stop(const std::string& text) override { fail({text, "", ""}, ErrorKind::Runtime); }
   bool has_failed() const override { return false; }
 
-  void finish();
+  void finish();  // throws what a submission threw
 
  private:
   using Edge = std::pair<int32_t, EdgeCause>;
 
+  TaskId record(const TaskSpec& spec);
   void follow(const TaskTensor& tensor);
   void add_tensor(const TaskTensor& tensor, int32_t place);
   void patch_later(const TaskTensor& tensor, const void* address, int32_t place);
@@ -59,6 +61,7 @@ class Recorder final : public TaskRun {
   std::map<const Allocation*, int32_t> argument_of_;
   std::vector<std::vector<Edge>> after_;  // of each task: those that follow it
   std::vector<Edge> followed_;            // by the task that is submitted
+  std::exception_ptr error_;
 };
 
 void Recorder::follow(const TaskTensor& tensor) {
@@ -67,7 +70,8 @@ void Recorder::follow(const TaskTensor& tensor) {
   const EdgeCause cause = access == Access::Write ? EdgeCause::Storage : EdgeCause::Data;
   tensor.allocation->history.record(
       box_of(tensor), access, graph_.tasks_.size(),
-      [&](TaskId earlier) { followed_.emplace_back(int32_t(earlier) - 1, cause); });
+      [&](TaskId earlier) { followed_.emplace_back(int32_t(earlier) - 1, cause); },
+      [](TaskId) { return false; });
 }
 
 void Recorder::patch_later(const TaskTensor& tensor, const void* address, int32_t place) {
@@ -88,6 +92,15 @@ void Recorder::add_tensor(const TaskTensor& tensor, int32_t place) {
 
 TaskId Recorder::submit(const TaskSpec& spec) {
   check_submission(spec, graph_.tasks_.size());
+  try {
+    return record(spec);
+  } catch (...) {  // half of a task; the orchestration may go on as if nothing had been
+    error_ = std::current_exception();
+    throw;
+  }
+}
+
+TaskId Recorder::record(const TaskSpec& spec) {
   GraphTask task{};
   task.kernel = spec.kernel;
   task.blocks = spec.blocks;
@@ -128,6 +141,7 @@ TaskId Recorder::submit(const TaskSpec& spec) {
 
 // Lists that no longer move get their addresses.
 void Recorder::finish() {
+  if (error_) std::rethrow_exception(error_);
   const pto_tensor* tensors = graph_.tensors_.data();
   const uint64_t* scalars = graph_.scalars_.data();
   const int64_t* dims = graph_.dims_.data();
@@ -159,18 +173,18 @@ TaskGraph::TaskGraph(const OrchestrationProgram& program, std::span<const pto_te
   Recorder recorder(*this, tensors);
   try {
     is_frozen_ = orchestrate_into(recorder, program, tensors, scalars);
+    recorder.finish();
+    std::vector<bool> is_derived_of(scalars.size());
+    for (const pto_step& step : steps_)
+      if (step.operation == PTO_STEP_SCALAR) is_derived_of[step.value] = true;
+    for (size_t i = 0; i < scalars.size(); ++i)  // what is in no expression may be read unseen
+      is_frozen_[i] = is_frozen_[i] || !is_derived_of[i];
+    derived_of_ = captured_scalars_;
+    derived_values_.resize(derived_.size());
   } catch (...) {
     for (void* memory : owned_) pto_free(memory);
     throw;
   }
-  recorder.finish();
-  std::vector<bool> is_derived_of(scalars.size());
-  for (const pto_step& step : steps_)
-    if (step.operation == PTO_STEP_SCALAR) is_derived_of[step.value] = true;
-  for (size_t i = 0; i < scalars.size(); ++i)  // what is in no expression may be read unseen
-    is_frozen_[i] = is_frozen_[i] || !is_derived_of[i];
-  derived_of_ = captured_scalars_;
-  derived_values_.resize(derived_.size());
 }
 
 TaskGraph::~TaskGraph() {

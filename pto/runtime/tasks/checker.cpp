@@ -153,9 +153,12 @@ std::vector<int> CheckingRun::follow(const TaskSpec& spec, TaskId task) {
   if (last_wait_ >= 0) follows.push_back(last_wait_);
   const auto follow_one = [&](const TaskTensor& tensor) {
     if (!tensor.is_tracked) return;
-    tensor.allocation->history.record(box_of(tensor), tensor.access, task, [&](TaskId earlier) {
-      if (earlier != task) follows.push_back(node_of(earlier));
-    });
+    tensor.allocation->history.record(
+        box_of(tensor), tensor.access, task,
+        [&](TaskId earlier) {
+          if (earlier != task) follows.push_back(node_of(earlier));
+        },
+        [](TaskId) { return false; });
   };
   for (const TaskTensor& tensor : spec.tensors) follow_one(tensor);
   if (spec.predicate_tensor != nullptr) follow_one(*spec.predicate_tensor);
@@ -276,13 +279,16 @@ void CheckingRun::look_for_races(const TaskSpec& spec) {
       touch.access = Access::Update;
     touches_.back().push_back(touch);
     known_.at(tensor.allocation)
-        .everything.record(touch.box, touch.access, task, [&](TaskId earlier) {
-          if (earlier == task) return;
-          if (order_.precedes(node_of(earlier), node_of(task)))
-            required_.emplace_back(node_of(earlier), node_of(task));
-          else
-            note_race(earlier, task, touch);
-        });
+        .everything.record(
+            touch.box, touch.access, task,
+            [&](TaskId earlier) {
+              if (earlier == task) return;
+              if (order_.precedes(node_of(earlier), node_of(task)))
+                required_.emplace_back(node_of(earlier), node_of(task));
+              else
+                note_race(earlier, task, touch);
+            },
+            [](TaskId) { return false; });
   };
   for (size_t i = 0; i < spec.tensors.size(); ++i)
     touch_one(spec.tensors[i], written_reads_[i] != 0);

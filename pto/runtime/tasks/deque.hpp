@@ -24,7 +24,10 @@ class ReadyDeque {
 
   bool push(T* task) {
     const int64_t bottom = bottom_.load(std::memory_order_relaxed);
-    if (bottom - top_.load(std::memory_order_acquire) > mask_) return false;
+    if (bottom - known_top_ > mask_) {
+      known_top_ = top_.load(std::memory_order_acquire);
+      if (bottom - known_top_ > mask_) return false;
+    }
     tasks_[size_t(bottom & mask_)].store(task, std::memory_order_relaxed);
     // With the order of all: who looks for sleepers after it sees those that saw the deque empty.
     bottom_.store(bottom + 1, std::memory_order_seq_cst);
@@ -53,6 +56,22 @@ class ReadyDeque {
     return top_.compare_exchange_strong(top, top + 1, std::memory_order_seq_cst) ? task : nullptr;
   }
 
+  // The task that steal() would give, perhaps: to be fetched, not to be run. Null: none.
+  T* peek() const {
+    const int64_t top = top_.load(std::memory_order_relaxed);
+    if (top >= bottom_.load(std::memory_order_relaxed)) return nullptr;
+    return tasks_[size_t(top & mask_)].load(std::memory_order_relaxed);
+  }
+
+  // Whether there are about so many; for the owner, who mostly knows without a look at the thieves'
+  // line.
+  bool has(int64_t count) {
+    const int64_t bottom = bottom_.load(std::memory_order_relaxed);
+    if (bottom - known_top_ < count) return false;
+    known_top_ = top_.load(std::memory_order_relaxed);
+    return bottom - known_top_ >= count;
+  }
+
   // About how many; exact where nobody else is at work.
   int64_t size() const {
     return bottom_.load(std::memory_order_seq_cst) - top_.load(std::memory_order_seq_cst);
@@ -63,6 +82,7 @@ class ReadyDeque {
   const std::unique_ptr<std::atomic<T*>[]> tasks_;
   alignas(64) std::atomic<int64_t> top_{0};
   alignas(64) std::atomic<int64_t> bottom_{0};
+  alignas(64) int64_t known_top_ = 0;  // the owner's: no more than top_
 };
 
 }  // namespace pto

@@ -11,6 +11,7 @@
 
 #include "pto/base/error.hpp"
 #include "tests/deep.hpp"
+#include "tests/task_tensors.hpp"
 
 namespace pto {
 namespace {
@@ -21,16 +22,8 @@ struct View {
   std::vector<int64_t> sizes, strides;
 
   TaskTensor of(Allocation& allocation, Access access) const {
-    pto_tensor tensor{};
-    tensor.data = TaskRun::data_of(allocation) + offset * 8;
-    tensor.sizes = sizes.data();
-    tensor.strides = strides.data();
-    tensor.rank = int32_t(sizes.size());
-    tensor.type_code = 0;
-    tensor.type_bits = 64;
-    tensor.type_lanes = 1;
-    tensor.extent_bytes = -1;
-    return {&allocation, access, tensor};
+    auto* const data = reinterpret_cast<int64_t*>(TaskRun::data_of(allocation));
+    return {&allocation, access, int64_tensor(data + offset, sizes, strides)};
   }
 };
 
@@ -127,12 +120,9 @@ void run_in_order(const std::vector<Call>& calls, Memory& memory) {
   for (const Call& call : calls) {
     std::vector<pto_tensor> tensors;
     for (size_t i = 0; i < call.views.size(); ++i) {
-      pto_tensor tensor{};
-      tensor.data = memory[call.memory[i]].data() + call.views[i].offset;
-      tensor.sizes = call.views[i].sizes.data();
-      tensor.strides = call.views[i].strides.data();
-      tensor.rank = 2;
-      tensors.push_back(tensor);
+      const View& view = call.views[i];
+      tensors.push_back(
+          int64_tensor(memory[call.memory[i]].data() + view.offset, view.sizes, view.strides));
     }
     const uint64_t scalars[] = {call.seed, uint64_t(call.access)};
     pto_args args{};
@@ -270,6 +260,33 @@ TEST(Engine, skips_a_task_whose_predicate_does_not_hold) {
   EXPECT_EQ(x, 10);
   EXPECT_EQ(y, 5);
   EXPECT_EQ(report.skipped, 5);
+}
+
+int32_t add_one_atomically(const pto_args* args) {
+  std::atomic_ref(*static_cast<int64_t*>(args->tensors[0].data)).fetch_add(1);
+  return 0;
+}
+
+TEST(Engine, asks_once_for_all_blocks_what_the_first_of_them_changes) {
+  const TaskKernel kernel{add_one_atomically, "add_one_atomically"};
+  for (int workers : {1, 2}) {
+    int64_t x = 0;
+    RunOptions options;
+    options.workers = workers;
+    const RunReport report = run_tasks(options, [&](TaskRun& run) {
+      const MemoryPiece piece{&x, 8};
+      const TaskTensor tensor = kOne.of(*run.adopt({&piece, 1})[0], Access::Update);
+      const Predicate predicate{&x, 0, 64, Compare::Less, 1};
+      TaskSpec spec = spec_of(kernel, {&tensor, 1});
+      spec.blocks = 4;
+      spec.predicate = &predicate;
+      spec.predicate_tensor = &tensor;
+      run.submit(spec);
+      run.submit(spec);
+    });
+    EXPECT_EQ(x, 4) << workers;
+    EXPECT_EQ(report.skipped, 1) << workers;
+  }
 }
 
 TEST(Engine, poisons_what_follows_a_failure_and_runs_the_rest) {

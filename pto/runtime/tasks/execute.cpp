@@ -6,10 +6,20 @@
 #include "pto/runtime/tasks/run_state.hpp"
 
 namespace pto {
+namespace {
+
+void make_launch(TaskWorker& worker) {
+  const pto_args none{};  // each task has its own
+  worker.launch.emplace(nullptr, none, 1);
+}
+
+}  // namespace
+
 void Engine::work(int worker) {
   TaskWorker& self = *workers_[size_t(worker)];
-  const pto_args none{};
-  self.launch.emplace(nullptr, none, 1);
+  const KernelFloatState float_state;
+  make_launch(self);
+  self.ticks_a_task = short_ticks_;
   if (worker == 0) {
     submitter_ = &self;
     orchestrate();
@@ -28,12 +38,12 @@ void Engine::work_until_end(TaskWorker& self) {
   }
 }
 
-// A task that moves to another core takes its memory along, some 200 ns; so one of few is left to
-// its owner for about as long as it takes to run short ones.
+// A task that moves to another core takes its memory along, some 200 ns; so short ones, of which
+// there are few, are left to their owner for about as long as it takes to run them.
 bool Engine::is_worth_a_visit(TaskWorker& self, const TaskWorker& other) {
   const int64_t ready = other.ready.size();
   if (ready == 0) return false;
-  if (ready < kMany && ++self.patience < kPatience) {
+  if (are_short_.load(std::memory_order_relaxed) && ready < kMany && ++self.patience < kPatience) {
     at(Step::Pass);
     pause_core();
     return false;
@@ -52,7 +62,11 @@ Task* Engine::find(TaskWorker& self) {
     TaskWorker& other = *workers_[(start + i) % n];
     if (&other == &self || !is_worth_a_visit(self, other)) continue;
     at(Step::Steal);
-    if (Task* task = other.ready.steal()) return task;
+    if (Task* task = other.ready.steal()) {
+      task->fetch();
+      if (Task* const next = other.ready.peek()) next->fetch();  // it comes while this one runs
+      return task;
+    }
   }
   return nullptr;
 }
@@ -66,7 +80,7 @@ void Engine::put(TaskWorker& self, Task* task) {
 // A task whose predecessors are done: it takes its turns, then waits for a worker. The first of a
 // chain's successors is `*next`, which the worker runs itself.
 void Engine::make_ready(TaskWorker& self, Task* task, Task** next) {
-  if (!task->turns.empty() && !take_turns(*task)) return;
+  if (task->n_turns > 0 && !take_turns(*task)) return;
   if (traces(kRecords)) task->ready_ticks = ticks();
   if (task->blocks > 1) settle_condition(*task);
   for (int32_t i = 1; i < entries_of(*task); ++i) put(self, task);
@@ -78,8 +92,9 @@ void Engine::make_ready(TaskWorker& self, Task* task, Task** next) {
 
 // Once for all blocks: the first may write what the condition looks at.
 void Engine::settle_condition(Task& task) {
-  if (task.cause.load(std::memory_order_acquire) >= 0 || holds(task.predicate)) {
-    task.predicate = {};
+  if (task.predicate == nullptr) return;
+  if (task.cause.load(std::memory_order_acquire) >= 0 || holds(*task.predicate)) {
+    task.predicate = nullptr;
     return;
   }
   skipped_.fetch_add(1, std::memory_order_relaxed);
@@ -87,17 +102,55 @@ void Engine::settle_condition(Task& task) {
 }
 
 bool Engine::take_turns(Task& task) {
-  while (task.turns_taken < task.turns.size())
-    if (!task.turns[task.turns_taken++]->take(&task)) return false;
+  while (task.turns_taken < task.n_turns)
+    if (!task.turns()[task.turns_taken++]->take(&task)) return false;
   return true;
 }
 
-void Engine::run_chain(TaskWorker& self, Task* task) {
+// Runs the task and what follows it here; returns how many have ended.
+int Engine::run_tasks_from(TaskWorker& self, Task* task) {
+  int ended = 0;
   while (task != nullptr) {
     if (!run_blocks(self, *task)) break;
     task = complete(self, *task);
+    ++ended;
   }
   self.last_ticks = 0;
+  return ended;
+}
+
+void Engine::run_chain(TaskWorker& self, Task* task) {
+  const uint64_t start = ticks();
+  const int ended = run_tasks_from(self, task);
+  judge(self, ticks() - start, std::max(ended, 1));
+}
+
+// Others than the orchestrating thread see a task's way to them too, and are believed where it is
+// short all the same, or long by far.
+void Engine::judge(TaskWorker& self, uint64_t ticks, int tasks) {
+  const uint64_t most = 4 * short_ticks_;  // so that one interruption is soon forgotten
+  const uint64_t one = std::min(ticks / uint64_t(tasks), most);
+  self.ticks_a_task = (3 * self.ticks_a_task + one) / 4;
+  const bool is_short = self.ticks_a_task < short_ticks_;
+  const bool is_sure = &self == submitter_ || is_short || self.ticks_a_task > most / 2;
+  if (is_sure && are_short_.load(std::memory_order_relaxed) != is_short)
+    are_short_.store(is_short, std::memory_order_relaxed);
+}
+
+// A short task that is ready where it is submitted, by the orchestrating thread itself. It is
+// measured where it, or what the orchestration did before, took long.
+void Engine::run_here(Task& task) {
+  if (task.n_turns > 0 && !take_turns(task)) return;
+  const uint64_t start = is_in_doubt_ || traces(kRecords) ? ticks() : 0;
+  if (traces(kRecords)) submitter_->last_ticks = task.ready_ticks = start;
+  const TaskId id = task.id;
+  run_tasks_from(*submitter_, &task);
+  if (retired_ + 1 == id && !has_failed_.load(std::memory_order_relaxed)) retired_ = id;
+  if (traces(kSubmissions)) note_run(start);
+  const uint64_t end = ticks();
+  if (is_in_doubt_) judge(*submitter_, end - start, 1);
+  is_in_doubt_ = end - ran_until_ > short_ticks_;
+  ran_until_ = end;
 }
 
 // Runs the blocks of the task that nobody has taken; true where the last of all ended here.
@@ -122,7 +175,7 @@ int32_t Engine::call(TaskWorker& self, Task& task, int32_t block) {
   if (task.cause.load(std::memory_order_acquire) >= 0) return 0;
   if (is_stopped_.load(std::memory_order_relaxed)) return 0;
   if (task.kernel == nullptr) return 0;
-  if (!holds(task.predicate)) {
+  if (task.predicate != nullptr && !holds(*task.predicate)) {
     skipped_.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
@@ -177,51 +230,77 @@ void Engine::add_record(TaskWorker& self, const Task& task, uint64_t start) {
 }
 
 int32_t Engine::call_kernel(TaskWorker& self, Task& task, int32_t block) {
-  int32_t code;
-  if (task.start_together) {
-    code = pto_launch(task.kernel->function, &task.args, task.args.blocks);
+  pto_args args{};
+  args.abi_version = PTO_ABI_VERSION;
+  args.n_tensors = task.n_tensors;
+  args.tensors = task.tensors();
+  args.n_scalars = task.n_scalars;
+  args.scalars = task.scalars();
+  if (task.together > 0) {
+    const int32_t code = pto_launch(task.kernel->function, &args, task.together);
     if (code != 0) note_failure(self, task, pto_last_error());
     return code;
   }
   Launch& launch = *self.launch;
   launch.kernel = task.kernel->function;
-  launch.blocks = task.blocks;
-  pto_services* const services = launch.args.services;
-  launch.args = task.args;
-  launch.args.services = services;
-  code = run_block(launch, block);
+  launch.blocks = args.blocks = task.blocks;
+  args.services = &launch.services;
+  const int32_t code = run_block(launch, block, args);
   if (code != 0 || launch.has_failed.load(std::memory_order_relaxed) ||
       launch.sync_if_any() != nullptr || launch.stores.load() != nullptr) {
-    if (code != 0 || launch.has_failed.load()) note_failure(self, task, launch.text);
-    const pto_args none{};
-    self.launch.emplace(nullptr, none, 1);
+    if (code != 0 || launch.has_failed.load()) note_failure(self, task, launch.text.c_str());
+    make_launch(self);
   }
   return code;
 }
 
-void Engine::note_failure(TaskWorker& self, Task& task, std::string text) {
+void Engine::note_failure(TaskWorker& self, Task& task, const char* text) {
   const std::lock_guard lock(failures_mutex_);
   const auto number = int32_t(failures_.size());
   int32_t none = -1;
   if (!task.cause.compare_exchange_strong(none, number, std::memory_order_acq_rel)) return;
-  failures_.push_back({task.id, task.kernel->name,
-                       task.file[0] == 0 ? "" : task.file + (":" + std::to_string(task.line)),
-                       std::move(text), self.index});
+  try {
+    failures_.push_back({task.id, task.kernel->name,
+                         task.file[0] == 0 ? "" : task.file + (":" + std::to_string(task.line)),
+                         text, self.index});
+  } catch (const std::bad_alloc&) {  // that it failed is known all the same
+  }
   has_failed_.store(true, std::memory_order_release);
+}
+
+// Tasks that follow it later find the cause here.
+void Engine::poison(const Task& task, int32_t cause) {
+  const std::lock_guard lock(failures_mutex_);
+  try {
+    poisoned_.emplace(task.id, cause);
+  } catch (const std::bad_alloc&) {
+    is_stopped_.store(true);
+  }
+}
+
+// All that the task follows is done.
+void Engine::run_at_once(Task& task) {
+  const uint64_t start = traces(kRecords) ? ticks() : 0;
+  if (traces(kRecords)) submitter_->last_ticks = task.ready_ticks = start;
+  if (task.blocks > 1) settle_condition(task);
+  for (int32_t block = 0; block < task.blocks; ++block) call(*submitter_, task, block);
+  submitter_->last_ticks = 0;
+  if (const int32_t cause = task.cause.load(std::memory_order_relaxed); cause >= 0)
+    poison(task, cause);
+  task.successors.store(&kClosed, std::memory_order_relaxed);
+  if (!has_failed_.load(std::memory_order_relaxed)) retired_ = task.id;
+  if (traces(kSubmissions)) note_run(start);
 }
 
 // Releases the task's successors and its slot; returns one of them to be run here.
 Task* Engine::complete(TaskWorker& self, Task& task) {
   const int32_t cause = task.cause.load(std::memory_order_acquire);
-  if (cause >= 0) {
-    const std::lock_guard lock(failures_mutex_);
-    poisoned_.emplace(task.id, cause);
-  }
-  for (Allocation* held : task.holds) release(*held);
+  if (cause >= 0) poison(task, cause);
+  for (int32_t i = 0; i < task.n_holds; ++i) release(*task.holds()[i]);
   Task* next = nullptr;
   at(Step::Close, &task);
-  for (ReduceTurn* turn : task.turns)
-    if (Task* waiting = turn->pass_on()) make_ready(self, waiting, &next);
+  for (int32_t i = 0; i < task.n_turns; ++i)
+    if (Task* waiting = task.turns()[i]->pass_on()) make_ready(self, waiting, &next);
   TaskEdge* edge = task.successors.exchange(&kClosed, std::memory_order_seq_cst);
   while (edge != nullptr) {
     Task* const to = edge->to;

@@ -6,7 +6,8 @@
 //
 // A graph knows its edges and where each task's tensors lie in the run's arguments, and holds the
 // memory that the orchestration allocated; a replay writes the addresses that have changed and
-// allocates nothing. One worker runs the tasks as they were submitted, several by counters.
+// allocates nothing, queues for the first one by several workers apart. One worker runs the tasks
+// as they were submitted, several by counters.
 // Invariants: fits() holds where element types, shapes, strides, overlaps of the arguments and
 // the scalars are those of the capture, but for scalars that tasks got as expressions and nobody
 // read as numbers: a replay evaluates these. An orchestration that waits for elements cannot be
@@ -14,11 +15,14 @@
 // Thread safety: replays of one graph follow each other; the rest is constant.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
 
+#include "pto/runtime/tasks/deque.hpp"
 #include "pto/runtime/tasks/orchestrate.hpp"
 #include "pto/runtime/tasks/trace.hpp"
 
@@ -35,6 +39,14 @@ struct GraphTask {
   int32_t line;
   int32_t predecessors;
   int32_t first_successor, n_successors;
+};
+
+// What several workers need to replay a graph; made once.
+struct ReplayQueues {
+  std::vector<int32_t> roots;                       // that follow nobody
+  std::unique_ptr<std::atomic<int32_t>[]> waiting;  // of each task: predecessors that are not done
+  std::vector<std::unique_ptr<ReadyDeque<GraphTask>>> ready;  // of each worker
+  bool is_clean = false;                                      // `waiting` counts all predecessors
 };
 
 class TaskGraph {
@@ -100,6 +112,7 @@ class TaskGraph {
   std::vector<uint64_t> derived_values_;  // while they are computed
   std::vector<uint64_t> derived_of_;      // the run's scalars
   std::vector<void*> patched_for_;        // the arguments' addresses
+  ReplayQueues queues_;
   std::mutex replaying_;
 };
 

@@ -12,6 +12,7 @@
 
 #include "pto/base/error.hpp"
 #include "tests/deep.hpp"
+#include "tests/task_tensors.hpp"
 
 namespace pto {
 namespace {
@@ -68,16 +69,8 @@ struct Memory {
   // Two arrays apart, and one that overlaps the second by half.
   std::vector<pto_tensor> tensors() {
     std::vector<pto_tensor> all;
-    for (int64_t offset : {0, 64, 96}) {
-      pto_tensor t{};
-      t.data = values.data() + offset;
-      t.sizes = kSizes;
-      t.strides = kStrides;
-      t.rank = 2;
-      t.type_bits = 64;
-      t.type_lanes = 1;
-      all.push_back(t);
-    }
+    for (int64_t offset : {0, 64, 96})
+      all.push_back(int64_tensor(values.data() + offset, kSizes, kStrides));
     return all;
   }
 };

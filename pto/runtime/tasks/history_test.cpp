@@ -30,6 +30,8 @@ Box random_box(std::mt19937& random) {
                   std::vector<int64_t>{step, cols}, item);
 }
 
+bool none_is_done(TaskId) { return false; }
+
 struct Step {
   Box box;
   Access access;
@@ -55,13 +57,16 @@ TEST(History, orders_exactly_the_tasks_that_conflict) {
       for (int i = 0; i < arguments; ++i)
         mine.push_back({random_box(random), Access(random() % 4)});
       for (const Step& step : mine)
-        history.record(step.box, step.access, TaskId(task), [&](TaskId earlier) {
-          ASSERT_LE(earlier, TaskId(task));
-          if (earlier == TaskId(task)) return;
-          after[size_t(task)][earlier] = true;
-          for (size_t k = 1; k < earlier; ++k)
-            if (after[earlier][k]) after[size_t(task)][k] = true;
-        });
+        history.record(
+            step.box, step.access, TaskId(task),
+            [&](TaskId earlier) {
+              ASSERT_LE(earlier, TaskId(task));
+              if (earlier == TaskId(task)) return;
+              after[size_t(task)][earlier] = true;
+              for (size_t k = 1; k < earlier; ++k)
+                if (after[earlier][k]) after[size_t(task)][k] = true;
+            },
+            none_is_done);
       for (const Step& step : mine) steps.push_back({step.box, step.access});
       while (steps.size() < size_t(task) * 2) steps.push_back({Box{}, Access::Read});
     }
@@ -80,6 +85,59 @@ TEST(History, orders_exactly_the_tasks_that_conflict) {
   }
 }
 
+// Squares off any grid, and tiles that lie on theirs, of a matrix of 64 x 64 elements.
+Box random_square(std::mt19937& random, bool is_off_grid) {
+  const int64_t size = 2 + int64_t(random() % 4);
+  const auto place = [&] {
+    const auto at = int64_t(random() % uint64_t(65 - size));
+    return is_off_grid ? at : at / size * size;
+  };
+  const int64_t row = place(), col = place();
+  return make_box((row * 64 + col) * 4, std::vector<int64_t>{size, size},
+                  std::vector<int64_t>{64, 1}, 4);
+}
+
+TEST(History, finds_the_neighbours_of_a_box_among_hundreds) {
+  std::mt19937 random(5);
+  for (int round = 0; round < rounds_of(40, 1000); ++round) {
+    History history;
+    std::vector<Box> boxes;
+    for (TaskId task = 1; task <= 600; ++task) {  // readers, so that all of them stay
+      boxes.push_back(random_square(random, round % 2 == 0));
+      history.record(
+          boxes.back(), Access::Read, task, [](TaskId) {}, none_is_done);
+    }
+    const Box written = random_square(random, round % 4 < 2);
+    std::vector<TaskId> found, wanted;
+    history.record(
+        written, Access::Write, 601, [&](TaskId earlier) { found.push_back(earlier); },
+        none_is_done);
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    for (size_t i = 0; i < boxes.size(); ++i)
+      if (overlap(boxes[i], written) == Overlap::Some) wanted.push_back(i + 1);
+    ASSERT_EQ(found, wanted) << "round " << round;
+  }
+}
+
+TEST(History, keeps_no_readers_that_are_done) {
+  History history;
+  const Box box = make_box(0, std::vector<int64_t>{8}, std::vector<int64_t>{1}, 4);
+  int64_t bytes = 0;
+  for (TaskId task = 1; task <= 100000; ++task) {
+    history.record(
+        box, Access::Read, task, [](TaskId) {},
+        [&](TaskId earlier) { return earlier + 100 < task; });
+    if (task == 1000) bytes = history.bytes();
+  }
+  EXPECT_EQ(history.bytes(), bytes);
+  std::vector<TaskId> found;
+  history.record(
+      box, Access::Write, 100001, [&](TaskId earlier) { found.push_back(earlier); }, none_is_done);
+  for (TaskId task = 100000; task > 99900; --task)
+    EXPECT_NE(std::find(found.begin(), found.end(), task), found.end()) << task;
+}
+
 TEST(History, of_many_tiles_knows_each_ones_neighbours_alone) {
   History history;
   const int64_t cols = 4096;
@@ -90,11 +148,13 @@ TEST(History, of_many_tiles_knows_each_ones_neighbours_alone) {
   TaskId task = 0;
   for (int64_t r = 0; r < 64; ++r)
     for (int64_t c = 0; c < 256; ++c)
-      history.record(tile(r, c), Access::Write, ++task, [](TaskId) { FAIL(); });
+      history.record(
+          tile(r, c), Access::Write, ++task, [](TaskId) { FAIL(); }, none_is_done);
   EXPECT_EQ(history.boxes(), 64u * 256);
   int found = 0;
-  history.record(make_box(0, std::vector<int64_t>{1024, cols}, std::vector<int64_t>{cols, 1}, 4),
-                 Access::Read, ++task, [&](TaskId) { ++found; });
+  history.record(
+      make_box(0, std::vector<int64_t>{1024, cols}, std::vector<int64_t>{cols, 1}, 4), Access::Read,
+      ++task, [&](TaskId) { ++found; }, none_is_done);
   EXPECT_EQ(found, 64 * 256);
   EXPECT_EQ(history.unknown_overlaps(), 0);
 }

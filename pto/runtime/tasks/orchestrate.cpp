@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 
 #include "pto/base/error.hpp"
+#include "pto/runtime/contiguous.hpp"
 
 namespace pto {
 namespace {
@@ -119,8 +121,12 @@ class Session {
     static_cast<Session*>(run)->run_.let_go(*static_cast<Allocation*>(view->allocation));
   }
 
-  static TaskTensor tensor_of(const pto_view& view, Access access) {
-    pto_tensor tensor{};
+  static void set_tensor(TaskTensor& to, const pto_view& view, Access access) {
+    auto* const allocation = static_cast<Allocation*>(view.allocation);
+    to.allocation = allocation;
+    to.access = access;
+    to.is_tracked = true;
+    pto_tensor& tensor = to.view;
     tensor.data = view.data;
     tensor.sizes = view.sizes;
     tensor.strides = view.strides;
@@ -128,22 +134,32 @@ class Session {
     tensor.type_code = view.type_code;
     tensor.type_bits = view.type_bits;
     tensor.type_lanes = 1;
-    auto* allocation = static_cast<Allocation*>(view.allocation);
+    tensor.flags = 0;
+    if (access == Access::Read) tensor.flags |= PTO_TENSOR_READ_ONLY;
+    if (is_contiguous(view.rank, view.sizes, view.strides)) tensor.flags |= PTO_TENSOR_CONTIGUOUS;
     tensor.extent_bytes = TaskRun::data_of(*allocation) + TaskRun::bytes_of(*allocation) -
                           static_cast<char*>(view.data);
-    if (access == Access::Read) tensor.flags |= PTO_TENSOR_READ_ONLY;
-    int64_t next = 1;
-    bool is_contiguous = true;
-    for (int32_t k = view.rank - 1; k >= 0; next *= view.sizes[k--])
-      is_contiguous = is_contiguous && (view.sizes[k] == 1 || view.strides[k] == next);
-    if (is_contiguous) tensor.flags |= PTO_TENSOR_CONTIGUOUS;
-    return {allocation, access, tensor};
+  }
+  static TaskTensor read_of(const pto_view& view) {
+    TaskTensor tensor;
+    set_tensor(tensor, view, Access::Read);
+    return tensor;
   }
 
-  const TaskKernel* kernel(const char* name) const {
+  static bool is_same(const char* a, const char* b) {  // short ones: strcmp() is a call too much
+    while (*a != 0 && *a == *b) ++a, ++b;
+    return *a == *b;
+  }
+  const TaskKernel* kernel(const char* name) {
     if (name == nullptr) return nullptr;
+    // Most names come again from the same line of code; what they say is looked at all the same.
+    Named& last = named_[(reinterpret_cast<uintptr_t>(name) >> 2) % std::size(named_)];
+    if (last.pointer == name && is_same(last.name, name)) return last.kernel;
     const auto it = program_.kernels.find(std::string_view(name));
-    if (it != program_.kernels.end()) return &it->second;
+    if (it != program_.kernels.end()) {
+      last = {name, it->first.c_str(), &it->second};
+      return last.kernel;
+    }
     std::string known;
     for (const auto& [other, kernel] : program_.kernels) known += " " + other;
     fail({std::string("submit() of kernel \"") + name + "\", which this orchestration has not",
@@ -175,23 +191,24 @@ class Session {
       fail({"argument " + std::to_string(index) + " of a task writes an input of the run",
             "run() got it as Arg.input, and tasks only read that",
             "pass it to run() as Arg.inout or Arg.output"});
-    TaskTensor tensor = tensor_of(*arg.view, access);
+    if (n_tensors_ == given_tensors_.size()) given_tensors_.resize(2 * n_tensors_ + 8);
+    TaskTensor& tensor = given_tensors_[n_tensors_++];
+    set_tensor(tensor, *arg.view, access);
     tensor.is_tracked = arg.kind != PTO_ARG_NO_DEP && !is_manual;
     if (arg.kind == PTO_ARG_NO_DEP && !(arg.view->flags & PTO_TENSOR_READ_ONLY))
       tensor.view.flags &= ~uint32_t(PTO_TENSOR_READ_ONLY);  // its order is the caller's duty
-    given_tensors_.push_back(tensor);
   }
 
   static int32_t submit(void* run, const pto_submission* s, uint64_t* task) {
     return guarded(run, [&](Session& self) {
-      self.given_tensors_.clear();
+      self.n_tensors_ = 0;
       self.given_scalars_.clear();
       self.derived_.clear();
       for (int32_t i = 0; i < s->n_args; ++i)
         self.add_argument(s->args[i], i, s->flags & PTO_SUBMIT_MANUAL);
       TaskSpec spec{};
       spec.kernel = self.kernel(s->kernel);
-      spec.tensors = self.given_tensors_;
+      spec.tensors = {self.given_tensors_.data(), self.n_tensors_};
       spec.scalars = self.given_scalars_;
       spec.derived = self.derived_;
       spec.after = {s->after, size_t(s->n_after)};
@@ -200,9 +217,9 @@ class Session {
       spec.file = s->file == nullptr ? "" : s->file;
       spec.line = s->line;
       Predicate predicate;
-      TaskTensor looked_at{};
+      TaskTensor looked_at;
       if (s->condition != nullptr) {
-        looked_at = tensor_of(*s->condition, Access::Read);
+        set_tensor(looked_at, *s->condition, Access::Read);
         predicate = {s->condition->data, s->condition->type_code, s->condition->type_bits,
                      Compare(s->compare), s->value};
         spec.predicate = &predicate;
@@ -214,7 +231,7 @@ class Session {
 
   static int32_t wait(void* run, const pto_view* view) {
     return guarded(run, [&](Session& self) {
-      if (!self.run_.wait_for(tensor_of(*view, Access::Read)))
+      if (!self.run_.wait_for(read_of(*view)))
         fail({"the tensor that is waited for was not written: a task that writes it has failed",
               "what follows a failed task does not run", "see the first error of the run"},
              ErrorKind::Runtime);
@@ -239,10 +256,15 @@ class Session {
   std::vector<Allocation*> memory_;
   pto_args args_{};
   std::string error_;
-  std::vector<TaskTensor> given_tensors_;
+  std::vector<TaskTensor> given_tensors_;  // of which n_tensors_ are the submission's
+  size_t n_tensors_ = 0;
   std::vector<uint64_t> given_scalars_;
   std::vector<DerivedScalar> derived_;
   std::vector<bool> is_read_;
+  struct Named {
+    const char *pointer, *name;
+    const TaskKernel* kernel;
+  } named_[16] = {};  // by the pointer that submit() got
 };
 
 }  // namespace

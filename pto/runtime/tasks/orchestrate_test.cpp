@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "pto/base/error.hpp"
+#include "tests/task_tensors.hpp"
 
 namespace pto {
 namespace {
@@ -48,14 +49,7 @@ struct Array {
   uint32_t flags = 0;
 
   pto_tensor tensor() {
-    pto_tensor t{};
-    t.data = values.data();
-    t.sizes = sizes.data();
-    t.strides = strides.data();
-    t.rank = int32_t(sizes.size());
-    t.type_code = 0;
-    t.type_bits = 64;
-    t.type_lanes = 1;
+    pto_tensor t = int64_tensor(values.data(), sizes, strides);
     t.flags = flags;
     return t;
   }

@@ -20,6 +20,7 @@ namespace pto {
 namespace {
 
 constexpr int kSpins = 4000;
+constexpr int64_t kRootsAtOnce = 64;
 
 // The services of a worker's tasks: a text for the task alone, everything else as in its launch.
 struct TaskServices : pto_services {
@@ -33,34 +34,58 @@ struct TaskServices : pto_services {
   std::string text;
 };
 
+// Made for the first replay by so many workers; later ones find all counts as they were.
+void prepare(ReplayQueues& queues, const std::vector<GraphTask>& tasks, int workers) {
+  const auto capacity = int64_t(std::bit_ceil(std::max<size_t>(tasks.size(), 2)));
+  while (queues.ready.size() < size_t(workers))
+    queues.ready.push_back(std::make_unique<ReadyDeque<GraphTask>>(capacity));
+  if (queues.is_clean) return;
+  if (queues.waiting == nullptr) {
+    for (size_t i = 0; i < tasks.size(); ++i)
+      if (tasks[i].predecessors == 0) queues.roots.push_back(int32_t(i));
+    queues.waiting = std::make_unique<std::atomic<int32_t>[]>(tasks.size());
+  }
+  for (size_t i = 0; i < tasks.size(); ++i)
+    queues.waiting[i].store(tasks[i].predecessors, std::memory_order_relaxed);
+  for (auto& ready : queues.ready)  // of a replay that was broken off
+    while (ready->pop() != nullptr) {
+    }
+}
+
 class Replay {
  public:
-  Replay(std::vector<GraphTask>& tasks, const std::vector<int32_t>& successors, int workers,
-         ReplayTrace* trace)
-      : tasks_(tasks), successors_(successors), trace_(trace), left_(int64_t(tasks.size())) {
-    const auto capacity = int64_t(std::bit_ceil(std::max<size_t>(tasks.size(), 2)));
-    if (workers > 1) {
-      waiting_ = std::make_unique<std::atomic<int32_t>[]>(tasks.size());
-      for (int i = 0; i < workers; ++i)
-        ready_.push_back(std::make_unique<ReadyDeque<GraphTask>>(capacity));
-      int next = 0;
-      for (size_t i = 0; i < tasks.size(); ++i) {
-        waiting_[i].store(tasks[i].predecessors, std::memory_order_relaxed);
-        if (tasks[i].predecessors == 0) ready_[size_t(next++ % workers)]->push(&tasks[i]);
-      }
-    }
+  Replay(std::vector<GraphTask>& tasks, const std::vector<int32_t>& successors,
+         ReplayQueues& queues, int workers, ReplayTrace* trace)
+      : tasks_(tasks),
+        successors_(successors),
+        queues_(queues),
+        workers_(workers),
+        trace_(trace),
+        left_(int64_t(tasks.size())) {
+    if (workers == 1) return;
+    prepare(queues, tasks, workers);
+    queues.is_clean = false;
+    const int64_t share = int64_t(queues.roots.size()) / (8 * workers);
+    roots_at_once_ = std::clamp<int64_t>(share, 1, kRootsAtOnce);
   }
 
   // The kernel of a launch that runs tasks until there are none; its params are the Replay.
   static int32_t work(const pto_args* outer) {
     Replay& self = *static_cast<Replay*>(const_cast<void*>(outer->params));
     TaskServices services(*outer->services);
-    if (self.ready_.empty())
+    if (self.workers_ == 1) {
       self.run_in_order(services);
-    else
+      return 0;
+    }
+    try {
       self.run_shared(services, outer->block);
+    } catch (...) {  // the others need not wait for what this one leaves
+      self.left_.store(-int64_t(self.tasks_.size()) - 1);
+      throw;
+    }
     return 0;
   }
+  void finish() { queues_.is_clean = left_.load() == 0; }
 
   void throw_failure() const {
     if (failures_.empty()) return;
@@ -100,24 +125,51 @@ class Replay {
   }
 
   void run_shared(TaskServices& services, int32_t worker) {
-    ReadyDeque<GraphTask>& own = *ready_[size_t(worker)];
+    ReadyDeque<GraphTask>& own = *queues_.ready[size_t(worker)];
     int spins = 0;
     while (left_.load(std::memory_order_acquire) > 0) {
-      GraphTask* task = own.pop();
-      for (size_t i = 1; task == nullptr && i < ready_.size(); ++i)
-        task = ready_[(size_t(worker) + i) % ready_.size()]->steal();
-      if (task == nullptr) {
-        if (++spins > kSpins) std::this_thread::yield();
-        continue;
-      }
-      spins = 0;
       int64_t done = 0;
-      for (; task != nullptr; ++done) {
-        step(*task, services, worker);
-        task = release(*task, own);
+      if (GraphTask* const task = find(own, worker))
+        done = run_chain(task, services, worker);
+      else
+        done = run_roots(services, worker);
+      if (done > 0) {
+        left_.fetch_sub(done, std::memory_order_acq_rel);
+        spins = 0;
+      } else if (++spins > kSpins) {
+        std::this_thread::yield();
       }
-      left_.fetch_sub(done, std::memory_order_acq_rel);
     }
+  }
+
+  GraphTask* find(ReadyDeque<GraphTask>& own, int32_t worker) {
+    if (GraphTask* const task = own.pop()) return task;
+    if (next_root_.load(std::memory_order_relaxed) < int64_t(queues_.roots.size())) return nullptr;
+    for (int i = 1; i < workers_; ++i)
+      if (GraphTask* task = queues_.ready[size_t((worker + i) % workers_)]->steal()) return task;
+    return nullptr;
+  }
+
+  // Some of those that follow nobody, and what follows them at once; how many ended.
+  int64_t run_roots(TaskServices& services, int32_t worker) {
+    const auto all = int64_t(queues_.roots.size());
+    if (next_root_.load(std::memory_order_relaxed) >= all) return 0;
+    const int64_t first = next_root_.fetch_add(roots_at_once_, std::memory_order_relaxed);
+    const int64_t behind = std::min(first + roots_at_once_, all);
+    int64_t done = 0;
+    for (int64_t i = first; i < behind; ++i)
+      done += run_chain(&tasks_[size_t(queues_.roots[size_t(i)])], services, worker);
+    return done;
+  }
+
+  int64_t run_chain(GraphTask* task, TaskServices& services, int32_t worker) {
+    ReadyDeque<GraphTask>& own = *queues_.ready[size_t(worker)];
+    int64_t done = 0;
+    for (; task != nullptr; ++done) {
+      step(*task, services, worker);
+      task = release(*task, own);
+    }
+    return done;
   }
 
   // Counts the task as done for those that follow it; one of them that is ready now.
@@ -125,7 +177,12 @@ class Replay {
     GraphTask* next = nullptr;
     for (int32_t i = 0; i < task.n_successors; ++i) {
       const int32_t to = successors_[size_t(task.first_successor + i)];
-      if (waiting_[size_t(to)].fetch_sub(1, std::memory_order_acq_rel) > 1) continue;
+      std::atomic<int32_t>& waiting = queues_.waiting[size_t(to)];
+      // One that waits for this alone needs no agreement.
+      if (waiting.load(std::memory_order_acquire) > 1 &&
+          waiting.fetch_sub(1, std::memory_order_acq_rel) > 1)
+        continue;
+      waiting.store(tasks_[size_t(to)].predecessors, std::memory_order_relaxed);  // as before
       if (trace_ != nullptr) trace_->is_ready(to);
       if (next != nullptr) own.push(next);
       next = &tasks_[size_t(to)];
@@ -204,9 +261,11 @@ class Replay {
 
   std::vector<GraphTask>& tasks_;
   const std::vector<int32_t>& successors_;
-  ReplayTrace* const trace_;                                   // null: none
-  std::vector<std::unique_ptr<ReadyDeque<GraphTask>>> ready_;  // empty: in order
-  std::unique_ptr<std::atomic<int32_t>[]> waiting_;
+  ReplayQueues& queues_;
+  const int workers_;
+  ReplayTrace* const trace_;  // null: none
+  int64_t roots_at_once_ = 1;
+  alignas(64) std::atomic<int64_t> next_root_{0};
   alignas(64) std::atomic<int64_t> left_;
   std::atomic<bool> has_failed_{false};
   std::atomic<int64_t> skipped_{0};
@@ -226,11 +285,12 @@ RunReport TaskGraph::replay(std::span<const pto_tensor> tensors, const RunOption
   const int workers = int(std::min<size_t>(size_t(wanted), std::max<size_t>(tasks_.size(), 1)));
   std::optional<ReplayTrace> trace;
   if (options.trace != nullptr) trace.emplace(*options.trace, tasks_, workers);
-  Replay replay(tasks_, successors_, workers, trace ? &*trace : nullptr);
+  Replay replay(tasks_, successors_, queues_, workers, trace ? &*trace : nullptr);
   pto_args args{};
   args.abi_version = PTO_ABI_VERSION;
   args.params = &replay;
   const int32_t code = pto_launch(Replay::work, &args, workers);
+  replay.finish();
   if (trace) trace->end(successors_, causes_);
   if (code != 0)
     fail({"a replay failed: " + std::string(pto_last_error()),

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The orchestrating thread's side of a run: memory, submission, waiting, the end.
+// The orchestrating thread's side of a run: submission and waiting.
 #include <algorithm>
-#include <bit>
+#include <new>
 
 #include "pto/base/error.hpp"
-#include "pto/runtime/pool.hpp"
 #include "pto/runtime/tasks/run_state.hpp"
 
 namespace pto {
@@ -12,221 +11,48 @@ namespace {
 
 // Ready tasks that the orchestrating thread leaves to others before it runs one itself.
 constexpr int64_t kFarAhead = 128;
-// Tasks after which the lists of readers are cleared of those that are done.
-constexpr TaskId kForgetEvery = 1 << 16;
+// Tasks after which it looks which of them are done.
+constexpr TaskId kRetireEvery = 64;
 
 }  // namespace
 
 Box box_of(const TaskTensor& tensor) {
   const pto_tensor& view = tensor.view;
   const auto rank = size_t(view.rank);
-  return make_box(static_cast<char*>(view.data) - tensor.allocation->data, {view.sizes, rank},
-                  {view.strides, rank}, std::max(1, view.type_bits / 8));
-}
-
-char* TaskRun::data_of(const Allocation& allocation) { return allocation.data; }
-int64_t TaskRun::bytes_of(const Allocation& allocation) { return allocation.bytes; }
-
-RunSlots::RunSlots(int64_t window, int count, int64_t ready_places)
-    : window(window), tasks(std::make_unique<Task[]>(size_t(window))) {
-  for (int i = 0; i < count; ++i) {
-    workers.push_back(std::make_unique<TaskWorker>(ready_places));
-    workers.back()->index = i;
-    workers.back()->random = uint32_t(i) * 2654435761u + 1;
+  const int64_t offset = static_cast<char*>(view.data) - tensor.allocation->data;
+  int64_t bytes = std::max(1, view.type_bits / 8);
+  if (view.flags & PTO_TENSOR_CONTIGUOUS) {
+    for (size_t k = 0; k < rank; ++k) bytes *= view.sizes[k];
+    Box box;
+    box.offset = offset;
+    box.item = bytes;
+    return box;
   }
+  return make_box(offset, {view.sizes, rank}, {view.strides, rank}, bytes);
 }
 
-namespace {
-
-struct FreeSlots {
-  static constexpr size_t kMost = 4;
-  std::mutex mutex;
-  std::vector<std::unique_ptr<RunSlots>> all;
-};
-FreeSlots& free_slots() {
-  static FreeSlots& slots = *new FreeSlots;  // never destroyed: runs may end late
-  return slots;
-}
-
-}  // namespace
-
-std::unique_ptr<RunSlots> RunSlots::take(int64_t window, int workers) {
-  FreeSlots& free = free_slots();
-  {
-    const std::lock_guard lock(free.mutex);
-    for (auto& one : free.all)
-      if (one->window == window && one->workers.size() == size_t(workers)) {
-        std::swap(one, free.all.back());
-        std::unique_ptr<RunSlots> found = std::move(free.all.back());
-        free.all.pop_back();
-        return found;
-      }
-  }
-  // A task of many blocks may stand in a deque as often as there are workers.
-  const auto places = int64_t(std::bit_ceil(uint64_t(window) * uint64_t(workers)));
-  return std::make_unique<RunSlots>(window, workers, places);
-}
-
-void RunSlots::give_back(std::unique_ptr<RunSlots> slots) {
-  FreeSlots& free = free_slots();
-  const std::lock_guard lock(free.mutex);
-  if (free.all.size() < FreeSlots::kMost) free.all.push_back(std::move(slots));
-}
-
-namespace {
-
-// Simulated runs begin with slots in which nothing has happened, so that a seed replays exactly.
-std::unique_ptr<RunSlots> slots_for(const RunOptions& options) {
-  const int workers = options.workers > 0 ? options.workers : num_threads();
-  if (options.steps == nullptr) return RunSlots::take(options.window, workers);
-  return std::make_unique<RunSlots>(options.window, workers,
-                                    options.steps->ready_places(options.window, workers));
-}
-
-}  // namespace
-
-Engine::Engine(const RunOptions& options, const std::function<void(TaskRun&)>& orchestrate)
-    : orchestrate_(orchestrate),
-      held_(slots_for(options)),
-      window_(options.window),
-      slots_(held_->tasks.get()),
-      workers_(held_->workers),
-      trace_(options.trace),
-      steps_(options.steps),
-      watch_(options.watch),
-      is_watched_(trace_ != nullptr || steps_ != nullptr || watch_ != nullptr),
-      deadline_s_(options.deadline_s) {
-  if (options.deadline_s > 0)
-    deadline_ = std::chrono::steady_clock::now() +
-                std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                    std::chrono::duration<double>(options.deadline_s));
-  if (watch_ != nullptr) watch_->attach(*this, workers_.size());
-}
-
-RunReport Engine::run() {
-  if (trace_ != nullptr) begin_trace();
-  int32_t code = 0;
-  if (steps_ != nullptr)
-    steps_->run(
-        int(workers_.size()),
-        [](void* engine, int worker) { static_cast<Engine*>(engine)->work(worker); }, this);
-  else
-    code = parallel_for(
-        int32_t(workers_.size()),
-        [](void* engine, int32_t worker) -> int32_t {
-          static_cast<Engine*>(engine)->work(worker);
-          return 0;
-        },
-        this);
-  if (trace_ != nullptr) end_trace();
-  if (code != 0) PTO_ASSERT(!"a worker of a run threw");
-  if (!failures_.empty()) throw_first_failure();  // what was thrown after it follows from it
-  if (error_) std::rethrow_exception(error_);
-  if (!stopped_.empty())
-    fail({"the run was stopped: " + stopped_, "its orchestration said so", "see the text"},
-         ErrorKind::Runtime);
-  report_.skipped = skipped_.load();
-  for (const auto& one : allocations_) report_.unknown_overlaps += one->history.unknown_overlaps();
-  return report_;
-}
-
-void Engine::stop(const std::string& text) {
-  const std::lock_guard lock(failures_mutex_);
-  if (stopped_.empty()) stopped_ = text.empty() ? "without a text" : text;
-  is_stopped_.store(true);
-}
-
-void Engine::throw_first_failure() {
-  const TaskFailure& first = failures_.front();
-  const size_t others = poisoned_.size() - 1;
-  fail({"task " + std::to_string(first.task) + " (" + first.kernel + ")" +
-            (first.site.empty() ? "" : ", submitted at " + first.site) + ", failed on worker " +
-            std::to_string(first.worker) + ": " + first.text,
-        others == 0 ? "no other task followed it"
-                    : std::to_string(others) + " tasks follow it or failed too, and did not run",
-        "mend the cause; the runtime can be used again"},
-       ErrorKind::Runtime);
-}
-
-Allocation& add_allocation(std::vector<std::unique_ptr<Allocation>>& allocations, char* data,
-                           int64_t bytes, bool is_owned) {
-  allocations.push_back(std::make_unique<Allocation>());
-  Allocation& added = *allocations.back();
-  added.data = data;
-  added.bytes = bytes;
-  added.is_owned = is_owned;
-  return added;
-}
-
-std::vector<Allocation*> adopt_pieces(std::span<const MemoryPiece> pieces,
-                                      std::vector<std::unique_ptr<Allocation>>& allocations) {
-  std::vector<size_t> order(pieces.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return pieces[a].data < pieces[b].data; });
-  std::vector<Allocation*> result(pieces.size());
-  Allocation* last = nullptr;
-  for (size_t i : order) {
-    char* const begin = static_cast<char*>(pieces[i].data);
-    if (last == nullptr || begin >= last->data + last->bytes) {
-      last = &add_allocation(allocations, begin, pieces[i].bytes, false);
-    } else {
-      last->bytes = std::max<int64_t>(last->bytes, begin + pieces[i].bytes - last->data);
-    }
-    result[i] = last;
-  }
-  return result;
-}
-
-std::vector<Allocation*> Engine::adopt(std::span<const MemoryPiece> pieces) {
-  std::vector<Allocation*> result = adopt_pieces(pieces, allocations_);
-  for (Allocation* one : result) refuse_known_memory(*one);
-  return result;
-}
-
-void Engine::refuse_known_memory(const Allocation& added) const {
-  for (const auto& other : allocations_)
-    if (other.get() != &added && !other->is_owned && other->bytes > 0 && added.bytes > 0 &&
-        other->data < added.data + added.bytes && added.data < other->data + other->bytes)
-      fail({"memory was adopted that overlaps what the run has adopted before",
-            "tasks are ordered by the allocations that they touch, so memory belongs to one",
-            "adopt overlapping pieces in one call"});
-}
-
-Allocation& Engine::allocate(int64_t bytes) {
-  if (dead_.load(std::memory_order_relaxed) > int64_t(allocations_.size()) / 2 + 16)
-    drop_dead_allocations();
-  void* const data = bytes < 0 ? nullptr : pto_malloc(size_t(std::max<int64_t>(bytes, 1)));
-  if (data == nullptr)
-    fail({"a run asked for " + std::to_string(bytes) + " bytes, which the system does not have",
-          "tensors of an orchestration lie in memory until their tasks are done",
-          "use smaller tensors, or scopes that let go of them earlier"},
-         ErrorKind::Runtime);
-  return add_allocation(allocations_, static_cast<char*>(data), bytes, true);
-}
-
-void Engine::drop_dead_allocations() {
-  std::erase_if(allocations_, [&](const std::unique_ptr<Allocation>& one) {
-    if (!one->is_dead.load(std::memory_order_acquire)) return false;
-    report_.unknown_overlaps += one->history.unknown_overlaps();
-    dead_.fetch_sub(1, std::memory_order_relaxed);
-    return true;
-  });
+// What others can see of tasks that are done, and need not follow.
+void Engine::retire() {
+  TaskId done = retired_;
+  while (done < last_ && (slot(done + 1).id != done + 1 || slot(done + 1).is_done())) ++done;
+  if (!has_failed_.load(std::memory_order_acquire)) retired_ = done;
 }
 
 Task& Engine::claim_slot() {
   Task& task = slot(last_ + 1);
-  if (task.id != 0 && !task.is_done()) help_until(task);
-  if (submitter_->ready.size() >= kFarAhead)
-    if (Task* ready = submitter_->ready.pop()) run_chain(*submitter_, ready);
+  if (!is_alone()) {
+    if (task.id != 0 && !task.is_done()) help_until(task);
+    if (submitter_->ready.has(kFarAhead))
+      while (submitter_->ready.has(kFarAhead / 2))
+        if (Task* ready = submitter_->ready.pop()) run_chain(*submitter_, ready);
+    if (last_ % kRetireEvery == 0) retire();
+    slot(last_ + 3).fetch_to_write();
+  }
   task.id = ++last_;
   task.pending.store(1, std::memory_order_relaxed);
   task.cause.store(-1, std::memory_order_relaxed);
   task.successors.store(nullptr, std::memory_order_relaxed);
-  task.n_edges = 0;
-  task.turns_taken = 0;
-  task.holds.clear();
-  task.turns.clear();
+  task.n_edges = task.n_holds = task.n_turns = task.turns_taken = 0;
   return task;
 }
 
@@ -249,9 +75,19 @@ void check_submission(const TaskSpec& spec, TaskId last) {
   }
 }
 
+// Whether nobody needs to follow the task any more.
+bool Engine::is_done(TaskId id) {
+  if (id <= retired_) return true;
+  Task& task = slot(id);
+  if (task.id == id && !task.is_done()) return false;
+  return !has_failed_.load(std::memory_order_acquire);  // a failed one says so before it is done
+}
+
 void Engine::follow(Task& task, TaskId earlier) {
   if (earlier == task.id) return;
   if (traces(kEdges)) trace_->edges.push_back({earlier, task.id, cause_});
+  ++report_.edges;
+  if (earlier <= retired_) return;
   Task& other = slot(earlier);
   if (other.id == earlier) {
     TaskEdge* head = other.successors.load(std::memory_order_acquire);
@@ -264,10 +100,7 @@ void Engine::follow(Task& task, TaskId earlier) {
       }
       edge->next = head;
       at(Step::Link, &other);
-      if (other.successors.compare_exchange_weak(head, edge, std::memory_order_acq_rel)) {
-        ++report_.edges;
-        return;
-      }
+      if (other.successors.compare_exchange_weak(head, edge, std::memory_order_acq_rel)) return;
     }
     if (edge != nullptr) task.pending.fetch_sub(1, std::memory_order_relaxed);
   }
@@ -278,54 +111,111 @@ void Engine::follow(Task& task, TaskId earlier) {
 }
 
 void Engine::follow_tensor(Task& task, const TaskTensor& tensor) {
-  Allocation& allocation = *tensor.allocation;
-  if (allocation.is_owned) {
-    allocation.users.fetch_add(1, std::memory_order_relaxed);
-    task.holds.push_back(&allocation);
-  }
   if (!tensor.is_tracked) return;
+  Allocation& allocation = *tensor.allocation;
   cause_ = tensor.access == Access::Write ? EdgeCause::Storage : EdgeCause::Data;
-  const int64_t box = allocation.history.record(box_of(tensor), tensor.access, task.id,
-                                                [&](TaskId earlier) { follow(task, earlier); });
-  if (tensor.access != Access::Reduce || box < 0) return;
+  const int64_t box = allocation.history.record(
+      box_of(tensor), tensor.access, task.id, [&](TaskId earlier) { follow(task, earlier); },
+      // A trace has the edges from tasks that were done too: elsewhere they may not be yet.
+      [&](TaskId earlier) { return !traces(kEdges) && is_done(earlier); });
+  if (box < 0 || (is_alone() && !traces(kEdges))) return;
   ReduceTurn& turn = allocation.turns[box];
   if (turn.number == 0) turn.number = ++turns_made_;
-  task.turns.push_back(&turn);
   if (traces(kEdges)) trace_->turns.emplace_back(task.id, turn.number);
+  if (!is_alone()) task.turns()[task.n_turns++] = &turn;
 }
 
-// The argument block of the kernel; a slot's memory is used again.
+namespace {
+
+bool same_dims(const pto_tensor& a, const pto_tensor& b) {
+  if (a.rank != b.rank) return false;
+  for (int32_t k = 0; k < a.rank; ++k)
+    if (a.sizes[k] != b.sizes[k] || a.strides[k] != b.strides[k]) return false;
+  return true;
+}
+
+template <class F>
+void each_tensor(const TaskSpec& spec, const F& f) {
+  for (const TaskTensor& tensor : spec.tensors) f(tensor);
+  if (spec.predicate_tensor != nullptr) f(*spec.predicate_tensor);
+}
+
+// Tensors of one shape and stride share them.
+bool shares_dims(const TaskSpec& spec, size_t i) {
+  return i > 0 && same_dims(spec.tensors[i].view, spec.tensors[i - 1].view);
+}
+
+}  // namespace
+
+// What the kernel gets, in the task's memory. A worker that is alone keeps no more: the task ends
+// before what it was given does.
 void Engine::fill(Task& task, const TaskSpec& spec) {
+  const size_t n = spec.tensors.size();
+  const Kept kept = is_alone() ? Kept{} : kept_of(spec);
+  task.take_memory(n * sizeof(pto_tensor) + spec.scalars.size_bytes() + kept.bytes());
+  task.n_tensors = int32_t(n);
+  task.n_scalars = int32_t(spec.scalars.size());
+  pto_tensor* const tensors = task.tensors();
+  for (size_t i = 0; i < n; ++i) tensors[i] = spec.tensors[i].view;
+  std::copy(spec.scalars.begin(), spec.scalars.end(), task.scalars());
+  task.predicate = spec.predicate;
   task.kernel = spec.kernel;
-  task.blocks = spec.start_together ? 1 : spec.blocks;
-  task.start_together = spec.start_together && spec.blocks > 1;
-  task.next_block.store(0, std::memory_order_relaxed);
-  task.blocks_left.store(task.blocks + entries_of(task), std::memory_order_relaxed);
-  task.predicate = spec.predicate != nullptr ? *spec.predicate : Predicate{};
+  task.together = spec.start_together && spec.blocks > 1 ? spec.blocks : 0;
+  task.blocks = task.together > 0 ? 1 : spec.blocks;
   task.file = spec.file;
   task.line = spec.line;
-  size_t dims = 0;
-  for (const TaskTensor& tensor : spec.tensors) dims += 2 * size_t(tensor.view.rank);
-  task.tensors.resize(spec.tensors.size());
-  task.dims.resize(dims);
-  int64_t* next = task.dims.data();
-  for (size_t i = 0; i < spec.tensors.size(); ++i) {
-    const pto_tensor& view = spec.tensors[i].view;
-    task.tensors[i] = view;
-    task.tensors[i].sizes = next;
-    next = std::copy_n(view.sizes, view.rank, next);
-    task.tensors[i].strides = next;
-    next = std::copy_n(view.strides, view.rank, next);
-  }
   if (trace_ != nullptr) name_for_trace(task, spec);
-  task.scalars.assign(spec.scalars.begin(), spec.scalars.end());
-  task.args = {};
-  task.args.abi_version = PTO_ABI_VERSION;
-  task.args.n_tensors = int32_t(task.tensors.size());
-  task.args.tensors = task.tensors.data();
-  task.args.n_scalars = int32_t(task.scalars.size());
-  task.args.scalars = task.scalars.data();
-  task.args.blocks = spec.blocks;
+  if (!is_alone()) keep(task, spec, kept);
+}
+
+Engine::Kept Engine::kept_of(const TaskSpec& spec) {
+  Kept kept;
+  each_tensor(spec, [&](const TaskTensor& tensor) {
+    kept.holds += tensor.allocation->is_owned;
+    kept.turns += tensor.access == Access::Reduce;
+  });
+  for (size_t i = 0; i < spec.tensors.size(); ++i)
+    if (!shares_dims(spec, i)) kept.dims += 2 * spec.tensors[i].view.rank;
+  kept.predicates = spec.predicate != nullptr;
+  return kept;
+}
+
+void Engine::keep(Task& task, const TaskSpec& spec, const Kept& kept) {
+  task.next_block.store(0, std::memory_order_relaxed);
+  task.blocks_left.store(task.blocks + entries_of(task), std::memory_order_relaxed);
+  task.n_holds = kept.holds;
+  Allocation** hold = task.holds();
+  each_tensor(spec, [&](const TaskTensor& tensor) {
+    if (!tensor.allocation->is_owned) return;
+    tensor.allocation->users.fetch_add(1, std::memory_order_relaxed);
+    *hold++ = tensor.allocation;
+  });
+  auto* dims = reinterpret_cast<int64_t*>(task.turns() + kept.turns);
+  for (size_t i = 0; i < spec.tensors.size(); ++i) {
+    pto_tensor& tensor = task.tensors()[i];
+    if (shares_dims(spec, i)) {
+      tensor.sizes = task.tensors()[i - 1].sizes;
+      tensor.strides = task.tensors()[i - 1].strides;
+      continue;
+    }
+    const int64_t* const sizes = dims;
+    const int64_t* const strides = dims = std::copy_n(tensor.sizes, tensor.rank, dims);
+    dims = std::copy_n(tensor.strides, tensor.rank, dims);
+    tensor.sizes = sizes;
+    tensor.strides = strides;
+  }
+  if (spec.predicate != nullptr) task.predicate = new (dims) Predicate(*spec.predicate);
+}
+
+void Engine::enter(Task& task, const TaskSpec& spec) {
+  each_tensor(spec, [&](const TaskTensor& tensor) { follow_tensor(task, tensor); });
+  cause_ = EdgeCause::After;
+  for (TaskId id : spec.after) follow(task, id);
+  if (task.n_turns < 2) return;
+  ReduceTurn** const turns = task.turns();
+  std::sort(turns, turns + task.n_turns,
+            [](const ReduceTurn* a, const ReduceTurn* b) { return a->number < b->number; });
+  task.n_turns = int32_t(std::unique(turns, turns + task.n_turns) - turns);
 }
 
 TaskId Engine::submit(const TaskSpec& spec) {
@@ -333,27 +223,45 @@ TaskId Engine::submit(const TaskSpec& spec) {
   const uint64_t start = traces(kSubmissions) ? ticks() : 0;
   Task& task = claim_slot();
   const uint64_t claimed = traces(kSubmissions) ? ticks() : 0;
-  fill(task, spec);
-  for (const TaskTensor& tensor : spec.tensors) follow_tensor(task, tensor);
-  if (spec.predicate_tensor != nullptr) follow_tensor(task, *spec.predicate_tensor);
-  cause_ = EdgeCause::After;
-  for (TaskId id : spec.after) follow(task, id);
-  if (task.id % kForgetEvery == 0)
-    for (const auto& one : allocations_)
-      one->history.forget([&](TaskId id) { return slot(id).id != id || slot(id).is_done(); });
-  std::sort(task.turns.begin(), task.turns.end(),
-            [](const ReduceTurn* a, const ReduceTurn* b) { return a->number < b->number; });
-  task.turns.erase(std::unique(task.turns.begin(), task.turns.end()), task.turns.end());
-  ++report_.tasks;
   const TaskId id = task.id;
-  at(Step::Submitted, &task);
-  if (task.pending.fetch_sub(1, std::memory_order_acq_rel) == 1)
-    make_ready(*submitter_, &task, nullptr);
+  ++report_.tasks;
+  try {
+    fill(task, spec);
+    enter(task, spec);
+  } catch (...) {
+    give_up(task);
+    throw;
+  }
+  release(task);
   if (traces(kSubmissions)) note_submission(start, claimed);
   return id;
 }
 
-bool Engine::wait_for(const TaskTensor& tensor) {
+// Which tasks touched what is no longer known, so nothing new may start; but this one ends.
+void Engine::give_up(Task& task) {
+  error_ = std::current_exception();
+  is_stopped_.store(true);
+  task.kernel = nullptr;
+  task.predicate = nullptr;
+  task.blocks = 1;
+  task.together = task.n_turns = 0;
+  release(task);
+}
+
+// Nothing more is submitted for the task: it runs when what it waits for is done.
+void Engine::release(Task& task) {
+  if (is_alone()) return run_at_once(task);
+  at(Step::Submitted, &task);
+  if (task.pending.load(std::memory_order_acquire) > 1 &&
+      task.pending.fetch_sub(1, std::memory_order_acq_rel) > 1)
+    return;
+  if (task.blocks == 1 && steps_ == nullptr && are_short_.load(std::memory_order_relaxed))
+    run_here(task);
+  else
+    make_ready(*submitter_, &task, nullptr);
+}
+
+bool Engine::wait_for(const TaskTensor& tensor) try {
   std::vector<TaskId> writers;
   tensor.allocation->history.writers(box_of(tensor), [&](TaskId id) { writers.push_back(id); });
   const uint64_t start = traces(kSubmissions) ? ticks() : 0;
@@ -363,6 +271,10 @@ bool Engine::wait_for(const TaskTensor& tensor) {
   const std::lock_guard lock(failures_mutex_);
   return std::none_of(writers.begin(), writers.end(),
                       [&](TaskId id) { return poisoned_.count(id) > 0; });
+} catch (const std::bad_alloc&) {  // as in give_up()
+  error_ = std::current_exception();
+  is_stopped_.store(true);
+  throw;
 }
 
 void Engine::help_until(const Task& task) {
@@ -389,14 +301,6 @@ void Engine::orchestrate() {
   finish_all();
   is_over_.store(true, std::memory_order_seq_cst);
   wake();
-}
-
-RunReport run_tasks(const RunOptions& options, const std::function<void(TaskRun&)>& orchestrate) {
-  if (options.window < 2 || (options.window & (options.window - 1)) != 0)
-    fail({"a window of " + std::to_string(options.window) + " tasks",
-          "the window is a power of two, at least 2", "pass 4096, for example"});
-  Engine engine(options, orchestrate);
-  return engine.run();
 }
 
 }  // namespace pto

@@ -2,9 +2,10 @@
 // Task: one call of a kernel that waits for earlier ones. What the submitting thread gives, and
 // the state by which workers release it.
 //
-// A task's edges lie in the task that waits, so that they live as long as anybody looks at them. A
-// finished task closes its list of successors in one exchange; after that only the submitting
-// thread may touch its slot, and gives it to a later task.
+// A task takes 512 bytes where it has few edges and arguments. Its edges lie in the task that
+// waits, so that they live as long as anybody looks at them. A finished task closes its list of
+// successors in one exchange; after that only the submitting thread may touch its slot, and gives
+// it to a later task.
 // Thread safety: `pending`, `successors`, `cause` and the blocks are shared; the rest is written by
 // the submitting thread before the task is released, and read by those that run it.
 #pragma once
@@ -47,47 +48,79 @@ struct Predicate {
 };
 bool holds(const Predicate& predicate);
 
+// Edges beyond those in the task itself.
+struct MoreEdges {
+  static constexpr int kEdges = 30;
+  TaskEdge edges[kEdges];
+  std::unique_ptr<MoreEdges> next;
+};
+
 struct alignas(64) Task {
   static constexpr int kEdges = 6;  // without asking for memory
+  static constexpr size_t kOwnBytes = 256;
 
+  // What every worker that runs the task looks at, in the first lines.
   std::atomic<int32_t> pending{0};  // tasks that it waits for, and one while it is submitted
   std::atomic<int32_t> cause{-1};   // the failure that keeps it from running
   std::atomic<TaskEdge*> successors{nullptr};
   TaskId id = 0;
   const TaskKernel* kernel = nullptr;
-  pto_args args{};
-
-  TaskEdge edges[kEdges];
-  int32_t n_edges = 0;
-  std::vector<std::unique_ptr<TaskEdge[]>> more_edges;  // kEdges each
-
+  // What it was given: tensors, scalars, allocations that it holds, turns that it takes before it
+  // runs, a predicate, sizes and strides. In `own` where that is enough.
+  char* given = own;
+  const Predicate* predicate = nullptr;  // null: none
+  int32_t n_tensors = 0, n_scalars = 0;
   int32_t blocks = 1;
-  bool start_together = false;  // its blocks may wait for each other
-  std::atomic<int32_t> next_block{0}, blocks_left{1};
-  Predicate predicate;
+  int32_t together = 0;  // blocks that may wait for each other, as one; 0: see `blocks`
+
+  int32_t n_holds = 0, n_turns = 0, turns_taken = 0;
+  int32_t n_edges = 0;
   const char* file = "";  // where it was submitted
   int32_t line = 0;
-  uint32_t site = 0;  // of a trace
-  uint16_t kernel_number = 0;
-  uint64_t ready_ticks = 0;  // when it could have started
+  uint32_t site = 0;             // of a trace
+  uint64_t ready_ticks = 0;      // when it could have started
+  Task* next_waiting = nullptr;  // for a turn to reduce
+  std::atomic<int32_t> next_block{0}, blocks_left{1};
+  uint16_t kernel_number = 0;  // of a trace
 
-  std::vector<pto_tensor> tensors;
-  std::vector<int64_t> dims;  // sizes and strides of all tensors
-  std::vector<uint64_t> scalars;
-  std::vector<Allocation*> holds;  // kept alive until the task is done
-  std::vector<ReduceTurn*> turns;  // taken before it runs, in this order
-  size_t turns_taken = 0;
+  alignas(8) char own[kOwnBytes];
+  TaskEdge edges[kEdges];
+  std::unique_ptr<MoreEdges> more_edges;  // kept for later tasks
+  MoreEdges* open_edges = nullptr;        // of which new ones are taken
+  std::unique_ptr<char[]> more;           // kept for later tasks
+  uint32_t more_bytes = 0;
+
+  pto_tensor* tensors() { return reinterpret_cast<pto_tensor*>(given); }
+  uint64_t* scalars() { return reinterpret_cast<uint64_t*>(tensors() + n_tensors); }
+  Allocation** holds() { return reinterpret_cast<Allocation**>(scalars() + n_scalars); }
+  ReduceTurn** turns() { return reinterpret_cast<ReduceTurn**>(holds() + n_holds); }
 
   bool is_done() const;
-  TaskEdge* new_edge(Task* to) {
-    if (n_edges < kEdges) [[likely]]
-      return &(edges[n_edges++] = {to, nullptr});
-    const int more = n_edges++ - kEdges;
-    if (size_t(more / kEdges) == more_edges.size())
-      more_edges.push_back(std::make_unique<TaskEdge[]>(kEdges));
-    return &(more_edges[size_t(more / kEdges)][more % kEdges] = {to, nullptr});
+  // Asks for the lines that a run of it needs, all at once, from the core that has them.
+  void fetch() const {
+    for (int line = 0; line < 4; ++line)
+      __builtin_prefetch(reinterpret_cast<const char*>(this) + 64 * line);
   }
+  void fetch_to_write() {
+    for (int line = 0; line < 4; ++line)
+      __builtin_prefetch(reinterpret_cast<char*>(this) + 64 * line, 1);
+  }
+  void take_memory(size_t bytes) {
+    given = own;
+    if (bytes > kOwnBytes) [[unlikely]]
+      take_more(bytes);
+  }
+  TaskEdge* new_edge(Task* to) {
+    TaskEdge* const edge = n_edges < kEdges ? &edges[n_edges] : more_edge();
+    ++n_edges;
+    return &(*edge = {to, nullptr});
+  }
+
+ private:
+  void take_more(size_t bytes);
+  TaskEdge* more_edge();
 };
+static_assert(sizeof(Task) <= 512);
 
 // The end of a list that takes no more successors.
 inline TaskEdge kClosed{nullptr, nullptr};

@@ -52,7 +52,7 @@ struct TraceEdge {
 struct TraceSubmission {
   TaskId task;
   uint64_t start_ns;
-  uint64_t waited_ns;  // for a slot; it ran other tasks meanwhile
+  uint64_t waited_ns;  // for a slot, while it ran others, or for the task, which it ran itself
   uint32_t cost_ns;    // the rest of submit()
   uint16_t kernel;
   uint16_t blocks;

@@ -21,21 +21,24 @@ void Engine::begin_trace() {
   trace_start_ = ticks();
 }
 
+// Most tasks have the kernel and the line of the one before.
 void Engine::name_for_trace(Task& task, const TaskSpec& spec) {
-  task.kernel_number = 0;
-  if (task.kernel != nullptr) {
+  if (task.kernel != nullptr && task.kernel != named_kernel_) {
     const auto [it, is_new] =
         traced_kernels_.try_emplace(task.kernel, uint16_t(trace_->kernels.size()));
     if (is_new) trace_->kernels.push_back(task.kernel->name);
-    task.kernel_number = it->second;
+    named_kernel_ = task.kernel;
+    named_kernel_number_ = it->second;
   }
-  task.site = 0;
-  if (task.file[0] != 0) {
+  task.kernel_number = task.kernel == nullptr ? 0 : named_kernel_number_;
+  if (task.file[0] != 0 && std::pair(task.file, task.line) != named_line_) {
+    named_line_ = {task.file, task.line};
     const auto [it, is_new] =
-        traced_sites_.try_emplace({task.file, task.line}, uint32_t(trace_->sites.size()));
+        traced_sites_.try_emplace(named_line_, uint32_t(trace_->sites.size()));
     if (is_new) trace_->sites.push_back(task.file + (":" + std::to_string(task.line)));
-    task.site = it->second;
+    named_site_ = it->second;
   }
+  task.site = task.file[0] == 0 ? 0 : named_site_;
   if (!traces(kSubmissions)) return;
   submission_.task = task.id;
   submission_.kernel = task.kernel_number;
@@ -46,9 +49,15 @@ void Engine::name_for_trace(Task& task, const TaskSpec& spec) {
 void Engine::note_submission(uint64_t start, uint64_t claimed) {
   const double ns = tick_ns();
   submission_.start_ns = uint64_t(double(start - trace_start_) * ns);
-  submission_.waited_ns = uint64_t(double(claimed - start) * ns);
-  submission_.cost_ns = uint32_t(std::min(double(ticks() - claimed) * ns, 4294967295.0));
+  submission_.waited_ns += uint64_t(double(claimed - start) * ns);
+  const double rest = double(ticks() - start) * ns - double(submission_.waited_ns);
+  submission_.cost_ns = uint32_t(std::clamp(rest, 0.0, 4294967295.0));
   trace_->submissions.push_back(std::exchange(submission_, {}));
+}
+
+// The task that is submitted now has run since.
+void Engine::note_run(uint64_t start) {
+  submission_.waited_ns += uint64_t(double(ticks() - start) * tick_ns());
 }
 
 void Engine::note_wait(const std::vector<TaskId>& writers, uint64_t start) {

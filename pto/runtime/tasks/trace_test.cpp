@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <string>
 #include <tuple>
@@ -16,6 +17,7 @@
 
 #include "pto/base/error.hpp"
 #include "pto/runtime/tasks/engine.hpp"
+#include "tests/task_tensors.hpp"
 
 namespace pto {
 namespace {
@@ -102,34 +104,77 @@ TEST(Trace, keeps_more_with_each_level) {
   }
 }
 
-// On one array: written, read, overwritten, read and written; then after a task that it only names.
-TEST(Trace, tells_why_a_task_follows_another_and_for_whom_the_orchestration_waited) {
+// Tasks of one worker that touch the same element, one after another.
+class OneElement {
+ public:
+  explicit OneElement(TaskRun& run) : run_(run) {
+    const MemoryPiece piece{&x_, sizeof x_};
+    memory_ = run.adopt({&piece, 1})[0];
+  }
+  TaskTensor as(Access access) { return {memory_, access, int64_tensor(&x_, kOne, kOne)}; }
+  TaskId touch(Access access, std::vector<TaskId> after = {}) {
+    const TaskTensor tensor = as(access);
+    const uint64_t no_time = 0;
+    TaskSpec spec{};
+    spec.kernel = &kShort;
+    spec.tensors = {&tensor, 1};
+    spec.scalars = {&no_time, 1};
+    spec.after = after;
+    return run_.submit(spec);
+  }
+
+ private:
+  static constexpr int64_t kOne[] = {1};
+  TaskRun& run_;
+  Allocation* memory_;
+  int64_t x_ = 0;
+};
+
+RunTrace trace_alone(const std::function<void(OneElement&, TaskRun&)>& orchestrate) {
   RunTrace trace;
   trace.level = kEdges;
   RunOptions options;
   options.workers = 1;
   options.trace = &trace;
-  int64_t x[2] = {};
   run_tasks(options, [&](TaskRun& run) {
-    const MemoryPiece piece{x, sizeof x};
-    Allocation* const memory = run.adopt({&piece, 1})[0];
-    const int64_t one[] = {1};
-    const auto touch = [&](Access access, std::vector<TaskId> after) {
-      const TaskTensor tensor{memory, access, {x, one, one, 1, 0, 64, 1, 0, -1}};
-      const uint64_t no_time = 0;
-      TaskSpec spec{};
-      spec.kernel = &kShort;
-      spec.tensors = {&tensor, 1};
-      spec.scalars = {&no_time, 1};
-      spec.after = after;
-      return run.submit(spec);
-    };
-    touch(Access::Write, {});
-    touch(Access::Read, {});
-    touch(Access::Write, {1});
-    touch(Access::Update, {});
-    run.wait_for({memory, Access::Read, {x, one, one, 1, 0, 64, 1, 0, -1}});
-    touch(Access::Reduce, {});
+    OneElement x(run);
+    orchestrate(x, run);
+  });
+  return trace;
+}
+
+TEST(Trace, tells_of_edges_from_tasks_that_were_done_when_others_came) {
+  const RunTrace trace = trace_alone([](OneElement& x, TaskRun&) {
+    x.touch(Access::Write);
+    for (int i = 0; i < 3; ++i) x.touch(Access::Read);
+    x.touch(Access::Write);
+  });
+  EXPECT_THAT(pairs_of(trace),
+              ElementsAre(Pair(1, 2), Pair(1, 3), Pair(1, 4), Pair(2, 5), Pair(3, 5), Pair(4, 5)));
+}
+
+TEST(Trace, counts_no_task_that_runs_where_it_is_submitted_as_a_cost_of_submitting) {
+  const RunTrace trace = diamond(1);
+  for (const TraceRecord& r : trace.records) {
+    const TraceSubmission& own = trace.submissions[r.task - 1];
+    EXPECT_GE(own.waited_ns, r.duration_ns);
+    EXPECT_LE(own.start_ns, r.start_ns);
+    if (r.task < 4) {
+      EXPECT_LE(own.start_ns + own.waited_ns + own.cost_ns,
+                trace.submissions[r.task].start_ns + 10);
+    }
+  }
+}
+
+// Written, read, overwritten, read and written; the third after a task that it only names.
+TEST(Trace, tells_why_a_task_follows_another_and_for_whom_the_orchestration_waited) {
+  const RunTrace trace = trace_alone([](OneElement& x, TaskRun& run) {
+    x.touch(Access::Write);
+    x.touch(Access::Read);
+    x.touch(Access::Write, {1});
+    x.touch(Access::Update);
+    run.wait_for(x.as(Access::Read));
+    x.touch(Access::Reduce);
   });
   std::vector<std::tuple<TaskId, TaskId, EdgeCause>> edges;
   for (const TraceEdge& edge : trace.edges) edges.emplace_back(edge.from, edge.to, edge.cause);
