@@ -253,6 +253,35 @@ def test_memory_comes_back_with_the_last_who_holds_it(two, kernels):
     assert held < 4 << 20, held
 
 
+def test_a_tensor_that_is_let_go_of_lives_until_its_tasks_are_done(two, kernels):
+    x = two.alloc((1000,))
+    out = two.alloc((1000,))
+
+    def orch(ctx, args):
+        for _ in range(50):
+            one = ctx.alloc((1000,))
+            one.numpy()[...] = 1
+            ctx.submit(3, "sleeps", [Inout(x), Number(1)])
+            add(ctx, 3, out, out, one)  # waits behind the sleeper; `one` has no other owner
+            del one
+            gc.collect()
+            ctx.alloc((1000,)).numpy()[...] = 7  # takes memory that was freed
+
+    run(two, orch, kernels)
+    assert (out.numpy() == 50).all()
+
+
+def test_an_output_that_is_an_input_too_is_ordered_by_its_bytes(rt, kernels):
+    def orch(ctx, args):
+        chips = ctx.peers()
+        for i in range(20):
+            add(ctx, chips[i % len(chips)], args["out"], args["in"], args["one"])
+
+    same = np.zeros(8, np.float32)
+    run(rt, orch, kernels, {"in": same, "out": same, "one": np.ones(8, np.float32)})
+    assert (same == 20).all()
+
+
 def test_memory_that_is_exhausted_is_said_and_comes_back(two):
     def orch(ctx, args):
         held = []

@@ -93,6 +93,20 @@ def test_a_worker_killed_in_mid_run_is_named_and_replaced(two, kernels):
     good_run(two, kernels)
 
 
+def test_what_is_submitted_to_a_dead_worker_runs_on_the_next_one(two, kernels):
+    x = two.alloc((1,))
+
+    def orch(ctx, args):
+        for _ in range(20):
+            os.kill(two.workers()[3], signal.SIGKILL)  # idle: it waits for a task
+            time.sleep(0.0005)  # dead, and not yet replaced
+            ctx.submit(3, "sleeps", [Inout(x), Number(0)])
+            ctx.wait(x)
+
+    report = run(two, orch, kernels)[1]
+    assert x.numpy()[0] == 20 and report.replaced_workers >= 1
+
+
 def test_a_killed_member_of_a_group_ends_the_others(two, kernels):
     def orch(ctx, args):
         signals = ctx.alloc((4,), "int32")
