@@ -16,19 +16,24 @@ namespace {
 std::atomic<bool> g_is_counting{false}, g_refuses_all{false};  // all: from the n-th on
 std::atomic<int64_t> g_requests{0}, g_refused{0};              // the number of the n-th
 
-void* taken(size_t bytes) {
+void* taken(size_t bytes) noexcept {
   if (g_is_counting.load(std::memory_order_relaxed)) {
     const int64_t number = g_requests.fetch_add(1), refused = g_refused.load();
-    if (number == refused || (number > refused && g_refuses_all.load())) throw std::bad_alloc();
+    if (number == refused || (number > refused && g_refuses_all.load())) return nullptr;
   }
-  if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+void* taken_or_thrown(size_t bytes) {
+  void* const memory = taken(bytes);
+  return memory != nullptr ? memory : throw std::bad_alloc();
 }
 
 }  // namespace
 
-void* operator new(size_t bytes) { return taken(bytes); }
-void* operator new[](size_t bytes) { return taken(bytes); }
+void* operator new(size_t bytes) { return taken_or_thrown(bytes); }
+void* operator new[](size_t bytes) { return taken_or_thrown(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return taken(bytes); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return taken(bytes); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
@@ -39,12 +44,12 @@ namespace {
 
 // Adds the sum of all other elements to those of the last tensor.
 int32_t add_sum(const pto_args* args) {
-  int64_t sum = 0;
+  uint64_t sum = 0;  // which may wrap
   for (int32_t i = 0; i + 1 < args->n_tensors; ++i)
     for (int64_t k = 0; k < args->tensors[i].sizes[0]; ++k)
-      sum += static_cast<int64_t*>(args->tensors[i].data)[k];
+      sum += static_cast<uint64_t*>(args->tensors[i].data)[k];
   const pto_tensor& last = args->tensors[args->n_tensors - 1];
-  for (int64_t k = 0; k < last.sizes[0]; ++k) static_cast<int64_t*>(last.data)[k] += sum + 1;
+  for (int64_t k = 0; k < last.sizes[0]; ++k) static_cast<uint64_t*>(last.data)[k] += sum + 1;
   return 0;
 }
 
