@@ -51,14 +51,13 @@ void HostEngine::State::take_answers() {
 }
 
 void HostEngine::State::take_answer(HostWorker& worker, std::span<const char> record) {
-  Answer answer;
-  PTO_ASSERT(record.size() >= sizeof answer);
-  std::memcpy(&answer, record.data(), sizeof answer);
-  const std::string text(record.data() + sizeof answer, record.size() - sizeof answer);
+  Answer answer{};
+  if (record.size() >= sizeof answer) std::memcpy(&answer, record.data(), sizeof answer);
   if (worker.sent.empty() || worker.sent.front()->id != answer.task) {
-    worker.process->kill();  // an answer that nobody asked for: as above
+    worker.process->kill();  // no answer, or one that nobody asked for: as above
     return;
   }
+  const std::string text(record.data() + sizeof answer, record.size() - sizeof answer);
   HostTask& task = *worker.sent.front();
   worker.sent.pop_front();
   if (trace_ != nullptr && answer.outcome != Outcome::Skipped) note_record(worker, task, answer);
@@ -86,7 +85,10 @@ void HostEngine::State::note_record(const HostWorker& worker, const HostTask& ta
 void HostEngine::State::finish_part(HostTask& task, HostWorker& worker) {
   for (HostTask::Part& part : task.parts)
     if (part.worker == &worker) part.is_answered = true;
-  if (worker.kill_task == task.id) worker.kill_task = 0;
+  if (worker.kill_task == task.id) {
+    worker.kill_task = 0;
+    worker.kill_reason.clear();
+  }
   --queued_tasks_;
   if (--task.parts_left == 0) finish(task);
 }
@@ -179,8 +181,7 @@ void HostEngine::State::stop_run(const std::string& text, bool kills) {
   for (const auto& worker : workers_) {
     if (worker->mailbox == nullptr) continue;
     worker->mailbox->refuse_until(last_);
-    const uint64_t current = worker->mailbox->current_task();
-    if (!kills || worker->sent.empty() || current != worker->sent.front()->id) continue;
+    if (!kills || worker->sent.empty()) continue;
     worker->kill_reason = text;
     worker->process->kill();
   }

@@ -160,11 +160,16 @@ TaskId HostEngine::submit(const HostTaskSpec& spec) {
   const uint64_t start_ns = state.traces(kSubmissions) ? monotonic_ns() : 0;
   if (state.is_stopped_) state.throw_first_failure();
   task.id = ++state.last_;
-  state.fill(task, spec);
-  for (const HostMember& member : spec.members)
-    for (const HostTensor& tensor : member.tensors) state.follow_tensor(task, tensor);
-  for (const HostTensor& tensor : spec.gate_holds) task.holds.push_back(tensor.block);
-  for (TaskId after : spec.after) state.follow(task, after, EdgeCause::After);
+  try {
+    state.fill(task, spec);
+    for (const HostMember& member : spec.members)
+      for (const HostTensor& tensor : member.tensors) state.follow_tensor(task, tensor);
+    for (const HostTensor& tensor : spec.gate_holds) task.holds.push_back(tensor.block);
+    for (TaskId after : spec.after) state.follow(task, after, EdgeCause::After);
+  } catch (...) {
+    state.give_up(task);
+    throw;
+  }
   ++state.report_.tasks;
   if (state.traces(kSubmissions)) state.note_submission(task, start_ns);
   const TaskId id = task.id;
@@ -178,6 +183,13 @@ TaskId HostEngine::submit(const HostTaskSpec& spec) {
     if (state.has_answers()) state.take_answers();
   }
   return id;
+}
+
+// Which tasks touched what is no longer known, so nothing new may begin; but this one ends.
+void HostEngine::State::give_up(HostTask& task) {
+  if (task.stage != HostTask::Stage::Waiting) return;
+  stop_run("a submission ended with an error", false);
+  finish(task);
 }
 
 // The slot of the oldest task that can be in flight, when that is done.
@@ -195,6 +207,7 @@ void HostEngine::State::fill(HostTask& task, const HostTaskSpec& spec) {
   task.site = spec.site;
   task.pending = 1;
   task.cause = -1;
+  task.deaths = 0;
   task.successors.clear();
   task.follows.clear();
   task.holds.clear();

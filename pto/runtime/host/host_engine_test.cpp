@@ -26,6 +26,8 @@ using testing::HasSubstr;
 
 // --- the worker ----------------------------------------------------------------------------------
 
+std::shared_ptr<SharedRegion> g_mailbox;  // of the worker
+
 class TestExecutor final : public TaskExecutor {
  public:
   void load(uint32_t program, std::span<const char> image) override {
@@ -49,7 +51,10 @@ class TestExecutor final : public TaskExecutor {
       word(0)->fetch_add(1);
       while (word(0)->load() < int64_t(scalars[0])) std::this_thread::yield();
     }
-    if (name == "scribble") std::memset(static_cast<char*>(tensors[0].data), 0xff, 1 << 16);
+    if (name == "scribble") {  // over the memory that only this worker shares with the host
+      std::memset(g_mailbox->data(), int(scalars[0]), size_t(g_mailbox->bytes()));
+      sleep_ms(1'000'000);
+    }
   }
 
  private:
@@ -61,9 +66,10 @@ __attribute__((constructor)) void work_where_asked(int count, char** words) {
   if (getenv("PTO_TEST_WORKER_ENDS") != nullptr) _exit(7);
   end_with_parent(std::atoi(words[2]));
   TestExecutor executor;
-  serve({std::make_shared<SharedRegion>(3, std::atoll(words[3])),
-         std::make_shared<SharedRegion>(4, std::atoll(words[4])), 5, std::atoi(words[6])},
-        executor);
+  g_mailbox = std::make_shared<SharedRegion>(3, std::atoll(words[3]));
+  serve(
+      {g_mailbox, std::make_shared<SharedRegion>(4, std::atoll(words[4])), 5, std::atoi(words[6])},
+      executor);
   _exit(0);
 }
 
@@ -205,6 +211,23 @@ TEST(HostEngine, a_failed_member_costs_no_other_task_its_process) {
   EXPECT_EQ(host.failure().name, "throw");
   EXPECT_EQ(a.at(0), 1);
   EXPECT_EQ(host.workers().at(1).starts, 1);
+}
+
+TEST(HostEngine, a_worker_that_overwrites_its_mailbox_hangs_nobody_else) {
+  for (uint64_t byte : {0xffu, 0x01u, 0x7fu}) {
+    Host host(2);
+    const Matrix a = host.matrix(1, 1);
+    HostRunOptions options;
+    options.deadline_s = 0.2;
+    host.begin_run(options);
+    host.task("scribble", 0, {}, byte);
+    for (int i = 0; i < 20; ++i) host.task("add_word", 1, {a.as(Access::Update)}, 1);
+    host.failure();
+    host.begin_run({});
+    host.task("add_word", 0, {a.as(Access::Update)}, 1);
+    EXPECT_EQ(host.end_run().tasks, 1);
+    EXPECT_EQ(a.at(0), 21) << byte;
+  }
 }
 
 TEST(HostEngine, a_deadline_ends_what_hangs) {

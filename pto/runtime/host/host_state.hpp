@@ -72,6 +72,7 @@ struct HostTask {
   };
   std::vector<Part> parts;
   int32_t parts_left = 0;
+  int32_t deaths = 0;  // of processes that it was the next task of
   std::optional<Predicate> gate;
   uint64_t ready_ns = 0;
   uint16_t kernel_number = 0;
@@ -119,6 +120,7 @@ struct HostEngine::State {
   HostTask& slot(TaskId id) { return slots_[size_t(id) & (slots_.size() - 1)]; }
   void check(const HostTaskSpec& spec) const;
   HostTask& claim_slot(Lock& lock);
+  void give_up(HostTask& task);
   void fill(HostTask& task, const HostTaskSpec& spec);
   void follow(HostTask& task, TaskId earlier, EdgeCause cause);
   void follow_tensor(HostTask& task, const HostTensor& tensor);

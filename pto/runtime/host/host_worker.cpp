@@ -18,6 +18,8 @@ namespace {
 constexpr size_t kSentMost = 256;
 // Processes in a row that may end before they are ready.
 constexpr int kEarlyEndsMost = 3;
+// Processes that may die when a task was next, before it is taken for the cause.
+constexpr int kDeathsMost = 3;
 constexpr uint64_t kStart_ns = 30'000'000'000;
 
 }  // namespace
@@ -186,7 +188,7 @@ void HostEngine::State::handle_end(HostWorker& worker) {
   std::deque<HostTask*> sent = std::move(worker.sent);
   worker.sent.clear();
   HostTask* begun = nullptr;
-  if (!sent.empty() && sent.front()->id == current) {
+  if (!sent.empty() && (sent.front()->id == current || ++sent.front()->deaths >= kDeathsMost)) {
     begun = sent.front();
     sent.pop_front();
   }

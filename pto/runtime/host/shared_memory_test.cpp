@@ -119,6 +119,18 @@ TEST(SharedRing, takes_no_more_than_it_holds) {
   EXPECT_NE(ring.begin_write(100), nullptr);  // at the beginning, 112 bytes
 }
 
+TEST(SharedRing, refuses_more_than_it_can_hold) {
+  RingMemory memory(1 << 10);
+  SharedRing ring = memory.view();
+  char* const record = ring.begin_write(16);
+  ring.end_write();
+  const uint64_t much = ~uint64_t{0};
+  const uint32_t skip = ~0u;
+  std::memcpy(record - 8, &skip, sizeof skip);
+  std::memcpy(record - 8 - SharedRing::kWordBytes, &much, sizeof much);  // what was written
+  EXPECT_THROW(ring.front(), Error);
+}
+
 TEST(SharedRing, refuses_records_that_were_overwritten) {
   RingMemory memory(1 << 10);
   SharedRing ring = memory.view();

@@ -57,6 +57,7 @@ class SharedRing {
       const uint64_t at = read_.load(std::memory_order_relaxed);
       const uint64_t left = written_.load(std::memory_order_acquire) - at;
       if (left == 0) return {};
+      if (left > capacity_) refuse(left, capacity_);
       const uint32_t bytes = size_at(at), to_end = capacity_ - place_of(at);
       if (bytes != kSkip) {
         if (bytes > to_end - kHeader || rounded(bytes + kHeader) > left) refuse(bytes, left);
