@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pto import _core
-from pto.errors import Failure, InvalidType, InvalidValue, UnknownName
+from pto.errors import InvalidType, InvalidValue
 from pto.runtime.arguments import Arg
 from pto.runtime.check import CheckReport, checked
 from pto.runtime.compilation import check_platform, compile
@@ -26,7 +26,13 @@ from pto.runtime.graph import Graph
 from pto.runtime.package import CompiledPackage
 from pto.runtime.report import TraceReport
 from pto.runtime.run import Report, Run, RunQueue
-from pto.runtime.runtime import Runtime, refuse_unknown
+from pto.runtime.runtime import (
+    Runtime,
+    check_platform_of,
+    refuse_fork,
+    refuse_unknown,
+    registered,
+)
 from pto.runtime.simulation import Scaling, SimulatedRun, checked_cores, simulated
 from pto.runtime.tracing import Tracing
 
@@ -188,12 +194,7 @@ class ChipRuntime(Runtime):
         return f"<Runtime level='chip' platform={self.platform!r} device={self.device}>"
 
     def _check_usable(self) -> None:
-        if os.getpid() != self._process:
-            raise Failure(
-                "the runtime belongs to the process that made it",
-                "this one was forked from it, without its threads",
-                "make a Runtime here",
-            )
+        refuse_fork(self._process)
         self._queue.check_open()
 
     def _check_package(self, name: str, pkg: Any) -> None:
@@ -203,25 +204,12 @@ class ChipRuntime(Runtime):
                 "it is a CompiledPackage",
                 "pass what pto.compile() or CompiledPackage.load() returned",
             )
-        if pkg.platform != self.platform:
-            raise InvalidValue(
-                f"register: {name!r} was compiled for {pkg.platform}, this runtime is "
-                f"{self.platform}",
-                "platforms differ in what their cores hold",
-                f"compile it with platform={self.platform!r}",
-            )
+        check_platform_of(pkg, self.platform, repr(name))
 
     def _found(self, name: str, args: Sequence[Arg]) -> tuple[CompiledPackage, Any, list[Arg]]:
         self._check_usable()
         with self._lock:
-            found = self._packages.get(name)
-        if found is None:
-            names = ", ".join(map(repr, list(self._packages))) or "none"
-            raise UnknownName(
-                f"nothing is registered under {name!r}", f"registered: {names}",
-                "register it first, or take one of these",
-            )  # fmt: skip
-        package, program = found
+            package, program = registered(self._packages, name)
         args = _checked_args(args)
         package.check(name, args)
         return package, program, args

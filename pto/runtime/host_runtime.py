@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from pto import _core
-from pto.errors import Failure, InvalidType, InvalidValue, MissingFile, UnknownName
+from pto.errors import Failure, InvalidType, InvalidValue, MissingFile
 from pto.runtime.arguments import TensorHandle
 from pto.runtime.chip import checked_deadline
 from pto.runtime.compilation import check_platform
@@ -38,7 +38,13 @@ from pto.runtime.package import CompiledPackage
 from pto.runtime.python_tasks import pickled
 from pto.runtime.report import TraceReport
 from pto.runtime.run import HostReport, Run, RunQueue, Work
-from pto.runtime.runtime import Runtime, refuse_unknown
+from pto.runtime.runtime import (
+    Runtime,
+    check_platform_of,
+    refuse_fork,
+    refuse_unknown,
+    registered,
+)
 from pto.runtime.shared import PrivateCopies, SharedMemory
 from pto.runtime.tracing import Tracing
 
@@ -209,12 +215,7 @@ class HostRuntime(Runtime):
                 self._engine.end()
 
     def _check_usable(self) -> None:
-        if os.getpid() != self._process:
-            raise Failure(
-                "the runtime belongs to the process that made it",
-                "this one was forked from it, and the workers are not its own",
-                "make a Runtime here",
-            )
+        refuse_fork(self._process)
         self._queue.check_open()
 
     def _kernel(self, program: str, name: str, kernel: Any) -> HostKernel:
@@ -224,13 +225,7 @@ class HostRuntime(Runtime):
                 "pass a str",
             )  # fmt: skip
         if isinstance(kernel, CompiledPackage):
-            if kernel.platform != self.platform:
-                raise InvalidValue(
-                    f"register: {program!r}: kernel {name!r} was compiled for {kernel.platform}, "
-                    f"this runtime is {self.platform}",
-                    "platforms differ in what their cores hold",
-                    f"compile it with platform={self.platform!r}",
-                )
+            check_platform_of(kernel, self.platform, f"{program!r}: kernel {name!r}")
             number = self._added(kernel, name)
             return HostKernel(self._engine, name, number, package=kernel)
         if callable(kernel):
@@ -256,14 +251,7 @@ class HostRuntime(Runtime):
 
     def _found(self, name: str) -> tuple[Callable, dict[str, HostKernel]]:
         with self._lock:
-            found = self._programs.get(name)
-        if found is None:
-            names = ", ".join(map(repr, list(self._programs))) or "none"
-            raise UnknownName(
-                f"nothing is registered under {name!r}", f"registered: {names}",
-                "register it first, or take one of these",
-            )  # fmt: skip
-        return found
+            return registered(self._programs, name)
 
     def _orchestrate(
         self, name: str, orch: Callable, kernels: dict, args: Any, seconds: float

@@ -5,10 +5,12 @@ with pto.Runtime(level="chip", platform="cpu", device=0) as rt: ...
 """
 
 import importlib
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pto.errors import InvalidType, InvalidValue
+from pto.errors import Failure, InvalidType, InvalidValue, UnknownName
+from pto.runtime.package import CompiledPackage
 
 _LEVELS = {  # module and class
     "chip": ("pto.runtime.chip", "ChipRuntime"),
@@ -53,4 +55,35 @@ def refuse_unknown(call: str, unknown: Iterable[str], supported: Iterable[str]) 
             f"{call}: unknown keyword {name!r}",
             f"supported: {', '.join(supported)}",
             "take one of these; a keyword that nobody reads would be lost silently",
+        )
+
+
+def refuse_fork(process: int) -> None:
+    """Raises Failure in a process that was forked from the one that made the runtime."""
+    if os.getpid() != process:
+        raise Failure(
+            "the runtime belongs to the process that made it",
+            "this one was forked from it, without its threads and workers",
+            "make a Runtime here",
+        )
+
+
+def registered(programs: Mapping[str, Any], name: str) -> Any:
+    """What stands under the name; UnknownName, with those that exist, where nothing does."""
+    if name in programs:
+        return programs[name]
+    raise UnknownName(
+        f"nothing is registered under {name!r}",
+        f"registered: {', '.join(map(repr, list(programs))) or 'none'}",
+        "register it first, or take one of these",
+    )
+
+
+def check_platform_of(package: CompiledPackage, platform: str, what: str) -> None:
+    """Raises InvalidValue for a package of another platform."""
+    if package.platform != platform:
+        raise InvalidValue(
+            f"register: {what} was compiled for {package.platform}, this runtime is {platform}",
+            "platforms differ in what their cores hold",
+            f"compile it with platform={platform!r}",
         )

@@ -13,6 +13,7 @@ view of, so that views which overlap go on overlapping; what tasks wrote is copi
 
 import ctypes
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -163,14 +164,10 @@ def numpy_of(data: Any) -> tuple[numpy.ndarray, bool]:
         return (data.view("uint16") if is_bfloat else data), is_bfloat
     if type(data).__module__.partition(".")[0] == "torch":
         is_bfloat = str(data.dtype) == "torch.bfloat16"
-        return (data.view(_torch_int16(data)) if is_bfloat else data).numpy(), is_bfloat
+        return (data.view(sys.modules["torch"].int16) if is_bfloat else data).numpy(), is_bfloat
     if hasattr(data, "__dlpack__"):
         return numpy.from_dlpack(data), False
     return numpy.asarray(memoryview(data)), False
-
-
-def _torch_int16(tensor: Any) -> Any:
-    return __import__("torch").int16
 
 
 def _numpy_type(name: str) -> Any:
