@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from pto import _core
+from pto.adapters import build as adapter_libraries
 from pto.adapters.torch import autograd, build, fake
 from pto.adapters.torch.record import Record
 from pto.adapters.torch_threads import HOST_POOL, library, use_host_pool
@@ -34,20 +35,6 @@ def _function(library: ctypes.CDLL, name: str) -> Any:
     return function
 
 
-def _load_gradients() -> Any:
-    path = build.built()
-    if path is None:
-        return None
-    try:
-        return _function(ctypes.CDLL(str(path)), "pto_torch_register_gradient")
-    except (OSError, AttributeError) as error:
-        raise Failure(
-            f"the PyTorch gradients cannot be loaded: {error}",
-            "the file was built for this PyTorch but is damaged",
-            f"remove {path} and run: python -m pto adapters build torch",
-        ) from None
-
-
 def _check(text: bytes | None) -> None:
     if text:
         raise Failure(
@@ -58,7 +45,8 @@ def _check(text: bytes | None) -> None:
 
 
 _register = _function(library(), "pto_torch_register")
-_register_gradient = _load_gradients()
+_gradients = adapter_libraries.load(build.NODE)
+_register_gradient = _gradients and _function(_gradients, "pto_torch_register_gradient")
 
 
 def has_cpp_gradients() -> bool:
