@@ -118,6 +118,7 @@ nb::dict record(int index) {
     one["is_list"] = output.is_list != 0;
     one["type"] = output.type;
     one["replaces"] = output.replaces;
+    one["is_differentiable"] = output.is_differentiable != 0;
     outputs.append(one);
   }
   nb::dict result;
