@@ -101,7 +101,7 @@ class ArgumentReader {
  private:
   void read_exchange(PyObject* object, PyObject* name, const dlpack::ExchangeApi* api);
   void read_buffer(PyObject* object, PyObject* name, bool writable);
-  void read_capsule(PyObject* object, PyObject* name);
+  void read_capsule(PyObject* object, PyObject* name, bool writable);
   void check_torch(PyObject* object, PyObject* name) const;
   void take(const dlpack::Tensor& tensor, PyObject* name, PyObject* object);
   void finish(PyObject* name, PyObject* object);

@@ -80,10 +80,10 @@ def export_dlpack(value: Any) -> object:
         return value.__dlpack__()
 
 
-def as_library(array: object, like: Any) -> object:
-    """A NumPy array as an array of the library of `like`, where that has a way."""
+def as_library(buffer: object, like: Any) -> object:
+    """A result as an array of the library of `like`; None where that has no way."""
     namespace = getattr(like, "__array_namespace__", None)
-    return namespace().from_dlpack(array) if namespace is not None else array
+    return namespace and namespace().from_dlpack(buffer)
 
 
 def mismatch(jit: Any, args: tuple, kwargs: dict) -> NoReturn:
