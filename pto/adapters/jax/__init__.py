@@ -16,7 +16,9 @@ from typing import Any
 
 import jax
 from pto import _core
-from pto.adapters.jax.function import TARGET, make
+from pto.adapters.jax.function import make
+from pto.adapters.jax.site import TARGET
+from pto.adapters.record import on_operator
 from pto.errors import Failure
 
 __all__ = ["TARGET", "call", "describe"]
@@ -65,5 +67,5 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 _register()
 importlib.import_module("pto.ops")  # the operator library defines itself
-_core.on_operator(_announce)
+on_operator(_announce)
 sys.modules.setdefault("pto.jax", sys.modules[__name__])

@@ -1,56 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
 """An operator as a jitted function of JAX."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
-from pto import _core
+from pto.adapters.jax import gradient
+from pto.adapters.jax.site import Site
+from pto.adapters.record import Record
 
-TARGET = "pto_call"  # the handler's name, in libpto_jax.so and among XLA's targets
+_record = functools.cache(Record)
 
 
 def make(index: int) -> Callable:
-    """pto.jax.NAME of the operator with this index."""
-    record = _core.operator_record(index)
-    arguments = record["arguments"]
-    attribute_names = [a[0] for a in arguments if not a[1].startswith("Tensor")]
-    static = [a[0] for a in arguments if not a[1].startswith("Tensor") and a[1] != "float"]
-    positional = [a[0] for a in arguments if not a[2]]
+    """pto.jax.NAME of the operator with this index.
+
+    JAX compiles it for each set of int, bool, str and list attributes; tensors and floats are
+    arguments of the compiled program.
+    """
+    record = _record(index)
+    static = [a.name for a in record.arguments if not a.is_tensor and a.kind != "float"]
+    positional = [a.name for a in record.arguments if not a.keyword_only]
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        given = dict(zip(positional, args, strict=False)) | kwargs
-        values = [given.get(a[0], a[4]) for a in arguments]
-        tensors = [v for v, a in zip(values, arguments, strict=True) if a[1].startswith("Tensor")]
-        attributes = [
-            v for v, a in zip(values, arguments, strict=True) if not a[1].startswith("Tensor")
-        ]
-        graph = _core.trace_operator(
-            index,
-            [(_OURS[str(t.dtype)], t.shape) for t in tensors],
-            [0.0 if isinstance(v, float) else v for v in attributes],
-        )
-        results = [
-            jax.ShapeDtypeStruct(shape, jax.numpy.dtype(_THEIRS[kind]))
-            for kind, shape in graph.outputs
-        ]
-        named = dict(zip(attribute_names, attributes, strict=True))
-        found = jax.ffi.ffi_call(TARGET, results)(
-            *tensors, **{"pto.op": record["name"], "pto.index": index}, **named
-        )
-        return found[0] if len(found) == 1 else tuple(found)
+        site, operands = Site.of(record, record.bind(args, kwargs))
+        outputs = gradient.call(site, operands, _record)
+        return site.nested(outputs, operands)
 
-    function.__name__ = record["name"]
-    return jax.jit(function, static_argnames=static)
+    function.__name__ = function.__qualname__ = record.name
+    function.__doc__ = f"{record.schema}\n\n{record.document}"
+    places = [i for i, name in enumerate(positional) if name in static]
+    jitted = jax.jit(function, static_argnums=places, static_argnames=static)
+    lists = {a.name for a in record.arguments if a.kind == "int[]"}
+    return _with_tuples(jitted, lists, positional) if lists else jitted
 
 
-_OURS = {
-    "bool": "bool",
-    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float32": "f32",
-    "float64": "f64",
-}
-_THEIRS = {ours: theirs for theirs, ours in _OURS.items()}
+def _with_tuples(function: Callable, lists: set[str], positional: list[str]) -> Callable:
+    """Lists of integers as tuples: what is static has to be hashable."""
+    places = [name in lists for name in positional]
+
+    @functools.wraps(function)
+    def with_tuples(*args: Any, **kwargs: Any) -> Any:
+        args = [
+            tuple(v) if is_list and isinstance(v, list) else v
+            for v, is_list in zip(args, places, strict=False)
+        ] + list(args[len(places) :])
+        for name in lists & kwargs.keys():
+            if isinstance(kwargs[name], list):
+                kwargs[name] = tuple(kwargs[name])
+        return function(*args, **kwargs)
+
+    return with_tuples

@@ -138,88 +138,110 @@ class Invocation {
   void run() {
     take_tensors();
     take_attributes();
-    const pto_operator_call call = {&op_, tensors_.data(), attributes_.data(),
-                                    &Invocation::allocate, this};
+    const pto_operator_call call = {
+        &op_, tensors_.data(), counts_.data(), attributes_.data(), &Invocation::allocate, this};
     const XlaThreads threads(frame_);
     if (pto_operator_run(&call) != 0)
       throw std::runtime_error(wrong_.empty() ? pto_operator_error() : wrong_);
   }
 
  private:
-  const Buffer& operand(int64_t place) const {
-    if (place >= frame_.arguments.size || frame_.arguments.types[place] != kBufferType)
+  const Buffer& next_operand() {
+    if (n_operands_ >= frame_.arguments.size || frame_.arguments.types[n_operands_] != kBufferType)
       fail_site(std::string(op_.name) + ": " + std::to_string(frame_.arguments.size) +
                 " operands are too few");
-    return *frame_.arguments.items[place];
+    return *frame_.arguments.items[n_operands_++];
   }
 
   void take_tensors() {
     const std::span<const int64_t> counts = site_.integers("pto.counts");
-    for (int i = 0, t = 0; i < op_.n_arguments; ++i) {
-      const pto_argument& argument = op_.arguments[i];
-      if (argument.kind > PTO_ARGUMENT_OPTIONAL_TENSOR) continue;
-      pto_operator_tensor& tensor = tensors_.at(static_cast<size_t>(t));
-      const bool given = counts.empty() || counts[static_cast<size_t>(t)] == 1;
-      ++t;
-      if (!given) {
-        tensor.rank = -1;
-        continue;
-      }
-      const Buffer& buffer = operand(next_operand_++);
-      tensor = {buffer.data, buffer.sizes, strides_.data() + used_,
-                static_cast<int32_t>(buffer.rank), dtype_of(buffer.dtype)};
-      int64_t step = 1;
-      for (int64_t d = buffer.rank; d-- > 0; step *= buffer.sizes[d])
-        strides_.at(used_ + static_cast<size_t>(d)) = step;
-      used_ += static_cast<size_t>(buffer.rank);
-      if (tensor.dtype < 0) {
-        fail({std::string(op_.name) + ": " + argument.name + " has XLA's element type " +
-                  std::to_string(buffer.dtype),
-              "kernels exist for bool, integers, f16, bf16, f32 and f64", "convert it first"},
-             ErrorKind::Type);
-      }
+    size_t place = 0;
+    for (int i = 0; i < op_.n_arguments; ++i) {
+      const pto_operator_argument& argument = op_.arguments[i];
+      if (argument.kind > PTO_KIND_TENSOR_LIST) continue;
+      if (!counts.empty() && place >= counts.size())
+        fail_site(std::string(op_.name) + ": pto.counts is too short");
+      const int64_t count = counts.empty() ? 1 : counts[place];
+      counts_.at(place++) = static_cast<int32_t>(count);
+      for (int64_t n = 0; n < count; ++n) take_tensor(argument);
     }
+  }
+
+  void take_tensor(const pto_operator_argument& argument) {
+    const Buffer& buffer = next_operand();
+    if (n_tensors_ == kMaxTensors) {
+      fail({std::string(op_.name) + ": a call with more than " + std::to_string(kMaxTensors) +
+                " tensors",
+            "a kernel takes no more", "join some of them, or call the operator on parts"});
+    }
+    pto_operator_tensor& tensor = tensors_[n_tensors_++];
+    tensor = {buffer.data, buffer.sizes, nullptr, static_cast<int32_t>(buffer.rank),
+              dtype_of(buffer.dtype)};
+    if (tensor.dtype >= 0) return;
+    fail({std::string(op_.name) + ": " + argument.name + " has XLA's element type " +
+              std::to_string(buffer.dtype),
+          "kernels exist for bool, integers, f16, bf16, f32 and f64", "convert it first"},
+         ErrorKind::Type);
   }
 
   void take_attributes() {
     std::span<const int64_t> operands = site_.integers("pto.operands");
     int place = 0;
     for (int i = 0; i < op_.n_arguments; ++i) {
-      const pto_argument& argument = op_.arguments[i];
-      if (argument.kind <= PTO_ARGUMENT_OPTIONAL_TENSOR) continue;
+      const pto_operator_argument& argument = op_.arguments[i];
+      if (argument.kind <= PTO_KIND_TENSOR_LIST) continue;
       pto_operator_value& value = attributes_.at(static_cast<size_t>(place));
       if (!operands.empty() && operands[0] == place) {
         operands = operands.subspan(1);
-        const Buffer& buffer = operand(next_operand_++);
+        const Buffer& buffer = next_operand();
         take_number(argument, {buffer.dtype, buffer.data}, value);
-      } else if (argument.kind == PTO_ARGUMENT_STRING) {
-        const auto* text = static_cast<const Text*>(site_.find(argument.name, kString));
-        if (!text) fail_site(std::string(op_.name) + ": " + argument.name + " is missing");
-        value.text = text->data;
-        value.text_bytes = static_cast<int64_t>(text->bytes);
       } else {
-        const Scalar* scalar = site_.scalar(argument.name);
-        if (!scalar) fail_site(std::string(op_.name) + ": " + argument.name + " is missing");
-        take_number(argument, *scalar, value);
+        take_attribute(argument, value);
       }
       ++place;
     }
   }
 
-  static void take_number(const pto_argument& argument, const Scalar& scalar,
+  // An attribute of the call site; one that is left out is None.
+  void take_attribute(const pto_operator_argument& argument, pto_operator_value& value) {
+    const std::string_view name = argument.name;
+    value.integer = 0;
+    value.count = -1;
+    if (argument.kind == PTO_KIND_STRING) {
+      if (const auto* text = static_cast<const Text*>(site_.find(name, kString))) {
+        value.text = text->data;
+        value.count = static_cast<int64_t>(text->bytes);
+      }
+    } else if (argument.kind == PTO_KIND_INT_LIST) {
+      if (site_.find(name, kArray)) {
+        const std::span<const int64_t> list = site_.integers(name);
+        value.integers = list.data();
+        value.count = static_cast<int64_t>(list.size());
+      }
+    } else if (const Scalar* scalar = site_.scalar(name)) {
+      take_number(argument, *scalar, value);
+    }
+    if (value.count < 0 && (argument.flags & PTO_ARGUMENT_OPTIONAL) == 0)
+      fail_site(std::string(op_.name) + ": " + argument.name + " is missing");
+  }
+
+  static void take_number(const pto_operator_argument& argument, const Scalar& scalar,
                           pto_operator_value& value) {
-    if (argument.kind == PTO_ARGUMENT_FLOAT) {
+    value.count = 0;
+    if (argument.kind == PTO_KIND_FLOAT) {
       value.real = real_of(scalar, argument.name);
     } else {
       value.integer = integer_of(scalar, argument.name);
     }
   }
 
-  // The result that XLA has made for an output, if it is the one that the operator makes.
-  static void* allocate(void* self, int32_t output, const int64_t* sizes, int32_t rank,
+  // The result that XLA has made for an output, if it is the one that the operator makes. Outputs
+  // are asked for in order, and so are the members of lists.
+  static void* allocate(void* self, int32_t, int32_t, const int64_t* sizes, int32_t rank,
                         int32_t dtype) {
     auto& call = *static_cast<Invocation*>(self);
     const Buffers& results = call.frame_.results;
+    const int64_t output = call.n_results_++;
     const std::span<const int64_t> made(sizes, static_cast<size_t>(rank));
     const std::string here = std::string(call.op_.name) + ": output " + std::to_string(output);
     if (output >= results.size) {
@@ -240,10 +262,11 @@ class Invocation {
   const CallFrame& frame_;
   const Site site_;
   const pto_operator& op_;
-  int64_t next_operand_ = 0;
-  size_t used_ = 0;
+  int64_t n_operands_ = 0;  // that were taken
+  int64_t n_results_ = 0;
+  size_t n_tensors_ = 0;
   std::array<pto_operator_tensor, kMaxTensors> tensors_;
-  std::array<int64_t, kMaxTensors * 8> strides_;
+  std::array<int32_t, kMaxTensors> counts_;
   std::array<pto_operator_value, kMaxAttributes> attributes_;
   std::string wrong_;
 };
