@@ -14,7 +14,6 @@ from typing import Any
 from pto import _core
 from pto.adapters.record import Record
 from pto.errors import Error
-from pto.language.op import operator_at
 
 
 def batched_outputs(
@@ -26,9 +25,6 @@ def batched_outputs(
     whether it has one) of those that are given, `counts` as in op/operator.h; of a size counts only
     whether it is 1. `attributes` stand in schema order.
     """
-    operator = operator_at(record.index)
-    if operator is None or operator.member("build") is None:
-        return None
     symbols = map(_core.Dim.symbol, itertools.count())
     shapes = [
         tuple(1 if isinstance(n, int) and n == 1 else next(symbols) for n in shape)
@@ -43,8 +39,8 @@ def batched_outputs(
     one = [(dtype, shape) for (dtype, _, _), shape in zip(tensors, shapes, strict=True)]
     many = [(d, (batch, *s) if b else s) for (d, s), b in zip(one, has_batch, strict=True)]
     try:
-        single = operator.trace(_by_argument(record, counts, one), list(values))
-        mapped = operator.trace(_by_argument(record, counts, many), list(values))
+        single = _core.trace_operator(record.index, _by_argument(record, counts, one), values)
+        mapped = _core.trace_operator(record.index, _by_argument(record, counts, many), values)
     except Error:
         return None
     others = len(single.inputs) - len(has_batch)  # sizes and numbers of the call

@@ -70,6 +70,11 @@ TypeRecord ArgumentReader::record(PyObject* object) const {
   return made;
 }
 
+bool ArgumentReader::has_adapter(PyObject* object) const {
+  const Ref name = checked(PyObject_CallMethod(policy_, "adapter", "O", Py_TYPE(object)));
+  return PyObject_IsTrue(name.get()) == 1;
+}
+
 void ArgumentReader::refuse(PyObject* name, PyObject* value, const char* reason,
                             const char* detail) const {
   Ref cause;

@@ -85,6 +85,9 @@ class ArgumentReader {
 
   TypeRecord record(PyObject* object) const;
 
+  // Whether a framework's adapter takes calls with this object, by policy.adapter(type).
+  bool has_adapter(PyObject* object) const;
+
   // Adds a tensor; `name` is that of the parameter, for texts. Throws PythonError.
   void read(PyObject* object, PyObject* name, TypeRecord record, bool writable = false);
 
