@@ -72,11 +72,12 @@ def checked(name: str, schema: str, a: Argument, value: Any) -> Any:
     if a.kind == "int[]" and a.list_size and isinstance(value, int):
         return [value] * a.list_size
     is_whole = isinstance(value, int) or hasattr(value, "__index__")
+    is_size = is_whole or (hasattr(value, "__floordiv__") and not hasattr(value, "__float__"))
     fits = {
         "Tensor": False,
         "Tensor[]": isinstance(value, list | tuple),
         "int": is_whole and not isinstance(value, bool),
-        "SymInt": is_whole and not isinstance(value, bool),
+        "SymInt": is_size and not isinstance(value, bool),  # also a framework's symbol for one
         "float": hasattr(value, "__float__") and not isinstance(value, str),
         "bool": isinstance(value, bool) or type(value).__name__ == "bool",
         "str": isinstance(value, str),

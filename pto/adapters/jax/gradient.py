@@ -9,7 +9,7 @@ import jax
 from jax import numpy as jnp
 from jax.custom_derivatives import CustomVJPPrimal, SymbolicZero
 from pto.adapters.jax import batching
-from pto.adapters.jax.site import OPERAND, Site
+from pto.adapters.jax.site import OPERAND, Site, alike
 from pto.adapters.record import Record
 from pto.errors import InvalidValue
 
@@ -40,7 +40,7 @@ def call(site: Site, operands: list[jax.Array], record_of: Any) -> tuple[jax.Arr
     def forward(*primals: CustomVJPPrimal):
         needs = _needs(site, [p.perturbed for p in primals])
         operands = [p.value for p in primals]
-        outputs = batching.call(site, operands)
+        outputs = run(*operands)  # not batching.call: this may be differentiated in its turn
         return outputs, _save(site, operands, outputs, needs)
 
     def backward(saved: Saved, cotangents: tuple):
@@ -59,7 +59,7 @@ def call(site: Site, operands: list[jax.Array], record_of: Any) -> tuple[jax.Arr
         return tuple(_by_operand(site, saved, results))
 
     run.defvjp(forward, backward, symbolic_zeros=True)
-    return run(*operands)
+    return run(*alike(operands))
 
 
 def _needs(site: Site, perturbed: list[bool]) -> int:

@@ -20,7 +20,7 @@ import jax
 from jax import numpy as jnp
 from pto.adapters.jax.sizes import Sizes
 from pto.adapters.record import Argument, Record
-from pto.errors import InvalidType
+from pto.errors import InvalidType, InvalidValue
 
 TARGET = "pto_call"  # the handler's name, in libpto_jax.so and among XLA's targets
 
@@ -130,7 +130,13 @@ class Site:
     def _struct(self, about: tuple[str, tuple]) -> jax.ShapeDtypeStruct:
         kind, shape = about
         dtype = DTYPES[kind]
-        if jnp.zeros((), dtype).dtype != dtype:
+        if any(isinstance(size, int) and size < 0 for size in shape):
+            raise InvalidValue(
+                f"{self.record.name}: a result would have the shape {list(shape)}",
+                "sizes are at least 0",
+                "pass sizes whose results have none below 0",
+            )
+        if jax.dtypes.canonicalize_dtype(dtype) != dtype:
             raise InvalidType(
                 f"{self.record.name}: a result is {dtype}, which JAX has switched off",
                 "without jax_enable_x64 JAX has no 64-bit types, and the result would be wrong",
@@ -149,9 +155,9 @@ class Site:
 
     def call(self, operands: Any) -> tuple[jax.Array, ...]:
         """The outputs in one list, by XLA's custom call."""
-        operands, varying = _alike(operands)
+        placed = _placed(operands[0]) if operands else {}
         made = [o for m in self.outputs(operands) for o in (m if isinstance(m, list) else [m])]
-        made = [jax.ShapeDtypeStruct(o.shape, o.dtype, **varying) for o in made]
+        made = [jax.ShapeDtypeStruct(o.shape, o.dtype, **placed) for o in made]
         passed, named = list(operands[: self.n_tensors]), {}
         places = []
         for argument, value in self.by_argument(operands):
@@ -175,11 +181,22 @@ class Site:
         return [a for a in self.record.arguments if not a.is_tensor].index(argument)
 
 
-def _alike(operands: Any) -> tuple[Any, dict[str, Any]]:
-    """Inside shard_map: all operands varying over the axes over which one varies."""
+def alike(operands: list[jax.Array]) -> list[jax.Array]:
+    """Inside shard_map: all operands varying over the axes over which one of them varies.
+
+    Outside of the rule for gradients: the gradient of what is cast here is summed over those axes.
+    """
     axes = {a for o in operands for a in jax.typeof(o).manual_axis_type.varying}
-    if not axes:
-        return operands, {}
     missing = [tuple(axes - jax.typeof(o).manual_axis_type.varying) for o in operands]
-    cast = [jax.lax.pcast(o, m, to="varying") for o, m in zip(operands, missing, strict=True)]
-    return cast, {"manual_axis_type": jax.typeof(cast[0]).manual_axis_type}
+    return [jax.lax.pcast(o, m, to="varying") for o, m in zip(operands, missing, strict=True)]
+
+
+def _placed(operand: jax.Array) -> dict[str, Any]:
+    """What results have in common with operands that are alike."""
+    like = jax.typeof(operand)
+    if not like.manual_axis_type.varying:
+        return {}
+    return {
+        "manual_axis_type": like.manual_axis_type,
+        "sharding": jax.NamedSharding(like.sharding.mesh, jax.sharding.PartitionSpec()),
+    }
