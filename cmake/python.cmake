@@ -32,3 +32,13 @@ if(sources)
                         BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
   install(TARGETS pto_torch LIBRARY DESTINATION pto/lib)
 endif()
+
+# JAX: the handler of XLA's foreign function interface, which needs no header of XLA.
+pto_sources(sources adapters/jax)
+if(sources)
+  add_library(pto_jax SHARED ${sources})
+  target_link_libraries(pto_jax PRIVATE pto_flags pto)
+  set_target_properties(pto_jax PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PTO_PACKAGE_DIR}/lib
+                        BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
+  install(TARGETS pto_jax LIBRARY DESTINATION pto/lib)
+endif()

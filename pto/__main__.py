@@ -10,7 +10,8 @@ import sys
 from pto import _core, build_config
 from pto.errors import Error
 
-ADAPTERS = ("torch",)
+ADAPTERS = ("torch", "jax")
+PREBUILT = ("jax",)
 
 
 def config(arguments: argparse.Namespace) -> None:
@@ -35,6 +36,9 @@ def machine(_: argparse.Namespace) -> None:
 def adapters(arguments: argparse.Namespace) -> None:
     """Prints which adapters can be used and how; or builds one."""
     if arguments.what:
+        if arguments.name in PREBUILT:
+            print(f"{arguments.name}: nothing to build, the adapter is part of the package")
+            return
         print(importlib.import_module(f"pto.adapters.{arguments.name}.build").build())
         return
     for name in ADAPTERS:
