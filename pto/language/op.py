@@ -121,6 +121,7 @@ class Operator:
         self.__doc__ = definition.__doc__
         self.gradient: Gradient | None = None
         self._jit: Callable | None = None
+        self.index = -1  # in the registry, once it is there
 
     @property
     def tensor_names(self) -> tuple[str, ...]:
@@ -363,6 +364,8 @@ def _register(operator: Operator, added: list[Operator]) -> None:
     if index != len(_operators):
         raise RuntimeError(f"operator {index} was defined beside pto.language.op")
     _operators.extend(added)
+    for place, one in enumerate(added):
+        one.index = index + place
     _core.announce_operators(index)
 
 

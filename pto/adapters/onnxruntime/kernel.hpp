@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernel: one operator of the registry as a kernel of ONNX Runtime.
+//
+//     Kernel kernel(*pto_operator_find("add"));
+//     kernel.inputs = {0, 1};      // places in the kernel context, of each tensor that is given
+//     kernel.compute(context);     // throws pto::Error
+//
+// Outputs are ONNX Runtime's own memory; loops run on its thread pool. Shapes and element types
+// are checked at every call, since ONNX Runtime ignores what a shape function refuses.
+// Invariant: immutable once it is built.
+// Thread safety: compute() may run on many threads at once.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "pto/adapters/onnxruntime/api.hpp"
+#include "pto/base/dtype.hpp"
+#include "pto/op/operator.h"
+
+namespace pto::ort {
+
+// ONNX's number of an element type as ours, or -1; and back.
+int dtype_of(int element);
+int element_of(int dtype);
+
+// Whether arguments of this kind are tensors.
+bool is_tensor(int32_t kind);
+
+// The attributes of a call, with the texts and integers that they point to.
+class AttributeValues {
+ public:
+  void add_integer(int64_t value);
+  void add_real(double value);
+  void add_text(std::string value);
+  void add(const pto_operator_value& value, int32_t kind);  // copies what it points to
+  const pto_operator_value* data() const { return values_.data(); }
+  size_t size() const { return values_.size(); }
+
+ private:
+  std::vector<pto_operator_value> values_;
+  std::deque<std::string> texts_;
+};
+
+class Kernel {
+ public:
+  explicit Kernel(const pto_operator& op) : op(op) {}
+
+  const pto_operator& op;
+  std::vector<int32_t> inputs;  // for each tensor argument its place in the context, -1 for None
+  AttributeValues attributes;
+  std::vector<int32_t> outputs;  // for each output its place in the context, -1 where not wanted
+
+  void compute(KernelContext* context) const;
+};
+
+}  // namespace pto::ort
