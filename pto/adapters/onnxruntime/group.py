@@ -171,4 +171,5 @@ def _define(group: Group, key: str) -> Operator:
         "build": staticmethod(lambda *tensors: build(group, tensors)),
     })  # fmt: skip
     schema = f"{name}({tensors}) -> " + (f"({results})" if len(group.outputs) > 1 else results)
-    return op(schema)(definition)
+    types = [", ".join(v.dtype for v in values) for values in (group.inputs, group.outputs)]
+    return op(schema, "({}) -> ({})".format(*types))(definition)

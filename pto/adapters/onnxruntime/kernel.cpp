@@ -8,11 +8,12 @@
 #include "pto/adapters/onnxruntime/status.hpp"
 #include "pto/base/error.hpp"
 #include "pto/runtime/pool.hpp"
+#include "pto/runtime/signature.hpp"
 
 namespace pto::ort {
 namespace {
 
-constexpr size_t kMaxTensors = 32;
+constexpr size_t kMaxTensors = Signature::kMaxTensors;
 
 constexpr std::array<int8_t, 17> kOurs = [] {
   std::array<int8_t, 17> ours{};
@@ -57,37 +58,49 @@ class Invocation {
  public:
   Invocation(const Kernel& kernel, KernelContext* context) : kernel_(kernel), context_(context) {
     check(api::KernelContext_GetInputCount(context, &n_inputs_));
-    for (const int32_t place : kernel.inputs) take(place);
+    for (const Range& range : kernel.inputs) {
+      const size_t before = n_tensors_;
+      const size_t last =
+          range.count < 0 ? n_inputs_ : static_cast<size_t>(range.first + range.count);
+      for (size_t place = static_cast<size_t>(range.first); place < last; ++place) take(place);
+      counts_[n_counts_++] = static_cast<int32_t>(n_tensors_ - before);
+    }
   }
 
   void run() {
     const ScopedExecutor threads(&Loop::run, context_);
-    const pto_operator_call call = {&kernel_.op, tensors_.data(), kernel_.attributes.data(),
+    const pto_operator_call call = {&kernel_.op,           tensors_.data(),
+                                    counts_.data(),        kernel_.attributes.data(),
                                     &Invocation::allocate, this};
     if (pto_operator_run(&call) != 0) throw std::runtime_error(text());
   }
 
  private:
-  void take(int32_t place) {
-    pto_operator_tensor& tensor = tensors_.at(n_tensors_++);
-    tensor.rank = -1;
+  // The input at this place, where it is given.
+  void take(size_t place) {
     const Value* value = nullptr;
-    if (place < 0 || static_cast<size_t>(place) >= n_inputs_) return;
-    check(api::KernelContext_GetInput(context_, static_cast<size_t>(place), &value));
+    if (place >= n_inputs_) return;
+    check(api::KernelContext_GetInput(context_, place, &value));
     if (!value) return;
+    if (n_tensors_ == tensors_.size()) refuse_number();
+    pto_operator_tensor& tensor = tensors_[n_tensors_++];
     int element = 0;
     size_t rank = 0;
     const void* data = nullptr;
     check(api::GetTensorElementTypeAndShapeDataReference(value, &element, &tensor.sizes, &rank));
     check(api::GetTensorData(value, &data));
     tensor.data = const_cast<void*>(data);
+    tensor.strides = nullptr;
     tensor.rank = static_cast<int32_t>(rank);
     tensor.dtype = dtype_of(element);
-    auto& strides = strides_.at(n_tensors_ - 1);
-    int64_t step = 1;
-    for (size_t axis = rank; axis-- > 0; step *= tensor.sizes[axis]) strides.at(axis) = step;
-    tensor.strides = strides.data();
     if (tensor.dtype < 0) refuse_element(n_tensors_ - 1, element);
+  }
+
+  [[noreturn]] void refuse_number() const {
+    fail({std::string(kernel_.op.name) + ": called with more than " +
+              std::to_string(tensors_.size()) + " tensors",
+          "a call takes at most so many, the members of lists counted one by one",
+          "split the list"});
   }
 
   [[noreturn]] void refuse_element(size_t tensor, int element) const {
@@ -100,11 +113,12 @@ class Invocation {
 
   std::string text() const { return refused_.empty() ? pto_operator_error() : refused_; }
 
-  static void* allocate(void* user, int32_t output, const int64_t* sizes, int32_t rank,
-                        int32_t dtype) {
+  // Only the last output may be a list, so its members follow the other outputs.
+  static void* allocate(void* user, int32_t output, int32_t member, const int64_t* sizes,
+                        int32_t rank, int32_t dtype) {
     auto& self = *static_cast<Invocation*>(user);
     try {
-      return self.memory(output, sizes, static_cast<size_t>(rank), dtype);
+      return self.memory(output + member, sizes, static_cast<size_t>(rank), dtype);
     } catch (const std::exception& error) {
       self.refused_ = error.what();
       return nullptr;
@@ -112,7 +126,8 @@ class Invocation {
   }
 
   void* memory(int32_t output, const int64_t* sizes, size_t rank, int32_t dtype) {
-    const int32_t place = kernel_.outputs[static_cast<size_t>(output)];
+    const auto index = static_cast<size_t>(output);
+    const int32_t place = kernel_.outputs.empty() ? output : kernel_.outputs.at(index);
     if (place < 0) return unwanted(sizes, rank, dtype);
     Value* value = nullptr;
     check(api::KernelContext_GetOutput(context_, static_cast<size_t>(place), sizes, rank, &value));
@@ -146,8 +161,9 @@ class Invocation {
   const Kernel& kernel_;
   KernelContext* context_;
   size_t n_inputs_ = 0, n_tensors_ = 0;
+  size_t n_counts_ = 0;
   std::array<pto_operator_tensor, kMaxTensors> tensors_;
-  std::array<std::array<int64_t, 16>, kMaxTensors> strides_;
+  std::array<int32_t, kMaxTensors> counts_;
   std::vector<std::unique_ptr<std::byte[]>> unwanted_;
   std::string refused_;
 };
@@ -166,34 +182,18 @@ int element_of(int dtype) {
   return kUndefinedElement;
 }
 
-bool is_tensor(int32_t kind) { return kind <= PTO_ARGUMENT_OPTIONAL_TENSOR; }
-
-void AttributeValues::add_integer(int64_t value) {
-  pto_operator_value added{};
-  added.integer = value;
-  values_.push_back(added);
-}
-
-void AttributeValues::add_real(double value) {
-  pto_operator_value added{};
-  added.real = value;
-  values_.push_back(added);
-}
-
-void AttributeValues::add_text(std::string value) {
-  texts_.push_back(std::move(value));
-  pto_operator_value added{};
-  added.text = texts_.back().data();
-  added.text_bytes = static_cast<int64_t>(texts_.back().size());
-  values_.push_back(added);
-}
+bool is_tensor(int32_t kind) { return kind <= PTO_KIND_TENSOR_LIST; }
 
 void AttributeValues::add(const pto_operator_value& value, int32_t kind) {
-  if (kind == PTO_ARGUMENT_STRING) {
-    add_text({value.text, static_cast<size_t>(value.text_bytes)});
-  } else {
-    values_.push_back(value);
+  pto_operator_value added = value;
+  if (value.count > 0 && kind == PTO_KIND_STRING) {
+    texts_.emplace_back(value.text, static_cast<size_t>(value.count));
+    added.text = texts_.back().data();
+  } else if (value.count > 0 && kind == PTO_KIND_INT_LIST) {
+    integers_.emplace_back(value.integers, value.integers + value.count);
+    added.integers = integers_.back().data();
   }
+  values_.push_back(added);
 }
 
 void Kernel::compute(KernelContext* context) const { Invocation(*this, context).run(); }

@@ -2,8 +2,8 @@
 // Kernel: one operator of the registry as a kernel of ONNX Runtime.
 //
 //     Kernel kernel(*pto_operator_find("add"));
-//     kernel.inputs = {0, 1};      // places in the kernel context, of each tensor that is given
-//     kernel.compute(context);     // throws pto::Error
+//     kernel.inputs = {{0, 1}, {1, 1}};  // places in the kernel context
+//     kernel.compute(context);           // throws pto::Error
 //
 // Outputs are ONNX Runtime's own memory; loops run on its thread pool. Shapes and element types
 // are checked at every call, since ONNX Runtime ignores what a shape function refuses.
@@ -31,9 +31,6 @@ bool is_tensor(int32_t kind);
 // The attributes of a call, with the texts and integers that they point to.
 class AttributeValues {
  public:
-  void add_integer(int64_t value);
-  void add_real(double value);
-  void add_text(std::string value);
   void add(const pto_operator_value& value, int32_t kind);  // copies what it points to
   const pto_operator_value* data() const { return values_.data(); }
   size_t size() const { return values_.size(); }
@@ -41,6 +38,12 @@ class AttributeValues {
  private:
   std::vector<pto_operator_value> values_;
   std::deque<std::string> texts_;
+  std::deque<std::vector<int64_t>> integers_;
+};
+
+// Places in the kernel context: `count` of them, or all from `first` on where it is -1.
+struct Range {
+  int32_t first, count;
 };
 
 class Kernel {
@@ -48,9 +51,9 @@ class Kernel {
   explicit Kernel(const pto_operator& op) : op(op) {}
 
   const pto_operator& op;
-  std::vector<int32_t> inputs;  // for each tensor argument its place in the context, -1 for None
+  std::vector<Range> inputs;  // of each tensor argument; what is absent there is None
   AttributeValues attributes;
-  std::vector<int32_t> outputs;  // for each output its place in the context, -1 where not wanted
+  std::vector<int32_t> outputs;  // the place of each output, -1 where not wanted; empty: in order
 
   void compute(KernelContext* context) const;
 };

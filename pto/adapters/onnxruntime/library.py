@@ -28,6 +28,7 @@ class AttributeValue(ctypes.Structure):
             ("integer", ctypes.c_int64),
             ("real", ctypes.c_double),
             ("text", ctypes.c_char_p),
+            ("integers", ctypes.POINTER(ctypes.c_int64)),
         ]
 
     _anonymous_ = ("value",)
@@ -39,13 +40,18 @@ def _integers(values: Sequence[int]) -> ctypes.Array:
 
 
 def attribute_value(kind: str, value: object) -> AttributeValue:
-    """An attribute of a call; the object keeps the text that it points to."""
+    """An attribute of a call; the object keeps what it points to."""
     made = AttributeValue()
-    if kind == "float":
+    if value is None:
+        made.count = -1
+    elif kind == "float":
         made.real = value
     elif kind == "str":
         text = value.encode()
         made.text, made.count = text, len(text)
+    elif kind == "int[]":
+        made.integers = (ctypes.c_int64 * max(1, len(value)))(*value)
+        made.count = len(value)
     else:
         made.integer = int(value)
     return made
@@ -60,14 +66,15 @@ def take(answer: int, places: Sequence[int]) -> None:
 def use(
     answer: int,
     index: int,
-    inputs: Sequence[int],
+    inputs: Sequence[tuple[int, int]],
     attributes: Sequence[AttributeValue],
     outputs: Sequence[int],
 ) -> None:
-    """The group runs operator `index`; inputs and outputs are places in the kernel context."""
+    """The group runs operator `index`: (first, count) of its inputs' places, those of outputs."""
     values = (AttributeValue * max(1, len(attributes)))(*attributes)
+    ranges = _integers([number for pair in inputs for number in pair])
     if _library.pto_onnxruntime_use(
-        ctypes.c_void_p(answer), index, _integers(inputs), values, _integers(outputs)
+        ctypes.c_void_p(answer), index, ranges, values, _integers(outputs), len(outputs)
     ):
         raise RuntimeError(f"there is no operator {index}")
 

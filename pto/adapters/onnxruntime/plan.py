@@ -121,5 +121,5 @@ def build(text: str, answer: int) -> None:
     outputs = [graph.values[name] for name in graph.outputs]
     group = groups.group_of(graph.nodes, outputs)
     operator = groups.operator_of(group)
-    inputs = [graph.inputs.index(value.name) for value in group.inputs]
+    inputs = [(graph.inputs.index(value.name), 1) for value in group.inputs]
     library.use(answer, operator.index, inputs, [], range(len(outputs)))

@@ -15,9 +15,9 @@ import sys
 from typing import Any
 
 import torch
-from pto import _core
+from pto.adapters.record import Record, on_operator
 from pto.adapters.torch import autograd, build, fake
-from pto.adapters.torch.record import Record
+from pto.adapters.torch.record import torch_schema
 from pto.adapters.torch_threads import HOST_POOL, library, use_host_pool
 from pto.errors import Failure
 
@@ -58,6 +58,7 @@ def _check(text: bytes | None) -> None:
 
 
 _register = _function(library(), "pto_torch_register")
+_register.argtypes = [ctypes.c_int32, ctypes.c_char_p]
 _register_gradient = _load_gradients()
 
 
@@ -81,7 +82,7 @@ def _declare(index: int) -> None:
     record = Record(index)
     if record.gradient >= 0:
         _declare(record.gradient)
-    _check(_register(index))
+    _check(_register(index, torch_schema(record).encode()))
     fake.register(record, _library)
     if _register_gradient is not None:
         _check(_register_gradient(index))
@@ -95,5 +96,5 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 
 importlib.import_module("pto.ops")  # the operator library defines itself
-_core.on_operator(_declare)
+on_operator(_declare)
 sys.modules.setdefault("pto.torch", sys.modules[__name__])
