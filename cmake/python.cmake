@@ -42,3 +42,14 @@ if(sources)
                         BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
   install(TARGETS pto_jax LIBRARY DESTINATION pto/lib)
 endif()
+
+# ONNX Runtime: custom operators and the execution provider in one library, from our own header of
+# its C interface.
+pto_sources(sources adapters/onnxruntime)
+if(sources)
+  add_library(pto_onnxruntime SHARED ${sources})
+  target_link_libraries(pto_onnxruntime PRIVATE pto_flags pto)
+  set_target_properties(pto_onnxruntime PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PTO_PACKAGE_DIR}/lib
+                        BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
+  install(TARGETS pto_onnxruntime LIBRARY DESTINATION pto/lib)
+endif()

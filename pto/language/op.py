@@ -83,7 +83,7 @@ class Operator(_core.OperatorCall):
         self.definition = definition
         self.__doc__ = definition.__doc__
         self.gradient: Gradient | None = None
-        self.index = -1
+        self.index = -1  # in the registry, once it is there
 
     def _output_type(self, variable: int) -> str:
         return self.type_names[variable] if variable >= 0 else _core.dtypes()[-1 - variable][0]
