@@ -10,7 +10,7 @@ import sys
 from pto import _core, build_config
 from pto.errors import Error
 
-ADAPTERS = ("torch",)
+ADAPTERS = ("torch", "mindspore")
 
 
 def config(arguments: argparse.Namespace) -> None:

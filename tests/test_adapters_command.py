@@ -25,7 +25,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
 def test_one_line_an_adapter_says_version_operators_and_what_is_built():
     done = run("-m", "pto", "adapters")
     assert done.returncode == 0, done.stderr
-    [line] = done.stdout.splitlines()
+    line = done.stdout.splitlines()[0]
     assert line.startswith(f"torch: PyTorch {torch.__version__}, ") and " operators, " in line
     assert line.endswith("gradients in C++" if build.built() else BUILD)
 
@@ -33,13 +33,13 @@ def test_one_line_an_adapter_says_version_operators_and_what_is_built():
 def test_what_is_not_built_comes_with_the_command_that_builds_it(tmp_path):
     done = run("-m", "pto", "adapters", PTO_CACHE_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith(f"gradients through Python; for C++: {BUILD}\n")
+    assert f"gradients through Python; for C++: {BUILD}\n" in done.stdout
 
 
 def test_a_framework_that_is_missing_is_listed_with_the_command_that_installs_it():
     done = run("-c", WITHOUT_TORCH + MAIN)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "torch: not installed; to use it: pip install torch\n"
+    assert "torch: not installed; to use it: pip install torch\n" in done.stdout
 
 
 def test_a_build_that_fails_says_why_and_leaves_no_library(tmp_path):
