@@ -11,7 +11,7 @@ import warnings
 from pto import _core, build_config
 from pto.errors import Error, InvalidValue
 
-ADAPTERS = ("torch", "tensorflow", "jax")
+ADAPTERS = ("torch", "tensorflow", "jax", "mindspore")
 PREBUILT = ("jax",)
 
 
