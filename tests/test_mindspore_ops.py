@@ -6,13 +6,11 @@ import pytest
 
 ms = pytest.importorskip("mindspore")
 import pto.mindspore  # noqa: E402
+from shaped_operators import OPERATORS, shapes  # noqa: E402
 
 import pto  # noqa: E402
-from pto import ops  # noqa: E402
 from pto.adapters.mindspore import eager  # noqa: E402
 
-OPERATORS = {name: getattr(ops, name) for name in ops.__all__}
-VECTORS = {"weight", "bias", "ln_bias"}  # arguments of one size, that of the last axis
 TEXTS = {"approximate": "tanh"}  # values of str attributes
 every_operator = pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
 
@@ -51,10 +49,7 @@ every_route = pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
 
 def samples(operator, shape=(5, 13), dtype=np.float32):
     random = np.random.default_rng(len(shape))
-    return [
-        random.standard_normal(shape[-1:] if name in VECTORS else shape).astype(dtype)
-        for name in operator.tensor_names
-    ]
+    return [random.standard_normal(size).astype(dtype) for size in shapes(operator, shape)]
 
 
 def attributes(operator):
