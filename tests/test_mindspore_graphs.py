@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from mindspore import nn
 from mindspore_cases import (
     X,
     Y,
@@ -20,6 +19,8 @@ from mindspore_cases import (
     same,
     samples,
 )
+
+nn = ms.nn
 
 
 @pytest.fixture(autouse=True)
@@ -269,7 +270,6 @@ def test_gradients_pass_through_shapes_that_are_not_known(mode, shape):
 
 LOADED = """
 import numpy as np, mindspore as ms, sys
-from mindspore import nn
 if sys.argv[2] == "yes":
     import pto.mindspore
 net = nn.GraphCell(ms.load(sys.argv[1]))
