@@ -11,6 +11,7 @@ runs in a call whose kernel exists.
 import sys
 
 import onnxruntime
+import pto.ops  # noqa: F401 the operator library defines itself
 from pto.adapters.onnxruntime import library, plan
 
 __all__ = ["PROVIDER", "describe", "providers"]
