@@ -7,6 +7,7 @@
 #include <mutex>
 #include <stdexcept>
 
+#include "pto/adapters/onnxruntime/custom_ops.hpp"
 #include "pto/adapters/onnxruntime/describe.hpp"
 #include "pto/adapters/onnxruntime/kernel.hpp"
 #include "pto/adapters/onnxruntime/status.hpp"
@@ -108,6 +109,15 @@ struct Factory : ProviderFactory {
       return nullptr;
     };
     IsStreamAware = [](const ProviderFactory*) { return false; };
+    GetNumCustomOpDomains = [](ProviderFactory*, size_t* count) -> Status* {
+      *count = 1;
+      return nullptr;
+    };
+    GetCustomOpDomains = [](ProviderFactory*, Domain** domains, size_t count) {
+      return guarded([&] {
+        if (count > 0) domains[0] = operator_domain();
+      });
+    };
   }
 
   static void pair(ProviderFactory* self, const HardwareDevice* const* devices, size_t count,
