@@ -125,6 +125,7 @@ nb::dict record(int index) {
     one["is_list"] = output.is_list != 0;
     one["type"] = output.type;
     one["replaces"] = output.replaces;
+    one["is_differentiable"] = output.is_differentiable != 0;
     outputs.append(one);
   }
   nb::dict result;
@@ -279,6 +280,9 @@ void bind_operators(nb::module_& m) {
         set_providers(traced_providers());
       },
       "trace"_a, "infer"_a, "source"_a, "See bindings/operator_providers.hpp.");
+  m.def("trace_operator", &trace_operator, "index"_a, "tensors"_a, "attributes"_a,
+        "The graph of an operator for tensors of these (dtype, shape), None where absent, lists of "
+        "them.");
   m.def("operator_shapes", &shapes, "index"_a, "tensors"_a, "attributes"_a,
         "([[(dtype, shape)] of each output], [(a, b, because)]) for tensors of these (dtype, "
         "rank), None where absent, lists of them; symbols as op/operator.h numbers them.");
