@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from pto import _core
-from pto.adapters.torch import autograd, build, fake
+from pto.adapters.torch import activation, autograd, build, fake
 from pto.adapters.torch.record import Record
 from pto.adapters.torch_threads import HOST_POOL, library, use_host_pool
 from pto.errors import Failure
@@ -46,6 +46,12 @@ def _load_gradients() -> Any:
             "the file was built for this PyTorch but is damaged",
             f"remove {path} and run: python -m pto adapters build torch",
         ) from None
+
+
+def _load_device() -> None:
+    """The npu device, where it is built and no other backend has its place."""
+    if build.built(build.NPU) is not None and activation.obstacle() is None:
+        importlib.import_module("pto.adapters.torch.npu")
 
 
 def _check(text: bytes | None) -> None:
@@ -97,3 +103,4 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
 importlib.import_module("pto.ops")  # the operator library defines itself
 _core.on_operator(_declare)
 sys.modules.setdefault("pto.torch", sys.modules[__name__])
+_load_device()

@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds node.cpp, gradients in C++, for the installed version of PyTorch.
+"""Builds what needs the headers of the installed PyTorch: gradients in C++, and the npu device.
 
     python -m pto adapters build torch
 
-The library lies in the cache folder under a key of everything that it depends on: PyTorch's version
-and build, its C++ ABI, the compiler, the sources. Building is safe while others do the same; a
-build that fails is loud and names its log.
+The libraries lie in the cache folder, each under a key of everything that it depends on: PyTorch's
+version and build, its C++ ABI, the compiler, the sources. Building is safe while others do the
+same; a build that fails is loud and names its log.
 """
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import torch
 from pto import _core
@@ -23,8 +27,29 @@ from pto.config import config
 from pto.errors import Failure
 
 _HERE = pathlib.Path(__file__).resolve().parent
+_ROOT = _HERE.parents[2]
 _PACKAGE = pathlib.Path(_core.__file__).parent
-_SOURCES = (_HERE / "node.cpp", _HERE.parents[1] / "op" / "operator.h")
+
+
+@dataclass(frozen=True)
+class Library:
+    """A shared library of the installed PyTorch's version."""
+
+    name: str
+    purpose: str  # as errors name it
+    without: str  # what happens where it is missing
+    sources: tuple[pathlib.Path, ...]
+    headers: tuple[pathlib.Path, ...]
+
+
+GRADIENTS = Library(
+    "node", "the PyTorch gradients", "without it gradients go through Python",
+    (_HERE / "node.cpp",), (_ROOT / "pto/op/operator.h",),
+)  # fmt: skip
+NPU = Library(
+    "npu", "the npu device of PyTorch", "without it there is no npu device",
+    tuple(sorted((_HERE / "npu").glob("*.cpp"))), tuple(sorted((_HERE / "npu").glob("*.hpp"))),
+)  # fmt: skip
 
 
 def _folder() -> pathlib.Path:
@@ -39,7 +64,7 @@ def _compiler() -> str | None:
     return None
 
 
-def _key() -> str:
+def _key(library: Library) -> str:
     """Names the library; the compiler is known by its path, size and date."""
     compiler = _compiler()
     stat = os.stat(compiler) if compiler else None
@@ -49,19 +74,21 @@ def _key() -> str:
         str(torch.compiled_with_cxx11_abi()),
         str(compiler),
         f"{stat.st_size} {stat.st_mtime_ns}" if stat else "",
-        *(source.read_text() for source in _SOURCES),
+        *(source.read_text() for source in library.sources + library.headers),
     ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def path() -> pathlib.Path:
+def path(library: Library = GRADIENTS) -> pathlib.Path:
     """Where the library for this PyTorch lies, or will."""
-    return _folder() / f"node_{torch.__version__.replace('+', '_')}_{_key()}.so"
+    version = torch.__version__.replace("+", "_")
+    return _folder() / f"{library.name}_{version}_{_key(library)}.so"
 
 
-def built() -> pathlib.Path | None:
+def built(library: Library = GRADIENTS) -> pathlib.Path | None:
     """The library, if it was built for this PyTorch and these sources."""
-    return path() if path().exists() else None
+    found = path(library)
+    return found if found.exists() else None
 
 
 @contextlib.contextmanager
@@ -71,54 +98,70 @@ def _locked(folder: pathlib.Path) -> Iterator[None]:
         yield
 
 
-def _command(compiler: str, output: pathlib.Path) -> list[str]:
-    home = pathlib.Path(torch.__file__).parent
-    includes = [home / "include", home / "include/torch/csrc/api/include"]
+def _compile_command(compiler: str, source: pathlib.Path, output: pathlib.Path) -> list[str]:
+    include = pathlib.Path(torch.__file__).parent / "include"
     abi = int(torch.compiled_with_cxx11_abi())
     return [
         compiler,
-        *("-std=c++20", "-O2", "-fPIC", "-shared", f"-D_GLIBCXX_USE_CXX11_ABI={abi}"),
-        *(f"-isystem{folder}" for folder in includes),
-        f"-I{_HERE.parents[2]}",
-        str(_SOURCES[0]),
-        *("-o", str(output), f"-L{home / 'lib'}", "-ltorch_cpu", "-lc10"),
+        *("-std=c++20", "-O2", "-fPIC", f"-D_GLIBCXX_USE_CXX11_ABI={abi}"),
+        *(f"-isystem{folder}" for folder in (include, include / "torch/csrc/api/include")),
+        *(f"-I{_ROOT}", "-c", str(source), "-o", str(output)),
+    ]
+
+
+def _link_command(compiler: str, objects: list[pathlib.Path], output: pathlib.Path) -> list[str]:
+    return [
+        *(compiler, "-shared", *map(str, objects), "-o", str(output)),
+        *(f"-L{pathlib.Path(torch.__file__).parent / 'lib'}", "-ltorch_cpu", "-lc10"),
         *(f"-L{_PACKAGE / 'lib'}", "-lpto"),
     ]
 
 
 def build(force: bool = False) -> pathlib.Path:
-    """Builds the library unless it is there; takes some ten seconds. Returns its path.
+    """Builds the libraries that are not there; takes about a minute. Returns their folder.
 
     Raises Failure, with the name of the log, where the compiler fails or is missing.
     """
-    target = path()
-    if target.exists() and not force:
-        return target
-    compiler = _compiler()
-    if compiler is None:
-        raise Failure(
-            "no C++ compiler was found to build the PyTorch gradients",
-            "they are built on this machine, for the installed PyTorch",
-            "install g++ 12 or clang 14, or set PTO_CXX; without it gradients go through Python",
-        )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(target.parent):
-        if not target.exists() or force:
-            _compile(compiler, target)
-    return target
+    for library in (GRADIENTS, NPU):
+        target = path(library)
+        if target.exists() and not force:
+            continue
+        compiler = _compiler()
+        if compiler is None:
+            raise Failure(
+                f"no C++ compiler was found to build {library.purpose}",
+                "it is built on this machine, for the installed PyTorch",
+                f"install g++ 12 or clang 14, or set PTO_CXX; {library.without}",
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(target.parent):
+            if not target.exists() or force:
+                _compile(library, compiler, target)
+    return _folder()
 
 
-def _compile(compiler: str, target: pathlib.Path) -> None:
+def _compile(library: Library, compiler: str, target: pathlib.Path) -> None:
     partial = target.with_suffix(f".{os.getpid()}.part")
+    with tempfile.TemporaryDirectory() as folder:
+        objects = [pathlib.Path(folder) / f"{source.stem}.o" for source in library.sources]
+        commands = [
+            _compile_command(compiler, source, output)
+            for source, output in zip(library.sources, objects, strict=True)
+        ]
+        run = functools.partial(subprocess.run, capture_output=True, text=True)
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            done = list(threads.map(run, commands))
+        if not any(one.returncode for one in done):
+            done.append(run(_link_command(compiler, objects, partial)))
     log = target.with_suffix(".log")
-    done = subprocess.run(_command(compiler, partial), capture_output=True, text=True)
-    log.write_text(" ".join(done.args) + "\n" + done.stdout + done.stderr)
-    if done.returncode:
+    log.write_text("".join(" ".join(x.args) + "\n" + x.stdout + x.stderr for x in done))
+    failed = next((one for one in done if one.returncode), None)
+    if failed:
         partial.unlink(missing_ok=True)
-        first = next((x for x in done.stderr.splitlines() if "error" in x), "no message")
+        first = next((x for x in failed.stderr.splitlines() if "error" in x), "no message")
         raise Failure(
-            f"building the PyTorch gradients failed with code {done.returncode}: {first}",
+            f"building {library.purpose} failed with code {failed.returncode}: {first}",
             f"the whole output stands in {log}",
-            "mend what it names; until then gradients go through Python",
+            f"mend what it names; {library.without}",
         )
     partial.replace(target)
