@@ -45,6 +45,10 @@ at::Tensor alias_of(const at::Tensor& tensor) {
   return make(cpu_storage(tensor), c10::DispatchKey::CPU, tensor);
 }
 
+at::Tensor alias_of(const at::Tensor& tensor, const c10::Storage& alias_storage) {
+  return make(alias_storage, c10::DispatchKey::CPU, tensor);
+}
+
 at::Tensor npu_tensor(c10::Storage storage, const at::Tensor& like) {
   return make(std::move(storage), c10::DispatchKey::PrivateUse1, like);
 }

@@ -21,6 +21,9 @@ namespace pto::torch_npu {
 // Throws for what is no dense npu tensor. The meaning of sizes and strides is the tensor's.
 at::Tensor alias_of(const at::Tensor& tensor);
 
+// The same; PyTorch sees that it overlaps the aliases of all tensors over that storage.
+at::Tensor alias_of(const at::Tensor& tensor, const c10::Storage& alias_storage);
+
 // An npu tensor over this storage with sizes, strides, offset and dtype of `like`.
 at::Tensor npu_tensor(c10::Storage storage, const at::Tensor& like);
 

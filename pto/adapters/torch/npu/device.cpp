@@ -6,19 +6,12 @@
 
 #include "pto/adapters/torch/npu/generator.hpp"
 #include "pto/adapters/torch/npu/memory.hpp"
+#include "pto/adapters/torch/npu/placement.hpp"
 #include "pto/adapters/torch/npu/registration.hpp"
 #include "pto/adapters/torch/npu/stream.hpp"
 
 namespace pto::torch_npu {
 namespace {
-
-int checked_index(c10::DeviceIndex index) {
-  const int device = index < 0 ? current_device() : index;
-  TORCH_CHECK(device < device_count(), "npu:", device, " does not exist\n  why: there are ",
-              device_count(), " npu devices, npu:0 to npu:", device_count() - 1,
-              "\n  fix: use one of them, or set PTO_NPU_DEVICES before the start");
-  return device;
-}
 
 c10::Device npu(int device) { return {kNpu, static_cast<c10::DeviceIndex>(device)}; }
 
@@ -28,7 +21,7 @@ c10::Stream handle(int device, int number) {
 
 Stream& stream_of(const c10::Stream& s) {
   TORCH_CHECK(s.id() >= 0 && s.id() < kStreams, "npu: there is no stream ", s.id());
-  return stream(checked_index(s.device_index()), static_cast<int>(s.id()));
+  return stream(existing_device(s.device_index()), static_cast<int>(s.id()));
 }
 
 // An event is the mark of its last record.
@@ -38,11 +31,11 @@ const Event& event_of(void* event) { return *static_cast<Event*>(event); }
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kNpu; }
   c10::Device exchangeDevice(c10::Device device) const override {
-    return npu(exchange_device(checked_index(device.index())));
+    return npu(exchange_device(existing_device(device.index())));
   }
   c10::Device getDevice() const override { return npu(current_device()); }
   void setDevice(c10::Device device) const override {
-    set_current_device(checked_index(device.index()));
+    set_current_device(existing_device(device.index()));
   }
   void uncheckedSetDevice(c10::Device device) const noexcept override {
     if (device.has_index()) set_current_device(device.index());
@@ -52,22 +45,22 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
 
   c10::Stream getStream(c10::Device device) const override {
-    const int index = checked_index(device.index());
+    const int index = existing_device(device.index());
     return handle(index, current_stream_number(index));
   }
   c10::Stream getDefaultStream(c10::Device device) const override {
-    return handle(checked_index(device.index()), 0);
+    return handle(existing_device(device.index()), 0);
   }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
     return getNewStream(device, 0);
   }
   c10::Stream getNewStream(c10::Device device, int) const override {
-    const int index = checked_index(device.index());
+    const int index = existing_device(device.index());
     return handle(index, next_pool_stream(index));
   }
   c10::Stream exchangeStream(c10::Stream next) const override {
     stream_of(next);
-    const int index = checked_index(next.device_index());
+    const int index = existing_device(next.device_index());
     const c10::Stream before = handle(index, current_stream_number(index));
     set_current_stream(index, static_cast<int>(next.id()));
     return before;
@@ -76,7 +69,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   bool queryStream(const c10::Stream& s) const override { return stream_of(s).is_idle(); }
   void synchronizeStream(const c10::Stream& s) const override { stream_of(s).wait(); }
   void synchronizeDevice(const c10::DeviceIndex device) const override {
-    wait_for_device(checked_index(device));
+    wait_for_device(existing_device(device));
   }
 
   void record(void** event, const c10::Stream& s, const c10::DeviceIndex,
@@ -115,13 +108,13 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return static_cast<c10::DeviceIndex>(device_count());
   }
   void setCurrentDevice(c10::DeviceIndex device) const override {
-    set_current_device(checked_index(device));
+    set_current_device(existing_device(device));
   }
   c10::DeviceIndex getCurrentDevice() const override {
     return static_cast<c10::DeviceIndex>(current_device());
   }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex device) const override {
-    return static_cast<c10::DeviceIndex>(exchange_device(checked_index(device)));
+    return static_cast<c10::DeviceIndex>(exchange_device(existing_device(device)));
   }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const override {
     return device < 0 ? getCurrentDevice() : exchangeDevice(device);
@@ -130,10 +123,10 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   at::Allocator* getPinnedMemoryAllocator() const override { return pinned_allocator(); }
   at::Device getDeviceFromPtr(void*) const override { return npu(current_device()); }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex device) const override {
-    return default_generator(checked_index(device));
+    return default_generator(existing_device(device));
   }
   at::Generator getNewGenerator(c10::DeviceIndex device) const override {
-    return new_generator(checked_index(device));
+    return new_generator(existing_device(device));
   }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
     resize_storage(storage, bytes);

@@ -17,6 +17,7 @@
 
 #include "pto/adapters/torch/npu/alias.hpp"
 #include "pto/adapters/torch/npu/generator.hpp"
+#include "pto/adapters/torch/npu/placement.hpp"
 #include "pto/adapters/torch/npu/registration.hpp"
 #include "pto/adapters/torch/npu/stream.hpp"
 
@@ -62,21 +63,21 @@ struct Plan {
 // One call: its arguments on the CPU, and its results back.
 class Call {
  public:
-  Call(Plan& plan, Stack* stack) : plan_(plan), stack_(stack) {}
+  Call(Plan& plan, Stack* stack) : plan_(plan), stack_(stack), place_(plan.name) {}
 
   void run() {
     plan_.calls.fetch_add(1, std::memory_order_relaxed);
     const size_t n = plan_.kinds.size();
     const size_t begin = stack_->size() - n;
     for (size_t i = 0; i < n; ++i) find_device((*stack_)[begin + i], plan_.kinds[i]);
-    if (!device_) device_ = current_device();
-    current_stream(*device_).wait();
+    device_ = place_.device();
+    current_stream(device_).wait();
     for (size_t i = 0; i < n; ++i) to_cpu((*stack_)[begin + i], plan_.kinds[i]);
     {
       const c10::DeviceGuard guard(npu());
       const at::AutoDispatchBelowADInplaceOrView below;
       std::optional<BorrowedGenerator> borrowed;
-      if (plan_.is_random) borrowed.emplace(*device_);
+      if (plan_.is_random) borrowed.emplace(device_);
       plan_.op.redispatchBoxed(c10::DispatchKeySet(DispatchKey::CPU), stack_);
     }
     const size_t results = plan_.op.schema().returns().size();
@@ -85,44 +86,15 @@ class Call {
   }
 
  private:
-  c10::Device npu() const { return {kNpu, static_cast<c10::DeviceIndex>(*device_)}; }
+  c10::Device npu() const { return {kNpu, static_cast<c10::DeviceIndex>(device_)}; }
 
   void find_device(const c10::IValue& value, uint8_t kind) {
-    if (kind == kTensor && value.isTensor()) return note(value.toTensor());
+    if (kind == kTensor && value.isTensor()) return place_.note(value.toTensor());
     if (kind == kTensors && value.isTensorList()) {
-      for (const at::Tensor& tensor : value.toTensorVector()) note(tensor);
-    } else if (kind == kDevice && value.isDevice() && value.toDevice().type() == kNpu) {
-      const c10::Device device = value.toDevice();
-      device_ = device.has_index() ? device.index() : current_device();
+      for (const at::Tensor& tensor : value.toTensorVector()) place_.note(tensor);
+    } else if (kind == kDevice && value.isDevice()) {
+      place_.note(value.toDevice());
     }
-  }
-
-  // All tensors of a call lie on one device; numbers, tensors without dimensions on the CPU, are
-  // the exception.
-  void note(const at::Tensor& tensor) {
-    if (!tensor.defined()) return;
-    const c10::Device device = tensor.device();
-    if (device.type() == kNpu) {
-      if (!device_) device_ = device.index();
-      if (*device_ != device.index() || has_host_tensor_) refuse(device);
-    } else if (device.is_cpu() && tensor.dim() > 0) {
-      has_host_tensor_ = true;
-      if (device_) refuse(device);
-    } else if (!device.is_cpu() && device_) {
-      refuse(device);
-    }
-  }
-
-  [[noreturn]] void refuse(c10::Device other) const {
-    const c10::Device known =
-        has_host_tensor_ && other.type() == kNpu ? c10::Device(c10::kCPU) : npu();
-    TORCH_CHECK(false,
-                "Expected all tensors to be on the same device, but found at least two "
-                "devices, ",
-                known, " and ", other, "! (in ", plan_.name,
-                ")\n"
-                "  why: a kernel runs on one device\n  fix: move one of them: x.to(\"",
-                known, "\")");
   }
 
   at::Tensor cpu(const at::Tensor& tensor) {
@@ -153,7 +125,7 @@ class Call {
         if (value.toDevice().type() == kNpu) value = c10::Device(c10::kCPU);
         break;
       case kGenerator:
-        value = cpu_generator(value.isNone() ? default_generator(*device_) : value.toGenerator());
+        value = cpu_generator(value.isNone() ? default_generator(device_) : value.toGenerator());
         break;
       default:
         break;
@@ -162,11 +134,11 @@ class Call {
 
   void from_cpu(c10::IValue& value) {
     if (value.isTensor()) {
-      value = aliases_.wrap(value.toTensor(), *device_);
+      value = aliases_.wrap(value.toTensor(), device_);
     } else if (value.isTensorList()) {
       c10::List<at::Tensor> list;
       for (const at::Tensor& tensor : value.toTensorVector()) {
-        list.push_back(aliases_.wrap(tensor, *device_));
+        list.push_back(aliases_.wrap(tensor, device_));
       }
       value = std::move(list);
     }
@@ -175,8 +147,8 @@ class Call {
   Plan& plan_;
   Stack* stack_;
   Aliases aliases_;
-  std::optional<int> device_;
-  bool has_host_tensor_ = false;
+  Placement place_;
+  int device_ = 0;
 };
 
 // Plans live as long as the process; by name of what was asked for, and by schema.

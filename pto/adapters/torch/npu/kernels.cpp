@@ -1,26 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device must have itself: making tensors, views, copies, reading a number.
-// Thread safety: kernels may run on any thread.
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
-#include <ATen/ops/_reshape_alias_native.h>
-#include <ATen/ops/as_strided_native.h>
-#include <ATen/ops/convolution.h>
-#include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/copy_native.h>
 #include <ATen/ops/fill_native.h>
 #include <ATen/ops/set_native.h>
-#include <ATen/ops/unfold_native.h>
-#include <ATen/ops/view_native.h>
-#include <c10/core/DeviceGuard.h>
 
 #include <array>
 #include <optional>
 
+#include "pto/adapters/torch/npu/kernels.hpp"
+
 #include "pto/adapters/torch/npu/alias.hpp"
 #include "pto/adapters/torch/npu/launch.hpp"
 #include "pto/adapters/torch/npu/memory.hpp"
-#include "pto/adapters/torch/npu/registration.hpp"
+#include "pto/adapters/torch/npu/placement.hpp"
 #include "pto/adapters/torch/npu/stream.hpp"
 
 namespace pto::torch_npu {
@@ -38,19 +31,13 @@ bool is_npu(const Tensor& tensor) { return tensor.device().type() == kNpu; }
 class Current {
  public:
   explicit Current(optional<c10::Device> device)
-      : before_(device && device->has_index() ? exchange_device(checked(device->index()))
+      : before_(device && device->has_index() ? exchange_device(existing_device(device->index()))
                                               : current_device()) {}
   ~Current() { set_current_device(before_); }
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;
 
  private:
-  static int checked(int device) {
-    TORCH_CHECK(device < device_count(), "npu:", device, " does not exist\n  why: there are ",
-                device_count(),
-                " npu devices\n  fix: use one of npu:0 to npu:", device_count() - 1);
-    return device;
-  }
   const int before_;
 };
 
@@ -63,6 +50,18 @@ void check_options(optional<c10::Layout> layout, optional<bool> pin_memory) {
                               " was asked for\n  why: tensors of npu devices are dense\n"
                               "  fix: make it on the cpu");
 }
+
+void run_copy(const Tensor* t) {
+  Tensor to = t[0];
+  at::native::copy_(to, t[1], /*non_blocking=*/false);
+}
+
+bool is_pinned_dense(const Tensor& tensor) {
+  return tensor.device().is_cpu() && tensor.layout() == c10::kStrided && tensor.has_storage() &&
+         is_pinned(tensor.storage().data());
+}
+
+}  // namespace
 
 Tensor empty(IntArrayRef size, optional<at::ScalarType> dtype, optional<c10::Layout> layout,
              optional<c10::Device> device, optional<bool> pin_memory,
@@ -81,20 +80,6 @@ Tensor empty_strided(IntArrayRef size, IntArrayRef stride, optional<at::ScalarTy
                                            c10::dtype_or_default(dtype));
 }
 
-// An alias of an npu tensor; a tensor of the host as another tensor over its storage, since what
-// a stream drops must not be what Python holds.
-Tensor host_view(const Tensor& tensor) { return alias_of(tensor); }
-
-void run_copy(const Tensor* t) {
-  Tensor to = t[0];
-  at::native::copy_(to, t[1], /*non_blocking=*/false);
-}
-
-bool is_pinned_dense(const Tensor& tensor) {
-  return tensor.device().is_cpu() && tensor.layout() == c10::kStrided && tensor.has_storage() &&
-         is_pinned(tensor.storage().data());
-}
-
 Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   if (self.is_same(source)) return self;
   TORCH_CHECK_NOT_IMPLEMENTED(
@@ -104,7 +89,7 @@ Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   const bool is_inside = is_npu(self) && is_npu(source) && self.device() == source.device();
   const int device = is_npu(self) ? self.device().index() : source.device().index();
   const Tensor& host = is_npu(self) ? source : self;
-  const std::array<Tensor, 2> tensors = {host_view(self), host_view(source)};
+  const std::array<Tensor, 2> tensors = {alias_of(self), alias_of(source)};
   if (is_inside || (non_blocking && is_pinned_dense(host))) {
     launch(device, is_inside ? length_of(self) : Length::Long, tensors, run_copy);
     return self;
@@ -150,63 +135,5 @@ Tensor& set_(Tensor& self) {
 
 // What a stream runs owns its memory, so there is nothing to note.
 void record_stream(Tensor&, c10::Stream) {}
-
-Tensor convolution(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias,
-                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
-                   IntArrayRef output_padding, int64_t groups) {
-  const int device = input.device().index();
-  current_stream(device).wait();
-  const at::AutoDispatchBelowADInplaceOrView below;
-  Aliases aliases;
-  const auto cpu = [&](const Tensor& t) { return t.defined() ? aliases.add(t) : t; };
-  return aliases.wrap(
-      at::convolution(cpu(input), cpu(weight), bias ? optional<Tensor>(cpu(*bias)) : bias, stride,
-                      padding, dilation, transposed, output_padding, groups),
-      device);
-}
-
-std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& d_output, const Tensor& input,
-                                                        const Tensor& weight, IntArrayRef stride,
-                                                        IntArrayRef padding, IntArrayRef dilation,
-                                                        bool transposed, IntArrayRef output_padding,
-                                                        int64_t groups,
-                                                        std::array<bool, 3> wanted) {
-  const int device = input.device().index();
-  current_stream(device).wait();
-  const at::AutoDispatchBelowADInplaceOrView below;
-  Aliases aliases;
-  const int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
-  const auto [d_input, d_weight, d_bias] =
-      at::convolution_backward(aliases.add(d_output), aliases.add(input), aliases.add(weight),
-                               at::OptionalIntArrayRef({channels}), stride, padding, dilation,
-                               transposed, output_padding, groups, wanted);
-  return {aliases.wrap(d_input, device), aliases.wrap(d_weight, device),
-          aliases.wrap(d_bias, device)};
-}
-
-}  // namespace
-
-void register_kernels() {
-  torch::Library& m = kernel_library("aten", c10::DispatchKey::PrivateUse1);
-  m.impl("empty.memory_format", &empty);
-  m.impl("empty_strided", &empty_strided);
-  m.impl("view", &at::native::view);
-  m.impl("as_strided", &at::native::as_strided_tensorimpl);
-  m.impl("_reshape_alias", &at::native::_reshape_alias);
-  m.impl("unfold", &at::native::unfold);
-  m.impl("set_", &set_);
-  m.impl("set_.source_Storage", static_cast<Tensor& (*)(Tensor&, c10::Storage)>(&at::native::set_));
-  m.impl("set_.source_Tensor", &at::native::set_tensor_);
-  m.impl("set_.source_Storage_storage_offset", &at::native::set_storage_cpu_);
-  m.impl("copy_", &copy_);
-  m.impl("_copy_from", &copy_from);
-  m.impl("_copy_from_and_resize", &copy_from_and_resize);
-  m.impl("fill_.Scalar", &fill_);
-  m.impl("zero_", &zero_);
-  m.impl("_local_scalar_dense", &local_scalar_dense);
-  m.impl("record_stream", &record_stream);
-  m.impl("convolution_overrideable", &convolution);
-  m.impl("convolution_backward_overrideable", &convolution_backward);
-}
 
 }  // namespace pto::torch_npu

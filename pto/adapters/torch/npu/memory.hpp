@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace pto::torch_npu {
 
@@ -61,7 +62,10 @@ class Access {
     if (block_ != nullptr) open();
   }
   Access(Access&& other) noexcept : block_(other.block_) { other.block_ = nullptr; }
-  Access& operator=(Access&&) = delete;
+  Access& operator=(Access&& other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
   ~Access() {
     if (block_ != nullptr) close();
   }

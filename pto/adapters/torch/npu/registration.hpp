@@ -12,7 +12,7 @@ namespace pto::torch_npu {
 
 void register_device();      // guard, hooks and allocator
 void register_generators();  // torch.ops.pto_npu.default_generator
-void register_kernels();     // what a device must have itself
+void register_kernels();     // operators.cpp
 void register_autocast();
 void register_fallback();  // last: for all operators without a kernel yet
 
