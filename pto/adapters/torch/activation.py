@@ -58,7 +58,8 @@ def activate() -> None:
     _library = loaded
     torch._register_device_module("npu", importlib.import_module("pto.adapters.torch.npu.module"))
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
-    importlib.import_module("pto.adapters.torch.npu.exchange").register()
+    for part in ("exchange", "dynamo"):
+        importlib.import_module(f"pto.adapters.torch.npu.{part}").register()
     sys.modules["pto.torch.npu"] = sys.modules["torch.npu"] = torch.npu
 
 

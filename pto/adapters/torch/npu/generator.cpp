@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "pto/adapters/torch/npu/memory.hpp"
-#include "pto/adapters/torch/npu/registration.hpp"
 #include "pto/adapters/torch/npu/stream.hpp"
 
 namespace pto::torch_npu {
@@ -80,15 +79,6 @@ BorrowedGenerator::~BorrowedGenerator() {
   c10::GeneratorImpl* cpu = at::detail::getDefaultCPUGenerator().unsafeGetGeneratorImpl();
   device_.unsafeGetGeneratorImpl()->set_state(*cpu->get_state());
   cpu->set_state(*cpu_state_);
-}
-
-// For Python, which has no other way to the generators that PyTorch asks our hooks for.
-void register_generators() {
-  auto* const library = new torch::Library(torch::Library::DEF, "pto_npu", {}, __FILE__, __LINE__);
-  library->def("default_generator(int device) -> Generator?", [](int64_t device) {
-    TORCH_CHECK(device >= 0 && device < device_count(), "npu:", device, " does not exist");
-    return default_generator(static_cast<int>(device));
-  });
 }
 
 }  // namespace pto::torch_npu

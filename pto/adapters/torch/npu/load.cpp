@@ -5,6 +5,7 @@
 #include <string>
 
 #include "pto/adapters/torch/npu/fallback.hpp"
+#include "pto/adapters/torch/npu/memory.hpp"
 #include "pto/adapters/torch/npu/registration.hpp"
 #include "pto/adapters/torch/npu/stream.hpp"
 
@@ -18,7 +19,7 @@ extern "C" const char* pto_npu_load() {
   try {
     device_count();
     register_device();
-    register_generators();
+    register_services();
     register_kernels();
     register_autocast();
     register_fallback();
@@ -30,6 +31,7 @@ extern "C" const char* pto_npu_load() {
 }
 
 extern "C" int32_t pto_npu_device_count() { return pto::torch_npu::device_count(); }
+extern "C" int32_t pto_npu_is_checked() { return pto::torch_npu::is_checked() ? 1 : 0; }
 
 // Lines "name calls", of the calling thread until its next call.
 extern "C" const char* pto_npu_fallbacks() {

@@ -270,18 +270,18 @@ bool is_pinned(const void* pointer) {
   return address < next->first + std::max<size_t>(next->second, 1);
 }
 
-void Access::open() {
-  if (block_->adopted) return;
+void open_access(Block* block) {
+  if (block->adopted) return;
   const std::lock_guard lock(checked_mutex);
-  if (block_->users++ > 0) return;
-  mprotect(block_->data, page_bytes(static_cast<size_t>(block_->bytes)), PROT_READ | PROT_WRITE);
+  if (block->users++ > 0) return;
+  mprotect(block->data, page_bytes(static_cast<size_t>(block->bytes)), PROT_READ | PROT_WRITE);
 }
 
-void Access::close() {
-  if (block_->adopted) return;
+void close_access(Block* block) {
+  if (block->adopted) return;
   const std::lock_guard lock(checked_mutex);
-  if (--block_->users > 0) return;
-  mprotect(block_->data, page_bytes(static_cast<size_t>(block_->bytes)), PROT_NONE);
+  if (--block->users > 0) return;
+  mprotect(block->data, page_bytes(static_cast<size_t>(block->bytes)), PROT_NONE);
 }
 
 }  // namespace pto::torch_npu

@@ -55,11 +55,15 @@ Block* block_of(const c10::DataPtr& data);
 c10::Allocator* pinned_allocator();
 bool is_pinned(const void* pointer);
 
+// Counts an access to the block, and ends one, in checked mode.
+void open_access(Block* block);
+void close_access(Block* block);
+
 // While it lives the block may be read and written. Does nothing but in checked mode.
 class Access {
  public:
   explicit Access(Block* block) : block_(is_checked() ? block : nullptr) {
-    if (block_ != nullptr) open();
+    if (block_ != nullptr) open_access(block_);
   }
   Access(Access&& other) noexcept : block_(other.block_) { other.block_ = nullptr; }
   Access& operator=(Access&& other) noexcept {
@@ -67,12 +71,10 @@ class Access {
     return *this;
   }
   ~Access() {
-    if (block_ != nullptr) close();
+    if (block_ != nullptr) close_access(block_);
   }
 
  private:
-  void open();
-  void close();
   Block* block_;
 };
 

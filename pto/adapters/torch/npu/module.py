@@ -6,6 +6,7 @@ with torch.npu.device(1), torch.npu.stream(torch.npu.Stream()):
 torch.npu.synchronize(1)
 """
 
+import importlib
 import os
 import platform
 from typing import Any, NamedTuple
@@ -21,7 +22,8 @@ __all__ = [
     "current_stream", "default_generators", "default_stream", "device", "device_count",
     "device_of", "empty_cache", "fallbacks", "get_amp_supported_dtype", "get_device_capability",
     "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all",
-    "initial_seed", "is_available", "is_bf16_supported", "is_initialized", "manual_seed",
+    "initial_seed", "is_available", "is_bf16_supported", "is_checked", "is_initialized",
+    "manual_seed",
     "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "mem_get_info",
     "memory_allocated", "memory_reserved", "memory_stats", "reset_accumulated_memory_stats",
     "reset_fallbacks", "reset_peak_memory_stats", "seed", "seed_all", "set_device",
@@ -53,6 +55,11 @@ def is_initialized() -> bool:
 
 def _is_in_bad_fork() -> bool:
     return False  # a child of fork() has streams of its own
+
+
+def is_checked() -> bool:
+    """True where PTO_NPU_CHECKED=1: what touches device memory outside a kernel crashes."""
+    return bool(library().pto_npu_is_checked())
 
 
 def device_count() -> int:
@@ -254,3 +261,15 @@ def fallbacks() -> dict[str, int]:
 
 def reset_fallbacks() -> None:
     library().pto_npu_reset_fallbacks()
+
+
+# What PyTorch asks for when it compiles: loaded then.
+_INDUCTOR = (
+    "CppWrapperCodegen", "PythonWrapperCodegen", "Scheduling", "WrapperFxCodegen", "run_kernel",
+)  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _INDUCTOR:
+        return getattr(importlib.import_module("pto.adapters.torch.npu.inductor"), name)
+    raise AttributeError(f"module 'torch.npu' has no attribute {name!r}")

@@ -10,9 +10,9 @@
 
 namespace pto::torch_npu {
 
-void register_device();      // guard, hooks and allocator
-void register_generators();  // torch.ops.pto_npu.default_generator
-void register_kernels();     // operators.cpp
+void register_device();    // guard, hooks and allocator
+void register_services();  // torch.ops.pto_npu: what torch.npu asks for
+void register_kernels();   // operators.cpp
 void register_autocast();
 void register_fallback();  // last: for all operators without a kernel yet
 
