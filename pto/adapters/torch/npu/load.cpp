@@ -17,7 +17,7 @@ thread_local std::string text;
 extern "C" const char* pto_npu_load() {
   using namespace pto::torch_npu;
   try {
-    device_count();
+    make_streams();
     register_device();
     register_services();
     register_kernels();

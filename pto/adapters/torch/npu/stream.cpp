@@ -242,15 +242,14 @@ class Fork {
   }
 };
 
-namespace {
+void make_streams() {
+  streams();
+  pthread_atfork(Fork::prepare, Fork::parent, Fork::child);
+  std::atexit([] {
+    for (auto& one : streams()) {
+      if (Stream* s = one.load()) s->stop();
+    }
+  });
+}
 
-[[maybe_unused]] const int kForkHandler = pthread_atfork(Fork::prepare, Fork::parent, Fork::child);
-
-[[maybe_unused]] const int kExitHandler = std::atexit([] {
-  for (auto& one : streams()) {
-    if (Stream* s = one.load()) s->stop();
-  }
-});
-
-}  // namespace
 }  // namespace pto::torch_npu

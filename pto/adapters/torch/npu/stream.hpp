@@ -89,6 +89,10 @@ class Stream {
   std::thread thread_;
 };
 
+// Before everything else, once: makes the streams, and has them follow fork() and stop at exit.
+// Throws where PTO_NPU_DEVICES is malformed.
+void make_streams();
+
 int device_count();
 
 int current_device();
