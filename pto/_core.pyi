@@ -19,6 +19,11 @@ class Dim:
     def __rsub__(self, other: Size, /) -> Size: ...
     def __mul__(self, other: Size, /) -> Size: ...
     def __rmul__(self, other: Size, /) -> Size: ...
+    def broadcast(self, other: Size, /) -> Size:
+        """The size to which both broadcast."""
+
+    def min(self, other: Size, /) -> Size: ...
+    def max(self, other: Size, /) -> Size: ...
     def __floordiv__(self, other: Size, /) -> Size: ...
     def __mod__(self, other: Size, /) -> Size: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -30,7 +35,7 @@ class Dim:
     def evaluate(self, symbols: Sequence[int]) -> int: ...
     @property
     def op(self) -> int:
-        """0 constant, 1 symbol, 2 +, 3 -, 4 *, 5 //, 6 %, 7 min, 8 max."""
+        """0 constant, 1 symbol, 2 +, 3 -, 4 *, 5 //, 6 %, 7 min, 8 max, 9 broadcast."""
 
     @property
     def value(self) -> int:
@@ -51,6 +56,9 @@ class GraphBuilder:
     def __init__(self, name: str) -> None: ...
     def set_location(self, file: str, line: int, /) -> None: ...
     def clear_location(self) -> None: ...
+    def let_sizes_be_one(self) -> None:
+        """Symbols may be 1 too: broadcasting gives broadcast(a, b). For shapes only."""
+
     def input(self, name: str, dtype: str, shape: Shape, /) -> int: ...
     def scalar(self, name: str, dtype: str, /) -> int: ...
     def constant(self, value: float, dtype: str) -> int: ...
@@ -98,6 +106,9 @@ def operations() -> list:
 
 def dtypes() -> list:
     """(name, bytes, kind) of every element type."""
+
+def cpp_type(name: str) -> str:
+    """The C++ type of an element in kernels."""
 
 def interpret(graph: Graph, inputs: list) -> list:
     """The outputs' values by definition; pto.interpret takes arrays."""
@@ -174,13 +185,22 @@ def set_torch_executor(parallel_for: int, num_threads: int) -> None:
     """Addresses of C functions: a loop (see runtime/pool.hpp; 0: our pool) and PyTorch's present
     number of threads (0: our own setting) for calls on torch tensors."""
 
-def parse_schema(schema: str) -> tuple:
-    """(name, [(name, type, keyword only, has default, default)], [output], schema)."""
+def parse_schema(schema: str, types: str = "") -> dict:
+    """name, schema, arguments, outputs, type_names and types of the texts."""
 
 def define_operator(
-    schema: str, gradient_schema: str = "", saved: Sequence[int] = (), wanted: Sequence[int] = ()
+    schema: str,
+    types: str = "",
+    document: str = "",
+    gradient_schema: str = "",
+    gradient_types: str = "",
+    gradient_name: str = "",
+    saved: Sequence[int] = (),
+    wanted: Sequence[int] = (),
+    native: bool = False,
+    takes_strides: bool = False,
 ) -> int:
-    """Adds an operator, and its gradient operator with the next index; see op/operator.h."""
+    """Adds an operator, and its gradient operator with the next index; see op/registry.hpp."""
 
 def announce_operators(index: int) -> None:
     """Tells the listeners of the operators from this index on, once they can be traced."""
@@ -197,11 +217,12 @@ def operator_count() -> int:
 def operator_record(index: int) -> dict:
     """What op/operator.h says of an operator."""
 
-def set_operator_tracer(callable: object) -> None:
-    """callable(index, [(dtype, shape) or None], [attribute]) -> Graph."""
+def set_operator_callbacks(trace: object, infer: object, source: object) -> None:
+    """See bindings/operator_providers.hpp."""
 
-def trace_operator(index: int, tensors: list, attributes: list) -> object:
-    """The graph of an operator for tensors of these dtypes and shapes, by the tracer."""
+def operator_shapes(index: int, tensors: list, attributes: list) -> tuple:
+    """([[(dtype, shape)] of each output], [(a, b, because)]) for tensors of these (dtype, rank),
+    None where absent, lists of them; symbols as op/operator.h numbers them."""
 
 class CompiledFunctions:
     """The functions of one compiled source."""

@@ -9,6 +9,7 @@ import sys
 
 import pto.torch  # noqa: F401 makes the device where it is built
 import pytest
+
 from pto.adapters.torch import activation
 
 pytestmark = pytest.mark.skipif(not activation.is_active(), reason="the npu device is not built")
@@ -88,8 +89,9 @@ x = torch.randn(2, 2, 8, 8, device="npu")
 m(x).square().mean().backward()
 o.step()
 y = torch.sort(x.flatten())[0].resize_(7, 100)[:2].cpu()
-z = torch.randn(1 << 20, device="npu")
-print((z + z).sum().item() == 2 * z.sum().item(), x[0, 0, 0, 0].item() == x.cpu()[0, 0, 0, 0].item())
+z = torch.randn(1 << 22, device="npu")
+print((z + z).sum().item() == 2 * z.sum().item())
+print(x[0, 0, 0, 0].item() == x.cpu()[0, 0, 0, 0].item())
 print(torch.equal(torch.ops.pto.gelu(z).cpu(), torch.ops.pto.gelu(z.cpu())))
 """
 
@@ -103,21 +105,21 @@ def test_in_checked_mode_what_reads_device_memory_without_a_copy_crashes():
 
 def test_in_checked_mode_programs_that_copy_run():
     done = run("import torch, pto.torch\n" + MODEL, PTO_NPU_CHECKED="1")
-    assert done.stdout == "True True\nTrue\n", done.stderr
+    assert done.stdout == "True\n" * 3, done.stderr
 
 
 def test_a_child_of_fork_has_streams_of_its_own():
     program = """
 import os, torch, pto.torch
 torch.set_num_threads(1)
-x = torch.ones(1 << 20, device="npu")
+x = torch.ones(1 << 22, device="npu")
 for _ in range(50):
     x.add_(1)
 pid = os.fork()
-y = torch.ones(1 << 20, device="npu")
+y = torch.ones(1 << 22, device="npu")
 for _ in range(20):
     y.add_(1)
-assert y.sum().item() == 21 * (1 << 20)
+assert y.sum().item() == 21 * (1 << 22)
 if pid == 0:
     os._exit(0)
 assert os.waitpid(pid, 0)[1] == 0
@@ -129,7 +131,7 @@ print(x[0].item())
 def test_a_process_that_ends_with_pending_kernels_does_not_hang():
     program = """
 import torch, pto.torch
-x = torch.ones(1 << 20, device="npu")
+x = torch.ones(1 << 22, device="npu")
 for stream in [torch.npu.Stream() for _ in range(4)]:
     with torch.npu.stream(stream):
         for _ in range(20):

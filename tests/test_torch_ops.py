@@ -11,8 +11,8 @@ from operator_cases import OPERATORS, attributes, tensors, torch_operator
 
 import pto
 from pto import _core
+from pto.adapters.record import Record
 from pto.adapters.torch import autograd, has_cpp_gradients
-from pto.adapters.torch.record import Record
 from pto.language.op import op
 
 every_operator = pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)

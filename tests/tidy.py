@@ -38,6 +38,7 @@ MAY_USE = {
 # Single files that more folders may use: plain C declarations, and the table of instructions.
 OPEN_FILES = {
     "pto/isa/host.hpp": {"runtime", "codegen", "compiler", "op", "bindings", "adapters"},
+    "pto/isa/kernel_arguments.hpp": {"op"},
     "pto/isa/launch.hpp": {"runtime", "adapters"},
     "pto/isa/acl.hpp": {"runtime", "adapters"},
     "pto/isa/checked.hpp": {"runtime"},

@@ -11,7 +11,7 @@ import sys
 def autoload() -> None:
     """Loads the npu device where it is built and free; else says how to get it."""
     try:
-        from pto.adapters.torch import activation, build
+        from pto.adapters.torch import activation
     except Exception as error:  # noqa: BLE001 importing torch must not fail for an adapter
         print(f"OpenPTO: the PyTorch adapter cannot be loaded: {error}", file=sys.stderr)
         return
@@ -19,7 +19,7 @@ def autoload() -> None:
         return
     if reason := activation.obstacle():
         print(f"OpenPTO: no npu device of its own: {reason}", file=sys.stderr)
-    elif build.built(build.NPU) is None:
+    else:
         print(
             "OpenPTO: the npu device is not built for this PyTorch; to build it: "
             "python -m pto adapters build torch",

@@ -9,13 +9,16 @@
 namespace pto {
 namespace {
 
-bool is_chain(DimOp op) {
-  return op == DimOp::Add || op == DimOp::Mul || op == DimOp::Min || op == DimOp::Max;
-}
+bool is_chain(DimOp op) { return op == DimOp::Add || op == DimOp::Mul || op >= DimOp::Min; }
 
 [[noreturn]] void fail_overflow() {
   fail({"size: an intermediate value does not fit 64 bits",
         "sizes and their products are signed 64-bit numbers", "use smaller sizes"});
+}
+
+[[noreturn]] void fail_broadcast(int64_t a, int64_t b) {
+  fail({"sizes " + text(a) + " and " + text(b) + " do not broadcast",
+        "sizes are equal or one of them is 1", "pass tensors whose shapes broadcast"});
 }
 
 // The value of `a op b`; the divisor is not zero.
@@ -41,6 +44,9 @@ int64_t apply(DimOp op, int64_t a, int64_t b) {
       return std::min(a, b);
     case DimOp::Max:
       return std::max(a, b);
+    case DimOp::Broadcast:
+      if (a != b && a != 1 && b != 1) fail_broadcast(a, b);
+      return a == 1 ? b : a;
     default:
       break;
   }
@@ -82,10 +88,10 @@ std::vector<Dim> normal_parts(DimOp op, const Dim& a, const Dim& b) {
   }
   std::sort(parts.begin(), parts.end(),
             [](const Dim& x, const Dim& y) { return compare(x, y) < 0; });
-  if (op == DimOp::Min || op == DimOp::Max)
-    parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  if (op >= DimOp::Min) parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
   if (op == DimOp::Mul && has_constant && constant == 0) return {Dim(0)};
-  const bool neutral = (op == DimOp::Add && constant == 0) || (op == DimOp::Mul && constant == 1);
+  const bool neutral = (op == DimOp::Add && constant == 0) ||
+                       ((op == DimOp::Mul || op == DimOp::Broadcast) && constant == 1);
   if (has_constant && (!neutral || parts.empty())) parts.emplace_back(constant);
   return parts;
 }
@@ -190,6 +196,7 @@ class DimReader {
   std::optional<Dim> plain_atom() {
     if (take("min(")) return pair(DimOp::Min);
     if (take("max(")) return pair(DimOp::Max);
+    if (take("broadcast(")) return pair(DimOp::Broadcast);
     if (take("(")) {
       auto inner = sum();
       return inner && take(")") ? inner : std::nullopt;
@@ -252,13 +259,17 @@ Dim floordiv(const Dim& a, const Dim& b) { return Dim::make(DimOp::FloorDiv, a, 
 Dim mod(const Dim& a, const Dim& b) { return Dim::make(DimOp::Mod, a, b); }
 Dim min(const Dim& a, const Dim& b) { return Dim::make(DimOp::Min, a, b); }
 Dim max(const Dim& a, const Dim& b) { return Dim::make(DimOp::Max, a, b); }
+Dim broadcast(const Dim& a, const Dim& b) { return Dim::make(DimOp::Broadcast, a, b); }
 
 std::string text(const Dim& dim) {
   if (dim.is_constant()) return text(dim.value());
   if (dim.is_symbol()) return "s" + text(dim.value());
-  if (dim.op() == DimOp::Min || dim.op() == DimOp::Max)
-    return (dim.op() == DimOp::Min ? "min(" : "max(") + text(dim.left()) + ", " +
-           text(dim.right()) + ")";
+  if (dim.op() >= DimOp::Min) {
+    const char* name = dim.op() == DimOp::Min   ? "min("
+                       : dim.op() == DimOp::Max ? "max("
+                                                : "broadcast(";
+    return name + text(dim.left()) + ", " + text(dim.right()) + ")";
+  }
   const int level = precedence(dim);
   const std::string left = in_parentheses(dim.left(), precedence(dim.left()) < level);
   const Dim& r = dim.right();
@@ -292,7 +303,7 @@ Dim parse_dim(std::string_view text) {
   const auto dim = read_dim(text, position);
   if (!dim || position != text.size())
     fail({"size " + in_quotes(text) + ": unexpected text at column " + std::to_string(position + 1),
-          "a size is made of numbers, symbols s0 s1 ..., + - * // % ( ) min(,) max(,)",
+          "a size is made of numbers, symbols s0 s1 ..., + - * // % ( ) min(,) max(,) broadcast(,)",
           "correct the expression"});
   return *dim;
 }

@@ -6,10 +6,10 @@
 //     1536
 //
 // Invariant: equal expressions print equally and compare equal after simplification (constants
-// folded, x+0, x*1, x*0, x-x, x//1, x%1, min(x,x), max(x,x); chains of + * min max flattened, in a
-// fixed order, the constant last). Division and remainder floor. Values are 64-bit; what does not
-// fit is an error.
-// Thread safety: immutable values; may be shared between threads.
+// folded, x+0, x*1, x*0, x-x, x//1, x%1, min(x,x), max(x,x), broadcast(x,x), broadcast(x,1); chains
+// of + * min max broadcast flattened, in a fixed order, the constant last). Division and remainder
+// floor. Values are 64-bit; what does not fit is an error. Thread safety: immutable values; may be
+// shared between threads.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace pto {
 
-enum class DimOp : uint8_t { Constant, Symbol, Add, Sub, Mul, FloorDiv, Mod, Min, Max };
+enum class DimOp : uint8_t { Constant, Symbol, Add, Sub, Mul, FloorDiv, Mod, Min, Max, Broadcast };
 
 class Dim {
  public:
@@ -51,6 +51,10 @@ Dim floordiv(const Dim& a, const Dim& b);
 Dim mod(const Dim& a, const Dim& b);
 Dim min(const Dim& a, const Dim& b);
 Dim max(const Dim& a, const Dim& b);
+
+// NumPy's rule for sizes that may be 1: b where a is 1, a where b is 1 or equal; evaluation fails
+// for other pairs.
+Dim broadcast(const Dim& a, const Dim& b);
 
 using Dims = std::vector<Dim>;
 

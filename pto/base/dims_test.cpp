@@ -91,5 +91,19 @@ TEST(Dims, name_the_column_of_what_does_not_parse) {
   EXPECT_THAT(what_of([] { parse_dim(std::string(1000, '(')); }), HasSubstr("at column"));
 }
 
+TEST(Dim, broadcasts_sizes_that_may_be_1) {
+  const Dim a = Dim::symbol(0), b = Dim::symbol(1);
+  EXPECT_EQ(broadcast(a, 1), a);
+  EXPECT_EQ(broadcast(a, a), a);
+  EXPECT_EQ(broadcast(a, broadcast(b, a)), broadcast(a, b));
+  EXPECT_EQ(text(broadcast(a, b) * 2), "broadcast(s0, s1)*2");
+  EXPECT_EQ(parse_dim("broadcast(s0, s1)*2"), broadcast(a, b) * 2);
+  EXPECT_EQ(evaluate(broadcast(a, b), {1, 5}), 5);
+  EXPECT_EQ(evaluate(broadcast(a, b), {5, 1}), 5);
+  EXPECT_EQ(evaluate(broadcast(a, b), {0, 1}), 0);
+  EXPECT_THROW(evaluate(broadcast(a, b), {4, 5}), Error);
+  EXPECT_THROW(broadcast(4, 5), Error);
+}
+
 }  // namespace
 }  // namespace pto

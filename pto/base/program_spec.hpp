@@ -32,13 +32,19 @@ struct ScalarSpec {
   DType dtype;
 };
 
-// One kernel of a program. `tensors` index inputs, then outputs, then temporaries of the program.
+// One kernel of a program. `tensors` index inputs, then outputs, then temporaries of the program;
+// kAbsentTensor is an optional argument that was not given.
+inline constexpr int kAbsentTensor = -1;
+
 struct LaunchSpec {
   std::string function;  // exported name
   std::vector<int> tensors;
   Dim items;            // independent pieces of work (rows, or elements); 0 launches nothing
   Dim bytes;            // compulsory traffic, decides how many blocks and whether to stream
   int64_t quantum = 1;  // items per block are a multiple of this (a cache line of outputs)
+  // Element i of each output depends on element i of the inputs of its size alone (row-major), so
+  // that an output may be such an input.
+  bool is_elementwise = false;
 };
 
 // What the code generator says about the text that it printed.

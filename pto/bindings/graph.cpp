@@ -66,6 +66,9 @@ void bind_dim(nb::module_& m) {
       .def("__rsub__", reflected(minus))
       .def("__mul__", dim_operator(times))
       .def("__rmul__", reflected(times))
+      .def("broadcast", dim_operator(&broadcast), "The size to which both broadcast.")
+      .def("min", dim_operator(static_cast<Dim (*)(const Dim&, const Dim&)>(&pto::min)))
+      .def("max", dim_operator(static_cast<Dim (*)(const Dim&, const Dim&)>(&pto::max)))
       .def("__floordiv__", dim_operator(&floordiv))
       .def("__mod__", dim_operator(&mod))
       .def("__eq__", &known_equal)
@@ -79,7 +82,7 @@ void bind_dim(nb::module_& m) {
           "symbols"_a)
       .def_prop_ro(
           "op", [](const Dim& a) { return static_cast<int>(a.op()); },
-          "0 constant, 1 symbol, 2 +, 3 -, 4 *, 5 //, 6 %, 7 min, 8 max.")
+          "0 constant, 1 symbol, 2 +, 3 -, 4 *, 5 //, 6 %, 7 min, 8 max, 9 broadcast.")
       .def_prop_ro("value", &Dim::value, "Of a constant; the index of a symbol.")
       .def_prop_ro("left", [](const Dim& a) { return object_from(a.left()); })
       .def_prop_ro("right", [](const Dim& a) { return object_from(a.right()); });
@@ -105,6 +108,8 @@ void bind_builder(nb::module_& m) {
              b.set_location({std::move(file), line});
            })
       .def("clear_location", &B::clear_location)
+      .def("let_sizes_be_one", &B::let_sizes_be_one,
+           "Symbols may be 1 too: broadcasting gives broadcast(a, b). For shapes only.")
       .def("input",
            [](B& b, std::string name, const std::string& dtype, nb::handle shape) {
              return b.input(name, dtype_from(dtype), dims_from(shape));
@@ -255,6 +260,9 @@ void bind_graph(nb::module_& m) {
   m.def("operations", &operations,
         "(name, mnemonic, family, arity, NumPy expression, element types) of every operation.");
   m.def("dtypes", &dtypes, "(name, bytes, kind) of every element type.");
+  m.def(
+      "cpp_type", [](const std::string& name) { return std::string(cpp_name(dtype_from(name))); },
+      "name"_a, "The C++ type of an element in kernels.");
 }
 
 }  // namespace pto::bindings

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operator registry for Python: definitions in, records out, and the way back from a missing
-// kernel to the Python tracer. A kernel is made without Python's lock but for the tracing itself.
+// The operator registry for Python: definitions in, records and shapes out.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include "pto/bindings/module.hpp"
-#include "pto/compiler/compile.hpp"
-#include "pto/op/registry.hpp"
+#include "pto/bindings/operator_providers.hpp"
+#include "pto/op/record.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -16,103 +14,84 @@ using namespace nb::literals;
 namespace pto::bindings {
 namespace {
 
-constexpr const char* kKinds[] = {"Tensor", "Tensor?", "int", "float", "bool", "str"};
-
-// Traces an operator: (index, [(dtype, shape) or None], [attribute]) -> Graph.
-PyObject* tracer = nullptr;
-
 // Adapters, each a callable(index), that hear of every operator.
 nb::list* listeners = nullptr;
 
-nb::object attribute_object(const AttributeValue& value) {
-  return std::visit([](const auto& v) { return nb::cast(v); }, value);
+const char* kind_name(ArgumentKind kind) {
+  constexpr const char* kKinds[] = {"Tensor", "Tensor[]", "int", "SymInt",
+                                    "float",  "bool",     "str", "int[]"};
+  return kKinds[static_cast<int>(kind)];
 }
 
-// (name, kind, keyword_only, has_default, default) of each argument.
-nb::list argument_list(const Schema& schema) {
+nb::list argument_list(const Schema& schema, const TypeRule& types) {
   nb::list result;
+  size_t tensor = 0;
   for (const Argument& argument : schema.arguments) {
-    nb::object value = nb::none();
-    if (argument.default_value && argument.kind != ArgumentKind::OptionalTensor) {
-      value = attribute_object(*argument.default_value);
-    }
-    result.append(nb::make_tuple(argument.name, kKinds[static_cast<int>(argument.kind)],
-                                 argument.keyword_only, argument.default_value.has_value(), value));
+    nb::dict one;
+    one["name"] = argument.name;
+    one["kind"] = kind_name(argument.kind);
+    one["optional"] = argument.is_optional;
+    one["mutable"] = !argument.alias.empty();
+    one["keyword_only"] = argument.is_keyword_only;
+    one["list_size"] = argument.list_size;
+    one["has_default"] = argument.default_value.has_value();
+    one["default"] = attribute_object(argument.default_value.value_or(std::monostate()));
+    one["type"] = is_tensor(argument) ? types.arguments[tensor++] : -1;
+    one["text"] = type_text(argument);
+    result.append(one);
   }
   return result;
 }
 
-nb::tuple schema_tuple(const std::string& text) {
-  const Schema schema = parse_schema(text);
+nb::list type_sets(const TypeRule& rule) {
+  nb::list sets;
+  for (const uint32_t set : rule.sets) {
+    nb::list names;
+    for (int d = 0; d < kDTypes; ++d) {
+      if (set >> d & 1) names.append(std::string(name(static_cast<DType>(d))));
+    }
+    sets.append(names);
+  }
+  return sets;
+}
+
+nb::dict parsed(const std::string& schema_text, const std::string& types_text) {
+  const Schema schema = parse_schema(schema_text);
+  const TypeRule types = parse_types(types_text, schema);
+  nb::dict result;
+  result["name"] = schema.name;
+  result["schema"] = pto::text(schema);
+  result["arguments"] = argument_list(schema, types);
   nb::list outputs;
-  for (const std::string& output : schema.returns) outputs.append(output);
-  return nb::make_tuple(schema.name, argument_list(schema), outputs, pto::text(schema));
+  for (size_t i = 0; i < schema.returns.size(); ++i) {
+    nb::dict one;
+    one["name"] = schema.returns[i].name;
+    one["is_list"] = schema.returns[i].is_list;
+    one["mutates"] = !schema.returns[i].alias.empty();
+    one["type"] = types.outputs[i];
+    outputs.append(one);
+  }
+  result["outputs"] = outputs;
+  result["type_names"] = types.names;
+  result["types"] = type_sets(types);
+  return result;
 }
 
-// Calls the tracer; Python's lock is held.
-nb::object trace(int index, nb::list tensors, nb::list attributes) {
-  if (tracer == nullptr) {
-    fail({"no tracer of operators is installed", "pto.language.op installs it", "import pto.ops"},
-         ErrorKind::Runtime);
-  }
-  return nb::handle(tracer)(index, tensors, attributes);
-}
-
-nb::list tensor_list(const KernelRequest& request) {
-  nb::list tensors;
-  int next_symbol = 0;
-  uint32_t next_word = 0;
-  const int count = pto_operator_at(request.op)->n_tensors;
-  for (int i = 0; i < count; ++i) {
-    if ((request.given >> i & 1) == 0) {
-      tensors.append(nb::none());
-      continue;
-    }
-    const TensorClass kind = tensor_class(request.signature.words[next_word++]);
-    const Dims shape = kind.symbolic_shape(&next_symbol);
-    tensors.append(nb::make_tuple(std::string(name(kind.dtype)), tuple_from(shape)));
-  }
-  return tensors;
-}
-
-// The graph of a request, traced in Python, or a C++ exception with the Python error's text.
-Graph traced_graph(const KernelRequest& request) {
-  const nb::gil_scoped_acquire locked;
-  try {
-    nb::list attributes;
-    for (const AttributeValue& value : request.attributes) {
-      attributes.append(attribute_object(value));
-    }
-    return nb::cast<Graph>(trace(request.op, tensor_list(request), attributes));
-  } catch (nb::python_error& error) {
-    const std::string text = nb::str(error.value()).c_str();
-    throw std::runtime_error(text);
-  }
-}
-
-// Ctrl-C: stops the compiler, and stays pending for the interpreter, since the error itself
-// travels through the framework as text.
-bool interrupted() {
-  const nb::gil_scoped_acquire locked;
-  if (PyErr_CheckSignals() == 0) return false;
-  PyErr_Clear();
-  PyErr_SetInterrupt();
-  return true;
-}
-
-std::shared_ptr<const Program> make_kernel(const KernelRequest& request) {
-  if (!Py_IsInitialized()) {
-    fail({"a kernel was asked for after Python ended", "kernels are traced in Python",
-          "call the operator once before the end"},
-         ErrorKind::Runtime);
-  }
-  const Graph graph = traced_graph(request);
-  CompileOptions options;
-  for (uint32_t i = 0; i < request.signature.count; ++i) {
-    options.strides.push_back(tensor_class(request.signature.words[i]).strides);
-  }
-  options.interrupted = interrupted;
-  return compile(graph, options);
+int define(std::string schema, std::string types, std::string document, std::string gradient_schema,
+           std::string gradient_types, std::string gradient_name, std::vector<int32_t> saved,
+           std::vector<int32_t> wanted, bool native, bool takes_strides) {
+  OperatorDefinition definition;
+  definition.schema = std::move(schema);
+  definition.types = std::move(types);
+  definition.document = std::move(document);
+  definition.gradient_schema = std::move(gradient_schema);
+  definition.gradient_types = std::move(gradient_types);
+  definition.gradient_name = std::move(gradient_name);
+  definition.saved = std::move(saved);
+  definition.wanted = std::move(wanted);
+  if (native) definition.native = native_providers();
+  definition.takes_strides = takes_strides;
+  return define_operator(definition);
 }
 
 void announce(int index) {
@@ -129,38 +108,154 @@ void listen(nb::object listener) {
 nb::dict record(int index) {
   const pto_operator* op = pto_operator_at(index);
   if (op == nullptr) throw nb::index_error("no operator has this index");
-  nb::list saved, wanted;
+  nb::list saved, wanted, outputs;
   for (int i = 0; i < op->n_saved; ++i) saved.append(op->saved[i]);
   for (int i = 0; i < op->n_wanted; ++i) wanted.append(op->wanted[i]);
+  for (int i = 0; i < op->n_outputs; ++i) {
+    const pto_operator_output& output = op->outputs[i];
+    nb::dict one;
+    one["name"] = output.name;
+    one["is_list"] = output.is_list != 0;
+    one["type"] = output.type;
+    one["replaces"] = output.replaces;
+    outputs.append(one);
+  }
   nb::dict result;
   result["index"] = index;
   result["name"] = op->name;
   result["schema"] = op->schema;
-  result["arguments"] = argument_list(operator_schema(index));
-  result["outputs"] = op->n_outputs;
+  result["document"] = op->document;
+  result["arguments"] = argument_list(operator_schema(index), operator_types(index));
+  result["outputs"] = outputs;
+  result["n_returns"] = op->n_returns;
+  result["types"] = type_sets(operator_types(index));
   result["gradient"] = op->gradient;
+  result["gradient_of"] = op->gradient_of;
   result["saved"] = saved;
   result["wanted"] = wanted;
   return result;
 }
 
+// A description of a call for pto_operator_shapes.
+struct ShapeCall {
+  std::vector<pto_operator_tensor> tensors;
+  std::vector<int32_t> counts;
+  std::vector<AttributeValue> values;
+  std::vector<pto_operator_value> plain;
+
+  void add_tensor(nb::handle described) {
+    const DType dtype = dtype_from(nb::cast<std::string>(nb::str(described[0])));
+    tensors.push_back(
+        {nullptr, nullptr, nullptr, nb::cast<int32_t>(described[1]), static_cast<int32_t>(dtype)});
+  }
+
+  void add_argument(nb::handle argument) {
+    const size_t before = tensors.size();
+    if (nb::isinstance<nb::list>(argument)) {
+      for (nb::handle member : argument) add_tensor(member);
+    } else if (!argument.is_none()) {
+      add_tensor(argument);
+    }
+    counts.push_back(static_cast<int32_t>(tensors.size() - before));
+  }
+
+  static AttributeValue value_from(nb::handle value, ArgumentKind kind) {
+    if (value.is_none()) return std::monostate();
+    switch (kind) {
+      case ArgumentKind::SymInt:
+        return int64_t{0};
+      case ArgumentKind::Float:
+        return 0.0;
+      case ArgumentKind::Bool:
+        return nb::cast<bool>(value);
+      case ArgumentKind::String:
+        return nb::cast<std::string>(value);
+      case ArgumentKind::IntList:
+        return nb::cast<std::vector<int64_t>>(value);
+      default:
+        return nb::cast<int64_t>(value);
+    }
+  }
+};
+
+nb::list tensors_of(const pto_shapes& shapes, int32_t n_outputs, const std::vector<Dim>& dims) {
+  nb::list outputs;
+  const pto_shape* next = shapes.tensors;
+  for (int32_t output = 0; output < n_outputs; ++output) {
+    nb::list members;
+    for (int32_t n = 0; n < shapes.counts[output]; ++n, ++next) {
+      Dims sizes;
+      for (int32_t axis = 0; axis < next->rank; ++axis) {
+        sizes.push_back(dims[static_cast<size_t>(next->sizes[axis])]);
+      }
+      members.append(
+          nb::make_tuple(std::string(name(static_cast<DType>(next->dtype))), tuple_from(sizes)));
+    }
+    outputs.append(members);
+  }
+  return outputs;
+}
+
+std::vector<Dim> dims_of(const pto_shapes& shapes) {
+  std::vector<Dim> dims;
+  for (int32_t i = 0; i < shapes.n_dims; ++i) {
+    const pto_dim& dim = shapes.dims[i];
+    if (dim.op == PTO_DIM_CONSTANT) {
+      dims.emplace_back(dim.value);
+    } else if (dim.op == PTO_DIM_SYMBOL) {
+      dims.push_back(Dim::symbol(static_cast<int>(dim.value)));
+    } else {
+      dims.push_back(Dim::make(static_cast<DimOp>(dim.op), dims[static_cast<size_t>(dim.left)],
+                               dims[static_cast<size_t>(dim.right)]));
+    }
+  }
+  return dims;
+}
+
+nb::object size_object(const Dim& dim) {
+  return dim.is_constant() ? nb::object(nb::int_(dim.value())) : nb::cast(dim);
+}
+
+// ([[(dtype, shape)] of each output], [(a, b, because)]).
+nb::tuple shapes(int index, nb::list tensors, nb::list attributes) {
+  const pto_operator* op = pto_operator_at(index);
+  if (op == nullptr) throw nb::index_error("no operator has this index");
+  ShapeCall described;
+  for (nb::handle argument : tensors) described.add_argument(argument);
+  size_t next = 0;
+  for (const Argument& argument : operator_schema(index).arguments) {
+    if (is_tensor(argument)) continue;
+    described.values.push_back(ShapeCall::value_from(attributes[next++], argument.kind));
+  }
+  for (const AttributeValue& value : described.values)
+    described.plain.push_back(plain_value(value));
+  const pto_operator_call call{
+      op,     described.tensors.data(), described.counts.data(), described.plain.data(), nullptr,
+      nullptr};
+  const pto_shapes* found = pto_operator_shapes(&call);
+  if (!found) throw std::runtime_error(pto_operator_error());
+  const std::vector<Dim> dims = dims_of(*found);
+  nb::list guards;
+  for (int32_t i = 0; i < found->n_guards; ++i) {
+    const pto_shape_guard& guard = found->guards[i];
+    guards.append(nb::make_tuple(size_object(dims[static_cast<size_t>(guard.left)]),
+                                 size_object(dims[static_cast<size_t>(guard.right)]),
+                                 guard.because));
+  }
+  return nb::make_tuple(tensors_of(*found, op->n_outputs, dims), guards);
+}
+
 }  // namespace
 
 void bind_operators(nb::module_& m) {
-  set_kernel_provider(make_kernel);
   listeners = new nb::list;  // as long as the process
-  m.def("parse_schema", &schema_tuple, "schema"_a,
-        "(name, [(name, type, keyword only, has default, default)], [output], schema).");
-  m.def(
-      "define_operator",
-      [](std::string schema, std::string gradient_schema, std::vector<int32_t> saved,
-         std::vector<int32_t> wanted) {
-        return define_operator(
-            {std::move(schema), std::move(gradient_schema), std::move(saved), std::move(wanted)});
-      },
-      "schema"_a, "gradient_schema"_a = "", "saved"_a = std::vector<int32_t>{},
-      "wanted"_a = std::vector<int32_t>{},
-      "Adds an operator, and its gradient operator with the next index; see op/operator.h.");
+  m.def("parse_schema", &parsed, "schema"_a, "types"_a = "",
+        "name, schema, arguments, outputs, type_names and types of the texts.");
+  m.def("define_operator", &define, "schema"_a, "types"_a = "", "document"_a = "",
+        "gradient_schema"_a = "", "gradient_types"_a = "", "gradient_name"_a = "",
+        "saved"_a = std::vector<int32_t>{}, "wanted"_a = std::vector<int32_t>{}, "native"_a = false,
+        "takes_strides"_a = false,
+        "Adds an operator, and its gradient operator with the next index; see op/registry.hpp.");
   m.def("announce_operators", &announce, "index"_a,
         "Tells the listeners of the operators from this index on, once they can be traced.");
   m.def("on_operator", &listen, "listener"_a,
@@ -171,14 +266,15 @@ void bind_operators(nb::module_& m) {
   m.def("operator_count", &pto_operator_count, "How many operators are defined.");
   m.def("operator_record", &record, "index"_a, "What op/operator.h says of an operator.");
   m.def(
-      "set_operator_tracer",
-      [](nb::object callable) {
-        Py_XDECREF(tracer);
-        tracer = callable.release().ptr();
+      "set_operator_callbacks",
+      [](nb::object trace, nb::object infer, nb::object source) {
+        set_operator_callbacks({std::move(trace), std::move(infer), std::move(source)});
+        set_providers(traced_providers());
       },
-      "callable"_a, "callable(index, [(dtype, shape) or None], [attribute]) -> Graph.");
-  m.def("trace_operator", &trace, "index"_a, "tensors"_a, "attributes"_a,
-        "The graph of an operator for tensors of these dtypes and shapes, by the tracer.");
+      "trace"_a, "infer"_a, "source"_a, "See bindings/operator_providers.hpp.");
+  m.def("operator_shapes", &shapes, "index"_a, "tensors"_a, "attributes"_a,
+        "([[(dtype, shape)] of each output], [(a, b, because)]) for tensors of these (dtype, "
+        "rank), None where absent, lists of them; symbols as op/operator.h numbers them.");
 }
 
 }  // namespace pto::bindings

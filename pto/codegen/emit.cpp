@@ -91,6 +91,15 @@ class Emitter {
     return builder.build();
   }
 
+  // Whether element i of each result needs element i of its operands alone. Broadcast ones do not
+  // count: they have another size than the result.
+  static bool is_elementwise_body(const Graph& body) {
+    return std::all_of(body.nodes().begin(), body.nodes().end(), [](const Node& node) {
+      return is_elementwise(node.op) || node.op == Opcode::input || node.op == Opcode::scalar ||
+             node.op == Opcode::constant || node.op == Opcode::broadcast;
+    });
+  }
+
   void emit_region(Value fused) {
     const Node& node = graph_[fused];
     const Graph& body = *node.attributes.body;
@@ -120,6 +129,7 @@ class Emitter {
     const RegionText region = print_region(with_outputs(body, stored), request, &writer_);
     launch.items = region.items;
     launch.bytes = region.bytes;
+    launch.is_elementwise = is_elementwise_body(body);
     spec_.launches.push_back(std::move(launch));
   }
 

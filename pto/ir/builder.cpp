@@ -125,8 +125,22 @@ Value GraphBuilder::unary(Opcode op, Value a) {
   return add(make_node(op, {a}));
 }
 
+Dims GraphBuilder::meet_possible_ones(const std::string& because, const Dims& a, const Dims& b) {
+  Dims shape = a.size() >= b.size() ? a : b;
+  const Dims& other = a.size() >= b.size() ? b : a;
+  const size_t ahead = shape.size() - other.size();
+  for (size_t i = 0; i < other.size(); ++i) {
+    Dim& size = shape[ahead + i];
+    size = pto::broadcast(size, other[i]);
+    if (size.is_constant() || size.is_symbol()) continue;
+    graph_.guards_.push_back({size, size, because, location_});
+  }
+  return shape;
+}
+
 Dims GraphBuilder::meet(Opcode op, const Dims& a, const Dims& b) {
   const std::string name(info(op).name);
+  if (sizes_may_be_one_) return meet_possible_ones(name, a, b);
   std::vector<std::pair<Dim, Dim>> same;
   Dims shape;
   try {
@@ -179,7 +193,10 @@ Value GraphBuilder::broadcast(Value a, Dims shape) {
   if (from == shape) return a;
   const Value v = add(make_node(Opcode::broadcast, {a}, {type(a).dtype, shape}));
   for (size_t i = 0; i < from.size(); ++i)
-    if (from[i] != Dim(1)) guard_equal(from[i], shape[shape.size() - from.size() + i], "broadcast");
+    if (from[i] != Dim(1)) {
+      const Dim& to = shape[shape.size() - from.size() + i];
+      guard_equal(sizes_may_be_one_ ? pto::broadcast(from[i], to) : from[i], to, "broadcast");
+    }
   return v;
 }
 

@@ -134,6 +134,10 @@ class GraphBuilder {
  public:
   explicit GraphBuilder(std::string name);
 
+  // From now on a symbol may also be 1: broadcasting it gives broadcast(a, b), not a guard. Such a
+  // graph is for its shapes only.
+  void let_sizes_be_one() { sizes_may_be_one_ = true; }
+
   void set_location(Location location);  // for the nodes that follow
   void clear_location();
 
@@ -180,10 +184,12 @@ class GraphBuilder {
   auto located(F f);  // f(), whose errors get the current location
   Value add(Node node);
   Dims meet(Opcode op, const Dims& a, const Dims& b);  // broadcasts and adds guards
+  Dims meet_possible_ones(const std::string& because, const Dims& a, const Dims& b);
   Value same_shape(Value v, const Dims& shape);
   Graph graph_;
   std::unordered_multimap<size_t, Value> index_;  // hash of a node -> its value
   Location location_;
+  bool sizes_may_be_one_ = false;
 };
 
 // The shape to which a and b broadcast. Two different symbols are taken to be equal: `equal` gets

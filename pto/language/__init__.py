@@ -77,6 +77,14 @@ from pto.language.elementwise import (
     where,
     zeros_like,
 )
+from pto.language.infer import (
+    Spec,
+    broadcast,
+    require_equal,
+    size_broadcast,
+    size_max,
+    size_min,
+)
 from pto.language.interpret import interpret, interpret_with_bounds
 from pto.language.jit import Jit, jit
 from pto.language.nn import gelu, layer_norm, log_softmax, rms_norm, silu, softmax

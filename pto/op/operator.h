@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators as plain C: what an adapter of a framework enumerates, and how it calls one.
+// Operators as plain C: what an adapter of a framework enumerates, asks for shapes, and calls.
 //
-//     for (int32_t i = 0; i < pto_operator_count(); ++i) declare(pto_operator_at(i)->schema);
-//     pto_operator_call call = {op, tensors, attributes, allocate, user};
-//     if (pto_operator_run(&call) != 0) raise(pto_operator_error());
+//     for (int32_t i = 0; i < pto_operator_count(); ++i) declare(pto_operator_at(i));
+//     const pto_shapes* shapes = pto_operator_shapes(&call);      // sizes of outputs as
+//     expressions if (pto_operator_run(&call) != 0) raise(pto_operator_error());
+//
+// define.h is how an operator is defined in C or C++.
 //
 // Invariants: only POD crosses this header. An operator is never removed; its index, its pointer
-// and everything that it points to stay valid for the life of the process.
+// and everything that it points to stay valid for the life of the process, and so do shapes.
 // Thread safety: every function may be called from any thread.
 #pragma once
 #include <stdint.h>
@@ -15,41 +17,83 @@
 extern "C" {
 #endif
 
-enum { PTO_OPERATOR_ABI_VERSION = 1 };
+enum { PTO_OPERATOR_ABI_VERSION = 2 };
 
-// Kinds of arguments.
+// Kinds of arguments: what a value is, and in which field of pto_operator_value it travels.
 enum {
-  PTO_ARGUMENT_TENSOR = 0,
-  PTO_ARGUMENT_OPTIONAL_TENSOR = 1,
-  PTO_ARGUMENT_INT = 2,
-  PTO_ARGUMENT_FLOAT = 3,
-  PTO_ARGUMENT_BOOL = 4,
-  PTO_ARGUMENT_STRING = 5
+  PTO_KIND_TENSOR = 0,
+  PTO_KIND_TENSOR_LIST = 1,
+  PTO_KIND_INT = 2,      // integer; kernels are specialised on it, as on bool, str and int[]
+  PTO_KIND_SYMINT = 3,   // integer; a number of the call, in shapes a symbol
+  PTO_KIND_FLOAT = 4,    // real; a number of the call
+  PTO_KIND_BOOL = 5,     // integer, 0 or 1
+  PTO_KIND_STRING = 6,   // text
+  PTO_KIND_INT_LIST = 7  // integers
 };
 
-typedef struct pto_argument {
+// Bits of pto_operator_argument::flags.
+enum {
+  PTO_ARGUMENT_KEYWORD_ONLY = 1,
+  PTO_ARGUMENT_OPTIONAL = 2,  // "Tensor?", "int?": may be None
+  PTO_ARGUMENT_MUTABLE = 4,   // "Tensor(a!)": an output replaces its elements
+  PTO_ARGUMENT_SCALAR = 8     // "Scalar": a PTO_KIND_FLOAT that was written so
+};
+
+// The value of an attribute. `count`: bytes of a text (not terminated), elements of a list, else 0;
+// -1 is None.
+typedef struct pto_operator_value {
+  union {
+    int64_t integer;
+    double real;
+    const char* text;
+    const int64_t* integers;
+  };
+  int64_t count;
+} pto_operator_value;
+
+typedef struct pto_operator_argument {
   const char* name;
   int32_t kind;
-  int32_t keyword_only;
-} pto_argument;
+  uint32_t flags;
+  int32_t list_size;  // 2 of "int[2]", for which one int stands for two; 0: any
+  int32_t type;       // of a tensor: its type variable, an index into pto_operator::types
+  const pto_operator_value* default_value;  // null where there is none; None of a tensor too
+} pto_operator_argument;
+
+// An output. Those of the schema stand first; behind them the new elements of each mutable argument
+// that the schema does not return.
+typedef struct pto_operator_output {
+  const char* name;
+  int32_t is_list;   // "Tensor[]": the number of tensors depends on the call
+  int32_t type;      // >= 0: the type variable; -1 - DType: always that type
+  int32_t replaces;  // the mutable argument whose elements it replaces, or -1
+} pto_operator_output;
 
 // Source of an input of the gradient operator: >= 0 the argument with this index; < 0 the output
 // with index -1 - source.
 typedef struct pto_operator {
   uint32_t abi_version;
-  int32_t index;        // its place in the registry
-  const char* name;     // "gelu"
-  const char* schema;   // "gelu(Tensor x, *, str approximate='none') -> Tensor"
-  int32_t n_arguments;  // tensors and attributes, in schema order
-  int32_t n_tensors;    // how many of them are tensors, given or not
-  int32_t n_outputs;
+  int32_t index;         // its place in the registry
+  const char* name;      // "gelu"
+  const char* schema;    // "gelu(Tensor x, *, str approximate='none') -> Tensor"
+  const char* document;  // one or more lines of text, or ""
+  int32_t n_arguments;   // tensors and attributes, in schema order
+  int32_t n_tensors;     // how many of them are tensors or lists of tensors, given or not
+  int32_t n_outputs;     // with those of mutable arguments
+  int32_t n_returns;     // those of the schema
+  const pto_operator_argument* arguments;
+  const pto_operator_output* outputs;
+  const uint32_t* types;  // the type variables: bit d is set where pto::DType d is allowed
+  int32_t n_types;
+
+  // The gradient operator takes one gradient per returned output (a list for a list), then the
+  // saved tensors, then this operator's attributes, then the int `needs`: bit i asks for its output
+  // i, which is the gradient of argument wanted[i]; one not asked for comes back as an empty
+  // tensor.
   int32_t gradient;  // index of the gradient operator, or -1: not differentiable
-  const pto_argument* arguments;
-  // The gradient operator takes one gradient per output, then the saved tensors, then this
-  // operator's attributes, then the int `needs`: bit i asks for its output i, which is the gradient
-  // of argument wanted[i]; an output not asked for comes back as an empty tensor.
   int32_t n_saved;
   int32_t n_wanted;
+  int32_t gradient_of;  // index of the operator whose gradient this is, or -1
   const int32_t* saved;
   const int32_t* wanted;
 } pto_operator;
@@ -58,33 +102,28 @@ int32_t pto_operator_count(void);
 const pto_operator* pto_operator_at(int32_t index);       // null beyond the count
 const pto_operator* pto_operator_find(const char* name);  // null where unknown
 
-// A tensor argument; sizes and strides (in elements) stay valid during the call. An optional tensor
-// that was not given has rank -1.
+// A tensor; sizes and strides (in elements) stay valid during the call.
 typedef struct pto_operator_tensor {
   void* data;
   const int64_t* sizes;
-  const int64_t* strides;
+  const int64_t* strides;  // null: row-major without gaps
   int32_t rank;
   int32_t dtype;  // pto::DType
 } pto_operator_tensor;
 
-// An attribute: int and bool in `integer`; a string is not terminated.
-typedef struct pto_operator_value {
-  union {
-    int64_t integer;
-    double real;
-    const char* text;
-  };
-  int64_t text_bytes;
-} pto_operator_value;
-
 typedef struct pto_operator_call {
   const pto_operator* op;
-  const pto_operator_tensor* tensors;    // one per tensor argument
-  const pto_operator_value* attributes;  // one per other argument
-  // Makes output `output`, row-major and dense, and returns its memory; null makes the call fail.
-  // Empty outputs are asked for too; their memory may be anything but null.
-  void* (*allocate)(void* user, int32_t output, const int64_t* sizes, int32_t rank, int32_t dtype);
+  // The tensors that are given, those of lists one after another. `counts` has one number for each
+  // tensor argument: 1, 0 for None, or the length of the list; null: every one is given and 1.
+  const pto_operator_tensor* tensors;
+  const int32_t* counts;
+  const pto_operator_value* attributes;  // one for each other argument
+  // Makes output `output`, of a list its tensor `member`, else 0, row-major and dense, and returns
+  // its memory; null makes the call fail. Empty ones are asked for too; their memory may be
+  // anything but null. It may also be that of an argument, whole or in part: what is still to be
+  // read is safe.
+  void* (*allocate)(void* user, int32_t output, int32_t member, const int64_t* sizes, int32_t rank,
+                    int32_t dtype);
   void* user;
 } pto_operator_call;
 
@@ -92,8 +131,60 @@ typedef struct pto_operator_call {
 // new dtypes, ranks or attributes compiles.
 int32_t pto_operator_run(const pto_operator_call* call);
 
-// Why the calling thread's last pto_operator_run failed: what, why and fix.
+// The same in two steps, for a queue: bind checks, copies the description and asks for the outputs;
+// the tensors' memory must live until the launch has run. Null: an error.
+typedef struct pto_operator_launch pto_operator_launch;
+pto_operator_launch* pto_operator_bind(const pto_operator_call* call);
+int32_t pto_operator_launch_run(pto_operator_launch* launch);
+void pto_operator_launch_free(pto_operator_launch* launch);
+
+// Why the calling thread's last function of this header failed: what, why and fix.
 const char* pto_operator_error(void);
+
+// Sizes as expressions over the symbols s0, s1 ...: the sizes of all axes of all given tensors in
+// order, then the SymInt attributes in order.
+enum {
+  PTO_DIM_CONSTANT = 0,
+  PTO_DIM_SYMBOL = 1,
+  PTO_DIM_ADD = 2,
+  PTO_DIM_SUB = 3,
+  PTO_DIM_MUL = 4,
+  PTO_DIM_FLOORDIV = 5,
+  PTO_DIM_MOD = 6,
+  PTO_DIM_MIN = 7,
+  PTO_DIM_MAX = 8,
+  PTO_DIM_BROADCAST = 9  // b where a is 1, a where b is 1 or equal, else an error
+};
+
+typedef struct pto_dim {
+  int32_t op;
+  int32_t left, right;  // earlier entries of pto_shapes::dims
+  int64_t value;        // of a constant; the index of a symbol
+} pto_dim;
+
+typedef struct pto_shape {
+  int32_t dtype;
+  int32_t rank;
+  const int32_t* sizes;  // entries of pto_shapes::dims
+} pto_shape;
+
+// Two sizes that must be equal; equal entries ask only that the size can be evaluated.
+typedef struct pto_shape_guard {
+  int32_t left, right;
+  const char* because;  // the operation that needs it: "add"
+} pto_shape_guard;
+
+typedef struct pto_shapes {
+  int32_t n_symbols, n_dims, n_guards, n_tensors;
+  const pto_dim* dims;
+  const pto_shape_guard* guards;
+  const pto_shape* tensors;  // of all outputs, those of lists one after another
+  const int32_t* counts;     // tensors of each output
+} pto_shapes;
+
+// The shapes for tensors of these dtypes and ranks and these attributes; data, sizes and strides
+// are not read, nor the values of SymInt and float attributes. Null: an error.
+const pto_shapes* pto_operator_shapes(const pto_operator_call* call);
 
 #ifdef __cplusplus
 }

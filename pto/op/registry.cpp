@@ -7,47 +7,19 @@
 #include <utility>
 
 #include "pto/base/error.hpp"
+#include "pto/op/record.hpp"
 
 namespace pto {
 namespace {
 
 constexpr int kMaxOperators = 4096;
-constexpr int kMaxArguments = 24;
-
-// One operator with everything that its plain-C record points to.
-struct Entry {
-  Schema schema;
-  std::string schema_text;
-  std::vector<pto_argument> arguments;
-  std::vector<int32_t> saved, wanted;
-  OperatorKernels kernels;
-  pto_operator record{};
-
-  Entry(Schema parsed, int index) : schema(std::move(parsed)), schema_text(text(schema)) {
-    int32_t tensors = 0;
-    for (const Argument& argument : schema.arguments) {
-      arguments.push_back({argument.name.c_str(), static_cast<int32_t>(argument.kind),
-                           static_cast<int32_t>(argument.keyword_only)});
-      tensors += is_tensor(argument);
-    }
-    kernels.owner = kernel_table().new_owner(schema.name);
-    record.abi_version = PTO_OPERATOR_ABI_VERSION;
-    record.index = index;
-    record.name = schema.name.c_str();
-    record.schema = schema_text.c_str();
-    record.n_arguments = static_cast<int32_t>(arguments.size());
-    record.n_tensors = tensors;
-    record.n_outputs = static_cast<int32_t>(schema.returns.size());
-    record.gradient = -1;
-    record.arguments = arguments.data();
-  }
-};
 
 // Readers take no lock: an entry is complete before the count that shows it.
 struct Registry {
   std::mutex writers;
   std::atomic<int> count{0};
-  std::array<std::unique_ptr<Entry>, kMaxOperators> entries;
+  std::array<std::unique_ptr<OperatorRecord>, kMaxOperators> entries;
+  std::atomic<std::shared_ptr<const Providers>> providers{std::make_shared<const Providers>()};
 };
 
 Registry& registry() {
@@ -55,85 +27,106 @@ Registry& registry() {
   return *it;
 }
 
-Entry* find(std::string_view name) {
+OperatorRecord& entry(int index) {
+  PTO_ASSERT(index >= 0 && index < registry().count.load(std::memory_order_acquire));
+  return *registry().entries[static_cast<size_t>(index)];
+}
+
+OperatorRecord* find(std::string_view name) {
   const int count = registry().count.load(std::memory_order_acquire);
   for (int i = 0; i < count; ++i) {
-    Entry* entry = registry().entries[static_cast<size_t>(i)].get();
-    if (entry->schema.name == name) return entry;
+    OperatorRecord* one = registry().entries[static_cast<size_t>(i)].get();
+    if (one->schema.name == name) return one;
   }
   return nullptr;
 }
 
-void check(const Schema& schema) {
-  const std::string here = "operator " + schema.name;
-  if (find(schema.name)) {
-    fail({here + ": is defined already, as " + text(find(schema.name)->schema),
-          "a name belongs to one operator for the life of the process",
-          "choose another name, or restart the process to change the definition"});
-  }
-  int tensors = 0;
-  for (const Argument& argument : schema.arguments) tensors += is_tensor(argument);
-  const auto arguments = static_cast<int>(schema.arguments.size());
-  if (tensors == 0 || tensors > Signature::kMaxTensors || arguments > kMaxArguments) {
-    fail({here + ": takes " + std::to_string(tensors) + " tensors and " +
-              std::to_string(arguments - tensors) + " attributes",
-          "an operator takes 1 to " + std::to_string(Signature::kMaxTensors) +
-              " tensors and at most " + std::to_string(kMaxArguments) + " arguments in all",
-          "split the operator or merge its attributes"});
-  }
+void check_name(const Schema& schema) {
+  const OperatorRecord* known = find(schema.name);
+  if (!known) return;
+  fail({"operator " + schema.name + ": is defined already, as " + text(known->schema) +
+            ", and again as " + text(schema),
+        "a name belongs to one operator for the life of the process",
+        "choose another name, or restart the process to change the definition"});
 }
 
-void check_room(int index) {
-  if (index + 1 < kMaxOperators) return;
-  fail({"the registry is full: it holds " + std::to_string(index) + " operators",
-        "operators are never removed", "define an operator once, not in a loop"});
+OperatorRecord& gradient_named(const std::string& name, const Schema& schema) {
+  OperatorRecord* found = find(name);
+  if (found) return *found;
+  fail({"operator " + schema.name + ": its gradient operator " + name + " is not defined",
+        "a gradient is an operator that is defined before the one whose gradient it is",
+        "define " + name + " first, or correct the name"});
 }
 
-int add(Schema schema) {
+OperatorRecord& add(std::unique_ptr<OperatorRecord> record) {
   Registry& all = registry();
-  const int index = all.count.load(std::memory_order_relaxed);
-  check_room(index);
-  all.entries[static_cast<size_t>(index)] = std::make_unique<Entry>(std::move(schema), index);
-  return index;
+  const auto index = static_cast<size_t>(record->record.index);
+  if (index + 1 >= kMaxOperators) {
+    fail({"the registry is full: it holds " + std::to_string(index) + " operators",
+          "operators are never removed", "define an operator once, not in a loop"});
+  }
+  all.entries[index] = std::move(record);
+  return *all.entries[index];
+}
+
+const Providers& providers_of(int index, std::shared_ptr<const Providers>& held) {
+  OperatorRecord& one = entry(index);
+  if (one.state.is_native) return one.native;
+  held = registry().providers.load();
+  if (held->kernel) return *held;
+  fail({one.schema.name + ": there is no kernel for these arguments yet",
+        "kernels are compiled by the Python package, which is not loaded in this process",
+        "import pto"},
+       ErrorKind::Runtime);
 }
 
 }  // namespace
 
 int define_operator(const OperatorDefinition& definition) {
-  Schema schema = parse_schema(definition.schema);
   Registry& all = registry();
-  const std::lock_guard lock(all.writers);
-  check(schema);
-  if (definition.gradient_schema.empty()) {
-    const int index = add(std::move(schema));
-    all.count.store(index + 1, std::memory_order_release);
-    return index;
+  auto made = std::make_unique<OperatorRecord>(definition.schema, definition.types);
+  made->set_document(definition.document);
+  made->native = definition.native;
+  made->state.is_native = static_cast<bool>(definition.native.kernel);
+  made->state.takes_strides = definition.takes_strides;
+  std::unique_ptr<OperatorRecord> with;
+  if (!definition.gradient_schema.empty()) {
+    with = std::make_unique<OperatorRecord>(definition.gradient_schema, definition.gradient_types);
   }
-  Schema gradient = parse_schema(definition.gradient_schema);
-  check(gradient);
-  const int index = add(std::move(schema));
-  Entry& entry = *all.entries[static_cast<size_t>(index)];
-  entry.saved = definition.saved;
-  entry.wanted = definition.wanted;
-  entry.record.saved = entry.saved.data();
-  entry.record.n_saved = static_cast<int32_t>(entry.saved.size());
-  entry.record.wanted = entry.wanted.data();
-  entry.record.n_wanted = static_cast<int32_t>(entry.wanted.size());
-  entry.record.gradient = index + 1;
+  const std::lock_guard lock(all.writers);
+  const int index = all.count.load(std::memory_order_relaxed);
+  check_name(made->schema);
+  if (with) check_name(with->schema);
+  made->record.index = index;
+  OperatorRecord* gradient = with.get();
+  if (with) with->record.index = index + 1;
+  if (!definition.gradient_name.empty()) {
+    gradient = &gradient_named(definition.gradient_name, made->schema);
+  }
+  if (gradient) made->set_gradient(*gradient, definition.saved, definition.wanted);
+  add(std::move(made));
+  if (with) add(std::move(with));
   // Both at once: nobody sees an operator without the gradient that it names.
-  all.entries[static_cast<size_t>(index) + 1] =
-      std::make_unique<Entry>(std::move(gradient), index + 1);
-  all.count.store(index + 2, std::memory_order_release);
+  all.count.store(index + (definition.gradient_schema.empty() ? 1 : 2), std::memory_order_release);
   return index;
 }
 
-const Schema& operator_schema(int index) {
-  PTO_ASSERT(index >= 0 && index < registry().count.load(std::memory_order_acquire));
-  return registry().entries[static_cast<size_t>(index)]->schema;
+void set_providers(Providers providers) {
+  registry().providers.store(std::make_shared<const Providers>(std::move(providers)));
 }
 
-OperatorKernels& operator_kernels(const pto_operator& op) {
-  return registry().entries[static_cast<size_t>(op.index)]->kernels;
+const Schema& operator_schema(int index) { return entry(index).schema; }
+const TypeRule& operator_types(int index) { return entry(index).types; }
+OperatorState& operator_state(int index) { return entry(index).state; }
+
+std::shared_ptr<const Program> make_kernel(const KernelRequest& request) {
+  std::shared_ptr<const Providers> held;
+  return providers_of(request.op, held).kernel(request);
+}
+
+InferredShapes infer_shapes(const ShapeRequest& request) {
+  std::shared_ptr<const Providers> held;
+  return providers_of(request.op, held).shapes(request);
 }
 
 }  // namespace pto
@@ -146,6 +139,6 @@ const pto_operator* pto_operator_at(int32_t index) {
 }
 
 const pto_operator* pto_operator_find(const char* name) {
-  const pto::Entry* entry = pto::find(name);
-  return entry ? &entry->record : nullptr;
+  const pto::OperatorRecord* one = pto::find(name);
+  return one ? &one->record : nullptr;
 }

@@ -1,62 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registry: where operators are defined, and how their kernels are found; operator.h is its C face.
+// Registry: where operators are defined, and how their kernels and shapes are found; operator.h is
+// its C face.
 //
 //     int gelu = define_operator({.schema = "gelu(Tensor x) -> Tensor"});
-//     set_kernel_provider(compile_from_trace);      // once, by who can trace and compile
-//     pto_operator_run(&call);                      // asks the provider at a miss only
+//     set_providers({compile_from_trace, infer_from_trace});   // once, by who can trace and
+//     compile pto_operator_run(&call);                                 // asks a provider at a miss
+//     only
 //
-// A kernel is found by the tensors' signature and the attributes on which the graph depends: int,
-// bool and str, and which optional tensors were given. Float attributes are run-time scalars.
+// A kernel is found by the tensors' signature and the attributes on which it may depend: int, bool,
+// str, int lists, and which tensors were given. SymInt and float attributes are numbers of the
+// call: a SymInt is the size of one more input, of type bool, rank 1 and without memory, behind the
+// tensors.
 //
-// Invariants: operators are only added. The provider runs without any lock of the registry held,
-// so it may define operators and wait for locks of its caller.
-// Thread safety: every function may be called from any thread.
+// Invariants: operators are only added. Providers run without any lock of the registry held, so
+// they may define operators and wait for locks of their caller. Thread safety: every function may
+// be called from any thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "pto/base/dims.hpp"
 #include "pto/op/operator.h"
 #include "pto/op/schema.hpp"
+#include "pto/op/type_rule.hpp"
 #include "pto/runtime/kernel_table.hpp"
 #include "pto/runtime/program.hpp"
 #include "pto/runtime/signature.hpp"
 
 namespace pto {
 
-struct OperatorDefinition {
-  std::string schema = {};
-  // The gradient operator's schema, empty where there is none, and what it is given (operator.h).
-  std::string gradient_schema = {};
-  std::vector<int32_t> saved = {}, wanted = {};
-};
-
-// Adds an operator, and its gradient operator, whose index is one higher. Returns the index. Throws
-// pto::Error: a schema that does not parse, a name that is taken, no tensor, too many arguments.
-int define_operator(const OperatorDefinition& definition);
-
-// The parsed schema of an operator.
-const Schema& operator_schema(int index);
-
-// Where an operator's kernels are kept: its owner in the kernel table, and the last one used.
-struct OperatorKernels {
-  uint64_t owner = 0;
-  LastKernel last;
-};
-OperatorKernels& operator_kernels(const pto_operator& op);
-
-// Makes the program of an operator for tensors of these classes (absent ones left out) and these
-// attributes (floats are placeholders). The program's inputs are the given tensors in order, its
-// scalars the float attributes in order. Throws on failure.
+// What a provider is asked for. Attributes stand in schema order; SymInt and float ones are 0, or
+// None where they are not given.
 struct KernelRequest {
   int op;
   const Signature& signature;
   std::span<const AttributeValue> attributes;
-  uint32_t given;  // bit i: tensor argument i was given
+  std::span<const int32_t> counts;  // of each tensor argument: how many of its tensors are given
 };
-using KernelProvider = std::shared_ptr<const Program> (*)(const KernelRequest& request);
-void set_kernel_provider(KernelProvider provider);
+
+struct TensorKind {
+  DType dtype;
+  int rank;
+};
+struct ShapeRequest {
+  int op;
+  std::span<const TensorKind> tensors;  // the given ones
+  std::span<const AttributeValue> attributes;
+  std::span<const int32_t> counts;
+};
+
+// Sizes of outputs over the symbols of pto_shapes.
+struct InferredShapes {
+  struct Tensor {
+    DType dtype;
+    Dims sizes;
+  };
+  struct Guard {
+    Dim a, b;
+    std::string because;
+  };
+  std::vector<Tensor> tensors = {};
+  std::vector<int32_t> counts = {};  // of each output; empty: one tensor each
+  std::vector<Guard> guards = {};
+  Dim items = 1, bytes = 0;  // the work of a hand-written kernel
+};
+
+// Both throw on failure. The program's inputs are the given tensors and SymInt attributes, its
+// scalars the float attributes.
+struct Providers {
+  std::function<std::shared_ptr<const Program>(const KernelRequest&)> kernel = {};
+  std::function<InferredShapes(const ShapeRequest&)> shapes = {};
+};
+
+struct OperatorDefinition {
+  std::string schema = {};
+  std::string types = {};  // type_rule.hpp
+  std::string document = {};
+  // The gradient operator: one that is defined with it and gets the next index, or the name of one
+  // that is defined already; and what it is given (operator.h).
+  std::string gradient_schema = {}, gradient_types = {};
+  std::string gradient_name = {};
+  std::vector<int32_t> saved = {}, wanted = {};
+  // Of a hand-written operator; empty ones are those of set_providers(). Its kernels take all
+  // attributes as scalars and params (define.h).
+  Providers native = {};
+  bool takes_strides = false;
+};
+
+// Adds an operator and its gradient operator. Returns the index. Throws pto::Error: texts that do
+// not parse or fit each other, a name that is taken, no tensor, too many arguments.
+int define_operator(const OperatorDefinition& definition);
+
+void set_providers(Providers providers);
+
+const Schema& operator_schema(int index);
+const TypeRule& operator_types(int index);
+
+// What the calls of an operator need besides its record.
+struct OperatorState {
+  uint64_t kernels_owner = 0;  // in the kernel table
+  LastKernel last;
+  bool is_native = false;
+  bool takes_strides = false;  // of a native one: else its inputs are made dense
+};
+OperatorState& operator_state(int index);
+
+std::shared_ptr<const Program> make_kernel(const KernelRequest& request);
+InferredShapes infer_shapes(const ShapeRequest& request);
 
 }  // namespace pto

@@ -49,11 +49,11 @@ const pto_operator* scaled_add_operator() {
   static const int index = define_operator(
       {.schema = "scaled_add(Tensor x, Tensor? y, *, float factor=2.0, str mode='a', int n=1)"
                  " -> Tensor"});
-  set_kernel_provider(make_scaled_add);
+  set_providers({make_scaled_add, {}});
   return pto_operator_at(index);
 }
 
-// A call on vectors; `sizes` of an absent y is -1.
+// A call on vectors.
 struct Vectors {
   std::vector<float> x = {}, y = {}, result = {};
   std::string mode = "a";
@@ -65,20 +65,21 @@ struct Vectors {
     const int64_t stride = 1;
     const auto f32 = static_cast<int32_t>(DType::F32);
     const pto_operator_tensor tensors[] = {{x.data(), &x_size, &stride, 1, f32},
-                                           {y.data(), &y_size, &stride, has_y ? 1 : -1, f32}};
+                                           {y.data(), &y_size, nullptr, 1, f32}};
+    const int32_t counts[] = {1, has_y ? 1 : 0};
     pto_operator_value values[3] = {};
     values[0].real = factor;
     values[1].text = mode.data();
-    values[1].text_bytes = static_cast<int64_t>(mode.size());
+    values[1].count = static_cast<int64_t>(mode.size());
     values[2].integer = 1;
-    const auto allocate = [](void* user, int32_t, const int64_t* sizes, int32_t rank,
+    const auto allocate = [](void* user, int32_t, int32_t, const int64_t* sizes, int32_t rank,
                              int32_t) -> void* {
       auto& self = *static_cast<Vectors*>(user);
       if (rank != 1) return nullptr;
       self.result.resize(static_cast<size_t>(sizes[0]) + 1);
       return self.result.data();
     };
-    const pto_operator_call call = {scaled_add_operator(), tensors, values, allocate, this};
+    const pto_operator_call call = {scaled_add_operator(), tensors, counts, values, allocate, this};
     const int32_t code = pto_operator_run(&call);
     if (code == 0) result.pop_back();
     return code;
@@ -92,8 +93,9 @@ TEST(Operator, describes_itself_in_plain_c) {
   EXPECT_EQ(op->n_tensors, 2);
   EXPECT_EQ(op->n_outputs, 1);
   EXPECT_EQ(op->gradient, -1);
-  EXPECT_EQ(op->arguments[1].kind, PTO_ARGUMENT_OPTIONAL_TENSOR);
-  EXPECT_EQ(op->arguments[2].keyword_only, 1);
+  EXPECT_EQ(op->arguments[1].flags, uint32_t{PTO_ARGUMENT_OPTIONAL});
+  EXPECT_EQ(op->arguments[2].flags, uint32_t{PTO_ARGUMENT_KEYWORD_ONLY});
+  EXPECT_EQ(op->arguments[2].default_value->real, 2.0);
   EXPECT_EQ(pto_operator_find("scaled_add"), op);
   EXPECT_EQ(pto_operator_find("unheard_of"), nullptr);
   EXPECT_EQ(pto_operator_at(pto_operator_count()), nullptr);
@@ -156,7 +158,7 @@ TEST(Operator, compiles_once_when_many_threads_call_first) {
 TEST(Registry, gives_an_operator_its_gradient) {
   const int index = define_operator({.schema = "with_gradient(Tensor x, Tensor w) -> Tensor",
                                      .gradient_schema = "with_gradient_backward(Tensor g, Tensor w,"
-                                                        " *, int needs) -> (Tensor, Tensor)",
+                                                        " *, int needs=-1) -> (Tensor, Tensor)",
                                      .saved = {1},
                                      .wanted = {0, 1}});
   const pto_operator* op = pto_operator_at(index);

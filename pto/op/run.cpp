@@ -1,167 +1,257 @@
 // SPDX-License-Identifier: Apache-2.0
 // pto_operator_run: from plain arguments to a compiled program, found or made, and its run.
 #include <array>
-#include <atomic>
-#include <bit>
 #include <cstring>
-#include <map>
-#include <mutex>
-#include <shared_mutex>
+#include <deque>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "pto/base/error.hpp"
-#include "pto/op/registry.hpp"
+#include "pto/op/call_arguments.hpp"
+#include "pto/op/last_error.hpp"
+#include "pto/runtime/strided_copy.hpp"
 
 static_assert(sizeof(pto_operator_tensor) == sizeof(pto::TensorArgument));
 
 namespace pto {
 namespace {
 
-std::atomic<KernelProvider> provider{nullptr};
-thread_local std::string last_error;
-
-// Numbers for the attribute values that a kernel is specialised on. Exact, not a hash: equal
-// numbers are equal values.
-uint64_t number_of(const std::string& values) {
-  static std::shared_mutex mutex;
-  static auto* const numbers = new std::map<std::string, uint64_t>;
-  {
-    const std::shared_lock lock(mutex);
-    if (const auto found = numbers->find(values); found != numbers->end()) return found->second;
+// Memory that ends with its owner.
+class Memory {
+ public:
+  explicit Memory(const char* op, int64_t bytes) : data_(pto_malloc(static_cast<size_t>(bytes))) {
+    if (data_) return;
+    fail({std::string(op) + ": no memory for a copy of " + std::to_string(bytes) + " bytes",
+          "the host could not allocate it", "use smaller tensors or free memory"},
+         ErrorKind::Runtime);
   }
-  const std::unique_lock lock(mutex);
-  return numbers->emplace(values, numbers->size() + 1).first->second;
+  Memory(Memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
+  ~Memory() { pto_free(data_); }
+  void* data() const { return data_; }
+
+ private:
+  void* data_;
+};
+
+// The addresses that a tensor's elements may take: first byte, and the one behind the last.
+struct Range {
+  uintptr_t first = 0, end = 0;
+  friend bool overlap(const Range& a, const Range& b) { return a.first < b.end && b.first < a.end; }
+};
+
+Range range_of(const TensorArgument& tensor) {
+  int64_t low = 0, high = bytes(tensor.dtype);
+  for (int axis = 0; axis < tensor.rank; ++axis) {
+    if (tensor.sizes[axis] == 0) return {};
+    const int64_t reach = (tensor.sizes[axis] - 1) * tensor.strides[axis] * bytes(tensor.dtype);
+    (reach < 0 ? low : high) += reach;
+  }
+  const auto data = reinterpret_cast<uintptr_t>(tensor.data);
+  return {data + static_cast<uintptr_t>(low), data + static_cast<uintptr_t>(high)};
 }
 
-// The arguments of one call, sorted by what happens to them.
-class Arguments {
+// One call, bound to its program: outputs allocated, ready to run once.
+class BoundCall {
  public:
-  explicit Arguments(const pto_operator_call& call) : call_(call) {
-    take_tensors();
-    take_attributes();
+  BoundCall(const pto_operator_call& call, CallArguments& arguments)
+      : op_(*call.op),
+        arguments_(arguments),
+        program_(find_program()),
+        call_(program_, arguments.tensors(), arguments.scalars()) {
+    allocate_all(call);
   }
 
-  std::span<const TensorArgument> tensors() const { return {tensors_.data(), n_tensors_}; }
-  std::span<const uint64_t> scalars() const { return {scalars_.data(), n_scalars_}; }
-  const Signature& signature() const { return signature_; }
-
-  std::shared_ptr<const Program> compile() const {
-    const KernelProvider make = provider.load(std::memory_order_acquire);
-    if (!make) {
-      fail({std::string(call_.op->name) + ": there is no kernel for these arguments yet",
-            "kernels are compiled by the Python package, which is not loaded in this process",
-            "import pto"},
-           ErrorKind::Runtime);
+  void run() {
+    make_inputs_dense();
+    std::array<void*, Program::kMaxTensors> targets;
+    std::vector<std::pair<size_t, Memory>> aside;
+    const size_t count = program_.spec().outputs.size();
+    for (size_t i = 0; i < count; ++i) {
+      targets[i] = outputs_[i];
+      if (!must_stand_aside(i)) continue;
+      aside.emplace_back(i, Memory(op_.name, call_.output_bytes(static_cast<int>(i))));
+      targets[i] = aside.back().second.data();
     }
-    const std::vector<AttributeValue> values = attributes();
-    return make({call_.op->index, signature_, values, given_});
+    call_.run({targets.data(), count}, arguments_.params());
+    for (const auto& [i, memory] : aside) {
+      std::memcpy(outputs_[i], memory.data(),
+                  static_cast<size_t>(call_.output_bytes(static_cast<int>(i))));
+    }
   }
 
  private:
-  void take_tensors() {
-    for (int i = 0; i < call_.op->n_tensors; ++i) {
-      const pto_operator_tensor& tensor = call_.tensors[i];
-      if (tensor.rank < 0) continue;
-      given_ |= 1u << i;
-      tensors_[n_tensors_] = {tensor.data, tensor.sizes, tensor.strides, tensor.rank,
-                              static_cast<DType>(tensor.dtype)};
-      signature_.add(tensors_[n_tensors_++]);
-    }
+  const Program& find_program() {
+    OperatorState& state = operator_state(op_.index);
+    const auto compile = [&] {
+      arguments_.check_types();
+      const std::vector<AttributeValue> attributes = arguments_.attributes();
+      return make_kernel({op_.index, arguments_.signature(), attributes, arguments_.counts()});
+    };
+    return state.last.get(state.kernels_owner, arguments_.signature(), compile);
   }
 
-  void take_attributes() {
-    std::string specialised;
-    const pto_operator& op = *call_.op;
-    for (int i = 0, a = 0; i < op.n_arguments; ++i) {
-      const int32_t kind = op.arguments[i].kind;
-      if (kind == PTO_ARGUMENT_TENSOR || kind == PTO_ARGUMENT_OPTIONAL_TENSOR) continue;
-      const pto_operator_value& value = call_.attributes[a++];
-      if (kind == PTO_ARGUMENT_FLOAT) {
-        scalars_[n_scalars_++] = std::bit_cast<uint64_t>(value.real);
-      } else if (kind == PTO_ARGUMENT_STRING) {
-        append(specialised, value.text_bytes);
-        specialised.append(value.text, static_cast<size_t>(value.text_bytes));
-      } else {
-        append(specialised, value.integer);
+  void allocate_all(const pto_operator_call& call) {
+    const auto tensors = static_cast<int>(program_.spec().outputs.size());
+    int next = 0;
+    for (int output = 0; output < op_.n_outputs; ++output) {
+      const int members = op_.outputs[output].is_list ? list_size(call, output, tensors) : 1;
+      for (int member = 0; member < members; ++member, ++next) {
+        outputs_[static_cast<size_t>(next)] = allocate(call, next, output, member);
       }
     }
-    const bool all_given = given_ == (1u << op.n_tensors) - 1;
-    if (specialised.empty() && all_given) return;
-    append(specialised, given_);
-    signature_.attributes = number_of(specialised);
+    PTO_ASSERT(next == tensors);
   }
 
-  static void append(std::string& bytes, int64_t value) {
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+  // How many tensors a list of outputs has: what the others leave, where it is the only one.
+  int list_size(const pto_operator_call& call, int output, int tensors) const {
+    int lists = 0;
+    for (int i = 0; i < op_.n_outputs; ++i) lists += op_.outputs[i].is_list;
+    if (lists == 1) return tensors - (op_.n_outputs - 1);
+    const pto_shapes* shapes = pto_operator_shapes(&call);
+    if (!shapes) throw std::runtime_error(pto_operator_error());
+    return shapes->counts[output];
   }
 
-  std::vector<AttributeValue> attributes() const {
-    std::vector<AttributeValue> values;
-    const pto_operator& op = *call_.op;
-    for (int i = 0, a = 0; i < op.n_arguments; ++i) {
-      const int32_t kind = op.arguments[i].kind;
-      if (kind == PTO_ARGUMENT_TENSOR || kind == PTO_ARGUMENT_OPTIONAL_TENSOR) continue;
-      const pto_operator_value& value = call_.attributes[a++];
-      if (kind == PTO_ARGUMENT_FLOAT) {
-        values.emplace_back(0.0);
-      } else if (kind == PTO_ARGUMENT_STRING) {
-        values.emplace_back(std::string(value.text, static_cast<size_t>(value.text_bytes)));
-      } else if (kind == PTO_ARGUMENT_BOOL) {
-        values.emplace_back(value.integer != 0);
-      } else {
-        values.emplace_back(value.integer);
+  void* allocate(const pto_operator_call& call, int index, int output, int member) {
+    const std::span<const int64_t> sizes = call_.output_sizes(index);
+    const auto& spec = program_.spec().outputs[static_cast<size_t>(index)];
+    void* memory =
+        call.allocate(call.user, output, member, sizes.data(), static_cast<int32_t>(sizes.size()),
+                      static_cast<int32_t>(spec.dtype));
+    if (memory) return memory;
+    fail({std::string(op_.name) + ": no memory for output " + std::to_string(output) + " of " +
+              std::to_string(call_.output_bytes(index)) + " bytes",
+          "the host could not allocate it", "use smaller tensors or free memory"},
+         ErrorKind::Runtime);
+  }
+
+  // A native kernel that knows no strides gets copies of the tensors that have gaps.
+  void make_inputs_dense() {
+    const OperatorState& state = operator_state(op_.index);
+    if (!state.is_native || state.takes_strides) return;
+    for (size_t i = 0; i < arguments_.given(); ++i) {
+      TensorArgument& tensor = arguments_.tensor(i);
+      if (stride_class(tensor.sizes, tensor.strides, tensor.rank) == StrideClass::Contiguous) {
+        continue;
       }
+      int64_t* strides = dense_strides_[i].data();
+      int64_t elements = 1;
+      for (int axis = tensor.rank - 1; axis >= 0; --axis) {
+        strides[axis] = elements;
+        elements *= tensor.sizes[axis];
+      }
+      copies_.emplace_back(op_.name, elements * bytes(tensor.dtype));
+      copy_strided(copies_.back().data(), strides, tensor.data, tensor.strides, tensor.sizes,
+                   tensor.rank, bytes(tensor.dtype));
+      tensor.data = copies_.back().data();
+      tensor.strides = strides;
     }
-    return values;
   }
 
-  const pto_operator_call& call_;
-  uint32_t given_ = 0;
-  size_t n_tensors_ = 0, n_scalars_ = 0;
-  Signature signature_;
-  std::array<TensorArgument, Signature::kMaxTensors> tensors_;
-  std::array<uint64_t, 24> scalars_;
+  // Whether an output's memory holds something that is still to be read.
+  bool must_stand_aside(size_t output) const {
+    const auto index = static_cast<int>(output);
+    const auto first = reinterpret_cast<uintptr_t>(outputs_[output]);
+    const Range range{first, first + static_cast<uintptr_t>(call_.output_bytes(index))};
+    if (range.first == range.end) return false;
+    for (size_t i = 0; i < arguments_.given(); ++i) {
+      const TensorArgument& input = arguments_.tensors()[i];
+      if (overlap(range, range_of(input)) && !is_replaced_in_step(index, input)) return true;
+    }
+    return false;
+  }
+
+  bool is_replaced_in_step(int output, const TensorArgument& input) const {
+    const ProgramSpec& spec = program_.spec();
+    const std::span<const int64_t> sizes = call_.output_sizes(output);
+    return spec.launches.size() == 1 && spec.launches[0].is_elementwise &&
+           input.data == outputs_[static_cast<size_t>(output)] &&
+           bytes(input.dtype) == bytes(spec.outputs[static_cast<size_t>(output)].dtype) &&
+           std::equal(sizes.begin(), sizes.end(), input.sizes, input.sizes + input.rank) &&
+           stride_class(input.sizes, input.strides, input.rank) == StrideClass::Contiguous;
+  }
+
+  const pto_operator& op_;
+  CallArguments& arguments_;
+  const Program& program_;
+  Call call_;
+  std::array<void*, Program::kMaxTensors> outputs_;
+  std::vector<Memory> copies_;
+  std::array<std::array<int64_t, Program::kMaxRank>, Signature::kMaxTensors> dense_strides_;
 };
 
-void run(const pto_operator_call& call) {
-  const Arguments arguments(call);
-  OperatorKernels& kernels = operator_kernels(*call.op);
-  const Program& program =
-      kernels.last.get(kernels.owner, arguments.signature(), [&] { return arguments.compile(); });
-  Call bound(program, arguments.tensors(), arguments.scalars());
-  std::array<void*, Program::kMaxTensors> outputs;
-  const auto n_outputs = static_cast<size_t>(call.op->n_outputs);
-  for (size_t i = 0; i < n_outputs; ++i) {
-    const auto output = static_cast<int>(i);
-    const std::span<const int64_t> sizes = bound.output_sizes(output);
-    outputs[i] = call.allocate(call.user, output, sizes.data(), static_cast<int32_t>(sizes.size()),
-                               static_cast<int32_t>(program.spec().outputs[i].dtype));
-    if (!outputs[i]) {
-      fail({std::string(call.op->name) + ": no memory for output " + std::to_string(i) + " of " +
-                std::to_string(bound.output_bytes(output)) + " bytes",
-            "the host could not allocate it", "use smaller tensors or free memory"},
-           ErrorKind::Runtime);
-    }
-  }
-  bound.run({outputs.data(), n_outputs});
-}
-
 }  // namespace
-
-void set_kernel_provider(KernelProvider make) { provider.store(make, std::memory_order_release); }
-
 }  // namespace pto
 
-int32_t pto_operator_run(const pto_operator_call* call) {
-  try {
-    pto::run(*call);
-    return 0;
-  } catch (const std::exception& error) {
-    pto::last_error = error.what();
-  } catch (...) {
-    pto::last_error = "an exception of an unknown type";
+// A bound call with copies of all that the caller's description pointed to.
+struct pto_operator_launch {
+  explicit pto_operator_launch(const pto_operator_call& from)
+      : call(from),
+        arguments(copied(from), pto::CallArguments::Reads::Values),
+        bound(call, arguments) {}
+
+  // Describes the call from copies.
+  const pto_operator_call& copied(const pto_operator_call& from) {
+    const pto_operator& op = *from.op;
+    size_t given = 0;
+    for (int32_t i = 0; i < op.n_tensors; ++i) {
+      counts.push_back(from.counts ? from.counts[i] : 1);
+      given += static_cast<size_t>(counts.back());
+    }
+    tensors.assign(from.tensors, from.tensors + given);
+    for (pto_operator_tensor& tensor : tensors) {
+      const auto rank = static_cast<size_t>(tensor.rank);
+      sizes.emplace_back(tensor.sizes, tensor.sizes + rank);
+      tensor.sizes = sizes.back().data();
+      if (!tensor.strides) continue;
+      sizes.emplace_back(tensor.strides, tensor.strides + rank);
+      tensor.strides = sizes.back().data();
+    }
+    attributes.assign(from.attributes, from.attributes + (op.n_arguments - op.n_tensors));
+    for (int32_t i = 0, a = 0; i < op.n_arguments; ++i) {
+      const int32_t kind = op.arguments[i].kind;
+      if (kind <= PTO_KIND_TENSOR_LIST) continue;
+      pto_operator_value& value = attributes[static_cast<size_t>(a++)];
+      if (kind == PTO_KIND_STRING && value.count > 0) {
+        texts.emplace_back(value.text, static_cast<size_t>(value.count));
+        value.text = texts.back().data();
+      } else if (kind == PTO_KIND_INT_LIST && value.count > 0) {
+        sizes.emplace_back(value.integers, value.integers + value.count);
+        value.integers = sizes.back().data();
+      }
+    }
+    call.tensors = tensors.data();
+    call.counts = counts.data();
+    call.attributes = attributes.data();
+    return call;
   }
-  return 1;
+
+  std::vector<int32_t> counts;
+  std::vector<pto_operator_tensor> tensors;
+  std::vector<pto_operator_value> attributes;
+  std::deque<std::vector<int64_t>> sizes;
+  std::deque<std::string> texts;
+  pto_operator_call call;
+  pto::CallArguments arguments;
+  pto::BoundCall bound;
+};
+
+int32_t pto_operator_run(const pto_operator_call* call) {
+  return pto::reported([&] {
+    pto::CallArguments arguments(*call, pto::CallArguments::Reads::Values);
+    pto::BoundCall(*call, arguments).run();
+  });
 }
 
-const char* pto_operator_error(void) { return pto::last_error.c_str(); }
+pto_operator_launch* pto_operator_bind(const pto_operator_call* call) {
+  std::unique_ptr<pto_operator_launch> launch;
+  pto::reported([&] { launch = std::make_unique<pto_operator_launch>(*call); });
+  return launch.release();
+}
+
+int32_t pto_operator_launch_run(pto_operator_launch* launch) {
+  return pto::reported([&] { launch->bound.run(); });
+}
+
+void pto_operator_launch_free(pto_operator_launch* launch) { delete launch; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/op/schema.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
@@ -8,18 +9,23 @@
 #include <utility>
 
 #include "pto/base/error.hpp"
+#include "pto/base/text.hpp"
 
 namespace pto {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, ArgumentKind>, 6> kTypes = {{
+constexpr std::array<std::pair<std::string_view, ArgumentKind>, 7> kTypes = {{
     {"Tensor", ArgumentKind::Tensor},
-    {"Tensor?", ArgumentKind::OptionalTensor},
     {"int", ArgumentKind::Int},
+    {"SymInt", ArgumentKind::SymInt},
     {"float", ArgumentKind::Float},
+    {"Scalar", ArgumentKind::Float},
     {"bool", ArgumentKind::Bool},
     {"str", ArgumentKind::String},
 }};
+constexpr const char* kTypeNames =
+    "Tensor, Tensor[], Tensor(a!), int, SymInt, int[], int[2], float, Scalar, bool, str, or one of "
+    "them with ?";
 
 class Parser {
  public:
@@ -43,12 +49,12 @@ class Parser {
     std::set<std::string> seen;
     bool keyword_only = false;
     do {
-      if (accept("*")) {
+      if (!keyword_only && accept("*")) {
         keyword_only = true;
         continue;
       }
       Argument argument = one_argument();
-      argument.keyword_only = keyword_only;
+      argument.is_keyword_only = keyword_only;
       if (!seen.insert(argument.name).second) error("a name that is not taken yet");
       schema.arguments.push_back(std::move(argument));
     } while (accept(","));
@@ -56,46 +62,126 @@ class Parser {
   }
 
   Argument one_argument() {
-    Argument argument;
-    argument.kind = type();
+    Argument argument = type();
     argument.name = name("the argument's name");
-    if (accept("=")) argument.default_value = value(argument.kind);
+    if (accept("=")) argument.default_value = value(argument);
     return argument;
   }
 
-  ArgumentKind type() {
+  // A type, as an argument without a name.
+  Argument type() {
     skip_space();
     const size_t start = at_;
-    std::string word = name("a type");
-    if (at_ < text_.size() && text_[at_] == '?') word += text_[at_++];
+    const std::string word = name("a type");
+    Argument argument;
+    bool known = false;
     for (const auto& [name, kind] : kTypes) {
-      if (name == word) return kind;
+      if (name != word) continue;
+      argument.kind = kind;
+      known = true;
     }
+    argument.is_scalar = word == "Scalar";
+    if (known) known = suffixes(argument);
+    if (known) return argument;
     at_ = start;
-    error("one of Tensor, Tensor?, int, float, bool, str");
+    error(std::string("one of ") + kTypeNames);
+  }
+
+  // What stands behind the word of a type; false where it does not fit the word.
+  bool suffixes(Argument& argument) {
+    if (argument.kind == ArgumentKind::Tensor && next('(')) {
+      argument.alias = name("the letter of an alias, as in Tensor(a!)");
+      expect("!");
+      expect(")");
+    }
+    if (next('[')) {
+      if (argument.kind == ArgumentKind::Tensor && argument.alias.empty()) {
+        argument.kind = ArgumentKind::TensorList;
+      } else if (argument.kind == ArgumentKind::Int) {
+        argument.kind = ArgumentKind::IntList;
+        if (!accept("]")) {
+          argument.list_size = static_cast<int>(number<int64_t>("the length of the list, or ]"));
+          if (argument.list_size < 1 || argument.list_size > 64) error("a length from 1 to 64");
+          expect("]");
+        }
+      } else {
+        return false;
+      }
+      if (argument.kind == ArgumentKind::TensorList) expect("]");
+    }
+    argument.is_optional = next('?');
+    return !argument.is_optional ||
+           (argument.kind != ArgumentKind::TensorList && argument.alias.empty());
+  }
+
+  // Takes the character that stands here, without space before it.
+  bool next(char c) {
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
   }
 
   void returns(Schema& schema) {
-    const bool several = accept("(");
-    do {
-      if (type() != ArgumentKind::Tensor) error("Tensor");
-      skip_space();
-      const bool named = at_ < text_.size() && starts_name(text_[at_]);
-      schema.returns.push_back(named ? name("the output's name") : std::string());
-    } while (several && accept(","));
-    if (several) expect(")");
+    if (!accept("(")) {
+      schema.returns.push_back(one_return(schema));
+    } else if (!accept(")")) {
+      do {
+        schema.returns.push_back(one_return(schema));
+      } while (accept(","));
+      expect(")");
+    }
+    name_returns(schema);
+  }
+
+  // An unnamed output is called result or result0, with _ behind where an argument is called so.
+  void name_returns(Schema& schema) {
+    const auto is_argument = [&schema](const std::string& name) {
+      return std::any_of(schema.arguments.begin(), schema.arguments.end(),
+                         [&name](const Argument& argument) { return argument.name == name; });
+    };
+    std::set<std::string> seen;
     for (size_t i = 0; i < schema.returns.size(); ++i) {
-      if (!schema.returns[i].empty()) continue;
-      schema.returns[i] = schema.returns.size() == 1 ? "result" : "result" + std::to_string(i);
+      Return& one = schema.returns[i];
+      const bool is_named = !one.name.empty();
+      if (!is_named) {
+        one.name = schema.returns.size() == 1 ? "result" : "result" + std::to_string(i);
+        while (is_argument(one.name)) one.name += "_";
+      }
+      const bool clashes = is_named && one.alias.empty() && is_argument(one.name);
+      if (clashes || !seen.insert(one.name).second) {
+        error("names of outputs that differ from each other and from the arguments'");
+      }
     }
   }
 
-  AttributeValue value(ArgumentKind kind) {
-    switch (kind) {
-      case ArgumentKind::OptionalTensor:
-        expect("None");
-        return true;
+  Return one_return(const Schema& schema) {
+    skip_space();
+    const size_t start = at_;
+    const Argument found = type();
+    if (!is_tensor(found) || found.is_optional) {
+      at_ = start;
+      error("Tensor, Tensor[] or the Tensor(a!) of an argument");
+    }
+    Return result{{}, found.kind == ArgumentKind::TensorList, found.alias};
+    bool known = found.alias.empty();
+    for (const Argument& argument : schema.arguments) {
+      known = known || argument.alias == found.alias;
+      if (!found.alias.empty() && argument.alias == found.alias) result.name = argument.name;
+    }
+    if (!known) error("the alias of an argument: nothing is Tensor(" + found.alias + "!) before");
+    skip_space();
+    if (at_ < text_.size() && starts_name(text_[at_])) result.name = name("the output's name");
+    return result;
+  }
+
+  AttributeValue value(const Argument& argument) {
+    if (is_tensor(argument) && !argument.is_optional) {
+      error("no default: a tensor has none (use Tensor?)");
+    }
+    if (argument.is_optional && accept("None")) return std::monostate();
+    switch (argument.kind) {
       case ArgumentKind::Int:
+      case ArgumentKind::SymInt:
         return number<int64_t>("a whole number");
       case ArgumentKind::Float:
         return number<double>("a number");
@@ -105,10 +191,28 @@ class Parser {
         return false;
       case ArgumentKind::String:
         return quoted();
-      case ArgumentKind::Tensor:
-        break;
+      case ArgumentKind::IntList:
+        return integers(argument);
+      default:
+        error("None");
     }
-    error("no default: a tensor has none (use Tensor?)");
+  }
+
+  std::vector<int64_t> integers(const Argument& argument) {
+    std::vector<int64_t> values;
+    if (!accept("[")) {
+      if (argument.list_size == 0) error("a list as [1, 2]");
+      return std::vector<int64_t>(static_cast<size_t>(argument.list_size),
+                                  number<int64_t>("a whole number or a list"));
+    }
+    if (accept("]")) return values;
+    do {
+      values.push_back(number<int64_t>("a whole number"));
+    } while (accept(","));
+    expect("]");
+    const auto size = static_cast<size_t>(argument.list_size);
+    if (size != 0 && values.size() != size) error(std::to_string(size) + " numbers");
+    return values;
   }
 
   template <class T>
@@ -128,6 +232,8 @@ class Parser {
     const size_t end = quote == '\'' || quote == '"' ? text_.find(quote, at_ + 1) : text_.npos;
     if (end == text_.npos) error("a string in quotes");
     std::string result(text_.substr(at_ + 1, end - at_ - 1));
+    if (result.find_first_of("'\"\\") != result.npos)
+      error("a string without quotes and \\ inside");
     at_ = end + 1;
     return result;
   }
@@ -136,16 +242,19 @@ class Parser {
     return std::isalpha(static_cast<unsigned char>(c)) || c == '_';
   }
 
-  std::string name(const char* what) {
+  std::string name(const std::string& what) {
     skip_space();
     const size_t start = at_;
     if (at_ >= text_.size() || !starts_name(text_[at_])) error(what);
-    while (at_ < text_.size() && (starts_name(text_[at_]) || std::isdigit(text_[at_]))) ++at_;
+    while (at_ < text_.size() &&
+           (starts_name(text_[at_]) || std::isdigit(static_cast<unsigned char>(text_[at_])))) {
+      ++at_;
+    }
     return std::string(text_.substr(start, at_ - start));
   }
 
   void skip_space() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
   }
 
   bool accept(std::string_view token) {
@@ -162,8 +271,9 @@ class Parser {
   [[noreturn]] void error(const std::string& wanted) {
     fail({"schema \"" + std::string(text_) + "\": column " + std::to_string(at_ + 1) +
               ": expected " + wanted + ", found \"" + std::string(text_.substr(at_, 12)) + "\"",
-          "a schema reads name(TYPE name[=default], ..., *, TYPE name) -> Tensor, with the types "
-          "Tensor, Tensor?, int, float, bool and str",
+          std::string("a schema reads name(TYPE name[=default], ..., *, TYPE name) -> Tensor, with "
+                      "the types ") +
+              kTypeNames,
           "correct the schema at this column"});
   }
 
@@ -171,40 +281,65 @@ class Parser {
   size_t at_ = 0;
 };
 
-std::string text(const AttributeValue& value, ArgumentKind kind) {
-  if (kind == ArgumentKind::OptionalTensor) return "None";
-  if (const auto* s = std::get_if<std::string>(&value)) return "'" + *s + "'";
-  if (const auto* b = std::get_if<bool>(&value)) return *b ? "True" : "False";
-  if (const auto* i = std::get_if<int64_t>(&value)) return std::to_string(*i);
+std::string text_of(double value) {
   char buffer[32];
-  const auto [end, failed] = std::to_chars(buffer, buffer + sizeof buffer, std::get<double>(value));
+  const auto [end, failed] = std::to_chars(buffer, buffer + sizeof buffer, value);
   std::string number(buffer, end);
   const bool looks_whole = number.find_first_not_of("-0123456789") == number.npos;
   return looks_whole ? number + ".0" : number;
 }
 
+std::string text(const Return& result) {
+  if (!result.alias.empty()) return "Tensor(" + result.alias + "!)";
+  return result.is_list ? "Tensor[]" : "Tensor";
+}
+
 }  // namespace
 
 bool is_tensor(const Argument& argument) {
-  return argument.kind == ArgumentKind::Tensor || argument.kind == ArgumentKind::OptionalTensor;
+  return argument.kind == ArgumentKind::Tensor || argument.kind == ArgumentKind::TensorList;
 }
 
 Schema parse_schema(std::string_view text) { return Parser(text).schema(); }
+
+std::string text(const AttributeValue& value) {
+  if (const auto* s = std::get_if<std::string>(&value)) return "'" + *s + "'";
+  if (const auto* b = std::get_if<bool>(&value)) return *b ? "True" : "False";
+  if (const auto* i = std::get_if<int64_t>(&value)) return std::to_string(*i);
+  if (const auto* d = std::get_if<double>(&value)) return text_of(*d);
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {
+    return "[" + joined(*list, ", ", [](int64_t i) { return std::to_string(i); }) + "]";
+  }
+  return "None";
+}
+
+std::string type_text(const Argument& argument) {
+  const std::string end = argument.is_optional ? "?" : "";
+  if (!argument.alias.empty()) return "Tensor(" + argument.alias + "!)";
+  if (argument.kind == ArgumentKind::TensorList) return "Tensor[]";
+  if (argument.is_scalar) return "Scalar" + end;
+  if (argument.kind == ArgumentKind::IntList) {
+    const std::string size = argument.list_size ? std::to_string(argument.list_size) : "";
+    return "int[" + size + "]" + end;
+  }
+  for (const auto& [name, kind] : kTypes) {
+    if (kind == argument.kind) return std::string(name) + end;
+  }
+  return {};
+}
 
 std::string text(const Schema& schema) {
   std::string result = schema.name + "(";
   bool keyword_only = false, first = true;
   for (const Argument& argument : schema.arguments) {
     if (!std::exchange(first, false)) result += ", ";
-    if (argument.keyword_only && !std::exchange(keyword_only, true)) result += "*, ";
-    result += kTypes[static_cast<size_t>(argument.kind)].first;
-    result += " " + argument.name;
-    if (argument.default_value) result += "=" + text(*argument.default_value, argument.kind);
+    if (argument.is_keyword_only && !std::exchange(keyword_only, true)) result += "*, ";
+    result += type_text(argument) + " " + argument.name;
+    if (argument.default_value) result += "=" + text(*argument.default_value);
   }
-  const bool several = schema.returns.size() > 1;
-  result += several ? ") -> (" : ") -> ";
-  for (size_t i = 0; i < schema.returns.size(); ++i) result += i == 0 ? "Tensor" : ", Tensor";
-  return several ? result + ")" : result;
+  result += ") -> ";
+  if (schema.returns.size() == 1) return result + text(schema.returns[0]);
+  return result + "(" + joined(schema.returns, ", ", [](const Return& r) { return text(r); }) + ")";
 }
 
 }  // namespace pto

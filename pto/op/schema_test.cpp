@@ -15,6 +15,10 @@ TEST(Schema, prints_what_it_parsed) {
            "f(Tensor x, Tensor? y=None, int n=-3, float eps=1e-05, bool b=True) -> Tensor",
            "g(Tensor x, float a=1.0, *, bool c=False) -> (Tensor, Tensor)",
            "h(Tensor x) -> Tensor",
+           "i(Tensor[] xs, int[] sizes=[1, 2], int[2] stride=[1, 1], SymInt k=3) -> Tensor[]",
+           "j(Tensor(a!) x, Scalar s=1.0, int? n=None, float? f=0.5, bool? b=True) -> Tensor(a!)",
+           "k(Tensor(a!) x, str? s=None, int[]? l=None) -> ()",
+           "l(Tensor x) -> (Tensor[], Tensor)",
        }) {
     EXPECT_EQ(text(parse_schema(schema)), schema);
   }
@@ -26,17 +30,23 @@ TEST(Schema, says_what_each_argument_is) {
   ASSERT_EQ(schema.arguments.size(), 4u);
   EXPECT_EQ(schema.name, "f");
   EXPECT_TRUE(is_tensor(schema.arguments[1]));
-  EXPECT_FALSE(schema.arguments[1].keyword_only);
-  EXPECT_TRUE(schema.arguments[2].keyword_only);
+  EXPECT_FALSE(schema.arguments[1].is_keyword_only);
+  EXPECT_TRUE(schema.arguments[2].is_keyword_only);
   EXPECT_EQ(std::get<double>(*schema.arguments[2].default_value), 0.5);
   EXPECT_EQ(std::get<std::string>(*schema.arguments[3].default_value), "a");
 }
 
 TEST(Schema, names_its_outputs) {
-  EXPECT_THAT(parse_schema("f(Tensor x) -> Tensor").returns, testing::ElementsAre("result"));
-  EXPECT_THAT(parse_schema("f(Tensor x) -> (Tensor y)").returns, testing::ElementsAre("y"));
-  EXPECT_THAT(parse_schema("f(Tensor x) -> (Tensor y, Tensor)").returns,
-              testing::ElementsAre("y", "result1"));
+  const auto names = [](const std::string& schema) {
+    std::string all;
+    for (const Return& one : parse_schema(schema).returns) all += one.name + " ";
+    return all;
+  };
+  EXPECT_EQ(names("f(Tensor x) -> Tensor"), "result ");
+  EXPECT_EQ(names("f(Tensor x) -> (Tensor y)"), "y ");
+  EXPECT_EQ(names("f(Tensor x) -> (Tensor y, Tensor)"), "y result1 ");
+  EXPECT_EQ(names("f(Tensor result) -> Tensor"), "result_ ");
+  EXPECT_EQ(names("f(Tensor(a!) x) -> (Tensor(a!), Tensor)"), "x result1 ");
 }
 
 struct Bad {
@@ -60,7 +70,13 @@ INSTANTIATE_TEST_SUITE_P(
     Table, BadSchema,
     testing::Values(Bad{"", "column 1: expected the operator's name"},
                     Bad{"f", "column 2: expected '('"},
-                    Bad{"f(Scalar x) -> Tensor", "column 3: expected one of Tensor, Tensor?, int"},
+                    Bad{"f(Complex x) -> Tensor", "column 3: expected one of Tensor, Tensor[]"},
+                    Bad{"f(float[] x) -> Tensor", "column 3: expected one of Tensor, Tensor[]"},
+                    Bad{"f(Tensor[]? x) -> Tensor", "column 3: expected one of Tensor, Tensor[]"},
+                    Bad{"f(Tensor x, int[2] n=[1]) -> Tensor", "expected 2 numbers"},
+                    Bad{"f(Tensor x, int[] n=1) -> Tensor", "expected a list as [1, 2]"},
+                    Bad{"f(Tensor x) -> Tensor(a!)", "nothing is Tensor(a!) before"},
+                    Bad{"f(Tensor x) -> (Tensor x)", "differ from each other and from the arg"},
                     Bad{"f(Tensor x, Tensor x) -> Tensor", "expected a name that is not taken yet"},
                     Bad{"f(Tensor x=1) -> Tensor", "expected no default: a tensor has none"},
                     Bad{"f(Tensor x, int n=a) -> Tensor", "expected a whole number, found \"a)"},
@@ -68,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Bad{"f(Tensor x, str s='a) -> Tensor", "expected a string in quotes"},
                     Bad{"f(Tensor x", "column 11: expected ')'"},
                     Bad{"f(Tensor x) Tensor", "expected '->'"},
-                    Bad{"f(Tensor x) -> int", "expected Tensor"},
+                    Bad{"f(Tensor x) -> int", "column 16: expected Tensor, Tensor[]"},
                     Bad{"f(Tensor x) -> Tensor y z", "expected the end, found \"z\""}));
 
 }  // namespace

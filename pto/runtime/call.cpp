@@ -189,7 +189,7 @@ void Call::describe_inputs(Tensors& tensors) const {
   }
 }
 
-void Call::run(std::span<void* const> outputs) {
+void Call::run(std::span<void* const> outputs, std::span<const std::byte> params) {
   const auto& temporaries = program_.temporaries_;
   PTO_ASSERT(outputs.size() == program_.outputs_.size());
   Tensors tensors;
@@ -235,10 +235,10 @@ void Call::run(std::span<void* const> outputs) {
   for (size_t s = 0; s < program_.bindings_.size(); ++s) {
     tensors.scalars[given + 2 + s] = static_cast<uint64_t>(symbols_[s]);
   }
-  for (size_t i = 0; i < program_.launches_.size(); ++i) launch(i, tensors);
+  for (size_t i = 0; i < program_.launches_.size(); ++i) launch(i, tensors, params);
 }
 
-void Call::launch(size_t index, Tensors& tensors) const {
+void Call::launch(size_t index, Tensors& tensors, std::span<const std::byte> params) const {
   const Program::BoundLaunch& bound = program_.launches_[index];
   const LaunchSpec& spec = program_.spec_.launches[index];
   const int64_t items = bound.items.evaluate(symbols_);
@@ -247,6 +247,11 @@ void Call::launch(size_t index, Tensors& tensors) const {
   const pto_tensor* taken = tensors.all;
   int64_t written = 0;
   for (size_t t = 0; t < spec.tensors.size(); ++t) {
+    if (spec.tensors[t] == kAbsentTensor) {
+      picked[t] = {};
+      picked[t].flags = PTO_TENSOR_ABSENT;
+      continue;
+    }
     const auto tensor = static_cast<size_t>(spec.tensors[t]);
     if (!bound.takes_all) picked[t] = tensors.all[tensor];
     const size_t output = tensor - inputs_.size();
@@ -266,6 +271,8 @@ void Call::launch(size_t index, Tensors& tensors) const {
   args.n_scalars = static_cast<int32_t>(given + 2 + program_.bindings_.size());
   args.flags = written >= here.stream_bytes ? PTO_LAUNCH_STREAM : 0;
   args.scalars = tensors.scalars;
+  args.params = params.data();
+  args.params_bytes = static_cast<int64_t>(params.size());
   args.blocks = 1;
   const int32_t blocks = block_count(items, bound.bytes.evaluate(symbols_), spec.quantum,
                                      num_threads(), here.grain_bytes);

@@ -112,7 +112,7 @@ void Program::bind_launches(const std::vector<pto_kernel>& functions) {
     PTO_ASSERT(functions[i] != nullptr && spec.quantum > 0 && spec.tensors.size() <= kMaxTensors);
     bool takes_all = spec.tensors.size() == all;
     for (size_t t = 0; t < spec.tensors.size(); ++t) {
-      PTO_ASSERT(spec.tensors[t] >= 0 && static_cast<size_t>(spec.tensors[t]) < all);
+      PTO_ASSERT(spec.tensors[t] >= kAbsentTensor && spec.tensors[t] < static_cast<int>(all));
       takes_all = takes_all && spec.tensors[t] == static_cast<int>(t);
     }
     launches_.push_back(

@@ -13,6 +13,7 @@
 // safety: a Program is immutable and may run on many threads; a Call belongs to one.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
@@ -98,16 +99,16 @@ class Call {
   std::span<const int64_t> output_sizes(int output) const;
   int64_t output_bytes(int output) const;
 
-  // Runs all launches; outputs are dense, 64-byte aligned is best, and must not overlap inputs.
-  // Throws pto::Error with the kernel's text.
-  void run(std::span<void* const> outputs);
+  // Runs all launches; outputs are dense, 64-byte aligned is best, and must not overlap inputs. The
+  // kernels get `params` as they are. Throws pto::Error with the kernel's text.
+  void run(std::span<void* const> outputs, std::span<const std::byte> params = {});
 
  private:
   struct Tensors;  // the launches' descriptors
   void check_sizes() const;
   void bind_outputs();
   void describe_inputs(Tensors& tensors) const;
-  void launch(size_t index, Tensors& tensors) const;
+  void launch(size_t index, Tensors& tensors, std::span<const std::byte> params) const;
   [[noreturn]] void fail_check(int input, int axis, const SizeProgram& expected) const;
   [[noreturn]] void fail_guard(size_t guard) const;
   std::string origin(const Dim& dim) const;

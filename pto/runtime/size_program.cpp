@@ -68,6 +68,13 @@ int64_t SizeProgram::apply(DimOp op, int64_t a, int64_t b) const {
       case DimOp::Max:
         result = std::max(a, b);
         break;
+      case DimOp::Broadcast:
+        if (a != b && a != 1 && b != 1) {
+          fail({"sizes " + std::to_string(a) + " and " + std::to_string(b) + " do not broadcast",
+                "sizes are equal or one of them is 1", "pass tensors whose shapes broadcast"});
+        }
+        result = a == 1 ? b : a;
+        break;
       default:
         PTO_ASSERT(!"an operator");
     }

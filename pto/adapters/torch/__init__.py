@@ -15,9 +15,10 @@ import sys
 from typing import Any
 
 import torch
-from pto import _core
+from pto.adapters import build as adapter_libraries
+from pto.adapters.record import Record, on_operator
 from pto.adapters.torch import activation, autograd, build, fake
-from pto.adapters.torch.record import Record
+from pto.adapters.torch.record import torch_schema
 from pto.adapters.torch_threads import HOST_POOL, library, use_host_pool
 from pto.errors import Failure
 
@@ -34,26 +35,6 @@ def _function(library: ctypes.CDLL, name: str) -> Any:
     return function
 
 
-def _load_gradients() -> Any:
-    path = build.built()
-    if path is None:
-        return None
-    try:
-        return _function(ctypes.CDLL(str(path)), "pto_torch_register_gradient")
-    except (OSError, AttributeError) as error:
-        raise Failure(
-            f"the PyTorch gradients cannot be loaded: {error}",
-            "the file was built for this PyTorch but is damaged",
-            f"remove {path} and run: python -m pto adapters build torch",
-        ) from None
-
-
-def _load_device() -> None:
-    """The npu device, where it is built and no other backend has its place."""
-    if build.built(build.NPU) is not None and activation.obstacle() is None:
-        importlib.import_module("pto.adapters.torch.npu")
-
-
 def _check(text: bytes | None) -> None:
     if text:
         raise Failure(
@@ -64,7 +45,9 @@ def _check(text: bytes | None) -> None:
 
 
 _register = _function(library(), "pto_torch_register")
-_register_gradient = _load_gradients()
+_register.argtypes = [ctypes.c_int32, ctypes.c_char_p]
+_gradients = adapter_libraries.load(build.NODE)
+_register_gradient = _gradients and _function(_gradients, "pto_torch_register_gradient")
 
 
 def has_cpp_gradients() -> bool:
@@ -87,7 +70,7 @@ def _declare(index: int) -> None:
     record = Record(index)
     if record.gradient >= 0:
         _declare(record.gradient)
-    _check(_register(index))
+    _check(_register(index, torch_schema(record).encode()))
     fake.register(record, _library)
     if _register_gradient is not None:
         _check(_register_gradient(index))
@@ -101,6 +84,6 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 
 importlib.import_module("pto.ops")  # the operator library defines itself
-_core.on_operator(_declare)
+on_operator(_declare)
 sys.modules.setdefault("pto.torch", sys.modules[__name__])
-_load_device()
+activation.activate_if_possible()

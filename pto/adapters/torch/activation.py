@@ -8,7 +8,9 @@ import sys
 from typing import Any
 
 import torch
+from pto.adapters import build as adapter_libraries
 from pto.adapters.torch import build
+from pto.adapters.torch_threads import library
 from pto.errors import Failure
 
 _library: ctypes.CDLL | None = None
@@ -29,7 +31,7 @@ def is_active() -> bool:
     return _library is not None
 
 
-def library() -> Any:
+def device_library() -> Any:
     """The C functions of the device."""
     assert _library is not None
     return _library
@@ -46,14 +48,14 @@ def activate() -> None:
             "PyTorch has one place for an extra device, and a process one device named npu",
             "uninstall the other, or use the operators on cpu tensors (import pto.torch)",
         )
-    path = build.built(build.NPU)
-    if path is None:
+    loaded = adapter_libraries.load(build.NPU)
+    if loaded is None:
         raise Failure(
             "the npu device is not built for this PyTorch",
             f"it needs the headers of PyTorch {torch.__version__}, and is built on this machine",
             "python -m pto adapters build torch",
         )
-    loaded = _load(path)
+    _start(loaded)
     torch.utils.rename_privateuse1_backend("npu")
     _library = loaded
     torch._register_device_module("npu", importlib.import_module("pto.adapters.torch.npu.module"))
@@ -63,22 +65,20 @@ def activate() -> None:
     sys.modules["pto.torch.npu"] = sys.modules["torch.npu"] = torch.npu
 
 
-def _load(path: Any) -> ctypes.CDLL:
-    try:
-        loaded = ctypes.CDLL(str(path))
-        loaded.pto_npu_load.restype = ctypes.c_char_p
-        loaded.pto_npu_fallbacks.restype = ctypes.c_char_p
-        error = loaded.pto_npu_load()
-    except (OSError, AttributeError) as problem:
-        raise Failure(
-            f"the npu device cannot be loaded: {problem}",
-            "the file was built for this PyTorch but is damaged",
-            f"remove {path} and run: python -m pto adapters build torch",
-        ) from None
-    if error:
+def activate_if_possible() -> None:
+    """Makes the device where it is built and no other backend has its place."""
+    if obstacle() is None and adapter_libraries.built(build.NPU) is not None:
+        activate()
+
+
+def _start(loaded: ctypes.CDLL) -> None:
+    loaded.pto_npu_load.restype = ctypes.c_char_p
+    loaded.pto_npu_fallbacks.restype = ctypes.c_char_p
+    if error := loaded.pto_npu_load():
         raise Failure(
             f"the npu device cannot be used: {error.decode()}",
             "PyTorch refused its kernels, or a variable of the environment is malformed",
             "correct what it names",
         )
-    return loaded
+    loaded.pto_npu_device_runner.restype = ctypes.c_void_p
+    library().pto_torch_set_device_runner(ctypes.c_void_p(loaded.pto_npu_device_runner()))

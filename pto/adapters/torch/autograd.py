@@ -4,7 +4,7 @@
 from typing import Any, NoReturn
 
 import torch
-from pto.adapters.torch.record import Record
+from pto.adapters.record import Record
 from pto.errors import InvalidValue
 
 
@@ -26,10 +26,14 @@ class _Rules:
     def setup(self, ctx: Any, inputs: tuple, output: Any, keyword_only_inputs: Any = None) -> None:
         record = self.record
         if self.gradient is None:
-            return None if record.is_gradient else _refuse(record)
+            return None if record.gradient_of >= 0 else _refuse(record)
         values = record.bind(inputs, keyword_only_inputs or {})
-        outputs = output if isinstance(output, tuple) else (output,)
-        ctx.save_for_backward(*(values[s] if s >= 0 else outputs[-1 - s] for s in record.saved))
+        outputs = output if record.n_returns > 1 else (output,)
+        saved = [values[s] if s >= 0 else outputs[-1 - s] for s in record.saved]
+        ctx.shape_of_saved = [len(s) if isinstance(s, list | tuple) else -1 for s in saved]
+        ctx.save_for_backward(
+            *(t for s in saved for t in (s if isinstance(s, list | tuple) else [s]))
+        )
         ctx.attributes = [v for v, t in zip(values, record.is_tensor, strict=True) if not t]
 
     def backward(self, ctx: Any, *d_outputs: torch.Tensor) -> tuple:
@@ -38,25 +42,42 @@ class _Rules:
             _refuse(record)
         place = {argument: i for i, argument in enumerate(record.wanted)}
         positional = range(len(record.positional))
-        needs = sum(1 << place[a] for a in positional if a in place and ctx.needs_input_grad[a])
+        asked = [any(n) if isinstance(n, list | tuple) else n for n in ctx.needs_input_grad]
+        needs = sum(1 << place[a] for a in positional if a in place and asked[a])
         values = dict(
             zip(
                 gradient.names,
-                [*(d.contiguous() for d in d_outputs), *ctx.saved_tensors, *ctx.attributes, needs],
+                [*map(_contiguous, d_outputs), *_joined(ctx), *ctx.attributes, needs],
                 strict=True,
             )
         )
         args = [values.pop(name) for name in gradient.positional]
         results = getattr(torch.ops.pto, gradient.name)(*args, **values)
-        results = results if isinstance(results, tuple | list) else (results,)
-        return tuple(
-            results[place[a]] if a in place and ctx.needs_input_grad[a] else None
-            for a in positional
-        )
+        if gradient.n_returns == 1:
+            results = (results,)
+        return tuple(results[place[a]] if a in place and asked[a] else None for a in positional)
+
+
+def _contiguous(d: Any) -> Any:
+    return [_contiguous(one) for one in d] if isinstance(d, list | tuple) else d.contiguous()
+
+
+def _joined(ctx: Any) -> list:
+    """What was saved, the members of lists together again."""
+    tensors = iter(ctx.saved_tensors)
+    return [
+        next(tensors) if count < 0 else [next(tensors) for _ in range(count)]
+        for count in ctx.shape_of_saved
+    ]
 
 
 def register(record: Record, library: torch.library.Library) -> None:
-    """Gives an operator of PyTorch its gradient, or the error where it has none."""
+    """Gives an operator of PyTorch its gradient, or the error where it has none.
+
+    PyTorch takes no such rule for an operator that changes an argument.
+    """
+    if record.mutates:
+        return
     rules = _Rules(record)
     torch.library.register_autograd(
         f"pto::{record.name}", rules.backward, setup_context=rules.setup, lib=library

@@ -1,51 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake kernels: shapes and dtypes of an operator's outputs without data, sizes symbolic or not.
-
-The operator's own tracing gives the shapes as expressions over the sizes of its inputs, and the
-equalities that they need; both are evaluated here on whatever PyTorch uses as a size.
-"""
+"""Fake kernels: shapes and dtypes of an operator's outputs without data, sizes symbolic or not."""
 
 import atexit
-import operator
-from collections.abc import Sequence
 from typing import Any
 
 import torch
-from pto import _core
-from pto.adapters.torch.record import DTYPE_NAMES, DTYPES, Record
+from pto.adapters.record import Record
+from pto.adapters.shapes import Concrete, Shapes, mismatch
+from pto.adapters.torch.record import DTYPE_NAMES, DTYPES
 from pto.errors import InvalidType, InvalidValue
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-_CONSTANT, _SYMBOL, _MIN = 0, 1, 7
-_EVALUATE = {
-    2: operator.add,
-    3: operator.sub,
-    4: operator.mul,
-    5: operator.floordiv,
-    6: operator.mod,
-    _MIN: torch.sym_min,
-    8: torch.sym_max,
-}
-_DIFFER = """{name}: sizes {left} and {right} differ in {because}
-  why: shapes broadcast: sizes are equal or one of them is 1
-  fix: pass tensors whose shapes broadcast"""
-_REDUCES_NOTHING = """{name}: {because} over an axis of size 0
-  why: there is no largest or smallest of no elements, and PyTorch refuses it too
-  fix: pass a tensor that has elements along the reduced axes, or skip an empty one"""
+_TEXT = "{}\n  why: {}\n  fix: {}"
 
 
-def _asks_nonempty(a: Any, b: Any) -> bool:
-    """Whether a guard is min(size, 1) == 1: the size is not 0."""
-    return not isinstance(a, int) and a.op == _MIN and isinstance(b, int) and b == 1
+class Symbolic(Concrete):
+    """Arithmetic on ints and SymInts. A symbolic size is 1 only where PyTorch knows that."""
 
+    min = staticmethod(torch.sym_min)
+    max = staticmethod(torch.sym_max)
 
-def evaluate(dim: Any, symbols: Sequence[Any]) -> Any:
-    """The value of a size expression, an int or a SymInt."""
-    if isinstance(dim, int):
-        return dim
-    if dim.op == _SYMBOL:
-        return symbols[dim.value]
-    return _EVALUATE[dim.op](evaluate(dim.left, symbols), evaluate(dim.right, symbols))
+    def broadcast(self, a: Any, b: Any) -> Any:
+        if _is_one(b):
+            return a
+        if not _is_one(a):
+            self.require_equal(a, b, "broadcasting")
+        return b if _is_one(a) or isinstance(b, int) else a
+
+    def require_equal(self, a: Any, b: Any, because: str) -> None:
+        torch._check(a == b, lambda: _TEXT.format(*mismatch(self.name, a, b, because)))
 
 
 def _is_one(size: Any) -> bool:
@@ -53,55 +36,55 @@ def _is_one(size: Any) -> bool:
 
 
 class FakeKernel:
-    """The fake kernel of one operator; keeps the graphs that it has traced."""
+    """The fake kernel of one operator; keeps the shapes that it has asked for."""
 
     def __init__(self, record: Record):
         self.record = record
-        self.graphs: dict[tuple, _core.Graph] = {}
-        atexit.register(self.graphs.clear)  # PyTorch keeps its kernels beyond the interpreter's end
+        self.shapes: dict[tuple, Shapes] = {}
+        atexit.register(self.shapes.clear)  # PyTorch keeps its kernels beyond the interpreter's end
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         values = self.record.bind(args, kwargs)
         tensors, symbols = self._describe(values)
-        graph = self._graph(values, tensors)
-        for a, b, because in graph.guards:
-            left, right = evaluate(a, symbols), evaluate(b, symbols)
-            text = _REDUCES_NOTHING if _asks_nonempty(a, b) else _DIFFER
-            torch._check(
-                left == right,
-                lambda left=left, right=right, because=because, text=text: text.format(
-                    name=self.record.name, left=left, right=right, because=because
-                ),
-            )
-        device = next(v.device for v in values if isinstance(v, torch.Tensor))
-        outputs = [
-            torch.empty([evaluate(n, symbols) for n in shape], dtype=DTYPES[kind], device=device)
-            for kind, shape in graph.outputs
+        symbols += [
+            value if value is not None else 0
+            for value, a in zip(values, self.record.arguments, strict=True)
+            if a.kind == "SymInt"
         ]
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        shapes = self._shapes(values, tensors)
+        outputs = shapes.evaluate(symbols, Symbolic(self.record.name))
+        device = next(t.device for t in _tensors(values))
+        results = [
+            [_empty(one, device) for one in output]
+            if isinstance(output, list)
+            else _empty(output, device)
+            for output, about in zip(outputs, self.record.outputs, strict=True)
+            if about.replaces < 0
+        ]
+        if not results:
+            return None
+        return results[0] if len(results) == 1 else tuple(results)
 
     def _describe(self, values: list[Any]) -> tuple[list[Any], list[Any]]:
-        """(dtype, shape) of each tensor argument, None where absent, and the values of symbols."""
-        tensors: list[Any] = []
+        """(dtype, rank) of each tensor argument, None or a list of them, and all sizes."""
+        described: list[Any] = []
         symbols: list[Any] = []
-        first = None
-        for name, value, is_tensor in zip(
-            self.record.names, values, self.record.is_tensor, strict=True
-        ):
-            if not is_tensor:
+        first: list[tuple[str, torch.Tensor]] = []
+
+        def one(name: str, tensor: torch.Tensor) -> tuple[str, int]:
+            first.append((name, tensor))
+            self._check(name, tensor, *first[0])
+            symbols.extend(tensor.shape)
+            return DTYPE_NAMES[tensor.dtype], tensor.ndim
+
+        for a, value in zip(self.record.arguments, values, strict=True):
+            if not a.is_tensor:
                 continue
-            if value is None:
-                tensors.append(None)
-                continue
-            first = first or (name, value)
-            self._check(name, value, *first)
-            shape: list[Any] = []
-            for size in value.shape:
-                one = _is_one(size)
-                shape.append(1 if one else _core.Dim.symbol(len(symbols)))
-                symbols += [] if one else [size]
-            tensors.append((DTYPE_NAMES[value.dtype], tuple(shape)))
-        return tensors, symbols
+            if isinstance(value, list):
+                described.append([one(a.name, tensor) for tensor in value])
+            else:
+                described.append(None if value is None else one(a.name, value))
+        return described, symbols
 
     def _check(self, name: str, value: Any, first_name: str, first: Any) -> None:
         if value.device != first.device:
@@ -118,20 +101,26 @@ class FakeKernel:
                 f"convert it first: {name}.float()",
             )
 
-    def _graph(self, values: list[Any], tensors: list[Any]) -> _core.Graph:
+    def _shapes(self, values: list[Any], tensors: list[Any]) -> Shapes:
         attributes = [
-            0.0 if is_float else value
-            for value, is_tensor, is_float in zip(
-                values, self.record.is_tensor, self.record.is_float, strict=True
-            )
-            if not is_tensor
+            0 if a.kind in ("float", "SymInt") and value is not None else value
+            for value, a in zip(values, self.record.arguments, strict=True)
+            if not a.is_tensor
         ]
-        kinds = [t and (t[0], tuple(n == 1 if isinstance(n, int) else 0 for n in t[1]))
-                 for t in tensors]  # fmt: skip
-        key = (*kinds, *attributes)
-        if key not in self.graphs:
-            self.graphs[key] = _core.trace_operator(self.record.index, tensors, attributes)
-        return self.graphs[key]
+        key = (repr(tensors), repr(attributes))
+        if key not in self.shapes:
+            self.shapes[key] = self.record.shapes(tensors, attributes)
+        return self.shapes[key]
+
+
+def _tensors(values: list[Any]) -> list[torch.Tensor]:
+    flat = [v for value in values for v in (value if isinstance(value, list) else [value])]
+    return [v for v in flat if isinstance(v, torch.Tensor)]
+
+
+def _empty(output: tuple, device: torch.device) -> torch.Tensor:
+    kind, shape = output
+    return torch.empty(shape, dtype=DTYPES[kind], device=device)
 
 
 def register(record: Record, library: torch.library.Library) -> None:

@@ -27,8 +27,8 @@ c10::OperatorHandle handle_of(const pto_operator& op) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "");
 }
 
-bool is_tensor(const pto_argument& argument) {
-  return argument.kind == PTO_ARGUMENT_TENSOR || argument.kind == PTO_ARGUMENT_OPTIONAL_TENSOR;
+bool is_tensor(const pto_operator_argument& argument) {
+  return argument.kind <= PTO_KIND_TENSOR_LIST;
 }
 
 // An operator and, where it has one, its gradient; lives as long as the process.
@@ -44,8 +44,64 @@ struct Record {
   }
 };
 
+// Results that PyTorch's schema returns: those of the operator but for replaced arguments.
+int returned(const pto_operator& op) {
+  int count = 0;
+  for (int i = 0; i < op.n_returns; ++i) count += op.outputs[i].replaces < 0;
+  return count;
+}
+
+bool mutates(const pto_operator& op) {
+  for (int i = 0; i < op.n_arguments; ++i) {
+    if (op.arguments[i].flags & PTO_ARGUMENT_MUTABLE) return true;
+  }
+  return false;
+}
+
+// Calls f(tensor) for the tensor, or each of the list, that a value holds.
+template <class F>
+void for_each_tensor(const c10::IValue& value, F f) {
+  if (value.isTensor()) {
+    f(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorVector()) f(tensor);
+  }
+}
+
+bool requires_grad(const c10::IValue& value) {
+  bool found = false;
+  for_each_tensor(value, [&found](const at::Tensor& tensor) {
+    found = found || (tensor.defined() && tensor.requires_grad());
+  });
+  return found;
+}
+
+// What a node keeps of one value: a tensor, a list of them, or None.
+struct Saved {
+  std::vector<SavedVariable> tensors;
+  bool is_list = false, is_none = false;
+
+  static Saved of(const c10::IValue& value, bool is_output) {
+    Saved saved;
+    saved.is_list = value.isTensorList();
+    saved.is_none = value.isNone();
+    for_each_tensor(value, [&](const at::Tensor& tensor) {
+      saved.tensors.emplace_back(tensor, is_output);
+    });
+    return saved;
+  }
+
+  c10::IValue unpack(const c10::intrusive_ptr<torch::autograd::Node>& node) const {
+    if (is_none) return {};
+    std::vector<at::Tensor> unpacked;
+    for (const SavedVariable& one : tensors) unpacked.push_back(one.unpack(node));
+    if (is_list) return c10::IValue(std::move(unpacked));
+    return c10::IValue(unpacked.at(0));
+  }
+};
+
 // One forward call that needs a gradient: inputs are the gradients of its outputs, outputs those of
-// its wanted arguments.
+// its wanted arguments; members of lists count one by one.
 class Gradient : public torch::autograd::Node {
  public:
   explicit Gradient(const Record& record) : record_(record) {}
@@ -57,69 +113,96 @@ class Gradient : public torch::autograd::Node {
     const pto_operator& op = record_.op;
     for (int i = 0; i < op.n_saved; ++i) {
       const int source = op.saved[i];
-      if (source >= 0 && arguments[source].isTensor()) {
-        saved_.emplace_back(arguments[source].toTensor(), /*is_output=*/false);
-      } else {
-        saved_.emplace_back();
-      }
+      saved_.push_back(source >= 0 ? Saved::of(arguments[source], /*is_output=*/false) : Saved());
+    }
+    for (int i = 0; i < op.n_wanted; ++i) {
+      const c10::IValue& value = arguments[op.wanted[i]];
+      int members = 0;
+      for_each_tensor(value, [&members](const at::Tensor&) { ++members; });
+      members_.push_back(value.isTensorList() ? members : 1);
     }
     for (int i = 0; i < op.n_arguments; ++i) {
       if (!is_tensor(op.arguments[i])) attributes_.push_back(arguments[i]);
     }
   }
 
-  void save_output(int output, const at::Tensor& tensor) {
+  void save_output(int output, const c10::IValue& value) {
+    int members = 0;
+    for_each_tensor(value, [&members](const at::Tensor&) { ++members; });
+    outputs_.push_back(value.isTensorList() ? members : -1);
     for (int i = 0; i < record_.op.n_saved; ++i) {
-      if (record_.op.saved[i] == -1 - output) saved_[i] = SavedVariable(tensor, true);
+      if (record_.op.saved[i] == -1 - output) saved_[i] = Saved::of(value, /*is_output=*/true);
     }
   }
 
   variable_list apply(variable_list&& d_outputs) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     const pto_operator& op = record_.op;
-    Stack stack;
-    for (size_t i = 0; i < d_outputs.size(); ++i) {
-      at::Tensor& d = d_outputs[i];
-      stack.emplace_back(d.defined() ? std::move(d) : input_metadata(i).zeros_like());
-    }
-    for (SavedVariable& saved : saved_) {
-      at::Tensor tensor = saved.unpack(getptr());
-      if (tensor.defined()) {
-        stack.emplace_back(std::move(tensor));
-      } else {
-        stack.emplace_back();
-      }
-    }
+    Stack stack = d_outputs_of(std::move(d_outputs));
+    for (const Saved& saved : saved_) stack.push_back(saved.unpack(getptr()));
     stack.insert(stack.end(), attributes_.begin(), attributes_.end());
     int64_t needs = 0;
+    size_t edge = 0;
     for (int i = 0; i < op.n_wanted; ++i) {
-      if (task_should_compute_output(i)) needs |= int64_t{1} << i;
+      for (int n = 0; n < members_[i]; ++n) {
+        if (task_should_compute_output(edge++)) needs |= int64_t{1} << i;
+      }
     }
     stack.emplace_back(needs);
-    variable_list gradients(op.n_wanted);
+    variable_list gradients(edge);
     if (needs == 0) return gradients;
     record_.gradient_handle->callBoxed(stack);
-    for (int i = 0; i < op.n_wanted; ++i) {
-      if (needs >> i & 1) gradients[i] = stack[i].toTensor();
+    edge = 0;
+    for (int i = 0; i < op.n_wanted; edge += members_[i++]) {
+      if ((needs >> i & 1) == 0) continue;
+      size_t at = edge;
+      for_each_tensor(stack[i], [&](const at::Tensor& tensor) { gradients.at(at++) = tensor; });
     }
     return gradients;
   }
 
   void release_variables() override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (SavedVariable& saved : saved_) saved.reset_data();
+    for (Saved& saved : saved_) {
+      for (SavedVariable& one : saved.tensors) one.reset_data();
+    }
   }
 
  private:
+  // The gradients as the operator takes them; one that did not arrive is zero.
+  Stack d_outputs_of(variable_list&& d_outputs) {
+    Stack stack;
+    size_t next = 0;
+    const auto take = [&] {
+      at::Tensor& d = d_outputs[next];
+      at::Tensor given = d.defined() ? std::move(d) : input_metadata(next).zeros_like();
+      ++next;
+      return given;
+    };
+    for (const int members : outputs_) {
+      if (members < 0) {
+        stack.emplace_back(take());
+        continue;
+      }
+      std::vector<at::Tensor> list;
+      for (int n = 0; n < members; ++n) list.push_back(take());
+      stack.emplace_back(std::move(list));
+    }
+    return stack;
+  }
+
   const Record& record_;
-  std::vector<SavedVariable> saved_;
+  std::vector<Saved> saved_;
+  std::vector<int> members_;  // of each wanted argument
+  std::vector<int> outputs_;  // of each output, -1 where it is no list
   std::vector<c10::IValue> attributes_;
 };
 
 // The kernel at the Autograd key: calls the operator below it, and notes how to come back.
 class AutogradKernel : public c10::OperatorKernel {
  public:
-  explicit AutogradKernel(const pto_operator& op) : record_(op) {}
+  explicit AutogradKernel(const pto_operator& op)
+      : record_(op), mutates_(mutates(op)), returned_(returned(op)) {}
 
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet keys, Stack* stack) {
     const pto_operator& op = record_.op;
@@ -133,20 +216,27 @@ class AutogradKernel : public c10::OperatorKernel {
         node = start(arguments);
       }
     }
+    std::vector<at::Tensor> changed;
+    if (mutates_) changed = mutable_tensors(arguments);
     {
       const at::AutoDispatchBelowADInplaceOrView below;
       record_.handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
     }
+    for (const at::Tensor& tensor : changed) torch::autograd::impl::bump_version(tensor);
     if (!node && !refusal) return;
-    const at::ArrayRef<c10::IValue> outputs = torch::jit::last(*stack, op.n_outputs);
-    for (int i = 0; i < op.n_outputs; ++i) {
-      const at::Tensor& output = outputs[i].toTensor();
-      if (refusal) {
-        torch::autograd::set_history(output, refusal);
-      } else {
-        torch::autograd::set_history(output, node);
-        node->save_output(i, output);
-      }
+    const at::ArrayRef<c10::IValue> outputs = torch::jit::last(*stack, returned_);
+    for (int i = 0; i < returned_; ++i) {
+      for_each_tensor(outputs[i], [&](const at::Tensor& output) {
+        // An integer or bool has no gradient.
+        if (!torch::autograd::isDifferentiableType(output.scalar_type())) {
+          if (node) node->add_input_metadata(torch::autograd::Node::undefined_input());
+        } else if (refusal) {
+          torch::autograd::set_history(output, refusal);
+        } else {
+          torch::autograd::set_history(output, node);
+        }
+      });
+      if (node) node->save_output(i, outputs[i]);
     }
   }
 
@@ -159,8 +249,14 @@ class AutogradKernel : public c10::OperatorKernel {
     return false;
   }
 
-  static bool requires_grad(const c10::IValue& value) {
-    return value.isTensor() && value.toTensor().defined() && value.toTensor().requires_grad();
+  std::vector<at::Tensor> mutable_tensors(at::ArrayRef<c10::IValue> arguments) const {
+    std::vector<at::Tensor> tensors;
+    for (int i = 0; i < record_.op.n_arguments; ++i) {
+      if (record_.op.arguments[i].flags & PTO_ARGUMENT_MUTABLE) {
+        tensors.push_back(arguments[i].toTensor());
+      }
+    }
+    return tensors;
   }
 
   // Of an operator without gradient: null where none is asked for. A gradient operator is refused
@@ -172,7 +268,11 @@ class AutogradKernel : public c10::OperatorKernel {
     for (int i = 0; i < record_.op.n_arguments; ++i) {
       if (!requires_grad(arguments[i])) continue;
       argument = argument ? argument : record_.op.arguments[i].name;
-      edges.push_back(torch::autograd::impl::gradient_edge(arguments[i].toTensor()));
+      for_each_tensor(arguments[i], [&edges](const at::Tensor& tensor) {
+        if (tensor.requires_grad()) {
+          edges.push_back(torch::autograd::impl::gradient_edge(tensor));
+        }
+      });
     }
     if (argument == nullptr) return {};
     std::string text = std::string(record_.op.name) + ": tensor " + argument +
@@ -180,8 +280,7 @@ class AutogradKernel : public c10::OperatorKernel {
                        "  why: its result would silently cut the graph of gradients\n"
                        "  fix: give the operator a grad, call it under torch.no_grad(), or detach "
                        "the tensor";
-    const pto_operator* before = pto_operator_at(record_.op.index - 1);
-    if (before == nullptr || before->gradient != record_.op.index) throw std::runtime_error(text);
+    if (record_.op.gradient_of < 0) throw std::runtime_error(text);
     return c10::make_intrusive<torch::autograd::Error>(std::move(text), std::move(edges));
   }
 
@@ -189,15 +288,19 @@ class AutogradKernel : public c10::OperatorKernel {
     auto node = c10::make_intrusive<Gradient>(record_);
     for (int i = 0; i < record_.op.n_wanted; ++i) {
       const c10::IValue& value = arguments[record_.op.wanted[i]];
-      node->add_next_edge(requires_grad(value)
-                              ? torch::autograd::impl::gradient_edge(value.toTensor())
-                              : torch::autograd::Edge());
+      if (value.isNone()) node->add_next_edge(torch::autograd::Edge());
+      for_each_tensor(value, [&node](const at::Tensor& tensor) {
+        node->add_next_edge(tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor)
+                                                   : torch::autograd::Edge());
+      });
     }
     node->save_arguments(arguments);
     return node;
   }
 
   Record record_;
+  bool mutates_;
+  int returned_;
 };
 
 thread_local std::string error;

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record: what the registry says of an operator, and its arguments sorted for the adapter."""
-
-from typing import Any
+"""Records as PyTorch spells them: its element types, and the schema of its operator."""
 
 import torch
-from pto import _core
+from pto.adapters.record import Record
 
 # Both ways between PyTorch's element types and the names of ours.
 DTYPE_NAMES = {
@@ -19,27 +17,23 @@ DTYPE_NAMES = {
 DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
 
 
-class Record:
-    """One operator; see op/operator.h for `gradient`, `saved` and `wanted`."""
+def torch_schema(record: Record) -> str:
+    """The schema for PyTorch: a Scalar is a float there, and a mutable argument is not returned.
 
-    def __init__(self, index: int):
-        fields = _core.operator_record(index)
-        self.index = index
-        self.name: str = fields["name"]
-        self.outputs: int = fields["outputs"]
-        self.gradient: int = fields["gradient"]
-        before = _core.operator_record(index - 1) if index else {"gradient": -1}
-        self.is_gradient: bool = before["gradient"] == index
-        self.saved: list[int] = fields["saved"]
-        self.wanted: list[int] = fields["wanted"]
-        arguments = fields["arguments"]
-        self.names = [name for name, *_ in arguments]
-        self.positional = [name for name, _, keyword_only, *_ in arguments if not keyword_only]
-        self.is_tensor = [kind.startswith("Tensor") for _, kind, *_ in arguments]
-        self.is_float = [kind == "float" for _, kind, *_ in arguments]
-        self.defaults = {name: default for name, *_, default in arguments}
-
-    def bind(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
-        """The arguments of a call in schema order, defaults filled in."""
-        given = {**self.defaults, **dict(zip(self.positional, args, strict=False)), **kwargs}
-        return [given[name] for name in self.names]
+    Functionalisation refuses operators that return an argument which they change.
+    """
+    arguments, keyword_only = [], False
+    for a in record.arguments:
+        if a.keyword_only and not keyword_only:
+            arguments.append("*")
+            keyword_only = True
+        text = a.text.replace("Scalar", "float")
+        default = f"={a.default!r}" if a.has_default else ""
+        arguments.append(f"{text} {a.name}{default}")
+    returns = [
+        "Tensor[]" if output.is_list else "Tensor"
+        for output in record.outputs[: record.n_returns]
+        if output.replaces < 0
+    ]
+    result = returns[0] if len(returns) == 1 else f"({', '.join(returns)})"
+    return f"{record.name}({', '.join(arguments)}) -> {result}"

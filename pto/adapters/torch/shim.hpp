@@ -18,6 +18,7 @@ namespace pto::torch_adapter {
 struct TensorObject;
 struct LibraryObject;
 struct StringObject;
+struct ListObject;
 using Boxed = uint64_t;  // a value of the stack
 using BoxedKernel = void (*)(Boxed* stack, uint64_t inputs, uint64_t outputs);
 
@@ -30,6 +31,7 @@ extern "C" {
 using pto::torch_adapter::Boxed;
 using pto::torch_adapter::BoxedKernel;
 using pto::torch_adapter::LibraryObject;
+using pto::torch_adapter::ListObject;
 using pto::torch_adapter::StringObject;
 using pto::torch_adapter::TensorObject;
 
@@ -49,6 +51,7 @@ int32_t aoti_torch_get_sizes(TensorObject* tensor, int64_t** sizes);
 int32_t aoti_torch_get_strides(TensorObject* tensor, int64_t** strides);
 int32_t aoti_torch_get_dtype(TensorObject* tensor, int32_t* dtype);
 int32_t aoti_torch_get_device_type(TensorObject* tensor, int32_t* type);
+int32_t aoti_torch_get_device_index(TensorObject* tensor, int32_t* index);
 int32_t torch_get_const_data_ptr(TensorObject* tensor, const void** data);
 int32_t torch_get_mutable_data_ptr(TensorObject* tensor, void** data);
 int32_t aoti_torch_delete_tensor_object(TensorObject* tensor);
@@ -65,6 +68,11 @@ int32_t torch_from_blob(void* data, int64_t rank, const int64_t* sizes, const in
 int32_t torch_string_length(StringObject* string, size_t* bytes);
 int32_t torch_string_c_str(StringObject* string, const char** text);
 int32_t torch_delete_string(StringObject* string);
+int32_t torch_new_list_reserve_size(size_t size, ListObject** list);
+int32_t torch_list_size(ListObject* list, size_t* size);
+int32_t torch_list_get_item(ListObject* list, size_t index, Boxed* item);
+int32_t torch_list_push_back(ListObject* list, Boxed item);
+int32_t torch_delete_list(ListObject* list);
 int32_t torch_delete_stable_ivalue(Boxed* value);
 
 int32_t torch_parallel_for(int64_t begin, int64_t end, int64_t grain,

@@ -21,7 +21,7 @@
 namespace pto::torch_npu {
 
 // From here on a kernel is worth another thread: about a tenth of a millisecond of copying.
-constexpr int64_t kLongBytes = 1 << 19;
+constexpr int64_t kLongBytes = 1 << 21;
 constexpr int64_t kLongOperations = 1 << 22;  // of a matrix product
 
 inline Length length_of(const at::Tensor& tensor) {

@@ -106,6 +106,20 @@ void Stream::submit(std::unique_ptr<Kernel> kernel, Length length) {
   if (is_asleep) filled_.notify_one();
 }
 
+bool Stream::enter_if_idle() {
+  const std::lock_guard lock(mutex_);
+  if (is_busy_ || !queue_.empty()) return false;
+  is_busy_ = true;
+  ++submitted_;
+  pending_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void Stream::leave() {
+  std::unique_lock lock(mutex_);
+  release(lock);
+}
+
 // The kernel that held the stream is done.
 void Stream::release(std::unique_lock<std::mutex>& lock) {
   is_busy_ = false;

@@ -57,6 +57,10 @@ class Stream {
 
   void submit(std::unique_ptr<Kernel> kernel, Length length);
 
+  // Makes the caller the stream's kernel until leave(), where nothing is pending; else false.
+  bool enter_if_idle();
+  void leave();
+
   // Returns when all that was submitted before has run; throws what one of it threw.
   void wait() {
     if (!is_quiet()) wait_slowly();

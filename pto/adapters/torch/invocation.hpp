@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Invocation: one call of an operator from the boxed stack of PyTorch's stable C interface.
+//
+//     Invocation(op, stack).run();   // arguments are taken off the stack, results put there
+//
+// Invariant: what the stack held is owned from construction on, so that an error leaks nothing.
+// Thread safety: belongs to one thread.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "pto/adapters/torch/shim.hpp"
+#include "pto/op/operator.h"
+
+namespace pto::torch_adapter {
+
+// A call on tensors of a device that is not the CPU, whose memory the processor can reach. Plain,
+// as the device stands in another library.
+struct DeviceCall {
+  const pto_operator_call* call;
+  int32_t device_index;
+  void* invocation;  // for the functions below
+  // All tensors: after pto_operator_bind() with those that it made.
+  void (*for_tensors)(void* invocation, void (*take)(void* context, TensorObject*), void* context);
+  // After pto_operator_bind(): whether finish() has to follow the run before the call returns.
+  bool (*must_finish)(void* invocation);
+  void (*finish)(void* invocation);
+  // Both under PyTorch's thread setting; not 0: pto_operator_error() says why.
+  int32_t (*run)(const pto_operator_call* call);
+  int32_t (*run_bound)(pto_operator_launch* launch);
+};
+using DeviceRunner = int32_t (*)(const DeviceCall& call);
+
+class Invocation {
+ public:
+  Invocation(const pto_operator& op, Boxed* stack);
+  ~Invocation();
+  Invocation(const Invocation&) = delete;
+  Invocation& operator=(const Invocation&) = delete;
+
+  // Throws std::runtime_error with our text.
+  void run();
+
+ private:
+  struct Device {
+    int32_t type = 0, index = 0;
+    friend bool operator==(const Device&, const Device&) = default;
+  };
+  struct Replaced {  // a mutable argument whose new elements do not go where it lies
+    int tensor;
+    void* memory;
+  };
+
+  void take();
+  void take_tensors(const pto_operator_argument& argument, Boxed value);
+  void take_attribute(const pto_operator_argument& argument, Boxed value);
+  void take_string(StringObject* string, pto_operator_value& value);
+  void take_integers(ListObject* list, pto_operator_value& value);
+  void describe_all();
+  void describe(const char* name, TensorObject* object, pto_operator_tensor& tensor);
+  Device device_of(const char* name, TensorObject* object);
+  void check_writable(const char* name, const pto_operator_tensor& tensor) const;
+  int32_t run_on_device(const pto_operator_call& call, DeviceRunner runner);
+  void for_tensors(void (*take)(void* context, TensorObject*), void* context) const;
+  void finish();
+  void give_results();
+
+  static void* allocate(void* user, int32_t output, int32_t member, const int64_t* sizes,
+                        int32_t rank, int32_t dtype);
+  void* replace(int32_t argument, const int64_t* sizes, int32_t rank, int32_t dtype);
+  void* make_tensor(TensorObject** tensor, const int64_t* sizes, int32_t rank, int32_t dtype);
+  int first_tensor(int32_t argument) const;
+
+  static constexpr int kMaxTensors = 16, kMaxAttributes = 24;
+  const pto_operator& op_;
+  Boxed* stack_;
+  int n_tensors_ = 0, n_counts_ = 0, n_attributes_ = 0, n_strings_ = 0;
+  bool has_device_ = false;
+  Device device_;
+  const char* device_of_ = "";  // the argument that says so
+  TensorObject* objects_[kMaxTensors];
+  StringObject* strings_[kMaxAttributes];
+  int32_t counts_[kMaxTensors];
+  pto_operator_tensor tensors_[kMaxTensors];
+  pto_operator_value attributes_[kMaxAttributes];
+  std::array<TensorObject*, 8> single_outputs_{};         // by output
+  std::vector<std::vector<TensorObject*>> list_outputs_;  // by output, where there are lists
+  std::vector<std::vector<int64_t>> integers_;
+  std::vector<Replaced> replaced_;
+};
+
+// The runner for PyTorch's PrivateUse1 device; null: such tensors are refused.
+void set_device_runner(DeviceRunner runner);
+
+// Throws the text of PyTorch's last error where the code is not 0.
+void check(int32_t code);
+
+}  // namespace pto::torch_adapter

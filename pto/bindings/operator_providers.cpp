@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/bindings/operator_providers.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "pto/bindings/module.hpp"
+#include "pto/compiler/compile.hpp"
+#include "pto/op/native.hpp"
+
+namespace nb = nanobind;
+
+namespace pto::bindings {
+namespace {
+
+OperatorCallbacks* callbacks = nullptr;  // as long as the process
+
+struct Described {
+  DType dtype;
+  Dims shape;
+};
+
+// The tensors of a call as Python sees them, argument by argument.
+nb::list tensor_list(const Schema& schema, std::span<const int32_t> counts,
+                     const std::vector<Described>& given) {
+  nb::list tensors;
+  size_t next = 0, place = 0;
+  for (const Argument& argument : schema.arguments) {
+    if (!is_tensor(argument)) continue;
+    nb::list here;
+    for (int32_t n = counts[place++]; n > 0; --n, ++next) {
+      here.append(
+          nb::make_tuple(std::string(name(given[next].dtype)), tuple_from(given[next].shape)));
+    }
+    if (argument.kind == ArgumentKind::TensorList) {
+      tensors.append(here);
+    } else {
+      tensors.append(nb::len(here) ? nb::object(here[0]) : nb::none());
+    }
+  }
+  return tensors;
+}
+
+// The attributes; SymInt ones are symbols from `next` on, counted also where absent ones count.
+nb::list attribute_list(const Schema& schema, std::span<const AttributeValue> attributes,
+                        const std::function<Dim(bool given)>& symint) {
+  nb::list values;
+  size_t next = 0;
+  for (const Argument& argument : schema.arguments) {
+    if (is_tensor(argument)) continue;
+    const AttributeValue& value = attributes[next++];
+    const bool given = !std::holds_alternative<std::monostate>(value);
+    if (argument.kind != ArgumentKind::SymInt) {
+      values.append(attribute_object(value));
+      continue;
+    }
+    const Dim size = symint(given);
+    if (!given) {
+      values.append(nb::none());
+    } else {
+      values.append(size.is_constant() ? nb::object(nb::int_(size.value())) : nb::cast(size));
+    }
+  }
+  return values;
+}
+
+// Runs a function with Python's lock; what Python raises becomes a C++ exception with its text.
+template <class F>
+auto in_python(F f) {
+  if (!Py_IsInitialized()) {
+    fail({"a kernel was asked for after Python ended", "kernels are traced in Python",
+          "call the operator once before the end"},
+         ErrorKind::Runtime);
+  }
+  const nb::gil_scoped_acquire locked;
+  try {
+    return f();
+  } catch (nb::python_error& error) {
+    const std::string text = nb::str(error.value()).c_str();
+    throw std::runtime_error(text);
+  }
+}
+
+Graph traced_graph(const KernelRequest& request) {
+  const Schema& schema = operator_schema(request.op);
+  int next_symbol = 0;
+  uint32_t next_word = 0;
+  std::vector<Described> given;
+  for (const int32_t count : request.counts) {
+    for (int32_t n = 0; n < count; ++n) {
+      const TensorClass kind = tensor_class(request.signature.words[next_word++]);
+      given.push_back({kind.dtype, kind.symbolic_shape(&next_symbol)});
+    }
+  }
+  const auto symint = [&](bool is_given) -> Dim {
+    if (!is_given) return 0;
+    return tensor_class(request.signature.words[next_word++]).symbolic_shape(&next_symbol)[0];
+  };
+  return nb::cast<Graph>(callbacks->trace(request.op, tensor_list(schema, request.counts, given),
+                                          attribute_list(schema, request.attributes, symint)));
+}
+
+// Ctrl-C: stops the compiler, and stays pending for the interpreter, since the error itself
+// travels through the framework as text.
+bool interrupted() {
+  const nb::gil_scoped_acquire locked;
+  if (PyErr_CheckSignals() == 0) return false;
+  PyErr_Clear();
+  PyErr_SetInterrupt();
+  return true;
+}
+
+std::shared_ptr<const Program> traced_kernel(const KernelRequest& request) {
+  const Graph graph = in_python([&] { return traced_graph(request); });
+  CompileOptions options;
+  for (uint32_t i = 0; i < request.signature.count; ++i) {
+    options.strides.push_back(tensor_class(request.signature.words[i]).strides);
+  }
+  options.interrupted = interrupted;
+  return compile(graph, options);
+}
+
+std::shared_ptr<const Program> native_kernel(const KernelRequest& request) {
+  const InferredShapes shapes = infer_shapes_for(request);
+  const auto [name, text, function] = in_python([&] {
+    nb::list dtypes;  // of each tensor argument: that of its first tensor, or None
+    uint32_t word = 0;
+    for (const int32_t count : request.counts) {
+      if (count == 0) {
+        dtypes.append(nb::none());
+      } else {
+        dtypes.append(std::string(pto::name(tensor_class(request.signature.words[word]).dtype)));
+      }
+      word += static_cast<uint32_t>(count);
+    }
+    nb::object source = callbacks->source(request.op, dtypes);
+    return std::make_tuple(nb::cast<std::string>(source[0]), nb::cast<std::string>(source[1]),
+                           nb::cast<std::string>(source[2]));
+  });
+  CompileOptions options;
+  options.interrupted = interrupted;
+  CompiledText compiled = compile_text(name, text, {function}, options);
+  auto library = std::const_pointer_cast<Library>(compiled.library);
+  return native_program(request, shapes, compiled.functions[0], std::move(library));
+}
+
+InferredShapes::Tensor tensor_from(nb::handle described) {
+  return {dtype_from(nb::cast<std::string>(nb::str(described[0]))), dims_from(described[1])};
+}
+
+Dim dim_from(nb::handle object) {
+  if (nb::isinstance<Dim>(object)) return nb::cast<Dim>(object);
+  return nb::cast<int64_t>(object);
+}
+
+InferredShapes inferred(const ShapeRequest& request) {
+  const Schema& schema = operator_schema(request.op);
+  int next_symbol = 0;
+  std::vector<Described> given;
+  for (const TensorKind& kind : request.tensors) {
+    Described& one = given.emplace_back(Described{kind.dtype, {}});
+    for (int axis = 0; axis < kind.rank; ++axis) one.shape.push_back(Dim::symbol(next_symbol++));
+  }
+  const auto symint = [&](bool) { return Dim::symbol(next_symbol++); };
+  nb::object result = callbacks->infer(request.op, tensor_list(schema, request.counts, given),
+                                       attribute_list(schema, request.attributes, symint));
+  InferredShapes shapes;
+  for (nb::handle output : result[0]) {
+    if (!nb::isinstance<nb::list>(output)) {
+      shapes.counts.push_back(1);
+      shapes.tensors.push_back(tensor_from(output));
+      continue;
+    }
+    shapes.counts.push_back(static_cast<int32_t>(nb::len(output)));
+    for (nb::handle member : output) shapes.tensors.push_back(tensor_from(member));
+  }
+  for (nb::handle guard : result[1]) {
+    shapes.guards.push_back(
+        {dim_from(guard[0]), dim_from(guard[1]), nb::cast<std::string>(guard[2])});
+  }
+  if (nb::len(result) > 2) {  // the work of a hand-written kernel
+    shapes.items = dim_from(result[2]);
+    shapes.bytes = dim_from(result[3]);
+  }
+  return shapes;
+}
+
+InferredShapes python_shapes(const ShapeRequest& request) {
+  return in_python([&] { return inferred(request); });
+}
+
+}  // namespace
+
+void set_operator_callbacks(OperatorCallbacks given) {
+  if (!callbacks) callbacks = new OperatorCallbacks;
+  *callbacks = std::move(given);
+}
+
+Providers traced_providers() { return {traced_kernel, python_shapes}; }
+Providers native_providers() { return {native_kernel, python_shapes}; }
+
+nb::object attribute_object(const AttributeValue& value) {
+  if (const auto* i = std::get_if<int64_t>(&value)) return nb::int_(*i);
+  if (const auto* d = std::get_if<double>(&value)) return nb::float_(*d);
+  if (const auto* b = std::get_if<bool>(&value)) return nb::bool_(*b);
+  if (const auto* s = std::get_if<std::string>(&value)) return nb::str(s->c_str(), s->size());
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) return nb::cast(*list);
+  return nb::none();
+}
+
+}  // namespace pto::bindings

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gradient of an operator: `grad` of its definition, traced, is an operator of its own.
+
+Thread safety: as in op.py.
+"""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pto import _core
+from pto.errors import InvalidType, InvalidValue
+from pto.language.reduce import sum_to
+from pto.language.shape import broadcast_to
+from pto.language.tensor import Tensor
+from pto.language.trace import Trace, describe
+from pto.language.types import constant
+
+if TYPE_CHECKING:
+    from pto.language.op import Operator
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The gradient of an operator: which arguments it takes, and gives the gradients of."""
+
+    operator: "Operator"
+    saved: tuple[str, ...]  # tensor arguments and outputs of the operator
+    wanted: tuple[str, ...]  # tensor arguments
+
+
+@dataclass
+class GradientContext:
+    """What `grad` may ask for: saved tensors, attributes, and which gradients are needed."""
+
+    operator: "Operator"
+    tensors: Callable[[str], Tensor | None]
+    attributes: dict[str, Any]
+    needed: frozenset[str]
+    asked: list[str] = field(default_factory=list)
+
+    def saved(self, name: str) -> Any:
+        """A tensor argument, or an output by its name ("result"), as the forward call saw it."""
+        if name not in self.operator.tensor_names + self.operator.outputs:
+            raise InvalidValue(
+                f"{self.operator.name}: grad asks for {name!r}, which was not saved",
+                f"it may ask for {', '.join(self.operator.tensor_names + self.operator.outputs)}",
+                "use one of these names",
+            )
+        self.asked.append(name)
+        return self.tensors(name)
+
+    def needs(self, name: str) -> bool:
+        """Whether the gradient of this tensor argument is needed; the others are dropped."""
+        return name in self.needed
+
+    def attribute(self, name: str) -> Any:
+        """An attribute of the call; a float is a traced number."""
+        return self.attributes[name]
+
+
+def gradient_schema(of: "Operator", saved: tuple[str, ...], wanted: tuple[str, ...]) -> str:
+    """The schema that op/operator.h asks of a gradient operator."""
+    kinds = {a.name: a.kind for a in of.arguments}
+    kinds |= {name: "Tensor?" for name, a in of.by_name.items() if a.is_optional_tensor}
+    lists = {
+        name: "Tensor[]" for name, is_list in zip(of.outputs, of.lists, strict=True) if is_list
+    }
+    tensors = [f"{lists.get(name, 'Tensor')} d_{name}" for name in of.outputs]
+    tensors += [f"{kinds.get(name) or lists.get(name, 'Tensor')} {name}" for name in saved]
+    attributes = [str(a) for a in of.attribute_arguments] + ["int needs=-1"]
+    results = ", ".join("Tensor[]" if kinds[name] == "Tensor[]" else "Tensor" for name in wanted)
+    results = f"({results})" if len(wanted) != 1 else results
+    return f"{of.name}_backward({', '.join(tensors)}, *, {', '.join(attributes)}) -> {results}"
+
+
+def gradient_types(of: "Operator", saved: tuple[str, ...], wanted: tuple[str, ...]) -> str:
+    """The types of that operator, in the variables of the operator's own."""
+    by_name = {a.name: of.type_names[a.type] for a in of.arguments if a.is_tensor}
+    by_name |= dict(zip(of.outputs, of.output_types, strict=True))
+    takes = [by_name[name] for name in (*of.outputs, *saved)]
+    gives = [by_name[name] for name in wanted]
+    used = [n for n in dict.fromkeys(takes) if n in of.type_names]
+    if missing := [n for n in gives if n not in takes]:
+        raise InvalidValue(
+            f"{of.name}: nothing that its gradient takes has the type {missing[0]} of {wanted}",
+            "the gradient operator learns the element types from its arguments",
+            "let grad ask for a saved tensor of that type",
+        )
+    where = [f"{n}: {' '.join(of.types[of.type_names.index(n)])}" for n in used]
+    text = f"({', '.join(takes)}) -> ({', '.join(gives)})"
+    return text + (f" where {', '.join(where)}" if where else "")
+
+
+class TracedGradient:
+    """`build` and `infer` of the gradient operator, from `grad` of the operator's definition."""
+
+    def __init__(self, of: "Operator", names: list[str], saved: tuple, wanted: tuple):
+        self.of, self.names, self.saved, self.wanted = of, names, saved, wanted
+
+    def build(self, *values: Any) -> tuple:
+        arguments = dict(zip(self.names, values, strict=True))
+        needed = frozenset(n for i, n in enumerate(self.wanted) if arguments["needs"] >> i & 1)
+        tensors = {name: arguments[name] for name in self.saved}
+        ctx = GradientContext(self.of, lambda name: self._saved(tensors, name), arguments, needed)
+        d_outputs = [arguments[f"d_{name}"] for name in self.of.outputs]
+        gradients = gradients_by_name(self.of, self.of.member("grad")(ctx, *d_outputs))
+        first = d_outputs[0][0] if isinstance(d_outputs[0], list) else d_outputs[0]
+        return tuple(
+            self._gradient(first, name, gradients, tensors)
+            if name in needed
+            else self._not_needed(first, name)
+            for name in self.wanted
+        )
+
+    def infer(self, *specs: Any) -> tuple | None:
+        """The shapes of the saved arguments; None where another shape is needed."""
+        arguments = dict(zip(self.names, specs, strict=True))
+        results: list[Any] = []
+        for place, name in enumerate(self.wanted):
+            like = arguments.get(name)
+            if like is None:
+                return None
+            if arguments["needs"] >> place & 1:
+                results.append(like)
+            elif isinstance(like, list):
+                results.append([])
+            else:
+                results.append(like.like((0,)))
+        return tuple(results)
+
+    def _not_needed(self, like: Tensor, name: str) -> Any:
+        if self.of.by_name[name].kind == "Tensor[]":
+            return []
+        return broadcast_to(constant(like.trace, 0, like.dtype), (0,))
+
+    def _saved(self, tensors: dict[str, Tensor], name: str) -> Tensor:
+        if name in tensors:
+            return tensors[name]
+        raise InvalidValue(
+            f"{self.of.name}: grad asks for {name!r} only for some attributes",
+            "what is saved is found once, from the default attributes",
+            f"say in the class what it may need: saved = {(*self.saved, name)!r}",
+        )
+
+    def _gradient(self, like: Tensor, name: str, gradients: dict, tensors: dict) -> Any:
+        gradient, argument = gradients[name], tensors.get(name)
+        if isinstance(gradient, list | tuple):
+            arguments = argument or [None] * len(gradient)
+            return [
+                self._summed(like, name, *pair) for pair in zip(gradient, arguments, strict=True)
+            ]
+        return self._summed(like, name, gradient, argument)
+
+    def _summed(self, first: Tensor, name: str, gradient: Any, like: Tensor | None) -> Tensor:
+        if not isinstance(gradient, Tensor) or gradient.trace is not first.trace:
+            raise InvalidType(
+                f"{self.of.name}: grad returned {describe(gradient)} for {name}",
+                "a gradient is a traced tensor, and None only where there never is one",
+                "return a tensor computed from the arguments of grad",
+            )
+        if like is None:
+            return gradient
+        summed = sum_to(gradient, like)
+        for size, wanted in zip(summed.shape, like.shape, strict=True):
+            summed.trace.builder.guard_equal(size, wanted, f"the gradient of {name}")
+        return summed
+
+
+def gradients_by_name(of: "Operator", result: Any) -> dict[str, Tensor | None]:
+    """What `grad` returned, by argument name."""
+    if isinstance(result, dict):
+        unknown = sorted(set(result) - set(of.tensor_names))
+    else:
+        result = result if isinstance(result, tuple | list) else (result,)
+        unknown = [] if len(result) == len(of.tensor_names) else [f"{len(result)} values"]
+        result = dict(zip(of.tensor_names, result, strict=False))
+    if unknown:
+        raise InvalidValue(
+            f"{of.name}: grad returned gradients for {', '.join(unknown)}",
+            f"the tensor arguments are {', '.join(of.tensor_names)}",
+            "return a dict by their names, or a tuple with one gradient for each",
+        )
+    return result
+
+
+def probed(operator: "Operator") -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Traces `grad` once, on tensors of rank 2: (what it saves, whose gradients it gives)."""
+    trace = Trace(operator.name)
+    symbols = itertools.count()
+
+    def tensor(name: str, kind: str, is_list: bool) -> Any:
+        if is_list:
+            return [tensor(f"{name}{i}", kind, False) for i in range(2)]
+        dims = tuple(_core.Dim.symbol(next(symbols)) for _ in range(2))
+        return trace.input(name, kind, dims)
+
+    lists = dict(zip(operator.outputs, operator.lists, strict=True))
+    kinds = dict(zip(operator.outputs, operator.output_types, strict=True))
+    d_outputs = [
+        tensor(f"d_{name}", operator.probe_type(kinds[name]), lists[name])
+        for name in operator.outputs
+    ]
+    tensors = {
+        a.name: tensor(
+            a.name, operator.probe_type(operator.type_names[a.type]), a.kind == "Tensor[]"
+        )
+        for a in operator.arguments
+        if a.is_tensor
+    }
+    tensors |= {
+        name: tensor(name, operator.probe_type(kinds[name]), lists[name])
+        for name in operator.outputs
+    }
+    attributes = {
+        a.name: trace.scalar(a.name, "f32") if a.kind == "float" else a.default
+        for a in operator.attribute_arguments
+    }
+    everything = frozenset(operator.tensor_names)
+    ctx = GradientContext(operator, tensors.__getitem__, attributes, everything)
+    gradients = gradients_by_name(operator, operator.member("grad")(ctx, *d_outputs))
+    asked = set(operator.member("saved") or ctx.asked)
+    saved = tuple(n for n in operator.tensor_names + operator.outputs if n in asked)
+    wanted = tuple(n for n in operator.tensor_names if gradients.get(n) is not None)
+    return saved, wanted

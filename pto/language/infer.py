@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `infer` of an operator computes with: Specs, sizes, and the rules between them.
+
+    def infer(x, y, alpha): return pto.broadcast(x, y)
+    def infer(x, sizes, dim): return [x.like((n, *x.shape[1:])) for n in sizes]
+
+A size is an int, or a Dim where it is known only at the call; + - * // % and size_min, size_max,
+size_broadcast combine them. `require_equal` states that two sizes must be equal. A size of the call
+may turn out to be 1, so that comparing two sizes says nothing; `broadcast` is right for every size.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pto import _core
+from pto.errors import InvalidType, InvalidValue
+from pto.language.dtypes import DType
+
+Size = int | _core.Dim
+_BROADCAST = 9  # Dim.op
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Element type and shape of a tensor."""
+
+    shape: tuple
+    dtype: DType
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def like(self, shape: tuple | None = None, dtype: DType | None = None) -> "Spec":
+        return Spec(self.shape if shape is None else tuple(shape), dtype or self.dtype)
+
+    def axis(self, dim: int) -> int:
+        """`dim` counted from the front. Raises InvalidValue where there is no such axis."""
+        if not -self.ndim <= dim < self.ndim:
+            raise InvalidValue(
+                f"there is no axis {dim} in a tensor of {self.ndim} axes",
+                f"axes go from {-self.ndim} to {self.ndim - 1}",
+                "give one of these",
+            )
+        return dim % self.ndim
+
+
+_recorded = threading.local()
+
+
+@contextlib.contextmanager
+def recorded_guards() -> Iterator[list[tuple[Size, Size, str]]]:
+    """Collects what require_equal() states on this thread."""
+    outer = getattr(_recorded, "guards", None)
+    _recorded.guards = []
+    try:
+        yield _recorded.guards
+    finally:
+        _recorded.guards = outer
+
+
+def require_equal(a: Size, b: Size, because: str) -> None:
+    """States that two sizes are equal in every call; `because` names what needs it."""
+    if isinstance(a, int) and isinstance(b, int):
+        if a != b:
+            raise InvalidValue(
+                f"{because}: sizes {a} and {b} differ",
+                "they must be equal",
+                "pass tensors of fitting shapes",
+            )
+        return
+    guards = getattr(_recorded, "guards", None)
+    if guards is None:
+        raise InvalidType(
+            "require_equal() was called outside infer", "it records a rule of an operator",
+            "call it in the infer of a class under @op",
+        )  # fmt: skip
+    guards.append((a, b, because))
+
+
+def _joined(name: str, a: Size, b: Size, numbers: Any) -> Size:
+    if isinstance(a, int) and isinstance(b, int):
+        return numbers(a, b)
+    return getattr(a, name)(b) if isinstance(a, _core.Dim) else getattr(b, name)(a)
+
+
+def size_min(a: Size, b: Size) -> Size:
+    """The smaller size."""
+    return _joined("min", a, b, min)
+
+
+def size_max(a: Size, b: Size) -> Size:
+    """The larger size."""
+    return _joined("max", a, b, max)
+
+
+def _broadcast_numbers(a: int, b: int) -> int:
+    if 1 in (a, b) or a == b:
+        return b if a == 1 else a
+    raise InvalidValue(
+        f"sizes {a} and {b} do not broadcast",
+        "sizes are equal or one of them is 1",
+        "pass tensors whose shapes broadcast",
+    )
+
+
+def size_broadcast(a: Size, b: Size) -> Size:
+    """b where a is 1, a where b is 1 or equal; other pairs are an error of the call."""
+    return _joined("broadcast", a, b, _broadcast_numbers)
+
+
+def broadcast(*specs: Spec) -> Spec:
+    """The Spec to which all broadcast, by NumPy's rules, of the first one's element type."""
+    shape: tuple = ()
+    for spec in specs:
+        longer, shorter = (shape, spec.shape) if len(shape) >= spec.ndim else (spec.shape, shape)
+        ahead = len(longer) - len(shorter)
+        shape = (*longer[:ahead], *map(size_broadcast, longer[ahead:], shorter))
+    return specs[0].like(shape)
+
+
+def agree(inferred: tuple, built: tuple, guards: list) -> bool:
+    """Whether an inferred shape is the one that was built, where the guards hold.
+
+    A kernel is traced for sizes that are not 1, where broadcast(a, b) is either of them.
+    """
+    names: dict[str, str] = {}  # of sizes that guards make equal, to one of them
+
+    def name(size: Size) -> str:
+        found = str(size)
+        while found in names:
+            found = names[found]
+        return found
+
+    for a, b, _ in guards:
+        if name(a) != name(b):
+            names[name(a)] = name(b)
+
+    def alike(a: Size, b: Size) -> bool:
+        if name(a) == name(b):
+            return True
+        joins = isinstance(a, _core.Dim) and a.op == _BROADCAST
+        return joins and (alike(a.left, b) or alike(a.right, b))
+
+    return len(inferred) == len(built) and all(map(alike, inferred, built))

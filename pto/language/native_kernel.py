@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cpp_kernel: a hand-written C++ kernel of an operator, compiled at its first use.
+
+    kernel = cpp_kernel("conv.cpp", "conv2d")     # beside the file that says so
+
+The source defines `extern "C" int32_t NAME(const pto_args*)` as pto/op/define.h describes it; it
+may include pto/pto-inst.hpp, pto/isa/kernel_arguments.hpp and the standard library. It is compiled
+anew for each set of element types: PTO_TYPE_0 to PTO_TYPE_7 are the C++ types of the tensor
+arguments, of a list that of its first; an absent one has the type of the first argument, and what
+lies beyond them is int64_t, so that one file may hold the kernels of several operators.
+
+Thread safety: immutable.
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from pto import _core
+from pto.errors import MissingFile
+
+
+@dataclass(frozen=True)
+class NativeKernel:
+    """The source file, the function's name, and whether it takes tensors with gaps."""
+
+    path: Path
+    function: str
+    takes_strides: bool
+
+    def source(self, operator: str, dtypes: list[str | None]) -> tuple[str, str, str]:
+        """(name, text, function), the element types defined in front of the text."""
+        try:
+            text = self.path.read_text()
+        except OSError as error:
+            raise MissingFile(
+                f"{operator}: its kernel cannot be read: {error}",
+                "the source stands beside the definition and is compiled at the first use",
+                f"put {self.path.name} there",
+            ) from None
+        first = next(name for name in dtypes if name)
+        types = "".join(
+            f"#define PTO_TYPE_{i} {_core.cpp_type(name or first)}\n"
+            for i, name in enumerate([*dtypes, *["i64"] * 8][:8])
+        )
+        return operator, f'{types}#line 1 "{self.path.name}"\n{text}', self.function
+
+
+def cpp_kernel(path: str, function: str, *, takes_strides: bool = False) -> NativeKernel:
+    """A kernel of an operator; `path` is relative to the caller's file."""
+    here = sys._getframe(1).f_globals.get("__file__", "")
+    return NativeKernel(Path(here).parent / path, function, takes_strides)

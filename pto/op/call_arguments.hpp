@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// CallArguments: the arguments of one call, sorted by what happens to them.
+//
+// Invariant: it points into the call that it was made from.
+// Thread safety: belongs to one thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pto/op/registry.hpp"
+
+namespace pto {
+
+class CallArguments {
+ public:
+  // With `values` also the tensors, SymInt and float attributes are read; without it only what
+  // shapes depend on. Throws pto::Error.
+  enum class Reads { Kinds, Values };
+  CallArguments(const pto_operator_call& call, Reads reads);
+
+  std::span<const TensorArgument> tensors() const { return {tensors_.data(), n_tensors_}; }
+  TensorArgument& tensor(size_t i) { return tensors_[i]; }
+  size_t given() const { return n_given_; }  // of them; SymInt attributes follow
+  std::span<const int32_t> counts() const { return {counts_.data(), n_counts_}; }
+  const Signature& signature() const { return signature_; }
+  std::vector<TensorKind> kinds() const;
+  std::vector<AttributeValue> attributes() const;
+
+  // Exact: equal bytes are equal int, bool, str and list attributes and equal counts.
+  const std::string& specialised() const { return specialised_; }
+
+  // For a traced kernel the float attributes; for a native one see define.h.
+  std::span<const uint64_t> scalars() const { return {scalars_.data(), n_scalars_}; }
+  std::span<const std::byte> params() const { return params_; }
+
+  // Throws pto::Error where the dtypes do not fit the operator's types.
+  void check_types() const;
+
+ private:
+  void take_tensors(Reads reads);
+  void take_attributes(Reads reads);
+  void take_symint(const pto_operator_argument& argument, const pto_operator_value& value);
+  void add_native_scalar(const pto_operator_argument& argument, const pto_operator_value& value);
+  uint64_t in_params(const void* data, int64_t count, size_t bytes);
+
+  const pto_operator_call& call_;
+  const OperatorState& state_;
+  size_t n_tensors_ = 0, n_given_ = 0, n_counts_ = 0, n_scalars_ = 0, n_symints_ = 0;
+  Signature signature_;
+  std::string specialised_;
+  std::array<int32_t, Signature::kMaxTensors> counts_;
+  std::array<TensorArgument, Signature::kMaxTensors> tensors_;
+  std::array<uint64_t, 32> scalars_;
+  std::array<int64_t, 24> symints_;
+  std::vector<std::byte> params_;
+  std::vector<int64_t> strides_;  // of tensors that came without
+};
+
+}  // namespace pto

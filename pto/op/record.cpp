@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/op/record.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "pto/base/error.hpp"
+#include "pto/base/text.hpp"
+
+namespace pto {
+namespace {
+
+constexpr int kMaxArguments = 24;
+
+uint32_t flags_of(const Argument& argument) {
+  uint32_t flags = 0;
+  if (argument.is_keyword_only) flags |= PTO_ARGUMENT_KEYWORD_ONLY;
+  if (argument.is_optional) flags |= PTO_ARGUMENT_OPTIONAL;
+  if (!argument.alias.empty()) flags |= PTO_ARGUMENT_MUTABLE;
+  if (argument.is_scalar) flags |= PTO_ARGUMENT_SCALAR;
+  return flags;
+}
+
+std::string type_of_source(const Schema& schema, int32_t source) {
+  const auto at = static_cast<size_t>(source >= 0 ? source : -1 - source);
+  if (source >= 0) {
+    Argument argument = schema.arguments.at(at);
+    argument.alias.clear();
+    return type_text(argument);
+  }
+  return schema.returns.at(at).is_list ? "Tensor[]" : "Tensor";
+}
+
+}  // namespace
+
+pto_operator_value plain_value(const AttributeValue& value) {
+  pto_operator_value plain{};
+  if (const auto* i = std::get_if<int64_t>(&value)) plain.integer = *i;
+  if (const auto* d = std::get_if<double>(&value)) plain.real = *d;
+  if (const auto* b = std::get_if<bool>(&value)) plain.integer = *b;
+  if (const auto* s = std::get_if<std::string>(&value)) {
+    plain.text = s->data();
+    plain.count = static_cast<int64_t>(s->size());
+  }
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {
+    plain.integers = list->data();
+    plain.count = static_cast<int64_t>(list->size());
+  }
+  if (std::holds_alternative<std::monostate>(value)) plain.count = -1;
+  return plain;
+}
+
+OperatorRecord::OperatorRecord(std::string_view schema_text, std::string_view types_text)
+    : schema(parse_schema(schema_text)),
+      types(parse_types(types_text, schema)),
+      schema_text_(text(schema)) {
+  check_limits();
+  add_arguments();
+  add_outputs();
+  state.kernels_owner = kernel_table().new_owner(schema.name);
+  record.abi_version = PTO_OPERATOR_ABI_VERSION;
+  record.name = schema.name.c_str();
+  record.schema = schema_text_.c_str();
+  record.document = document_.c_str();
+  record.n_arguments = static_cast<int32_t>(arguments_.size());
+  record.n_outputs = static_cast<int32_t>(outputs_.size());
+  record.n_returns = static_cast<int32_t>(schema.returns.size());
+  record.arguments = arguments_.data();
+  record.outputs = outputs_.data();
+  record.types = types.sets.data();
+  record.n_types = static_cast<int32_t>(types.sets.size());
+  record.gradient = record.gradient_of = -1;
+}
+
+void OperatorRecord::set_document(std::string text) {
+  document_ = std::move(text);
+  record.document = document_.c_str();
+}
+
+void OperatorRecord::check_limits() const {
+  const auto arguments = static_cast<int>(schema.arguments.size());
+  const auto tensors = static_cast<int>(types.arguments.size());
+  const bool mutates = std::any_of(schema.arguments.begin(), schema.arguments.end(),
+                                   [](const Argument& a) { return !a.alias.empty(); });
+  if (tensors == 0 || tensors > Signature::kMaxTensors || arguments > kMaxArguments) {
+    fail({"operator " + schema.name + ": takes " + std::to_string(tensors) + " tensors and " +
+              std::to_string(arguments - tensors) + " attributes",
+          "an operator takes 1 to " + std::to_string(Signature::kMaxTensors) +
+              " tensors and at most " + std::to_string(kMaxArguments) + " arguments in all",
+          "split the operator or merge its attributes"});
+  }
+  if (schema.returns.empty() && !mutates) {
+    fail({"operator " + schema.name + ": returns nothing and changes no argument",
+          "such an operator has no effect", "return a Tensor, or take a Tensor(a!)"});
+  }
+}
+
+void OperatorRecord::add_arguments() {
+  size_t tensor = 0;
+  for (const Argument& argument : schema.arguments) {
+    pto_operator_argument plain{argument.name.c_str(),
+                                static_cast<int32_t>(argument.kind),
+                                flags_of(argument),
+                                argument.list_size,
+                                -1,
+                                nullptr};
+    if (is_tensor(argument)) plain.type = types.arguments[tensor++];
+    if (argument.default_value) plain.default_value = stored(*argument.default_value);
+    arguments_.push_back(plain);
+  }
+  record.n_tensors = static_cast<int32_t>(tensor);
+}
+
+const pto_operator_value* OperatorRecord::stored(const AttributeValue& value) {
+  defaults_.push_back(value);
+  default_values_.push_back(plain_value(defaults_.back()));
+  return &default_values_.back();
+}
+
+void OperatorRecord::add_outputs() {
+  std::vector<bool> returned(schema.arguments.size());
+  for (size_t i = 0; i < schema.returns.size(); ++i) {
+    const Return& one = schema.returns[i];
+    pto_operator_output plain{one.name.c_str(), one.is_list, types.outputs[i], -1};
+    for (size_t a = 0; a < schema.arguments.size() && !one.alias.empty(); ++a) {
+      if (schema.arguments[a].alias != one.alias) continue;
+      plain.replaces = static_cast<int32_t>(a);
+      plain.type = arguments_[a].type;
+      returned[a] = true;
+    }
+    outputs_.push_back(plain);
+  }
+  for (size_t a = 0; a < schema.arguments.size(); ++a) {
+    if (schema.arguments[a].alias.empty() || returned[a]) continue;
+    outputs_.push_back({arguments_[a].name, 0, arguments_[a].type, static_cast<int32_t>(a)});
+  }
+}
+
+void OperatorRecord::set_gradient(OperatorRecord& gradient, std::vector<int32_t> saved,
+                                  std::vector<int32_t> wanted) {
+  check_gradient(gradient.schema, saved, wanted);
+  saved_ = std::move(saved);
+  wanted_ = std::move(wanted);
+  record.saved = saved_.data();
+  record.n_saved = static_cast<int32_t>(saved_.size());
+  record.wanted = wanted_.data();
+  record.n_wanted = static_cast<int32_t>(wanted_.size());
+  record.gradient = gradient.record.index;
+  std::atomic_ref(gradient.record.gradient_of).store(record.index);  // others may read it already
+}
+
+void OperatorRecord::check_gradient(const Schema& gradient, const std::vector<int32_t>& saved,
+                                    const std::vector<int32_t>& wanted) const {
+  std::vector<std::string> arguments, results;
+  for (const Return& one : schema.returns) {
+    arguments.push_back(one.is_list ? "Tensor[]" : "Tensor");
+  }
+  for (const int32_t source : saved) arguments.push_back(type_of_source(schema, source));
+  for (const Argument& argument : schema.arguments) {
+    if (!is_tensor(argument)) arguments.push_back(type_text(argument));
+  }
+  arguments.emplace_back("int");
+  for (const int32_t argument : wanted) {
+    const std::string type = type_of_source(schema, argument);
+    results.push_back(type == "Tensor?" ? "Tensor" : type);
+  }
+  bool fits =
+      arguments.size() == gradient.arguments.size() && results.size() == gradient.returns.size();
+  for (size_t i = 0; fits && i < arguments.size(); ++i) {
+    fits = type_text(gradient.arguments[i]) == arguments[i];
+  }
+  for (size_t i = 0; fits && i < results.size(); ++i) {
+    fits = gradient.returns[i].is_list == (results[i] == "Tensor[]");
+  }
+  if (fits) return;
+  const auto same = [](const std::string& text) { return text; };
+  fail(
+      {"operator " + schema.name + ": its gradient operator is " + text(gradient) +
+           ", but takes (" + joined(arguments, ", ", same) + ") and returns (" +
+           joined(results, ", ", same) + ")",
+       "a gradient operator takes one gradient for each output, what is saved, the attributes of " +
+           text(schema) + " and the int needs",
+       "correct its schema, or what is saved and wanted"});
+}
+
+}  // namespace pto

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// pto_operator_shapes: inferred shapes as plain data, kept for the life of the process.
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "pto/base/error.hpp"
+#include "pto/op/call_arguments.hpp"
+#include "pto/op/last_error.hpp"
+
+namespace pto {
+namespace {
+
+static_assert(static_cast<int>(DimOp::Broadcast) == PTO_DIM_BROADCAST);
+
+// InferredShapes as pto_shapes; equal expressions are one entry.
+class PlainShapes {
+ public:
+  PlainShapes(const InferredShapes& from, int32_t n_symbols) : counts_(from.counts) {
+    for (const InferredShapes::Tensor& tensor : from.tensors) {
+      std::vector<int32_t>& sizes = sizes_.emplace_back();
+      for (const Dim& size : tensor.sizes) sizes.push_back(entry(size));
+      tensors_.push_back({static_cast<int32_t>(tensor.dtype),
+                          static_cast<int32_t>(tensor.sizes.size()), sizes.data()});
+    }
+    for (const InferredShapes::Guard& guard : from.guards) {
+      texts_.push_back(guard.because);
+      guards_.push_back({entry(guard.a), entry(guard.b), texts_.back().c_str()});
+    }
+    if (counts_.empty()) counts_.assign(tensors_.size(), 1);
+    plain = {n_symbols,
+             static_cast<int32_t>(dims_.size()),
+             static_cast<int32_t>(guards_.size()),
+             static_cast<int32_t>(tensors_.size()),
+             dims_.data(),
+             guards_.data(),
+             tensors_.data(),
+             counts_.data()};
+  }
+  PlainShapes(const PlainShapes&) = delete;
+
+  pto_shapes plain;
+
+ private:
+  int32_t entry(const Dim& dim) {
+    const std::string key = text(dim);
+    if (const auto known = entries_.find(key); known != entries_.end()) return known->second;
+    pto_dim plain_dim{static_cast<int32_t>(dim.op()), 0, 0, dim.value()};
+    if (!dim.is_constant() && !dim.is_symbol()) {
+      plain_dim.left = entry(dim.left());
+      plain_dim.right = entry(dim.right());
+    }
+    dims_.push_back(plain_dim);
+    return entries_[key] = static_cast<int32_t>(dims_.size()) - 1;
+  }
+
+  std::map<std::string, int32_t> entries_;
+  std::vector<pto_dim> dims_;
+  std::deque<std::vector<int32_t>> sizes_;
+  std::deque<std::string> texts_;
+  std::vector<pto_shape> tensors_;
+  std::vector<pto_shape_guard> guards_;
+  std::vector<int32_t> counts_;
+};
+
+std::string key_of(const pto_operator& op, const CallArguments& arguments) {
+  std::string key = std::to_string(op.index) + " ";
+  for (const TensorKind& kind : arguments.kinds()) {
+    key += std::to_string(static_cast<int>(kind.dtype)) + "," + std::to_string(kind.rank) + " ";
+  }
+  return key + arguments.specialised();
+}
+
+void check_counts(const pto_operator& op, const InferredShapes& shapes) {
+  size_t tensors = 0;
+  for (const int32_t count : shapes.counts) tensors += static_cast<size_t>(count);
+  const size_t outputs = shapes.counts.empty() ? shapes.tensors.size() : shapes.counts.size();
+  const bool sums = shapes.counts.empty() || tensors == shapes.tensors.size();
+  if (sums && outputs == static_cast<size_t>(op.n_outputs)) return;
+  fail({std::string(op.name) + ": infer gave the shapes of " + std::to_string(outputs) +
+            " outputs, but the schema has " + std::to_string(op.n_outputs),
+        std::string("the schema says ") + op.schema, "give a shape for each output"});
+}
+
+const pto_shapes* shapes_of(const pto_operator_call& call) {
+  static std::mutex mutex;
+  static auto* const known = new std::map<std::string, std::unique_ptr<const PlainShapes>>;
+  const CallArguments arguments(call, CallArguments::Reads::Kinds);
+  const std::string key = key_of(*call.op, arguments);
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto found = known->find(key); found != known->end()) return &found->second->plain;
+  }
+  arguments.check_types();
+  const std::vector<TensorKind> kinds = arguments.kinds();
+  const std::vector<AttributeValue> attributes = arguments.attributes();
+  const InferredShapes inferred =
+      infer_shapes({call.op->index, kinds, attributes, arguments.counts()});
+  check_counts(*call.op, inferred);
+  int32_t symbols = 0;
+  for (const TensorKind& kind : kinds) symbols += kind.rank;
+  for (int32_t i = 0; i < call.op->n_arguments; ++i) {
+    symbols += call.op->arguments[i].kind == PTO_KIND_SYMINT;
+  }
+  auto made = std::make_unique<const PlainShapes>(inferred, symbols);
+  const std::lock_guard lock(mutex);
+  return &known->emplace(key, std::move(made)).first->second->plain;
+}
+
+}  // namespace
+}  // namespace pto
+
+const pto_shapes* pto_operator_shapes(const pto_operator_call* call) {
+  const pto_shapes* shapes = nullptr;
+  pto::reported([&] { shapes = pto::shapes_of(*call); });
+  return shapes;
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// TypeRule: which element types an operator takes and returns.
+//
+//     parse_types("(T, I) -> T where T: f32 f64, I: integer", schema)
+//
+// One name for each tensor argument and output, in schema order: a variable, which stands for one
+// type in the whole call, or an element type. A variable takes the types that `where` lists, by
+// name or as float, integer, number (both) or any; without `where` those of float. An empty text
+// says that all tensors have one floating-point type.
+// Thread safety: plain values, pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pto/base/dtype.hpp"
+#include "pto/op/schema.hpp"
+
+namespace pto {
+
+struct TypeRule {
+  std::vector<std::string> names;  // of the variables; an element type that is an argument's is one
+  std::vector<uint32_t> sets;      // bit d: DType d is allowed
+  std::vector<int> arguments;      // the variable of each tensor argument
+  std::vector<int> outputs;        // of each return: the variable, or -1 - DType
+};
+
+// Throws pto::Error: text and schema that do not fit, naming both.
+TypeRule parse_types(std::string_view text, const Schema& schema);
+
+// "f16 f32".
+std::string names_of(uint32_t dtypes);
+
+}  // namespace pto
