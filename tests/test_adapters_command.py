@@ -41,6 +41,10 @@ def test_one_line_an_adapter_says_version_operators_and_what_is_built():
 def test_what_is_not_built_comes_with_the_command_that_builds_it(tmp_path):
     done = run("-m", "pto", "adapters", PTO_CACHE_DIR=str(tmp_path))
     assert line_of("torch", done).endswith(f"gradients through Python; for C++: {BUILD}")
+    tensorflow = line_of("tensorflow", done)
+    assert tensorflow.startswith("not installed") or tensorflow.endswith(
+        "not built; to build it: python -m pto adapters build tensorflow"
+    )
 
 
 def test_a_framework_that_is_missing_is_listed_with_the_command_that_installs_it():
@@ -51,6 +55,11 @@ def test_a_framework_that_is_missing_is_listed_with_the_command_that_installs_it
 def test_an_adapter_that_comes_prebuilt_has_nothing_to_build():
     done = run("-m", "pto", "adapters", "build", "jax")
     assert done.returncode == 0 and done.stdout.startswith("jax: nothing to build"), done.stderr
+
+
+def test_a_part_that_an_adapter_does_not_have_is_refused():
+    done = run("-m", "pto", "adapters", "build", "torch", "--xla")
+    assert done.returncode == 1 and "build torch --xla: there is no such part" in done.stderr
 
 
 def test_a_build_that_fails_says_why_and_leaves_no_library(tmp_path):

@@ -22,13 +22,15 @@ __all__ = ["Argument", "Output", "Record", "on_operator"]
 class Output:
     """An output; `replaces`: the mutable argument whose elements it replaces, or -1.
 
-    `type` is the variable of its element type, or -1 - the number of that type.
+    `type` is the variable of its element type, or -1 - the number of that type. A gradient operator
+    takes the gradients of those that are differentiable.
     """
 
     name: str
     is_list: bool
     type: int
     replaces: int
+    is_differentiable: bool
 
 
 class Record:

@@ -75,15 +75,22 @@ class Operator(_core.OperatorCall):
         self.lists = tuple(o["is_list"] for o in facts["outputs"])
         self.type_names, self.types = facts["type_names"], facts["types"]
         self.output_types = tuple(self._output_type(o["type"]) for o in facts["outputs"])
+        self.differentiable = tuple(
+            o["name"] for o in facts["outputs"] if self._has_floats(o["type"]) and not o["mutates"]
+        )
         returned = sum(o["mutates"] for o in facts["outputs"])
         self.silent = sum(a.mutable for a in self.arguments) - returned  # outputs beyond these
         self.definition = definition
         self.__doc__ = definition.__doc__
         self.gradient: Gradient | None = None
-        self.index = -1
+        self.index = -1  # in the registry, once it is there
 
     def _output_type(self, variable: int) -> str:
         return self.type_names[variable] if variable >= 0 else _core.dtypes()[-1 - variable][0]
+
+    def _has_floats(self, variable: int) -> bool:
+        names = self.types[variable] if variable >= 0 else [self._output_type(variable)]
+        return any(dtype(name).is_float for name in names)
 
     @property
     def by_name(self) -> dict[str, Argument]:
