@@ -11,7 +11,8 @@ import warnings
 from pto import _core, build_config
 from pto.errors import Error, InvalidValue
 
-ADAPTERS = ("torch", "tensorflow")
+ADAPTERS = ("torch", "tensorflow", "jax", "onnxruntime", "mindspore")
+PREBUILT = ("jax", "onnxruntime")
 
 
 def config(arguments: argparse.Namespace) -> None:
@@ -37,6 +38,9 @@ def adapters(arguments: argparse.Namespace) -> None:
     """Prints which adapters can be used and how; or builds one."""
     warnings.simplefilter("ignore")  # adapters warn of what is not built
     if arguments.what:
+        if arguments.name in PREBUILT:
+            print(f"{arguments.name}: nothing to build, the adapter is part of the package")
+            return
         part = importlib.import_module(f"pto.adapters.{arguments.name}.build")
         if arguments.xla and not hasattr(part, "build_xla"):
             raise InvalidValue(

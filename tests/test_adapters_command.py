@@ -52,6 +52,11 @@ def test_a_framework_that_is_missing_is_listed_with_the_command_that_installs_it
     assert line_of("torch", done) == "not installed; to use it: pip install torch"
 
 
+def test_an_adapter_that_comes_prebuilt_has_nothing_to_build():
+    done = run("-m", "pto", "adapters", "build", "jax")
+    assert done.returncode == 0 and done.stdout.startswith("jax: nothing to build"), done.stderr
+
+
 def test_a_part_that_an_adapter_does_not_have_is_refused():
     done = run("-m", "pto", "adapters", "build", "torch", "--xla")
     assert done.returncode == 1 and "build torch --xla: there is no such part" in done.stderr
