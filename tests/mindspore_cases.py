@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of every kind for the tests of MindSpore, and the ways to call them."""
 
+import os
+import pathlib
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -9,14 +14,40 @@ import pto.mindspore  # noqa: E402
 
 import pto  # noqa: E402
 from pto import ops  # noqa: E402
-from pto.adapters.mindspore import eager  # noqa: E402
+from pto.adapters.mindspore import eager, primitive  # noqa: E402, F401
 from pto.language.native_kernel import cpp_kernel  # noqa: E402
 from pto.language.op import op  # noqa: E402
+from pto.language.samples import TensorMaker  # noqa: E402
+from pto.language.samples import samples as own_samples  # noqa: E402
 
 OPERATORS = {name: getattr(ops, name) for name in ops.__all__}
+# Those that take tensors of any one shape, and vectors.
+PLAIN = {
+    name: OPERATORS[name]
+    for name in (
+        "add",
+        "bias_gelu",
+        "gelu",
+        "layer_norm",
+        "rms_norm",
+        "silu",
+        "silu_mul",
+        "softmax",
+    )
+}
 VECTORS = {"weight", "bias", "ln_bias"}  # arguments of one size, that of the last axis
 TEXTS = {"approximate": "tanh"}  # values of str attributes
 every_operator = pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
+plain_operators = pytest.mark.parametrize("operator", PLAIN.values(), ids=PLAIN)
+
+
+def elsewhere(*arguments):
+    """Runs Python in another process that finds this pto."""
+    root = str(pathlib.Path(pto.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=200,
+        env={**os.environ, "PYTHONPATH": root},
+    )  # fmt: skip
 
 
 def function(name):
@@ -51,12 +82,29 @@ ROUTES = {"eager": function, "eager through Custom": through_custom, "graph": in
 every_route = pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
 
 
-def samples(operator, shape=(5, 13), dtype=np.float32):
+def arrays_for(operator, shape=(5, 13), dtype=np.float32):
     random = np.random.default_rng(len(shape))
     return [
         random.standard_normal(shape[-1:] if name in VECTORS else shape).astype(dtype)
         for name in operator.tensor_names
     ]
+
+
+SAMPLES = {  # of operators that have none of their own and do not take tensors of one shape
+    "concat": lambda t: ((([t(2, 3), t(4, 3)]),), {"dim": 0}),
+    "matmul": lambda t: ((t(5, 7), t(7, 3)), {}),
+    "gemm": lambda t: ((t(5, 7), t(7, 3)), {}),
+    "transpose": lambda t: ((t(2, 3, 4), [2, 0, 1]), {}),
+    "slice": lambda t: ((t(7, 3), [1], [6], [0], [2]), {}),
+    "gather": lambda t: ((t(7, 3), t(4, 3, dtype="i64", low=0, high=7)), {}),
+}
+
+
+def samples(operator, dtype):
+    """(positional, keyword) arguments of calls."""
+    if operator.member("samples") is None and operator.name in SAMPLES:
+        return iter([SAMPLES[operator.name](TensorMaker(dtype, 0))])
+    return own_samples(operator, dtype)
 
 
 def attributes(operator):
