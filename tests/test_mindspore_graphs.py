@@ -295,7 +295,7 @@ LOADED = """
 import numpy as np, mindspore as ms, sys
 if sys.argv[2] == "yes":
     import pto.mindspore
-net = nn.GraphCell(ms.load(sys.argv[1]))
+net = ms.nn.GraphCell(ms.load(sys.argv[1]))
 x, y = (np.load(sys.argv[1] + name) for name in (".x.npy", ".y.npy"))
 for part, got in enumerate(net(ms.Tensor(x), ms.Tensor(y))):
     np.save(sys.argv[1] + f".{part}.npy", got.asnumpy())
