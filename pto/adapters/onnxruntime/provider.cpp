@@ -185,6 +185,7 @@ int32_t pto_onnxruntime_use(void* answer, int32_t index, const int32_t* counts,
   for (int32_t i = 0; i < op->n_tensors; places += counts[i++]) {
     kernel->inputs.push_back({{places, places + counts[i]}, false});
   }
+  kernel->may_lack_inputs = false;  // the model has these inputs
   kernel->outputs.assign(outputs, outputs + n_outputs);
   for (int32_t i = 0; i < op->n_arguments; ++i) {
     const int32_t kind = op->arguments[i].kind;
