@@ -11,6 +11,7 @@
 #include "pto/adapters/onnxruntime/describe.hpp"
 #include "pto/adapters/onnxruntime/kernel.hpp"
 #include "pto/adapters/onnxruntime/status.hpp"
+#include "pto/adapters/onnxruntime/views.hpp"
 
 namespace pto::ort {
 namespace {
@@ -63,6 +64,9 @@ struct PtoProvider : Provider {
       return guarded([&] {
         for (size_t i = 0; i < count; ++i) infos[i] = compile(graphs[i], fused[i]).release();
       });
+    };
+    GetKernelRegistry = [](Provider*, const KernelRegistry** found) {
+      return guarded([&] { *found = view_registry(kProviderName); });
     };
     ReleaseNodeComputeInfos = [](Provider*, ComputeInfo** infos, size_t count) {
       for (size_t i = 0; i < count; ++i) delete static_cast<Compiled*>(infos[i]);
@@ -172,6 +176,17 @@ int32_t pto_onnxruntime_take(void* answer, const int32_t* places, int32_t count)
   const FusionOptions options;
   return !succeeded(
       api::EpGraphSupportInfo_AddNodesToFuse(groups.support, nodes.data(), nodes.size(), &options));
+}
+
+// The node at this place runs as a view, see add_view. Zero, or non-zero.
+int32_t pto_onnxruntime_take_view(void* answer, int32_t place) {
+  const auto& groups = *static_cast<Groups*>(answer);
+  return !succeeded(api::EpGraphSupportInfo_AddSingleNode(
+      groups.support, groups.nodes.at(static_cast<size_t>(place))));
+}
+
+void pto_onnxruntime_add_view(const char* type, int32_t first, int32_t last, int32_t view) {
+  add_view(type, first, last, static_cast<View>(view));
 }
 
 // The group runs this operator: `counts` has the number of tensors of each tensor argument,
