@@ -18,28 +18,6 @@ DTYPES = {name: code for code, (name, _, _) in enumerate(_core.dtypes())}
 TORCH_NAMES = {"torch.float32": "f32", "torch.float16": "f16", "torch.bfloat16": "bf16"}
 
 
-class _Argument(ctypes.Structure):
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("kind", ctypes.c_int32),
-        ("keyword_only", ctypes.c_int32),
-    ]
-
-
-class _Operator(ctypes.Structure):
-    _fields_ = [
-        ("abi_version", ctypes.c_uint32),
-        ("index", ctypes.c_int32),
-        ("name", ctypes.c_char_p),
-        ("schema", ctypes.c_char_p),
-        ("n_arguments", ctypes.c_int32),
-        ("n_tensors", ctypes.c_int32),
-        ("n_outputs", ctypes.c_int32),
-        ("gradient", ctypes.c_int32),
-        ("arguments", ctypes.POINTER(_Argument)),
-    ]
-
-
 class _Tensor(ctypes.Structure):
     _fields_ = [
         ("data", ctypes.c_void_p),
@@ -59,13 +37,14 @@ class _Content(ctypes.Union):
 
 
 class _Value(ctypes.Structure):
-    _fields_ = [("content", _Content), ("text_bytes", ctypes.c_int64)]
+    _fields_ = [("content", _Content), ("count", ctypes.c_int64)]
 
 
 class _Call(ctypes.Structure):
     _fields_ = [
-        ("op", ctypes.POINTER(_Operator)),
+        ("op", ctypes.c_void_p),
         ("tensors", ctypes.POINTER(_Tensor)),
+        ("counts", ctypes.POINTER(ctypes.c_int32)),
         ("attributes", ctypes.POINTER(_Value)),
         ("allocate", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
@@ -93,7 +72,7 @@ def contender(name: str, tensors: list, attributes: tuple, out, allocate: int) -
     `allocate` is the address of a function that returns its first argument.
     """
     library = ctypes.CDLL(str(libpto()))
-    library.pto_operator_find.restype = ctypes.POINTER(_Operator)
+    library.pto_operator_find.restype = ctypes.c_void_p
     library.pto_operator_error.restype = ctypes.c_char_p
     op = library.pto_operator_find(name.encode())
     if not op:
@@ -101,7 +80,7 @@ def contender(name: str, tensors: list, attributes: tuple, out, allocate: int) -
     adapter = ctypes.CDLL(str(libpto_torch()))
     inputs = (_Tensor * len(tensors))(*[_tensor(t) for t in tensors])
     values = (_Value * max(1, len(attributes)))(*[_value(v) for v in attributes])
-    call = _Call(op, inputs, values, allocate, out.data_ptr())
+    call = _Call(op, inputs, None, values, allocate, out.data_ptr())
     address, run = ctypes.addressof(call), adapter.pto_torch_operator_run
     run.argtypes = [ctypes.c_void_p]
 

@@ -15,6 +15,7 @@ import sys
 from typing import Any
 
 import torch
+from pto.adapters import build as adapter_libraries
 from pto.adapters.record import Record, on_operator
 from pto.adapters.torch import autograd, build, fake
 from pto.adapters.torch.record import torch_schema
@@ -34,20 +35,6 @@ def _function(library: ctypes.CDLL, name: str) -> Any:
     return function
 
 
-def _load_gradients() -> Any:
-    path = build.built()
-    if path is None:
-        return None
-    try:
-        return _function(ctypes.CDLL(str(path)), "pto_torch_register_gradient")
-    except (OSError, AttributeError) as error:
-        raise Failure(
-            f"the PyTorch gradients cannot be loaded: {error}",
-            "the file was built for this PyTorch but is damaged",
-            f"remove {path} and run: python -m pto adapters build torch",
-        ) from None
-
-
 def _check(text: bytes | None) -> None:
     if text:
         raise Failure(
@@ -59,7 +46,8 @@ def _check(text: bytes | None) -> None:
 
 _register = _function(library(), "pto_torch_register")
 _register.argtypes = [ctypes.c_int32, ctypes.c_char_p]
-_register_gradient = _load_gradients()
+_gradients = adapter_libraries.load(build.NODE)
+_register_gradient = _gradients and _function(_gradients, "pto_torch_register_gradient")
 
 
 def has_cpp_gradients() -> bool:
