@@ -21,6 +21,11 @@ int32_t any_dtype(uint32_t allowed) {
        "pass tensors whose shapes broadcast");
 }
 
+[[noreturn]] void refuse_size(const Request& request, const char* name, int64_t size) {
+  fail(std::string(request.op().name) + ": " + name + " is " + std::to_string(size),
+       "a SymInt is a size, and sizes are not negative", "pass a number of at least 0");
+}
+
 int64_t broadcast(const Request& request, int64_t a, int64_t b) {
   if (a == 1) return b;
   if (b == 1 || a == b) return a;
@@ -73,7 +78,10 @@ Shape symbols_of(const Request& request, const int* ranks, const int64_t* const*
   for (int32_t i = 0; i < op.n_arguments; ++i) {
     const int32_t kind = op.arguments[i].kind;
     if (kind == PTO_KIND_TENSOR || kind == PTO_KIND_TENSOR_LIST) continue;
-    if (kind == PTO_KIND_SYMINT) symbols.push_back(value->integer);
+    if (kind == PTO_KIND_SYMINT && value->count >= 0) {
+      if (value->integer < 0) refuse_size(request, op.arguments[i].name, value->integer);
+      symbols.push_back(value->integer);
+    }
     ++value;
   }
   return symbols;

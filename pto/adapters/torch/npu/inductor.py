@@ -9,7 +9,7 @@ from textwrap import dedent
 from typing import Any
 
 import torch
-from torch._inductor import scheduler
+from torch._inductor import scheduler, utils
 from torch._inductor.codegen import common, cpp, cpp_wrapper_cpu, wrapper, wrapper_fxir
 from torch._inductor.virtualized import V
 
@@ -90,8 +90,17 @@ def _is_cpu(node: scheduler.BaseSchedulerNode) -> bool:
     return device is not None and device.type in ("cpu", "npu")
 
 
-# Some fusions are written for other kernels than loops of the processor, and ask a node for that.
+def _current_backend(device_type: str | None = None) -> str:
+    return utils.get_current_backend(
+        "cpu"
+        if (device_type or V.graph.get_current_device_or_throw().type) == "npu"
+        else device_type
+    )
+
+
+# Inductor knows by name which devices have loops of the processor, and asks a node in some fusions.
 scheduler.BaseSchedulerNode.is_cpu = _is_cpu
+common.get_current_backend = scheduler.get_current_backend = _current_backend
 common.register_device_op_overrides("npu", _Overrides())
 common.register_backend_for_device(
     "npu", Scheduling, PythonWrapperCodegen, CppWrapperCodegen, WrapperFxCodegen
