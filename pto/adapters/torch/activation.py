@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import torch
+from pto import build_config
 from pto.adapters import build as adapter_libraries
 from pto.adapters.torch import build
 from pto.adapters.torch_threads import library
@@ -20,10 +21,17 @@ def obstacle() -> str | None:
     """Why another backend has, or would take, the place of ours; None where the place is free."""
     if _library is not None:
         return None
-    if "torch_npu" in sys.modules or importlib.util.find_spec("torch_npu") is not None:
+    if _is_foreign("torch_npu"):
         return "torch_npu is installed and provides the device npu itself"
     taken = torch._C._get_privateuse1_backend_name()
     return None if taken == "privateuseone" else f"the device {taken} has PyTorch's extra backend"
+
+
+def _is_foreign(name: str) -> bool:
+    """Whether a module of this name is there that is not ours (compat/ has one for programs)."""
+    found = sys.modules.get(name) or importlib.util.find_spec(name)
+    place = getattr(found, "__file__", None) or getattr(found, "origin", None)
+    return found is not None and not str(place).startswith(build_config.compat_dir())
 
 
 def is_active() -> bool:

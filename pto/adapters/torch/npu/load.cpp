@@ -22,6 +22,7 @@ extern "C" const char* pto_npu_load() {
     register_services();
     register_kernels();
     register_autocast();
+    register_queue();
     register_fallback();
     return nullptr;
   } catch (const c10::Error& error) {
