@@ -11,6 +11,8 @@ import pytest
 
 ms = pytest.importorskip("mindspore")
 import pto.mindspore  # noqa: E402
+from shaped_operators import OPERATORS as PLAIN  # noqa: E402
+from shaped_operators import shapes  # noqa: E402
 
 import pto  # noqa: E402
 from pto import ops  # noqa: E402
@@ -21,21 +23,6 @@ from pto.language.samples import TensorMaker  # noqa: E402
 from pto.language.samples import samples as own_samples  # noqa: E402
 
 OPERATORS = {name: getattr(ops, name) for name in ops.__all__}
-# Those that take tensors of any one shape, and vectors.
-PLAIN = {
-    name: OPERATORS[name]
-    for name in (
-        "add",
-        "bias_gelu",
-        "gelu",
-        "layer_norm",
-        "rms_norm",
-        "silu",
-        "silu_mul",
-        "softmax",
-    )
-}
-VECTORS = {"weight", "bias", "ln_bias"}  # arguments of one size, that of the last axis
 TEXTS = {"approximate": "tanh"}  # values of str attributes
 every_operator = pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
 plain_operators = pytest.mark.parametrize("operator", PLAIN.values(), ids=PLAIN)
@@ -83,11 +70,9 @@ every_route = pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
 
 
 def arrays_for(operator, shape=(5, 13), dtype=np.float32):
+    """Random arguments of an operator of one shape."""
     random = np.random.default_rng(len(shape))
-    return [
-        random.standard_normal(shape[-1:] if name in VECTORS else shape).astype(dtype)
-        for name in operator.tensor_names
-    ]
+    return [random.standard_normal(size).astype(dtype) for size in shapes(operator, shape)]
 
 
 SAMPLES = {  # of operators that have none of their own and do not take tensors of one shape

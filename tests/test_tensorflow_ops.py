@@ -11,15 +11,15 @@ tf = pytest.importorskip("tensorflow")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # that it is not built yet
     import pto.tensorflow as pto_tf
+from shaped_operators import OPERATORS, shapes  # noqa: E402
+
 from pto import ops  # noqa: E402
 from pto.adapters.tensorflow import build  # noqa: E402
 from pto.adapters.tensorflow.node import Node  # noqa: E402
 from pto.language.op import op  # noqa: E402
 
 build.build()
-OPERATORS = {name: getattr(ops, name) for name in ops.__all__}
 every_operator = pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
-VECTORS = {"weight", "bias", "ln_bias"}
 DTYPES = (tf.float64, tf.float32, tf.float16, tf.bfloat16)
 
 
@@ -27,10 +27,8 @@ def arrays(operator, shape=(5, 13), dtype=tf.float32, seed=0):
     """Random NumPy arguments for an input of this shape."""
     random = np.random.default_rng(seed)
     return [
-        random.standard_normal(shape[-1:] if name in VECTORS else shape).astype(
-            dtype.as_numpy_dtype
-        )
-        for name in operator.tensor_names
+        random.standard_normal(size).astype(dtype.as_numpy_dtype)
+        for size in shapes(operator, shape)
     ]
 
 

@@ -58,11 +58,14 @@ class Invocation {
  public:
   Invocation(const Kernel& kernel, KernelContext* context) : kernel_(kernel), context_(context) {
     check(api::KernelContext_GetInputCount(context, &n_inputs_));
-    for (const Range& range : kernel.inputs) {
+    for (const Places& argument : kernel.inputs) {
       const size_t before = n_tensors_;
-      const size_t last =
-          range.count < 0 ? n_inputs_ : static_cast<size_t>(range.first + range.count);
-      for (size_t place = static_cast<size_t>(range.first); place < last; ++place) take(place);
+      for (const int32_t place : argument.places) take(static_cast<size_t>(place));
+      if (argument.takes_rest) {
+        for (auto place = static_cast<size_t>(argument.places.back()); ++place < n_inputs_;) {
+          take(place);
+        }
+      }
       counts_[n_counts_++] = static_cast<int32_t>(n_tensors_ - before);
     }
   }

@@ -2,14 +2,16 @@
 """The standard operators that the provider takes: one row each.
 
 A row says for which versions (an operator keeps its meaning from `first` on; `last` is the newest
-version that we know), what it computes in the tile language, and which inputs must be constants of
-the model, since they shape the kernel. Element types are those for which the formula traces.
+version that we know), what it computes in the tile language, or which operator of the library does,
+and which inputs must be constants of the model, since they shape the kernel. Element types are
+those for which the formula traces, or the operator has kernels.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from pto import language as tile
+from pto.adapters.onnxruntime import calls as c
 from pto.adapters.onnxruntime import formulas as f
 from pto.adapters.onnxruntime.graph import Node
 
@@ -18,8 +20,9 @@ from pto.adapters.onnxruntime.graph import Node
 class Row:
     first: int
     last: int
-    build: Callable  # (node, *tensors) -> tensor or tensors
+    build: Callable | None = None  # (node, *tensors) -> tensor or tensors
     constants: tuple[int, ...] = ()
+    call: Callable | None = None  # node -> Call: an operator of the library, alone in its kernel
 
     def serves(self, node: Node) -> bool:
         """Whether this version is known and what must be constant is."""
@@ -125,4 +128,11 @@ TABLE: dict[str, Row] = {
     "BatchNormalization": Row(9, 15, f.batch_norm),
     "MeanVarianceNormalization": Row(9, 13, f.mean_variance_norm),
     "LpNormalization": Row(1, 22, f.lp_norm),
+    # matrices and what moves elements
+    "MatMul": Row(1, 13, call=c.plain("matmul")),
+    "Gemm": Row(7, 13, call=c.gemm),
+    "Transpose": Row(1, 25, call=c.transpose),
+    "Gather": Row(1, 13, call=c.gather),
+    "Concat": Row(4, 13, call=c.concat),
+    "Slice": Row(1, 13, constants=(1, 2, 3, 4), call=c.slice_),
 }

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from pto.adapters import build as adapter_libraries
 from pto.adapters.record import Record, on_operator
-from pto.adapters.torch import autograd, build, fake
+from pto.adapters.torch import activation, autograd, build, fake
 from pto.adapters.torch.record import torch_schema
 from pto.adapters.torch_threads import HOST_POOL, library, use_host_pool
 from pto.errors import Failure
@@ -86,3 +86,4 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
 importlib.import_module("pto.ops")  # the operator library defines itself
 on_operator(_declare)
 sys.modules.setdefault("pto.torch", sys.modules[__name__])
+activation.activate_if_possible()

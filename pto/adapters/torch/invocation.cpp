@@ -74,10 +74,43 @@ void Invocation::run() {
   describe_all();
   const pto_operator_call call = {&op_, tensors_, counts_, attributes_, &Invocation::allocate,
                                   this};
-  const DeviceRunner runner = device_runner.load(std::memory_order_acquire);
-  const bool on_cpu = device_.type == kCpu;
-  const int32_t code = on_cpu ? pto_torch_operator_run(&call) : runner(&call, device_.index);
-  if (code != 0) throw std::runtime_error(pto_operator_error());
+  if (device_.type == kCpu) {
+    if (pto_torch_operator_run(&call) != 0) throw std::runtime_error(pto_operator_error());
+    finish();
+  } else if (run_on_device(call, device_runner.load(std::memory_order_acquire)) != 0) {
+    throw std::runtime_error(pto_operator_error());
+  }
+  give_results();
+}
+
+int32_t Invocation::run_on_device(const pto_operator_call& call, DeviceRunner runner) {
+  static constexpr auto kSelf = [](void* invocation) -> Invocation& {
+    return *static_cast<Invocation*>(invocation);
+  };
+  return runner(
+      {.call = &call,
+       .device_index = device_.index,
+       .invocation = this,
+       .for_tensors = [](void* invocation, void (*take)(void*, TensorObject*),
+                         void* context) { kSelf(invocation).for_tensors(take, context); },
+       .must_finish = [](void* invocation) { return !kSelf(invocation).replaced_.empty(); },
+       .finish = [](void* invocation) { kSelf(invocation).finish(); },
+       .run = &pto_torch_operator_run,
+       .run_bound = &pto_torch_launch_run});
+}
+
+void Invocation::for_tensors(void (*take)(void* context, TensorObject*), void* context) const {
+  for (int i = 0; i < n_tensors_; ++i) take(context, objects_[i]);
+  for (TensorObject* output : single_outputs_) {
+    if (output) take(context, output);
+  }
+  for (const auto& list : list_outputs_) {
+    for (TensorObject* output : list) take(context, output);
+  }
+}
+
+// Brings the new elements of mutable arguments with gaps to their places.
+void Invocation::finish() {
   for (const Replaced& one : replaced_) {
     const pto_operator_tensor& tensor = tensors_[one.tensor];
     int64_t strides[kMaxRank], elements = 1;
@@ -88,7 +121,6 @@ void Invocation::run() {
     copy_strided(tensor.data, tensor.strides, one.memory, strides, tensor.sizes, tensor.rank,
                  bytes(static_cast<DType>(tensor.dtype)));
   }
-  give_results();
 }
 
 // Takes everything off the stack before anything can fail.
