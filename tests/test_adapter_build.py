@@ -12,7 +12,7 @@ from pto.errors import Failure
 
 SOURCE = '#include "pto/answer.h"\nextern "C" int answer() { return ANSWER; }\n'
 COMPILER = """#!/bin/sh
-[ "$1" = -shared ] && echo ran >> "{count}" && sleep {seconds}
+case "$*" in *-shared*) echo ran >> "{count}"; sleep {seconds} ;; esac
 exec g++ "$@"
 """
 BUILD_IT = """
