@@ -204,7 +204,11 @@ class Jax(Framework):
 
     def jit(self, case: Case) -> list[np.ndarray]:
         function, args = self.function(case), self.tensors(case)
-        places = [i for i, a in enumerate(args) if not isinstance(a, int | float | str)]
+        places = [
+            i
+            for i, a in enumerate(args)
+            if not isinstance(a, int | float | str) and not _is_int_list(a)
+        ]
 
         def of_arrays(*arrays: Any) -> Any:
             filled = list(args)

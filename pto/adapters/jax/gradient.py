@@ -122,7 +122,7 @@ def _grouped(record: Record, flat: Any, saved: Saved) -> list[Any]:
 
 
 def _d_outputs(record: Record, saved: Saved, cotangents: tuple) -> list[Any]:
-    """The gradients of the returned outputs, zeros where there is none."""
+    """The gradients of the differentiable outputs, zeros where there is none."""
     flat = []
     for cotangent, (shape, dtype, place) in zip(cotangents, saved.made, strict=True):
         is_zero = isinstance(cotangent, SymbolicZero)
@@ -134,7 +134,8 @@ def _d_outputs(record: Record, saved: Saved, cotangents: tuple) -> list[Any]:
             )
         is_zero |= not jnp.issubdtype(dtype, jnp.inexact)
         flat.append(jnp.zeros(shape, dtype) if is_zero else cotangent)
-    return _grouped(record, flat, saved)[: record.n_returns]
+    grouped = zip(_grouped(record, flat, saved), record.outputs, strict=True)
+    return [group for group, output in grouped if output.is_differentiable]
 
 
 def _saved_values(site: Site, saved: Saved) -> Iterator[Any]:
