@@ -63,7 +63,11 @@ class Rule:
             counts,
         )
         by_argument = dict(zip((a.name for a in node.tensors), inputs, strict=True))
-        groups = d_outputs[: record.n_returns]
+        groups = [
+            d
+            for d, output in zip(d_outputs, record.outputs, strict=True)
+            if output.is_differentiable
+        ]
         for source in record.saved:
             name = node.record.arguments[source].name if source >= 0 else ""
             groups.append(by_argument[name] if source >= 0 else outputs[-1 - source])
