@@ -3,10 +3,12 @@
 #include "pto/ir/graph.hpp"
 
 #include <nanobind/operators.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "pto/bindings/module.hpp"
+#include "pto/ir/batch.hpp"
 #include "pto/ir/parse.hpp"
 #include "pto/ir/print.hpp"
 #include "pto/ir/verify.hpp"
@@ -178,6 +180,13 @@ void bind_graphs(nb::module_& m) {
            })
       .def("__hash__", [](const Graph& g) { return nb::hash(nb::str(print(g).c_str())); })
       .def("verify", [](const Graph& g) { verify(g); })
+      .def(
+          "map_batch",
+          [](const Graph& many, const Graph& one, const std::vector<bool>& has_batch,
+             const Dim& batch) { return map_batch(many, one, has_batch, batch); },
+          "one"_a, "has_batch"_a, "batch"_a,
+          "Whether this is the graph `one` for each element of a batch, which the inputs marked in "
+          "`has_batch` have in front: None, or which outputs have it.")
       .def_prop_ro("name", &Graph::name)
       .def_prop_ro("inputs", &input_list, "(name, dtype, shape, is_scalar) of each.")
       .def_prop_ro("outputs", &output_list, "(dtype, shape) of each.")
