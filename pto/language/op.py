@@ -284,6 +284,11 @@ _operators: list[Operator | None] = []  # by index of the registry; None: define
 _lock = threading.Lock()
 
 
+def operator_at(index: int) -> Operator | None:
+    """The operator with this index of the registry; None where it was defined in C++."""
+    return _operators[index] if index < len(_operators) else None
+
+
 def operators() -> tuple[Operator, ...]:
     """All operators defined in Python, in that order, gradient operators included."""
     return tuple(one for one in _operators if one is not None)

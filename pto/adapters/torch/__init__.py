@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from pto.adapters import build as adapter_libraries
 from pto.adapters.record import Record, on_operator
-from pto.adapters.torch import autograd, build, fake
+from pto.adapters.torch import autograd, batching, build, fake
 from pto.adapters.torch.record import torch_schema
 from pto.adapters.torch_threads import HOST_POOL, library, use_host_pool
 from pto.errors import Failure
@@ -72,6 +72,7 @@ def _declare(index: int) -> None:
         _declare(record.gradient)
     _check(_register(index, torch_schema(record).encode()))
     fake.register(record, _library)
+    batching.register(record, _library)
     if _register_gradient is not None:
         _check(_register_gradient(index))
     else:
