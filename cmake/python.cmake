@@ -32,3 +32,38 @@ if(sources)
                         BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
   install(TARGETS pto_torch LIBRARY DESTINATION pto/lib)
 endif()
+
+# JAX: the handler of XLA's foreign function interface, which needs no header of XLA.
+pto_sources(sources adapters/jax)
+if(sources)
+  add_library(pto_jax SHARED ${sources})
+  target_link_libraries(pto_jax PRIVATE pto_flags pto)
+  set_target_properties(pto_jax PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PTO_PACKAGE_DIR}/lib
+                        BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
+  install(TARGETS pto_jax LIBRARY DESTINATION pto/lib)
+endif()
+
+# ONNX Runtime: custom operators and the execution provider in one library, from our own header of
+# its C interface.
+pto_sources(sources adapters/onnxruntime)
+if(sources)
+  add_library(pto_onnxruntime SHARED ${sources})
+  target_link_libraries(pto_onnxruntime PRIVATE pto_flags pto)
+  set_target_properties(pto_onnxruntime PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PTO_PACKAGE_DIR}/lib
+                        BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
+  install(TARGETS pto_onnxruntime LIBRARY DESTINATION pto/lib)
+endif()
+
+# MindSpore: operators as the plain functions that its ops.Custom looks up; no header of it is
+# needed, but its strings are those of the old ABI. eager.cpp needs the headers of the installed
+# version: `python -m pto adapters build mindspore`.
+pto_sources(sources adapters/mindspore)
+list(FILTER sources EXCLUDE REGEX "/eager\\.cpp$")
+if(sources)
+  add_library(pto_mindspore SHARED ${sources})
+  target_compile_definitions(pto_mindspore PRIVATE _GLIBCXX_USE_CXX11_ABI=0)
+  target_link_libraries(pto_mindspore PRIVATE pto_flags pto)
+  set_target_properties(pto_mindspore PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PTO_PACKAGE_DIR}/lib
+                        BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
+  install(TARGETS pto_mindspore LIBRARY DESTINATION pto/lib)
+endif()

@@ -6,11 +6,13 @@ import importlib
 import importlib.util
 import shlex
 import sys
+import warnings
 
 from pto import _core, build_config
-from pto.errors import Error
+from pto.errors import Error, InvalidValue
 
-ADAPTERS = ("torch",)
+ADAPTERS = ("torch", "tensorflow", "jax", "mindspore")
+PREBUILT = ("jax",)
 
 
 def config(arguments: argparse.Namespace) -> None:
@@ -34,8 +36,21 @@ def machine(_: argparse.Namespace) -> None:
 
 def adapters(arguments: argparse.Namespace) -> None:
     """Prints which adapters can be used and how; or builds one."""
+    warnings.simplefilter("ignore")  # adapters warn of what is not built
     if arguments.what:
-        print(importlib.import_module(f"pto.adapters.{arguments.name}.build").build())
+        if arguments.name in PREBUILT:
+            print(f"{arguments.name}: nothing to build, the adapter is part of the package")
+            return
+        part = importlib.import_module(f"pto.adapters.{arguments.name}.build")
+        if arguments.xla and not hasattr(part, "build_xla"):
+            raise InvalidValue(
+                f"adapters build {arguments.name} --xla: there is no such part",
+                "--xla builds what TensorFlow's jit_compile=True needs",
+                "leave --xla out",
+            )
+        print(part.build())
+        if arguments.xla:
+            print(part.build_xla())
         return
     for name in ADAPTERS:
         found = importlib.util.find_spec(name) is not None
@@ -63,6 +78,7 @@ def parser() -> argparse.ArgumentParser:
     one = commands.add_parser("adapters", help=adapters.__doc__)
     one.add_argument("what", nargs="?", choices=["build"])
     one.add_argument("name", nargs="?", choices=ADAPTERS, default=ADAPTERS[0])
+    one.add_argument("--xla", action="store_true", help="tensorflow: also for jit_compile=True")
     one.set_defaults(run=adapters)
     return top
 

@@ -174,6 +174,14 @@ def reset_peak_live_bytes() -> None: ...
 def release_cached() -> None:
     """Gives unused memory back to the system."""
 
+class OperatorCall:
+    """The callable of an operator, for NumPy arrays and those of any library with DLPack."""
+
+    def open(self, index: int, policy: object, /) -> None:
+        """Calls run this operator of the registry from now on."""
+
+    def __call__(self, *args: object, **kwargs: object) -> object: ...
+
 class FastCall:
     """The callable behind @pto.jit; subclasses define `specialise(tensors, constants)`."""
 
@@ -223,6 +231,10 @@ def operator_record(index: int) -> dict:
 
 def set_operator_callbacks(trace: object, infer: object, source: object) -> None:
     """See bindings/operator_providers.hpp."""
+
+def trace_operator(index: int, tensors: list, attributes: list) -> Graph:
+    """The graph of an operator for tensors of these (dtype, shape), None where absent, lists of
+    them."""
 
 def operator_shapes(index: int, tensors: list, attributes: list) -> tuple:
     """([[(dtype, shape)] of each output], [(a, b, because)]) for tensors of these (dtype, rank),

@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Argument: one argument of an operator's schema, as the definition and the adapters see it."""
+"""Arguments of operators, as the definition and the adapters see them, and the values of a call.
 
+values = bound("add", "add(Tensor x, Tensor y) -> Tensor", arguments, (x,), {"y": y})
+[checked("add", schema, a, v) for a, v in zip(arguments, values)]
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from pto.errors import InvalidType
 
 
 @dataclass(frozen=True)
@@ -33,3 +40,55 @@ class Argument:
 
     def __str__(self) -> str:
         return f"{self.text} {self.name}" + (f"={self.default!r}" if self.has_default else "")
+
+
+def bound(
+    name: str, schema: str, arguments: Sequence[Argument], args: tuple, kwargs: dict[str, Any]
+) -> list[Any]:
+    """The values of a call in schema order, defaults filled in; raises InvalidType."""
+    positional = [a.name for a in arguments if not a.keyword_only]
+    given = dict(zip(positional, args, strict=False))
+    names = {a.name for a in arguments}
+    wrong = [name for name in kwargs if name in given or name not in names]
+    given |= kwargs
+    missing = [a.name for a in arguments if not a.has_default and a.name not in given]
+    if wrong or missing or len(args) > len(positional):
+        raise InvalidType(
+            f"{name}: called with {len(args)} positional arguments"
+            + "".join(f", {n}=" for n in kwargs)
+            + (f"; missing: {', '.join(missing)}" if missing else ""),
+            f"the signature is {schema}",
+            "call it as the signature says",
+        )
+    return [given.get(a.name, a.default) for a in arguments]
+
+
+def checked(name: str, schema: str, a: Argument, value: Any) -> Any:
+    """An attribute as its kind; tensors as they are, but for None and lists."""
+    if value is None and a.optional:
+        return None
+    if a.kind == "Tensor" and value is not None:
+        return value
+    if a.kind == "int[]" and a.list_size and isinstance(value, int):
+        return [value] * a.list_size
+    is_whole = isinstance(value, int) or hasattr(value, "__index__")
+    is_size = is_whole or (hasattr(value, "__floordiv__") and not hasattr(value, "__float__"))
+    fits = {
+        "Tensor": False,
+        "Tensor[]": isinstance(value, list | tuple),
+        "int": is_whole and not isinstance(value, bool),
+        "SymInt": is_size and not isinstance(value, bool),  # also a framework's symbol for one
+        "float": hasattr(value, "__float__") and not isinstance(value, str),
+        "bool": isinstance(value, bool) or type(value).__name__ == "bool",
+        "str": isinstance(value, str),
+        "int[]": isinstance(value, list | tuple)
+        and all(hasattr(n, "__index__") for n in value)
+        and len(value) == (a.list_size or len(value)),
+    }[a.kind]
+    if fits:
+        return list(value) if a.kind.endswith("[]") else value
+    raise InvalidType(
+        f"{name}: {a.name} is {value!r:.60}, of type {type(value).__name__}",
+        f"the signature says {a.text}: {schema}",
+        f"pass a value of type {a.text}",
+    )

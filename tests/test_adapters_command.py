@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from pto.__main__ import ADAPTERS
+
 torch = pytest.importorskip("torch")
 from pto.adapters.torch import build  # noqa: E402
 
@@ -22,24 +24,42 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
     )  # fmt: skip
 
 
+def line_of(framework: str, done: subprocess.CompletedProcess) -> str:
+    assert done.returncode == 0, done.stderr
+    [line] = [line for line in done.stdout.splitlines() if line.startswith(f"{framework}: ")]
+    return line.removeprefix(f"{framework}: ")
+
+
 def test_one_line_an_adapter_says_version_operators_and_what_is_built():
     done = run("-m", "pto", "adapters")
-    assert done.returncode == 0, done.stderr
-    [line] = done.stdout.splitlines()
-    assert line.startswith(f"torch: PyTorch {torch.__version__}, ") and " operators, " in line
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == list(ADAPTERS)
+    line = line_of("torch", done)
+    assert line.startswith(f"PyTorch {torch.__version__}, ") and " operators, " in line
     assert line.endswith("gradients in C++" if build.built() else BUILD)
 
 
 def test_what_is_not_built_comes_with_the_command_that_builds_it(tmp_path):
     done = run("-m", "pto", "adapters", PTO_CACHE_DIR=str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith(f"gradients through Python; for C++: {BUILD}\n")
+    assert line_of("torch", done).endswith(f"gradients through Python; for C++: {BUILD}")
+    tensorflow = line_of("tensorflow", done)
+    assert tensorflow.startswith("not installed") or tensorflow.endswith(
+        "not built; to build it: python -m pto adapters build tensorflow"
+    )
 
 
 def test_a_framework_that_is_missing_is_listed_with_the_command_that_installs_it():
     done = run("-c", WITHOUT_TORCH + MAIN)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "torch: not installed; to use it: pip install torch\n"
+    assert line_of("torch", done) == "not installed; to use it: pip install torch"
+
+
+def test_an_adapter_that_comes_prebuilt_has_nothing_to_build():
+    done = run("-m", "pto", "adapters", "build", "jax")
+    assert done.returncode == 0 and done.stdout.startswith("jax: nothing to build"), done.stderr
+
+
+def test_a_part_that_an_adapter_does_not_have_is_refused():
+    done = run("-m", "pto", "adapters", "build", "torch", "--xla")
+    assert done.returncode == 1 and "build torch --xla: there is no such part" in done.stderr
 
 
 def test_a_build_that_fails_says_why_and_leaves_no_library(tmp_path):

@@ -67,12 +67,14 @@ def test_the_wheel_holds_headers_libraries_and_adapter_sources(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     wanted = ["pto/pto-inst.hpp", "pto/isa/host.hpp", "pto/isa/instructions.def",
               "pto/__init__.py", "pto/lib/libpto.so", "pto/lib/libpto_torch.so",
-              "pto/adapters/torch/node.cpp", "pto/compat/acl/acl.h",
+              "pto/adapters/torch/node.cpp", "pto/adapters/tensorflow/operators.cpp",
+              "pto/adapters/tensorflow/kernel.hpp", "pto/compat/acl/acl.h",
+              "pto/ops/movement.cpp",
               "pto/runtime.h", "pto/precompiled.h", "pto/compat/orchestration_api.h",
               "pto/compat/pto/common/cpu_stub.hpp"]  # fmt: skip
     assert [name for name in wanted if name not in names] == []
     assert any(re.fullmatch(r"pto/_core\..*so", name) for name in names)
-    refused = r"_test\.cpp$|^pto/(?!adapters/).*\.cpp$|^(tests|bench|docs|examples|build)/"
+    refused = r"_test\.cpp$|^pto/(?!adapters/|ops/).*\.cpp$|^(tests|bench|docs|examples|build)/"
     assert [name for name in names if re.search(refused, name)] == []
 
 

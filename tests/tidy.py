@@ -29,7 +29,7 @@ MAY_USE = {
     "op": ["base", "runtime"],
     "language": ["ir", "compiler", "op"],
     "ops": ["language", "isa", "op"],
-    "adapters": ["op", "runtime", "compiler"],
+    "adapters": ["op", "runtime", "compiler", "language"],
     "bindings": ["base", "isa", "ir", "passes", "codegen", "runtime", "compiler", "op"],
     "worker": ["base", "isa", "runtime", "compiler"],
     "cluster": ["runtime"],

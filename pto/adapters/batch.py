@@ -14,7 +14,6 @@ from typing import Any
 from pto import _core
 from pto.adapters.record import Record
 from pto.errors import Error
-from pto.language.op import operator_at
 
 
 def batched_outputs(
@@ -65,9 +64,6 @@ def _mapped(
     padded_attributes: Sequence[Any] | None = None,
 ) -> list[tuple[bool, int]] | None:  # fmt: skip
     """For each output: has it the batch, and its rank without; with axes of 1 where `padded...`."""
-    operator = operator_at(record.index)
-    if operator is None or operator.member("build") is None:
-        return None
     symbols = map(_core.Dim.symbol, itertools.count())
     shapes = [
         tuple(1 if isinstance(n, int) and n == 1 else next(symbols) for n in shape)
@@ -80,7 +76,7 @@ def _mapped(
             v if size is None or v is None else size
             for v, size in zip(attributes, sizes, strict=True)
         ]
-        return operator.trace(_by_argument(record, counts, tensors), values)
+        return _core.trace_operator(record.index, _by_argument(record, counts, tensors), values)
 
     batch = next(symbols)
     highest = 0 if padded_attributes is None else max(map(len, shapes))

@@ -28,7 +28,7 @@ from pto.config import config
 from pto.errors import Failure
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]  # of #include "pto/..."
-_LIBRARIES = pathlib.Path(_core.__file__).parent / "lib"
+LIBRARIES = pathlib.Path(_core.__file__).parent / "lib"  # what is prebuilt
 _OURS = re.compile(r'^\s*#\s*include\s+"(pto/[^"]+)"', re.MULTILINE)
 _SEAL = b"pto-sealed:"
 
@@ -179,7 +179,7 @@ def _command(part: Part, compiler: str, output: pathlib.Path) -> list[str]:
         compiler,
         *("-O2", "-fPIC", "-shared", *part.options),
         *(*part.folders, f"-I{ROOT}", *map(str, part.sources)),
-        *("-o", str(output), *part.links, f"-L{_LIBRARIES}", "-lpto"),
+        *("-o", str(output), *part.links, f"-L{LIBRARIES}", "-lpto"),
     ]
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from pto import _core
 from pto.adapters.shapes import Shapes
-from pto.errors import InvalidType
-from pto.schema import Argument
+from pto.schema import Argument, bound, checked
 
 __all__ = ["Argument", "Output", "Record", "on_operator"]
 
@@ -23,13 +22,15 @@ __all__ = ["Argument", "Output", "Record", "on_operator"]
 class Output:
     """An output; `replaces`: the mutable argument whose elements it replaces, or -1.
 
-    `type` is the variable of its element type, or -1 - the number of that type.
+    `type` is the variable of its element type, or -1 - the number of that type. A gradient operator
+    takes the gradients of those that are differentiable.
     """
 
     name: str
     is_list: bool
     type: int
     replaces: int
+    is_differentiable: bool
 
 
 class Record:
@@ -68,48 +69,11 @@ class Record:
 
     def bind(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
         """The arguments of a call in schema order, defaults filled in; raises InvalidType."""
-        given = dict(zip(self.positional, args, strict=False))
-        wrong = [name for name in kwargs if name in given or name not in self.names]
-        given |= kwargs
-        missing = [a.name for a in self.arguments if not a.has_default and a.name not in given]
-        if wrong or missing or len(args) > len(self.positional):
-            raise InvalidType(
-                f"{self.name}: called with {len(args)} positional arguments"
-                + "".join(f", {n}=" for n in kwargs)
-                + (f"; missing: {', '.join(missing)}" if missing else ""),
-                f"the signature is {self.schema}",
-                "call it as the signature says",
-            )
-        return [self._checked(a, given.get(a.name, a.default)) for a in self.arguments]
-
-    def _checked(self, a: Argument, value: Any) -> Any:
-        """An attribute as its kind; tensors as they are, but for None and lists."""
-        if value is None and a.optional:
-            return None
-        if a.kind == "Tensor" and value is not None:
-            return value
-        if a.kind == "int[]" and a.list_size and isinstance(value, int):
-            return [value] * a.list_size
-        is_whole = isinstance(value, int) or hasattr(value, "__index__")
-        fits = {
-            "Tensor": False,
-            "Tensor[]": isinstance(value, list | tuple),
-            "int": is_whole and not isinstance(value, bool),
-            "SymInt": is_whole and not isinstance(value, bool),
-            "float": hasattr(value, "__float__") and not isinstance(value, str),
-            "bool": isinstance(value, bool) or type(value).__name__ == "bool",
-            "str": isinstance(value, str),
-            "int[]": isinstance(value, list | tuple)
-            and all(hasattr(n, "__index__") for n in value)
-            and len(value) == (a.list_size or len(value)),
-        }[a.kind]
-        if fits:
-            return list(value) if a.kind.endswith("[]") else value
-        raise InvalidType(
-            f"{self.name}: {a.name} is {value!r:.60}, of type {type(value).__name__}",
-            f"the signature says {a.text}: {self.schema}",
-            f"pass a value of type {a.text}",
-        )
+        values = bound(self.name, self.schema, self.arguments, args, kwargs)
+        return [
+            checked(self.name, self.schema, a, value)
+            for a, value in zip(self.arguments, values, strict=True)
+        ]
 
     def shapes(self, tensors: list, attributes: list) -> Shapes:
         """The shapes of the outputs for tensors of these (dtype, rank), None or lists of them."""

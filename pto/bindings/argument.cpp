@@ -70,6 +70,11 @@ TypeRecord ArgumentReader::record(PyObject* object) const {
   return made;
 }
 
+bool ArgumentReader::has_adapter(PyObject* object) const {
+  const Ref name = checked(PyObject_CallMethod(policy_, "adapter", "O", Py_TYPE(object)));
+  return PyObject_IsTrue(name.get()) == 1;
+}
+
 void ArgumentReader::refuse(PyObject* name, PyObject* value, const char* reason,
                             const char* detail) const {
   Ref cause;
@@ -101,7 +106,7 @@ void ArgumentReader::read(PyObject* object, PyObject* name, TypeRecord record, b
   } else if (record.kind == Kind::Numpy) {
     read_buffer(object, name, writable);
   } else {
-    read_capsule(object, name);
+    read_capsule(object, name, writable);
   }
   finish(name, object);
 }
@@ -174,14 +179,16 @@ void ArgumentReader::read_buffer(PyObject* object, PyObject* name, bool writable
   tensors_[count_] = {view.buf, sizes_[count_], strides_[count_], view.ndim, *dtype};
 }
 
-void ArgumentReader::read_capsule(PyObject* object, PyObject* name) {
+void ArgumentReader::read_capsule(PyObject* object, PyObject* name, bool writable) {
   Ref capsule(PyObject_CallMethod(policy_, "export_dlpack", "O", object));
   if (!capsule) refuse(name, object, "unreadable");
   const dlpack::Tensor* tensor = nullptr;
   if (PyCapsule_IsValid(capsule.get(), "dltensor_versioned")) {
     void* managed = PyCapsule_GetPointer(capsule.get(), "dltensor_versioned");
-    if (static_cast<dlpack::ManagedVersioned*>(managed)->version.major == 1)
-      tensor = &static_cast<dlpack::ManagedVersioned*>(managed)->tensor;
+    auto* versioned = static_cast<dlpack::ManagedVersioned*>(managed);
+    if (versioned->version.major == 1) tensor = &versioned->tensor;
+    if (tensor != nullptr && writable && (versioned->flags & dlpack::kReadOnly) != 0)
+      refuse(name, object, "read-only");
   } else if (PyCapsule_IsValid(capsule.get(), "dltensor")) {
     tensor =
         &static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.get(), "dltensor"))->tensor;

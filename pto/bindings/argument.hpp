@@ -85,6 +85,9 @@ class ArgumentReader {
 
   TypeRecord record(PyObject* object) const;
 
+  // Whether a framework's adapter takes calls with this object, by policy.adapter(type).
+  bool has_adapter(PyObject* object) const;
+
   // Adds a tensor; `name` is that of the parameter, for texts. Throws PythonError.
   void read(PyObject* object, PyObject* name, TypeRecord record, bool writable = false);
 
@@ -101,7 +104,7 @@ class ArgumentReader {
  private:
   void read_exchange(PyObject* object, PyObject* name, const dlpack::ExchangeApi* api);
   void read_buffer(PyObject* object, PyObject* name, bool writable);
-  void read_capsule(PyObject* object, PyObject* name);
+  void read_capsule(PyObject* object, PyObject* name, bool writable);
   void check_torch(PyObject* object, PyObject* name) const;
   void take(const dlpack::Tensor& tensor, PyObject* name, PyObject* object);
   void finish(PyObject* name, PyObject* object);

@@ -32,6 +32,8 @@ struct Managed {  // in a capsule named "dltensor"
   void (*deleter)(Managed*);
 };
 
+inline constexpr uint64_t kReadOnly = 1;  // bit of ManagedVersioned::flags
+
 struct ManagedVersioned {  // in a capsule named "dltensor_versioned"
   Version version;
   void* context;

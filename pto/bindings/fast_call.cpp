@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "pto/bindings/constants.hpp"
+#include "pto/bindings/extent.hpp"
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/results.hpp"
 
@@ -41,28 +42,6 @@ struct Specialising {
   std::vector<unsigned long>* threads;
   bool again;
 };
-
-int64_t elements(const TensorArgument& tensor) {
-  int64_t count = 1;
-  for (int axis = 0; axis < tensor.rank; ++axis) count *= tensor.sizes[axis];
-  return count;
-}
-
-struct Extent {
-  uintptr_t begin, end;
-};
-
-// The bytes between the lowest and the highest element.
-Extent extent(const TensorArgument& tensor) {
-  auto low = reinterpret_cast<uintptr_t>(tensor.data), high = low;
-  int64_t item = bytes(tensor.dtype);
-  if (elements(tensor) == 0) return {low, low};
-  for (int axis = 0; axis < tensor.rank; ++axis) {
-    int64_t reach = (tensor.sizes[axis] - 1) * tensor.strides[axis] * item;
-    (reach < 0 ? low : high) += static_cast<uintptr_t>(reach);
-  }
-  return {low, high + static_cast<uintptr_t>(item)};
-}
 
 }  // namespace
 
@@ -292,15 +271,11 @@ PyObject* FastCall::run_into(Call* call, const Program& program, bool single,
     if (!fits) reader.refuse(label.get(), target, "out type", wanted.c_str());
     if (stride_class(tensor.sizes, tensor.strides, tensor.rank) != StrideClass::Contiguous)
       reader.refuse(label.get(), target, "out strides");
-    Extent written = extent(tensor);
-    auto clash = [&](const TensorArgument& other) {
-      Extent read = extent(other);
-      return written.begin < read.end && read.begin < written.end;
-    };
     for (const TensorArgument& input : reader.tensors())
-      if (clash(input)) reader.refuse(label.get(), target, "out overlap");
+      if (overlap(extent(tensor), extent(input))) reader.refuse(label.get(), target, "out overlap");
     for (size_t j = 0; j < i; ++j)
-      if (clash(outputs.tensors()[j])) reader.refuse(label.get(), target, "out overlap");
+      if (overlap(extent(tensor), extent(outputs.tensors()[j])))
+        reader.refuse(label.get(), target, "out overlap");
     pointers[i] = tensor.data;
   }
   execute(call, reader, {pointers, count});
@@ -312,9 +287,18 @@ PyObject* FastCall::run(const Program& program, bool single, const ArgumentReade
   Call call(program, reader.tensors(), {});
   if (out != nullptr) return run_into(&call, program, single, reader, out);
   Results results(reader, policy_);
-  results.allocate(program, call);
-  execute(&call, reader, results.pointers());
-  return results.arrays(program, call, single);
+  void* pointers[Program::kMaxTensors];
+  const auto& outputs = program.spec().outputs;
+  const auto count = static_cast<int>(outputs.size());
+  for (int i = 0; i < count; ++i) {
+    pointers[i] = results.add(outputs[static_cast<size_t>(i)].dtype, call.output_sizes(i));
+    if (pointers[i] == nullptr) fail_memory(program.spec().name.c_str(), i, call.output_bytes(i));
+  }
+  execute(&call, reader, {pointers, outputs.size()});
+  if (single) return results.array(0).release();
+  Ref all = checked(PyTuple_New(count));
+  for (int i = 0; i < count; ++i) PyTuple_SET_ITEM(all.get(), i, results.array(i).release());
+  return all.release();
 }
 
 PyObject* FastCall::call(PyObject* const* args, Py_ssize_t count, PyObject* keywords) {

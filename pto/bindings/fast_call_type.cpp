@@ -6,7 +6,8 @@
 
 #include "pto/bindings/fast_call.hpp"
 #include "pto/bindings/module.hpp"
-#include "pto/bindings/results.hpp"
+#include "pto/bindings/owned_buffer.hpp"
+#include "pto/bindings/translated.hpp"
 
 namespace nb = nanobind;
 
@@ -17,24 +18,6 @@ struct FastCallObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   FastCall* state;
 };
-
-// Runs f and turns what it throws into a Python error.
-template <class F>
-PyObject* translated(F f) {
-  try {
-    return f();
-  } catch (const PythonError&) {
-  } catch (nb::python_error& error) {
-    error.restore();
-  } catch (const Error& error) {
-    set_python_error(error);
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-  }
-  return nullptr;
-}
 
 FastCall* state_of(PyObject* self) {
   FastCall* state = reinterpret_cast<FastCallObject*>(self)->state;
@@ -119,7 +102,7 @@ PyType_Spec kSpec = {
 
 void bind_fast_call(nb::module_& m) {
   nb::object type = nb::steal(PyType_FromSpec(&kSpec));
-  if (!type.is_valid() || !prepare_result_type()) throw nb::python_error();
+  if (!type.is_valid() || !prepare_owned_buffer()) throw nb::python_error();
   m.attr("FastCall") = type;
   m.def(
       "set_torch_executor",

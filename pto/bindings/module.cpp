@@ -54,6 +54,7 @@ NB_MODULE(_core, m) {
   bind_machine(m);
   bind_fast_call(m);
   bind_operators(m);
+  bind_operator_call(m);
   bind_traces(m);
   bind_tasks(m);
   bind_host(m);

@@ -64,6 +64,23 @@ nb::list attribute_list(const Schema& schema, std::span<const AttributeValue> at
   return values;
 }
 
+// An error of pto/errors.py as C++ has it, another one as its text.
+Error error_from_python(const nb::python_error& error) {
+  const nb::handle value = error.value();
+  const auto text = [&](const char* name) { return nb::cast<std::string>(value.attr(name)); };
+  const nb::module_ errors = nb::module_::import_("pto.errors");
+  if (!nb::isinstance(value, errors.attr("Error"))) {
+    return Error({nb::str(value).c_str(), "", ""}, ErrorKind::Runtime);
+  }
+  const nb::object kinds = errors.attr("BY_KIND");
+  int kind = static_cast<int>(ErrorKind::Runtime);
+  for (int i = 0; i < kind; ++i)
+    if (nb::isinstance(value, kinds[i])) kind = i;
+  const Error found({text("what"), text("why"), text("fix")}, static_cast<ErrorKind>(kind));
+  const std::string location = text("location");
+  return location.empty() ? found : found.at(location);
+}
+
 // Runs a function with Python's lock; what Python raises becomes a C++ exception with its text.
 template <class F>
 auto in_python(F f) {
@@ -76,8 +93,7 @@ auto in_python(F f) {
   try {
     return f();
   } catch (nb::python_error& error) {
-    const std::string text = nb::str(error.value()).c_str();
-    throw std::runtime_error(text);
+    throw error_from_python(error);
   }
 }
 
@@ -194,6 +210,11 @@ InferredShapes python_shapes(const ShapeRequest& request) {
 void set_operator_callbacks(OperatorCallbacks given) {
   if (!callbacks) callbacks = new OperatorCallbacks;
   *callbacks = std::move(given);
+}
+
+nb::object trace_operator(int index, nb::list tensors, nb::list attributes) {
+  PTO_ASSERT(callbacks != nullptr);
+  return callbacks->trace(index, tensors, attributes);
 }
 
 Providers traced_providers() { return {traced_kernel, python_shapes}; }

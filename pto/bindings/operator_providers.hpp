@@ -20,6 +20,9 @@ struct OperatorCallbacks {
 };
 void set_operator_callbacks(OperatorCallbacks callbacks);
 
+// The graph that `trace` gives.
+nanobind::object trace_operator(int index, nanobind::list tensors, nanobind::list attributes);
+
 // The providers that call them: of traced operators, and of one with a C++ kernel.
 Providers traced_providers();
 Providers native_providers();

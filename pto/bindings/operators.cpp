@@ -94,15 +94,22 @@ int define(std::string schema, std::string types, std::string document, std::str
   return define_operator(definition);
 }
 
+// An operator whose name begins with "_" belongs to who defined it; adapters do not hear of it.
+bool is_public(int index) { return pto_operator_at(index)->name[0] != '_'; }
+
 void announce(int index) {
   for (nb::handle listener : *listeners) {
-    for (int i = index; i < pto_operator_count(); ++i) listener(i);
+    for (int i = index; i < pto_operator_count(); ++i) {
+      if (is_public(i)) listener(i);
+    }
   }
 }
 
 void listen(nb::object listener) {
   listeners->append(listener);
-  for (int i = 0; i < pto_operator_count(); ++i) listener(i);
+  for (int i = 0; i < pto_operator_count(); ++i) {
+    if (is_public(i)) listener(i);
+  }
 }
 
 nb::dict record(int index) {
@@ -118,6 +125,7 @@ nb::dict record(int index) {
     one["is_list"] = output.is_list != 0;
     one["type"] = output.type;
     one["replaces"] = output.replaces;
+    one["is_differentiable"] = output.is_differentiable != 0;
     outputs.append(one);
   }
   nb::dict result;
@@ -272,6 +280,9 @@ void bind_operators(nb::module_& m) {
         set_providers(traced_providers());
       },
       "trace"_a, "infer"_a, "source"_a, "See bindings/operator_providers.hpp.");
+  m.def("trace_operator", &trace_operator, "index"_a, "tensors"_a, "attributes"_a,
+        "The graph of an operator for tensors of these (dtype, shape), None where absent, lists of "
+        "them.");
   m.def("operator_shapes", &shapes, "index"_a, "tensors"_a, "attributes"_a,
         "([[(dtype, shape)] of each output], [(a, b, because)]) for tensors of these (dtype, "
         "rank), None where absent, lists of them; symbols as op/operator.h numbers them.");

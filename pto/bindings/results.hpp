@@ -14,31 +14,34 @@ namespace pto::bindings {
 
 class Results {
  public:
+  // More than a program has: outputs and temporaries.
+  static constexpr int kMaxResults = Program::kMaxTensors;
+
   Results(const ArgumentReader& reader, PyObject* policy) : reader_(reader), policy_(policy) {}
   ~Results();  // frees what no array has taken over
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
 
-  // Memory for all outputs of the call. Throws PythonError (MemoryError).
-  void allocate(const Program& program, const Call& call);
+  // Memory for one more result, or null where there is none left. Needs no lock.
+  void* add(DType dtype, std::span<const int64_t> sizes);
 
-  std::span<void* const> pointers() const { return {pointers_.data(), size_t(count_)}; }
+  int count() const { return count_; }
+  const TensorArgument& tensor(int result) const { return tensors_[result]; }
 
-  // The outputs as the library's arrays: one array, or a tuple. A new reference, or PythonError.
-  PyObject* arrays(const Program& program, const Call& call, bool single);
+  // The result as an array of the library that the arguments belong to; throws PythonError.
+  Ref array(int result);
 
  private:
-  Ref array(int output, DType dtype, std::span<const int64_t> sizes, int64_t bytes);
-  Ref exchange(int output, DType dtype, std::span<const int64_t> sizes);
-  Ref buffer(int output, DType dtype, std::span<const int64_t> sizes, int64_t bytes);
+  Ref exchange(const TensorArgument& tensor);
 
   const ArgumentReader& reader_;
   PyObject* policy_;
   int count_ = 0;
-  std::array<void*, Program::kMaxTensors> pointers_{};
+  std::array<TensorArgument, kMaxResults> tensors_;  // data is null where an array took it over
+  std::array<int64_t[Program::kMaxRank], kMaxResults> sizes_, strides_;
 };
 
-// Creates the type of the objects that own memory for NumPy. False with a Python error set.
-bool prepare_result_type();
+// Raises MemoryError for a result that no memory was found for, and throws PythonError.
+[[noreturn]] void fail_memory(const char* function, int result, int64_t bytes);
 
 }  // namespace pto::bindings

@@ -6,7 +6,9 @@ where something is wrong. No framework is imported: types are known by their nam
 """
 
 import contextlib
+import functools
 import importlib
+import importlib.util
 import sys
 from typing import Any, NoReturn
 
@@ -16,6 +18,13 @@ from pto.language.tensor import Tensor
 from pto.language.trace import describe, user_line
 
 UNKNOWN, CONSTANT, TRACED, TORCH, EXCHANGE, NUMPY, DLPACK = range(7)
+_ADAPTERS = {  # of the libraries' modules
+    "torch": "torch",
+    "tensorflow": "tensorflow",
+    "jax": "jax",
+    "jaxlib": "jax",
+    "mindspore": "mindspore",
+}
 _CONSTANTS = (bool, int, float, str, type(None), tuple, DType)
 
 
@@ -44,6 +53,16 @@ def _is_plain_torch(kind: type) -> bool:
     torch = sys.modules["torch"]
     own = getattr(kind, "__torch_dispatch__", None)
     return own is None or own == torch.Tensor.__torch_dispatch__
+
+
+@functools.cache
+def adapter(kind: type) -> str:
+    """The adapter that takes calls of operators with values of this type, "" for none."""
+    for base in kind.__mro__:
+        name = _ADAPTERS.get(base.__module__.partition(".")[0], "")
+        if name and importlib.util.find_spec(f"pto.adapters.{name}"):
+            return name
+    return ""
 
 
 def grad_enabled() -> bool:
@@ -80,10 +99,10 @@ def export_dlpack(value: Any) -> object:
         return value.__dlpack__()
 
 
-def as_library(array: object, like: Any) -> object:
-    """A NumPy array as an array of the library of `like`, where that has a way."""
+def as_library(buffer: object, like: Any) -> object:
+    """A result as an array of the library of `like`; None where that has no way."""
     namespace = getattr(like, "__array_namespace__", None)
-    return namespace().from_dlpack(array) if namespace is not None else array
+    return namespace and namespace().from_dlpack(buffer)
 
 
 def mismatch(jit: Any, args: tuple, kwargs: dict) -> NoReturn:
@@ -110,6 +129,12 @@ _TEXTS = {
         "float, str, None, a pto type, or tuples of these",
         "convert it, a list to a tuple or to an array; an array of a class of its own (fake, "
         "wrapped, masked) to a plain one",
+        InvalidType,
+    ),
+    "no array": (
+        "{name} is {value}",
+        "the operator computes on arrays: of NumPy, or of a library with DLPack or an adapter",
+        "convert it: numpy.asarray(value)",
         InvalidType,
     ),
     "no tensor": (

@@ -67,7 +67,7 @@ def gradient_schema(of: "Operator", saved: tuple[str, ...], wanted: tuple[str, .
     lists = {
         name: "Tensor[]" for name, is_list in zip(of.outputs, of.lists, strict=True) if is_list
     }
-    tensors = [f"{lists.get(name, 'Tensor')} d_{name}" for name in of.outputs]
+    tensors = [f"{lists.get(name, 'Tensor')} d_{name}" for name in of.differentiable]
     tensors += [f"{kinds.get(name) or lists.get(name, 'Tensor')} {name}" for name in saved]
     attributes = [str(a) for a in of.attribute_arguments] + ["int needs=-1"]
     results = ", ".join("Tensor[]" if kinds[name] == "Tensor[]" else "Tensor" for name in wanted)
@@ -79,7 +79,7 @@ def gradient_types(of: "Operator", saved: tuple[str, ...], wanted: tuple[str, ..
     """The types of that operator, in the variables of the operator's own."""
     by_name = {a.name: of.type_names[a.type] for a in of.arguments if a.is_tensor}
     by_name |= dict(zip(of.outputs, of.output_types, strict=True))
-    takes = [by_name[name] for name in (*of.outputs, *saved)]
+    takes = [by_name[name] for name in (*of.differentiable, *saved)]
     gives = [by_name[name] for name in wanted]
     used = [n for n in dict.fromkeys(takes) if n in of.type_names]
     if missing := [n for n in gives if n not in takes]:
@@ -104,7 +104,7 @@ class TracedGradient:
         needed = frozenset(n for i, n in enumerate(self.wanted) if arguments["needs"] >> i & 1)
         tensors = {name: arguments[name] for name in self.saved}
         ctx = GradientContext(self.of, lambda name: self._saved(tensors, name), arguments, needed)
-        d_outputs = [arguments[f"d_{name}"] for name in self.of.outputs]
+        d_outputs = [arguments[f"d_{name}"] for name in self.of.differentiable]
         gradients = gradients_by_name(self.of, self.of.member("grad")(ctx, *d_outputs))
         first = d_outputs[0][0] if isinstance(d_outputs[0], list) else d_outputs[0]
         return tuple(
@@ -200,7 +200,7 @@ def probed(operator: "Operator") -> tuple[tuple[str, ...], tuple[str, ...]]:
     kinds = dict(zip(operator.outputs, operator.output_types, strict=True))
     d_outputs = [
         tensor(f"d_{name}", operator.probe_type(kinds[name]), lists[name])
-        for name in operator.outputs
+        for name in operator.differentiable
     ]
     tensors = {
         a.name: tensor(

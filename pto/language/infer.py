@@ -12,7 +12,6 @@ may turn out to be 1, so that comparing two sizes says nothing; `broadcast` is r
 import contextlib
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from pto import _core
@@ -23,12 +22,16 @@ Size = int | _core.Dim
 _BROADCAST = 9  # Dim.op
 
 
-@dataclass(frozen=True)
 class Spec:
     """Element type and shape of a tensor."""
 
-    shape: tuple
-    dtype: DType
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: tuple, dtype: DType):
+        self.shape, self.dtype = shape, dtype
+
+    def __repr__(self) -> str:
+        return f"Spec({list(self.shape)}, {self.dtype})"
 
     @property
     def ndim(self) -> int:

@@ -37,13 +37,13 @@ in NumPy, `tolerance` its relative error by element type, `samples` its argument
 Thread safety: definitions belong to one thread at a time; operators may be called from any.
 """
 
-import importlib
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
+from pto.language import arguments, dispatch
 from pto.language.dtypes import dtype
 from pto.language.gradient import (
     Gradient,
@@ -57,11 +57,15 @@ from pto.language.inplace import inplace_definition, inplace_schema
 from pto.language.native_kernel import NativeKernel
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
-from pto.schema import Argument
+from pto.schema import Argument, bound
 
 
-class Operator:
-    """An operator of the registry. Calling it runs it on arrays, or inlines it in a traced one."""
+class Operator(_core.OperatorCall):
+    """An operator of the registry. Calling it runs it on arrays, or inlines it in a traced one.
+
+    NumPy arrays and those of any library with DLPack are taken by the compiled call; a mutable one
+    is written where it lies. `out=` names arrays for the results.
+    """
 
     def __init__(self, schema: str, definition: type, types: str = ""):
         facts = _core.parse_schema(schema, types)
@@ -71,15 +75,22 @@ class Operator:
         self.lists = tuple(o["is_list"] for o in facts["outputs"])
         self.type_names, self.types = facts["type_names"], facts["types"]
         self.output_types = tuple(self._output_type(o["type"]) for o in facts["outputs"])
+        self.differentiable = tuple(
+            o["name"] for o in facts["outputs"] if self._has_floats(o["type"]) and not o["mutates"]
+        )
         returned = sum(o["mutates"] for o in facts["outputs"])
         self.silent = sum(a.mutable for a in self.arguments) - returned  # outputs beyond these
         self.definition = definition
         self.__doc__ = definition.__doc__
         self.gradient: Gradient | None = None
-        self._jit: Callable | None = None
+        self.index = -1  # in the registry, once it is there
 
     def _output_type(self, variable: int) -> str:
         return self.type_names[variable] if variable >= 0 else _core.dtypes()[-1 - variable][0]
+
+    def _has_floats(self, variable: int) -> bool:
+        names = self.types[variable] if variable >= 0 else [self._output_type(variable)]
+        return any(dtype(name).is_float for name in names)
 
     @property
     def by_name(self) -> dict[str, Argument]:
@@ -212,40 +223,14 @@ class Operator:
         """(name, text, function) of the hand-written kernel for these element types."""
         return self.member("kernel").source(self.name, dtypes)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        values = self.bind(args, kwargs)
-        tensors = [t for name in self.tensor_names for t in _members(values[name])]
-        if any(isinstance(t, Tensor) for t in tensors):
-            return self.member("build")(*values.values())
-        if any(type(t).__module__.partition(".")[0] == "torch" for t in tensors):
-            adapter = importlib.import_module("pto.torch")  # the facade loads it, as for a user
-            return adapter.call(self.name, args, kwargs)
-        if self._jit is None:
-            from pto.language.jit import jit
-
-            self._jit = jit(self.member("build"))
-        return self._jit(*values.values())
+    def call_otherwise(self, *args: Any, **kwargs: Any) -> Any:
+        """A call that is not one on arrays: on traced tensors, a framework's, or a mistake."""
+        return dispatch.call(self, args, kwargs)
 
     def bind(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name, in schema order, with defaults filled in."""
-        positional = [a.name for a in self.arguments if not a.keyword_only]
-        values = dict(zip(positional, args, strict=False))
-        wrong = [name for name in kwargs if name in values or name not in self.by_name]
-        missing = [
-            a.name
-            for a in self.arguments
-            if not a.has_default and a.name not in values and a.name not in kwargs
-        ]
-        if wrong or missing or len(args) > len(positional):
-            raise InvalidType(
-                f"{self.name}: called with {len(args)} positional arguments"
-                + "".join(f", {n}=" for n in kwargs)
-                + (f"; missing: {', '.join(missing)}" if missing else ""),
-                f"the signature is {self.schema}",
-                "call it as the signature says",
-            )
-        values |= kwargs
-        return {a.name: values.get(a.name, a.default) for a in self.arguments}
+        values = bound(self.name, self.schema, self.arguments, args, kwargs)
+        return dict(zip([a.name for a in self.arguments], values, strict=True))
 
     def __repr__(self) -> str:
         return f"<operator {self.schema}>"
@@ -282,11 +267,6 @@ def _described(result: Any) -> Any:
 
 _operators: list[Operator | None] = []  # by index of the registry; None: defined in C++
 _lock = threading.Lock()
-
-
-def operator_at(index: int) -> Operator | None:
-    """The operator with this index of the registry; None where it was defined in C++."""
-    return _operators[index] if index < len(_operators) else None
 
 
 def operators() -> tuple[Operator, ...]:
@@ -367,14 +347,22 @@ def _register(operator: Operator) -> None:
         getattr(operator.member("kernel"), "takes_strides", False),
     )
     _operators.extend([None] * (index - len(_operators)))
-    _operators.append(operator)
-    if gradient:
-        _operators.append(gradient.operator)
+    for number, one in enumerate([operator, *([gradient.operator] if gradient else [])], index):
+        _operators.append(one)
+        one.index = number
+        one.open(number, arguments)
     _core.announce_operators(index)
 
 
 def _trace(index: int, tensors: list, attributes: list) -> _core.Graph:
-    return _operators[index].trace(tensors, attributes)
+    operator = _operators[index] if index < len(_operators) else None
+    if operator is None or operator.member("build") is None:
+        raise InvalidType(
+            f"operator {index} cannot be traced",
+            "it is written by hand, so there is nothing to trace",
+            "define it with build",
+        )
+    return operator.trace(tensors, attributes)
 
 
 def _infer(index: int, tensors: list, attributes: list) -> tuple:

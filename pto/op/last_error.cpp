@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/op/last_error.hpp"
 
+#include <optional>
 #include <string>
 
 #include "pto/op/operator.h"
@@ -9,15 +10,26 @@ namespace pto {
 namespace {
 
 thread_local std::string last_error;
+thread_local std::optional<Error> last_thrown;  // of which last_error is the text
 
 }  // namespace
 
 void set_last_error(const char* text) noexcept {
   try {
+    last_thrown.reset();
     last_error = text;
   } catch (const std::exception&) {  // no memory for the text
     last_error.clear();
   }
+}
+
+void set_last_error(const Error& error) noexcept {
+  set_last_error(error.what());
+  last_thrown.emplace(error);
+}
+
+Error last_operator_error() {
+  return last_thrown ? *last_thrown : Error({last_error, "", ""}, ErrorKind::Runtime);
 }
 
 }  // namespace pto

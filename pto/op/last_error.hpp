@@ -9,15 +9,23 @@
 #include <cstdint>
 #include <exception>
 
+#include "pto/base/error.hpp"
+
 namespace pto {
 
 void set_last_error(const char* text) noexcept;
+void set_last_error(const Error& error) noexcept;
+
+// The calling thread's last error as it was thrown; another exception is of kind Runtime.
+Error last_operator_error();
 
 template <class F>
 int32_t reported(F f) noexcept {
   try {
     f();
     return 0;
+  } catch (const Error& error) {
+    set_last_error(error);
   } catch (const std::exception& error) {
     set_last_error(error.what());
   } catch (...) {

@@ -64,9 +64,10 @@ typedef struct pto_operator_argument {
 // that the schema does not return.
 typedef struct pto_operator_output {
   const char* name;
-  int32_t is_list;   // "Tensor[]": the number of tensors depends on the call
-  int32_t type;      // >= 0: the type variable; -1 - DType: always that type
-  int32_t replaces;  // the mutable argument whose elements it replaces, or -1
+  int32_t is_list;            // "Tensor[]": the number of tensors depends on the call
+  int32_t type;               // >= 0: the type variable; -1 - DType: always that type
+  int32_t replaces;           // the mutable argument whose elements it replaces, or -1
+  int32_t is_differentiable;  // it is returned and may be floating-point: it has a gradient
 } pto_operator_output;
 
 // Source of an input of the gradient operator: >= 0 the argument with this index; < 0 the output
@@ -86,9 +87,9 @@ typedef struct pto_operator {
   const uint32_t* types;  // the type variables: bit d is set where pto::DType d is allowed
   int32_t n_types;
 
-  // The gradient operator takes one gradient per returned output (a list for a list), then the
-  // saved tensors, then this operator's attributes, then the int `needs`: bit i asks for its output
-  // i, which is the gradient of argument wanted[i]; one not asked for comes back as an empty
+  // The gradient operator takes one gradient per differentiable output (a list for a list), then
+  // the saved tensors, then this operator's attributes, then the int `needs`: bit i asks for its
+  // output i, which is the gradient of argument wanted[i]; one not asked for comes back as an empty
   // tensor.
   int32_t gradient;  // index of the gradient operator, or -1: not differentiable
   int32_t n_saved;

@@ -22,6 +22,15 @@ uint32_t flags_of(const Argument& argument) {
   return flags;
 }
 
+bool has_floats(const TypeRule& types, int type) {
+  if (type < 0) return is_float(static_cast<DType>(-1 - type));
+  for (int d = 0; d < kDTypes; ++d) {
+    const bool allowed = types.sets[static_cast<size_t>(type)] >> d & 1;
+    if (allowed && is_float(static_cast<DType>(d))) return true;
+  }
+  return false;
+}
+
 std::string type_of_source(const Schema& schema, int32_t source) {
   const auto at = static_cast<size_t>(source >= 0 ? source : -1 - source);
   if (source >= 0) {
@@ -122,18 +131,19 @@ void OperatorRecord::add_outputs() {
   std::vector<bool> returned(schema.arguments.size());
   for (size_t i = 0; i < schema.returns.size(); ++i) {
     const Return& one = schema.returns[i];
-    pto_operator_output plain{one.name.c_str(), one.is_list, types.outputs[i], -1};
+    pto_operator_output plain{one.name.c_str(), one.is_list, types.outputs[i], -1, 0};
     for (size_t a = 0; a < schema.arguments.size() && !one.alias.empty(); ++a) {
       if (schema.arguments[a].alias != one.alias) continue;
       plain.replaces = static_cast<int32_t>(a);
       plain.type = arguments_[a].type;
       returned[a] = true;
     }
+    plain.is_differentiable = plain.replaces < 0 && has_floats(types, plain.type);
     outputs_.push_back(plain);
   }
   for (size_t a = 0; a < schema.arguments.size(); ++a) {
     if (schema.arguments[a].alias.empty() || returned[a]) continue;
-    outputs_.push_back({arguments_[a].name, 0, arguments_[a].type, static_cast<int32_t>(a)});
+    outputs_.push_back({arguments_[a].name, 0, arguments_[a].type, static_cast<int32_t>(a), 0});
   }
 }
 
@@ -153,8 +163,8 @@ void OperatorRecord::set_gradient(OperatorRecord& gradient, std::vector<int32_t>
 void OperatorRecord::check_gradient(const Schema& gradient, const std::vector<int32_t>& saved,
                                     const std::vector<int32_t>& wanted) const {
   std::vector<std::string> arguments, results;
-  for (const Return& one : schema.returns) {
-    arguments.push_back(one.is_list ? "Tensor[]" : "Tensor");
+  for (const pto_operator_output& one : outputs_) {
+    if (one.is_differentiable) arguments.push_back(one.is_list ? "Tensor[]" : "Tensor");
   }
   for (const int32_t source : saved) arguments.push_back(type_of_source(schema, source));
   for (const Argument& argument : schema.arguments) {
@@ -175,13 +185,13 @@ void OperatorRecord::check_gradient(const Schema& gradient, const std::vector<in
   }
   if (fits) return;
   const auto same = [](const std::string& text) { return text; };
-  fail(
-      {"operator " + schema.name + ": its gradient operator is " + text(gradient) +
-           ", but takes (" + joined(arguments, ", ", same) + ") and returns (" +
-           joined(results, ", ", same) + ")",
-       "a gradient operator takes one gradient for each output, what is saved, the attributes of " +
-           text(schema) + " and the int needs",
-       "correct its schema, or what is saved and wanted"});
+  fail({"operator " + schema.name + ": its gradient operator is " + text(gradient) +
+            ", but takes (" + joined(arguments, ", ", same) + ") and returns (" +
+            joined(results, ", ", same) + ")",
+        "a gradient operator takes one gradient for each floating-point output, what is saved, the "
+        "attributes of " +
+            text(schema) + " and the int needs",
+        "correct its schema, or what is saved and wanted"});
 }
 
 }  // namespace pto

@@ -11,21 +11,49 @@ from pto.ops.activation import Gelu as gelu
 from pto.ops.activation import Silu as silu
 from pto.ops.activation import SiluMul as silu_mul
 from pto.ops.arithmetic import Add as add
+from pto.ops.arithmetic import FusedAddRelu as fused_add_relu
+from pto.ops.arithmetic import Mul as mul
+from pto.ops.arithmetic import MulScalar as mul_scalar
+from pto.ops.arithmetic import Relu as relu
+from pto.ops.convolution import Conv2d as conv2d
+from pto.ops.movement import Concat as concat
+from pto.ops.movement import Gather as gather
+from pto.ops.movement import Slice as slice
+from pto.ops.movement import Transpose as transpose
 from pto.ops.norm import AddLayerNorm as add_layer_norm
 from pto.ops.norm import BiasAddLayerNorm as bias_add_layer_norm
 from pto.ops.norm import LayerNorm as layer_norm
 from pto.ops.norm import RmsNorm as rms_norm
 from pto.ops.norm import Softmax as softmax
+from pto.ops.product import Gemm as gemm
+from pto.ops.product import MatMul as matmul
+from pto.ops.selection import Embedding as embedding
+from pto.ops.selection import Split as split
+from pto.ops.selection import TopK as top_k
 
 __all__ = [
     "add",
     "add_layer_norm",
     "bias_add_layer_norm",
     "bias_gelu",
+    "concat",
+    "conv2d",
+    "embedding",
+    "fused_add_relu",
+    "gather",
     "gelu",
+    "gemm",
     "layer_norm",
+    "matmul",
+    "mul",
+    "mul_scalar",
+    "relu",
     "rms_norm",
     "silu",
     "silu_mul",
+    "slice",
     "softmax",
+    "split",
+    "top_k",
+    "transpose",
 ]

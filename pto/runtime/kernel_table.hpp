@@ -75,6 +75,14 @@ class KernelTable {
   uint64_t next_owner_ = 1;
 };
 
+// What a thread does before it makes a program or waits for another thread's, and after: a host
+// gives up a lock that `make` takes. `begin` returns what `end` gets; both null at first.
+struct MissHooks {
+  void* (*begin)() = nullptr;
+  void (*end)(void* begun) = nullptr;
+};
+void set_miss_hooks(MissHooks hooks);  // before the first use of the table
+
 // The table of the process. It is never destroyed.
 KernelTable& kernel_table();
 

@@ -38,6 +38,11 @@ class _Rules:
 
     def backward(self, ctx: Any, *d_outputs: torch.Tensor) -> tuple:
         record, gradient = self.record, self.gradient
+        d_outputs = tuple(
+            d
+            for d, output in zip(d_outputs, record.outputs, strict=True)
+            if output.is_differentiable
+        )
         if gradient is None:
             _refuse(record)
         place = {argument: i for i, argument in enumerate(record.wanted)}

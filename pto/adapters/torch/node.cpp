@@ -85,9 +85,8 @@ struct Saved {
     Saved saved;
     saved.is_list = value.isTensorList();
     saved.is_none = value.isNone();
-    for_each_tensor(value, [&](const at::Tensor& tensor) {
-      saved.tensors.emplace_back(tensor, is_output);
-    });
+    for_each_tensor(
+        value, [&](const at::Tensor& tensor) { saved.tensors.emplace_back(tensor, is_output); });
     return saved;
   }
 
@@ -129,9 +128,13 @@ class Gradient : public torch::autograd::Node {
   void save_output(int output, const c10::IValue& value) {
     int members = 0;
     for_each_tensor(value, [&members](const at::Tensor&) { ++members; });
-    outputs_.push_back(value.isTensorList() ? members : -1);
+    if (record_.op.outputs[output].is_differentiable) {
+      outputs_.push_back(value.isTensorList() ? members : -1);
+    }
     for (int i = 0; i < record_.op.n_saved; ++i) {
-      if (record_.op.saved[i] == -1 - output) saved_[i] = Saved::of(value, /*is_output=*/true);
+      if (record_.op.saved[i] == -1 - output) {
+        saved_[i] = Saved::of(value, record_.op.outputs[output].is_differentiable);
+      }
     }
   }
 
@@ -227,10 +230,8 @@ class AutogradKernel : public c10::OperatorKernel {
     const at::ArrayRef<c10::IValue> outputs = torch::jit::last(*stack, returned_);
     for (int i = 0; i < returned_; ++i) {
       for_each_tensor(outputs[i], [&](const at::Tensor& output) {
-        // An integer or bool has no gradient.
-        if (!torch::autograd::isDifferentiableType(output.scalar_type())) {
-          if (node) node->add_input_metadata(torch::autograd::Node::undefined_input());
-        } else if (refusal) {
+        if (!op.outputs[i].is_differentiable) return;
+        if (refusal) {
           torch::autograd::set_history(output, refusal);
         } else {
           torch::autograd::set_history(output, node);

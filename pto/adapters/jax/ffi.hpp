@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// XLA's foreign function interface: the part of its C API, version 0.x, that the handler uses.
+//
+//     extern "C" xla_ffi::Error* pto_call(xla_ffi::CallFrame* frame);   // null: done
+//
+// Declared here, from https://openxla.org/xla/custom_call, so that nothing of JAX or TensorFlow is
+// needed to build; tests/test_jax_ops.py compares it with the header that jaxlib brings.
+// Invariant: the layouts are those of versions 0.2 and 0.3, in which everything used here is alike.
+// Thread safety: plain values; the functions of Api may be called from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace pto::xla_ffi {
+
+inline constexpr int kMajorVersion = 0;
+inline constexpr int kMinorVersion = 2;  // the lowest that has what is used
+
+struct Error;             // opaque; null is success
+struct ExecutionContext;  // opaque
+
+// xla::PrimitiveType
+enum DataType : int32_t {
+  kPred = 1,
+  kS8 = 2,
+  kS16 = 3,
+  kS32 = 4,
+  kS64 = 5,
+  kU8 = 6,
+  kU16 = 7,
+  kU32 = 8,
+  kU64 = 9,
+  kF16 = 10,
+  kF32 = 11,
+  kF64 = 12,
+  kBF16 = 16
+};
+
+enum ErrorCode : int32_t { kInvalidArgument = 3, kInternal = 13 };
+
+struct Extension {
+  size_t struct_size;
+  int32_t type;
+  Extension* next;
+};
+inline constexpr int32_t kMetadataExtension = 1;
+
+struct Version {
+  size_t struct_size;
+  Extension* extensions;
+  int32_t major, minor;
+};
+
+struct Metadata {
+  size_t struct_size;
+  Version version;
+  uint32_t traits;
+};
+
+struct MetadataExtension {
+  Extension base;
+  Metadata* metadata;
+};
+
+struct Buffer {  // dense, row-major
+  size_t struct_size;
+  Extension* extensions;
+  DataType dtype;
+  void* data;
+  int64_t rank;
+  int64_t* sizes;
+};
+
+// Operands or results; type 1 is a Buffer, the only one there is.
+struct Buffers {
+  size_t struct_size;
+  Extension* extensions;
+  int64_t size;
+  int32_t* types;
+  Buffer** items;
+};
+inline constexpr int32_t kBufferType = 1;
+
+struct Text {
+  const char* data;
+  size_t bytes;
+};
+
+struct Scalar {
+  DataType dtype;
+  const void* value;
+};
+
+struct Array {
+  DataType dtype;
+  size_t size;
+  const void* data;
+};
+
+// What the void* of an attribute points to.
+enum AttributeType : int32_t { kArray = 1, kDictionary = 2, kScalar = 3, kString = 4 };
+
+struct Attributes {
+  size_t struct_size;
+  Extension* extensions;
+  int64_t size;
+  int32_t* types;
+  Text** names;
+  void** items;
+};
+
+struct CallFrame;
+
+struct CreateErrorArguments {
+  size_t struct_size;
+  Extension* extensions;
+  const char* message;  // copied
+  ErrorCode code;
+};
+
+struct DestroyErrorArguments {
+  size_t struct_size;
+  Extension* extensions;
+  Error* error;
+};
+
+struct ScheduleArguments {
+  size_t struct_size;
+  Extension* extensions;
+  ExecutionContext* context;
+  void (*task)(void* data);
+  void* data;
+};
+
+struct NumThreadsArguments {
+  size_t struct_size;
+  Extension* extensions;
+  ExecutionContext* context;
+  int64_t* threads;  // out
+};
+
+struct Api {
+  size_t struct_size;
+  Extension* extensions;
+  Version version;
+  const void* internal;
+  Error* (*create_error)(CreateErrorArguments*);
+  void* get_message;
+  void (*destroy_error)(DestroyErrorArguments*);
+  void* unused[8];  // registration, streams, types, state, memory
+  Error* (*schedule)(ScheduleArguments*);
+  Error* (*num_threads)(NumThreadsArguments*);
+};
+
+enum Stage : int32_t { kInstantiate = 0, kPrepare = 1, kInitialize = 2, kExecute = 3 };
+
+struct CallFrame {
+  size_t struct_size;
+  Extension* extensions;
+  const Api* api;
+  ExecutionContext* context;
+  Stage stage;
+  Buffers arguments;
+  Buffers results;
+  Attributes attributes;
+};
+
+}  // namespace pto::xla_ffi

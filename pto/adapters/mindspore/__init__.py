@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The MindSpore adapter: every operator of the registry is pto.mindspore.NAME.
+
+    import mindspore, pto.mindspore
+    pto.mindspore.gelu(x, approximate="tanh")     # eagerly, in a Cell, under mindspore.jit
+
+On the CPU, in graph and PyNative mode, with gradients and shapes that are not known while a graph
+is compiled. In a graph an operator is an ops.Custom over a library of plain functions; outside of
+one calls are three times as fast where eager.cpp was built: `python -m pto adapters build
+mindspore`. Results of a mutable argument are returned, since MindSpore's tensors keep theirs.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import mindspore
+from pto.adapters.mindspore.eager import extension
+from pto.adapters.mindspore.functions import function
+from pto.adapters.mindspore.primitive import library, record
+from pto.adapters.record import on_operator
+
+__all__ = ["call", "describe", "has_fast_calls"]
+
+_indices: dict[str, int] = {}
+
+
+def has_fast_calls() -> bool:
+    """Whether calls outside graphs run in C++; otherwise they go through ops.Custom."""
+    return extension() is not None
+
+
+def describe() -> str:
+    """One line: the version served, and how calls outside graphs run."""
+    calls = "eager calls in C++"
+    if not has_fast_calls():
+        calls = "eager calls through ops.Custom; for C++: python -m pto adapters build mindspore"
+    return f"MindSpore {mindspore.__version__}, {len(_indices)} operators, {calls}"
+
+
+def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """pto.mindspore.NAME(*args, **kwargs)."""
+    return __getattr__(name)(*args, **kwargs)
+
+
+def __getattr__(name: str) -> Callable:
+    if name not in _indices:
+        raise AttributeError(f"no operator is called {name!r}")
+    globals()[name] = function(_indices[name])
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_indices})
+
+
+def _declare(index: int) -> None:
+    _indices[record(index).name] = index
+
+
+library()
+importlib.import_module("pto.ops")  # the operator library defines itself
+on_operator(_declare)
+sys.modules.setdefault("pto.mindspore", sys.modules[__name__])

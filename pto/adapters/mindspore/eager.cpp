@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fast path outside graphs: a Python module, built for the installed MindSpore.
+//
+//     call = pto_mindspore_eager.Call("gelu", "1,;s4:none;", "gelu_backward", ...)
+//     y = call(x)                       # a tensor, or a tuple of them
+//
+// MindSpore's Python thread only queues a call. Its second thread asks for the shapes of the
+// results, makes them and links the node of the gradient; its third one runs the kernel.
+//
+// Thread safety: as MindSpore's own operators; a Call may be used from any thread.
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+#include "ms_extension.h"
+
+#include "include/pynative/backward/function.h"
+#include "include/utils/pynative/grad_state.h"
+#include "pto/adapters/mindspore/shapes.hpp"
+
+namespace pto::mindspore_adapter {
+namespace {
+
+namespace autograd = mindspore::pynative::autograd;
+using mindspore::TypeId;
+using mindspore::tensor::TensorPtr;
+
+constexpr std::array kTypes = {
+    TypeId::kNumberTypeBool,    TypeId::kNumberTypeInt8,     TypeId::kNumberTypeInt16,
+    TypeId::kNumberTypeInt32,   TypeId::kNumberTypeInt64,    TypeId::kNumberTypeUInt8,
+    TypeId::kNumberTypeUInt16,  TypeId::kNumberTypeUInt32,   TypeId::kNumberTypeUInt64,
+    TypeId::kNumberTypeFloat16, TypeId::kNumberTypeBFloat16, TypeId::kNumberTypeFloat32,
+    TypeId::kNumberTypeFloat64};  // in the order of pto::DType
+
+int32_t dtype_of(const Request& request, size_t place, TypeId type) {
+  for (size_t i = 0; i < kTypes.size(); ++i) {
+    if (kTypes[i] == type) return static_cast<int32_t>(i);
+  }
+  fail(std::string(request.op().name) + ": tensor " + request.argument(place).name +
+           " has the dtype " + mindspore::TypeIdToString(type),
+       "kernels exist for bool, integers, float16, bfloat16, float32 and float64",
+       "convert it first: x.astype(mindspore.float32)");
+}
+
+using Tensors = std::vector<ms::Tensor>;
+
+// The kernel of one call, on MindSpore's launch thread.
+class Runner : public ms::pynative::PyboostRunner {
+ public:
+  Runner(std::shared_ptr<const Request> request)
+      : PyboostRunner(request->op().name), request_(std::move(request)) {}
+
+  void LaunchKernel() override {
+    std::vector<pto_operator_tensor> tensors;
+    tensors.reserve(inputs().size());
+    for (const ms::Tensor& tensor : inputs()) {
+      const auto& sizes = tensor.shape();
+      tensors.push_back({tensor.GetDataPtr(), sizes.data(), nullptr,
+                         static_cast<int32_t>(sizes.size()),
+                         dtype_of(*request_, tensors.size(), tensor.data_type())});
+    }
+    call_ = request_->call(tensors.data());
+    call_.allocate = &Runner::allocate;
+    call_.user = this;
+    if (pto_operator_run(&call_) != 0) throw std::runtime_error(pto_operator_error());
+  }
+
+ private:
+  // The outputs were made with the shapes that the operator says itself; they are looked at again
+  // because a wrong one would be written beyond its end.
+  static void* allocate(void* user, int32_t output, int32_t member, const int64_t* sizes,
+                        int32_t rank, int32_t dtype) {
+    auto& self = *static_cast<Runner*>(user);
+    const size_t place = place_of(self.call_, output, member);
+    if (place >= self.outputs().size()) return nullptr;
+    const ms::Tensor& tensor = self.outputs()[place];
+    const Shape wanted(sizes, sizes + rank);
+    if (tensor.shape() != wanted || tensor.data_type() != kTypes[static_cast<size_t>(dtype)]) {
+      return nullptr;
+    }
+    void* data = tensor.GetDataPtr();
+    return data ? data : user;  // an empty tensor may have no memory, and is not written
+  }
+
+  std::shared_ptr<const Request> request_;
+  pto_operator_call call_ = {};
+};
+
+// Makes the outputs and queues the kernel; on MindSpore's second thread.
+Tensors forward(const std::shared_ptr<const Request>& request, const Tensors& inputs) {
+  std::vector<int> ranks;
+  std::vector<const int64_t*> shapes;
+  std::vector<int32_t> dtypes;
+  for (const ms::Tensor& tensor : inputs) {
+    ranks.push_back(static_cast<int>(tensor.shape().size()));
+    shapes.push_back(tensor.shape().data());
+    dtypes.push_back(dtype_of(*request, dtypes.size(), tensor.data_type()));
+  }
+  const Results results = infer_shapes(*request, ranks.data(), shapes.data(), dtypes.data());
+  Tensors outputs;
+  for (size_t i = 0; i < results.tensors.size(); ++i) {
+    outputs.emplace_back(kTypes[static_cast<size_t>(results.dtypes[i])], results.tensors[i]);
+  }
+  std::make_shared<Runner>(request)->Run(inputs, outputs);
+  return outputs;
+}
+
+// What the gradient of a call takes; see gradient.Plan in Python, which fills it.
+struct GradientPlan {
+  std::string name;           // of the gradient operator; empty: there is none
+  std::string counts;         // of its tensors: the text of a call before the attributes
+  std::vector<int> picks;     // its tensors, among gradients of outputs, arguments, outputs
+  std::vector<int> sources;   // for each argument the result that is its gradient, or -1
+  std::vector<int64_t> bits;  // for each argument its bit of `needs`, 0 without
+  bool all = false;           // ask for all: a list that is not asked for has another length
+};
+
+struct CallData {
+  std::shared_ptr<const Request> request;
+  GradientPlan plan;
+  bool many = false;
+  size_t n_outputs = 1;
+
+  // The request of the gradient operator for these gradients, made at the first time.
+  std::shared_ptr<const Request> gradient(int64_t needs) {
+    const std::lock_guard lock(mutex_);
+    auto& found = gradients_[needs];
+    if (!found) {
+      const std::string attributes = request->text().substr(request->attributes_at());
+      const std::string text = plan.counts + attributes + "i" + std::to_string(needs) + ";";
+      found = std::make_shared<Request>(plan.name, text);
+    }
+    return found;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int64_t, std::shared_ptr<const Request>> gradients_;
+};
+
+std::vector<TensorPtr> pointers(const Tensors& tensors) {
+  std::vector<TensorPtr> result;
+  for (const ms::Tensor& tensor : tensors) result.push_back(tensor.tensor());
+  return result;
+}
+
+Tensors tensors_of(const std::vector<TensorPtr>& pointers) {
+  Tensors result;
+  for (const TensorPtr& pointer : pointers) result.emplace_back(pointer);
+  return result;
+}
+
+// The node of the gradient of one call.
+struct Rule {
+  // MindSpore's template names it; Node answers in its place.
+  static std::vector<TensorPtr> Backward(autograd::AutogradContext*,
+                                         const std::vector<TensorPtr>&) {
+    return {};
+  }
+};
+
+class Node : public autograd::CppFunctionNode<Rule> {
+ public:
+  Node(std::shared_ptr<CallData> call, size_t outputs)
+      : CppFunctionNode<Rule>(call->request->op().name, outputs), call_(std::move(call)) {}
+
+  mindspore::ValuePtrList CallBackward(const mindspore::ValuePtrList& grads) override {
+    const GradientPlan& plan = call_->plan;
+    if (plan.name.empty()) {
+      fail(name() + ": its gradient is asked for, but the operator has none",
+           "a result without gradient would silently cut the graph of gradients",
+           "give the operator a grad, or call mindspore.ops.stop_gradient on what goes in");
+    }
+    std::vector<TensorPtr> pool = autograd::GradPreProcess(grads, outputs_abstract_, true, name());
+    const auto saved = context_.GetSavedTensors();
+    pool.insert(pool.end(), saved.begin(), saved.end());
+    std::vector<TensorPtr> given;
+    for (const int place : plan.picks) given.push_back(pool[static_cast<size_t>(place)]);
+    int64_t needs = 0;
+    for (size_t i = 0; i < plan.bits.size(); ++i) {
+      if (plan.all || context_.NeedsInputGrad(i)) needs |= plan.bits[i];
+    }
+    const Tensors results = forward(call_->gradient(needs), tensors_of(given));
+    std::vector<TensorPtr> gradients;
+    for (size_t i = 0; i < plan.sources.size(); ++i) {
+      const bool known = plan.sources[i] >= 0 && (needs & plan.bits[i]) != 0;
+      gradients.push_back(known ? results[static_cast<size_t>(plan.sources[i])].tensor() : nullptr);
+    }
+    return autograd::GradPostProcess(gradients, is_tensor_input_, name());
+  }
+
+ private:
+  std::shared_ptr<CallData> call_;
+};
+
+// forward, and the node of its gradient.
+Tensors differentiable(const std::shared_ptr<CallData>& call, const Tensors& inputs) {
+  std::vector<TensorPtr> arguments = pointers(inputs);
+  for (const TensorPtr& argument : arguments) argument->set_need_pipeline_sync(true);
+  autograd::PrepareForForward();
+  std::vector<TensorPtr> outputs;
+  {
+    const mindspore::kernel::pyboost::RequireGradGuard guard(false);
+    outputs = pointers(forward(call->request, inputs));
+  }
+  auto node = std::make_shared<Node>(call, outputs.size());
+  node->is_tensor_input_.assign(arguments.size(), true);
+  std::vector<TensorPtr> saved = arguments;
+  saved.insert(saved.end(), outputs.begin(), outputs.end());
+  node->context_.SaveForBackward(saved);
+  node->SetContextBackwardNode(node);
+  for (const TensorPtr& output : outputs) {
+    auto abstract = output->ToAbstract();
+    abstract->set_value(mindspore::kValueAny);
+    node->outputs_abstract_.push_back(abstract);
+  }
+  CppFunctionDoGrad(&node->context_, arguments, &outputs);
+  return tensors_of(outputs);
+}
+
+// What Python holds and calls.
+class Call {
+ public:
+  Call(const std::string& name, const std::string& text, bool many)
+      : data_(std::make_shared<CallData>()) {
+    data_->request = std::make_shared<Request>(name, text);
+    data_->many = many;
+    data_->n_outputs = static_cast<size_t>(data_->request->op().n_outputs);
+  }
+
+  void differentiate(const std::string& name, const std::string& counts, std::vector<int> picks,
+                     std::vector<int> sources, std::vector<int64_t> bits, bool all) {
+    data_->plan = {name, counts, std::move(picks), std::move(sources), std::move(bits), all};
+  }
+
+  py::object operator()(const py::args& args) const {
+    Tensors inputs;
+    for (const py::handle& argument : args) inputs.push_back(argument.cast<ms::Tensor>());
+    auto results = mindspore::tensor::MakeVector<false>(data_->n_outputs);
+    const auto promises = mindspore::tensor::TransformVectorPromise(results);
+    const bool requires_grad = mindspore::pynative::GradState::Get().RequiresGrad();
+    mindspore::pynative::DispatchOp(std::make_shared<mindspore::pynative::PassthroughFrontendTask>(
+        [call = data_, inputs, promises, requires_grad] {
+          for (const ms::Tensor& input : inputs) input.ConvertStubNodeToTensor();
+          const Tensors outputs =
+              requires_grad ? differentiable(call, inputs) : forward(call->request, inputs);
+          mindspore::tensor::SetPromise(promises, pointers(outputs));
+        },
+        [promises] { mindspore::tensor::SetException(promises); }));
+    if (!data_->many) return py::reinterpret_steal<py::object>(results[0].value());
+    return py::reinterpret_steal<py::object>(mindspore::tensor::TransformVectorOutput(results));
+  }
+
+ private:
+  std::shared_ptr<CallData> data_;
+};
+
+}  // namespace
+}  // namespace pto::mindspore_adapter
+
+PYBIND11_MODULE(pto_mindspore_eager, module) {
+  using pto::mindspore_adapter::Call;
+  py::class_<Call>(module, "Call")
+      .def(py::init<const std::string&, const std::string&, bool>())
+      .def("differentiate", &Call::differentiate)
+      .def("__call__", &Call::operator());
+}

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls outside graphs, on tensors at hand.
+
+They go through the module built from eager.cpp where it was built, else through ops.Custom, which
+takes three times as long. Either way an operator with certain attributes becomes an object once,
+a target, which is called with tensors only.
+"""
+
+import functools
+import importlib.util
+import math
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from mindspore import Tensor, ops
+from mindspore.graph.jit_context import jit_context
+from pto.adapters.mindspore import build, gradient
+from pto.adapters.mindspore.primitive import (
+    NAMES,
+    OperatorPrimitive,
+    bound_attributes,
+    call_text,
+    described,
+    record,
+    refuse_gradient,
+    require_tensors,
+    returns_many,
+)
+from pto.errors import Failure
+
+TARGETS = 1024  # attributes of an operator for which a target is kept
+
+
+@functools.cache
+def extension() -> ModuleType | None:
+    """The module built from eager.cpp, or None where it was not built."""
+    path = build.built()
+    if path is None:
+        return None
+    spec = importlib.util.spec_from_file_location("pto_mindspore_eager", path)
+    try:
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except ImportError as error:
+        raise Failure(
+            f"the fast calls of MindSpore cannot be loaded: {error}",
+            "they were built for this MindSpore, but the file is damaged",
+            f"remove {path} and run: python -m pto adapters build mindspore",
+        ) from None
+    return module
+
+
+class Eager:
+    """One operator; calling it takes one entry for each tensor argument, and the attributes.
+
+    An entry is a tensor, None, or a list of tensors.
+    """
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.record = record(index)
+        tensors = self.record.tensors
+        self.many = returns_many(index)
+        self._is_plain = all(a.kind == "Tensor" and not a.optional for a in tensors)
+        self._ones = (1,) * len(tensors)
+        self._floats = [i for i, a in enumerate(self.record.attributes) if a.kind == "float"]
+        self._returns_lists = any(o.is_list for o in self.record.outputs)
+        self.primitive = functools.lru_cache(TARGETS)(self._make_primitive)
+        self._call = functools.lru_cache(TARGETS)(self._make_call)
+        self._target = self.primitive
+        if extension() is not None and not self._returns_lists:
+            self._target = self._call
+
+    def __call__(self, entries: tuple, attributes: tuple) -> Any:
+        counts = self._ones
+        if not self._is_plain:
+            counts, entries = self._flatten(entries)
+        require_tensors(self.index, entries)
+        results = self.target(counts, attributes)(*entries)
+        if self._returns_lists:
+            return self._structured(results, counts, attributes, entries)
+        return results
+
+    def target(self, counts: tuple[int, ...], attributes: tuple) -> Callable:
+        """What to call with the tensors that are given."""
+        find = self.primitive if jit_context() else self._target
+        for value in attributes:
+            if isinstance(value, Tensor | list):  # its hash is not that of its value
+                return self.target(counts, bound_attributes(self.index, counts, attributes))
+        if self._floats and 0.0 in attributes:  # 0.0 == -0.0, but they are not the same attribute
+            signs = tuple(math.copysign(1, attributes[i] or 0) for i in self._floats)
+            return find(counts, attributes, signs)
+        return find(counts, attributes)
+
+    def flat(self, counts: tuple[int, ...], attributes: tuple, tensors: tuple) -> tuple:
+        """The results one after another."""
+        results = self.target(counts, attributes)(*tensors)
+        return tuple(results) if self.many else (results,)
+
+    def _flatten(self, entries: tuple) -> tuple[tuple, tuple]:
+        counts: list[int] = []
+        flat: list[Any] = []
+        for a, entry in zip(self.record.tensors, entries, strict=True):
+            is_list = a.kind == "Tensor[]" and isinstance(entry, list | tuple)
+            members = list(entry) if is_list else [] if entry is None and a.optional else [entry]
+            counts.append(len(members))
+            flat += members
+        return tuple(counts), tuple(flat)
+
+    def _output_counts(self, counts: tuple, attributes: tuple, tensors: tuple) -> list[int]:
+        if not self._returns_lists:
+            return [1] * len(self.record.outputs)
+        like = described(self.index, counts, ((NAMES[t.dtype], t.ndim) for t in tensors))
+        bound = list(bound_attributes(self.index, counts, attributes))
+        outputs = self.record.shapes(like, bound).outputs
+        return [len(o) if isinstance(o, list) else 1 for o in outputs]
+
+    def _structured(self, results: Any, counts: tuple, attributes: tuple, tensors: tuple) -> Any:
+        structured: list[Any] = []
+        sizes = self._output_counts(counts, attributes, tensors)
+        flat = iter(results)
+        for output, size in zip(self.record.outputs, sizes, strict=True):
+            members = tuple(next(flat) for _ in range(size))
+            structured.append(members if output.is_list else members[0])
+        return structured[0] if len(structured) == 1 else tuple(structured)
+
+    def _make_primitive(
+        self, counts: tuple[int, ...], attributes: tuple, _signs: tuple = ()
+    ) -> OperatorPrimitive:
+        bound = bound_attributes(self.index, counts, attributes)
+
+        def backward(tensors: tuple, out: Any, dout: Any) -> tuple:
+            return self._backward(counts, bound, tensors, out, dout)
+
+        rule = gradient.rule(sum(counts), backward)
+        return OperatorPrimitive(self.index, call_text(counts, bound), rule)
+
+    def _make_call(
+        self, counts: tuple[int, ...], attributes: tuple, _signs: tuple = ()
+    ) -> Callable:
+        bound = bound_attributes(self.index, counts, attributes)
+        call = extension().Call(self.record.name, call_text(counts, bound), self.many)
+        plan = gradient.plan(self.index, counts, (1,) * len(self.record.outputs))
+        if plan is not None:
+            name = record(plan.index).name
+            counts_text = call_text(plan.counts, ())
+            call.differentiate(
+                name, counts_text, plan.picks, plan.sources, plan.bits, plan.has_lists
+            )
+        return call
+
+    def _backward(
+        self, counts: tuple, attributes: tuple, tensors: tuple, out: Any, dout: Any
+    ) -> tuple:
+        sizes = tuple(self._output_counts(counts, attributes, tensors))
+        plan = gradient.plan(self.index, counts, sizes)
+        if plan is None:
+            refuse_gradient(self.index)
+        outs, d_outs = (tuple(x) if self.many else (x,) for x in (out, dout))
+        pool = (*d_outs, *tensors, *outs)
+        results = eager(plan.index).flat(
+            plan.counts, (*attributes, plan.needs), tuple(pool[i] for i in plan.picks)
+        )
+        return tuple(
+            results[source] if source >= 0 else ops.zeros_like(tensor)
+            for source, tensor in zip(plan.sources, tensors, strict=True)
+        )
+
+
+eager = functools.cache(Eager)

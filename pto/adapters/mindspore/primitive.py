@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Primitives of MindSpore that stand for our operators: ops.Custom over libpto_mindspore.so.
+
+The operator's name, which tensors are given, and the attributes are texts in the primitive, which
+the library reads (request.hpp has the grammar). A graph that is exported keeps them.
+"""
+
+import ctypes
+import functools
+import pathlib
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+import mindspore
+from mindspore import ops
+from mindspore._c_expression import typing as _typing
+from pto import _core
+from pto.adapters.record import Record
+from pto.errors import Failure, InvalidType, InvalidValue
+
+# MindSpore's element types by the names of ours, in the order of pto::DType.
+DTYPES = {
+    "bool": mindspore.bool_,
+    **{f"i{bits}": getattr(mindspore, f"int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": getattr(mindspore, f"uint{bits}") for bits in (8, 16, 32, 64)},
+    "f16": mindspore.float16,
+    "bf16": mindspore.bfloat16,
+    "f32": mindspore.float32,
+    "f64": mindspore.float64,
+}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+PATH = pathlib.Path(_core.__file__).parent / "lib" / "libpto_mindspore.so"
+
+record = functools.cache(Record)
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The library of plain functions, which stays loaded; MindSpore opens it by its path."""
+    try:
+        loaded = ctypes.CDLL(str(PATH))
+    except OSError as error:
+        raise Failure(
+            f"the MindSpore adapter cannot be loaded: {error}",
+            "its library is built with the project",
+            "build the project again",
+        ) from None
+    ids = [_typing.type_to_type_id(dtype) for dtype in DTYPES.values()]
+    loaded.pto_mindspore_set_type_ids((ctypes.c_int32 * len(ids))(*ids))
+    return loaded
+
+
+def returns_many(index: int) -> bool:
+    """Whether calls return a tuple: several outputs, or a list of tensors."""
+    outputs = record(index).outputs
+    return len(outputs) != 1 or outputs[0].is_list
+
+
+def _value_text(value: Any) -> str:
+    if value is None:
+        return "n"
+    if isinstance(value, int):  # bool too
+        return f"i{int(value)}"
+    if isinstance(value, float):
+        return f"f{value.hex()}"
+    if isinstance(value, str):
+        return f"s{len(value.encode())}:{value}"
+    return f"l{len(value)}:" + "".join(f"{v}," for v in value)
+
+
+def call_text(counts: tuple[int, ...], attributes: tuple) -> str:
+    """The call as the library reads it: "1,0;f0x1.8p+0;s4:tanh;"."""
+    given = "".join(f"{count}," for count in counts)
+    return f"{given};" + "".join(f"{_value_text(value)};" for value in attributes)
+
+
+_EXACT = {
+    "int": int,
+    "SymInt": int,
+    "float": float,
+    "bool": bool,
+    "str": str,
+    "int[]": lambda values: tuple(map(int, values)),
+}
+
+
+def bound_attributes(index: int, counts: tuple[int, ...], attributes: tuple) -> tuple:
+    """The attributes as values of the schema's types; raises InvalidType where they are not."""
+    of = record(index)
+    numbers, values = iter(counts), iter(attributes)
+    arguments: dict[str, Any] = {}
+    for a in of.arguments:
+        if not a.is_tensor:
+            arguments[a.name] = next(values)
+        elif a.kind == "Tensor[]":
+            arguments[a.name] = [next(numbers)]
+        else:
+            arguments[a.name] = next(numbers) or None
+    positional = tuple(arguments.pop(name) for name in of.positional)
+    bound = zip(of.arguments, of.bind(positional, arguments), strict=True)
+    return tuple(
+        value if value is None else _EXACT[a.kind](value) for a, value in bound if not a.is_tensor
+    )
+
+
+def described(index: int, counts: tuple[int, ...], tensors: Iterable[tuple[str, int]]) -> list[Any]:
+    """(dtype, rank) of tensors as Record.shapes takes them: None where absent, lists together."""
+    given = iter(tensors)
+    result: list[Any] = []
+    for a, count in zip(record(index).tensors, counts, strict=True):
+        members = [next(given) for _ in range(count)]
+        result.append(members if a.kind == "Tensor[]" else members[0] if members else None)
+    return result
+
+
+class OperatorPrimitive(ops.Custom):
+    """One operator with these attributes for this number of tensors; calling it calls MindSpore.
+
+    With `lifts_scalars` a result of rank 0 comes with the shape (1,), as graphs need it.
+    """
+
+    def __init__(
+        self, index: int, text: str, bprop: Callable | None, lifts_scalars: bool = False
+    ) -> None:
+        many = returns_many(index)
+        function = "pto_mindspore_many" if many else "pto_mindspore_one"
+        library()
+        super().__init__(f"{PATH}:{function}", None, None, "aot", bprop, None)
+        name = record(index).name
+        for key, value in (("pto_operator", name), ("pto_call", text), ("reg_op_name", name)):
+            self.add_prim_attr(key, value)
+        if many:
+            self.add_prim_attr("multi_output", True)
+        if lifts_scalars:
+            self.add_prim_attr("pto_lifts_scalars", True)
+
+
+def require_tensors(index: int, tensors: Iterable[Any]) -> None:
+    """Raises InvalidType for what is no tensor of MindSpore."""
+    for value in tensors:
+        if not isinstance(value, mindspore.Tensor):
+            raise InvalidType(
+                f"{record(index).name}: a tensor argument is {value!r:.60}, of type "
+                f"{type(value).__name__}",
+                f"the signature is {record(index).schema}",
+                "pass a mindspore.Tensor: mindspore.Tensor(value)",
+            )
+
+
+def refuse_gradient(index: int) -> NoReturn:
+    raise InvalidValue(
+        f"{record(index).name}: its gradient is asked for, but the operator has none",
+        "a result without gradient would silently cut the graph of gradients",
+        "give the operator a grad, or call mindspore.ops.stop_gradient on what goes in",
+    )

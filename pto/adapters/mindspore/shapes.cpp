@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/adapters/mindspore/shapes.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace pto::mindspore_adapter {
+namespace {
+
+constexpr int32_t kFloat32 = 11;  // pto::DType::F32
+
+// f32 where the operator takes it, else the first that it takes.
+int32_t any_dtype(uint32_t allowed) {
+  return allowed >> kFloat32 & 1 ? kFloat32 : __builtin_ctz(allowed);
+}
+
+[[noreturn]] void refuse(const Request& request, int64_t a, int64_t b, const char* because) {
+  fail(std::string(request.op().name) + ": sizes " + std::to_string(a) + " and " +
+           std::to_string(b) + " differ in " + because,
+       "shapes broadcast: sizes are equal or one of them is 1",
+       "pass tensors whose shapes broadcast");
+}
+
+int64_t broadcast(const Request& request, int64_t a, int64_t b) {
+  if (a == 1) return b;
+  if (b == 1 || a == b) return a;
+  if (a == kUnknownSize) return b;
+  if (b == kUnknownSize) return a;
+  refuse(request, a, b, "a broadcast");
+}
+
+int64_t floor_division(int64_t a, int64_t b) {
+  const int64_t quotient = a / b;
+  return quotient - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+int64_t evaluate(const Request& request, const pto_dim& dim, const Shape& symbols,
+                 const Shape& dims) {
+  if (dim.op == PTO_DIM_CONSTANT) return dim.value;
+  if (dim.op == PTO_DIM_SYMBOL) return symbols[static_cast<size_t>(dim.value)];
+  const int64_t a = dims[static_cast<size_t>(dim.left)];
+  const int64_t b = dims[static_cast<size_t>(dim.right)];
+  if (dim.op == PTO_DIM_BROADCAST) return broadcast(request, a, b);
+  if (a == kUnknownSize || b == kUnknownSize) return kUnknownSize;
+  const bool divides = dim.op == PTO_DIM_FLOORDIV || dim.op == PTO_DIM_MOD;
+  if (divides && b == 0) refuse(request, a, b, "a division by 0");
+  switch (dim.op) {
+    case PTO_DIM_ADD:
+      return a + b;
+    case PTO_DIM_SUB:
+      return a - b;
+    case PTO_DIM_MUL:
+      return a * b;
+    case PTO_DIM_FLOORDIV:
+      return floor_division(a, b);
+    case PTO_DIM_MOD:
+      return a - floor_division(a, b) * b;
+    case PTO_DIM_MIN:
+      return std::min(a, b);
+    default:
+      return std::max(a, b);
+  }
+}
+
+// The sizes of all given tensors, then the SymInt attributes.
+Shape symbols_of(const Request& request, const int* ranks, const int64_t* const* shapes) {
+  Shape symbols;
+  for (size_t i = 0; i < request.n_tensors(); ++i) {
+    symbols.insert(symbols.end(), shapes[i], shapes[i] + ranks[i]);
+  }
+  const pto_operator& op = request.op();
+  const pto_operator_value* value = request.call(nullptr).attributes;
+  for (int32_t i = 0; i < op.n_arguments; ++i) {
+    const int32_t kind = op.arguments[i].kind;
+    if (kind == PTO_KIND_TENSOR || kind == PTO_KIND_TENSOR_LIST) continue;
+    if (kind == PTO_KIND_SYMINT) symbols.push_back(value->integer);
+    ++value;
+  }
+  return symbols;
+}
+
+// Of a tensor whose rank is not known nothing is known of the results but their number.
+Results unknown_ranks(const Request& request) {
+  const pto_operator& op = request.op();
+  for (int32_t i = 0; i < op.n_outputs; ++i) {
+    if (!op.outputs[i].is_list) continue;
+    fail(std::string(op.name) + ": how many tensors it returns is not known",
+         "a graph must know it, and it depends on the rank of an argument that has none yet",
+         "give set_inputs a shape such as [None, None]");
+  }
+  const auto count = static_cast<size_t>(op.n_outputs);
+  return {std::vector<Shape>(count, {kUnknownRank}), {}, std::vector<int32_t>(count, 1)};
+}
+
+}  // namespace
+
+Results infer_shapes(const Request& request, const int* ranks, const int64_t* const* shapes,
+                     const int32_t* dtypes) {
+  std::vector<pto_operator_tensor> tensors(request.n_tensors());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (ranks[i] == 1 && shapes[i][0] == kUnknownRank) return unknown_ranks(request);
+    tensors[i].rank = ranks[i];
+    tensors[i].dtype = dtypes ? dtypes[i] : any_dtype(request.op().types[request.argument(i).type]);
+  }
+  const pto_operator_call call = request.call(tensors.data());
+  const pto_shapes* program = pto_operator_shapes(&call);
+  if (!program) throw std::runtime_error(pto_operator_error());
+  const Shape symbols = symbols_of(request, ranks, shapes);
+  Shape dims;
+  for (int32_t i = 0; i < program->n_dims; ++i) {
+    dims.push_back(evaluate(request, program->dims[i], symbols, dims));
+  }
+  const auto size = [&](int32_t entry) { return dims[static_cast<size_t>(entry)]; };
+  for (int32_t i = 0; i < program->n_guards; ++i) {
+    const pto_shape_guard& guard = program->guards[i];
+    const int64_t a = size(guard.left), b = size(guard.right);
+    if (a != b && a >= 0 && b >= 0) refuse(request, a, b, guard.because);
+  }
+  Results results;
+  results.counts.assign(program->counts, program->counts + request.op().n_outputs);
+  for (int32_t i = 0; i < program->n_tensors; ++i) {
+    const pto_shape& shape = program->tensors[i];
+    Shape& sizes = results.tensors.emplace_back();
+    for (int32_t d = 0; d < shape.rank; ++d) sizes.push_back(size(shape.sizes[d]));
+    if (dtypes) results.dtypes.push_back(shape.dtype);
+  }
+  return results;
+}
+
+size_t place_of(const pto_operator_call& call, int32_t output, int32_t member) {
+  int32_t place = output + member;
+  for (int32_t i = 0; i < output; ++i) {
+    if (!call.op->outputs[i].is_list) continue;
+    const pto_shapes* shapes = pto_operator_shapes(&call);  // known: the call has got its outputs
+    place += shapes->counts[i] - 1;
+  }
+  return static_cast<size_t>(place);
+}
+
+}  // namespace pto::mindspore_adapter

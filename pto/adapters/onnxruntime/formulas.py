@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What standard operators compute, in the tile language, where one function does not say it.
+
+Each takes the node, for its attributes and constants, and its inputs as traced tensors. The caller
+has widened f16 and bf16 to f32 and rounds what leaves the kernel.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+
+from pto import language as tile
+from pto.adapters.onnxruntime.graph import DTYPES, Node
+from pto.language.elementwise import binary
+from pto.language.reduce import centred
+from pto.language.shape import same_size
+from pto.language.tensor import Tensor
+from pto.language.types import cast
+
+
+class NotExpressible(Exception):
+    """The tile language cannot say this node; ONNX Runtime's own kernel runs it."""
+
+
+def of(function: Callable) -> Callable:
+    """A function of the language that needs nothing of the node."""
+    return lambda node, *tensors: function(*tensors)
+
+
+def joined_by(function: Callable) -> Callable:
+    """A function of two, over any number of inputs."""
+    return lambda node, *tensors: functools.reduce(function, tensors)
+
+
+def mean_of(node: Node, *tensors: Tensor) -> Tensor:
+    return joined_by(tile.add)(node, *tensors) / len(tensors)
+
+
+def divide(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    """a / b; the quotient of integers is truncated."""
+    return binary("div", a, b)
+
+
+def modulo(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    return tile.fmod(a, b) if node.get("fmod", 0) else tile.remainder(a, b)
+
+
+def power(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    """a to the power b in a's type, whatever b's is."""
+    exponent = node.data(1)
+    if a.dtype.is_float:
+        if exponent is not None and exponent.size == 1 and exponent.ndim <= a.ndim:
+            return tile.pow(a, exponent.item())
+        return tile.pow(a, cast(b, a.dtype))
+    if b.dtype.is_float:
+        return cast(tile.trunc(tile.pow(cast(a, tile.f64), cast(b, tile.f64))), a.dtype)
+    return tile.pow(a, cast(b, a.dtype))
+
+
+def sign(node: Node, x: Tensor) -> Tensor:
+    return tile.where(x > 0, x * 0 + 1, tile.where(x < 0, x * 0 - 1, x)) if x.dtype.is_float else (
+        cast(x > 0, x.dtype) if x.dtype.kind == "unsigned"
+        else cast(x > 0, x.dtype) - cast(x < 0, x.dtype)
+    )  # fmt: skip
+
+
+def clip(node: Node, x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
+    low = node.get("min", None) if low is None else low
+    high = node.get("max", None) if high is None else high
+    return tile.clip(x, low, high)
+
+
+def cast_to(node: Node, x: Tensor, *_: Tensor) -> Tensor:
+    """x in the element type of the output; to bool: whether it is not zero."""
+    kind = tile.dtype(node.outputs[0].dtype)
+    if kind is x.dtype:
+        return x
+    return x != 0 if kind is tile.boolean else cast(x, kind)
+
+
+def cast_by_attribute(node: Node, x: Tensor) -> Tensor:
+    if DTYPES.get(node.get("to", 0)) is None:
+        raise NotExpressible
+    return cast_to(node, x)
+
+
+def expm1(x: Tensor) -> Tensor:
+    return tile.exp(x) - 1
+
+
+def log1p(x: Tensor) -> Tensor:
+    """log(1 + x) for x >= 0, also where 1 + x rounds to 1."""
+    u = 1 + x
+    return tile.where(u == 1, x, tile.log(u) * (x / tile.where(u == 1, x * 0 + 1, u - 1)))
+
+
+def softplus(node: Node, x: Tensor) -> Tensor:
+    return tile.maximum(x, 0.0) + log1p(tile.exp(-tile.abs(x)))
+
+
+def elu(node: Node, x: Tensor) -> Tensor:
+    return tile.where(x > 0, x, node.get("alpha", 1.0) * expm1(x))
+
+
+def celu(node: Node, x: Tensor) -> Tensor:
+    alpha = node.get("alpha", 1.0)
+    return tile.maximum(x, 0.0) + tile.minimum(alpha * expm1(x / alpha), 0.0)
+
+
+def selu(node: Node, x: Tensor) -> Tensor:
+    alpha, gamma = node.get("alpha", 1.6732632423543772), node.get("gamma", 1.0507009873554805)
+    return gamma * tile.where(x > 0, x, alpha * expm1(x))
+
+
+def leaky_relu(node: Node, x: Tensor) -> Tensor:
+    return tile.where(x < 0, x * node.get("alpha", 0.01), x)
+
+
+def p_relu(node: Node, x: Tensor, slope: Tensor) -> Tensor:
+    return tile.where(x < 0, x * slope, x)
+
+
+def thresholded_relu(node: Node, x: Tensor) -> Tensor:
+    return tile.where(x > node.get("alpha", 1.0), x, x * 0)
+
+
+def shrink(node: Node, x: Tensor) -> Tensor:
+    bias, limit = node.get("bias", 0.0), node.get("lambd", 0.5)
+    return tile.where(x < -limit, x + bias, tile.where(x > limit, x - bias, x * 0))
+
+
+def hard_sigmoid(node: Node, x: Tensor) -> Tensor:
+    return tile.clip(node.get("alpha", 0.2) * x + node.get("beta", 0.5), 0.0, 1.0)
+
+
+def hard_swish(node: Node, x: Tensor) -> Tensor:
+    return x * tile.clip(x * (1 / 6) + 0.5, 0.0, 1.0)
+
+
+def swish(node: Node, x: Tensor) -> Tensor:
+    return x * tile.sigmoid(node.get("alpha", 1.0) * x)
+
+
+def mish(node: Node, x: Tensor) -> Tensor:
+    return x * tile.tanh(softplus(node, x))
+
+
+def gelu(node: Node, x: Tensor) -> Tensor:
+    return tile.gelu(x, node.get("approximate", "none"))
+
+
+def is_infinite(node: Node, x: Tensor) -> Tensor:
+    above, below = x == math.inf, x == -math.inf
+    if not node.get("detect_positive", 1):
+        return below if node.get("detect_negative", 1) else x != x
+    return above | below if node.get("detect_negative", 1) else above
+
+
+# --- shapes ---------------------------------------------------------------------------------------
+
+
+def expand(node: Node, x: Tensor, *_: Tensor) -> Tensor:
+    """x repeated up to the constant of input 1, to which it broadcasts both ways."""
+    target = [int(n) for n in node.data(1)]
+    rank = max(len(target), x.ndim)
+    wanted, have = [1] * (rank - len(target)) + target, [1] * (rank - x.ndim) + [*x.shape]
+    sizes = []
+    for size, old in zip(wanted, have, strict=True):
+        if size != 1 and not same_size(old, 1):
+            x.trace.builder.guard_equal(old, size, "expand")
+        sizes.append(size if same_size(old, 1) else old)
+    return tile.broadcast_to(x, sizes)
+
+
+def _axes(node: Node, place: int) -> list[int]:
+    """The axes of input `place`, in older versions of the attribute."""
+    data = node.data(place)
+    return [int(a) for a in (node.get("axes", ()) if data is None else data.reshape(-1))]
+
+
+def unsqueeze(node: Node, x: Tensor, *_: Tensor) -> Tensor:
+    axes = _axes(node, 1)
+    rank = x.ndim + len(axes)
+    for axis in sorted(a % rank for a in axes):
+        x = tile.unsqueeze(x, axis)
+    return x
+
+
+def squeeze(node: Node, x: Tensor, *_: Tensor) -> Tensor:
+    axes = _axes(node, 1)
+    gone = {a % x.ndim for a in axes} if axes else {
+        a for a, n in enumerate(node.input(0).shape) if n == 1
+    }  # fmt: skip
+    for axis in gone:
+        x.trace.builder.guard_equal(x.shape[axis], 1, "squeeze")
+    return tile.squeeze(x, tuple(gone)) if gone else x
+
+
+# --- reductions -----------------------------------------------------------------------------------
+
+
+def reduction(function: Callable[[Tensor, tuple[int, ...] | None, bool], Tensor]) -> Callable:
+    """A reduction of the standard: its axes are an attribute or input 1, none means all."""
+
+    def build(node: Node, x: Tensor, *_: Tensor) -> Tensor:
+        axes = tuple(_axes(node, 1)) or None
+        if axes is None and node.get("noop_with_empty_axes", 0):
+            axes = ()
+        return function(x, axes, bool(node.get("keepdims", 1)))
+
+    return build
+
+
+def over(function: Callable, before: Callable | None = None, after: Callable | None = None):
+    """function over the axes, of before(x), then `after`."""
+
+    def reduce(x: Tensor, axes: tuple[int, ...] | None, keep: bool) -> Tensor:
+        x = x if before is None else before(x)
+        kind = x.dtype
+        x = x if axes == () else cast(function(x, axes, keep), kind)
+        return x if after is None else after(x)
+
+    return reduce
+
+
+def log_sum_exp(x: Tensor, axes: tuple[int, ...] | None, keep: bool) -> Tensor:
+    if axes == ():
+        return x
+    shifted = x - _finite(tile.amax(x, axes, True))
+    return tile.log(tile.sum(tile.exp(shifted), axes, keep)) + _finite(tile.amax(x, axes, keep))
+
+
+def _finite(x: Tensor) -> Tensor:
+    return tile.where(tile.abs(x) == math.inf, 0.0, x)
+
+
+def _from(node: Node, rank: int, default: int) -> tuple[int, ...]:
+    """The axes from the attribute `axis` on."""
+    return tuple(range(node.get("axis", default) % max(rank, 1), rank))
+
+
+def _softmax_axes(node: Node, x: Tensor) -> tuple[int, ...]:
+    """One axis; before version 13 that axis and all behind it."""
+    if node.since < 13:
+        return _from(node, x.ndim, 1)
+    return (node.get("axis", -1) % x.ndim,)
+
+
+def softmax(node: Node, x: Tensor) -> Tensor:
+    axes = _softmax_axes(node, x)
+    e = tile.exp(x - tile.amax(x, axes, True))
+    return e * tile.reciprocal(tile.sum(e, axes, True))
+
+
+def log_softmax(node: Node, x: Tensor) -> Tensor:
+    axes = _softmax_axes(node, x)
+    shifted = x - tile.amax(x, axes, True)
+    return shifted - tile.log(tile.sum(tile.exp(shifted), axes, True))
+
+
+# --- normalisations -------------------------------------------------------------------------------
+
+
+def _scaled(y: Tensor, like: Tensor, scale: Tensor, bias: Tensor | None) -> Tensor:
+    y = y * scale if bias is None else y * scale + bias
+    if y.ndim != like.ndim:
+        raise NotExpressible
+    return y
+
+
+def layer_norm(node: Node, x: Tensor, scale: Tensor, bias: Tensor | None = None):
+    """(y, mean, reciprocal of the deviation); the last two where the model uses them."""
+    axes = _from(node, x.ndim, -1)
+    centre = centred(x, list(axes))
+    inverse = tile.rsqrt(tile.mean(tile.square(centre), axes, True) + node.get("epsilon", 1e-5))
+    results = [_scaled(centre * inverse, x, scale, bias), tile.mean(x, axes, True), inverse]
+    return results[: len(node.outputs)]
+
+
+def rms_norm(node: Node, x: Tensor, scale: Tensor) -> Tensor:
+    axes = _from(node, x.ndim, -1)
+    inverse = tile.rsqrt(tile.mean(tile.square(x), axes, True) + node.get("epsilon", 1e-5))
+    return _scaled(x * inverse, x, scale, None)
+
+
+def _channel(vector: Tensor, x: Tensor) -> Tensor:
+    """A vector over axis 1 of x, in x's rank."""
+    for _ in range(x.ndim - 2):
+        vector = tile.unsqueeze(vector, -1)
+    return vector
+
+
+def instance_norm(node: Node, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+    axes = tuple(range(2, x.ndim))
+    centre = centred(x, list(axes))
+    inverse = tile.rsqrt(tile.mean(tile.square(centre), axes, True) + node.get("epsilon", 1e-5))
+    return centre * inverse * _channel(scale, x) + _channel(bias, x)
+
+
+def batch_norm(
+    node: Node, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor
+) -> Tensor:
+    if node.get("training_mode", 0) or len(node.outputs) > 1:
+        raise NotExpressible
+    factor = _channel(scale, x) * tile.rsqrt(_channel(variance, x) + node.get("epsilon", 1e-5))
+    return (x - _channel(mean, x)) * factor + _channel(bias, x)
+
+
+def mean_variance_norm(node: Node, x: Tensor) -> Tensor:
+    axes = tuple(node.get("axes", (0, 2, 3)))
+    centre = centred(x, [a % x.ndim for a in axes])
+    return centre / (tile.sqrt(tile.mean(tile.square(centre), axes, True)) + 1e-9)
+
+
+def lp_norm(node: Node, x: Tensor) -> Tensor:
+    axis = node.get("axis", -1)
+    if node.get("p", 2) == 1:
+        size = tile.sum(tile.abs(x), axis, True)
+    else:
+        size = tile.sqrt(tile.sum(tile.square(x), axis, True))
+    return tile.where(size == 0, 0.0, x / size)
+
+
+def dropout(node: Node, x: Tensor, *_: Tensor) -> Tensor:
+    """x: in inference nothing is dropped."""
+    training = node.data(2)
+    if len(node.outputs) > 1 or (node.input(2) is not None and (training is None or training)):
+        raise NotExpressible
+    return x

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph of ONNX Runtime as the planner sees it: the JSON of describe.hpp as objects."""
+
+import json
+from dataclasses import dataclass, field
+
+import numpy as np
+
+DTYPES = {
+    1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool",
+    10: "f16", 11: "f64", 12: "u32", 13: "u64", 16: "bf16",
+}  # fmt: skip
+_NUMPY = {
+    "f32": np.float32, "u8": np.uint8, "i8": np.int8, "u16": np.uint16, "i16": np.int16,
+    "i32": np.int32, "i64": np.int64, "bool": np.bool_, "f16": np.float16, "f64": np.float64,
+    "u32": np.uint32, "u64": np.uint64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor between nodes. `dtype` is None where we have none, `shape` where its rank is
+    unknown; a size is an int, the name of a symbol, or None. `data` is that of a small constant."""
+
+    name: str
+    dtype: str | None
+    shape: tuple | None
+    is_constant: bool
+    is_output: bool
+    data: np.ndarray | None
+
+    @property
+    def is_typed(self) -> bool:
+        return self.dtype is not None and self.shape is not None
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operation. Absent optional inputs and outputs are None; `outer` are the values that its
+    subgraphs read."""
+
+    place: int
+    name: str
+    type: str
+    domain: str
+    since: int
+    provider: str
+    inputs: tuple[Value | None, ...]
+    outer: tuple[Value, ...]
+    outputs: tuple[Value | None, ...]
+    attributes: dict
+
+    def input(self, place: int) -> Value | None:
+        return self.inputs[place] if place < len(self.inputs) else None
+
+    def data(self, place: int) -> np.ndarray | None:
+        """The elements of an input that is a small constant, or None."""
+        value = self.input(place)
+        return None if value is None else value.data
+
+    def get(self, name: str, default: object) -> object:
+        """An attribute, or the default where the model leaves it out."""
+        return self.attributes.get(name, default)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes in topological order; of a fused group also its inputs and outputs by name. `parent`
+    is the type of the node whose body it is, or ""."""
+
+    nodes: tuple[Node, ...]
+    parent: str = ""
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    values: dict[str, Value] = field(default_factory=dict)
+
+
+def _value(name: str, fields: dict) -> Value:
+    dtype = DTYPES.get(fields.get("dtype", 0))
+    shape = fields.get("shape")
+    data = None
+    if "data" in fields and dtype in _NUMPY:
+        data = np.frombuffer(bytes.fromhex(fields["data"]), _NUMPY[dtype]).reshape(shape)
+    shape = None if shape is None else tuple(shape)
+    return Value(name, dtype, shape, fields["constant"], fields["output"], data)
+
+
+def parse(text: str) -> Graph:
+    """The graph of a description."""
+    fields = json.loads(text)
+    values = {name: _value(name, value) for name, value in fields["values"].items()}
+    nodes = tuple(
+        Node(
+            place, node["name"], node["type"], node["domain"], node["since"], node["provider"],
+            tuple(map(values.get, node["inputs"])), tuple(map(values.get, node["outer"])),
+            tuple(map(values.get, node["outputs"])), node["attributes"],
+        )
+        for place, node in enumerate(fields["nodes"])
+    )  # fmt: skip
+    return Graph(
+        nodes, fields["parent"], tuple(fields.get("inputs", ())),
+        tuple(fields.get("outputs", ())), values,
+    )  # fmt: skip

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A group of nodes as one operator of the registry, whose `build` traces them one after another.
+
+Groups that are the same up to names share the operator: the layers of a model, and sessions that
+are made again. Its name begins with "_", so no framework is told of it.
+"""
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pto import _core
+from pto.adapters.onnxruntime.graph import Node, Value
+from pto.adapters.onnxruntime.table import TABLE
+from pto.language.dtypes import DType, dtype, f32
+from pto.language.op import Operator, op
+from pto.language.tensor import Tensor
+from pto.language.trace import Trace
+from pto.language.types import cast, constant, wide
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes in order, the values that come in as tensors, and those that leave."""
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+
+def is_number(value: Value) -> bool:
+    """Whether a value becomes a constant of the kernel."""
+    return value.data is not None and value.data.size == 1
+
+
+def group_of(nodes: Sequence[Node], outputs: Sequence[Value]) -> Group:
+    """The group of these nodes that gives these values."""
+    inside = {value.name for node in nodes for value in node.outputs if value is not None}
+    inputs = {value.name: value for value in _read(nodes) if value.name not in inside}
+    return Group(tuple(nodes), tuple(inputs.values()), tuple(outputs))
+
+
+def _read(nodes: Sequence[Node]) -> Iterator[Value]:
+    """The values that the formulas take as tensors."""
+    for node in nodes:
+        constants = TABLE[node.type].constants
+        for place, value in enumerate(node.inputs):
+            if value is not None and place not in constants and not is_number(value):
+                yield value
+
+
+def build(group: Group, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The outputs of the group, traced. Between its nodes f16 and bf16 stay f32, as in ONNX
+    Runtime's own kernels; an explicit cast rounds."""
+    traced = dict(zip((v.name for v in group.inputs), tensors, strict=True))
+    trace = tensors[0].trace
+    for node in group.nodes:
+        row = TABLE[node.type]
+        arguments = [
+            None if value is None or place in row.constants
+            else wide(_number(trace, value) if is_number(value) else traced[value.name])
+            for place, value in enumerate(node.inputs)
+        ]  # fmt: skip
+        results = row.build(node, *arguments)
+        results = results if isinstance(results, list | tuple) else (results,)
+        for value, result in zip(node.outputs, results, strict=False):
+            if value is not None:
+                traced[value.name] = result
+    return tuple(_rounded(traced[value.name], value) for value in group.outputs)
+
+
+def _rounded(result: Tensor, value: Value) -> Tensor:
+    kind = dtype(value.dtype)
+    return cast(result, kind) if wide_type(kind) is result.dtype else result
+
+
+def wide_type(kind: DType) -> DType:
+    return f32 if kind.is_float and kind.bytes < 4 else kind
+
+
+def _number(trace: Trace, value: Value) -> Tensor:
+    number = constant(trace, value.data.item(), dtype(value.dtype))
+    return number.broadcast_to((1,) * len(value.shape)) if value.shape else number
+
+
+def is_expressible(node: Node) -> bool:
+    """Whether the table and the tile language say this node with these types and ranks."""
+    values = [v for v in (*node.inputs, *node.outputs) if v is not None]
+    row = TABLE.get(node.type)
+    if node.domain != "" or row is None or not row.serves(node):
+        return False
+    group = group_of([node], [v for v in node.outputs if v is not None])
+    return all(v.is_typed for v in values) and bool(group.inputs) and graph_of(group) is not None
+
+
+def graph_of(group: Group) -> _core.Graph | None:
+    """The group traced for the sizes of the model, or None: the tile language cannot say it, its
+    compiler has no form for it, or it disagrees with the model's element types and ranks."""
+    trace = Trace("group")
+    sizes: dict[object, object] = {}
+    try:
+        tensors = [trace.input(v.name, v.dtype, _dims(v, sizes)) for v in group.inputs]
+        results = build(group, tensors)
+        graph, _ = trace.finish(results)
+        _core.explain(graph, lambda *_: None)
+    except Exception:  # what does not compile, for whatever reason, stays with ONNX Runtime
+        return None
+    agrees = all(
+        str(result.dtype) == value.dtype and result.ndim == len(value.shape)
+        for result, value in zip(results, group.outputs, strict=True)
+    )
+    return graph if agrees else None
+
+
+def _dims(value: Value, sizes: dict) -> tuple:
+    """The shape with a symbol for each size that the model leaves open, or is not 0 or 1."""
+    shape = []
+    for axis, size in enumerate(value.shape):
+        if size in (0, 1):
+            shape.append(size)
+            continue
+        key = size if size is not None else (value.name, axis)
+        shape.append(sizes.setdefault(key, _core.Dim.symbol(len(sizes))))
+    return tuple(shape)
+
+
+def structure(group: Group) -> str:
+    """A text that two groups share exactly if they compute the same of the same inputs."""
+    numbers: dict[str, int] = {}
+
+    def about(value: Value | None, is_fixed: bool = False) -> object:
+        if value is None:
+            return None
+        number = numbers.setdefault(value.name, len(numbers))
+        ones = None if value.shape is None else [n == 1 for n in value.shape]
+        data = value.data.tolist() if is_fixed or is_number(value) else None
+        return [number, value.dtype, ones, data]
+
+    nodes = []
+    for node in group.nodes:
+        fixed = TABLE[node.type].constants
+        read = [about(v, v is not None and place in fixed) for place, v in enumerate(node.inputs)]
+        made = [about(v) for v in node.outputs]
+        nodes.append([node.type, node.since, node.attributes, read, made])
+    ends = [[about(v) for v in values] for values in (group.inputs, group.outputs)]
+    return json.dumps([nodes, ends], sort_keys=True)
+
+
+_operators: dict[str, Operator] = {}
+_lock = threading.Lock()
+
+
+def operator_of(group: Group) -> Operator:
+    """The operator of the group, defined at its first use."""
+    key = structure(group)
+    with _lock:
+        if key not in _operators:
+            _operators[key] = _define(group, key)
+        return _operators[key]
+
+
+def _define(group: Group, key: str) -> Operator:
+    name = "_onnx_" + hashlib.sha256(key.encode()).hexdigest()[:16]
+    tensors = ", ".join(f"Tensor x{i}" for i in range(len(group.inputs)))
+    results = ", ".join(["Tensor"] * len(group.outputs))
+    names = "+".join(node.type for node in group.nodes)
+    definition = type(name, (), {
+        "__doc__": f"The ONNX nodes {names}.",
+        "build": staticmethod(lambda *tensors: build(group, tensors)),
+    })  # fmt: skip
+    schema = f"{name}({tensors}) -> " + (f"({results})" if len(group.outputs) > 1 else results)
+    types = [", ".join(v.dtype for v in values) for values in (group.inputs, group.outputs)]
+    return op(schema, "({}) -> ({})".format(*types))(definition)

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/adapters/onnxruntime/kernel.hpp"
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "pto/adapters/onnxruntime/status.hpp"
+#include "pto/base/error.hpp"
+#include "pto/runtime/pool.hpp"
+#include "pto/runtime/signature.hpp"
+
+namespace pto::ort {
+namespace {
+
+constexpr size_t kMaxTensors = Signature::kMaxTensors;
+
+constexpr std::array<int8_t, 17> kOurs = [] {
+  std::array<int8_t, 17> ours{};
+  ours.fill(-1);
+  ours[1] = static_cast<int8_t>(DType::F32), ours[2] = static_cast<int8_t>(DType::U8);
+  ours[3] = static_cast<int8_t>(DType::I8), ours[4] = static_cast<int8_t>(DType::U16);
+  ours[5] = static_cast<int8_t>(DType::I16), ours[6] = static_cast<int8_t>(DType::I32);
+  ours[7] = static_cast<int8_t>(DType::I64), ours[9] = static_cast<int8_t>(DType::Bool);
+  ours[10] = static_cast<int8_t>(DType::F16), ours[11] = static_cast<int8_t>(DType::F64);
+  ours[12] = static_cast<int8_t>(DType::U32), ours[13] = static_cast<int8_t>(DType::U64);
+  ours[16] = static_cast<int8_t>(DType::BF16);
+  return ours;
+}();
+
+// Blocks of one loop on ONNX Runtime's threads.
+struct Loop {
+  BlockFunction function;
+  void* context;
+  std::atomic<int32_t> result{0};
+
+  static void block(void* user, size_t index) {
+    Loop& loop = *static_cast<Loop*>(user);
+    if (loop.result.load(std::memory_order_relaxed) != 0) return;
+    const int32_t code = loop.function(loop.context, static_cast<int32_t>(index));
+    int32_t none = 0;
+    if (code != 0) loop.result.compare_exchange_strong(none, code);
+  }
+
+  static int32_t run(void* kernel_context, int32_t blocks, BlockFunction function, void* context) {
+    Loop loop{function, context};
+    const auto* host = static_cast<const KernelContext*>(kernel_context);
+    const auto total = static_cast<size_t>(blocks);
+    if (!succeeded(api::KernelContext_ParallelFor(host, &Loop::block, total, 0, &loop))) {
+      return kBlockThrew;
+    }
+    return loop.result.load();
+  }
+};
+
+// One call: describes the tensors and hands out the outputs' memory.
+class Invocation {
+ public:
+  Invocation(const Kernel& kernel, KernelContext* context) : kernel_(kernel), context_(context) {
+    check(api::KernelContext_GetInputCount(context, &n_inputs_));
+    for (const Range& range : kernel.inputs) {
+      const size_t before = n_tensors_;
+      const size_t last =
+          range.count < 0 ? n_inputs_ : static_cast<size_t>(range.first + range.count);
+      for (size_t place = static_cast<size_t>(range.first); place < last; ++place) take(place);
+      counts_[n_counts_++] = static_cast<int32_t>(n_tensors_ - before);
+    }
+  }
+
+  void run() {
+    const ScopedExecutor threads(&Loop::run, context_);
+    const pto_operator_call call = {&kernel_.op,           tensors_.data(),
+                                    counts_.data(),        kernel_.attributes.data(),
+                                    &Invocation::allocate, this};
+    if (pto_operator_run(&call) != 0) throw std::runtime_error(text());
+  }
+
+ private:
+  // The input at this place, where it is given.
+  void take(size_t place) {
+    const Value* value = nullptr;
+    if (place >= n_inputs_) return;
+    check(api::KernelContext_GetInput(context_, place, &value));
+    if (!value) return;
+    if (n_tensors_ == tensors_.size()) refuse_number();
+    pto_operator_tensor& tensor = tensors_[n_tensors_++];
+    int element = 0;
+    size_t rank = 0;
+    const void* data = nullptr;
+    check(api::GetTensorElementTypeAndShapeDataReference(value, &element, &tensor.sizes, &rank));
+    check(api::GetTensorData(value, &data));
+    tensor.data = const_cast<void*>(data);
+    tensor.strides = nullptr;
+    tensor.rank = static_cast<int32_t>(rank);
+    tensor.dtype = dtype_of(element);
+    if (tensor.dtype < 0) refuse_element(n_tensors_ - 1, element);
+  }
+
+  [[noreturn]] void refuse_number() const {
+    fail({std::string(kernel_.op.name) + ": called with more than " +
+              std::to_string(tensors_.size()) + " tensors",
+          "a call takes at most so many, the members of lists counted one by one",
+          "split the list"});
+  }
+
+  [[noreturn]] void refuse_element(size_t tensor, int element) const {
+    fail({std::string(kernel_.op.name) + ": tensor " + std::to_string(tensor) +
+              " has the ONNX element type " + std::to_string(element),
+          "kernels exist for bool, integers, float16, bfloat16, float and double",
+          "put a Cast before it"},
+         ErrorKind::Type);
+  }
+
+  std::string text() const { return refused_.empty() ? pto_operator_error() : refused_; }
+
+  // Only the last output may be a list, so its members follow the other outputs.
+  static void* allocate(void* user, int32_t output, int32_t member, const int64_t* sizes,
+                        int32_t rank, int32_t dtype) {
+    auto& self = *static_cast<Invocation*>(user);
+    try {
+      return self.memory(output + member, sizes, static_cast<size_t>(rank), dtype);
+    } catch (const std::exception& error) {
+      self.refused_ = error.what();
+      return nullptr;
+    }
+  }
+
+  void* memory(int32_t output, const int64_t* sizes, size_t rank, int32_t dtype) {
+    const auto index = static_cast<size_t>(output);
+    const int32_t place = kernel_.outputs.empty() ? output : kernel_.outputs.at(index);
+    if (place < 0) return unwanted(sizes, rank, dtype);
+    Value* value = nullptr;
+    check(api::KernelContext_GetOutput(context_, static_cast<size_t>(place), sizes, rank, &value));
+    if (!value) return unwanted(sizes, rank, dtype);
+    int element = 0;
+    const int64_t* same = nullptr;
+    void* data = nullptr;
+    check(api::GetTensorElementTypeAndShapeDataReference(value, &element, &same, &rank));
+    check(api::GetTensorMutableData(value, &data));
+    if (element != element_of(dtype)) refuse_output(output, element, dtype);
+    return data ? data : this;  // an empty tensor has no memory and is not written
+  }
+
+  [[noreturn]] void refuse_output(int32_t output, int element, int32_t dtype) const {
+    const int ours = dtype_of(element);
+    fail({std::string(kernel_.op.name) + ": output " + std::to_string(output) + " is " +
+              std::string(name(static_cast<DType>(dtype))) + ", but the model says " +
+              (ours < 0 ? std::to_string(element) : std::string(name(static_cast<DType>(ours)))),
+          "ONNX Runtime fixed the element type when it loaded the model",
+          "correct the type of the value in the model"},
+         ErrorKind::Type);
+  }
+
+  void* unwanted(const int64_t* sizes, size_t rank, int32_t dtype) {
+    size_t bytes = static_cast<size_t>(pto::bytes(static_cast<DType>(dtype)));
+    for (size_t axis = 0; axis < rank; ++axis) bytes *= static_cast<size_t>(sizes[axis]);
+    unwanted_.emplace_back(new std::byte[bytes + 1]);
+    return unwanted_.back().get();
+  }
+
+  const Kernel& kernel_;
+  KernelContext* context_;
+  size_t n_inputs_ = 0, n_tensors_ = 0;
+  size_t n_counts_ = 0;
+  std::array<pto_operator_tensor, kMaxTensors> tensors_;
+  std::array<int32_t, kMaxTensors> counts_;
+  std::vector<std::unique_ptr<std::byte[]>> unwanted_;
+  std::string refused_;
+};
+
+}  // namespace
+
+int dtype_of(int element) {
+  const auto place = static_cast<size_t>(element);
+  return place < kOurs.size() ? kOurs[place] : -1;
+}
+
+int element_of(int dtype) {
+  for (size_t element = 0; element < kOurs.size(); ++element) {
+    if (kOurs[element] == dtype) return static_cast<int>(element);
+  }
+  return kUndefinedElement;
+}
+
+bool is_tensor(int32_t kind) { return kind <= PTO_KIND_TENSOR_LIST; }
+
+void AttributeValues::add(const pto_operator_value& value, int32_t kind) {
+  pto_operator_value added = value;
+  if (value.count > 0 && kind == PTO_KIND_STRING) {
+    texts_.emplace_back(value.text, static_cast<size_t>(value.count));
+    added.text = texts_.back().data();
+  } else if (value.count > 0 && kind == PTO_KIND_INT_LIST) {
+    integers_.emplace_back(value.integers, value.integers + value.count);
+    added.integers = integers_.back().data();
+  }
+  values_.push_back(added);
+}
+
+void Kernel::compute(KernelContext* context) const { Invocation(*this, context).run(); }
+
+}  // namespace pto::ort

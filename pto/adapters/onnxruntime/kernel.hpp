@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernel: one operator of the registry as a kernel of ONNX Runtime.
+//
+//     Kernel kernel(*pto_operator_find("add"));
+//     kernel.inputs = {{0, 1}, {1, 1}};  // places in the kernel context
+//     kernel.compute(context);           // throws pto::Error
+//
+// Outputs are ONNX Runtime's own memory; loops run on its thread pool. Shapes and element types
+// are checked at every call, since ONNX Runtime ignores what a shape function refuses.
+// Invariant: immutable once it is built.
+// Thread safety: compute() may run on many threads at once.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "pto/adapters/onnxruntime/api.hpp"
+#include "pto/base/dtype.hpp"
+#include "pto/op/operator.h"
+
+namespace pto::ort {
+
+// ONNX's number of an element type as ours, or -1; and back.
+int dtype_of(int element);
+int element_of(int dtype);
+
+// Whether arguments of this kind are tensors.
+bool is_tensor(int32_t kind);
+
+// The attributes of a call, with the texts and integers that they point to.
+class AttributeValues {
+ public:
+  void add(const pto_operator_value& value, int32_t kind);  // copies what it points to
+  const pto_operator_value* data() const { return values_.data(); }
+  size_t size() const { return values_.size(); }
+
+ private:
+  std::vector<pto_operator_value> values_;
+  std::deque<std::string> texts_;
+  std::deque<std::vector<int64_t>> integers_;
+};
+
+// Places in the kernel context: `count` of them, or all from `first` on where it is -1.
+struct Range {
+  int32_t first, count;
+};
+
+class Kernel {
+ public:
+  explicit Kernel(const pto_operator& op) : op(op) {}
+
+  const pto_operator& op;
+  std::vector<Range> inputs;  // of each tensor argument; what is absent there is None
+  AttributeValues attributes;
+  std::vector<int32_t> outputs;  // the place of each output, -1 where not wanted; empty: in order
+
+  void compute(KernelContext* context) const;
+};
+
+}  // namespace pto::ort

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The adapter's prebuilt library: what Python tells it, and what it asks of Python.
+
+Thread safety: sessions may be made on several threads; a failure's text belongs to its thread.
+"""
+
+import ctypes
+import pathlib
+import traceback
+from collections.abc import Callable, Sequence
+
+from pto import _core
+from pto.errors import Error
+
+PATH = str(pathlib.Path(_core.__file__).parent / "lib" / "libpto_onnxruntime.so")
+_PLANNER = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.POINTER(ctypes.c_char), ctypes.c_int64, ctypes.c_void_p
+)
+_library = ctypes.CDLL(PATH)
+_library.pto_onnxruntime_fail.argtypes = [ctypes.c_char_p]
+
+
+class AttributeValue(ctypes.Structure):
+    """pto_operator_value of op/operator.h."""
+
+    class _Union(ctypes.Union):
+        _fields_ = [
+            ("integer", ctypes.c_int64),
+            ("real", ctypes.c_double),
+            ("text", ctypes.c_char_p),
+            ("integers", ctypes.POINTER(ctypes.c_int64)),
+        ]
+
+    _anonymous_ = ("value",)
+    _fields_ = [("value", _Union), ("count", ctypes.c_int64)]
+
+
+def _integers(values: Sequence[int]) -> ctypes.Array:
+    return (ctypes.c_int32 * len(values))(*values)
+
+
+def attribute_value(kind: str, value: object) -> AttributeValue:
+    """An attribute of a call; the object keeps what it points to."""
+    made = AttributeValue()
+    if value is None:
+        made.count = -1
+    elif kind == "float":
+        made.real = value
+    elif kind == "str":
+        text = value.encode()
+        made.text, made.count = text, len(text)
+    elif kind == "int[]":
+        made.integers = (ctypes.c_int64 * max(1, len(value)))(*value)
+        made.count = len(value)
+    else:
+        made.integer = int(value)
+    return made
+
+
+def take(answer: int, places: Sequence[int]) -> None:
+    """The nodes at these places become one kernel."""
+    if _library.pto_onnxruntime_take(ctypes.c_void_p(answer), _integers(places), len(places)):
+        raise RuntimeError(f"ONNX Runtime refused the group of nodes {list(places)}")
+
+
+def use(
+    answer: int,
+    index: int,
+    inputs: Sequence[tuple[int, int]],
+    attributes: Sequence[AttributeValue],
+    outputs: Sequence[int],
+) -> None:
+    """The group runs operator `index`: (first, count) of its inputs' places, those of outputs."""
+    values = (AttributeValue * max(1, len(attributes)))(*attributes)
+    ranges = _integers([number for pair in inputs for number in pair])
+    if _library.pto_onnxruntime_use(
+        ctypes.c_void_p(answer), index, ranges, values, _integers(outputs), len(outputs)
+    ):
+        raise RuntimeError(f"there is no operator {index}")
+
+
+def _callback(planner: Callable[[str, int], None]) -> Callable:
+    def call(json: object, size: int, answer: int) -> int:
+        try:
+            text = ctypes.string_at(json, size).decode(errors="surrogateescape")
+            planner(text, answer)
+            return 0
+        except Error as error:
+            _library.pto_onnxruntime_fail(str(error).encode())
+        except BaseException:
+            _library.pto_onnxruntime_fail(traceback.format_exc().encode())
+        return 1
+
+    return _PLANNER(call)
+
+
+_callbacks: list[Callable] = []  # the library calls them as long as the process lives
+
+
+def set_planner(plan: Callable[[str, int], None], build: Callable[[str, int], None]) -> None:
+    """Installs what chooses groups, plan(json, answer), and makes their kernels."""
+    _callbacks[:] = [_callback(plan), _callback(build)]
+    _library.pto_onnxruntime_set_planner(*_callbacks)

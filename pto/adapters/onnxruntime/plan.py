@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The planner: which nodes of a model become which kernels.
+
+A node that the table serves joins the groups that compute its inputs, as long as that makes no
+cycle: a group runs as a whole, so nothing may lie on a path from one of its nodes to another. What
+is left of a group is one kernel (group.py).
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pto.adapters.onnxruntime import group as groups
+from pto.adapters.onnxruntime import library
+from pto.adapters.onnxruntime.graph import Graph, Node, Value, parse
+from pto.adapters.onnxruntime.table import CONTROL_FLOW
+
+# An operator takes 16 tensors; room is left for the results and what the compiler keeps between
+# the parts of a kernel.
+INPUTS_MAX, OUTPUTS_MAX, NODES_MAX = 12, 8, 48
+
+
+class Partition:
+    """Nodes in groups. `above` are, as bits, all groups on which a group depends."""
+
+    def __init__(self) -> None:
+        self.members: dict[int, list[Node]] = {}
+        self.above: dict[int, int] = {}
+        self.fuses: dict[int, bool] = {}
+        self.home: dict[str, int] = {}  # the group that makes a value
+
+    def add(self, node: Node, fuses: bool) -> None:
+        """Puts a node, whose producers were added before, into a group."""
+        own = len(self.above)
+        needed = [self.home[v.name] for v in (*node.inputs, *node.outer)
+                  if v is not None and v.name in self.home]  # fmt: skip
+        self.members[own], self.fuses[own] = [node], fuses
+        self.above[own] = 0
+        for group in needed:
+            self.above[own] |= self.above[group] | 1 << group
+        for value in node.outputs:
+            if value is not None:
+                self.home[value.name] = own
+        if fuses:
+            for group in sorted(set(needed), reverse=True):
+                if self._may_join(group, own):
+                    own = self._join(group, own)
+
+    def _may_join(self, group: int, other: int) -> bool:
+        """Whether `other`, which reads of `group`, may become part of it."""
+        if group not in self.members or not self.fuses[group] or group == other:
+            return False
+        between = self.above[other] & ~self.above[group] & ~(1 << group)
+        for middle in _bits(between):
+            if middle in self.members and self.above[middle] >> group & 1:
+                return False
+        nodes = self.members[group] + self.members[other]
+        return len(nodes) <= NODES_MAX and fits(nodes)
+
+    def _join(self, group: int, other: int) -> int:
+        """Makes `other` part of `group`, the older one, and returns that."""
+        self.members[group] += self.members.pop(other)
+        joined = (self.above[group] | self.above[other]) & ~(1 << group | 1 << other)
+        self.above[group] = joined
+        for name, home in self.home.items():
+            if home == other:
+                self.home[name] = group
+        for name, above in self.above.items():
+            if above >> group & 1 or above >> other & 1:
+                self.above[name] = above | joined | 1 << group
+        return group
+
+
+def _bits(number: int) -> Iterator[int]:
+    while number:
+        lowest = number & -number
+        yield lowest.bit_length() - 1
+        number ^= lowest
+
+
+def fits(nodes: Sequence[Node]) -> bool:
+    """Whether these nodes, as one group, have few enough inputs and outputs."""
+    group = groups.group_of(nodes, ())
+    made = [v for node in nodes for v in node.outputs if v is not None]
+    read = {v.name for node in nodes for v in node.inputs if v is not None}
+    leave = [v for v in made if v.is_output or v.name not in read]
+    return len(group.inputs) <= INPUTS_MAX and len(leave) <= OUTPUTS_MAX
+
+
+def leaving(nodes: Sequence[Node], graph: Graph) -> list[Value]:
+    """The values of a group that others read, or that are outputs of the model."""
+    inside = {node.place for node in nodes}
+    read = {v.name for node in graph.nodes if node.place not in inside
+            for v in (*node.inputs, *node.outer) if v is not None}  # fmt: skip
+    made = [v for node in nodes for v in node.outputs if v is not None]
+    return [v for v in made if v.is_output or v.name in read]
+
+
+def partition(graph: Graph) -> list[list[Node]]:
+    """The groups of nodes that the provider takes."""
+    parts = Partition()
+    for node in graph.nodes:
+        parts.add(node, not node.provider and groups.is_expressible(node))
+    return [nodes for name, nodes in parts.members.items() if parts.fuses[name]]
+
+
+def plan(text: str, answer: int) -> None:
+    """Tells ONNX Runtime which groups of a graph we take."""
+    graph = parse(text)
+    if graph.parent and graph.parent not in CONTROL_FLOW:
+        return
+    for nodes in partition(graph):
+        made = leaving(nodes, graph)
+        whole = groups.group_of(nodes, made)
+        parts = [nodes] if groups.graph_of(whole) is not None else [[node] for node in nodes]
+        for part in parts:
+            library.take(answer, [node.place for node in part])
+
+
+def build(text: str, answer: int) -> None:
+    """Makes the kernel of a group that ONNX Runtime has fused."""
+    graph = parse(text)
+    outputs = [graph.values[name] for name in graph.outputs]
+    group = groups.group_of(graph.nodes, outputs)
+    operator = groups.operator_of(group)
+    inputs = [(graph.inputs.index(value.name), 1) for value in group.inputs]
+    library.use(answer, operator.index, inputs, [], range(len(outputs)))

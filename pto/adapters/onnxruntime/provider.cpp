@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plugin execution provider: which nodes it takes, and what runs for them, is decided by a
+// planner in Python; nothing of Python runs in a call.
+//
+// Thread safety: sessions may be made on several threads; the planner takes Python's lock itself.
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+
+#include "pto/adapters/onnxruntime/describe.hpp"
+#include "pto/adapters/onnxruntime/kernel.hpp"
+#include "pto/adapters/onnxruntime/status.hpp"
+
+namespace pto::ort {
+namespace {
+
+constexpr const char* kProviderName = "PtoExecutionProvider";
+
+// Both get the JSON of describe.hpp and where to put the answer, see the functions at the end.
+// Zero, or a failure whose text was given to pto_onnxruntime_fail.
+using Planner = int32_t (*)(const char* json, int64_t bytes, void* answer);
+Planner plan_groups = nullptr;   // of a graph: answers through pto_onnxruntime_take
+Planner build_kernel = nullptr;  // of a group: answers through pto_onnxruntime_use
+thread_local std::string planner_error;
+
+void ask(Planner planner, const std::string& json, void* answer) {
+  planner_error = "the planner failed without a text";
+  if (planner(json.data(), static_cast<int64_t>(json.size()), answer) != 0) {
+    throw std::runtime_error(planner_error);
+  }
+}
+
+struct Groups {
+  GraphSupport* support;
+  std::vector<const Node*> nodes;
+};
+
+// A group that runs as one kernel.
+struct Compiled : ComputeInfo {
+  std::unique_ptr<Kernel> kernel;
+
+  Compiled() {
+    CreateState = [](ComputeInfo*, ComputeContext*, void** state) -> Status* {
+      *state = nullptr;
+      return nullptr;
+    };
+    Compute = [](ComputeInfo* self, void*, KernelContext* context) -> Status* {
+      return guarded([&] { static_cast<Compiled*>(self)->kernel->compute(context); });
+    };
+    ReleaseState = [](ComputeInfo*, void*) {};
+  }
+};
+
+struct PtoProvider : Provider {
+  PtoProvider() {
+    GetName = [](const Provider*) { return kProviderName; };
+    GetCapability = [](Provider*, const Graph* graph, GraphSupport* support) {
+      return guarded([&] { take_groups(graph, support); });
+    };
+    Compile = [](Provider*, const Graph** graphs, const Node** fused, size_t count,
+                 ComputeInfo** infos, Node**) {
+      return guarded([&] {
+        for (size_t i = 0; i < count; ++i) infos[i] = compile(graphs[i], fused[i]).release();
+      });
+    };
+    ReleaseNodeComputeInfos = [](Provider*, ComputeInfo** infos, size_t count) {
+      for (size_t i = 0; i < count; ++i) delete static_cast<Compiled*>(infos[i]);
+    };
+  }
+
+  static void take_groups(const Graph* graph, GraphSupport* support) {
+    Groups groups{support, nodes_of(graph)};
+    if (plan_groups && !groups.nodes.empty()) ask(plan_groups, describe(graph), &groups);
+  }
+
+  static std::unique_ptr<Compiled> compile(const Graph* graph, const Node* fused) {
+    auto compiled = std::make_unique<Compiled>();
+    ask(build_kernel, describe(graph, fused), compiled.get());
+    if (!compiled->kernel) throw std::runtime_error("the planner built no kernel");
+    return compiled;
+  }
+};
+
+struct Factory : ProviderFactory {
+  Factory() {
+    GetName = [](const ProviderFactory*) { return kProviderName; };
+    GetVendor = [](const ProviderFactory*) { return "OpenPTO"; };
+    GetVendorId = [](const ProviderFactory*) -> uint32_t { return 0; };
+    GetVersion = [](const ProviderFactory*) { return "0.1.0"; };
+    GetSupportedDevices = [](ProviderFactory* self, const HardwareDevice* const* devices,
+                             size_t count, ProviderDevice** found, size_t max, size_t* n) {
+      return guarded([&] { pair(self, devices, count, found, max, n); });
+    };
+    CreateEp = [](ProviderFactory*, const HardwareDevice* const*, const KeyValuePairs* const*,
+                  size_t, const SessionOptions*, const Logger*,
+                  Provider** made) { return guarded([&] { *made = new PtoProvider; }); };
+    ReleaseEp = [](ProviderFactory*, Provider* provider) {
+      delete static_cast<PtoProvider*>(provider);
+    };
+    CreateAllocator = [](ProviderFactory*, const MemoryInfo*, const KeyValuePairs*,
+                         Allocator** made) -> Status* {
+      *made = nullptr;  // CPU memory: ONNX Runtime's own
+      return nullptr;
+    };
+    ReleaseAllocator = [](ProviderFactory*, Allocator*) {};
+    CreateDataTransfer = [](ProviderFactory*, DataTransfer** made) -> Status* {
+      *made = nullptr;
+      return nullptr;
+    };
+    IsStreamAware = [](const ProviderFactory*) { return false; };
+  }
+
+  static void pair(ProviderFactory* self, const HardwareDevice* const* devices, size_t count,
+                   ProviderDevice** found, size_t max, size_t* n) {
+    *n = 0;
+    for (size_t i = 0; i < count && *n < max; ++i) {
+      if (api::HardwareDevice_Type(devices[i]) != kCpuDevice) continue;
+      check(api::CreateEpDevice(self, devices[i], nullptr, nullptr, &found[(*n)++]));
+    }
+  }
+};
+
+}  // namespace
+}  // namespace pto::ort
+
+using namespace pto::ort;
+
+extern "C" {
+
+Status* CreateEpFactories(const char*, const ApiBase* base, const Logger*,
+                          ProviderFactory** factories, size_t max, size_t* count) {
+  try {
+    connect(base);
+    *count = max > 0 ? 1 : 0;
+    if (max > 0) factories[0] = new Factory;
+    return nullptr;
+  } catch (const std::exception& error) {
+    return api::tables[api::kRuntime] ? api::CreateStatus(kFail, error.what()) : nullptr;
+  }
+}
+
+Status* ReleaseEpFactory(ProviderFactory* factory) {
+  delete static_cast<Factory*>(factory);
+  return nullptr;
+}
+
+void pto_onnxruntime_set_planner(Planner plan, Planner build) {
+  plan_groups = plan;
+  build_kernel = build;
+}
+
+// The text of a planner's failure on this thread.
+void pto_onnxruntime_fail(const char* text) { planner_error = text; }
+
+// The nodes at these places of the description become one kernel. Zero, or non-zero.
+int32_t pto_onnxruntime_take(void* answer, const int32_t* places, int32_t count) {
+  const auto& groups = *static_cast<Groups*>(answer);
+  std::vector<const Node*> nodes;
+  for (int32_t i = 0; i < count; ++i) {
+    nodes.push_back(groups.nodes.at(static_cast<size_t>(places[i])));
+  }
+  const FusionOptions options;
+  return !succeeded(
+      api::EpGraphSupportInfo_AddNodesToFuse(groups.support, nodes.data(), nodes.size(), &options));
+}
+
+// The group runs this operator: (first, count) for each tensor argument and the place of each
+// output, see Kernel. Zero, or non-zero: no such operator.
+int32_t pto_onnxruntime_use(void* answer, int32_t index, const Range* inputs,
+                            const pto_operator_value* attributes, const int32_t* outputs,
+                            int32_t n_outputs) {
+  const pto_operator* op = pto_operator_at(index);
+  if (!op) return 1;
+  auto kernel = std::make_unique<Kernel>(*op);
+  kernel->inputs.assign(inputs, inputs + op->n_tensors);
+  kernel->outputs.assign(outputs, outputs + n_outputs);
+  for (int32_t i = 0; i < op->n_arguments; ++i) {
+    const int32_t kind = op->arguments[i].kind;
+    if (!is_tensor(kind)) kernel->attributes.add(*attributes++, kind);
+  }
+  static_cast<Compiled*>(answer)->kernel = std::move(kernel);
+  return 0;
+}
+
+}  // extern "C"

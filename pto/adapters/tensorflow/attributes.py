@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attributes and element types as TensorFlow's nodes carry them; attributes.hpp reads them."""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+from pto.adapters.record import Argument
+
+DTYPES = {
+    "bool": tf.bool,
+    **{f"i{bits}": getattr(tf, f"int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": getattr(tf, f"uint{bits}") for bits in (8, 16, 32, 64)},
+    "f16": tf.float16,
+    "bf16": tf.bfloat16,
+    "f32": tf.float32,
+    "f64": tf.float64,
+}
+DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+_EMPTY = {"float": "0", "bool": False, "str": "", "int[]": []}  # of an attribute that is None
+_WANTED = {"float": "a real number", "bool": "True or False", "str": "a string",
+           "int[]": "a list of integers"}  # fmt: skip
+
+
+def real(value: Any) -> str:
+    """A real number as text of all its bits: TensorFlow's float attributes have 32."""
+    return repr(float(value))
+
+
+def truth(value: Any) -> bool:
+    if value is True or value is False or type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    raise TypeError
+
+
+def text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise TypeError
+
+
+def integer(value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError
+    return operator.index(value)
+
+
+def integers(size: int) -> Callable[[Any], list[int]]:
+    """Of a list; of "int[2]" one integer stands for two."""
+
+    def encode(value: Any) -> list[int]:
+        if size and not isinstance(value, list | tuple):
+            return [integer(value)] * size
+        if size not in (0, len(value)):
+            raise TypeError
+        return [integer(item) for item in value]
+
+    return encode
+
+
+_ENCODE: dict[str, Callable[[Any], Any]] = {
+    "float": real, "bool": truth, "str": text, "int": integer, "SymInt": integer,
+}  # fmt: skip
+
+
+def encoder(argument: Argument) -> Callable[[Any], Any]:
+    """The function that encodes a value other than None; raises TypeError or ValueError."""
+    return integers(argument.list_size) if argument.kind == "int[]" else _ENCODE[argument.kind]
+
+
+def encode(name: str, argument: Argument, value: Any) -> Any:
+    """The value of an attribute as TensorFlow takes it; None becomes a value that nobody reads."""
+    if value is None and argument.optional:
+        return _EMPTY.get(argument.kind, 0)
+    try:
+        return encoder(argument)(value)
+    except (TypeError, ValueError):
+        raise TypeError(  # plain: AutoGraph keeps only built-in types
+            f"{name}: {argument.name} is {value!r:.60}\n"
+            f"  why: it is {_WANTED.get(argument.kind, 'an integer')}, and part of the graph\n"
+            "  fix: pass a Python value of this kind, not a tensor"
+        ) from None
+
+
+def decode(argument: Argument, encoded: Any, given: bool = True) -> Any:
+    """What was encoded."""
+    if not given:
+        return None
+    if argument.kind == "float":
+        return float(encoded)
+    return tf.compat.as_str(encoded) if argument.kind == "str" else encoded

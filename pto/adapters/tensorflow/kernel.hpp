@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernel: an operator as TensorFlow's OpKernel for the CPU: no copies, its allocator, its threads.
+//
+// An output takes over the memory of an input that nobody else holds.
+// Thread safety: Compute may run on any thread, on several at once.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "pto/adapters/tensorflow/attributes.hpp"
+#include "pto/adapters/tensorflow/dtypes.hpp"
+#include "pto/adapters/tensorflow/executor.hpp"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace pto::tensorflow_adapter {
+
+inline constexpr int kMaxTensors = 16;  // as in a signature
+inline constexpr int kMaxRank = 8;
+
+// One call: the tensors as the operator wants them, and the memory of its outputs.
+class Invocation {
+ public:
+  Invocation(const pto_operator& op, const Attributes& attributes,
+             tensorflow::OpKernelContext* context)
+      : op_(op), attributes_(attributes), context_(context) {}
+
+  absl::Status run() {
+    TF_RETURN_IF_ERROR(describe());
+    const pto_operator_call call = {
+        &op_, tensors_.data(), attributes_.counts(), attributes_.values(), &Invocation::allocate,
+        this};
+    const HostThreads threads(context_->device()->tensorflow_cpu_worker_threads()->workers);
+    if (pto_operator_run(&call) != 0) {
+      return status_.ok() ? absl::InvalidArgumentError(pto_operator_error()) : status_;
+    }
+    if (made_ == context_->num_outputs()) return absl::OkStatus();
+    return wrong_count("");
+  }
+
+ private:
+  absl::Status describe() {
+    const int inputs = context_->num_inputs();
+    if (inputs > kMaxTensors) {
+      return refuse(op_, "was given " + std::to_string(inputs) + " tensors",
+                    "an operator takes at most " + std::to_string(kMaxTensors),
+                    "call it on fewer at a time");
+    }
+    for (int i = 0; i < inputs; ++i) {
+      const tensorflow::Tensor& input = context_->input(i);
+      if (input.dims() > kMaxRank) {
+        return refuse(
+            op_, "tensor " + std::to_string(i) + " has " + std::to_string(input.dims()) + " axes",
+            "kernels take at most " + std::to_string(kMaxRank), "reshape it");
+      }
+      const auto place = static_cast<size_t>(i);
+      int64_t* const sizes = sizes_[place].data();
+      int64_t* const strides = strides_[place].data();
+      int64_t dense = 1;
+      for (int d = input.dims() - 1; d >= 0; --d) {
+        sizes[d] = input.dim_size(d);
+        strides[d] = dense;
+        dense *= sizes[d];
+      }
+      tensors_[place] = {input.data(), sizes, strides, input.dims(), ours(input.dtype())};
+    }
+    return absl::OkStatus();
+  }
+
+  static void* allocate(void* user, int32_t output, int32_t member, const int64_t* sizes,
+                        int32_t rank, int32_t dtype) {
+    auto& self = *static_cast<Invocation*>(user);
+    void* memory = nullptr;
+    self.status_ = self.make(self.attributes_.output_place(output, member),
+                             {sizes, static_cast<size_t>(rank)}, dtype, memory);
+    return memory;
+  }
+
+  absl::Status make(int32_t output, absl::Span<const int64_t> sizes, int32_t dtype, void*& memory) {
+    if (output < 0) return wrong_count("more than ");
+    if (context_->expected_output_dtype(output) != theirs(dtype)) {
+      return refuse_node(op_,
+                         "output " + std::to_string(output) + " is " +
+                             tensorflow::DataTypeString(theirs(dtype)) + ", not " +
+                             tensorflow::DataTypeString(context_->expected_output_dtype(output)));
+    }
+    tensorflow::TensorShape shape;
+    TF_RETURN_IF_ERROR(tensorflow::TensorShape::BuildTensorShape(sizes, &shape));
+    tensorflow::Tensor* tensor = nullptr;
+    TF_RETURN_IF_ERROR(context_->forward_input_or_allocate_output(
+        absl::MakeConstSpan(kPlaces).first(static_cast<size_t>(context_->num_inputs())), output,
+        shape, &tensor));
+    ++made_;
+    memory = tensor->data() ? tensor->data() : this;  // an empty tensor has no memory
+    return absl::OkStatus();
+  }
+
+  absl::Status wrong_count(const std::string& than) const {
+    return refuse_node(op_, "gives " + than + std::to_string(made_) +
+                                " tensors, but the node has " +
+                                std::to_string(context_->num_outputs()) + " outputs");
+  }
+
+  static constexpr std::array<int, kMaxTensors> kPlaces = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                           8, 9, 10, 11, 12, 13, 14, 15};
+
+  const pto_operator& op_;
+  const Attributes& attributes_;
+  tensorflow::OpKernelContext* context_;
+  absl::Status status_;
+  int made_ = 0;
+  std::array<pto_operator_tensor, kMaxTensors> tensors_;
+  std::array<std::array<int64_t, kMaxRank>, kMaxTensors> sizes_, strides_;
+};
+
+class Kernel : public tensorflow::OpKernel {
+ public:
+  Kernel(const pto_operator& op, const tensorflow::OpDef& definition,
+         tensorflow::OpKernelConstruction* construction)
+      : OpKernel(construction), op_(op) {
+    const tensorflow::AttrSlice attrs(construction->def());
+    const auto find = [&](const std::string& name) { return attrs.FindByString(name); };
+    OP_REQUIRES_OK(construction, attributes_.read(op, definition, find));
+  }
+
+  void Compute(tensorflow::OpKernelContext* context) override {
+    OP_REQUIRES_OK(context, Invocation(op_, attributes_, context).run());
+  }
+
+ private:
+  const pto_operator& op_;
+  Attributes attributes_;
+};
+
+}  // namespace pto::tensorflow_adapter

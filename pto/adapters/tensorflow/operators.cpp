@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every operator of the registry as an operator of TensorFlow, for the CPU.
+//
+// Built for the exact version of the installed TensorFlow by
+// `python -m pto adapters build tensorflow`. Loading it registers nothing.
+// Thread safety: registration belongs to one thread at a time, the rest to any.
+#include <memory>
+#include <string>
+
+#include "pto/adapters/tensorflow/definition.hpp"
+#include "pto/adapters/tensorflow/kernel.hpp"
+#include "pto/adapters/tensorflow/shape.hpp"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_def_util.h"
+
+namespace pto::tensorflow_adapter {
+namespace {
+
+using Definitions = std::shared_ptr<const tensorflow::OpDef>;
+
+// What makes the kernels of one operator; TensorFlow's factory knows which one it is.
+class Factory : public tensorflow::kernel_factory::OpKernelFactory {
+ public:
+  Factory(const pto_operator& op, Definitions definition)
+      : op_(op), definition_(std::move(definition)) {}
+  tensorflow::OpKernel* Create(tensorflow::OpKernelConstruction* construction) override {
+    return new Kernel(op_, *definition_, construction);
+  }
+
+ private:
+  const pto_operator& op_;
+  Definitions definition_;
+};
+
+// TensorFlow ends the process where a registration fails, so everything is checked before.
+absl::Status register_operator(const pto_operator& op) {
+  const auto definition = std::make_shared<const tensorflow::OpDef>(definition_of(op));
+  TF_RETURN_IF_ERROR(tensorflow::ValidateOpDef(*definition));
+  if (tensorflow::OpRegistry::Global()->LookUp(definition->name())) {
+    return refuse(op, definition->name() + " is registered with TensorFlow already",
+                  "a name is registered once in a process", "load one copy of the adapter");
+  }
+  tensorflow::OpRegistry::Global()->Register(
+      [&op, definition](tensorflow::OpRegistrationData* data) {
+        data->op_def = *definition;
+        data->shape_inference_fn = [&op, definition](InferenceContext* context) {
+          return infer_shapes(op, *definition, context);
+        };
+        return absl::OkStatus();
+      });
+  tensorflow::kernel_factory::OpKernelRegistrar(
+      tensorflow::KernelDefBuilder(definition->name().c_str())
+          .Device(tensorflow::DEVICE_CPU)
+          .Build(),
+      definition->name(), std::make_unique<Factory>(op, definition));
+  return absl::OkStatus();
+}
+
+thread_local std::string error;
+
+}  // namespace
+}  // namespace pto::tensorflow_adapter
+
+// The version of TensorFlow that this library was built for.
+extern "C" const char* pto_tensorflow_version() { return PTO_TENSORFLOW_VERSION; }
+
+// Registers an operator of the registry with TensorFlow. Null, or the text of the error.
+extern "C" const char* pto_tensorflow_register(int32_t index) {
+  using namespace pto::tensorflow_adapter;
+  const pto_operator* op = pto_operator_at(index);
+  if (!op) return "there is no such operator";
+  const absl::Status status = register_operator(*op);
+  if (status.ok()) return nullptr;
+  error = std::string(status.message());
+  return error.c_str();
+}

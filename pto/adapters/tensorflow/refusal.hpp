@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Refusal: an error of the user, for TensorFlow: what, why and fix.
+//
+//     return refuse(op, "tensor x has 9 axes", "kernels take at most 8", "reshape it");
+//
+// Thread safety: pure function.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "pto/op/operator.h"
+
+namespace pto::tensorflow_adapter {
+
+inline absl::Status refuse(const pto_operator& op, const std::string& what, const std::string& why,
+                           const std::string& fix) {
+  return absl::InvalidArgumentError(std::string(op.name) + ": " + what + "\n  why: " + why +
+                                    "\n  fix: " + fix);
+}
+
+// A node that was not built by our Python part, or for another schema.
+inline absl::Status refuse_node(const pto_operator& op, const std::string& what) {
+  return refuse(op, what, std::string("the operator is ") + op.schema,
+                std::string("build the graph with pto.tensorflow.") + op.name);
+}
+
+}  // namespace pto::tensorflow_adapter

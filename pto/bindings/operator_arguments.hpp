@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// OperatorArguments: the arguments of one call of an operator, from Python's objects to plain C.
+//
+//     OperatorArguments arguments(op, reader);
+//     if (!arguments.add(0, object, name)) ...    // not for us
+//     arguments.describe(&call);
+//
+// Invariant: what the call points to lives as long as this and the objects do.
+// Thread safety: needs Python's lock; belongs to one call.
+#pragma once
+
+#include <array>
+#include <forward_list>
+#include <vector>
+
+#include "pto/bindings/argument.hpp"
+#include "pto/op/operator.h"
+
+namespace pto::bindings {
+
+class OperatorArguments {
+ public:
+  static constexpr int kMaxTensors = ArgumentReader::kMaxTensors;
+  static constexpr int kMaxArguments = 24;
+
+  OperatorArguments(const pto_operator& op, ArgumentReader* reader) : op_(op), reader_(*reader) {}
+
+  // The value of argument `index`; null: its default. False where it does not fit the schema, or is
+  // an array that an adapter takes.
+  bool add(int index, PyObject* object, PyObject* name);
+
+  // Fills in tensors, counts and attributes.
+  void describe(pto_operator_call* call);
+
+  // Of a tensor argument: the place of its first tensor in the reader.
+  int place(int argument) const { return places_[argument]; }
+  int tensors() const { return static_cast<int>(reader_.tensors().size()); }
+
+ private:
+  bool add_tensors(int index, PyObject* object, PyObject* name);
+  bool add_tensor(PyObject* object, PyObject* name, bool writable);
+  static bool add_attribute(int kind, PyObject* object, pto_operator_value* value);
+  bool add_integers(const pto_operator_argument& argument, PyObject* object,
+                    pto_operator_value* value);
+
+  const pto_operator& op_;
+  ArgumentReader& reader_;
+  int n_counts_ = 0, n_attributes_ = 0;
+  std::array<int, kMaxArguments> places_;
+  std::array<int32_t, kMaxTensors> counts_;
+  std::array<pto_operator_value, kMaxArguments> attributes_;
+  std::array<pto_operator_tensor, kMaxTensors> tensors_;
+  std::forward_list<std::vector<int64_t>> integers_;
+};
+
+}  // namespace pto::bindings

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// OperatorCall: the callable behind pto.ops.NAME, for NumPy arrays and whatever has DLPack.
+//
+//     class Operator(_core.OperatorCall): ...      # see language/op.py
+//
+// A call binds arguments to the schema, reads the arrays where they lie and runs the operator as
+// every adapter does, by pto_operator_run. Whatever else it is given (traced tensors, arrays of a
+// framework that has an adapter, mistakes) goes to the Python method `call_otherwise`.
+// Invariant: a mutable argument is written where it lies; `out=` names arrays for the results.
+// Thread safety: needs Python's lock, which large work and compilation release.
+#pragma once
+
+#include <Python.h>
+
+#include <vector>
+
+#include "pto/bindings/operator_run.hpp"
+
+namespace pto::bindings {
+
+class OperatorCall {
+ public:
+  // `policy` as of ArgumentReader, with adapter(type): whether an adapter takes the call.
+  OperatorCall(const pto_operator& op, PyObject* policy);
+  ~OperatorCall();
+  OperatorCall(const OperatorCall&) = delete;
+  OperatorCall& operator=(const OperatorCall&) = delete;
+
+  // The result; null without an error where the call is for `call_otherwise`. Throws PythonError
+  // or pto::Error.
+  PyObject* call(PyObject* const* args, Py_ssize_t count, PyObject* keywords);
+
+ private:
+  struct Bound {
+    PyObject* slots[OperatorArguments::kMaxArguments] = {};  // null: the default
+    PyObject* out = nullptr;
+  };
+  bool bind(PyObject* const* args, Py_ssize_t count, PyObject* keywords, Bound* bound) const;
+  bool bind_keyword(PyObject* name, PyObject* value, Bound* bound) const;
+  void replace_all(PyObject* out, const ArgumentReader& reader, ArgumentReader* outs,
+                   OperatorRun* run) const;
+
+  const pto_operator& op_;
+  PyObject* policy_;
+  PyObject* name_;
+  std::vector<PyObject*> names_;  // of the arguments
+  bool takes_out_ = true;
+};
+
+}  // namespace pto::bindings

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/bindings/operator_run.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "pto/base/dims.hpp"
+#include "pto/bindings/extent.hpp"
+#include "pto/op/last_error.hpp"
+#include "pto/runtime/strided_copy.hpp"
+
+namespace pto::bindings {
+namespace {
+
+constexpr int64_t kKeepLockBytes = 64 << 10;  // below this much work Python's lock is kept
+
+// Whether no two elements have the same address: sorted by stride, each axis steps over all that
+// lies within the axes before it.
+bool is_injective(const TensorArgument& tensor) {
+  if (elements(tensor) == 0) return true;
+  std::vector<std::pair<int64_t, int64_t>> axes;
+  for (int axis = 0; axis < tensor.rank; ++axis)
+    if (tensor.sizes[axis] > 1)
+      axes.emplace_back(std::abs(tensor.strides[axis]), tensor.sizes[axis]);
+  std::sort(axes.begin(), axes.end());
+  int64_t reach = 1;
+  for (const auto& [stride, size] : axes) {
+    if (stride < reach) return false;
+    reach += stride * (size - 1);
+  }
+  return true;
+}
+
+bool is_contiguous(const TensorArgument& tensor) {
+  return stride_class(tensor.sizes, tensor.strides, tensor.rank) == StrideClass::Contiguous;
+}
+
+std::string about(DType dtype, std::span<const int64_t> sizes) {
+  return std::string(name(dtype)) + text(Dims(sizes.begin(), sizes.end()));
+}
+
+}  // namespace
+
+void OperatorRun::replace(int output, const TensorArgument& tensor, PyObject* object) {
+  const std::string here = std::string(op_.name) + ": output " + op_.outputs[output].name;
+  if (!is_injective(tensor)) {
+    fail({here + " would be written to an array whose elements share memory",
+          "an element would get the values of several", "pass a copy of the array"});
+  }
+  for (const Target& other : targets_) {
+    if (other.tensor && overlap(extent(*other.tensor), extent(tensor))) {
+      fail({here + " would be written to memory that another output is written to",
+            "one of them would be lost", "pass memory of its own"});
+    }
+  }
+  targets_[static_cast<size_t>(output)] = {&tensor, object, -1};
+}
+
+void OperatorRun::release_lock() {
+  if (released_ == nullptr) released_ = PyEval_SaveThread();
+}
+
+bool OperatorRun::fits(int output, DType dtype, std::span<const int64_t> sizes) {
+  const TensorArgument& tensor = *targets_[static_cast<size_t>(output)].tensor;
+  const std::span<const int64_t> have(tensor.sizes, static_cast<size_t>(tensor.rank));
+  if (tensor.dtype == dtype && std::equal(have.begin(), have.end(), sizes.begin(), sizes.end()))
+    return true;
+  misfit_ = std::string(op_.name) + ": output " + op_.outputs[output].name + " is " +
+            about(dtype, sizes) + ", but it would be written to " + about(tensor.dtype, have);
+  return false;
+}
+
+void* OperatorRun::memory(int output, DType dtype, std::span<const int64_t> sizes) {
+  static char empty;
+  Target& target = targets_[static_cast<size_t>(output)];
+  if (target.tensor != nullptr) {
+    if (!fits(output, dtype, sizes)) return nullptr;
+    if (is_contiguous(*target.tensor)) return target.tensor->data ? target.tensor->data : &empty;
+    target.fresh = results_.count();
+  }
+  int64_t bytes = pto::bytes(dtype);
+  for (const int64_t size : sizes) bytes *= size;
+  if (bytes > kKeepLockBytes) release_lock();
+  void* made = results_.add(dtype, sizes);
+  if (made == nullptr) missing_bytes_ = bytes;
+  ++counts_[static_cast<size_t>(output)];
+  return made;
+}
+
+void* OperatorRun::allocate(void* self, int32_t output, int32_t, const int64_t* sizes, int32_t rank,
+                            int32_t dtype) {
+  return static_cast<OperatorRun*>(self)->memory(output, static_cast<DType>(dtype),
+                                                 {sizes, static_cast<size_t>(rank)});
+}
+
+void OperatorRun::run() {
+  pto_operator_call call{&op_, nullptr, nullptr, nullptr, &OperatorRun::allocate, this};
+  arguments_.describe(&call);
+  int64_t bytes = 0;
+  for (const TensorArgument& tensor : reader_.tensors())
+    bytes += elements(tensor) * pto::bytes(tensor.dtype);
+  if (bytes > kKeepLockBytes) release_lock();
+  const bool failed = pto_operator_run(&call) != 0;
+  if (released_ != nullptr) PyEval_RestoreThread(std::exchange(released_, nullptr));
+  if (missing_bytes_ >= 0) fail_memory(op_.name, results_.count(), missing_bytes_);
+  if (!misfit_.empty()) {
+    fail({misfit_, "results are written without conversion",
+          "pass an array of that type and shape"});
+  }
+  if (failed) throw last_operator_error();
+  copy_to_targets();
+}
+
+// What could not be made where it belongs.
+void OperatorRun::copy_to_targets() {
+  for (const Target& target : targets_) {
+    if (target.tensor == nullptr || target.fresh < 0) continue;
+    const TensorArgument& from = results_.tensor(target.fresh);
+    copy_strided(target.tensor->data, target.tensor->strides, from.data, from.strides, from.sizes,
+                 from.rank, bytes(from.dtype));
+  }
+}
+
+// Output `output`; `next` is the first result that was not taken yet.
+Ref OperatorRun::returned(int output, int* next) {
+  const auto place = static_cast<size_t>(output);
+  const int first = std::exchange(*next, *next + counts_[place]);
+  if (targets_[place].tensor != nullptr) return Ref(Py_NewRef(targets_[place].object));
+  if (op_.outputs[output].is_list == 0) return results_.array(first);
+  Ref list = checked(PyList_New(counts_[place]));
+  for (int i = 0; i < counts_[place]; ++i)
+    PyList_SET_ITEM(list.get(), i, results_.array(first + i).release());
+  return list;
+}
+
+PyObject* OperatorRun::results() {
+  int next = 0;
+  if (op_.n_returns == 1) return returned(0, &next).release();
+  if (op_.n_returns == 0) Py_RETURN_NONE;
+  Ref all = checked(PyTuple_New(op_.n_returns));
+  for (int i = 0; i < op_.n_returns; ++i)
+    PyTuple_SET_ITEM(all.get(), i, returned(i, &next).release());
+  return all.release();
+}
+
+}  // namespace pto::bindings

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// OperatorRun: runs a described call, makes its results, writes mutable arguments where they lie.
+//
+//     OperatorRun run(op, arguments, reader, policy);
+//     run.replace(0, tensor, object);      // output 0 goes there
+//     run.run();
+//     return run.results();
+//
+// Invariant: a target gets its elements only after all that the call reads was read.
+// Thread safety: needs Python's lock, which it releases for large work and for compilation.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "pto/bindings/operator_arguments.hpp"
+#include "pto/bindings/results.hpp"
+
+namespace pto::bindings {
+
+class OperatorRun {
+ public:
+  OperatorRun(const pto_operator& op, OperatorArguments* arguments, const ArgumentReader& reader,
+              PyObject* policy)
+      : op_(op), arguments_(*arguments), reader_(reader), results_(reader, policy) {}
+
+  // Output `output` is written to this tensor, and `object`, a borrowed reference, is the result.
+  // Throws pto::Error where elements of the tensor share memory with each other or with another
+  // target.
+  void replace(int output, const TensorArgument& tensor, PyObject* object);
+
+  // Throws pto::Error or PythonError.
+  void run();
+
+  // What the schema returns. A new reference.
+  PyObject* results();
+
+ private:
+  struct Target {
+    const TensorArgument* tensor = nullptr;
+    PyObject* object = nullptr;
+    int fresh = -1;  // the result that is copied to it
+  };
+
+  static void* allocate(void* self, int32_t output, int32_t member, const int64_t* sizes,
+                        int32_t rank, int32_t dtype);
+  void* memory(int output, DType dtype, std::span<const int64_t> sizes);
+  bool fits(int output, DType dtype, std::span<const int64_t> sizes);
+  void release_lock();
+  void copy_to_targets();
+  Ref returned(int output, int* next);
+
+  const pto_operator& op_;
+  OperatorArguments& arguments_;
+  const ArgumentReader& reader_;
+  Results results_;
+  std::array<Target, Results::kMaxResults> targets_;  // by output
+  std::array<int, Results::kMaxResults> counts_{};    // fresh tensors of each output
+  PyThreadState* released_ = nullptr;
+  int64_t missing_bytes_ = -1;  // of an output without memory
+  std::string misfit_;
+};
+
+}  // namespace pto::bindings

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/bindings/owned_buffer.hpp"
+
+#include <algorithm>
+#include <memory>
+
+namespace pto::bindings {
+namespace {
+
+struct OwnedBuffer {
+  PyObject_HEAD void* data;
+  DType dtype;
+  Py_ssize_t rank, bytes;
+  Py_ssize_t sizes[Program::kMaxRank], strides[Program::kMaxRank];  // in bytes
+};
+
+PyTypeObject* owned_buffer_type = nullptr;
+
+OwnedBuffer* self_of(PyObject* object) { return reinterpret_cast<OwnedBuffer*>(object); }
+
+void dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  pto_free(self_of(self)->data);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+// bf16 travels as its 16 bits; the policy gives it its type.
+const char* format_of(DType dtype) {
+  static constexpr const char* kFormats[kDTypes] = {"?", "b", "h", "i", "q", "B", "H",
+                                                    "I", "Q", "e", "H", "f", "d"};
+  return kFormats[static_cast<int>(dtype)];
+}
+
+int get_buffer(PyObject* self, Py_buffer* view, int) {
+  OwnedBuffer* owner = self_of(self);
+  *view = {};
+  view->obj = Py_NewRef(self);
+  view->buf = owner->data;
+  view->len = owner->bytes;
+  view->itemsize = bytes(owner->dtype);
+  view->ndim = static_cast<int>(owner->rank);
+  view->format = const_cast<char*>(format_of(owner->dtype));
+  view->shape = owner->sizes;
+  view->strides = owner->strides;
+  return 0;
+}
+
+// A tensor that keeps the buffer alive; `Managed` is dlpack's with or without a version.
+template <class Managed>
+struct Exported {
+  Managed managed{};
+  PyObject* owner;
+  int64_t sizes[Program::kMaxRank], strides[Program::kMaxRank];
+
+  explicit Exported(PyObject* self) : owner(Py_NewRef(self)) {
+    const OwnedBuffer& buffer = *self_of(self);
+    const DLPackType type = dlpack_type(buffer.dtype);
+    for (Py_ssize_t axis = 0; axis < buffer.rank; ++axis) {
+      sizes[axis] = buffer.sizes[axis];
+      strides[axis] = buffer.strides[axis] / bytes(buffer.dtype);
+    }
+    managed.context = this;
+    managed.deleter = &remove;
+    managed.tensor = {
+        buffer.data, dlpack::kCpu, 0, static_cast<int32_t>(buffer.rank), type.code, type.bits, 1,
+        sizes,       strides,      0};
+  }
+
+  static void remove(Managed* managed) {
+    const std::unique_ptr<Exported> self(static_cast<Exported*>(managed->context));
+    if (!Py_IsInitialized()) return;  // the process ends, with the memory
+    const PyGILState_STATE state = PyGILState_Ensure();
+    Py_DECREF(self->owner);
+    PyGILState_Release(state);
+  }
+
+  // A consumer renames the capsule; one that nobody consumed is deleted here.
+  static void drop(PyObject* capsule) {
+    const char* name = PyCapsule_GetName(capsule);
+    if (name == nullptr || std::string_view(name).starts_with("used_")) return;
+    auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+    managed->deleter(managed);
+  }
+
+  static PyObject* capsule(PyObject* self, const char* name) {
+    auto exported = std::make_unique<Exported>(self);
+    if constexpr (requires { exported->managed.version; }) exported->managed.version = {1, 0};
+    PyObject* made = PyCapsule_New(&exported->managed, name, &drop);
+    if (made == nullptr) {
+      Py_DECREF(self);
+    } else {
+      static_cast<void>(exported.release());
+    }
+    return made;
+  }
+};
+
+PyObject* dlpack(PyObject* self, PyObject* args, PyObject* keywords) {
+  static const char* kNames[] = {"stream", "max_version", "dl_device", "copy", nullptr};
+  PyObject *stream = nullptr, *version = nullptr, *device = nullptr, *copy = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$OOOO", const_cast<char**>(kNames), &stream,
+                                   &version, &device, &copy))
+    return nullptr;
+  if (copy == Py_True) {
+    PyErr_SetString(PyExc_BufferError, "pto: a result is not copied; pass copy=None or False");
+    return nullptr;
+  }
+  long major = 0;
+  if (version != nullptr && PyTuple_Check(version) && PyTuple_GET_SIZE(version) == 2)
+    major = PyLong_AsLong(PyTuple_GET_ITEM(version, 0));
+  if (PyErr_Occurred()) return nullptr;
+  return major >= 1 ? Exported<dlpack::ManagedVersioned>::capsule(self, "dltensor_versioned")
+                    : Exported<dlpack::Managed>::capsule(self, "dltensor");
+}
+
+PyObject* dlpack_device(PyObject*, PyObject*) { return Py_BuildValue("ii", dlpack::kCpu, 0); }
+
+PyMethodDef kMethods[] = {
+    {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dlpack)),
+     METH_VARARGS | METH_KEYWORDS, "The memory as a DLPack capsule."},
+    {"__dlpack_device__", &dlpack_device, METH_NOARGS, "(1, 0): the CPU."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyType_Slot kSlots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&dealloc)},
+                        {Py_bf_getbuffer, reinterpret_cast<void*>(&get_buffer)},
+                        {Py_tp_methods, kMethods},
+                        {0, nullptr}};
+PyType_Spec kSpec = {"pto._core.OwnedBuffer", sizeof(OwnedBuffer), 0,
+                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, kSlots};
+
+}  // namespace
+
+Ref owned_buffer(const TensorArgument& tensor) {
+  PyObject* made = owned_buffer_type->tp_alloc(owned_buffer_type, 0);
+  if (made == nullptr) pto_free(tensor.data);
+  Ref owner = checked(made);
+  OwnedBuffer& buffer = *self_of(made);
+  buffer.data = tensor.data;
+  buffer.dtype = tensor.dtype;
+  buffer.rank = tensor.rank;
+  buffer.bytes = bytes(tensor.dtype);
+  for (int axis = tensor.rank; axis-- > 0;) {
+    buffer.sizes[axis] = tensor.sizes[axis];
+    buffer.strides[axis] = buffer.bytes;
+    buffer.bytes *= tensor.sizes[axis];
+  }
+  return owner;
+}
+
+bool prepare_owned_buffer() {
+  owned_buffer_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
+  return owned_buffer_type != nullptr;
+}
+
+}  // namespace pto::bindings

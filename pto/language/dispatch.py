@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of operators that the compiled call does not take: traced ones, frameworks', mistakes."""
+
+import importlib
+from typing import Any, NoReturn
+
+from pto.errors import InvalidValue
+from pto.language.arguments import CONSTANT, UNKNOWN, adapter, classify, refuse
+from pto.language.tensor import Tensor
+from pto.schema import checked
+
+_STRICT = {"torch"}  # adapters of libraries that take no NumPy arrays beside their own
+
+
+def call(operator: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """The result inside a traced function or by a framework's adapter; raises what is wrong."""
+    given = [t for v in (*args, *kwargs.values()) for t in (v if _is_list(v) else [v])]
+    if any(isinstance(t, Tensor) for t in given):
+        return operator.member("build")(*operator.bind(args, kwargs).values())
+    name = _adapter_of(operator.name, given)
+    if not name:
+        _refuse_call(operator, operator.bind(args, kwargs))
+    facade = importlib.import_module(f"pto.{name}")  # loads the adapter, as for a user
+    return facade.call(operator.name, args, kwargs)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, tuple | list)
+
+
+def _adapter_of(function: str, values: list) -> str:
+    """The adapter that takes a call with these values, "" for none."""
+    arrays = [v for v in values if hasattr(v, "dtype") and hasattr(v, "shape")]
+    found = {name: v for v in arrays if (name := adapter(type(v)))}
+    if len(found) > 1 or (_STRICT & found.keys() and not all(adapter(type(v)) for v in arrays)):
+        other = next(v for v in arrays if adapter(type(v)) != adapter(type(arrays[0])))
+        refuse(function, "an argument", other, "mixed libraries", type(arrays[0]).__name__)
+    return next(iter(found), "")
+
+
+def _refuse_call(operator: Any, values: dict[str, Any]) -> NoReturn:
+    count = 0
+    for argument in operator.arguments:
+        value = checked(operator.name, operator.schema, argument, values[argument.name])
+        members = (value if _is_list(value) else [value]) if argument.is_tensor else []
+        for member in members if value is not None or not argument.optional else []:
+            if classify(type(member)) in (UNKNOWN, CONSTANT):
+                refuse(operator.name, argument.name, member, "no array", "")
+            count += 1
+    if count == 0:
+        refuse(operator.name, operator.name, None, "no tensor", "")
+    raise InvalidValue(
+        f"{operator.name}: an attribute does not fit into 64 bits",
+        f"the signature is {operator.schema}",
+        "pass a smaller number",
+    )

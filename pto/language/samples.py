@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples: arguments of an operator for tests, from its definition.
+
+    def samples(tensor):                     # of a class under @op
+        yield (tensor(5, 13), tensor(13)), {"eps": 1e-3}
+        yield (tensor(10, 4), tensor(2, 3, dtype="i64", low=0, high=10)), {}
+
+Each is (positional, keyword) arguments. `tensor(*shape)` makes a NumPy array of the type that is
+asked for, normally distributed, or whole numbers from `low` up to, not including, `high`. Without
+`samples` all tensors have the shape [5, 13].
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pto.language.op import Operator
+
+_NUMPY = {
+    "bool": np.bool_,
+    **{f"i{bits}": getattr(np, f"int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": getattr(np, f"uint{bits}") for bits in (8, 16, 32, 64)},
+    "f16": np.float16,
+    "f32": np.float32,
+    "f64": np.float64,
+}
+
+
+def numpy_type(name: str) -> Any:
+    """NumPy's type of an element type's name; bf16 is that of ml_dtypes."""
+    if name != "bf16":
+        return _NUMPY[name]
+    import ml_dtypes
+
+    return ml_dtypes.bfloat16
+
+
+class TensorMaker:
+    """What `samples` is called with; equal seeds give equal tensors."""
+
+    def __init__(self, dtype: str, seed: int):
+        self.dtype = dtype
+        self.random = np.random.default_rng(seed)
+
+    def __call__(
+        self, *shape: int, dtype: str | None = None, low: int | None = None, high: int | None = None
+    ) -> np.ndarray:
+        kind = numpy_type(dtype or self.dtype)
+        if low is not None and high is not None:
+            return self.random.integers(low, high, shape).astype(kind)
+        values = self.random.standard_normal(shape)
+        if np.issubdtype(kind, np.integer):
+            values = np.round(4 * values)
+            values = np.abs(values) if np.issubdtype(kind, np.unsignedinteger) else values
+        return np.asarray(values).astype(kind)
+
+
+def samples(operator: Operator, dtype: str, seed: int = 0) -> Iterator[tuple[tuple, dict]]:
+    """The operator's samples with tensors of this element type."""
+    tensor = TensorMaker(dtype, seed)
+    own = operator.member("samples")
+    if own is not None:
+        yield from own(tensor)
+        return
+    yield tuple(tensor(5, 13) for a in operator.arguments if a.is_tensor), {}

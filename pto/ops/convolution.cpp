@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of convolution.py. For one image and group, P pixels of the result, K elements of a
+// filter and O filters, `columns` [K, P] are the pixels of x under the filter:
+//
+//     result [O, P] = weight [O, K] columns      d_columns [K, P] = weight' d_result
+//     d_weight [O, K] = sum over images of d_result columns'
+//
+// Sums run in f32, in f64 for f64, in an order that does not depend on the number of threads.
+#include <algorithm>
+
+#include "pto/isa/cpu/matmul_job.hpp"
+#include "pto/isa/kernel_arguments.hpp"
+#include "pto/pto-inst.hpp"
+
+namespace {
+
+using pto::bfloat16_t;
+using pto::half;
+using pto::KernelArguments;
+using Element = PTO_TYPE_0;
+template <class T>
+struct SumOf {
+  using Type = float;
+};
+template <>
+struct SumOf<double> {
+  using Type = double;
+};
+using Sum = SumOf<Element>::Type;
+
+constexpr int64_t kColumnsBytes = 256 << 10;  // of `columns`, so that they stay in the cache
+
+struct Convolution {
+  int64_t images, channels, height, width;     // of x
+  int64_t filters, depth, filter_h, filter_w;  // of weight; depth: channels of a group
+  int64_t out_h, out_w;
+  int64_t stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w, groups;
+
+  int64_t k() const { return depth * filter_h * filter_w; }
+  int64_t pixels() const { return out_h * out_w; }
+  int64_t group_filters() const { return filters / groups; }
+};
+
+// first: the place of stride among the other arguments.
+Convolution read(const KernelArguments& in, int x, int weight, int result, int first) {
+  const pto_tensor &from = in.tensor(x), &w = in.tensor(weight), &to = in.tensor(result);
+  const auto stride = in.integers(first), padding = in.integers(first + 1),
+             dilation = in.integers(first + 2);
+  return {from.sizes[0],        from.sizes[1], from.sizes[2], from.sizes[3],
+          w.sizes[0],           w.sizes[1],    w.sizes[2],    w.sizes[3],
+          to.sizes[2],          to.sizes[3],   stride[0],     stride[1],
+          padding[0],           padding[1],    dilation[0],   dilation[1],
+          in.integer(first + 3)};
+}
+
+// One row of `columns`: channel, filter row and filter column.
+struct FilterElement {
+  int64_t channel, row, column;
+  FilterElement(const Convolution& c, int64_t k)
+      : channel(k / (c.filter_h * c.filter_w)),
+        row(k / c.filter_w % c.filter_h),
+        column(k % c.filter_w) {}
+};
+
+// Calls f(place in columns, place in the image's plane or -1) for pixels from `first` on.
+template <class F>
+void for_each_pixel(const Convolution& c, const FilterElement& e, int64_t first, int64_t count,
+                    F f) {
+  int64_t h = first / c.out_w, w = first % c.out_w;
+  for (int64_t p = 0; p < count; ++p) {
+    const int64_t y = h * c.stride_h - c.padding_h + e.row * c.dilation_h;
+    const int64_t x = w * c.stride_w - c.padding_w + e.column * c.dilation_w;
+    const bool inside = y >= 0 && y < c.height && x >= 0 && x < c.width;
+    f(p, inside ? y * c.width + x : -1);
+    if (++w == c.out_w) w = 0, ++h;
+  }
+}
+
+// Rows `first_k` to `last_k` of columns, for pixels from `first` on.
+void gather_columns(const Convolution& c, const Element* image, int64_t group, int64_t first_k,
+                    int64_t last_k, int64_t first, int64_t count, Sum* columns) {
+  for (int64_t k = first_k; k < last_k; ++k, columns += count) {
+    const FilterElement e(c, k);
+    const Element* plane = image + (group * c.depth + e.channel) * c.height * c.width;
+    for_each_pixel(c, e, first, count,
+                   [&](int64_t p, int64_t at) { columns[p] = at < 0 ? Sum(0) : Sum(plane[at]); });
+  }
+}
+
+// A matrix as its rows lie, or transposed.
+struct Matrix {
+  const Sum* data;
+  int64_t row_stride, col_stride;
+};
+
+pto_matmul_matrix job_matrix(const Matrix& m) {
+  return {const_cast<Sum*>(m.data),
+          PTO_MATMUL_F32,
+          PTO_MATMUL_UNBOXED,
+          PTO_MATMUL_UNBOXED,
+          0,
+          0,
+          m.row_stride,
+          m.col_stride};
+}
+
+// c [rows, cols] = a b, or c + a b; c is dense in rows of `stride`.
+void multiply(Sum* c, int64_t stride, const Matrix& a, const Matrix& b, int64_t rows, int64_t depth,
+              int64_t cols, bool accumulate) {
+  if constexpr (sizeof(Sum) == sizeof(float)) {
+    pto_matmul_job job = {};
+    job.rows = int32_t(rows), job.depth = int32_t(depth), job.cols = int32_t(cols);
+    job.c = job_matrix({c, stride, 1});
+    if (accumulate) job.start = job.c;
+    job.a = job_matrix(a);
+    job.b = job_matrix(b);
+    pto_matmul(&job);
+    return;
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < cols; ++j) {
+      Sum sum = accumulate ? c[i * stride + j] : Sum(0);
+      for (int64_t k = 0; k < depth; ++k) {
+        sum += a.data[i * a.row_stride + k * a.col_stride] *
+               b.data[k * b.row_stride + j * b.col_stride];
+      }
+      c[i * stride + j] = sum;
+    }
+  }
+}
+
+// Elements as Sum: as they lie where they are that already, else copied to `copy`.
+const Sum* as_sums(const Element* from, int64_t count, Sum* copy) {
+  if constexpr (sizeof(Sum) == sizeof(Element)) return reinterpret_cast<const Sum*>(from);
+  for (int64_t i = 0; i < count; ++i) copy[i] = Sum(from[i]);
+  return copy;
+}
+constexpr bool kCopies = sizeof(Sum) != sizeof(Element);
+
+Sum* scratch(const KernelArguments& in, int64_t count) {
+  return static_cast<Sum*>(in.scratch(size_t(std::max<int64_t>(count, 1)) * sizeof(Sum)));
+}
+constexpr const char* kNoMemory = "conv2d: no memory for the pixels under the filter";
+
+}  // namespace
+
+// x, weight, bias, result; stride, padding, dilation, groups.
+extern "C" int32_t conv2d(const pto_args* args) {
+  const KernelArguments in(args);
+  const Convolution c = read(in, 0, 1, 3, 0);
+  const auto* x = in.data<const Element>(0);
+  const auto* weight = in.data<const Element>(1);
+  const auto* bias = in.is_absent(2) ? nullptr : in.data<const Element>(2);
+  auto* result = in.data<Element>(3);
+  const int64_t k = c.k(), o = c.group_filters();
+  const int64_t fitting = kColumnsBytes / std::max<int64_t>(k * int64_t(sizeof(Sum)), 1);
+  const int64_t tile = std::max<int64_t>(std::min(fitting / 16 * 16, c.pixels()), 16);
+  const int64_t tiles = (c.pixels() + tile - 1) / tile;
+  Sum* columns = scratch(in, k * tile);
+  Sum* filters = kCopies ? scratch(in, o * k) : nullptr;
+  Sum* sums = kCopies ? scratch(in, o * tile) : nullptr;
+  if (!columns || (kCopies && (!filters || !sums))) return in.fail(kNoMemory);
+  const auto items = in.items(c.images * c.groups * tiles);
+  for (int64_t item = items.first; item < items.last; ++item) {
+    const int64_t image = item / (c.groups * tiles), group = item / tiles % c.groups;
+    const int64_t first = item % tiles * tile, count = std::min(tile, c.pixels() - first);
+    gather_columns(c, x + image * c.channels * c.height * c.width, group, 0, k, first, count,
+                   columns);
+    const Sum* w = as_sums(weight + group * o * k, o * k, filters);
+    Element* to = result + (image * c.filters + group * o) * c.pixels() + first;
+    Sum* product = kCopies ? sums : reinterpret_cast<Sum*>(to);
+    const int64_t stride = kCopies ? count : c.pixels();
+    multiply(product, stride, {w, k, 1}, {columns, count, 1}, o, k, count, false);
+    for (int64_t i = 0; i < o && (kCopies || bias); ++i) {
+      const Sum shift = bias ? Sum(bias[group * o + i]) : Sum(0);
+      for (int64_t p = 0; p < count; ++p) {
+        to[i * c.pixels() + p] = Element(product[i * stride + p] + shift);
+      }
+    }
+  }
+  return 0;
+}
+
+namespace {
+
+// d_x of some channels of one image: their rows of d_columns, added where their pixels came from.
+int32_t input_gradient(const KernelArguments& in, const Convolution& c, int64_t chunk,
+                       int64_t first_item, int64_t last_item) {
+  const auto* d_result = in.data<const Element>(0);
+  const auto* weight = in.data<const Element>(2);
+  auto* d_x = in.data<Element>(3);
+  const int64_t window = c.filter_h * c.filter_w, k = c.k(), o = c.group_filters();
+  const int64_t chunks = (c.depth + chunk - 1) / chunk, plane = c.height * c.width;
+  Sum* columns = scratch(in, chunk * window * c.pixels());
+  Sum* total = scratch(in, chunk * plane);
+  Sum* d_copy = kCopies ? scratch(in, o * c.pixels()) : nullptr;
+  Sum* w_copy = kCopies ? scratch(in, o * k) : nullptr;
+  if (!columns || !total || (kCopies && (!d_copy || !w_copy))) return in.fail(kNoMemory);
+  for (int64_t item = first_item; item < last_item; ++item) {
+    const int64_t image = item / (c.groups * chunks), group = item / chunks % c.groups;
+    const int64_t channel = item % chunks * chunk, wide = std::min(chunk, c.depth - channel);
+    const Sum* d =
+        as_sums(d_result + (image * c.filters + group * o) * c.pixels(), o * c.pixels(), d_copy);
+    const Sum* w = as_sums(weight + group * o * k, o * k, w_copy);
+    multiply(columns, c.pixels(), {w + channel * window, 1, k}, {d, c.pixels(), 1}, wide * window,
+             o, c.pixels(), false);
+    std::fill(total, total + wide * plane, Sum(0));
+    for (int64_t row = 0; row < wide * window; ++row) {
+      const FilterElement e(c, row);
+      Sum* to = total + e.channel * plane;
+      const Sum* from = columns + row * c.pixels();
+      for_each_pixel(c, e, 0, c.pixels(), [&](int64_t p, int64_t at) {
+        if (at >= 0) to[at] += from[p];
+      });
+    }
+    Element* to = d_x + (image * c.channels + group * c.depth + channel) * plane;
+    for (int64_t i = 0; i < wide * plane; ++i) to[i] = Element(total[i]);
+  }
+  return 0;
+}
+
+// d_weight of some filter elements of one group: images one after another.
+int32_t weight_gradient(const KernelArguments& in, const Convolution& c, int64_t chunk,
+                        int64_t first_item, int64_t last_item) {
+  const auto* d_result = in.data<const Element>(0);
+  const auto* x = in.data<const Element>(1);
+  auto* d_weight = in.data<Element>(4);
+  const int64_t k = c.k(), o = c.group_filters(), chunks = (k + chunk - 1) / chunk;
+  Sum* columns = scratch(in, chunk * c.pixels());
+  Sum* total = scratch(in, o * chunk);
+  Sum* d_copy = kCopies ? scratch(in, o * c.pixels()) : nullptr;
+  if (!columns || !total || (kCopies && !d_copy)) return in.fail(kNoMemory);
+  for (int64_t item = first_item; item < last_item; ++item) {
+    const int64_t group = item / chunks, first = item % chunks * chunk;
+    const int64_t wide = std::min(chunk, k - first);
+    std::fill(total, total + o * wide, Sum(0));
+    for (int64_t image = 0; image < c.images; ++image) {
+      gather_columns(c, x + image * c.channels * c.height * c.width, group, first, first + wide, 0,
+                     c.pixels(), columns);
+      const Sum* d =
+          as_sums(d_result + (image * c.filters + group * o) * c.pixels(), o * c.pixels(), d_copy);
+      multiply(total, wide, {d, c.pixels(), 1}, {columns, 1, c.pixels()}, o, c.pixels(), wide,
+               true);
+    }
+    for (int64_t i = 0; i < o; ++i) {
+      for (int64_t j = 0; j < wide; ++j) {
+        d_weight[(group * o + i) * k + first + j] = Element(total[i * wide + j]);
+      }
+    }
+  }
+  return 0;
+}
+
+void bias_gradient(const KernelArguments& in, const Convolution& c, int64_t first, int64_t last) {
+  const auto* d_result = in.data<const Element>(0);
+  auto* d_bias = in.data<Element>(5);
+  for (int64_t filter = first; filter < last; ++filter) {
+    double sum = 0;
+    for (int64_t image = 0; image < c.images; ++image) {
+      const Element* from = d_result + (image * c.filters + filter) * c.pixels();
+      for (int64_t p = 0; p < c.pixels(); ++p) sum += double(Sum(from[p]));
+    }
+    d_bias[filter] = Element(Sum(sum));
+  }
+}
+
+}  // namespace
+
+// d_result, x, weight, d_x, d_weight, d_bias; stride, padding, dilation, groups, needs.
+extern "C" int32_t conv2d_backward(const pto_args* args) {
+  const KernelArguments in(args);
+  const Convolution c = read(in, 1, 2, 0, 0);
+  const int64_t needs = in.integer(4), window = std::max<int64_t>(c.filter_h * c.filter_w, 1);
+  // Channels and filter elements an item, for products of some 64 rows.
+  const int64_t channels = std::max<int64_t>(std::min((63 + window) / window, c.depth), 1);
+  const int64_t elements = std::max<int64_t>(std::min<int64_t>(64, c.k()), 1);
+  if (needs & 1) {
+    const auto items = in.items(c.images * c.groups * ((c.depth + channels - 1) / channels));
+    if (input_gradient(in, c, channels, items.first, items.last) != 0) return 1;
+  }
+  if (needs & 2) {
+    const auto items = in.items(c.groups * ((c.k() + elements - 1) / elements));
+    if (weight_gradient(in, c, elements, items.first, items.last) != 0) return 1;
+  }
+  if (needs & 4) {
+    const auto filters = in.items(c.filters);
+    bias_gradient(in, c, filters.first, filters.last);
+  }
+  return 0;
+}

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolution of images, with gradients: products of matrices of pixels under the filter.
+
+f16 and bf16 are summed in f32 and rounded once.
+"""
+
+import math
+
+import numpy as np
+
+from pto.errors import InvalidValue
+from pto.language.dtypes import bf16, f16, f32, f64
+from pto.language.infer import Size, require_equal
+from pto.language.native_kernel import cpp_kernel
+from pto.language.op import op
+
+
+def checked(x, weight, stride, padding, dilation, groups) -> None:
+    """Refuses what is no convolution."""
+    for name, spec in (("x", x), ("weight", weight)):
+        if spec.ndim != 4:
+            raise InvalidValue(
+                f"conv2d: {name} has {spec.ndim} axes",
+                "x is [images, channels, height, width], weight [out, channels / groups, kh, kw]",
+                "give it four axes",
+            )
+    wrong = [n for n in (*stride, *dilation, groups) if n < 1] + [n for n in padding if n < 0]
+    if wrong:
+        raise InvalidValue(
+            f"conv2d: stride {list(stride)}, padding {list(padding)}, dilation {list(dilation)}, "
+            f"groups {groups}",
+            "stride, dilation and groups are at least 1, padding at least 0",
+            "correct them",
+        )
+    require_equal(weight.shape[1] * groups, x.shape[1], "conv2d: channels of weight, and of x")
+    require_equal(weight.shape[0] % groups, 0, "conv2d: outputs of weight modulo groups, and 0")
+
+
+def outputs(size: Size, filter_: Size, stride: int, padding: int, dilation: int) -> Size:
+    """How many places a filter has along an axis."""
+    return (size + (2 * padding - 1) - dilation * (filter_ - 1)) // stride + 1
+
+
+@op(
+    "conv2d_backward(Tensor d_result, Tensor x, Tensor weight, *, int[2] stride=1,"
+    " int[2] padding=0, int[2] dilation=1, int groups=1, int needs=-1) -> (Tensor, Tensor, Tensor)"
+)
+class Conv2dBackward:
+    """The gradients of conv2d by x, weight and bias."""
+
+    def infer(d_result, x, weight, stride, padding, dilation, groups, needs):
+        wanted = (x, weight, weight.like(weight.shape[:1]))
+        return tuple(w if needs >> i & 1 else w.like((0,)) for i, w in enumerate(wanted))
+
+    def work(d_result, x, weight, stride, padding, dilation, groups, needs):
+        elements = math.prod(x.shape) + math.prod(weight.shape) + math.prod(d_result.shape)
+        return elements + 1, elements * 64
+
+    kernel = cpp_kernel("convolution.cpp", "conv2d_backward")
+
+
+@op(
+    "conv2d(Tensor x, Tensor weight, Tensor? bias=None, *, int[2] stride=1, int[2] padding=0,"
+    " int[2] dilation=1, int groups=1) -> Tensor"
+)
+class Conv2d:
+    """The convolution of images x [n, c, h, w] with filters weight [out, c / groups, kh, kw]."""
+
+    def infer(x, weight, bias, stride, padding, dilation, groups):
+        checked(x, weight, stride, padding, dilation, groups)
+        if bias is not None:
+            require_equal(math.prod(bias.shape), weight.shape[0], "conv2d: bias, and outputs")
+        places = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
+        return x.like((x.shape[0], weight.shape[0], *(outputs(*place) for place in places)))
+
+    def work(x, weight, bias, stride, padding, dilation, groups):
+        elements = math.prod(x.shape) + math.prod(weight.shape)
+        return elements + 1, elements * 64
+
+    kernel = cpp_kernel("convolution.cpp", "conv2d")
+    gradient, saved, wanted = "conv2d_backward", ("x", "weight"), ("x", "weight", "bias")
+
+    def oracle(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+        x, weight = np.asarray(x, float), np.asarray(weight, float)
+        (sh, sw), (ph, pw), (dh, dw) = (
+            (n, n) if isinstance(n, int) else n for n in (stride, padding, dilation)
+        )
+        x = np.pad(x, ((0, 0), (0, 0), (ph, ph), (pw, pw)))
+        out, depth, kh, kw = weight.shape
+        h, w = (
+            (x.shape[2] - dh * (kh - 1) - 1) // sh + 1,
+            (x.shape[3] - dw * (kw - 1) - 1) // sw + 1,
+        )
+        result = np.zeros((x.shape[0], out, h, w))
+        for o in range(out):
+            first = o // (out // groups) * depth
+            for i in range(kh):
+                for j in range(kw):
+                    rows = slice(i * dh, i * dh + sh * (h - 1) + 1, sh)
+                    columns = slice(j * dw, j * dw + sw * (w - 1) + 1, sw)
+                    part = x[:, first : first + depth, rows, columns]
+                    result[:, o] += np.einsum("nchw,c->nhw", part, weight[o, :, i, j])
+        return result if bias is None else result + np.asarray(bias, float)[:, None, None]
+
+    def samples(tensor):
+        yield (tensor(2, 3, 7, 6), tensor(4, 3, 3, 2), tensor(4)), {"padding": 1}
+        yield (tensor(1, 4, 6, 5), tensor(6, 2, 2, 2)), {"stride": [2, 1], "groups": 2}
+        yield (tensor(1, 2, 8, 8), tensor(3, 2, 3, 3)), {"dilation": 2, "padding": [2, 0]}
+
+    tolerance = {f64: 1e-12, f32: 1e-5, f16: 4e-3, bf16: 3e-2}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that only move elements: transpose, slice, gather, concat.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "pto/isa/kernel_arguments.hpp"
+#include "pto/pto-inst.hpp"
+
+using namespace pto;
+
+namespace {
+
+using Element = PTO_TYPE_0;
+constexpr int kMaxRank = 8;
+constexpr int64_t kSide = 32;  // of a square that is transposed at once: 32 cache lines
+
+// A copy into a dense row-major tensor from one with any strides (in elements).
+class Copy {
+ public:
+  Copy(Element* to, const Element* from) : to_(to), from_(from) {}
+
+  // The axes of the result in order; axes that continue each other become one.
+  void add_axis(int64_t size, int64_t stride) {
+    if (size == 1) return;
+    if (rank_ > 0 && strides_[rank_ - 1] == stride * size) {
+      sizes_[rank_ - 1] *= size;
+      strides_[rank_ - 1] = stride;
+      return;
+    }
+    sizes_[rank_] = size;
+    strides_[rank_++] = stride;
+  }
+
+  void run(const KernelArguments& in) {
+    if (std::count(sizes_, sizes_ + rank_, 0) > 0) return;
+    if (rank_ == 0) add_axis_of_one();
+    for (int64_t step = 1, axis = rank_ - 1; axis >= 0; step *= sizes_[axis--]) {
+      to_strides_[axis] = step;
+    }
+    const int unit = axis_of_stride_one();
+    unit >= 0 && unit < rank_ - 1 ? run_squares(in, unit) : run_rows(in);
+  }
+
+ private:
+  void add_axis_of_one() {
+    sizes_[0] = 1;
+    strides_[rank_++] = 1;
+  }
+
+  int axis_of_stride_one() const {
+    for (int axis = rank_ - 1; axis >= 0; --axis) {
+      if (strides_[axis] == 1) return axis;
+    }
+    return -1;
+  }
+
+  // Where the item with this number starts in both tensors, without the axes from `inner` on and
+  // without the axis `skip`.
+  void locate(int64_t item, int skip, int64_t* to, int64_t* from) const {
+    *to = *from = 0;
+    for (int axis = rank_ - 2; axis >= 0; --axis) {
+      if (axis == skip) continue;
+      *to += item % sizes_[axis] * to_strides_[axis];
+      *from += item % sizes_[axis] * strides_[axis];
+      item /= sizes_[axis];
+    }
+  }
+
+  void run_rows(const KernelArguments& in) const {
+    const int64_t length = sizes_[rank_ - 1], stride = strides_[rank_ - 1];
+    int64_t rows = 1;
+    for (int axis = 0; axis < rank_ - 1; ++axis) rows *= sizes_[axis];
+    const bool one_row = rows == 1;  // cut the row then
+    const auto [first, last] = in.items(one_row ? length : rows);
+    if (one_row) return copy_row(to_ + first, from_ + first * stride, last - first, stride);
+    for (int64_t row = first; row < last; ++row) {
+      int64_t to, from;
+      locate(row, -1, &to, &from);
+      copy_row(to_ + to, from_ + from, length, stride);
+    }
+  }
+
+  static void copy_row(Element* to, const Element* from, int64_t length, int64_t stride) {
+    if (stride == 1) {
+      std::memcpy(to, from, static_cast<size_t>(length) * sizeof(Element));
+    } else {
+      for (int64_t i = 0; i < length; ++i) to[i] = from[i * stride];
+    }
+  }
+
+  // Axis `unit` lies dense in the source, the last one in the result: squares of both.
+  void run_squares(const KernelArguments& in, int unit) const {
+    const int64_t width = sizes_[unit], strips = (width + kSide - 1) / kSide;
+    int64_t outer = 1;
+    for (int axis = 0; axis < rank_ - 1; ++axis) outer *= axis == unit ? 1 : sizes_[axis];
+    const auto [first, last] = in.items(outer * strips);
+    for (int64_t item = first; item < last; ++item) {
+      int64_t to, from;
+      locate(item / strips, unit, &to, &from);
+      const int64_t begin = item % strips * kSide, end = std::min(width, begin + kSide);
+      transpose_strip(to_ + to, from_ + from, unit, begin, end);
+    }
+  }
+
+  void transpose_strip(Element* to, const Element* from, int unit, int64_t begin,
+                       int64_t end) const {
+    const int64_t length = sizes_[rank_ - 1], from_step = strides_[rank_ - 1];
+    const int64_t to_step = to_strides_[unit];
+    for (int64_t at = 0; at < length; at += kSide) {
+      const int64_t stop = std::min(length, at + kSide);
+      for (int64_t j = begin; j < end; ++j) {
+        for (int64_t i = at; i < stop; ++i) to[j * to_step + i] = from[i * from_step + j];
+      }
+    }
+  }
+
+  Element* to_;
+  const Element* from_;
+  int rank_ = 0;
+  int64_t sizes_[kMaxRank + 1], strides_[kMaxRank + 1], to_strides_[kMaxRank + 1];
+};
+
+int64_t product(const int64_t* sizes, int64_t first, int64_t last) {
+  int64_t result = 1;
+  for (int64_t axis = first; axis < last; ++axis) result *= sizes[axis];
+  return result;
+}
+
+int64_t counted_from_front(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
+
+}  // namespace
+
+// x; scalar 0: the order of the axes.
+extern "C" int32_t transpose(const pto_args* args) {
+  const KernelArguments in(args);
+  const pto_tensor& x = in.tensor(0);
+  Copy copy(in.data<Element>(1), in.data<const Element>(0));
+  for (const int64_t axis : in.integers(0)) {
+    const int64_t from = counted_from_front(axis, x.rank);
+    copy.add_axis(x.sizes[from], x.strides[from]);
+  }
+  copy.run(in);
+  return 0;
+}
+
+// x; scalars: starts, ends (the sizes of the result say more), axes, steps.
+extern "C" int32_t slice(const pto_args* args) {
+  const KernelArguments in(args);
+  const pto_tensor &x = in.tensor(0), &result = in.tensor(1);
+  int64_t offset = 0, steps[kMaxRank];
+  std::fill(steps, steps + kMaxRank, 1);
+  for (int64_t i = 0; i < in.integers(2).size; ++i) {
+    const int64_t axis = counted_from_front(in.integers(2)[i], x.rank), size = x.sizes[axis];
+    const int64_t step = in.integers(3)[i], start = in.integers(0)[i];
+    steps[axis] = step;
+    const int64_t wanted = start < 0 ? start + size : start;
+    offset += std::clamp<int64_t>(wanted, 0, step < 0 ? size - 1 : size) * x.strides[axis];
+  }
+  Copy copy(in.data<Element>(1), in.data<const Element>(0) + offset);
+  for (int axis = 0; axis < x.rank; ++axis) {
+    copy.add_axis(result.sizes[axis], x.strides[axis] * steps[axis]);
+  }
+  copy.run(in);
+  return 0;
+}
+
+#ifdef PTO_TYPE_1
+// x, indices; scalar 0: the axis along which they choose.
+extern "C" int32_t gather(const pto_args* args) {
+  const KernelArguments in(args);
+  const pto_tensor &x = in.tensor(0), &indices = in.tensor(1);
+  const auto* index = in.data<const PTO_TYPE_1>(1);
+  const int64_t axis = counted_from_front(in.integer(0), x.rank), size = x.sizes[axis];
+  const int64_t width = product(x.sizes, axis + 1, x.rank);
+  const int64_t count = product(indices.sizes, 0, indices.rank);
+  const auto [first, last] = in.items(product(x.sizes, 0, axis) * count);
+  for (int64_t row = first; row < last; ++row) {
+    const auto given = static_cast<int64_t>(index[row % count]);
+    if (given < -size || given >= size) {
+      const std::string text = "the index " + std::to_string(given) +
+                               " is out of range for an axis of " + std::to_string(size);
+      return in.fail(text.c_str());
+    }
+    const int64_t from = row / count * size + (given < 0 ? given + size : given);
+    std::memcpy(in.data<Element>(2) + row * width, in.data<const Element>(0) + from * width,
+                static_cast<size_t>(width) * sizeof(Element));
+  }
+  return 0;
+}
+#endif
+
+// Tensor[]; scalars: its length, the axis along which the parts follow each other.
+extern "C" int32_t concat(const pto_args* args) {
+  const KernelArguments in(args);
+  const int parts = static_cast<int>(in.integer(0));
+  const pto_tensor& result = in.tensor(parts);
+  const int64_t axis = counted_from_front(in.integer(1), result.rank);
+  const int64_t width = product(result.sizes, axis, result.rank);
+  const auto [first, last] = in.items(product(result.sizes, 0, axis));
+  int64_t offset = 0;
+  for (int part = 0; part < parts; ++part) {
+    const pto_tensor& one = in.tensor(part);
+    const int64_t length = product(one.sizes, axis, one.rank);
+    for (int64_t row = first; row < last && length > 0; ++row) {
+      std::memcpy(in.data<Element>(parts) + row * width + offset,
+                  in.data<const Element>(part) + row * length,
+                  static_cast<size_t>(length) * sizeof(Element));
+    }
+    offset += length;
+  }
+  return 0;
+}

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What moves elements and computes nothing: any element type, C++ kernels."""
+
+import math
+
+import numpy as np
+
+from pto.errors import InvalidValue
+from pto.language.infer import Size, Spec, require_equal, size_max, size_min
+from pto.language.native_kernel import cpp_kernel
+from pto.language.op import op
+
+
+def elements(spec: Spec) -> Size:
+    return math.prod(spec.shape)
+
+
+def copied(spec: Spec) -> tuple[Size, Size]:
+    """The work of writing a tensor once: its elements, and bytes read and written."""
+    return elements(spec), elements(spec) * (2 * spec.dtype.bytes)
+
+
+@op("transpose(Tensor x, int[] perm) -> Tensor")
+class Transpose:
+    """x with its axes in another order: axis i of the result is axis perm[i] of x."""
+
+    types = "T -> T where T: any"
+
+    def infer(x, perm):
+        axes = [x.axis(axis) for axis in perm]
+        if sorted(axes) != list(range(x.ndim)):
+            raise InvalidValue(
+                f"transpose: perm is {list(perm)}, x has {x.ndim} axes",
+                "it names each axis once",
+                f"give a permutation of 0 to {x.ndim - 1}",
+            )
+        return x.like(x.shape[axis] for axis in axes)
+
+    def work(x, perm):
+        return copied(x)
+
+    def oracle(x, perm):
+        return np.transpose(x, perm)
+
+    kernel = cpp_kernel("movement.cpp", "transpose", takes_strides=True)
+
+
+def sliced(size: Size, start: int, end: int, step: int) -> Size:
+    """How many elements start:end:step takes of an axis, as Python counts."""
+    last = size if step > 0 else size - 1  # of where a start may be; an end, the other side
+    least = 0 if step > 0 else -1
+    begin = size_min(size_max(size + start if start < 0 else start, 0), last)
+    until = size_min(size_max(size + end if end < 0 else end, least), last)
+    length = until - begin if step > 0 else begin - until
+    return size_max((length + (abs(step) - 1)) // abs(step), 0)
+
+
+@op("slice(Tensor x, int[] starts, int[] ends, int[] axes, int[] steps) -> Tensor")
+class Slice:
+    """x[starts:ends:steps] along these axes, as Python slices; an axis may stand once."""
+
+    types = "T -> T where T: any"
+
+    def infer(x, starts, ends, axes, steps):
+        places = [x.axis(axis) for axis in axes]
+        alike = len(starts) == len(ends) == len(axes) == len(steps)
+        if not alike or len(set(places)) != len(places) or 0 in steps:
+            raise InvalidValue(
+                f"slice: starts {list(starts)}, ends {list(ends)}, axes {list(axes)}, "
+                f"steps {list(steps)}",
+                "each axis has one start, one end and one step, which is not 0",
+                "give lists of one length, and each axis once",
+            )
+        shape = list(x.shape)
+        for place, start, end, step in zip(places, starts, ends, steps, strict=True):
+            shape[place] = sliced(shape[place], start, end, step)
+        return x.like(shape)
+
+    def work(x, starts, ends, axes, steps):
+        return copied(Slice.member("infer")(x, starts, ends, axes, steps))
+
+    def oracle(x, starts, ends, axes, steps):
+        index = [slice(None)] * x.ndim
+        for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+            below = step < 0 and end < -x.shape[axis]
+            index[axis] = slice(start, None if below else end, step)
+        return x[tuple(index)]
+
+    kernel = cpp_kernel("movement.cpp", "slice", takes_strides=True)
+
+
+@op("gather(Tensor x, Tensor indices, int dim=0) -> Tensor")
+class Gather:
+    """The parts of x along `dim` that the indices name; negative ones count from the end."""
+
+    types = "(T, I) -> T where T: any, I: i32 i64"
+
+    def infer(x, indices, dim):
+        dim = x.axis(dim)
+        return x.like((*x.shape[:dim], *indices.shape, *x.shape[dim + 1 :]))
+
+    def work(x, indices, dim):
+        return copied(Gather.member("infer")(x, indices, dim))
+
+    def oracle(x, indices, dim=0):
+        return np.take(x, indices, axis=dim)
+
+    kernel = cpp_kernel("movement.cpp", "gather")
+
+
+@op("concat(Tensor[] tensors, int dim=0) -> Tensor")
+class Concat:
+    """Tensors one after another along an axis; their other sizes are equal."""
+
+    types = "T -> T where T: any"
+
+    def infer(tensors, dim):
+        first, *others = tensors
+        dim = first.axis(dim)
+        total = first.shape[dim]
+        for other in others:
+            if other.ndim != first.ndim:
+                raise InvalidValue(
+                    f"concat: tensors have {first.ndim} and {other.ndim} axes",
+                    "all have the same number",
+                    "add axes of size 1",
+                )
+            for axis, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)):
+                if axis != dim:
+                    require_equal(a, b, "concat")
+            total = total + other.shape[dim]
+        return first.like((*first.shape[:dim], total, *first.shape[dim + 1 :]))
+
+    def work(tensors, dim):
+        items = sum(map(elements, tensors))
+        return items, items * (2 * tensors[0].dtype.bytes)
+
+    def oracle(tensors, dim=0):
+        return np.concatenate(tensors, dim)
+
+    kernel = cpp_kernel("movement.cpp", "concat")

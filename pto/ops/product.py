@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products. Each product is added with one rounding, in the order of the contraction, so the
+result does not depend on threads or on how the work is cut.
+"""
+
+import math
+
+import numpy as np
+
+from pto.errors import InvalidValue
+from pto.language.dtypes import bf16, f16, f32, f64
+from pto.language.infer import Size, Spec, require_equal, size_broadcast
+from pto.language.native_kernel import cpp_kernel
+from pto.language.op import op
+
+TOLERANCE = {f64: 1e-13, f32: 1e-5, f16: 4e-3, bf16: 3e-2}
+FLOPS_A_BYTE = 8  # what a product costs, in bytes moved: how its work is split
+
+
+def _matrix(spec: Spec, transposed: bool, is_left: bool) -> tuple:
+    """Rows and columns of an operand; a vector is one row on the left, one column on the right."""
+    if spec.ndim == 0:
+        raise InvalidValue(
+            "matmul: an operand has no axes",
+            "operands are vectors or matrices",
+            "give it an axis, or multiply by *",
+        )
+    if spec.ndim == 1:
+        return (1, *spec.shape) if is_left else (*spec.shape, 1)
+    rows, cols = spec.shape[-2:]
+    return (cols, rows) if transposed else (rows, cols)
+
+
+def _batch(a: tuple, b: tuple) -> tuple:
+    """The axes in front of the matrices: they broadcast."""
+    longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
+    ahead = len(longer) - len(shorter)
+    return (*longer[:ahead], *map(size_broadcast, longer[ahead:], shorter))
+
+
+def product_shape(a: Spec, b: Spec, transpose_a: bool, transpose_b: bool) -> tuple:
+    """The shape of a @ b as NumPy has it."""
+    rows, cols = _matrix(a, transpose_a, True)[0], _matrix(b, transpose_b, False)[1]
+    batch = _batch(a.shape[:-2], b.shape[:-2])
+    return (*batch, *([rows] if a.ndim > 1 else []), *([cols] if b.ndim > 1 else []))
+
+
+def check_depth(a: Spec, b: Spec, transpose_a: bool, transpose_b: bool) -> None:
+    depth, height = _matrix(a, transpose_a, True)[1], _matrix(b, transpose_b, False)[0]
+    require_equal(depth, height, "matmul")
+
+
+def work_of(a: Spec, b: Spec, shape: tuple, transpose_a: bool) -> tuple[Size, Size]:
+    results = math.prod(shape)
+    depth = _matrix(a, transpose_a, True)[1]
+    return results, results * depth // FLOPS_A_BYTE
+
+
+@op("matmul(Tensor a, Tensor b, *, bool transpose_a=False, bool transpose_b=False) -> Tensor")
+class MatMul:
+    """a @ b, of matrices, vectors and batches of them, either transposed first."""
+
+    types = "(T, T) -> T where T: f32 f16 bf16 f64 i32 i64"
+
+    def infer(a, b, transpose_a, transpose_b):
+        check_depth(a, b, transpose_a, transpose_b)
+        return a.like(product_shape(a, b, transpose_a, transpose_b))
+
+    def work(a, b, transpose_a, transpose_b):
+        return work_of(a, b, product_shape(a, b, transpose_a, transpose_b), transpose_a)
+
+    def oracle(a, b, transpose_a=False, transpose_b=False):
+        a = np.swapaxes(a, -1, -2) if transpose_a and a.ndim > 1 else a
+        return a @ (np.swapaxes(b, -1, -2) if transpose_b and b.ndim > 1 else b)
+
+    tolerance = TOLERANCE
+    kernel = cpp_kernel("product.cpp", "matmul", takes_strides=True)
+
+
+@op(
+    "gemm(Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0, float beta=1.0,"
+    " bool transpose_a=False, bool transpose_b=False) -> Tensor"
+)
+class Gemm:
+    """alpha a @ b + beta c, of matrices; c broadcasts to the result."""
+
+    types = "(T, T, T) -> T where T: f32 f16 bf16 f64"
+
+    def infer(a, b, c, alpha, beta, transpose_a, transpose_b):
+        if a.ndim != 2 or b.ndim != 2:
+            raise InvalidValue(
+                f"gemm: a has {a.ndim} axes and b has {b.ndim}", "both are matrices", "use matmul"
+            )
+        check_depth(a, b, transpose_a, transpose_b)
+        shape = product_shape(a, b, transpose_a, transpose_b)
+        if c is not None:
+            for size, own in zip(shape[2 - c.ndim :], c.shape, strict=True):
+                require_equal(size_broadcast(size, own), size, "gemm")
+        return a.like(shape)
+
+    def work(a, b, c, alpha, beta, transpose_a, transpose_b):
+        return work_of(a, b, product_shape(a, b, transpose_a, transpose_b), transpose_a)
+
+    def oracle(a, b, c=None, alpha=1.0, beta=1.0, transpose_a=False, transpose_b=False):
+        product = alpha * ((a.T if transpose_a else a) @ (b.T if transpose_b else b))
+        return product if c is None else product + beta * c
+
+    tolerance = TOLERANCE
+    kernel = cpp_kernel("product.cpp", "gemm", takes_strides=True)

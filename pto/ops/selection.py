@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What picks parts of a tensor: the largest elements, rows by number, consecutive pieces."""
+
+import math
+
+import numpy as np
+
+from pto.errors import InvalidValue
+from pto.language.dtypes import bf16, f16, f32, f64, i64
+from pto.language.infer import Size, Spec, require_equal
+from pto.language.native_kernel import cpp_kernel
+from pto.language.op import op
+
+EXACT = {f64: 0, f32: 0, f16: 0, bf16: 0}
+
+
+def traffic(*specs: Spec) -> Size:
+    """Bytes of these tensors."""
+    return sum((math.prod(spec.shape) * spec.dtype.bytes for spec in specs), start=0)
+
+
+@op(
+    "top_k_backward(Tensor d_values, Tensor x, Tensor indices, *, int k, int dim=-1,"
+    " bool largest=True, int needs=-1) -> Tensor"
+)
+class TopKBackward:
+    """Zeros of the shape of x, and the gradients of the values where they were taken from."""
+
+    types = "(T, T, i64) -> T"
+
+    def infer(d_values, x, indices, k, dim, largest, needs):
+        return x if needs & 1 else x.like((0,))
+
+    kernel = cpp_kernel("selection.cpp", "top_k_backward")
+
+    def work(d_values, x, indices, k, dim, largest, needs):
+        return math.prod(x.shape), traffic(x)
+
+
+@op("top_k(Tensor x, int k, *, int dim=-1, bool largest=True) -> (Tensor values, Tensor indices)")
+class TopK:
+    """The k largest (or smallest) elements along an axis, in order, and where they stand.
+
+    NaN counts as the largest; of equal elements the one that stands first comes first.
+    """
+
+    types = "T -> (T, i64) where T: number"
+
+    def infer(x, k, dim, largest):
+        axis = x.axis(dim)
+        if k < 0:
+            raise InvalidValue(f"top_k: k is {k}", "it counts elements", "give at least 0")
+        if isinstance(x.shape[axis], int) and k > x.shape[axis]:
+            raise InvalidValue(
+                f"top_k: k is {k}, but axis {dim} has {x.shape[axis]} elements",
+                "there are no more elements than the axis has",
+                f"give at most {x.shape[axis]}",
+            )
+        shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
+        return x.like(shape), Spec(shape, i64)
+
+    def work(x, k, dim, largest):
+        rows = math.prod(n for axis, n in enumerate(x.shape) if axis != x.axis(dim))
+        return rows, traffic(x) * 4
+
+    kernel = cpp_kernel("selection.cpp", "top_k")
+    gradient, saved, wanted = "top_k_backward", ("x", "indices"), ("x",)
+
+    def oracle(x, k, dim=-1, largest=True):
+        x = np.asarray(x)
+        key = np.moveaxis(x, dim, -1)
+        order = np.argsort(-key if largest else key, axis=-1, kind="stable")
+        if largest:  # NumPy puts NaN last
+            nan = np.take_along_axis(np.isnan(key), order, -1)
+            order = np.take_along_axis(order, np.argsort(~nan, axis=-1, kind="stable"), -1)
+        order = order[..., :k]
+        values = np.take_along_axis(key, order, -1)
+        return np.moveaxis(values, -1, dim), np.moveaxis(order, -1, dim)
+
+    def samples(tensor):
+        yield (tensor(5, 13), 4), {}
+        yield (tensor(3, 4, 6), 2), {"dim": 1, "largest": False}
+        yield (tensor(7), 7), {}
+        yield (tensor(2, 3), 0), {}
+
+    tolerance = EXACT
+
+
+@op("embedding_backward(Tensor d_result, Tensor weight, Tensor indices, *, int needs=-1) -> Tensor")
+class EmbeddingBackward:
+    """The gradients of the rows that were taken, summed in the order of the indices."""
+
+    types = "(T, T, I) -> T where T: float, I: i32 i64"
+
+    def infer(d_result, weight, indices, needs):
+        return weight if needs & 1 else weight.like((0,))
+
+    kernel = cpp_kernel("selection.cpp", "embedding_backward")
+
+    def work(d_result, weight, indices, needs):
+        return weight.shape[1], traffic(weight, d_result)
+
+
+@op("embedding(Tensor weight, Tensor indices) -> Tensor")
+class Embedding:
+    """The rows of weight [rows, width] that the indices name; others are an error."""
+
+    types = "(T, I) -> T where T: float, I: i32 i64"
+
+    def infer(weight, indices):
+        if weight.ndim != 2:
+            raise InvalidValue(
+                f"embedding: weight has {weight.ndim} axes",
+                "it is a table [rows, width]",
+                "reshape it to two axes",
+            )
+        return weight.like((*indices.shape, weight.shape[1]))
+
+    def work(weight, indices):
+        rows = math.prod(indices.shape)
+        return rows, rows * weight.shape[1] * (2 * weight.dtype.bytes)
+
+    kernel = cpp_kernel("selection.cpp", "embedding")
+    gradient, saved, wanted = "embedding_backward", ("weight", "indices"), ("weight",)
+
+    def oracle(weight, indices):
+        return np.asarray(weight)[indices]
+
+    def samples(tensor):
+        yield (tensor(10, 4), tensor(2, 3, dtype="i64", low=0, high=10)), {}
+        yield (tensor(3, 7), tensor(5, dtype="i32", low=0, high=3)), {}
+        yield (tensor(3, 5), tensor(0, dtype="i64", low=0, high=3)), {}
+
+    tolerance = EXACT
+
+
+@op("split_backward(Tensor[] d_result, *, int[] sizes, int dim=0, int needs=-1) -> Tensor")
+class SplitBackward:
+    """The pieces side by side again."""
+
+    def infer(d_result, sizes, dim, needs):
+        if not needs & 1:
+            return d_result[0].like((0,))
+        axis = d_result[0].axis(dim)
+        shape = list(d_result[0].shape)
+        shape[axis] = sum((piece.shape[axis] for piece in d_result[1:]), start=shape[axis])
+        return d_result[0].like(tuple(shape))
+
+    kernel = cpp_kernel("selection.cpp", "join")
+
+    def work(d_result, sizes, dim, needs):
+        return traffic(*d_result), traffic(*d_result) * 2
+
+
+@op("split(Tensor x, *, int[] sizes, int dim=0) -> Tensor[]")
+class Split:
+    """Consecutive pieces of x along an axis, of these sizes, which add up to the axis."""
+
+    types = "T -> T where T: any"
+
+    def infer(x, sizes, dim):
+        axis = x.axis(dim)
+        if not sizes or min(sizes) < 0:
+            raise InvalidValue(
+                f"split: sizes is {list(sizes)}",
+                "it has the size of each piece, at least one",
+                "give sizes that are not negative",
+            )
+        require_equal(sum(sizes), x.shape[axis], "split")
+        return [x.like((*x.shape[:axis], size, *x.shape[axis + 1 :])) for size in sizes]
+
+    def work(x, sizes, dim):
+        return traffic(x), traffic(x) * 2
+
+    kernel = cpp_kernel("selection.cpp", "split")
+    gradient, saved, wanted = "split_backward", (), ("x",)
+
+    def oracle(x, sizes, dim=0):
+        return np.split(np.asarray(x), np.cumsum(sizes)[:-1], axis=dim)
+
+    def samples(tensor):
+        yield (tensor(6, 4),), {"sizes": [1, 0, 5]}
+        yield (tensor(3, 7),), {"sizes": [3, 4], "dim": -1}
+        yield (tensor(2, 5, 3),), {"sizes": [2, 2, 1], "dim": 1}
+
+    tolerance = EXACT
