@@ -211,6 +211,7 @@ def define_operator(
     wanted: Sequence[int] = (),
     native: bool = False,
     takes_strides: bool = False,
+    autocast: int = 0,
 ) -> int:
     """Adds an operator, and its gradient operator with the next index; see op/registry.hpp."""
 

@@ -79,7 +79,7 @@ nb::dict parsed(const std::string& schema_text, const std::string& types_text) {
 
 int define(std::string schema, std::string types, std::string document, std::string gradient_schema,
            std::string gradient_types, std::string gradient_name, std::vector<int32_t> saved,
-           std::vector<int32_t> wanted, bool native, bool takes_strides) {
+           std::vector<int32_t> wanted, bool native, bool takes_strides, int autocast) {
   OperatorDefinition definition;
   definition.schema = std::move(schema);
   definition.types = std::move(types);
@@ -91,6 +91,7 @@ int define(std::string schema, std::string types, std::string document, std::str
   definition.wanted = std::move(wanted);
   if (native) definition.native = native_providers();
   definition.takes_strides = takes_strides;
+  definition.autocast = autocast;
   return define_operator(definition);
 }
 
@@ -139,6 +140,7 @@ nb::dict record(int index) {
   result["types"] = type_sets(operator_types(index));
   result["gradient"] = op->gradient;
   result["gradient_of"] = op->gradient_of;
+  result["autocast"] = op->autocast;
   result["saved"] = saved;
   result["wanted"] = wanted;
   return result;
@@ -262,7 +264,7 @@ void bind_operators(nb::module_& m) {
   m.def("define_operator", &define, "schema"_a, "types"_a = "", "document"_a = "",
         "gradient_schema"_a = "", "gradient_types"_a = "", "gradient_name"_a = "",
         "saved"_a = std::vector<int32_t>{}, "wanted"_a = std::vector<int32_t>{}, "native"_a = false,
-        "takes_strides"_a = false,
+        "takes_strides"_a = false, "autocast"_a = 0,
         "Adds an operator, and its gradient operator with the next index; see op/registry.hpp.");
   m.def("announce_operators", &announce, "index"_a,
         "Tells the listeners of the operators from this index on, once they can be traced.");

@@ -33,6 +33,8 @@ broadcast. `gradient = "other"` names an operator instead, with `saved` and `wan
 checked at each tracing; without it they are those of the traced graph. `oracle` is the definition
 in NumPy, `tolerance` its relative error by element type, `samples` its arguments for tests
 (samples.py). `inplace = True` also defines NAME_, which replaces its first argument's elements.
+`autocast = "low"` or "f32" says what regions of mixed precision (torch.autocast) cast the
+floating-point arguments to; without it, mixed ones become the widest among them.
 
 Thread safety: definitions belong to one thread at a time; operators may be called from any.
 """
@@ -307,6 +309,9 @@ def op(schema: str, types: str = "") -> Callable[[type], Operator]:
     return define
 
 
+_AUTOCAST = {None: 0, "low": 1, "f32": 2}  # as op/operator.h numbers them
+
+
 def _check_definition(operator: Operator) -> None:
     kernel, build = operator.member("kernel"), operator.member("build")
     name = operator.definition.__name__
@@ -324,6 +329,12 @@ def _check_definition(operator: Operator) -> None:
             "or a build as well",
             "the shapes of what a hand-written kernel returns come from infer",
             "add: def infer(...), and take build or kernel",
+        )
+    if (autocast := operator.member("autocast")) not in _AUTOCAST:
+        raise InvalidValue(
+            f"{operator.name}: autocast is {autocast!r}",
+            "it says what a region of mixed precision does with the arguments",
+            "write 'low', 'f32', or leave it out for the widest type among them",
         )
 
 
@@ -345,6 +356,7 @@ def _register(operator: Operator) -> None:
         [places[name] for name in wanted] if gradient or named else [],
         operator.member("kernel") is not None,
         getattr(operator.member("kernel"), "takes_strides", False),
+        _AUTOCAST[operator.member("autocast")],
     )
     _operators.extend([None] * (index - len(_operators)))
     for number, one in enumerate([operator, *([gradient.operator] if gradient else [])], index):

@@ -89,6 +89,7 @@ int define_operator(const OperatorDefinition& definition) {
   made->native = definition.native;
   made->state.is_native = static_cast<bool>(definition.native.kernel);
   made->state.takes_strides = definition.takes_strides;
+  made->record.autocast = definition.autocast;
   std::unique_ptr<OperatorRecord> with;
   if (!definition.gradient_schema.empty()) {
     with = std::make_unique<OperatorRecord>(definition.gradient_schema, definition.gradient_types);

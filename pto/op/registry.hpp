@@ -89,6 +89,7 @@ struct OperatorDefinition {
   // attributes as scalars and params (define.h).
   Providers native = {};
   bool takes_strides = false;
+  int32_t autocast = PTO_AUTOCAST_WIDEST;
 };
 
 // Adds an operator and its gradient operator. Returns the index. Throws pto::Error: texts that do

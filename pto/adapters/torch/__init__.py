@@ -4,9 +4,10 @@
     import torch, pto.torch
     torch.ops.pto.gelu(x, approximate="tanh")
 
-Loading it registers schema, CPU kernel, fake kernel and gradient of all operators, those that
-are defined later included. No Python runs in a call whose kernel exists, but for the gradient
-where the C++ part (node.cpp) was not built: `python -m pto adapters build torch`.
+Loading it registers schema, CPU kernel, fake kernel, gradient, vmap and autocast of all operators,
+those that are defined later included. No Python runs in a call whose kernel exists, but for
+gradient and autocast where their C++ parts (node.cpp, autocast.cpp) were not built: `python -m pto
+adapters build torch`.
 """
 
 import ctypes
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 from pto.adapters import build as adapter_libraries
 from pto.adapters.record import Record, on_operator
-from pto.adapters.torch import autograd, batching, build, fake
+from pto.adapters.torch import autocast, autograd, batching, build, fake
 from pto.adapters.torch.record import torch_schema
 from pto.adapters.torch_threads import HOST_POOL, library, use_host_pool
 from pto.errors import Failure
@@ -48,6 +49,7 @@ _register = _function(library(), "pto_torch_register")
 _register.argtypes = [ctypes.c_int32, ctypes.c_char_p]
 _gradients = adapter_libraries.load(build.NODE)
 _register_gradient = _gradients and _function(_gradients, "pto_torch_register_gradient")
+_register_autocast = _gradients and _function(_gradients, "pto_torch_register_autocast")
 
 
 def has_cpp_gradients() -> bool:
@@ -75,8 +77,10 @@ def _declare(index: int) -> None:
     batching.register(record, _library)
     if _register_gradient is not None:
         _check(_register_gradient(index))
+        _check(_register_autocast(index))
     else:
         autograd.register(record, _library)
+        autocast.register(record, _library)
 
 
 def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
