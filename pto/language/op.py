@@ -85,6 +85,7 @@ class Operator(_core.OperatorCall):
         self.definition = definition
         self.__doc__ = definition.__doc__
         self.gradient: Gradient | None = None
+        self.in_place: Operator | None = None  # NAME_
         self.index = -1  # in the registry, once it is there
 
     def _output_type(self, variable: int) -> str:
@@ -303,7 +304,7 @@ def op(schema: str, types: str = "") -> Callable[[type], Operator]:
         with _lock:
             _register(operator)
         if operator.member("inplace"):
-            op(inplace_schema(operator), chosen)(inplace_definition(definition))
+            operator.in_place = op(inplace_schema(operator), chosen)(inplace_definition(definition))
         return operator
 
     return define

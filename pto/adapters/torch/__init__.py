@@ -19,7 +19,7 @@ import torch
 from pto.adapters import build as adapter_libraries
 from pto.adapters.record import Record, on_operator
 from pto.adapters.torch import autocast, autograd, batching, build, fake
-from pto.adapters.torch.record import torch_schema
+from pto.adapters.torch.record import out_names, out_schema, returns_self, torch_schema
 from pto.adapters.torch_threads import HOST_POOL, library, use_host_pool
 from pto.errors import Failure
 
@@ -46,9 +46,16 @@ def _check(text: bytes | None) -> None:
 
 
 _register = _function(library(), "pto_torch_register")
-_register.argtypes = [ctypes.c_int32, ctypes.c_char_p]
+_register.argtypes = [
+    ctypes.c_int32,
+    ctypes.c_char_p,
+    ctypes.POINTER(ctypes.c_int32),
+    ctypes.c_int32,
+    ctypes.c_int32,
+]
 _gradients = adapter_libraries.load(build.NODE)
 _register_gradient = _gradients and _function(_gradients, "pto_torch_register_gradient")
+_register_out = _gradients and _function(_gradients, "pto_torch_register_out")
 _register_autocast = _gradients and _function(_gradients, "pto_torch_register_autocast")
 
 
@@ -65,6 +72,12 @@ def describe() -> str:
     return f"PyTorch {torch.__version__}, {len(_declared)} operators, {gradients}"
 
 
+def _define(index: int, schema: str, kind: torch.Tag | None) -> None:
+    tags = [torch.Tag.pt2_compliant_tag, *([] if kind is None else [kind])]
+    numbers = (ctypes.c_int32 * len(tags))(*map(int, tags))
+    _check(_register(index, schema.encode(), numbers, len(tags), kind is torch.Tag.out))
+
+
 def _declare(index: int) -> None:
     if index in _declared:
         return
@@ -72,15 +85,27 @@ def _declare(index: int) -> None:
     record = Record(index)
     if record.gradient >= 0:
         _declare(record.gradient)
-    _check(_register(index, torch_schema(record).encode()))
+    _define(index, torch_schema(record), torch.Tag.inplace if returns_self(record) else None)
+    if out_names(record):
+        _define(index, out_schema(record), torch.Tag.out)
     fake.register(record, _library)
     batching.register(record, _library)
     if _register_gradient is not None:
         _check(_register_gradient(index))
         _check(_register_autocast(index))
+        if out_names(record):
+            _check(_register_out(index))
     else:
         autograd.register(record, _library)
         autocast.register(record, _library)
+
+
+def __getattr__(name: str) -> Any:
+    """pto.torch.NAME, also NAME_ and NAME(..., out=): torch.ops.pto.NAME."""
+    try:
+        return getattr(torch.ops.pto, name)
+    except AttributeError:
+        raise AttributeError(f"module 'pto.torch' has no attribute or operator {name!r}") from None
 
 
 def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:

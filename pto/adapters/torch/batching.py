@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from pto.adapters.batch import batched_outputs, padded_outputs
 from pto.adapters.record import Record
-from pto.adapters.torch.record import DTYPE_NAMES
+from pto.adapters.torch.record import DTYPE_NAMES, out_names
 from pto.errors import InvalidValue
 from torch._functorch.autograd_function import custom_function_call_vmap_helper
 from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
@@ -168,6 +168,23 @@ def _padded(x: torch.Tensor, rank: int) -> torch.Tensor:
     return x.reshape(x.shape[0], *[1] * (rank + 1 - x.ndim), *x.shape[1:])
 
 
+def _copied_into_out(record: Record) -> Any:
+    """The overload `out` under vmap: the results, copied."""
+    operator, names = getattr(torch.ops.pto, record.name).default, out_names(record)
+
+    def kernel(_keys: Any, *args: Any, **kwargs: Any) -> Any:
+        outs = [kwargs.pop(name) for name in names]
+        results = operator(*args, **kwargs)
+        for out, result in zip(outs, [results] if len(outs) == 1 else results, strict=True):
+            out.copy_(result)
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+    return kernel
+
+
 def register(record: Record, library: torch.library.Library) -> None:
-    """Gives an operator of PyTorch its rule for vmap."""
+    """Gives an operator of PyTorch, and its overload `out`, the rule for vmap."""
     library.impl(record.name, BatchingRule(record), "FuncTorchBatched", with_keyset=True)
+    if out_names(record):
+        kernel = _copied_into_out(record)
+        library.impl(f"{record.name}.out", kernel, "FuncTorchBatched", with_keyset=True)
