@@ -2,6 +2,8 @@
 """./dev bench [CASE...] [--size ROWSxCOLUMNS] [--threads N] [--json FILE] [--list]"""
 
 import argparse
+import importlib
+import importlib.util
 import json
 import sys
 
@@ -12,6 +14,11 @@ from bench import calls, compile_time, demos, host_tasks, instructions, kernels,
 from bench import tasks as tasks
 from bench import tiles as tiles  # registers cases
 from bench.runner import CASES, Outcome, Setting, measure
+
+if importlib.util.find_spec("jax"):
+    importlib.import_module("bench.frameworks_jax")  # registers cases
+if importlib.util.find_spec("tensorflow"):
+    importlib.import_module("bench.frameworks_tensorflow")
 
 # Benches that measure, and print, by themselves; each returns its records.
 PROGRAMS = {

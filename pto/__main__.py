@@ -11,8 +11,8 @@ import warnings
 from pto import _core, build_config
 from pto.errors import Error, InvalidValue
 
-ADAPTERS = ("torch", "tensorflow", "jax", "mindspore")
-PREBUILT = ("jax",)
+ADAPTERS = ("torch", "tensorflow", "jax", "onnxruntime", "mindspore")
+PREBUILT = ("jax", "onnxruntime")
 
 
 def config(arguments: argparse.Namespace) -> None:

@@ -5,14 +5,12 @@ import jax
 import numpy as np
 import pto.jax
 import pytest
+from shaped_operators import OPERATORS, shapes
 
 import pto
-from pto import ops
 from pto.language.op import op
 
 jax.config.update("jax_num_cpu_devices", 2)
-OPERATORS = {name: getattr(ops, name) for name in ops.__all__}
-VECTORS = {"weight", "bias", "ln_bias"}  # arguments of one size, that of the last axis
 every_operator = pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
 
 
@@ -88,10 +86,7 @@ def random(*shape, dtype="float32", seed=5):
 
 
 def arrays(operator, shape=(5, 13), dtype="float32"):
-    return [
-        random(*(shape[-1:] if name in VECTORS else shape), dtype=dtype, seed=i)
-        for i, name in enumerate(operator.tensor_names)
-    ]
+    return [random(*size, dtype=dtype, seed=i) for i, size in enumerate(shapes(operator, shape))]
 
 
 def in_jax(operator):

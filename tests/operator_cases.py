@@ -3,17 +3,10 @@
 
 import pto.torch  # noqa: F401
 import torch
+from shaped_operators import OPERATORS, shapes
 
-from pto import ops
+__all__ = ["OPERATORS", "assert_agrees", "attributes", "tensors", "tolerance", "torch_operator"]
 
-# Those that take tensors of any one shape, and vectors; the others are in test_conformance.py.
-OTHERS = {"fused_add_relu", "mul_scalar"}
-OPERATORS = {
-    name: getattr(ops, name)
-    for name in ops.__all__
-    if name not in OTHERS and getattr(ops, name).member("build")
-}
-VECTORS = {"weight", "bias", "ln_bias"}  # arguments of one size, that of the last axis
 TEXTS = {"approximate": ["none", "tanh"]}  # values of str attributes
 TOLERANCE = {torch.float64: "f64", torch.float32: "f32", torch.float16: "f16"}
 TOLERANCE[torch.bfloat16] = "bf16"
@@ -22,10 +15,8 @@ TOLERANCE[torch.bfloat16] = "bf16"
 def tensors(operator, shape=(5, 13), dtype=torch.float32, requires_grad=False):
     """Random tensor arguments for an input of this shape."""
     return [
-        torch.randn(shape[-1:] if name in VECTORS else shape, dtype=torch.float64)
-        .to(dtype)
-        .requires_grad_(requires_grad)
-        for name in operator.tensor_names
+        torch.randn(size, dtype=torch.float64).to(dtype).requires_grad_(requires_grad)
+        for size in shapes(operator, shape)
     ]
 
 

@@ -10,7 +10,6 @@ jnp = jax.numpy
 import pto.jax  # noqa: E402
 from jax_cases import (  # noqa: E402
     OPERATORS,
-    VECTORS,
     Repeat,
     arrays,
     every_operator,
@@ -18,6 +17,7 @@ from jax_cases import (  # noqa: E402
     random,
     same,
 )  # fmt: skip
+from shaped_operators import shapes  # noqa: E402
 
 from pto import ops  # noqa: E402
 from pto.adapters.jax import batching  # noqa: E402
@@ -106,7 +106,7 @@ def sequential(monkeypatch):
 def test_vmap_is_one_call_with_the_batch_in_front(operator, sequential):
     for size in (4, 1):
         given = [jnp.asarray(a) for a in arrays(operator, (3, 5))]
-        batched = [name not in VECTORS for name in operator.tensor_names]
+        batched = [len(axes) > 1 for axes in shapes(operator)]
         given = [
             jnp.stack([a + i for i in range(size)]) if b else a
             for a, b in zip(given, batched, strict=True)
@@ -218,6 +218,10 @@ def test_an_exported_program_serves_every_size():
     for shape in [(2, 3), (5, 7), (1, 4)]:
         x, w = random(*shape), random(shape[1])
         same(program.call(x, w), ops.layer_norm(x, w, w, 1e-3))
+    softmax = exported(pto.jax.softmax, (n, m))  # whose maximum needs an element
+    same(softmax.call(random(3, 4)), ops.softmax(random(3, 4)))
+    gradient = exported(jax.grad(lambda x: pto.jax.softmax(x)[0, 0]), (n, m))
+    same(gradient.call(random(3, 4)), jax.grad(lambda x: pto.jax.softmax(x)[0, 0])(random(3, 4)))
     repeat = exported(lambda x: pto.jax.jax_repeat(x[0], x.shape[0]), (n, 3))
     assert repeat.out_avals[0].shape == (n, 3)
     x = random(4, 3)

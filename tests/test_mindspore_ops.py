@@ -1,81 +1,240 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators inside MindSpore: every route gives NumPy's bits; gradients, dynamic shapes, errors."""
+"""Operators inside MindSpore: every way to call one gives NumPy's bits, or an error that helps."""
+
+import contextlib
+import threading
 
 import numpy as np
 import pytest
-
-ms = pytest.importorskip("mindspore")
-import pto.mindspore  # noqa: E402
-
-import pto  # noqa: E402
-from pto import ops  # noqa: E402
-from pto.adapters.mindspore import eager  # noqa: E402
-
-OPERATORS = {name: getattr(ops, name) for name in ops.__all__}
-VECTORS = {"weight", "bias", "ln_bias"}  # arguments of one size, that of the last axis
-TEXTS = {"approximate": "tanh"}  # values of str attributes
-every_operator = pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
-
-
-def function(name):
-    return getattr(pto.mindspore, name)
-
-
-def through_custom(name):
-    """The operator as it is called where eager.cpp was not built."""
-    target = eager.Eager(pto.mindspore._indices[name])
-    target._target = target.primitive
-
-    def call(*tensors, **attributes):
-        bound = target.record.bind(tensors, attributes)
-        pairs = list(zip(target.record.arguments, bound, strict=True))
-        return target(
-            tuple(v for a, v in pairs if a.is_tensor), tuple(v for a, v in pairs if not a.is_tensor)
-        )
-
-    return call
+from mindspore_cases import (
+    X,
+    Y,
+    arrays_for,
+    attributes,
+    deep_map,
+    elsewhere,
+    every_operator,
+    every_route,
+    ms,
+    ops,
+    plain_operators,
+    pto,
+    same,
+    samples,
+)
 
 
-def in_a_graph(name):
-    called = function(name)
-
-    def call(*args, **kwargs):
-        return called(*args, **kwargs)
-
-    return ms.jit(call)
-
-
-ROUTES = {"eager": function, "eager through Custom": through_custom, "graph": in_a_graph}
-every_route = pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
-
-
-def samples(operator, shape=(5, 13), dtype=np.float32):
-    random = np.random.default_rng(len(shape))
-    return [
-        random.standard_normal(shape[-1:] if name in VECTORS else shape).astype(dtype)
-        for name in operator.tensor_names
-    ]
-
-
-def attributes(operator):
-    return {a.name: TEXTS[a.name] for a in operator.attribute_arguments if a.name in TEXTS}
-
-
-def same(got, want):
-    """Whether a tensor, or a nest of them, has the bits of these arrays."""
-    if isinstance(want, list | tuple):
-        return len(got) == len(want) and all(map(same, got, want))
-    got = got.asnumpy()
-    return (got.shape, got.dtype) == (want.shape, want.dtype) and got.tobytes() == want.tobytes()
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """MindSpore writes files of failed graphs into the current folder."""
+    monkeypatch.chdir(tmp_path)
 
 
 @every_route
 @every_operator
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16"])
 def test_every_operator_has_the_bits_of_numpy(operator, route, dtype):
-    keywords = attributes(operator)
+    called = route(operator.name)
+    for arguments, keywords in samples(operator, dtype):
+        got = called(*deep_map(ms.Tensor, arguments), **keywords)
+        assert same(got, operator(*arguments, **keywords))
+
+
+@every_route
+@plain_operators
+def test_ranks_may_change(operator, route):
     called = route(operator.name)
     for shape in [(5, 13), (1,), (2, 3, 4)]:
-        arrays = samples(operator, shape, dtype)
-        got = called(*map(ms.Tensor, arrays), **keywords)
-        assert same(got, operator(*arrays, **keywords)), shape
+        arrays = arrays_for(operator, shape)
+        assert same(called(*map(ms.Tensor, arrays)), operator(*arrays)), shape
+
+
+@every_route
+@plain_operators
+def test_bf16_is_that_of_f32_rounded_once(operator, route):
+    tensors = [ms.Tensor(a).astype(ms.bfloat16) for a in arrays_for(operator)]
+    keywords = attributes(operator)
+    wide = operator(*(t.astype(ms.float32).asnumpy() for t in tensors), **keywords)
+    got = route(operator.name)(*tensors, **keywords)
+    assert got.dtype == ms.bfloat16
+    assert same(
+        got.astype(ms.float32), ms.Tensor(wide).astype(ms.bfloat16).astype(ms.float32).asnumpy()
+    )
+
+
+@every_route
+@pytest.mark.parametrize("shape", [(), (0, 3), (3, 0), (1, 1, 1, 1)])
+def test_scalars_and_empty_tensors_keep_their_shape(route, shape):
+    x = np.full(shape, -0.75, np.float32)
+    assert same(route("silu")(ms.Tensor(x)), ops.silu(x))
+    assert same(route("add")(ms.Tensor(x), ms.Tensor(x)), ops.add(x, x))
+
+
+@every_route
+def test_nan_infinities_and_minus_zero_pass_through(route):
+    x = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-40], np.float32)
+    assert same(route("add")(ms.Tensor(x), ms.Tensor(x)), ops.add(x, x))
+
+
+@every_route
+def test_views_are_read_as_they_look(route):
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    base = ms.Tensor(x)
+    for view, array in [(base.T, x.T), (base[1:, ::2], x[1:, ::2]), (base[2], x[2])]:
+        assert same(route("add")(view, view), ops.add(array, array))
+
+
+CALLS = {  # name, arguments, attributes, what NumPy makes of them
+    "an optional tensor that is given": (
+        *("ms_scaled", (X, Y), {"alpha": 0.5, "negate": True}),
+        lambda x, y: (-x * np.float32(0.5) + y, (-x * np.float32(0.5) + y).sum(-1)),
+    ),
+    "one that is not": ("ms_scaled", (X,), {}, lambda x: (2 * x, (2 * x).sum(-1))),
+    "one that is None": ("ms_scaled", (X, None), {"alpha": 1.0}, lambda x, _: (x, x.sum(-1))),
+    "minus zero": (
+        *("ms_scaled", (X,), {"alpha": -0.0}),
+        lambda x: (x * np.float32(-0.0), (x * np.float32(-0.0)).sum(-1)),
+    ),
+    "zero": (
+        *("ms_scaled", (X,), {"alpha": 0.0}),
+        lambda x: (x * np.float32(0.0), (x * np.float32(0.0)).sum(-1)),
+    ),
+    "an integer for a float": ("ms_scaled", (X,), {"alpha": 3}, lambda x: (3 * x, (3 * x).sum(-1))),
+    "a result of rank 0": ("ms_total", (X,), {}, lambda x: x.sum()),
+    "of rank 0 from rank 0": ("ms_total", (X[0, 0],), {}, lambda x: x),
+    "a list": (
+        *("ms_weighted", ([X, Y, X], [1, 2, 3], 0.5), {}),
+        lambda xs, *_: xs[0] + xs[1] * 2 + xs[2] * 3 + np.float32(0.5),
+    ),
+    "a list of one": ("ms_weighted", ([X], [4]), {}, lambda xs, _: xs[0] * 4),
+    "a list that comes back": ("ms_both", (X, Y), {"swap": True}, lambda x, y: (y * 2, x + 1)),
+    "a size of the call": ("ms_repeat_row", (Y, 3), {}, lambda y, n: np.stack([y] * n)),
+    "no rows": ("ms_repeat_row", (Y, 0), {}, lambda y, n: np.zeros((0, 4), np.float32)),
+    "one number for two": ("ms_named", (X, 3), {}, lambda x, _: x),
+    "a text and a list": (
+        "ms_named", (X, [1, 4], "a:b;\u00e9"), {"shift": 2}, lambda x, *_: 2 - x / 4,
+    ),
+    "a mutable argument": ("ms_scale_", (X, Y), {}, lambda x, y: x * 2 + y),
+    "other element types": (
+        "ms_select", (X.astype(np.int32), X > 0), {}, lambda x, m: (np.where(m, x, 0), ~m),
+    ),
+    "a hand-written kernel": (
+        *("ms_split_rows", (X.astype(np.uint8), [1, 0, 2]), {}),
+        lambda x, _: (x[:1], x[1:1], x[1:]),
+    ),
+}  # fmt: skip
+
+
+@every_route
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_arguments_of_every_kind_give_the_bits_of_numpy(route, call):
+    name, arrays, keywords, formula = call
+    arguments = deep_map(ms.Tensor, arrays)
+    want = deep_map(np.asarray, formula(*arrays))
+    for _ in range(2):
+        assert same(route(name)(*arguments, **keywords), want)
+
+
+INTEGERS, HALF = X.astype(np.int32), X.astype(np.float16)
+BAD = {  # name, arguments, attributes, the error
+    "shapes that do not fit": ("add", (X, X[:, :3]), {}, "add: .*sizes 4 and 3 differ"),
+    "a type without kernels": ("silu", (X.astype(np.complex64),), {}, "silu: .*[Cc]omplex64"),
+    "one that is not taken": ("silu", (INTEGERS,), {}, "silu: .*i32"),
+    "two types": ("add", (X, HALF), {}, "add: .*f(16|32)"),
+    "a negative size": ("ms_repeat_row", (Y, -1), {}, "ms_repeat_row: rows is -1"),
+    "a wrong sum": ("ms_split_rows", (X, [1, 1]), {}, "ms_split_rows: sizes 2 and 3 differ in spl"),
+    "a text for a number": ("rms_norm", (X, Y), {"eps": "a"}, "rms_norm: eps is 'a', of type str"),
+    "no list": ("ms_weighted", ([X], 3.5), {}, "ms_weighted: weights is 3.5, of type float"),
+}
+
+
+@every_route
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+def test_bad_arguments_are_errors_with_what_why_and_fix(bad, route):
+    name, arrays, keywords, text = bad
+    arguments = deep_map(ms.Tensor, arrays)
+    with pytest.raises((RuntimeError, TypeError), match=text + r".*\n  why: .*\n  fix: "):
+        same(route(name)(*arguments, **keywords), X)
+    with contextlib.suppress(RuntimeError):  # MindSpore may say it a second time, of its own too
+        pto.mindspore.silu(ms.Tensor(X)).asnumpy()
+    assert same(pto.mindspore.silu(ms.Tensor(X)), ops.silu(X))  # and the next call is right
+
+
+@pytest.mark.parametrize("value", [X, 1.5, None, "x"])
+def test_what_is_no_tensor_is_refused(value):
+    with pytest.raises(TypeError, match=r"add: a tensor argument is .*\n  why: .*\n  fix: "):
+        pto.mindspore.add(ms.Tensor(X), value)
+
+
+def test_an_attribute_that_a_graph_does_not_know_is_refused():
+    @ms.jit
+    def scaled(x, alpha):
+        return pto.mindspore.ms_scaled(x, alpha=alpha)[0]
+
+    with pytest.raises(
+        TypeError, match="ms_scaled: alpha is not known while the graph is compiled"
+    ):
+        scaled(ms.Tensor(X), ms.mutable(2.0)).asnumpy()
+    assert same(scaled(ms.Tensor(X), 2.0), X * 2)
+
+
+def test_an_attribute_may_be_a_tensor_of_one_element_outside_graphs():
+    alpha = ms.Tensor(0.5)
+    for factor in (0.5, 4.0):
+        alpha.assign_value(ms.Tensor(factor))
+        got = pto.mindspore.ms_scaled(ms.Tensor(X), alpha=alpha)[0]
+        assert same(got, X * np.float32(factor))
+
+
+def test_a_number_of_the_call_needs_no_new_kernel():
+    x = ms.Tensor(X)
+    pto.mindspore.ms_scaled(x, alpha=1.0)[0].asnumpy()
+    before = pto._core.kernel_count()
+    for alpha in np.linspace(-3, 3, 7):
+        got = pto.mindspore.ms_scaled(x, alpha=float(alpha))[0]
+        assert same(got, X * np.float32(alpha))
+    assert pto._core.kernel_count() == before
+
+
+def test_many_threads_may_call_first():
+    x = np.random.default_rng(0).standard_normal((50, 77)).astype(np.float32)
+    results, barrier = [], threading.Barrier(4)
+
+    def call():
+        barrier.wait()
+        results.append(pto.mindspore.rms_norm(ms.Tensor(x), ms.Tensor(x[0]), 0.5).asnumpy())
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    want = ops.rms_norm(x, x[0], 0.5)
+    assert len(results) == 4 and all(r.tobytes() == want.tobytes() for r in results)
+
+
+def test_calls_are_ordered_with_those_of_mindspore():
+    x = np.random.default_rng(0).standard_normal((200, 300)).astype(np.float32)
+    for _ in range(20):
+        y = ms.Tensor(x)
+        for _ in range(5):
+            y = pto.mindspore.add(y, y) * 0.5
+        assert same(y.astype(ms.float16), x.astype(np.float16))
+
+
+def test_neither_pto_nor_its_adapter_needs_torch_or_imports_mindspore_early():
+    code = (
+        "import sys, pto; assert 'mindspore' not in sys.modules\n"
+        "sys.modules['torch'] = None\n"
+        "import mindspore, pto.mindspore\n"
+        "print(pto.mindspore.gelu(mindspore.Tensor([0.0])).asnumpy()[0], pto.mindspore.describe())"
+    )
+    done = elsewhere("-c", code)
+    assert done.stdout.startswith(f"0.0 MindSpore {ms.__version__}, "), done.stderr
+
+
+def test_functions_have_the_signature_and_the_text_of_their_operator():
+    assert pto.mindspore.gelu.__doc__.startswith("gelu(Tensor x, *, str approximate='none')")
+    assert "gelu" in dir(pto.mindspore)
+    with pytest.raises(AttributeError, match="no operator is called 'nonsense'"):
+        _ = pto.mindspore.nonsense

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The provider inside ONNX Runtime: what it takes, what it computes, how it fails."""
 
+import concurrent.futures
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,7 @@ from onnx_cases import (
     with_constants,
 )
 
-from pto import _core
+from pto import _core, ops
 from pto.adapters.onnxruntime.table import TABLE
 
 F32 = TensorProto.FLOAT
@@ -152,3 +154,133 @@ def test_groups_that_are_alike_share_their_operator():
     made = make("other")
     assert _core.operator_count() == before
     assert assigned(made) == [["Mish", "Neg"]]
+
+
+# --- nodes of ai.pto ------------------------------------------------------------------------------
+
+
+def of_ai_pto(name, inputs, shape=None, constants=(), **attributes):
+    """A model of one node of our domain; inputs as (name, shape), all f32."""
+    node = helper.make_node(name, [i[0] for i in inputs], ["z"], domain="ai.pto", **attributes)
+    given = [i for i in inputs if i[0] not in dict(constants)]
+    return model_of([node], [(n, F32, s) for n, s in given], [("z", F32, shape)],
+                    constants, domains=["ai.pto"])  # fmt: skip
+
+
+def with_operators(model):
+    """A session of ONNX Runtime's own provider that knows our operators."""
+    options = pto.onnxruntime.register(pto.onnxruntime.register(onnxruntime.SessionOptions()))
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"], enable_fallback=0
+    )
+
+
+BOTH = pytest.mark.parametrize("make", [session, with_operators], ids=["provider", "custom"])
+
+
+@BOTH
+def test_an_operator_gives_the_bits_that_it_gives_numpy(make):
+    made = make(of_ai_pto("layer_norm", [("x", ["N", 384]), ("w", [384]), ("b", [384])], eps=1e-5))
+    assert made.get_outputs()[0].shape == ["N", 384]
+    for n in (1, 5, 0):
+        x, w, b = (np.random.randn(*s).astype("f") for s in ((n, 384), (384,), (384,)))
+        got = made.run(None, {"x": x, "w": w, "b": b})[0]
+        np.testing.assert_array_equal(got, ops.layer_norm(x, w, b))
+
+
+@BOTH
+def test_lists_flags_and_texts_arrive(make):
+    x = np.random.randn(3, 4).astype("f")
+    made = make(of_ai_pto("concat", [("x", ["N", 4]), ("y", ["N", "M"])], dim=1))
+    np.testing.assert_array_equal(
+        made.run(None, {"x": x, "y": x[:, :1]})[0], np.concatenate([x, x[:, :1]], 1)
+    )
+    made = make(of_ai_pto("gemm", [("x", ["N", 4]), ("y", ["M", 4])], transpose_b=1))
+    assert made.get_outputs()[0].shape == ["N", "M"]
+    np.testing.assert_allclose(made.run(None, {"x": x, "y": x})[0], x @ x.T, rtol=1e-5, atol=1e-5)
+    made = make(of_ai_pto("gelu", [("x", ["N", 4])], approximate="tanh"))
+    np.testing.assert_array_equal(made.run(None, {"x": x})[0], ops.gelu(x, approximate="tanh"))
+
+
+@BOTH
+def test_wrong_and_missing_attributes_are_errors_of_the_session(make):
+    with pytest.raises(Exception, match="the attribute approximate has another type than STRING"):
+        make(of_ai_pto("gelu", [("x", ["N", 4])], approximate=3))
+    with pytest.raises(Exception, match="the attribute perm is missing"):
+        make(of_ai_pto("transpose", [("x", ["N", 4])], ["A", "B"]))
+
+
+@BOTH
+def test_shapes_are_checked_again_at_the_call(make):
+    made = make(of_ai_pto("silu_mul", [("x", ["N"]), ("y", ["M"])], ["K"]))
+    with pytest.raises(Exception, match="sizes 3 and 4 differ") as failure:
+        made.run(None, {"x": np.ones(3, "f"), "y": np.ones(4, "f")})
+    assert type(failure.value).__name__ == "InvalidArgument"
+
+
+def test_operators_fuse_with_nodes_of_the_standard():
+    nodes = [
+        helper.make_node("Add", ["x", "x"], ["a"]),
+        helper.make_node("gelu", ["a"], ["b"], domain="ai.pto"),
+        helper.make_node("Mul", ["b", "x"], ["z"]),
+    ]
+    made = session(model_of(nodes, [("x", F32, ["N"])], [("z", F32, ["N"])], domains=["ai.pto"]))
+    assert assigned(made) == [["Add", "gelu", "Mul"]]
+    x = np.random.randn(9).astype("f")
+    np.testing.assert_allclose(made.run(None, {"x": x})[0], ops.gelu(x + x) * x, rtol=1e-6)
+
+
+def test_inputs_of_any_layout_and_many_threads():
+    made = session(model_of(
+        [helper.make_node("Mul", ["x", "x"], ["a"]), helper.make_node("ReduceSum", ["a"], ["z"])],
+        [("x", F32, ["N", "M"])], [("z", F32, [1, 1])],
+    ))  # fmt: skip
+    x = np.random.randn(64, 48).astype("f")
+    unaligned = np.frombuffer(b"." + x.tobytes(), "f4", offset=1).reshape(x.shape)
+    for view in (x, x.T, x[::-1, ::2], np.broadcast_to(x[:1], (5, 48)), x[:0], unaligned):
+        got = made.run(None, {"x": view})[0]
+        np.testing.assert_allclose(got[0, 0], np.square(view).sum(), rtol=1e-5, atol=1e-6)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(lambda _: made.run(None, {"x": x})[0][0, 0], range(40)))
+    assert len(set(got)) == 1
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_module_of_pytorch_is_exported_with_our_operators(dynamic):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+
+    class Layer(torch.nn.Module):
+        def forward(self, x, weight):
+            y = torch.ops.pto.bias_gelu(x, weight[0], approximate="tanh")
+            return torch.ops.pto.matmul(y, weight, transpose_b=True)
+
+    x, weight = torch.randn(5, 8), torch.randn(3, 8)
+    shapes = {"x": {0: torch.export.Dim("rows")}, "weight": None} if dynamic else None
+    program = torch.onnx.export(
+        Layer(), (x, weight), dynamo=True, dynamic_shapes=shapes, verbose=False,
+        custom_translation_table=pto.onnxruntime.translation_table(),
+    )  # fmt: skip
+    made = session(program.model_proto)
+    assert sorted(sum(assigned(made), []))[-2:] == ["bias_gelu", "matmul"]
+    x = torch.randn(9, 8) if dynamic else x
+    feed = dict(zip((i.name for i in made.get_inputs()), (x.numpy(), weight.numpy()), strict=True))
+    np.testing.assert_array_equal(made.run(None, feed)[0], Layer()(x, weight).numpy())
+
+
+def test_a_reshape_follows_a_shape_of_the_call_and_refuses_one_that_does_not_fit():
+    model = model_of(
+        [helper.make_node("Reshape", ["x", "s"], ["z"])],
+        [("x", F32, ["N", "M"]), ("s", TensorProto.INT64, [3])],
+        [("z", F32, ["A", "B", "C"])],
+    )
+    made = session(model)
+    assert assigned(made) == [["Reshape"]]
+    x = np.random.randn(4, 6).astype("f")
+    for shape in ([2, -1, 3], [0, 2, 3], [24, 1, 1], [-1, 6, 1]):
+        want = x.reshape([4 if n == 0 else n for n in shape])
+        np.testing.assert_array_equal(made.run(None, {"x": x, "s": np.array(shape)})[0], want)
+    assert made.run(None, {"x": x[:0], "s": np.array([0, 2, 3])})[0].shape == (0, 2, 3)
+    for shape in ([5, 5, 1], [-1, -1, 2], [7, -1, 1]):
+        with pytest.raises(Exception, match="Reshape: the shape \\[4, 6\\] does not become"):
+            made.run(None, {"x": x, "s": np.array(shape)})

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators inside TensorFlow: eager, graphs, shapes, gradients, saved models, threads, errors."""
 
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -11,15 +13,15 @@ tf = pytest.importorskip("tensorflow")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # that it is not built yet
     import pto.tensorflow as pto_tf
+from shaped_operators import OPERATORS, shapes  # noqa: E402
+
 from pto import ops  # noqa: E402
 from pto.adapters.tensorflow import build  # noqa: E402
 from pto.adapters.tensorflow.node import Node  # noqa: E402
 from pto.language.op import op  # noqa: E402
 
 build.build()
-OPERATORS = {name: getattr(ops, name) for name in ops.__all__}
 every_operator = pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
-VECTORS = {"weight", "bias", "ln_bias"}
 DTYPES = (tf.float64, tf.float32, tf.float16, tf.bfloat16)
 
 
@@ -27,10 +29,8 @@ def arrays(operator, shape=(5, 13), dtype=tf.float32, seed=0):
     """Random NumPy arguments for an input of this shape."""
     random = np.random.default_rng(seed)
     return [
-        random.standard_normal(shape[-1:] if name in VECTORS else shape).astype(
-            dtype.as_numpy_dtype
-        )
-        for name in operator.tensor_names
+        random.standard_normal(size).astype(dtype.as_numpy_dtype)
+        for size in shapes(operator, shape)
     ]
 
 
@@ -360,3 +360,21 @@ def test_a_users_operator_has_optional_tensors_flags_and_several_outputs():
     )
     for a, b in zip(theory, numeric, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
+
+
+THREADS = """
+import os, numpy as np, tensorflow as tf, pto.tensorflow
+x = tf.constant(np.random.default_rng(0).standard_normal((4000, 1000)), tf.float32)
+tf.reduce_sum(tf.nn.softmax(x)), pto.tensorflow.softmax(x[:1])
+before = len(os.listdir("/proc/self/task"))
+for _ in range(3):
+    y = pto.tensorflow.softmax(x)
+print(len(os.listdir("/proc/self/task")) - before, float(tf.reduce_sum(y)))
+"""
+
+
+def test_no_thread_of_ours_stands_beside_those_of_tensorflow():
+    run = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    more, total = run.stdout.split()
+    assert int(more) == 0 and abs(float(total) - 4000) < 0.1

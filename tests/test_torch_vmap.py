@@ -6,7 +6,7 @@ import warnings
 import pto.torch
 import pytest
 import torch
-from operator_cases import OPERATORS, VECTORS, tensors, torch_operator
+from operator_cases import OPERATORS, tensors, torch_operator
 
 from pto.adapters.torch.batching import BatchingRule
 from pto.language.op import op
@@ -68,7 +68,9 @@ def test_any_argument_may_have_the_batch_and_none_needs_a_loop(operator, never_r
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
 def test_gradients_of_samples_need_no_loop(operator, never_row_by_row):
     names = operator.tensor_names
-    arguments, in_dims = with_batch(operator, [name not in VECTORS for name in names])
+    arguments, in_dims = with_batch(
+        operator, [name not in (operator.member("vectors") or ()) for name in names]
+    )
     gradient = torch.func.grad(
         lambda *args: torch_operator(operator)(*args).square().sum(), tuple(range(len(names)))
     )

@@ -41,6 +41,7 @@ OPEN_FILES = {
     "pto/isa/kernel_arguments.hpp": {"op"},
     "pto/isa/launch.hpp": {"runtime", "adapters"},
     "pto/isa/acl.hpp": {"runtime", "adapters"},
+    "pto/isa/device_queue.hpp": {"runtime", "adapters"},
     "pto/isa/checked.hpp": {"runtime"},
     "pto/isa/instructions.def": {"ir", "passes", "codegen", "compiler", "bindings"},
 }

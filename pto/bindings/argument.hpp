@@ -77,7 +77,7 @@ class ArgumentReader {
   static constexpr int kMaxTensors = Signature::kMaxTensors;
 
   // `policy` is the Python object that decides and words what is refused: classify(type),
-  // refuse(function, name, value, reason, detail), convert(value), asarray(buffer, dtype).
+  // refuse(function, name, value, reason, detail), convert(value), numpy_asarray(), typed(buffer).
   ArgumentReader(PyObject* policy, PyObject* function) : policy_(policy), function_(function) {}
   ~ArgumentReader();
   ArgumentReader(const ArgumentReader&) = delete;

@@ -54,6 +54,7 @@ void OperatorRun::replace(int output, const TensorArgument& tensor, PyObject* ob
     }
   }
   targets_[static_cast<size_t>(output)] = {&tensor, object, -1};
+  has_targets_ = true;
 }
 
 void OperatorRun::release_lock() {
@@ -108,7 +109,7 @@ void OperatorRun::run() {
           "pass an array of that type and shape"});
   }
   if (failed) throw last_operator_error();
-  copy_to_targets();
+  if (has_targets_) copy_to_targets();
 }
 
 // What could not be made where it belongs.

@@ -54,6 +54,7 @@ class OperatorRun {
   OperatorArguments& arguments_;
   const ArgumentReader& reader_;
   Results results_;
+  bool has_targets_ = false;
   std::array<Target, Results::kMaxResults> targets_;  // by output
   std::array<int, Results::kMaxResults> counts_{};    // fresh tensors of each output
   PyThreadState* released_ = nullptr;

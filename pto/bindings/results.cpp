@@ -46,15 +46,17 @@ Ref Results::array(int result) {
   tensors_[result].data = nullptr;
   if (reader_.origin().api != nullptr) return exchange(tensor);
   const Ref owner = owned_buffer(tensor);
-  static PyObject* const asarray = PyUnicode_InternFromString("asarray");
-  static PyObject* const typed = PyUnicode_InternFromString("typed");
   if (reader_.origin().kind == Kind::Dlpack) {
     Ref made =
         checked(PyObject_CallMethod(policy_, "as_library", "OO", owner.get(), reader_.first()));
     if (made.get() != Py_None) return made;
   }
-  PyObject* const method = tensor.dtype == DType::BF16 ? typed : asarray;
-  return checked(PyObject_CallMethodOneArg(policy_, method, owner.get()));
+  if (tensor.dtype == DType::BF16)
+    return checked(PyObject_CallMethod(policy_, "typed", "O", owner.get()));
+  static PyObject* numpy_asarray = nullptr;  // for good: looking it up takes as long as a call
+  if (numpy_asarray == nullptr)
+    numpy_asarray = checked(PyObject_CallMethod(policy_, "numpy_asarray", nullptr)).release();
+  return checked(PyObject_CallOneArg(numpy_asarray, owner.get()));
 }
 
 Ref Results::exchange(const TensorArgument& tensor) {

@@ -19,7 +19,12 @@ extern "C" {
 typedef int aclError;
 typedef void* aclrtStream;
 
-enum { ACL_SUCCESS = 0, ACL_ERROR_INVALID_PARAM = 100000, ACL_ERROR_BAD_ALLOC = 200000 };
+enum {
+  ACL_SUCCESS = 0,
+  ACL_ERROR_INVALID_PARAM = 100000,
+  ACL_ERROR_BAD_ALLOC = 200000,
+  ACL_ERROR_RT_FAILURE = 500000
+};
 
 typedef enum aclrtMemMallocPolicy {
   ACL_MEM_MALLOC_HUGE_FIRST = 0,
@@ -56,7 +61,8 @@ aclError aclrtMemcpy(void* destination, size_t capacity, const void* source, siz
 // The first `bytes` become `value`; more than the block's `capacity` is an error.
 aclError aclrtMemset(void* block, size_t capacity, int value, size_t bytes);
 
-// A stream is a name: every launch has already run when it returns.
+// A stream is a name: every launch has already run when it returns. One of a device with streams
+// (device_queue.hpp) is waited for, and what one of its kernels threw is the error.
 aclError aclrtCreateStream(aclrtStream* stream);
 aclError aclrtDestroyStream(aclrtStream stream);
 aclError aclrtSynchronizeStream(aclrtStream stream);

@@ -10,16 +10,19 @@
 // numbers, as many as it reads.
 // A pointer parameter takes a pointer, nullptr, or a tensor: anything with data_ptr(), nbytes(),
 // is_contiguous(), sizes() and strides(), such as at::Tensor. A tensor must be contiguous, on the
-// CPU and of the parameter's element type; its extent bounds a one-argument GlobalTensor. A scalar
-// parameter takes a number that it can hold.
+// CPU or such a device, and of the parameter's element type; its extent bounds a one-argument
+// GlobalTensor. A scalar parameter takes a number that it can hold.
 // Errors: a call that does not fit throws std::runtime_error (what / why / fix, with both
 // signatures or values) where exceptions are enabled; else it returns a non-zero code and
 // pto_last_error() holds the text. Nothing has run then. What a kernel throws comes back likewise.
-// On the CPU a stream's order is program order, so both forms return after the last block.
+// On the CPU a stream's order is program order, so both forms return after the last block. Tensors
+// of a device with streams (device_queue.hpp) are launched on it: on the given stream, else on the
+// device's current one; the call returns at once, unless a plain pointer is among the arguments.
 // Thread safety: any thread may launch.
 #pragma once
 #include "pto/isa/host.hpp"
 #include "pto/isa/numeric.hpp"
+#include "pto/isa/tensor_facts.hpp"
 
 extern "C" {
 
@@ -55,13 +58,15 @@ typedef struct pto_argument {
   int64_t bytes;
   const int64_t *sizes, *strides;
   int32_t rank;
-  int64_t integer;  // of a number; unsigned ones by their bits
+  int32_t device;      // of a tensor on a device with streams; else -1
+  const void* object;  // the tensor
+  int64_t integer;     // of a number; unsigned ones by their bits
   double real;
 } pto_argument;
 
-// Checks the arguments against the signature and launches.
+// Checks the arguments against the signature and launches. `stream` may be null.
 int32_t pto_call(const pto_signature* signature, pto_kernel kernel, int64_t blocks,
-                 const pto_argument* arguments, int32_t n_arguments);
+                 const void* stream, const pto_argument* arguments, int32_t n_arguments);
 
 // Checks what a kernel got against its signature; a non-zero code after services->fail().
 int32_t pto_check_arguments(const pto_signature* signature, const pto_args* args);
@@ -235,57 +240,22 @@ int32_t enter_unnamed(const pto_args* args) {
 }
 
 template <class T>
-T&& made();
-template <class T>
-constexpr auto is_tensor(int)
-    -> decltype((void)made<const T&>().data_ptr(), (void)made<const T&>().is_contiguous(), true) {
-  return true;
-}
-template <class T>
-constexpr bool is_tensor(...) {
-  return false;
-}
-
-// Facts that not every tensor class tells.
-template <class T>
-auto torch_type_of(const T& tensor, int) -> decltype(static_cast<int32_t>(tensor.scalar_type())) {
-  return static_cast<int32_t>(tensor.scalar_type());
-}
-template <class T>
-int32_t torch_type_of(const T&, long) {
-  return -1;
-}
-template <class T>
-auto is_on_cpu(const T& tensor, int) -> decltype(bool(tensor.is_cpu())) {
-  return tensor.is_cpu();
-}
-template <class T>
-bool is_on_cpu(const T&, long) {
-  return true;
-}
-template <class T>
-auto is_defined(const T& tensor, int) -> decltype(bool(tensor.defined())) {
-  return tensor.defined();
-}
-template <class T>
-bool is_defined(const T&, long) {
-  return true;
-}
-
-template <class T>
 pto_argument tensor_argument(const T& tensor) {
   pto_argument argument = {};
   argument.kind = PTO_ARGUMENT_TENSOR;
+  argument.device = -1;
   argument.is_defined = is_defined(tensor, 0);
   if (!argument.is_defined) return argument;
   argument.torch_type = torch_type_of(tensor, 0);
   argument.is_on_cpu = is_on_cpu(tensor, 0);
+  argument.device = device_of(tensor, 0);
+  argument.object = &tensor;
   argument.is_contiguous = tensor.is_contiguous();
   argument.sizes = tensor.sizes().data();
   argument.strides = tensor.strides().data();
   argument.rank = int32_t(tensor.sizes().size());
   argument.bytes = int64_t(tensor.nbytes());
-  if (argument.is_on_cpu && argument.is_contiguous) {
+  if ((argument.is_on_cpu || argument.device >= 0) && argument.is_contiguous) {
     argument.data = const_cast<void*>(static_cast<const void*>(tensor.data_ptr()));
   }
   return argument;
@@ -295,6 +265,7 @@ template <class T>
 pto_argument argument_of(T* pointer) {
   pto_argument argument = {};
   argument.kind = PTO_ARGUMENT_POINTER;
+  argument.device = -1;
   argument.is_const = Parameter<T*>::kFacts.is_const;
   argument.type_code = ElementType<T>::kCode;
   argument.type_bits = ElementType<T>::kBits;
@@ -311,6 +282,7 @@ pto_argument argument_of(const T& value) {
                 "data_ptr(), nbytes(), is_contiguous(), sizes() and strides()");
   if constexpr (is_number<T>) {
     pto_argument argument = {};
+    argument.device = -1;
     argument.type_code = ElementType<T>::kCode;
     argument.type_bits = ElementType<T>::kBits;
     constexpr uint8_t kInteger = T(-1) < T(0) ? PTO_ARGUMENT_SIGNED : PTO_ARGUMENT_UNSIGNED;
@@ -334,7 +306,8 @@ PTO_INLINE int32_t finished(int32_t code) {
 
 // Names the kernel in errors as the caller wrote it.
 template <auto kFunction, bool kIsEntry, class... A>
-PTO_INLINE int32_t execute(const char* name, int64_t blocks, A&&... arguments) {
+PTO_INLINE int32_t execute_on(const char* name, int64_t blocks, const void* stream,
+                              A&&... arguments) {
   const pto_argument all[sizeof...(A) + 1] = {argument_of(arguments)..., {}};
   if constexpr (kIsEntry && takes_slots<decltype(kFunction)>) {
     using Call = Slots<A...>;
@@ -342,18 +315,19 @@ PTO_INLINE int32_t execute(const char* name, int64_t blocks, A&&... arguments) {
                   "kernel_entry gets its tensors and pointers in the first slots and numbers after "
                   "them; pass them in this order");
     const pto_signature signature = {name, Call::kFacts, Call::kCount};
-    return finished(pto_call(&signature, enter_slots<kFunction>, blocks, all, sizeof...(A)));
+    return finished(
+        pto_call(&signature, enter_slots<kFunction>, blocks, stream, all, sizeof...(A)));
   } else {
     using Kernel = Typed<decltype(kFunction)>;
     const pto_signature signature = {name, Kernel::kFacts, Kernel::kCount};
-    return finished(pto_call(&signature, enter_unnamed<kFunction>, blocks, all, sizeof...(A)));
+    return finished(
+        pto_call(&signature, enter_unnamed<kFunction>, blocks, stream, all, sizeof...(A)));
   }
 }
 
 template <auto kFunction, bool kIsEntry, class... A>
-PTO_INLINE int32_t execute_on(const char* name, int64_t blocks, const void* /*stream*/,
-                              A&&... arguments) {
-  return execute<kFunction, kIsEntry>(name, blocks, static_cast<A&&>(arguments)...);
+PTO_INLINE int32_t execute(const char* name, int64_t blocks, A&&... arguments) {
+  return execute_on<kFunction, kIsEntry>(name, blocks, nullptr, static_cast<A&&>(arguments)...);
 }
 
 template <auto kFunction, bool kIsEntry>

@@ -69,10 +69,10 @@ def grad_enabled() -> bool:
     return sys.modules["torch"].is_grad_enabled()
 
 
-def asarray(buffer: object) -> Any:
+def numpy_asarray() -> Any:
     import numpy
 
-    return numpy.asarray(buffer)
+    return numpy.asarray
 
 
 def typed(buffer: object) -> Any:

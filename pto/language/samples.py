@@ -7,7 +7,8 @@
 
 Each is (positional, keyword) arguments. `tensor(*shape)` makes a NumPy array of the type that is
 asked for, normally distributed, or whole numbers from `low` up to, not including, `high`. Without
-`samples` all tensors have the shape [5, 13].
+`samples` all tensors have one shape, and those that `vectors = ("weight", ...)` names the size of
+its last axis.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import numpy as np
 
 from pto.language.op import Operator
 
+SHAPES = ((5, 13), (2, 3, 4), (7,), (1, 1), (0, 3))  # odd, deep, flat, one element, none
 _NUMPY = {
     "bool": np.bool_,
     **{f"i{bits}": getattr(np, f"int{bits}") for bits in (8, 16, 32, 64)},
@@ -63,4 +65,7 @@ def samples(operator: Operator, dtype: str, seed: int = 0) -> Iterator[tuple[tup
     if own is not None:
         yield from own(tensor)
         return
-    yield tuple(tensor(5, 13) for a in operator.arguments if a.is_tensor), {}
+    vectors = operator.member("vectors") or ()
+    for shape in SHAPES if vectors else (*SHAPES, ()):
+        sizes = [shape[-1:] if name in vectors else shape for name in operator.tensor_names]
+        yield tuple(tensor(*size) for size in sizes), {}

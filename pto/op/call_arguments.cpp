@@ -97,16 +97,13 @@ void CallArguments::take_tensors(Reads reads) {
               ", those of lists included",
           "join some of them, or call it several times"});
   }
-  size_t without_strides = 0;
-  for (size_t i = 0; i < n_given_; ++i) without_strides += call_.tensors[i].strides == nullptr;
-  if (without_strides) strides_.resize(without_strides * Program::kMaxRank);
   for (size_t i = 0; i < n_given_; ++i) {
     const pto_operator_tensor& tensor = call_.tensors[i];
     tensors_[i] = {tensor.data, tensor.sizes, tensor.strides, tensor.rank,
                    static_cast<DType>(tensor.dtype)};
     if (reads == Reads::Kinds) continue;
     if (!tensor.strides && tensor.rank <= Program::kMaxRank) {
-      int64_t* strides = &strides_[--without_strides * Program::kMaxRank];
+      int64_t* strides = strides_[i];
       uint64_t dense = 1;
       for (int axis = tensor.rank - 1; axis >= 0; --axis) {
         strides[axis] = static_cast<int64_t>(dense);

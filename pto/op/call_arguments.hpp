@@ -57,7 +57,7 @@ class CallArguments {
   std::array<uint64_t, 32> scalars_;
   std::array<int64_t, 24> symints_;
   std::vector<std::byte> params_;
-  std::vector<int64_t> strides_;  // of tensors that came without
+  int64_t strides_[Signature::kMaxTensors][Program::kMaxRank];  // of tensors without any
 };
 
 }  // namespace pto

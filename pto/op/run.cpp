@@ -10,46 +10,13 @@
 #include "pto/base/error.hpp"
 #include "pto/op/call_arguments.hpp"
 #include "pto/op/last_error.hpp"
+#include "pto/op/memory.hpp"
 #include "pto/runtime/strided_copy.hpp"
 
 static_assert(sizeof(pto_operator_tensor) == sizeof(pto::TensorArgument));
 
 namespace pto {
 namespace {
-
-// Memory that ends with its owner.
-class Memory {
- public:
-  explicit Memory(const char* op, int64_t bytes) : data_(pto_malloc(static_cast<size_t>(bytes))) {
-    if (data_) return;
-    fail({std::string(op) + ": no memory for a copy of " + std::to_string(bytes) + " bytes",
-          "the host could not allocate it", "use smaller tensors or free memory"},
-         ErrorKind::Runtime);
-  }
-  Memory(Memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
-  ~Memory() { pto_free(data_); }
-  void* data() const { return data_; }
-
- private:
-  void* data_;
-};
-
-// The addresses that a tensor's elements may take: first byte, and the one behind the last.
-struct Range {
-  uintptr_t first = 0, end = 0;
-  friend bool overlap(const Range& a, const Range& b) { return a.first < b.end && b.first < a.end; }
-};
-
-Range range_of(const TensorArgument& tensor) {
-  int64_t low = 0, high = bytes(tensor.dtype);
-  for (int axis = 0; axis < tensor.rank; ++axis) {
-    if (tensor.sizes[axis] == 0) return {};
-    const int64_t reach = (tensor.sizes[axis] - 1) * tensor.strides[axis] * bytes(tensor.dtype);
-    (reach < 0 ? low : high) += reach;
-  }
-  const auto data = reinterpret_cast<uintptr_t>(tensor.data);
-  return {data + static_cast<uintptr_t>(low), data + static_cast<uintptr_t>(high)};
-}
 
 // One call, bound to its program: outputs allocated, ready to run once.
 class BoundCall {
@@ -136,11 +103,7 @@ class BoundCall {
         continue;
       }
       int64_t* strides = dense_strides_[i].data();
-      int64_t elements = 1;
-      for (int axis = tensor.rank - 1; axis >= 0; --axis) {
-        strides[axis] = elements;
-        elements *= tensor.sizes[axis];
-      }
+      const int64_t elements = dense_strides(tensor.sizes, tensor.rank, strides);
       copies_.emplace_back(op_.name, elements * bytes(tensor.dtype));
       copy_strided(copies_.back().data(), strides, tensor.data, tensor.strides, tensor.sizes,
                    tensor.rank, bytes(tensor.dtype));

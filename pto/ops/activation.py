@@ -81,6 +81,7 @@ class BiasGelu:
     def oracle(x, bias, approximate="none"):
         return gelu_in_numpy(x + bias, approximate)
 
+    vectors = ("bias",)
     tolerance = TOLERANCE
 
 

@@ -59,6 +59,7 @@ class LayerNorm:
     def oracle(x, weight, bias, eps=1e-5):
         return layer_norm_in_numpy(x, weight, bias, eps)
 
+    vectors = ("weight", "bias")
     tolerance = TOLERANCE
 
 
@@ -82,6 +83,7 @@ class AddLayerNorm:
     def oracle(x, residual, weight, bias, eps=1e-5):
         return layer_norm_in_numpy(x + residual, weight, bias, eps)
 
+    vectors = ("weight", "bias")
     tolerance = TOLERANCE
 
 
@@ -106,6 +108,7 @@ class BiasAddLayerNorm:
     def oracle(x, bias, residual, weight, ln_bias, eps=1e-5):
         return layer_norm_in_numpy(x + bias + residual, weight, ln_bias, eps)
 
+    vectors = ("bias", "weight", "ln_bias")
     tolerance = TOLERANCE
 
 
@@ -125,6 +128,7 @@ class RmsNorm:
     def oracle(x, weight, eps=1e-6):
         return rms_norm_in_numpy(x, weight, eps)
 
+    vectors = ("weight",)
     tolerance = TOLERANCE
 
 

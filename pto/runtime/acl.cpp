@@ -6,6 +6,7 @@
 #include <string>
 
 #include "pto/base/error.hpp"
+#include "pto/isa/device_queue.hpp"
 #include "pto/isa/host.hpp"
 #include "pto/runtime/extents.hpp"
 #include "pto/runtime/launch.hpp"
@@ -108,8 +109,12 @@ aclError aclrtCreateStream(aclrtStream* stream) {
 }
 
 aclError aclrtDestroyStream(aclrtStream stream) {
+  if (pto_device_of_stream(stream) >= 0) return ACL_SUCCESS;  // belongs to its device
   delete static_cast<char*>(stream);
   return ACL_SUCCESS;
 }
 
-aclError aclrtSynchronizeStream(aclrtStream) { return ACL_SUCCESS; }
+aclError aclrtSynchronizeStream(aclrtStream stream) {
+  if (pto_device_of_stream(stream) < 0) return ACL_SUCCESS;  // every launch has run
+  return pto_device_wait(stream) == 0 ? ACL_SUCCESS : ACL_ERROR_RT_FAILURE;
+}

@@ -97,7 +97,14 @@ int64_t SizeProgram::evaluate_steps(const int64_t* symbols) const {
       stack[top++] = symbols[step.value];
     } else {
       --top;
-      stack[top - 1] = apply(step.op, stack[top - 1], stack[top]);
+      int64_t& left = stack[top - 1];
+      int64_t result;  // the two operations of most expressions, without a call
+      if ((step.op == DimOp::Mul && !__builtin_mul_overflow(left, stack[top], &result)) ||
+          (step.op == DimOp::Add && !__builtin_add_overflow(left, stack[top], &result))) {
+        left = result;
+      } else {
+        left = apply(step.op, left, stack[top]);
+      }
     }
   }
   return stack[0];

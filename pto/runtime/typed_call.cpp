@@ -9,9 +9,11 @@
 
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
+#include "pto/isa/device_queue.hpp"
 #include "pto/isa/launch.hpp"
 #include "pto/runtime/contiguous.hpp"
 #include "pto/runtime/launch.hpp"
+#include "pto/runtime/typed_launch.hpp"
 
 namespace pto {
 namespace {
@@ -211,7 +213,7 @@ void check_tensor(const pto_argument& argument, const pto_parameter& parameter,
     fail({where + " is an undefined tensor", "a kernel needs the tensor's memory",
           "pass a tensor, or nullptr where the kernel allows it"});
   }
-  if (!argument.is_on_cpu) {
+  if (!argument.is_on_cpu && argument.device < 0) {
     fail({where + " is a tensor of another device", "a kernel here reads and writes CPU memory",
           "move it with .cpu()"});
   }
@@ -276,7 +278,27 @@ void check_overlaps(const pto_signature& signature, std::span<const pto_tensor> 
   }
 }
 
-int32_t call(const pto_signature& signature, pto_kernel kernel, int64_t blocks,
+// The device on which the call runs, or -1. Throws where the arguments lie on several.
+int32_t device_of(const pto_signature& signature, std::span<const pto_argument> arguments,
+                  const void* stream) {
+  const auto named = [](int32_t device) {
+    return device < 0 ? "the CPU" : "device " + std::to_string(device);
+  };
+  const int32_t of_stream = pto_device_of_stream(stream);
+  int32_t first = -2;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].kind != PTO_ARGUMENT_TENSOR) continue;
+    if (first == -2) first = arguments[i].device;
+    if (arguments[i].device == first && (of_stream < 0 || first == of_stream)) continue;
+    fail({Where{signature, i} + " is on " + named(arguments[i].device) + ", but " +
+              (arguments[i].device == first ? "the stream is of " + named(of_stream)
+                                            : "the first tensor is on " + named(first)),
+          "the tensors of a launch and its stream belong to one device", "move the tensor first"});
+  }
+  return first == -2 ? of_stream : first;
+}
+
+int32_t call(const pto_signature& signature, pto_kernel kernel, int64_t blocks, const void* stream,
              std::span<const pto_argument> arguments) {
   const auto parameters = parameters_of(signature);
   if (arguments.size() != parameters.size()) {
@@ -306,13 +328,10 @@ int32_t call(const pto_signature& signature, pto_kernel kernel, int64_t blocks,
           slot_of({argument.kind, argument.integer, argument.real}, parameters[i], where));
   }
   check_overlaps(signature, tensors);
-  pto_args args{};
-  args.abi_version = PTO_ABI_VERSION;
-  args.n_tensors = static_cast<int32_t>(tensors.size());
-  args.tensors = tensors.data();
-  args.n_scalars = static_cast<int32_t>(scalars.size());
-  args.scalars = scalars.data();
-  return pto_launch(kernel, &args, static_cast<int32_t>(blocks));
+  const TypedLaunch launch{kernel, static_cast<int32_t>(blocks), std::move(tensors),
+                           std::move(scalars)};
+  const int32_t device = device_of(signature, arguments, stream);
+  return device < 0 ? launch.run() : launch.run_on(device, stream, arguments);
 }
 
 bool has_gaps(const pto_tensor& tensor) {
@@ -383,9 +402,10 @@ void check_given(const pto_signature& signature, const pto_args& args) {
 }  // namespace pto
 
 int32_t pto_call(const pto_signature* signature, pto_kernel kernel, int64_t blocks,
-                 const pto_argument* arguments, int32_t n_arguments) {
+                 const void* stream, const pto_argument* arguments, int32_t n_arguments) {
   try {
-    return pto::call(*signature, kernel, blocks, {arguments, static_cast<size_t>(n_arguments)});
+    return pto::call(*signature, kernel, blocks, stream,
+                     {arguments, static_cast<size_t>(n_arguments)});
   } catch (const std::exception& error) {
     pto::set_last_error(error.what());
     return -1;

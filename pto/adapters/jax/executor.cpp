@@ -65,7 +65,7 @@ int32_t parallel_on_xla(void* user, int32_t blocks, BlockFunction function, void
   loop->function = function;
   loop->context = context;
   loop->blocks = blocks;
-  const int helpers = std::min(blocks, num_threads()) - 1;
+  const int helpers = std::min({blocks, num_threads(), threads_of(frame)}) - 1;
   for (int i = 0; i < helpers; ++i) {
     auto held = std::make_unique<std::shared_ptr<Loop>>(loop);
     xla_ffi::ScheduleArguments arguments{sizeof arguments, nullptr, frame.context, &Loop::task,
@@ -81,6 +81,6 @@ int32_t parallel_on_xla(void* user, int32_t blocks, BlockFunction function, void
 }  // namespace
 
 XlaThreads::XlaThreads(const CallFrame& frame)
-    : limit_(threads_of(frame)), executor_(parallel_on_xla, const_cast<CallFrame*>(&frame)) {}
+    : executor_(parallel_on_xla, const_cast<CallFrame*>(&frame)) {}
 
 }  // namespace pto::jax_adapter

@@ -19,7 +19,6 @@ class XlaThreads {
   explicit XlaThreads(const xla_ffi::CallFrame& frame);
 
  private:
-  ScopedThreadLimit limit_;
   ScopedExecutor executor_;
 };
 

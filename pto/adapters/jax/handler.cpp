@@ -243,20 +243,21 @@ class Invocation {
     const Buffers& results = call.frame_.results;
     const int64_t output = call.n_results_++;
     const std::span<const int64_t> made(sizes, static_cast<size_t>(rank));
-    const std::string here = std::string(call.op_.name) + ": output " + std::to_string(output);
-    if (output >= results.size) {
-      call.wrong_ = here + " has no place among the program's " + std::to_string(results.size);
-      return nullptr;
-    }
+    if (output >= results.size) return call.misfit(output, "has no place in the program");
     const Buffer& buffer = *results.items[output];
     const std::span<const int64_t> expected(buffer.sizes, static_cast<size_t>(buffer.rank));
     if (!std::equal(made.begin(), made.end(), expected.begin(), expected.end()) ||
         dtype_of(buffer.dtype) != dtype) {
-      call.wrong_ = here + " is " + std::string(name(static_cast<DType>(dtype))) +
-                    sizes_text(made) + ", but the program was made for " + sizes_text(expected);
-      return nullptr;
+      return call.misfit(output, "is " + std::string(name(static_cast<DType>(dtype))) +
+                                     sizes_text(made) + ", but the program was made for " +
+                                     sizes_text(expected));
     }
     return buffer.data ? buffer.data : self;  // an empty result is not written
+  }
+
+  void* misfit(int64_t output, const std::string& how) {
+    wrong_ = std::string(op_.name) + ": output " + std::to_string(output) + " " + how;
+    return nullptr;
   }
 
   const CallFrame& frame_;

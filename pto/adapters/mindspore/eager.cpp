@@ -5,7 +5,7 @@
 //     y = call(x)                       # a tensor, or a tuple of them
 //
 // MindSpore's Python thread only queues a call. Its second thread asks for the shapes of the
-// results, makes them and links the node of the gradient; its third one runs the kernel.
+// results, makes them and links the node of the gradient; its third one runs kernels in order.
 //
 // Thread safety: as MindSpore's own operators; a Call may be used from any thread.
 #include <array>
@@ -47,7 +47,7 @@ int32_t dtype_of(const Request& request, size_t place, TypeId type) {
 
 using Tensors = std::vector<ms::Tensor>;
 
-// The kernel of one call, on MindSpore's launch thread.
+// The kernel of one call.
 class Runner : public ms::pynative::PyboostRunner {
  public:
   Runner(std::shared_ptr<const Request> request)
@@ -55,10 +55,14 @@ class Runner : public ms::pynative::PyboostRunner {
 
   void LaunchKernel() override {
     std::vector<pto_operator_tensor> tensors;
+    std::vector<std::vector<int64_t>> strides;  // kernels read views as they are
     tensors.reserve(inputs().size());
+    strides.reserve(inputs().size());
     for (const ms::Tensor& tensor : inputs()) {
       const auto& sizes = tensor.shape();
-      tensors.push_back({tensor.GetDataPtr(), sizes.data(), nullptr,
+      strides.push_back(tensor.is_contiguous() ? Shape{} : tensor.stride());
+      tensors.push_back({tensor.GetDataPtr(), sizes.data(),
+                         strides.back().empty() ? nullptr : strides.back().data(),
                          static_cast<int32_t>(sizes.size()),
                          dtype_of(*request_, tensors.size(), tensor.data_type())});
     }
@@ -67,6 +71,11 @@ class Runner : public ms::pynative::PyboostRunner {
     call_.user = this;
     if (pto_operator_run(&call_) != 0) throw std::runtime_error(pto_operator_error());
   }
+
+ protected:
+  // At once: MindSpore's own CPU operators run on this thread too, and would not wait for one that
+  // runs on the thread of launches.
+  void _DispatchLaunchTask() override { LaunchKernel(); }
 
  private:
   // The outputs were made with the shapes that the operator says itself; they are looked at again
@@ -95,6 +104,7 @@ Tensors forward(const std::shared_ptr<const Request>& request, const Tensors& in
   std::vector<const int64_t*> shapes;
   std::vector<int32_t> dtypes;
   for (const ms::Tensor& tensor : inputs) {
+    tensor.SetNeedContiguous(false);
     ranks.push_back(static_cast<int>(tensor.shape().size()));
     shapes.push_back(tensor.shape().data());
     dtypes.push_back(dtype_of(*request, dtypes.size(), tensor.data_type()));
@@ -217,6 +227,11 @@ Tensors differentiable(const std::shared_ptr<CallData>& call, const Tensors& inp
     abstract->set_value(mindspore::kValueAny);
     node->outputs_abstract_.push_back(abstract);
   }
+  std::vector<TensorPtr> whole;  // outputs of integers have no gradients
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!call->request->op().outputs[i].is_differentiable) whole.push_back(outputs[i]);
+  }
+  if (!whole.empty()) node->context_.MarkNonDifferentiable(whole);
   CppFunctionDoGrad(&node->context_, arguments, &outputs);
   return tensors_of(outputs);
 }

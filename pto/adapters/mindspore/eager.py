@@ -17,11 +17,11 @@ from mindspore import Tensor, ops
 from mindspore.graph.jit_context import jit_context
 from pto.adapters.mindspore import build, gradient
 from pto.adapters.mindspore.primitive import (
-    NAMES,
     OperatorPrimitive,
     bound_attributes,
     call_text,
     described,
+    dtype_name,
     record,
     refuse_gradient,
     require_tensors,
@@ -64,7 +64,7 @@ class Eager:
         self.many = returns_many(index)
         self._is_plain = all(a.kind == "Tensor" and not a.optional for a in tensors)
         self._ones = (1,) * len(tensors)
-        self._floats = [i for i, a in enumerate(self.record.attributes) if a.kind == "float"]
+        self._has_floats = any(a.kind == "float" for a in self.record.attributes)
         self._returns_lists = any(o.is_list for o in self.record.outputs)
         self.primitive = functools.lru_cache(TARGETS)(self._make_primitive)
         self._call = functools.lru_cache(TARGETS)(self._make_call)
@@ -88,8 +88,10 @@ class Eager:
         for value in attributes:
             if isinstance(value, Tensor | list):  # its hash is not that of its value
                 return self.target(counts, bound_attributes(self.index, counts, attributes))
-        if self._floats and 0.0 in attributes:  # 0.0 == -0.0, but they are not the same attribute
-            signs = tuple(math.copysign(1, attributes[i] or 0) for i in self._floats)
+        if (
+            self._has_floats and 0.0 in attributes
+        ):  # 0.0 == -0.0, but they are not the same attribute
+            signs = tuple(math.copysign(1, v) for v in attributes if isinstance(v, float))
             return find(counts, attributes, signs)
         return find(counts, attributes)
 
@@ -111,7 +113,9 @@ class Eager:
     def _output_counts(self, counts: tuple, attributes: tuple, tensors: tuple) -> list[int]:
         if not self._returns_lists:
             return [1] * len(self.record.outputs)
-        like = described(self.index, counts, ((NAMES[t.dtype], t.ndim) for t in tensors))
+        like = described(
+            self.index, counts, ((dtype_name(self.index, t.dtype), t.ndim) for t in tensors)
+        )
         bound = list(bound_attributes(self.index, counts, attributes))
         outputs = self.record.shapes(like, bound).outputs
         return [len(o) if isinstance(o, list) else 1 for o in outputs]

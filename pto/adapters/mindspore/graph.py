@@ -13,11 +13,11 @@ from typing import Any
 from mindspore import ops
 from pto.adapters.mindspore import gradient
 from pto.adapters.mindspore.primitive import (
-    NAMES,
     OperatorPrimitive,
     bound_attributes,
     call_text,
     described,
+    dtype_name,
     record,
     refuse_gradient,
     returns_many,
@@ -80,7 +80,7 @@ def _layout_of(*arguments: dict) -> tuple:
     if any(list(shape) == [-2] for shape in shapes):
         return (False,) * len(operator.outputs)
     flat = [
-        (NAMES[t.element_type()], len(shape))
+        (dtype_name(index, t.element_type()), len(shape))
         for t, shape in zip(arguments[3]["dtype"], shapes, strict=True)
     ]
     bound = list(bound_attributes(index, counts, attributes))

@@ -51,6 +51,17 @@ def library() -> ctypes.CDLL:
     return loaded
 
 
+def dtype_name(index: int, dtype: Any) -> str:
+    """Our name of an element type of MindSpore; raises InvalidType where there are no kernels."""
+    if dtype not in NAMES:
+        raise InvalidType(
+            f"{record(index).name}: a tensor has the dtype {dtype}",
+            "kernels exist for bool, integers, float16, bfloat16, float32 and float64",
+            "convert it first: x.astype(mindspore.float32)",
+        )
+    return NAMES[dtype]
+
+
 def returns_many(index: int) -> bool:
     """Whether calls return a tuple: several outputs, or a list of tensors."""
     outputs = record(index).outputs
@@ -141,8 +152,7 @@ def require_tensors(index: int, tensors: Iterable[Any]) -> None:
     for value in tensors:
         if not isinstance(value, mindspore.Tensor):
             raise InvalidType(
-                f"{record(index).name}: a tensor argument is {value!r:.60}, of type "
-                f"{type(value).__name__}",
+                f"{record(index).name}: a tensor argument is of type {type(value).__name__}",
                 f"the signature is {record(index).schema}",
                 "pass a mindspore.Tensor: mindspore.Tensor(value)",
             )

@@ -1,29 +1,74 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ONNX Runtime adapter: an execution provider that compiles groups of nodes to tile kernels.
+"""The ONNX Runtime adapter: our operators, and a provider that compiles nodes to tile kernels.
 
     import onnxruntime, pto.onnxruntime
     session = onnxruntime.InferenceSession("model.onnx", providers=pto.onnxruntime.providers)
 
-Loading it registers the provider with ONNX Runtime. Python plans when a session is made; no Python
-runs in a call whose kernel exists.
+Loading it registers the provider with ONNX Runtime. Every operator of the registry is a node of the
+domain ai.pto, which sessions with the provider know; `register(options)` makes it known to others,
+and `translation_table()` lets torch.onnx.export write such nodes. Python plans when a session is
+made; no Python runs in a call whose kernel exists.
 """
 
+import importlib
 import sys
 
 import onnxruntime
 from pto.adapters.onnxruntime import library, plan
+from pto.adapters.onnxruntime.export import translation_table
+from pto.adapters.onnxruntime.table import TABLE
 
-__all__ = ["PROVIDER", "describe", "providers"]
+__all__ = ["PROVIDER", "describe", "providers", "register", "session", "translation_table"]
 
 PROVIDER = "PtoExecutionProvider"
+_KNOWN = "pto.operators"  # the mark of options that know them
 providers = (PROVIDER, "CPUExecutionProvider")
+
+
+def register(options: onnxruntime.SessionOptions) -> onnxruntime.SessionOptions:
+    """Makes the nodes of ai.pto known to sessions with these options; may be repeated."""
+    if not _knows(options):
+        options.add_session_config_entry(_KNOWN, "1")
+        options.register_custom_ops_library(library.PATH)
+    return options
+
+
+def session(model: object, options: onnxruntime.SessionOptions | None = None, **kwargs: object):
+    """onnxruntime.InferenceSession with our provider first."""
+    return onnxruntime.InferenceSession(model, options, providers=providers, **kwargs)
 
 
 def describe() -> str:
     """One line: the version served, and how."""
-    return f"ONNX Runtime {onnxruntime.__version__}, {PROVIDER}"
+    return f"ONNX Runtime {onnxruntime.__version__}, provider {PROVIDER}, operators in ai.pto"
 
 
+def _know_operators_with_the_provider() -> None:
+    """Sessions that name the provider know ai.pto: ONNX Runtime adds providers that are named only
+    after it has read the model, so the place where it registers providers' operators does it."""
+    kind = onnxruntime.InferenceSession
+    original = kind._register_ep_custom_ops
+
+    def register_operators(self: object, options: object, names: object, *rest: object) -> None:
+        original(self, options, names, *rest)
+        if PROVIDER in names:
+            register(options)
+
+    kind._register_ep_custom_ops = register_operators
+
+
+def _knows(options: object) -> bool:
+    try:
+        return options.get_session_config_entry(_KNOWN) == "1"
+    except RuntimeError:
+        return False
+
+
+importlib.import_module("pto.ops")  # the operator library defines itself
+for _type, _row in TABLE.items():
+    if _row.view is not None:
+        library.add_view(_type, _row.first, _row.last, _row.view)
 library.set_planner(plan.plan, plan.build)
 onnxruntime.register_execution_provider_library(PROVIDER, library.PATH)
+_know_operators_with_the_provider()
 sys.modules.setdefault("pto.onnxruntime", sys.modules[__name__])

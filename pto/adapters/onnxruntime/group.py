@@ -6,6 +6,7 @@ are made again. Its name begins with "_", so no framework is told of it.
 """
 
 import hashlib
+import itertools
 import json
 import threading
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 
 from pto import _core
 from pto.adapters.onnxruntime.graph import Node, Value
-from pto.adapters.onnxruntime.table import TABLE
+from pto.adapters.onnxruntime.rows import bound, operator, row_of
+from pto.adapters.record import Record
 from pto.language.dtypes import DType, dtype, f32
 from pto.language.op import Operator, op
 from pto.language.tensor import Tensor
@@ -45,7 +47,7 @@ def group_of(nodes: Sequence[Node], outputs: Sequence[Value]) -> Group:
 def _read(nodes: Sequence[Node]) -> Iterator[Value]:
     """The values that the formulas take as tensors."""
     for node in nodes:
-        constants = TABLE[node.type].constants
+        constants = row_of(node).constants
         for place, value in enumerate(node.inputs):
             if value is not None and place not in constants and not is_number(value):
                 yield value
@@ -57,7 +59,7 @@ def build(group: Group, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     traced = dict(zip((v.name for v in group.inputs), tensors, strict=True))
     trace = tensors[0].trace
     for node in group.nodes:
-        row = TABLE[node.type]
+        row = row_of(node)
         arguments = [
             None if value is None or place in row.constants
             else wide(_number(trace, value) if is_number(value) else traced[value.name])
@@ -85,14 +87,61 @@ def _number(trace: Trace, value: Value) -> Tensor:
     return number.broadcast_to((1,) * len(value.shape)) if value.shape else number
 
 
-def is_expressible(node: Node) -> bool:
-    """Whether the table and the tile language say this node with these types and ranks."""
+def is_served(node: Node) -> bool:
+    """Whether there is a row for this node, and it computes these types and ranks."""
     values = [v for v in (*node.inputs, *node.outputs) if v is not None]
-    row = TABLE.get(node.type)
-    if node.domain != "" or row is None or not row.serves(node):
+    row = row_of(node)
+    if row is None or not row.serves(node) or not all(v.is_typed for v in values):
         return False
+    if row.call is not None:
+        return call_of(node) is not None
+    if row.build is None:
+        return True
     group = group_of([node], [v for v in node.outputs if v is not None])
-    return all(v.is_typed for v in values) and bool(group.inputs) and graph_of(group) is not None
+    return bool(group.inputs) and graph_of(group) is not None
+
+
+def fuses(node: Node) -> bool:
+    """Whether a served node may share a kernel with others."""
+    return row_of(node).build is not None
+
+
+@dataclass(frozen=True)
+class BoundCall:
+    """A call of an operator of the library: the values of each tensor argument, the attributes."""
+
+    record: Record
+    tensors: list[list[Value]]
+    attributes: list[tuple[str, object]]  # (kind, value)
+
+
+def call_of(node: Node) -> BoundCall | None:
+    """The call that computes a node, or None: the operator does not take these arguments, or
+    gives other element types or ranks than the model says."""
+    try:
+        call = row_of(node).call(node)
+        record = Record(operator(call.operator).index)
+        values = bound(record, list(node.inputs[: call.tensors]), call.attributes)
+        tensors, attributes = [], []
+        for argument, value in zip(record.arguments, values, strict=True):
+            if argument.is_tensor:
+                tensors.append(value if isinstance(value, list) else [value] if value else [])
+            else:
+                attributes.append((argument.kind, value))
+        kinds = iter([[(v.dtype, len(v.shape)) for v in members] for members in tensors])
+        given = [
+            next(kinds) if a.kind == "Tensor[]" else next(iter(next(kinds)), None)
+            for a in record.tensors
+        ]
+        outputs = record.shapes(given, [value for _, value in attributes]).outputs
+    except Exception:  # what the operator refuses, for whatever reason, stays with ONNX Runtime
+        return None
+    made = [out for output in outputs for out in (output if isinstance(output, list) else [output])]
+    agrees = len(made) == len(node.outputs) and all(
+        value is not None and kind == value.dtype and len(sizes) == len(value.shape)
+        for (kind, sizes), value in zip(made, node.outputs, strict=True)
+    )
+    return BoundCall(record, tensors, attributes) if agrees else None
 
 
 def graph_of(group: Group) -> _core.Graph | None:
@@ -140,7 +189,7 @@ def structure(group: Group) -> str:
 
     nodes = []
     for node in group.nodes:
-        fixed = TABLE[node.type].constants
+        fixed = row_of(node).constants
         read = [about(v, v is not None and place in fixed) for place, v in enumerate(node.inputs)]
         made = [about(v) for v in node.outputs]
         nodes.append([node.type, node.since, node.attributes, read, made])
@@ -173,3 +222,14 @@ def _define(group: Group, key: str) -> Operator:
     schema = f"{name}({tensors}) -> " + (f"({results})" if len(group.outputs) > 1 else results)
     types = [", ".join(v.dtype for v in values) for values in (group.inputs, group.outputs)]
     return op(schema, "({}) -> ({})".format(*types))(definition)
+
+
+def compile_ahead(made: Operator, group: Group) -> None:
+    """Fills the cache of kernels for the sizes of the model, so that the first call need not wait:
+    a size that the model leaves open is taken not to be 1."""
+    count = itertools.count()
+    shapes = [
+        tuple(1 if n == 1 else _core.Dim.symbol(next(count)) for n in v.shape) for v in group.inputs
+    ]
+    tensors = [(v.dtype, shape) for v, shape in zip(group.inputs, shapes, strict=True)]
+    _core.compile(made.trace(tensors, []))

@@ -2,8 +2,8 @@
 // Kernel: one operator of the registry as a kernel of ONNX Runtime.
 //
 //     Kernel kernel(*pto_operator_find("add"));
-//     kernel.inputs = {{0, 1}, {1, 1}};  // places in the kernel context
-//     kernel.compute(context);           // throws pto::Error
+//     kernel.inputs = {{{0}}, {{1}}};  // places in the kernel context
+//     kernel.compute(context);         // throws pto::Error
 //
 // Outputs are ONNX Runtime's own memory; loops run on its thread pool. Shapes and element types
 // are checked at every call, since ONNX Runtime ignores what a shape function refuses.
@@ -11,6 +11,7 @@
 // Thread safety: compute() may run on many threads at once.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <string>
 #include <vector>
@@ -41,9 +42,11 @@ class AttributeValues {
   std::deque<std::vector<int64_t>> integers_;
 };
 
-// Places in the kernel context: `count` of them, or all from `first` on where it is -1.
-struct Range {
-  int32_t first, count;
+// Where a tensor argument is in the kernel context: at these places, for a list followed by all
+// further inputs where `takes_rest`.
+struct Places {
+  std::vector<int32_t> places;
+  bool takes_rest = false;
 };
 
 class Kernel {
@@ -51,9 +54,14 @@ class Kernel {
   explicit Kernel(const pto_operator& op) : op(op) {}
 
   const pto_operator& op;
-  std::vector<Range> inputs;  // of each tensor argument; what is absent there is None
+  std::vector<Places> inputs;  // of each tensor argument; what is absent there is None
   AttributeValues attributes;
+  bool may_lack_inputs = true;   // optional ones, or a list of any length
   std::vector<int32_t> outputs;  // the place of each output, -1 where not wanted; empty: in order
+
+  // Whether a call has found the model's element types of the outputs to be ours; they never
+  // change.
+  mutable std::atomic<bool> outputs_agree{false};
 
   void compute(KernelContext* context) const;
 };

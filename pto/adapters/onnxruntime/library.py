@@ -63,18 +63,30 @@ def take(answer: int, places: Sequence[int]) -> None:
         raise RuntimeError(f"ONNX Runtime refused the group of nodes {list(places)}")
 
 
+def take_view(answer: int, place: int) -> None:
+    """The node at this place runs as a view."""
+    if _library.pto_onnxruntime_take_view(ctypes.c_void_p(answer), place):
+        raise RuntimeError(f"ONNX Runtime refused the node {place}")
+
+
+def add_view(type_: str, first: int, last: int, view: int) -> None:
+    """Nodes of this type and these versions may run as views, see views.hpp."""
+    _library.pto_onnxruntime_add_view(type_.encode(), first, last, view)
+
+
 def use(
     answer: int,
     index: int,
-    inputs: Sequence[tuple[int, int]],
+    inputs: Sequence[Sequence[int]],
     attributes: Sequence[AttributeValue],
     outputs: Sequence[int],
 ) -> None:
-    """The group runs operator `index`: (first, count) of its inputs' places, those of outputs."""
+    """The group runs operator `index`: the places of each tensor argument, and of the outputs."""
     values = (AttributeValue * max(1, len(attributes)))(*attributes)
-    ranges = _integers([number for pair in inputs for number in pair])
+    counts = _integers([len(places) for places in inputs])
+    places = _integers([place for places in inputs for place in places])
     if _library.pto_onnxruntime_use(
-        ctypes.c_void_p(answer), index, ranges, values, _integers(outputs), len(outputs)
+        ctypes.c_void_p(answer), index, counts, places, values, _integers(outputs), len(outputs)
     ):
         raise RuntimeError(f"there is no operator {index}")
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pto.adapters.onnxruntime import group as groups
 from pto.adapters.onnxruntime import library
 from pto.adapters.onnxruntime.graph import Graph, Node, Value, parse
+from pto.adapters.onnxruntime.rows import row_of
 from pto.adapters.onnxruntime.table import CONTROL_FLOW
 
 # An operator takes 16 tensors; room is left for the results and what the compiler keeps between
@@ -96,10 +97,13 @@ def leaving(nodes: Sequence[Node], graph: Graph) -> list[Value]:
 
 def partition(graph: Graph) -> list[list[Node]]:
     """The groups of nodes that the provider takes."""
-    parts = Partition()
+    parts, ours = Partition(), set()
     for node in graph.nodes:
-        parts.add(node, not node.provider and groups.is_expressible(node))
-    return [nodes for name, nodes in parts.members.items() if parts.fuses[name]]
+        served = not node.provider and groups.is_served(node)
+        parts.add(node, served and groups.fuses(node))
+        if served:
+            ours.add(node.place)
+    return [nodes for nodes in parts.members.values() if nodes[0].place in ours]
 
 
 def plan(text: str, answer: int) -> None:
@@ -108,18 +112,38 @@ def plan(text: str, answer: int) -> None:
     if graph.parent and graph.parent not in CONTROL_FLOW:
         return
     for nodes in partition(graph):
-        made = leaving(nodes, graph)
-        whole = groups.group_of(nodes, made)
-        parts = [nodes] if groups.graph_of(whole) is not None else [[node] for node in nodes]
+        parts = [nodes]
+        if len(nodes) > 1:
+            whole = groups.group_of(nodes, leaving(nodes, graph))
+            parts = parts if groups.graph_of(whole) is not None else [[node] for node in nodes]
         for part in parts:
-            library.take(answer, [node.place for node in part])
+            if len(part) == 1 and row_of(part[0]).view is not None:
+                library.take_view(answer, part[0].place)
+            else:
+                library.take(answer, [node.place for node in part])
 
 
 def build(text: str, answer: int) -> None:
     """Makes the kernel of a group that ONNX Runtime has fused."""
     graph = parse(text)
+    if not groups.fuses(graph.nodes[0]):
+        build_call(graph, answer)
+        return
     outputs = [graph.values[name] for name in graph.outputs]
     group = groups.group_of(graph.nodes, outputs)
-    operator = groups.operator_of(group)
-    inputs = [(graph.inputs.index(value.name), 1) for value in group.inputs]
-    library.use(answer, operator.index, inputs, [], range(len(outputs)))
+    made = groups.operator_of(group)
+    groups.compile_ahead(made, group)
+    inputs = [[graph.inputs.index(value.name)] for value in group.inputs]
+    library.use(answer, made.index, inputs, [], range(len(outputs)))
+
+
+def build_call(graph: Graph, answer: int) -> None:
+    """The kernel of one node that an operator of the library computes."""
+    (node,) = graph.nodes
+    call = groups.call_of(node)
+    if call is None:
+        raise RuntimeError(f"the node {node.name} ({node.type}) has changed since it was taken")
+    inputs = [[graph.inputs.index(v.name) for v in members] for members in call.tensors]
+    attributes = [library.attribute_value(kind, value) for kind, value in call.attributes]
+    outputs = [graph.outputs.index(value.name) for value in node.outputs]
+    library.use(answer, call.record.index, inputs, attributes, outputs)

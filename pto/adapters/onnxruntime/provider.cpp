@@ -7,9 +7,11 @@
 #include <mutex>
 #include <stdexcept>
 
+#include "pto/adapters/onnxruntime/custom_ops.hpp"
 #include "pto/adapters/onnxruntime/describe.hpp"
 #include "pto/adapters/onnxruntime/kernel.hpp"
 #include "pto/adapters/onnxruntime/status.hpp"
+#include "pto/adapters/onnxruntime/views.hpp"
 
 namespace pto::ort {
 namespace {
@@ -63,6 +65,9 @@ struct PtoProvider : Provider {
         for (size_t i = 0; i < count; ++i) infos[i] = compile(graphs[i], fused[i]).release();
       });
     };
+    GetKernelRegistry = [](Provider*, const KernelRegistry** found) {
+      return guarded([&] { *found = view_registry(kProviderName); });
+    };
     ReleaseNodeComputeInfos = [](Provider*, ComputeInfo** infos, size_t count) {
       for (size_t i = 0; i < count; ++i) delete static_cast<Compiled*>(infos[i]);
     };
@@ -108,6 +113,15 @@ struct Factory : ProviderFactory {
       return nullptr;
     };
     IsStreamAware = [](const ProviderFactory*) { return false; };
+    GetNumCustomOpDomains = [](ProviderFactory*, size_t* count) -> Status* {
+      *count = 1;
+      return nullptr;
+    };
+    GetCustomOpDomains = [](ProviderFactory*, Domain** domains, size_t count) {
+      return guarded([&] {
+        if (count > 0) domains[0] = operator_domain();
+      });
+    };
   }
 
   static void pair(ProviderFactory* self, const HardwareDevice* const* devices, size_t count,
@@ -164,15 +178,29 @@ int32_t pto_onnxruntime_take(void* answer, const int32_t* places, int32_t count)
       api::EpGraphSupportInfo_AddNodesToFuse(groups.support, nodes.data(), nodes.size(), &options));
 }
 
-// The group runs this operator: (first, count) for each tensor argument and the place of each
-// output, see Kernel. Zero, or non-zero: no such operator.
-int32_t pto_onnxruntime_use(void* answer, int32_t index, const Range* inputs,
-                            const pto_operator_value* attributes, const int32_t* outputs,
-                            int32_t n_outputs) {
+// The node at this place runs as a view, see add_view. Zero, or non-zero.
+int32_t pto_onnxruntime_take_view(void* answer, int32_t place) {
+  const auto& groups = *static_cast<Groups*>(answer);
+  return !succeeded(api::EpGraphSupportInfo_AddSingleNode(
+      groups.support, groups.nodes.at(static_cast<size_t>(place))));
+}
+
+void pto_onnxruntime_add_view(const char* type, int32_t first, int32_t last, int32_t view) {
+  add_view(type, first, last, static_cast<View>(view));
+}
+
+// The group runs this operator: `counts` has the number of tensors of each tensor argument,
+// `places` where they are, see Kernel. Zero, or non-zero: no such operator.
+int32_t pto_onnxruntime_use(void* answer, int32_t index, const int32_t* counts,
+                            const int32_t* places, const pto_operator_value* attributes,
+                            const int32_t* outputs, int32_t n_outputs) {
   const pto_operator* op = pto_operator_at(index);
   if (!op) return 1;
   auto kernel = std::make_unique<Kernel>(*op);
-  kernel->inputs.assign(inputs, inputs + op->n_tensors);
+  for (int32_t i = 0; i < op->n_tensors; places += counts[i++]) {
+    kernel->inputs.push_back({{places, places + counts[i]}, false});
+  }
+  kernel->may_lack_inputs = false;  // the model has these inputs
   kernel->outputs.assign(outputs, outputs + n_outputs);
   for (int32_t i = 0; i < op->n_arguments; ++i) {
     const int32_t kind = op->arguments[i].kind;

@@ -2,24 +2,35 @@
 """The standard operators that the provider takes: one row each.
 
 A row says for which versions (an operator keeps its meaning from `first` on; `last` is the newest
-version that we know), what it computes in the tile language, and which inputs must be constants of
-the model, since they shape the kernel. Element types are those for which the formula traces.
+version that we know), what it computes in the tile language, or which operator of the library does,
+and which inputs must be constants of the model, since they shape the kernel. Element types are
+those for which the formula traces, or the operator has kernels.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 
 from pto import language as tile
+from pto.adapters.onnxruntime import calls as c
 from pto.adapters.onnxruntime import formulas as f
 from pto.adapters.onnxruntime.graph import Node
+
+
+class View(IntEnum):
+    """How a node that only changes the shape runs where it is alone, see views.hpp."""
+
+    SAME, SHAPE, MATRIX, ADD_AXES, REMOVE_AXES = range(5)
 
 
 @dataclass(frozen=True)
 class Row:
     first: int
     last: int
-    build: Callable  # (node, *tensors) -> tensor or tensors
+    build: Callable | None = None  # (node, *tensors) -> tensor or tensors
     constants: tuple[int, ...] = ()
+    view: View | None = None
+    call: Callable | None = None  # node -> Call: an operator of the library, alone in its kernel
 
     def serves(self, node: Node) -> bool:
         """Whether this version is known and what must be constant is."""
@@ -100,11 +111,13 @@ TABLE: dict[str, Row] = {
     # element types and shapes
     "Cast": Row(6, 25, f.cast_by_attribute),
     "CastLike": Row(15, 25, f.cast_to),
-    "Identity": Row(1, 25, f.of(lambda x: x)),
+    "Identity": Row(1, 25, f.of(lambda x: x), view=View.SAME),
+    "Reshape": Row(5, 25, view=View.SHAPE),
+    "Flatten": Row(1, 25, view=View.MATRIX),
     "Dropout": Row(7, 22, f.dropout, (2,)),
     "Expand": Row(8, 13, f.expand, (1,)),
-    "Unsqueeze": Row(1, 25, f.unsqueeze, (1,)),
-    "Squeeze": Row(1, 25, f.squeeze, (1,)),
+    "Unsqueeze": Row(1, 25, f.unsqueeze, (1,), View.ADD_AXES),
+    "Squeeze": Row(1, 25, f.squeeze, (1,), View.REMOVE_AXES),
     # reductions
     "ReduceSum": _reduce(f.over(tile.sum), 13),
     "ReduceMean": _reduce(f.over(tile.mean), 18),
@@ -125,4 +138,11 @@ TABLE: dict[str, Row] = {
     "BatchNormalization": Row(9, 15, f.batch_norm),
     "MeanVarianceNormalization": Row(9, 13, f.mean_variance_norm),
     "LpNormalization": Row(1, 22, f.lp_norm),
+    # matrices and what moves elements
+    "MatMul": Row(1, 13, call=c.plain("matmul")),
+    "Gemm": Row(7, 13, call=c.gemm),
+    "Transpose": Row(1, 25, call=c.transpose),
+    "Gather": Row(1, 13, call=c.gather),
+    "Concat": Row(4, 13, call=c.concat),
+    "Slice": Row(1, 13, constants=(1, 2, 3, 4), call=c.slice_),
 }

@@ -112,13 +112,14 @@ def describe() -> str:
 
 
 def _load_xla() -> ctypes.CDLL | None:
-    """The part for jit_compile=True, where it was built; XLA gets the handler of all operators."""
-    library = _load(build.XLA)
+    """The part for jit_compile=True, where it was built; XLA gets the handler of all operators,
+    which is prebuilt, since JAX uses it too."""
+    handler = adapter_libraries.LIBRARIES / "libpto_jax.so"
+    library = _load(build.XLA) if handler.exists() else None
     if library is not None:
-        handler = ctypes.CDLL(str(adapter_libraries.LIBRARIES / "libpto_jax.so")).pto_call
         use = library.pto_tensorflow_xla_use_handler
         use.argtypes, use.restype = [ctypes.c_void_p], ctypes.c_char_p
-        _check(use(ctypes.cast(handler, ctypes.c_void_p)))
+        _check(use(ctypes.cast(ctypes.CDLL(str(handler)).pto_call, ctypes.c_void_p)))
         Node.compiles_for_xla = True
     return library
 

@@ -7,7 +7,8 @@
 Loading it registers schema, CPU kernel, fake kernel, gradient, vmap and autocast of all operators,
 those that are defined later included. No Python runs in a call whose kernel exists, but for
 gradient and autocast where their C++ parts (node.cpp, autocast.cpp) were not built: `python -m pto
-adapters build torch`.
+adapters build torch`. That builds the npu device too; where it is built, loading this module makes
+it (activation.py).
 """
 
 import ctypes
@@ -18,7 +19,7 @@ from typing import Any
 import torch
 from pto.adapters import build as adapter_libraries
 from pto.adapters.record import Record, on_operator
-from pto.adapters.torch import autocast, autograd, batching, build, fake
+from pto.adapters.torch import activation, autocast, autograd, batching, build, fake
 from pto.adapters.torch.record import out_names, out_schema, returns_self, torch_schema
 from pto.adapters.torch_threads import HOST_POOL, library, use_host_pool
 from pto.errors import Failure
@@ -65,11 +66,12 @@ def has_cpp_gradients() -> bool:
 
 
 def describe() -> str:
-    """One line: the version served, and how gradients run."""
+    """One line: the version served, whether there is an npu device, and how gradients run."""
     gradients = "gradients in C++"
     if _register_gradient is None:
         gradients = "gradients through Python; for C++: python -m pto adapters build torch"
-    return f"PyTorch {torch.__version__}, {len(_declared)} operators, {gradients}"
+    device = ", npu device" if activation.is_active() else ""
+    return f"PyTorch {torch.__version__}, {len(_declared)} operators{device}, {gradients}"
 
 
 def _define(index: int, schema: str, kind: torch.Tag | None) -> None:
@@ -116,3 +118,4 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
 importlib.import_module("pto.ops")  # the operator library defines itself
 on_operator(_declare)
 sys.modules.setdefault("pto.torch", sys.modules[__name__])
+activation.activate_if_possible()

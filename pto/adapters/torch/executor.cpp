@@ -57,6 +57,10 @@ extern "C" int32_t pto_torch_operator_run(const pto_operator_call* call) {
   const pto::torch_adapter::HostThreads threads;
   return pto_operator_run(call);
 }
+extern "C" int32_t pto_torch_launch_run(pto_operator_launch* launch) {
+  const pto::torch_adapter::HostThreads threads;
+  return pto_operator_launch_run(launch);
+}
 extern "C" int32_t pto_torch_parallel(int32_t blocks, pto::BlockFunction function, void* context) {
   const pto::torch_adapter::HostThreads threads;
   return pto::parallel_for(blocks, function, context);

@@ -14,6 +14,7 @@
 #include "pto/runtime/pool.hpp"
 
 extern "C" int32_t pto_torch_operator_run(const pto_operator_call* call);
+extern "C" int32_t pto_torch_launch_run(pto_operator_launch* launch);
 
 namespace pto::torch_adapter {
 

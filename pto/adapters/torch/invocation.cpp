@@ -74,12 +74,40 @@ void Invocation::run() {
   describe_all();
   const pto_operator_call call = {&op_, tensors_, counts_, attributes_, &Invocation::allocate,
                                   this};
-  const DeviceRunner runner = device_runner.load(std::memory_order_acquire);
-  const bool on_cpu = device_.type == kCpu;
-  const int32_t code = on_cpu ? pto_torch_operator_run(&call) : runner(&call, device_.index);
-  if (code != 0) throw std::runtime_error(pto_operator_error());
-  scatter_replaced();
+  if (device_.type == kCpu) {
+    if (pto_torch_operator_run(&call) != 0) throw std::runtime_error(pto_operator_error());
+    finish();
+  } else if (run_on_device(call, device_runner.load(std::memory_order_acquire)) != 0) {
+    throw std::runtime_error(pto_operator_error());
+  }
   give_results();
+}
+
+int32_t Invocation::run_on_device(const pto_operator_call& call, DeviceRunner runner) {
+  static constexpr auto kSelf = [](void* invocation) -> Invocation& {
+    return *static_cast<Invocation*>(invocation);
+  };
+  return runner(
+      {.call = &call,
+       .device_index = device_.index,
+       .invocation = this,
+       .for_tensors = [](void* invocation, void (*take)(void*, TensorObject*),
+                         void* context) { kSelf(invocation).for_tensors(take, context); },
+       .must_finish = [](void* invocation) { return !kSelf(invocation).replaced_.empty(); },
+       .finish = [](void* invocation) { kSelf(invocation).finish(); },
+       .run = &pto_torch_operator_run,
+       .run_bound = &pto_torch_launch_run});
+}
+
+void Invocation::for_tensors(void (*take)(void* context, TensorObject*), void* context) const {
+  for (int i = 0; i < n_tensors_; ++i) take(context, objects_[i]);
+  for (int i = 0; i < n_outs_; ++i) take(context, outs_[i]);
+  for (TensorObject* output : single_outputs_) {
+    if (output) take(context, output);
+  }
+  for (const auto& list : list_outputs_) {
+    for (TensorObject* output : list) take(context, output);
+  }
 }
 
 // Takes everything off the stack before anything can fail.

@@ -18,8 +18,22 @@
 
 namespace pto::torch_adapter {
 
-// Runs a call on tensors of a device that is not the CPU, whose memory the processor can reach.
-using DeviceRunner = int32_t (*)(const pto_operator_call* call, int32_t device_index);
+// A call on tensors of a device that is not the CPU, whose memory the processor can reach. Plain,
+// as the device stands in another library.
+struct DeviceCall {
+  const pto_operator_call* call;
+  int32_t device_index;
+  void* invocation;  // for the functions below
+  // All tensors: after pto_operator_bind() with those that it made.
+  void (*for_tensors)(void* invocation, void (*take)(void* context, TensorObject*), void* context);
+  // After pto_operator_bind(): whether finish() has to follow the run before the call returns.
+  bool (*must_finish)(void* invocation);
+  void (*finish)(void* invocation);
+  // Both under PyTorch's thread setting; not 0: pto_operator_error() says why.
+  int32_t (*run)(const pto_operator_call* call);
+  int32_t (*run_bound)(pto_operator_launch* launch);
+};
+using DeviceRunner = int32_t (*)(const DeviceCall& call);
 
 class Invocation {
  public:
@@ -51,7 +65,9 @@ class Invocation {
   void describe(const char* name, TensorObject* object, pto_operator_tensor& tensor);
   Device device_of(const char* name, TensorObject* object);
   void check_writable(const char* name, const pto_operator_tensor& tensor) const;
-  void scatter_replaced() const;
+  int32_t run_on_device(const pto_operator_call& call, DeviceRunner runner);
+  void for_tensors(void (*take)(void* context, TensorObject*), void* context) const;
+  void finish();
   void give_results();
   Boxed give_list(std::vector<TensorObject*>& members);
 

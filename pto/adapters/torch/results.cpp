@@ -158,7 +158,8 @@ void* Invocation::memory_of(const pto_operator_tensor& tensor) {
   return memory;
 }
 
-void Invocation::scatter_replaced() const {
+// Brings new elements to their places in tensors with gaps.
+void Invocation::finish() {
   for (const Replaced& one : replaced_) {
     const pto_operator_tensor& tensor = *one.tensor;
     int64_t strides[kMaxRank], elements = 1;

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`import torch_npu` for programs that say so: the device npu of OpenPTO.
+
+    sys.path.append(pto.build_config.compat_dir())  # what `pto config --compat` prints
+    import torch, torch_npu
+    torch.randn(4, 4, device="npu")
+
+Refused where the real package is installed: a process has one device named npu.
+"""
+
+import importlib.machinery
+import sys
+from pathlib import Path
+
+import torch
+
+from pto.errors import Failure
+
+_HERE = Path(__file__).resolve().parent
+_elsewhere = importlib.machinery.PathFinder.find_spec(
+    __name__, [folder for folder in sys.path if Path(folder or ".").resolve() != _HERE.parent]
+)
+if _elsewhere is not None:
+    raise Failure(
+        f"torch_npu is installed, at {_elsewhere.origin}",
+        "a process has one device named npu, and this spelling would hide the installed one",
+        f"take {_HERE.parent} from the path, or uninstall torch_npu",
+    )
+
+import pto.torch.npu  # noqa: E402, F401
+
+npu = torch.npu

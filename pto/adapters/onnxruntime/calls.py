@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which operator of the library computes a standard one, and with which attributes.
+
+Inputs are those of the node in their order; what is constant becomes an attribute.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pto.adapters.onnxruntime.graph import Node
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operator of the library; its tensors are the first `tensors` inputs of the node."""
+
+    operator: str
+    tensors: int
+    attributes: dict[str, object] = field(default_factory=dict)
+
+
+def plain(operator: str) -> Callable[[Node], Call]:
+    """The operator on all inputs, without attributes."""
+    return lambda node: Call(operator, len(node.inputs))
+
+
+def gemm(node: Node) -> Call:
+    flags = {f"transpose_{x}": bool(node.get(f"trans{x.upper()}", 0)) for x in "ab"}
+    numbers = {name: node.get(name, 1.0) for name in ("alpha", "beta")}
+    return Call("gemm", len(node.inputs), numbers | flags)
+
+
+def transpose(node: Node) -> Call:
+    reverse = list(range(len(node.input(0).shape)))[::-1]
+    return Call("transpose", 1, {"perm": node.get("perm", reverse)})
+
+
+def gather(node: Node) -> Call:
+    return Call("gather", 2, {"dim": node.get("axis", 0)})
+
+
+def concat(node: Node) -> Call:
+    return Call("concat", len(node.inputs), {"dim": node.get("axis", 1)})
+
+
+def slice_(node: Node) -> Call:
+    """Starts, ends, axes and steps are inputs; in version 1 attributes, without steps."""
+
+    def given(place: int, name: str, default: list[int]) -> list[int]:
+        data = node.data(place)
+        return list(node.get(name, default)) if data is None else data.reshape(-1).tolist()
+
+    starts, ends = given(1, "starts", []), given(2, "ends", [])
+    axes = given(3, "axes", list(range(len(starts))))
+    steps = given(4, "steps", [1] * len(starts))
+    lists = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
+    return Call("slice", 1, lists)

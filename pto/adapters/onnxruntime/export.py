@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From PyTorch: how torch.onnx.export writes our operators, as nodes of the domain ai.pto.
+
+    torch.onnx.export(model, args, dynamo=True, custom_translation_table=translation_table())
+
+Thread safety: pure functions of the registry.
+"""
+
+import functools
+from collections.abc import Callable
+
+from pto import _core
+from pto.adapters.onnxruntime.rows import DOMAIN
+from pto.adapters.record import Argument, Record
+
+VERSION = 1
+_TYPES = {  # ONNX's names of element types
+    "f32": "float", "f64": "double", "f16": "float16", "bf16": "bfloat16", "bool": "bool",
+    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+_ATTRIBUTES = {"int": "INT", "SymInt": "INT", "bool": "INT", "float": "FLOAT", "str": "STRING",
+               "int[]": "INTS"}  # fmt: skip
+
+
+def schema(record: Record) -> object:
+    """The ONNX schema of an operator."""
+    from onnx.defs import OpSchema
+
+    def option(is_list: bool, optional: bool) -> object:
+        options = OpSchema.FormalParameterOption
+        return options.Variadic if is_list else options.Optional if optional else options.Single
+
+    def type_name(variable: int) -> str:
+        return f"T{variable}" if variable >= 0 else f"tensor({_TYPES[_name(-1 - variable)]})"
+
+    inputs = [
+        OpSchema.FormalParameter(
+            a.name, type_name(a.type), "", param_option=option(a.kind == "Tensor[]", a.optional)
+        )
+        for a in record.tensors
+    ]
+    outputs = [
+        OpSchema.FormalParameter(
+            o.name, type_name(o.type), "", param_option=option(o.is_list, False)
+        )
+        for o in record.outputs
+    ]
+    types = [
+        (f"T{i}", sorted(f"tensor({_TYPES[name]})" for name in names), "")
+        for i, names in enumerate(record.types)
+    ]
+    return OpSchema(
+        record.name, DOMAIN, VERSION, record.document, inputs=inputs, outputs=outputs,
+        type_constraints=types, attributes=[_attribute(a) for a in record.attributes],
+    )  # fmt: skip
+
+
+def _name(dtype: int) -> str:
+    return _core.dtypes()[dtype][0]
+
+
+def _attribute(a: Argument) -> object:
+    from onnx import helper
+    from onnx.defs import OpSchema
+
+    kind = getattr(OpSchema.AttrType, _ATTRIBUTES[a.kind])
+    if not a.has_default or a.default is None:
+        return OpSchema.Attribute(a.name, kind, "", required=not (a.optional or a.has_default))
+    default = int(a.default) if a.kind == "bool" else a.default
+    return OpSchema.Attribute(a.name, helper.make_attribute(a.name, default), "")
+
+
+def translation(record: Record) -> Callable:
+    """The function that writes one call of the operator as a node."""
+    from onnxscript.values import Op, Opset
+
+    node = Op(Opset(DOMAIN, VERSION), record.name, schema(record))
+
+    def translate(*args: object, **kwargs: object) -> object:
+        given = dict(zip(record.positional, args, strict=False)) | kwargs
+        tensors: list[object] = []
+        for a in record.tensors:
+            value = given.get(a.name)
+            tensors += value if isinstance(value, list | tuple) else [value]
+        while tensors and tensors[-1] is None:
+            tensors.pop()
+        attributes = {
+            a.name: int(given[a.name]) if a.kind == "bool" else given[a.name]
+            for a in record.attributes
+            if given.get(a.name) is not None
+        }
+        return node(*tensors, **attributes)
+
+    functools.update_wrapper(translate, translation)
+    translate.__name__ = record.name
+    del translate.__wrapped__
+    return translate
+
+
+def translation_table() -> dict[object, Callable]:
+    """For torch.onnx.export(dynamo=True, custom_translation_table=...): all operators of the
+    registry, as PyTorch knows them after `import pto.torch`."""
+    import importlib
+
+    import torch
+
+    importlib.import_module("pto.torch")
+    records = [Record(index) for index in range(_core.operator_count())]
+    return {
+        getattr(torch.ops.pto, record.name).default: translation(record)
+        for record in records
+        if not record.name.startswith("_") and hasattr(torch.ops.pto, record.name)
+    }

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a node is computed: its row of the table, or one made from an operator of the registry.
+
+Nodes of our own domain, ai.pto, are named after operators, their attributes after arguments.
+"""
+
+import functools
+
+from pto.adapters.onnxruntime.calls import Call
+from pto.adapters.onnxruntime.graph import Node
+from pto.adapters.onnxruntime.table import TABLE, Row
+from pto.adapters.record import Record
+from pto.language.op import Operator, operators
+from pto.language.tensor import Tensor
+
+DOMAIN = "ai.pto"
+
+
+def row_of(node: Node) -> Row | None:
+    """The row of a node's type, or None."""
+    if node.domain == DOMAIN:
+        return _own_row(node.type)
+    return TABLE.get(node.type) if node.domain == "" else None
+
+
+@functools.cache
+def operator(name: str) -> Operator | None:
+    """The operator of this name that Python defined, or None."""
+    return next((one for one in operators() if one.name == name), None)
+
+
+@functools.cache
+def _own_row(name: str) -> Row | None:
+    found = operator(name)
+    if found is None:
+        return None
+    if found.member("build") is None or any(a.kind == "Tensor[]" for a in found.arguments):
+        return Row(1, 1, call=lambda node: Call(name, len(node.inputs), node.attributes))
+
+    def build(node: Node, *tensors: Tensor) -> object:
+        record = Record(found.index)
+        return found.member("build")(*bound(record, list(tensors), node.attributes))
+
+    return Row(1, 1, build)
+
+
+def bound(record: Record, tensors: list, attributes: dict) -> list:
+    """All arguments in schema order: tensors in theirs, a list takes the rest of them."""
+    given = iter(tensors)
+    values = dict(attributes)
+    for argument in record.tensors:
+        values[argument.name] = list(given) if argument.kind == "Tensor[]" else next(given, None)
+    for argument in record.attributes:
+        if argument.kind == "bool" and values.get(argument.name) in (0, 1):
+            values[argument.name] = bool(values[argument.name])
+    return record.bind((), values)

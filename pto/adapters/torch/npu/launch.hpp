@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launch: a CPU kernel on aliases, in the order of the current stream.
+//
+//     launch(out.device().index(), length_of(out), {out_alias, x_alias},
+//            [=](const at::Tensor* t) { at::native::copy_(t[0], t[1], false); });
+//
+// Invariant: the kernel owns what it touches until it has run. It sees neither autograd nor the
+// launching thread's modes.
+// Thread safety: every function may be called from any thread.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/Tensor.h>
+
+#include <utility>
+
+#include "pto/adapters/torch/npu/alias.hpp"
+#include "pto/adapters/torch/npu/stream.hpp"
+
+namespace pto::torch_npu {
+
+// From here on a kernel is worth another thread: about a tenth of a millisecond of copying.
+constexpr int64_t kLongBytes = 1 << 21;
+constexpr int64_t kLongOperations = 1 << 22;  // of a matrix product
+
+inline Length length_of(const at::Tensor& tensor) {
+  return static_cast<int64_t>(tensor.nbytes()) < kLongBytes ? Length::Short : Length::Long;
+}
+
+inline Access access_to(const at::Tensor& alias) {
+  if (!is_checked() || !alias.defined() || !alias.has_storage()) return Access(nullptr);
+  return Access(block_of(alias.storage().data_ptr()));
+}
+
+// What a CPU kernel needs of its thread: below autograd, and with the launching thread's number of
+// threads.
+class HostScope {
+ public:
+  explicit HostScope(int threads) {
+    if (at::get_num_threads() != threads && !at::in_parallel_region()) {
+      at::set_num_threads(threads);
+    }
+  }
+
+ private:
+  at::AutoDispatchBelowADInplaceOrView below_;
+};
+
+template <class Run, size_t N>
+class AliasKernel final : public Kernel {
+ public:
+  AliasKernel(std::array<at::Tensor, N> tensors, Run run)
+      : tensors_(std::move(tensors)), run_(std::move(run)) {}
+  void run() override {
+    const HostScope scope(threads_);
+    c10::SmallVector<Access, N> accesses;
+    if (is_checked()) {
+      for (const at::Tensor& tensor : tensors_) accesses.push_back(access_to(tensor));
+    }
+    run_(tensors_.data());
+  }
+
+ private:
+  std::array<at::Tensor, N> tensors_;
+  Run run_;
+  int threads_ = at::get_num_threads();
+};
+
+template <size_t N, class Run>
+void launch(int device, Length length, std::array<at::Tensor, N> tensors, Run run) {
+  current_stream(device).submit(
+      std::make_unique<AliasKernel<Run, N>>(std::move(tensors), std::move(run)), length);
+}
+
+}  // namespace pto::torch_npu

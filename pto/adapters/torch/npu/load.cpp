@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Python calls of the library, as plain C.
+// Thread safety: loading belongs to one thread; everything else may be called from any.
+#include <exception>
+#include <string>
+
+#include "pto/adapters/torch/npu/fallback.hpp"
+#include "pto/adapters/torch/npu/memory.hpp"
+#include "pto/adapters/torch/npu/registration.hpp"
+#include "pto/adapters/torch/npu/stream.hpp"
+
+namespace {
+thread_local std::string text;
+}
+
+// Makes the device. Null, or the text of the error.
+extern "C" const char* pto_npu_load() {
+  using namespace pto::torch_npu;
+  try {
+    make_streams();
+    register_device();
+    register_services();
+    register_kernels();
+    register_autocast();
+    register_queue();
+    register_fallback();
+    return nullptr;
+  } catch (const c10::Error& error) {
+    text = error.what_without_backtrace();
+    return text.c_str();
+  } catch (const std::exception& error) {
+    text = error.what();
+    return text.c_str();
+  }
+}
+
+extern "C" int32_t pto_npu_device_count() { return pto::torch_npu::device_count(); }
+extern "C" int32_t pto_npu_is_checked() { return pto::torch_npu::is_checked() ? 1 : 0; }
+
+// Lines "name calls", of the calling thread until its next call.
+extern "C" const char* pto_npu_fallbacks() {
+  text.clear();
+  for (const auto& [name, calls] : pto::torch_npu::fallback_counts()) {
+    text += name + " " + std::to_string(calls) + "\n";
+  }
+  return text.c_str();
+}
+
+extern "C" void pto_npu_reset_fallbacks() { pto::torch_npu::reset_fallback_counts(); }

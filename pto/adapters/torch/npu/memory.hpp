@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of the npu devices: blocks of host memory, counted by owners and by device.
+//
+//     c10::DataPtr data = allocate(device, bytes);   // an npu DataPtr that owns one reference
+//     c10::DataPtr same = share(data, kCPU);         // the same memory under another device
+//
+// Invariants: a block goes back when the last DataPtr of it goes, whatever its device; that never
+// takes Python's lock. In checked mode (PTO_NPU_CHECKED=1) every block lies on pages of its own,
+// which nobody can touch but while an Access to it lives: a host that reads device memory crashes.
+// Thread safety: every function may be called from any thread.
+#pragma once
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Storage.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace pto::torch_npu {
+
+constexpr c10::DeviceType kNpu = c10::DeviceType::PrivateUse1;
+
+struct Block {
+  std::atomic<int64_t> owners{1};
+  void* data;
+  int64_t bytes;
+  int32_t device;
+  int32_t users = 0;     // in checked mode: accesses that live
+  c10::Storage adopted;  // whose memory it is, where not ours
+};
+
+// True in checked mode.
+bool is_checked();
+
+// Memory of the device that is current; empty for 0 bytes. Throws torch.OutOfMemoryError.
+c10::Allocator* allocator();
+c10::DataPtr allocate(int device, size_t bytes);
+
+// The memory of a storage that a CPU kernel made, as memory of the device. In checked mode a copy.
+c10::DataPtr adopt(int device, const c10::Storage& storage);
+
+// Another owner of the same memory; keeps `storage` itself where the memory is not a block of ours.
+c10::DataPtr share(const c10::Storage& storage, c10::Device device);
+
+// Gives an npu storage `bytes` bytes and keeps what fits.
+void resize_storage(const c10::Storage& storage, size_t bytes);
+
+// The block behind memory of ours, or null.
+Block* block_of(const c10::DataPtr& data);
+
+// Page-locked memory of the host, from which copies are asynchronous.
+c10::Allocator* pinned_allocator();
+bool is_pinned(const void* pointer);
+
+// Counts an access to the block, and ends one, in checked mode.
+void open_access(Block* block);
+void close_access(Block* block);
+
+// While it lives the block may be read and written. Does nothing but in checked mode.
+class Access {
+ public:
+  explicit Access(Block* block) : block_(is_checked() ? block : nullptr) {
+    if (block_ != nullptr) open_access(block_);
+  }
+  Access(Access&& other) noexcept : block_(other.block_) { other.block_ = nullptr; }
+  Access& operator=(Access&& other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
+  ~Access() {
+    if (block_ != nullptr) close_access(block_);
+  }
+
+ private:
+  Block* block_;
+};
+
+}  // namespace pto::torch_npu

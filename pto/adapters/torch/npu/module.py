@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.npu: devices, streams, memory, random numbers, and which operators fell back to the CPU.
+
+with torch.npu.device(1), torch.npu.stream(torch.npu.Stream()):
+    y = x @ x                        # runs on the stream's thread
+torch.npu.synchronize(1)
+"""
+
+import importlib
+import os
+import platform
+from typing import Any, NamedTuple
+
+import torch
+from pto.adapters.torch.activation import device_library
+from pto.adapters.torch.npu import amp as amp
+from torch import Event, Stream
+from torch.accelerator import memory as _memory
+
+__all__ = [
+    "DeviceProperties", "Event", "Stream", "StreamContext", "amp", "current_device",
+    "current_stream", "default_generators", "default_stream", "device", "device_count",
+    "device_of", "empty_cache", "fallbacks", "get_amp_supported_dtype", "get_device_capability",
+    "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all",
+    "initial_seed", "is_available", "is_bf16_supported", "is_checked", "is_initialized",
+    "manual_seed",
+    "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "mem_get_info",
+    "memory_allocated", "memory_reserved", "memory_stats", "reset_accumulated_memory_stats",
+    "reset_fallbacks", "reset_peak_memory_stats", "seed", "seed_all", "set_device",
+    "set_rng_state", "set_rng_state_all", "set_stream", "stream", "synchronize",
+]  # fmt: skip
+
+_Device = torch.device | str | int | None
+
+
+def _index(device: _Device) -> int:
+    """The number of a device; the current one where none is named."""
+    if device is None:
+        return current_device()
+    if isinstance(device, int):
+        return device
+    device = torch.device(device)
+    if device.type != "npu":
+        raise ValueError(f"device {device} is not an npu: pass npu:0 or a number")
+    return current_device() if device.index is None else device.index
+
+
+def is_available() -> bool:
+    return True
+
+
+def is_initialized() -> bool:
+    return True
+
+
+def _is_in_bad_fork() -> bool:
+    return False  # a child of fork() has streams of its own
+
+
+def is_checked() -> bool:
+    """True where PTO_NPU_CHECKED=1: what touches device memory outside a kernel crashes."""
+    return bool(device_library().pto_npu_is_checked())
+
+
+def device_count() -> int:
+    """How many npu devices there are: PTO_NPU_DEVICES, or 2."""
+    return device_library().pto_npu_device_count()
+
+
+def current_device() -> int:
+    return torch._C._accelerator_getDeviceIndex()
+
+
+def set_device(device: _Device) -> None:
+    """Makes a device current for this thread."""
+    torch._C._accelerator_setDeviceIndex(_index(device))
+
+
+class device:  # noqa: N801 PyTorch's name
+    """Makes a device current in a `with` block; None does nothing."""
+
+    def __init__(self, device: _Device):
+        self.idx = -1 if device is None else _index(device)
+        self.prev_idx = -1
+
+    def __enter__(self) -> "device":
+        if self.idx >= 0:
+            self.prev_idx = torch._C._accelerator_exchangeDevice(self.idx)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.idx >= 0:
+            torch._C._accelerator_exchangeDevice(self.prev_idx)
+
+
+class device_of(device):  # noqa: N801 PyTorch's name
+    """Makes the device of a tensor current; nothing where it is not an npu tensor."""
+
+    def __init__(self, tensor: torch.Tensor):
+        super().__init__(tensor.device if tensor.device.type == "npu" else None)
+
+
+class DeviceProperties(NamedTuple):
+    name: str
+    total_memory: int
+    multi_processor_count: int
+    major: int
+    minor: int
+
+
+def get_device_properties(device: _Device = None) -> DeviceProperties:
+    """The host's cores and memory, which are the device's."""
+    _, total = mem_get_info(device)
+    return DeviceProperties(get_device_name(device), total, os.cpu_count() or 1, 1, 0)
+
+
+def get_device_name(device: _Device = None) -> str:
+    return f"OpenPTO npu:{_index(device)} on {platform.processor() or platform.machine()}"
+
+
+def get_device_capability(device: _Device = None) -> dict[str, Any]:
+    return torch.accelerator.get_device_capability(_index(device))
+
+
+def synchronize(device: _Device = None) -> None:
+    """Waits for all streams of a device; raises what one of their kernels raised."""
+    torch.accelerator.synchronize(_index(device))
+
+
+def current_stream(device: _Device = None) -> Stream:
+    return torch.accelerator.current_stream(_index(device))
+
+
+def default_stream(device: _Device = None) -> Stream:
+    kind = torch._C._autograd.DeviceType.PrivateUse1
+    return Stream(stream_id=0, device_index=_index(device), device_type=int(kind))
+
+
+def set_stream(stream: Stream) -> None:
+    """Makes a stream current on its device, and its device current."""
+    torch.accelerator.set_stream(stream)
+
+
+class StreamContext:
+    """Makes a stream current in a `with` block; None does nothing."""
+
+    def __init__(self, stream: Stream | None):
+        self.stream = stream
+
+    def __enter__(self) -> "StreamContext":
+        if self.stream is not None:
+            self._device = current_device()
+            self._before = current_stream(self.stream.device)
+            torch.accelerator.set_stream(self.stream)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.stream is not None:
+            torch.accelerator.set_stream(self._before)
+            torch._C._accelerator_setDeviceIndex(self._device)
+
+
+def stream(stream: Stream | None) -> StreamContext:
+    return StreamContext(stream)
+
+
+def empty_cache() -> None:
+    """Gives memory that no tensor holds back to the system."""
+    _memory.empty_cache()
+
+
+def memory_stats(device: _Device = None) -> dict[str, Any]:
+    return _memory.memory_stats(_index(device))
+
+
+def memory_allocated(device: _Device = None) -> int:
+    """Bytes that tensors of the device hold."""
+    return _memory.memory_allocated(_index(device))
+
+
+def max_memory_allocated(device: _Device = None) -> int:
+    return _memory.max_memory_allocated(_index(device))
+
+
+def memory_reserved(device: _Device = None) -> int:
+    return _memory.memory_reserved(_index(device))
+
+
+def max_memory_reserved(device: _Device = None) -> int:
+    return _memory.max_memory_reserved(_index(device))
+
+
+def reset_peak_memory_stats(device: _Device = None) -> None:
+    _memory.reset_peak_memory_stats(_index(device))
+
+
+def reset_accumulated_memory_stats(device: _Device = None) -> None:
+    _memory.reset_accumulated_memory_stats(_index(device))
+
+
+def mem_get_info(device: _Device = None) -> tuple[int, int]:
+    """Free and total bytes of the host."""
+    return _memory.get_memory_info(_index(device))
+
+
+default_generators = tuple(map(torch.ops.pto_npu.default_generator, range(device_count())))
+
+
+def manual_seed(seed: int) -> None:
+    """Seeds the current device: random numbers are those of the CPU under this seed."""
+    default_generators[current_device()].manual_seed(int(seed))
+
+
+def manual_seed_all(seed: int) -> None:
+    for generator in default_generators:
+        generator.manual_seed(int(seed))
+
+
+def seed() -> int:
+    return default_generators[current_device()].seed()
+
+
+def seed_all() -> None:
+    manual_seed_all(default_generators[0].seed())
+
+
+def initial_seed() -> int:
+    return default_generators[current_device()].initial_seed()
+
+
+def get_rng_state(device: _Device = None) -> torch.Tensor:
+    return default_generators[_index(device)].get_state()
+
+
+def set_rng_state(new_state: torch.Tensor, device: _Device = None) -> None:
+    default_generators[_index(device)].set_state(new_state)
+
+
+def get_rng_state_all() -> list[torch.Tensor]:
+    return [get_rng_state(index) for index in range(device_count())]
+
+
+def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
+    for index, state in enumerate(new_states):
+        set_rng_state(state, index)
+
+
+def is_bf16_supported() -> bool:
+    return True
+
+
+def get_amp_supported_dtype() -> list[torch.dtype]:
+    return [torch.bfloat16, torch.float16]
+
+
+def fallbacks() -> dict[str, int]:
+    """Operators without a kernel of ours that ran on the CPU's, with the number of calls."""
+    lines = device_library().pto_npu_fallbacks().decode().splitlines()
+    return {name: int(calls) for name, calls in (line.rsplit(" ", 1) for line in lines)}
+
+
+def reset_fallbacks() -> None:
+    device_library().pto_npu_reset_fallbacks()
+
+
+# What PyTorch asks for when it compiles: loaded then.
+_INDUCTOR = (
+    "CppWrapperCodegen", "PythonWrapperCodegen", "Scheduling", "WrapperFxCodegen", "run_kernel",
+)  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _INDUCTOR:
+        return getattr(importlib.import_module("pto.adapters.torch.npu.inductor"), name)
+    raise AttributeError(f"module 'torch.npu' has no attribute {name!r}")

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The streams of the npu devices as a device queue: kernels that users launch with EXEC_KERNEL_CMD,
+// EXEC_KERNEL_ASYNC and custom operators, in the order of the stream.
+//
+// Invariant: a pending job owns the memory of its tensors, not the tensors, whose end may need
+// Python's lock.
+// Thread safety: every function may be called from any thread.
+#include "pto/isa/device_queue.hpp"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <stdexcept>
+
+#include "pto/adapters/torch/npu/launch.hpp"
+#include "pto/adapters/torch/npu/memory.hpp"
+#include "pto/adapters/torch/npu/placement.hpp"
+#include "pto/adapters/torch/npu/registration.hpp"
+#include "pto/adapters/torch/npu/stream.hpp"
+
+namespace pto::torch_npu {
+namespace {
+
+class QueuedJob final : public Kernel {
+ public:
+  explicit QueuedJob(const pto_device_job& job) : job_(job) {}
+  ~QueuedJob() override { job_.release(job_.context); }
+
+  void keep_memory() {
+    for (int32_t i = 0; i < job_.n_tensors; ++i) {
+      const auto& tensor = *static_cast<const at::Tensor*>(job_.tensors[i]);
+      if (tensor.has_storage()) memory_.push_back(share(tensor.storage(), c10::kCPU));
+    }
+    job_.tensors = nullptr;
+  }
+
+  void run() override {
+    const HostScope scope(threads_);
+    c10::SmallVector<Access, 8> accesses;
+    for (const c10::DataPtr& data : memory_) accesses.push_back(Access(block_of(data)));
+    if (job_.run(job_.context) != 0) throw std::runtime_error(job_.error());
+  }
+
+ private:
+  pto_device_job job_;
+  c10::SmallVector<c10::DataPtr, 8> memory_;
+  const int threads_ = at::get_num_threads();
+};
+
+// 0, or 1 with the text of what was thrown.
+template <class F>
+int32_t caught(F f) noexcept {
+  try {
+    f();
+    return 0;
+  } catch (const std::exception& error) {
+    pto_set_last_error(error.what());
+    return 1;
+  }
+}
+
+int32_t submit(int32_t device, const void* to, const pto_device_job* job) {
+  auto kernel = std::make_unique<QueuedJob>(*job);
+  return caught([&] {
+    const int index = existing_device(static_cast<c10::DeviceIndex>(device));
+    Stream& stream = to ? *static_cast<Stream*>(const_cast<void*>(to)) : current_stream(index);
+    kernel->keep_memory();
+    const bool is_short = job->bytes < kLongBytes;
+    if (!is_short || !stream.enter_if_idle()) {
+      stream.submit(std::move(kernel), is_short ? Length::Short : Length::Long);
+      return;
+    }
+    struct Leave {
+      Stream& stream;
+      ~Leave() { stream.leave(); }
+    } const leave{stream};
+    kernel->run();
+  });
+}
+
+int32_t wait(const void* stream) {
+  return caught([&] { static_cast<Stream*>(const_cast<void*>(stream))->wait(); });
+}
+
+const void* current(int32_t device) {
+  return device >= 0 && device < device_count() ? &current_stream(device) : nullptr;
+}
+
+int32_t device_of(const void* address) {
+  for (int device = 0; device < device_count(); ++device) {
+    for (int number = 0; number < kStreams; ++number) {
+      if (&stream(device, number) == address) return device;
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+void register_queue() {
+  static constexpr pto_device_queue kQueue{submit, wait, current, device_of};
+  pto_set_device_queue(&kQueue);
+}
+
+}  // namespace pto::torch_npu

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/adapters/torch/npu/stream.hpp"
+
+#include <c10/util/Exception.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace pto::torch_npu {
+namespace {
+
+thread_local int t_device = 0;
+thread_local std::array<int, kMaxDevices> t_streams{};
+
+int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+int read_device_count() {
+  const char* text = std::getenv("PTO_NPU_DEVICES");
+  if (text == nullptr || *text == '\0') return 2;
+  char* end = nullptr;
+  const long count = std::strtol(text, &end, 10);
+  if (*end == '\0' && count >= 1 && count <= kMaxDevices) return static_cast<int>(count);
+  throw std::runtime_error("PTO_NPU_DEVICES is \"" + std::string(text) +
+                           "\"\n  why: it is the number of npu devices of the process\n"
+                           "  fix: set it to a number from 1 to " +
+                           std::to_string(kMaxDevices));
+}
+
+using Streams = std::array<std::atomic<Stream*>, kMaxDevices * kStreams>;
+
+Streams& streams() {
+  static Streams* const all = [] {
+    auto* made = new Streams;  // outlives every thread
+    for (int i = 0; i < device_count() * kStreams; ++i) {
+      (*made)[static_cast<size_t>(i)] = new Stream(i / kStreams, i % kStreams);
+    }
+    return made;
+  }();
+  return *all;
+}
+
+class MarkKernel final : public Kernel {
+ public:
+  explicit MarkKernel(std::shared_ptr<Mark> mark) : mark_(std::move(mark)) {}
+  void run() override { mark_->pass(); }
+
+ private:
+  std::shared_ptr<Mark> mark_;
+};
+
+class WaitKernel final : public Kernel {
+ public:
+  explicit WaitKernel(std::shared_ptr<Mark> mark) : mark_(std::move(mark)) {}
+  void run() override { mark_->wait(); }
+
+ private:
+  std::shared_ptr<Mark> mark_;
+};
+
+}  // namespace
+
+void Mark::pass() {
+  const std::lock_guard lock(mutex_);
+  passed_at_ns_.store(now_ns(), std::memory_order_release);
+  passed_.notify_all();
+}
+
+void Mark::wait() {
+  std::unique_lock lock(mutex_);
+  passed_.wait(lock, [this] { return is_passed(); });
+}
+
+Stream::Stream(int device, int number, uint64_t submitted)
+    : device_(device), number_(number), submitted_(submitted), done_(submitted) {}
+
+void Stream::submit(std::unique_ptr<Kernel> kernel, Length length) {
+  std::unique_lock lock(mutex_);
+  ++submitted_;
+  pending_.fetch_add(1, std::memory_order_relaxed);
+  if (is_stopping_ || (length == Length::Short && queue_.empty() && !is_busy_)) {
+    done_changed_.wait(lock, [this] { return !is_busy_ && queue_.empty(); });
+    is_busy_ = true;
+    lock.unlock();
+    std::exception_ptr thrown;
+    try {
+      kernel->run();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    kernel.reset();
+    lock.lock();
+    release(lock);
+    if (thrown) std::rethrow_exception(thrown);
+    return;
+  }
+  queue_.push_back(std::move(kernel));
+  if (!thread_.joinable()) thread_ = std::thread(&Stream::work, this);
+  const bool is_asleep = !is_busy_;
+  lock.unlock();
+  if (is_asleep) filled_.notify_one();
+}
+
+bool Stream::enter_if_idle() {
+  const std::lock_guard lock(mutex_);
+  if (is_busy_ || !queue_.empty()) return false;
+  is_busy_ = true;
+  ++submitted_;
+  pending_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void Stream::leave() {
+  std::unique_lock lock(mutex_);
+  release(lock);
+}
+
+// The kernel that held the stream is done.
+void Stream::release(std::unique_lock<std::mutex>& lock) {
+  is_busy_ = false;
+  ++done_;
+  pending_.fetch_sub(1, std::memory_order_release);
+  if (waiting_ > 0 || is_stopping_) done_changed_.notify_all();
+  const bool wake = !queue_.empty();
+  lock.unlock();
+  if (wake) filled_.notify_one();
+}
+
+void Stream::run_caught(Kernel& kernel) noexcept {
+  std::string text;
+  try {
+    kernel.run();
+    return;
+  } catch (const c10::Error& error) {
+    text = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    text = error.what();
+  } catch (...) {
+    text = "an exception of an unknown type";
+  }
+  const std::lock_guard lock(mutex_);
+  if (has_error_) return;
+  error_ = "an asynchronous kernel on npu:" + std::to_string(device_) + ", stream " +
+           std::to_string(number_) + ", failed: " + text;
+  has_error_ = true;
+}
+
+void Stream::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    filled_.wait(lock, [this] { return !is_busy_ && (!queue_.empty() || is_stopping_); });
+    if (queue_.empty()) return;
+    std::unique_ptr<Kernel> kernel = std::move(queue_.front());
+    queue_.pop_front();
+    is_busy_ = true;
+    lock.unlock();
+    run_caught(*kernel);
+    kernel.reset();
+    lock.lock();
+    release(lock);
+    lock.lock();
+  }
+}
+
+void Stream::wait_slowly() {
+  std::unique_lock lock(mutex_);
+  if (std::this_thread::get_id() != thread_.get_id()) {
+    const uint64_t goal = submitted_;
+    ++waiting_;
+    done_changed_.wait(lock, [&] { return done_ >= goal; });
+    --waiting_;
+  }
+  if (!has_error_) return;
+  has_error_ = false;
+  throw std::runtime_error(std::exchange(error_, {}));
+}
+
+std::shared_ptr<Mark> Stream::record() {
+  auto mark = std::make_shared<Mark>();
+  if (is_idle()) {
+    mark->pass();
+  } else {
+    submit(std::make_unique<MarkKernel>(mark), Length::Short);
+  }
+  return mark;
+}
+
+void Stream::wait_for(std::shared_ptr<Mark> mark) {
+  if (!mark->is_passed()) submit(std::make_unique<WaitKernel>(std::move(mark)), Length::Long);
+}
+
+void Stream::stop() {
+  std::unique_lock lock(mutex_);
+  is_stopping_ = true;
+  lock.unlock();
+  filled_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+int device_count() {
+  static const int count = read_device_count();
+  return count;
+}
+
+int current_device() { return t_device; }
+void set_current_device(int device) { t_device = device; }
+int exchange_device(int device) { return std::exchange(t_device, device); }
+
+Stream& stream(int device, int number) {
+  return *streams()[static_cast<size_t>(device * kStreams + number)].load(
+      std::memory_order_acquire);
+}
+
+int current_stream_number(int device) { return t_streams[static_cast<size_t>(device)]; }
+
+void set_current_stream(int device, int number) { t_streams[static_cast<size_t>(device)] = number; }
+
+int next_pool_stream(int device) {
+  static std::array<std::atomic<uint32_t>, kMaxDevices> next{};
+  const uint32_t turn = next[static_cast<size_t>(device)].fetch_add(1, std::memory_order_relaxed);
+  return 1 + static_cast<int>(turn % (kStreams - 1));
+}
+
+void wait_for_device(int device) {
+  std::exception_ptr thrown;
+  for (int number = 0; number < kStreams; ++number) {
+    try {
+      stream(device, number).wait();
+    } catch (...) {
+      if (!thrown) thrown = std::current_exception();
+    }
+  }
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+// Around fork() all streams stand still; the child gets new ones, since it has none of the threads.
+class Fork {
+ public:
+  static void prepare() {
+    for (auto& one : streams()) {
+      if (Stream* s = one.load()) s->mutex_.lock();
+    }
+  }
+  static void parent() {
+    for (auto& one : streams()) {
+      if (Stream* s = one.load()) s->mutex_.unlock();
+    }
+  }
+  static void child() {
+    for (auto& one : streams()) {
+      if (Stream* s = one.load()) one = new Stream(s->device_, s->number_, s->submitted_);
+    }
+  }
+};
+
+void make_streams() {
+  streams();
+  pthread_atfork(Fork::prepare, Fork::parent, Fork::child);
+  std::atexit([] {
+    for (auto& one : streams()) {
+      if (Stream* s = one.load()) s->stop();
+    }
+  });
+}
+
+}  // namespace pto::torch_npu

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stream: an ordered queue of kernels of one device, and the marks that order streams.
+//
+//     Stream& s = current_stream(device);
+//     s.submit(std::make_unique<Copy>(to, from), Length::Long);   // returns at once
+//     s.wait();                                                   // all of it has run
+//
+// A short kernel on an idle stream runs on the calling thread; all others run on the stream's own
+// thread, which exists from the first of them on. Streams are numbered: 0 is a device's default.
+// Invariants: kernels of a stream run one after another in the order of their submission. A stream
+// lives as long as the process. A kernel's error is kept and thrown by the next wait(); later
+// kernels run all the same. A child of fork() has all streams, empty, without what was pending.
+// Thread safety: every function may be called from any thread; the current stream is the thread's.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace pto::torch_npu {
+
+constexpr int kMaxDevices = 16;
+constexpr int kStreams = 33;  // of a device: the default one and a pool
+
+// What a stream runs; destroyed before the stream counts it as done.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual void run() = 0;
+};
+
+// Short: handing it to another thread would cost more than it saves.
+enum class Length { Short, Long };
+
+// A point of a stream that has been passed or not, and when.
+class Mark {
+ public:
+  void pass();
+  void wait();
+  bool is_passed() const { return passed_at_ns_.load(std::memory_order_acquire) != 0; }
+  int64_t passed_at_ns() const { return passed_at_ns_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<int64_t> passed_at_ns_{0};
+  std::mutex mutex_;
+  std::condition_variable passed_;
+};
+
+class Stream {
+ public:
+  Stream(int device, int number, uint64_t submitted = 0);
+
+  void submit(std::unique_ptr<Kernel> kernel, Length length);
+
+  // Makes the caller the stream's kernel until leave(), where nothing is pending; else false.
+  bool enter_if_idle();
+  void leave();
+
+  // Returns when all that was submitted before has run; throws what one of it threw.
+  void wait() {
+    if (!is_quiet()) wait_slowly();
+  }
+  bool is_idle() const { return pending_.load(std::memory_order_acquire) == 0; }
+
+  std::shared_ptr<Mark> record();
+  void wait_for(std::shared_ptr<Mark> mark);  // later kernels wait, the caller does not
+
+  void stop();  // runs what is pending; later kernels run on their callers
+
+ private:
+  friend class Fork;
+  bool is_quiet() const { return is_idle() && !has_error_.load(std::memory_order_acquire); }
+  void wait_slowly();
+  void release(std::unique_lock<std::mutex>& lock);
+  void work();
+  void run_caught(Kernel& kernel) noexcept;
+
+  const int device_, number_;
+  std::mutex mutex_;
+  std::condition_variable filled_, done_changed_;
+  std::deque<std::unique_ptr<Kernel>> queue_;
+  std::atomic<int64_t> pending_{0};
+  uint64_t submitted_, done_;
+  int waiting_ = 0;
+  bool is_busy_ = false, is_stopping_ = false;
+  std::atomic<bool> has_error_{false};
+  std::string error_;
+  std::thread thread_;
+};
+
+// Before everything else, once: makes the streams, and has them follow fork() and stop at exit.
+// Throws where PTO_NPU_DEVICES is malformed.
+void make_streams();
+
+int device_count();
+
+int current_device();
+void set_current_device(int device);  // unchecked
+int exchange_device(int device);
+
+Stream& stream(int device, int number);
+int current_stream_number(int device);
+void set_current_stream(int device, int number);
+inline Stream& current_stream(int device) { return stream(device, current_stream_number(device)); }
+int next_pool_stream(int device);
+
+// All streams of a device; throws what one of their kernels threw.
+void wait_for_device(int device);
+
+}  // namespace pto::torch_npu

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Guids: kernels by name, for operators that describe themselves instead of having a schema here
+// (compat/hpu_custom_op.h).
+//
+//     int32_t twice(const pto_args* args) { ... }           // see isa/kernel_arguments.hpp
+//     PTO_GUID("twice_f32", twice, PTO_GUID_SPLITS)         // when the shared object is loaded
+//
+// A call names a guid: the kernel of that name, else that of guid_DTYPE, DTYPE being "f32" and the
+// like of the first tensor. Names are looked up at the call, so kernels may come later than those
+// who name them.
+// Invariants: only POD crosses this header; strings are copied. A kernel stays; its code must. A
+// name that was registered twice belongs to no kernel.
+// Thread safety: every function may be called from any thread.
+#pragma once
+#include "pto/isa/host.hpp"
+#include "pto/op/operator.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  PTO_GUID_TAKES_STRIDES = 1,  // else tensors with gaps are copied
+  PTO_GUID_SPLITS = 2,         // block b of n takes its share of the items; else there is one block
+  PTO_GUID_IN_PLACE = 4        // may write over an input that has the same place, sizes and strides
+};
+
+// 0; or non-zero and pto_operator_error(): a name that is empty or taken, no kernel.
+int32_t pto_guid_register(const char* name, pto_kernel kernel, uint32_t flags);
+
+// A call: inputs, then outputs. A tensor whose `sizes` is null is an optional that is absent.
+// Scalars: int and bool as int64, floating point as the bits of a double.
+typedef struct pto_guid_call {
+  const char* guid;
+  const char* caller;  // the operator, for errors
+  const pto_operator_tensor* tensors;
+  int32_t n_inputs, n_tensors;
+  const uint64_t* scalars;
+  int32_t n_scalars;
+  const void* params;
+  int64_t params_bytes;
+} pto_guid_call;
+
+// 0 when there is a kernel for the call; else non-zero and pto_operator_error().
+int32_t pto_guid_check(const pto_guid_call* call);
+
+// Runs it and returns when it is done: 0, or non-zero and pto_operator_error().
+int32_t pto_guid_run(const pto_guid_call* call);
+
+#ifdef __cplusplus
+}
+#endif
+
+#define PTO_GUID_JOINED(a, b) a##b
+#define PTO_GUID_NAMED(line, name, kernel, flags)                          \
+  [[maybe_unused]] static const int32_t PTO_GUID_JOINED(pto_guid_, line) = \
+      pto_guid_register(name, kernel, flags);
+
+// An error shows at the first use of the name.
+#define PTO_GUID(name, kernel, flags) PTO_GUID_NAMED(__COUNTER__, name, kernel, flags)

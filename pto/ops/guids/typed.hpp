@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel that anybody may call by its guid checks first: how many tensors, of which types,
+// and that those which must agree have equal sizes.
+//
+//     if (const char* problem = wrong_types<T>(in, 2, 1)) return in.fail(problem);
+//
+// Thread safety: pure functions.
+#pragma once
+
+#include "pto/isa/kernel_arguments.hpp"
+#include "pto/isa/launch.hpp"
+
+namespace pto::guids {
+
+template <class T>
+bool has_type(const pto_tensor& tensor) {
+  return tensor.type_code == isa::launch::ElementType<T>::kCode &&
+         tensor.type_bits == isa::launch::ElementType<T>::kBits;
+}
+
+inline bool has_sizes_of(const pto_tensor& a, const pto_tensor& b) {
+  bool same = a.rank == b.rank;
+  for (int32_t axis = 0; same && axis < a.rank; ++axis) same = a.sizes[axis] == b.sizes[axis];
+  return same;
+}
+
+inline int64_t elements(const pto_tensor& tensor) {
+  int64_t count = 1;
+  for (int32_t axis = 0; axis < tensor.rank; ++axis) count *= tensor.sizes[axis];
+  return count;
+}
+
+// Null, or why these are not `tensors` tensors of T, all given.
+template <class T>
+const char* wrong_types(const KernelArguments& in, int tensors) {
+  if (in.tensors() != tensors) {
+    return "it got another number of tensors\n  why: it counts inputs, then outputs\n"
+           "  fix: describe those inputs and outputs that the kernel has";
+  }
+  for (int i = 0; i < tensors; ++i) {
+    if (in.is_absent(i) || !has_type<T>(in.tensor(i))) {
+      return "a tensor is absent or has another element type than the kernel's\n"
+             "  why: the name of the kernel says its type\n"
+             "  fix: name the kernel without its type, or give the output that type";
+    }
+  }
+  return nullptr;
+}
+
+inline constexpr const char* kWrongSizes =
+    "the sizes of its tensors do not fit each other\n  why: see the kernel's description\n"
+    "  fix: correct the shape callback of the output";
+
+}  // namespace pto::guids

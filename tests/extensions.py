@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C++ extensions for tests: built once for their sources, and kept in the build folder."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from pto import build_config
+
+ROOT = Path(__file__).resolve().parent.parent
+HEADERS = ("compat/**/*.h", "compat/**/*.hpp", "pto/*.h*", "pto/op/*.h*", "pto/isa/**/*.h*",
+           "pto/base/*.hpp")  # fmt: skip
+
+
+def _key(sources: list[Path], *parts: str) -> str:
+    headers = [file for pattern in HEADERS for file in sorted(ROOT.glob(pattern))]
+    digest = hashlib.sha256("\0".join([sys.version, *parts]).encode())
+    for file in [*sources, *headers]:
+        digest.update(f"\0{file.name}\0".encode() + file.read_bytes())
+    return digest.hexdigest()[:24]
+
+
+def _kept(name: str, key: str, build) -> Path:
+    """The file that `build(folder)` makes, or made before for the same key."""
+    kept = ROOT / "build/extensions" / f"{name}_{key}"
+    kept.mkdir(parents=True, exist_ok=True)
+    with open(kept / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        target = kept / f"{name}.so"
+        if not target.exists():
+            build(kept)
+            assert target.exists(), f"the build made {sorted(p.name for p in kept.iterdir())}"
+    return target
+
+
+def from_setup(folder: Path, name: str) -> Path:
+    """NAME.so as `python setup.py build_ext` in this folder makes it."""
+    import torch
+
+    def build(kept: Path) -> None:
+        command = [sys.executable, "setup.py", "build_ext", "--build-lib", kept,
+                   "--build-temp", kept / "objects"]  # fmt: skip
+        paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+        run = subprocess.run(
+            [str(part) for part in command], cwd=folder, text=True, capture_output=True,
+            env={**os.environ, "PYTHONPATH": paths},
+        )  # fmt: skip
+        assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
+        shutil.rmtree(kept / "objects")
+
+    return _kept(name, _key(sorted(folder.glob("*.*")), torch.__version__), build)
+
+
+def from_source(source: Path, *flags: str) -> Path:
+    """NAME.so of one file that includes PyTorch's headers and compat/."""
+    import torch
+    from torch.utils import cpp_extension
+
+    def build(kept: Path) -> None:
+        includes = [f"-isystem{folder}" for folder in cpp_extension.include_paths()]
+        libraries = [f"-L{folder}" for folder in cpp_extension.library_paths()]
+        command = [
+            *("g++", "-std=c++20", "-O1", "-g0", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"),
+            *("-DPTO_PORTABLE", f"-I{ROOT / 'compat'}", f"-I{ROOT}", *includes, *flags, source),
+            *("-o", kept / f"{source.stem}.so", *libraries, "-ltorch_cpu", "-ltorch", "-lc10"),
+            *build_config.ldflags(),
+        ]
+        run = subprocess.run([str(part) for part in command], text=True, capture_output=True)
+        assert run.returncode == 0, run.stderr[-4000:]
+
+    return _kept(source.stem, _key([source], torch.__version__, *flags), build)

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of every kind for the tests of MindSpore, and the ways to call them."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+ms = pytest.importorskip("mindspore")
+import pto.mindspore  # noqa: E402
+from shaped_operators import OPERATORS as PLAIN  # noqa: E402
+from shaped_operators import shapes  # noqa: E402
+
+import pto  # noqa: E402
+from pto import ops  # noqa: E402
+from pto.adapters.mindspore import eager, primitive  # noqa: E402, F401
+from pto.language.native_kernel import cpp_kernel  # noqa: E402
+from pto.language.op import op  # noqa: E402
+from pto.language.samples import samples  # noqa: E402, F401
+
+OPERATORS = {name: getattr(ops, name) for name in ops.__all__}
+TEXTS = {"approximate": "tanh"}  # values of str attributes
+every_operator = pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
+plain_operators = pytest.mark.parametrize("operator", PLAIN.values(), ids=PLAIN)
+
+
+def elsewhere(*arguments):
+    """Runs Python in another process that finds this pto."""
+    root = str(pathlib.Path(pto.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=200,
+        env={**os.environ, "PYTHONPATH": root},
+    )  # fmt: skip
+
+
+def function(name):
+    return getattr(pto.mindspore, name)
+
+
+def through_custom(name):
+    """The operator as it is called where eager.cpp was not built."""
+    target = eager.Eager(pto.mindspore._indices[name])
+    target._target = target.primitive
+
+    def call(*tensors, **attributes):
+        bound = target.record.bind(tensors, attributes)
+        pairs = list(zip(target.record.arguments, bound, strict=True))
+        return target(
+            tuple(v for a, v in pairs if a.is_tensor), tuple(v for a, v in pairs if not a.is_tensor)
+        )
+
+    return call
+
+
+def in_a_graph(name):
+    called = function(name)
+
+    def call(*args, **kwargs):
+        return called(*args, **kwargs)
+
+    return ms.jit(call)
+
+
+ROUTES = {"eager": function, "eager through Custom": through_custom, "graph": in_a_graph}
+every_route = pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
+
+
+def arrays_for(operator, shape=(5, 13), dtype=np.float32):
+    random = np.random.default_rng(len(shape))
+    return [random.standard_normal(size).astype(dtype) for size in shapes(operator, shape)]
+
+
+def attributes(operator):
+    return {a.name: TEXTS[a.name] for a in operator.attribute_arguments if a.name in TEXTS}
+
+
+def same(got, want):
+    """Whether a tensor, or a nest of them, has the bits of these arrays."""
+    if isinstance(want, list | tuple):
+        return len(got) == len(want) and all(map(same, got, want))
+    got = got.asnumpy()
+    return (got.shape, got.dtype) == (want.shape, want.dtype) and got.tobytes() == want.tobytes()
+
+
+@op("ms_scaled(Tensor x, Tensor? bias=None, *, float alpha=2.0, bool negate=False)"
+    " -> (Tensor, Tensor)")  # fmt: skip
+class Scaled:
+    """alpha * x + bias, and the sums of its rows."""
+
+    def build(x, bias, alpha, negate):
+        y = alpha * (-x if negate else x)
+        y = y if bias is None else y + bias
+        return y, pto.sum(y, -1)
+
+    def grad(ctx, d_result0, d_result1):
+        sign = -1.0 if ctx.attribute("negate") else 1.0
+        d = d_result0 + d_result1.unsqueeze(-1)
+        ctx.saved("bias")
+        return {"x": d * (ctx.attribute("alpha") * sign), "bias": d}
+
+    saved = ("bias",)
+
+
+@op("ms_total(Tensor x) -> Tensor")
+class Total:
+    """The sum of all elements: a result of rank 0."""
+
+    def build(x):
+        return pto.sum(x)
+
+    def grad(ctx, d_result):
+        return {"x": pto.broadcast_to(d_result, ctx.saved("x").shape)}
+
+
+@op("ms_weighted(Tensor[] xs, int[] weights, float? bias=None) -> Tensor")
+class Weighted:
+    def build(xs, weights, bias):
+        total = xs[0] * weights[0]
+        for x, w in zip(xs[1:], weights[1:], strict=True):
+            total = total + x * w
+        return total if bias is None else total + bias
+
+    def grad(ctx, d_result):
+        ctx.saved("xs")  # their shapes
+        return {"xs": [d_result * w for w in ctx.attribute("weights") or [1, 1]]}
+
+
+@op("ms_both(Tensor x, Tensor? y=None, *, bool swap=False) -> Tensor[]")
+class Both:
+    def build(x, y, swap):
+        pair = [x + 1, x * 2 if y is None else y * 2]
+        return pair[::-1] if swap else pair
+
+    def grad(ctx, d_results):
+        a, b = d_results[::-1] if ctx.attribute("swap") else d_results
+        return {"x": a, "y": b * 2}
+
+
+@op("ms_repeat_row(Tensor row, SymInt rows) -> Tensor")
+class RepeatRow:
+    def infer(row, rows):
+        return row.like((rows, *row.shape))
+
+    def build(row, rows):
+        return pto.broadcast_to(row * 1.0, (rows, *row.shape))
+
+
+@op("ms_named(Tensor x, int[2] by=1, str? how=None, *, Scalar shift=0) -> Tensor")
+class Named:
+    def build(x, by, how, shift):
+        y = x * (by[0] / by[1])
+        return (y if how is None else -y) + shift
+
+
+@op("ms_scale_(Tensor(a!) x, Tensor y) -> Tensor(a!)")
+class Scale:
+    def build(x, y):
+        return x * 2.0 + y
+
+
+@op("ms_select(Tensor x, Tensor mask) -> (Tensor, Tensor)")
+class Select:
+    types = "(T, bool) -> (T, bool) where T: f32 f64 i32 u8 i64"
+
+    def build(x, mask):
+        return pto.where(mask, x, pto.zeros_like(x)), pto.logical_not(mask)
+
+
+@op("ms_split_rows(Tensor x, int[] sizes) -> Tensor[]")
+class SplitRows:
+    types = "T -> T where T: any"
+
+    def infer(x, sizes):
+        total = 0
+        for size in sizes:
+            total = total + size
+        pto.require_equal(total, x.shape[0], "splitting")
+        return [x.like((size, *x.shape[1:])) for size in sizes]
+
+    kernel = cpp_kernel("kernels_of_operators.cpp", "split_rows")
+
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4) - 5.5
+Y = np.array([-1, -0.5, 0.25, 1], np.float32)
+
+
+def deep_map(convert, value):
+    if isinstance(value, list | tuple):
+        return type(value)(deep_map(convert, v) for v in value)
+    return convert(value) if isinstance(value, np.ndarray | np.generic) else value

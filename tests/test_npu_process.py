@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The npu device and its process: loading by itself, other backends, checked mode, fork, exit."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pto.torch  # noqa: F401 makes the device where it is built
+import pytest
+
+from pto.adapters.torch import activation
+
+pytestmark = pytest.mark.skipif(not activation.is_active(), reason="the npu device is not built")
+
+ROOT = str(pathlib.Path(__file__).resolve().parent.parent)
+BUILD = "python -m pto adapters build torch"
+
+
+def run(program: str, path: pathlib.Path | None = None, **environment: str):
+    places = [ROOT, *([str(path)] if path else [])]
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(places), **environment},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def entry_point(tmp_path) -> pathlib.Path:
+    """A folder for the path with an installed package's entry point of the adapter."""
+    folder = tmp_path / "site"
+    (folder / "openpto_test-1.dist-info").mkdir(parents=True)
+    (folder / "openpto_test-1.dist-info/METADATA").write_text("Name: openpto_test\nVersion: 1\n")
+    project = (pathlib.Path(ROOT) / "pyproject.toml").read_text()
+    [line] = [x for x in project.splitlines() if "torch_autoload" in x]
+    (folder / "openpto_test-1.dist-info/entry_points.txt").write_text(
+        "[torch.backends]\n" + line.replace('"', "") + "\n"
+    )
+    return folder
+
+
+def test_import_torch_alone_makes_the_device(entry_point):
+    done = run("import torch; print(torch.ones(2, device='npu').device)", entry_point)
+    assert (done.stdout, done.stderr) == ("npu:0\n", "")
+
+
+def test_loading_by_itself_never_compiles_but_prints_the_command(entry_point, tmp_path):
+    done = run("import torch; print(torch.ones(1))", entry_point, PTO_CACHE_DIR=str(tmp_path))
+    assert done.stdout == "tensor([1.])\n" and done.stderr.endswith(BUILD + "\n")
+    assert not (tmp_path / "torch").exists()
+
+
+def test_asking_for_a_device_that_is_not_built_names_the_command(tmp_path):
+    done = run("import torch, pto.torch.npu", PTO_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 1
+    assert "Failure: the npu device is not built for this PyTorch" in done.stderr
+    assert f"fix: {BUILD}" in done.stderr
+
+
+def test_an_installed_torch_npu_keeps_its_device_and_is_named(entry_point):
+    (entry_point / "torch_npu.py").write_text("")
+    done = run("import torch, pto.torch; print(torch.ops.pto.gelu(torch.ones(1)))", entry_point)
+    assert done.returncode == 0, done.stderr
+    assert "no npu device of its own: torch_npu is installed" in done.stderr
+    done = run("import torch, pto.torch.npu", entry_point)
+    assert "the npu device cannot be used: torch_npu is installed and provides" in done.stderr
+    assert "fix: uninstall the other" in done.stderr
+
+
+def test_another_name_of_the_extra_backend_is_refused():
+    program = "import torch; torch.utils.rename_privateuse1_backend('other'); import pto.torch.npu"
+    done = run(program)
+    assert "the device other has PyTorch's extra backend" in done.stderr
+
+
+def test_the_number_of_devices_is_a_variable():
+    program = "import torch, pto.torch; print(torch.npu.device_count())"
+    assert run(program, PTO_NPU_DEVICES="5").stdout == "5\n"
+    done = run(program, PTO_NPU_DEVICES="many")
+    assert done.returncode == 1 and 'PTO_NPU_DEVICES is "many"' in done.stderr
+
+
+READS = "import ctypes; print(ctypes.string_at(x.data_ptr(), 4))"
+MODEL = """
+m = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.GELU(), torch.nn.LayerNorm(6)).npu()
+o = torch.optim.AdamW(m.parameters())
+x = torch.randn(2, 2, 8, 8, device="npu")
+m(x).square().mean().backward()
+o.step()
+y = torch.sort(x.flatten())[0].resize_(7, 100)[:2].cpu()
+z = torch.randn(1 << 22, device="npu")
+print((z + z).sum().item() == 2 * z.sum().item())
+print(x[0, 0, 0, 0].item() == x.cpu()[0, 0, 0, 0].item())
+print(torch.equal(torch.ops.pto.gelu(z).cpu(), torch.ops.pto.gelu(z.cpu())))
+"""
+
+
+def test_in_checked_mode_what_reads_device_memory_without_a_copy_crashes():
+    begin = "import torch, pto.torch; x = torch.ones(4, device='npu')\n"
+    assert run(begin + READS).stdout == "b'\\x00\\x00\\x80?'\n"
+    done = run(begin + READS, PTO_NPU_CHECKED="1")
+    assert done.returncode == -signal.SIGSEGV and done.stdout == ""
+
+
+def test_in_checked_mode_programs_that_copy_run():
+    done = run("import torch, pto.torch\n" + MODEL, PTO_NPU_CHECKED="1")
+    assert done.stdout == "True\n" * 3, done.stderr
+
+
+def test_a_child_of_fork_has_streams_of_its_own():
+    program = """
+import os, torch, pto.torch
+torch.set_num_threads(1)
+x = torch.ones(1 << 22, device="npu")
+for _ in range(50):
+    x.add_(1)
+pid = os.fork()
+y = torch.ones(1 << 22, device="npu")
+for _ in range(20):
+    y.add_(1)
+assert y.sum().item() == 21 * (1 << 22)
+if pid == 0:
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+print(x[0].item())
+"""
+    assert run(program).stdout == "51.0\n"
+
+
+def test_a_process_that_ends_with_pending_kernels_does_not_hang():
+    program = """
+import torch, pto.torch
+x = torch.ones(1 << 22, device="npu")
+for stream in [torch.npu.Stream() for _ in range(4)]:
+    with torch.npu.stream(stream):
+        for _ in range(20):
+            x.add_(1)
+print("end")
+"""
+    done = run(program)
+    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
