@@ -196,6 +196,11 @@ def test_the_route_through_python_refuses_and_marks_alike():
     assert kernel(x) is x and x.tolist() == [0.5] * 3 and x._version > version
 
 
+def test_an_argument_is_not_left_out():
+    with pytest.raises(RuntimeError, match="silu: x is None"):
+        ops.silu.out(None, out=torch.empty(3))
+
+
 def test_unknown_names_are_attribute_errors():
     with pytest.raises(AttributeError, match="'no_such_operator'"):
         pto.torch.no_such_operator  # noqa: B018

@@ -124,6 +124,15 @@ void Invocation::take() {
   }
 }
 
+bool Invocation::travels_as_optional(const pto_operator_argument& argument) const {
+  if (argument.flags & PTO_ARGUMENT_OPTIONAL) return true;
+  if (n_outs_ == 0) return false;
+  const auto is_plain = [](const pto_operator_argument& one) {
+    return one.kind == PTO_KIND_TENSOR && !(one.flags & PTO_ARGUMENT_OPTIONAL);
+  };
+  return &argument == std::find_if(op_.arguments, op_.arguments + op_.n_arguments, is_plain);
+}
+
 void Invocation::take_tensors(const pto_operator_argument& argument, Boxed value) {
   int32_t& count = counts_[n_counts_++];
   count = 0;
@@ -142,7 +151,7 @@ void Invocation::take_tensors(const pto_operator_argument& argument, Boxed value
       ++count;
     }
     torch_delete_list(list);
-  } else if (!(argument.flags & PTO_ARGUMENT_OPTIONAL) || take_optional(value)) {
+  } else if (!travels_as_optional(argument) || take_optional(value)) {
     objects_[n_tensors_++] = reinterpret_cast<TensorObject*>(value);
     count = 1;
   }
@@ -197,6 +206,11 @@ void Invocation::describe_all() {
   for (int i = 0, place = 0, tensor = 0; i < op_.n_arguments; ++i) {
     const pto_operator_argument& argument = op_.arguments[i];
     if (argument.kind > PTO_KIND_TENSOR_LIST) continue;
+    if (counts_[place] == 0 && argument.kind == PTO_KIND_TENSOR &&
+        !(argument.flags & PTO_ARGUMENT_OPTIONAL)) {
+      fail({std::string(op_.name) + ": " + argument.name + " is None",
+            std::string("the signature is ") + op_.schema, "pass a tensor"});
+    }
     for (int32_t n = counts_[place++]; n > 0; --n, ++tensor) {
       if (tensor == n_tensors_) {
         fail({std::string(op_.name) + ": called with more than " + std::to_string(kMaxTensors) +

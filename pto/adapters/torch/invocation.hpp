@@ -57,6 +57,8 @@ class Invocation {
   };
 
   void take();
+  // Of the overload `out` the first Tensor is a Tensor? of PyTorch's: see record.py.
+  bool travels_as_optional(const pto_operator_argument& argument) const;
   void take_tensors(const pto_operator_argument& argument, Boxed value);
   void take_attribute(const pto_operator_argument& argument, Boxed value);
   void take_string(StringObject* string, pto_operator_value& value);

@@ -42,8 +42,11 @@ def torch_schema(record: Record) -> str:
 def out_names(record: Record) -> list[str]:
     """The arguments of the overload `out` that name tensors for the results; [] without it.
 
-    Operators that replace an argument, return a list or are gradients have no such overload.
+    Operators that replace an argument, return a list, take no single tensor, or are gradients have
+    no such overload.
     """
+    if not any(a.text == "Tensor" for a in record.arguments):
+        return []
     if record.mutates or record.gradient_of >= 0 or any(o.is_list for o in record.outputs):
         return []
     count = len(record.outputs)
@@ -52,11 +55,17 @@ def out_names(record: Record) -> list[str]:
 
 
 def out_schema(record: Record) -> str:
-    """The schema of the overload `out`."""
+    """The schema of the overload `out`.
+
+    Its first Tensor is a Tensor?, so that it is not the signature of the operator itself: for one
+    result Inductor would call it instead, which PyTorch 2.13 cannot do from C++ (AOTInductor).
+    """
     types = [f"Tensor({chr(ord('a') + i)}!)" for i in range(len(record.outputs))]
     outs = ", ".join(f"{t} {n}" for t, n in zip(types, out_names(record), strict=True))
     star = "" if any(a.keyword_only for a in record.arguments) else "*, "
-    return f"{record.name}.out({_arguments(record)}, {star}{outs}) -> {_joined(types)}"
+    first = next(a.name for a in record.arguments if a.text == "Tensor")
+    given = _arguments(record).replace(f"Tensor {first}", f"Tensor? {first}", 1)
+    return f"{record.name}.out({given}, {star}{outs}) -> {_joined(types)}"
 
 
 def _arguments(record: Record) -> str:
