@@ -269,6 +269,11 @@ void Invocation::describe(const char* name, TensorObject* object, pto_operator_t
   check(aoti_torch_get_sizes(object, &sizes));
   check(aoti_torch_get_strides(object, &strides));
   check(torch_get_const_data_ptr(object, &data));
+  if (!data && std::find(sizes, sizes + rank, 0) == sizes + rank) {
+    fail({std::string(op_.name) + ": tensor " + name + " has elements but no memory",
+          "its storage was freed or resized to nothing, or it stands for another tensor",
+          "pass a tensor that owns its elements"});
+  }
   tensor = {const_cast<void*>(data), sizes, strides, static_cast<int32_t>(rank), ours};
 }
 
