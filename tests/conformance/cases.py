@@ -9,7 +9,7 @@ are within the definition's tolerance of its oracle themselves (test_conformance
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,10 @@ class Case:
     def results(self) -> list[np.ndarray]:
         """What NumPy's route gives, flat."""
         return flat(self.operator(*self.args, **self.kwargs))
+
+    def dense(self) -> "Case":
+        """The same call on tensors without gaps, as some frameworks make them."""
+        return replace(self, args=mapped(np.ascontiguousarray, self.args))
 
     @property
     def tensors(self) -> list[np.ndarray]:
