@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a call costs besides the arithmetic: warm calls on 16 elements, and first calls.
 
-`call`: a registered operator through `.default` and a jitted function against torch.add.
+`call`: a registered operator through `.default` and a jitted function against torch.add, as a
+function and called the same way.
 `call_gradient`: the same while gradients are recorded.
 `first_call`: a kernel never seen before (`cold`: the C++ compiler runs) and one that another
 process has compiled (`cached`: from the cache on disk), each in a process of its own.
@@ -54,6 +55,7 @@ def call(setting: Setting):
     operator = torch.ops.pto.add.default
     jitted = pto.jit(lambda a, b: a + b)
     yield "torch_add_alpha", lambda: torch.add(x, y, alpha=1)
+    yield "torch_default", lambda: torch.ops.aten.add.Tensor(x, y)
     yield "pto_default", lambda: operator(x, y)
     yield "pto_jit", lambda: jitted(x, y)
 
@@ -64,6 +66,7 @@ def call_gradient(setting: Setting):
     y = torch.randn(setting.size, requires_grad=True)
     operator = torch.ops.pto.add.default
     yield "torch_add_alpha", lambda: torch.add(x, y, alpha=1)
+    yield "torch_default", lambda: torch.ops.aten.add.Tensor(x, y)
     yield "pto_default", lambda: operator(x, y)
 
 

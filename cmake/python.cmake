@@ -16,9 +16,10 @@ endif()
 
 # PyTorch: operators through its C shims, which need no header of PyTorch. An empty library of the
 # same SONAME makes the dynamic linker find these symbols in the libtorch_cpu.so already loaded.
-# node.cpp needs the headers of the installed version: `python -m pto adapters build torch`.
+# node.cpp and autocast.cpp need the headers of the installed version: `python -m pto adapters build
+# torch`.
 pto_sources(sources adapters/torch)
-list(FILTER sources EXCLUDE REGEX "/node\\.cpp$")
+list(FILTER sources EXCLUDE REGEX "/(node|autocast)\\.cpp$")
 if(sources)
   file(WRITE ${PROJECT_BINARY_DIR}/stub/empty.cpp "")
   add_library(torch_stub SHARED ${PROJECT_BINARY_DIR}/stub/empty.cpp)

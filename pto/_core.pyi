@@ -72,6 +72,9 @@ class GraphBuilder:
     def type(self, value: int, /) -> tuple[str, tuple[Size, ...]]:
         """(dtype, shape)"""
 
+    def node(self, value: int, /) -> tuple[str, list[int], list[int]]:
+        """(operation, operands, axes)"""
+
     def guard_equal(self, a: Size, b: Size, because: str, /) -> None: ...
     def guard_nonempty(self, size: Size, because: str, /) -> None: ...
     def output(self, value: int, /) -> None: ...
@@ -211,6 +214,11 @@ def define_operator(
     wanted: Sequence[int] = (),
     native: bool = False,
     takes_strides: bool = False,
+    autocast: int = 0,
+    second_schema: str = "",
+    second_types: str = "",
+    second_saved: Sequence[int] = (),
+    second_wanted: Sequence[int] = (),
 ) -> int:
     """Adds an operator, and its gradient operator with the next index; see op/registry.hpp."""
 

@@ -74,12 +74,25 @@ def test_what_has_no_gradient_says_so():
     x = jnp.asarray(random(3, 4))
     with pytest.raises(InvalidValue, match="jax_swap_: its gradient is asked for, but .* has none"):
         jax.grad(lambda x: pto.jax.jax_swap_(x, x)[0].sum())(x)
-    with pytest.raises(InvalidValue, match="silu_backward: its gradient is asked for"):
-        jax.grad(lambda x: jax.grad(lambda x: pto.jax.silu(x).sum())(x).sum())(x)
+
+    def once(f):
+        return lambda x: jax.grad(f)(x).sum()
+
+    with pytest.raises(InvalidValue, match="silu_backward_backward: its gradient is asked for"):
+        jax.grad(once(once(lambda x: pto.jax.silu(x).sum())))(x)
     with pytest.raises(InvalidValue, match="jax_scaled: .* by an attribute is asked for: alpha"):
         jax.grad(lambda a: pto.jax.jax_scaled(x, alpha=a)[0].sum())(2.0)
     with pytest.raises(TypeError, match="forward-mode .*custom_vjp"):
         jax.jvp(pto.jax.silu, (x,), (x,))
+
+
+def test_second_derivatives_are_those_of_jax():
+    x = jnp.asarray(random(3, 4))
+
+    def second(f):
+        return jax.grad(lambda x: jnp.square(jax.grad(lambda x: f(x).sum())(x)).sum())(x)
+
+    np.testing.assert_allclose(second(pto.jax.silu), second(jax.nn.silu), rtol=1e-4, atol=1e-5)
 
 
 def rows_of(function, batched, *given):

@@ -8,7 +8,7 @@ a proof, and "no" where there is none. Free of frameworks. Thread safety: any th
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pto import _core
@@ -25,26 +25,76 @@ def batched_outputs(
     whether it has one) of those that are given, `counts` as in op/operator.h; of a size counts only
     whether it is 1. `attributes` stand in schema order.
     """
+    found = _mapped(record, counts, tensors, attributes)
+    return found and [batched for batched, _ in found]
+
+
+def padded_outputs(
+    record: Record, counts: Sequence[int], tensors: Sequence[tuple], attributes: Sequence[Any]
+) -> tuple[list[int | None], list[Any]] | None:
+    """The same where tensors with a batch first get axes of 1 behind it, up to the highest rank.
+
+    For each output its rank without the batch, None where it has none; its padding, too, are axes
+    of 1 behind the batch. And the attributes of the call with the batch: where those given do not
+    do, one that numbers an axis from the front numbers it from the back.
+    """
+    highest = max(len(shape) for _, shape, _ in tensors)
+    for chosen in _counted_from_the_back(record, attributes, highest):
+        found = _mapped(record, counts, tensors, attributes, chosen)
+        if found is not None:
+            return [rank if batched else None for batched, rank in found], chosen
+    return None
+
+
+def _counted_from_the_back(
+    record: Record, attributes: Sequence[Any], rank: int
+) -> Iterator[list[Any]]:
+    """The attributes, then with each in turn that may number axes, of a tensor of this rank."""
+    yield list(attributes)
+    for place, (a, value) in enumerate(zip(record.attributes, attributes, strict=True)):
+        axes = value if isinstance(value, list) else [value]
+        if a.kind in ("int", "int[]") and any(n is not None and 0 <= n < rank for n in axes):
+            moved = [n - rank if 0 <= n < rank else n for n in axes]
+            changed = moved if isinstance(value, list) else moved[0]
+            yield [*attributes[:place], changed, *attributes[place + 1 :]]
+
+
+def _mapped(
+    record: Record, counts: Sequence[int], tensors: Sequence[tuple], attributes: Sequence[Any],
+    padded_attributes: Sequence[Any] | None = None,
+) -> list[tuple[bool, int]] | None:  # fmt: skip
+    """For each output: has it the batch, and its rank without; with axes of 1 where `padded...`."""
     symbols = map(_core.Dim.symbol, itertools.count())
     shapes = [
         tuple(1 if isinstance(n, int) and n == 1 else next(symbols) for n in shape)
         for _, shape, _ in tensors
     ]
-    values = [
-        next(symbols) if a.kind == "SymInt" and v is not None else v
-        for a, v in zip(record.attributes, attributes, strict=True)
-    ]
+    sizes = [next(symbols) if a.kind == "SymInt" else None for a in record.attributes]
+
+    def traced_with(tensors: list[tuple], attributes: Sequence[Any]) -> _core.Graph:
+        values = [
+            v if size is None or v is None else size
+            for v, size in zip(attributes, sizes, strict=True)
+        ]
+        return _core.trace_operator(record.index, _by_argument(record, counts, tensors), values)
+
     batch = next(symbols)
+    highest = 0 if padded_attributes is None else max(map(len, shapes))
     has_batch = [b for _, _, b in tensors]
     one = [(dtype, shape) for (dtype, _, _), shape in zip(tensors, shapes, strict=True)]
-    many = [(d, (batch, *s) if b else s) for (d, s), b in zip(one, has_batch, strict=True)]
+    many = [
+        (d, (batch, *[1] * (highest - len(s)), *s) if b else s)
+        for (d, s), b in zip(one, has_batch, strict=True)
+    ]
     try:
-        single = _core.trace_operator(record.index, _by_argument(record, counts, one), values)
-        mapped = _core.trace_operator(record.index, _by_argument(record, counts, many), values)
+        single = traced_with(one, attributes)
+        mapped = traced_with(many, attributes if padded_attributes is None else padded_attributes)
     except Error:
         return None
     others = len(single.inputs) - len(has_batch)  # sizes and numbers of the call
-    return mapped.map_batch(single, has_batch + [False] * others, batch)
+    found = mapped.map_batch(single, has_batch + [False] * others, batch)
+    ranks = [len(shape) for _, shape in single.outputs]
+    return found if found is None else list(zip(found, ranks, strict=True))
 
 
 def _by_argument(record: Record, counts: Sequence[int], tensors: list[tuple]) -> list[Any]:

@@ -48,6 +48,7 @@ class Record:
         self.types = tuple(frozenset(names) for names in facts["types"])
         self.gradient: int = facts["gradient"]
         self.gradient_of: int = facts["gradient_of"]
+        self.autocast: int = facts["autocast"]
         self.saved: list[int] = facts["saved"]
         self.wanted: list[int] = facts["wanted"]
         self.names = [a.name for a in self.arguments]

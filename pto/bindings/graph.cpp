@@ -134,6 +134,14 @@ void bind_builder(nb::module_& m) {
            [](B& b, Value a, nb::handle shape) { return b.reshape(a, dims_from(shape)); })
       .def(
           "type", [](const B& b, Value v) { return type_of(b.type(v)); }, "(dtype, shape)")
+      .def(
+          "node",
+          [](const B& b, Value v) {
+            const Node& node = b.node(v);
+            return nb::make_tuple(std::string(info(node.op).name), node.operands,
+                                  node.attributes.axes);
+          },
+          "(operation, operands, axes)")
       .def("guard_equal",
            [](B& b, nb::handle x, nb::handle y, std::string because) {
              b.guard_equal(dim_from(x), dim_from(y), std::move(because));

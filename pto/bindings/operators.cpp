@@ -79,7 +79,9 @@ nb::dict parsed(const std::string& schema_text, const std::string& types_text) {
 
 int define(std::string schema, std::string types, std::string document, std::string gradient_schema,
            std::string gradient_types, std::string gradient_name, std::vector<int32_t> saved,
-           std::vector<int32_t> wanted, bool native, bool takes_strides) {
+           std::vector<int32_t> wanted, bool native, bool takes_strides, int autocast,
+           std::string second_schema, std::string second_types, std::vector<int32_t> second_saved,
+           std::vector<int32_t> second_wanted) {
   OperatorDefinition definition;
   definition.schema = std::move(schema);
   definition.types = std::move(types);
@@ -91,6 +93,11 @@ int define(std::string schema, std::string types, std::string document, std::str
   definition.wanted = std::move(wanted);
   if (native) definition.native = native_providers();
   definition.takes_strides = takes_strides;
+  definition.autocast = autocast;
+  definition.second_schema = std::move(second_schema);
+  definition.second_types = std::move(second_types);
+  definition.second_saved = std::move(second_saved);
+  definition.second_wanted = std::move(second_wanted);
   return define_operator(definition);
 }
 
@@ -139,6 +146,7 @@ nb::dict record(int index) {
   result["types"] = type_sets(operator_types(index));
   result["gradient"] = op->gradient;
   result["gradient_of"] = op->gradient_of;
+  result["autocast"] = op->autocast;
   result["saved"] = saved;
   result["wanted"] = wanted;
   return result;
@@ -262,8 +270,9 @@ void bind_operators(nb::module_& m) {
   m.def("define_operator", &define, "schema"_a, "types"_a = "", "document"_a = "",
         "gradient_schema"_a = "", "gradient_types"_a = "", "gradient_name"_a = "",
         "saved"_a = std::vector<int32_t>{}, "wanted"_a = std::vector<int32_t>{}, "native"_a = false,
-        "takes_strides"_a = false,
-        "Adds an operator, and its gradient operator with the next index; see op/registry.hpp.");
+        "takes_strides"_a = false, "autocast"_a = 0, "second_schema"_a = "", "second_types"_a = "",
+        "second_saved"_a = std::vector<int32_t>{}, "second_wanted"_a = std::vector<int32_t>{},
+        "Adds an operator, its gradient operator, and that one's; see op/registry.hpp.");
   m.def("announce_operators", &announce, "index"_a,
         "Tells the listeners of the operators from this index on, once they can be traced.");
   m.def("on_operator", &listen, "listener"_a,

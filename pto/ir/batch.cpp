@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace pto {
@@ -19,6 +21,10 @@ class Matcher {
  public:
   Matcher(const Graph& many, const Graph& one, const std::vector<bool>& has_batch, const Dim& batch)
       : many_(many), one_(one), batch_(batch) {
+    for (const Guard& guard : one.guards()) {
+      const std::string a = size(guard.a), b = size(guard.b);
+      if (a != b) same_[a] = b;
+    }
     for (size_t i = 0; i < has_batch.size(); ++i) {
       const Relation expected = has_batch[i] ? Relation::Mapped : Relation::Equal;
       const bool fits = shapes(many.inputs()[i], one.inputs()[i]) == expected;
@@ -29,25 +35,73 @@ class Matcher {
   Relation match(Value m, Value o) {
     if (const auto found = known_.find({m, o}); found != known_.end()) return found->second;
     Relation relation = match_operation(m, o);
-    if (relation == Relation::Different && is_repeated(m, o)) relation = Relation::Mapped;
+    if (relation == Relation::Different && (is_repeated(m, o) || is_mapped_but_for_ones(m, o))) {
+      relation = Relation::Mapped;
+    }
     return known_[{m, o}] = relation;
   }
 
  private:
+  // A size; those that the guards make equal are one.
+  std::string size(const Dim& dim) const {
+    std::string found = text(dim);
+    for (auto next = same_.find(found); next != same_.end(); next = same_.find(found)) {
+      found = next->second;
+    }
+    return found;
+  }
+
+  using Sizes = std::vector<std::string>;
+
+  // The shape of a value from axis `first` on, without the axes of size 1 that stand there.
+  Sizes behind_ones(const Graph& graph, Value v, size_t first) const {
+    const Dims& shape = graph[v].type.shape;
+    while (first < shape.size() && shape[first] == Dim(1)) ++first;
+    Sizes sizes;
+    for (size_t axis = first; axis < shape.size(); ++axis) sizes.push_back(size(shape[axis]));
+    return sizes;
+  }
+
+  bool has_batch(Value m) const {
+    const Dims& shape = many_[m].type.shape;
+    return !shape.empty() && shape[0] == batch_;
+  }
+
   // By the types alone.
   Relation shapes(Value m, Value o) const {
-    const Type &many = many_[m].type, &one = one_[o].type;
-    if (many.dtype != one.dtype) return Relation::Different;
-    if (many.shape == one.shape) return Relation::Equal;
-    const bool mapped = many.shape.size() == one.shape.size() + 1 && many.shape[0] == batch_ &&
-                        std::equal(one.shape.begin(), one.shape.end(), many.shape.begin() + 1);
-    return mapped ? Relation::Mapped : Relation::Different;
+    if (many_[m].type.dtype != one_[o].type.dtype) return Relation::Different;
+    if (has_batch(m)) {
+      const bool fits = behind_ones(many_, m, 1) == behind_ones(one_, o, 0);
+      return fits ? Relation::Mapped : Relation::Different;
+    }
+    const bool equal = many_[m].type.shape.size() == one_[o].type.shape.size() &&
+                       behind_ones(many_, m, 0) == behind_ones(one_, o, 0);
+    return equal ? Relation::Equal : Relation::Different;
+  }
+
+  // The value that reshapes and broadcasts only gave, or took, axes of size 1 in front; `first` is
+  // 1 where the batch stands before them.
+  Value without_ones(const Graph& graph, Value v, size_t first) const {
+    while (graph[v].op == Opcode::reshape || graph[v].op == Opcode::broadcast) {
+      const Value from = graph[v].operands[0];
+      if (first == 1 && !(has_batch(v) && has_batch(from))) break;
+      if (behind_ones(graph, from, first) != behind_ones(graph, v, first)) break;
+      v = from;
+    }
+    return v;
   }
 
   // A value that is the same for all rows, broadcast over them.
   bool is_repeated(Value m, Value o) {
     return many_[m].op == Opcode::broadcast && shapes(m, o) == Relation::Mapped &&
            match(many_[m].operands[0], o) == Relation::Equal;
+  }
+
+  // Whether it is so when operations that only move axes of size 1 are passed over.
+  bool is_mapped_but_for_ones(Value m, Value o) {
+    const Value inner_m = without_ones(many_, m, 1), inner_o = without_ones(one_, o, 0);
+    return (inner_m != m || inner_o != o) && shapes(m, o) == Relation::Mapped &&
+           match(inner_m, inner_o) == Relation::Mapped;
   }
 
   Relation match_operation(Value m, Value o) {
@@ -69,46 +123,60 @@ class Matcher {
   }
 
   // Whether an operation with rows in its result makes each from the same row of its operands.
+  // Axes agree when counted from the last one.
   bool keeps_rows_apart(const Node& many, const Node& one, bool all_mapped, bool all_equal) const {
     switch (many.op) {
       case Opcode::broadcast:  // aligned at the last axis: the batch axes must meet
-        return all_equal || one_[one.operands[0]].type.shape.size() == one.type.shape.size();
+        return all_equal || many_[many.operands[0]].type.shape.size() == many.type.shape.size();
       case Opcode::reshape:
         return all_mapped;
       case Opcode::transpose:
-        return all_mapped && many.attributes.axes == shifted(one.attributes.axes, true);
+        return all_mapped && many.attributes.axes == moved_axes(many, one, true);
       case Opcode::matmul:
-        return all_mapped && equal_ranks(one);
+        return all_mapped && equal_ranks(one_, one) && equal_ranks(many_, many);
       default:
         if (info(many.op).family == Family::Reduce) {
-          return all_mapped && many.attributes.axes == shifted(one.attributes.axes, false);
+          return all_mapped && rank(many) > rank(one) &&
+                 many.attributes.axes == moved_axes(many, one, false);
         }
         return is_elementwise(many.op) && all_mapped && many.attributes == one.attributes;
     }
   }
 
-  static std::vector<int64_t> shifted(const std::vector<int64_t>& axes, bool permuted) {
+  // The axes of `one` as `many` counts them; a permutation keeps those in front.
+  static std::vector<int64_t> moved_axes(const Node& many, const Node& one, bool permuted) {
+    const int64_t ahead = rank(many) - rank(one);
     std::vector<int64_t> result;
-    if (permuted) result.push_back(0);
-    for (const int64_t axis : axes) result.push_back(axis + 1);
+    for (int64_t axis = 0; permuted && axis < ahead; ++axis) result.push_back(axis);
+    for (const int64_t axis : one.attributes.axes) result.push_back(axis + ahead);
     return result;
   }
 
-  bool equal_ranks(const Node& one) const {
-    return one_[one.operands[0]].type.shape.size() == one_[one.operands[1]].type.shape.size();
+  static int64_t rank(const Node& node) { return static_cast<int64_t>(node.type.shape.size()); }
+
+  static bool equal_ranks(const Graph& graph, const Node& node) {
+    return rank(graph[node.operands[0]]) == rank(graph[node.operands[1]]);
   }
 
   const Graph &many_, &one_;
   const Dim batch_;
+  std::map<std::string, std::string> same_;  // sizes, to one that a guard makes equal
   std::map<std::pair<Value, Value>, Relation> known_;
 };
+
+// The guards without their reasons and order.
+std::set<std::pair<std::string, std::string>> conditions(const Graph& graph) {
+  std::set<std::pair<std::string, std::string>> all;
+  for (const Guard& guard : graph.guards()) all.insert(std::minmax(text(guard.a), text(guard.b)));
+  return all;
+}
 
 }  // namespace
 
 std::optional<std::vector<bool>> map_batch(const Graph& many, const Graph& one,
                                            const std::vector<bool>& has_batch, const Dim& batch) {
   if (many.inputs().size() != has_batch.size() || one.inputs().size() != has_batch.size() ||
-      many.outputs().size() != one.outputs().size() || many.guards() != one.guards()) {
+      many.outputs().size() != one.outputs().size() || conditions(many) != conditions(one)) {
     return std::nullopt;
   }
   Matcher matcher(many, one, has_batch, batch);

@@ -19,7 +19,9 @@ namespace pto {
 
 // For each output of `many` whether it has the batch axis, in front; nothing where `many` is not
 // `one` mapped. `has_batch` says of each input of `many` (scalars too) whether its type is that of
-// `one` with the size `batch` in front; the others have equal types. `batch` occurs nowhere in
+// `one` with the size `batch` in front; the others have equal types. Behind the batch there may be
+// more, or fewer, axes of size 1 than `one` starts with, of inputs and of outputs: a vector and a
+// matrix broadcast row by row only as [batch, 1, n] and [batch, m, n]. `batch` occurs nowhere in
 // `one`.
 std::optional<std::vector<bool>> map_batch(const Graph& many, const Graph& one,
                                            const std::vector<bool>& has_batch, const Dim& batch);

@@ -157,5 +157,62 @@ TEST(MapBatch, other_numbers_types_and_guards_are_other_graphs) {
   EXPECT_EQ(mapped(good.c_str(), one, {false, false}), std::nullopt) << "x has the batch";
 }
 
+constexpr const char* kRowPlusMatrix =
+    R"(graph g(%x: f32[s0], %y: f32[s1, s2]) -> (f32[s1, s2]) {
+  %0 = broadcast(%x) : f32[s1, s2]
+  %1 = add(%0, %y) : f32[s1, s2]
+  guard s2 == s0 because "add"
+  return %1
+})";
+
+TEST(MapBatch, axes_of_one_between_the_batch_and_the_row_change_nothing) {
+  EXPECT_THAT(mapped(R"(graph g(%x: f32[s9, 1, s0], %y: f32[s9, s1, s2]) -> (f32[s9, s1, s0]) {
+  %0 = broadcast(%x) : f32[s9, s1, s0]
+  %1 = broadcast(%y) : f32[s9, s1, s0]
+  %2 = add(%0, %1) : f32[s9, s1, s0]
+  guard s0 == s2 because "add"
+  return %2
+})",
+                     kRowPlusMatrix, {true, true}),
+              Optional(ElementsAre(true)));
+}
+
+TEST(MapBatch, a_batch_that_meets_a_row_is_another_axis) {
+  EXPECT_EQ(mapped(R"(graph g(%x: f32[s9, s0], %y: f32[s1, s2]) -> (f32[s9, s0]) {
+  %0 = broadcast(%y) : f32[s9, s0]
+  %1 = add(%x, %0) : f32[s9, s0]
+  guard s2 == s0 because "add"
+  guard s1 == s9 because "add"
+  return %1
+})",
+                   kRowPlusMatrix, {true, false}),
+            std::nullopt);
+}
+
+TEST(MapBatch, a_reduction_of_padding_is_one_of_the_axes_in_front) {
+  const char* one = R"(graph g(%d: f32[s0, s1], %x: f32[s1]) -> (f32[s1]) {
+  %0 = sum(%d) {axes=[0]} : f32[1, s1]
+  %1 = reshape(%0) : f32[s1]
+  %2 = mul(%1, %x) : f32[s1]
+  return %2
+})";
+  EXPECT_THAT(mapped(R"(graph g(%d: f32[s9, s0, s1], %x: f32[s9, 1, s1]) -> (f32[s9, 1, s1]) {
+  %0 = sum(%d) {axes=[1]} : f32[s9, 1, s1]
+  %1 = mul(%0, %x) : f32[s9, 1, s1]
+  return %1
+})",
+                     one, {true, true}),
+              Optional(ElementsAre(true)));
+  EXPECT_EQ(mapped(R"(graph g(%d: f32[s9, s0, s1], %x: f32[s1]) -> (f32[s1]) {
+  %0 = sum(%d) {axes=[0, 1]} : f32[1, 1, s1]
+  %1 = reshape(%0) : f32[s1]
+  %2 = mul(%1, %x) : f32[s1]
+  return %2
+})",
+                   one, {true, false}),
+            std::nullopt)
+      << "a sum over the batch";
+}
+
 }  // namespace
 }  // namespace pto

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
+from pto.language.differentiate import differentiate
 from pto.language.reduce import sum_to
 from pto.language.shape import broadcast_to
 from pto.language.tensor import Tensor
@@ -60,6 +61,57 @@ class GradientContext:
         return self.attributes[name]
 
 
+def _new_name(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name = f"d_{name}"
+    taken.add(name)
+    return name
+
+
+def needs_name(of: "Operator") -> str:
+    """The attribute of the gradient operator that says which gradients are needed."""
+    return "needs" if "needs" not in of.by_name else "needs_"
+
+
+def gradient_rule(of: "Operator") -> Callable:
+    """`grad` of the definition; "automatic" is differentiation of `build`."""
+    rule = of.member("grad")
+    return automatic_gradient if rule == "automatic" else rule
+
+
+def automatic_gradient(ctx: GradientContext, *d_outputs: Any) -> dict[str, Any]:
+    """`grad` by differentiation of `build`."""
+    of = ctx.operator
+    values = {
+        a.name: ctx.saved(a.name) if a.is_tensor else ctx.attribute(a.name) for a in of.arguments
+    }
+    results = dict(zip(of.outputs, of.results(of.member("build")(*values.values())), strict=False))
+    outputs = [t for name in of.differentiable for t in members(results[name])]
+    inputs = [t for name in sorted(ctx.needed) for t in members(values[name])]
+    given = [t for d in d_outputs for t in members(d)]
+    found = iter(differentiate(outputs, given, inputs))
+    gradients: dict[str, Any] = {}
+    for name in sorted(ctx.needed):
+        value = values[name]
+        gradients[name] = [next(found) for _ in value] if isinstance(value, list) else (
+            None if value is None else next(found)
+        )  # fmt: skip
+    return gradients
+
+
+def automatic_rules(of: "Operator") -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(what an automatic gradient saves, whose gradients it gives): all that may be."""
+    floats = {a.name for a in of.arguments if a.is_tensor and of.has_floats(a.type)}
+    return of.tensor_names, tuple(name for name in of.tensor_names if name in floats)
+
+
+def members(value: Any) -> list:
+    """The tensors of an argument or output: of a list its members, of None none."""
+    if isinstance(value, tuple | list):
+        return list(value)
+    return [] if value is None else [value]
+
+
 def gradient_schema(of: "Operator", saved: tuple[str, ...], wanted: tuple[str, ...]) -> str:
     """The schema that op/operator.h asks of a gradient operator."""
     kinds = {a.name: a.kind for a in of.arguments}
@@ -69,9 +121,13 @@ def gradient_schema(of: "Operator", saved: tuple[str, ...], wanted: tuple[str, .
     }
     tensors = [f"{lists.get(name, 'Tensor')} d_{name}" for name in of.differentiable]
     tensors += [f"{kinds.get(name) or lists.get(name, 'Tensor')} {name}" for name in saved]
-    attributes = [str(a) for a in of.attribute_arguments] + ["int needs=-1"]
-    results = ", ".join("Tensor[]" if kinds[name] == "Tensor[]" else "Tensor" for name in wanted)
-    results = f"({results})" if len(wanted) != 1 else results
+    attributes = [str(a) for a in of.attribute_arguments] + [f"int {needs_name(of)}=-1"]
+    taken = {f"d_{name}" for name in of.differentiable} | set(saved)
+    results = ", ".join(
+        f"{'Tensor[]' if kinds[name] == 'Tensor[]' else 'Tensor'} {_new_name(f'd_{name}', taken)}"
+        for name in wanted
+    )
+    results = f"({results})"
     return f"{of.name}_backward({', '.join(tensors)}, *, {', '.join(attributes)}) -> {results}"
 
 
@@ -101,11 +157,12 @@ class TracedGradient:
 
     def build(self, *values: Any) -> tuple:
         arguments = dict(zip(self.names, values, strict=True))
-        needed = frozenset(n for i, n in enumerate(self.wanted) if arguments["needs"] >> i & 1)
+        needs = arguments[needs_name(self.of)]
+        needed = frozenset(n for i, n in enumerate(self.wanted) if needs >> i & 1)
         tensors = {name: arguments[name] for name in self.saved}
         ctx = GradientContext(self.of, lambda name: self._saved(tensors, name), arguments, needed)
         d_outputs = [arguments[f"d_{name}"] for name in self.of.differentiable]
-        gradients = gradients_by_name(self.of, self.of.member("grad")(ctx, *d_outputs))
+        gradients = gradients_by_name(self.of, gradient_rule(self.of)(ctx, *d_outputs))
         first = d_outputs[0][0] if isinstance(d_outputs[0], list) else d_outputs[0]
         return tuple(
             self._gradient(first, name, gradients, tensors)
@@ -122,7 +179,7 @@ class TracedGradient:
             like = arguments.get(name)
             if like is None:
                 return None
-            if arguments["needs"] >> place & 1:
+            if arguments[needs_name(self.of)] >> place & 1:
                 results.append(like)
             elif isinstance(like, list):
                 results.append([])
@@ -168,6 +225,25 @@ class TracedGradient:
         return summed
 
 
+def gradient_of(
+    of: "Operator", saved: tuple[str, ...], wanted: tuple[str, ...], second: bool = True
+) -> Gradient:
+    """The gradient operator; with `second` it has one too, differentiated at its first use."""
+    text, types = gradient_schema(of, saved, wanted), gradient_types(of, saved, wanted)
+    names = [a["name"] for a in _core.parse_schema(text, types)["arguments"]]
+    rules = TracedGradient(of, names, saved, wanted)
+    definition = {
+        "__doc__": f"The gradients of {of.name}; bit i of `{needs_name(of)}` asks for result i.",
+        "build": staticmethod(rules.build),
+        "infer": staticmethod(rules.infer),
+        "grad": "automatic",
+    }
+    operator = type(of)(text, type("Gradient", (), definition), types)
+    if second and operator.differentiable:
+        operator.gradient = gradient_of(operator, *automatic_rules(operator), second=False)
+    return Gradient(operator, saved, wanted)
+
+
 def gradients_by_name(of: "Operator", result: Any) -> dict[str, Tensor | None]:
     """What `grad` returned, by argument name."""
     if isinstance(result, dict):
@@ -187,6 +263,8 @@ def gradients_by_name(of: "Operator", result: Any) -> dict[str, Tensor | None]:
 
 def probed(operator: "Operator") -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Traces `grad` once, on tensors of rank 2: (what it saves, whose gradients it gives)."""
+    if operator.member("grad") == "automatic":
+        return automatic_rules(operator)
     trace = Trace(operator.name)
     symbols = itertools.count()
 

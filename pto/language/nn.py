@@ -6,6 +6,7 @@ import math
 from pto.language.elementwise import erf, exp, log, mul, reciprocal, rsqrt, sigmoid, square
 from pto.language.reduce import Axes, _axes, average, centred, shifted_by_largest, sum
 from pto.language.tensor import Tensor, method
+from pto.language.trace import fail
 from pto.language.types import cast, joined, real, wide
 
 
@@ -58,6 +59,12 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6, dim: Ax
 @method("gelu")
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     """x times the normal distribution function of x; "tanh" takes PyTorch's approximation."""
+    if approximate not in ("none", "tanh"):
+        fail(
+            f"gelu: approximate is {approximate!r}",
+            "there are the exact function and PyTorch's approximation of it",
+            "pass 'none' or 'tanh'",
+        )
     wider = wide(real(x))
     if approximate == "tanh":
         # 0.5 (1 + tanh u) is sigmoid(2u), with u = sqrt(2 / pi) (x + 0.044715 x^3).

@@ -27,12 +27,15 @@ cannot say it: a hand-written kernel (pto/op/define.h), compiled at its first us
 `grad(ctx, *d_outputs)` returns the gradients by argument name, or in the order of the tensor
 arguments; None, or a name left out, means not differentiable. It becomes an operator of its own,
 NAME_backward. A gradient is summed to the shape of its argument where that was saved and
-broadcast. `gradient = "other"` names an operator instead, with `saved` and `wanted`: names.
+broadcast. `grad = "automatic"` differentiates `build` (differentiate.py); NAME_backward always has
+such a gradient. `gradient = "other"` names an operator instead, with `saved` and `wanted`: names.
 
 `infer(x, ...)`, where given, states dtype and shape of the outputs over Specs (infer.py) and is
 checked at each tracing; without it they are those of the traced graph. `oracle` is the definition
 in NumPy, `tolerance` its relative error by element type, `samples` its arguments for tests
 (samples.py). `inplace = True` also defines NAME_, which replaces its first argument's elements.
+`autocast = "low"` or "f32" says what regions of mixed precision (torch.autocast) cast the
+floating-point arguments to; without it, mixed ones become the widest among them.
 
 Thread safety: definitions belong to one thread at a time; operators may be called from any.
 """
@@ -47,9 +50,8 @@ from pto.language import arguments, dispatch
 from pto.language.dtypes import dtype
 from pto.language.gradient import (
     Gradient,
-    TracedGradient,
-    gradient_schema,
-    gradient_types,
+    gradient_of,
+    members,
     probed,
 )
 from pto.language.infer import Spec, agree, recorded_guards
@@ -76,19 +78,21 @@ class Operator(_core.OperatorCall):
         self.type_names, self.types = facts["type_names"], facts["types"]
         self.output_types = tuple(self._output_type(o["type"]) for o in facts["outputs"])
         self.differentiable = tuple(
-            o["name"] for o in facts["outputs"] if self._has_floats(o["type"]) and not o["mutates"]
+            o["name"] for o in facts["outputs"] if self.has_floats(o["type"]) and not o["mutates"]
         )
         returned = sum(o["mutates"] for o in facts["outputs"])
         self.silent = sum(a.mutable for a in self.arguments) - returned  # outputs beyond these
         self.definition = definition
         self.__doc__ = definition.__doc__
         self.gradient: Gradient | None = None
+        self.in_place: Operator | None = None  # NAME_
         self.index = -1  # in the registry, once it is there
 
     def _output_type(self, variable: int) -> str:
         return self.type_names[variable] if variable >= 0 else _core.dtypes()[-1 - variable][0]
 
-    def _has_floats(self, variable: int) -> bool:
+    def has_floats(self, variable: int) -> bool:
+        """Whether a tensor of this type variable, or type -1 - DType, may be floating point."""
         names = self.types[variable] if variable >= 0 else [self._output_type(variable)]
         return any(dtype(name).is_float for name in names)
 
@@ -111,6 +115,12 @@ class Operator(_core.OperatorCall):
         allowed = self.types[self.type_names.index(variable)]
         return "f32" if "f32" in allowed else allowed[0]
 
+    def places(self, names: tuple[str, ...]) -> list[int]:
+        """Arguments, and outputs as -1 - i, as op/operator.h numbers them."""
+        places = {n: -1 - i for i, n in enumerate(self.outputs)}
+        places |= {a.name: i for i, a in enumerate(self.arguments)}
+        return [places[name] for name in names]
+
     def member(self, name: str) -> Any:
         """`build`, `grad`, `infer`, `oracle` ... of the definition, or None."""
         found = vars(self.definition).get(name)
@@ -127,8 +137,8 @@ class Operator(_core.OperatorCall):
         for a in self.attribute_arguments:
             if a.kind == "float" and values[a.name] is not None:
                 values[a.name] = trace.scalar(a.name, "f64" if wide else "f32")
-        results = self._results(self.member("build")(*values.values()))
-        graph, _ = trace.finish([t for result in results for t in _members(result)])
+        results = self.results(self.member("build")(*values.values()))
+        graph, _ = trace.finish([t for result in results for t in members(result)])
         self._check_inferred(graph, values)
         return graph
 
@@ -147,7 +157,7 @@ class Operator(_core.OperatorCall):
                 found[a.name] = None if like is None else trace.input(a.name, *like)
         return found
 
-    def _results(self, results: Any) -> list:
+    def results(self, results: Any) -> list:
         """What `build` or `infer` returned, one for each output."""
         wanted = len(self.outputs) + self.silent
         if wanted == 1 and not self._is_row(results):
@@ -182,7 +192,7 @@ class Operator(_core.OperatorCall):
                 results = infer(*specs)
             if results is not None:
                 work = self._work(specs)
-                results = self._results(results)
+                results = self.results(results)
                 return [_described(r) for r in results], guards, *work
         trace = Trace(self.name)
         trace.builder.let_sizes_be_one()
@@ -190,9 +200,9 @@ class Operator(_core.OperatorCall):
         for a in self.attribute_arguments:
             if a.kind == "float" and values[a.name] is not None:
                 values[a.name] = trace.scalar(a.name, "f32")
-        results = self._results(self.member("build")(*values.values()))
+        results = self.results(self.member("build")(*values.values()))
         outputs = [_described(r) for r in results]
-        graph, _ = trace.finish([t for result in results for t in _members(result)])
+        graph, _ = trace.finish([t for result in results for t in members(result)])
         return outputs, list(graph.guards)
 
     def _work(self, specs: list) -> tuple:
@@ -209,7 +219,7 @@ class Operator(_core.OperatorCall):
             results = infer(*specs)
         if results is None:
             return
-        inferred = [t for result in self._results(results) for t in _members(result)]
+        inferred = [t for result in self.results(results) for t in members(result)]
         for place, (spec, (kind, shape)) in enumerate(zip(inferred, graph.outputs, strict=True)):
             if not agree(spec.shape, shape, graph.guards) or str(spec.dtype) != kind:
                 raise InvalidValue(
@@ -234,13 +244,6 @@ class Operator(_core.OperatorCall):
 
     def __repr__(self) -> str:
         return f"<operator {self.schema}>"
-
-
-def _members(value: Any) -> list:
-    """The tensors of an argument or output: of a list its members, of None none."""
-    if isinstance(value, tuple | list):
-        return list(value)
-    return [] if value is None else [value]
 
 
 def _flat(values: list) -> list:
@@ -283,28 +286,17 @@ def op(schema: str, types: str = "") -> Callable[[type], Operator]:
         _check_definition(operator)
         saved, wanted = probed(operator) if operator.member("grad") else ((), ())
         if wanted:
-            text = gradient_schema(operator, saved, wanted)
-            backward = Operator(text, definition, gradient_types(operator, saved, wanted))
-            rules = TracedGradient(operator, [a.name for a in backward.arguments], saved, wanted)
-            backward.definition = type(
-                "Gradient",
-                (),
-                {
-                    "__doc__": f"The gradients of {operator.name}; bit i of `needs` asks for "
-                    "result i.",
-                    "build": staticmethod(rules.build),
-                    "infer": staticmethod(rules.infer),
-                },
-            )
-            backward.__doc__ = backward.definition.__doc__
-            operator.gradient = Gradient(backward, saved, wanted)
+            operator.gradient = gradient_of(operator, saved, wanted)
         with _lock:
             _register(operator)
         if operator.member("inplace"):
-            op(inplace_schema(operator), chosen)(inplace_definition(definition))
+            operator.in_place = op(inplace_schema(operator), chosen)(inplace_definition(definition))
         return operator
 
     return define
+
+
+_AUTOCAST = {None: 0, "low": 1, "f32": 2}  # as op/operator.h numbers them
 
 
 def _check_definition(operator: Operator) -> None:
@@ -325,12 +317,17 @@ def _check_definition(operator: Operator) -> None:
             "the shapes of what a hand-written kernel returns come from infer",
             "add: def infer(...), and take build or kernel",
         )
+    if (autocast := operator.member("autocast")) not in _AUTOCAST:
+        raise InvalidValue(
+            f"{operator.name}: autocast is {autocast!r}",
+            "it says what a region of mixed precision does with the arguments",
+            "write 'low', 'f32', or leave it out for the widest type among them",
+        )
 
 
 def _register(operator: Operator) -> None:
     gradient = operator.gradient
-    places = {a.name: i for i, a in enumerate(operator.arguments)}
-    places |= {n: -1 - i for i, n in enumerate(operator.outputs) if n not in places}
+    second = gradient.operator.gradient if gradient else None
     named = operator.member("gradient") or ""
     saved = gradient.saved if gradient else operator.member("saved") or ()
     wanted = gradient.wanted if gradient else operator.member("wanted") or ()
@@ -341,13 +338,19 @@ def _register(operator: Operator) -> None:
         gradient.operator.schema if gradient else "",
         gradient.operator.types_text if gradient else "",
         named,
-        [places[name] for name in saved] if gradient or named else [],
-        [places[name] for name in wanted] if gradient or named else [],
+        operator.places(saved) if gradient or named else [],
+        operator.places(wanted) if gradient or named else [],
         operator.member("kernel") is not None,
         getattr(operator.member("kernel"), "takes_strides", False),
+        _AUTOCAST[operator.member("autocast")],
+        second.operator.schema if second else "",
+        second.operator.types_text if second else "",
+        gradient.operator.places(second.saved) if second else [],
+        gradient.operator.places(second.wanted) if second else [],
     )
     _operators.extend([None] * (index - len(_operators)))
-    for number, one in enumerate([operator, *([gradient.operator] if gradient else [])], index):
+    added = [operator, *(one.operator for one in (gradient, second) if one)]
+    for number, one in enumerate(added, index):
         _operators.append(one)
         one.index = number
         one.open(number, arguments)

@@ -31,6 +31,10 @@ enum {
   PTO_KIND_INT_LIST = 7  // integers
 };
 
+// What a region of mixed precision (autocast) does with floating-point arguments: those of one type
+// variable become the widest among them, all become its low type, or all become f32.
+enum { PTO_AUTOCAST_WIDEST = 0, PTO_AUTOCAST_LOW = 1, PTO_AUTOCAST_F32 = 2 };
+
 // Bits of pto_operator_argument::flags.
 enum {
   PTO_ARGUMENT_KEYWORD_ONLY = 1,
@@ -97,6 +101,7 @@ typedef struct pto_operator {
   int32_t gradient_of;  // index of the operator whose gradient this is, or -1
   const int32_t* saved;
   const int32_t* wanted;
+  int32_t autocast;  // PTO_AUTOCAST_*
 } pto_operator;
 
 int32_t pto_operator_count(void);

@@ -61,7 +61,7 @@ OperatorRecord& gradient_named(const std::string& name, const Schema& schema) {
 OperatorRecord& add(std::unique_ptr<OperatorRecord> record) {
   Registry& all = registry();
   const auto index = static_cast<size_t>(record->record.index);
-  if (index + 1 >= kMaxOperators) {
+  if (index + 2 >= kMaxOperators) {
     fail({"the registry is full: it holds " + std::to_string(index) + " operators",
           "operators are never removed", "define an operator once, not in a loop"});
   }
@@ -89,25 +89,34 @@ int define_operator(const OperatorDefinition& definition) {
   made->native = definition.native;
   made->state.is_native = static_cast<bool>(definition.native.kernel);
   made->state.takes_strides = definition.takes_strides;
-  std::unique_ptr<OperatorRecord> with;
+  made->record.autocast = definition.autocast;
+  std::unique_ptr<OperatorRecord> with, second;
   if (!definition.gradient_schema.empty()) {
     with = std::make_unique<OperatorRecord>(definition.gradient_schema, definition.gradient_types);
+  }
+  if (!definition.second_schema.empty()) {
+    second = std::make_unique<OperatorRecord>(definition.second_schema, definition.second_types);
   }
   const std::lock_guard lock(all.writers);
   const int index = all.count.load(std::memory_order_relaxed);
   check_name(made->schema);
   if (with) check_name(with->schema);
+  if (second) check_name(second->schema);
   made->record.index = index;
   OperatorRecord* gradient = with.get();
   if (with) with->record.index = index + 1;
+  if (second) second->record.index = index + 2;
   if (!definition.gradient_name.empty()) {
     gradient = &gradient_named(definition.gradient_name, made->schema);
   }
   if (gradient) made->set_gradient(*gradient, definition.saved, definition.wanted);
+  if (second) with->set_gradient(*second, definition.second_saved, definition.second_wanted);
+  const int added = 1 + (with != nullptr) + (second != nullptr);
   add(std::move(made));
   if (with) add(std::move(with));
-  // Both at once: nobody sees an operator without the gradient that it names.
-  all.count.store(index + (definition.gradient_schema.empty() ? 1 : 2), std::memory_order_release);
+  if (second) add(std::move(second));
+  // All at once: nobody sees an operator without the gradient that it names.
+  all.count.store(index + added, std::memory_order_release);
   return index;
 }
 

@@ -85,10 +85,14 @@ struct OperatorDefinition {
   std::string gradient_schema = {}, gradient_types = {};
   std::string gradient_name = {};
   std::vector<int32_t> saved = {}, wanted = {};
+  // The gradient of the gradient operator that is defined with it: gets the index behind that.
+  std::string second_schema = {}, second_types = {};
+  std::vector<int32_t> second_saved = {}, second_wanted = {};
   // Of a hand-written operator; empty ones are those of set_providers(). Its kernels take all
   // attributes as scalars and params (define.h).
   Providers native = {};
   bool takes_strides = false;
+  int32_t autocast = PTO_AUTOCAST_WIDEST;
 };
 
 // Adds an operator and its gradient operator. Returns the index. Throws pto::Error: texts that do

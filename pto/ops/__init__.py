@@ -3,8 +3,10 @@
 
 `pto.ops.softmax(x)` takes NumPy arrays, torch tensors (then it is torch.ops.pto.softmax, with its
 gradient) and, inside a traced function, traced tensors. `pto.ops.softmax.oracle` and the other
-members of the definition are those of its class.
+members of the definition are those of its class. `pto.ops.relu_` is the operator in place.
 """
+
+from typing import Any
 
 from pto.ops.activation import BiasGelu as bias_gelu
 from pto.ops.activation import Gelu as gelu
@@ -57,3 +59,10 @@ __all__ = [
     "top_k",
     "transpose",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    found = globals().get(name[:-1]) if name.endswith("_") else None
+    if getattr(found, "in_place", None) is None:
+        raise AttributeError(f"module 'pto.ops' has no operator {name!r}")
+    return found.in_place

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -97,7 +98,15 @@ void* hand_out(Header* header, size_t bytes) {
   return data_of(header);
 }
 
+// More than this is no memory, though the system may promise it and end the process at its use.
+size_t physical_bytes() {
+  static const size_t bytes =
+      static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
 Header* map_block(size_t bytes) {
+  if (bytes > physical_bytes()) return nullptr;
   void* raw = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) return nullptr;

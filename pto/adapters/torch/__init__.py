@@ -4,10 +4,11 @@
     import torch, pto.torch
     torch.ops.pto.gelu(x, approximate="tanh")
 
-Loading it registers schema, CPU kernel, fake kernel and gradient of all operators, those that
-are defined later included. No Python runs in a call whose kernel exists, but for the gradient
-where the C++ part (node.cpp) was not built: `python -m pto adapters build torch`. That builds the
-npu device too; where it is built, loading this module makes it (activation.py).
+Loading it registers schema, CPU kernel, fake kernel, gradient, vmap and autocast of all operators,
+those that are defined later included. No Python runs in a call whose kernel exists, but for
+gradient and autocast where their C++ parts (node.cpp, autocast.cpp) were not built: `python -m pto
+adapters build torch`. That builds the npu device too; where it is built, loading this module makes
+it (activation.py).
 """
 
 import ctypes
@@ -18,8 +19,8 @@ from typing import Any
 import torch
 from pto.adapters import build as adapter_libraries
 from pto.adapters.record import Record, on_operator
-from pto.adapters.torch import activation, autograd, build, fake
-from pto.adapters.torch.record import torch_schema
+from pto.adapters.torch import activation, autocast, autograd, batching, build, fake
+from pto.adapters.torch.record import out_names, out_schema, returns_self, torch_schema
 from pto.adapters.torch_threads import HOST_POOL, library, use_host_pool
 from pto.errors import Failure
 
@@ -46,9 +47,17 @@ def _check(text: bytes | None) -> None:
 
 
 _register = _function(library(), "pto_torch_register")
-_register.argtypes = [ctypes.c_int32, ctypes.c_char_p]
+_register.argtypes = [
+    ctypes.c_int32,
+    ctypes.c_char_p,
+    ctypes.POINTER(ctypes.c_int32),
+    ctypes.c_int32,
+    ctypes.c_int32,
+]
 _gradients = adapter_libraries.load(build.NODE)
 _register_gradient = _gradients and _function(_gradients, "pto_torch_register_gradient")
+_register_out = _gradients and _function(_gradients, "pto_torch_register_out")
+_register_autocast = _gradients and _function(_gradients, "pto_torch_register_autocast")
 
 
 def has_cpp_gradients() -> bool:
@@ -65,6 +74,12 @@ def describe() -> str:
     return f"PyTorch {torch.__version__}, {len(_declared)} operators{device}, {gradients}"
 
 
+def _define(index: int, schema: str, kind: torch.Tag | None) -> None:
+    tags = [torch.Tag.pt2_compliant_tag, *([] if kind is None else [kind])]
+    numbers = (ctypes.c_int32 * len(tags))(*map(int, tags))
+    _check(_register(index, schema.encode(), numbers, len(tags), kind is torch.Tag.out))
+
+
 def _declare(index: int) -> None:
     if index in _declared:
         return
@@ -72,12 +87,27 @@ def _declare(index: int) -> None:
     record = Record(index)
     if record.gradient >= 0:
         _declare(record.gradient)
-    _check(_register(index, torch_schema(record).encode()))
+    _define(index, torch_schema(record), torch.Tag.inplace if returns_self(record) else None)
+    if out_names(record):
+        _define(index, out_schema(record), torch.Tag.out)
     fake.register(record, _library)
+    batching.register(record, _library)
     if _register_gradient is not None:
         _check(_register_gradient(index))
+        _check(_register_autocast(index))
+        if out_names(record):
+            _check(_register_out(index))
     else:
         autograd.register(record, _library)
+        autocast.register(record, _library)
+
+
+def __getattr__(name: str) -> Any:
+    """pto.torch.NAME, also NAME_ and NAME(..., out=): torch.ops.pto.NAME."""
+    try:
+        return getattr(torch.ops.pto, name)
+    except AttributeError:
+        raise AttributeError(f"module 'pto.torch' has no attribute or operator {name!r}") from None
 
 
 def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:

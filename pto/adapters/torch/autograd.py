@@ -5,7 +5,9 @@ from typing import Any, NoReturn
 
 import torch
 from pto.adapters.record import Record
+from pto.adapters.torch.record import out_names
 from pto.errors import InvalidValue
+from torch.utils import _pytree as pytree
 
 
 def _refuse(record: Record) -> NoReturn:
@@ -13,6 +15,14 @@ def _refuse(record: Record) -> NoReturn:
         f"{record.name}: a tensor requires grad, but the operator has no gradient",
         "its result would silently cut the graph of gradients",
         "give the operator a grad, call it under torch.no_grad(), or detach the tensor",
+    )
+
+
+def _refuse_writing(record: Record) -> NoReturn:
+    raise InvalidValue(
+        f"{record.name}: a tensor requires grad, but the call writes into one that it was given",
+        "there is no gradient through memory that changes",
+        "call the operator that returns a new tensor, or call it under torch.no_grad()",
     )
 
 
@@ -76,12 +86,34 @@ def _joined(ctx: Any) -> list:
     ]
 
 
-def register(record: Record, library: torch.library.Library) -> None:
-    """Gives an operator of PyTorch its gradient, or the error where it has none.
+class _WritingKernel:
+    """The Autograd kernel of what writes into arguments: refuses gradients, marks what changes."""
 
-    PyTorch takes no such rule for an operator that changes an argument.
-    """
+    def __init__(self, record: Record, overload: Any, changed: list[str]):
+        self.record, self.overload, self.changed = record, overload, changed
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        record = self.record
+        given = dict(zip(record.positional, args, strict=False)) | kwargs
+        if torch.is_grad_enabled():
+            for x in pytree.tree_leaves(list(given.values())):
+                if isinstance(x, torch.Tensor) and x.requires_grad:
+                    _refuse_writing(record)
+        with torch._C._AutoDispatchBelowADInplaceOrView():
+            result = self.overload(*args, **kwargs)
+        for name in self.changed:
+            torch.autograd.graph.increment_version(given[name])
+        return result
+
+
+def register(record: Record, library: torch.library.Library) -> None:
+    """Gives an operator of PyTorch, and its overload `out`, the gradient, or the refusal of one."""
+    packet = getattr(torch.ops.pto, record.name)
+    if outs := out_names(record):
+        library.impl(f"{record.name}.out", _WritingKernel(record, packet.out, outs), "Autograd")
     if record.mutates:
+        changed = [a.name for a in record.arguments if a.mutable]
+        library.impl(record.name, _WritingKernel(record, packet.default, changed), "Autograd")
         return
     rules = _Rules(record)
     torch.library.register_autograd(

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `python -m pto adapters build torch` builds: gradients in C++ and the npu device.
+"""What `python -m pto adapters build torch` builds: gradients and autocast in C++, and the npu
+device.
 
 It takes less than a minute on two cores.
 """
@@ -21,7 +22,7 @@ NODE = library.Part(
     without="without it gradients go through Python",
     version=torch.__version__,
     identity=(str(torch.version.git_version),),
-    sources=(_HERE / "node.cpp",),
+    sources=(_HERE / "node.cpp", _HERE / "autocast.cpp"),
     options=("-std=c++20", _ABI),
     folders=tuple(
         f"-isystem{_HOME / name}" for name in ("include", "include/torch/csrc/api/include")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from pto.adapters.record import Record
 from pto.adapters.shapes import Concrete, Shapes, mismatch
-from pto.adapters.torch.record import DTYPE_NAMES, DTYPES
+from pto.adapters.torch.record import DTYPE_NAMES, DTYPES, out_names, returns_self
 from pto.errors import InvalidType, InvalidValue
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
@@ -54,6 +54,8 @@ class FakeKernel:
         shapes = self._shapes(values, tensors)
         outputs = shapes.evaluate(symbols, Symbolic(self.record.name))
         device = next(t.device for t in _tensors(values))
+        if returns_self(self.record):
+            return values[0]
         results = [
             [_empty(one, device) for one in output]
             if isinstance(output, list)
@@ -113,6 +115,35 @@ class FakeKernel:
         return self.shapes[key]
 
 
+class FakeOut:
+    """The fake kernel of an operator's overload `out`."""
+
+    def __init__(self, record: Record, kernel: FakeKernel):
+        self.record, self.kernel, self.names = record, kernel, out_names(record)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        outs = [kwargs.pop(name) for name in self.names]
+        results = self.kernel(*args, **kwargs)
+        for out, result in zip(outs, [results] if len(outs) == 1 else results, strict=True):
+            if out.dtype != result.dtype:
+                raise InvalidType(
+                    f"{self.record.name}: out is {DTYPE_NAMES.get(out.dtype, out.dtype)} "
+                    f"but the result is {DTYPE_NAMES[result.dtype]}",
+                    "results are written as they are",
+                    "pass an out of the result's dtype",
+                )
+            if out.shape != result.shape:
+                if out.numel() != 0:
+                    raise InvalidValue(
+                        f"{self.record.name}: out has the shape {list(out.shape)} "
+                        f"but the result {list(result.shape)}",
+                        "only an empty out gets another shape",
+                        "pass an out of the result's shape, or torch.empty(0)",
+                    )
+                out.resize_(result.shape)
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+
 def _tensors(values: list[Any]) -> list[torch.Tensor]:
     flat = [v for value in values for v in (value if isinstance(value, list) else [value])]
     return [v for v in flat if isinstance(v, torch.Tensor)]
@@ -124,5 +155,8 @@ def _empty(output: tuple, device: torch.device) -> torch.Tensor:
 
 
 def register(record: Record, library: torch.library.Library) -> None:
-    """Gives an operator of PyTorch its fake kernel."""
-    torch.library.register_fake(f"pto::{record.name}", FakeKernel(record), lib=library)
+    """Gives an operator of PyTorch, and its overload `out`, the fake kernel."""
+    kernel = FakeKernel(record)
+    torch.library.register_fake(f"pto::{record.name}", kernel, lib=library)
+    if out_names(record):
+        torch.library.register_fake(f"pto::{record.name}.out", FakeOut(record, kernel), lib=library)

@@ -18,11 +18,6 @@
 namespace pto::torch_adapter {
 namespace {
 
-constexpr int kMaxRank = 8;
-// Outputs from here on come from our recycling pool of huge pages: writing fresh pages costs more
-// than the arithmetic.
-constexpr int64_t kPooledBytes = 1 << 20;
-
 const int32_t kCpu = aoti_torch_device_type_cpu();
 const int32_t kNpu = aoti_torch_device_type_privateuse1();
 
@@ -56,14 +51,19 @@ void check(int32_t code) {
   if (code != 0) throw std::runtime_error(torch_exception_get_what_without_backtrace());
 }
 
-Invocation::Invocation(const pto_operator& op, Boxed* stack) : op_(op), stack_(stack) { take(); }
+Invocation::Invocation(const pto_operator& op, Boxed* stack, Results results)
+    : op_(op), stack_(stack), n_outs_(results == Results::IntoOut ? op.n_outputs : 0) {
+  take();
+}
 
 Invocation::~Invocation() {
-  for (int i = 0; i < n_tensors_; ++i) aoti_torch_delete_tensor_object(objects_[i]);
+  const auto drop = [](TensorObject* tensor) {
+    if (tensor) aoti_torch_delete_tensor_object(tensor);
+  };
+  for (int i = 0; i < n_tensors_; ++i) drop(objects_[i]);
+  for (int i = 0; i < n_outs_; ++i) drop(outs_[i]);
   for (int i = 0; i < n_strings_; ++i) torch_delete_string(strings_[i]);
-  for (TensorObject* output : single_outputs_) {
-    if (output) aoti_torch_delete_tensor_object(output);
-  }
+  for (TensorObject* output : single_outputs_) drop(output);
   for (const auto& list : list_outputs_) {
     for (TensorObject* output : list) aoti_torch_delete_tensor_object(output);
   }
@@ -101,25 +101,12 @@ int32_t Invocation::run_on_device(const pto_operator_call& call, DeviceRunner ru
 
 void Invocation::for_tensors(void (*take)(void* context, TensorObject*), void* context) const {
   for (int i = 0; i < n_tensors_; ++i) take(context, objects_[i]);
+  for (int i = 0; i < n_outs_; ++i) take(context, outs_[i]);
   for (TensorObject* output : single_outputs_) {
     if (output) take(context, output);
   }
   for (const auto& list : list_outputs_) {
     for (TensorObject* output : list) take(context, output);
-  }
-}
-
-// Brings the new elements of mutable arguments with gaps to their places.
-void Invocation::finish() {
-  for (const Replaced& one : replaced_) {
-    const pto_operator_tensor& tensor = tensors_[one.tensor];
-    int64_t strides[kMaxRank], elements = 1;
-    for (int axis = tensor.rank - 1; axis >= 0; --axis) {
-      strides[axis] = elements;
-      elements *= tensor.sizes[axis];
-    }
-    copy_strided(tensor.data, tensor.strides, one.memory, strides, tensor.sizes, tensor.rank,
-                 bytes(static_cast<DType>(tensor.dtype)));
   }
 }
 
@@ -132,6 +119,18 @@ void Invocation::take() {
       take_attribute(op_.arguments[i], stack_[i]);
     }
   }
+  for (int i = 0; i < n_outs_; ++i) {
+    outs_[i] = reinterpret_cast<TensorObject*>(stack_[op_.n_arguments + i]);
+  }
+}
+
+bool Invocation::travels_as_optional(const pto_operator_argument& argument) const {
+  if (argument.flags & PTO_ARGUMENT_OPTIONAL) return true;
+  if (n_outs_ == 0) return false;
+  const auto is_plain = [](const pto_operator_argument& one) {
+    return one.kind == PTO_KIND_TENSOR && !(one.flags & PTO_ARGUMENT_OPTIONAL);
+  };
+  return &argument == std::find_if(op_.arguments, op_.arguments + op_.n_arguments, is_plain);
 }
 
 void Invocation::take_tensors(const pto_operator_argument& argument, Boxed value) {
@@ -152,7 +151,7 @@ void Invocation::take_tensors(const pto_operator_argument& argument, Boxed value
       ++count;
     }
     torch_delete_list(list);
-  } else if (!(argument.flags & PTO_ARGUMENT_OPTIONAL) || take_optional(value)) {
+  } else if (!travels_as_optional(argument) || take_optional(value)) {
     objects_[n_tensors_++] = reinterpret_cast<TensorObject*>(value);
     count = 1;
   }
@@ -207,6 +206,11 @@ void Invocation::describe_all() {
   for (int i = 0, place = 0, tensor = 0; i < op_.n_arguments; ++i) {
     const pto_operator_argument& argument = op_.arguments[i];
     if (argument.kind > PTO_KIND_TENSOR_LIST) continue;
+    if (counts_[place] == 0 && argument.kind == PTO_KIND_TENSOR &&
+        !(argument.flags & PTO_ARGUMENT_OPTIONAL)) {
+      fail({std::string(op_.name) + ": " + argument.name + " is None",
+            std::string("the signature is ") + op_.schema, "pass a tensor"});
+    }
     for (int32_t n = counts_[place++]; n > 0; --n, ++tensor) {
       if (tensor == n_tensors_) {
         fail({std::string(op_.name) + ": called with more than " + std::to_string(kMaxTensors) +
@@ -222,6 +226,7 @@ void Invocation::describe_all() {
     fail({std::string(op_.name) + ": called without any tensor",
           "the first tensor says where the operator runs", "pass a tensor"});
   }
+  for (int i = 0; i < n_outs_; ++i) describe("out", outs_[i], out_tensors_[i]);
 }
 
 Invocation::Device Invocation::device_of(const char* name, TensorObject* object) {
@@ -264,6 +269,11 @@ void Invocation::describe(const char* name, TensorObject* object, pto_operator_t
   check(aoti_torch_get_sizes(object, &sizes));
   check(aoti_torch_get_strides(object, &strides));
   check(torch_get_const_data_ptr(object, &data));
+  if (!data && std::find(sizes, sizes + rank, 0) == sizes + rank) {
+    fail({std::string(op_.name) + ": tensor " + name + " has elements but no memory",
+          "its storage was freed or resized to nothing, or it stands for another tensor",
+          "pass a tensor that owns its elements"});
+  }
   tensor = {const_cast<void*>(data), sizes, strides, static_cast<int32_t>(rank), ours};
 }
 
@@ -286,106 +296,6 @@ void Invocation::check_writable(const char* name, const pto_operator_tensor& ten
     }
     reach += axes[i].first * (axes[i].second - 1);
   }
-}
-
-void Invocation::give_results() {
-  int place = 0;
-  for (int i = 0; i < op_.n_returns; ++i) {
-    if (op_.outputs[i].replaces >= 0) continue;  // PyTorch's schema does not return it
-    if (!op_.outputs[i].is_list) {
-      stack_[place++] =
-          reinterpret_cast<Boxed>(std::exchange(single_outputs_[static_cast<size_t>(i)], nullptr));
-      continue;
-    }
-    std::vector<TensorObject*> none;
-    std::vector<TensorObject*>& members = static_cast<size_t>(i) < list_outputs_.size()
-                                              ? list_outputs_[static_cast<size_t>(i)]
-                                              : none;
-    ListObject* list = nullptr;
-    check(torch_new_list_reserve_size(members.size(), &list));
-    for (TensorObject* member : members) {
-      check(torch_list_push_back(list, reinterpret_cast<Boxed>(member)));
-    }
-    members.clear();
-    stack_[place++] = reinterpret_cast<Boxed>(list);
-  }
-}
-
-void* Invocation::allocate(void* user, int32_t output, int32_t, const int64_t* sizes, int32_t rank,
-                           int32_t dtype) {
-  auto& self = *static_cast<Invocation*>(user);
-  const pto_operator_output& about = self.op_.outputs[output];
-  const auto place = static_cast<size_t>(output);
-  if (about.replaces >= 0) return self.replace(about.replaces, sizes, rank, dtype);
-  if (!about.is_list) return self.make_tensor(&self.single_outputs_.at(place), sizes, rank, dtype);
-  if (self.list_outputs_.size() <= place) self.list_outputs_.resize(place + 1);
-  TensorObject* member = nullptr;
-  void* memory = self.make_tensor(&member, sizes, rank, dtype);
-  if (member) self.list_outputs_[place].push_back(member);
-  return memory;
-}
-
-int Invocation::first_tensor(int32_t argument) const {
-  int tensor = 0, place = 0;
-  for (int32_t i = 0; i < argument; ++i) {
-    if (op_.arguments[i].kind <= PTO_KIND_TENSOR_LIST) tensor += counts_[place++];
-  }
-  return tensor;
-}
-
-// Where the new elements of a mutable argument go: its own memory where that is dense.
-void* Invocation::replace(int32_t argument, const int64_t* sizes, int32_t rank, int32_t dtype) {
-  const int index = first_tensor(argument);
-  const pto_operator_tensor& tensor = tensors_[index];
-  const bool alike = tensor.dtype == dtype &&
-                     std::equal(sizes, sizes + rank, tensor.sizes, tensor.sizes + tensor.rank);
-  if (!alike) {
-    fail({std::string(op_.name) + ": the new elements of " + op_.arguments[argument].name +
-              " have another shape or type than it",
-          "an operator that works in place keeps both", "broadcast the other arguments to it"});
-  }
-  if (stride_class(tensor.sizes, tensor.strides, rank) == StrideClass::Contiguous) {
-    return tensor.data ? tensor.data : this;
-  }
-  int64_t size = bytes(static_cast<DType>(dtype));
-  for (int32_t axis = 0; axis < rank; ++axis) size *= sizes[axis];
-  void* memory = pto_malloc(static_cast<size_t>(size));
-  if (memory) replaced_.push_back({index, memory});
-  return memory;
-}
-
-// A dense tensor on the device of the call.
-void* Invocation::make_tensor(TensorObject** tensor, const int64_t* sizes, int32_t rank,
-                              int32_t dtype) {
-  int64_t strides[kMaxRank];
-  int64_t elements = 1;
-  for (int d = rank - 1; d >= 0; --d) {
-    strides[d] = elements;
-    elements *= sizes[d] > 0 ? sizes[d] : 1;
-  }
-  for (int d = 0; d < rank; ++d) elements *= sizes[d] != 0;
-  const auto element = static_cast<DType>(dtype);
-  const int32_t theirs = their_dtype(element);
-  if (elements > std::numeric_limits<int64_t>::max() / 8) return nullptr;
-  const int64_t size = elements * bytes(element);
-  void* data = nullptr;
-  if (size >= kPooledBytes && device_.type == kCpu) {
-    data = pto_malloc(static_cast<size_t>(size));
-    if (!data) return nullptr;
-    const auto give_back = [](void* memory, void*) { pto_free(memory); };
-    if (torch_from_blob(data, rank, sizes, strides, 0, theirs, kCpu, -1, tensor,
-                        aoti_torch_layout_strided(), nullptr, 0, give_back, nullptr) == 0) {
-      return data;
-    }
-    pto_free(data);
-    return nullptr;
-  }
-  if (aoti_torch_empty_strided(rank, sizes, strides, theirs, device_.type, device_.index, tensor) !=
-          0 ||
-      torch_get_mutable_data_ptr(*tensor, &data) != 0) {
-    return nullptr;
-  }
-  return data ? data : this;  // an empty tensor has no memory and is not written
 }
 
 }  // namespace pto::torch_adapter

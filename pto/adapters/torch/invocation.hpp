@@ -3,6 +3,8 @@
 //
 //     Invocation(op, stack).run();   // arguments are taken off the stack, results put there
 //
+// An operator's `out` overload has behind its arguments a tensor for each result, which is written
+// and returned. invocation.cpp takes and describes arguments, results.cpp makes results.
 // Invariant: what the stack held is owned from construction on, so that an error leaks nothing.
 // Thread safety: belongs to one thread.
 #pragma once
@@ -35,7 +37,8 @@ using DeviceRunner = int32_t (*)(const DeviceCall& call);
 
 class Invocation {
  public:
-  Invocation(const pto_operator& op, Boxed* stack);
+  enum class Results { New, IntoOut };
+  Invocation(const pto_operator& op, Boxed* stack, Results results = Results::New);
   ~Invocation();
   Invocation(const Invocation&) = delete;
   Invocation& operator=(const Invocation&) = delete;
@@ -48,12 +51,14 @@ class Invocation {
     int32_t type = 0, index = 0;
     friend bool operator==(const Device&, const Device&) = default;
   };
-  struct Replaced {  // a mutable argument whose new elements do not go where it lies
-    int tensor;
+  struct Replaced {  // a tensor with gaps, and its new elements without
+    const pto_operator_tensor* tensor;
     void* memory;
   };
 
   void take();
+  // Of the overload `out` the first Tensor is a Tensor? of PyTorch's: see record.py.
+  bool travels_as_optional(const pto_operator_argument& argument) const;
   void take_tensors(const pto_operator_argument& argument, Boxed value);
   void take_attribute(const pto_operator_argument& argument, Boxed value);
   void take_string(StringObject* string, pto_operator_value& value);
@@ -66,14 +71,18 @@ class Invocation {
   void for_tensors(void (*take)(void* context, TensorObject*), void* context) const;
   void finish();
   void give_results();
+  Boxed give_list(std::vector<TensorObject*>& members);
 
   static void* allocate(void* user, int32_t output, int32_t member, const int64_t* sizes,
                         int32_t rank, int32_t dtype);
   void* replace(int32_t argument, const int64_t* sizes, int32_t rank, int32_t dtype);
+  void* write_out(int32_t output, const int64_t* sizes, int32_t rank, int32_t dtype);
+  void resize(TensorObject* tensor, const int64_t* sizes, int32_t rank) const;
+  void* memory_of(const pto_operator_tensor& tensor);
   void* make_tensor(TensorObject** tensor, const int64_t* sizes, int32_t rank, int32_t dtype);
   int first_tensor(int32_t argument) const;
 
-  static constexpr int kMaxTensors = 16, kMaxAttributes = 24;
+  static constexpr int kMaxTensors = 16, kMaxAttributes = 24, kMaxOutputs = 8;
   const pto_operator& op_;
   Boxed* stack_;
   int n_tensors_ = 0, n_counts_ = 0, n_attributes_ = 0, n_strings_ = 0;
@@ -85,11 +94,18 @@ class Invocation {
   int32_t counts_[kMaxTensors];
   pto_operator_tensor tensors_[kMaxTensors];
   pto_operator_value attributes_[kMaxAttributes];
-  std::array<TensorObject*, 8> single_outputs_{};         // by output
-  std::vector<std::vector<TensorObject*>> list_outputs_;  // by output, where there are lists
+  int n_outs_ = 0;
+  TensorObject* outs_[kMaxOutputs];
+  pto_operator_tensor out_tensors_[kMaxOutputs];
+  std::array<TensorObject*, kMaxOutputs> single_outputs_{};  // by output
+  std::vector<std::vector<TensorObject*>> list_outputs_;     // by output, where there are lists
   std::vector<std::vector<int64_t>> integers_;
   std::vector<Replaced> replaced_;
 };
+
+// Whether an operator replaces its first argument and nothing else, and returns it: PyTorch's
+// schema does so too, with the tag `inplace`. Other mutable arguments are not returned there.
+bool returns_self(const pto_operator& op);
 
 // The runner for PyTorch's PrivateUse1 device; null: such tensors are refused.
 void set_device_runner(DeviceRunner runner);

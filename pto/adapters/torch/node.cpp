@@ -22,9 +22,17 @@ using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 using torch::jit::Stack;
 
-c10::OperatorHandle handle_of(const pto_operator& op) {
+c10::OperatorHandle handle_of(const pto_operator& op, const char* overload = "") {
   const std::string name = std::string("pto::") + op.name;
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "");
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload);
+}
+
+[[noreturn]] void refuse_writing(const char* name) {
+  throw std::runtime_error(
+      std::string(name) +
+      ": a tensor requires grad, but the call writes into one that it was given\n"
+      "  why: there is no gradient through memory that changes\n"
+      "  fix: call the operator that returns a new tensor, or call it under torch.no_grad()");
 }
 
 bool is_tensor(const pto_operator_argument& argument) {
@@ -276,6 +284,7 @@ class AutogradKernel : public c10::OperatorKernel {
       });
     }
     if (argument == nullptr) return {};
+    if (mutates_) refuse_writing(record_.op.name);
     std::string text = std::string(record_.op.name) + ": tensor " + argument +
                        " requires grad, but the operator has no gradient\n"
                        "  why: its result would silently cut the graph of gradients\n"
@@ -304,7 +313,50 @@ class AutogradKernel : public c10::OperatorKernel {
   int returned_;
 };
 
+// The kernel at the Autograd key of the overload "out": refuses gradients, marks what it changed.
+class OutKernel : public c10::OperatorKernel {
+ public:
+  explicit OutKernel(const pto_operator& op) : op_(op), handle_(handle_of(op, "out")) {}
+
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet keys, Stack* stack) {
+    const auto outs = static_cast<size_t>(op_.n_outputs);
+    const at::ArrayRef<c10::IValue> arguments =
+        torch::jit::last(*stack, static_cast<size_t>(op_.n_arguments) + outs);
+    for (const c10::IValue& argument : arguments) {
+      if (c10::GradMode::is_enabled() && requires_grad(argument)) refuse_writing(op_.name);
+    }
+    {
+      const at::AutoDispatchBelowADInplaceOrView below;
+      handle_.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+    }
+    for (const c10::IValue& out : torch::jit::last(*stack, outs)) {
+      torch::autograd::impl::bump_version(out.toTensor());
+    }
+  }
+
+ private:
+  const pto_operator& op_;
+  const c10::OperatorHandle handle_;
+};
+
 thread_local std::string error;
+
+// Runs f(library, operator), which registers a kernel at the Autograd key; null, or the text of the
+// error.
+template <class F>
+const char* registered(int32_t index, F f) {
+  try {
+    static auto* const library = new torch::Library(torch::Library::IMPL, "pto",
+                                                    c10::DispatchKey::Autograd, __FILE__, __LINE__);
+    const pto_operator* op = pto_operator_at(index);
+    TORCH_CHECK(op != nullptr, "there is no operator ", index);
+    f(*library, *op);
+    return nullptr;
+  } catch (const std::exception& e) {
+    error = e.what();
+    return error.c_str();
+  }
+}
 
 }  // namespace
 }  // namespace pto::torch_adapter
@@ -313,16 +365,17 @@ thread_local std::string error;
 // error.
 extern "C" const char* pto_torch_register_gradient(int32_t index) {
   using namespace pto::torch_adapter;
-  try {
-    static auto* const library = new torch::Library(torch::Library::IMPL, "pto",
-                                                    c10::DispatchKey::Autograd, __FILE__, __LINE__);
-    const pto_operator* op = pto_operator_at(index);
-    TORCH_CHECK(op != nullptr, "there is no operator ", index);
-    library->impl(op->name,
-                  torch::CppFunction::makeFromBoxedFunctor(std::make_unique<AutogradKernel>(*op)));
-    return nullptr;
-  } catch (const std::exception& e) {
-    error = e.what();
-    return error.c_str();
-  }
+  return registered(index, [](torch::Library& library, const pto_operator& op) {
+    library.impl(op.name,
+                 torch::CppFunction::makeFromBoxedFunctor(std::make_unique<AutogradKernel>(op)));
+  });
+}
+
+// The same for its overload "out".
+extern "C" const char* pto_torch_register_out(int32_t index) {
+  using namespace pto::torch_adapter;
+  return registered(index, [](torch::Library& library, const pto_operator& op) {
+    library.impl((std::string(op.name) + ".out").c_str(),
+                 torch::CppFunction::makeFromBoxedFunctor(std::make_unique<OutKernel>(op)));
+  });
 }

@@ -20,16 +20,20 @@ namespace {
 
 constexpr int kSlots = 1024;
 
-std::array<const pto_operator*, kSlots> slots;
+struct Slot {
+  const pto_operator* op = nullptr;
+  Invocation::Results results = Invocation::Results::New;
+};
+std::array<Slot, kSlots> slots;
 
-template <size_t Slot>
+template <size_t Place>
 void trampoline(Boxed* stack, uint64_t, uint64_t) {
-  Invocation(*slots[Slot], stack).run();
+  Invocation(*slots[Place].op, stack, slots[Place].results).run();
 }
 
-template <size_t... Slot>
-constexpr std::array<BoxedKernel, kSlots> trampolines(std::index_sequence<Slot...>) {
-  return {&trampoline<Slot>...};
+template <size_t... Place>
+constexpr std::array<BoxedKernel, kSlots> trampolines(std::index_sequence<Place...>) {
+  return {&trampoline<Place>...};
 }
 constexpr auto kTrampolines = trampolines(std::make_index_sequence<kSlots>());
 
@@ -44,21 +48,22 @@ struct Libraries {
   }
 };
 
-void register_operator(int32_t index, const char* schema) {
+void register_operator(int32_t index, const char* schema, const int32_t* tags, int32_t n_tags,
+                       Invocation::Results results) {
   static const Libraries libraries;
   static size_t used = 0;
   const pto_operator* op = pto_operator_at(index);
   if (!op) fail({"there is no operator " + std::to_string(index), "indices count up", "define it"});
   if (used == kSlots || op->n_outputs > 8) {
     fail({std::string(op->name) + ": cannot be registered with PyTorch",
-          "there is room for " + std::to_string(kSlots) + " operators of at most 8 outputs",
+          "there is room for " + std::to_string(kSlots) + " overloads of at most 8 outputs",
           "define fewer operators, or return a Tensor[]"});
   }
-  const int32_t tag = torch_tag_pt2_compliant_tag();
-  check(torch_library_def_with_tags(libraries.definitions, schema, &tag, 1));
-  slots[used] = op;
-  check(torch_library_impl(libraries.cpu, op->name, kTrampolines[used], kShimVersion));
-  check(torch_library_impl(libraries.npu, op->name, kTrampolines[used], kShimVersion));
+  check(torch_library_def_with_tags(libraries.definitions, schema, tags, n_tags));
+  slots[used] = {op, results};
+  const std::string name = std::string(schema).substr(0, std::string(schema).find('('));
+  check(torch_library_impl(libraries.cpu, name.c_str(), kTrampolines[used], kShimVersion));
+  check(torch_library_impl(libraries.npu, name.c_str(), kTrampolines[used], kShimVersion));
   ++used;
 }
 
@@ -67,12 +72,16 @@ thread_local std::string error;
 }  // namespace
 }  // namespace pto::torch_adapter
 
-// Declares an operator of the registry to PyTorch, with PyTorch's spelling of its schema. Null, or
+// Declares an operator of the registry to PyTorch, with PyTorch's spelling of its schema and
+// PyTorch's numbers of tags; `into_out` where the schema is that of its overload "out". Null, or
 // the text of the error.
-extern "C" const char* pto_torch_register(int32_t index, const char* schema) {
+extern "C" const char* pto_torch_register(int32_t index, const char* schema, const int32_t* tags,
+                                          int32_t n_tags, int32_t into_out) {
   using pto::torch_adapter::error;
+  using Results = pto::torch_adapter::Invocation::Results;
   try {
-    pto::torch_adapter::register_operator(index, schema);
+    pto::torch_adapter::register_operator(index, schema, tags, n_tags,
+                                          into_out ? Results::IntoOut : Results::New);
     return nullptr;
   } catch (const std::exception& e) {
     error = e.what();

@@ -17,23 +17,67 @@ DTYPE_NAMES = {
 DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
 
 
-def torch_schema(record: Record) -> str:
-    """The schema for PyTorch: a Scalar is a float there, and a mutable argument is not returned.
+def returns_self(record: Record) -> bool:
+    """Whether it replaces its first argument and nothing else, and returns it: relu_."""
+    replaced = [output.replaces for output in record.outputs]
+    return replaced == [0] and record.n_returns == 1 and not record.arguments[0].keyword_only
 
-    Functionalisation refuses operators that return an argument which they change.
+
+def torch_schema(record: Record) -> str:
+    """The schema for PyTorch: a Scalar is a float there, and few mutable arguments are returned.
+
+    Functionalisation refuses operators that return an argument which they change, but for one that
+    returns its first (with the tag `inplace`).
     """
-    arguments, keyword_only = [], False
-    for a in record.arguments:
-        if a.keyword_only and not keyword_only:
-            arguments.append("*")
-            keyword_only = True
-        text = a.text.replace("Scalar", "float")
-        default = f"={a.default!r}" if a.has_default else ""
-        arguments.append(f"{text} {a.name}{default}")
     returns = [
         "Tensor[]" if output.is_list else "Tensor"
         for output in record.outputs[: record.n_returns]
         if output.replaces < 0
     ]
-    result = returns[0] if len(returns) == 1 else f"({', '.join(returns)})"
-    return f"{record.name}({', '.join(arguments)}) -> {result}"
+    if returns_self(record):
+        returns = [record.arguments[0].text]
+    return f"{record.name}({_arguments(record)}) -> {_joined(returns)}"
+
+
+def out_names(record: Record) -> list[str]:
+    """The arguments of the overload `out` that name tensors for the results; [] without it.
+
+    Operators that replace an argument, return a list, take no single tensor, or are gradients have
+    no such overload.
+    """
+    if not any(a.text == "Tensor" for a in record.arguments):
+        return []
+    if record.mutates or record.gradient_of >= 0 or any(o.is_list for o in record.outputs):
+        return []
+    count = len(record.outputs)
+    names = ["out"] if count == 1 else [f"out{i}" for i in range(count)]
+    return [] if set(names) & set(record.names) else names
+
+
+def out_schema(record: Record) -> str:
+    """The schema of the overload `out`.
+
+    Its first Tensor is a Tensor?, so that it is not the signature of the operator itself: for one
+    result Inductor would call it instead, which PyTorch 2.13 cannot do from C++ (AOTInductor).
+    """
+    types = [f"Tensor({chr(ord('a') + i)}!)" for i in range(len(record.outputs))]
+    outs = ", ".join(f"{t} {n}" for t, n in zip(types, out_names(record), strict=True))
+    star = "" if any(a.keyword_only for a in record.arguments) else "*, "
+    first = next(a.name for a in record.arguments if a.text == "Tensor")
+    given = _arguments(record).replace(f"Tensor {first}", f"Tensor? {first}", 1)
+    return f"{record.name}.out({given}, {star}{outs}) -> {_joined(types)}"
+
+
+def _arguments(record: Record) -> str:
+    texts, keyword_only = [], False
+    for a in record.arguments:
+        if a.keyword_only and not keyword_only:
+            texts.append("*")
+            keyword_only = True
+        default = f"={a.default!r}" if a.has_default else ""
+        texts.append(f"{a.text.replace('Scalar', 'float')} {a.name}{default}")
+    return ", ".join(texts)
+
+
+def _joined(types: list[str]) -> str:
+    return types[0] if len(types) == 1 else f"({', '.join(types)})"

@@ -43,8 +43,6 @@ int32_t torch_library_def_with_tags(LibraryObject* library, const char* schema, 
                                     int32_t n_tags);
 int32_t torch_library_impl(LibraryObject* library, const char* name, BoxedKernel kernel,
                            uint64_t version);
-int32_t torch_tag_pt2_compliant_tag();
-int32_t torch_tag_needs_exact_strides();
 
 int32_t aoti_torch_get_dim(TensorObject* tensor, int64_t* rank);
 int32_t aoti_torch_get_sizes(TensorObject* tensor, int64_t** sizes);
@@ -52,6 +50,7 @@ int32_t aoti_torch_get_strides(TensorObject* tensor, int64_t** strides);
 int32_t aoti_torch_get_dtype(TensorObject* tensor, int32_t* dtype);
 int32_t aoti_torch_get_device_type(TensorObject* tensor, int32_t* type);
 int32_t aoti_torch_get_device_index(TensorObject* tensor, int32_t* index);
+int32_t aoti_torch_new_tensor_handle(TensorObject* tensor, TensorObject** same);
 int32_t torch_get_const_data_ptr(TensorObject* tensor, const void** data);
 int32_t torch_get_mutable_data_ptr(TensorObject* tensor, void** data);
 int32_t aoti_torch_delete_tensor_object(TensorObject* tensor);
@@ -74,6 +73,9 @@ int32_t torch_list_get_item(ListObject* list, size_t index, Boxed* item);
 int32_t torch_list_push_back(ListObject* list, Boxed item);
 int32_t torch_delete_list(ListObject* list);
 int32_t torch_delete_stable_ivalue(Boxed* value);
+
+int32_t torch_call_dispatcher(const char* name, const char* overload, Boxed* stack,
+                              uint64_t version);
 
 int32_t torch_parallel_for(int64_t begin, int64_t end, int64_t grain,
                            void (*run)(int64_t begin, int64_t end, void* context), void* context);

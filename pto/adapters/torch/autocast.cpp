@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Autocast of operators in C++: one kernel at the Autocast keys for all of them, which casts
+// arguments as op/operator.h says. Built with node.cpp; without them autocast.py does the same.
+//
+// Thread safety: kernels may run on any thread; registration belongs to one at a time.
+#include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include "pto/op/operator.h"
+
+namespace pto::torch_adapter {
+namespace {
+
+using at::ScalarType;
+
+// Calls f(tensor) for each tensor of a value that autocast may cast.
+template <class F>
+void for_each_eligible(const c10::IValue& value, at::DeviceType device, F f) {
+  const auto one = [&](const at::Tensor& tensor) {
+    if (at::autocast::is_eligible(tensor, device)) f(tensor);
+  };
+  if (value.isTensor()) one(value.toTensor());
+  if (!value.isTensorList()) return;
+  for (const at::Tensor& tensor : value.toTensorVector()) one(tensor);
+}
+
+class AutocastKernel : public c10::OperatorKernel {
+ public:
+  AutocastKernel(const pto_operator& op, at::DeviceType device)
+      : op_(op),
+        device_(device),
+        handle_(c10::Dispatcher::singleton().findSchemaOrThrow(
+            (std::string("pto::") + op.name).c_str(), "")) {}
+
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    const c10::impl::ExcludeDispatchKeyGuard below(
+        at::autocast::get_autocast_dispatch_key_from_device_type(device_));
+    const size_t first = stack->size() - static_cast<size_t>(op_.n_arguments);
+    for (int type = 0; type < op_.n_types; ++type) {
+      const ScalarType to = target(stack, first, type);
+      if (to == ScalarType::Undefined) continue;
+      for (int i = 0; i < op_.n_arguments; ++i) {
+        if (is_of(i, type)) cast((*stack)[first + static_cast<size_t>(i)], to);
+      }
+    }
+    handle_.callBoxed(stack);
+  }
+
+ private:
+  bool is_of(int argument, int type) const {
+    const pto_operator_argument& one = op_.arguments[argument];
+    return one.kind <= PTO_KIND_TENSOR_LIST && one.type == type &&
+           (one.flags & PTO_ARGUMENT_MUTABLE) == 0;
+  }
+
+  // The element type for the arguments of one type variable; Undefined: as they are.
+  ScalarType target(const torch::jit::Stack* stack, size_t first, int type) const {
+    ScalarType widest = ScalarType::Undefined;
+    for (int i = 0; i < op_.n_arguments; ++i) {
+      if (!is_of(i, type)) continue;
+      for_each_eligible(
+          (*stack)[first + static_cast<size_t>(i)], device_, [&widest](const at::Tensor& tensor) {
+            const ScalarType own = tensor.scalar_type();
+            widest = widest == ScalarType::Undefined ? own : c10::promoteTypes(widest, own);
+          });
+    }
+    if (widest == ScalarType::Undefined || op_.autocast == PTO_AUTOCAST_WIDEST) return widest;
+    return op_.autocast == PTO_AUTOCAST_F32 ? ScalarType::Float
+                                            : at::autocast::get_autocast_dtype(device_);
+  }
+
+  void cast(c10::IValue& value, ScalarType to) const {
+    if (value.isTensor()) value = at::autocast::cached_cast(to, value.toTensor(), device_);
+    if (value.isTensorList()) {
+      const std::vector<at::Tensor> tensors = value.toTensorVector();
+      value = at::autocast::cached_cast(to, at::TensorList(tensors), device_);
+    }
+  }
+
+  const pto_operator& op_;
+  const at::DeviceType device_;
+  const c10::OperatorHandle handle_;
+};
+
+thread_local std::string error;
+
+}  // namespace
+}  // namespace pto::torch_adapter
+
+// Gives an operator that ops.cpp has registered its kernels for autocast on the CPU and the npu
+// device. Null, or the text of the error.
+extern "C" const char* pto_torch_register_autocast(int32_t index) {
+  using namespace pto::torch_adapter;
+  const auto give = [index](torch::Library& library, at::DeviceType device) {
+    const pto_operator* op = pto_operator_at(index);
+    TORCH_CHECK(op != nullptr, "there is no operator ", index);
+    library.impl(op->name, torch::CppFunction::makeFromBoxedFunctor(
+                               std::make_unique<AutocastKernel>(*op, device)));
+  };
+  try {
+    static auto* const cpu = new torch::Library(torch::Library::IMPL, "pto",
+                                                c10::DispatchKey::AutocastCPU, __FILE__, __LINE__);
+    static auto* const npu = new torch::Library(
+        torch::Library::IMPL, "pto", c10::DispatchKey::AutocastPrivateUse1, __FILE__, __LINE__);
+    give(*cpu, at::kCPU);
+    give(*npu, at::kPrivateUse1);
+    return nullptr;
+  } catch (const std::exception& e) {
+    error = e.what();
+    return error.c_str();
+  }
+}

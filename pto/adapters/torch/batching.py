@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.vmap: one call with the batch in front where that is the same, else one call a row.
+
+That it is the same is proved from the traced operator (adapters/batch.py), once for each set of
+ranks, types and attributes. Thread safety: rules may run on any thread.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from pto.adapters.batch import batched_outputs, padded_outputs
+from pto.adapters.record import Record
+from pto.adapters.torch.record import DTYPE_NAMES, out_names
+from pto.errors import InvalidValue
+from torch._functorch.autograd_function import custom_function_call_vmap_helper
+from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
+from torch.utils import _pytree as pytree
+
+_NUMBERS = ("float", "SymInt")  # attributes on which no kernel depends
+
+
+@dataclass(frozen=True)
+class _Proof:
+    """How one call does what is asked of each row."""
+
+    ranks: list[int | None]  # of each result without the batch; None: it has none
+    attributes: list[Any]  # of that call
+    expands: bool = False  # whether also what all rows share gets the batch
+
+
+class BatchingRule:
+    """vmap of one operator; keeps what it has found out."""
+
+    def __init__(self, record: Record):
+        self.record = record
+        self.found: dict[tuple, _Proof | None] = {}
+
+    def __call__(self, _keys: Any, *args: Any, **kwargs: Any) -> Any:
+        values = self.record.bind(args, kwargs)
+        interpreter = retrieve_current_functorch_interpreter()
+        return custom_function_call_vmap_helper(interpreter, self._mapped, self._call, *values)
+
+    def _call(self, *values: Any) -> Any:
+        """The operator with its arguments in schema order."""
+        by_name = dict(zip(self.record.names, values, strict=True))
+        args = [by_name.pop(name) for name in self.record.positional]
+        return getattr(torch.ops.pto, self.record.name).default(*args, **by_name)
+
+    def _mapped(self, info: Any, in_dims: tuple, *values: Any) -> tuple[Any, Any]:
+        """What vmap asks for: the results, and where their batch is."""
+        self._refuse_shared(in_dims)
+        leaves, form = pytree.tree_flatten(values)
+        dims = pytree.tree_leaves(in_dims)
+        leaves = [
+            x if dim is None else x.movedim(dim, 0) for x, dim in zip(leaves, dims, strict=True)
+        ]
+        batched = [dim is not None for dim in dims]
+        proof = None if info.batch_size == 1 else self._proof(values, leaves, batched)
+        if proof is None:
+            return self._row_by_row(leaves, batched, form, info.batch_size)
+        if proof.expands:
+            leaves = [
+                x.expand(info.batch_size, *x.shape) if isinstance(x, torch.Tensor) and not b else x
+                for x, b in zip(leaves, batched, strict=True)
+            ]
+            batched = [isinstance(x, torch.Tensor) for x in leaves]
+        return self._at_once(proof, leaves, batched, form)
+
+    def _at_once(
+        self, proof: "_Proof", leaves: list[Any], batched: list[bool], form: Any
+    ) -> tuple[Any, Any]:
+        """One call; its results without their padding."""
+        if not self.record.mutates:  # what is replaced lies as it is
+            highest = max(x.ndim - b for x, b in _tensors(leaves, batched))
+            leaves = [_padded(x, highest) if b else x for x, b in zip(leaves, batched, strict=True)]
+        results = self._call(*self._with(proof.attributes, form.unflatten(leaves)))
+        if self.record.mutates:
+            return results, pytree.tree_map(lambda _: 0, results)
+        leaves, form = pytree.tree_flatten(results)
+        leaves = [
+            x if rank is None else x.reshape(x.shape[0], *x.shape[x.ndim - rank :])
+            for x, rank in zip(leaves, proof.ranks, strict=True)
+        ]
+        places = [None if rank is None else 0 for rank in proof.ranks]
+        return form.unflatten(leaves), form.unflatten(places)
+
+    def _refuse_shared(self, in_dims: tuple) -> None:
+        """A tensor that all rows share cannot take the new elements of each."""
+        for a, dim in zip(self.record.arguments, in_dims, strict=True):
+            if a.mutable and dim is None:
+                raise InvalidValue(
+                    f"vmap: {self.record.name} replaces the elements of {a.name}, "
+                    "over which vmap does not run",
+                    "all rows would write to the same elements",
+                    f"let vmap run over {a.name} too, or pass {a.name}.expand(rows, ...).clone()",
+                )
+
+    def _with(self, attributes: list[Any], values: Any) -> list[Any]:
+        """The arguments with these attributes; numbers of the call stay as they are."""
+        by_name = dict(zip([a.name for a in self.record.attributes], attributes, strict=True))
+        return [
+            value if a.is_tensor or a.kind in _NUMBERS else by_name[a.name]
+            for value, a in zip(values, self.record.arguments, strict=True)
+        ]
+
+    def _proof(self, values: tuple, leaves: list[Any], batched: list[bool]) -> "_Proof | None":
+        """How one call does it; None: a call with the batch is another one."""
+        arguments = self.record.arguments
+        counts = [
+            len(v) if isinstance(v, list) else int(v is not None)
+            for v, a in zip(values, arguments, strict=True)
+            if a.is_tensor
+        ]
+        attributes = [
+            0 if a.kind in _NUMBERS and v is not None else v
+            for v, a in zip(values, arguments, strict=True)
+            if not a.is_tensor
+        ]
+        tensors = [
+            (DTYPE_NAMES.get(x.dtype), tuple(1 if n == 1 else None for n in x.shape[b:]), b)
+            for x, b in _tensors(leaves, batched)
+        ]
+        key = (*counts, *tensors, repr(attributes))
+        if key not in self.found:
+            self.found[key] = self._proved(counts, tensors, attributes)
+        return self.found[key]
+
+    def _proved(
+        self, counts: list[int], tensors: list[tuple], attributes: list[Any]
+    ) -> "_Proof | None":
+        if any(name is None for name, _, _ in tensors):
+            return None  # the call says what is wrong
+        if self.record.mutates:
+            found = batched_outputs(self.record, counts, tensors, attributes)
+            return _Proof([], attributes) if found and all(found) else None
+        if found := padded_outputs(self.record, counts, tensors, attributes):
+            return _Proof(*found)
+        # The gradient of what all rows share is one for each row.
+        tensors = [(dtype, shape, True) for dtype, shape, _ in tensors]
+        found = padded_outputs(self.record, counts, tensors, attributes)
+        return _Proof(*found, expands=True) if found else None
+
+    def _row_by_row(
+        self, leaves: list[Any], batched: list[bool], form: Any, rows: int
+    ) -> tuple[Any, Any]:
+        """The results of one call a row, in front of them the rows."""
+        if rows == 0:  # one row of zeros says what the results look like
+            leaves = [x.new_zeros(1, *x.shape[1:]) if b else x
+                      for x, b in zip(leaves, batched, strict=True)]  # fmt: skip
+        calls = [
+            self._call(
+                *form.unflatten(x[row] if b else x for x, b in zip(leaves, batched, strict=True))
+            )
+            for row in range(max(rows, 1))
+        ]
+        results = pytree.tree_map(lambda *xs: torch.stack(xs)[:rows], calls[0], *calls[1:])
+        return results, pytree.tree_map(lambda _: 0, results)
+
+
+def _tensors(leaves: list[Any], batched: list[bool]) -> list[tuple[torch.Tensor, bool]]:
+    pairs = zip(leaves, batched, strict=True)
+    return [(x, b) for x, b in pairs if isinstance(x, torch.Tensor)]
+
+
+def _padded(x: torch.Tensor, rank: int) -> torch.Tensor:
+    """x with axes of 1 behind the batch, so that it has `rank` axes without it."""
+    return x.reshape(x.shape[0], *[1] * (rank + 1 - x.ndim), *x.shape[1:])
+
+
+def _copied_into_out(record: Record) -> Any:
+    """The overload `out` under vmap: the results, copied."""
+    operator, names = getattr(torch.ops.pto, record.name).default, out_names(record)
+
+    def kernel(_keys: Any, *args: Any, **kwargs: Any) -> Any:
+        outs = [kwargs.pop(name) for name in names]
+        results = operator(*args, **kwargs)
+        for out, result in zip(outs, [results] if len(outs) == 1 else results, strict=True):
+            out.copy_(result)
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+    return kernel
+
+
+def register(record: Record, library: torch.library.Library) -> None:
+    """Gives an operator of PyTorch, and its overload `out`, the rule for vmap."""
+    library.impl(record.name, BatchingRule(record), "FuncTorchBatched", with_keyset=True)
+    if out_names(record):
+        kernel = _copied_into_out(record)
+        library.impl(f"{record.name}.out", kernel, "FuncTorchBatched", with_keyset=True)

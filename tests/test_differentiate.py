@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Automatic gradients: each rule against PyTorch's derivative, and what has none."""
+
+import numpy as np
+import pto.torch  # noqa: F401
+import pytest
+import torch
+
+import pto
+from pto import _core
+from pto.language.differentiate import _RULES, differentiate
+from pto.language.op import op
+from pto.language.trace import Trace
+
+# What both compute, spelled for traced tensors and for torch's; the derivative jumps nowhere near
+# the random points but where the row says so.
+ROWS = {
+    "abs": (lambda x, y: abs(x) + y, None),
+    "negation": (lambda x, y: -x * y, None),
+    "relu": (lambda x, y: x.relu() * y, None),
+    "exponential": (lambda x, y: (x * y).exp(), None),
+    "logarithm": (lambda x, y: abs(x).log() * y, None),
+    "square root": (lambda x, y: abs(x).sqrt() * y, None),
+    "reciprocal square root": (lambda x, y: abs(x).rsqrt() * y, None),
+    "reciprocal": (lambda x, y: x.reciprocal() * y, None),
+    "sine and cosine": (lambda x, y: x.sin() * y.cos(), None),
+    "tanh": (lambda x, y: x.tanh() * y, None),
+    "sigmoid": (lambda x, y: x.sigmoid() * y, None),
+    "erf": (lambda x, y: x.erf() * y, None),
+    "rounding": (lambda x, y: x.floor() * y + x.ceil() + x.round() + x.trunc(), None),
+    "difference and quotient": (lambda x, y: (x - y) / (y * y + 1), None),
+    "maximum": (lambda x, y: pto.maximum(x, y) * x, lambda x, y: torch.maximum(x, y) * x),
+    "minimum": (lambda x, y: pto.minimum(x, y) * x, lambda x, y: torch.minimum(x, y) * x),
+    "power": (lambda x, y: abs(x) ** y, None),
+    "remainders": (
+        lambda x, y: pto.fmod(x, y) + pto.remainder(x, y),
+        lambda x, y: torch.fmod(x, y) + torch.remainder(x, y),
+    ),
+    "choice": (lambda x, y: pto.where(x > y, x * y, y), lambda x, y: torch.where(x > y, x * y, y)),
+    "sum": (lambda x, y: x * (x * y).sum(0, True), lambda x, y: x * (x * y).sum(0, True)),
+    "all sums": (lambda x, y: x * (x * y).sum(), None),
+    "largest": (lambda x, y: y * pto.amax(x * y, 1, True), lambda x, y: y * (x * y).amax(1, True)),
+    "smallest": (lambda x, y: y * pto.amin(x, 0), lambda x, y: y * x.amin(0)),
+    "new axes": (lambda x, y: x.unsqueeze(1) * y.unsqueeze(0), None),
+    "used twice": (lambda x, y: (x * y) * (x * y) + x, None),
+    "only one": (lambda x, y: x * x, lambda x, y: x * x + 0 * y),
+}
+SHAPES = [((3, 4), (3, 4)), ((3, 4), (1, 4)), ((3, 4), (3, 1)), ((3, 4), (1, 1))]
+
+
+def gradients(function, x, y, d):
+    """By x and y, of a traced function, evaluated by the interpreter."""
+    trace = Trace("f")
+    tensors = [trace.input(name, "f64", a.shape) for name, a in [("x", x), ("y", y)]]
+    result = function(*tensors)
+    given = trace.input("d", "f64", result.shape)
+    graph, _ = trace.finish(differentiate([result], [given], tensors))
+    return [np.asarray(a) for a in pto.interpret(graph, x, y, d)]
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+@pytest.mark.parametrize("row", ROWS)
+def test_each_rule_gives_the_derivative_of_pytorch(row, shapes):
+    ours, theirs = ROWS[row]
+    generator = torch.Generator().manual_seed(3)
+    x, y = (
+        torch.randn(s, dtype=torch.float64, generator=generator).requires_grad_() for s in shapes
+    )
+    result = (theirs or ours)(x, y)
+    d = torch.randn(result.shape, dtype=torch.float64, generator=generator)
+    want = torch.autograd.grad(result, (x, y), d)
+    got = gradients(ours, x.detach().numpy(), y.detach().numpy(), d.numpy())
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b.numpy(), rtol=1e-9, atol=1e-9)
+
+
+def test_where_the_derivative_jumps_it_is_that_of_pytorch():
+    x = torch.tensor([[0.0, 1.0, 1.0, -2.0]], dtype=torch.float64, requires_grad=True)
+    y = torch.tensor([[0.0, 1.0, 0.0, 0.0]], dtype=torch.float64, requires_grad=True)
+    for name, d in [("abs", 1.0), ("relu", 1.0), ("maximum", 3.0), ("largest", 1.0)]:
+        ours, theirs = ROWS[name]
+        result = (theirs or ours)(x, y)
+        want = torch.autograd.grad(result, (x, y), torch.full_like(result, d))
+        got = gradients(
+            ours, x.detach().numpy(), y.detach().numpy(), np.full(tuple(result.shape), d)
+        )
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_allclose(a, b.numpy(), err_msg=name)
+
+
+def test_powers_of_zero_have_finite_derivatives():
+    x, y = np.array([[0.0, 0.0]]), np.array([[2.0, 0.0]])
+    by_x, by_y = gradients(lambda x, y: pto.pow(x, y), x, y, np.ones((1, 2)))
+    assert by_x.tolist() == [[0, 0]] and by_y.tolist() == [[0, 0]]
+
+
+def test_every_operation_has_a_rule_no_derivative_or_a_refusal():
+    differentiable = {name for name, _, family, *_, types in _core.operations()
+                      if types in ("Float", "Arithmetic", "Ordered")
+                      and family in ("unary", "binary", "reduce")}  # fmt: skip
+    assert differentiable - _RULES.keys() == {"prod"}
+
+
+@op("differentiate_smooth(Tensor x, Tensor? w, Tensor[] zs, *, float a=2.0) -> (Tensor, Tensor)")
+class Smooth:
+    grad = "automatic"
+
+    def build(x, w, zs, a):
+        y = pto.exp(x * a) if w is None else pto.exp(x) * w
+        return y + zs[0] * zs[1], pto.sum(y, -1)
+
+
+@op("differentiate_product(Tensor x) -> Tensor")
+class Product:
+    grad = "automatic"
+
+    def build(x):
+        return pto.prod(x, -1)
+
+
+def random(*shape):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def test_an_operator_gets_its_gradient_from_its_build():
+
+    smooth = torch.ops.pto.differentiate_smooth
+    x, w, a, b = random(2, 3), random(3), random(2, 3), random(1, 3)
+    assert torch.autograd.gradcheck(lambda x, w, a, b: smooth(x, w, [a, b]), (x, w, a, b))
+    assert torch.autograd.gradgradcheck(lambda x, a, b: smooth(x, None, [a, b], a=0.5), (x, a, b))
+    assert smooth(x, None, [a, b])[1].requires_grad
+
+
+def test_an_operation_without_a_rule_is_named():
+    x = torch.ones(2, 3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="the derivative of prod is not known"):
+        torch.ops.pto.differentiate_product(x).sum().backward()
