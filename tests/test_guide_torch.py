@@ -3,6 +3,8 @@
 
 import io
 import os
+import subprocess
+import sys
 import threading
 
 import extensions
@@ -302,3 +304,60 @@ def test_an_operator_of_the_cpu_alone_falls_back(my_ops, device):
     assert got.device == x.device and got.tolist() == [x.min().item(), x.max().item()]
     if device == "npu":
         assert torch.npu.fallbacks()["my_ops::my_range"] >= 1
+
+
+def test_asynchronous_launches_keep_the_order_of_the_current_stream(my_ops, device):
+    x = made((1 << 20,)).to(device)  # long: runs on the stream's own thread
+    y = x
+    for _ in range(3):
+        y = my_ops.my_scale_async(y, 2.0)
+    assert same(y.cpu(), x.cpu() * 8)
+    if device == "npu":
+        stream = torch.npu.Stream()
+        stream.wait_stream(torch.npu.current_stream())
+        with torch.npu.stream(stream):
+            y = my_ops.my_scale_async(my_ops.my_scale_async(x, 2.0), 3.0)
+        del x  # its memory stays until the kernels have run
+        stream.synchronize()
+        assert torch.equal(y.cpu() % 6, torch.zeros(1 << 20))
+
+
+def child(*command, **environment):
+    paths = os.pathsep.join([environment.pop("PATHS", ""), str(extensions.ROOT)])
+    return subprocess.run(
+        [sys.executable, *map(str, command)], capture_output=True, text=True, cwd=FOLDER,
+        env={**os.environ, **environment, "PYTHONPATH": paths},
+    )  # fmt: skip
+
+
+def test_the_unit_tests_of_the_extension_pass(my_ops):
+    done = child("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_ops.py")
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_the_benchmark_checks_results_and_prints_ratios(my_ops):
+    done = child("benchmark.py", 1 << 14)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count(" x\n") == 7
+
+
+COMPAT = extensions.ROOT / "compat"
+
+
+def test_import_torch_npu_is_the_device_of_this_project(my_ops, device):
+    if device == "npu":
+        program = (
+            "import torch_npu, torch; print(torch_npu.npu.device_count(), torch.ones(2).npu())"
+        )
+        done = child("-c", program, PATHS=str(COMPAT))
+        assert done.stdout == "2 tensor([1., 1.], device='npu:0')\n", done.stderr
+
+
+def test_import_torch_npu_is_refused_where_the_real_one_is_installed(tmp_path):
+    package = tmp_path / "torch_npu"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    done = child("-c", "import torch_npu", PATHS=os.pathsep.join([str(COMPAT), str(tmp_path)]))
+    assert "Failure: torch_npu is installed, at" in done.stderr and "  why: " in done.stderr
+    done = child("-c", "import pto.torch.npu", PATHS=str(tmp_path))
+    assert "torch_npu is installed" in done.stderr
