@@ -17,6 +17,8 @@ from bench.runner import CASES, Outcome, Setting, measure
 
 if importlib.util.find_spec("jax"):
     importlib.import_module("bench.frameworks_jax")  # registers cases
+if importlib.util.find_spec("tensorflow"):
+    importlib.import_module("bench.frameworks_tensorflow")
 
 # Benches that measure, and print, by themselves; each returns its records.
 PROGRAMS = {

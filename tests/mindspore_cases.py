@@ -1,20 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of every kind for the tests of MindSpore, and the ways to call them."""
 
+import os
+import pathlib
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 ms = pytest.importorskip("mindspore")
 import pto.mindspore  # noqa: E402
-from shaped_operators import OPERATORS, shapes  # noqa: E402
+from shaped_operators import OPERATORS as PLAIN  # noqa: E402
+from shaped_operators import shapes  # noqa: E402
 
 import pto  # noqa: E402
-from pto.adapters.mindspore import eager  # noqa: E402
+from pto import ops  # noqa: E402
+from pto.adapters.mindspore import eager, primitive  # noqa: E402, F401
 from pto.language.native_kernel import cpp_kernel  # noqa: E402
 from pto.language.op import op  # noqa: E402
+from pto.language.samples import samples  # noqa: E402, F401
 
+OPERATORS = {name: getattr(ops, name) for name in ops.__all__}
 TEXTS = {"approximate": "tanh"}  # values of str attributes
 every_operator = pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
+plain_operators = pytest.mark.parametrize("operator", PLAIN.values(), ids=PLAIN)
+
+
+def elsewhere(*arguments):
+    """Runs Python in another process that finds this pto."""
+    root = str(pathlib.Path(pto.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=200,
+        env={**os.environ, "PYTHONPATH": root},
+    )  # fmt: skip
 
 
 def function(name):
@@ -49,7 +68,7 @@ ROUTES = {"eager": function, "eager through Custom": through_custom, "graph": in
 every_route = pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
 
 
-def samples(operator, shape=(5, 13), dtype=np.float32):
+def arrays_for(operator, shape=(5, 13), dtype=np.float32):
     random = np.random.default_rng(len(shape))
     return [random.standard_normal(size).astype(dtype) for size in shapes(operator, shape)]
 

@@ -107,6 +107,7 @@ def test_mistakes_are_errors_while_tracing():
     x = random(4)
     for call, kind, text in [
         (lambda: pto.jax.add(x, x[:3]), InvalidValue, "add: sizes 4 and 3 differ"),
+        (lambda: pto.jax.jax_flat(x[:0]), InvalidValue, "jax_flat: amax over an axis of size 0"),
         (lambda: pto.jax.add(x), InvalidType, "add: called with 1 .* missing: y"),
         (lambda: pto.jax.add(x, np.arange(4)), Exception, "add: .*i32"),
         (lambda: pto.jax.softmax(x, dim="0"), InvalidType, "softmax: dim is '0'"),

@@ -218,6 +218,10 @@ def test_an_exported_program_serves_every_size():
     for shape in [(2, 3), (5, 7), (1, 4)]:
         x, w = random(*shape), random(shape[1])
         same(program.call(x, w), ops.layer_norm(x, w, w, 1e-3))
+    softmax = exported(pto.jax.softmax, (n, m))  # whose maximum needs an element
+    same(softmax.call(random(3, 4)), ops.softmax(random(3, 4)))
+    gradient = exported(jax.grad(lambda x: pto.jax.softmax(x)[0, 0]), (n, m))
+    same(gradient.call(random(3, 4)), jax.grad(lambda x: pto.jax.softmax(x)[0, 0])(random(3, 4)))
     repeat = exported(lambda x: pto.jax.jax_repeat(x[0], x.shape[0]), (n, 3))
     assert repeat.out_avals[0].shape == (n, 3)
     x = random(4, 3)

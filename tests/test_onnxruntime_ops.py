@@ -266,3 +266,21 @@ def test_a_module_of_pytorch_is_exported_with_our_operators(dynamic):
     x = torch.randn(9, 8) if dynamic else x
     feed = dict(zip((i.name for i in made.get_inputs()), (x.numpy(), weight.numpy()), strict=True))
     np.testing.assert_array_equal(made.run(None, feed)[0], Layer()(x, weight).numpy())
+
+
+def test_a_reshape_follows_a_shape_of_the_call_and_refuses_one_that_does_not_fit():
+    model = model_of(
+        [helper.make_node("Reshape", ["x", "s"], ["z"])],
+        [("x", F32, ["N", "M"]), ("s", TensorProto.INT64, [3])],
+        [("z", F32, ["A", "B", "C"])],
+    )
+    made = session(model)
+    assert assigned(made) == [["Reshape"]]
+    x = np.random.randn(4, 6).astype("f")
+    for shape in ([2, -1, 3], [0, 2, 3], [24, 1, 1], [-1, 6, 1]):
+        want = x.reshape([4 if n == 0 else n for n in shape])
+        np.testing.assert_array_equal(made.run(None, {"x": x, "s": np.array(shape)})[0], want)
+    assert made.run(None, {"x": x[:0], "s": np.array([0, 2, 3])})[0].shape == (0, 2, 3)
+    for shape in ([5, 5, 1], [-1, -1, 2], [7, -1, 1]):
+        with pytest.raises(Exception, match="Reshape: the shape \\[4, 6\\] does not become"):
+            made.run(None, {"x": x, "s": np.array(shape)})

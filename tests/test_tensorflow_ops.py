@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators inside TensorFlow: eager, graphs, shapes, gradients, saved models, threads, errors."""
 
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -358,3 +360,21 @@ def test_a_users_operator_has_optional_tensors_flags_and_several_outputs():
     )
     for a, b in zip(theory, numeric, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
+
+
+THREADS = """
+import os, numpy as np, tensorflow as tf, pto.tensorflow
+x = tf.constant(np.random.default_rng(0).standard_normal((4000, 1000)), tf.float32)
+tf.reduce_sum(tf.nn.softmax(x)), pto.tensorflow.softmax(x[:1])
+before = len(os.listdir("/proc/self/task"))
+for _ in range(3):
+    y = pto.tensorflow.softmax(x)
+print(len(os.listdir("/proc/self/task")) - before, float(tf.reduce_sum(y)))
+"""
+
+
+def test_no_thread_of_ours_stands_beside_those_of_tensorflow():
+    run = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    more, total = run.stdout.split()
+    assert int(more) == 0 and abs(float(total) - 4000) < 0.1

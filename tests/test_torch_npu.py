@@ -292,3 +292,18 @@ def test_overlapping_and_expanded_outputs_are_refused_as_on_the_cpu():
             torch.zeros(1, device=device).expand(3).add_(1)
         with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
             torch.zeros(3, device=device).add_(torch.ones(2, 3, device=device))
+
+
+@pytest.mark.parametrize("mask", [None, "given", "with gradient"])
+def test_attention_takes_the_fused_kernel_of_the_cpu_with_its_gradient(mask):
+    host = [torch.randn(2, 4, 16, 8, requires_grad=True) for _ in range(3)]
+    if mask is not None:
+        host.append(torch.randn(2, 1, 16, 16, requires_grad=mask == "with gradient"))
+    device = [x.detach().npu().requires_grad_(x.requires_grad) for x in host]
+    want, got = (torch.nn.functional.scaled_dot_product_attention(*x) for x in (host, device))
+    assert ("Fused" in type(got.grad_fn).__name__) == (mask != "with gradient")
+    torch.testing.assert_close(got.cpu(), want)
+    want.square().sum().backward()
+    got.square().sum().backward()
+    for a, b in zip(host, device, strict=True):
+        assert a.grad is b.grad is None or torch.allclose(b.grad.cpu(), a.grad, atol=1e-5)

@@ -177,19 +177,17 @@ def build(part: Part, force: bool = False) -> pathlib.Path:
     return target
 
 
-def _objects(part: Part, compiler: str, folder: pathlib.Path) -> list[list[str]]:
-    """One command for each source."""
-    options = ["-O2", "-fPIC", *part.options, *part.folders, f"-I{ROOT}"]
-    return [
-        [compiler, *options, "-c", str(source), "-o", str(folder / f"{source.stem}.o")]
-        for source in part.sources
-    ]
+def _options(part: Part, compiler: str) -> list[str]:
+    return [compiler, "-O2", "-fPIC", *part.options, *part.folders, f"-I{ROOT}"]
 
 
-def _link(part: Part, compiler: str, folder: pathlib.Path, output: pathlib.Path) -> list[str]:
-    objects = [str(folder / f"{source.stem}.o") for source in part.sources]
+def _command(part: Part, compiler: str, inputs: list[str], output: pathlib.Path) -> list[str]:
+    """The library from its sources, or from their objects."""
     ours = [f"-L{LIBRARIES}", "-lpto"]
-    return [compiler, "-shared", *objects, "-o", str(output), *part.links, *ours]
+    return [
+        *(*_options(part, compiler), "-shared", *inputs),
+        *("-o", str(output), *part.links, *ours),
+    ]
 
 
 def _compile(part: Part, compiler: str, target: pathlib.Path) -> None:
@@ -197,11 +195,16 @@ def _compile(part: Part, compiler: str, target: pathlib.Path) -> None:
     log = target.with_suffix(".log")
     run = functools.partial(subprocess.run, capture_output=True, text=True)
     try:
-        with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(os.cpu_count()) as threads:
-            folder = pathlib.Path(name)
-            done = list(threads.map(run, _objects(part, compiler, folder)))
+        inputs, done = [str(source) for source in part.sources], []
+        with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as threads:
+            if len(inputs) > 1:  # all cores, one source each
+                objects = [f"{folder}/{source.stem}.o" for source in part.sources]
+                pairs = zip(inputs, objects, strict=True)
+                options = _options(part, compiler)
+                done = list(threads.map(run, [[*options, "-c", i, "-o", o] for i, o in pairs]))
+                inputs = objects
             if not any(one.returncode for one in done):
-                done.append(run(_link(part, compiler, folder, partial)))
+                done.append(run(_command(part, compiler, inputs, partial)))
         log.write_text("".join(f"{' '.join(x.args)}\n{x.stdout}{x.stderr}" for x in done))
         if failed := next((one for one in done if one.returncode), None):
             lines = failed.stderr.splitlines()

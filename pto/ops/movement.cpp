@@ -56,8 +56,7 @@ class Copy {
     return -1;
   }
 
-  // Where the item with this number starts in both tensors, without the axes from `inner` on and
-  // without the axis `skip`.
+  // Where the item with this number starts in both tensors, of all axes but the last and `skip`.
   void locate(int64_t item, int skip, int64_t* to, int64_t* from) const {
     *to = *from = 0;
     for (int axis = rank_ - 2; axis >= 0; --axis) {
@@ -75,10 +74,20 @@ class Copy {
     const bool one_row = rows == 1;  // cut the row then
     const auto [first, last] = in.items(one_row ? length : rows);
     if (one_row) return copy_row(to_ + first, from_ + first * stride, last - first, stride);
+    int64_t place[kMaxRank + 1], rest = first, from = 0;
+    for (int axis = rank_ - 2; axis >= 0; --axis) {
+      place[axis] = rest % sizes_[axis];
+      from += place[axis] * strides_[axis];
+      rest /= sizes_[axis];
+    }
     for (int64_t row = first; row < last; ++row) {
-      int64_t to, from;
-      locate(row, -1, &to, &from);
-      copy_row(to_ + to, from_ + from, length, stride);
+      copy_row(to_ + row * length, from_ + from, length, stride);
+      for (int axis = rank_ - 2; axis >= 0; --axis) {  // on to the next row
+        from += strides_[axis];
+        if (++place[axis] < sizes_[axis]) break;
+        place[axis] = 0;
+        from -= sizes_[axis] * strides_[axis];
+      }
     }
   }
 

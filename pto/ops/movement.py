@@ -6,9 +6,12 @@ import math
 import numpy as np
 
 from pto.errors import InvalidValue
+from pto.language.dtypes import bf16, f16, f32, f64
 from pto.language.infer import Size, Spec, require_equal, size_max, size_min
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
+
+EXACT = {f64: 0, f32: 0, f16: 0, bf16: 0}
 
 
 def elements(spec: Spec) -> Size:
@@ -42,6 +45,12 @@ class Transpose:
     def oracle(x, perm):
         return np.transpose(x, perm)
 
+    def samples(tensor):
+        yield (tensor(5, 13),), {"perm": [1, 0]}
+        yield (tensor(2, 3, 4),), {"perm": [2, 0, 1]}
+        yield (tensor(0, 3),), {"perm": [1, 0]}
+
+    tolerance = EXACT
     kernel = cpp_kernel("movement.cpp", "transpose", takes_strides=True)
 
 
@@ -86,6 +95,12 @@ class Slice:
             index[axis] = slice(start, None if below else end, step)
         return x[tuple(index)]
 
+    def samples(tensor):
+        yield (tensor(5, 13), [1, -2], [4, 0], [0, 1], [1, -3]), {}
+        yield (tensor(2, 3, 4), [1], [9], [-1], [2]), {}
+        yield (tensor(4, 2), [3], [1], [0], [1]), {}
+
+    tolerance = EXACT
     kernel = cpp_kernel("movement.cpp", "slice", takes_strides=True)
 
 
@@ -105,6 +120,12 @@ class Gather:
     def oracle(x, indices, dim=0):
         return np.take(x, indices, axis=dim)
 
+    def samples(tensor):
+        yield (tensor(5, 13), tensor(2, 3, dtype="i64", low=-5, high=5)), {}
+        yield (tensor(2, 3, 4), tensor(6, dtype="i32", low=0, high=3)), {"dim": 1}
+        yield (tensor(7), tensor(0, dtype="i64", low=0, high=7)), {}
+
+    tolerance = EXACT
     kernel = cpp_kernel("movement.cpp", "gather")
 
 
@@ -138,4 +159,10 @@ class Concat:
     def oracle(tensors, dim=0):
         return np.concatenate(tensors, dim)
 
+    def samples(tensor):
+        yield ([tensor(5, 13), tensor(2, 13)],), {}
+        yield ([tensor(2, 3, 4), tensor(2, 0, 4), tensor(2, 2, 4)],), {"dim": 1}
+        yield ([tensor(7)],), {"dim": -1}
+
+    tolerance = EXACT
     kernel = cpp_kernel("movement.cpp", "concat")

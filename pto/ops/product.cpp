@@ -13,7 +13,9 @@ using namespace pto;
 
 namespace {
 
-constexpr int64_t kStripRows = 64, kStripCols = 384;  // of the result; what a thread takes at least
+// A strip of the result, what a thread takes at least. Every strip packs its columns of b, so it
+// has many rows where there are strips enough for all threads all the same.
+constexpr int64_t kStripRows = 256, kFewStripRows = 64, kStripCols = 384, kStripsWanted = 4;
 constexpr int64_t kSizeMax = INT32_MAX;
 
 // A matrix of a batch: strides in elements.
@@ -54,15 +56,17 @@ class Product {
           "matmul: a size is above 2147483647\n  why: sizes of one product have 32 "
           "bits\n  fix: split the matrices");
     }
-    const int64_t row_strips = (rows_ + kStripRows - 1) / kStripRows;
     const int64_t col_strips = (cols_ + kStripCols - 1) / kStripCols;
+    const bool is_large = batches() * col_strips * (rows_ / kStripRows) >= kStripsWanted;
+    const int64_t height = is_large ? kStripRows : kFewStripRows;
+    const int64_t row_strips = (rows_ + height - 1) / height;
     const int64_t strips = row_strips * col_strips;
     auto [item, last] = in_.items(batches() * strips);
     while (item < last) {
       const int64_t batch = item / strips, col = item % strips / row_strips;
       const int64_t row = item % row_strips, count = std::min(last - item, row_strips - row);
-      const int64_t first_row = row * kStripRows, first_col = col * kStripCols;
-      multiply(batch, {first_row, std::min(rows_ - first_row, count * kStripRows), first_col,
+      const int64_t first_row = row * height, first_col = col * kStripCols;
+      multiply(batch, {first_row, std::min(rows_ - first_row, count * height), first_col,
                        std::min(cols_ - first_col, kStripCols)});
       item += count;
     }

@@ -73,6 +73,12 @@ class MatMul:
         a = np.swapaxes(a, -1, -2) if transpose_a and a.ndim > 1 else a
         return a @ (np.swapaxes(b, -1, -2) if transpose_b and b.ndim > 1 else b)
 
+    def samples(tensor):
+        yield (tensor(5, 13), tensor(13, 7)), {}
+        yield (tensor(2, 1, 3, 4), tensor(5, 6, 4)), {"transpose_b": True}
+        yield (tensor(9), tensor(9, 2)), {}
+        yield (tensor(0, 4), tensor(4, 3)), {}
+
     tolerance = TOLERANCE
     kernel = cpp_kernel("product.cpp", "matmul", takes_strides=True)
 
@@ -104,6 +110,11 @@ class Gemm:
     def oracle(a, b, c=None, alpha=1.0, beta=1.0, transpose_a=False, transpose_b=False):
         product = alpha * ((a.T if transpose_a else a) @ (b.T if transpose_b else b))
         return product if c is None else product + beta * c
+
+    def samples(tensor):
+        yield (tensor(5, 13), tensor(13, 7), tensor(7)), {"alpha": 0.5}
+        yield (tensor(4, 3), tensor(6, 4)), {"transpose_a": True, "transpose_b": True}
+        yield (tensor(1, 1), tensor(1, 1), tensor(1, 1)), {"beta": -2.0}
 
     tolerance = TOLERANCE
     kernel = cpp_kernel("product.cpp", "gemm", takes_strides=True)

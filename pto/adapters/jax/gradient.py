@@ -74,7 +74,7 @@ def _needs(site: Site, perturbed: list[bool]) -> int:
             "give the operator a grad, or call it on jax.lax.stop_gradient(x)",
         )
     if any(perturbed[site.n_tensors :]):
-        names = [a.name for a, v in zip(_attributes(record), site.attributes, strict=True)
+        names = [a.name for a, v in zip(record.attributes, site.attributes, strict=True)
                  if v is OPERAND]  # fmt: skip
         raise InvalidValue(
             f"{record.name}: the gradient by an attribute is asked for: {', '.join(names)}",
@@ -84,10 +84,6 @@ def _needs(site: Site, perturbed: list[bool]) -> int:
     flags = iter(perturbed)
     by_argument = {i: any([next(flags) for _ in range(n)]) for i, n in _tensors(site)}
     return sum(1 << bit for bit, i in enumerate(record.wanted) if by_argument[i])
-
-
-def _attributes(record: Record) -> list[Any]:
-    return [a for a in record.arguments if not a.is_tensor]
 
 
 def _tensors(site: Site) -> Iterator[tuple[int, int]]:

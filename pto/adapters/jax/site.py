@@ -168,7 +168,7 @@ class Site:
             elif isinstance(value, tuple | list):
                 named[argument.name] = np.array(value, np.int64)
             else:
-                places.append(self._place(argument))
+                places.append(self.record.attributes.index(argument))
                 passed.append(jnp.asarray(value))  # of a symbolic size the number
         named |= {"pto.op": self.record.name, "pto.index": self.record.index}
         if any(n != 1 for n in self.counts):
@@ -176,9 +176,6 @@ class Site:
         if places:
             named["pto.operands"] = np.array(places, np.int64)
         return tuple(jax.ffi.ffi_call(TARGET, made)(*passed, **named))
-
-    def _place(self, argument: Argument) -> int:
-        return [a for a in self.record.arguments if not a.is_tensor].index(argument)
 
 
 def alike(operands: list[jax.Array]) -> list[jax.Array]:

@@ -12,8 +12,7 @@ mindspore`. Results of a mutable argument are returned, since MindSpore's tensor
 
 import importlib
 import sys
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import mindspore
 from pto.adapters.mindspore.eager import extension
@@ -41,22 +40,18 @@ def describe() -> str:
 
 def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
     """pto.mindspore.NAME(*args, **kwargs)."""
-    return __getattr__(name)(*args, **kwargs)
+    return function(_indices[name])(*args, **kwargs)
 
 
-def __getattr__(name: str) -> Callable:
-    if name not in _indices:
-        raise AttributeError(f"no operator is called {name!r}")
-    globals()[name] = function(_indices[name])
-    return globals()[name]
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_indices})
+def __getattr__(name: str) -> NoReturn:
+    raise AttributeError(f"no operator is called {name!r}")
 
 
 def _declare(index: int) -> None:
-    _indices[record(index).name] = index
+    name = record(index).name
+    _indices[name] = index
+    # An attribute at once: MindSpore's parser does not ask __getattr__. Names of the module stay.
+    globals().setdefault(name, function(index))
 
 
 library()

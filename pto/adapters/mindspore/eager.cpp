@@ -227,6 +227,11 @@ Tensors differentiable(const std::shared_ptr<CallData>& call, const Tensors& inp
     abstract->set_value(mindspore::kValueAny);
     node->outputs_abstract_.push_back(abstract);
   }
+  std::vector<TensorPtr> whole;  // outputs of integers have no gradients
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!call->request->op().outputs[i].is_differentiable) whole.push_back(outputs[i]);
+  }
+  if (!whole.empty()) node->context_.MarkNonDifferentiable(whole);
   CppFunctionDoGrad(&node->context_, arguments, &outputs);
   return tensors_of(outputs);
 }

@@ -54,5 +54,6 @@ def function(index: int) -> Callable:
     )
     make = function_from(text, "make")
     made = make(graph.in_graph, graph.call, graph.given, eager(index))
+    made.__qualname__ = of.name
     made.__doc__ = f"{of.schema}\n\n{of.document}"
     return made

@@ -53,7 +53,8 @@ def plan(index: int, counts: tuple[int, ...], output_counts: tuple[int, ...]) ->
     if of.gradient < 0:
         return None
     total, given = sum(output_counts), sum(counts)
-    d_outputs = _spans(output_counts, 0)[: of.n_returns]
+    spans = _spans(output_counts, 0)
+    d_outputs = [s for s, o in zip(spans, of.outputs, strict=True) if o.is_differentiable]
     places = [i for i, a in enumerate(of.arguments) if a.is_tensor]
     arguments = dict(zip(places, _spans(counts, total), strict=True))
     outputs = _spans(output_counts, total + given)

@@ -2,12 +2,16 @@
 #include "pto/adapters/mindspore/shapes.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 namespace pto::mindspore_adapter {
 namespace {
 
 constexpr int32_t kFloat32 = 11;  // pto::DType::F32
+
+// A value that is not known yet; -1 is one as good as any other within an expression.
+constexpr int64_t kUnknown = std::numeric_limits<int64_t>::min();
 
 // f32 where the operator takes it, else the first that it takes.
 int32_t any_dtype(uint32_t allowed) {
@@ -23,14 +27,14 @@ int32_t any_dtype(uint32_t allowed) {
 
 [[noreturn]] void refuse_size(const Request& request, const char* name, int64_t size) {
   fail(std::string(request.op().name) + ": " + name + " is " + std::to_string(size),
-       "a SymInt is a size, and sizes are not negative", "pass a number of at least 0");
+       "sizes are not negative", "pass larger tensors, or a number of at least 0");
 }
 
 int64_t broadcast(const Request& request, int64_t a, int64_t b) {
   if (a == 1) return b;
   if (b == 1 || a == b) return a;
-  if (a == kUnknownSize) return b;
-  if (b == kUnknownSize) return a;
+  if (a == kUnknown) return b;
+  if (b == kUnknown) return a;
   refuse(request, a, b, "a broadcast");
 }
 
@@ -46,7 +50,7 @@ int64_t evaluate(const Request& request, const pto_dim& dim, const Shape& symbol
   const int64_t a = dims[static_cast<size_t>(dim.left)];
   const int64_t b = dims[static_cast<size_t>(dim.right)];
   if (dim.op == PTO_DIM_BROADCAST) return broadcast(request, a, b);
-  if (a == kUnknownSize || b == kUnknownSize) return kUnknownSize;
+  if (a == kUnknown || b == kUnknown) return kUnknown;
   const bool divides = dim.op == PTO_DIM_FLOORDIV || dim.op == PTO_DIM_MOD;
   if (divides && b == 0) refuse(request, a, b, "a division by 0");
   switch (dim.op) {
@@ -71,7 +75,9 @@ int64_t evaluate(const Request& request, const pto_dim& dim, const Shape& symbol
 Shape symbols_of(const Request& request, const int* ranks, const int64_t* const* shapes) {
   Shape symbols;
   for (size_t i = 0; i < request.n_tensors(); ++i) {
-    symbols.insert(symbols.end(), shapes[i], shapes[i] + ranks[i]);
+    for (int d = 0; d < ranks[i]; ++d) {
+      symbols.push_back(shapes[i][d] == kUnknownSize ? kUnknown : shapes[i][d]);
+    }
   }
   const pto_operator& op = request.op();
   const pto_operator_value* value = request.call(nullptr).attributes;
@@ -118,18 +124,22 @@ Results infer_shapes(const Request& request, const int* ranks, const int64_t* co
   for (int32_t i = 0; i < program->n_dims; ++i) {
     dims.push_back(evaluate(request, program->dims[i], symbols, dims));
   }
-  const auto size = [&](int32_t entry) { return dims[static_cast<size_t>(entry)]; };
+  const auto value = [&](int32_t entry) { return dims[static_cast<size_t>(entry)]; };
   for (int32_t i = 0; i < program->n_guards; ++i) {
     const pto_shape_guard& guard = program->guards[i];
-    const int64_t a = size(guard.left), b = size(guard.right);
-    if (a != b && a >= 0 && b >= 0) refuse(request, a, b, guard.because);
+    const int64_t a = value(guard.left), b = value(guard.right);
+    if (a != b && a != kUnknown && b != kUnknown) refuse(request, a, b, guard.because);
   }
   Results results;
   results.counts.assign(program->counts, program->counts + request.op().n_outputs);
   for (int32_t i = 0; i < program->n_tensors; ++i) {
     const pto_shape& shape = program->tensors[i];
     Shape& sizes = results.tensors.emplace_back();
-    for (int32_t d = 0; d < shape.rank; ++d) sizes.push_back(size(shape.sizes[d]));
+    for (int32_t d = 0; d < shape.rank; ++d) {
+      const int64_t size = value(shape.sizes[d]);
+      if (size < 0 && size != kUnknown) refuse_size(request, "a size of its result", size);
+      sizes.push_back(size == kUnknown ? kUnknownSize : size);
+    }
     if (dtypes) results.dtypes.push_back(shape.dtype);
   }
   return results;

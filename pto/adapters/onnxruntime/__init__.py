@@ -16,6 +16,7 @@ import sys
 import onnxruntime
 from pto.adapters.onnxruntime import library, plan
 from pto.adapters.onnxruntime.export import translation_table
+from pto.adapters.onnxruntime.table import TABLE
 
 __all__ = ["PROVIDER", "describe", "providers", "register", "session", "translation_table"]
 
@@ -64,6 +65,9 @@ def _knows(options: object) -> bool:
 
 
 importlib.import_module("pto.ops")  # the operator library defines itself
+for _type, _row in TABLE.items():
+    if _row.view is not None:
+        library.add_view(_type, _row.first, _row.last, _row.view)
 library.set_planner(plan.plan, plan.build)
 onnxruntime.register_execution_provider_library(PROVIDER, library.PATH)
 _know_operators_with_the_provider()

@@ -43,6 +43,10 @@ struct MemoryInfo;
 struct Allocator;
 struct DataTransfer;
 struct ComputeContext;
+struct KernelRegistry;
+struct KernelDef;
+struct KernelDefBuilder;
+struct KernelImplementation;
 struct CustomOp;
 struct FusionOptions;
 struct ProviderFactory;
@@ -185,6 +189,28 @@ inline constexpr auto CreateEpDevice =
 inline constexpr auto EpGraphSupportInfo_AddNodesToFuse =
     provider<2, Status*(GraphSupport*, const Node* const*, size_t, const FusionOptions*)>;
 
+using CreateKernel = Status*(void* state, const KernelInfo*, KernelImplementation**);
+
+inline constexpr auto EpGraphSupportInfo_AddSingleNode =
+    provider<3, Status*(GraphSupport*, const Node*)>;
+inline constexpr auto CreateKernelRegistry = provider<18, Status*(KernelRegistry**)>;
+inline constexpr auto KernelRegistry_AddKernel =
+    provider<20, Status*(KernelRegistry*, const KernelDef*, CreateKernel*, void* state)>;
+inline constexpr auto CreateKernelDefBuilder = provider<21, Status*(KernelDefBuilder**)>;
+inline constexpr auto ReleaseKernelDefBuilder = provider<22, void(KernelDefBuilder*)>;
+inline constexpr auto KernelDefBuilder_SetOperatorType =
+    provider<23, Status*(KernelDefBuilder*, Text)>;
+inline constexpr auto KernelDefBuilder_SetDomain = provider<24, Status*(KernelDefBuilder*, Text)>;
+inline constexpr auto KernelDefBuilder_SetSinceVersion =
+    provider<25, Status*(KernelDefBuilder*, int first, int last)>;
+inline constexpr auto KernelDefBuilder_SetExecutionProvider =
+    provider<26, Status*(KernelDefBuilder*, Text)>;
+inline constexpr auto KernelDefBuilder_AddInputOutputAliases =
+    provider<30, Status*(KernelDefBuilder*, const int* inputs, const int* outputs, size_t)>;
+inline constexpr auto KernelDefBuilder_Build =
+    provider<32, Status*(KernelDefBuilder*, KernelDef**)>;
+inline constexpr auto ReleaseKernelDef = provider<33, void(KernelDef*)>;
+
 }  // namespace api
 
 // The structs that we implement: ONNX Runtime calls their functions and gives them as `self`. An
@@ -227,6 +253,15 @@ struct ComputeInfo {
 };
 static_assert(sizeof(ComputeInfo) == 32);
 
+struct KernelImplementation {
+  uint32_t version = kVersion;
+  uint32_t flags = 0;
+  Status* (*Compute)(KernelImplementation*, KernelContext*) = nullptr;
+  void (*Release)(KernelImplementation*) = nullptr;
+  const void* packed_weights[2] = {};
+};
+static_assert(sizeof(KernelImplementation) == 40);
+
 struct FusionOptions {
   uint32_t version = kVersion;
   bool drop_constant_initializers = false;
@@ -239,9 +274,11 @@ struct Provider {
   Status* (*Compile)(Provider*, const Graph**, const Node** fused, size_t count, ComputeInfo**,
                      Node** contexts) = nullptr;
   void (*ReleaseNodeComputeInfos)(Provider*, ComputeInfo**, size_t count) = nullptr;
-  const void* unused[21] = {};
+  const void* layouts_and_streams[8] = {};
+  Status* (*GetKernelRegistry)(Provider*, const KernelRegistry**) = nullptr;
+  const void* unused[12] = {};
 };
-static_assert(sizeof(Provider) == 208);
+static_assert(sizeof(Provider) == 208 && offsetof(Provider, GetKernelRegistry) == 104);
 
 struct ProviderFactory {
   uint32_t version = kVersion;

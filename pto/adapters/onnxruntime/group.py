@@ -95,13 +95,15 @@ def is_served(node: Node) -> bool:
         return False
     if row.call is not None:
         return call_of(node) is not None
+    if row.build is None:
+        return True
     group = group_of([node], [v for v in node.outputs if v is not None])
     return bool(group.inputs) and graph_of(group) is not None
 
 
 def fuses(node: Node) -> bool:
     """Whether a served node may share a kernel with others."""
-    return row_of(node).call is None
+    return row_of(node).build is not None
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ struct Loop {
 class Invocation {
  public:
   Invocation(const Kernel& kernel, KernelContext* context) : kernel_(kernel), context_(context) {
-    check(api::KernelContext_GetInputCount(context, &n_inputs_));
+    if (kernel.may_lack_inputs) check(api::KernelContext_GetInputCount(context, &n_inputs_));
     for (const Places& argument : kernel.inputs) {
       const size_t before = n_tensors_;
       for (const int32_t place : argument.places) take(static_cast<size_t>(place));
@@ -76,13 +76,14 @@ class Invocation {
                                     counts_.data(),        kernel_.attributes.data(),
                                     &Invocation::allocate, this};
     if (pto_operator_run(&call) != 0) throw std::runtime_error(text());
+    kernel_.outputs_agree.store(true, std::memory_order_relaxed);
   }
 
  private:
   // The input at this place, where it is given.
   void take(size_t place) {
     const Value* value = nullptr;
-    if (place >= n_inputs_) return;
+    if (kernel_.may_lack_inputs && place >= n_inputs_) return;
     check(api::KernelContext_GetInput(context_, place, &value));
     if (!value) return;
     if (n_tensors_ == tensors_.size()) refuse_number();
@@ -135,13 +136,18 @@ class Invocation {
     Value* value = nullptr;
     check(api::KernelContext_GetOutput(context_, static_cast<size_t>(place), sizes, rank, &value));
     if (!value) return unwanted(sizes, rank, dtype);
-    int element = 0;
-    const int64_t* same = nullptr;
     void* data = nullptr;
-    check(api::GetTensorElementTypeAndShapeDataReference(value, &element, &same, &rank));
+    if (!kernel_.outputs_agree.load(std::memory_order_relaxed)) check_output(output, value, dtype);
     check(api::GetTensorMutableData(value, &data));
-    if (element != element_of(dtype)) refuse_output(output, element, dtype);
     return data ? data : this;  // an empty tensor has no memory and is not written
+  }
+
+  void check_output(int32_t output, const Value* value, int32_t dtype) const {
+    int element = 0;
+    const int64_t* sizes = nullptr;
+    size_t rank = 0;
+    check(api::GetTensorElementTypeAndShapeDataReference(value, &element, &sizes, &rank));
+    if (element != element_of(dtype)) refuse_output(output, element, dtype);
   }
 
   [[noreturn]] void refuse_output(int32_t output, int element, int32_t dtype) const {

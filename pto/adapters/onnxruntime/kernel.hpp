@@ -11,6 +11,7 @@
 // Thread safety: compute() may run on many threads at once.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <string>
 #include <vector>
@@ -55,7 +56,12 @@ class Kernel {
   const pto_operator& op;
   std::vector<Places> inputs;  // of each tensor argument; what is absent there is None
   AttributeValues attributes;
+  bool may_lack_inputs = true;   // optional ones, or a list of any length
   std::vector<int32_t> outputs;  // the place of each output, -1 where not wanted; empty: in order
+
+  // Whether a call has found the model's element types of the outputs to be ours; they never
+  // change.
+  mutable std::atomic<bool> outputs_agree{false};
 
   void compute(KernelContext* context) const;
 };

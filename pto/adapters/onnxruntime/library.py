@@ -63,6 +63,17 @@ def take(answer: int, places: Sequence[int]) -> None:
         raise RuntimeError(f"ONNX Runtime refused the group of nodes {list(places)}")
 
 
+def take_view(answer: int, place: int) -> None:
+    """The node at this place runs as a view."""
+    if _library.pto_onnxruntime_take_view(ctypes.c_void_p(answer), place):
+        raise RuntimeError(f"ONNX Runtime refused the node {place}")
+
+
+def add_view(type_: str, first: int, last: int, view: int) -> None:
+    """Nodes of this type and these versions may run as views, see views.hpp."""
+    _library.pto_onnxruntime_add_view(type_.encode(), first, last, view)
+
+
 def use(
     answer: int,
     index: int,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pto.adapters.onnxruntime import group as groups
 from pto.adapters.onnxruntime import library
 from pto.adapters.onnxruntime.graph import Graph, Node, Value, parse
+from pto.adapters.onnxruntime.rows import row_of
 from pto.adapters.onnxruntime.table import CONTROL_FLOW
 
 # An operator takes 16 tensors; room is left for the results and what the compiler keeps between
@@ -116,7 +117,10 @@ def plan(text: str, answer: int) -> None:
             whole = groups.group_of(nodes, leaving(nodes, graph))
             parts = parts if groups.graph_of(whole) is not None else [[node] for node in nodes]
         for part in parts:
-            library.take(answer, [node.place for node in part])
+            if len(part) == 1 and row_of(part[0]).view is not None:
+                library.take_view(answer, part[0].place)
+            else:
+                library.take(answer, [node.place for node in part])
 
 
 def build(text: str, answer: int) -> None:

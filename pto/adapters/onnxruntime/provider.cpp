@@ -11,6 +11,7 @@
 #include "pto/adapters/onnxruntime/describe.hpp"
 #include "pto/adapters/onnxruntime/kernel.hpp"
 #include "pto/adapters/onnxruntime/status.hpp"
+#include "pto/adapters/onnxruntime/views.hpp"
 
 namespace pto::ort {
 namespace {
@@ -63,6 +64,9 @@ struct PtoProvider : Provider {
       return guarded([&] {
         for (size_t i = 0; i < count; ++i) infos[i] = compile(graphs[i], fused[i]).release();
       });
+    };
+    GetKernelRegistry = [](Provider*, const KernelRegistry** found) {
+      return guarded([&] { *found = view_registry(kProviderName); });
     };
     ReleaseNodeComputeInfos = [](Provider*, ComputeInfo** infos, size_t count) {
       for (size_t i = 0; i < count; ++i) delete static_cast<Compiled*>(infos[i]);
@@ -174,6 +178,17 @@ int32_t pto_onnxruntime_take(void* answer, const int32_t* places, int32_t count)
       api::EpGraphSupportInfo_AddNodesToFuse(groups.support, nodes.data(), nodes.size(), &options));
 }
 
+// The node at this place runs as a view, see add_view. Zero, or non-zero.
+int32_t pto_onnxruntime_take_view(void* answer, int32_t place) {
+  const auto& groups = *static_cast<Groups*>(answer);
+  return !succeeded(api::EpGraphSupportInfo_AddSingleNode(
+      groups.support, groups.nodes.at(static_cast<size_t>(place))));
+}
+
+void pto_onnxruntime_add_view(const char* type, int32_t first, int32_t last, int32_t view) {
+  add_view(type, first, last, static_cast<View>(view));
+}
+
 // The group runs this operator: `counts` has the number of tensors of each tensor argument,
 // `places` where they are, see Kernel. Zero, or non-zero: no such operator.
 int32_t pto_onnxruntime_use(void* answer, int32_t index, const int32_t* counts,
@@ -185,6 +200,7 @@ int32_t pto_onnxruntime_use(void* answer, int32_t index, const int32_t* counts,
   for (int32_t i = 0; i < op->n_tensors; places += counts[i++]) {
     kernel->inputs.push_back({{places, places + counts[i]}, false});
   }
+  kernel->may_lack_inputs = false;  // the model has these inputs
   kernel->outputs.assign(outputs, outputs + n_outputs);
   for (int32_t i = 0; i < op->n_arguments; ++i) {
     const int32_t kind = op->arguments[i].kind;

@@ -9,11 +9,18 @@ those for which the formula traces, or the operator has kernels.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 
 from pto import language as tile
 from pto.adapters.onnxruntime import calls as c
 from pto.adapters.onnxruntime import formulas as f
 from pto.adapters.onnxruntime.graph import Node
+
+
+class View(IntEnum):
+    """How a node that only changes the shape runs where it is alone, see views.hpp."""
+
+    SAME, SHAPE, MATRIX, ADD_AXES, REMOVE_AXES = range(5)
 
 
 @dataclass(frozen=True)
@@ -22,6 +29,7 @@ class Row:
     last: int
     build: Callable | None = None  # (node, *tensors) -> tensor or tensors
     constants: tuple[int, ...] = ()
+    view: View | None = None
     call: Callable | None = None  # node -> Call: an operator of the library, alone in its kernel
 
     def serves(self, node: Node) -> bool:
@@ -103,11 +111,13 @@ TABLE: dict[str, Row] = {
     # element types and shapes
     "Cast": Row(6, 25, f.cast_by_attribute),
     "CastLike": Row(15, 25, f.cast_to),
-    "Identity": Row(1, 25, f.of(lambda x: x)),
+    "Identity": Row(1, 25, f.of(lambda x: x), view=View.SAME),
+    "Reshape": Row(5, 25, view=View.SHAPE),
+    "Flatten": Row(1, 25, view=View.MATRIX),
     "Dropout": Row(7, 22, f.dropout, (2,)),
     "Expand": Row(8, 13, f.expand, (1,)),
-    "Unsqueeze": Row(1, 25, f.unsqueeze, (1,)),
-    "Squeeze": Row(1, 25, f.squeeze, (1,)),
+    "Unsqueeze": Row(1, 25, f.unsqueeze, (1,), View.ADD_AXES),
+    "Squeeze": Row(1, 25, f.squeeze, (1,), View.REMOVE_AXES),
     # reductions
     "ReduceSum": _reduce(f.over(tile.sum), 13),
     "ReduceMean": _reduce(f.over(tile.mean), 18),

@@ -11,7 +11,6 @@
 
 #include <charconv>
 #include <deque>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -62,8 +61,10 @@ class Attributes {
     for (int i = 0; i < op.n_outputs; ++i) {
       const tensorflow::AttrValue* count =
           op.outputs[i].is_list ? value_of(output_count_name(i)) : nullptr;
+      has_output_lists_ = has_output_lists_ || op.outputs[i].is_list;
       if (op.outputs[i].is_list && !count) return missing(op, output_count_name(i));
-      output_counts_.push_back(count ? static_cast<int32_t>(count->i()) : 1);
+      first_outputs_.push_back(first_outputs_.back() +
+                               (count ? static_cast<int32_t>(count->i()) : 1));
     }
     return absl::OkStatus();
   }
@@ -71,10 +72,15 @@ class Attributes {
   const pto_operator_value* values() const { return values_.data(); }
   const int32_t* counts() const { return counts_.data(); }
 
+  // The counts for a call: null where each is 1. A kernel that runs once in a graph of many finds
+  // little of this object in the cache, so what is not needed is not touched.
+  const int32_t* counts_of_call() const { return has_lists_ ? counts_.data() : nullptr; }
+
   // The place of a tensor among the outputs of the node, or -1 where it has none.
   int output_place(int32_t output, int32_t member) const {
-    if (member >= output_counts_[static_cast<size_t>(output)]) return -1;
-    return std::accumulate(output_counts_.begin(), output_counts_.begin() + output, member);
+    if (!has_output_lists_) return output;
+    const int32_t* first = &first_outputs_[static_cast<size_t>(output)];
+    return first[0] + member < first[1] ? first[0] + member : -1;
   }
 
  private:
@@ -85,6 +91,7 @@ class Attributes {
       counts_.push_back(1);
       return absl::OkStatus();
     }
+    has_lists_ = true;
     const tensorflow::AttrValue* count = value_of(count_name(i));
     if (!count) return missing(op, count_name(i));
     if (argument.kind == PTO_KIND_TENSOR && count->i() > 1) {
@@ -136,8 +143,10 @@ class Attributes {
     return refuse_node(op, "the node has no attribute " + name);
   }
 
+  bool has_lists_ = false, has_output_lists_ = false;
   std::vector<pto_operator_value> values_;
-  std::vector<int32_t> counts_, output_counts_;
+  std::vector<int32_t> counts_;
+  std::vector<int32_t> first_outputs_ = {0};  // and the number of all
   std::deque<std::string> texts_;
   std::deque<std::vector<int64_t>> lists_;
 };

@@ -19,12 +19,17 @@ inline constexpr std::array<tensorflow::DataType, kDTypes> kTheirs = {
     tensorflow::DT_DOUBLE,
 };
 
+inline constexpr auto kOurs = [] {
+  std::array<int8_t, 32> table{};
+  for (auto& entry : table) entry = -1;
+  for (size_t i = 0; i < kTheirs.size(); ++i) table[kTheirs[i]] = static_cast<int8_t>(i);
+  return table;
+}();
+
 // A pto::DType, or -1 where we have no such type.
 inline int32_t ours(tensorflow::DataType theirs) {
-  for (size_t i = 0; i < kTheirs.size(); ++i) {
-    if (kTheirs[i] == theirs) return static_cast<int32_t>(i);
-  }
-  return -1;
+  const auto place = static_cast<size_t>(theirs);
+  return place < kOurs.size() ? kOurs[place] : -1;
 }
 
 inline tensorflow::DataType theirs(int32_t dtype) { return kTheirs.at(static_cast<size_t>(dtype)); }

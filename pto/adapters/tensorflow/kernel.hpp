@@ -27,9 +27,12 @@ class Invocation {
 
   absl::Status run() {
     TF_RETURN_IF_ERROR(describe());
-    const pto_operator_call call = {
-        &op_, tensors_.data(), attributes_.counts(), attributes_.values(), &Invocation::allocate,
-        this};
+    const pto_operator_call call = {&op_,
+                                    tensors_.data(),
+                                    attributes_.counts_of_call(),
+                                    attributes_.values(),
+                                    &Invocation::allocate,
+                                    this};
     const HostThreads threads(context_->device()->tensorflow_cpu_worker_threads()->workers);
     if (pto_operator_run(&call) != 0) {
       return status_.ok() ? absl::InvalidArgumentError(pto_operator_error()) : status_;
@@ -56,11 +59,11 @@ class Invocation {
       const auto place = static_cast<size_t>(i);
       int64_t* const sizes = sizes_[place].data();
       int64_t* const strides = strides_[place].data();
-      int64_t dense = 1;
+      uint64_t dense = 1;  // of an empty tensor it may wrap around
       for (int d = input.dims() - 1; d >= 0; --d) {
         sizes[d] = input.dim_size(d);
-        strides[d] = dense;
-        dense *= sizes[d];
+        strides[d] = static_cast<int64_t>(dense);
+        dense *= static_cast<uint64_t>(sizes[d]);
       }
       tensors_[place] = {input.data(), sizes, strides, input.dims(), ours(input.dtype())};
     }

@@ -6,7 +6,8 @@
 
 Loading it registers schema, CPU kernel, fake kernel and gradient of all operators, those that
 are defined later included. No Python runs in a call whose kernel exists, but for the gradient
-where the C++ part (node.cpp) was not built: `python -m pto adapters build torch`.
+where the C++ part (node.cpp) was not built: `python -m pto adapters build torch`. That builds the
+npu device too; where it is built, loading this module makes it (activation.py).
 """
 
 import ctypes
@@ -56,11 +57,12 @@ def has_cpp_gradients() -> bool:
 
 
 def describe() -> str:
-    """One line: the version served, and how gradients run."""
+    """One line: the version served, whether there is an npu device, and how gradients run."""
     gradients = "gradients in C++"
     if _register_gradient is None:
         gradients = "gradients through Python; for C++: python -m pto adapters build torch"
-    return f"PyTorch {torch.__version__}, {len(_declared)} operators, {gradients}"
+    device = ", npu device" if activation.is_active() else ""
+    return f"PyTorch {torch.__version__}, {len(_declared)} operators{device}, {gradients}"
 
 
 def _declare(index: int) -> None:

@@ -9,6 +9,7 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
+#include <c10/core/SymInt.h>
 
 #include <array>
 #include <optional>
@@ -46,5 +47,20 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(const at::Tensor& inpu
                                                           const optional<at::Tensor>& weight,
                                                           const optional<at::Tensor>& bias,
                                                           double epsilon);
+
+using Attention = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt,
+                             c10::SymInt, at::Tensor, at::Tensor, at::Tensor>;
+Attention attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                    const optional<at::Tensor>& bias, double dropout, bool is_causal,
+                    bool return_debug_mask, optional<double> scale);
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
+    const at::Tensor& d_result, const at::Tensor& query, const at::Tensor& key,
+    const at::Tensor& value, const at::Tensor& bias, std::array<bool, 4> wanted,
+    const at::Tensor& result, const at::Tensor& sums, const at::Tensor& starts_query,
+    const at::Tensor& starts_key, int64_t longest_query, int64_t longest_key, double dropout,
+    bool is_causal, const at::Tensor& seed, const at::Tensor& offset, optional<double> scale);
+
+// Lets PyTorch choose attention() where the CPU would choose its fused kernel.
+void register_attention();
 
 }  // namespace pto::torch_npu

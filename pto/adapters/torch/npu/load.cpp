@@ -25,6 +25,9 @@ extern "C" const char* pto_npu_load() {
     register_queue();
     register_fallback();
     return nullptr;
+  } catch (const c10::Error& error) {
+    text = error.what_without_backtrace();
+    return text.c_str();
   } catch (const std::exception& error) {
     text = error.what();
     return text.c_str();

@@ -214,7 +214,7 @@ c10::DataPtr allocate(int device, size_t bytes) {
 
 c10::DataPtr adopt(int device, const c10::Storage& storage) {
   const size_t bytes = storage.nbytes();
-  if (bytes == 0) return {nullptr, npu(device)};
+  if (bytes == 0 || storage.data() == nullptr) return {nullptr, npu(device)};
   if (is_checked()) {
     c10::DataPtr copy = allocate(device, bytes);
     const Access access(block_of(copy));

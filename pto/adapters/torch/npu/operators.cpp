@@ -10,7 +10,6 @@
 #include <ATen/ops/addcmul_native.h>
 #include <ATen/ops/addmm_native.h>
 #include <ATen/ops/as_strided_native.h>
-#include <ATen/ops/baddbmm_native.h>
 #include <ATen/ops/bmm_native.h>
 #include <ATen/ops/clamp_min_native.h>
 #include <ATen/ops/cos_native.h>
@@ -74,6 +73,8 @@ void register_written(torch::Library& m) {
   m.impl("convolution_overrideable", &convolution);
   m.impl("convolution_backward_overrideable", &convolution_backward);
   m.impl("native_layer_norm", &layer_norm);
+  m.impl("_scaled_dot_product_fused_attention_overrideable", &attention);
+  m.impl("_scaled_dot_product_fused_attention_overrideable_backward", &attention_backward);
 }
 
 // clang-format off
@@ -138,7 +139,6 @@ void register_direct(torch::Library& m) {
   PTO_FUNCTIONAL("mm", structured_mm_out_cpu, Product);
   PTO_FUNCTIONAL("addmm", structured_addmm_out_cpu, Product);
   PTO_FUNCTIONAL("bmm", structured_bmm_out_cpu, Product);
-  PTO_FUNCTIONAL("baddbmm", structured_baddbmm_out_cpu, Product);
 #undef PTO_IN_PLACE
 #undef PTO_FUNCTIONAL
 
@@ -153,6 +153,7 @@ void register_direct(torch::Library& m) {
 
 void register_kernels() {
   torch::Library& m = kernel_library("aten", c10::DispatchKey::PrivateUse1);
+  register_attention();
   register_written(m);
   register_direct(m);
 }

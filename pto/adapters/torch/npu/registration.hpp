@@ -14,7 +14,7 @@ void register_device();    // guard, hooks and allocator
 void register_services();  // torch.ops.pto_npu: what torch.npu asks for
 void register_kernels();   // operators.cpp
 void register_autocast();
-void register_queue();  // of launches by users
+void register_queue();     // of launches by users
 void register_fallback();  // last: for all operators without a kernel yet
 
 // The library for kernels of `space`; it lives as long as the process.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/adapters/torch/npu/stream.hpp"
 
+#include <c10/util/Exception.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -136,6 +137,8 @@ void Stream::run_caught(Kernel& kernel) noexcept {
   try {
     kernel.run();
     return;
+  } catch (const c10::Error& error) {
+    text = error.what_without_backtrace();
   } catch (const std::exception& error) {
     text = error.what();
   } catch (...) {

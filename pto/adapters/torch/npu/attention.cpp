@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scaled dot product attention: by the CPU's fused kernel where that takes the arguments, else
+// composed by PyTorch. The choice is the CPU's.
+#include <ATen/native/DispatchStub.h>
+#include <ATen/native/transformers/attention.h>
+#include <ATen/native/transformers/sdp_utils_cpp.h>
+#include <ATen/ops/_fused_sdp_choice_native.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+
+#include "pto/adapters/torch/npu/alias.hpp"
+#include "pto/adapters/torch/npu/kernels.hpp"
+#include "pto/adapters/torch/npu/placement.hpp"
+#include "pto/adapters/torch/npu/stream.hpp"
+
+namespace pto::torch_npu {
+
+using at::Tensor;
+
+namespace {
+
+int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value,
+               const optional<Tensor>& mask, double dropout, bool is_causal, optional<double> scale,
+               bool grouped) {
+  const auto meta = [](const Tensor& t) { return alias_of(t); };
+  const int64_t chosen = at::native::_fused_sdp_choice_cpp(
+      meta(query), meta(key), meta(value), mask ? optional<Tensor>(meta(*mask)) : mask, dropout,
+      is_causal, scale, grouped);
+  const bool needs_mask_gradient = mask && mask->requires_grad();  // an alias does not say so
+  const bool is_fused =
+      !needs_mask_gradient && chosen == static_cast<int64_t>(sdp::SDPBackend::flash_attention);
+  return static_cast<int64_t>(is_fused ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
+}
+
+}  // namespace
+
+void register_attention() {
+  at::native::_fused_sdp_choice_stub.set_privateuse1_dispatch_ptr(&choice);
+}
+
+Attention attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                    const optional<Tensor>& bias, double dropout, bool is_causal, bool,
+                    optional<double> scale) {
+  Placement place("aten::scaled_dot_product_attention");
+  place.note(query), place.note(key), place.note(value), place.note(bias.value_or(Tensor()));
+  const int device = place.device();
+  current_stream(device).wait();
+  const at::AutoDispatchBelowADInplaceOrView below;
+  Aliases aliases;
+  const auto [result, sums] = at::_scaled_dot_product_flash_attention_for_cpu(
+      aliases.add(query), aliases.add(key), aliases.add(value), dropout, is_causal,
+      bias && bias->defined() ? optional<Tensor>(aliases.add(*bias)) : optional<Tensor>(), scale);
+  const Tensor none;
+  return {aliases.wrap(result, device),
+          aliases.wrap(sums, device),
+          none,
+          none,
+          query.size(2),
+          key.size(2),
+          none,
+          none,
+          none};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
+    const Tensor& d_result, const Tensor& query, const Tensor& key, const Tensor& value,
+    const Tensor& bias, std::array<bool, 4> wanted, const Tensor& result, const Tensor& sums,
+    const Tensor&, const Tensor&, int64_t, int64_t, double dropout, bool is_causal, const Tensor&,
+    const Tensor&, optional<double> scale) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!wanted[3],
+                              "npu: the gradient of an attention mask\n  why: the fused kernel has "
+                              "none\n  fix: use torch.nn.attention.sdpa_kernel(MATH)");
+  const int device = query.device().index();
+  current_stream(device).wait();
+  const at::AutoDispatchBelowADInplaceOrView below;
+  Aliases aliases;
+  const auto cpu = [&](const Tensor& t) { return aliases.add(t); };
+  const auto [d_query, d_key, d_value] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+      cpu(d_result), cpu(query), cpu(key), cpu(value), cpu(result), cpu(sums), dropout, is_causal,
+      bias.defined() ? optional<Tensor>(cpu(bias)) : optional<Tensor>(), scale);
+  return {aliases.wrap(d_query, device), aliases.wrap(d_key, device), aliases.wrap(d_value, device),
+          Tensor()};
+}
+
+}  // namespace pto::torch_npu

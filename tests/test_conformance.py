@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conformance matrix: every operator in every framework that is installed, in every mode.
+
+Results have the bits of those on NumPy arrays, gradients those of the gradient operator on NumPy
+arrays, and NumPy's are within the operator's tolerance of its oracle. What ran is written to
+build/conformance, from which ./dev test --frameworks makes docs/conformance.md.
+"""
+
+import collections
+import functools
+
+import numpy as np
+import pytest
+from conformance.cases import (
+    OPERATORS,
+    cases,
+    gradients,
+    is_close,
+    same_bits,
+    types_of,
+)
+from conformance.frameworks import FRAMEWORKS, Skipped
+from conformance.report import write
+
+INSTALLED = [one for one in FRAMEWORKS if one.is_installed()]
+QUICK_TYPES = ("f32",)  # of modes that are slow
+
+
+@functools.cache
+def made(kind):
+    return kind()
+
+
+def chosen(framework, mode, operator, deep):
+    """The cases of one cell."""
+    full = mode in framework.full
+    types = types_of(operator)
+    if not full and not deep:
+        types = [t for t in types if t in QUICK_TYPES] or types[:1]
+    for dtype in types:
+        for number, case in enumerate(cases(operator, dtype, variants=full)):
+            if full or deep or number == 0:
+                yield case
+
+
+@pytest.mark.parametrize("framework", INSTALLED, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
+def test_an_operator_has_the_same_bits_in_every_mode(framework, operator, deep):
+    wrong, cells = [], {}
+    for mode, run in framework.modes.items():
+        if mode == "inductor" and not deep and operator.name not in ("gelu", "layer_norm", "top_k"):
+            cells[mode] = {"passed": 0, "reasons": ["compiles C++: in ./dev test --deep"]}
+            continue
+        passed, reasons = 0, collections.Counter()
+        for case in chosen(framework, mode, operator, deep):
+            with np.errstate(all="ignore"):
+                try:
+                    got = run(made(framework), case)
+                except Skipped as reason:
+                    reasons[str(reason)] += 1
+                    continue
+                want = gradients(case) if mode == "gradient" else case.results()
+            good = same_bits(got, want)
+            if framework.name == "NumPy":
+                good = is_close(case, got)
+            if not good:
+                wrong.append(f"{mode} {case.dtype} {case.name}")
+            passed += good
+        cells[mode] = {"passed": passed, "reasons": sorted(reasons)}
+    write(framework.name, operator.name, cells)
+    assert wrong == []
+
+
+def test_every_operator_says_what_a_matrix_needs():
+    for operator in OPERATORS.values():
+        assert callable(operator.member("oracle")), operator.name
+        assert operator.member("tolerance"), operator.name
