@@ -361,3 +361,16 @@ def test_import_torch_npu_is_refused_where_the_real_one_is_installed(tmp_path):
     assert "Failure: torch_npu is installed, at" in done.stderr and "  why: " in done.stderr
     done = child("-c", "import pto.torch.npu", PATHS=str(tmp_path))
     assert "torch_npu is installed" in done.stderr
+
+
+def test_the_header_is_refused_where_the_real_one_is_installed(tmp_path):
+    real = tmp_path / "torch_npu/csrc/core/npu"
+    real.mkdir(parents=True)
+    (real / "NPUStream.h").write_text("")
+    source = tmp_path / "extension.cpp"
+    source.write_text("#include <torch_npu/csrc/framework/utils/OpAdapter.h>\n")
+    command = ["g++", "-std=c++20", "-fsyntax-only", "-fmax-errors=1", f"-I{COMPAT}", source]
+    found = subprocess.run([*command, f"-I{tmp_path}"], capture_output=True, text=True)
+    assert found.returncode != 0 and "torch_npu is installed: its headers" in found.stderr
+    alone = subprocess.run(command, capture_output=True, text=True)
+    assert "torch_npu is installed" not in alone.stderr

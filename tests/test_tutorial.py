@@ -23,7 +23,7 @@ PRINTS = {
     "torch": "gradient: True",
     "tensorflow": "sum: 24.0 gradient: 0.5",
     "jax": "gradient: 0.5",
-    "mindspore": "sum: ",
+    "mindspore": "gradient: 0.5",
     "onnxruntime": "z: [2. 2. 2. 2.]",
 }
 
