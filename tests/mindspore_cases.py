@@ -69,6 +69,7 @@ every_route = pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
 
 
 def arrays_for(operator, shape=(5, 13), dtype=np.float32):
+    """Random arguments of an operator of one shape."""
     random = np.random.default_rng(len(shape))
     return [random.standard_normal(size).astype(dtype) for size in shapes(operator, shape)]
 

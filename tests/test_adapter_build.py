@@ -11,7 +11,10 @@ from pto.adapters import build
 from pto.errors import Failure
 
 SOURCE = '#include "pto/answer.h"\nextern "C" int answer() { return ANSWER; }\n'
-COMPILER = '#!/bin/sh\necho ran >> "{count}"\nsleep {seconds}\nexec g++ "$@"\n'
+COMPILER = """#!/bin/sh
+[ "$1" = -shared ] && echo ran >> "{count}" && sleep {seconds}
+exec g++ "$@"
+"""
 BUILD_IT = """
 import pathlib, sys
 from pto.adapters import build
@@ -24,7 +27,7 @@ print(build.build(build.Part("some", "answer", "the answer", "", "1.0", (), (fol
 
 @pytest.fixture
 def part(tmp_path, monkeypatch):
-    """A part of one function, whose compiler counts its runs in the file `count`."""
+    """A part of one function, whose compiler counts the libraries in the file `count`."""
     (tmp_path / "pto").mkdir()
     (tmp_path / "pto/answer.h").write_text("#define ANSWER 42\n")
     (tmp_path / "a.cpp").write_text(SOURCE)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators inside TensorFlow: eager, graphs, shapes, gradients, saved models, threads, errors."""
 
+import functools
 import subprocess
 import sys
 import threading
@@ -19,8 +20,10 @@ from pto import ops  # noqa: E402
 from pto.adapters.tensorflow import build  # noqa: E402
 from pto.adapters.tensorflow.node import Node  # noqa: E402
 from pto.language.op import op  # noqa: E402
+from pto.language.samples import samples  # noqa: E402
 
 build.build()
+SAMPLED = [name for name in ops.__all__ if getattr(ops, name).member("samples")]
 every_operator = pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
 DTYPES = (tf.float64, tf.float32, tf.float16, tf.bfloat16)
 
@@ -59,6 +62,18 @@ def test_results_are_those_of_numpy_to_the_bit(operator, dtype):
         tensors = [tf.constant(x) for x in arguments]
         assert same_bits(function(operator)(*tensors), want)
         assert same_bits(run_in_function(function(operator), *tensors), want)
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_the_samples_of_a_definition_give_the_bits_of_numpy(name):
+    operator = getattr(ops, name)
+    for dtype in set(operator.types[0]) & {"f64", "f32", "bf16", "i32", "i64"}:
+        for args, keywords in samples(operator, dtype):
+            want = tf.nest.flatten(operator(*args, **keywords))
+            call = functools.partial(getattr(pto_tf, name), *args, **keywords)
+            for result in (call(), run_in_function(lambda call=call: call())):
+                for one, other in zip(tf.nest.flatten(result), want, strict=True):
+                    assert same_bits(one, other)
 
 
 def test_strings_numbers_and_defaults_are_passed_on():

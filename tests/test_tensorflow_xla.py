@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from shaped_operators import OPERATORS, shapes
 
 tf = pytest.importorskip("tensorflow")
 with warnings.catch_warnings():
@@ -15,11 +16,11 @@ from pto import ops  # noqa: E402
 from pto.adapters.tensorflow import build  # noqa: E402
 from pto.adapters.tensorflow.node import Node  # noqa: E402
 from pto.language.op import op  # noqa: E402
+from pto.language.samples import samples  # noqa: E402
 
 build.build()
 pto_tf.add  # noqa: B018  # loads it, where it was not built before
-OPERATORS = {name: getattr(ops, name) for name in ops.__all__}
-VECTORS = {"weight", "bias", "ln_bias"}
+SAMPLED = [name for name in ops.__all__ if getattr(ops, name).member("samples")]
 with_xla = pytest.mark.skipif(
     not Node.compiles_for_xla, reason="run: python -m pto adapters build tensorflow --xla"
 )
@@ -46,10 +47,7 @@ def same_bits(got, want):
 
 def arrays(operator, shape=(5, 13), dtype=np.float32):
     random = np.random.default_rng(0)
-    return [
-        random.standard_normal(shape[-1:] if name in VECTORS else shape).astype(dtype)
-        for name in operator.tensor_names
-    ]
+    return [random.standard_normal(size).astype(dtype) for size in shapes(operator, shape)]
 
 
 def test_a_function_is_refused_while_the_part_is_not_built(monkeypatch):
@@ -61,12 +59,17 @@ def test_a_function_is_refused_while_the_part_is_not_built(monkeypatch):
 
 
 @with_xla
-@pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
-def test_compiled_results_are_those_of_numpy_to_the_bit(operator):
-    for dtype in (np.float32, np.float64, np.float16, tf.bfloat16.as_numpy_dtype):
-        arguments = arrays(operator, dtype=dtype)
-        got = compiled(getattr(pto_tf, operator.name), *map(tf.constant, arguments))
-        assert same_bits(got, operator(*arguments))
+@pytest.mark.parametrize("name", [*OPERATORS, *SAMPLED])
+def test_compiled_results_are_those_of_numpy_to_the_bit(name):
+    operator = getattr(ops, name)
+    for dtype in ("f32", "bf16"):
+        if dtype not in operator.types[0]:
+            continue
+        for args, keywords in samples(operator, dtype):
+            call = functools.partial(getattr(pto_tf, name), *args, **keywords)
+            got = tf.nest.flatten(compiled(lambda call=call: call()))
+            for one, other in zip(got, tf.nest.flatten(operator(*args, **keywords)), strict=True):
+                assert same_bits(one, other)
 
 
 @with_xla
