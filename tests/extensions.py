@@ -3,17 +3,21 @@
 
 import fcntl
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 from pto import build_config
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADERS = ("compat/**/*.h", "compat/**/*.hpp", "pto/*.h*", "pto/op/*.h*", "pto/isa/**/*.h*",
            "pto/base/*.hpp")  # fmt: skip
+SOURCES = {".cpp", ".hpp", ".h"}
 
 
 def _key(sources: list[Path], *parts: str) -> str:
@@ -24,16 +28,16 @@ def _key(sources: list[Path], *parts: str) -> str:
     return digest.hexdigest()[:24]
 
 
-def _kept(name: str, key: str, build) -> Path:
-    """The file that `build(folder)` makes, or made before for the same key."""
-    kept = ROOT / "build/extensions" / f"{name}_{key}"
-    kept.mkdir(parents=True, exist_ok=True)
-    with open(kept / "lock", "w") as lock:
+def kept(name: str, sources: list[Path], build: Callable[[Path], None], *parts: str) -> Path:
+    """NAME.so that `build(folder)` makes, or made before for the same sources, headers, parts."""
+    folder = ROOT / "build/extensions" / f"{name}_{_key(sources, *parts)}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        target = kept / f"{name}.so"
+        target = folder / f"{name}.so"
         if not target.exists():
-            build(kept)
-            assert target.exists(), f"the build made {sorted(p.name for p in kept.iterdir())}"
+            build(folder)
+            assert target.exists(), f"the build made {sorted(p.name for p in folder.iterdir())}"
     return target
 
 
@@ -41,18 +45,19 @@ def from_setup(folder: Path, name: str) -> Path:
     """NAME.so as `python setup.py build_ext` in this folder makes it."""
     import torch
 
-    def build(kept: Path) -> None:
-        command = [sys.executable, "setup.py", "build_ext", "--build-lib", kept,
-                   "--build-temp", kept / "objects"]  # fmt: skip
+    def build(target: Path) -> None:
+        command = [sys.executable, "setup.py", "build_ext", "--build-lib", target,
+                   "--build-temp", target / "objects"]  # fmt: skip
         paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         run = subprocess.run(
             [str(part) for part in command], cwd=folder, text=True, capture_output=True,
             env={**os.environ, "PYTHONPATH": paths},
         )  # fmt: skip
         assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
-        shutil.rmtree(kept / "objects")
+        shutil.rmtree(target / "objects")
 
-    return _kept(name, _key(sorted(folder.glob("*.*")), torch.__version__), build)
+    sources = [file for file in sorted(folder.glob("*.*")) if file.suffix in SOURCES]
+    return kept(name, sources, build, torch.__version__)
 
 
 def from_source(source: Path, *flags: str) -> Path:
@@ -60,16 +65,24 @@ def from_source(source: Path, *flags: str) -> Path:
     import torch
     from torch.utils import cpp_extension
 
-    def build(kept: Path) -> None:
+    def build(target: Path) -> None:
         includes = [f"-isystem{folder}" for folder in cpp_extension.include_paths()]
         libraries = [f"-L{folder}" for folder in cpp_extension.library_paths()]
         command = [
             *("g++", "-std=c++20", "-O1", "-g0", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"),
             *("-DPTO_PORTABLE", f"-I{ROOT / 'compat'}", f"-I{ROOT}", *includes, *flags, source),
-            *("-o", kept / f"{source.stem}.so", *libraries, "-ltorch_cpu", "-ltorch", "-lc10"),
+            *("-o", target / f"{source.stem}.so", *libraries, "-ltorch_cpu", "-ltorch", "-lc10"),
             *build_config.ldflags(),
         ]
         run = subprocess.run([str(part) for part in command], text=True, capture_output=True)
         assert run.returncode == 0, run.stderr[-4000:]
 
-    return _kept(source.stem, _key([source], torch.__version__, *flags), build)
+    return kept(source.stem, [source], build, torch.__version__, *flags)
+
+
+def module(name: str, file: Path) -> ModuleType:
+    """A Python file as a module of this name."""
+    spec = importlib.util.spec_from_file_location(name, file)
+    made = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made

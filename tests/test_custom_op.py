@@ -7,6 +7,8 @@ import extensions
 import pytest
 import torch
 
+from pto.adapters.torch import activation
+
 FOLDER = extensions.ROOT / "examples/frameworks/custom_op"
 
 
@@ -252,3 +254,69 @@ def test_a_kernel_without_gradient_refuses_tensors_that_need_one(samples):
         samples.custom_add(x, x)
     with torch.no_grad():
         assert torch.equal(samples.custom_add(x, x), 2 * x)
+
+
+@pytest.fixture
+def npu():
+    pytest.importorskip("pto.torch")
+    if not activation.is_active():
+        pytest.skip("the npu device is not built")
+    return torch.device("npu:0")
+
+
+def test_operators_run_on_npu_tensors_with_gradients(samples, kinds, npu):
+    a = torch.rand(6, 6)
+    values, indices = samples.custom_topk(a.to(npu), 3, 1, False)
+    assert values.device == npu and indices.dtype == torch.int64
+    assert torch.equal(values.cpu(), a.topk(3, 1).values)
+    assert torch.equal(indices.cpu(), a.topk(3, 1).indices)
+    x = torch.randn(5, 7, device=npu, requires_grad=True)
+    samples.custom_relu(x).sum().backward()
+    assert torch.equal(x.grad.cpu(), (x > 0).float().cpu())
+    y = torch.randn(7)
+    assert torch.equal(samples.custom_add(x.detach(), y.to(npu)).cpu(), x.detach().cpu() + y)
+    z = torch.randn(4, 6, device=npu)
+    want = torch.relu(z.cpu())
+    kinds.relu_(z)
+    assert torch.equal(z.cpu(), want) and torch.npu.fallbacks().get("custom_op::custom_add") is None
+
+
+def test_operators_wait_their_turn_on_the_stream(kinds, npu):
+    """Structure, not time: behind a kernel that waits, nothing of its stream has run."""
+    large = torch.ones(1 << 20, device=npu)  # long: runs on the stream's own thread
+    torch.npu.synchronize()
+    kinds.open_gate(False)
+    stream = torch.npu.Stream()
+    try:
+        with torch.npu.stream(stream):
+            kinds.named("test::gate", large)
+            queued = kinds.add_relu(large, large)
+            tiles = kinds.on_tiles(large, 3.0)
+            assert not stream.query()
+        beside = kinds.add_relu(large, large)  # another stream does not wait
+        assert beside[-1].item() == 2 and not stream.query()
+    finally:
+        kinds.open_gate(True)
+    del large  # its memory stays until the kernels have run
+    stream.synchronize()
+    assert torch.equal(queued.cpu(), torch.full((1 << 20,), 2.0))
+    assert torch.equal(tiles.cpu(), torch.full((1 << 20,), 3.0))
+
+
+def test_what_a_queued_kernel_throws_surfaces_at_the_next_wait(kinds, npu):
+    kinds.named("test::throws", torch.ones(1 << 20, device=npu))
+    with pytest.raises(RuntimeError, match="test_throws: .*thrown by a kernel"):
+        torch.npu.synchronize()
+    with pytest.raises(RuntimeError, match="thrown by a kernel"):
+        kinds.named("test::throws", torch.ones(3, device=npu))
+        torch.npu.synchronize()
+    assert kinds.on_tiles(torch.ones(5, device=npu), 2.0).tolist() == [2.0] * 5
+
+
+def test_several_devices_and_mixtures_of_them(samples, npu):
+    x = torch.randn(3, 4, device="npu:1")
+    assert samples.custom_add(x, x).device.index == 1
+    with pytest.raises(RuntimeError, match="one tensor is on npu:1, another on npu:0\n  why: "):
+        samples.custom_add(x, x.to("npu:0"))
+    with pytest.raises(RuntimeError, match="one tensor is on npu:1, another on cpu\n  why: "):
+        samples.custom_add(x, x.cpu())

@@ -20,7 +20,7 @@ _HERE = Path(__file__).resolve().parent
 _elsewhere = importlib.machinery.PathFinder.find_spec(
     __name__, [folder for folder in sys.path if Path(folder or ".").resolve() != _HERE.parent]
 )
-if _elsewhere is not None:
+if _elsewhere is not None and _elsewhere.origin is not None:  # a bare folder is no package
     raise Failure(
         f"torch_npu is installed, at {_elsewhere.origin}",
         "a process has one device named npu, and this spelling would hide the installed one",

@@ -7,6 +7,10 @@
 // The instruction set's last, since its Tensor is a name too.
 #include <pto/pto-inst.hpp>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "pto/isa/kernel_arguments.hpp"
 
 namespace {
@@ -71,6 +75,20 @@ PTO_GUID("test_reverse", copy_element, 0)
 PTO_GUID("test_taken", parts, 0)
 PTO_GUID("test_taken", copy_element, 0)
 
+// Waits until open_gate(): what is queued behind it cannot have run.
+std::atomic<bool> gate_is_open{false};
+int32_t wait_at_gate(const pto_args* args) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!gate_is_open.load()) {
+    if (std::chrono::steady_clock::now() > end) {
+      return pto::KernelArguments(args).fail("nobody opened the gate: the caller waits for it");
+    }
+    std::this_thread::yield();
+  }
+  return 0;
+}
+PTO_GUID("test_gate", wait_at_gate, 0)
+
 int32_t throws(const pto_args*) { throw std::runtime_error("thrown by a kernel"); }
 PTO_GUID("test_throws", throws, 0)
 
@@ -103,6 +121,7 @@ bool register_all() {
   registerUserCustomOp("test::unknown", "no_such_kernel", like_first);
   registerUserCustomOp("test::taken", "test_taken", like_first);
   registerUserCustomOp("test::throws", "test_throws", like_first);
+  registerUserCustomOp("test::gate", "test_gate", like_first);
   registerUserCustomOp("test::twice", "relu_fwd", like_first);
   registerUserCustomOp("test::twice", "relu_bwd", like_first);
   registerUserCustomOp("test::no_outputs", "relu_fwd", nullptr);
@@ -152,9 +171,12 @@ at::Tensor on_tiles(const at::Tensor& x, double factor) {
   return out;
 }
 
+void open_gate(bool open) { gate_is_open.store(open); }
+
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(custom_op_test, m) {
+  m.def("open_gate(bool open) -> ()", open_gate);
   m.def("named(str name, Tensor x) -> Tensor");
   m.def("add_relu(Tensor x, Tensor y) -> Tensor");
   m.def("relu_(Tensor(a!) x) -> ()");

@@ -5,6 +5,7 @@
 // params, is a float in params.
 // relu_bwd(d_out, x, threshold = 0) -> d_x: d_out at the places that relu_fwd lets through.
 #include <cstring>
+#include <type_traits>
 
 #include "pto/op/guid.h"
 #include "pto/ops/guids/typed.hpp"
@@ -14,6 +15,10 @@ namespace {
 
 using isa::bfloat16_t;
 using isa::half;
+
+// What holds an element and the threshold: float where that is wide enough.
+template <class T>
+using Wide = std::conditional_t<(sizeof(T) <= 4 && !std::is_integral_v<T>), float, double>;
 
 template <class T>
 int32_t relu(const pto_args* args) {
@@ -28,7 +33,8 @@ int32_t relu(const pto_args* args) {
   T* out = in.data<T>(1);
   const auto items = in.items(elements(in.tensor(0)));
   for (int64_t i = items.first; i < items.last; ++i) {
-    out[i] = static_cast<double>(x[i]) <= threshold ? T(0) : x[i];
+    const T value = x[i];
+    out[i] = static_cast<Wide<T>>(value) <= threshold ? T(0) : value;
   }
   return 0;
 }
@@ -40,12 +46,13 @@ int32_t relu_backward(const pto_args* args) {
   if (!has_sizes_of(in.tensor(0), in.tensor(1)) || !has_sizes_of(in.tensor(0), in.tensor(2))) {
     return in.fail(kWrongSizes);
   }
-  const double threshold = args->n_scalars > 0 ? in.real(0) : 0;
+  const auto threshold = static_cast<Wide<T>>(args->n_scalars > 0 ? in.real(0) : 0);
   const T *d_out = in.data<const T>(0), *x = in.data<const T>(1);
   T* d_x = in.data<T>(2);
   const auto items = in.items(elements(in.tensor(0)));
   for (int64_t i = items.first; i < items.last; ++i) {
-    d_x[i] = static_cast<double>(x[i]) <= threshold ? T(0) : d_out[i];
+    const T value = d_out[i];
+    d_x[i] = static_cast<Wide<T>>(x[i]) <= threshold ? T(0) : value;
   }
   return 0;
 }

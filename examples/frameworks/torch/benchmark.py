@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators beside PyTorch's own, in one process and turn by turn: medians, and their ratio.
+
+python benchmark.py [most elements]
+"""
+
+import statistics
+import sys
+import time
+
+import my_ops
+import torch
+
+ROUNDS = 11
+
+
+def seconds(call, times):
+    start = time.perf_counter()
+    for _ in range(times):
+        call()
+    return (time.perf_counter() - start) / times
+
+
+def compare(name, ours, theirs, *arguments):
+    """Prints one line; the results must agree first."""
+    torch.testing.assert_close(ours(*arguments), theirs(*arguments), rtol=1e-4, atol=1e-4)
+    elements = arguments[0].numel()
+    times = max(1, min(2000, 4_000_000 // elements))
+    pairs = [
+        (seconds(lambda: ours(*arguments), times), seconds(lambda: theirs(*arguments), times))
+        for _ in range(ROUNDS)
+    ]
+    mine, other = (statistics.median(column) for column in zip(*pairs, strict=True))
+    ratio = statistics.median(b / a for a, b in pairs)
+    print(f"{name:22} {elements:9} {mine * 1e6:9.2f} us {other * 1e6:9.2f} us {ratio:6.2f} x")
+
+
+@torch.no_grad()
+def main(most):
+    print(f"{'operator':22} {'elements':>9} {'ours':>12} {'PyTorch':>12}")
+    for elements in (16, 1 << 14, 1 << 20):
+        if elements <= most:
+            x, y = torch.randn(elements), torch.randn(elements)
+            compare("my_add", my_ops.my_add, torch.add, x, y)
+            compare("my_scale", my_ops.my_scale, torch.mul, x, 0.5)
+            compare("my_add_relu", my_ops.my_add_relu, lambda x, y: torch.relu(x + y), x, y)
+    side = 16 if most > 1 << 16 else 4
+    x, weight = torch.randn(2, 8, side, side), torch.randn(8, 8, 3, 3)
+    compare("my_conv", my_ops.my_conv, torch.nn.functional.conv2d, x, weight)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1 << 20)
