@@ -195,6 +195,7 @@ class Slice:
         yield (tensor(5, 13), [1, -2], [4, 0], [0, 1], [1, -3]), {}
         yield (tensor(2, 3, 4), [1], [9], [-1], [2]), {}
         yield (tensor(4, 2), [3], [1], [0], [1]), {}
+        yield (tensor(7, 3), [5], [0], [0], [-2]), {}
 
     tolerance = EXACT
     kernel = cpp_kernel("movement.cpp", "slice", takes_strides=True)
