@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/adapters/onnxruntime/attributes.hpp"
 
+#include <charconv>
 #include <optional>
 
 #include "pto/adapters/onnxruntime/status.hpp"
@@ -85,6 +86,15 @@ struct OfShape {
   bool has_reals(const char* name) const { return bytes(name, kFloats).has_value(); }
 };
 
+// A model keeps 1e-5 as the float next to it. Kernels get the shortest decimal number that is this
+// float, so that f64 results are those of the number that was written.
+double as_written(double value) {
+  char text[32];
+  const char* end = std::to_chars(text, text + sizeof text, static_cast<float>(value)).ptr;
+  std::from_chars(text, end, value);
+  return value;
+}
+
 constexpr const char* kTypeNames[] = {"", "", "INT", "INT", "FLOAT", "INT", "STRING", "INTS"};
 
 template <class Source>
@@ -100,7 +110,7 @@ bool add_given(AttributeValues& values, const Source& source, const pto_operator
   switch (a.kind) {
     case PTO_KIND_FLOAT:
       if (const auto found = source.real(a.name)) {
-        value.real = *found;
+        value.real = as_written(*found);
         values.add(value, a.kind);
         return true;
       }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/adapters/onnxruntime/describe.hpp"
 
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <set>
@@ -63,10 +64,11 @@ class Writer {
       out_ += std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
       return;
     }
-    char digits[32];
-    std::snprintf(digits, sizeof digits, "%.17g", static_cast<double>(value));
+    char buffer[32];  // the shortest decimal number, see attributes.cpp
+    const char* end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+    const std::string_view digits(buffer, static_cast<size_t>(end - buffer));
     out_ += digits;
-    if (std::string_view(digits).find_first_of(".e") == std::string_view::npos) out_ += ".0";
+    if (digits.find_first_of(".e") == std::string_view::npos) out_ += ".0";
   }
 
   // [item, item ...]; `write` writes one.
