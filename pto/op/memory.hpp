@@ -52,14 +52,4 @@ inline Range range_of(const TensorArgument& tensor) {
   return {data + static_cast<uintptr_t>(low), data + static_cast<uintptr_t>(high)};
 }
 
-// Row-major strides without gaps; returns the number of elements.
-inline int64_t dense_strides(const int64_t* sizes, int rank, int64_t* strides) {
-  int64_t elements = 1;
-  for (int axis = rank - 1; axis >= 0; --axis) {
-    strides[axis] = elements;
-    elements *= sizes[axis];
-  }
-  return elements;
-}
-
 }  // namespace pto

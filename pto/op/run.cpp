@@ -11,6 +11,7 @@
 #include "pto/op/call_arguments.hpp"
 #include "pto/op/last_error.hpp"
 #include "pto/op/memory.hpp"
+#include "pto/runtime/contiguous.hpp"
 #include "pto/runtime/strided_copy.hpp"
 
 static_assert(sizeof(pto_operator_tensor) == sizeof(pto::TensorArgument));
@@ -103,7 +104,7 @@ class BoundCall {
         continue;
       }
       int64_t* strides = dense_strides_[i].data();
-      const int64_t elements = dense_strides(tensor.sizes, tensor.rank, strides);
+      const int64_t elements = dense_strides(tensor.rank, tensor.sizes, strides);
       copies_.emplace_back(op_.name, elements * bytes(tensor.dtype));
       copy_strided(copies_.back().data(), strides, tensor.data, tensor.strides, tensor.sizes,
                    tensor.rank, bytes(tensor.dtype));

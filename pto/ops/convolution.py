@@ -10,7 +10,14 @@ import numpy as np
 
 from pto.errors import InvalidValue
 from pto.language.dtypes import bf16, f16, f32, f64
-from pto.language.infer import Size, Spec, require_equal, require_shape, where_needed
+from pto.language.infer import (
+    Size,
+    Spec,
+    require_equal,
+    require_shape,
+    size_max,
+    where_needed,
+)
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
 
@@ -32,13 +39,15 @@ def checked(x, weight, stride, padding, dilation, groups) -> None:
             "stride, dilation and groups are at least 1, padding at least 0",
             "correct them",
         )
-    require_equal(weight.shape[1] * groups, x.shape[1], "conv2d: channels of weight, and of x")
-    require_equal(weight.shape[0] % groups, 0, "conv2d: outputs of weight modulo groups, and 0")
+    require_equal(weight.shape[1] * groups, x.shape[1], "the channels of weight and of x")
+    require_equal(weight.shape[0] % groups, 0, "the filters left over when groups share them")
 
 
 def outputs(size: Size, filter_: Size, stride: int, padding: int, dilation: int) -> Size:
     """How many places a filter has along an axis."""
-    return (size + (2 * padding - 1) - dilation * (filter_ - 1)) // stride + 1
+    last = size + (2 * padding - 1) - dilation * (filter_ - 1)
+    require_equal(size_max(last, 0), last, "what a filter leaves of the padded image")
+    return last // stride + 1
 
 
 def result_of(x: Spec, weight: Spec, stride: list, padding: list, dilation: list) -> Spec:
@@ -55,7 +64,7 @@ def checked_gradient(d_result, x, weight, stride, padding, dilation, groups) -> 
     """x, weight and a bias for them."""
     checked(x, weight, stride, padding, dilation, groups)
     shape = result_of(x, weight, stride, padding, dilation).shape
-    require_shape(d_result, shape, "the gradient of conv2d")
+    require_shape(d_result, shape, "the result and its gradient")
     return x, weight, weight.like(weight.shape[:1])
 
 
@@ -74,7 +83,9 @@ class Conv2dBackwardBackward:
             zip((d_d_x, d_d_weight, d_d_bias), of, strict=True)
         ):
             if needs >> i & 1:
-                require_shape(gradient, argument.shape, "the gradient of conv2d's gradient")
+                require_shape(
+                    gradient, argument.shape, "an argument and the gradient of its gradient"
+                )
         return where_needed(needs_, d_result, x, weight)
 
     def work(d_d_x, d_d_weight, d_d_bias, d_result, x, weight,
@@ -113,7 +124,7 @@ class Conv2d:
     def infer(x, weight, bias, stride, padding, dilation, groups):
         checked(x, weight, stride, padding, dilation, groups)
         if bias is not None:
-            require_equal(math.prod(bias.shape), weight.shape[0], "conv2d: bias, and outputs")
+            require_equal(math.prod(bias.shape), weight.shape[0], "bias and filters")
         return result_of(x, weight, stride, padding, dilation)
 
     def work(x, weight, bias, stride, padding, dilation, groups):

@@ -162,7 +162,7 @@ class SliceBackward:
 
     def infer(d_result, x, starts, ends, axes, steps, needs):
         shape = slice_shape(x, starts, ends, axes, steps)
-        require_shape(d_result, shape, "slice_backward")
+        require_shape(d_result, shape, "the result and its gradient")
         return where_needed(needs, x)
 
     def work(d_result, x, starts, ends, axes, steps, needs):
@@ -235,7 +235,7 @@ class GatherBackward:
     types = "(T, T, I) -> T where T: float, I: i32 i64"
 
     def infer(d_result, x, indices, dim, needs):
-        require_shape(d_result, gathered(x, indices, dim).shape, "gather_backward")
+        require_shape(d_result, gathered(x, indices, dim).shape, "the result and its gradient")
         return where_needed(needs, x)
 
     def work(d_result, x, indices, dim, needs):
@@ -309,7 +309,7 @@ class ConcatBackward:
     """The gradient in pieces of the sizes of the tensors."""
 
     def infer(d_result, tensors, dim, needs):
-        require_shape(d_result, concatenated(tensors, dim).shape, "concat_backward")
+        require_shape(d_result, concatenated(tensors, dim).shape, "the result and its gradient")
         return tensors if needs & 1 else []
 
     def work(d_result, tensors, dim, needs):

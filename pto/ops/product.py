@@ -77,7 +77,7 @@ def check_addend(c: Spec | None, shape: tuple) -> None:
 def check_gradient(d_result: Spec, a: Spec, b: Spec, transpose_a: bool, transpose_b: bool) -> None:
     check_depth(a, b, transpose_a, transpose_b)
     shape = product_shape(a, b, transpose_a, transpose_b)
-    require_shape(d_result, shape, "the gradient of a product")
+    require_shape(d_result, shape, "the result and its gradient")
 
 
 def work_of_gradient(d_result: Spec, a: Spec, b: Spec, transpose_a: bool) -> tuple[Size, Size]:
@@ -89,7 +89,7 @@ def check_second(d_d: tuple[Spec, ...], of: tuple[Spec | None, ...], needs: int)
     """The gradients of a gradient operator's results have the shapes of these, where needed."""
     for i, (gradient, argument) in enumerate(zip(d_d, of, strict=True)):
         if needs >> i & 1:
-            require_shape(gradient, argument.shape, "the gradient of a product's gradient")
+            require_shape(gradient, argument.shape, "an argument and the gradient of its gradient")
 
 
 @op(

@@ -131,7 +131,7 @@ class EmbeddingBackward:
     types = "(T, T, I) -> T where T: float, I: i32 i64"
 
     def infer(d_result, weight, indices, needs):
-        require_shape(d_result, (*indices.shape, weight.shape[1]), "embedding_backward")
+        require_shape(d_result, (*indices.shape, weight.shape[1]), "the result and its gradient")
         return where_needed(needs, weight)
 
     kernel = cpp_kernel("selection.cpp", "embedding_backward")

@@ -5,6 +5,7 @@
 
 #include "pto/base/machine.hpp"
 #include "pto/base/nonempty.hpp"
+#include "pto/runtime/contiguous.hpp"
 #include "pto/runtime/pool.hpp"
 #include "pto/runtime/program.hpp"
 
@@ -24,14 +25,6 @@ int64_t dense_bytes(const std::string& name, const int64_t* sizes, size_t rank, 
   if (!overflow && total <= INT64_MAX - kAlignment) return total;
   fail({"output " + name + " would have more than 2^63 bytes",
         "sizes and byte counts are 64-bit numbers", "pass smaller tensors"});
-}
-
-void dense_strides(const int64_t* sizes, int rank, int64_t* strides) {
-  uint64_t stride = 1;  // of an empty tensor it may wrap, and is never used
-  for (int axis = rank - 1; axis >= 0; --axis) {
-    strides[axis] = static_cast<int64_t>(stride);
-    stride *= static_cast<uint64_t>(sizes[axis]);
-  }
 }
 
 // Frees the temporaries of a call.
@@ -159,7 +152,7 @@ void Call::fail_guard(size_t guard) const {
   throw Error({program_.spec_.name + ": sizes " + std::to_string(a.evaluate(symbols_)) + " and " +
                    std::to_string(b.evaluate(symbols_)) + " differ in " + spec.because,
                origin(a.dim()) + " must equal " + origin(b.dim()),
-               "pass tensors whose shapes broadcast: sizes are equal or one of them is 1"})
+               "pass tensors whose shapes fit; those that broadcast have equal sizes, or 1"})
       .at(spec.location);
 }
 
@@ -198,7 +191,7 @@ void Call::run(std::span<void* const> outputs, std::span<const std::byte> params
   const auto describe = [&tensors](size_t index, void* data, const int64_t* sizes,
                                    const Program::BoundTensor& bound, int64_t extent) {
     const auto rank = static_cast<int>(bound.sizes.size());
-    dense_strides(sizes, rank, tensors.strides[index]);
+    dense_strides(rank, sizes, tensors.strides[index]);
     tensors.all[index] = {data,
                           sizes,
                           tensors.strides[index],

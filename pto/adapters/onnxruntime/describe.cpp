@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <set>
 #include <string_view>
 
@@ -64,11 +65,10 @@ class Writer {
       out_ += std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
       return;
     }
-    char buffer[32];  // the shortest decimal number, see attributes.cpp
-    const char* end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-    const std::string_view digits(buffer, static_cast<size_t>(end - buffer));
+    char digits[32];  // the shortest that stand for it, as in attributes.cpp
+    *std::to_chars(digits, std::end(digits) - 1, value).ptr = '\0';
     out_ += digits;
-    if (digits.find_first_of(".e") == std::string_view::npos) out_ += ".0";
+    if (std::string_view(digits).find_first_of(".e") == std::string_view::npos) out_ += ".0";
   }
 
   // [item, item ...]; `write` writes one.

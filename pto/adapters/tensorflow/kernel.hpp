@@ -58,14 +58,8 @@ class Invocation {
       }
       const auto place = static_cast<size_t>(i);
       int64_t* const sizes = sizes_[place].data();
-      int64_t* const strides = strides_[place].data();
-      uint64_t dense = 1;  // of an empty tensor it may wrap around
-      for (int d = input.dims() - 1; d >= 0; --d) {
-        sizes[d] = input.dim_size(d);
-        strides[d] = static_cast<int64_t>(dense);
-        dense *= static_cast<uint64_t>(sizes[d]);
-      }
-      tensors_[place] = {input.data(), sizes, strides, input.dims(), ours(input.dtype())};
+      for (int d = 0; d < input.dims(); ++d) sizes[d] = input.dim_size(d);
+      tensors_[place] = {input.data(), sizes, nullptr, input.dims(), ours(input.dtype())};
     }
     return absl::OkStatus();
   }
@@ -113,7 +107,7 @@ class Invocation {
   absl::Status status_;
   int made_ = 0;
   std::array<pto_operator_tensor, kMaxTensors> tensors_;
-  std::array<std::array<int64_t, kMaxRank>, kMaxTensors> sizes_, strides_;
+  std::array<std::array<int64_t, kMaxRank>, kMaxTensors> sizes_;
 };
 
 class Kernel : public tensorflow::OpKernel {
