@@ -8,6 +8,7 @@ Results are NumPy's, computed through the registry: every other framework must g
 are within the definition's tolerance of its oracle themselves (test_conformance.py).
 """
 
+import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +20,7 @@ from pto.adapters.record import Record
 from pto.language.op import Operator, operators
 from pto.language.samples import numpy_type, samples
 
-DTYPES = ("f64", "f32", "f16", "bf16", "i32")
+DTYPES = ("f64", "f32", "f16", "bf16", "i32")  # bf16 where NumPy has it
 OPERATORS = {name: getattr(ops, name) for name in ops.__all__}
 
 
@@ -69,7 +70,8 @@ def mapped(convert: Any, args: tuple) -> tuple:
 def types_of(operator: Operator) -> list[str]:
     """The element types of DTYPES that the first tensor may have."""
     first = next(a for a in operator.arguments if a.is_tensor)
-    return [name for name in DTYPES if name in operator.types[first.type]]
+    absent = () if importlib.util.find_spec("ml_dtypes") else ("bf16",)
+    return [name for name in DTYPES if name in operator.types[first.type] and name not in absent]
 
 
 # --- layouts and values: array -> the same elements, or others ------------------------------------
@@ -152,15 +154,14 @@ def record_of(operator: Operator) -> Record:
     return Record(operator.index)
 
 
-def gradients(case: Case) -> list[np.ndarray]:
-    """The gradients of all differentiable arguments for gradients of 1, by the gradient operator on
-    NumPy arrays; one that has the broadcast shape is summed to its argument's."""
+def gradient_case(case: Case) -> Case | None:
+    """The call of the gradient operator, for gradients of 1; None where there is none."""
     record = record_of(case.operator)
+    if record.gradient < 0:
+        return None
     backward = operators_by_index()[record.gradient]
     values = record.bind(case.args, case.kwargs)
-    outputs = members(case.operator(*case.args, **case.kwargs))
-    if record.n_returns == 1:
-        outputs = [outputs if record.outputs[0].is_list else outputs[0]]
+    outputs = by_output(case)
     ones = [
         [np.ones_like(t) for t in o] if isinstance(o, list | tuple) else np.ones_like(o)
         for o, about in zip(outputs, record.outputs, strict=True)
@@ -171,17 +172,43 @@ def gradients(case: Case) -> list[np.ndarray]:
     needs = sum(1 << i for i, a in enumerate(record.wanted) if values[a] is not None)
     named = dict(zip([a.name for a in backward.arguments], [*ones, *saved, *attributes, needs],
                      strict=True))  # fmt: skip
-    positional = [named.pop(a.name) for a in backward.arguments if not a.keyword_only]
-    found = members(backward(*positional, **named))
-    if len(record.wanted) == 1:
-        found = [found if isinstance(values[record.wanted[0]], list) else found[0]]
+    positional = tuple(named.pop(a.name) for a in backward.arguments if not a.keyword_only)
+    return replace(case, operator=backward, args=positional, kwargs=named)
+
+
+def by_output(case: Case) -> list[Any]:
+    """What NumPy's route gives: an array or a list of them for each output."""
+    found = case.operator(*case.args, **case.kwargs)
+    is_list = [o.is_list for o in record_of(case.operator).outputs]
+    if len(is_list) > 1:
+        return list(found)
+    return [list(found)] if is_list[0] else members(found)
+
+
+def gradients(case: Case) -> list[np.ndarray | None]:
+    """The gradients of all differentiable arguments for gradients of 1, by the gradient operator on
+    NumPy arrays; None for one that has the broadcast shape, which frameworks sum."""
+    record = record_of(case.operator)
+    values = record.bind(case.args, case.kwargs)
     pairs = [
         pair
-        for gradient, a in zip(found, record.wanted, strict=True)
+        for gradient, a in zip(by_output(gradient_case(case)), record.wanted, strict=True)
         if values[a] is not None
         for pair in zip(members(gradient), members(values[a]), strict=True)
     ]
     return [summed(gradient, argument.shape) for gradient, argument in pairs]
+
+
+def second_gradients(case: Case) -> list[np.ndarray]:
+    """The derivatives of the sum of all gradients by the gradients of the outputs."""
+    first = gradient_case(case)
+    second = gradient_case(first)
+    d_outputs = range(sum(o.is_differentiable for o in record_of(case.operator).outputs))
+    places = [record_of(first.operator).wanted.index(i) for i in d_outputs]
+    needs = second.operator.arguments[-1].name
+    second.kwargs[needs] = sum(1 << place for place in places)  # what a framework asks for then
+    found = by_output(second)
+    return flat([found[place] for place in places])
 
 
 def wanted(case: Case) -> list[int]:
