@@ -54,12 +54,12 @@ inline Range range_of(const TensorArgument& tensor) {
 
 // Row-major strides without gaps; returns the number of elements.
 inline int64_t dense_strides(const int64_t* sizes, int rank, int64_t* strides) {
-  int64_t elements = 1;
+  uint64_t elements = 1;  // of an empty tensor it may wrap around
   for (int axis = rank - 1; axis >= 0; --axis) {
-    strides[axis] = elements;
-    elements *= sizes[axis];
+    strides[axis] = static_cast<int64_t>(elements);
+    elements *= static_cast<uint64_t>(sizes[axis]);
   }
-  return elements;
+  return static_cast<int64_t>(elements);
 }
 
 }  // namespace pto

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "pto/adapters/tensorflow/attributes.hpp"
@@ -25,7 +26,7 @@ class Invocation {
              tensorflow::OpKernelContext* context)
       : op_(op), attributes_(attributes), context_(context) {}
 
-  absl::Status run() {
+  absl::Status run(pto_operator_site* site) {
     TF_RETURN_IF_ERROR(describe());
     const pto_operator_call call = {&op_,
                                     tensors_.data(),
@@ -34,7 +35,7 @@ class Invocation {
                                     &Invocation::allocate,
                                     this};
     const HostThreads threads(context_->device()->tensorflow_cpu_worker_threads()->workers);
-    if (pto_operator_run(&call) != 0) {
+    if (pto_operator_site_run(site, &call) != 0) {
       return status_.ok() ? absl::InvalidArgumentError(pto_operator_error()) : status_;
     }
     if (made_ == context_->num_outputs()) return absl::OkStatus();
@@ -58,14 +59,8 @@ class Invocation {
       }
       const auto place = static_cast<size_t>(i);
       int64_t* const sizes = sizes_[place].data();
-      int64_t* const strides = strides_[place].data();
-      uint64_t dense = 1;  // of an empty tensor it may wrap around
-      for (int d = input.dims() - 1; d >= 0; --d) {
-        sizes[d] = input.dim_size(d);
-        strides[d] = static_cast<int64_t>(dense);
-        dense *= static_cast<uint64_t>(sizes[d]);
-      }
-      tensors_[place] = {input.data(), sizes, strides, input.dims(), ours(input.dtype())};
+      for (int d = 0; d < input.dims(); ++d) sizes[d] = input.dim_size(d);
+      tensors_[place] = {input.data(), sizes, nullptr, input.dims(), ours(input.dtype())};
     }
     return absl::OkStatus();
   }
@@ -113,7 +108,7 @@ class Invocation {
   absl::Status status_;
   int made_ = 0;
   std::array<pto_operator_tensor, kMaxTensors> tensors_;
-  std::array<std::array<int64_t, kMaxRank>, kMaxTensors> sizes_, strides_;
+  std::array<std::array<int64_t, kMaxRank>, kMaxTensors> sizes_;
 };
 
 class Kernel : public tensorflow::OpKernel {
@@ -127,12 +122,17 @@ class Kernel : public tensorflow::OpKernel {
   }
 
   void Compute(tensorflow::OpKernelContext* context) override {
-    OP_REQUIRES_OK(context, Invocation(op_, attributes_, context).run());
+    OP_REQUIRES_OK(context, Invocation(op_, attributes_, context).run(site_.get()));
   }
 
  private:
+  struct FreeSite {
+    void operator()(pto_operator_site* site) const { pto_operator_site_free(site); }
+  };
+
   const pto_operator& op_;
   Attributes attributes_;
+  const std::unique_ptr<pto_operator_site, FreeSite> site_{pto_operator_site_new()};
 };
 
 }  // namespace pto::tensorflow_adapter
