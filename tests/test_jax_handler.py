@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_mistakes_at_run_time_are_errors_of_xla_with_our_text():
-    wrong = jax.ffi.ffi_call("pto_call", jax.ShapeDtypeStruct((3,), jnp.float32))
+    wrong = jax.ffi.ffi_call("pto_xla_call", jax.ShapeDtypeStruct((3,), jnp.float32))
     x = jnp.zeros(4)
     for keywords, text in [
         ({"pto.op": "add"}, "add: 1 operands are too few"),
@@ -33,7 +33,7 @@ def test_mistakes_at_run_time_are_errors_of_xla_with_our_text():
         for _ in range(2):
             with pytest.raises(jax.errors.JaxRuntimeError, match="INVALID_ARGUMENT: .*" + text):
                 wrong(x, **keywords).block_until_ready()
-    two = jax.ffi.ffi_call("pto_call", [jax.ShapeDtypeStruct((4,), jnp.float32)] * 2)
+    two = jax.ffi.ffi_call("pto_xla_call", [jax.ShapeDtypeStruct((4,), jnp.float32)] * 2)
     same(two(x, **{"pto.op": "silu"})[0], x)  # XLA wants a result more than there is
 
 

@@ -217,7 +217,7 @@ def test_shard_map_splits_a_call_and_sums_the_gradient_of_what_is_shared():
 
 
 def exported(function, *shapes, scope=None):
-    checks = [jax.export.DisabledSafetyCheck.custom_call("pto_call")]
+    checks = [jax.export.DisabledSafetyCheck.custom_call("pto_xla_call")]
     return jax.export.export(jax.jit(function), disabled_checks=checks)(
         *(jax.ShapeDtypeStruct(s, jnp.float32) for s in shapes)
     )

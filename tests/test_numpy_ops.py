@@ -244,6 +244,11 @@ def test_errors_keep_their_kind():
     x = random(4)
     with refused(pto.errors.InvalidValue, "sizes 4 and 3 differ", "why: ", "fix: "):
         ops.add(x, x[:3])
+    for wide in (4, 5):  # a filter on an image of 3 x 3
+        with refused(
+            pto.errors.InvalidValue, "conv2d: sizes .* differ", "leaves of the padded image"
+        ):
+            ops.conv2d(random(1, 1, 3, 3), random(1, 1, wide, 3))
     with refused(pto.errors.InvalidType, "add: y is i64", "convert"):
         ops.add(x, np.arange(4))
     with refused(IndexError, "softmax|axis"):

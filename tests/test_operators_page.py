@@ -24,7 +24,7 @@ def test_the_operator_of_the_page_runs(tmp_path):
     program.write_text(block + "import pto.language.op\n" + CHECK)
     run = subprocess.run([sys.executable, program], capture_output=True, text=True, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
-    assert run.stdout == "['damped', 'damped_backward']\n"
+    assert run.stdout == "['damped', 'damped_backward', 'damped_backward_backward']\n"
 
 
 def test_the_files_that_the_page_names_exist():

@@ -67,8 +67,8 @@ def mismatch(name: str, a: Any, b: Any, because: str) -> tuple[str, str, str]:
         )
     return (
         f"{name}: sizes {a} and {b} differ in {because}",
-        "shapes broadcast: sizes are equal or one of them is 1",
-        "pass tensors whose shapes broadcast",
+        "the operator needs them to be equal",
+        "pass tensors whose shapes fit; those that broadcast have equal sizes, or 1",
     )
 
 

@@ -8,6 +8,7 @@
 #include <shared_mutex>
 
 #include "pto/base/error.hpp"
+#include "pto/runtime/contiguous.hpp"
 
 namespace pto {
 namespace {
@@ -103,13 +104,8 @@ void CallArguments::take_tensors(Reads reads) {
                    static_cast<DType>(tensor.dtype)};
     if (reads == Reads::Kinds) continue;
     if (!tensor.strides && tensor.rank <= Program::kMaxRank) {
-      int64_t* strides = strides_[i];
-      uint64_t dense = 1;
-      for (int axis = tensor.rank - 1; axis >= 0; --axis) {
-        strides[axis] = static_cast<int64_t>(dense);
-        dense *= static_cast<uint64_t>(tensor.sizes[axis]);
-      }
-      tensors_[i].strides = strides;
+      dense_strides(tensor.rank, tensor.sizes, strides_[i]);
+      tensors_[i].strides = strides_[i];
     }
     signature_.add(tensors_[i]);
   }

@@ -138,7 +138,7 @@ class GuidRun {
     if (is_absent(i)) return;
     TensorArgument& one = tensors_.back();
     dense_[i].resize(static_cast<size_t>(one.rank));
-    elements_[i] = dense_strides(one.sizes, one.rank, dense_[i].data());
+    elements_[i] = dense_strides(one.rank, one.sizes, dense_[i].data());
     one.strides = strides_of(i);
     if (elements_[i] > 0 && one.data == nullptr) {
       fail_in(call_, "tensor " + std::to_string(index) + " has no memory",

@@ -52,14 +52,4 @@ inline Range range_of(const TensorArgument& tensor) {
   return {data + static_cast<uintptr_t>(low), data + static_cast<uintptr_t>(high)};
 }
 
-// Row-major strides without gaps; returns the number of elements.
-inline int64_t dense_strides(const int64_t* sizes, int rank, int64_t* strides) {
-  uint64_t elements = 1;  // of an empty tensor it may wrap around
-  for (int axis = rank - 1; axis >= 0; --axis) {
-    strides[axis] = static_cast<int64_t>(elements);
-    elements *= static_cast<uint64_t>(sizes[axis]);
-  }
-  return static_cast<int64_t>(elements);
-}
-
 }  // namespace pto

@@ -12,6 +12,7 @@
 #include "pto/op/last_error.hpp"
 #include "pto/op/memory.hpp"
 #include "pto/op/run.hpp"
+#include "pto/runtime/contiguous.hpp"
 #include "pto/runtime/strided_copy.hpp"
 
 static_assert(sizeof(pto_operator_tensor) == sizeof(pto::TensorArgument));
@@ -71,7 +72,7 @@ class BoundCall {
         continue;
       }
       int64_t* strides = dense_strides_[i].data();
-      const int64_t elements = dense_strides(tensor.sizes, tensor.rank, strides);
+      const int64_t elements = dense_strides(tensor.rank, tensor.sizes, strides);
       copies_.emplace_back(op_.name, elements * bytes(tensor.dtype));
       copy_strided(copies_.back().data(), strides, tensor.data, tensor.strides, tensor.sizes,
                    tensor.rank, bytes(tensor.dtype));

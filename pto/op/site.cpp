@@ -11,6 +11,7 @@
 #include "pto/op/last_error.hpp"
 #include "pto/op/memory.hpp"
 #include "pto/op/run.hpp"
+#include "pto/runtime/contiguous.hpp"
 #include "pto/runtime/repeated_call.hpp"
 
 namespace pto {
@@ -84,7 +85,7 @@ class KnownCall {
   void keep_input(const TensorArgument& input) {
     const pto_tensor& kept = call_.inputs()[inputs_.size()];
     std::array<int64_t, Program::kMaxRank> dense;
-    dense_strides(input.sizes, input.rank, dense.data());
+    dense_strides(input.rank, input.sizes, dense.data());
     const bool is_dense = std::equal(input.strides, input.strides + input.rank, dense.data());
     TensorArgument at_zero = input;
     at_zero.data = nullptr;

@@ -10,7 +10,7 @@ import numpy as np
 
 from pto.errors import InvalidValue
 from pto.language.dtypes import bf16, f16, f32, f64
-from pto.language.infer import Size, require_equal
+from pto.language.infer import Size, require_equal, size_max
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
 
@@ -32,13 +32,15 @@ def checked(x, weight, stride, padding, dilation, groups) -> None:
             "stride, dilation and groups are at least 1, padding at least 0",
             "correct them",
         )
-    require_equal(weight.shape[1] * groups, x.shape[1], "conv2d: channels of weight, and of x")
-    require_equal(weight.shape[0] % groups, 0, "conv2d: outputs of weight modulo groups, and 0")
+    require_equal(weight.shape[1] * groups, x.shape[1], "the channels of weight and of x")
+    require_equal(weight.shape[0] % groups, 0, "the filters left over when groups share them")
 
 
 def outputs(size: Size, filter_: Size, stride: int, padding: int, dilation: int) -> Size:
     """How many places a filter has along an axis."""
-    return (size + (2 * padding - 1) - dilation * (filter_ - 1)) // stride + 1
+    last = size + (2 * padding - 1) - dilation * (filter_ - 1)
+    require_equal(size_max(last, 0), last, "what a filter leaves of the padded image")
+    return last // stride + 1
 
 
 @op(
@@ -69,7 +71,7 @@ class Conv2d:
     def infer(x, weight, bias, stride, padding, dilation, groups):
         checked(x, weight, stride, padding, dilation, groups)
         if bias is not None:
-            require_equal(math.prod(bias.shape), weight.shape[0], "conv2d: bias, and outputs")
+            require_equal(math.prod(bias.shape), weight.shape[0], "bias and filters")
         places = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
         return x.like((x.shape[0], weight.shape[0], *(outputs(*place) for place in places)))
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pto/base/nonempty.hpp"
+#include "pto/runtime/contiguous.hpp"
 #include "pto/runtime/start_launch.hpp"
 
 namespace pto {
@@ -21,14 +22,6 @@ int64_t dense_bytes(const std::string& name, const int64_t* sizes, size_t rank, 
   if (!overflow && total <= INT64_MAX - kAlignment) return total;
   fail({"output " + name + " would have more than 2^63 bytes",
         "sizes and byte counts are 64-bit numbers", "pass smaller tensors"});
-}
-
-void dense_strides(const int64_t* sizes, int rank, int64_t* strides) {
-  uint64_t stride = 1;  // of an empty tensor it may wrap, and is never used
-  for (int axis = rank - 1; axis >= 0; --axis) {
-    strides[axis] = static_cast<int64_t>(stride);
-    stride *= static_cast<uint64_t>(sizes[axis]);
-  }
 }
 
 }  // namespace
@@ -129,7 +122,7 @@ void Call::fail_guard(size_t guard) const {
   throw Error({program_.spec_.name + ": sizes " + std::to_string(a.evaluate(symbols_)) + " and " +
                    std::to_string(b.evaluate(symbols_)) + " differ in " + spec.because,
                origin(a.dim()) + " must equal " + origin(b.dim()),
-               "pass tensors whose shapes broadcast: sizes are equal or one of them is 1"})
+               "pass tensors whose shapes fit; those that broadcast have equal sizes, or 1"})
       .at(spec.location);
 }
 
@@ -165,7 +158,7 @@ int64_t Call::describe(Tensors& tensors) const {
   const auto describe_one = [&tensors](size_t index, const int64_t* sizes,
                                        const Program::BoundTensor& bound, int64_t extent) {
     const auto rank = static_cast<int>(bound.sizes.size());
-    dense_strides(sizes, rank, tensors.strides[index]);
+    dense_strides(rank, sizes, tensors.strides[index]);
     tensors.all[index] = {nullptr,         sizes, tensors.strides[index], rank,  bound.type.code,
                           bound.type.bits, 1,     PTO_TENSOR_CONTIGUOUS,  extent};
   };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // XLA's foreign function interface: the part of its C API, version 0.x, that the handler uses.
 //
-//     extern "C" xla_ffi::Error* pto_call(xla_ffi::CallFrame* frame);   // null: done
+//     extern "C" xla_ffi::Error* pto_xla_call(xla_ffi::CallFrame* frame);   // null: done
 //
 // Declared here, from https://openxla.org/xla/custom_call, so that nothing of JAX or TensorFlow is
 // needed to build; tests/test_jax_ops.py compares it with the header that jaxlib brings.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pto_call: the one handler of XLA's foreign function interface that runs every operator.
+// pto_xla_call: the one handler of XLA's foreign function interface that runs every operator.
 //
 // Exported for whoever can register a handler: JAX (__init__.py) and TensorFlow's XLA. A call site
 // says what to run in its attributes: `pto.op`, the operator's name; `pto.index`, where to look for
@@ -280,7 +280,7 @@ xla_ffi::Error* error_of(const CallFrame& frame, const char* text, ErrorCode cod
 }  // namespace
 }  // namespace pto::jax_adapter
 
-extern "C" pto::xla_ffi::Error* pto_call(pto::xla_ffi::CallFrame* frame) {
+extern "C" pto::xla_ffi::Error* pto_xla_call(pto::xla_ffi::CallFrame* frame) {
   using namespace pto::xla_ffi;
   if (frame->extensions && frame->extensions->type == kMetadataExtension) {
     Metadata& metadata = *reinterpret_cast<MetadataExtension*>(frame->extensions)->metadata;

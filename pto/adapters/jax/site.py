@@ -22,7 +22,7 @@ from pto.adapters.jax.sizes import Sizes
 from pto.adapters.record import Argument, Record
 from pto.errors import InvalidType, InvalidValue
 
-TARGET = "pto_call"  # the handler's name, in libpto_jax.so and among XLA's targets
+TARGET = "pto_xla_call"  # the handler's name, in libpto_jax.so and among XLA's targets
 
 # Both ways between JAX's element types and the names of ours.
 DTYPE_NAMES = {

@@ -21,8 +21,8 @@ int32_t any_dtype(uint32_t allowed) {
 [[noreturn]] void refuse(const Request& request, int64_t a, int64_t b, const char* because) {
   fail(std::string(request.op().name) + ": sizes " + std::to_string(a) + " and " +
            std::to_string(b) + " differ in " + because,
-       "shapes broadcast: sizes are equal or one of them is 1",
-       "pass tensors whose shapes broadcast");
+       "the operator needs them to be equal",
+       "pass tensors whose shapes fit; those that broadcast have equal sizes, or 1");
 }
 
 [[noreturn]] void refuse_size(const Request& request, const char* name, int64_t size) {

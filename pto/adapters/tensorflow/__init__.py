@@ -119,7 +119,7 @@ def _load_xla() -> ctypes.CDLL | None:
     if library is not None:
         use = library.pto_tensorflow_xla_use_handler
         use.argtypes, use.restype = [ctypes.c_void_p], ctypes.c_char_p
-        _check(use(ctypes.cast(ctypes.CDLL(str(handler)).pto_call, ctypes.c_void_p)))
+        _check(use(ctypes.cast(ctypes.CDLL(str(handler)).pto_xla_call, ctypes.c_void_p)))
         Node.compiles_for_xla = True
     return library
 

@@ -174,8 +174,8 @@ class Sizes {
     return refuse(
         op_,
         "sizes " + std::to_string(left) + " and " + std::to_string(right) + " differ in " + where,
-        "shapes broadcast: sizes are equal or one of them is 1",
-        "pass tensors whose shapes broadcast");
+        "the operator needs them to be equal",
+        "pass tensors whose shapes fit; those that broadcast have equal sizes, or 1");
   }
 
   const pto_operator& op_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators inside functions with jit_compile=True: a custom call of XLA, whose handler is that of
-// the JAX adapter (pto_call; handler.cpp there says what a call site holds).
+// the JAX adapter (pto_xla_call; handler.cpp there says what a call site holds).
 //
 // Optional, since XLA's headers take half a minute:
 // `python -m pto adapters build tensorflow --xla`. Loading it registers nothing.
@@ -24,7 +24,7 @@ const XLA_FFI_Api* GetXlaFfiApi();
 namespace pto::tensorflow_adapter {
 namespace {
 
-constexpr const char* kTarget = "pto_call";
+constexpr const char* kTarget = "pto_xla_call";
 
 // A text as MLIR writes one.
 std::string quoted(const std::string& text) {
