@@ -19,6 +19,8 @@ if importlib.util.find_spec("jax"):
     importlib.import_module("bench.frameworks_jax")  # registers cases
 if importlib.util.find_spec("tensorflow"):
     importlib.import_module("bench.frameworks_tensorflow")
+if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("onnx"):
+    importlib.import_module("bench.frameworks_onnxruntime")
 
 # Benches that measure, and print, by themselves; each returns its records.
 PROGRAMS = {
