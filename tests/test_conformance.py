@@ -12,26 +12,12 @@ import functools
 
 import numpy as np
 import pytest
-from conformance.cases import (
-    OPERATORS,
-    Case,
-    cases,
-    gradient_case,
-    gradients,
-    is_close,
-    same_bits,
-    second_gradients,
-    types_of,
-)
+from conformance.cases import OPERATORS, cases, types_of
+from conformance.expected import expected, is_close, same_bits
 from conformance.frameworks import FRAMEWORKS, Skipped
 from conformance.report import write
 
 INSTALLED = [one for one in FRAMEWORKS if one.is_installed()]
-EXPECTED = {  # mode -> results of a case, where those are not the operator's own
-    "gradient": gradients,
-    "gradient twice": second_gradients,
-    "gradient operator": lambda case: gradient_case(case).results(),
-}
 QUICK_TYPES = ("f32",)  # of modes that are slow
 
 
@@ -68,8 +54,7 @@ def test_an_operator_has_the_same_bits_in_every_mode(framework, operator, deep):
                 except Skipped as reason:
                     reasons[str(reason)] += 1
                     continue
-                expected = EXPECTED.get(mode, Case.results)
-                good = any(same_bits(got, expected(c)) for c in (case, case.dense()))
+                good = any(same_bits(got, expected(mode, c)) for c in (case, case.dense()))
             if framework.name == "NumPy":
                 good = is_close(case, got)
             if not good:

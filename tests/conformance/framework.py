@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from conformance.cases import Case, gradient_case, record_of
+from conformance.cases import Case, members, record_of
+from conformance.expected import gradient_case, wanted
 
 
 class Skipped(Exception):
@@ -64,3 +65,25 @@ def needs_second_gradient(case: Case) -> None:
     needs_gradient(case)
     if gradient_case(gradient_case(case)) is None:
         raise Skipped("the operator has no second derivative")
+
+
+def wanted_tensors(case: Case) -> list[int]:
+    """Which of the case's tensors are differentiated by."""
+    owners = [
+        place
+        for place, a in enumerate(case.args)
+        for t in members(a)
+        if isinstance(t, np.ndarray)
+    ]  # fmt: skip
+    return [i for i, owner in enumerate(owners) if owner in wanted(case)]
+
+
+def batch_of_two(x: np.ndarray) -> np.ndarray:
+    return np.stack([x, x])
+
+
+def one_of_two(results: list[np.ndarray]) -> list[np.ndarray]:
+    """What a mapped function gave for each of two equal arguments; both must agree."""
+    for first, second in results:
+        assert first.tobytes() == second.tobytes()
+    return [first for first, _ in results]
