@@ -121,6 +121,26 @@ def test_the_second_derivative_is_that_of_finite_differences_or_refused(
             sum(t.sum() for t in d).backward()
 
 
+LAYOUTS = {  # of the gradient that comes in, with the same elements
+    "one element for all": lambda d: d.new_ones(()).expand(d.shape),
+    "columns first": lambda d: torch.randn_like(d).mT.contiguous().mT if d.ndim > 1 else d,
+    "every second": lambda d: torch.stack([torch.randn_like(d), d], -1)[..., 0],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@every_operator
+def test_the_gradient_that_comes_in_may_lie_in_any_way(operator, layout):
+    for call in calls(operator, deep=True):
+        function, inputs = of_tensors(operator, *call)
+        results = function(*inputs)
+        given = [layout(r.detach()) for r in results]
+        dense = [d.clone(memory_format=torch.contiguous_format) for d in given]
+        got = torch.autograd.grad(results, inputs, given, retain_graph=True)
+        for a, b in zip(got, torch.autograd.grad(results, inputs, dense), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
 def test_every_operator_that_gives_floating_point_results_has_a_gradient():
     without = {
         name
