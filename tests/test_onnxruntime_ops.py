@@ -27,6 +27,7 @@ from onnx_cases import (
 
 from pto import _core, ops
 from pto.adapters.onnxruntime.table import TABLE
+from pto.language.op import op
 
 F32 = TensorProto.FLOAT
 
@@ -266,6 +267,22 @@ def test_a_module_of_pytorch_is_exported_with_our_operators(dynamic):
     x = torch.randn(9, 8) if dynamic else x
     feed = dict(zip((i.name for i in made.get_inputs()), (x.numpy(), weight.numpy()), strict=True))
     np.testing.assert_array_equal(made.run(None, feed)[0], Layer()(x, weight).numpy())
+
+
+@op("onnx_weighted(Tensor[] xs, Tensor weight) -> Tensor")
+class Weighted:
+    """weight * xs[0], with a list ahead of a tensor, which ONNX cannot say."""
+
+    def build(xs, weight):
+        return xs[0] * weight
+
+
+def test_an_operator_that_onnx_cannot_say_is_left_out_of_the_export():
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    table = pto.onnxruntime.translation_table()
+    assert torch.ops.pto.gelu.default in table
+    assert torch.ops.pto.onnx_weighted.default not in table
 
 
 def test_a_reshape_follows_a_shape_of_the_call_and_refuses_one_that_does_not_fit():

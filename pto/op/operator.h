@@ -137,6 +137,14 @@ typedef struct pto_operator_call {
 // new dtypes, ranks or attributes compiles.
 int32_t pto_operator_run(const pto_operator_call* call);
 
+// A place that calls one operator again and again with the same attributes, as a node of a graph
+// does. It remembers the first few sizes that it sees; calls with these cost less and do not read
+// the attributes. To be freed when no call is under way.
+typedef struct pto_operator_site pto_operator_site;
+pto_operator_site* pto_operator_site_new(void);  // null where there is no memory; runs all the same
+int32_t pto_operator_site_run(pto_operator_site* site, const pto_operator_call* call);
+void pto_operator_site_free(pto_operator_site* site);
+
 // The same in two steps, for a queue: bind checks, copies the description and asks for the outputs;
 // the tensors' memory must live until the launch has run. Null: an error.
 typedef struct pto_operator_launch pto_operator_launch;

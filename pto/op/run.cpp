@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // pto_operator_run: from plain arguments to a compiled program, found or made, and its run.
+#include <algorithm>
 #include <array>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +11,7 @@
 #include "pto/op/call_arguments.hpp"
 #include "pto/op/last_error.hpp"
 #include "pto/op/memory.hpp"
+#include "pto/op/run.hpp"
 #include "pto/runtime/contiguous.hpp"
 #include "pto/runtime/strided_copy.hpp"
 
@@ -25,7 +26,7 @@ class BoundCall {
   BoundCall(const pto_operator_call& call, CallArguments& arguments)
       : op_(*call.op),
         arguments_(arguments),
-        program_(find_program()),
+        program_(program_of(op_, arguments)),
         call_(program_, arguments.tensors(), arguments.scalars()) {
     allocate_all(call);
   }
@@ -49,49 +50,16 @@ class BoundCall {
   }
 
  private:
-  const Program& find_program() {
-    OperatorState& state = operator_state(op_.index);
-    const auto compile = [&] {
-      arguments_.check_types();
-      const std::vector<AttributeValue> attributes = arguments_.attributes();
-      return make_kernel({op_.index, arguments_.signature(), attributes, arguments_.counts()});
-    };
-    return state.last.get(state.kernels_owner, arguments_.signature(), compile);
-  }
-
   void allocate_all(const pto_operator_call& call) {
     const auto tensors = static_cast<int>(program_.spec().outputs.size());
     int next = 0;
-    for (int output = 0; output < op_.n_outputs; ++output) {
-      const int members = op_.outputs[output].is_list ? list_size(call, output, tensors) : 1;
-      for (int member = 0; member < members; ++member, ++next) {
-        outputs_[static_cast<size_t>(next)] = allocate(call, next, output, member);
-      }
-    }
+    for_each_output(call, tensors, [&](int output, int member) {
+      const auto& spec = program_.spec().outputs[static_cast<size_t>(next)];
+      outputs_[static_cast<size_t>(next)] = allocate_output(
+          call, output, member, call_.output_sizes(next), spec.dtype, call_.output_bytes(next));
+      ++next;
+    });
     PTO_ASSERT(next == tensors);
-  }
-
-  // How many tensors a list of outputs has: what the others leave, where it is the only one.
-  int list_size(const pto_operator_call& call, int output, int tensors) const {
-    int lists = 0;
-    for (int i = 0; i < op_.n_outputs; ++i) lists += op_.outputs[i].is_list;
-    if (lists == 1) return tensors - (op_.n_outputs - 1);
-    const pto_shapes* shapes = pto_operator_shapes(&call);
-    if (!shapes) throw std::runtime_error(pto_operator_error());
-    return shapes->counts[output];
-  }
-
-  void* allocate(const pto_operator_call& call, int index, int output, int member) {
-    const std::span<const int64_t> sizes = call_.output_sizes(index);
-    const auto& spec = program_.spec().outputs[static_cast<size_t>(index)];
-    void* memory =
-        call.allocate(call.user, output, member, sizes.data(), static_cast<int32_t>(sizes.size()),
-                      static_cast<int32_t>(spec.dtype));
-    if (memory) return memory;
-    fail({std::string(op_.name) + ": no memory for output " + std::to_string(output) + " of " +
-              std::to_string(call_.output_bytes(index)) + " bytes",
-          "the host could not allocate it", "use smaller tensors or free memory"},
-         ErrorKind::Runtime);
   }
 
   // A native kernel that knows no strides gets copies of the tensors that have gaps.
@@ -121,19 +89,11 @@ class BoundCall {
     if (range.first == range.end) return false;
     for (size_t i = 0; i < arguments_.given(); ++i) {
       const TensorArgument& input = arguments_.tensors()[i];
-      if (overlap(range, range_of(input)) && !is_replaced_in_step(index, input)) return true;
+      if (!overlap(range, range_of(input))) continue;
+      if (input.data != outputs_[output]) return true;
+      if (!may_replace(program_.spec(), output, call_.output_sizes(index), input)) return true;
     }
     return false;
-  }
-
-  bool is_replaced_in_step(int output, const TensorArgument& input) const {
-    const ProgramSpec& spec = program_.spec();
-    const std::span<const int64_t> sizes = call_.output_sizes(output);
-    return spec.launches.size() == 1 && spec.launches[0].is_elementwise &&
-           input.data == outputs_[static_cast<size_t>(output)] &&
-           bytes(input.dtype) == bytes(spec.outputs[static_cast<size_t>(output)].dtype) &&
-           std::equal(sizes.begin(), sizes.end(), input.sizes, input.sizes + input.rank) &&
-           stride_class(input.sizes, input.strides, input.rank) == StrideClass::Contiguous;
   }
 
   const pto_operator& op_;
@@ -146,56 +106,83 @@ class BoundCall {
 };
 
 }  // namespace
+
+const Program& program_of(const pto_operator& op, const CallArguments& arguments) {
+  OperatorState& state = operator_state(op.index);
+  const auto compile = [&] {
+    arguments.check_types();
+    const std::vector<AttributeValue> attributes = arguments.attributes();
+    return make_kernel({op.index, arguments.signature(), attributes, arguments.counts()});
+  };
+  return state.last.get(state.kernels_owner, arguments.signature(), compile);
+}
+
+bool may_replace(const ProgramSpec& spec, size_t output, std::span<const int64_t> sizes,
+                 const TensorArgument& input) {
+  return spec.launches.size() == 1 && spec.launches[0].is_elementwise &&
+         bytes(input.dtype) == bytes(spec.outputs[output].dtype) &&
+         std::equal(sizes.begin(), sizes.end(), input.sizes, input.sizes + input.rank) &&
+         stride_class(input.sizes, input.strides, input.rank) == StrideClass::Contiguous;
+}
+
+int list_size(const pto_operator_call& call, int output, int tensors) {
+  int lists = 0;
+  for (int i = 0; i < call.op->n_outputs; ++i) lists += call.op->outputs[i].is_list;
+  if (lists == 1) return tensors - (call.op->n_outputs - 1);
+  const pto_shapes* shapes = pto_operator_shapes(&call);
+  if (!shapes) throw std::runtime_error(pto_operator_error());
+  return shapes->counts[output];
+}
+
+void* allocate_output(const pto_operator_call& call, int output, int member,
+                      std::span<const int64_t> sizes, DType dtype, int64_t bytes) {
+  void* memory = call.allocate(call.user, output, member, sizes.data(),
+                               static_cast<int32_t>(sizes.size()), static_cast<int32_t>(dtype));
+  if (memory) return memory;
+  fail({std::string(call.op->name) + ": no memory for output " + std::to_string(output) + " of " +
+            std::to_string(bytes) + " bytes",
+        "the host could not allocate it", "use smaller tensors or free memory"},
+       ErrorKind::Runtime);
+}
+
+void run_call(const pto_operator_call& call, CallArguments& arguments) {
+  BoundCall(call, arguments).run();
+}
+
 }  // namespace pto
 
-// A bound call with copies of all that the caller's description pointed to.
+// A bound call that owns what it still reads of the caller's description: sizes and strides.
 struct pto_operator_launch {
   explicit pto_operator_launch(const pto_operator_call& from)
       : call(from),
-        arguments(copied(from), pto::CallArguments::Reads::Values),
-        bound(call, arguments) {}
+        arguments(with_copies(), pto::CallArguments::Reads::Values),
+        bound(call, arguments) {
+    call = {from.op, nullptr, nullptr, nullptr, nullptr, nullptr};
+  }
 
-  // Describes the call from copies.
-  const pto_operator_call& copied(const pto_operator_call& from) {
-    const pto_operator& op = *from.op;
+  const pto_operator_call& with_copies() {
     size_t given = 0;
-    for (int32_t i = 0; i < op.n_tensors; ++i) {
-      counts.push_back(from.counts ? from.counts[i] : 1);
-      given += static_cast<size_t>(counts.back());
+    for (int32_t i = 0; i < call.op->n_tensors; ++i) {
+      given += static_cast<size_t>(call.counts ? call.counts[i] : 1);
     }
-    tensors.assign(from.tensors, from.tensors + given);
+    tensors.assign(call.tensors, call.tensors + given);
+    size_t count = 0;
+    for (const pto_operator_tensor& tensor : tensors) count += 2 * static_cast<size_t>(tensor.rank);
+    numbers.resize(count);
+    int64_t* next = numbers.data();
     for (pto_operator_tensor& tensor : tensors) {
-      const auto rank = static_cast<size_t>(tensor.rank);
-      sizes.emplace_back(tensor.sizes, tensor.sizes + rank);
-      tensor.sizes = sizes.back().data();
-      if (!tensor.strides) continue;
-      sizes.emplace_back(tensor.strides, tensor.strides + rank);
-      tensor.strides = sizes.back().data();
-    }
-    attributes.assign(from.attributes, from.attributes + (op.n_arguments - op.n_tensors));
-    for (int32_t i = 0, a = 0; i < op.n_arguments; ++i) {
-      const int32_t kind = op.arguments[i].kind;
-      if (kind <= PTO_KIND_TENSOR_LIST) continue;
-      pto_operator_value& value = attributes[static_cast<size_t>(a++)];
-      if (kind == PTO_KIND_STRING && value.count > 0) {
-        texts.emplace_back(value.text, static_cast<size_t>(value.count));
-        value.text = texts.back().data();
-      } else if (kind == PTO_KIND_INT_LIST && value.count > 0) {
-        sizes.emplace_back(value.integers, value.integers + value.count);
-        value.integers = sizes.back().data();
+      for (const int64_t** values : {&tensor.sizes, &tensor.strides}) {
+        if (*values == nullptr) continue;
+        const int64_t* const from = std::exchange(*values, next);
+        next = std::copy_n(from, tensor.rank, next);
       }
     }
     call.tensors = tensors.data();
-    call.counts = counts.data();
-    call.attributes = attributes.data();
     return call;
   }
 
-  std::vector<int32_t> counts;
   std::vector<pto_operator_tensor> tensors;
-  std::vector<pto_operator_value> attributes;
-  std::deque<std::vector<int64_t>> sizes;
-  std::deque<std::string> texts;
+  std::vector<int64_t> numbers;
   pto_operator_call call;
   pto::CallArguments arguments;
   pto::BoundCall bound;
@@ -204,7 +191,7 @@ struct pto_operator_launch {
 int32_t pto_operator_run(const pto_operator_call* call) {
   return pto::reported([&] {
     pto::CallArguments arguments(*call, pto::CallArguments::Reads::Values);
-    pto::BoundCall(*call, arguments).run();
+    pto::run_call(*call, arguments);
   });
 }
 

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Call: binds the sizes of one call, checks them, and launches.
 #include <algorithm>
-#include <cstring>
 
-#include "pto/base/machine.hpp"
 #include "pto/base/nonempty.hpp"
 #include "pto/runtime/contiguous.hpp"
-#include "pto/runtime/pool.hpp"
-#include "pto/runtime/program.hpp"
+#include "pto/runtime/start_launch.hpp"
 
 namespace pto {
 namespace {
@@ -27,34 +24,7 @@ int64_t dense_bytes(const std::string& name, const int64_t* sizes, size_t rank, 
         "sizes and byte counts are 64-bit numbers", "pass smaller tensors"});
 }
 
-// Frees the temporaries of a call.
-class Scratch {
- public:
-  explicit Scratch(size_t bytes) : data_(bytes == 0 ? nullptr : pto_malloc(bytes)) {
-    if (data_ != nullptr || bytes == 0) return;
-    fail({"no memory for " + std::to_string(bytes) + " bytes of temporaries",
-          "the results of reductions are kept between two sweeps", "free some tensors"},
-         ErrorKind::Runtime);
-  }
-  ~Scratch() { pto_free(data_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  char* data() const { return static_cast<char*>(data_); }
-
- private:
-  void* data_;
-};
-
 }  // namespace
-
-// All tensors of a program during run(): inputs, outputs, temporaries.
-struct Call::Tensors {
-  pto_tensor all[Program::kMaxTensors];
-  int64_t sizes[Program::kMaxTensors][Program::kMaxRank];    // of temporaries
-  int64_t strides[Program::kMaxTensors][Program::kMaxRank];  // of outputs and temporaries
-  int64_t temporary_bytes[Program::kMaxTensors];
-  uint64_t scalars[Program::kMaxScalars + 2 + Program::kMaxSymbols];
-};
 
 Call::Call(const Program& program, std::span<const TensorArgument> inputs,
            std::span<const uint64_t> scalars)
@@ -182,29 +152,19 @@ void Call::describe_inputs(Tensors& tensors) const {
   }
 }
 
-void Call::run(std::span<void* const> outputs, std::span<const std::byte> params) {
+int64_t Call::describe(Tensors& tensors) const {
   const auto& temporaries = program_.temporaries_;
-  PTO_ASSERT(outputs.size() == program_.outputs_.size());
-  Tensors tensors;
   describe_inputs(tensors);
-
-  const auto describe = [&tensors](size_t index, void* data, const int64_t* sizes,
-                                   const Program::BoundTensor& bound, int64_t extent) {
+  const auto describe_one = [&tensors](size_t index, const int64_t* sizes,
+                                       const Program::BoundTensor& bound, int64_t extent) {
     const auto rank = static_cast<int>(bound.sizes.size());
     dense_strides(rank, sizes, tensors.strides[index]);
-    tensors.all[index] = {data,
-                          sizes,
-                          tensors.strides[index],
-                          rank,
-                          bound.type.code,
-                          bound.type.bits,
-                          1,
-                          PTO_TENSOR_CONTIGUOUS,
-                          extent};
+    tensors.all[index] = {nullptr,         sizes, tensors.strides[index], rank,  bound.type.code,
+                          bound.type.bits, 1,     PTO_TENSOR_CONTIGUOUS,  extent};
   };
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    describe(inputs_.size() + i, outputs[i], output_sizes_[i], program_.outputs_[i],
-             output_bytes_[i]);
+  size_t next = inputs_.size();
+  for (size_t i = 0; i < program_.outputs_.size(); ++i) {
+    describe_one(next++, output_sizes_[i], program_.outputs_[i], output_bytes_[i]);
   }
   int64_t scratch_bytes = 0;
   for (size_t i = 0; i < temporaries.size(); ++i) {
@@ -213,67 +173,51 @@ void Call::run(std::span<void* const> outputs, std::span<const std::byte> params
     }
     const int64_t size = dense_bytes(program_.spec_.temporaries[i].name, tensors.sizes[i],
                                      temporaries[i].sizes.size(), temporaries[i].item_bytes);
-    tensors.temporary_bytes[i] = (size + kAlignment - 1) / kAlignment * kAlignment;
-    scratch_bytes += tensors.temporary_bytes[i];
-  }
-  const Scratch scratch(static_cast<size_t>(scratch_bytes));
-  char* next = scratch.data();
-  for (size_t i = 0; i < temporaries.size(); ++i) {
-    describe(inputs_.size() + outputs.size() + i, next, tensors.sizes[i], temporaries[i],
-             tensors.temporary_bytes[i]);
-    next += tensors.temporary_bytes[i];
+    const int64_t rounded = (size + kAlignment - 1) / kAlignment * kAlignment;
+    describe_one(next++, tensors.sizes[i], temporaries[i], rounded);
+    scratch_bytes += rounded;
   }
   const size_t given = scalars_.size();
   std::copy(scalars_.begin(), scalars_.end(), tensors.scalars);
+  tensors.scalars[given] = tensors.scalars[given + 1] = 0;  // of each launch
   for (size_t s = 0; s < program_.bindings_.size(); ++s) {
     tensors.scalars[given + 2 + s] = static_cast<uint64_t>(symbols_[s]);
   }
-  for (size_t i = 0; i < program_.launches_.size(); ++i) launch(i, tensors, params);
+  return scratch_bytes;
 }
 
-void Call::launch(size_t index, Tensors& tensors, std::span<const std::byte> params) const {
+void Call::run(std::span<void* const> outputs, std::span<const std::byte> params) {
+  PTO_ASSERT(outputs.size() == program_.outputs_.size());
+  Tensors tensors;
+  const Scratch scratch(describe(tensors));
+  pto_tensor* next = tensors.all + inputs_.size();
+  for (void* const output : outputs) next++->data = output;
+  scratch.give({next, program_.temporaries_.size()});
+  for (size_t i = 0; i < program_.launches_.size(); ++i) {
+    start_launch(program_.spec_, measure(i), tensors.all, tensors.scalars, params);
+  }
+}
+
+MeasuredLaunch Call::measure(size_t index) const {
   const Program::BoundLaunch& bound = program_.launches_[index];
   const LaunchSpec& spec = program_.spec_.launches[index];
-  const int64_t items = bound.items.evaluate(symbols_);
-  if (items <= 0) return;
-  pto_tensor picked[Program::kMaxTensors];
-  const pto_tensor* taken = tensors.all;
   int64_t written = 0;
-  for (size_t t = 0; t < spec.tensors.size(); ++t) {
-    if (spec.tensors[t] == kAbsentTensor) {
-      picked[t] = {};
-      picked[t].flags = PTO_TENSOR_ABSENT;
-      continue;
-    }
-    const auto tensor = static_cast<size_t>(spec.tensors[t]);
-    if (!bound.takes_all) picked[t] = tensors.all[tensor];
-    const size_t output = tensor - inputs_.size();
-    if (tensor >= inputs_.size() && output < program_.outputs_.size()) {
+  for (const int tensor : spec.tensors) {
+    const size_t output = static_cast<size_t>(tensor) - inputs_.size();
+    if (tensor >= static_cast<int>(inputs_.size()) && output < program_.outputs_.size()) {
       written += output_bytes_[output];
     }
   }
-  if (!bound.takes_all) taken = picked;
-  const Machine& here = machine();
-  const size_t given = scalars_.size();
-  tensors.scalars[given] = static_cast<uint64_t>(items);
-  tensors.scalars[given + 1] = static_cast<uint64_t>(spec.quantum);
-  pto_args args{};
-  args.abi_version = PTO_ABI_VERSION;
-  args.n_tensors = static_cast<int32_t>(spec.tensors.size());
-  args.tensors = taken;
-  args.n_scalars = static_cast<int32_t>(given + 2 + program_.bindings_.size());
-  args.flags = written >= here.stream_bytes ? PTO_LAUNCH_STREAM : 0;
-  args.scalars = tensors.scalars;
-  args.params = params.data();
-  args.params_bytes = static_cast<int64_t>(params.size());
-  args.blocks = 1;
-  const int32_t blocks = block_count(items, bound.bytes.evaluate(symbols_), spec.quantum,
-                                     num_threads(), here.grain_bytes);
-  if (pto_launch(bound.function, &args, blocks) == 0) [[likely]]
-    return;
-  fail({program_.spec_.name + ": the kernel " + spec.function + " failed: " + pto_last_error(),
-        "a kernel reports what it cannot compute", "check the arguments of this call"},
-       ErrorKind::Runtime);
+  const int64_t items = bound.items.evaluate(symbols_);
+  const int64_t bytes = items <= 0 ? 0 : bound.bytes.evaluate(symbols_);
+  return {&spec,
+          bound.function,
+          bound.takes_all,
+          items,
+          bytes,
+          written,
+          static_cast<int32_t>(scalars_.size()),
+          static_cast<int32_t>(scalars_.size() + 2 + program_.bindings_.size())};
 }
 
 }  // namespace pto

@@ -51,6 +51,7 @@ class Program {
 
  private:
   friend class Call;
+  friend class RepeatedCall;
   struct Binding {  // where a symbol's value comes from
     int input, axis;
   };
@@ -83,6 +84,8 @@ class Program {
   std::vector<BoundLaunch> launches_;
 };
 
+struct MeasuredLaunch;  // start_launch.hpp
+
 // Into how many blocks a launch is split: one where handing work over costs more than it saves,
 // else blocks of at least 32 KB of traffic, at most 8 a thread, never more than items / quantum.
 int32_t block_count(int64_t items, int64_t bytes, int64_t quantum, int threads,
@@ -104,11 +107,13 @@ class Call {
   void run(std::span<void* const> outputs, std::span<const std::byte> params = {});
 
  private:
+  friend class RepeatedCall;
   struct Tensors;  // the launches' descriptors
   void check_sizes() const;
   void bind_outputs();
+  int64_t describe(Tensors& tensors) const;  // without memory; returns the bytes of temporaries
   void describe_inputs(Tensors& tensors) const;
-  void launch(size_t index, Tensors& tensors, std::span<const std::byte> params) const;
+  MeasuredLaunch measure(size_t launch) const;
   [[noreturn]] void fail_check(int input, int axis, const SizeProgram& expected) const;
   [[noreturn]] void fail_guard(size_t guard) const;
   std::string origin(const Dim& dim) const;

@@ -40,7 +40,7 @@ class Case:
 
     def dense(self) -> "Case":
         """The same call on tensors without gaps, as some frameworks make them."""
-        return replace(self, args=mapped(np.ascontiguousarray, self.args))
+        return replace(self, args=mapped(lambda t: np.asarray(t, order="C"), self.args))
 
     @property
     def tensors(self) -> list[np.ndarray]:

@@ -110,7 +110,7 @@ class MindSpore(Framework):
     def tensors(self, case: Case) -> tuple:
         if case.dtype == "bf16":
             raise Skipped("MindSpore makes no bfloat16 tensor of an array")
-        return mapped(lambda x: self.ms.Tensor(np.ascontiguousarray(x)), case.args)
+        return mapped(lambda x: self.ms.Tensor(np.asarray(x, order="C")), case.args)
 
     def leaves(self, results: Any) -> list[np.ndarray]:
         return [t.asnumpy() for t in flat(results)]

@@ -75,9 +75,12 @@ struct Definition : CustomOp {
 
   static std::unique_ptr<Kernel> kernel(const pto_operator& op, const KernelInfo* info) {
     auto made = std::make_unique<Kernel>(op);
+    made->may_lack_inputs = false;
     for (int32_t i = 0; i < op.n_tensors; ++i) {
-      const bool is_list = tensor_argument(op, static_cast<size_t>(i)).kind == PTO_KIND_TENSOR_LIST;
+      const pto_operator_argument& argument = tensor_argument(op, static_cast<size_t>(i));
+      const bool is_list = argument.kind == PTO_KIND_TENSOR_LIST;
       made->inputs.push_back({{i}, is_list});
+      made->may_lack_inputs |= is_list || (argument.flags & PTO_ARGUMENT_OPTIONAL) != 0;
     }
     made->attributes = attributes_of(op, info);
     return made;

@@ -98,9 +98,15 @@ def translation(record: Record) -> Callable:
     return translate
 
 
+def _has_form(record: Record) -> bool:
+    """Whether ONNX can say the operator: only the last input and the last output may be a list."""
+    lists = [a.kind == "Tensor[]" for a in record.tensors], [o.is_list for o in record.outputs]
+    return not record.name.startswith("_") and not any(any(one[:-1]) for one in lists)
+
+
 def translation_table() -> dict[object, Callable]:
-    """For torch.onnx.export(dynamo=True, custom_translation_table=...): all operators of the
-    registry, as PyTorch knows them after `import pto.torch`."""
+    """For torch.onnx.export(dynamo=True, custom_translation_table=...): the operators that ONNX can
+    say, as PyTorch knows them after `import pto.torch`."""
     import importlib
 
     import torch
@@ -110,5 +116,5 @@ def translation_table() -> dict[object, Callable]:
     return {
         getattr(torch.ops.pto, record.name).default: translation(record)
         for record in records
-        if not record.name.startswith("_") and hasattr(torch.ops.pto, record.name)
+        if _has_form(record) and hasattr(torch.ops.pto, record.name)
     }

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <atomic>
-#include <memory>
 
 #include "pto/adapters/onnxruntime/status.hpp"
 #include "pto/base/error.hpp"
@@ -75,7 +74,7 @@ class Invocation {
     const pto_operator_call call = {&kernel_.op,           tensors_.data(),
                                     counts_.data(),        kernel_.attributes.data(),
                                     &Invocation::allocate, this};
-    if (pto_operator_run(&call) != 0) throw std::runtime_error(text());
+    if (pto_operator_site_run(kernel_.site.get(), &call) != 0) throw std::runtime_error(text());
     kernel_.outputs_agree.store(true, std::memory_order_relaxed);
   }
 

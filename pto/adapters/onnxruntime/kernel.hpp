@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -51,7 +52,7 @@ struct Places {
 
 class Kernel {
  public:
-  explicit Kernel(const pto_operator& op) : op(op) {}
+  explicit Kernel(const pto_operator& op) : op(op), site(pto_operator_site_new()) {}
 
   const pto_operator& op;
   std::vector<Places> inputs;  // of each tensor argument; what is absent there is None
@@ -62,6 +63,11 @@ class Kernel {
   // Whether a call has found the model's element types of the outputs to be ours; they never
   // change.
   mutable std::atomic<bool> outputs_agree{false};
+
+  struct FreeSite {
+    void operator()(pto_operator_site* site) const { pto_operator_site_free(site); }
+  };
+  const std::unique_ptr<pto_operator_site, FreeSite> site;
 
   void compute(KernelContext* context) const;
 };

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "pto/adapters/tensorflow/attributes.hpp"
@@ -25,7 +26,7 @@ class Invocation {
              tensorflow::OpKernelContext* context)
       : op_(op), attributes_(attributes), context_(context) {}
 
-  absl::Status run() {
+  absl::Status run(pto_operator_site* site) {
     TF_RETURN_IF_ERROR(describe());
     const pto_operator_call call = {&op_,
                                     tensors_.data(),
@@ -34,7 +35,7 @@ class Invocation {
                                     &Invocation::allocate,
                                     this};
     const HostThreads threads(context_->device()->tensorflow_cpu_worker_threads()->workers);
-    if (pto_operator_run(&call) != 0) {
+    if (pto_operator_site_run(site, &call) != 0) {
       return status_.ok() ? absl::InvalidArgumentError(pto_operator_error()) : status_;
     }
     if (made_ == context_->num_outputs()) return absl::OkStatus();
@@ -121,12 +122,17 @@ class Kernel : public tensorflow::OpKernel {
   }
 
   void Compute(tensorflow::OpKernelContext* context) override {
-    OP_REQUIRES_OK(context, Invocation(op_, attributes_, context).run());
+    OP_REQUIRES_OK(context, Invocation(op_, attributes_, context).run(site_.get()));
   }
 
  private:
+  struct FreeSite {
+    void operator()(pto_operator_site* site) const { pto_operator_site_free(site); }
+  };
+
   const pto_operator& op_;
   Attributes attributes_;
+  const std::unique_ptr<pto_operator_site, FreeSite> site_{pto_operator_site_new()};
 };
 
 }  // namespace pto::tensorflow_adapter

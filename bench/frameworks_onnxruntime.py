@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node costs inside ONNX Runtime, and what a kernel of our provider gains.
+
+`call_ort_chain`: two hundred additions of 16 elements; the difference divided by 200 is what a
+node costs more. `pto_provider` fuses them into few kernels. `ort_add_relu`: an addition and a Relu,
+as the two nodes of the standard, and as one of ours.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from bench.runner import Setting, Work, case
+
+CHAIN = 200
+
+
+def model_of(nodes: list, rank: int) -> bytes:
+    """A model that makes z of x and y, all f32 of this rank."""
+    from onnx import TensorProto, helper
+
+    sizes = [f"s{axis}" for axis in range(rank)]
+    x, y, z = (helper.make_tensor_value_info(n, TensorProto.FLOAT, sizes) for n in "xyz")
+    graph = helper.make_graph(nodes, "bench", [x, y], [z])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.pto", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+
+
+def chain(kind: str, domain: str = "") -> list:
+    from onnx import helper
+
+    names = ["x", *(f"t{i}" for i in range(1, CHAIN)), "z"]
+    return [
+        helper.make_node(kind, [before, "y"], [after], domain=domain)
+        for before, after in zip(names, names[1:], strict=False)
+    ]
+
+
+def session(model: bytes, threads: int, provider: bool = False, operators: bool = False) -> Any:
+    """A session; `provider` puts ours first, `operators` makes ai.pto known to ONNX Runtime's."""
+    import onnxruntime
+
+    adapter = importlib.import_module("pto.onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    if operators:
+        adapter.register(options)
+    providers = adapter.providers if provider else ["CPUExecutionProvider"]
+    return onnxruntime.InferenceSession(model, options, providers=providers)
+
+
+def bound(made: Any, feeds: dict[str, np.ndarray]) -> Callable[[], torch.Tensor]:
+    """Runs a session on these arrays."""
+    return lambda: torch.from_numpy(made.run(None, feeds)[0])
+
+
+@case("call_ort_chain", sizes=[(16,)], dtypes=["f32"], threads=(1,))
+def call_onnxruntime_chain(setting: Setting):
+    rng = np.random.default_rng(0)
+    feeds = {n: rng.standard_normal(setting.size, np.float32) for n in "xy"}
+    theirs, ours = model_of(chain("Add"), 1), model_of(chain("add", "ai.pto"), 1)
+    yield "onnxruntime_Add", bound(session(theirs, 1), feeds)
+    yield "pto_custom_add", bound(session(ours, 1, operators=True), feeds)
+    yield "pto_provider", bound(session(theirs, 1, provider=True), feeds)
+    expected = torch.from_numpy(feeds["x"].astype(np.float64) + CHAIN * feeds["y"].astype("f8"))
+    yield Work(bytes=0, expected=lambda rows: expected[rows], tolerance=1e-4)
+
+
+@case("ort_add_relu", sizes=[(1024, 1024)], dtypes=["f32"])
+def onnxruntime_add_relu(setting: Setting):
+    from onnx import helper
+
+    rng = np.random.default_rng(0)
+    feeds = {n: rng.standard_normal(setting.size, np.float32) for n in "xy"}
+    theirs = [helper.make_node("Add", ["x", "y"], ["s"]), helper.make_node("Relu", ["s"], ["z"])]
+    ours = [helper.make_node("fused_add_relu", ["x", "y"], ["z"], domain="ai.pto")]
+    plain, fused, count = model_of(theirs, 2), model_of(ours, 2), setting.threads
+    yield "onnxruntime_Add_Relu", bound(session(plain, count), feeds)
+    yield "pto_custom", bound(session(fused, count, operators=True), feeds)
+    yield "pto_provider", bound(session(plain, count, provider=True), feeds)
+    x, y = (torch.from_numpy(feeds[n]) for n in "xy")
+    yield Work(
+        bytes=3 * feeds["x"].nbytes,
+        expected=lambda rows: torch.relu(x[rows].double() + y[rows].double()),
+    )
