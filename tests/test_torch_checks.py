@@ -6,13 +6,17 @@ An operator without a gradient gives nothing that could have one; which have no 
 read from the registry and reported with the results (junit: without_second_derivative).
 """
 
+import pathlib
+import subprocess
+import sys
+
 import pytest
 import torch
 from conformance.cases import OPERATORS, record_of, types_of
 from operator_cases import attributes, torch_operator
 
 from pto.adapters.record import Record
-from pto.adapters.torch import activation
+from pto.adapters.torch import activation, has_cpp_gradients
 from pto.language.samples import samples
 from pto.ops import __all__ as NAMES
 
@@ -117,6 +121,26 @@ def test_the_second_derivative_is_that_of_finite_differences_or_refused(
             sum(t.sum() for t in d).backward()
 
 
+LAYOUTS = {  # of the gradient that comes in, with the same elements
+    "one element for all": lambda d: d.new_ones(()).expand(d.shape),
+    "columns first": lambda d: torch.randn_like(d).mT.contiguous().mT if d.ndim > 1 else d,
+    "every second": lambda d: torch.stack([torch.randn_like(d), d], -1)[..., 0],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@every_operator
+def test_the_gradient_that_comes_in_may_lie_in_any_way(operator, layout):
+    for call in calls(operator, deep=True):
+        function, inputs = of_tensors(operator, *call)
+        results = function(*inputs)
+        given = [layout(r.detach()) for r in results]
+        dense = [d.clone(memory_format=torch.contiguous_format) for d in given]
+        got = torch.autograd.grad(results, inputs, given, retain_graph=True)
+        for a, b in zip(got, torch.autograd.grad(results, inputs, dense), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
 def test_every_operator_that_gives_floating_point_results_has_a_gradient():
     without = {
         name
@@ -125,3 +149,24 @@ def test_every_operator_that_gives_floating_point_results_has_a_gradient():
         and any(o.is_differentiable for o in record_of(OPERATORS[name]).outputs)
     }
     assert without == set()
+
+
+WITHOUT_CPP = """
+import sys
+import pytest
+from pto.adapters import build
+build.built = lambda part: None  # as where nothing was built for this PyTorch
+import pto.torch
+assert not pto.torch.has_cpp_gradients()
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]]))
+"""
+
+
+@pytest.mark.skipif(not has_cpp_gradients(), reason="gradients go through Python here anyway")
+def test_gradients_through_python_pass_the_same_checks(deep):
+    chosen = "not through_python" if deep else "finite_differences"
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_CPP, __file__, "-k", chosen],
+        cwd=pathlib.Path(__file__).parents[1], capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout[-4000:]
