@@ -20,18 +20,16 @@ from pto.adapters.torch import activation, has_cpp_gradients
 from pto.language.samples import samples
 from pto.ops import __all__ as NAMES
 
-IN_PLACE = {one.in_place.name: one.in_place for one in OPERATORS.values() if one.in_place}
+FUNCTIONS = {name: OPERATORS[name] for name in NAMES}  # the rest works in place
 OPCHECKS = ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"]
 OWN_DEVICES = "test_autograd_registration"  # PyTorch has it for its own devices only
+every_function = pytest.mark.parametrize("operator", FUNCTIONS.values(), ids=FUNCTIONS)
 every_operator = pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
-every_definition = pytest.mark.parametrize(
-    "operator", [*OPERATORS.values(), *IN_PLACE.values()], ids=[*OPERATORS, *IN_PLACE]
-)
 
 
 def calls(operator, deep, device="cpu"):
     """(positional, keyword) arguments of each sample in the widest type; floats require grad."""
-    of = next((one for one in OPERATORS.values() if one.in_place is operator), operator)
+    of = next((one for one in FUNCTIONS.values() if one.in_place is operator), operator)
 
     def made(x):
         if isinstance(x, list) and x and hasattr(x[0], "dtype"):
@@ -75,7 +73,7 @@ def of_tensors(operator, args, keywords):
     return function, inputs
 
 
-@every_definition
+@every_operator
 def test_opcheck_finds_nothing(operator, deep):
     for args, keywords in calls(operator, deep):
         found = torch.library.opcheck(
@@ -85,14 +83,14 @@ def test_opcheck_finds_nothing(operator, deep):
 
 
 @pytest.mark.skipif(not activation.is_active(), reason="the npu device is not built")
-@every_definition
+@every_operator
 def test_opcheck_finds_nothing_on_the_npu(operator, deep):
     for args, keywords in calls(operator, deep, "npu"):
         found = torch.library.opcheck(torch_operator(operator), args, keywords, test_utils=OPCHECKS)
         assert set(found.values()) == {"SUCCESS"}, found
 
 
-@every_operator
+@every_function
 def test_the_gradient_is_that_of_finite_differences(operator, deep):
     if derivative(record_of(operator)) is None:
         assert not any(o.is_differentiable for o in record_of(operator).outputs)
@@ -101,7 +99,7 @@ def test_the_gradient_is_that_of_finite_differences(operator, deep):
         assert torch.autograd.gradcheck(*of_tensors(operator, *call), fast_mode=not deep)
 
 
-@every_operator
+@every_function
 def test_the_second_derivative_is_that_of_finite_differences_or_refused(
     operator, deep, record_property
 ):
@@ -129,7 +127,7 @@ LAYOUTS = {  # of the gradient that comes in, with the same elements
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-@every_operator
+@every_function
 def test_the_gradient_that_comes_in_may_lie_in_any_way(operator, layout):
     for call in calls(operator, deep=True):
         function, inputs = of_tensors(operator, *call)
