@@ -13,6 +13,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/library.h>
 
+#include "pto/adapters/torch/error_text.hpp"
 #include "pto/op/operator.h"
 
 namespace pto::torch_adapter {
@@ -348,23 +349,17 @@ class OutKernel : public c10::OperatorKernel {
   const c10::OperatorHandle handle_;
 };
 
-thread_local std::string error;
-
 // Runs f(library, operator), which registers a kernel at the Autograd key; null, or the text of the
 // error.
 template <class F>
 const char* registered(int32_t index, F f) {
-  try {
+  return error_text([&] {
     static auto* const library = new torch::Library(torch::Library::IMPL, "pto",
                                                     c10::DispatchKey::Autograd, __FILE__, __LINE__);
     const pto_operator* op = pto_operator_at(index);
     TORCH_CHECK(op != nullptr, "there is no operator ", index);
     f(*library, *op);
-    return nullptr;
-  } catch (const std::exception& e) {
-    error = e.what();
-    return error.c_str();
-  }
+  });
 }
 
 }  // namespace
