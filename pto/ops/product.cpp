@@ -3,6 +3,7 @@
 // the other types by plain ones. Sums of f16 and bf16 are kept in f32 and round once.
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "pto/isa/cpu/matmul_job.hpp"
@@ -17,6 +18,7 @@ namespace {
 // has many rows where there are strips enough for all threads all the same.
 constexpr int64_t kStripRows = 256, kFewStripRows = 64, kStripCols = 384, kStripsWanted = 4;
 constexpr int64_t kSizeMax = INT32_MAX;
+constexpr int64_t kSizesFloats = 4;  // behind packed strips: rows and columns, 64 bits each
 
 // A matrix of a batch: strides in elements.
 template <class T>
@@ -35,6 +37,9 @@ class Product {
   static constexpr bool kIsHalf = std::is_same_v<Element, half>;
   static constexpr bool kIsNarrow = kIsHalf || std::is_same_v<Element, bfloat16_t>;
   static constexpr bool kHasLoops = kIsNarrow || std::is_same_v<Element, float>;
+  static constexpr int kType = kIsHalf     ? PTO_MATMUL_F16
+                               : kIsNarrow ? PTO_MATMUL_BF16
+                                           : PTO_MATMUL_F32;
   using Sum = std::conditional_t<kIsNarrow, float, Element>;
 
  public:
@@ -44,6 +49,39 @@ class Product {
     is_vector_b_ = b_.rank == 1;
     set_left(transpose_a);
     set_right(transpose_b);
+    join_batches();
+  }
+
+  // b is what pack() wrote of a matrix of these columns.
+  Product(const KernelArguments& in, int64_t cols)
+      : in_(in), a_(in.tensor(0)), b_(in.tensor(1)), out_(in.tensor(2)) {
+    is_vector_a_ = a_.rank == 1;
+    is_vector_b_ = false;
+    set_left(false);
+    packed_ = static_cast<float*>(b_.data);
+    cols_ = cols;
+    join_batches();
+  }
+
+  // Writes strips of b as multiply() reads them.
+  static void pack(const KernelArguments& in, bool transposed) {
+    const pto_tensor& b = in.tensor(0);
+    const int64_t depth = b.sizes[transposed], cols = b.sizes[!transposed];
+    Matrix<const Element> from = {static_cast<const Element*>(b.data), b.strides[transposed],
+                                  b.strides[!transposed]};
+    const int64_t strips = (cols + kStripCols - 1) / kStripCols, sizes[] = {depth, cols};
+    auto [strip, last] = in.items(strips);
+    if (last == strips)
+      std::memcpy(in.data<float>(1) + strips * strip_floats(depth), sizes, sizeof sizes);
+    for (; strip < last; ++strip) {
+      const int64_t first = strip * kStripCols;
+      pto_matmul_job job = job_of({0, 0, first, std::min(cols - first, kStripCols)}, depth);
+      from.data = static_cast<const Element*>(b.data) + first * from.col_stride;
+      job.b = matrix(from, kType);
+      job.packed = in.data<float>(1) + strip * strip_floats(depth);
+      job.packs = 1;
+      pto_matmul(&job);
+    }
   }
 
   // How the sum becomes the result.
@@ -51,12 +89,18 @@ class Product {
   const pto_tensor* added = nullptr;  // broadcast to the result
 
   int32_t run() {
+    const int64_t col_strips = (cols_ + kStripCols - 1) / kStripCols;
+    if (packed_ && !is_packed_so(col_strips)) {
+      return in_.fail(
+          "matmul_packed: the packed matrix has another number of rows or columns\n  why: a has as "
+          "many columns as it has rows, and cols says its columns\n  fix: pack the matrix that is "
+          "multiplied");
+    }
     if (std::max({rows_, depth_, cols_}) > kSizeMax) {
       return in_.fail(
           "matmul: a size is above 2147483647\n  why: sizes of one product have 32 "
           "bits\n  fix: split the matrices");
     }
-    const int64_t col_strips = (cols_ + kStripCols - 1) / kStripCols;
     const bool is_large = batches() * col_strips * (rows_ / kStripRows) >= kStripsWanted;
     const int64_t height = is_large ? kStripRows : kFewStripRows;
     const int64_t row_strips = (rows_ + height - 1) / height;
@@ -97,12 +141,33 @@ class Product {
     right_.col_stride = is_vector_b_ ? 0 : b_.strides[col_axis];
   }
 
+  bool is_packed_so(int64_t strips) const {
+    const int64_t floats = strips * strip_floats(depth_), sizes[] = {depth_, cols_};
+    return b_.sizes[0] == floats + kSizesFloats &&
+           std::memcmp(packed_ + floats, sizes, sizeof sizes) == 0;
+  }
+
+  // Where all batches multiply by one b, and the rows of a lie evenly apart, they are the rows of
+  // one matrix: b is then packed for all of them together.
+  void join_batches() {
+    if (is_vector_a_ || (!packed_ && b_.rank != 2) || a_.rank < 3) return;
+    if (left_.row_stride != a_.strides[a_.rank - 2]) return;  // transposed
+    int64_t rows = rows_;
+    for (int axis = a_.rank - 3; axis >= 0; --axis) {
+      if (a_.sizes[axis] != 1 && a_.strides[axis] != rows * left_.row_stride) return;
+      rows *= a_.sizes[axis];
+    }
+    if (rows > kSizeMax) return;
+    rows_ = rows;
+    is_joined_ = true;
+  }
+
   // Axes of the result in front of its matrices.
   int batch_axes() const { return out_.rank - !is_vector_a_ - !is_vector_b_; }
 
   int64_t batches() const {
     int64_t count = 1;
-    for (int axis = 0; axis < batch_axes(); ++axis) count *= out_.sizes[axis];
+    for (int axis = 0; !is_joined_ && axis < batch_axes(); ++axis) count *= out_.sizes[axis];
     return count;
   }
 
@@ -119,8 +184,10 @@ class Product {
 
   void multiply(int64_t batch, const Rectangle& part) {
     Matrix<const Element> a = left_, b = right_;
-    a.data = a.at(part.row, 0) + offset(a_, batch);
-    b.data = b.at(0, part.col) + offset(b_, batch);
+    a.data = a.at(part.row, 0);
+    if (!is_joined_) a.data += offset(a_, batch);
+    if (!packed_) b.data = b.at(0, part.col);
+    if (!packed_ && !is_joined_) b.data += offset(b_, batch);
     Element* out = static_cast<Element*>(out_.data) + batch * rows_ * cols_;
     const Matrix<Element> result = {out + part.row * cols_ + part.col, cols_, 1};
     if constexpr (kIsNarrow) {
@@ -185,22 +252,28 @@ class Product {
             m.col_stride};
   }
 
-  static void multiply_by_loops(const Matrix<Sum>& c, const Matrix<const Element>& a,
-                                const Matrix<const Element>& b, const Rectangle& part,
-                                int64_t depth) {
-    constexpr int kType = kIsHalf ? PTO_MATMUL_F16 : kIsNarrow ? PTO_MATMUL_BF16 : PTO_MATMUL_F32;
+  static pto_matmul_job job_of(const Rectangle& part, int64_t depth) {
     pto_matmul_job job = {};
     job.rows = static_cast<int32_t>(part.rows);
     job.cols = static_cast<int32_t>(part.cols);
     job.depth = static_cast<int32_t>(depth);
-    job.a = matrix(a, kType);
-    job.b = matrix(b, kType);
-    job.c = matrix(c, PTO_MATMUL_F32);
-    pto_matmul(&job);
+    job.a.type = job.b.type = kType;
+    return job;
   }
+
+  static int64_t strip_floats(int64_t depth) { return PTO_MATMUL_PACKED_FLOATS(depth, kStripCols); }
+
   void multiply_by_loops(const Matrix<Sum>& c, const Matrix<const Element>& a,
                          const Matrix<const Element>& b, const Rectangle& part) const {
-    multiply_by_loops(c, a, b, part, depth_);
+    pto_matmul_job job = job_of(part, depth_);
+    job.a = matrix(a, kType);
+    job.c = matrix(c, PTO_MATMUL_F32);
+    if (packed_) {
+      job.packed = packed_ + part.col / kStripCols * strip_floats(depth_);
+    } else {
+      job.b = matrix(b, kType);
+    }
+    pto_matmul(&job);
   }
 
   void multiply_plainly(const Matrix<Sum>& c, const Matrix<const Element>& a,
@@ -227,7 +300,9 @@ class Product {
   const pto_tensor &a_, &b_, &out_;
   bool is_vector_a_, is_vector_b_;
   int64_t rows_, depth_, cols_;
-  Matrix<const Element> left_, right_;
+  Matrix<const Element> left_, right_ = {};
+  float* packed_ = nullptr;  // strips of b, in place of right_
+  bool is_joined_ = false;   // the batches are rows of one matrix
   Sum* sums_ = nullptr;
   size_t sums_bytes_ = 0;
   Released released_{sums_};
@@ -239,6 +314,19 @@ class Product {
 extern "C" int32_t matmul(const pto_args* args) {
   const KernelArguments in(args);
   return Product<PTO_TYPE_0>(in, 2, in.integer(0) != 0, in.integer(1) != 0).run();
+}
+
+// b; scalar: transpose_b. The result is of one axis.
+extern "C" int32_t pack_right(const pto_args* args) {
+  const KernelArguments in(args);
+  Product<PTO_TYPE_0>::pack(in, in.integer(0) != 0);
+  return 0;
+}
+
+// a, packed; scalar: cols.
+extern "C" int32_t matmul_packed(const pto_args* args) {
+  const KernelArguments in(args);
+  return Product<PTO_TYPE_0>(in, in.integer(0)).run();
 }
 
 // a, b, added (may be absent); scalars: alpha, beta, transpose_a, transpose_b.
