@@ -10,7 +10,18 @@ import sys
 import torch
 
 import pto
-from bench import calls, compile_time, demos, host_tasks, instructions, kernels, matmul, report
+from bench import (
+    calls,
+    compile_time,
+    demos,
+    frameworks_npu,
+    host_tasks,
+    instructions,
+    kernels,
+    matmul,
+    report,
+)
+from bench import fused as fused  # registers cases
 from bench import tasks as tasks
 from bench import tiles as tiles  # registers cases
 from bench.runner import CASES, Outcome, Setting, measure
@@ -25,6 +36,7 @@ if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("onnx"):
 # Benches that measure, and print, by themselves; each returns its records.
 PROGRAMS = {
     "first_call": calls.first_calls,
+    "enqueue_npu": frameworks_npu.enqueue_npu,
     "compile_time": compile_time.run,
     "demos": demos.run,
     "instructions": instructions.run,

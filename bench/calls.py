@@ -2,7 +2,7 @@
 """What a call costs besides the arithmetic: warm calls on 16 elements, and first calls.
 
 `call`: a registered operator through `.default` and a jitted function against torch.add, as a
-function and called the same way.
+function and called the same way, and against an operator that is written in Python.
 `call_gradient`: the same while gradients are recorded.
 `first_call`: a kernel never seen before (`cold`: the C++ compiler runs) and one that another
 process has compiled (`cached`: from the cache on disk), each in a process of its own.
@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pto.torch  # noqa: F401 registers torch.ops.pto
@@ -20,7 +21,7 @@ import torch
 
 import pto
 from bench import report
-from bench.runner import Outcome, Record, Setting, case
+from bench.runner import Goal, Outcome, Record, Setting, Work, case
 
 PROCESSES = 10
 
@@ -49,14 +50,30 @@ json.dump(time.perf_counter() - start, sys.stdout)
 """
 
 
+@torch.library.custom_op("bench::add", mutates_args=())
+def python_add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x + y
+
+
+python_add.register_autograd(lambda ctx, d: (d, d))
+
+
+def contenders(x: torch.Tensor, y: torch.Tensor, at_most: float) -> Iterator:
+    """The ways to add two tensors in PyTorch."""
+    operator, python = torch.ops.pto.add.default, torch.ops.bench.add.default
+    yield "torch_add_alpha", lambda: torch.add(x, y, alpha=1)
+    yield "torch_default", lambda: torch.ops.aten.add.Tensor(x, y)
+    yield "python_default", lambda: python(x, y)
+    yield "pto_default", lambda: operator(x, y)
+    yield Work(bytes=3 * x.nbytes, expected=lambda rows: (x + y).detach()[rows].double())
+    yield Goal("pto_default", "torch_default", at_most)
+
+
 @case("call", sizes=[(16,)], dtypes=["f32"], threads=(1,))
 def call(setting: Setting):
     x, y = torch.randn(setting.size), torch.randn(setting.size)
-    operator = torch.ops.pto.add.default
+    yield from contenders(x, y, at_most=1.1)
     jitted = pto.jit(lambda a, b: a + b)
-    yield "torch_add_alpha", lambda: torch.add(x, y, alpha=1)
-    yield "torch_default", lambda: torch.ops.aten.add.Tensor(x, y)
-    yield "pto_default", lambda: operator(x, y)
     yield "pto_jit", lambda: jitted(x, y)
 
 
@@ -64,10 +81,7 @@ def call(setting: Setting):
 def call_gradient(setting: Setting):
     x = torch.randn(setting.size, requires_grad=True)
     y = torch.randn(setting.size, requires_grad=True)
-    operator = torch.ops.pto.add.default
-    yield "torch_add_alpha", lambda: torch.add(x, y, alpha=1)
-    yield "torch_default", lambda: torch.ops.aten.add.Tensor(x, y)
-    yield "pto_default", lambda: operator(x, y)
+    yield from contenders(x, y, at_most=1.2)
 
 
 def first_call_seconds(cache: str) -> float:

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call costs inside JAX and on NumPy arrays, on 16 elements.
+"""What a call costs inside JAX, on 16 elements; and a fused operator on a million.
 
 `call_jax`: a jitted operator against a jitted jax.numpy.add. `call_jax_chain`: a hundred of them in
-one program, against sin(a) + b, which XLA fuses. `call_numpy`: pto.ops.NAME.
+one program, against sin(a) + b, which XLA fuses. `fused_jax`: fused.py.
 """
 
 import jax
-import numpy as np
 import pto.jax
 from jax import numpy as jnp
 
+from bench.fused import ELEMENTS, arrays, expected
 from bench.runner import Setting, case
-from pto import ops
 
 CHAIN = 100
 
@@ -41,9 +40,11 @@ def call_jax_chain(setting: Setting):
     yield "pto_jax", lambda: ours(x, y).block_until_ready()
 
 
-@case("call_numpy", sizes=[(16,)], dtypes=["f32"], threads=(1,))
-def call_numpy(setting: Setting):
-    x, y = np.ones(setting.size, np.float32), np.ones(setting.size, np.float32)
-    operator = ops.add
-    yield "numpy_add", lambda: np.add(x, y)
-    yield "pto_numpy", lambda: operator(x, y)
+@case("fused_jax", sizes=[ELEMENTS], dtypes=["f32"], threads=(1,))
+def fused_jax(setting: Setting):
+    a, b = arrays(setting)
+    x, y = jnp.asarray(a), jnp.asarray(b)
+    ours = pto.jax.fused_add_relu
+    yield "jax_add_relu", lambda: jax.nn.relu(jnp.add(x, y)).block_until_ready()
+    yield "pto_jax", lambda: ours(x, y).block_until_ready()
+    yield from expected(a, b, "pto_jax", "jax_add_relu")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call costs inside TensorFlow, on 16 elements.
+"""What a call costs inside TensorFlow, on 16 elements; and a fused operator on a million.
 
 `call_tf`: an eager operator against raw_ops.AddV2 and tf.add. `call_tf_chain`: two
 hundred of them in one function; the difference divided by 200 is what a node costs more.
+`fused_tf`: fused.py, eager.
 TensorFlow is imported by the first of these cases that runs, with one thread in each of its pools.
 """
 
@@ -10,6 +11,7 @@ import functools
 import importlib
 from typing import Any
 
+from bench.fused import ELEMENTS, arrays, expected
 from bench.runner import Setting, case
 
 CHAIN = 200
@@ -58,3 +60,14 @@ def call_tensorflow_chain(setting: Setting):
     _agree(ours(x, y), theirs(x, y))
     yield "tensorflow_AddV2", lambda: theirs(x, y)
     yield "pto_tensorflow", lambda: ours(x, y)
+
+
+@case("fused_tf", sizes=[ELEMENTS], dtypes=["f32"], threads=(1,))
+def fused_tensorflow(setting: Setting):
+    tf, adapter = _tensorflow()
+    a, b = arrays(setting)
+    x, y = tf.constant(a), tf.constant(b)
+    ours = adapter.fused_add_relu
+    yield "tensorflow_add_relu", lambda: tf.nn.relu(tf.add(x, y))
+    yield "pto_tensorflow", lambda: ours(x, y)
+    yield from expected(a, b, "pto_tensorflow", "tensorflow_add_relu")

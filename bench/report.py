@@ -5,7 +5,7 @@
 PyTorch can; `reference` the better of its two kinds of stores.
 """
 
-from bench.runner import Outcome
+from bench.runner import Goal, Outcome
 from bench.timing import geometric_mean
 
 TORCH = ("torch_out", "compile_out", "torch")
@@ -70,12 +70,25 @@ def row(outcome: Outcome) -> str:
 
 
 def plain(outcome: Outcome) -> list[str]:
-    """Lines of a case without a kernel table: contender, median, p10 to p90."""
-    return [
+    """Lines of a case without a kernel table: contender, median, p10 to p90; then the goals."""
+    lines = [
         f"{r.case:<20}{r.contender:<18}{duration(r.median_s):>10}"
         f"   ({duration(r.p10_s)} to {duration(r.p90_s)})"
         for r in outcome.records
     ]
+    return lines + [against(goal, outcome.seconds()) for goal in outcome.goals]
+
+
+def against(goal: Goal, seconds: dict[str, float]) -> str:
+    """What was measured beside what is wanted."""
+    ours = seconds[goal.ours]
+    if goal.theirs:
+        found, wanted = f"{ours / seconds[goal.theirs]:.2f}x of {goal.theirs}", f"{goal.at_most}x"
+        reached = ours <= goal.at_most * seconds[goal.theirs]
+    else:
+        found, wanted = duration(ours), duration(goal.at_most)
+        reached = ours <= goal.at_most
+    return f"  {'reached' if reached else 'MISSED '} {goal.ours}: {found}, goal at most {wanted}"
 
 
 def summary(outcomes: list[Outcome]) -> list[str]:

@@ -7,6 +7,7 @@
         yield "pto", lambda: torch.ops.pto.softmax(x)
         yield "torch", lambda: torch.softmax(x, -1)       # every case names its competitors
         yield Work(bytes=2 * x.nbytes, expected=lambda rows: torch.softmax(x[rows].double(), -1))
+        yield Goal("pto", "torch", at_most=0.8)           # of the time, printed beside the ratio
 
 A contender returns its result. Before it is timed, the result is compared with `expected`; a wrong
 one is reported, not timed, and makes the run fail.
@@ -15,6 +16,7 @@ one is reported, not timed, and makes the run fail.
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 
+import numpy as np
 import torch
 
 from bench.timing import Samples, interleave
@@ -41,6 +43,15 @@ class Work:
     bytes: int
     expected: Callable
     tolerance: float = 0.0  # absolute and relative; 0: that of the element type
+
+
+@dataclass(frozen=True)
+class Goal:
+    """How long `ours` may take: `at_most` times as long as `theirs`, or that many seconds."""
+
+    ours: str
+    theirs: str  # "": at_most is in seconds
+    at_most: float
 
 
 @dataclass(frozen=True)
@@ -87,6 +98,7 @@ class Outcome:
 
     records: list[Record] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    goals: list[Goal] = field(default_factory=list)  # whose contenders were measured
 
     def seconds(self) -> dict[str, float]:
         return {r.contender: r.median_s for r in self.records}
@@ -96,7 +108,7 @@ class Outcome:
 
 
 def case(name: str, sizes: list, dtypes: list, threads: tuple[int, ...] = (1, 2)) -> Callable:
-    """Registers a generator of (name, function) pairs and at most one Work."""
+    """Registers a generator of (name, function) pairs, at most one Work, and Goals."""
 
     def register(contenders: Callable) -> Callable:
         if name in CASES:
@@ -116,10 +128,12 @@ def sampled_rows(count: int) -> torch.Tensor:
 
 def difference(actual: torch.Tensor, work: Work, dtype: str) -> str:
     """What is wrong with a result, or "" where nothing is."""
+    if hasattr(actual, "__array__") and not isinstance(actual, torch.Tensor):
+        actual = torch.tensor(np.asarray(actual))  # of another framework
     if not isinstance(actual, torch.Tensor):
         return f"returned {type(actual).__name__}, not a tensor"
     rows = sampled_rows(actual.shape[0])
-    found, expected = actual[rows].double(), work.expected(rows)
+    found, expected = actual.detach().cpu()[rows].double(), work.expected(rows)
     if found.shape != expected.shape:
         return f"has shape {tuple(found.shape)}, expected {tuple(expected.shape)}"
     tolerance = work.tolerance or TOLERANCE[dtype]
@@ -136,10 +150,12 @@ def difference(actual: torch.Tensor, work: Work, dtype: str) -> str:
 def measure(one: Case, setting: Setting, rounds: int = 0) -> Outcome:
     """Runs one case: checks each contender, then times the right ones against each other."""
     contenders: dict[str, Callable] = {}
-    work = None
+    work, goals = None, []
     for item in one.contenders(setting):
         if isinstance(item, Work):
             work = item
+        elif isinstance(item, Goal):
+            goals.append(item)
         else:
             contenders[item[0]] = item[1]
     outcome = Outcome()
@@ -150,7 +166,7 @@ def measure(one: Case, setting: Setting, rounds: int = 0) -> Outcome:
             outcome.wrong.append(f"{one.name} {setting.size} {setting.dtype}: {name} {wrong}")
             del contenders[name]
         elif isinstance(result, torch.Tensor):
-            result.fill_(float("nan"))  # the next one may write into the same buffer
+            result.detach().fill_(float("nan"))  # the next one may write into the same buffer
         del result
     if not contenders:
         return outcome
@@ -159,6 +175,7 @@ def measure(one: Case, setting: Setting, rounds: int = 0) -> Outcome:
     ceiling = min(copies) * work.bytes / _copied(setting) if copies and work else None
     for name, taken in samples.items():
         outcome.records.append(Record.of(one.name, setting, name, taken.seconds, ceiling))
+    outcome.goals = [g for g in goals if {g.ours, g.theirs} <= {"", *samples}]
     return outcome
 
 

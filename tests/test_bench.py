@@ -6,8 +6,9 @@ import json
 import pytest
 import torch
 
-from bench import runner, timing
-from bench.runner import Case, Setting, Work, measure
+from bench import report, runner, timing
+from bench.runner import Case, Goal, Outcome, Record, Setting, Work, measure
+from pto.adapters.torch import activation
 
 SETTING = Setting((8, 64), "f32", 1)
 FIELDS = ["case", "size", "dtype", "contender", "threads"]
@@ -84,6 +85,37 @@ def test_without_copies_there_is_no_ceiling():
     assert record.ceiling_s is None
 
 
+@pytest.mark.parametrize(
+    "goal, says",
+    [
+        (Goal("a", "b", at_most=2), "  reached a: 2.00x of b, goal at most 2x"),
+        (Goal("a", "b", at_most=1.9), "  MISSED  a: 2.00x of b, goal at most 1.9x"),
+        (Goal("b", "a", at_most=0.5), "  reached b: 0.50x of a, goal at most 0.5x"),
+        (Goal("a", "", at_most=4e-6), "  reached a: 4.00 us, goal at most 4.00 us"),
+        (Goal("b", "", at_most=1e-6), "  MISSED  b: 2.00 us, goal at most 1.00 us"),
+    ],
+)
+def test_a_goal_is_printed_with_what_was_measured(goal, says):
+    records = [
+        Record.of("add", SETTING, name, [seconds], None)
+        for name, seconds in (("a", 4e-6), ("b", 2e-6))
+    ]
+    assert report.plain(Outcome(records, goals=[goal]))[-1] == says
+
+
+def test_a_goal_of_a_contender_that_is_missing_or_wrong_is_not_judged():
+    case = case_of(right=doubled, broken=full_of_nan)
+    goals = [Goal("right", "broken", 1), Goal("right", "elsewhere", 1), Goal("right", "", 1)]
+    one = Case("double", lambda s: [*case.contenders(s), *goals], [], [], ())
+    assert measure(one, SETTING, rounds=10).goals == goals[2:]
+
+
+def test_results_of_other_frameworks_are_checked_too():
+    right, wrong = doubled().numpy(), full_of_nan().numpy()
+    outcome = measure(case_of(right=lambda: right, broken=lambda: wrong), SETTING, rounds=10)
+    assert list(outcome.seconds()) == ["right"] and "broken" in outcome.wrong[0]
+
+
 def test_a_large_result_is_checked_at_its_ends_and_between():
     rows = runner.sampled_rows(65536)
     assert rows[0] == 0 and rows[-1] == 65535 and len(rows) == runner.CHECKED_ROWS
@@ -133,7 +165,7 @@ def test_the_reference_kernels_are_right(size, stream):
 
 
 def test_every_case_finds_its_operators():
-    from bench import calls, kernels  # noqa: F401 registers the cases
+    from bench import calls, frameworks_npu, fused, kernels  # noqa: F401 registers the cases
 
     setting = Setting((3, 64), "f16", 1)
     for kernel in kernels.KERNELS:
@@ -142,6 +174,11 @@ def test_every_case_finds_its_operators():
         )
         assert not outcome.wrong
         assert {"pto", "pto_fresh", "torch"} <= set(outcome.seconds())
-    for name in ("call", "call_gradient"):
-        found = measure(runner.CASES[name], Setting((16,), "f32", 1), 10).seconds()
-        assert {"torch_add_alpha", "pto_default"} <= set(found)
+    small = Setting((16,), "f32", 1)
+    for name in ("call", "call_gradient", "fused_torch", "fused_numpy", "call_npu"):
+        outcome = measure(runner.CASES[name], small, 10)
+        assert not outcome.wrong
+        assert len(outcome.goals) == (name != "call_npu" or activation.is_active())
+    for size in frameworks_npu.CALLS if activation.is_active() else ():
+        x, y = torch.randn(2, *size, device="npu")
+        assert frameworks_npu.enqueue_seconds(torch.ops.pto.add.default, x, y) > 0

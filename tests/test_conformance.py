@@ -12,14 +12,8 @@ import functools
 
 import numpy as np
 import pytest
-from conformance.cases import (
-    OPERATORS,
-    cases,
-    gradients,
-    is_close,
-    same_bits,
-    types_of,
-)
+from conformance.cases import OPERATORS, cases, members, types_of
+from conformance.expected import by_output, expected, gradient_case, is_close, same_bits
 from conformance.frameworks import FRAMEWORKS, Skipped
 from conformance.report import write
 
@@ -60,10 +54,7 @@ def test_an_operator_has_the_same_bits_in_every_mode(framework, operator, deep):
                 except Skipped as reason:
                     reasons[str(reason)] += 1
                     continue
-                good = any(
-                    same_bits(got, gradients(c) if mode == "gradient" else c.results())
-                    for c in (case, case.dense())
-                )
+                good = any(same_bits(got, expected(mode, c)) for c in (case, case.dense()))
             if framework.name == "NumPy":
                 good = is_close(case, got)
             if not good:
@@ -78,3 +69,19 @@ def test_every_operator_says_what_a_matrix_needs():
     for operator in OPERATORS.values():
         assert callable(operator.member("oracle")), operator.name
         assert operator.member("tolerance"), operator.name
+
+
+@pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
+def test_a_gradient_operator_gives_what_is_needed_and_nothing_else(operator):
+    first = next(cases(operator, types_of(operator)[0], variants=False))
+    for case in (gradient_case(first), gradient_case(gradient_case(first))):
+        needs = case.operator.arguments[-1].name
+        everything = by_output(case)
+        for bit in range(-1, len(everything)):
+            case.kwargs[needs] = 1 << bit if bit >= 0 else 0
+            for place, (got, full) in enumerate(zip(by_output(case), everything, strict=True)):
+                if place != bit:
+                    assert all(t.size == 0 for t in members(got))
+                    continue
+                for a, b in zip(members(got), members(full), strict=True):
+                    np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)

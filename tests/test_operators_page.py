@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/operators.md: its operator runs as it stands there, and its files and commands exist."""
+"""docs/operators.md: its operator, one new file, runs in every framework; what it names exists."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+from conformance.frameworks import FRAMEWORKS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "operators.md").read_text()
@@ -16,15 +20,63 @@ out = np.empty_like(x)
 assert Damped(x, y, out=out) is out
 print(sorted(op_.name for op_ in pto.language.op.operators() if op_.name.startswith("damped")))
 """
+EVERY_MODE = """
+import sys
+from conformance.cases import cases
+from conformance.expected import expected, is_close, same_bits
+from conformance.frameworks import FRAMEWORKS, Skipped
+from damped import Damped
+
+kind = next(one for one in FRAMEWORKS if one.name == sys.argv[1])
+framework = kind()
+for name, mode in kind.modes.items():
+    if name == "inductor":
+        continue  # a minute; other tests compile
+    calls = 0
+    for dtype in ("f32", "f64"):
+        for case in cases(Damped, dtype, variants=False):
+            try:
+                got = mode(framework, case)
+            except Skipped:
+                continue
+            assert same_bits(got, expected(name, case)), name
+            assert "gradient" in name or is_close(case, got), name
+            calls += 1
+    print(name, calls > 0)
+"""
 
 
-def test_the_operator_of_the_page_runs(tmp_path):
+@pytest.fixture
+def damped(tmp_path):
+    """A folder with the page's operator as its only file."""
     [block] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    program = tmp_path / "damped.py"
-    program.write_text(block + "import pto.language.op\n" + CHECK)
-    run = subprocess.run([sys.executable, program], capture_output=True, text=True, cwd=tmp_path)
-    assert run.returncode == 0, run.stderr
-    assert run.stdout == "['damped', 'damped_backward', 'damped_backward_backward']\n"
+    (tmp_path / "damped.py").write_text(block)
+    return tmp_path
+
+
+def run(folder, *command):
+    paths = os.pathsep.join([str(folder), str(ROOT), str(ROOT / "tests")])
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, cwd=folder,
+        env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda kind: kind.name)
+def test_one_new_file_is_an_operator_of_every_framework(framework, damped):
+    if not framework.is_installed():
+        pytest.skip(f"{framework.name} is not installed")
+    modes = run(damped, "-c", EVERY_MODE, framework.name)
+    assert "True" in modes and "False" not in modes, modes
+
+
+def test_the_operator_of_the_page_runs(damped):
+    program = "import pto.language.op, numpy as np\nfrom damped import Damped\n" + CHECK
+    assert (
+        run(damped, "-c", program) == "['damped', 'damped_backward', 'damped_backward_backward']\n"
+    )
 
 
 def test_the_files_that_the_page_names_exist():

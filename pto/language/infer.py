@@ -51,6 +51,11 @@ class Spec:
         return dim % self.ndim
 
 
+def where_needed(needs: int, *specs: Spec) -> tuple[Spec, ...]:
+    """The results of a gradient operator: empty ones where no bit of `needs` asks for them."""
+    return tuple(s if needs >> i & 1 else s.like((0,)) for i, s in enumerate(specs))
+
+
 _recorded = threading.local()
 
 
@@ -82,6 +87,18 @@ def require_equal(a: Size, b: Size, because: str) -> None:
             "call it in the infer of a class under @op",
         )  # fmt: skip
     guards.append((a, b, because))
+
+
+def require_shape(spec: Spec, shape: tuple[Size, ...], because: str) -> None:
+    """States that a tensor has this shape in every call."""
+    if spec.ndim != len(shape):
+        raise InvalidValue(
+            f"{because}: a tensor of {spec.ndim} axes where {len(shape)} are expected",
+            f"its shape must be {list(shape)}",
+            "pass a tensor of that shape",
+        )
+    for own, size in zip(spec.shape, shape, strict=True):
+        require_equal(own, size, because)
 
 
 def _joined(name: str, a: Size, b: Size, numbers: Any) -> Size:

@@ -6,8 +6,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
+#include <memory>
 #include <numeric>
+#include <string>
 
 #include "pto/isa/kernel_arguments.hpp"
 
@@ -200,6 +203,36 @@ TEST(DefinedInCpp, runs_later_what_was_bound_before) {
   EXPECT_EQ(pto_operator_launch_run(launch), 0);
   pto_operator_launch_free(launch);
   EXPECT_THAT(y, ElementsAre(3, 2, 7));
+}
+
+TEST(DefinedInCpp, forgets_the_description_of_what_was_bound) {
+  std::vector<float> x = {1, 9, 2, 9, 3}, y(3);
+  pto_operator_launch* launch = nullptr;
+  {
+    auto size = std::make_unique<int64_t>(3), stride = std::make_unique<int64_t>(2);
+    auto sizes = std::make_unique<std::vector<int64_t>>(1, 3);
+    auto how = std::make_unique<std::string>("negate");
+    auto counts = std::make_unique<std::vector<int32_t>>(std::vector<int32_t>{1, 0});
+    auto tensor =
+        std::make_unique<pto_operator_tensor>(vector_of(x.data(), size.get(), stride.get()));
+    auto values = std::make_unique<std::array<pto_operator_value, 3>>();
+    (*values)[0].integers = sizes->data();
+    (*values)[0].count = 1;
+    (*values)[1].real = 2;
+    (*values)[2].text = how->data();
+    (*values)[2].count = static_cast<int64_t>(how->size());
+    Results results{.given = y.data()};
+    const auto call = std::make_unique<const pto_operator_call>(
+        pto_operator_call{pto_operator_at(kCut.index), tensor.get(), counts->data(), values->data(),
+                          &Results::allocate, &results});
+    launch = pto_operator_bind(call.get());
+    *size = *stride = sizes->at(0) = 1 << 20;  // what is freed below may keep its value
+    how->assign("nothing");
+  }
+  ASSERT_NE(launch, nullptr) << pto_operator_error();
+  EXPECT_EQ(pto_operator_launch_run(launch), 0);
+  pto_operator_launch_free(launch);
+  EXPECT_THAT(y, ElementsAre(-2, -4, -6));
 }
 
 TEST(DefinedInCpp, says_its_shapes_over_symbols) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // pto_operator_run: from plain arguments to a compiled program, found or made, and its run.
+#include <algorithm>
 #include <array>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -151,54 +151,38 @@ void run_call(const pto_operator_call& call, CallArguments& arguments) {
 
 }  // namespace pto
 
-// A bound call with copies of all that the caller's description pointed to.
+// A bound call that owns what it still reads of the caller's description: sizes and strides.
 struct pto_operator_launch {
   explicit pto_operator_launch(const pto_operator_call& from)
       : call(from),
-        arguments(copied(from), pto::CallArguments::Reads::Values),
-        bound(call, arguments) {}
+        arguments(with_copies(), pto::CallArguments::Reads::Values),
+        bound(call, arguments) {
+    call = {from.op, nullptr, nullptr, nullptr, nullptr, nullptr};
+  }
 
-  // Describes the call from copies.
-  const pto_operator_call& copied(const pto_operator_call& from) {
-    const pto_operator& op = *from.op;
+  const pto_operator_call& with_copies() {
     size_t given = 0;
-    for (int32_t i = 0; i < op.n_tensors; ++i) {
-      counts.push_back(from.counts ? from.counts[i] : 1);
-      given += static_cast<size_t>(counts.back());
+    for (int32_t i = 0; i < call.op->n_tensors; ++i) {
+      given += static_cast<size_t>(call.counts ? call.counts[i] : 1);
     }
-    tensors.assign(from.tensors, from.tensors + given);
+    tensors.assign(call.tensors, call.tensors + given);
+    size_t count = 0;
+    for (const pto_operator_tensor& tensor : tensors) count += 2 * static_cast<size_t>(tensor.rank);
+    numbers.resize(count);
+    int64_t* next = numbers.data();
     for (pto_operator_tensor& tensor : tensors) {
-      const auto rank = static_cast<size_t>(tensor.rank);
-      sizes.emplace_back(tensor.sizes, tensor.sizes + rank);
-      tensor.sizes = sizes.back().data();
-      if (!tensor.strides) continue;
-      sizes.emplace_back(tensor.strides, tensor.strides + rank);
-      tensor.strides = sizes.back().data();
-    }
-    attributes.assign(from.attributes, from.attributes + (op.n_arguments - op.n_tensors));
-    for (int32_t i = 0, a = 0; i < op.n_arguments; ++i) {
-      const int32_t kind = op.arguments[i].kind;
-      if (kind <= PTO_KIND_TENSOR_LIST) continue;
-      pto_operator_value& value = attributes[static_cast<size_t>(a++)];
-      if (kind == PTO_KIND_STRING && value.count > 0) {
-        texts.emplace_back(value.text, static_cast<size_t>(value.count));
-        value.text = texts.back().data();
-      } else if (kind == PTO_KIND_INT_LIST && value.count > 0) {
-        sizes.emplace_back(value.integers, value.integers + value.count);
-        value.integers = sizes.back().data();
+      for (const int64_t** values : {&tensor.sizes, &tensor.strides}) {
+        if (*values == nullptr) continue;
+        const int64_t* const from = std::exchange(*values, next);
+        next = std::copy_n(from, tensor.rank, next);
       }
     }
     call.tensors = tensors.data();
-    call.counts = counts.data();
-    call.attributes = attributes.data();
     return call;
   }
 
-  std::vector<int32_t> counts;
   std::vector<pto_operator_tensor> tensors;
-  std::vector<pto_operator_value> attributes;
-  std::deque<std::vector<int64_t>> sizes;
-  std::deque<std::string> texts;
+  std::vector<int64_t> numbers;
   pto_operator_call call;
   pto::CallArguments arguments;
   pto::BoundCall bound;

@@ -144,14 +144,15 @@ constexpr const char* kNoMemory = "conv2d: no memory for the pixels under the fi
 
 }  // namespace
 
-// x, weight, bias, result; stride, padding, dilation, groups.
-extern "C" int32_t conv2d(const pto_args* args) {
-  const KernelArguments in(args);
-  const Convolution c = read(in, 0, 1, 3, 0);
-  const auto* x = in.data<const Element>(0);
-  const auto* weight = in.data<const Element>(1);
-  const auto* bias = in.is_absent(2) ? nullptr : in.data<const Element>(2);
-  auto* result = in.data<Element>(3);
+namespace {
+
+struct Pair {
+  const Element *x, *weight;
+};
+
+// result = the convolutions of the pairs, summed, + bias, which may be null.
+int32_t convolve(const KernelArguments& in, const Convolution& c, const Pair* pairs, int n_pairs,
+                 const Element* bias, Element* result) {
   const int64_t k = c.k(), o = c.group_filters();
   const int64_t fitting = kColumnsBytes / std::max<int64_t>(k * int64_t(sizeof(Sum)), 1);
   const int64_t tile = std::max<int64_t>(std::min(fitting / 16 * 16, c.pixels()), 16);
@@ -164,39 +165,53 @@ extern "C" int32_t conv2d(const pto_args* args) {
   for (int64_t item = items.first; item < items.last; ++item) {
     const int64_t image = item / (c.groups * tiles), group = item / tiles % c.groups;
     const int64_t first = item % tiles * tile, count = std::min(tile, c.pixels() - first);
-    gather_columns(c, x + image * c.channels * c.height * c.width, group, 0, k, first, count,
-                   columns);
-    const Sum* w = as_sums(weight + group * o * k, o * k, filters);
     Element* to = result + (image * c.filters + group * o) * c.pixels() + first;
     Sum* product = kCopies ? sums : reinterpret_cast<Sum*>(to);
     const int64_t stride = kCopies ? count : c.pixels();
-    multiply(product, stride, {w, k, 1}, {columns, count, 1}, o, k, count, false);
-    for (int64_t i = 0; i < o && (kCopies || bias); ++i) {
+    for (int pair = 0; pair < n_pairs; ++pair) {
+      gather_columns(c, pairs[pair].x + image * c.channels * c.height * c.width, group, 0, k, first,
+                     count, columns);
+      const Sum* w = as_sums(pairs[pair].weight + group * o * k, o * k, filters);
+      multiply(product, stride, {w, k, 1}, {columns, count, 1}, o, k, count, pair > 0);
+    }
+    for (int64_t i = 0; i < o && (kCopies || bias || n_pairs == 0); ++i) {
       const Sum shift = bias ? Sum(bias[group * o + i]) : Sum(0);
       for (int64_t p = 0; p < count; ++p) {
-        to[i * c.pixels() + p] = Element(product[i * stride + p] + shift);
+        const Sum sum = n_pairs > 0 ? product[i * stride + p] : Sum(0);
+        to[i * c.pixels() + p] = Element(sum + shift);
       }
     }
   }
   return 0;
 }
 
+}  // namespace
+
+// x, weight, bias, result; stride, padding, dilation, groups.
+extern "C" int32_t conv2d(const pto_args* args) {
+  const KernelArguments in(args);
+  const Pair pair = {in.data<const Element>(0), in.data<const Element>(1)};
+  const auto* bias = in.is_absent(2) ? nullptr : in.data<const Element>(2);
+  return convolve(in, read(in, 0, 1, 3, 0), &pair, 1, bias, in.data<Element>(3));
+}
+
 namespace {
 
 // d_x of some channels of one image: their rows of d_columns, added where their pixels came from.
-int32_t input_gradient(const KernelArguments& in, const Convolution& c, int64_t chunk,
-                       int64_t first_item, int64_t last_item) {
-  const auto* d_result = in.data<const Element>(0);
-  const auto* weight = in.data<const Element>(2);
-  auto* d_x = in.data<Element>(3);
+int32_t input_gradient(const KernelArguments& in, const Convolution& c, const Element* d_result,
+                       const Element* weight, Element* d_x) {
   const int64_t window = c.filter_h * c.filter_w, k = c.k(), o = c.group_filters();
+  // Channels an item, for products of some 64 rows.
+  const int64_t fitting = (63 + window) / std::max<int64_t>(window, 1);
+  const int64_t chunk = std::max<int64_t>(std::min(fitting, c.depth), 1);
   const int64_t chunks = (c.depth + chunk - 1) / chunk, plane = c.height * c.width;
   Sum* columns = scratch(in, chunk * window * c.pixels());
   Sum* total = scratch(in, chunk * plane);
   Sum* d_copy = kCopies ? scratch(in, o * c.pixels()) : nullptr;
   Sum* w_copy = kCopies ? scratch(in, o * k) : nullptr;
   if (!columns || !total || (kCopies && (!d_copy || !w_copy))) return in.fail(kNoMemory);
-  for (int64_t item = first_item; item < last_item; ++item) {
+  const auto items = in.items(c.images * c.groups * chunks);
+  for (int64_t item = items.first; item < items.last; ++item) {
     const int64_t image = item / (c.groups * chunks), group = item / chunks % c.groups;
     const int64_t channel = item % chunks * chunk, wide = std::min(chunk, c.depth - channel);
     const Sum* d =
@@ -220,17 +235,17 @@ int32_t input_gradient(const KernelArguments& in, const Convolution& c, int64_t 
 }
 
 // d_weight of some filter elements of one group: images one after another.
-int32_t weight_gradient(const KernelArguments& in, const Convolution& c, int64_t chunk,
-                        int64_t first_item, int64_t last_item) {
-  const auto* d_result = in.data<const Element>(0);
-  const auto* x = in.data<const Element>(1);
-  auto* d_weight = in.data<Element>(4);
-  const int64_t k = c.k(), o = c.group_filters(), chunks = (k + chunk - 1) / chunk;
+int32_t weight_gradient(const KernelArguments& in, const Convolution& c, const Element* d_result,
+                        const Element* x, Element* d_weight) {
+  const int64_t k = c.k(), o = c.group_filters();
+  const int64_t chunk = std::max<int64_t>(std::min<int64_t>(64, k), 1);
+  const int64_t chunks = (k + chunk - 1) / chunk;
   Sum* columns = scratch(in, chunk * c.pixels());
   Sum* total = scratch(in, o * chunk);
   Sum* d_copy = kCopies ? scratch(in, o * c.pixels()) : nullptr;
   if (!columns || !total || (kCopies && !d_copy)) return in.fail(kNoMemory);
-  for (int64_t item = first_item; item < last_item; ++item) {
+  const auto items = in.items(c.groups * chunks);
+  for (int64_t item = items.first; item < items.last; ++item) {
     const int64_t group = item / chunks, first = item % chunks * chunk;
     const int64_t wide = std::min(chunk, k - first);
     std::fill(total, total + o * wide, Sum(0));
@@ -251,10 +266,16 @@ int32_t weight_gradient(const KernelArguments& in, const Convolution& c, int64_t
   return 0;
 }
 
-void bias_gradient(const KernelArguments& in, const Convolution& c, int64_t first, int64_t last) {
-  const auto* d_result = in.data<const Element>(0);
-  auto* d_bias = in.data<Element>(5);
-  for (int64_t filter = first; filter < last; ++filter) {
+void fill_zeros(const KernelArguments& in, int tensor) {
+  const auto items = in.items(in.tensor(tensor).extent_bytes / int64_t(sizeof(Element)));
+  std::fill(in.data<Element>(tensor) + items.first, in.data<Element>(tensor) + items.last,
+            Element(0));
+}
+
+void bias_gradient(const KernelArguments& in, const Convolution& c, const Element* d_result,
+                   Element* d_bias) {
+  const auto filters = in.items(c.filters);
+  for (int64_t filter = filters.first; filter < filters.last; ++filter) {
     double sum = 0;
     for (int64_t image = 0; image < c.images; ++image) {
       const Element* from = d_result + (image * c.filters + filter) * c.pixels();
@@ -270,21 +291,48 @@ void bias_gradient(const KernelArguments& in, const Convolution& c, int64_t firs
 extern "C" int32_t conv2d_backward(const pto_args* args) {
   const KernelArguments in(args);
   const Convolution c = read(in, 1, 2, 0, 0);
-  const int64_t needs = in.integer(4), window = std::max<int64_t>(c.filter_h * c.filter_w, 1);
-  // Channels and filter elements an item, for products of some 64 rows.
-  const int64_t channels = std::max<int64_t>(std::min((63 + window) / window, c.depth), 1);
-  const int64_t elements = std::max<int64_t>(std::min<int64_t>(64, c.k()), 1);
+  const int64_t needs = in.integer(4);
+  const auto* d = in.data<const Element>(0);
+  if (needs & 1 && input_gradient(in, c, d, in.data<const Element>(2), in.data<Element>(3))) {
+    return 1;
+  }
+  if (needs & 2 && weight_gradient(in, c, d, in.data<const Element>(1), in.data<Element>(4))) {
+    return 1;
+  }
+  if (needs & 4) bias_gradient(in, c, d, in.data<Element>(5));
+  return 0;
+}
+
+// d_d_x, d_d_weight, d_d_bias, d_result, x, weight, and the gradients of the last three; stride,
+// padding, dilation, groups, needs (of conv2d_backward), needs_. conv2d is linear in x and in
+// weight, so each gradient is a sum of what conv2d and conv2d_backward compute.
+extern "C" int32_t conv2d_backward_backward(const pto_args* args) {
+  const KernelArguments in(args);
+  const Convolution c = read(in, 4, 5, 3, 0);
+  const int64_t needed = in.integer(4), needs = in.integer(5);
+  const auto *d_d_x = in.data<const Element>(0), *d_d_weight = in.data<const Element>(1);
+  const auto *d = in.data<const Element>(3), *x = in.data<const Element>(4);
   if (needs & 1) {
-    const auto items = in.items(c.images * c.groups * ((c.depth + channels - 1) / channels));
-    if (input_gradient(in, c, channels, items.first, items.last) != 0) return 1;
+    Pair pairs[2];
+    int n_pairs = 0;
+    if (needed & 1) pairs[n_pairs++] = {d_d_x, in.data<const Element>(5)};
+    if (needed & 2) pairs[n_pairs++] = {x, d_d_weight};
+    const auto* d_d_bias = needed & 4 ? in.data<const Element>(2) : nullptr;
+    if (convolve(in, c, pairs, n_pairs, d_d_bias, in.data<Element>(6))) return 1;
   }
   if (needs & 2) {
-    const auto items = in.items(c.groups * ((c.k() + elements - 1) / elements));
-    if (weight_gradient(in, c, elements, items.first, items.last) != 0) return 1;
+    if (!(needed & 2)) {
+      fill_zeros(in, 7);
+    } else if (input_gradient(in, c, d, d_d_weight, in.data<Element>(7))) {
+      return 1;
+    }
   }
   if (needs & 4) {
-    const auto filters = in.items(c.filters);
-    bias_gradient(in, c, filters.first, filters.last);
+    if (!(needed & 1)) {
+      fill_zeros(in, 8);
+    } else if (weight_gradient(in, c, d, d_d_x, in.data<Element>(8))) {
+      return 1;
+    }
   }
   return 0;
 }

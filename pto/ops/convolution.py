@@ -10,7 +10,14 @@ import numpy as np
 
 from pto.errors import InvalidValue
 from pto.language.dtypes import bf16, f16, f32, f64
-from pto.language.infer import Size, require_equal, size_max
+from pto.language.infer import (
+    Size,
+    Spec,
+    require_equal,
+    require_shape,
+    size_max,
+    where_needed,
+)
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
 
@@ -43,6 +50,51 @@ def outputs(size: Size, filter_: Size, stride: int, padding: int, dilation: int)
     return last // stride + 1
 
 
+def result_of(x: Spec, weight: Spec, stride: list, padding: list, dilation: list) -> Spec:
+    places = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
+    return x.like((x.shape[0], weight.shape[0], *(outputs(*place) for place in places)))
+
+
+def work_of_gradient(d_result: Spec, x: Spec, weight: Spec) -> tuple[Size, Size]:
+    elements = math.prod(x.shape) + math.prod(weight.shape) + math.prod(d_result.shape)
+    return elements + 1, elements * 64
+
+
+def checked_gradient(d_result, x, weight, stride, padding, dilation, groups) -> tuple[Spec, ...]:
+    """x, weight and a bias for them."""
+    checked(x, weight, stride, padding, dilation, groups)
+    shape = result_of(x, weight, stride, padding, dilation).shape
+    require_shape(d_result, shape, "the result and its gradient")
+    return x, weight, weight.like(weight.shape[:1])
+
+
+@op(
+    "conv2d_backward_backward(Tensor d_d_x, Tensor d_d_weight, Tensor d_d_bias, Tensor d_result,"
+    " Tensor x, Tensor weight, *, int[2] stride=1, int[2] padding=0, int[2] dilation=1,"
+    " int groups=1, int needs=-1, int needs_=-1) -> (Tensor, Tensor, Tensor)"
+)
+class Conv2dBackwardBackward:
+    """The gradients of conv2d_backward by d_result, x and weight."""
+
+    def infer(d_d_x, d_d_weight, d_d_bias, d_result, x, weight,
+              stride, padding, dilation, groups, needs, needs_):  # fmt: skip
+        of = checked_gradient(d_result, x, weight, stride, padding, dilation, groups)
+        for i, (gradient, argument) in enumerate(
+            zip((d_d_x, d_d_weight, d_d_bias), of, strict=True)
+        ):
+            if needs >> i & 1:
+                require_shape(
+                    gradient, argument.shape, "an argument and the gradient of its gradient"
+                )
+        return where_needed(needs_, d_result, x, weight)
+
+    def work(d_d_x, d_d_weight, d_d_bias, d_result, x, weight,
+             stride, padding, dilation, groups, needs, needs_):  # fmt: skip
+        return work_of_gradient(d_result, x, weight)
+
+    kernel = cpp_kernel("convolution.cpp", "conv2d_backward_backward")
+
+
 @op(
     "conv2d_backward(Tensor d_result, Tensor x, Tensor weight, *, int[2] stride=1,"
     " int[2] padding=0, int[2] dilation=1, int groups=1, int needs=-1) -> (Tensor, Tensor, Tensor)"
@@ -51,14 +103,15 @@ class Conv2dBackward:
     """The gradients of conv2d by x, weight and bias."""
 
     def infer(d_result, x, weight, stride, padding, dilation, groups, needs):
-        wanted = (x, weight, weight.like(weight.shape[:1]))
-        return tuple(w if needs >> i & 1 else w.like((0,)) for i, w in enumerate(wanted))
+        of = checked_gradient(d_result, x, weight, stride, padding, dilation, groups)
+        return where_needed(needs, *of)
 
     def work(d_result, x, weight, stride, padding, dilation, groups, needs):
-        elements = math.prod(x.shape) + math.prod(weight.shape) + math.prod(d_result.shape)
-        return elements + 1, elements * 64
+        return work_of_gradient(d_result, x, weight)
 
     kernel = cpp_kernel("convolution.cpp", "conv2d_backward")
+    gradient, saved = "conv2d_backward_backward", ("d_result", "x", "weight")
+    wanted = ("d_result", "x", "weight")
 
 
 @op(
@@ -72,8 +125,7 @@ class Conv2d:
         checked(x, weight, stride, padding, dilation, groups)
         if bias is not None:
             require_equal(math.prod(bias.shape), weight.shape[0], "bias and filters")
-        places = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
-        return x.like((x.shape[0], weight.shape[0], *(outputs(*place) for place in places)))
+        return result_of(x, weight, stride, padding, dilation)
 
     def work(x, weight, bias, stride, padding, dilation, groups):
         elements = math.prod(x.shape) + math.prod(weight.shape)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that only move elements: transpose, slice, gather, concat.
+// Kernels that only move elements: transpose, slice, gather, concat; those of the gradients of the
+// last two stand in selection.cpp.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -139,12 +140,35 @@ int64_t product(const int64_t* sizes, int64_t first, int64_t last) {
 
 int64_t counted_from_front(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
 
+// Of a gradient that is not needed.
+bool is_empty(const pto_tensor& tensor) {
+  return std::count(tensor.sizes, tensor.sizes + tensor.rank, 0) > 0;
+}
+
+// Where a slice begins and how it steps, by axis.
+struct Slices {
+  int64_t starts[kMaxRank] = {}, steps[kMaxRank];
+
+  // scalars: starts, ends (the sizes of the result say more), axes, steps.
+  Slices(const KernelArguments& in, const pto_tensor& whole) {
+    std::fill(steps, steps + kMaxRank, 1);
+    for (int64_t i = 0; i < in.integers(2).size; ++i) {
+      const int64_t axis = counted_from_front(in.integers(2)[i], whole.rank);
+      const int64_t size = whole.sizes[axis], start = in.integers(0)[i];
+      steps[axis] = in.integers(3)[i];
+      const int64_t wanted = start < 0 ? start + size : start;
+      starts[axis] = std::clamp<int64_t>(wanted, 0, steps[axis] < 0 ? size - 1 : size);
+    }
+  }
+};
+
 }  // namespace
 
 // x; scalar 0: the order of the axes.
 extern "C" int32_t transpose(const pto_args* args) {
   const KernelArguments in(args);
   const pto_tensor& x = in.tensor(0);
+  if (is_empty(in.tensor(1))) return 0;
   Copy copy(in.data<Element>(1), in.data<const Element>(0));
   for (const int64_t axis : in.integers(0)) {
     const int64_t from = counted_from_front(axis, x.rank);
@@ -154,24 +178,68 @@ extern "C" int32_t transpose(const pto_args* args) {
   return 0;
 }
 
-// x; scalars: starts, ends (the sizes of the result say more), axes, steps.
+// d_result; scalar 0: the order of the axes.
+extern "C" int32_t transpose_backward(const pto_args* args) {
+  const KernelArguments in(args);
+  const pto_tensor& d_result = in.tensor(0);
+  if (is_empty(in.tensor(1))) return 0;
+  int64_t places[kMaxRank] = {};  // of the axes of x in the result
+  for (int64_t i = 0; i < d_result.rank; ++i) {
+    places[counted_from_front(in.integers(0)[i], d_result.rank)] = i;
+  }
+  Copy copy(in.data<Element>(1), in.data<const Element>(0));
+  for (int axis = 0; axis < d_result.rank; ++axis) {
+    copy.add_axis(d_result.sizes[places[axis]], d_result.strides[places[axis]]);
+  }
+  copy.run(in);
+  return 0;
+}
+
+// x; scalars: those of Slices.
 extern "C" int32_t slice(const pto_args* args) {
   const KernelArguments in(args);
   const pto_tensor &x = in.tensor(0), &result = in.tensor(1);
-  int64_t offset = 0, steps[kMaxRank];
-  std::fill(steps, steps + kMaxRank, 1);
-  for (int64_t i = 0; i < in.integers(2).size; ++i) {
-    const int64_t axis = counted_from_front(in.integers(2)[i], x.rank), size = x.sizes[axis];
-    const int64_t step = in.integers(3)[i], start = in.integers(0)[i];
-    steps[axis] = step;
-    const int64_t wanted = start < 0 ? start + size : start;
-    offset += std::clamp<int64_t>(wanted, 0, step < 0 ? size - 1 : size) * x.strides[axis];
-  }
+  if (is_empty(result)) return 0;
+  const Slices slices(in, x);
+  int64_t offset = 0;
+  for (int axis = 0; axis < x.rank; ++axis) offset += slices.starts[axis] * x.strides[axis];
   Copy copy(in.data<Element>(1), in.data<const Element>(0) + offset);
   for (int axis = 0; axis < x.rank; ++axis) {
-    copy.add_axis(result.sizes[axis], x.strides[axis] * steps[axis]);
+    copy.add_axis(result.sizes[axis], x.strides[axis] * slices.steps[axis]);
   }
   copy.run(in);
+  return 0;
+}
+
+// d_result, x, d_x; scalars: those of Slices. Row by row of d_x: zeros, and what was taken.
+extern "C" int32_t slice_backward(const pto_args* args) {
+  const KernelArguments in(args);
+  const pto_tensor &d_result = in.tensor(0), &d_x = in.tensor(2);
+  if (is_empty(d_x)) return 0;
+  const Slices slices(in, in.tensor(1));
+  const int last_axis = d_x.rank - 1;
+  const int64_t length = d_x.rank > 0 ? d_x.sizes[last_axis] : 1;
+  const int64_t taken = d_x.rank > 0 ? d_result.sizes[last_axis] : 1;
+  const auto [first, last] = in.items(product(d_x.sizes, 0, last_axis));
+  for (int64_t row = first; row < last; ++row) {
+    Element* to = in.data<Element>(2) + row * length;
+    const Element* from = in.data<const Element>(0);
+    std::fill(to, to + length, Element(0));
+    bool is_taken = true;
+    int64_t rest = row;
+    for (int axis = last_axis - 1; axis >= 0; rest /= d_x.sizes[axis--]) {
+      const int64_t steps = rest % d_x.sizes[axis] - slices.starts[axis];
+      const int64_t place = steps / slices.steps[axis];
+      is_taken =
+          is_taken && steps % slices.steps[axis] == 0 && place >= 0 && place < d_result.sizes[axis];
+      from += place * d_result.strides[axis];
+    }
+    if (!is_taken) continue;
+    const int64_t step = d_x.rank > 0 ? slices.steps[last_axis] : 1;
+    const int64_t stride = d_x.rank > 0 ? d_result.strides[last_axis] : 1;
+    if (d_x.rank > 0) to += slices.starts[last_axis];
+    for (int64_t i = 0; i < taken; ++i) to[i * step] = from[i * stride];
+  }
   return 0;
 }
 
@@ -184,6 +252,7 @@ extern "C" int32_t gather(const pto_args* args) {
   const int64_t axis = counted_from_front(in.integer(0), x.rank), size = x.sizes[axis];
   const int64_t width = product(x.sizes, axis + 1, x.rank);
   const int64_t count = product(indices.sizes, 0, indices.rank);
+  if (is_empty(in.tensor(2))) return 0;
   const auto [first, last] = in.items(product(x.sizes, 0, axis) * count);
   for (int64_t row = first; row < last; ++row) {
     const auto given = static_cast<int64_t>(index[row % count]);
@@ -205,6 +274,7 @@ extern "C" int32_t concat(const pto_args* args) {
   const KernelArguments in(args);
   const int parts = static_cast<int>(in.integer(0));
   const pto_tensor& result = in.tensor(parts);
+  if (is_empty(result)) return 0;
   const int64_t axis = counted_from_front(in.integer(1), result.rank);
   const int64_t width = product(result.sizes, axis, result.rank);
   const auto [first, last] = in.items(product(result.sizes, 0, axis));

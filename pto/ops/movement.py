@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What moves elements and computes nothing: any element type, C++ kernels."""
+"""What moves elements and computes nothing: any element type, C++ kernels.
+
+Such an operator is linear, so the gradient of its gradient operator is itself.
+"""
 
 import math
 
@@ -7,7 +10,15 @@ import numpy as np
 
 from pto.errors import InvalidValue
 from pto.language.dtypes import bf16, f16, f32, f64
-from pto.language.infer import Size, Spec, require_equal, size_max, size_min
+from pto.language.infer import (
+    Size,
+    Spec,
+    require_equal,
+    require_shape,
+    size_max,
+    size_min,
+    where_needed,
+)
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
 
@@ -23,6 +34,58 @@ def copied(spec: Spec) -> tuple[Size, Size]:
     return elements(spec), elements(spec) * (2 * spec.dtype.bytes)
 
 
+def traffic(specs: list[Spec]) -> tuple[Size, Size]:
+    """The work of writing tensors once into one."""
+    items = sum(map(elements, specs))
+    return items, items * (2 * specs[0].dtype.bytes)
+
+
+def permuted(x: Spec, perm: list[int]) -> list[int]:
+    """`perm` counted from the front."""
+    axes = [x.axis(axis) for axis in perm]
+    if sorted(axes) != list(range(x.ndim)):
+        raise InvalidValue(
+            f"transpose: perm is {list(perm)}, x has {x.ndim} axes",
+            "it names each axis once",
+            f"give a permutation of 0 to {x.ndim - 1}",
+        )
+    return axes
+
+
+@op(
+    "transpose_backward_backward(Tensor d_d_x, *, int[] perm, int needs=-1, int needs_=-1)"
+    " -> Tensor"
+)
+class TransposeBackwardBackward:
+    """The gradient of transpose_backward: transpose."""
+
+    def infer(d_d_x, perm, needs, needs_):
+        axes = permuted(d_d_x, perm)
+        return where_needed(needs_, d_d_x.like(d_d_x.shape[axis] for axis in axes))
+
+    def work(d_d_x, perm, needs, needs_):
+        return copied(d_d_x)
+
+    kernel = cpp_kernel("movement.cpp", "transpose", takes_strides=True)
+
+
+@op("transpose_backward(Tensor d_result, *, int[] perm, int needs=-1) -> Tensor")
+class TransposeBackward:
+    """The axes where they came from."""
+
+    def infer(d_result, perm, needs):
+        axes = permuted(d_result, perm)
+        return where_needed(
+            needs, d_result.like(d_result.shape[axes.index(i)] for i in range(len(axes)))
+        )
+
+    def work(d_result, perm, needs):
+        return copied(d_result)
+
+    kernel = cpp_kernel("movement.cpp", "transpose_backward", takes_strides=True)
+    gradient, wanted = "transpose_backward_backward", ("d_result",)
+
+
 @op("transpose(Tensor x, int[] perm) -> Tensor")
 class Transpose:
     """x with its axes in another order: axis i of the result is axis perm[i] of x."""
@@ -30,14 +93,7 @@ class Transpose:
     types = "T -> T where T: any"
 
     def infer(x, perm):
-        axes = [x.axis(axis) for axis in perm]
-        if sorted(axes) != list(range(x.ndim)):
-            raise InvalidValue(
-                f"transpose: perm is {list(perm)}, x has {x.ndim} axes",
-                "it names each axis once",
-                f"give a permutation of 0 to {x.ndim - 1}",
-            )
-        return x.like(x.shape[axis] for axis in axes)
+        return x.like(x.shape[axis] for axis in permuted(x, perm))
 
     def work(x, perm):
         return copied(x)
@@ -52,6 +108,7 @@ class Transpose:
 
     tolerance = EXACT
     kernel = cpp_kernel("movement.cpp", "transpose", takes_strides=True)
+    gradient, wanted = "transpose_backward", ("x",)
 
 
 def sliced(size: Size, start: int, end: int, step: int) -> Size:
@@ -64,6 +121,57 @@ def sliced(size: Size, start: int, end: int, step: int) -> Size:
     return size_max((length + (abs(step) - 1)) // abs(step), 0)
 
 
+def slice_shape(x: Spec, starts: list, ends: list, axes: list, steps: list) -> tuple[Size, ...]:
+    places = [x.axis(axis) for axis in axes]
+    alike = len(starts) == len(ends) == len(axes) == len(steps)
+    if not alike or len(set(places)) != len(places) or 0 in steps:
+        raise InvalidValue(
+            f"slice: starts {list(starts)}, ends {list(ends)}, axes {list(axes)}, "
+            f"steps {list(steps)}",
+            "each axis has one start, one end and one step, which is not 0",
+            "give lists of one length, and each axis once",
+        )
+    shape = list(x.shape)
+    for place, start, end, step in zip(places, starts, ends, steps, strict=True):
+        shape[place] = sliced(shape[place], start, end, step)
+    return tuple(shape)
+
+
+@op(
+    "slice_backward_backward(Tensor d_d_x, *, int[] starts, int[] ends, int[] axes, int[] steps,"
+    " int needs=-1, int needs_=-1) -> Tensor"
+)
+class SliceBackwardBackward:
+    """The gradient of slice_backward: slice."""
+
+    def infer(d_d_x, starts, ends, axes, steps, needs, needs_):
+        return where_needed(needs_, d_d_x.like(slice_shape(d_d_x, starts, ends, axes, steps)))
+
+    def work(d_d_x, starts, ends, axes, steps, needs, needs_):
+        return copied(d_d_x)
+
+    kernel = cpp_kernel("movement.cpp", "slice", takes_strides=True)
+
+
+@op(
+    "slice_backward(Tensor d_result, Tensor x, *, int[] starts, int[] ends, int[] axes,"
+    " int[] steps, int needs=-1) -> Tensor"
+)
+class SliceBackward:
+    """Zeros of the shape of x, and the gradients of the elements that were taken."""
+
+    def infer(d_result, x, starts, ends, axes, steps, needs):
+        shape = slice_shape(x, starts, ends, axes, steps)
+        require_shape(d_result, shape, "the result and its gradient")
+        return where_needed(needs, x)
+
+    def work(d_result, x, starts, ends, axes, steps, needs):
+        return copied(x)
+
+    kernel = cpp_kernel("movement.cpp", "slice_backward", takes_strides=True)
+    gradient, wanted = "slice_backward_backward", ("d_result",)
+
+
 @op("slice(Tensor x, int[] starts, int[] ends, int[] axes, int[] steps) -> Tensor")
 class Slice:
     """x[starts:ends:steps] along these axes, as Python slices; an axis may stand once."""
@@ -71,22 +179,10 @@ class Slice:
     types = "T -> T where T: any"
 
     def infer(x, starts, ends, axes, steps):
-        places = [x.axis(axis) for axis in axes]
-        alike = len(starts) == len(ends) == len(axes) == len(steps)
-        if not alike or len(set(places)) != len(places) or 0 in steps:
-            raise InvalidValue(
-                f"slice: starts {list(starts)}, ends {list(ends)}, axes {list(axes)}, "
-                f"steps {list(steps)}",
-                "each axis has one start, one end and one step, which is not 0",
-                "give lists of one length, and each axis once",
-            )
-        shape = list(x.shape)
-        for place, start, end, step in zip(places, starts, ends, steps, strict=True):
-            shape[place] = sliced(shape[place], start, end, step)
-        return x.like(shape)
+        return x.like(slice_shape(x, starts, ends, axes, steps))
 
     def work(x, starts, ends, axes, steps):
-        return copied(Slice.member("infer")(x, starts, ends, axes, steps))
+        return copied(x.like(slice_shape(x, starts, ends, axes, steps)))
 
     def oracle(x, starts, ends, axes, steps):
         index = [slice(None)] * x.ndim
@@ -99,9 +195,54 @@ class Slice:
         yield (tensor(5, 13), [1, -2], [4, 0], [0, 1], [1, -3]), {}
         yield (tensor(2, 3, 4), [1], [9], [-1], [2]), {}
         yield (tensor(4, 2), [3], [1], [0], [1]), {}
+        yield (tensor(7, 3), [5], [0], [0], [-2]), {}
 
     tolerance = EXACT
     kernel = cpp_kernel("movement.cpp", "slice", takes_strides=True)
+    gradient, saved, wanted = "slice_backward", ("x",), ("x",)
+
+
+def gathered(x: Spec, indices: Spec, dim: int) -> Spec:
+    dim = x.axis(dim)
+    return x.like((*x.shape[:dim], *indices.shape, *x.shape[dim + 1 :]))
+
+
+@op(
+    "gather_backward_backward(Tensor d_d_x, Tensor indices, *, int dim=0, int needs=-1,"
+    " int needs_=-1) -> Tensor"
+)
+class GatherBackwardBackward:
+    """The gradient of gather_backward: gather."""
+
+    types = "(T, I) -> T where T: float, I: i32 i64"
+
+    def infer(d_d_x, indices, dim, needs, needs_):
+        return where_needed(needs_, gathered(d_d_x, indices, dim))
+
+    def work(d_d_x, indices, dim, needs, needs_):
+        return copied(gathered(d_d_x, indices, dim))
+
+    kernel = cpp_kernel("movement.cpp", "gather")
+
+
+@op(
+    "gather_backward(Tensor d_result, Tensor x, Tensor indices, *, int dim=0, int needs=-1)"
+    " -> Tensor"
+)
+class GatherBackward:
+    """The gradients of the parts that were taken, summed in the order of the indices."""
+
+    types = "(T, T, I) -> T where T: float, I: i32 i64"
+
+    def infer(d_result, x, indices, dim, needs):
+        require_shape(d_result, gathered(x, indices, dim).shape, "the result and its gradient")
+        return where_needed(needs, x)
+
+    def work(d_result, x, indices, dim, needs):
+        return elements(x), (elements(x) + elements(d_result)) * x.dtype.bytes
+
+    kernel = cpp_kernel("selection.cpp", "gather_backward")
+    gradient, saved, wanted = "gather_backward_backward", ("indices",), ("d_result",)
 
 
 @op("gather(Tensor x, Tensor indices, int dim=0) -> Tensor")
@@ -111,11 +252,10 @@ class Gather:
     types = "(T, I) -> T where T: any, I: i32 i64"
 
     def infer(x, indices, dim):
-        dim = x.axis(dim)
-        return x.like((*x.shape[:dim], *indices.shape, *x.shape[dim + 1 :]))
+        return gathered(x, indices, dim)
 
     def work(x, indices, dim):
-        return copied(Gather.member("infer")(x, indices, dim))
+        return copied(gathered(x, indices, dim))
 
     def oracle(x, indices, dim=0):
         return np.take(x, indices, axis=dim)
@@ -127,6 +267,56 @@ class Gather:
 
     tolerance = EXACT
     kernel = cpp_kernel("movement.cpp", "gather")
+    gradient, saved, wanted = "gather_backward", ("x", "indices"), ("x",)
+
+
+def concatenated(tensors: list[Spec], dim: int) -> Spec:
+    first, *others = tensors
+    dim = first.axis(dim)
+    total = first.shape[dim]
+    for other in others:
+        if other.ndim != first.ndim:
+            raise InvalidValue(
+                f"concat: tensors have {first.ndim} and {other.ndim} axes",
+                "all have the same number",
+                "add axes of size 1",
+            )
+        for axis, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)):
+            if axis != dim:
+                require_equal(a, b, "concat")
+        total = total + other.shape[dim]
+    return first.like((*first.shape[:dim], total, *first.shape[dim + 1 :]))
+
+
+@op(
+    "concat_backward_backward(Tensor[] d_d_tensors, *, int dim=0, int needs=-1, int needs_=-1)"
+    " -> Tensor"
+)
+class ConcatBackwardBackward:
+    """The gradient of concat_backward: concat."""
+
+    def infer(d_d_tensors, dim, needs, needs_):
+        return where_needed(needs_, concatenated(d_d_tensors, dim))
+
+    def work(d_d_tensors, dim, needs, needs_):
+        return traffic(d_d_tensors)
+
+    kernel = cpp_kernel("movement.cpp", "concat")
+
+
+@op("concat_backward(Tensor d_result, Tensor[] tensors, *, int dim=0, int needs=-1) -> Tensor[]")
+class ConcatBackward:
+    """The gradient in pieces of the sizes of the tensors."""
+
+    def infer(d_result, tensors, dim, needs):
+        require_shape(d_result, concatenated(tensors, dim).shape, "the result and its gradient")
+        return tensors if needs & 1 else []
+
+    def work(d_result, tensors, dim, needs):
+        return copied(d_result)
+
+    kernel = cpp_kernel("selection.cpp", "concat_backward")
+    gradient, wanted = "concat_backward_backward", ("d_result",)
 
 
 @op("concat(Tensor[] tensors, int dim=0) -> Tensor")
@@ -136,25 +326,10 @@ class Concat:
     types = "T -> T where T: any"
 
     def infer(tensors, dim):
-        first, *others = tensors
-        dim = first.axis(dim)
-        total = first.shape[dim]
-        for other in others:
-            if other.ndim != first.ndim:
-                raise InvalidValue(
-                    f"concat: tensors have {first.ndim} and {other.ndim} axes",
-                    "all have the same number",
-                    "add axes of size 1",
-                )
-            for axis, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)):
-                if axis != dim:
-                    require_equal(a, b, "concat")
-            total = total + other.shape[dim]
-        return first.like((*first.shape[:dim], total, *first.shape[dim + 1 :]))
+        return concatenated(tensors, dim)
 
     def work(tensors, dim):
-        items = sum(map(elements, tensors))
-        return items, items * (2 * tensors[0].dtype.bytes)
+        return traffic(tensors)
 
     def oracle(tensors, dim=0):
         return np.concatenate(tensors, dim)
@@ -166,3 +341,4 @@ class Concat:
 
     tolerance = EXACT
     kernel = cpp_kernel("movement.cpp", "concat")
+    gradient, saved, wanted = "concat_backward", ("tensors",), ("tensors",)

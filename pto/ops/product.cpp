@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of any layout: f32, f16 and bf16 through libpto's loops (isa/cpu/matmul_job.hpp),
-// the other types by plain ones. Sums of f16 and bf16 are kept in f32 and round once.
+// Matrix products of any layout, and their gradients, which are products too: f32, f16 and bf16
+// through libpto's loops (isa/cpu/matmul_job.hpp), the other types by plain ones. Sums of f16 and
+// bf16 are kept in f32 and round once.
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 #include "pto/isa/cpu/matmul_job.hpp"
@@ -18,9 +18,8 @@ namespace {
 // has many rows where there are strips enough for all threads all the same.
 constexpr int64_t kStripRows = 256, kFewStripRows = 64, kStripCols = 384, kStripsWanted = 4;
 constexpr int64_t kSizeMax = INT32_MAX;
-constexpr int64_t kSizesFloats = 4;  // behind packed strips: rows and columns, 64 bits each
 
-// A matrix of a batch: strides in elements.
+// A matrix: strides in elements.
 template <class T>
 struct Matrix {
   T* data;
@@ -28,176 +27,175 @@ struct Matrix {
   T* at(int64_t row, int64_t col) const { return data + row * row_stride + col * col_stride; }
 };
 
+constexpr int kMaxRank = 8;
+
+// A tensor as a batch of matrices.
+template <class T>
+struct Operand {
+  Matrix<T> matrix;
+  int64_t rows = 1, cols = 1;
+  int64_t batch_strides[kMaxRank] = {};
+  bool repeats[kMaxRank] = {};  // along an axis of the batch that it lacks
+
+  Operand transposed() const {
+    Operand other = *this;
+    std::swap(other.rows, other.cols);
+    std::swap(other.matrix.row_stride, other.matrix.col_stride);
+    return other;
+  }
+};
+
+// How matrices lie in the tensors of a @ b, and in those of their gradients.
+class Matrices {
+ public:
+  Matrices(const KernelArguments& in, int a, int b, int result, bool transpose_a, bool transpose_b)
+      : in_(in),
+        has_rows_(in.tensor(a).rank > 1),
+        has_cols_(in.tensor(b).rank > 1),
+        transpose_a_(transpose_a),
+        transpose_b_(transpose_b),
+        batch_axes_(in.tensor(result).rank - has_rows_ - has_cols_),
+        batch_(in.tensor(result).sizes) {}
+
+  int batch_axes() const { return batch_axes_; }
+  int64_t batch_size(int axis) const { return batch_[axis]; }
+
+  template <class T>
+  Operand<T> left(int tensor) const {
+    const Operand<T> found = matrices<T>(tensor, has_rows_, true);
+    return transpose_a_ && has_rows_ ? found.transposed() : found;
+  }
+  template <class T>
+  Operand<T> right(int tensor) const {
+    const Operand<T> found = matrices<T>(tensor, true, has_cols_);
+    return transpose_b_ && has_cols_ ? found.transposed() : found;
+  }
+  template <class T>
+  Operand<T> result(int tensor) const {
+    return matrices<T>(tensor, has_rows_, has_cols_);
+  }
+
+ private:
+  template <class T>
+  Operand<T> matrices(int index, bool has_rows, bool has_cols) const {
+    const pto_tensor& tensor = in_.tensor(index);
+    Operand<T> found;
+    found.matrix = {static_cast<T*>(tensor.data), 0, 1};
+    int axis = tensor.rank;
+    if (has_cols) {
+      found.cols = tensor.sizes[--axis];
+      found.matrix.col_stride = tensor.strides[axis];
+    }
+    if (has_rows) {
+      found.rows = tensor.sizes[--axis];
+      found.matrix.row_stride = tensor.strides[axis];
+    }
+    for (int of = batch_axes_ - 1; of >= 0; --of) {
+      --axis;
+      found.repeats[of] = axis < 0 || (tensor.sizes[axis] == 1 && batch_[of] != 1);
+      found.batch_strides[of] = found.repeats[of] ? 0 : tensor.strides[axis];
+    }
+    return found;
+  }
+
+  const KernelArguments& in_;
+  const bool has_rows_, has_cols_, transpose_a_, transpose_b_;
+  const int batch_axes_;
+  const int64_t* batch_;
+};
+
 struct Rectangle {
   int64_t row, rows, col, cols;
 };
 
+// out = alpha * (the sum of the terms' products) + beta * added. Along an axis of the batch that
+// `out` lacks, products are summed in order.
 template <class Element>
 class Product {
   static constexpr bool kIsHalf = std::is_same_v<Element, half>;
   static constexpr bool kIsNarrow = kIsHalf || std::is_same_v<Element, bfloat16_t>;
   static constexpr bool kHasLoops = kIsNarrow || std::is_same_v<Element, float>;
-  static constexpr int kType = kIsHalf     ? PTO_MATMUL_F16
-                               : kIsNarrow ? PTO_MATMUL_BF16
-                                           : PTO_MATMUL_F32;
   using Sum = std::conditional_t<kIsNarrow, float, Element>;
+  using Input = Operand<const Element>;
 
  public:
-  Product(const KernelArguments& in, int out, bool transpose_a, bool transpose_b)
-      : in_(in), a_(in.tensor(0)), b_(in.tensor(1)), out_(in.tensor(out)) {
-    is_vector_a_ = a_.rank == 1;
-    is_vector_b_ = b_.rank == 1;
-    set_left(transpose_a);
-    set_right(transpose_b);
-    join_batches();
+  Product(const KernelArguments& in, const Matrices& layout, const Operand<Element>& out)
+      : in_(in), layout_(layout), out_(out) {
+    const Matrix<Element>& m = out.matrix;
+    swaps_ = m.col_stride != 1 && m.row_stride == 1;  // rows of the result lie dense then
+    if (swaps_) out_ = out.transposed();
   }
 
-  // b is what pack() wrote of a matrix of these columns.
-  Product(const KernelArguments& in, int64_t cols)
-      : in_(in), a_(in.tensor(0)), b_(in.tensor(1)), out_(in.tensor(2)) {
-    is_vector_a_ = a_.rank == 1;
-    is_vector_b_ = false;
-    set_left(false);
-    packed_ = static_cast<float*>(b_.data);
-    cols_ = cols;
-    join_batches();
-  }
-
-  // Writes strips of b as multiply() reads them.
-  static void pack(const KernelArguments& in, bool transposed) {
-    const pto_tensor& b = in.tensor(0);
-    const int64_t depth = b.sizes[transposed], cols = b.sizes[!transposed];
-    Matrix<const Element> from = {static_cast<const Element*>(b.data), b.strides[transposed],
-                                  b.strides[!transposed]};
-    const int64_t strips = (cols + kStripCols - 1) / kStripCols, sizes[] = {depth, cols};
-    auto [strip, last] = in.items(strips);
-    if (last == strips)
-      std::memcpy(in.data<float>(1) + strips * strip_floats(depth), sizes, sizeof sizes);
-    for (; strip < last; ++strip) {
-      const int64_t first = strip * kStripCols;
-      pto_matmul_job job = job_of({0, 0, first, std::min(cols - first, kStripCols)}, depth);
-      from.data = static_cast<const Element*>(b.data) + first * from.col_stride;
-      job.b = matrix(from, kType);
-      job.packed = in.data<float>(1) + strip * strip_floats(depth);
-      job.packs = 1;
-      pto_matmul(&job);
-    }
-  }
-
-  // How the sum becomes the result.
   double alpha = 1, beta = 0;
   const pto_tensor* added = nullptr;  // broadcast to the result
 
+  void add(const Input& left, const Input& right) {
+    terms_[n_terms_++] = swaps_ ? Term{right.transposed(), left.transposed()} : Term{left, right};
+  }
+
   int32_t run() {
-    const int64_t col_strips = (cols_ + kStripCols - 1) / kStripCols;
-    if (packed_ && !is_packed_so(col_strips)) {
-      return in_.fail(
-          "matmul_packed: the packed matrix has another number of rows or columns\n  why: a has as "
-          "many columns as it has rows, and cols says its columns\n  fix: pack the matrix that is "
-          "multiplied");
-    }
-    if (std::max({rows_, depth_, cols_}) > kSizeMax) {
+    const int64_t depth = n_terms_ > 0 ? terms_[0].left.cols : 0;
+    if (std::max({out_.rows, out_.cols, depth}) > kSizeMax) {
       return in_.fail(
           "matmul: a size is above 2147483647\n  why: sizes of one product have 32 "
           "bits\n  fix: split the matrices");
     }
-    const bool is_large = batches() * col_strips * (rows_ / kStripRows) >= kStripsWanted;
+    const int64_t batches = count(/*repeated=*/false);
+    const int64_t col_strips = (out_.cols + kStripCols - 1) / kStripCols;
+    const bool is_large = batches * col_strips * (out_.rows / kStripRows) >= kStripsWanted;
     const int64_t height = is_large ? kStripRows : kFewStripRows;
-    const int64_t row_strips = (rows_ + height - 1) / height;
+    const int64_t row_strips = (out_.rows + height - 1) / height;
     const int64_t strips = row_strips * col_strips;
-    auto [item, last] = in_.items(batches() * strips);
+    auto [item, last] = in_.items(batches * strips);
     while (item < last) {
       const int64_t batch = item / strips, col = item % strips / row_strips;
-      const int64_t row = item % row_strips, count = std::min(last - item, row_strips - row);
+      const int64_t row = item % row_strips, some = std::min(last - item, row_strips - row);
       const int64_t first_row = row * height, first_col = col * kStripCols;
-      multiply(batch, {first_row, std::min(rows_ - first_row, count * height), first_col,
-                       std::min(cols_ - first_col, kStripCols)});
-      item += count;
+      multiply(batch, {first_row, std::min(out_.rows - first_row, some * height), first_col,
+                       std::min(out_.cols - first_col, kStripCols)});
+      item += some;
     }
     return 0;
   }
 
  private:
-  void set_left(bool transposed) {
-    const int r = a_.rank;
-    left_.data = static_cast<const Element*>(a_.data);
-    rows_ = is_vector_a_ ? 1 : a_.sizes[r - 2];
-    depth_ = a_.sizes[r - 1];
-    left_.row_stride = is_vector_a_ ? 0 : a_.strides[r - 2];
-    left_.col_stride = a_.strides[r - 1];
-    if (!transposed || is_vector_a_) return;
-    std::swap(rows_, depth_);
-    std::swap(left_.row_stride, left_.col_stride);
-  }
+  struct Term {
+    Input left, right;
+  };
 
-  void set_right(bool transposed) {
-    const int r = b_.rank;
-    const bool swaps = transposed && !is_vector_b_;
-    right_.data = static_cast<const Element*>(b_.data);
-    const int row_axis = is_vector_b_ ? 0 : swaps ? r - 1 : r - 2;
-    const int col_axis = swaps ? r - 2 : r - 1;
-    cols_ = is_vector_b_ ? 1 : b_.sizes[col_axis];
-    right_.row_stride = b_.strides[row_axis];
-    right_.col_stride = is_vector_b_ ? 0 : b_.strides[col_axis];
-  }
-
-  bool is_packed_so(int64_t strips) const {
-    const int64_t floats = strips * strip_floats(depth_), sizes[] = {depth_, cols_};
-    return b_.sizes[0] == floats + kSizesFloats &&
-           std::memcmp(packed_ + floats, sizes, sizeof sizes) == 0;
-  }
-
-  // Where all batches multiply by one b, and the rows of a lie evenly apart, they are the rows of
-  // one matrix: b is then packed for all of them together.
-  void join_batches() {
-    if (is_vector_a_ || (!packed_ && b_.rank != 2) || a_.rank < 3) return;
-    if (left_.row_stride != a_.strides[a_.rank - 2]) return;  // transposed
-    int64_t rows = rows_;
-    for (int axis = a_.rank - 3; axis >= 0; --axis) {
-      if (a_.sizes[axis] != 1 && a_.strides[axis] != rows * left_.row_stride) return;
-      rows *= a_.sizes[axis];
+  // Matrices of the result, or products that are summed into each.
+  int64_t count(bool repeated) const {
+    int64_t found = 1;
+    for (int axis = 0; axis < layout_.batch_axes(); ++axis) {
+      if (out_.repeats[axis] == repeated) found *= layout_.batch_size(axis);
     }
-    if (rows > kSizeMax) return;
-    rows_ = rows;
-    is_joined_ = true;
+    return found;
   }
 
-  // Axes of the result in front of its matrices.
-  int batch_axes() const { return out_.rank - !is_vector_a_ - !is_vector_b_; }
-
-  int64_t batches() const {
-    int64_t count = 1;
-    for (int axis = 0; !is_joined_ && axis < batch_axes(); ++axis) count *= out_.sizes[axis];
-    return count;
-  }
-
-  // Where the batch with this number starts in an operand, whose axes of size 1 repeat.
-  int64_t offset(const pto_tensor& x, int64_t batch) const {
-    int64_t result = 0;
-    for (int axis = batch_axes() - 1, own = x.rank - 3; axis >= 0; --axis, --own) {
-      const int64_t place = batch % out_.sizes[axis];
-      if (own >= 0 && x.sizes[own] != 1) result += place * x.strides[own];
-      batch /= out_.sizes[axis];
+  // Where a matrix of an operand starts: the `batch`-th of the result, the `summand`-th of its sum.
+  template <class T>
+  int64_t offset(const Operand<T>& x, int64_t batch, int64_t summand) const {
+    int64_t found = 0;
+    for (int axis = layout_.batch_axes() - 1; axis >= 0; --axis) {
+      int64_t& number = out_.repeats[axis] ? summand : batch;
+      const int64_t size = std::max<int64_t>(layout_.batch_size(axis), 1);  // 0: sums of nothing
+      found += number % size * x.batch_strides[axis];
+      number /= size;
     }
-    return result;
+    return found;
   }
 
   void multiply(int64_t batch, const Rectangle& part) {
-    Matrix<const Element> a = left_, b = right_;
-    a.data = a.at(part.row, 0);
-    if (!is_joined_) a.data += offset(a_, batch);
-    if (!packed_) b.data = b.at(0, part.col);
-    if (!packed_ && !is_joined_) b.data += offset(b_, batch);
-    Element* out = static_cast<Element*>(out_.data) + batch * rows_ * cols_;
-    const Matrix<Element> result = {out + part.row * cols_ + part.col, cols_, 1};
+    Matrix<Element> result = out_.matrix;
+    result.data = result.at(part.row, part.col) + offset(out_, batch, 0);
     if constexpr (kIsNarrow) {
-      Matrix<Sum> sums = {sums_of(part), part.cols, 1};
-      multiply_into(sums, a, b, part);
+      const Matrix<Sum> sums = {sums_of(part), part.cols, 1};
+      multiply_into(sums, batch, part);
       for (int64_t i = 0; i < part.rows; ++i) {
         for (int64_t j = 0; j < part.cols; ++j) *result.at(i, j) = Element(*sums.at(i, j));
       }
     } else {
-      multiply_into(result, a, b, part);
+      multiply_into(result, batch, part);
     }
   }
 
@@ -212,20 +210,26 @@ class Product {
     return sums_;
   }
 
-  // c = alpha a b + beta added.
-  void multiply_into(const Matrix<Sum>& c, const Matrix<const Element>& a,
-                     const Matrix<const Element>& b, const Rectangle& part) {
-    if constexpr (kHasLoops) {
-      multiply_by_loops(c, a, b, part);
-    } else {
-      multiply_plainly(c, a, b, part);
+  void multiply_into(const Matrix<Sum>& c, int64_t batch, const Rectangle& part) {
+    const int64_t summands = count(/*repeated=*/true);
+    bool is_first = true;
+    for (int64_t summand = 0; summand < summands; ++summand) {
+      for (int term = 0; term < n_terms_; ++term) {
+        const Input &left = terms_[term].left, &right = terms_[term].right;
+        Matrix<const Element> a = left.matrix, b = right.matrix;
+        a.data = a.at(part.row, 0) + offset(left, batch, summand);
+        b.data = b.at(0, part.col) + offset(right, batch, summand);
+        multiply_one(c, a, b, part, left.cols, is_first);
+        is_first = false;
+      }
     }
-    if (alpha == 1 && !added) return;
+    if (!is_first && alpha == 1 && !added) return;
     for (int64_t i = 0; i < part.rows; ++i) {
       for (int64_t j = 0; j < part.cols; ++j) {
-        Sum sum = *c.at(i, j);
+        Sum sum = is_first ? Sum(0) : *c.at(i, j);
         if (alpha != 1) sum = static_cast<Sum>(static_cast<Sum>(alpha) * sum);
-        if (added) sum += addend(part.row + i, part.col + j);
+        if (added)
+          sum += swaps_ ? addend(part.col + j, part.row + i) : addend(part.row + i, part.col + j);
         *c.at(i, j) = sum;
       }
     }
@@ -252,36 +256,33 @@ class Product {
             m.col_stride};
   }
 
-  static pto_matmul_job job_of(const Rectangle& part, int64_t depth) {
-    pto_matmul_job job = {};
-    job.rows = static_cast<int32_t>(part.rows);
-    job.cols = static_cast<int32_t>(part.cols);
-    job.depth = static_cast<int32_t>(depth);
-    job.a.type = job.b.type = kType;
-    return job;
-  }
-
-  static int64_t strip_floats(int64_t depth) { return PTO_MATMUL_PACKED_FLOATS(depth, kStripCols); }
-
-  void multiply_by_loops(const Matrix<Sum>& c, const Matrix<const Element>& a,
-                         const Matrix<const Element>& b, const Rectangle& part) const {
-    pto_matmul_job job = job_of(part, depth_);
-    job.a = matrix(a, kType);
-    job.c = matrix(c, PTO_MATMUL_F32);
-    if (packed_) {
-      job.packed = packed_ + part.col / kStripCols * strip_floats(depth_);
-    } else {
+  // c = a b, or c + a b.
+  static void multiply_one(const Matrix<Sum>& c, const Matrix<const Element>& a,
+                           const Matrix<const Element>& b, const Rectangle& part, int64_t depth,
+                           bool is_first) {
+    if constexpr (kHasLoops) {
+      constexpr int kType = kIsHalf ? PTO_MATMUL_F16 : kIsNarrow ? PTO_MATMUL_BF16 : PTO_MATMUL_F32;
+      pto_matmul_job job = {};
+      job.rows = static_cast<int32_t>(part.rows);
+      job.cols = static_cast<int32_t>(part.cols);
+      job.depth = static_cast<int32_t>(depth);
+      job.a = matrix(a, kType);
       job.b = matrix(b, kType);
+      job.c = matrix(c, PTO_MATMUL_F32);
+      if (!is_first) job.start = job.c;
+      pto_matmul(&job);
+    } else {
+      multiply_plainly(c, a, b, part, depth, is_first);
     }
-    pto_matmul(&job);
   }
 
-  void multiply_plainly(const Matrix<Sum>& c, const Matrix<const Element>& a,
-                        const Matrix<const Element>& b, const Rectangle& part) const {
+  static void multiply_plainly(const Matrix<Sum>& c, const Matrix<const Element>& a,
+                               const Matrix<const Element>& b, const Rectangle& part, int64_t depth,
+                               bool is_first) {
     using Wrapping = std::conditional_t<std::is_integral_v<Sum>, uint64_t, Sum>;
     for (int64_t i = 0; i < part.rows; ++i) {
-      for (int64_t j = 0; j < part.cols; ++j) *c.at(i, j) = Sum(0);
-      for (int64_t k = 0; k < depth_; ++k) {
+      for (int64_t j = 0; j < part.cols && is_first; ++j) *c.at(i, j) = Sum(0);
+      for (int64_t k = 0; k < depth; ++k) {
         const auto factor = static_cast<Wrapping>(*a.at(i, k));
         for (int64_t j = 0; j < part.cols; ++j) {
           const auto sum = static_cast<Wrapping>(*c.at(i, j));
@@ -297,44 +298,158 @@ class Product {
   };
 
   const KernelArguments& in_;
-  const pto_tensor &a_, &b_, &out_;
-  bool is_vector_a_, is_vector_b_;
-  int64_t rows_, depth_, cols_;
-  Matrix<const Element> left_, right_ = {};
-  float* packed_ = nullptr;  // strips of b, in place of right_
-  bool is_joined_ = false;   // the batches are rows of one matrix
+  const Matrices& layout_;
+  Operand<Element> out_;
+  Term terms_[2];
+  int n_terms_ = 0;
+  bool swaps_;  // the transposed product is computed
   Sum* sums_ = nullptr;
   size_t sums_bytes_ = 0;
   Released released_{sums_};
 };
 
-}  // namespace
+using Element = PTO_TYPE_0;
+using Input = Operand<const Element>;
 
-// a, b; scalars: transpose_a, transpose_b.
-extern "C" int32_t matmul(const pto_args* args) {
-  const KernelArguments in(args);
-  return Product<PTO_TYPE_0>(in, 2, in.integer(0) != 0, in.integer(1) != 0).run();
+// left right, for the gradient of `left` or `right` or for the result.
+int32_t write_product(const KernelArguments& in, const Matrices& layout,
+                      const Operand<Element>& out, const Input& left, const Input& right,
+                      double alpha) {
+  Product<Element> product(in, layout, out);
+  product.alpha = alpha;
+  product.add(left, right);
+  return product.run();
 }
 
-// b; scalar: transpose_b. The result is of one axis.
-extern "C" int32_t pack_right(const pto_args* args) {
-  const KernelArguments in(args);
-  Product<PTO_TYPE_0>::pack(in, in.integer(0) != 0);
+// Tensors: d_result, a, b, ..., and from `out` on d_a, d_b.
+int32_t write_gradients(const KernelArguments& in, const Matrices& layout, int out, int64_t needs,
+                        double alpha) {
+  const Input d = layout.result<const Element>(0);
+  if (needs & 1) {
+    const Input b = layout.right<const Element>(2).transposed();
+    if (write_product(in, layout, layout.left<Element>(out), d, b, alpha)) return 1;
+  }
+  if (needs & 2) {
+    const Input a = layout.left<const Element>(1).transposed();
+    if (write_product(in, layout, layout.right<Element>(out + 1), a, d, alpha)) return 1;
+  }
   return 0;
 }
 
-// a, packed; scalar: cols.
-extern "C" int32_t matmul_packed(const pto_args* args) {
-  const KernelArguments in(args);
-  return Product<PTO_TYPE_0>(in, in.integer(0)).run();
+// The gradients of write_gradients. Tensors from `first` on: d_result, a, b and, behind them, the
+// gradients of these; 0 and 1: the gradients d_d_a and d_d_b of its results, which are there where
+// `needed` says so.
+int32_t write_second_gradients(const KernelArguments& in, const Matrices& layout, int first,
+                               int64_t needed, int64_t needs, double alpha, double beta,
+                               const pto_tensor* added) {
+  const Input d = layout.result<const Element>(first);
+  const bool has_left = needed & 1, has_right = needed & 2;
+  if (needs & 1) {
+    Product<Element> product(in, layout, layout.result<Element>(first + 3));
+    product.alpha = alpha, product.beta = beta, product.added = added;
+    if (has_left) {
+      product.add(layout.left<const Element>(0), layout.right<const Element>(first + 2));
+    }
+    if (has_right) {
+      product.add(layout.left<const Element>(first + 1), layout.right<const Element>(1));
+    }
+    if (product.run()) return 1;
+  }
+  if (needs & 2) {
+    Product<Element> product(in, layout, layout.left<Element>(first + 4));
+    product.alpha = alpha;
+    if (has_right) product.add(d, layout.right<const Element>(1).transposed());
+    if (product.run()) return 1;
+  }
+  if (needs & 4) {
+    Product<Element> product(in, layout, layout.right<Element>(first + 5));
+    product.alpha = alpha;
+    if (has_left) product.add(layout.left<const Element>(0).transposed(), d);
+    if (product.run()) return 1;
+  }
+  return 0;
 }
 
-// a, b, added (may be absent); scalars: alpha, beta, transpose_a, transpose_b.
+// to = beta * d summed over the axes along which `to` was broadcast.
+void write_sum(const KernelArguments& in, const Operand<const Element>& d, const pto_tensor& to,
+               double beta) {
+  constexpr int64_t kWide = 16;
+  const int64_t cols = to.rank > 0 ? to.sizes[to.rank - 1] : 1;
+  const bool sums_cols = cols == 1, sums_rows = to.rank < 2 || to.sizes[to.rank - 2] == 1;
+  const int64_t rows = to.rank > 1 ? to.sizes[to.rank - 2] : 1;
+  auto [item, last] = in.items(rows * cols);
+  while (item < last) {
+    const int64_t row = item / cols, col = item % cols;
+    const int64_t wide = std::min({kWide, cols - col, last - item});
+    double sums[kWide] = {};
+    for (int64_t i = sums_rows ? 0 : row; i < (sums_rows ? d.rows : row + 1); ++i) {
+      for (int64_t j = 0; j < (sums_cols ? d.cols : wide); ++j) {
+        sums[sums_cols ? 0 : j] += static_cast<double>(*d.matrix.at(i, col + j));
+      }
+    }
+    for (int64_t j = 0; j < wide; ++j) {
+      static_cast<Element*>(to.data)[item + j] = static_cast<Element>(beta * sums[j]);
+    }
+    item += wide;
+  }
+}
+
+}  // namespace
+
+// a, b, result; scalars: transpose_a, transpose_b.
+extern "C" int32_t matmul(const pto_args* args) {
+  const KernelArguments in(args);
+  const Matrices layout(in, 0, 1, 2, in.integer(0) != 0, in.integer(1) != 0);
+  return write_product(in, layout, layout.result<Element>(2), layout.left<const Element>(0),
+                       layout.right<const Element>(1), 1);
+}
+
+// d_result, a, b, d_a, d_b; scalars: transpose_a, transpose_b, needs.
+extern "C" int32_t matmul_backward(const pto_args* args) {
+  const KernelArguments in(args);
+  const Matrices layout(in, 1, 2, 0, in.integer(0) != 0, in.integer(1) != 0);
+  return write_gradients(in, layout, 3, in.integer(2), 1);
+}
+
+// d_d_a, d_d_b, d_result, a, b, and the gradients of the last three; scalars: transpose_a,
+// transpose_b, needs (of matmul_backward), needs_.
+extern "C" int32_t matmul_backward_backward(const pto_args* args) {
+  const KernelArguments in(args);
+  const Matrices layout(in, 3, 4, 2, in.integer(0) != 0, in.integer(1) != 0);
+  return write_second_gradients(in, layout, 2, in.integer(2), in.integer(3), 1, 0, nullptr);
+}
+
+// a, b, added (may be absent), result; scalars: alpha, beta, transpose_a, transpose_b.
 extern "C" int32_t gemm(const pto_args* args) {
   const KernelArguments in(args);
-  Product<PTO_TYPE_0> product(in, 3, in.integer(2) != 0, in.integer(3) != 0);
+  const Matrices layout(in, 0, 1, 3, in.integer(2) != 0, in.integer(3) != 0);
+  Product<Element> product(in, layout, layout.result<Element>(3));
   product.alpha = in.real(0);
   product.beta = in.real(1);
   if (!in.is_absent(2) && product.beta != 0) product.added = &in.tensor(2);
+  product.add(layout.left<const Element>(0), layout.right<const Element>(1));
   return product.run();
+}
+
+// d_result, a, b, c (may be absent), d_a, d_b, d_c; scalars: alpha, beta, transpose_a, transpose_b,
+// needs.
+extern "C" int32_t gemm_backward(const pto_args* args) {
+  const KernelArguments in(args);
+  const Matrices layout(in, 1, 2, 0, in.integer(2) != 0, in.integer(3) != 0);
+  const int64_t needs = in.integer(4);
+  if (needs & 4 && !in.is_absent(3)) {
+    write_sum(in, layout.result<const Element>(0), in.tensor(6), in.real(1));
+  }
+  return write_gradients(in, layout, 4, needs, in.real(0));
+}
+
+// d_d_a, d_d_b, d_d_c, d_result, a, b, and the gradients of the last three; scalars: those of
+// gemm_backward, needs_.
+extern "C" int32_t gemm_backward_backward(const pto_args* args) {
+  const KernelArguments in(args);
+  const Matrices layout(in, 4, 5, 3, in.integer(2) != 0, in.integer(3) != 0);
+  const int64_t needed = in.integer(4);
+  const bool has_added = needed & 4 && in.real(1) != 0;
+  return write_second_gradients(in, layout, 3, needed, in.integer(5), in.real(0), in.real(1),
+                                has_added ? &in.tensor(2) : nullptr);
 }

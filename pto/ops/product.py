@@ -9,7 +9,14 @@ import numpy as np
 
 from pto.errors import InvalidValue
 from pto.language.dtypes import bf16, f16, f32, f64
-from pto.language.infer import Size, Spec, require_equal, size_broadcast
+from pto.language.infer import (
+    Size,
+    Spec,
+    require_equal,
+    require_shape,
+    size_broadcast,
+    where_needed,
+)
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
 
@@ -56,6 +63,73 @@ def work_of(a: Spec, b: Spec, shape: tuple, transpose_a: bool) -> tuple[Size, Si
     return results, results * depth // FLOPS_A_BYTE
 
 
+def check_addend(c: Spec | None, shape: tuple) -> None:
+    if c is None:
+        return
+    if c.ndim > 2:
+        raise InvalidValue(
+            f"gemm: c has {c.ndim} axes", "it broadcasts to a matrix", "give it two axes at most"
+        )
+    for size, own in zip(shape[2 - c.ndim :], c.shape, strict=True):
+        require_equal(size_broadcast(size, own), size, "gemm")
+
+
+def check_gradient(d_result: Spec, a: Spec, b: Spec, transpose_a: bool, transpose_b: bool) -> None:
+    check_depth(a, b, transpose_a, transpose_b)
+    shape = product_shape(a, b, transpose_a, transpose_b)
+    require_shape(d_result, shape, "the result and its gradient")
+
+
+def work_of_gradient(d_result: Spec, a: Spec, b: Spec, transpose_a: bool) -> tuple[Size, Size]:
+    work = work_of(a, b, d_result.shape, transpose_a)[1]
+    return math.prod(a.shape) + math.prod(b.shape) + math.prod(d_result.shape), work * 2
+
+
+def check_second(d_d: tuple[Spec, ...], of: tuple[Spec | None, ...], needs: int) -> None:
+    """The gradients of a gradient operator's results have the shapes of these, where needed."""
+    for i, (gradient, argument) in enumerate(zip(d_d, of, strict=True)):
+        if needs >> i & 1:
+            require_shape(gradient, argument.shape, "an argument and the gradient of its gradient")
+
+
+@op(
+    "matmul_backward_backward(Tensor d_d_a, Tensor d_d_b, Tensor d_result, Tensor a, Tensor b, *,"
+    " bool transpose_a=False, bool transpose_b=False, int needs=-1, int needs_=-1)"
+    " -> (Tensor, Tensor, Tensor)"
+)
+class MatMulBackwardBackward:
+    """The gradients of matmul_backward by d_result, a and b."""
+
+    def infer(d_d_a, d_d_b, d_result, a, b, transpose_a, transpose_b, needs, needs_):
+        check_gradient(d_result, a, b, transpose_a, transpose_b)
+        check_second((d_d_a, d_d_b), (a, b), needs)
+        return where_needed(needs_, d_result, a, b)
+
+    def work(d_d_a, d_d_b, d_result, a, b, transpose_a, transpose_b, needs, needs_):
+        return work_of_gradient(d_result, a, b, transpose_a)
+
+    kernel = cpp_kernel("product.cpp", "matmul_backward_backward", takes_strides=True)
+
+
+@op(
+    "matmul_backward(Tensor d_result, Tensor a, Tensor b, *, bool transpose_a=False,"
+    " bool transpose_b=False, int needs=-1) -> (Tensor, Tensor)"
+)
+class MatMulBackward:
+    """The gradients of matmul by a and b."""
+
+    def infer(d_result, a, b, transpose_a, transpose_b, needs):
+        check_gradient(d_result, a, b, transpose_a, transpose_b)
+        return where_needed(needs, a, b)
+
+    def work(d_result, a, b, transpose_a, transpose_b, needs):
+        return work_of_gradient(d_result, a, b, transpose_a)
+
+    kernel = cpp_kernel("product.cpp", "matmul_backward", takes_strides=True)
+    gradient, saved = "matmul_backward_backward", ("d_result", "a", "b")
+    wanted = ("d_result", "a", "b")
+
+
 @op("matmul(Tensor a, Tensor b, *, bool transpose_a=False, bool transpose_b=False) -> Tensor")
 class MatMul:
     """a @ b, of matrices, vectors and batches of them, either transposed first."""
@@ -78,9 +152,59 @@ class MatMul:
         yield (tensor(2, 1, 3, 4), tensor(5, 6, 4)), {"transpose_b": True}
         yield (tensor(9), tensor(9, 2)), {}
         yield (tensor(0, 4), tensor(4, 3)), {}
+        yield (tensor(3, 1, 4, 2), tensor(2, 4, 5)), {"transpose_a": True}
+        yield (tensor(2, 3, 4), tensor(4)), {"transpose_b": True}
+        yield (tensor(3, 0, 2, 4), tensor(1, 4, 5)), {}
+        yield (tensor(6), tensor(6)), {}
 
     tolerance = TOLERANCE
     kernel = cpp_kernel("product.cpp", "matmul", takes_strides=True)
+    gradient, saved, wanted = "matmul_backward", ("a", "b"), ("a", "b")
+
+
+@op(
+    "gemm_backward_backward(Tensor d_d_a, Tensor d_d_b, Tensor d_d_c, Tensor d_result, Tensor a,"
+    " Tensor b, *, float alpha=1.0, float beta=1.0, bool transpose_a=False,"
+    " bool transpose_b=False, int needs=-1, int needs_=-1) -> (Tensor, Tensor, Tensor)"
+)
+class GemmBackwardBackward:
+    """The gradients of gemm_backward by d_result, a and b."""
+
+    def infer(
+        d_d_a, d_d_b, d_d_c, d_result, a, b, alpha, beta, transpose_a, transpose_b, needs, needs_
+    ):
+        check_gradient(d_result, a, b, transpose_a, transpose_b)
+        check_second((d_d_a, d_d_b), (a, b), needs)
+        check_addend(d_d_c if needs & 4 else None, d_result.shape)
+        return where_needed(needs_, d_result, a, b)
+
+    def work(
+        d_d_a, d_d_b, d_d_c, d_result, a, b, alpha, beta, transpose_a, transpose_b, needs, needs_
+    ):
+        return work_of_gradient(d_result, a, b, transpose_a)
+
+    kernel = cpp_kernel("product.cpp", "gemm_backward_backward", takes_strides=True)
+
+
+@op(
+    "gemm_backward(Tensor d_result, Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0,"
+    " float beta=1.0, bool transpose_a=False, bool transpose_b=False, int needs=-1)"
+    " -> (Tensor, Tensor, Tensor)"
+)
+class GemmBackward:
+    """The gradients of gemm by a, b and c."""
+
+    def infer(d_result, a, b, c, alpha, beta, transpose_a, transpose_b, needs):
+        check_gradient(d_result, a, b, transpose_a, transpose_b)
+        check_addend(c, d_result.shape)
+        return where_needed(needs, a, b, a.like((0,)) if c is None else c)
+
+    def work(d_result, a, b, c, alpha, beta, transpose_a, transpose_b, needs):
+        return work_of_gradient(d_result, a, b, transpose_a)
+
+    kernel = cpp_kernel("product.cpp", "gemm_backward", takes_strides=True)
+    gradient, saved = "gemm_backward_backward", ("d_result", "a", "b")
+    wanted = ("d_result", "a", "b")
 
 
 @op(
@@ -99,9 +223,7 @@ class Gemm:
             )
         check_depth(a, b, transpose_a, transpose_b)
         shape = product_shape(a, b, transpose_a, transpose_b)
-        if c is not None:
-            for size, own in zip(shape[2 - c.ndim :], c.shape, strict=True):
-                require_equal(size_broadcast(size, own), size, "gemm")
+        check_addend(c, shape)
         return a.like(shape)
 
     def work(a, b, c, alpha, beta, transpose_a, transpose_b):
@@ -118,9 +240,10 @@ class Gemm:
 
     tolerance = TOLERANCE
     kernel = cpp_kernel("product.cpp", "gemm", takes_strides=True)
+    gradient, saved, wanted = "gemm_backward", ("a", "b", "c"), ("a", "b", "c")
 
 
-# Of product.cpp: columns that are packed together; floats behind each strip, and behind all.
+# Of packed_product.cpp: columns that are packed together; floats behind each strip, and behind all.
 STRIP_COLS, STRIP_SLACK, SIZES = 384, 8, 4
 
 
@@ -141,7 +264,7 @@ class PackRight:
         depth, cols = _matrix(b, transpose_b, False)
         return (cols + (STRIP_COLS - 1)) // STRIP_COLS, depth * cols * 8
 
-    kernel = cpp_kernel("product.cpp", "pack_right", takes_strides=True)
+    kernel = cpp_kernel("packed_product.cpp", "pack_right", takes_strides=True)
 
 
 @op("_matmul_packed(Tensor a, Tensor packed, *, SymInt cols) -> Tensor")
@@ -164,4 +287,4 @@ class MatMulPacked:
         results = math.prod(a.shape[:-1]) * cols
         return results, results * a.shape[-1] // FLOPS_A_BYTE
 
-    kernel = cpp_kernel("product.cpp", "matmul_packed", takes_strides=True)
+    kernel = cpp_kernel("packed_product.cpp", "matmul_packed", takes_strides=True)

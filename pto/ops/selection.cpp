@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of selection.py. Tensors are dense; PTO_TYPE_0 is the element type, PTO_TYPE_1 that of
-// indices.
+// Kernels of selection.py, and those of gradients of movement.py. Tensors are dense; PTO_TYPE_0 is
+// the element type, PTO_TYPE_1 that of indices.
 #include <algorithm>
 #include <cstring>
 
@@ -108,12 +108,34 @@ extern "C" int32_t top_k_backward(const pto_args* args) {
   return 0;
 }
 
+// d_d_x, indices, d_d_values; k, dim, largest, needs, needs_.
+extern "C" int32_t top_k_backward_backward(const pto_args* args) {
+  const KernelArguments in(args);
+  if ((in.integer(4) & 1) == 0) return 0;
+  const auto* d_d_x = in.data<const Element>(0);
+  const auto* indices = in.data<const int64_t>(1);
+  auto* to = in.data<Element>(2);
+  const Axis whole(in.tensor(0), in.integer(1)), taken(in.tensor(1), in.integer(1));
+  const auto rows = in.items(taken.rows);
+  for (int64_t row = rows.first; row < rows.last; ++row) {
+    for (int64_t i = 0; i < taken.size; ++i) {
+      const int64_t at = taken.first(row) + i * taken.stride;
+      if (indices[at] < 0 || indices[at] >= whole.size) {
+        return in.fail("top_k_backward: an index lies outside the axis; pass those of top_k");
+      }
+      to[at] = d_d_x[whole.first(row) + indices[at] * whole.stride];
+    }
+  }
+  return 0;
+}
+
 // weight, indices, result.
 extern "C" int32_t embedding(const pto_args* args) {
   const KernelArguments in(args);
   const auto* weight = in.data<const Element>(0);
   const auto* indices = in.data<const PTO_TYPE_1>(1);
   auto* to = in.data<Element>(2);
+  if (in.tensor(2).extent_bytes == 0) return 0;
   const int64_t rows = in.tensor(0).sizes[0], width = in.tensor(0).sizes[1];
   int64_t count = 1;
   for (int32_t axis = 0; axis < in.tensor(1).rank; ++axis) count *= in.tensor(1).sizes[axis];
@@ -128,49 +150,81 @@ extern "C" int32_t embedding(const pto_args* args) {
   return 0;
 }
 
-// d_result, weight, indices, d_weight; needs. A block sums some columns of all rows, in order.
+namespace {
+
+// Adds the parts of d_result [outer, count, inner] to those of d_x [outer, size, inner] that the
+// indices name, in their order; a block has some lanes, which are an outer and an inner place each.
+class PartsSum {
+ public:
+  PartsSum(const KernelArguments& in, int64_t dim, bool counts_from_end)
+      : in_(in), to_(in.tensor(3), dim), lowest_(counts_from_end ? -to_.size : 0) {
+    for (int32_t axis = 0; axis < in.tensor(2).rank; ++axis) count_ *= in.tensor(2).sizes[axis];
+  }
+
+  int32_t run() {
+    const auto lanes = in_.items(to_.rows);
+    if (kNeedsSum && to_.size > 0) {
+      const int64_t most = std::min(lanes.last - lanes.first, to_.stride);
+      sums_ = static_cast<Sum*>(in_.scratch(size_t(most * to_.size + 1) * sizeof(Sum)));
+      if (sums_ == nullptr) return in_.fail("no memory for the sums of gradients");
+    }
+    for (int64_t lane = lanes.first; lane < lanes.last;) {
+      const int64_t outer = lane / to_.stride, begin = lane % to_.stride;
+      const int64_t wide = std::min(to_.stride - begin, lanes.last - lane);
+      if (!add(outer, begin, wide)) {
+        return in_.fail(
+            "an index lies outside the rows of the tensor whose gradient is computed; pass those "
+            "of the forward call");
+      }
+      lane += wide;
+    }
+    return 0;
+  }
+
+ private:
+  using Sum = decltype(key(Element(0)));
+  static constexpr bool kNeedsSum = sizeof(Sum) != sizeof(Element);
+
+  bool add(int64_t outer, int64_t begin, int64_t wide) {
+    const auto* indices = in_.data<const PTO_TYPE_2>(2);
+    const auto* d_result = in_.data<const Element>(0) + outer * count_ * to_.stride + begin;
+    auto* d_x = in_.data<Element>(3) + outer * to_.size * to_.stride + begin;
+    Sum* sums = kNeedsSum ? sums_ : reinterpret_cast<Sum*>(d_x);
+    const int64_t stride = kNeedsSum ? wide : to_.stride;
+    for (int64_t row = 0; row < to_.size; ++row) {
+      std::fill(sums + row * stride, sums + row * stride + wide, Sum(0));
+    }
+    for (int64_t i = 0; i < count_; ++i) {
+      const auto given = int64_t(indices[i]);
+      if (given < lowest_ || given >= to_.size) return false;
+      Sum* row = sums + (given < 0 ? given + to_.size : given) * stride;
+      for (int64_t c = 0; c < wide; ++c) row[c] += key(d_result[i * to_.stride + c]);
+    }
+    for (int64_t row = 0; kNeedsSum && row < to_.size; ++row) {
+      for (int64_t c = 0; c < wide; ++c) d_x[row * to_.stride + c] = Element(sums[row * wide + c]);
+    }
+    return true;
+  }
+
+  const KernelArguments& in_;
+  const Axis to_;
+  const int64_t lowest_;
+  int64_t count_ = 1;
+  Sum* sums_ = nullptr;
+};
+
+}  // namespace
+
+// d_result, weight, indices, d_weight; needs.
 extern "C" int32_t embedding_backward(const pto_args* args) {
   const KernelArguments in(args);
-  if ((in.integer(0) & 1) == 0) return 0;
-  const auto* d_result = in.data<const Element>(0);
-  const auto* indices = in.data<const PTO_TYPE_2>(2);
-  auto* d_weight = in.data<Element>(3);
-  const int64_t rows = in.tensor(1).sizes[0], width = in.tensor(1).sizes[1];
-  int64_t count = 1;
-  for (int32_t axis = 0; axis < in.tensor(2).rank; ++axis) count *= in.tensor(2).sizes[axis];
-  const auto columns = in.items(width);
-  using Sum = decltype(key(Element(0)));
-  constexpr bool kNeedsSum = sizeof(Sum) != sizeof(Element);
-  const int64_t wide = columns.last - columns.first;
-  Sum* sums = nullptr;
-  if (kNeedsSum && rows * wide > 0) {
-    sums = static_cast<Sum*>(in.scratch(size_t(rows * wide) * sizeof(Sum)));
-    if (sums == nullptr) return in.fail("embedding_backward: no memory for the sums");
-    std::fill(sums, sums + rows * wide, Sum(0));
-  }
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t c = columns.first; c < columns.last; ++c) d_weight[row * width + c] = Element(0);
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    const auto row = int64_t(indices[i]);
-    if (row < 0 || row >= rows) {
-      return in.fail("embedding_backward: an index lies outside the rows of weight");
-    }
-    for (int64_t c = columns.first; c < columns.last; ++c) {
-      if (kNeedsSum) {
-        sums[row * wide + c - columns.first] += key(d_result[i * width + c]);
-      } else {
-        d_weight[row * width + c] =
-            Element(key(d_weight[row * width + c]) + key(d_result[i * width + c]));
-      }
-    }
-  }
-  for (int64_t row = 0; kNeedsSum && row < rows; ++row) {
-    for (int64_t c = 0; c < wide; ++c) {
-      d_weight[row * width + columns.first + c] = Element(sums[row * wide + c]);
-    }
-  }
-  return 0;
+  return in.integer(0) & 1 ? PartsSum(in, 0, /*counts_from_end=*/false).run() : 0;
+}
+
+// d_result, x, indices, d_x; dim, needs.
+extern "C" int32_t gather_backward(const pto_args* args) {
+  const KernelArguments in(args);
+  return in.integer(1) & 1 ? PartsSum(in, in.integer(0), /*counts_from_end=*/true).run() : 0;
 }
 
 namespace {
@@ -200,8 +254,9 @@ void copy_pieces(const KernelArguments& in, const pto_tensor& whole, int first_p
 // x, pieces; sizes, dim.
 extern "C" int32_t split(const pto_args* args) {
   const KernelArguments in(args);
-  if (in.tensor(0).extent_bytes == 0) return 0;
-  copy_pieces(in, in.tensor(0), 1, in.tensors() - 1, in.integer(1), true);
+  const int pieces = in.tensors() - 1;
+  if (in.tensor(0).extent_bytes == 0 || pieces == 0) return 0;  // none: a gradient not needed
+  copy_pieces(in, in.tensor(0), 1, pieces, in.integer(1), true);
   return 0;
 }
 
@@ -211,5 +266,14 @@ extern "C" int32_t join(const pto_args* args) {
   const int pieces = in.tensors() - 1;
   if ((in.integer(3) & 1) == 0 || in.tensor(pieces).extent_bytes == 0) return 0;
   copy_pieces(in, in.tensor(pieces), 0, pieces, in.integer(2), false);
+  return 0;
+}
+
+// d_result, tensors, d_tensors; the number of tensors, dim, needs.
+extern "C" int32_t concat_backward(const pto_args* args) {
+  const KernelArguments in(args);
+  const int pieces = static_cast<int>(in.integer(0));
+  if ((in.integer(2) & 1) == 0 || in.tensor(0).extent_bytes == 0) return 0;
+  copy_pieces(in, in.tensor(0), 1 + pieces, pieces, in.integer(1), true);
   return 0;
 }

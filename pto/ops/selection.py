@@ -7,7 +7,7 @@ import numpy as np
 
 from pto.errors import InvalidValue
 from pto.language.dtypes import bf16, f16, f32, f64, i64
-from pto.language.infer import Size, Spec, require_equal
+from pto.language.infer import Size, Spec, require_equal, require_shape, where_needed
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
 
@@ -20,6 +20,24 @@ def traffic(*specs: Spec) -> Size:
 
 
 @op(
+    "top_k_backward_backward(Tensor d_d_x, Tensor indices, *, int k, int dim=-1,"
+    " bool largest=True, int needs=-1, int needs_=-1) -> Tensor"
+)
+class TopKBackwardBackward:
+    """The gradient of top_k_backward: the elements that the indices name."""
+
+    types = "(T, i64) -> T"
+
+    def infer(d_d_x, indices, k, dim, largest, needs, needs_):
+        return where_needed(needs_, d_d_x.like(indices.shape))
+
+    def work(d_d_x, indices, k, dim, largest, needs, needs_):
+        return math.prod(indices.shape), traffic(indices) * 2
+
+    kernel = cpp_kernel("selection.cpp", "top_k_backward_backward")
+
+
+@op(
     "top_k_backward(Tensor d_values, Tensor x, Tensor indices, *, int k, int dim=-1,"
     " bool largest=True, int needs=-1) -> Tensor"
 )
@@ -29,9 +47,10 @@ class TopKBackward:
     types = "(T, T, i64) -> T"
 
     def infer(d_values, x, indices, k, dim, largest, needs):
-        return x if needs & 1 else x.like((0,))
+        return where_needed(needs, x)
 
     kernel = cpp_kernel("selection.cpp", "top_k_backward")
+    gradient, saved, wanted = "top_k_backward_backward", ("indices",), ("d_values",)
 
     def work(d_values, x, indices, k, dim, largest, needs):
         return math.prod(x.shape), traffic(x)
@@ -86,6 +105,25 @@ class TopK:
     tolerance = EXACT
 
 
+@op(
+    "embedding_backward_backward(Tensor d_d_weight, Tensor indices, *, int needs=-1,"
+    " int needs_=-1) -> Tensor"
+)
+class EmbeddingBackwardBackward:
+    """The gradient of embedding_backward: embedding."""
+
+    types = "(T, I) -> T where T: float, I: i32 i64"
+
+    def infer(d_d_weight, indices, needs, needs_):
+        return where_needed(needs_, d_d_weight.like((*indices.shape, d_d_weight.shape[1])))
+
+    def work(d_d_weight, indices, needs, needs_):
+        rows = math.prod(indices.shape)
+        return rows, rows * d_d_weight.shape[1] * (2 * d_d_weight.dtype.bytes)
+
+    kernel = cpp_kernel("selection.cpp", "embedding")
+
+
 @op("embedding_backward(Tensor d_result, Tensor weight, Tensor indices, *, int needs=-1) -> Tensor")
 class EmbeddingBackward:
     """The gradients of the rows that were taken, summed in the order of the indices."""
@@ -93,9 +131,11 @@ class EmbeddingBackward:
     types = "(T, T, I) -> T where T: float, I: i32 i64"
 
     def infer(d_result, weight, indices, needs):
-        return weight if needs & 1 else weight.like((0,))
+        require_shape(d_result, (*indices.shape, weight.shape[1]), "the result and its gradient")
+        return where_needed(needs, weight)
 
     kernel = cpp_kernel("selection.cpp", "embedding_backward")
+    gradient, saved, wanted = "embedding_backward_backward", ("indices",), ("d_result",)
 
     def work(d_result, weight, indices, needs):
         return weight.shape[1], traffic(weight, d_result)
@@ -134,6 +174,34 @@ class Embedding:
     tolerance = EXACT
 
 
+def pieces(x: Spec, sizes: list[int], dim: int) -> list[Spec]:
+    axis = x.axis(dim)
+    if not sizes or min(sizes) < 0:
+        raise InvalidValue(
+            f"split: sizes is {list(sizes)}",
+            "it has the size of each piece, at least one",
+            "give sizes that are not negative",
+        )
+    require_equal(sum(sizes), x.shape[axis], "split")
+    return [x.like((*x.shape[:axis], size, *x.shape[axis + 1 :])) for size in sizes]
+
+
+@op(
+    "split_backward_backward(Tensor d_d_x, *, int[] sizes, int dim=0, int needs=-1,"
+    " int needs_=-1) -> Tensor[]"
+)
+class SplitBackwardBackward:
+    """The gradient of split_backward: split."""
+
+    def infer(d_d_x, sizes, dim, needs, needs_):
+        return pieces(d_d_x, sizes, dim) if needs_ & 1 else []
+
+    def work(d_d_x, sizes, dim, needs, needs_):
+        return traffic(d_d_x), traffic(d_d_x) * 2
+
+    kernel = cpp_kernel("selection.cpp", "split")
+
+
 @op("split_backward(Tensor[] d_result, *, int[] sizes, int dim=0, int needs=-1) -> Tensor")
 class SplitBackward:
     """The pieces side by side again."""
@@ -147,6 +215,7 @@ class SplitBackward:
         return d_result[0].like(tuple(shape))
 
     kernel = cpp_kernel("selection.cpp", "join")
+    gradient, wanted = "split_backward_backward", ("d_result",)
 
     def work(d_result, sizes, dim, needs):
         return traffic(*d_result), traffic(*d_result) * 2
@@ -159,15 +228,7 @@ class Split:
     types = "T -> T where T: any"
 
     def infer(x, sizes, dim):
-        axis = x.axis(dim)
-        if not sizes or min(sizes) < 0:
-            raise InvalidValue(
-                f"split: sizes is {list(sizes)}",
-                "it has the size of each piece, at least one",
-                "give sizes that are not negative",
-            )
-        require_equal(sum(sizes), x.shape[axis], "split")
-        return [x.like((*x.shape[:axis], size, *x.shape[axis + 1 :])) for size in sizes]
+        return pieces(x, sizes, dim)
 
     def work(x, sizes, dim):
         return traffic(x), traffic(x) * 2

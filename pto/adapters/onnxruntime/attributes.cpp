@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/adapters/onnxruntime/attributes.hpp"
 
+#include <charconv>
+#include <cmath>
+#include <iterator>
 #include <optional>
 
 #include "pto/adapters/onnxruntime/status.hpp"
@@ -8,6 +11,17 @@
 
 namespace pto::ort {
 namespace {
+
+// What a 32-bit attribute says: the shortest number of decimals that it can stand for. So 1e-5 in a
+// model is the 1e-5 that other frameworks pass, also to an operator on doubles.
+double as_written(float value) {
+  if (!std::isfinite(value)) return value;
+  char digits[32];
+  const char* end = std::to_chars(digits, std::end(digits), value).ptr;
+  double written = 0;
+  std::from_chars(digits, end, written);
+  return written;
+}
 
 // What holds attributes: each function gives nothing where there is none of that name and type.
 struct OfKernel {
@@ -21,7 +35,7 @@ struct OfKernel {
   std::optional<double> real(const char* name) const {
     float value = 0;
     if (!succeeded(api::KernelInfoGetAttribute_float(info, name, &value))) return {};
-    return value;
+    return as_written(value);
   }
   std::optional<std::string> text(const char* name) const {
     size_t bytes = 0;
@@ -70,7 +84,11 @@ struct OfShape {
     return *reinterpret_cast<const T*>(found->data());
   }
   std::optional<int64_t> integer(const char* name) const { return one<int64_t>(name, kInt); }
-  std::optional<double> real(const char* name) const { return one<float>(name, kFloat); }
+  std::optional<double> real(const char* name) const {
+    const auto value = one<float>(name, kFloat);
+    if (!value) return {};
+    return as_written(*value);
+  }
   std::optional<std::string> text(const char* name) const {
     const auto found = bytes(name, kString);
     if (!found) return {};

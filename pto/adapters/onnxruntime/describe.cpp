@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/adapters/onnxruntime/describe.hpp"
 
+#include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <set>
 #include <string_view>
 
@@ -63,8 +65,8 @@ class Writer {
       out_ += std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
       return;
     }
-    char digits[32];
-    std::snprintf(digits, sizeof digits, "%.17g", static_cast<double>(value));
+    char digits[32];  // the shortest that stand for it, as in attributes.cpp
+    *std::to_chars(digits, std::end(digits) - 1, value).ptr = '\0';
     out_ += digits;
     if (std::string_view(digits).find_first_of(".e") == std::string_view::npos) out_ += ".0";
   }

@@ -56,7 +56,7 @@ class _Rules:
         if gradient is None:
             _refuse(record)
         place = {argument: i for i, argument in enumerate(record.wanted)}
-        positional = range(len(record.positional))
+        positional = range(len(ctx.needs_input_grad))  # defaults that were left out are not there
         asked = [any(n) if isinstance(n, list | tuple) else n for n in ctx.needs_input_grad]
         needs = sum(1 << place[a] for a in positional if a in place and asked[a])
         values = dict(
@@ -70,7 +70,15 @@ class _Rules:
         results = getattr(torch.ops.pto, gradient.name)(*args, **values)
         if gradient.n_returns == 1:
             results = (results,)
-        return tuple(results[place[a]] if a in place and asked[a] else None for a in positional)
+        return tuple(
+            results[place[a]] if a in place and asked[a] else _none_like(ctx.needs_input_grad[a])
+            for a in positional
+        )
+
+
+def _none_like(asked: Any) -> Any:
+    """No gradient, of a list no gradient of each member."""
+    return [None] * len(asked) if isinstance(asked, list | tuple) else None
 
 
 def _contiguous(d: Any) -> Any:

@@ -172,6 +172,15 @@ class Gradient : public torch::autograd::Node {
     return gradients;
   }
 
+  void compiled_args(torch::dynamo::autograd::CompiledNodeArgs&) const override {
+    throw std::runtime_error(
+        std::string(record_.op.name) +
+        ": its gradient cannot be part of a compiled backward pass (compiled autograd)\n"
+        "  why: the graph node of operators runs in C++ and is not traced\n"
+        "  fix: compile the forward function, whose backward pass is compiled with it, or call "
+        "backward() outside torch._dynamo.compiled_autograd");
+  }
+
   void release_variables() override {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (Saved& saved : saved_) {

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JAX in the conformance matrix."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from conformance.cases import Case, record_of
+from conformance.framework import (
+    Framework,
+    batch_of_two,
+    in_threads,
+    needs_gradient,
+    needs_second_gradient,
+    one_of_two,
+    wanted_tensors,
+)
+
+
+class Jax(Framework):
+    name, module = "JAX", "jax"
+
+    def __init__(self) -> None:
+        import jax
+        import pto.jax
+
+        self.jax, self.face = jax, pto.jax
+        jax.config.update("jax_enable_x64", True)
+
+    def function(self, case: Case) -> Callable:
+        return case.of_tensors(getattr(self.face, case.operator.name))
+
+    def tensors(self, case: Case) -> list[Any]:
+        return [self.jax.numpy.asarray(x) for x in case.tensors]
+
+    def leaves(self, results: Any) -> list[np.ndarray]:
+        return [np.asarray(t) for t in self.jax.tree.leaves(results)]
+
+    def eager(self, case: Case) -> list[np.ndarray]:
+        return self.leaves(self.function(case)(*self.tensors(case)))
+
+    def jit(self, case: Case) -> list[np.ndarray]:
+        return self.leaves(self.jax.jit(self.function(case))(*self.tensors(case)))
+
+    def vmap(self, case: Case) -> list[np.ndarray]:
+        tensors = [self.jax.numpy.asarray(batch_of_two(x)) for x in case.tensors]
+        return one_of_two(self.leaves(self.jax.vmap(self.function(case))(*tensors)))
+
+    def export(self, case: Case) -> list[np.ndarray]:
+        """A program in bytes."""
+        tensors = self.tensors(case)
+        checks = [self.jax.export.DisabledSafetyCheck.custom_call(self.face.TARGET)]
+        export = self.jax.export.export(self.jax.jit(self.function(case)), disabled_checks=checks)
+        kept = export(*tensors).serialize()
+        return self.leaves(self.jax.export.deserialize(kept).call(*tensors))
+
+    def pull(self, case: Case) -> tuple[Callable, Any]:
+        """(gradients of results -> gradients of arguments, gradients of 1)."""
+        tensors, places = self.tensors(case), wanted_tensors(case)
+        function, outputs = self.function(case), record_of(case.operator).outputs
+
+        def of_wanted(*arrays: Any) -> Any:
+            filled = list(tensors)
+            for place, array in zip(places, arrays, strict=True):
+                filled[place] = array
+            results = function(*filled)
+            results = (results,) if len(outputs) == 1 else tuple(results)
+            return [r for r, o in zip(results, outputs, strict=True) if o.is_differentiable]
+
+        results, pull = self.jax.vjp(of_wanted, *(tensors[i] for i in places))
+        return pull, self.ones(results)
+
+    def ones(self, like: Any) -> Any:
+        return self.jax.tree.map(self.jax.numpy.ones_like, like)
+
+    def gradient(self, case: Case) -> list[np.ndarray]:
+        needs_gradient(case)
+        pull, ones = self.pull(case)
+        return self.leaves(pull(ones))
+
+    def gradient_twice(self, case: Case) -> list[np.ndarray]:
+        needs_second_gradient(case)
+        found, pull = self.jax.vjp(*self.pull(case))
+        return self.leaves(pull(self.ones(found)))
+
+    def threads(self, case: Case) -> list[np.ndarray]:
+        return in_threads(lambda: self.eager(case))
+
+    modes = {
+        "eager": eager, "jit": jit, "gradient": gradient, "gradient twice": gradient_twice,
+        "vmap": vmap, "export": export, "threads": threads,
+    }  # fmt: skip
+    full = ("eager",)
