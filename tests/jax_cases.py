@@ -2,6 +2,7 @@
 """Cases for the tests of the JAX adapter: operators with all kinds of arguments, and arrays."""
 
 import jax
+import kinds_of_operators  # noqa: F401
 import numpy as np
 import pto.jax
 import pytest
@@ -14,57 +15,10 @@ jax.config.update("jax_num_cpu_devices", 2)
 every_operator = pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
 
 
-@op("jax_scaled(Tensor x, Tensor? bias=None, *, float alpha=2.0, bool negate=False) "
-    "-> (Tensor, Tensor)")  # fmt: skip
-class Scaled:
-    """alpha * x + bias, and the sums of its rows."""
-
-    def build(x, bias, alpha, negate):
-        y = alpha * (-x if negate else x)
-        y = y if bias is None else y + bias
-        return y, pto.sum(y, -1)
-
-    def grad(ctx, d_result0, d_result1):
-        sign = -1.0 if ctx.attribute("negate") else 1.0
-        d = d_result0 + d_result1.unsqueeze(-1)
-        ctx.saved("bias")
-        return {"x": d * (ctx.attribute("alpha") * sign), "bias": d}
-
-
-@op("jax_weighted(Tensor[] xs, int[] weights, float? bias=None) -> Tensor")
-class Weighted:
-    def build(xs, weights, bias):
-        total = xs[0] * weights[0]
-        for x, w in zip(xs[1:], weights[1:], strict=True):
-            total = total + x * w
-        return total if bias is None else total + bias
-
-    def grad(ctx, d_result):
-        return {"xs": [d_result * w for w in ctx.attribute("weights") or [1, 1]]}
-
-
 @op("jax_pieces(Tensor x, *, str? how=None) -> (Tensor[], Tensor)")
 class Pieces:
     def build(x, how):
         return [x + 1, x * 2, x if how is None else -x], -x
-
-
-@op("jax_repeat(Tensor row, SymInt rows) -> Tensor")
-class Repeat:
-    def build(row, rows):
-        return pto.broadcast_to(row * 1.0, (rows, *row.shape))
-
-
-@op("jax_scale_(Tensor(a!) x, Tensor y, *, float factor=2.0) -> Tensor(a!)")
-class Scale:
-    def build(x, y, factor):
-        return x * factor + y
-
-
-@op("jax_swap_(Tensor(a!) x, Tensor(b!) y) -> ()")
-class Swap:
-    def build(x, y):
-        return y * 1.0, x * 1.0
 
 
 @op("jax_count(Tensor x) -> Tensor", "T -> i64 where T: float")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 ms = pytest.importorskip("mindspore")
+import kinds_of_operators  # noqa: E402, F401
 import pto.mindspore  # noqa: E402
 from shaped_operators import OPERATORS as PLAIN  # noqa: E402
 from shaped_operators import shapes  # noqa: E402
@@ -17,7 +18,6 @@ from shaped_operators import shapes  # noqa: E402
 import pto  # noqa: E402
 from pto import ops  # noqa: E402
 from pto.adapters.mindspore import eager, primitive  # noqa: E402, F401
-from pto.language.native_kernel import cpp_kernel  # noqa: E402
 from pto.language.op import op  # noqa: E402
 from pto.language.samples import samples  # noqa: E402, F401
 
@@ -86,25 +86,6 @@ def same(got, want):
     return (got.shape, got.dtype) == (want.shape, want.dtype) and got.tobytes() == want.tobytes()
 
 
-@op("ms_scaled(Tensor x, Tensor? bias=None, *, float alpha=2.0, bool negate=False)"
-    " -> (Tensor, Tensor)")  # fmt: skip
-class Scaled:
-    """alpha * x + bias, and the sums of its rows."""
-
-    def build(x, bias, alpha, negate):
-        y = alpha * (-x if negate else x)
-        y = y if bias is None else y + bias
-        return y, pto.sum(y, -1)
-
-    def grad(ctx, d_result0, d_result1):
-        sign = -1.0 if ctx.attribute("negate") else 1.0
-        d = d_result0 + d_result1.unsqueeze(-1)
-        ctx.saved("bias")
-        return {"x": d * (ctx.attribute("alpha") * sign), "bias": d}
-
-    saved = ("bias",)
-
-
 @op("ms_total(Tensor x) -> Tensor")
 class Total:
     """The sum of all elements: a result of rank 0."""
@@ -114,19 +95,6 @@ class Total:
 
     def grad(ctx, d_result):
         return {"x": pto.broadcast_to(d_result, ctx.saved("x").shape)}
-
-
-@op("ms_weighted(Tensor[] xs, int[] weights, float? bias=None) -> Tensor")
-class Weighted:
-    def build(xs, weights, bias):
-        total = xs[0] * weights[0]
-        for x, w in zip(xs[1:], weights[1:], strict=True):
-            total = total + x * w
-        return total if bias is None else total + bias
-
-    def grad(ctx, d_result):
-        ctx.saved("xs")  # their shapes
-        return {"xs": [d_result * w for w in ctx.attribute("weights") or [1, 1]]}
 
 
 @op("ms_both(Tensor x, Tensor? y=None, *, bool swap=False) -> Tensor[]")
@@ -140,48 +108,11 @@ class Both:
         return {"x": a, "y": b * 2}
 
 
-@op("ms_repeat_row(Tensor row, SymInt rows) -> Tensor")
-class RepeatRow:
-    def infer(row, rows):
-        return row.like((rows, *row.shape))
-
-    def build(row, rows):
-        return pto.broadcast_to(row * 1.0, (rows, *row.shape))
-
-
 @op("ms_named(Tensor x, int[2] by=1, str? how=None, *, Scalar shift=0) -> Tensor")
 class Named:
     def build(x, by, how, shift):
         y = x * (by[0] / by[1])
         return (y if how is None else -y) + shift
-
-
-@op("ms_scale_(Tensor(a!) x, Tensor y) -> Tensor(a!)")
-class Scale:
-    def build(x, y):
-        return x * 2.0 + y
-
-
-@op("ms_select(Tensor x, Tensor mask) -> (Tensor, Tensor)")
-class Select:
-    types = "(T, bool) -> (T, bool) where T: f32 f64 i32 u8 i64"
-
-    def build(x, mask):
-        return pto.where(mask, x, pto.zeros_like(x)), pto.logical_not(mask)
-
-
-@op("ms_split_rows(Tensor x, int[] sizes) -> Tensor[]")
-class SplitRows:
-    types = "T -> T where T: any"
-
-    def infer(x, sizes):
-        total = 0
-        for size in sizes:
-            total = total + size
-        pto.require_equal(total, x.shape[0], "splitting")
-        return [x.like((size, *x.shape[1:])) for size in sizes]
-
-    kernel = cpp_kernel("kernels_of_operators.cpp", "split_rows")
 
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4) - 5.5

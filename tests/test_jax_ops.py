@@ -13,15 +13,13 @@ import pto.jax  # noqa: E402
 from jax_cases import (  # noqa: E402
     OPERATORS,
     Pieces,
-    Repeat,
-    Scaled,
-    Weighted,
     arrays,
     every_operator,
     in_jax,
     random,
     same,
 )  # fmt: skip
+from kinds_of_operators import RepeatRow, Scaled, WeightedSum  # noqa: E402
 
 from pto import _core, ops  # noqa: E402
 from pto.errors import InvalidType, InvalidValue  # noqa: E402
@@ -62,36 +60,36 @@ def test_attributes_of_every_kind_arrive():
     x, b = random(3, 4), random(4)
     for keywords in [{}, {"alpha": 0.1}, {"alpha": jnp.float32(3)}, {"alpha": 7, "negate": True}]:
         plain = {k: float(v) if k == "alpha" else v for k, v in keywords.items()}
-        same(pto.jax.jax_scaled(x, b, **keywords), Scaled(x, b, **plain))
-        same(pto.jax.jax_scaled(x, **keywords), Scaled(x, **plain))
-        same(pto.jax.jax_scaled(x, None, **keywords), Scaled(x, None, **plain))
+        same(pto.jax.kinds_scaled(x, b, **keywords), Scaled(x, b, **plain))
+        same(pto.jax.kinds_scaled(x, **keywords), Scaled(x, **plain))
+        same(pto.jax.kinds_scaled(x, None, **keywords), Scaled(x, None, **plain))
     xs = [random(3, seed=i) for i in range(3)]
     for weights, bias in [([1, 2, 3], None), ((4, -5, 1 << 20), 0.25)]:
-        same(pto.jax.jax_weighted(xs, weights, bias), Weighted(xs, weights, bias))
-    same(pto.jax.jax_weighted(xs[:1], weights=[2]), Weighted(xs[:1], [2]))
+        same(pto.jax.kinds_weighted_sum(xs, weights, bias), WeightedSum(xs, weights, bias))
+    same(pto.jax.kinds_weighted_sum(xs[:1], weights=[2]), WeightedSum(xs[:1], [2]))
     for how in (None, "", '"quoted" \\ {text}, \u00e9\n'):
         same(pto.jax.jax_pieces(x, how=how), Pieces(x, how=how))
     lists, one = pto.jax.jax_pieces(x)
     assert len(lists) == 3 and one.shape == x.shape
-    same(pto.jax.jax_repeat(x[0], 3), Repeat(x[0], 3))
+    same(pto.jax.kinds_repeat_row(x[0], 3), RepeatRow(x[0], 3))
     same(pto.jax.gelu(x, approximate="tanh"), ops.gelu(x, approximate="tanh"))
 
 
 def test_a_float_needs_no_new_program():
     x = jnp.asarray(random(3, 4))
-    pto.jax.jax_scaled(x, alpha=1.0)
-    kernels, programs = _core.kernel_count(), pto.jax.jax_scaled._cache_size()
+    pto.jax.kinds_scaled(x, alpha=1.0)
+    kernels, programs = _core.kernel_count(), pto.jax.kinds_scaled._cache_size()
     for alpha in (0.25, 7.0, float("inf"), float("nan")):
-        same(pto.jax.jax_scaled(x, alpha=alpha)[0], x * jnp.float32(alpha))
-    assert (_core.kernel_count(), pto.jax.jax_scaled._cache_size()) == (kernels, programs)
+        same(pto.jax.kinds_scaled(x, alpha=alpha)[0], x * jnp.float32(alpha))
+    assert (_core.kernel_count(), pto.jax.kinds_scaled._cache_size()) == (kernels, programs)
 
 
 def test_mutable_arguments_come_back_as_results():
     x, y = random(3, 4), random(3, 4, seed=8)
     given = jnp.asarray(x)
-    same(pto.jax.jax_scale_(given, y), x * 2 + y)
+    same(pto.jax.kinds_scale_(given, y), x * 2 + y)
     same(given, x)
-    same(pto.jax.jax_swap_(x, y), (y, x))
+    same(pto.jax.kinds_swap_(x, y), (y, x))
 
 
 def test_an_operator_that_is_defined_later_is_there_at_once():
@@ -114,9 +112,9 @@ def test_mistakes_are_errors_while_tracing():
         (lambda: pto.jax.add(x, None), InvalidType, "add: y is None"),
         (lambda: pto.jax.add(x, x.astype(complex)), InvalidType, "y has the dtype complex64"),
         (lambda: pto.jax.add(x, [x]), InvalidType, "add: y is a list"),
-        (lambda: pto.jax.jax_scaled(x, alpha=x), InvalidType, "alpha is float32\\[4\\]"),
+        (lambda: pto.jax.kinds_scaled(x, alpha=x), InvalidType, "alpha is float32\\[4\\]"),
         (lambda: pto.jax.jax_count(x), InvalidType, "a result is int64.*\n.*jax_enable_x64"),
-        (lambda: pto.jax.jax_repeat(x, -1), InvalidValue, "shape \\[-1, 4\\]"),
+        (lambda: pto.jax.kinds_repeat_row(x, -1), InvalidValue, "shape \\[-1, 4\\]"),
     ]:
         with pytest.raises(kind, match=text):
             call()

@@ -10,13 +10,13 @@ jnp = jax.numpy
 import pto.jax  # noqa: E402
 from jax_cases import (  # noqa: E402
     OPERATORS,
-    Repeat,
     arrays,
     every_operator,
     in_jax,
     random,
     same,
 )  # fmt: skip
+from kinds_of_operators import RepeatRow  # noqa: E402
 from shaped_operators import shapes  # noqa: E402
 
 from pto import ops  # noqa: E402
@@ -51,13 +51,13 @@ def test_gradients_under_every_transformation_are_equal(operator):
 
 def test_gradients_of_lists_options_and_of_one_output_of_two():
     x, b = jnp.asarray(random(3, 4)), jnp.asarray(random(4))
-    d_x, d_b = jax.grad(lambda x, b: pto.jax.jax_scaled(x, b, alpha=0.5)[1].sum(), (0, 1))(x, b)
+    d_x, d_b = jax.grad(lambda x, b: pto.jax.kinds_scaled(x, b, alpha=0.5)[1].sum(), (0, 1))(x, b)
     same((d_x, d_b), (np.full((3, 4), 0.5, "f4"), np.full(4, 3, "f4")))
     alpha = jnp.float32(3)  # traced, and not differentiated
-    d_x = jax.jit(jax.grad(lambda x, a: pto.jax.jax_scaled(x, alpha=a, negate=True)[0].sum()))
+    d_x = jax.jit(jax.grad(lambda x, a: pto.jax.kinds_scaled(x, alpha=a, negate=True)[0].sum()))
     same(d_x(x, alpha), np.full((3, 4), -3, "f4"))
     xs = [x, x + 1, x + 2]
-    d_xs = jax.grad(lambda xs: pto.jax.jax_weighted(xs, [1, 2, 3], 0.5).sum())(xs)
+    d_xs = jax.grad(lambda xs: pto.jax.kinds_weighted_sum(xs, [1, 2, 3], 0.5).sum())(xs)
     same(d_xs, [np.full((3, 4), w, "f4") for w in (1, 2, 3)])
 
 
@@ -72,16 +72,18 @@ def test_only_the_gradients_that_are_needed_are_computed():
 
 def test_what_has_no_gradient_says_so():
     x = jnp.asarray(random(3, 4))
-    with pytest.raises(InvalidValue, match="jax_swap_: its gradient is asked for, but .* has none"):
-        jax.grad(lambda x: pto.jax.jax_swap_(x, x)[0].sum())(x)
+    with pytest.raises(
+        InvalidValue, match="kinds_swap_: its gradient is asked for, but .* has none"
+    ):
+        jax.grad(lambda x: pto.jax.kinds_swap_(x, x)[0].sum())(x)
 
     def once(f):
         return lambda x: jax.grad(f)(x).sum()
 
     with pytest.raises(InvalidValue, match="silu_backward_backward: its gradient is asked for"):
         jax.grad(once(once(lambda x: pto.jax.silu(x).sum())))(x)
-    with pytest.raises(InvalidValue, match="jax_scaled: .* by an attribute is asked for: alpha"):
-        jax.grad(lambda a: pto.jax.jax_scaled(x, alpha=a)[0].sum())(2.0)
+    with pytest.raises(InvalidValue, match="kinds_scaled: .* by an attribute is asked for: alpha"):
+        jax.grad(lambda a: pto.jax.kinds_scaled(x, alpha=a)[0].sum())(2.0)
     with pytest.raises(TypeError, match="forward-mode .*custom_vjp"):
         jax.jvp(pto.jax.silu, (x,), (x,))
 
@@ -154,13 +156,13 @@ def test_vmap_of_what_mixes_axes_is_one_call_after_another(sequential):
 
 def test_vmap_over_numbers_lists_and_several_results():
     x, alpha = jnp.asarray(random(4, 3)), jnp.arange(4.0)
-    scaled = lambda x, a: pto.jax.jax_scaled(x, alpha=a)  # noqa: E731
+    scaled = lambda x, a: pto.jax.kinds_scaled(x, alpha=a)  # noqa: E731
     same(jax.vmap(scaled)(x, alpha), rows_of(scaled, [True, True], x, alpha))
-    weighted = lambda x, y: pto.jax.jax_weighted([x, y], [1, 2])  # noqa: E731
+    weighted = lambda x, y: pto.jax.kinds_weighted_sum([x, y], [1, 2])  # noqa: E731
     same(jax.vmap(weighted, (0, None))(x, x[0]), rows_of(weighted, [True, False], x, x[0]))
     same(jax.vmap(pto.jax.jax_pieces)(x), rows_of(pto.jax.jax_pieces, [True], x))
-    same(jax.vmap(lambda r: pto.jax.jax_repeat(r, 2))(x),
-         rows_of(lambda r: pto.jax.jax_repeat(r, 2), [True], x))  # fmt: skip
+    same(jax.vmap(lambda r: pto.jax.kinds_repeat_row(r, 2))(x),
+         rows_of(lambda r: pto.jax.kinds_repeat_row(r, 2), [True], x))  # fmt: skip
 
 
 @every_operator
@@ -235,10 +237,10 @@ def test_an_exported_program_serves_every_size():
     same(softmax.call(random(3, 4)), ops.softmax(random(3, 4)))
     gradient = exported(jax.grad(lambda x: pto.jax.softmax(x)[0, 0]), (n, m))
     same(gradient.call(random(3, 4)), jax.grad(lambda x: pto.jax.softmax(x)[0, 0])(random(3, 4)))
-    repeat = exported(lambda x: pto.jax.jax_repeat(x[0], x.shape[0]), (n, 3))
+    repeat = exported(lambda x: pto.jax.kinds_repeat_row(x[0], x.shape[0]), (n, 3))
     assert repeat.out_avals[0].shape == (n, 3)
     x = random(4, 3)
-    same(repeat.call(x), Repeat(x[0], 4))
+    same(repeat.call(x), RepeatRow(x[0], 4))
 
 
 def test_symbolic_sizes_that_may_differ_are_refused_with_the_constraint_to_add():

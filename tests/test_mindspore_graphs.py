@@ -144,7 +144,7 @@ def test_gradients_pass_through_optionals_flags_and_several_outputs(way):
     x, y = ms.Tensor(X), ms.Tensor(Y)
     seeds = [ms.Tensor(X * X), ms.Tensor(Y[:3])]
     d = -0.5 * (X * X + Y[:3, None])
-    loss = loss_of("ms_scaled", seeds, {"alpha": 0.5, "negate": True})
+    loss = loss_of("kinds_scaled", seeds, {"alpha": 0.5, "negate": True})
     got = way(loss, (0, 1))(x, y)
     np.testing.assert_allclose(got[0].asnumpy(), d)
     np.testing.assert_allclose(got[1].asnumpy(), (-2 * d).sum(0))
@@ -162,7 +162,7 @@ def test_gradients_pass_through_results_of_rank_0(way):
 @every_gradient
 def test_gradients_pass_through_lists(way):
     def weighted(x, y):
-        return pto.mindspore.ms_weighted([x, y, x], [1, 2, 3]).sum()
+        return pto.mindspore.kinds_weighted_sum([x, y, x], [1, 2, 3]).sum()
 
     got = way(weighted, (0, 1))(ms.Tensor(X), ms.Tensor(Y))
     assert got[0].asnumpy().tolist() == np.full_like(X, 4).tolist()
@@ -241,9 +241,9 @@ def test_only_what_is_asked_for_gets_a_gradient():
 @every_gradient
 def test_an_operator_without_gradient_refuses_one(way):
     def loss(row):
-        return pto.mindspore.ms_repeat_row(row, 3).sum()
+        return pto.mindspore.kinds_repeat_row(row, 3).sum()
 
-    with pytest.raises(Exception, match="ms_repeat_row: its gradient is asked for"):
+    with pytest.raises(Exception, match="kinds_repeat_row: its gradient is asked for"):
         way(loss, (0,))(ms.Tensor(Y)).asnumpy()
 
 

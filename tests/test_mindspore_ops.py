@@ -86,40 +86,43 @@ def test_views_are_read_as_they_look(route):
 
 CALLS = {  # name, arguments, attributes, what NumPy makes of them
     "an optional tensor that is given": (
-        *("ms_scaled", (X, Y), {"alpha": 0.5, "negate": True}),
+        *("kinds_scaled", (X, Y), {"alpha": 0.5, "negate": True}),
         lambda x, y: (-x * np.float32(0.5) + y, (-x * np.float32(0.5) + y).sum(-1)),
     ),
-    "one that is not": ("ms_scaled", (X,), {}, lambda x: (2 * x, (2 * x).sum(-1))),
-    "one that is None": ("ms_scaled", (X, None), {"alpha": 1.0}, lambda x, _: (x, x.sum(-1))),
+    "one that is not": ("kinds_scaled", (X,), {}, lambda x: (2 * x, (2 * x).sum(-1))),
+    "one that is None": ("kinds_scaled", (X, None), {"alpha": 1.0}, lambda x, _: (x, x.sum(-1))),
     "minus zero": (
-        *("ms_scaled", (X,), {"alpha": -0.0}),
+        *("kinds_scaled", (X,), {"alpha": -0.0}),
         lambda x: (x * np.float32(-0.0), (x * np.float32(-0.0)).sum(-1)),
     ),
     "zero": (
-        *("ms_scaled", (X,), {"alpha": 0.0}),
+        *("kinds_scaled", (X,), {"alpha": 0.0}),
         lambda x: (x * np.float32(0.0), (x * np.float32(0.0)).sum(-1)),
     ),
-    "an integer for a float": ("ms_scaled", (X,), {"alpha": 3}, lambda x: (3 * x, (3 * x).sum(-1))),
+    "an integer for a float": (
+        *("kinds_scaled", (X,), {"alpha": 3}),
+        lambda x: (3 * x, (3 * x).sum(-1)),
+    ),
     "a result of rank 0": ("ms_total", (X,), {}, lambda x: x.sum()),
     "of rank 0 from rank 0": ("ms_total", (X[0, 0],), {}, lambda x: x),
     "a list": (
-        *("ms_weighted", ([X, Y, X], [1, 2, 3], 0.5), {}),
+        *("kinds_weighted_sum", ([X, Y, X], [1, 2, 3], 0.5), {}),
         lambda xs, *_: xs[0] + xs[1] * 2 + xs[2] * 3 + np.float32(0.5),
     ),
-    "a list of one": ("ms_weighted", ([X], [4]), {}, lambda xs, _: xs[0] * 4),
+    "a list of one": ("kinds_weighted_sum", ([X], [4]), {}, lambda xs, _: xs[0] * 4),
     "a list that comes back": ("ms_both", (X, Y), {"swap": True}, lambda x, y: (y * 2, x + 1)),
-    "a size of the call": ("ms_repeat_row", (Y, 3), {}, lambda y, n: np.stack([y] * n)),
-    "no rows": ("ms_repeat_row", (Y, 0), {}, lambda y, n: np.zeros((0, 4), np.float32)),
+    "a size of the call": ("kinds_repeat_row", (Y, 3), {}, lambda y, n: np.stack([y] * n)),
+    "no rows": ("kinds_repeat_row", (Y, 0), {}, lambda y, n: np.zeros((0, 4), np.float32)),
     "one number for two": ("ms_named", (X, 3), {}, lambda x, _: x),
     "a text and a list": (
         "ms_named", (X, [1, 4], "a:b;\u00e9"), {"shift": 2}, lambda x, *_: 2 - x / 4,
     ),
-    "a mutable argument": ("ms_scale_", (X, Y), {}, lambda x, y: x * 2 + y),
+    "a mutable argument": ("kinds_scale_", (X, Y), {}, lambda x, y: x * 2 + y),
     "other element types": (
-        "ms_select", (X.astype(np.int32), X > 0), {}, lambda x, m: (np.where(m, x, 0), ~m),
+        "kinds_select", (X.astype(np.int32), X > 0), {}, lambda x, m: (np.where(m, x, 0), ~m),
     ),
     "a hand-written kernel": (
-        *("ms_split_rows", (X.astype(np.uint8), [1, 0, 2]), {}),
+        *("kinds_split_rows", (X.astype(np.uint8), [1, 0, 2]), {}),
         lambda x, _: (x[:1], x[1:1], x[1:]),
     ),
 }  # fmt: skip
@@ -141,10 +144,20 @@ BAD = {  # name, arguments, attributes, the error
     "a type without kernels": ("silu", (X.astype(np.complex64),), {}, "silu: .*[Cc]omplex64"),
     "one that is not taken": ("silu", (INTEGERS,), {}, "silu: .*i32"),
     "two types": ("add", (X, HALF), {}, "add: .*f(16|32)"),
-    "a negative size": ("ms_repeat_row", (Y, -1), {}, "ms_repeat_row: rows is -1"),
-    "a wrong sum": ("ms_split_rows", (X, [1, 1]), {}, "ms_split_rows: sizes 2 and 3 differ in spl"),
+    "a negative size": ("kinds_repeat_row", (Y, -1), {}, "kinds_repeat_row: rows is -1"),
+    "a wrong sum": (
+        "kinds_split_rows",
+        (X, [1, 1]),
+        {},
+        "kinds_split_rows: sizes 2 and 3 differ in spl",
+    ),
     "a text for a number": ("rms_norm", (X, Y), {"eps": "a"}, "rms_norm: eps is 'a', of type str"),
-    "no list": ("ms_weighted", ([X], 3.5), {}, "ms_weighted: weights is 3.5, of type float"),
+    "no list": (
+        "kinds_weighted_sum",
+        ([X], 3.5),
+        {},
+        "kinds_weighted_sum: weights is 3.5, of type float",
+    ),
 }
 
 
@@ -169,10 +182,10 @@ def test_what_is_no_tensor_is_refused(value):
 def test_an_attribute_that_a_graph_does_not_know_is_refused():
     @ms.jit
     def scaled(x, alpha):
-        return pto.mindspore.ms_scaled(x, alpha=alpha)[0]
+        return pto.mindspore.kinds_scaled(x, alpha=alpha)[0]
 
     with pytest.raises(
-        TypeError, match="ms_scaled: alpha is not known while the graph is compiled"
+        TypeError, match="kinds_scaled: alpha is not known while the graph is compiled"
     ):
         scaled(ms.Tensor(X), ms.mutable(2.0)).asnumpy()
     assert same(scaled(ms.Tensor(X), 2.0), X * 2)
@@ -182,16 +195,16 @@ def test_an_attribute_may_be_a_tensor_of_one_element_outside_graphs():
     alpha = ms.Tensor(0.5)
     for factor in (0.5, 4.0):
         alpha.assign_value(ms.Tensor(factor))
-        got = pto.mindspore.ms_scaled(ms.Tensor(X), alpha=alpha)[0]
+        got = pto.mindspore.kinds_scaled(ms.Tensor(X), alpha=alpha)[0]
         assert same(got, X * np.float32(factor))
 
 
 def test_a_number_of_the_call_needs_no_new_kernel():
     x = ms.Tensor(X)
-    pto.mindspore.ms_scaled(x, alpha=1.0)[0].asnumpy()
+    pto.mindspore.kinds_scaled(x, alpha=1.0)[0].asnumpy()
     before = pto._core.kernel_count()
     for alpha in np.linspace(-3, 3, 7):
-        got = pto.mindspore.ms_scaled(x, alpha=float(alpha))[0]
+        got = pto.mindspore.kinds_scaled(x, alpha=float(alpha))[0]
         assert same(got, X * np.float32(alpha))
     assert pto._core.kernel_count() == before
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kinds_of_operators import RepeatRow, Scale, Swap, WeightedSum
 
 import pto
 from pto import _core, ops
@@ -18,38 +19,11 @@ ml_dtypes = pytest.importorskip("ml_dtypes")
 ROOT = Path(__file__).parents[1]
 
 
-@op("numpy_weighted(Tensor[] xs, int[] weights, float? bias=None) -> Tensor")
-class Weighted:
-    def build(xs, weights, bias):
-        total = xs[0] * weights[0]
-        for x, w in zip(xs[1:], weights[1:], strict=True):
-            total = total + x * w
-        return total if bias is None else total + bias
-
-
 @op("numpy_pieces(Tensor x, Tensor? y=None, *, bool swap=False) -> (Tensor[], Tensor)")
 class Pieces:
     def build(x, y, swap):
         pair = [x + 1, x if y is None else y]
         return (pair[::-1] if swap else pair), -x
-
-
-@op("numpy_repeat(Tensor row, SymInt rows) -> Tensor")
-class Repeat:
-    def build(row, rows):
-        return pto.broadcast_to(row * 1.0, (rows, *row.shape))
-
-
-@op("numpy_scale_(Tensor(a!) x, Tensor y, *, float factor=2.0) -> Tensor(a!)")
-class Scale:
-    def build(x, y, factor):
-        return x * factor + y
-
-
-@op("numpy_swap_(Tensor(a!) x, Tensor(b!) y) -> ()")
-class Swap:
-    def build(x, y):
-        return y * 1.0, x * 1.0
 
 
 @op("numpy_shift_(Tensor(a!) x, str how='up', int[2] by=1) -> (Tensor(a!), Tensor)")
@@ -120,18 +94,19 @@ def test_bf16_arrays_are_those_of_ml_dtypes():
 
 def test_lists_options_and_sizes_of_the_call():
     xs = [random(3) for _ in range(3)]
-    total = ops_of("numpy_weighted")(xs, [1, 2, 3], bias=0.5)
+    total = ops_of("kinds_weighted_sum")(xs, [1, 2, 3], bias=0.5)
     np.testing.assert_allclose(total, xs[0] + 2 * xs[1] + 3 * xs[2] + 0.5, rtol=1e-6)
-    np.testing.assert_array_equal(Weighted(tuple(xs[:1]), (np.int64(4),)), 4 * xs[0])
+    np.testing.assert_array_equal(WeightedSum(tuple(xs[:1]), (np.int64(4),)), 4 * xs[0])
     (a, b), minus = Pieces(xs[0], xs[1], swap=np.True_)
     np.testing.assert_array_equal(a, xs[1])
     np.testing.assert_array_equal(b, xs[0] + 1)
     np.testing.assert_array_equal(minus, -xs[0])
     (a, b), _ = Pieces(xs[0])
     np.testing.assert_array_equal(b, xs[0])
+    assert RepeatRow(xs[0], 2).shape == (2, 3)
     kernels = _core.kernel_count()
-    shapes = [Repeat(xs[0], rows).shape for rows in (3, 5, np.int32(7))]
-    assert shapes == [(3, 3), (5, 3), (7, 3)] and _core.kernel_count() == kernels + 1
+    shapes = [RepeatRow(xs[0], rows).shape for rows in (3, 5, np.int32(7))]
+    assert shapes == [(3, 3), (5, 3), (7, 3)] and _core.kernel_count() == kernels
 
 
 def ops_of(name):
@@ -187,7 +162,7 @@ def refused(kind, *texts):
 def test_read_only_and_overlapping_targets_are_refused():
     fixed = LAYOUTS["read-only"](random(3, 3))
     before = fixed.copy()
-    with refused(ValueError, "numpy_scale_: x is read-only", "fix: pass a writable array"):
+    with refused(ValueError, "kinds_scale_: x is read-only", "fix: pass a writable array"):
         Scale(fixed, fixed)
     with refused(ValueError, "add: out is read-only"):
         ops.add(fixed, fixed, out=fixed)
@@ -211,8 +186,8 @@ def test_what_is_no_array_is_refused_with_its_name():
         ops.add(x, 1.0)
     with refused(TypeError, "add: x is "):
         ops.add([1.0], x)
-    with refused(TypeError, "numpy_weighted: xs is array", "Tensor\\[\\] xs"):
-        Weighted(x, [1])
+    with refused(TypeError, "kinds_weighted_sum: xs is array", "Tensor\\[\\] xs"):
+        WeightedSum(x, [1])
     with refused(TypeError, "add: x is None|add: x is"):
         ops.add(None, x)
     with refused(TypeError, "masked|add: x is"):

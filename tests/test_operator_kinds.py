@@ -4,6 +4,7 @@
 Defined once here, called through PyTorch.
 """
 
+import kinds_of_operators  # noqa: F401
 import numpy as np
 import pytest
 
@@ -19,18 +20,6 @@ import pto.torch  # noqa: E402
 from pto.language.op import operators  # noqa: E402
 
 
-@op("kinds_weighted_sum(Tensor[] xs, int[] weights, float? bias=None) -> Tensor")
-class WeightedSum:
-    def build(xs, weights, bias):
-        total = xs[0] * weights[0]
-        for x, w in zip(xs[1:], weights[1:], strict=True):
-            total = total + x * w
-        return total if bias is None else total + bias
-
-    def grad(ctx, d_result):
-        return {"xs": [d_result * w for w in ctx.attribute("weights") or [1, 1]]}
-
-
 @op("kinds_blend(Tensor x, *, float share=0.5) -> Tensor")
 class Blend:
     def build(x, share):
@@ -44,39 +33,10 @@ class Both:
         return pair[::-1] if swap else pair
 
 
-@op("kinds_repeat_row(Tensor row, SymInt rows) -> Tensor")
-class RepeatRow:
-    def infer(row, rows):
-        return row.like((rows, *row.shape))
-
-    def build(row, rows):
-        return pto.broadcast_to(row * 1.0, (rows, *row.shape))
-
-
 @op("kinds_shrink(Tensor x, int[2] by=1, str? how=None) -> (Tensor, Tensor)")
 class Shrink:
     def build(x, by, how):
         return x * (1.0 / by[0]), x * (1.0 / by[1]) if how is None else -x
-
-
-@op("kinds_scale_(Tensor(a!) x, Tensor y, *, float factor=2.0) -> Tensor(a!)")
-class Scale:
-    def build(x, y, factor):
-        return x * factor + y
-
-
-@op("kinds_swap_(Tensor(a!) x, Tensor(b!) y) -> ()")
-class Swap:
-    def build(x, y):
-        return y * 1.0, x * 1.0
-
-
-@op("kinds_select(Tensor x, Tensor mask) -> (Tensor, Tensor)")
-class Select:
-    types = "(T, bool) -> (T, bool) where T: f32 f64 i32"
-
-    def build(x, mask):
-        return pto.where(mask, x, pto.zeros_like(x)), pto.logical_not(mask)
 
 
 @op("kinds_softplus(Tensor x) -> Tensor")
@@ -85,20 +45,6 @@ class Softplus:
 
     def build(x):
         return pto.log(1 + pto.exp(x))
-
-
-@op("kinds_split_rows(Tensor x, int[] sizes) -> Tensor[]")
-class SplitRows:
-    types = "T -> T where T: any"
-
-    def infer(x, sizes):
-        total = 0
-        for size in sizes:
-            total = total + size
-        pto.require_equal(total, x.shape[0], "splitting")
-        return [x.like((size, *x.shape[1:])) for size in sizes]
-
-    kernel = cpp_kernel("kernels_of_operators.cpp", "split_rows")
 
 
 @op("kinds_take_rows(Tensor x, Tensor indices) -> Tensor")

@@ -3,6 +3,7 @@
 
 import warnings
 
+import kinds_of_operators  # noqa: F401
 import numpy as np
 import pytest
 
@@ -16,18 +17,6 @@ from pto.adapters.tensorflow import build  # noqa: E402
 from pto.language.op import op  # noqa: E402
 
 build.build()
-
-
-@op("tf_weighted_sum(Tensor[] xs, int[] weights, float? bias=None) -> Tensor")
-class WeightedSum:
-    def build(xs, weights, bias):
-        total = xs[0] * weights[0]
-        for x, w in zip(xs[1:], weights[1:], strict=True):
-            total = total + x * w
-        return total if bias is None else total + bias
-
-    def grad(ctx, d_result):
-        return {"xs": [d_result * w for w in ctx.attribute("weights") or [1, 1]]}
 
 
 @op("tf_both(Tensor x, Tensor? y=None, *, bool swap=False) -> Tensor[]")
@@ -68,26 +57,6 @@ class Shrink:
         return x * (1.0 / by[0]), last if power is None else last * power
 
 
-@op("tf_scale_(Tensor(a!) x, Tensor y, *, float factor=2.0) -> Tensor(a!)")
-class Scale:
-    def build(x, y, factor):
-        return x * factor + y
-
-
-@op("tf_swap_(Tensor(a!) x, Tensor(b!) y) -> ()")
-class Swap:
-    def build(x, y):
-        return y * 1.0, x * 1.0
-
-
-@op("tf_select(Tensor x, Tensor mask) -> (Tensor, Tensor)")
-class Select:
-    types = "(T, bool) -> (T, bool) where T: f32 f64 i32"
-
-    def build(x, mask):
-        return pto.where(mask, x, pto.zeros_like(x)), pto.logical_not(mask)
-
-
 @op("tf_odd(Tensor X, float lambda_=1.0, *, int name=2, bool _hidden=True) -> Tensor")
 class OddNames:
     def build(X, lambda_, name, _hidden):
@@ -110,11 +79,11 @@ def both_ways(call):
 def test_lists_of_tensors_and_numbers_go_in():
     a, b, c = x(3, 4), x(3, 4, seed=1), x(4, seed=2)
     for bias in (None, 0.1):
-        got = both_ways(lambda bias=bias: pto_tf.tf_weighted_sum([a, b, c], [1, 2, -3], bias))
+        got = both_ways(lambda bias=bias: pto_tf.kinds_weighted_sum([a, b, c], [1, 2, -3], bias))
         want = a * 1 + b * 2 + c * -3
         np.testing.assert_allclose(got, want + (bias or 0), rtol=1e-5, atol=1e-5)
     for n in (1, 2, 5):
-        got = both_ways(lambda n=n: pto_tf.tf_weighted_sum((a,) * n, tuple(range(n))))
+        got = both_ways(lambda n=n: pto_tf.kinds_weighted_sum((a,) * n, tuple(range(n))))
         np.testing.assert_allclose(got, a * sum(range(n)), rtol=1e-6)
 
 
@@ -142,7 +111,7 @@ def test_lists_stand_between_other_outputs():
 def test_the_gradient_of_a_list_is_a_list():
     arguments = [x(3, 4, dtype=np.float64), x(3, 4, dtype=np.float64, seed=1)]
     theory, numeric = tf.test.compute_gradient(
-        lambda *xs: pto_tf.tf_weighted_sum(xs, [3, -2]), arguments, 1e-4
+        lambda *xs: pto_tf.kinds_weighted_sum(xs, [3, -2]), arguments, 1e-4
     )
     for a, b in zip(theory, numeric, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-7)
@@ -205,25 +174,25 @@ def test_optional_attributes_are_none_or_a_value():
 def test_mutable_arguments_come_back_as_results():
     a, b = x(3), x(3, seed=1)
     keep = a.copy()
-    np.testing.assert_array_equal(both_ways(lambda: pto_tf.tf_scale_(a, b)), a * 2 + b)
-    first, second = both_ways(lambda: pto_tf.tf_swap_(a, b))
+    np.testing.assert_array_equal(both_ways(lambda: pto_tf.kinds_scale_(a, b)), a * 2 + b)
+    first, second = both_ways(lambda: pto_tf.kinds_swap_(a, b))
     np.testing.assert_array_equal(first, b)
     np.testing.assert_array_equal(second, a)
     np.testing.assert_array_equal(a, keep)
     constant = tf.constant(a)
-    pto_tf.tf_scale_(constant, b)
+    pto_tf.kinds_scale_(constant, b)
     np.testing.assert_array_equal(constant, keep)
 
 
 def test_element_types_are_those_of_the_definition():
     mask = np.array([True, False, True])
     for dtype in (np.float32, np.float64, np.int32):
-        chosen, rest = both_ways(lambda d=dtype: pto_tf.tf_select(x(3, dtype=d), mask))
+        chosen, rest = both_ways(lambda d=dtype: pto_tf.kinds_select(x(3, dtype=d), mask))
         assert chosen.dtype == dtype and rest.dtype == tf.bool
         np.testing.assert_array_equal(rest, ~mask)
     for call in (
-        lambda: pto_tf.tf_select(tf.constant(x(3)), tf.constant(x(3))),
-        lambda: pto_tf.tf_select(tf.cast(x(3), tf.int64), mask),
+        lambda: pto_tf.kinds_select(tf.constant(x(3)), tf.constant(x(3))),
+        lambda: pto_tf.kinds_select(tf.cast(x(3), tf.int16), mask),
     ):
         with pytest.raises(tf.errors.InvalidArgumentError, match="it takes"):
             call()
@@ -244,7 +213,7 @@ def test_a_list_in_a_graph_of_unknown_rank_says_what_it_lacks():
 def test_a_saved_model_keeps_lists_and_attributes(tmp_path):
     module = tf.Module()
     module.call = tf.function(
-        lambda a, b: pto_tf.tf_both(pto_tf.tf_weighted_sum([a, b], [2, 3], 0.1), b),
+        lambda a, b: pto_tf.tf_both(pto_tf.kinds_weighted_sum([a, b], [2, 3], 0.1), b),
         input_signature=[tf.TensorSpec([None, 3]), tf.TensorSpec([3])],
         autograph=False,
     )
