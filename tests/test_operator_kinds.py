@@ -31,6 +31,12 @@ class WeightedSum:
         return {"xs": [d_result * w for w in ctx.attribute("weights") or [1, 1]]}
 
 
+@op("kinds_blend(Tensor x, *, float share=0.5) -> Tensor")
+class Blend:
+    def build(x, share):
+        return share * x + (1 - share)
+
+
 @op("kinds_both(Tensor x, Tensor? y=None, *, bool swap=False) -> Tensor[]")
 class Both:
     def build(x, y, swap):
@@ -268,3 +274,12 @@ def test_the_registry_lists_what_was_defined_here():
     names = {o.name for o in operators()}
     assert {"kinds_softplus", "kinds_softplus_", "kinds_weighted_sum_backward"} <= names
     assert np.all([o.schema for o in operators()])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+def test_a_number_of_the_call_meets_tensors_of_every_type_where_only_shapes_are_known(dtype):
+    x = torch.ones(3, 4, dtype=dtype)
+    with torch._subclasses.FakeTensorMode() as mode:
+        x = mode.from_tensor(x)
+        y = torch.ops.pto.kinds_blend(x)
+    assert (y.shape, y.dtype) == (x.shape, dtype)

@@ -7,8 +7,12 @@ import subprocess
 import sys
 
 import pto.torch  # noqa: F401
+import pytest
 import torch
 from operator_cases import OPERATORS, tensors
+from torch._dynamo import compiled_autograd
+
+from pto.adapters.torch import has_cpp_gradients
 
 ops = torch.ops.pto
 
@@ -109,3 +113,27 @@ def test_functional_transforms_compose():
         lambda f: torch.func.grad(lambda x, w: torch.vmap(f, (0, None))(x, w).square().sum()),
     ):
         torch.testing.assert_close(transform(f)(x, weight), transform(reference)(x, weight))
+
+
+def test_a_compiled_backward_pass_gives_the_gradient_or_says_why_not():
+    torch._dynamo.reset()
+    x = torch.randn(4, requires_grad=True)
+    want = torch.func.grad(lambda x: torch.nn.functional.silu(x).sum())(x.detach())
+    total = torch.ops.pto.silu(x).sum()
+    with compiled_autograd._enable(lambda graph: torch.compile(graph, backend="aot_eager")):
+        if has_cpp_gradients():
+            with pytest.raises(RuntimeError, match=r"silu: its gradient cannot(.*\n)+  fix: "):
+                total.backward()
+            return
+        total.backward()
+    torch.testing.assert_close(x.grad, want)
+
+
+def test_the_backward_pass_of_a_compiled_function_is_compiled_under_compiled_autograd():
+    torch._dynamo.reset()
+    x = torch.randn(4, requires_grad=True)
+    want = torch.func.grad(lambda x: torch.nn.functional.silu(x).sum())(x.detach())
+    total = torch.compile(lambda x: torch.ops.pto.silu(x).sum(), backend="aot_eager")(x)
+    with compiled_autograd._enable(lambda graph: torch.compile(graph, backend="aot_eager")):
+        total.backward()
+    torch.testing.assert_close(x.grad, want)

@@ -9,6 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import pto
 from pto.adapters.record import Record
+from pto.adapters.torch import activation
 from pto.adapters.torch.autograd import _WritingKernel
 from pto.errors import Error
 from pto.language.op import op
@@ -37,6 +38,15 @@ class Halve:
 
     def grad(ctx, d_result):
         return d_result * 0.5
+
+
+@pytest.fixture(params=["cpu", "npu"], autouse=True)
+def device(request):
+    """Where the tensors of a test lie, unless it says so."""
+    if request.param == "npu" and not activation.is_active():
+        pytest.skip("the npu device is not built")
+    with torch.device(request.param):
+        yield request.param
 
 
 ops = torch.ops.pto

@@ -14,16 +14,13 @@ others do the same; a build that fails is loud and names its log.
 import contextlib
 import ctypes
 import fcntl
-import functools
 import hashlib
 import os
 import pathlib
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from pto import _core
@@ -177,40 +174,30 @@ def build(part: Part, force: bool = False) -> pathlib.Path:
     return target
 
 
-def _options(part: Part, compiler: str) -> list[str]:
-    return [compiler, "-O2", "-fPIC", *part.options, *part.folders, f"-I{ROOT}"]
-
-
-def _command(part: Part, compiler: str, inputs: list[str], output: pathlib.Path) -> list[str]:
-    """The library from its sources, or from their objects."""
-    ours = [f"-L{LIBRARIES}", "-lpto"]
+def _command(part: Part, compiler: str, output: pathlib.Path) -> list[str]:
+    """The library from C++ text of the standard input."""
     return [
-        *(*_options(part, compiler), "-shared", *inputs),
-        *("-o", str(output), *part.links, *ours),
+        *(compiler, "-O2", "-fPIC", *part.options, *part.folders, f"-I{ROOT}"),
+        *("-shared", "-x", "c++", "-", "-x", "none"),
+        *("-o", str(output), *part.links, f"-L{LIBRARIES}", "-lpto"),
     ]
 
 
 def _compile(part: Part, compiler: str, target: pathlib.Path) -> None:
+    """All sources as one: a framework's headers cost more than they do, and are read once."""
     partial = target.with_suffix(".part")
     log = target.with_suffix(".log")
-    run = functools.partial(subprocess.run, capture_output=True, text=True)
     try:
-        inputs, done = [str(source) for source in part.sources], []
-        with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as threads:
-            if len(inputs) > 1:  # all cores, one source each
-                objects = [f"{folder}/{source.stem}.o" for source in part.sources]
-                pairs = zip(inputs, objects, strict=True)
-                options = _options(part, compiler)
-                done = list(threads.map(run, [[*options, "-c", i, "-o", o] for i, o in pairs]))
-                inputs = objects
-            if not any(one.returncode for one in done):
-                done.append(run(_command(part, compiler, inputs, partial)))
-        log.write_text("".join(f"{' '.join(x.args)}\n{x.stdout}{x.stderr}" for x in done))
-        if failed := next((one for one in done if one.returncode), None):
-            lines = failed.stderr.splitlines()
+        together = "".join(f'#include "{source}"\n' for source in part.sources)
+        done = subprocess.run(
+            _command(part, compiler, partial), input=together, capture_output=True, text=True
+        )
+        log.write_text(f"{' '.join(done.args)}\n{together}{done.stdout}{done.stderr}")
+        if done.returncode:
+            lines = done.stderr.splitlines()
             first = next((x for x in lines if "error" in x), "no message")
             raise Failure(
-                f"building {part.title} failed with code {failed.returncode}: {first}",
+                f"building {part.title} failed with code {done.returncode}: {first}",
                 f"the whole output stands in {log}",
                 f"mend what it names; {part.without}",
             )

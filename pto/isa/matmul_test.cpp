@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "pto/isa/hifloat8.hpp"
 #include "pto/isa/tile_layouts.hpp"
 #include "tests/isa_oracle.hpp"
@@ -325,6 +327,31 @@ void check_engines(Sizes sizes, unsigned seed) {
     job.engine = engine;
     if (pto_matmul(&job) != 0) continue;
     EXPECT_EQ(p.wrong(true, true), "") << "engine " << engine;
+  }
+}
+
+TEST(Matmul, ReadsAPackedOperandAsTheOneThatItWasPackedFrom) {
+  using A = Left<float, 16, 528, kRow, kFlat>;
+  using B = Right<float, 528, 416, kRow, kFlat>;
+  for (int engine : {PTO_MATMUL_PORTABLE, PTO_MATMUL_AVX2, PTO_MATMUL_AVX512}) {
+    for (Sizes sizes :
+         {Sizes{13, 521, 411}, Sizes{16, 528, 416}, Sizes{1, 1, 1}, Sizes{3, 9, 17}}) {
+      Product<A, B, Acc<float, 16, 416>> p(sizes, 5);
+      const detail::NoTile none;
+      pto_matmul_job job = detail::matmul_job(p.c, p.a, p.b, p.start, p.bias, none, none);
+      const size_t floats = size_t(PTO_MATMUL_PACKED_FLOATS(sizes.k, sizes.n));
+      std::vector<float> packed(floats + 1, -7.0f);
+      job.engine = engine;
+      job.packed = packed.data();
+      job.packs = 1;
+      if (pto_matmul(&job) != 0) continue;
+      EXPECT_EQ(packed.back(), -7.0f) << "beyond what was promised";
+      EXPECT_EQ(0, __builtin_memcmp(p.c.data(), p.start.data(), sizeof(float) * p.c.kStored));
+      job.packs = 0;
+      job.b.data = nullptr;
+      ASSERT_EQ(pto_matmul(&job), 0);
+      EXPECT_EQ(p.wrong(true, true), "") << "engine " << engine << ", depth " << sizes.k;
+    }
   }
 }
 

@@ -36,7 +36,7 @@ def _unary(op: str) -> Callable[[Tensor], Tensor]:
         if op in ("floor", "ceil", "round", "trunc") and x.dtype.is_integer:
             return x
         x = real(x) if _KINDS[op] == "Float" else numeric(x, op)
-        return Tensor(x.trace, x.trace.here().unary(op, x.value))
+        return Tensor(x.trace, x.trace.here().unary(op, x.value), weak=x.weak)
 
     function.__name__ = function.__qualname__ = op
     function.__doc__ = f"{op} of each element of x."
@@ -60,7 +60,8 @@ def positive(x: Tensor) -> Tensor:
 def binary(op: str, a: object, b: object) -> Tensor:
     """The operation `op` of the table on two operands, at least one of them a Tensor."""
     x, y = joined(op, a, b)
-    return Tensor(x.trace, x.trace.here().binary(op, x.value, y.value))
+    found = x.trace.here().binary(op, x.value, y.value)
+    return Tensor(x.trace, found, weak=x.weak and y.weak)
 
 
 def _arithmetic(op: str, *names: str) -> Callable[[object, object], Tensor]:

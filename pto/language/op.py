@@ -136,14 +136,18 @@ class Operator(_core.OperatorCall):
         for a in self.attribute_arguments:  # a size of the call is that of one more input
             if a.kind == "SymInt" and values[a.name] is not None:
                 trace.input(f"size_{a.name}", "bool", (values[a.name],))
+        results = self._built(trace, tensors, values)
+        graph, _ = trace.finish([t for result in results for t in members(result)])
+        self._check_inferred(graph, values)
+        return graph
+
+    def _built(self, trace: Trace, tensors: list, values: dict[str, Any]) -> list:
+        """What `build` returns; real attributes are numbers of the call, as wide as the tensors."""
         wide = any(like[0] == "f64" for like in _flat(tensors))
         for a in self.attribute_arguments:
             if a.kind == "float" and values[a.name] is not None:
                 values[a.name] = trace.scalar(a.name, "f64" if wide else "f32")
-        results = self.results(self.member("build")(*values.values()))
-        graph, _ = trace.finish([t for result in results for t in members(result)])
-        self._check_inferred(graph, values)
-        return graph
+        return self.results(self.member("build")(*values.values()))
 
     def _inputs(self, trace: Trace, tensors: list, attributes: list) -> dict[str, Any]:
         """The arguments by name, as `build` sees them, numbers of the call apart."""
@@ -200,10 +204,7 @@ class Operator(_core.OperatorCall):
         trace = Trace(self.name)
         trace.builder.let_sizes_be_one()
         values = self._inputs(trace, tensors, attributes)
-        for a in self.attribute_arguments:
-            if a.kind == "float" and values[a.name] is not None:
-                values[a.name] = trace.scalar(a.name, "f32")
-        results = self.results(self.member("build")(*values.values()))
+        results = self._built(trace, tensors, values)
         outputs = [_described(r) for r in results]
         graph, _ = trace.finish([t for result in results for t in members(result)])
         return outputs, list(graph.guards)

@@ -3,8 +3,9 @@
 
 Two tensors must have one element type: mixing is an error, since a silent cast costs accuracy or
 time. A Python number takes the tensor's type, as in PyTorch: a float with an integer tensor makes
-both f32, an int with a bool tensor makes both i64. Functions of real numbers, and `/`, turn integer
-and bool tensors into f32; `sum` and `prod` turn them into i64.
+both f32, an int with a bool tensor makes both i64. So do number parameters of a function, and what
+is computed from those alone. Functions of real numbers, and `/`, turn integer and bool tensors into
+f32; `sum` and `prod` turn them into i64.
 """
 
 import math
@@ -112,7 +113,9 @@ def operand(value: object, like: Tensor, name: str) -> Tensor:
                 "a number takes the element type of the tensor that it meets",
                 "cast the tensor to a wider type",
             )
-        return constant(like.trace, plain, kind)
+        found = constant(like.trace, plain, kind)
+        found.weak = like.weak
+        return found
     if isinstance(value, _core.Dim):
         return size(like.trace, value, like.dtype if like.dtype is not boolean else i64)
     if hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):

@@ -241,3 +241,50 @@ class Gemm:
     tolerance = TOLERANCE
     kernel = cpp_kernel("product.cpp", "gemm", takes_strides=True)
     gradient, saved, wanted = "gemm_backward", ("a", "b", "c"), ("a", "b", "c")
+
+
+# Of packed_product.cpp: columns that are packed together; floats behind each strip, and behind all.
+STRIP_COLS, STRIP_SLACK, SIZES = 384, 8, 4
+
+
+@op("_pack_right(Tensor b, *, bool transpose_b=False) -> Tensor")
+class PackRight:
+    """A matrix, transposed first, as _matmul_packed reads it: one axis, an order of its own."""
+
+    types = "(T) -> T where T: f32"
+
+    def infer(b, transpose_b):
+        if b.ndim != 2:
+            raise InvalidValue(f"_pack_right: b has {b.ndim} axes", "it is a matrix", "reshape it")
+        depth, cols = _matrix(b, transpose_b, False)
+        strips = (cols + (STRIP_COLS - 1)) // STRIP_COLS
+        return b.like((strips * ((depth + 7) // 8 * (8 * STRIP_COLS) + STRIP_SLACK) + SIZES,))
+
+    def work(b, transpose_b):
+        depth, cols = _matrix(b, transpose_b, False)
+        return (cols + (STRIP_COLS - 1)) // STRIP_COLS, depth * cols * 8
+
+    kernel = cpp_kernel("packed_product.cpp", "pack_right", takes_strides=True)
+
+
+@op("_matmul_packed(Tensor a, Tensor packed, *, SymInt cols) -> Tensor")
+class MatMulPacked:
+    """a @ b, of a b with `cols` columns that _pack_right has packed: what multiplies by one b again
+    and again packs it once."""
+
+    types = "(T, T) -> T where T: f32"
+
+    def infer(a, packed, cols):
+        if a.ndim == 0 or packed.ndim != 1:
+            raise InvalidValue(
+                f"_matmul_packed: a has {a.ndim} axes and packed has {packed.ndim}",
+                "a is a vector, matrix or batch of them, packed the result of _pack_right",
+                "use matmul",
+            )
+        return a.like((*a.shape[:-1], cols))
+
+    def work(a, packed, cols):
+        results = math.prod(a.shape[:-1]) * cols
+        return results, results * a.shape[-1] // FLOPS_A_BYTE
+
+    kernel = cpp_kernel("packed_product.cpp", "matmul_packed", takes_strides=True)

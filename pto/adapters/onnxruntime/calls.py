@@ -4,7 +4,6 @@
 Inputs are those of the node in their order; what is constant becomes an attribute.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pto.adapters.onnxruntime.graph import Node
@@ -12,16 +11,21 @@ from pto.adapters.onnxruntime.graph import Node
 
 @dataclass(frozen=True)
 class Call:
-    """An operator of the library; its tensors are the first `tensors` inputs of the node."""
+    """An operator of the library; its tensors are the first `tensors` inputs of the node. Those in
+    `prepared`, constants of the model, are replaced once by what another operator makes of them."""
 
     operator: str
     tensors: int
     attributes: dict[str, object] = field(default_factory=dict)
+    prepared: dict[int, str] = field(default_factory=dict)
 
 
-def plain(operator: str) -> Callable[[Node], Call]:
-    """The operator on all inputs, without attributes."""
-    return lambda node: Call(operator, len(node.inputs))
+def product(node: Node) -> Call:
+    """Weights are packed when the session is made, not at each call."""
+    b = node.inputs[1]
+    if b.is_constant and b.dtype == "f32" and len(b.shape) == 2:
+        return Call("_matmul_packed", 2, {"cols": b.shape[1]}, {1: "_pack_right"})
+    return Call("matmul", 2)
 
 
 def gemm(node: Node) -> Call:

@@ -113,6 +113,7 @@ class BoundCall:
     record: Record
     tensors: list[list[Value]]
     attributes: list[tuple[str, object]]  # (kind, value)
+    prepared: dict[int, Record]  # of a tensor argument: what makes it of the constant that is there
 
 
 def call_of(node: Node) -> BoundCall | None:
@@ -128,7 +129,8 @@ def call_of(node: Node) -> BoundCall | None:
                 tensors.append(value if isinstance(value, list) else [value] if value else [])
             else:
                 attributes.append((argument.kind, value))
-        kinds = iter([[(v.dtype, len(v.shape)) for v in members] for members in tensors])
+        prepared = {place: Record(operator(n).index) for place, n in call.prepared.items()}
+        kinds = iter([_kinds(v, prepared.get(place)) for place, v in enumerate(tensors)])
         given = [
             next(kinds) if a.kind == "Tensor[]" else next(iter(next(kinds)), None)
             for a in record.tensors
@@ -141,7 +143,16 @@ def call_of(node: Node) -> BoundCall | None:
         value is not None and kind == value.dtype and len(sizes) == len(value.shape)
         for (kind, sizes), value in zip(made, node.outputs, strict=True)
     )
-    return BoundCall(record, tensors, attributes) if agrees else None
+    return BoundCall(record, tensors, attributes, prepared) if agrees else None
+
+
+def _kinds(members: list[Value], prepared: Record | None) -> list[tuple[str, int]]:
+    """Element types and ranks of a tensor argument."""
+    kinds = [(value.dtype, len(value.shape)) for value in members]
+    if prepared is None:
+        return kinds
+    ((dtype, sizes),) = prepared.shapes(kinds, [a.default for a in prepared.attributes]).outputs
+    return [(dtype, len(sizes))]
 
 
 def graph_of(group: Group) -> _core.Graph | None:

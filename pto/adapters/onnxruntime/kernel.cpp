@@ -60,6 +60,11 @@ class Invocation {
     if (kernel.may_lack_inputs) check(api::KernelContext_GetInputCount(context, &n_inputs_));
     for (const Places& argument : kernel.inputs) {
       const size_t before = n_tensors_;
+      if (argument.prepared) {
+        add(argument.prepared->tensor());
+        counts_[n_counts_++] = 1;
+        continue;
+      }
       for (const int32_t place : argument.places) take(static_cast<size_t>(place));
       if (argument.takes_rest) {
         for (auto place = static_cast<size_t>(argument.places.back()); ++place < n_inputs_;) {
@@ -88,18 +93,13 @@ class Invocation {
     if (kernel_.may_lack_inputs && place >= n_inputs_) return;
     check(api::KernelContext_GetInput(context_, place, &value));
     if (!value) return;
+    add(tensor_of(value));
+    if (tensors_[n_tensors_ - 1].dtype < 0) refuse_element(n_tensors_ - 1, value);
+  }
+
+  void add(const pto_operator_tensor& tensor) {
     if (n_tensors_ == tensors_.size()) refuse_number();
-    pto_operator_tensor& tensor = tensors_[n_tensors_++];
-    int element = 0;
-    size_t rank = 0;
-    const void* data = nullptr;
-    check(api::GetTensorElementTypeAndShapeDataReference(value, &element, &tensor.sizes, &rank));
-    check(api::GetTensorData(value, &data));
-    tensor.data = const_cast<void*>(data);
-    tensor.strides = nullptr;
-    tensor.rank = static_cast<int32_t>(rank);
-    tensor.dtype = dtype_of(element);
-    if (tensor.dtype < 0) refuse_element(n_tensors_ - 1, element);
+    tensors_[n_tensors_++] = tensor;
   }
 
   [[noreturn]] void refuse_number() const {
@@ -109,7 +109,11 @@ class Invocation {
           "split the list"});
   }
 
-  [[noreturn]] void refuse_element(size_t tensor, int element) const {
+  [[noreturn]] void refuse_element(size_t tensor, const Value* value) const {
+    int element = 0;
+    size_t rank = 0;
+    const int64_t* sizes = nullptr;
+    check(api::GetTensorElementTypeAndShapeDataReference(value, &element, &sizes, &rank));
     fail({std::string(kernel_.op.name) + ": tensor " + std::to_string(tensor) +
               " has the ONNX element type " + std::to_string(element),
           "kernels exist for bool, integers, float16, bfloat16, float and double",
@@ -210,6 +214,35 @@ class Invocation {
 };
 
 }  // namespace
+
+Prepared::Prepared(const pto_operator& op, const pto_operator_tensor& constant,
+                   const pto_operator_value* attributes) {
+  const auto allocate = [](void* user, int32_t, int32_t, const int64_t* sizes, int32_t rank,
+                           int32_t dtype) -> void* {
+    auto& self = *static_cast<Prepared*>(user);
+    self.sizes_.assign(sizes, sizes + rank);
+    int64_t bytes = pto::bytes(static_cast<DType>(dtype));
+    for (const int64_t size : self.sizes_) bytes *= size;
+    self.memory_.emplace("a constant of the model", bytes);
+    self.tensor_ = {self.memory_->data(), self.sizes_.data(), nullptr, rank, dtype};
+    return self.memory_->data();
+  };
+  const pto_operator_call call = {&op, &constant, nullptr, attributes, allocate, this};
+  if (pto_operator_run(&call) != 0) throw std::runtime_error(pto_operator_error());
+}
+
+pto_operator_tensor tensor_of(const Value* value) {
+  pto_operator_tensor tensor = {};
+  int element = 0;
+  size_t rank = 0;
+  const void* data = nullptr;
+  check(api::GetTensorElementTypeAndShapeDataReference(value, &element, &tensor.sizes, &rank));
+  check(api::GetTensorData(value, &data));
+  tensor.data = const_cast<void*>(data);
+  tensor.rank = static_cast<int32_t>(rank);
+  tensor.dtype = dtype_of(element);
+  return tensor;
+}
 
 int dtype_of(int element) {
   const auto place = static_cast<size_t>(element);

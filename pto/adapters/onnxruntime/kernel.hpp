@@ -14,11 +14,13 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "pto/adapters/onnxruntime/api.hpp"
 #include "pto/base/dtype.hpp"
+#include "pto/op/memory.hpp"
 #include "pto/op/operator.h"
 
 namespace pto::ort {
@@ -43,12 +45,30 @@ class AttributeValues {
   std::deque<std::vector<int64_t>> integers_;
 };
 
+// A tensor that was made when the session was, of a constant of the model.
+class Prepared {
+ public:
+  // The output of an operator with one tensor argument. Throws pto::Error.
+  Prepared(const pto_operator& op, const pto_operator_tensor& constant,
+           const pto_operator_value* attributes);
+  const pto_operator_tensor& tensor() const { return tensor_; }
+
+ private:
+  std::optional<Memory> memory_;
+  std::vector<int64_t> sizes_;
+  pto_operator_tensor tensor_;
+};
+
 // Where a tensor argument is in the kernel context: at these places, for a list followed by all
-// further inputs where `takes_rest`.
+// further inputs where `takes_rest`; or `prepared` stands for what is there.
 struct Places {
   std::vector<int32_t> places;
   bool takes_rest = false;
+  std::unique_ptr<const Prepared> prepared = {};
 };
+
+// A tensor of ONNX Runtime's. Its dtype is negative where we have none.
+pto_operator_tensor tensor_of(const Value* value);
 
 class Kernel {
  public:

@@ -18,6 +18,7 @@ _PLANNER = ctypes.CFUNCTYPE(
 )
 _library = ctypes.CDLL(PATH)
 _library.pto_onnxruntime_fail.argtypes = [ctypes.c_char_p]
+_library.pto_onnxruntime_prepare.restype = ctypes.c_char_p
 
 
 class AttributeValue(ctypes.Structure):
@@ -89,6 +90,15 @@ def use(
         ctypes.c_void_p(answer), index, counts, places, values, _integers(outputs), len(outputs)
     ):
         raise RuntimeError(f"there is no operator {index}")
+
+
+def prepare(answer: int, argument: int, index: int, attributes: Sequence[AttributeValue]) -> None:
+    """A tensor argument of the group's operator, a constant of the model, is what operator `index`
+    makes of it, once."""
+    values = (AttributeValue * max(1, len(attributes)))(*attributes)
+    failure = _library.pto_onnxruntime_prepare(ctypes.c_void_p(answer), argument, index, values)
+    if failure is not None:
+        raise RuntimeError(failure.decode(errors="replace"))
 
 
 def _callback(planner: Callable[[str, int], None]) -> Callable:

@@ -147,3 +147,6 @@ def build_call(graph: Graph, answer: int) -> None:
     attributes = [library.attribute_value(kind, value) for kind, value in call.attributes]
     outputs = [graph.outputs.index(value.name) for value in node.outputs]
     library.use(answer, call.record.index, inputs, attributes, outputs)
+    for argument, record in call.prepared.items():
+        defaults = [library.attribute_value(a.kind, a.default) for a in record.attributes]
+        library.prepare(answer, argument, record.index, defaults)

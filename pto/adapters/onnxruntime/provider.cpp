@@ -6,6 +6,9 @@
 #include <memory>
 #include <mutex>
 #include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "pto/adapters/onnxruntime/custom_ops.hpp"
 #include "pto/adapters/onnxruntime/describe.hpp"
@@ -40,6 +43,8 @@ struct Groups {
 // A group that runs as one kernel.
 struct Compiled : ComputeInfo {
   std::unique_ptr<Kernel> kernel;
+  const Graph* graph = nullptr;  // while it is compiled
+  const Node* fused = nullptr;
 
   Compiled() {
     CreateState = [](ComputeInfo*, ComputeContext*, void** state) -> Status* {
@@ -80,11 +85,41 @@ struct PtoProvider : Provider {
 
   static std::unique_ptr<Compiled> compile(const Graph* graph, const Node* fused) {
     auto compiled = std::make_unique<Compiled>();
+    compiled->graph = graph, compiled->fused = fused;
     ask(build_kernel, describe(graph, fused), compiled.get());
+    compiled->graph = nullptr, compiled->fused = nullptr;
     if (!compiled->kernel) throw std::runtime_error("the planner built no kernel");
     return compiled;
   }
 };
+
+std::vector<const ValueInfo*> inputs_of(const Node* node) {
+  size_t count = 0;
+  check(api::Node_GetNumInputs(node, &count));
+  std::vector<const ValueInfo*> inputs(count);
+  if (count > 0) check(api::Node_GetInputs(node, inputs.data(), count));
+  return inputs;
+}
+
+std::string_view name_of(const ValueInfo* value) {
+  const char* name = "";
+  if (value) check(api::GetValueInfoName(value, &name));
+  return name;
+}
+
+// The constant of the model at this input of a fused node; only the nodes inside know its value.
+pto_operator_tensor constant_at(const Graph* graph, const Node* fused, size_t place) {
+  const std::string_view name = name_of(inputs_of(fused).at(place));
+  for (const Node* node : nodes_of(graph)) {
+    for (const ValueInfo* input : inputs_of(node)) {
+      const Value* value = nullptr;
+      if (name_of(input) != name) continue;
+      check(api::ValueInfo_GetInitializerValue(input, &value));
+      if (value) return tensor_of(value);
+    }
+  }
+  throw std::runtime_error("the input " + std::string(name) + " is no constant of the model");
+}
 
 struct Factory : ProviderFactory {
   Factory() {
@@ -198,7 +233,7 @@ int32_t pto_onnxruntime_use(void* answer, int32_t index, const int32_t* counts,
   if (!op) return 1;
   auto kernel = std::make_unique<Kernel>(*op);
   for (int32_t i = 0; i < op->n_tensors; places += counts[i++]) {
-    kernel->inputs.push_back({{places, places + counts[i]}, false});
+    kernel->inputs.push_back({{places, places + counts[i]}});
   }
   kernel->may_lack_inputs = false;  // the model has these inputs
   kernel->outputs.assign(outputs, outputs + n_outputs);
@@ -208,6 +243,24 @@ int32_t pto_onnxruntime_use(void* answer, int32_t index, const int32_t* counts,
   }
   static_cast<Compiled*>(answer)->kernel = std::move(kernel);
   return 0;
+}
+
+// A tensor argument of the group's operator, which is a constant of the model, is replaced by what
+// the operator `index` makes of it. Null, or the text of the failure.
+const char* pto_onnxruntime_prepare(void* answer, int32_t argument, int32_t index,
+                                    const pto_operator_value* attributes) {
+  auto& compiled = *static_cast<Compiled*>(answer);
+  try {
+    Places& input = compiled.kernel->inputs.at(static_cast<size_t>(argument));
+    const auto place = static_cast<size_t>(input.places.at(0));
+    const pto_operator_tensor constant = constant_at(compiled.graph, compiled.fused, place);
+    input.prepared =
+        std::make_unique<const Prepared>(*pto_operator_at(index), constant, attributes);
+    return nullptr;
+  } catch (const std::exception& error) {
+    planner_error = error.what();
+    return planner_error.c_str();
+  }
 }
 
 }  // extern "C"

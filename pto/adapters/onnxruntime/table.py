@@ -139,7 +139,7 @@ TABLE: dict[str, Row] = {
     "MeanVarianceNormalization": Row(9, 13, f.mean_variance_norm),
     "LpNormalization": Row(1, 22, f.lp_norm),
     # matrices and what moves elements
-    "MatMul": Row(1, 13, call=c.plain("matmul")),
+    "MatMul": Row(1, 13, call=c.product),
     "Gemm": Row(7, 13, call=c.gemm),
     "Transpose": Row(1, 25, call=c.transpose),
     "Gather": Row(1, 13, call=c.gather),

@@ -7,6 +7,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include "pto/adapters/torch/error_text.hpp"
 #include "pto/op/operator.h"
 
 namespace pto::torch_adapter {
@@ -83,8 +84,6 @@ class AutocastKernel : public c10::OperatorKernel {
   const c10::OperatorHandle handle_;
 };
 
-thread_local std::string error;
-
 }  // namespace
 }  // namespace pto::torch_adapter
 
@@ -98,16 +97,12 @@ extern "C" const char* pto_torch_register_autocast(int32_t index) {
     library.impl(op->name, torch::CppFunction::makeFromBoxedFunctor(
                                std::make_unique<AutocastKernel>(*op, device)));
   };
-  try {
+  return error_text([&] {
     static auto* const cpu = new torch::Library(torch::Library::IMPL, "pto",
                                                 c10::DispatchKey::AutocastCPU, __FILE__, __LINE__);
     static auto* const npu = new torch::Library(
         torch::Library::IMPL, "pto", c10::DispatchKey::AutocastPrivateUse1, __FILE__, __LINE__);
     give(*cpu, at::kCPU);
     give(*npu, at::kPrivateUse1);
-    return nullptr;
-  } catch (const std::exception& e) {
-    error = e.what();
-    return error.c_str();
-  }
+  });
 }

@@ -13,6 +13,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/library.h>
 
+#include "pto/adapters/torch/error_text.hpp"
 #include "pto/op/operator.h"
 
 namespace pto::torch_adapter {
@@ -170,6 +171,15 @@ class Gradient : public torch::autograd::Node {
       for_each_tensor(stack[i], [&](const at::Tensor& tensor) { gradients.at(at++) = tensor; });
     }
     return gradients;
+  }
+
+  void compiled_args(torch::dynamo::autograd::CompiledNodeArgs&) const override {
+    throw std::runtime_error(
+        std::string(record_.op.name) +
+        ": its gradient cannot be part of a compiled backward pass (compiled autograd)\n"
+        "  why: the graph node of operators runs in C++ and is not traced\n"
+        "  fix: compile the forward function, whose backward pass is compiled with it, or call "
+        "backward() outside torch._dynamo.compiled_autograd");
   }
 
   void release_variables() override {
@@ -339,23 +349,17 @@ class OutKernel : public c10::OperatorKernel {
   const c10::OperatorHandle handle_;
 };
 
-thread_local std::string error;
-
 // Runs f(library, operator), which registers a kernel at the Autograd key; null, or the text of the
 // error.
 template <class F>
 const char* registered(int32_t index, F f) {
-  try {
+  return error_text([&] {
     static auto* const library = new torch::Library(torch::Library::IMPL, "pto",
                                                     c10::DispatchKey::Autograd, __FILE__, __LINE__);
     const pto_operator* op = pto_operator_at(index);
     TORCH_CHECK(op != nullptr, "there is no operator ", index);
     f(*library, *op);
-    return nullptr;
-  } catch (const std::exception& e) {
-    error = e.what();
-    return error.c_str();
-  }
+  });
 }
 
 }  // namespace

@@ -7,10 +7,10 @@
 // first call with new dtypes, ranks or attributes compiles.
 // Thread safety: kernels may run on any thread; registration belongs to one thread at a time.
 #include <array>
-#include <exception>
 #include <string>
 #include <utility>
 
+#include "pto/adapters/torch/error_text.hpp"
 #include "pto/adapters/torch/invocation.hpp"
 #include "pto/base/error.hpp"
 #include "pto/op/operator.h"
@@ -67,8 +67,6 @@ void register_operator(int32_t index, const char* schema, const int32_t* tags, i
   ++used;
 }
 
-thread_local std::string error;
-
 }  // namespace
 }  // namespace pto::torch_adapter
 
@@ -77,14 +75,9 @@ thread_local std::string error;
 // the text of the error.
 extern "C" const char* pto_torch_register(int32_t index, const char* schema, const int32_t* tags,
                                           int32_t n_tags, int32_t into_out) {
-  using pto::torch_adapter::error;
-  using Results = pto::torch_adapter::Invocation::Results;
-  try {
-    pto::torch_adapter::register_operator(index, schema, tags, n_tags,
-                                          into_out ? Results::IntoOut : Results::New);
-    return nullptr;
-  } catch (const std::exception& e) {
-    error = e.what();
-    return error.c_str();
-  }
+  using namespace pto::torch_adapter;
+  using Results = Invocation::Results;
+  return error_text([&] {
+    register_operator(index, schema, tags, n_tags, into_out ? Results::IntoOut : Results::New);
+  });
 }

@@ -25,7 +25,7 @@ int32_t pto_matmul(const pto_matmul_job* job) {
   static const int best = best_engine();
   const int engine = job->engine == PTO_MATMUL_BEST ? best : job->engine;
   if (engine > best) return 1;
-  if (job->rows <= 0 || job->cols <= 0) return 0;
+  if ((job->rows <= 0 && !job->packs) || job->cols <= 0) return 0;
   if (engine == PTO_MATMUL_PORTABLE)
     pto_matmul_portable(job, 0);
   else if (engine == PTO_MATMUL_AVX2)

@@ -12,7 +12,7 @@
 // engine gives the same bits (but for the payload and sign of a NaN), however it cuts the work. An
 // element of a and b counts as a[i,k] * 2^(scale[i,k/32] - 127) where scales are given, rounded to
 // f32. Without terms c is start, or zeros, plus bias.
-// Thread safety: any thread; c is written, everything else is read.
+// Thread safety: any thread; c, or packed, is written, everything else is read.
 #pragma once
 #include <stdint.h>
 
@@ -60,7 +60,15 @@ typedef struct pto_matmul_job {
   int32_t engine;
   int32_t rows, depth, cols;  // of c: rows x cols; of a: rows x depth
   pto_matmul_matrix c, start, a, b, bias, a_scale, b_scale;
+  // Of floats: b as the loops read it, PTO_MATMUL_PACKED_FLOATS of them, so that what multiplies by
+  // one b again and again arranges it once. With `packs` it is written from b, and nothing else is;
+  // else it is read in place of b, by a job of the same engine, depth and cols.
+  float* packed;
+  int32_t packs;
 } pto_matmul_job;
+
+#define PTO_MATMUL_PACKED_FLOATS(depth, cols) \
+  (((depth) + 7) / 8 * 8 * (((cols) + 15) / 16 * 16) + 8)
 
 // Returns 0, or 1 where the CPU lacks the engine that was asked for; then nothing is written.
 int32_t pto_matmul(const pto_matmul_job* job);

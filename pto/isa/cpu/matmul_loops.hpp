@@ -74,6 +74,7 @@ class Product {
         expect_(expect),
         right_(right),
         panels_(panels_of_thread()),
+        packed_(reinterpret_cast<int32_t*>(job.packed)),
         to_(job.c, job.rows, job.cols),
         from_(job.start, job.rows, job.cols),
         is_large_(int64_t(job.rows) * (job.cols + job.depth / Dot::kPerUnit) > kNearUnits) {}
@@ -122,29 +123,34 @@ class Product {
 
   void run_block(const Block& block) {
     const int depth = quotient_up(block.units, kGroup) * kGroup, panels = block.panels();
+    int32_t* const right = packed_ ? packed_ : panels_.right;
+    if (packed_) packed_ += int64_t(depth) * (block.end - block.begin) * kLane;
     for (int p = 0; p < panels; ++p) {
       const Columns c = columns(block, p);
-      int32_t* const panel = panels_.right + c.before * depth;
-      right_(job_, panel, {c.begin, c.count, c.vectors * kLane, block.k, block.units});
+      int32_t* const panel = right + c.before * depth;
+      if (!job_.packed || job_.packs)
+        right_(job_, panel, {c.begin, c.count, c.vectors * kLane, block.k, block.units});
       sum_columns(panel, c, block.units);
       if (block.is_last && job_.bias.data) take_bias(c);
     }
+    if (job_.packs) return;
     for (int s = 0; s < slivers(); ++s) {
       const Rows r = rows(s);
       left_(job_, panels_.left, {r.begin, r.count, r.count, block.k, block.units});
       for (int p = 0; p < panels; ++p) {
         expect_next(block, s, p);
-        run_tile(block, r, columns(block, p), depth);
+        run_tile(block, r, columns(block, p), right, depth);
       }
     }
   }
 
-  void run_tile(const Block& block, const Rows& r, const Columns& c, int depth) const {
+  void run_tile(const Block& block, const Rows& r, const Columns& c, const int32_t* right,
+                int depth) const {
     Outputs out = {};
     if (kHasFirst<Dot>) out.first = panels_.first + c.before;
     if (block.is_last && job_.bias.data) out.last = panels_.last + c.before;
     const Place* const from = !block.is_first ? &to_ : job_.start.data ? &from_ : nullptr;
-    const int32_t* const b = panels_.right + c.before * depth;
+    const int32_t* const b = right + c.before * depth;
     const bool is_whole = c.count == c.vectors * kLane && to_.has_vectors;
     if (is_whole && (!from || from->has_vectors))
       in_place(out, from, r.begin, c, r.count, b, block.units);
@@ -223,6 +229,7 @@ class Product {
   const pto_matmul_job& job_;
   Pack left_, expect_, right_;
   Panels& panels_;
+  int32_t* packed_;  // of the next block; null: packed at each call
   Place to_, from_;
   bool is_large_;  // beyond the second cache
 };

@@ -13,8 +13,6 @@
 namespace pto::torch_npu {
 namespace {
 
-c10::Device npu(int device) { return {kNpu, static_cast<c10::DeviceIndex>(device)}; }
-
 c10::Stream handle(int device, int number) {
   return c10::Stream(c10::Stream::UNSAFE, npu(device), number);
 }

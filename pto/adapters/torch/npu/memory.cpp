@@ -89,8 +89,6 @@ void release_storage(void* storage) {
   c10::raw::intrusive_ptr::decref(static_cast<c10::StorageImpl*>(storage));
 }
 
-c10::Device npu(int device) { return {kNpu, static_cast<c10::DeviceIndex>(device)}; }
-
 c10::DataPtr owned(Block* block, void* data, size_t bytes, int device) {
   block->data = data;
   block->bytes = static_cast<int64_t>(bytes);

@@ -22,6 +22,7 @@
 namespace pto::torch_npu {
 
 constexpr c10::DeviceType kNpu = c10::DeviceType::PrivateUse1;
+inline c10::Device npu(int device) { return {kNpu, static_cast<c10::DeviceIndex>(device)}; }
 
 struct Block {
   std::atomic<int64_t> owners{1};

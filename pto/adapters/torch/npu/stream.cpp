@@ -87,6 +87,7 @@ void Stream::submit(std::unique_ptr<Kernel> kernel, Length length) {
   if (is_stopping_ || (length == Length::Short && queue_.empty() && !is_busy_)) {
     done_changed_.wait(lock, [this] { return !is_busy_ && queue_.empty(); });
     is_busy_ = true;
+    holder_ = std::this_thread::get_id();
     lock.unlock();
     std::exception_ptr thrown;
     try {
@@ -111,6 +112,7 @@ bool Stream::enter_if_idle() {
   const std::lock_guard lock(mutex_);
   if (is_busy_ || !queue_.empty()) return false;
   is_busy_ = true;
+  holder_ = std::this_thread::get_id();
   ++submitted_;
   pending_.fetch_add(1, std::memory_order_relaxed);
   return true;
@@ -124,6 +126,7 @@ void Stream::leave() {
 // The kernel that held the stream is done.
 void Stream::release(std::unique_lock<std::mutex>& lock) {
   is_busy_ = false;
+  holder_ = {};
   ++done_;
   pending_.fetch_sub(1, std::memory_order_release);
   if (waiting_ > 0 || is_stopping_) done_changed_.notify_all();
@@ -159,6 +162,7 @@ void Stream::work() {
     std::unique_ptr<Kernel> kernel = std::move(queue_.front());
     queue_.pop_front();
     is_busy_ = true;
+    holder_ = std::this_thread::get_id();
     lock.unlock();
     run_caught(*kernel);
     kernel.reset();
@@ -170,7 +174,7 @@ void Stream::work() {
 
 void Stream::wait_slowly() {
   std::unique_lock lock(mutex_);
-  if (std::this_thread::get_id() != thread_.get_id()) {
+  if (std::this_thread::get_id() != holder_) {  // a kernel does not wait for itself
     const uint64_t goal = submitted_;
     ++waiting_;
     done_changed_.wait(lock, [&] { return done_ >= goal; });

@@ -57,7 +57,8 @@ class Stream {
 
   void submit(std::unique_ptr<Kernel> kernel, Length length);
 
-  // Makes the caller the stream's kernel until leave(), where nothing is pending; else false.
+  // Makes the caller the stream's kernel until leave(), where nothing is pending; else false. What
+  // it waits for meanwhile is what was before it: nothing.
   bool enter_if_idle();
   void leave();
 
@@ -88,6 +89,7 @@ class Stream {
   uint64_t submitted_, done_;
   int waiting_ = 0;
   bool is_busy_ = false, is_stopping_ = false;
+  std::thread::id holder_;  // the thread that runs a kernel, while is_busy_
   std::atomic<bool> has_error_{false};
   std::string error_;
   std::thread thread_;
