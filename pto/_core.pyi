@@ -219,6 +219,7 @@ def define_operator(
     second_types: str = "",
     second_saved: Sequence[int] = (),
     second_wanted: Sequence[int] = (),
+    bounded: str = "",
 ) -> int:
     """Adds an operator, and its gradient operator with the next index; see op/registry.hpp."""
 

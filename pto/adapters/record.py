@@ -23,7 +23,8 @@ class Output:
     """An output; `replaces`: the mutable argument whose elements it replaces, or -1.
 
     `type` is the variable of its element type, or -1 - the number of that type. A gradient operator
-    takes the gradients of those that are differentiable.
+    takes the gradients of those that are differentiable. Of one that is bounded the first size of
+    its shape is the most that it can be.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Output:
     type: int
     replaces: int
     is_differentiable: bool
+    is_bounded: bool
 
 
 class Record:
@@ -67,6 +69,11 @@ class Record:
     @property
     def mutates(self) -> bool:
         return any(a.mutable for a in self.arguments)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether a result has a size that is known only after the kernel ran."""
+        return any(output.is_bounded for output in self.outputs)
 
     def bind(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
         """The arguments of a call in schema order, defaults filled in; raises InvalidType."""

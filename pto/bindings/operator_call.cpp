@@ -12,7 +12,8 @@ OperatorCall::OperatorCall(const pto_operator& op, PyObject* policy)
     takes_out_ &= std::string_view(op.arguments[i].name) != "out";
   }
   for (int i = 0; i < op.n_outputs; ++i)
-    takes_out_ &= op.outputs[i].is_list == 0 && op.outputs[i].replaces < 0;
+    takes_out_ &=
+        op.outputs[i].is_list == 0 && op.outputs[i].replaces < 0 && op.outputs[i].is_bounded == 0;
 }
 
 OperatorCall::~OperatorCall() {

@@ -94,8 +94,17 @@ void* OperatorRun::allocate(void* self, int32_t output, int32_t, const int64_t* 
                                                  {sizes, static_cast<size_t>(rank)});
 }
 
+// Fresh tensors stand in the order of outputs, of which those that are bounded are no lists.
+void OperatorRun::narrow(void* self, int32_t output, int64_t rows) {
+  auto& run = *static_cast<OperatorRun*>(self);
+  int result = 0;
+  for (int32_t i = 0; i < output; ++i) result += run.counts_[static_cast<size_t>(i)];
+  run.results_.narrow(result, rows);
+}
+
 void OperatorRun::run() {
-  pto_operator_call call{&op_, nullptr, nullptr, nullptr, &OperatorRun::allocate, this};
+  pto_operator_call call{
+      &op_, nullptr, nullptr, nullptr, &OperatorRun::allocate, this, &OperatorRun::narrow};
   arguments_.describe(&call);
   int64_t bytes = 0;
   for (const TensorArgument& tensor : reader_.tensors())

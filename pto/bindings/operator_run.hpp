@@ -44,6 +44,7 @@ class OperatorRun {
 
   static void* allocate(void* self, int32_t output, int32_t member, const int64_t* sizes,
                         int32_t rank, int32_t dtype);
+  static void narrow(void* self, int32_t output, int64_t rows);
   void* memory(int output, DType dtype, std::span<const int64_t> sizes);
   bool fits(int output, DType dtype, std::span<const int64_t> sizes);
   void release_lock();

@@ -81,7 +81,7 @@ int define(std::string schema, std::string types, std::string document, std::str
            std::string gradient_types, std::string gradient_name, std::vector<int32_t> saved,
            std::vector<int32_t> wanted, bool native, bool takes_strides, int autocast,
            std::string second_schema, std::string second_types, std::vector<int32_t> second_saved,
-           std::vector<int32_t> second_wanted) {
+           std::vector<int32_t> second_wanted, std::string bounded) {
   OperatorDefinition definition;
   definition.schema = std::move(schema);
   definition.types = std::move(types);
@@ -98,6 +98,7 @@ int define(std::string schema, std::string types, std::string document, std::str
   definition.second_types = std::move(second_types);
   definition.second_saved = std::move(second_saved);
   definition.second_wanted = std::move(second_wanted);
+  definition.bounded = std::move(bounded);
   return define_operator(definition);
 }
 
@@ -133,6 +134,7 @@ nb::dict record(int index) {
     one["type"] = output.type;
     one["replaces"] = output.replaces;
     one["is_differentiable"] = output.is_differentiable != 0;
+    one["is_bounded"] = output.is_bounded != 0;
     outputs.append(one);
   }
   nb::dict result;
@@ -245,9 +247,13 @@ nb::tuple shapes(int index, nb::list tensors, nb::list attributes) {
   }
   for (const AttributeValue& value : described.values)
     described.plain.push_back(plain_value(value));
-  const pto_operator_call call{
-      op,     described.tensors.data(), described.counts.data(), described.plain.data(), nullptr,
-      nullptr};
+  const pto_operator_call call{op,
+                               described.tensors.data(),
+                               described.counts.data(),
+                               described.plain.data(),
+                               nullptr,
+                               nullptr,
+                               nullptr};
   const pto_shapes* found = pto_operator_shapes(&call);
   if (!found) throw std::runtime_error(pto_operator_error());
   const std::vector<Dim> dims = dims_of(*found);
@@ -272,6 +278,7 @@ void bind_operators(nb::module_& m) {
         "saved"_a = std::vector<int32_t>{}, "wanted"_a = std::vector<int32_t>{}, "native"_a = false,
         "takes_strides"_a = false, "autocast"_a = 0, "second_schema"_a = "", "second_types"_a = "",
         "second_saved"_a = std::vector<int32_t>{}, "second_wanted"_a = std::vector<int32_t>{},
+        "bounded"_a = "",
         "Adds an operator, its gradient operator, and that one's; see op/registry.hpp.");
   m.def("announce_operators", &announce, "index"_a,
         "Tells the listeners of the operators from this index on, once they can be traced.");

@@ -2,6 +2,8 @@
 #include "pto/bindings/results.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "pto/bindings/owned_buffer.hpp"
 
@@ -39,6 +41,18 @@ void* Results::add(DType dtype, std::span<const int64_t> sizes) {
                       dtype};
   ++count_;
   return memory;
+}
+
+void Results::narrow(int result, int64_t rows) {
+  TensorArgument& tensor = tensors_[result];
+  const int64_t room = sizes_[result][0], row = strides_[result][0] * bytes(tensor.dtype);
+  sizes_[result][0] = rows;
+  if (rows > room / 2 || room == 0) return;
+  const auto used = static_cast<size_t>(rows * row);
+  void* fitting = pto_malloc(std::max<size_t>(used, 1));
+  if (fitting == nullptr) return;
+  std::memcpy(fitting, tensor.data, used);
+  pto_free(std::exchange(tensor.data, fitting));
 }
 
 Ref Results::array(int result) {

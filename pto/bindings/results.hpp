@@ -25,6 +25,10 @@ class Results {
   // Memory for one more result, or null where there is none left. Needs no lock.
   void* add(DType dtype, std::span<const int64_t> sizes);
 
+  // Leaves the first rows of a result. Its memory stays where that uses more than half of it; else
+  // the rows move to memory of their own, so that a few do not keep the room for all.
+  void narrow(int result, int64_t rows);
+
   int count() const { return count_; }
   const TensorArgument& tensor(int result) const { return tensors_[result]; }
 

@@ -14,6 +14,13 @@ _STRICT = {"torch"}  # adapters of libraries that take no NumPy arrays beside th
 
 def call(operator: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """The result inside a traced function or by a framework's adapter; raises what is wrong."""
+    if "out" in kwargs and operator.member("bounded") and "out" not in operator.by_name:
+        raise InvalidValue(
+            f"{operator.name}: called with out=, but the size of its result is not known before it "
+            "ran",
+            "an array for the result has to have its size",
+            "leave out= away, and copy the result where it belongs",
+        )
     given = [t for v in (*args, *kwargs.values()) for t in (v if _is_list(v) else [v])]
     if any(isinstance(t, Tensor) for t in given):
         return operator.member("build")(*operator.bind(args, kwargs).values())

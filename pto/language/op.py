@@ -34,6 +34,9 @@ such a gradient. `gradient = "other"` names an operator instead, with `saved` an
 checked at each tracing; without it they are those of the traced graph. `oracle` is the definition
 in NumPy, `tolerance` its relative error by element type, `samples` its arguments for tests
 (samples.py). `inplace = True` also defines NAME_, which replaces its first argument's elements.
+`bounded = ("indices",)` names outputs of a hand-written kernel whose size is known only after it
+ran: `infer` gives the most that the first size can be, and the kernel, in an i64 tensor behind the
+outputs, how many rows there are (pto/op/define.h).
 `autocast = "low"` or "f32" says what regions of mixed precision (torch.autocast) cast the
 floating-point arguments to; without it, mixed ones become the widest among them.
 
@@ -348,6 +351,7 @@ def _register(operator: Operator) -> None:
         second.operator.types_text if second else "",
         gradient.operator.places(second.saved) if second else [],
         gradient.operator.places(second.wanted) if second else [],
+        ", ".join(operator.member("bounded") or ()),
     )
     _operators.extend([None] * (index - len(_operators)))
     added = [operator, *(one.operator for one in (gradient, second) if one)]

@@ -173,6 +173,7 @@ int define(const pto_operator_definition& given) {
   definition.gradient_name = given.gradient ? given.gradient : "";
   definition.saved = sources(schema, given.saved);
   definition.wanted = sources(schema, given.wanted);
+  definition.bounded = given.bounded ? given.bounded : "";
   definition.takes_strides = given.flags & PTO_OPERATOR_TAKES_STRIDES;
   const Infer infer = given.infer;
   void* const user = given.user;

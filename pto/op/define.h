@@ -47,8 +47,10 @@ void pto_infer_fail(pto_infer*, const char* what, const char* why, const char* f
 // PTO_TENSOR_ABSENT), then the outputs. Its scalars are the other arguments in schema order (more
 // may follow). A Tensor[] is its length; int, SymInt and bool are the number, float the bits of a
 // double; str, int[] and what may be None are an offset in bytes into params: there stands an int64
-// count (-1: None), then the characters, int64 numbers or the bits of a double. Block b of n takes
-// the items from items * b / n to items * (b + 1) / n.
+// count (-1: None), then the characters, int64 numbers or the bits of a double. Behind
+// the outputs stands, for each one that is bounded, an int64 tensor of one element, in which the
+// kernel says how many rows it has, and writes those from the first on. Block b of n takes the
+// items from items * b / n to items * (b + 1) / n.
 typedef struct pto_operator_kernel {
   const char* platform;  // "cpu"
   int32_t dtype;         // of the first type variable; -1: any
@@ -70,6 +72,7 @@ typedef struct pto_operator_definition {
   const char* gradient;  // the name of the gradient operator, which is defined already, or null
   const char* saved;     // "x, result": what the gradient operator gets
   const char* wanted;    // "x, weight": the arguments whose gradients it gives
+  const char* bounded;   // "indices": outputs of whose first size `infer` gives the most it can be
 } pto_operator_definition;
 
 // Adds an operator. Its index, or -1: see pto_operator_error().

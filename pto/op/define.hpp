@@ -147,7 +147,8 @@ struct Definition {
   const char* gradient = nullptr;  // an operator that is defined already
   const char* saved = nullptr;
   const char* wanted = nullptr;
-  bool takes_strides = false;  // the kernels; else inputs are made dense
+  const char* bounded = nullptr;  // outputs; see define.h
+  bool takes_strides = false;     // the kernels; else inputs are made dense
 };
 
 struct Defined {
@@ -177,6 +178,7 @@ inline Defined define(const Definition& given) {
   plain.gradient = given.gradient;
   plain.saved = given.saved;
   plain.wanted = given.wanted;
+  plain.bounded = given.bounded;
   const int32_t index = pto_operator_define(&plain);
   if (index < 0) throw std::runtime_error(pto_operator_error());
   return {index};

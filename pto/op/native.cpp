@@ -87,6 +87,10 @@ std::shared_ptr<const Program> native_program(const KernelRequest& request,
     spec.outputs.push_back(
         {"output " + std::to_string(i), shapes.tensors[i].dtype, shapes.tensors[i].sizes});
   }
+  for (int32_t i = 0; i < op.n_outputs; ++i) {
+    if (op.outputs[i].is_bounded == 0) continue;
+    spec.outputs.push_back({"rows of output " + std::to_string(i), DType::I64, {Dim(1)}});
+  }
   for (const InferredShapes::Guard& guard : shapes.guards) {
     spec.guards.push_back({guard.a, guard.b, guard.because, ""});
   }

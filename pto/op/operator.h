@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { PTO_OPERATOR_ABI_VERSION = 2 };
+enum { PTO_OPERATOR_ABI_VERSION = 3 };
 
 // Kinds of arguments: what a value is, and in which field of pto_operator_value it travels.
 enum {
@@ -65,13 +65,16 @@ typedef struct pto_operator_argument {
 } pto_operator_argument;
 
 // An output. Those of the schema stand first; behind them the new elements of each mutable argument
-// that the schema does not return.
+// that the schema does not return. Of one that is bounded, the first size of pto_shapes is the most
+// that it can be: how large it is, the kernel says, and only so many rows of its memory are
+// results.
 typedef struct pto_operator_output {
   const char* name;
   int32_t is_list;            // "Tensor[]": the number of tensors depends on the call
   int32_t type;               // >= 0: the type variable; -1 - DType: always that type
   int32_t replaces;           // the mutable argument whose elements it replaces, or -1
   int32_t is_differentiable;  // it is returned and may be floating-point: it has a gradient
+  int32_t is_bounded;         // never with one that replaces or is a list
 } pto_operator_output;
 
 // Source of an input of the gradient operator: >= 0 the argument with this index; < 0 the output
@@ -131,6 +134,9 @@ typedef struct pto_operator_call {
   void* (*allocate)(void* user, int32_t output, int32_t member, const int64_t* sizes, int32_t rank,
                     int32_t dtype);
   void* user;
+  // Says how many rows output `output`, which is bounded, has: once for each of them, behind a run
+  // that went well. Null: such operators are refused.
+  void (*narrow)(void* user, int32_t output, int64_t rows);
 } pto_operator_call;
 
 // Checks the arguments, asks for the outputs, runs. 0, or non-zero and a text. A first call with
@@ -146,7 +152,8 @@ int32_t pto_operator_site_run(pto_operator_site* site, const pto_operator_call* 
 void pto_operator_site_free(pto_operator_site* site);
 
 // The same in two steps, for a queue: bind checks, copies the description and asks for the outputs;
-// the tensors' memory must live until the launch has run. Null: an error.
+// the tensors' memory must live until the launch has run, and `user` too where an output is
+// bounded: the launch calls narrow. Null: an error.
 typedef struct pto_operator_launch pto_operator_launch;
 pto_operator_launch* pto_operator_bind(const pto_operator_call* call);
 int32_t pto_operator_launch_run(pto_operator_launch* launch);

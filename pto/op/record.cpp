@@ -131,7 +131,7 @@ void OperatorRecord::add_outputs() {
   std::vector<bool> returned(schema.arguments.size());
   for (size_t i = 0; i < schema.returns.size(); ++i) {
     const Return& one = schema.returns[i];
-    pto_operator_output plain{one.name.c_str(), one.is_list, types.outputs[i], -1, 0};
+    pto_operator_output plain{one.name.c_str(), one.is_list, types.outputs[i], -1, 0, 0};
     for (size_t a = 0; a < schema.arguments.size() && !one.alias.empty(); ++a) {
       if (schema.arguments[a].alias != one.alias) continue;
       plain.replaces = static_cast<int32_t>(a);
@@ -143,7 +143,30 @@ void OperatorRecord::add_outputs() {
   }
   for (size_t a = 0; a < schema.arguments.size(); ++a) {
     if (schema.arguments[a].alias.empty() || returned[a]) continue;
-    outputs_.push_back({arguments_[a].name, 0, arguments_[a].type, static_cast<int32_t>(a), 0});
+    outputs_.push_back({arguments_[a].name, 0, arguments_[a].type, static_cast<int32_t>(a), 0, 0});
+  }
+}
+
+void OperatorRecord::set_bounded(std::string_view names) {
+  for (std::string_view rest = names; !rest.empty();) {
+    const size_t end = std::min(rest.find_first_of(", "), rest.size());
+    const std::string_view name = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (name.empty()) continue;
+    const auto output = std::find_if(outputs_.begin(), outputs_.end(),
+                                     [&](const auto& one) { return one.name == name; });
+    const bool may_be = state.is_native && output != outputs_.end() && output->replaces < 0 &&
+                        std::none_of(outputs_.begin(), outputs_.end(),
+                                     [](const auto& one) { return one.is_list != 0; });
+    if (!may_be) {
+      fail({"operator " + schema.name + ": " + std::string(name) + " cannot be bounded in " +
+                text(schema),
+            "what is bounded is an output of an operator with a hand-written kernel and without "
+            "lists of results, and replaces no argument",
+            "name an output, result where it has no name"});
+    }
+    output->is_bounded = 1;
+    state.has_bounded = true;
   }
 }
 

@@ -28,6 +28,9 @@ struct OperatorRecord {
 
   void set_document(std::string text);
 
+  // Marks the outputs that the text names as bounded. Throws pto::Error where they cannot be.
+  void set_bounded(std::string_view names);
+
   // Throws pto::Error where the gradient operator's schema is not the one that operator.h asks for.
   void set_gradient(OperatorRecord& gradient, std::vector<int32_t> saved,
                     std::vector<int32_t> wanted);

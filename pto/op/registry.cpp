@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/op/registry.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -80,6 +81,17 @@ const Providers& providers_of(int index, std::shared_ptr<const Providers>& held)
        ErrorKind::Runtime);
 }
 
+// The first size is the one that is bounded.
+void check_bounded_axes(int index, const InferredShapes& shapes) {
+  const pto_operator& op = entry(index).record;
+  for (size_t i = 0; i < std::min(shapes.tensors.size(), static_cast<size_t>(op.n_outputs)); ++i) {
+    if (op.outputs[i].is_bounded == 0 || !shapes.tensors[i].sizes.empty()) continue;
+    fail({std::string(op.name) + ": infer gives output " + op.outputs[i].name + " no axis",
+          "it is bounded, and the bound is that of its first axis",
+          "give it a first axis, or take it out of what is bounded"});
+  }
+}
+
 }  // namespace
 
 int define_operator(const OperatorDefinition& definition) {
@@ -90,6 +102,7 @@ int define_operator(const OperatorDefinition& definition) {
   made->state.is_native = static_cast<bool>(definition.native.kernel);
   made->state.takes_strides = definition.takes_strides;
   made->record.autocast = definition.autocast;
+  made->set_bounded(definition.bounded);
   std::unique_ptr<OperatorRecord> with, second;
   if (!definition.gradient_schema.empty()) {
     with = std::make_unique<OperatorRecord>(definition.gradient_schema, definition.gradient_types);
@@ -135,7 +148,9 @@ std::shared_ptr<const Program> make_kernel(const KernelRequest& request) {
 
 InferredShapes infer_shapes(const ShapeRequest& request) {
   std::shared_ptr<const Providers> held;
-  return providers_of(request.op, held).shapes(request);
+  InferredShapes shapes = providers_of(request.op, held).shapes(request);
+  if (operator_state(request.op).has_bounded) check_bounded_axes(request.op, shapes);
+  return shapes;
 }
 
 }  // namespace pto

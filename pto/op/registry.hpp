@@ -92,6 +92,7 @@ struct OperatorDefinition {
   // attributes as scalars and params (define.h).
   Providers native = {};
   bool takes_strides = false;
+  std::string bounded = {};  // "values, indices": outputs of a hand-written operator (operator.h)
   int32_t autocast = PTO_AUTOCAST_WIDEST;
 };
 
@@ -110,6 +111,7 @@ struct OperatorState {
   LastKernel last;
   bool is_native = false;
   bool takes_strides = false;  // of a native one: else its inputs are made dense
+  bool has_bounded = false;    // outputs
 };
 OperatorState& operator_state(int index);
 

@@ -79,7 +79,8 @@ struct Vectors {
       self.result.resize(static_cast<size_t>(sizes[0]) + 1);
       return self.result.data();
     };
-    const pto_operator_call call = {scaled_add_operator(), tensors, counts, values, allocate, this};
+    const pto_operator_call call = {
+        scaled_add_operator(), tensors, counts, values, allocate, this, nullptr};
     const int32_t code = pto_operator_run(&call);
     if (code == 0) result.pop_back();
     return code;

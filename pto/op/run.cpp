@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "pto/base/error.hpp"
+#include "pto/op/bounded_rows.hpp"
 #include "pto/op/call_arguments.hpp"
 #include "pto/op/last_error.hpp"
 #include "pto/op/memory.hpp"
@@ -27,6 +28,7 @@ class BoundCall {
       : op_(*call.op),
         arguments_(arguments),
         program_(program_of(op_, arguments)),
+        rows_(call),
         call_(program_, arguments.tensors(), arguments.scalars()) {
     allocate_all(call);
   }
@@ -35,23 +37,25 @@ class BoundCall {
     make_inputs_dense();
     std::array<void*, Program::kMaxTensors> targets;
     std::vector<std::pair<size_t, Memory>> aside;
-    const size_t count = program_.spec().outputs.size();
+    const size_t count = given_outputs();
     for (size_t i = 0; i < count; ++i) {
       targets[i] = outputs_[i];
       if (!must_stand_aside(i)) continue;
       aside.emplace_back(i, Memory(op_.name, call_.output_bytes(static_cast<int>(i))));
       targets[i] = aside.back().second.data();
     }
-    call_.run({targets.data(), count}, arguments_.params());
+    rows_.place(targets.data() + count);
+    call_.run({targets.data(), program_.spec().outputs.size()}, arguments_.params());
     for (const auto& [i, memory] : aside) {
       std::memcpy(outputs_[i], memory.data(),
                   static_cast<size_t>(call_.output_bytes(static_cast<int>(i))));
     }
+    rows_.report([this](int output) { return call_.output_sizes(output)[0]; });
   }
 
  private:
   void allocate_all(const pto_operator_call& call) {
-    const auto tensors = static_cast<int>(program_.spec().outputs.size());
+    const auto tensors = static_cast<int>(given_outputs());
     int next = 0;
     for_each_output(call, tensors, [&](int output, int member) {
       const auto& spec = program_.spec().outputs[static_cast<size_t>(next)];
@@ -61,6 +65,9 @@ class BoundCall {
     });
     PTO_ASSERT(next == tensors);
   }
+
+  // Without those in which the kernel says how many rows an output has.
+  size_t given_outputs() const { return program_.spec().outputs.size() - rows_.count(); }
 
   // A native kernel that knows no strides gets copies of the tensors that have gaps.
   void make_inputs_dense() {
@@ -99,6 +106,7 @@ class BoundCall {
   const pto_operator& op_;
   CallArguments& arguments_;
   const Program& program_;
+  BoundedRows rows_;
   Call call_;
   std::array<void*, Program::kMaxTensors> outputs_;
   std::vector<Memory> copies_;
@@ -157,7 +165,7 @@ struct pto_operator_launch {
       : call(from),
         arguments(with_copies(), pto::CallArguments::Reads::Values),
         bound(call, arguments) {
-    call = {from.op, nullptr, nullptr, nullptr, nullptr, nullptr};
+    call = {from.op, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
   }
 
   const pto_operator_call& with_copies() {

@@ -156,7 +156,9 @@ struct pto_operator_site {
   void run(const pto_operator_call& call) {
     if (const pto::KnownCall* known = find(call)) return known->run(call);
     pto::CallArguments arguments(call, pto::CallArguments::Reads::Values);
-    if (!is_full() && !pto::makes_copies(call, arguments)) remember(call, arguments);
+    const bool has_bounded = pto::operator_state(call.op->index).has_bounded;
+    if (!is_full() && !has_bounded && !pto::makes_copies(call, arguments))
+      remember(call, arguments);
     pto::run_call(call, arguments);
   }
 

@@ -18,6 +18,7 @@ from pto.ops.arithmetic import Mul as mul
 from pto.ops.arithmetic import MulScalar as mul_scalar
 from pto.ops.arithmetic import Relu as relu
 from pto.ops.convolution import Conv2d as conv2d
+from pto.ops.dynamic import NonZero as nonzero
 from pto.ops.movement import Concat as concat
 from pto.ops.movement import Gather as gather
 from pto.ops.movement import Slice as slice
@@ -49,6 +50,7 @@ __all__ = [
     "matmul",
     "mul",
     "mul_scalar",
+    "nonzero",
     "relu",
     "rms_norm",
     "silu",

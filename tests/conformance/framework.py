@@ -54,6 +54,12 @@ def in_threads(run: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
     return found[0]
 
 
+def needs_known_sizes(case: Case, why: str) -> None:
+    """Skips operators whose results have a size that is known only after the run."""
+    if record_of(case.operator).is_bounded:
+        raise Skipped(f"the size of the result is known only after the run, and {why}")
+
+
 def needs_gradient(case: Case) -> None:
     if record_of(case.operator).gradient < 0:
         raise Skipped("the operator has no gradient")

@@ -11,6 +11,7 @@ from conformance.framework import (
     batch_of_two,
     in_threads,
     needs_gradient,
+    needs_known_sizes,
     needs_second_gradient,
     one_of_two,
     wanted_tensors,
@@ -31,6 +32,7 @@ class Jax(Framework):
         return case.of_tensors(getattr(self.face, case.operator.name))
 
     def tensors(self, case: Case) -> list[Any]:
+        needs_known_sizes(case, "JAX wants it before")
         return [self.jax.numpy.asarray(x) for x in case.tensors]
 
     def leaves(self, results: Any) -> list[np.ndarray]:
@@ -43,6 +45,7 @@ class Jax(Framework):
         return self.leaves(self.jax.jit(self.function(case))(*self.tensors(case)))
 
     def vmap(self, case: Case) -> list[np.ndarray]:
+        needs_known_sizes(case, "JAX wants it before")
         tensors = [self.jax.numpy.asarray(batch_of_two(x)) for x in case.tensors]
         return one_of_two(self.leaves(self.jax.vmap(self.function(case))(*tensors)))
 

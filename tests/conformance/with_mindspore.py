@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 from conformance.cases import Case, flat, record_of
-from conformance.framework import Framework, Skipped, in_threads, needs_gradient, wanted_tensors
+from conformance.framework import (
+    Framework,
+    Skipped,
+    in_threads,
+    needs_gradient,
+    needs_known_sizes,
+    wanted_tensors,
+)
 
 
 class MindSpore(Framework):
@@ -24,6 +31,7 @@ class MindSpore(Framework):
         return case.of_tensors(getattr(self.face, case.operator.name))
 
     def tensors(self, case: Case) -> list[Any]:
+        needs_known_sizes(case, "MindSpore wants it before")
         if case.dtype == "bf16":
             raise Skipped("MindSpore makes no bfloat16 tensor of an array")
         return [self.ms.Tensor(np.asarray(x, order="C")) for x in case.tensors]

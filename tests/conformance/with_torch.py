@@ -13,6 +13,7 @@ from conformance.framework import (
     batch_of_two,
     in_threads,
     needs_gradient,
+    needs_known_sizes,
     needs_second_gradient,
     one_of_two,
     wanted_tensors,
@@ -93,6 +94,7 @@ class PyTorch(Framework):
         return self.call(self.torch.export.load(kept).module(), self.tensors(case))
 
     def vmap(self, case: Case) -> list[np.ndarray]:
+        needs_known_sizes(case, "rows of a tensor have one size")
         tensors = [self.tensor(batch_of_two(x)) for x in case.tensors]
         return one_of_two(self.call(self.torch.vmap(self.function(case)), tensors))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 from pto.adapters.jax import gradient
-from pto.adapters.jax.site import Site
+from pto.adapters.jax.site import Site, refuse_bounded
 from pto.adapters.record import Record
 
 _record = functools.cache(Record)
@@ -24,6 +24,7 @@ def make(index: int) -> Callable:
     positional = [a.name for a in record.arguments if not a.keyword_only]
 
     def function(*args: Any, **kwargs: Any) -> Any:
+        refuse_bounded(record)
         site, operands = Site.of(record, record.bind(args, kwargs))
         outputs = gradient.call(site, operands, _record)
         return site.nested(outputs, operands)

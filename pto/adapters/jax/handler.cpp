@@ -139,7 +139,8 @@ class Invocation {
     take_tensors();
     take_attributes();
     const pto_operator_call call = {
-        &op_, tensors_.data(), counts_.data(), attributes_.data(), &Invocation::allocate, this};
+        &op_, tensors_.data(), counts_.data(), attributes_.data(), &Invocation::allocate,
+        this, nullptr};
     const XlaThreads threads(frame_);
     if (pto_operator_run(&call) != 0)
       throw std::runtime_error(wrong_.empty() ? pto_operator_error() : wrong_);

@@ -57,6 +57,21 @@ def _checked(record: Record, name: str, value: Any) -> Any:
     return value
 
 
+def refuse_bounded(record: Record) -> None:
+    """Raises InvalidType for an operator whose results JAX cannot have."""
+    if not record.is_bounded:
+        return
+    padded = "a function of jax.numpy"
+    if hasattr(jnp, record.name):
+        padded = f"jax.numpy.{record.name}"
+    raise InvalidType(
+        f"{record.name}: the size of its result is known only after it ran",
+        "JAX gives arrays their sizes before a program runs",
+        f"call {padded} with size=, which fills up what is missing, or the operator on "
+        "numpy.asarray(x), outside of jit",
+    )
+
+
 def _number(record: Record, name: str, value: Any) -> jax.Array:
     """A traced float attribute, as the kernels take it."""
     if jnp.shape(value) or jnp.issubdtype(value.dtype, jnp.complexfloating):

@@ -23,6 +23,7 @@ from pto.adapters.mindspore.primitive import (
     described,
     dtype_name,
     record,
+    refuse_bounded,
     refuse_gradient,
     require_tensors,
     returns_many,
@@ -63,6 +64,7 @@ class Eager:
         tensors = self.record.tensors
         self.many = returns_many(index)
         self._is_plain = all(a.kind == "Tensor" and not a.optional for a in tensors)
+        self._is_bounded = self.record.is_bounded
         self._ones = (1,) * len(tensors)
         self._has_floats = any(a.kind == "float" for a in self.record.attributes)
         self._returns_lists = any(o.is_list for o in self.record.outputs)
@@ -73,6 +75,8 @@ class Eager:
             self._target = self._call
 
     def __call__(self, entries: tuple, attributes: tuple) -> Any:
+        if self._is_bounded:
+            refuse_bounded(self.index)
         counts = self._ones
         if not self._is_plain:
             counts, entries = self._flatten(entries)

@@ -19,6 +19,7 @@ from pto.adapters.mindspore.primitive import (
     described,
     dtype_name,
     record,
+    refuse_bounded,
     refuse_gradient,
     returns_many,
 )
@@ -54,6 +55,7 @@ def _hashable(value: Any) -> Any:
 
 def _primitive_of(*arguments: dict) -> OperatorPrimitive:
     index, counts, attributes = map(_hashable, _values(arguments))
+    refuse_bounded(index)
     for a, value in zip(record(index).attributes, attributes, strict=True):
         if value is None and not a.optional:
             raise InvalidType(

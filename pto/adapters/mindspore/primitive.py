@@ -158,6 +158,16 @@ def require_tensors(index: int, tensors: Iterable[Any]) -> None:
             )
 
 
+def refuse_bounded(index: int) -> None:
+    """Raises InvalidType for an operator whose results MindSpore cannot have."""
+    if record(index).is_bounded:
+        raise InvalidType(
+            f"{record(index).name}: the size of its result is known only after it ran",
+            "MindSpore asks a custom operator for the sizes of its results before it runs",
+            "call the operator on x.asnumpy(), and make a tensor of the result",
+        )
+
+
 def refuse_gradient(index: int) -> NoReturn:
     raise InvalidValue(
         f"{record(index).name}: its gradient is asked for, but the operator has none",

@@ -182,7 +182,8 @@ void infer_shapes(const pto_operator& op, ShapeContext* context) {
   if (!inputs.take_all(op, context)) return;
   const AttributeValues attributes = attributes_of(op, context);
   const pto_operator_call call = {
-      &op, inputs.tensors.data(), inputs.counts.data(), attributes.data(), nullptr, nullptr};
+      &op,    inputs.tensors.data(), inputs.counts.data(), attributes.data(), nullptr, nullptr,
+      nullptr};
   const pto_shapes* shapes = pto_operator_shapes(&call);
   if (!shapes) throw std::runtime_error(pto_operator_error());
   for (int32_t i = 0, a = 0; i < op.n_arguments; ++i) {
@@ -196,6 +197,8 @@ void infer_shapes(const pto_operator& op, ShapeContext* context) {
     for (int32_t axis = 0; axis < shapes->tensors[i].rank; ++axis) {
       sizes.push_back(evaluation.size(shapes->tensors[i].sizes[axis]));
     }
+    // Of one that is bounded only a run knows the first size.
+    if (op.outputs[std::min(i, op.n_outputs - 1)].is_bounded) sizes[0] = {};
     set_output(context, static_cast<size_t>(i), shapes->tensors[i].dtype, sizes);
   }
 }

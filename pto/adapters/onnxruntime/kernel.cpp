@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstring>
 
 #include "pto/adapters/onnxruntime/status.hpp"
 #include "pto/base/error.hpp"
@@ -78,8 +79,10 @@ class Invocation {
     const ScopedExecutor threads(&Loop::run, context_);
     const pto_operator_call call = {&kernel_.op,           tensors_.data(),
                                     counts_.data(),        kernel_.attributes.data(),
-                                    &Invocation::allocate, this};
+                                    &Invocation::allocate, this,
+                                    &Invocation::narrow};
     if (pto_operator_site_run(kernel_.site.get(), &call) != 0) throw std::runtime_error(text());
+    for (const Bounded& one : bounded_) give(one);
     kernel_.outputs_agree.store(true, std::memory_order_relaxed);
   }
 
@@ -132,7 +135,36 @@ class Invocation {
     }
   }
 
+  // An output whose number of rows the kernel says: ONNX Runtime wants it before it gives memory.
+  struct Bounded {
+    int32_t output, dtype;
+    std::vector<int64_t> sizes;
+    const void* rows;
+  };
+
+  static void narrow(void* user, int32_t output, int64_t rows) {
+    for (Bounded& one : static_cast<Invocation*>(user)->bounded_) {
+      if (one.output == output) one.sizes[0] = rows;
+    }
+  }
+
+  void give(const Bounded& one) {
+    auto bytes = static_cast<size_t>(pto::bytes(static_cast<DType>(one.dtype)));
+    for (const int64_t size : one.sizes) bytes *= static_cast<size_t>(size);
+    void* to = wanted(one.output, one.sizes.data(), one.sizes.size(), one.dtype);
+    if (bytes > 0) std::memcpy(to, one.rows, bytes);
+  }
+
   void* memory(int32_t output, const int64_t* sizes, size_t rank, int32_t dtype) {
+    const auto& outputs = kernel_.op.outputs;
+    if (output >= kernel_.op.n_outputs || outputs[output].is_bounded == 0) {
+      return wanted(output, sizes, rank, dtype);
+    }
+    bounded_.push_back({output, dtype, {sizes, sizes + rank}, unwanted(sizes, rank, dtype)});
+    return unwanted_.back().get();
+  }
+
+  void* wanted(int32_t output, const int64_t* sizes, size_t rank, int32_t dtype) {
     const auto index = static_cast<size_t>(output);
     const int32_t place = kernel_.outputs.empty() ? output : kernel_.outputs.at(index);
     if (place < 0) return unwanted(sizes, rank, dtype);
@@ -177,6 +209,7 @@ class Invocation {
   std::array<pto_operator_tensor, kMaxTensors> tensors_;
   std::array<int32_t, kMaxTensors> counts_;
   std::vector<std::unique_ptr<std::byte[]>> unwanted_;
+  std::vector<Bounded> bounded_;
   std::string refused_;
 };
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -33,11 +34,13 @@ class Invocation {
                                     attributes_.counts_of_call(),
                                     attributes_.values(),
                                     &Invocation::allocate,
-                                    this};
+                                    this,
+                                    &Invocation::narrow};
     const HostThreads threads(context_->device()->tensorflow_cpu_worker_threads()->workers);
     if (pto_operator_site_run(site, &call) != 0) {
       return status_.ok() ? absl::InvalidArgumentError(pto_operator_error()) : status_;
     }
+    if (!status_.ok()) return status_;
     if (made_ == context_->num_outputs()) return absl::OkStatus();
     return wrong_count("");
   }
@@ -72,6 +75,25 @@ class Invocation {
     self.status_ = self.make(self.attributes_.output_place(output, member),
                              {sizes, static_cast<size_t>(rank)}, dtype, memory);
     return memory;
+  }
+
+  static void narrow(void* user, int32_t output, int64_t rows) {
+    auto& self = *static_cast<Invocation*>(user);
+    tensorflow::Tensor* const tensor =
+        self.context_->mutable_output(self.attributes_.output_place(output, 0));
+    if (absl::Status status = self.keep(rows, tensor); !status.ok()) self.status_ = status;
+  }
+
+  // Leaves the first rows. They keep the memory where they use more than half of it; else they
+  // move, so that a few do not keep the room for all.
+  absl::Status keep(int64_t rows, tensorflow::Tensor* tensor) {
+    const tensorflow::Tensor kept = tensor->Slice(0, rows);
+    tensorflow::Tensor moved;
+    const bool moves = rows <= tensor->dim_size(0) / 2;
+    if (moves) TF_RETURN_IF_ERROR(context_->allocate_temp(kept.dtype(), kept.shape(), &moved));
+    if (moves && kept.TotalBytes() > 0) std::memcpy(moved.data(), kept.data(), kept.TotalBytes());
+    *tensor = moves ? moved : kept;
+    return absl::OkStatus();
   }
 
   absl::Status make(int32_t output, absl::Span<const int64_t> sizes, int32_t dtype, void*& memory) {

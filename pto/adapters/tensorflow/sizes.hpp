@@ -193,8 +193,8 @@ inline absl::Status infer_outputs(const pto_operator& op, const Attributes& attr
     const int64_t value = attributes.values()[attribute++].integer;
     if (op.arguments[i].kind == PTO_KIND_SYMINT) sizes.push_back(Size::number(value));
   }
-  const pto_operator_call call = {&op,     tensors.data(), attributes.counts(), attributes.values(),
-                                  nullptr, nullptr};
+  const pto_operator_call call = {
+      &op, tensors.data(), attributes.counts(), attributes.values(), nullptr, nullptr, nullptr};
   const pto_shapes* shapes = pto_operator_shapes(&call);
   if (!shapes) return absl::InvalidArgumentError(pto_operator_error());
   if (shapes->n_tensors != n_outputs) {
@@ -204,7 +204,11 @@ inline absl::Status infer_outputs(const pto_operator& op, const Attributes& attr
   }
   Sizes all(op, *shapes);
   TF_RETURN_IF_ERROR(all.evaluate(sizes));
-  return all.outputs(outputs);
+  TF_RETURN_IF_ERROR(all.outputs(outputs));
+  for (int i = 0; i < op.n_outputs; ++i) {  // the size of one that is bounded is no size yet
+    if (op.outputs[i].is_bounded) outputs[static_cast<size_t>(i)].sizes[0] = Size{};
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace pto::tensorflow_adapter

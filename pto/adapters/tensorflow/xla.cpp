@@ -97,6 +97,12 @@ class XlaKernel : public tensorflow::XlaOpKernel {
   }
 
   void Compile(tensorflow::XlaOpKernelContext* context) override {
+    for (int i = 0; i < op_.n_outputs; ++i) {
+      OP_REQUIRES(context, op_.outputs[i].is_bounded == 0,
+                  refuse(op_, "the size of its result is known only after it ran",
+                         "XLA gives results their sizes before a program runs",
+                         "call it outside of functions with jit_compile=True"));
+    }
     std::vector<xla::XlaOp> operands;
     std::vector<xla::Shape> shapes;
     std::vector<pto_operator_tensor> tensors;

@@ -92,13 +92,17 @@ def _declare(index: int) -> None:
         _define(index, out_schema(record), torch.Tag.out)
     fake.register(record, _library)
     batching.register(record, _library)
+    # Integers cut no gradient: where there are no others, PyTorch needs no rule.
+    has_floats = record.mutates or any(o.is_differentiable for o in record.outputs)
     if _register_gradient is not None:
-        _check(_register_gradient(index))
+        if has_floats:
+            _check(_register_gradient(index))
         _check(_register_autocast(index))
         if out_names(record):
             _check(_register_out(index))
     else:
-        autograd.register(record, _library)
+        if has_floats:
+            autograd.register(record, _library)
         autocast.register(record, _library)
 
 

@@ -49,6 +49,7 @@ class BatchingRule:
 
     def _mapped(self, info: Any, in_dims: tuple, *values: Any) -> tuple[Any, Any]:
         """What vmap asks for: the results, and where their batch is."""
+        self._refuse_bounded()
         self._refuse_shared(in_dims)
         leaves, form = pytree.tree_flatten(values)
         dims = pytree.tree_leaves(in_dims)
@@ -84,6 +85,14 @@ class BatchingRule:
         ]
         places = [None if rank is None else 0 for rank in proof.ranks]
         return form.unflatten(leaves), form.unflatten(places)
+
+    def _refuse_bounded(self) -> None:
+        if self.record.is_bounded:
+            raise InvalidValue(
+                f"vmap: the size of the result of {self.record.name} is known only after it ran",
+                "each row would have another size, and the rows of a tensor have one",
+                "call it for each row in a loop of Python",
+            )
 
     def _refuse_shared(self, in_dims: tuple) -> None:
         """A tensor that all rows share cannot take the new elements of each."""

@@ -53,6 +53,10 @@ class FakeKernel:
         ]
         shapes = self._shapes(values, tensors)
         outputs = shapes.evaluate(symbols, Symbolic(self.record.name))
+        outputs = [
+            _of_unknown_rows(*output) if about.is_bounded else output
+            for output, about in zip(outputs, self.record.outputs, strict=True)
+        ]
         device = next(t.device for t in _tensors(values))
         if returns_self(self.record):
             return values[0]
@@ -147,6 +151,13 @@ class FakeOut:
 def _tensors(values: list[Any]) -> list[torch.Tensor]:
     flat = [v for value in values for v in (value if isinstance(value, list) else [value])]
     return [v for v in flat if isinstance(v, torch.Tensor)]
+
+
+def _of_unknown_rows(kind: str, shape: tuple) -> tuple[str, tuple]:
+    """The first size as one that only a run knows; its bound is a hint where it is a number."""
+    most = shape[0] if isinstance(shape[0], int) else None
+    size = torch.library.get_ctx().new_dynamic_size(min=0, max=most)
+    return kind, (size, *shape[1:])
 
 
 def _empty(output: tuple, device: torch.device) -> torch.Tensor:

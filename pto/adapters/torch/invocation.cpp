@@ -72,14 +72,15 @@ Invocation::~Invocation() {
 
 void Invocation::run() {
   describe_all();
-  const pto_operator_call call = {&op_, tensors_, counts_, attributes_, &Invocation::allocate,
-                                  this};
+  const pto_operator_call call = {
+      &op_, tensors_, counts_, attributes_, &Invocation::allocate, this, &Invocation::narrow};
   if (device_.type == kCpu) {
     if (pto_torch_operator_run(&call) != 0) throw std::runtime_error(pto_operator_error());
     finish();
   } else if (run_on_device(call, device_runner.load(std::memory_order_acquire)) != 0) {
     throw std::runtime_error(pto_operator_error());
   }
+  narrow_results();
   give_results();
 }
 
@@ -87,16 +88,20 @@ int32_t Invocation::run_on_device(const pto_operator_call& call, DeviceRunner ru
   static constexpr auto kSelf = [](void* invocation) -> Invocation& {
     return *static_cast<Invocation*>(invocation);
   };
-  return runner(
-      {.call = &call,
-       .device_index = device_.index,
-       .invocation = this,
-       .for_tensors = [](void* invocation, void (*take)(void*, TensorObject*),
-                         void* context) { kSelf(invocation).for_tensors(take, context); },
-       .must_finish = [](void* invocation) { return !kSelf(invocation).replaced_.empty(); },
-       .finish = [](void* invocation) { kSelf(invocation).finish(); },
-       .run = &pto_torch_operator_run,
-       .run_bound = &pto_torch_launch_run});
+  return runner({.call = &call,
+                 .device_index = device_.index,
+                 .invocation = this,
+                 .for_tensors = [](void* invocation, void (*take)(void*, TensorObject*),
+                                   void* context) { kSelf(invocation).for_tensors(take, context); },
+                 .must_finish = [](void* invocation) { return kSelf(invocation).must_finish(); },
+                 .finish = [](void* invocation) { kSelf(invocation).finish(); },
+                 .run = &pto_torch_operator_run,
+                 .run_bound = &pto_torch_launch_run});
+}
+
+bool Invocation::must_finish() const {
+  const auto is_bounded = [](const pto_operator_output& one) { return one.is_bounded != 0; };
+  return !replaced_.empty() || std::any_of(op_.outputs, op_.outputs + op_.n_outputs, is_bounded);
 }
 
 void Invocation::for_tensors(void (*take)(void* context, TensorObject*), void* context) const {

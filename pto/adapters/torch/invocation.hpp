@@ -26,7 +26,7 @@ struct DeviceCall {
   void* invocation;  // for the functions below
   // All tensors: after pto_operator_bind() with those that it made.
   void (*for_tensors)(void* invocation, void (*take)(void* context, TensorObject*), void* context);
-  // After pto_operator_bind(): whether finish() has to follow the run before the call returns.
+  // After pto_operator_bind(): whether the run, and finish() behind it, end before the call does.
   bool (*must_finish)(void* invocation);
   void (*finish)(void* invocation);
   // Both under PyTorch's thread setting; not 0: pto_operator_error() says why.
@@ -69,12 +69,16 @@ class Invocation {
   void check_writable(const char* name, const pto_operator_tensor& tensor) const;
   int32_t run_on_device(const pto_operator_call& call, DeviceRunner runner);
   void for_tensors(void (*take)(void* context, TensorObject*), void* context) const;
+  bool must_finish() const;
   void finish();
   void give_results();
+  void narrow_results();
+  TensorObject* narrowed(TensorObject* tensor, int64_t rows) const;
   Boxed give_list(std::vector<TensorObject*>& members);
 
   static void* allocate(void* user, int32_t output, int32_t member, const int64_t* sizes,
                         int32_t rank, int32_t dtype);
+  static void narrow(void* user, int32_t output, int64_t rows);
   void* replace(int32_t argument, const int64_t* sizes, int32_t rank, int32_t dtype);
   void* write_out(int32_t output, const int64_t* sizes, int32_t rank, int32_t dtype);
   void resize(TensorObject* tensor, const int64_t* sizes, int32_t rank) const;
@@ -98,6 +102,7 @@ class Invocation {
   TensorObject* outs_[kMaxOutputs];
   pto_operator_tensor out_tensors_[kMaxOutputs];
   std::array<TensorObject*, kMaxOutputs> single_outputs_{};  // by output
+  std::array<int64_t, kMaxOutputs> rows_;                    // of outputs that are bounded
   std::vector<std::vector<TensorObject*>> list_outputs_;     // by output, where there are lists
   std::vector<std::vector<int64_t>> integers_;
   std::vector<Replaced> replaced_;

@@ -42,12 +42,16 @@ def torch_schema(record: Record) -> str:
 def out_names(record: Record) -> list[str]:
     """The arguments of the overload `out` that name tensors for the results; [] without it.
 
-    Operators that replace an argument, return a list, take no single tensor, or are gradients have
-    no such overload.
+    Operators that replace an argument, return a list or a result whose size nobody knows before,
+    take no single tensor, or are gradients have no such overload.
     """
     if not any(a.text == "Tensor" for a in record.arguments):
         return []
-    if record.mutates or record.gradient_of >= 0 or any(o.is_list for o in record.outputs):
+    if (
+        record.mutates
+        or record.gradient_of >= 0
+        or any(o.is_list or o.is_bounded for o in record.outputs)
+    ):
         return []
     count = len(record.outputs)
     names = ["out"] if count == 1 else [f"out{i}" for i in range(count)]

@@ -85,6 +85,35 @@ void* Invocation::allocate(void* user, int32_t output, int32_t, const int64_t* s
   return memory;
 }
 
+void Invocation::narrow(void* user, int32_t output, int64_t rows) {
+  static_cast<Invocation*>(user)->rows_[static_cast<size_t>(output)] = rows;
+}
+
+void Invocation::narrow_results() {
+  for (int32_t i = 0; i < op_.n_outputs; ++i) {
+    TensorObject*& tensor = single_outputs_[static_cast<size_t>(i)];
+    if (op_.outputs[i].is_bounded) tensor = narrowed(tensor, rows_[static_cast<size_t>(i)]);
+  }
+}
+
+// The tensor with its first rows only. It keeps its memory where these use more than half of it;
+// else they move, so that a few do not keep the room for all.
+TensorObject* Invocation::narrowed(TensorObject* tensor, int64_t rows) const {
+  int64_t rank = 0, *sizes = nullptr, narrow[kMaxRank];
+  check(aoti_torch_get_dim(tensor, &rank));
+  check(aoti_torch_get_sizes(tensor, &sizes));
+  std::copy_n(sizes, rank, narrow);
+  const int64_t room = std::exchange(narrow[0], rows);
+  resize(tensor, narrow, static_cast<int32_t>(rank));
+  if (rows > room / 2 || room == 0) return tensor;
+  TensorObject* self = nullptr;
+  check(aoti_torch_new_tensor_handle(tensor, &self));
+  Boxed stack[] = {reinterpret_cast<Boxed>(self), 0};
+  check(torch_call_dispatcher("aten::clone", "", stack, kShimVersion));
+  aoti_torch_delete_tensor_object(tensor);
+  return reinterpret_cast<TensorObject*>(stack[0]);
+}
+
 int Invocation::first_tensor(int32_t argument) const {
   int tensor = 0, place = 0;
   for (int32_t i = 0; i < argument; ++i) {

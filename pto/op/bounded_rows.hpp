@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// BoundedRows: how many rows a kernel gives of each output that is bounded.
+//
+//     BoundedRows rows(call);               // throws where the caller does not ask for it
+//     rows.place(targets + outputs);        // the kernel's last tensors
+//     rows.report(bound_of);                // after the run: to the caller, or throws
+//
+// Invariant: the caller hears of numbers from 0 to the bound only, and of all or none.
+// Thread safety: belongs to one call.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "pto/base/error.hpp"
+#include "pto/op/operator.h"
+#include "pto/runtime/program.hpp"
+
+namespace pto {
+
+class BoundedRows {
+ public:
+  explicit BoundedRows(const pto_operator_call& call)
+      : op_(*call.op), narrow_(call.narrow), user_(call.user) {
+    for (int32_t i = 0; i < op_.n_outputs; ++i) count_ += op_.outputs[i].is_bounded != 0;
+    if (count_ == 0 || narrow_ != nullptr) return;
+    fail({std::string(op_.name) + ": the size of its result is known only after it ran",
+          "the caller gives memory for the most that it can be, and does not ask for the size",
+          "call it where results may have any size, or set pto_operator_call::narrow"});
+  }
+
+  size_t count() const { return count_; }
+
+  // Where the kernel says its numbers; none are said yet.
+  void place(void** targets) {
+    for (size_t i = 0; i < count_; ++i) {
+      said_[i] = kUnsaid;
+      targets[i] = &said_[i];
+    }
+  }
+
+  // bound_of(output): the most rows that its memory has.
+  template <class BoundOf>
+  void report(BoundOf bound_of) const {
+    each([&](int32_t output, int64_t rows) { check(output, rows, bound_of(output)); });
+    each([&](int32_t output, int64_t rows) { narrow_(user_, output, rows); });
+  }
+
+ private:
+  static constexpr int64_t kUnsaid = -1;
+
+  template <class Visit>
+  void each(Visit visit) const {
+    size_t next = 0;
+    for (int32_t i = 0; next < count_; ++i) {
+      if (op_.outputs[i].is_bounded != 0) visit(i, said_[next++]);
+    }
+  }
+
+  void check(int32_t output, int64_t rows, int64_t bound) const {
+    if (rows >= 0 && rows <= bound) return;
+    const std::string said = rows == kUnsaid ? "says no number" : "says " + std::to_string(rows);
+    fail({std::string(op_.name) + ": of the rows of " + op_.outputs[output].name + " its kernel " +
+              said + ", where from 0 to " + std::to_string(bound) + " may be",
+          "infer gives the most rows that there may be, and the kernel says how many there are",
+          "correct the kernel, or the bound in infer"},
+         ErrorKind::Runtime);
+  }
+
+  const pto_operator& op_;
+  void (*narrow_)(void* user, int32_t output, int64_t rows);
+  void* user_;
+  size_t count_ = 0;
+  std::array<int64_t, Program::kMaxTensors> said_;
+};
+
+}  // namespace pto
