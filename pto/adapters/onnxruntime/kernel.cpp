@@ -227,7 +227,7 @@ Prepared::Prepared(const pto_operator& op, const pto_operator_tensor& constant,
     self.tensor_ = {self.memory_->data(), self.sizes_.data(), nullptr, rank, dtype};
     return self.memory_->data();
   };
-  const pto_operator_call call = {&op, &constant, nullptr, attributes, allocate, this};
+  const pto_operator_call call = {&op, &constant, nullptr, attributes, allocate, this, nullptr};
   if (pto_operator_run(&call) != 0) throw std::runtime_error(pto_operator_error());
 }
 
