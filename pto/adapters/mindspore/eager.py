@@ -57,7 +57,8 @@ class Eager:
     An entry is a tensor, None, or a list of tensors.
     """
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, in_cpp: bool = True) -> None:
+        """`in_cpp`: through the module built from eager.cpp, where it was built."""
         self.index = index
         self.record = record(index)
         tensors = self.record.tensors
@@ -69,7 +70,7 @@ class Eager:
         self.primitive = functools.lru_cache(TARGETS)(self._make_primitive)
         self._call = functools.lru_cache(TARGETS)(self._make_call)
         self._target = self.primitive
-        if extension() is not None and not self._returns_lists:
+        if in_cpp and extension() is not None and not self._returns_lists:
             self._target = self._call
 
     def __call__(self, entries: tuple, attributes: tuple) -> Any:
