@@ -14,6 +14,7 @@ from bench import (
     calls,
     compile_time,
     demos,
+    frameworks_mindspore,
     frameworks_npu,
     host_tasks,
     instructions,
@@ -37,6 +38,7 @@ if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("onnx"):
 PROGRAMS = {
     "first_call": calls.first_calls,
     "enqueue_npu": frameworks_npu.enqueue_npu,
+    "mindspore": frameworks_mindspore.run,
     "compile_time": compile_time.run,
     "demos": demos.run,
     "instructions": instructions.run,

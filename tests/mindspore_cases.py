@@ -47,8 +47,7 @@ def function(name):
 
 def through_custom(name):
     """The operator as it is called where eager.cpp was not built."""
-    target = eager.Eager(pto.mindspore._indices[name])
-    target._target = target.primitive
+    target = eager.Eager(pto.mindspore.index_of(name), in_cpp=False)
 
     def call(*tensors, **attributes):
         bound = target.record.bind(tensors, attributes)

@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 
-from bench import report, runner, timing
+from bench import frameworks_mindspore, report, runner, timing
 from bench.runner import Case, Goal, Outcome, Record, Setting, Work, measure
 from pto.adapters.torch import activation
 
@@ -114,6 +114,23 @@ def test_results_of_other_frameworks_are_checked_too():
     right, wrong = doubled().numpy(), full_of_nan().numpy()
     outcome = measure(case_of(right=lambda: right, broken=lambda: wrong), SETTING, rounds=10)
     assert list(outcome.seconds()) == ["right"] and "broken" in outcome.wrong[0]
+
+
+def test_what_mindspore_prints_becomes_records_with_the_goals_of_what_was_measured():
+    lines = [
+        {"case": "call", "size": [16], "contender": name, "seconds": seconds}
+        for name, seconds in (("ms_add", [2e-6, 4e-6, 3e-6]), ("pto_custom", [6e-6]))
+    ]
+    [outcome] = frameworks_mindspore.outcomes("\n".join(map(json.dumps, lines)))
+    assert outcome.seconds() == {"ms_add": 3e-6, "pto_custom": 6e-6}
+    assert [(g.ours, g.theirs) for g in outcome.goals] == [("pto_custom", "ms_add")]
+
+
+def test_without_mindspore_its_bench_says_that_it_is_skipped(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(frameworks_mindspore.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(frameworks_mindspore, "OWN", tmp_path / "python")
+    assert frameworks_mindspore.run() == []
+    assert capsys.readouterr().out.startswith("mindspore: skipped, since there is no MindSpore")
 
 
 def test_a_large_result_is_checked_at_its_ends_and_between():

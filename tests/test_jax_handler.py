@@ -4,6 +4,7 @@
 import re
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,24 @@ def test_mistakes_at_run_time_are_errors_of_xla_with_our_text():
     same(two(x, **{"pto.op": "silu"})[0], x)  # XLA wants a result more than there is
 
 
+def test_a_call_site_that_has_run_takes_new_numbers():
+    x = jnp.asarray([-2.0, 3.0])
+    scaled = jax.jit(lambda number: pto.jax.mul_scalar(x, number))
+    for number in (0.5, 0.25, 0.125, 0.5):
+        same(scaled(number), x * number)
+
+
+def test_a_call_site_may_run_in_several_threads_from_its_first_call_on():
+    x = jnp.arange(24.0).reshape(4, 6)
+    want = pto.jax.softmax(x, 1) + pto.jax.softmax(2 * x, 1)
+    for _ in range(5):
+        run = jax.jit(lambda x: pto.jax.softmax(x, 1) + pto.jax.softmax(2 * x, 1))
+        run = run.lower(x).compile()
+        with ThreadPoolExecutor(4) as threads:
+            for found in threads.map(lambda _, run=run: run(x), range(40)):
+                same(found, want)
+
+
 FIELDS = {  # struct of ours: (struct of jaxlib's header, {field of ours: field of theirs})
     "Extension": ("Extension_Base", {"type": "type", "next": "next"}),
     "Version": ("Api_Version", {"major": "major_version", "minor": "minor_version"}),
@@ -49,6 +68,16 @@ FIELDS = {  # struct of ours: (struct of jaxlib's header, {field of ours: field 
     "Attributes": (
         "Attrs",
         {"size": "size", "types": "types", "names": "names", "items": "attrs"},
+    ),
+    "TypeId": ("TypeId", {"number": "type_id"}),
+    "TypeInfo": ("TypeInfo", {"deleter": "deleter"}),
+    "RegisterTypeArguments": (
+        "Type_Register_Args",
+        {"name": "name", "type": "type_id", "info": "type_info"},
+    ),
+    "StateArguments": (
+        "State_Get_Args",
+        {"context": "ctx", "stage": "stage", "type": "type_id", "state": "state"},
     ),
     "CreateErrorArguments": ("Error_Create_Args", {"message": "message", "code": "errc"}),
     "DestroyErrorArguments": ("Error_Destroy_Args", {"error": "error"}),
@@ -66,6 +95,9 @@ FIELDS = {  # struct of ours: (struct of jaxlib's header, {field of ours: field 
             "version": "api_version",
             "create_error": "XLA_FFI_Error_Create",
             "destroy_error": "XLA_FFI_Error_Destroy",
+            "register_type": "XLA_FFI_Type_Register",
+            "set_state": "XLA_FFI_State_Set",
+            "get_state": "XLA_FFI_State_Get",
             "schedule": "XLA_FFI_ThreadPool_Schedule",
             "num_threads": "XLA_FFI_ThreadPool_NumThreads",
         },
@@ -104,6 +136,9 @@ def header_checks():
         f"static_assert(int(k{a}) == int(XLA_FFI_AttrType_{a.upper()}));"
         for a in ("Array", "Dictionary", "Scalar", "String")
     ]
+    lines.append("static_assert(sizeof(StateArguments) == sizeof(XLA_FFI_State_Set_Args));")
+    lines.append("static_assert(kInstantiate == int(XLA_FFI_ExecutionStage_INSTANTIATE));")
+    lines.append("static_assert(kStateMinorVersion <= XLA_FFI_API_MINOR);")
     lines.append("static_assert(kExecute == int(XLA_FFI_ExecutionStage_EXECUTE));")
     lines.append("static_assert(kBufferType == int(XLA_FFI_ArgType_BUFFER));")
     lines.append("static_assert(kMetadataExtension == int(XLA_FFI_Extension_Metadata));")

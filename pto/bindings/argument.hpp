@@ -77,7 +77,8 @@ class ArgumentReader {
   static constexpr int kMaxTensors = Signature::kMaxTensors;
 
   // `policy` is the Python object that decides and words what is refused: classify(type),
-  // refuse(function, name, value, reason, detail), convert(value), numpy_asarray(), typed(buffer).
+  // refuse(function, name, value, reason, detail), convert(value), numpy_ndarray(),
+  // numpy_dtype(name).
   ArgumentReader(PyObject* policy, PyObject* function) : policy_(policy), function_(function) {}
   ~ArgumentReader();
   ArgumentReader(const ArgumentReader&) = delete;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/bindings/operator_call.hpp"
 
+#include <algorithm>
+
 #include "pto/bindings/operator_run.hpp"
 
 namespace pto::bindings {
@@ -36,6 +38,7 @@ bool OperatorCall::bind_keyword(PyObject* name, PyObject* value, Bound* bound) c
 bool OperatorCall::bind(PyObject* const* args, Py_ssize_t count, PyObject* keywords,
                         Bound* bound) const {
   if (count > op_.n_arguments) return false;
+  std::fill_n(bound->slots, op_.n_arguments, nullptr);
   for (Py_ssize_t i = 0; i < count; ++i) {
     if ((op_.arguments[i].flags & PTO_ARGUMENT_KEYWORD_ONLY) != 0) return false;
     bound->slots[i] = args[i];

@@ -32,7 +32,7 @@ class OperatorCall {
 
  private:
   struct Bound {
-    PyObject* slots[OperatorArguments::kMaxArguments] = {};  // null: the default
+    PyObject* slots[OperatorArguments::kMaxArguments];  // null: the default
     PyObject* out = nullptr;
   };
   bool bind(PyObject* const* args, Py_ssize_t count, PyObject* keywords, Bound* bound) const;

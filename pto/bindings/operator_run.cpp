@@ -47,7 +47,7 @@ void OperatorRun::replace(int output, const TensorArgument& tensor, PyObject* ob
     fail({here + " would be written to an array whose elements share memory",
           "an element would get the values of several", "pass a copy of the array"});
   }
-  for (const Target& other : targets_) {
+  for (const Target& other : targets()) {
     if (other.tensor && overlap(extent(*other.tensor), extent(tensor))) {
       fail({here + " would be written to memory that another output is written to",
             "one of them would be lost", "pass memory of its own"});
@@ -123,7 +123,7 @@ void OperatorRun::run() {
 
 // What could not be made where it belongs.
 void OperatorRun::copy_to_targets() {
-  for (const Target& target : targets_) {
+  for (const Target& target : targets()) {
     if (target.tensor == nullptr || target.fresh < 0) continue;
     const TensorArgument& from = results_.tensor(target.fresh);
     copy_strided(target.tensor->data, target.tensor->strides, from.data, from.strides, from.sizes,

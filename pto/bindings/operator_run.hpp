@@ -10,6 +10,7 @@
 // Thread safety: needs Python's lock, which it releases for large work and for compilation.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -22,7 +23,11 @@ class OperatorRun {
  public:
   OperatorRun(const pto_operator& op, OperatorArguments* arguments, const ArgumentReader& reader,
               PyObject* policy)
-      : op_(op), arguments_(*arguments), reader_(reader), results_(reader, policy) {}
+      : op_(op), arguments_(*arguments), reader_(reader), results_(reader, policy) {
+    const auto outputs = static_cast<size_t>(op.n_outputs);
+    std::fill_n(targets_.begin(), outputs, Target{nullptr, nullptr, -1});
+    std::fill_n(counts_.begin(), outputs, 0);
+  }
 
   // Output `output` is written to this tensor, and `object`, a borrowed reference, is the result.
   // Throws pto::Error where elements of the tensor share memory with each other or with another
@@ -37,11 +42,14 @@ class OperatorRun {
 
  private:
   struct Target {
-    const TensorArgument* tensor = nullptr;
-    PyObject* object = nullptr;
-    int fresh = -1;  // the result that is copied to it
+    const TensorArgument* tensor;  // null: a fresh array
+    PyObject* object;
+    int fresh;  // the result that is copied to it, or -1
   };
 
+  std::span<const Target> targets() const {
+    return {targets_.data(), static_cast<size_t>(op_.n_outputs)};
+  }
   static void* allocate(void* self, int32_t output, int32_t member, const int64_t* sizes,
                         int32_t rank, int32_t dtype);
   static void narrow(void* self, int32_t output, int64_t rows);
@@ -56,8 +64,8 @@ class OperatorRun {
   const ArgumentReader& reader_;
   Results results_;
   bool has_targets_ = false;
-  std::array<Target, Results::kMaxResults> targets_;  // by output
-  std::array<int, Results::kMaxResults> counts_{};    // fresh tensors of each output
+  std::array<Target, Results::kMaxResults> targets_;  // by output, as many as the operator has
+  std::array<int, Results::kMaxResults> counts_;      // fresh tensors of each output
   PyThreadState* released_ = nullptr;
   int64_t missing_bytes_ = -1;  // of an output without memory
   std::string misfit_;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "pto/bindings/owned_buffer.hpp"
@@ -19,6 +21,30 @@ struct OwnedTensor {
 void delete_tensor(dlpack::ManagedVersioned* managed) {
   pto_free(managed->tensor.data);
   delete static_cast<OwnedTensor*>(managed->context);
+}
+
+// NumPy's class, or with a type its element type. Kept for good: a look-up takes as long as a call.
+PyObject* of_numpy(PyObject* policy, std::optional<DType> dtype) {
+  static std::array<PyObject*, kDTypes + 1> kept{};
+  PyObject*& found = kept[dtype ? static_cast<size_t>(*dtype) : kDTypes];
+  if (found != nullptr) return found;
+  const std::string name(dtype ? pto::name(*dtype) : "");
+  found = (dtype ? checked(PyObject_CallMethod(policy, "numpy_dtype", "s", name.c_str()))
+                 : checked(PyObject_CallMethod(policy, "numpy_ndarray", nullptr)))
+              .release();
+  return found;
+}
+
+// A NumPy array over the memory of `owner`, by the constructor, since asarray asks the buffer for
+// what is known here.
+Ref numpy_array(PyObject* policy, const TensorArgument& tensor, PyObject* owner) {
+  const Ref shape = checked(PyTuple_New(tensor.rank));
+  for (int axis = 0; axis < tensor.rank; ++axis) {
+    PyObject* const size = checked(PyLong_FromLongLong(tensor.sizes[axis])).release();
+    PyTuple_SET_ITEM(shape.get(), axis, size);
+  }
+  PyObject* const arguments[] = {shape.get(), of_numpy(policy, tensor.dtype), owner};
+  return checked(PyObject_Vectorcall(of_numpy(policy, {}), arguments, 3, nullptr));
 }
 
 }  // namespace
@@ -65,12 +91,7 @@ Ref Results::array(int result) {
         checked(PyObject_CallMethod(policy_, "as_library", "OO", owner.get(), reader_.first()));
     if (made.get() != Py_None) return made;
   }
-  if (tensor.dtype == DType::BF16)
-    return checked(PyObject_CallMethod(policy_, "typed", "O", owner.get()));
-  static PyObject* numpy_asarray = nullptr;  // for good: looking it up takes as long as a call
-  if (numpy_asarray == nullptr)
-    numpy_asarray = checked(PyObject_CallMethod(policy_, "numpy_asarray", nullptr)).release();
-  return checked(PyObject_CallOneArg(numpy_asarray, owner.get()));
+  return numpy_array(policy_, tensor, owner.get());
 }
 
 Ref Results::exchange(const TensorArgument& tensor) {

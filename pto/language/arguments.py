@@ -69,18 +69,21 @@ def grad_enabled() -> bool:
     return sys.modules["torch"].is_grad_enabled()
 
 
-def numpy_asarray() -> Any:
+def numpy_ndarray() -> Any:
     import numpy
 
-    return numpy.asarray
+    return numpy.ndarray
 
 
-def typed(buffer: object) -> Any:
-    """bf16 as a NumPy array of ml_dtypes.bfloat16; it holds the bits."""
-    import ml_dtypes
+def numpy_dtype(name: str) -> Any:
+    """NumPy's element type for the name of ours."""
     import numpy
 
-    return numpy.asarray(buffer).view(ml_dtypes.bfloat16)
+    if name == "bf16":
+        import ml_dtypes
+
+        return numpy.dtype(ml_dtypes.bfloat16)
+    return numpy.dtype("?" if name == "bool" else f"{name[0]}{int(name[1:]) // 8}")
 
 
 def convert(value: Any) -> tuple[object, str] | None:

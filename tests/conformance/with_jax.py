@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """JAX in the conformance matrix."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,17 @@ from conformance.framework import (
 )
 
 
+def with_doubles(mode: Callable) -> Callable:
+    """The mode with 64-bit types, for its own calls only."""
+
+    @functools.wraps(mode)
+    def run(self: Any, case: Case) -> list[np.ndarray]:
+        with self.jax.enable_x64(True):
+            return mode(self, case)
+
+    return run
+
+
 class Jax(Framework):
     name, module = "JAX", "jax"
 
@@ -26,7 +38,6 @@ class Jax(Framework):
         import pto.jax
 
         self.jax, self.face = jax, pto.jax
-        jax.config.update("jax_enable_x64", True)
 
     def function(self, case: Case) -> Callable:
         return case.of_tensors(getattr(self.face, case.operator.name))
@@ -38,17 +49,21 @@ class Jax(Framework):
     def leaves(self, results: Any) -> list[np.ndarray]:
         return [np.asarray(t) for t in self.jax.tree.leaves(results)]
 
+    @with_doubles
     def eager(self, case: Case) -> list[np.ndarray]:
         return self.leaves(self.function(case)(*self.tensors(case)))
 
+    @with_doubles
     def jit(self, case: Case) -> list[np.ndarray]:
         return self.leaves(self.jax.jit(self.function(case))(*self.tensors(case)))
 
+    @with_doubles
     def vmap(self, case: Case) -> list[np.ndarray]:
         needs_known_sizes(case, "JAX wants it before")
         tensors = [self.jax.numpy.asarray(batch_of_two(x)) for x in case.tensors]
         return one_of_two(self.leaves(self.jax.vmap(self.function(case))(*tensors)))
 
+    @with_doubles
     def export(self, case: Case) -> list[np.ndarray]:
         """A program in bytes."""
         tensors = self.tensors(case)
@@ -76,11 +91,13 @@ class Jax(Framework):
     def ones(self, like: Any) -> Any:
         return self.jax.tree.map(self.jax.numpy.ones_like, like)
 
+    @with_doubles
     def gradient(self, case: Case) -> list[np.ndarray]:
         needs_gradient(case)
         pull, ones = self.pull(case)
         return self.leaves(pull(ones))
 
+    @with_doubles
     def gradient_twice(self, case: Case) -> list[np.ndarray]:
         needs_second_gradient(case)
         found, pull = self.jax.vjp(*self.pull(case))

@@ -30,14 +30,16 @@ def _register() -> None:
     """Gives XLA the handler of the prebuilt library."""
     path = pathlib.Path(_core.__file__).parent / "lib" / "libpto_jax.so"
     try:
-        handler = ctypes.CDLL(str(path))[TARGET]
+        library = ctypes.CDLL(str(path))
+        stages = {"instantiate": "pto_jax_instantiate", "execute": "pto_jax_call"}
+        handler = {stage: jax.ffi.pycapsule(library[name]) for stage, name in stages.items()}
     except (OSError, AttributeError) as error:
         raise Failure(
             f"the JAX adapter cannot be loaded: {error}",
             f"its library should lie at {path}",
             "build or install the project again",
         ) from None
-    jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(handler), platform="cpu")
+    jax.ffi.register_ffi_target(TARGET, handler, platform="cpu")
 
 
 def describe() -> str:

@@ -5,7 +5,8 @@
 //
 // Declared here, from https://openxla.org/xla/custom_call, so that nothing of JAX or TensorFlow is
 // needed to build; tests/test_jax_ops.py compares it with the header that jaxlib brings.
-// Invariant: the layouts are those of versions 0.2 and 0.3, in which everything used here is alike.
+// Invariant: the layouts are those of versions 0.2 and 0.3, in which everything used here is alike
+// but for StateArguments.
 // Thread safety: plain values; the functions of Api may be called from any thread.
 #pragma once
 
@@ -15,7 +16,8 @@
 namespace pto::xla_ffi {
 
 inline constexpr int kMajorVersion = 0;
-inline constexpr int kMinorVersion = 2;  // the lowest that has what is used
+inline constexpr int kMinorVersion = 2;       // the lowest that has what is used
+inline constexpr int kStateMinorVersion = 3;  // with StateArguments
 
 struct Error;             // opaque; null is success
 struct ExecutionContext;  // opaque
@@ -50,6 +52,16 @@ struct Version {
   size_t struct_size;
   Extension* extensions;
   int32_t major, minor;
+};
+
+struct TypeId {
+  int64_t number;  // 0: to be given by XLA
+};
+
+struct TypeInfo {
+  size_t struct_size;
+  Extension* extensions;
+  void (*deleter)(void* object);
 };
 
 struct Metadata {
@@ -112,6 +124,8 @@ struct Attributes {
 
 struct CallFrame;
 
+enum Stage : int32_t { kInstantiate = 0, kPrepare = 1, kInitialize = 2, kExecute = 3 };
+
 struct CreateErrorArguments {
   size_t struct_size;
   Extension* extensions;
@@ -123,6 +137,24 @@ struct DestroyErrorArguments {
   size_t struct_size;
   Extension* extensions;
   Error* error;
+};
+
+struct RegisterTypeArguments {
+  size_t struct_size;
+  Extension* extensions;
+  Text name;
+  TypeId* type;  // in and out
+  const TypeInfo* info;
+};
+
+// Since version 0.3. `state` is what a call site keeps: set in the stage that makes the site.
+struct StateArguments {
+  size_t struct_size;
+  Extension* extensions;
+  ExecutionContext* context;
+  Stage stage;
+  TypeId* type;
+  void* state;  // in, or out
 };
 
 struct ScheduleArguments {
@@ -148,12 +180,16 @@ struct Api {
   Error* (*create_error)(CreateErrorArguments*);
   void* get_message;
   void (*destroy_error)(DestroyErrorArguments*);
-  void* unused[8];  // registration, streams, types, state, memory
+  void* register_handler;
+  void* stream;
+  Error* (*register_type)(RegisterTypeArguments*);
+  void* context_value;
+  Error* (*set_state)(StateArguments*);
+  Error* (*get_state)(StateArguments*);
+  void* memory[2];
   Error* (*schedule)(ScheduleArguments*);
   Error* (*num_threads)(NumThreadsArguments*);
 };
-
-enum Stage : int32_t { kInstantiate = 0, kPrepare = 1, kInitialize = 2, kExecute = 3 };
 
 struct CallFrame {
   size_t struct_size;

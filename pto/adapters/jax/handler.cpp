@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // pto_xla_call: the one handler of XLA's foreign function interface that runs every operator.
 //
-// Exported for whoever can register a handler: JAX (__init__.py) and TensorFlow's XLA. A call site
-// says what to run in its attributes: `pto.op`, the operator's name; `pto.index`, where to look for
-// it first; `pto.counts`, as pto_operator_call::counts, where not every tensor is given once;
-// `pto.operands`, the places of the attributes (in the order of the schema, tensors not counted)
-// that come as scalar operands behind the tensors; and the other attributes by their names, a None
-// left out. Errors, also those of shapes and types, become XLA's, with our text.
+// Exported for whoever can register a handler: TensorFlow's XLA, and in two parts JAX
+// (__init__.py): pto_jax_instantiate, as a program is loaded, and pto_jax_call, which runs. A call
+// site says what to run in its attributes: `pto.op`, the operator's name; `pto.index`, where to
+// look for it first; `pto.counts`, as pto_operator_call::counts, where not every tensor is given
+// once; `pto.operands`, the places of the attributes (in the order of the schema, tensors not
+// counted) that come as scalar operands behind the tensors; and the other attributes by their
+// names, a None left out. Errors, also those of shapes and types, become XLA's, with our text.
 // Thread safety: may run on any thread.
 #include <array>
 #include <cstring>
@@ -16,6 +17,7 @@
 
 #include "pto/adapters/jax/executor.hpp"
 #include "pto/adapters/jax/ffi.hpp"
+#include "pto/adapters/jax/state.hpp"
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
 #include "pto/op/operator.h"
@@ -113,7 +115,8 @@ double real_of(const Scalar& scalar, const char* name) {
   fail_site("attribute " + std::string(name) + " is no number");
 }
 
-const pto_operator& operator_of(const Site& site) {
+// The operator that a call site names.
+const pto_operator& find_operator(const Site& site) {
   const auto* name = static_cast<const Text*>(site.find("pto.op", kString));
   if (!name) fail_site("a call site names no operator");
   const std::string_view wanted(name->data, name->bytes);
@@ -129,11 +132,19 @@ const pto_operator& operator_of(const Site& site) {
         "import what defines it before running the program"});
 }
 
+const pto_operator& operator_of(const Site& site, SiteState* state) {
+  if (const pto_operator* const op = state ? state->op() : nullptr) return *op;
+  const pto_operator& op = find_operator(site);
+  if (state) state->set_op(op);
+  return op;
+}
+
 // One call: from XLA's frame to the plain arguments of the operator.
 class Invocation {
  public:
-  explicit Invocation(const CallFrame& frame)
-      : frame_(frame), site_(frame.attributes), op_(operator_of(site_)) {}
+  // `state`: what is kept with the call site, or null.
+  Invocation(const CallFrame& frame, SiteState* state)
+      : frame_(frame), state_(state), site_(frame.attributes), op_(operator_of(site_, state)) {}
 
   void run() {
     take_tensors();
@@ -142,7 +153,9 @@ class Invocation {
         &op_, tensors_.data(), counts_.data(), attributes_.data(), &Invocation::allocate,
         this, nullptr};
     const XlaThreads threads(frame_);
-    if (pto_operator_run(&call) != 0)
+    // A site that is known is not asked for its attributes again: operands would be forgotten.
+    const bool is_fixed = state_ && n_operands_ == static_cast<int64_t>(n_tensors_);
+    if (pto_operator_site_run(is_fixed ? state_->site() : nullptr, &call) != 0)
       throw std::runtime_error(wrong_.empty() ? pto_operator_error() : wrong_);
   }
 
@@ -262,6 +275,7 @@ class Invocation {
   }
 
   const CallFrame& frame_;
+  SiteState* state_;
   const Site site_;
   const pto_operator& op_;
   int64_t n_operands_ = 0;  // that were taken
@@ -278,24 +292,48 @@ xla_ffi::Error* error_of(const CallFrame& frame, const char* text, ErrorCode cod
   return frame.api->create_error(&arguments);
 }
 
+// Whether XLA only asks which version of the interface is spoken; it is told.
+bool answers_metadata(const CallFrame& frame, int32_t minor_version) {
+  if (!frame.extensions || frame.extensions->type != kMetadataExtension) return false;
+  Metadata& metadata = *reinterpret_cast<MetadataExtension*>(frame.extensions)->metadata;
+  metadata.version = {sizeof(Version), nullptr, kMajorVersion, minor_version};
+  metadata.traits = 0;
+  return true;
+}
+
+xla_ffi::Error* call(const CallFrame& frame, SiteState* state) {
+  try {
+    Invocation(frame, state).run();
+    return nullptr;
+  } catch (const std::exception& error) {
+    return error_of(frame, error.what(), kInvalidArgument);
+  } catch (...) {
+    return error_of(frame, "an exception of an unknown type", kInternal);
+  }
+}
+
 }  // namespace
 }  // namespace pto::jax_adapter
 
-extern "C" pto::xla_ffi::Error* pto_xla_call(pto::xla_ffi::CallFrame* frame) {
-  using namespace pto::xla_ffi;
-  if (frame->extensions && frame->extensions->type == kMetadataExtension) {
-    Metadata& metadata = *reinterpret_cast<MetadataExtension*>(frame->extensions)->metadata;
-    metadata.version = {sizeof(Version), nullptr, kMajorVersion, kMinorVersion};
-    metadata.traits = 0;
-    return nullptr;
-  }
-  if (frame->stage != kExecute) return nullptr;
-  try {
-    pto::jax_adapter::Invocation(*frame).run();
-    return nullptr;
-  } catch (const std::exception& error) {
-    return pto::jax_adapter::error_of(*frame, error.what(), kInvalidArgument);
-  } catch (...) {
-    return pto::jax_adapter::error_of(*frame, "an exception of an unknown type", kInternal);
-  }
+using pto::xla_ffi::CallFrame;
+using pto::xla_ffi::Error;
+
+extern "C" {
+
+Error* pto_xla_call(CallFrame* frame) {
+  if (pto::jax_adapter::answers_metadata(*frame, pto::xla_ffi::kMinorVersion)) return nullptr;
+  if (frame->stage != pto::xla_ffi::kExecute) return nullptr;
+  return pto::jax_adapter::call(*frame, nullptr);
 }
+
+Error* pto_jax_instantiate(CallFrame* frame) {
+  if (pto::jax_adapter::answers_metadata(*frame, pto::xla_ffi::kStateMinorVersion)) return nullptr;
+  return pto::jax_adapter::make_state(*frame);
+}
+
+Error* pto_jax_call(CallFrame* frame) {
+  if (pto::jax_adapter::answers_metadata(*frame, pto::xla_ffi::kStateMinorVersion)) return nullptr;
+  return pto::jax_adapter::call(*frame, pto::jax_adapter::state_of(*frame));
+}
+
+}  // extern "C"

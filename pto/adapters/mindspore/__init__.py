@@ -20,7 +20,7 @@ from pto.adapters.mindspore.functions import function
 from pto.adapters.mindspore.primitive import library, record
 from pto.adapters.record import on_operator
 
-__all__ = ["call", "describe", "has_fast_calls"]
+__all__ = ["call", "describe", "has_fast_calls", "index_of"]
 
 _indices: dict[str, int] = {}
 
@@ -38,9 +38,14 @@ def describe() -> str:
     return f"MindSpore {mindspore.__version__}, {len(_indices)} operators, {calls}"
 
 
+def index_of(name: str) -> int:
+    """The place of an operator in the registry."""
+    return _indices[name]
+
+
 def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
     """pto.mindspore.NAME(*args, **kwargs)."""
-    return function(_indices[name])(*args, **kwargs)
+    return function(index_of(name))(*args, **kwargs)
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -16,6 +16,7 @@ from typing import Any
 from mindspore import Tensor, ops
 from mindspore.graph.jit_context import jit_context
 from pto.adapters.mindspore import build, gradient
+from pto.adapters.mindspore.inference import InferredPrimitive
 from pto.adapters.mindspore.primitive import (
     OperatorPrimitive,
     bound_attributes,
@@ -58,7 +59,8 @@ class Eager:
     An entry is a tensor, None, or a list of tensors.
     """
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, in_cpp: bool = True) -> None:
+        """`in_cpp`: through the module built from eager.cpp, where it was built."""
         self.index = index
         self.record = record(index)
         tensors = self.record.tensors
@@ -70,8 +72,8 @@ class Eager:
         self._returns_lists = any(o.is_list for o in self.record.outputs)
         self.primitive = functools.lru_cache(TARGETS)(self._make_primitive)
         self._call = functools.lru_cache(TARGETS)(self._make_call)
-        self._target = self.primitive
-        if extension() is not None and not self._returns_lists:
+        self._target = functools.lru_cache(TARGETS)(self._make_inferred)
+        if in_cpp and extension() is not None and not self._returns_lists:
             self._target = self._call
 
     def __call__(self, entries: tuple, attributes: tuple) -> Any:
@@ -137,12 +139,19 @@ class Eager:
         self, counts: tuple[int, ...], attributes: tuple, _signs: tuple = ()
     ) -> OperatorPrimitive:
         bound = bound_attributes(self.index, counts, attributes)
+        return OperatorPrimitive(self.index, call_text(counts, bound), self._rule(counts, bound))
 
+    def _make_inferred(
+        self, counts: tuple[int, ...], attributes: tuple, _signs: tuple = ()
+    ) -> InferredPrimitive:
+        bound = bound_attributes(self.index, counts, attributes)
+        return InferredPrimitive(self.index, counts, bound, self._rule(counts, bound))
+
+    def _rule(self, counts: tuple[int, ...], attributes: tuple) -> Callable:
         def backward(tensors: tuple, out: Any, dout: Any) -> tuple:
-            return self._backward(counts, bound, tensors, out, dout)
+            return self._backward(counts, attributes, tensors, out, dout)
 
-        rule = gradient.rule(sum(counts), backward)
-        return OperatorPrimitive(self.index, call_text(counts, bound), rule)
+        return gradient.rule(sum(counts), backward)
 
     def _make_call(
         self, counts: tuple[int, ...], attributes: tuple, _signs: tuple = ()

@@ -128,16 +128,22 @@ def described(index: int, counts: tuple[int, ...], tensors: Iterable[tuple[str, 
 class OperatorPrimitive(ops.Custom):
     """One operator with these attributes for this number of tensors; calling it calls MindSpore.
 
-    With `lifts_scalars` a result of rank 0 comes with the shape (1,), as graphs need it.
+    With `lifts_scalars` a result of rank 0 comes with the shape (1,), as graphs need it. `shape`
+    stands for a shape that a subclass infers in Python; without it the library infers it.
     """
 
     def __init__(
-        self, index: int, text: str, bprop: Callable | None, lifts_scalars: bool = False
+        self,
+        index: int,
+        text: str,
+        bprop: Callable | None,
+        lifts_scalars: bool = False,
+        shape: Callable | None = None,
     ) -> None:
         many = returns_many(index)
         function = "pto_mindspore_many" if many else "pto_mindspore_one"
         library()
-        super().__init__(f"{PATH}:{function}", None, None, "aot", bprop, None)
+        super().__init__(f"{PATH}:{function}", shape, shape, "aot", bprop, None)
         name = record(index).name
         for key, value in (("pto_operator", name), ("pto_call", text), ("reg_op_name", name)):
             self.add_prim_attr(key, value)

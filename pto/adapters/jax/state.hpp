@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SiteState: what XLA keeps with a call site for us: its operator, and the sizes that were seen,
+// checked and bound once.
+//
+//     if (frame.stage == kInstantiate) return make_state(frame);      // the program is loaded
+//     SiteState* state = state_of(frame);                             // it runs, many times
+//     pto_operator_site_run(state->site(), &call);
+//
+// Invariant: a call site runs one operator with the same attributes always, but for those that are
+// operands, which are numbers of the call. XLA frees the state with the program.
+// Thread safety: any thread.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "pto/adapters/jax/ffi.hpp"
+#include "pto/op/operator.h"
+
+namespace pto::jax_adapter {
+
+class SiteState {
+ public:
+  pto_operator_site* site() const { return site_.get(); }
+
+  const pto_operator* op() const { return op_.load(std::memory_order_relaxed); }  // null: not known
+  void set_op(const pto_operator& op) { op_.store(&op, std::memory_order_relaxed); }
+
+ private:
+  struct Free {
+    void operator()(pto_operator_site* site) const { pto_operator_site_free(site); }
+  };
+  std::unique_ptr<pto_operator_site, Free> site_{pto_operator_site_new()};
+  std::atomic<const pto_operator*> op_{nullptr};
+};
+
+// Null, or XLA's error.
+xla_ffi::Error* make_state(const xla_ffi::CallFrame& frame);
+
+// Null where there is none.
+SiteState* state_of(const xla_ffi::CallFrame& frame);
+
+}  // namespace pto::jax_adapter
