@@ -11,7 +11,13 @@ import warnings
 from pto import _core, build_config
 from pto.errors import Error, InvalidValue
 
-ADAPTERS = ("torch", "tensorflow", "jax", "onnxruntime", "mindspore")
+ADAPTERS = {  # the version of each framework that is served, as in pyproject.toml
+    "torch": "torch==2.13.0",
+    "tensorflow": "tensorflow-cpu==2.21.0",
+    "jax": "jax==0.10.2",
+    "onnxruntime": "onnxruntime==1.31.1",
+    "mindspore": "mindspore==2.10.0 'numpy<2'",
+}
 PREBUILT = ("jax", "onnxruntime")
 
 
@@ -52,9 +58,9 @@ def adapters(arguments: argparse.Namespace) -> None:
         if arguments.xla:
             print(part.build_xla())
         return
-    for name in ADAPTERS:
+    for name, packages in ADAPTERS.items():
         found = importlib.util.find_spec(name) is not None
-        text = f"not installed; to use it: pip install {name}"
+        text = f"not installed; to use it: pip install {packages}"
         if found:
             text = importlib.import_module(f"pto.adapters.{name}").describe()
         print(f"{name}: {text}")
@@ -77,7 +83,7 @@ def parser() -> argparse.ArgumentParser:
     one.set_defaults(run=machine)
     one = commands.add_parser("adapters", help=adapters.__doc__)
     one.add_argument("what", nargs="?", choices=["build"])
-    one.add_argument("name", nargs="?", choices=ADAPTERS, default=ADAPTERS[0])
+    one.add_argument("name", nargs="?", choices=ADAPTERS, default="torch")
     one.add_argument("--xla", action="store_true", help="tensorflow: also for jit_compile=True")
     one.set_defaults(run=adapters)
     return top

@@ -2,16 +2,20 @@
 """python -m pto adapters: framework, version, what is built, and the command that builds it."""
 
 import os
+import pathlib
+import shlex
 import subprocess
 import sys
 
 import pytest
+import tomllib
 
 from pto.__main__ import ADAPTERS
 
 torch = pytest.importorskip("torch")
 from pto.adapters.torch import build  # noqa: E402
 
+ROOT = pathlib.Path(__file__).parents[1]
 BUILD = "python -m pto adapters build torch"
 WITHOUT_TORCH = "import sys; sys.modules['torch'] = None; sys.argv = ['pto', 'adapters']\n"
 MAIN = "from pto.__main__ import main; sys.exit(main())\n"
@@ -49,7 +53,16 @@ def test_what_is_not_built_comes_with_the_command_that_builds_it(tmp_path):
 
 def test_a_framework_that_is_missing_is_listed_with_the_command_that_installs_it():
     done = run("-c", WITHOUT_TORCH + MAIN)
-    assert line_of("torch", done) == "not installed; to use it: pip install torch"
+    assert line_of("torch", done) == "not installed; to use it: pip install torch==2.13.0"
+
+
+def test_the_versions_that_are_named_are_those_of_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = {
+        name: " ".join(map(shlex.quote, packages))
+        for name, packages in project["optional-dependencies"].items()
+    }
+    assert extras == ADAPTERS
 
 
 def test_an_adapter_that_comes_prebuilt_has_nothing_to_build():
