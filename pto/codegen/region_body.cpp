@@ -230,6 +230,13 @@ const std::string* RegionBody::defined(int i) const {
   return nullptr;
 }
 
+// The row's own value, of four lanes, whether or not the sweep has it spread too.
+const std::string* RegionBody::defined_for_row(int i) const {
+  const Scope& row = scopes_.front();
+  const auto found = row.find(i);
+  return found == row.end() ? nullptr : &found->second;
+}
+
 bool RegionBody::is_literal(int i) const {
   return node(i).op == Opcode::constant || node(i).op == Opcode::scalar || plan_.at(i).count;
 }
@@ -306,8 +313,8 @@ void RegionBody::define_instruction(int i, const std::string& name) {
     const int divisor = operands[1];
     if (is_literal(divisor))
       text.divisor = literal(divisor);
-    else if (!plan_.at(divisor).inner && defined(divisor))
-      text.divisor = "own(" + *defined(divisor) + ")";
+    else if (const std::string* row_value = defined_for_row(divisor))
+      text.divisor = "own(" + *row_value + ")";
   }
   for (size_t k = 1; k < operands.size() && text.divisor.empty(); ++k)
     text.operands.push_back(tile(operands[k]));

@@ -53,6 +53,7 @@ class RegionBody {
   void print_prefetch();
 
   const std::string* defined(int i) const;
+  const std::string* defined_for_row(int i) const;
   bool is_literal(int i) const;
   std::string tile(int i);
   void define(int i, const std::string& name);

@@ -161,9 +161,52 @@ class Generator {
     return random_.one_of(fitting);
   }
 
-  // Casts from floats to integers are legal only inside the range.
+  // What rows, columns or the whole have in common, of this value or one found before.
+  Value summary(Value v) {
+    const DType dtype = b_.type(v).dtype;
+    if (dtype == DType::Bool)
+      return b_.binary(Opcode::ge, summary(any_of(DType::F32)), constant(DType::F32));
+    std::vector<Value> known;
+    for (const Value other : values_)
+      if (b_.type(other).dtype == dtype && info(b_.node(other).op).family == Family::Reduce)
+        known.push_back(other);
+    if (!known.empty() && random_.one_in(3)) return random_.one_of(known);
+    const auto rank = static_cast<int64_t>(b_.type(v).shape.size());
+    std::vector<int64_t> axes;
+    const size_t kind = random_.below(3);
+    for (int64_t axis = 0; axis < rank; ++axis)
+      if (kind == 0 || (axis + 1 == rank) == (kind == 1)) axes.push_back(axis);
+    static const std::vector<Opcode> kAll{Opcode::amax, Opcode::amin, Opcode::sum};
+    return b_.reduce(kAll[random_.below(options_.exact_only ? 2 : 3)], v, axes);
+  }
+
+  // Two operations in a row with one summary: x / max(x, r), say, or (x - r) / r.
+  Value with_summary() {
+    const DType dtype = random_.one_of(dtypes_);
+    Value v = any_of(dtype);
+    const Value r = summary(v);
+    values_.push_back(r);
+    for (int i = 0; i < 2; ++i) values_.push_back(v = joined(v, r));
+    return v;
+  }
+
+  Value joined(Value a, Value b) {
+    const DType dtype = b_.type(a).dtype;
+    if (random_.one_in(3)) std::swap(a, b);
+    for (;;) {
+      const Opcode op = random_.one_of(operations_);
+      const Family family = info(op).family;
+      if (family == Family::Select) return b_.where(any_of(DType::Bool), a, b);
+      if (!accepts(op, dtype) || skipped(op, dtype)) continue;
+      if (family == Family::Compare && dtype == DType::Bool) return b_.binary(op, a, b);
+      if (family == Family::Compare) return b_.where(b_.binary(op, a, b), a, b);
+      if (family == Family::Binary) return b_.binary(op, a, b);
+    }
+  }
+
+  // Casts from floats to integers are legal only inside the range; a maximum of nothing is -inf.
   Value safe_cast(Value v, DType dtype) {
-    if (is_float(b_.type(v).dtype) && is_integer(dtype) && !options_.exact_only) {
+    if (is_float(b_.type(v).dtype) && is_integer(dtype)) {
       const DType from = b_.type(v).dtype;
       const Value finite = b_.where(b_.binary(Opcode::eq, v, v), v, b_.constant(0.0, from));
       v = b_.binary(Opcode::minimum, finite, b_.constant(1000.0, from));
@@ -174,6 +217,7 @@ class Generator {
 
   Value random_operation() {
     if (options_.structure && random_.one_in(4)) return random_structure();
+    if (random_.one_in(5)) return with_summary();
     for (;;) {
       const Opcode op = random_.one_of(operations_);
       const DType dtype = random_.one_of(dtypes_);

@@ -2,7 +2,11 @@
 // Laws of the IR on random graphs. A failure prints the seed and a shrunk graph to paste.
 #include "pto/ir/random_graph.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
 
 #include "pto/ir/interpret.hpp"
 #include "pto/ir/parse.hpp"
@@ -46,11 +50,41 @@ TEST(RandomGraph, lies_within_its_own_bounds) {
 
 TEST(RandomGraph, of_exact_operations_has_no_slack) {
   for (uint64_t seed = 0; seed < random_tests(); ++seed) {
-    const Graph graph = random_graph(seed, {.operations = 6, .exact_only = true});
+    const Graph graph = random_graph(seed, {.operations = 8, .exact_only = true});
     for (const Bounded& out :
          interpret_with_bounds(graph, random_inputs(graph, seed, {.specials = false})))
       for (const double bound : out.bounds) ASSERT_EQ(bound, 0) << seed << "\n" << print(graph);
   }
+}
+
+// Of what an operand has one value each: of "rows", "columns" or "the whole"; "" of elements.
+std::string kind_of(const Graph& graph, Value v) {
+  if (graph[v].op != Opcode::broadcast) return "";
+  const Dims& shape = graph[graph[v].operands[0]].type.shape;
+  const auto ones = std::count(shape.begin(), shape.end(), Dim(1));
+  const auto rank = static_cast<long>(shape.size());
+  if (rank < 2 || rank < static_cast<long>(graph[v].type.shape.size())) return "";
+  if (ones == rank) return "the whole";
+  const bool last = shape.back() == Dim(1);
+  return last && ones == 1 ? "rows" : !last && ones == rank - 1 ? "columns" : "";
+}
+
+TEST(RandomGraph, combines_every_operation_with_values_of_rows_columns_and_the_whole) {
+  std::set<std::string> missing;
+  for (const char* kind : {" of rows", " of columns", " of the whole"}) {
+#define PTO_BINARY(mnemonic, op, ...) missing.insert(#op + std::string(kind));
+#define PTO_COMPARE(mode, op, ...) missing.insert(#op + std::string(kind));
+#define PTO_SELECT(mnemonic, op, ...) missing.insert(#op + std::string(kind));
+#include "pto/isa/instructions.def"
+  }
+  for (uint64_t seed = 0; seed < 6000 && !missing.empty(); ++seed) {
+    const Graph graph = random_graph(seed);
+    for (const Node& node : graph.nodes()) {
+      for (const Value v : node.operands)
+        missing.erase(std::string(info(node.op).name) + " of " + kind_of(graph, v));
+    }
+  }
+  EXPECT_THAT(missing, testing::IsEmpty());
 }
 
 TEST(RandomGraph, shrinks_to_the_operation_that_fails) {
