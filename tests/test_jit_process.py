@@ -125,7 +125,7 @@ def test_two_processes_that_compile_the_same_kernel_at_once_agree(tmp_path):
 @pytest.mark.parametrize(
     "body, texts",
     [
-        ('echo "kernel.cpp:1: error: mine" >&2; exit 1', ["mine", "why:", "fix:"]),
+        ('echo "g++: fatal error: no cc1plus" >&2; exit 1', ["no cc1plus", "why:", "fix:"]),
         ("kill -9 $$", ["signal", "why:", "fix:"]),
     ],
 )

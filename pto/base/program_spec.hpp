@@ -45,6 +45,8 @@ struct LaunchSpec {
   // Element i of each output depends on element i of the inputs of its size alone (row-major), so
   // that an output may be such an input.
   bool is_elementwise = false;
+  const void* params = nullptr;  // what the kernel gets instead of the call's, of the same life
+                                 // as its code; null: the call's
 };
 
 // What the code generator says about the text that it printed.

@@ -51,7 +51,7 @@ ProgramHandle compile_graph(const Graph& graph, const std::vector<int>& strides,
   options.interrupted = [&interruption] { return interruption(); };
   try {
     nb::gil_scoped_release unlocked;
-    return {compile(graph, options)};
+    return {compile_or_interpret(graph, options)};
   } catch (...) {
     if (!interruption.raised) throw;
   }

@@ -133,7 +133,7 @@ std::shared_ptr<const Program> traced_kernel(const KernelRequest& request) {
     options.strides.push_back(tensor_class(request.signature.words[i]).strides);
   }
   options.interrupted = interrupted;
-  return compile(graph, options);
+  return compile_or_interpret(graph, options);
 }
 
 std::shared_ptr<const Program> native_kernel(const KernelRequest& request) {

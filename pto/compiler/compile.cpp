@@ -2,6 +2,7 @@
 #include "pto/compiler/compile.hpp"
 
 #include "pto/codegen/emit.hpp"
+#include "pto/compiler/interpreted.hpp"
 #include "pto/compiler/library.hpp"
 #include "pto/compiler/target.hpp"
 #include "pto/ir/print.hpp"
@@ -24,11 +25,8 @@ Emitted emit_stages(const Graph& graph, const CompileOptions& options) {
   return emitted;
 }
 
-}  // namespace
-
-std::shared_ptr<const Program> compile(const Graph& graph, const CompileOptions& options) {
+std::shared_ptr<const Program> compile_emitted(Emitted emitted, const CompileOptions& options) {
   const Target target = target_of(options);
-  Emitted emitted = emit_stages(graph, options);
   std::vector<pto_kernel> functions;
   std::shared_ptr<const Library> library;
   if (!emitted.spec.launches.empty()) {  // a graph without outputs launches nothing
@@ -39,6 +37,24 @@ std::shared_ptr<const Program> compile(const Graph& graph, const CompileOptions&
   }
   return std::make_shared<Program>(std::move(emitted.spec), std::move(functions),
                                    std::const_pointer_cast<Library>(library));
+}
+
+}  // namespace
+
+std::shared_ptr<const Program> compile(const Graph& graph, const CompileOptions& options) {
+  target_of(options);
+  return compile_emitted(emit_stages(graph, options), options);
+}
+
+std::shared_ptr<const Program> compile_or_interpret(const Graph& graph,
+                                                    const CompileOptions& options) {
+  target_of(options);
+  const Emitted emitted = emit_stages(graph, options);
+  try {
+    return compile_emitted(emitted, options);
+  } catch (const RefusedCode& error) {
+    return interpreted_program(graph, emitted.spec, options, error);
+  }
 }
 
 void explain(const Graph& graph, const CompileOptions& options) {

@@ -5,6 +5,7 @@
 //
 // Runs the pipeline of passes, prints C++, calls the toolchain unless the cache holds the result,
 // loads the object. Throws pto::Error: an unsupported graph, no compiler, a compiler that fails.
+// compile_or_interpret() is what calls of users run.
 // Thread safety: may be called from any thread; equal compilations at once run once.
 #pragma once
 
@@ -35,6 +36,11 @@ struct CompileOptions {
 
 // Interrupted (toolchain.hpp) where options.interrupted said stop.
 std::shared_ptr<const Program> compile(const Graph& graph, const CompileOptions& options = {});
+
+// compile(); where the compiler has errors in the generated code, which is always a defect of ours,
+// the program interprets the graph instead, and one warning names the file that reproduces it.
+std::shared_ptr<const Program> compile_or_interpret(const Graph& graph,
+                                                    const CompileOptions& options = {});
 
 // C++ text as it is, with the functions that it defines: int32_t name(const pto_args*), declared
 // here as extern "C"; the name kernel_entry is the public form void kernel_entry(int64_t*), see

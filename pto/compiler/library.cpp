@@ -56,13 +56,14 @@ std::string headers_digest(const std::string& include_directory) {
 }
 
 // Keeps the source of a failed compilation; adds its place to the error.
-[[noreturn]] void rethrow_with_source(const Error& error, const Source& source,
+template <class AnyError>
+[[noreturn]] void rethrow_with_source(const AnyError& error, const Source& source,
                                       const std::string& folder) {
   const std::string kept = folder + "/failed-" + file_name_of(source.name) + "-" +
                            hex(Sha256().update(source.text).digest()).substr(0, 16) + ".cpp";
   ErrorText text = error.text();
   if (replace_file(kept, source.text)) text.fix += "; the source is kept in " + kept;
-  throw Error(text, error.kind());
+  throw AnyError(text, error.kind());
 }
 
 void warn_once(const std::string& directory, const std::string& why) {
@@ -89,6 +90,8 @@ struct Compilation {
       return compile_object(toolchain, source, work.path(), settings, interrupted);
     } catch (const Interrupted&) {
       throw;
+    } catch (const RefusedCode& error) {
+      rethrow_with_source(error, source, folder);
     } catch (const Error& error) {
       rethrow_with_source(error, source, folder);
     }

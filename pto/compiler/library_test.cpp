@@ -249,6 +249,17 @@ TEST_F(Compiler, shows_what_a_failing_compiler_printed_and_keeps_the_source) {
   EXPECT_EQ(*read_file(cache() + "/" + left[0]), answer(1));
 }
 
+TEST_F(Compiler, errors_in_generated_text_are_ours_and_a_broken_compiler_is_the_users) {
+  set_compiler(failing_compiler("echo 'kernel.cpp:3:1: error: no such thing' >&2; exit 1"));
+  EXPECT_THROW(load({"bad", answer(1)}, {}), RefusedCode);
+  EXPECT_THAT(load_error(1), AllOf(HasSubstr("no such thing"), HasSubstr("a defect of OpenPTO"),
+                                   HasSubstr("the source is kept in")));
+  EXPECT_THAT(error_of([] { compile_text("mine", "x", {}); }), HasSubstr("correct the text"));
+  set_compiler(failing_compiler("echo 'g++: fatal error: cannot execute cc1plus' >&2; exit 1"));
+  EXPECT_THAT(load_error(1), AllOf(HasSubstr("failed with exit status 1"),
+                                   HasSubstr("set PTO_CXX to another compiler")));
+}
+
 TEST_F(Compiler, shows_only_the_first_lines_of_a_flood) {
   set_compiler(failing_compiler("seq 1 1000; exit 1"));
   EXPECT_THAT(load_error(1), AllOf(HasSubstr("\n    12\n    ..."), testing::Not(HasSubstr("13"))));
@@ -329,10 +340,14 @@ TEST_F(Compiler, a_killed_process_frees_its_lock) {
     for (;;) pause();
   }
   while (!fs::exists(counter())) usleep(1000);
-  EXPECT_THROW(here.lock("entry", [] { return true; }), Interrupted);
+  EXPECT_THROW(here.lock(
+                   "entry", [] { return true; }),
+               Interrupted);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
-  EXPECT_NE(here.lock("entry", [] { return false; }), nullptr);
+  EXPECT_NE(here.lock(
+                "entry", [] { return false; }),
+            nullptr);
 }
 
 TEST_F(Compiler, evicts_the_least_recently_used_entries_and_what_killed_processes_left) {

@@ -58,8 +58,26 @@ std::string what_happened(const ProcessResult& result, double seconds) {
   }
 }
 
+// Whether the compiler read the text and found errors in it. What else ends it with a code, such as
+// a missing program or too little memory, it calls a fatal error, or names no error at all.
+bool names_errors(const ProcessResult& result) {
+  if (result.end != ProcessResult::Exited || result.code == 0) return false;
+  const std::string& output = result.output;
+  for (size_t at = output.find("error: "); at != output.npos; at = output.find("error: ", at + 1))
+    if (at < 6 || output.compare(at - 6, 6, "fatal ") != 0) return true;
+  return false;
+}
+
 [[noreturn]] void fail_compiler(const Toolchain& toolchain, const Source& source,
                                 const ProcessResult& result, double seconds) {
+  if (!source.hosted && names_errors(result)) {
+    throw RefusedCode({source.name + ": the C++ compiler " + toolchain.path +
+                           " refused the code that OpenPTO generated for this function" +
+                           first_lines(result.output),
+                       "every graph must compile: this is a defect of OpenPTO, not of the function",
+                       "report it, or set PTO_CXX to another compiler"},
+                      ErrorKind::Runtime);
+  }
   const bool slow = result.end == ProcessResult::TimedOut;
   const bool refused = result.end == ProcessResult::Exited && result.code != 0;
   fail({source.name + ": the C++ compiler " + toolchain.path + " " +

@@ -54,9 +54,16 @@ class Interrupted : public Error {
   using Error::Error;
 };
 
+// The compiler has errors in generated text: a defect of ours, whatever the graph was.
+class RefusedCode : public Error {
+ public:
+  using Error::Error;
+};
+
 // Writes source and object into `folder`, which must exist, and returns the object's path. Throws
-// pto::Error with the compiler's first lines where it fails, hangs, dies or cannot be started, and
-// Interrupted; `folder` then holds what was written. std::system_error: the folder is unusable.
+// pto::Error with the compiler's first lines where it fails, hangs, dies or cannot be started, of
+// which RefusedCode is one, and Interrupted; `folder` then holds what was written.
+// std::system_error: the folder is unusable.
 std::string compile_object(const Toolchain& toolchain, const Source& source,
                            const std::string& folder, const Settings& settings,
                            const std::function<bool()>& interrupted);

@@ -37,7 +37,7 @@ void start_launch(const ProgramSpec& program, const MeasuredLaunch& launch, cons
   args.n_scalars = launch.n_scalars;
   args.flags = launch.written_bytes >= here.stream_bytes ? PTO_LAUNCH_STREAM : 0;
   args.scalars = scalars;
-  args.params = params.data();
+  args.params = spec.params == nullptr ? params.data() : spec.params;
   args.params_bytes = static_cast<int64_t>(params.size());
   args.blocks = 1;
   const int32_t blocks =

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// interpreted_program(): a program that runs the interpreter in place of compiled code.
+//
+//     try { return compile(graph, options); }
+//     catch (const RefusedCode& error) { return interpreted_program(graph, spec, options, error); }
+//
+// Right, and some thousand times slower: for graphs whose generated code a compiler refuses.
+// Thread safety: may be called from any thread.
+#pragma once
+
+#include <memory>
+
+#include "pto/compiler/compile.hpp"
+#include "pto/compiler/toolchain.hpp"
+
+namespace pto {
+
+// `spec` is what emit() says of the graph. Keeps the graph as text in the cache folder, or in the
+// temporary one where that cannot be written, and warns, naming the file: once for a graph.
+std::shared_ptr<const Program> interpreted_program(const Graph& graph, ProgramSpec spec,
+                                                   const CompileOptions& options,
+                                                   const RefusedCode& error);
+
+}  // namespace pto
