@@ -190,6 +190,7 @@ int32_t convolve(const KernelArguments& in, const Convolution& c, const Pair* pa
 // x, weight, bias, result; stride, padding, dilation, groups.
 extern "C" int32_t conv2d(const pto_args* args) {
   const KernelArguments in(args);
+  if (in.tensor(3).extent_bytes == 0) return 0;  // without channels it has no filters
   const Pair pair = {in.data<const Element>(0), in.data<const Element>(1)};
   const auto* bias = in.is_absent(2) ? nullptr : in.data<const Element>(2);
   return convolve(in, read(in, 0, 1, 3, 0), &pair, 1, bias, in.data<Element>(3));
@@ -277,7 +278,7 @@ void bias_gradient(const KernelArguments& in, const Convolution& c, const Elemen
   const auto filters = in.items(c.filters);
   for (int64_t filter = filters.first; filter < filters.last; ++filter) {
     double sum = 0;
-    for (int64_t image = 0; image < c.images; ++image) {
+    for (int64_t image = 0; image < (c.channels > 0 ? c.images : 0); ++image) {
       const Element* from = d_result + (image * c.filters + filter) * c.pixels();
       for (int64_t p = 0; p < c.pixels(); ++p) sum += double(Sum(from[p]));
     }
@@ -318,7 +319,10 @@ extern "C" int32_t conv2d_backward_backward(const pto_args* args) {
     if (needed & 1) pairs[n_pairs++] = {d_d_x, in.data<const Element>(5)};
     if (needed & 2) pairs[n_pairs++] = {x, d_d_weight};
     const auto* d_d_bias = needed & 4 ? in.data<const Element>(2) : nullptr;
-    if (convolve(in, c, pairs, n_pairs, d_d_bias, in.data<Element>(6))) return 1;
+    if (in.tensor(6).extent_bytes > 0 &&
+        convolve(in, c, pairs, n_pairs, d_d_bias, in.data<Element>(6))) {
+      return 1;
+    }
   }
   if (needs & 2) {
     if (!(needed & 2)) {

@@ -41,6 +41,22 @@ def checked(x, weight, stride, padding, dilation, groups) -> None:
         )
     require_equal(weight.shape[1] * groups, x.shape[1], "the channels of weight and of x")
     require_equal(weight.shape[0] % groups, 0, "the filters left over when groups share them")
+    check_not_empty(x, weight)
+
+
+def is_empty(size: Size) -> Size:
+    """1 for a size of 0, else 0."""
+    return size_max(size, 1) - size
+
+
+def check_not_empty(x, weight) -> None:
+    """As PyTorch: there are filters; images and channels may be missing, pixels only with them."""
+    images, channels, height, width = x.shape
+    filters, _, rows, columns = weight.shape
+    require_equal(size_max(filters, 1), filters, "the filters, of which there must be one")
+    require_equal(channels * is_empty(rows * columns), 0, "the channels for filters without pixels")
+    planes = images * channels
+    require_equal(planes * is_empty(height * width), 0, "the channels of images without pixels")
 
 
 def outputs(size: Size, filter_: Size, stride: int, padding: int, dilation: int) -> Size:
@@ -52,7 +68,10 @@ def outputs(size: Size, filter_: Size, stride: int, padding: int, dilation: int)
 
 def result_of(x: Spec, weight: Spec, stride: list, padding: list, dilation: list) -> Spec:
     places = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
-    return x.like((x.shape[0], weight.shape[0], *(outputs(*place) for place in places)))
+    # As PyTorch: without channels there is nothing that a filter could give.
+    depth = weight.shape[1]
+    filters = weight.shape[0] * (depth + 1 - size_max(depth, 1))
+    return x.like((x.shape[0], filters, *(outputs(*place) for place in places)))
 
 
 def work_of_gradient(d_result: Spec, x: Spec, weight: Spec) -> tuple[Size, Size]:

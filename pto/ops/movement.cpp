@@ -252,8 +252,8 @@ extern "C" int32_t gather(const pto_args* args) {
   const int64_t axis = counted_from_front(in.integer(0), x.rank), size = x.sizes[axis];
   const int64_t width = product(x.sizes, axis + 1, x.rank);
   const int64_t count = product(indices.sizes, 0, indices.rank);
-  if (is_empty(in.tensor(2))) return 0;
-  const auto [first, last] = in.items(product(x.sizes, 0, axis) * count);
+  const bool takes_nothing = is_empty(in.tensor(2));  // then indices are checked all the same
+  const auto [first, last] = in.items(takes_nothing ? count : product(x.sizes, 0, axis) * count);
   for (int64_t row = first; row < last; ++row) {
     const auto given = static_cast<int64_t>(index[row % count]);
     if (given < -size || given >= size) {
@@ -261,6 +261,7 @@ extern "C" int32_t gather(const pto_args* args) {
                                " is out of range for an axis of " + std::to_string(size);
       return in.fail(text.c_str());
     }
+    if (takes_nothing) continue;
     const int64_t from = row / count * size + (given < 0 ? given + size : given);
     std::memcpy(in.data<Element>(2) + row * width, in.data<const Element>(0) + from * width,
                 static_cast<size_t>(width) * sizeof(Element));

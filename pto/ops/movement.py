@@ -255,7 +255,8 @@ class Gather:
         return gathered(x, indices, dim)
 
     def work(x, indices, dim):
-        return copied(gathered(x, indices, dim))
+        items, work = copied(gathered(x, indices, dim))
+        return items + 1, work
 
     def oracle(x, indices, dim=0):
         return np.take(x, indices, axis=dim)

@@ -200,7 +200,9 @@ class GemmBackward:
         return where_needed(needs, a, b, a.like((0,)) if c is None else c)
 
     def work(d_result, a, b, c, alpha, beta, transpose_a, transpose_b, needs):
-        return work_of_gradient(d_result, a, b, transpose_a)
+        items, work = work_of_gradient(d_result, a, b, transpose_a)
+        # c's gradient may have elements where all other tensors are empty.
+        return items if c is None else items + math.prod(c.shape), work
 
     kernel = cpp_kernel("product.cpp", "gemm_backward", takes_strides=True)
     gradient, saved = "gemm_backward_backward", ("d_result", "a", "b")

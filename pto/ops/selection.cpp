@@ -135,8 +135,9 @@ extern "C" int32_t embedding(const pto_args* args) {
   const auto* weight = in.data<const Element>(0);
   const auto* indices = in.data<const PTO_TYPE_1>(1);
   auto* to = in.data<Element>(2);
-  if (in.tensor(2).extent_bytes == 0) return 0;
-  const int64_t rows = in.tensor(0).sizes[0], width = in.tensor(0).sizes[1];
+  const int64_t rows = in.tensor(0).sizes[0];
+  // Indices are checked even where nothing is taken.
+  const int64_t width = in.tensor(2).extent_bytes > 0 ? in.tensor(0).sizes[1] : 0;
   int64_t count = 1;
   for (int32_t axis = 0; axis < in.tensor(1).rank; ++axis) count *= in.tensor(1).sizes[axis];
   const auto items = in.items(count);
@@ -145,7 +146,8 @@ extern "C" int32_t embedding(const pto_args* args) {
     if (row < 0 || row >= rows) {
       return in.fail("embedding: an index lies outside the rows of weight; check the indices");
     }
-    std::memcpy(to + i * width, weight + row * width, size_t(width) * sizeof(Element));
+    if (width > 0)
+      std::memcpy(to + i * width, weight + row * width, size_t(width) * sizeof(Element));
   }
   return 0;
 }

@@ -7,7 +7,14 @@ import numpy as np
 
 from pto.errors import InvalidValue
 from pto.language.dtypes import bf16, f16, f32, f64, i64
-from pto.language.infer import Size, Spec, require_equal, require_shape, where_needed
+from pto.language.infer import (
+    Size,
+    Spec,
+    require_equal,
+    require_shape,
+    size_max,
+    where_needed,
+)
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
 
@@ -76,6 +83,9 @@ class TopK:
                 f"give at most {x.shape[axis]}",
             )
         shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
+        require_equal(
+            size_max(x.shape[axis], k), x.shape[axis], "the axis, which must have k elements"
+        )
         return x.like(shape), Spec(shape, i64)
 
     def work(x, k, dim, largest):
@@ -158,7 +168,7 @@ class Embedding:
 
     def work(weight, indices):
         rows = math.prod(indices.shape)
-        return rows, rows * weight.shape[1] * (2 * weight.dtype.bytes)
+        return rows + 1, rows * weight.shape[1] * (2 * weight.dtype.bytes)
 
     kernel = cpp_kernel("selection.cpp", "embedding")
     gradient, saved, wanted = "embedding_backward", ("weight", "indices"), ("weight",)
