@@ -79,12 +79,30 @@ void RegionBody::print_items() {
   w_.close("}");
 }
 
-void RegionBody::open_loops() {
+std::string RegionBody::size_of(int axis) const {
+  return cpp_size(plan_.axes[static_cast<size_t>(axis)].size);
+}
+
+// With `open` the innermost loop goes in stretches of a block at most; its steps add to `open`.
+void RegionBody::open_loops(const std::string& open) {
   for (int axis : plan_.loop_axes()) {
     const std::string i = numbered("i", axis);
-    w_.open("for (int64_t " + i + " = 0; " + i + " < " +
-            cpp_size(plan_.axes[static_cast<size_t>(axis)].size) + "; ++" + i + ") {");
+    if (!open.empty() && axis == plan_.loop_axes().back()) {
+      w_.open("for (int64_t from = 0, to; from < " + size_of(axis) + "; from = to) {");
+      w_.line("to = min_size(from + kBlockSteps, " + size_of(axis) + ");");
+      w_.line(open + " += to - from;");
+      w_.open("for (int64_t " + i + " = from; " + i + " < to; ++" + i + ") {");
+      return;
+    }
+    w_.open("for (int64_t " + i + " = 0; " + i + " < " + size_of(axis) + "; ++" + i + ") {");
   }
+}
+
+std::vector<int> RegionBody::long_sums(int sweep) const {
+  std::vector<int> found;
+  for (int i : plan_.reductions(sweep))
+    if (node(i).op == Opcode::sum && is_float(node(i).type.dtype)) found.push_back(i);
+  return found;
 }
 
 void RegionBody::close_loops() {
@@ -115,11 +133,18 @@ void RegionBody::print_row_sweep(int sweep) {
   const std::vector<int> reductions = plan_.reductions(sweep);
   const bool narrow = !buffered_ && !plan_.buffers.empty();
   const std::string step = narrow ? "kTail" : "kStep";
+  const std::vector<int> sums = long_sums(sweep);
+  const std::string open = numbered("open", sweep);
   for (int i : reductions)
     w_.line("Accumulator<" + operation(node(i)) + ", " + type_of(i) + ", " + step + "> " +
             numbered("a", i) + ";");
-  open_loops();
-  w_.open("for_each_tile<" + step + ">(0, n, [&](int64_t j, auto w) PTO_LAMBDA_INLINE {");
+  for (int i : sums) w_.line("TileSums<" + type_of(i) + ", kTail> " + numbered("blocks", i) + ";");
+  const bool goes_on = !sums.empty() && !plan_.loop_axes().empty();
+  if (goes_on) w_.line("int64_t " + open + " = 0;");
+  open_loops("");
+  w_.open("for_each_tile<" + step + ">(" +
+          (sums.empty() ? "0, n" : "n" + (goes_on ? ", " + open : "")) +
+          ", [&](int64_t j, auto w) PTO_LAMBDA_INLINE {");
   sweep_ = sweep;
   width_ = "w";
   scopes_.emplace_back();
@@ -135,11 +160,17 @@ void RegionBody::print_row_sweep(int sweep) {
   scopes_.pop_back();
   sweep_ = -1;
   width_ = "Row{}";
-  w_.close("});");
+  std::string close = "}";
+  for (int i : sums)
+    close += (i == sums.front() ? ", [&]() PTO_LAMBDA_INLINE { " : " ") + numbered("a", i) +
+             ".close(" + numbered("blocks", i) + ");" + (i == sums.back() ? " }" : "");
+  w_.close(close + ");");
   close_loops();
   for (int i : reductions) {
+    const bool in_blocks = std::find(sums.begin(), sums.end(), i) != sums.end();
     const std::string name = numbered("v", i);
-    w_.line("auto " + name + " = spread(Row{}, " + numbered("a", i) + ".value());");
+    w_.line("auto " + name + " = spread(Row{}, " + numbered("a", i) + ".value(" +
+            (in_blocks ? numbered("blocks", i) : "") + "));");
     scopes_.back()[i] = name;
   }
 }
@@ -184,14 +215,26 @@ void RegionBody::print_piece_sweep(int sweep) {
   for (int i : reductions)
     w_.line("auto " + numbered("v", i) + " = spread(w, " + operation(node(i)) + "::identity<" +
             type_of(i) + ">());");
-  open_loops();
+  const std::vector<int> sums = long_sums(sweep);
+  const std::string open = numbered("open", sweep);
+  for (int i : sums) w_.line("TileSums " + numbered("blocks", i) + "(" + numbered("v", i) + ");");
+  if (!sums.empty()) w_.line("int64_t " + open + " = 0;");
+  open_loops(sums.empty() ? "" : open);
   scopes_.emplace_back();
   for (int i : reductions)
     w_.line(operation(node(i)) + "::whole(" + numbered("v", i) + ", " +
             tile(plan_.at(i).operands[0]) + ");");
   print_stores(sweep);
+  if (!sums.empty()) {
+    w_.close("}");
+    w_.open("if (" + open + " >= kBlockSteps) {");
+    w_.line(open + " = 0;");
+    for (int i : sums) w_.line(numbered("blocks", i) + ".close(" + numbered("v", i) + ");");
+    w_.close("}");
+  }
   scopes_.pop_back();
   close_loops();
+  for (int i : sums) w_.line(numbered("blocks", i) + ".add_all_to(" + numbered("v", i) + ");");
   for (int i : reductions) scopes_.back()[i] = numbered("v", i);
 }
 

@@ -3,8 +3,9 @@
 //
 // Names in the text: p<t> the data of tensor t, p<t>_<d> its stride along d, i<a> the index along
 // axis a, j the position on the vector axis, n its size, v<k> the tile of instance k (v<k>w: a
-// row's value spread over a tile of the sweep), a<k> the accumulator of reduction k, b<k> a row
-// buffer. Thread safety: one printer belongs to one thread.
+// row's value spread over a tile of the sweep), a<k> the accumulator of reduction k, blocks<k> the
+// sums of its blocks, open<s> the steps of sweep s since the last block, b<k> a row buffer.
+// Thread safety: one printer belongs to one thread.
 #pragma once
 
 #include <map>
@@ -39,9 +40,12 @@ class RegionBody {
   std::string output_pointer(size_t output);
 
   void print_items();
-  void open_loops();
+  void open_loops(const std::string& open);
+  std::string size_of(int axis) const;
   void close_loops();
 
+  // Sums of floats, which go in blocks: see isa/block_sums.hpp.
+  std::vector<int> long_sums(int sweep) const;
   void print_row();
   void define_row_values(int sweep);
   void print_row_sweep(int sweep);

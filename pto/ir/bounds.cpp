@@ -167,7 +167,8 @@ bool sums_exactly(DType compute, std::span<const Number> x) {
   return total == 0 || total < std::ldexp(compute == DType::F64 ? 0x1p53 : 0x1p24, lowest);
 }
 
-double sum_bound(DType dtype, std::span<const Number> x, std::span<const double> b, Number value) {
+double sum_bound(DType dtype, std::span<const Number> x, std::span<const double> b, double steps,
+                 Number value) {
   const DType compute = compute_type(dtype);
   double total = 0, off = 0;
   bool finite = true;
@@ -182,7 +183,7 @@ double sum_bound(DType dtype, std::span<const Number> x, std::span<const double>
   double bound = off;
   const double unit = compute == DType::F64 ? 0x1p-52 : 0x1p-23;
   if (off > 0 || !sums_exactly(compute, x))
-    bound += static_cast<double>(x.size()) * unit * (total + off) + spacing(compute, value.real);
+    bound += steps * unit * (total + off) + spacing(compute, value.real);
   return is_half(dtype) ? bound + spacing(dtype, value.real) : bound;
 }
 
@@ -236,13 +237,19 @@ double element_bound(Opcode op, DType from, DType to, std::span<const Number> x,
   return with_overflow(to, value.exact, value.number.real, bound);
 }
 
+double steps_of_sum(size_t count) {
+  const auto n = static_cast<double>(count);
+  return std::min(n, 2 * 128 + 2 * std::log2(n + 1));  // isa/block_sums.hpp
+}
+
 double reduction_bound(Opcode op, DType dtype, std::span<const Number> x, std::span<const double> b,
-                       Number value) {
+                       double steps, Number value) {
   const double most = b.empty() ? 0 : *std::max_element(b.begin(), b.end());
   if (!std::isfinite(most)) return kAny;
   if (!is_float(dtype)) return most > 0 ? kAny : 0;
   if (op == Opcode::amax || op == Opcode::amin) return most;
-  return op == Opcode::sum ? sum_bound(dtype, x, b, value) : product_bound(dtype, x, b, value);
+  return op == Opcode::sum ? sum_bound(dtype, x, b, steps, value)
+                           : product_bound(dtype, x, b, value);
 }
 
 double output_bound(DType dtype, Number value, double bound) {

@@ -17,9 +17,12 @@ namespace pto {
 double element_bound(Opcode op, DType from, DType to, std::span<const Number> x,
                      std::span<const double> b, const ElementValue& value);
 
-// The bound of a reduction of x to `value`.
+// How many additions an element of a sum passes through at most: see isa/block_sums.hpp.
+double steps_of_sum(size_t count);
+
+// The bound of a reduction of x to `value`; an element of a sum passes through `steps` additions.
 double reduction_bound(Opcode op, DType dtype, std::span<const Number> x, std::span<const double> b,
-                       Number value);
+                       double steps, Number value);
 
 // What rounding to the type at an output adds.
 double output_bound(DType dtype, Number value, double bound);

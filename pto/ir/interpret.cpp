@@ -32,6 +32,18 @@ void check_equal(const Dim& dim, int64_t size, const std::vector<int64_t>& symbo
         "one symbol stands for one size", "pass arrays whose sizes agree"});
 }
 
+// The elements folded in their order; in pairs of halves for a long sum of floats, as compiled code
+// adds blocks of it: see isa/block_sums.hpp.
+Number folded(Opcode op, DType dtype, std::span<const Number> x) {
+  if (op == Opcode::sum && is_float(dtype) && x.size() > 128) {
+    const size_t half = x.size() / 2;
+    return fold(op, dtype, folded(op, dtype, x.first(half)), folded(op, dtype, x.subspan(half)));
+  }
+  Number total = identity(op, dtype);
+  for (const Number& n : x) total = fold(op, dtype, total, n);
+  return total;
+}
+
 // Runs one graph; bounds are carried along where asked for.
 class Interpreter {
  public:
@@ -171,14 +183,13 @@ class Interpreter {
     return out;
   }
 
-  // Folds the elements at `where`, in this order, into element i of `out`.
+  // Folds x into element i of `out`; compiled code takes `steps` one after another.
   void fold_into(Bounded& out, size_t i, Opcode op, const std::vector<Number>& x,
-                 const std::vector<double>& b) const {
+                 const std::vector<double>& b, double steps) const {
     const DType dtype = out.array.dtype;
-    Number total = identity(op, dtype);
-    for (const Number& n : x) total = fold(op, dtype, total, n);
+    const Number total = folded(op, dtype, x);
     out.array.set(i, {round_to(is_float(dtype) ? dtype : DType::F64, total.real), total.integer});
-    if (with_bounds_) out.bounds[i] = reduction_bound(op, dtype, x, b, out.array.at(i));
+    if (with_bounds_) out.bounds[i] = reduction_bound(op, dtype, x, b, steps, out.array.at(i));
   }
 
   Bounded reduce(const Node& node) const {
@@ -199,7 +210,7 @@ class Interpreter {
         x[k] = from.array.at(starts[i] + steps[k]);
         if (with_bounds_) b[k] = from.bounds[starts[i] + steps[k]];
       }
-      fold_into(out, i, node.op, x, b);
+      fold_into(out, i, node.op, x, b, steps_of_sum(x.size()));
     }
     return out;
   }
@@ -227,7 +238,7 @@ class Interpreter {
           off.push_back(std::abs(u.real) * b.bounds[q] + std::abs(v.real) * a.bounds[p] +
                         a.bounds[p] * b.bounds[q]);
       }
-      fold_into(out, i, Opcode::sum, x, off);
+      fold_into(out, i, Opcode::sum, x, off, static_cast<double>(x.size()));
     }
     return out;
   }

@@ -6,9 +6,11 @@
 //
 // Invariant: the order of a reduction depends on the tile's shape and valid region only: vectors
 // first, pairwise, then their lanes by halves. f16 and bf16 accumulate in float, and a row's result
-// may be wider than its elements. With -DPTO_REDUCTION_ORDER_SEQUENTIAL elements combine one after
-// another from the left or the top, slowly, for bit comparisons with the public simulator.
-// Thread safety: a tile belongs to one thread.
+// may be wider than its elements. A sum's error grows with the chain of additions that an element
+// goes through: of a row of n elements n / (4 kLanes) and few more, of a column its length. With
+// -DPTO_REDUCTION_ORDER_SEQUENTIAL elements combine one after another from the left or the top,
+// slowly, for bit comparisons with the public simulator. Thread safety: a tile belongs to one
+// thread.
 #pragma once
 #include "pto/isa/reduce_lines.hpp"
 

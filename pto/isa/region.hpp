@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What compiled regions are written in: steps over micro-tiles, loads that convert, accumulators.
+// What compiled regions are written in: steps over micro-tiles and loads that convert.
 //
 //     for_each_tile<kStep>(0, n, [&](int64_t j, auto w) PTO_LAMBDA_INLINE {
 //       auto v0 = load<float>(w, x + j);          // a tile of w.count() elements
@@ -232,122 +232,6 @@ PTO_INLINE char* row_buffer(const pto_args* args, int64_t row, int64_t bytes) {
   if (needed > kMostBytes) return nullptr;
   return static_cast<char*>(args->services->scratch(args->services, size_t(needed)));
 }
-
-// --- reductions --------------------------------------------------------------------------------
-
-// One reduction: its identity, tile with tile, within a tile; `pick` chooses one of two floats and
-// may skip NaN, sums and products have none.
-#define PTO_REGION_REDUCTION(op, TILE, ROW, neutral, picks, pick_of) \
-  struct op##_of {                                                   \
-    static constexpr bool kPicks = picks;                            \
-    template <class T>                                               \
-    static PTO_INLINE T identity() {                                 \
-      return isa::identity<T>(neutral);                              \
-    }                                                                \
-    template <class D, class S>                                      \
-    static PTO_INLINE void whole(D& d, S& s) {                       \
-      TILE(d, d, s);                                                 \
-    }                                                                \
-    template <class T, class S>                                      \
-    static PTO_INLINE T row(S& s) {                                  \
-      MicroTile<T, kTail, 1> r;                                      \
-      ROW(r, s, s);                                                  \
-      return r.GetValue(0);                                          \
-    }                                                                \
-    template <class V>                                               \
-    static PTO_INLINE V pick(V a, V b) {                             \
-      return pick_of;                                                \
-    }                                                                \
-  };
-PTO_REGION_REDUCTION(sum, TADD, TROWSUM, kZero, false, a)
-PTO_REGION_REDUCTION(prod, TMUL, TROWPROD, kOne, false, a)
-PTO_REGION_REDUCTION(amax, TMAX, TROWMAX, kLowest, true, lanes::max_or_second(a, b))
-PTO_REGION_REDUCTION(amin, TMIN, TROWMIN, kHighest, true, lanes::min_or_second(a, b))
-#undef PTO_REGION_REDUCTION
-
-// A reduction along a row: W partial results, one vector more for tails, folded once at the end in
-// pairs, in an order that depends on the row's length only. A maximum or minimum of floats looks
-// for NaN beside its chain of instructions and is NaN if it saw one.
-template <class Reduction, class T, int W>
-class Accumulator {
- public:
-  PTO_INLINE Accumulator() {
-    TEXPANDS(whole_, Reduction::template identity<T>());
-    TEXPANDS(rest_, Reduction::template identity<T>());
-  }
-  template <class S>
-  PTO_INLINE void add(Whole<W>, S& s) {
-    watch_and_combine(whole_, s);
-  }
-  template <class S>
-  PTO_INLINE void add(Rest w, S& s) {
-    using V = Vec<Compute<T>, kTail>;
-    auto valid = make<T>(w);
-    const V identity = lanes::splat<V>(Reduction::template identity<T>());
-    const V values = lanes::load<kTail>(s.data());
-    lanes::store<kTail>(valid.data(),
-                        lanes::select(lanes::first<V>(w.elements()), values, identity));
-    watch_and_combine(rest_, valid);
-  }
-  PTO_INLINE T value() {
-    auto folded = fold<kTail>(whole_);
-    combine(folded, rest_);
-    if constexpr (kPicks) {
-      if (nan_.any()) return T(__builtin_nanf(""));
-      auto last = fold<kLanes<T>>(folded);
-      return lanes::reduce([](auto a, auto b) { return Reduction::pick(a, b); },
-                           lanes::load<kLanes<T>>(last.data()));
-    } else {
-      return Reduction::template row<T>(folded);
-    }
-  }
-
- private:
-  static constexpr bool kPicks = Reduction::kPicks && kIsFloat<T>;
-
-  template <class D, class S>
-  static PTO_INLINE void combine(D& d, S& s) {
-    if constexpr (kPicks)
-      map([](auto a, auto b) { return Reduction::pick(a, b); }, d, d, s);
-    else
-      Reduction::whole(d, s);
-  }
-
-  template <class D, class S>
-  PTO_INLINE void watch_and_combine(D& d, S& s) {
-    if constexpr (kPicks) {
-      constexpr int N = kLanes<T>;
-      PTO_UNROLL
-      for (int i = 0; i < S::Numel; i += 2 * N) {
-        const int k = i + N < S::Numel ? i + N : i;  // alone where the number of vectors is odd
-        const auto a = lanes::load<N>(s.data() + i), b = lanes::load<N>(s.data() + k);
-        nan_.see(a, b);
-        lanes::store<N>(d.data() + i, Reduction::pick(lanes::load<N>(d.data() + i), a));
-        lanes::store<N>(d.data() + k, Reduction::pick(lanes::load<N>(d.data() + k), b));
-      }
-    } else {
-      combine(d, s);
-    }
-  }
-
-  template <int Elements, int N>
-  static PTO_INLINE MicroTile<T, Elements> fold(MicroTile<T, N>& t) {
-    if constexpr (N == Elements) {
-      return t;
-    } else {
-      constexpr int kHalf = N / 2, kVectors = kHalf / kLanes<T>;
-      MicroTile<T, kHalf> low, high;
-      detail::copy_unrolled<kLanes<T>, kVectors>(low.data(), t.data());
-      detail::copy_unrolled<kLanes<T>, kVectors>(high.data(), t.data() + kHalf);
-      combine(low, high);
-      return fold<Elements>(low);
-    }
-  }
-
-  MicroTile<T, W> whole_;
-  MicroTile<T, kTail> rest_;
-  lanes::NanWatch<Vec<Compute<T>, kLanes<T>>> nan_;
-};
 
 }  // namespace region
 PTO_NAMESPACE_END

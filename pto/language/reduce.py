@@ -2,8 +2,10 @@
 """Reductions: over one axis, several, or all; `dim` and `axis`, `keepdim` and `keepdims` are the
 same.
 
-f16 and bf16 accumulate in f32 and round once. amax and amin propagate NaN, as PyTorch's do. Over no
-elements sum and prod give 0 and 1; amax and amin raise an Error at the call.
+f16 and bf16 accumulate in f32 and round once. A sum of n numbers is off by at most
+(512 + 2 log2 n) u times the sum of their sizes, u = 2^-24 (f64: 2^-53), and usually far less. amax
+and amin propagate NaN, as PyTorch's do. Over no elements sum and prod give 0 and 1; amax and amin
+raise an Error at the call.
 """
 
 from collections.abc import Callable

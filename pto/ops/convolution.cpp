@@ -8,6 +8,7 @@
 // Sums run in f32, in f64 for f64, in an order that does not depend on the number of threads.
 #include <algorithm>
 
+#include "pto/isa/block_sums.hpp"
 #include "pto/isa/cpu/matmul_job.hpp"
 #include "pto/isa/kernel_arguments.hpp"
 #include "pto/pto-inst.hpp"
@@ -277,12 +278,12 @@ void bias_gradient(const KernelArguments& in, const Convolution& c, const Elemen
                    Element* d_bias) {
   const auto filters = in.items(c.filters);
   for (int64_t filter = filters.first; filter < filters.last; ++filter) {
-    double sum = 0;
+    pto::isa::RunningSum<double> sum;
     for (int64_t image = 0; image < (c.channels > 0 ? c.images : 0); ++image) {
       const Element* from = d_result + (image * c.filters + filter) * c.pixels();
-      for (int64_t p = 0; p < c.pixels(); ++p) sum += double(Sum(from[p]));
+      for (int64_t p = 0; p < c.pixels(); ++p) sum.add(double(Sum(from[p])));
     }
-    d_bias[filter] = Element(Sum(sum));
+    d_bias[filter] = Element(Sum(sum.total()));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "pto/isa/block_sums.hpp"
 #include "pto/isa/cpu/matmul_job.hpp"
 #include "pto/isa/kernel_arguments.hpp"
 #include "pto/pto-inst.hpp"
@@ -381,14 +382,14 @@ void write_sum(const KernelArguments& in, const Operand<const Element>& d, const
   while (item < last) {
     const int64_t row = item / cols, col = item % cols;
     const int64_t wide = std::min({kWide, cols - col, last - item});
-    double sums[kWide] = {};
+    isa::RunningSum<double> sums[kWide];
     for (int64_t i = sums_rows ? 0 : row; i < (sums_rows ? d.rows : row + 1); ++i) {
       for (int64_t j = 0; j < (sums_cols ? d.cols : wide); ++j) {
-        sums[sums_cols ? 0 : j] += static_cast<double>(*d.matrix.at(i, col + j));
+        sums[sums_cols ? 0 : j].add(static_cast<double>(*d.matrix.at(i, col + j)));
       }
     }
     for (int64_t j = 0; j < wide; ++j) {
-      static_cast<Element*>(to.data)[item + j] = static_cast<Element>(beta * sums[j]);
+      static_cast<Element*>(to.data)[item + j] = static_cast<Element>(beta * sums[j].total());
     }
     item += wide;
   }
