@@ -76,7 +76,7 @@ FastCall::~FastCall() {
 int FastCall::visit(visitproc visit, void* arg) const {
   Py_VISIT(policy_);
   Py_VISIT(defaults_);
-  return 0;
+  return captures_.visit(visit, arg);
 }
 
 void FastCall::mismatch(PyObject* const* args, Py_ssize_t count, PyObject* keywords) const {
@@ -205,9 +205,15 @@ std::shared_ptr<const Program> FastCall::specialise(const Signature& signature,
   return program;
 }
 
-FastCall::Found FastCall::find(const Signature& signature, const Bound& bound) {
+// Which places are captured is asked where there is no kernel: at first, and where one changed.
+FastCall::Found FastCall::find(Signature* found, const Bound& bound) {
+  Signature& signature = *found;
   if (last_.entry != nullptr && last_.entry->signature == signature) return last_;
   const KernelTable::Entry* entry = kernel_table().find(owner_, signature);
+  if (entry == nullptr && captures_.refresh(self_)) {
+    signature.attributes = attributes_key(static_cast<uint32_t>(signature.attributes));
+    entry = kernel_table().find(owner_, signature);
+  }
   if (entry == nullptr) {
     Specialising here(&specialising_);
     if (here.again) ArgumentReader(policy_, name_).refuse(name_, Py_None, "recursion");
@@ -312,8 +318,8 @@ PyObject* FastCall::call(PyObject* const* args, Py_ssize_t count, PyObject* keyw
   }
   Signature signature;
   for (const TensorArgument& tensor : reader.tensors()) signature.add(tensor);
-  signature.attributes = constants_key(reader, bound);
-  Found found = find(signature, bound);
+  signature.attributes = attributes_key(constants_key(reader, bound));
+  Found found = find(&signature, bound);
   return run(*found.entry->program, found.single, reader, bound.out);
 }
 

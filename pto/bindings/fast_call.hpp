@@ -7,7 +7,7 @@
 // last one first) and runs. Only a miss goes to Python: `specialise(tensors, constants)`, which
 // traces and compiles, once a key even when several threads ask at once.
 // Invariant: everything but tensors is part of the key and compared exactly: 1, 1.0 and True are
-// three keys, so are 0.0 and -0.0.
+// three keys, so are 0.0 and -0.0. So are the numbers that the function captures (captures.hpp).
 // Thread safety: state is guarded by Python's lock, which large work and waiting release.
 #pragma once
 
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "pto/bindings/argument.hpp"
+#include "pto/bindings/captures.hpp"
 #include "pto/runtime/kernel_table.hpp"
 #include "pto/runtime/pool.hpp"
 
@@ -65,7 +66,8 @@ class FastCall {
   void sort(ArgumentReader* reader, Bound* bound) const;
   void check_constant(const ArgumentReader& reader, PyObject* name, PyObject* value) const;
   uint64_t constants_key(const ArgumentReader& reader, const Bound& bound);
-  Found find(const Signature& signature, const Bound& bound);
+  uint64_t attributes_key(uint64_t constants) { return constants | captures_.key() << 32; }
+  Found find(Signature* signature, const Bound& bound);
   std::shared_ptr<const Program> specialise(const Signature& signature, const Bound& bound);
   Ref described(const Signature& signature, const Bound& bound) const;
   PyObject* run(const Program& program, bool single, const ArgumentReader& reader, PyObject* out);
@@ -78,6 +80,7 @@ class FastCall {
   Py_ssize_t parameter_count_, first_default_;
   bool takes_out_;  // `out=` is ours, not a parameter of the function
   uint64_t owner_;
+  Captures captures_;
   Found last_;
   std::unordered_map<const Program*, bool> single_;
   std::vector<std::vector<PyObject*>> constants_;  // the key of row i is i + 1

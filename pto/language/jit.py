@@ -9,7 +9,8 @@
 
 A kernel is compiled per number of axes, element types, and constants; sizes are free, except that
 1 (which broadcasts) is a case of its own. It is cached on disk. Numbers, strings, None, tuples of
-these are constants: they may steer `if` and `range`.
+these are constants: they may steer `if` and `range`. So are those that the function captures, from
+globals, closures, modules and functions that it calls: each call compares them (captures.py).
 """
 
 import functools
@@ -20,6 +21,7 @@ from pto import _core
 from pto.config import config
 from pto.errors import Error, InvalidType
 from pto.language import arguments
+from pto.language.captures import Place, captured
 from pto.language.trace import Trace, line_of, shown
 
 _VARIADIC = 0x04 | 0x08  # code flags: *args, **kwargs
@@ -54,6 +56,10 @@ class Jit(_core.FastCall):
 
     def __repr__(self) -> str:
         return f"<pto.jit {self.__name__}>"
+
+    def captured(self) -> tuple[Place, ...]:
+        """The places, beside its parameters, whose values are constants of the kernels."""
+        return captured(self.__wrapped__)
 
     def trace(self, *args: Any, **kwargs: Any) -> _core.Graph:
         """The graph that a call with these arguments compiles."""

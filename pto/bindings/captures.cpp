@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/bindings/captures.hpp"
+
+#include <cstring>
+
+#include "pto/bindings/argument.hpp"
+#include "pto/bindings/constants.hpp"
+
+namespace pto::bindings {
+namespace {
+
+// The value at a place, borrowed from it; null where there is none.
+PyObject* value_at(PyObject* place) {
+  PyObject* const owner = PyTuple_GET_ITEM(place, 0);
+  PyObject* const name = PyTuple_GET_ITEM(place, 1);
+  if (PyDict_CheckExact(owner)) return PyDict_GetItem(owner, name);
+  if (PyCell_Check(owner)) return PyCell_GET(owner);
+  return _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner), name);  // runs no descriptor
+}
+
+// Whether values compare by content: numbers, texts, None, tuples of them.
+bool is_plain(PyObject* value) {
+  if (PyTuple_CheckExact(value)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
+      if (!is_plain(PyTuple_GET_ITEM(value, i))) return false;
+    return true;
+  }
+  return PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value) ||
+         PyUnicode_CheckExact(value) || PyBytes_CheckExact(value);
+}
+
+// NumPy's scalars show their bytes.
+bool same_bytes(PyObject* a, PyObject* b) {
+  Py_buffer x, y;
+  if (PyObject_GetBuffer(a, &x, PyBUF_SIMPLE) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  bool same = PyObject_GetBuffer(b, &y, PyBUF_SIMPLE) == 0;
+  if (same) {
+    same = x.len == y.len && x.len <= 32 && std::memcmp(x.buf, y.buf, size_t(x.len)) == 0;
+    PyBuffer_Release(&y);
+  } else {
+    PyErr_Clear();
+  }
+  PyBuffer_Release(&x);
+  return same;
+}
+
+bool same_value(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  if (a == nullptr || b == nullptr || Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (is_plain(a) && is_plain(b)) return same_constant(a, b);
+  return PyObject_CheckBuffer(a) && same_bytes(a, b);
+}
+
+bool same_places(PyObject* a, PyObject* b) {
+  if (a == nullptr || PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i) {
+    PyObject *x = PyTuple_GET_ITEM(a, i), *y = PyTuple_GET_ITEM(b, i);
+    if (PyTuple_GET_ITEM(x, 0) != PyTuple_GET_ITEM(y, 0) ||
+        PyUnicode_Compare(PyTuple_GET_ITEM(x, 1), PyTuple_GET_ITEM(y, 1)) != 0)
+      return false;
+  }
+  return true;
+}
+
+void release(std::vector<PyObject*>& row) {
+  for (PyObject* value : row) Py_XDECREF(value);
+}
+
+}  // namespace
+
+Captures::~Captures() {
+  for (Row& row : rows_) release(row);
+  Py_XDECREF(places_);
+}
+
+uint64_t Captures::key() {
+  if (read_.empty()) return 0;
+  const bool known = last_ < rows_.size();
+  bool same = known;
+  for (size_t i = 0; i < read_.size(); ++i) {
+    read_[i] = value_at(PyTuple_GET_ITEM(places_, static_cast<Py_ssize_t>(i)));
+    same = same && read_[i] == rows_[last_][i];
+  }
+  return same ? first_key_ + last_ : key_of_changed();
+}
+
+// Objects may be others and their values the same: the row then keeps the new ones, to find them
+// at once next time.
+uint64_t Captures::key_of_changed() {
+  for (PyObject* value : read_) Py_XINCREF(value);
+  for (last_ = 0; last_ < rows_.size(); ++last_) {
+    bool same = true;
+    for (size_t i = 0; same && i < read_.size(); ++i) same = same_value(rows_[last_][i], read_[i]);
+    if (same) break;
+  }
+  if (last_ == rows_.size()) rows_.emplace_back(read_.size(), nullptr);
+  std::swap(rows_[last_], read_);
+  Row old = read_;
+  release(old);
+  return first_key_ + last_;
+}
+
+bool Captures::refresh(PyObject* jit) {
+  Ref places = checked(PyObject_CallMethod(jit, "captured", nullptr));
+  if (!PyTuple_Check(places.get())) {
+    PyErr_SetString(PyExc_TypeError, "captured() must return a tuple");
+    throw PythonError{};
+  }
+  if (same_places(places_, places.get())) return false;
+  const bool captured_nothing = read_.empty();
+  first_key_ += rows_.size();
+  std::vector<Row> old;
+  std::swap(old, rows_);
+  read_.assign(static_cast<size_t>(PyTuple_GET_SIZE(places.get())), nullptr);
+  last_ = 0;
+  Ref before(std::exchange(places_, places.release()));
+  for (Row& row : old) release(row);
+  return !captured_nothing || !read_.empty();
+}
+
+int Captures::visit(visitproc visit, void* arg) const {
+  Py_VISIT(places_);
+  for (const Row& row : rows_)
+    for (PyObject* value : row) Py_VISIT(value);
+  return 0;
+}
+
+}  // namespace pto::bindings

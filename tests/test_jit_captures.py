@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers that a jitted function captures are compared at each call: none goes stale."""
+
+import enum
+import functools
+import gc
+import sys
+import types
+import weakref
+
+import numpy as np
+import pytest
+
+import pto
+
+X = np.ones((2, 3), "f4")
+FACTOR = 2.0
+SETTINGS = types.SimpleNamespace(factor=2.0)
+SETTINGS_OF_A_MODULE = types.ModuleType("settings_of_a_user")
+SETTINGS_OF_A_MODULE.factor = 2.0
+
+
+class Mode(enum.Enum):
+    PLAIN = 0
+    DOUBLE = 1
+
+
+MODE = Mode.PLAIN
+
+
+class Base:
+    factor = 2.0
+
+
+class Layer(Base):
+    def __init__(self):
+        self.bias = 1.0
+
+    def scaled(self, x):
+        return x * self.factor + self.bias
+
+
+LAYER = Layer()
+
+
+def helper(x):
+    return x * FACTOR
+
+
+@pto.jit
+def jitted_helper(x):
+    return x * FACTOR
+
+
+def value(jit):
+    return float(jit(X)[0, 0])
+
+
+@pytest.fixture(autouse=True)
+def restored(monkeypatch):
+    """Puts everything back that a test sets here."""
+    for name in ("FACTOR", "MODE", "helper"):
+        monkeypatch.setattr(sys.modules[__name__], name, globals()[name])
+    for owner in (SETTINGS, SETTINGS_OF_A_MODULE, Base):
+        monkeypatch.setattr(owner, "factor", 2.0)
+
+
+def in_globals(number):
+    globals()["FACTOR"] = number
+
+
+WAYS = {
+    "a global": (lambda x: x * FACTOR, in_globals),
+    "an inner function": (lambda x: (lambda y: y * FACTOR)(x), in_globals),
+    "a function that is called": (lambda x: helper(x), in_globals),
+    "a jitted function that is called": (lambda x: jitted_helper(x), in_globals),
+    "an object": (lambda x: x * SETTINGS.factor, lambda n: setattr(SETTINGS, "factor", n)),
+    "a module": (
+        lambda x: x * SETTINGS_OF_A_MODULE.factor,
+        lambda n: setattr(SETTINGS_OF_A_MODULE, "factor", n),
+    ),
+    "a class": (lambda x: x * Base.factor, lambda n: setattr(Base, "factor", n)),
+    "the class of an object": (
+        lambda x: LAYER.scaled(x) - LAYER.bias, lambda n: setattr(Base, "factor", n),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("numbers", [
+    (2.0, 3.0, -0.5), (2.0, 5), (2.0, True), (2.0, np.float32(4)), (2.0, np.int64(7)),
+])  # fmt: skip
+def test_a_captured_number_is_the_one_of_the_call(way, numbers):
+    function, assign = WAYS[way]
+    jit = pto.jit(function)
+    for number in (*numbers, *numbers):
+        assign(number)
+        assert value(jit) == float(number), number
+
+
+def test_a_number_in_a_closure():
+    factor = 2.0
+
+    @pto.jit
+    def scaled(x):
+        return x * factor
+
+    assert value(scaled) == 2
+    factor = 3.0
+    assert value(scaled) == 3
+
+
+def test_numbers_steer_and_texts_choose():
+    mode, count = "once", 1
+
+    @pto.jit
+    def repeated(x):
+        for _ in range(count):
+            x = x + 1
+        return x * 2 if mode == "twice" else x
+
+    assert value(repeated) == 2
+    count = 3
+    assert value(repeated) == 4
+    mode = "twice"
+    assert value(repeated) == 8
+
+
+def test_a_member_of_an_enumeration():
+    jit = pto.jit(lambda x: x * 2 if MODE is Mode.DOUBLE else x)
+    assert value(jit) == 1
+    globals()["MODE"] = Mode.DOUBLE
+    assert value(jit) == 2
+
+
+def test_a_function_that_is_called_may_become_another():
+    jit = pto.jit(lambda x: helper(x))
+    assert value(jit) == 2
+    globals()["helper"] = lambda x: x * SETTINGS.factor + 10
+    assert value(jit) == 12
+    SETTINGS.factor = 4.0
+    assert value(jit) == 14
+
+
+def test_a_global_that_appears_later_is_seen():
+    jit = pto.jit(lambda x: x * APPEARS)  # noqa: F821
+    with pytest.raises(NameError):
+        jit(X)
+    globals()["APPEARS"] = 5.0
+    try:
+        assert value(jit) == 5
+        globals()["APPEARS"] = 6.0
+        assert value(jit) == 6
+    finally:
+        del globals()["APPEARS"]
+
+
+def traced(function):
+    """A jitted function and the list that grows with each tracing."""
+    tracings = []
+
+    @functools.wraps(function)
+    def counted(x):
+        tracings.append(1)
+        return function(x)
+
+    return pto.jit(counted), tracings
+
+
+def test_equal_numbers_compile_nothing_and_an_earlier_one_finds_its_kernel():
+    jit, tracings = traced(lambda x: x * FACTOR + FACTOR)
+    for number in (2.5, float("2.5"), 3.5, np.float32(1), np.float32(1), 2.5, 3.5, float("nan")):
+        globals()["FACTOR"] = number
+        jit(X)
+    assert len(tracings) == 4
+
+
+def test_what_a_function_assigns_itself_is_no_capture():
+    count = 0
+
+    @pto.jit
+    def counted(x):
+        nonlocal count
+        count += 1
+        return x + 1
+
+    for _ in range(3):
+        counted(X)
+    assert count == 1
+
+
+def test_0_and_minus_0_differ():
+    jit = pto.jit(lambda x: x * FACTOR)
+    for zero in (0.0, -0.0, 0.0):
+        globals()["FACTOR"] = zero
+        assert np.signbit(jit(X)[0, 0]) == np.signbit(zero)
+
+
+def test_library_code_is_not_searched():
+    captured = pto.jit(lambda x: pto.exp(x) * np.pi * X.size).captured()
+    assert captured == ()
+
+
+def test_a_function_that_captures_itself_is_freed():
+    def made():
+        @pto.jit
+        def halved(x):
+            return x * 0.5 if halved else x
+
+        halved(X)
+        return weakref.ref(halved.__wrapped__)
+
+    gone = made()
+    gc.collect()
+    assert gone() is None
