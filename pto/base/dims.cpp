@@ -11,47 +11,24 @@ namespace {
 
 bool is_chain(DimOp op) { return op == DimOp::Add || op == DimOp::Mul || op >= DimOp::Min; }
 
-[[noreturn]] void fail_overflow() {
-  fail({"size: an intermediate value does not fit 64 bits",
-        "sizes and their products are signed 64-bit numbers", "use smaller sizes"});
-}
+constexpr const char* kSigns[] = {"", "", " + ", " - ", " * ", " // ", " % "};
 
-[[noreturn]] void fail_broadcast(int64_t a, int64_t b) {
-  fail({"sizes " + text(a) + " and " + text(b) + " do not broadcast",
-        "sizes are equal or one of them is 1", "pass tensors whose shapes broadcast"});
-}
-
-// The value of `a op b`; the divisor is not zero.
-int64_t apply(DimOp op, int64_t a, int64_t b) {
+// The value of `a op b`; `size`, "size s0*s1: ", stands in front of what is wrong.
+int64_t apply(DimOp op, int64_t a, int64_t b, const std::string& size = "size: ") {
   int64_t out = 0;
-  switch (op) {
-    case DimOp::Add:
-      if (__builtin_add_overflow(a, b, &out)) fail_overflow();
+  switch (calculate(op, a, b, &out)) {
+    case SizeFault::None:
       return out;
-    case DimOp::Sub:
-      if (__builtin_sub_overflow(a, b, &out)) fail_overflow();
-      return out;
-    case DimOp::Mul:
-      if (__builtin_mul_overflow(a, b, &out)) fail_overflow();
-      return out;
-    case DimOp::FloorDiv:
-      if (b == -1) return apply(DimOp::Sub, 0, a);
-      return a / b - (a % b != 0 && (a % b < 0) != (b < 0));
-    case DimOp::Mod:
-      if (b == -1) return 0;
-      return a % b != 0 && (a % b < 0) != (b < 0) ? a % b + b : a % b;
-    case DimOp::Min:
-      return std::min(a, b);
-    case DimOp::Max:
-      return std::max(a, b);
-    case DimOp::Broadcast:
-      if (a != b && a != 1 && b != 1) fail_broadcast(a, b);
-      return a == 1 ? b : a;
+    case SizeFault::Mismatch:
+      fail({size + text(a) + " and " + text(b) + " do not broadcast",
+            "sizes are equal or one of them is 1", "pass tensors whose shapes broadcast"});
+    case SizeFault::ZeroDivision:
+      fail({size + text(a) + " is divided by zero", "a divisor must not be 0",
+            "use sizes that are not 0 there"});
     default:
-      break;
+      fail({size + text(a) + kSigns[static_cast<int>(op)] + text(b) + " does not fit 64 bits",
+            "sizes and their products are signed 64-bit numbers", "use smaller sizes"});
   }
-  PTO_ASSERT(!"a leaf has no operands");
-  return 0;
 }
 
 // A total order: by operation, value, operands; negative, zero or positive.
@@ -62,38 +39,17 @@ int compare(const Dim& a, const Dim& b) {
   return left != 0 ? left : compare(a.right(), b.right());
 }
 
-void flatten(DimOp op, const Dim& dim, std::vector<Dim>& parts) {
-  if (dim.op() == op) {
-    flatten(op, dim.left(), parts);
-    flatten(op, dim.right(), parts);
-  } else {
-    parts.push_back(dim);
-  }
+// What a chain of `op` does not need: x+0, x*1, broadcast(x, 1).
+bool is_neutral(DimOp op, int64_t value) {
+  return op == DimOp::Add ? value == 0 : (op == DimOp::Mul || op == DimOp::Broadcast) && value == 1;
 }
 
-// Sorted parts with the constants folded into one, which stands last; neutral ones dropped.
-std::vector<Dim> normal_parts(DimOp op, const Dim& a, const Dim& b) {
-  std::vector<Dim> all, parts;
-  flatten(op, a, all);
-  flatten(op, b, all);
-  bool has_constant = false;
-  int64_t constant = 0;
-  for (const Dim& part : all) {
-    if (!part.is_constant()) {
-      parts.push_back(part);
-    } else {
-      constant = has_constant ? apply(op, constant, part.value()) : part.value();
-      has_constant = true;
-    }
-  }
-  std::sort(parts.begin(), parts.end(),
-            [](const Dim& x, const Dim& y) { return compare(x, y) < 0; });
-  if (op >= DimOp::Min) parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
-  if (op == DimOp::Mul && has_constant && constant == 0) return {Dim(0)};
-  const bool neutral = (op == DimOp::Add && constant == 0) ||
-                       ((op == DimOp::Mul || op == DimOp::Broadcast) && constant == 1);
-  if (has_constant && (!neutral || parts.empty())) parts.emplace_back(constant);
-  return parts;
+[[noreturn]] void fail_length() {
+  fail({"size: an expression of more than " + std::to_string(Dim::kMaxParts) +
+            " numbers and symbols",
+        "sizes are computed at each call",
+        "compute the size in fewer steps, or pass it as a "
+        "number"});
 }
 
 int precedence(const Dim& dim) {
@@ -120,19 +76,36 @@ class DimReader {
   DimReader(std::string_view text, size_t& position) : text_(text), at_(position) {}
 
   std::optional<Dim> sum() {
-    auto left = term();
-    while (left && (peek("+") || peek("-"))) {
-      const DimOp op = text_[at_++] == '+' ? DimOp::Add : DimOp::Sub;
-      left = combine(op, *left, term());
+    const auto first = term();
+    if (!first) return std::nullopt;
+    std::vector<Dim> parts{*first};
+    while (peek("+") || peek("-")) {
+      const bool adds = text_[at_++] == '+';
+      const auto part = term();
+      if (!part) return std::nullopt;
+      if (adds)
+        add(parts, *part);
+      else
+        parts = {chain(DimOp::Add, parts) - *part};
     }
-    return left;
+    return chain(DimOp::Add, parts);
   }
 
  private:
-  static constexpr int kMaxDepth = 64;
+  static constexpr int kMaxDepth = Dim::kMaxParts;  // what prints can be read
 
-  static std::optional<Dim> combine(DimOp op, const Dim& a, const std::optional<Dim>& b) {
-    return b ? std::optional(Dim::make(op, a, *b)) : std::nullopt;
+  // In their order, so that a long chain grows at its end only.
+  static Dim chain(DimOp op, std::vector<Dim>& parts) {
+    std::stable_sort(parts.begin(), parts.end(),
+                     [](const Dim& x, const Dim& y) { return compare(x, y) < 0; });
+    Dim all = parts[0];
+    for (size_t i = 1; i < parts.size(); ++i) all = Dim::make(op, all, parts[i]);
+    return all;
+  }
+
+  static void add(std::vector<Dim>& parts, const Dim& part) {
+    if (parts.size() >= Dim::kMaxParts) fail_length();
+    parts.push_back(part);
   }
 
   void skip_space() {
@@ -154,19 +127,21 @@ class DimReader {
   }
 
   std::optional<Dim> term() {
-    auto left = atom();
-    while (left) {
-      if (take("//")) {
-        left = combine(DimOp::FloorDiv, *left, atom());
-      } else if (take("*")) {
-        left = combine(DimOp::Mul, *left, atom());
-      } else if (take("%")) {
-        left = combine(DimOp::Mod, *left, atom());
-      } else {
-        break;
-      }
+    const auto first = atom();
+    if (!first) return std::nullopt;
+    std::vector<Dim> parts{*first};
+    while (true) {
+      const bool divides = take("//"), multiplies = !divides && take("*");
+      if (!divides && !multiplies && !take("%")) break;
+      const auto part = atom();
+      if (!part) return std::nullopt;
+      if (multiplies)
+        add(parts, *part);
+      else
+        parts = {
+            Dim::make(divides ? DimOp::FloorDiv : DimOp::Mod, chain(DimOp::Mul, parts), *part)};
     }
-    return left;
+    return chain(DimOp::Mul, parts);
   }
 
   std::optional<int64_t> number() {
@@ -224,18 +199,40 @@ Dim Dim::symbol(int index) {
   return dim;
 }
 
+Dim Dim::node(DimOp op, const Dim& a, const Dim& b) {
+  Dim dim;
+  dim.op_ = op;
+  dim.parts_ = a.parts_ + b.parts_;  // each at most kMaxParts
+  if (dim.parts_ > kMaxParts) fail_length();
+  dim.operands_ = std::make_shared<const std::vector<Dim>>(std::vector<Dim>{a, b});
+  return dim;
+}
+
+// A chain and one more part, which goes to its place: parts in order, the constant last.
+Dim Dim::with_part(DimOp op, const Dim& chain, const Dim& part) {
+  const bool is_chain = chain.op_ == op;
+  const Dim& last = is_chain ? chain.right() : chain;
+  if (last.is_constant() && part.is_constant()) {
+    const int64_t constant = apply(op, last.value_, part.value_);
+    if (!is_chain || (op == DimOp::Mul && constant == 0)) return constant;
+    return is_neutral(op, constant) ? chain.left() : node(op, chain.left(), constant);
+  }
+  if (part.is_constant()) {
+    if (op == DimOp::Mul && part.value_ == 0) return 0;
+    return is_neutral(op, part.value_) ? chain : node(op, chain, part);
+  }
+  const int order = last.is_constant() ? 1 : compare(last, part);
+  if (order == 0 && op >= DimOp::Min) return chain;
+  if (order <= 0) return node(op, chain, part);
+  if (is_chain) return node(op, with_part(op, chain.left(), part), last);
+  return with_part(op, part, chain);
+}
+
 Dim Dim::make(DimOp op, const Dim& a, const Dim& b) {
-  const auto node = [](DimOp kind, const Dim& left, const Dim& right) {
-    Dim dim;
-    dim.op_ = kind;
-    dim.operands_ = std::make_shared<const std::vector<Dim>>(std::vector<Dim>{left, right});
-    return dim;
-  };
   if (is_chain(op)) {
-    const std::vector<Dim> parts = normal_parts(op, a, b);
-    Dim chain = parts[0];
-    for (size_t i = 1; i < parts.size(); ++i) chain = node(op, chain, parts[i]);
-    return chain;
+    if (b.op_ != op) return with_part(op, a, b);
+    if (a.op_ != op) return with_part(op, b, a);
+    return with_part(op, make(op, a, b.left()), b.right());
   }
   const bool zero_divisor = op != DimOp::Sub && b.is_constant() && b.value_ == 0;
   if (a.is_constant() && b.is_constant() && !zero_divisor) return apply(op, a.value_, b.value_);
@@ -323,7 +320,9 @@ int64_t evaluate(const Dim& dim, const std::vector<int64_t>& symbols) {
     fail({"size " + text(dim) + " divides " + text(a) + " by zero",
           "the divisor " + text(dim.right()) + " must not be zero for these sizes",
           "call with other sizes"});
-  return apply(dim.op(), a, b);
+  int64_t value = 0;
+  if (calculate(dim.op(), a, b, &value) == SizeFault::None) return value;
+  return apply(dim.op(), a, b, "size " + text(dim) + ": ");
 }
 
 Dim substitute(const Dim& dim, const std::vector<Dim>& replacement) {

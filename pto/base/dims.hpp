@@ -8,8 +8,9 @@
 // Invariant: equal expressions print equally and compare equal after simplification (constants
 // folded, x+0, x*1, x*0, x-x, x//1, x%1, min(x,x), max(x,x), broadcast(x,x), broadcast(x,1); chains
 // of + * min max broadcast flattened, in a fixed order, the constant last). Division and remainder
-// floor. Values are 64-bit; what does not fit is an error. Thread safety: immutable values; may be
-// shared between threads.
+// floor. Values are 64-bit; what does not fit is an error. An expression has at most kMaxParts
+// numbers and symbols: so no text and no chain of operations makes one that takes too deep a stack
+// or too long to print. Thread safety: immutable values; may be shared between threads.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +20,17 @@
 #include <string_view>
 #include <vector>
 
-namespace pto {
+#include "pto/base/size_arithmetic.hpp"
 
-enum class DimOp : uint8_t { Constant, Symbol, Add, Sub, Mul, FloorDiv, Mod, Min, Max, Broadcast };
+namespace pto {
 
 class Dim {
  public:
+  static constexpr int kMaxParts = 1024;
+
   Dim(int64_t value = 0) : value_(value) {}
   static Dim symbol(int index);
-  static Dim make(DimOp op, const Dim& a, const Dim& b);  // simplifies
+  static Dim make(DimOp op, const Dim& a, const Dim& b);  // simplifies; throws beyond kMaxParts
 
   DimOp op() const { return op_; }
   bool is_constant() const { return op_ == DimOp::Constant; }
@@ -39,7 +42,11 @@ class Dim {
   friend bool operator==(const Dim& a, const Dim& b);
 
  private:
+  static Dim node(DimOp op, const Dim& a, const Dim& b);
+  static Dim with_part(DimOp op, const Dim& chain, const Dim& part);
+
   DimOp op_ = DimOp::Constant;
+  int32_t parts_ = 1;  // numbers and symbols below, each as often as it prints
   int64_t value_ = 0;
   std::shared_ptr<const std::vector<Dim>> operands_;  // two, unless a leaf
 };

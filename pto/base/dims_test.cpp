@@ -4,7 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 #include "pto/base/error.hpp"
+#include "tests/deep.hpp"
+#include "tests/mutate.hpp"
 
 namespace pto {
 namespace {
@@ -79,7 +84,10 @@ TEST(Dims, refuse_what_has_no_value) {
               HasSubstr("size s2 has no value: 2 symbols are known"));
   EXPECT_THAT(what_of([] { evaluate(s0 * s0, {INT64_C(1) << 40}); }),
               HasSubstr("does not fit 64 bits"));
-  EXPECT_THAT(what_of([] { Dim(INT64_MAX) + 1; }), HasSubstr("does not fit 64 bits"));
+  EXPECT_THAT(what_of([] { Dim(INT64_MAX) + 1; }),
+              HasSubstr("size: 9223372036854775807 + 1 does not fit 64 bits"));
+  EXPECT_THAT(what_of([] { evaluate(s0 * 3, {INT64_MIN}); }),
+              HasSubstr("size s0*3: -9223372036854775808 * 3 does not fit 64 bits"));
 }
 
 TEST(Dims, name_the_column_of_what_does_not_parse) {
@@ -103,6 +111,118 @@ TEST(Dim, broadcasts_sizes_that_may_be_1) {
   EXPECT_EQ(evaluate(broadcast(a, b), {0, 1}), 0);
   EXPECT_THROW(evaluate(broadcast(a, b), {4, 5}), Error);
   EXPECT_THROW(broadcast(4, 5), Error);
+}
+
+constexpr DimOp kOps[] = {DimOp::Add, DimOp::Sub, DimOp::Mul, DimOp::FloorDiv,
+                          DimOp::Mod, DimOp::Min, DimOp::Max, DimOp::Broadcast};
+
+TEST(Dims, of_any_length_are_expressions_or_an_error_at_once) {
+  for (const DimOp op : kOps) {
+    const auto grown = [op](int parts, bool right) {
+      Dim dim = s0;
+      for (int i = 1; i < parts; ++i) {
+        const Dim symbol = Dim::symbol(i * 7919 % 20011);
+        dim = right ? Dim::make(op, symbol, dim) : Dim::make(op, dim, symbol);
+      }
+      return dim;
+    };
+    for (const bool right : {false, true}) {
+      const Dim longest = grown(Dim::kMaxParts, right);
+      EXPECT_EQ(parse_dim(text(longest)), longest) << static_cast<int>(op);
+      EXPECT_THAT(what_of([&] { grown(20000, right); }),
+                  HasSubstr("more than 1024 numbers and symbols"));
+    }
+    EXPECT_THAT(what_of([&] {
+                  for (Dim dim = s0 * s1;;) dim = Dim::make(op, dim, dim + 1);
+                }),
+                ::testing::AnyOf(HasSubstr("more than 1024"), HasSubstr("64 bits")));
+  }
+}
+
+TEST(Dims, do_not_depend_on_the_order_in_which_a_chain_grows) {
+  std::mt19937 random(1);
+  std::vector<Dim> parts;
+  for (int i = 0; i < 12; ++i) parts.push_back(i % 4 == 3 ? Dim(i) : Dim::symbol(i % 7) - s2);
+  for (const DimOp op : {DimOp::Add, DimOp::Mul, DimOp::Min, DimOp::Max}) {
+    const auto chain = [&] {
+      std::vector<Dim> left = parts;
+      while (left.size() > 1) {  // any two become one
+        std::shuffle(left.begin(), left.end(), random);
+        const Dim one = Dim::make(op, left[left.size() - 1], left[left.size() - 2]);
+        left.pop_back();
+        left.back() = one;
+      }
+      return left[0];
+    };
+    const Dim first = chain();
+    for (int round = 0; round < 50; ++round) EXPECT_EQ(chain(), first);
+  }
+}
+
+TEST(Dims, of_a_mutated_text_are_read_or_refused_by_an_error) {
+  Mutator mutator(1,
+                  {"s0*2+1", "min(s0, max(s1, 3))//(s2-1)%7", "broadcast(s0, s1)*-4", "s0+s1+s2"});
+  const std::vector<int64_t> values(1 << 10, 3);
+  for (int round = rounds_of(3000, 300000); round > 0; --round) {
+    const std::string foreign = mutator.next();
+    try {
+      const Dim dim = parse_dim(foreign);
+      ASSERT_EQ(parse_dim(text(dim)), dim) << foreign;
+      evaluate(dim, values);
+      substitute(dim, {s1, s2 + 1, s0 * s0});
+    } catch (const Error&) {
+    }
+  }
+  for (const char* deep : {"(", "min(", "s0%(", "broadcast(1, "}) {
+    std::string foreign;
+    for (int i = 0; i < 1000000; ++i) foreign += deep;
+    EXPECT_THROW(parse_dim(foreign), Error);
+  }
+}
+
+TEST(SizeArithmetic, is_that_of_128_bits_or_says_why_not) {
+  const int64_t values[] = {
+      INT64_MIN,  INT64_MIN + 1, -4294967296,   -7,       -2, -1, 0, 1, 2, 3, 7,
+      3037000500, 4294967296,    INT64_MAX - 1, INT64_MAX};
+  const auto exact = [](DimOp op, __int128 a, __int128 b) -> __int128 {
+    const auto floor = [&] { return a / b - (a % b != 0 && (a < 0) != (b < 0)); };
+    switch (op) {
+      case DimOp::Add:
+        return a + b;
+      case DimOp::Sub:
+        return a - b;
+      case DimOp::Mul:
+        return a * b;
+      case DimOp::FloorDiv:
+        return floor();
+      case DimOp::Mod:
+        return a - floor() * b;
+      case DimOp::Min:
+        return std::min(a, b);
+      case DimOp::Max:
+        return std::max(a, b);
+      default:
+        return a == 1 ? b : a;
+    }
+  };
+  for (const DimOp op : kOps)
+    for (const int64_t a : values)
+      for (const int64_t b : values) {
+        int64_t got = 0;
+        const SizeFault fault = calculate(op, a, b, &got);
+        const bool divides = op == DimOp::FloorDiv || op == DimOp::Mod;
+        const bool fits = a == b || a == 1 || b == 1;
+        if (divides && b == 0) {
+          EXPECT_EQ(fault, SizeFault::ZeroDivision);
+        } else if (op == DimOp::Broadcast && !fits) {
+          EXPECT_EQ(fault, SizeFault::Mismatch);
+        } else {
+          const __int128 want = exact(op, a, b);
+          const bool holds = want >= INT64_MIN && want <= INT64_MAX;
+          EXPECT_EQ(fault, holds ? SizeFault::None : SizeFault::Overflow) << a << " " << b;
+          EXPECT_EQ(holds ? got : 0, holds ? static_cast<int64_t>(want) : 0) << a << " " << b;
+        }
+      }
 }
 
 }  // namespace

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/runtime/size_program.hpp"
 
-#include <algorithm>
-
 #include "pto/base/error.hpp"
 
 namespace pto {
-namespace {
-
-int64_t floor_quotient(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-
-}  // namespace
-
 SizeProgram::SizeProgram(const Dim& dim) : dim_(dim) {
   if (dim.is_constant()) {
     value_ = dim.value();
@@ -38,53 +30,21 @@ void SizeProgram::append(const Dim& dim, int depth) {
 }
 
 int64_t SizeProgram::apply(DimOp op, int64_t a, int64_t b) const {
-  const bool divides = op == DimOp::FloorDiv || op == DimOp::Mod;
-  if (divides && b == 0) {
-    fail({"the size " + text(dim_) + " divides by zero", "a divisor must not be 0",
-          "pass tensors without empty dimensions"});
-  }
   int64_t result = 0;
-  bool overflow = divides && a == INT64_MIN && b == -1;
-  if (!overflow) {
-    switch (op) {
-      case DimOp::Add:
-        overflow = __builtin_add_overflow(a, b, &result);
-        break;
-      case DimOp::Sub:
-        overflow = __builtin_sub_overflow(a, b, &result);
-        break;
-      case DimOp::Mul:
-        overflow = __builtin_mul_overflow(a, b, &result);
-        break;
-      case DimOp::FloorDiv:
-        result = floor_quotient(a, b);
-        break;
-      case DimOp::Mod:
-        result = a - floor_quotient(a, b) * b;
-        break;
-      case DimOp::Min:
-        result = std::min(a, b);
-        break;
-      case DimOp::Max:
-        result = std::max(a, b);
-        break;
-      case DimOp::Broadcast:
-        if (a != b && a != 1 && b != 1) {
-          fail({"sizes " + std::to_string(a) + " and " + std::to_string(b) + " do not broadcast",
-                "sizes are equal or one of them is 1", "pass tensors whose shapes broadcast"});
-        }
-        result = a == 1 ? b : a;
-        break;
-      default:
-        PTO_ASSERT(!"an operator");
-    }
+  switch (calculate(op, a, b, &result)) {
+    case SizeFault::None:
+      return result;
+    case SizeFault::ZeroDivision:
+      fail({"the size " + text(dim_) + " divides by zero", "a divisor must not be 0",
+            "pass tensors without empty dimensions"});
+    case SizeFault::Mismatch:
+      fail({"sizes " + std::to_string(a) + " and " + std::to_string(b) + " do not broadcast",
+            "sizes are equal or one of them is 1", "pass tensors whose shapes broadcast"});
+    default:
+      fail({"the size " + text(dim_) + " exceeds 64 bits: an operand is " + std::to_string(a) +
+                ", the other " + std::to_string(b),
+            "sizes and element counts are 64-bit numbers", "pass smaller tensors"});
   }
-  if (overflow) {
-    fail({"the size " + text(dim_) + " exceeds 64 bits: an operand is " + std::to_string(a) +
-              ", the other " + std::to_string(b),
-          "sizes and element counts are 64-bit numbers", "pass smaller tensors"});
-  }
-  return result;
 }
 
 int64_t SizeProgram::evaluate_steps(const int64_t* symbols) const {
