@@ -60,6 +60,7 @@ std::string text(const Array& array, size_t limit) {
 
 std::vector<size_t> places(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides,
                            int64_t start) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return {};
   std::vector<size_t> all{static_cast<size_t>(start)};
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     std::vector<size_t> next;

@@ -4,32 +4,63 @@
 #include <algorithm>
 #include <cmath>
 
-#include "pto/base/nonempty.hpp"
 #include "pto/base/text.hpp"
 #include "pto/ir/bounds.hpp"
 #include "pto/ir/number.hpp"
+#include "pto/ir/verify.hpp"
 
 namespace pto {
 namespace {
 
 std::string shape_text(const std::vector<int64_t>& shape) {
-  return "[" + joined(shape, ", ", [](int64_t n) { return text(n); }) + "]";
+  return text(Dims(shape.begin(), shape.end()));
 }
 
-void check_input(const Node& node, const Array& array) {
-  if (array.dtype == node.type.dtype && array.shape.size() == node.type.shape.size()) return;
-  fail({"input " + in_quotes(node.attributes.name) + " is " + std::string(name(array.dtype)) +
-            shape_text(array.shape) + " but the graph takes " + text(node.type),
-        "dtype and rank are part of the graph", "cast or reshape the array"},
-       ErrorKind::Type);
-}
+// What is left of the limits.
+class Budget {
+ public:
+  explicit Budget(const InterpretLimits& limits) : limits_(limits), left_(limits) {}
 
-void check_equal(const Dim& dim, int64_t size, const std::vector<int64_t>& symbols,
-                 const std::string& where) {
-  const int64_t expected = evaluate(dim, symbols);
-  if (expected == size) return;
-  fail({where + " has size " + text(size) + " but " + text(dim) + " is " + text(expected),
-        "one symbol stands for one size", "pass arrays whose sizes agree"});
+  void work(int64_t operations) {
+    left_.operations -= std::min(operations, left_.operations);
+    if (left_.operations == 0) fail_limit("operations", limits_.operations);
+  }
+
+  // Counts the elements of a value that is about to be made, and the work to make it.
+  void hold(int64_t elements) {
+    if (elements > left_.elements) fail_limit("elements at one time", limits_.elements);
+    left_.elements -= elements;
+    work(elements);
+  }
+
+  int64_t elements() const { return left_.elements; }
+  void give_back_to(int64_t elements) { left_.elements = elements; }
+
+ private:
+  [[noreturn]] static void fail_limit(const char* what, int64_t limit) {
+    fail({"interpret: the graph takes more than " + text(limit) + " " + what,
+          "the interpreter is for small inputs, and a graph of unknown origin must end",
+          "pass smaller arrays, or larger limits"});
+  }
+
+  const InterpretLimits limits_;
+  InterpretLimits left_;
+};
+
+// Of a shape whose sizes, counted at least as 1, have a product that fits: so strides do too.
+int64_t elements_of(const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  bool empty = false;
+  for (const int64_t size : shape) {
+    if (size < 0)
+      fail({"a value of the graph has the shape " + shape_text(shape), "sizes are not negative",
+            "pass arrays of other sizes"});
+    empty = empty || size == 0;
+    if (__builtin_mul_overflow(count, std::max<int64_t>(size, 1), &count))
+      fail({"a value of the graph has the shape " + shape_text(shape),
+            "sizes and their products are signed 64-bit numbers", "use smaller sizes"});
+  }
+  return empty ? 0 : count;
 }
 
 // The elements folded in their order; in pairs of halves for a long sum of floats, as compiled code
@@ -47,14 +78,27 @@ Number folded(Opcode op, DType dtype, std::span<const Number> x) {
 // Runs one graph; bounds are carried along where asked for.
 class Interpreter {
  public:
-  Interpreter(const Graph& graph, std::vector<int64_t> symbols, bool with_bounds)
-      : graph_(graph), symbols_(std::move(symbols)), with_bounds_(with_bounds) {}
+  Interpreter(const Graph& graph, const std::vector<int64_t>& symbols, bool with_bounds,
+              Budget& budget)
+      : graph_(graph), symbols_(symbols), with_bounds_(with_bounds), budget_(budget) {}
 
   std::vector<Bounded> run(const std::vector<Bounded>& inputs) {
-    for (size_t i = 0; i < graph_.nodes().size(); ++i)
-      results_.push_back(i < inputs.size() ? std::vector{inputs[i]} : results(graph_.nodes()[i]));
+    const int64_t before = budget_.elements();
+    for (const Bounded& input : inputs) budget_.hold(static_cast<int64_t>(input.array.size()));
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const Node& node = graph_.nodes()[i];
+      budget_.work(1);
+      if (i >= inputs.size()) budget_.hold(elements_of(sizes(node.type.shape)));
+      results_.push_back(i < inputs.size() ? std::vector{inputs[i]} : results(node));
+      for (size_t k = 1; k < results_.back().size(); ++k)
+        budget_.hold(static_cast<int64_t>(results_.back()[k].array.size()));
+    }
     std::vector<Bounded> outputs;
-    for (const Value v : graph_.outputs()) outputs.push_back(value(v));
+    for (const Value v : graph_.outputs()) {
+      budget_.hold(static_cast<int64_t>(value(v).array.size()));
+      outputs.push_back(value(v));
+    }
+    budget_.give_back_to(before);
     return outputs;
   }
 
@@ -221,7 +265,12 @@ class Interpreter {
     const int64_t k = operand(node, 0).array.shape.back();
     auto left = shape, right = shape;
     left[rank - 1] = right[rank - 2] = k;
+    const int64_t before = budget_.elements();
+    budget_.hold(elements_of(left));
+    budget_.hold(elements_of(right));
+    budget_.work(evaluate(Dim(elements_of(shape)) * Dim(k), {}));
     const Bounded a = broadcast(operand(node, 0), left), b = broadcast(operand(node, 1), right);
+    budget_.give_back_to(before);
     Bounded out = empty(node.type.dtype, shape);
     const auto n = static_cast<size_t>(shape[rank - 1]), m = static_cast<size_t>(shape[rank - 2]);
     const auto depth = static_cast<size_t>(k);
@@ -244,12 +293,13 @@ class Interpreter {
   }
 
   std::vector<Bounded> run_body(const Graph& body, const std::vector<Bounded>& inputs) const {
-    return Interpreter(body, symbols_, with_bounds_).run(inputs);
+    return Interpreter(body, symbols_, with_bounds_, budget_).run(inputs);
   }
 
   std::vector<Bounded> run_fused(const Node& node) const {
     std::vector<Bounded> inputs;
     for (const Value v : node.operands) inputs.push_back(value(v));
+    check_guards(*node.attributes.body, symbols_);
     return run_body(*node.attributes.body, inputs);
   }
 
@@ -261,7 +311,10 @@ class Interpreter {
             "use a positive or negative step"});
     std::vector<Bounded> carried;
     for (size_t i = 3; i < node.operands.size(); ++i) carried.push_back(operand(node, i));
-    for (int64_t index = bound_of(0); step > 0 ? index < stop : index > stop; index += step) {
+    check_guards(*node.attributes.body, symbols_);
+    bool fits = true;  // the next index
+    for (int64_t index = bound_of(0); fits && (step > 0 ? index < stop : index > stop);
+         fits = !__builtin_add_overflow(index, step, &index)) {
       carried.insert(carried.begin(), empty(DType::I64, {}));
       carried[0].array.integers[0] = index;
       carried = run_body(*node.attributes.body, carried);
@@ -270,66 +323,36 @@ class Interpreter {
   }
 
   const Graph& graph_;
-  std::vector<int64_t> symbols_;
+  const std::vector<int64_t>& symbols_;
   bool with_bounds_;
+  Budget& budget_;
   std::vector<std::vector<Bounded>> results_;  // of each node; loop and fused may have several
 };
 
-std::vector<Bounded> run(const Graph& graph, const std::vector<Array>& inputs, bool with_bounds) {
+std::vector<Bounded> run(const Graph& graph, const std::vector<Array>& inputs, bool with_bounds,
+                         const InterpretLimits& limits) {
+  verify(graph);  // the nodes below index what the rules promise
   const auto symbols = bind_symbols(graph, inputs);
+  Budget budget(limits);
   std::vector<Bounded> bounded;
   for (const Array& array : inputs)
     bounded.push_back({array, std::vector<double>(with_bounds ? array.size() : 0)});
-  return Interpreter(graph, symbols, with_bounds).run(bounded);
+  return Interpreter(graph, symbols, with_bounds, budget).run(bounded);
 }
 
 }  // namespace
 
-std::vector<int64_t> bind_symbols(const Graph& graph, const std::vector<Array>& inputs) {
-  if (inputs.size() != graph.inputs().size())
-    fail({"graph " + in_quotes(graph.name()) + " takes " + std::to_string(graph.inputs().size()) +
-              " inputs but got " + std::to_string(inputs.size()),
-          "tensors and scalars come in the order of the graph's inputs",
-          "pass one array for each"});
-  std::vector<int64_t> symbols;
-  std::vector<bool> known;
-  const auto each_size = [&](auto f) {
-    for (size_t i = 0; i < inputs.size(); ++i)
-      for (size_t axis = 0; axis < inputs[i].shape.size(); ++axis)
-        f(graph[graph.inputs()[i]], axis, inputs[i].shape[axis]);
-  };
-  for (size_t i = 0; i < inputs.size(); ++i) check_input(graph[graph.inputs()[i]], inputs[i]);
-  each_size([&](const Node& node, size_t axis, int64_t size) {
-    const Dim& dim = node.type.shape[axis];
-    if (!dim.is_symbol()) return;
-    const auto symbol = static_cast<size_t>(dim.value());
-    if (symbol >= symbols.size()) symbols.resize(symbol + 1), known.resize(symbol + 1);
-    if (!known[symbol]) symbols[symbol] = size;
-    known[symbol] = true;
-  });
-  each_size([&](const Node& node, size_t axis, int64_t size) {
-    check_equal(node.type.shape[axis], size, symbols,
-                "input " + in_quotes(node.attributes.name) + ", axis " + std::to_string(axis));
-  });
-  for (const Guard& guard : graph.guards()) try {
-      if (asks_nonempty(guard.a, guard.b) && evaluate(guard.a, symbols) == 0)
-        fail(empty_reduction(guard.because, text(guard.a.left()) + " is 0"));
-      check_equal(guard.a, evaluate(guard.b, symbols), symbols,
-                  guard.because + ": " + text(guard.b));
-    } catch (const Error& error) {
-      throw error.at(text(guard.location));
-    }
-  return symbols;
-}
-
-std::vector<Array> interpret(const Graph& graph, const std::vector<Array>& inputs) {
+std::vector<Array> interpret(const Graph& graph, const std::vector<Array>& inputs,
+                             const InterpretLimits& limits) {
   std::vector<Array> outputs;
-  for (Bounded& bounded : run(graph, inputs, false)) outputs.push_back(std::move(bounded.array));
+  for (Bounded& bounded : run(graph, inputs, false, limits))
+    outputs.push_back(std::move(bounded.array));
   return outputs;
 }
 
-std::vector<Bounded> interpret_with_bounds(const Graph& graph, const std::vector<Array>& inputs) {
-  std::vector<Bounded> outputs = run(graph, inputs, true);
+std::vector<Bounded> interpret_with_bounds(const Graph& graph, const std::vector<Array>& inputs,
+                                           const InterpretLimits& limits) {
+  std::vector<Bounded> outputs = run(graph, inputs, true, limits);
   for (Bounded& out : outputs)
     for (size_t i = 0; i < out.array.size(); ++i)
       out.bounds[i] = output_bound(out.array.dtype, out.array.at(i), out.bounds[i]);

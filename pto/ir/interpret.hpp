@@ -22,19 +22,33 @@
 
 namespace pto {
 
-// Throws pto::Error: number, dtypes, ranks and sizes of the inputs, guards, a view outside.
-std::vector<Array> interpret(const Graph& graph, const std::vector<Array>& inputs);
+// What an interpretation may take, since a graph may come from anywhere and a line of it may ask
+// for the memory of the machine, or for ever.
+struct InterpretLimits {
+  int64_t operations = int64_t{1} << 33;  // elements computed, and products of a matmul
+  int64_t elements = int64_t{1} << 29;    // of all values at one time, 8 bytes each
+};
+
+// Throws pto::Error: a graph that breaks a rule of verify(), number, dtypes, ranks and sizes of the
+// inputs, guards, a view outside, more work than the limits.
+std::vector<Array> interpret(const Graph& graph, const std::vector<Array>& inputs,
+                             const InterpretLimits& limits = {});
 
 struct Bounded {
   Array array;
   std::vector<double> bounds;  // one an element, absolute; of integers and bool 0 or infinity
 };
-std::vector<Bounded> interpret_with_bounds(const Graph& graph, const std::vector<Array>& inputs);
+std::vector<Bounded> interpret_with_bounds(const Graph& graph, const std::vector<Array>& inputs,
+                                           const InterpretLimits& limits = {});
 
 // The first element of `got` outside the bounds of `want`, with both values; "" where none is.
 std::string difference(const Bounded& want, const Array& got);
 
-// The sizes that the inputs give to the symbols s0, s1 ...; checks shapes and guards.
+// The sizes that the inputs give to the symbols s0, s1 ...; checks shapes and guards, and that each
+// symbol of the graph has a size.
 std::vector<int64_t> bind_symbols(const Graph& graph, const std::vector<Array>& inputs);
+
+// Throws pto::Error, at the user's line, for the first guard that does not hold.
+void check_guards(const Graph& graph, const std::vector<int64_t>& symbols);
 
 }  // namespace pto

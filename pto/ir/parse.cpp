@@ -255,18 +255,34 @@ class GraphReader {
     define(position, key, in_.checked(position, [&] { return builder_.copy(node, {}); }));
   }
 
+  void require_takes(const Node& node, bool takes, std::string_view attribute) {
+    if (takes) return;
+    const std::string name(info(node.op).name);
+    in_.fail_at(in_.position(),
+                {name + " has " + std::string(attribute),
+                 name + " takes none: a value has what its operation says", "take it out"});
+  }
+
   void attributes(Node& node) {
+    const Opcode op = node.op;
     if (in_.peek("graph")) {
+      require_takes(node, op == Opcode::loop || op == Opcode::fused, "a body");
       node.attributes.body = std::make_shared<const Graph>(read_graph(in_, depth_ + 1));
     } else if (in_.take("{")) {
-      if (in_.take("axes")) {
+      if (in_.peek("axes")) {
+        const bool reduces = info(op).family == Family::Reduce;
+        require_takes(node, reduces || op == Opcode::transpose, "axes");
+        in_.expect("axes");
         in_.expect("=");
         in_.expect("[");
         in_.list("]", [&] { node.attributes.axes.push_back(in_.integer()); });
-      } else if (in_.take("index")) {
+      } else if (in_.peek("index")) {
+        require_takes(node, op == Opcode::result, "an index");
+        in_.expect("index");
         in_.expect("=");
         node.attributes.index = in_.integer();
       } else {
+        if (in_.peek("value")) require_takes(node, op == Opcode::constant, "a value");
         in_.expect("value");
         in_.expect("=");
         number_ = in_.position();

@@ -127,6 +127,18 @@ class Verifier {
         require(equal_(shape[axis], operands[i]->type.shape[axis]), v,
                 "an operand has the shape of the body's input");
     }
+    if (node.op == Opcode::loop) check_carried(v, body);
+  }
+
+  // What an iteration computes is what the next one takes.
+  void check_carried(Value v, const Graph& body) const {
+    const EqualSizes equal(with(guards_, body.guards()));
+    for (size_t i = 0; i < body.outputs().size(); ++i) {
+      const Dims& from = body[body.outputs()[i]].type.shape;
+      const Dims& to = body[body.inputs()[i + 1]].type.shape;
+      for (size_t axis = 0; axis < from.size(); ++axis)
+        require(equal(from[axis], to[axis]), v, "a loop carries values of the same shape");
+    }
   }
 
   const Graph& graph_;
