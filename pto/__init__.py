@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from pto import _core  # noqa: F401
 from pto.config import config
-from pto.errors import Error
+from pto.errors import Error, UnknownAttribute, nearest
 from pto.language import *  # noqa: F403
 from pto.language import __all__ as _language
+from pto.language.tensor import other_name
 
 if TYPE_CHECKING:  # loaded at its first use
     from pto.language.op import op  # noqa: F401
@@ -38,18 +39,25 @@ _RUNTIME = ("Arg", "CompiledPackage", "KernelSource", "ParamType", "Runtime", "T
             "compile")  # fmt: skip
 
 
-class _AdapterFinder:
-    """Makes `import pto.torch` load pto.adapters.torch."""
+class _Finder:
+    """Makes `import pto.torch` load pto.adapters.torch, and `import pto.op` find the decorator.
+
+    It comes first: pto/op is a folder too, of C++.
+    """
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         parent, _, child = name.rpartition(".")
-        if parent != __name__ or child not in _ADAPTERS:
+        if parent != __name__:
+            return None
+        if child == "op":
+            return ModuleSpec(name, _Finder)
+        if child not in _ADAPTERS:
             return None
         from importlib.util import find_spec
 
         real = find_spec(f"pto.adapters.{child}")
-        return real and ModuleSpec(name, _AdapterFinder, origin=real.origin)
+        return real and ModuleSpec(name, _Finder, origin=real.origin)
 
     @staticmethod
     def create_module(spec: ModuleSpec) -> None:
@@ -58,21 +66,26 @@ class _AdapterFinder:
     @staticmethod
     def exec_module(module: Any) -> None:
         child = module.__name__.rpartition(".")[2]
-        sys.modules[module.__name__] = importlib.import_module(f"pto.adapters.{child}")
+        found = __getattr__("op") if child == "op" else None
+        sys.modules[module.__name__] = found or importlib.import_module(f"pto.adapters.{child}")
 
 
-sys.meta_path.append(_AdapterFinder)
+sys.meta_path.insert(0, _Finder)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "op":  # the decorator, though pto/op is a folder too
+    if name == "op":
         return importlib.import_module("pto.language.op").op
     if name in _RUNTIME:
         return getattr(importlib.import_module("pto.runtime"), name)
     if name in _ADAPTERS or name in ("comm", "ops"):
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module 'pto' has no attribute {name!r}")
+    if name.startswith("_"):
+        raise AttributeError(f"module 'pto' has no attribute {name!r}")
+    raise UnknownAttribute(
+        f"pto has no {name}", other_name(name) or nearest(name, __dir__()), "use a name of pto"
+    )
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ADAPTERS, *_RUNTIME, "comm", "op", "ops"})
+    return sorted({*__all__, *_ADAPTERS, *_RUNTIME, "comm", "op", "ops"})

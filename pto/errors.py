@@ -5,6 +5,8 @@ Each class is also the built-in exception that a caller would expect, so that bo
 `except pto.Error` and `except ValueError` work.
 """
 
+from collections.abc import Iterable
+
 
 class Error(Exception):
     """A mistake in a program or in its arguments.
@@ -52,9 +54,22 @@ class UnknownName(Error, KeyError):
     """A name that nothing was registered under."""
 
 
+class UnknownAttribute(Error, AttributeError):
+    """A name that a module or an object does not have."""
+
+
 class MissingFile(Error, FileNotFoundError):
     """A file that does not exist."""
 
 
 # In the order of pto::ErrorKind.
 BY_KIND = (InvalidValue, InvalidType, InvalidIndex, Failure)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A sentence for an unknown name: the known one that is spelled most like it, or all."""
+    import difflib  # costs more than all of this package's start
+
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, 1, 0.7)
+    return f"did you mean {close[0]}?" if close else f"the known names are {', '.join(names)}"

@@ -139,7 +139,9 @@ REFUSED = {
     "sizes 4 and 5 differ in matmul": lambda x: torch_ops.matmul(x, x.new_ones(5, 2)),
     "perm is \\[0, 0\\]": lambda x: torch_ops.transpose(x, (0, 0)),
     "no axis 2 in a tensor of 2 axes": lambda x: torch_ops.gather(x, torch.tensor([0]), 2),
-    "index 7 is out of range for an axis of 3": lambda x: torch_ops.gather(x, torch.tensor([7])),
+    "index 7 is out of range for an axis of size 3": lambda x: torch_ops.gather(
+        x, torch.tensor([7])
+    ),
     "each axis has one start": lambda x: torch_ops.slice(x, [0], [1], [0], [0]),
     "sizes 4 and 5 differ in concat": lambda x: torch_ops.concat([x, x.new_ones(3, 5)]),
     "tensors have 2 and 1 axes": lambda x: torch_ops.concat([x, x[0]]),

@@ -17,7 +17,8 @@ Error::Error(ErrorText text, ErrorKind kind)
     : std::runtime_error(joined(text, "")), text_(std::move(text)), kind_(kind) {}
 
 Error Error::at(const std::string& location) const {
-  if (!location_.empty() || location.empty()) return *this;
+  const bool is_ours = location.rfind("<pto>", 0) == 0;
+  if (!location_.empty() || location.empty() || is_ours) return *this;
   Error located = *this;
   static_cast<std::runtime_error&>(located) = std::runtime_error(joined(text_, location));
   located.location_ = location;

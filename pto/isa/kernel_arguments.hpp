@@ -71,8 +71,18 @@ class KernelArguments {
   // Memory of the calling thread until the block returns, or null.
   void* scratch(size_t bytes) const { return args_.services->scratch(args_.services, bytes); }
 
-  // Ends the kernel: return in.fail("what, why, fix").
+  // Ends the kernel: return in.fail("what\nwhy\nfix"), or one line.
   int32_t fail(const char* text) const { return args_.services->fail(args_.services, text); }
+  // The same for an index into an axis of `size` elements that is not lowest .. size - 1.
+  int32_t fail_index(int64_t index, int64_t lowest, int64_t size) const {
+    char text[192];
+    __builtin_snprintf(text, sizeof text,
+                       "index %lld is out of range for an axis of size %lld\n"
+                       "indices are at least %lld and less than %lld\ncheck the tensor of indices",
+                       static_cast<long long>(index), static_cast<long long>(size),
+                       static_cast<long long>(lowest), static_cast<long long>(size));
+    return fail(text);
+  }
 
  private:
   static double real_at(const void* bits) {

@@ -262,5 +262,4 @@ def refuse(function: str, name: str, value: Any, reason: str, detail: str) -> No
         "about": _about(value) if reason == "out type" else "",
     }
     what, why, fix = (text.format(**fields) for text in (what, why, fix))
-    file, line = user_line()
-    raise kind(f"{function}: {what}", why, fix, f"{file}:{line}")
+    raise kind(f"{function}: {what}", why, fix, user_line())

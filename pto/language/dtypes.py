@@ -6,7 +6,10 @@ from pto.errors import InvalidType
 
 
 class DType:
-    """An element type. One object per type, so `is` compares; `str()` gives the short name."""
+    """An element type. One object per type, so `is` compares; `str()` gives the short name.
+
+    `==` also takes a type of NumPy or torch and a name, and is an error for an unknown name.
+    """
 
     __slots__ = ("bytes", "kind", "name")
 
@@ -26,6 +29,16 @@ class DType:
         bits = self.bytes * 8
         low, high = (-(1 << bits - 1), 1 << bits - 1) if self.kind == "signed" else (0, 1 << bits)
         return low <= value < high
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or isinstance(other, DType):
+            return self is other
+        if isinstance(other, str):
+            return dtype(other) is self
+        name = _name(other)
+        return _LONG.get(name, name) == self.name if name else NotImplemented
+
+    __hash__ = object.__hash__
 
     def __str__(self) -> str:
         return self.name
@@ -51,6 +64,19 @@ _LONG |= {f"float{bits}": f"f{bits}" for bits in (16, 32, 64)}
 _LONG |= {"bfloat16": "bf16", "bool_": "bool"}
 
 
+def _name(what: object) -> str:
+    """How another library names an element type, "" for what is none."""
+    if what is bool:
+        return "bool"
+    library = (what if isinstance(what, type) else type(what)).__module__.partition(".")[0]
+    if library not in ("numpy", "torch", "ml_dtypes", "jax", "tensorflow", "mindspore"):
+        return ""
+    name = getattr(what, "name", None)
+    if not isinstance(name, str):
+        name = what.__name__ if isinstance(what, type) else str(what)
+    return name.removeprefix("torch.")
+
+
 def dtype(what: object) -> DType:
     """The DType of a DType, a name ("f32", "float32"), a torch or a NumPy type.
 
@@ -58,10 +84,7 @@ def dtype(what: object) -> DType:
     """
     if isinstance(what, DType):
         return what
-    name = what if isinstance(what, str) else getattr(what, "name", None)
-    if not isinstance(name, str):
-        name = what.__name__ if isinstance(what, type) else str(what)
-    name = name.removeprefix("torch.")
+    name = (what if isinstance(what, str) else _name(what)).removeprefix("torch.")
     name = _LONG.get(name, name)
     if name not in _BY_NAME:
         raise InvalidType(

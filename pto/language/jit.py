@@ -22,7 +22,7 @@ from pto.config import config
 from pto.errors import Error, InvalidType
 from pto.language import arguments
 from pto.language.captures import Place, captured
-from pto.language.trace import Trace, line_of, shown
+from pto.language.trace import Trace, line_of, shown, without_our_frames
 
 _VARIADIC = 0x04 | 0x08  # code flags: *args, **kwargs
 
@@ -108,7 +108,7 @@ class Jit(_core.FastCall):
         except Error as error:
             definition = f"{shown(code.co_filename)}:{code.co_firstlineno}"
             error.location = error.location or line_of(error) or definition
-            raise
+            raise without_our_frames(error)  # noqa: B904 it is the same error
 
 
 def jit(function: Callable) -> Jit:

@@ -48,7 +48,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pto import _core
-from pto.errors import InvalidType, InvalidValue
+from pto.errors import InvalidType, InvalidValue, nearest
 from pto.language import arguments, dispatch
 from pto.language.dtypes import dtype
 from pto.language.gradient import (
@@ -300,12 +300,24 @@ def op(schema: str, types: str = "") -> Callable[[type], Operator]:
     return define
 
 
+# What the class of an operator may define; see the head of this file. Names with _ are its own.
+_MEMBERS = {
+    *("build", "infer", "grad", "gradient", "saved", "wanted", "kernel", "work", "oracle"),
+    *("tolerance", "samples", "vectors", "types", "inplace", "bounded", "autocast"),
+}
 _AUTOCAST = {None: 0, "low": 1, "f32": 2}  # as op/operator.h numbers them
 
 
 def _check_definition(operator: Operator) -> None:
     kernel, build = operator.member("kernel"), operator.member("build")
     name = operator.definition.__name__
+    for member in vars(operator.definition):
+        if not member.startswith("_") and member not in _MEMBERS:
+            raise InvalidType(
+                f"{operator.name}: the class {name} has an unknown member {member}",
+                nearest(member, _MEMBERS),
+                f"correct its name; what only the class itself uses is named _{member}",
+            )
     if kernel is None and build is None:
         raise InvalidType(
             f"{operator.name}: the class {name} has no build",

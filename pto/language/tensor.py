@@ -8,7 +8,7 @@ Its operators and methods are the functions of this folder, which put themselves
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pto.errors import InvalidType
+from pto.errors import InvalidType, UnknownAttribute, nearest
 from pto.language.dtypes import DType, dtype
 
 if TYPE_CHECKING:
@@ -72,6 +72,16 @@ class Tensor:
 
     __array__ = __dlpack__ = numpy = _array
 
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(f"a traced tensor has no attribute {name!r}")
+        from pto.language.trace import user_line
+
+        why = other_name(name) or nearest(name, dir(self))
+        raise UnknownAttribute(
+            f"a traced tensor has no {name}", why, "use a name of pto", user_line()
+        )
+
     @classmethod
     def __torch_function__(cls, function: Callable, *_: object) -> NoReturn:
         name = getattr(function, "__name__", "function")
@@ -86,6 +96,21 @@ class Tensor:
             "return the new value: pto.where(condition, new, x)",
             InvalidType,
         )
+
+
+_REDUCTIONS = {"max": "amax", "min": "amin"}
+_OPERATORS = "concat conv2d embedding gather gemm matmul nonzero slice split top_k transpose"
+
+
+def other_name(name: str) -> str:
+    """What a name that other libraries use is called here; "" where nothing is known of it."""
+    if name in _REDUCTIONS:
+        return f"pto.{_REDUCTIONS[name]} reduces, pto.{name}imum takes two operands"
+    known = {"cat": "concat", "topk": "top_k", "permute": "transpose", "mm": "matmul"}
+    known |= {operator: operator for operator in _OPERATORS.split()}
+    if name in known:
+        return f"an operator of the library, not for traced functions, is pto.ops.{known[name]}"
+    return ""
 
 
 def _no_data(use: str, fix: str) -> NoReturn:

@@ -11,6 +11,7 @@ Thread safety: a trace belongs to one thread; several may run at once.
 import os
 import sys
 from collections.abc import Sequence
+from types import TracebackType
 from typing import NoReturn
 
 from pto import _core
@@ -19,36 +20,70 @@ from pto.language.dtypes import dtype as element_type
 from pto.language.tensor import Tensor
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OURS = os.path.dirname(os.path.dirname(_HERE)) + os.sep
 
 
-def user_line() -> tuple[str, int]:
-    """File and line of the innermost frame outside this folder: the user's code."""
+def traced_line() -> tuple[str, int]:
+    """File and line of the innermost frame outside this folder: what a node stands for."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back
     return shown(frame.f_code.co_filename), frame.f_lineno
 
 
+def user_line() -> str:
+    """ "file.py:12" of the innermost frame that is neither ours nor PyTorch's: whose mistake it is.
+
+    "" where there is none: a framework called from a thread of its own.
+    """
+    frame = sys._getframe(1)
+    while frame is not None and not _is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f"{shown(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
+
+
+def _is_users(file: str) -> bool:
+    torch = getattr(sys.modules.get("torch"), "__file__", None)
+    theirs = torch and file.startswith(os.path.dirname(torch) + os.sep)
+    return not (file.startswith(_OURS) or theirs)
+
+
 def shown(file: str) -> str:
-    """A path as errors and graphs show it: from the working folder, where it lies in there."""
+    """A path as errors and graphs show it: from the working folder, where it lies in there.
+
+    Our own files begin with "<pto>": no error calls them the place of a user's mistake.
+    """
+    if file.startswith(_OURS):
+        return f"<pto>/{file.removeprefix(_OURS)}"
     return file.removeprefix(os.getcwd() + os.sep)
 
 
 def line_of(error: BaseException) -> str:
-    """The innermost line outside this folder through which an error passed, "file.py:12"."""
+    """The innermost line of the user's through which an error passed, "file.py:12", or ""."""
     line, trace = "", error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not file.startswith(_HERE):
+        if _is_users(file):
             line = f"{shown(file)}:{trace.tb_lineno}"
         trace = trace.tb_next
     return line
 
 
+def without_our_frames(error: BaseException) -> BaseException:
+    """The error, its traceback only of the user's lines."""
+    frames, trace = [], error.__traceback__
+    while trace is not None:
+        if _is_users(trace.tb_frame.f_code.co_filename):
+            frames.append(trace)
+        trace = trace.tb_next
+    for frame in reversed(frames):
+        trace = TracebackType(trace, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return error.with_traceback(trace)
+
+
 def fail(what: str, why: str, fix: str, kind: type[Error] = InvalidValue) -> NoReturn:
     """Raises an Error that names the user's line."""
-    file, line = user_line()
-    raise kind(what, why, fix, f"{file}:{line}")
+    raise kind(what, why, fix, user_line())
 
 
 class Trace:
@@ -68,7 +103,7 @@ class Trace:
                 "return it from the function; don't keep it in a variable outside",
                 InvalidType,
             )
-        self.builder.set_location(*user_line())
+        self.builder.set_location(*traced_line())
         return self.builder
 
     def input(self, name: str, dtype: object, shape: Sequence) -> Tensor:

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <string>
 
 #include "pto/isa/kernel_arguments.hpp"
 #include "pto/pto-inst.hpp"
@@ -256,11 +255,7 @@ extern "C" int32_t gather(const pto_args* args) {
   const auto [first, last] = in.items(takes_nothing ? count : product(x.sizes, 0, axis) * count);
   for (int64_t row = first; row < last; ++row) {
     const auto given = static_cast<int64_t>(index[row % count]);
-    if (given < -size || given >= size) {
-      const std::string text = "the index " + std::to_string(given) +
-                               " is out of range for an axis of " + std::to_string(size);
-      return in.fail(text.c_str());
-    }
+    if (given < -size || given >= size) return in.fail_index(given, -size, size);
     if (takes_nothing) continue;
     const int64_t from = row / count * size + (given < 0 ? given + size : given);
     std::memcpy(in.data<Element>(2) + row * width, in.data<const Element>(0) + from * width,

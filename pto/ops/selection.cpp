@@ -62,9 +62,14 @@ extern "C" int32_t top_k(const pto_args* args) {
   const int64_t k = in.integer(0);
   const bool largest = in.integer(2) != 0;
   const Axis from(in.tensor(0), in.integer(1)), to(in.tensor(1), in.integer(1));
-  if (k > from.size) return in.fail("top_k: k is larger than the axis; give at most its size");
+  if (k > from.size) {
+    return in.fail(
+        "k is larger than the axis\nit counts elements of the axis\ngive its size at most");
+  }
   auto* order = static_cast<int64_t*>(in.scratch(size_t(from.size) * sizeof(int64_t)));
-  if (order == nullptr && from.size > 0) return in.fail("top_k: no memory for the order of a row");
+  if (order == nullptr && from.size > 0) {
+    return in.fail("no memory\nthe order of a row is kept while sorting it\nfree some memory");
+  }
   const auto rows = in.items(from.rows);
   for (int64_t row = rows.first; row < rows.last && k > 0; ++row) {
     const Element* elements = x + from.first(row);
@@ -100,7 +105,7 @@ extern "C" int32_t top_k_backward(const pto_args* args) {
     for (int64_t i = 0; i < from.size; ++i) {
       const int64_t at = from.first(row) + i * from.stride;
       if (indices[at] < 0 || indices[at] >= to.size) {
-        return in.fail("top_k_backward: an index lies outside the axis; pass those of top_k");
+        return in.fail_index(indices[at], 0, to.size);
       }
       d_x[to.first(row) + indices[at] * to.stride] = d_values[at];
     }
@@ -121,7 +126,7 @@ extern "C" int32_t top_k_backward_backward(const pto_args* args) {
     for (int64_t i = 0; i < taken.size; ++i) {
       const int64_t at = taken.first(row) + i * taken.stride;
       if (indices[at] < 0 || indices[at] >= whole.size) {
-        return in.fail("top_k_backward: an index lies outside the axis; pass those of top_k");
+        return in.fail_index(indices[at], 0, whole.size);
       }
       to[at] = d_d_x[whole.first(row) + indices[at] * whole.stride];
     }
@@ -144,7 +149,7 @@ extern "C" int32_t embedding(const pto_args* args) {
   for (int64_t i = items.first; i < items.last; ++i) {
     const auto row = int64_t(indices[i]);
     if (row < 0 || row >= rows) {
-      return in.fail("embedding: an index lies outside the rows of weight; check the indices");
+      return in.fail_index(row, 0, rows);
     }
     if (width > 0)
       std::memcpy(to + i * width, weight + row * width, size_t(width) * sizeof(Element));
@@ -173,11 +178,7 @@ class PartsSum {
     for (int64_t lane = lanes.first; lane < lanes.last;) {
       const int64_t outer = lane / to_.stride, begin = lane % to_.stride;
       const int64_t wide = std::min(to_.stride - begin, lanes.last - lane);
-      if (!add(outer, begin, wide)) {
-        return in_.fail(
-            "an index lies outside the rows of the tensor whose gradient is computed; pass those "
-            "of the forward call");
-      }
+      if (const int32_t failed = add(outer, begin, wide)) return failed;
       lane += wide;
     }
     return 0;
@@ -187,7 +188,7 @@ class PartsSum {
   using Sum = decltype(key(Element(0)));
   static constexpr bool kNeedsSum = sizeof(Sum) != sizeof(Element);
 
-  bool add(int64_t outer, int64_t begin, int64_t wide) {
+  int32_t add(int64_t outer, int64_t begin, int64_t wide) {
     const auto* indices = in_.data<const PTO_TYPE_2>(2);
     const auto* d_result = in_.data<const Element>(0) + outer * count_ * to_.stride + begin;
     auto* d_x = in_.data<Element>(3) + outer * to_.size * to_.stride + begin;
@@ -198,14 +199,14 @@ class PartsSum {
     }
     for (int64_t i = 0; i < count_; ++i) {
       const auto given = int64_t(indices[i]);
-      if (given < lowest_ || given >= to_.size) return false;
+      if (given < lowest_ || given >= to_.size) return in_.fail_index(given, lowest_, to_.size);
       Sum* row = sums + (given < 0 ? given + to_.size : given) * stride;
       for (int64_t c = 0; c < wide; ++c) row[c] += key(d_result[i * to_.stride + c]);
     }
     for (int64_t row = 0; kNeedsSum && row < to_.size; ++row) {
       for (int64_t c = 0; c < wide; ++c) d_x[row * to_.stride + c] = Element(sums[row * wide + c]);
     }
-    return true;
+    return 0;
   }
 
   const KernelArguments& in_;

@@ -6,6 +6,23 @@
 
 namespace pto {
 
+namespace {
+
+// A kernel reports what, why and fix as lines; what did not come from it may be one line.
+[[noreturn]] void fail_with_report(const std::string& name, const std::string& report) {
+  const size_t first = report.find('\n'), second = report.find('\n', first + 1);
+  if (first == std::string::npos || second == std::string::npos) {
+    fail({name + ": the kernel failed: " + report, "a kernel reports what it cannot compute",
+          "check the arguments of this call"},
+         ErrorKind::Runtime);
+  }
+  fail({name + ": " + report.substr(0, first), report.substr(first + 1, second - first - 1),
+        report.substr(second + 1)},
+       ErrorKind::Runtime);
+}
+
+}  // namespace
+
 Scratch::Scratch(int64_t bytes)
     : data_(bytes == 0 ? nullptr : pto_malloc(static_cast<size_t>(bytes))) {
   if (data_ != nullptr || bytes == 0) return;
@@ -44,9 +61,7 @@ void start_launch(const ProgramSpec& program, const MeasuredLaunch& launch, cons
       block_count(launch.items, launch.bytes, spec.quantum, num_threads(), here.grain_bytes);
   if (pto_launch(launch.function, &args, blocks) == 0) [[likely]]
     return;
-  fail({program.name + ": the kernel " + spec.function + " failed: " + pto_last_error(),
-        "a kernel reports what it cannot compute", "check the arguments of this call"},
-       ErrorKind::Runtime);
+  fail_with_report(program.name, pto_last_error());
 }
 
 }  // namespace pto

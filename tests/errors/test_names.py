@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names: modules that bear the name of something else, unknown ones, misspelt ones."""
+
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+
+import pto
+
+IMPORT_EVERYTHING = """
+import importlib, os, pto
+before = {name: getattr(pto, name) for name in pto.__all__ + ["op", "ops", "compile", "Runtime"]}
+root = os.path.dirname(pto.__file__)
+for entry in sorted(os.listdir(root)):
+    is_module = entry.endswith(".py") or os.path.isdir(os.path.join(root, entry))
+    if is_module and not entry.startswith("_"):
+        importlib.import_module(f"pto.{entry.removesuffix('.py')}")
+changed = [name for name, value in before.items() if getattr(pto, name) is not value]
+print(changed)
+"""
+
+
+def test_importing_a_module_of_the_package_changes_no_name_of_it():
+    found = subprocess.run(
+        [sys.executable, "-c", IMPORT_EVERYTHING], capture_output=True, text=True
+    )
+    assert found.stdout == "[]\n", found.stdout + found.stderr
+
+
+UNKNOWN = {
+    "max": "pto.amax reduces, pto.maximum takes two operands",
+    "matmul": "pto.ops.matmul",
+    "permute": "pto.ops.transpose",
+    "sofmax": "did you mean softmax?",
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_an_unknown_name_leads_to_the_known_one(name):
+    def method(x):
+        return getattr(x, name)()
+
+    for use in (lambda: getattr(pto, name), lambda: pto.jit(method)(np.ones(3))):
+        with pytest.raises(AttributeError) as caught:
+            use()
+        assert isinstance(caught.value, pto.Error)
+        assert UNKNOWN[name] in caught.value.why and f"has no {name}" in caught.value.what
+
+
+ALIKE = [
+    (pto.f32, np.float32, np.dtype("f4"), torch.float32, "f32", "float32"),
+    (pto.f16, np.float16, np.dtype("f2"), torch.float16, "f16", "float16"),
+    (pto.bf16, ml_dtypes.bfloat16, np.dtype(ml_dtypes.bfloat16), torch.bfloat16, "bf16"),
+    (pto.i64, np.int64, np.dtype("i8"), torch.int64, "i64", "int64"),
+    (pto.u8, np.uint8, np.dtype("u1"), torch.uint8, "u8", "uint8"),
+    (pto.boolean, np.bool_, np.dtype("?"), torch.bool, bool, "bool"),
+]
+
+
+def test_an_element_type_equals_what_other_libraries_call_it_and_nothing_else():
+    for row, (kind, *_) in enumerate(ALIKE):
+        for other, (_, *others) in enumerate(ALIKE):
+            for name in others:
+                assert (kind == name) == (row == other), (kind, name)
+                assert (name != kind) == (row != other), (kind, name)
+    assert pto.f32 != 3 and pto.f32 != None and pto.f32 not in [(), 1.5]  # noqa: E711
+    with pytest.raises(TypeError, match="unknown element type 'flaot32'"):
+        pto.f32 == "flaot32"  # noqa: B015
+
+
+@pytest.mark.parametrize("wrong, right", [("gard", "grad"), ("tolerence", "tolerance")])
+def test_a_misspelt_member_of_an_operator_is_refused(wrong, right):
+    members = {"build": lambda x: x * 2, "_own": 3, wrong: None}
+    with pytest.raises(pto.Error) as caught:
+        pto.op("misspelt_member(Tensor x) -> Tensor")(type("Misspelt", (), members))
+    assert caught.value.why == f"did you mean {right}?" and wrong in caught.value.what
