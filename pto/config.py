@@ -52,7 +52,7 @@ class Config:
 
     @target.setter
     def target(self, value: str) -> None:
-        if value not in _TARGETS:
+        if not isinstance(value, str) or value not in _TARGETS:
             raise InvalidValue(
                 f"config.target: {value!r}",
                 'a target is portable, avx2, avx512, or "" for this machine\'s',
@@ -67,7 +67,7 @@ class Config:
 
     @threads.setter
     def threads(self, value: int) -> None:
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 1 << 31:
             raise InvalidValue(
                 f"config.threads: {value!r}",
                 "it counts the threads of a call, the caller included",

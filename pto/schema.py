@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pto.errors import InvalidType
+from pto.errors import InvalidType, InvalidValue
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,22 @@ def checked(name: str, schema: str, a: Argument, value: Any) -> Any:
         return None
     if a.kind == "Tensor" and value is not None:
         return value
+    if isinstance(value, int) and a.kind != "float" and not -(1 << 63) <= value < 1 << 63:
+        raise InvalidValue(
+            f"{name}: {a.name} is {value!r:.60}, which does not fit into 64 bits",
+            f"the signature says {a.text}: {schema}",
+            "pass a smaller number",
+        )
     if a.kind == "int[]" and a.list_size and isinstance(value, int):
         return [value] * a.list_size
-    is_whole = isinstance(value, int) or hasattr(value, "__index__")
+    is_whole = not isinstance(value, type) and hasattr(value, "__index__")
     is_size = is_whole or (hasattr(value, "__floordiv__") and not hasattr(value, "__float__"))
     fits = {
         "Tensor": False,
         "Tensor[]": isinstance(value, list | tuple),
         "int": is_whole and not isinstance(value, bool),
         "SymInt": is_size and not isinstance(value, bool),  # also a framework's symbol for one
-        "float": hasattr(value, "__float__") and not isinstance(value, str),
+        "float": hasattr(value, "__float__") and not isinstance(value, type),
         "bool": isinstance(value, bool) or type(value).__name__ == "bool",
         "str": isinstance(value, str),
         "int[]": isinstance(value, list | tuple)

@@ -13,7 +13,7 @@ import sys
 from typing import Any, NoReturn
 
 from pto.errors import Failure, InvalidType, InvalidValue
-from pto.language.dtypes import DType
+from pto.language.dtypes import KNOWN, DType
 from pto.language.tensor import Tensor
 from pto.language.trace import describe, user_line
 
@@ -160,7 +160,7 @@ _TEXTS = {
     ),
     "dtype": (
         "{name} has the element type {dtype}",
-        "pto computes bool, i8 to i64, u8 to u64, f16, bf16, f32, f64 in native byte order",
+        KNOWN,
         "convert it first",
         InvalidType,
     ),

@@ -28,7 +28,12 @@ def call(operator: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     if not name:
         _refuse_call(operator, operator.bind(args, kwargs))
     facade = importlib.import_module(f"pto.{name}")  # loads the adapter, as for a user
-    return facade.call(operator.name, args, kwargs)
+    try:
+        return facade.call(operator.name, args, kwargs)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        if "why:" not in str(error):  # the framework's own: ours says more of what is wrong
+            _check_kinds(operator, operator.bind(args, kwargs))
+        raise
 
 
 def _is_list(value: Any) -> bool:
@@ -45,7 +50,8 @@ def _adapter_of(function: str, values: list) -> str:
     return next(iter(found), "")
 
 
-def _refuse_call(operator: Any, values: dict[str, Any]) -> NoReturn:
+def _check_kinds(operator: Any, values: dict[str, Any]) -> int:
+    """Raises what is wrong with the kinds of the values; returns how many arrays there are."""
     count = 0
     for argument in operator.arguments:
         value = checked(operator.name, operator.schema, argument, values[argument.name])
@@ -54,7 +60,11 @@ def _refuse_call(operator: Any, values: dict[str, Any]) -> NoReturn:
             if classify(type(member)) in (UNKNOWN, CONSTANT):
                 refuse(operator.name, argument.name, member, "no array", "")
             count += 1
-    if count == 0:
+    return count
+
+
+def _refuse_call(operator: Any, values: dict[str, Any]) -> NoReturn:
+    if _check_kinds(operator, values) == 0:
         refuse(operator.name, operator.name, None, "no tensor", "")
     raise InvalidValue(
         f"{operator.name}: an attribute does not fit into 64 bits",

@@ -51,6 +51,7 @@ class DType:
 
 
 _BY_NAME = {name: DType(name, size, kind) for name, size, kind in _core.dtypes()}
+KNOWN = f"the element types are {', '.join(_BY_NAME)}, in native byte order"
 boolean = _BY_NAME["bool"]
 i8, i16, i32, i64 = (_BY_NAME[f"i{bits}"] for bits in (8, 16, 32, 64))
 u8, u16, u32, u64 = (_BY_NAME[f"u{bits}"] for bits in (8, 16, 32, 64))
@@ -89,7 +90,7 @@ def dtype(what: object) -> DType:
     if name not in _BY_NAME:
         raise InvalidType(
             f"unknown element type {what!r}",
-            f"the element types are {', '.join(_BY_NAME)}",
+            KNOWN,
             "use one of them, as pto.f32 or by its name",
         )
     return _BY_NAME[name]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pto import _core
 from pto.errors import InvalidType
 from pto.language.dtypes import boolean, f32, i64
+from pto.language.operation import operation
 from pto.language.tensor import Tensor, method
 from pto.language.trace import fail
 from pto.language.types import (
@@ -239,6 +240,7 @@ def clip(x: Tensor, min: object = None, max: object = None) -> Tensor:
 clamp = clip
 
 
+@operation
 def where(condition: Tensor, a: object, b: object) -> Tensor:
     """a where the condition holds, else b: what `if` would be, element by element.
 
@@ -273,18 +275,25 @@ def square(x: Tensor) -> Tensor:
     return mul(x, x)
 
 
+@operation
 def full_like(x: Tensor, value: object, dtype: object = None) -> Tensor:
     """A tensor of x's shape, and its type unless given, filled with a number."""
     kind = x.dtype if dtype is None else cast(x, dtype).dtype
-    b = x.trace.here()
-    return Tensor(x.trace, b.broadcast(b.constant(value, kind.name), x.shape))
+    plain = number(value)
+    if plain is None:
+        filling = cast(operand(value, x, "full_like"), kind)
+    else:
+        filling = constant(x.trace, plain, kind)
+    return Tensor(x.trace, x.trace.here().broadcast(filling.value, x.shape))
 
 
+@operation
 def zeros_like(x: Tensor, dtype: object = None) -> Tensor:
     """Zeros of x's shape."""
     return full_like(x, 0, dtype)
 
 
+@operation
 def ones_like(x: Tensor, dtype: object = None) -> Tensor:
     """Ones of x's shape."""
     return full_like(x, 1, dtype)

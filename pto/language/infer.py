@@ -17,6 +17,8 @@ from typing import Any
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
 from pto.language.dtypes import DType
+from pto.language.tensor import Tensor
+from pto.language.trace import describe
 
 Size = int | _core.Dim
 _BROADCAST = 9  # Dim.op
@@ -72,6 +74,7 @@ def recorded_guards() -> Iterator[list[tuple[Size, Size, str]]]:
 
 def require_equal(a: Size, b: Size, because: str) -> None:
     """States that two sizes are equal in every call; `because` names what needs it."""
+    _check_sizes("require_equal", a, b)
     if isinstance(a, int) and isinstance(b, int):
         if a != b:
             raise InvalidValue(
@@ -101,7 +104,18 @@ def require_shape(spec: Spec, shape: tuple[Size, ...], because: str) -> None:
         require_equal(own, size, because)
 
 
+def _check_sizes(name: str, *sizes: object) -> None:
+    for size in sizes:
+        if isinstance(size, bool) or not isinstance(size, int | _core.Dim):
+            raise InvalidType(
+                f"{name}: a size is {describe(size)}",
+                "sizes are integers, or sizes of the arguments",
+                "pass those of a tensor, such as x.shape[0]",
+            )
+
+
 def _joined(name: str, a: Size, b: Size, numbers: Any) -> Size:
+    _check_sizes(f"size_{name}", a, b)
     if isinstance(a, int) and isinstance(b, int):
         return numbers(a, b)
     return getattr(a, name)(b) if isinstance(a, _core.Dim) else getattr(b, name)(a)
@@ -134,6 +148,12 @@ def size_broadcast(a: Size, b: Size) -> Size:
 
 def broadcast(*specs: Spec) -> Spec:
     """The Spec to which all broadcast, by NumPy's rules, of the first one's element type."""
+    if not specs or not all(isinstance(s, Spec | Tensor) for s in specs):
+        raise InvalidType(
+            f"broadcast: called with {', '.join(map(describe, specs)) or 'nothing'}",
+            "it joins the shapes of tensors, in infer of an operator",
+            "pass those arguments of infer that are tensors",
+        )
     shape: tuple = ()
     for spec in specs:
         longer, shorter = (shape, spec.shape) if len(shape) >= spec.ndim else (spec.shape, shape)

@@ -10,6 +10,8 @@ Floats are computed in double and rounded after every operation.
 from typing import Any
 
 from pto import _core
+from pto.errors import InvalidType
+from pto.language.trace import describe
 
 
 def _element_type(name: str) -> Any:
@@ -42,12 +44,28 @@ def _unpack(packed: tuple) -> Any:
     return numpy.frombuffer(data, wide).reshape(shape).astype(_element_type(dtype))
 
 
+def _packed(graph: _core.Graph, inputs: tuple) -> list[tuple]:
+    if not isinstance(graph, _core.Graph):
+        raise InvalidType(
+            f"interpret: the graph is {describe(graph)}",
+            "the first argument is a graph, the others are its inputs",
+            "pass function.trace(x), or pto.Graph.parse(text)",
+        )
+    if len(inputs) != len(graph.inputs):
+        raise InvalidType(
+            f"interpret: called with {len(inputs)} inputs",
+            f"the graph {graph.name} has {len(graph.inputs)}",
+            "pass an array or a number for each",
+        )
+    return [_pack(value, about[1]) for value, about in zip(inputs, graph.inputs, strict=True)]
+
+
 def interpret(graph: _core.Graph, *inputs: Any) -> Any:
     """The outputs of a graph on arrays or numbers: a NumPy array, or a list where there are more.
 
     Raises Error where the inputs do not fit the graph.
     """
-    packed = [_pack(value, about[1]) for value, about in zip(inputs, graph.inputs, strict=True)]
+    packed = _packed(graph, inputs)
     results = [_unpack(result) for result in _core.interpret(graph, packed)]
     return results[0] if len(results) == 1 else results
 
@@ -56,7 +74,7 @@ def interpret_with_bounds(graph: _core.Graph, *inputs: Any) -> list[tuple[Any, A
     """(value, bound) of each output: how far compiled code may be off, element by element."""
     import numpy
 
-    packed = [_pack(value, about[1]) for value, about in zip(inputs, graph.inputs, strict=True)]
+    packed = _packed(graph, inputs)
     pairs = []
     for result, bounds in _core.interpret_with_bounds(graph, packed):
         value = _unpack(result)

@@ -116,6 +116,12 @@ def jit(function: Callable) -> Jit:
     return Jit(function)
 
 
+@functools.cache
+def eager(function: Callable) -> Jit:
+    """A function of the language as a compiled one, for calls on arrays."""
+    return Jit(function)
+
+
 def _costs(graph: _core.Graph) -> str:
     lines = ["==== memory of the result ===="]
     sizes = {name: size for name, size, _ in _core.dtypes()}

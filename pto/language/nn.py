@@ -4,6 +4,7 @@
 import math
 
 from pto.language.elementwise import erf, exp, log, mul, reciprocal, rsqrt, sigmoid, square
+from pto.language.operation import operation
 from pto.language.reduce import Axes, _axes, average, centred, shifted_by_largest, sum
 from pto.language.tensor import Tensor, method
 from pto.language.trace import fail
@@ -35,6 +36,7 @@ def _scaled(name: str, y: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor
     return _alike(y if bias is None else y + wide(joined(name, x, bias)[1]), x)
 
 
+@operation
 def layer_norm(
     x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5, dim: Axes = -1,
@@ -49,6 +51,7 @@ def layer_norm(
     return _scaled("layer_norm", y, x, weight, bias)
 
 
+@operation
 def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6, dim: Axes = -1) -> Tensor:
     """x divided by the root of its mean square along `dim`, times weight."""
     axes, wider = _axes("rms_norm", x.ndim, dim, None), wide(x)

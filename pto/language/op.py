@@ -48,8 +48,9 @@ from collections.abc import Callable
 from typing import Any
 
 from pto import _core
-from pto.errors import InvalidType, InvalidValue, nearest
+from pto.errors import InvalidType, InvalidValue
 from pto.language import arguments, dispatch
+from pto.language.definition import AUTOCAST, check_definition, check_is_class
 from pto.language.dtypes import dtype
 from pto.language.gradient import (
     Gradient,
@@ -59,9 +60,8 @@ from pto.language.gradient import (
 )
 from pto.language.infer import Spec, agree, recorded_guards
 from pto.language.inplace import inplace_definition, inplace_schema
-from pto.language.native_kernel import NativeKernel
 from pto.language.tensor import Tensor
-from pto.language.trace import Trace
+from pto.language.trace import Trace, describe
 from pto.schema import Argument, bound
 
 
@@ -284,10 +284,18 @@ def operators() -> tuple[Operator, ...]:
 def op(schema: str, types: str = "") -> Callable[[type], Operator]:
     """Decorates a class that defines an operator; see the head of this file."""
 
+    if not isinstance(schema, str) or not isinstance(types, str):
+        raise InvalidType(
+            f"@op: the schema is {describe(schema)}",
+            "the schema is text: a name, the arguments, the results",
+            'write it as in @op("scale(Tensor x, float factor) -> Tensor")',
+        )
+
     def define(definition: type) -> Operator:
+        check_is_class(definition)
         chosen = types or vars(definition).get("types", "")
         operator = Operator(schema, definition, chosen)
-        _check_definition(operator)
+        check_definition(operator)
         saved, wanted = probed(operator) if operator.member("grad") else ((), ())
         if wanted:
             operator.gradient = gradient_of(operator, saved, wanted)
@@ -298,47 +306,6 @@ def op(schema: str, types: str = "") -> Callable[[type], Operator]:
         return operator
 
     return define
-
-
-# What the class of an operator may define; see the head of this file. Names with _ are its own.
-_MEMBERS = {
-    *("build", "infer", "grad", "gradient", "saved", "wanted", "kernel", "work", "oracle"),
-    *("tolerance", "samples", "vectors", "types", "inplace", "bounded", "autocast"),
-}
-_AUTOCAST = {None: 0, "low": 1, "f32": 2}  # as op/operator.h numbers them
-
-
-def _check_definition(operator: Operator) -> None:
-    kernel, build = operator.member("kernel"), operator.member("build")
-    name = operator.definition.__name__
-    for member in vars(operator.definition):
-        if not member.startswith("_") and member not in _MEMBERS:
-            raise InvalidType(
-                f"{operator.name}: the class {name} has an unknown member {member}",
-                nearest(member, _MEMBERS),
-                f"correct its name; what only the class itself uses is named _{member}",
-            )
-    if kernel is None and build is None:
-        raise InvalidType(
-            f"{operator.name}: the class {name} has no build",
-            "build says what the operator computes",
-            f"add: def build({', '.join(a.name for a in operator.arguments)})",
-        )
-    if kernel is not None and not (
-        isinstance(kernel, NativeKernel) and operator.member("infer") and build is None
-    ):
-        raise InvalidType(
-            f"{operator.name}: the class {name} has a kernel that is no cpp_kernel(), or no infer, "
-            "or a build as well",
-            "the shapes of what a hand-written kernel returns come from infer",
-            "add: def infer(...), and take build or kernel",
-        )
-    if (autocast := operator.member("autocast")) not in _AUTOCAST:
-        raise InvalidValue(
-            f"{operator.name}: autocast is {autocast!r}",
-            "it says what a region of mixed precision does with the arguments",
-            "write 'low', 'f32', or leave it out for the widest type among them",
-        )
 
 
 def _register(operator: Operator) -> None:
@@ -358,7 +325,7 @@ def _register(operator: Operator) -> None:
         operator.places(wanted) if gradient or named else [],
         operator.member("kernel") is not None,
         getattr(operator.member("kernel"), "takes_strides", False),
-        _AUTOCAST[operator.member("autocast")],
+        AUTOCAST[operator.member("autocast")],
         second.operator.schema if second else "",
         second.operator.types_text if second else "",
         gradient.operator.places(second.saved) if second else [],

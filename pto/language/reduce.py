@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pto.errors import InvalidType, InvalidValue
 from pto.language.dtypes import boolean, i32, i64
 from pto.language.elementwise import div, mul, reciprocal, sqrt, square
+from pto.language.operation import operation
 from pto.language.shape import normal_axis
 from pto.language.tensor import Tensor, method
 from pto.language.trace import fail
@@ -28,7 +29,8 @@ def _axes(name: str, rank: int, dim: Axes, axis: Axes) -> list[int]:
     if chosen is None:
         return list(range(rank))
     given = list(chosen) if isinstance(chosen, tuple | list) else [chosen]
-    if rank == 0 and given in ([0], [-1]) and not name.endswith("_norm"):  # as in PyTorch
+    is_only = len(given) == 1 and isinstance(given[0], int) and given[0] in (0, -1)
+    if rank == 0 and is_only and not name.endswith("_norm"):  # as in PyTorch
         return []
     axes = sorted(normal_axis(a, rank, name) for a in given)
     if len(set(axes)) != len(axes):
@@ -141,6 +143,7 @@ def std(
     return cast(sqrt(spread), x.dtype)
 
 
+@operation
 def sum_to(x: Tensor, like: Tensor) -> Tensor:
     """x summed over the axes along which `like` was broadcast to it: a gradient's way back."""
     extra = x.ndim - like.ndim

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes: axes of size 1 come and go, and sizes of 1 repeat; nothing here moves data."""
 
+import operator
 from collections.abc import Sequence
 
 from pto import _core
@@ -11,16 +12,35 @@ from pto.language.trace import describe, fail
 
 def normal_axis(axis: object, rank: int, name: str) -> int:
     """An axis counted from the front; `rank` is the number of axes. Raises InvalidIndex."""
-    if isinstance(axis, bool) or not isinstance(axis, int):
+    try:
+        number = None if isinstance(axis, bool | Tensor) else operator.index(axis)
+    except TypeError:
+        number = None
+    if number is None:
         fail(f"{name}: the axis is {describe(axis)}", "axes are integers", "give one", InvalidType)
-    if not -rank <= axis < rank:
+    if not -rank <= number < rank:
         fail(
-            f"{name}: there is no axis {axis} in a tensor of {rank} axes",
+            f"{name}: there is no axis {number} in a tensor of {rank} axes",
             f"axes go from {-rank} to {rank - 1}" if rank else "a tensor of rank 0 has no axis",
             "give one of these",
             InvalidIndex,
         )
-    return axis % rank
+    return number % rank
+
+
+def _sizes(name: str, shape: tuple) -> list:
+    """The sizes that were given, one by one or as one sequence; each an integer or a Dim."""
+    given = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+    for size in given:
+        whole = isinstance(size, int | _core.Dim) and not isinstance(size, bool)
+        if not whole or (isinstance(size, int) and abs(size) >= 1 << 63):
+            fail(
+                f"{name}: a size is {describe(size)}",
+                "sizes are integers of 64 bits, or sizes of traced tensors",
+                f"give those, as in {name}(x, (x.shape[0], 1))",
+                InvalidType,
+            )
+    return list(given)
 
 
 def same_size(a: object, b: object) -> bool:
@@ -44,7 +64,7 @@ def unsqueeze(x: Tensor, dim: int) -> Tensor:
 @method("squeeze")
 def squeeze(x: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
     """x without these axes, or all axes, of size 1; other sizes stay, as in PyTorch."""
-    dims = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    dims = range(x.ndim) if dim is None else dim if isinstance(dim, tuple | list) else (dim,)
     gone = {normal_axis(axis, x.ndim, "squeeze") for axis in dims}
     keep = [n for axis, n in enumerate(x.shape) if axis not in gone or not same_size(n, 1)]
     return x if len(keep) == x.ndim else _shaped(x, keep)
@@ -53,7 +73,7 @@ def squeeze(x: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
 @method("reshape", "view")
 def reshape(x: Tensor, *shape: object) -> Tensor:
     """x with axes of size 1 put in or taken out; -1 stands for the one size left over."""
-    sizes = list(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list) else [*shape]
+    sizes = _sizes("reshape", shape)
     old = [n for n in x.shape if not same_size(n, 1)]
     for place, n in enumerate(sizes):
         if same_size(n, -1):
@@ -74,8 +94,8 @@ def reshape(x: Tensor, *shape: object) -> Tensor:
 @method("broadcast_to", "expand")
 def broadcast_to(x: Tensor, *shape: object) -> Tensor:
     """x repeated along axes of size 1, and along new leading ones, up to `shape`."""
-    sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-    return Tensor(x.trace, x.trace.here().broadcast(x.value, tuple(sizes)))
+    sizes = tuple(_sizes("broadcast_to", shape))
+    return Tensor(x.trace, x.trace.here().broadcast(x.value, sizes))
 
 
 @method("expand_as")

@@ -128,8 +128,11 @@ def method(*names: str) -> Callable:
     """Makes a function also a method of Tensor: under its own name, or under these."""
 
     def attach(function: Callable) -> Callable:
+        from pto.language.operation import operation  # it uses this file
+
+        checked = operation(function)
         for name in names or (function.__name__,):
-            setattr(Tensor, name, function)
-        return function
+            setattr(Tensor, name, checked)
+        return checked
 
     return attach

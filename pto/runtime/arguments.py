@@ -40,12 +40,19 @@ class TensorHandle:
     def __init__(self, shape: tuple[int, ...], dtype: str = "float32", data: Any = None) -> None:
         import numpy
 
-        self.id, self.shape, self.dtype = next(_ids), tuple(shape), str(dtype)
+        sizes = shape if isinstance(shape, tuple | list) else (None,)
+        if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes):
+            raise InvalidType(
+                f"TensorHandle: the shape {shape!r:.60}",
+                "it is a tuple of sizes, none negative",
+                "pass one, such as (16, 256)",
+            )
+        self.id, self.shape, self.dtype = next(_ids), tuple(sizes), str(dtype)
         try:
             itemsize = 2 if self.dtype == "bfloat16" else numpy.dtype(self.dtype).itemsize
-        except TypeError:
+        except (TypeError, ValueError):
             raise InvalidType(
-                f"TensorHandle: the element type {dtype!r}",
+                f"TensorHandle: the element type {dtype!r:.60}",
                 "it is a NumPy type by its name, or bfloat16",
                 'pass one, such as "float32"',
             ) from None
@@ -166,6 +173,8 @@ _KEPT |= {f"uint{n}": "int64" for n in (8, 16, 32, 64)} | {n: n for n in _NUMBER
 
 
 def _typed_number(value: Any, dtype: str) -> tuple[int | float, str]:
+    if dtype.__class__ is not str:
+        dtype = str(dtype)
     if value.__class__ is int and dtype in ("", "int64") and -(2**63) <= value < 2**63:
         return value, "int64"
     if value.__class__ is float and dtype in ("", "float64"):

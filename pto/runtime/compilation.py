@@ -94,10 +94,11 @@ def compile(
 
 def check_platform(platform: str) -> None:
     """Raises ValueError for a platform that this machine does not have."""
-    if platform in PLATFORMS:
+    is_name = isinstance(platform, str)
+    if is_name and platform in PLATFORMS:
         return
     supported = ", ".join(repr(name) for name in PLATFORMS)
-    if platform in _HARDWARE:
+    if is_name and platform in _HARDWARE:
         raise InvalidValue(
             f"platform {platform!r} names hardware that this machine does not have",
             "tasks run on the CPU's cores here",

@@ -30,7 +30,7 @@ class Runtime:
         if cls is not Runtime:
             return super().__new__(cls)
         name = level.lower() if isinstance(level, str) else level
-        if name not in _LEVELS:
+        if not isinstance(name, str) or name not in _LEVELS:
             supported = ", ".join(map(repr, _LEVELS))
             raise InvalidValue(
                 f"unknown level {level!r}", f"supported: {supported}", "take one of these"

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the class under @op may hold, and what is wrong with one that holds something else."""
+
+from typing import Any
+
+from pto.errors import InvalidType, InvalidValue, nearest
+from pto.language.native_kernel import NativeKernel
+from pto.language.trace import describe
+
+# What the class of an operator may define; see op.py. Names with _ are its own.
+MEMBERS = {
+    *("build", "infer", "grad", "gradient", "saved", "wanted", "kernel", "work", "oracle"),
+    *("tolerance", "samples", "vectors", "types", "inplace", "bounded", "autocast"),
+}
+AUTOCAST = {None: 0, "low": 1, "f32": 2}  # as op/operator.h numbers them
+
+
+def check_is_class(definition: object) -> None:
+    if not isinstance(definition, type):
+        raise InvalidType(
+            f"@op decorates {describe(definition)}",
+            "an operator is a class: build, grad and oracle are its functions",
+            "write class Name: below it",
+        )
+
+
+def check_definition(operator: Any) -> None:
+    kernel, build = operator.member("kernel"), operator.member("build")
+    name = operator.definition.__name__
+    for member in vars(operator.definition):
+        if not member.startswith("_") and member not in MEMBERS:
+            raise InvalidType(
+                f"{operator.name}: the class {name} has an unknown member {member}",
+                nearest(member, MEMBERS),
+                f"correct its name; what only the class itself uses is named _{member}",
+            )
+    if kernel is None and build is None:
+        raise InvalidType(
+            f"{operator.name}: the class {name} has no build",
+            "build says what the operator computes",
+            f"add: def build({', '.join(a.name for a in operator.arguments)})",
+        )
+    if kernel is not None and not (
+        isinstance(kernel, NativeKernel) and operator.member("infer") and build is None
+    ):
+        raise InvalidType(
+            f"{operator.name}: the class {name} has a kernel that is no cpp_kernel(), or no infer, "
+            "or a build as well",
+            "the shapes of what a hand-written kernel returns come from infer",
+            "add: def infer(...), and take build or kernel",
+        )
+    if (autocast := operator.member("autocast")) not in AUTOCAST:
+        raise InvalidValue(
+            f"{operator.name}: autocast is {autocast!r}",
+            "it says what a region of mixed precision does with the arguments",
+            "write 'low', 'f32', or leave it out for the widest type among them",
+        )

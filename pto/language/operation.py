@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every function of the language does before its body: it checks its arguments.
+
+    @operation
+    def mean(x: Tensor, dim: Axes = None, keepdim: bool = False) -> Tensor: ...
+
+    mean(x)                  # traced: records operations
+    mean(numpy.ones((2, 3))) # on arrays, outside a traced function: compiled like one and run
+
+The annotations say what an argument must be: Tensor, bool, str or float (a number); other
+annotations are checked by the body.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, NoReturn, get_args
+
+from pto.errors import InvalidType
+from pto.language.tensor import Tensor
+from pto.language.trace import describe, fail
+
+_SENTENCES = {
+    Tensor: (
+        "a tensor",
+        "pass a parameter of a function under @pto.jit, what it computed, or outside it an array",
+    ),
+    bool: ("True or False", "pass one of these"),
+    str: ("a string", "pass one"),
+    float: ("a number", "pass one"),
+}
+
+
+def operation(function: Callable) -> Callable:
+    """Wraps a function of the language: checks by annotations, and calls on arrays."""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    kinds = {name: found for name in names if (found := _kind(function.__annotations__.get(name)))}
+    positional = names[: code.co_argcount]
+
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        is_traced = any(isinstance(v, Tensor) for v in (*args, *kwargs.values()))
+        is_tensor = _is_traced if is_traced else _is_array
+        for name, value in (*zip(positional, args, strict=False), *kwargs.items()):
+            kind, optional = kinds.get(name, (Tensor, True))
+            is_none = optional and value is None
+            if name in kinds and not is_none and not _fits(value, kind, is_tensor):
+                _refuse(function.__name__, name, value, kind)
+        return function(*args, **kwargs) if is_traced else _on_arrays(function, args, kwargs)
+
+    return checked
+
+
+def _kind(annotation: Any) -> tuple[type, bool] | None:
+    """The kind to check and whether None is one too."""
+    members = get_args(annotation) or (annotation,)
+    [*chosen] = [m for m in members if m in _SENTENCES]
+    return (chosen[0], type(None) in members) if len(chosen) == 1 else None
+
+
+def _is_traced(value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
+def _is_array(value: Any) -> bool:
+    from pto.language.arguments import TRACED, classify  # it uses this file
+
+    return classify(type(value)) > TRACED
+
+
+def _fits(value: Any, kind: type, is_tensor: Callable[[Any], bool]) -> bool:
+    if kind is Tensor:
+        return is_tensor(value)
+    if kind is bool:
+        return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
+    if kind is float:
+        return (
+            isinstance(value, int | float | Tensor)
+            or type(value).__module__ == "numpy"
+            and (getattr(value, "ndim", None) == 0)
+        )
+    return isinstance(value, kind)
+
+
+def _refuse(function: str, name: str, value: Any, kind: type) -> NoReturn:
+    what, fix = _SENTENCES[kind]
+    if kind is Tensor and _is_array(value):
+        fix = "make it a parameter of the traced function: what is captured is not seen again"
+    fail(f"{function}: {name} is {describe(value)}", f"{name} must be {what}", fix, InvalidType)
+
+
+def _on_arrays(function: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    from pto.language.jit import eager  # it uses this file
+
+    values = (*args, *kwargs.values())
+    if not any(map(_is_array, values)):
+        given = ", ".join(map(describe, values)) or "none"
+        fail(
+            f"{function.__name__}: no argument is a traced tensor or an array; they are {given}",
+            "pto's functions compute on the tensors of a traced function, or on arrays",
+            "call it on a parameter of a function under @pto.jit, or on a NumPy or torch array",
+            InvalidType,
+        )
+    if function.__code__.co_flags & inspect.CO_VARARGS:
+        fail(
+            f"{function.__name__}: the tensor is {describe(values[0])}",
+            "outside a traced function it would only change the shape that an array has",
+            f"use the array's own {function.__name__}",
+            InvalidType,
+        )
+    return eager(function)(*args, **kwargs)
