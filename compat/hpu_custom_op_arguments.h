@@ -106,6 +106,7 @@ class Arguments {
   const at::Stack& stack() const { return stack_; }
   const std::vector<at::Tensor>& tensors() const { return tensors_; }  // undefined where absent
   const std::vector<uint64_t>& scalars() const { return scalars_; }
+  const std::vector<uint8_t>& scalar_kinds() const { return scalar_kinds_; }
   c10::Device device() const { return device_; }
 
  private:
@@ -178,6 +179,7 @@ class Arguments {
       return false;
     }
     scalars_.push_back(slot);
+    scalar_kinds_.push_back(value.isDouble() ? PTO_NUMBER_REAL : PTO_NUMBER_SIGNED);
     return true;
   }
 
@@ -213,6 +215,7 @@ class Arguments {
   at::Stack stack_;
   std::vector<at::Tensor> tensors_;
   std::vector<uint64_t> scalars_;
+  std::vector<uint8_t> scalar_kinds_;
   c10::Device device_{at::kCPU};
 };
 

@@ -66,7 +66,10 @@ class BoundCall {
  public:
   BoundCall(const Description& about, const Arguments& arguments,
             const std::vector<at::Tensor>& outputs)
-      : guid_(about.guid), name_(about.name), scalars_(arguments.scalars()) {
+      : guid_(about.guid),
+        name_(about.name),
+        scalars_(arguments.scalars()),
+        kinds_(arguments.scalar_kinds()) {
     if (about.params) params_ = about.params(arguments.stack(), params_bytes_);
     for (const at::Tensor& tensor : arguments.tensors()) describe(tensor);
     n_inputs_ = tensors_.size();
@@ -124,11 +127,13 @@ class BoundCall {
             scalars_.data(),
             static_cast<int32_t>(scalars_.size()),
             params_.get(),
-            static_cast<int64_t>(params_bytes_)};
+            static_cast<int64_t>(params_bytes_),
+            kinds_.data()};
   }
 
   std::string guid_, name_;
   std::vector<uint64_t> scalars_;
+  std::vector<uint8_t> kinds_;
   std::vector<pto_operator_tensor> tensors_;
   std::deque<std::vector<int64_t>> numbers_;
   size_t n_inputs_ = 0;

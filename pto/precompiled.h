@@ -24,7 +24,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "pto/isa/host.hpp"
+#include "pto/isa/parameter.hpp"
 
 namespace pto {
 namespace precompiled {
@@ -125,6 +125,28 @@ inline int32_t check(const Declaration& declared, const pto_args* args) {
     if (const int32_t code = check_tensor(declared, args, place)) return code;
   return 0;
 }
+
+// Tells what scalars the adapter takes, so that a submission is compared with them.
+class Exported {
+ public:
+  Exported(pto_kernel adapter, const Declaration& declared) : adapter_(adapter) {
+    std::vector<pto_parameter> numbers;
+    for (const Scalar& scalar : declared.scalars) numbers.push_back(parameter_of(scalar.type));
+    const pto_signature signature{declared.symbol, numbers.data(), int32_t(numbers.size())};
+    pto_export_kernel(adapter, &signature);
+  }
+  Exported(const Exported&) = delete;
+  Exported& operator=(const Exported&) = delete;
+  ~Exported() { pto_export_kernel(adapter_, nullptr); }
+
+ private:
+  static pto_parameter parameter_of(const std::string& type) {
+    const uint8_t bits = type.find("64") == std::string::npos ? 32 : 64;
+    const uint8_t code = type[0] == 'f' ? 2 : type[0] == 'u' ? 1 : 0;
+    return {0, 0, code, bits};
+  }
+  const pto_kernel adapter_;
+};
 
 // Scalar `place` as the kernel's parameter type.
 template <class T>

@@ -6,9 +6,9 @@
 // Invariant: only POD crosses this header, in both directions; sizes and strides count elements.
 // Thread safety: everything belongs to the thread that runs the orchestration.
 #pragma once
-#include "pto/isa/host.hpp"
+#include "pto/isa/parameter.hpp"
 
-enum { PTO_RUNTIME_ABI_VERSION = 2, PTO_MAX_RANK = 8 };
+enum { PTO_RUNTIME_ABI_VERSION = 3, PTO_MAX_RANK = 8 };
 
 #ifdef __cplusplus
 extern "C" {
@@ -57,8 +57,9 @@ typedef struct pto_task_argument {
   int32_t kind;
   int32_t n_steps;        // of an expression that gives the scalar; 0: `scalar` is it
   const pto_view* view;   // null: a scalar
-  uint64_t scalar;        // int64, or the bits of a double
+  uint64_t scalar;        // its bits
   const pto_step* steps;  // read at the submission
+  int32_t number;         // of a scalar without steps: PTO_NUMBER_..., what its bits are
 } pto_task_argument;
 
 enum { PTO_IF_EQ, PTO_IF_NE, PTO_IF_LT, PTO_IF_LE, PTO_IF_GT, PTO_IF_GE };
@@ -90,9 +91,11 @@ typedef struct pto_runtime_api {
   void (*let_go)(void* run, const pto_view* view);
   int32_t (*submit)(void* run, const pto_submission* submission, uint64_t* task);
   int32_t (*wait)(void* run, const pto_view* view);  // for those that write it
-  // A scalar of the run as a number: a captured graph keeps to it, as to those that are never
-  // part of a task's steps.
-  int32_t (*scalar)(void* run, int32_t index, uint64_t* bits);
+  // A scalar of the run as a number, an int64 (PTO_NUMBER_SIGNED) or the bits of a double
+  // (PTO_NUMBER_REAL): a captured graph keeps to it, as to those that are never part of a task's
+  // steps. pto_args has its bits as they were passed.
+  int32_t (*scalar)(void* run, int32_t index, int32_t number, uint64_t* bits);
+  int32_t (*scalar_kind)(void* run, int32_t index);  // PTO_NUMBER_...; -1: the run has none
   const char* (*last_error)(void* run);
 } pto_runtime_api;
 

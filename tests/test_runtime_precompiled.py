@@ -179,7 +179,9 @@ def test_has_workspace_alone_is_a_null_pointer_and_any_c_name_is_a_symbol(object
     assert x == [-(2**31)]
     run([named(objects, "new", file)], [pto.Arg.inout(x)])
     assert x == [5 - 2**31]
-    with pytest.raises(RuntimeError, match="scalar 0, s0, is declared int32, given is 2147483648"):
+    with pytest.raises(
+        RuntimeError, match=r"scalar 0 is 2147483648 \(int64\), its parameter is i32"
+    ):
         run([narrow], [pto.Arg.inout(x), pto.Arg.scalar(2**31)])
 
 

@@ -39,6 +39,7 @@ MAY_USE = {
 OPEN_FILES = {
     "pto/isa/host.hpp": {"runtime", "codegen", "compiler", "op", "bindings", "adapters"},
     "pto/isa/kernel_arguments.hpp": {"op"},
+    "pto/isa/parameter.hpp": {"runtime", "op"},
     "pto/isa/launch.hpp": {"runtime", "adapters"},
     "pto/isa/acl.hpp": {"runtime", "adapters"},
     "pto/isa/device_queue.hpp": {"runtime", "adapters"},

@@ -5,6 +5,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <bit>
 #include <map>
 #include <memory>
 
@@ -22,7 +23,7 @@ namespace {
 
 // --- the worker that runs Python -----------------------------------------------------------------
 
-// `load(payload)` returns a function, which is called with arrays and the bits of scalars.
+// `load(payload)` returns a function, which is called with arrays and numbers.
 class PythonExecutor final : public TaskExecutor {
  public:
   explicit PythonExecutor(nb::object load) : load_(std::move(load)) {}
@@ -36,16 +37,20 @@ class PythonExecutor final : public TaskExecutor {
     nb::gil_scoped_acquire locked;
     functions_.erase(program);
   }
-  void run(uint32_t program, std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars,
+  void run(uint32_t program, std::span<const pto_tensor> tensors, const Numbers& scalars,
            double) override {
     nb::gil_scoped_acquire locked;
     nb::list arrays, numbers;
     for (const pto_tensor& tensor : tensors) arrays.append(array_of(tensor));
-    for (uint64_t scalar : scalars) numbers.append(scalar);
+    for (size_t i = 0; i < scalars.size(); ++i) numbers.append(number_of(scalars[i]));
     functions_.at(program)(arrays, numbers);
   }
 
  private:
+  static nb::object number_of(Number number) {
+    if (number.kind == PTO_NUMBER_SIGNED) return nb::int_(int64_t(number.bits));
+    return nb::float_(std::bit_cast<double>(number.bits));
+  }
   // bfloat16, which NumPy has not, as its bits.
   static nb::object array_of(const pto_tensor& tensor) {
     const auto code = tensor.type_code == uint8_t(nb::dlpack::dtype_code::Bfloat)
@@ -88,10 +93,7 @@ void bind_host(nb::module_& m) {
       .def("add_kernel", &PythonHost::add_kernel, "functions"_a, "symbol"_a)
       .def("add_collective", &PythonHost::add_collective, "name"_a)
       .def("add_python", &PythonHost::add_python, "name"_a, "payload"_a)
-      .def(
-          "remove_program",
-          [](PythonHost& self, uint32_t program) { self.engine().remove_program(program); },
-          "program"_a)
+      .def("remove_program", &PythonHost::remove_program, "program"_a)
       .def("begin", &PythonHost::begin, "deadline"_a = 0.0, "trace_path"_a = "",
            "trace_level"_a = -1)
       .def("submit", &PythonHost::submit, "program"_a, "name"_a, "members"_a, "after"_a, "site"_a,

@@ -26,10 +26,12 @@ class HostRecording {
               const std::vector<size_t>& after, const std::string& site) {
     Task task{program, name, site, after, {}, std::nullopt};
     for (const auto& [device, args] : members) {
-      const MemberArguments arguments(*host.heap(), args);
+      const MemberArguments arguments(*host.heap(), args, host.kernel_of(program));
       if (!arguments.is_shared()) return -1;
       const HostMember given = arguments.member(device);
-      Part part{device, {}, {given.scalars.begin(), given.scalars.end()}};
+      const std::span<const uint64_t> bits = given.scalars.bits();
+      Part part{device, {}, {bits.begin(), bits.end()}, {}};
+      for (size_t i = 0; i < bits.size(); ++i) part.kinds.push_back(given.scalars.kind(i));
       for (const HostTensor& tensor : given.tensors) part.tensors.push_back(kept(tensor));
       task.parts.push_back(std::move(part));
     }
@@ -65,6 +67,7 @@ class HostRecording {
     int device;
     std::vector<Tensor> tensors;
     std::vector<uint64_t> scalars;
+    std::vector<uint8_t> kinds;
   };
   struct Gate {
     int compare;
@@ -115,7 +118,7 @@ class HostRecording {
     for (const Part& part : task.parts) {
       tensors.emplace_back();
       for (const Tensor& one : part.tensors) tensors.back().push_back(now(host, one, begins));
-      members.push_back({part.device, tensors.back(), part.scalars});
+      members.push_back({part.device, tensors.back(), {part.scalars, part.kinds}});
     }
     std::vector<TaskId> after;
     for (size_t number : task.after) after.push_back(ids.at(number));

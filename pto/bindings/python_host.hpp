@@ -54,7 +54,10 @@ inline constexpr Access kAccess[] = {Access::Read, Access::Read, Access::Write, 
 // The arguments of one member, with the blocks that their arrays lie in.
 class MemberArguments {
  public:
-  MemberArguments(SharedHeap& heap, const ArgumentList& args) : arguments_(read(args)) {
+  // `kernel`: what the task runs, where it is one kernel alone.
+  MemberArguments(SharedHeap& heap, const ArgumentList& args, const TaskKernel* kernel = nullptr)
+      : arguments_(read(args)) {
+    if (kernel != nullptr) arguments_.fit(*kernel);
     size_t next = 0;
     for (const auto& arg : args) {
       if (std::get<0>(arg) == kScalar) continue;
@@ -109,7 +112,9 @@ class PythonHost {
     return engine_->add_program(image_of(program, name));
   }
   uint32_t add_kernel(const CompiledFunctions& code, const std::string& symbol) {
-    return engine_->add_program(image_of_kernel(code, symbol));
+    const uint32_t program = engine_->add_program(image_of_kernel(code, symbol));
+    kernels_[program] = exported_kernel(code.find(symbol), symbol);
+    return program;
   }
   uint32_t add_collective(const std::string& name) {
     return engine_->add_program({ProgramKind::Collective, name, "", {}, {}});
@@ -136,7 +141,7 @@ class PythonHost {
     std::vector<HostMember> given;
     arguments.reserve(members.size());
     for (const auto& [device, args] : members) {
-      arguments.emplace_back(*heap_, args);
+      arguments.emplace_back(*heap_, args, kernel_of(program));
       if (!arguments.back().is_shared()) return 0;
       given.push_back(arguments.back().member(device));
     }
@@ -215,6 +220,15 @@ class PythonHost {
     nanobind::gil_scoped_release unlocked;
     engine_->close();
   }
+  void remove_program(uint32_t program) {
+    kernels_.erase(program);
+    engine_->remove_program(program);
+  }
+  // Of a program that is one kernel; else null.
+  const TaskKernel* kernel_of(uint32_t program) const {
+    const auto it = kernels_.find(program);
+    return it == kernels_.end() ? nullptr : &it->second;
+  }
   HostEngine& engine() { return *engine_; }
   const std::shared_ptr<SharedHeap>& heap() const { return heap_; }
   int64_t taken_bytes() const { return heap_->taken_bytes(); }
@@ -243,6 +257,7 @@ class PythonHost {
 
   std::unique_ptr<HostEngine> engine_;
   std::shared_ptr<SharedHeap> heap_;
+  std::map<uint32_t, TaskKernel> kernels_;
   TraceRequest request_{"", -1};
   RunTrace trace_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/bindings/run_arguments.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "pto/base/error.hpp"
@@ -51,12 +52,20 @@ void RunArguments::add(int type, nb::handle value, const std::string& dtype, siz
 void RunArguments::add_scalar(nb::handle value, const std::string& dtype) {
   if (dtype == "int64") {
     scalars_.push_back(uint64_t(nb::cast<int64_t>(value)));
+    kinds_.push_back(PTO_NUMBER_SIGNED);
   } else {
     const double number = nb::cast<double>(value);
     uint64_t bits;
     std::memcpy(&bits, &number, sizeof bits);
     scalars_.push_back(bits);
+    kinds_.push_back(dtype == "float64" ? PTO_NUMBER_FLOAT64 : PTO_NUMBER_REAL);
   }
+}
+
+void RunArguments::fit(const TaskKernel& kernel) {
+  for (size_t i = 0; i < scalars_.size(); ++i)
+    scalars_[i] = kernel.slot(i, {scalars_[i], kinds_[i]});
+  if (!kernel.numbers.empty()) std::fill(kinds_.begin(), kinds_.end(), uint8_t(PTO_NUMBER_ANY));
 }
 
 RunArguments read(const ArgumentList& args) {

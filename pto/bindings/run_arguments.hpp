@@ -21,12 +21,13 @@
 #include <vector>
 
 #include "pto/isa/host.hpp"
+#include "pto/runtime/tasks/task.hpp"
 
 namespace pto::bindings {
 
 enum ParamType { kScalar, kInput, kOutput, kInout };
 
-// (ParamType, array or number, element type of a number)
+// (ParamType, array or number, element type of a number; "real" for a float without one)
 using ArgumentList = std::vector<std::tuple<int, nanobind::object, std::string>>;
 
 class RunArguments {
@@ -34,7 +35,9 @@ class RunArguments {
   void add(int type, nanobind::handle value, const std::string& dtype, size_t index);
 
   std::span<const pto_tensor> tensors() const { return tensors_; }
-  std::span<const uint64_t> scalars() const { return scalars_; }
+  Numbers scalars() const { return {scalars_, kinds_}; }
+  // As the kernel takes them, of which this is a call. Throws Error where they do not fit.
+  void fit(const TaskKernel& kernel);
 
  private:
   void add_scalar(nanobind::handle value, const std::string& dtype);
@@ -42,6 +45,7 @@ class RunArguments {
   std::vector<std::vector<int64_t>> dims_;
   std::vector<pto_tensor> tensors_;
   std::vector<uint64_t> scalars_;
+  std::vector<uint8_t> kinds_;
   std::vector<nanobind::ndarray<nanobind::ro, nanobind::device::cpu>> kept_;
 };
 

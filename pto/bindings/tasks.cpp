@@ -62,7 +62,7 @@ ChipProgram make_program(
       reinterpret_cast<void (*)()>(orchestration.code.functions.at(0)));
   made.code.push_back(orchestration);
   for (const auto& [name, functions, symbol] : kernels) {
-    made.program.kernels[name] = {functions.find(symbol), name};
+    made.program.kernels[name] = exported_kernel(functions.find(symbol), name);
     made.code.push_back(functions);
     made.symbols.emplace_back(name, symbol);
   }

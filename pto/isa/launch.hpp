@@ -22,22 +22,10 @@
 #pragma once
 #include "pto/isa/host.hpp"
 #include "pto/isa/numeric.hpp"
+#include "pto/isa/parameter.hpp"
 #include "pto/isa/tensor_facts.hpp"
 
 extern "C" {
-
-enum { PTO_TYPE_ANY = 255 };  // a type code: void, or an element type without a code
-
-// A parameter of a typed kernel. Codes and bits are DLPack's.
-typedef struct pto_parameter {
-  uint8_t is_pointer, is_const, type_code, type_bits;
-} pto_parameter;
-
-typedef struct pto_signature {
-  const char* name;
-  const pto_parameter* parameters;
-  int32_t n_parameters;
-} pto_signature;
 
 enum {
   PTO_ARGUMENT_POINTER,
@@ -341,6 +329,16 @@ int32_t enter_exported(const char* name, const pto_args* args) {
   }
 }
 
+// Tells what the exported kernel takes; `is_loaded` false: its code is to go.
+template <auto kFunction, bool kIsEntry>
+void export_kernel(const char* name, pto_kernel kernel, bool is_loaded) {
+  if constexpr (!kIsEntry || !takes_slots<decltype(kFunction)>) {
+    using Kernel = Typed<decltype(kFunction)>;
+    const pto_signature signature = {name, Kernel::kFacts, Kernel::kCount};
+    pto_export_kernel(kernel, is_loaded ? &signature : nullptr);
+  }
+}
+
 }  // namespace launch
 PTO_NAMESPACE_END
 
@@ -353,10 +351,20 @@ PTO_NAMESPACE_END
   (::pto::isa::launch::execute_on<&kernel, ::pto::isa::launch::is_slot_name( \
                                                #kernel)>)(#kernel, __VA_ARGS__)
 
-// The kernel may have the exported name too: it is looked up before that is declared.
+// The kernel may have the exported name too: it is looked up before that is declared. Protected:
+// the address that is told is that of this object's function, whatever others export.
 #define PTO_KERNEL(name, fn)                                                                       \
   static constexpr auto pto_kernel_##name = &fn;                                                   \
-  extern "C" __attribute__((visibility("default"))) int32_t name(const pto_args* args) {           \
+  extern "C" __attribute__((visibility("protected"))) int32_t name(const pto_args* args);          \
+  __attribute__((constructor)) static void pto_export_##name() {                                   \
+    ::pto::isa::launch::export_kernel<pto_kernel_##name, ::pto::isa::launch::is_slot_name(#fn)>(   \
+        #name, name, true);                                                                        \
+  }                                                                                                \
+  __attribute__((destructor)) static void pto_withdraw_##name() {                                  \
+    ::pto::isa::launch::export_kernel<pto_kernel_##name, ::pto::isa::launch::is_slot_name(#fn)>(   \
+        #name, name, false);                                                                       \
+  }                                                                                                \
+  extern "C" int32_t name(const pto_args* args) {                                                  \
     return ::pto::isa::launch::enter_exported<pto_kernel_##name,                                   \
                                               ::pto::isa::launch::is_slot_name(#fn)>(#name, args); \
   }

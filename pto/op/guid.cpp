@@ -15,6 +15,7 @@
 #include "pto/op/last_error.hpp"
 #include "pto/op/memory.hpp"
 #include "pto/runtime/contiguous.hpp"
+#include "pto/runtime/number.hpp"
 #include "pto/runtime/pool.hpp"
 #include "pto/runtime/strided_copy.hpp"
 
@@ -103,7 +104,8 @@ class GuidRun {
     args.abi_version = PTO_ABI_VERSION;
     args.tensors = tensors.data();
     args.n_tensors = call_.n_tensors;
-    args.scalars = call_.scalars;
+    const std::vector<uint64_t> slots = scalars();
+    args.scalars = slots.data();
     args.n_scalars = call_.n_scalars;
     args.params = call_.params;
     args.params_bytes = call_.params_bytes;
@@ -123,6 +125,16 @@ class GuidRun {
     size_t output;
     Memory memory;
   };
+
+  std::vector<uint64_t> scalars() const {
+    std::vector<uint64_t> slots(call_.scalars, call_.scalars + call_.n_scalars);
+    const auto numbers =
+        call_.scalar_kinds == nullptr ? std::nullopt : exported_numbers(kernel_.function);
+    const std::string callee = std::string(call_.caller) + ": " + call_.guid;
+    for (size_t i = 0; numbers && i < std::min(slots.size(), numbers->size()); ++i)
+      slots[i] = slot_for((*numbers)[i], {slots[i], call_.scalar_kinds[i]}, {callee.c_str(), i});
+    return slots;
+  }
 
   bool is_absent(size_t i) const { return call_.tensors[i].sizes == nullptr; }
   bool is_output(size_t i) const { return static_cast<int32_t>(i) >= call_.n_inputs; }

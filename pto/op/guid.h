@@ -12,7 +12,7 @@
 // name that was registered twice belongs to no kernel.
 // Thread safety: every function may be called from any thread.
 #pragma once
-#include "pto/isa/host.hpp"
+#include "pto/isa/parameter.hpp"
 #include "pto/op/operator.h"
 
 #ifdef __cplusplus
@@ -39,6 +39,7 @@ typedef struct pto_guid_call {
   int32_t n_scalars;
   const void* params;
   int64_t params_bytes;
+  const uint8_t* scalar_kinds;  // PTO_NUMBER_...; null: any. Compared with what the kernel exports
 } pto_guid_call;
 
 // 0 when there is a kernel for the call; else non-zero and pto_operator_error().

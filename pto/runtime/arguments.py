@@ -95,7 +95,7 @@ class TensorHandle:
 class Arg:
     """One argument of a run: its ParamType, the array or number, and its bytes."""
 
-    __slots__ = ("type", "data", "size", "dtype", "_core")
+    __slots__ = ("type", "data", "size", "dtype", "_core", "_kind")
 
     def __init__(self, type: ParamType, data: Any, size: int = 0, dtype: str = "") -> None:
         self.type = type if type.__class__ is ParamType else ParamType(type)
@@ -105,6 +105,8 @@ class Arg:
             return
         if self.type is ParamType.SCALAR:
             self.data, self.dtype = _typed_number(data, dtype)
+            # A double counts as one by its bits too where somebody asked for that type.
+            self._kind = "real" if self.dtype == "float64" and not dtype else self.dtype
             self.size = size or _NUMBERS[self.dtype]
             return
         _check_array(f"Arg.{self.type.name.lower()}", data)
@@ -146,7 +148,7 @@ class Arg:
 
     def _as_core(self, data: Any) -> tuple[int, Any, str]:
         if self.type == ParamType.SCALAR:
-            return int(self.type), data, self.dtype
+            return int(self.type), data, self._kind
         if not hasattr(data, "__dlpack__") and not hasattr(data, "dtype"):
             data = _as_numpy(data)  # nothing but the buffer protocol
         return self.core_array(self.type, data, self.dtype == "bfloat16")

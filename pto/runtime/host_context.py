@@ -33,9 +33,8 @@ class HostKernel:
         name: str,
         number: int,
         package: CompiledPackage | None = None,
-        is_python: bool = False,
     ) -> None:
-        self.name, self.number, self.package, self.is_python = name, number, package, is_python
+        self.name, self.number, self.package = name, number, package
         self._engine = engine
 
     def __del__(self) -> None:
@@ -191,13 +190,11 @@ class Context:
         self._check()
         ids = [node.id for node in after] if after else []
         placed = [(self._place(chip), _checked(kernel, args)) for chip, args in members]
-        core = [(place, _with_types(kernel, args, [arg.as_core() for arg in args]))
-                for place, args in placed]  # fmt: skip
+        core = [(place, [arg.as_core() for arg in args]) for place, args in placed]
         task = self._enter(kernel, core, ids, site)
         if task is None:  # some array is private
             written: list[list[int]] = []
-            core = [(place, _with_types(kernel, args, self._shared(args, written)))
-                    for place, args in placed]  # fmt: skip
+            core = [(place, self._shared(args, written)) for place, args in placed]
             task = self._enter(kernel, core, ids, site)
             for writers in written:
                 writers.append(task)
@@ -242,23 +239,6 @@ def _checked(kernel: HostKernel, args: Sequence[Arg]) -> Sequence[Arg]:
     if kernel.package is not None:
         kernel.package.check(kernel.name, args)
     return args
-
-
-def _with_types(kernel: HostKernel, args: Sequence[Arg], core: list) -> list:
-    if kernel.is_python:
-        core.append((int(ParamType.SCALAR), _float_mask(args), "int64"))
-    return core
-
-
-def _float_mask(args: Sequence[Arg]) -> int:
-    """Which scalars are floats, a bit each: their types do not travel with them."""
-    scalars = [arg for arg in args if arg.type == ParamType.SCALAR]
-    if len(scalars) > 62:
-        raise InvalidValue(
-            f"a Python task of {len(scalars)} scalars", "it takes at most 62",
-            "pass them as an array",
-        )  # fmt: skip
-    return sum((arg.dtype != "int64") << i for i, arg in enumerate(scalars))
 
 
 def _array_of(what: Any) -> Any:

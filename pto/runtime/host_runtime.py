@@ -230,7 +230,7 @@ class HostRuntime(Runtime):
             return HostKernel(self._engine, name, number, package=kernel)
         if callable(kernel):
             number = self._engine.add_python(name, pickled(name, kernel))
-            return HostKernel(self._engine, name, number, is_python=True)
+            return HostKernel(self._engine, name, number)
         raise InvalidType(
             f"register: {program!r}: kernel {name!r} is a {type(kernel).__name__}",
             "a kernel is a CompiledPackage, or a Python function",

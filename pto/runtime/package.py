@@ -25,7 +25,7 @@ from pto import _core
 from pto.errors import InvalidType, InvalidValue, MissingFile
 from pto.runtime.arguments import Arg, ParamType
 
-ABI_VERSIONS = (1, 2)  # PTO_ABI_VERSION, PTO_RUNTIME_ABI_VERSION
+ABI_VERSIONS = (1, 3)  # PTO_ABI_VERSION, PTO_RUNTIME_ABI_VERSION
 TARGETS = ("portable", "avx2", "avx512")  # each runs where a later one does
 _MAGIC, _VERSION, _PREFIX = b"OpenPTO package\n", 1, struct.Struct("<16sIQ")
 _DIGEST_BYTES = 32

@@ -261,7 +261,9 @@ def _adapter_text(
         "namespace {\nusing namespace pto::precompiled;\n"
         f'const Declaration declared{{"{symbol}", {{{", ".join(tensors)}}}, {{{listed}}}}};\n'
         f"{data}}}\n{reached}"
-        'extern "C" __attribute__((visibility("default")))\n'
+        'extern "C" __attribute__((visibility("protected")))\n'
+        f"int32_t {_PREFIX}{symbol}(const pto_args* args);\n"
+        f"static const Exported exported({_PREFIX}{symbol}, declared);\n"
         f"int32_t {_PREFIX}{symbol}(const pto_args* args) {{\n"
         "  if (const int32_t code = check(declared, args)) return code;\n"
         f"{''.join(reads)}  function({', '.join(values)});\n  return 0;\n}}\n"

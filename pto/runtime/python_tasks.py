@@ -10,11 +10,9 @@ NumPy arrays over shared memory, then the scalars, and writes its outputs where 
 
 import io
 import pickle
-import struct
 import sys
 from collections.abc import Callable
 from multiprocessing import spawn
-from typing import Any
 
 from pto.errors import InvalidType
 
@@ -36,8 +34,8 @@ def pickled(name: str, function: Callable) -> bytes:
 _is_prepared = False
 
 
-def _load(payload: bytes) -> Callable[[list, list[int]], None]:
-    """The function, called with arrays and the bits of its scalars."""
+def _load(payload: bytes) -> Callable[[list, list], None]:
+    """The function, called with arrays and numbers."""
     global _is_prepared
     about, function = pickle.load(io.BytesIO(payload))
     if not _is_prepared:
@@ -45,15 +43,7 @@ def _load(payload: bytes) -> Callable[[list, list[int]], None]:
         _is_prepared = True
     called = pickle.loads(function)
 
-    def run(arrays: list, bits: list[int]) -> None:
-        mask = bits.pop()
-        called(*arrays, *(_number(b, mask >> i & 1) for i, b in enumerate(bits)))
-
-    return run
-
-
-def _number(bits: int, is_float: int) -> Any:
-    return struct.unpack("d" if is_float else "q", struct.pack("Q", bits))[0]
+    return lambda arrays, numbers: called(*arrays, *numbers)
 
 
 if __name__ == "__main__":

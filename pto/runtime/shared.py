@@ -62,7 +62,7 @@ class PrivateCopies:
         """What the engine takes for the argument. A list of ids is added to `tasks` for each
         private array that is written: the caller puts in the tasks that write it."""
         if arg.type == ParamType.SCALAR:
-            return int(arg.type), arg.data, arg.dtype
+            return arg.as_core()
         data = arg.data
         if isinstance(data, TensorHandle):
             data._check_backing()

@@ -1,27 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of typed kernels: checks arguments against a signature; implements isa/launch.hpp.
 #include <cmath>
-#include <limits>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
 #include "pto/isa/device_queue.hpp"
 #include "pto/isa/launch.hpp"
 #include "pto/runtime/contiguous.hpp"
 #include "pto/runtime/launch.hpp"
+#include "pto/runtime/number.hpp"
 #include "pto/runtime/typed_launch.hpp"
 
 namespace pto {
 namespace {
-
-std::string type_text(uint8_t code, uint8_t bits) {
-  const auto dtype = from_dlpack(code, bits);
-  return dtype ? std::string(name(*dtype)) : "void";
-}
 
 std::string text(const pto_parameter& parameter) {
   const std::string type = type_text(parameter.type_code, parameter.type_bits);
@@ -99,32 +93,11 @@ std::string operator+(const Where& where, const std::string& rest) {
   return std::string(where.signature.name) + ": argument " + std::to_string(where.index + 1) + rest;
 }
 
-bool is_integer_type(uint8_t code) { return code == 0 || code == 1 || code == 6; }
-
-struct Range {
-  int64_t least;
-  uint64_t most;
-};
-
-Range range_of(const pto_parameter& type) {
-  if (type.type_code == 6) return {0, 1};
-  const int unused = 64 - type.type_bits;
-  if (type.type_code == 1) return {0, UINT64_MAX >> unused};
-  return {INT64_MIN >> unused, static_cast<uint64_t>(INT64_MAX >> unused)};
-}
-
-double largest_real(const pto_parameter& type) {
-  if (type.type_bits == 64) return std::numeric_limits<double>::max();
-  if (type.type_bits == 16 && type.type_code == 2) return 65504.0;
-  if (type.type_bits == 16) return 0x1.FEp127;
-  return std::numeric_limits<float>::max();
-}
-
 [[noreturn]] void fail_number(const Where& where, const std::string& value,
                               const pto_parameter& type) {
   std::string rule;
-  if (is_integer_type(type.type_code)) {
-    const Range range = range_of(type);
+  if (is_integer_type(type)) {
+    const IntegerRange range = range_of(type);
     rule = "the parameter is a whole number from " + std::to_string(range.least) + " to " +
            std::to_string(range.most);
   } else {
@@ -135,13 +108,13 @@ double largest_real(const pto_parameter& type) {
 }
 
 // A number as the caller gave it.
-struct Number {
-  uint8_t kind;
+struct Given {
+  uint8_t kind;  // PTO_ARGUMENT_...
   int64_t integer;
   double real;
 };
 
-std::string text(const Number& number) {
+std::string text(const Given& number) {
   if (number.kind == PTO_ARGUMENT_FLOAT) {
     char digits[40];
     std::snprintf(digits, sizeof(digits), "%.9g", number.real);
@@ -159,19 +132,25 @@ uint64_t bits_of(double value) {
 }
 
 // The slot that carries the number to a parameter of this type; throws where it does not fit.
-uint64_t slot_of(const Number& number, const pto_parameter& type, const Where& where) {
-  if (!is_integer_type(type.type_code)) {
-    double value = number.real;
-    if (number.kind == PTO_ARGUMENT_SIGNED) value = static_cast<double>(number.integer);
-    if (number.kind == PTO_ARGUMENT_UNSIGNED) {
-      value = static_cast<double>(static_cast<uint64_t>(number.integer));
-    }
-    if (std::isfinite(value) && std::abs(value) > largest_real(type)) {
+uint64_t real_slot_of(const Given& number, const pto_parameter& type, const Where& where) {
+  if (number.kind == PTO_ARGUMENT_FLOAT) {
+    if (std::isfinite(number.real) && std::abs(number.real) > largest_real(type))
       fail_number(where, text(number), type);
-    }
-    return bits_of(value);
+    return bits_of(number.real);
   }
-  Number whole = number;
+  const bool is_unsigned = number.kind == PTO_ARGUMENT_UNSIGNED;
+  if (!holds_exactly(type, number.integer, is_unsigned))
+    fail({where + " is " + text(number) + ", which no " + text(type) + " is",
+          "an integer goes to a floating-point parameter where that holds it exactly",
+          "pass a floating-point number if rounding is meant, or widen the parameter"});
+  return bits_of(is_unsigned ? static_cast<double>(static_cast<uint64_t>(number.integer))
+                             : static_cast<double>(number.integer));
+}
+
+// The slot that carries the number to a parameter of this type; throws where it does not fit.
+uint64_t slot_of(const Given& number, const pto_parameter& type, const Where& where) {
+  if (!is_integer_type(type)) return real_slot_of(number, type, where);
+  Given whole = number;
   if (number.kind == PTO_ARGUMENT_FLOAT) {
     const bool is_negative = number.real < 0;
     const bool is_whole =
@@ -181,7 +160,7 @@ uint64_t slot_of(const Number& number, const pto_parameter& type, const Where& w
     whole.integer = is_negative ? static_cast<int64_t>(number.real)
                                 : static_cast<int64_t>(static_cast<uint64_t>(number.real));
   }
-  const Range range = range_of(type);
+  const IntegerRange range = range_of(type);
   const bool is_negative = whole.kind == PTO_ARGUMENT_SIGNED && whole.integer < 0;
   const bool fits = is_negative ? whole.integer >= range.least
                                 : static_cast<uint64_t>(whole.integer) <= range.most;
@@ -387,7 +366,7 @@ void check_given(const pto_signature& signature, const pto_args& args) {
       continue;
     }
     const uint64_t slot = args.scalars[scalar++];
-    if (is_integer_type(parameter.type_code)) {
+    if (is_integer_type(parameter)) {
       if (parameter.type_bits == 64) continue;  // every slot is one
       slot_of({PTO_ARGUMENT_SIGNED, static_cast<int64_t>(slot), 0}, parameter, Where{signature, i});
       continue;

@@ -8,13 +8,15 @@ namespace pto {
 namespace {
 
 void run_kernel(const TaskKernel& kernel, std::span<const pto_tensor> tensors,
-                std::span<const uint64_t> scalars) {
+                const Numbers& scalars) {
+  std::vector<uint64_t> slots;
+  for (size_t i = 0; i < scalars.size(); ++i) slots.push_back(kernel.slot(i, scalars[i]));
   pto_args args{};
   args.abi_version = PTO_ABI_VERSION;
   args.tensors = tensors.data();
   args.n_tensors = int32_t(tensors.size());
-  args.scalars = scalars.data();
-  args.n_scalars = int32_t(scalars.size());
+  args.scalars = slots.data();
+  args.n_scalars = int32_t(slots.size());
   if (pto_launch(kernel.function, &args, 1) != 0)
     throw Error({pto_last_error(), "", ""}, ErrorKind::Runtime);
 }
@@ -41,7 +43,7 @@ NativeExecutor::Program NativeExecutor::loaded(const ProgramImage& image) {
           "the image of a program names its functions", "compile the package again"});
   };
   if (image.kind == ProgramKind::Kernel) {
-    program.kernel = {function_of(image.kernels.at(0)), image.kernels.at(0).name};
+    program.kernel = exported_kernel(function_of(image.kernels.at(0)), image.kernels.at(0).name);
     return program;
   }
   PTO_ASSERT(image.kind == ProgramKind::Orchestration);
@@ -49,7 +51,7 @@ NativeExecutor::Program NativeExecutor::loaded(const ProgramImage& image) {
       reinterpret_cast<int32_t (*)(const pto_runtime_api*, const pto_args*)>(
           reinterpret_cast<void (*)()>(functions.at(0).at(0)));
   for (const ProgramImage::Kernel& kernel : image.kernels)
-    program.orchestration.kernels[kernel.name] = {function_of(kernel), kernel.name};
+    program.orchestration.kernels[kernel.name] = exported_kernel(function_of(kernel), kernel.name);
   return program;
 }
 
@@ -58,13 +60,13 @@ void NativeExecutor::load(uint32_t program, std::span<const char> image) {
 }
 
 void NativeExecutor::run(uint32_t number, std::span<const pto_tensor> tensors,
-                         std::span<const uint64_t> scalars, double seconds_left) {
+                         const Numbers& scalars, double seconds_left) {
   const Program& program = programs_.at(number);
   switch (program.kind) {
     case ProgramKind::Kernel:
       return run_kernel(program.kernel, tensors, scalars);
     case ProgramKind::Collective:
-      return program.collective(tensors, scalars);
+      return program.collective(tensors, scalars.bits());
     default: {
       RunOptions options;
       options.deadline_s = seconds_left;

@@ -24,7 +24,7 @@ class NativeExecutor final : public TaskExecutor {
  public:
   void load(uint32_t program, std::span<const char> image) override;
   void forget(uint32_t program) override { programs_.erase(program); }
-  void run(uint32_t program, std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars,
+  void run(uint32_t program, std::span<const pto_tensor> tensors, const Numbers& scalars,
            double seconds_left) override;
 
  private:

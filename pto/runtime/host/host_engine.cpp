@@ -47,7 +47,8 @@ std::string message_of(const HostTaskSpec& spec, const HostMember& member, const
     bytes.append(reinterpret_cast<const char*>(view.sizes), dims);
     bytes.append(reinterpret_cast<const char*>(view.strides), dims);
   }
-  for (uint64_t scalar : member.scalars) append(bytes, scalar);
+  for (uint64_t scalar : member.scalars.bits()) append(bytes, scalar);
+  for (size_t i = 0; i < member.scalars.size(); ++i) append(bytes, member.scalars.kind(i));
   if (bytes.size() > kMessageMost)
     fail({"a task of " + std::to_string(member.tensors.size()) + " tensors and " +
               std::to_string(member.scalars.size()) + " scalars",

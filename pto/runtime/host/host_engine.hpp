@@ -28,6 +28,7 @@
 #include "pto/base/error.hpp"
 #include "pto/runtime/host/program_image.hpp"
 #include "pto/runtime/host/shared_memory.hpp"
+#include "pto/runtime/number.hpp"
 #include "pto/runtime/tasks/history.hpp"
 #include "pto/runtime/tasks/task.hpp"
 
@@ -53,7 +54,7 @@ struct HostTensor {
 struct HostMember {
   int device;  // its place in HostOptions::devices
   std::span<const HostTensor> tensors;
-  std::span<const uint64_t> scalars;
+  Numbers scalars;
 };
 
 struct HostTaskSpec {

@@ -35,24 +35,25 @@ class TestExecutor final : public TaskExecutor {
     if (names_[program] == "unloadable") throw std::runtime_error("cannot be loaded");
   }
   void forget(uint32_t program) override { names_.erase(program); }
-  void run(uint32_t program, std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars,
+  void run(uint32_t program, std::span<const pto_tensor> tensors, const Numbers& scalars,
            double) override {
     const std::string name = names_.at(program);
+    const std::span<const uint64_t> numbers = scalars.bits();
     const auto word = [&](size_t i) { return static_cast<std::atomic<int64_t>*>(tensors[i].data); };
-    if (name == "mix") mix(tensors, scalars[0]);
+    if (name == "mix") mix(tensors, numbers[0]);
     if (name == "throw") throw std::runtime_error("as it was told");
     if (name == "throw_no_exception") throw 3;
-    if (name == "kill") raise(int(scalars[0]));
-    if (name == "exit") _exit(int(scalars[0]));
-    if (name == "sleep") sleep_ms(int64_t(scalars[0]));
+    if (name == "kill") raise(int(numbers[0]));
+    if (name == "exit") _exit(int(numbers[0]));
+    if (name == "sleep") sleep_ms(int64_t(numbers[0]));
     if (name == "hang") sleep_ms(1'000'000);
-    if (name == "add_word") word(0)->fetch_add(int64_t(scalars[0]));
+    if (name == "add_word") word(0)->fetch_add(int64_t(numbers[0]));
     if (name == "meet") {  // all members of a group, or for ever
       word(0)->fetch_add(1);
-      while (word(0)->load() < int64_t(scalars[0])) std::this_thread::yield();
+      while (word(0)->load() < int64_t(numbers[0])) std::this_thread::yield();
     }
     if (name == "scribble") {  // over the memory that only this worker shares with the host
-      std::memset(g_mailbox->data(), int(scalars[0]), size_t(g_mailbox->bytes()));
+      std::memset(g_mailbox->data(), int(numbers[0]), size_t(g_mailbox->bytes()));
       sleep_ms(1'000'000);
     }
   }

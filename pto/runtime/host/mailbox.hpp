@@ -37,7 +37,8 @@ struct LoadMessage {
 };
 
 // Behind it: `tensors` of TensorMessage, each with its sizes and strides behind it, `scalars`
-// numbers of 8 bytes, and `follows` ids of tasks of this worker without which it must not run.
+// numbers of 8 bytes, their kinds of one, and `follows` ids of tasks of this worker without which
+// it must not run.
 struct TaskMessage {
   MessageHead head;
   uint64_t task, run;

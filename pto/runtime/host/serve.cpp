@@ -128,6 +128,8 @@ class Server {
     }
     scalars_.resize(message.scalars);
     for (uint64_t& scalar : scalars_) scalar = from.take<uint64_t>();
+    kinds_.resize(message.scalars);
+    for (uint8_t& kind : kinds_) kind = from.take<uint8_t>();
   }
 
   std::string run(const TaskMessage& message) {
@@ -137,7 +139,9 @@ class Server {
     double left = 0;
     if (message.deadline_s > 0)
       left = std::max(1e-9, message.deadline_s - double(monotonic_ns()) * 1e-9);
-    return text_of([&] { executor_.run(message.head.program, tensors_, scalars_, left); });
+    return text_of([&] {
+      executor_.run(message.head.program, tensors_, {scalars_, kinds_}, left);
+    });
   }
 
   template <class Work>
@@ -178,6 +182,7 @@ class Server {
   std::vector<pto_tensor> tensors_;
   std::vector<int64_t> dims_;
   std::vector<uint64_t> scalars_;
+  std::vector<uint8_t> kinds_;
   std::map<uint32_t, std::string> load_errors_;  // by program
   std::unordered_set<uint64_t> failed_;          // of the run, with those that followed them
   uint64_t run_ = 0;

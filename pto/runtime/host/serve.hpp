@@ -14,6 +14,7 @@
 
 #include "pto/isa/host.hpp"
 #include "pto/runtime/host/mailbox.hpp"
+#include "pto/runtime/number.hpp"
 
 namespace pto {
 
@@ -25,8 +26,8 @@ class TaskExecutor {
   virtual void load(uint32_t program, std::span<const char> image) = 0;
   virtual void forget(uint32_t program) = 0;
   // `seconds_left` of the run's deadline; 0: it has none.
-  virtual void run(uint32_t program, std::span<const pto_tensor> tensors,
-                   std::span<const uint64_t> scalars, double seconds_left) = 0;
+  virtual void run(uint32_t program, std::span<const pto_tensor> tensors, const Numbers& scalars,
+                   double seconds_left) = 0;
 };
 
 struct WorkerPlace {

@@ -235,7 +235,7 @@ RunWatch::Verdict RunWatch::abandon() {
 std::string RunWatch::hanging() const { return hanging_; }
 
 RunReport run_contained(const OrchestrationProgram& program, std::span<const pto_tensor> tensors,
-                        std::span<const uint64_t> scalars, const RunOptions& options,
+                        const Numbers& scalars, const RunOptions& options,
                         const std::shared_ptr<void>& kept, const WaitingCaller& caller) {
   PTO_ASSERT(options.deadline_s > 0 && options.steps == nullptr);
   const auto watch = std::make_shared<RunWatch>(options.deadline_s);

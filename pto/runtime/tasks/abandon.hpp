@@ -52,7 +52,7 @@ struct WaitingCaller {
 // As run_orchestration, with options.deadline_s > 0. `kept` owns all that is passed here. Throws
 // AbandonedRun too: then a reference to it is held for ever.
 RunReport run_contained(const OrchestrationProgram& program, std::span<const pto_tensor> tensors,
-                        std::span<const uint64_t> scalars, const RunOptions& options,
+                        const Numbers& scalars, const RunOptions& options,
                         const std::shared_ptr<void>& kept, const WaitingCaller& caller);
 
 // What a run is doing now, between its threads and the one that waits for it.

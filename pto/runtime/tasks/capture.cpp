@@ -123,8 +123,9 @@ TaskId Recorder::record(const TaskSpec& spec) {
   }
   for (TaskId id : spec.after) followed_.emplace_back(int32_t(id) - 1, EdgeCause::After);
   for (const DerivedScalar& one : spec.derived) {
-    graph_.derived_.push_back(
-        {graph_.scalars_.size() + size_t(one.place), graph_.steps_.size(), one.steps.size()});
+    graph_.derived_.push_back({graph_.scalars_.size() + size_t(one.place), graph_.steps_.size(),
+                               one.steps.size(), one.kind, int32_t(graph_.tasks_.size()) - 1,
+                               size_t(one.place)});
     graph_.steps_.insert(graph_.steps_.end(), one.steps.begin(), one.steps.end());
   }
   graph_.scalars_.insert(graph_.scalars_.end(), spec.scalars.begin(), spec.scalars.end());
@@ -167,8 +168,9 @@ void Recorder::finish() {
 }
 
 TaskGraph::TaskGraph(const OrchestrationProgram& program, std::span<const pto_tensor> tensors,
-                     std::span<const uint64_t> scalars)
-    : shapes_(shapes_of(tensors)), captured_scalars_(scalars.begin(), scalars.end()) {
+                     const Numbers& scalars)
+    : shapes_(shapes_of(tensors)), captured_scalars_(scalars.bits().begin(), scalars.bits().end()) {
+  for (size_t i = 0; i < scalars.size(); ++i) captured_kinds_.push_back(scalars.kind(i));
   for (const pto_tensor& tensor : tensors) patched_for_.push_back(tensor.data);
   Recorder recorder(*this, tensors);
   try {
@@ -210,21 +212,29 @@ std::vector<TaskGraph::Shape> TaskGraph::shapes_of(std::span<const pto_tensor> t
   return shapes;
 }
 
-bool TaskGraph::fits(std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars) const {
+bool TaskGraph::fits(std::span<const pto_tensor> tensors, const Numbers& scalars) const {
   if (scalars.size() != captured_scalars_.size()) return false;
-  for (size_t i = 0; i < scalars.size(); ++i)
-    if (is_frozen_[i] && scalars[i] != captured_scalars_[i]) return false;
+  for (size_t i = 0; i < scalars.size(); ++i) {
+    const Number now = scalars[i];
+    if (now.kind != captured_kinds_[i]) return false;
+    if (is_frozen_[i] && now.bits != captured_scalars_[i]) return false;
+  }
   return shapes_of(tensors) == shapes_;
 }
 
 // All values first: a division by zero leaves the graph as it was.
-void TaskGraph::derive(std::span<const uint64_t> scalars) {
-  if (derived_.empty() || scalars.empty() || std::ranges::equal(scalars, derived_of_)) return;
-  for (size_t i = 0; i < derived_.size(); ++i)
+void TaskGraph::derive(const Numbers& scalars) {
+  const std::span<const uint64_t> bits = scalars.bits();
+  if (derived_.empty() || scalars.empty() || std::ranges::equal(bits, derived_of_)) return;
+  for (size_t i = 0; i < derived_.size(); ++i) {
+    const Derived& one = derived_[i];
+    const uint64_t value = evaluate({steps_.data() + one.first_step, one.n_steps}, scalars);
+    const TaskKernel* const kernel = tasks_[size_t(one.task)].kernel;
     derived_values_[i] =
-        evaluate({steps_.data() + derived_[i].first_step, derived_[i].n_steps}, scalars);
+        kernel == nullptr ? value : kernel->slot(one.place_in_task, {value, one.kind});
+  }
   for (size_t i = 0; i < derived_.size(); ++i) scalars_[derived_[i].place] = derived_values_[i];
-  std::ranges::copy(scalars, derived_of_.begin());
+  std::ranges::copy(bits, derived_of_.begin());
 }
 
 void TaskGraph::patch(std::span<const pto_tensor> tensors) {

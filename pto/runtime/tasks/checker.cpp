@@ -342,8 +342,7 @@ CheckReport CheckingRun::finish() {
 }
 
 CheckReport check_orchestration(const OrchestrationProgram& program,
-                                std::span<const pto_tensor> tensors,
-                                std::span<const uint64_t> scalars) {
+                                std::span<const pto_tensor> tensors, const Numbers& scalars) {
   CheckingRun run;
   orchestrate_into(run, program, tensors, scalars);
   return run.finish();

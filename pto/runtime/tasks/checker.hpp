@@ -61,7 +61,6 @@ struct CheckReport {
 
 // Throws Error as run_orchestration() does, and for programs of more tasks than it can order.
 CheckReport check_orchestration(const OrchestrationProgram& program,
-                                std::span<const pto_tensor> tensors,
-                                std::span<const uint64_t> scalars);
+                                std::span<const pto_tensor> tensors, const Numbers& scalars);
 
 }  // namespace pto

@@ -39,9 +39,11 @@ struct TaskTensor {
   bool is_tracked = true;  // false: only kept alive, nobody waits for it
 };
 
-// Scalar `place` of a task is computed of the run's scalars; its value stands among the others.
+// Scalar `place` of a task is computed of the run's scalars; its value, of this kind, stands among
+// the others as the kernel takes it.
 struct DerivedScalar {
   int32_t place;
+  uint8_t kind;
   std::span<const pto_step> steps;
 };
 

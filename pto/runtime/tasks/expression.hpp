@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scalars of tasks that are computed of the run's scalars (pto/runtime_symbol.h).
 //
-//     check_steps(steps, scalars.size());
+//     check_steps(steps, scalars);
 //     uint64_t bits = evaluate(steps, scalars);
 //
 // Invariant: a run and a replay compute them by this one function.
@@ -11,15 +11,17 @@
 #include <cstdint>
 #include <span>
 
+#include "pto/runtime/number.hpp"
 #include "pto/runtime_api.h"
 
 namespace pto {
 
-// Throws Error for steps that are no expression over so many scalars, or too large a one.
-void check_steps(std::span<const pto_step> steps, size_t n_scalars);
+// What the value is: an int64 or a double. Throws Error for steps that are no expression over these
+// scalars, as an int64 of a double is none, or too large a one.
+uint8_t check_steps(std::span<const pto_step> steps, const Numbers& scalars);
 
 // The value as it travels: an int64, or the bits of a double. Of checked steps; throws Error where
-// integers are divided by zero.
-uint64_t evaluate(std::span<const pto_step> steps, std::span<const uint64_t> scalars);
+// integers are divided by zero, and where a double does not hold an integer.
+uint64_t evaluate(std::span<const pto_step> steps, const Numbers& scalars);
 
 }  // namespace pto

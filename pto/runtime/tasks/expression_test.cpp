@@ -32,7 +32,7 @@ std::string error_of(F f) {
 
 template <class T>
 T value_of(const Symbol<T>& symbol, const std::vector<uint64_t>& scalars) {
-  check_steps(symbol.steps(), scalars.size());
+  check_steps(symbol.steps(), scalars);
   return std::bit_cast<T>(evaluate(symbol.steps(), scalars));
 }
 
@@ -136,20 +136,37 @@ TEST(Expressions, types_mix_towards_reals_and_integers_wrap) {
   EXPECT_EQ(value_of(x / 0.0, scalars), INFINITY);
 }
 
+TEST(Expressions, integers_serve_as_doubles_that_hold_them_and_doubles_as_no_integer) {
+  const std::vector<uint64_t> bits = {7, std::bit_cast<uint64_t>(0.5), uint64_t(1) << 53 | 1};
+  const std::vector<uint8_t> kinds = {PTO_NUMBER_SIGNED, PTO_NUMBER_REAL, PTO_NUMBER_SIGNED};
+  const Numbers scalars(bits, kinds);
+  const auto real = [&](int i) { return Symbol<double>::of_scalar(i) * 2; };
+  EXPECT_EQ(check_steps(real(0).steps(), scalars), PTO_NUMBER_REAL);
+  EXPECT_EQ(std::bit_cast<double>(evaluate(real(0).steps(), scalars)), 14.0);
+  EXPECT_EQ(std::bit_cast<double>(evaluate(real(1).steps(), scalars)), 1.0);
+  EXPECT_EQ(check_steps(Symbol<>::of_scalar(0).steps(), scalars), PTO_NUMBER_SIGNED);
+  EXPECT_THAT(error_of([&] { check_steps(real(2).steps(), scalars); }),
+              HasSubstr("symbol<double>() of scalar 2, which is 9007199254740993 (int64)"));
+  EXPECT_THAT(error_of([&] { check_steps(Symbol<>::of_scalar(1).steps(), scalars); }),
+              HasSubstr("symbol<int64_t>() of scalar 1, which is 0.5 (float64)"));
+}
+
 TEST(Expressions, what_is_none_is_refused) {
+  const std::vector<uint64_t> two(2);
   const pto_step one{PTO_STEP_CONSTANT, 0, 1}, add{PTO_STEP_ADD, 0, 0};
   for (const Steps& steps :
        {Steps{}, Steps{one, one}, Steps{add}, Steps{one, add}, Steps{{PTO_STEP_TO_REAL, 1, 0}},
-        Steps{{99, 0, 0}}, Steps{{-1, 0, 0}}, Steps{add, one, one}})
-    EXPECT_THAT(error_of([&] { check_steps(steps, 0); }), HasSubstr("build it with pto::Symbol"));
-  EXPECT_THAT(error_of([&] { check_steps(Symbol<>::of_scalar(2).steps(), 2); }),
+        Steps{{99, 0, 0}}, Steps{{-1, 0, 0}}, Steps{add, one, one},
+        Steps{one, one, {PTO_STEP_ADD, 1, 0}}, Steps{one, {PTO_STEP_CONSTANT, 1, 0}, add}})
+    EXPECT_THAT(error_of([&] { check_steps(steps, {}); }), HasSubstr("build it with pto::Symbol"));
+  EXPECT_THAT(error_of([&] { check_steps(Symbol<>::of_scalar(2).steps(), two); }),
               HasSubstr("of scalar 2 of a run that has 2"));
   Symbol<> left = 1, right = 1;
   for (int i = 0; i < 70; ++i) left = left + 1, right = 1 + right;
-  check_steps(left.steps(), 0);
-  EXPECT_THAT(error_of([&] { check_steps(right.steps(), 0); }), HasSubstr("71 open operands"));
+  check_steps(left.steps(), {});
+  EXPECT_THAT(error_of([&] { check_steps(right.steps(), {}); }), HasSubstr("71 open operands"));
   for (int i = 0; i < 6; ++i) left = left + left;
-  EXPECT_THAT(error_of([&] { check_steps(left.steps(), 0); }), HasSubstr("at most 4096 and 64"));
+  EXPECT_THAT(error_of([&] { check_steps(left.steps(), {}); }), HasSubstr("at most 4096 and 64"));
   for (const auto& symbol : {Symbol<>(3) / 0, Symbol<>(3) % 0})
     EXPECT_THAT(error_of([&] { evaluate(symbol.steps(), {}); }), HasSubstr("derived scalar: 3"));
 }

@@ -9,10 +9,9 @@
 // allocates nothing, queues for the first one by several workers apart. One worker runs the tasks
 // as they were submitted, several by counters.
 // Invariants: fits() holds where element types, shapes, strides, overlaps of the arguments and
-// the scalars are those of the capture, but for scalars that tasks got as expressions and nobody
-// read as numbers: a replay evaluates these. An orchestration that waits for elements cannot be
-// captured.
-// Thread safety: replays of one graph follow each other; the rest is constant.
+// the scalars are those of the capture, but for values of scalars that tasks got as expressions and
+// nobody read as numbers: a replay evaluates these. An orchestration that waits for elements cannot
+// be captured. Thread safety: replays of one graph follow each other; the rest is constant.
 #pragma once
 
 #include <atomic>
@@ -54,18 +53,18 @@ class TaskGraph {
   // Throws Error: what the orchestration throws, and where it waits. The program's kernels outlive
   // the graph.
   TaskGraph(const OrchestrationProgram& program, std::span<const pto_tensor> tensors,
-            std::span<const uint64_t> scalars);
+            const Numbers& scalars);
   ~TaskGraph();
   TaskGraph(const TaskGraph&) = delete;
   TaskGraph& operator=(const TaskGraph&) = delete;
 
-  bool fits(std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars) const;
+  bool fits(std::span<const pto_tensor> tensors, const Numbers& scalars) const;
 
   // On arguments that fit; without scalars on those of the last replay, or of the capture. A trace
   // has one record a task, whatever its blocks. Throws Error for the first failed task, as
   // run_tasks does.
   RunReport replay(std::span<const pto_tensor> tensors, const RunOptions& options,
-                   std::span<const uint64_t> scalars = {});
+                   const Numbers& scalars = {});
 
   int64_t tasks() const { return int64_t(tasks_.size()); }
   int64_t edges() const { return int64_t(successors_.size()); }
@@ -83,6 +82,9 @@ class TaskGraph {
   struct Derived {  // a task's scalar that is computed of the run's
     size_t place;   // among scalars_
     size_t first_step, n_steps;
+    uint8_t kind;
+    int32_t task;
+    size_t place_in_task;
   };
   struct Shape {  // of an argument
     uint8_t type_code, type_bits;
@@ -93,7 +95,7 @@ class TaskGraph {
   };
   static std::vector<Shape> shapes_of(std::span<const pto_tensor> tensors);
   void patch(std::span<const pto_tensor> tensors);
-  void derive(std::span<const uint64_t> scalars);
+  void derive(const Numbers& scalars);
 
   std::vector<GraphTask> tasks_;
   std::vector<int32_t> successors_;
@@ -106,6 +108,7 @@ class TaskGraph {
   int64_t bytes_ = 0, unknown_overlaps_ = 0;
   std::vector<Shape> shapes_;
   std::vector<uint64_t> captured_scalars_;
+  std::vector<uint8_t> captured_kinds_;
   std::vector<bool> is_frozen_;  // the captured scalars that a replay must have
   std::vector<Derived> derived_;
   std::vector<pto_step> steps_;           // of all derived ones

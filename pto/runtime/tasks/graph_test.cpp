@@ -231,7 +231,7 @@ TEST(TaskGraph, keeps_to_scalars_that_were_read_as_numbers) {
   };
   Memory memory;
   const auto replay = [&](TaskGraph& graph, std::initializer_list<uint64_t> scalars) {
-    graph.replay(memory.tensors(), {}, {scalars.begin(), scalars.size()});
+    graph.replay(memory.tensors(), {}, std::vector(scalars));
     return std::pair{memory.values[0], memory.values[1]};
   };
   const uint64_t captured[] = {4, 40}, of_symbol[] = {5, 40}, of_number[] = {4, 41},

@@ -25,7 +25,7 @@ ErrorText raised_text(const std::string& text) {
 class Session {
  public:
   Session(const OrchestrationProgram& program, std::span<const pto_tensor> tensors,
-          std::span<const uint64_t> scalars, TaskRun& run)
+          const Numbers& scalars, TaskRun& run)
       : program_(program),
         tensors_(tensors),
         scalars_(scalars),
@@ -37,7 +37,7 @@ class Session {
     args_.abi_version = PTO_ABI_VERSION;
     args_.tensors = tensors.data();
     args_.n_tensors = int32_t(tensors.size());
-    args_.scalars = scalars.data();
+    args_.scalars = scalars.bits().data();
     args_.n_scalars = int32_t(scalars.size());
   }
 
@@ -52,6 +52,7 @@ class Session {
                               submit,
                               wait,
                               scalar,
+                              scalar_kind,
                               last_error};
     int32_t code = 0;
     try {
@@ -59,7 +60,8 @@ class Session {
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {  // its type may go with the orchestration's code
-      throw Error(raised_text(error.what()), ErrorKind::Runtime);
+      const bool is_ours = error_ == error.what();
+      throw Error(raised_text(error.what()), is_ours ? error_kind_ : ErrorKind::Runtime);
     }
     if (code == 0) return;
     fail({"the orchestration returned " + std::to_string(code) +
@@ -75,8 +77,12 @@ class Session {
     try {
       f(self);
       return 0;
+    } catch (const Error& error) {
+      self.error_ = error.what();  // a wrong type stays one for who called run()
+      self.error_kind_ = error.kind() == ErrorKind::Type ? ErrorKind::Type : ErrorKind::Runtime;
     } catch (const std::exception& error) {
       self.error_ = error.what();
+      self.error_kind_ = ErrorKind::Runtime;
     }
     return 1;
   }
@@ -167,19 +173,21 @@ class Session {
           "submit one of these, or register it"});
   }
 
-  void add_scalar(const pto_task_argument& arg) {
-    uint64_t bits = arg.scalar;
+  void add_scalar(const pto_task_argument& arg, const TaskKernel* kernel) {
+    Number number{arg.scalar, uint8_t(arg.number)};
     if (arg.n_steps > 0) {
       const std::span<const pto_step> steps(arg.steps, size_t(arg.n_steps));
-      check_steps(steps, scalars_.size());
-      bits = evaluate(steps, scalars_);
-      derived_.push_back({int32_t(given_scalars_.size()), steps});
+      number.kind = check_steps(steps, scalars_);
+      number.bits = evaluate(steps, scalars_);
+      derived_.push_back({int32_t(given_scalars_.size()), number.kind, steps});
     }
-    given_scalars_.push_back(bits);
+    if (kernel != nullptr) number.bits = kernel->slot(given_scalars_.size(), number);
+    given_scalars_.push_back(number.bits);
   }
 
-  void add_argument(const pto_task_argument& arg, int32_t index, bool is_manual) {
-    if (arg.kind == PTO_ARG_SCALAR) return add_scalar(arg);
+  void add_argument(const pto_task_argument& arg, int32_t index, const TaskKernel* kernel,
+                    bool is_manual) {
+    if (arg.kind == PTO_ARG_SCALAR) return add_scalar(arg, kernel);
     if (arg.kind < PTO_ARG_INPUT || arg.kind > PTO_ARG_NO_DEP || arg.view == nullptr ||
         arg.view->allocation == nullptr)
       fail({"argument " + std::to_string(index) + " of a task is no tensor of this run",
@@ -204,10 +212,10 @@ class Session {
       self.n_tensors_ = 0;
       self.given_scalars_.clear();
       self.derived_.clear();
-      for (int32_t i = 0; i < s->n_args; ++i)
-        self.add_argument(s->args[i], i, s->flags & PTO_SUBMIT_MANUAL);
       TaskSpec spec{};
       spec.kernel = self.kernel(s->kernel);
+      for (int32_t i = 0; i < s->n_args; ++i)
+        self.add_argument(s->args[i], i, spec.kernel, s->flags & PTO_SUBMIT_MANUAL);
       spec.tensors = {self.given_tensors_.data(), self.n_tensors_};
       spec.scalars = self.given_scalars_;
       spec.derived = self.derived_;
@@ -238,24 +246,32 @@ class Session {
     });
   }
 
-  static int32_t scalar(void* run, int32_t index, uint64_t* bits) {
+  static int32_t scalar_kind(void* run, int32_t index) {
+    const Session& self = *static_cast<Session*>(run);
+    return index >= 0 && size_t(index) < self.scalars_.size()
+               ? int32_t(self.scalars_.kind(size_t(index)))
+               : -1;
+  }
+  static int32_t scalar(void* run, int32_t index, int32_t number, uint64_t* bits) {
     return guarded(run, [&](Session& self) {
       if (index < 0 || size_t(index) >= self.scalars_.size())
         fail({"scalar " + std::to_string(index) + " of a run that has " +
                   std::to_string(self.scalars_.size()),
               "scalars count from 0 among the run's scalars", "pass it to run()"});
       self.is_read_[size_t(index)] = true;
-      *bits = self.scalars_[size_t(index)];
+      *bits = read_as(uint8_t(number), self.scalars_[size_t(index)], size_t(index),
+                      number == PTO_NUMBER_REAL ? "number()" : "integer()");
     });
   }
 
   const OrchestrationProgram& program_;
   const std::span<const pto_tensor> tensors_;
-  const std::span<const uint64_t> scalars_;
+  const Numbers scalars_;
   TaskRun& run_;
   std::vector<Allocation*> memory_;
   pto_args args_{};
   std::string error_;
+  ErrorKind error_kind_ = ErrorKind::Runtime;
   std::vector<TaskTensor> given_tensors_;  // of which n_tensors_ are the submission's
   size_t n_tensors_ = 0;
   std::vector<uint64_t> given_scalars_;
@@ -281,15 +297,14 @@ MemoryPiece piece_of(const pto_tensor& tensor) {
 }
 
 std::vector<bool> orchestrate_into(TaskRun& run, const OrchestrationProgram& program,
-                                   std::span<const pto_tensor> tensors,
-                                   std::span<const uint64_t> scalars) {
+                                   std::span<const pto_tensor> tensors, const Numbers& scalars) {
   Session session(program, tensors, scalars, run);
   session.orchestrate();
   return session.is_read();
 }
 
 RunReport run_orchestration(const OrchestrationProgram& program,
-                            std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars,
+                            std::span<const pto_tensor> tensors, const Numbers& scalars,
                             const RunOptions& options) {
   return run_tasks(options,
                    [&](TaskRun& run) { Session(program, tensors, scalars, run).orchestrate(); });

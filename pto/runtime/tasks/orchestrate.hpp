@@ -29,14 +29,13 @@ struct OrchestrationProgram {
 // orchestration must not write are PTO_TENSOR_READ_ONLY. Throws Error: what run_tasks throws, an
 // orchestration that returns non-zero, and what escapes from it.
 RunReport run_orchestration(const OrchestrationProgram& program,
-                            std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars,
+                            std::span<const pto_tensor> tensors, const Numbers& scalars,
                             const RunOptions& options);
 
 // The same into a run of any kind, which must go on until this returns. Which of the scalars were
 // read as numbers.
 std::vector<bool> orchestrate_into(TaskRun& run, const OrchestrationProgram& program,
-                                   std::span<const pto_tensor> tensors,
-                                   std::span<const uint64_t> scalars);
+                                   std::span<const pto_tensor> tensors, const Numbers& scalars);
 
 // The bytes of a tensor, from its lowest to behind its highest element.
 MemoryPiece piece_of(const pto_tensor& tensor);

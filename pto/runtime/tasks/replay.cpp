@@ -277,7 +277,7 @@ class Replay {
 }  // namespace
 
 RunReport TaskGraph::replay(std::span<const pto_tensor> tensors, const RunOptions& options,
-                            std::span<const uint64_t> scalars) {
+                            const Numbers& scalars) {
   const std::lock_guard lock(replaying_);
   derive(scalars);
   patch(tensors);

@@ -3,6 +3,11 @@
 
 namespace pto {
 
+TaskKernel exported_kernel(pto_kernel function, std::string name) {
+  return {function, std::move(name),
+          exported_numbers(function).value_or(std::vector<pto_parameter>())};
+}
+
 void Task::take_more(size_t bytes) {
   if (bytes > more_bytes) {
     more.reset();

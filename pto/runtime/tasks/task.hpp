@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "pto/isa/host.hpp"
+#include "pto/runtime/number.hpp"
 #include "pto/runtime/tasks/history.hpp"
 
 namespace pto {
@@ -25,7 +26,16 @@ namespace pto {
 struct TaskKernel {
   pto_kernel function = nullptr;
   std::string name;
+  std::vector<pto_parameter> numbers = {};  // its parameters that are no tensors, where known
+
+  // As its parameter's slot carries scalar `place`. Throws Error where they do not fit; those of
+  // kernels that did not say what they take stay as they are.
+  uint64_t slot(size_t place, Number number) const {
+    if (place >= numbers.size()) return number.bits;
+    return slot_for(numbers[place], number, {name.c_str(), place});
+  }
 };
+TaskKernel exported_kernel(pto_kernel function, std::string name);  // with what it takes
 
 struct Task;
 struct Allocation;

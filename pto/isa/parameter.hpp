@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kernels say of their parameters, and callers of their scalars, as plain C.
+//
+//     const pto_parameter parameters[] = {{1, 0, 2, 32}, {0, 0, 0, 64}};   // (float*, int64_t)
+//     const pto_signature signature = {"scale", parameters, 2};
+//     pto_export_kernel(scale, &signature);                                // PTO_KERNEL does
+//
+// Thread safety: pto_export_kernel may be called from any thread.
+#pragma once
+#include "pto/isa/host.hpp"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// What the 64 bits of a scalar are. It is kept beside them until a kernel's parameter is known.
+enum {
+  PTO_NUMBER_ANY,       // as the kernel takes them; nothing is compared
+  PTO_NUMBER_SIGNED,    // an int64
+  PTO_NUMBER_UNSIGNED,  // a uint64
+  PTO_NUMBER_REAL,      // a double; who reads it as bits gets a float32's
+  PTO_NUMBER_FLOAT64,   // a double; who reads it as bits gets its own
+  PTO_NUMBER_BITS       // an integer, or by its bits a float32 (upper half 0) or float64
+};
+
+// A parameter of a typed kernel (isa/launch.hpp). Codes and bits are DLPack's.
+enum { PTO_TYPE_ANY = 255 };  // a type code: void, or an element type without a code
+typedef struct pto_parameter {
+  uint8_t is_pointer, is_const, type_code, type_bits;
+} pto_parameter;
+typedef struct pto_signature {
+  const char* name;
+  const pto_parameter* parameters;
+  int32_t n_parameters;
+} pto_signature;
+
+// Tells the parameters of a kernel, so that those who call it can compare scalars before it runs;
+// without a signature it forgets the kernel, whose code is to go.
+void pto_export_kernel(pto_kernel kernel, const pto_signature* signature);
+
+#ifdef __cplusplus
+}
+#endif

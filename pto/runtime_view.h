@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// View: a tensor of an orchestration (pto/runtime.h), or a part of one.
+//
+//     pto::View row = o.input(0)[3], columns = o.input(0).transpose(0, 1).slice(0, 2, 4);
+//
+// Invariant: a view lies inside its tensor; no call copies elements. Shapes and strides count
+// elements. Errors: std::runtime_error with what, why and fix. Thread safety: values.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pto/runtime_api.h"
+
+namespace pto {
+
+// Of elements, as DLPack counts them.
+struct ElementType {
+  uint8_t code, bits;
+  bool operator==(ElementType other) const { return code == other.code && bits == other.bits; }
+};
+namespace element {
+constexpr ElementType i8{0, 8}, i16{0, 16}, i32{0, 32}, i64{0, 64}, u8{1, 8}, u16{1, 16},
+    u32{1, 32}, u64{1, 64}, f16{2, 16}, f32{2, 32}, f64{2, 64}, bf16{4, 16}, boolean{6, 8};
+}
+
+using Dimensions = std::vector<int64_t>;
+
+// A tensor of an orchestration, or a part of one. Copies are views of the same memory.
+class View {
+ public:
+  View() {
+    static const pto_view none{};
+    set(none);
+  }
+  explicit View(const pto_view& view) { set(view); }
+  View(const View& other) { set(other.view_); }
+  View& operator=(const View& other) {
+    set(other.view_);
+    return *this;
+  }
+
+  int rank() const { return view_.rank; }
+  Dimensions shape() const { return Dimensions(view_.sizes, view_.sizes + view_.rank); }
+  Dimensions strides() const { return Dimensions(view_.strides, view_.strides + view_.rank); }
+  ElementType dtype() const { return {view_.type_code, view_.type_bits}; }
+  int64_t numel() const {
+    int64_t n = 1;
+    for (int k = 0; k < view_.rank; ++k) n *= view_.sizes[k];
+    return n;
+  }
+  const pto_view& raw() const { return view_; }
+
+  // Elements begin, begin + step ... before end of dimension dim; dim from -rank.
+  View slice(int dim, int64_t begin, int64_t end, int64_t step = 1) const {
+    View v = *this;
+    dim = checked(dim);
+    const int64_t size = view_.sizes[dim];
+    if (begin < 0 || end < begin || end > size || step < 1)
+      refuse("slice(" + std::to_string(dim) + ", " + std::to_string(begin) + ", " +
+                 std::to_string(end) + ", " + std::to_string(step) + ") of " +
+                 std::to_string(size) + " elements",
+             "0 <= begin <= end <= size, and step >= 1", "pass bounds inside the dimension");
+    v.advance(begin * view_.strides[dim]);
+    v.view_.sizes[dim] = (end - begin + step - 1) / step;
+    v.view_.strides[dim] *= step;
+    return v;
+  }
+  // Element `index` of the first dimension, which goes.
+  View operator[](int64_t index) const { return slice(0, index, index + 1).without(0); }
+
+  View transpose(int a, int b) const {
+    View v = *this;
+    a = checked(a), b = checked(b);
+    std::swap(v.view_.sizes[a], v.view_.sizes[b]);
+    std::swap(v.view_.strides[a], v.view_.strides[b]);
+    return v;
+  }
+  View permute(const std::vector<int>& order) const {
+    View v = *this;
+    std::vector<bool> seen(size_t(view_.rank));
+    bool is_right = int(order.size()) == view_.rank;
+    for (size_t k = 0; is_right && k < order.size(); ++k) {
+      const int from = order[k] < 0 ? order[k] + view_.rank : order[k];
+      is_right = from >= 0 && from < view_.rank && !seen[size_t(from)];
+      if (!is_right) break;
+      seen[size_t(from)] = true;
+      v.view_.sizes[k] = view_.sizes[from];
+      v.view_.strides[k] = view_.strides[from];
+    }
+    if (!is_right)
+      refuse("permute() of " + std::to_string(view_.rank) + " dimensions by " +
+                 std::to_string(order.size()) + " numbers that do not name each once",
+             "every dimension comes once", "pass a permutation of 0 .. rank - 1");
+    return v;
+  }
+  // The same elements in another shape; only where no copy is needed.
+  View reshape(const Dimensions& shape) const {
+    int64_t n = 1;
+    for (int64_t size : shape) n *= size;
+    if (n != numel() || shape.size() > PTO_MAX_RANK)
+      refuse("reshape() of " + std::to_string(numel()) + " elements to " + std::to_string(n) +
+                 " in " + std::to_string(shape.size()) + " dimensions",
+             "the elements stay, in at most 8 dimensions", "pass a shape of as many elements");
+    View v = *this;
+    v.view_.rank = int32_t(shape.size());
+    int64_t next = is_contiguous() ? 1 : 0;
+    if (next == 0) next = single_stride();
+    for (int k = v.view_.rank - 1; k >= 0; --k) {
+      v.view_.sizes[k] = shape[size_t(k)];
+      v.view_.strides[k] = next;
+      next *= shape[size_t(k)];
+    }
+    return v;
+  }
+
+ private:
+  // Sizes and strides beyond the rank are not copied, which most of a view is.
+  void set(const pto_view& view) {
+    view_.allocation = view.allocation;
+    view_.data = view.data;
+    view_.rank = view.rank;
+    view_.type_code = view.type_code;
+    view_.type_bits = view.type_bits;
+    view_.flags = view.flags;
+    if (view.rank > 0) set_dim(0, view);
+    if (view.rank > 1) set_dim(1, view);  // a loop would become two calls of memcpy()
+    for (int k = 2; k < view.rank; ++k) set_dim(k, view);
+  }
+  void set_dim(int k, const pto_view& view) {
+    view_.sizes[k] = view.sizes[k];
+    view_.strides[k] = view.strides[k];
+  }
+  static void refuse(const std::string& what, const char* why, const char* fix) {
+    throw std::runtime_error(what + "\n  why: " + why + "\n  fix: " + fix);
+  }
+  int checked(int dim) const {
+    const int at = dim < 0 ? dim + view_.rank : dim;
+    if (at < 0 || at >= view_.rank)
+      refuse("dimension " + std::to_string(dim) + " of a tensor of " + std::to_string(view_.rank),
+             "dimensions count from 0, or from the end from -1", "pass one that exists");
+    return at;
+  }
+  void advance(int64_t elements) {
+    view_.data = static_cast<char*>(view_.data) + elements * (view_.type_bits / 8);
+  }
+  View without(int dim) const {
+    View v = *this;
+    for (int k = dim; k + 1 < view_.rank; ++k) {
+      v.view_.sizes[k] = view_.sizes[k + 1];
+      v.view_.strides[k] = view_.strides[k + 1];
+    }
+    --v.view_.rank;
+    return v;
+  }
+  bool is_contiguous() const {
+    int64_t next = 1;
+    for (int k = view_.rank - 1; k >= 0; next *= view_.sizes[k--])
+      if (view_.sizes[k] != 1 && view_.strides[k] != next) return false;
+    return true;
+  }
+  // The distance of all neighbours, where they lie evenly.
+  int64_t single_stride() const {
+    int64_t stride = 0, next = 0;
+    for (int k = view_.rank - 1; k >= 0; --k) {
+      if (view_.sizes[k] == 1) continue;
+      if (stride == 0) stride = next = view_.strides[k];
+      if (view_.strides[k] != next)
+        refuse("reshape() of a view whose elements do not lie evenly",
+               "it would need a copy, and views make none", "copy it by a task first");
+      next *= view_.sizes[k];
+    }
+    return stride;
+  }
+
+  pto_view view_;
+};
+
+}  // namespace pto
