@@ -11,7 +11,9 @@
 //     }
 //
 // A scalar reaches kernels as all scalars of tasks do, a floating-point one as a double; those that
-// include tensor.h get it as it is. The kernels of a mixed task run one after another. Hints (early
+// include tensor.h get its own bits. An integral read of a floating-point scalar gives its bits, a
+// float32's unless the type float64 was asked for by name; passed on, a float parameter of a kernel
+// gets that float. The kernels of a mixed task run one after another. Hints (early
 // resolve, timing slots) do nothing. Invariant: a mistake throws at the call, with what, why and
 // fix, and the run fails with it; after rt_report_fatal the calls do nothing until the entry
 // returns. Thread safety: everything belongs to the thread that runs the orchestration.
@@ -174,7 +176,9 @@ class Session {
     for (int32_t kernel : kernels) {
       given.resize(n_tensors);
       const bool raw = std::find(raw_.begin(), raw_.end(), kernel) != raw_.end();
-      for (uint64_t bits : args.scalar_bits(raw)) given.push_back({View(), PTO_ARG_SCALAR, bits});
+      for (const GivenScalar& one : args.scalars())
+        given.push_back(raw ? TaskArgument{View(), PTO_ARG_SCALAR, one.raw}
+                            : TaskArgument{View(), PTO_ARG_SCALAR, one.bits, nullptr, one.number});
       const std::string name = std::to_string(kernel);
       task = o_.submit(kernel < 0 ? nullptr : name.c_str(), given, options, file, line);
       options.after.assign(1, task);  // the kernels of a mixed task share their arguments
@@ -309,7 +313,8 @@ inline int32_t enter(const pto_runtime_api* api, const pto_args* args, Entry ent
   Session session(api, args, std::move(raw));
   ChipTaskArgs given;
   for (int32_t i = 0; i < args->n_tensors; ++i) given.add(session.argument(i));
-  for (int32_t i = 0; i < args->n_scalars; ++i) given.add_bits(args->scalars[i]);
+  for (int32_t i = 0; i < args->n_scalars; ++i)
+    given.add_scalar_as_given(given_by_run(args->scalars[i], api->scalar_kind(api->run, i)));
   const int32_t count = args->n_tensors + args->n_scalars;
   if (const int expected = config == nullptr ? count : config(given).expected_arg_count;
       expected != count)

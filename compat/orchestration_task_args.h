@@ -10,39 +10,50 @@
 // Thread safety: none; values of one thread.
 #pragma once
 
+#include <cmath>
+#include <cstdio>
+
 #include "orchestration_tensor.h"
 
 namespace pto {
 namespace compat {
 
-// Tensors as tensor(i).ref(), scalars as scalar<T>(i).
+// A scalar as it was given: its value's slot, what that is, and its own bits.
+struct GivenScalar {
+  uint64_t bits;  // int64, or a double's
+  int32_t number;  // PTO_NUMBER_...
+  uint64_t raw;   // a float's 32, a double's 64, an integer's
+};
+
+// What the public runtime has of a floating-point scalar that run() got: 32 bits, but of a float64
+// that was asked for by name.
+inline GivenScalar given_by_run(uint64_t bits, int32_t number) {
+  GivenScalar scalar{bits, number, bits};
+  if (number != PTO_NUMBER_REAL) return scalar;
+  double value;
+  std::memcpy(&value, &bits, sizeof value);
+  scalar.raw = to_u64(float(value));
+  return scalar;
+}
+
+// Tensors as tensor(i).ref(), scalars as scalar<T>(i): a floating-point T gets the value, an
+// integral T an integer, or the bits of a floating-point scalar.
 class GivenArguments {
  public:
   template <class T = uint64_t>
   T scalar(int32_t index) const {
     check("scalar", index, scalars_.size());
-    const uint64_t bits = scalars_[size_t(index)];
+    const GivenScalar& given = scalars_[size_t(index)];
     if constexpr (std::is_floating_point<T>::value) {
-      double value;
-      std::memcpy(&value, &bits, sizeof value);
-      return T(value);
+      return T(real_of(given));
     } else {
-      const T value = T(bits);
-      if (sizeof(T) < sizeof bits && int64_t(value) != int64_t(bits))
-        refuse("scalar<T>(" + std::to_string(index) + ") of " + std::to_string(int64_t(bits)),
-               "T has " + std::to_string(sizeof(T) * 8) + " bits, which do not hold it",
-               "ask for int64_t, or for double where run() was given a float");
-      return value;
+      check_bits(given, index, sizeof(T), uint64_t(T(given.raw)));
+      return T(given.raw);
     }
   }
   int32_t scalar_count() const { return int32_t(scalars_.size()); }
-  // As kernels get them: a floating-point one as a double, or `raw`, by its own bits.
-  const std::vector<uint64_t>& scalar_bits(bool raw) const { return raw ? raw_ : scalars_; }
-  void add_bits(uint64_t bits) { add_bits(bits, bits); }
-  void add_bits(uint64_t bits, uint64_t raw) {
-    scalars_.push_back(bits);
-    raw_.push_back(raw);
-  }
+  const std::vector<GivenScalar>& scalars() const { return scalars_; }
+  void add_scalar_as_given(const GivenScalar& scalar) { scalars_.push_back(scalar); }
 
  protected:
   static void check(const char* kind, int32_t index, size_t count) {
@@ -50,9 +61,36 @@ class GivenArguments {
     refuse(std::string(kind) + "(" + std::to_string(index) + ") of " + std::to_string(count),
            "tensors and scalars count from 0, apart", "ask for one that was passed");
   }
+  // Of an integral read that gave `value`.
+  static void check_bits(const GivenScalar& given, int32_t index, size_t bytes, uint64_t value) {
+    const std::string what = "scalar<T>(" + std::to_string(index) + ") of ";
+    const double real = real_of(given);
+    if (given.number == PTO_NUMBER_REAL && std::isfinite(real) && !std::isfinite(float(real)))
+      refuse(what + shown(real), "an integral T gets the bits of a float32, and none is that large",
+             "ask for a floating-point T, or pass it to run() with dtype=\"float64\"");
+    const bool has_sign = given.number == PTO_NUMBER_SIGNED;
+    const bool is_wide = bytes >= (given.raw >> 32 != 0 ? 8 : 4);  // as bits
+    if (bytes == 8 || value == given.raw || (!has_sign && is_wide)) return;
+    refuse(what + (has_sign ? std::to_string(int64_t(given.raw)) : shown(real)),
+           "T has " + std::to_string(bytes * 8) + " bits, which do not hold it",
+           "ask for int64_t, or for double where run() was given a float");
+  }
+  static std::string shown(double real) {
+    char digits[40];
+    std::snprintf(digits, sizeof digits, "%.9g", real);
+    return digits;
+  }
+  static double real_of(const GivenScalar& given) {
+    double value;
+    std::memcpy(&value, &given.bits, sizeof value);
+    if (given.number == PTO_NUMBER_SIGNED) return double(int64_t(given.bits));
+    if (given.number == PTO_NUMBER_UNSIGNED) return double(given.bits);
+    if (given.number != PTO_NUMBER_BITS || given.bits >> 32 != 0) return value;
+    return double(from_u64<float>(given.bits));
+  }
 
  private:
-  std::vector<uint64_t> scalars_, raw_;
+  std::vector<GivenScalar> scalars_;
 };
 
 class LaunchSpec {
@@ -127,19 +165,19 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
   }
   template <class... T>
   void add_scalar(T... values) {
-    (add_bits(bits_of(values), to_u64(values)), ...);
+    (add_scalar_as_given(given_of(values)), ...);
   }
   void add_scalars(const uint64_t* values, int count) {
-    for (int k = 0; k < count; ++k) add_bits(values[k]);
+    for (int k = 0; k < count; ++k) add_scalar(values[k]);
   }
   void add_scalars_i32(const int32_t* values, int count) {  // as unsigned, as the public one does
-    for (int k = 0; k < count; ++k) add_bits(uint32_t(values[k]));
+    for (int k = 0; k < count; ++k) add_scalar(uint32_t(values[k]));
   }
   void copy_scalars_from(const CoreTaskArgs& other, int from, int count) {
     if (from < 0 || count < 0 || from + count > other.scalar_count())
       return set_error("copy_scalars_from() beyond the other's scalars");
     for (size_t k = size_t(from); k < size_t(from + count); ++k)
-      add_bits(other.scalar_bits(false)[k], other.scalar_bits(true)[k]);
+      add_scalar_as_given(other.scalars()[k]);
   }
 
   const ChipTensor& tensor(int32_t index) const {
@@ -190,14 +228,20 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
     if (kind != PTO_ARG_OUTPUT) set_error("a TensorCreateInfo that is no output");
     slots_.push_back({kCreated, {}, info});
   }
+  // A uint64_t is what scalar() and to_u64() return: bits, if a kernel takes a float there.
   template <class T>
-  static uint64_t bits_of(T value) {
+  static pto::compat::GivenScalar given_of(T value) {
     static_assert(std::is_arithmetic<T>::value || std::is_enum<T>::value,
                   "add_scalar(): a number or an enum");
-    if constexpr (std::is_enum<T>::value)
-      return uint64_t(int64_t(value));
-    else
-      return pto::Orchestration::scalar(value).scalar;
+    if constexpr (std::is_enum<T>::value) {
+      return {uint64_t(int64_t(value)), PTO_NUMBER_SIGNED, to_u64(value)};
+    } else {
+      const pto::TaskArgument made = pto::Orchestration::scalar(value);
+      int32_t number = made.number;
+      if (std::is_same<T, double>::value) number = PTO_NUMBER_FLOAT64;
+      if (number == PTO_NUMBER_UNSIGNED && sizeof value == 8) number = PTO_NUMBER_BITS;
+      return {made.scalar, number, to_u64(value)};
+    }
   }
 
   std::vector<TensorSlot> slots_;
