@@ -13,6 +13,7 @@
 #pragma once
 #include "pto/isa/compare.hpp"
 #include "pto/isa/cpu/shuffle.hpp"
+#include "pto/isa/cpu/transpose.hpp"
 
 PTO_NAMESPACE_BEGIN
 
@@ -81,17 +82,16 @@ PTO_INLINE Vec<R, N> load_every(const R* p) {
     return lanes::unzip_even(lanes::unzip_even(at(0), at(1)), lanes::unzip_even(at(2), at(3)));
 }
 
-// `count` elements of the source, Step apart. The last vector would read beyond them.
-template <int Step, class T>
-PTO_INLINE void take_every(T* d, const T* s, int count) {
-  using R = Raw<T>;
+// The bits of `count` elements of the source, Step apart. The last vector would read beyond them.
+template <int Step, class D, class S>
+PTO_INLINE void take_every(D* d, const S* s, int count) {
+  using R = moves::Bits<int(sizeof(D))>;
   constexpr int N = kVectorBytes / int(sizeof(R));
-  auto* to = reinterpret_cast<R*>(d);
-  const auto* from = reinterpret_cast<const R*>(s);
   int i = 0;
   for (; i + N < count; i += N)
-    *reinterpret_cast<typename VecOf<R, N>::loose*>(to + i) = load_every<Step, N>(from + i * Step);
-  for (; i < count; ++i) d[i] = s[i * Step];
+    *reinterpret_cast<typename VecOf<R, N>::loose*>(d + i) =
+        load_every<Step, N>(reinterpret_cast<const R*>(s + i * Step));
+  for (; i < count; ++i) d[i] = bit_cast<D>(s[i * Step]);
 }
 
 template <MaskPattern P, class D, class S>
@@ -105,7 +105,8 @@ PTO_INLINE void gather_columns(D& d, const S& s) {
       take_every<kStep>(d.data() + k, s.data() + S::Offset(r, kFirst), n);
     else
       for (int i = 0; i < n; ++i)
-        d.data()[offset_of_flat<D>(k + i)] = s.GetElement(r, kFirst + i * kStep);
+        d.data()[offset_of_flat<D>(k + i)] =
+            bit_cast<typename D::DType>(s.GetElement(r, kFirst + i * kStep));
     k += n;
   }
 }
@@ -115,7 +116,8 @@ PTO_INLINE void gather_rows(D& d, const S& s) {
   constexpr int kStep = kPatternStep<P>, kFirst = kPatternFirst<P>;
   const int cols = s.GetValidCol() < D::Cols ? s.GetValidCol() : D::Cols;
   for (int r = kFirst, to = 0; r < s.GetValidRow() && to < D::Rows; r += kStep, ++to)
-    for (int c = 0; c < cols; ++c) d.SetElement(to, c, s.GetElement(r, c));
+    for (int c = 0; c < cols; ++c)
+      d.SetElement(to, c, bit_cast<typename D::DType>(s.GetElement(r, c)));
 }
 
 // The positions of the bits that are set, appended to d while there is room; their number.
@@ -169,14 +171,14 @@ PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const I& index, const Tmp&, con
   return {};
 }
 
-// The columns (GATHER_COL: rows) of s that the pattern names. Columns fill d from its first element
-// on, row after row, as the public simulator does; so d's Cols should be the number of columns.
+// The columns (GATHER_COL: rows) of s that the pattern names, as bits. Columns fill d from its
+// first element on, row after row, as the public simulator does; so d's Cols should be their
+// number.
 template <class D, class S, MaskPattern P = MaskPattern::P1111, auto Axis = GATHER_ROW, class... X>
 PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const X&...) {
   static_assert(check_trailing<X...>());
-  static_assert(
-      kSame<typename D::DType, typename S::DType>,
-      "TGATHER: source and destination must have the same element type; convert with TCVT");
+  static_assert(sizeof(typename D::DType) == sizeof(typename S::DType),
+                "TGATHER: elements of both tiles must have the same size; convert with TCVT");
   PTO_ENTER(TGATHER, "d, s, <pattern, axis>", out(d), in(s));
   if constexpr (int(Axis) == int(GATHER_COL))
     detail::gather_rows<P>(d, s);

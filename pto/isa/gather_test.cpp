@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "pto/isa/narrow_float.hpp"
 #include "tests/isa_oracle.hpp"
 
 namespace pto {
@@ -149,6 +150,31 @@ TEST(Gather, keeps_the_rows_of_a_pattern_and_scatter_puts_them_back) {
       }
       EXPECT_EQ(back.GetElement(r, c), c >= 30 ? 7 : named ? s.GetElement(r, c) : 0);
     }
+}
+
+template <class To, class From, MaskPattern P>
+void check_bits() {
+  constexpr int kStep = detail::kPatternStep<P>, kFirst = detail::kPatternFirst<P>;
+  using Source = Tile<TileType::Vec, From, 3, 256, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
+  using Kept = Tile<TileType::Vec, To, 3, 256 / kStep, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
+  using Row = Tile<TileType::Vec, To, 1, 256, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
+  auto s = shaped<Source>(3, 256);
+  auto d = shaped<Kept>(3, 256 / kStep);
+  auto row = shaped<Row>(1, 256);
+  fill(s, 1);
+  TGATHER<Kept, Source, P>(d, s);
+  for (int i = 0; i < Kept::Numel; ++i)
+    ASSERT_EQ(bits_of(d.GetValue(i)), bits_of(s.GetValue(i * kStep + kFirst))) << i;
+  if (kStep != 2) return;
+  TGATHER<Row, Source, P, GATHER_COL>(row, s);
+  for (int c = 0; c < 256; ++c)
+    ASSERT_EQ(bits_of(row.GetValue(c)), bits_of(s.GetElement(kFirst, c))) << c;
+}
+
+TEST(Gather, moves_bits_between_types_of_one_size) {
+  check_bits<int32_t, float, MaskPattern::P1010>();
+  check_bits<half, int16_t, MaskPattern::P0100>();
+  check_bits<float8_e4m3_t, uint8_t, MaskPattern::P0101>();
 }
 
 template <class T, class I, CmpMode Mode, class Compare>
