@@ -15,10 +15,11 @@
 //     i8, u8   rint(x * scale + offset), clamped to [-128, 127] or [0, 255]; NaN is 0
 //     i16      x >> shift, clamped;  from f32 as above with [-32768, 32767]
 //     f16      x * scale, finite results clamped to 65504;  bf16, f32 and others   x * scale
-// Relu comes last, or first where nothing is quantised.
+// Relu comes last, or first where nothing is quantised; NaN becomes 0 there.
 // Invariant: product and sum are rounded one by one on every target.
 // Thread safety: pure functions.
 #pragma once
+#include "pto/isa/control.hpp"
 #include "pto/isa/cpu/leaves.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -147,7 +148,7 @@ PTO_INLINE V rounded(V v) {
 template <ReluPreMode Relu, class V>
 PTO_INLINE V relu(V v) {
   if constexpr (Relu == ReluPreMode::NormalRelu)
-    return lanes::select(v < V{}, V{}, v);
+    return lanes::select(v > V{}, v, V{});
   else
     return v;
 }
@@ -172,9 +173,10 @@ PTO_INLINE Vec<Compute<To>, N> to_integer(V x, const Parameters<N>& p) {
   return lanes::convert<Compute<To>>(lanes::convert<int32_t>(inside));
 }
 
+// x, finite results clamped to `largest`; with saturation all of them, and NaN is 0.
 template <class V>
-PTO_INLINE V to_half(V x, SaturationMode sat) {
-  const V most = lanes::splat<V>(65504.f);
+PTO_INLINE V to_narrow(V x, float largest, SaturationMode sat) {
+  const V most = lanes::splat<V>(largest);
   const V clamped = lanes::min_or_second(lanes::max_or_second(x, -most), most);
   if (sat == SaturationMode::ON) return lanes::select(x != x, V{}, clamped);
   return lanes::select(lanes::abs(x) < lanes::splat<V>(__builtin_inff()), clamped, x);
@@ -182,8 +184,8 @@ PTO_INLINE V to_half(V x, SaturationMode sat) {
 
 }  // namespace detail
 
-// An accumulator quantised to To, as lanes of Compute<To>. With saturation an infinite f16 result
-// is clamped too and NaN is 0.
+// An accumulator quantised to To, as lanes of Compute<To>. With saturation an infinite f16 or bf16
+// result is clamped too and NaN is 0.
 template <class To, ReluPreMode Relu = ReluPreMode::NoRelu, class V, int N>
 PTO_INLINE Vec<Compute<To>, N> quantise(V acc, const Parameters<N>& p,
                                         SaturationMode sat = SaturationMode::OFF) {
@@ -197,7 +199,9 @@ PTO_INLINE Vec<Compute<To>, N> quantise(V acc, const Parameters<N>& p,
     if constexpr (!kIsFloat<To>)
       return relu<Relu>(detail::to_integer<To>(x, p));
     else if constexpr (kSame<To, half>)
-      return relu<Relu>(detail::to_half(x, sat));
+      return relu<Relu>(detail::to_narrow(x, 65504.f, sat));
+    else if constexpr (kSame<To, bfloat16_t>)
+      return relu<Relu>(sat == SaturationMode::ON ? detail::to_narrow(x, 0x1.fep127f, sat) : x);
     else
       return relu<Relu>(x);
   }

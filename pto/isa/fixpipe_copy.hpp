@@ -85,7 +85,7 @@ struct Piece {
 
 template <class To, class From, ReluPreMode Relu, Quant Q, int N>
 PTO_INLINE void change_rows(To* to, const From* from, int64_t rows, int64_t cols,
-                            const fixpipe::Parameters<N>* p) {
+                            const fixpipe::Parameters<N>* p, SaturationMode sat) {
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < cols; j += N) {
       const auto v = lanes::load<N>(from + i * kPieceCols + j);
@@ -93,7 +93,7 @@ PTO_INLINE void change_rows(To* to, const From* from, int64_t rows, int64_t cols
         lanes::store<N>(to + i * kPieceCols + j, fixpipe::plain<To, Relu>(v));
       else
         lanes::store<N>(to + i * kPieceCols + j,
-                        fixpipe::quantise<To, Relu>(v, p[Q == Quant::Columns ? j / N : 0]));
+                        fixpipe::quantise<To, Relu>(v, p[Q == Quant::Columns ? j / N : 0], sat));
     }
 }
 
@@ -104,6 +104,7 @@ __attribute__((noinline)) void send_changed(Matrix d, Matrix s, int64_t rows, in
   Piece<From> in;
   Piece<To> out;
   fixpipe::Parameters<N> p[Q == Quant::Columns ? kPieceCols / N : 1];
+  const SaturationMode sat = control::saturation();
   if constexpr (Q == Quant::Scalar) p[0] = fixpipe::same<N>(*entries);
   for (int64_t c = 0; c < cols; c += kPieceCols) {
     const int64_t n = least(kPieceCols, cols - c);
@@ -112,7 +113,7 @@ __attribute__((noinline)) void send_changed(Matrix d, Matrix s, int64_t rows, in
     for (int64_t r = 0; r < rows; r += kPieceRows) {
       const int64_t m = least(kPieceRows, rows - r);
       copy_matrix<int(sizeof(From))>(in.matrix(), moved(s, r, c), m, n);
-      change_rows<To, From, Relu, Q, N>(out.values, in.values, m, n, p);
+      change_rows<To, From, Relu, Q, N>(out.values, in.values, m, n, p, sat);
       if constexpr (A == AtomicType::AtomicAdd)
         add_matrix<To>(moved(d, r, c), out.matrix(), m, n);
       else

@@ -57,7 +57,7 @@ double expected(From acc, const Fields& f, bool relu) {
         y = std::min(65504.0, std::max(-65504.0, y));
     }
   }
-  return relu && y < 0 ? 0 : y;
+  return relu && !(y > 0) ? 0 : y;
 }
 
 template <class From>
@@ -136,15 +136,22 @@ TEST(Fixpipe, saturation_clamps_infinity_and_makes_nan_zero) {
       fixpipe::quantise<half>(x, fixpipe::same<N>(Fields{1, 0, 0, 1}.bits()), SaturationMode::ON);
   EXPECT_EQ(y[0], -65504.f);
   EXPECT_EQ(y[1], 0.f);
+  const auto p = fixpipe::same<N>(Fields{1, 0, 0, 1}.bits());
+  const auto z = fixpipe::quantise<bfloat16_t>(x, p, SaturationMode::ON);
+  EXPECT_EQ(z[0], -0x1.fep127f);
+  EXPECT_EQ(z[1], 0.f);
+  EXPECT_EQ(fixpipe::quantise<bfloat16_t>(x, p)[0], -INFINITY);
 }
 
 TEST(Fixpipe, without_quantisation_only_relu_and_rounding_remain) {
   Vec<float, N> x = lanes::splat<Vec<float, N>>(-3.f);
   x[1] = 2.5f;
+  x[2] = NAN;
   EXPECT_EQ(fixpipe::plain<half>(x)[0], -3.f);
   const auto y = fixpipe::plain<bfloat16_t, ReluPreMode::NormalRelu>(x);
   EXPECT_EQ(y[0], 0.f);
   EXPECT_EQ(y[1], 2.5f);
+  EXPECT_EQ(y[2], 0.f);  // NaN is not above 0
   const auto whole = lanes::splat<Vec<int32_t, N>>(-7);
   EXPECT_EQ((fixpipe::plain<int32_t, ReluPreMode::NormalRelu>(whole)[0]), 0);
 }

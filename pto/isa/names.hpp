@@ -38,6 +38,8 @@ using isa::TCMP; using isa::TCMPS; using isa::TSEL; using isa::TSELS;
 using isa::TCONCAT; using isa::TDEINTERLEAVE; using isa::TINTERLEAVE;
 // convert.hpp
 using isa::TCVT;
+// control.hpp
+using isa::get_ctrl; using isa::sbitset0; using isa::sbitset1; using isa::set_ctrl;
 // conv_tile.hpp
 using isa::is_conv_tile_v; using isa::ConvTile; using isa::ConvTileShape;
 // conv_transfer.hpp
@@ -139,8 +141,7 @@ using isa::EVENT_ID6; using isa::EVENT_ID7; using isa::PIPE_ALL; using isa::PIPE
 using isa::PIPE_M; using isa::PIPE_MTE1; using isa::PIPE_MTE2; using isa::PIPE_MTE3;
 using isa::PIPE_S; using isa::PIPE_V; using isa::SINGLE_CACHE_LINE; using isa::SYNCALL;
 using isa::_getFFTSMsg; using isa::dcci; using isa::dsb; using isa::ffts_cross_core_sync;
-using isa::getFFTSMsg; using isa::get_ctrl; using isa::pipe_barrier; using isa::sbitset0;
-using isa::sbitset1; using isa::set_ctrl; using isa::set_ffts_base_addr; using isa::set_flag;
+using isa::getFFTSMsg; using isa::pipe_barrier; using isa::set_ffts_base_addr; using isa::set_flag;
 using isa::set_intra_block; using isa::set_mask_count; using isa::set_mask_norm;
 using isa::set_vector_mask; using isa::wait_flag; using isa::wait_flag_dev;
 using isa::wait_intra_block;

@@ -89,6 +89,11 @@ inline void reset_execution_context() {
   pto_set_block_count(1);
 }
 
+// The calling thread's task, of which the control register's bits count: 48 asks quantising to
+// saturate.
+inline void set_task_cookie(uint64_t bits) { isa::set_ctrl(bits); }
+inline uint64_t get_task_cookie() { return isa::get_ctrl(); }
+
 class ScopedExecutionContext {
  public:
   ScopedExecutionContext(uint32_t block, uint32_t subblock, uint32_t subblocks = 1)

@@ -108,7 +108,7 @@ PTO_INLINE void SYNCALL(const G& workspace, int32_t used = 0, Here here = Here::
   pto_barrier(detail::core_of(Cores), workspace.data(), used, here.file, here.line);
 }
 
-// Caches are coherent here, and instructions have no control register.
+// Caches are coherent here.
 enum cache_line_t { SINGLE_CACHE_LINE, ENTIRE_DATA_CACHE };
 enum dcci_dst_t { CACHELINE_ALL, CACHELINE_UB, CACHELINE_OUT, CACHELINE_ATOMIC };
 enum mem_dsb_t { DSB_ALL, DSB_DDR, DSB_UB, DSB_SEQ };
@@ -117,14 +117,8 @@ PTO_INLINE void dcci(T*, X...) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 PTO_INLINE void dsb(mem_dsb_t) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-PTO_INLINE uint64_t get_ctrl() { return 0; }
-PTO_INLINE void set_ctrl(uint64_t) {}
 PTO_INLINE void set_mask_norm() {}
 PTO_INLINE void set_mask_count() {}
 PTO_INLINE void set_vector_mask(uint64_t, uint64_t) {}
-constexpr PTO_INLINE uint64_t sbitset0(uint64_t bits, int bit) {
-  return bits & ~(uint64_t(1) << bit);
-}
-constexpr PTO_INLINE uint64_t sbitset1(uint64_t bits, int bit) { return bits | uint64_t(1) << bit; }
 
 PTO_NAMESPACE_END

@@ -77,6 +77,29 @@ TEST(Simulator, binds_tiles_to_its_memories) {
   EXPECT_EQ(int(memory.GetArch()), int(NPUArch::A2A3));
 }
 
+TEST(Simulator, saturates_quantised_results_where_the_task_says_so) {
+  using Acc = TileAcc<float, 16, 16>;
+  using Out = Tile<TileType::Mat, pto::half, 16, 16, BLayout::ColMajor, 16, 16, SLayout::RowMajor>;
+  const uint64_t twice = 0x40000000;  // 2.f
+  float got[2];
+  thread task([&] {
+    Acc acc;
+    Out out;
+    for (int i = 0; i < 256; ++i) acc.SetElement(i / 16, i % 16, i == 17 ? INFINITY : 3.f);
+    TMOV(out, acc, twice);
+    got[0] = float(out.GetElement(1, 1));
+    cpu_sim::set_task_cookie(uint64_t(1) << 48);
+    TMOV(out, acc, twice);
+    got[1] = float(out.GetElement(1, 1));
+    EXPECT_EQ(float(out.GetElement(1, 2)), 6.f);
+    EXPECT_EQ(get_task_cookie(), get_ctrl());
+  });
+  task.join();
+  EXPECT_EQ(got[0], INFINITY);
+  EXPECT_EQ(got[1], 65504.f);
+  EXPECT_EQ(get_ctrl(), 0u);  // every thread has its own
+}
+
 TEST(Simulator, takes_no_hooks_of_another_runtime) {
   cpu_sim::register_hooks(nullptr, nullptr);
   EXPECT_THROW(cpu_sim::register_hooks(reinterpret_cast<void*>(&get_subblockid), nullptr),

@@ -120,6 +120,7 @@ using pto::set_mask_count;
 using pto::set_mask_norm;
 using pto::set_vector_mask;
 using pto::SINGLE_CACHE_LINE;
+using pto::cpu_sim::get_task_cookie;
 
 namespace cce {
 using std::printf;
