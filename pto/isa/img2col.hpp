@@ -10,8 +10,6 @@
 //     posM + i = (n * Ho + ho) * Wo + wo,  posK + j = ((c1 * FilterH + kh) * FilterW + kw) * C0 +
 //     c0
 //
-// With __CPU_SIM the columns are as the public simulator counts them, channels outside the filter:
-//     posK + j = ((c1 * C0 + c0) * FilterH + kh) * FilterW + kw
 // Beyond the last image or channel (ChannelSize, if it is set) elements are PadValue too.
 // Invariant: the parameters are the tile's. The state that SETFMATRIX, SET_IMG2COL_RPT and
 // SET_IMG2COL_PADDING write on a chip comes from there as well, so they do nothing here; repetition
@@ -84,20 +82,6 @@ struct Unfold {
   }
 };
 
-// What column k of the matrix holds, and how many columns from there on differ in c0 only.
-struct Tap {
-  int64_t c1, c0, kh, kw, width;
-  PTO_INLINE Tap(int64_t k, int64_t size, int64_t kernel_h, int64_t kernel_w) {
-    const int64_t channel = k / (kernel_h * kernel_w);
-    const int64_t tap = kIsSimulated ? k : k / size;
-    c1 = kIsSimulated ? channel / size : tap / (kernel_h * kernel_w);
-    c0 = kIsSimulated ? channel % size : k % size;
-    kh = tap / kernel_w % kernel_h;
-    kw = tap % kernel_w;
-    width = kIsSimulated ? 1 : size - c0;
-  }
-};
-
 template <class D, class C>
 __attribute__((noinline)) void unfold(D& d, const C& image, int64_t pos_m, int64_t pos_k) {
   const Unfold<D, C> u(d, image);
@@ -110,9 +94,10 @@ __attribute__((noinline)) void unfold(D& d, const C& image, int64_t pos_m, int64
                              ? least((image.GetChannelSize() + u.c0 - 1) / u.c0, image.GetShape(1))
                              : image.GetShape(1);
   for (int64_t j = 0, width; j < cols; j += width) {
-    const Tap tap(pos_k + j, u.c0, kernel_h, kernel_w);
-    width = least(cols - j, tap.width);
-    if (tap.c1 >= groups || out_h <= 0 || u.out_w <= 0) {
+    const int64_t k = pos_k + j, tap = k / u.c0, from = k % u.c0;
+    width = least(cols - j, u.c0 - from);
+    const int64_t c1 = tap / (kernel_h * kernel_w), kh = tap / kernel_w % kernel_h;
+    if (c1 >= groups || out_h <= 0 || u.out_w <= 0) {
       u.pad(0, j, rows, cols - j);
       break;
     }
@@ -123,7 +108,7 @@ __attribute__((noinline)) void unfold(D& d, const C& image, int64_t pos_m, int64
         break;
       }
       count = least(rows - i, u.out_w - wo);
-      u.row(i, j, n, ho, wo, count, tap.c1, tap.kh, tap.kw, tap.c0, width);
+      u.row(i, j, n, ho, wo, count, c1, kh, tap % kernel_w, from, width);
       wo = 0;
       if (++ho == out_h) ho = 0, ++n;
     }

@@ -63,3 +63,24 @@ TEST(Layouts, a_boxed_tile_lies_where_its_data_is_set_to) {
       EXPECT_EQ(flat.data()[GetTileElementOffset<Boxed>(r, c)], static_cast<float>(r * 32 + c));
   EXPECT_EQ(copy.data(), flat.data());
 }
+
+// Channels of a group run fastest, then the filter's columns and rows.
+TEST(Layouts, columns_of_an_unfolded_image_are_filter_elements_of_eight_channels) {
+  using Image = ConvTile<TileType::Mat, float, 96, Layout::NC1HWC0, ConvTileShape<1, 1, 3, 4, 8>>;
+  Image image;
+  TASSIGN(image, 0x0);
+  for (int i = 0; i < 96; ++i) image.data()[i] = float(i);
+  uint8_t pads[] = {0, 1, 0, 0};
+  image.SetPadListArray(pads);
+  image.SetFmapH(3), image.SetFmapW(4), image.SetFilterH(2), image.SetFilterW(2);
+  image.SetStrideH(1), image.SetStrideW(1), image.SetDilationH(1), image.SetDilationW(1);
+  image.SetChannelSize(8);
+  image.SetPadValue(-1.f);
+  TileLeft<float, 16, 32, 8, 32> d;
+  TIMG2COL(d, image);
+  for (int row = 0; row < 8; ++row)
+    for (int k = 0; k < 32; ++k) {
+      const int h = row / 4 + k / 16, w = row % 4 + k / 8 % 2;
+      EXPECT_EQ(d.GetElement(row, k), w < 4 ? float((h * 4 + w) * 8 + k % 8) : -1.f) << row << k;
+    }
+}
