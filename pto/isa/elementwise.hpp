@@ -51,6 +51,9 @@ namespace lanes {
 // Rows of floats whose instruction takes integers too, unlike the operation of the IR.
 template <class Row>
 constexpr bool kTakesIntegers = kSame<Row, TRECIP_value> || kSame<Row, TLOG_value>;
+// Accumulating rows whose product is not rounded before the sum.
+template <class Row>
+constexpr bool kRoundsOnce = kSame<Row, TFUSEDMULADD_value>;
 }  // namespace lanes
 
 template <class C>
@@ -113,13 +116,13 @@ struct Stepwise {
 
 }  // namespace lanes
 
-// An accumulating row: half and bfloat16_t round after each of its steps.
+// An accumulating row: half and bfloat16_t round after each of its steps, unless it rounds once.
 template <class F, class T>
 struct Accumulate {
   template <class V>
   PTO_INLINE V operator()(V a, V b, V c) const {
     using Steps = lanes::Stepwise<T, V>;
-    if constexpr (kIsFloat<T> && sizeof(T) == 2)
+    if constexpr (kIsFloat<T> && sizeof(T) == 2 && !lanes::kRoundsOnce<F>)
       return F::apply(Steps{a}, Steps{b}, Steps{c}).value;
     else
       return F::apply(a, b, c);

@@ -112,9 +112,11 @@ void check_regions(const Case<D>& row) {
 #define PTO_BINARY(M, op, value, numpy, types) PTO_BINARY_ONLY(M, value, numpy, types)
 #define PTO_TERNARY(M, value, numpy, types) \
   PTO_CASE(M, types, #M, M(d, a, b, c), scalar::M##_value::of(a, b, c))
-#define PTO_ACCUMULATE(M, value, numpy, types) \
-  PTO_CASE(M, types, #M, M(d, a, b),           \
-           double(scalar::M##_value::of(Steps<T>(a), Steps<T>(b), Steps<T>(d))))
+#define PTO_ACCUMULATE(M, value, numpy, types)  \
+  PTO_CASE(M, types, #M, M(d, a, b),            \
+           lanes::kRoundsOnce<lanes::M##_value> \
+               ? scalar::M##_value::of(a, b, d) \
+               : double(scalar::M##_value::of(Steps<T>(a), Steps<T>(b), Steps<T>(d))))
 #define PTO_LOGICAL_UNARY(...)
 #define PTO_LOGICAL_BINARY(...)
 #include "pto/isa/instructions.def"
@@ -166,6 +168,23 @@ void check_row() {
 #define PTO_LOGICAL_BINARY(...)
 #include "pto/isa/instructions.def"
 #undef PTO_TEST
+
+// (1 + 2^-p)^2 - (1 + 2^(1-p)) is 2^-2p: all of it, or nothing where the product is rounded first.
+template <class T>
+void check_fused(float one_up, float product, float rest) {
+  Tile<TileType::Vec, T, 1, 32> a, b, fused, stepwise;
+  TEXPANDS(a, T(one_up)), TEXPANDS(b, T(-product)), TEXPANDS(fused, T(one_up));
+  stepwise = b;
+  TFUSEDMULADD(fused, a, b);
+  TMULADDDST(stepwise, a, a);
+  EXPECT_EQ(float(fused.GetValue(5)), rest);
+  EXPECT_EQ(float(stepwise.GetValue(5)), 0.f);
+}
+
+TEST(Elementwise, fused_products_of_short_floats_round_once) {
+  check_fused<half>(1 + 0x1p-10f, 1 + 0x1p-9f, 0x1p-20f);
+  check_fused<bfloat16_t>(1 + 0x1p-7f, 1 + 0x1p-6f, 0x1p-14f);
+}
 
 template <class T>
 void check_integer_reciprocals() {

@@ -214,6 +214,32 @@ struct GlobalTensor {
   }
   PTO_INLINE void SetAddress(T* pointer) { data_ = pointer; }
 
+  // One element, by its number from data() on or by five indices. Nothing checks them.
+  PTO_INLINE Element GetElement(int64_t at) const {
+    if constexpr (kIsTwin<Element>)
+      return Element::FromRaw(uint8_t(data_[at / 2].RawData() >> (at % 2 * 4) & 15));
+    else
+      return data_[at];
+  }
+  PTO_INLINE void SetElement(int64_t at, Element value) const {
+    if constexpr (kIsTwin<Element>) {
+      const int shift = int(at % 2) * 4, others = data_[at / 2].RawData() & ~(15 << shift);
+      data_[at / 2] = Element::FromRaw(uint8_t(others | (value.RawData() & 15) << shift));
+    } else {
+      data_[at] = value;
+    }
+  }
+  PTO_INLINE int64_t Offset(int64_t a, int64_t b, int64_t c, int64_t d, int64_t e) const {
+    return a * stride_[0] + b * stride_[1] + c * stride_[2] + d * stride_[3] + e * stride_[4];
+  }
+  PTO_INLINE Element GetElement(int64_t a, int64_t b, int64_t c, int64_t d, int64_t e) const {
+    return GetElement(Offset(a, b, c, d, e));
+  }
+  PTO_INLINE void SetElement(int64_t a, int64_t b, int64_t c, int64_t d, int64_t e,
+                             Element value) const {
+    SetElement(Offset(a, b, c, d, e), value);
+  }
+
  private:
   T* data_ = nullptr;
   ShapeT shape_;

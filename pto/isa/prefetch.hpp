@@ -2,6 +2,7 @@
 // TPREFETCH and TPREFETCH_ASYNC: memory towards the core before it is needed.
 //
 //     TPREFETCH(tile, view);                        // the tile holds the view's elements
+//     TPREFETCH(tile, other);                       // or those of another tile
 //     PrefetchAsyncContext context;
 //     auto event = TPREFETCH_ASYNC(view, context);  // towards the second cache, without waiting
 //
@@ -10,6 +11,7 @@
 // Thread safety: as TLOAD.
 #pragma once
 #include "pto/isa/async.hpp"
+#include "pto/isa/move.hpp"
 #include "pto/isa/transfer.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -56,10 +58,15 @@ PTO_INLINE void ask_for_view(const G& g) {
 
 }  // namespace detail
 
-template <class D, class G>
+template <class D, class G, typename Enable<!kIsTile<G>>::type = 0>
 PTO_INLINE RecordEvent TPREFETCH(D& d, const G& g) {
   PTO_ENTER(TPREFETCH, "d, g", out(d), in(g));
   return TLOAD(d, g);
+}
+template <class D, class S, typename Enable<kIsTile<S>>::type = 0>
+PTO_INLINE RecordEvent TPREFETCH(D& d, const S& s) {
+  PTO_ENTER(TPREFETCH, "d, s", out(d), in(s));
+  return TMOV(d, s);
 }
 
 template <class G, class... X>

@@ -22,6 +22,23 @@ void check_prefetch() {
   for (int i = 0; i < 96; ++i) ASSERT_EQ(float(d.GetValue(i)), float(i));
 }
 
+template <class T>
+void check_prefetch_of_tile() {
+  Tile<TileType::Vec, T, 3, 32> s;
+  Tile<TileType::Vec, T, 3, 32, BLayout::RowMajor, DYNAMIC, DYNAMIC> d(2, 21);
+  for (int i = 0; i < 96; ++i) s.SetValue(i, T(float(i))), d.SetValue(i, T(7.f));
+  TPREFETCH(d, s);
+  for (int i = 0; i < 96; ++i) {
+    const bool is_valid = i / 32 < 2 && i % 32 < 21;
+    ASSERT_EQ(float(d.GetValue(i)), is_valid ? float(i) : 7.f) << i;
+  }
+}
+
+TEST(Prefetch, brings_the_elements_of_another_tile) {
+  check_prefetch_of_tile<float>(), check_prefetch_of_tile<half>();
+  check_prefetch_of_tile<int32_t>(), check_prefetch_of_tile<int16_t>();
+}
+
 TEST(Prefetch, brings_elements_and_asks_for_memory) {
   check_prefetch<float>();
   check_prefetch<half>();

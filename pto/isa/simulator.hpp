@@ -195,6 +195,19 @@ class NPUMemoryModel {
   bool is_initialized_ = false;
 };
 
+// Where the scales of an operand lie: its byte in its memory, divided by 16. A pointer into no
+// memory of the core, such as a tile's own storage, gives an address that TASSIGN does not bind to.
+template <class T>
+uint64_t GetScaleAddr(const T* operand) {
+  const auto address = reinterpret_cast<uintptr_t>(operand);
+  for (int i = 0; i < isa::detail::kLocations; ++i) {
+    const size_t room = isa::detail::kLocationBytes[i];
+    const auto base = reinterpret_cast<uintptr_t>(pto_block_memory(i, room));
+    if (base != 0 && address >= base && address - base < room) return (address - base) >> 4;
+  }
+  return ~uint64_t(0);
+}
+
 inline void NPU_MEMORY_INIT() { NPUMemoryModel::Instance().Initialize(); }
 inline void NPU_MEMORY_INIT(NPUArch arch) { NPUMemoryModel::Instance().Initialize(arch); }
 inline void NPU_MEMORY_CLEAR() { NPUMemoryModel::Instance().Clear(); }

@@ -110,11 +110,27 @@ struct PointedStorage {
   PTO_INLINE const T* get() const { return bound ? bound : own.get(); }
 };
 
+// A hint to chips about the columns of a left operand, kept for sources of the simulator, which ask
+// for it again.
+template <bool IsKept>
+struct ColumnHint {
+  PTO_INLINE void SetKAligned(bool value) { is_aligned_ = value; }
+  PTO_INLINE bool GetKAligned() const { return is_aligned_; }
+
+ private:
+  bool is_aligned_ = false;
+};
+template <>
+struct ColumnHint<false> {
+  PTO_INLINE void SetKAligned(bool) {}
+  static constexpr PTO_INLINE bool GetKAligned() { return false; }
+};
+
 template <TileType Location, class T, int RowCount, int ColCount, BLayout Order = BLayout::RowMajor,
           int RowValid = RowCount, int ColValid = ColCount, SLayout Box = SLayout::NoneBox,
           int FractalBytes = 512, auto Padding = PadValue::Null,
           CompactMode Compaction = CompactMode::Null>
-struct Tile {
+struct Tile : ColumnHint<kIsSimulated && Location != TileType::Reg> {
   static_assert(Location != TileType::Reg || RowCount * ColCount / kLanes<T> <= 16,
                 "Tile: a register tile holds at most 16 vectors; use kMicro<T> elements");
   static_assert(RowCount > 0 && ColCount > 0,
@@ -247,6 +263,10 @@ struct Tile {
       return int(box * InnerNumel + inner);
     }
   }
+  // How chips shorten f32 before products; here nothing does.
+  PTO_INLINE void SetMadTF32Mode(RoundMode = RoundMode::CAST_ROUND) {}
+  PTO_INLINE void ResetMadMode() {}
+
   static constexpr PTO_INLINE int GetSizeInUnits() { return Numel; }
   static constexpr PTO_INLINE int GetSizeInBytes() { return Numel * int(sizeof(T)); }
 

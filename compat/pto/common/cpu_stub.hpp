@@ -182,6 +182,7 @@ PTO_INNER_NAME(TPRINT)
 PTO_INNER_NAME(TSTORE)
 
 }  // namespace pto
+using pto::IsTwinType;
 
 PTO_NAMESPACE_BEGIN
 namespace comm {
