@@ -125,13 +125,10 @@ constexpr int count_numbers() {
   ((goes_on = goes_on && kFirstIsNumber<X>, n += goes_on), ...);
   return n;
 }
-// Whether the first of the operands after the tiles is an entry, where row and column may follow.
-template <class I, class... X>
+// Whether the first of the operands after the tiles is an entry, in front of row and column.
+template <class... X>
 constexpr bool is_entry() {
-  if constexpr (kFirstIsNumber<I>)
-    return count_numbers<I, X...>() == 3 || (sizeof(I) == 8 && I(-1) > I(0));
-  else
-    return false;
+  return count_numbers<X...>() == 3;
 }
 
 template <class D, class S>

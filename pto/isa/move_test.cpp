@@ -272,6 +272,15 @@ TEST(Move, accumulators_become_narrower_and_lose_their_negatives) {
   EXPECT_EQ(at(v, 2, 4), same(0, 0));
 }
 
+TEST(Move, two_numbers_are_row_and_column_whatever_their_type) {
+  const auto acc = accumulator<float>(40, 35);
+  Any<float, kRow, kNone, 64, 64, TileType::Vec> d(40, 35);
+  TEXTRACT(d, acc, size_t(2), int64_t(1));
+  expect_all(d, 30, 30, [&](int r, int c) { return at(acc, r + 2, c + 1); });
+  TINSERT(d, acc, uint64_t(8), uint64_t(9));
+  EXPECT_EQ(at(d, 8, 9), at(acc, 0, 0));
+}
+
 template <class To, class From>
 void check_quantised() {
   const auto acc = accumulator<From>(40, 35);
