@@ -15,6 +15,8 @@
 
 #include <new>
 
+#include <pto/common/builtin_names.hpp>
+
 #include "orchestration_tensor.h"
 
 namespace pto {

@@ -319,9 +319,10 @@ def compile_functions(
     target: str = "",
     orchestration: bool = False,
     object: bytes = b"",
+    standard: str = "c++17",
 ) -> CompiledFunctions:
     """Compiles C++ text, or takes it from the cache; `object`: the bytes of another compiler's
-    that belongs to it. Python's lock is free meanwhile."""
+    that belongs to it; `standard`: the language level. Python's lock is free meanwhile."""
 
 def load_functions(name: str, object: bytes, functions: Sequence[str]) -> CompiledFunctions:
     """The functions of a shared object's bytes."""

@@ -26,9 +26,10 @@ namespace {
 
 CompiledFunctions compile_functions(const std::string& name, const std::string& text,
                                     const std::vector<std::string>& functions,
-                                    const std::string& target, bool orchestration,
-                                    nb::bytes object) {
+                                    const std::string& target, bool orchestration, nb::bytes object,
+                                    const std::string& standard) {
   CompileOptions options;
+  options.standard = standard;
   options.target = target;
   options.object.assign(object.c_str(), object.size());
   std::optional<nb::python_error> raised;
@@ -264,9 +265,9 @@ void bind_tasks(nb::module_& m) {
           "nbytes", [](const ChipGraph& self) { return self.graph().bytes(); },
           "Memory of its own, for the tensors that the orchestration allocated.");
   m.def("compile_functions", &compile_functions, "name"_a, "text"_a, "functions"_a, "target"_a = "",
-        "orchestration"_a = false, "object"_a = nb::bytes(""),
+        "orchestration"_a = false, "object"_a = nb::bytes(""), "standard"_a = "c++17",
         "Compiles C++ text, or takes it from the cache; `object`: the bytes of another compiler's "
-        "that belongs to it. Python's lock is free meanwhile.");
+        "that belongs to it; `standard`: the language level. Python's lock is free meanwhile.");
   m.def("load_functions", &load_functions, "name"_a, "object"_a, "functions"_a,
         "The functions of a shared object's bytes.");
   m.def("check_chip", &check_chip, "program"_a, "args"_a,

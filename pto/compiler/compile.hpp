@@ -31,7 +31,8 @@ struct CompileOptions {
   std::function<void(const std::string& stage, const std::string& text)> dump;
   // True between slices of waiting: stop and throw (Ctrl-C).
   std::function<bool()> interrupted;
-  std::string object;  // of compile_text(): what Source::object says
+  std::string object;              // of compile_text(): what Source::object says
+  std::string standard = "c++17";  // of compile_text(): what Source::standard says
 };
 
 // Interrupted (toolchain.hpp) where options.interrupted said stop.

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstring>
 #include <filesystem>
@@ -20,16 +21,36 @@ void append(std::vector<std::string>* flags, std::string_view words) {
   for (std::string word; stream >> word;) flags->push_back(word);
 }
 
-// The first lines of a compiler's output, indented.
-std::string first_lines(const std::string& output) {
-  constexpr int kLinesMax = 12;
-  constexpr size_t kColumnsMax = 400;
+bool has(const std::string& line, const char* text) { return line.find(text) != line.npos; }
+
+// What g++ says in front of an error in a template: what was instantiated, and the lines that asked
+// for it, of which those in the instruction set's headers are left out.
+bool leads_to_error(const std::string& line) {
+  return has(line, "In instantiation of") ||
+         (has(line, "required from") && !has(line, "/pto/isa/"));
+}
+bool is_context(const std::string& line) {
+  return leads_to_error(line) || has(line, "required from") || has(line, "In file included") ||
+         line.starts_with("                 from ") || has(line, ": In ") || has(line, ": At ");
+}
+
+// A compiler's output from its first error on, with the lines that led there; indented.
+std::string telling_lines(const std::string& output) {
+  constexpr size_t kLinesMax = 12, kColumnsMax = 400;
+  std::vector<std::string> lines, told;
   std::istringstream stream(output);
+  for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
+  const auto is_error = [](const std::string& line) { return has(line, "error: "); };
+  const auto error = std::find_if(lines.begin(), lines.end(), is_error);
+  auto first = error == lines.end() ? lines.begin() : error;
+  while (first != lines.begin() && is_context(first[-1])) --first;
+  for (auto line = first; line < error && error != lines.end(); ++line)
+    if (leads_to_error(*line)) told.push_back(*line);
+  told.insert(told.end(), error == lines.end() ? first : error, lines.end());
   std::string all;
-  int lines = 0;
-  for (std::string line; std::getline(stream, line);) {
-    if (++lines > kLinesMax) return all + "\n    ...";
-    all += "\n    " + line.substr(0, kColumnsMax);
+  for (size_t i = 0; i < told.size(); ++i) {
+    if (i == kLinesMax) return all + "\n    ...";
+    all += "\n    " + told[i].substr(0, kColumnsMax);
   }
   return all;
 }
@@ -68,12 +89,17 @@ bool names_errors(const ProcessResult& result) {
   return false;
 }
 
+// "C++20" of "c++20" and "gnu++20".
+std::string level_of(const Source& source) {
+  return "C" + source.standard.substr(source.standard.find('+'));
+}
+
 [[noreturn]] void fail_compiler(const Toolchain& toolchain, const Source& source,
                                 const ProcessResult& result, double seconds) {
   if (!source.hosted && names_errors(result)) {
     throw RefusedCode({source.name + ": the C++ compiler " + toolchain.path +
                            " refused the code that OpenPTO generated for this function" +
-                           first_lines(result.output),
+                           telling_lines(result.output),
                        "every graph must compile: this is a defect of OpenPTO, not of the function",
                        "report it, or set PTO_CXX to another compiler"},
                       ErrorKind::Runtime);
@@ -81,9 +107,10 @@ bool names_errors(const ProcessResult& result) {
   const bool slow = result.end == ProcessResult::TimedOut;
   const bool refused = result.end == ProcessResult::Exited && result.code != 0;
   fail({source.name + ": the C++ compiler " + toolchain.path + " " +
-            what_happened(result, seconds) + first_lines(result.output),
-        refused && source.hosted ? "the text must be valid C++17 for this compiler"
-                                 : "a kernel is compiled on its first call",
+            what_happened(result, seconds) + telling_lines(result.output),
+        refused && source.hosted
+            ? "the text must be valid " + level_of(source) + " for this compiler"
+            : "a kernel is compiled on its first call",
         slow ? "set PTO_COMPILE_SECONDS higher, or PTO_CXX to another compiler"
              : (source.hosted ? "correct the text" : "set PTO_CXX to another compiler")},
        ErrorKind::Runtime);
@@ -119,9 +146,9 @@ std::string file_name_of(const std::string& name) {
 
 std::vector<std::string> compile_flags(const Toolchain& toolchain, const Source& source) {
   std::vector<std::string> flags;
-  append(&flags,
-         "-std=c++17 -O2 -fPIC -shared -fvisibility=hidden -fno-math-errno -fno-trapping-math "
-         "-ffp-contract=fast -pipe");
+  append(&flags, "-std=" + source.standard +
+                     " -O2 -fPIC -shared -fvisibility=hidden -fno-math-errno -fno-trapping-math "
+                     "-ffp-contract=fast -pipe");
   append(&flags, target_flags(source.target));
   if (toolchain.family == Toolchain::Gcc) append(&flags, "-fno-gnu-unique -fno-use-linker-plugin");
   if (!source.hosted) {

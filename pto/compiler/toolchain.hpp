@@ -38,6 +38,7 @@ struct Source {
   // Bytes of an ELF object that another compiler made: a relocatable one is linked with the text,
   // another lies beside it as "precompiled.so", for .incbin. "": none.
   std::string object = {};
+  std::string standard = "c++17";  // the language level, as the compiler's -std= names it
 };
 
 // The compiler that settings.compiler names, else the first usable one of g++, c++, clang++ and
@@ -61,7 +62,7 @@ class RefusedCode : public Error {
 };
 
 // Writes source and object into `folder`, which must exist, and returns the object's path. Throws
-// pto::Error with the compiler's first lines where it fails, hangs, dies or cannot be started, of
+// pto::Error with the compiler's first error where it fails, hangs, dies or cannot be started, of
 // which RefusedCode is one, and Interrupted; `folder` then holds what was written.
 // std::system_error: the folder is unusable.
 std::string compile_object(const Toolchain& toolchain, const Source& source,

@@ -131,10 +131,12 @@ using isa::TFILLPAD_INPLACE; using isa::TGET_SCALE_ADDR; using isa::TRESHAPE; us
 using isa::GETMRGSORTTMPSIZE; using isa::TMRGSORT; using isa::TSORT32;
 using isa::MrgSortExecutedNumList;
 // sync.hpp
-using isa::CV_CORE_SYNC; using isa::cache_line_t; using isa::dcci_dst_t; using isa::event_t;
-using isa::mem_dsb_t; using isa::pipe_t; using isa::SyncAllMode; using isa::SyncCoreType;
-using isa::CACHELINE_ALL; using isa::CACHELINE_ATOMIC; using isa::CACHELINE_OUT;
-using isa::CACHELINE_UB; using isa::DSB_ALL; using isa::DSB_DDR; using isa::DSB_SEQ;
+#if !defined(__CPU_SIM)  // else see compat/pto/common/builtin_names.hpp
+using isa::cache_line_t; using isa::mem_dsb_t;
+#endif
+using isa::CV_CORE_SYNC; using isa::dcci_dst_t; using isa::event_t; using isa::pipe_t;
+using isa::SyncAllMode; using isa::SyncCoreType; using isa::CACHELINE_ALL;
+using isa::CACHELINE_ATOMIC; using isa::CACHELINE_OUT; using isa::CACHELINE_UB; using isa::DSB_ALL; using isa::DSB_DDR; using isa::DSB_SEQ;
 using isa::DSB_UB; using isa::ENTIRE_DATA_CACHE; using isa::EVENT_ID0; using isa::EVENT_ID1;
 using isa::EVENT_ID2; using isa::EVENT_ID3; using isa::EVENT_ID4; using isa::EVENT_ID5;
 using isa::EVENT_ID6; using isa::EVENT_ID7; using isa::PIPE_ALL; using isa::PIPE_FIX;

@@ -116,7 +116,10 @@ template <class T, class... X>
 PTO_INLINE void dcci(T*, X...) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
-PTO_INLINE void dsb(mem_dsb_t) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+template <class T>
+PTO_INLINE void dsb(T) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
 PTO_INLINE void set_mask_norm() {}
 PTO_INLINE void set_mask_count() {}
 PTO_INLINE void set_vector_mask(uint64_t, uint64_t) {}

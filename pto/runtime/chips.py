@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chips that kernels may be checked for: platform "a2a3sim" or "a5sim".
 
-    text = source.with_defines(chip_defines("a2a3sim", "aiv"))    # see pto/isa/chip.hpp
+    text = source.with_defines(core_defines("aiv") + chip_defines("a2a3sim", "aiv"))
     explain_buffer(error, "add", "a2a3sim", "aiv")                # where it is about a buffer
 
 Programs run as on "cpu"; besides, the tiles of a kernel must fit the buffers of its core.
@@ -17,8 +17,17 @@ _BUFFERS = ("Vec (UB)", "Mat (L1)", "Left (L0A)", "Right (L0B)", "Acc (L0C)", "B
             "Scaling (FB)")  # fmt: skip
 
 
+def core_defines(core_type: str) -> str:
+    """Lines in front of a kernel's text: the macros by which it asks for which core it is built.
+
+    Bodies of generated kernels stand under one of them.
+    """
+    kinds = {"aiv": ("VEC",), "aic": ("CUBE",), "mix": ("CUBE", "VEC")}[core_type]
+    return "".join(f"#define __DAV_{kind}__ 1\n" for kind in kinds)
+
+
 def chip_defines(platform: str, core_type: str) -> str:
-    """Lines in front of a kernel's text; "" for a platform without limits."""
+    """Lines in front of a kernel's text, see pto/isa/chip.hpp; "" for a platform without limits."""
     if platform not in _CHIPS:
         return ""
     core = CORE_TYPES.index(core_type) + 1

@@ -51,22 +51,25 @@ def compile(
     host runs as it is.
 
     `orch_func`: the orchestration's function; unless given pto_orchestrate, or
-    aicpu_orchestration_entry where only that is defined. `flags`: -DX=1, -UX and
-    -Ifolder. `signature`: what run() must be given, such as ["input float32", "output", "scalar
-    int64"]. `orch_source` and `kernel_sources` are other spellings of `orch` and `kernels`.
+    aicpu_orchestration_entry where only that is defined. `flags`: -DX=1, -UX,
+    -Ifolder and -std=c++20. `signature`: what run() must be given, such as ["input float32",
+    "output", "scalar int64"]. `orch_source` and `kernel_sources` are other spellings of `orch` and
+    `kernels`.
     """
     check_platform(platform)
     orch = _either("orch", orch, "orch_source", orch_source)
     chosen = _either("kernels", kernels, "kernel_sources", kernel_sources)
-    defines, folders = _split_flags(flags)
+    defines, folders, standard = _split_flags(flags)
     is_one = isinstance(include_dirs, str | os.PathLike)
     folders = [*([include_dirs] if is_one else include_dirs), *folders]
     head, function, entered = None, "", ""
     if orch is not None:
         head = read_source(orch, [*folders, build_config.compat_dir()], name or "orchestration")
-        head = head.with_defines(defines)
+        head = replace(head.with_defines(defines), standard=standard or "c++17")
         function = _orchestration_of(head, orch_func)
-    listed = read_kernels(chosen if chosen is not None else [], folders, defines, platform)
+    listed = read_kernels(
+        chosen if chosen is not None else [], folders, defines, platform, standard
+    )
     if head is not None:
         head, entered = _entered(head, function, listed)
     elif len(listed) != 1:
@@ -123,27 +126,29 @@ def _either(name: str, value: Any, spelling: str, other: Any) -> Any:
     return other
 
 
-def _split_flags(flags: Iterable[str]) -> tuple[str, list[str]]:
-    """-D and -U as directives, which are then part of the text; the folders of -I."""
+def _split_flags(flags: Iterable[str]) -> tuple[str, list[str], str]:
+    """-D and -U as directives, which are then part of the text; the folders of -I; of -std."""
     if isinstance(flags, str):
         flags = flags.split()
-    lines, folders = [], []
+    lines, folders, standard = [], [], ""
     for flag in flags:
         kind, rest = flag[:2], flag[2:]
         name, _, value = rest.partition("=")
         if kind == "-I" and rest:
             folders.append(rest)
+        elif re.match(r"-std=(c|gnu)\+\+(17|1z|20|2a|23|2b|26|2c)$", flag):
+            standard = flag.removeprefix("-std=")
         elif kind in ("-D", "-U") and re.match(r"[A-Za-z_]\w*(\([\w, .]*\))?$", name):
             value = value if "=" in rest else "1"
             lines.append(f"#define {name} {value}\n" if kind == "-D" else f"#undef {name}\n")
         else:
             raise InvalidValue(
                 f"flags: {flag!r}",
-                "level, target and optimisation are chosen by the compiler part; a caller's are "
-                "-DNAME, -DNAME=VALUE, -UNAME, -IFOLDER",
+                "target and optimisation are chosen by the compiler part; a caller's are -DNAME, "
+                "-DNAME=VALUE, -UNAME, -IFOLDER, and -std= of C++17 or later",
                 "leave it out, or set config.target and config.cxx",
             )
-    return "".join(lines), folders
+    return "".join(lines), folders, standard
 
 
 def _orchestration_of(text: SourceText, orch_func: str) -> str:
@@ -218,7 +223,13 @@ def _compile_all(
     target = config.target
     with ThreadPoolExecutor(min(len(units) + 1, os.cpu_count() or 1), "pto-compile") as pool:
         first = head and pool.submit(
-            _core.compile_functions, head.name, head.text, [function], target, True
+            _core.compile_functions,
+            head.name,
+            head.text,
+            [function],
+            target,
+            True,
+            standard=head.standard,
         )
         others = {text: pool.submit(_compile_kernels, text, kernels, target, platform)
                   for text, kernels in units.items()}  # fmt: skip
@@ -233,7 +244,7 @@ def _compile_kernels(
     functions = list(dict.fromkeys(kernel.function for kernel in kernels))
     arguments = source.name, source.text, functions, target, False, source.object
     try:
-        return _core.compile_functions(*arguments)
+        return _core.compile_functions(*arguments, standard=source.standard)
     except Failure as error:
         names = ", ".join(kernel.name for kernel in kernels)
         explain_buffer(error, names, platform, kernels[0].source.core_type)

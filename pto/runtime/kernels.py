@@ -14,7 +14,7 @@ from typing import Any
 
 from pto import build_config
 from pto.errors import InvalidType, InvalidValue
-from pto.runtime.chips import CORE_TYPES, chip_defines
+from pto.runtime.chips import CORE_TYPES, chip_defines, core_defines
 from pto.runtime.precompiled import PRECOMPILED_FIELDS, adapter_of, is_object
 from pto.runtime.sources import SourceText, read_source
 
@@ -26,6 +26,11 @@ extern "C" __attribute__((visibility("default")))
 int32_t {_DESCRIPTOR_KERNEL}(const pto_args* args) {{
   return pto::compat::{_DESCRIPTORS}({_SLOT_KERNEL}, args);
 }}
+"""
+# Sources for the public simulator write its names without `pto::`.
+_SIMULATED = """#ifdef __CPU_SIM
+#include <pto/common/cpu_stub.hpp>
+#endif
 """
 
 
@@ -73,9 +78,11 @@ class ReadKernel:
 
 
 def read_kernels(
-    kernels: Any, include_dirs: Sequence, defines: str, platform: str = "cpu"
+    kernels: Any, include_dirs: Sequence, defines: str, platform: str = "cpu", standard: str = ""
 ) -> list[ReadKernel]:
-    """All kernels; `defines`: lines in front of each C++ text, which the platform adds to."""
+    """All kernels. `defines`: lines in front of each C++ text, behind those of its core;
+    `standard`: the language level, "" for C++17, and C++20 for the public form.
+    """
     found = []
     for place, kernel in enumerate(_listed(kernels)):
         func_id = place if kernel.func_id is None else kernel.func_id
@@ -85,9 +92,12 @@ def read_kernels(
             continue
         _check_fields(place, kernel)
         folders = [*include_dirs, build_config.compat_dir()]
-        text = read_source(kernel.source, folders, kernel.name or f"kernel_{place}")
-        text = text.with_defines(defines + chip_defines(platform, kernel.core_type))
+        core = core_defines(kernel.core_type) + chip_defines(platform, kernel.core_type)
+        front = core + defines + (_SIMULATED if "#define __CPU_SIM " in defines else "")
+        text = read_source(kernel.source, folders, kernel.name or f"kernel_{place}", front)
         function = _symbol_of(kernel, text)
+        level = standard or ("c++20" if function == _SLOT_KERNEL else "c++17")
+        text = replace(text, standard=level)
         name = kernel.name or (text.name if function == _SLOT_KERNEL else function)
         has_descriptors = function == _SLOT_KERNEL and text.defines(_DESCRIPTORS)
         if has_descriptors:

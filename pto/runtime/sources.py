@@ -34,12 +34,14 @@ _TOKEN = re.compile(
 class SourceText:
     """A source with its headers in place; `name` appears in errors.
 
-    `object`: the bytes of a compiled object that belongs to it, or none.
+    `object`: the bytes of a compiled object that belongs to it, or none. `standard`: its language
+    level, as the compiler's -std= names it.
     """
 
     name: str
     text: str
     object: bytes = b""
+    standard: str = "c++17"
 
     @property
     def code(self) -> str:
@@ -62,11 +64,15 @@ class SourceText:
 
 
 def read_source(
-    source: str | os.PathLike, include_dirs: Iterable[str | os.PathLike] = (), name: str = "source"
+    source: str | os.PathLike,
+    include_dirs: Iterable[str | os.PathLike] = (),
+    name: str = "source",
+    front: str = "",
 ) -> SourceText:
     """The text of a path, or of C++ text, which is a str with a line break or a brace.
 
-    `name` is that of a text; a file's is its own.
+    `name` is that of a text; a file's is its own. `front`: lines in front of it, which may include
+    headers too.
     """
     folders = [Path(folder).expanduser() for folder in include_dirs]
     for folder in folders:
@@ -78,7 +84,8 @@ def read_source(
             )
     if isinstance(source, str) and ("\n" in source or "{" in source):
         inliner = _Inliner(folders, None)
-        return SourceText(name, inliner.put(source, None, f"{name}.cpp", 0))
+        head = inliner.put(front, None, "front", 0)
+        return SourceText(name, head + inliner.put(source, None, f"{name}.cpp", 0))
     if not isinstance(source, str | os.PathLike) or not os.fspath(source):
         raise InvalidType(
             f"a source is {source!r}",
@@ -94,7 +101,8 @@ def read_source(
             "CompiledPackage.load(path)",
         )
     inliner = _Inliner(folders, path.parent)
-    return SourceText(path.stem, inliner.put(_read(path), path, path.name, 0))
+    head = inliner.put(front, None, "front", 0)
+    return SourceText(path.stem, head + inliner.put(_read(path), path, path.name, 0))
 
 
 def _read(path: Path) -> str:

@@ -30,7 +30,9 @@
 #include <type_traits>
 #include <vector>
 
+#include <platform_comm/comm_context.h>
 #include <pto/common/debug.h>
+#include <pto/common/builtin_names.hpp>
 #include <pto/common/constants.hpp>
 #include <pto/common/limits_of_types.hpp>
 #include <pto/isa/simulator.hpp>
@@ -50,76 +52,9 @@
 #define aclFloatToFloat16(value) static_cast<aclFloat16>(static_cast<float>(value))
 
 using aclFloat16 = pto::half;
-using pto::bfloat16_t;
-using pto::float4_e1m2x2_t;
-using pto::float4_e2m1x2_t;
-using pto::float8_e4m3_t;
-using pto::float8_e5m2_t;
-using pto::float8_e8m0_t;
-using pto::half;
-using pto::hifloat8_t;
 using pto::NPU_MEMORY_CLEAR;
 using pto::NPU_MEMORY_INIT;
 
-using pto::block_idx;
-using pto::get_block_idx;
-using pto::get_block_num;
-using pto::get_coreid;
-using pto::get_subblockdim;
-using pto::get_subblockid;
-
-using pto::EVENT_ID0;
-using pto::EVENT_ID1;
-using pto::EVENT_ID2;
-using pto::EVENT_ID3;
-using pto::EVENT_ID4;
-using pto::EVENT_ID5;
-using pto::EVENT_ID6;
-using pto::EVENT_ID7;
-using pto::event_t;
-using pto::PIPE_ALL;
-using pto::pipe_barrier;
-using pto::PIPE_FIX;
-using pto::PIPE_M;
-using pto::PIPE_MTE1;
-using pto::PIPE_MTE2;
-using pto::PIPE_MTE3;
-using pto::PIPE_S;
-using pto::pipe_t;
-using pto::PIPE_V;
-using pto::set_flag;
-using pto::wait_flag;
-
-using pto::_getFFTSMsg;
-using pto::ffts_cross_core_sync;
-using pto::getFFTSMsg;
-using pto::set_ffts_base_addr;
-using pto::set_intra_block;
-using pto::wait_flag_dev;
-using pto::wait_intra_block;
-
-using pto::cache_line_t;
-using pto::CACHELINE_ALL;
-using pto::CACHELINE_ATOMIC;
-using pto::CACHELINE_OUT;
-using pto::CACHELINE_UB;
-using pto::dcci;
-using pto::dcci_dst_t;
-using pto::dsb;
-using pto::DSB_ALL;
-using pto::DSB_DDR;
-using pto::DSB_SEQ;
-using pto::DSB_UB;
-using pto::ENTIRE_DATA_CACHE;
-using pto::get_ctrl;
-using pto::mem_dsb_t;
-using pto::sbitset0;
-using pto::sbitset1;
-using pto::set_ctrl;
-using pto::set_mask_count;
-using pto::set_mask_norm;
-using pto::set_vector_mask;
-using pto::SINGLE_CACHE_LINE;
 using pto::cpu_sim::get_task_cookie;
 
 namespace cce {
@@ -140,12 +75,7 @@ void CommMpiFinalize(A&&...) {}
 
 struct HcclRootInfo {};
 constexpr uint32_t HCCL_MAX_RANK_NUM = 64;
-// What a rank knows of the group: where the memory of each rank begins that others may use.
-struct CommDeviceContext {
-  uint64_t workSpace, workSpaceSize;
-  uint32_t rankId, rankNum;
-  uint64_t winSize, windowsIn[HCCL_MAX_RANK_NUM], windowsOut[HCCL_MAX_RANK_NUM];
-};
+using CommDeviceContext = CommContext;
 using HcclDeviceContext = CommDeviceContext;
 
 namespace pto {
