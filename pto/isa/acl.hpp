@@ -46,8 +46,11 @@ aclError aclrtSetDevice(int device);
 aclError aclrtResetDevice(int device);
 
 // 64-byte aligned, and zero, since programs for the public simulator count on that; at least one
-// byte must be asked for.
+// byte must be asked for. A block has `bytes` rounded up to a multiple of 32, and 32 more but from
+// aclrtMallocAlign32: all of them may be used, and bound a pointer. The policies are one here,
+// where blocks from 1 MB on lie on huge pages.
 aclError aclrtMalloc(void** pointer, size_t bytes, aclrtMemMallocPolicy policy);
+aclError aclrtMallocAlign32(void** pointer, size_t bytes, aclrtMemMallocPolicy policy);
 aclError aclrtMallocHost(void** pointer, size_t bytes);
 
 // Null is an error, as is memory that is not of aclrtMalloc or was freed before.

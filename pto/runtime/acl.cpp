@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/isa/acl.hpp"
 
+#include <cstdint>
 #include <cstring>
 #include <new>
 #include <string>
@@ -25,6 +26,29 @@ aclError check_device(const char* call, int device) {
                                           "devices have numbers from 0 on", "pass 0"});
 }
 
+constexpr size_t kAclUnit = 32;
+
+// Rounds up to the unit, and adds `more`.
+aclError allocate(const char* call, void** pointer, size_t bytes, size_t more) {
+  if (pointer == nullptr || bytes == 0) {
+    return refuse(ACL_ERROR_INVALID_PARAM,
+                  {std::string(call) + ": " + std::to_string(bytes) + " bytes" +
+                       (pointer == nullptr ? " for a null pointer" : ""),
+                   "it stores the address of at least one byte", "pass &pointer and a size"});
+  }
+  const bool is_possible = bytes <= SIZE_MAX - 2 * kAclUnit;
+  const size_t all = is_possible ? (bytes + kAclUnit - 1) / kAclUnit * kAclUnit + more : 0;
+  *pointer = is_possible ? pto_malloc(all) : nullptr;
+  if (*pointer == nullptr) {
+    return refuse(ACL_ERROR_BAD_ALLOC,
+                  {std::string(call) + ": no memory for " + std::to_string(bytes) + " bytes",
+                   "the system has no such block", "free some memory"});
+  }
+  std::memset(*pointer, 0, all);
+  pto_register_range(*pointer, all);
+  return ACL_SUCCESS;
+}
+
 }  // namespace
 }  // namespace pto
 
@@ -34,21 +58,11 @@ aclError aclrtSetDevice(int device) { return pto::check_device("aclrtSetDevice",
 aclError aclrtResetDevice(int device) { return pto::check_device("aclrtResetDevice", device); }
 
 aclError aclrtMalloc(void** pointer, size_t bytes, aclrtMemMallocPolicy) {
-  if (pointer == nullptr || bytes == 0) {
-    return pto::refuse(ACL_ERROR_INVALID_PARAM,
-                       {"aclrtMalloc: " + std::to_string(bytes) + " bytes" +
-                            (pointer == nullptr ? " for a null pointer" : ""),
-                        "it stores the address of at least one byte", "pass &pointer and a size"});
-  }
-  *pointer = pto_malloc(bytes);
-  if (*pointer == nullptr) {
-    return pto::refuse(ACL_ERROR_BAD_ALLOC,
-                       {"aclrtMalloc: no memory for " + std::to_string(bytes) + " bytes",
-                        "the system has no such block", "free some memory"});
-  }
-  std::memset(*pointer, 0, bytes);
-  pto_register_range(*pointer, bytes);
-  return ACL_SUCCESS;
+  return pto::allocate("aclrtMalloc", pointer, bytes, pto::kAclUnit);
+}
+
+aclError aclrtMallocAlign32(void** pointer, size_t bytes, aclrtMemMallocPolicy) {
+  return pto::allocate("aclrtMallocAlign32", pointer, bytes, 0);
 }
 
 aclError aclrtMallocHost(void** pointer, size_t bytes) {

@@ -11,13 +11,25 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Acl, a_block_knows_its_length_until_it_is_freed) {
-  void* block = nullptr;
-  ASSERT_EQ(aclrtMalloc(&block, 1001, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
-  EXPECT_EQ(pto_extent(static_cast<char*>(block) + 1000), 1);
-  EXPECT_EQ(pto_extent(static_cast<char*>(block) + 1001), -1);
-  EXPECT_EQ(aclrtFree(block), ACL_SUCCESS);
-  EXPECT_EQ(pto_extent(block), -1);
+// Law: a block has its bytes rounded up to 32, with 32 more but from aclrtMallocAlign32; all are 0
+// and may be used.
+TEST(Acl, a_block_knows_its_rounded_length_until_it_is_freed) {
+  for (const size_t bytes : {1, 31, 32, 33, 64, 1001, 5 << 20}) {
+    const auto rounded = static_cast<int64_t>((bytes + 31) / 32 * 32);
+    for (const int more : {32, 0}) {
+      void* block = nullptr;
+      const auto call = more > 0 ? aclrtMalloc : aclrtMallocAlign32;
+      ASSERT_EQ(call(&block, bytes, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
+      auto* start = static_cast<char*>(block);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(start) % 64, 0U);
+      EXPECT_EQ(pto_extent(start), rounded + more) << bytes;
+      EXPECT_EQ(pto_extent(start + rounded + more), -1);
+      EXPECT_EQ(start[rounded + more - 1], 0);
+      start[rounded + more - 1] = 1;
+      EXPECT_EQ(aclrtFree(block), ACL_SUCCESS);
+      EXPECT_EQ(pto_extent(block), -1);
+    }
+  }
 }
 
 TEST(Acl, bytes_are_copied_there_and_back) {
