@@ -128,6 +128,58 @@ print(x[0].item())
     assert run(program).stdout == "51.0\n"
 
 
+def test_a_child_of_fork_sees_what_was_pending_done():
+    program = """
+import os, torch, pto.torch
+torch.set_num_threads(1)
+x, y = torch.ones(1 << 22, device="npu"), torch.ones(1 << 22, device="npu:1")
+with torch.npu.stream(torch.npu.Stream(device="npu:1")):
+    for _ in range(30):
+        x.add_(1), y.add_(2)
+pid = os.fork()
+seen = x[0].item(), y[-1].item(), x.sum().item() / (1 << 22)
+if pid == 0:
+    os._exit(0 if seen == (31, 61, 31) else 1)
+print(os.waitpid(pid, 0)[1], seen)
+"""
+    assert run(program).stdout == "0 (31.0, 61.0, 31.0)\n"
+
+
+SENDS = """
+import torch, pto.torch
+import torch.multiprocessing as mp
+
+class Data(torch.utils.data.Dataset):
+    def __init__(self, device): self.device = device
+    def __len__(self): return 4
+    def __getitem__(self, i): return torch.full((3,), float(i), device="npu").to(self.device)
+
+def work(x): print(x)
+
+def batches(device):
+    loader = torch.utils.data.DataLoader(Data(device), batch_size=2, num_workers=1)
+    return [batch.npu().sum().item() for batch in loader]
+
+if __name__ == "__main__":
+    for send in (
+        lambda: batches("npu"),
+        lambda: mp.get_context("spawn").Process(target=work, args=(torch.ones(2).npu(),)).start(),
+        lambda: mp.get_context("fork").SimpleQueue().put(torch.ones(2, device="npu")),
+    ):
+        try:
+            print(send())
+        except RuntimeError as error:
+            print(str(error).splitlines()[0])
+    print(batches("cpu"))
+"""
+
+
+def test_npu_tensors_that_are_sent_to_another_process_are_refused_and_nobody_waits():
+    done = run(SENDS)
+    refused = "a tensor on npu:0 was sent to another process\n"
+    assert done.stdout == refused * 3 + "[3.0, 15.0]\n", done.stderr
+
+
 def test_a_process_that_ends_with_pending_kernels_does_not_hang():
     program = """
 import torch, pto.torch

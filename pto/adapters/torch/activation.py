@@ -68,7 +68,7 @@ def activate() -> None:
     _library = loaded
     torch._register_device_module("npu", importlib.import_module("pto.adapters.torch.npu.module"))
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
-    for part in ("exchange", "dynamo"):
+    for part in ("exchange", "dynamo", "sharing"):
         importlib.import_module(f"pto.adapters.torch.npu.{part}").register()
     sys.modules["pto.torch.npu"] = sys.modules["torch.npu"] = torch.npu
 

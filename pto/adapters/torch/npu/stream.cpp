@@ -18,6 +18,7 @@ namespace {
 
 thread_local int t_device = 0;
 thread_local std::array<int, kMaxDevices> t_streams{};
+thread_local int t_running = 0;  // kernels, one inside another
 
 int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
@@ -66,6 +67,17 @@ class WaitKernel final : public Kernel {
 
 }  // namespace
 
+// While it lives, the calling thread runs a kernel.
+class Running {
+ public:
+  Running() { ++t_running; }
+  ~Running() { --t_running; }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+};
+
+bool runs_kernel() { return t_running > 0; }
+
 void Mark::pass() {
   const std::lock_guard lock(mutex_);
   passed_at_ns_.store(now_ns(), std::memory_order_release);
@@ -91,6 +103,7 @@ void Stream::submit(std::unique_ptr<Kernel> kernel, Length length) {
     lock.unlock();
     std::exception_ptr thrown;
     try {
+      const Running running;
       kernel->run();
     } catch (...) {
       thrown = std::current_exception();
@@ -115,10 +128,12 @@ bool Stream::enter_if_idle() {
   holder_ = std::this_thread::get_id();
   ++submitted_;
   pending_.fetch_add(1, std::memory_order_relaxed);
+  ++t_running;
   return true;
 }
 
 void Stream::leave() {
+  --t_running;
   std::unique_lock lock(mutex_);
   release(lock);
 }
@@ -137,6 +152,7 @@ void Stream::release(std::unique_lock<std::mutex>& lock) {
 
 void Stream::run_caught(Kernel& kernel) noexcept {
   std::string text;
+  const Running running;
   try {
     kernel.run();
     return;
@@ -174,15 +190,18 @@ void Stream::work() {
 
 void Stream::wait_slowly() {
   std::unique_lock lock(mutex_);
-  if (std::this_thread::get_id() != holder_) {  // a kernel does not wait for itself
-    const uint64_t goal = submitted_;
-    ++waiting_;
-    done_changed_.wait(lock, [&] { return done_ >= goal; });
-    --waiting_;
-  }
+  wait_for_submitted(lock);
   if (!has_error_) return;
   has_error_ = false;
   throw std::runtime_error(std::exchange(error_, {}));
+}
+
+void Stream::wait_for_submitted(std::unique_lock<std::mutex>& lock) {
+  if (std::this_thread::get_id() == holder_) return;  // a kernel does not wait for itself
+  const uint64_t goal = submitted_;
+  ++waiting_;
+  done_changed_.wait(lock, [&] { return done_ >= goal; });
+  --waiting_;
 }
 
 std::shared_ptr<Mark> Stream::record() {
@@ -243,12 +262,18 @@ void wait_for_device(int device) {
   if (thrown) std::rethrow_exception(thrown);
 }
 
-// Around fork() all streams stand still; the child gets new ones, since it has none of the threads.
+// Around fork() all streams stand still, with nothing pending; the child gets new ones, since it
+// has none of the threads.
 class Fork {
  public:
   static void prepare() {
-    for (auto& one : streams()) {
-      if (Stream* s = one.load()) s->mutex_.lock();
+    while (!lock_if_idle()) {
+      for (auto& one : streams()) {  // with no lock of another: a kernel may use other streams
+        Stream* const s = one.load();
+        if (s == nullptr || s->is_idle()) continue;
+        std::unique_lock lock(s->mutex_);
+        s->wait_for_submitted(lock);
+      }
     }
   }
   static void parent() {
@@ -260,6 +285,22 @@ class Fork {
     for (auto& one : streams()) {
       if (Stream* s = one.load()) one = new Stream(s->device_, s->number_, s->submitted_);
     }
+  }
+
+ private:
+  // False, with nothing locked, where a stream has work left, but that of the forking thread
+  // itself.
+  static bool lock_if_idle() {
+    bool is_idle = true;
+    for (auto& one : streams()) {
+      Stream* const s = one.load();
+      if (s == nullptr) continue;
+      s->mutex_.lock();
+      const bool is_mine = s->is_busy_ && s->holder_ == std::this_thread::get_id();
+      is_idle = is_idle && (s->is_idle() || is_mine);
+    }
+    if (!is_idle) parent();
+    return is_idle;
   }
 };
 

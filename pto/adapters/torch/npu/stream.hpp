@@ -9,7 +9,8 @@
 // thread, which exists from the first of them on. Streams are numbered: 0 is a device's default.
 // Invariants: kernels of a stream run one after another in the order of their submission. A stream
 // lives as long as the process. A kernel's error is kept and thrown by the next wait(); later
-// kernels run all the same. A child of fork() has all streams, empty, without what was pending.
+// kernels run all the same. fork() waits for what is pending, so that the child sees the memory as
+// its program order says; it has all streams, empty.
 // Thread safety: every function may be called from any thread; the current stream is the thread's.
 #pragma once
 
@@ -75,6 +76,8 @@ class Stream {
 
  private:
   friend class Fork;
+  friend class Running;
+  void wait_for_submitted(std::unique_lock<std::mutex>& lock);
   bool is_quiet() const { return is_idle() && !has_error_.load(std::memory_order_acquire); }
   void wait_slowly();
   void release(std::unique_lock<std::mutex>& lock);
@@ -94,6 +97,9 @@ class Stream {
   std::string error_;
   std::thread thread_;
 };
+
+// Whether the calling thread runs a kernel of a stream now: what that launches is part of it.
+bool runs_kernel();
 
 // Before everything else, once: makes the streams, and has them follow fork() and stop at exit.
 // Throws where PTO_NPU_DEVICES is malformed.
