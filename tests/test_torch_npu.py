@@ -249,6 +249,26 @@ def test_memory_that_does_not_exist_is_an_error_of_pytorch():
         torch.empty(1 << 60, dtype=torch.uint8, device="npu")
 
 
+def test_a_tensor_whose_storage_was_resized_is_refused_until_it_is_back():
+    x = torch.ones(1 << 20, device="npu")
+    part = x[5::2]
+    for _ in range(5):
+        x.add_(1)  # pending: owns the memory that goes
+    uses = [lambda t: t.add_(1), lambda t: t + 1, lambda t: t.sum(), lambda t: t.clone(),
+            lambda t: torch.cumsum(t, 0), lambda t: torch.ops.pto.gelu(t), lambda t: t.cpu(),
+            lambda t: t.fill_(2), lambda t: torch.mul(t, t, out=torch.empty_like(t))]  # fmt: skip
+    for bytes_ in (0, 4 << 10, (4 << 20) - 4):
+        x.untyped_storage().resize_(bytes_)
+        for use in uses:
+            for tensor in (x, part):
+                if tensor is part and bytes_ > 4 << 10:
+                    continue  # the last element is not its own
+                with pytest.raises(RuntimeError, match="storage.*\n  why: .*resized|no memory"):
+                    use(tensor)
+    x.untyped_storage().resize_(4 << 20)
+    assert x.fill_(3).sum().item() == 3 << 20
+
+
 HOSTILE = {
     "empty": lambda: torch.empty(0, 3),
     "without dimensions": lambda: torch.tensor(2.5),

@@ -33,13 +33,34 @@ at::Tensor make(c10::Storage storage, c10::DispatchKey backend, const at::Tensor
 
 c10::Storage cpu_storage(const at::Tensor& tensor) {
   if (tensor.layout() != c10::kStrided || !tensor.has_storage()) refuse(tensor);
+  check_memory(tensor);
   const c10::Storage& storage = tensor.storage();
   return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), storage.nbytes(), share(storage, c10::kCPU),
       c10::GetCPUAllocator(), storage.resizable()));
 }
 
+// Elements of the storage that the tensor reaches.
+int64_t reach(const at::Tensor& tensor) {
+  if (tensor.is_contiguous()) return tensor.storage_offset() + tensor.numel();
+  int64_t last = tensor.storage_offset();
+  for (int64_t axis = 0; axis < tensor.dim(); ++axis) {
+    last += (tensor.size(axis) - 1) * tensor.stride(axis);
+  }
+  return last + 1;
+}
+
 }  // namespace
+
+void check_memory(const at::Tensor& tensor) {
+  const auto held = static_cast<int64_t>(tensor.storage().nbytes());
+  if (tensor.numel() == 0) return;
+  const int64_t needed = reach(tensor) * static_cast<int64_t>(tensor.itemsize());
+  TORCH_CHECK(needed <= held, "npu: a tensor of sizes ", tensor.sizes(), " needs ", needed,
+              " bytes of a storage that has ", held,
+              "\n  why: the storage was resized, and the tensor was not\n"
+              "  fix: resize the storage back before the tensor is used");
+}
 
 at::Tensor alias_of(const at::Tensor& tensor) {
   return make(cpu_storage(tensor), c10::DispatchKey::CPU, tensor);

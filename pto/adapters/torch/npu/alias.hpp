@@ -18,7 +18,11 @@
 
 namespace pto::torch_npu {
 
-// Throws for what is no dense npu tensor. The meaning of sizes and strides is the tensor's.
+// Throws where the tensor reaches beyond its storage, which was resized behind its back.
+void check_memory(const at::Tensor& tensor);
+
+// Throws for what is no dense npu tensor with memory. The meaning of sizes and strides is the
+// tensor's.
 at::Tensor alias_of(const at::Tensor& tensor);
 
 // The same; PyTorch sees that it overlaps the aliases of all tensors over that storage.

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "pto/adapters/torch/invocation.hpp"
+#include "pto/adapters/torch/npu/alias.hpp"
 #include "pto/adapters/torch/npu/launch.hpp"
 #include "pto/adapters/torch/npu/memory.hpp"
 #include "pto/adapters/torch/npu/stream.hpp"
@@ -26,12 +27,14 @@ const at::Tensor& tensor_of(TensorObject* object) {
   return *reinterpret_cast<const at::Tensor*>(object);
 }
 
+// Bytes of the largest tensor; throws where one has lost its memory.
 int64_t largest(const DeviceCall& call) {
   int64_t bytes = 0;
   call.for_tensors(
       call.invocation,
       [](void* most, TensorObject* object) {
         auto& bytes = *static_cast<int64_t*>(most);
+        if (tensor_of(object).has_storage()) check_memory(tensor_of(object));
         bytes = std::max(bytes, static_cast<int64_t>(tensor_of(object).nbytes()));
       },
       &bytes);
