@@ -195,3 +195,18 @@ def test_streams_and_devices_are_current_for_a_thread_and_a_block():
     torch.npu.set_device(0)
     with pytest.raises(RuntimeError, match="npu:9 does not exist"):
         torch.npu.set_device(9)
+
+
+def test_c_takes_a_stream_by_its_handle(kernels):
+    assert isinstance(torch.npu.current_stream(), torch.npu.Stream | torch.Stream)
+    stream = torch.npu.Stream(device="npu:1")
+    with torch.npu.stream(stream):
+        current = torch.npu.current_stream()
+        assert current == stream and current.npu_stream == stream.npu_stream != 0
+        assert current._as_parameter_.value == current.npu_stream
+    assert torch.npu.current_stream(1).npu_stream == torch.npu.default_stream(1).npu_stream
+    assert torch.npu.current_stream(0).npu_stream != torch.npu.current_stream(1).npu_stream
+    of_stream = kernels.pto_device_of_stream
+    of_stream.argtypes = [ctypes.c_void_p]
+    assert of_stream(stream.npu_stream) == of_stream(stream._as_parameter_) == 1
+    assert of_stream(ctypes.c_void_p(0)) == -1

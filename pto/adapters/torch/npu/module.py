@@ -6,6 +6,7 @@ with torch.npu.device(1), torch.npu.stream(torch.npu.Stream()):
 torch.npu.synchronize(1)
 """
 
+import ctypes
 import importlib
 import os
 import platform
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from pto.adapters.torch.activation import device_library
 from pto.adapters.torch.npu import amp as amp
-from torch import Event, Stream
+from torch import Event
 from torch.accelerator import memory as _memory
 
 __all__ = [
@@ -127,13 +128,32 @@ def synchronize(device: _Device = None) -> None:
     torch.accelerator.synchronize(_index(device))
 
 
+class Stream(torch.Stream):
+    """A stream of an npu device; one of its pool where no number is given."""
+
+    @property
+    def npu_stream(self) -> int:
+        """What C takes as an aclrtStream."""
+        return self.native_handle
+
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        """The same, as ctypes passes it."""
+        return ctypes.c_void_p(self.native_handle)
+
+
+def _numbered_stream(number: int, device: int) -> Stream:
+    kind = int(torch._C._autograd.DeviceType.PrivateUse1)
+    return Stream(stream_id=number, device_index=device, device_type=kind)
+
+
 def current_stream(device: _Device = None) -> Stream:
-    return torch.accelerator.current_stream(_index(device))
+    index = _index(device)
+    return _numbered_stream(torch.accelerator.current_stream(index).stream_id, index)
 
 
 def default_stream(device: _Device = None) -> Stream:
-    kind = torch._C._autograd.DeviceType.PrivateUse1
-    return Stream(stream_id=0, device_index=_index(device), device_type=int(kind))
+    return _numbered_stream(0, _index(device))
 
 
 def set_stream(stream: Stream) -> None:
