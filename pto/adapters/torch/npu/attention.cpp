@@ -7,6 +7,8 @@
 #include <ATen/ops/_fused_sdp_choice_native.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
 
 #include "pto/adapters/torch/npu/alias.hpp"
 #include "pto/adapters/torch/npu/kernels.hpp"
@@ -22,11 +24,10 @@ namespace {
 int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value,
                const optional<Tensor>& mask, double dropout, bool is_causal, optional<double> scale,
                bool grouped) {
-  const auto meta = [](const Tensor& t) { return alias_of(t); };
-  const int64_t chosen = at::native::_fused_sdp_choice_cpp(
-      meta(query), meta(key), meta(value), mask ? optional<Tensor>(meta(*mask)) : mask, dropout,
-      is_causal, scale, grouped);
-  const bool needs_mask_gradient = mask && mask->requires_grad();  // an alias does not say so
+  // The tensors themselves, not aliases: they may be fake and of unknown sizes.
+  const int64_t chosen = at::native::_fused_sdp_choice_cpp(query, key, value, mask, dropout,
+                                                           is_causal, scale, grouped);
+  const bool needs_mask_gradient = mask && mask->requires_grad();
   const bool is_fused =
       !needs_mask_gradient && chosen == static_cast<int64_t>(sdp::SDPBackend::flash_attention);
   return static_cast<int64_t>(is_fused ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
@@ -38,6 +39,21 @@ void register_attention() {
   at::native::_fused_sdp_choice_stub.set_privateuse1_dispatch_ptr(&choice);
 }
 
+namespace {
+
+// The strides that PyTorch's fake tensors have for the results of these operators, which compiled
+// programs rely on: those of `like`, or dense in the order of the axes.
+Tensor laid_out_as(const Tensor& like, const Tensor& result) {
+  const Tensor same = at::empty_like(like);
+  return same.strides() == result.strides() ? result : same.copy_(result);
+}
+
+optional<Tensor> given(Aliases& aliases, const Tensor& mask) {
+  return mask.defined() ? optional<Tensor>(aliases.add(mask)) : optional<Tensor>();
+}
+
+}  // namespace
+
 Attention attention(const Tensor& query, const Tensor& key, const Tensor& value,
                     const optional<Tensor>& bias, double dropout, bool is_causal, bool,
                     optional<double> scale) {
@@ -47,18 +63,20 @@ Attention attention(const Tensor& query, const Tensor& key, const Tensor& value,
   current_stream(device).wait();
   const at::AutoDispatchBelowADInplaceOrView below;
   Aliases aliases;
+  const Tensor q = aliases.add(query);
   const auto [result, sums] = at::_scaled_dot_product_flash_attention_for_cpu(
-      aliases.add(query), aliases.add(key), aliases.add(value), dropout, is_causal,
-      bias && bias->defined() ? optional<Tensor>(aliases.add(*bias)) : optional<Tensor>(), scale);
+      q, aliases.add(key), aliases.add(value), dropout, is_causal,
+      given(aliases, bias.value_or(Tensor())), scale);
+  const auto zero = [&] { return aliases.wrap(at::zeros({}, at::kLong), device); };
   const Tensor none;
-  return {aliases.wrap(result, device),
-          aliases.wrap(sums, device),
+  return {aliases.wrap(laid_out_as(q, result), device),
+          aliases.wrap(sums.contiguous(), device),
           none,
           none,
           query.size(2),
           key.size(2),
-          none,
-          none,
+          zero(),  // seed and offset of a random mask, which there is none of
+          zero(),
           none};
 }
 
@@ -74,12 +92,14 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
   current_stream(device).wait();
   const at::AutoDispatchBelowADInplaceOrView below;
   Aliases aliases;
-  const auto cpu = [&](const Tensor& t) { return aliases.add(t); };
+  const Tensor q = aliases.add(query), k = aliases.add(key), v = aliases.add(value);
   const auto [d_query, d_key, d_value] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      cpu(d_result), cpu(query), cpu(key), cpu(value), cpu(result), cpu(sums), dropout, is_causal,
-      bias.defined() ? optional<Tensor>(cpu(bias)) : optional<Tensor>(), scale);
-  return {aliases.wrap(d_query, device), aliases.wrap(d_key, device), aliases.wrap(d_value, device),
-          Tensor()};
+      aliases.add(d_result), q, k, v, aliases.add(result), aliases.add(sums), dropout, is_causal,
+      given(aliases, bias), scale);
+  const auto wrapped = [&](const Tensor& like, const Tensor& d) {
+    return aliases.wrap(laid_out_as(like, d), device);
+  };
+  return {wrapped(q, d_query), wrapped(k, d_key), wrapped(v, d_value), Tensor()};
 }
 
 }  // namespace pto::torch_npu
