@@ -103,7 +103,7 @@ Extents& process_extents() {
 namespace {
 [[maybe_unused]] const int kForkHandler =
     pthread_atfork([] { process_extents().lock(); }, [] { process_extents().unlock(); },
-                   [] { process_extents().unlock(); });
+                   [] { process_extents().renew_lock(); });
 }  // namespace
 
 }  // namespace pto

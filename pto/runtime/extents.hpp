@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <shared_mutex>
 #include <vector>
 
@@ -34,6 +35,8 @@ class Extents {
 
   void lock() { mutex_.lock(); }  // around fork()
   void unlock() { mutex_.unlock(); }
+  // In the child, whose thread is not the one that holds the lock: it cannot unlock it.
+  void renew_lock() { new (&mutex_) std::shared_mutex; }
 
  private:
   // The answer for every pointer of [low, high): the end of the range, 0 for none.

@@ -2,6 +2,8 @@
 #include "pto/runtime/extents.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -113,6 +115,24 @@ TEST(Extents, readers_see_either_side_of_a_change_made_by_another_thread) {
   stop.store(true);
   for (std::thread& reader : readers) reader.join();
   EXPECT_EQ(wrong.load(), 0);
+}
+
+TEST(Extents, a_forked_child_registers_ranges_and_forks_again) {
+  const auto in_child = [](const auto& body) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(60);  // a child that hangs must not outlive the test
+      _exit(body());
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  const auto registers = [] {
+    process_extents().add(at(1000), 10);
+    return static_cast<int>(process_extents().bytes_from(at(1003)));
+  };
+  EXPECT_EQ(in_child([&] { return registers() + in_child(registers); }), 14);
 }
 
 }  // namespace
