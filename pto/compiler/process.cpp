@@ -3,12 +3,15 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -41,14 +44,26 @@ std::vector<std::string> child_environment(const std::string& temporary_director
   return all;
 }
 
-// Starts the child in a group of its own, output into `pipe`; an errno, or 0.
-int spawn(std::vector<std::string> arguments, const std::string& temporary_directory, int pipe,
-          pid_t* child) {
+struct Spawn {
+  std::vector<std::string> arguments;
+  std::string temporary_directory;
+  int input, output;  // standard streams; -1: /dev/null
+  pid_t group;        // 0: a new one
+};
+
+// Starts a child; an errno, or 0.
+int spawn(Spawn spawn, pid_t* child) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, pipe, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&files, pipe, STDERR_FILENO);
+  const auto connect = [&files](int from, int to, int flags) {
+    if (from < 0)
+      posix_spawn_file_actions_addopen(&files, to, "/dev/null", flags, 0);
+    else
+      posix_spawn_file_actions_adddup2(&files, from, to);
+  };
+  connect(spawn.input, STDIN_FILENO, O_RDONLY);
+  connect(spawn.output, STDOUT_FILENO, O_WRONLY);
+  connect(spawn.output, STDERR_FILENO, O_WRONLY);
 
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -60,17 +75,76 @@ int spawn(std::vector<std::string> arguments, const std::string& temporary_direc
   }
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setpgroup(&attributes, spawn.group);
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 
-  std::vector<std::string> environment = child_environment(temporary_directory);
-  const int error = posix_spawn(child, arguments[0].c_str(), &files, &attributes,
-                                pointers(arguments).data(), pointers(environment).data());
+  std::vector<std::string> environment = child_environment(spawn.temporary_directory);
+  const int error = posix_spawn(child, spawn.arguments[0].c_str(), &files, &attributes,
+                                pointers(spawn.arguments).data(), pointers(environment).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   return error;
 }
+
+// The ends of the guards' pipes that this process holds. A forked child must not hold them too:
+// the guards would not see this process end.
+class HeldEnds {
+ public:
+  static HeldEnds& get() {
+    static HeldEnds* const ends = [] {
+      pthread_atfork(nullptr, nullptr, [] { get().close_all(); });
+      return new HeldEnds;
+    }();
+    return *ends;
+  }
+  void add(int file) {
+    for (std::atomic<int>& end : ends_)
+      if (int none = 0; end.compare_exchange_strong(none, file)) return;
+  }
+  void close_one(int file) {
+    for (std::atomic<int>& end : ends_)
+      if (int found = file; end.compare_exchange_strong(found, 0)) break;
+    close(file);
+  }
+
+ private:
+  void close_all() {
+    for (std::atomic<int>& end : ends_)
+      if (const int file = end.exchange(0)) close(file);
+  }
+  std::array<std::atomic<int>, 64> ends_{};
+};
+
+// Leads the group of a child: a shell that reads from a pipe which nobody writes, and kills the
+// group when the pipe's other end closes. So the group ends with this process however that ends,
+// by SIGKILL too. Without a shell there is no guard, and the child leads its group.
+class Guard {
+ public:
+  Guard() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return;
+    const std::vector<std::string> shell{"/bin/sh", "-c", "read nothing; kill -KILL 0"};
+    if (spawn({shell, "", ends[0], -1, 0}, &pid_) != 0) pid_ = 0;
+    close(ends[0]);
+    held_ = ends[1];
+    HeldEnds::get().add(held_);
+  }
+  // Nothing of the group is left.
+  ~Guard() {
+    if (pid_ != 0) kill(-pid_, SIGKILL);
+    if (held_ >= 0) HeldEnds::get().close_one(held_);
+    while (pid_ != 0 && waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+  pid_t group() const { return pid_; }
+
+ private:
+  pid_t pid_ = 0;
+  int held_ = -1;
+};
 
 // Reads what is there, without waiting; false at the end of the output.
 bool drain(int pipe, std::string* output) {
@@ -103,7 +177,8 @@ void set_end(int status, ProcessResult* result) {
 }
 
 // Follows the child until it ends or has to be stopped.
-void follow(pid_t child, int pipe, const ProcessOptions& options, ProcessResult* result) {
+void follow(pid_t child, pid_t group, int pipe, const ProcessOptions& options,
+            ProcessResult* result) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point deadline =
       Clock::now() +
@@ -120,14 +195,14 @@ void follow(pid_t child, int pipe, const ProcessOptions& options, ProcessResult*
     }
     const bool interrupted = options.interrupted && options.interrupted();
     if (!interrupted && Clock::now() < deadline) continue;
-    kill(-child, SIGKILL);
+    kill(-group, SIGKILL);
     ended(child, true, &status);
     result->end = interrupted ? ProcessResult::Interrupted : ProcessResult::TimedOut;
     return;
   }
   if (open) drain(pipe, &result->output);
   set_end(status, result);
-  if (result->end == ProcessResult::Signalled) kill(-child, SIGKILL);
+  if (result->end == ProcessResult::Signalled) kill(-group, SIGKILL);
 }
 
 }  // namespace
@@ -138,13 +213,15 @@ ProcessResult run_process(const std::vector<std::string>& arguments,
   int pipe[2];
   if (pipe2(pipe, O_CLOEXEC) != 0) return {ProcessResult::NotStarted, errno, ""};
   fcntl(pipe[0], F_SETFL, O_NONBLOCK);
+  const Guard guard;
   pid_t child = 0;
-  const int error = spawn(arguments, options.temporary_directory, pipe[1], &child);
+  const int error =
+      spawn({arguments, options.temporary_directory, -1, pipe[1], guard.group()}, &child);
   close(pipe[1]);
   if (error != 0) {
     result = {ProcessResult::NotStarted, error, ""};
   } else {
-    follow(child, pipe[0], options, &result);
+    follow(child, guard.group() != 0 ? guard.group() : child, pipe[0], options, &result);
   }
   close(pipe[0]);
   return result;

@@ -4,7 +4,8 @@
 //     ProcessResult r = run_process({"/usr/bin/g++", "--version"}, {.seconds = 10});
 //     r.end == ProcessResult::Exited && r.code == 0;   r.output.starts_with("g++");
 //
-// Invariant: no process of the child's group is left when it returns, unless one left the group.
+// Invariant: no process of the child's group is left when it returns or this process ends, however
+// that ends, unless one left the group.
 // Thread safety: may be called from any thread.
 #pragma once
 

@@ -4,15 +4,35 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "pto/compiler/file.hpp"
 
 namespace pto {
 namespace {
 
 ProcessResult shell(const std::string& script, ProcessOptions options = {}) {
   return run_process({"/bin/sh", "-c", script}, options);
+}
+
+// Waits for it, a minute at most: a file that is not empty, a process that is gone or a zombie.
+bool comes_true(const std::function<bool()>& condition) {
+  for (int i = 0; i < 6000; ++i) {
+    if (condition()) return true;
+    usleep(10000);
+  }
+  return false;
+}
+
+bool is_gone(const std::string& pid) {
+  const std::string status = read_file("/proc/" + pid + "/status").value_or("");
+  return status.empty() || status.find("State:\tZ") != status.npos;
 }
 
 TEST(Process, captures_output_and_status) {
@@ -42,13 +62,39 @@ TEST(Process, kills_the_whole_group_when_time_is_up) {
   options.seconds = 0.05;
   const ProcessResult result = shell("sleep 1000 & echo $!; wait", options);
   EXPECT_EQ(result.end, ProcessResult::TimedOut);
-  const pid_t grandchild = std::stoi(result.output);
-  for (int i = 0; i < 500 && kill(grandchild, 0) == 0; ++i) {
-    const ProcessResult state =
-        shell("grep -c 'State:.Z' /proc/" + std::to_string(grandchild) + "/status || sleep 0.01");
-    if (state.output.rfind("1", 0) == 0) return;  // dead; whoever adopted it has not looked yet
+  const std::string grandchild = result.output.substr(0, result.output.find('\n'));
+  EXPECT_TRUE(comes_true([&] { return is_gone(grandchild); }));
+}
+
+// A parent that runs a process which does not end, and has a forked child beside it.
+void run_forever(const std::string& note, const std::string& forked) {
+  std::thread runs([&] { shell("sleep 1000 & echo $! $$ > " + note + "; wait"); });
+  comes_true([&] { return !read_file(note).value_or("").empty(); });
+  const pid_t beside = fork();
+  if (beside == 0) alarm(100);
+  if (beside != 0) write_file(forked, std::to_string(beside));
+  for (;;) pause();
+}
+
+TEST(Process, ends_with_its_parent_however_that_ends) {
+  for (const int signal : {SIGKILL, SIGTERM, SIGHUP}) {
+    const WorkFolder folder(temporary_directory(), "pto-test-");
+    const std::string note = folder.path() + "/note", forked = folder.path() + "/forked";
+    const pid_t parent = fork();
+    if (parent == 0) {
+      alarm(100);  // what fails must not outlive the test
+      run_forever(note, forked);
+    }
+    ASSERT_TRUE(comes_true([&] { return !read_file(forked).value_or("").empty(); }));
+    kill(parent, signal);
+    waitpid(parent, nullptr, 0);
+    const std::string pids = *read_file(note);
+    const size_t space = pids.find(' ');
+    for (const std::string& pid :
+         {pids.substr(0, space), pids.substr(space + 1, pids.size() - space - 2)})
+      EXPECT_TRUE(comes_true([&] { return is_gone(pid); })) << "signal " << signal;
+    kill(std::stoi(*read_file(forked)), SIGKILL);
   }
-  EXPECT_NE(kill(grandchild, 0), 0);
 }
 
 TEST(Process, stops_when_interrupted) {
