@@ -5,7 +5,16 @@ Each class is also the built-in exception that a caller would expect, so that bo
 `except pto.Error` and `except ValueError` work.
 """
 
+import os
 from collections.abc import Iterable
+
+
+def working_folder() -> str:
+    """The current folder; "" where it was deleted, which is no reason to fail."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
 
 
 class Error(Exception):

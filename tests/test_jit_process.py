@@ -22,12 +22,12 @@ PROGRAM = textwrap.dedent("""
 RESULT = "[4.0, 4.0, 4.0, 4.0, 4.0]"
 
 
-def python(code, tmp_path, **environment):
+def python(code, tmp_path, cwd=None, **environment):
     """A child with a cache of its own; returns (exit code, stdout, stderr)."""
     env = {**os.environ, "PTO_CACHE_DIR": str(tmp_path / "cache"), **environment}
     file = tmp_path / "program.py"
     file.write_text(code)
-    done = subprocess.run([sys.executable, file], env=env, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, file], env=env, capture_output=True, text=True, cwd=cwd)
     return done.returncode, done.stdout.strip(), done.stderr
 
 
@@ -145,6 +145,38 @@ def test_no_compiler_is_told_with_the_fix(tmp_path):
 def test_a_cache_folder_that_cannot_be_used_is_no_hindrance(tmp_path):
     (tmp_path / "cache").write_text("a file, not a folder")
     assert python(PROGRAM, tmp_path)[:2] == (0, RESULT)
+
+
+def test_a_cache_folder_may_look_like_an_option(tmp_path):
+    assert python(PROGRAM, tmp_path, cwd=tmp_path, PTO_CACHE_DIR="-cache") == (0, RESULT, "")
+    assert list((tmp_path / "-cache").glob("scaled-*.so"))
+
+
+def test_a_deleted_working_folder_is_no_hindrance(tmp_path):
+    leave = "import os\nos.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')\n"
+    assert python(leave + PROGRAM, tmp_path, cwd=tmp_path) == (0, RESULT, "")
+    wrong = leave + PROGRAM.replace("x * 3", "x * 'three'")
+    code, _, error = python(wrong, tmp_path, cwd=tmp_path)
+    assert code == 1 and f"{tmp_path}/program.py:8: mul" in error
+
+
+def test_a_stopped_process_keeps_nobody_from_compiling(tmp_path):
+    hold = tmp_path / "hold"
+    hold.touch()
+    first = f'mkdir "{tmp_path}/first" 2> /dev/null && while [ -e "{hold}" ]; do sleep 0.05; done'
+    env = {"PTO_CXX": compiler(tmp_path, f'{first}; exec g++ "$@"')}
+    (tmp_path / "stopped.py").write_text(PROGRAM)
+    stopped = subprocess.Popen(
+        [sys.executable, tmp_path / "stopped.py"], stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PTO_CACHE_DIR": str(tmp_path / "cache"), **env},
+    )  # fmt: skip
+    while not (tmp_path / "first").exists():
+        time.sleep(0.02)
+    stopped.send_signal(signal.SIGSTOP)
+    assert python(PROGRAM, tmp_path, **env)[:2] == (0, RESULT)
+    stopped.send_signal(signal.SIGCONT)
+    hold.unlink()
+    assert stopped.communicate(timeout=60)[0].strip() == RESULT
 
 
 def test_a_damaged_cache_entry_is_made_anew(tmp_path):

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <ctime>
 #include <filesystem>
 #include <system_error>
@@ -69,6 +70,35 @@ bool is_same_file(int file, const std::string& path) {
   }, named{};
   return fstat(file, &held) == 0 && stat(path.c_str(), &named) == 0 &&
          held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+}
+
+// What tells the processes of this system from those of other machines and containers: the start of
+// the system, and the space of its process ids.
+std::string system_identity() {
+  std::error_code ignored;
+  return read_file("/proc/sys/kernel/random/boot_id").value_or("") +
+         fs::read_symlink("/proc/self/ns/pid", ignored).string();
+}
+
+// What the holder of a lock writes into its file.
+std::string holder_note() { return std::to_string(getpid()) + " " + system_identity(); }
+
+// Best effort: without it others wait for as long as a compilation may take.
+void write_note(int file) {
+  const std::string note = holder_note();
+  if (ftruncate(file, 0) == 0 && pwrite(file, note.data(), note.size(), 0) < 0) errno = 0;
+}
+
+// Whether the process that wrote this note has gone or is stopped (Ctrl-Z, a debugger).
+bool is_halted(const std::string& note) {
+  const size_t space = note.find(' ');
+  const std::string here = system_identity();
+  if (space == note.npos || here.empty() || note.substr(space + 1) != here) return false;
+  const auto stat = read_file("/proc/" + note.substr(0, space) + "/stat");
+  if (!stat) return true;
+  const size_t name_end = stat->rfind(')');  // "12 (name) T ..."
+  const char state = name_end + 2 < stat->size() ? (*stat)[name_end + 2] : '?';
+  return state == 'T' || state == 't' || state == 'Z';
 }
 
 int64_t age_of(const fs::path& path) {
@@ -136,14 +166,16 @@ std::string Cache::insert(const std::string& name, const std::string& object) co
   return path;
 }
 
-std::shared_ptr<void> Cache::lock(const std::string& name,
-                                  const std::function<bool()>& interrupted) const {
-  constexpr int kPollMs = 5;
+std::shared_ptr<void> Cache::lock(const std::string& name, const std::function<bool()>& interrupted,
+                                  double seconds) const {
+  constexpr int kPollMs = 5, kLookMs = 100;
+  const auto start = std::chrono::steady_clock::now();
   const std::string path = directory_ + "/" + name + ".lock";
   for (;;) {
     const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0) throw std::system_error(errno, std::generic_category(), path);
     auto held = std::make_shared<HeldLock>(path, file);
+    int polls = 0;
     while (flock(file, LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK && errno != EINTR) return held;  // no locks on this file system
       if (interrupted && interrupted()) {
@@ -155,8 +187,17 @@ std::shared_ptr<void> Cache::lock(const std::string& name,
                           ErrorKind::Runtime);
       }
       poll(nullptr, 0, kPollMs);
+      if (++polls % (kLookMs / kPollMs) != 0) continue;
+      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+      if (waited.count() < seconds && !is_halted(read_file(path).value_or(""))) continue;
+      close(file);
+      held->file = -1;
+      return held;
     }
-    if (is_same_file(file, path)) return held;
+    if (is_same_file(file, path)) {
+      write_note(file);
+      return held;
+    }
     close(file);
     held->file = -1;
   }

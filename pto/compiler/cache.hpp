@@ -3,15 +3,15 @@
 //
 //     Cache cache(settings().cache_directory);
 //     if (auto path = cache.find(name)) ...                  // verified, ready to load
-//     auto lock = cache.lock(name, interrupted);             // one process compiles it
+//     auto lock = cache.lock(name, interrupted, seconds);    // one process compiles it
 //     std::string path = cache.insert(name, object_file);    // sealed, moved into place
 //
 // An entry is a shared object with a trailer: the digest of its name and content. A truncated,
 // changed, renamed or foreign-owned entry does not verify and counts as missing, so a write that a
 // crash cut short needs no fsync.
 // Invariants: entries appear by rename, whole; whoever holds an entry's lock is alone with it in
-// all processes, and a holder that dies frees it. Thread safety: all functions may be called from
-// any thread and process.
+// all processes that run, and a holder that dies frees it. Thread safety: all functions may be
+// called from any thread and process.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +35,11 @@ class Cache {
   // Moves `object` here as the entry `name` and returns its path; throws std::system_error.
   std::string insert(const std::string& name, const std::string& object) const;
 
-  // Waits for the lock of an entry; it is freed when the result dies. Throws Interrupted. Where the
-  // file system knows no locks, nobody is kept out: the last to finish wins, with equal content.
-  std::shared_ptr<void> lock(const std::string& name,
-                             const std::function<bool()>& interrupted) const;
+  // Waits for the lock of an entry; it is freed when the result dies. Throws Interrupted. Nobody is
+  // kept out, and the last to finish wins, with equal content, where the file system knows no
+  // locks, where the holder is stopped (Ctrl-Z), and after `seconds`, which no holder needs.
+  std::shared_ptr<void> lock(const std::string& name, const std::function<bool()>& interrupted,
+                             double seconds) const;
 
   // At most once an hour: what a killed process left is removed, and entries, least recently used
   // first, until the rest takes less than `bytes_max`. `now`: whatever the hour.

@@ -86,7 +86,13 @@ WorkFolder::~WorkFolder() {
 
 std::string temporary_directory() {
   const char* folder = std::getenv("TMPDIR");
-  return folder == nullptr || *folder == '\0' ? "/tmp" : folder;
+  return folder == nullptr || *folder == '\0' ? "/tmp" : absolute_path(folder);
+}
+
+std::string absolute_path(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::absolute(path, error);
+  return error ? path : whole.string();
 }
 
 }  // namespace pto

@@ -39,4 +39,8 @@ class WorkFolder {
 // TMPDIR, else /tmp.
 std::string temporary_directory();
 
+// A name that stays right when the current folder changes, and that no program takes for an option;
+// unchanged where the current folder is gone.
+std::string absolute_path(const std::string& path);
+
 }  // namespace pto

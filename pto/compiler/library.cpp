@@ -101,7 +101,7 @@ struct Compilation {
   std::shared_ptr<const Library> cached(const std::string& entry) const {
     const Cache cache(settings.cache_directory);
     if (const auto path = cache.find(entry)) return opened(*path);
-    const auto lock = cache.lock(entry, interrupted);
+    const auto lock = cache.lock(entry, interrupted, settings.compile_seconds);
     if (const auto path = cache.find(entry)) return opened(*path);
     const WorkFolder work(cache.directory(), "work-");
     const std::string path = cache.insert(entry, compile(work, cache.directory()));

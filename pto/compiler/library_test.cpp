@@ -19,7 +19,6 @@
 #include "pto/compiler/compile.hpp"
 #include "pto/compiler/file.hpp"
 #include "pto/compiler/settings.hpp"
-#include "pto/runtime.h"
 
 namespace pto {
 namespace {
@@ -335,19 +334,65 @@ TEST_F(Compiler, a_killed_process_frees_its_lock) {
   const Cache here(cache());
   const pid_t child = fork();
   if (child == 0) {
-    const auto held = here.lock("entry", {});
+    const auto held = here.lock("entry", {}, 60);
     write_file(counter(), "x");
     for (;;) pause();
   }
   while (!fs::exists(counter())) usleep(1000);
   EXPECT_THROW(here.lock(
-                   "entry", [] { return true; }),
+                   "entry", [] { return true; }, 60),
                Interrupted);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_NE(here.lock(
-                "entry", [] { return false; }),
+                "entry", [] { return false; }, 60),
             nullptr);
+}
+
+TEST_F(Compiler, nobody_waits_for_a_stopped_process_nor_longer_than_a_compilation_takes) {
+  const Cache here(cache());
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto held = here.lock("entry", {}, 60);
+    write_file(counter(), "x");
+    for (;;) pause();
+  }
+  while (!fs::exists(counter())) usleep(1000);
+  EXPECT_NE(here.lock("entry", {}, /*seconds=*/0.01), nullptr);
+  EXPECT_TRUE(fs::exists(cache() + "/entry.lock")) << "the holder still has its lock";
+  kill(child, SIGSTOP);
+  EXPECT_NE(here.lock("entry", {}, 1e9), nullptr);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+TEST_F(Compiler, folders_may_have_relative_names_that_look_like_options) {
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_.path());
+  set_cache_directory("-cache");
+  EXPECT_EQ(answer_of({"a", answer(12)}), 12);
+  set_cache_directory("-file/cache");  // cannot be made: compiles in the temporary folder
+  write_file("-file", "");
+  fs::create_directory("-tmp");
+  const char* tmp = std::getenv("TMPDIR");
+  const std::string kept = tmp == nullptr ? "/tmp" : tmp;
+  setenv("TMPDIR", "-tmp", 1);
+  EXPECT_EQ(answer_of({"a", answer(13)}), 13);
+  setenv("TMPDIR", kept.c_str(), 1);
+  fs::current_path(before);
+  EXPECT_EQ(files(folder_.path() + "/-cache").size(), 1u);
+}
+
+TEST_F(Compiler, the_current_folder_may_be_gone) {
+  const fs::path before = fs::current_path(), gone = folder_.path() + "/gone";
+  fs::create_directory(gone);
+  fs::current_path(gone);
+  fs::remove(gone);
+  EXPECT_EQ(answer_of({"a", answer(14)}), 14);
+  set_cache_directory("relative");
+  EXPECT_EQ(answer_of({"a", answer(15)}), 15);
+  EXPECT_EQ(warnings_.size(), 1u);
+  fs::current_path(before);
 }
 
 TEST_F(Compiler, evicts_the_least_recently_used_entries_and_what_killed_processes_left) {
@@ -404,92 +449,6 @@ TEST_F(Compiler, kernels_may_call_the_runtime_and_the_mathematics_library) {
                      {});
               }),
               HasSubstr("the compiled kernel cannot be loaded"));
-}
-
-TEST_F(Compiler, text_with_the_standard_library_runs_and_names_what_is_missing) {
-  const std::string text =
-      "#include <vector>\nint32_t twice(const pto_args* a) {\n"
-      "  std::vector<int> v(2, a->n_tensors);\n  return v[0] + v[1];\n}\n";
-  const CompiledText compiled = compile_text("my kernel", text, {"twice"});
-  pto_args args{};
-  args.n_tensors = 21;
-  EXPECT_EQ(compiled.functions[0](&args), 42);
-  EXPECT_THAT(
-      error_of([&] { compile_text("k", "int32_t f(const pto_args*) { return x; }", {"f"}); }),
-      AllOf(HasSubstr("k.cpp:1:"), HasSubstr("not declared"), HasSubstr("correct the text")));
-  EXPECT_THAT(error_of([&] { compile_text("k", "", {"f"}); }),
-              HasSubstr("exports no function \"f\""));
-  CompileOptions unknown;
-  unknown.target = "mmx";
-  EXPECT_THAT(error_of([&] { compile_text("k", "", {}, unknown); }),
-              HasSubstr("\"mmx\" is unknown"));
-}
-
-TEST_F(Compiler, text_may_export_a_kernel_under_its_own_name_and_travel_as_an_object) {
-  const std::string text =
-      "#include <pto/pto-inst.hpp>\nusing namespace pto;\n"
-      "__global__ __aicore__ void put(__gm__ int64_t* out, int64_t value) { *out = value + 1; }\n"
-      "PTO_KERNEL(put, put)\n";
-  const CompiledText compiled = compile_text("put", text, {"put"});
-  const CompiledText loaded = load_text("put again", compiled.library->object(), {"put"});
-  for (const CompiledText& one : {compiled, loaded}) {
-    int64_t out = 0;
-    const int64_t size = 1, stride = 1;
-    pto_tensor tensor{&out, &size, &stride, 1, 0, 64, 1, PTO_TENSOR_CONTIGUOUS, 8};
-    const uint64_t scalar = 41;
-    pto_args args{};
-    args.abi_version = PTO_ABI_VERSION;
-    args.n_tensors = args.n_scalars = 1;
-    args.tensors = &tensor;
-    args.scalars = &scalar;
-    ASSERT_EQ(pto_launch(one.functions[0], &args, 1), 0) << pto_last_error();
-    EXPECT_EQ(out, 42);
-  }
-  EXPECT_THAT(error_of([&] { load_text("k", "no object", {"put"}); }),
-              HasSubstr("cannot be loaded"));
-}
-
-TEST_F(Compiler, text_of_an_orchestration_submits_tasks) {
-  const std::string text =
-      "#include <pto/runtime.h>\n"
-      "extern \"C\" int32_t go(const pto_runtime_api* rt, const pto_args* a) {\n"
-      "  pto::Orchestration o(rt, a);\n  return o.input(0).rank() + int(o.integer(0));\n}\n";
-  const CompiledText compiled =
-      compile_text("go", text, {"go"}, CompileOptions(), TextForm::Orchestration);
-  const auto go = reinterpret_cast<int32_t (*)(const pto_runtime_api*, const pto_args*)>(
-      reinterpret_cast<void (*)()>(compiled.functions[0]));
-  pto_runtime_api api{};
-  api.abi_version = 99;
-  EXPECT_ANY_THROW(go(&api, nullptr));
-}
-
-TEST_F(Compiler, text_in_the_public_form_becomes_a_kernel) {
-  const std::string text =
-      "#include <pto/pto-inst.hpp>\n__global__ __aicore__ void kernel_entry(__gm__ int64_t* args) "
-      "{\n  *reinterpret_cast<int64_t*>(args[0]) = args[1] + 1;\n}\n";
-  const CompiledText compiled = compile_text("entry", text, {"kernel_entry"});
-  int64_t out = 0;
-  pto_tensor tensor{};
-  tensor.data = &out;
-  const uint64_t scalar = 41;
-  pto_args args{};
-  args.abi_version = PTO_ABI_VERSION;
-  args.n_tensors = args.n_scalars = 1;
-  args.tensors = &tensor;
-  args.scalars = &scalar;
-  EXPECT_EQ(pto_launch(compiled.functions[0], &args, 1), 0) << pto_last_error();
-  EXPECT_EQ(out, 42);
-}
-
-TEST_F(Compiler, text_without_the_public_form_names_it) {
-  const std::string other = "int32_t other(const pto_args*) { return 0; }\n";
-  EXPECT_THAT(error_of([&] { compile_text("k", other, {"kernel_entry"}); }),
-              AllOf(HasSubstr("k: the compiled kernel exports no function \"kernel_entry\""),
-                    HasSubstr("public form extern \"C\" void kernel_entry(int64_t*)"),
-                    HasSubstr("fix: define kernel_entry in the text")));
-  const std::string wrong = "extern \"C\" int32_t kernel_entry(const pto_args*) { return 0; }\n";
-  EXPECT_THAT(error_of([&] { compile_text("k", wrong, {"kernel_entry"}); }),
-              AllOf(HasSubstr("k.cpp:1:"), HasSubstr("kernel_entry")));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "pto/base/error.hpp"
+#include "pto/compiler/file.hpp"
 #include "pto/isa/host.hpp"
 
 namespace pto {
@@ -88,6 +89,8 @@ Settings settings() {
   if (now.include_directory.empty()) now.include_directory = find_headers();
   now.cache_directory = first_of(now.cache_directory, environment("PTO_CACHE_DIR"));
   if (now.cache_directory.empty()) now.cache_directory = default_cache_directory();
+  now.include_directory = absolute_path(now.include_directory);
+  now.cache_directory = absolute_path(now.cache_directory);
   now.cache_bytes = static_cast<int64_t>(positive_number("PTO_CACHE_BYTES", 1 << 30));
   now.compile_seconds = positive_number("PTO_COMPILE_SECONDS", 120);
   return now;

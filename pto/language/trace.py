@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import NoReturn
 
 from pto import _core
-from pto.errors import Error, InvalidType, InvalidValue
+from pto.errors import Error, InvalidType, InvalidValue, working_folder
 from pto.language.dtypes import dtype as element_type
 from pto.language.tensor import Tensor
 
@@ -55,7 +55,8 @@ def shown(file: str) -> str:
     """
     if file.startswith(_OURS):
         return f"<pto>/{file.removeprefix(_OURS)}"
-    return file.removeprefix(os.getcwd() + os.sep)
+    folder = working_folder()
+    return file.removeprefix(folder + os.sep) if folder else file
 
 
 def line_of(error: BaseException) -> str:
