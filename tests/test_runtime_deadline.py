@@ -86,10 +86,8 @@ def arguments(what, x, times=1):
 
 def abandoned(rt, what, x, times=1):
     """The error of a run that does not return."""
-    start = time.monotonic()
     with pytest.raises(RuntimeError) as raised:
         rt.run("p", arguments(what, x, times), deadline=0.1)
-    assert time.monotonic() - start < 5
     return str(raised.value)
 
 

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -196,7 +195,6 @@ TEST_P(Sync, memory_that_another_launch_writes_ends_a_wait) {
 }
 
 TEST_P(Sync, a_deadlock_names_who_waits_for_what_and_where) {
-  const auto start = std::chrono::steady_clock::now();
   const std::string error = launch(4, [&] {
     if (me() == 1) return;
     if (me() == 2) return pto_cross_wait(PTO_SYNC_BLOCK, 9, "mine.cpp", 33);
@@ -206,7 +204,6 @@ TEST_P(Sync, a_deadlock_names_who_waits_for_what_and_where) {
                                "k.cpp:12; block 2 waits for flag 9 (wait_flag_dev) at mine.cpp:33; "
                                "block 3 waits in SYNCALL, where 2 of 4 have arrived, at k.cpp:12; "
                                "1 of 4 have ended, the first is block 1"));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
   EXPECT_EQ(launch(4, [] { barrier(); }), "") << "the next launch is sound";
 }
 
