@@ -35,12 +35,13 @@ std::string name_of(long) {
   return (is_real ? "f" : T(-1) < T(0) ? "i" : "u") + std::to_string(8 * sizeof(T));
 }
 
+// Inlined, so that the address of a destination that nobody wrote yet goes nowhere.
 template <class... D>
-std::string in(const D&...) {
+__attribute__((always_inline)) inline std::string in(const D&...) {
   return ((name_of<typename D::DType>(0) + ":") + ... + std::string());
 }
 template <class... D>
-std::string out(const D&... d) {
+__attribute__((always_inline)) inline std::string out(const D&... d) {
   return in(d...);
 }
 

@@ -164,9 +164,10 @@ PTO_INLINE pto_matmul_matrix matrix_of(NoTile) { return {}; }
 template <class C, class A, class B, class In, class Bias, class AS, class BS>
 PTO_INLINE pto_matmul_job matmul_job(const C& c, const A& a, const B& b, const In& in,
                                      const Bias& bias, const AS& a_scale, const BS& b_scale) {
-  return {PTO_MATMUL_BEST, a.GetValidRow(),    a.GetValidCol(),   b.GetValidCol(),
-          matrix_of(c),    matrix_of(in),      matrix_of(a),      matrix_of(b),
-          matrix_of(bias), matrix_of(a_scale), matrix_of(b_scale)};
+  return {PTO_MATMUL_BEST, a.GetValidRow(),    a.GetValidCol(),    b.GetValidCol(),
+          matrix_of(c),    matrix_of(in),      matrix_of(a),       matrix_of(b),
+          matrix_of(bias), matrix_of(a_scale), matrix_of(b_scale), /*packed=*/nullptr,
+          /*packs=*/0};
 }
 
 template <class C, class A, class B, class In = NoTile, class Bias = NoTile>

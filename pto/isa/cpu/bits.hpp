@@ -97,12 +97,13 @@ PTO_INLINE MaskOf<V> unpack_mask(uint32_t bits) {
     using Bytes = Vec<int8_t, N>;
     const Bytes all = bit_cast<Bytes>(splat<Vec<uint32_t, N / 4>>(bits));
     return (shuffle<ByteOfBit>(all, all) & bit_cast<Bytes>(kBitInByte<N>)) != Bytes{};
+  } else {
+    // A lane narrower than the mask has no room for its bit.
+    using Wide = typename Choose<(8 * sizeof(I) >= N), I, int32_t>::type;
+    using W = Vec<Wide, N>;
+    const W power = bit_cast<W>(kPowers<Wide, N>);
+    return convert<I>((splat<W>(Wide(bits)) & power) == power);
   }
-  // A lane narrower than the mask has no room for its bit.
-  using Wide = typename Choose<(8 * sizeof(I) >= N), I, int32_t>::type;
-  using W = Vec<Wide, N>;
-  const W power = bit_cast<W>(kPowers<Wide, N>);
-  return convert<I>((splat<W>(Wide(bits)) & power) == power);
 }
 
 // For vectors of integers.
