@@ -16,7 +16,10 @@ using std::abs, std::ceil, std::cos, std::erf, std::exp, std::floor, std::fmod, 
 
 double rsqrt(double a) { return 1 / std::sqrt(a); }
 double reciprocal(double a) { return 1 / a; }
-double sigmoid(double a) { return 1 / (1 + std::exp(-a)); }
+double sigmoid(double a) {
+  const double e = std::exp(-std::abs(a));
+  return (a < 0 ? e : 1) / (1 + e);
+}
 double divide(double a, double b) { return a / b; }
 
 double remainder(double a, double b) {
@@ -118,6 +121,16 @@ int64_t integer_value(Opcode op, DType dtype, int64_t a, int64_t b) {
       }));
 }
 
+// A 64-bit integer as a double that rounds to any narrower type as the integer does: the last of
+// its 53 bits says whether any that is lost was not 0.
+double sticky_double(uint64_t size) {
+  int lost = 0;
+  while (size >> lost >= uint64_t(1) << 53) ++lost;
+  const uint64_t kept = size >> lost;
+  const bool is_exact = kept << lost == size;
+  return std::ldexp(static_cast<double>(is_exact ? kept : kept | 1), lost);
+}
+
 ElementValue convert(DType from, DType to, Number x) {
   if (is_float(from) && is_float(to)) return {{round_to(to, x.real), 0}, x.real};
   if (is_float(from)) return {{0, to == DType::Bool ? x.real != 0 : truncate_to(to, x.real)}};
@@ -128,8 +141,13 @@ ElementValue convert(DType from, DType to, Number x) {
     const float value = is_unsigned ? static_cast<float>(u) : static_cast<float>(x.integer);
     return {{value, 0}, value};
   }
-  const double value = is_unsigned ? static_cast<double>(u) : static_cast<double>(x.integer);
-  return {{round_to(to, value), 0}, value};
+  if (to == DType::F64) {
+    const double value = is_unsigned ? static_cast<double>(u) : static_cast<double>(x.integer);
+    return {{value, 0}, value};
+  }
+  const bool is_negative = !is_unsigned && x.integer < 0;
+  const double value = sticky_double(is_negative ? 0 - u : u);
+  return {{round_to(to, is_negative ? -value : value), 0}, is_negative ? -value : value};
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 // may be wider than its elements. A sum's error grows with the chain of additions that an element
 // goes through: of a row of n elements n / (4 kLanes) and few more, of a column its length. With
 // -DPTO_REDUCTION_ORDER_SEQUENTIAL elements combine one after another from the left or the top,
-// slowly, for bit comparisons with the public simulator. Thread safety: a tile belongs to one
-// thread.
+// slowly, for bit comparisons with the public simulator.
+// Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/reduce_lines.hpp"
 

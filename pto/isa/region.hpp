@@ -147,11 +147,11 @@ PTO_INLINE auto convert(W w, Source& s) {
   return t;
 }
 
-// The same values with the precision of Half.
+// The same values with the precision of Half, rounded once: a double or an integer does not become
+// a float in between.
 template <class Half, class W, class Source>
 PTO_INLINE auto round_to(W w, Source& s) {
-  auto single = convert<float>(w, s);
-  auto rounded = convert<Half>(w, single);
+  auto rounded = convert<Half>(w, s);
   return convert<float>(w, rounded);
 }
 

@@ -22,6 +22,7 @@ from pto.language.types import (
     numeric,
     operand,
     real,
+    wide,
 )
 
 _KINDS = {row[0]: row[5] for row in _core.operations()}  # the element types of each operation
@@ -29,6 +30,9 @@ _KINDS = {row[0]: row[5] for row in _core.operations()}  # the element types of 
 
 def _only_tensor(x: object, name: str) -> Tensor:
     return x if isinstance(x, Tensor) else joined(name, x)[0]
+
+
+_NOTES = {"sigmoid": " In f32, f16 and bf16 a result below 2^-126 is 0."}
 
 
 def _unary(op: str) -> Callable[[Tensor], Tensor]:
@@ -40,7 +44,7 @@ def _unary(op: str) -> Callable[[Tensor], Tensor]:
         return Tensor(x.trace, x.trace.here().unary(op, x.value), weak=x.weak)
 
     function.__name__ = function.__qualname__ = op
-    function.__doc__ = f"{op} of each element of x."
+    function.__doc__ = f"{op} of each element of x." + _NOTES.get(op, "")
     return method(op)(function)
 
 
@@ -91,13 +95,23 @@ def div(a: object, b: object) -> Tensor:
 
 @method("__floordiv__")
 def floor_divide(a: object, b: object) -> Tensor:
-    """The quotient rounded down, as in NumPy."""
-    x, y = (numeric(t, "floor_divide") for t in joined("floor_divide", a, b))
+    """The quotient rounded down, as in NumPy: x less its remainder, divided by y.
+
+    f16 and bf16 are computed in f32 and rounded once.
+    """
+    given = [numeric(t, "floor_divide") for t in joined("floor_divide", a, b)]
+    x, y = map(wide, given)
     rest = binary("fmod", x, y)
     quotient = binary("div", x - rest, y)
     below = (rest != 0) & ((rest < 0) ^ (y < 0)) if x.dtype.kind != "unsigned" else rest != rest
     quotient = where(below, quotient - 1, quotient)
-    return where(y == 0, div(x, y), round(quotient)) if x.dtype.is_float else quotient
+    if not x.dtype.is_float:
+        return quotient
+    # A whole number but for a rounding, which is undone; a zero has the sign of x / y.
+    lower, plain = floor(quotient), div(x, y)
+    whole = where(quotient - lower > 0.5, lower + 1, lower)
+    whole = where(quotient == 0, plain * 0.0, whole)
+    return cast(where(y == 0, plain, whole), given[0].dtype)
 
 
 @method("pow", "__pow__")

@@ -166,10 +166,18 @@ PTO_INLINE V rsqrt(V a) {
   return exact;
 }
 
-// 1 / (1 + e^-x): 0 where the exponential overflows, below -88.72 for floats.
+// 1 / (1 + e^-x). Floats: 0 where the exponential overflows, below -88.72, although the result,
+// less than 2^-127, has subnormal numbers: a branch or a select for them costs 7 to 20 % of all
+// others.
 template <class V>
 PTO_INLINE V sigmoid(V x) {
-  return reciprocal_from_one(exp_of<-1>(x) + splat<V>(1));
+  if constexpr (kIsF64<V>)
+    return each_lane(x, [](double a) {
+      const double e = __builtin_exp(-__builtin_fabs(a));
+      return (a < 0 ? e : 1) / (1 + e);
+    });
+  else
+    return reciprocal_from_one(exp_of<-1>(x) + splat<V>(1));
 }
 
 // An odd polynomial up to ln 2, then 1 - 2 e / (1 + e) with e = e^(-2|x|) below 1/4, where its

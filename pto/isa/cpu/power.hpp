@@ -48,6 +48,13 @@ PTO_INLINE V power_of_positive(V a, V b) {
   }
 }
 
+// C's, but that x^0 and 1^x are 1 for a signalling NaN too, as they are for every other number:
+// which of the two a narrower NaN becomes depends on how it is widened.
+PTO_INLINE float c_power(float a, float b) { return b == 0 || a == 1 ? 1.f : __builtin_powf(a, b); }
+PTO_INLINE double c_power(double a, double b) {
+  return b == 0 || a == 1 ? 1.0 : __builtin_pow(a, b);
+}
+
 template <class V>
 PTO_INLINE V float_power(V a, V b) {
   using M = MaskOf<V>;
@@ -63,13 +70,13 @@ PTO_INLINE V float_power(V a, V b) {
   const uint32_t good = pack_mask(usual);
   if (good == kEveryLane<V>) return power_of_all;
   return mend_lanes(
-      power_of_all, good, [](float x, float y) { return __builtin_powf(x, y); }, a, b);
+      power_of_all, good, [](float x, float y) { return c_power(x, y); }, a, b);
 }
 
 template <class E>
 PTO_INLINE E pow_scalar(E a, E b) {
   if constexpr (kSame<E, double>)
-    return __builtin_pow(a, b);
+    return c_power(a, b);
   else {
     if (b < 0) return a == 1 ? E(1) : a == E(-1) ? E((b & 1) ? -1 : 1) : E(0);
     uint64_t result = 1, base = uint64_t(a);
