@@ -11,6 +11,7 @@ import torch
 
 import pto
 from bench import (
+    busy_core,
     calls,
     compile_time,
     demos,
@@ -37,6 +38,7 @@ if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("onnx"):
 # Benches that measure, and print, by themselves; each returns its records.
 PROGRAMS = {
     "first_call": calls.first_calls,
+    "busy_core": busy_core.run,
     "enqueue_npu": frameworks_npu.enqueue_npu,
     "mindspore": frameworks_mindspore.run,
     "compile_time": compile_time.run,
