@@ -246,6 +246,32 @@ def test_inputs_of_any_layout_and_many_threads():
     assert len(set(got)) == 1
 
 
+def odd_sizes(n):
+    """The first has no value for 0, the second none from 4 on."""
+    return 7 % n, pto.size_min(n * 2**61, 2)
+
+
+@op("onnx_sizes(Tensor row, SymInt n) -> Tensor")
+class Sizes:
+    def infer(row, n):
+        return row.like(odd_sizes(n))
+
+    def build(row, n):
+        return pto.broadcast_to(pto.sum(row, -1, keepdim=True) * 1.0, odd_sizes(n))
+
+
+@BOTH
+@pytest.mark.parametrize(("n", "shape", "wrong"), [
+    (3, [1, 2], ""), (0, None, "divides by zero"), (4, None, "64 bits"),
+])  # fmt: skip
+def test_sizes_without_a_value_are_unknown_and_errors_of_the_call(make, n, shape, wrong):
+    made = make(of_ai_pto("onnx_sizes", [("row", [6])], n=n))
+    assert made.get_outputs()[0].shape == (shape or [])
+    if wrong:
+        with pytest.raises(Exception, match=wrong):
+            made.run(None, {"row": np.ones(6, "f4")})
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_module_of_pytorch_is_exported_with_our_operators(dynamic):
     torch = pytest.importorskip("torch")

@@ -71,7 +71,7 @@ pto_operator_value Request::read_value(const char*& at) {
   } else if (kind == 's' || kind == 'l') {
     value.count = std::strtoll(at, &end, 10);
     const auto left = text_.c_str() + text_.size() - end;
-    if (*end != ':' || value.count < 0 || value.count > left) refuse(start);
+    if (*end != ':' || value.count < 0 || value.count >= left) refuse(start);
     ++end;
     if (kind == 's') {
       value.text = end;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/adapters/mindspore/shapes.hpp"
 
-#include <algorithm>
 #include <limits>
 #include <stdexcept>
+
+#include "pto/op/plain_sizes.hpp"
 
 namespace pto::mindspore_adapter {
 namespace {
@@ -38,37 +39,20 @@ int64_t broadcast(const Request& request, int64_t a, int64_t b) {
   refuse(request, a, b, "a broadcast");
 }
 
-int64_t floor_division(int64_t a, int64_t b) {
-  const int64_t quotient = a / b;
-  return quotient - (a % b != 0 && (a < 0) != (b < 0));
-}
-
-int64_t evaluate(const Request& request, const pto_dim& dim, const Shape& symbols,
-                 const Shape& dims) {
+int64_t evaluate(const Request& request, const pto_shapes& shapes, int32_t place,
+                 const Shape& symbols, const Shape& dims) {
+  const pto_dim& dim = shapes.dims[place];
   if (dim.op == PTO_DIM_CONSTANT) return dim.value;
   if (dim.op == PTO_DIM_SYMBOL) return symbols[static_cast<size_t>(dim.value)];
   const int64_t a = dims[static_cast<size_t>(dim.left)];
   const int64_t b = dims[static_cast<size_t>(dim.right)];
   if (dim.op == PTO_DIM_BROADCAST) return broadcast(request, a, b);
   if (a == kUnknown || b == kUnknown) return kUnknown;
-  const bool divides = dim.op == PTO_DIM_FLOORDIV || dim.op == PTO_DIM_MOD;
-  if (divides && b == 0) refuse(request, a, b, "a division by 0");
-  switch (dim.op) {
-    case PTO_DIM_ADD:
-      return a + b;
-    case PTO_DIM_SUB:
-      return a - b;
-    case PTO_DIM_MUL:
-      return a * b;
-    case PTO_DIM_FLOORDIV:
-      return floor_division(a, b);
-    case PTO_DIM_MOD:
-      return a - floor_division(a, b) * b;
-    case PTO_DIM_MIN:
-      return std::min(a, b);
-    default:
-      return std::max(a, b);
-  }
+  int64_t size = 0;
+  const std::string wrong = evaluate_size(shapes, place, a, b, &size);
+  if (wrong.empty() && size != kUnknown) return size;
+  fail(std::string(request.op().name) + ": " + (wrong.empty() ? "a size is -2^63" : wrong),
+       "sizes are signed 64-bit numbers, and divisors are not 0", "pass tensors of other sizes");
 }
 
 // The sizes of all given tensors, then the SymInt attributes.
@@ -122,7 +106,7 @@ Results infer_shapes(const Request& request, const int* ranks, const int64_t* co
   const Shape symbols = symbols_of(request, ranks, shapes);
   Shape dims;
   for (int32_t i = 0; i < program->n_dims; ++i) {
-    dims.push_back(evaluate(request, program->dims[i], symbols, dims));
+    dims.push_back(evaluate(request, *program, i, symbols, dims));
   }
   const auto value = [&](int32_t entry) { return dims[static_cast<size_t>(entry)]; };
   for (int32_t i = 0; i < program->n_guards; ++i) {

@@ -8,6 +8,7 @@
 #include "pto/adapters/onnxruntime/attributes.hpp"
 #include "pto/adapters/onnxruntime/status.hpp"
 #include "pto/base/error.hpp"
+#include "pto/op/plain_sizes.hpp"
 
 namespace pto::ort {
 namespace {
@@ -21,27 +22,6 @@ struct Size {
     return is_known() ? number == other.number : !name.empty() && name == other.name;
   }
 };
-
-int64_t floor_divided(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-
-int64_t combined(int32_t op, int64_t a, int64_t b) {
-  switch (op) {
-    case PTO_DIM_ADD:
-      return a + b;
-    case PTO_DIM_SUB:
-      return a - b;
-    case PTO_DIM_MUL:
-      return a * b;
-    case PTO_DIM_FLOORDIV:
-      return b == 0 ? 0 : floor_divided(a, b);
-    case PTO_DIM_MOD:
-      return b == 0 ? 0 : a - floor_divided(a, b) * b;
-    case PTO_DIM_MIN:
-      return std::min(a, b);
-    default:
-      return std::max(a, b);
-  }
-}
 
 // Values on the way may be negative, so an expression keeps whether it is known apart.
 struct Expression {
@@ -64,7 +44,7 @@ class Evaluation {
       } else if (dim.op == PTO_DIM_SYMBOL) {
         values_.push_back(Expression::of(symbols.at(static_cast<size_t>(dim.value))));
       } else {
-        values_.push_back(combine(dim));
+        values_.push_back(combine(shapes, i));
       }
     }
     for (int32_t i = 0; i < shapes.n_guards; ++i) require_equal(shapes.guards[i]);
@@ -78,11 +58,17 @@ class Evaluation {
  private:
   const Expression& at(int32_t dim) const { return values_.at(static_cast<size_t>(dim)); }
 
-  Expression combine(const pto_dim& dim) const {
+  Expression combine(const pto_shapes& shapes, int32_t place) const {
+    const pto_dim& dim = shapes.dims[place];
     const Expression &a = at(dim.left), &b = at(dim.right);
     if (dim.op == PTO_DIM_BROADCAST) return broadcast(a, b);
-    if (a.is_known && b.is_known) return Expression::of(combined(dim.op, a.value, b.value));
-    return {};
+    if (!a.is_known || !b.is_known) return {};
+    int64_t size = 0;
+    const std::string wrong = evaluate_size(shapes, place, a.value, b.value, &size);
+    if (wrong.empty()) return Expression::of(size);
+    fail({std::string(op_.name) + ": " + wrong,
+          "sizes are signed 64-bit numbers, and divisors are not 0",
+          "correct the shapes in the model"});
   }
 
   Expression broadcast(const Expression& a, const Expression& b) const {
