@@ -100,8 +100,9 @@ class Parser {
       } else if (argument.kind == ArgumentKind::Int) {
         argument.kind = ArgumentKind::IntList;
         if (!accept("]")) {
-          argument.list_size = static_cast<int>(number<int64_t>("the length of the list, or ]"));
-          if (argument.list_size < 1 || argument.list_size > 64) error("a length from 1 to 64");
+          const auto length = number<int64_t>("the length of the list, or ]");
+          if (length < 1 || length > 64) error("a length from 1 to 64");
+          argument.list_size = static_cast<int>(length);
           expect("]");
         }
       } else {

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "pto/base/error.hpp"
+#include "pto/op/type_rule.hpp"
+#include "tests/deep.hpp"
+#include "tests/mutate.hpp"
 
 namespace pto {
 namespace {
@@ -86,6 +89,32 @@ INSTANTIATE_TEST_SUITE_P(
                     Bad{"f(Tensor x) Tensor", "expected '->'"},
                     Bad{"f(Tensor x) -> int", "column 16: expected Tensor, Tensor[]"},
                     Bad{"f(Tensor x) -> Tensor y z", "expected the end, found \"z\""}));
+
+TEST(Schema, of_a_mutated_text_is_read_or_refused_by_an_error) {
+  Mutator mutator(1,
+                  {"gelu(Tensor x, *, str approximate='none') -> Tensor",
+                   "f(Tensor x, Tensor? y=None, int n=-3, float eps=1e-05, bool b=True) -> Tensor",
+                   "i(Tensor[] xs, int[2] stride=[1, 1], SymInt k=3, int[]? l=None) -> Tensor[]",
+                   "j(Tensor(a!) x, Scalar s=1.0) -> (Tensor(a!), Tensor y)"});
+  Mutator rules(2, {"(T, T) -> T where T: f16 bf16 f32", "(T, i64) -> (T, bool) where T: number",
+                    "T -> f32"});
+  for (int round = rounds_of(5000, 500000); round > 0; --round) {
+    const std::string foreign = mutator.next(), rule = rules.next();
+    try {
+      const Schema schema = parse_schema(foreign);
+      const std::string printed = text(schema);
+      ASSERT_EQ(text(parse_schema(printed)), printed) << foreign;
+      parse_types(rule, schema);
+    } catch (const Error&) {
+    }
+  }
+}
+
+TEST(Schema, has_lists_of_lengths_that_fit) {
+  for (const char* length : {"0", "65", "4294967297", "-1", "18446744073709551617"})
+    EXPECT_THROW(parse_schema(std::string("f(Tensor x, int[") + length + "] n) -> Tensor"), Error)
+        << length;
+}
 
 }  // namespace
 }  // namespace pto
