@@ -173,3 +173,17 @@ def test_a_long_chain_of_additions_wraps_like_numpy():
     graph = graph_of("sum", {"a": "i32[s0]"}, "i32[1]", " {axes=[0]}")
     want = reduce(lambda x, y: (x + y + 2**31) % 2**32 - 2**31, values.tolist())
     assert pto.interpret(graph, values).tolist() == [want]
+
+
+def test_an_interpretation_has_limits_and_takes_what_the_graph_names():
+    graph = _core.Graph.parse(
+        "graph g(%x: f32[s0]) -> (f32[1000, s0]) {\n"
+        "  %0 = broadcast(%x) : f32[1000, s0]\n  return %0\n}"
+    )
+    assert pto.interpret(graph, np.ones(3, "f4")).shape == (1000, 3)
+    for limits in ({"operations": 3000}, {"elements": 1000}):
+        with pytest.raises(ValueError, match="interpret: the graph takes more than"):
+            pto.interpret(graph, np.ones(3, "f4"), **limits)
+    for inputs in ((), (1, 2), ("a",), (None,), (10**30,), ({},)):
+        with pytest.raises(pto.Error):
+            pto.interpret(graph, *inputs)

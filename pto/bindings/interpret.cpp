@@ -56,13 +56,15 @@ std::vector<Array> arrays_from(nb::handle inputs) {
 void bind_interpret(nb::module_& m) {
   m.def(
       "interpret",
-      [](const Graph& graph, nb::list inputs) {
+      [](const Graph& graph, nb::list inputs, int64_t operations, int64_t elements) {
         nb::list result;
-        for (const Array& array : interpret(graph, arrays_from(inputs)))
+        for (const Array& array : interpret(graph, arrays_from(inputs), {operations, elements}))
           result.append(packed_from(array));
         return result;
       },
-      "graph"_a, "inputs"_a, "The outputs' values by definition; pto.interpret takes arrays.");
+      "graph"_a, "inputs"_a, "operations"_a = InterpretLimits{}.operations,
+      "elements"_a = InterpretLimits{}.elements,
+      "The outputs' values by definition; pto.interpret takes arrays.");
   m.def(
       "interpret_with_bounds",
       [](const Graph& graph, nb::list inputs) {

@@ -31,17 +31,16 @@ def _pack(value: Any, dtype: str) -> tuple:
     if hasattr(value, "detach"):  # NumPy has no bf16 of its own: torch's goes through f32
         value = value.detach()
         value = (value.float() if dtype == "bf16" else value).numpy()
-    array = numpy.asarray(value)
     wide = numpy.float64 if dtype[0] in "fb" and dtype != "bool" else numpy.int64
-    return dtype, array.shape, numpy.ascontiguousarray(array, wide).tobytes()
-
-
-def _unpack(packed: tuple) -> Any:
-    import numpy
-
-    dtype, shape, data = packed
-    wide = numpy.float64 if dtype[0] in "fb" and dtype != "bool" else numpy.int64
-    return numpy.frombuffer(data, wide).reshape(shape).astype(_element_type(dtype))
+    try:
+        array = numpy.asarray(value)
+        return dtype, array.shape, numpy.ascontiguousarray(array, wide).tobytes()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidType(
+            f"interpret: {describe(value)} is no array of {dtype}: {error}",
+            "inputs are arrays and numbers of the types that the graph names",
+            "convert it with numpy.asarray",
+        ) from None
 
 
 def _packed(graph: _core.Graph, inputs: tuple) -> list[tuple]:
@@ -53,20 +52,32 @@ def _packed(graph: _core.Graph, inputs: tuple) -> list[tuple]:
         )
     if len(inputs) != len(graph.inputs):
         raise InvalidType(
-            f"interpret: called with {len(inputs)} inputs",
-            f"the graph {graph.name} has {len(graph.inputs)}",
-            "pass an array or a number for each",
+            f"interpret: the graph takes {len(graph.inputs)} inputs but got {len(inputs)}",
+            "tensors and scalars come in the order of the graph's inputs",
+            "pass one array for each",
         )
     return [_pack(value, about[1]) for value, about in zip(inputs, graph.inputs, strict=True)]
 
 
-def interpret(graph: _core.Graph, *inputs: Any) -> Any:
+def _unpack(packed: tuple) -> Any:
+    import numpy
+
+    dtype, shape, data = packed
+    wide = numpy.float64 if dtype[0] in "fb" and dtype != "bool" else numpy.int64
+    return numpy.frombuffer(data, wide).reshape(shape).astype(_element_type(dtype))
+
+
+def interpret(
+    graph: _core.Graph, *inputs: Any, operations: int = 1 << 33, elements: int = 1 << 29
+) -> Any:
     """The outputs of a graph on arrays or numbers: a NumPy array, or a list where there are more.
 
-    Raises Error where the inputs do not fit the graph.
+    Raises Error where the inputs do not fit the graph, or where it computes more than `operations`
+    elements or holds more than `elements` at a time: a graph that was sent always comes to its end.
     """
     packed = _packed(graph, inputs)
-    results = [_unpack(result) for result in _core.interpret(graph, packed)]
+    found = _core.interpret(graph, packed, operations=operations, elements=elements)
+    results = [_unpack(result) for result in found]
     return results[0] if len(results) == 1 else results
 
 
@@ -74,9 +85,8 @@ def interpret_with_bounds(graph: _core.Graph, *inputs: Any) -> list[tuple[Any, A
     """(value, bound) of each output: how far compiled code may be off, element by element."""
     import numpy
 
-    packed = _packed(graph, inputs)
     pairs = []
-    for result, bounds in _core.interpret_with_bounds(graph, packed):
+    for result, bounds in _core.interpret_with_bounds(graph, _packed(graph, inputs)):
         value = _unpack(result)
         pairs.append((value, numpy.frombuffer(bounds, numpy.float64).reshape(value.shape)))
     return pairs
