@@ -7,6 +7,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
+
 #include "pto/bindings/module.hpp"
 #include "pto/ir/batch.hpp"
 #include "pto/ir/parse.hpp"
@@ -19,9 +21,24 @@ using namespace nb::literals;
 namespace pto::bindings {
 namespace {
 
+// The integer, NumPy's too; nullopt beyond 64 bits. Throws for what is none.
+std::optional<int64_t> integer_from(nb::handle object, const char* what) {
+  const nb::object number = nb::steal(PyNumber_Index(object.ptr()));
+  if (!number.is_valid()) {
+    PyErr_Clear();
+    fail({std::string(what) + " is a value of type " + Py_TYPE(object.ptr())->tp_name,
+          std::string(what) + " is a whole number", "pass an integer"},
+         ErrorKind::Type);
+  }
+  int overflow = 0;
+  const int64_t value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  return overflow == 0 ? std::optional(value) : std::nullopt;
+}
+
 Dim dim_from(nb::handle object) {
   if (nb::isinstance<Dim>(object)) return nb::cast<Dim>(object);
-  return Dim(nb::cast<int64_t>(object));
+  if (const auto size = integer_from(object, "a size")) return Dim(*size);
+  fail({"a size does not fit 64 bits", "sizes are signed 64-bit numbers", "use a smaller number"});
 }
 
 nb::object object_from(const Dim& dim) {
@@ -44,22 +61,11 @@ auto reflected(F f) {
   return [f](const Dim& a, nb::handle b) { return object_from(f(dim_from(b), a)); };
 }
 
-// What is known of a == b before the sizes are: true, false, or an error.
-bool known_equal(const Dim& a, nb::handle object) {
-  if (!nb::isinstance<Dim>(object) && !PyLong_Check(object.ptr())) return false;
-  Dim b = dim_from(object);
-  if (a == b) return true;
-  if (a.is_constant() && b.is_constant()) return false;
-  fail({"the size " + text(a) + " was compared with " + text(b) + " while tracing",
-        "one kernel serves all sizes, so the size is known only when the kernel runs",
-        "use operations that work for every size, or make the number a parameter of the function"},
-       ErrorKind::Type);
-}
-
 void bind_dim(nb::module_& m) {
   auto plus = [](const Dim& a, const Dim& b) { return a + b; };
   auto minus = [](const Dim& a, const Dim& b) { return a - b; };
   auto times = [](const Dim& a, const Dim& b) { return a * b; };
+  // language/sizes.py puts the checks of operands and the other operators around these.
   nb::class_<Dim>(m, "Dim", "A size known at the call: s0, or an expression over such sizes.")
       .def_static("symbol", &Dim::symbol, "index"_a)
       .def("__add__", dim_operator(plus))
@@ -72,8 +78,9 @@ void bind_dim(nb::module_& m) {
       .def("min", dim_operator(static_cast<Dim (*)(const Dim&, const Dim&)>(&pto::min)))
       .def("max", dim_operator(static_cast<Dim (*)(const Dim&, const Dim&)>(&pto::max)))
       .def("__floordiv__", dim_operator(&floordiv))
+      .def("__rfloordiv__", reflected(&floordiv))
       .def("__mod__", dim_operator(&mod))
-      .def("__eq__", &known_equal)
+      .def("__rmod__", reflected(&mod))
       .def("__hash__", [](const Dim& a) { return nb::hash(nb::str(text(a).c_str())); })
       .def("__repr__", [](const Dim& a) { return text(a); })
       .def(
@@ -90,11 +97,33 @@ void bind_dim(nb::module_& m) {
       .def_prop_ro("right", [](const Dim& a) { return object_from(a.right()); });
 }
 
+double real_from(nb::handle object, const std::string& dtype) {
+  const double value = PyFloat_AsDouble(object.ptr());
+  if (value != -1.0 || PyErr_Occurred() == nullptr) return value;
+  const bool is_large = PyErr_ExceptionMatches(PyExc_OverflowError);
+  PyErr_Clear();
+  const std::string type = Py_TYPE(object.ptr())->tp_name;
+  fail({"constant: " + (is_large ? "the number does not fit " + dtype : "a value of type " + type),
+        "a constant is a number that its element type holds",
+        is_large ? "use a smaller number" : "pass a number"},
+       is_large ? ErrorKind::Value : ErrorKind::Type);
+}
+
 nb::object constant(GraphBuilder& b, nb::handle value, const std::string& dtype) {
-  DType type = dtype_from(dtype);
-  bool exact = PyLong_Check(value.ptr()) && !is_float(type);
-  return nb::int_(exact ? b.constant(nb::cast<int64_t>(value), type)
-                        : b.constant(nb::cast<double>(nb::float_(value)), type));
+  const DType type = dtype_from(dtype);
+  if (is_float(type) || !PyIndex_Check(value.ptr()))
+    return nb::int_(b.constant(real_from(value, dtype), type));
+  std::optional<int64_t> number = integer_from(value, "a constant");
+  if (!number && type == DType::U64) {  // which keeps its bits
+    const nb::object whole = nb::steal(PyNumber_Index(value.ptr()));
+    const uint64_t bits = PyLong_AsUnsignedLongLong(whole.ptr());
+    if (PyErr_Occurred() == nullptr) number = static_cast<int64_t>(bits);
+    PyErr_Clear();
+  }
+  if (!number)
+    fail({"constant: the number does not fit " + dtype,
+          "a constant is a number that its element type holds", "use a smaller number"});
+  return nb::int_(b.constant(*number, type));
 }
 
 nb::tuple type_of(const Type& type) {
@@ -118,7 +147,7 @@ void bind_builder(nb::module_& m) {
            })
       .def("scalar", [](B& b, std::string name,
                         const std::string& dtype) { return b.scalar(name, dtype_from(dtype)); })
-      .def("constant", &constant, "value"_a, "dtype"_a)
+      .def("constant", &constant, "value"_a.none(), "dtype"_a)
       .def("unary",
            [](B& b, const std::string& op, Value a) { return b.unary(opcode_from(op), a); })
       .def("binary", [](B& b, const std::string& op, Value x,

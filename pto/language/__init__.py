@@ -2,7 +2,10 @@
 # ruff: noqa: F401
 """The tile language: what a function decorated with @pto.jit may use. See docs/tour.md."""
 
-from pto.language import dtypes
+from pto.language import (
+    dtypes,
+    sizes,  # noqa: F401  operators of sizes
+)
 from pto.language.dtypes import (
     DType,
     bf16,

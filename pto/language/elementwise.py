@@ -291,14 +291,23 @@ def square(x: Tensor) -> Tensor:
 
 @operation
 def full_like(x: Tensor, value: object, dtype: object = None) -> Tensor:
-    """A tensor of x's shape, and its type unless given, filled with a number."""
+    """A tensor of x's shape, and its type unless given, filled with a number.
+
+    The number may be a size, or a tensor of rank 0.
+    """
     kind = x.dtype if dtype is None else cast(x, dtype).dtype
     plain = number(value)
-    if plain is None:
-        filling = cast(operand(value, x, "full_like"), kind)
+    if plain is not None:
+        filled = constant(x.trace, plain, kind)
     else:
-        filling = constant(x.trace, plain, kind)
-    return Tensor(x.trace, x.trace.here().broadcast(filling.value, x.shape))
+        filled = cast(operand(value, x, "full_like"), kind)
+    if filled.ndim:
+        fail(
+            f"full_like: the value has the shape {list(filled.shape)}",
+            "one number fills a tensor",
+            "pass a number or a tensor of rank 0; pto.broadcast_to repeats others",
+        )
+    return Tensor(x.trace, x.trace.here().broadcast(filled.value, x.shape))
 
 
 @operation

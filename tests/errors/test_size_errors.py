@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes in a traced function: right where there is a meaning, else an error at the user's line."""
+
+import math
+import operator
+
+import numpy as np
+import pytest
+
+import pto
+
+X = np.ones((5, 3), "f4")
+BINARY = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow, "/": operator.truediv, "@": operator.matmul,
+    "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift,
+    ">>": operator.rshift, "divmod": lambda a, b: divmod(a, b)[0],
+}  # fmt: skip
+COMPARE = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
+    ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+GIVE_SIZES = {"+", "-", "*", "//", "%", "**", "divmod"}
+
+
+def computed(of_size):
+    """of_size(x.shape[0]) as a number, by a kernel."""
+    return pto.jit(lambda x: pto.sum(x, (0, 1)) * 0 + of_size(x.shape[0]))(X)[()]
+
+
+def error_of(of_size):
+    with pytest.raises(pto.Error) as caught:
+        pto.jit(lambda x: (of_size(x.shape[0]), x)[1])(X)
+    error = caught.value
+    assert error.what and error.why and error.fix
+    assert error.location.startswith("tests/errors/test_size_errors.py:")
+    return error
+
+
+@pytest.mark.parametrize("other", [2, 7, np.int64(3), np.uint8(2), True, np.array(3)])
+@pytest.mark.parametrize("sign", GIVE_SIZES)
+def test_a_size_and_an_integer_give_the_number(sign, other):
+    compute, exact = BINARY[sign], int(other)
+    assert computed(lambda n: compute(n, other)) == compute(5, exact)
+    if sign != "**":
+        assert computed(lambda n: compute(other, n)) == compute(exact, 5)
+
+
+@pytest.mark.parametrize("compute", [
+    lambda n: -n, lambda n: +n, abs, lambda n: abs(3 - n * 2), math.floor, math.ceil, math.trunc,
+    round, lambda n: n**0, lambda n: n**5, lambda n: n * n - n,
+])  # fmt: skip
+def test_what_else_is_a_whole_number(compute):
+    assert computed(compute) == compute(5)
+
+
+@pytest.mark.parametrize("compute", [
+    lambda x, n: x / n, lambda x, n: n / x, lambda x, n: n * x, lambda x, n: n - x,
+    lambda x, n: n + x, lambda x, n: (x * 2) % n, lambda x, n: x**n,
+])  # fmt: skip
+def test_a_tensor_computes_with_a_size(compute):
+    y = np.arange(1, 16, dtype="f4").reshape(5, 3)
+    got = pto.jit(lambda x: compute(x, x.shape[0]))(y)
+    np.testing.assert_allclose(got, compute(y, np.float32(5)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("sign", [*COMPARE])
+def test_a_tensor_is_compared_with_a_size(sign):
+    y, compare = np.arange(15, dtype="f4").reshape(5, 3), COMPARE[sign]
+    for of in (compare, lambda x, n: compare(n, x)):
+        np.testing.assert_array_equal(compared(of)(y), of(y, 5))
+
+
+def compared(of):
+    return pto.jit(lambda x: of(x, x.shape[0]))
+
+
+@pytest.mark.parametrize("other", [1.0, 2.5, np.float32(1), None, "a", b"a", [1], (1,), 1j, X, {}])
+@pytest.mark.parametrize("sign", [*BINARY])
+def test_no_number_but_an_integer_meets_a_size(sign, other):
+    compute = BINARY[sign]
+    assert "the size" in error_of(lambda n: compute(n, other)).what
+    if not (sign == "%" and isinstance(other, str | bytes)):  # which formats
+        assert "the size" in error_of(lambda n: compute(other, n)).what
+
+
+@pytest.mark.parametrize("sign", BINARY.keys() - GIVE_SIZES)
+def test_other_operators_give_no_size(sign):
+    for of_size in (lambda n: BINARY[sign](n, 2), lambda n: BINARY[sign](2, n)):
+        error = error_of(of_size)
+        assert sign in error.what and "whole numbers" in error.why
+        assert isinstance(error, TypeError)
+
+
+def test_powers_have_small_whole_exponents():
+    for exponent in (-1, 65, 10**30):
+        error_of(lambda n, exponent=exponent: n**exponent)
+    assert "exponent" in error_of(lambda n: 2**n).fix
+
+
+@pytest.mark.parametrize("other", [4, np.int64(4), 4.0, np.float32(4), True, 10**30])
+@pytest.mark.parametrize("sign", [*COMPARE])
+def test_a_size_is_not_compared_with_a_number(sign, other):
+    compare = COMPARE[sign]
+    for of_size in (lambda n: compare(n, other), lambda n: compare(other, n)):
+        error = error_of(of_size)
+        assert "was compared with" in error.what and "one kernel serves all sizes" in error.why
+        assert isinstance(error, TypeError)
+
+
+@pytest.mark.parametrize("other", [None, "a", 2.5, [], object()])
+def test_a_size_differs_from_what_is_no_whole_number(other):
+    def differ(n):
+        assert operator.ne(n, other) and operator.ne(other, n)
+        assert not operator.eq(n, other) and not operator.eq(other, n)
+        return 1
+
+    assert computed(differ) == 1
+
+
+def test_a_size_compares_with_itself():
+    def same(n):
+        assert [compare(n, n) for compare in COMPARE.values()] == [1, 0, 0, 1, 0, 1]
+        assert n + 1 == 1 + n and {n: 1}[n] == 1
+        return 1
+
+    assert computed(same) == 1
+
+
+@pytest.mark.parametrize("use", [
+    range, int, float, complex, bool, operator.index, math.sqrt, lambda n: [1, 2][n],
+     lambda n: 1 if n else 2, lambda n: not n, lambda n: n and 1,
+    lambda n: max(n, 4), lambda n: sorted([n, 4]), lambda n: n in (1, 2), lambda n: "%d".__mod__(n),
+    lambda n: f"{n:5d}", lambda n: f"{n:.2f}", lambda n: range(0, 10, n),
+    lambda n: "abc"[:n],
+])  # fmt: skip
+def test_what_asks_for_the_number_is_told(use):
+    error = error_of(use)
+    assert "one kernel serves all sizes" in error.why
+
+
+def test_a_size_prints_as_an_expression():
+    def printed(n):
+        assert f"{n} {n * 2 + 1!r} {n:>4}|{n!s}" == "s0 s0*2+1   s0|s0"
+        assert "%s" % n == str(n) == "s0" and "{}".format(n) == "s0"  # noqa: UP031, UP032
+        return 1
+
+    assert computed(printed) == 1
+
+
+@pytest.mark.parametrize("size", [2.0, "a", None, [2], 10**30])
+def test_a_shape_holds_sizes(size):
+    error = error_of_shape(lambda x: x[None].broadcast_to((size, *x.shape)))
+    assert "size" in error.what
+
+
+def test_numbers_beyond_64_bits_are_named():
+    for compute in (lambda n: n * 10**30, lambda n: n + 10**5000, lambda n: -(10**30) - n):
+        assert "beyond 64 bits" in error_of(compute).what
+    assert "1024 numbers and symbols" in error_of_shape(long_sum).what
+
+
+def long_sum(x):
+    n, m = x.shape
+    for _ in range(20000):
+        n = n // 2 + m
+    return x * n
+
+
+def error_of_shape(function):
+    with pytest.raises(pto.Error) as caught:
+        pto.jit(function)(X)
+    assert caught.value.what and caught.value.why and caught.value.fix
+    return caught.value
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8", "f4", "f8", "f2", "?"])
+@pytest.mark.parametrize("value", [10**30, -(10**30), 2**63, 10**400, "a", None, [1], 1j])
+def test_a_constant_is_a_number_of_its_type(dtype, value):
+    x = np.ones(3, dtype)
+    fits = isinstance(value, int) and abs(value) < 10**300 and dtype in ("f4", "f8")
+    if fits:
+        got = pto.jit(lambda x: pto.full_like(x, value))(x)
+        np.testing.assert_allclose(got, np.full(3, float(value), dtype), rtol=1e-6)
+        return
+    if dtype == "f2" and isinstance(value, int) and abs(value) < 10**300:
+        assert np.isinf(pto.jit(lambda x: pto.full_like(x, value))(x)).all()  # as in NumPy
+        return
+    with pytest.raises(pto.Error) as caught:
+        pto.jit(lambda x: pto.full_like(x, value))(x)
+    assert "constant" in caught.value.what and caught.value.why and caught.value.fix
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8", "f4", "f8"])
+def test_full_like_takes_numbers_parameters_and_sizes(dtype):
+    x = np.ones(7, dtype)
+    filled = pto.jit(lambda x, v: pto.full_like(x, v))
+    of_size = pto.jit(lambda x: pto.full_like(x, x.shape[0]))
+    for got in (*(filled(x, v) for v in (7, 7.0, np.int64(7), np.float32(7))), of_size(x)):
+        assert got.dtype == x.dtype and got.shape == x.shape and (got == 7).all()
+    with pytest.raises(pto.Error, match="full_like: the value has the shape"):
+        filled(x, x)
