@@ -222,6 +222,26 @@ def test_ctrl_c_stops_a_slow_compiler_and_the_next_call_compiles(tmp_path):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
+def test_a_deleted_working_folder_is_no_matter(tmp_path):
+    code = f"""
+import os
+os.mkdir({str(tmp_path / "gone")!r}), os.chdir({str(tmp_path / "gone")!r}), os.rmdir(os.getcwd())
+{PROGRAM}
+try:
+    pto.jit(lambda x: x + "a")(np.ones(5, "f4"))
+except pto.Error as error:
+    print(error.location.rpartition(os.sep)[2])
+try:
+    pto.compile(platform="cpu", orch="nowhere.cpp", kernels=[])
+except pto.Error as error:
+    print(error.what, "|", error.fix)
+"""
+    code, out, err = python(code, tmp_path)
+    assert code == 0, err
+    assert out.splitlines()[0] == RESULT and "program.py:" in out
+    assert "nowhere.cpp does not exist | check it; the working folder is deleted" in out
+
+
 def test_the_command_line_describes_the_machine():
     done = subprocess.run(
         [sys.executable, "-m", "pto", "machine"], capture_output=True, text=True, check=True

@@ -53,7 +53,7 @@ def read_object(path: str | os.PathLike) -> ElfObject:
     kind = _checked_kind(path, content)
     try:
         symbols = _defined_symbols(content, _DYNAMIC_SYMBOLS if kind == _SHARED else _SYMBOL_TABLE)
-    except (struct.error, IndexError, ValueError):
+    except (struct.error, IndexError, OverflowError, ValueError):
         _refuse(path, "is damaged: its tables lie outside the file", "an object is read as a whole",
                 "build or copy it again")  # fmt: skip
     return ElfObject(path, content, kind == _SHARED, symbols)
