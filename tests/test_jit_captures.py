@@ -213,3 +213,26 @@ def test_a_function_that_captures_itself_is_freed():
     gone = made()
     gc.collect()
     assert gone() is None
+
+
+def test_a_captured_tuple_of_any_depth():
+    deep = (1,)
+    for _ in range(100000):
+        deep = (deep,)
+    jit = pto.jit(lambda x: x * 2 if deep else x)
+    assert value(jit) == 2
+    deep = ()
+    assert value(jit) == 1
+
+
+def test_a_constant_parameter_has_a_depth_that_can_be_compared():
+    jit = pto.jit(lambda x, c: x * 2 if c else x)
+    for depth, refused in ((60, False), (65, True), (1000000, True)):
+        deep = (1,)
+        for _ in range(depth):
+            deep = (deep,)
+        if refused:
+            with pytest.raises(pto.Error, match="c is a tuple of tuples, more than 64 deep"):
+                jit(X, deep)
+        else:
+            assert jit(X, deep)[0, 0] == 2

@@ -19,10 +19,11 @@ PyObject* value_at(PyObject* place) {
 }
 
 // Whether values compare by content: numbers, texts, None, tuples of them.
-bool is_plain(PyObject* value) {
+bool is_plain(PyObject* value, int depth = 0) {
   if (PyTuple_CheckExact(value)) {
+    if (depth == kMaxConstantDepth) return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
-      if (!is_plain(PyTuple_GET_ITEM(value, i))) return false;
+      if (!is_plain(PyTuple_GET_ITEM(value, i), depth + 1)) return false;
     return true;
   }
   return PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value) ||

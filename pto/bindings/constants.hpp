@@ -14,6 +14,9 @@ namespace pto::bindings {
 // Arguments that do not fit the parameters; becomes Python's own text for it.
 struct KeyMismatch {};
 
+// Tuples inside each other, at most; callers check it.
+inline constexpr int kMaxConstantDepth = 64;
+
 bool same_constant(PyObject* a, PyObject* b);
 size_t hash_constant(PyObject* value);
 

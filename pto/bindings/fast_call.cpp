@@ -142,12 +142,15 @@ void FastCall::sort(ArgumentReader* reader, Bound* bound) const {
   if (!bound->traced && reader->tensors().empty()) reader->refuse(name_, Py_None, "no tensor");
 }
 
-void FastCall::check_constant(const ArgumentReader& reader, PyObject* name, PyObject* value) const {
+// Before a constant is hashed or compared, which take the stack of its depth.
+void FastCall::check_constant(const ArgumentReader& reader, PyObject* name, PyObject* value,
+                              int depth) const {
   if (value == nullptr || !PyTuple_CheckExact(value)) return;
+  if (depth == kMaxConstantDepth) reader.refuse(name, value, "depth");
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
     PyObject* item = PyTuple_GET_ITEM(value, i);
     if (reader.record(item).kind != Kind::Constant) reader.refuse(name, item, "kind");
-    check_constant(reader, name, item);
+    check_constant(reader, name, item, depth + 1);
   }
 }
 

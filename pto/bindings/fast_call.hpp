@@ -64,7 +64,8 @@ class FastCall {
   void bind_keyword(PyObject* name, PyObject* value, Bound* bound) const;
   [[noreturn]] void mismatch(PyObject* const* args, Py_ssize_t count, PyObject* keywords) const;
   void sort(ArgumentReader* reader, Bound* bound) const;
-  void check_constant(const ArgumentReader& reader, PyObject* name, PyObject* value) const;
+  void check_constant(const ArgumentReader& reader, PyObject* name, PyObject* value,
+                      int depth = 0) const;
   uint64_t constants_key(const ArgumentReader& reader, const Bound& bound);
   uint64_t attributes_key(uint64_t constants) { return constants | captures_.key() << 32; }
   Found find(Signature* signature, const Bound& bound);

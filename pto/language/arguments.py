@@ -134,6 +134,12 @@ _TEXTS = {
         "wrapped, masked) to a plain one",
         InvalidType,
     ),
+    "depth": (
+        "{name} is a tuple of tuples, more than 64 deep",
+        "constants are compared at each call",
+        "pass a flat tuple",
+        InvalidType,
+    ),
     "no array": (
         "{name} is {value}",
         "the operator computes on arrays: of NumPy, or of a library with DLPack or an adapter",
