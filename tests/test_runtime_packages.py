@@ -212,6 +212,38 @@ def test_every_altered_byte_is_noticed(package):
             pto.CompiledPackage.from_bytes(spoilt)
 
 
+def test_a_header_of_any_content_is_read_or_refused(package, deep):
+    """With a digest that fits: somebody else may have written it."""
+    content = package.to_bytes()
+    magic, version, length = package_module._PREFIX.unpack_from(content)
+    start = package_module._PREFIX.size
+    header, objects = content[start : start + length], content[start + length : -32]
+    random = np.random.default_rng(0)
+    pieces = [
+        b"null",
+        b"-1",
+        b"1e999",
+        b"[",
+        b"{}",
+        b'"x"',
+        b"9" * 5000,
+        b"[" * 100000,
+        b"NaN",
+        b"",
+    ]
+    for _ in range(20000 if deep else 300):
+        spoilt = header
+        for _ in range(random.integers(1, 3)):
+            place = random.integers(0, len(spoilt))
+            end = place + random.integers(0, 12)
+            spoilt = spoilt[:place] + pieces[random.integers(len(pieces))] + spoilt[end:]
+        whole = package_module._PREFIX.pack(magic, version, len(spoilt)) + spoilt + objects
+        try:
+            pto.CompiledPackage.from_bytes(whole + hashlib.sha256(whole).digest())
+        except pto.Error as error:
+            assert error.what and error.why and error.fix
+
+
 def test_packages_are_never_pickled(package, tmp_path):
     with pytest.raises(TypeError, match="cannot be pickled\n.*\n.*save"):
         pickle.dumps(package)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from pto import _core
-from pto.errors import InvalidType, InvalidValue, MissingFile
+from pto.errors import Error, InvalidType, InvalidValue, MissingFile
 from pto.runtime.arguments import Arg, ParamType
 
 ABI_VERSIONS = (1, 3)  # PTO_ABI_VERSION, PTO_RUNTIME_ABI_VERSION
@@ -154,10 +154,30 @@ class CompiledPackage:
     @staticmethod
     def from_bytes(content: bytes, shown: str = "the package") -> "CompiledPackage":
         """A package of the content of its file."""
-        header, offset = _checked_header(content, shown)
-        codes = []
+        try:
+            header, offset = _checked_header(content, shown)
+            return CompiledPackage._from_header(header, content[offset:-_DIGEST_BYTES])
+        except Error:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
+                ValueError):  # fmt: skip
+            _refuse(shown, "has a header that save() did not write",
+                    "its SHA-256 fits, but its fields have other contents",
+                    "save it again")  # fmt: skip
+
+    @staticmethod
+    def _from_header(header: dict, objects: bytes) -> "CompiledPackage":
+        codes, offset = [], 0
+        sizes = [code["bytes"] for code in header["codes"]]
+        if sum(sizes) != len(objects) or min(sizes, default=0) < 0:
+            raise ValueError("the objects have other sizes than the header says")
+        texts = [header[name] for name in ("name", "platform", "target", "orch_func")]
+        texts += [kernel[name] for kernel in header["kernels"]
+                  for name in ("name", "core_type", "symbol")]  # fmt: skip
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("a name is no text")
         for code in header["codes"]:
-            piece = content[offset : offset + code["bytes"]]
+            piece = objects[offset : offset + code["bytes"]]
             offset += code["bytes"]
             loaded = _core.load_functions(code["name"], piece, code["functions"])
             codes.append(Code(loaded, piece))
