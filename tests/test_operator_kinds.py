@@ -4,6 +4,9 @@
 Defined once here, called through PyTorch.
 """
 
+import re
+import types
+
 import kinds_of_operators  # noqa: F401
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ import pytest
 import pto
 from pto import op
 from pto.adapters.record import Record
-from pto.adapters.shapes import Concrete
+from pto.adapters.shapes import Concrete, Shapes
 from pto.language.native_kernel import cpp_kernel
 
 torch = pytest.importorskip("torch")
@@ -192,6 +195,20 @@ def test_shapes_follow_from_ranks_alone(name, tensors, attributes, sizes, want):
     outputs = Record(operator).shapes(tensors, attributes).evaluate(sizes, Concrete(name))
     flat = [m for o in outputs for m in (o if isinstance(o, list) else [o])]
     assert [shape for _, shape in flat] == want
+
+
+@pytest.mark.parametrize(("size", "symbols", "text"), [
+    (lambda a, b: a // b, [4, 0], "the size s0//s1 divides by zero: its operands are 4 and 0"),
+    (lambda a, b: a % b, [4, 0], "the size s0%s1 divides by zero"),
+    (lambda a, b: a * b - 2, [2**40, 2**40], "the size s0*s1 leaves 64 bits: its operands are"),
+    (lambda a, b: a + b, [2**62, 2**62], "the size s0+s1 leaves 64 bits"),
+])  # fmt: skip
+def test_sizes_of_an_adapter_have_a_value_or_an_error(size, symbols, text):
+    a, b = pto._core.Dim.symbol(0), pto._core.Dim.symbol(1)
+    record = types.SimpleNamespace(name="f", outputs=[types.SimpleNamespace(is_list=False)])
+    shapes = Shapes(record, [[("f32", (size(a, b),))]], [])
+    with pytest.raises(ValueError, match="f: " + re.escape(text)):
+        shapes.evaluate(symbols, Concrete("f"))
 
 
 def test_fake_tensors_agree_with_real_ones_for_every_kind():

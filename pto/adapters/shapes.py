@@ -8,7 +8,7 @@ Symbols are the sizes of all axes of all given tensors in order, then the SymInt
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from pto import _core
 from pto.errors import InvalidValue
@@ -106,4 +106,17 @@ class Shapes:
             return symbols[dim.value]
         left = self._size(dim.left, symbols, arithmetic)
         right = self._size(dim.right, symbols, arithmetic)
-        return getattr(arithmetic, _STEPS[dim.op])(left, right)
+        step = _STEPS[dim.op]
+        if step in ("floordiv", "mod") and isinstance(right, int) and right == 0:
+            self._fail(dim, "divides by zero", left, right)
+        size = getattr(arithmetic, step)(left, right)
+        if isinstance(size, int) and size.bit_length() > 63:
+            self._fail(dim, "leaves 64 bits", left, right)
+        return size
+
+    def _fail(self, dim: Any, wrong: str, left: Any, right: Any) -> NoReturn:
+        raise InvalidValue(
+            f"{self.name}: the size {dim} {wrong}: its operands are {left} and {right}",
+            "sizes are signed 64-bit numbers, and divisors are not 0",
+            "pass tensors of other sizes",
+        )

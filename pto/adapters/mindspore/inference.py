@@ -24,16 +24,6 @@ from pto.errors import InvalidValue
 KINDS = 256  # dtypes and shapes of arguments for which the results' are kept
 
 
-class Sizes(Concrete):
-    """As Concrete; a division by 0 is an error with our text."""
-
-    def floordiv(self, a: int, b: int) -> int:
-        return a // b if b else self.refuse(a, b, "a division by 0")
-
-    def mod(self, a: int, b: int) -> int:
-        return a % b if b else self.refuse(a, b, "a division by 0")
-
-
 class InferredPrimitive(OperatorPrimitive):
     """One operator with these attributes, for tensors whose shapes are known."""
 
@@ -59,7 +49,7 @@ class InferredPrimitive(OperatorPrimitive):
                 symbols.append(self._size(a.name, value))
         shapes = operator.shapes(like, list(self._attributes))
         flat = []
-        for output in shapes.evaluate(symbols, Sizes(operator.name)):
+        for output in shapes.evaluate(symbols, Concrete(operator.name)):
             flat += output if isinstance(output, list) else [output]
         sizes = tuple([self._size("a size of its result", n) for n in shape] for _, shape in flat)
         dtypes = tuple(DTYPES[name] for name, _ in flat)
