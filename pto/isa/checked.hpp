@@ -64,7 +64,6 @@ void pto_check_raw(pto_tile_state* state, void* data, size_t bytes);
 void pto_check_waited(void);
 
 __attribute__((noreturn)) void pto_check_failed_stream(size_t misplaced, size_t vector);
-__attribute__((noreturn)) void pto_check_failed_valid(int32_t valid, int32_t full, int32_t axis);
 __attribute__((noreturn)) void pto_check_failed_offset(int32_t offset, int32_t stored);
 __attribute__((noreturn)) void pto_check_failed_element(int32_t row, int32_t col, int32_t rows,
                                                         int32_t cols);
@@ -73,9 +72,6 @@ __attribute__((noreturn)) void pto_check_failed_element(int32_t row, int32_t col
 PTO_NAMESPACE_BEGIN
 namespace checked {
 
-PTO_INLINE void require_valid(int valid, int full, int axis) {
-  if (valid < 0 || valid > full) pto_check_failed_valid(valid, full, axis);
-}
 PTO_INLINE void require_offset(int offset, int stored) {
   if (offset < 0 || offset >= stored) pto_check_failed_offset(offset, stored);
 }

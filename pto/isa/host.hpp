@@ -137,6 +137,11 @@ void pto_barrier(int32_t core, const void* counter, int32_t expected, const char
 // Fails the running block, by an exception: what happened, the rule, what to do.
 void pto_fail(const char* what, const char* why, const char* fix, const char* file, int32_t line);
 
+// Fails the running block for a valid region that is larger than its tile: `valid` rows (axis 0) or
+// columns (1) of `full`.
+__attribute__((noreturn, cold)) void pto_check_failed_valid(int32_t valid, int32_t full,
+                                                            int32_t axis);
+
 // Waits until holds(condition), which may look at memory that anybody changes. `text` says what
 // for: "for a signal to be >= 3".
 void pto_wait_memory(int32_t (*holds)(const void* condition), const void* condition,

@@ -9,7 +9,8 @@
 // DN (Col, None), Nz (Col, Row), Zn (Row, Col), Zz (Row, Row), Nn (Col, Col).
 // Invariant: an automatic tile owns its storage and copying copies its values; TASSIGN binds a tile
 // to the memory of its location, and then copying copies the binding. Only the valid region, its
-// first GetValidRow() x GetValidCol() elements, takes part in an instruction.
+// first GetValidRow() x GetValidCol() elements, takes part in an instruction. It lies within the
+// tile: a larger one, or a negative extent, fails the block where it is set.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/chip.hpp"
@@ -31,9 +32,10 @@ template <int Full, int Axis>
 struct ValidExtent<DYNAMIC, Full, Axis> {
   int value = Full;
   PTO_INLINE int get() const { return value; }
+  // Checked in every build: what lies behind the tile belongs to others.
   PTO_INLINE void set(int n) {
-    PTO_IF_CHECKED(checked::require_valid(n, Full, Axis);)
-    value = n < 0 ? 0 : n > Full ? Full : n;
+    if (__builtin_expect(unsigned(n) > unsigned(Full), 0)) pto_check_failed_valid(n, Full, Axis);
+    value = n;
   }
 };
 
