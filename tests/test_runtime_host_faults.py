@@ -85,10 +85,57 @@ def test_a_worker_killed_in_mid_run_is_named_and_replaced(two, kernels):
         time.sleep(0.05)
         os.kill(pids[8], signal.SIGKILL)
 
-    with pytest.raises(TaskFailure, match=r"on device 8: .*SIGKILL"):
+    with pytest.raises(
+        TaskFailure, match=r"on device 8: .*\(SIGKILL\), probably out of memory: this program"
+    ):
         run(two, orch, kernels, np.zeros(1, np.float32))
     assert two.workers()[3] == pids[3] and two.workers()[8] != pids[8]
     good_run(two, kernels)
+
+
+def test_a_kernel_that_writes_on_and_on_ends_where_the_tensors_end(kernels):
+    wild = """
+#include <pto/pto-inst.hpp>
+using namespace pto;
+__global__ __aicore__ void Wild(__gm__ float* x) {
+  for (int64_t i = 0;; i += 16) x[i] = 1;
+}
+PTO_KERNEL(wild, Wild)
+"""
+    made = {**kernels, "wild": pto.compile(kernels=[{"source": wild}])}
+    with pto.Runtime(level="host", devices=[3], memory=1 << 28) as rt:
+        taken = rt.alloc((1 << 16,))
+        assert all(Path(f"/proc/{pid}/oom_score_adj").read_text() == "1000\n"
+                   for pid in rt.workers().values())  # fmt: skip
+        with pytest.raises(
+            TaskFailure, match=r"\(SIGBUS\): it touched memory behind all"
+        ) as raised:
+            run(rt, lambda ctx, args: ctx.submit(3, "wild", [Inout(taken)]) and None, made)
+        assert raised.value.signal == signal.SIGBUS
+        assert not rt.alloc((1 << 20,)).numpy().any()
+        good_run(rt, kernels)
+
+
+def test_the_memory_of_the_workers_is_half_of_what_the_process_may_use(tmp_path):
+    from pto.runtime.memory_limit import memory_limit
+
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    group = tmp_path / "a" / "b"
+    group.mkdir(parents=True)
+    (group / "memory.max").write_text("max\n")
+    assert memory_limit("0::/a/b\n", tmp_path) == machine
+    (tmp_path / "a" / "memory.max").write_text("4096000\n")  # of a group around it
+    assert memory_limit("0::/a/b\n", tmp_path) == 4096000
+    old = tmp_path / "memory" / "c"
+    old.mkdir(parents=True)
+    (old / "memory.limit_in_bytes").write_text("81920\n")
+    assert memory_limit("5:cpu,memory:/c\n4:cpu:/a\n", tmp_path) == 81920
+    assert memory_limit("", tmp_path) == memory_limit("nonsense\n", tmp_path) == machine
+    (old / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert memory_limit("4:memory:/c/gone\n", tmp_path) == machine
+    large = (memory_limit() // 2 + 4096,)
+    with pto.Runtime(level="host", devices=[0]) as rt, pytest.raises(RuntimeError, match="asked"):
+        rt.alloc(large, "uint8")
 
 
 def test_what_is_submitted_to_a_dead_worker_runs_on_the_next_one(two, kernels):

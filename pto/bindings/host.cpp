@@ -74,6 +74,7 @@ void serve_python(int parent, int64_t mailbox_bytes, int64_t heap_bytes, int spi
   PythonExecutor executor(std::move(load));
   nb::gil_scoped_release unlocked;
   end_with_parent(parent);
+  be_first_without_memory();
   serve({std::make_shared<SharedRegion>(3, mailbox_bytes),
          std::make_shared<SharedRegion>(4, heap_bytes), 5, spin_us},
         executor);

@@ -34,6 +34,7 @@ from pto.runtime.chip import checked_deadline
 from pto.runtime.compilation import check_platform
 from pto.runtime.host_context import Context, HostKernel
 from pto.runtime.host_graph import HostGraph
+from pto.runtime.memory_limit import memory_limit
 from pto.runtime.package import CompiledPackage
 from pto.runtime.python_tasks import pickled
 from pto.runtime.report import TraceReport
@@ -324,8 +325,8 @@ def _checked_devices(devices: Any) -> list[int]:
 
 
 def _default_memory() -> int:
-    """All of the machine's: pages cost nothing until they are written."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Half of what this process may use: the rest is for what others do meanwhile."""
+    return max(memory_limit() // 2, 1)
 
 
 @atexit.register

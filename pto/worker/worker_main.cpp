@@ -25,6 +25,7 @@ int main(int count, char** words) {
   const auto number = [&](int i) { return std::atoll(words[i]); };
   setvbuf(stdout, nullptr, _IOLBF, 0);
   pto::end_with_parent(int(number(1)));
+  pto::be_first_without_memory();
   pto::share_memory_with_processes();
   try {
     pto::NativeExecutor executor;

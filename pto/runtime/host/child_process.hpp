@@ -43,11 +43,14 @@ class ChildProcess {
   void note(int status);
 
   int pid_ = -1, end_fd_ = -1;
-  bool is_reaped_ = false;
+  bool is_reaped_ = false, is_killed_ = false;  // by kill()
   ProcessEnd end_;
 };
 
 // For a child: from now on it ends, at once, when the process `parent` has ended.
 void end_with_parent(int parent);
+
+// For a child: where the machine's memory ends, the system kills this process before others.
+void be_first_without_memory();
 
 }  // namespace pto

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 #include "pto/base/machine.hpp"
@@ -175,6 +176,7 @@ bool HostEngine::State::send(HostWorker& worker, HostTask& task) {
 void HostEngine::State::handle_end(HostWorker& worker) {
   take_answers();  // it may have finished more than we knew
   const ProcessEnd end = worker.process->reap();
+  if (end.signal != 0) heap_->clear_free();
   const bool was_ready = worker.mailbox->is_ready();
   const TaskId current = worker.mailbox->current_task();
   const int pid = worker.process->pid();
@@ -183,7 +185,8 @@ void HostEngine::State::handle_end(HostWorker& worker) {
   retired_.push_back(std::move(worker.mailbox));
   worker.kill_task = 0;
   const std::string text = "its worker process " + std::to_string(pid) + " " + end.text +
-                           (worker.kill_reason.empty() ? "" : ": " + worker.kill_reason);
+                           (worker.kill_reason.empty() ? "" : ": " + worker.kill_reason) +
+                           (end.signal == SIGBUS ? ": it touched memory behind all tensors" : "");
   worker.kill_reason.clear();
   std::deque<HostTask*> sent = std::move(worker.sent);
   worker.sent.clear();

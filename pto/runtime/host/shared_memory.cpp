@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr int64_t kPage = 4096, kAlignment = 64;
 constexpr int64_t kLarge = 16 * kPage;  // such blocks are whole pages, which are given back
+constexpr int64_t kStep = kLarge;       // in which memory comes and goes behind the last block
 
 int64_t rounded(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
 
@@ -29,10 +31,11 @@ int64_t rounded(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; 
 
 }  // namespace
 
-SharedRegion::SharedRegion(int64_t bytes) : fd_(-1), bytes_(rounded(bytes, kPage)) {
+SharedRegion::SharedRegion(int64_t bytes, int64_t present)
+    : fd_(-1), bytes_(rounded(bytes, kPage)), present_(std::min(present, bytes_)) {
   fd_ = memfd_create("pto", MFD_CLOEXEC);
   if (fd_ < 0) fail_of_system("memfd_create", bytes_);
-  if (ftruncate(fd_, bytes_) != 0) {
+  if (ftruncate(fd_, present_) != 0) {
     const int code = errno;
     close(fd_);
     errno = code;
@@ -41,7 +44,9 @@ SharedRegion::SharedRegion(int64_t bytes) : fd_(-1), bytes_(rounded(bytes, kPage
   map();
 }
 
-SharedRegion::SharedRegion(int fd, int64_t bytes) : fd_(fd), bytes_(bytes) { map(); }
+SharedRegion::SharedRegion(int fd, int64_t bytes) : fd_(fd), bytes_(bytes), present_(bytes) {
+  map();
+}
 
 void SharedRegion::map() {
   void* const address =
@@ -70,7 +75,12 @@ void SharedRegion::discard(int64_t offset, int64_t bytes) {
     std::memset(data_ + offset, 0, size_t(bytes));
 }
 
-SharedHeap::SharedHeap(int64_t bytes) : region_(bytes) { free_[0] = {region_.bytes(), true}; }
+void SharedRegion::set_present(int64_t bytes) {
+  if (ftruncate(fd_, bytes) != 0) fail_of_system("ftruncate", bytes);
+  present_ = bytes;
+}
+
+SharedHeap::SharedHeap(int64_t bytes) : region_(bytes, 0) { free_[0] = {region_.bytes(), true}; }
 
 std::shared_ptr<SharedHeap> SharedHeap::make(int64_t bytes) {
   return std::shared_ptr<SharedHeap>(new SharedHeap(bytes));
@@ -83,6 +93,7 @@ int64_t SharedHeap::take(int64_t bytes, int64_t alignment) {
     const int64_t before = offset - it->first, after = it->second.bytes - before - bytes;
     if (after < 0) continue;
     const bool is_zero = it->second.is_zero;
+    if (offset + bytes > region_.present()) fit_to(offset + bytes);
     if (after > 0) free_[offset + bytes] = {after, is_zero};
     if (before > 0)
       it->second.bytes = before;
@@ -138,7 +149,12 @@ void SharedHeap::give_back(int64_t offset) {
   taken_.erase(taken);
   taken_bytes_ -= bytes;
   Extent extent{bytes, bytes >= kLarge};
-  if (extent.is_zero) region_.discard(offset, bytes);
+  const int64_t end = taken_.empty() ? 0 : taken_.rbegin()->first + taken_.rbegin()->second.bytes;
+  try {
+    if (rounded(end, kStep) < region_.present()) fit_to(end);
+  } catch (const Error&) {  // it keeps pages that nobody needs
+  }
+  if (extent.is_zero && offset < region_.present()) region_.discard(offset, bytes);
   auto next = free_.lower_bound(offset);
   if (next != free_.end() && next->first == offset + bytes) {
     extent = {extent.bytes + next->second.bytes, extent.is_zero && next->second.is_zero};
@@ -152,6 +168,20 @@ void SharedHeap::give_back(int64_t offset) {
     }
   }
   free_[offset] = extent;
+}
+
+void SharedHeap::fit_to(int64_t end) {
+  region_.set_present(std::min(rounded(end, kStep), region_.bytes()));
+}
+
+void SharedHeap::clear_free() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [offset, extent] : free_) {
+    const int64_t begin = rounded(offset, kPage);
+    const int64_t end = std::min((offset + extent.bytes) / kPage * kPage, region_.present());
+    if (begin < end) region_.discard(begin, end - begin);
+    extent.is_zero = extent.is_zero && begin == offset && extent.bytes % kPage == 0;
+  }
 }
 
 SharedBlock::~SharedBlock() { heap_->give_back(offset_); }

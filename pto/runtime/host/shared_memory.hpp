@@ -8,7 +8,9 @@
 // A region has no name and lies in no folder: the system frees it when the last process that maps
 // it has ended, in whichever way, so nothing can be left behind.
 // Invariants: blocks begin at multiples of 64 bytes, large ones at pages. A new block is zero.
-// Thread safety: any thread.
+// Behind the last block, but for less than 64 KiB, there is no memory: who reads or writes there
+// gets SIGBUS, in whichever process, so that a wild kernel cannot fill the machine. Thread safety:
+// any thread.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +22,9 @@ namespace pto {
 
 class SharedRegion {
  public:
-  // Throws Error where the system gives no memory.
-  explicit SharedRegion(int64_t bytes);
+  // Addresses for `bytes`, of which the first `present` have memory. Throws Error where the system
+  // gives none.
+  explicit SharedRegion(int64_t bytes, int64_t present = INT64_MAX);
   // One of another process, whose descriptor this takes over.
   SharedRegion(int fd, int64_t bytes);
   ~SharedRegion();
@@ -34,12 +37,15 @@ class SharedRegion {
   bool holds(const void* address, int64_t bytes) const;
   // Gives pages back to the system; they are zero afterwards. Both are multiples of a page.
   void discard(int64_t offset, int64_t bytes);
+  // Only the first bytes have memory from now on, for all processes; what comes anew is zero.
+  void set_present(int64_t bytes);
+  int64_t present() const { return present_; }
 
  private:
   void map();
 
   int fd_;
-  int64_t bytes_;
+  int64_t bytes_, present_;
   char* data_ = nullptr;
 };
 
@@ -69,6 +75,8 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
 
   // At least one byte. Throws Error where the heap has no room, with what is taken and free.
   std::shared_ptr<SharedBlock> allocate(int64_t bytes);
+  // Gives back what somebody may have written where no block lies.
+  void clear_free();
   // The block that holds the address; null for memory of others.
   std::shared_ptr<SharedBlock> find(const void* address);
 
@@ -80,6 +88,7 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
   explicit SharedHeap(int64_t bytes);
   int64_t take(int64_t bytes, int64_t alignment);
   void give_back(int64_t offset);
+  void fit_to(int64_t end);  // of the last block
 
   SharedRegion region_;
   mutable std::mutex mutex_;

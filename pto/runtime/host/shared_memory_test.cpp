@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <random>
@@ -80,6 +82,48 @@ struct RingMemory {
   std::vector<char> bytes;
   uint32_t capacity;
 };
+
+int64_t pages_of(const SharedHeap& heap) {
+  struct stat about {};
+  fstat(heap.region().fd(), &about);
+  return int64_t(about.st_blocks) * 512 / 4096;
+}
+
+TEST(SharedHeap, who_writes_behind_all_blocks_dies_at_once) {
+  constexpr int64_t kStep = 64 << 10;
+  const auto heap = SharedHeap::make(int64_t(1) << 30);
+  EXPECT_EXIT(*heap->region().data() = 1, testing::KilledBySignal(SIGBUS), "");
+  auto first = heap->allocate(100), second = heap->allocate(3 * kStep);
+  const auto wild = [&] {
+    for (char* at = second->data(); at < heap->region().data() + heap->region().bytes(); at += 64)
+      *at = 1;
+  };
+  EXPECT_EXIT(wild(), testing::KilledBySignal(SIGBUS), "");
+  EXPECT_LE(pages_of(*heap) * 4096, 5 * kStep);  // what the child could reach
+  second.reset();
+  EXPECT_EXIT(first->data()[kStep] = 1, testing::KilledBySignal(SIGBUS), "");
+  second = heap->allocate(2 * kStep);
+  for (int64_t i = 0; i < second->bytes(); ++i) ASSERT_EQ(second->data()[i], 0) << i;
+}
+
+TEST(SharedHeap, gives_back_what_was_written_where_no_block_lies) {
+  const auto heap = SharedHeap::make(int64_t(1) << 26);
+  std::vector<std::shared_ptr<SharedBlock>> blocks;
+  for (int i = 0; i < 4; ++i) blocks.push_back(heap->allocate(1 << 20));
+  char* const hole = blocks[1]->data();
+  blocks[1].reset();
+  std::memset(blocks[2]->data(), 7, 1 << 20);
+  std::memset(hole, 7, 1 << 20);  // as a wild kernel does
+  EXPECT_GE(pages_of(*heap), 512);
+  heap->clear_free();
+  EXPECT_LE(pages_of(*heap), 260);
+  for (int64_t bytes : {100, 5000, 1 << 19}) {
+    const auto block = heap->allocate(bytes);
+    EXPECT_GE(block->data(), hole);
+    for (int64_t i = 0; i < bytes; ++i) ASSERT_EQ(block->data()[i], 0) << i;
+  }
+  EXPECT_EQ(blocks[2]->data()[99], 7);
+}
 
 TEST(SharedRing, records_arrive_whole_and_in_order) {
   RingMemory memory(1 << 10);
