@@ -99,8 +99,9 @@ class View {
   // The same elements in another shape; only where no copy is needed.
   View reshape(const Dimensions& shape) const {
     int64_t n = 1;
-    for (int64_t size : shape) n *= size;
-    if (n != numel() || shape.size() > PTO_MAX_RANK)
+    bool is_right = shape.size() <= PTO_MAX_RANK;
+    for (int64_t size : shape) is_right = is_right && size >= 0 && (n *= size) <= numel();
+    if (n != numel() || !is_right)
       refuse("reshape() of " + std::to_string(numel()) + " elements to " + std::to_string(n) +
                  " in " + std::to_string(shape.size()) + " dimensions",
              "the elements stay, in at most 8 dimensions", "pass a shape of as many elements");

@@ -33,6 +33,12 @@ void RunArguments::add(int type, nb::handle value, const std::string& dtype, siz
   for (size_t k = 0; k < rank; ++k) {
     dims[k] = int64_t(array.shape(k));
     dims[rank + k] = array.stride(k);
+    if (dims[rank + k] < 0 && dims[k] > 1)
+      fail({"argument " + std::to_string(index) + " has the stride " +
+                std::to_string(dims[rank + k]) + " in dimension " + std::to_string(k),
+            "its memory begins before its first element, where kernels that get an address would "
+            "write behind it",
+            "pass a copy, or the array as it lies in memory: x[::-1] of a reversed one"});
   }
   dims_.push_back(std::move(dims));
   pto_tensor tensor{};

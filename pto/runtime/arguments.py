@@ -98,7 +98,7 @@ class Arg:
     __slots__ = ("type", "data", "size", "dtype", "_core", "_kind")
 
     def __init__(self, type: ParamType, data: Any, size: int = 0, dtype: str = "") -> None:
-        self.type = type if type.__class__ is ParamType else ParamType(type)
+        self.type = type if type.__class__ is ParamType else _param_type(type)
         self.data, self._core = data, None
         if data.__class__ is TensorHandle and self.type is not ParamType.SCALAR:
             self.dtype, self.size = data.dtype, size or data.nbytes
@@ -142,6 +142,8 @@ class Arg:
         if data.__class__ is TensorHandle:
             data._check_backing()
             data = data.data
+        if hasattr(data, "untyped_storage"):
+            check_storage(data)  # which may have been resized since
         if self._core is None:
             self._core = self._as_core(data)
         return self._core
@@ -164,6 +166,17 @@ class Arg:
         if self.type == ParamType.SCALAR:
             return f"Arg.scalar({self.data!r}, dtype={self.dtype!r})"
         return f"<Arg.{kind}: {self.dtype}{list(_about(self.data)[0])}, {self.size} bytes>"
+
+
+def _param_type(given: Any) -> ParamType:
+    try:
+        return ParamType(given)
+    except (ValueError, TypeError):
+        known = ", ".join(f"ParamType.{one.name} ({int(one)})" for one in ParamType)
+        raise InvalidValue(
+            f"Arg: the type {given!r:.60}", f"it is one of {known}",
+            "take one of these, or write Arg.input(x), output(x), inout(x), scalar(v)",
+        ) from None  # fmt: skip
 
 
 # --- numbers -------------------------------------------------------------------------------------
@@ -273,6 +286,19 @@ def _check_array(call: str, value: Any) -> None:
             f"{call}: an array of Python objects",
             "tasks read numbers where they lie",
             "convert it: x.astype(numpy.float32)",
+        )
+
+
+def check_storage(tensor: Any) -> None:
+    """Raises InvalidValue for a torch tensor whose memory was taken away under it."""
+    last = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    needed = (tensor.storage_offset() + last + 1) * tensor.element_size()
+    there = tensor.untyped_storage().nbytes()
+    if tensor.numel() and there < needed:
+        raise InvalidValue(
+            f"a torch tensor of {needed} bytes, whose storage has {there}",
+            "its storage was resized, so its elements lie in memory that is not its own",
+            "resize the storage back, or make the tensor anew",
         )
 
 

@@ -11,7 +11,6 @@ touch. A run that fails raises the first cause; the runtime stays usable. All fu
 called from any thread.
 """
 
-import math
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -37,6 +36,9 @@ from pto.runtime.simulation import Scaling, SimulatedRun, checked_cores, simulat
 from pto.runtime.tracing import Tracing
 
 _OPTIONS = {"platform": "cpu", "device": 0, "workers": 0, "window": 4096, "checker": False}
+_WORKERS_MOST, _WINDOW_MOST = 1024, 2**20
+_QUEUES_MOST = 4 << 30  # bytes
+_DEADLINE_MOST_S = 1e12
 _COMPILED = ("orch", "kernels", "orch_func", "include_dirs", "flags", "cache_dir", "signature",
              "orch_source", "kernel_sources")  # fmt: skip
 
@@ -53,13 +55,15 @@ class ChipRuntime(Runtime):
         refuse_unknown("Runtime(level='chip')", options.keys() - _OPTIONS.keys(), _OPTIONS)
         chosen = {**_OPTIONS, **options}
         check_platform(chosen["platform"])
-        for name, least in (("device", 0), ("workers", 0), ("window", 2)):
-            _check_number(name, chosen[name], least)
+        for name, least, most in (("device", 0, 2**31 - 1), ("workers", 0, _WORKERS_MOST),
+                                  ("window", 2, _WINDOW_MOST)):  # fmt: skip
+            _check_number(name, chosen[name], least, most)
         if chosen["window"] & (chosen["window"] - 1):
             raise InvalidValue(
                 f"window is {chosen['window']}", "tasks in flight lie in a ring of that size",
                 f"pass a power of two, such as {2 ** chosen['window'].bit_length()}",
             )  # fmt: skip
+        _check_queues(chosen["workers"] or os.cpu_count() or 1, chosen["window"])
         self.platform, self.device = chosen["platform"], chosen["device"]
         self._workers, self._window = chosen["workers"], chosen["window"]
         if not isinstance(chosen["checker"], bool):
@@ -254,7 +258,7 @@ def checked_deadline(deadline: float | None) -> float:
     if deadline is None:
         return 0.0
     is_number = isinstance(deadline, int | float) and not isinstance(deadline, bool)
-    if not is_number or not 0 < deadline < math.inf:
+    if not is_number or not 0 < deadline < _DEADLINE_MOST_S:
         raise InvalidValue(
             f"deadline is {deadline!r}", "it counts seconds from the start of the run",
             "pass a number above 0, or None for no deadline",
@@ -262,8 +266,20 @@ def checked_deadline(deadline: float | None) -> float:
     return float(deadline)
 
 
-def _check_number(name: str, value: Any, least: int) -> None:
-    if type(value) is not int or not least <= value < 2**31:
+def _check_queues(workers: int, window: int) -> None:
+    """Each worker has a queue with room for all tasks as often as there are workers."""
+    needed = window * (512 + 8 * workers * workers)
+    if needed > _QUEUES_MOST:
         raise InvalidValue(
-            f"Runtime: {name} is {value!r}", f"it is a number from {least} on", "pass an int"
+            f"Runtime: {workers} workers and a window of {window} tasks",
+            f"their queues would take {needed >> 30} GiB, at most {_QUEUES_MOST >> 30}",
+            "pass fewer workers, as many as there are cores, or a smaller window",
         )
+
+
+def _check_number(name: str, value: Any, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise InvalidValue(
+            f"Runtime: {name} is {value!r:.60}", f"it is a number from {least} to {most}",
+            "pass an int of that range",
+        )  # fmt: skip

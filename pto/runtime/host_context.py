@@ -177,11 +177,11 @@ class Context:
 
     def _found(self, name: str) -> HostKernel:
         self._check()
-        kernel = self._kernels.get(name)
+        kernel = self._kernels.get(name) if isinstance(name, str) else None
         if kernel is None:
             known = ", ".join(map(repr, self._kernels)) or "none"
             raise UnknownName(
-                f"no kernel {name!r}", f"this program was registered with: {known}",
+                f"no kernel {name!r:.60}", f"this program was registered with: {known}",
                 "take one of these, or register it",
             )  # fmt: skip
         return kernel

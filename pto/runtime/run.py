@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pto.errors import Failure
+from pto.errors import Failure, InvalidValue
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Run:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it has ended, at most `timeout` seconds; whether it has."""
-        return self._has_ended.wait(timeout)
+        return self._has_ended.wait(_checked_timeout(timeout))
 
     def result(self, timeout: float | None = None) -> Any:
         """Waits; what the orchestration returned. Raises what the run raised, and TimeoutError
@@ -209,6 +209,17 @@ class RunQueue:
                     continue
                 self._active = run
             self._perform(run)
+
+
+def _checked_timeout(timeout: Any) -> float | None:
+    if timeout is None:
+        return None
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if not is_number or timeout != timeout:
+        raise InvalidValue(
+            f"timeout is {timeout!r:.60}", "it counts seconds", "pass a number, or None for ever"
+        )
+    return float(min(max(timeout, 0), threading.TIMEOUT_MAX))
 
 
 def closed_error(what: str) -> Failure:

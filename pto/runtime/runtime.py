@@ -70,6 +70,12 @@ def refuse_fork(process: int) -> None:
 
 def registered(programs: Mapping[str, Any], name: str) -> Any:
     """What stands under the name; UnknownName, with those that exist, where nothing does."""
+    if not isinstance(name, str):
+        raise InvalidType(
+            f"run: the name {name!r:.60} is a {type(name).__name__}",
+            "programs are registered under a str",
+            "pass the name that register() got",
+        )
     if name in programs:
         return programs[name]
     raise UnknownName(

@@ -20,7 +20,7 @@ from typing import Any
 import numpy
 
 from pto.errors import InvalidType, InvalidValue
-from pto.runtime.arguments import Arg, ParamType, TensorHandle
+from pto.runtime.arguments import Arg, ParamType, TensorHandle, check_storage
 
 _MOST_ELEMENTS = 2**62
 
@@ -163,6 +163,7 @@ def numpy_of(data: Any) -> tuple[numpy.ndarray, bool]:
         is_bfloat = data.dtype.isbuiltin != 1 and data.dtype.name == "bfloat16"
         return (data.view("uint16") if is_bfloat else data), is_bfloat
     if type(data).__module__.partition(".")[0] == "torch":
+        check_storage(data)
         is_bfloat = str(data.dtype) == "torch.bfloat16"
         return (data.view(sys.modules["torch"].int16) if is_bfloat else data).numpy(), is_bfloat
     if hasattr(data, "__dlpack__"):

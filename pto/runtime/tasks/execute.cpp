@@ -167,6 +167,10 @@ bool Engine::run_blocks(TaskWorker& self, Task& task) {
     const int32_t block = task.next_block.fetch_add(1, std::memory_order_acq_rel);
     if (block >= blocks) break;
     call(self, task, block);
+    if (is_lost(task)) {  // nobody begins another
+      const int32_t next = task.next_block.exchange(blocks, std::memory_order_acq_rel);
+      done += std::max(blocks - next, 0);
+    }
   }
   return task.blocks_left.fetch_sub(done, std::memory_order_acq_rel) == done;
 }
@@ -283,7 +287,8 @@ void Engine::run_at_once(Task& task) {
   const uint64_t start = traces(kRecords) ? ticks() : 0;
   if (traces(kRecords)) submitter_->last_ticks = task.ready_ticks = start;
   if (task.blocks > 1) settle_condition(task);
-  for (int32_t block = 0; block < task.blocks; ++block) call(*submitter_, task, block);
+  for (int32_t block = 0; block < task.blocks && !is_lost(task); ++block)
+    call(*submitter_, task, block);
   submitter_->last_ticks = 0;
   if (const int32_t cause = task.cause.load(std::memory_order_relaxed); cause >= 0)
     poison(task, cause);

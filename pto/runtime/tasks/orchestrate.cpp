@@ -7,6 +7,7 @@
 
 #include "pto/base/error.hpp"
 #include "pto/runtime/contiguous.hpp"
+#include "pto/runtime/tasks/live_tensors.hpp"
 
 namespace pto {
 namespace {
@@ -22,6 +23,33 @@ ErrorText raised_text(const std::string& text) {
           text.substr(fix + 8)};
 }
 
+void check_given(const void* pointer, const char* what) {
+  if (pointer != nullptr) return;
+  fail({std::string(what) + ": the pointer is null", "the runtime writes its answer there",
+        "pass the address of a variable"});
+}
+
+// What the engine does not look at.
+void check_submission_record(const pto_submission* s, const uint64_t* task) {
+  check_given(s, "submit() of no submission");
+  check_given(task, "submit() without a place for the task");
+  const auto is_list = [](int32_t n, const void* list) { return n == 0 || (n > 0 && list); };
+  if (is_list(s->n_args, s->args) && is_list(s->n_after, s->after)) return;
+  fail({"a submission of " + std::to_string(s->n_args) + " arguments" +
+            (s->args == nullptr ? ", which are null," : "") + " and " + std::to_string(s->n_after) +
+            " tasks to follow" + (s->after == nullptr ? ", which are null" : ""),
+        "counts are at least 0, and lists are there", "fill pto_submission with zeros first"});
+}
+
+void check_condition(const pto_submission& s) {
+  int64_t elements = 1;
+  for (int32_t k = 0; k < s.condition->rank; ++k) elements *= s.condition->sizes[k];
+  if (s.compare < PTO_IF_EQ || s.compare > PTO_IF_GE || elements < 1)
+    fail({"a condition that compares by " + std::to_string(s.compare) + " an element of " +
+              std::to_string(elements),
+          "comparisons are PTO_IF_EQ to PTO_IF_GE, of one element", "pass one of these"});
+}
+
 class Session {
  public:
   Session(const OrchestrationProgram& program, std::span<const pto_tensor> tensors,
@@ -34,6 +62,7 @@ class Session {
     std::vector<MemoryPiece> pieces;
     for (const pto_tensor& tensor : tensors) pieces.push_back(piece_of(tensor));
     memory_ = run.adopt(pieces);
+    for (const Allocation* allocation : memory_) live_.add(allocation);
     args_.abi_version = PTO_ABI_VERSION;
     args_.tensors = tensors.data();
     args_.n_tensors = int32_t(tensors.size());
@@ -90,6 +119,7 @@ class Session {
 
   static int32_t argument(void* run, int32_t index, pto_view* view) {
     return guarded(run, [&](Session& self) {
+      check_given(view, "argument() without a view");
       if (index < 0 || size_t(index) >= self.tensors_.size())
         fail({"argument " + std::to_string(index) + " of a run that has " +
                   std::to_string(self.tensors_.size()) + " tensors",
@@ -110,7 +140,12 @@ class Session {
 
   static int32_t allocate(void* run, pto_view* view) {
     return guarded(run, [&](Session& self) {
-      int64_t bytes = std::max(1, view->type_bits / 8);
+      check_given(view, "allocate() of no view");
+      check_element_type(view->type_code, view->type_bits);
+      if (view->rank < 0 || view->rank > PTO_MAX_RANK)
+        fail({"a tensor of " + std::to_string(view->rank) + " dimensions",
+              "tensors have at most " + std::to_string(PTO_MAX_RANK), "reshape it"});
+      int64_t bytes = view->type_bits / 8;
       for (int32_t k = view->rank - 1; k >= 0; --k) {
         view->strides[k] = bytes * 8 / view->type_bits;
         if (view->sizes[k] < 0 || __builtin_mul_overflow(bytes, view->sizes[k], &bytes))
@@ -119,15 +154,23 @@ class Session {
                 "sizes are at least 0, and all bytes fit 63 bits", "pass another shape"});
       }
       Allocation& made = self.run_.allocate(bytes);
+      self.live_.add(&made);
       view->allocation = &made;
       view->data = TaskRun::data_of(made);
     });
   }
   static void let_go(void* run, const pto_view* view) {
-    static_cast<Session*>(run)->run_.let_go(*static_cast<Allocation*>(view->allocation));
+    Session& self = *static_cast<Session*>(run);
+    auto* const allocation = view == nullptr ? nullptr : static_cast<Allocation*>(view->allocation);
+    const bool is_argument =
+        std::find(self.memory_.begin(), self.memory_.end(), allocation) != self.memory_.end();
+    if (is_argument || !self.live_.is_live(allocation)) return;  // nothing that it could let go of
+    self.live_.remove(allocation);
+    self.run_.let_go(*allocation);
   }
 
-  static void set_tensor(TaskTensor& to, const pto_view& view, Access access) {
+  static void set_tensor(TaskTensor& to, const pto_view& view, Access access,
+                         const LiveTensors::Known& known) {
     auto* const allocation = static_cast<Allocation*>(view.allocation);
     to.allocation = allocation;
     to.access = access;
@@ -143,13 +186,8 @@ class Session {
     tensor.flags = 0;
     if (access == Access::Read) tensor.flags |= PTO_TENSOR_READ_ONLY;
     if (is_contiguous(view.rank, view.sizes, view.strides)) tensor.flags |= PTO_TENSOR_CONTIGUOUS;
-    tensor.extent_bytes = TaskRun::data_of(*allocation) + TaskRun::bytes_of(*allocation) -
-                          static_cast<char*>(view.data);
-  }
-  static TaskTensor read_of(const pto_view& view) {
-    TaskTensor tensor;
-    set_tensor(tensor, view, Access::Read);
-    return tensor;
+    const auto offset = int64_t(reinterpret_cast<uintptr_t>(view.data) - known.base);
+    tensor.extent_bytes = std::max<int64_t>(0, known.bytes - offset);  // 0: empty, behind the end
   }
 
   static bool is_same(const char* a, const char* b) {  // short ones: strcmp() is a call too much
@@ -175,6 +213,13 @@ class Session {
 
   void add_scalar(const pto_task_argument& arg, const TaskKernel* kernel) {
     Number number{arg.scalar, uint8_t(arg.number)};
+    if (arg.number < PTO_NUMBER_ANY || arg.number > PTO_NUMBER_BITS || arg.n_steps < 0 ||
+        (arg.n_steps > 0 && arg.steps == nullptr))
+      fail({"a scalar of kind " + std::to_string(arg.number) + " with " +
+                std::to_string(arg.n_steps) + " steps" +
+                (arg.steps == nullptr ? ", which are null" : ""),
+            "kinds are PTO_NUMBER_ANY to PTO_NUMBER_BITS, steps are an array or none",
+            "fill pto_task_argument with zeros first"});
     if (arg.n_steps > 0) {
       const std::span<const pto_step> steps(arg.steps, size_t(arg.n_steps));
       number.kind = check_steps(steps, scalars_);
@@ -188,10 +233,11 @@ class Session {
   void add_argument(const pto_task_argument& arg, int32_t index, const TaskKernel* kernel,
                     bool is_manual) {
     if (arg.kind == PTO_ARG_SCALAR) return add_scalar(arg, kernel);
-    if (arg.kind < PTO_ARG_INPUT || arg.kind > PTO_ARG_NO_DEP || arg.view == nullptr ||
-        arg.view->allocation == nullptr)
-      fail({"argument " + std::to_string(index) + " of a task is no tensor of this run",
-            "tensors come from input(), output(), inout() and tensor()", "pass one of these"});
+    if (arg.kind < PTO_ARG_INPUT || arg.kind > PTO_ARG_NO_DEP)
+      fail({"argument " + std::to_string(index) + " of a task has the kind " +
+                std::to_string(arg.kind),
+            "kinds are PTO_ARG_SCALAR to PTO_ARG_NO_DEP", "pass one of these"});
+    const LiveTensors::Known& known = live_.check(arg.view, "", index);
     constexpr Access kAccess[] = {Access::Read,   Access::Read,   Access::Write,
                                   Access::Update, Access::Reduce, Access::Read};
     const Access access = kAccess[arg.kind];
@@ -201,7 +247,7 @@ class Session {
             "pass it to run() as Arg.inout or Arg.output"});
     if (n_tensors_ == given_tensors_.size()) given_tensors_.resize(2 * n_tensors_ + 8);
     TaskTensor& tensor = given_tensors_[n_tensors_++];
-    set_tensor(tensor, *arg.view, access);
+    set_tensor(tensor, *arg.view, access, known);
     tensor.is_tracked = arg.kind != PTO_ARG_NO_DEP && !is_manual;
     if (arg.kind == PTO_ARG_NO_DEP && !(arg.view->flags & PTO_TENSOR_READ_ONLY))
       tensor.view.flags &= ~uint32_t(PTO_TENSOR_READ_ONLY);  // its order is the caller's duty
@@ -209,10 +255,11 @@ class Session {
 
   static int32_t submit(void* run, const pto_submission* s, uint64_t* task) {
     return guarded(run, [&](Session& self) {
+      check_submission_record(s, task);
       self.n_tensors_ = 0;
       self.given_scalars_.clear();
       self.derived_.clear();
-      TaskSpec spec{};
+      TaskSpec spec;
       spec.kernel = self.kernel(s->kernel);
       for (int32_t i = 0; i < s->n_args; ++i)
         self.add_argument(s->args[i], i, spec.kernel, s->flags & PTO_SUBMIT_MANUAL);
@@ -227,7 +274,9 @@ class Session {
       Predicate predicate;
       TaskTensor looked_at;
       if (s->condition != nullptr) {
-        set_tensor(looked_at, *s->condition, Access::Read);
+        const auto& known = self.live_.check(s->condition, "the element of a condition");
+        check_condition(*s);
+        set_tensor(looked_at, *s->condition, Access::Read, known);
         predicate = {s->condition->data, s->condition->type_code, s->condition->type_bits,
                      Compare(s->compare), s->value};
         spec.predicate = &predicate;
@@ -239,7 +288,10 @@ class Session {
 
   static int32_t wait(void* run, const pto_view* view) {
     return guarded(run, [&](Session& self) {
-      if (!self.run_.wait_for(read_of(*view)))
+      TaskTensor tensor;
+      set_tensor(tensor, *view, Access::Read,
+                 self.live_.check(view, "the tensor that is waited for"));
+      if (!self.run_.wait_for(tensor))
         fail({"the tensor that is waited for was not written: a task that writes it has failed",
               "what follows a failed task does not run", "see the first error of the run"},
              ErrorKind::Runtime);
@@ -258,6 +310,7 @@ class Session {
         fail({"scalar " + std::to_string(index) + " of a run that has " +
                   std::to_string(self.scalars_.size()),
               "scalars count from 0 among the run's scalars", "pass it to run()"});
+      check_given(bits, "scalar() without a place for its bits");
       self.is_read_[size_t(index)] = true;
       *bits = read_as(uint8_t(number), self.scalars_[size_t(index)], size_t(index),
                       number == PTO_NUMBER_REAL ? "number()" : "integer()");
@@ -269,6 +322,7 @@ class Session {
   const Numbers scalars_;
   TaskRun& run_;
   std::vector<Allocation*> memory_;
+  LiveTensors live_;
   pto_args args_{};
   std::string error_;
   ErrorKind error_kind_ = ErrorKind::Runtime;

@@ -191,6 +191,11 @@ class Engine final : public TaskRun {
   int32_t entries_of(const Task& task) const {
     return std::min<int32_t>(task.blocks, int32_t(workers_.size()));
   }
+  // Whether no further block of the task is to run.
+  bool is_lost(const Task& task) const {
+    return task.cause.load(std::memory_order_acquire) >= 0 ||
+           is_stopped_.load(std::memory_order_relaxed);
+  }
   void note_failure(TaskWorker& self, Task& task, const char* text);
   void poison(const Task& task, int32_t cause);
   void release(Allocation& allocation) {

@@ -11,6 +11,8 @@ namespace {
 
 // Ready tasks that the orchestrating thread leaves to others before it runs one itself.
 constexpr int64_t kFarAhead = 128;
+// Blocks of a task: their counters count workers too.
+constexpr int32_t kBlocksMost = 1 << 28;
 // Tasks after which it looks which of them are done.
 constexpr TaskId kRetireEvery = 64;
 
@@ -57,9 +59,11 @@ Task& Engine::claim_slot() {
 }
 
 void check_submission(const TaskSpec& spec, TaskId last) {
-  if (spec.blocks < 1)
+  if (spec.blocks < 1 || spec.blocks > kBlocksMost)
     fail({"a task of " + std::to_string(spec.blocks) + " blocks",
-          "a task runs its kernel once a block, at least once", "pass a count of blocks"});
+          "a task runs its kernel once a block, at least once, at most " +
+              std::to_string(kBlocksMost) + " times",
+          "pass a count of blocks, and let each do more"});
   for (TaskId id : spec.after)
     if (id == 0 || id > last)
       fail({"a task is to follow task " + std::to_string(id) + ", but the last submitted is " +
