@@ -52,7 +52,7 @@ MIXED = """
 extern "C" int32_t pto_orchestrate(const pto_runtime_api* rt, const pto_args* a) {
   pto::Orchestration o(rt, a);
   auto x = o.input(0), y = o.input(1), w = o.output(2), z = o.tensor(x.shape(), x.dtype());
-  o.submit("my_add", {o.in(x), o.in(y), o.out(z), o.scalar(x.numel()), o.scalar(1.0)});
+  o.submit("my_add", {o.in(x), o.in(y), o.out(z), o.scalar(x.numel()), o.scalar(1)});
   o.submit("1", {o.out(w), o.in(z), o.scalar(x.numel())});
   return 0;
 }

@@ -181,6 +181,9 @@ TEST(TypedLaunch, numbers_that_do_not_fit_are_refused_with_the_range) {
               HasSubstr("argument 3 is 4294967296, which does not fit u32"));
   EXPECT_THAT(error_of([&] { EXEC_KERNEL_CMD(scale, 1, out, x, 2.5, 1, 1); }),
               HasSubstr("argument 3 is 2.5, which does not fit u32"));
+  EXPECT_THAT(
+      error_of([&] { EXEC_KERNEL_CMD(scale, 1, out, x, 1, (int64_t{1} << 53) + 1, 1); }),
+      HasSubstr("argument 4 is 9007199254740993, which no f64 is\n  why: an integer goes to"));
   EXPECT_THAT(error_of([&] { EXEC_KERNEL_CMD(scale, 1, out, x, 1, 1, 128); }),
               HasSubstr("argument 5 is 128, which does not fit i8"));
   EXPECT_THAT(error_of([&] { EXEC_KERNEL_CMD(scale, 1, out, x, 1, 1, -129); }),

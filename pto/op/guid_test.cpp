@@ -46,6 +46,8 @@ struct Call {
   std::vector<float> out = std::vector<float>(5);
   int64_t size = 5, x_stride = 1, out_stride = 1;
   double scalar = 1;
+  int64_t integer = 0;  // instead of `scalar`, where its kind says so
+  uint8_t kind = PTO_NUMBER_ANY;
   std::vector<float> params = {};
   DType dtype = DType::F32;
   float* target = out.data();
@@ -58,8 +60,9 @@ struct Call {
         {target, &size, &out_stride, 1, static_cast<int32_t>(DType::F32)}};
     uint64_t slot = 0;
     __builtin_memcpy(&slot, &scalar, sizeof slot);
+    if (kind == PTO_NUMBER_SIGNED) slot = static_cast<uint64_t>(integer);
     const auto bytes = static_cast<int64_t>(params.size() * sizeof(float));
-    const pto_guid_call call{guid, "test", tensors, 1, 2, &slot, 1, params.data(), bytes};
+    const pto_guid_call call{guid, "test", tensors, 1, 2, &slot, 1, params.data(), bytes, &kind};
     return pto_guid_run(&call) == 0 ? "" : pto_operator_error();
   }
 };
@@ -80,6 +83,28 @@ TEST(Guid, scalars_and_params_arrive_unchanged) {
   call.params = {0.5f};
   EXPECT_EQ(call.run("guid_test_exact"), "");
   EXPECT_THAT(call.out, ElementsAre(-9.5, -7.5, -5.5, -3.5, -1.5));
+}
+
+TEST(Guid, scalars_are_compared_with_what_the_kernel_exports) {
+  const pto_parameter parameters[] = {{1, 1, 2, 32}, {1, 0, 2, 32}, {0, 0, 2, 32}};
+  const pto_signature signature = {"reverse", parameters, 3};
+  pto_export_kernel(reverse, &signature);
+  Call call;
+  call.kind = PTO_NUMBER_SIGNED;
+  call.integer = 2;
+  EXPECT_EQ(call.run("guid_test_exact"), "");
+  EXPECT_THAT(call.out, ElementsAre(10, 8, 6, 4, 2));
+  call.integer = (1 << 24) + 1;
+  EXPECT_THAT(call.run("guid_test_exact"),
+              HasSubstr("test: guid_test_exact: scalar 0 is 16777217 (int64), its parameter is "
+                        "f32\n  why: an integer"));
+  call.kind = PTO_NUMBER_REAL;
+  call.scalar = 1e39;
+  EXPECT_THAT(call.run("guid_test_exact"), HasSubstr("the largest f32 is"));
+  call.scalar = -1;
+  EXPECT_EQ(call.run("guid_test_exact"), "");
+  EXPECT_THAT(call.out, ElementsAre(-5, -4, -3, -2, -1));
+  pto_export_kernel(reverse, nullptr);
 }
 
 TEST(Guid, a_tensor_with_gaps_is_copied_for_a_kernel_that_knows_no_strides) {
