@@ -25,6 +25,9 @@ typedef struct pto_device_job {
   const void* const* tensors;
   int32_t n_tensors;
   int64_t bytes;  // read and written: a job of few may run at once, on the caller
+  // Raw pointers into memory of the device, which is kept likewise.
+  const void* const* pointers;
+  int32_t n_pointers;
 } pto_device_job;
 
 typedef struct pto_device_queue {

@@ -11,13 +11,18 @@
 // A pointer parameter takes a pointer, nullptr, or a tensor: anything with data_ptr(), nbytes(),
 // is_contiguous(), sizes() and strides(), such as at::Tensor. A tensor must be contiguous, on the
 // CPU or such a device, and of the parameter's element type; its extent bounds a one-argument
-// GlobalTensor. A scalar parameter takes a number that it can hold.
+// GlobalTensor. A plain pointer that leads into memory of a device with streams, such as
+// x.data_ptr<float>() of an npu tensor, is bounded by the bytes that were asked for there, which
+// may be more than a view has. Of another plain pointer nothing is known but in
+// a registered range (host.hpp): pass the tensor, or give the GlobalTensor a count. A scalar
+// parameter takes a number that it can hold.
 // Errors: a call that does not fit throws std::runtime_error (what / why / fix, with both
 // signatures or values) where exceptions are enabled; else it returns a non-zero code and
 // pto_last_error() holds the text. Nothing has run then. What a kernel throws comes back likewise.
 // On the CPU a stream's order is program order, so both forms return after the last block. Tensors
-// of a device with streams (device_queue.hpp) are launched on it: on the given stream, else on the
-// device's current one; the call returns at once, unless a plain pointer is among the arguments.
+// of a device with streams (device_queue.hpp), and plain pointers into its memory, are launched on
+// it: on the given stream, else on the device's current one; the call returns at once, unless a
+// plain pointer is among the arguments. Inside a kernel of a stream a launch runs there and then.
 // Thread safety: any thread may launch.
 #pragma once
 #include "pto/isa/host.hpp"

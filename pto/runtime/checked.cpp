@@ -14,6 +14,7 @@
 
 #include "pto/base/error.hpp"
 #include "pto/runtime/block.hpp"
+#include "pto/runtime/launch.hpp"
 #include "pto/runtime/stores.hpp"
 #include "pto/runtime/wait.hpp"
 
@@ -308,7 +309,7 @@ class Instruction {
                  " behind a multiple of " + std::to_string(size),
              "a pointer to elements is a multiple of their size",
              "view the memory as its elements");
-    const int64_t extent = pto_extent(view.data);
+    const int64_t extent = known_extent(view.data);
     if (view.view == PTO_VIEW_PACKED && view.count == INT64_MAX && extent < 0)
       failed("nothing is known about the memory of GlobalTensor(pointer)",
              "the one-argument form ends where the registered memory of its pointer does",
@@ -335,7 +336,7 @@ class Instruction {
                  " from the pointer on",
              why, fix);
     const auto* start = static_cast<const char*>(view.data) + first;
-    if (first < 0 && pto_extent(start) != extent - first)
+    if (first < 0 && known_extent(start) != extent - first)
       failed("the view begins " + count_of(-first, "byte") +
                  " before its pointer, where its memory does not",
              why, fix);

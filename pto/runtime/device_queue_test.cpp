@@ -11,7 +11,9 @@
 
 #include "pto/isa/acl.hpp"
 #include "pto/isa/launch.hpp"
+#include "pto/runtime/device_blocks.hpp"
 
+namespace pto {
 namespace {
 
 using testing::HasSubstr;
@@ -120,6 +122,34 @@ TEST_F(DeviceQueue, pointers_alone_go_to_the_stream_that_is_named) {
   EXPECT_EQ(out[0], 3);
 }
 
+void report_ends(int64_t* ends, const float* x) {
+  ends[0] = pto_extent(x);
+  ends[1] = pto_extent(ends);
+}
+
+TEST_F(DeviceQueue, a_pointer_into_a_device_s_memory_runs_there_and_is_bounded_by_its_block) {
+  float x[10] = {};
+  int64_t ends[3] = {};
+  DeviceBlock floats{reinterpret_cast<uintptr_t>(x), sizeof(x), 1};
+  DeviceBlock numbers{reinterpret_cast<uintptr_t>(ends), sizeof(ends), 1};
+  process_device_blocks().add(&floats);
+  process_device_blocks().add(&numbers);
+  EXEC_KERNEL_CMD(report_ends, 1, ends, x + 3);
+  EXPECT_THAT(queue.places, testing::ElementsAre(std::pair(1, &kStreams[1])));
+  EXPECT_THAT(ends, testing::ElementsAre(28, 24, 0)) << "the call has waited";
+  EXEC_KERNEL_ASYNC(report_ends, 1, &kStreams[1], ends, x + 4);
+  EXPECT_EQ(ends[0], 28);
+  EXPECT_EQ(pto_device_wait(&kStreams[1]), 0);
+  EXPECT_EQ(ends[0], 24);
+  EXPECT_THAT(error_of([&] {
+                EXEC_KERNEL_CMD(report_ends, 1, FakeTensor{{1}, 0}, x);
+              }),
+              HasSubstr("argument 2 is on device 1, but the first tensor is on device 0\n  why:"));
+  process_device_blocks().remove(&floats);
+  process_device_blocks().remove(&numbers);
+  EXPECT_EQ(pto_extent(x), -1);
+}
+
 TEST_F(DeviceQueue, what_a_kernel_throws_comes_with_the_wait) {
   const FakeTensor out{{0}};
   EXEC_KERNEL_CMD(fail_always, 1, out);
@@ -148,3 +178,4 @@ TEST_F(DeviceQueue, without_the_device_a_launch_says_what_to_load) {
 }
 
 }  // namespace
+}  // namespace pto

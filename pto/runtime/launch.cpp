@@ -2,18 +2,22 @@
 #include "pto/runtime/launch.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 
 #include "pto/base/error.hpp"
 #include "pto/runtime/block.hpp"
+#include "pto/runtime/device_blocks.hpp"
 #include "pto/runtime/extents.hpp"
 #include "pto/runtime/pool.hpp"
 #include "pto/runtime/sync.hpp"
+#include "pto/runtime/wait.hpp"
 
 namespace pto {
 namespace {
 
 thread_local std::string t_last_error;
+std::atomic<bool> g_refuses_unknown{false};
 
 int32_t run_one(void* launch, int32_t block) {
   return run_cores(*static_cast<Launch*>(launch), block);
@@ -126,8 +130,9 @@ const char* pto_last_error(void) { return pto::t_last_error.c_str(); }
 // Tensors of the launch need no registration: their extents are in its arguments. Where several
 // hold the pointer, those that may be written bound it by the nearest end, so that nothing behind
 // an output is stored; inputs by the furthest, so that each is read to its end. Typed launches
-// refuse overlaps in which that would cut an input short.
-int64_t pto_extent(const void* pointer) {
+// refuse overlaps in which that would cut an input short. Blocks of a device are asked last: no
+// tensor of a launch and no range within one is larger.
+int64_t pto::known_extent(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   const pto_args* args = pto::t_block.args;
   int64_t written = -1, read = -1;
@@ -144,6 +149,23 @@ int64_t pto_extent(const void* pointer) {
   }
   const int64_t tensor = written >= 0 ? written : read;
   const int64_t range = pto::process_extents().bytes_from(pointer);
-  if (tensor < 0 || range < 0) return std::max(tensor, range);
-  return std::min(tensor, range);
+  if (tensor >= 0 && range >= 0) return std::min(tensor, range);
+  if (tensor >= 0 || range >= 0) return std::max(tensor, range);
+  return pto::process_device_blocks().place_of(pointer).bytes;
 }
+
+int64_t pto_extent(const void* pointer) {
+  const int64_t bytes = pto::known_extent(pointer);
+  if (bytes < 0 && pto::t_block.launch != nullptr &&
+      pto::g_refuses_unknown.load(std::memory_order_relaxed)) {
+    pto::fail({pto::text_of_core(*pto::t_block.launch, pto::t_block.position) +
+                   ": nothing is known about the memory of GlobalTensor(pointer)",
+               "the one-argument form ends where the memory of its pointer does, which is known of "
+               "a tensor, of a raw pointer of an npu tensor and of aclrtMalloc's memory",
+               "pass the tensor itself to the kernel, or give the view a count"},
+              pto::ErrorKind::Runtime);
+  }
+  return bytes;
+}
+
+void pto::refuse_unknown_extents() { g_refuses_unknown.store(true); }

@@ -21,4 +21,10 @@ namespace pto {
 // The text that pto_last_error() returns on this thread from now on.
 void set_last_error(std::string text);
 
+// What pto_extent() finds, whether or not an unknown extent is refused.
+int64_t known_extent(const void* pointer);
+
+// From now on pto_extent() fails the running launch instead of answering that it knows nothing.
+void refuse_unknown_extents();
+
 }  // namespace pto

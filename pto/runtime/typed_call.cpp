@@ -10,6 +10,7 @@
 #include "pto/isa/device_queue.hpp"
 #include "pto/isa/launch.hpp"
 #include "pto/runtime/contiguous.hpp"
+#include "pto/runtime/device_blocks.hpp"
 #include "pto/runtime/launch.hpp"
 #include "pto/runtime/number.hpp"
 #include "pto/runtime/typed_launch.hpp"
@@ -233,7 +234,7 @@ pto_tensor tensor_of(const pto_argument& argument, const pto_parameter& paramete
   tensor.type_lanes = 1;
   tensor.flags = PTO_TENSOR_CONTIGUOUS | (parameter.is_const ? PTO_TENSOR_READ_ONLY : 0);
   if (!is_tensor && argument.data == nullptr) tensor.flags |= PTO_TENSOR_ABSENT;
-  tensor.extent_bytes = is_tensor ? argument.bytes : -1;
+  tensor.extent_bytes = is_tensor || argument.bytes > 0 ? argument.bytes : -1;
   return tensor;
 }
 
@@ -257,6 +258,21 @@ void check_overlaps(const pto_signature& signature, std::span<const pto_tensor> 
   }
 }
 
+// The arguments with device and extent of each plain pointer into memory of a device with streams;
+// empty where there is none.
+std::vector<pto_argument> placed(std::span<const pto_argument> arguments) {
+  std::vector<pto_argument> all;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].kind != PTO_ARGUMENT_POINTER || arguments[i].data == nullptr) continue;
+    const DevicePlace place = process_device_blocks().place_of(arguments[i].data);
+    if (place.bytes < 0) continue;
+    if (all.empty()) all.assign(arguments.begin(), arguments.end());
+    all[i].device = place.device;
+    all[i].bytes = place.bytes;
+  }
+  return all;
+}
+
 // The device on which the call runs, or -1. Throws where the arguments lie on several.
 int32_t device_of(const pto_signature& signature, std::span<const pto_argument> arguments,
                   const void* stream) {
@@ -266,7 +282,8 @@ int32_t device_of(const pto_signature& signature, std::span<const pto_argument> 
   const int32_t of_stream = pto_device_of_stream(stream);
   int32_t first = -2;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].kind != PTO_ARGUMENT_TENSOR) continue;
+    const bool is_placed = arguments[i].kind == PTO_ARGUMENT_TENSOR || arguments[i].device >= 0;
+    if (!is_placed) continue;
     if (first == -2) first = arguments[i].device;
     if (arguments[i].device == first && (of_stream < 0 || first == of_stream)) continue;
     fail({Where{signature, i} + " is on " + named(arguments[i].device) + ", but " +
@@ -383,8 +400,9 @@ void check_given(const pto_signature& signature, const pto_args& args) {
 int32_t pto_call(const pto_signature* signature, pto_kernel kernel, int64_t blocks,
                  const void* stream, const pto_argument* arguments, int32_t n_arguments) {
   try {
-    return pto::call(*signature, kernel, blocks, stream,
-                     {arguments, static_cast<size_t>(n_arguments)});
+    const std::span<const pto_argument> given(arguments, static_cast<size_t>(n_arguments));
+    const std::vector<pto_argument> placed = pto::placed(given);
+    return pto::call(*signature, kernel, blocks, stream, placed.empty() ? given : placed);
   } catch (const std::exception& error) {
     pto::set_last_error(error.what());
     return -1;

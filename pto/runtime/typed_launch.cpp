@@ -45,17 +45,19 @@ int32_t TypedLaunch::run() const {
 
 int32_t TypedLaunch::run_on(int32_t device, const void* stream,
                             std::span<const pto_argument> arguments) const {
-  std::vector<const void*> objects;
+  std::vector<const void*> objects, pointers;
   int64_t bytes = 0;
   bool has_pointer = false;
   for (const pto_argument& argument : arguments) {
-    if (argument.kind == PTO_ARGUMENT_TENSOR) objects.push_back(argument.object);
-    has_pointer |= argument.kind == PTO_ARGUMENT_POINTER && argument.data != nullptr;
     bytes = std::max(bytes, argument.bytes);
+    if (argument.kind == PTO_ARGUMENT_TENSOR) objects.push_back(argument.object);
+    if (argument.kind != PTO_ARGUMENT_POINTER || argument.data == nullptr) continue;
+    has_pointer = true;
+    if (argument.device >= 0) pointers.push_back(argument.data);
   }
-  // Nobody keeps the memory behind a pointer: with tensors beside it the caller waits. Pointers
-  // alone, on a stream that the caller named, are the caller's to keep.
-  const bool must_wait = has_pointer && !objects.empty();
+  // Who passes a pointer may read or free what is behind it as soon as the call returns: the caller
+  // waits. Pointers alone, on a stream that the caller named, are the caller's to keep.
+  const bool must_wait = has_pointer && (!objects.empty() || !stream);
   if (!stream) stream = pto_device_current_stream(device);
   const pto_device_job job{&Pending::run,
                            &pto_last_error,
@@ -63,7 +65,9 @@ int32_t TypedLaunch::run_on(int32_t device, const void* stream,
                            new Pending(*this),
                            objects.data(),
                            static_cast<int32_t>(objects.size()),
-                           bytes};
+                           bytes,
+                           pointers.data(),
+                           static_cast<int32_t>(pointers.size())};
   const int32_t code = pto_device_submit(device, stream, &job);
   return code == 0 && must_wait ? pto_device_wait(stream) : code;
 }

@@ -69,13 +69,14 @@ size_t page_bytes(size_t bytes) {
 
 void release(Block* block) {
   if (block->owners.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  counters_of(block->device).remove(block->bytes);
+  counters_of(block->device).remove(static_cast<int64_t>(block->bytes));
+  process_device_blocks().remove(block);
   if (block->adopted) {
     delete block;
     return;
   }
   if (is_checked()) {
-    munmap(block->data, page_bytes(static_cast<size_t>(block->bytes)));
+    munmap(block->data(), page_bytes(block->bytes));
     delete block;
     return;
   }
@@ -90,10 +91,11 @@ void release_storage(void* storage) {
 }
 
 c10::DataPtr owned(Block* block, void* data, size_t bytes, int device) {
-  block->data = data;
-  block->bytes = static_cast<int64_t>(bytes);
+  block->base = reinterpret_cast<uintptr_t>(data);
+  block->bytes = bytes;
   block->device = device;
-  counters_of(device).add(block->bytes);
+  process_device_blocks().add(block);
+  counters_of(device).add(static_cast<int64_t>(bytes));
   return {data, block, &release_context, npu(device)};
 }
 
@@ -236,6 +238,16 @@ c10::DataPtr share(const c10::Storage& storage, c10::Device device) {
   return {data.get(), kept, &release_storage, device};
 }
 
+c10::DataPtr share_at(const void* pointer) {
+  c10::DataPtr shared;
+  process_device_blocks().visit(pointer, [&](DeviceBlock& found) {
+    auto* block = static_cast<Block*>(&found);
+    block->owners.fetch_add(1, std::memory_order_relaxed);
+    shared = {block->data(), block, &release_context, c10::Device(c10::kCPU)};
+  });
+  return shared;
+}
+
 void resize_storage(const c10::Storage& storage, size_t bytes) {
   TORCH_CHECK(storage.resizable(),
               "npu: this storage cannot be resized\n  why: its memory belongs "
@@ -272,14 +284,14 @@ void open_access(Block* block) {
   if (block->adopted) return;
   const std::lock_guard lock(checked_mutex);
   if (block->users++ > 0) return;
-  mprotect(block->data, page_bytes(static_cast<size_t>(block->bytes)), PROT_READ | PROT_WRITE);
+  mprotect(block->data(), page_bytes(block->bytes), PROT_READ | PROT_WRITE);
 }
 
 void close_access(Block* block) {
   if (block->adopted) return;
   const std::lock_guard lock(checked_mutex);
   if (--block->users > 0) return;
-  mprotect(block->data, page_bytes(static_cast<size_t>(block->bytes)), PROT_NONE);
+  mprotect(block->data(), page_bytes(block->bytes), PROT_NONE);
 }
 
 }  // namespace pto::torch_npu

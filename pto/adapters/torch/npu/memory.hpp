@@ -5,9 +5,10 @@
 //     c10::DataPtr same = share(data, kCPU);         // the same memory under another device
 //
 // Invariants: a block goes back when the last DataPtr of it goes, whatever its device; that never
-// takes Python's lock. In checked mode (PTO_NPU_CHECKED=1) every block lies on pages of its own,
-// which nobody can touch but while an Access to it lives: a host that reads device memory crashes.
-// Thread safety: every function may be called from any thread.
+// takes Python's lock. A raw pointer into a block is bounded by the bytes that were asked for, and
+// knows its device (runtime/device_blocks.hpp). In checked mode (PTO_NPU_CHECKED=1) every block
+// lies on pages of its own, which nobody can touch but while an Access to it lives: a host that
+// reads device memory crashes. Thread safety: every function may be called from any thread.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -19,18 +20,19 @@
 #include <cstdint>
 #include <utility>
 
+#include "pto/runtime/device_blocks.hpp"
+
 namespace pto::torch_npu {
 
 constexpr c10::DeviceType kNpu = c10::DeviceType::PrivateUse1;
 inline c10::Device npu(int device) { return {kNpu, static_cast<c10::DeviceIndex>(device)}; }
 
-struct Block {
+struct Block : DeviceBlock {
   std::atomic<int64_t> owners{1};
-  void* data;
-  int64_t bytes;
-  int32_t device;
   int32_t users = 0;     // in checked mode: accesses that live
   c10::Storage adopted;  // whose memory it is, where not ours
+
+  void* data() const { return reinterpret_cast<void*>(base); }
 };
 
 // True in checked mode.
@@ -45,6 +47,9 @@ c10::DataPtr adopt(int device, const c10::Storage& storage);
 
 // Another owner of the same memory; keeps `storage` itself where the memory is not a block of ours.
 c10::DataPtr share(const c10::Storage& storage, c10::Device device);
+
+// Another owner of the block behind a raw pointer, as memory of the CPU; empty where there is none.
+c10::DataPtr share_at(const void* pointer);
 
 // Gives an npu storage `bytes` bytes and keeps what fits.
 void resize_storage(const c10::Storage& storage, size_t bytes);

@@ -13,11 +13,13 @@
 #include <memory>
 #include <stdexcept>
 
+#include "pto/adapters/torch/npu/alias.hpp"
 #include "pto/adapters/torch/npu/launch.hpp"
 #include "pto/adapters/torch/npu/memory.hpp"
 #include "pto/adapters/torch/npu/placement.hpp"
 #include "pto/adapters/torch/npu/registration.hpp"
 #include "pto/adapters/torch/npu/stream.hpp"
+#include "pto/runtime/launch.hpp"
 
 namespace pto::torch_npu {
 namespace {
@@ -30,9 +32,14 @@ class QueuedJob final : public Kernel {
   void keep_memory() {
     for (int32_t i = 0; i < job_.n_tensors; ++i) {
       const auto& tensor = *static_cast<const at::Tensor*>(job_.tensors[i]);
-      if (tensor.has_storage()) memory_.push_back(share(tensor.storage(), c10::kCPU));
+      if (!tensor.has_storage()) continue;
+      check_memory(tensor);
+      memory_.push_back(share(tensor.storage(), c10::kCPU));
     }
-    job_.tensors = nullptr;
+    for (int32_t i = 0; i < job_.n_pointers; ++i) {
+      if (c10::DataPtr data = share_at(job_.pointers[i])) memory_.push_back(std::move(data));
+    }
+    job_.tensors = job_.pointers = nullptr;
   }
 
   void run() override {
@@ -66,6 +73,7 @@ int32_t submit(int32_t device, const void* to, const pto_device_job* job) {
     const int index = existing_device(static_cast<c10::DeviceIndex>(device));
     Stream& stream = to ? *static_cast<Stream*>(const_cast<void*>(to)) : current_stream(index);
     kernel->keep_memory();
+    if (runs_kernel()) return kernel->run();  // part of what the stream runs now
     const bool is_short = job->bytes < kLongBytes;
     if (!is_short || !stream.enter_if_idle()) {
       stream.submit(std::move(kernel), is_short ? Length::Short : Length::Long);
@@ -99,6 +107,7 @@ int32_t device_of(const void* address) {
 }  // namespace
 
 void register_queue() {
+  if (is_checked()) refuse_unknown_extents();
   static constexpr pto_device_queue kQueue{submit, wait, current, device_of};
   pto_set_device_queue(&kQueue);
 }
