@@ -89,7 +89,8 @@ def check_training(kind: str, backend: str | None, lengths: tuple[int, ...]) -> 
             losses.append(step(given).square().mean())
             losses[-1].backward()
             optimizer.step()
-        pairs = [losses, [t.grad for t in inputs], *zip(*(m.parameters() for m in models))]
+        parameters = [list(m.parameters()) for m in models]
+        pairs = [losses, [t.grad for t in inputs], *zip(*parameters, strict=True)]
         for want, got in pairs:
             torch.testing.assert_close(got.cpu(), want, rtol=1e-5, atol=1e-5)
 
