@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Declarative custom operators: sources of the public API on CPU, meta and fake tensors."""
 
+import os
+import shutil
+import subprocess
+import sys
 import threading
 
 import extensions
@@ -320,3 +324,58 @@ def test_several_devices_and_mixtures_of_them(samples, npu):
         samples.custom_add(x, x.to("npu:0"))
     with pytest.raises(RuntimeError, match="one tensor is on npu:1, another on cpu\n  why: "):
         samples.custom_add(x, x.cpu())
+
+
+SETUP = """
+from setuptools import setup
+from torch.utils import cpp_extension
+from habana_frameworks.torch.utils.lib_utils import get_include_dir, get_lib_dir
+
+setup(name="hpu_relu", ext_modules=[cpp_extension.CppExtension(
+    "hpu_relu", ["hpu_custom_relu.cpp"], libraries=["habana_pytorch_plugin"],
+    library_dirs=[get_lib_dir()], extra_compile_args=["-O1", "-g0"])],
+    include_dirs=[get_include_dir(), "nowhere"],
+    cmdclass={"build_ext": cpp_extension.BuildExtension})
+"""
+LOADS = """
+import torch, habana_frameworks.torch.core as htcore, pathlib
+[library] = pathlib.Path().rglob("hpu_relu*.so")
+torch.ops.load_library(library)
+x = torch.randn(5, 7)
+htcore.mark_step()
+print(torch.equal(torch.ops.custom_op.custom_relu(x.npu()).cpu(), x.relu()))
+"""
+
+
+def test_a_public_setup_file_finds_headers_library_and_device(tmp_path, deep):
+    if not activation.is_active():
+        pytest.skip("the npu device is not built")
+    if not deep:
+        pytest.skip("compiles an extension: PTO_DEEP=1")
+    (tmp_path / "setup.py").write_text(SETUP)
+    shutil.copy(FOLDER / "hpu_custom_relu.cpp", tmp_path)
+    paths = os.pathsep.join([str(extensions.ROOT / "compat"), str(extensions.ROOT)])
+    for command in (["setup.py", "build_ext"], ["-c", LOADS]):
+        done = subprocess.run([sys.executable, *command], cwd=tmp_path, text=True, env={
+            **os.environ, "PYTHONPATH": paths}, capture_output=True)  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout == "True\n"
+
+
+def test_the_public_names_of_python_lead_to_headers_library_and_device():
+    if not activation.is_active():
+        pytest.skip("the npu device is not built")
+    program = """
+import habana_frameworks.torch.core, torch, pathlib
+from habana_frameworks.torch.utils.lib_utils import get_include_dir, get_lib_dir
+headers, libraries = map(pathlib.Path, (get_include_dir(), get_lib_dir()))
+assert (headers / "hpu_custom_op_pt2.h").is_file() and (headers / "pto/op/guid.h").is_file()
+assert {file.resolve().name for file in libraries.iterdir()} == {"libpto.so"}
+print(sorted(file.name for file in libraries.iterdir()), torch.ones(1, device="npu").device)
+"""
+    paths = os.pathsep.join([str(extensions.ROOT / "compat"), str(extensions.ROOT)])
+    done = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True,
+                          env={**os.environ, "PYTHONPATH": paths})  # fmt: skip
+    assert done.stdout == (
+        "['libhabana_pytorch2_plugin.so', 'libhabana_pytorch_plugin.so'] npu:0\n"
+    ), done.stderr

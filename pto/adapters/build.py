@@ -49,9 +49,14 @@ class Part:
     links: tuple[str, ...]  # -L and -l
 
 
-def _folder(part: Part) -> pathlib.Path:
+def cache_folder(name: str) -> pathlib.Path:
+    """A folder of the cache, which may not exist yet."""
     home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    return pathlib.Path(config.cache_dir or pathlib.Path(home) / "openpto") / part.framework
+    return pathlib.Path(config.cache_dir or pathlib.Path(home) / "openpto") / name
+
+
+def _folder(part: Part) -> pathlib.Path:
+    return cache_folder(part.framework)
 
 
 def _compiler() -> str | None:
