@@ -17,6 +17,12 @@ def working_folder() -> str:
         return ""
 
 
+def working_folder_name() -> str:
+    """The last name of the current folder, for messages."""
+    folder = working_folder()
+    return os.path.basename(folder) or os.sep if folder else "deleted"
+
+
 class Error(Exception):
     """A mistake in a program or in its arguments.
 

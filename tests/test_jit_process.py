@@ -242,6 +242,52 @@ except pto.Error as error:
     assert "nowhere.cpp does not exist | check it; the working folder is deleted" in out
 
 
+@pytest.mark.parametrize("call", ["scaled(x)", "pto.ops.gelu(x)"])
+def test_a_daemon_thread_in_a_call_does_not_end_the_process_with_an_abort(call, tmp_path):
+    program = f"""
+        import threading, time, numpy as np, pto
+        @pto.jit
+        def scaled(x): return x * 2 + 1
+        x = np.ones(1 << 20, "f4")
+        {call}
+        def work():
+            while True: {call}
+        for _ in range(3): threading.Thread(target=work, daemon=True).start()
+        time.sleep(0.1)
+        print("end")
+    """
+    (tmp_path / "program.py").write_text(textwrap.dedent(program))
+    done = subprocess.run([sys.executable, tmp_path / "program.py"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
+
+
+def test_a_child_of_fork_calls_while_the_parent_s_pool_is_busy(tmp_path):
+    program = """
+        import os, threading, numpy as np, pto
+        @pto.jit
+        def scaled(x): return x * 2 + 1
+        x = np.ones(1 << 20, "f4")
+        scaled(x)
+        busy = True
+        def work():
+            while busy: scaled(x)
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for thread in threads: thread.start()
+        codes = []
+        for _ in range(20):
+            if (child := os.fork()) == 0:
+                os._exit(0 if (scaled(x) == 3).all() and scaled(x[:9]).sum() == 27 else 1)
+            codes.append(os.waitpid(child, 0)[1])
+        busy = False
+        for thread in threads: thread.join()
+        print(codes)
+    """
+    (tmp_path / "program.py").write_text(textwrap.dedent(program))
+    done = subprocess.run([sys.executable, tmp_path / "program.py"], capture_output=True, text=True,
+                          timeout=120)  # fmt: skip
+    assert done.stdout == f"{[0] * 20}\n", done.stderr
+
+
 def test_the_command_line_describes_the_machine():
     done = subprocess.run(
         [sys.executable, "-m", "pto", "machine"], capture_output=True, text=True, check=True

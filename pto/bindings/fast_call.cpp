@@ -7,6 +7,7 @@
 #include "pto/bindings/constants.hpp"
 #include "pto/bindings/extent.hpp"
 #include "pto/bindings/module.hpp"
+#include "pto/bindings/python_lock.hpp"
 #include "pto/bindings/results.hpp"
 
 namespace nb = nanobind;
@@ -15,18 +16,6 @@ namespace pto::bindings {
 namespace {
 
 constexpr int64_t kKeepLockBytes = 64 << 10;  // below this much work Python's lock is kept
-
-// Releases Python's lock while it lives.
-class Unlocked {
- public:
-  Unlocked() : state_(PyEval_SaveThread()) {}
-  ~Unlocked() { PyEval_RestoreThread(state_); }
-  Unlocked(const Unlocked&) = delete;
-  Unlocked& operator=(const Unlocked&) = delete;
-
- private:
-  PyThreadState* state_;
-};
 
 // Marks that this thread traces a function; `again` where it already does.
 struct Specialising {

@@ -6,6 +6,7 @@
 
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/operator_call.hpp"
+#include "pto/bindings/python_lock.hpp"
 #include "pto/bindings/translated.hpp"
 #include "pto/runtime/kernel_table.hpp"
 
@@ -99,7 +100,7 @@ void* give_up_lock() {
   return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
 }
 void take_lock_again(void* given_up) {
-  if (given_up != nullptr) PyEval_RestoreThread(static_cast<PyThreadState*>(given_up));
+  if (given_up != nullptr) take_python_lock(static_cast<PyThreadState*>(given_up));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "pto/base/dims.hpp"
 #include "pto/bindings/extent.hpp"
+#include "pto/bindings/python_lock.hpp"
 #include "pto/op/last_error.hpp"
 #include "pto/runtime/strided_copy.hpp"
 
@@ -111,7 +112,7 @@ void OperatorRun::run() {
     bytes += elements(tensor) * pto::bytes(tensor.dtype);
   if (bytes > kKeepLockBytes) release_lock();
   const bool failed = pto_operator_run(&call) != 0;
-  if (released_ != nullptr) PyEval_RestoreThread(std::exchange(released_, nullptr));
+  if (released_ != nullptr) take_python_lock(std::exchange(released_, nullptr));
   if (missing_bytes_ >= 0) fail_memory(op_.name, results_.count(), missing_bytes_);
   if (!misfit_.empty()) {
     fail({misfit_, "results are written without conversion",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pto import _core
-from pto.errors import Failure, InvalidValue, MissingFile, working_folder
+from pto.errors import Failure, InvalidValue, MissingFile, working_folder_name
 
 _RELOCATABLE, _SHARED = 1, 3
 _SYMBOL_TABLE, _DYNAMIC_SYMBOLS = 2, 11
@@ -43,7 +43,7 @@ def read_object(path: str | os.PathLike) -> ElfObject:
         raise MissingFile(
             f"the object {path} does not exist",
             "a source that ends in .o or .so is a compiled one",
-            f"check it; the working folder is {os.path.basename(working_folder()) or os.sep}",
+            f"check it; the working folder is {working_folder_name()}",
         ) from None  # fmt: skip
     except OSError as error:
         raise Failure(

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pto.errors import Failure, InvalidType, InvalidValue, MissingFile, working_folder
+from pto.errors import Failure, InvalidType, InvalidValue, MissingFile, working_folder_name
 
 _DEEPEST = 64
 
@@ -112,7 +112,7 @@ def _read(path: Path) -> str:
         raise MissingFile(
             f"the source {path} does not exist",
             "a str without a line break and braces is a path",
-            f"check it; the working folder is {os.path.basename(working_folder()) or os.sep}",
+            f"check it; the working folder is {working_folder_name()}",
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise Failure(
