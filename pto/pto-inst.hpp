@@ -52,6 +52,13 @@
 #include <pto/common/cpu_stub.hpp>
 #endif
 
+// A kernel of TensorFlow passes plain pointers: its tensors bound them.
+#if defined(TENSORFLOW_CORE_FRAMEWORK_OP_KERNEL_H_)
+#if __has_include(<pto/common/tensorflow_kernels.hpp>)
+#include <pto/common/tensorflow_kernels.hpp>
+#endif
+#endif
+
 #if !defined(PTO_TARGET_AVX512) && !defined(PTO_TARGET_AVX2) && !defined(PTO_PORTABLE)
 #pragma message(                                                                                   \
     "pto: portable instructions, correct but slow; `python -m pto config --cxxflags` prints this " \

@@ -102,3 +102,40 @@ def test_tensorflow_calls_from_many_threads(my_ops):
     for thread in threads:
         thread.join()
     assert results == [True] * 40
+
+
+TILES = """
+import tensorflow as tf, numpy as np
+operators = tf.load_op_library({library!r})
+for shape in [(100, 100), (1, 7), (16, 256), (4097,)]:
+    x, y = (np.random.default_rng(3).random(shape, np.float32) for _ in range(2))
+    assert np.array_equal(operators.tile_sum(x=x, y=y).numpy(), x + y)
+parts = tf.split(tf.ones([4, 50]), 4)
+assert (operators.tile_sum(x=parts[1], y=parts[3]).numpy() == 2).all()
+print("no finding")
+"""
+
+
+def test_plain_pointers_of_a_tensorflow_kernel_are_bounded_by_its_tensors(tmp_path):
+    tf = pytest.importorskip("tensorflow")
+    from pto import build_config
+
+    library, address = tmp_path / "tiles.so", ["-fsanitize=address", "-fno-omit-frame-pointer"]
+    command = [
+        *("g++", "-std=c++17", "-O1", "-shared", "-fPIC", *address, "-isystem",
+          tf.sysconfig.get_include(), *tf.sysconfig.get_compile_flags()),
+        *(*build_config.cxxflags(), f"-I{build_config.compat_dir()}"),
+        *(extensions.ROOT / "tests/cpp_route/tensorflow_tiles.cpp", "-o", library),
+        *(*tf.sysconfig.get_link_flags(), *build_config.ldflags()),
+    ]  # fmt: skip
+    done = subprocess.run([str(part) for part in command], text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    preloaded = []  # the C++ library too, whose throws the sanitizer follows
+    for name in ("libasan.so", "libstdc++.so"):
+        found = subprocess.run(["g++", f"-print-file-name={name}"], text=True, capture_output=True)
+        preloaded.append(found.stdout.strip())
+    run = subprocess.run(
+        [sys.executable, "-c", TILES.format(library=str(library))], text=True, capture_output=True,
+        env={**os.environ, "LD_PRELOAD": " ".join(preloaded), "ASAN_OPTIONS": "detect_leaks=0"},
+    )  # fmt: skip
+    assert run.stdout == "no finding\n", run.stderr[-3000:]

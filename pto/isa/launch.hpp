@@ -13,8 +13,9 @@
 // CPU or such a device, and of the parameter's element type; its extent bounds a one-argument
 // GlobalTensor. A plain pointer that leads into memory of a device with streams, such as
 // x.data_ptr<float>() of an npu tensor, is bounded by the bytes that were asked for there, which
-// may be more than a view has. Of another plain pointer nothing is known but in
-// a registered range (host.hpp): pass the tensor, or give the GlobalTensor a count. A scalar
+// may be more than a view has. In a kernel of TensorFlow (compat/pto/common/tensorflow_kernels.hpp)
+// the operator's tensor that holds a pointer bounds it. Of another plain pointer nothing is known
+// but in a registered range (host.hpp): pass the tensor, or give the GlobalTensor a count. A scalar
 // parameter takes a number that it can hold.
 // Errors: a call that does not fit throws std::runtime_error (what / why / fix, with both
 // signatures or values) where exceptions are enabled; else it returns a non-zero code and
@@ -63,6 +64,16 @@ int32_t pto_call(const pto_signature* signature, pto_kernel kernel, int64_t bloc
 
 // Checks what a kernel got against its signature; a non-zero code after services->fail().
 int32_t pto_check_arguments(const pto_signature* signature, const pto_args* args);
+
+// What the host knows of plain pointers while it runs an operator whose code passes them: bytes
+// from the pointer to the end of its memory, or -1. Scopes of a thread nest, and end in order.
+typedef struct pto_pointer_scope {
+  int64_t (*bytes_from)(void* context, const void* pointer);
+  void* context;
+  struct pto_pointer_scope* outer;  // set by pto_enter_pointers
+} pto_pointer_scope;
+void pto_enter_pointers(pto_pointer_scope* scope);
+void pto_leave_pointers(const pto_pointer_scope* scope);
 
 // Throws std::runtime_error(pto_last_error()).
 [[noreturn]] void pto_throw_last_error(void);

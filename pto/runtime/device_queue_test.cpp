@@ -150,6 +150,26 @@ TEST_F(DeviceQueue, a_pointer_into_a_device_s_memory_runs_there_and_is_bounded_b
   EXPECT_EQ(pto_extent(x), -1);
 }
 
+TEST_F(DeviceQueue, a_plain_pointer_is_bounded_by_what_its_host_knows_of_it) {
+  float x[10] = {};
+  int64_t ends[2] = {};
+  const auto bytes_from = [](void* all, const void* pointer) -> int64_t {
+    const auto* base = static_cast<const char*>(all);
+    const auto* at = static_cast<const char*>(pointer);
+    return at >= base && at < base + 40 ? base + 40 - at : -1;
+  };
+  pto_pointer_scope outer{bytes_from, x, nullptr}, inner{bytes_from, &inner, nullptr};
+  pto_enter_pointers(&outer);
+  pto_enter_pointers(&inner);
+  EXEC_KERNEL_CMD(report_ends, 1, ends, x + 3);
+  EXPECT_THAT(ends, testing::ElementsAre(28, -1));
+  pto_leave_pointers(&inner);
+  pto_leave_pointers(&outer);
+  EXEC_KERNEL_CMD(report_ends, 1, ends, x + 3);
+  EXPECT_EQ(ends[0], -1);
+  EXPECT_TRUE(queue.places.empty());
+}
+
 TEST_F(DeviceQueue, what_a_kernel_throws_comes_with_the_wait) {
   const FakeTensor out{{0}};
   EXEC_KERNEL_CMD(fail_always, 1, out);

@@ -18,6 +18,8 @@
 namespace pto {
 namespace {
 
+thread_local pto_pointer_scope* t_pointers = nullptr;
+
 std::string text(const pto_parameter& parameter) {
   const std::string type = type_text(parameter.type_code, parameter.type_bits);
   if (!parameter.is_pointer) return type;
@@ -258,13 +260,16 @@ void check_overlaps(const pto_signature& signature, std::span<const pto_tensor> 
   }
 }
 
-// The arguments with device and extent of each plain pointer into memory of a device with streams;
-// empty where there is none.
+// The arguments with device and extent of each plain pointer into memory of a device with streams,
+// or that the host knows; empty where there is none.
 std::vector<pto_argument> placed(std::span<const pto_argument> arguments) {
   std::vector<pto_argument> all;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].kind != PTO_ARGUMENT_POINTER || arguments[i].data == nullptr) continue;
-    const DevicePlace place = process_device_blocks().place_of(arguments[i].data);
+    DevicePlace place = process_device_blocks().place_of(arguments[i].data);
+    for (pto_pointer_scope* one = t_pointers; one != nullptr && place.bytes < 0; one = one->outer) {
+      place.bytes = one->bytes_from(one->context, arguments[i].data);
+    }
     if (place.bytes < 0) continue;
     if (all.empty()) all.assign(arguments.begin(), arguments.end());
     all[i].device = place.device;
@@ -417,5 +422,12 @@ int32_t pto_check_arguments(const pto_signature* signature, const pto_args* args
     return args->services->fail(args->services, error.what());
   }
 }
+
+void pto_enter_pointers(pto_pointer_scope* scope) {
+  scope->outer = pto::t_pointers;
+  pto::t_pointers = scope;
+}
+
+void pto_leave_pointers(const pto_pointer_scope* scope) { pto::t_pointers = scope->outer; }
 
 void pto_throw_last_error(void) { throw std::runtime_error(pto_last_error()); }
