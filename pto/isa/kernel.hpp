@@ -39,11 +39,16 @@ PTO_INLINE uint32_t get_subblockid() { return uint32_t(pto_lane_index()); }
 PTO_INLINE uint32_t get_subblockdim() { return uint32_t(pto_lane_count()); }
 PTO_INLINE uint32_t get_coreid() { return get_block_idx(); }
 
-// Reads as the block's index, and gives way to a local variable of that name.
+// Read as the block's index and the number of blocks, and give way to local variables of these
+// names.
 struct BlockIndex {
   PTO_INLINE operator uint32_t() const { return get_block_idx(); }
 };
 constexpr BlockIndex block_idx{};
+struct BlockCount {
+  PTO_INLINE operator uint32_t() const { return get_block_num(); }
+};
+constexpr BlockCount block_num{};
 
 // Of two integers of any types, compared by value.
 template <class A, class B>

@@ -88,9 +88,9 @@ using isa::SetFmatrixMode; using isa::TIMG2COL;
 // int4.hpp
 using isa::int4b_t;
 // kernel.hpp
-using isa::block_idx; using isa::TASSIGN; using isa::get_block_idx; using isa::get_block_num;
-using isa::get_coreid; using isa::get_subblockdim; using isa::get_subblockid; using isa::max;
-using isa::min;
+using isa::block_idx; using isa::block_num; using isa::TASSIGN; using isa::get_block_idx;
+using isa::get_block_num; using isa::get_coreid; using isa::get_subblockdim;
+using isa::get_subblockid; using isa::max; using isa::min;
 // matmul.hpp
 using isa::TGEMV; using isa::TGEMV_ACC; using isa::TGEMV_BIAS; using isa::TGEMV_MX;
 using isa::TMATMUL; using isa::TMATMUL_ACC; using isa::TMATMUL_BIAS; using isa::TMATMUL_MX;

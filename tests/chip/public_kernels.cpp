@@ -15,7 +15,7 @@ __global__ __aicore__ void AddConstant(__gm__ const float* x, __gm__ float* z, f
 PTO_KERNEL(add_constant, AddConstant)
 
 __global__ __aicore__ void Mark(__gm__ float* x, float c, int64_t n) {
-  for (int64_t i = block_idx; i < n; i += get_block_num()) x[i] = c;
+  for (int64_t i = block_idx; i < n; i += block_num) x[i] = c;
 }
 PTO_KERNEL(mark, Mark)
 
