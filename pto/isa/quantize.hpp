@@ -9,10 +9,10 @@
 //
 // An exponent is an e8m0 code E; a group is multiplied by 2^(127 - E) and rounded to nearest even,
 // clamped to the largest number. OCP: E is that of the largest magnitude less 8 (e4m3) or 2 (e2m1).
-// NV: the least power of two that is not below the largest magnitude / 448 or / 6.
-// Exponents, magnitudes and scalings lie one behind the other, whatever their tiles' shapes: the
-// groups of row 0, of row 1, and so on; by columns within a row of groups where rows are grouped.
-// NaN does not count as a magnitude (in OCP e2m1 it makes the group's exponent NaN); a part of a
+// NV: the least power of two that is not below the largest magnitude / 448 or / 6. The groups of
+// row 0, of row 1, ... lie one behind the other in magnitudes and scalings, by columns where rows
+// are grouped; so do exponents, unless kIsGrid.
+// NaN does not count as a magnitude (in e2m1 it makes the group's exponent NaN); a part of a
 // group at the edge of the valid region is a group.
 // Invariant: a product and the sum that follows are rounded one by one.
 // Thread safety: a tile belongs to one thread.
@@ -65,14 +65,15 @@ PTO_INLINE U scaling_of(U code) {
   return bits::select(code == 255u, zero + 0x7fc00000u, power);
 }
 
-// The larger of magnitudes: by their bits, which puts NaN above all, or without NaN.
-template <bool CountsNan, class V>
+// The larger of magnitudes: by their bits, which puts NaN above all, or without NaN. OCP e2m1 does
+// not count the fraction's lower half.
+template <QuantType Type, QuantScaleAlg Alg, class V>
 PTO_INLINE V larger(V most, V x) {
   const V size = lanes::abs(x);
-  if constexpr (!CountsNan) return lanes::max_or_second(size, most);
-  // The fraction's lower half does not count either.
+  if constexpr (Type == QuantType::MXFP8) return lanes::max_or_second(size, most);
   using U = Vec<uint32_t, kCount<V>>;
-  const U a = bit_cast<U>(most), b = bit_cast<U>(size) & 0xffff0000u;
+  const U a = bit_cast<U>(most),
+          b = bit_cast<U>(size) & (Alg == QuantScaleAlg::OCP ? 0xffff0000u : 0xffffffffu);
   return bit_cast<V>(lanes::select(a > b, a, b));
 }
 
@@ -106,10 +107,11 @@ struct Rows {
   int stride, pitch, rows, columns;
 };
 
-// Where a group's exponent, magnitude and scaling go.
+// Where a group's exponent, magnitude and scaling go; exponents of a line of groups `pitch` apart.
 template <class M, class Sc>
 struct Groups {
   uint8_t* exponent;
+  int pitch;
   M* magnitude;
   Sc* scaling;
 
@@ -123,7 +125,6 @@ struct Groups {
 template <QuantType Type, QuantScaleAlg Alg, class S, class G>
 inline void along_rows(const Rows<S>& t, const G& groups) {
   constexpr int N = kLanes<float>;
-  constexpr bool kCountsNan = Type == QuantType::MXFP4_E2M1 && Alg == QuantScaleAlg::OCP;
   using V = Vec<float, N>;
   int at = 0;
   for (int r = 0; r < t.rows; ++r)
@@ -135,7 +136,7 @@ inline void along_rows(const Rows<S>& t, const G& groups) {
         const int left = n - i * N;
         x[i] = left >= N ? lanes::load<N>(s + i * N)
                          : lanes::load_part<N>(s + i * N, left < 0 ? 0 : left);
-        most = larger<kCountsNan>(most, x[i]);
+        most = larger<Type, Alg>(most, x[i]);
       }
       float magnitude = 0;
       for (int i = 0; i < N; ++i)  // none is negative, so their bits are in order, NaN last
@@ -143,7 +144,7 @@ inline void along_rows(const Rows<S>& t, const G& groups) {
             bit_cast<uint32_t>(most[i]) > bit_cast<uint32_t>(magnitude) ? most[i] : magnitude;
       const uint32_t code = shared_exponent<Type, Alg, float>(bit_cast<uint32_t>(magnitude));
       const float scale = bit_cast<float>(scaling_of(code));
-      groups.set(at, at, code, magnitude, scale);
+      groups.set(at, r * groups.pitch + c / kGroup, code, magnitude, scale);
       uint8_t* d = t.d + r * t.pitch + (Type == QuantType::MXFP8 ? c : c / 2);
       for (int i = 0; i < kGroup / N; ++i)
         if (n > i * N)
@@ -155,7 +156,6 @@ inline void along_rows(const Rows<S>& t, const G& groups) {
 template <QuantType Type, QuantScaleAlg Alg, bool Interleave, class S, class G>
 inline void along_columns(const Rows<S>& t, const G& groups) {
   constexpr int N = kLanes<float>;
-  constexpr bool kCountsNan = Type == QuantType::MXFP4_E2M1 && Alg == QuantScaleAlg::OCP;
   using V = Vec<float, N>;
   using U = Vec<uint32_t, N>;
   for (int g = 0; g * kGroup < t.rows; ++g)
@@ -164,13 +164,13 @@ inline void along_columns(const Rows<S>& t, const G& groups) {
       const int n = t.columns - c < N ? t.columns - c : N;
       V most = {};
       for (int r = g * kGroup; r < last; ++r)
-        most = larger<kCountsNan>(most, lanes::load_part<N>(t.s + r * t.stride + c, n));
+        most = larger<Type, Alg>(most, lanes::load_part<N>(t.s + r * t.stride + c, n));
       const U code = shared_exponent<Type, Alg, V>(bit_cast<U>(most));
       const V scale = bit_cast<V>(scaling_of(code));
       for (int i = 0; i < n; ++i) {
         const int at = g * t.columns + c + i;
         const int pair = (g / 2 * t.columns + c + i) * 2 + g % 2;
-        groups.set(at, Interleave ? pair : at, code[i], most[i], scale[i]);
+        groups.set(at, Interleave ? pair : g * groups.pitch + c + i, code[i], most[i], scale[i]);
       }
       for (int r = g * kGroup; r < last; ++r)
         encode<Type, N>(t.d + r * t.pitch + (Type == QuantType::MXFP8 ? c : c / 2),
@@ -198,6 +198,12 @@ constexpr bool check_mx() {
   return true;
 }
 
+// Whether exponents are a tile with a row for each line of groups, which holds them by its rows.
+template <class E, class S, int Axis>
+constexpr bool kIsGrid = E::Rows > 1 && E::isRowMajor && !E::isBoxedLayout &&
+                         (Axis == 1 ? E::Rows >= S::Rows && E::Cols * kGroup >= S::Cols
+                                    : E::Rows * kGroup >= S::Rows && E::Cols >= S::Cols);
+
 template <QuantType Type, QuantScaleAlg Alg, int Axis, bool Interleave, class D, class S, class E,
           class M, class Sc>
 PTO_INLINE void mx(D& d, const S& s, E& exponents, M& most, Sc& scaling) {
@@ -208,8 +214,10 @@ PTO_INLINE void mx(D& d, const S& s, E& exponents, M& most, Sc& scaling) {
   const Rows<typename S::DType> t = {s.data(),        reinterpret_cast<uint8_t*>(d.data()),
                                      S::Cols,         kPitch,
                                      s.GetValidRow(), s.GetValidCol()};
+  const int line = Axis == 1 ? (s.GetValidCol() + kGroup - 1) / kGroup : s.GetValidCol();
   const Groups<typename M::DType, typename Sc::DType> groups = {
-      reinterpret_cast<uint8_t*>(exponents.data()), most.data(), scaling.data()};
+      reinterpret_cast<uint8_t*>(exponents.data()), kIsGrid<E, S, Axis> ? E::Cols : line,
+      most.data(), scaling.data()};
   if constexpr (Axis == 1)
     along_rows<Type, Alg>(t, groups);
   else
@@ -225,7 +233,7 @@ constexpr QuantScaleAlg scale_of(MxQuantAlg alg) {
                                                                             : QuantScaleAlg::NV;
 }
 
-// A parameter of a row: the last one where there are fewer.
+// The last one where there are fewer.
 template <class P>
 PTO_INLINE float parameter(const P& p, int row, int col) {
   const int rows = p.GetValidRow(), cols = p.GetValidCol();
@@ -317,11 +325,11 @@ PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, E* 
   const auto* from = reinterpret_cast<const uint8_t*>(exp->data());
   auto* to = reinterpret_cast<uint8_t*>(exp_zz->data());
   const int columns = (s.GetValidCol() + quantize::kGroup - 1) / quantize::kGroup;
-  const int blocks = (columns + 1) / 2;
+  const int blocks = (columns + 1) / 2, pitch = quantize::kIsGrid<E, S, 1> ? E::Cols : columns;
   for (int r = 0; r < s.GetValidRow(); ++r)
     for (int c = 0; c < columns; ++c)
       to[Store == VecStoreMode::NZ ? ((r / 16 * blocks + c / 2) * 16 + r % 16) * 2 + c % 2
-                                   : r * columns + c] = from[r * columns + c];
+                                   : r * columns + c] = from[r * pitch + c];
   return {};
 }
 

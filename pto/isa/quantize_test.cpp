@@ -98,7 +98,7 @@ Group group_of(const std::vector<float>& x, bool is_fp8, bool is_nv) {
     const int exponent = std::isinf(g.most) ? 128 : std::ilogb(g.most);
     g.code = std::max(0, exponent + 127 - (is_fp8 ? 8 : 2));
   }
-  if (has_nan && !is_fp8 && !is_nv) g.most = NAN, g.code = 255;
+  if (has_nan && !is_fp8) g.most = NAN, g.code = 255;
   g.scaling = g.code == 255 ? NAN : float(std::ldexp(1.0, 127 - g.code));
   return g;
 }
@@ -215,6 +215,27 @@ TEST(Quantize, older_forms_are_the_same_along_rows) {
   check_older_forms<float>();
   check_older_forms<half>();
   check_older_forms<bfloat16_t>();
+}
+
+// A tile of exponents with a row for each line of groups holds them by row and column.
+TEST(Quantize, exponents_of_a_grid_lie_at_their_group) {
+  Tile<TileType::Vec, float, 64, 96, BLayout::RowMajor, 50, 96> s;
+  Tile<TileType::Vec, int8_t, 64, 96, BLayout::RowMajor, 50, 96> d;
+  Tile<TileType::Vec, uint8_t, 64, 32, BLayout::RowMajor, 50, 3> by_row;
+  Tile<TileType::Vec, uint8_t, 2, 128, BLayout::RowMajor, 2, 96> by_column;
+  static Results flat, other;
+  fill_floats(s, 4);
+  TQUANT<1, MxQuantAlg::OcpMxFp8E4M3>(d, s, &flat.exponents, &flat.most, &flat.scaling);
+  TQUANT<1, MxQuantAlg::OcpMxFp8E4M3>(d, s, &by_row, &other.most, &other.scaling);
+  for (int r = 0; r < 50; ++r)
+    for (int g = 0; g < 3; ++g)
+      ASSERT_EQ(by_row.GetElement(r, g), flat.exponents.GetValue(r * 3 + g)) << r << " " << g;
+  ASSERT_EQ(other.scaling.GetValue(149), flat.scaling.GetValue(149));
+  TQUANT<0, MxQuantAlg::OcpMxFp8E4M3>(d, s, &flat.exponents, &flat.most, &flat.scaling);
+  TQUANT<0, MxQuantAlg::OcpMxFp8E4M3>(d, s, &by_column, &other.most, &other.scaling);
+  for (int g = 0; g < 2; ++g)
+    for (int c = 0; c < 96; ++c)
+      ASSERT_EQ(by_column.GetElement(g, c), flat.exponents.GetValue(g * 96 + c)) << g << " " << c;
 }
 
 TEST(Quantize, exponents_at_the_ends_of_the_range) {

@@ -56,4 +56,7 @@ TEST(Names, elements_of_a_view_are_read_and_written) {
   EXPECT_EQ(pairs[1].first(), -6.f);
   EXPECT_EQ(pairs[1].second(), 1.5f);
   EXPECT_EQ(float(p.GetElement(0)), 0.f);
+  SetProperDataPart(pairs, 5, float4_e2m1x2_t(4.f));
+  EXPECT_EQ(float(GetProperDataPart(pairs, 5)), 4.f);
+  EXPECT_EQ(pairs[2].second(), 4.f);
 }

@@ -35,6 +35,7 @@
 #include <pto/common/builtin_names.hpp>
 #include <pto/common/constants.hpp>
 #include <pto/common/limits_of_types.hpp>
+#include <pto/cpu/quantising_steps.hpp>
 #include <pto/isa/simulator.hpp>
 
 // A core is both, unless the source is built for one kind.
@@ -111,8 +112,20 @@ PTO_INNER_NAME(TMATMUL_MX)
 PTO_INNER_NAME(TPRINT)
 PTO_INNER_NAME(TSTORE)
 
+// An element by its number, where bytes may hold two.
+template <class T>
+T GetProperDataPart(T* elements, size_t at) {
+  return GlobalTensor<T, Shape<>, Stride<>>(elements).GetElement(int64_t(at));
+}
+template <class T>
+void SetProperDataPart(T* elements, size_t at, T value) {
+  GlobalTensor<T, Shape<>, Stride<>>(elements).SetElement(int64_t(at), value);
+}
+
 }  // namespace pto
+using pto::GetProperDataPart;
 using pto::IsTwinType;
+using pto::SetProperDataPart;
 
 PTO_NAMESPACE_BEGIN
 namespace comm {
