@@ -168,6 +168,9 @@ pto_slot* pto_ring_pop(const pto_ring* ring, const char* file, int32_t line);
 pto_slot* pto_ring_peek(const pto_ring* ring);  // the slot of the next pop, full or not
 void pto_ring_release(const pto_ring* ring);    // the oldest turn that was popped; none: nothing
 void pto_ring_reset(const void* key);           // forgets the ring
+// The turns of the caller's block so far: pushed, popped and released by either lane, then by all
+// producers pushed and by all consumers released. All 0 for a ring that nobody used.
+void pto_ring_progress(const void* key, int64_t turns[8]);
 
 // A positive decimal number of the environment, or `otherwise`.
 uint32_t pto_environment_number(const char* name, uint32_t otherwise);

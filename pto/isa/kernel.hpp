@@ -35,7 +35,15 @@ PTO_NAMESPACE_BEGIN
 
 PTO_INLINE uint32_t get_block_idx() { return uint32_t(pto_block_index()); }
 PTO_INLINE uint32_t get_block_num() { return uint32_t(pto_block_count()); }
+#if defined(__CPU_SIM)
+// A function of another runtime that tells the lane; null: it is the core's.
+inline uint32_t (*lane_hook)() = nullptr;
+PTO_INLINE uint32_t get_subblockid() {
+  return lane_hook ? lane_hook() : uint32_t(pto_lane_index());
+}
+#else
 PTO_INLINE uint32_t get_subblockid() { return uint32_t(pto_lane_index()); }
+#endif
 PTO_INLINE uint32_t get_subblockdim() { return uint32_t(pto_lane_count()); }
 PTO_INLINE uint32_t get_coreid() { return get_block_idx(); }
 

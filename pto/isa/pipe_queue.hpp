@@ -14,6 +14,7 @@
 #include "pto/isa/kernel.hpp"
 #include "pto/isa/matrix_transfer.hpp"
 #include "pto/isa/narrow_float.hpp"
+#include "pto/isa/pipe_state.hpp"
 
 PTO_NAMESPACE_BEGIN
 
@@ -85,7 +86,9 @@ inline char key = 0;
 
 template <uint8_t FlagID, uint8_t DirType, uint32_t SlotSize, uint32_t SlotNum,
           uint32_t LocalSlotNum = 2, bool IsNoSplit = false, bool EN_UNIT_FLAG = false>
-struct TPipe {
+struct TPipe : pipes::StateOf<
+                   TPipe<FlagID, DirType, SlotSize, SlotNum, LocalSlotNum, IsNoSplit, EN_UNIT_FLAG>,
+                   SlotNum> {
   static_assert(
       DirType == DIR_C2V || DirType == DIR_V2C || DirType == DIR_BOTH || DirType == DIR_V2C_CTRL,
       "TPipe: the direction is not known; use DIR_C2V, DIR_V2C, DIR_BOTH or DIR_V2C_CTRL");
@@ -105,6 +108,7 @@ struct TPipe {
   static void reset_for_cpu_sim() {
     pto_ring_reset(&pipes::key<TPipe, true>);
     pto_ring_reset(&pipes::key<TPipe, false>);
+    TPipe::note_progress();
   }
 
   RingFiFo fifo;
@@ -149,7 +153,7 @@ template <class Pipe>
 PTO_INLINE End end_of(bool to_vector, bool is_vector, TileSplitAxis split, const char* name,
                       int lane_of_caller = -1) {
   const bool shares = split != TILE_NO_SPLIT || (to_vector && Pipe::kIsNoSplit);
-  const int lane = !is_vector ? 0 : lane_of_caller >= 0 ? lane_of_caller : pto_lane_index();
+  const int lane = !is_vector ? 0 : lane_of_caller >= 0 ? lane_of_caller : int(get_subblockid());
   const int lanes = is_vector && shares ? pto_lane_count() : 1;
   // Two tiles of a slot's size fit: each half of a split one counts by itself.
   End end = {{to_vector ? &key<Pipe, true> : &key<Pipe, false>, name, lane < lanes ? lane : 0,
@@ -232,15 +236,6 @@ PTO_QUANTISED(QF322F32_PRE, float)
 PTO_QUANTISED(VQF322F32_PRE, float)
 #undef PTO_QUANTISED
 
-constexpr bool is_per_column(QuantMode_t mode) {
-  return mode == VREQ8 || mode == VDEQF16 || mode == VSHIFTS322S16 || mode == VQF322B8_PRE ||
-         mode == VQF322HIF8_PRE || mode == VQF322F16_PRE || mode == VQF322BF16_PRE ||
-         mode == VQF322FP8_PRE || mode == VQF322F32_PRE || mode == VQS322BF16_PRE;
-}
-constexpr bool has_entry(QuantMode_t mode) {
-  return mode != NoQuant && mode != F322F16 && mode != F322BF16;
-}
-
 template <class Config, class T>
 struct Stored {
   using type = typename Quantised<Config::QuantPre, T>::type;
@@ -257,10 +252,10 @@ PTO_INLINE void store(const G& slot, const D& tile) {
   } else {
     constexpr QuantMode_t kMode = Config::QuantPre;
     constexpr auto kNone = AtomicType::AtomicNone;
-    if constexpr (is_per_column(kMode))
+    if constexpr (fixpipe::is_per_channel(kMode))
       moves::store_changed<Config::ReluMode, moves::Quant::Columns, kNone>(
           slot, tile, quant_entries(kQuantVector, kQuantColumns));
-    else if constexpr (has_entry(kMode))
+    else if constexpr (fixpipe::is_quantising(kMode))
       moves::store_changed<Config::ReluMode, moves::Quant::Scalar, kNone>(
           slot, tile, quant_entries(kQuantScalar, 1));
     else
@@ -296,6 +291,7 @@ void push_tile(Pipe& pipe, const D& tile, int lane, Here here) {
   if (!pipe.prod.records) return;
   pipe.prod.open = nullptr;
   pto_ring_done(&end.ring);
+  Pipe::note_progress();
 }
 
 template <class D>
@@ -306,8 +302,10 @@ PTO_INLINE void fill_with_zero(D& tile) {
 
 template <class Pipe>
 PTO_INLINE pto_slot* take_slot(Pipe& pipe, const End& end, Here here) {
-  if (pipe.cons.waits) return pipe.cons.open = pto_ring_pop(&end.ring, here.file, here.line);
-  return pipe.cons.open ? pipe.cons.open : pto_ring_peek(&end.ring);
+  if (!pipe.cons.waits) return pipe.cons.open ? pipe.cons.open : pto_ring_peek(&end.ring);
+  pipe.cons.open = pto_ring_pop(&end.ring, here.file, here.line);
+  Pipe::note_progress();
+  return pipe.cons.open;
 }
 
 template <class Pipe, TileSplitAxis Split, class D>
@@ -369,6 +367,7 @@ void push_view(Pipe& pipe, const G&, Here here) {
   if (end.ring.lane == 0) pipe.prod.open->facts[1] = 0;
   pipe.prod.open = nullptr;
   pto_ring_done(&end.ring);
+  Pipe::note_progress();
 }
 
 template <class Pipe, TileSplitAxis Split, class G>
@@ -393,6 +392,7 @@ void free_slot(Pipe& pipe) {
   if (!end.takes_part) return;
   pipe.cons.open = nullptr;
   pto_ring_release(&end.ring);
+  Pipe::note_progress();
 }
 
 }  // namespace pipes

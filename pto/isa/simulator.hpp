@@ -115,14 +115,6 @@ class ScopedExecutionContext {
   const int32_t core_, block_, blocks_, lane_, lanes_;
 };
 
-// Functions of another runtime that would tell the lane and hold the pipes: null for none, which is
-// all that there is here.
-inline void register_hooks(void* lane_index, void* pipe_state, isa::Here here = isa::Here::now()) {
-  if (lane_index || pipe_state)
-    pto_fail("register_hooks: a hook is given", "lanes and pipes are this library's own",
-             "give null, and say who runs with ScopedExecutionContext", here.file, here.line);
-}
-
 }  // namespace cpu_sim
 
 enum class NPUArch { A2A3, A5 };

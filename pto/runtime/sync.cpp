@@ -271,6 +271,21 @@ void Sync::release(const pto_ring& facts) {
   waits.wake(ring.free);
 }
 
+void Sync::progress(const void* key, int64_t turns[8]) {
+  const std::lock_guard lock(waits.mutex());
+  std::fill(turns, turns + 8, 0);
+  const auto found = rings_.find({key, t_block.index});
+  if (found == rings_.end()) return;
+  const Ring& ring = found->second;
+  for (int lane = 0; lane < Ring::kLanes; ++lane) {
+    turns[lane] = ring.pushed[lane];
+    turns[2 + lane] = ring.popped[lane];
+    turns[4 + lane] = ring.released[lane];
+  }
+  turns[6] = ring.full_turns();
+  turns[7] = ring.freed_turns();
+}
+
 void Sync::reset(const void* key) {
   const std::lock_guard lock(waits.mutex());
   std::erase_if(rings_, [key](const auto& entry) { return entry.first.first == key; });
@@ -400,3 +415,6 @@ pto_slot* pto_ring_peek(const pto_ring* ring) { return pto::current_sync().peek(
 void pto_ring_release(const pto_ring* ring) { pto::current_sync().release(*ring); }
 
 void pto_ring_reset(const void* key) { pto::current_sync().reset(key); }
+void pto_ring_progress(const void* key, int64_t turns[8]) {
+  pto::current_sync().progress(key, turns);
+}

@@ -50,6 +50,7 @@ class Sync {
   pto_slot* peek(const pto_ring& ring);
   void release(const pto_ring& ring);
   void reset(const void* key);
+  void progress(const void* key, int64_t turns[8]);
 
   // At the end of a launch: the first flag that was set and not awaited, or "".
   std::string left();

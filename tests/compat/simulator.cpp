@@ -100,10 +100,52 @@ TEST(Simulator, saturates_quantised_results_where_the_task_says_so) {
   EXPECT_EQ(get_ctrl(), 0u);  // every thread has its own
 }
 
-TEST(Simulator, takes_no_hooks_of_another_runtime) {
+namespace {
+uint64_t key_of_state = 0;
+void* memory_of_state = nullptr;
+void* memory_for_state(uint64_t key, size_t) {
+  key_of_state = key;
+  return memory_of_state;
+}
+}  // namespace
+
+TEST(Simulator, takes_the_lane_and_the_memory_of_states_from_another_runtime) {
+  using Pipe = TPipe<3, Direction::DIR_V2C, 1024, 2>;
+  Pipe::SharedStateStorage memory{};
+  memory_of_state = &memory;
+  cpu_sim::register_hooks(reinterpret_cast<void*>(+[]() -> uint32_t { return 5; }),
+                          reinterpret_cast<void*>(&memory_for_state));
+  EXPECT_EQ(get_subblockid(), 5u);
+  auto* state = reinterpret_cast<unsigned char*>(&Pipe::GetSharedState());
+  EXPECT_EQ(state, memory.payload);
+  EXPECT_NE(key_of_state, 0u);
   cpu_sim::register_hooks(nullptr, nullptr);
-  EXPECT_THROW(cpu_sim::register_hooks(reinterpret_cast<void*>(&get_subblockid), nullptr),
-               runtime_error);
+  EXPECT_EQ(get_subblockid(), 0u);
+  EXPECT_NE(reinterpret_cast<unsigned char*>(&Pipe::GetSharedState()), memory.payload);
+}
+
+TEST(Simulator, shows_how_far_a_pipe_has_come) {
+  using Pipe = TPipe<4, Direction::DIR_V2C, 1024, 2>;
+  using Half = Tile<TileType::Vec, float, 4, 8>;
+  using Whole = Tile<TileType::Mat, float, 8, 8>;
+  Pipe lanes[2] = {{nullptr, 0, 0}, {nullptr, 0, 0}}, cube(nullptr, 0, 0);
+  auto& state = Pipe::GetSharedState();
+  for (int lane = 0; lane < 2; ++lane) {
+    cpu_sim::ScopedExecutionContext context(0, uint32_t(lane), 2);
+    Half half;
+    TEXPANDS(half, float(lane));
+    TPUSH<Pipe, Half, TileSplitAxis::TILE_UP_DOWN>(lanes[lane], half);
+    EXPECT_EQ(state.occupied, lane);
+    EXPECT_EQ(state.producers_done[0], lane == 0 ? 1u : 0u);
+  }
+  EXPECT_EQ(state.next_producer_slot, 1);
+  Whole whole;
+  TPOP<Pipe, Whole, TileSplitAxis::TILE_UP_DOWN>(cube, whole);
+  EXPECT_EQ(state.popped_not_freed, 1);
+  TFREE<Pipe, TileSplitAxis::TILE_UP_DOWN>(cube);
+  const lock_guard<mutex> lock(state.mutex);
+  EXPECT_EQ(state.occupied + state.popped_not_freed, 0);
+  EXPECT_EQ(state.next_v2c_consumer_slot, 1);
 }
 
 TEST(Simulator, answers_runtime_calls_with_codes) {

@@ -35,6 +35,7 @@
 #include <pto/common/builtin_names.hpp>
 #include <pto/common/constants.hpp>
 #include <pto/common/limits_of_types.hpp>
+#include <pto/cpu/pipe_state.hpp>
 #include <pto/cpu/quantising_steps.hpp>
 #include <pto/isa/simulator.hpp>
 
