@@ -12,8 +12,7 @@
 // NV: the least power of two that is not below the largest magnitude / 448 or / 6. The groups of
 // row 0, of row 1, ... lie one behind the other in magnitudes and scalings, by columns where rows
 // are grouped; so do exponents, unless kIsGrid.
-// NaN does not count as a magnitude (in e2m1 it makes the group's exponent NaN); a part of a
-// group at the edge of the valid region is a group.
+// NaN is no magnitude (in e2m1 it makes the exponent NaN); part of a group at an edge is a group.
 // Invariant: a product and the sum that follows are rounded one by one.
 // Thread safety: a tile belongs to one thread.
 #pragma once
