@@ -5,8 +5,9 @@
 //     TROWEXPANDDIV(d, a, b);      // d[i, j] = a[i, j] / b[i, 0]; also with a expanded
 //     TCOLEXPANDMUL(d, a, b);      // d[i, j] = a[i, j] * b[0, j]
 //
-// Invariant: the expanded operand of TROWEXPAND... is a column (one valid column), or a row-major
-// tile of 32 bytes per row, whose element j mod (32 / sizeof(T)) goes to column j.
+// Invariant: valid columns say which operand of TROWEXPAND... is expanded; Cols may differ. It is a
+// column (one valid column), or a row-major tile of 32 bytes per row, whose element j mod
+// (32 / sizeof(T)) goes to column j.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/elementwise.hpp"
@@ -34,23 +35,25 @@ constexpr int kBlock = 32 / int(sizeof(typename D::DType));
 template <class S>
 constexpr bool kIsBlock = S::isRowMajor&& S::ValidCol == kBlock<S>;
 
+// An operand whose number of valid columns only the run tells gives its columns over and over.
 template <class S, class V>
 PTO_INLINE V row_vector(const S& s, int row, int first) {
-  if constexpr (kIsBlock<S>) {
+  if constexpr (kIsBlock<S> || S::ValidCol < 0) {
+    const int period = s.GetValidCol() > 0 ? s.GetValidCol() : 1;
     V v = {};
-    for (int i = 0; i < kCount<V>; ++i)
-      v[i] = to_compute(s.GetElement(row, (first + i) % kBlock<S>));
+    for (int i = 0; i < kCount<V>; ++i) v[i] = to_compute(s.GetElement(row, (first + i) % period));
     return v;
   } else {
     return lanes::splat<V>(to_compute(s.GetElement(row, 0)));
   }
 }
 
-// Which operand is expanded: the one whose columns differ from the destination's.
+// An operand is whole if it has the destination's valid columns, as far as types tell.
 template <class D, class S>
-constexpr bool kIsWhole =
-    D::Cols == S::Cols &&
-    (D::ValidCol == S::ValidCol || D::ValidCol < 0 || S::ValidCol < 0) && S::isRowMajor;
+constexpr bool kMayBeWhole = S::isRowMajor && !S::isBoxedLayout &&
+                             (D::ValidCol == S::ValidCol || D::ValidCol < 0 || S::ValidCol < 0);
+template <class D, class S>
+constexpr bool kIsWhole = kMayBeWhole<D, S>&& D::ValidCol == S::ValidCol&& D::ValidCol >= 0;
 
 // One row with a pattern of several vectors, over and over.
 template <int Patterns, class F, class T, class V>
@@ -73,30 +76,47 @@ PTO_INLINE void expand_rows(D& d, const W& whole, const E& expanded) {
     else
       return evaluate<F>(row, x);
   };
+  // As many different vectors as the columns of the expanded operand make, known at run time.
+  const bool is_endless = E::ValidCol < 0 && expanded.GetValidCol() > 1;
   for (int r = 0; r < d.GetValidRow(); ++r) {
     const auto* s = whole.data() + W::Offset(r, 0);
-    if constexpr (kPatterns == 1) {
+    auto* to = d.data() + D::Offset(r, 0);
+    if (is_endless) {
+      for (int c = 0; c < d.GetValidCol(); c += N) {
+        const int n = d.GetValidCol() - c < N ? d.GetValidCol() - c : N;
+        const V row = row_vector<E, V>(expanded, r, c);
+        lanes::store_part<N>(to + c, combine(lanes::load_part<N>(s + c, n), row), n);
+      }
+    } else if constexpr (kPatterns == 1) {
       const V row = row_vector<E, V>(expanded, r, 0);
       map_row([row, combine](V x) { return combine(x, row); }, d, r, s);
     } else {
       V pattern[kPatterns];
       for (int k = 0; k < kPatterns; ++k) pattern[k] = row_vector<E, V>(expanded, r, k * N);
-      map_patterns<kPatterns>(combine, d.GetValidCol(), d.data() + D::Offset(r, 0), s, pattern);
+      map_patterns<kPatterns>(combine, d.GetValidCol(), to, s, pattern);
     }
   }
 }
 
+// The operand with other valid columns than the destination is expanded, the second one if neither
+// has; a run decides where types do not.
 template <class F, class D, class A, class B>
 PTO_INLINE void expand_one(D& d, const A& a, const B& b) {
-  constexpr bool kIsOneWhole = kIsWhole<D, A> || kIsWhole<D, B>;
-  static_assert(kIsOneWhole || kIsSimulated,
-                "TROWEXPAND...: one operand must have the destination's columns; "
-                "the other is a column");
-  constexpr bool kExpandsA = !kIsWhole<D, A> || (kIsWhole<D, B> && kIsBlock<A> && !kIsBlock<B>);
-  if constexpr (kIsOneWhole ? kExpandsA : B::isRowMajor && B::Cols > A::Cols)
+  constexpr bool kMayA = kMayBeWhole<D, A>, kMayB = kMayBeWhole<D, B>;
+  static_assert(kMayA || kMayB || kIsSimulated,
+                "TROWEXPAND...: one operand must have the destination's valid columns, row-major "
+                "and without boxes; the other is a column");
+  if constexpr (kMayA && kMayB && !kIsWhole<D, A>) {
+    if (a.GetValidCol() == d.GetValidCol())
+      expand_rows<F, true>(d, a, b);
+    else
+      expand_rows<F, false>(d, b, a);
+  } else if constexpr (kMayA || kMayB ? !kMayA || (kMayB && kIsBlock<A> && !kIsBlock<B>)
+                                      : B::isRowMajor && B::Cols > A::Cols) {
     expand_rows<F, false>(d, b, a);
-  else
+  } else {
     expand_rows<F, true>(d, a, b);
+  }
 }
 
 // Rows up to this many bytes pass whole blocks of columns; longer ones go row by row, since a block
@@ -136,6 +156,12 @@ constexpr bool kExpandsInBlocks =
     D::isRowMajor && !D::isBoxedLayout &&
     !(kIsFull<D> && kIsMicro<D>)&&D::Cols * int(sizeof(typename D::DType)) <= kBlockedRow;
 
+// Whether a row of S has all that a row of D needs, as far as types tell.
+template <class D, class S>
+constexpr bool kCoversColumns =
+    S::isRowMajor && !S::isBoxedLayout &&
+    (kIsSimulated || D::ValidCol < 0 || S::ValidCol < 0 || D::ValidCol <= S::ValidCol);
+
 template <class F, class D, class A, class B>
 PTO_INLINE void combine_columns(D& d, const A& a, const B& b) {
   if constexpr (kExpandsInBlocks<D>) {
@@ -170,9 +196,9 @@ PTO_INLINE RecordEvent TROWEXPAND(D& d, const S& s, const X&...) {
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
   static_assert(check_trailing<X...>());
-  static_assert(S::isRowMajor && (D::Cols == S::Cols || kIsSimulated),
-                "TCOLEXPAND: the source must be a row with the destination's Cols; limit the valid "
-                "region instead");
+  static_assert(detail::kCoversColumns<D, S>,
+                "TCOLEXPAND: the source must be a row-major row with the destination's valid "
+                "columns; limit the destination's");
   PTO_ENTER(TCOLEXPAND, "d, s", out(d), in(s));
   if constexpr (detail::kExpandsInBlocks<D>) {
     using Word = Raw<typename D::DType>;  // as bits, nothing is converted
@@ -194,18 +220,17 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
     detail::expand_one<lanes::of##_value>(d, a, b);                     \
     return {};                                                          \
   }
-#define PTO_COL_EXPAND(M, of)                                                                     \
-  template <class D, class A, class B, class... X>                                                \
-  PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) {                           \
-    static_assert(check_types<lanes::of##_value, D, A, B>());                                     \
-    static_assert(check_trailing<X...>());                                                        \
-    static_assert(A::isRowMajor && B::isRowMajor &&                                               \
-                      (kIsSimulated || (D::Cols == A::Cols && D::Cols == B::Cols)),               \
-                  "TCOLEXPAND...: every operand must be row-major with the same Cols; transpose " \
-                  "with TTRANS or limit the valid region");                                       \
-    PTO_ENTER(M, "d, a, b", out(d), in(a, b));                                                    \
-    detail::combine_columns<lanes::of##_value>(d, a, b);                                          \
-    return {};                                                                                    \
+#define PTO_COL_EXPAND(M, of)                                                                    \
+  template <class D, class A, class B, class... X>                                               \
+  PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) {                          \
+    static_assert(check_types<lanes::of##_value, D, A, B>());                                    \
+    static_assert(check_trailing<X...>());                                                       \
+    static_assert(detail::kCoversColumns<D, A> && detail::kCoversColumns<D, B>,                  \
+                  "TCOLEXPAND...: every operand must be row-major with the destination's valid " \
+                  "columns; transpose with TTRANS or limit the destination's");                  \
+    PTO_ENTER(M, "d, a, b", out(d), in(a, b));                                                   \
+    detail::combine_columns<lanes::of##_value>(d, a, b);                                         \
+    return {};                                                                                   \
   }
 #include "pto/isa/instructions.def"
 

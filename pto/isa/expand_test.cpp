@@ -89,6 +89,49 @@ TEST(Expansions, combine_every_row_with_its_value_and_every_column_with_its_valu
   check_expansions<int64_t>(), check_expansions<uint64_t>();
 }
 
+// Tiles of different Cols and the same valid columns, as types and as numbers of the run.
+template <class D, class A, class B>
+void check_valid_columns(D d, A a, B b, int period) {
+  fill_small(a, 1), fill_small(b, 2), fill(d, 3);
+  const D before = d;
+  TROWEXPANDSUB(d, a, b);
+  EXPECT_EQ(differs(d, before, 0,
+                    [&](int r, int c) {
+                      return wide(a.GetElement(r, c)) - wide(b.GetElement(r, c % period));
+                    }),
+            "");
+  TROWEXPANDSUB(d, b, a);
+  EXPECT_EQ(differs(d, before, 0,
+                    [&](int r, int c) {
+                      return wide(b.GetElement(r, c % period)) - wide(a.GetElement(r, c));
+                    }),
+            "");
+}
+
+TEST(Expansions, compare_valid_columns_not_those_of_the_tiles) {
+  using Static = Tile<TileType::Vec, float, 3, 448>;
+  using InLarger = Tile<TileType::Vec, float, 3, 512, BLayout::RowMajor, 3, 448>;
+  using Free = Tile<TileType::Vec, float, 3, 512, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
+  using ColumnOf3 = Tile<TileType::Vec, float, 8, 1, BLayout::ColMajor, 3, 1>;
+  using InRows = Tile<TileType::Vec, float, 3, 512, BLayout::RowMajor, 3, 1>;
+  check_valid_columns(Static(), InLarger(), ColumnOf3(), 1);
+  check_valid_columns(InLarger(), Static(), InRows(), 1);
+  check_valid_columns(Free(3, 448), Static(), InRows(), 1);
+  check_valid_columns(Free(3, 448), InLarger(), Free(3, 1), 1);
+  check_valid_columns(Free(3, 448), Free(3, 448), Free(3, 8), 8);
+  check_valid_columns(Static(), Free(3, 448), Free(3, 448), 448);
+  Tile<TileType::Vec, float, 1, 512, BLayout::RowMajor, 1, 448> row;
+  Static d;
+  InLarger a;
+  fill_small(row, 1), fill_small(a, 2), fill(d, 3);
+  const Static before = d;
+  TCOLEXPANDADD(d, a, row);
+  const auto sum = [&](int r, int c) { return wide(a.GetElement(r, c)) + row.GetElement(0, c); };
+  EXPECT_EQ(differs(d, before, 0, sum), "");
+  TCOLEXPAND(d, row);
+  EXPECT_EQ(differs(d, before, 0, [&](int, int c) { return wide(row.GetElement(0, c)); }), "");
+}
+
 template <class T>
 void check_repetition() {
   auto d = shaped<Block<T>>(3, 50);
