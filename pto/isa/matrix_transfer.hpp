@@ -62,12 +62,12 @@ PTO_INLINE Axis axis_of(const G& g, const signed char* dims) {
 
 // The dimensions of a view that make the rows and columns of a tile. The public simulator goes by
 // the order of a plain tile: where several outer dimensions fit a column-major tile only as columns
-// (of a view that is called ND) or only as rows (DN), they are.
+// (of a view that is called ND), or any tile only as rows (DN), they are.
 template <class G, class D>
 PTO_INLINE const LayoutDims& dims_for(const G& g, const D& d) {
   constexpr bool kIsNd = G::layout == Layout::ND, kIsDn = G::layout == Layout::DN;
   constexpr Layout kOther = kIsNd ? Layout::DN : Layout::ND;
-  if constexpr (kIsSimulated && (kIsNd || kIsDn) && !D::isRowMajor && !D::isBoxedLayout) {
+  if constexpr (kIsSimulated && (kIsDn || (kIsNd && !D::isRowMajor)) && !D::isBoxedLayout) {
     const int64_t outer = g.GetShape(0) * g.GetShape(1) * g.GetShape(2);
     const int64_t rows = g.GetShape(3) * (kIsNd ? 1 : outer);
     const int64_t cols = g.GetShape(4) * (kIsNd ? outer : 1);

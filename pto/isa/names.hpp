@@ -114,7 +114,8 @@ using isa::SET_QUANT_SCALAR; using isa::SET_QUANT_VECTOR; using isa::TALLOC; usi
 using isa::TPOP; using isa::TPUSH;
 // pipe_queue.hpp
 using isa::Direction; using isa::TileSplitAxis; using isa::DIR_BOTH; using isa::DIR_C2V;
-using isa::DIR_V2C; using isa::DIR_V2C_CTRL; using isa::TILE_LEFT_RIGHT;
+using isa::DIR_V2C; using isa::DIR_V2C_CTRL; using isa::DIR_C2V_GM;
+using isa::DIR_V2C_GM; using isa::DIR_BOTH_GM; using isa::TILE_LEFT_RIGHT;
 using isa::TILE_LEFT_RIGHT_ODD; using isa::TILE_NO_SPLIT; using isa::TILE_UP_DOWN;
 using isa::TILE_UP_DOWN_ODD; using isa::UNDEFINED; using isa::TPipe;
 // prefetch.hpp
@@ -161,12 +162,18 @@ using isa::stream_fence;
 // types.hpp
 using isa::DYNAMIC; using isa::BLayout; using isa::CacheHint; using isa::CmpMode;
 using isa::CompactMode; using isa::DivAlgorithm; using isa::ExpAlgorithm;
-using isa::FmodAlgorithm; using isa::Layout; using isa::LogAlgorithm; using isa::PadValue;
+using isa::FmodAlgorithm; using isa::FmodSAlgorithm; using isa::RemSAlgorithm;
+ using isa::Layout; using isa::LogAlgorithm; using isa::PadValue;
 using isa::PowAlgorithm; using isa::RecipAlgorithm; using isa::RemAlgorithm; using isa::RoundMode;
 using isa::RsqrtAlgorithm; using isa::SLayout; using isa::SaturationMode;
 using isa::SqrtAlgorithm; using isa::TileType; using isa::PadValueCustom;
 using isa::PadValueCustom16; using isa::getCustomPadBits; using isa::isCustomPadValue;
 using isa::RecordEvent;
+// words.hpp
+using isa::ChipArch; using isa::DequantType; using isa::FIFOType; using isa::TCopyMode;
+using isa::TileLayoutCustom; using isa::VecCubeRatio; using isa::VFImplKind;
+using isa::VFIMPL_1D_NO_POST_UPDATE; using isa::VFIMPL_1D_POST_UPDATE;
+using isa::VFIMPL_2D_NO_POST_UPDATE; using isa::VFIMPL_2D_POST_UPDATE; using isa::VFIMPL_DEFAULT;
 // clang-format on
 
 namespace GlobalTensorDim = isa::GlobalTensorDim;

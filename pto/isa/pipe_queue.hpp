@@ -26,13 +26,12 @@ enum TileSplitAxis : uint8_t {
   TILE_UP_DOWN_ODD,
   TILE_LEFT_RIGHT_ODD
 };
+// CTRL: control data from vector to cube. GM: slots in memory, as all are here.
+// clang-format off
 enum Direction : uint8_t {
-  UNDEFINED = 0,
-  DIR_C2V = 1,
-  DIR_V2C = 2,
-  DIR_BOTH = 3,
-  DIR_V2C_CTRL = 4  // tiles of control data, from vector to cube
+  UNDEFINED, DIR_C2V, DIR_V2C, DIR_BOTH, DIR_V2C_CTRL, DIR_C2V_GM, DIR_V2C_GM, DIR_BOTH_GM
 };
+// clang-format on
 
 template <uint32_t SlotSize, uint32_t SlotNum, uint32_t LocalSlotNum>
 struct RingFIFO {
@@ -90,14 +89,15 @@ struct TPipe : pipes::StateOf<
                    TPipe<FlagID, DirType, SlotSize, SlotNum, LocalSlotNum, IsNoSplit, EN_UNIT_FLAG>,
                    SlotNum> {
   static_assert(
-      DirType == DIR_C2V || DirType == DIR_V2C || DirType == DIR_BOTH || DirType == DIR_V2C_CTRL,
+      DirType > 0 && DirType <= DIR_BOTH_GM,
       "TPipe: the direction is not known; use DIR_C2V, DIR_V2C, DIR_BOTH or DIR_V2C_CTRL");
+  static constexpr int kWays = DirType > DIR_V2C_CTRL ? DirType - DIR_V2C_CTRL : DirType;
   static_assert(SlotSize > 0 && SlotNum > 0,
                 "TPipe: there must be at least one slot of at least one byte; give SlotSize in "
                 "bytes and SlotNum in slots");
   using RingFiFo = RingFIFO<SlotSize, SlotNum, LocalSlotNum>;
-  static constexpr bool is_c2v = DirType == DIR_C2V, is_v2c = DirType == DIR_V2C;
-  static constexpr bool is_both = DirType == DIR_BOTH, is_v2c_ctrl = DirType == DIR_V2C_CTRL;
+  static constexpr bool is_c2v = kWays == DIR_C2V, is_v2c = kWays == DIR_V2C;
+  static constexpr bool is_both = kWays == DIR_BOTH, is_v2c_ctrl = kWays == DIR_V2C_CTRL;
   static constexpr bool kIsNoSplit = IsNoSplit;
 
   // Slots in memory for the GlobalTensor forms, or null; the consumers' own buffers are not needed.

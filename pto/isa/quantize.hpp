@@ -23,7 +23,7 @@ PTO_NAMESPACE_BEGIN
 
 enum class QuantType { MXFP8, MXFP4_E2M1, INT8_SYM, INT8_ASYM };
 enum class QuantScaleAlg { OCP, NV };
-enum class MxQuantAlg { OcpMxFp8E4M3, NvMxFp8E4M3, OcpMxFp4E2M1, NvMxFp4E2M1 };
+enum class MxQuantAlg { OcpMxFp8E4M3, NvMxFp8E4M3, OcpMxFp4E2M1, NvMxFp4E2M1, Hif4 };
 // How exp_zz is stored: as exp, or in blocks of 16 rows by 2 groups.
 enum class VecStoreMode { ND, NZ };
 
@@ -179,10 +179,10 @@ inline void along_columns(const Rows<S>& t, const G& groups) {
 
 template <QuantType Type, class D, class S, class E>
 constexpr bool check_mx() {
-  static_assert(is_mx(Type),
-                "TQUANT: exponents belong to MXFP8 and MXFP4_E2M1; give INT8 a tile of scales");
-  static_assert(kSame<Compute<typename S::DType>, float>,
-                "TQUANT: the source must be float, half or bfloat16_t; convert with TCVT");
+  static_assert(is_mx(Type), "TQUANT: e4m3 and e2m1 share exponents; give INT8 a tile of scales");
+  give INT8 a tile of scales ");
+      static_assert(kSame<Compute<typename S::DType>, float>,
+                    "TQUANT: the source must be float, half or bfloat16_t; convert with TCVT");
   static_assert(D::isRowMajor && S::isRowMajor && !D::isBoxedLayout && !S::isBoxedLayout,
                 "TQUANT: source and destination must be row-major without boxes; "
                 "lay the result out with TMOV");
@@ -224,6 +224,7 @@ PTO_INLINE void mx(D& d, const S& s, E& exponents, M& most, Sc& scaling) {
 }
 
 constexpr QuantType type_of(MxQuantAlg alg) {
+  if (alg == MxQuantAlg::Hif4) return QuantType::INT8_SYM;  // which check_mx refuses
   return alg == MxQuantAlg::OcpMxFp8E4M3 || alg == MxQuantAlg::NvMxFp8E4M3 ? QuantType::MXFP8
                                                                            : QuantType::MXFP4_E2M1;
 }
@@ -232,7 +233,6 @@ constexpr QuantScaleAlg scale_of(MxQuantAlg alg) {
                                                                             : QuantScaleAlg::NV;
 }
 
-// The last one where there are fewer.
 template <class P>
 PTO_INLINE float parameter(const P& p, int row, int col) {
   const int rows = p.GetValidRow(), cols = p.GetValidCol();

@@ -73,7 +73,8 @@ enum class TileType { Vec, Mat, Left, Right, Acc, Bias, Scaling, ScaleLeft, Scal
 enum class BLayout { RowMajor, ColMajor };
 enum class SLayout { NoneBox, RowMajor, ColMajor };
 enum class CompactMode { Null, Normal, RowPlusOne, RowAlignedPadding };
-enum class PadValue : uint64_t { Null, Zero, Max, Min };
+// From CustomBase on the value is its own bits, see PadValueCustom.
+enum class PadValue : uint64_t { Null, Zero, Max, Min, CustomBase = uint64_t(1) << 32 };
 // How the five dimensions of a view are the rows and columns of a tile: see detail::kLayoutDims.
 enum class Layout {
   ND,
@@ -112,7 +113,7 @@ enum class RoundMode {
   CAST_TRUNC,
   CAST_ODD
 };
-enum class SaturationMode { OFF, ON };
+enum class SaturationMode : uint8_t { ON, OFF };
 
 enum class CmpMode {
 #define PTO_COMPARE(mode, op, value, numpy, dtypes) mode,
@@ -129,7 +130,9 @@ enum class RecipAlgorithm { DEFAULT, HIGH_PRECISION };
 enum class DivAlgorithm { DEFAULT, HIGH_PRECISION };
 enum class PowAlgorithm { DEFAULT, HIGH_PRECISION };
 enum class FmodAlgorithm { DEFAULT, HIGH_PRECISION };
+enum class FmodSAlgorithm { DEFAULT, HIGH_PRECISION };
 enum class RemAlgorithm { DEFAULT, HIGH_PRECISION };
+enum class RemSAlgorithm { DEFAULT, HIGH_PRECISION };
 
 // Plain stores stay in the cache; Stream stores bypass it (see TSTORE).
 enum class CacheHint { Plain, Stream };
@@ -154,7 +157,9 @@ struct Choose<false, A, B> {
 };
 
 // A padding value of one's own: a float, or bits of the element type.
-constexpr PadValue padding_of_bits(uint32_t bits) { return PadValue(uint64_t(1) << 32 | bits); }
+constexpr PadValue padding_of_bits(uint32_t bits) {
+  return PadValue(uint64_t(PadValue::CustomBase) | bits);
+}
 constexpr PadValue PadValueCustom(float value) {
   return padding_of_bits(__builtin_bit_cast(uint32_t, value));
 }

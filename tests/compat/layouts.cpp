@@ -38,6 +38,16 @@ TEST(Layouts, outer_dimensions_of_a_dn_view_may_be_rows) {
   EXPECT_EQ(out, numbers);
 }
 
+TEST(Layouts, outer_dimensions_of_a_dn_view_may_be_rows_of_a_row_major_tile) {
+  using View = GlobalTensor<float, Shape<1, 2, 2, 3, -1>, Stride<192, 96, 48, 16, 1>, Layout::DN>;
+  std::vector<float> numbers = countUp(192), out(192, -1.0f);
+  Tile<TileType::Vec, float, 12, 16, BLayout::RowMajor, DYNAMIC, DYNAMIC> tile(12, 15);
+  View from(numbers.data(), Shape<1, 2, 2, 3, -1>(15)), to(out.data(), Shape<1, 2, 2, 3, -1>(15));
+  TLOAD(tile, from);
+  TSTORE(to, tile);
+  for (int i = 0; i < 192; ++i) EXPECT_EQ(out[i], i % 16 < 15 ? numbers[i] : -1.f) << i;
+}
+
 TEST(Layouts, outer_dimensions_of_an_nd_view_may_be_columns) {
   using View = GlobalTensor<float, Shape<1, 1, 3, 16, 2>, Stride<96, 96, 32, 2, 1>>;
   std::vector<float> numbers = countUp(96);
