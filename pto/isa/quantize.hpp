@@ -180,9 +180,8 @@ inline void along_columns(const Rows<S>& t, const G& groups) {
 template <QuantType Type, class D, class S, class E>
 constexpr bool check_mx() {
   static_assert(is_mx(Type), "TQUANT: e4m3 and e2m1 share exponents; give INT8 a tile of scales");
-  give INT8 a tile of scales ");
-      static_assert(kSame<Compute<typename S::DType>, float>,
-                    "TQUANT: the source must be float, half or bfloat16_t; convert with TCVT");
+  static_assert(kSame<Compute<typename S::DType>, float>,
+                "TQUANT: the source must be float, half or bfloat16_t; convert with TCVT");
   static_assert(D::isRowMajor && S::isRowMajor && !D::isBoxedLayout && !S::isBoxedLayout,
                 "TQUANT: source and destination must be row-major without boxes; "
                 "lay the result out with TMOV");
