@@ -23,6 +23,10 @@ inline constexpr Compute<T> kSmallestOf = lowest<Compute<T>>();
 template <class T>
 inline constexpr Compute<T> kLargestOf = highest<Compute<T>>();
 
+// Types whose conversions clamp without being asked: those that no arithmetic wraps in.
+template <class T>
+inline constexpr bool kAlwaysClamps = false;
+
 namespace lanes {
 
 // Any number as a double: 64-bit integers beyond 2^53 keep 52 bits, of which the last says whether
@@ -110,7 +114,7 @@ constexpr bool is_plain(RoundMode mode, SaturationMode sat) {
   if (kSame<From, mask32> || kSame<To, mask32>) return true;
   // Every integer lies within the range of float.
   constexpr bool kAlwaysFits = !kIsFloat<From> && (kSame<To, float> || kSame<To, double>);
-  if (sat == SaturationMode::ON && !kAlwaysFits) return false;
+  if ((sat == SaturationMode::ON || kAlwaysClamps<To>)&&!kAlwaysFits) return false;
   if (mode == RoundMode::CAST_NONE) return true;
   if (kIsFloat<To>) return mode == RoundMode::CAST_RINT;
   return !kIsFloat<From> || mode == RoundMode::CAST_TRUNC;
@@ -146,7 +150,7 @@ PTO_INLINE void convert_tile(D& d, const S& s, RoundMode mode, SaturationMode sa
     if (__builtin_constant_p(mode) && lanes::is_plain<From, To>(mode, sat))
       map([](auto v) { return lanes::convert_plainly<From, To>(v); }, d, s);
     else
-      lanes::convert_by_mode(d, s, mode, sat);
+      lanes::convert_by_mode(d, s, mode, kAlwaysClamps<To> ? SaturationMode::ON : sat);
   }
 }
 

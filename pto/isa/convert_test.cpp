@@ -79,6 +79,7 @@ Real converted(Real x, RoundMode mode, SaturationMode sat, bool& is_known) {
     return round_to_multiple(x, std::ldexp(Real(1), std::max(exponent - bits, last)), mode);
   } else {
     const bool is_cut = mode == RoundMode::CAST_NONE;
+    if (kAlwaysClamps<To>) sat = kOn;
     if (std::isnan(x)) return is_known = sat == kOn, 0;
     const Real whole = round_to_multiple(x, 1, is_cut ? RoundMode::CAST_TRUNC : mode);
     if (sat == kOn) return std::min(most<To>(), std::max(least<To>(), whole));
@@ -87,7 +88,6 @@ Real converted(Real x, RoundMode mode, SaturationMode sat, bool& is_known) {
     is_known = !kIsFloat<From> || (sizeof(To) < 4 && std::fabs(whole) < 0x1p31);
     if (!is_known) return 0;
     const Int wrapped = Int(whole);
-    if (std::is_same_v<To, int4b_t>) return Real(((int(wrapped) + 8) & 15) - 8);
     return Real(Compute<To>(wrapped));
   }
 }

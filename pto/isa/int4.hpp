@@ -3,6 +3,7 @@
 //
 //     int4b_t x = -3;  int i = x;  int4b_t(9)  // -7: wraps;  int4b_t(2.5f)  // 2: nearest even
 //
+// TCVT clamps to [-8, 7] in every mode, as the public simulator does.
 // Invariant: the byte holds the number sign-extended, whatever was stored.
 // Thread safety: values.
 #pragma once
@@ -40,6 +41,8 @@ struct Codec<int4b_t> {
   }
 };
 
+template <>
+inline constexpr bool kAlwaysClamps<int4b_t> = true;
 template <>
 inline constexpr int32_t kSmallestOf<int4b_t> = -8;
 template <>
