@@ -6,11 +6,14 @@
 //
 // The form is the operands as the row in forms.def (or the kind of the row in instructions.def)
 // writes them. The line is nothing here; PTO_CHECKED gives it the checks of checked.hpp, and a
-// build that wants to know what runs defines the macro before (tests/isa_coverage.hpp does).
-// Thread safety: nothing to share.
+// build that wants to know what runs defines the macro before (tests/isa_coverage.hpp does), or
+// here (the simulator's trace mode). Thread safety: nothing to share.
 #pragma once
 #ifdef PTO_CHECKED
 #include "pto/isa/checked.hpp"
+#endif
+#if defined(__CPU_SIM) && defined(PTO_CPU_SIM_TRACE_MODE) && __has_include(<pto/cpu/trace.hpp>)
+#include <pto/cpu/trace.hpp>
 #endif
 #ifndef PTO_ENTER
 #define PTO_ENTER(...)

@@ -37,6 +37,7 @@
 #include <pto/common/limits_of_types.hpp>
 #include <pto/cpu/pipe_state.hpp>
 #include <pto/cpu/quantising_steps.hpp>
+#include <pto/cpu/trace.hpp>
 #include <pto/isa/simulator.hpp>
 
 // A core is both, unless the source is built for one kind.
