@@ -13,13 +13,14 @@
 // A scalar reaches kernels as all scalars of tasks do, a floating-point one as a double; those that
 // include tensor.h get its own bits. An integral read of a floating-point scalar gives its bits, a
 // float32's unless the type float64 was asked for by name; passed on, a float parameter of a kernel
-// gets that float. The kernels of a mixed task run one after another. Hints (early
+// gets that float. The kernels of a mixed task run side by side. Hints (early
 // resolve, timing slots) do nothing. Invariant: a mistake throws at the call, with what, why and
 // fix, and the run fails with it; after rt_report_fatal the calls do nothing until the entry
 // returns. Thread safety: everything belongs to the thread that runs the orchestration.
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <memory>
 
 #include "orchestration_task_args.h"
@@ -30,8 +31,29 @@ struct MixedKernels {
           aiv1_kernel_id = INVALID_KERNEL_ID;
 };
 
+// Codes of rt_report_fatal.
+enum : int32_t {
+  PTO2_ERROR_NONE,
+  PTO2_ERROR_SCOPE_DEADLOCK,
+  PTO2_ERROR_HEAP_RING_DEADLOCK,
+  PTO2_ERROR_FLOW_CONTROL_DEADLOCK,
+  PTO2_ERROR_DEP_POOL_OVERFLOW,
+  PTO2_ERROR_INVALID_ARGS,
+  PTO2_ERROR_DEPENDENCY_OVERFLOW,
+  PTO2_ERROR_REQUIRE_SYNC_START_INVALID,
+  PTO2_ERROR_TENSOR_WAIT_TIMEOUT,
+  PTO2_ERROR_EXPLICIT_ORCH_FATAL,
+  PTO2_ERROR_SCOPE_TASKS_OVERFLOW,
+  PTO2_ERROR_TENSORMAP_OVERFLOW,
+  PTO2_ERROR_SCHEDULER_TIMEOUT = 100,
+  PTO2_ERROR_ASYNC_COMPLETION_INVALID,
+  PTO2_ERROR_ASYNC_WAIT_OVERFLOW,
+  PTO2_ERROR_ASYNC_REGISTRATION_FAILED,
+  PTO2_ERROR_READY_QUEUE_OVERFLOW
+};
+
 struct OrchestrationConfig {
-  int expected_arg_count;
+  int expected_arg_count;  // at least
 };
 using PTO2OrchestrationConfig = OrchestrationConfig;
 
@@ -99,9 +121,7 @@ class Session {
   // Memory by its address, which lies in an argument of the run.
   ChipTensor external(void* address, const uint32_t shape[], uint32_t ndims, DataType dtype,
                       bool is_manual) {
-    const TensorCreateInfo info(shape, ndims, dtype);
-    uint64_t bytes = get_element_size(dtype);
-    for (uint32_t k = 0; k < ndims; ++k) bytes *= shape[k];
+    const uint64_t bytes = TensorCreateInfo(shape, ndims, dtype).buffer_size_bytes();
     for (const ChipTensor& argument : arguments_) {
       const uint64_t from = reinterpret_cast<uint64_t>(address) - argument.buffer.addr;
       if (!argument.is_contiguous || from > argument.buffer.size ||
@@ -157,8 +177,8 @@ class Session {
     scopes_.pop_back();
   }
 
-  TaskOutputTensors submit(const std::vector<int32_t>& kernels, const CoreTaskArgs& args,
-                           const char* file, int line) {
+  TaskOutputTensors submit(const MixedKernels& kernels, const CoreTaskArgs& args, const char* file,
+                           int line) {
     if (is_fatal()) return {};
     TaskOptions options = options_of(args);
     View condition;
@@ -171,22 +191,35 @@ class Session {
     }
     std::vector<ChipTensor> made;
     std::vector<TaskArgument> given = arguments_of(args, made, options);
-    uint64_t task = 0;
-    const size_t n_tensors = given.size();
-    for (int32_t kernel : kernels) {
-      given.resize(n_tensors);
-      const bool raw = std::find(raw_.begin(), raw_.end(), kernel) != raw_.end();
-      for (const GivenScalar& one : args.scalars())
-        given.push_back(raw ? TaskArgument{View(), PTO_ARG_SCALAR, one.raw}
-                            : TaskArgument{View(), PTO_ARG_SCALAR, one.bits, nullptr, one.number});
-      const std::string name = std::to_string(kernel);
-      task = o_.submit(kernel < 0 ? nullptr : name.c_str(), given, options, file, line);
-      options.after.assign(1, task);  // the kernels of a mixed task share their arguments
-      for (TaskArgument& one : given)
-        if (one.kind == PTO_ARG_OUTPUT) one.kind = PTO_ARG_INOUT;
-    }
+    const bool raw = takes_raw(kernels);
+    for (const GivenScalar& one : args.scalars())
+      given.push_back(raw ? TaskArgument{View(), PTO_ARG_SCALAR, one.raw}
+                          : TaskArgument{View(), PTO_ARG_SCALAR, one.bits, nullptr, one.number});
+    const pto_cores cores{name_of(kernels.aic_kernel_id), name_of(kernels.aiv0_kernel_id),
+                          name_of(kernels.aiv1_kernel_id)};
+    const bool has_cube = cores.cube != nullptr, has_first = cores.vector0 != nullptr;
+    const char* const one = has_cube ? cores.cube : has_first ? cores.vector0 : cores.vector1;
+    const bool is_mixed = has_cube + has_first + (cores.vector1 != nullptr) > 1;
+    const uint64_t task = is_mixed ? o_.submit(cores, given, options, file, line)
+                                   : o_.submit(one, given, options, file, line);
     for (ChipTensor& tensor : made) tensor.owner_task_id = TaskId{task};
     return {TaskId{task}, std::move(made)};
+  }
+
+  // Memory alone: nothing writes it, so that nothing need follow the task whose id it has.
+  TaskOutputTensors allocate(const CoreTaskArgs& args, const char* file, int line) {
+    if (is_fatal()) return {};
+    args.throw_if_wrong();
+    std::vector<ChipTensor> made;
+    for (const CoreTaskArgs::TensorSlot& slot : args.slots()) {
+      if (slot.kind != CoreTaskArgs::kCreated)
+        refuse("alloc_tensors() of arguments with a tensor that is there",
+               "it makes those that are added as TensorCreateInfo", "add_output() these alone");
+      made.push_back(create(slot.info));
+    }
+    const TaskId task{o_.submit(nullptr, {}, TaskOptions(), file, line)};
+    for (ChipTensor& tensor : made) tensor.owner_task_id = task;
+    return {task, std::move(made)};
   }
 
   // One element, after the tasks that write it; `to_write`: and those that read it.
@@ -208,6 +241,25 @@ class Session {
     uint64_t serial;
     ScopeMode mode;
   };
+
+  // By number, as submit() knows it; null: none.
+  const char* name_of(int32_t kernel) {
+    if (kernel < 0) return nullptr;
+    return names_.try_emplace(kernel, std::to_string(kernel)).first->second.c_str();
+  }
+
+  // Whether the kernels of a task get scalars by their own bits.
+  bool takes_raw(const MixedKernels& kernels) const {
+    int raw = 0, typed = 0;
+    for (int32_t kernel : {kernels.aic_kernel_id, kernels.aiv0_kernel_id, kernels.aiv1_kernel_id})
+      if (kernel >= 0)
+        ++(std::find(raw_.begin(), raw_.end(), kernel) != raw_.end() ? raw : typed);
+    if (raw > 0 && typed > 0)
+      refuse("a mixed task of kernels that take descriptors of tensors and of others",
+             "its cores get the same arguments",
+             "include tensor.h in all of its kernels, or in none");
+    return raw > 0;
+  }
 
   static Session*& current_slot() {
     static thread_local Session* slot = nullptr;
@@ -237,7 +289,7 @@ class Session {
   TaskOptions options_of(const CoreTaskArgs& args) const {
     args.throw_if_wrong();
     TaskOptions options;
-    options.blocks = args.launch_spec.block_num();
+    options.blocks = args.launch_spec.blocks();
     options.together = args.launch_spec.require_sync_start();
     options.manual = scopes_.back().mode == ScopeMode::MANUAL;
     for (uint32_t k = 0; k < args.explicit_dep_count(); ++k) {
@@ -284,25 +336,12 @@ class Session {
   Orchestration o_;
   std::vector<OpenScope> scopes_;
   std::vector<ChipTensor> arguments_;
+  std::map<int32_t, std::string> names_;
   const std::vector<int32_t> raw_;
   uint64_t serial_ = 0;
   std::string fatal_;
   Session* outer_;
 };
-
-inline std::vector<int32_t> kernels_of(const MixedKernels& mixed) {
-  if (mixed.aiv0_kernel_id >= 0 && mixed.aiv0_kernel_id == mixed.aiv1_kernel_id)
-    refuse("one kernel on both vector cores of a mixed task",
-           "a task runs on one core here, so the kernel could not tell its lanes apart",
-           "submit it for aiv0 alone, over all rows, or as a task of two blocks");
-  std::vector<int32_t> kernels;
-  for (int32_t kernel : {mixed.aic_kernel_id, mixed.aiv0_kernel_id, mixed.aiv1_kernel_id})
-    if (kernel != INVALID_KERNEL_ID) kernels.push_back(kernel);
-  if (kernels.empty())
-    refuse("a mixed task without a kernel", "at least one core runs one",
-           "set a kernel, or call rt_submit_dummy_task");
-  return kernels;
-}
 
 using Entry = void (*)(const ChipTaskArgs&);
 using Config = OrchestrationConfig (*)(const ChipTaskArgs&);
@@ -317,9 +356,10 @@ inline int32_t enter(const pto_runtime_api* api, const pto_args* args, Entry ent
     given.add_scalar_as_given(given_by_run(args->scalars[i], api->scalar_kind(api->run, i)));
   const int32_t count = args->n_tensors + args->n_scalars;
   if (const int expected = config == nullptr ? count : config(given).expected_arg_count;
-      expected != count)
+      expected > count)
     refuse("the orchestration got " + std::to_string(count) + " arguments",
-           "aicpu_orchestration_config says " + std::to_string(expected), "pass as many to run()");
+           "aicpu_orchestration_config says at least " + std::to_string(expected),
+           "pass as many to run()");
   entry(given);
   session.throw_if_fatal();
   return 0;

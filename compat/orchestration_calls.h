@@ -17,7 +17,10 @@
 
 static inline TaskOutputTensors rt_submit_task(const MixedKernels& kernels,
                                                const CoreTaskArgs& args, PTO_COMPAT_SITE) {
-  return pto::compat::Session::current().submit(pto::compat::kernels_of(kernels), args, file, line);
+  if (kernels.aic_kernel_id < 0 && kernels.aiv0_kernel_id < 0 && kernels.aiv1_kernel_id < 0)
+    pto::compat::refuse("a mixed task without a kernel", "at least one core runs one",
+                        "set a kernel, or call rt_submit_dummy_task");
+  return pto::compat::Session::current().submit(kernels, args, file, line);
 }
 static inline TaskOutputTensors rt_submit_aic_task(int32_t kernel, const CoreTaskArgs& args,
                                                    PTO_COMPAT_SITE) {
@@ -29,7 +32,7 @@ static inline TaskOutputTensors rt_submit_aiv_task(int32_t kernel, const CoreTas
 }
 // Runs nothing; for its edges.
 static inline TaskOutputTensors rt_submit_dummy_task(const CoreTaskArgs& args, PTO_COMPAT_SITE) {
-  return pto::compat::Session::current().submit({INVALID_KERNEL_ID}, args, file, line);
+  return pto::compat::Session::current().submit({}, args, file, line);
 }
 template <size_t N>
 static inline TaskOutputTensors rt_submit_task(const MixedKernels& kernels,
@@ -68,7 +71,7 @@ static inline ChipTensor make_tensor_external(void* address, const uint32_t shap
 
 // Memory before any task; it belongs to the scope.
 static inline TaskOutputTensors alloc_tensors(const CoreTaskArgs& args, PTO_COMPAT_SITE) {
-  return rt_submit_dummy_task(args, file, line);
+  return pto::compat::Session::current().allocate(args, file, line);
 }
 static inline TaskOutputTensors alloc_tensors(const TensorCreateInfo infos[], uint32_t count,
                                               PTO_COMPAT_SITE) {
@@ -108,9 +111,11 @@ class ScopeGuard {
 #define PTO2_JOINED(a, b) a##b
 #define PTO2_NAMED(a, b) PTO2_JOINED(a, b)
 #define PTO2_SCOPE(...) if (ScopeGuard PTO2_NAMED(scope_guard_, __COUNTER__){__VA_ARGS__}; true)
-#define PTO2_SCOPE_GUARD() [[maybe_unused]] ScopeGuard PTO2_NAMED(scope_guard_, __COUNTER__)
+#define PTO2_SCOPE_GUARD(...) \
+  [[maybe_unused]] ScopeGuard PTO2_NAMED(scope_guard_, __COUNTER__) { __VA_ARGS__ }
 #define SIMPLER_SCOPE(...) PTO2_SCOPE(__VA_ARGS__)
-#define SIMPLER_SCOPE_GUARD() PTO2_SCOPE_GUARD()
+#define SIMPLER_SCOPE_GUARD(...) PTO2_SCOPE_GUARD(__VA_ARGS__)
+using PTO2ScopeGuard = ScopeGuard;
 
 static inline bool rt_is_fatal() { return pto::compat::Session::current().is_fatal(); }
 __attribute__((format(printf, 2, 3))) static inline void rt_report_fatal(int32_t code,
@@ -123,11 +128,11 @@ __attribute__((format(printf, 2, 3))) static inline void rt_report_fatal(int32_t
   pto::compat::Session::current().report_fatal(code, text);
 }
 
-// How many tasks may run at once.
-static inline int32_t rt_available_aiv_count() {
+// How many mixed tasks may run at once, a cube core and two vector cores each.
+static inline int32_t rt_available_cluster_count() {
   return int32_t(std::max(1u, std::thread::hardware_concurrency()));
 }
-static inline int32_t rt_available_cluster_count() { return rt_available_aiv_count(); }
+static inline int32_t rt_available_aiv_count() { return 2 * rt_available_cluster_count(); }
 
 // An element, after the tasks that write it. Without T its bits, zero-extended.
 template <class T = uint64_t>
@@ -165,5 +170,6 @@ static inline void set_tensor_data(const ChipTensor& tensor, uint32_t ndims,
 
 #define LOG_ERROR(format, ...) std::fprintf(stderr, format "\n", ##__VA_ARGS__)
 #define LOG_WARN(format, ...) std::fprintf(stderr, format "\n", ##__VA_ARGS__)
+#define LOG_TIMING(format, ...) ((void)0)
 #define LOG_INFO(format, ...) ((void)0)
 #define LOG_DEBUG(format, ...) ((void)0)

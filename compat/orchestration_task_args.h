@@ -12,6 +12,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <set>
 
 #include "orchestration_tensor.h"
 
@@ -93,10 +94,19 @@ class GivenArguments {
   std::vector<GivenScalar> scalars_;
 };
 
+// A chip's headers have one of two names for the number of blocks; without one, PTO_CHIP of
+// isa/chip.hpp, both are there.
 class LaunchSpec {
  public:
+#if !defined(PTO_CHIP) || PTO_CHIP == 1
   int16_t block_num() const { return blocks_; }
   void set_block_num(int16_t count) { blocks_ = count; }
+#endif
+#if !defined(PTO_CHIP) || PTO_CHIP == 2
+  int16_t core_num() const { return blocks_; }
+  void set_core_num(int16_t count) { blocks_ = count; }
+#endif
+  int32_t blocks() const { return blocks_; }
   bool require_sync_start() const { return is_together_; }
   void set_require_sync_start(bool together) { is_together_ = together; }
 
@@ -137,6 +147,11 @@ struct CoreTaskPredicate {
   int64_t target = 0;
 };
 using L0TaskPredicate = CoreTaskPredicate;
+
+// What a dependency is for: order, and the life of the memory that the earlier task made.
+enum DepFlags : uint8_t { DEP_NONE, DEP_WAIT, DEP_RETAIN };
+constexpr DepFlags operator|(DepFlags a, DepFlags b) { return DepFlags(uint8_t(a) | uint8_t(b)); }
+constexpr DepFlags operator&(DepFlags a, DepFlags b) { return DepFlags(uint8_t(a) & uint8_t(b)); }
 
 class CoreTaskArgs : public pto::compat::GivenArguments {
  public:
@@ -189,35 +204,68 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
 
   // The array must live until the submission; again with null and 0 to take it back.
   void set_dependencies(const TaskId* ids, uint32_t count) {
+    if (ids == nullptr && count > 0)
+      return set_error("set_dependencies() of " + std::to_string(count) + " tasks at null");
     if (dependencies_ != nullptr && count > 0)
-      set_error("set_dependencies() a second time, which would drop the first");
+      return set_error("set_dependencies() a second time, which would drop the first");
     dependencies_ = count > 0 ? ids : nullptr;
     n_dependencies_ = count;
   }
+  // Every dependency orders here, and what a task uses is kept for it anyhow.
+  void set_dependencies_with_kinds(const TaskId* ids, const DepFlags* kinds, uint32_t count) {
+    if (kinds == nullptr && count > 0)
+      return set_error("set_dependencies_with_kinds() of " + std::to_string(count) +
+                       " tasks without kinds");
+    set_dependencies(ids, count);
+  }
   uint32_t explicit_dep_count() const { return n_dependencies_; }
-  TaskId explicit_dep(uint32_t index) const { return dependencies_[index]; }
+  TaskId explicit_dep(uint32_t index) const {
+    check("explicit_dep", int32_t(index), n_dependencies_);
+    return dependencies_[index];
+  }
 
   void set_predicate(const CoreTaskPredicate& condition) {
     if (condition.op == PredicateOp::NONE || condition.operand.tensor == nullptr)
       set_error("set_predicate() without a tensor or a comparison");
     predicate = condition;
   }
-  void set_allow_early_resolve(bool) {}
-  void set_task_timing_slot(int) {}
+  void set_allow_early_resolve(bool allow = true) { is_early_ = allow; }
+  bool allow_early_resolve() const { return is_early_; }
+  void set_task_timing_slot(int32_t slot) {
+    if (slot < 0 || slot > 15)
+      return set_error("set_task_timing_slot(" + std::to_string(slot) + "), of 0 to 15");
+    timing_slot_ = slot;
+  }
+  int32_t task_timing_slot() const { return timing_slot_; }
   template <class... T>
   void dump(const T&...) {}
 
-  bool has_error() const { return !error_.empty(); }
-  const char* error_msg() const { return has_error() ? error_.c_str() : nullptr; }
-  void set_error(const char* text) {
-    if (error_.empty()) error_ = text;
+  bool has_error = false;
+  const char* error_msg = nullptr;  // a text of the thread's, which stays
+  void set_error(const std::string& text) {
+    static thread_local std::set<std::string> texts;
+    if (has_error) return;
+    has_error = true;
+    error_msg = texts.insert(text).first->c_str();
   }
   void throw_if_wrong() const {
-    if (has_error())
-      pto::compat::refuse("a task's arguments: " + error_, "errors of them show at the submission",
-                          "see where they are added");
+    if (has_error)
+      pto::compat::refuse(std::string("a task's arguments: ") + error_msg,
+                          "errors of them show at the submission", "see where they are added");
   }
-  void reset() { *this = CoreTaskArgs(); }
+  // All that was added; what it is launched as, and an error, stay.
+  void clear() {
+    CoreTaskArgs empty;
+    empty.launch_spec = launch_spec;
+    empty.has_error = has_error;
+    empty.error_msg = error_msg;
+    *this = std::move(empty);
+  }
+  void reset() {
+    clear();
+    has_error = false;
+    error_msg = nullptr;
+  }
 
   pto::compat::LaunchSpec launch_spec;
   CoreTaskPredicate predicate;
@@ -247,7 +295,8 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
   std::vector<TensorSlot> slots_;
   const TaskId* dependencies_ = nullptr;
   uint32_t n_dependencies_ = 0;
-  std::string error_;
+  int32_t timing_slot_ = -1;
+  bool is_early_ = false;
 };
 using Arg = CoreTaskArgs;
 using L0TaskArgs = CoreTaskArgs;

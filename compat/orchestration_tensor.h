@@ -31,10 +31,21 @@ enum class DataType : uint8_t {
   DATA_TYPE_NUM
 };
 
+// Ends the run unless the condition holds.
+#define always_assert(condition)                                                       \
+  ((condition) ? void(0)                                                               \
+               : pto::compat::refuse("always_assert(" #condition ") of " __FILE__ ":" + \
+                                         std::to_string(__LINE__),                     \
+                                     "the orchestration relies on it", "see that line"))
+
 struct TaskId {
   uint64_t raw = 0;
   static TaskId invalid() { return {}; }
+  static TaskId make(uint8_t ring, uint32_t local) { return {uint64_t(ring) << 32 | local}; }
+  uint8_t ring() const { return uint8_t(raw >> 32); }
+  uint32_t local() const { return uint32_t(raw); }
   bool is_valid() const { return raw != 0; }
+  bool is_invalid() const { return raw == 0; }
   bool operator==(TaskId other) const { return raw == other.raw; }
   bool operator!=(TaskId other) const { return raw != other.raw; }
 };
@@ -209,6 +220,12 @@ class TensorCreateInfo {
   void set_initial_value(T value) {  // of each element, as it lies in memory
     has_initial_value = true;
     initial_value = to_u64(value);
+  }
+
+  uint64_t buffer_size_bytes() const {
+    uint64_t bytes = get_element_size(dtype);
+    for (uint32_t k = 0; k < ndims; ++k) bytes *= shapes[k];
+    return bytes;
   }
 
   uint64_t initial_value = 0;

@@ -153,6 +153,12 @@ class Orchestration {
     return submit(kernel, args.data(), args.size(), options, file, line);
   }
 
+  uint64_t submit(pto_cores cores, const std::vector<TaskArgument>& args,
+                  const TaskOptions& options = TaskOptions(), const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
+    return submit(nullptr, args.data(), args.size(), options, file, line, cores);
+  }
+
   // Waits for the tasks that write the view.
   void wait(const View& view) { check(api_->wait(api_->run, &view.raw())); }
 
@@ -200,7 +206,7 @@ class Orchestration {
     }
   }
   uint64_t submit(const char* kernel, const TaskArgument* args, size_t n,
-                  const TaskOptions& options, const char* file, int line) {
+                  const TaskOptions& options, const char* file, int line, pto_cores cores = {}) {
     raw_.resize(n);
     for (size_t i = 0; i < n; ++i) {
       raw_[i].kind = args[i].kind;
@@ -224,9 +230,9 @@ class Orchestration {
     submission.value = options.value;
     submission.file = file;
     submission.line = line;
-    uint64_t task = 0;
-    check(api_->submit(api_->run, &submission, &task));
-    return task;
+    submission.cores = cores;
+    uint64_t task;
+    return check(api_->submit(api_->run, &submission, &task)), task;
   }
 
   const pto_runtime_api* api_;

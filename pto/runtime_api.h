@@ -62,6 +62,13 @@ typedef struct pto_task_argument {
   int32_t number;         // of a scalar without steps: PTO_NUMBER_..., what its bits are
 } pto_task_argument;
 
+// The kernels of a mixed task: each block has a cube core and one or two vector cores, which run
+// side by side and may wait for each other; null: no such core. One kernel may be on both vector
+// cores, which get_subblockid() tells apart.
+typedef struct pto_cores {
+  const char *cube, *vector0, *vector1;
+} pto_cores;
+
 enum { PTO_IF_EQ, PTO_IF_NE, PTO_IF_LT, PTO_IF_LE, PTO_IF_GT, PTO_IF_GE };
 enum {
   PTO_SUBMIT_TOGETHER = 1,  // the blocks start together and may wait for each other
@@ -80,6 +87,7 @@ typedef struct pto_submission {
   int32_t line;
   double value;
   const char* file;  // of the submission; kept as a pointer
+  pto_cores cores;   // of a mixed task, whose `kernel` is null
 } pto_submission;
 
 // Each function gives 0, or not and a text in last_error.

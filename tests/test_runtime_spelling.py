@@ -11,7 +11,7 @@ import pto
 FOLDER = Path(__file__).parent / "chip"
 TYPED = [
     {"source": FOLDER / "public_kernels.cpp", "symbol": symbol}
-    for symbol in ("add", "add_constant", "mark", "scale")
+    for symbol in ("add", "add_constant", "mark", "scale", "lane", "last")
 ]
 # The same with descriptors of tensors and bits of scalars in the slots: kernel k takes so many
 # tensors, then perhaps a float, and the count of elements.
@@ -19,6 +19,7 @@ BODY = """
 #include <pto/pto-inst.hpp>
 
 #include "tensor.h"
+#include "intrinsic.h"
 using namespace pto;
 extern "C" __aicore__ void kernel_entry(__gm__ int64_t* args) {{
   __gm__ float* t[{tensors}];
@@ -38,9 +39,23 @@ SLOTS = [
         ("add_constant", 2, 1, "t[1][i] = t[0][i] + c"),
         ("mark", 1, 1, "t[0][i] = c"),
         ("scale", 1, 1, "t[0][i] *= c"),
+        (
+            "lane",
+            1,
+            0,
+            "if (i < 2) { t[0][4 * i + get_sub_block_id(args)] = 10 * get_subblockdim() "
+            "+ get_subblockid(); ffts_cross_core_sync(PIPE_MTE3, _getFFTSMsg(2, 3)); }",
+        ),
+        (
+            "last",
+            1,
+            0,
+            "if (i < 2) { wait_flag_dev(3); t[0][4 * i + 2] = t[0][4 * i] + "
+            "t[0][4 * i + 1]; t[0][4 * i + 3] = get_block_num(args); }",
+        ),
     )
 ]
-DIAMOND, BY_HAND, GATED, DATA, VIEWS, GRAPH, FATAL, MISTAKEN = range(8)
+DIAMOND, BY_HAND, GATED, DATA, VIEWS, GRAPH, FATAL, MISTAKEN, LANES = range(9)
 
 
 @pytest.fixture(scope="module", params=[TYPED, SLOTS], ids=["typed", "slots"])
@@ -98,6 +113,76 @@ def test_views_blocks_and_mixed_tasks(rt):
     np.testing.assert_array_equal(x, np.array([[1], [1], [49], [1]], np.float32) + np.zeros((4, 6)))
 
 
+@pytest.mark.parametrize("together", [0, 1])
+def test_the_cores_of_a_mixed_task_run_side_by_side_and_know_their_lane(rt, together):
+    x = np.zeros((2, 4), np.float32)
+    run(rt, LANES, x, scalars=[together])
+    np.testing.assert_array_equal(x, [[20, 21, 41, 2]] * 2)
+    graph = rt.capture("public", arguments(LANES, x, scalars=[together]))
+    x[:] = 0
+    graph.replay(arguments(LANES, x, scalars=[together]))
+    np.testing.assert_array_equal(x, [[20, 21, 41, 2]] * 2)
+    x[:] = 0
+    rt.check("public", arguments(LANES, x, scalars=[together]))
+    np.testing.assert_array_equal(x, [[20, 21, 41, 2]] * 2)
+
+
+NAMES = """
+#include "pto_arg_with_deps.h"
+extern "C" void aicpu_orchestration_entry(const ChipTaskArgs& given) {
+  static_assert(PTO2_ERROR_INVALID_ARGS == 5 && PTO2_ERROR_READY_QUEUE_OVERFLOW == 104, "");
+  const ChipTensor& x = given.tensor(0);
+  always_assert(rt_available_aiv_count() == 2 * rt_available_cluster_count());
+  always_assert(PTO2TaskId::make(2, 7).ring() == 2 && PTO2TaskId::make(2, 7).local() == 7);
+  const uint32_t shape[] = {8};
+  TensorCreateInfo info(shape, 1);
+  always_assert(info.buffer_size_bytes() == 32);
+  CoreTaskArgs args;
+  args.set_dependencies(nullptr, 4);
+  always_assert(args.has_error && std::strstr(args.error_msg, "of 4 tasks at null") != nullptr);
+  args.reset();
+  always_assert(!args.has_error && args.error_msg == nullptr);
+  PTO2_SCOPE(PTO2ScopeMode::MANUAL) {
+    TaskOutputTensors memory = alloc_tensors(info);
+    args.add_inout(memory.get_ref(0));
+    args.clear();
+    args.add_output(memory.get_ref(0));
+    args.add_scalar(2.0f, int64_t(8));
+    args.launch_spec.set_core_num(2);
+    PTO2TaskId first = rt_submit_aiv_task(2, args).task_id();
+    const DepFlags kinds[] = {DEP_WAIT | DEP_RETAIN};
+    CoreTaskArgs add;
+    add.add_input(memory.get_ref(0), memory.get_ref(0));
+    add.add_output(x);
+    add.add_scalar(int64_t(8));
+    add.set_dependencies_with_kinds(&first, kinds, 1);
+    rt_submit_aiv_task(0, add);
+  }
+  always_assert(given.scalar_count() == 0);
+}
+extern "C" PTO2OrchestrationConfig aicpu_orchestration_config(const ChipTaskArgs&) { return {1}; }
+"""
+
+
+def test_names_of_public_orchestrations_and_memory_of_a_manual_scope():
+    with pto.Runtime() as rt:
+        rt.register("names", orch=NAMES, kernels=TYPED)
+        x = np.zeros(8, np.float32)
+        rt.run("names", [pto.Arg.output(x)])
+        assert (x == 4).all()
+        report = rt.check("names", [pto.Arg.output(x)])
+        assert not report.races and not report.writes
+        with pytest.raises(RuntimeError, match=r"always_assert\(given.scalar_count\(\) == 0\) of "
+                                               r"\w+.cpp:\d+\n.*why: (.|\n)*fix: "):  # fmt: skip
+            rt.run("names", [pto.Arg.output(x), pto.Arg.scalar(1)])
+    kernels = [{"source": 'void f(); extern "C" void kernel_entry(int64_t*) {\n}'}]
+    spec = "#include \"orchestration_api.h\"\n#if PTO_CHIP == %d\n#define SET set_%s_num\n#endif\n" \
+           "extern \"C\" void aicpu_orchestration_entry(const ChipTaskArgs&) {\n" \
+           "CoreTaskArgs args; args.launch_spec.SET(2); }"  # fmt: skip
+    pto.compile("a5sim", spec % (2, "core"), kernels)
+    pto.compile("a2a3sim", spec % (1, "block"), kernels)
+
+
 def test_a_graph_of_the_public_spelling_is_called_where_it_stands(rt):
     x = ramp(10)
     run(rt, GRAPH, x)
@@ -128,7 +213,7 @@ def test_a_fatal_error_ends_the_run_with_its_text(rt):
     r"set_dependencies\(\) a second time",
     "a TensorCreateInfo that is no output",
     "a mixed task without a kernel",
-    "one kernel on both vector cores",
+    r"set_dependencies_with_kinds\(\) of 1 tasks without",
     'kernel "77", which this orchestration has not',
     r"get_tensor_data\(\) of 8 bytes from elements of 4",
     "2 indices into a tensor of 1 dimensions",
@@ -176,7 +261,7 @@ def test_an_entry_of_another_name_and_the_count_that_it_expects():
         x = ramp(4)
         rt.run("mine", [pto.Arg.inout(x), pto.Arg.scalar(0.5)])
         np.testing.assert_array_equal(x, ramp(4) / 2)
-        with pytest.raises(RuntimeError, match="got 1 arguments\n.*config says 2"):
+        with pytest.raises(RuntimeError, match="got 1 arguments\n.*config says at least 2"):
             rt.run("mine", [pto.Arg.inout(x)])
         with pytest.raises(RuntimeError, match="argument 0 has elements of type code 2, 64 bits"):
             rt.run("mine", [pto.Arg.inout(np.zeros(4)), pto.Arg.scalar(0.5)])
@@ -191,5 +276,6 @@ def test_kernels_of_the_public_form_are_called_as_their_files(tmp_path):
                for place, path in enumerate(sorted(tmp_path.glob("*.cpp")))]  # fmt: skip
     package = pto.compile(orch=FOLDER / "public.cpp", kernels=kernels)
     assert [kernel.name for kernel in package.kernels] == [
-        "kernel_add", "kernel_add_constant", "kernel_mark", "kernel_scale",
+        "kernel_add", "kernel_add_constant", "kernel_lane", "kernel_last", "kernel_mark",
+        "kernel_scale",
     ]  # fmt: skip

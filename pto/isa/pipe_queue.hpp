@@ -77,10 +77,6 @@ struct Consumer {
   PTO_INLINE void setEntryOffset(int64_t bytes) { entryOffset = bytes; }
 };
 
-// Its address names a queue.
-template <class Pipe, bool ToVector>
-inline char key = 0;
-
 }  // namespace pipes
 
 template <uint8_t FlagID, uint8_t DirType, uint32_t SlotSize, uint32_t SlotNum,
@@ -92,22 +88,27 @@ struct TPipe : pipes::StateOf<
       DirType > 0 && DirType <= DIR_BOTH_GM,
       "TPipe: the direction is not known; use DIR_C2V, DIR_V2C, DIR_BOTH or DIR_V2C_CTRL");
   static constexpr int kWays = DirType > DIR_V2C_CTRL ? DirType - DIR_V2C_CTRL : DirType;
-  static_assert(SlotSize > 0 && SlotNum > 0,
-                "TPipe: there must be at least one slot of at least one byte; give SlotSize in "
+  static_assert(SlotSize > 0 && SlotNum > 0 && SlotNum < 1u << 20,
+                "TPipe: there must be 1 to 2^20 - 1 slots of at least one byte; give SlotSize in "
                 "bytes and SlotNum in slots");
   using RingFiFo = RingFIFO<SlotSize, SlotNum, LocalSlotNum>;
   static constexpr bool is_c2v = kWays == DIR_C2V, is_v2c = kWays == DIR_V2C;
   static constexpr bool is_both = kWays == DIR_BOTH, is_v2c_ctrl = kWays == DIR_V2C_CTRL;
   static constexpr bool kIsNoSplit = IsNoSplit;
 
-  // Slots in memory for the GlobalTensor forms, or null; the consumers' own buffers are not needed.
+  // Slots in memory for the GlobalTensor forms, or null; consumers' own buffers are not needed.
   PTO_INLINE TPipe(void* slots, uint32_t c2v_buffer, uint32_t v2c_buffer)
       : fifo{slots, c2v_buffer, v2c_buffer} {}
 
+  // Names the queue in the objects of all kernels of a task, which no address does.
+  static PTO_INLINE const void* key(uint64_t to_vector) {
+    return reinterpret_cast<const void*>(uint64_t(FlagID) << 56 | uint64_t(DirType) << 53 |
+                                         to_vector << 52 | uint64_t(SlotNum) << 32 | SlotSize);
+  }
   // Outside launches: forgets what was pushed and not freed.
   static void reset_for_cpu_sim() {
-    pto_ring_reset(&pipes::key<TPipe, true>);
-    pto_ring_reset(&pipes::key<TPipe, false>);
+    pto_ring_reset(key(0));
+    pto_ring_reset(key(1));
     TPipe::note_progress();
   }
 
@@ -156,8 +157,8 @@ PTO_INLINE End end_of(bool to_vector, bool is_vector, TileSplitAxis split, const
   const int lane = !is_vector ? 0 : lane_of_caller >= 0 ? lane_of_caller : int(get_subblockid());
   const int lanes = is_vector && shares ? pto_lane_count() : 1;
   // Two tiles of a slot's size fit: each half of a split one counts by itself.
-  End end = {{to_vector ? &key<Pipe, true> : &key<Pipe, false>, name, lane < lanes ? lane : 0,
-              lanes, int32_t(Pipe::RingFiFo::SLOT_NUM), int64_t(Pipe::RingFiFo::SLOT_SIZE) * 2},
+  End end = {{Pipe::key(to_vector), name, lane < lanes ? lane : 0, lanes,
+              int32_t(Pipe::RingFiFo::SLOT_NUM), int64_t(Pipe::RingFiFo::SLOT_SIZE) * 2},
              !is_vector || lane < lanes};
   return end;
 }

@@ -20,7 +20,7 @@ from pto import _core, build_config
 from pto.config import config
 from pto.errors import Failure, InvalidType, InvalidValue
 from pto.runtime.arguments import ParamType
-from pto.runtime.chips import explain_buffer
+from pto.runtime.chips import chip_defines, explain_buffer
 from pto.runtime.kernels import Kernels, ReadKernel, identifier, read_kernels
 from pto.runtime.package import Code, CompiledPackage, Kernel, Parameter
 from pto.runtime.precompiled import explain_link
@@ -65,7 +65,8 @@ def compile(
     head, function, entered = None, "", ""
     if orch is not None:
         head = read_source(orch, [*folders, build_config.compat_dir()], name or "orchestration")
-        head = replace(head.with_defines(defines), standard=standard or "c++17")
+        head = head.with_defines(chip_defines(platform, "mix") + defines)
+        head = replace(head, standard=standard or "c++17")
         function = _orchestration_of(head, orch_func)
     listed = read_kernels(
         chosen if chosen is not None else [], folders, defines, platform, standard

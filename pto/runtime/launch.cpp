@@ -28,9 +28,10 @@ int32_t refuse(ErrorText text) {
   return kBlockThrew;
 }
 
-// Runs all blocks; what they left set is an error too.
-int32_t run(Launch& launch) {
-  int32_t code = parallel_for(launch.blocks, run_one, &launch);
+// Runs all blocks, or one; what they left set is an error too.
+int32_t run(Launch& launch, int32_t block = kAllBlocks) {
+  int32_t code = block == kAllBlocks ? parallel_for(launch.blocks, run_one, &launch)
+                                     : run_cores(launch, block);
   if (code == 0 && launch.has_failed.load()) code = kBlockThrew;
   if (Sync* sync = launch.sync_if_any(); sync != nullptr && code == 0) {
     const std::string left = sync->left();
@@ -53,6 +54,24 @@ int32_t call_core(const pto_args* args) {
   return call->function(call->context);
 }
 
+// A launch whose cores run different kernels.
+struct MixedLaunch : Launch {
+  MixedLaunch(const CoreKernels& of_cores, const pto_args& given, int32_t block_count)
+      : Launch(run_core, given, block_count), kernels(of_cores) {
+    lanes = kernels.vectors[1] != nullptr ? 2 : kernels.vectors[0] != nullptr;
+    has_cube = kernels.cube != nullptr;
+    has_roles = true;
+  }
+  static int32_t run_core(const pto_args* args) {
+    const CoreKernels& kernels = static_cast<MixedLaunch*>(t_block.launch)->kernels;
+    const bool is_cube = t_block.core == PTO_CORE_CUBE;
+    const pto_kernel kernel = is_cube ? kernels.cube : kernels.vectors[t_block.lane];
+    return kernel == nullptr ? 0 : kernel(args);
+  }
+
+  const CoreKernels kernels;
+};
+
 // Runs what may throw at the border to C.
 template <class Function>
 int32_t guarded(Function function) noexcept {
@@ -68,6 +87,14 @@ int32_t guarded(Function function) noexcept {
 }
 
 }  // namespace
+
+int32_t launch_cores(const CoreKernels& kernels, const pto_args& args, int32_t blocks,
+                     int32_t block) {
+  return guarded([&] {
+    MixedLaunch launch(kernels, args, blocks);
+    return run(launch, block);
+  });
+}
 
 void set_last_error(std::string text) { t_last_error = std::move(text); }
 

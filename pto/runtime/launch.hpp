@@ -18,6 +18,19 @@
 
 namespace pto {
 
+// The kernels of a block's cube core and of its vector cores; null: it has no such core, but the
+// first vector core where there is a second.
+struct CoreKernels {
+  pto_kernel cube = nullptr, vectors[2] = {};
+  bool operator==(const CoreKernels&) const = default;
+};
+
+// Each core of a block runs its kernel, all on the same arguments; they may wait for each other.
+// Runs all blocks, which may then wait for each other too, or `block` alone. As pto_launch().
+constexpr int32_t kAllBlocks = -1;
+int32_t launch_cores(const CoreKernels& kernels, const pto_args& args, int32_t blocks,
+                     int32_t block = kAllBlocks);
+
 // The text that pto_last_error() returns on this thread from now on.
 void set_last_error(std::string text);
 

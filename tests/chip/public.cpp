@@ -6,7 +6,7 @@
 
 namespace {
 
-enum { ADD, ADD_CONSTANT, MARK, SCALE };
+enum { ADD, ADD_CONSTANT, MARK, SCALE, LANE, LAST };
 
 int64_t length(const ChipTensor& tensor) { return int64_t(tensor.numel()); }
 
@@ -112,6 +112,16 @@ void views(const ChipTaskArgs& given) {
   rt_submit_task({MARK, SCALE, INVALID_KERNEL_ID}, one);
 }
 
+// Each vector core of each of two blocks writes its rows; the cube core waits for both.
+void lanes(const ChipTaskArgs& given) {
+  CoreTaskArgs args;
+  args.add_inout(given.tensor(0).ref());
+  args.launch_spec.set_block_num(2);
+  args.launch_spec.set_require_sync_start(given.scalar<int32_t>(1) != 0);
+  args.add_scalar(length(given.tensor(0).ref()));
+  rt_submit_task({LAST, LANE, LANE}, args);
+}
+
 void tell(const CoreTaskArgs& args, int32_t times) {
   for (int32_t k = 0; k < times; ++k) rt_submit_aiv_task(SCALE, args);
 }
@@ -164,7 +174,8 @@ void mistaken_tasks(const ChipTaskArgs& given) {
       rt_submit_task({}, args);
       break;
     case 7:
-      rt_submit_task({MARK, SCALE, SCALE}, args);
+      args.set_dependencies_with_kinds(&none, nullptr, 1);
+      rt_submit_dummy_task(args);
       break;
     case 8:
       rt_submit_aiv_task(77, args);
@@ -217,8 +228,8 @@ void mistaken(const ChipTaskArgs& given) {
 
 extern "C" {
 __attribute__((visibility("default"))) void aicpu_orchestration_entry(const ChipTaskArgs& given) {
-  void (*const programs[])(const ChipTaskArgs&) = {diamond, by_hand, gated, data,
-                                                   views,   graph,   fatal, mistaken};
+  void (*const programs[])(const ChipTaskArgs&) = {diamond, by_hand, gated,    data, views,
+                                                   graph,   fatal,   mistaken, lanes};
   programs[given.scalar<int64_t>(0)](given);
 }
 }

@@ -35,8 +35,8 @@ struct PipeState {
   // Copies what the queues have done.
   void fill() {
     std::array<int64_t, 16> turns{};
-    pto_ring_progress(&isa::pipes::key<Pipe, true>, turns.data());
-    pto_ring_progress(&isa::pipes::key<Pipe, false>, turns.data() + 8);
+    pto_ring_progress(Pipe::key(1), turns.data());
+    pto_ring_progress(Pipe::key(0), turns.data() + 8);
     if (turns == seen_) return;
     seen_ = turns;
     const auto slot = [](int64_t turn) { return int(turn % int64_t(SlotNum)); };
@@ -79,7 +79,7 @@ State& stored_state() {
   using Storage = PipeStateStorage<State>;
   static Storage own;
   if (pipe_state_hook) {
-    const auto key = uint64_t(reinterpret_cast<uintptr_t>(&isa::pipes::key<Pipe, true>));
+    const auto key = uint64_t(reinterpret_cast<uintptr_t>(Pipe::key(1)));
     if (void* given = pipe_state_hook(key, sizeof(Storage)))
       return static_cast<Storage*>(given)->state();
   }

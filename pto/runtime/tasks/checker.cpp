@@ -202,7 +202,7 @@ void CheckingRun::run(const TaskSpec& spec) {
   args.scalars = spec.scalars.data();
   args.n_scalars = int32_t(spec.scalars.size());
   args.blocks = spec.blocks;
-  if (pto_launch(spec.kernel->function, &args, spec.blocks) != 0) {
+  if (spec.kernel->launch(args, spec.blocks) != 0) {
     const CheckedTask& task = tasks_.back();
     fail({"task " + std::to_string(task.id) + " (" + task.kernel + ")" +
               (task.site.empty() ? "" : ", submitted at " + task.site) +

@@ -240,8 +240,9 @@ int32_t Engine::call_kernel(TaskWorker& self, Task& task, int32_t block) {
   args.tensors = task.tensors();
   args.n_scalars = task.n_scalars;
   args.scalars = task.scalars();
-  if (task.together > 0) {
-    const int32_t code = pto_launch(task.kernel->function, &args, task.together);
+  if (task.together > 0 || task.kernel->cores != nullptr) {
+    const int32_t code = task.together > 0 ? task.kernel->launch(args, task.together)
+                                           : task.kernel->launch(args, task.blocks, block);
     if (code != 0) note_failure(self, task, pto_last_error());
     return code;
   }

@@ -211,6 +211,14 @@ class Session {
           "submit one of these, or register it"});
   }
 
+  const TaskKernel* kernel_of(const pto_submission& s) {
+    const TaskKernel* const single = kernel(s.kernel);
+    const pto_cores& cores = s.cores;
+    if (cores.cube == nullptr && cores.vector0 == nullptr && cores.vector1 == nullptr)
+      return single;
+    return &program_.mixed->of(kernel(cores.cube), kernel(cores.vector0), kernel(cores.vector1));
+  }
+
   void add_scalar(const pto_task_argument& arg, const TaskKernel* kernel) {
     Number number{arg.scalar, uint8_t(arg.number)};
     if (arg.number < PTO_NUMBER_ANY || arg.number > PTO_NUMBER_BITS || arg.n_steps < 0 ||
@@ -259,8 +267,8 @@ class Session {
       self.n_tensors_ = 0;
       self.given_scalars_.clear();
       self.derived_.clear();
-      TaskSpec spec;
-      spec.kernel = self.kernel(s->kernel);
+      TaskSpec spec{};
+      spec.kernel = self.kernel_of(*s);
       for (int32_t i = 0; i < s->n_args; ++i)
         self.add_argument(s->args[i], i, spec.kernel, s->flags & PTO_SUBMIT_MANUAL);
       spec.tensors = {self.given_tensors_.data(), self.n_tensors_};
@@ -338,6 +346,30 @@ class Session {
 };
 
 }  // namespace
+
+const TaskKernel& MixedKernels::of(const TaskKernel* cube, const TaskKernel* vector0,
+                                   const TaskKernel* vector1) {
+  CoreKernels cores;
+  std::string name;
+  const TaskKernel* first = nullptr;
+  const auto add = [&](pto_kernel& core, const TaskKernel* kernel) {
+    name += (name.empty() ? "" : " + ") + (kernel == nullptr ? "none" : kernel->name);
+    if (kernel == nullptr) return;
+    core = kernel->function;
+    if (first == nullptr || first->numbers.empty()) first = kernel;  // all get the same scalars
+  };
+  if (cube != nullptr) add(cores.cube, cube);
+  add(cores.vectors[0], vector0);
+  if (vector1 != nullptr) add(cores.vectors[1], vector1);
+  const std::lock_guard lock(mutex_);
+  for (const TaskKernel& known : kernels_)
+    if (*known.cores == cores && known.name == name) return known;
+  TaskKernel& made = kernels_.emplace_back(*first);
+  made.function = nullptr;
+  made.name = name;
+  made.cores = std::make_shared<const CoreKernels>(cores);
+  return made;
+}
 
 MemoryPiece piece_of(const pto_tensor& tensor) {
   const int64_t item = std::max(1, tensor.type_bits / 8);

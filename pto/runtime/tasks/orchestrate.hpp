@@ -9,8 +9,11 @@
 // Thread safety: any thread; a program may run several times at once.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,9 +23,23 @@
 
 namespace pto {
 
+// The kernels of mixed tasks, each combination once. They live as long as the table.
+// Thread safety: any thread.
+class MixedKernels {
+ public:
+  // Of at least one kernel.
+  const TaskKernel& of(const TaskKernel* cube, const TaskKernel* vector0,
+                       const TaskKernel* vector1);
+
+ private:
+  std::mutex mutex_;
+  std::deque<TaskKernel> kernels_;
+};
+
 struct OrchestrationProgram {
   int32_t (*orchestrate)(const pto_runtime_api*, const pto_args*);
   std::map<std::string, TaskKernel, std::less<>> kernels;  // by the names that submit() uses
+  std::shared_ptr<MixedKernels> mixed = std::make_shared<MixedKernels>();
 };
 
 // Tensors with their extents (extent_bytes >= 0, from the lowest element on); those that the

@@ -199,9 +199,8 @@ class Replay {
       skipped_.fetch_add(1, std::memory_order_relaxed);
       return false;
     }
-    if (task.start_together) {
-      if (pto_launch(task.kernel->function, &task.args, task.blocks) != 0)
-        note_failure(task, pto_last_error());
+    if (task.start_together || task.kernel->cores != nullptr) {
+      if (task.kernel->launch(task.args, task.blocks) != 0) note_failure(task, pto_last_error());
       return true;
     }
     const Block outer = t_block;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "pto/isa/host.hpp"
+#include "pto/runtime/launch.hpp"
 #include "pto/runtime/number.hpp"
 #include "pto/runtime/tasks/history.hpp"
 
@@ -27,12 +28,19 @@ struct TaskKernel {
   pto_kernel function = nullptr;
   std::string name;
   std::vector<pto_parameter> numbers = {};  // its parameters that are no tensors, where known
+  std::shared_ptr<const CoreKernels> cores = nullptr;  // of a mixed task, instead of `function`
 
   // As its parameter's slot carries scalar `place`. Throws Error where they do not fit; those of
   // kernels that did not say what they take stay as they are.
   uint64_t slot(size_t place, Number number) const {
     if (place >= numbers.size()) return number.bits;
     return slot_for(numbers[place], number, {name.c_str(), place});
+  }
+
+  // Runs all blocks as one launch, or `block` alone of a mixed task. As pto_launch().
+  int32_t launch(const pto_args& args, int32_t blocks, int32_t block = kAllBlocks) const {
+    return cores != nullptr ? launch_cores(*cores, args, blocks, block)
+                            : pto_launch(function, &args, blocks);
   }
 };
 TaskKernel exported_kernel(pto_kernel function, std::string name);  // with what it takes
