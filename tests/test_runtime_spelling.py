@@ -164,6 +164,20 @@ extern "C" PTO2OrchestrationConfig aicpu_orchestration_config(const ChipTaskArgs
 """
 
 
+# The launch specification of one chip.
+SPEC = """
+#include "orchestration_api.h"
+#if PTO_CHIP != %d
+#error "another chip"
+#endif
+extern "C" void aicpu_orchestration_entry(const ChipTaskArgs&) {
+  CoreTaskArgs args;
+  args.launch_spec.set_%s_num(2);
+}
+"""
+EMPTY = 'extern "C" void kernel_entry(int64_t*) {\n}'
+
+
 def test_names_of_public_orchestrations_and_memory_of_a_manual_scope():
     with pto.Runtime() as rt:
         rt.register("names", orch=NAMES, kernels=TYPED)
@@ -175,12 +189,8 @@ def test_names_of_public_orchestrations_and_memory_of_a_manual_scope():
         with pytest.raises(RuntimeError, match=r"always_assert\(given.scalar_count\(\) == 0\) of "
                                                r"\w+.cpp:\d+\n.*why: (.|\n)*fix: "):  # fmt: skip
             rt.run("names", [pto.Arg.output(x), pto.Arg.scalar(1)])
-    kernels = [{"source": 'void f(); extern "C" void kernel_entry(int64_t*) {\n}'}]
-    spec = "#include \"orchestration_api.h\"\n#if PTO_CHIP == %d\n#define SET set_%s_num\n#endif\n" \
-           "extern \"C\" void aicpu_orchestration_entry(const ChipTaskArgs&) {\n" \
-           "CoreTaskArgs args; args.launch_spec.SET(2); }"  # fmt: skip
-    pto.compile("a5sim", spec % (2, "core"), kernels)
-    pto.compile("a2a3sim", spec % (1, "block"), kernels)
+    pto.compile("a5sim", SPEC % (2, "core"), [{"source": EMPTY}])
+    pto.compile("a2a3sim", SPEC % (1, "block"), [{"source": EMPTY}])
 
 
 def test_a_graph_of_the_public_spelling_is_called_where_it_stands(rt):
