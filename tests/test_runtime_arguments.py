@@ -227,3 +227,10 @@ def test_a_source_that_is_no_text_is_refused(tmp_path):
     (tmp_path / "a.cpp").write_bytes(b"\xff\xfe\n")
     with pytest.raises(RuntimeError, match="a.cpp cannot be read"):
         read_source(tmp_path / "a.cpp")
+
+
+def test_a_handle_takes_the_id_and_the_bytes_that_it_is_given():
+    handle = pto.TensorHandle(id=7, shape=(2, 3), dtype="float32", size=24)
+    assert (handle.id, handle.size, handle.nbytes) == (7, 24, 24)
+    with pytest.raises(ValueError, match=r"size=23 of float32\[2, 3\]\n(.|\n)*here 24"):
+        pto.TensorHandle(id=7, shape=(2, 3), size=23)

@@ -244,8 +244,14 @@ def test_memory_comes_back_with_the_last_who_holds_it(two, kernels):
             with ctx.scope():
                 a = ctx.alloc((1 << 20,))
                 add(ctx, 3, a[:8], a[8:16], a[8:16])
-            with pytest.raises(ValueError, match="no memory behind it"):
-                a.numpy()
+            ctx.scope_begin()
+            b = ctx.alloc((1 << 20,))
+            ctx.scope_end()
+            for gone in (a, b):
+                with pytest.raises(ValueError, match="no memory behind it"):
+                    gone.numpy()
+            with pytest.raises(ValueError, match="scope_end: no scope has begun"):
+                ctx.scope_end()
 
         run(two, orch, kernels)
     gc.collect()

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels of the public form as they are: their macros, headers, language level and errors."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import pto
+from pto.runtime import spellings
 
 ORCHESTRATION = """
 #include <pto/runtime.h>
@@ -144,3 +147,30 @@ def test_a_compiler_s_text_begins_at_the_first_error_with_the_user_s_lines():
 def test_other_flags_are_refused():
     with pytest.raises(ValueError, match=r"flags: '-std=c\+\+14'\n.*-std= of C\+\+17 or later"):
         pto.compile(kernels=[{"source": SLOTS % ""}], flags=["-std=c++14"])
+
+
+def test_keywords_of_the_published_api_work_or_are_noted_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(spellings, "_noted", set())
+    (tmp_path / "seven.h").write_text("const int kSeven = 7;\n")
+    kernels = [{"source": '#include "seven.h"\n' + SLOTS % "x[0] = kSeven;"}]
+    given = {"orch_source": ORCHESTRATION, "kernel_sources": kernels,
+             "extra_include_dirs": [str(tmp_path)]}  # fmt: skip
+    decided = {"block_dim": 24, "aicpu_thread_num": 4, "orch_thread_num": 1,
+               "build_dir": str(tmp_path)}  # fmt: skip
+    with pytest.warns(
+        RuntimeWarning, match="runtime_name: there is one runtime; block_dim: a task"
+    ):
+        package = pto.compile("cpu", runtime_name="tensormap_and_ringbuffer", **given, **decided)
+    x = np.zeros(3, np.float32)
+    with pto.Runtime() as rt, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rt.register("again", runtime="host_build_graph", **given, **decided)
+        rt.register("again", runtime="host_build_graph", **given, **decided)
+        assert [str(one.message) for one in caught] == [
+            "register: accepted, and without effect here: runtime: there is one runtime"
+        ]
+        rt.register("package", pkg=package)
+        rt.run("again", [pto.Arg.inout(x)])
+    assert x[0] == 7
+    with pytest.raises(TypeError, match="both include_dirs= and extra_include_dirs= are given"):
+        pto.compile(**given, include_dirs=["."])

@@ -33,11 +33,15 @@ class TensorHandle:
     """A tensor by its name: an id of this process, shape, element type and bytes.
 
     Without `data` nothing stands behind it yet. Indexing gives a view: the same id, other elements.
+    An id is made unless given; `size` is for a check: the bytes of all elements.
     """
 
     __slots__ = ("id", "shape", "dtype", "nbytes", "data", "memory")
 
-    def __init__(self, shape: tuple[int, ...], dtype: str = "float32", data: Any = None) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], dtype: str = "float32", data: Any = None, *,
+        id: int | None = None, size: int | None = None,
+    ) -> None:  # fmt: skip
         import numpy
 
         sizes = shape if isinstance(shape, tuple | list) else (None,)
@@ -47,7 +51,8 @@ class TensorHandle:
                 "it is a tuple of sizes, none negative",
                 "pass one, such as (16, 256)",
             )
-        self.id, self.shape, self.dtype = next(_ids), tuple(sizes), str(dtype)
+        self.id = next(_ids) if id is None else id
+        self.shape, self.dtype = tuple(sizes), str(dtype)
         try:
             itemsize = 2 if self.dtype == "bfloat16" else numpy.dtype(self.dtype).itemsize
         except (TypeError, ValueError):
@@ -58,6 +63,17 @@ class TensorHandle:
             ) from None
         self.nbytes, self.data = math.prod(self.shape) * itemsize, data
         self.memory: Any = None  # of the runtime that allocated it
+        if size is not None and size != self.nbytes:
+            raise InvalidValue(
+                f"TensorHandle: size={size} of {self.dtype}{list(self.shape)}",
+                f"size counts the bytes of all elements, here {self.nbytes}",
+                "pass that, or leave it out",
+            )
+
+    @property
+    def size(self) -> int:
+        """The bytes of all elements, as nbytes."""
+        return self.nbytes
 
     @classmethod
     def of(cls, array: Any) -> "TensorHandle":

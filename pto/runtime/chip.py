@@ -33,6 +33,7 @@ from pto.runtime.runtime import (
     registered,
 )
 from pto.runtime.simulation import Scaling, SimulatedRun, checked_cores, simulated
+from pto.runtime.spellings import without_published_keywords
 from pto.runtime.tracing import Tracing
 
 _OPTIONS = {"platform": "cpu", "device": 0, "workers": 0, "window": 4096, "checker": False}
@@ -83,6 +84,7 @@ class ChipRuntime(Runtime):
         A program of the same name is replaced; its runs that were submitted are not affected.
         """
         self._check_usable()
+        source = without_published_keywords("register", source)
         refuse_unknown("register", source.keys() - {*_COMPILED}, ("pkg", *_COMPILED))
         if not isinstance(name, str) or not name:
             raise InvalidType(f"register: the name {name!r}", "programs have names", "pass a str")

@@ -25,6 +25,7 @@ from pto.runtime.kernels import Kernels, ReadKernel, identifier, read_kernels
 from pto.runtime.package import Code, CompiledPackage, Kernel, Parameter
 from pto.runtime.precompiled import explain_link
 from pto.runtime.sources import SourceText, read_source
+from pto.runtime.spellings import with_published_keywords
 
 PLATFORMS = ("cpu", "a2a3sim", "a5sim")
 _HARDWARE = ("a2a3", "a5")
@@ -33,6 +34,7 @@ _PUBLIC_ORCHESTRATE = "aicpu_orchestration_entry"
 _PUBLIC_CONFIG = "aicpu_orchestration_config"
 
 
+@with_published_keywords
 def compile(
     platform: str = "cpu",
     orch: str | os.PathLike | None = None,
@@ -54,7 +56,7 @@ def compile(
     aicpu_orchestration_entry where only that is defined. `flags`: -DX=1, -UX,
     -Ifolder and -std=c++20. `signature`: what run() must be given, such as ["input float32",
     "output", "scalar int64"]. `orch_source` and `kernel_sources` are other spellings of `orch` and
-    `kernels`.
+    `kernels`; other keywords of the published API: spellings.py.
     """
     check_platform(platform)
     orch = _either("orch", orch, "orch_source", orch_source)

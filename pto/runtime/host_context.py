@@ -121,13 +121,26 @@ class Context:
     def scope(self) -> Iterator[None]:
         """Tensors that are allocated inside are let go of at its end, and freed when their tasks
         are done."""
-        self._check()
-        self._scopes.append([])
+        self.scope_begin()
         try:
             yield
         finally:
-            for handle in self._scopes.pop():
-                handle.data = None
+            self.scope_end()
+
+    def scope_begin(self) -> None:
+        """Begins what scope() is, until scope_end()."""
+        self._check()
+        self._scopes.append([])
+
+    def scope_end(self) -> None:
+        """Ends the innermost scope."""
+        if not self._scopes:
+            raise InvalidValue(
+                "scope_end: no scope has begun", "each end belongs to a begin",
+                "call scope_begin() first, or write: with ctx.scope()",
+            )  # fmt: skip
+        for handle in self._scopes.pop():
+            handle.data = None
 
     def wait(self, what: Any) -> None:
         """Waits for a task, or for the tasks that write an array; raises where one has failed."""
