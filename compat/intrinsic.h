@@ -15,6 +15,10 @@ static inline int32_t get_block_num(int64_t*) { return pto_block_count(); }
 // 0 or 1 among the vector cores of a mixed task.
 static inline int32_t get_sub_block_id(int64_t*) { return pto_lane_index(); }
 
-// Copies are made at once here, so their engines need no memory of their own.
+// Copies are made at once here, so their engines need no memory; but kernels do nothing where there
+// is none.
 enum DmaWorkspaceKind { DMA_WORKSPACE_SDMA, DMA_WORKSPACE_URMA, DMA_WORKSPACE_KIND_COUNT };
-static inline uint8_t* get_dma_workspace(int64_t*, int) { return nullptr; }
+static inline uint8_t* get_dma_workspace(int64_t*, int kind) {
+  static uint8_t unused[64];
+  return kind >= 0 && kind < DMA_WORKSPACE_KIND_COUNT ? unused : nullptr;
+}

@@ -81,7 +81,8 @@ static __aicore__ void fill(__gm__ float* x, int64_t* args) {
   half four(4.0f);
   for (int64_t i = get_block_idx(args); i < n; i += get_block_num(args))
     x[i] = float(three) + float(four) + float(get_sub_block_id(args));
-  if (get_dma_workspace(args, DMA_WORKSPACE_SDMA) != nullptr) x[0] = -1;
+  if (get_dma_workspace(args, DMA_WORKSPACE_SDMA) == nullptr) x[0] = -1;
+  if (get_dma_workspace(args, DMA_WORKSPACE_KIND_COUNT) != nullptr) x[0] = -1;
   dcci((__gm__ void*)x, cache_line_t::ENTIRE_DATA_CACHE);
   dcci((__gm__ void*)x, cache_line_t::SINGLE_CACHE_LINE, dcci_dst_t::CACHELINE_OUT);
   dsb((mem_dsb_t)DSB_DDR);
