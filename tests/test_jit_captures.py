@@ -18,6 +18,7 @@ FACTOR = 2.0
 SETTINGS = types.SimpleNamespace(factor=2.0)
 SETTINGS_OF_A_MODULE = types.ModuleType("settings_of_a_user")
 SETTINGS_OF_A_MODULE.factor = 2.0
+TABLE = {"factor": 2.0, "inner": {"factors": [1.0, 2.0]}}
 
 
 class Mode(enum.Enum):
@@ -35,6 +36,18 @@ class Base:
 class Layer(Base):
     def __init__(self):
         self.bias = 1.0
+
+    @property
+    def doubled_factor(self):
+        return self.factor * 2
+
+    @classmethod
+    def of_class(cls, x):
+        return x * cls.factor
+
+    @staticmethod
+    def static(x):
+        return x * Base.factor
 
     def scaled(self, x):
         return x * self.factor + self.bias
@@ -63,10 +76,19 @@ def restored(monkeypatch):
         monkeypatch.setattr(sys.modules[__name__], name, globals()[name])
     for owner in (SETTINGS, SETTINGS_OF_A_MODULE, Base):
         monkeypatch.setattr(owner, "factor", 2.0)
+    monkeypatch.setitem(TABLE, "factor", 2.0)
+    monkeypatch.setitem(TABLE, "inner", {"factors": [1.0, 2.0]})
 
 
 def in_globals(number):
     globals()["FACTOR"] = number
+
+
+def in_a_list(number):
+    TABLE["inner"]["factors"][1] = number
+
+
+scaled_by = functools.partial(lambda x, y: x * y * FACTOR, y=1.0)
 
 
 WAYS = {
@@ -83,6 +105,14 @@ WAYS = {
     "the class of an object": (
         lambda x: LAYER.scaled(x) - LAYER.bias, lambda n: setattr(Base, "factor", n),
     ),
+    "a property": (
+        lambda x: x * LAYER.doubled_factor / 2, lambda n: setattr(Base, "factor", n),
+    ),
+    "a class method": (lambda x: Layer.of_class(x), lambda n: setattr(Base, "factor", n)),
+    "a static method": (lambda x: LAYER.static(x), lambda n: setattr(Base, "factor", n)),
+    "a partial call": (lambda x: scaled_by(x), in_globals),
+    "a dict": (lambda x: x * TABLE["factor"], lambda n: TABLE.update(factor=n)),
+    "a list in a dict": (lambda x: x * TABLE["inner"]["factors"][1], in_a_list),
 }  # fmt: skip
 
 
@@ -187,6 +217,23 @@ def test_what_a_function_assigns_itself_is_no_capture():
     for _ in range(3):
         counted(X)
     assert count == 1
+    counts = {"tracings": 0, "elements": [0]}
+
+    @pto.jit
+    def counted_in_a_dict(x):
+        counts["tracings"] += 1
+        counts["elements"].append(1)
+        return x + 1
+
+    for _ in range(3):
+        counted_in_a_dict(X)
+    assert counts == {"tracings": 1, "elements": [0, 1]}
+
+
+def test_an_array_of_rank_0_is_no_captured_number():
+    factor = np.array(2.0)
+    with pytest.raises(TypeError, match="from outside the function"):
+        pto.jit(lambda x: x * factor)(X)
 
 
 def test_0_and_minus_0_differ():

@@ -14,6 +14,10 @@ PyObject* value_at(PyObject* place) {
   PyObject* const owner = PyTuple_GET_ITEM(place, 0);
   PyObject* const name = PyTuple_GET_ITEM(place, 1);
   if (PyDict_CheckExact(owner)) return PyDict_GetItem(owner, name);
+  if (PyList_CheckExact(owner)) {
+    const Py_ssize_t index = PyLong_AsSsize_t(name);
+    return index < PyList_GET_SIZE(owner) ? PyList_GET_ITEM(owner, index) : nullptr;
+  }
   if (PyCell_Check(owner)) return PyCell_GET(owner);
   return _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner), name);  // runs no descriptor
 }
@@ -60,7 +64,7 @@ bool same_places(PyObject* a, PyObject* b) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i) {
     PyObject *x = PyTuple_GET_ITEM(a, i), *y = PyTuple_GET_ITEM(b, i);
     if (PyTuple_GET_ITEM(x, 0) != PyTuple_GET_ITEM(y, 0) ||
-        PyUnicode_Compare(PyTuple_GET_ITEM(x, 1), PyTuple_GET_ITEM(y, 1)) != 0)
+        !same_constant(PyTuple_GET_ITEM(x, 1), PyTuple_GET_ITEM(y, 1)))
       return false;
   }
   return true;

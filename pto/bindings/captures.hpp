@@ -4,8 +4,8 @@
 //     uint64_t key = captures.key();              // 0: it captures nothing; equal: nothing changed
 //     if (captures.refresh(jit)) key = captures.key();
 //
-// The places come from Python (language/captures.py): a dict, cell or class, and a name. A value
-// that is the object of the last call costs one look-up, some 10 ns.
+// The places come from Python (language/captures.py): a dict, cell, class or list, and a name or an
+// index. A value that is the object of the last call costs one look-up, some 10 ns.
 // Invariant: keys are equal where all values are the same constants, compared exactly, or the same
 // objects; a key is never used for values of other places.
 // Thread safety: needs Python's lock.

@@ -6,14 +6,16 @@
     captured(scale)     # ((globals, "EPSILON"),)
 
 Found without running the function, by the names in its code: global names, closures, attributes of
-modules, classes and plain objects, and all of that in the functions that it calls. Each call of a
-jitted function compares the values (bindings/captures.cpp) and compiles anew where one changed. Not
-seen: what stands in lists and dicts, what is reached through getattr(), and code of libraries.
-Names that the function itself assigns are its own business, such as counters of tracings.
+modules, classes and plain objects, elements of short dicts and lists, and all of that in the
+functions that it calls. Each call of a jitted function compares the values (bindings/captures.cpp)
+and compiles anew where one changed. Not seen: elements that a dict or list gets later, what is
+reached through getattr(), and code of libraries. What the function itself assigns is its own
+business, such as counters of tracings.
 """
 
 import dis
 import enum
+import functools
 import sys
 import types
 from collections.abc import Iterator
@@ -29,8 +31,10 @@ _FRAMEWORKS = frozenset(
 )
 _LIBRARIES = _FRAMEWORKS | sys.stdlib_module_names - {"__main__"}
 _STORES = ("STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR")
+_CHANGES = {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "sort"}
+_MOST = 64  # elements of a dict or list
 
-Place = tuple[Any, str]  # a dict, a cell or a class, and a name
+Place = tuple[Any, str | int]  # a dict, cell, class or list, and a name or an index
 
 
 def captured(function: types.FunctionType) -> tuple[Place, ...]:
@@ -50,16 +54,29 @@ def _is_of(libraries: frozenset[str], module: object) -> bool:
     return isinstance(module, str) and module.partition(".")[0] in libraries
 
 
+def _function_of(value: Any) -> Any:
+    """The function behind a jitted one, a method, a property or a partial call; else the value."""
+    if isinstance(value, _core.FastCall):
+        return value.__wrapped__
+    if isinstance(value, types.MethodType | classmethod | staticmethod):
+        return value.__func__
+    if isinstance(value, property):
+        return value.fget
+    return value.func if isinstance(value, functools.partial) else value
+
+
 class _Search:
     """Walks through functions and the objects that they name, until nothing new is found."""
 
     def __init__(self, function: types.FunctionType):
-        self.found: dict[tuple[int, str], Place] = {}
-        self.variables: set[tuple[int, str]] = set()  # of `found`, those that are no attributes
+        self.found: dict[tuple[int, str | int], Place] = {}
+        self.attributes: set[tuple[int, str | int]] = set()  # of `found`
+        self.elements: set[tuple[int, str | int]] = set()
         self.functions: dict[int, types.FunctionType] = {}
         self.objects: dict[int, Any] = {}
         self.names: dict[str, None] = {}  # that are read: of globals, or of attributes of anything
         self.assigned: set[str] = set()  # attributes
+        self.assigns_elements = False
         self._function(function)
         size = None
         while size != (size := (len(self.functions), len(self.objects), len(self.names))):
@@ -67,8 +84,10 @@ class _Search:
                 self._attributes(value)
 
     def places(self) -> tuple[Place, ...]:
-        kept = self.found.items()
-        return tuple(p for key, p in kept if p[1] not in self.assigned or key in self.variables)
+        own = {key for key in self.attributes if key[1] in self.assigned}
+        if self.assigns_elements or _CHANGES & self.names.keys():
+            own |= self.elements
+        return tuple(place for key, place in self.found.items() if key not in own)
 
     def _function(self, function: types.FunctionType) -> None:
         if id(function) in self.functions:
@@ -78,28 +97,24 @@ class _Search:
         for code in _codes(function.__code__):
             read |= dict.fromkeys(code.co_names)
             for step in dis.get_instructions(code):
+                self.assigns_elements |= step.opname == "STORE_SUBSCR"
                 if step.opname in _STORES:
                     kept = self.assigned if step.opname.endswith("_ATTR") else assigned
                     kept.add(step.argval)
         self.names |= read
         for name in read:
             if name in function.__globals__ and name not in assigned:
-                self.variables.add((id(function.__globals__), name))
                 self._value(function.__globals__, name, function.__globals__[name])
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         for name, cell in cells:
             if name not in assigned and cell != types.CellType():  # an empty one has no contents
-                self.variables.add((id(cell), name))
                 self._value(cell, name, cell.cell_contents)
 
-    def _value(self, owner: object, name: str, value: Any) -> None:
+    def _value(self, owner: object, name: str | int, value: Any) -> None:
         """What stands at a place."""
         if isinstance(value, types.MethodType):
             self._object(value.__self__)
-        if isinstance(value, types.MethodType | classmethod | staticmethod):
-            inner = value.__func__
-        else:
-            inner = value.__wrapped__ if isinstance(value, _core.FastCall) else value
+        inner = _function_of(value)
         if isinstance(inner, types.FunctionType):
             if not _is_of(_LIBRARIES, inner.__module__):
                 self.found[id(owner), name] = owner, name
@@ -118,12 +133,21 @@ class _Search:
             self.objects[id(value)] = value
 
     def _attributes(self, value: Any) -> None:
+        if type(value) in (dict, list):
+            pairs = value.items() if isinstance(value, dict) else enumerate(value)
+            for name, element in [*pairs] if len(value) <= _MOST else []:
+                if type(name) in (str, int):
+                    self.elements.add((id(value), name))
+                    self._value(value, name, element)
+            return
         own = None if isinstance(value, type) else getattr(value, "__dict__", None)
         kind = value if isinstance(value, type) else type(value)
         for name in [*self.names]:
             if isinstance(own, dict) and name in own:
+                self.attributes.add((id(own), name))
                 self._value(own, name, own[name])
             elif not isinstance(value, types.ModuleType):
                 base = next((base for base in kind.__mro__ if name in vars(base)), None)
                 if base and not _is_of(_LIBRARIES, base.__module__):
+                    self.attributes.add((id(base), name))
                     self._value(base, name, vars(base)[name])

@@ -34,8 +34,9 @@ def _number(value: Any, expression: str) -> Any:
     if isinstance(value, Dim):
         return value
     number = None
-    with contextlib.suppress(TypeError):
-        number = operator.index(value)
+    if not hasattr(type(value), "__len__"):  # an array of rank 0 may change between calls
+        with contextlib.suppress(TypeError):
+            number = operator.index(value)
     if number is None:
         fail(
             f"the size {expression}: {describe(value)} is no whole number",

@@ -58,10 +58,14 @@ def wide(x: Tensor) -> Tensor:
 
 
 def number(value: object) -> bool | int | float | None:
-    """A Python or NumPy number as Python's; None for everything else."""
+    """A Python or NumPy number as Python's; None for everything else.
+
+    An array of rank 0 is no number: its memory may change between calls.
+    """
     if isinstance(value, bool | int | float):
         return value
-    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+    is_array = hasattr(type(value), "__len__")
+    if type(value).__module__ == "numpy" and not is_array and getattr(value, "ndim", None) == 0:
         value = value.item()
         return value if isinstance(value, bool | int | float) else None
     return None

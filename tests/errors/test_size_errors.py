@@ -37,7 +37,7 @@ def error_of(of_size):
     return error
 
 
-@pytest.mark.parametrize("other", [2, 7, np.int64(3), np.uint8(2), True, np.array(3)])
+@pytest.mark.parametrize("other", [2, 7, np.int64(3), np.uint8(2), True])
 @pytest.mark.parametrize("sign", GIVE_SIZES)
 def test_a_size_and_an_integer_give_the_number(sign, other):
     compute, exact = BINARY[sign], int(other)
@@ -75,7 +75,9 @@ def compared(of):
     return pto.jit(lambda x: of(x, x.shape[0]))
 
 
-@pytest.mark.parametrize("other", [1.0, 2.5, np.float32(1), None, "a", b"a", [1], (1,), 1j, X, {}])
+@pytest.mark.parametrize("other", [
+    1.0, 2.5, np.float32(1), None, "a", b"a", [1], (1,), 1j, X, np.array(3), {},
+])  # fmt: skip
 @pytest.mark.parametrize("sign", [*BINARY])
 def test_no_number_but_an_integer_meets_a_size(sign, other):
     compute = BINARY[sign]
