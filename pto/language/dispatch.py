@@ -4,9 +4,10 @@
 import importlib
 from typing import Any, NoReturn
 
-from pto.errors import InvalidValue
-from pto.language.arguments import CONSTANT, UNKNOWN, adapter, classify, refuse
+from pto.errors import InvalidType, InvalidValue
+from pto.language.arguments import CONSTANT, STRUCTURE, UNKNOWN, adapter, classify, refuse
 from pto.language.tensor import Tensor
+from pto.language.trace import fail
 from pto.schema import checked
 
 _STRICT = {"torch"}  # adapters of libraries that take no NumPy arrays beside their own
@@ -23,7 +24,8 @@ def call(operator: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         )
     given = [t for v in (*args, *kwargs.values()) for t in (v if _is_list(v) else [v])]
     if any(isinstance(t, Tensor) for t in given):
-        return operator.member("build")(*operator.bind(args, kwargs).values())
+        build = operator.member("build") or _refuse_tracing(operator.name)
+        return build(*operator.bind(args, kwargs).values())
     name = _adapter_of(operator.name, given)
     if not name:
         _refuse_call(operator, operator.bind(args, kwargs))
@@ -34,6 +36,15 @@ def call(operator: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         if "why:" not in str(error):  # the framework's own: ours says more of what is wrong
             _check_kinds(operator, operator.bind(args, kwargs))
         raise
+
+
+def _refuse_tracing(name: str) -> NoReturn:
+    fail(
+        f"{name}: called on a traced tensor, but its kernel is written by hand in C++",
+        "a traced function is one kernel of pto's own operations, into which it cannot be put",
+        f"split the function: call pto.ops.{name} on arrays, between two functions",
+        InvalidType,
+    )
 
 
 def _is_list(value: Any) -> bool:
@@ -57,7 +68,7 @@ def _check_kinds(operator: Any, values: dict[str, Any]) -> int:
         value = checked(operator.name, operator.schema, argument, values[argument.name])
         members = (value if _is_list(value) else [value]) if argument.is_tensor else []
         for member in members if value is not None or not argument.optional else []:
-            if classify(type(member)) in (UNKNOWN, CONSTANT):
+            if classify(type(member)) in (UNKNOWN, CONSTANT, STRUCTURE):
                 refuse(operator.name, argument.name, member, "no array", "")
             count += 1
     return count
