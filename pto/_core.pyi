@@ -228,8 +228,9 @@ def define_operator(
 def announce_operators(index: int) -> None:
     """Tells the listeners of the operators from this index on, once they can be traced."""
 
-def on_operator(listener: object) -> None:
-    """Calls listener(index) for every operator: those announced already and those to come."""
+def on_operator(listener: object, with_spaces: bool = False) -> None:
+    """Calls listener(index) for every operator: those announced already and those to come; those
+    called "space::name" only where asked for."""
 
 def kernel_count() -> int:
     """How many kernels this process has compiled or loaded."""

@@ -88,6 +88,7 @@ class Record:
         return Shapes(self, *_core.operator_shapes(self.index, tensors, attributes))
 
 
-def on_operator(listener: Callable[[int], None]) -> None:
-    """Calls listener(index) for every operator of the registry, now and when it is defined."""
-    _core.on_operator(listener)
+def on_operator(listener: Callable[[int], None], with_spaces: bool = False) -> None:
+    """Calls listener(index) for every operator of the registry, now and when it is defined; for
+    those called "space::name" only where asked for."""
+    _core.on_operator(listener, with_spaces)

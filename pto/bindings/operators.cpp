@@ -14,7 +14,7 @@ using namespace nb::literals;
 namespace pto::bindings {
 namespace {
 
-// Adapters, each a callable(index), that hear of every operator.
+// Adapters, each (callable(index), whether it hears of operators with a space too).
 nb::list* listeners = nullptr;
 
 const char* kind_name(ArgumentKind kind) {
@@ -103,21 +103,21 @@ int define(std::string schema, std::string types, std::string document, std::str
 }
 
 // An operator whose name begins with "_" belongs to who defined it; adapters do not hear of it.
-bool is_public(int index) { return pto_operator_at(index)->name[0] != '_'; }
-
-void announce(int index) {
-  for (nb::handle listener : *listeners) {
-    for (int i = index; i < pto_operator_count(); ++i) {
-      if (is_public(i)) listener(i);
-    }
+void tell(nb::handle listener, int first) {
+  for (int i = first; i < pto_operator_count(); ++i) {
+    const std::string_view name = pto_operator_at(i)->name;
+    if (name[0] == '_') continue;
+    if (nb::cast<bool>(listener[1]) || name.find("::") == name.npos) listener[0](i);
   }
 }
 
-void listen(nb::object listener) {
-  listeners->append(listener);
-  for (int i = 0; i < pto_operator_count(); ++i) {
-    if (is_public(i)) listener(i);
-  }
+void announce(int index) {
+  for (nb::handle listener : *listeners) tell(listener, index);
+}
+
+void listen(nb::object listener, bool with_spaces) {
+  listeners->append(nb::make_tuple(listener, with_spaces));
+  tell((*listeners)[nb::len(*listeners) - 1], 0);
 }
 
 nb::dict record(int index) {
@@ -282,8 +282,9 @@ void bind_operators(nb::module_& m) {
         "Adds an operator, its gradient operator, and that one's; see op/registry.hpp.");
   m.def("announce_operators", &announce, "index"_a,
         "Tells the listeners of the operators from this index on, once they can be traced.");
-  m.def("on_operator", &listen, "listener"_a,
-        "Calls listener(index) for every operator: those announced already and those to come.");
+  m.def("on_operator", &listen, "listener"_a, "with_spaces"_a = false,
+        "Calls listener(index) for every operator: those announced already and those to come; "
+        "those called \"space::name\" only where asked for.");
   m.def(
       "kernel_count", [] { return kernel_table().size(); },
       "How many kernels this process has compiled or loaded.");

@@ -82,7 +82,7 @@ typedef struct pto_operator_output {
 typedef struct pto_operator {
   uint32_t abi_version;
   int32_t index;         // its place in the registry
-  const char* name;      // "gelu"
+  const char* name;      // "gelu"; "space::name" is for the adapter of whoever defined it
   const char* schema;    // "gelu(Tensor x, *, str approximate='none') -> Tensor"
   const char* document;  // one or more lines of text, or ""
   int32_t n_arguments;   // tensors and attributes, in schema order

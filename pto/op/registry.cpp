@@ -13,7 +13,7 @@
 namespace pto {
 namespace {
 
-constexpr int kMaxOperators = 4096;
+constexpr int kMaxOperators = 16384;
 
 // Readers take no lock: an entry is complete before the count that shows it.
 struct Registry {

@@ -34,6 +34,7 @@ class Parser {
   Schema schema() {
     Schema schema;
     schema.name = name("the operator's name");
+    if (accept("::")) schema.name += "::" + name("the operator's name behind its space");
     expect("(");
     arguments(schema);
     expect("->");

@@ -7,7 +7,7 @@
 // Types: Tensor, Tensor[], Tensor(a!), int, SymInt, float, Scalar, bool, str, int[], int[2], and
 // `?` behind each for one that may be None. All but tensors may have a default; of int[2] also one
 // number, which stands for two. Tensor, Tensor[] or Tensor(a!) are returned, none as (), each may
-// have a name; an unnamed only result is called "result".
+// have a name; an unnamed only result is called "result". The name may stand in a space: "a::b".
 // Thread safety: plain values, pure functions.
 #pragma once
 

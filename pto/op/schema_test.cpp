@@ -22,6 +22,7 @@ TEST(Schema, prints_what_it_parsed) {
            "j(Tensor(a!) x, Scalar s=1.0, int? n=None, float? f=0.5, bool? b=True) -> Tensor(a!)",
            "k(Tensor(a!) x, str? s=None, int[]? l=None) -> ()",
            "l(Tensor x) -> (Tensor[], Tensor)",
+           "space::m(Tensor x) -> Tensor",
        }) {
     EXPECT_EQ(text(parse_schema(schema)), schema);
   }

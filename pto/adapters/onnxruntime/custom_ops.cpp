@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string_view>
 
 #include "pto/adapters/onnxruntime/attributes.hpp"
 #include "pto/adapters/onnxruntime/infer_shapes.hpp"
@@ -108,7 +109,8 @@ Domain* operator_domain() {
   if (!domain) check(api::CreateCustomOpDomain(kOperatorDomain, &domain));
   for (; seen < pto_operator_count(); ++seen) {
     const pto_operator& op = *pto_operator_at(seen);
-    if (has_form(op)) check(api::CustomOpDomain_Add(domain, new Definition(op)));
+    const bool has_space = std::string_view(op.name).find("::") != std::string_view::npos;
+    if (!has_space && has_form(op)) check(api::CustomOpDomain_Add(domain, new Definition(op)));
   }
   return domain;
 }

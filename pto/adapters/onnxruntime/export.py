@@ -101,7 +101,8 @@ def translation(record: Record) -> Callable:
 def _has_form(record: Record) -> bool:
     """Whether ONNX can say the operator: only the last input and the last output may be a list."""
     lists = [a.kind == "Tensor[]" for a in record.tensors], [o.is_list for o in record.outputs]
-    return not record.name.startswith("_") and not any(any(one[:-1]) for one in lists)
+    is_ours = not record.name.startswith("_") and "::" not in record.name
+    return is_ours and not any(any(one[:-1]) for one in lists)
 
 
 def translation_table() -> dict[object, Callable]:

@@ -20,13 +20,19 @@ import torch
 from pto.adapters import build as adapter_libraries
 from pto.adapters.record import Record, on_operator
 from pto.adapters.torch import activation, autocast, autograd, batching, build, fake
-from pto.adapters.torch.record import out_names, out_schema, returns_self, torch_schema
+from pto.adapters.torch.record import (
+    out_names,
+    out_schema,
+    qualified_name,
+    returns_self,
+    torch_schema,
+)
 from pto.adapters.torch_threads import HOST_POOL, library, use_host_pool
 from pto.errors import Failure
 
 __all__ = ["HOST_POOL", "call", "describe", "has_cpp_gradients", "use_host_pool"]
 
-_library = torch.library.Library("pto", "FRAGMENT")  # keeps the Python registrations alive
+_libraries: dict[str, torch.library.Library] = {}  # keep the Python registrations alive
 _declared: set[int] = set()
 
 
@@ -74,6 +80,14 @@ def describe() -> str:
     return f"PyTorch {torch.__version__}, {len(_declared)} operators{device}, {gradients}"
 
 
+def _library(record: Record) -> torch.library.Library:
+    """Where an operator's Python kernels are registered: that of its namespace."""
+    space = qualified_name(record).partition("::")[0]
+    if space not in _libraries:
+        _libraries[space] = torch.library.Library(space, "FRAGMENT")
+    return _libraries[space]
+
+
 def _define(index: int, schema: str, kind: torch.Tag | None) -> None:
     tags = [torch.Tag.pt2_compliant_tag, *([] if kind is None else [kind])]
     numbers = (ctypes.c_int32 * len(tags))(*map(int, tags))
@@ -90,8 +104,9 @@ def _declare(index: int) -> None:
     _define(index, torch_schema(record), torch.Tag.inplace if returns_self(record) else None)
     if out_names(record):
         _define(index, out_schema(record), torch.Tag.out)
-    fake.register(record, _library)
-    batching.register(record, _library)
+    python = _library(record)
+    fake.register(record, python)
+    batching.register(record, python)
     # Integers cut no gradient: where there are no others, PyTorch needs no rule.
     has_floats = record.mutates or any(o.is_differentiable for o in record.outputs)
     if _register_gradient is not None:
@@ -102,8 +117,8 @@ def _declare(index: int) -> None:
             _check(_register_out(index))
     else:
         if has_floats:
-            autograd.register(record, _library)
-        autocast.register(record, _library)
+            autograd.register(record, python)
+        autocast.register(record, python)
 
 
 def __getattr__(name: str) -> Any:
@@ -115,11 +130,12 @@ def __getattr__(name: str) -> Any:
 
 
 def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """torch.ops.pto.NAME(*args, **kwargs)."""
-    return getattr(torch.ops.pto, name)(*args, **kwargs)
+    """torch.ops.pto.NAME(*args, **kwargs); of "space::name" torch.ops.space.name."""
+    space, _, local = name.rpartition("::")
+    return getattr(getattr(torch.ops, space or "pto"), local)(*args, **kwargs)
 
 
 importlib.import_module("pto.ops")  # the operator library defines itself
-on_operator(_declare)
+on_operator(_declare, with_spaces=True)
 sys.modules.setdefault("pto.torch", sys.modules[__name__])
 activation.activate_if_possible()

@@ -8,6 +8,8 @@
 #include <torch/library.h>
 
 #include "pto/adapters/torch/error_text.hpp"
+#include "pto/adapters/torch/implementations.hpp"
+#include "pto/adapters/torch/operator_name.hpp"
 #include "pto/op/operator.h"
 
 namespace pto::torch_adapter {
@@ -31,8 +33,7 @@ class AutocastKernel : public c10::OperatorKernel {
   AutocastKernel(const pto_operator& op, at::DeviceType device)
       : op_(op),
         device_(device),
-        handle_(c10::Dispatcher::singleton().findSchemaOrThrow(
-            (std::string("pto::") + op.name).c_str(), "")) {}
+        handle_(c10::Dispatcher::singleton().findSchemaOrThrow(qualified_name(op).c_str(), "")) {}
 
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
     const c10::impl::ExcludeDispatchKeyGuard below(
@@ -91,18 +92,14 @@ class AutocastKernel : public c10::OperatorKernel {
 // device. Null, or the text of the error.
 extern "C" const char* pto_torch_register_autocast(int32_t index) {
   using namespace pto::torch_adapter;
-  const auto give = [index](torch::Library& library, at::DeviceType device) {
+  return error_text([&] {
     const pto_operator* op = pto_operator_at(index);
     TORCH_CHECK(op != nullptr, "there is no operator ", index);
-    library.impl(op->name, torch::CppFunction::makeFromBoxedFunctor(
-                               std::make_unique<AutocastKernel>(*op, device)));
-  };
-  return error_text([&] {
-    static auto* const cpu = new torch::Library(torch::Library::IMPL, "pto",
-                                                c10::DispatchKey::AutocastCPU, __FILE__, __LINE__);
-    static auto* const npu = new torch::Library(
-        torch::Library::IMPL, "pto", c10::DispatchKey::AutocastPrivateUse1, __FILE__, __LINE__);
-    give(*cpu, at::kCPU);
-    give(*npu, at::kPrivateUse1);
+    for (const auto& [key, device] : {std::pair(c10::DispatchKey::AutocastCPU, at::kCPU),
+                                      {c10::DispatchKey::AutocastPrivateUse1, at::kPrivateUse1}}) {
+      library_of(*op, key).impl(
+          qualified_name(*op).c_str(),
+          torch::CppFunction::makeFromBoxedFunctor(std::make_unique<AutocastKernel>(*op, device)));
+    }
   });
 }

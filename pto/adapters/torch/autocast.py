@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from pto.adapters.record import Record
+from pto.adapters.torch.record import packet, qualified_name
 from torch.utils import _pytree as pytree
 
 _LOW, _F32 = 1, 2  # of op/operator.h
@@ -51,6 +52,6 @@ class AutocastKernel:
 
 def register(record: Record, library: torch.library.Library) -> None:
     """Gives an operator of PyTorch its kernels for autocast on the CPU and the npu device."""
-    overload = getattr(torch.ops.pto, record.name).default
+    overload = packet(record).default
     for device, key in _KEYS.items():
-        library.impl(record.name, AutocastKernel(record, device, overload), key)
+        library.impl(qualified_name(record), AutocastKernel(record, device, overload), key)

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 import torch
 from pto.adapters.record import Record
-from pto.adapters.torch.record import out_names
+from pto.adapters.torch.record import out_names, packet, qualified_name
 from pto.errors import InvalidValue
 from torch.utils import _pytree as pytree
 
@@ -67,7 +67,7 @@ class _Rules:
             )
         )
         args = [values.pop(name) for name in gradient.positional]
-        results = getattr(torch.ops.pto, gradient.name)(*args, **values)
+        results = packet(gradient)(*args, **values)
         if gradient.n_returns == 1:
             results = (results,)
         return tuple(
@@ -116,14 +116,15 @@ class _WritingKernel:
 
 def register(record: Record, library: torch.library.Library) -> None:
     """Gives an operator of PyTorch, and its overload `out`, the gradient, or the refusal of one."""
-    packet = getattr(torch.ops.pto, record.name)
     if outs := out_names(record):
-        library.impl(f"{record.name}.out", _WritingKernel(record, packet.out, outs), "Autograd")
+        kernel = _WritingKernel(record, packet(record).out, outs)
+        library.impl(f"{qualified_name(record)}.out", kernel, "Autograd")
     if record.mutates:
         changed = [a.name for a in record.arguments if a.mutable]
-        library.impl(record.name, _WritingKernel(record, packet.default, changed), "Autograd")
+        kernel = _WritingKernel(record, packet(record).default, changed)
+        library.impl(qualified_name(record), kernel, "Autograd")
         return
     rules = _Rules(record)
     torch.library.register_autograd(
-        f"pto::{record.name}", rules.backward, setup_context=rules.setup, lib=library
+        qualified_name(record), rules.backward, setup_context=rules.setup, lib=library
     )

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from pto.adapters.batch import batched_outputs, padded_outputs
 from pto.adapters.record import Record
-from pto.adapters.torch.record import DTYPE_NAMES, out_names
+from pto.adapters.torch.record import DTYPE_NAMES, out_names, packet, qualified_name
 from pto.errors import InvalidValue
 from torch._functorch.autograd_function import custom_function_call_vmap_helper
 from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
@@ -45,7 +45,7 @@ class BatchingRule:
         """The operator with its arguments in schema order."""
         by_name = dict(zip(self.record.names, values, strict=True))
         args = [by_name.pop(name) for name in self.record.positional]
-        return getattr(torch.ops.pto, self.record.name).default(*args, **by_name)
+        return packet(self.record).default(*args, **by_name)
 
     def _mapped(self, info: Any, in_dims: tuple, *values: Any) -> tuple[Any, Any]:
         """What vmap asks for: the results, and where their batch is."""
@@ -179,7 +179,7 @@ def _padded(x: torch.Tensor, rank: int) -> torch.Tensor:
 
 def _copied_into_out(record: Record) -> Any:
     """The overload `out` under vmap: the results, copied."""
-    operator, names = getattr(torch.ops.pto, record.name).default, out_names(record)
+    operator, names = packet(record).default, out_names(record)
 
     def kernel(_keys: Any, *args: Any, **kwargs: Any) -> Any:
         outs = [kwargs.pop(name) for name in names]
@@ -193,7 +193,7 @@ def _copied_into_out(record: Record) -> Any:
 
 def register(record: Record, library: torch.library.Library) -> None:
     """Gives an operator of PyTorch, and its overload `out`, the rule for vmap."""
-    library.impl(record.name, BatchingRule(record), "FuncTorchBatched", with_keyset=True)
+    library.impl(qualified_name(record), BatchingRule(record), "FuncTorchBatched", with_keyset=True)
     if out_names(record):
         kernel = _copied_into_out(record)
-        library.impl(f"{record.name}.out", kernel, "FuncTorchBatched", with_keyset=True)
+        library.impl(f"{qualified_name(record)}.out", kernel, "FuncTorchBatched", with_keyset=True)

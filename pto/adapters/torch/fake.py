@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from pto.adapters.record import Record
 from pto.adapters.shapes import Concrete, Shapes, mismatch
-from pto.adapters.torch.record import DTYPE_NAMES, DTYPES, out_names, returns_self
+from pto.adapters.torch.record import DTYPE_NAMES, DTYPES, out_names, qualified_name, returns_self
 from pto.errors import InvalidType, InvalidValue
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
@@ -168,6 +168,7 @@ def _empty(output: tuple, device: torch.device) -> torch.Tensor:
 def register(record: Record, library: torch.library.Library) -> None:
     """Gives an operator of PyTorch, and its overload `out`, the fake kernel."""
     kernel = FakeKernel(record)
-    torch.library.register_fake(f"pto::{record.name}", kernel, lib=library)
+    torch.library.register_fake(qualified_name(record), kernel, lib=library)
     if out_names(record):
-        torch.library.register_fake(f"pto::{record.name}.out", FakeOut(record, kernel), lib=library)
+        out = FakeOut(record, kernel)
+        torch.library.register_fake(f"{qualified_name(record)}.out", out, lib=library)

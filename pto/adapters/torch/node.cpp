@@ -14,6 +14,8 @@
 #include <torch/library.h>
 
 #include "pto/adapters/torch/error_text.hpp"
+#include "pto/adapters/torch/implementations.hpp"
+#include "pto/adapters/torch/operator_name.hpp"
 #include "pto/op/operator.h"
 
 namespace pto::torch_adapter {
@@ -24,8 +26,7 @@ using torch::autograd::variable_list;
 using torch::jit::Stack;
 
 c10::OperatorHandle handle_of(const pto_operator& op, const char* overload = "") {
-  const std::string name = std::string("pto::") + op.name;
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload);
+  return c10::Dispatcher::singleton().findSchemaOrThrow(qualified_name(op).c_str(), overload);
 }
 
 [[noreturn]] void refuse_writing(const char* name) {
@@ -114,7 +115,7 @@ class Gradient : public torch::autograd::Node {
  public:
   explicit Gradient(const Record& record) : record_(record) {}
 
-  std::string name() const override { return std::string("pto::") + record_.op.name; }
+  std::string name() const override { return qualified_name(record_.op); }
 
   // Keeps what the gradient operator wants of the call: arguments now, outputs by add_output.
   void save_arguments(at::ArrayRef<c10::IValue> arguments) {
@@ -354,11 +355,9 @@ class OutKernel : public c10::OperatorKernel {
 template <class F>
 const char* registered(int32_t index, F f) {
   return error_text([&] {
-    static auto* const library = new torch::Library(torch::Library::IMPL, "pto",
-                                                    c10::DispatchKey::Autograd, __FILE__, __LINE__);
     const pto_operator* op = pto_operator_at(index);
     TORCH_CHECK(op != nullptr, "there is no operator ", index);
-    f(*library, *op);
+    f(library_of(*op, c10::DispatchKey::Autograd), *op);
   });
 }
 
@@ -370,7 +369,7 @@ const char* registered(int32_t index, F f) {
 extern "C" const char* pto_torch_register_gradient(int32_t index) {
   using namespace pto::torch_adapter;
   return registered(index, [](torch::Library& library, const pto_operator& op) {
-    library.impl(op.name,
+    library.impl(qualified_name(op).c_str(),
                  torch::CppFunction::makeFromBoxedFunctor(std::make_unique<AutogradKernel>(op)));
   });
 }
@@ -379,7 +378,7 @@ extern "C" const char* pto_torch_register_gradient(int32_t index) {
 extern "C" const char* pto_torch_register_out(int32_t index) {
   using namespace pto::torch_adapter;
   return registered(index, [](torch::Library& library, const pto_operator& op) {
-    library.impl((std::string(op.name) + ".out").c_str(),
+    library.impl((qualified_name(op) + ".out").c_str(),
                  torch::CppFunction::makeFromBoxedFunctor(std::make_unique<OutKernel>(op)));
   });
 }

@@ -4,21 +4,24 @@
 //
 // PyTorch's stable C interface gives a kernel no word about which operator it is, so each operator
 // gets one of kSlots functions, stamped from a template. Nothing here takes Python's lock; only a
-// first call with new dtypes, ranks or attributes compiles.
+// first call with new dtypes, ranks or attributes compiles. Operators stand in PyTorch's namespace
+// pto, those called "space::name" in the one that they say.
 // Thread safety: kernels may run on any thread; registration belongs to one thread at a time.
 #include <array>
+#include <map>
 #include <string>
 #include <utility>
 
 #include "pto/adapters/torch/error_text.hpp"
 #include "pto/adapters/torch/invocation.hpp"
+#include "pto/adapters/torch/operator_name.hpp"
 #include "pto/base/error.hpp"
 #include "pto/op/operator.h"
 
 namespace pto::torch_adapter {
 namespace {
 
-constexpr int kSlots = 1024;
+constexpr int kSlots = 4096;
 
 struct Slot {
   const pto_operator* op = nullptr;
@@ -40,17 +43,22 @@ constexpr auto kTrampolines = trampolines(std::make_index_sequence<kSlots>());
 struct Libraries {
   LibraryObject *definitions = nullptr, *cpu = nullptr, *npu = nullptr;
 
-  Libraries() {
+  explicit Libraries(const std::string& space) {
     const char* file = "pto/adapters/torch/ops.cpp";
-    check(aoti_torch_library_init_fragment("pto", file, 0, &definitions));
-    check(aoti_torch_library_init_impl("pto", "CPU", file, 0, &cpu));
-    check(aoti_torch_library_init_impl("pto", "PrivateUse1", file, 0, &npu));
+    check(aoti_torch_library_init_fragment(space.c_str(), file, 0, &definitions));
+    check(aoti_torch_library_init_impl(space.c_str(), "CPU", file, 0, &cpu));
+    check(aoti_torch_library_init_impl(space.c_str(), "PrivateUse1", file, 0, &npu));
   }
 };
 
+const Libraries& libraries_of(const pto_operator& op) {
+  static std::map<std::string, Libraries> all;
+  const std::string space = space_of(op);
+  return all.try_emplace(space, space).first->second;
+}
+
 void register_operator(int32_t index, const char* schema, const int32_t* tags, int32_t n_tags,
                        Invocation::Results results) {
-  static const Libraries libraries;
   static size_t used = 0;
   const pto_operator* op = pto_operator_at(index);
   if (!op) fail({"there is no operator " + std::to_string(index), "indices count up", "define it"});
@@ -59,6 +67,7 @@ void register_operator(int32_t index, const char* schema, const int32_t* tags, i
           "there is room for " + std::to_string(kSlots) + " overloads of at most 8 outputs",
           "define fewer operators, or return a Tensor[]"});
   }
+  const Libraries& libraries = libraries_of(*op);
   check(torch_library_def_with_tags(libraries.definitions, schema, tags, n_tags));
   slots[used] = {op, results};
   const std::string name = std::string(schema).substr(0, std::string(schema).find('('));

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records as PyTorch spells them: its element types, and the schema of its operator."""
 
+from typing import Any
+
 import torch
 from pto.adapters.record import Record
 
@@ -15,6 +17,17 @@ DTYPE_NAMES = {
     torch.float64: "f64",
 }
 DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
+
+
+def qualified_name(record: Record) -> str:
+    """The operator's name in PyTorch: "pto::gelu", or what is in a space of its own as it is."""
+    return record.name if "::" in record.name else f"pto::{record.name}"
+
+
+def packet(record: Record) -> Any:
+    """The operator in PyTorch: torch.ops.pto.gelu."""
+    space, _, name = qualified_name(record).partition("::")
+    return getattr(getattr(torch.ops, space), name)
 
 
 def returns_self(record: Record) -> bool:
@@ -36,7 +49,7 @@ def torch_schema(record: Record) -> str:
     ]
     if returns_self(record):
         returns = [record.arguments[0].text]
-    return f"{record.name}({_arguments(record)}) -> {_joined(returns)}"
+    return f"{_local_name(record)}({_arguments(record)}) -> {_joined(returns)}"
 
 
 def out_names(record: Record) -> list[str]:
@@ -69,7 +82,11 @@ def out_schema(record: Record) -> str:
     star = "" if any(a.keyword_only for a in record.arguments) else "*, "
     first = next(a.name for a in record.arguments if a.text == "Tensor")
     given = _arguments(record).replace(f"Tensor {first}", f"Tensor? {first}", 1)
-    return f"{record.name}.out({given}, {star}{outs}) -> {_joined(types)}"
+    return f"{_local_name(record)}.out({given}, {star}{outs}) -> {_joined(types)}"
+
+
+def _local_name(record: Record) -> str:
+    return qualified_name(record).partition("::")[2]
 
 
 def _arguments(record: Record) -> str:

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where kernels of operators are registered with PyTorch, by namespace and dispatch key.
+//
+//     library_of(op, c10::DispatchKey::Autograd).impl(...);
+//
+// Thread safety: registration belongs to one thread at a time.
+#pragma once
+
+#include <torch/library.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "pto/adapters/torch/operator_name.hpp"
+
+namespace pto::torch_adapter {
+
+// The library for kernels of an operator at a key; it lives as long as the process.
+inline torch::Library& library_of(const pto_operator& op, c10::DispatchKey key) {
+  static auto* const all =
+      new std::map<std::pair<std::string, c10::DispatchKey>, std::unique_ptr<torch::Library>>;
+  auto& library = (*all)[{space_of(op), key}];
+  if (!library) {
+    library = std::make_unique<torch::Library>(torch::Library::IMPL, space_of(op), key, __FILE__,
+                                               __LINE__);
+  }
+  return *library;
+}
+
+}  // namespace pto::torch_adapter
