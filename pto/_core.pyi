@@ -77,6 +77,9 @@ class GraphBuilder:
     def node(self, value: int, /) -> tuple[str, list[int], list[int]]:
         """(operation, operands, axes)"""
 
+    def number(self, value: int, /) -> float | int:
+        """Of a constant."""
+
     def guard_equal(self, a: Size, b: Size, because: str, /) -> None: ...
     def guard_nonempty(self, size: Size, because: str, /) -> None: ...
     def output(self, value: int, /) -> None: ...
@@ -188,19 +191,24 @@ class OperatorCall:
     def __call__(self, *args: object, **kwargs: object) -> object: ...
 
 class FastCall:
-    """The callable behind @pto.jit; subclasses define `specialise(tensors, constants)`."""
+    """The callable behind @pto.jit; subclasses define `specialise(tensors, constants, numbers)`,
+    `call_in_library(*args, **kwargs)` and, for methods, `state(object)`."""
 
     def __init__(
         self, name: str, parameters: tuple[str, ...], defaults: tuple, policy: Any, /
     ) -> None: ...
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any: ...
-    def describe_call(self, /, *args: Any, **kwargs: Any) -> tuple[list, list]:
-        """(tensors, constants): for each parameter (dtype, shape, stride class) or None, and its
-        value."""
+    def describe_call(self, /, *args: Any, **kwargs: Any) -> tuple[list, list, list]:
+        """(tensors, constants, numbers): for each parameter (dtype, shape, stride class) or None,
+        its value, and whether that is a number of the call."""
+    def take_object(self) -> None:
+        """The first parameter may be the object of a method: a constant, of which state(object) is
+        the key."""
 
-def set_torch_executor(parallel_for: int, num_threads: int) -> None:
-    """Addresses of C functions: a loop (see runtime/pool.hpp; 0: our pool) and PyTorch's present
-    number of threads (0: our own setting) for calls on torch tensors."""
+def set_torch_executor(parallel_for: int, num_threads: int, is_plain: int = 0) -> None:
+    """Addresses of C functions for calls on torch tensors: a loop (see runtime/pool.hpp; 0: our
+    pool), PyTorch's present number of threads (0: our own setting), and whether PyTorch would do no
+    more with a call than run the kernel (0: always)."""
 
 def parse_schema(schema: str, types: str = "") -> dict:
     """name, schema, arguments, outputs, type_names and types of the texts."""

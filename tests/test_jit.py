@@ -156,7 +156,7 @@ def test_an_input_may_be_returned_and_is_copied():
 def test_constants_are_part_of_the_key_and_compared_exactly():
     seen = []
 
-    @pto.jit
+    @pto.jit(constants=("value",))
     def constant(x, value, mode="a"):
         seen.append((value, mode))
         return x + (value if isinstance(value, int | float) else value[0])

@@ -38,7 +38,8 @@ def use_host_pool(yes: bool) -> None:
     torch.set_num_threads() counts in both.
     """
     library().pto_torch_use_host_pool(int(yes))
-    _core.set_torch_executor(_address("parallel") if yes else 0, _address("threads"))
+    run = _address("parallel") if yes else 0
+    _core.set_torch_executor(run, _address("threads"), _address("plain"))
 
 
 def _address(what: str) -> int:
@@ -47,4 +48,23 @@ def _address(what: str) -> int:
     return function()
 
 
+def _keys() -> tuple[int, int]:
+    """What distinguishes the thread's dispatch keys from PyTorch's own: included, excluded."""
+    included, excluded = ctypes.c_uint64(), ctypes.c_uint64()
+    library().pto_torch_keys(ctypes.byref(included), ctypes.byref(excluded))
+    return included.value, excluded.value
+
+
+def _ignore_inference_mode() -> None:
+    """A call in inference mode is plain: nothing but gradients is another thing there."""
+    torch = sys.modules["torch"]
+    with torch.inference_mode():
+        on = _keys()
+        with torch.inference_mode(False):
+            off = _keys()
+    bits = [ctypes.c_uint64(a ^ b) for a, b in zip(on, off, strict=True)]
+    library().pto_torch_ignore_keys(*bits)
+
+
+_ignore_inference_mode()
 use_host_pool(HOST_POOL)

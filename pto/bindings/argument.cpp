@@ -97,13 +97,13 @@ void ArgumentReader::read(PyObject* object, PyObject* name, TypeRecord record, b
   if (count_ == 0) {
     origin_ = record;
     first_ = object;
-  } else if (record.kind != origin_.kind || record.api != origin_.api) {
+  } else if (!same_library(record)) {
     refuse(name, object, "mixed libraries", Py_TYPE(first_)->tp_name);
   }
-  if (record.kind == Kind::Torch) check_torch(object, name);
+  if (record.kind == Kind::Torch) check_torch(object);
   if (record.api != nullptr) {
     read_exchange(object, name, record.api);
-  } else if (record.kind == Kind::Numpy) {
+  } else if (record.kind == Kind::Numpy || record.kind == Kind::NumpyNumber) {
     read_buffer(object, name, writable);
   } else {
     read_capsule(object, name, writable);
@@ -111,27 +111,33 @@ void ArgumentReader::read(PyObject* object, PyObject* name, TypeRecord record, b
   finish(name, object);
 }
 
-void ArgumentReader::check_torch(PyObject* object, PyObject* name) const {
+void ArgumentReader::check_torch(PyObject* object) const {
   static PyObject* const requires_grad = interned("requires_grad");
   static PyObject* const is_neg = interned("is_neg");
   if (is_true_attribute(object, requires_grad)) {
     Ref enabled = checked(PyObject_CallMethod(policy_, "grad_enabled", nullptr));
-    if (enabled.get() == Py_True) refuse(name, object, "requires grad");
+    if (enabled.get() == Py_True) throw ForLibrary{};
   }
   Ref negated = checked(PyObject_CallMethodNoArgs(object, is_neg));
-  if (negated.get() == Py_True) refuse(name, object, "negated");
+  if (negated.get() == Py_True) throw ForLibrary{};
 }
 
 void ArgumentReader::read_exchange(PyObject* object, PyObject* name,
                                    const dlpack::ExchangeApi* api) {
   dlpack::Tensor tensor{};
-  if (api->borrow_from_python(object, &tensor) != 0) refuse(name, object, "unreadable");
+  if (api->borrow_from_python(object, &tensor) != 0) {
+    if (origin_.kind != Kind::Torch) refuse(name, object, "unreadable");
+    PyErr_Clear();
+    throw ForLibrary{};
+  }
   take(tensor, name, object);
 }
 
 void ArgumentReader::take(const dlpack::Tensor& tensor, PyObject* name, PyObject* object) {
-  if (tensor.device_type != dlpack::kCpu && tensor.device_type != dlpack::kCudaHost)
+  if (tensor.device_type != dlpack::kCpu && tensor.device_type != dlpack::kCudaHost) {
+    if (origin_.kind == Kind::Torch) throw ForLibrary{};
     refuse(name, object, "device");
+  }
   auto dtype = from_dlpack(tensor.type_code, tensor.type_bits, tensor.type_lanes);
   if (!dtype) refuse(name, object, "dtype");
   if (tensor.rank > Program::kMaxRank) refuse(name, object, "rank");
@@ -203,6 +209,7 @@ void ArgumentReader::finish(PyObject* name, PyObject* object) {
   bool empty = false;
   for (int axis = 0; axis < tensor.rank; ++axis) empty |= tensor.sizes[axis] == 0;
   if (!empty) {
+    if (tensor.data == nullptr && origin_.kind == Kind::Torch) throw ForLibrary{};
     if (tensor.data == nullptr) refuse(name, object, "no memory");
     if (reinterpret_cast<uintptr_t>(tensor.data) % bytes(tensor.dtype) != 0)
       refuse(name, object, "alignment");

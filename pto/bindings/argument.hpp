@@ -7,9 +7,9 @@
 //
 // Torch tensors come through DLPack's C exchange API (about 60 ns each), NumPy arrays through the
 // buffer protocol, everything else that has __dlpack__ through its capsule.
-// What must not or cannot be read is refused with a text: another device, no memory behind it (a
-// fake tensor), an unknown element type, a lazy negation, a tensor that requires grad, a bad
-// alignment.
+// What must not or cannot be read is refused with a text: another device, no memory behind it, an
+// unknown element type, a bad alignment. A torch tensor which is more than its memory is left to
+// PyTorch.
 // Invariant: sizes, strides and data stay valid while the reader lives.
 // Thread safety: needs Python's lock; one reader belongs to one call.
 #pragma once
@@ -28,17 +28,24 @@ namespace pto::bindings {
 
 // How objects of a type are taken. The policy's classify(type) returns the number.
 enum class Kind : int {
-  Unknown,   // refused
-  Constant,  // bool, int, float, str, None and tuples of them: part of the compilation key
-  Traced,    // the call happens inside another traced function
-  Torch,     // exchange API, with PyTorch's flags to check
-  Exchange,  // exchange API
-  Numpy,     // buffer protocol
-  Dlpack     // __dlpack__
+  Unknown,      // refused
+  Constant,     // bool, int, float, str, None and tuples of them: part of the compilation key
+  Traced,       // the call happens inside another traced function
+  Torch,        // exchange API, with PyTorch's flags to check
+  Exchange,     // exchange API
+  Numpy,        // buffer protocol
+  Dlpack,       // __dlpack__
+  Library,      // only its library can compute with it: a call goes through the library's operator
+  NumpyNumber,  // beside arrays a constant, its item(); else as an array
+  Structure     // a dataclass of constants
 };
 
 // A Python error is set; unwinds to the entry point.
 struct PythonError {};
+
+// Thrown for a tensor with which PyTorch itself has to call the operator: it requires grad, lies on
+// another device, stands for other tensors ...
+struct ForLibrary {};
 
 // An owned reference.
 class Ref {
@@ -89,10 +96,17 @@ class ArgumentReader {
   // Whether a framework's adapter takes calls with this object, by policy.adapter(type).
   bool has_adapter(PyObject* object) const;
 
-  // Adds a tensor; `name` is that of the parameter, for texts. Throws PythonError.
+  // Adds a tensor; `name` is that of the parameter, for texts. Throws PythonError; for a torch
+  // tensor also ForLibrary.
   void read(PyObject* object, PyObject* name, TypeRecord record, bool writable = false);
 
   std::span<const TensorArgument> tensors() const { return {tensors_.data(), size_t(count_)}; }
+
+  // Whether arrays of this kind belong to the library of those read.
+  bool same_library(TypeRecord record) const {
+    const auto of = [](Kind kind) { return kind == Kind::NumpyNumber ? Kind::Numpy : kind; };
+    return of(record.kind) == of(origin_.kind) && record.api == origin_.api;
+  }
 
   // Where results go: to the library of the tensors read.
   TypeRecord origin() const { return origin_; }
@@ -106,7 +120,7 @@ class ArgumentReader {
   void read_exchange(PyObject* object, PyObject* name, const dlpack::ExchangeApi* api);
   void read_buffer(PyObject* object, PyObject* name, bool writable);
   void read_capsule(PyObject* object, PyObject* name, bool writable);
-  void check_torch(PyObject* object, PyObject* name) const;
+  void check_torch(PyObject* object) const;
   void take(const dlpack::Tensor& tensor, PyObject* name, PyObject* object);
   void finish(PyObject* name, PyObject* object);
   void keep(PyObject* owned) { kept_[kept_count_++] = owned; }

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extent: the addresses between the first byte and the last that a tensor's elements may take.
+// Extent: the addresses between the first byte and the last that a tensor's elements may take, and
+// whether each has its own.
 //
 //     if (overlap(extent(a), extent(b))) ...
 //
 // Thread safety: pure functions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "pto/runtime/program.hpp"
 
@@ -35,6 +40,23 @@ inline Extent extent(const TensorArgument& tensor) {
 
 inline bool overlap(const Extent& a, const Extent& b) {
   return a.begin < b.end && b.begin < a.end && a.begin != a.end && b.begin != b.end;
+}
+
+// Whether no two elements have the same address: sorted by stride, each axis steps over all that
+// lies within the axes before it.
+inline bool is_injective(const TensorArgument& tensor) {
+  if (elements(tensor) == 0) return true;
+  std::vector<std::pair<int64_t, int64_t>> axes;
+  for (int axis = 0; axis < tensor.rank; ++axis)
+    if (tensor.sizes[axis] > 1)
+      axes.emplace_back(std::abs(tensor.strides[axis]), tensor.sizes[axis]);
+  std::sort(axes.begin(), axes.end());
+  int64_t reach = 1;
+  for (const auto& [stride, size] : axes) {
+    if (stride < reach) return false;
+    reach += stride * (size - 1);
+  }
+  return true;
 }
 
 }  // namespace pto::bindings

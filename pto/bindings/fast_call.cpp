@@ -2,13 +2,16 @@
 #include "pto/bindings/fast_call.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
+#include <utility>
 
 #include "pto/bindings/constants.hpp"
 #include "pto/bindings/extent.hpp"
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/bindings/results.hpp"
+#include "pto/runtime/strided_copy.hpp"
 
 namespace nb = nanobind;
 
@@ -59,6 +62,7 @@ FastCall::~FastCall() {
   kernel_table().erase_owner(owner_);
   for (auto& row : constants_)
     for (PyObject* constant : row) Py_XDECREF(constant);
+  for (auto& [program, form] : forms_) Py_DECREF(form);
   Py_DECREF(name_), Py_DECREF(parameters_), Py_DECREF(defaults_), Py_DECREF(policy_);
 }
 
@@ -110,24 +114,82 @@ void FastCall::bind(PyObject* const* args, Py_ssize_t count, PyObject* keywords,
   }
 }
 
-// Reads the tensors and sets the constants aside.
-void FastCall::sort(ArgumentReader* reader, Bound* bound) const {
+// `key` stands for the constant in the key, and the function gets `value`; both borrowed.
+void FastCall::add_constant(Py_ssize_t place, PyObject* key, PyObject* value, Bound* bound) const {
+  bound->constants[place] = key;
+  bound->values[place] = value;
+  if (PyFloat_CheckExact(value) && (steering_ >> place & 1) == 0) {
+    bound->constants[place] = reinterpret_cast<PyObject*>(&PyFloat_Type);
+    bound->numbers[place] = PyFloat_AS_DOUBLE(value);
+    bound->is_number |= uint32_t{1} << place;
+  }
+  bound->has_constants = true;
+}
+
+void FastCall::sort_one(Py_ssize_t place, TypeRecord record, ArgumentReader* reader,
+                        Bound* bound) const {
+  PyObject* value = bound->slots[place];
+  PyObject* name = PyTuple_GET_ITEM(parameters_, place);
+  switch (record.kind) {
+    case Kind::Constant:
+      return add_constant(place, value, value, bound);
+    case Kind::Traced:
+      bound->traced = true;
+      return;
+    case Kind::Structure:
+      bound->made.push_back(
+          checked(PyObject_CallMethod(policy_, "key", "OOO", name_, name, value)));
+      return add_constant(place, bound->made.back().get(), value, bound);
+    case Kind::Library:
+      throw ForLibrary{};
+    case Kind::Unknown:
+      reader->refuse(name, value, "kind");
+    case Kind::Torch:
+      if (const auto is_plain = torch_executor().is_plain;
+          reader->tensors().empty() && is_plain != nullptr && is_plain() == 0)
+        throw ForLibrary{};
+      [[fallthrough]];
+    default:
+      reader->read(value, name, record);
+  }
+}
+
+// Numbers of NumPy are constants beside arrays, and arrays of rank 0 where there are no others.
+void FastCall::take_numpy_numbers(uint32_t places, ArgumentReader* reader, Bound* bound) const {
+  const bool alone = reader->tensors().empty() && !bound->traced;
   for (Py_ssize_t i = 0; i < parameter_count_; ++i) {
+    if ((places >> i & 1) == 0) continue;
     PyObject* value = bound->slots[i];
     PyObject* name = PyTuple_GET_ITEM(parameters_, i);
-    TypeRecord record = reader->record(value);
-    bound->constants[i] = nullptr;
-    if (record.kind == Kind::Constant) {
-      bound->constants[i] = value;
-      bound->has_constants = true;
-    } else if (record.kind == Kind::Traced) {
-      bound->traced = true;
-    } else if (record.kind == Kind::Unknown) {
-      reader->refuse(name, value, "kind");
+    if (alone) {
+      reader->read(value, name, reader->record(value));
+      continue;
+    }
+    bound->made.push_back(checked(PyObject_CallMethod(value, "item", nullptr)));
+    PyObject* item = bound->made.back().get();
+    if (reader->record(item).kind != Kind::Constant) reader->refuse(name, value, "kind");
+    add_constant(i, item, item, bound);
+  }
+}
+
+// Reads the tensors and sets the constants aside.
+void FastCall::sort(ArgumentReader* reader, Bound* bound) const {
+  uint32_t numpy_numbers = 0;
+  std::fill_n(bound->constants, parameter_count_, nullptr);
+  for (Py_ssize_t i = 0; i < parameter_count_; ++i) {
+    PyObject* value = bound->slots[i];
+    const TypeRecord record = reader->record(value);
+    const bool is_plain_object = record.kind == Kind::Unknown || record.kind == Kind::Structure;
+    if (i == 0 && takes_object_ && is_plain_object) {
+      bound->made.push_back(checked(PyObject_CallMethod(self_, "state", "(O)", value)));
+      add_constant(i, bound->made.back().get(), value, bound);
+    } else if (record.kind == Kind::NumpyNumber) {
+      numpy_numbers |= uint32_t{1} << i;
     } else {
-      reader->read(value, name, record);
+      sort_one(i, record, reader, bound);
     }
   }
+  if (numpy_numbers != 0) take_numpy_numbers(numpy_numbers, reader, bound);
   if (!bound->traced && reader->tensors().empty()) reader->refuse(name_, Py_None, "no tensor");
 }
 
@@ -151,7 +213,8 @@ uint64_t FastCall::constants_key(const ArgumentReader& reader, const Bound& boun
   };
   if (last_constants_ != 0 && same(last_constants_)) return last_constants_;
   for (Py_ssize_t i = 0; i < parameter_count_; ++i)
-    check_constant(reader, PyTuple_GET_ITEM(parameters_, i), bound.constants[i]);
+    if (bound.constants[i] != nullptr)
+      check_constant(reader, PyTuple_GET_ITEM(parameters_, i), bound.values[i]);
   size_t hash = hash_constants(bound.constants, count);
   auto [begin, end] = constant_keys_.equal_range(hash);
   for (auto it = begin; it != end; ++it)
@@ -163,23 +226,26 @@ uint64_t FastCall::constants_key(const ArgumentReader& reader, const Bound& boun
 }
 
 Ref FastCall::described(const Signature& signature, const Bound& bound) const {
-  Ref tensors = checked(PyList_New(0)), constants = checked(PyList_New(0));
+  Ref tensors = checked(PyList_New(0)), constants = checked(PyList_New(0)),
+      numbers = checked(PyList_New(0));
   int next_symbol = 0;
   uint32_t next_tensor = 0;
   for (Py_ssize_t i = 0; i < parameter_count_; ++i) {
-    PyObject* constant = bound.constants[i];
+    const bool is_tensor = bound.constants[i] == nullptr;
     nb::object tensor = nb::none();
-    if (constant == nullptr) {
+    if (is_tensor) {
       TensorClass about = tensor_class(signature.words[next_tensor++]);
       tensor = nb::make_tuple(nb::str(std::string(name(about.dtype)).c_str()),
                               tuple_from(about.symbolic_shape(&next_symbol)),
                               static_cast<int>(about.strides));
     }
+    const nb::object is_number = nb::bool_((bound.is_number >> i & 1) != 0);
     if (PyList_Append(tensors.get(), tensor.ptr()) != 0 ||
-        PyList_Append(constants.get(), constant != nullptr ? constant : Py_None) != 0)
+        PyList_Append(constants.get(), is_tensor ? Py_None : bound.values[i]) != 0 ||
+        PyList_Append(numbers.get(), is_number.ptr()) != 0)
       throw PythonError{};
   }
-  return checked(PyTuple_Pack(2, tensors.get(), constants.get()));
+  return checked(PyTuple_Pack(3, tensors.get(), constants.get(), numbers.get()));
 }
 
 std::shared_ptr<const Program> FastCall::specialise(const Signature& signature,
@@ -188,12 +254,15 @@ std::shared_ptr<const Program> FastCall::specialise(const Signature& signature,
   Ref about = described(signature, bound);
   Ref method = checked(PyObject_GetAttrString(self_, "specialise"));
   Ref made = checked(PyObject_CallObject(method.get(), about.get()));
-  if (!PyTuple_Check(made.get()) || PyTuple_GET_SIZE(made.get()) != 2) {
-    PyErr_SetString(PyExc_TypeError, "specialise() must return (program, single)");
+  if (!PyTuple_Check(made.get()) || PyTuple_GET_SIZE(made.get()) != 3) {
+    PyErr_SetString(PyExc_TypeError, "specialise() must return (program, form, steering)");
     throw PythonError{};
   }
+  const unsigned long steering = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(made.get(), 2));
+  if (steering != 0) throw Steered{static_cast<uint32_t>(steering)};
   auto program = program_from(PyTuple_GET_ITEM(made.get(), 0));
-  single_[program.get()] = PyTuple_GET_ITEM(made.get(), 1) == Py_True;
+  PyObject*& form = forms_[program.get()];
+  Py_XDECREF(std::exchange(form, Py_NewRef(PyTuple_GET_ITEM(made.get(), 1))));
   return program;
 }
 
@@ -226,7 +295,7 @@ FastCall::Found FastCall::find(Signature* found, const Bound& bound) {
       throw;
     }
   }
-  return last_ = {entry, single_.at(entry->program.get())};
+  return last_ = {entry, forms_.at(entry->program.get())};
 }
 
 void FastCall::execute(Call* call, const ArgumentReader& reader,
@@ -245,45 +314,70 @@ void FastCall::execute(Call* call, const ArgumentReader& reader,
   call->run(outputs);
 }
 
-PyObject* FastCall::run_into(Call* call, const Program& program, bool single,
+void FastCall::check_target(const TensorArgument& target, PyObject* object,
+                            const ArgumentReader& reader,
+                            std::span<const TensorArgument> others) const {
+  static PyObject* const label = PyUnicode_InternFromString("out");
+  if (!is_injective(target)) reader.refuse(label, object, "out shared");
+  for (const std::span<const TensorArgument> all : {reader.tensors(), others})
+    for (const TensorArgument& one : all)
+      if (overlap(extent(target), extent(one))) reader.refuse(label, object, "out overlap");
+}
+
+// A kernel writes rows without gaps: results for arrays with gaps are computed aside.
+PyObject* FastCall::run_into(Call* call, const Program& program, PyObject* form,
                              const ArgumentReader& reader, PyObject* out) {
+  static PyObject* const label = PyUnicode_InternFromString("out");
   ArgumentReader outputs(policy_, name_);
-  Ref label = checked(PyUnicode_InternFromString("out"));
-  Ref all = single ? checked(PyTuple_Pack(1, out)) : checked(PySequence_Tuple(out));
-  size_t count = program.spec().outputs.size();
-  if (static_cast<size_t>(PyTuple_GET_SIZE(all.get())) != count)
-    reader.refuse(label.get(), out, "out count", std::to_string(count).c_str());
+  Results aside(reader, policy_);
+  const auto& specs = program.spec().outputs;
+  Ref all = form == Py_None ? checked(PyTuple_Pack(1, out)) : Ref();
+  if (!all) all = checked(PyObject_CallMethod(policy_, "targets", "OOO", name_, form, out));
+  if (static_cast<size_t>(PyTuple_GET_SIZE(all.get())) != specs.size())
+    reader.refuse(label, out, "out count", std::to_string(specs.size()).c_str());
   void* pointers[Program::kMaxTensors];
-  for (size_t i = 0; i < count; ++i) {
+  std::vector<size_t> with_gaps;
+  for (size_t i = 0; i < specs.size(); ++i) {
     PyObject* target = PyTuple_GET_ITEM(all.get(), static_cast<Py_ssize_t>(i));
     TypeRecord record = outputs.record(target);
-    if (record.kind != reader.origin().kind || record.api != reader.origin().api)
-      reader.refuse(label.get(), target, "mixed libraries", Py_TYPE(reader.first())->tp_name);
-    outputs.read(target, label.get(), record, true);
+    if (!reader.same_library(record))
+      reader.refuse(label, target, "mixed libraries", Py_TYPE(reader.first())->tp_name);
+    outputs.read(target, label, record, true);
     const TensorArgument& tensor = outputs.tensors()[i];
     auto sizes = call->output_sizes(static_cast<int>(i));
-    DType dtype = program.spec().outputs[i].dtype;
-    std::string wanted = std::string(name(dtype)) + text(Dims(sizes.begin(), sizes.end()));
-    bool fits = tensor.dtype == dtype && static_cast<size_t>(tensor.rank) == sizes.size() &&
+    std::string wanted = std::string(name(specs[i].dtype)) + text(Dims(sizes.begin(), sizes.end()));
+    bool fits = tensor.dtype == specs[i].dtype &&
+                static_cast<size_t>(tensor.rank) == sizes.size() &&
                 std::equal(sizes.begin(), sizes.end(), tensor.sizes);
-    if (!fits) reader.refuse(label.get(), target, "out type", wanted.c_str());
-    if (stride_class(tensor.sizes, tensor.strides, tensor.rank) != StrideClass::Contiguous)
-      reader.refuse(label.get(), target, "out strides");
-    for (const TensorArgument& input : reader.tensors())
-      if (overlap(extent(tensor), extent(input))) reader.refuse(label.get(), target, "out overlap");
-    for (size_t j = 0; j < i; ++j)
-      if (overlap(extent(tensor), extent(outputs.tensors()[j])))
-        reader.refuse(label.get(), target, "out overlap");
+    if (!fits) reader.refuse(label, target, "out type", wanted.c_str());
+    check_target(tensor, target, reader, outputs.tensors().first(i));
     pointers[i] = tensor.data;
+    if (stride_class(tensor.sizes, tensor.strides, tensor.rank) == StrideClass::Contiguous)
+      continue;
+    with_gaps.push_back(i);
+    pointers[i] = aside.add(tensor.dtype, sizes);
+    if (pointers[i] == nullptr)
+      fail_memory(program.spec().name.c_str(), static_cast<int>(i),
+                  call->output_bytes(static_cast<int>(i)));
   }
-  execute(call, reader, {pointers, count});
+  execute(call, reader, {pointers, specs.size()});
+  for (size_t i = 0; i < with_gaps.size(); ++i) {
+    const TensorArgument& to = outputs.tensors()[with_gaps[i]];
+    const TensorArgument& from = aside.tensor(static_cast<int>(i));
+    copy_strided(to.data, to.strides, from.data, from.strides, from.sizes, from.rank,
+                 bytes(from.dtype));
+  }
   return Py_NewRef(out);
 }
 
-PyObject* FastCall::run(const Program& program, bool single, const ArgumentReader& reader,
-                        PyObject* out) {
-  Call call(program, reader.tensors(), {});
-  if (out != nullptr) return run_into(&call, program, single, reader, out);
+PyObject* FastCall::run(const Program& program, PyObject* form, const ArgumentReader& reader,
+                        const Bound& bound) {
+  uint64_t scalars[kMaxParameters];
+  size_t scalar_count = 0;
+  for (uint32_t rest = bound.is_number; rest != 0; rest &= rest - 1)
+    std::memcpy(&scalars[scalar_count++], &bound.numbers[__builtin_ctz(rest)], sizeof(double));
+  Call call(program, reader.tensors(), {scalars, scalar_count});
+  if (bound.out != nullptr) return run_into(&call, program, form, reader, bound.out);
   Results results(reader, policy_);
   void* pointers[Program::kMaxTensors];
   const auto& outputs = program.spec().outputs;
@@ -293,38 +387,66 @@ PyObject* FastCall::run(const Program& program, bool single, const ArgumentReade
     if (pointers[i] == nullptr) fail_memory(program.spec().name.c_str(), i, call.output_bytes(i));
   }
   execute(&call, reader, {pointers, outputs.size()});
-  if (single) return results.array(0).release();
+  if (form == Py_None) return results.array(0).release();
   Ref all = checked(PyTuple_New(count));
   for (int i = 0; i < count; ++i) PyTuple_SET_ITEM(all.get(), i, results.array(i).release());
-  return all.release();
+  if (form == reinterpret_cast<PyObject*>(&PyTuple_Type)) return all.release();
+  return checked(PyObject_CallMethod(form, "assemble", "(O)", all.get())).release();
+}
+
+// A function that turns out to be steered by numbers is looked up again with these as constants.
+FastCall::Found FastCall::find_or_steer(const ArgumentReader& reader, Signature* signature,
+                                        Bound* bound) {
+  for (;;) {
+    signature->attributes = attributes_key(constants_key(reader, *bound));
+    try {
+      return find(signature, *bound);
+    } catch (const Steered& steered) {
+      steering_ |= steered.parameters;
+    }
+    const uint32_t now_constant = std::exchange(bound->is_number, 0);
+    for (Py_ssize_t i = 0; i < parameter_count_; ++i)
+      if (now_constant >> i & 1) add_constant(i, bound->values[i], bound->values[i], bound);
+  }
+}
+
+PyObject* FastCall::call_here(const ArgumentReader& reader, Bound* bound) {
+  Signature signature;
+  for (const TensorArgument& tensor : reader.tensors()) signature.add(tensor);
+  Found found = find_or_steer(reader, &signature, bound);
+  return run(*found.entry->program, found.form, reader, *bound);
 }
 
 PyObject* FastCall::call(PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
   Bound bound;
   bind(args, count, keywords, &bound);
   ArgumentReader reader(policy_, name_);
-  sort(&reader, &bound);
-  if (bound.traced) {
-    Ref inner = checked(PyObject_GetAttrString(self_, "__wrapped__"));
-    return PyObject_Vectorcall(inner.get(), args, static_cast<size_t>(count), keywords);
+  const char* instead = "call_in_library";
+  try {
+    sort(&reader, &bound);
+    if (!bound.traced) return call_here(reader, &bound);
+    instead = "__wrapped__";
+  } catch (const ForLibrary&) {
   }
-  Signature signature;
-  for (const TensorArgument& tensor : reader.tensors()) signature.add(tensor);
-  signature.attributes = attributes_key(constants_key(reader, bound));
-  Found found = find(&signature, bound);
-  return run(*found.entry->program, found.single, reader, bound.out);
+  Ref other = checked(PyObject_GetAttrString(self_, instead));
+  return PyObject_Vectorcall(other.get(), args, static_cast<size_t>(count), keywords);
 }
 
 PyObject* FastCall::describe(PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
   Bound bound;
   bind(args, count, keywords, &bound);
   ArgumentReader reader(policy_, name_);
-  sort(&reader, &bound);
+  try {
+    sort(&reader, &bound);
+  } catch (const ForLibrary&) {
+    reader.refuse(name_, Py_None, "for library");
+  }
   if (bound.traced) reader.refuse(name_, Py_None, "kind");
   Signature signature;
   for (const TensorArgument& tensor : reader.tensors()) signature.add(tensor);
   for (Py_ssize_t i = 0; i < parameter_count_; ++i)
-    check_constant(reader, PyTuple_GET_ITEM(parameters_, i), bound.constants[i]);
+    if (bound.constants[i] != nullptr)
+      check_constant(reader, PyTuple_GET_ITEM(parameters_, i), bound.values[i]);
   return described(signature, bound).release();
 }
 

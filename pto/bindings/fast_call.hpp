@@ -4,10 +4,12 @@
 //     class Jit(_core.FastCall): ...      # Jit("softmax", ("x",), (), policy); see language/jit.py
 //
 // A call binds arguments to parameters, reads the tensors, forms the signature, looks it up (the
-// last one first) and runs. Only a miss goes to Python: `specialise(tensors, constants)`, which
-// traces and compiles, once a key even when several threads ask at once.
-// Invariant: everything but tensors is part of the key and compared exactly: 1, 1.0 and True are
-// three keys, so are 0.0 and -0.0. So are the numbers that the function captures (captures.hpp).
+// last one first) and runs. Only a miss goes to Python: `specialise(tensors, constants, numbers)`,
+// which traces and compiles, once a key even when several threads ask at once. A call that PyTorch
+// has to make (a tensor requires grad, a mode is active, ...) goes to `call_in_library`.
+// Invariant: a float is a number of the call, unless tracing says that it steers the function; all
+// else but tensors is part of the key and compared exactly: 1 and True are two keys, and of a float
+// that steers 0.0 and -0.0 are. So are the numbers that the function captures (captures.hpp).
 // Thread safety: state is guarded by Python's lock, which large work and waiting release.
 #pragma once
 
@@ -27,6 +29,8 @@ namespace pto::bindings {
 struct HostExecutor {
   ParallelFor run = nullptr;
   int (*threads)() = nullptr;  // its present setting
+  // Whether the library would do no more with a call on this thread than run the kernel.
+  int (*is_plain)() = nullptr;
 };
 HostExecutor& torch_executor();
 
@@ -43,37 +47,56 @@ class FastCall {
   // The result of the call, or throws PythonError or pto::Error.
   PyObject* call(PyObject* const* args, Py_ssize_t count, PyObject* keywords);
 
-  // (tensors, constants) as `specialise` gets them.
+  // (tensors, constants, numbers) as `specialise` gets them.
   PyObject* describe(PyObject* const* args, Py_ssize_t count, PyObject* keywords);
+
+  // The first parameter may be the object of a method: neither array nor constant. What the
+  // function reads of it is a constant, `state(object)`.
+  void take_object() { takes_object_ = true; }
 
   int visit(visitproc visit, void* arg) const;
 
  private:
   struct Bound {
     PyObject* slots[kMaxParameters];
-    PyObject* constants[kMaxParameters];  // null where the slot is a tensor
+    PyObject* constants[kMaxParameters];  // the part of the key; null where the slot is a tensor
+    PyObject* values[kMaxParameters];     // what the function gets for a constant
+    double numbers[kMaxParameters];
+    uint32_t is_number = 0;  // bit i: parameter i is a number of the call
     PyObject* out = nullptr;
+    std::vector<Ref> made;  // constants that were made of arguments
     bool traced = false, has_constants = false;
   };
   struct Found {
     const KernelTable::Entry* entry = nullptr;
-    bool single = false;
+    PyObject* form = nullptr;  // None: one tensor; the type tuple; or what assembles the result
+  };
+  struct Steered {  // thrown by specialise: these numbers have to be constants
+    uint32_t parameters;
   };
 
   void bind(PyObject* const* args, Py_ssize_t count, PyObject* keywords, Bound* bound) const;
   void bind_keyword(PyObject* name, PyObject* value, Bound* bound) const;
   [[noreturn]] void mismatch(PyObject* const* args, Py_ssize_t count, PyObject* keywords) const;
   void sort(ArgumentReader* reader, Bound* bound) const;
+  void sort_one(Py_ssize_t place, TypeRecord record, ArgumentReader* reader, Bound* bound) const;
+  void add_constant(Py_ssize_t place, PyObject* key, PyObject* value, Bound* bound) const;
+  void take_numpy_numbers(uint32_t places, ArgumentReader* reader, Bound* bound) const;
   void check_constant(const ArgumentReader& reader, PyObject* name, PyObject* value,
                       int depth = 0) const;
   uint64_t constants_key(const ArgumentReader& reader, const Bound& bound);
   uint64_t attributes_key(uint64_t constants) { return constants | captures_.key() << 32; }
   Found find(Signature* signature, const Bound& bound);
+  Found find_or_steer(const ArgumentReader& reader, Signature* signature, Bound* bound);
+  PyObject* call_here(const ArgumentReader& reader, Bound* bound);
   std::shared_ptr<const Program> specialise(const Signature& signature, const Bound& bound);
   Ref described(const Signature& signature, const Bound& bound) const;
-  PyObject* run(const Program& program, bool single, const ArgumentReader& reader, PyObject* out);
-  PyObject* run_into(Call* call, const Program& program, bool single, const ArgumentReader& reader,
-                     PyObject* out);
+  PyObject* run(const Program& program, PyObject* form, const ArgumentReader& reader,
+                const Bound& bound);
+  PyObject* run_into(Call* call, const Program& program, PyObject* form,
+                     const ArgumentReader& reader, PyObject* out);
+  void check_target(const TensorArgument& target, PyObject* object, const ArgumentReader& reader,
+                    std::span<const TensorArgument> others) const;
   void execute(Call* call, const ArgumentReader& reader, std::span<void* const> outputs) const;
 
   PyObject* self_;  // borrowed: the Python object that holds this one
@@ -82,8 +105,10 @@ class FastCall {
   bool takes_out_;  // `out=` is ours, not a parameter of the function
   uint64_t owner_;
   Captures captures_;
+  bool takes_object_ = false;
+  uint32_t steering_ = 0;  // bit i: parameter i is a constant also where it is a float
   Found last_;
-  std::unordered_map<const Program*, bool> single_;
+  std::unordered_map<const Program*, PyObject*> forms_;
   std::vector<std::vector<PyObject*>> constants_;  // the key of row i is i + 1
   std::unordered_multimap<size_t, uint64_t> constant_keys_;
   uint64_t last_constants_ = 0;

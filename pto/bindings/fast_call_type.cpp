@@ -37,6 +37,13 @@ PyObject* describe(PyObject* self, PyObject* const* args, Py_ssize_t count, PyOb
   return translated([&] { return state_of(self)->describe(args, count, keywords); });
 }
 
+PyObject* take_object(PyObject* self, PyObject*) {
+  return translated([&] {
+    state_of(self)->take_object();
+    return Py_NewRef(Py_None);
+  });
+}
+
 PyObject* create(PyTypeObject* type, PyObject*, PyObject*) {
   PyObject* self = type->tp_alloc(type, 0);
   if (self != nullptr) reinterpret_cast<FastCallObject*>(self)->vectorcall = &vectorcall;
@@ -77,8 +84,11 @@ void dealloc(PyObject* self) {
 PyMethodDef kMethods[] = {
     {"describe_call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&describe)),
      METH_FASTCALL | METH_KEYWORDS,
-     "(tensors, constants): for each parameter (dtype, shape, stride class) or None, and its "
-     "value."},
+     "(tensors, constants, numbers): for each parameter (dtype, shape, stride class) or None, its "
+     "value, and whether that is a number of the call."},
+    {"take_object", &take_object, METH_NOARGS,
+     "The first parameter may be the object of a method: a constant, of which state(object) is "
+     "the key."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef kMembers[] = {
@@ -106,13 +116,15 @@ void bind_fast_call(nb::module_& m) {
   m.attr("FastCall") = type;
   m.def(
       "set_torch_executor",
-      [](uintptr_t run, uintptr_t threads) {
+      [](uintptr_t run, uintptr_t threads, uintptr_t is_plain) {
         torch_executor() = {reinterpret_cast<ParallelFor>(run),
-                            reinterpret_cast<int (*)()>(threads)};
+                            reinterpret_cast<int (*)()>(threads),
+                            reinterpret_cast<int (*)()>(is_plain)};
       },
-      nb::arg("parallel_for"), nb::arg("num_threads"),
-      "Addresses of C functions: a loop (see runtime/pool.hpp; 0: our pool) and PyTorch's present "
-      "number of threads (0: our own setting) for calls on torch tensors.");
+      nb::arg("parallel_for"), nb::arg("num_threads"), nb::arg("is_plain") = 0,
+      "Addresses of C functions for calls on torch tensors: a loop (see runtime/pool.hpp; 0: our "
+      "pool), PyTorch's present number of threads (0: our own setting), and whether PyTorch would "
+      "do no more with a call than run the kernel (0: always).");
 }
 
 }  // namespace pto::bindings

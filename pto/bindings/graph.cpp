@@ -5,6 +5,7 @@
 #include <nanobind/operators.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
@@ -171,6 +172,9 @@ void bind_builder(nb::module_& m) {
                                   node.attributes.axes);
           },
           "(operation, operands, axes)")
+      .def(
+          "number", [](const B& b, Value v) { return b.node(v).attributes.value; },
+          "Of a constant.")
       .def("guard_equal",
            [](B& b, nb::handle x, nb::handle y, std::string because) {
              b.guard_equal(dim_from(x), dim_from(y), std::move(because));

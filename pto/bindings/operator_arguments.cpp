@@ -75,9 +75,9 @@ bool OperatorArguments::add_tensors(int index, PyObject* object, PyObject* name)
 
 bool OperatorArguments::add_tensor(PyObject* object, PyObject* name, bool writable) {
   const TypeRecord record = reader_.record(object);
-  if (record.kind != Kind::Numpy && record.kind != Kind::Dlpack && record.kind != Kind::Exchange)
-    return false;
-  if (record.kind != Kind::Numpy && reader_.has_adapter(object)) return false;
+  const bool is_numpy = record.kind == Kind::Numpy || record.kind == Kind::NumpyNumber;
+  if (!is_numpy && record.kind != Kind::Dlpack && record.kind != Kind::Exchange) return false;
+  if (!is_numpy && reader_.has_adapter(object)) return false;
   reader_.read(object, name, record, writable);
   const TensorArgument& tensor = reader_.tensors().back();
   tensors_[tensors() - 1] = {tensor.data, tensor.sizes, tensor.strides, tensor.rank,

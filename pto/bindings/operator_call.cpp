@@ -81,7 +81,7 @@ void OperatorCall::replace_all(PyObject* out, const ArgumentReader& reader, Argu
   for (int i = 0; i < op_.n_returns; ++i) {
     PyObject* target = PyTuple_GET_ITEM(all.get(), i);
     const TypeRecord record = outs->record(target);
-    if (record.kind != reader.origin().kind || record.api != reader.origin().api)
+    if (!reader.same_library(record))
       reader.refuse(label, target, "mixed libraries", Py_TYPE(reader.first())->tp_name);
     outs->read(target, label, record, true);
   }

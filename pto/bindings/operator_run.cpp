@@ -2,7 +2,6 @@
 #include "pto/bindings/operator_run.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "pto/base/dims.hpp"
 #include "pto/bindings/extent.hpp"
@@ -14,23 +13,6 @@ namespace pto::bindings {
 namespace {
 
 constexpr int64_t kKeepLockBytes = 64 << 10;  // below this much work Python's lock is kept
-
-// Whether no two elements have the same address: sorted by stride, each axis steps over all that
-// lies within the axes before it.
-bool is_injective(const TensorArgument& tensor) {
-  if (elements(tensor) == 0) return true;
-  std::vector<std::pair<int64_t, int64_t>> axes;
-  for (int axis = 0; axis < tensor.rank; ++axis)
-    if (tensor.sizes[axis] > 1)
-      axes.emplace_back(std::abs(tensor.strides[axis]), tensor.sizes[axis]);
-  std::sort(axes.begin(), axes.end());
-  int64_t reach = 1;
-  for (const auto& [stride, size] : axes) {
-    if (stride < reach) return false;
-    reach += stride * (size - 1);
-  }
-  return true;
-}
 
 bool is_contiguous(const TensorArgument& tensor) {
   return stride_class(tensor.sizes, tensor.strides, tensor.rank) == StrideClass::Contiguous;

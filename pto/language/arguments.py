@@ -18,6 +18,7 @@ from pto.language.tensor import Tensor
 from pto.language.trace import describe, user_line
 
 UNKNOWN, CONSTANT, TRACED, TORCH, EXCHANGE, NUMPY, DLPACK = range(7)
+LIBRARY, NUMPY_NUMBER, STRUCTURE = range(7, 10)
 _ADAPTERS = {  # of the libraries' modules
     "torch": "torch",
     "tensorflow": "tensorflow",
@@ -25,6 +26,8 @@ _ADAPTERS = {  # of the libraries' modules
     "jaxlib": "jax",
     "mindspore": "mindspore",
 }
+# Sizes and numbers of PyTorch that are known only at the call.
+SYMBOLIC = frozenset(f"torch.Sym{kind}" for kind in ("Int", "Float", "Bool"))
 _CONSTANTS = (bool, int, float, str, type(None), tuple, DType)
 
 
@@ -35,24 +38,34 @@ def classify(kind: type) -> int:
     if issubclass(kind, Tensor):
         return TRACED
     names = {f"{base.__module__}.{base.__name__}" for base in kind.__mro__}
-    if names & {"numpy.ndarray", "numpy.generic"}:
+    if "numpy.generic" in names:
+        return NUMPY_NUMBER
+    if "numpy.ndarray" in names:
         return UNKNOWN if any(name.endswith(".MaskedArray") for name in names) else NUMPY
+    if names & SYMBOLIC:
+        return LIBRARY
     if "torch.Tensor" in names:
         if not _is_plain_torch(kind):
-            return UNKNOWN
+            return LIBRARY
         with contextlib.suppress(Failure):  # another PyTorch: our own threads then
             importlib.import_module("pto.adapters.torch_threads")
         return TORCH
     if hasattr(kind, "__dlpack_c_exchange_api__"):
         return EXCHANGE
-    return DLPACK if hasattr(kind, "__dlpack__") else UNKNOWN
+    if hasattr(kind, "__dlpack__"):
+        return DLPACK
+    return STRUCTURE if "__dataclass_fields__" in vars(kind) else UNKNOWN
 
 
 def _is_plain_torch(kind: type) -> bool:
-    """False for classes that stand for something else than memory: fake and wrapped tensors."""
+    """False for classes that PyTorch asks what a call means: fake and wrapped tensors, others."""
     torch = sys.modules["torch"]
     own = getattr(kind, "__torch_dispatch__", None)
-    return own is None or own == torch.Tensor.__torch_dispatch__
+    function = getattr(kind.__torch_function__, "__func__", kind.__torch_function__)
+    return (own is None or own == torch.Tensor.__torch_dispatch__) and function in (
+        torch.Tensor.__torch_function__.__func__,
+        torch._C._disabled_torch_function_impl,
+    )
 
 
 @functools.cache
@@ -108,6 +121,37 @@ def as_library(buffer: object, like: Any) -> object:
     return namespace and namespace().from_dlpack(buffer)
 
 
+def key(function: str, name: str, value: Any) -> tuple:
+    """What stands for a dataclass in the key: its type and the values of its fields."""
+    fields = vars(type(value))["__dataclass_fields__"]
+    members = (constant_key(function, f"{name}.{n}", getattr(value, n)) for n in fields)
+    return type(value), *members
+
+
+def constant_key(function: str, name: str, value: Any) -> Any:
+    """What stands for a constant in the key; refuses what is none."""
+    kind = classify(type(value))
+    if kind == STRUCTURE:
+        return key(function, name, value)
+    if kind == NUMPY_NUMBER:
+        return type(value), value.item()
+    if kind != CONSTANT:
+        refuse(function, name, value, "kind", "")
+    if isinstance(value, tuple):
+        return tuple(constant_key(function, name, one) for one in value)
+    return value
+
+
+def targets(function: str, form: Any, out: Any) -> tuple:
+    """The arrays of `out=` in the order of the outputs; `form` is a Form, or the type tuple."""
+    if form is tuple and isinstance(out, tuple | list):
+        return tuple(out)
+    leaves = None if form is tuple else form.leaves_of(out)
+    if leaves is None:
+        refuse(function, "out", out, "out form", "a tuple" if form is tuple else form.describe())
+    return tuple(leaves)
+
+
 def mismatch(jit: Any, args: tuple, kwargs: dict) -> NoReturn:
     """Raises the TypeError that Python raises for these arguments."""
     import inspect
@@ -129,9 +173,9 @@ _TEXTS = {
     "kind": (
         "{name} is {value}",
         "arguments are arrays (torch, NumPy, anything with DLPack) and constants: bool, int, "
-        "float, str, None, a pto type, or tuples of these",
-        "convert it, a list to a tuple or to an array; an array of a class of its own (fake, "
-        "wrapped, masked) to a plain one",
+        "float, str, None, a pto type, or tuples and dataclasses of these",
+        "convert it, a list to a tuple or to an array; an array of a class of its own (masked) to "
+        "a plain one",
         InvalidType,
     ),
     "depth": (
@@ -182,17 +226,10 @@ _TEXTS = {
         "copy it: {name}.copy(), or {name}.clone() in PyTorch",
         InvalidValue,
     ),
-    "requires grad": (
-        "{name} requires grad",
-        "a function compiled by @pto.jit has no gradient, and the result would silently lose it",
-        "call it under torch.no_grad(), pass {name}.detach(), or define an operator with "
-        "a gradient: @pto.op",
-        InvalidValue,
-    ),
-    "negated": (
-        "{name} is a lazy negation",
-        "its memory holds the values before the negation",
-        "make it real: {name}.resolve_neg()",
+    "for library": (
+        "the arguments are no plain tensors of the CPU",
+        "trace(), explain() and warm() read them where they lie",
+        "pass tensors like these without gradient, on the CPU: x.detach().cpu()",
         InvalidValue,
     ),
     "unreadable": (
@@ -237,11 +274,17 @@ _TEXTS = {
         "allocate it with that type and shape",
         InvalidValue,
     ),
-    "out strides": (
-        "out is not contiguous",
-        "outputs are written row by row without gaps",
-        "pass a contiguous array",
+    "out shared": (
+        "elements of out share memory",
+        "an element would get the values of several",
+        "pass memory of its own",
         InvalidValue,
+    ),
+    "out form": (
+        "out is {value}, but the function returns {detail}",
+        "each output needs an array, which stands in out as it stands in the result",
+        "pass the same containers with an array for each tensor",
+        InvalidType,
     ),
     "out overlap": (
         "out overlaps an input or another output",

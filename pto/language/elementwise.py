@@ -117,6 +117,8 @@ def floor_divide(a: object, b: object) -> Tensor:
 @method("pow", "__pow__")
 def pow(a: object, b: object) -> Tensor:
     """a to the power b; with a bool or integer a and a float b, f32."""
+    if isinstance(b, Tensor) and b.weak and b.trace.has_numbers:
+        b.item()  # a power by 2 is a product: the value steers
     if isinstance(a, Tensor) and not isinstance(b, Tensor) and a.dtype.is_float:
         fixed = {
             2: lambda: a * a,

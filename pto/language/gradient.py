@@ -265,7 +265,7 @@ def probed(operator: "Operator") -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Traces `grad` once, on tensors of rank 2: (what it saves, whose gradients it gives)."""
     if operator.member("grad") == "automatic":
         return automatic_rules(operator)
-    trace = Trace(operator.name)
+    trace = Trace(operator.name.rpartition("::")[2])
     symbols = itertools.count()
 
     def tensor(name: str, kind: str, is_list: bool) -> Any:

@@ -8,33 +8,45 @@
     y = scale(torch.randn(4096, 1024))    # torch in, torch out; NumPy in, NumPy out; no copies
 
 A kernel is compiled per number of axes, element types, and constants; sizes are free, except that
-1 (which broadcasts) is a case of its own. It is cached on disk. Numbers, strings, None, tuples of
-these are constants: they may steer `if` and `range`. So are those that the function captures, from
-globals, closures, modules and functions that it calls: each call compares them (captures.py).
+1 (which broadcasts) is a case of its own. It is cached on disk. Numbers, strings, None, tuples and
+dataclasses of these are constants: they may steer `if` and `range`. So are those that the function
+captures, from globals, closures, modules and functions that it calls: each call compares them
+(captures.py). A float that steers nothing is a number of the call: one kernel serves all its
+values. A result is a tensor, or a tuple, list or dict of them, nested or not.
+
+With torch tensors the function is an operator of PyTorch wherever PyTorch does more than run it:
+gradients, transforms, compilation, profiling, npu tensors (jit_operator.py).
 """
 
 import functools
-from collections.abc import Callable
-from typing import Any
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any, overload
 
 from pto import _core
 from pto.config import config
-from pto.errors import Error, InvalidType
+from pto.errors import Error, InvalidType, InvalidValue
 from pto.language import arguments
+from pto.language.call_numbers import traced
 from pto.language.captures import Place, captured
-from pto.language.trace import Trace, line_of, shown, without_our_frames
+from pto.language.method import Method, is_in_class, keep_in_graphs
+from pto.language.results import LEAF, Form
+from pto.language.trace import line_of, shown, user_line, without_our_frames
+from pto.language.watched import state, watched
 
 _VARIADIC = 0x04 | 0x08  # code flags: *args, **kwargs
+_MANY_VERSIONS = 8
 
 
 class Jit(_core.FastCall):
     """A compiled function; call it as the Python function.
 
-    `out=` takes a contiguous array (a tuple of them for several outputs) to write into, unless the
+    `out=` takes an array (a container of them as the result is one) to write into, unless the
     function has a parameter of that name. Safe to call from several threads.
     """
 
-    def __init__(self, function: Callable):
+    def __init__(self, function: Callable, constants: Iterable[str] = (), autocast: str = ""):
         code = getattr(function, "__code__", None)
         name = getattr(function, "__name__", type(function).__name__)
         if code is None or code.co_flags & _VARIADIC:
@@ -52,7 +64,31 @@ class Jit(_core.FastCall):
             defaults += tuple(named.get(n, ...) for n in names[code.co_argcount :])
             defaults = defaults if first + len(defaults) == len(names) else ()
         super().__init__(name, names, defaults, arguments)
+        self.parameters, self.defaults, self.autocast = names, defaults, autocast
+        self.constants = frozenset(constants)
+        self._check_options(name)
+        self.reads: dict[type, set] = defaultdict(set)  # of a method's objects, see watched.py
+        self.groups: dict[tuple, Any] = {}  # of operators, see jit_operator.py
+        self.steering = 0  # bits of floats that are constants of operators
+        self._values: dict[int, set] = defaultdict(set)  # of constants that were compiled for
         functools.update_wrapper(self, function)
+        self.is_method = is_in_class(function)
+        if self.is_method:
+            self.take_object()
+
+    def _check_options(self, name: str) -> None:
+        if unknown := sorted(self.constants - set(self.parameters)):
+            raise InvalidValue(
+                f"@pto.jit: {name} has no parameter {unknown[0]!r} that could be a constant",
+                f"its parameters are {', '.join(self.parameters)}",
+                "name one of these",
+            )
+        if self.autocast not in ("", "low", "f32"):
+            raise InvalidValue(
+                f"@pto.jit: {name}: autocast is {self.autocast!r}",
+                "it says what a region of mixed precision does with the arguments",
+                "write 'low', 'f32', or leave it out for the widest type among them",
+            )
 
     def __repr__(self) -> str:
         return f"<pto.jit {self.__name__}>"
@@ -61,6 +97,24 @@ class Jit(_core.FastCall):
         """The places, beside its parameters, whose values are constants of the kernels."""
         return captured(self.__wrapped__)
 
+    def is_object(self, place: int, value: Any) -> bool:
+        """Whether a value of a parameter is the object of a method."""
+        if place != 0 or not self.is_method:
+            return False
+        return arguments.classify(type(value)) in (arguments.UNKNOWN, arguments.STRUCTURE)
+
+    def state(self, instance: Any) -> tuple:
+        """What the method has been seen to read of such an object, for the key of its kernels."""
+        return state(instance, self.reads[type(instance)])
+
+    def __hash__(self) -> int:
+        """Asked for first of all where torch.compile meets the function, which makes it known."""
+        keep_in_graphs(self)
+        return object.__hash__(self)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # by name, as a Python function; a copy is the function itself
+
     def trace(self, *args: Any, **kwargs: Any) -> _core.Graph:
         """The graph that a call with these arguments compiles."""
         return self._graph(*self.describe_call(*args, **kwargs))[0]
@@ -68,8 +122,8 @@ class Jit(_core.FastCall):
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """What becomes of a call with these arguments: the graph, the graph after each pass, the
         C++ text, and what the result costs in memory. Nothing is compiled."""
-        tensors, constants = self.describe_call(*args, **kwargs)
-        graph, _ = self._graph(tensors, constants)
+        tensors, constants, numbers = self.describe_call(*args, **kwargs)
+        graph, _ = self._graph(tensors, constants, numbers)
         parts = []
 
         def dump(stage: str, text: str) -> None:
@@ -80,40 +134,131 @@ class Jit(_core.FastCall):
 
     def warm(self, *args: Any, **kwargs: Any) -> "Jit":
         """Compiles for these arguments without running; a later call finds the kernel on disk."""
-        self.specialise(*self.describe_call(*args, **kwargs))
+        tensors, constants, numbers = self.describe_call(*args, **kwargs)
+        graph, _ = self._graph(tensors, constants, numbers)
+        self._compiled(graph, tensors)
         return self
 
-    def specialise(self, tensors: list, constants: list) -> tuple[_core.Program, bool]:
-        """The program for tensors of these types, and whether it has one output.
+    def specialise(
+        self, tensors: list, constants: list, numbers: list[bool]
+    ) -> tuple[_core.Program | None, Any, int]:
+        """(program, form, 0) for tensors of these types; (None, form, bits) where numbers steer.
 
         `tensors` has (dtype, shape, stride class) for each parameter that is one, else None, and
-        then `constants` has its value. Called by the compiled call where it has no kernel yet.
+        then `constants` has its value; `numbers` says which of these may be numbers of the call.
+        The bits are those of numbers that have to be constants; then nothing was compiled. Called
+        by the compiled call where it has no kernel yet; `form` is as it takes it.
         """
-        graph, single = self._graph(tensors, constants)
-        strides = [t[2] for t in tensors if t]
-        return _core.compile(graph, strides, config.dump, target=config.target), single
+        graph, form, steering = self.traced(tensors, constants, numbers)
+        plain = None if form.is_leaf else tuple if form.is_row else form
+        if graph is None:
+            return None, plain, steering
+        self._warn_of_versions(tensors, constants, numbers)
+        return self._compiled(graph, tensors), plain, 0
 
-    def _graph(self, tensors: list, constants: list) -> tuple[_core.Graph, bool]:
+    def traced(
+        self, tensors: list, constants: list, numbers: list[bool]
+    ) -> tuple[_core.Graph | None, Form, int]:
+        """(graph, form, 0), or (None, form, bits of the numbers that have to be constants)."""
         function = self.__wrapped__
         code = function.__code__
-        trace = Trace(self.__name__)
-        values = [
-            trace.input(name, about[0], about[1]) if about else value
-            for name, about, value in zip(code.co_varnames, tensors, constants, strict=False)
-        ]
-        named = dict(zip(code.co_varnames[code.co_argcount :], values[code.co_argcount :],
-                         strict=False))  # fmt: skip
+        fixed = [yes and name not in self.constants
+                 for yes, name in zip(numbers, self.parameters, strict=True)]  # fmt: skip
+        steering = sum(1 << i for i, yes in enumerate(numbers) if yes and not fixed[i])
+        if steering:
+            return None, LEAF, steering
+        if tensors[0] is None and self.is_object(0, constants[0]):
+            constants = [watched(constants[0], self.reads[type(constants[0])]), *constants[1:]]
         try:
-            return trace.finish(function(*values[: code.co_argcount], **named))
+            graph, form, found = traced(self.__name__, function, tensors, constants, fixed)
         except Error as error:
             definition = f"{shown(code.co_filename)}:{code.co_firstlineno}"
             error.location = error.location or line_of(error) or definition
             raise without_our_frames(error)  # noqa: B904 it is the same error
+        return graph, form, found
+
+    def _graph(self, tensors: list, constants: list, numbers: list[bool]) -> tuple:
+        """(graph, form): what steers is a constant."""
+        graph, form, steering = self.traced(tensors, constants, numbers)
+        if graph is None:
+            numbers = [yes and not steering >> i & 1 for i, yes in enumerate(numbers)]
+            return self._graph(tensors, constants, numbers)
+        return graph, form
+
+    def _compiled(self, graph: _core.Graph, tensors: list) -> _core.Program:
+        strides = [t[2] for t in tensors if t]
+        return _core.compile(graph, strides, config.dump, target=config.target)
+
+    def _warn_of_versions(self, tensors: list, constants: list, numbers: list[bool]) -> None:
+        """Says once a parameter that each of its values is compiled for."""
+        for place, value in enumerate(constants):
+            if tensors[place] or numbers[place] or type(value) not in (int, float):
+                continue
+            values = self._values[place]
+            before = len(values)
+            values.add(repr(value))
+            if before < _MANY_VERSIONS <= len(values):
+                name = self.parameters[place]
+                text = (
+                    f"{self.__name__}: compiled for {len(values)} values of {name}, last {value!r}"
+                    f"\n  why: {_REASONS[type(value)].format(name=name)}"
+                    f"\n  fix: {_FIXES[type(value)].format(name=name)}"
+                )
+                file, _, line = user_line().rpartition(":")
+                warnings.warn_explicit(text, RuntimeWarning, file, int(line or 0))
+
+    def call_in_library(self, *args: Any, **kwargs: Any) -> Any:
+        """A call that PyTorch makes: by the operator of this function for such arguments."""
+        from pto.language import jit_operator
+
+        return jit_operator.call(self, args, kwargs)
+
+    def operator(self, *args: Any, **kwargs: Any) -> Any:
+        """PyTorch's operator for calls with such arguments: torch.ops.pto_jit.NAME_DIGEST.
+
+        A process that loads an exported program asks for the operators in it first.
+        """
+        from pto.language import jit_operator
+
+        return jit_operator.operator(self, args, kwargs)
 
 
-def jit(function: Callable) -> Jit:
-    """Compiles a function over tensors at its first call; see this module's text."""
-    return Jit(function)
+class JitMethod(Method, Jit):
+    """One that is defined in a class. What it reads of its object is a constant."""
+
+
+_REASONS = {
+    float: "a function that is steered by a number (a condition, a power, a conversion of "
+    "{name}) is compiled for each of its values",
+    int: "an int is a constant of the compilation, so that it may steer the function",
+}
+_FIXES = {
+    float: "use {name} in arithmetic only, where it is a number of the call, or pass a tensor of "
+    "rank 0",
+    int: "pass {name} as a float, which in arithmetic is a number of the call, or as a tensor of "
+    "rank 0",
+}
+
+
+@overload
+def jit(function: Callable) -> Jit: ...
+@overload
+def jit(*, constants: Iterable[str] = (), autocast: str = "") -> Callable[[Callable], Jit]: ...
+def jit(
+    function: Callable | None = None, *, constants: Iterable[str] = (), autocast: str = ""
+) -> Any:
+    """Compiles a function over tensors at its first call; see this module's text.
+
+    `constants` names float parameters that are constants of the compilation. `autocast` says what
+    regions of mixed precision cast floating-point arguments to: "low" for their type, "f32", or
+    nothing for the widest among them.
+    """
+
+    def made(function: Callable) -> Jit:
+        kind = JitMethod if is_in_class(function) else Jit
+        return kind(function, constants, autocast)
+
+    return made if function is None else made(function)
 
 
 @functools.cache

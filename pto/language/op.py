@@ -124,6 +124,10 @@ class Operator(_core.OperatorCall):
         places |= {a.name: i for i, a in enumerate(self.arguments)}
         return [places[name] for name in names]
 
+    @property
+    def _local_name(self) -> str:
+        return self.name.rpartition("::")[2]
+
     def member(self, name: str) -> Any:
         """`build`, `grad`, `infer`, `oracle` ... of the definition, or None."""
         found = vars(self.definition).get(name)
@@ -131,7 +135,7 @@ class Operator(_core.OperatorCall):
 
     def trace(self, tensors: list, attributes: list) -> _core.Graph:
         """The graph for tensors of these (dtype, shape), None where absent, and attributes."""
-        trace = Trace(self.name)
+        trace = Trace(self._local_name)
         values = self._inputs(trace, tensors, attributes)
         for a in self.attribute_arguments:  # a size of the call is that of one more input
             if a.kind == "SymInt" and values[a.name] is not None:
@@ -201,7 +205,7 @@ class Operator(_core.OperatorCall):
                 work = self._work(specs)
                 results = self.results(results)
                 return [_described(r) for r in results], guards, *work
-        trace = Trace(self.name)
+        trace = Trace(self._local_name)
         trace.builder.let_sizes_be_one()
         values = self._inputs(trace, tensors, attributes)
         results = self._built(trace, tensors, values)
@@ -294,18 +298,23 @@ def op(schema: str, types: str = "") -> Callable[[type], Operator]:
     def define(definition: type) -> Operator:
         check_is_class(definition)
         chosen = types or vars(definition).get("types", "")
-        operator = Operator(schema, definition, chosen)
-        check_definition(operator)
-        saved, wanted = probed(operator) if operator.member("grad") else ((), ())
-        if wanted:
-            operator.gradient = gradient_of(operator, saved, wanted)
-        with _lock:
-            _register(operator)
+        operator = complete(Operator(schema, definition, chosen))
         if operator.member("inplace"):
             operator.in_place = op(inplace_schema(operator), chosen)(inplace_definition(definition))
         return operator
 
     return define
+
+
+def complete(operator: Operator) -> Operator:
+    """Adds an operator and its gradient to the registry."""
+    check_definition(operator)
+    saved, wanted = probed(operator) if operator.member("grad") else ((), ())
+    if wanted:
+        operator.gradient = gradient_of(operator, saved, wanted)
+    with _lock:
+        _register(operator)
+    return operator
 
 
 def _register(operator: Operator) -> None:

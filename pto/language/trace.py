@@ -3,7 +3,7 @@
 
     trace = Trace("double")
     x = trace.input("x", "f32", (Dim.symbol(0), 384))
-    graph, single = trace.finish(x * 2)
+    graph, form = trace.finish(x * 2)
 
 Thread safety: a trace belongs to one thread; several may run at once.
 """
@@ -17,6 +17,7 @@ from typing import NoReturn
 from pto import _core
 from pto.errors import Error, InvalidType, InvalidValue, working_folder
 from pto.language.dtypes import dtype as element_type
+from pto.language.results import Form, taken_apart
 from pto.language.tensor import Tensor
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -94,6 +95,7 @@ class Trace:
         self.name = name
         self.builder = _core.GraphBuilder(name)
         self.open = True
+        self.has_numbers = False  # parameters that may turn out to steer: call_numbers.py
 
     def here(self) -> _core.GraphBuilder:
         """The builder, told the user's line, for the node that is recorded next."""
@@ -117,27 +119,32 @@ class Trace:
         """A number given at each call; it takes the element type of what it meets."""
         return Tensor(self, self.builder.scalar(name, str(element_type(dtype))), weak=True)
 
-    def finish(self, result: object) -> tuple[_core.Graph, bool]:
-        """The graph that returns `result`, a Tensor or a sequence of them; and whether it is one.
+    def outputs_of(self, result: object) -> tuple[list[Tensor], Form]:
+        """The tensors of `result`, one or a container of them, and how they stand in it.
 
-        Raises InvalidType where an output was never computed by the function.
+        Raises InvalidType where one was never computed by the function.
         """
-        single = not isinstance(result, tuple | list)
-        outputs = [result] if single else list(result)
+        outputs, form = taken_apart(result)
         if not outputs:
-            self._not_computed("an empty sequence", "")
+            self._not_computed(f"an empty {'dict' if form.kind is dict else 'sequence'}", "")
         for place, output in enumerate(outputs):
             if not isinstance(output, Tensor) or output.trace is not self:
-                self._not_computed(describe(output), "" if single else f"output {place} ")
+                self._not_computed(describe(output), "" if form.is_leaf else f"output {place} ")
+        return outputs, form
+
+    def finish(self, result: object) -> tuple[_core.Graph, Form]:
+        """The graph that returns `result`, and its form; see outputs_of()."""
+        outputs, form = self.outputs_of(result)
+        for output in outputs:
             self.builder.output(output.value)
         self.open = False
-        return self.builder.build(), single
+        return self.builder.build(), form
 
     def _not_computed(self, found: str, which: str) -> NoReturn:
         raise InvalidType(
             f"{self.name} returned {which or ''}{found}, which it did not compute",
             "every output is a tensor computed from the inputs; what is not returned is lost",
-            "return the result, a tensor or a tuple of tensors",
+            "return the result, a tensor, or a tuple, list or dict of tensors",
         )
 
 

@@ -62,6 +62,8 @@ def number(value: object) -> bool | int | float | None:
 
     An array of rank 0 is no number: its memory may change between calls.
     """
+    if isinstance(value, Tensor):  # also one that passes for a float
+        return None
     if isinstance(value, bool | int | float):
         return value
     is_array = hasattr(type(value), "__len__")

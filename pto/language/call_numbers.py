@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Float parameters of a compiled function: numbers of the call where they may be.
+
+    tensors, constants, numbers = [("f32", (n,)), None], [None, 2.0], [False, True]
+    graph, form, steering = traced("scaled", scaled, tensors, constants, numbers)
+
+The function is traced with the values, and again with traced numbers in their places. Where both
+tracings compute the same, one kernel serves all values; where they differ, the value steers the
+function (a condition, a power, a look-up) and has to be a constant: `steering` has its bit.
+
+Numbers are computed with each other as wide as the tensors, as those of @op. Thread safety: as a
+trace.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pto import _core
+from pto.errors import InvalidType
+from pto.language.results import Form
+from pto.language.tensor import Tensor
+from pto.language.trace import Trace, fail
+
+
+class Number(Tensor):
+    """A traced number that passes for a float. Whoever asks for its value cannot have it."""
+
+    __slots__ = ()
+    __class__ = property(lambda self: float)  # isinstance(factor, float) stays true
+
+    def _value(self, *_: object) -> str:
+        if not self.trace.open:
+            return "<a number of a tracing that has ended>"
+        return fail(
+            "the value of a number is asked for while a function is traced",
+            "it is a number of the call, so that one kernel serves all values",
+            "make it a constant: @pto.jit(constants=(its name,))",
+            InvalidType,
+        )
+
+    __str__ = __repr__ = __format__ = _value
+
+    def __hash__(self) -> int:
+        self._value()
+        return id(self)
+
+
+def as_number(x: Tensor) -> Number:
+    """A traced number, as a parameter of a function."""
+    return Number(x.trace, x.value, weak=True)
+
+
+class Tracing:
+    """One run of a function on symbols: `outputs`, and in which `form` it returned them."""
+
+    def __init__(self, name: str, function: Callable, tensors: list, constants: list,
+                 numbers: Sequence[int]):  # fmt: skip
+        code = function.__code__
+        self.trace = Trace(name)
+        self.trace.has_numbers = bool(numbers)
+        values = list(constants)
+        for place, about in enumerate(tensors):
+            if about:
+                values[place] = self.trace.input(code.co_varnames[place], about[0], about[1])
+        wide = any(about and about[0] == "f64" for about in tensors)
+        for place in numbers:
+            number = self.trace.scalar(code.co_varnames[place], "f64" if wide else "f32")
+            values[place] = as_number(number)
+        self.numbers = [constants[place] for place in numbers]
+        self.outputs, self.form = self.trace.outputs_of(called(function, values))
+
+    def finish(self) -> tuple[_core.Graph, Form]:
+        graph, _ = self.trace.finish(self.outputs)
+        return graph, self.form
+
+
+def called(function: Callable, values: list) -> Any:
+    """The result of a function for the values of all its parameters."""
+    code = function.__code__
+    count = code.co_argcount
+    named = dict(zip(code.co_varnames[count:], values[count:], strict=False))
+    return function(*values[:count], **named)
+
+
+def traced(
+    name: str, function: Callable, tensors: list, constants: list, numbers: list[bool]
+) -> tuple[_core.Graph | None, Form, int]:
+    """(graph, form, 0), or (None, form, bits of the parameters that have to be constants)."""
+    fixed = Tracing(name, function, tensors, constants, ())
+    chosen = [place for place, yes in enumerate(numbers) if yes]
+    if not chosen:
+        return *fixed.finish(), 0
+
+    def numbered(places: list[int]) -> Tracing | None:
+        try:
+            found = Tracing(name, function, tensors, constants, places)
+        except Exception:  # noqa: BLE001 whatever a function does with a value that it cannot have
+            return None
+        return found if _same(fixed, found) else None
+
+    if found := numbered(chosen):
+        return *found.finish(), 0
+    steering = [place for place in chosen if len(chosen) == 1 or not numbered([place])]
+    return None, fixed.form, sum(1 << place for place in steering or chosen)
+
+
+_TOLERANCE = {"f64": 1e-14, "f32": 1e-6, "f16": 2e-3, "bf16": 2e-2}  # of their values
+_ON_NUMBERS: dict[str, Callable[..., float]] = {
+    "cast": lambda a: a,
+    "neg": lambda a: -a,
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "pow": lambda a, b: a**b,
+    "abs": abs,
+    "sqrt": math.sqrt,
+    "exp": math.exp,
+    "log": math.log,
+}
+
+
+def _same(fixed: Tracing, numbered: Tracing) -> bool:
+    """Whether both tracings compute the same from the same operands, numbers by their value."""
+    if fixed.form != numbered.form:
+        return False
+    left, right = _Nodes(fixed), _Nodes(numbered)
+    waiting = [(a.value, b.value)
+               for a, b in zip(fixed.outputs, numbered.outputs, strict=True)]  # fmt: skip
+    seen = set(waiting)
+    while waiting:
+        a, b = waiting.pop()
+        if left.type(a) != right.type(b):
+            return False
+        if a in left.numbers or b in right.numbers:
+            if not _close(left.numbers.get(a), right.numbers.get(b), left.type(a)[0]):
+                return False
+            continue
+        about, operands = left.node(a)
+        other, others = right.node(b)
+        if about != other:
+            return False
+        pairs = {*zip(operands, others, strict=True)} - seen
+        seen |= pairs
+        waiting += pairs
+    return True
+
+
+def _close(a: float | None, b: float | None, kind: str) -> bool:
+    if a is None or b is None:
+        return False
+    if a == 0 or b == 0:
+        return a == b and math.copysign(1, a) == math.copysign(1, b)
+    return (a != a and b != b) or math.isclose(a, b, rel_tol=_TOLERANCE.get(kind, 0))
+
+
+class _Nodes:
+    """The nodes of a tracing, and which of them are numbers whose value is known."""
+
+    def __init__(self, tracing: Tracing):
+        self.builder = tracing.trace.builder
+        self.numbers: dict[int, float] = {}
+        self.inputs: dict[int, int] = {}
+        given = iter(tracing.numbers)
+        for value in range(max(output.value for output in tracing.outputs) + 1):
+            op, operands, _ = self.builder.node(value)
+            if op == "input":
+                self.inputs[value] = len(self.inputs)
+            elif op == "scalar":
+                self.numbers[value] = next(given)
+            elif op == "constant":
+                self.numbers[value] = self.builder.number(value)
+            elif operands and all(x in self.numbers for x in operands) and self._is_scalar(value):
+                self._evaluate(value, op, operands)
+
+    def type(self, value: int) -> tuple[str, str]:
+        kind, shape = self.builder.type(value)
+        return kind, str(shape)
+
+    def node(self, value: int) -> tuple[tuple, list[int]]:
+        op, operands, axes = self.builder.node(value)
+        return (op, self.inputs.get(value), tuple(axes), len(operands)), operands
+
+    def _is_scalar(self, value: int) -> bool:
+        kind, shape = self.builder.type(value)
+        return shape == () and kind in _TOLERANCE
+
+    def _evaluate(self, value: int, op: str, operands: list[int]) -> None:
+        rule = _ON_NUMBERS.get(op)
+        try:
+            if rule is not None:
+                self.numbers[value] = float(rule(*(self.numbers[x] for x in operands)))
+        except (ArithmeticError, ValueError, TypeError):
+            return
