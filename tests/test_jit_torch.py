@@ -168,6 +168,17 @@ def test_vmap_and_func_grad(name):
     close(*(torch.vmap(torch.func.grad(f))(x) for f in inner))
 
 
+def test_derivatives_in_forward_mode_are_refused_not_lost():
+    if not has_cpp_gradients():
+        pytest.skip("PyTorch refuses them itself then")
+    x = torch.zeros(2)
+    for function in (scaled, lambda x: torch.ops.pto.gelu(x)):
+        with pytest.raises(RuntimeError, match=r"forward-mode derivative.*\n  why: .*\n  fix: "):
+            torch.func.jvp(function, (x,), (torch.ones(2),))
+    twice = torch.func.jacrev(torch.func.jacrev(lambda x: (scaled(x) ** 2).sum()))
+    close(twice(x), 8 * torch.eye(2))
+
+
 @pytest.mark.parametrize("mode", [None, "low", "f32"])
 def test_autocast_casts_as_the_function_says(mode):
     @pto.jit(autocast=mode or "")

@@ -107,8 +107,7 @@ struct TPipe : pipes::StateOf<
   }
   // Outside launches: forgets what was pushed and not freed.
   static void reset_for_cpu_sim() {
-    pto_ring_reset(key(0));
-    pto_ring_reset(key(1));
+    pto_ring_reset(key(0)), pto_ring_reset(key(1));
     TPipe::note_progress();
   }
 

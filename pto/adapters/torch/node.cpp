@@ -37,6 +37,16 @@ c10::OperatorHandle handle_of(const pto_operator& op, const char* overload = "")
       "  fix: call the operator that returns a new tensor, or call it under torch.no_grad()");
 }
 
+// Derivatives that travel with the tensors would be lost without a word.
+void refuse_forward_mode(const char* name, const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor._fw_grad(/*level=*/0).defined()) return;
+  throw std::runtime_error(
+      std::string(name) +
+      ": called with a tensor that carries a forward-mode derivative (jvp, jacfwd, hessian)\n"
+      "  why: operators have gradients for the backward pass only\n"
+      "  fix: take torch.func.jacrev or torch.func.vjp; jacrev(jacrev(f)) for second derivatives");
+}
+
 bool is_tensor(const pto_operator_argument& argument) {
   return argument.kind <= PTO_KIND_TENSOR_LIST;
 }
@@ -229,6 +239,9 @@ class AutogradKernel : public c10::OperatorKernel {
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet keys, Stack* stack) {
     const pto_operator& op = record_.op;
     const at::ArrayRef<c10::IValue> arguments = torch::jit::last(*stack, op.n_arguments);
+    for (const c10::IValue& argument : arguments) {
+      for_each_tensor(argument, [&op](const at::Tensor& t) { refuse_forward_mode(op.name, t); });
+    }
     c10::intrusive_ptr<Gradient> node;
     c10::intrusive_ptr<torch::autograd::Node> refusal;
     if (c10::GradMode::is_enabled()) {
