@@ -298,11 +298,10 @@ def full_like(x: Tensor, value: object, dtype: object = None) -> Tensor:
     The number may be a size, or a tensor of rank 0.
     """
     kind = x.dtype if dtype is None else cast(x, dtype).dtype
-    plain = number(value)
-    if plain is not None:
-        filled = constant(x.trace, plain, kind)
-    else:
+    if isinstance(value, Tensor | _core.Dim):
         filled = cast(operand(value, x, "full_like"), kind)
+    else:
+        filled = constant(x.trace, value, kind)
     if filled.ndim:
         fail(
             f"full_like: the value has the shape {list(filled.shape)}",
