@@ -20,6 +20,7 @@
 #include "pto/adapters/torch/npu/registration.hpp"
 #include "pto/adapters/torch/npu/stream.hpp"
 #include "pto/runtime/launch.hpp"
+#include "pto/runtime/pool.hpp"
 
 namespace pto::torch_npu {
 namespace {
@@ -73,7 +74,8 @@ int32_t submit(int32_t device, const void* to, const pto_device_job* job) {
     const int index = existing_device(static_cast<c10::DeviceIndex>(device));
     Stream& stream = to ? *static_cast<Stream*>(const_cast<void*>(to)) : current_stream(index);
     kernel->keep_memory();
-    if (runs_kernel()) return kernel->run();  // part of what the stream runs now
+    // Part of what the stream runs now, whose blocks also run on threads of the pool.
+    if (runs_kernel() || inside_block()) return kernel->run();
     const bool is_short = job->bytes < kLongBytes;
     if (!is_short || !stream.enter_if_idle()) {
       stream.submit(std::move(kernel), is_short ? Length::Short : Length::Long);
