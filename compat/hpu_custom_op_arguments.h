@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "pto/base/dtype.hpp"
+#include "pto/isa/parameter.hpp"
 
 namespace pto::custom_op {
 

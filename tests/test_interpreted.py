@@ -60,7 +60,7 @@ def test_a_call_is_answered_and_one_warning_names_a_graph_that_reproduces(tmp_pa
     assert text.startswith("# centred: the C++ compiler") and "no matching function" in text
     graph = _core.Graph.parse(text)
     x = np.arange(12, dtype="f4").reshape(3, 4)
-    y, mean = pto.interpret(graph, x)
+    y, mean = pto.interpret(graph, x, 2.0)
     np.testing.assert_array_equal(y, (x - mean) * 2)
     again = re.search(r'python -c "(.*)"\n', text)[1]
     done = subprocess.run([sys.executable, "-c", again], capture_output=True, text=True)

@@ -68,7 +68,7 @@ def test_parts_are_loaded_at_their_first_use(tmp_path):
         "try:\n    pto.nothing\nexcept AttributeError as e:\n    print(e)"
     )
     code, out, error = python(code, tmp_path)
-    assert (code, out) == (0, "module 'pto' has no attribute 'nothing'"), error
+    assert code == 0 and out.startswith("pto has no nothing\n"), error
 
 
 def test_a_second_process_runs_no_compiler(tmp_path):

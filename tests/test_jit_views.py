@@ -146,4 +146,7 @@ def test_a_hostile_array_gives_numpys_values_or_an_error_of_ours(name):
         assert "huge" in name, error
     else:
         want = x.sum(-1)
+        if name == "meta":  # PyTorch's sizes without elements
+            assert got.device == want.device and got.shape == want.shape
+            return
         np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-6)

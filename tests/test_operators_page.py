@@ -49,7 +49,7 @@ for name, mode in kind.modes.items():
 @pytest.fixture
 def damped(tmp_path):
     """A folder with the page's operator as its only file."""
-    [block] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    block, *_ = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     (tmp_path / "damped.py").write_text(block)
     return tmp_path
 

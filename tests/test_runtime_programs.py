@@ -96,7 +96,7 @@ def test_levels_are_spelled_in_any_case_and_simulated_chips_run(package):
     ({"name": ""}, "the name ''"),
     ({}, "neither orch nor pkg"),
     ({"pkg": 3}, "pkg is a int"),
-    ({"orch": "x.cpp", "block_dim": 1}, "unknown keyword 'block_dim'\n.*pkg, orch, kernels"),
+    ({"orch": "x.cpp", "blocks_dim": 1}, "unknown keyword 'blocks_dim'\n.*pkg, orch, kernels"),
 ])  # fmt: skip
 def test_what_cannot_be_registered_is_refused(rt, package, arguments, text):
     with pytest.raises(TypeError, match=text):

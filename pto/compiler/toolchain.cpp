@@ -40,7 +40,9 @@ std::string telling_lines(const std::string& output) {
   std::vector<std::string> lines, told;
   std::istringstream stream(output);
   for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
-  const auto is_error = [](const std::string& line) { return has(line, "error: "); };
+  const auto is_error = [](const std::string& line) {  // collect2 only says that the linker failed
+    return has(line, "error: ") && !line.starts_with("collect2: ");
+  };
   const auto error = std::find_if(lines.begin(), lines.end(), is_error);
   auto first = error == lines.end() ? lines.begin() : error;
   while (first != lines.begin() && is_context(first[-1])) --first;

@@ -12,7 +12,6 @@ annotations are checked by the body.
 """
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any, NoReturn, get_args
 
@@ -20,6 +19,7 @@ from pto.errors import InvalidType
 from pto.language.tensor import Tensor
 from pto.language.trace import describe, fail
 
+_TAKES_MORE = 0x04  # code flag: *args
 _SENTENCES = {
     Tensor: (
         "a tensor",
@@ -102,7 +102,7 @@ def _on_arrays(function: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
             "call it on a parameter of a function under @pto.jit, or on a NumPy or torch array",
             InvalidType,
         )
-    if function.__code__.co_flags & inspect.CO_VARARGS:
+    if function.__code__.co_flags & _TAKES_MORE:
         fail(
             f"{function.__name__}: the tensor is {describe(values[0])}",
             "outside a traced function it would only change the shape that an array has",
