@@ -95,7 +95,9 @@ class BoundCall {
     const pto_device_job job{run_job,        pto_operator_error,
                              release_job,    self.release(),
                              objects.data(), static_cast<int32_t>(objects.size()),
-                             bytes};
+                             bytes,
+                             nullptr,
+                             0};
     TORCH_CHECK(pto_device_submit(device.index(), nullptr, &job) == 0, pto_last_error());
   }
 

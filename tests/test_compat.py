@@ -68,7 +68,8 @@ NEEDS_TENSORFLOW = ("tensorflow_kernels.hpp",)  # test_guide_frameworks.py
 HEADERS = sorted(
     name
     for name in (str(path.relative_to(ROOT / "compat")) for path in (ROOT / "compat").rglob("*.h*"))
-    if not name.startswith(NEEDS_PYTORCH) and not name.endswith(PARTS_OF_CPU_STUB + NEEDS_TENSORFLOW)
+    if not name.startswith(NEEDS_PYTORCH)
+    and not name.endswith(PARTS_OF_CPU_STUB + NEEDS_TENSORFLOW)
 )
 SHORT_NAMES = [name.rsplit("/", 1)[1] for name in HEADERS if name.startswith("pto/common/")]
 

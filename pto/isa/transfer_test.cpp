@@ -231,10 +231,13 @@ TEST(Tiles, a_view_moves_to_another_address) {
   EXPECT_EQ(tile.GetValue(0), 2);
 }
 
-TEST(Tiles, valid_regions_are_clamped_to_the_tile) {
-  Tile<TileType::Vec, float, 8, 64, BLayout::RowMajor, DYNAMIC, DYNAMIC> t(9, -3);
-  EXPECT_EQ(t.GetValidRow(), 8);
-  EXPECT_EQ(t.GetValidCol(), 0);
+TEST(Tiles, valid_regions_beyond_the_tile_are_refused) {
+  using Part = Tile<TileType::Vec, float, 8, 64, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
+  EXPECT_ANY_THROW(Part(9, 64));
+  EXPECT_ANY_THROW(Part(8, -3));
+  Part whole(8, 64);
+  EXPECT_EQ(whole.GetValidRow(), 8);
+  EXPECT_EQ(whole.GetValidCol(), 64);
 }
 
 TEST(Numbers, min_and_max_compare_mixed_integers_by_value) {

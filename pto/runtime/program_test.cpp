@@ -217,7 +217,7 @@ TEST(Program, throws_the_kernels_text) {
     Call(program, arguments, {}).run(outputs);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("the kernel f_0 failed: too odd for me"));
+    EXPECT_THAT(error.what(), HasSubstr("f: the kernel failed: too odd for me"));
     EXPECT_EQ(error.kind(), ErrorKind::Runtime);
   }
 }
