@@ -372,15 +372,15 @@ PTO_NAMESPACE_END
 #define PTO_KERNEL(name, fn)                                                                       \
   static constexpr auto pto_kernel_##name = &fn;                                                   \
   extern "C" __attribute__((visibility("protected"))) int32_t name(const pto_args* args);          \
-  extern "C" __attribute__((visibility("protected"))) int32_t pto_entry_##name(const pto_args*)    \
-      __asm__(#name);                                                                              \
+  extern "C" __attribute__((visibility("protected")))                                              \
+  int32_t pto_entry_##name(const pto_args*) __asm__(#name);                                        \
   __attribute__((constructor)) static void pto_export_##name() {                                   \
     ::pto::isa::launch::export_kernel<pto_kernel_##name, ::pto::isa::launch::is_slot_name(#fn)>(   \
-        #name, pto_entry_##name, true);                                                                        \
+        #name, pto_entry_##name, true);                                                            \
   }                                                                                                \
   __attribute__((destructor)) static void pto_withdraw_##name() {                                  \
     ::pto::isa::launch::export_kernel<pto_kernel_##name, ::pto::isa::launch::is_slot_name(#fn)>(   \
-        #name, pto_entry_##name, false);                                                                       \
+        #name, pto_entry_##name, false);                                                           \
   }                                                                                                \
   extern "C" int32_t name(const pto_args* args) {                                                  \
     return ::pto::isa::launch::enter_exported<pto_kernel_##name,                                   \
