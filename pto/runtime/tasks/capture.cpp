@@ -24,13 +24,13 @@ class Recorder final : public TaskRun {
     return result;
   }
   Allocation& allocate(int64_t bytes) override {
-    void* const data = pto_malloc(size_t(std::max<int64_t>(bytes, 1)));
+    graph_.owned_.push_back(nullptr);  // first, since it may throw
+    void* const data = graph_.owned_.back() = pto_malloc(size_t(std::max<int64_t>(bytes, 1)));
     if (data == nullptr)
       fail({"a captured graph asked for " + std::to_string(bytes) +
                 " bytes, which the system does not have",
             "tensors of its orchestration live as long as the graph", "use smaller tensors"},
            ErrorKind::Runtime);
-    graph_.owned_.push_back(data);
     graph_.bytes_ += bytes;
     return add_allocation(allocations_, static_cast<char*>(data), bytes, false);  // the graph's
   }

@@ -142,7 +142,9 @@ void Engine::throw_first_failure() {
 
 Allocation& add_allocation(std::vector<std::unique_ptr<Allocation>>& allocations, char* data,
                            int64_t bytes, bool is_owned) {
+  std::unique_ptr<char, void (*)(void*)> owned(is_owned ? data : nullptr, &pto_free);
   allocations.push_back(std::make_unique<Allocation>());
+  owned.release();
   Allocation& added = *allocations.back();
   added.data = data;
   added.bytes = bytes;

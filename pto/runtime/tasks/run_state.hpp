@@ -69,6 +69,7 @@ struct Allocation {
   }
 };
 
+// Takes over memory that is owned, also when it throws.
 Allocation& add_allocation(std::vector<std::unique_ptr<Allocation>>& allocations, char* data,
                            int64_t bytes, bool is_owned);
 // As TaskRun::adopt, of one call.
