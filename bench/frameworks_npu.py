@@ -35,7 +35,7 @@ def call_npu(setting: Setting):
 
 
 class _Job(ctypes.Structure):
-    """pto_device_job of pto/isa/device_queue.hpp."""
+    """pto_device_job of pto/abi/device_queue.h."""
 
     _fields_ = [
         ("run", ctypes.c_void_p),
@@ -58,7 +58,7 @@ def shut_stream() -> Iterator[None]:
     long = 1 << 30  # bytes: not to be run by the caller
     job = _Job(address[0], None, address[1], ctypes.addressof(semaphore), None, 0, long)
     if queue.pto_device_submit(0, None, ctypes.byref(job)):
-        raise RuntimeError("the npu device took no job; see pto/isa/device_queue.hpp")
+        raise RuntimeError("the npu device took no job; see pto/abi/device_queue.h")
     try:
         yield
     finally:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Declarative custom operators in the public spelling, on kernels of ours: a description of inputs,
-// outputs and parameters, and a kernel by name (pto/op/guid.h).
+// outputs and parameters, and a kernel by name (pto/abi/guid.h).
 //
 //     REGISTER_CUSTOM_OP_ATTRIBUTES("custom_op::custom_relu", "relu_fwd", inputs, outputs, params);
 //     auto relu = HabanaCustomOpDescriptor::getCustomOpDescriptor("custom_op::custom_relu");

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "pto/base/dtype.hpp"
-#include "pto/isa/parameter.hpp"
+#include "pto/abi/parameter.h"
 
 namespace pto::custom_op {
 

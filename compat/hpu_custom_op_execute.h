@@ -4,7 +4,7 @@
 //     pto::custom_op::add({"custom_op::custom_relu", "relu_fwd", shapes, params, inputs});
 //     std::vector<at::Tensor> results = pto::custom_op::find("custom_op::custom_relu")->run(stack);
 //
-// A description names a kernel (pto/op/guid.h); running it makes the outputs and calls the kernel.
+// A description names a kernel (pto/abi/guid.h); running it makes the outputs and calls the kernel.
 // On meta and fake tensors only the outputs are made, so that torch.compile and export work without
 // a meta kernel; a symbolic size is then fixed to its value, since the callbacks take numbers.
 // TORCH_LIBRARY_IMPL(space, HPU, m) registers for the CPU, npu and meta tensors alike.
@@ -23,8 +23,8 @@
 #include <map>
 #include <mutex>
 
-#include "pto/isa/device_queue.hpp"
-#include "pto/op/guid.h"
+#include "pto/abi/device_queue.h"
+#include "pto/abi/guid.h"
 
 namespace pto::custom_op {
 

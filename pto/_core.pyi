@@ -247,7 +247,7 @@ def operator_count() -> int:
     """How many operators are defined."""
 
 def operator_record(index: int) -> dict:
-    """What op/operator.h says of an operator."""
+    """What abi/operator.h says of an operator."""
 
 def set_operator_callbacks(trace: object, infer: object, source: object) -> None:
     """See bindings/operator_providers.hpp."""
@@ -258,7 +258,7 @@ def trace_operator(index: int, tensors: list, attributes: list) -> Graph:
 
 def operator_shapes(index: int, tensors: list, attributes: list) -> tuple:
     """([[(dtype, shape)] of each output], [(a, b, because)]) for tensors of these (dtype, rank),
-    None where absent, lists of them; symbols as op/operator.h numbers them."""
+    None where absent, lists of them; symbols as abi/operator.h numbers them."""
 
 class CompiledFunctions:
     """The functions of one compiled source."""

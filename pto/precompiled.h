@@ -24,7 +24,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "pto/isa/parameter.hpp"
+#include "pto/abi/parameter.h"
 
 namespace pto {
 namespace precompiled {

@@ -15,7 +15,7 @@
 // With -DPTO_CHECKED each instruction checks its operands, see checked.hpp.
 // Thread safety: as each header says.
 #pragma once
-#include "pto/isa/acl.hpp"
+#include "pto/abi/acl.h"
 #include "pto/isa/arg_reduce.hpp"
 #include "pto/isa/comm.hpp"
 #include "pto/isa/concat.hpp"

@@ -26,7 +26,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "pto/runtime_api.h"
+#include "pto/abi/runtime_api.h"
 #include "pto/runtime_symbol.h"
 #include "pto/runtime_view.h"
 

@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "pto/runtime_api.h"
+#include "pto/abi/runtime_api.h"
 
 namespace pto {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "pto/runtime_api.h"
+#include "pto/abi/runtime_api.h"
 
 namespace pto {
 

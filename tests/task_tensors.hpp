@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 
 namespace pto {
 

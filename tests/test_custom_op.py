@@ -369,7 +369,7 @@ def test_the_public_names_of_python_lead_to_headers_library_and_device():
 import habana_frameworks.torch.core, torch, pathlib
 from habana_frameworks.torch.utils.lib_utils import get_include_dir, get_lib_dir
 headers, libraries = map(pathlib.Path, (get_include_dir(), get_lib_dir()))
-assert (headers / "hpu_custom_op_pt2.h").is_file() and (headers / "pto/op/guid.h").is_file()
+assert (headers / "hpu_custom_op_pt2.h").is_file() and (headers / "pto/abi/guid.h").is_file()
 assert {file.resolve().name for file in libraries.iterdir()} == {"libpto.so"}
 print(sorted(file.name for file in libraries.iterdir()), torch.ones(1, device="npu").device)
 """

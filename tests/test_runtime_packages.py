@@ -252,7 +252,7 @@ def test_packages_are_never_pickled(package, tmp_path):
 
 
 def test_the_abi_versions_are_those_of_the_headers():
-    headers = [ROOT / "pto/isa/host.hpp", *sorted((ROOT / "pto").glob("*.h"))]
+    headers = [ROOT / "pto/abi/host.h", *sorted((ROOT / "pto").glob("*.h"))]
     text = "".join(header.read_text() for header in headers)
     names = ("PTO_ABI_VERSION", "PTO_RUNTIME_ABI_VERSION")
     found = [int(re.search(rf"\b{name} = (\d+)", text).group(1)) for name in names]

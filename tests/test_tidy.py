@@ -38,7 +38,7 @@ BROKEN = {
     "a std header in isa": ({"pto/isa/a.hpp": CPP + "#include <cmath>\n"}, "<cmath>"),
     "isa uses base": ({"pto/isa/a.hpp": CPP + '#include "pto/base/dims.hpp"\n'}, "isa uses"),
     "ir uses codegen": ({"pto/ir/a.cpp": CPP + '#include "pto/codegen/a.hpp"\n'}, "ir uses"),
-    "ir uses host.hpp": ({"pto/ir/a.cpp": CPP + '#include "pto/isa/host.hpp"\n'}, "ir uses"),
+    "ir uses host.hpp": ({"pto/ir/a.cpp": CPP + '#include "pto/abi/host.h"\n'}, "ir uses"),
     "codegen uses a tile": ({"pto/codegen/a.cpp": CPP + '#include "pto/isa/a.hpp"\n'}, "codegen"),
     "the umbrella in op": ({"pto/op/a.cpp": CPP + "#include <pto/pto-inst.hpp>\n"}, "op uses"),
     "Python imports upwards": (
@@ -69,7 +69,7 @@ def test_a_broken_rule_is_reported_with_why_and_fix(name, tmp_path):
 
 ALLOWED = {
     "pto/ir/a.cpp": CPP + '#include <vector>\n#include "pto/isa/instructions.def"\n',
-    "pto/compiler/a.cpp": CPP + '#include "pto/base/dims.hpp"\n#include "pto/isa/host.hpp"\n',
+    "pto/compiler/a.cpp": CPP + '#include "pto/base/dims.hpp"\n#include "pto/abi/host.h"\n',
     "pto/isa/add_test.cpp": CPP + '#include <gtest/gtest.h>\n#include "pto/isa/add.hpp"\n',
     "pto/language/a.py": PY + "from pto import _core\nfrom pto.language import trace\n",
     "pto/adapters/torch/a.py": PY + "import torch\n",

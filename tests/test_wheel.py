@@ -65,7 +65,7 @@ def python(wheel, tmp_path_factory) -> Path:
 
 def test_the_wheel_holds_headers_libraries_and_adapter_sources(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    wanted = ["pto/pto-inst.hpp", "pto/isa/host.hpp", "pto/isa/instructions.def",
+    wanted = ["pto/pto-inst.hpp", "pto/abi/host.h", "pto/isa/instructions.def",
               "pto/__init__.py", "pto/lib/libpto.so", "pto/lib/libpto_torch.so",
               "pto/adapters/torch/node.cpp", "pto/adapters/tensorflow/operators.cpp",
               "pto/adapters/tensorflow/kernel.hpp", "pto/compat/acl/acl.h",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The acl host calls by their usual path; pto/isa/acl.hpp describes them.
+// The acl host calls by their usual path; pto/abi/acl.h describes them.
 //
 //     #include "acl/acl.h"
 //     aclInit(nullptr);
@@ -7,7 +7,7 @@
 //
 // Thread safety: any thread.
 #pragma once
-#include <pto/isa/acl.hpp>
+#include <pto/abi/acl.h>
 
 #if defined(__cplusplus)
 #include <pto/isa/numeric.hpp>

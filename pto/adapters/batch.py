@@ -22,8 +22,8 @@ def batched_outputs(
     """Which outputs, those of lists one after another, have the batch axis in front.
 
     None: the call with the batch is another one. `tensors`: (dtype, shape without the batch,
-    whether it has one) of those that are given, `counts` as in op/operator.h; of a size counts only
-    whether it is 1. `attributes` stand in schema order.
+    whether it has one) of those that are given, `counts` as in abi/operator.h; of a size counts
+    only whether it is 1. `attributes` stand in schema order.
     """
     found = _mapped(record, counts, tensors, attributes)
     return found and [batched for batched, _ in found]

@@ -36,7 +36,7 @@ class Output:
 
 
 class Record:
-    """One operator; see op/operator.h for the meaning of its members."""
+    """One operator; see abi/operator.h for the meaning of its members."""
 
     def __init__(self, index: int):
         facts = _core.operator_record(index)

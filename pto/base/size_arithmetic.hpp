@@ -5,7 +5,7 @@
 //     calculate(DimOp::Mul, rows, 4, &bytes)   // SizeFault::None, or why there is no value
 //
 // Division and remainder floor. C++17 without library types: adapters compile it beside a
-// framework's headers. The numbers of DimOp are those of PTO_DIM_* in op/operator.h.
+// framework's headers. The numbers of DimOp are those of PTO_DIM_* in abi/operator.h.
 // Thread safety: pure functions.
 #pragma once
 

@@ -13,8 +13,8 @@
 #include <forward_list>
 #include <vector>
 
+#include "pto/abi/operator.h"
 #include "pto/bindings/argument.hpp"
-#include "pto/op/operator.h"
 
 namespace pto::bindings {
 

@@ -289,7 +289,7 @@ void bind_operators(nb::module_& m) {
       "kernel_count", [] { return kernel_table().size(); },
       "How many kernels this process has compiled or loaded.");
   m.def("operator_count", &pto_operator_count, "How many operators are defined.");
-  m.def("operator_record", &record, "index"_a, "What op/operator.h says of an operator.");
+  m.def("operator_record", &record, "index"_a, "What abi/operator.h says of an operator.");
   m.def(
       "set_operator_callbacks",
       [](nb::object trace, nb::object infer, nb::object source) {
@@ -302,7 +302,7 @@ void bind_operators(nb::module_& m) {
         "them.");
   m.def("operator_shapes", &shapes, "index"_a, "tensors"_a, "attributes"_a,
         "([[(dtype, shape)] of each output], [(a, b, because)]) for tensors of these (dtype, "
-        "rank), None where absent, lists of them; symbols as op/operator.h numbers them.");
+        "rank), None where absent, lists of them; symbols as abi/operator.h numbers them.");
 }
 
 }  // namespace pto::bindings

@@ -20,7 +20,7 @@
 #include <tuple>
 #include <vector>
 
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 #include "pto/runtime/tasks/task.hpp"
 
 namespace pto::bindings {

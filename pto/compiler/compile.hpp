@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "pto/abi/host.h"
 #include "pto/ir/graph.hpp"
-#include "pto/isa/host.hpp"
 #include "pto/runtime/program.hpp"
 
 namespace pto {
@@ -45,7 +45,7 @@ std::shared_ptr<const Program> compile_or_interpret(const Graph& graph,
 
 // C++ text as it is, with the functions that it defines: int32_t name(const pto_args*), declared
 // here as extern "C"; the name kernel_entry is the public form void kernel_entry(int64_t*), see
-// pto_slot_kernel in isa/host.hpp. It may include pto/pto-inst.hpp and the standard library; its
+// pto_slot_kernel in abi/host.h. It may include pto/pto-inst.hpp and the standard library; its
 // own headers are no part of the cache's key. Throws as compile() does; the compiler's lines name
 // `name`.
 // Orchestration: functions of pto/runtime.h, int32_t name(const pto_runtime_api*, const pto_args*);

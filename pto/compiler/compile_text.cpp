@@ -22,7 +22,7 @@ bool is_exported_by_macro(const std::string& function, const std::string& text) 
 std::string declarations(const std::vector<std::string>& functions, const std::string& text,
                          TextForm form) {
   std::string all = form == TextForm::Orchestration ? "#include \"pto/runtime.h\"\n"
-                                                    : "#include \"pto/isa/host.hpp\"\n";
+                                                    : "#include \"pto/abi/host.h\"\n";
   for (const std::string& function : functions) {
     if (form == TextForm::Orchestration) {
       all += kExported + "int32_t " + function + "(const pto_runtime_api*, const pto_args*);\n";

@@ -14,8 +14,8 @@
 #include <memory>
 #include <string>
 
+#include "pto/abi/host.h"
 #include "pto/compiler/toolchain.hpp"
-#include "pto/isa/host.hpp"
 
 namespace pto {
 

@@ -437,7 +437,7 @@ TEST_F(Compiler, clang_compiles_too) {
 
 TEST_F(Compiler, kernels_may_call_the_runtime_and_the_mathematics_library) {
   const Source source{"a",
-                      "#include \"pto/isa/host.hpp\"\nextern \"C\" double erf(double);\n"
+                      "#include \"pto/abi/host.h\"\nextern \"C\" double erf(double);\n"
                       "extern \"C\" __attribute__((visibility(\"default\"))) int answer(const "
                       "void* p) { pto_free(pto_malloc(8)); return erf(p == 0 ? 30.0 : 0.0) == "
                       "1.0 && pto_block_count() == 1; }\n"};

@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <mutex>
 
+#include "pto/abi/host.h"
 #include "pto/base/error.hpp"
 #include "pto/compiler/file.hpp"
-#include "pto/isa/host.hpp"
 
 namespace pto {
 namespace {
@@ -49,7 +49,7 @@ std::string file_of(const void* address) {
 std::string headers_above(const std::string& file) {
   std::error_code error;
   for (fs::path at = fs::absolute(file, error).parent_path(); !at.empty(); at = at.parent_path()) {
-    if (fs::exists(at / "pto/isa/host.hpp", error)) return at;
+    if (fs::exists(at / "pto/abi/host.h", error)) return at;
     if (at == at.parent_path()) break;
   }
   return "";

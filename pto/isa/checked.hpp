@@ -19,55 +19,8 @@
 // namespace of its own, so that both kinds of objects may meet in one program.
 // Thread safety: any thread.
 #pragma once
-#include "pto/isa/host.hpp"
+#include "pto/abi/checks.h"
 #include "pto/isa/types.hpp"
-
-extern "C" {
-
-typedef struct pto_tile_state {
-  uint8_t is_written;             // of a placed tile: raw access to its elements is noted
-  uint8_t is_placed;              // bound by TASSIGN: addresses tell what is written
-  struct pto_tile_state* shared;  // of the tile whose storage this one shares
-} pto_tile_state;
-
-enum { PTO_OPERAND_OTHER, PTO_OPERAND_TILE, PTO_OPERAND_VIEW };
-enum { PTO_VIEW_ND, PTO_VIEW_DN, PTO_VIEW_OTHER, PTO_VIEW_PACKED };
-
-typedef struct pto_operand {
-  uint8_t kind, is_output;
-  uint8_t is_row_major, is_boxed;  // tiles
-  int32_t view;                    // the layout of a view
-  int32_t element_bytes;
-  const void* data;
-  pto_tile_state* state;
-  int32_t location, rows, cols, valid_rows, valid_cols;
-  int64_t stored;  // elements
-  int32_t (*offset)(int32_t row, int32_t col);
-  int64_t count;  // of a packed view; INT64_MAX where the bound is not known
-  int64_t shape[5], stride[5];
-} pto_operand;
-
-typedef struct pto_operand_of {
-  const void* object;
-  void (*describe)(const void* object, pto_operand* operand);
-} pto_operand_of;
-
-// Before an instruction: checks its sources, notes its destinations.
-void pto_check_instruction(const char* name, const char* form, const pto_operand_of* operands,
-                           int32_t count, int32_t is_atomic);
-void pto_check_assign(pto_tile_state* state, int32_t location, const void* start, size_t room,
-                      uintptr_t offset, size_t bytes);
-// A pointer to the elements is handed out: they count as written.
-void pto_check_raw(pto_tile_state* state, void* data, size_t bytes);
-
-// A signal has been seen: the running core follows what others stored before.
-void pto_check_waited(void);
-
-__attribute__((noreturn)) void pto_check_failed_stream(size_t misplaced, size_t vector);
-__attribute__((noreturn)) void pto_check_failed_offset(int32_t offset, int32_t stored);
-__attribute__((noreturn)) void pto_check_failed_element(int32_t row, int32_t col, int32_t rows,
-                                                        int32_t cols);
-}
 
 PTO_NAMESPACE_BEGIN
 namespace checked {

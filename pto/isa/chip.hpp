@@ -18,7 +18,7 @@
 #define PTO_IF_CHIP(...)
 #else
 #define PTO_IF_CHIP(...) __VA_ARGS__
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 #include "pto/isa/types.hpp"
 
 PTO_NAMESPACE_BEGIN

@@ -14,7 +14,7 @@
 // the one-argument form looks the extent up (pto_extent); an unknown extent is unbounded.
 // Thread safety: a view is a value; what it views is the caller's.
 #pragma once
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 #include "pto/isa/numeric.hpp"
 
 PTO_NAMESPACE_BEGIN

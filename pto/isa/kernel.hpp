@@ -11,11 +11,11 @@
 // one thread without waiting shares it, block after block; a block that waits keeps its own.
 // Thread safety: everything is of the running core.
 #pragma once
+#include "pto/abi/host.h"
 #include "pto/isa/elementwise.hpp"
 #include "pto/isa/enter.hpp"
 #include "pto/isa/event.hpp"
 #include "pto/isa/global_tensor.hpp"
-#include "pto/isa/host.hpp"
 
 #define AICORE
 #define __global__

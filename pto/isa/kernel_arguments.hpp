@@ -10,10 +10,10 @@
 //
 // Tensors and other arguments count separately. An absent optional keeps its place; a Tensor[]
 // takes as many places as it has tensors, and among the other arguments it stands for its length.
-// See pto/op/define.h for the layout. Thread safety: immutable.
+// See pto/abi/define_operator.h for the layout. Thread safety: immutable.
 #pragma once
 
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 
 namespace pto {
 

@@ -11,7 +11,7 @@
 //
 // Thread safety: the mutex guards a state.
 #pragma once
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 #include "pto/isa/types.hpp"
 
 #if defined(__CPU_SIM)

@@ -15,7 +15,7 @@
 // Errors: as EXEC_KERNEL_CMD: std::runtime_error where exceptions are enabled.
 // Thread safety: contexts and memories are of the calling thread.
 #pragma once
-#include "pto/isa/acl.hpp"
+#include "pto/abi/acl.h"
 #include "pto/isa/cores.hpp"
 #include "pto/isa/kernel.hpp"
 

@@ -13,9 +13,9 @@
 // fails the block that left it. Outside launches flags and barriers do nothing.
 // Thread safety: cores run as fibers on any number of threads, see pto/runtime/wait.hpp.
 #pragma once
+#include "pto/abi/host.h"
 #include "pto/isa/enter.hpp"
 #include "pto/isa/global_tensor.hpp"
-#include "pto/isa/host.hpp"
 
 PTO_NAMESPACE_BEGIN
 

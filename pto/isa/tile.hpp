@@ -13,10 +13,10 @@
 // tile: a larger one, or a negative extent, fails the block where it is set.
 // Thread safety: a tile belongs to one thread.
 #pragma once
+#include "pto/abi/host.h"
 #include "pto/isa/chip.hpp"
 #include "pto/isa/cpu/access.hpp"
 #include "pto/isa/enter.hpp"
-#include "pto/isa/host.hpp"
 
 PTO_NAMESPACE_BEGIN
 

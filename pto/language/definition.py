@@ -12,7 +12,7 @@ MEMBERS = {
     *("build", "infer", "grad", "gradient", "saved", "wanted", "kernel", "work", "oracle"),
     *("tolerance", "samples", "vectors", "types", "inplace", "bounded", "autocast"),
 }
-AUTOCAST = {None: 0, "low": 1, "f32": 2}  # as op/operator.h numbers them
+AUTOCAST = {None: 0, "low": 1, "f32": 2}  # as abi/operator.h numbers them
 
 
 def check_is_class(definition: object) -> None:

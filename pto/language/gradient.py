@@ -113,7 +113,7 @@ def members(value: Any) -> list:
 
 
 def gradient_schema(of: "Operator", saved: tuple[str, ...], wanted: tuple[str, ...]) -> str:
-    """The schema that op/operator.h asks of a gradient operator."""
+    """The schema that abi/operator.h asks of a gradient operator."""
     kinds = {a.name: a.kind for a in of.arguments}
     kinds |= {name: "Tensor?" for name, a in of.by_name.items() if a.is_optional_tensor}
     lists = {

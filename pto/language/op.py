@@ -22,7 +22,8 @@ finds mistakes and what the gradient needs. New elements of a Tensor(a!) that th
 return follow the outputs.
 
 `kernel = cpp_kernel("file.cpp", "function")` stands in the place of `build` where the language
-cannot say it: a hand-written kernel (pto/op/define.h), compiled at its first use. It needs `infer`.
+cannot say it: a hand-written kernel (pto/abi/define_operator.h), compiled at its first use. It
+needs `infer`.
 
 `grad(ctx, *d_outputs)` returns the gradients by argument name, or in the order of the tensor
 arguments; None, or a name left out, means not differentiable. It becomes an operator of its own,
@@ -36,7 +37,7 @@ in NumPy, `tolerance` its relative error by element type, `samples` its argument
 (samples.py). `inplace = True` also defines NAME_, which replaces its first argument's elements.
 `bounded = ("indices",)` names outputs of a hand-written kernel whose size is known only after it
 ran: `infer` gives the most that the first size can be, and the kernel, in an i64 tensor behind the
-outputs, how many rows there are (pto/op/define.h).
+outputs, how many rows there are (pto/abi/define_operator.h).
 `autocast = "low"` or "f32" says what regions of mixed precision (torch.autocast) cast the
 floating-point arguments to; without it, mixed ones become the widest among them.
 
@@ -119,7 +120,7 @@ class Operator(_core.OperatorCall):
         return "f32" if "f32" in allowed else allowed[0]
 
     def places(self, names: tuple[str, ...]) -> list[int]:
-        """Arguments, and outputs as -1 - i, as op/operator.h numbers them."""
+        """Arguments, and outputs as -1 - i, as abi/operator.h numbers them."""
         places = {n: -1 - i for i, n in enumerate(self.outputs)}
         places |= {a.name: i for i, a in enumerate(self.arguments)}
         return [places[name] for name in names]

@@ -12,8 +12,8 @@
 #include <array>
 #include <string>
 
+#include "pto/abi/operator.h"
 #include "pto/base/error.hpp"
-#include "pto/op/operator.h"
 #include "pto/runtime/program.hpp"
 
 namespace pto {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // pto_operator_define: an operator of plain C functions becomes one of the registry.
-#include "pto/op/define.h"
+#include "pto/abi/define_operator.h"
 
 #include <map>
 #include <memory>

@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
+#include "pto/abi/define_operator.h"
 #include "pto/base/dtype.hpp"
-#include "pto/op/define.h"
 
 namespace pto::op {
 

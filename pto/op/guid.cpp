@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/op/guid.h"
+#include "pto/abi/guid.h"
 
 #include <algorithm>
 #include <cstring>

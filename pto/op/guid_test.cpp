@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Guids: how a name finds its kernel, what a kernel gets, and outputs that lie on inputs.
-#include "pto/op/guid.h"
+#include "pto/abi/guid.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

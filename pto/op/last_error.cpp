@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "pto/op/operator.h"
+#include "pto/abi/operator.h"
 
 namespace pto {
 namespace {

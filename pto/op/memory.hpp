@@ -11,9 +11,9 @@
 #include <string>
 #include <utility>
 
+#include "pto/abi/host.h"
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
-#include "pto/isa/host.hpp"
 #include "pto/runtime/program.hpp"
 
 namespace pto {

@@ -11,8 +11,8 @@
 
 #include <string>
 
+#include "pto/abi/operator.h"
 #include "pto/base/size_arithmetic.hpp"
-#include "pto/op/operator.h"
 
 namespace pto {
 

@@ -23,8 +23,8 @@
 #include <string>
 #include <vector>
 
+#include "pto/abi/operator.h"
 #include "pto/base/dims.hpp"
-#include "pto/op/operator.h"
 #include "pto/op/schema.hpp"
 #include "pto/op/type_rule.hpp"
 #include "pto/runtime/kernel_table.hpp"

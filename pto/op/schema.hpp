@@ -18,7 +18,7 @@
 #include <variant>
 #include <vector>
 
-#include "pto/op/operator.h"
+#include "pto/abi/operator.h"
 
 namespace pto {
 

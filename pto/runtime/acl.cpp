@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/isa/acl.hpp"
+#include "pto/abi/acl.h"
 
 #include <cstdint>
 #include <cstring>
 #include <new>
 #include <string>
 
+#include "pto/abi/device_queue.h"
+#include "pto/abi/host.h"
 #include "pto/base/error.hpp"
-#include "pto/isa/device_queue.hpp"
-#include "pto/isa/host.hpp"
 #include "pto/runtime/extents.hpp"
 #include "pto/runtime/launch.hpp"
 

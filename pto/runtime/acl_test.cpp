@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/isa/acl.hpp"
+#include "pto/abi/acl.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 
 namespace pto {
 namespace {

@@ -15,7 +15,7 @@
 #include <memory>
 #include <string>
 
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 #include "pto/runtime/scratch.hpp"
 
 namespace pto {

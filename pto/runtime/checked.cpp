@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What PTO_CHECKED kernels ask before each instruction: see isa/checked.hpp.
-#include "pto/isa/checked.hpp"
+#include "pto/abi/checks.h"
 
 #include <algorithm>
 #include <array>

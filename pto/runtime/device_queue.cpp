@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/isa/device_queue.hpp"
+#include "pto/abi/device_queue.h"
 
 #include <atomic>
 

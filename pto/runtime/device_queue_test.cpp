@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches on tensors of a device with streams: what reaches the device's queue, and what is
 // refused before.
-#include "pto/isa/device_queue.hpp"
+#include "pto/abi/device_queue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "pto/isa/acl.hpp"
+#include "pto/abi/acl.h"
 #include "pto/isa/launch.hpp"
 #include "pto/runtime/device_blocks.hpp"
 

@@ -2,7 +2,7 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 
 uint32_t pto_environment_number(const char* name, uint32_t otherwise) {
   const char* text = std::getenv(name);

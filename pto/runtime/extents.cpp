@@ -7,7 +7,7 @@
 #include <mutex>
 #include <new>
 
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 
 namespace pto {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Extents: memory ranges whose length is known, behind pto_register_range and pto_extent
-// (isa/host.hpp).
+// (abi/host.h).
 //
 //     Extents extents;
 //     extents.add(x, 400);

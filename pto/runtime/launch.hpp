@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launch: one kernel over its blocks; implements the launch part of isa/host.hpp.
+// Launch: one kernel over its blocks; implements the launch part of abi/host.h.
 //
 //     pto_args args = ...;
 //     if (pto_launch(kernel, &args, 24) != 0) std::puts(pto_last_error());
@@ -14,7 +14,7 @@
 
 #include <string>
 
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 
 namespace pto {
 

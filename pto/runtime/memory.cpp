@@ -13,9 +13,9 @@
 #include <new>
 #include <vector>
 
+#include "pto/abi/host.h"
 #include "pto/base/error.hpp"
 #include "pto/base/machine.hpp"
-#include "pto/isa/host.hpp"
 
 // Present when the program runs under AddressSanitizer, whether or not this library was built so.
 extern "C" {

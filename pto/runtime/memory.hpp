@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory: the recycling allocator behind pto_malloc and pto_free (isa/host.hpp).
+// Memory: the recycling allocator behind pto_malloc and pto_free (abi/host.h).
 //
 //     void* out = pto_malloc(256 << 20);   // the second time: the block that was freed last
 //     memory_stats().live_bytes;

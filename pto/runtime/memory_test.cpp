@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 
 namespace pto {
 namespace {

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 #include "pto/runtime/pool.hpp"
 
 namespace pto {

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "pto/isa/parameter.hpp"
+#include "pto/abi/parameter.h"
 
 namespace pto {
 

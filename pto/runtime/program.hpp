@@ -19,11 +19,11 @@
 #include <string>
 #include <vector>
 
+#include "pto/abi/host.h"
 #include "pto/base/dims.hpp"
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
 #include "pto/base/program_spec.hpp"
-#include "pto/isa/host.hpp"
 #include "pto/runtime/size_program.hpp"
 
 namespace pto {

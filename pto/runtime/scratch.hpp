@@ -15,7 +15,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 
 namespace pto {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of the public form: packs a block's arguments into slots; implements isa/host.hpp.
+// Kernels of the public form: packs a block's arguments into slots; implements abi/host.h.
 #include <string>
 
+#include "pto/abi/host.h"
 #include "pto/base/error.hpp"
-#include "pto/isa/host.hpp"
 #include "pto/runtime/signature.hpp"
 
 namespace pto {

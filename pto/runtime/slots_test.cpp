@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 
 namespace {
 

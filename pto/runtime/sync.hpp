@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sync: what the blocks of a launch wait for: flags, barriers, rings; the part of isa/host.hpp that
+// Sync: what the blocks of a launch wait for: flags, barriers, rings; the part of abi/host.h that
 // makes cores wait.
 //
 //     pto_barrier(PTO_CORE_ANY, nullptr, 0, "k.cpp", 12);   // of the running launch

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "pto/abi/device_queue.h"
+#include "pto/abi/typed_call.h"
 #include "pto/base/error.hpp"
-#include "pto/isa/device_queue.hpp"
-#include "pto/isa/launch.hpp"
 #include "pto/runtime/contiguous.hpp"
 #include "pto/runtime/device_blocks.hpp"
 #include "pto/runtime/launch.hpp"

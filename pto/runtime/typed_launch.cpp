@@ -5,7 +5,7 @@
 #include <deque>
 #include <memory>
 
-#include "pto/isa/device_queue.hpp"
+#include "pto/abi/device_queue.h"
 
 namespace pto {
 namespace {

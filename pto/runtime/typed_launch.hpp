@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "pto/isa/launch.hpp"
+#include "pto/abi/typed_call.h"
 
 namespace pto {
 

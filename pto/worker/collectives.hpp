@@ -14,7 +14,7 @@
 #include <span>
 #include <string_view>
 
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 
 namespace pto {
 

@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <pto/isa/host.hpp>
+#include <pto/abi/host.h>
 
 namespace pto {
 namespace cpu_sim {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients in reverse mode, by the operator's gradient operator; see op/operator.h."""
+"""Gradients in reverse mode, by the operator's gradient operator; see abi/operator.h."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

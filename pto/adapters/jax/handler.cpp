@@ -15,12 +15,12 @@
 #include <string>
 #include <string_view>
 
+#include "pto/abi/operator.h"
 #include "pto/adapters/jax/executor.hpp"
 #include "pto/adapters/jax/ffi.hpp"
 #include "pto/adapters/jax/state.hpp"
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
-#include "pto/op/operator.h"
 
 namespace pto::jax_adapter {
 namespace {

@@ -14,8 +14,8 @@
 #include <atomic>
 #include <memory>
 
+#include "pto/abi/operator.h"
 #include "pto/adapters/jax/ffi.hpp"
-#include "pto/op/operator.h"
 
 namespace pto::jax_adapter {
 

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "pto/op/operator.h"
+#include "pto/abi/operator.h"
 
 namespace pto::mindspore_adapter {
 

@@ -4,8 +4,8 @@
 // Thread safety: pure function.
 #pragma once
 
+#include "pto/abi/operator.h"
 #include "pto/adapters/onnxruntime/api.hpp"
-#include "pto/op/operator.h"
 
 namespace pto::ort {
 

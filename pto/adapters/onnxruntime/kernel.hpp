@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
+#include "pto/abi/operator.h"
 #include "pto/adapters/onnxruntime/api.hpp"
 #include "pto/base/dtype.hpp"
 #include "pto/op/memory.hpp"
-#include "pto/op/operator.h"
 
 namespace pto::ort {
 

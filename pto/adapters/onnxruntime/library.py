@@ -22,7 +22,7 @@ _library.pto_onnxruntime_prepare.restype = ctypes.c_char_p
 
 
 class AttributeValue(ctypes.Structure):
-    """pto_operator_value of op/operator.h."""
+    """pto_operator_value of abi/operator.h."""
 
     class _Union(ctypes.Union):
         _fields_ = [

@@ -10,7 +10,7 @@
 
 #include <string>
 
-#include "pto/op/operator.h"
+#include "pto/abi/operator.h"
 
 namespace pto::tensorflow_adapter {
 

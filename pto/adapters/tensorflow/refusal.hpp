@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "pto/op/operator.h"
+#include "pto/abi/operator.h"
 
 namespace pto::tensorflow_adapter {
 

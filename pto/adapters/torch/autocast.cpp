@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Autocast of operators in C++: one kernel at the Autocast keys for all of them, which casts
-// arguments as op/operator.h says. Built with node.cpp; without them autocast.py does the same.
+// arguments as abi/operator.h says. Built with node.cpp; without them autocast.py does the same.
 //
 // Thread safety: kernels may run on any thread; registration belongs to one at a time.
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include "pto/abi/operator.h"
 #include "pto/adapters/torch/error_text.hpp"
 #include "pto/adapters/torch/implementations.hpp"
 #include "pto/adapters/torch/operator_name.hpp"
-#include "pto/op/operator.h"
 
 namespace pto::torch_adapter {
 namespace {

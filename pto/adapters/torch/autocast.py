@@ -9,7 +9,7 @@ from pto.adapters.record import Record
 from pto.adapters.torch.record import packet, qualified_name
 from torch.utils import _pytree as pytree
 
-_LOW, _F32 = 1, 2  # of op/operator.h
+_LOW, _F32 = 1, 2  # of abi/operator.h
 _KEYS = {"cpu": "AutocastCPU", "privateuseone": "AutocastPrivateUse1"}
 
 

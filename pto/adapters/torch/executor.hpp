@@ -10,7 +10,7 @@
 
 #include <optional>
 
-#include "pto/op/operator.h"
+#include "pto/abi/operator.h"
 #include "pto/runtime/pool.hpp"
 
 extern "C" int32_t pto_torch_operator_run(const pto_operator_call* call);

@@ -7,11 +7,11 @@
 #include <stdexcept>
 #include <utility>
 
+#include "pto/abi/host.h"
 #include "pto/adapters/torch/dtypes.hpp"
 #include "pto/adapters/torch/executor.hpp"
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
-#include "pto/isa/host.hpp"
 #include "pto/runtime/signature.hpp"
 #include "pto/runtime/strided_copy.hpp"
 

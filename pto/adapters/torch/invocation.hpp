@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "pto/abi/operator.h"
 #include "pto/adapters/torch/shim.hpp"
-#include "pto/op/operator.h"
 
 namespace pto::torch_adapter {
 

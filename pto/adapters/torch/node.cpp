@@ -3,7 +3,7 @@
 //
 // Built for the exact version of the installed PyTorch by `python -m pto adapters build torch`,
 // since a graph node is no part of PyTorch's stable interface; without this library autograd.py
-// does the same in Python. What to save and where gradients go comes from op/operator.h.
+// does the same in Python. What to save and where gradients go comes from abi/operator.h.
 // Thread safety: kernels and nodes may run on any thread; registration belongs to one at a time.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -13,10 +13,10 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/library.h>
 
+#include "pto/abi/operator.h"
 #include "pto/adapters/torch/error_text.hpp"
 #include "pto/adapters/torch/implementations.hpp"
 #include "pto/adapters/torch/operator_name.hpp"
-#include "pto/op/operator.h"
 
 namespace pto::torch_adapter {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "pto/op/operator.h"
+#include "pto/abi/operator.h"
 
 namespace pto::torch_adapter {
 

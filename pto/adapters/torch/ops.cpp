@@ -12,11 +12,11 @@
 #include <string>
 #include <utility>
 
+#include "pto/abi/operator.h"
 #include "pto/adapters/torch/error_text.hpp"
 #include "pto/adapters/torch/invocation.hpp"
 #include "pto/adapters/torch/operator_name.hpp"
 #include "pto/base/error.hpp"
-#include "pto/op/operator.h"
 
 namespace pto::torch_adapter {
 namespace {

@@ -4,11 +4,11 @@
 #include <limits>
 #include <utility>
 
+#include "pto/abi/host.h"
 #include "pto/adapters/torch/dtypes.hpp"
 #include "pto/adapters/torch/invocation.hpp"
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
-#include "pto/isa/host.hpp"
 #include "pto/runtime/signature.hpp"
 #include "pto/runtime/strided_copy.hpp"
 

@@ -9,8 +9,8 @@
 // Invariant: writes the rows x cols of job.c and nothing else; takes its memory once per thread.
 // Thread safety: each thread has its own panels.
 #pragma once
+#include "pto/abi/host.h"
 #include "pto/isa/cpu/matmul_pack.hpp"
-#include "pto/isa/host.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Guid add_fwd_DTYPE: (x, y) -> out, x + y, each broadcast to the sizes of out as NumPy does.
-#include "pto/op/guid.h"
+#include "pto/abi/guid.h"
 #include "pto/ops/guids/typed.hpp"
 
 namespace pto::guids {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "pto/op/guid.h"
+#include "pto/abi/guid.h"
 #include "pto/ops/guids/typed.hpp"
 
 namespace pto::guids {

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "pto/op/guid.h"
+#include "pto/abi/guid.h"
 #include "pto/ops/guids/typed.hpp"
 
 namespace pto::guids {

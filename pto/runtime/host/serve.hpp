@@ -12,7 +12,7 @@
 #include <memory>
 #include <span>
 
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 #include "pto/runtime/host/mailbox.hpp"
 #include "pto/runtime/number.hpp"
 

@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <span>
 
+#include "pto/abi/runtime_api.h"
 #include "pto/runtime/number.hpp"
-#include "pto/runtime_api.h"
 
 namespace pto {
 

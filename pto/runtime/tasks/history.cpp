@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 
 namespace pto {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 #include <unordered_set>
 
+#include "pto/abi/runtime_api.h"
 #include "pto/runtime/tasks/engine.hpp"
-#include "pto/runtime_api.h"
 
 namespace pto {
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 #include "pto/runtime/launch.hpp"
 #include "pto/runtime/number.hpp"
 #include "pto/runtime/tasks/history.hpp"

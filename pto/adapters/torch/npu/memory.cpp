@@ -13,8 +13,8 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "pto/abi/host.h"
 #include "pto/adapters/torch/npu/stream.hpp"
-#include "pto/isa/host.hpp"
 #include "pto/runtime/memory.hpp"
 
 namespace pto::torch_npu {

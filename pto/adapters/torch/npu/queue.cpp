@@ -5,7 +5,7 @@
 // Invariant: a pending job owns the memory of its tensors, not the tensors, whose end may need
 // Python's lock.
 // Thread safety: every function may be called from any thread.
-#include "pto/isa/device_queue.hpp"
+#include "pto/abi/device_queue.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>

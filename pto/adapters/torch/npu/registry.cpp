@@ -9,12 +9,12 @@
 #include <memory>
 #include <stdexcept>
 
+#include "pto/abi/operator.h"
 #include "pto/adapters/torch/invocation.hpp"
 #include "pto/adapters/torch/npu/alias.hpp"
 #include "pto/adapters/torch/npu/launch.hpp"
 #include "pto/adapters/torch/npu/memory.hpp"
 #include "pto/adapters/torch/npu/stream.hpp"
-#include "pto/op/operator.h"
 
 namespace pto::torch_npu {
 namespace {

@@ -23,7 +23,7 @@ Take its include folder away, or build without OpenPTO's compat folder."
 // The instruction set's after PyTorch's, which has other meanings for some of its names.
 #include <pto/pto-inst.hpp>
 
-#include "pto/isa/device_queue.hpp"
+#include "pto/abi/device_queue.h"
 
 namespace c10_npu {
 

@@ -12,8 +12,8 @@
 // name that was registered twice belongs to no kernel.
 // Thread safety: every function may be called from any thread.
 #pragma once
-#include "pto/isa/parameter.hpp"
-#include "pto/op/operator.h"
+#include "pto/abi/parameter.h"
+#include "pto/abi/operator.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -6,7 +6,7 @@
 // Invariant: only POD crosses this header, in both directions; sizes and strides count elements.
 // Thread safety: everything belongs to the thread that runs the orchestration.
 #pragma once
-#include "pto/isa/parameter.hpp"
+#include "pto/abi/parameter.h"
 
 enum { PTO_RUNTIME_ABI_VERSION = 3, PTO_MAX_RANK = 8 };
 

@@ -7,7 +7,7 @@
 //
 // Thread safety: pto_export_kernel may be called from any thread.
 #pragma once
-#include "pto/isa/host.hpp"
+#include "pto/abi/host.h"
 
 #ifdef __cplusplus
 extern "C" {

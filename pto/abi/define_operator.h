@@ -5,8 +5,8 @@
 // Invariants: only POD crosses this header; strings are copied.
 // Thread safety: every function may be called from any thread; a pto_infer belongs to one call.
 #pragma once
-#include "pto/isa/host.hpp"
-#include "pto/op/operator.h"
+#include "pto/abi/host.h"
+#include "pto/abi/operator.h"
 
 #ifdef __cplusplus
 extern "C" {
