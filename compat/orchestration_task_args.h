@@ -95,7 +95,7 @@ class GivenArguments {
 };
 
 // A chip's headers have one of two names for the number of blocks; without one, PTO_CHIP of
-// isa/chip.hpp, both are there.
+// isa/kernel/chip.hpp, both are there.
 class LaunchSpec {
  public:
 #if !defined(PTO_CHIP) || PTO_CHIP == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error of a sum grows with the logarithm of its length: the bound of pto/isa/block_sums.hpp.
+"""The error of a sum grows with the logarithm of its length (pto/isa/reduce/block_sums.hpp).
 
 Long inputs are broadcast: one element, or a few thousand, stand for all.
 """

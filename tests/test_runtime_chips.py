@@ -158,7 +158,7 @@ def test_one_source_serves_several_core_types():
 
 
 def test_the_sizes_are_those_of_the_public_table():
-    chip = (ROOT / "pto/isa/chip.hpp").read_text()
+    chip = (ROOT / "pto/isa/kernel/chip.hpp").read_text()
     rows = re.search(r"kKilobytes\[2\]\[kBuffers\] = \{\{(.*?)\},\s*\{(.*?)\}\}", chip, re.S)
     ours = [[int(n) for n in row.split(",")] for row in rows.groups()]
     public = (ROOT / "compat/pto/common/buffer_limits.hpp").read_text()

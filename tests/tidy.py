@@ -39,7 +39,7 @@ MAY_USE = {
 # Single files that more folders may use: the table of instructions, and a launch of typed kernels.
 OPEN_FILES = {
     "pto/isa/kernel_arguments.hpp": {"op"},
-    "pto/isa/launch.hpp": {"runtime", "adapters"},
+    "pto/isa/kernel/launch.hpp": {"runtime", "adapters"},
     "pto/isa/instructions.def": {"ir", "passes", "codegen", "compiler", "bindings"},
 }
 # Python folders that reach the C++ parts do so through the extension module.

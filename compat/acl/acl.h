@@ -10,6 +10,6 @@
 #include <pto/abi/acl.h>
 
 #if defined(__cplusplus)
-#include <pto/isa/numeric.hpp>
+#include <pto/isa/element/numeric.hpp>
 using aclFloat16 = pto::isa::half;
 #endif

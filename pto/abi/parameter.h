@@ -23,7 +23,7 @@ enum {
   PTO_NUMBER_BITS       // an integer, or by its bits a float32 (upper half 0) or float64
 };
 
-// A parameter of a typed kernel (isa/launch.hpp). Codes and bits are DLPack's.
+// A parameter of a typed kernel (isa/kernel/launch.hpp). Codes and bits are DLPack's.
 enum { PTO_TYPE_ANY = 255 };  // a type code: void, or an element type without a code
 typedef struct pto_parameter {
   uint8_t is_pointer, is_const, type_code, type_bits;

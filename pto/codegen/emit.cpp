@@ -30,7 +30,7 @@ class Emitter {
 
   Emitted run() {
     writer_.line("// " + spec_.name + ": compiled from a graph of tile operations.");
-    writer_.line("#include \"pto/isa/region_reductions.hpp\"");
+    writer_.line("#include \"pto/isa/reduce/region_reductions.hpp\"");
     writer_.line("");
     writer_.line("using namespace pto::isa;");
     writer_.line("using namespace pto::isa::region;");

@@ -44,7 +44,7 @@ class RegionBody {
   std::string size_of(int axis) const;
   void close_loops();
 
-  // Sums of floats, which go in blocks: see isa/block_sums.hpp.
+  // Sums of floats, which go in blocks: see isa/reduce/block_sums.hpp.
   std::vector<int> long_sums(int sweep) const;
   void print_row();
   void define_row_values(int sweep);

@@ -239,7 +239,7 @@ double element_bound(Opcode op, DType from, DType to, std::span<const Number> x,
 
 double steps_of_sum(size_t count) {
   const auto n = static_cast<double>(count);
-  return std::min(n, 2 * 128 + 2 * std::log2(n + 1));  // isa/block_sums.hpp
+  return std::min(n, 2 * 128 + 2 * std::log2(n + 1));  // isa/reduce/block_sums.hpp
 }
 
 double reduction_bound(Opcode op, DType dtype, std::span<const Number> x, std::span<const double> b,

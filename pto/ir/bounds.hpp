@@ -17,7 +17,7 @@ namespace pto {
 double element_bound(Opcode op, DType from, DType to, std::span<const Number> x,
                      std::span<const double> b, const ElementValue& value);
 
-// How many additions an element of a sum passes through at most: see isa/block_sums.hpp.
+// How many additions an element of a sum passes through at most: see isa/reduce/block_sums.hpp.
 double steps_of_sum(size_t count);
 
 // The bound of a reduction of x to `value`; an element of a sum passes through `steps` additions.

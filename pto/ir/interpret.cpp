@@ -64,7 +64,7 @@ int64_t elements_of(const std::vector<int64_t>& shape) {
 }
 
 // The elements folded in their order; in pairs of halves for a long sum of floats, as compiled code
-// adds blocks of it: see isa/block_sums.hpp.
+// adds blocks of it: see isa/reduce/block_sums.hpp.
 Number folded(Opcode op, DType dtype, std::span<const Number> x) {
   if (op == Opcode::sum && is_float(dtype) && x.size() > 128) {
     const size_t half = x.size() / 2;

@@ -10,9 +10,9 @@
 // except a tile larger than 16 KB.
 // Thread safety: as each family's header says.
 #pragma once
-#include "pto/isa/compare.hpp"
-#include "pto/isa/convert.hpp"
-#include "pto/isa/elementwise.hpp"
-#include "pto/isa/expand.hpp"
-#include "pto/isa/reduce.hpp"
-#include "pto/isa/transfer.hpp"
+#include "pto/isa/elementwise/compare.hpp"
+#include "pto/isa/elementwise/convert.hpp"
+#include "pto/isa/elementwise/elementwise.hpp"
+#include "pto/isa/elementwise/expand.hpp"
+#include "pto/isa/memory/transfer.hpp"
+#include "pto/isa/reduce/reduce.hpp"

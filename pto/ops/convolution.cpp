@@ -8,9 +8,9 @@
 // Sums run in f32, in f64 for f64, in an order that does not depend on the number of threads.
 #include <algorithm>
 
-#include "pto/isa/block_sums.hpp"
 #include "pto/isa/cpu/matmul_job.hpp"
 #include "pto/isa/kernel_arguments.hpp"
+#include "pto/isa/reduce/block_sums.hpp"
 #include "pto/pto-inst.hpp"
 
 namespace {

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "pto/isa/block_sums.hpp"
 #include "pto/isa/cpu/matmul_job.hpp"
 #include "pto/isa/kernel_arguments.hpp"
+#include "pto/isa/reduce/block_sums.hpp"
 #include "pto/pto-inst.hpp"
 
 using namespace pto;

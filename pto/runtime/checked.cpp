@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What PTO_CHECKED kernels ask before each instruction: see isa/checked.hpp.
+// What PTO_CHECKED kernels ask before each instruction: see isa/kernel/checked.hpp.
 #include "pto/abi/checks.h"
 
 #include <algorithm>

@@ -27,7 +27,7 @@ def core_defines(core_type: str) -> str:
 
 
 def chip_defines(platform: str, core_type: str) -> str:
-    """Lines in front of a kernel's text, see pto/isa/chip.hpp; "" for a platform without limits."""
+    """Lines in front of a kernel's text (isa/kernel/chip.hpp); "" for a platform without limits."""
     if platform not in _CHIPS:
         return ""
     core = CORE_TYPES.index(core_type) + 1

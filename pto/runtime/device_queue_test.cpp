@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "pto/abi/acl.h"
-#include "pto/isa/launch.hpp"
+#include "pto/isa/kernel/launch.hpp"
 #include "pto/runtime/device_blocks.hpp"
 
 namespace pto {

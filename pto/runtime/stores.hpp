@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stores: who stored where in a launch, for kernels that check themselves (isa/checked.hpp).
+// Stores: who stored where in a launch, for kernels that check themselves (isa/kernel/checked.hpp).
 //
 //     int32_t other;
 //     stores.add(start, end, block, position, &other);    // end, or what `other` stored too

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of typed kernels: checks arguments against a signature; implements isa/launch.hpp.
+// Calls of typed kernels: checks arguments against a signature; implements isa/kernel/launch.hpp.
 #include <cmath>
 #include <span>
 #include <stdexcept>

@@ -10,7 +10,7 @@
 
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
-#include "pto/isa/numeric.hpp"
+#include "pto/isa/element/numeric.hpp"
 
 namespace pto {
 namespace {

@@ -38,7 +38,7 @@
 #include <pto/cpu/pipe_state.hpp>
 #include <pto/cpu/quantising_steps.hpp>
 #include <pto/cpu/trace.hpp>
-#include <pto/isa/simulator.hpp>
+#include <pto/isa/kernel/simulator.hpp>
 
 // A core is both, unless the source is built for one kind.
 #if !defined(__DAV_CUBE__) && !defined(__DAV_VEC__)

@@ -5,7 +5,7 @@
 #pragma once
 #include <limits>
 
-#include <pto/isa/numeric.hpp>
+#include <pto/isa/element/numeric.hpp>
 
 #define PTO_LIMITS(Type, Digits, Digits10, MinExponent, MaxExponent, Infinity, Epsilon)            \
   template <>                                                                                      \

@@ -17,7 +17,7 @@
 #pragma once
 #include <type_traits>
 
-#include "pto/isa/launch.hpp"
+#include "pto/isa/kernel/launch.hpp"
 
 namespace pto::tensorflow_kernels {
 

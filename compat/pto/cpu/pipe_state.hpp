@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of a pipe as the public simulator shows it, see pto/isa/pipe_state.hpp.
+// The state of a pipe as the public simulator shows it, see pto/isa/sync/pipe_state.hpp.
 //
 //     cpu_sim::register_hooks(nullptr, (void*)&memory_for_state);   // void* (uint64_t key, size_t)
 //

@@ -13,7 +13,7 @@
 #include "pto/isa/cpu/access.hpp"
 #include "pto/isa/cpu/matmul_job.hpp"
 #include "pto/isa/cpu/matmul_kernel.hpp"
-#include "pto/isa/hifloat8.hpp"
+#include "pto/isa/element/hifloat8.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The copy engine for any CPU; CMakeLists.txt gives the flags.
-#include "pto/isa/tile_copy.hpp"
+#include "pto/isa/memory/tile_copy.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace moves {

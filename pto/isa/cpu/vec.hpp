@@ -7,7 +7,7 @@
 // Invariant: no standard header, no intrinsics header; a leaf is one builtin or one instruction.
 // Thread safety: pure functions on values.
 #pragma once
-#include "pto/isa/numeric.hpp"
+#include "pto/isa/element/numeric.hpp"
 
 PTO_NAMESPACE_BEGIN
 

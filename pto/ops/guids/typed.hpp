@@ -7,8 +7,8 @@
 // Thread safety: pure functions.
 #pragma once
 
+#include "pto/isa/kernel/launch.hpp"
 #include "pto/isa/kernel_arguments.hpp"
-#include "pto/isa/launch.hpp"
 
 namespace pto::guids {
 

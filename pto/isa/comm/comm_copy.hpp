@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies, sums and reductions from view to view: what the instructions of pto::comm do.
+//
+//     comm::detail::copy(dst, src, tile, false);                    // dst = src
+//     comm::detail::reduce(dst, src, tile, comm::ReduceOp::Max);    // dst = max(dst, src)
+//
+// The shape is the source's; a view without one has the tile's valid elements, at most its count.
+// Invariant: elements outside the shape are left alone. A maximum or minimum with NaN is NaN.
+// Thread safety: elements are written plainly, but added atomically.
+#pragma once
+#include "pto/isa/matrix/fixpipe.hpp"
+#include "pto/isa/tile/tile_layouts.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace comm {
+
+enum class ReduceOp : uint8_t { Sum, Max, Min };
+
+namespace detail {
+
+// Calls visit(offset, count, step, row) for every row of a view, its last dimension; `row` counts.
+template <class G, class Visit>
+PTO_INLINE void for_each_row(const G& g, const Visit& visit) {
+  int64_t row = 0;
+  for (int64_t a = 0; a < g.GetShape(0); ++a)
+    for (int64_t b = 0; b < g.GetShape(1); ++b)
+      for (int64_t c = 0; c < g.GetShape(2); ++c)
+        for (int64_t d = 0; d < g.GetShape(3); ++d, ++row)
+          visit(a * g.GetStride(0) + b * g.GetStride(1) + c * g.GetStride(2) + d * g.GetStride(3),
+                g.GetShape(4), g.GetStride(4), row);
+}
+
+template <class D, class S>
+constexpr bool check_views() {
+  static_assert(kSame<typename D::Element, typename S::Element>,
+                "pto::comm: both views must have the same element type; convert a tile with TCVT");
+  static_assert(D::kIsPacked == S::kIsPacked,
+                "pto::comm: both views must have a shape, or neither; give the other one its Shape "
+                "and Stride");
+  return true;
+}
+
+template <class G, class D>
+constexpr bool check_stacked() {
+  check_views<G, D>();
+  static_assert(!D::kIsPacked,
+                "TGATHER, TSCATTER: the views need a shape, whose dimension 3 is cut; give the "
+                "GlobalTensor a Shape and a Stride");
+  return true;
+}
+
+// Calls visit(dst, dst_step, src, src_step, count) for every row that both views have. Rows of dst
+// and src start at `to` and `from` of dimension 3; the shape is that of `shape`.
+template <class D, class S, class G, class Visit>
+PTO_INLINE void for_both(const D& dst, int64_t to, const S& src, int64_t from, const G& shape,
+                         const Visit& visit) {
+  const auto start = dst.data() + to * dst.GetStride(3);
+  const auto source = src.data() + from * src.GetStride(3);
+  for (int64_t a = 0; a < shape.GetShape(0); ++a)
+    for (int64_t b = 0; b < shape.GetShape(1); ++b)
+      for (int64_t c = 0; c < shape.GetShape(2); ++c)
+        for (int64_t d = 0; d < shape.GetShape(3); ++d) {
+          const int64_t i[4] = {a, b, c, d};
+          int64_t at_dst = 0, at_src = 0;
+          for (int axis = 0; axis < 4; ++axis) {
+            at_dst += i[axis] * dst.GetStride(axis);
+            at_src += i[axis] * src.GetStride(axis);
+          }
+          visit(start + at_dst, dst.GetStride(4), source + at_src, src.GetStride(4),
+                shape.GetShape(4));
+        }
+}
+
+// The same without a shape: elements in a row.
+template <class D, class S, class T, class Visit>
+PTO_INLINE void for_all(const D& dst, const S& src, [[maybe_unused]] const T& tile,
+                        const Visit& visit) {
+  if constexpr (S::kIsPacked) {
+    int64_t count = src.count() < dst.count() ? src.count() : dst.count();
+    if constexpr (kIsTile<T>) {
+      const int64_t valid = int64_t(tile.GetValidRow()) * tile.GetValidCol();
+      count = count < valid ? count : valid;
+    }
+    visit(dst.data(), int64_t(1), src.data(), int64_t(1), count);
+  } else {
+    for_both(dst, 0, src, 0, src, visit);
+  }
+}
+
+// Adds as one step, for any element of up to 8 bytes.
+template <class T>
+void add_atomically(T* at, T value) {
+  using Bits = typename Choose<
+      sizeof(T) == 1, uint8_t,
+      typename Choose<sizeof(T) == 2, uint16_t,
+                      typename Choose<sizeof(T) == 4, uint32_t, uint64_t>::type>::type>::type;
+  Bits* bits = reinterpret_cast<Bits*>(at);
+  Bits old = __atomic_load_n(bits, __ATOMIC_RELAXED), sum;
+  do {
+    T before;
+    __builtin_memcpy(&before, &old, sizeof(T));
+    const T after = T(before + value);
+    __builtin_memcpy(&sum, &after, sizeof(T));
+  } while (!__atomic_compare_exchange_n(bits, &old, sum, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+}
+
+struct Copy {
+  template <class A, class B>
+  PTO_INLINE void operator()(A* dst, int64_t dst_step, B* src, int64_t src_step,
+                             int64_t count) const {
+    if (dst_step == 1 && src_step == 1) {
+      if (count > 0) __builtin_memmove(static_cast<void*>(dst), src, size_t(count) * sizeof(A));
+      return;
+    }
+    for (int64_t i = 0; i < count; ++i) dst[i * dst_step] = src[i * src_step];
+  }
+};
+
+template <class D, class S, class G>
+PTO_INLINE void copy_rows(const D& dst, int64_t to, const S& src, int64_t from, const G& shape) {
+  for_both(dst, to, src, from, shape, Copy{});
+}
+
+template <class D, class S, class T>
+void copy(const D& dst, const S& src, const T& tile, bool adds) {
+  static_assert(check_views<D, S>());
+  if (!adds) return for_all(dst, src, tile, Copy{});
+  for_all(dst, src, tile,
+          [](auto* to, int64_t to_step, const auto* from, int64_t from_step, int64_t count) {
+            for (int64_t i = 0; i < count; ++i)
+              add_atomically(to + i * to_step, from[i * from_step]);
+          });
+}
+
+template <class T>
+PTO_INLINE T reduced(T a, T b, ReduceOp op) {
+  if (op == ReduceOp::Sum) return T(a + b);
+  if (a != a || b != b) return a != a ? a : b;
+  return op == ReduceOp::Max ? (a < b ? b : a) : (b < a ? b : a);
+}
+
+template <class D, class S, class T>
+void reduce(const D& dst, const S& src, const T& tile, ReduceOp op) {
+  static_assert(check_views<D, S>());
+  for_all(dst, src, tile,
+          [op](auto* to, int64_t to_step, const auto* from, int64_t from_step, int64_t count) {
+            using E = typename D::Element;
+            for (int64_t i = 0; i < count; ++i)
+              to[i * to_step] = reduced<E>(to[i * to_step], from[i * from_step], op);
+          });
+}
+
+// The run-time operation among trailing operands.
+PTO_INLINE bool asks_to_add() { return false; }
+template <class A, class... X>
+PTO_INLINE bool asks_to_add(const A& a, const X&... rest) {
+  if constexpr (kSame<A, AtomicType>)
+    return a == AtomicType::AtomicAdd;
+  else
+    return asks_to_add(rest...);
+}
+template <class A, class... X>
+PTO_INLINE ReduceOp operation_of(const A& a, const X&... rest) {
+  if constexpr (kSame<A, ReduceOp>) {
+    return a;
+  } else {
+    static_assert(sizeof...(X) > 0,
+                  "TREDUCE: the operation is missing; name it after the tiles, as ReduceOp::Sum");
+    return operation_of(rest...);
+  }
+}
+
+}  // namespace detail
+}  // namespace comm
+PTO_NAMESPACE_END

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element types: half, bfloat16_t, mask32, and what each one computes in.
+//
+//     half h = 0.1f;  float f = h;        // rounds to nearest even, and back
+//     Compute<half>                       // float: arithmetic happens there, rounded per
+//     instruction
+//
+// Invariant: an element type is trivially copyable; its bits are what memory holds.
+// Thread safety: values.
+#pragma once
+#include "pto/isa/tile/types.hpp"
+
+PTO_NAMESPACE_BEGIN
+
+template <class To, class From>
+PTO_INLINE To bit_cast(const From& from) {
+  static_assert(sizeof(To) == sizeof(From),
+                "bit_cast: both types must have the same size; convert the value first");
+  To to;
+  __builtin_memcpy(&to, &from, sizeof(to));
+  return to;
+}
+
+// Conversions on bit patterns. U is uint32_t or a vector of them, F float or a vector of them.
+namespace bits {
+
+template <class U>
+PTO_INLINE U select(bool condition, U a, U b) {
+  return condition ? a : b;
+}
+template <class M, class U>
+PTO_INLINE U select(M condition, U a, U b) {
+  return condition ? a : b;
+}
+
+// binary16 in the low half of each lane -> float. Multiplying by 2^112 moves the exponent and
+// normalises subnormals at once; infinities and NaN get their exponent afterwards.
+template <class F, class U>
+PTO_INLINE F float_from_half(U h) {
+  U magnitude = (h & 0x7fffu) << 13;
+  U scaled = bit_cast<U>(bit_cast<F>(magnitude) * 0x1p112f);
+  U special = magnitude | 0x7f800000u;
+  U value = select(magnitude >= 0x0f800000u, special, scaled);
+  return bit_cast<F>(value | ((h & 0x8000u) << 16));
+}
+
+// float -> binary16 in the low half of each lane, ties to even. Adding 0.5 to a value below 2^-14
+// rounds it to a multiple of 2^-24, the spacing of half's subnormals.
+template <class F, class U>
+PTO_INLINE U half_from_float(F x) {
+  U all = bit_cast<U>(x);
+  U magnitude = all & 0x7fffffffu;
+  U normal = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
+  U tiny = bit_cast<U>(bit_cast<F>(magnitude) + 0.5f) - 0x3f000000u;
+  U finite = select(magnitude < 0x38800000u, tiny, normal);
+  U nan = ((magnitude >> 13) & 0x3ffu) | 0x7e00u;
+  U infinite = (magnitude & 0u) + 0x7c00u;
+  U special = select(magnitude > 0x7f800000u, nan, infinite);
+  return select(magnitude >= 0x477ff000u, special, finite) | ((all >> 16) & 0x8000u);
+}
+
+template <class F, class U>
+PTO_INLINE F float_from_bfloat16(U b) {
+  return bit_cast<F>(b << 16);
+}
+
+// float -> bfloat16 in the low half of each lane, ties to even; NaN stays NaN.
+template <class F, class U>
+PTO_INLINE U bfloat16_from_float(F x) {
+  U all = bit_cast<U>(x);
+  U rounded = (all + 0x7fffu + ((all >> 16) & 1u)) >> 16;
+  U nan = (all >> 16) | 0x40u;
+  return select(x != x, nan, rounded);
+}
+
+}  // namespace bits
+
+// What an arithmetic type has besides: each result is rounded to the type.
+#define PTO_COMPOUND(Type)                                                        \
+  PTO_INLINE Type& operator+=(float v) { return *this = Type(float(*this) + v); } \
+  PTO_INLINE Type& operator-=(float v) { return *this = Type(float(*this) - v); } \
+  PTO_INLINE Type& operator*=(float v) { return *this = Type(float(*this) * v); } \
+  PTO_INLINE Type& operator/=(float v) { return *this = Type(float(*this) / v); } \
+  PTO_INLINE Type operator-() const { return FromRaw(uint16_t(raw ^ 0x8000u)); }  \
+  PTO_INLINE Type& operator++() { return *this += 1.f; }                          \
+  PTO_INLINE Type operator++(int) {                                               \
+    const Type before = *this;                                                    \
+    ++*this;                                                                      \
+    return before;                                                                \
+  }
+
+// IEEE 754 binary16.
+struct half {
+  static constexpr const char* kElementName = "f16";
+  uint16_t raw;
+
+  half() = default;
+  PTO_INLINE half(float value) : raw(uint16_t(bits::half_from_float<float, uint32_t>(value))) {}
+  PTO_INLINE operator float() const { return bits::float_from_half<float, uint32_t>(raw); }
+  static constexpr half FromRaw(uint16_t raw) { return half(raw, nullptr); }
+  PTO_INLINE uint16_t RawData() const { return raw; }
+  PTO_COMPOUND(half)
+
+ private:
+  constexpr half(uint16_t bits, decltype(nullptr)) : raw(bits) {}
+};
+
+// The upper half of a binary32.
+struct bfloat16_t {
+  static constexpr const char* kElementName = "bf16";
+  uint16_t raw;
+
+  bfloat16_t() = default;
+  PTO_INLINE bfloat16_t(float value)
+      : raw(uint16_t(bits::bfloat16_from_float<float, uint32_t>(value))) {}
+  PTO_INLINE operator float() const { return bits::float_from_bfloat16<float, uint32_t>(raw); }
+  static constexpr bfloat16_t FromRaw(uint16_t raw) { return bfloat16_t(raw, nullptr); }
+  PTO_INLINE uint16_t RawData() const { return raw; }
+  PTO_COMPOUND(bfloat16_t)
+
+ private:
+  constexpr bfloat16_t(uint16_t bits, decltype(nullptr)) : raw(bits) {}
+};
+#undef PTO_COMPOUND
+
+// A boolean in a 32-bit lane: all ones or zero. What comparisons write and TSEL reads in registers.
+struct mask32 {
+  static constexpr const char* kElementName = "mask32";
+  int32_t raw;
+
+  mask32() = default;
+  PTO_INLINE mask32(bool value) : raw(value ? -1 : 0) {}
+  PTO_INLINE operator bool() const { return raw != 0; }
+};
+
+// Raw<T>: the scalar that holds T's bits in memory. Compute<T>: the scalar that T computes in.
+template <class T>
+struct ElementTraits {
+  using Raw = T;
+  using Compute = T;
+};
+template <>
+struct ElementTraits<half> {
+  using Raw = uint16_t;
+  using Compute = float;
+};
+template <>
+struct ElementTraits<bfloat16_t> {
+  using Raw = uint16_t;
+  using Compute = float;
+};
+template <>
+struct ElementTraits<mask32> {
+  using Raw = int32_t;
+  using Compute = int32_t;
+};
+template <>
+struct ElementTraits<bool> {
+  using Raw = uint8_t;
+  using Compute = uint8_t;
+};
+template <class T>
+using Raw = typename ElementTraits<T>::Raw;
+template <class T>
+using Compute = typename ElementTraits<T>::Compute;
+
+// What converts T's bits to Compute<T> and back, for element types of other headers:
+// Codec<T>::widen<N>(Vec<Raw<T>, N>) and Codec<T>::narrow<N>(Vec<Compute<T>, N>).
+template <class T>
+struct Codec;
+// Whether one T holds two numbers, the first in its low bits.
+template <class T>
+constexpr bool kIsTwin = false;
+
+template <class T>
+constexpr bool kIsFloat = kSame<Compute<T>, float> || kSame<Compute<T>, double>;
+template <class T>
+constexpr bool kIsSigned = Compute<T>(-1) < Compute<T>(0);
+
+// Elements of T in one vector step. Types narrower than four bytes step like float, so that a
+// conversion moves whole registers and tiles of every type are cut at the same columns.
+template <class T>
+constexpr int kLanes = kVectorBytes / (sizeof(T) < 4 ? 4 : int(sizeof(T)));
+
+// A micro-tile: the most elements that a chain of instructions keeps in registers.
+template <class T>
+constexpr int kMicro = 8 * kLanes<T>;
+
+// The row's element types in instructions.def.
+enum ElementSet { kFloat, kInteger, kArithmetic, kOrdered, kBool };
+
+template <class T>
+constexpr bool is_in(ElementSet set) {
+  return set == kFloat ? kIsFloat<T> : set == kInteger ? !kIsFloat<T> : true;
+}
+
+// The value that a reduction starts from.
+enum Identity { kZero, kOne, kLowest, kHighest };
+
+template <class C>
+constexpr C lowest() {
+  if constexpr (kSame<C, float>)
+    return -__builtin_inff();
+  else if constexpr (kSame<C, double>)
+    return -__builtin_inf();
+  else if constexpr (kIsSigned<C>)
+    return C(uint64_t(1) << (8 * sizeof(C) - 1));
+  else
+    return C(0);
+}
+template <class C>
+constexpr C highest() {
+  if constexpr (kSame<C, float>)
+    return __builtin_inff();
+  else if constexpr (kSame<C, double>)
+    return __builtin_inf();
+  else
+    return C(~lowest<C>());
+}
+template <class C>
+constexpr C identity(Identity which) {
+  return which == kZero     ? C(0)
+         : which == kOne    ? C(1)
+         : which == kLowest ? lowest<C>()
+                            : highest<C>();
+}
+
+PTO_NAMESPACE_END

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element-wise instructions: unary, binary, ternary, tile with scalar, from the table's rows.
+//
+//     TADD(d, a, b);  TEXP(d, a);  TMULS(d, a, 2.0f);  TEXPANDS(d, 1.0f);
+//
+// Invariant: only the destination's valid region is written; each element is computed in
+// Compute<T> and rounded to T once per instruction (rows that accumulate: after each step). A
+// destination may be one of the sources.
+// Thread safety: a tile belongs to one thread.
+#pragma once
+#include "pto/isa/cpu/erf.hpp"
+#include "pto/isa/cpu/power.hpp"
+#include "pto/isa/cpu/trigonometry.hpp"
+#include "pto/isa/kernel/enter.hpp"
+#include "pto/isa/tile/tile.hpp"
+
+PTO_NAMESPACE_BEGIN
+
+// A row's value as a functor on vectors: M_value::apply(a, b).
+namespace lanes {
+#define PTO_UNARY(M, op, value, numpy, types)   \
+  struct M##_value {                            \
+    static constexpr ElementSet kTypes = types; \
+    template <class V>                          \
+    static PTO_INLINE V apply(V a) {            \
+      return value;                             \
+    }                                           \
+  };
+#define PTO_BINARY_ONLY(M, value, numpy, types) \
+  struct M##_value {                            \
+    static constexpr ElementSet kTypes = types; \
+    template <class V>                          \
+    static PTO_INLINE V apply(V a, V b) {       \
+      return value;                             \
+    }                                           \
+  };
+#define PTO_BINARY(M, op, value, numpy, types) PTO_BINARY_ONLY(M, value, numpy, types)
+#define PTO_TERNARY(M, value, numpy, types)     \
+  struct M##_value {                            \
+    static constexpr ElementSet kTypes = types; \
+    template <class V>                          \
+    static PTO_INLINE V apply(V a, V b, V c) {  \
+      return value;                             \
+    }                                           \
+  };
+#define PTO_ACCUMULATE(M, value, numpy, types) PTO_TERNARY(M, value, numpy, types)
+#define PTO_LOGICAL_UNARY(...)
+#define PTO_LOGICAL_BINARY(...)
+#include "pto/isa/instructions.def"
+
+// Rows of floats whose instruction takes integers too, unlike the operation of the IR.
+template <class Row>
+constexpr bool kTakesIntegers = kSame<Row, TRECIP_value> || kSame<Row, TLOG_value>;
+// Accumulating rows whose product is not rounded before the sum.
+template <class Row>
+constexpr bool kRoundsOnce = kSame<Row, TFUSEDMULADD_value>;
+}  // namespace lanes
+
+template <class C>
+struct UnsignedOf {
+  using type = C;
+};
+template <>
+struct UnsignedOf<int8_t> {
+  using type = uint8_t;
+};
+template <>
+struct UnsignedOf<int16_t> {
+  using type = uint16_t;
+};
+template <>
+struct UnsignedOf<int32_t> {
+  using type = uint32_t;
+};
+template <>
+struct UnsignedOf<int64_t> {
+  using type = uint64_t;
+};
+
+// A functor on compute vectors. Signed integers wrap, so kArithmetic rows see them unsigned.
+template <class F>
+struct Evaluate {
+  template <class V, class... W>
+  PTO_INLINE V operator()(V a, W... b) const {
+    using U = Vec<typename UnsignedOf<LaneOf<V>>::type, kCount<V>>;
+    if constexpr (F::kTypes == kArithmetic && !kSame<U, V>)
+      return bit_cast<V>(F::apply(bit_cast<U>(a), bit_cast<U>(b)...));
+    else
+      return F::apply(a, b...);
+  }
+};
+
+namespace lanes {
+
+// A value of compute type as T would hold it.
+template <class T, class V>
+PTO_INLINE V as_stored(V v) {
+  if constexpr (kSame<Raw<T>, Compute<T>>)
+    return v;
+  else
+    return widen<T, kCount<V>>(narrow<T, kCount<V>>(v));
+}
+
+// Values whose every product and sum is rounded to T.
+template <class T, class V>
+struct Stepwise {
+  V value;
+  friend PTO_INLINE Stepwise operator*(Stepwise a, Stepwise b) {
+    return {as_stored<T>(a.value * b.value)};
+  }
+  friend PTO_INLINE Stepwise operator+(Stepwise a, Stepwise b) {
+    return {as_stored<T>(a.value + b.value)};
+  }
+  friend PTO_INLINE Stepwise relu(Stepwise a) { return {lanes::relu(a.value)}; }
+};
+
+}  // namespace lanes
+
+// An accumulating row: half and bfloat16_t round after each of its steps, unless it rounds once.
+template <class F, class T>
+struct Accumulate {
+  template <class V>
+  PTO_INLINE V operator()(V a, V b, V c) const {
+    using Steps = lanes::Stepwise<T, V>;
+    if constexpr (kIsFloat<T> && sizeof(T) == 2 && !lanes::kRoundsOnce<F>)
+      return F::apply(Steps{a}, Steps{b}, Steps{c}).value;
+    else
+      return F::apply(a, b, c);
+  }
+};
+
+template <class F, class... V>
+PTO_INLINE auto evaluate(V... v) {
+  return Evaluate<F>{}(v...);
+}
+
+// The lanes that suit every operand of an instruction.
+constexpr int fewest(int n) { return n; }
+template <class... I>
+constexpr int fewest(int a, int b, I... rest) {
+  return fewest(a < b ? a : b, rest...);
+}
+
+template <class D, class... S>
+constexpr bool kSameLayout = ((kLines<S> == kLines<D> && kLineLength<S> == kLineLength<D> &&
+                               S::isRowMajor == D::isRowMajor && S::SFractal == D::SFractal &&
+                               S::InnerNumel == D::InnerNumel) &&
+                              ...);
+
+// Whether rows (or columns) of all are contiguous, of whatever length.
+template <class D, class... S>
+constexpr bool kAreAllLines =
+    !D::isBoxedLayout && ((!S::isBoxedLayout && S::isRowMajor == D::isRowMajor) && ...);
+
+namespace detail {
+
+template <int N, int Steps, class F, class T, class... S>
+PTO_INLINE void map_unrolled(F f, T* d, const S*... s) {
+  PTO_UNROLL
+  for (int i = 0; i < Steps; ++i) lanes::store<N>(d + i * N, f(lanes::load<N>(s + i * N)...));
+}
+
+template <int N, class F, class T, class... S>
+PTO_INLINE void map_line(F f, int length, T* d, const S*... s) {
+  int i = 0;
+  for (; i + 4 * N <= length; i += 4 * N) map_unrolled<N, 4>(f, d + i, s + i...);
+  for (; i + N <= length; i += N) map_unrolled<N, 1>(f, d + i, s + i...);
+  if (i < length) {
+    const int n = length - i;
+    lanes::store_part<N>(d + i, f(lanes::load_part<N>(s + i, n)...), n);
+  }
+}
+
+// A micro-tile with a dynamic valid region: whole registers, new lanes blended into old ones.
+template <int N, int Steps, class F, class T, class... S>
+PTO_INLINE void map_blended(F f, int length, T* d, const S*... s) {
+  PTO_UNROLL
+  for (int i = 0; i < Steps; ++i) {
+    const Vec<Compute<T>, N> old = lanes::load<N>(d + i * N);
+    const Vec<Compute<T>, N> value = f(lanes::load<N>(s + i * N)...);
+    lanes::store<N>(d + i * N,
+                    lanes::select(lanes::first<Vec<Compute<T>, N>>(length - i * N), value, old));
+  }
+}
+
+}  // namespace detail
+
+// d = f(s...) on d's valid region; f takes and returns vectors of Compute<T>.
+template <class F, class D, class... S>
+PTO_INLINE void map(F f, D& d, const S&... s) {
+  constexpr int N = fewest(kTileLanes<D>, kTileLanes<S>...);
+  if constexpr (kIsSimulated && kAreAllLines<D, S...> && !kSameLayout<D, S...>) {
+    for (int i = 0; i < valid_lines(d); ++i)
+      detail::map_line<N>(f, valid_length(d), d.data() + i * kLineLength<D>,
+                          s.data() + i * kLineLength<S>...);
+  } else if constexpr (!kSameLayout<D, S...> || (D::isBoxedLayout && !kIsFull<D>)) {
+    for (int r = 0; r < d.GetValidRow(); ++r)
+      for (int c = 0; c < d.GetValidCol(); ++c)
+        lanes::store_part<N>(d.data() + D::Offset(r, c),
+                             f(lanes::load_part<N>(s.data() + S::Offset(r, c), 1)...), 1);
+  } else if constexpr (kIsFull<D> && D::kStored % N == 0 && D::kStored / N <= 16) {
+    // Written out here: a call less to inline in every instruction of a compiled region.
+    PTO_UNROLL
+    for (int i = 0; i < D::kStored / N; ++i)
+      lanes::store<N>(d.data() + i * N, f(lanes::load<N>(s.data() + i * N)...));
+  } else if constexpr (kIsFull<D>) {
+    detail::map_line<N>(f, D::kStored, d.data(), s.data()...);
+  } else if constexpr (kIsMicro<D> && (D::isRowMajor ? D::ValidRow : D::ValidCol) == 1) {
+    detail::map_blended<N, D::Numel / N>(f, valid_length(d), d.data(), s.data()...);
+  } else {
+    constexpr int L = kLineLength<D>;
+    for (int i = 0; i < valid_lines(d); ++i)
+      detail::map_line<N>(f, valid_length(d), d.data() + i * L, s.data() + i * L...);
+  }
+}
+
+template <class D, class S>
+constexpr bool kSameShape = D::Rows == S::Rows&& D::Cols == S::Cols;
+template <class D, class S>
+constexpr bool kCoversValid = (D::ValidRow < 0 || S::ValidRow < 0 || S::ValidRow >= D::ValidRow) &&
+                              (D::ValidCol < 0 || S::ValidCol < 0 || S::ValidCol >= D::ValidCol);
+
+// The rules of every element-wise instruction, as sentences; for static_assert, so that no call
+// remains to be inlined.
+template <class D, class... S>
+constexpr bool check_elementwise() {
+  static_assert(kIsSimulated || (kSameShape<D, S> && ...),
+                "element-wise: every tile must have the same Rows x Cols; "
+                "widen a vector first with TROWEXPAND or TCOLEXPAND");
+  static_assert((kCoversValid<D, S> && ...),
+                "element-wise: every source must be valid where the destination is; "
+                "shrink the destination's valid region");
+  return true;
+}
+template <class F, class D, class... S>
+constexpr bool check_types() {
+  static_assert((kSame<typename D::DType, typename S::DType> && ...),
+                "element-wise: every tile must have the same element type; convert with TCVT");
+  static_assert(
+      is_in<typename D::DType>(F::kTypes) || lanes::kTakesIntegers<F>,
+      "element-wise: the instruction does not exist for this element type; see the dtypes "
+      "column of pto/isa/instructions.def");
+  return true;
+}
+template <class... X>
+constexpr bool check_trailing() {
+  static_assert((kIsTrailing<X> && ...),
+                "after its operands an instruction takes temporary tiles and events only; "
+                "check the number of operands");
+  return true;
+}
+
+#define PTO_UNARY(M, op, value, numpy, types)               \
+  template <class D, class A, class... X>                   \
+  PTO_INLINE RecordEvent M(D& d, const A& a, const X&...) { \
+    static_assert(check_elementwise<D, A>());               \
+    static_assert(check_types<lanes::M##_value, D, A>());   \
+    static_assert(check_trailing<X...>());                  \
+    PTO_ENTER(M, "d, a", out(d), in(a));                    \
+    map(Evaluate<lanes::M##_value>{}, d, a);                \
+    return {};                                              \
+  }
+#define PTO_BINARY_ONLY(M, value, numpy, types)                         \
+  template <class D, class A, class B, class... X>                      \
+  PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
+    static_assert(check_elementwise<D, A, B>());                        \
+    static_assert(check_types<lanes::M##_value, D, A, B>());            \
+    static_assert(check_trailing<X...>());                              \
+    PTO_ENTER(M, "d, a, b", out(d), in(a, b));                          \
+    map(Evaluate<lanes::M##_value>{}, d, a, b);                         \
+    return {};                                                          \
+  }
+#define PTO_BINARY(M, op, value, numpy, types) PTO_BINARY_ONLY(M, value, numpy, types)
+#define PTO_TERNARY(M, value, numpy, types)                                         \
+  template <class D, class A, class B, class C, class... X>                         \
+  PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const C& c, const X&...) { \
+    static_assert(check_elementwise<D, A, B, C>());                                 \
+    static_assert(check_types<lanes::M##_value, D, A, B, C>());                     \
+    static_assert(check_trailing<X...>());                                          \
+    PTO_ENTER(M, "d, a, b, c", out(d), in(a, b, c));                                \
+    map(Evaluate<lanes::M##_value>{}, d, a, b, c);                                  \
+    return {};                                                                      \
+  }
+#define PTO_ACCUMULATE(M, value, numpy, types)                          \
+  template <class D, class A, class B, class... X>                      \
+  PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
+    static_assert(check_elementwise<D, A, B>());                        \
+    static_assert(check_types<lanes::M##_value, D, A, B>());            \
+    static_assert(check_trailing<X...>());                              \
+    PTO_ENTER(M, "d, a, b", out(d), in(a, b));                          \
+    map(Accumulate<lanes::M##_value, typename D::DType>{}, d, a, b, d); \
+    return {};                                                          \
+  }
+#define PTO_SCALAR(M, of)                                                                        \
+  template <class D, class A, class... X>                                                        \
+  PTO_INLINE RecordEvent M(D& d, const A& a, typename A::DType scalar, const X&...) {            \
+    static_assert(check_elementwise<D, A>());                                                    \
+    static_assert(check_types<lanes::of##_value, D, A>());                                       \
+    static_assert(check_trailing<X...>());                                                       \
+    PTO_ENTER(M, "d, a, scalar", out(d), in(a));                                                 \
+    const auto b = to_compute(scalar);                                                           \
+    map([b](auto v) { return evaluate<lanes::of##_value>(v, lanes::splat<decltype(v)>(b)); }, d, \
+        a);                                                                                      \
+    return {};                                                                                   \
+  }
+#define PTO_LOGICAL_UNARY(...)
+#define PTO_LOGICAL_BINARY(...)
+
+template <class T>
+PTO_INLINE Compute<T> to_compute(T scalar) {
+  if constexpr (kSame<T, mask32>)
+    return scalar.raw;
+  else
+    return Compute<T>(scalar);
+}
+
+#include "pto/isa/instructions.def"
+
+// Where the public library has a choice of precision, before the tiles: here there is one.
+#define PTO_PRECISION(M)                                 \
+  template <auto Precision, class D, class... A>         \
+  PTO_INLINE RecordEvent M(D& d, const A&... operands) { \
+    return M(d, operands...);                            \
+  }
+PTO_PRECISION(TEXP)
+PTO_PRECISION(TLOG)
+PTO_PRECISION(TSQRT)
+PTO_PRECISION(TRSQRT)
+PTO_PRECISION(TRECIP)
+PTO_PRECISION(TDIV)
+PTO_PRECISION(TREM)
+PTO_PRECISION(TFMOD)
+PTO_PRECISION(TPOW)
+PTO_PRECISION(TDIVS)
+PTO_PRECISION(TREMS)
+PTO_PRECISION(TFMODS)
+PTO_PRECISION(TPOWS)
+#undef PTO_PRECISION
+
+// d = scalar on the valid region.
+template <class D, class... X>
+PTO_INLINE RecordEvent TEXPANDS(D& d, typename D::DType scalar, const X&...) {
+  static_assert(check_trailing<X...>());
+  PTO_ENTER(TEXPANDS, "d, scalar", out(d));
+  const auto s = to_compute(scalar);
+  using V = Vec<Compute<typename D::DType>, kTileLanes<D>>;
+  const V value = lanes::splat<V>(s);
+  if constexpr (kIsFull<D> && kIsMicro<D>) {
+    PTO_UNROLL
+    for (int i = 0; i < D::Numel / kCount<V>; ++i)
+      lanes::store<kCount<V>>(d.data() + i * kCount<V>, value);
+  } else {
+    map([value] { return value; }, d);
+  }
+  return {};
+}
+
+PTO_NAMESPACE_END

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+// TQUANT and TDEQUANT: floats to 8-bit integers with a scale a row, and to 8- and 4-bit floats with
+// a power of two for each 32 of them.
+//
+//     TQUANT<QuantType::INT8_SYM>(d, s, scale);                 // scale[r,0] is 1 / step of row r
+//     TQUANT<QuantType::MXFP8>(d, s, &exponents, &max, &scaling);          // 32 columns share one
+//     TQUANT<0, MxQuantAlg::NvMxFp4E2M1>(d, s, &exponents, &max, &scaling);   // 32 rows share one
+//     TDEQUANT(d, s, scale, offset);
+//
+// An exponent is an e8m0 code E; a group is multiplied by 2^(127 - E) and rounded to nearest even,
+// clamped to the largest number. OCP: E is that of the largest magnitude less 8 (e4m3) or 2 (e2m1).
+// NV: the least power of two that is not below the largest magnitude / 448 or / 6. The groups of
+// row 0, of row 1, ... lie one behind the other in magnitudes and scalings, by columns where rows
+// are grouped; so do exponents, unless kIsGrid.
+// NaN is no magnitude (in e2m1 it makes the exponent NaN); part of a group at an edge is a group.
+// Invariant: a product and the sum that follows are rounded one by one.
+// Thread safety: a tile belongs to one thread.
+#pragma once
+#include "pto/isa/elementwise/convert_modes.hpp"
+#include "pto/isa/matrix/fixpipe.hpp"
+
+PTO_NAMESPACE_BEGIN
+
+enum class QuantType { MXFP8, MXFP4_E2M1, INT8_SYM, INT8_ASYM };
+enum class QuantScaleAlg { OCP, NV };
+enum class MxQuantAlg { OcpMxFp8E4M3, NvMxFp8E4M3, OcpMxFp4E2M1, NvMxFp4E2M1, Hif4 };
+// How exp_zz is stored: as exp, or in blocks of 16 rows by 2 groups.
+enum class VecStoreMode { ND, NZ };
+
+namespace quantize {
+
+constexpr int kGroup = 32;
+constexpr bool is_mx(QuantType type) {
+  return type == QuantType::MXFP8 || type == QuantType::MXFP4_E2M1;
+}
+
+// The e8m0 code of groups whose largest magnitudes have these bits. U is uint32_t or a vector.
+template <QuantType Type, QuantScaleAlg Alg, class F, class U>
+PTO_INLINE U shared_exponent(U magnitude) {
+  const U zero = magnitude & 0u, one = zero + 1u, nan = zero + 255u;
+  if constexpr (Alg == QuantScaleAlg::OCP) {
+    constexpr uint32_t kLess = Type == QuantType::MXFP8 ? 8 : 2;
+    const U exponent = magnitude >> 23;
+    const U code = bits::select(exponent > kLess, exponent - kLess, zero);
+    return bits::select(magnitude > 0x7f800000u, nan, code);
+  } else {
+    constexpr float kLess = Type == QuantType::MXFP8 ? 1.0f / 448 : 1.0f / 6;
+    const U scale = bit_cast<U>(bit_cast<F>(magnitude) * kLess);
+    const U exponent = scale >> 23, fraction = scale & 0x7fffffu;
+    // Up to the next power of two; half of the least one counts as it.
+    const U is_above = bits::select(exponent == 0u, bits::select(fraction > 0x400000u, one, zero),
+                                    bits::select(fraction > 0u, one, zero));
+    const U code = exponent + bits::select(exponent == 254u, zero, is_above);
+    const U finite = bits::select(exponent == 255u, zero + 254u, code);
+    return bits::select(magnitude > 0x7f800000u, nan, finite);
+  }
+}
+
+// 2^(127 - code), as bits.
+template <class U>
+PTO_INLINE U scaling_of(U code) {
+  const U zero = code & 0u;
+  const U power = bits::select(code == 254u, zero + 0x400000u, (254u - code) << 23);
+  return bits::select(code == 255u, zero + 0x7fc00000u, power);
+}
+
+// The larger of magnitudes: by their bits, which puts NaN above all, or without NaN. OCP e2m1 does
+// not count the fraction's lower half.
+template <QuantType Type, QuantScaleAlg Alg, class V>
+PTO_INLINE V larger(V most, V x) {
+  const V size = lanes::abs(x);
+  if constexpr (Type == QuantType::MXFP8) return lanes::max_or_second(size, most);
+  using U = Vec<uint32_t, kCount<V>>;
+  const U a = bit_cast<U>(most),
+          b = bit_cast<U>(size) & (Alg == QuantScaleAlg::OCP ? 0xffff0000u : 0xffffffffu);
+  return bit_cast<V>(lanes::select(a > b, a, b));
+}
+
+// n scaled numbers to where codes lie; `to` counts bytes.
+template <QuantType Type, int N>
+PTO_INLINE void encode(uint8_t* to, Vec<float, N> x, int n) {
+  if constexpr (Type == QuantType::MXFP8) {
+    const Vec<float, N> most = lanes::splat<Vec<float, N>>(448.f);
+    x = lanes::max_or_second(-most, lanes::min_or_second(most, x));
+    const auto codes = Codec<float8_e4m3_t>::narrow<N>(x);
+    if (n >= N)
+      lanes::store<N>(to, codes);
+    else
+      lanes::store_part<N>(to, codes, n);
+  } else {
+    auto pairs = lanes::pack_pairs<float4_e2m1x2_t, N>(x);
+    if (n >= N) {
+      lanes::store<N / 2>(to, pairs);
+    } else {
+      if (n % 2) pairs[n / 2] = uint8_t((pairs[n / 2] & 15) | (to[n / 2] & 0xf0));
+      lanes::store_part<N / 2>(to, pairs, (n + 1) / 2);
+    }
+  }
+}
+
+// Rows of numbers at s, and rows of codes at d, `pitch` bytes apart.
+template <class S>
+struct Rows {
+  const S* s;
+  uint8_t* d;
+  int stride, pitch, rows, columns;
+};
+
+// Where a group's exponent, magnitude and scaling go; exponents of a line of groups `pitch` apart.
+template <class M, class Sc>
+struct Groups {
+  uint8_t* exponent;
+  int pitch;
+  M* magnitude;
+  Sc* scaling;
+
+  PTO_INLINE void set(int at, int exponent_at, uint32_t code, float most, float scale) const {
+    exponent[exponent_at] = uint8_t(code);
+    magnitude[at] = M(most);
+    scaling[at] = Sc(scale);
+  }
+};
+
+template <QuantType Type, QuantScaleAlg Alg, class S, class G>
+inline void along_rows(const Rows<S>& t, const G& groups) {
+  constexpr int N = kLanes<float>;
+  using V = Vec<float, N>;
+  int at = 0;
+  for (int r = 0; r < t.rows; ++r)
+    for (int c = 0; c < t.columns; c += kGroup, ++at) {
+      const int n = t.columns - c < kGroup ? t.columns - c : kGroup;
+      const S* s = t.s + r * t.stride + c;
+      V x[kGroup / N], most = {};
+      for (int i = 0; i < kGroup / N; ++i) {
+        const int left = n - i * N;
+        x[i] = left >= N ? lanes::load<N>(s + i * N)
+                         : lanes::load_part<N>(s + i * N, left < 0 ? 0 : left);
+        most = larger<Type, Alg>(most, x[i]);
+      }
+      float magnitude = 0;
+      for (int i = 0; i < N; ++i)  // none is negative, so their bits are in order, NaN last
+        magnitude =
+            bit_cast<uint32_t>(most[i]) > bit_cast<uint32_t>(magnitude) ? most[i] : magnitude;
+      const uint32_t code = shared_exponent<Type, Alg, float>(bit_cast<uint32_t>(magnitude));
+      const float scale = bit_cast<float>(scaling_of(code));
+      groups.set(at, r * groups.pitch + c / kGroup, code, magnitude, scale);
+      uint8_t* d = t.d + r * t.pitch + (Type == QuantType::MXFP8 ? c : c / 2);
+      for (int i = 0; i < kGroup / N; ++i)
+        if (n > i * N)
+          encode<Type, N>(d + (Type == QuantType::MXFP8 ? i * N : i * N / 2), x[i] * scale,
+                          n - i * N);
+    }
+}
+
+template <QuantType Type, QuantScaleAlg Alg, bool Interleave, class S, class G>
+inline void along_columns(const Rows<S>& t, const G& groups) {
+  constexpr int N = kLanes<float>;
+  using V = Vec<float, N>;
+  using U = Vec<uint32_t, N>;
+  for (int g = 0; g * kGroup < t.rows; ++g)
+    for (int c = 0; c < t.columns; c += N) {
+      const int last = t.rows < (g + 1) * kGroup ? t.rows : (g + 1) * kGroup;
+      const int n = t.columns - c < N ? t.columns - c : N;
+      V most = {};
+      for (int r = g * kGroup; r < last; ++r)
+        most = larger<Type, Alg>(most, lanes::load_part<N>(t.s + r * t.stride + c, n));
+      const U code = shared_exponent<Type, Alg, V>(bit_cast<U>(most));
+      const V scale = bit_cast<V>(scaling_of(code));
+      for (int i = 0; i < n; ++i) {
+        const int at = g * t.columns + c + i;
+        const int pair = (g / 2 * t.columns + c + i) * 2 + g % 2;
+        groups.set(at, Interleave ? pair : g * groups.pitch + c + i, code[i], most[i], scale[i]);
+      }
+      for (int r = g * kGroup; r < last; ++r)
+        encode<Type, N>(t.d + r * t.pitch + (Type == QuantType::MXFP8 ? c : c / 2),
+                        lanes::load_part<N>(t.s + r * t.stride + c, n) * scale, n);
+    }
+}
+
+template <QuantType Type, class D, class S, class E>
+constexpr bool check_mx() {
+  static_assert(is_mx(Type), "TQUANT: e4m3 and e2m1 share exponents; give INT8 a tile of scales");
+  static_assert(kSame<Compute<typename S::DType>, float>,
+                "TQUANT: the source must be float, half or bfloat16_t; convert with TCVT");
+  static_assert(D::isRowMajor && S::isRowMajor && !D::isBoxedLayout && !S::isBoxedLayout,
+                "TQUANT: source and destination must be row-major without boxes; "
+                "lay the result out with TMOV");
+  static_assert(sizeof(typename D::DType) == 1 && sizeof(typename E::DType) == 1 &&
+                    kIsTwin<typename D::DType> == (Type == QuantType::MXFP4_E2M1),
+                "TQUANT: MXFP8 writes bytes, MXFP4_E2M1 float4_e2m1x2_t, exponents are bytes; "
+                "declare their tiles so");
+  static_assert(
+      Type == QuantType::MXFP8 ? D::Cols == S::Cols : D::Cols == S::Cols || 2 * D::Cols == S::Cols,
+      "TQUANT: the destination must have the source's columns, or half for pairs; limit the valid "
+      "region instead");
+  return true;
+}
+
+// Whether exponents are a tile with a row for each line of groups, which holds them by its rows.
+template <class E, class S, int Axis>
+constexpr bool kIsGrid = E::Rows > 1 && E::isRowMajor && !E::isBoxedLayout &&
+                         (Axis == 1 ? E::Rows >= S::Rows && E::Cols * kGroup >= S::Cols
+                                    : E::Rows * kGroup >= S::Rows && E::Cols >= S::Cols);
+
+template <QuantType Type, QuantScaleAlg Alg, int Axis, bool Interleave, class D, class S, class E,
+          class M, class Sc>
+PTO_INLINE void mx(D& d, const S& s, E& exponents, M& most, Sc& scaling) {
+  static_assert(check_mx<Type, D, S, E>());
+  static_assert(Axis == 0 || Axis == 1,
+                "TQUANT: there is no such axis; grp_axis is 0 (rows) or 1 (columns)");
+  constexpr int kPitch = Type == QuantType::MXFP8 || 2 * D::Cols == S::Cols ? D::Cols : D::Cols / 2;
+  const Rows<typename S::DType> t = {s.data(),        reinterpret_cast<uint8_t*>(d.data()),
+                                     S::Cols,         kPitch,
+                                     s.GetValidRow(), s.GetValidCol()};
+  const int line = Axis == 1 ? (s.GetValidCol() + kGroup - 1) / kGroup : s.GetValidCol();
+  const Groups<typename M::DType, typename Sc::DType> groups = {
+      reinterpret_cast<uint8_t*>(exponents.data()), kIsGrid<E, S, Axis> ? E::Cols : line,
+      most.data(), scaling.data()};
+  if constexpr (Axis == 1)
+    along_rows<Type, Alg>(t, groups);
+  else
+    along_columns<Type, Alg, Interleave>(t, groups);
+}
+
+constexpr QuantType type_of(MxQuantAlg alg) {
+  if (alg == MxQuantAlg::Hif4) return QuantType::INT8_SYM;  // which check_mx refuses
+  return alg == MxQuantAlg::OcpMxFp8E4M3 || alg == MxQuantAlg::NvMxFp8E4M3 ? QuantType::MXFP8
+                                                                           : QuantType::MXFP4_E2M1;
+}
+constexpr QuantScaleAlg scale_of(MxQuantAlg alg) {
+  return alg == MxQuantAlg::OcpMxFp8E4M3 || alg == MxQuantAlg::OcpMxFp4E2M1 ? QuantScaleAlg::OCP
+                                                                            : QuantScaleAlg::NV;
+}
+
+template <class P>
+PTO_INLINE float parameter(const P& p, int row, int col) {
+  const int rows = p.GetValidRow(), cols = p.GetValidCol();
+  return float(p.data()[P::Offset(row < rows ? row : rows - 1, col < cols ? col : cols - 1)]);
+}
+
+template <QuantType Type, class D, class S, class P>
+PTO_INLINE void to_int8(D& d, const S& s, const P& scale, const P* offset) {
+  static_assert(Type == QuantType::INT8_SYM || Type == QuantType::INT8_ASYM,
+                "TQUANT: a tile of scales belongs to INT8_SYM and INT8_ASYM; "
+                "MX formats take exp, max and scaling tiles");
+  using To = typename Choose<Type == QuantType::INT8_SYM, int8_t, uint8_t>::type;
+  static_assert(kSame<typename S::DType, float> && kSame<typename D::DType, To>,
+                "TQUANT: INT8 takes float and gives int8_t (INT8_SYM) or uint8_t (INT8_ASYM); "
+                "convert with TCVT");
+  static_assert(check_elementwise<D, S>() && D::isRowMajor && S::isRowMajor && !D::isBoxedLayout &&
+                !S::isBoxedLayout);
+  constexpr int N = kLanes<float>;
+  using V = Vec<float, N>;
+  for (int r = 0; r < s.GetValidRow(); ++r) {
+    const V factor = lanes::splat<V>(parameter(scale, r, 0));
+    const V shift = lanes::splat<V>(offset ? parameter(*offset, r, 0) : 0.f);
+    detail::map_line<N>(
+        [=](V x) {
+          V y = fixpipe::rounded(x * factor);
+          if (Type == QuantType::INT8_ASYM) y = y + shift;
+          return lanes::saturated<To>(lanes::rint(y));
+        },
+        s.GetValidCol(), d.data() + r * D::Cols, s.data() + r * S::Cols);
+  }
+}
+
+}  // namespace quantize
+
+// d = rint(s * scale[r,0] (+ offset[r,0])), clamped.
+template <auto Type, class D, class S, class P, class... X>
+PTO_INLINE RecordEvent TQUANT(D& d, const S& s, const P& scale, P* offset, const X&...) {
+  PTO_ENTER(TQUANT, "d, s, scale, [tmp], offset, <INT8>", out(d), in(s, scale));
+  static_assert(check_trailing<X...>());
+  quantize::to_int8<Type>(d, s, scale, static_cast<const P*>(offset));
+  return {};
+}
+template <auto Type, class D, class S, class P>
+PTO_INLINE RecordEvent TQUANT(D& d, const S& s, const P& scale) {
+  PTO_ENTER(TQUANT, "d, s, scale, [tmp], <INT8>", out(d), in(s, scale));
+  static_assert(Type != QuantType::INT8_ASYM,
+                "TQUANT: INT8_ASYM needs offsets; give a pointer to their tile after the scales");
+  quantize::to_int8<Type>(d, s, scale, static_cast<const P*>(nullptr));
+  return {};
+}
+// With a temporary tile, which nothing here needs.
+template <auto Type, class D, class S, class P, class Tmp, class... X,
+          typename Enable<kIsTile<Tmp>>::type = 0>
+PTO_INLINE RecordEvent TQUANT(D& d, const S& s, const P& scale, const Tmp&, P* offset,
+                              const X&...) {
+  PTO_ENTER(TQUANT, "d, s, scale, [tmp], offset, <INT8>", out(d), in(s, scale));
+  static_assert(check_trailing<X...>());
+  quantize::to_int8<Type>(d, s, scale, static_cast<const P*>(offset));
+  return {};
+}
+template <auto Type, class D, class S, class P, class X, class... More,
+          typename Enable<kIsTrailing<X>>::type = 0>
+PTO_INLINE RecordEvent TQUANT(D& d, const S& s, const P& scale, const X&, const More&...) {
+  PTO_ENTER(TQUANT, "d, s, scale, [tmp], <INT8>", out(d), in(s, scale));
+  static_assert(Type != QuantType::INT8_ASYM && check_trailing<More...>(),
+                "TQUANT: INT8_ASYM needs offsets; give a pointer to their tile after the scales");
+  quantize::to_int8<Type>(d, s, scale, static_cast<const P*>(nullptr));
+  return {};
+}
+
+// 32 columns share an exponent.
+template <auto Type, class D, class S, class E, class M, class Sc, auto Alg = QuantScaleAlg::OCP,
+          class... X>
+PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, const X&...) {
+  PTO_ENTER(TQUANT, "d, s, exp, max, scaling, <MX>", out(d, *exp, *max, *scaling), in(s));
+  static_assert(check_trailing<X...>());
+  quantize::mx<Type, Alg, 1, false>(d, s, *exp, *max, *scaling);
+  return {};
+}
+
+// And the exponents again in exp_zz.
+template <auto Type, auto Store, class D, class S, class E, class M, class Sc, class... X>
+PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, E* exp_zz,
+                              const X&...) {
+  PTO_ENTER(TQUANT, "d, s, exp, max, scaling, exp_zz, [idx], <MX, NZ>",
+            out(d, *exp, *max, *scaling), in(s));
+  static_assert(check_trailing<X...>());
+  quantize::mx<Type, QuantScaleAlg::OCP, 1, false>(d, s, *exp, *max, *scaling);
+  const auto* from = reinterpret_cast<const uint8_t*>(exp->data());
+  auto* to = reinterpret_cast<uint8_t*>(exp_zz->data());
+  const int columns = (s.GetValidCol() + quantize::kGroup - 1) / quantize::kGroup;
+  const int blocks = (columns + 1) / 2, pitch = quantize::kIsGrid<E, S, 1> ? E::Cols : columns;
+  for (int r = 0; r < s.GetValidRow(); ++r)
+    for (int c = 0; c < columns; ++c)
+      to[Store == VecStoreMode::NZ ? ((r / 16 * blocks + c / 2) * 16 + r % 16) * 2 + c % 2
+                                   : r * columns + c] = from[r * pitch + c];
+  return {};
+}
+
+// With the indices by which a chip reorders the exponents.
+template <auto Type, auto Store, class D, class S, class E, class M, class Sc, class I, class... X>
+PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, E* exp_zz, I*,
+                              const X&... x) {
+  return TQUANT<Type, Store>(d, s, exp, max, scaling, exp_zz, x...);
+}
+
+// Axis 1: 32 columns share an exponent, axis 0: 32 rows; there Interleave puts the exponents of
+// groups 2g and 2g + 1 of a column side by side.
+template <int Axis, auto Alg, class D, class S, class E, class M, class Sc, class... X>
+PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, const X&...) {
+  PTO_ENTER(TQUANT, "d, s, exp, max, scaling, <axis, MX>", out(d, *exp, *max, *scaling), in(s));
+  static_assert(check_trailing<X...>());
+  quantize::mx<quantize::type_of(Alg), quantize::scale_of(Alg), Axis, false>(d, s, *exp, *max,
+                                                                             *scaling);
+  return {};
+}
+template <int Axis, auto Alg, bool Interleave, class D, class S, class E, class M, class Sc,
+          class... X>
+PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, const X&...) {
+  PTO_ENTER(TQUANT, "d, s, exp, max, scaling, <axis, MX, interleave>", out(d, *exp, *max, *scaling),
+            in(s));
+  static_assert(check_trailing<X...>());
+  quantize::mx<quantize::type_of(Alg), quantize::scale_of(Alg), Axis, Interleave>(d, s, *exp, *max,
+                                                                                  *scaling);
+  return {};
+}
+
+// d = (s - offset) * scale, both at [r, min(c, their last column)].
+template <class D, class S, class P, class... X>
+PTO_INLINE RecordEvent TDEQUANT(D& d, const S& s, const P& scale, const P& offset, const X&...) {
+  PTO_ENTER(TDEQUANT, "d, s, scale, offset", out(d), in(s, scale, offset));
+  static_assert(check_trailing<X...>());
+  static_assert(kSame<Compute<typename D::DType>, float> && !kIsFloat<typename S::DType>,
+                "TDEQUANT: integers become floats; convert floats with TCVT");
+  static_assert(
+      check_elementwise<D, S>() && D::isRowMajor && S::isRowMajor && !D::isBoxedLayout &&
+          !S::isBoxedLayout,
+      "TDEQUANT: source and destination must be row-major without boxes; lay them out with TMOV");
+  constexpr int N = fewest(kTileLanes<D>, kTileLanes<S>);
+  const int n = d.GetValidCol(), columns = scale.GetValidCol(), own = P::isRowMajor ? columns : 1;
+  for (int r = 0; r < d.GetValidRow(); ++r) {
+    auto* to = d.data() + r * D::Cols;
+    const auto* from = s.data() + r * S::Cols;
+    const int row = r < scale.GetValidRow() ? r : scale.GetValidRow() - 1;
+    // Columns with parameters of their own, then those that share the last.
+    int c = 0;
+    if (columns > 1 && P::isRowMajor) {
+      c = n < own ? n : own;
+      detail::map_line<N>([](auto x, auto factor,
+                             auto shift) { return (lanes::convert<float>(x) - shift) * factor; },
+                          c, to, from, scale.data() + P::Offset(row, 0),
+                          offset.data() + P::Offset(row, 0));
+    }
+    for (; !P::isRowMajor && c < columns - 1 && c < n; ++c)
+      lanes::store_scalar(to + c, (float(from[c]) - quantize::parameter(offset, r, c)) *
+                                      quantize::parameter(scale, r, c));
+    const float factor = quantize::parameter(scale, r, columns - 1);
+    const float shift = quantize::parameter(offset, r, columns - 1);
+    detail::map_line<N>([=](auto x) { return (lanes::convert<float>(x) - shift) * factor; }, n - c,
+                        to + c, from + c);
+  }
+  return {};
+}
+
+PTO_NAMESPACE_END

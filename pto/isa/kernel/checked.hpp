@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// PTO_CHECKED: every instruction checks its operands before it runs.
+//
+//     g++ -DPTO_CHECKED $(python -m pto config --cxxflags) kernel.cpp ...
+//
+//     block 3: TADD (d, a, b): source 2, a 1 x 64 tile in Vec, was never written
+//
+// Checked are: that sources have been written; that valid regions, indices and TASSIGN's addresses
+// lie within their tiles and locations; that views lie within the registered memory of their
+// pointer, are aligned to their elements (to vectors where TSTORE streams), and are not of unknown
+// extent where their bound is looked up; that no two blocks of a launch store to the same memory,
+// unless they add atomically or one has waited since.
+// A failure is the text of the launch; its block is left by a C++ exception, in builds without
+// exceptions too (objects on the way are then not destroyed). Outside launches it is thrown as
+// std::runtime_error.
+// What is written is known of a tile's own storage as a whole, of a location's memory by 32 bytes;
+// a tile whose data() was taken counts as written. Of the stores, those of TSTORE are compared.
+// Invariant: what checks is here and in libpto; the code of checked kernels lives in an inline
+// namespace of its own, so that both kinds of objects may meet in one program.
+// Thread safety: any thread.
+#pragma once
+#include "pto/abi/checks.h"
+#include "pto/isa/tile/types.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace checked {
+
+PTO_INLINE void require_offset(int offset, int stored) {
+  if (offset < 0 || offset >= stored) pto_check_failed_offset(offset, stored);
+}
+PTO_INLINE void require_element(int row, int col, int rows, int cols) {
+  if (row < 0 || row >= rows || col < 0 || col >= cols)
+    pto_check_failed_element(row, col, rows, cols);
+}
+PTO_INLINE void require_streamable(const volatile void* pointer, size_t vector) {
+  const size_t misplaced = reinterpret_cast<uintptr_t>(pointer) % vector;
+  if (misplaced != 0) pto_check_failed_stream(misplaced, vector);
+}
+// Somebody takes a pointer through which the elements may be written.
+template <class A>
+PTO_INLINE void note_access(const A& tile, pto_tile_state& state, size_t bytes) {
+  if (!state.is_written)
+    pto_check_raw(&state, const_cast<void*>(static_cast<const void*>(tile.data())), bytes);
+}
+
+template <class A>
+constexpr auto is_view(int) -> decltype(A::kIsPacked, true) {
+  return true;
+}
+template <class A>
+constexpr bool is_view(long) {
+  return false;
+}
+template <class A>
+constexpr auto is_tile(int) -> decltype(A::ValidRow, true) {
+  return true;
+}
+template <class A>
+constexpr bool is_tile(long) {
+  return false;
+}
+
+template <class A>
+int32_t offset_in(int32_t row, int32_t col) {
+  return A::Offset(row, col);
+}
+
+template <class A, bool IsOutput>
+void describe(const void* object, pto_operand* o) {
+  const A& a = *static_cast<const A*>(object);
+  *o = pto_operand();
+  o->is_output = IsOutput;
+  if constexpr (is_view<A>(0)) {
+    o->kind = PTO_OPERAND_VIEW;
+    o->element_bytes = int32_t(sizeof(typename A::DType));
+    o->data = const_cast<const void*>(static_cast<const volatile void*>(a.data()));
+    if constexpr (A::kIsPacked) {
+      o->view = PTO_VIEW_PACKED;
+      o->count = a.count();
+    } else {
+      o->view = A::layout == Layout::ND   ? PTO_VIEW_ND
+                : A::layout == Layout::DN ? PTO_VIEW_DN
+                                          : PTO_VIEW_OTHER;
+      for (int i = 0; i < 5; ++i) {
+        o->shape[i] = a.GetShape(i);
+        o->stride[i] = a.GetStride(i);
+      }
+    }
+  } else if constexpr (is_tile<A>(0)) {
+    o->kind = PTO_OPERAND_TILE;
+    o->element_bytes = int32_t(sizeof(typename A::DType));
+    o->data = a.data();
+    o->state = &a.checked_state;
+    o->location = int32_t(A::Loc);
+    o->rows = A::Rows;
+    o->cols = A::Cols;
+    o->valid_rows = a.GetValidRow();
+    o->valid_cols = a.GetValidCol();
+    o->stored = A::kStored;
+    o->is_row_major = A::isRowMajor;
+    o->is_boxed = A::isBoxedLayout;
+    o->offset = offset_in<A>;
+  } else if constexpr (A::kStored > 0) {  // a convolution tile
+    o->element_bytes = int32_t(sizeof(typename A::DType));
+    o->data = a.data();
+    o->state = &a.checked_state;
+    o->stored = A::kStored;
+  }
+}
+
+template <int N>
+struct Operands {
+  pto_operand_of of[N > 0 ? N : 1];
+  bool is_atomic;
+};
+
+template <class... A>
+PTO_INLINE Operands<int(sizeof...(A))> in(const A&... a) {
+  return {{{&a, describe<A, false>}...}, false};
+}
+template <class... A>
+PTO_INLINE Operands<int(sizeof...(A))> out(const A&... a) {
+  return {{{&a, describe<A, true>}...}, false};
+}
+// Says that the destination is added to, so that other blocks may do so too.
+PTO_INLINE Operands<0> atomic(bool is_atomic) { return {{}, is_atomic}; }
+
+PTO_INLINE const Operands<0> operands(const char*) { return {}; }
+template <int N>
+PTO_INLINE const Operands<N>& operands(const Operands<N>& of) {
+  return of;
+}
+
+template <int... N>
+__attribute__((noinline)) void enter_with(const char* name, const char* form,
+                                          const Operands<N>&... groups) {
+  pto_operand_of all[1 + (N + ... + 0)] = {};
+  int count = 0;
+  const auto append = [&](const pto_operand_of* of, int n) {
+    for (int i = 0; i < n; ++i) all[count++] = of[i];
+  };
+  (append(groups.of, N), ...);
+  pto_check_instruction(name, form, all, count, (groups.is_atomic || ... || false));
+}
+template <class... G>
+PTO_INLINE void enter(const char* name, const char* form, const G&... groups) {
+  enter_with(name, form, operands(groups)...);
+}
+
+}  // namespace checked
+PTO_NAMESPACE_END
+
+#define PTO_IF_CHECKED(...) __VA_ARGS__
+#ifndef PTO_ENTER
+#define PTO_ENTER(mnemonic, form, ...)                        \
+  {                                                           \
+    using ::pto::isa::checked::atomic;                        \
+    using ::pto::isa::checked::in;                            \
+    using ::pto::isa::checked::out;                           \
+    ::pto::isa::checked::enter(#mnemonic, form, __VA_ARGS__); \
+  }
+#endif

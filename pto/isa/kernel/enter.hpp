@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every instruction says first: its name, its form, and the tiles that it writes and reads.
+//
+//     PTO_ENTER(TSORT32, "d, s, idx", out(d), in(s, idx));
+//     PTO_IF_CHECKED(...)     // code of checked builds alone
+//
+// The form is the operands as the row in forms.def (or the kind of the row in instructions.def)
+// writes them. The line is nothing here; PTO_CHECKED gives it the checks of checked.hpp, and a
+// build that wants to know what runs defines the macro before (tests/isa_coverage.hpp does), or
+// here (the simulator's trace mode). Thread safety: nothing to share.
+#pragma once
+#ifdef PTO_CHECKED
+#include "pto/isa/kernel/checked.hpp"
+#endif
+#if defined(__CPU_SIM) && defined(PTO_CPU_SIM_TRACE_MODE) && __has_include(<pto/cpu/trace.hpp>)
+#include <pto/cpu/trace.hpp>
+#endif
+#ifndef PTO_ENTER
+#define PTO_ENTER(...)
+#endif
+#ifndef PTO_IF_CHECKED
+#define PTO_IF_CHECKED(...)
+#endif

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control register of a core.
+//
+//     set_ctrl(sbitset1(get_ctrl(), 48));   // for sources of the simulator: quantising saturates
+//
+// Invariant: kernels in general have none: it is read as 0. Sources of the simulator have one for
+// each thread, the word of its task; of its bits only kSaturates means something.
+// Thread safety: the register is the calling thread's.
+#pragma once
+#include "pto/isa/tile/types.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace control {
+
+// Infinite results of quantising become the largest number, NaN becomes 0.
+constexpr int kSaturates = 48;
+
+#if defined(__CPU_SIM)
+inline thread_local uint64_t bits = 0;
+PTO_INLINE uint64_t get() { return bits; }
+PTO_INLINE void set(uint64_t value) { bits = value; }
+#else
+constexpr PTO_INLINE uint64_t get() { return 0; }
+PTO_INLINE void set(uint64_t) {}
+#endif
+
+PTO_INLINE SaturationMode saturation() {
+  return get() >> kSaturates & 1 ? SaturationMode::ON : SaturationMode::OFF;
+}
+
+}  // namespace control
+
+PTO_INLINE uint64_t get_ctrl() { return control::get(); }
+PTO_INLINE void set_ctrl(uint64_t bits) { control::set(bits); }
+constexpr PTO_INLINE uint64_t sbitset0(uint64_t bits, int bit) {
+  return bits & ~(uint64_t(1) << bit);
+}
+constexpr PTO_INLINE uint64_t sbitset1(uint64_t bits, int bit) { return bits | uint64_t(1) << bit; }
+
+PTO_NAMESPACE_END

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tiles of a matrix product by name, and where an element of a tile lies.
+//
+//     TileLeft<half, 64, 64> a;  TileRight<half, 64, 64> b;  TileAcc<float, 64, 64> c;
+//     c.data()[GetTileElementOffset<decltype(c)>(row, col)]
+//
+// Left operands and accumulators are Nz, right operands Zn, as on the chips whose library calls
+// them so; scales are Zz and Nn in boxes of 32 bytes. The compact names are the same tiles: what
+// they save on a chip is transfer of padding, which is never read here.
+// Thread safety: types and pure functions.
+#pragma once
+#include "pto/isa/tile/global_tensor.hpp"
+#include "pto/isa/tile/tile.hpp"
+
+PTO_NAMESPACE_BEGIN
+
+template <TileType Location, class T, int Rows, int Cols, int ValidRows = Rows,
+          int ValidCols = Cols, int FractalBytes = 512, CompactMode Mode = CompactMode::Null>
+using TileNz = Tile<Location, T, Rows, Cols, BLayout::ColMajor, ValidRows, ValidCols,
+                    SLayout::RowMajor, FractalBytes, PadValue::Null, Mode>;
+template <TileType Location, class T, int Rows, int Cols, int ValidRows = Rows,
+          int ValidCols = Cols, int FractalBytes = 512, CompactMode Mode = CompactMode::Null>
+using TileZn = Tile<Location, T, Rows, Cols, BLayout::RowMajor, ValidRows, ValidCols,
+                    SLayout::ColMajor, FractalBytes, PadValue::Null, Mode>;
+
+template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
+using TileLeft = TileNz<TileType::Left, T, Rows, Cols, ValidRows, ValidCols>;
+template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
+using TileRight = TileZn<TileType::Right, T, Rows, Cols, ValidRows, ValidCols>;
+template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
+using TileAcc = TileNz<TileType::Acc, T, Rows, Cols, ValidRows, ValidCols, 1024>;
+template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
+using TileLeftScale = Tile<TileType::ScaleLeft, T, Rows, Cols, BLayout::RowMajor, ValidRows,
+                           ValidCols, SLayout::RowMajor, 32>;
+template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
+using TileRightScale = Tile<TileType::ScaleRight, T, Rows, Cols, BLayout::ColMajor, ValidRows,
+                            ValidCols, SLayout::ColMajor, 32>;
+
+template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
+using TileLeftCompact =
+    TileNz<TileType::Left, T, Rows, Cols, ValidRows, ValidCols, 512, CompactMode::Normal>;
+template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
+using TileRightCompact =
+    TileZn<TileType::Right, T, Rows, Cols, ValidRows, ValidCols, 512, CompactMode::Normal>;
+template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
+using TileAccCompact =
+    TileNz<TileType::Acc, T, Rows, Cols, ValidRows, ValidCols, 1024, CompactMode::Normal>;
+template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
+using TileLeftScaleCompact =
+    Tile<TileType::ScaleLeft, T, Rows, Cols, BLayout::RowMajor, ValidRows, ValidCols,
+         SLayout::RowMajor, 32, PadValue::Null, CompactMode::Normal>;
+template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
+using TileRightScaleCompact =
+    Tile<TileType::ScaleRight, T, Rows, Cols, BLayout::ColMajor, ValidRows, ValidCols,
+         SLayout::ColMajor, 32, PadValue::Null, CompactMode::Normal>;
+
+// The position of an element in data().
+template <class D>
+constexpr PTO_INLINE int GetTileElementOffset(int row, int col) {
+  return D::Offset(row, col);
+}
+template <class D>
+constexpr PTO_INLINE int GetTileOffset(int row, int col) {
+  return D::Offset(row, col);
+}
+
+template <class A>
+constexpr bool kIsGlobal = false;
+template <class T, class S, class R, Layout O>
+constexpr bool kIsGlobal<GlobalTensor<T, S, R, O>> = true;
+template <class A>
+constexpr bool kIsGlobal<const A> = kIsGlobal<A>;
+
+template <class A>
+constexpr bool is_tile_data_v = kIsTile<A>;
+template <class A>
+constexpr bool is_global_data_v = kIsGlobal<A>;
+template <class A>
+constexpr bool is_boxed_data_v = A::isBoxedLayout;
+
+PTO_NAMESPACE_END
