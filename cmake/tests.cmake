@@ -23,7 +23,7 @@ endfunction()
 
 pto_test(base pto)
 pto_test(runtime pto)
-pto_test(op pto)
+pto_test(operators pto)
 if(TARGET pto_compiler)
   foreach(folder ir passes codegen compiler)
     pto_test(${folder} pto_compiler)

@@ -40,10 +40,7 @@ _RUNTIME = ("Arg", "CompiledPackage", "KernelSource", "ParamType", "Runtime", "T
 
 
 class _Finder:
-    """Makes `import pto.torch` load pto.adapters.torch, and `import pto.op` find the decorator.
-
-    It comes first: pto/op is a folder too, of C++.
-    """
+    """Makes `import pto.torch` load pto.adapters.torch, and `import pto.op` find the decorator."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:

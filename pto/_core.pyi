@@ -231,7 +231,7 @@ def define_operator(
     second_wanted: Sequence[int] = (),
     bounded: str = "",
 ) -> int:
-    """Adds an operator, and its gradient operator with the next index; see op/registry.hpp."""
+    """Adds an operator, and its gradient operator with the next index (operators/registry.hpp)."""
 
 def announce_operators(index: int) -> None:
     """Tells the listeners of the operators from this index on, once they can be traced."""

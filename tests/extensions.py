@@ -15,7 +15,7 @@ from types import ModuleType
 from pto import build_config
 
 ROOT = Path(__file__).resolve().parent.parent
-HEADERS = ("compat/**/*.h", "compat/**/*.hpp", "pto/*.h*", "pto/abi/*.h", "pto/op/*.h*",
+HEADERS = ("compat/**/*.h", "compat/**/*.hpp", "pto/*.h*", "pto/abi/*.h", "pto/operators/*.h*",
            "pto/isa/**/*.h*", "pto/base/*.hpp")  # fmt: skip
 SOURCES = {".cpp", ".hpp", ".h"}
 

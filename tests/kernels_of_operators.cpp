@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hand-written kernels of the operators in test_operator_kinds.py.
-#include "pto/isa/kernel_arguments.hpp"
+#include "pto/operators/kernel_arguments.hpp"
 
 using pto::KernelArguments;
 using Element = PTO_TYPE_0;

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <thread>
 
-#include "pto/isa/kernel_arguments.hpp"
-#include "pto/op/define.hpp"
+#include "pto/operators/define.hpp"
+#include "pto/operators/kernel_arguments.hpp"
 
 namespace {
 

@@ -19,7 +19,7 @@ from pto.language.op import op
 from pto.language.samples import numpy_type
 
 KERNEL = """
-#include "pto/isa/kernel_arguments.hpp"
+#include "pto/operators/kernel_arguments.hpp"
 // x, its elements without 0, how many; the number that is said where it is not -1, `fails`.
 extern "C" int32_t claims(const pto_args* args) {
   const pto::KernelArguments in(args);

@@ -40,7 +40,10 @@ BROKEN = {
     "ir uses codegen": ({"pto/ir/a.cpp": CPP + '#include "pto/codegen/a.hpp"\n'}, "ir uses"),
     "ir uses host.hpp": ({"pto/ir/a.cpp": CPP + '#include "pto/abi/host.h"\n'}, "ir uses"),
     "codegen uses a tile": ({"pto/codegen/a.cpp": CPP + '#include "pto/isa/a.hpp"\n'}, "codegen"),
-    "the umbrella in op": ({"pto/op/a.cpp": CPP + "#include <pto/pto-inst.hpp>\n"}, "op uses"),
+    "the umbrella in op": (
+        {"pto/operators/a.cpp": CPP + "#include <pto/pto-inst.hpp>\n"},
+        "operators uses",
+    ),
     "Python imports upwards": (
         {"pto/language/a.py": PY + "from pto.adapters import torch\n"},
         "language uses pto.adapters.torch",

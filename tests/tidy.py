@@ -27,23 +27,22 @@ MAY_USE = {
     "codegen": ["ir", "base"],
     "runtime": ["base"],
     "compiler": ["ir", "passes", "codegen", "runtime"],
-    "op": ["base", "runtime"],
-    "language": ["ir", "compiler", "op"],
-    "ops": ["language", "isa", "op"],
-    "adapters": ["op", "runtime", "compiler", "language"],
-    "bindings": ["base", "isa", "ir", "passes", "codegen", "runtime", "compiler", "op"],
+    "operators": ["base", "runtime"],
+    "language": ["ir", "compiler", "operators"],
+    "ops": ["language", "isa"],
+    "adapters": ["operators", "runtime", "compiler", "language"],
+    "bindings": ["base", "isa", "ir", "passes", "codegen", "runtime", "compiler", "operators"],
     "worker": ["base", "isa", "runtime", "compiler"],
     "cluster": ["runtime"],
     "studio": [],
 }
 # Single files that more folders may use: the table of instructions, and a launch of typed kernels.
 OPEN_FILES = {
-    "pto/isa/kernel_arguments.hpp": {"op"},
     "pto/isa/kernel/launch.hpp": {"runtime", "adapters"},
     "pto/isa/instructions.def": {"ir", "passes", "codegen", "compiler", "bindings"},
 }
 # Python folders that reach the C++ parts do so through the extension module.
-CORE_MODULE_USERS = {"language", "ops", "adapters", "op", "compiler", "ir", "runtime"}
+CORE_MODULE_USERS = {"language", "ops", "adapters", "operators", "compiler", "ir", "runtime"}
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}
 ISA_SYSTEM_HEADERS = {"stdint.h", "stddef.h"}
 FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "impl"}

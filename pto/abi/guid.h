@@ -2,7 +2,7 @@
 // Guids: kernels by name, for operators that describe themselves instead of having a schema here
 // (compat/hpu_custom_op.h).
 //
-//     int32_t twice(const pto_args* args) { ... }           // see isa/kernel_arguments.hpp
+//     int32_t twice(const pto_args* args) { ... }           // see operators/kernel_arguments.hpp
 //     PTO_GUID("twice_f32", twice, PTO_GUID_SPLITS)         // when the shared object is loaded
 //
 // A call names a guid: the kernel of that name, else that of guid_DTYPE, DTYPE being "f32" and the

@@ -6,7 +6,7 @@
 
 #include "pto/bindings/module.hpp"
 #include "pto/compiler/compile.hpp"
-#include "pto/op/native.hpp"
+#include "pto/operators/native.hpp"
 
 namespace nb = nanobind;
 

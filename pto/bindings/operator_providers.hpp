@@ -7,7 +7,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "pto/op/registry.hpp"
+#include "pto/operators/registry.hpp"
 
 namespace pto::bindings {
 

@@ -6,7 +6,7 @@
 #include "pto/base/dims.hpp"
 #include "pto/bindings/extent.hpp"
 #include "pto/bindings/python_lock.hpp"
-#include "pto/op/last_error.hpp"
+#include "pto/operators/last_error.hpp"
 #include "pto/runtime/strided_copy.hpp"
 
 namespace pto::bindings {

@@ -6,7 +6,7 @@
 
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/operator_providers.hpp"
-#include "pto/op/record.hpp"
+#include "pto/operators/record.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -279,7 +279,7 @@ void bind_operators(nb::module_& m) {
         "takes_strides"_a = false, "autocast"_a = 0, "second_schema"_a = "", "second_types"_a = "",
         "second_saved"_a = std::vector<int32_t>{}, "second_wanted"_a = std::vector<int32_t>{},
         "bounded"_a = "",
-        "Adds an operator, its gradient operator, and that one's; see op/registry.hpp.");
+        "Adds an operator, its gradient operator, and that one's; see operators/registry.hpp.");
   m.def("announce_operators", &announce, "index"_a,
         "Tells the listeners of the operators from this index on, once they can be traced.");
   m.def("on_operator", &listen, "listener"_a, "with_spaces"_a = false,

@@ -4,8 +4,8 @@
     kernel = cpp_kernel("conv.cpp", "conv2d")     # beside the file that says so
 
 The source defines `extern "C" int32_t NAME(const pto_args*)` as pto/abi/define_operator.h describes
-it; it may include pto/pto-inst.hpp, pto/isa/kernel_arguments.hpp and the standard library. It is
-compiled anew for each set of element types: PTO_TYPE_0 to PTO_TYPE_7 are the C++ types of the
+it; it may include pto/pto-inst.hpp, pto/operators/kernel_arguments.hpp and the standard library. It
+is compiled anew for each set of element types: PTO_TYPE_0 to PTO_TYPE_7 are the C++ types of the
 tensor arguments, of a list that of its first; an absent one has the type of the first argument, and
 what lies beyond them is int64_t, so that one file may hold the kernels of several operators.
 

@@ -9,8 +9,8 @@
 #include <algorithm>
 
 #include "pto/isa/cpu/matmul_job.hpp"
-#include "pto/isa/kernel_arguments.hpp"
 #include "pto/isa/reduce/block_sums.hpp"
+#include "pto/operators/kernel_arguments.hpp"
 #include "pto/pto-inst.hpp"
 
 namespace {

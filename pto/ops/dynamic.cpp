@@ -3,7 +3,7 @@
 // where a row goes depends on all elements before it.
 #include <algorithm>
 
-#include "pto/isa/kernel_arguments.hpp"
+#include "pto/operators/kernel_arguments.hpp"
 #include "pto/pto-inst.hpp"
 
 namespace {

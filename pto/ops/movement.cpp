@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "pto/isa/kernel_arguments.hpp"
+#include "pto/operators/kernel_arguments.hpp"
 #include "pto/pto-inst.hpp"
 
 using namespace pto;

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "pto/isa/cpu/matmul_job.hpp"
-#include "pto/isa/kernel_arguments.hpp"
+#include "pto/operators/kernel_arguments.hpp"
 #include "pto/pto-inst.hpp"
 
 using namespace pto;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "pto/isa/kernel_arguments.hpp"
+#include "pto/operators/kernel_arguments.hpp"
 #include "pto/pto-inst.hpp"
 
 namespace {

@@ -11,7 +11,7 @@
 #include <chrono>
 #include <thread>
 
-#include "pto/isa/kernel_arguments.hpp"
+#include "pto/operators/kernel_arguments.hpp"
 
 namespace {
 

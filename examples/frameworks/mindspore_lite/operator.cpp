@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An operator defined in C++, so that it runs in a process without Python.
-#include "pto/isa/kernel_arguments.hpp"
-#include "pto/op/define.hpp"
+#include "pto/operators/define.hpp"
+#include "pto/operators/kernel_arguments.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "pto/op/plain_sizes.hpp"
+#include "pto/operators/plain_sizes.hpp"
 
 namespace pto::mindspore_adapter {
 namespace {

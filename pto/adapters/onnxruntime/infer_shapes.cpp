@@ -8,7 +8,7 @@
 #include "pto/adapters/onnxruntime/attributes.hpp"
 #include "pto/adapters/onnxruntime/status.hpp"
 #include "pto/base/error.hpp"
-#include "pto/op/plain_sizes.hpp"
+#include "pto/operators/plain_sizes.hpp"
 
 namespace pto::ort {
 namespace {

@@ -21,7 +21,7 @@
 #include "pto/abi/operator.h"
 #include "pto/adapters/onnxruntime/api.hpp"
 #include "pto/base/dtype.hpp"
-#include "pto/op/memory.hpp"
+#include "pto/operators/memory.hpp"
 
 namespace pto::ort {
 

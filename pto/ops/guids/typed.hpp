@@ -8,7 +8,7 @@
 #pragma once
 
 #include "pto/isa/kernel/launch.hpp"
-#include "pto/isa/kernel_arguments.hpp"
+#include "pto/operators/kernel_arguments.hpp"
 
 namespace pto::guids {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "pto/base/error.hpp"
-#include "pto/op/call_arguments.hpp"
-#include "pto/op/last_error.hpp"
+#include "pto/operators/call_arguments.hpp"
+#include "pto/operators/last_error.hpp"
 
 namespace pto {
 namespace {

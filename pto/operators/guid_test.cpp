@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "pto/base/dtype.hpp"
-#include "pto/isa/kernel_arguments.hpp"
+#include "pto/operators/kernel_arguments.hpp"
 
 namespace pto {
 namespace {

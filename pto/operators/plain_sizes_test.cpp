@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/op/plain_sizes.hpp"
+#include "pto/operators/plain_sizes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "pto/base/error.hpp"
-#include "pto/op/bounded_rows.hpp"
-#include "pto/op/call_arguments.hpp"
-#include "pto/op/last_error.hpp"
-#include "pto/op/memory.hpp"
-#include "pto/op/run.hpp"
+#include "pto/operators/bounded_rows.hpp"
+#include "pto/operators/call_arguments.hpp"
+#include "pto/operators/last_error.hpp"
+#include "pto/operators/memory.hpp"
+#include "pto/operators/run.hpp"
 #include "pto/runtime/contiguous.hpp"
 #include "pto/runtime/strided_copy.hpp"
 

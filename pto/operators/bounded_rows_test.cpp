@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Outputs whose number of rows the kernel says: to whom it is told, and what is refused.
-#include "pto/op/bounded_rows.hpp"
+#include "pto/operators/bounded_rows.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "pto/isa/kernel_arguments.hpp"
-#include "pto/op/define.hpp"
+#include "pto/operators/define.hpp"
+#include "pto/operators/kernel_arguments.hpp"
 
 namespace pto::op {
 namespace {

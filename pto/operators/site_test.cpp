@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "pto/base/error.hpp"
-#include "pto/op/registry.hpp"
+#include "pto/operators/registry.hpp"
 
 namespace pto {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/op/last_error.hpp"
+#include "pto/operators/last_error.hpp"
 
 #include <optional>
 #include <string>

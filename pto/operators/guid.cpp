@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "pto/base/machine.hpp"
-#include "pto/op/last_error.hpp"
-#include "pto/op/memory.hpp"
+#include "pto/operators/last_error.hpp"
+#include "pto/operators/memory.hpp"
 #include "pto/runtime/contiguous.hpp"
 #include "pto/runtime/number.hpp"
 #include "pto/runtime/pool.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The registry and its plain-C face, with a kernel written by hand in place of a compiled one.
-#include "pto/op/registry.hpp"
+#include "pto/operators/registry.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

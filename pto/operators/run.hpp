@@ -11,7 +11,7 @@
 
 #include <span>
 
-#include "pto/op/call_arguments.hpp"
+#include "pto/operators/call_arguments.hpp"
 
 namespace pto {
 

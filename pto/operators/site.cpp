@@ -8,9 +8,9 @@
 #include <new>
 #include <vector>
 
-#include "pto/op/last_error.hpp"
-#include "pto/op/memory.hpp"
-#include "pto/op/run.hpp"
+#include "pto/operators/last_error.hpp"
+#include "pto/operators/memory.hpp"
+#include "pto/operators/run.hpp"
 #include "pto/runtime/contiguous.hpp"
 #include "pto/runtime/repeated_call.hpp"
 

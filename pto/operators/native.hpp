@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "pto/op/registry.hpp"
+#include "pto/operators/registry.hpp"
 
 namespace pto {
 

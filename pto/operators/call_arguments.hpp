@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "pto/op/registry.hpp"
+#include "pto/operators/registry.hpp"
 
 namespace pto {
 

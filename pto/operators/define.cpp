@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "pto/base/error.hpp"
-#include "pto/op/last_error.hpp"
-#include "pto/op/native.hpp"
-#include "pto/op/record.hpp"
+#include "pto/operators/last_error.hpp"
+#include "pto/operators/native.hpp"
+#include "pto/operators/record.hpp"
 
 // One call of infer: expressions by number, and what it has said so far.
 struct pto_infer {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "pto/op/registry.hpp"
+#include "pto/operators/registry.hpp"
 
 namespace pto {
 

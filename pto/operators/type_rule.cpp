@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/op/type_rule.hpp"
+#include "pto/operators/type_rule.hpp"
 
 #include <algorithm>
 #include <cctype>

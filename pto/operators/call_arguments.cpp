@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/op/call_arguments.hpp"
+#include "pto/operators/call_arguments.hpp"
 
 #include <bit>
 #include <cstring>

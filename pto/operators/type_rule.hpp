@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "pto/base/dtype.hpp"
-#include "pto/op/schema.hpp"
+#include "pto/operators/schema.hpp"
 
 namespace pto {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/op/schema.hpp"
+#include "pto/operators/schema.hpp"
 
 #include <algorithm>
 #include <array>

@@ -25,8 +25,8 @@
 
 #include "pto/abi/operator.h"
 #include "pto/base/dims.hpp"
-#include "pto/op/schema.hpp"
-#include "pto/op/type_rule.hpp"
+#include "pto/operators/schema.hpp"
+#include "pto/operators/type_rule.hpp"
 #include "pto/runtime/kernel_table.hpp"
 #include "pto/runtime/program.hpp"
 #include "pto/runtime/signature.hpp"

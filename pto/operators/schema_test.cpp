@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/op/schema.hpp"
+#include "pto/operators/schema.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "pto/base/error.hpp"
-#include "pto/op/type_rule.hpp"
+#include "pto/operators/type_rule.hpp"
 #include "tests/deep.hpp"
 #include "tests/mutate.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators defined in C++: shapes over symbols, kernels with lists, texts and absent tensors,
 // outputs that lie on inputs.
-#include "pto/op/define.hpp"
+#include "pto/operators/define.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <numeric>
 #include <string>
 
-#include "pto/isa/kernel_arguments.hpp"
+#include "pto/operators/kernel_arguments.hpp"
 
 namespace pto::op {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/op/native.hpp"
+#include "pto/operators/native.hpp"
 
 #include <numeric>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/op/registry.hpp"
+#include "pto/operators/registry.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "pto/base/error.hpp"
-#include "pto/op/record.hpp"
+#include "pto/operators/record.hpp"
 
 namespace pto {
 namespace {

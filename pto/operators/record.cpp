@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/op/record.hpp"
+#include "pto/operators/record.hpp"
 
 #include <algorithm>
 #include <atomic>
