@@ -20,7 +20,7 @@
 #include <thread>
 
 #include "bench/task_patterns.hpp"
-#include "pto/runtime/memory.hpp"
+#include "pto/launch/memory.hpp"
 #include "pto/runtime/tasks/graph.hpp"
 #include "pto/runtime/tasks/run_state.hpp"
 

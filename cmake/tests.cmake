@@ -22,6 +22,7 @@ function(pto_test folder)
 endfunction()
 
 pto_test(base pto)
+pto_test(launch pto)
 pto_test(runtime pto)
 pto_test(operators pto)
 if(TARGET pto_compiler)

@@ -176,7 +176,7 @@ def set_num_threads(threads: int) -> None:
     """At least 1, at most the cores."""
 
 def memory_stats() -> dict[str, int]:
-    """Bytes of the recycling allocator; see runtime/memory.hpp."""
+    """Bytes of the recycling allocator; see launch/memory.hpp."""
 
 def reset_peak_live_bytes() -> None: ...
 def release_cached() -> None:
@@ -206,7 +206,7 @@ class FastCall:
         the key."""
 
 def set_torch_executor(parallel_for: int, num_threads: int, is_plain: int = 0) -> None:
-    """Addresses of C functions for calls on torch tensors: a loop (see runtime/pool.hpp; 0: our
+    """Addresses of C functions for calls on torch tensors: a loop (see launch/pool.hpp; 0: our
     pool), PyTorch's present number of threads (0: our own setting), and whether PyTorch would do no
     more with a call than run the kernel (0: always)."""
 

@@ -16,7 +16,7 @@ from pto import build_config
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADERS = ("compat/**/*.h", "compat/**/*.hpp", "pto/*.h*", "pto/abi/*.h", "pto/operators/*.h*",
-           "pto/isa/**/*.h*", "pto/base/*.hpp")  # fmt: skip
+           "pto/isa/**/*.h*", "pto/base/*.hpp", "pto/launch/*.hpp")  # fmt: skip
 SOURCES = {".cpp", ".hpp", ".h"}
 
 

@@ -25,20 +25,21 @@ MAY_USE = {
     "ir": ["base"],
     "passes": ["ir", "base"],
     "codegen": ["ir", "base"],
-    "runtime": ["base"],
-    "compiler": ["ir", "passes", "codegen", "runtime"],
-    "operators": ["base", "runtime"],
+    "launch": ["base"],
+    "runtime": ["launch"],
+    "compiler": ["ir", "passes", "codegen", "launch"],
+    "operators": ["launch"],
     "language": ["ir", "compiler", "operators"],
     "ops": ["language", "isa"],
     "adapters": ["operators", "runtime", "compiler", "language"],
-    "bindings": ["base", "isa", "ir", "passes", "codegen", "runtime", "compiler", "operators"],
+    "bindings": ["base", "isa", "compiler", "operators", "runtime"],
     "worker": ["base", "isa", "runtime", "compiler"],
     "cluster": ["runtime"],
     "studio": [],
 }
 # Single files that more folders may use: the table of instructions, and a launch of typed kernels.
 OPEN_FILES = {
-    "pto/isa/kernel/launch.hpp": {"runtime", "adapters"},
+    "pto/isa/kernel/launch.hpp": {"launch"},
     "pto/isa/instructions.def": {"ir", "passes", "codegen", "compiler", "bindings"},
 }
 # Python folders that reach the C++ parts do so through the extension module.

@@ -21,8 +21,8 @@
 #include <utility>
 
 #include "pto/bindings/dlpack.hpp"
-#include "pto/runtime/program.hpp"
-#include "pto/runtime/signature.hpp"
+#include "pto/launch/program.hpp"
+#include "pto/launch/signature.hpp"
 
 namespace pto::bindings {
 

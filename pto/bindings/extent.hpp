@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "pto/runtime/program.hpp"
+#include "pto/launch/program.hpp"
 
 namespace pto::bindings {
 

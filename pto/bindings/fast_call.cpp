@@ -11,7 +11,7 @@
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/bindings/results.hpp"
-#include "pto/runtime/strided_copy.hpp"
+#include "pto/launch/strided_copy.hpp"
 
 namespace nb = nanobind;
 

@@ -20,8 +20,8 @@
 
 #include "pto/bindings/argument.hpp"
 #include "pto/bindings/captures.hpp"
-#include "pto/runtime/kernel_table.hpp"
-#include "pto/runtime/pool.hpp"
+#include "pto/launch/kernel_table.hpp"
+#include "pto/launch/pool.hpp"
 
 namespace pto::bindings {
 

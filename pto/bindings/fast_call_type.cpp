@@ -122,7 +122,7 @@ void bind_fast_call(nb::module_& m) {
                             reinterpret_cast<int (*)()>(is_plain)};
       },
       nb::arg("parallel_for"), nb::arg("num_threads"), nb::arg("is_plain") = 0,
-      "Addresses of C functions for calls on torch tensors: a loop (see runtime/pool.hpp; 0: our "
+      "Addresses of C functions for calls on torch tensors: a loop (see launch/pool.hpp; 0: our "
       "pool), PyTorch's present number of threads (0: our own setting), and whether PyTorch would "
       "do no more with a call than run the kernel (0: always).");
 }

@@ -5,8 +5,8 @@
 #include <nanobind/stl/string.h>
 
 #include "pto/bindings/module.hpp"
-#include "pto/runtime/memory.hpp"
-#include "pto/runtime/pool.hpp"
+#include "pto/launch/memory.hpp"
+#include "pto/launch/pool.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -36,7 +36,7 @@ void bind_machine(nb::module_& m) {
       "The compiler flags of this machine's target, or of PTO_TARGET's.");
   m.def("num_threads", &num_threads, "Threads that a launch of this thread may use.");
   m.def("set_num_threads", &set_num_threads, "threads"_a, "At least 1, at most the cores.");
-  m.def("memory_stats", &stats, "Bytes of the recycling allocator; see runtime/memory.hpp.");
+  m.def("memory_stats", &stats, "Bytes of the recycling allocator; see launch/memory.hpp.");
   m.def("reset_peak_live_bytes", &reset_peak_live_bytes);
   m.def("release_cached", &release_cached, "Gives unused memory back to the system.");
 }

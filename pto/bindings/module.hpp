@@ -9,7 +9,7 @@
 #include "pto/base/dims.hpp"
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
-#include "pto/runtime/program.hpp"
+#include "pto/launch/program.hpp"
 
 namespace pto::bindings {
 

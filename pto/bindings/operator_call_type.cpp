@@ -8,7 +8,7 @@
 #include "pto/bindings/operator_call.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/bindings/translated.hpp"
-#include "pto/runtime/kernel_table.hpp"
+#include "pto/launch/kernel_table.hpp"
 
 namespace nb = nanobind;
 

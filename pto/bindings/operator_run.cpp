@@ -6,8 +6,8 @@
 #include "pto/base/dims.hpp"
 #include "pto/bindings/extent.hpp"
 #include "pto/bindings/python_lock.hpp"
+#include "pto/launch/strided_copy.hpp"
 #include "pto/operators/last_error.hpp"
-#include "pto/runtime/strided_copy.hpp"
 
 namespace pto::bindings {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "pto/abi/host.h"
 #include "pto/ir/graph.hpp"
-#include "pto/runtime/program.hpp"
+#include "pto/launch/program.hpp"
 
 namespace pto {
 

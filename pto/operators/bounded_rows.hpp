@@ -14,7 +14,7 @@
 
 #include "pto/abi/operator.h"
 #include "pto/base/error.hpp"
-#include "pto/runtime/program.hpp"
+#include "pto/launch/program.hpp"
 
 namespace pto {
 

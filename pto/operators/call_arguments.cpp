@@ -8,7 +8,7 @@
 #include <shared_mutex>
 
 #include "pto/base/error.hpp"
-#include "pto/runtime/contiguous.hpp"
+#include "pto/launch/contiguous.hpp"
 
 namespace pto {
 namespace {

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "pto/base/machine.hpp"
+#include "pto/launch/contiguous.hpp"
+#include "pto/launch/number.hpp"
+#include "pto/launch/pool.hpp"
+#include "pto/launch/strided_copy.hpp"
 #include "pto/operators/last_error.hpp"
 #include "pto/operators/memory.hpp"
-#include "pto/runtime/contiguous.hpp"
-#include "pto/runtime/number.hpp"
-#include "pto/runtime/pool.hpp"
-#include "pto/runtime/strided_copy.hpp"
 
 namespace pto {
 namespace {

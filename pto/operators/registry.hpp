@@ -25,11 +25,11 @@
 
 #include "pto/abi/operator.h"
 #include "pto/base/dims.hpp"
+#include "pto/launch/kernel_table.hpp"
+#include "pto/launch/program.hpp"
+#include "pto/launch/signature.hpp"
 #include "pto/operators/schema.hpp"
 #include "pto/operators/type_rule.hpp"
-#include "pto/runtime/kernel_table.hpp"
-#include "pto/runtime/program.hpp"
-#include "pto/runtime/signature.hpp"
 
 namespace pto {
 

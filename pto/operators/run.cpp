@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "pto/base/error.hpp"
+#include "pto/launch/contiguous.hpp"
+#include "pto/launch/strided_copy.hpp"
 #include "pto/operators/bounded_rows.hpp"
 #include "pto/operators/call_arguments.hpp"
 #include "pto/operators/last_error.hpp"
 #include "pto/operators/memory.hpp"
 #include "pto/operators/run.hpp"
-#include "pto/runtime/contiguous.hpp"
-#include "pto/runtime/strided_copy.hpp"
 
 static_assert(sizeof(pto_operator_tensor) == sizeof(pto::TensorArgument));
 

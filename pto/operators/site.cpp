@@ -8,11 +8,11 @@
 #include <new>
 #include <vector>
 
+#include "pto/launch/contiguous.hpp"
+#include "pto/launch/repeated_call.hpp"
 #include "pto/operators/last_error.hpp"
 #include "pto/operators/memory.hpp"
 #include "pto/operators/run.hpp"
-#include "pto/runtime/contiguous.hpp"
-#include "pto/runtime/repeated_call.hpp"
 
 namespace pto {
 namespace {

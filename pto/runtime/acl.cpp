@@ -9,8 +9,8 @@
 #include "pto/abi/device_queue.h"
 #include "pto/abi/host.h"
 #include "pto/base/error.hpp"
-#include "pto/runtime/extents.hpp"
-#include "pto/runtime/launch.hpp"
+#include "pto/launch/extents.hpp"
+#include "pto/launch/launch.hpp"
 
 namespace pto {
 namespace {

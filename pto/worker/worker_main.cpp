@@ -11,9 +11,9 @@
 #include <exception>
 #include <memory>
 
+#include "pto/launch/wait.hpp"
 #include "pto/runtime/host/child_process.hpp"
 #include "pto/runtime/host/serve.hpp"
-#include "pto/runtime/wait.hpp"
 #include "pto/worker/native_executor.hpp"
 
 int main(int count, char** words) {

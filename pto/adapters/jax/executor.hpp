@@ -10,7 +10,7 @@
 #pragma once
 
 #include "pto/adapters/jax/ffi.hpp"
-#include "pto/runtime/pool.hpp"
+#include "pto/launch/pool.hpp"
 
 namespace pto::jax_adapter {
 

@@ -7,8 +7,8 @@
 
 #include "pto/adapters/onnxruntime/status.hpp"
 #include "pto/base/error.hpp"
-#include "pto/runtime/pool.hpp"
-#include "pto/runtime/signature.hpp"
+#include "pto/launch/pool.hpp"
+#include "pto/launch/signature.hpp"
 
 namespace pto::ort {
 namespace {

@@ -14,7 +14,7 @@
 #include <memory>
 #include <mutex>
 
-#include "pto/runtime/pool.hpp"
+#include "pto/launch/pool.hpp"
 #include "tensorflow/core/platform/threadpool.h"
 
 namespace pto::tensorflow_adapter {

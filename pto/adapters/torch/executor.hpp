@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "pto/abi/operator.h"
-#include "pto/runtime/pool.hpp"
+#include "pto/launch/pool.hpp"
 
 extern "C" int32_t pto_torch_operator_run(const pto_operator_call* call);
 extern "C" int32_t pto_torch_launch_run(pto_operator_launch* launch);

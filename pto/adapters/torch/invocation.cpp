@@ -12,8 +12,8 @@
 #include "pto/adapters/torch/executor.hpp"
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
-#include "pto/runtime/signature.hpp"
-#include "pto/runtime/strided_copy.hpp"
+#include "pto/launch/signature.hpp"
+#include "pto/launch/strided_copy.hpp"
 
 namespace pto::torch_adapter {
 namespace {

@@ -11,7 +11,7 @@
 // A wait that nobody can end fails the launch at once with a text that names every core that waits,
 // for what, and the line of its source. A flag that is awaited and not set, or set and not awaited,
 // fails the block that left it. Outside launches flags and barriers do nothing.
-// Thread safety: cores run as fibers on any number of threads, see pto/runtime/wait.hpp.
+// Thread safety: cores run as fibers on any number of threads, see pto/launch/wait.hpp.
 #pragma once
 #include "pto/abi/host.h"
 #include "pto/isa/kernel/enter.hpp"

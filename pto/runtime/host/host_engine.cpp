@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "pto/base/machine.hpp"
-#include "pto/runtime/contiguous.hpp"
+#include "pto/launch/contiguous.hpp"
 #include "pto/runtime/host/host_state.hpp"
 #include "pto/runtime/host/serve.hpp"
 

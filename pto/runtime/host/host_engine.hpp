@@ -26,9 +26,9 @@
 #include <vector>
 
 #include "pto/base/error.hpp"
+#include "pto/launch/number.hpp"
 #include "pto/runtime/host/program_image.hpp"
 #include "pto/runtime/host/shared_memory.hpp"
-#include "pto/runtime/number.hpp"
 #include "pto/runtime/tasks/history.hpp"
 #include "pto/runtime/tasks/task.hpp"
 

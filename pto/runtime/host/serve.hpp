@@ -13,8 +13,8 @@
 #include <span>
 
 #include "pto/abi/host.h"
+#include "pto/launch/number.hpp"
 #include "pto/runtime/host/mailbox.hpp"
-#include "pto/runtime/number.hpp"
 
 namespace pto {
 

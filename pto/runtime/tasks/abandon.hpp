@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "pto/base/error.hpp"
-#include "pto/runtime/pool.hpp"
+#include "pto/launch/pool.hpp"
 #include "pto/runtime/tasks/orchestrate.hpp"
 
 namespace pto {

@@ -12,7 +12,7 @@
 #include <span>
 
 #include "pto/abi/runtime_api.h"
-#include "pto/runtime/number.hpp"
+#include "pto/launch/number.hpp"
 
 namespace pto {
 

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "pto/base/error.hpp"
-#include "pto/runtime/contiguous.hpp"
+#include "pto/launch/contiguous.hpp"
 #include "pto/runtime/tasks/live_tensors.hpp"
 
 namespace pto {

@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "pto/base/error.hpp"
-#include "pto/runtime/pool.hpp"
-#include "pto/runtime/stores.hpp"
-#include "pto/runtime/sync.hpp"
+#include "pto/launch/pool.hpp"
+#include "pto/launch/stores.hpp"
+#include "pto/launch/sync.hpp"
 #include "pto/runtime/tasks/graph.hpp"
 #include "pto/runtime/tasks/run_state.hpp"
 #include "pto/runtime/tasks/trace_replay.hpp"

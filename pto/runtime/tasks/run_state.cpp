@@ -7,7 +7,7 @@
 #include <new>
 
 #include "pto/base/error.hpp"
-#include "pto/runtime/pool.hpp"
+#include "pto/launch/pool.hpp"
 
 namespace pto {
 

@@ -18,7 +18,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "pto/runtime/block.hpp"
+#include "pto/launch/block.hpp"
 #include "pto/runtime/tasks/abandon.hpp"
 #include "pto/runtime/tasks/deque.hpp"
 #include "pto/runtime/tasks/engine.hpp"

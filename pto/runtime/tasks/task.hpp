@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "pto/abi/host.h"
-#include "pto/runtime/launch.hpp"
-#include "pto/runtime/number.hpp"
+#include "pto/launch/launch.hpp"
+#include "pto/launch/number.hpp"
 #include "pto/runtime/tasks/history.hpp"
 
 namespace pto {

@@ -24,8 +24,8 @@
 #include <random>
 #include <vector>
 
-#include "pto/runtime/block.hpp"
-#include "pto/runtime/fiber.hpp"
+#include "pto/launch/block.hpp"
+#include "pto/launch/fiber.hpp"
 #include "pto/runtime/tasks/steps.hpp"
 
 namespace pto {

@@ -15,7 +15,7 @@
 
 #include "pto/abi/host.h"
 #include "pto/adapters/torch/npu/stream.hpp"
-#include "pto/runtime/memory.hpp"
+#include "pto/launch/memory.hpp"
 
 namespace pto::torch_npu {
 namespace {

@@ -6,7 +6,7 @@
 //
 // Invariants: a block goes back when the last DataPtr of it goes, whatever its device; that never
 // takes Python's lock. A raw pointer into a block is bounded by the bytes that were asked for, and
-// knows its device (runtime/device_blocks.hpp). In checked mode (PTO_NPU_CHECKED=1) every block
+// knows its device (launch/device_blocks.hpp). In checked mode (PTO_NPU_CHECKED=1) every block
 // lies on pages of its own, which nobody can touch but while an Access to it lives: a host that
 // reads device memory crashes. Thread safety: every function may be called from any thread.
 #pragma once
@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "pto/runtime/device_blocks.hpp"
+#include "pto/launch/device_blocks.hpp"
 
 namespace pto::torch_npu {
 

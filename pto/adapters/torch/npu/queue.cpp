@@ -19,8 +19,8 @@
 #include "pto/adapters/torch/npu/placement.hpp"
 #include "pto/adapters/torch/npu/registration.hpp"
 #include "pto/adapters/torch/npu/stream.hpp"
-#include "pto/runtime/launch.hpp"
-#include "pto/runtime/pool.hpp"
+#include "pto/launch/launch.hpp"
+#include "pto/launch/pool.hpp"
 
 namespace pto::torch_npu {
 namespace {

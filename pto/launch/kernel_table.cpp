@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/launch/kernel_table.hpp"
+
+#include <mutex>
+
+namespace pto {
+namespace {
+
+[[noreturn]] void fail_owner(uint64_t owner) {
+  fail({"kernel owner " + std::to_string(owner) + " is unknown",
+        "programs belong to an owner that new_owner() named and erase_owner() has not removed",
+        "keep the function or operator alive while it is called"},
+       ErrorKind::Runtime);
+}
+
+MissHooks miss_hooks;
+
+// The hooks around a miss.
+class Miss {
+ public:
+  Miss() : begun_(miss_hooks.begin ? miss_hooks.begin() : nullptr) {}
+  ~Miss() {
+    if (miss_hooks.end) miss_hooks.end(begun_);
+  }
+  Miss(const Miss&) = delete;
+  Miss& operator=(const Miss&) = delete;
+
+ private:
+  void* begun_;
+};
+
+}  // namespace
+
+void set_miss_hooks(MissHooks hooks) { miss_hooks = hooks; }
+
+uint64_t KernelTable::new_owner(std::string name) {
+  const std::unique_lock lock(mutex_);
+  owners_[next_owner_].name = std::move(name);
+  return next_owner_++;
+}
+
+void KernelTable::erase_owner(uint64_t owner) {
+  std::map<uint64_t, Owner>::node_type gone;  // programs unload outside of the lock
+  const std::unique_lock lock(mutex_);
+  gone = owners_.extract(owner);
+  made_.notify_all();
+}
+
+const KernelTable::Entry* KernelTable::find(uint64_t owner, const Signature& signature) const {
+  const std::shared_lock lock(mutex_);
+  const auto at = owners_.find(owner);
+  if (at == owners_.end()) return nullptr;
+  const auto entry = at->second.entries.find(signature);
+  return entry == at->second.entries.end() ? nullptr : entry->second.get();
+}
+
+// The finished entry, or null after reserving the key for the caller to make.
+const KernelTable::Entry* KernelTable::claim(uint64_t owner, const Signature& signature) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const auto at = owners_.find(owner);
+    if (at == owners_.end()) fail_owner(owner);
+    const auto [entry, reserved] = at->second.entries.try_emplace(signature);
+    if (reserved) return nullptr;
+    if (entry->second != nullptr) return entry->second.get();
+    made_.wait(lock);
+  }
+}
+
+const KernelTable::Entry& KernelTable::entry(uint64_t owner, const Signature& signature,
+                                             const Make& make) {
+  if (const Entry* entry = find(owner, signature)) return *entry;
+  const Miss miss;
+  if (const Entry* entry = claim(owner, signature)) return *entry;
+  std::shared_ptr<const Program> program;
+  try {
+    program = make();
+    PTO_ASSERT(program != nullptr);
+  } catch (...) {
+    const std::unique_lock lock(mutex_);
+    if (const auto at = owners_.find(owner); at != owners_.end())
+      at->second.entries.erase(signature);
+    made_.notify_all();
+    throw;
+  }
+  const std::unique_lock lock(mutex_);
+  const auto at = owners_.find(owner);
+  made_.notify_all();
+  if (at == owners_.end()) fail_owner(owner);
+  auto& slot = at->second.entries[signature];
+  slot = std::make_unique<const Entry>(Entry{signature, std::move(program)});
+  return *slot;
+}
+
+size_t KernelTable::size() const {
+  const std::shared_lock lock(mutex_);
+  size_t total = 0;
+  for (const auto& [id, owner] : owners_) {
+    for (const auto& [signature, entry] : owner.entries) total += entry != nullptr;
+  }
+  return total;
+}
+
+std::vector<std::string> KernelTable::describe() const {
+  const std::shared_lock lock(mutex_);
+  std::vector<std::string> lines;
+  for (const auto& [id, owner] : owners_) {
+    size_t made = 0;
+    for (const auto& [signature, entry] : owner.entries) made += entry != nullptr;
+    lines.push_back(owner.name + ": " + std::to_string(made));
+  }
+  return lines;
+}
+
+KernelTable& kernel_table() {
+  static KernelTable* const table = new KernelTable;
+  return *table;
+}
+
+}  // namespace pto

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// KernelTable: the compiled programs of a process, by owner and signature.
+//
+//     const uint64_t softmax = kernel_table().new_owner("softmax");
+//     std::shared_ptr<const Program> program =
+//         kernel_table().get(softmax, signature, [&] { return compile(trace(signature)); });
+//
+// An owner is whatever makes programs: a traced function, an operator, a registered guid.
+// Invariants: one program a key; `make` runs once a key even when several threads ask at once,
+// without a lock of the table held; a make that throws leaves no entry, and the next caller tries
+// again.
+// Thread safety: all functions may be called from any thread; a LastKernel too.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "pto/launch/program.hpp"
+#include "pto/launch/signature.hpp"
+
+namespace pto {
+
+class KernelTable {
+ public:
+  using Make = std::function<std::shared_ptr<const Program>()>;
+
+  // What a caller may keep: stays where it is until its owner is erased.
+  struct Entry {
+    Signature signature;
+    std::shared_ptr<const Program> program;
+  };
+
+  uint64_t new_owner(std::string name);  // names need not differ; ids start at 1
+
+  // Forgets the owner's programs; calls that still run keep theirs alive by their shared_ptr.
+  void erase_owner(uint64_t owner);
+
+  // The entry, or null.
+  const Entry* find(uint64_t owner, const Signature& signature) const;
+
+  // The entry, made where it is missing. Throws what `make` throws, and pto::Error where the owner
+  // is unknown.
+  const Entry& entry(uint64_t owner, const Signature& signature, const Make& make);
+
+  std::shared_ptr<const Program> get(uint64_t owner, const Signature& signature, const Make& make) {
+    return entry(owner, signature, make).program;
+  }
+
+  size_t size() const;  // of all owners
+
+  // "softmax: 2" for each owner, by id.
+  std::vector<std::string> describe() const;
+
+ private:
+  struct Hash {
+    size_t operator()(const Signature& signature) const { return signature.hash(); }
+  };
+  struct Owner {
+    std::string name;
+    std::unordered_map<Signature, std::unique_ptr<const Entry>, Hash>
+        entries;  // null: in the making
+  };
+  const Entry* claim(uint64_t owner, const Signature& signature);
+
+  mutable std::shared_mutex mutex_;
+  std::condition_variable_any made_;
+  std::map<uint64_t, Owner> owners_;
+  uint64_t next_owner_ = 1;
+};
+
+// What a thread does before it makes a program or waits for another thread's, and after: a host
+// gives up a lock that `make` takes. `begin` returns what `end` gets; both null at first.
+struct MissHooks {
+  void* (*begin)() = nullptr;
+  void (*end)(void* begun) = nullptr;
+};
+void set_miss_hooks(MissHooks hooks);  // before the first use of the table
+
+// The table of the process. It is never destroyed.
+KernelTable& kernel_table();
+
+// The last kernel of one caller: spares the look-up while the signature stays the same. It belongs
+// to its owner: erase_owner() may run only when nobody uses it any more.
+class LastKernel {
+ public:
+  const Program& get(uint64_t owner, const Signature& signature, const KernelTable::Make& make) {
+    const KernelTable::Entry* last = last_.load(std::memory_order_acquire);
+    if (last == nullptr || !(last->signature == signature)) [[unlikely]] {
+      last = &kernel_table().entry(owner, signature, make);
+      last_.store(last, std::memory_order_release);
+    }
+    return *last->program;
+  }
+
+ private:
+  std::atomic<const KernelTable::Entry*> last_{nullptr};
+};
+
+}  // namespace pto

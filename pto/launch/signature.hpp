@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Signature: the part of a call on which a kernel is specialised; the key of every kernel table.
+//
+// One word a tensor: dtype, rank, which sizes are 1, stride class. All other sizes are free, so one
+// kernel serves all of them. Attributes that change the graph (strings, flags) are hashed into
+// `attributes` by their owner.
+// Thread safety: plain values.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pto/base/program_spec.hpp"
+#include "pto/launch/program.hpp"
+
+namespace pto {
+
+struct Signature {
+  static constexpr int kMaxTensors = 16;
+
+  std::array<uint32_t, kMaxTensors> words{};
+  uint32_t count = 0;
+  uint64_t attributes = 0;
+
+  void add(const TensorArgument& tensor);  // throws pto::Error beyond kMaxTensors or kMaxRank
+  size_t hash() const;
+  friend bool operator==(const Signature&, const Signature&) = default;
+};
+
+// What a word says.
+struct TensorClass {
+  DType dtype;
+  int rank;
+  StrideClass strides;
+  uint32_t ones;  // bit d: size d is 1
+
+  // The shape to trace with: constant 1 where `ones` says so, else the next symbols from
+  // *next_symbol on, which is advanced.
+  Dims symbolic_shape(int* next_symbol) const;
+};
+
+TensorClass tensor_class(uint32_t word);
+StrideClass stride_class(const int64_t* sizes, const int64_t* strides, int rank);
+
+}  // namespace pto

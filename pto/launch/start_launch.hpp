@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The last step of a call: its kernels are started on tensors that are described already.
+//
+//     const Scratch scratch(call.describe(tensors));
+//     scratch.give(temporaries);
+//     start_launch(program.spec(), measured, tensors.all, tensors.scalars, params);
+//
+// Thread safety: pure functions on the caller's memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "pto/launch/program.hpp"
+
+namespace pto {
+
+// All tensors of a program during a call: inputs, outputs, temporaries.
+struct Call::Tensors {
+  pto_tensor all[Program::kMaxTensors];
+  int64_t sizes[Program::kMaxTensors][Program::kMaxRank];    // of temporaries
+  int64_t strides[Program::kMaxTensors][Program::kMaxRank];  // of outputs and temporaries
+  uint64_t scalars[Program::kMaxScalars + 2 + Program::kMaxSymbols];
+};
+
+// A launch for sizes that are known. Its items and its quantum are scalars `items_at` and the next.
+struct MeasuredLaunch {
+  const LaunchSpec* spec;
+  pto_kernel function;
+  bool takes_all;  // its tensors are the program's, in order
+  int64_t items, bytes, written_bytes;
+  int32_t items_at, n_scalars;
+};
+
+// Memory of a call's temporaries. Throws pto::Error where there is none.
+class Scratch {
+ public:
+  explicit Scratch(int64_t bytes);
+  ~Scratch() { pto_free(data_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  // Lays the temporaries out one behind another; their extents are multiples of the alignment.
+  void give(std::span<pto_tensor> temporaries) const {
+    char* next = static_cast<char*>(data_);
+    for (pto_tensor& one : temporaries) {
+      one.data = next;
+      next += one.extent_bytes;
+    }
+  }
+
+ private:
+  void* data_;
+};
+
+// Runs one launch on `all` tensors of the program; writes the launch's own two of `scalars`. Throws
+// pto::Error with the kernel's text.
+void start_launch(const ProgramSpec& program, const MeasuredLaunch& launch, const pto_tensor* all,
+                  uint64_t* scalars, std::span<const std::byte> params);
+
+}  // namespace pto
