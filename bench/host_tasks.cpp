@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "pto/runtime/host/host_engine.hpp"
+#include "pto/tasks/processes/host_engine.hpp"
 
 namespace {
 

@@ -21,8 +21,8 @@
 
 #include "bench/task_patterns.hpp"
 #include "pto/launch/memory.hpp"
-#include "pto/runtime/tasks/graph.hpp"
-#include "pto/runtime/tasks/run_state.hpp"
+#include "pto/tasks/cores/graph.hpp"
+#include "pto/tasks/cores/run_state.hpp"
 
 using namespace pto;
 

@@ -2,34 +2,34 @@
 # C++ tests: one executable a folder, from the x_test.cpp beside the code.
 find_package(GTest REQUIRED)
 
-# The tests of one folder, linked with what the folder may use.
-function(pto_test folder)
+# The tests below one folder of pto/, as NAME_test, linked with what the folder may use.
+function(pto_test name folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pto/${folder}/*_test.cpp)
-  if(NOT sources)
-    return()
+  if(NOT name STREQUAL "worker")  # which links the compiler
+    list(FILTER sources EXCLUDE REGEX "/processes/worker/")
   endif()
-  add_executable(${folder}_test ${sources})
-  target_compile_options(${folder}_test PRIVATE -O0)  # half of -O2's compile time; the libraries
-                                                      # under test stay optimised
-  target_link_libraries(${folder}_test PRIVATE pto_flags ${ARGN} GTest::gmock GTest::gtest_main
-                                               Threads::Threads)
-  if(folder STREQUAL "base")  # reading GoogleTest's headers once saves a second a file
+  add_executable(${name}_test ${sources})
+  target_compile_options(${name}_test PRIVATE -O0)  # half of -O2's compile time; the libraries
+                                                    # under test stay optimised
+  target_link_libraries(${name}_test PRIVATE pto_flags ${ARGN} GTest::gmock GTest::gtest_main
+                                             Threads::Threads)
+  if(name STREQUAL "base")  # reading GoogleTest's headers once saves a second a file
     target_precompile_headers(base_test PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
   else()
-    target_precompile_headers(${folder}_test REUSE_FROM base_test)
+    target_precompile_headers(${name}_test REUSE_FROM base_test)
   endif()
-  add_test(NAME ${folder} COMMAND ${folder}_test)
+  add_test(NAME ${name} COMMAND ${name}_test)
 endfunction()
 
-pto_test(base pto)
-pto_test(launch pto)
-pto_test(runtime pto)
-pto_test(operators pto)
+foreach(folder base launch tasks operators)
+  pto_test(${folder} ${folder} pto)
+endforeach()
+pto_test(device device/npu pto)
 if(TARGET pto_compiler)
   foreach(folder ir passes codegen compiler)
-    pto_test(${folder} pto_compiler)
+    pto_test(${folder} ${folder} pto_compiler)
   endforeach()
-  pto_test(worker pto_worker_parts)
+  pto_test(worker tasks/processes/worker pto_worker_parts)
 endif()
 
 # The instruction set is compiled once per target: the same tests, other flags. cpu_gate runs a
@@ -48,13 +48,13 @@ set(coverage ${PROJECT_BINARY_DIR}/coverage)
 file(MAKE_DIRECTORY ${coverage})
 
 function(pto_isa_test target standard)
-  add_executable(isa_test_${target} ${isa_tests})
-  target_compile_options(isa_test_${target} PRIVATE -g0 ${ARGN})
-  target_precompile_headers(isa_test_${target} PRIVATE
+  add_executable(isa_${target}_test ${isa_tests})
+  target_compile_options(isa_${target}_test PRIVATE -g0 ${ARGN})
+  target_precompile_headers(isa_${target}_test PRIVATE
     <gmock/gmock.h> <gtest/gtest.h> ${PROJECT_SOURCE_DIR}/tests/isa_coverage.hpp)
-  target_link_libraries(isa_test_${target} PRIVATE pto_flags pto GTest::gmock GTest::gtest_main)
-  set_target_properties(isa_test_${target} PROPERTIES CXX_STANDARD ${standard})
-  add_test(NAME isa_${target} COMMAND cpu_gate ${target} $<TARGET_FILE:isa_test_${target}>)
+  target_link_libraries(isa_${target}_test PRIVATE pto_flags pto GTest::gmock GTest::gtest_main)
+  set_target_properties(isa_${target}_test PROPERTIES CXX_STANDARD ${standard})
+  add_test(NAME isa_${target} COMMAND cpu_gate ${target} $<TARGET_FILE:isa_${target}_test>)
   set_tests_properties(isa_${target} PROPERTIES
     SKIP_RETURN_CODE 77 ENVIRONMENT PTO_COVERAGE_FILE=${coverage}/${target}.txt)
 endfunction()

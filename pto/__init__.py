@@ -21,7 +21,7 @@ from pto.language.tensor import other_name
 
 if TYPE_CHECKING:  # loaded at its first use
     from pto.language.op import op  # noqa: F401
-    from pto.runtime import (  # noqa: F401
+    from pto.tasks import (  # noqa: F401
         Arg,
         CompiledPackage,
         KernelSource,
@@ -74,7 +74,7 @@ def __getattr__(name: str) -> Any:
     if name == "op":
         return importlib.import_module("pto.language.op").op
     if name in _RUNTIME:
-        return getattr(importlib.import_module("pto.runtime"), name)
+        return getattr(importlib.import_module("pto.tasks"), name)
     if name in _ADAPTERS or name in ("comm", "ops"):
         return importlib.import_module(f"{__name__}.{name}")
     if name.startswith("_"):

@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pto.errors import InvalidType, InvalidValue
-from pto.runtime.arguments import Arg
-from pto.runtime.host_context import Context, Node
+from pto.tasks.arguments import Arg
+from pto.tasks.host_context import Context, Node
 
 _OPERATIONS = ("sum", "product", "min", "max")
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")  # in the order of the engine's

@@ -27,8 +27,8 @@
 #include <vector>
 
 #include "pto/abi/runtime_api.h"
-#include "pto/runtime_symbol.h"
-#include "pto/runtime_view.h"
+#include "pto/tasks/orchestration/symbol.h"
+#include "pto/tasks/orchestration/view.h"
 
 namespace pto {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a test program only where the CPU has the instructions that it was compiled for.
 //
-//     cpu_gate avx512 ./isa_test_avx512 --gtest_filter=Exp.*
+//     cpu_gate avx512 ./isa_avx512_test --gtest_filter=Exp.*
 //
 // What an earlier run noted in the file PTO_COVERAGE_FILE is removed before.
 // Exit code: the program's, or 77 ("skipped" for ctest). A check inside the program would come too

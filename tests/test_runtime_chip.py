@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import pto
-from pto.runtime import Report
+from pto.tasks import Report
 
 FOLDER = Path(__file__).parent / "chip"
 SYMBOLS = ("assign", "mix", "total", "blocks", "fails", "throws", "sleeps", "scalars")

@@ -159,4 +159,4 @@ def test_a_closed_runtime_captures_and_traces_nothing(package):
     ):
         with pytest.raises(RuntimeError, match="closed"):
             call()
-    assert isinstance(graph, pto.runtime.graph.Graph)
+    assert isinstance(graph, pto.tasks.graph.Graph)

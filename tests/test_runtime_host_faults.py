@@ -117,7 +117,7 @@ PTO_KERNEL(wild, Wild)
 
 
 def test_the_memory_of_the_workers_is_half_of_what_the_process_may_use(tmp_path):
-    from pto.runtime.memory_limit import memory_limit
+    from pto.tasks.memory_limit import memory_limit
 
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     group = tmp_path / "a" / "b"

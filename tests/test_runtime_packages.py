@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import pto
-from pto.runtime import package as package_module
+from pto.tasks import package as package_module
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = Path(__file__).parent / "chip"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pto
-from pto.runtime import spellings
+from pto.tasks import spellings
 
 ORCHESTRATION = """
 #include <pto/runtime.h>

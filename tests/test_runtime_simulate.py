@@ -8,7 +8,7 @@ import pytest
 
 import pto
 from pto.errors import InvalidValue
-from pto.runtime import Scaling, SimulatedRun
+from pto.tasks import Scaling, SimulatedRun
 
 FOLDER = Path(__file__).parent / "chip"
 WIDE, CHAIN, BUFFER = range(3)

@@ -38,7 +38,7 @@ BROKEN = {
     "a std header in isa": ({"pto/isa/a.hpp": CPP + "#include <cmath>\n"}, "<cmath>"),
     "isa uses base": ({"pto/isa/a.hpp": CPP + '#include "pto/base/dims.hpp"\n'}, "isa uses"),
     "ir uses codegen": ({"pto/ir/a.cpp": CPP + '#include "pto/codegen/a.hpp"\n'}, "ir uses"),
-    "ir uses host.hpp": ({"pto/ir/a.cpp": CPP + '#include "pto/abi/host.h"\n'}, "ir uses"),
+    "ir uses launch": ({"pto/ir/a.cpp": CPP + '#include "pto/launch/pool.hpp"\n'}, "ir uses"),
     "codegen uses a tile": ({"pto/codegen/a.cpp": CPP + '#include "pto/isa/a.hpp"\n'}, "codegen"),
     "the umbrella in op": (
         {"pto/operators/a.cpp": CPP + "#include <pto/pto-inst.hpp>\n"},

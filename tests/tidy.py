@@ -26,24 +26,22 @@ MAY_USE = {
     "passes": ["ir", "base"],
     "codegen": ["ir", "base"],
     "launch": ["base"],
-    "runtime": ["launch"],
     "compiler": ["ir", "passes", "codegen", "launch"],
     "operators": ["launch"],
+    "tasks": ["launch", "compiler", "isa"],
+    "device": ["tasks"],
     "language": ["ir", "compiler", "operators"],
     "ops": ["language", "isa"],
-    "adapters": ["operators", "runtime", "compiler", "language"],
-    "bindings": ["base", "isa", "compiler", "operators", "runtime"],
-    "worker": ["base", "isa", "runtime", "compiler"],
-    "cluster": ["runtime"],
+    "adapters": ["operators", "device", "compiler", "language"],
+    "bindings": ["isa", "compiler", "operators", "tasks"],
     "studio": [],
 }
-# Single files that more folders may use: the table of instructions, and a launch of typed kernels.
+# Single files that more folders may use: the table of instructions.
 OPEN_FILES = {
-    "pto/isa/kernel/launch.hpp": {"launch"},
     "pto/isa/instructions.def": {"ir", "passes", "codegen", "compiler", "bindings"},
 }
 # Python folders that reach the C++ parts do so through the extension module.
-CORE_MODULE_USERS = {"language", "ops", "adapters", "operators", "compiler", "ir", "runtime"}
+CORE_MODULE_USERS = {"language", "ops", "adapters", "operators", "compiler", "ir", "tasks"}
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}
 ISA_SYSTEM_HEADERS = {"stdint.h", "stddef.h"}
 FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "impl"}

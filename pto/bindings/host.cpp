@@ -12,8 +12,8 @@
 #include "pto/bindings/host_recording.hpp"
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/python_host.hpp"
-#include "pto/runtime/host/child_process.hpp"
-#include "pto/runtime/host/serve.hpp"
+#include "pto/tasks/processes/child_process.hpp"
+#include "pto/tasks/processes/serve.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

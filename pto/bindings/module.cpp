@@ -4,7 +4,7 @@
 
 #include <nanobind/stl/string.h>
 
-#include "pto/runtime/host/host_engine.hpp"
+#include "pto/tasks/processes/host_engine.hpp"
 
 namespace nb = nanobind;
 

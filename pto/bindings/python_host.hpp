@@ -16,8 +16,8 @@
 #include "pto/bindings/run_arguments.hpp"
 #include "pto/bindings/task_programs.hpp"
 #include "pto/bindings/traces.hpp"
-#include "pto/runtime/host/host_engine.hpp"
-#include "pto/runtime/tasks/orchestrate.hpp"
+#include "pto/tasks/cores/orchestrate.hpp"
+#include "pto/tasks/processes/host_engine.hpp"
 
 namespace pto::bindings {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "pto/base/error.hpp"
-#include "pto/runtime/tasks/box.hpp"
+#include "pto/tasks/book/box.hpp"
 
 namespace nb = nanobind;
 

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "pto/abi/host.h"
-#include "pto/runtime/tasks/task.hpp"
+#include "pto/tasks/cores/task.hpp"
 
 namespace pto::bindings {
 

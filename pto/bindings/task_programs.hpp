@@ -11,7 +11,7 @@
 #include "pto/base/error.hpp"
 #include "pto/compiler/compile.hpp"
 #include "pto/compiler/library.hpp"
-#include "pto/runtime/tasks/orchestrate.hpp"
+#include "pto/tasks/cores/orchestrate.hpp"
 
 namespace pto::bindings {
 

@@ -14,9 +14,9 @@
 #include "pto/bindings/traces.hpp"
 #include "pto/compiler/library.hpp"
 #include "pto/compiler/target.hpp"
-#include "pto/runtime/tasks/abandon.hpp"
-#include "pto/runtime/tasks/checker.hpp"
-#include "pto/runtime/tasks/graph.hpp"
+#include "pto/tasks/cores/abandon.hpp"
+#include "pto/tasks/cores/checker.hpp"
+#include "pto/tasks/cores/graph.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -6,8 +6,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "pto/bindings/module.hpp"
-#include "pto/runtime/tasks/advice.hpp"
-#include "pto/runtime/tasks/simulate.hpp"
+#include "pto/tasks/book/advice.hpp"
+#include "pto/tasks/simulate/simulate.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

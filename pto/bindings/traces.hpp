@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "pto/runtime/tasks/trace.hpp"
+#include "pto/tasks/book/trace.hpp"
 
 namespace pto::bindings {
 

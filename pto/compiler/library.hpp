@@ -34,7 +34,7 @@ class Library {
   std::string object() const;
 
  private:
-  // Why code that loads further code (pto/precompiled.h) could not do so, or "".
+  // Why code that loads further code (pto/tasks/precompiled.h) could not do so, or "".
   std::string not_loaded() const;
 
   std::string name_, path_;

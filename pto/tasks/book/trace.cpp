@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/tasks/book/trace.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <thread>
+#include <tuple>
+#include <unordered_map>
+
+#include "pto/base/error.hpp"
+
+namespace pto {
+namespace {
+
+// When all blocks of a task had ended, and how long they took together.
+struct TaskTimes {
+  uint64_t start, end, busy;
+};
+std::unordered_map<TaskId, TaskTimes> times_of(const RunTrace& trace) {
+  std::unordered_map<TaskId, TaskTimes> times;
+  for (const TraceRecord& r : trace.records) {
+    const uint64_t end = r.start_ns + r.duration_ns;
+    auto [it, is_new] = times.try_emplace(r.task, TaskTimes{r.start_ns, end, 0});
+    it->second.start = std::min(it->second.start, r.start_ns);
+    it->second.end = std::max(it->second.end, end);
+    it->second.busy += r.duration_ns;
+  }
+  return times;
+}
+
+void find_critical_path(const RunTrace& trace, TraceSummary& summary) {
+  const auto times = times_of(trace);
+  std::map<TaskId, std::pair<uint64_t, TaskId>> longest;  // to the task's end; whom it follows
+  for (const auto& [task, t] : times) longest[task] = {t.end - t.start, 0};
+  std::vector<TraceEdge> edges = trace.edges;
+  std::sort(edges.begin(), edges.end(),
+            [](const TraceEdge& a, const TraceEdge& b) { return a.to < b.to; });
+  for (const auto& [from, to, cause] : edges) {  // by the later task: its predecessors are settled
+    const auto a = longest.find(from), b = longest.find(to);
+    if (a == longest.end() || b == longest.end()) continue;
+    const auto& own = times.at(to);
+    const uint64_t through = a->second.first + (own.end - own.start);
+    if (through > b->second.first) b->second = {through, from};
+  }
+  TaskId last = 0;
+  for (const auto& [task, found] : longest)
+    if (last == 0 || found.first > longest[last].first) last = task;
+  if (last == 0) return;
+  summary.critical_ns = longest[last].first;
+  for (TaskId task = last; task != 0; task = longest[task].second) summary.critical.push_back(task);
+  std::reverse(summary.critical.begin(), summary.critical.end());
+}
+
+// Steps of how many tasks are ready and wait, and how many workers run one.
+void find_idle_times(const RunTrace& trace, TraceSummary& summary) {
+  std::vector<std::pair<uint64_t, std::pair<int, int>>> steps;
+  for (const TraceRecord& r : trace.records) {
+    steps.push_back({r.start_ns - r.waited_ns, {1, 0}});
+    steps.push_back({r.start_ns, {-1, 1}});
+    steps.push_back({r.start_ns + r.duration_ns, {0, -1}});
+  }
+  steps.push_back({trace.duration_ns, {0, 0}});
+  std::sort(steps.begin(), steps.end());
+  uint64_t before = 0;
+  int waiting = 0, running = 0;
+  for (const auto& [at, change] : steps) {
+    const int free = std::max(0, trace.workers - running), wanted = std::clamp(waiting, 0, free);
+    summary.idle_while_ready_ns += (at - before) * uint64_t(wanted);
+    summary.starved_ns += (at - before) * uint64_t(free - wanted);
+    before = at;
+    waiting += change.first;
+    running += change.second;
+  }
+}
+
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    if (static_cast<unsigned char>(c) >= 32) result += c;
+  }
+  return result;
+}
+
+}  // namespace
+
+uint64_t trace_ticks() {
+#if defined(__x86_64__)
+  return __builtin_ia32_rdtsc();
+#else
+  return uint64_t(std::chrono::steady_clock::now().time_since_epoch().count());
+#endif
+}
+
+// Measured once against the system's clock.
+double ns_of_a_tick() {
+  static const double ns = [] {
+    using Clock = std::chrono::steady_clock;
+    const auto start = Clock::now();
+    const uint64_t first = trace_ticks();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const uint64_t last = trace_ticks();
+    const std::chrono::duration<double, std::nano> passed = Clock::now() - start;
+    return passed.count() / double(std::max<uint64_t>(last - first, 1));
+  }();
+  return ns;
+}
+
+void TraceRing::end(RunTrace& into) {
+  const size_t kept = std::min(count_, capacity_);
+  into.dropped += int64_t(count_ - kept);
+  into.records.insert(into.records.end(), records_.get(), records_.get() + kept);
+  records_.reset();
+  if (into.calls.size() < calls_.size()) into.calls.resize(calls_.size());
+  for (size_t i = 0; i < calls_.size(); ++i) into.calls[i] += calls_[i];
+}
+
+// Two readings of the clock and a record, the least of several rounds.
+double record_cost_ns() {
+  static const double ns = [] {
+    constexpr int kRecordsARound = 512;
+    RunTrace trace;
+    trace.capacity = kRecordsARound;
+    uint64_t least = ~uint64_t{0};
+    for (int round = 0; round < 16; ++round) {
+      TraceRing ring;
+      ring.begin(trace);
+      const uint64_t start = trace_ticks();
+      for (int i = 0; i < kRecordsARound; ++i) {
+        const uint64_t from = trace_ticks();
+        ring.count(1);
+        ring.add({uint64_t(i), from, uint32_t(trace_ticks() - from), 0, 1, 0, 0});
+      }
+      if (round > 0) least = std::min(least, trace_ticks() - start);  // the first touches memory
+    }
+    return double(least) * ns_of_a_tick() / kRecordsARound;
+  }();
+  return ns;
+}
+
+void sort_trace(RunTrace& trace) {
+  std::sort(trace.records.begin(), trace.records.end(),
+            [](const TraceRecord& a, const TraceRecord& b) { return a.start_ns < b.start_ns; });
+  auto& edges = trace.edges;
+  std::sort(edges.begin(), edges.end(), [](const TraceEdge& a, const TraceEdge& b) {
+    return std::tie(a.from, a.to, a.cause) < std::tie(b.from, b.to, b.cause);
+  });
+  const auto is_same = [](const TraceEdge& a, const TraceEdge& b) {
+    return a.from == b.from && a.to == b.to;
+  };
+  edges.erase(std::unique(edges.begin(), edges.end(), is_same), edges.end());
+  trace.calls.resize(trace.kernels.size());
+}
+
+TraceSummary summarize(const RunTrace& trace) {
+  TraceSummary summary{};
+  summary.duration_ns = trace.duration_ns;
+  std::vector<KernelTotal> totals;
+  for (size_t i = 0; i < trace.kernels.size(); ++i)
+    totals.push_back({trace.kernels[i], trace.calls[i], 0, 0});
+  for (const TraceRecord& r : trace.records) {
+    summary.busy_ns += r.duration_ns;
+    summary.waited_ns += r.waited_ns;
+    KernelTotal& total = totals[r.kernel];
+    total.busy_ns += r.duration_ns;
+    total.longest_ns = std::max<uint64_t>(total.longest_ns, r.duration_ns);
+  }
+  std::sort(totals.begin(), totals.end(),
+            [](const KernelTotal& a, const KernelTotal& b) { return a.busy_ns > b.busy_ns; });
+  summary.kernels = std::move(totals);
+  summary.tracing_ns = uint64_t(trace.record_ns * double(trace.records.size()));
+  if (trace.level >= kRecords) find_idle_times(trace, summary);
+  find_critical_path(trace, summary);
+  return summary;
+}
+
+void write_trace(const RunTrace& trace, const std::string& path) {
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  bool is_written = file != nullptr;
+  if (is_written) {
+    std::fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", file);
+    std::fputs("{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"chip\"}}",
+               file);
+    for (int w = 0; w < trace.workers; ++w)
+      std::fprintf(file,
+                   ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\","
+                   "\"args\":{\"name\":\"worker %d\"}}",
+                   w, w);
+    std::unordered_map<TaskId, const TraceRecord*> by_task;
+    for (const TraceRecord& r : trace.records) {
+      by_task[r.task] = &r;
+      std::fprintf(file,
+                   ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"name\":\"%s\","
+                   "\"args\":{\"task\":%llu,\"waited_us\":%.3f,\"source\":\"%s\"}}",
+                   int(r.worker), double(r.start_ns) / 1e3, double(r.duration_ns) / 1e3,
+                   escaped(trace.kernels[r.kernel]).c_str(),
+                   static_cast<unsigned long long>(r.task), double(r.waited_ns) / 1e3,
+                   escaped(trace.sites[r.site]).c_str());
+    }
+    size_t flow = 0;
+    for (const auto& [from, to, cause] : trace.edges) {
+      const auto a = by_task.find(from), b = by_task.find(to);
+      if (a == by_task.end() || b == by_task.end()) continue;
+      ++flow;
+      const TraceRecord &left = *a->second, &right = *b->second;
+      std::fprintf(
+          file,
+          ",\n{\"ph\":\"s\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"id\":%zu,\"name\":\"follows\","
+          "\"cat\":\"edge\"},\n{\"ph\":\"f\",\"bp\":\"e\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,"
+          "\"id\":%zu,\"name\":\"follows\",\"cat\":\"edge\"}",
+          int(left.worker), double(left.start_ns + left.duration_ns) / 1e3, flow, int(right.worker),
+          double(right.start_ns) / 1e3, flow);
+    }
+    std::fprintf(file, "\n],\"otherData\":{\"dropped\":%lld}}\n",
+                 static_cast<long long>(trace.dropped));
+    is_written = std::ferror(file) == 0;
+    is_written = std::fclose(file) == 0 && is_written;
+  }
+  if (!is_written)
+    fail({"the trace cannot be written to " + path, "its folder must exist and have room",
+          "pass another path"},
+         ErrorKind::Runtime);
+}
+
+}  // namespace pto

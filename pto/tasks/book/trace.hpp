@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trace: what ran when and where in a run, and what made it take so long.
+//
+//     RunTrace trace;
+//     trace.level = TraceLevel::kEdges;
+//     options.trace = &trace;                       // of one run
+//     write_trace(trace, "t.json");                 // for Perfetto and chrome://tracing
+//     TraceSummary summary = summarize(trace);      // critical path, idle times, kernels
+//
+// Each worker keeps its last records in a ring of its own; what is overwritten is counted. A record
+// is 32 bytes and costs two readings of the clock, one where tasks follow each other directly; from
+// kSubmissions on two, so that a record holds its kernel alone.
+// Invariant: times are nanoseconds since the run began, of one clock for all workers.
+// Thread safety: a RunTrace is filled by one run; afterwards it is constant.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pto/tasks/cores/task.hpp"
+
+namespace pto {
+
+struct TraceRecord {
+  uint64_t task;  // id
+  uint64_t start_ns;
+  uint32_t duration_ns;  // at most 4 s are told
+  uint32_t waited_ns;    // from being ready to its start
+  uint16_t kernel;       // in RunTrace::kernels
+  uint16_t worker;
+  uint32_t site;  // in RunTrace::sites
+};
+static_assert(sizeof(TraceRecord) == 32);
+
+// Each keeps what those before it do.
+enum TraceLevel : int { kCounters, kRecords, kSubmissions, kEdges };
+
+// Why a task follows another; of several reasons the first.
+enum class EdgeCause : uint8_t {
+  Data,    // it reads what the other writes, or reads and writes the same
+  After,   // it was submitted to follow it
+  Storage  // it only overwrites what the other reads or writes: another buffer would do
+};
+struct TraceEdge {
+  TaskId from, to;
+  EdgeCause cause;
+};
+
+// What a task cost the thread that submits.
+struct TraceSubmission {
+  TaskId task;
+  uint64_t start_ns;
+  uint64_t waited_ns;  // for a slot, while it ran others, or for the task, which it ran itself
+  uint32_t cost_ns;    // the rest of submit()
+  uint16_t kernel;
+  uint16_t blocks;
+  uint32_t site;
+  std::vector<TaskId> awaited;  // tasks for which the orchestration waited before it
+  uint64_t awaited_ns;
+};
+
+struct RunTrace {
+  int level = kRecords;
+  size_t capacity = 1 << 16;  // records a worker, a power of two
+
+  std::vector<int64_t> calls;                // of each kernel, also of records that were dropped
+  std::vector<TraceRecord> records;          // by start; one a block of a task
+  std::vector<TraceSubmission> submissions;  // in order
+  std::vector<TraceEdge> edges;              // by the earlier task, then the later
+  std::vector<std::pair<TaskId, int64_t>> turns;  // tasks that reduce, and the number of their box
+  std::vector<std::string> kernels, sites;        // "file:line"; kernel 0 is none, site 0 is ""
+  int64_t dropped = 0;                            // records that were overwritten
+  int workers = 0;
+  bool is_replay = false;    // of a graph: submitted before it began
+  bool is_bound = false;     // tasks name their workers, as at level host
+  uint64_t duration_ns = 0;  // of the run
+  double record_ns = 0;      // that a record costs, measured
+};
+
+// The records of one worker.
+class TraceRing {
+ public:
+  void begin(const RunTrace& trace) {
+    capacity_ = trace.level >= kRecords ? trace.capacity : 0;
+    if (capacity_ > 0) records_.reset(new TraceRecord[capacity_]);  // touched where it is used
+    count_ = 0;
+    calls_.clear();
+  }
+  void count(uint16_t kernel) {
+    if (kernel >= calls_.size()) calls_.resize(size_t{kernel} + 1);
+    ++calls_[kernel];
+  }
+  void add(const TraceRecord& record) { records_[count_++ & (capacity_ - 1)] = record; }
+  void end(RunTrace& into);
+
+ private:
+  std::unique_ptr<TraceRecord[]> records_;
+  size_t capacity_ = 0, count_ = 0;
+  std::vector<int64_t> calls_;
+};
+
+// Puts what the rings have gathered in order.
+void sort_trace(RunTrace& trace);
+
+// A clock of about 10 ns a reading, in ticks of its own.
+uint64_t trace_ticks();
+double ns_of_a_tick();
+double record_cost_ns();  // of one record: measured once
+
+struct KernelTotal {
+  std::string kernel;
+  int64_t calls;
+  uint64_t busy_ns, longest_ns;
+};
+struct TraceSummary {
+  uint64_t duration_ns, busy_ns;     // of the run; of all workers together
+  uint64_t critical_ns;              // the longest chain of tasks that follow each other
+  std::vector<TaskId> critical;      // its tasks, in order
+  uint64_t idle_while_ready_ns;      // of workers that had nothing while a task was ready
+  uint64_t waited_ns;                // of tasks between being ready and their start
+  uint64_t starved_ns;               // of workers while no task was ready: all waited for others
+  uint64_t tracing_ns;               // that records cost, of all workers together
+  std::vector<KernelTotal> kernels;  // the busiest first
+};
+TraceSummary summarize(const RunTrace& trace);
+
+// A lane a worker, an arrow an edge. Throws Error where the file cannot be written.
+void write_trace(const RunTrace& trace, const std::string& path);
+
+}  // namespace pto

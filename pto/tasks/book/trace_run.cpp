@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run writes into its trace, besides the records of its workers.
+#include <algorithm>
+#include <bit>
+
+#include "pto/tasks/cores/run_state.hpp"
+
+namespace pto {
+
+void Engine::begin_trace() {
+  ns_of_a_tick();  // measured before the run
+  RunTrace fresh;
+  fresh.level = trace_->level;
+  fresh.capacity = std::bit_ceil(std::max<size_t>(trace_->capacity, 2));
+  fresh.record_ns = fresh.level >= kRecords ? record_cost_ns() : 0;
+  fresh.workers = int(workers_.size());
+  fresh.sites.push_back("");
+  fresh.kernels.push_back("(none)");
+  *trace_ = std::move(fresh);
+  for (const auto& worker : workers_) worker->trace.begin(*trace_);
+  trace_start_ = ticks();
+}
+
+// Most tasks have the kernel and the line of the one before.
+void Engine::name_for_trace(Task& task, const TaskSpec& spec) {
+  if (task.kernel != nullptr && task.kernel != named_kernel_) {
+    const auto [it, is_new] =
+        traced_kernels_.try_emplace(task.kernel, uint16_t(trace_->kernels.size()));
+    if (is_new) trace_->kernels.push_back(task.kernel->name);
+    named_kernel_ = task.kernel;
+    named_kernel_number_ = it->second;
+  }
+  task.kernel_number = task.kernel == nullptr ? 0 : named_kernel_number_;
+  if (task.file[0] != 0 && std::pair(task.file, task.line) != named_line_) {
+    named_line_ = {task.file, task.line};
+    const auto [it, is_new] =
+        traced_sites_.try_emplace(named_line_, uint32_t(trace_->sites.size()));
+    if (is_new) trace_->sites.push_back(task.file + (":" + std::to_string(task.line)));
+    named_site_ = it->second;
+  }
+  task.site = task.file[0] == 0 ? 0 : named_site_;
+  if (!traces(kSubmissions)) return;
+  submission_.task = task.id;
+  submission_.kernel = task.kernel_number;
+  submission_.site = task.site;
+  submission_.blocks = uint16_t(std::min<int32_t>(spec.start_together ? 1 : spec.blocks, 65535));
+}
+
+void Engine::note_submission(uint64_t start, uint64_t claimed) {
+  const double ns = tick_ns();
+  submission_.start_ns = uint64_t(double(start - trace_start_) * ns);
+  submission_.waited_ns += uint64_t(double(claimed - start) * ns);
+  const double rest = double(ticks() - start) * ns - double(submission_.waited_ns);
+  submission_.cost_ns = uint32_t(std::clamp(rest, 0.0, 4294967295.0));
+  trace_->submissions.push_back(std::exchange(submission_, {}));
+}
+
+// The task that is submitted now has run since.
+void Engine::note_run(uint64_t start) {
+  submission_.waited_ns += uint64_t(double(ticks() - start) * tick_ns());
+}
+
+void Engine::note_wait(const std::vector<TaskId>& writers, uint64_t start) {
+  submission_.awaited.insert(submission_.awaited.end(), writers.begin(), writers.end());
+  submission_.awaited_ns += uint64_t(double(ticks() - start) * tick_ns());
+}
+
+void Engine::end_trace() {
+  trace_->duration_ns = uint64_t(double(ticks() - trace_start_) * tick_ns());
+  for (const auto& worker : workers_) worker->trace.end(*trace_);
+  sort_trace(*trace_);
+}
+
+}  // namespace pto

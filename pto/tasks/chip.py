@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Level "chip": one device, whose tasks run on the cores of this process.
+
+    rt = pto.Runtime(level="chip", platform="cpu", device=0)
+    rt.register("vector_add", orch="orch.cpp", kernels=[{"source": "add.cpp", "func_id": 0}])
+    rt.run("vector_add", args=[pto.Arg.input(x), pto.Arg.output(y)])
+    rt.close()
+
+The C++ orchestration submits tasks; which may run side by side follows from the memory that they
+touch. A run that fails raises the first cause; the runtime stays usable. All functions may be
+called from any thread.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pto import _core
+from pto.errors import InvalidType, InvalidValue
+from pto.tasks.arguments import Arg
+from pto.tasks.check import CheckReport, checked
+from pto.tasks.compilation import check_platform, compile
+from pto.tasks.graph import Graph
+from pto.tasks.package import CompiledPackage
+from pto.tasks.report import TraceReport
+from pto.tasks.run import Report, Run, RunQueue
+from pto.tasks.runtime import (
+    Runtime,
+    check_platform_of,
+    refuse_fork,
+    refuse_unknown,
+    registered,
+)
+from pto.tasks.simulation import Scaling, SimulatedRun, checked_cores, simulated
+from pto.tasks.spellings import without_published_keywords
+from pto.tasks.tracing import Tracing
+
+_OPTIONS = {"platform": "cpu", "device": 0, "workers": 0, "window": 4096, "checker": False}
+_WORKERS_MOST, _WINDOW_MOST = 1024, 2**20
+_QUEUES_MOST = 4 << 30  # bytes
+_DEADLINE_MOST_S = 1e12
+_COMPILED = ("orch", "kernels", "orch_func", "include_dirs", "flags", "cache_dir", "signature",
+             "orch_source", "kernel_sources")  # fmt: skip
+
+
+class ChipRuntime(Runtime):
+    """`workers`: threads of a run, 0 for all; `window`: tasks in flight, a power of two.
+
+    With `checker` each run is checked instead, see check(), and fails for what is found.
+    """
+
+    level = "chip"
+
+    def __init__(self, level: str = "chip", **options: Any) -> None:
+        refuse_unknown("Runtime(level='chip')", options.keys() - _OPTIONS.keys(), _OPTIONS)
+        chosen = {**_OPTIONS, **options}
+        check_platform(chosen["platform"])
+        for name, least, most in (("device", 0, 2**31 - 1), ("workers", 0, _WORKERS_MOST),
+                                  ("window", 2, _WINDOW_MOST)):  # fmt: skip
+            _check_number(name, chosen[name], least, most)
+        if chosen["window"] & (chosen["window"] - 1):
+            raise InvalidValue(
+                f"window is {chosen['window']}", "tasks in flight lie in a ring of that size",
+                f"pass a power of two, such as {2 ** chosen['window'].bit_length()}",
+            )  # fmt: skip
+        _check_queues(chosen["workers"] or os.cpu_count() or 1, chosen["window"])
+        self.platform, self.device = chosen["platform"], chosen["device"]
+        self._workers, self._window = chosen["workers"], chosen["window"]
+        if not isinstance(chosen["checker"], bool):
+            raise InvalidType(
+                f"Runtime: checker is {chosen['checker']!r}", "it is on or off",
+                "pass True or False",
+            )  # fmt: skip
+        self._checker = chosen["checker"]
+        self._packages: dict[str, tuple[CompiledPackage, Any]] = {}  # with the engine's program
+        self._lock, self._queue = threading.Lock(), RunQueue()
+        self._process = os.getpid()
+        self._tracing = Tracing()
+
+    def register(self, name: str, *, pkg: CompiledPackage | None = None, **source: Any) -> None:
+        """Gives a program a name: a package, or sources, compiled now; see pto.compile.
+
+        A program of the same name is replaced; its runs that were submitted are not affected.
+        """
+        self._check_usable()
+        source = without_published_keywords("register", source)
+        refuse_unknown("register", source.keys() - {*_COMPILED}, ("pkg", *_COMPILED))
+        if not isinstance(name, str) or not name:
+            raise InvalidType(f"register: the name {name!r}", "programs have names", "pass a str")
+        if pkg is None:
+            if not source.get("orch") and not source.get("orch_source"):
+                raise InvalidType(
+                    f"register: {name!r} has neither orch nor pkg",
+                    "a program is an orchestration with its kernels, or a package of both",
+                    "pass orch= and kernels=, or pkg=pto.compile(...)",
+                )
+            pkg = compile(self.platform, name=name, **source)
+        elif source:
+            raise InvalidType(
+                f"register: {name!r} has pkg and {', '.join(source)}",
+                "a package holds its orchestration and kernels already",
+                "pass pkg alone",
+            )
+        self._check_package(name, pkg)
+        program = pkg.program()
+        with self._lock:
+            self._packages[name] = pkg, program
+
+    def run(self, name: str, args: Sequence[Arg] = (), deadline: float | None = None) -> None:
+        """Runs a program and waits; this thread works too. Raises the first cause of a failure.
+
+        `deadline`: seconds after which no further task begins, and the run fails. Code that has not
+        returned 50 ms later is abandoned: it goes on and may still write to the run's arrays. With
+        a deadline this thread only waits, and Ctrl-C ends the run as the deadline does.
+        """
+        self._queue.execute(name, self._prepared(name, args, deadline))
+
+    def submit(self, name: str, args: Sequence[Arg] = (), deadline: float | None = None) -> Run:
+        """Queues a run; its arrays belong to it until it has ended."""
+        run = Run(name, self._prepared(name, args, deadline), self._queue)
+        self._queue.submit(run)
+        return run
+
+    def capture(self, name: str, args: Sequence[Arg] = ()) -> Graph:
+        """The program's tasks on these arguments, to be replayed; runs nothing.
+
+        An orchestration that waits for elements cannot be captured: RuntimeError.
+        """
+        package, program, _ = self._found(name, args)
+
+        def read(again: Sequence[Arg]) -> list:
+            checked = _checked_args(again)
+            package.check(name, checked)
+            return [arg.as_core() for arg in checked]
+
+        return Graph(name, program, read, self._queue.execute, args, self._workers, self._tracing)
+
+    def trace(self, path: str | os.PathLike | None, level: int = 1) -> None:
+        """Runs and replays that begin from now on are traced: each writes its trace to `path`.
+
+        The file opens in Perfetto and chrome://tracing: a lane a worker, at level 3 an arrow an
+        edge. `level`: 0 counts calls, 1 keeps a record of each task, 2 of each submission too, 3
+        of each edge too. The path None ends it.
+        """
+        self._check_usable()
+        self._tracing.set(path, level)
+
+    def report(self) -> TraceReport:
+        """What the last traced run or replay spent its time on, and what would help; print it."""
+        return self._tracing.report()
+
+    def check(self, name: str, args: Sequence[Arg] = ()) -> CheckReport:
+        """Runs a program's tasks one after another, and says what another order would break.
+
+        Races where no_dep or manual submissions leave out an edge, writes that were not declared,
+        explicit edges that nothing needs. It compares all memory after each task: slow.
+        """
+        _, program, given = self._found(name, args)
+        reports: list[CheckReport] = []
+        self._queue.execute(name, lambda: self._check(name, program, given, reports.append))
+        return reports[0]
+
+    def _check(
+        self, name: str, program: Any, args: list[Arg], keep: Callable[[CheckReport], None]
+    ) -> tuple[Report, None]:
+        found = checked(name, _core.check_chip(program, [arg.as_core() for arg in args]))
+        keep(found)
+        report = Report(tasks=found.tasks, edges=found.edges, skipped=0, unknown_overlaps=0)
+        return report, None
+
+    def simulate(
+        self, name: str, args: Sequence[Arg] = (), *, cores: int | Sequence[int]
+    ) -> SimulatedRun | Scaling:
+        """Runs a program once, on one core, and predicts its time on others: 1 to 1024.
+
+        Several numbers give a table. The engine's own scheduling runs in virtual time, with the
+        kernels' times of the run; cores that share memory and caches may be slower.
+        """
+        checked_cores(cores)
+        _, program, given = self._found(name, args)
+        core, traced = [arg.as_core() for arg in given], []
+
+        def work() -> tuple[Report, None]:
+            counts = _core.run_chip(program, core, 1, self._window, trace_level=3)
+            traced.append(counts.pop("trace"))
+            return Report(**counts), None
+
+        self._queue.execute(name, work)
+        return simulated(name, traced[0], cores)
+
+    def close(self) -> None:
+        """Ends runs that have not begun, waits for what has; may be called again."""
+        if os.getpid() == self._process:
+            self._queue.close()
+        with self._lock:
+            self._packages.clear()
+
+    def __repr__(self) -> str:
+        return f"<Runtime level='chip' platform={self.platform!r} device={self.device}>"
+
+    def _check_usable(self) -> None:
+        refuse_fork(self._process)
+        self._queue.check_open()
+
+    def _check_package(self, name: str, pkg: Any) -> None:
+        if not isinstance(pkg, CompiledPackage):
+            raise InvalidType(
+                f"register: {name!r}: pkg is a {type(pkg).__name__}",
+                "it is a CompiledPackage",
+                "pass what pto.compile() or CompiledPackage.load() returned",
+            )
+        check_platform_of(pkg, self.platform, repr(name))
+
+    def _found(self, name: str, args: Sequence[Arg]) -> tuple[CompiledPackage, Any, list[Arg]]:
+        self._check_usable()
+        with self._lock:
+            package, program = registered(self._packages, name)
+        args = _checked_args(args)
+        package.check(name, args)
+        return package, program, args
+
+    def _prepared(self, name: str, args: Sequence[Arg], deadline: float | None) -> Callable:
+        _, program, given = self._found(name, args)
+        core = [arg.as_core() for arg in given]
+        seconds, trace = checked_deadline(deadline), self._tracing.request()
+
+        if self._checker:
+            return lambda: self._check(name, program, given, CheckReport.raise_faults)
+
+        def work() -> tuple[Report, None]:
+            counts = _core.run_chip(
+                program, core, self._workers, self._window, seconds, trace.path, trace.level
+            )
+            return Report(**self._tracing.keep(name, counts)), None
+
+        return work
+
+
+def _checked_args(args: Any) -> list[Arg]:
+    if isinstance(args, Arg | dict | str) or not hasattr(args, "__iter__"):
+        raise InvalidType(
+            f"args is a {type(args).__name__}",
+            "level chip takes a list of Arg, in the order that the orchestration counts",
+            "pass [pto.Arg.input(x), pto.Arg.output(y)]",
+        )
+    args = list(args)
+    for place, arg in enumerate(args):
+        if not isinstance(arg, Arg):
+            raise InvalidType(
+                f"args[{place}] is a {type(arg).__name__}",
+                "an argument says whether it is read or written",
+                "wrap it: pto.Arg.input(x), output(x), inout(x) or scalar(x)",
+            )
+    return args
+
+
+def checked_deadline(deadline: float | None) -> float:
+    """In seconds, 0 for none."""
+    if deadline is None:
+        return 0.0
+    is_number = isinstance(deadline, int | float) and not isinstance(deadline, bool)
+    if not is_number or not 0 < deadline < _DEADLINE_MOST_S:
+        raise InvalidValue(
+            f"deadline is {deadline!r}", "it counts seconds from the start of the run",
+            "pass a number above 0, or None for no deadline",
+        )  # fmt: skip
+    return float(deadline)
+
+
+def _check_queues(workers: int, window: int) -> None:
+    """Each worker has a queue with room for all tasks as often as there are workers."""
+    needed = window * (512 + 8 * workers * workers)
+    if needed > _QUEUES_MOST:
+        raise InvalidValue(
+            f"Runtime: {workers} workers and a window of {window} tasks",
+            f"their queues would take {needed >> 30} GiB, at most {_QUEUES_MOST >> 30}",
+            "pass fewer workers, as many as there are cores, or a smaller window",
+        )
+
+
+def _check_number(name: str, value: Any, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise InvalidValue(
+            f"Runtime: {name} is {value!r:.60}", f"it is a number from {least} to {most}",
+            "pass an int of that range",
+        )  # fmt: skip

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+
+#include "pto/tasks/cores/task.hpp"
+
+namespace pto {
+namespace {
+
+template <class T>
+bool compared(const Predicate& predicate) {
+  T element;
+  __builtin_memcpy(&element, predicate.element, sizeof(T));
+  const double value = double(element);
+  switch (predicate.compare) {
+    case Compare::Equal:
+      return value == predicate.value;
+    case Compare::NotEqual:
+      return value != predicate.value;
+    case Compare::Less:
+      return value < predicate.value;
+    case Compare::LessEqual:
+      return value <= predicate.value;
+    case Compare::Greater:
+      return value > predicate.value;
+    default:
+      return value >= predicate.value;
+  }
+}
+
+}  // namespace
+
+bool holds(const Predicate& predicate) {
+  if (predicate.element == nullptr) return true;
+  const bool is_float = predicate.type_code == 2;
+  switch (predicate.type_bits) {
+    case 8:
+      return predicate.type_code == 0 ? compared<int8_t>(predicate) : compared<uint8_t>(predicate);
+    case 16:
+      return predicate.type_code == 0 ? compared<int16_t>(predicate)
+                                      : compared<uint16_t>(predicate);
+    case 32:
+      return is_float                   ? compared<float>(predicate)
+             : predicate.type_code == 0 ? compared<int32_t>(predicate)
+                                        : compared<uint32_t>(predicate);
+    default:
+      return is_float                   ? compared<double>(predicate)
+             : predicate.type_code == 0 ? compared<int64_t>(predicate)
+                                        : compared<uint64_t>(predicate);
+  }
+}
+
+}  // namespace pto

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: the state of one run, between the thread that submits (submit.cpp) and all that execute
+// (execute.cpp).
+//
+// Tasks live in a ring of slots; the slot of a task is given to a later one when it is done, so the
+// ring is the window of tasks in flight. Ready tasks stand in a deque for each worker. A worker
+// that is alone runs each task where it is submitted: all that it follows is done. Invariant: what
+// a worker does with a task ends before it closes the task's list of successors. Thread safety: see
+// the sections of the class.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "pto/launch/block.hpp"
+#include "pto/tasks/book/trace.hpp"
+#include "pto/tasks/cores/abandon.hpp"
+#include "pto/tasks/cores/deque.hpp"
+#include "pto/tasks/cores/engine.hpp"
+#include "pto/tasks/cores/steps.hpp"
+
+namespace pto {
+
+// One task at a time of those that reduce into one box; the others queue.
+class ReduceTurn {
+ public:
+  int64_t number = 0;  // in the order of making, from 1
+
+  bool take(Task* task) {  // false: it will be handed over
+    const std::lock_guard lock(mutex_);
+    if (!is_taken_) return is_taken_ = true;
+    task->next_waiting = nullptr;
+    (first_ == nullptr ? first_ : last_->next_waiting) = task;
+    last_ = task;
+    return false;
+  }
+  Task* pass_on() {  // the task that has the turn now, or null
+    const std::lock_guard lock(mutex_);
+    Task* const next = first_;
+    is_taken_ = next != nullptr;
+    if (is_taken_) first_ = next->next_waiting;
+    return next;
+  }
+
+ private:
+  std::mutex mutex_;
+  bool is_taken_ = false;
+  Task *first_ = nullptr, *last_ = nullptr;  // that wait
+};
+
+struct Allocation {
+  char* data;
+  int64_t bytes;
+  bool is_owned;
+  std::atomic<int64_t> users{1};  // the orchestration, and each task in flight
+  std::atomic<bool> is_dead{false};
+  History history;
+  std::map<int64_t, ReduceTurn> turns;  // by the box's number
+
+  ~Allocation() { free(); }
+  void free() {
+    if (is_owned) pto_free(std::exchange(data, nullptr));
+  }
+};
+
+// Takes over memory that is owned, also when it throws.
+Allocation& add_allocation(std::vector<std::unique_ptr<Allocation>>& allocations, char* data,
+                           int64_t bytes, bool is_owned);
+// As TaskRun::adopt, of one call.
+std::vector<Allocation*> adopt_pieces(std::span<const MemoryPiece> pieces,
+                                      std::vector<std::unique_ptr<Allocation>>& allocations);
+
+Box box_of(const TaskTensor& tensor);
+
+// Throws Error for a task that cannot run after `last`.
+void check_submission(const TaskSpec& spec, TaskId last);
+
+struct alignas(64) TaskWorker {
+  explicit TaskWorker(int64_t capacity) : ready(capacity) {}
+  ReadyDeque<Task> ready;
+  std::optional<Launch> launch;  // of the thread that works here
+  int index = 0;
+  int patience = 0;           // visits to others that it has put off
+  uint64_t ticks_a_task = 0;  // of late
+  uint32_t random = 1;
+  TraceRing trace;
+  uint64_t last_ticks = 0;  // the end of what it ran last, where the next follows at once
+};
+
+// The slots of a run and its workers, which a later run of the same sizes takes over: making them
+// costs more than a small run.
+struct RunSlots {
+  RunSlots(int64_t window, int workers, int64_t ready_places);
+
+  static std::unique_ptr<RunSlots> take(int64_t window, int workers);
+  static void give_back(std::unique_ptr<RunSlots> slots);  // every task in them is done
+
+  const int64_t window;
+  const std::unique_ptr<Task[]> tasks;
+  std::vector<std::unique_ptr<TaskWorker>> workers;
+};
+
+class Engine final : public TaskRun {
+ public:
+  Engine(const RunOptions& options, const std::function<void(TaskRun&)>& orchestrate);
+  ~Engine() override {
+    if (watch_ != nullptr) watch_->detach();
+    if (steps_ == nullptr) RunSlots::give_back(std::move(held_));
+  }
+
+  RunReport run();
+
+  // Nothing new begins, and workers go when their tasks have returned; what is left to be done is
+  // left to the orchestrating thread. Any thread.
+  void abandon() {
+    is_stopped_.store(true);
+    is_over_.store(true, std::memory_order_seq_cst);
+    wake();
+  }
+
+  static constexpr int kSpins = 500;  // looks for work before a worker sleeps
+  static constexpr int kPauses = 8;   // between two of them
+
+  std::vector<Allocation*> adopt(std::span<const MemoryPiece> pieces) override;
+  Allocation& allocate(int64_t bytes) override;
+  void let_go(Allocation& allocation) override { release(allocation); }
+  TaskId submit(const TaskSpec& spec) override;
+  bool wait_for(const TaskTensor& tensor) override;
+  void stop(const std::string& text) override;
+  bool has_failed() const override { return has_failed_.load() || is_stopped_.load(); }
+
+ private:
+  // --- the orchestrating thread ---
+  void refuse_known_memory(const Allocation& added) const;
+  void orchestrate();
+  Task& claim_slot();
+  void retire();
+  struct Kept {  // what a task keeps besides tensors and scalars: counts
+    int32_t holds = 0, turns = 0, dims = 0, predicates = 0;
+    size_t bytes() const {
+      return 8 * size_t(holds + turns + dims) + sizeof(Predicate) * size_t(predicates);
+    }
+  };
+  static Kept kept_of(const TaskSpec& spec);
+  void fill(Task& task, const TaskSpec& spec);
+  void keep(Task& task, const TaskSpec& spec, const Kept& kept);
+  void enter(Task& task, const TaskSpec& spec);
+  void release(Task& task);
+  void give_up(Task& task);
+  void run_at_once(Task& task);
+  bool is_done(TaskId id);
+  void follow(Task& task, TaskId earlier);
+  void follow_tensor(Task& task, const TaskTensor& tensor);
+  void drop_dead_allocations();
+  void begin_trace();
+  bool traces(TraceLevel level) const { return trace_level_ >= level; }
+  void name_for_trace(Task& task, const TaskSpec& spec);
+  void note_submission(uint64_t start, uint64_t claimed);
+  void note_run(uint64_t start);
+  void note_wait(const std::vector<TaskId>& writers, uint64_t start);
+  void end_trace();
+  void help_until(const Task& task);
+  void finish_all();
+
+  // --- all workers ---
+  void work(int worker);
+  void work_until_end(TaskWorker& self);
+  Task* find(TaskWorker& self);
+  bool is_worth_a_visit(TaskWorker& self, const TaskWorker& other);
+  void run_chain(TaskWorker& self, Task* task);
+  int run_tasks_from(TaskWorker& self, Task* task);
+  void judge(TaskWorker& self, uint64_t ticks, int tasks);
+  void run_here(Task& task);
+  bool run_blocks(TaskWorker& self, Task& task);
+  int32_t call(TaskWorker& self, Task& task, int32_t block);
+  int32_t call_watched(TaskWorker& self, Task& task, int32_t block);
+  int32_t call_kernel(TaskWorker& self, Task& task, int32_t block);
+  int32_t call_noted(TaskWorker& self, Task& task, int32_t block);
+  void add_record(TaskWorker& self, const Task& task, uint64_t start);
+  Task* complete(TaskWorker& self, Task& task);
+  void make_ready(TaskWorker& self, Task* task, Task** next);
+  void settle_condition(Task& task);
+  bool take_turns(Task& task);
+  void put(TaskWorker& self, Task* task);
+  // How often a task stands in deques, so that several workers can share its blocks.
+  int32_t entries_of(const Task& task) const {
+    return std::min<int32_t>(task.blocks, int32_t(workers_.size()));
+  }
+  // Whether no further block of the task is to run.
+  bool is_lost(const Task& task) const {
+    return task.cause.load(std::memory_order_acquire) >= 0 ||
+           is_stopped_.load(std::memory_order_relaxed);
+  }
+  void note_failure(TaskWorker& self, Task& task, const char* text);
+  void poison(const Task& task, int32_t cause);
+  void release(Allocation& allocation) {
+    if (allocation.users.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    allocation.free();
+    dead_.fetch_add(1, std::memory_order_relaxed);
+    allocation.is_dead.store(true, std::memory_order_release);  // the last look at it here
+  }
+  void wake() {
+    if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
+    events_.fetch_add(1, std::memory_order_seq_cst);
+    if (steps_ != nullptr) return steps_->wake(events_);
+    events_.notify_all();
+  }
+  // Others may go first, where the run is simulated.
+  void at(Step step, Task* task = nullptr) {
+    if (steps_ != nullptr) [[unlikely]]
+      steps_->at(step, task);
+  }
+  uint64_t ticks() const { return steps_ == nullptr ? trace_ticks() : steps_->now_ns(); }
+  double tick_ns() const { return steps_ == nullptr ? ns_of_a_tick() : 1; }
+  bool is_late() const;
+  static constexpr int64_t kMany = 16;
+  static constexpr int kPatience = 64;
+  static void pause_core() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  template <class Condition>
+  void rest_unless(Condition something_to_do);
+  void throw_first_failure();
+
+  Task& slot(TaskId id) { return slots_[size_t(id) & size_t(window_ - 1)]; }
+  bool is_alone() const { return is_alone_; }
+
+  const std::function<void(TaskRun&)>& orchestrate_;
+  std::unique_ptr<RunSlots> held_;
+  const int64_t window_;
+  Task* const slots_;
+  const std::vector<std::unique_ptr<TaskWorker>>& workers_;
+  TaskWorker* submitter_ = nullptr;
+  TaskId last_ = 0;           // submitted
+  TaskId retired_ = 0;        // this and all before it are done, and none has failed
+  uint64_t ran_until_ = 0;    // in ticks, the last task that it ran where it was submitted
+  bool is_in_doubt_ = false;  // the next such task is measured
+  std::vector<std::unique_ptr<Allocation>> allocations_;
+  RunReport report_;
+  RunTrace* const trace_;  // null: none
+  const int trace_level_;  // -1: none
+  Steps* const steps_;     // null: on threads
+  RunWatch* const watch_;  // null: none
+  const bool is_watched_;  // any of them
+  const bool is_alone_;    // nobody else can look; a simulated worker takes every step all the same
+  const uint64_t short_ticks_;  // of a task that is short: some 0.4 us
+  int64_t turns_made_ = 0;
+  uint64_t trace_start_ = 0;
+  EdgeCause cause_ = EdgeCause::Data;  // of the edges that are found now
+  TraceSubmission submission_{};       // of the task that is submitted now
+  std::map<const TaskKernel*, uint16_t> traced_kernels_;
+  std::map<std::pair<const char*, int32_t>, uint32_t> traced_sites_;
+  const TaskKernel* named_kernel_ = nullptr;  // of the last task, as its number and place
+  uint16_t named_kernel_number_ = 0;
+  std::pair<const char*, int32_t> named_line_{nullptr, 0};
+  uint32_t named_site_ = 0;
+  std::exception_ptr error_;
+  std::chrono::steady_clock::time_point deadline_{};
+  double deadline_s_ = 0;
+
+  // Read all the time and written seldom; then what is not.
+  alignas(64) std::atomic<bool> is_over_{false};
+  std::atomic<bool> is_stopped_{false}, has_failed_{false};
+  std::atomic<bool> are_short_{false};  // tasks, so that to pass one on costs more than to run it
+  std::atomic<int32_t> sleepers_{0};
+  std::atomic<uint32_t> events_{0};
+  alignas(64) std::atomic<int64_t> dead_{0};
+  std::atomic<int64_t> skipped_{0};
+
+  std::mutex failures_mutex_;
+  std::vector<TaskFailure> failures_;             // the first says why the run failed
+  std::unordered_map<TaskId, int32_t> poisoned_;  // failed or skipped for a failure: which
+  std::string stopped_;
+};
+
+// Spins, then sleeps until something is put or done. Where it finds no sleeper nobody has to wake
+// it: it looks once more after it has said that it sleeps.
+template <class Condition>
+void Engine::rest_unless(Condition something_to_do) {
+  const auto is_ready = [&] {
+    if (something_to_do()) return true;
+    for (const auto& worker : workers_)
+      if (worker->ready.size() > 0) return true;
+    return false;
+  };
+  for (int i = 0; i < kSpins; ++i) {
+    if (is_ready()) return;
+    if (steps_ != nullptr) break;
+    // A look takes the line of the owner's deque away from it.
+    for (int k = 0; k < kPauses; ++k) pause_core();
+  }
+  at(Step::Rest);
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  at(Step::Rest);
+  const uint32_t seen = events_.load(std::memory_order_seq_cst);
+  at(Step::Rest);
+  if (!is_ready()) {
+    if (steps_ != nullptr)
+      steps_->sleep(events_, seen);
+    else
+      events_.wait(seen, std::memory_order_seq_cst);
+  }
+  sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+}  // namespace pto

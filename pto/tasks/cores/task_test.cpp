@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/tasks/cores/task.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include "pto/base/error.hpp"
+
+namespace pto {
+namespace {
+
+TEST(TaskKernel, takes_numbers_as_its_exported_parameters_say) {
+  const pto_kernel kernel = [](const pto_args*) { return 0; };
+  const pto_parameter parameters[] = {{1, 0, 2, 32}, {0, 0, 2, 32}, {0, 0, 0, 64}};
+  const pto_signature signature{"k", parameters, 3};
+  pto_export_kernel(kernel, &signature);
+  const TaskKernel known = exported_kernel(kernel, "k");
+  pto_export_kernel(kernel, nullptr);
+  ASSERT_EQ(known.numbers.size(), 2u);
+  const Number one{1, PTO_NUMBER_SIGNED}, four{std::bit_cast<uint64_t>(4.0), PTO_NUMBER_REAL};
+  EXPECT_EQ(std::bit_cast<double>(known.slot(0, one)), 1.0);
+  EXPECT_THROW(known.slot(1, four), Error);
+  EXPECT_EQ(known.slot(2, four), four.bits);  // too many, which the kernel refuses
+}
+
+}  // namespace
+}  // namespace pto

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Context: what an orchestration at level host does; it gets one as its first argument.
+
+    def my_orch(ctx, args):
+        for chip in ctx.peers():
+            part = ctx.alloc((1024,), "float32")
+            ctx.submit(chip, "compute", [pto.Arg.input(args["x"]), pto.Arg.output(part)])
+
+Tasks follow each other by the memory that they touch, in the order of submission, on whichever
+devices. The context belongs to the thread that orchestrates, until the function returns.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pto.errors import Failure, InvalidType, InvalidValue, UnknownName
+from pto.tasks.arguments import Arg, ParamType, TensorHandle
+from pto.tasks.package import CompiledPackage
+from pto.tasks.shared import PrivateCopies
+
+if TYPE_CHECKING:
+    from pto.tasks.host_runtime import HostRuntime
+
+
+class HostKernel:
+    """A program that the workers know by its number; they forget it when nobody names it."""
+
+    def __init__(
+        self,
+        engine: Any,
+        name: str,
+        number: int,
+        package: CompiledPackage | None = None,
+    ) -> None:
+        self.name, self.number, self.package = name, number, package
+        self._engine = engine
+
+    def __del__(self) -> None:
+        self._engine.remove_program(self.number)
+
+
+class Node:
+    """A task that was submitted: by ctx.wait() and after= others can follow it."""
+
+    __slots__ = ("id", "_context")
+
+    def __init__(self, number: int, context: "Context") -> None:
+        self.id, self._context = number, context
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, in whichever way."""
+        return self._context._engine.is_done(self.id)
+
+    def __repr__(self) -> str:
+        return f"<task {self.id}: {'done' if self.done else 'under way'}>"
+
+
+class Context:
+    """The devices, memory and tasks of one run."""
+
+    def __init__(
+        self,
+        runtime: "HostRuntime",
+        engine: Any,
+        kernels: dict[str, HostKernel],
+        copies: PrivateCopies,
+    ) -> None:
+        self._runtime, self._engine, self._kernels, self._copies = runtime, engine, kernels, copies
+        self._places = {device: place for place, device in enumerate(runtime.devices)}
+        self._scopes: list[list[TensorHandle]] = []
+        self._used: set[HostKernel] = set()
+        self._is_over = False
+
+    def peers(self) -> list[int]:
+        """The devices' ids."""
+        return list(self._places)
+
+    def alloc(self, shape: Sequence[int], dtype: str = "float32") -> TensorHandle:
+        """A tensor of zeros in memory that all devices share."""
+        self._check()
+        handle = self._runtime._memory.alloc(shape, dtype)
+        if self._scopes:
+            self._scopes[-1].append(handle)
+        return handle
+
+    def submit(
+        self, chip: int, kernel: str, args: Sequence[Arg], after: Sequence[Node] = ()
+    ) -> Node:
+        """A task on one device: the kernel on these arguments, when what it follows is done."""
+        return self._submit(self._found(kernel), [(chip, args)], after, self._site(2))
+
+    def submit_group(
+        self,
+        chips: Sequence[int],
+        kernel: str,
+        args: Sequence[Arg] | Mapping[int, Sequence[Arg]],
+        after: Sequence[Node] = (),
+    ) -> Node:
+        """One task on several devices at once; it is done when all members are.
+
+        `args`: the same for all, or a dict from each device to its own.
+        """
+        chips = list(chips)
+        if not chips:
+            raise InvalidValue(
+                f"submit_group: {kernel!r} on no devices", "a group has at least one member",
+                "pass ctx.peers(), or some of them",
+            )  # fmt: skip
+        if isinstance(args, Mapping) and set(args) != set(chips):
+            raise InvalidValue(
+                f"submit_group: arguments for {list(args)}, chips are {chips}",
+                "each member has its own", "pass one entry for each chip",
+            )  # fmt: skip
+        members = [(c, args[c] if isinstance(args, Mapping) else args) for c in chips]
+        return self._submit(self._found(kernel), members, after, self._site(2))
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Tensors that are allocated inside are let go of at its end, and freed when their tasks
+        are done."""
+        self.scope_begin()
+        try:
+            yield
+        finally:
+            self.scope_end()
+
+    def scope_begin(self) -> None:
+        """Begins what scope() is, until scope_end()."""
+        self._check()
+        self._scopes.append([])
+
+    def scope_end(self) -> None:
+        """Ends the innermost scope."""
+        if not self._scopes:
+            raise InvalidValue(
+                "scope_end: no scope has begun", "each end belongs to a begin",
+                "call scope_begin() first, or write: with ctx.scope()",
+            )  # fmt: skip
+        for handle in self._scopes.pop():
+            handle.data = None
+
+    def wait(self, what: Any) -> None:
+        """Waits for a task, or for the tasks that write an array; raises where one has failed."""
+        self._check()
+        if isinstance(what, Node):
+            succeeded = self._engine.wait_task(what.id)
+        else:
+            succeeded = self._engine.wait_array([self._copies.core(Arg.input(what))])
+            self._copies.copy_back(self._engine.has_succeeded, _array_of(what))
+        if not succeeded:
+            raise Failure(
+                "what the orchestration waits for has failed", "the run ends with the first cause",
+                "let this exception pass",
+            )  # fmt: skip
+
+    def end(self) -> None:
+        """The orchestration is over: the context and its nodes do nothing more."""
+        self._is_over = True
+
+    # --- for pto.comm ----------------------------------------------------------------------------
+
+    def submit_collective(
+        self, chip: int, name: str, args: Sequence[Arg], after: Sequence[Node] = (), depth: int = 3
+    ) -> Node:
+        """A task of pto.comm on one device."""
+        return self._submit(
+            self._runtime.collective(name), [(chip, args)], after, self._site(depth)
+        )
+
+    def submit_gate(
+        self, element: Any, compare: int, value: float, after: Sequence[Node], depth: int = 3
+    ) -> Node:
+        """A task that is done when the first element compares so with the value."""
+        self._check()
+        core = [self._copies.core(Arg.input(element))]
+        ids = [node.id for node in after]
+        return self._node(self._engine.submit_gate(core, compare, value, ids, self._site(depth)))
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self._is_over:
+            raise Failure(
+                "the orchestration has ended", "a context belongs to one run of it",
+                "use it inside the function only",
+            )  # fmt: skip
+
+    def _found(self, name: str) -> HostKernel:
+        self._check()
+        kernel = self._kernels.get(name) if isinstance(name, str) else None
+        if kernel is None:
+            known = ", ".join(map(repr, self._kernels)) or "none"
+            raise UnknownName(
+                f"no kernel {name!r:.60}", f"this program was registered with: {known}",
+                "take one of these, or register it",
+            )  # fmt: skip
+        return kernel
+
+    def _submit(self, kernel: HostKernel, members: list, after: Sequence[Node], site: str) -> Node:
+        self._check()
+        ids = [node.id for node in after] if after else []
+        placed = [(self._place(chip), _checked(kernel, args)) for chip, args in members]
+        core = [(place, [arg.as_core() for arg in args]) for place, args in placed]
+        task = self._enter(kernel, core, ids, site)
+        if task is None:  # some array is private
+            written: list[list[int]] = []
+            core = [(place, self._shared(args, written)) for place, args in placed]
+            task = self._enter(kernel, core, ids, site)
+            for writers in written:
+                writers.append(task)
+        self._used.add(kernel)
+        return self._node(task)
+
+    def _shared(self, args: Sequence[Arg], written: list[list[int]]) -> list:
+        """What the engine takes; those that are read first, which have to be copied in."""
+        order = sorted(range(len(args)), key=lambda i: args[i].type == ParamType.OUTPUT)
+        core = {i: self._copies.core(args[i], written) for i in order}
+        return [core[i] for i in range(len(args))]
+
+    def _enter(self, kernel: HostKernel, core: list, ids: list[int], site: str) -> int | None:
+        """The task's id; None, and nothing is submitted, where an array is private."""
+        return self._engine.submit(kernel.number, kernel.name, core, ids, site) or None
+
+    @staticmethod
+    def _site(depth: int) -> str:
+        frame = sys._getframe(depth)
+        return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
+
+    def _node(self, number: int) -> Node:
+        return Node(number, self)
+
+    def _place(self, chip: int) -> int:
+        place = self._places.get(chip) if type(chip) is int else None
+        if place is None:
+            raise InvalidValue(
+                f"chip {chip!r}", f"this runtime has {list(self._places)}", "take one of these"
+            )
+        return place
+
+
+def _checked(kernel: HostKernel, args: Sequence[Arg]) -> Sequence[Arg]:
+    for place, arg in enumerate(args):
+        if not isinstance(arg, Arg):
+            raise InvalidType(
+                f"{kernel.name!r}: argument {place} is a {type(arg).__name__}",
+                "an argument says whether it is read or written",
+                "wrap it: pto.Arg.input(x), output(x), inout(x) or scalar(x)",
+            )
+    if kernel.package is not None:
+        kernel.package.check(kernel.name, args)
+    return args
+
+
+def _array_of(what: Any) -> Any:
+    return what.data if isinstance(what, TensorHandle) else what

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Level "host": several devices, a worker process each; a Python function orchestrates them.
+
+    rt = pto.Runtime(level="host", platform="cpu", devices=[0, 1, 2, 3])
+    rt.register("pipeline", orch=my_orch, kernels={"compute": package})
+    rt.run("pipeline", args={"input": data})
+    rt.close()
+
+    def my_orch(ctx, args):
+        h = ctx.alloc((1024,), "float32")
+        ctx.submit(0, "compute", [pto.Arg.input(args["input"]), pto.Arg.output(h)])
+
+A task goes to its worker as soon as what it follows is done, while the function goes on. A kernel
+is a package of pto.compile(), or a Python function, which then runs in a Python process of that
+device. `memory` bounds the bytes of all tensors. A worker that dies fails its task and is replaced;
+workers end with this process, however it ends. All functions may be called from any thread.
+"""
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pto import _core
+from pto.errors import Failure, InvalidType, InvalidValue, MissingFile
+from pto.tasks.arguments import TensorHandle
+from pto.tasks.chip import checked_deadline
+from pto.tasks.compilation import check_platform
+from pto.tasks.host_context import Context, HostKernel
+from pto.tasks.host_graph import HostGraph
+from pto.tasks.memory_limit import memory_limit
+from pto.tasks.package import CompiledPackage
+from pto.tasks.python_tasks import pickled
+from pto.tasks.report import TraceReport
+from pto.tasks.run import HostReport, Run, RunQueue, Work
+from pto.tasks.runtime import (
+    Runtime,
+    check_platform_of,
+    refuse_fork,
+    refuse_unknown,
+    registered,
+)
+from pto.tasks.shared import PrivateCopies, SharedMemory
+from pto.tasks.tracing import Tracing
+
+_OPTIONS = {"platform": "cpu", "devices": (0,), "memory": None, "threads": 0}
+_WORKER = Path(__file__).parent.parent / "lib" / "pto_worker"
+_DEVICES_MOST = 256
+_open: "weakref.WeakSet[HostRuntime]" = weakref.WeakSet()
+
+
+class DeadlinePassed(Failure):
+    """Raised inside an orchestration that goes on when its run's deadline has passed."""
+
+    def __init__(self) -> None:
+        super().__init__("the run's deadline has passed", "it was given to run()", "see there")
+
+
+class HostRuntime(Runtime):
+    """`memory`: bytes of all tensors; `threads`: of each worker, 0 for its share of the cores."""
+
+    level = "host"
+
+    def __init__(self, level: str = "host", **options: Any) -> None:
+        refuse_unknown("Runtime(level='host')", options.keys() - _OPTIONS.keys(), _OPTIONS)
+        chosen = {**_OPTIONS, **options}
+        check_platform(chosen["platform"])
+        self.platform, self.devices = chosen["platform"], _checked_devices(chosen["devices"])
+        memory = chosen["memory"] if chosen["memory"] is not None else _default_memory()
+        for name, value, least in (("memory", memory, 1), ("threads", chosen["threads"], 0)):
+            if type(value) is not int or value < least:
+                raise InvalidValue(
+                    f"Runtime: {name} is {value!r}", f"it is a number from {least} on",
+                    "pass an int",
+                )  # fmt: skip
+        if not _WORKER.is_file():
+            raise MissingFile(
+                f"the worker's program {_WORKER.name} is missing",
+                "each device is a process of its own",
+                "install the package again, or run ./dev build",
+            )
+        self._process, self._lock, self._queue = os.getpid(), threading.Lock(), RunQueue()
+        python = [sys.executable, "-m", "pto.tasks.python_tasks"]
+        self._engine = _core.HostEngine(
+            self.devices, [os.fspath(_WORKER)], python, memory, chosen["threads"]
+        )
+        self._memory = SharedMemory(self._engine)
+        self._programs: dict[str, tuple[Callable, dict[str, HostKernel]]] = {}
+        self._collectives: dict[str, HostKernel] = {}
+        self._tracing = Tracing()
+        _open.add(self)
+
+    def register(
+        self, name: str, *, orch: Callable, kernels: Mapping[str, CompiledPackage | Callable] = {}
+    ) -> None:  # noqa: B006 never changed
+        """Gives an orchestration a name; `kernels` are known to it alone.
+
+        A program of the same name is replaced; its runs that were submitted are not affected.
+        """
+        self._check_usable()
+        if not isinstance(name, str) or not name:
+            raise InvalidType(f"register: the name {name!r}", "programs have names", "pass a str")
+        if not callable(orch):
+            raise InvalidType(
+                f"register: {name!r}: orch is a {type(orch).__name__}",
+                "at level host a Python function orchestrates: orch(ctx, args)",
+                "pass the function; a C++ orchestration is part of a package in kernels",
+            )
+        if not isinstance(kernels, Mapping):
+            raise InvalidType(
+                f"register: {name!r}: kernels is a {type(kernels).__name__}",
+                "at level host kernels have names of their own",
+                'pass {"compute": pto.compile(...)}',
+            )
+        loaded = {key: self._kernel(name, key, value) for key, value in kernels.items()}
+        with self._lock:
+            self._programs[name] = orch, loaded
+
+    def alloc(self, shape: Sequence[int], dtype: str = "float32") -> TensorHandle:
+        """A tensor of zeros in shared memory; runs take it, and its views, without a copy."""
+        self._check_usable()
+        return self._memory.alloc(shape, dtype)
+
+    def run(self, name: str, args: Any = None, deadline: float | None = None) -> Any:
+        """Runs an orchestration, waits for its tasks, and returns what it returned.
+
+        `deadline`: seconds after which workers that still run are killed, and the run fails.
+        """
+        return self._queue.execute(name, self._work(name, args, deadline))
+
+    def submit(self, name: str, args: Any = None, deadline: float | None = None) -> Run:
+        """Queues a run; its arrays belong to it until it has ended."""
+        run = Run(name, self._work(name, args, deadline), self._queue)
+        run.stop = lambda: self._engine.stop("it was cancelled", True)
+        self._queue.submit(run)
+        return run
+
+    def capture(self, name: str, args: Any = None) -> HostGraph:
+        """The orchestration's tasks on these arguments, to be replayed; runs nothing.
+
+        An orchestration that waits cannot be captured: RuntimeError.
+        """
+        self._check_usable()
+        return HostGraph(self, name, *self._found(name), args)
+
+    def trace(self, path: str | os.PathLike | None, level: int = 1) -> None:
+        """Runs and replays that begin from now on write traces to `path`, a lane a device.
+
+        `level`: as at level chip; 3 has edges. The path None ends it.
+        """
+        self._check_usable()
+        self._tracing.set(path, level)
+
+    def report(self) -> TraceReport:
+        """What the last traced run or replay spent its time on, and what would help; print it."""
+        return self._tracing.report()
+
+    def workers(self) -> dict[int, int]:
+        """The process of each device."""
+        self._check_usable()
+        return {self.devices[place]: pid for place, pid, _ in self._engine.workers()
+                if place < len(self.devices)}  # fmt: skip
+
+    def close(self) -> None:
+        """Ends runs that have not begun, waits for what has, ends the workers; may come again."""
+        if os.getpid() != self._process:
+            return
+        self._queue.close()
+        with self._lock:
+            self._programs.clear()
+            self._memory.closed = True
+        self._engine.close()
+        _open.discard(self)
+
+    def __repr__(self) -> str:
+        return f"<Runtime level='host' platform={self.platform!r} devices={list(self.devices)}>"
+
+    def collective(self, name: str) -> HostKernel:
+        """A function of ours as a kernel: copy, sum, product, min, max."""
+        with self._lock:
+            if name not in self._collectives:
+                program = self._engine.add_collective(name)
+                self._collectives[name] = HostKernel(self._engine, f"comm.{name}", program)
+            return self._collectives[name]
+
+    def work_of_replay(
+        self, name: str, replay: Callable[[Callable, Callable], None], deadline: float | None
+    ) -> Work:
+        """A run that calls replay(begin, end): both of the engine."""
+        self._check_usable()
+        seconds = checked_deadline(deadline)
+
+        def work() -> tuple[None, None]:
+            trace = self._tracing.request()
+            replay(lambda: self._engine.begin(seconds, trace.path, trace.level),
+                   lambda: self._tracing.keep(name, self._engine.end()))  # fmt: skip
+            return None, None
+
+        return work
+
+    def execute(self, name: str, work: Work) -> Any:
+        """Does the work in its turn among the runs."""
+        return self._queue.execute(name, work)
+
+    def end_failed_run(self) -> None:
+        """Ends a run that failed, where its error came before its end."""
+        if self._engine.is_running:
+            self._engine.stop("it was interrupted", True)
+            with suppress(Failure):
+                self._engine.end()
+
+    def _check_usable(self) -> None:
+        refuse_fork(self._process)
+        self._queue.check_open()
+
+    def _kernel(self, program: str, name: str, kernel: Any) -> HostKernel:
+        if not isinstance(name, str) or not name:
+            raise InvalidType(
+                f"register: {program!r}: a kernel named {name!r}", "kernels have names",
+                "pass a str",
+            )  # fmt: skip
+        if isinstance(kernel, CompiledPackage):
+            check_platform_of(kernel, self.platform, f"{program!r}: kernel {name!r}")
+            number = self._added(kernel, name)
+            return HostKernel(self._engine, name, number, package=kernel)
+        if callable(kernel):
+            number = self._engine.add_python(name, pickled(name, kernel))
+            return HostKernel(self._engine, name, number)
+        raise InvalidType(
+            f"register: {program!r}: kernel {name!r} is a {type(kernel).__name__}",
+            "a kernel is a CompiledPackage, or a Python function",
+            "pass what pto.compile() returned",
+        )
+
+    def _added(self, package: CompiledPackage, name: str) -> int:
+        if package.orchestration is not None:
+            return self._engine.add_program(package.program(), name)
+        (only,) = package.kernels
+        return self._engine.add_kernel(only.code.functions, only.symbol)
+
+    def _work(self, name: str, args: Any, deadline: float | None) -> Work:
+        self._check_usable()
+        found = self._found(name)
+        seconds = checked_deadline(deadline)
+        return lambda: self._orchestrate(name, *found, args, seconds)
+
+    def _found(self, name: str) -> tuple[Callable, dict[str, HostKernel]]:
+        with self._lock:
+            return registered(self._programs, name)
+
+    def _orchestrate(
+        self, name: str, orch: Callable, kernels: dict, args: Any, seconds: float
+    ) -> tuple[HostReport, Any]:
+        trace = self._tracing.request()
+        copies = PrivateCopies(self._memory)
+        self._engine.begin(seconds, trace.path, trace.level)
+        context = Context(self, self._engine, kernels, copies)
+        raised = value = counts = None
+        try:
+            with _Deadline(seconds):
+                value = orch(context, args)
+        except BaseException as error:  # noqa: BLE001 raised again below
+            raised = error
+            self._engine.stop(f"its orchestration raised {type(error).__name__}: {error}", False)
+        context.end()
+        while counts is None:
+            try:
+                counts = self._tracing.keep(name, self._engine.end())
+            except Failure as failure:
+                counts = {}
+                if raised is None or isinstance(raised, DeadlinePassed | type(failure)):
+                    raised = failure
+            except BaseException as interrupt:  # noqa: BLE001 the run still has to end
+                raised = raised or interrupt
+        copies.copy_back(self._engine.has_succeeded)
+        if raised is not None:
+            raise raised
+        return HostReport(**counts, copied_in=copies.copied_in, copied_out=copies.copied_out), value
+
+
+class _Deadline:
+    """Raises DeadlinePassed in the thread that orchestrates, where that goes on for too long."""
+
+    def __init__(self, seconds: float) -> None:
+        self._timer = threading.Timer(seconds, self._interrupt) if seconds else None
+        self._thread, self._is_over, self._lock = threading.get_ident(), False, threading.Lock()
+
+    def __enter__(self) -> None:
+        if self._timer is not None:
+            self._timer.daemon = True
+            self._timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _interrupt(self) -> None:
+        with self._lock:
+            if not self._is_over:
+                raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+                raise_in(ctypes.c_ulong(self._thread), ctypes.py_object(DeadlinePassed))
+
+
+def _checked_devices(devices: Any) -> list[int]:
+    fix = "pass ids, such as devices=[0, 1]"
+    if isinstance(devices, int) or not hasattr(devices, "__iter__"):
+        raise InvalidType(f"Runtime: devices is {devices!r}", "it lists the devices", fix)
+    devices = list(devices)
+    if any(type(d) is not int or not 0 <= d < 2**31 for d in devices):
+        raise InvalidType(f"Runtime: devices is {devices!r}", "ids are numbers from 0 on", fix)
+    if len(set(devices)) != len(devices) or not 0 < len(devices) <= _DEVICES_MOST:
+        raise InvalidValue(
+            f"Runtime: devices is {devices!r}",
+            f"there is at least one, at most {_DEVICES_MOST}, and each comes once", fix,
+        )  # fmt: skip
+    return devices
+
+
+def _default_memory() -> int:
+    """Half of what this process may use: the rest is for what others do meanwhile."""
+    return max(memory_limit() // 2, 1)
+
+
+@atexit.register
+def _close_all() -> None:
+    for runtime in list(_open):
+        runtime.close()

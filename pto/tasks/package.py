@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CompiledPackage: an orchestration and its kernels, compiled; it runs without a compiler.
+
+    package = pto.compile(platform="cpu", orch="orch.cpp", kernels=[{"source": "add.cpp"}])
+    package.save("add.pto")
+    rt.register("add", pkg=pto.CompiledPackage.load("add.pto"))
+
+The file: a magic text, version and length of the header, the header as JSON, the shared objects,
+and the SHA-256 of all that. The digest finds damage; it proves no origin, and a package is native
+code: load only what you would run. Packages are immutable and may be shared by threads.
+"""
+
+import hashlib
+import json
+import os
+import platform as host
+import struct
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pto import _core
+from pto.errors import Error, InvalidType, InvalidValue, MissingFile
+from pto.tasks.arguments import Arg, ParamType
+
+ABI_VERSIONS = (1, 3)  # PTO_ABI_VERSION, PTO_RUNTIME_ABI_VERSION
+TARGETS = ("portable", "avx2", "avx512")  # each runs where a later one does
+_MAGIC, _VERSION, _PREFIX = b"OpenPTO package\n", 1, struct.Struct("<16sIQ")
+_DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Code:
+    """The functions of one source. `object` has the bytes of what was loaded, not compiled here."""
+
+    functions: Any  # _core.CompiledFunctions
+    object: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of a package: the names that submit() knows, and its function."""
+
+    name: str
+    func_id: int
+    core_type: str
+    symbol: str
+    code: Code
+
+    @property
+    def names(self) -> tuple[str, str]:
+        return self.name, str(self.func_id)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What an orchestration expects at one place; dtype "" is any."""
+
+    type: ParamType
+    dtype: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.type.name.lower()} {self.dtype}".rstrip()
+
+
+@dataclass(frozen=True)
+class CompiledPackage:
+    """Everything for one run: orchestration, kernels, signature (None: unchecked), target.
+
+    Without an orchestration it is its only kernel, for level host.
+    """
+
+    name: str
+    platform: str
+    target: str
+    orch_func: str
+    orchestration: Code | None
+    kernels: tuple[Kernel, ...]
+    signature: tuple[Parameter, ...] | None = None
+
+    def program(self) -> Any:
+        """What the engine runs."""
+        if self.orchestration is None:
+            raise InvalidType(
+                f"the package {self.name!r} has no orchestration", "level chip runs one",
+                "compile it with orch=, or run it at level host",
+            )  # fmt: skip
+        kernels = [(name, kernel.code.functions, kernel.symbol)
+                   for kernel in self.kernels for name in dict.fromkeys(kernel.names)]  # fmt: skip
+        return _core.ChipProgram(self.orchestration.functions, kernels)
+
+    def check(self, name: str, args: Sequence[Arg]) -> None:
+        """Raises TypeError where the arguments do not fit the signature."""
+        if self.signature is None:
+            return
+        wanted = ", ".join(map(str, self.signature))
+        if len(args) != len(self.signature):
+            raise InvalidType(
+                f"{name!r} got {len(args)} arguments, its signature has {len(self.signature)}",
+                f"it takes ({wanted})",
+                "pass one Arg for each",
+            )
+        for place, (arg, parameter) in enumerate(zip(args, self.signature, strict=True)):
+            got = Parameter(arg.type, arg.dtype)
+            if got.type != parameter.type or parameter.dtype not in ("", got.dtype):
+                raise InvalidType(
+                    f"{name!r}: argument {place} is '{got}', its signature says '{parameter}'",
+                    f"it takes ({wanted})",
+                    "pass what it takes; nothing is converted",
+                )
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the package; a file of that name is replaced as a whole."""
+        content, path = self.to_bytes(), Path(path)
+        new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+        try:
+            new.write_bytes(content)
+            os.replace(new, path)
+        finally:
+            new.unlink(missing_ok=True)
+
+    @staticmethod
+    def load(path: str | os.PathLike) -> "CompiledPackage":
+        """Reads a saved package; InvalidValue where this machine or version cannot run it."""
+        try:
+            content = Path(path).read_bytes()
+        except FileNotFoundError:
+            raise MissingFile(
+                f"the package {path} does not exist", "load() reads what save() wrote",
+                "check the path",
+            ) from None  # fmt: skip
+        return CompiledPackage.from_bytes(content, os.path.basename(path))
+
+    def to_bytes(self) -> bytes:
+        """The content of the file that save() writes."""
+        codes = list(
+            dict.fromkeys([*filter(None, [self.orchestration]), *(k.code for k in self.kernels)])
+        )
+        objects = [code.object or code.functions.object for code in codes]
+        header = json.dumps({
+            "abi": ABI_VERSIONS, "machine": host.machine(), "target": self.target,
+            "name": self.name, "platform": self.platform, "orch_func": self.orch_func,
+            "signature": self.signature and [[int(p.type), p.dtype] for p in self.signature],
+            "kernels": [{"name": k.name, "func_id": k.func_id, "core_type": k.core_type,
+                         "symbol": k.symbol, "code": codes.index(k.code)} for k in self.kernels],
+            "codes": [{"name": c.functions.name, "functions": list(c.functions.functions),
+                       "bytes": len(o)} for c, o in zip(codes, objects, strict=True)],
+        }).encode()  # fmt: skip
+        whole = b"".join([_PREFIX.pack(_MAGIC, _VERSION, len(header)), header, *objects])
+        return whole + hashlib.sha256(whole).digest()
+
+    @staticmethod
+    def from_bytes(content: bytes, shown: str = "the package") -> "CompiledPackage":
+        """A package of the content of its file."""
+        try:
+            header, offset = _checked_header(content, shown)
+            return CompiledPackage._from_header(header, content[offset:-_DIGEST_BYTES])
+        except Error:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
+                ValueError):  # fmt: skip
+            _refuse(shown, "has a header that save() did not write",
+                    "its SHA-256 fits, but its fields have other contents",
+                    "save it again")  # fmt: skip
+
+    @staticmethod
+    def _from_header(header: dict, objects: bytes) -> "CompiledPackage":
+        codes, offset = [], 0
+        sizes = [code["bytes"] for code in header["codes"]]
+        if sum(sizes) != len(objects) or min(sizes, default=0) < 0:
+            raise ValueError("the objects have other sizes than the header says")
+        texts = [header[name] for name in ("name", "platform", "target", "orch_func")]
+        texts += [kernel[name] for kernel in header["kernels"]
+                  for name in ("name", "core_type", "symbol")]  # fmt: skip
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("a name is no text")
+        for code in header["codes"]:
+            piece = objects[offset : offset + code["bytes"]]
+            offset += code["bytes"]
+            loaded = _core.load_functions(code["name"], piece, code["functions"])
+            codes.append(Code(loaded, piece))
+        kernels = [Kernel(**{**kernel, "code": codes[kernel["code"]]})
+                   for kernel in header["kernels"]]  # fmt: skip
+        signature = header["signature"]
+        if signature is not None:
+            signature = tuple(Parameter(ParamType(kind), dtype) for kind, dtype in signature)
+        return CompiledPackage(
+            header["name"], header["platform"], header["target"], header["orch_func"],
+            codes[0] if header["orch_func"] else None, tuple(kernels), signature,
+        )  # fmt: skip
+
+    def __reduce__(self) -> tuple:
+        raise InvalidType(
+            f"the package {self.name!r} cannot be pickled",
+            "unpickling runs whatever a file says; packages have a checked format of their own",
+            "use save() and load(), or to_bytes() and from_bytes()",
+        )
+
+
+def _checked_header(content: bytes, shown: str) -> tuple[dict, int]:
+    """The header and where the objects begin; refuses what cannot be run here."""
+    if content[:16] != _MAGIC[: len(content)] or not content:
+        _refuse(shown, "is no package", "its first bytes are others", "pass a file of save()")
+    broken = "was truncated or altered"
+    if len(content) < _PREFIX.size + _DIGEST_BYTES:
+        _refuse(shown, broken, f"it has {len(content)} bytes", "save it again")
+    _, version, length = _PREFIX.unpack_from(content)
+    if version != _VERSION:
+        _refuse(shown, f"has version {version} of the format", f"this pto reads version {_VERSION}",
+                "compile and save it with this version")  # fmt: skip
+    if hashlib.sha256(content[:-_DIGEST_BYTES]).digest() != content[-_DIGEST_BYTES:]:
+        _refuse(shown, broken, "its SHA-256 does not fit its content", "save or copy it again")
+    header = json.loads(content[_PREFIX.size : _PREFIX.size + length])
+    if tuple(header["abi"]) != ABI_VERSIONS:
+        _refuse(shown, f"is for version {tuple(header['abi'])} of the kernel and runtime ABI",
+                f"this pto has {ABI_VERSIONS}", "compile it with this version")  # fmt: skip
+    if header["machine"] != host.machine():
+        _refuse(shown, f"holds code for {header['machine']}", f"this CPU is a {host.machine()}",
+                "compile it on such a machine")  # fmt: skip
+    own = machine_target()
+    if TARGETS.index(header["target"]) > TARGETS.index(own):
+        _refuse(shown, f"needs {header['target']}",
+                f"this CPU has no more than {own}",
+                f'compile it with PTO_TARGET={own}')  # fmt: skip
+    return header, _PREFIX.size + length
+
+
+def _refuse(shown: str, what: str, why: str, fix: str) -> None:
+    raise InvalidValue(f"{shown} {what}", why, fix)
+
+
+def machine_target() -> str:
+    """What this CPU can run: portable, avx2 or avx512."""
+    lines = dict(line.split(": ", 1) for line in _core.describe_machine().splitlines())
+    chosen, _, best = lines["target"].partition(" (the CPU has ")  # where PTO_TARGET asks for less
+    return best.rstrip(")") or chosen

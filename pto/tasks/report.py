@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TraceReport: what a traced run spent its time on, and what would make it shorter.
+
+    rt.trace("t.json", level=3); rt.run("attention", args)
+    print(rt.report())
+
+`critical_s` is the longest chain of tasks that follow each other, without what they waited: no
+number of workers makes the run shorter. `changes` are found by simulating the run with each. Both
+need a trace of level 3. Times are seconds.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pto.tasks.units import time_text
+
+_SHOWN = 8  # tasks and kernels in the text
+_CHANGES = 3
+_LEAST_GAIN = 0.01  # of the run; less is noise
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """All calls of one kernel."""
+
+    kernel: str
+    calls: int
+    busy_s: float
+    longest_s: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """What would make a run shorter: workers, kernel, split, buffer, window or larger tasks.
+
+    `gain` is the share of the run that it saves.
+    """
+
+    kind: str
+    what: str
+    gain: float
+    predicted_s: float
+
+
+@dataclass(frozen=True)
+class TraceReport:
+    """Of one run; `dropped` counts records that the rings of its workers overwrote."""
+
+    program: str
+    level: int
+    workers: int
+    duration_s: float
+    busy_s: float
+    critical_s: float | None  # as `critical`: of level 3
+    critical: tuple[int, ...]
+    idle_while_ready_s: float
+    wait_for_dependency_s: float  # of workers, while every task that was left waited for others
+    waited_s: float
+    tracing_s: float  # that the trace's records cost all workers together
+    kernels: tuple[KernelTime, ...]
+    dropped: int
+    is_replay: bool
+    changes: tuple[Change, ...] | None  # of level chip, with nothing dropped
+
+    @property
+    def busy_share(self) -> float:
+        """Of the workers' time; 1 where all worked all the time."""
+        return self.overlap / self.workers if self.workers else 0.0
+
+    @property
+    def overlap(self) -> float:
+        """How many workers were busy, on average."""
+        return self.busy_s / self.duration_s if self.duration_s else 0.0
+
+    def __str__(self) -> str:
+        kind = "replay of " if self.is_replay else ""
+        lines = [f"{kind}{self.program}: {time_text(self.duration_s)} on {self.workers} workers"]
+        if self.level > 0:
+            lines += self._times()
+        lines += [_kernel_line(one, self.level) for one in self.kernels[:_SHOWN]]
+        if self.changes is not None:
+            lines += _change_lines(self.changes)
+        elif self.level < 3:
+            lines.append("  trace(path, level=3) finds the critical path and what would help")
+        if self.dropped:
+            lines.append(f"  {self.dropped} records were overwritten: the first tasks are missing")
+        return "\n".join(lines)
+
+    def _times(self) -> list[str]:
+        lines = [
+            f"  {self.overlap:.2f} workers busy on average, {self.busy_share:.0%} of their time in "
+            "kernels",
+            f"  idle while tasks were ready {time_text(self.idle_while_ready_s)}, "
+            f"tasks waited {time_text(self.waited_s)} for a worker",
+            f"  workers waited {time_text(self.wait_for_dependency_s)} for dependencies; "
+            f"tracing took about {time_text(self.tracing_s)}",
+        ]
+        if self.critical_s is not None:
+            shown = " > ".join(map(str, self.critical[:_SHOWN]))
+            more = " ..." if len(self.critical) > _SHOWN else ""
+            path = f"{len(self.critical)} tasks: {shown}{more}"
+            lines.insert(1, f"  critical path   {time_text(self.critical_s):>10}  {path}")
+        return lines
+
+
+def report_of(program: str, trace: Any) -> TraceReport:
+    """The report of a _core.ChipTrace."""
+    found = trace.summary()
+    kernels = tuple(
+        KernelTime(name, calls, busy * 1e-9, longest * 1e-9)
+        for name, calls, busy, longest in found["kernels"]
+    )
+    has_edges = found["level"] == 3
+    return TraceReport(
+        program=program,
+        level=found["level"],
+        workers=found["workers"],
+        duration_s=found["duration_ns"] * 1e-9,
+        busy_s=found["busy_ns"] * 1e-9,
+        critical_s=found["critical_ns"] * 1e-9 if has_edges else None,
+        critical=tuple(found["critical"]) if has_edges else (),
+        idle_while_ready_s=found["idle_while_ready_ns"] * 1e-9,
+        wait_for_dependency_s=found["starved_ns"] * 1e-9,
+        waited_s=found["waited_ns"] * 1e-9,
+        tracing_s=found["tracing_ns"] * 1e-9,
+        kernels=kernels,
+        dropped=found["dropped"],
+        is_replay=found["is_replay"],
+        changes=_changes(trace) if found["is_simulated"] else None,
+    )
+
+
+def _changes(trace: Any) -> tuple[Change, ...]:
+    """The best few, each gain against the run simulated without a change."""
+    duration, found = trace.advice()
+    changes = [
+        Change(kind, what, 1 - with_it / duration, with_it * 1e-9) for kind, what, with_it in found
+    ]
+    return tuple(one for one in changes[:_CHANGES] if one.gain >= _LEAST_GAIN)
+
+
+def _kernel_line(one: KernelTime, level: int) -> str:
+    if level == 0:
+        return f"  {one.kernel:24} {one.calls:8} calls"
+    return (
+        f"  {one.kernel:24} {one.calls:8} calls {time_text(one.busy_s):>10}, "
+        f"each {time_text(one.busy_s / one.calls)}, longest {time_text(one.longest_s)}"
+    )
+
+
+def _change_lines(changes: tuple[Change, ...]) -> list[str]:
+    if not changes:
+        return ["  no single change would help, by simulation"]
+    lines = ["  what would help most, by simulation:"]
+    for one in changes:
+        lines.append(f"  {one.gain:5.0%} less with {one.what}: {time_text(one.predicted_s)}")
+    return lines

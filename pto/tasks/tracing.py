@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tracing: which runs of a runtime are traced, where to, and what the last one was.
+
+Levels: 0 counts calls; 1 keeps a record of each task; 2 also what each submission cost; 3 also who
+follows whom and why, which the critical path and everything simulated need.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from pto.errors import Failure, InvalidValue
+from pto.tasks.report import TraceReport, report_of
+
+LEVELS = range(4)
+
+
+@dataclass(frozen=True)
+class TraceRequest:
+    """Of one run: the path that its trace is written to, and its level; -1 for none."""
+
+    path: str = ""
+    level: int = -1
+
+
+class Tracing:
+    """Of one runtime; may be used from any thread."""
+
+    def __init__(self) -> None:
+        self._request = TraceRequest()
+        self._last: tuple[str, Any] | None = None  # program, _core.ChipTrace
+
+    def set(self, path: str | os.PathLike | None, level: int) -> None:
+        if type(level) is not int or level not in LEVELS:
+            raise InvalidValue(
+                f"trace: level is {level!r}",
+                "0 counts, 1 keeps records of tasks, 2 submissions too, 3 edges too",
+                "pass a number from 0 to 3",
+            )
+        self._request = TraceRequest() if path is None else TraceRequest(os.fspath(path), level)
+
+    def request(self) -> TraceRequest:
+        """What holds for a run that begins now."""
+        return self._request
+
+    def keep(self, name: str, counts: dict[str, Any]) -> dict[str, Any]:
+        """Takes the trace out of what a run reports."""
+        trace = counts.pop("trace", None)
+        if trace is not None:
+            self._last = name, trace
+        return counts
+
+    def report(self) -> TraceReport:
+        if self._last is None:
+            raise Failure(
+                "no run of this runtime was traced", "a report is made of a trace",
+                "call trace(path) before run()",
+            )  # fmt: skip
+        return report_of(*self._last)
