@@ -215,7 +215,7 @@ class Operator(_core.OperatorCall):
         return outputs, list(graph.guards)
 
     def _work(self, specs: list) -> tuple:
-        """(items, bytes) of a hand-written kernel, see define.h."""
+        """(items, bytes) of a hand-written kernel, see abi/define_operator.h."""
         work = self.member("work")
         return tuple(work(*specs)) if work else ()
 

@@ -33,7 +33,7 @@ class CallArguments {
   // Exact: equal bytes are equal int, bool, str and list attributes and equal counts.
   const std::string& specialised() const { return specialised_; }
 
-  // For a traced kernel the float attributes; for a native one see define.h.
+  // For a traced kernel the float attributes; for a native one see abi/define_operator.h.
   std::span<const uint64_t> scalars() const { return {scalars_.data(), n_scalars_}; }
   std::span<const std::byte> params() const { return params_; }
 

@@ -117,7 +117,7 @@ pto_kernel kernel_for(const std::vector<pto_operator_kernel>& kernels,
        ErrorKind::Type);
 }
 
-// The sources of a list of names, as operator.h numbers them.
+// The sources of a list of names, as abi/operator.h numbers them.
 std::vector<int32_t> sources(const Schema& schema, const char* names) {
   std::vector<int32_t> found;
   std::string_view rest = names ? names : "";
@@ -160,7 +160,7 @@ int define(const pto_operator_definition& given) {
   const Schema schema = parse_schema(given.schema);
   if (given.abi_version != PTO_OPERATOR_ABI_VERSION) {
     fail({"operator " + schema.name + ": was built for version " +
-              std::to_string(given.abi_version) + " of operator.h, this is " +
+              std::to_string(given.abi_version) + " of abi/operator.h, this is " +
               std::to_string(PTO_OPERATOR_ABI_VERSION),
           "the plain-C structures differ", "build it again with the headers of this installation"},
          ErrorKind::Runtime);

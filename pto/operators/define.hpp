@@ -12,8 +12,8 @@ operators / kernel_arguments.hpp  //
 //         .gradient = "reverse_backward", .saved = "", .wanted = "x"});
 //
 // The definition runs when the shared object is loaded; one that does not fit throws
-// std::runtime_error with what / why / fix. Everything here is inline over the plain C of define.h,
-// so that the object may be built by another compiler than libpto.
+// std::runtime_error with what / why / fix. Everything here is inline over the plain C of
+// abi/define_operator.h, so that the object may be built by another compiler than libpto.
 // Thread safety: definitions belong to one thread at a time.
 #pragma once
 
@@ -147,7 +147,7 @@ operators / kernel_arguments.hpp  //
     const char* gradient = nullptr;  // an operator that is defined already
     const char* saved = nullptr;
     const char* wanted = nullptr;
-    const char* bounded = nullptr;  // outputs; see define.h
+    const char* bounded = nullptr;  // outputs; see abi/define_operator.h
     bool takes_strides = false;     // the kernels; else inputs are made dense
   };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The border of operator.h: exceptions become a code and the text of pto_operator_error().
+// The border of abi/operator.h: exceptions become a code and the text of pto_operator_error().
 //
 //     return reported([&] { run(*call); });   // 0, or 1 after an exception
 //

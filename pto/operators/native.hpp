@@ -11,8 +11,8 @@
 
 namespace pto {
 
-// A program whose one launch is `function` (see define.h for its arguments); `library` keeps its
-// code loaded. `shapes` are those of the request's tensors.
+// A program whose one launch is `function` (see abi/define_operator.h for its arguments); `library`
+// keeps its code loaded. `shapes` are those of the request's tensors.
 std::shared_ptr<const Program> native_program(const KernelRequest& request,
                                               const InferredShapes& shapes, pto_kernel function,
                                               std::shared_ptr<void> library);

@@ -31,7 +31,8 @@ struct OperatorRecord {
   // Marks the outputs that the text names as bounded. Throws pto::Error where they cannot be.
   void set_bounded(std::string_view names);
 
-  // Throws pto::Error where the gradient operator's schema is not the one that operator.h asks for.
+  // Throws pto::Error where the gradient operator's schema is not the one that abi/operator.h asks
+  // for.
   void set_gradient(OperatorRecord& gradient, std::vector<int32_t> saved,
                     std::vector<int32_t> wanted);
 
@@ -51,7 +52,7 @@ struct OperatorRecord {
   std::vector<int32_t> saved_, wanted_;
 };
 
-// The value as it crosses operator.h; what it points to belongs to `value`.
+// The value as it crosses abi/operator.h; what it points to belongs to `value`.
 pto_operator_value plain_value(const AttributeValue& value);
 
 }  // namespace pto

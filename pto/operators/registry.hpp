@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registry: where operators are defined, and how their kernels and shapes are found; operator.h is
-// its C face.
+// Registry: where operators are defined, and how their kernels and shapes are found; abi/operator.h
+// is its C face.
 //
 //     int gelu = define_operator({.schema = "gelu(Tensor x) -> Tensor"});
 //     set_providers({compile_from_trace, infer_from_trace});   // once, by who can trace and
@@ -81,7 +81,7 @@ struct OperatorDefinition {
   std::string types = {};  // type_rule.hpp
   std::string document = {};
   // The gradient operator: one that is defined with it and gets the next index, or the name of one
-  // that is defined already; and what it is given (operator.h).
+  // that is defined already; and what it is given (abi/operator.h).
   std::string gradient_schema = {}, gradient_types = {};
   std::string gradient_name = {};
   std::vector<int32_t> saved = {}, wanted = {};
@@ -89,10 +89,11 @@ struct OperatorDefinition {
   std::string second_schema = {}, second_types = {};
   std::vector<int32_t> second_saved = {}, second_wanted = {};
   // Of a hand-written operator; empty ones are those of set_providers(). Its kernels take all
-  // attributes as scalars and params (define.h).
+  // attributes as scalars and params (abi/define_operator.h).
   Providers native = {};
   bool takes_strides = false;
-  std::string bounded = {};  // "values, indices": outputs of a hand-written operator (operator.h)
+  std::string bounded =
+      {};  // "values, indices": outputs of a hand-written operator (abi/operator.h)
   int32_t autocast = PTO_AUTOCAST_WIDEST;
 };
 

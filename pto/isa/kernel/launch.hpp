@@ -3,10 +3,10 @@
 //
 //     EXEC_KERNEL_CMD(MyAddKernel, 24, out, x, y, length);        // 24 blocks; returns when done
 //     EXEC_KERNEL_ASYNC(MyAddKernel, 24, stream, out, x, y, n);   // in the order of the stream
-//     PTO_KERNEL(my_add, MyAddKernel)   // exports int32_t my_add(const pto_args*), see host.hpp
+//     PTO_KERNEL(my_add, MyAddKernel)   // exports int32_t my_add(const pto_args*), see abi/host.h
 //
 // A function named kernel_entry that takes int64_t* is of the public form: it gets one slot an
-// argument (pto_slot_kernel in host.hpp), so it is called with tensors and pointers first, then
+// argument (pto_slot_kernel in abi/host.h), so it is called with tensors and pointers first, then
 // numbers, as many as it reads.
 // A pointer parameter takes a pointer, nullptr, or a tensor: anything with data_ptr(), nbytes(),
 // is_contiguous(), sizes() and strides(), such as at::Tensor. A tensor must be contiguous, on the
@@ -15,14 +15,14 @@
 // x.data_ptr<float>() of an npu tensor, is bounded by the bytes that were asked for there, which
 // may be more than a view has. In a kernel of TensorFlow (compat/pto/common/tensorflow_kernels.hpp)
 // the operator's tensor that holds a pointer bounds it. Of another plain pointer nothing is known
-// but in a registered range (host.hpp): pass the tensor, or give the GlobalTensor a count. A scalar
-// parameter takes a number that it can hold.
+// but in a registered range (abi/host.h): pass the tensor, or give the GlobalTensor a count. A
+// scalar parameter takes a number that it can hold.
 // Errors: a call that does not fit throws std::runtime_error (what / why / fix, with both
 // signatures or values) where exceptions are enabled; else it returns a non-zero code and
 // pto_last_error() holds the text. Nothing has run then. What a kernel throws comes back likewise.
 // On the CPU a stream's order is program order, so both forms return after the last block. Tensors
-// of a device with streams (device_queue.hpp), and plain pointers into its memory, are launched on
-// it: on the given stream, else on the device's current one; the call returns at once, unless a
+// of a device with streams (abi/device_queue.h), and plain pointers into its memory, are launched
+// on it: on the given stream, else on the device's current one; the call returns at once, unless a
 // plain pointer is among the arguments. Inside a kernel of a stream a launch runs there and then.
 // Thread safety: any thread may launch.
 #pragma once
