@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What checked kernels (PTO_CHECKED, isa/kernel/checked.hpp) ask before each instruction, as plain
-// C.
+// What checked kernels (isa/kernel/checked.hpp) ask before each instruction, as plain C.
 //
-//     pto_check_instruction("TADD", "d, a, b", operands, 3, 0);   // ends the launch when it
-objects //
+//     pto_check_instruction("TADD", "d, a, b", operands, 3, 0);   // ends the launch if it objects
+//
 // Invariant: only POD crosses this header. Thread safety: of the calling core's own state.
 #pragma once
 
