@@ -16,3 +16,6 @@
 #include "pto/isa/elementwise/expand.hpp"
 #include "pto/isa/memory/transfer.hpp"
 #include "pto/isa/reduce/reduce.hpp"
+#ifndef __OPTIMIZE__
+#include "pto/isa/elementwise/convert_modes.hpp"  // without optimisation no constant mode is known
+#endif

@@ -187,7 +187,3 @@ PTO_INLINE RecordEvent TCVT(D& d, const S& s, const Tmp& tmp, RoundMode mode, co
 }
 
 PTO_NAMESPACE_END
-
-#ifndef __OPTIMIZE__
-#include "pto/isa/elementwise/convert_modes.hpp"  // without optimisation no constant mode is known
-#endif
