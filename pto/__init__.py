@@ -17,6 +17,7 @@ from pto.config import config
 from pto.errors import Error, UnknownAttribute, nearest
 from pto.language import *  # noqa: F403
 from pto.language import __all__ as _language
+from pto.language.adapters import load_with
 from pto.language.tensor import other_name
 
 if TYPE_CHECKING:  # loaded at its first use
@@ -68,6 +69,7 @@ class _Finder:
 
 
 sys.meta_path.insert(0, _Finder)
+load_with(lambda part: importlib.import_module(f"pto.adapters.{part}"))
 
 
 def __getattr__(name: str) -> Any:

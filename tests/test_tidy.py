@@ -52,6 +52,18 @@ BROKEN = {
         {"pto/language/a.py": PY + "from ..ops import gelu\n"},
         "language uses pto.ops.gelu",
     ),
+    "an import by name upwards": (
+        {
+            "pto/language/a.py": PY
+            + "import importlib\nimportlib.import_module('pto.adapters.jax')\n"
+        },
+        "language uses pto.adapters.jax",
+    ),
+    "an import by a computed name": (
+        {"pto/ir/a.py": PY + "import importlib\nimportlib.import_module(f'pto.{name}')\n"},
+        "ir uses pto.?",
+    ),
+    "a file too many": ({"pto/studio/a.py": PY + "x = 1\n"}, "budget of this room is 0"),
     "the facade inside": ({"pto/ops/a.py": PY + "import pto\n"}, "ops uses pto"),
     "a framework in the core": ({"pto/language/a.py": PY + "import torch\n"}, "imports torch"),
     "two files alike": (
@@ -59,6 +71,24 @@ BROKEN = {
         "stand in",
     ),
 }
+
+
+def test_files_that_use_each_other_are_reported(tmp_path):
+    two = {
+        "pto/ir/a.hpp": CPP + '#include "pto/ir/b.hpp"\n',
+        "pto/ir/b.hpp": CPP + '#include "pto/ir/c.hpp"\n',
+        "pto/ir/c.hpp": CPP + '#include "pto/ir/a.hpp"\n',
+        "pto/ir/outside.cpp": CPP + '#include "pto/ir/a.hpp"\n',
+        "pto/language/a.py": PY + "def f():\n    from pto.language.b import g\n",
+        "pto/language/b.py": PY + "from pto.language import a\n",
+        "pto/language/c.py": PY
+        + "from typing import TYPE_CHECKING\nfrom pto.language import d\n"
+        + "if TYPE_CHECKING:\n    from pto.language.d import D\n",
+        "pto/language/d.py": PY
+        + "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from pto.language.c import C\n",
+    }
+    found = [text.partition(":")[0] for text in offences(tmp_path, two)]
+    assert found == [*(f"pto/ir/{n}.hpp" for n in "abc"), *(f"pto/language/{n}.py" for n in "ab")]
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -1,48 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Style as a test: what may use what, sizes, names, duplicates. Prints what / why / fix.
+"""Style as a test: sizes, names, duplicates, and the rooms of pto/. Prints what / why / fix.
 
     python tests/tidy.py [ROOT]        exit code 1 when something offends
 
 Each rule is a function of a File (or of all files) that yields Offences; RULES lists them, and
-tests/test_tidy.py shows that each can fail.
+tests/test_tidy.py shows that each can fail. The rules of rooms stand in rooms.py.
 """
 
 import ast
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-# What each folder of pto/ may use; with it come the things that those may use.
-MAY_USE = {
-    "abi": [],
-    "base": ["abi"],
-    "isa": ["abi"],
-    "ir": ["base"],
-    "passes": ["ir", "base"],
-    "codegen": ["ir", "base"],
-    "launch": ["base"],
-    "compiler": ["ir", "passes", "codegen", "launch"],
-    "operators": ["launch"],
-    "tasks": ["launch", "compiler", "isa"],
-    "device": ["tasks"],
-    "language": ["ir", "compiler", "operators"],
-    "ops": ["language", "isa"],
-    "adapters": ["operators", "device", "compiler", "language"],
-    "bindings": ["isa", "compiler", "operators", "tasks"],
-    "studio": [],
-}
-# Single files that more folders may use: the table of instructions.
-OPEN_FILES = {
-    "pto/isa/instructions.def": {"ir", "passes", "codegen", "compiler", "bindings"},
-}
-# Python folders that reach the C++ parts do so through the extension module.
-CORE_MODULE_USERS = {"language", "ops", "adapters", "operators", "compiler", "ir", "tasks"}
-FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}
+from repository import File, Offence, blanked, repository_files
+from rooms import budgets, circles, frameworks, may_use
+
 ISA_SYSTEM_HEADERS = {"stdint.h", "stddef.h"}
 FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "impl"}
 FORBIDDEN_NAMES |= {"manager", "v2", "legacy"}
@@ -51,69 +25,6 @@ MAX_PASS_LINES, MAX_ADAPTER_LINES, MAX_FUNCTION_LINES, MAX_COLUMNS = 300, 400, 7
 MAX_ALIKE, MIN_ALIKE_LINES = 0.8, 20
 MACHINE_PATH = re.compile(r"""(?<![\w.$}\-/])/(?:home|root|work|Users|mnt|tmp)/\w""")
 UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
-
-
-@dataclass(frozen=True)
-class Offence:
-    """One broken rule: where, and the three sentences of every error."""
-
-    place: str
-    what: str
-    why: str
-    fix: str
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.what}\n  why: {self.why}\n  fix: {self.fix}"
-
-
-class File:
-    """A source file of the repository: its path from the root, with text and lines."""
-
-    def __init__(self, root: Path, name: str) -> None:
-        self.name = name
-        self.path = PurePosixPath(name)
-        self.text = (root / name).read_text(errors="replace")
-        self.lines = self.text.splitlines()
-
-    @property
-    def kind(self) -> str:
-        if self.name == "dev" or self.path.name.startswith("conftest"):
-            return ".py"
-        return ".cmake" if self.path.name == "CMakeLists.txt" else self.path.suffix
-
-    @property
-    def is_cpp(self) -> bool:
-        return self.kind in (".cpp", ".hpp", ".h", ".def")
-
-    @property
-    def is_code(self) -> bool:
-        return self.is_cpp or self.kind in (".py", ".cmake", ".sh") or self.name == ".ci/run"
-
-    @property
-    def folder(self) -> str:
-        """The stage: "ir" for pto/ir/graph.hpp, "isa" for the umbrella, "" for the rest."""
-        parts = self.path.parts
-        if self.name == "pto/pto-inst.hpp":
-            return "isa"
-        return parts[1] if parts[0] == "pto" and len(parts) > 2 else ""
-
-    @cached_property
-    def tree(self) -> ast.Module:
-        return ast.parse(self.text)
-
-    def at(self, line: int) -> str:
-        return f"{self.name}:{line}"
-
-
-def reach(folder: str) -> set[str]:
-    """The folders that `folder` may use, directly or through others, itself included."""
-    found, todo = set(), [folder]
-    while todo:
-        one = todo.pop()
-        if one not in found:
-            found.add(one)
-            todo += MAY_USE.get(one, [])
-    return found
 
 
 # --- rules of one file ---------------------------------------------------------------------------
@@ -158,16 +69,6 @@ def python_functions(file: File) -> Iterator[tuple[str, int, int]]:
     for node in ast.walk(file.tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.lineno, node.end_lineno - node.lineno + 1
-
-
-def blanked(text: str) -> str:
-    """C++ text with comments, literals and preprocessor lines blanked; line numbers stay."""
-    pattern = (
-        r'R"(?P<tag>[^(\s]*)\((?:.|\n)*?\)(?P=tag)"|//[^\n]*|/\*(?:.|\n)*?\*/'
-        r'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|^[ \t]*#(?:\\\n|[^\n])*'
-    )
-    erase = lambda match: re.sub(r"[^\n]", " ", match.group())  # noqa: E731
-    return re.sub(pattern, erase, text, flags=re.MULTILINE)
 
 
 def cpp_functions(file: File) -> Iterator[tuple[str, int, int]]:
@@ -260,67 +161,6 @@ def include_headers(file: File) -> Iterator[Offence]:
             )  # fmt: skip
 
 
-def uses(file: File) -> Iterator[tuple[int, str]]:
-    """(line, "pto/ir/graph.hpp" or "pto.ir.x") for everything of pto/ that the file uses."""
-    if file.is_cpp:
-        for number, line in enumerate(file.lines, 1):
-            match = re.match(r'\s*#\s*include\s*[<"](pto/[^>"]+)[>"]', line)
-            if match:
-                yield number, match.group(1)
-    elif file.kind == ".py":
-        package = list(file.path.parts[:-1])
-        for node in ast.walk(file.tree):
-            if isinstance(node, ast.Import):
-                yield from ((node.lineno, alias.name) for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                base = package[: len(package) - node.level + 1] if node.level else []
-                stem = [*base, *(node.module or "").split(".")] if node.module else base
-                for alias in node.names:
-                    yield node.lineno, ".".join([*stem, alias.name])
-
-
-def is_allowed(file: File, used: str) -> bool:
-    parts = re.split(r"[/.]", used) if file.kind == ".py" else used.split("/")
-    if parts[0] != "pto" or len(parts) == 1:
-        return parts[0] != "pto"  # `import pto` is the facade, which imports this folder
-    if used in OPEN_FILES and file.folder in OPEN_FILES[used]:
-        return True
-    if used == "pto/pto-inst.hpp":
-        return "isa" in reach(file.folder)
-    if parts[1] == "_core":
-        return file.folder in CORE_MODULE_USERS
-    return parts[1] not in MAY_USE or parts[1] in reach(file.folder)
-
-
-def may_use(file: File) -> Iterator[Offence]:
-    if file.folder not in MAY_USE:
-        return
-    for line, used in uses(file):
-        if not is_allowed(file, used):
-            allowed = sorted(reach(file.folder) - {file.folder}) or ["nothing"]
-            yield Offence(
-                file.at(line), f"{file.folder} uses {used}",
-                f"{file.folder} may use {', '.join(allowed)}",
-                "move the code to the folder that may, or pass the value in",
-            )  # fmt: skip
-
-
-def frameworks(file: File) -> Iterator[Offence]:
-    """`import pto` imports no framework: only adapters do, others inside a function at most."""
-    if file.kind != ".py" or file.path.parts[0] != "pto" or file.folder == "adapters":
-        return
-    for node in file.tree.body:
-        found = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        found += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
-        for name in found:
-            if name.split(".")[0] in FRAMEWORKS:
-                yield Offence(
-                    file.at(node.lineno), f"imports {name} at module level",
-                    "import pto loads no framework",
-                    "move the code to pto/adapters, or look into sys.modules",
-                )  # fmt: skip
-
-
 # --- rules of all files --------------------------------------------------------------------------
 
 
@@ -346,29 +186,14 @@ def alike(files: list[File]) -> Iterator[Offence]:
 
 
 RULES = [spdx, sizes, function_sizes, names, texts, include_headers, may_use, frameworks]
-
-
-def repository_files(root: Path) -> list[File]:
-    """Tracked and new files of a checkout, or every file of a plain folder."""
-    command = ["git", "-C", str(root), "ls-files", "-co", "--exclude-standard"]
-    if (root / ".git").exists():
-        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        candidates = found.splitlines()
-    else:
-        candidates = [p.relative_to(root).as_posix() for p in sorted(root.rglob("*"))]
-    known = {".py", ".cpp", ".hpp", ".h", ".def", ".cmake", ".md", ".toml", ".json", ".sh", ".txt"}
-    names_of_code = [n for n in candidates if PurePosixPath(n).suffix in known or n in EXTRA]
-    return [File(root, name) for name in names_of_code if (root / name).is_file()]
-
-
-EXTRA = {"dev", ".ci/run"}
+RULES_OF_ALL = [alike, circles, budgets]
 
 
 def check(root: Path) -> list[Offence]:
     """Every offence in the tree, in the order of files."""
     files = repository_files(root)
     found = [offence for file in files for rule in RULES for offence in rule(file)]
-    return found + list(alike(files))
+    return found + [offence for rule in RULES_OF_ALL for offence in rule(files)]
 
 
 def main() -> int:

@@ -7,15 +7,15 @@ where something is wrong. No framework is imported: types are known by their nam
 
 import contextlib
 import functools
-import importlib
 import importlib.util
 import sys
 from typing import Any, NoReturn
 
 from pto.errors import Failure, InvalidType, InvalidValue
+from pto.language import adapters
 from pto.language.dtypes import KNOWN, DType
+from pto.language.location import describe, user_line
 from pto.language.tensor import Tensor
-from pto.language.trace import describe, user_line
 
 UNKNOWN, CONSTANT, TRACED, TORCH, EXCHANGE, NUMPY, DLPACK = range(7)
 LIBRARY, NUMPY_NUMBER, STRUCTURE = range(7, 10)
@@ -48,7 +48,7 @@ def classify(kind: type) -> int:
         if not _is_plain_torch(kind):
             return LIBRARY
         with contextlib.suppress(Failure):  # another PyTorch: our own threads then
-            importlib.import_module("pto.adapters.torch_threads")
+            adapters.load("torch_threads")
         return TORCH
     if hasattr(kind, "__dlpack_c_exchange_api__"):
         return EXCHANGE

@@ -18,9 +18,10 @@ from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType
+from pto.language.location import fail
 from pto.language.results import Form
 from pto.language.tensor import Tensor
-from pto.language.trace import Trace, fail
+from pto.language.trace import Trace
 
 
 class Number(Tensor):

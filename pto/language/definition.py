@@ -4,8 +4,8 @@
 from typing import Any
 
 from pto.errors import InvalidType, InvalidValue, nearest
+from pto.language.location import describe
 from pto.language.native_kernel import NativeKernel
-from pto.language.trace import describe
 
 # What the class of an operator may define; see op.py. Names with _ are its own.
 MEMBERS = {

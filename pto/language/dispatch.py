@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of operators that the compiled call does not take: traced ones, frameworks', mistakes."""
 
-import importlib
 from typing import Any, NoReturn
 
 from pto.errors import InvalidType, InvalidValue
+from pto.language import adapters
 from pto.language.arguments import CONSTANT, STRUCTURE, UNKNOWN, adapter, classify, refuse
+from pto.language.location import fail
 from pto.language.tensor import Tensor
-from pto.language.trace import fail
 from pto.schema import checked
 
 _STRICT = {"torch"}  # adapters of libraries that take no NumPy arrays beside their own
@@ -29,9 +29,9 @@ def call(operator: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     name = _adapter_of(operator.name, given)
     if not name:
         _refuse_call(operator, operator.bind(args, kwargs))
-    facade = importlib.import_module(f"pto.{name}")  # loads the adapter, as for a user
+    framework = adapters.load(name)
     try:
-        return facade.call(operator.name, args, kwargs)
+        return framework.call(operator.name, args, kwargs)
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         if "why:" not in str(error):  # the framework's own: ours says more of what is wrong
             _check_kinds(operator, operator.bind(args, kwargs))

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pto import _core
 from pto.errors import InvalidType
 from pto.language.dtypes import boolean, f32, i64
-from pto.language.operation import operation
-from pto.language.tensor import Tensor, method
-from pto.language.trace import fail
+from pto.language.location import fail
+from pto.language.operation import method, operation
+from pto.language.tensor import Tensor
 from pto.language.types import (
     cast,
     constant,

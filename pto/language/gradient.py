@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
 from pto.language.differentiate import differentiate
+from pto.language.location import describe
 from pto.language.reduce import sum_to
 from pto.language.shape import broadcast_to
 from pto.language.tensor import Tensor
-from pto.language.trace import Trace, describe
+from pto.language.trace import Trace
 from pto.language.types import constant
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from typing import Any
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
 from pto.language.dtypes import DType
+from pto.language.location import describe
 from pto.language.tensor import Tensor
-from pto.language.trace import describe
 
 Size = int | _core.Dim
 _BROADCAST = 9  # Dim.op

@@ -11,7 +11,7 @@ from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType
-from pto.language.trace import describe
+from pto.language.location import describe
 
 
 def _element_type(name: str) -> Any:

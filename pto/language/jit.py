@@ -30,9 +30,10 @@ from pto.errors import Error, InvalidType, InvalidValue
 from pto.language import arguments
 from pto.language.call_numbers import traced
 from pto.language.captures import Place, captured
+from pto.language.location import line_of, shown, user_line, without_our_frames
 from pto.language.method import Method, is_in_class, keep_in_graphs
+from pto.language.operation import compile_with
 from pto.language.results import LEAF, Form
-from pto.language.trace import line_of, shown, user_line, without_our_frames
 from pto.language.watched import state, watched
 
 _VARIADIC = 0x04 | 0x08  # code flags: *args, **kwargs
@@ -261,6 +262,7 @@ def jit(
     return made if function is None else made(function)
 
 
+@compile_with
 @functools.cache
 def eager(function: Callable) -> Jit:
     """A function of the language as a compiled one, for calls on arrays."""

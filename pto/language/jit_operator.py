@@ -12,7 +12,6 @@ Thread safety: operators are made under a lock; calls are as those of the operat
 """
 
 import hashlib
-import importlib
 import itertools
 import re
 import sys
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pto import _core
 from pto.errors import InvalidValue
-from pto.language import arguments
+from pto.language import adapters, arguments
 from pto.language.call_numbers import as_number, called
 from pto.language.dtypes import dtype
 from pto.language.fingerprint import Fingerprint, fingerprint
@@ -88,7 +87,7 @@ def call(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Any:
     version, given = _version(jit, args, kwargs)
     tensors = [given.values[place] for place in version.tensors]
     values = {n: given.values[p] for n, p in zip(version.names, version.numbers, strict=True)}
-    torch = importlib.import_module("pto.torch")
+    torch = adapters.load("torch")
     if out is not None:
         form = tuple if version.form.is_row else version.form
         leaves = (out,) if form == Form() else arguments.targets(jit.__name__, form, out)
@@ -108,7 +107,7 @@ def operator(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Any:
 
 
 def _version(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> tuple[Version, SortedCall]:
-    importlib.import_module("pto.torch")  # hears of the operator when it is defined
+    adapters.load("torch")  # hears of the operator when it is defined
     given = sorted_call(jit, args, kwargs)
     key = (tuple(given.tensors), tuple(given.numbers), *given.constants)
     group = jit.groups.get(key)

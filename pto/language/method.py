@@ -7,13 +7,13 @@ arguments of the call: an attribute that changes compiles anew. Thread safety: a
 """
 
 import functools
-import importlib
 import sys
 from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
 from pto.errors import InvalidValue
+from pto.language import adapters
 
 _CONSTANTS = (bool, int, float, str, tuple, list, dict)
 
@@ -32,7 +32,7 @@ def graphs() -> Any:
     """The adapter's part for torch.compile, None where that is not loaded."""
     if "torch._dynamo.trace_rules" not in sys.modules:
         return None
-    return importlib.import_module("pto.adapters.torch.graphs")
+    return adapters.load("torch.graphs")
 
 
 def keep_in_graphs(function: Any) -> None:

@@ -4,10 +4,10 @@
 import math
 
 from pto.language.elementwise import erf, exp, log, mul, reciprocal, rsqrt, sigmoid, square
-from pto.language.operation import operation
+from pto.language.location import fail
+from pto.language.operation import method, operation
 from pto.language.reduce import Axes, _axes, average, centred, shifted_by_largest, sum
-from pto.language.tensor import Tensor, method
-from pto.language.trace import fail
+from pto.language.tensor import Tensor
 from pto.language.types import cast, joined, real, wide
 
 

@@ -61,8 +61,9 @@ from pto.language.gradient import (
 )
 from pto.language.infer import Spec, agree, recorded_guards
 from pto.language.inplace import inplace_definition, inplace_schema
+from pto.language.location import describe
 from pto.language.tensor import Tensor
-from pto.language.trace import Trace, describe
+from pto.language.trace import Trace
 from pto.schema import Argument, bound
 
 

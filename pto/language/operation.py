@@ -16,10 +16,12 @@ from collections.abc import Callable
 from typing import Any, NoReturn, get_args
 
 from pto.errors import InvalidType
+from pto.language.arguments import TRACED, classify
+from pto.language.location import describe, fail
 from pto.language.tensor import Tensor
-from pto.language.trace import describe, fail
 
 _TAKES_MORE = 0x04  # code flag: *args
+_compiled: Callable[[Callable], Callable] | None = None
 _SENTENCES = {
     Tensor: (
         "a tensor",
@@ -52,6 +54,25 @@ def operation(function: Callable) -> Callable:
     return checked
 
 
+def compile_with(compiled: Callable[[Callable], Callable]) -> Callable:
+    """Says what makes of a function of the language one that runs on arrays: jit.py does."""
+    global _compiled
+    _compiled = compiled
+    return compiled
+
+
+def method(*names: str) -> Callable:
+    """Makes a function also a method of Tensor: under its own name, or under these."""
+
+    def attach(function: Callable) -> Callable:
+        checked = operation(function)
+        for name in names or (function.__name__,):
+            setattr(Tensor, name, checked)
+        return checked
+
+    return attach
+
+
 def _kind(annotation: Any) -> tuple[type, bool] | None:
     """The kind to check and whether None is one too."""
     members = get_args(annotation) or (annotation,)
@@ -64,8 +85,6 @@ def _is_traced(value: Any) -> bool:
 
 
 def _is_array(value: Any) -> bool:
-    from pto.language.arguments import TRACED, classify  # it uses this file
-
     return classify(type(value)) > TRACED
 
 
@@ -91,8 +110,6 @@ def _refuse(function: str, name: str, value: Any, kind: type) -> NoReturn:
 
 
 def _on_arrays(function: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-    from pto.language.jit import eager  # it uses this file
-
     values = (*args, *kwargs.values())
     if not any(map(_is_array, values)):
         given = ", ".join(map(describe, values)) or "none"
@@ -109,4 +126,5 @@ def _on_arrays(function: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
             f"use the array's own {function.__name__}",
             InvalidType,
         )
-    return eager(function)(*args, **kwargs)
+    assert _compiled is not None
+    return _compiled(function)(*args, **kwargs)

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pto.errors import InvalidType, InvalidValue
 from pto.language.dtypes import boolean, i32, i64
 from pto.language.elementwise import div, mul, reciprocal, sqrt, square
-from pto.language.operation import operation
+from pto.language.location import fail
+from pto.language.operation import method, operation
 from pto.language.shape import normal_axis
-from pto.language.tensor import Tensor, method
-from pto.language.trace import fail
+from pto.language.tensor import Tensor
 from pto.language.types import cast, count, joined, wide
 
 Axes = int | tuple[int, ...] | list[int] | None

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from pto import _core
 from pto.errors import InvalidIndex, InvalidType
-from pto.language.tensor import Tensor, method
-from pto.language.trace import describe, fail
+from pto.language.location import describe, fail
+from pto.language.operation import method
+from pto.language.tensor import Tensor
 
 
 def normal_axis(axis: object, rank: int, name: str) -> int:

@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 
 from pto._core import Dim
 from pto.errors import Error, InvalidType, InvalidValue
+from pto.language.location import describe, fail
 from pto.language.tensor import Tensor
-from pto.language.trace import describe, fail
 
 _UNKNOWN = "one kernel serves all sizes, so the size is known only when the kernel runs"
 _MOST = 64  # factors of a power

@@ -2,7 +2,8 @@
 """Tensor: a value of a program that is being traced. It has a shape and a type, but no data.
 
 Its operators and methods are the functions of this folder, which put themselves here with
-`@method`. What would need data (`if x > 0`, `float(x)`, writing) is an error with the fix.
+`@method` (operation.py). What would need data (`if x > 0`, `float(x)`, writing) is an error with
+the fix.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pto.errors import InvalidType, UnknownAttribute, nearest
 from pto.language.dtypes import DType, dtype
+from pto.language.location import fail, user_line
 
 if TYPE_CHECKING:
     from pto.language.trace import Trace
@@ -75,7 +77,6 @@ class Tensor:
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
             raise AttributeError(f"a traced tensor has no attribute {name!r}")
-        from pto.language.trace import user_line
 
         why = other_name(name) or nearest(name, dir(self))
         raise UnknownAttribute(
@@ -88,7 +89,6 @@ class Tensor:
         _no_data(f"torch.{name}()", f"inside a traced function use pto.{name}, if pto has it")
 
     def __setitem__(self, index: object, value: object) -> NoReturn:
-        from pto.language.trace import fail
 
         fail(
             f"writing into {'an input' if self.is_input else 'a tensor'}",
@@ -114,7 +114,6 @@ def other_name(name: str) -> str:
 
 
 def _no_data(use: str, fix: str) -> NoReturn:
-    from pto.language.trace import fail
 
     fail(
         f"{use} on a traced tensor",
@@ -122,17 +121,3 @@ def _no_data(use: str, fix: str) -> NoReturn:
         fix,
         InvalidType,
     )
-
-
-def method(*names: str) -> Callable:
-    """Makes a function also a method of Tensor: under its own name, or under these."""
-
-    def attach(function: Callable) -> Callable:
-        from pto.language.operation import operation  # it uses this file
-
-        checked = operation(function)
-        for name in names or (function.__name__,):
-            setattr(Tensor, name, checked)
-        return checked
-
-    return attach

@@ -8,84 +8,15 @@
 Thread safety: a trace belongs to one thread; several may run at once.
 """
 
-import os
-import sys
 from collections.abc import Sequence
-from types import TracebackType
 from typing import NoReturn
 
 from pto import _core
-from pto.errors import Error, InvalidType, InvalidValue, working_folder
+from pto.errors import InvalidType
 from pto.language.dtypes import dtype as element_type
+from pto.language.location import describe, fail, traced_line
 from pto.language.results import Form, taken_apart
 from pto.language.tensor import Tensor
-
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_OURS = os.path.dirname(os.path.dirname(_HERE)) + os.sep
-
-
-def traced_line() -> tuple[str, int]:
-    """File and line of the innermost frame outside this folder: what a node stands for."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
-        frame = frame.f_back
-    return shown(frame.f_code.co_filename), frame.f_lineno
-
-
-def user_line() -> str:
-    """ "file.py:12" of the innermost frame that is neither ours nor PyTorch's: whose mistake it is.
-
-    "" where there is none: a framework called from a thread of its own.
-    """
-    frame = sys._getframe(1)
-    while frame is not None and not _is_users(frame.f_code.co_filename):
-        frame = frame.f_back
-    return f"{shown(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
-
-
-def _is_users(file: str) -> bool:
-    torch = getattr(sys.modules.get("torch"), "__file__", None)
-    theirs = torch and file.startswith(os.path.dirname(torch) + os.sep)
-    return not (file.startswith(_OURS) or theirs)
-
-
-def shown(file: str) -> str:
-    """A path as errors and graphs show it: from the working folder, where it lies in there.
-
-    Our own files begin with "<pto>": no error calls them the place of a user's mistake.
-    """
-    if file.startswith(_OURS):
-        return f"<pto>/{file.removeprefix(_OURS)}"
-    folder = working_folder()
-    return file.removeprefix(folder + os.sep) if folder else file
-
-
-def line_of(error: BaseException) -> str:
-    """The innermost line of the user's through which an error passed, "file.py:12", or ""."""
-    line, trace = "", error.__traceback__
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if _is_users(file):
-            line = f"{shown(file)}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return line
-
-
-def without_our_frames(error: BaseException) -> BaseException:
-    """The error, its traceback only of the user's lines."""
-    frames, trace = [], error.__traceback__
-    while trace is not None:
-        if _is_users(trace.tb_frame.f_code.co_filename):
-            frames.append(trace)
-        trace = trace.tb_next
-    for frame in reversed(frames):
-        trace = TracebackType(trace, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
-    return error.with_traceback(trace)
-
-
-def fail(what: str, why: str, fix: str, kind: type[Error] = InvalidValue) -> NoReturn:
-    """Raises an Error that names the user's line."""
-    raise kind(what, why, fix, user_line())
 
 
 class Trace:
@@ -146,12 +77,3 @@ class Trace:
             "every output is a tensor computed from the inputs; what is not returned is lost",
             "return the result, a tensor, or a tuple, list or dict of tensors",
         )
-
-
-def describe(value: object) -> str:
-    """A value in an error message: its kind, and its text where that is short."""
-    if value is None:
-        return "None"
-    if isinstance(value, bool | int | float | str):
-        return f"the {type(value).__name__} {value!r}"[:60]
-    return f"a value of type {type(value).__module__}.{type(value).__qualname__}"

@@ -13,8 +13,10 @@ import math
 from pto import _core
 from pto.errors import InvalidType
 from pto.language.dtypes import DType, boolean, dtype, f32, f64, i64
-from pto.language.tensor import Tensor, method
-from pto.language.trace import Trace, describe, fail
+from pto.language.location import describe, fail
+from pto.language.operation import method
+from pto.language.tensor import Tensor
+from pto.language.trace import Trace
 
 
 def constant(trace: Trace, value: object, kind: DType) -> Tensor:

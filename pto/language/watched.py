@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from pto.errors import Error, InvalidType
 from pto.language import arguments
-from pto.language.trace import fail
+from pto.language.location import fail
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
 

@@ -2,24 +2,20 @@
 """Makes PyTorch's PrivateUse1 backend the npu device, once per process."""
 
 import ctypes
-import importlib
 import importlib.util
 import sys
-from typing import Any
 
 import torch
 from pto import build_config
 from pto.adapters import build as adapter_libraries
-from pto.adapters.torch import build
+from pto.adapters.torch import build, device_library
 from pto.adapters.torch_threads import library
 from pto.errors import Failure
-
-_library: ctypes.CDLL | None = None
 
 
 def obstacle() -> str | None:
     """Why another backend has, or would take, the place of ours; None where the place is free."""
-    if _library is not None:
+    if is_active():
         return None
     if _is_foreign("torch_npu"):
         return "torch_npu is installed and provides the device npu itself"
@@ -36,19 +32,12 @@ def _is_foreign(name: str) -> bool:
 
 def is_active() -> bool:
     """True where the device exists."""
-    return _library is not None
-
-
-def device_library() -> Any:
-    """The C functions of the device."""
-    assert _library is not None
-    return _library
+    return device_library.loaded is not None
 
 
 def activate() -> None:
     """Loads the device and names it npu. Raises Failure where it is not built or has no place."""
-    global _library
-    if _library is not None:
+    if is_active():
         return
     if reason := obstacle():
         raise Failure(
@@ -65,11 +54,13 @@ def activate() -> None:
         )
     _start(loaded)
     torch.utils.rename_privateuse1_backend("npu")
-    _library = loaded
-    torch._register_device_module("npu", importlib.import_module("pto.adapters.torch.npu.module"))
+    device_library.loaded = loaded
+    from pto.adapters.torch.npu import dynamo, exchange, module, sharing
+
+    torch._register_device_module("npu", module)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
-    for part in ("exchange", "dynamo", "sharing"):
-        importlib.import_module(f"pto.adapters.torch.npu.{part}").register()
+    for part in (exchange, dynamo, sharing):
+        part.register()
     sys.modules["pto.torch.npu"] = sys.modules["torch.npu"] = torch.npu
 
 

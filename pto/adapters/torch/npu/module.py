@@ -13,7 +13,7 @@ import platform
 from typing import Any, NamedTuple
 
 import torch
-from pto.adapters.torch.activation import device_library
+from pto.adapters.torch.device_library import functions
 from pto.adapters.torch.npu import amp as amp
 from torch import Event
 from torch.accelerator import memory as _memory
@@ -60,12 +60,12 @@ def _is_in_bad_fork() -> bool:
 
 def is_checked() -> bool:
     """True where PTO_NPU_CHECKED=1: what touches device memory outside a kernel crashes."""
-    return bool(device_library().pto_npu_is_checked())
+    return bool(functions().pto_npu_is_checked())
 
 
 def device_count() -> int:
     """How many npu devices there are: PTO_NPU_DEVICES, or 2."""
-    return device_library().pto_npu_device_count()
+    return functions().pto_npu_device_count()
 
 
 def current_device() -> int:
@@ -275,12 +275,12 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 def fallbacks() -> dict[str, int]:
     """Operators without a kernel of ours that ran on the CPU's, with the number of calls."""
-    lines = device_library().pto_npu_fallbacks().decode().splitlines()
+    lines = functions().pto_npu_fallbacks().decode().splitlines()
     return {name: int(calls) for name, calls in (line.rsplit(" ", 1) for line in lines)}
 
 
 def reset_fallbacks() -> None:
-    device_library().pto_npu_reset_fallbacks()
+    functions().pto_npu_reset_fallbacks()
 
 
 # What PyTorch asks for when it compiles: loaded then.

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library of the npu device, once activation.py has loaded it."""
+
+import ctypes
+
+loaded: ctypes.CDLL | None = None
+
+
+def functions() -> ctypes.CDLL:
+    """The C functions of the device."""
+    assert loaded is not None
+    return loaded
