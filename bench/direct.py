@@ -48,6 +48,7 @@ class _Call(ctypes.Structure):
         ("attributes", ctypes.POINTER(_Value)),
         ("allocate", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
+        ("narrow", ctypes.c_void_p),
     ]
 
 

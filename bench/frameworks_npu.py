@@ -45,6 +45,8 @@ class _Job(ctypes.Structure):
         ("tensors", ctypes.c_void_p),
         ("n_tensors", ctypes.c_int32),
         ("bytes", ctypes.c_int64),
+        ("pointers", ctypes.c_void_p),
+        ("n_pointers", ctypes.c_int32),
     ]
 
 

@@ -2,6 +2,8 @@
 """The bench runner: a wrong kernel fails, samples are fair, records are well-formed."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from bench import frameworks_mindspore, report, runner, timing
 from bench.runner import Case, Goal, Outcome, Record, Setting, Work, measure
 from pto.adapters.torch import activation
 
+ROOT = Path(__file__).resolve().parent.parent
 SETTING = Setting((8, 64), "f32", 1)
 FIELDS = ["case", "size", "dtype", "contender", "threads"]
 FIELDS += ["median_s", "p10_s", "p90_s", "ceiling_s"]
@@ -199,3 +202,25 @@ def test_every_case_finds_its_operators():
     for size in frameworks_npu.CALLS if activation.is_active() else ():
         x, y = torch.randn(2, *size, device="npu")
         assert frameworks_npu.enqueue_seconds(torch.ops.pto.add.default, x, y) > 0
+
+
+def test_structs_of_the_benches_have_the_fields_of_the_headers():
+    from bench import direct, frameworks_npu
+
+    def fields(header: str, struct: str) -> list[str]:
+        text = re.sub(r"//[^\n]*", "", (ROOT / "pto/abi" / header).read_text())
+        body = re.search(rf"typedef struct {struct} \{{(.*?)\}} {struct};", text, re.S).group(1)
+        found = []
+        for line in body.split(";"):
+            function = re.search(r"\(\*(\w+)\)\(", line)
+            names = [function.group(1)] if function else re.findall(r"(\w+)(?=,|$)", line.strip())
+            found += names
+        return found
+
+    mirrored = [
+        (frameworks_npu._Job, "device_queue.h", "pto_device_job"),
+        (direct._Tensor, "operator.h", "pto_operator_tensor"),
+        (direct._Call, "operator.h", "pto_operator_call"),
+    ]
+    for mirror, header, struct in mirrored:
+        assert [name for name, _ in mirror._fields_] == fields(header, struct), struct
