@@ -8,6 +8,11 @@ GraphBuilder the numbers of its nodes. What goes wrong is a class of pto.errors.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+# The limits of abi/limits.h.
+MAX_RANK: int
+MAX_TENSORS: int
+MAX_OUTPUTS: int
+
 class Dim:
     """A size known at the call: s0, or an expression over such sizes."""
 

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pto/abi/limits.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -13,6 +13,8 @@
 #pragma once
 #include <stdint.h>
 
+#include "pto/abi/limits.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -8,7 +8,7 @@
 #pragma once
 #include "pto/abi/parameter.h"
 
-enum { PTO_RUNTIME_ABI_VERSION = 3, PTO_MAX_RANK = 8 };
+enum { PTO_RUNTIME_ABI_VERSION = 3 };
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,6 +5,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "pto/abi/limits.h"
+
 namespace pto::bindings {
 namespace {
 
@@ -93,7 +95,7 @@ void ArgumentReader::refuse(PyObject* name, PyObject* value, const char* reason,
 }
 
 void ArgumentReader::read(PyObject* object, PyObject* name, TypeRecord record, bool writable) {
-  if (count_ == kMaxTensors) refuse(name, object, "too many");
+  if (count_ == PTO_MAX_TENSORS) refuse(name, object, "too many");
   if (count_ == 0) {
     origin_ = record;
     first_ = object;
@@ -140,7 +142,7 @@ void ArgumentReader::take(const dlpack::Tensor& tensor, PyObject* name, PyObject
   }
   auto dtype = from_dlpack(tensor.type_code, tensor.type_bits, tensor.type_lanes);
   if (!dtype) refuse(name, object, "dtype");
-  if (tensor.rank > Program::kMaxRank) refuse(name, object, "rank");
+  if (tensor.rank > PTO_MAX_RANK) refuse(name, object, "rank");
   const int64_t* strides = tensor.strides;
   if (strides == nullptr) {
     int64_t step = 1;
@@ -175,7 +177,7 @@ void ArgumentReader::read_buffer(PyObject* object, PyObject* name, bool writable
   ++buffer_count_;
   if (!dtype) dtype = dtype_of_format(view.format, view.itemsize);
   if (!dtype) refuse(name, object, "dtype");
-  if (view.ndim > Program::kMaxRank) refuse(name, object, "rank");
+  if (view.ndim > PTO_MAX_RANK) refuse(name, object, "rank");
   for (int axis = 0; axis < view.ndim; ++axis) {
     sizes_[count_][axis] = view.shape[axis];
     strides_[count_][axis] = view.strides[axis] / view.itemsize;

@@ -20,6 +20,7 @@
 #include <span>
 #include <utility>
 
+#include "pto/abi/limits.h"
 #include "pto/bindings/dlpack.hpp"
 #include "pto/launch/program.hpp"
 #include "pto/launch/signature.hpp"
@@ -81,8 +82,6 @@ struct TypeRecord {
 
 class ArgumentReader {
  public:
-  static constexpr int kMaxTensors = Signature::kMaxTensors;
-
   // `policy` is the Python object that decides and words what is refused: classify(type),
   // refuse(function, name, value, reason, detail), convert(value), numpy_ndarray(),
   // numpy_dtype(name).
@@ -130,10 +129,10 @@ class ArgumentReader {
   TypeRecord origin_{Kind::Unknown, nullptr};
   PyObject* first_ = nullptr;
   int count_ = 0, buffer_count_ = 0, kept_count_ = 0;
-  std::array<TensorArgument, kMaxTensors> tensors_;
-  std::array<int64_t[Program::kMaxRank], kMaxTensors> sizes_, strides_;
-  std::array<Py_buffer, kMaxTensors> buffers_;
-  std::array<PyObject*, 2 * kMaxTensors> kept_;
+  std::array<TensorArgument, PTO_MAX_TENSORS> tensors_;
+  std::array<int64_t[PTO_MAX_RANK], PTO_MAX_TENSORS> sizes_, strides_;
+  std::array<Py_buffer, PTO_MAX_TENSORS> buffers_;
+  std::array<PyObject*, 2 * PTO_MAX_TENSORS> kept_;
 };
 
 }  // namespace pto::bindings

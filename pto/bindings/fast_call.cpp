@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "pto/abi/limits.h"
 #include "pto/bindings/constants.hpp"
 #include "pto/bindings/extent.hpp"
 #include "pto/bindings/module.hpp"
@@ -335,7 +336,7 @@ PyObject* FastCall::run_into(Call* call, const Program& program, PyObject* form,
   if (!all) all = checked(PyObject_CallMethod(policy_, "targets", "OOO", name_, form, out));
   if (static_cast<size_t>(PyTuple_GET_SIZE(all.get())) != specs.size())
     reader.refuse(label, out, "out count", std::to_string(specs.size()).c_str());
-  void* pointers[Program::kMaxTensors];
+  void* pointers[PTO_MAX_BUFFERS];
   std::vector<size_t> with_gaps;
   for (size_t i = 0; i < specs.size(); ++i) {
     PyObject* target = PyTuple_GET_ITEM(all.get(), static_cast<Py_ssize_t>(i));
@@ -379,7 +380,7 @@ PyObject* FastCall::run(const Program& program, PyObject* form, const ArgumentRe
   Call call(program, reader.tensors(), {scalars, scalar_count});
   if (bound.out != nullptr) return run_into(&call, program, form, reader, bound.out);
   Results results(reader, policy_);
-  void* pointers[Program::kMaxTensors];
+  void* pointers[PTO_MAX_BUFFERS];
   const auto& outputs = program.spec().outputs;
   const auto count = static_cast<int>(outputs.size());
   for (int i = 0; i < count; ++i) {

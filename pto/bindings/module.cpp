@@ -4,6 +4,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include "pto/abi/limits.h"
 #include "pto/tasks/processes/host_engine.hpp"
 
 namespace nb = nanobind;
@@ -39,6 +40,9 @@ void set_task_failure(const HostError& error) {
 NB_MODULE(_core, m) {
   using namespace pto::bindings;
   m.doc() = "The compiled core of pto. Use the names of `pto`, not these.";
+  m.attr("MAX_RANK") = int{PTO_MAX_RANK};
+  m.attr("MAX_TENSORS") = int{PTO_MAX_TENSORS};
+  m.attr("MAX_OUTPUTS") = int{PTO_MAX_OUTPUTS};
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {
       std::rethrow_exception(thrown);

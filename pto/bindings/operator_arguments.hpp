@@ -20,9 +20,6 @@ namespace pto::bindings {
 
 class OperatorArguments {
  public:
-  static constexpr int kMaxTensors = ArgumentReader::kMaxTensors;
-  static constexpr int kMaxArguments = 24;
-
   OperatorArguments(const pto_operator& op, ArgumentReader* reader) : op_(op), reader_(*reader) {}
 
   // The value of argument `index`; null: its default. False where it does not fit the schema, or is
@@ -46,10 +43,10 @@ class OperatorArguments {
   const pto_operator& op_;
   ArgumentReader& reader_;
   int n_counts_ = 0, n_attributes_ = 0;
-  std::array<int, kMaxArguments> places_;
-  std::array<int32_t, kMaxTensors> counts_;
-  std::array<pto_operator_value, kMaxArguments> attributes_;
-  std::array<pto_operator_tensor, kMaxTensors> tensors_;
+  std::array<int, PTO_MAX_ARGUMENTS> places_;
+  std::array<int32_t, PTO_MAX_TENSORS> counts_;
+  std::array<pto_operator_value, PTO_MAX_ARGUMENTS> attributes_;
+  std::array<pto_operator_tensor, PTO_MAX_TENSORS> tensors_;
   std::forward_list<std::vector<int64_t>> integers_;
 };
 

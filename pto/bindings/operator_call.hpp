@@ -14,6 +14,7 @@
 
 #include <vector>
 
+#include "pto/abi/limits.h"
 #include "pto/bindings/operator_run.hpp"
 
 namespace pto::bindings {
@@ -32,7 +33,7 @@ class OperatorCall {
 
  private:
   struct Bound {
-    PyObject* slots[OperatorArguments::kMaxArguments];  // null: the default
+    PyObject* slots[PTO_MAX_ARGUMENTS];  // null: the default
     PyObject* out = nullptr;
   };
   bool bind(PyObject* const* args, Py_ssize_t count, PyObject* keywords, Bound* bound) const;

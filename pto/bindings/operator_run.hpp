@@ -14,6 +14,7 @@
 #include <array>
 #include <string>
 
+#include "pto/abi/limits.h"
 #include "pto/bindings/operator_arguments.hpp"
 #include "pto/bindings/results.hpp"
 
@@ -64,8 +65,8 @@ class OperatorRun {
   const ArgumentReader& reader_;
   Results results_;
   bool has_targets_ = false;
-  std::array<Target, Results::kMaxResults> targets_;  // by output, as many as the operator has
-  std::array<int, Results::kMaxResults> counts_;      // fresh tensors of each output
+  std::array<Target, PTO_MAX_BUFFERS> targets_;  // by output, as many as the operator has
+  std::array<int, PTO_MAX_BUFFERS> counts_;      // fresh tensors of each output
   PyThreadState* released_ = nullptr;
   int64_t missing_bytes_ = -1;  // of an output without memory
   std::string misfit_;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "pto/abi/limits.h"
+
 namespace pto::bindings {
 namespace {
 
@@ -11,7 +13,7 @@ struct OwnedBuffer {
   PyObject_HEAD void* data;
   DType dtype;
   Py_ssize_t rank, bytes;
-  Py_ssize_t sizes[Program::kMaxRank], strides[Program::kMaxRank];  // in bytes
+  Py_ssize_t sizes[PTO_MAX_RANK], strides[PTO_MAX_RANK];  // in bytes
 };
 
 PyTypeObject* owned_buffer_type = nullptr;
@@ -51,7 +53,7 @@ template <class Managed>
 struct Exported {
   Managed managed{};
   PyObject* owner;
-  int64_t sizes[Program::kMaxRank], strides[Program::kMaxRank];
+  int64_t sizes[PTO_MAX_RANK], strides[PTO_MAX_RANK];
 
   explicit Exported(PyObject* self) : owner(Py_NewRef(self)) {
     const OwnedBuffer& buffer = *self_of(self);

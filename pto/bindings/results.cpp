@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "pto/abi/limits.h"
 #include "pto/bindings/owned_buffer.hpp"
 
 namespace pto::bindings {
@@ -15,7 +16,7 @@ namespace {
 // For DLPack: the tensor with its sizes and strides in one allocation.
 struct OwnedTensor {
   dlpack::ManagedVersioned managed;
-  int64_t sizes[Program::kMaxRank], strides[Program::kMaxRank];
+  int64_t sizes[PTO_MAX_RANK], strides[PTO_MAX_RANK];
 };
 
 void delete_tensor(dlpack::ManagedVersioned* managed) {
@@ -54,7 +55,7 @@ Results::~Results() {
 }
 
 void* Results::add(DType dtype, std::span<const int64_t> sizes) {
-  if (count_ == kMaxResults || sizes.size() > Program::kMaxRank) return nullptr;
+  if (count_ == PTO_MAX_BUFFERS || sizes.size() > PTO_MAX_RANK) return nullptr;
   std::copy(sizes.begin(), sizes.end(), sizes_[count_]);
   int64_t bytes = pto::bytes(dtype);
   for (size_t axis = sizes.size(); axis-- > 0;) {

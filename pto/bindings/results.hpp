@@ -8,6 +8,7 @@
 
 #include <array>
 
+#include "pto/abi/limits.h"
 #include "pto/bindings/argument.hpp"
 
 namespace pto::bindings {
@@ -15,7 +16,6 @@ namespace pto::bindings {
 class Results {
  public:
   // More than a program has: outputs and temporaries.
-  static constexpr int kMaxResults = Program::kMaxTensors;
 
   Results(const ArgumentReader& reader, PyObject* policy) : reader_(reader), policy_(policy) {}
   ~Results();  // frees what no array has taken over
@@ -41,8 +41,8 @@ class Results {
   const ArgumentReader& reader_;
   PyObject* policy_;
   int count_ = 0;
-  std::array<TensorArgument, kMaxResults> tensors_;  // data is null where an array took it over
-  std::array<int64_t[Program::kMaxRank], kMaxResults> sizes_, strides_;
+  std::array<TensorArgument, PTO_MAX_BUFFERS> tensors_;  // data is null where an array took it over
+  std::array<int64_t[PTO_MAX_RANK], PTO_MAX_BUFFERS> sizes_, strides_;
 };
 
 // Raises MemoryError for a result that no memory was found for, and throws PythonError.

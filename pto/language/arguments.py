@@ -11,6 +11,7 @@ import importlib.util
 import sys
 from typing import Any, NoReturn
 
+from pto import _core
 from pto.errors import Failure, InvalidType, InvalidValue
 from pto.language import adapters
 from pto.language.dtypes import KNOWN, DType
@@ -216,7 +217,7 @@ _TEXTS = {
     ),
     "rank": (
         "{name} has {ndim} axes",
-        "a tensor has at most 8",
+        f"a tensor has at most {_core.MAX_RANK}",
         "join axes with reshape before the call",
         InvalidValue,
     ),
@@ -245,8 +246,8 @@ _TEXTS = {
         InvalidType,
     ),
     "too many": (
-        "{name} is the 17th array",
-        "a call takes at most 16",
+        f"{{name}} is the {_core.MAX_TENSORS + 1}th array",
+        f"a call takes at most {_core.MAX_TENSORS}",
         "join some of them, or split the function",
         InvalidValue,
     ),

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 SPACE = "pto_jit"
 _MAX_SOURCES = 4  # of equal functions that an operator keeps
-_MAX_OUTPUTS = 8  # that PyTorch returns one by one; more are a list
 _lock = threading.RLock()
 
 
@@ -243,7 +242,7 @@ def _made(
 ) -> Version:  # fmt: skip
     """The operator for a call, defined where no equal function has it already."""
     types = _types(jit, given, outputs, form)
-    as_list = len(outputs) > _MAX_OUTPUTS
+    as_list = len(outputs) > _core.MAX_OUTPUTS
     tensors, numbers = _schema_names(jit, given.tensors), _schema_names(jit, given.numbers)
     arguments_text = ", ".join(
         [*(f"Tensor {name}" for name in tensors), *(["*"] if numbers else []),
@@ -298,7 +297,7 @@ def _definition(
         leaves, now = taken_apart(called(current[0], values))
         if now != form:
             _refuse_form(name, now, form)
-        return [leaves] if len(leaves) > _MAX_OUTPUTS else leaves
+        return [leaves] if len(leaves) > _core.MAX_OUTPUTS else leaves
 
     members = {"__doc__": jit.__doc__ or "", "build": staticmethod(build)}
     floats = {kind for kind, _ in given.kinds[:-1]} & set(FLOATS)

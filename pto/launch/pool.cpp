@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "pto/base/clock.hpp"
 #include "pto/base/machine.hpp"
 
 namespace pto {
@@ -33,20 +34,6 @@ constexpr int kPausesPerLook = 24;
 // A gap this long between two looks means that somebody else had the core.
 constexpr int64_t kPreempted_ns = 30'000;
 constexpr int64_t kCallerSpin_ns = 100'000;
-
-inline void pause_core() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-int64_t now_ns() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
 
 // Returns at once where *word != expected; may return for no reason.
 void futex_wait(std::atomic<uint32_t>* word, uint32_t expected) {

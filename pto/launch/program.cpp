@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "pto/abi/limits.h"
+
 namespace pto {
 namespace {
 
@@ -14,9 +16,9 @@ int symbol_count(const Dim& dim) {
 
 void check_limits(const ProgramSpec& spec) {
   const size_t tensors = spec.inputs.size() + spec.outputs.size() + spec.temporaries.size();
-  if (tensors > Program::kMaxTensors) {
+  if (tensors > PTO_MAX_BUFFERS) {
     fail({spec.name + ": " + std::to_string(tensors) + " tensors are read, written or kept",
-          "a program holds at most " + std::to_string(Program::kMaxTensors) +
+          "a program holds at most " + std::to_string(PTO_MAX_BUFFERS) +
               " inputs, outputs and temporaries",
           "split the function into several kernels"});
   }
@@ -27,10 +29,10 @@ void check_limits(const ProgramSpec& spec) {
   }
   for (const auto* tensors_of : {&spec.inputs, &spec.outputs, &spec.temporaries}) {
     for (const TensorSpec& tensor : *tensors_of) {
-      if (tensor.shape.size() <= Program::kMaxRank) continue;
+      if (tensor.shape.size() <= PTO_MAX_RANK) continue;
       fail({spec.name + ": tensor " + tensor.name + " has " + std::to_string(tensor.shape.size()) +
                 " dimensions",
-            "a program's tensors have at most " + std::to_string(Program::kMaxRank),
+            "a program's tensors have at most " + std::to_string(PTO_MAX_RANK),
             "reshape it to fewer dimensions"});
     }
   }
@@ -109,7 +111,8 @@ void Program::bind_launches(const std::vector<pto_kernel>& functions) {
     const LaunchSpec& spec = spec_.launches[i];
     require_bound(spec.items, spec.function);
     require_bound(spec.bytes, spec.function);
-    PTO_ASSERT(functions[i] != nullptr && spec.quantum > 0 && spec.tensors.size() <= kMaxTensors);
+    PTO_ASSERT(functions[i] != nullptr && spec.quantum > 0 &&
+               spec.tensors.size() <= PTO_MAX_BUFFERS);
     bool takes_all = spec.tensors.size() == all;
     for (size_t t = 0; t < spec.tensors.size(); ++t) {
       PTO_ASSERT(spec.tensors[t] >= kAbsentTensor && spec.tensors[t] < static_cast<int>(all));

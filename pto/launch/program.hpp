@@ -44,8 +44,6 @@ class Program {
 
   const ProgramSpec& spec() const { return spec_; }
 
-  static constexpr int kMaxRank = 8;
-  static constexpr int kMaxTensors = 32;  // inputs, outputs and temporaries together
   static constexpr int kMaxSymbols = 64;
   static constexpr int kMaxScalars = 32;
 
@@ -122,8 +120,8 @@ class Call {
   std::span<const TensorArgument> inputs_;
   std::span<const uint64_t> scalars_;
   int64_t symbols_[Program::kMaxSymbols];
-  int64_t output_sizes_[Program::kMaxTensors][Program::kMaxRank];
-  int64_t output_bytes_[Program::kMaxTensors];
+  int64_t output_sizes_[PTO_MAX_BUFFERS][PTO_MAX_RANK];
+  int64_t output_bytes_[PTO_MAX_BUFFERS];
 };
 
 }  // namespace pto

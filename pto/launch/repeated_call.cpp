@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "pto/abi/limits.h"
 #include "pto/launch/start_launch.hpp"
 
 namespace pto {
@@ -38,7 +39,7 @@ RepeatedCall::~RepeatedCall() = default;
 
 void RepeatedCall::run(std::span<void* const> inputs, std::span<void* const> outputs) const {
   PTO_ASSERT(inputs.size() == n_inputs_ && outputs.size() == n_outputs_);
-  pto_tensor tensors[Program::kMaxTensors];
+  pto_tensor tensors[PTO_MAX_BUFFERS];
   uint64_t scalars[Program::kMaxScalars + 2 + Program::kMaxSymbols];
   std::copy(tensors_.begin(), tensors_.end(), tensors);
   std::copy(scalars_.begin(), scalars_.end(), scalars);

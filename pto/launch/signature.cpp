@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/launch/signature.hpp"
 
+#include "pto/abi/limits.h"
+
 namespace pto {
 namespace {
 
@@ -29,14 +31,14 @@ StrideClass stride_class(const int64_t* sizes, const int64_t* strides, int rank)
 }
 
 void Signature::add(const TensorArgument& tensor) {
-  if (count == kMaxTensors) {
-    fail({"more than " + std::to_string(kMaxTensors) + " tensor arguments",
+  if (count == PTO_MAX_TENSORS) {
+    fail({"more than " + std::to_string(PTO_MAX_TENSORS) + " tensor arguments",
           "a kernel takes at most that many", "split the function, or stack some of its tensors"});
   }
-  if (tensor.rank > Program::kMaxRank) {
+  if (tensor.rank > PTO_MAX_RANK) {
     fail({"tensor argument " + std::to_string(count) + " has " + std::to_string(tensor.rank) +
               " dimensions",
-          "a kernel's tensors have at most " + std::to_string(Program::kMaxRank),
+          "a kernel's tensors have at most " + std::to_string(PTO_MAX_RANK),
           "reshape it to fewer dimensions"});
   }
   uint32_t ones = 0;

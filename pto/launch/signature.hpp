@@ -12,19 +12,19 @@
 #include <span>
 #include <vector>
 
+#include "pto/abi/limits.h"
 #include "pto/base/program_spec.hpp"
 #include "pto/launch/program.hpp"
 
 namespace pto {
 
 struct Signature {
-  static constexpr int kMaxTensors = 16;
-
-  std::array<uint32_t, kMaxTensors> words{};
+  std::array<uint32_t, PTO_MAX_TENSORS> words{};
   uint32_t count = 0;
   uint64_t attributes = 0;
 
-  void add(const TensorArgument& tensor);  // throws pto::Error beyond kMaxTensors or kMaxRank
+  void add(
+      const TensorArgument& tensor);  // throws pto::Error beyond PTO_MAX_TENSORS or PTO_MAX_RANK
   size_t hash() const;
   friend bool operator==(const Signature&, const Signature&) = default;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/launch/signature.hpp"
+#include "pto/abi/limits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,7 +54,7 @@ TEST(Signature, refuses_too_many_tensors_or_dimensions) {
   const int64_t sizes[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
   Signature signature;
   EXPECT_THROW(signature.add({nullptr, sizes, sizes, 9, DType::F32}), Error);
-  for (int i = 0; i < Signature::kMaxTensors; ++i) {
+  for (int i = 0; i < PTO_MAX_TENSORS; ++i) {
     signature.add({nullptr, sizes, sizes, 1, DType::F32});
   }
   EXPECT_THROW(signature.add({nullptr, sizes, sizes, 1, DType::F32}), Error);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/launch/start_launch.hpp"
 
+#include "pto/abi/limits.h"
 #include "pto/base/machine.hpp"
 #include "pto/launch/pool.hpp"
 
@@ -35,7 +36,7 @@ void start_launch(const ProgramSpec& program, const MeasuredLaunch& launch, cons
                   uint64_t* scalars, std::span<const std::byte> params) {
   if (launch.items <= 0) return;
   const LaunchSpec& spec = *launch.spec;
-  pto_tensor picked[Program::kMaxTensors];
+  pto_tensor picked[PTO_MAX_BUFFERS];
   for (size_t t = 0; !launch.takes_all && t < spec.tensors.size(); ++t) {
     if (spec.tensors[t] != kAbsentTensor) {
       picked[t] = all[spec.tensors[t]];

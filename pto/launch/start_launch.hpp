@@ -11,15 +11,16 @@
 #include <cstdint>
 #include <span>
 
+#include "pto/abi/limits.h"
 #include "pto/launch/program.hpp"
 
 namespace pto {
 
 // All tensors of a program during a call: inputs, outputs, temporaries.
 struct Call::Tensors {
-  pto_tensor all[Program::kMaxTensors];
-  int64_t sizes[Program::kMaxTensors][Program::kMaxRank];    // of temporaries
-  int64_t strides[Program::kMaxTensors][Program::kMaxRank];  // of outputs and temporaries
+  pto_tensor all[PTO_MAX_BUFFERS];
+  int64_t sizes[PTO_MAX_BUFFERS][PTO_MAX_RANK];    // of temporaries
+  int64_t strides[PTO_MAX_BUFFERS][PTO_MAX_RANK];  // of outputs and temporaries
   uint64_t scalars[Program::kMaxScalars + 2 + Program::kMaxSymbols];
 };
 

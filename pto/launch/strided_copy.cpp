@@ -5,20 +5,20 @@
 #include <array>
 #include <cstring>
 
+#include "pto/abi/limits.h"
 #include "pto/base/error.hpp"
 #include "pto/launch/pool.hpp"
 
 namespace pto {
 namespace {
 
-constexpr int kMaxRank = 8;
 constexpr int64_t kBlockBytes = 128 << 10;
 
 // A copy as rows along its last axis.
 struct Rows {
   char* to;
   const char* from;
-  std::array<int64_t, kMaxRank> sizes{}, to_strides{}, from_strides{};  // of the other axes
+  std::array<int64_t, PTO_MAX_RANK> sizes{}, to_strides{}, from_strides{};  // of the other axes
   int rank = 0;
   int64_t rows = 1, length = 1, to_stride = 1, from_stride = 1;
   int item_bytes;
@@ -64,7 +64,7 @@ struct Rows {
 
 void copy_strided(void* to, const int64_t* to_strides, const void* from,
                   const int64_t* from_strides, const int64_t* sizes, int rank, int item_bytes) {
-  PTO_ASSERT(rank <= kMaxRank);
+  PTO_ASSERT(rank <= PTO_MAX_RANK);
   Rows all{.to = static_cast<char*>(to),
            .from = static_cast<const char*>(from),
            .item_bytes = item_bytes};

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <exception>
 
+#include "pto/base/clock.hpp"
 #include "pto/base/error.hpp"
 #include "pto/base/machine.hpp"
 #include "pto/launch/pool.hpp"
@@ -16,25 +17,11 @@ namespace {
 
 constexpr int64_t kSpinMax_ns = 50'000;
 
-int64_t now_ns() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
-
 std::atomic<bool> is_memory_shared{false};
 
 int64_t spin_ns() {
   static const int64_t ns = std::min(kSpinMax_ns, int64_t{machine().spin_us} * 1000);
   return num_threads() > machine().cores ? 0 : ns;
-}
-
-inline void pause_core() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
 }
 
 unsigned float_state() {

@@ -71,7 +71,7 @@ class BoundedRows {
   void (*narrow_)(void* user, int32_t output, int64_t rows);
   void* user_;
   size_t count_ = 0;
-  std::array<int64_t, Program::kMaxTensors> said_;
+  std::array<int64_t, PTO_MAX_BUFFERS> said_;
 };
 
 }  // namespace pto

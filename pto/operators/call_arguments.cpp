@@ -7,6 +7,7 @@
 #include <mutex>
 #include <shared_mutex>
 
+#include "pto/abi/limits.h"
 #include "pto/base/error.hpp"
 #include "pto/launch/contiguous.hpp"
 
@@ -92,10 +93,9 @@ void CallArguments::take_tensors(Reads reads) {
     n_given_ += static_cast<size_t>(counts_[i]);
     all_one = all_one && counts_[i] == 1;
   }
-  if (n_given_ > Signature::kMaxTensors) {
+  if (n_given_ > PTO_MAX_TENSORS) {
     fail({std::string(op.name) + ": called with " + std::to_string(n_given_) + " tensors",
-          "a call takes at most " + std::to_string(Signature::kMaxTensors) +
-              ", those of lists included",
+          "a call takes at most " + std::to_string(PTO_MAX_TENSORS) + ", those of lists included",
           "join some of them, or call it several times"});
   }
   for (size_t i = 0; i < n_given_; ++i) {
@@ -103,7 +103,7 @@ void CallArguments::take_tensors(Reads reads) {
     tensors_[i] = {tensor.data, tensor.sizes, tensor.strides, tensor.rank,
                    static_cast<DType>(tensor.dtype)};
     if (reads == Reads::Kinds) continue;
-    if (!tensor.strides && tensor.rank <= Program::kMaxRank) {
+    if (!tensor.strides && tensor.rank <= PTO_MAX_RANK) {
       dense_strides(tensor.rank, tensor.sizes, strides_[i]);
       tensors_[i].strides = strides_[i];
     }
@@ -153,7 +153,7 @@ void CallArguments::take_symint(const pto_operator_argument& argument,
   }
   ++n_symints_;
   if (++n_tensors_ <= tensors_.size()) return;
-  fail({std::string(call_.op->name) + ": more than " + std::to_string(Signature::kMaxTensors) +
+  fail({std::string(call_.op->name) + ": more than " + std::to_string(PTO_MAX_TENSORS) +
             " tensors and SymInt attributes",
         "each of them is one input of the kernel", "split the operator"});
 }
@@ -199,8 +199,8 @@ std::vector<AttributeValue> CallArguments::attributes() const {
 void CallArguments::check_types() const {
   const pto_operator& op = *call_.op;
   const TypeRule& rule = operator_types(op.index);
-  std::array<const char*, Signature::kMaxTensors> first{};
-  std::array<DType, Signature::kMaxTensors> chosen{};
+  std::array<const char*, PTO_MAX_TENSORS> first{};
+  std::array<DType, PTO_MAX_TENSORS> chosen{};
   for (int i = 0, t = 0, tensor = 0; i < op.n_arguments; ++i) {
     const pto_operator_argument& argument = op.arguments[i];
     if (!is_tensor(argument)) continue;

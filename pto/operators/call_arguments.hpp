@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "pto/abi/limits.h"
 #include "pto/operators/registry.hpp"
 
 namespace pto {
@@ -52,12 +53,12 @@ class CallArguments {
   size_t n_tensors_ = 0, n_given_ = 0, n_counts_ = 0, n_scalars_ = 0, n_symints_ = 0;
   Signature signature_;
   std::string specialised_;
-  std::array<int32_t, Signature::kMaxTensors> counts_;
-  std::array<TensorArgument, Signature::kMaxTensors> tensors_;
+  std::array<int32_t, PTO_MAX_TENSORS> counts_;
+  std::array<TensorArgument, PTO_MAX_TENSORS> tensors_;
   std::array<uint64_t, 32> scalars_;
   std::array<int64_t, 24> symints_;
   std::vector<std::byte> params_;
-  int64_t strides_[Signature::kMaxTensors][Program::kMaxRank];  // of tensors without any
+  int64_t strides_[PTO_MAX_TENSORS][PTO_MAX_RANK];  // of tensors without any
 };
 
 }  // namespace pto

@@ -5,13 +5,12 @@
 #include <atomic>
 #include <utility>
 
+#include "pto/abi/limits.h"
 #include "pto/base/error.hpp"
 #include "pto/base/text.hpp"
 
 namespace pto {
 namespace {
-
-constexpr int kMaxArguments = 24;
 
 uint32_t flags_of(const Argument& argument) {
   uint32_t flags = 0;
@@ -92,11 +91,11 @@ void OperatorRecord::check_limits() const {
   const auto tensors = static_cast<int>(types.arguments.size());
   const bool mutates = std::any_of(schema.arguments.begin(), schema.arguments.end(),
                                    [](const Argument& a) { return !a.alias.empty(); });
-  if (tensors == 0 || tensors > Signature::kMaxTensors || arguments > kMaxArguments) {
+  if (tensors == 0 || tensors > PTO_MAX_TENSORS || arguments > PTO_MAX_ARGUMENTS) {
     fail({"operator " + schema.name + ": takes " + std::to_string(tensors) + " tensors and " +
               std::to_string(arguments - tensors) + " attributes",
-          "an operator takes 1 to " + std::to_string(Signature::kMaxTensors) +
-              " tensors and at most " + std::to_string(kMaxArguments) + " arguments in all",
+          "an operator takes 1 to " + std::to_string(PTO_MAX_TENSORS) + " tensors and at most " +
+              std::to_string(PTO_MAX_ARGUMENTS) + " arguments in all",
           "split the operator or merge its attributes"});
   }
   if (schema.returns.empty() && !mutates) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "pto/abi/limits.h"
 #include "pto/base/error.hpp"
 #include "pto/launch/contiguous.hpp"
 #include "pto/launch/strided_copy.hpp"
@@ -35,7 +36,7 @@ class BoundCall {
 
   void run() {
     make_inputs_dense();
-    std::array<void*, Program::kMaxTensors> targets;
+    std::array<void*, PTO_MAX_BUFFERS> targets;
     std::vector<std::pair<size_t, Memory>> aside;
     const size_t count = given_outputs();
     for (size_t i = 0; i < count; ++i) {
@@ -108,9 +109,9 @@ class BoundCall {
   const Program& program_;
   BoundedRows rows_;
   Call call_;
-  std::array<void*, Program::kMaxTensors> outputs_;
+  std::array<void*, PTO_MAX_BUFFERS> outputs_;
   std::vector<Memory> copies_;
-  std::array<std::array<int64_t, Program::kMaxRank>, Signature::kMaxTensors> dense_strides_;
+  std::array<std::array<int64_t, PTO_MAX_RANK>, PTO_MAX_TENSORS> dense_strides_;
 };
 
 }  // namespace

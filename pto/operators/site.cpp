@@ -8,6 +8,7 @@
 #include <new>
 #include <vector>
 
+#include "pto/abi/limits.h"
 #include "pto/launch/contiguous.hpp"
 #include "pto/launch/repeated_call.hpp"
 #include "pto/operators/last_error.hpp"
@@ -57,7 +58,7 @@ class KnownCall {
   }
 
   void run(const pto_operator_call& call) const {
-    std::array<void*, Program::kMaxTensors> inputs{}, outputs;
+    std::array<void*, PTO_MAX_BUFFERS> inputs{}, outputs;
     for (size_t i = 0; i < given_; ++i) inputs[i] = call.tensors[i].data;
     const ProgramSpec& spec = call_.program().spec();
     for (size_t i = 0; i < places_.size(); ++i) {
@@ -84,7 +85,7 @@ class KnownCall {
 
   void keep_input(const TensorArgument& input) {
     const pto_tensor& kept = call_.inputs()[inputs_.size()];
-    std::array<int64_t, Program::kMaxRank> dense;
+    std::array<int64_t, PTO_MAX_RANK> dense;
     dense_strides(input.rank, input.sizes, dense.data());
     const bool is_dense = std::equal(input.strides, input.strides + input.rank, dense.data());
     TensorArgument at_zero = input;

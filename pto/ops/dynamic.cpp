@@ -22,7 +22,7 @@ extern "C" int32_t nonzero(const pto_args* args) {
   auto* to = in.data<int64_t>(1);
   int64_t count = 1, found = 0;
   for (int32_t axis = 0; axis < x.rank; ++axis) count *= x.sizes[axis];
-  int64_t place[8] = {};
+  int64_t place[PTO_MAX_RANK] = {};
   for (int64_t i = 0; i < count; ++i) {
     if (element[i] != Element(0)) {
       to = std::copy_n(place, x.rank, to);

@@ -13,7 +13,6 @@ using namespace pto;
 namespace {
 
 using Element = PTO_TYPE_0;
-constexpr int kMaxRank = 8;
 constexpr int64_t kSide = 32;  // of a square that is transposed at once: 32 cache lines
 
 // A copy into a dense row-major tensor from one with any strides (in elements).
@@ -74,7 +73,7 @@ class Copy {
     const bool one_row = rows == 1;  // cut the row then
     const auto [first, last] = in.items(one_row ? length : rows);
     if (one_row) return copy_row(to_ + first, from_ + first * stride, last - first, stride);
-    int64_t place[kMaxRank + 1], rest = first, from = 0;
+    int64_t place[PTO_MAX_RANK + 1], rest = first, from = 0;
     for (int axis = rank_ - 2; axis >= 0; --axis) {
       place[axis] = rest % sizes_[axis];
       from += place[axis] * strides_[axis];
@@ -128,7 +127,7 @@ class Copy {
   Element* to_;
   const Element* from_;
   int rank_ = 0;
-  int64_t sizes_[kMaxRank + 1], strides_[kMaxRank + 1], to_strides_[kMaxRank + 1];
+  int64_t sizes_[PTO_MAX_RANK + 1], strides_[PTO_MAX_RANK + 1], to_strides_[PTO_MAX_RANK + 1];
 };
 
 int64_t product(const int64_t* sizes, int64_t first, int64_t last) {
@@ -146,11 +145,11 @@ bool is_empty(const pto_tensor& tensor) {
 
 // Where a slice begins and how it steps, by axis.
 struct Slices {
-  int64_t starts[kMaxRank] = {}, steps[kMaxRank];
+  int64_t starts[PTO_MAX_RANK] = {}, steps[PTO_MAX_RANK];
 
   // scalars: starts, ends (the sizes of the result say more), axes, steps.
   Slices(const KernelArguments& in, const pto_tensor& whole) {
-    std::fill(steps, steps + kMaxRank, 1);
+    std::fill(steps, steps + PTO_MAX_RANK, 1);
     for (int64_t i = 0; i < in.integers(2).size; ++i) {
       const int64_t axis = counted_from_front(in.integers(2)[i], whole.rank);
       const int64_t size = whole.sizes[axis], start = in.integers(0)[i];
@@ -182,7 +181,7 @@ extern "C" int32_t transpose_backward(const pto_args* args) {
   const KernelArguments in(args);
   const pto_tensor& d_result = in.tensor(0);
   if (is_empty(in.tensor(1))) return 0;
-  int64_t places[kMaxRank] = {};  // of the axes of x in the result
+  int64_t places[PTO_MAX_RANK] = {};  // of the axes of x in the result
   for (int64_t i = 0; i < d_result.rank; ++i) {
     places[counted_from_front(in.integers(0)[i], d_result.rank)] = i;
   }

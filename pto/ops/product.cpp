@@ -28,15 +28,13 @@ struct Matrix {
   T* at(int64_t row, int64_t col) const { return data + row * row_stride + col * col_stride; }
 };
 
-constexpr int kMaxRank = 8;
-
 // A tensor as a batch of matrices.
 template <class T>
 struct Operand {
   Matrix<T> matrix;
   int64_t rows = 1, cols = 1;
-  int64_t batch_strides[kMaxRank] = {};
-  bool repeats[kMaxRank] = {};  // along an axis of the batch that it lacks
+  int64_t batch_strides[PTO_MAX_RANK] = {};
+  bool repeats[PTO_MAX_RANK] = {};  // along an axis of the batch that it lacks
 
   Operand transposed() const {
     Operand other = *this;

@@ -27,9 +27,6 @@ namespace {
 
 using namespace xla_ffi;
 
-constexpr size_t kMaxTensors = 16;
-constexpr size_t kMaxAttributes = 24;
-
 // Ours for XLA's number of an element type, or -1.
 int32_t dtype_of(xla_ffi::DataType type) {
   static constexpr auto kTable = [] {
@@ -183,8 +180,8 @@ class Invocation {
 
   void take_tensor(const pto_operator_argument& argument) {
     const Buffer& buffer = next_operand();
-    if (n_tensors_ == kMaxTensors) {
-      fail({std::string(op_.name) + ": a call with more than " + std::to_string(kMaxTensors) +
+    if (n_tensors_ == PTO_MAX_TENSORS) {
+      fail({std::string(op_.name) + ": a call with more than " + std::to_string(PTO_MAX_TENSORS) +
                 " tensors",
             "a kernel takes no more", "join some of them, or call the operator on parts"});
     }
@@ -281,9 +278,9 @@ class Invocation {
   int64_t n_operands_ = 0;  // that were taken
   int64_t n_results_ = 0;
   size_t n_tensors_ = 0;
-  std::array<pto_operator_tensor, kMaxTensors> tensors_;
-  std::array<int32_t, kMaxTensors> counts_;
-  std::array<pto_operator_value, kMaxAttributes> attributes_;
+  std::array<pto_operator_tensor, PTO_MAX_TENSORS> tensors_;
+  std::array<int32_t, PTO_MAX_TENSORS> counts_;
+  std::array<pto_operator_value, PTO_MAX_ARGUMENTS> attributes_;
   std::string wrong_;
 };
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "pto/abi/limits.h"
 #include "pto/adapters/onnxruntime/status.hpp"
 #include "pto/base/error.hpp"
 #include "pto/launch/pool.hpp"
@@ -12,8 +13,6 @@
 
 namespace pto::ort {
 namespace {
-
-constexpr size_t kMaxTensors = Signature::kMaxTensors;
 
 constexpr std::array<int8_t, 17> kOurs = [] {
   std::array<int8_t, 17> ours{};
@@ -206,8 +205,8 @@ class Invocation {
   KernelContext* context_;
   size_t n_inputs_ = 0, n_tensors_ = 0;
   size_t n_counts_ = 0;
-  std::array<pto_operator_tensor, kMaxTensors> tensors_;
-  std::array<int32_t, kMaxTensors> counts_;
+  std::array<pto_operator_tensor, PTO_MAX_TENSORS> tensors_;
+  std::array<int32_t, PTO_MAX_TENSORS> counts_;
   std::vector<std::unique_ptr<std::byte[]>> unwanted_;
   std::vector<Bounded> bounded_;
   std::string refused_;

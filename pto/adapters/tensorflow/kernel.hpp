@@ -10,15 +10,13 @@
 #include <memory>
 #include <vector>
 
+#include "pto/abi/limits.h"
 #include "pto/adapters/tensorflow/attributes.hpp"
 #include "pto/adapters/tensorflow/dtypes.hpp"
 #include "pto/adapters/tensorflow/executor.hpp"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace pto::tensorflow_adapter {
-
-inline constexpr int kMaxTensors = 16;  // as in a signature
-inline constexpr int kMaxRank = 8;
 
 // One call: the tensors as the operator wants them, and the memory of its outputs.
 class Invocation {
@@ -48,17 +46,17 @@ class Invocation {
  private:
   absl::Status describe() {
     const int inputs = context_->num_inputs();
-    if (inputs > kMaxTensors) {
+    if (inputs > PTO_MAX_TENSORS) {
       return refuse(op_, "was given " + std::to_string(inputs) + " tensors",
-                    "an operator takes at most " + std::to_string(kMaxTensors),
+                    "an operator takes at most " + std::to_string(PTO_MAX_TENSORS),
                     "call it on fewer at a time");
     }
     for (int i = 0; i < inputs; ++i) {
       const tensorflow::Tensor& input = context_->input(i);
-      if (input.dims() > kMaxRank) {
+      if (input.dims() > PTO_MAX_RANK) {
         return refuse(
             op_, "tensor " + std::to_string(i) + " has " + std::to_string(input.dims()) + " axes",
-            "kernels take at most " + std::to_string(kMaxRank), "reshape it");
+            "kernels take at most " + std::to_string(PTO_MAX_RANK), "reshape it");
       }
       const auto place = static_cast<size_t>(i);
       int64_t* const sizes = sizes_[place].data();
@@ -121,16 +119,16 @@ class Invocation {
                                 std::to_string(context_->num_outputs()) + " outputs");
   }
 
-  static constexpr std::array<int, kMaxTensors> kPlaces = {0, 1, 2,  3,  4,  5,  6,  7,
-                                                           8, 9, 10, 11, 12, 13, 14, 15};
+  static constexpr std::array<int, PTO_MAX_TENSORS> kPlaces = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                               8, 9, 10, 11, 12, 13, 14, 15};
 
   const pto_operator& op_;
   const Attributes& attributes_;
   tensorflow::OpKernelContext* context_;
   absl::Status status_;
   int made_ = 0;
-  std::array<pto_operator_tensor, kMaxTensors> tensors_;
-  std::array<std::array<int64_t, kMaxRank>, kMaxTensors> sizes_;
+  std::array<pto_operator_tensor, PTO_MAX_TENSORS> tensors_;
+  std::array<std::array<int64_t, PTO_MAX_RANK>, PTO_MAX_TENSORS> sizes_;
 };
 
 class Kernel : public tensorflow::OpKernel {

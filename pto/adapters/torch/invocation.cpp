@@ -148,7 +148,7 @@ void Invocation::take_tensors(const pto_operator_argument& argument, Boxed value
     for (size_t i = 0; i < size; ++i) {
       Boxed member = 0;
       torch_list_get_item(list, i, &member);
-      if (n_tensors_ == kMaxTensors) {  // reported as too many by describe_all()
+      if (n_tensors_ == PTO_MAX_TENSORS) {  // reported as too many by describe_all()
         aoti_torch_delete_tensor_object(reinterpret_cast<TensorObject*>(member));
       } else {
         objects_[n_tensors_++] = reinterpret_cast<TensorObject*>(member);
@@ -218,7 +218,7 @@ void Invocation::describe_all() {
     }
     for (int32_t n = counts_[place++]; n > 0; --n, ++tensor) {
       if (tensor == n_tensors_) {
-        fail({std::string(op_.name) + ": called with more than " + std::to_string(kMaxTensors) +
+        fail({std::string(op_.name) + ": called with more than " + std::to_string(PTO_MAX_TENSORS) +
                   " tensors",
               "a call takes at most that many, those of lists included",
               "join some of them, or call it several times"});

@@ -86,24 +86,23 @@ class Invocation {
   void* make_tensor(TensorObject** tensor, const int64_t* sizes, int32_t rank, int32_t dtype);
   int first_tensor(int32_t argument) const;
 
-  static constexpr int kMaxTensors = 16, kMaxAttributes = 24, kMaxOutputs = 8;
   const pto_operator& op_;
   Boxed* stack_;
   int n_tensors_ = 0, n_counts_ = 0, n_attributes_ = 0, n_strings_ = 0;
   bool has_device_ = false;
   Device device_;
   const char* device_of_ = "";  // the argument that says so
-  TensorObject* objects_[kMaxTensors];
-  StringObject* strings_[kMaxAttributes];
-  int32_t counts_[kMaxTensors];
-  pto_operator_tensor tensors_[kMaxTensors];
-  pto_operator_value attributes_[kMaxAttributes];
+  TensorObject* objects_[PTO_MAX_TENSORS];
+  StringObject* strings_[PTO_MAX_ARGUMENTS];
+  int32_t counts_[PTO_MAX_TENSORS];
+  pto_operator_tensor tensors_[PTO_MAX_TENSORS];
+  pto_operator_value attributes_[PTO_MAX_ARGUMENTS];
   int n_outs_ = 0;
-  TensorObject* outs_[kMaxOutputs];
-  pto_operator_tensor out_tensors_[kMaxOutputs];
-  std::array<TensorObject*, kMaxOutputs> single_outputs_{};  // by output
-  std::array<int64_t, kMaxOutputs> rows_;                    // of outputs that are bounded
-  std::vector<std::vector<TensorObject*>> list_outputs_;     // by output, where there are lists
+  TensorObject* outs_[PTO_MAX_OUTPUTS];
+  pto_operator_tensor out_tensors_[PTO_MAX_OUTPUTS];
+  std::array<TensorObject*, PTO_MAX_OUTPUTS> single_outputs_{};  // by output
+  std::array<int64_t, PTO_MAX_OUTPUTS> rows_;                    // of outputs that are bounded
+  std::vector<std::vector<TensorObject*>> list_outputs_;         // by output, where there are lists
   std::vector<std::vector<int64_t>> integers_;
   std::vector<Replaced> replaced_;
 };

@@ -62,9 +62,10 @@ void register_operator(int32_t index, const char* schema, const int32_t* tags, i
   static size_t used = 0;
   const pto_operator* op = pto_operator_at(index);
   if (!op) fail({"there is no operator " + std::to_string(index), "indices count up", "define it"});
-  if (used == kSlots || op->n_outputs > 8) {
+  if (used == kSlots || op->n_outputs > PTO_MAX_OUTPUTS) {
     fail({std::string(op->name) + ": cannot be registered with PyTorch",
-          "there is room for " + std::to_string(kSlots) + " overloads of at most 8 outputs",
+          "there is room for " + std::to_string(kSlots) + " overloads of at most " +
+              std::to_string(PTO_MAX_OUTPUTS) + " outputs",
           "define fewer operators, or return a Tensor[]"});
   }
   const Libraries& libraries = libraries_of(*op);

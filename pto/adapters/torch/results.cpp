@@ -15,7 +15,6 @@
 namespace pto::torch_adapter {
 namespace {
 
-constexpr int kMaxRank = 8;
 // Outputs from here on come from our recycling pool of huge pages: writing fresh pages costs more
 // than the arithmetic.
 constexpr int64_t kPooledBytes = 1 << 20;
@@ -99,7 +98,7 @@ void Invocation::narrow_results() {
 // The tensor with its first rows only. It keeps its memory where these use more than half of it;
 // else they move, so that a few do not keep the room for all.
 TensorObject* Invocation::narrowed(TensorObject* tensor, int64_t rows) const {
-  int64_t rank = 0, *sizes = nullptr, narrow[kMaxRank];
+  int64_t rank = 0, *sizes = nullptr, narrow[PTO_MAX_RANK];
   check(aoti_torch_get_dim(tensor, &rank));
   check(aoti_torch_get_sizes(tensor, &sizes));
   std::copy_n(sizes, rank, narrow);
@@ -191,7 +190,7 @@ void* Invocation::memory_of(const pto_operator_tensor& tensor) {
 void Invocation::finish() {
   for (const Replaced& one : replaced_) {
     const pto_operator_tensor& tensor = *one.tensor;
-    int64_t strides[kMaxRank], elements = 1;
+    int64_t strides[PTO_MAX_RANK], elements = 1;
     for (int axis = tensor.rank - 1; axis >= 0; --axis) {
       strides[axis] = elements;
       elements *= tensor.sizes[axis];
@@ -204,7 +203,7 @@ void Invocation::finish() {
 // A dense tensor on the device of the call.
 void* Invocation::make_tensor(TensorObject** tensor, const int64_t* sizes, int32_t rank,
                               int32_t dtype) {
-  int64_t strides[kMaxRank];
+  int64_t strides[PTO_MAX_RANK];
   int64_t elements = 1;
   for (int d = rank - 1; d >= 0; --d) {
     strides[d] = elements;

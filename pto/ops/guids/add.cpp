@@ -6,8 +6,6 @@
 namespace pto::guids {
 namespace {
 
-constexpr int kMaxRank = 8;
-
 // Strides of a tensor seen with the sizes of `out`; false where it does not broadcast.
 bool broadcast(const pto_tensor& one, const pto_tensor& out, int64_t* strides) {
   const int32_t missing = out.rank - one.rank;
@@ -52,8 +50,8 @@ int32_t add(const pto_args* args) {
   const KernelArguments in(args);
   if (const char* problem = wrong_types<T>(in, 3)) return in.fail(problem);
   const pto_tensor& out = in.tensor(2);
-  int64_t x_strides[kMaxRank] = {}, y_strides[kMaxRank] = {};
-  if (out.rank > kMaxRank || !broadcast(in.tensor(0), out, x_strides) ||
+  int64_t x_strides[PTO_MAX_RANK] = {}, y_strides[PTO_MAX_RANK] = {};
+  if (out.rank > PTO_MAX_RANK || !broadcast(in.tensor(0), out, x_strides) ||
       !broadcast(in.tensor(1), out, y_strides)) {
     return in.fail(kWrongSizes);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/tasks/cores/live_tensors.hpp"
 
+#include "pto/abi/limits.h"
 #include "pto/base/error.hpp"
 
 namespace pto {

@@ -5,6 +5,7 @@
 #include <exception>
 #include <iterator>
 
+#include "pto/abi/limits.h"
 #include "pto/base/error.hpp"
 #include "pto/launch/contiguous.hpp"
 #include "pto/tasks/cores/live_tensors.hpp"

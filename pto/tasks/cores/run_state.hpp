@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "pto/base/clock.hpp"
 #include "pto/launch/block.hpp"
 #include "pto/tasks/book/trace.hpp"
 #include "pto/tasks/cores/abandon.hpp"
@@ -221,11 +222,6 @@ class Engine final : public TaskRun {
   bool is_late() const;
   static constexpr int64_t kMany = 16;
   static constexpr int kPatience = 64;
-  static void pause_core() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
   template <class Condition>
   void rest_unless(Condition something_to_do);
   void throw_first_failure();

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "pto/base/clock.hpp"
 #include "pto/tasks/cores/graph.hpp"
 #include "pto/tasks/cores/run_state.hpp"
 #include "pto/tasks/simulate/simulate.hpp"
@@ -113,9 +114,7 @@ void measure_looking(SchedulingCosts& costs) {
     const uint64_t start = trace_ticks();
     for (int i = 0; i < kLooks; ++i) {
       if (empty.size() > 0) break;
-#if defined(__x86_64__)
-      for (int k = 0; k < Engine::kPauses; ++k) __builtin_ia32_pause();
-#endif
+      for (int k = 0; k < Engine::kPauses; ++k) pause_core();
     }
     look = std::min(look, ns_since(start) / kLooks);
   }

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "pto/base/clock.hpp"
 #include "pto/tasks/processes/host_state.hpp"
 #include "pto/tasks/processes/serve.hpp"
 
@@ -139,7 +140,7 @@ void HostEngine::State::hurry_members(HostTask& task) {
   for (HostTask::Part& part : task.parts) {
     if (part.is_answered || part.worker->kill_task != 0) continue;
     part.worker->kill_task = task.id;
-    part.worker->kill_at_ns = monotonic_ns() + kGroupGrace_ns;
+    part.worker->kill_at_ns = uint64_t(now_ns()) + kGroupGrace_ns;
     part.worker->kill_reason = "another member of its group had failed";
   }
   wake_attendant();
@@ -211,7 +212,7 @@ void HostEngine::State::want_bells() {
 
 // Kills what was to end by now, and stops a run whose deadline has passed.
 void HostEngine::State::keep_time() {
-  const uint64_t now = monotonic_ns();
+  const uint64_t now = uint64_t(now_ns());
   if (is_running_ && deadline_ns_ != 0 && now >= deadline_ns_) {
     deadline_ns_ = 0;
     char text[64];
@@ -238,7 +239,7 @@ int HostEngine::State::timeout_ms() {
       pause = pause < 0 ? kChildPause_ms : std::min(pause, kChildPause_ms);
   }
   if (next == UINT64_MAX) return pause;
-  const uint64_t now = monotonic_ns();
+  const uint64_t now = uint64_t(now_ns());
   const int left = next > now ? int(std::min<uint64_t>((next - now) / 1'000'000 + 1, 60'000)) : 0;
   return pause < 0 ? left : std::min(pause, left);
 }

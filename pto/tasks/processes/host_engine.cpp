@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "pto/base/clock.hpp"
 #include "pto/base/machine.hpp"
 #include "pto/launch/contiguous.hpp"
 #include "pto/tasks/processes/host_state.hpp"
@@ -121,7 +122,7 @@ void HostEngine::begin_run(const HostRunOptions& options) {
   if (state.trace_ != nullptr) state.begin_trace();
   state.deadline_s_ = options.deadline_s;
   state.deadline_ns_ =
-      options.deadline_s > 0 ? monotonic_ns() + uint64_t(options.deadline_s * 1e9) : 0;
+      options.deadline_s > 0 ? uint64_t(now_ns()) + uint64_t(options.deadline_s * 1e9) : 0;
   if (state.deadline_ns_ != 0) state.wake_attendant();
 }
 
@@ -158,7 +159,7 @@ TaskId HostEngine::submit(const HostTaskSpec& spec) {
   state.check(spec);
   state.take_answers();
   HostTask& task = state.claim_slot(lock);
-  const uint64_t start_ns = state.traces(kSubmissions) ? monotonic_ns() : 0;
+  const uint64_t start_ns = state.traces(kSubmissions) ? uint64_t(now_ns()) : 0;
   if (state.is_stopped_) state.throw_first_failure();
   task.id = ++state.last_;
   try {
@@ -271,7 +272,7 @@ void HostEngine::State::follow(HostTask& task, TaskId earlier, EdgeCause cause) 
 
 // Every predecessor is done, or stands in the queue that this one enters.
 void HostEngine::State::enqueue(HostTask& task) {
-  task.ready_ns = trace_ != nullptr ? monotonic_ns() : 0;
+  task.ready_ns = trace_ != nullptr ? uint64_t(now_ns()) : 0;
   if (task.gate) {
     gates_.push_back(&task);
     task.stage = HostTask::Stage::Queued;
@@ -310,16 +311,12 @@ bool HostEngine::State::drive_until(Lock& lock, const Condition& condition, uint
   };
   while (!is_met()) {
     lock.unlock();
-    const uint64_t end = monotonic_ns() + uint64_t(spin_us_) * 1000;
-    while (!has_answers() && monotonic_ns() < end) {
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#endif
-    }
+    const uint64_t end = uint64_t(now_ns()) + uint64_t(spin_us_) * 1000;
+    while (!has_answers() && uint64_t(now_ns()) < end) pause_core();
     lock.lock();
     if (is_met()) return true;
     if (has_answers()) continue;
-    const uint64_t now = monotonic_ns();
+    const uint64_t now = uint64_t(now_ns());
     if (now >= until_ns) return false;
     ++waiters_;
     want_bells();
@@ -331,7 +328,7 @@ bool HostEngine::State::drive_until(Lock& lock, const Condition& condition, uint
 
 bool HostEngine::wait_some_time(TaskId id, double seconds) {
   State::Lock lock(state_->mutex_);
-  const uint64_t until = monotonic_ns() + uint64_t(seconds * 1e9);
+  const uint64_t until = uint64_t(now_ns()) + uint64_t(seconds * 1e9);
   HostTask& task = state_->slot(id);
   return state_->drive_until(
       lock, [&] { return task.id != id || task.stage == HostTask::Stage::Done; }, until);
@@ -339,7 +336,7 @@ bool HostEngine::wait_some_time(TaskId id, double seconds) {
 
 bool HostEngine::wait_some_time(double seconds) {
   State::Lock lock(state_->mutex_);
-  const uint64_t until = monotonic_ns() + uint64_t(seconds * 1e9);
+  const uint64_t until = uint64_t(now_ns()) + uint64_t(seconds * 1e9);
   state_->is_ending_ = true;
   state_->look_at_gates();
   return state_->drive_until(
@@ -466,7 +463,7 @@ void HostEngine::State::begin_trace() {
   *trace_ = std::move(fresh);
   traced_kernels_.clear();
   traced_sites_.clear();
-  trace_start_ns_ = monotonic_ns();
+  trace_start_ns_ = uint64_t(now_ns());
 }
 
 void HostEngine::State::name_for_trace(HostTask& task) {
@@ -484,7 +481,7 @@ void HostEngine::State::note_submission(const HostTask& task, uint64_t start_ns)
   TraceSubmission submission{};
   submission.task = task.id;
   submission.start_ns = start_ns - trace_start_ns_;
-  submission.cost_ns = uint32_t(monotonic_ns() - start_ns);
+  submission.cost_ns = uint32_t(uint64_t(now_ns()) - start_ns);
   submission.kernel = task.kernel_number;
   submission.blocks = 1;
   submission.site = task.site_number;
@@ -492,7 +489,7 @@ void HostEngine::State::note_submission(const HostTask& task, uint64_t start_ns)
 }
 
 void HostEngine::State::end_trace() {
-  trace_->duration_ns = monotonic_ns() - trace_start_ns_;
+  trace_->duration_ns = uint64_t(now_ns()) - trace_start_ns_;
   sort_trace(*trace_);
 }
 

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "pto/base/clock.hpp"
 #include "pto/base/machine.hpp"
 #include "pto/tasks/processes/host_state.hpp"
 #include "pto/tasks/processes/serve.hpp"
@@ -96,11 +97,11 @@ void HostEngine::State::start_process(HostWorker& worker) {
 }
 
 void HostEngine::State::await_ready() {
-  const uint64_t end = monotonic_ns() + kStart_ns;
+  const uint64_t end = uint64_t(now_ns()) + kStart_ns;
   for (const auto& worker : workers_)
     while (worker->is_running() && !worker->mailbox->is_ready()) {
       const bool has_ended = worker->process->has_ended();
-      if (has_ended || monotonic_ns() > end)
+      if (has_ended || uint64_t(now_ns()) > end)
         fail({"the worker process of device " +
                   std::to_string(options_.devices[size_t(worker->device)]) +
                   (has_ended

@@ -5,8 +5,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <climits>
+
+#include "pto/base/clock.hpp"
 
 namespace pto {
 namespace {
@@ -14,12 +15,6 @@ namespace {
 // Shared between processes, unlike std::atomic::wait.
 void futex(std::atomic<uint32_t>& word, int operation, uint32_t value) {
   syscall(SYS_futex, &word, operation, value, nullptr, nullptr, 0);
-}
-
-void pause_core() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
 }
 
 }  // namespace
@@ -41,11 +36,10 @@ void Mailbox::ring_worker() {
 // The worker says that it sleeps before it looks for the last time; so either it sees the message,
 // or the host sees that it sleeps.
 void Mailbox::wait_for_message(int spin_us) {
-  using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::microseconds(spin_us);
+  const int64_t end = now_ns() + int64_t{spin_us} * 1000;
   for (int i = 0; to_worker_.is_empty(); ++i) {
     pause_core();
-    if (i % 64 == 63 && Clock::now() >= end) break;
+    if (i % 64 == 63 && now_ns() >= end) break;
   }
   while (to_worker_.is_empty()) {
     words_->sleeps.store(1, std::memory_order_seq_cst);

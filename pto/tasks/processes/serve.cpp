@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "pto/base/clock.hpp"
+
 namespace pto {
 namespace {
 
@@ -94,9 +96,9 @@ class Server {
       return answer({message.task, Outcome::Skipped, 0, 0, 0}, "");
     }
     mailbox_.set_current(message.task);
-    const uint64_t start = message.is_timed != 0 ? monotonic_ns() : 0;
+    const uint64_t start = message.is_timed != 0 ? uint64_t(now_ns()) : 0;
     const std::string error = run(message);
-    const uint64_t end = message.is_timed != 0 ? monotonic_ns() : 0;
+    const uint64_t end = message.is_timed != 0 ? uint64_t(now_ns()) : 0;
     if (!error.empty()) failed_.insert(message.task);
     answer({message.task, error.empty() ? Outcome::Done : Outcome::Failed, 0, start, end - start},
            error);
@@ -138,7 +140,7 @@ class Server {
         return error->second;
     double left = 0;
     if (message.deadline_s > 0)
-      left = std::max(1e-9, message.deadline_s - double(monotonic_ns()) * 1e-9);
+      left = std::max(1e-9, message.deadline_s - double(uint64_t(now_ns())) * 1e-9);
     return text_of([&] {
       executor_.run(message.head.program, tensors_, {scalars_, kinds_}, left);
     });
@@ -191,11 +193,5 @@ class Server {
 }  // namespace
 
 void serve(const WorkerPlace& place, TaskExecutor& executor) { Server(place, executor).serve(); }
-
-uint64_t monotonic_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return uint64_t(now.tv_sec) * 1'000'000'000u + uint64_t(now.tv_nsec);
-}
 
 }  // namespace pto

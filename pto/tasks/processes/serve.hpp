@@ -38,7 +38,4 @@ struct WorkerPlace {
 
 void serve(const WorkerPlace& place, TaskExecutor& executor);
 
-// Nanoseconds of a clock that all processes share.
-uint64_t monotonic_ns();
-
 }  // namespace pto

@@ -13,14 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "pto/base/clock.hpp"
+
 namespace pto::torch_npu {
 namespace {
 
 thread_local int t_device = 0;
 thread_local std::array<int, kMaxDevices> t_streams{};
 thread_local int t_running = 0;  // kernels, one inside another
-
-int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 int read_device_count() {
   const char* text = std::getenv("PTO_NPU_DEVICES");
