@@ -121,21 +121,28 @@ def _value_forms() -> list[Form]:
             operands = {"UNARY": "d, a", "TERNARY": "d, a, b, c"}.get(kind, "d, a, b")
             value = re.sub(r"\bc\b", "d", a[1]) if kind == "ACCUMULATE" else a[1]
             values[a[0]] = (value, a[3])
-            add(a[0], operands, a[3], f"d = {value}", "elementwise.hpp", "Element-wise")
+            add(a[0], operands, a[3], f"d = {value}", "elementwise/elementwise.hpp", "Element-wise")
         elif kind == "SCALAR":
             value, types = values[a[1]]
             meaning = "d = " + re.sub(r"\bb\b", "scalar", value)
-            add(a[0], "d, a, scalar", types, meaning, "elementwise.hpp", "Tile and scalar")
+            add(
+                a[0],
+                "d, a, scalar",
+                types,
+                meaning,
+                "elementwise/elementwise.hpp",
+                "Tile and scalar",
+            )
         elif kind in ("ROW_EXPAND", "COL_EXPAND"):
             value, types = values[a[1]]
             which = "a value a row" if kind == "ROW_EXPAND" else "one row"
             meaning = f"d = {value}, where one operand is {which}"
-            add(a[0], "d, a, b", types, meaning, "expand.hpp", "Broadcast")
+            add(a[0], "d, a, b", types, meaning, "elementwise/expand.hpp", "Broadcast")
         elif kind == "REDUCE":
             for name, axis in ((a[0], "row"), (a[1], "column")):
-                add(name, "d, s", a[7], f"{a[3]} of each {axis}", "reduce.hpp", "Reduction")
+                add(name, "d, s", a[7], f"{a[3]} of each {axis}", "reduce/reduce.hpp", "Reduction")
             meaning = f"d = {a[4]} where both are valid, else the valid one, else 0"
-            add(a[2], "d, a, b", a[7], meaning, "partial.hpp", "Partly valid tiles")
+            add(a[2], "d, a, b", a[7], meaning, "elementwise/partial.hpp", "Partly valid tiles")
     return found
 
 
