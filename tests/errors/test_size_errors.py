@@ -20,7 +20,7 @@ COMPARE = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
     ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
-GIVE_SIZES = {"+", "-", "*", "//", "%", "**", "divmod"}
+GIVE_SIZES = ("+", "-", "*", "//", "%", "**", "divmod")
 
 
 def computed(of_size):
@@ -86,7 +86,7 @@ def test_no_number_but_an_integer_meets_a_size(sign, other):
         assert "the size" in error_of(lambda n: compute(other, n)).what
 
 
-@pytest.mark.parametrize("sign", BINARY.keys() - GIVE_SIZES)
+@pytest.mark.parametrize("sign", [sign for sign in BINARY if sign not in GIVE_SIZES])
 def test_other_operators_give_no_size(sign):
     for of_size in (lambda n: BINARY[sign](n, 2), lambda n: BINARY[sign](2, n)):
         error = error_of(of_size)
