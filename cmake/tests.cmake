@@ -35,39 +35,94 @@ endif()
 # The instruction set is compiled once per target: the same tests, other flags. cpu_gate runs a
 # test only where the CPU has the target's instructions and reports it as skipped elsewhere.
 # Two language levels, since kernels of users are C++17 or later.
+#
+# Quick are the portable target and the best one of this machine, and for a target between the two
+# the files whose code differs by target. Deep (./dev test --deep) are all of them for each target,
+# compiled as users compile.
 file(GLOB_RECURSE isa_tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pto/isa/*_test.cpp)
-if(PTO_SANITIZE)  # the tests of memory; the others compute in registers and take long to compile
-  list(FILTER isa_tests INCLUDE REGEX "(transfer|launch|tails|pipe|comm)_test\\.cpp$")
-endif()
+set(isa_differing ${isa_tests})
+list(FILTER isa_differing INCLUDE REGEX
+     "/(math|block_sums|convert|fixpipe|generate|sort)_test\\.cpp$")
+set(isa_memory ${isa_tests})  # the others compute in registers and take long to compile
+list(FILTER isa_memory INCLUDE REGEX "(transfer|launch|tails|pipe|comm)_test\\.cpp$")
 add_executable(cpu_gate ${PROJECT_SOURCE_DIR}/tests/cpu_gate.cpp)
 target_link_libraries(cpu_gate PRIVATE pto_flags)
+
+# The targets that this machine runs, the best one last.
+set(machine portable)
+file(STRINGS /proc/cpuinfo cpu REGEX "^flags" LIMIT_COUNT 1)
+if("${cpu} " MATCHES " avx2 " AND "${cpu} " MATCHES " fma ")
+  list(APPEND machine avx2)
+  if("${cpu} " MATCHES " avx512f " AND "${cpu} " MATCHES " avx512bw " AND
+     "${cpu} " MATCHES " avx512dq " AND "${cpu} " MATCHES " avx512vl ")
+    list(APPEND machine avx512)
+  endif()
+endif()
+list(GET machine -1 best)
 
 # Each run notes which instructions it ran; isa_coverage compares that with the tables. The header
 # that notes is precompiled with GoogleTest's, before everything else.
 set(coverage ${PROJECT_BINARY_DIR}/coverage)
 file(MAKE_DIRECTORY ${coverage})
+set(flags_portable)
+set(flags_avx2 -mavx2 -mfma -mf16c)
+set(flags_avx512 ${flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
+set(standard_portable 17)
+set(standard_avx2 17)
+set(standard_avx512 20)
 
-function(pto_isa_test target standard)
-  add_executable(isa_${target}_test ${isa_tests})
-  target_compile_options(isa_${target}_test PRIVATE -g0 ${ARGN})
-  target_precompile_headers(isa_${target}_test PRIVATE
+# The tests of instructions in these sources for one target, as isa_<name>_test.
+function(pto_isa_test name target sources)
+  add_executable(isa_${name}_test ${${sources}})
+  target_compile_options(isa_${name}_test PRIVATE -g0 ${ARGN} ${flags_${target}})
+  target_precompile_headers(isa_${name}_test PRIVATE
     <gmock/gmock.h> <gtest/gtest.h> ${PROJECT_SOURCE_DIR}/tests/isa_coverage.hpp)
-  target_link_libraries(isa_${target}_test PRIVATE pto_flags pto GTest::gmock GTest::gtest_main)
-  set_target_properties(isa_${target}_test PROPERTIES CXX_STANDARD ${standard})
-  add_test(NAME isa_${target} COMMAND cpu_gate ${target} $<TARGET_FILE:isa_${target}_test>)
-  set_tests_properties(isa_${target} PROPERTIES
-    SKIP_RETURN_CODE 77 ENVIRONMENT PTO_COVERAGE_FILE=${coverage}/${target}.txt)
+  target_link_libraries(isa_${name}_test PRIVATE pto_flags pto GTest::gmock GTest::gtest_main)
+  set_target_properties(isa_${name}_test PROPERTIES CXX_STANDARD ${standard_${target}})
+  add_test(NAME isa_${name} COMMAND cpu_gate ${target} $<TARGET_FILE:isa_${name}_test>)
+  set_tests_properties(isa_${name} PROPERTIES SKIP_RETURN_CODE 77)
+  if(sources STREQUAL "isa_tests")
+    set_tests_properties(isa_${name} PROPERTIES ENVIRONMENT
+                         PTO_COVERAGE_FILE=${coverage}/${name}.txt)
+    set_property(GLOBAL APPEND PROPERTY pto_covering isa_${name})
+  endif()
 endfunction()
 
-if(isa_tests)
-  set(avx2 -mavx2 -mfma -mf16c)
-  pto_isa_test(portable 17 -O1)  # two thirds of -O2's compile time; one target has what users have
-  pto_isa_test(avx2 17 -O1 ${avx2})
-  pto_isa_test(avx512 20 ${avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
-endif()
-if(isa_tests AND NOT PTO_SANITIZE)
+add_custom_target(deep_tests)
+if(PTO_SANITIZE)
+  pto_isa_test(avx2 avx2 isa_memory)
+else()
+  pto_isa_test(portable portable isa_tests -O1)  # two thirds of -O2's compile time
+  foreach(target IN LISTS machine)
+    if(target STREQUAL best AND NOT target STREQUAL "portable")
+      pto_isa_test(${target} ${target} isa_tests -O1)
+    elseif(NOT target STREQUAL "portable")
+      pto_isa_test(${target} ${target} isa_differing -O1)
+    endif()
+  endforeach()
+  foreach(target portable avx2 avx512)
+    pto_isa_test(deep_${target} ${target} isa_tests -O2)
+    set_target_properties(isa_deep_${target}_test PROPERTIES EXCLUDE_FROM_ALL ON)
+    add_dependencies(deep_tests isa_deep_${target}_test)
+  endforeach()
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   add_test(NAME isa_coverage
            COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/coverage.py ${coverage})
-  set_tests_properties(isa_coverage PROPERTIES DEPENDS "isa_portable;isa_avx2;isa_avx512")
+  get_property(covering GLOBAL PROPERTY pto_covering)
+  set_tests_properties(isa_coverage PROPERTIES DEPENDS "${covering}")
 endif()
+
+# What ./dev test builds and runs of this build: the target and the label quick.
+if(PTO_SANITIZE STREQUAL "thread")
+  set(quick launch tasks device)
+elseif(PTO_SANITIZE)
+  set(quick base launch tasks device operators isa_avx2)
+else()
+  get_property(quick DIRECTORY PROPERTY TESTS)
+  list(FILTER quick EXCLUDE REGEX "_deep_")
+endif()
+set_tests_properties(${quick} PROPERTIES LABELS quick)
+list(FILTER quick EXCLUDE REGEX "_coverage$")
+list(TRANSFORM quick APPEND _test)
+add_custom_target(quick_tests)
+add_dependencies(quick_tests cpu_gate ${quick})

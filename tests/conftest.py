@@ -3,7 +3,9 @@
 
 import os
 import signal
+from pathlib import Path
 
+import minutes
 import pytest
 from host_cases import kernels, rt, two  # noqa: F401 fixtures of level host
 
@@ -16,3 +18,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def deep() -> bool:
     """True for the long form of a test: ./dev test --deep."""
     return os.environ.get("PTO_DEEP", "") == "1"
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Where the minutes of ./dev test went, above the closing line."""
+    if path := os.environ.get(minutes.VARIABLE):
+        found = minutes.Minutes.read(Path(path))
+        found.tested(
+            [r for one in terminalreporter.stats.values() for r in one if hasattr(r, "duration")]
+        )
+        terminalreporter.write_line(found.table())

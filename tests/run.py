@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `./dev test`: style, C++ tests, sanitizers, pytest, and where the minutes went.
+
+Each function gets the module of ./dev, which runs commands and builds.
+"""
+
+import os
+import shutil
+from pathlib import Path
+from types import ModuleType
+
+from choose import Chosen, by_folder, by_name, programs
+from laws import ROOT, laws
+from minutes import VARIABLE, Minutes
+
+SANITIZERS = ("asan", "tsan")
+
+
+def everything(dev: ModuleType, deep: bool) -> int:
+    """All tests, pytest last, whose closing line ends the output; any failure makes it 1."""
+    failed = []
+    minutes = Minutes()
+    minutes.built(log_of(dev, "default"), STARTS.get("default", 0))
+    dev.say("style: tests/tidy.py and formatters")
+    if dev.shown([dev.PYTHON, "tests/tidy.py"]):
+        failed.append("tests/tidy.py")
+    if dev.fmt(check=True):
+        failed.append("./dev fmt --check")
+    if deep:
+        build(dev, minutes, "default", "deep_tests")
+    for noted in (dev.BUILD / "default" / "coverage").glob("*.txt"):
+        noted.unlink()  # of a run with other targets
+    if ctest(dev, minutes, "default", deep):
+        failed.append("C++ tests")
+    for preset in SANITIZERS:
+        build(dev, minutes, preset, "quick_tests")
+        if ctest(dev, minutes, preset, deep):
+            failed.append(f"C++ tests under {preset}")
+    if pytest(dev, minutes):
+        failed.append("pytest")
+    if failed:
+        dev.say("FAILED: " + ", ".join(failed))
+    return int(bool(failed))
+
+
+STARTS: dict[str, int] = {}  # preset: where ninja's log ended before this run
+
+
+def log_of(dev: ModuleType, preset: str) -> Path:
+    return dev.BUILD / preset / ".ninja_log"
+
+
+def note_log(dev: ModuleType, preset: str) -> None:
+    """Called before something is built."""
+    log = log_of(dev, preset)
+    STARTS[preset] = log.stat().st_size if log.exists() else 0
+
+
+def build(dev: ModuleType, minutes: Minutes, preset: str, target: str) -> None:
+    note_log(dev, preset)
+    dev.cmake(preset, target)
+    minutes.built(log_of(dev, preset), STARTS[preset])
+
+
+def ctest(dev: ModuleType, minutes: Minutes, preset: str, deep: bool) -> int:
+    """Runs C++ tests. ThreadSanitizer wants a fixed address layout, hence setarch."""
+    fixed = ["setarch", "-R"] if preset == "tsan" and shutil.which("setarch") else []
+    dev.say(f"ctest {preset}")
+    report = dev.LOGS / f"ctest_{preset}.xml"
+    chosen = [] if deep and preset == "default" else ["-L", "quick"]
+    command = [*fixed, dev.BIN / "ctest", "--test-dir", dev.BUILD / preset, *chosen]
+    code = dev.shown([*command, "--output-on-failure", "--output-junit", report, "-j", dev.JOBS])
+    minutes.ran(report)
+    return code
+
+
+def pytest(dev: ModuleType, minutes: Minutes) -> int:
+    """All of pytest; it prints the minutes before its closing line."""
+    dev.say("pytest")
+    noted = dev.LOGS / "minutes.json"
+    minutes.write(noted)
+    return dev.shown([dev.PYTHON, "-m", "pytest"], env={**os.environ, VARIABLE: str(noted)})
+
+
+def some(dev: ModuleType, arguments: list[str]) -> int:
+    """Tests by name, by a folder of pto/, or what pytest makes of its own arguments."""
+    chosen, rest = Chosen(), []
+    for argument in arguments:
+        folder = argument.strip("/")
+        if folder.split("/")[0] == "pto" and Path(ROOT, folder).is_dir():
+            found = by_folder(folder)
+        elif is_of_pytest(argument, rest):
+            rest.append(argument)
+            continue
+        else:
+            found = by_name(argument)
+        for file, names in found.cpp.items():
+            chosen.cpp[file] = [*chosen.cpp.get(file, []), *names]
+        chosen.python += [p for p in found.python if p not in chosen.python]
+    code = run_programs(dev, chosen) if chosen.cpp else 0
+    if chosen.python or rest or not chosen.cpp:
+        files = [a for a in rest if not a.startswith("-") and Path(a.split("::")[0]).exists()]
+        only = chosen.python or files or not chosen.cpp
+        if only:
+            code = dev.shown([dev.PYTHON, "-m", "pytest", *rest, *chosen.python]) or code
+    return code
+
+
+def is_of_pytest(argument: str, before: list[str]) -> bool:
+    """An option, the value of one, or a path of tests."""
+    is_value = bool(before) and before[-1] in ("-k", "-m", "-n", "-p", "-W", "-o", "-c", "--dist")
+    return argument.startswith("-") or is_value or Path(ROOT, argument.split("::")[0]).exists()
+
+
+def run_programs(dev: ModuleType, chosen: Chosen) -> int:
+    """Builds the C++ test programs of these sources and runs the chosen tests of them."""
+    folder, code = dev.BUILD / "default", 0
+    suites: dict[str, list[str]] = {}
+    for law in laws():
+        if law.file in chosen.cpp and law.suite:
+            suites.setdefault(law.file, []).append(f"*{law.suite}.*")
+    found = programs(folder, list(chosen.cpp))
+    dev.cmake("default", "cpu_gate", *found)
+    for program, sources in found.items():
+        patterns = {p for s in sources for p in chosen.cpp[s] or suites.get(s, [])}
+        target = program[len("isa_") : -len("_test")] if program.startswith("isa_") else ""
+        gate = [folder / "cpu_gate", target] if target else []
+        dev.say(f"{program} {len(patterns)} patterns")
+        ran = dev.shown([*gate, folder / program, "--gtest_filter=" + ":".join(sorted(patterns))])
+        code = code or (ran if ran != 77 else 0)
+    return code
+
+
+def test(dev: ModuleType, arguments: list[str]) -> int:
+    deep = "--deep" in arguments
+    if "--frameworks" in arguments:
+        return dev.frameworks(deep)
+    os.environ["PTO_DEEP"] = "1" if deep else ""
+    rest = [a for a in arguments if a != "--deep"]
+    return some(dev, rest) if rest else everything(dev, deep)
