@@ -242,25 +242,6 @@ except pto.Error as error:
     assert "nowhere.cpp does not exist | check it; the working folder is deleted" in out
 
 
-@pytest.mark.parametrize("call", ["scaled(x)", "pto.ops.gelu(x)"])
-def test_a_daemon_thread_in_a_call_does_not_end_the_process_with_an_abort(call, tmp_path):
-    program = f"""
-        import threading, time, numpy as np, pto
-        @pto.jit
-        def scaled(x): return x * 2 + 1
-        x = np.ones(1 << 20, "f4")
-        {call}
-        def work():
-            while True: {call}
-        for _ in range(3): threading.Thread(target=work, daemon=True).start()
-        time.sleep(0.1)
-        print("end")
-    """
-    (tmp_path / "program.py").write_text(textwrap.dedent(program))
-    done = subprocess.run([sys.executable, tmp_path / "program.py"], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
-
-
 def test_a_child_of_fork_calls_while_the_parent_s_pool_is_busy(tmp_path):
     program = """
         import os, threading, numpy as np, pto

@@ -34,6 +34,10 @@ BROKEN = {
     "a folder without meaning": ({"pto/common/a.hpp": CPP}, "'common' does not say"),
     "a path of one machine": ({"docs/why.md": "see /home" + "/someone/x"}, "absolute path"),
     "unfinished work": ({"pto/ir/a.hpp": CPP + "// TO" + "DO: rest\n"}, "unfinished"),
+    "Python's lock": (
+        {"pto/bindings/a.cpp": CPP + "nb::gil_scoped_release unlocked;\n"},
+        "gil_scoped_release takes Python's lock",
+    ),
     "intrinsics": ({"pto/ir/a.cpp": CPP + "#include <immintrin.h>\n"}, "147 ms"),
     "a std header in isa": ({"pto/isa/a.hpp": CPP + "#include <cmath>\n"}, "<cmath>"),
     "isa uses base": ({"pto/isa/a.hpp": CPP + '#include "pto/base/dims.hpp"\n'}, "isa uses"),

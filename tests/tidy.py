@@ -24,6 +24,7 @@ MAX_LINES = {".cpp": 500, ".py": 400, ".hpp": 400, ".h": 400, ".def": 1200}  # a
 MAX_PASS_LINES, MAX_ADAPTER_LINES, MAX_FUNCTION_LINES, MAX_COLUMNS = 300, 400, 70, 100
 MAX_ALIKE, MIN_ALIKE_LINES = 0.8, 20
 MACHINE_PATH = re.compile(r"""(?<![\w.$}\-/])/(?:home|root|work|Users|mnt|tmp)/\w""")
+TAKES_PYTHON_LOCK = re.compile(r"gil_scoped_\w+|PyEval_RestoreThread|PyGILState_Ensure")
 UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
 
 
@@ -131,6 +132,13 @@ def texts(file: File) -> Iterator[Offence]:
             yield Offence(
                 file.at(number), "a note of unfinished work", "what is committed is finished",
                 "finish it, or take it out",
+            )  # fmt: skip
+        found = TAKES_PYTHON_LOCK.search(line)
+        if found and file.is_cpp and file.path.name != "python_lock.hpp":
+            yield Offence(
+                file.at(number), f"{found[0]} takes Python's lock",
+                "a daemon thread that does so when Python has ended aborts the process",
+                "use Unlocked or Locked of pto/bindings/python_lock.hpp",
             )  # fmt: skip
 
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "pto/bindings/module.hpp"
+#include "pto/bindings/python_lock.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -24,7 +25,7 @@ struct Interruption {
   std::optional<nb::python_error> raised;
 
   bool operator()() {
-    nb::gil_scoped_acquire locked;
+    const Locked locked;
     if (PyErr_CheckSignals() != 0) raised.emplace();
     return raised.has_value();
   }
@@ -38,7 +39,7 @@ CompileOptions options_from(const std::vector<int>& strides, nb::handle dump,
   options.target = target;
   if (!dump.is_none())
     options.dump = [dump](const std::string& stage, const std::string& text) {
-      nb::gil_scoped_acquire locked;
+      const Locked locked;
       dump(stage, text);
     };
   return options;
@@ -50,7 +51,7 @@ ProgramHandle compile_graph(const Graph& graph, const std::vector<int>& strides,
   Interruption interruption;
   options.interrupted = [&interruption] { return interruption(); };
   try {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     return {compile_or_interpret(graph, options)};
   } catch (...) {
     if (!interruption.raised) throw;

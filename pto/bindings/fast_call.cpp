@@ -251,7 +251,7 @@ Ref FastCall::described(const Signature& signature, const Bound& bound) const {
 
 std::shared_ptr<const Program> FastCall::specialise(const Signature& signature,
                                                     const Bound& bound) {
-  nb::gil_scoped_acquire locked;
+  const Locked locked;
   Ref about = described(signature, bound);
   Ref method = checked(PyObject_GetAttrString(self_, "specialise"));
   Ref made = checked(PyObject_CallObject(method.get(), about.get()));
@@ -281,12 +281,12 @@ FastCall::Found FastCall::find(Signature* found, const Bound& bound) {
     if (here.again) ArgumentReader(policy_, name_).refuse(name_, Py_None, "recursion");
     std::optional<nb::python_error> raised;
     try {
-      Unlocked unlocked;
+      const Unlocked unlocked;
       entry = &kernel_table().entry(owner_, signature, [&]() -> std::shared_ptr<const Program> {
         try {
           return specialise(signature, bound);
         } catch (const PythonError&) {
-          nb::gil_scoped_acquire locked;
+          const Locked locked;
           raised.emplace();  // takes the error along: it belongs to this thread's state
           throw;
         }
@@ -306,7 +306,7 @@ void FastCall::execute(Call* call, const ArgumentReader& reader,
     work += elements(tensor) * bytes(tensor.dtype);
   for (size_t i = 0; i < outputs.size(); ++i) work += call->output_bytes(static_cast<int>(i));
   if (work <= kKeepLockBytes) return call->run(outputs);
-  Unlocked unlocked;
+  const Unlocked unlocked;
   const HostExecutor& host = torch_executor();
   if (reader.origin().kind != Kind::Torch || host.threads == nullptr) return call->run(outputs);
   ScopedThreadLimit limit(host.threads());

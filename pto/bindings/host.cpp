@@ -12,6 +12,7 @@
 #include "pto/bindings/host_recording.hpp"
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/python_host.hpp"
+#include "pto/bindings/python_lock.hpp"
 #include "pto/tasks/processes/child_process.hpp"
 #include "pto/tasks/processes/serve.hpp"
 
@@ -30,16 +31,16 @@ class PythonExecutor final : public TaskExecutor {
 
   void load(uint32_t program, std::span<const char> bytes) override {
     const ProgramImage image = pto::image_of(bytes);
-    nb::gil_scoped_acquire locked;
+    const Locked locked;
     functions_[program] = nb::object(load_(nb::bytes(image.payload.data(), image.payload.size())));
   }
   void forget(uint32_t program) override {
-    nb::gil_scoped_acquire locked;
+    const Locked locked;
     functions_.erase(program);
   }
   void run(uint32_t program, std::span<const pto_tensor> tensors, const Numbers& scalars,
            double) override {
-    nb::gil_scoped_acquire locked;
+    const Locked locked;
     nb::list arrays, numbers;
     for (const pto_tensor& tensor : tensors) arrays.append(array_of(tensor));
     for (size_t i = 0; i < scalars.size(); ++i) numbers.append(number_of(scalars[i]));
@@ -72,7 +73,7 @@ class PythonExecutor final : public TaskExecutor {
 void serve_python(int parent, int64_t mailbox_bytes, int64_t heap_bytes, int spin_us,
                   nb::object load) {
   PythonExecutor executor(std::move(load));
-  nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   end_with_parent(parent);
   be_first_without_memory();
   serve({std::make_shared<SharedRegion>(3, mailbox_bytes),
@@ -116,7 +117,7 @@ void bind_host(nb::module_& m) {
       .def(
           "stop",
           [](PythonHost& self, const std::string& text, bool kills) {
-            nb::gil_scoped_release unlocked;
+            const Unlocked unlocked;
             self.engine().stop(text, kills);
           },
           "text"_a, "kills"_a)

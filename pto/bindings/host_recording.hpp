@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pto/bindings/python_host.hpp"
+#include "pto/bindings/python_lock.hpp"
 
 namespace pto::bindings {
 
@@ -49,7 +50,7 @@ class HostRecording {
 
   // Submits all to a run that has begun. `begins`: where each slot lies now.
   void submit(PythonHost& host, const std::vector<uintptr_t>& begins) {
-    nanobind::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     std::vector<TaskId> ids;
     ids.reserve(tasks_.size());
     for (const Task& task : tasks_) ids.push_back(submit_one(host, task, begins, ids));

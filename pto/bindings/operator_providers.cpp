@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "pto/bindings/module.hpp"
+#include "pto/bindings/python_lock.hpp"
 #include "pto/compiler/compile.hpp"
 #include "pto/operators/native.hpp"
 
@@ -84,12 +85,12 @@ Error error_from_python(const nb::python_error& error) {
 // Runs a function with Python's lock; what Python raises becomes a C++ exception with its text.
 template <class F>
 auto in_python(F f) {
-  if (!Py_IsInitialized()) {
+  if (python_has_ended()) {
     fail({"a kernel was asked for after Python ended", "kernels are traced in Python",
           "call the operator once before the end"},
          ErrorKind::Runtime);
   }
-  const nb::gil_scoped_acquire locked;
+  const Locked locked;
   try {
     return f();
   } catch (nb::python_error& error) {
@@ -119,7 +120,8 @@ Graph traced_graph(const KernelRequest& request) {
 // Ctrl-C: stops the compiler, and stays pending for the interpreter, since the error itself
 // travels through the framework as text.
 bool interrupted() {
-  const nb::gil_scoped_acquire locked;
+  if (python_has_ended()) return false;
+  const Locked locked;
   if (PyErr_CheckSignals() == 0) return false;
   PyErr_Clear();
   PyErr_SetInterrupt();

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "pto/abi/limits.h"
+#include "pto/bindings/python_lock.hpp"
 
 namespace pto::bindings {
 namespace {
@@ -71,10 +72,9 @@ struct Exported {
 
   static void remove(Managed* managed) {
     const std::unique_ptr<Exported> self(static_cast<Exported*>(managed->context));
-    if (!Py_IsInitialized()) return;  // the process ends, with the memory
-    const PyGILState_STATE state = PyGILState_Ensure();
+    if (python_has_ended()) return;  // the process ends, with the memory
+    const Locked locked;
     Py_DECREF(self->owner);
-    PyGILState_Release(state);
   }
 
   // A consumer renames the capsule; one that nobody consumed is deleted here.

@@ -13,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "pto/bindings/python_lock.hpp"
 #include "pto/bindings/run_arguments.hpp"
 #include "pto/bindings/task_programs.hpp"
 #include "pto/bindings/traces.hpp"
@@ -91,7 +92,7 @@ class PythonHost {
   PythonHost(const std::vector<int>& devices, const std::vector<std::string>& worker,
              const std::vector<std::string>& python_worker, int64_t memory_bytes, int threads) {
     HostOptions options{devices, worker, python_worker, memory_bytes, threads};
-    nanobind::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     engine_ = std::make_unique<HostEngine>(options);
     heap_ = engine_->heap();
   }
@@ -151,7 +152,7 @@ class PythonHost {
     spec.members = given;
     spec.after = after;
     spec.site = site;
-    nanobind::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     return engine_->submit(spec);
   }
 
@@ -168,13 +169,13 @@ class PythonHost {
     spec.site = site;
     spec.gate = &predicate;
     spec.gate_holds = arguments.tensors();
-    nanobind::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     return engine_->submit(spec);
   }
 
   bool wait_task(TaskId task) {
     while_uninterrupted([&] { return engine_->wait_some_time(task, kSlice_s); });
-    nanobind::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     return engine_->wait_for(task);
   }
   bool wait_array(const ArgumentList& array) {
@@ -190,7 +191,7 @@ class PythonHost {
     while_uninterrupted([&] { return engine_->wait_some_time(kSlice_s); });
     HostReport report;
     {
-      nanobind::gil_scoped_release unlocked;
+      const Unlocked unlocked;
       try {
         report = engine_->end_run();
       } catch (...) {
@@ -217,7 +218,7 @@ class PythonHost {
   }
 
   void close() {
-    nanobind::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     engine_->close();
   }
   void remove_program(uint32_t program) {
@@ -242,13 +243,13 @@ class PythonHost {
     bool is_done = false;
     while (!is_done) {
       {
-        nanobind::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         is_done = wait();
       }
       if (PyErr_CheckSignals() == 0) continue;
       nanobind::python_error raised;
       {
-        nanobind::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         engine_->stop("it was interrupted", true);
       }
       throw raised;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python's lock around work that does not need it.
+// Python's lock: given up around work that does not need it, and taken for work that does.
 //
 //     const Unlocked unlocked;             // until the end of the scope
+//     const Locked locked;                 // the same on any thread, whether it holds the lock
 //     take_python_lock(PyEval_SaveThread());
 //
 // Invariant: a daemon thread that comes back when Python has ended sleeps until the process ends.
-// Python would unwind it, through frames and destructors that hold Python's objects.
+// Python would unwind it, through frames and destructors that hold Python's objects. A thread of a
+// framework, which somebody may join, asks python_has_ended() before.
 // Thread safety: as Python's.
 #pragma once
 
@@ -15,12 +17,28 @@
 
 namespace pto::bindings {
 
-inline void take_python_lock(PyThreadState* state) {
+// Whether this thread cannot have the lock any more.
+inline bool python_has_ended() {
+#if PY_VERSION_HEX >= 0x030D0000
+  const bool is_ending = Py_IsFinalizing() != 0;
+#else
+  const bool is_ending = _Py_IsFinalizing() != 0;
+#endif
+  return !Py_IsInitialized() || (is_ending && PyGILState_Check() == 0);
+}
+
+// Calls what takes the lock.
+template <class Take>
+auto or_sleep(const Take& take) {
   try {
-    PyEval_RestoreThread(state);
+    return take();
   } catch (const abi::__forced_unwind&) {  // must not be left
     for (;;) pause();
   }
+}
+
+inline void take_python_lock(PyThreadState* state) {
+  or_sleep([state] { PyEval_RestoreThread(state); });
 }
 
 class Unlocked {
@@ -32,6 +50,17 @@ class Unlocked {
 
  private:
   PyThreadState* state_;
+};
+
+class Locked {
+ public:
+  Locked() : state_(or_sleep([] { return PyGILState_Ensure(); })) {}
+  ~Locked() { PyGILState_Release(state_); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  PyGILState_STATE state_;
 };
 
 }  // namespace pto::bindings

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "pto/bindings/module.hpp"
+#include "pto/bindings/python_lock.hpp"
 #include "pto/bindings/run_arguments.hpp"
 #include "pto/bindings/task_programs.hpp"
 #include "pto/bindings/traces.hpp"
@@ -34,13 +35,13 @@ CompiledFunctions compile_functions(const std::string& name, const std::string& 
   options.object.assign(object.c_str(), object.size());
   std::optional<nb::python_error> raised;
   options.interrupted = [&raised] {
-    nb::gil_scoped_acquire locked;
+    const Locked locked;
     if (PyErr_CheckSignals() != 0) raised.emplace();
     return raised.has_value();
   };
   CompiledFunctions compiled{name, functions, std::string(pto::name(target_of(options))), {}};
   try {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     compiled.code = compile_text(name, text, functions, options,
                                  orchestration ? TextForm::Orchestration : TextForm::Kernels);
     return compiled;
@@ -94,7 +95,7 @@ struct KeptRun {
 };
 
 void warn(const std::string& text) {
-  nb::gil_scoped_acquire locked;
+  const Locked locked;
   if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) != 0) PyErr_WriteUnraisable(nullptr);
 }
 
@@ -103,13 +104,13 @@ nb::dict run_until_deadline(const std::shared_ptr<KeptRun>& kept, RunOptions opt
                             const TraceRequest& request) {
   std::optional<nb::python_error> raised;
   const auto is_interrupted = [&raised] {
-    nb::gil_scoped_acquire locked;
+    const Locked locked;
     if (PyErr_CheckSignals() != 0) raised.emplace();
     return raised.has_value();
   };
   RunReport report;
   try {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     options.trace = request.begin(kept->trace);
     try {
       report = run_contained(kept->program.program, kept->arguments.tensors(),
@@ -144,7 +145,7 @@ nb::dict run_chip(const ChipProgram& program, const ArgumentList& args, int work
   options.trace = request.begin(trace);
   RunReport report;
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     try {
       report =
           run_orchestration(program.program, arguments.tensors(), arguments.scalars(), options);
@@ -168,7 +169,7 @@ nb::dict check_chip(const ChipProgram& program, const ArgumentList& args) {
   const RunArguments arguments = read(args);
   CheckReport report;
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     report = check_orchestration(program.program, arguments.tensors(), arguments.scalars());
   }
   nb::list races, surplus, writes;
@@ -194,7 +195,7 @@ class ChipGraph {
  public:
   ChipGraph(const ChipProgram& program, const ArgumentList& args) : program_(program) {
     const RunArguments arguments = read(args);
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     graph_ =
         std::make_unique<TaskGraph>(program_.program, arguments.tensors(), arguments.scalars());
   }
@@ -211,7 +212,7 @@ class ChipGraph {
     options.trace = request.begin(trace);
     RunReport report;
     {
-      nb::gil_scoped_release unlocked;
+      const Unlocked unlocked;
       try {
         report = graph_->replay(arguments.tensors(), options, arguments.scalars());
       } catch (...) {

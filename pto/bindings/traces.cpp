@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "pto/bindings/module.hpp"
+#include "pto/bindings/python_lock.hpp"
 #include "pto/tasks/book/advice.hpp"
 #include "pto/tasks/simulate/simulate.hpp"
 
@@ -18,7 +19,7 @@ namespace {
 nb::dict summary(const ChipTrace& self) {
   TraceSummary summary;
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     summary = summarize(*self.trace);
   }
   nb::dict result;
@@ -53,7 +54,7 @@ RecordedRun recorded(const ChipTrace& self) {
 nb::list simulated(const ChipTrace& self, const std::vector<int>& cores) {
   std::vector<SimulatedTime> times;
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     const RecordedRun run = recorded(self);
     for (int count : cores) times.push_back(simulate(run, {count, nullptr}));
   }
@@ -66,7 +67,7 @@ nb::list simulated(const ChipTrace& self, const std::vector<int>& cores) {
 nb::tuple advice(const ChipTrace& self) {
   Advice advice;
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     advice = advise(recorded(self));
   }
   nb::list changes;
