@@ -13,7 +13,7 @@ bool is_chain(DimOp op) { return op == DimOp::Add || op == DimOp::Mul || op >= D
 
 constexpr const char* kSigns[] = {"", "", " + ", " - ", " * ", " // ", " % "};
 
-// The value of `a op b`; `size`, "size s0*s1: ", stands in front of what is wrong.
+// Computes `a op b`; an error's text begins with `size`, such as "size s0*s1: ".
 int64_t apply(DimOp op, int64_t a, int64_t b, const std::string& size = "size: ") {
   int64_t out = 0;
   switch (calculate(op, a, b, &out)) {
@@ -31,7 +31,7 @@ int64_t apply(DimOp op, int64_t a, int64_t b, const std::string& size = "size: "
   }
 }
 
-// A total order: by operation, value, operands; negative, zero or positive.
+// Orders expressions by operation, value, operands: negative, zero or positive.
 int compare(const Dim& a, const Dim& b) {
   if (a.op() != b.op()) return a.op() < b.op() ? -1 : 1;
   if (a.is_constant() || a.is_symbol()) return (a.value() > b.value()) - (a.value() < b.value());
@@ -39,7 +39,7 @@ int compare(const Dim& a, const Dim& b) {
   return left != 0 ? left : compare(a.right(), b.right());
 }
 
-// What a chain of `op` does not need: x+0, x*1, broadcast(x, 1).
+// True for a constant that a chain of `op` can drop: x+0, x*1, broadcast(x, 1).
 bool is_neutral(DimOp op, int64_t value) {
   return op == DimOp::Add ? value == 0 : (op == DimOp::Mul || op == DimOp::Broadcast) && value == 1;
 }
@@ -70,7 +70,7 @@ std::string in_parentheses(const Dim& dim, bool needed) {
   return needed ? "(" + text(dim) + ")" : text(dim);
 }
 
-// Recursive descent over text(dim)'s grammar.
+// Reads the grammar that text(dim) prints, by recursive descent.
 class DimReader {
  public:
   DimReader(std::string_view text, size_t& position) : text_(text), at_(position) {}
@@ -92,9 +92,9 @@ class DimReader {
   }
 
  private:
-  static constexpr int kMaxDepth = Dim::kMaxParts;  // what prints can be read
+  static constexpr int kMaxDepth = Dim::kMaxParts;  // everything that prints can be read
 
-  // In their order, so that a long chain grows at its end only.
+  // Sorts the parts first, so that a long chain grows at its end only.
   static Dim chain(DimOp op, std::vector<Dim>& parts) {
     std::stable_sort(parts.begin(), parts.end(),
                      [](const Dim& x, const Dim& y) { return compare(x, y) < 0; });
@@ -208,7 +208,7 @@ Dim Dim::node(DimOp op, const Dim& a, const Dim& b) {
   return dim;
 }
 
-// A chain and one more part, which goes to its place: parts in order, the constant last.
+// Inserts one part into a chain at its place: parts in order, the constant last.
 Dim Dim::with_part(DimOp op, const Dim& chain, const Dim& part) {
   const bool is_chain = chain.op_ == op;
   const Dim& last = is_chain ? chain.right() : chain;

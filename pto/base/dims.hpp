@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dim: one size of a tensor, a number or an expression over symbols; Dims: a shape.
 //
-//     Dim rows = Dim::symbol(0), cols = 384;
-//     text(rows * 2 + 1) == "s0*2+1";   (rows * 0).is_constant();   evaluate(rows * cols, {4}) ==
-//     1536
+//     const Dim rows = Dim::symbol(0), cols = 384;
+//     text(rows * 2 + 1) == "s0*2+1";
+//     (rows * 0).is_constant();
+//     evaluate(rows * cols, {4}) == 1536;
 //
 // Invariant: equal expressions print equally and compare equal after simplification (constants
 // folded, x+0, x*1, x*0, x-x, x//1, x%1, min(x,x), max(x,x), broadcast(x,x), broadcast(x,1); chains
 // of + * min max broadcast flattened, in a fixed order, the constant last). Division and remainder
-// floor. Values are 64-bit; what does not fit is an error. An expression has at most kMaxParts
-// numbers and symbols: so no text and no chain of operations makes one that takes too deep a stack
-// or too long to print. Thread safety: immutable values; may be shared between threads.
+// floor. Values have 64 bits, and overflow is an error. An expression has at most kMaxParts numbers
+// and symbols, which bounds the stack and the length of its text.
+// Thread safety: immutable values; threads may share them.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ class Dim {
   DimOp op() const { return op_; }
   bool is_constant() const { return op_ == DimOp::Constant; }
   bool is_symbol() const { return op_ == DimOp::Symbol; }
-  int64_t value() const { return value_; }  // of a constant; the index of a symbol
+  int64_t value() const { return value_; }  // the constant, or the index of the symbol
   const Dim& left() const { return (*operands_)[0]; }
   const Dim& right() const { return (*operands_)[1]; }
 
@@ -46,9 +47,9 @@ class Dim {
   static Dim with_part(DimOp op, const Dim& chain, const Dim& part);
 
   DimOp op_ = DimOp::Constant;
-  int32_t parts_ = 1;  // numbers and symbols below, each as often as it prints
+  int32_t parts_ = 1;  // numbers and symbols below, counted as often as they print
   int64_t value_ = 0;
-  std::shared_ptr<const std::vector<Dim>> operands_;  // two, unless a leaf
+  std::shared_ptr<const std::vector<Dim>> operands_;  // left and right; null for a leaf
 };
 
 Dim operator+(const Dim& a, const Dim& b);
@@ -59,8 +60,8 @@ Dim mod(const Dim& a, const Dim& b);
 Dim min(const Dim& a, const Dim& b);
 Dim max(const Dim& a, const Dim& b);
 
-// NumPy's rule for sizes that may be 1: b where a is 1, a where b is 1 or equal; evaluation fails
-// for other pairs.
+// Broadcasts two sizes as NumPy does: b where a is 1, a where b is 1 or equal. Evaluation fails for
+// other pairs.
 Dim broadcast(const Dim& a, const Dim& b);
 
 using Dims = std::vector<Dim>;
@@ -68,17 +69,18 @@ using Dims = std::vector<Dim>;
 std::string text(const Dim& dim);
 std::string text(const Dims& dims);  // "[s0, 384]"
 
-// Reads what text(dim) prints; throws pto::Error naming the column.
+// Reads the text that text(dim) prints; throws pto::Error naming the column.
 Dim parse_dim(std::string_view text);
 
-// Reads the longest expression at `position` and moves behind it; where there is none, `position`
-// is left at the character that does not fit.
+// Reads the longest expression at `position` and moves behind it. Without one it returns nothing
+// and moves `position` to the first character that does not fit.
 std::optional<Dim> read_dim(std::string_view text, size_t& position);
 
-// The value with symbols[i] for s<i>; throws pto::Error for a division by zero or a missing symbol.
+// Computes the value with symbols[i] for s<i>; throws pto::Error for a division by zero or a
+// missing symbol.
 int64_t evaluate(const Dim& dim, const std::vector<int64_t>& symbols);
 
-// The expression with replacement[i] for s<i> (symbols beyond the vector stay).
+// Puts replacement[i] in the place of s<i>; symbols beyond the vector stay.
 Dim substitute(const Dim& dim, const std::vector<Dim>& replacement);
 
 Dim product(const Dims& dims);

@@ -13,7 +13,7 @@ struct Row {
 
 constexpr uint8_t kInt = 0, kUnsigned = 1, kFloat = 2, kBfloat = 4, kBool = 6;
 
-// In the order of the enumeration.
+// Rows stand in the order of the enumeration.
 constexpr std::array<Row, kDTypes> kRows{{{"bool", "bool", kBool, 8},
                                           {"i8", "int8_t", kInt, 8},
                                           {"i16", "int16_t", kInt, 16},

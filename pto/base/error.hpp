@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors: pto::Error is the user's mistake, PTO_ASSERT ours.
+// Errors: pto::Error reports the user's mistake, PTO_ASSERT ours.
 //
 //     fail({"add: left has shape [2, 3] but right has shape [4]",
 //           "shapes must broadcast: sizes are equal or one of them is 1",
@@ -14,12 +14,12 @@
 namespace pto {
 
 struct ErrorText {
-  std::string what;  // what happened, with both values
+  std::string what;  // the fact, with both values
   std::string why;   // the rule
-  std::string fix;   // what the user can do
+  std::string fix;   // the user's next step
 };
 
-// Which Python exception an Error also is.
+// Names the Python exception that an Error also is.
 enum class ErrorKind { Value, Type, Index, Runtime };
 
 class Error : public std::runtime_error {
@@ -28,9 +28,10 @@ class Error : public std::runtime_error {
 
   const ErrorText& text() const { return text_; }
   ErrorKind kind() const { return kind_; }
-  const std::string& location() const { return location_; }  // "" where not known
+  const std::string& location() const { return location_; }  // "" where unknown
 
-  // The same error with the user's source line, "file.py:12", in front; unchanged if it has one.
+  // Returns the same error with the user's source line, "file.py:12", in front; an error that
+  // already has one stays unchanged.
   Error at(const std::string& location) const;
 
  private:
@@ -45,6 +46,6 @@ class Error : public std::runtime_error {
 
 }  // namespace pto
 
-// A broken invariant of ours, never a user's mistake: throws std::logic_error in every build.
+// Checks an invariant of ours, never a user's input: throws std::logic_error in every build.
 #define PTO_ASSERT(condition) \
   ((condition) ? void() : ::pto::assertion_failed(#condition, __FILE__, __LINE__))

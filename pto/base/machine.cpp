@@ -75,7 +75,7 @@ int usable_cores() {
   return std::max(cores, 1);
 }
 
-// Data caches of core 0 by level; 0 where the system does not tell.
+// Reads the data cache of core 0 at this level, in bytes; 0 where the system does not say.
 int64_t cache_bytes(int level) {
   for (int index = 0; index < 8; ++index) {
     const std::string folder =

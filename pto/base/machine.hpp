@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine: what this computer can do, and the cut-offs that follow from it.
+// Machine: the abilities of this computer, and the cut-offs that follow from them.
 //
 //     machine().cores;                       // cores that this process may use
 //     target_flags(machine().target);        // "-mavx2 -mfma -mf16c"
 //     std::puts(describe(machine()).c_str());
 //
-// Sizes are derived from the caches; the environment overrides single values (names below). What
-// derives from what is decided in derive_machine(), which tests call with made-up facts.
-// Invariants: target is one that the CPU and the operating system support; 1 <= threads <= cores.
+// derive_machine() derives the cut-offs from the sizes of the caches; the environment overrides
+// single values (names below). Tests call it with made-up facts.
+//
+// Invariant: the CPU and the operating system support `target`; 1 <= threads <= cores.
 // Thread safety: pure functions; machine() reads the computer once, at its first call.
 #pragma once
 
@@ -21,13 +22,13 @@ namespace pto {
 // Each target includes the instructions of those before it.
 enum class Target : uint8_t { Portable, Avx2, Avx512 };
 
-// "portable", "avx2", "avx512".
+// Prints "portable", "avx2", "avx512".
 std::string_view name(Target target);
 
-// The compiler flags of a target; empty for the portable one.
+// Returns the compiler flags of a target; empty for the portable one.
 std::string_view target_flags(Target target);
 
-// What the CPU and the operating system say.
+// Facts that the CPU and the operating system report.
 struct MachineFacts {
   std::string cpu;  // model name
   Target best_target = Target::Portable;
@@ -41,44 +42,45 @@ struct Machine : MachineFacts {
   Target target = Target::Portable;  // PTO_TARGET
   int threads = 1;                   // PTO_NUM_THREADS, at most `cores`
   int spin_us = 100;                 // PTO_SPIN_US: how long an idle worker spins before it parks
-  // Written bytes from which a chain of kernels stores past the caches: min(LLC / 2, 64 MB), where
-  // a producer and a consumer stop meeting in the cache. PTO_STREAM_BYTES.
+  // A chain of kernels that writes this many bytes stores past the caches: min(LLC / 2, 64 MB),
+  // where a producer and a consumer stop meeting in the cache. PTO_STREAM_BYTES.
   int64_t stream_bytes = 0;
-  // Read and written bytes up to which a launch stays on the calling thread: they take about as
-  // long as handing work to another core. PTO_GRAIN_BYTES.
+  // A launch that reads and writes at most this many bytes stays on the calling thread: handing
+  // work to another core takes about as long. PTO_GRAIN_BYTES.
   int64_t grain_bytes = 0;
-  // Bytes of a row that stay in a core's own cache between two sweeps over it: half of L2.
+  // A row of at most this many bytes stays in a core's own cache between two sweeps: half of L2.
   int64_t row_buffer_bytes = 0;
-  // Bytes that the recycling allocator may hold in large blocks, live and free together; -1: the
-  // larger of 256 MB and what was live at the recent peak. PTO_POOL_BYTES.
+  // The recycling allocator holds at most this many bytes in large blocks, live and free together;
+  // -1: the larger of 256 MB and the recent peak of live bytes. PTO_POOL_BYTES.
   int64_t pool_bytes = -1;
 };
 
-// Reads an environment variable; null where it is not set.
+// Reads an environment variable; null where it is unset.
 using Environment = std::function<const char*(const char* variable)>;
 
-// Throws pto::Error for a variable that is no number of its range, and for a PTO_TARGET that is
+// Throws pto::Error for a variable that is no number in its range, and for a PTO_TARGET that is
 // unknown or that the CPU lacks.
 Machine derive_machine(const MachineFacts& facts, const Environment& environment);
 
 MachineFacts read_machine_facts();
 
-// This computer. Throws as derive_machine does, at every call, until the environment is mended.
+// Returns this computer. Throws as derive_machine does, at every call, until the user mends the
+// environment.
 const Machine& machine();
 
-// One "name: value" a line.
+// Prints one "name: value" a line.
 std::string describe(const Machine& machine);
 
-// Bytes for people: "384 B", "48 KB", "1.5 MB".
+// Prints bytes for people: "384 B", "48 KB", "1.5 MB".
 std::string text_bytes(int64_t bytes);
 
-// The quota of a cgroup v2 cpu.max text, "200000 100000": cores, rounded up; 0 without a limit.
+// Reads the quota of a cgroup v2 cpu.max text, "200000 100000": cores, rounded up; 0 without limit.
 int cores_of_quota(std::string_view cpu_max);
 
 }  // namespace pto
 
 extern "C" {
-// target_flags(machine().target) for programs without this header (`python -m pto config`); null
-// after an error, whose text *error then holds until the thread's next call.
+// Returns target_flags(machine().target) to programs without this header (`python -m pto config`).
+// After an error it returns null, and *error holds the text until the thread's next call.
 const char* pto_target_flags(const char** error);
 }

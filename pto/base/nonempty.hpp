@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The guard that a size is not 0, written as an equality of sizes, and its error.
+// Nonempty: the guard that a size is not 0, written as an equality of sizes, and its error.
 //
 //     guards.push_back({one_unless_empty(size), 1, "amax"});   // min(size, 1) == 1
 //
@@ -15,12 +15,12 @@ namespace pto {
 
 inline Dim one_unless_empty(const Dim& size) { return min(size, 1); }
 
-// Whether the guard a == b is of that form.
+// True where the guard a == b has that form.
 inline bool asks_nonempty(const Dim& a, const Dim& b) {
   return a.op() == DimOp::Min && a.right() == Dim(1) && b == Dim(1);
 }
 
-// `operation` names the reduction; `origin` the size, such as "s0 = 0 is axis 0 of x".
+// `operation` names the reduction; `origin` explains the size, such as "s0 = 0 is axis 0 of x".
 inline ErrorText empty_reduction(const std::string& operation, const std::string& origin) {
   return {operation + " over an axis of size 0" + (origin.empty() ? "" : ": " + origin),
           "there is no largest or smallest of no elements, and PyTorch refuses it too",

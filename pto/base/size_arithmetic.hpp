@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of sizes: 64 bits, checked. Every evaluator of sizes computes with this.
+// Size arithmetic: 64 bits, checked. Every evaluator of sizes computes with it.
 //
 //     int64_t bytes = 0;
-//     calculate(DimOp::Mul, rows, 4, &bytes)   // SizeFault::None, or why there is no value
+//     calculate(DimOp::Mul, rows, 4, &bytes);   // SizeFault::None, or the reason of no value
 //
-// Division and remainder floor. C++17 without library types: adapters compile it beside a
-// framework's headers. The numbers of DimOp are those of PTO_DIM_* in abi/operator.h.
+// Division and remainder floor. The header is C++17 without library types, since adapters compile
+// it beside a framework's headers. The numbers of DimOp equal PTO_DIM_* in abi/operator.h.
+//
 // Thread safety: pure functions.
 #pragma once
 
@@ -30,7 +31,7 @@ inline SizeFault divide_sizes(DimOp op, int64_t a, int64_t b, int64_t* result) {
   return SizeFault::None;
 }
 
-// a op b; *result is set where the answer is None. Broadcast: equal sizes, or one of them 1.
+// Computes a op b; *result is set where the answer is None. Broadcast: equal sizes, or one is 1.
 inline SizeFault calculate(DimOp op, int64_t a, int64_t b, int64_t* result) {
   bool overflow = false;
   switch (op) {

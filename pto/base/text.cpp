@@ -17,7 +17,7 @@ std::optional<T> parse_number(std::string_view text) {
   return value;
 }
 
-// The character that `\x` stands for; 'x' is answered by the caller.
+// Returns the character that `\x` stands for; the caller handles 'x'.
 std::optional<char> escaped(char x) {
   switch (x) {
     case 'n':

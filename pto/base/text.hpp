@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of values, exact in both directions.
+// Text: values as text, exact in both directions.
 //
-//     text(0.1) == "0.1";  text(-0.0) == "-0";  parse_double("inf") == infinity
-//     in_quotes("a\"b") == "\"a\\\"b\"";   joined(sizes, ", ", [](int64_t n) { return text(n); })
+//     text(0.1) == "0.1";
+//     text(-0.0) == "-0";
+//     in_quotes("a\"b") == "\"a\\\"b\"";
+//     joined(sizes, ", ", [](int64_t n) { return text(n); });
 //
 // Invariant: parse_double(text(x)) has the bits of x (every NaN prints as "nan");
 // read_quoted(in_quotes(s)) == s.
@@ -19,11 +21,11 @@ namespace pto {
 std::string text(double value);
 std::string text(int64_t value);
 
-// The whole of `text` or nothing.
+// Reads the whole of `text` or nothing.
 std::optional<double> parse_double(std::string_view text);
 std::optional<int64_t> parse_int(std::string_view text);
 
-// In double quotes; quotes, backslashes and control characters escaped.
+// Puts the text in double quotes; escapes quotes, backslashes and control characters.
 std::string in_quotes(std::string_view raw);
 
 // Reads a quoted string at `position` and moves behind it; nothing where it is malformed.
