@@ -9,10 +9,11 @@
 //       TADD(t, t, t);
 //       TSTORE(GlobalTensor(out, n), t);
 //     }
-//     ... EXEC_KERNEL_CMD(twice, 1, out, x, n);
+//     void run(float* out, const float* x, uint32_t n) { EXEC_KERNEL_CMD(twice, 1, out, x, n); }
 //
-// Link with libpto. Flags: `python -m pto config --cxxflags --ldflags`.
-// With -DPTO_CHECKED each instruction checks its operands, see checked.hpp.
+// Link with libpto; `python -m pto config --cxxflags --ldflags` prints the flags. With
+// -DPTO_CHECKED each instruction checks its operands, see isa/kernel/checked.hpp.
+//
 // Thread safety: as each header says.
 #pragma once
 #include "pto/abi/acl.h"
@@ -53,7 +54,7 @@
 #include <pto/common/cpu_stub.hpp>
 #endif
 
-// A kernel of TensorFlow passes plain pointers: its tensors bound them.
+// A TensorFlow kernel passes plain pointers; this header finds the tensors that bound them.
 #if defined(TENSORFLOW_CORE_FRAMEWORK_OP_KERNEL_H_)
 #if __has_include(<pto/common/tensorflow_kernels.hpp>)
 #include <pto/common/tensorflow_kernels.hpp>

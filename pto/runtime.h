@@ -13,8 +13,9 @@
 //
 // A kernel receives its tensors and its scalars in the order of the submission. Everything goes
 // through a table of C functions, so an orchestration links nothing and runs in any process.
-// Errors: a call that cannot be done throws std::runtime_error with what, why and fix; it may leave
-// pto_orchestrate, and the run fails with it. Shapes and strides count elements.
+// Errors: a call that fails throws std::runtime_error with what, why and fix; when it leaves
+// pto_orchestrate the run fails with it. Shapes and strides count elements.
+//
 // Thread safety: an Orchestration belongs to the thread that was called.
 #pragma once
 
@@ -37,13 +38,13 @@ struct TaskArgument {
   View view;
   int32_t kind;
   uint64_t scalar;
-  const std::vector<pto_step>* steps = nullptr;  // the orchestration's: give the scalar
-  int32_t number = PTO_NUMBER_ANY;               // what a scalar's bits are
+  const std::vector<pto_step>* steps = nullptr;  // the orchestration's; they compute the scalar
+  int32_t number = PTO_NUMBER_ANY;               // PTO_NUMBER_..., the kind of a scalar
 };
 
-// What a task asks for besides its arguments.
+// Options of a task besides its arguments.
 struct TaskOptions {
-  std::vector<uint64_t> after;  // tasks that it follows besides
+  std::vector<uint64_t> after;  // further tasks that it follows
   int32_t blocks = 1;
   bool together = false;            // its blocks start together and may wait for each other
   bool manual = false;              // it follows `after` alone
@@ -69,8 +70,8 @@ class Orchestration {
   View input(int index) const { return argument(index); }
   View output(int index) const { return argument(index); }
   View inout(int index) const { return argument(index); }
-  // Scalar `index` of the run, counted among its scalars; an int is a number() too where a double
-  // holds it. A captured graph is of this number; a symbol is computed again for each replay.
+  // Scalar `index` of the run, counted among its scalars; number() reads an int too where a double
+  // holds it. A captured graph holds for this number alone; each replay computes a symbol again.
   int64_t integer(int index) const { return int64_t(scalar_bits(index, PTO_NUMBER_SIGNED)); }
   double number(int index) const {
     const uint64_t bits = scalar_bits(index, PTO_NUMBER_REAL);
@@ -84,7 +85,7 @@ class Orchestration {
     return Symbol<T>::of_scalar(index);
   }
 
-  // New memory, until the scope ends and its tasks are done. Not zeroed.
+  // Makes memory that lives until the scope ends and its tasks are done. It is not zeroed.
   View tensor(const Dimensions& shape, ElementType type) {
     pto_view view{};
     if (shape.size() > PTO_MAX_RANK)
@@ -99,7 +100,7 @@ class Orchestration {
     return View(view);
   }
 
-  // Tensors made while it lives are let go of at its end.
+  // Lets go, at its end, of the tensors made while it lives.
   class Scope {
    public:
     explicit Scope(Orchestration& o) : o_(o), mark_(o.owned_.size()) {}
@@ -141,7 +142,7 @@ class Orchestration {
     return {View(), PTO_ARG_SCALAR, 0, &symbols_.back()};
   }
 
-  // Returns the task's id. `kernel` null: a task that does nothing, for its edges.
+  // Returns the task's id. With a null `kernel` the task does nothing and only carries edges.
   uint64_t submit(const char* kernel, std::initializer_list<TaskArgument> args,
                   const TaskOptions& options = TaskOptions(), const char* file = __builtin_FILE(),
                   int line = __builtin_LINE()) {
@@ -162,7 +163,7 @@ class Orchestration {
   // Waits for the tasks that write the view.
   void wait(const View& view) { check(api_->wait(api_->run, &view.raw())); }
 
-  // The view's first element, once it is written.
+  // Reads the view's first element, once it is written.
   template <class T>
   T read(const View& view) {
     if (sizeof(T) * 8 != view.raw().type_bits || view.numel() < 1)
@@ -239,7 +240,7 @@ class Orchestration {
   const pto_args* args_;
   std::vector<pto_view> owned_;  // in the order of making
   std::vector<pto_task_argument> raw_;
-  std::deque<std::vector<pto_step>> symbols_;  // of derived scalars; they stay where they are
+  std::deque<std::vector<pto_step>> symbols_;  // derived scalars' steps; a deque never moves them
 };
 
 }  // namespace pto

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The acl calls that a plain program needs around its kernels: memory, copies, streams.
+// acl: the calls that a plain program needs around its kernels: memory, copies, streams.
 //
 //     void* x = nullptr;
 //     if (aclrtMalloc(&x, 400, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS) return 1;
 //     aclrtMemcpy(x, 400, host, 400, ACL_MEMCPY_HOST_TO_DEVICE);
 //
-// On the CPU host and device memory are one, and there is one device. A block knows its length: it
-// bounds the one-argument GlobalTensor. Names and values are those of the public interface.
+// On the CPU host and device share one memory, and there is one device. Each block registers its
+// length, which bounds the one-argument GlobalTensor. Names and values are the public interface's.
 // Errors: a code that is not ACL_SUCCESS; pto_last_error() has the text.
+//
 // Thread safety: any thread.
 #pragma once
 #include <stddef.h>
@@ -39,21 +40,21 @@ typedef enum aclrtMemcpyKind {
   ACL_MEMCPY_DEVICE_TO_DEVICE = 3
 } aclrtMemcpyKind;
 
-// Nothing has to be set up: these check what they get. Every number from 0 on names the one device.
+// A program may skip these calls. Every number from 0 on names the one device; others are errors.
 aclError aclInit(const char* configuration);
 aclError aclFinalize(void);
 aclError aclrtSetDevice(int device);
 aclError aclrtResetDevice(int device);
 
-// 64-byte aligned, and zero, since programs for the public simulator count on that; at least one
-// byte must be asked for. A block has `bytes` rounded up to a multiple of 32, and 32 more but from
-// aclrtMallocAlign32: all of them may be used, and bound a pointer. The policies are one here,
-// where blocks from 1 MB on lie on huge pages.
+// Returns zeroed memory, since programs for the public simulator count on zeros, 64-byte aligned;
+// `bytes` must be at least 1. A block has `bytes` rounded up to a multiple of 32, and aclrtMalloc
+// adds 32 more: a program may use all of them, and they bound a pointer. The policies do the same
+// here, where blocks from 1 MB on lie on huge pages.
 aclError aclrtMalloc(void** pointer, size_t bytes, aclrtMemMallocPolicy policy);
 aclError aclrtMallocAlign32(void** pointer, size_t bytes, aclrtMemMallocPolicy policy);
 aclError aclrtMallocHost(void** pointer, size_t bytes);
 
-// Null is an error, as is memory that is not of aclrtMalloc or was freed before.
+// Null is an error, and so is memory that aclrtMalloc did not return or that was freed before.
 aclError aclrtFree(void* pointer);
 aclError aclrtFreeHost(void* pointer);
 
@@ -61,11 +62,11 @@ aclError aclrtFreeHost(void* pointer);
 aclError aclrtMemcpy(void* destination, size_t capacity, const void* source, size_t bytes,
                      aclrtMemcpyKind kind);
 
-// The first `bytes` become `value`; more than the block's `capacity` is an error.
+// Sets the first `bytes` to `value`; more than the block's `capacity` is an error.
 aclError aclrtMemset(void* block, size_t capacity, int value, size_t bytes);
 
-// A stream is a name: every launch has already run when it returns. One of a device with streams
-// (device_queue.hpp) is waited for, and what one of its kernels threw is the error.
+// A stream is a name: every launch has already run when it returns. aclrtSynchronizeStream waits
+// for a stream of a device with streams (device_queue.h), and returns its kernels' first error.
 aclError aclrtCreateStream(aclrtStream* stream);
 aclError aclrtDestroyStream(aclrtStream stream);
 aclError aclrtSynchronizeStream(aclrtStream stream);

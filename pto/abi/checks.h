@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What checked kernels (isa/kernel/checked.hpp) ask before each instruction, as plain C.
+// Checks: the questions of checked kernels (isa/kernel/checked.hpp) before each instruction, as
+// plain C.
 //
 //     pto_check_instruction("TADD", "d, a, b", operands, 3, 0);   // ends the launch if it objects
 //
-// Invariant: only POD crosses this header. Thread safety: of the calling core's own state.
+// Invariant: only POD crosses this header.
+// Thread safety: any thread; each call reads and changes the calling core's own state.
 #pragma once
 
 #include "pto/abi/host.h"
@@ -11,9 +13,9 @@
 extern "C" {
 
 typedef struct pto_tile_state {
-  uint8_t is_written;             // of a placed tile: raw access to its elements is noted
-  uint8_t is_placed;              // bound by TASSIGN: addresses tell what is written
-  struct pto_tile_state* shared;  // of the tile whose storage this one shares
+  uint8_t is_written;             // an instruction or a raw pointer has written it
+  uint8_t is_placed;              // TASSIGN has bound it: addresses tell which bytes are written
+  struct pto_tile_state* shared;  // the tile whose storage this one shares
 } pto_tile_state;
 
 enum { PTO_OPERAND_OTHER, PTO_OPERAND_TILE, PTO_OPERAND_VIEW };
@@ -21,15 +23,15 @@ enum { PTO_VIEW_ND, PTO_VIEW_DN, PTO_VIEW_OTHER, PTO_VIEW_PACKED };
 
 typedef struct pto_operand {
   uint8_t kind, is_output;
-  uint8_t is_row_major, is_boxed;  // tiles
-  int32_t view;                    // the layout of a view
+  uint8_t is_row_major, is_boxed;  // for tiles
+  int32_t view;                    // PTO_VIEW_*, the layout of a view
   int32_t element_bytes;
   const void* data;
   pto_tile_state* state;
   int32_t location, rows, cols, valid_rows, valid_cols;
-  int64_t stored;  // elements
+  int64_t stored;  // elements of storage
   int32_t (*offset)(int32_t row, int32_t col);
-  int64_t count;  // of a packed view; INT64_MAX where the bound is not known
+  int64_t count;  // elements of a packed view; INT64_MAX where the bound is unknown
   int64_t shape[5], stride[5];
 } pto_operand;
 
@@ -38,15 +40,15 @@ typedef struct pto_operand_of {
   void (*describe)(const void* object, pto_operand* operand);
 } pto_operand_of;
 
-// Before an instruction: checks its sources, notes its destinations.
+// Called before an instruction: checks its sources and notes its destinations.
 void pto_check_instruction(const char* name, const char* form, const pto_operand_of* operands,
                            int32_t count, int32_t is_atomic);
 void pto_check_assign(pto_tile_state* state, int32_t location, const void* start, size_t room,
                       uintptr_t offset, size_t bytes);
-// A pointer to the elements is handed out: they count as written.
+// Called when a tile hands out a pointer to its elements: they count as written.
 void pto_check_raw(pto_tile_state* state, void* data, size_t bytes);
 
-// A signal has been seen: the running core follows what others stored before.
+// Called after a wait for a signal: the running core follows the stores that others made before.
 void pto_check_waited(void);
 
 __attribute__((noreturn)) void pto_check_failed_stream(size_t misplaced, size_t vector);

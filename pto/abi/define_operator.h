@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Defining an operator in C or C++, from any shared object that links libpto; define.hpp is its
-// C++ face.
+// define_operator: defines an operator in C or C++, from any shared object that links libpto;
+// operators/define.hpp is its C++ face.
 //
-// Invariants: only POD crosses this header; strings are copied.
+//     pto_operator_definition relu = {PTO_OPERATOR_ABI_VERSION, "relu(Tensor x) -> Tensor"};
+//     if (pto_operator_define(&relu) < 0) std::puts(pto_operator_error());
+//
+// Invariant: only POD crosses this header; strings are copied.
 // Thread safety: every function may be called from any thread; a pto_infer belongs to one call.
 #pragma once
 #include "pto/abi/host.h"
@@ -12,14 +15,14 @@
 extern "C" {
 #endif
 
-// One call of an operator's `infer`: the ranks, dtypes and attributes of a call, sizes as symbols.
-// A size is a number >= 0 that stands for an expression; -1 is an error, and passes through.
+// One call of an operator's `infer`: ranks, dtypes and attributes are known, sizes are symbols. A
+// size is a number >= 0 that stands for an expression; -1 stands for an error, and stays -1.
 typedef struct pto_infer pto_infer;
 
 int32_t pto_infer_argument(pto_infer*, const char* name);  // its place in the schema
-int32_t pto_infer_tensors(pto_infer*);  // how many are given, lists counted one by one
-int32_t pto_infer_count(pto_infer*, int32_t argument);  // of a tensor argument: see counts
-int32_t pto_infer_first(pto_infer*, int32_t argument);  // its first tensor among the given ones
+int32_t pto_infer_tensors(pto_infer*);                     // given tensors, also those in lists
+int32_t pto_infer_count(pto_infer*, int32_t argument);     // of a tensor argument: see counts
+int32_t pto_infer_first(pto_infer*, int32_t argument);     // its first tensor among the given ones
 int32_t pto_infer_rank(pto_infer*, int32_t tensor);
 int32_t pto_infer_dtype(pto_infer*, int32_t tensor);
 int32_t pto_infer_size(pto_infer*, int32_t tensor, int32_t axis);
@@ -36,28 +39,28 @@ void pto_infer_output(pto_infer*, int32_t dtype, int32_t rank, const int32_t* si
 // Closes a Tensor[] output: the tensors since the last output are its members.
 void pto_infer_end_list(pto_infer*);
 
-// How much there is to do: independent items (rows, elements), and bytes read and written. Without
-// it the kernel runs as one block.
+// States the work: independent items (rows, elements), and bytes read and written. Without it the
+// kernel runs as one block.
 void pto_infer_work(pto_infer*, int32_t items, int32_t bytes);
 
-// Refuses the arguments: what, why, fix.
+// Refuses the arguments with what, why and fix.
 void pto_infer_fail(pto_infer*, const char* what, const char* why, const char* fix);
 
 // A kernel gets the tensors of the call in schema order (an absent optional with
-// PTO_TENSOR_ABSENT), then the outputs. Its scalars are the other arguments in schema order (more
-// may follow). A Tensor[] is its length; int, SymInt and bool are the number, float the bits of a
-// double; str, int[] and what may be None are an offset in bytes into params: there stands an int64
-// count (-1: None), then the characters, int64 numbers or the bits of a double. Behind
-// the outputs stands, for each one that is bounded, an int64 tensor of one element, in which the
-// kernel says how many rows it has, and writes those from the first on. Block b of n takes the
-// items from items * b / n to items * (b + 1) / n.
+// PTO_TENSOR_ABSENT), then the outputs, then an int64 tensor of one element for each bounded
+// output: the kernel stores the number of rows there, and writes those rows from the first on.
+// Its scalars are the other arguments in schema order (more may follow). A Tensor[] is its length;
+// int, SymInt and bool are the number, float the bits of a double. A str, an int[] and any argument
+// that may be None are an offset in bytes into params, which holds an int64 count there (-1: None),
+// then the characters, int64 numbers or the bits of a double.
+// Block b of n computes the items from items * b / n to items * (b + 1) / n.
 typedef struct pto_operator_kernel {
   const char* platform;  // "cpu"
-  int32_t dtype;         // of the first type variable; -1: any
+  int32_t dtype;         // the first type variable's; -1: any
   pto_kernel function;
 } pto_operator_kernel;
 
-enum { PTO_OPERATOR_TAKES_STRIDES = 1 };  // else its inputs are made dense
+enum { PTO_OPERATOR_TAKES_STRIDES = 1 };  // without it the caller makes inputs dense
 
 typedef struct pto_operator_definition {
   uint32_t abi_version;  // PTO_OPERATOR_ABI_VERSION
@@ -69,13 +72,13 @@ typedef struct pto_operator_definition {
   const pto_operator_kernel* kernels;
   int32_t n_kernels;
   uint32_t flags;        // PTO_OPERATOR_*
-  const char* gradient;  // the name of the gradient operator, which is defined already, or null
-  const char* saved;     // "x, result": what the gradient operator gets
-  const char* wanted;    // "x, weight": the arguments whose gradients it gives
-  const char* bounded;   // "indices": outputs of whose first size `infer` gives the most it can be
+  const char* gradient;  // the gradient operator's name, already defined, or null
+  const char* saved;     // "x, result": the values that the gradient operator gets
+  const char* wanted;    // "x, weight": the arguments whose gradients it returns
+  const char* bounded;   // "indices": outputs whose first size in `infer` is an upper bound
 } pto_operator_definition;
 
-// Adds an operator. Its index, or -1: see pto_operator_error().
+// Adds an operator. Returns its index, or -1: see pto_operator_error().
 int32_t pto_operator_define(const pto_operator_definition* definition);
 
 #ifdef __cplusplus

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel needs of its host, as plain C: the argument block and the services.
+// Host: the argument block of a kernel and the services that its host gives it, as plain C.
 //
 //     extern "C" int32_t my_kernel(const pto_args* args);   // 0 = done, else see services->error
 //
+// The host calls a kernel once per block, from any thread of the pool, blocks in any order.
+//
 // Invariant: only POD crosses this header, in both directions; libpto implements the functions.
-// A kernel is called once per block, from any thread of the pool, blocks in any order.
 // Thread safety: every function may be called from any thread.
 #pragma once
 #include <stddef.h>
@@ -43,8 +44,8 @@ typedef struct pto_tensor {
   int64_t extent_bytes;  // bytes readable from data on; -1 where unknown
 } pto_tensor;
 
-// Per-launch services. `fail` keeps the first text of a launch and returns a non-zero code, so that
-// a kernel can write: return args->services->fail(args->services, "why");
+// Services of one launch. `fail` keeps the first text of a launch and returns a non-zero code, so
+// that a kernel can write: return args->services->fail(args->services, "why");
 typedef struct pto_services {
   uint32_t abi_version;
   int32_t (*fail)(struct pto_services*, const char* text);
@@ -75,12 +76,12 @@ typedef int32_t (*pto_kernel)(const pto_args*);
 // takes part. Returns 0, or the first non-zero code; pto_last_error() then holds its text.
 int32_t pto_launch(pto_kernel kernel, const pto_args* args, int32_t blocks);
 
-// A kernel of the public form kernel_entry(int64_t*): one slot an argument, first the addresses of
+// A kernel of the public form kernel_entry(int64_t*): one slot per argument, first the addresses of
 // the tensors (0 where absent), then the scalars, each in the order and encoding of pto_args.
 typedef void (*pto_slot_kernel)(int64_t* slots);
 
-// Runs one block of such a kernel; the body of a pto_kernel. Refuses, with services->fail() and a
-// non-zero code, what a slot cannot carry: a tensor with gaps, and params.
+// Runs one block of such a kernel; the body of a pto_kernel. A slot cannot carry a tensor with gaps
+// or params: this refuses them with services->fail() and a non-zero code.
 int32_t pto_enter_slots(pto_slot_kernel kernel, const pto_args* args);
 
 // Runs fn(context, block) for blocks 0 .. blocks-1 on the resident pool. A call from inside a
@@ -90,7 +91,8 @@ int32_t pto_parallel(int32_t blocks, int32_t (*fn)(void* context, int32_t block)
 // The text of the calling thread's last failed launch, or "".
 const char* pto_last_error(void);
 
-// The block that the calling thread runs now: index and count, 0 and 1 outside a launch.
+// The index of the block that the calling thread runs now, and their count; 0 and 1 outside a
+// launch.
 int32_t pto_block_index(void);
 int32_t pto_block_count(void);
 
@@ -104,39 +106,39 @@ int32_t pto_core(void);
 int32_t pto_lane_index(void);
 int32_t pto_lane_count(void);
 
-// Outside launches: what the calling thread stands for from now on, and of how many blocks.
+// Outside launches: the core, block and lane that the calling thread plays from now on.
 void pto_set_core(int32_t core, int32_t block, int32_t lane, int32_t lanes);
 void pto_set_block_count(int32_t blocks);
 
-// The running core's memory of a tile location (its number below 16), made on the first call; null
-// when memory is exhausted. A thread's is zero at first, a fiber's is what was there.
+// Returns the running core's memory of a tile location (a number below 16), made on the first call;
+// null when memory is exhausted. A thread's memory begins as zeros, a fiber's with earlier values.
 void* pto_block_memory(int32_t location, size_t bytes);
 
-// How blocks wait for each other. While one waits, its thread runs others. A wait that nobody can
-// end fails the launch with a text that names who waits, for what and where (file, line), and
-// leaves the block by a C++ exception. Outside launches a wait blocks its thread, 10 s at most, and
-// then throws.
+// Blocks wait for each other with the functions below. While one waits, its thread runs others. A
+// wait that nobody can end fails the launch: the text names who waits, for what and where (file,
+// line), and the block ends by a C++ exception. Outside launches a wait blocks its thread, 10 s at
+// most, and then throws.
 //
-// A flag between two pipes of one core; a wait without a set fails at once, and so does a block
-// that ends with a flag set. Nothing is checked outside launches.
-enum { PTO_FLAG_OF_EVENT = 31 };  // for errors: the flag of an Event, which nobody sets
+// A flag connects two pipes of one core. A wait without a set fails at once, and so does a block
+// that ends with a flag set. Outside launches nothing is checked.
+enum { PTO_FLAG_OF_EVENT = 31 };  // an Event's flag, which nobody sets; for errors
 void pto_set_flag(int32_t source, int32_t destination, int32_t id, const char* file, int32_t line);
 void pto_wait_flag(int32_t source, int32_t destination, int32_t id, const char* file, int32_t line);
 
-// A flag between cores. The set counts when all cores of the set's group have made it, and then for
-// each of its receivers: PTO_SYNC_ALL all cores of the caller's kind, PTO_SYNC_LANES the vector
-// cores of the block, PTO_SYNC_BLOCK from the cube core to the lanes or back, PTO_SYNC_PAIR to
-// one core alone: from a lane to flag + 16 * lane of the cube core, or back.
+// A flag between cores. It counts as set when all cores of its group have set it, once for each
+// receiver. PTO_SYNC_ALL: all cores of the caller's kind receive it. PTO_SYNC_LANES: the vector
+// cores of the block. PTO_SYNC_BLOCK: the lanes from the cube core, or back. PTO_SYNC_PAIR: one
+// core, from a lane to flag + 16 * lane of the cube core, or back.
 enum { PTO_SYNC_ALL, PTO_SYNC_LANES, PTO_SYNC_BLOCK, PTO_SYNC_PAIR };
 void pto_cross_set(int32_t mode, int32_t flag, const char* file, int32_t line);
 void pto_cross_wait(int32_t mode, int32_t flag, const char* file, int32_t line);
 
-// Waits until `expected` cores have come, 0: all of this kind. Barriers with different `counter`
-// are different ones; nothing is read there.
+// Waits until `expected` cores have come; 0: all of this kind. `counter` only tells barriers apart;
+// nothing is read there.
 void pto_barrier(int32_t core, const void* counter, int32_t expected, const char* file,
                  int32_t line);
 
-// Fails the running block, by an exception: what happened, the rule, what to do.
+// Fails the running block by an exception with what happened, the rule, and the fix.
 void pto_fail(const char* what, const char* why, const char* fix, const char* file, int32_t line);
 
 // Fails the running block for a valid region that is larger than its tile: `valid` rows (axis 0) or
@@ -144,37 +146,37 @@ void pto_fail(const char* what, const char* why, const char* fix, const char* fi
 __attribute__((noreturn, cold)) void pto_check_failed_valid(int32_t valid, int32_t full,
                                                             int32_t axis);
 
-// Waits until holds(condition), which may look at memory that anybody changes. `text` says what
-// for: "for a signal to be >= 3".
+// Waits until holds(condition), which may look at memory that anybody changes. `text` completes
+// "waits": "for a signal to be >= 3".
 void pto_wait_memory(int32_t (*holds)(const void* condition), const void* condition,
                      const char* text, const char* file, int32_t line);
 
-// A ring of slots from producers to consumers, the lanes of either; all cores of a block that name
-// the same key share it. push and pop return the slot of the caller's next turn and wait until it
-// is free or full; done and release end the turn.
+// A ring of slots from producers to consumers, each with one or two lanes; all cores of a block
+// that name the same key share it. push and pop return the slot of the caller's next turn and wait
+// until it is free or full; done and release end the turn.
 typedef struct pto_ring {
   const void* key;
-  const char* name;     // of the instruction, for errors
-  int32_t lane, lanes;  // of the caller's side
+  const char* name;     // the instruction, for errors
+  int32_t lane, lanes;  // the caller's side
   int32_t slots;
   int64_t slot_bytes;
 } pto_ring;
 typedef struct pto_slot {
   void* data;        // slot_bytes
   int64_t turn;      // slots * round + index
-  int64_t facts[2];  // kept with the slot, for the caller
+  int64_t facts[2];  // the caller's notes, kept with the slot
 } pto_slot;
 pto_slot* pto_ring_push(const pto_ring* ring, const char* file, int32_t line);
 void pto_ring_done(const pto_ring* ring);
 pto_slot* pto_ring_pop(const pto_ring* ring, const char* file, int32_t line);
 pto_slot* pto_ring_peek(const pto_ring* ring);  // the slot of the next pop, full or not
-void pto_ring_release(const pto_ring* ring);    // the oldest turn that was popped; none: nothing
+void pto_ring_release(const pto_ring* ring);    // the oldest popped turn; without one: nothing
 void pto_ring_reset(const void* key);           // forgets the ring
-// The turns of the caller's block so far: pushed, popped and released by either lane, then by all
-// producers pushed and by all consumers released. All 0 for a ring that nobody used.
+// Counts the turns of the caller's block so far: pushed, popped and released by either lane, then
+// pushed by all producers and released by all consumers. All are 0 for an unused ring.
 void pto_ring_progress(const void* key, int64_t turns[8]);
 
-// A positive decimal number of the environment, or `otherwise`.
+// Reads a positive decimal number of the environment, or returns `otherwise`.
 uint32_t pto_environment_number(const char* name, uint32_t otherwise);
 
 // Memory ranges with a known extent (aclrtMalloc, tensor arguments of a launch). pto_extent returns

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators as plain C: what an adapter of a framework enumerates, asks for shapes, and calls.
+// Operators as plain C: a framework's adapter enumerates them, asks for shapes, and calls them.
 //
 //     for (int32_t i = 0; i < pto_operator_count(); ++i) declare(pto_operator_at(i));
-//     const pto_shapes* shapes = pto_operator_shapes(&call);      // sizes of outputs as
-//     expressions if (pto_operator_run(&call) != 0) raise(pto_operator_error());
+//     const pto_shapes* shapes = pto_operator_shapes(&call);   // output sizes as expressions
+//     if (pto_operator_run(&call) != 0) raise(pto_operator_error());
 //
-// define.h is how an operator is defined in C or C++.
+// define_operator.h defines an operator in C or C++.
 //
-// Invariants: only POD crosses this header. An operator is never removed; its index, its pointer
+// Invariant: only POD crosses this header. An operator is never removed; its index, its pointer
 // and everything that it points to stay valid for the life of the process, and so do shapes.
 // Thread safety: every function may be called from any thread.
 #pragma once
@@ -21,20 +21,20 @@ extern "C" {
 
 enum { PTO_OPERATOR_ABI_VERSION = 3 };
 
-// Kinds of arguments: what a value is, and in which field of pto_operator_value it travels.
+// Kinds of arguments: each names the type of a value and its field of pto_operator_value.
 enum {
   PTO_KIND_TENSOR = 0,
   PTO_KIND_TENSOR_LIST = 1,
   PTO_KIND_INT = 2,      // integer; kernels are specialised on it, as on bool, str and int[]
-  PTO_KIND_SYMINT = 3,   // integer; a number of the call, in shapes a symbol
+  PTO_KIND_SYMINT = 3,   // integer; a number of the call, and in shapes a symbol
   PTO_KIND_FLOAT = 4,    // real; a number of the call
   PTO_KIND_BOOL = 5,     // integer, 0 or 1
   PTO_KIND_STRING = 6,   // text
   PTO_KIND_INT_LIST = 7  // integers
 };
 
-// What a region of mixed precision (autocast) does with floating-point arguments: those of one type
-// variable become the widest among them, all become its low type, or all become f32.
+// Mixed precision (autocast) converts floating-point arguments: those of one type variable to the
+// widest among them, or all to its low type, or all to f32.
 enum { PTO_AUTOCAST_WIDEST = 0, PTO_AUTOCAST_LOW = 1, PTO_AUTOCAST_F32 = 2 };
 
 // Bits of pto_operator_argument::flags.
@@ -42,7 +42,7 @@ enum {
   PTO_ARGUMENT_KEYWORD_ONLY = 1,
   PTO_ARGUMENT_OPTIONAL = 2,  // "Tensor?", "int?": may be None
   PTO_ARGUMENT_MUTABLE = 4,   // "Tensor(a!)": an output replaces its elements
-  PTO_ARGUMENT_SCALAR = 8     // "Scalar": a PTO_KIND_FLOAT that was written so
+  PTO_ARGUMENT_SCALAR = 8     // "Scalar": a PTO_KIND_FLOAT that the schema spells so
 };
 
 // The value of an attribute. `count`: bytes of a text (not terminated), elements of a list, else 0;
@@ -61,34 +61,33 @@ typedef struct pto_operator_argument {
   const char* name;
   int32_t kind;
   uint32_t flags;
-  int32_t list_size;  // 2 of "int[2]", for which one int stands for two; 0: any
-  int32_t type;       // of a tensor: its type variable, an index into pto_operator::types
-  const pto_operator_value* default_value;  // null where there is none; None of a tensor too
+  int32_t list_size;  // 2 for "int[2]", where one int stands for two; 0: any
+  int32_t type;       // a tensor's type variable, an index into pto_operator::types
+  const pto_operator_value* default_value;  // null: no default, or None for a tensor
 } pto_operator_argument;
 
-// An output. Those of the schema stand first; behind them the new elements of each mutable argument
-// that the schema does not return. Of one that is bounded, the first size of pto_shapes is the most
-// that it can be: how large it is, the kernel says, and only so many rows of its memory are
-// results.
+// An output. Those of the schema come first, then the new elements of each mutable argument that
+// the schema does not return. For a bounded output, pto_shapes gives an upper bound of the first
+// size; the kernel then reports the number of rows, and only these rows of its memory are results.
 typedef struct pto_operator_output {
   const char* name;
   int32_t is_list;            // "Tensor[]": the number of tensors depends on the call
   int32_t type;               // >= 0: the type variable; -1 - DType: always that type
   int32_t replaces;           // the mutable argument whose elements it replaces, or -1
-  int32_t is_differentiable;  // it is returned and may be floating-point: it has a gradient
-  int32_t is_bounded;         // never with one that replaces or is a list
+  int32_t is_differentiable;  // returned and perhaps floating-point: it has a gradient
+  int32_t is_bounded;         // never true for an output that replaces or is a list
 } pto_operator_output;
 
-// Source of an input of the gradient operator: >= 0 the argument with this index; < 0 the output
-// with index -1 - source.
+// The source of an input of the gradient operator: >= 0 is the argument with this index; < 0 the
+// output with index -1 - source.
 typedef struct pto_operator {
   uint32_t abi_version;
   int32_t index;         // its place in the registry
-  const char* name;      // "gelu"; "space::name" is for the adapter of whoever defined it
+  const char* name;      // "gelu"; the definer's adapter declares "space::name"
   const char* schema;    // "gelu(Tensor x, *, str approximate='none') -> Tensor"
   const char* document;  // one or more lines of text, or ""
   int32_t n_arguments;   // tensors and attributes, in schema order
-  int32_t n_tensors;     // how many of them are tensors or lists of tensors, given or not
+  int32_t n_tensors;     // those that are tensors or lists of tensors, given or not
   int32_t n_outputs;     // with those of mutable arguments
   int32_t n_returns;     // those of the schema
   const pto_operator_argument* arguments;
@@ -124,48 +123,48 @@ typedef struct pto_operator_tensor {
 
 typedef struct pto_operator_call {
   const pto_operator* op;
-  // The tensors that are given, those of lists one after another. `counts` has one number for each
-  // tensor argument: 1, 0 for None, or the length of the list; null: every one is given and 1.
+  // The given tensors, those of lists one after another. `counts` has one number for each tensor
+  // argument: 1, 0 for None, or the length of the list; null: every argument has one tensor.
   const pto_operator_tensor* tensors;
   const int32_t* counts;
   const pto_operator_value* attributes;  // one for each other argument
-  // Makes output `output`, of a list its tensor `member`, else 0, row-major and dense, and returns
-  // its memory; null makes the call fail. Empty ones are asked for too; their memory may be
-  // anything but null. It may also be that of an argument, whole or in part: what is still to be
-  // read is safe.
+  // Allocates output `output` (for a list, its tensor `member`, else 0), row-major and dense, and
+  // returns its memory; null makes the call fail. It is called for empty outputs too, whose memory
+  // may be anything but null. It may return memory of an argument, whole or in part: the run
+  // protects the elements that it still has to read.
   void* (*allocate)(void* user, int32_t output, int32_t member, const int64_t* sizes, int32_t rank,
                     int32_t dtype);
   void* user;
-  // Says how many rows output `output`, which is bounded, has: once for each of them, behind a run
-  // that went well. Null: such operators are refused.
+  // Reports the number of rows of the bounded output `output`; called once for each of them after a
+  // successful run. Null: such operators are refused.
   void (*narrow)(void* user, int32_t output, int64_t rows);
 } pto_operator_call;
 
-// Checks the arguments, asks for the outputs, runs. 0, or non-zero and a text. A first call with
-// new dtypes, ranks or attributes compiles.
+// Checks the arguments, asks for the outputs, runs. Returns 0, or non-zero and a text. A first call
+// with new dtypes, ranks or attributes compiles.
 int32_t pto_operator_run(const pto_operator_call* call);
 
-// A place that calls one operator again and again with the same attributes, as a node of a graph
-// does. It remembers the first few sizes that it sees; calls with these cost less and do not read
-// the attributes. To be freed when no call is under way.
+// A site calls one operator again and again with the same attributes, as a node of a graph does. It
+// remembers the first few sizes that it sees; calls with these cost less and do not read the
+// attributes. Free it when no call is under way.
 typedef struct pto_operator_site pto_operator_site;
-pto_operator_site* pto_operator_site_new(void);  // null where there is no memory; runs all the same
+pto_operator_site* pto_operator_site_new(void);  // null without memory, and null runs all the same
 int32_t pto_operator_site_run(pto_operator_site* site, const pto_operator_call* call);
 void pto_operator_site_free(pto_operator_site* site);
 
-// The same in two steps, for a queue: bind checks, copies the description and asks for the outputs;
-// the tensors' memory must live until the launch has run, and `user` too where an output is
-// bounded: the launch calls narrow. Null: an error.
+// The same call in two steps, for a queue: bind checks, copies the description and asks for the
+// outputs. The tensors' memory must live until the launch has run; so must `user` where an output
+// is bounded, since the launch calls narrow. Null: an error.
 typedef struct pto_operator_launch pto_operator_launch;
 pto_operator_launch* pto_operator_bind(const pto_operator_call* call);
 int32_t pto_operator_launch_run(pto_operator_launch* launch);
 void pto_operator_launch_free(pto_operator_launch* launch);
 
-// Why the calling thread's last function of this header failed: what, why and fix.
+// Returns what, why and fix of the calling thread's last failure in this header.
 const char* pto_operator_error(void);
 
-// Sizes as expressions over the symbols s0, s1 ...: the sizes of all axes of all given tensors in
-// order, then the SymInt attributes in order.
+// Sizes are expressions over the symbols s0, s1 ...: first the sizes of all axes of all given
+// tensors in order, then the SymInt attributes in order.
 enum {
   PTO_DIM_CONSTANT = 0,
   PTO_DIM_SYMBOL = 1,
@@ -182,7 +181,7 @@ enum {
 typedef struct pto_dim {
   int32_t op;
   int32_t left, right;  // earlier entries of pto_shapes::dims
-  int64_t value;        // of a constant; the index of a symbol
+  int64_t value;        // the constant, or the index of the symbol
 } pto_dim;
 
 typedef struct pto_shape {
@@ -191,7 +190,7 @@ typedef struct pto_shape {
   const int32_t* sizes;  // entries of pto_shapes::dims
 } pto_shape;
 
-// Two sizes that must be equal; equal entries ask only that the size can be evaluated.
+// Two sizes that must be equal; a guard with left == right asks only that the size evaluates.
 typedef struct pto_shape_guard {
   int32_t left, right;
   const char* because;  // the operation that needs it: "add"
@@ -201,12 +200,12 @@ typedef struct pto_shapes {
   int32_t n_symbols, n_dims, n_guards, n_tensors;
   const pto_dim* dims;
   const pto_shape_guard* guards;
-  const pto_shape* tensors;  // of all outputs, those of lists one after another
+  const pto_shape* tensors;  // all outputs', those of lists one after another
   const int32_t* counts;     // tensors of each output
 } pto_shapes;
 
-// The shapes for tensors of these dtypes and ranks and these attributes; data, sizes and strides
-// are not read, nor the values of SymInt and float attributes. Null: an error.
+// Returns the shapes for tensors of these dtypes and ranks and these attributes. It does not read
+// data, sizes, strides, or the values of SymInt and float attributes. Null: an error.
 const pto_shapes* pto_operator_shapes(const pto_operator_call* call);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels say of their parameters, and callers of their scalars, as plain C.
+// Parameters: kernels describe their parameters, and callers their scalars, as plain C.
 //
 //     const pto_parameter parameters[] = {{1, 0, 2, 32}, {0, 0, 0, 64}};   // (float*, int64_t)
 //     const pto_signature signature = {"scale", parameters, 2};
@@ -13,14 +13,15 @@
 extern "C" {
 #endif
 
-// What the 64 bits of a scalar are. It is kept beside them until a kernel's parameter is known.
+// The meaning of a scalar's 64 bits. Callers keep it beside them until the kernel's parameter is
+// known.
 enum {
-  PTO_NUMBER_ANY,       // as the kernel takes them; nothing is compared
+  PTO_NUMBER_ANY,       // the kernel decides; nothing is compared
   PTO_NUMBER_SIGNED,    // an int64
   PTO_NUMBER_UNSIGNED,  // a uint64
-  PTO_NUMBER_REAL,      // a double; who reads it as bits gets a float32's
-  PTO_NUMBER_FLOAT64,   // a double; who reads it as bits gets its own
-  PTO_NUMBER_BITS       // an integer, or by its bits a float32 (upper half 0) or float64
+  PTO_NUMBER_REAL,      // a double; a kernel that takes bits gets those of a float32
+  PTO_NUMBER_FLOAT64,   // a double; a kernel that takes bits gets its own
+  PTO_NUMBER_BITS       // an integer, or the bits of a float32 (upper half 0) or a float64
 };
 
 // A parameter of a typed kernel (isa/kernel/launch.hpp). Codes and bits are DLPack's.
@@ -34,8 +35,8 @@ typedef struct pto_signature {
   int32_t n_parameters;
 } pto_signature;
 
-// Tells the parameters of a kernel, so that those who call it can compare scalars before it runs;
-// without a signature it forgets the kernel, whose code is to go.
+// Registers the parameters of a kernel, so that callers can compare scalars before it runs. A null
+// signature removes the kernel, whose code is about to go.
 void pto_export_kernel(pto_kernel kernel, const pto_signature* signature);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an orchestration gets of the runtime, as plain C; pto/runtime.h is its face in C++.
+// Runtime API: the functions that an orchestration gets, as plain C; pto/runtime.h wraps them.
 //
 //     int32_t pto_orchestrate(const pto_runtime_api* rt, const pto_args* args);
 //
@@ -16,7 +16,7 @@ extern "C" {
 
 // A view of memory that the run knows.
 typedef struct pto_view {
-  void* allocation;  // the runtime's
+  void* allocation;  // the runtime's handle
   void* data;
   int64_t sizes[PTO_MAX_RANK];
   int64_t strides[PTO_MAX_RANK];
@@ -32,13 +32,13 @@ enum {
   PTO_ARG_OUTPUT,  // every element is written
   PTO_ARG_INOUT,
   PTO_ARG_REDUCE,  // accumulates; tasks that reduce into the same view run in any order, one by one
-  PTO_ARG_NO_DEP   // kept alive, and nobody waits for it
+  PTO_ARG_NO_DEP   // kept alive; no task waits for it
 };
 // An expression over the run's scalars: operands before operations.
 enum {
   PTO_STEP_CONSTANT,
   PTO_STEP_SCALAR,   // number `value` of the run's
-  PTO_STEP_TO_REAL,  // of an int64
+  PTO_STEP_TO_REAL,  // converts an int64
   PTO_STEP_ADD,
   PTO_STEP_SUBTRACT,
   PTO_STEP_MULTIPLY,
@@ -49,22 +49,22 @@ enum {
 };
 typedef struct pto_step {
   int32_t operation;
-  int32_t is_real;  // of doubles, else of int64
+  int32_t is_real;  // 1: of doubles; 0: of int64
   uint64_t value;
 } pto_step;
 
 typedef struct pto_task_argument {
   int32_t kind;
-  int32_t n_steps;        // of an expression that gives the scalar; 0: `scalar` is it
+  int32_t n_steps;        // steps of an expression that gives the scalar; 0: `scalar` holds it
   const pto_view* view;   // null: a scalar
   uint64_t scalar;        // its bits
   const pto_step* steps;  // read at the submission
-  int32_t number;         // of a scalar without steps: PTO_NUMBER_..., what its bits are
+  int32_t number;         // PTO_NUMBER_..., the kind of a scalar without steps
 } pto_task_argument;
 
-// The kernels of a mixed task: each block has a cube core and one or two vector cores, which run
-// side by side and may wait for each other; null: no such core. One kernel may be on both vector
-// cores, which get_subblockid() tells apart.
+// The kernels of a mixed task. Each block has a cube core and one or two vector cores, which run
+// side by side and may wait for each other; null: no such core. Both vector cores may run the same
+// kernel, where get_subblockid() tells them apart.
 typedef struct pto_cores {
   const char *cube, *vector0, *vector1;
 } pto_cores;
@@ -72,38 +72,38 @@ typedef struct pto_cores {
 enum { PTO_IF_EQ, PTO_IF_NE, PTO_IF_LT, PTO_IF_LE, PTO_IF_GT, PTO_IF_GE };
 enum {
   PTO_SUBMIT_TOGETHER = 1,  // the blocks start together and may wait for each other
-  PTO_SUBMIT_MANUAL = 2     // nothing is inferred: the task follows `after` alone
+  PTO_SUBMIT_MANUAL = 2     // the task follows `after` alone; nothing is inferred
 };
 typedef struct pto_submission {
-  const char* kernel;  // null: no kernel, for the edges
+  const char* kernel;  // null: no kernel, only edges
   const pto_task_argument* args;
   int32_t n_args;
   int32_t n_after;
-  const uint64_t* after;  // tasks that it follows besides
+  const uint64_t* after;  // further tasks that it follows
   int32_t blocks;
   uint32_t flags;
   const pto_view* condition;  // one element; null: none
   int32_t compare;            // PTO_IF_...
   int32_t line;
   double value;
-  const char* file;  // of the submission; kept as a pointer
-  pto_cores cores;   // of a mixed task, whose `kernel` is null
+  const char* file;  // where the task was submitted; the pointer is kept
+  pto_cores cores;   // a mixed task's, whose `kernel` is null
 } pto_submission;
 
-// Each function gives 0, or not and a text in last_error.
+// Each function returns 0, or non-zero with a text in last_error.
 typedef struct pto_runtime_api {
   uint32_t abi_version;
   void* run;
   int32_t (*argument)(void* run, int32_t index, pto_view* view);
-  int32_t (*allocate)(void* run, pto_view* view);  // from its sizes and type
+  int32_t (*allocate)(void* run, pto_view* view);  // makes memory for its sizes and type
   void (*let_go)(void* run, const pto_view* view);
   int32_t (*submit)(void* run, const pto_submission* submission, uint64_t* task);
-  int32_t (*wait)(void* run, const pto_view* view);  // for those that write it
-  // A scalar of the run as a number, an int64 (PTO_NUMBER_SIGNED) or the bits of a double
-  // (PTO_NUMBER_REAL): a captured graph keeps to it, as to those that are never part of a task's
-  // steps. pto_args has its bits as they were passed.
+  int32_t (*wait)(void* run, const pto_view* view);  // waits for the tasks that write the view
+  // Reads a scalar of the run as an int64 (PTO_NUMBER_SIGNED) or the bits of a double
+  // (PTO_NUMBER_REAL). A captured graph then holds for this number alone, as for scalars that no
+  // step uses. pto_args has the bits as the caller passed them.
   int32_t (*scalar)(void* run, int32_t index, int32_t number, uint64_t* bits);
-  int32_t (*scalar_kind)(void* run, int32_t index);  // PTO_NUMBER_...; -1: the run has none
+  int32_t (*scalar_kind)(void* run, int32_t index);  // PTO_NUMBER_...; -1: none such
   const char* (*last_error)(void* run);
 } pto_runtime_api;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of typed kernels as plain C: the arguments as the caller wrote them, and the call.
+// Typed calls as plain C: the arguments as the caller wrote them, and the call.
 //
 //     pto_call(&signature, kernel, 24, stream, arguments, 4);   // EXEC_KERNEL_CMD ends here
 //
@@ -22,17 +22,17 @@ enum {
 // An argument as the caller wrote it.
 typedef struct pto_argument {
   uint8_t kind;
-  uint8_t is_const;                              // of a pointer
-  uint8_t type_code, type_bits;                  // of a pointer or number
-  int32_t torch_type;                            // of a tensor: its scalar_type(), or -1
-  uint8_t is_defined, is_contiguous, is_on_cpu;  // of a tensor
+  uint8_t is_const;                              // a pointer to const
+  uint8_t type_code, type_bits;                  // the pointer's or number's type
+  int32_t torch_type;                            // a tensor's scalar_type(), or -1
+  uint8_t is_defined, is_contiguous, is_on_cpu;  // for tensors
   void* data;
   int64_t bytes;
   const int64_t *sizes, *strides;
   int32_t rank;
-  int32_t device;      // of a tensor on a device with streams; else -1
+  int32_t device;      // a tensor's device with streams; else -1
   const void* object;  // the tensor
-  int64_t integer;     // of a number; unsigned ones by their bits
+  int64_t integer;     // a number; unsigned ones by their bits
   double real;
 } pto_argument;
 
@@ -40,11 +40,11 @@ typedef struct pto_argument {
 int32_t pto_call(const pto_signature* signature, pto_kernel kernel, int64_t blocks,
                  const void* stream, const pto_argument* arguments, int32_t n_arguments);
 
-// Checks what a kernel got against its signature; a non-zero code after services->fail().
+// Checks a kernel's arguments against its signature; calls services->fail() and returns non-zero.
 int32_t pto_check_arguments(const pto_signature* signature, const pto_args* args);
 
-// What the host knows of plain pointers while it runs an operator whose code passes them: bytes
-// from the pointer to the end of its memory, or -1. Scopes of a thread nest, and end in order.
+// A host that runs an operator describes the plain pointers its code passes: bytes from the pointer
+// to the end of its memory, or -1. Scopes of a thread nest, and end in order.
 typedef struct pto_pointer_scope {
   int64_t (*bytes_from)(void* context, const void* pointer);
   void* context;
