@@ -32,8 +32,8 @@ BlockMemory& memory_of_block() {
   return t_block.memory != nullptr ? *t_block.memory : of_thread;
 }
 
-// The state around one block. On a fiber the block keeps the fiber's memory and worker; a launch
-// inside a block keeps the memory and makes its own worker.
+// Sets the state around one block. On a fiber the block keeps the fiber's memory and worker; a
+// launch inside a block keeps the memory and makes its own worker.
 class BlockScope {
  public:
   BlockScope(Launch& launch, int32_t position, const pto_args* args)
@@ -169,7 +169,7 @@ Launch::Launch(pto_kernel function, const pto_args& given, int32_t block_count)
       presence_(presence()) {
   args.services = &services;
   args.blocks = block_count;
-  constexpr auto kRelaxed = std::memory_order_relaxed;  // this thread alone writes it
+  constexpr auto kRelaxed = std::memory_order_relaxed;  // only this thread writes it
   presence_.store(presence_.load(kRelaxed) + 1, kRelaxed);
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-// The bytes of a dense tensor; throws where they leave 64 bits.
+// Returns the bytes of a dense tensor; throws where they leave 64 bits.
 int64_t dense_bytes(const std::string& name, const int64_t* sizes, size_t rank, int item_bytes) {
   int64_t total = item_bytes;
   bool overflow = false;
@@ -74,7 +74,7 @@ void Call::bind_outputs() {
   }
 }
 
-// "s1*2, where s1 is axis 0 of y = 4".
+// Explains a size: "s1*2, where s1 is axis 0 of y = 4".
 std::string Call::origin(const Dim& dim) const {
   if (dim.is_constant()) return text(dim);
   std::string all = dim.is_symbol() ? "" : text(dim) + ", where ";
@@ -179,7 +179,7 @@ int64_t Call::describe(Tensors& tensors) const {
   }
   const size_t given = scalars_.size();
   std::copy(scalars_.begin(), scalars_.end(), tensors.scalars);
-  tensors.scalars[given] = tensors.scalars[given + 1] = 0;  // of each launch
+  tensors.scalars[given] = tensors.scalars[given + 1] = 0;  // set by each launch
   for (size_t s = 0; s < program_.bindings_.size(); ++s) {
     tensors.scalars[given + 2 + s] = static_cast<uint64_t>(symbols_[s]);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What PTO_CHECKED kernels ask before each instruction: see isa/kernel/checked.hpp.
+// Implements the questions of PTO_CHECKED kernels: see isa/kernel/checked.hpp.
 #include "pto/abi/checks.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace pto {
 
 namespace {
 
-// Of the running core, different for every core of every launch.
+// Identifies the running core; every core of every launch has its own.
 using Run = std::pair<uint64_t, int32_t>;
 Run this_run() {
   const Stores* stores = stores_of_launch();
@@ -47,7 +47,7 @@ std::string count_of(int64_t n, const char* one) {
   return std::to_string(n) + " " + one + (n == 1 ? "" : "s");
 }
 
-// The memory of a location: who wrote each unit of it last.
+// The memory of a location: the last writer of each unit.
 constexpr uintptr_t kUnit = 32;
 constexpr Run kNobody{UINT64_MAX, -1};
 struct Shadow {
@@ -55,7 +55,7 @@ struct Shadow {
   std::vector<Run> writer;
 };
 
-// Of the memories that cores on this thread have used, by their first address.
+// The memories that cores on this thread have used, by their first address.
 std::map<uintptr_t, Shadow>& shadows() {
   static thread_local std::map<uintptr_t, Shadow> all;
   return all;
@@ -71,7 +71,7 @@ void add_shadow(uintptr_t start, uintptr_t bytes) {
   all[start] = {bytes, std::vector<Run>((bytes + kUnit - 1) / kUnit, kNobody)};
 }
 
-// Calls visit(writer) for the units of [start, start + bytes); false as soon as it says so.
+// Calls visit(writer) for the units of [start, start + bytes); stops at false and returns it.
 template <class Visit>
 bool for_units(uintptr_t start, uintptr_t bytes, const Visit& visit) {
   auto& all = shadows();
@@ -102,7 +102,7 @@ bool is_written(uintptr_t start, uintptr_t bytes) {
 uintptr_t address_of(const void* data) { return reinterpret_cast<uintptr_t>(data); }
 
 // Calls visit(start, bytes, row, col) for the contiguous pieces of rows x cols elements of a tile;
-// false as soon as it says so.
+// stops at false and returns it.
 template <class Visit>
 bool for_pieces(const pto_operand& tile, int32_t rows, int32_t cols, const Visit& visit) {
   const auto base = address_of(tile.data), size = static_cast<uintptr_t>(tile.element_bytes);
@@ -135,14 +135,14 @@ pto_tile_state& owner_of(const pto_operand& tile) {
   return tile.state->shared != nullptr ? *tile.state->shared : *tile.state;
 }
 
-// What the checks know of instructions besides their operands.
-// Whose sources are read at places that the operands do not tell.
+// The operands do not tell these facts about instructions.
+// These read their sources at addresses that their operands do not bound.
 constexpr std::string_view kReadPart[] = {"TEXTRACT", "TEXTRACT_FP", "TGATHER", "TGATHERB"};
-// That read their destination, too; products only where they take no tile to start from.
+// These read their destination too; products do so only when they take no tile to start from.
 constexpr std::string_view kAccumulate[] = {"TAXPY", "TMULADDDST", "TFUSEDMULADD",
                                             "TFUSEDMULADDRELU"};
 constexpr std::string_view kAccumulateProducts[] = {"TMATMUL_ACC", "TGEMV_ACC"};
-// That write more of their destination than its valid region.
+// These write more of their destination than its valid region.
 constexpr std::string_view kWriteAll[] = {
     "TLOAD",      "TPREFETCH", "TFILLPAD", "TFILLPAD_INPLACE", "TFILLPAD_EXPAND", "TPAIRREDUCESUM",
     "THISTOGRAM", "TGATHER",   "TPOP",     "TINTERLEAVE",      "TQUANT",          "TDEINTERLEAVE"};
@@ -209,7 +209,7 @@ class Instruction {
     if (d.is_placed) d.shared = nullptr;
   }
 
-  // A source of the destination's shape is read where the destination is valid.
+  // A source with the destination's shape is read only where the destination is valid.
   void check_written(const pto_operand& tile, const std::string& role) const {
     int32_t rows = tile.valid_rows, cols = tile.valid_cols;
     const pto_operand& d = all_[0];
@@ -254,7 +254,7 @@ class Instruction {
                });
   }
 
-  // The bytes of a view that the instruction touches, from its pointer on, in pieces.
+  // Lists the bytes of a view that the instruction touches, from its pointer on, in pieces.
   std::vector<Bytes> touched(const pto_operand& view) const {
     const int64_t size = view.element_bytes;
     const pto_operand* tile = is_one_of(name_, kTransfer) ? first_tile() : nullptr;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors whose elements lie row-major without gaps.
+// Contiguous: tensors with elements in row-major order without gaps.
 //
 //     is_contiguous(2, sizes, strides);   // {4, 8} and {8, 1}: yes; {4, 8} and {9, 1}: no
 //     dense_strides(2, sizes, strides);   // {4, 8}: strides {8, 1}, and 32 elements
 //
-// Strides count elements. Those of dimensions of one element say nothing, and a tensor without
-// elements has no gaps.
+// Strides count elements. The stride of a dimension with one element is never used, and a tensor
+// without elements has no gaps.
+//
 // Thread safety: pure functions.
 #pragma once
 #include <cstdint>
@@ -23,8 +24,8 @@ inline bool is_contiguous(int32_t rank, const int64_t* sizes, const int64_t* str
   return !gap;
 }
 
-// Writes the strides; returns the number of elements. Products wrap: those of an empty tensor may,
-// and are never used.
+// Writes the strides; returns the number of elements. Products may wrap for an empty tensor, which
+// never uses them.
 inline int64_t dense_strides(int32_t rank, const int64_t* sizes, int64_t* strides) {
   uint64_t elements = 1;
   for (int32_t axis = rank - 1; axis >= 0; --axis) {

@@ -57,7 +57,7 @@ DeviceBlock* DeviceBlocks::find(uintptr_t address) const {
   return nullptr;
 }
 
-// Never destroyed: storages of static objects are freed late.
+// The blocks are never destroyed, since static objects free their storages late.
 DeviceBlocks& process_device_blocks() {
   static auto* const blocks = new DeviceBlocks;
   return *blocks;

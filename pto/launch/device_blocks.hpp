@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device blocks: the memory that a device's allocator has handed out, found by any pointer into it.
+// Device blocks: finds a block of memory that a device's allocator has handed out, by any pointer
+// into it.
 //
 //     process_device_blocks().add(&block);          // at each allocation
 //     process_device_blocks().place_of(pointer);    // {device 0, 300 bytes to the block's end}
 //
-// They bound raw pointers as registered ranges do (extents.hpp), and say which device a pointer
-// belongs to. Adding and removing cost some 10 ns whatever the number of blocks, since a program
-// allocates much more often than it asks; so an answer costs a probe for each order of magnitude.
+// Blocks bound raw pointers as registered ranges do (extents.hpp), and say which device a pointer
+// belongs to. A program allocates much more often than it asks, so adding and removing cost some
+// 10 ns whatever the number of blocks, and an answer costs one probe per order of magnitude.
+//
 // Invariant: a block of 2^(k-1)+1 to 2^k bytes hangs at the window of 2^k bytes that it begins in,
 // so that the window of a pointer and the one before hold every block of that size around it.
 // Thread safety: any thread. fork() is safe.
@@ -20,16 +22,16 @@
 
 namespace pto {
 
-// Lies with whoever owns the memory; must stay until it is removed.
+// The owner of the memory keeps it; it must stay until it is removed.
 struct DeviceBlock {
   uintptr_t base = 0;
   size_t bytes = 0;
   int32_t device = 0;
-  DeviceBlock* next = nullptr;  // in its window
+  DeviceBlock* next = nullptr;  // the next block in its window
 };
 
 struct DevicePlace {
-  int32_t device;  // -1: in no block
+  int32_t device;  // -1: the pointer lies in no block
   int64_t bytes;   // from the pointer to the end of its block
 };
 
@@ -37,7 +39,7 @@ class DeviceBlocks {
  public:
   DeviceBlocks();
 
-  // Blocks do not overlap; of those that do, any may answer.
+  // Blocks must not overlap; where some do, any of them may answer.
   void add(DeviceBlock* block);
   void remove(DeviceBlock* block);
 
@@ -50,7 +52,7 @@ class DeviceBlocks {
     return place;
   }
 
-  // Calls visit(block) for the block of the pointer, which cannot go meanwhile; false if none.
+  // Calls visit(block) for the pointer's block, which stays meanwhile; false without one.
   template <class Visit>
   bool visit(const void* pointer, Visit visit) const {
     if (levels_.load(std::memory_order_acquire) == 0) return false;

@@ -94,7 +94,7 @@ int64_t Extents::bytes_from(const void* pointer) const {
   return last.end == 0 ? -1 : static_cast<int64_t>(last.end - address);
 }
 
-// Never destroyed: static objects of the program may still unregister.
+// The extents are never destroyed: static objects of the program may still unregister.
 Extents& process_extents() {
   static auto* extents = new Extents;
   return *extents;

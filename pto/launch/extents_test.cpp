@@ -53,7 +53,7 @@ struct Plain {
   size_t base, bytes;
 };
 
-// All answers that are right: more than one where two smallest ranges hold the address.
+// Lists all right answers: more than one where two smallest ranges hold the address.
 std::set<int64_t> right_answers(const std::vector<Plain>& ranges, size_t address) {
   std::set<int64_t> answers;
   size_t smallest = SIZE_MAX;

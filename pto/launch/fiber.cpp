@@ -24,13 +24,13 @@ __attribute__((weak)) void __tsan_switch_to_fiber(void*, unsigned int);
 namespace pto {
 namespace {
 
-// The layout that the C++ ABI gives the state of exceptions in a thread.
+// The layout that the C++ ABI gives to a thread's state of exceptions.
 struct ExceptionState {
   void* caught;
   unsigned int uncaught;
 };
 
-// Arrived in `to`; where `from` is given, its stack's bounds are filled in for the way back.
+// Finishes a switch in `to`; where `from` is given, fills in its stack's bounds for the way back.
 void finish_switch(FiberContext& to, FiberContext* from) {
   if (__sanitizer_finish_switch_fiber == nullptr) return;
   const void* stack = nullptr;
@@ -116,7 +116,7 @@ void Fiber::suspend(Fiber& fiber) {
   finish_switch(fiber.own_, &fiber.outer_);
 }
 
-// The first switch to a stack; makecontext passes only ints.
+// Makes the first switch to a stack possible; makecontext passes only ints.
 __attribute__((noinline)) void Fiber::make_context() {
   is_made_ = true;
   ucontext_t context;
@@ -137,7 +137,7 @@ void Fiber::enter(unsigned int high, unsigned int low) {
   reinterpret_cast<Fiber*>(uint64_t{high} << 32 | low)->run();
 }
 
-// Ends never: an ended fiber waits here for its next start().
+// Never returns: an ended fiber waits here for its next start().
 void Fiber::run() {
   finish_switch(own_, &outer_);
   for (;;) {

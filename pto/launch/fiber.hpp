@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fiber: a stack of its own, on which a function runs until it suspends itself.
+// Fiber: runs a function on a stack of its own until the function suspends itself.
 //
 //     Fiber fiber;
-//     fiber.start([](void* n) { ++*static_cast<int*>(n); Fiber::suspend(); ... }, &n);
-//     fiber.resume();   // n is 1; a second resume() goes on behind suspend()
+//     fiber.start([](void* self) { Fiber::suspend(*static_cast<Fiber*>(self)); }, &fiber);
+//     fiber.resume();   // runs up to suspend(); a second resume() goes on behind it
 //
-// A switch saves registers and the state of C++ exceptions, no signal mask: the context is made
-// by makecontext once per stack, later switches are _setjmp and _longjmp.
-// Invariants: a fiber runs only on the thread that started it, since compiled code keeps addresses
+// A switch saves registers and the state of C++ exceptions but no signal mask: makecontext makes
+// the context once per stack, and later switches are _setjmp and _longjmp. Weak symbols tell
+// AddressSanitizer and ThreadSanitizer of every switch, so a libpto that was built without them
+// serves a sanitized program.
+//
+// Invariant: a fiber runs only on the thread that started it, since compiled code keeps addresses
 // of thread-local variables. A stack is as large as a thread's, has a guard page below, and is
 // touched only as far as it is used. A fiber that has ended can be started again.
-// AddressSanitizer and ThreadSanitizer are told of every switch, through weak symbols: a sanitized
-// program is served by a libpto that was built without them.
 // Thread safety: a fiber belongs to its thread.
 #pragma once
 
@@ -21,7 +22,7 @@
 
 namespace pto {
 
-// Where a thread or a fiber goes on, and what a switch carries along.
+// The place where a thread or a fiber goes on, and the state that a switch carries along.
 struct FiberContext {
   jmp_buf registers;
   void* caught = nullptr;     // exceptions being handled
@@ -34,7 +35,7 @@ struct FiberContext {
 
 class Fiber {
  public:
-  Fiber();  // throws pto::Error where there is no memory for a stack
+  Fiber();  // throws pto::Error when there is no memory for a stack
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;

@@ -15,7 +15,7 @@ namespace {
 
 MissHooks miss_hooks;
 
-// The hooks around a miss.
+// Calls the hooks around a miss.
 class Miss {
  public:
   Miss() : begun_(miss_hooks.begin ? miss_hooks.begin() : nullptr) {}
@@ -54,7 +54,7 @@ const KernelTable::Entry* KernelTable::find(uint64_t owner, const Signature& sig
   return entry == at->second.entries.end() ? nullptr : entry->second.get();
 }
 
-// The finished entry, or null after reserving the key for the caller to make.
+// Returns the finished entry, or null after reserving the key for the caller to make.
 const KernelTable::Entry* KernelTable::claim(uint64_t owner, const Signature& signature) {
   std::unique_lock lock(mutex_);
   for (;;) {

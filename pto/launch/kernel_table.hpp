@@ -6,7 +6,8 @@
 //         kernel_table().get(softmax, signature, [&] { return compile(trace(signature)); });
 //
 // An owner is whatever makes programs: a traced function, an operator, a registered guid.
-// Invariants: one program a key; `make` runs once a key even when several threads ask at once,
+//
+// Invariant: one program a key; `make` runs once a key even when several threads ask at once,
 // without a lock of the table held; a make that throws leaves no entry, and the next caller tries
 // again.
 // Thread safety: all functions may be called from any thread; a LastKernel too.
@@ -31,7 +32,7 @@ class KernelTable {
  public:
   using Make = std::function<std::shared_ptr<const Program>()>;
 
-  // What a caller may keep: stays where it is until its owner is erased.
+  // A caller may keep it: it stays where it is until its owner is erased.
   struct Entry {
     Signature signature;
     std::shared_ptr<const Program> program;
@@ -39,14 +40,14 @@ class KernelTable {
 
   uint64_t new_owner(std::string name);  // names need not differ; ids start at 1
 
-  // Forgets the owner's programs; calls that still run keep theirs alive by their shared_ptr.
+  // Forgets the owner's programs; running calls keep theirs alive by their shared_ptr.
   void erase_owner(uint64_t owner);
 
-  // The entry, or null.
+  // Returns the entry, or null.
   const Entry* find(uint64_t owner, const Signature& signature) const;
 
-  // The entry, made where it is missing. Throws what `make` throws, and pto::Error where the owner
-  // is unknown.
+  // Returns the entry, and makes it when it is missing. Throws what `make` throws, and pto::Error
+  // for an unknown owner.
   const Entry& entry(uint64_t owner, const Signature& signature, const Make& make);
 
   std::shared_ptr<const Program> get(uint64_t owner, const Signature& signature, const Make& make) {
@@ -75,19 +76,19 @@ class KernelTable {
   uint64_t next_owner_ = 1;
 };
 
-// What a thread does before it makes a program or waits for another thread's, and after: a host
-// gives up a lock that `make` takes. `begin` returns what `end` gets; both null at first.
+// A thread calls these before it makes a program or waits for another thread's, and after: a host
+// gives up a lock that `make` takes. `end` gets the result of `begin`; both are null at first.
 struct MissHooks {
   void* (*begin)() = nullptr;
   void (*end)(void* begun) = nullptr;
 };
 void set_miss_hooks(MissHooks hooks);  // before the first use of the table
 
-// The table of the process. It is never destroyed.
+// Returns the table of the process, which is never destroyed.
 KernelTable& kernel_table();
 
-// The last kernel of one caller: spares the look-up while the signature stays the same. It belongs
-// to its owner: erase_owner() may run only when nobody uses it any more.
+// Keeps the last kernel of one caller, which spares the look-up while the signature stays the same.
+// It belongs to its owner: erase_owner() may run only when nobody uses it any more.
 class LastKernel {
  public:
   const Program& get(uint64_t owner, const Signature& signature, const KernelTable::Make& make) {

@@ -28,7 +28,7 @@ int32_t refuse(ErrorText text) {
   return kBlockThrew;
 }
 
-// Runs all blocks, or one; what they left set is an error too.
+// Runs all blocks, or one; a flag that they left set is an error too.
 int32_t run(Launch& launch, int32_t block = kAllBlocks) {
   int32_t code = block == kAllBlocks ? parallel_for(launch.blocks, run_one, &launch)
                                      : run_cores(launch, block);
@@ -44,7 +44,7 @@ int32_t run(Launch& launch, int32_t block = kAllBlocks) {
   return code;
 }
 
-// A function of pto_launch_cores as a kernel.
+// Carries a function of pto_launch_cores as a kernel.
 struct CoreCall {
   int32_t (*function)(void*);
   void* context;
@@ -54,7 +54,7 @@ int32_t call_core(const pto_args* args) {
   return call->function(call->context);
 }
 
-// A launch whose cores run different kernels.
+// A launch with different kernels on its cores.
 struct MixedLaunch : Launch {
   MixedLaunch(const CoreKernels& of_cores, const pto_args& given, int32_t block_count)
       : Launch(run_core, given, block_count), kernels(of_cores) {
@@ -72,7 +72,7 @@ struct MixedLaunch : Launch {
   const CoreKernels kernels;
 };
 
-// Runs what may throw at the border to C.
+// Catches exceptions at the border to C.
 template <class Function>
 int32_t guarded(Function function) noexcept {
   try {
@@ -154,11 +154,11 @@ int32_t pto_parallel(int32_t blocks, int32_t (*fn)(void*, int32_t), void* contex
 
 const char* pto_last_error(void) { return pto::t_last_error.c_str(); }
 
-// Tensors of the launch need no registration: their extents are in its arguments. Where several
+// A launch need not register its tensors: its arguments hold their extents. Where several tensors
 // hold the pointer, those that may be written bound it by the nearest end, so that nothing behind
 // an output is stored; inputs by the furthest, so that each is read to its end. Typed launches
-// refuse overlaps in which that would cut an input short. Blocks of a device are asked last: no
-// tensor of a launch and no range within one is larger.
+// refuse overlaps in which that would cut an input short. A device's blocks come last: no tensor of
+// a launch and no range within one is larger.
 int64_t pto::known_extent(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   const pto_args* args = pto::t_block.args;

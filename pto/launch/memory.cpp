@@ -17,7 +17,7 @@
 #include "pto/base/error.hpp"
 #include "pto/base/machine.hpp"
 
-// Present when the program runs under AddressSanitizer, whether or not this library was built so.
+// Present when the program runs under AddressSanitizer, even where this library was built without.
 extern "C" {
 __attribute__((weak)) void __asan_poison_memory_region(const volatile void* start, size_t bytes);
 __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void* start, size_t bytes);
@@ -36,7 +36,7 @@ constexpr uint64_t kFree = 0x70746f2d66726565;
 // Lies before the block, in a cache line of its own.
 struct alignas(64) Header {
   uint64_t mark;
-  size_t bytes;     // asked for
+  size_t bytes;     // as asked for
   size_t capacity;  // header included
   Header* next;     // in a list of free blocks
   int32_t size_class;
@@ -80,7 +80,7 @@ void count_live(size_t bytes) {
 
 char* data_of(Header* header) { return reinterpret_cast<char*>(header + 1); }
 
-// Everything behind the first `usable` bytes of the block is out of bounds.
+// Marks all bytes behind the first `usable` bytes of the block as out of bounds.
 void bound(Header* header, size_t usable) {
   if (__asan_poison_memory_region == nullptr || __asan_unpoison_memory_region == nullptr) return;
   __asan_unpoison_memory_region(data_of(header), usable);
@@ -98,7 +98,7 @@ void* hand_out(Header* header, size_t bytes) {
   return data_of(header);
 }
 
-// More than this is no memory, though the system may promise it and end the process at its use.
+// A larger request fails: the system might promise the memory and end the process at its use.
 size_t physical_bytes() {
   static const size_t bytes =
       static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -148,7 +148,7 @@ class LargeBlocks {
       const std::lock_guard lock(mutex_);
       found = take_free(wanted);
       if (found == nullptr) {
-        // First what the new block would push out: then the old and the new never add up.
+        // Evicts first as much as the new block needs, so that old and new never add up.
         live_ += wanted.bytes;
         note_peak();
         victims = evict(limit());
@@ -247,7 +247,7 @@ class LargeBlocks {
     return std::max({size_t{256} << 20, peak_, peak_before_});
   }
 
-  // Takes the oldest free blocks out until all held fit `bytes`; returns them as a list.
+  // Takes out the oldest free blocks until all held blocks fit `bytes`; returns them as a list.
   Header* evict(size_t bytes) {
     Header* victims = nullptr;
     while (free_bytes_ > 0 && live_ + free_bytes_ > bytes) {
@@ -275,7 +275,7 @@ class LargeBlocks {
   int64_t maps_ = 0;
 };
 
-// Never destroyed: blocks are freed by destructors of any static object.
+// The blocks are never destroyed: destructors of any static object may free one.
 LargeBlocks& large_blocks() {
   static auto* blocks = new LargeBlocks;
   return *blocks;
@@ -328,7 +328,7 @@ class SmallBlocks {
 
  private:
   static constexpr size_t kBytesPerClass = 256 << 10;
-  static thread_local bool t_is_gone;  // no destructor, so readable in those of others
+  static thread_local bool t_is_gone;  // no destructor, so destructors of other objects may read it
 
   Header* free_[kSmallClasses] = {};
   uint32_t counts_[kSmallClasses] = {};

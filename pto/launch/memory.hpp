@@ -6,10 +6,12 @@
 //
 // Fresh pages cost a large output more than its arithmetic, so large blocks (from 1 MB) lie on
 // huge pages and are kept for the next allocation of about their size. All held together stay
-// below Machine::pool_bytes, or the recent peak of live bytes: the oldest go first. Nothing is
-// touched before its user does. Small blocks go through a list per thread to the C allocator.
-// Invariants: 64-byte aligned; never zeroed. Under AddressSanitizer, also that of the program
-// alone, the bytes behind a block and those of a freed one are poisoned.
+// below Machine::pool_bytes, or the recent peak of live bytes: the oldest go first. The allocator
+// touches no page before its user does. Small blocks go through a list per thread to the C
+// allocator.
+//
+// Invariant: blocks are 64-byte aligned and never zeroed. Under AddressSanitizer, also when only
+// the program has it, the bytes behind a block and those of a freed one are poisoned.
 // Thread safety: every function may be called from any thread; a block may be freed by another
 // thread than the one that asked for it. fork() is safe.
 #pragma once
@@ -21,8 +23,8 @@ namespace pto {
 struct MemoryStats {
   int64_t live_bytes;       // as asked for
   int64_t peak_live_bytes;  // since the start or reset_peak_live_bytes()
-  int64_t held_bytes;       // of large blocks, live and free, as mapped
-  int64_t free_bytes;       // of large blocks kept for reuse
+  int64_t held_bytes;       // large blocks, live and free, as mapped
+  int64_t free_bytes;       // large blocks kept for reuse
   int64_t maps;             // large blocks that the system had to supply
 };
 
@@ -33,7 +35,7 @@ void reset_peak_live_bytes();
 // Gives all free large blocks, and this thread's free small ones, back to the system.
 void release_cached();
 
-// Bytes that a large block of `bytes` takes of the address space.
+// Returns the bytes of address space that a large block of `bytes` takes.
 int64_t mapped_bytes(int64_t bytes);
 
 }  // namespace pto

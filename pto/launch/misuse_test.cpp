@@ -58,7 +58,7 @@ std::string text(const Case& one) {
 
 constexpr int kSlots = 2;
 
-// What must come out: errors of single cores, any of which may be first; else those that wait.
+// Expects errors of single cores, any of which may come first; else the cores that wait.
 class Simulation {
  public:
   explicit Simulation(const Case& one)
@@ -148,7 +148,7 @@ class Simulation {
     return false;
   }
 
-  // One of each in [from, to), every `step`; 1 where all had one.
+  // Takes one set of each in [from, to), every `step`, and returns 1, when all have one.
   static int collect(std::vector<int>& sets, int from, int to, int step) {
     for (int i = from; i < to; i += step) {
       if (sets[i] == 0) return 0;
@@ -238,7 +238,7 @@ class Maker {
   int below(int n) { return int(random_() % unsigned(n)); }
   void add(int core, Do what, int flag = 0) { case_.programs[core].push_back({what, flag}); }
 
-  // Operations that match, in an order in which they can run.
+  // Adds operations that match, in an order in which they can run.
   void add_event() {
     const int cube = below(case_.blocks) * case_.cores(), lane = below(case_.lanes);
     const int vector = cube + 1 + lane, any = below(case_.count());

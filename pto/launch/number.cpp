@@ -44,8 +44,8 @@ std::string text_of_real(double value) {
        kind);
 }
 
-// Bits by which a caller names a floating-point number: a float32, or a float64 whose upper half
-// is not 0.
+// Reads the bits by which a caller names a floating-point number: a float32, or a float64 whose
+// upper half is not 0.
 double real_of_bits(uint64_t bits) {
   if (bits >> 32 != 0) return std::bit_cast<double>(bits);
   return double(std::bit_cast<float>(uint32_t(bits)));

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers: scalars with their kinds, on their way to the parameters of kernels.
 //
-//     const Numbers numbers(bits, kinds);                       // of a run; kinds may be missing
-//     uint64_t slot = slot_for(parameter, {bits, PTO_NUMBER_SIGNED}, {"scale", 0});
+//     const Numbers numbers(bits, kinds);                       // a run's; kinds may be missing
+//     uint64_t slot = slot_for(parameter, {bits[0], PTO_NUMBER_SIGNED}, {"scale", 0});
 //
-// An integer goes to a floating-point parameter where that holds it exactly, a floating-point
-// number to no integer; bits are taken as they are. What does not fit is a TypeError, or a
-// ValueError where another number of the kind would fit.
+// An integer goes to a floating-point parameter that holds it exactly, a floating-point number to
+// no integer; bits are taken as they are. A number that does not fit is a TypeError, or a
+// ValueError where another number of its kind would fit.
+//
 // Thread safety: the table of exported kernels may be used from any thread, all else are values.
 #pragma once
 
@@ -26,7 +27,7 @@ struct Number {
   uint8_t kind;  // PTO_NUMBER_...
 };
 
-// Of a run or a task. Without kinds all are PTO_NUMBER_ANY.
+// The numbers of a run or a task. Without kinds all are PTO_NUMBER_ANY.
 class Numbers {
  public:
   Numbers() = default;
@@ -47,27 +48,27 @@ class Numbers {
   std::span<const uint8_t> kinds_;
 };
 
-// What an error names: "scale: scalar 0".
+// The subject of an error: "scale: scalar 0".
 struct NumberPlace {
   const char* callee;
   size_t index;
 };
 
-// As the slot of the parameter, which is no pointer, carries it.
+// Converts the number to the slot of `parameter`, which must be no pointer.
 uint64_t slot_for(const pto_parameter& parameter, Number number, const NumberPlace& place);
 
-// A number of the run as an int64, or as the bits of a double (PTO_NUMBER_REAL), for the
-// orchestration; `reader` is what it called.
+// Reads a number of the run as an int64, or as the bits of a double (PTO_NUMBER_REAL), for the
+// orchestration; `reader` is the function that it called.
 uint64_t read_as(uint8_t kind, Number number, size_t index, const char* reader);
 
-// "4 (float64)", and "float64".
+// Print "4 (float64)", and "float64".
 std::string text_of(Number number);
 const char* kind_name(uint8_t kind);
 
-// The parameters that are no pointers, of a kernel that pto_export_kernel() knows.
+// Returns the parameters that are no pointers; nothing for a kernel that nobody exported.
 std::optional<std::vector<pto_parameter>> exported_numbers(pto_kernel kernel);
 
-// Whether the floating-point type holds the integer.
+// True where the floating-point type holds the integer.
 bool holds_exactly(const pto_parameter& real_type, int64_t integer, bool is_unsigned);
 
 bool is_integer_type(const pto_parameter& parameter);

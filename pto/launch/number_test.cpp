@@ -27,7 +27,7 @@ Number of_unsigned(uint64_t value) { return {value, PTO_NUMBER_UNSIGNED}; }
 Number of(double value) { return {std::bit_cast<uint64_t>(value), PTO_NUMBER_REAL}; }
 Number of_bits(uint64_t bits) { return {bits, PTO_NUMBER_BITS}; }
 
-// What the parameter gets, or the kind of the error.
+// The value that the parameter gets, or the kind of the error.
 struct Got {
   bool is_error;
   ErrorKind kind;
@@ -44,7 +44,7 @@ double real(const pto_parameter& parameter, Number number) {
   return std::bit_cast<double>(slot_for(parameter, number, {"k", 0}));
 }
 
-// As many significant bits as the type has, by another way than holds_exactly().
+// Counts the significant bits of the type, by another way than holds_exactly().
 bool is_exact(const pto_parameter& type, int64_t value) {
   const int precision = type.type_bits == 64   ? 53
                         : type.type_bits == 32 ? 24

@@ -44,7 +44,7 @@ void futex_wake(std::atomic<uint32_t>* word, int threads) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, nullptr, nullptr, 0);
 }
 
-// A job whose blocks the thread runs, as claim_block() sees it; the innermost first.
+// The job whose blocks the thread runs, as claim_block() sees it; the innermost first.
 class Job;
 __attribute__((tls_model("initial-exec"))) constinit thread_local const Job* t_job = nullptr;
 
@@ -116,8 +116,8 @@ int32_t run_inline(int32_t blocks, BlockFunction function, void* context) {
   return result;
 }
 
-// On a host's loop a call is a permission to run a block, whichever is next: an earlier one may
-// have been claimed by a block that waits.
+// A call on a host's loop permits its thread to run one block, whichever is next: a block that
+// waits may have claimed an earlier one.
 struct HostedJob {
   BlockFunction function;
   void* context;
@@ -151,12 +151,13 @@ int32_t run_hosted_block(void* self, int32_t) {
 
 std::atomic<int> g_threads{0};  // 0: the machine's
 std::atomic<Pool*> g_pool{nullptr};
-Pool* g_pool_of_parent = nullptr;  // its threads stayed there; kept, since they cannot be joined
+Pool* g_pool_of_parent = nullptr;  // kept: its threads stayed there, and nobody can join them
 
 void forget_pool_in_child() { g_pool_of_parent = g_pool.exchange(nullptr); }
 [[maybe_unused]] const int kForkHandler = pthread_atfork(nullptr, nullptr, forget_pool_in_child);
 
-// Never destroyed: its threads sleep until the process ends, whatever the order of destructors.
+// The pool is never destroyed: its threads sleep until the process ends, in any order of
+// destructors.
 Pool& process_pool() {
   Pool* pool = g_pool.load(std::memory_order_acquire);
   if (pool != nullptr) return *pool;
@@ -166,7 +167,7 @@ Pool& process_pool() {
   return *pool;
 }
 
-// Kept, since a thread that has just asked for the pool may still look at it.
+// Keeps the old pool, since a thread that has just asked for it may still look at it.
 void replace_process_pool(Pool* pool) {
   static std::mutex& mutex = *new std::mutex;
   static std::vector<Pool*>& replaced = *new std::vector<Pool*>;
@@ -231,13 +232,13 @@ void Pool::retire() {
 
 void Pool::start_workers(int wanted) {
   if (workers() >= wanted) return;
-  sigset_t all, before;  // signals are the program's own threads' business
+  sigset_t all, before;  // the program's own threads handle signals
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     const uint32_t seen = generation_of(state_.load(std::memory_order_relaxed));
     while (workers() < wanted) workers_.emplace_back(&Pool::work, this, workers(), seen);
-  } catch (const std::system_error&) {  // no more threads to be had: run on those that are there
+  } catch (const std::system_error&) {  // no more threads: the existing ones run the blocks
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -276,7 +277,7 @@ uint64_t Pool::wait_for_job(uint32_t seen) {
 }
 
 // The budget halves when this thread loses its core while it spins (the machine is full, and
-// spinning takes from those who work), and comes back step by step.
+// spinning takes time from working threads), and comes back step by step.
 bool Pool::spin_for_job(uint32_t seen, uint64_t* state) {
   const int64_t budget = spin_ns_.load(std::memory_order_relaxed);
   const int64_t start = now_ns();

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pool: runs the blocks of a launch on resident threads, at most one per core.
 //
-//     parallel_for(64, [](void* sum, int32_t block) -> int32_t {
-//       static_cast<std::atomic<int>*>(sum)->fetch_add(block);
+//     std::atomic<int> sum{0};
+//     const auto add = [](void* to, int32_t block) -> int32_t {
+//       static_cast<std::atomic<int>*>(to)->fetch_add(block);
 //       return 0;
-//     }, &sum);
+//     };
+//     parallel_for(64, add, &sum);
 //
 // An atomic counter hands out blocks; the caller takes part and returns when all are done. Idle
 // workers spin for a while (Machine::spin_us; less where they get preempted), then park.
-// Invariants: no thread exists before the first launch that can use one. A launch inside a block,
+//
+// Invariant: no thread exists before the first launch that can use one. A launch inside a block,
 // and a launch while another thread's launch holds the pool, run on their calling thread: nothing
 // waits for a busy pool, so nothing deadlocks. A child of fork() starts a pool of its own.
 // Thread safety: every function may be called from any thread.
@@ -22,7 +25,7 @@
 
 namespace pto {
 
-// One block; a non-zero result stops the launch early. What it throws counts as kBlockThrew.
+// Runs one block; a non-zero result stops the launch early. An exception counts as kBlockThrew.
 using BlockFunction = int32_t (*)(void* context, int32_t block);
 
 inline constexpr int32_t kBlockThrew = -1;
@@ -31,7 +34,7 @@ inline constexpr int32_t kBlockThrew = -1;
 // pto::Error only where the environment is malformed (see base/machine.hpp).
 int32_t parallel_for(int32_t blocks, BlockFunction function, void* context);
 
-// Threads that a launch of the calling thread may use, the caller included.
+// Returns the threads that a launch of the calling thread may use, the caller included.
 int num_threads();
 
 // Sets the threads of later launches in this process: at least 1, at most the cores.
@@ -40,15 +43,15 @@ void set_num_threads(int threads);
 // True while the calling thread runs a block: a launch here would run inline.
 bool inside_block();
 
-// For a block that cannot go on, of the job with this context on the calling thread: takes the next
-// block that nobody has begun, which the caller must run then, or -1.
+// A blocked block calls this to claim another unstarted block of the same job, which the caller
+// must then run; -1 when none is left. `context` is the job's, on the calling thread.
 int32_t claim_block(const void* context);
 
-// Threads that run blocks of that job now, the calling one included. One that will not take another
-// block may be counted for a moment longer.
+// Counts the threads that run blocks of that job now, the calling one included. A thread that takes
+// no further block may be counted for a moment longer.
 int threads_in_job(const void* context);
 
-// Threads that the job was meant for; some of them may come late or never.
+// Counts the threads that the job was meant for; some of them may come late or never.
 int threads_wanted(const void* context);
 
 // A host framework's parallel loop: calls function(context, block) for all blocks and returns the
@@ -80,7 +83,7 @@ class ScopedThreadLimit {
   int outer_;
 };
 
-// The threads themselves. The process has one, behind parallel_for; tests make more.
+// A set of resident threads. The process has one, behind parallel_for; tests make more.
 //
 // A job is published in one word, state_: generation, threads wanted, an open bit and the number
 // of workers inside. A worker enters by adding one while the bit is set; the caller closes the bit
@@ -91,20 +94,22 @@ class Pool {
   Pool(int threads_max, int spin_us);
   ~Pool();  // waits for its threads; no run() may be under way
 
-  // As parallel_for, on at most `threads` threads; false in *taken where another caller's job holds
-  // the pool, and then nothing has run.
+  // Runs as parallel_for does, on at most `threads` threads. Where another caller's job holds the
+  // pool it runs nothing and sets *taken to false.
   int32_t run(int32_t blocks, int threads, BlockFunction function, void* context, bool* taken);
 
-  // run() in two steps, for a caller that has to know in between that it holds the pool.
+  // These are the two steps of run(), for a caller that must know in between that it holds the
+  // pool.
   bool take() { return !busy_.exchange(true, std::memory_order_acquire); }
   int32_t run_taken(int32_t blocks, int threads, BlockFunction function, void* context);
 
-  // Its threads end when their blocks have returned. Any thread; the pool must live for ever.
+  // Lets the threads end when their blocks have returned. Any thread; the pool must live for ever.
   void retire();
 
   int workers() const { return static_cast<int>(workers_.size()); }
 
-  // claim_block() and threads_in_job(), for a thread that runs a block of this pool's job.
+  // Implement claim_block() and threads_in_job(), for a thread that runs a block of this pool's
+  // job.
   int32_t claim();
   int threads_inside() const;
   int threads_wanted() const;
@@ -135,23 +140,23 @@ class Pool {
   alignas(64) std::atomic<uint32_t> left_{0};  // the caller sleeps on it for the last worker
   std::atomic<bool> caller_parked_{false};
 
-  alignas(64) BlockFunction function_ = nullptr;  // of the current job
+  alignas(64) BlockFunction function_ = nullptr;  // the current job's
   void* context_ = nullptr;
   int64_t blocks_ = 0;
 };
 
-// A launch on the process's pool whose blocks may never return: then the process gets another pool.
+// Runs a launch whose blocks may never return on the process's pool; the process then gets another.
 //
 //     AbandonablePool pool;  // lives as long as the blocks
 //     const ScopedExecutor executor(AbandonablePool::parallel_for, &pool);
 //     pool.abandon();        // on another thread
 //
-// One launch at a time; it runs on its own thread alone where another holds the pool.
+// It runs one launch at a time, on the launching thread alone where another holds the pool.
 class AbandonablePool {
  public:
   static int32_t parallel_for(void* self, int32_t blocks, BlockFunction function, void* context);
 
-  // Idle threads of the pool end, others when their blocks return; later launches run elsewhere.
+  // Lets idle threads end now, others when their blocks return; later launches run elsewhere.
   void abandon();
 
  private:

@@ -76,7 +76,7 @@ TEST(Pool, workers_that_parked_come_back) {
   }
 }
 
-// Each block waits for the other: passes only if two threads run at once.
+// Each block waits for the other: the test passes only if two threads run at once.
 struct Meeting {
   std::atomic<int> here{0};
   static int32_t meet(void* self, int32_t) {

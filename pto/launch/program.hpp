@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Program: a compiled graph, ready to run: what to check, what to allocate, what to launch.
+// Program: a compiled graph, ready to run: sizes to check, memory to allocate, kernels to launch.
 //
 //     std::shared_ptr<const Program> program = compile(graph, options);   // compiler/
 //     Call call(*program, tensors, scalars);   // binds symbols and checks sizes, or throws Error
@@ -7,10 +7,11 @@
 //     call.run(output_pointers);
 //
 // A kernel gets the scalars [the graph's..., items, quantum, s0, s1, ...]; block b of n computes
-// the items from units * b / n * quantum on, with units = ceil(items / quantum). Invariants:
-// tensors come in the order of the graph's inputs (tensors apart from scalars); outputs are
-// row-major and dense. Temporaries hold results of reductions only, never a full tensor. Thread
-// safety: a Program is immutable and may run on many threads; a Call belongs to one.
+// the items from units * b / n * quantum on, with units = ceil(items / quantum).
+//
+// Invariant: tensors come in the order of the graph's inputs (tensors apart from scalars); outputs
+// are row-major and dense. Temporaries hold results of reductions only, never a full tensor.
+// Thread safety: a Program is immutable and may run on many threads; a Call belongs to one.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +51,7 @@ class Program {
  private:
   friend class Call;
   friend class RepeatedCall;
-  struct Binding {  // where a symbol's value comes from
+  struct Binding {  // the source of a symbol's value
     int input, axis;
   };
   struct Check {  // a size that must equal something already known
@@ -84,8 +85,8 @@ class Program {
 
 struct MeasuredLaunch;  // start_launch.hpp
 
-// Into how many blocks a launch is split: one where handing work over costs more than it saves,
-// else blocks of at least 32 KB of traffic, at most 8 a thread, never more than items / quantum.
+// Splits a launch into blocks: one where handing work over costs more than it saves, else blocks of
+// at least 32 KB of traffic, at most 8 a thread, never more than items / quantum.
 int32_t block_count(int64_t items, int64_t bytes, int64_t quantum, int threads,
                     int64_t grain_bytes);
 
@@ -106,10 +107,10 @@ class Call {
 
  private:
   friend class RepeatedCall;
-  struct Tensors;  // the launches' descriptors
+  struct Tensors;  // the tensors of the launches
   void check_sizes() const;
   void bind_outputs();
-  int64_t describe(Tensors& tensors) const;  // without memory; returns the bytes of temporaries
+  int64_t describe(Tensors& tensors) const;  // leaves memory out; returns the bytes of temporaries
   void describe_inputs(Tensors& tensors) const;
   MeasuredLaunch measure(size_t launch) const;
   [[noreturn]] void fail_check(int input, int axis, const SizeProgram& expected) const;

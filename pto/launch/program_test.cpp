@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 const Dim s0 = Dim::symbol(0), s1 = Dim::symbol(1), s2 = Dim::symbol(2);
 
-// What the kernels below saw; one launch at a time.
+// Records the arguments of the kernels below; one launch at a time.
 struct Seen {
   std::mutex mutex;
   int blocks = 0, tensors = 0;
@@ -284,9 +284,9 @@ TEST(Program, splits_into_blocks_by_traffic_threads_and_items) {
   EXPECT_EQ(block_count(1000, kGrain, 1, 4, kGrain), 1);          // handing over costs more
   EXPECT_EQ(block_count(1000, 4 * kGrain, 1, 1, kGrain), 1);      // one thread
   EXPECT_EQ(block_count(1000, 4 * kGrain, 1, 4, kGrain), 8);      // 32 KB each
-  EXPECT_EQ(block_count(1000, 1000 * kGrain, 1, 4, kGrain), 32);  // 8 a thread
-  EXPECT_EQ(block_count(3, 1000 * kGrain, 1, 4, kGrain), 3);      // one an item
-  EXPECT_EQ(block_count(33, 1000 * kGrain, 16, 4, kGrain), 3);    // one a quantum
+  EXPECT_EQ(block_count(1000, 1000 * kGrain, 1, 4, kGrain), 32);  // 8 per thread
+  EXPECT_EQ(block_count(3, 1000 * kGrain, 1, 4, kGrain), 3);      // one per item
+  EXPECT_EQ(block_count(33, 1000 * kGrain, 16, 4, kGrain), 3);    // one per quantum
 }
 
 TEST(SizeProgram, equals_the_expression) {

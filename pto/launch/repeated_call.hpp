@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// RepeatedCall: a call whose sizes are checked and bound once, to run on other memory.
+// RepeatedCall: checks and binds the sizes of a call once, to run it on other memory.
 //
 //     const RepeatedCall call(program, tensors, scalars, params);   // throws as Call does
 //     call.run(inputs, outputs);    // as Call(...).run(...) for tensors of those sizes
 //
-// Invariant: it owns copies of what it was made from, but for the program, which must outlive it.
+// Invariant: it owns copies of its arguments, except for the program, which must outlive it.
 // Thread safety: immutable; run() may be under way on many threads.
 #pragma once
 
@@ -28,13 +28,13 @@ class RepeatedCall {
   std::span<const pto_tensor> outputs() const { return {&tensors_[n_inputs_], n_outputs_}; }
   const Program& program() const { return program_; }
 
-  // The memory of each input and output.
+  // Runs on the memory of each input and output.
   void run(std::span<void* const> inputs, std::span<void* const> outputs) const;
 
  private:
   const Program& program_;
   size_t n_inputs_, n_outputs_;
-  std::vector<pto_tensor> tensors_;  // without memory: inputs, outputs, temporaries
+  std::vector<pto_tensor> tensors_;  // inputs, outputs, temporaries, all without memory
   std::vector<int64_t> numbers_;     // their sizes and strides
   std::vector<uint64_t> scalars_;
   std::vector<std::byte> params_;

@@ -6,7 +6,7 @@
 namespace pto {
 namespace {
 
-// A word: bits 0-3 dtype, 4-7 rank, 8-9 stride class, 16-23 which sizes are 1.
+// One word: bits 0-3 dtype, 4-7 rank, 8-9 stride class, 16-23 the sizes that are 1.
 constexpr uint32_t kRankShift = 4, kStrideShift = 8, kOnesShift = 16;
 
 uint64_t mixed(uint64_t hash, uint64_t value) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Signature: the part of a call on which a kernel is specialised; the key of every kernel table.
 //
-// One word a tensor: dtype, rank, which sizes are 1, stride class. All other sizes are free, so one
-// kernel serves all of them. Attributes that change the graph (strings, flags) are hashed into
-// `attributes` by their owner.
+//     Signature signature;
+//     signature.add(tensor);   // one word: dtype, rank, which sizes are 1, stride class
+//
+// All other sizes are free, so one kernel serves all of them. The owner hashes attributes that
+// change the graph (strings, flags) into `attributes`.
+//
 // Thread safety: plain values.
 #pragma once
 
@@ -29,15 +32,15 @@ struct Signature {
   friend bool operator==(const Signature&, const Signature&) = default;
 };
 
-// What a word says.
+// The content of a word.
 struct TensorClass {
   DType dtype;
   int rank;
   StrideClass strides;
   uint32_t ones;  // bit d: size d is 1
 
-  // The shape to trace with: constant 1 where `ones` says so, else the next symbols from
-  // *next_symbol on, which is advanced.
+  // Returns the shape to trace with: constant 1 where `ones` says so, else symbols from
+  // *next_symbol on, which it advances.
   Dims symbolic_shape(int* next_symbol) const;
 };
 

@@ -15,7 +15,7 @@ StrideClass classify(std::vector<int64_t> sizes, std::vector<int64_t> strides) {
 TEST(Signature, tells_dense_rows_and_any_strides_apart) {
   EXPECT_EQ(classify({}, {}), StrideClass::Contiguous);
   EXPECT_EQ(classify({2, 3}, {3, 1}), StrideClass::Contiguous);
-  EXPECT_EQ(classify({2, 1, 3}, {3, 99, 1}), StrideClass::Contiguous);  // of a size 1: unused
+  EXPECT_EQ(classify({2, 1, 3}, {3, 99, 1}), StrideClass::Contiguous);  // a size 1 needs no stride
   EXPECT_EQ(classify({0, 3}, {77, 5}), StrideClass::Contiguous);        // nothing to address
   EXPECT_EQ(classify({2, 3}, {4, 1}), StrideClass::Rows);
   EXPECT_EQ(classify({2, 3}, {0, 1}), StrideClass::Rows);

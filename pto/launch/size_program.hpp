@@ -6,7 +6,7 @@
 //     rows.evaluate(symbols) == 42;
 //
 // Invariant: evaluate() gives what evaluate(dim, symbols) of base/dims.hpp gives, or throws.
-// Thread safety: immutable values; may be shared between threads.
+// Thread safety: immutable values; threads may share them.
 #pragma once
 
 #include <cstdint>
@@ -36,16 +36,16 @@ class SizeProgram {
  private:
   struct Step {
     DimOp op;
-    int64_t value;  // of a constant; the index of a symbol
+    int64_t value;  // the constant, or the index of the symbol
   };
   void append(const Dim& dim, int depth);
   int64_t evaluate_steps(const int64_t* symbols) const;
   int64_t apply(DimOp op, int64_t a, int64_t b) const;
 
   Dim dim_;
-  int64_t value_ = 0;        // of a constant
-  int symbol_ = -1;          // of a symbol
-  std::vector<Step> steps_;  // of an expression, operands first
+  int64_t value_ = 0;        // the constant
+  int symbol_ = -1;          // the symbol; -1 without one
+  std::vector<Step> steps_;  // the expression's, operands first
 };
 
 }  // namespace pto

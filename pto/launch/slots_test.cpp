@@ -12,7 +12,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// out[block] = x[block] * factor + first, or just first where x is absent.
+// Computes out[block] = x[block] * factor + first, or just first where x is absent.
 void kernel_entry(int64_t* slots) {
   auto* out = reinterpret_cast<float*>(slots[0]);
   const auto* x = reinterpret_cast<const float*>(slots[1]);

@@ -9,7 +9,7 @@ namespace pto {
 
 namespace {
 
-// A kernel reports what, why and fix as lines; what did not come from it may be one line.
+// A kernel reports what, why and fix as three lines; a text from elsewhere may have one line.
 [[noreturn]] void fail_with_report(const std::string& name, const std::string& report) {
   const size_t first = report.find('\n'), second = report.find('\n', first + 1);
   if (first == std::string::npos || second == std::string::npos) {

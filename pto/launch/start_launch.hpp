@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last step of a call: its kernels are started on tensors that are described already.
+// start_launch: the last step of a call, which starts kernels on tensors that are described.
 //
-//     const Scratch scratch(call.describe(tensors));
+//     const Scratch scratch(bytes);
 //     scratch.give(temporaries);
 //     start_launch(program.spec(), measured, tensors.all, tensors.scalars, params);
 //
@@ -24,7 +24,7 @@ struct Call::Tensors {
   uint64_t scalars[Program::kMaxScalars + 2 + Program::kMaxSymbols];
 };
 
-// A launch for sizes that are known. Its items and its quantum are scalars `items_at` and the next.
+// A launch with known sizes. Scalars `items_at` and the next one hold its items and its quantum.
 struct MeasuredLaunch {
   const LaunchSpec* spec;
   pto_kernel function;
@@ -33,7 +33,7 @@ struct MeasuredLaunch {
   int32_t items_at, n_scalars;
 };
 
-// Memory of a call's temporaries. Throws pto::Error where there is none.
+// Holds the memory of a call's temporaries. Throws pto::Error without memory.
 class Scratch {
  public:
   explicit Scratch(int64_t bytes);

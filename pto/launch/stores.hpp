@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stores: who stored where in a launch, for kernels that check themselves (isa/kernel/checked.hpp).
+// Stores: records the stores of a launch, for kernels that check themselves
+// (isa/kernel/checked.hpp).
 //
 //     int32_t other;
-//     stores.add(start, end, block, position, &other);    // end, or what `other` stored too
-//     stores.note_wait(position);                         // it follows what others have stored
+//     stores.add(start, end, block, position, &other);    // end, or a byte that `other` stored too
+//     stores.note_wait(position);                         // it follows earlier stores of others
 //
-// Invariant: of the stores to a byte the last one is kept. Two stores are in order where one block
-// made both, or the core of the later one has waited since the earlier one.
+// Invariant: the last store to each byte is kept. Two stores are in order where one block made
+// both, or the core of the later one has waited since the earlier one.
 // Thread safety: any thread.
 #pragma once
 
@@ -21,12 +22,12 @@ class Stores {
  public:
   explicit Stores(int32_t positions);
 
-  // The first byte of [start, end) that another block stored and nothing orders, or `end`.
+  // Returns the first byte of [start, end) with an unordered store of another block, or `end`.
   uintptr_t add(uintptr_t start, uintptr_t end, int32_t block, int32_t position, int32_t* other);
 
   void note_wait(int32_t position);
 
-  uint64_t serial() const { return serial_; }  // of the launch, from 1 on
+  uint64_t serial() const { return serial_; }  // the launch's, from 1 on
 
  private:
   struct Store {
@@ -38,11 +39,11 @@ class Stores {
   const uint64_t serial_;
   std::mutex mutex_;
   uint64_t time_ = 0;             // counts the waits that have ended
-  std::vector<uint64_t> waited_;  // the time of each core's last
+  std::vector<uint64_t> waited_;  // the time of each core's last wait
   std::map<uintptr_t, Store> all_;
 };
 
-// Of the running launch, made on the first call; null outside launches.
+// Returns the running launch's, made on the first call; null outside launches.
 Stores* stores_of_launch();
 
 }  // namespace pto

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kBytes = 48, kBlocks = 4;
 
-// The same, byte by byte.
+// Records the same stores byte by byte.
 class Bytes {
  public:
   uintptr_t add(uintptr_t start, uintptr_t end, int32_t block, int32_t* other) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strided copy: the elements of a tensor from one layout into another, by the resident pool.
+// Strided copy: copies the elements of a tensor from one layout into another on the resident pool.
 //
 //     copy_strided(dense, dense_strides, x.data, x.strides, x.sizes, x.rank, bytes(x.dtype));
 //

@@ -32,7 +32,7 @@ std::string text_of_flag(int32_t index) {
 
 std::string times(int32_t count) { return count == 1 ? "once" : std::to_string(count) + " times"; }
 
-// The flags of the running block; a thread and its fibers recycle them.
+// Returns the flags of the running block; a thread and its fibers recycle them.
 BlockFlags& own_flags() {
   static thread_local std::vector<std::unique_ptr<BlockFlags>> all;
   if (t_block.flags != nullptr) return *t_block.flags;
@@ -84,7 +84,7 @@ int32_t Sync::kind_at(int32_t core) const {
   return launch_->has_cube && core == 0 ? PTO_CORE_CUBE : PTO_CORE_VECTOR;
 }
 
-// The cores that must all set before it counts, by position.
+// Lists, by position, the cores that must all set a flag before it counts.
 std::vector<int32_t> Sync::group_of(int32_t mode) const {
   if (mode == PTO_SYNC_PAIR || (mode == PTO_SYNC_BLOCK && t_block.core == PTO_CORE_CUBE)) {
     return {t_block.position};
@@ -101,7 +101,7 @@ std::vector<int32_t> Sync::group_of(int32_t mode) const {
   return group;
 }
 
-// Who gets it, as which flag.
+// Lists the receivers and, for each, the flag that it sees.
 std::vector<std::pair<int32_t, int32_t>> Sync::receivers_of(int32_t mode, int32_t flag) const {
   const int32_t cores = launch_->cores_per_block(), first = t_block.index * cores;
   const int32_t lanes = launch_->lanes, vectors = first + launch_->has_cube;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sync: what the blocks of a launch wait for: flags, barriers, rings; the part of abi/host.h that
-// makes cores wait.
+// Sync: the flags, barriers and rings that the blocks of a launch wait for; implements the part of
+// abi/host.h that makes cores wait.
 //
-//     pto_barrier(PTO_CORE_ANY, nullptr, 0, "k.cpp", 12);   // of the running launch
+//     pto_barrier(PTO_CORE_ANY, nullptr, 0, "k.cpp", 12);   // a barrier of the running launch
 //
-// Invariant: all of it changes under the mutex of Waits. A thread outside launches uses one that
-// the process has for them.
+// Invariant: every change happens under the mutex of Waits. Threads outside launches share one Sync
+// of the process.
 // Thread safety: any thread.
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace pto {
 
-// The flags between pipes that one block has set: counts, and where each was set last.
+// The flags between pipes that one block has set: counts, and the place of each last set.
 struct BlockFlags {
   static constexpr int kPipes = 16, kIds = 32;
   struct Flag {
@@ -52,7 +52,7 @@ class Sync {
   void reset(const void* key);
   void progress(const void* key, int64_t turns[8]);
 
-  // At the end of a launch: the first flag that was set and not awaited, or "".
+  // Returns, at the end of a launch, the first flag that was set and not awaited, or "".
   std::string left();
 
   Waits waits;
@@ -94,7 +94,7 @@ class Sync {
   std::map<std::pair<const void*, int32_t>, Ring> rings_;  // key, block
 };
 
-// Of the running launch, or of the threads outside.
+// Returns the running launch's, or that of the threads outside.
 Sync& current_sync();
 
 }  // namespace pto

@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Runs `body` on every core of a launch; the text of its error, or "".
+// Runs `body` on every core of a launch; returns the text of its error, or "".
 std::string launch(int32_t blocks, int32_t lanes, bool has_cube, std::function<void()> body) {
   const auto call = [](void* context) -> int32_t {
     (*static_cast<std::function<void()>*>(context))();
@@ -31,7 +31,7 @@ std::string launch(int32_t blocks, std::function<void()> body) {
 
 int32_t me() { return pto_block_index(); }
 
-// Each test with one thread and with several.
+// Runs each test with one thread and with several.
 class Sync : public testing::TestWithParam<int> {
   const ScopedThreadLimit limit_{GetParam()};
 };

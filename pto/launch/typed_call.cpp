@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of typed kernels: checks arguments against a signature; implements isa/kernel/launch.hpp.
+// Typed calls: checks arguments against a signature; implements isa/kernel/launch.hpp.
 #include <cmath>
 #include <span>
 #include <stdexcept>
@@ -30,7 +30,7 @@ struct TypeOf {
   uint8_t code, bits;
 };
 
-// The values of torch's ScalarType, which are part of its stable C interface, as DLPack types.
+// Maps torch's ScalarType to DLPack types; its values are part of torch's stable C interface.
 TypeOf type_of_tensor(int32_t torch_type) {
   switch (torch_type) {
     case 0:
@@ -86,7 +86,7 @@ std::span<const pto_parameter> parameters_of(const pto_signature& signature) {
   return {signature.parameters, static_cast<size_t>(signature.n_parameters)};
 }
 
-// "MyAdd: argument 2", made only for an error; arguments count from 1, as people do.
+// Names an argument, "MyAdd: argument 2", for an error only; arguments count from 1, as people do.
 struct Where {
   const pto_signature& signature;
   size_t index;
@@ -110,7 +110,7 @@ std::string operator+(const Where& where, const std::string& rest) {
         "pass a number of that range, or widen the parameter"});
 }
 
-// A number as the caller gave it.
+// A number as the caller passed it.
 struct Given {
   uint8_t kind;  // PTO_ARGUMENT_...
   int64_t integer;
@@ -134,7 +134,7 @@ uint64_t bits_of(double value) {
   return bits;
 }
 
-// The slot that carries the number to a parameter of this type; throws where it does not fit.
+// Converts the number to the slot of a floating-point parameter; throws where it does not fit.
 uint64_t real_slot_of(const Given& number, const pto_parameter& type, const Where& where) {
   if (number.kind == PTO_ARGUMENT_FLOAT) {
     if (std::isfinite(number.real) && std::abs(number.real) > largest_real(type))
@@ -150,7 +150,7 @@ uint64_t real_slot_of(const Given& number, const pto_parameter& type, const Wher
                              : static_cast<double>(number.integer));
 }
 
-// The slot that carries the number to a parameter of this type; throws where it does not fit.
+// Converts the number to the slot of a parameter of this type; throws where it does not fit.
 uint64_t slot_of(const Given& number, const pto_parameter& type, const Where& where) {
   if (!is_integer_type(type)) return real_slot_of(number, type, where);
   Given whole = number;
@@ -240,7 +240,7 @@ pto_tensor tensor_of(const pto_argument& argument, const pto_parameter& paramete
   return tensor;
 }
 
-// Refuses overlaps that pto_extent() cannot tell apart: one that may be written, and another that
+// Refuses overlaps that pto_extent() cannot tell apart: a written tensor, and another one that
 // reaches beyond its end.
 void check_overlaps(const pto_signature& signature, std::span<const pto_tensor> tensors) {
   for (const pto_tensor& written : tensors) {
@@ -260,8 +260,8 @@ void check_overlaps(const pto_signature& signature, std::span<const pto_tensor> 
   }
 }
 
-// The arguments with device and extent of each plain pointer into memory of a device with streams,
-// or that the host knows; empty where there is none.
+// Copies the arguments and adds device and extent to each plain pointer into memory of a device
+// with streams or of a known range; empty where there is none.
 std::vector<pto_argument> placed(std::span<const pto_argument> arguments) {
   std::vector<pto_argument> all;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -278,7 +278,7 @@ std::vector<pto_argument> placed(std::span<const pto_argument> arguments) {
   return all;
 }
 
-// The device on which the call runs, or -1. Throws where the arguments lie on several.
+// Returns the device of the call, or -1. Throws where the arguments lie on several.
 int32_t device_of(const pto_signature& signature, std::span<const pto_argument> arguments,
                   const void* stream) {
   const auto named = [](int32_t device) {
@@ -389,7 +389,7 @@ void check_given(const pto_signature& signature, const pto_args& args) {
     }
     const uint64_t slot = args.scalars[scalar++];
     if (is_integer_type(parameter)) {
-      if (parameter.type_bits == 64) continue;  // every slot is one
+      if (parameter.type_bits == 64) continue;  // every slot has 64 bits
       slot_of({PTO_ARGUMENT_SIGNED, static_cast<int64_t>(slot), 0}, parameter, Where{signature, i});
       continue;
     }

@@ -10,7 +10,7 @@
 namespace pto {
 namespace {
 
-// A launch that outlives its caller: with sizes and strides of its own.
+// A launch that outlives its caller, with sizes and strides of its own.
 struct Pending {
   TypedLaunch launch;
   std::deque<std::vector<int64_t>> sizes = {};
@@ -55,8 +55,8 @@ int32_t TypedLaunch::run_on(int32_t device, const void* stream,
     has_pointer = true;
     if (argument.device >= 0) pointers.push_back(argument.data);
   }
-  // Who passes a pointer may read or free what is behind it as soon as the call returns: the caller
-  // waits. Pointers alone, on a stream that the caller named, are the caller's to keep.
+  // A caller that passes a pointer may free its memory as soon as the call returns, so the call
+  // waits. With pointers alone and a stream of its own, the caller has to keep the memory.
   const bool must_wait = has_pointer && (!objects.empty() || !stream);
   if (!stream) stream = pto_device_current_stream(device);
   const pto_device_job job{&Pending::run,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // TypedLaunch: a checked call of a typed kernel, run at once or handed to a device's stream.
 //
-//     launch.run();                                       // returns when it is done
-//     launch.run_on(device, stream, arguments);  // returns at once, see isa/kernel/launch.hpp
+//     launch.run();                               // returns when it is done
+//     launch.run_on(device, stream, arguments);   // returns at once, see isa/kernel/launch.hpp
 //
-// Invariant: it owns the description of its arguments; not the memory of CPU tensors and pointers.
+// Invariant: it owns the description of its arguments, but not the memory of CPU tensors and
+// pointers.
 // Thread safety: a value; may run on another thread than the one that made it.
 #pragma once
 

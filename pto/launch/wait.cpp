@@ -38,7 +38,7 @@ void set_float_state([[maybe_unused]] unsigned state) {
 #endif
 }
 
-// Ended fibers of this thread keep their stacks for the next blocks.
+// A thread's ended fibers keep their stacks for its next blocks.
 constexpr size_t kIdleFibers = 64;
 std::vector<std::unique_ptr<BlockFiber>>& idle_fibers() {
   static thread_local std::vector<std::unique_ptr<BlockFiber>> fibers;
@@ -160,7 +160,7 @@ int32_t Waits::finish_fibers() {
   return worker->code_;
 }
 
-// The loop of a thread whose own block waits or has ended. Returns with the lock, as it came.
+// The loop of a thread whose own block waits or has ended. Holds the lock when it returns.
 template <class Until>
 void Waits::run_others(Lock& lock, Worker& worker, const Until& until) {
   int64_t idle_since = 0;
@@ -199,7 +199,7 @@ bool Waits::run_ready(Lock& lock, Worker& worker) {
   return true;
 }
 
-// A core that nobody has begun, or -1: of the thread's own blocks first, then of the next block.
+// Returns an unstarted core, or -1: first of the thread's own blocks, then of the next block.
 int32_t Waits::next_core(Worker& worker, int64_t idle_ns) {
   const int32_t cores = launch_->cores_per_block();
   if (worker.next_core_ != nullptr && *worker.next_core_ % cores != 0) {
@@ -272,7 +272,8 @@ void Waits::resume(Lock& lock, Worker& worker, BlockFiber* fiber) {
   lock.lock();
 }
 
-// Short: the caller looks again at what nobody rings for, memory and threads that have left.
+// Sleeps briefly: nobody rings for memory and for threads that have left, so the caller looks
+// again.
 void Waits::sleep(Lock& lock, Worker& worker, int64_t idle_ns) {
   const bool for_memory = !memory_.waiters_.empty();
   ++asleep_;
@@ -300,7 +301,7 @@ bool Waits::look_at_memory() {
   return found;
 }
 
-// Nobody can go on: this thread has nothing to run, all others of the job sleep, none was woken.
+// True when nobody can go on: this thread has nothing to run, all others sleep, and none was woken.
 bool Waits::is_dead(const Worker& worker) {
   return launch_ != nullptr && !worker.holds_back_ && !waiting_.empty() && ready_ == 0 &&
          asleep_ + 1 >= threads_in_job(launch_);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits: how the blocks of a launch wait, on any number of threads, one included.
+// Waits: lets the blocks of a launch wait, on any number of threads, one included.
 //
 //     std::unique_lock lock(waits.mutex());
 //     waits.wait(lock, channel, {file, line}, [&] { return count > 0; },
 //                [&] { return "for flag 3"; });
 //     --count;                 // the lock is held, and count > 0
-//     ...
-//     ++count;  waits.wake(channel);
+//     ++count;                 // another block, which then wakes the first:
+//     waits.wake(channel);
 //
 // A block runs on its thread's own stack until it has to wait. Its thread then runs the others: it
 // resumes blocks that can go on and begins new ones, each on a fiber, and comes back to the first
@@ -15,10 +15,12 @@
 // names every block that waits, for what and where, and each of them is unwound by an exception.
 // A thread begins more than its share of the blocks only when others have not come for kLate_us:
 // blocks stay where they began. All cores of a block run on one thread.
-// A block that waits for memory (a signal) may be served from outside: the verdict then comes after
-// kOwnGrace_ms, or kOthersGrace_ms while another thread launches too, or has waited, and where
-// other processes share the memory. Invariant: a fiber stays on its thread. State that waits
-// concern changes under mutex(). Outside launches a wait blocks its thread, at most kOutside_ms.
+// Another thread or process may serve a block that waits for memory (a signal): the verdict then
+// comes after kOwnGrace_ms, or after kOthersGrace_ms while another thread launches or has waited,
+// and where other processes share the memory. Outside launches a wait blocks its thread, at most
+// kOutside_ms.
+//
+// Invariant: a fiber stays on its thread. State that waits concern changes under mutex().
 // Thread safety: any thread.
 #pragma once
 
@@ -42,11 +44,11 @@ struct Place {
 };
 std::string text(const Place& place);
 
-// "block 3"; in a launch with cores "block 3 (cube)", "block 3 (vector 1)".
+// Prints "block 3"; in a launch with cores "block 3 (cube)", "block 3 (vector 1)".
 std::string text_of_core(const Launch& launch, int32_t position);
 
-// Thrown through a block that ends because its launch has failed; no std::exception, so that
-// kernels do not take it for one of theirs.
+// Unwinds a block whose launch has failed; no std::exception, so that a kernel's own handlers let
+// it pass.
 struct Stopped {};
 
 // A block on a stack of its own.
@@ -61,12 +63,12 @@ struct BlockFiber {
   int32_t code = 0;
 };
 
-// Says that other processes write the memory that blocks of this one wait for.
+// States that other processes write the memory that blocks of this one wait for.
 void share_memory_with_processes();
 
 class Channel;
 
-// What a block waits for: a condition over state under the mutex, and its words.
+// A waiting block's condition, over state under the mutex, and its words.
 struct Waiter {
   bool (*holds)(const void* condition);
   std::string (*describe)(const void* description);
@@ -78,7 +80,7 @@ struct Waiter {
   Worker* worker = nullptr;
   BlockFiber* fiber = nullptr;  // null: on its thread's stack
   bool is_ready = false;
-  std::list<Waiter*>::iterator entry = {};  // among all
+  std::list<Waiter*>::iterator entry = {};  // among all waiters
 };
 
 // The blocks that wait for one thing.
@@ -93,13 +95,13 @@ class Worker {
  private:
   friend class Waits;
   std::deque<BlockFiber*> ready_;
-  std::deque<int32_t> cores_;     // not begun, of blocks that this thread has begun
-  int32_t* next_core_ = nullptr;  // of the block on the thread's own stack
+  std::deque<int32_t> cores_;     // unstarted cores of blocks that this thread has begun
+  int32_t* next_core_ = nullptr;  // for the block on the thread's own stack
   int fibers_ = 0;                // begun and not ended
   int begun_ = 1;                 // blocks, the thread's own included
   bool holds_back_ = false;       // leaves blocks to threads that are to come
   bool takes_all_ = false;
-  int32_t code_ = 0;  // the first non-zero one of its fibers
+  int32_t code_ = 0;  // the first non-zero code of its fibers
   std::condition_variable bell_;
   std::atomic<bool> rung_{false};
 };
@@ -113,7 +115,8 @@ class Waits {
 
   std::mutex& mutex() { return mutex_; }
 
-  // Returns when holds() does; throws Stopped when the launch has failed, pto::Error outside one.
+  // Returns when holds() does; throws Stopped when the launch has failed, pto::Error outside
+  // launches.
   template <class Holds, class Describe>
   void wait(std::unique_lock<std::mutex>& lock, Channel& channel, Place place, const Holds& holds,
             const Describe& describe) {
@@ -124,16 +127,17 @@ class Waits {
     wait(lock, channel, waiter);
   }
 
-  // For a condition that memory decides, whoever writes it: nobody needs to wake it.
+  // The channel of conditions that memory decides, whoever writes it: nobody needs to wake it.
   Channel& memory() { return memory_; }
 
-  // Lets the blocks of the channel look again. Under the mutex.
+  // Lets the blocks of the channel look again. The caller holds the mutex.
   void wake(Channel& channel);
 
-  // The launch has failed: everybody who waits is unwound. Takes the mutex.
+  // Unwinds every block that waits, since the launch has failed. Takes the mutex.
   void stop();
 
-  // Runs the fibers that blocks on this thread have begun to their ends; their first non-zero code.
+  // Runs the fibers that blocks on this thread have begun to their ends; returns their first
+  // non-zero code.
   int32_t finish_fibers();
 
  private:
