@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Array: a tensor of values, dense and row-major, for the interpreter and tests.
 //
-//     Array x{DType::F32, {2, 3}};   x.reals[4] = 0.5;   x.size() == 6
+//     Array x{DType::F32, {2, 3}};
+//     x.reals[4] = 0.5;
+//     x.size() == 6;
 //
 // Invariant: float types fill `reals` (every value is one of the type), the others `integers`
 // (bool: 0 or 1; u64 keeps its bits).
@@ -32,26 +34,26 @@ struct Array {
   }
   void set(size_t i, Number value);
 
-  // Rounds or wraps whatever was written to the type.
+  // Rounds or wraps every element to the type.
   void normalize();
 };
 
-// The bits of an element in memory, in the low bytes, and back.
+// Convert an element to its bits in memory, in the low bytes, and back.
 uint64_t element_bits(DType dtype, Number value);
 Number element_from_bits(DType dtype, uint64_t bits);
 
-// Equal types, shapes and values; NaN equals NaN, -0 differs from 0.
+// True for equal types, shapes and values; NaN equals NaN, -0 differs from 0.
 bool same_bits(const Array& a, const Array& b);
 
-// "f32[2, 2] {1, -0, nan, 0.5}", at most `limit` elements.
+// Prints "f32[2, 2] {1, -0, nan, 0.5}", at most `limit` elements.
 std::string text(const Array& array, size_t limit = 16);
 
-// For each element of a dense `shape`, where the element lies when a step along axis i moves by
+// Returns the place of each element of a dense `shape`, when a step along axis i moves by
 // strides[i].
 std::vector<size_t> places(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides,
                            int64_t start = 0);
 
-// The strides of a dense row-major shape.
+// Returns the strides of a dense row-major shape.
 std::vector<int64_t> dense_strides(const std::vector<int64_t>& shape);
 
 }  // namespace pto

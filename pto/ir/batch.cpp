@@ -10,7 +10,7 @@
 namespace pto {
 namespace {
 
-// How a value of `many` stands to one of `one`.
+// Relates a value of `many` to one of `one`.
 enum class Relation {
   Different,
   Equal,  // the same value for all rows
@@ -42,7 +42,7 @@ class Matcher {
   }
 
  private:
-  // A size; those that the guards make equal are one.
+  // Prints a size; sizes that the guards make equal print as one.
   std::string size(const Dim& dim) const {
     std::string found = text(dim);
     for (auto next = same_.find(found); next != same_.end(); next = same_.find(found)) {
@@ -53,7 +53,7 @@ class Matcher {
 
   using Sizes = std::vector<std::string>;
 
-  // The shape of a value from axis `first` on, without the axes of size 1 that stand there.
+  // Returns the shape of a value from axis `first` on, without the axes of size 1 in front.
   Sizes behind_ones(const Graph& graph, Value v, size_t first) const {
     const Dims& shape = graph[v].type.shape;
     while (first < shape.size() && shape[first] == Dim(1)) ++first;
@@ -67,7 +67,7 @@ class Matcher {
     return !shape.empty() && shape[0] == batch_;
   }
 
-  // By the types alone.
+  // Compares by the types alone.
   Relation shapes(Value m, Value o) const {
     if (many_[m].type.dtype != one_[o].type.dtype) return Relation::Different;
     if (has_batch(m)) {
@@ -79,8 +79,8 @@ class Matcher {
     return equal ? Relation::Equal : Relation::Different;
   }
 
-  // The value that reshapes and broadcasts only gave, or took, axes of size 1 in front; `first` is
-  // 1 where the batch stands before them.
+  // Skips reshapes and broadcasts that only add or remove axes of size 1 in front; `first` is 1
+  // where the batch stands before them.
   Value without_ones(const Graph& graph, Value v, size_t first) const {
     while (graph[v].op == Opcode::reshape || graph[v].op == Opcode::broadcast) {
       const Value from = graph[v].operands[0];
@@ -91,13 +91,13 @@ class Matcher {
     return v;
   }
 
-  // A value that is the same for all rows, broadcast over them.
+  // True for a value that is the same for all rows, broadcast over them.
   bool is_repeated(Value m, Value o) {
     return many_[m].op == Opcode::broadcast && shapes(m, o) == Relation::Mapped &&
            match(many_[m].operands[0], o) == Relation::Equal;
   }
 
-  // Whether it is so when operations that only move axes of size 1 are passed over.
+  // True for a mapped value, when operations that only move axes of size 1 are passed over.
   bool is_mapped_but_for_ones(Value m, Value o) {
     const Value inner_m = without_ones(many_, m, 1), inner_o = without_ones(one_, o, 0);
     return (inner_m != m || inner_o != o) && shapes(m, o) == Relation::Mapped &&
@@ -122,7 +122,7 @@ class Matcher {
     return keeps_rows_apart(many, one, all_mapped, all_equal) ? shape : Relation::Different;
   }
 
-  // Whether an operation with rows in its result makes each from the same row of its operands.
+  // True when an operation with rows in its result makes each from the same row of its operands.
   // Axes agree when counted from the last one.
   bool keeps_rows_apart(const Node& many, const Node& one, bool all_mapped, bool all_equal) const {
     switch (many.op) {
@@ -143,7 +143,7 @@ class Matcher {
     }
   }
 
-  // The axes of `one` as `many` counts them; a permutation keeps those in front.
+  // Renumbers the axes of `one` as `many` counts them; a permutation keeps those in front.
   static std::vector<int64_t> moved_axes(const Node& many, const Node& one, bool permuted) {
     const int64_t ahead = rank(many) - rank(one);
     std::vector<int64_t> result;
@@ -160,11 +160,11 @@ class Matcher {
 
   const Graph &many_, &one_;
   const Dim batch_;
-  std::map<std::string, std::string> same_;  // sizes, to one that a guard makes equal
+  std::map<std::string, std::string> same_;  // a size to one that a guard makes equal to it
   std::map<std::pair<Value, Value>, Relation> known_;
 };
 
-// The guards without their reasons and order.
+// Lists the guards without their reasons and order.
 std::set<std::pair<std::string, std::string>> conditions(const Graph& graph) {
   std::set<std::pair<std::string, std::string>> all;
   for (const Guard& guard : graph.guards()) all.insert(std::minmax(text(guard.a), text(guard.b)));

@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Optional;
 
-// `many` with the batch axis s9 against `one`.
+// Maps `many`, with the batch axis s9, against `one`.
 std::optional<std::vector<bool>> mapped(const char* many, const char* one,
                                         const std::vector<bool>& has_batch) {
   return map_batch(parse(many), parse(one), has_batch, Dim::symbol(9));

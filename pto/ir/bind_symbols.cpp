@@ -28,7 +28,7 @@ void check_equal(const Dim& dim, int64_t size, const std::vector<int64_t>& symbo
         "one symbol stands for one size", "pass arrays whose sizes agree"});
 }
 
-// Every size of the graph and its bodies: f(dim).
+// Calls f(dim) for every size of the graph and its bodies.
 template <class F>
 void each_dim(const Graph& graph, const F& f) {
   for (const Node& node : graph.nodes()) {

@@ -14,10 +14,10 @@ constexpr double kAny = INFINITY;
 
 bool is_half(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; }
 
-// What compiled code computes in.
+// Returns the type in which compiled code computes.
 DType compute_type(DType dtype) { return is_half(dtype) ? DType::F32 : dtype; }
 
-// Results that differ by this much; NaN equals NaN.
+// Returns the difference of two results; NaN equals NaN.
 double distance(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   const double d = std::abs(a - b);
@@ -30,7 +30,8 @@ double value_at(Opcode op, DType from, DType to, double a, double b) {
   return is_float(to) ? value.exact : static_cast<double>(value.number.integer);
 }
 
-// ULPs of the compute type that a function may be off, the reference's own rounding included.
+// Returns the ULPs of the compute type that a function may be off, the reference's own rounding
+// included.
 double function_ulps(Opcode op, DType dtype) {
   switch (op) {
     case Opcode::exp:
@@ -56,7 +57,8 @@ bool is_step(Opcode op) {
   return op == Opcode::floor || op == Opcode::ceil || op == Opcode::round || op == Opcode::trunc;
 }
 
-// From the operand's interval: every unary operation but these is monotone on both sides of 0.
+// Derives the bound from the operand's interval; all other unary operations are monotone on both
+// sides of 0.
 double propagated_unary(Opcode op, DType from, DType to, double x, double b) {
   if (b == 0) return 0;
   if (op == Opcode::sin || op == Opcode::cos) return std::min(b, 2.0);
@@ -68,7 +70,8 @@ double propagated_unary(Opcode op, DType from, DType to, double x, double b) {
                   distance(value_at(op, from, to, x + b, 0), y));
 }
 
-// From the corners of the operands' intervals, where the operation is monotone between them.
+// Derives the bound from the corners of the operands' intervals, between which the operation is
+// monotone.
 double corners(Opcode op, DType dtype, const double* x, const double* b) {
   const double y = value_at(op, dtype, dtype, x[0], x[1]);
   double bound = 0;
@@ -99,7 +102,7 @@ double propagated_binary(Opcode op, DType dtype, const double* x, const double* 
   }
 }
 
-// What rounding differently than the interpreter adds to a result.
+// Returns the share of a bound that comes from rounding differently than the interpreter.
 double rounding(Opcode op, DType dtype, const double* x, const ElementValue& value,
                 bool operands_exact) {
   const DType compute = compute_type(dtype);
@@ -141,7 +144,8 @@ double convert_bound(DType from, DType to, Number x, double b, const ElementValu
   return exact ? 0 : spacing(to, value.exact);
 }
 
-// Infinite where a value of this size may overflow in compiled code but not here, or the reverse.
+// Returns infinity where a value of this size may overflow in compiled code but not here, or the
+// reverse.
 double with_overflow(DType dtype, double exact, double rounded, double bound) {
   const DType compute = compute_type(dtype);
   if (std::isnan(bound)) return kAny;
@@ -150,7 +154,7 @@ double with_overflow(DType dtype, double exact, double rounded, double bound) {
   return bound;
 }
 
-// Whether sums of these are exact in any order: all are multiples of one power of two and small.
+// True where sums are exact in any order: all terms are small multiples of one power of two.
 bool sums_exactly(DType compute, std::span<const Number> x) {
   double total = 0;
   int lowest = 2000;

@@ -15,7 +15,7 @@ size_t mix(size_t seed, size_t value) {
   return seed ^ (value + 0x9e3779b97f4a7c15u + (seed << 6) + (seed >> 2));
 }
 
-// Equal nodes hash equally; names, values and shapes are left to the comparison where rare.
+// Equal nodes hash equally; rare names, values and shapes are left to the comparison.
 size_t hash_of(const Node& node) {
   size_t hash = mix(static_cast<size_t>(node.op), static_cast<size_t>(node.type.dtype));
   for (const Value v : node.operands) hash = mix(hash, static_cast<size_t>(v));
@@ -67,7 +67,7 @@ void GraphBuilder::add_locations(Value v, const std::vector<Location>& locations
       known.push_back(location);
 }
 
-// Infers the type; an equal node that exists already is the answer.
+// Infers the type; returns an equal node that exists already.
 Value GraphBuilder::add(Node node) {
   return located([&] {
     std::vector<const Node*> operands;

@@ -10,7 +10,7 @@
 namespace pto {
 namespace {
 
-// The functions that the table's values call, for double, int64_t and uint64_t.
+// Functions that the table's values call, for double, int64_t and uint64_t.
 using std::abs, std::ceil, std::cos, std::erf, std::exp, std::floor, std::fmod, std::log, std::pow,
     std::rint, std::sin, std::sqrt, std::tanh, std::trunc;
 
@@ -69,11 +69,11 @@ T pow(T a, T b) {
 
 enum ElementSet { kFloat, kInteger, kArithmetic, kOrdered, kBool };
 
-// What an integer operation computes in: unsigned, which wraps, unless the sign matters.
+// The type in which an integer operation computes: unsigned, which wraps, unless the sign matters.
 template <ElementSet set, class T>
 using ComputeIn = std::conditional_t<std::integral<T> && set != kOrdered, uint64_t, T>;
 
-// The row's value for T where it has one (~a is none for double).
+// Evaluates the row's value for T where it has one (~a has none for double).
 template <class T>
 T value_of(Opcode op, T x, T y) {
   switch (op) {
@@ -121,8 +121,8 @@ int64_t integer_value(Opcode op, DType dtype, int64_t a, int64_t b) {
       }));
 }
 
-// A 64-bit integer as a double that rounds to any narrower type as the integer does: the last of
-// its 53 bits says whether any that is lost was not 0.
+// Converts a 64-bit integer to a double that rounds to any narrower type as the integer does: the
+// last of its 53 bits says whether any lost bit was not 0.
 double sticky_double(uint64_t size) {
   int lost = 0;
   while (size >> lost >= uint64_t(1) << 53) ++lost;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // element(): the value of one element of every elementwise operation, from the instruction table.
 //
-//     element(Opcode::add, DType::F16, DType::F16, {Number{0.1}, Number{0.2}}).number.real
+//     element(Opcode::add, DType::F16, DType::F16, x).number.real;   // x holds 0.1 and 0.2
 //
-// Invariants: floats evaluate in double and round once; integers in 64 bits that wrap.
+// Invariant: floats evaluate in double and round once; integers in 64 bits that wrap.
 // Thread safety: pure functions.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace pto {
 
-// One element: `real` counts for float types, `integer` for the others (bool: 0 or 1).
+// One element: float types use `real`, the others `integer` (bool: 0 or 1).
 struct Number {
   double real = 0;
   int64_t integer = 0;
@@ -26,10 +26,10 @@ struct ElementValue {
   double exact = 0;  // before rounding, where the result is a float
 };
 
-// `from` is the type of the first operand (of `where`: of the second), `to` of the result.
+// `from` is the type of the first operand (for `where`: the second), `to` that of the result.
 ElementValue element(Opcode op, DType from, DType to, std::span<const Number> x);
 
-// A reduction as a fold: it starts from the identity; `fold` does not round floats.
+// A reduction folds from its identity; `fold` does not round floats.
 Number identity(Opcode op, DType dtype);
 Number fold(Opcode op, DType dtype, Number total, Number x);
 

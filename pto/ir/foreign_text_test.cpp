@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that somebody sent: whatever the text, each stage succeeds or throws pto::Error.
+// Foreign text: whatever graph somebody sends, each stage succeeds or throws pto::Error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ std::vector<std::string> seeds() {
   return texts;
 }
 
-// Small arrays for the inputs, as far as their types allow small ones.
+// Makes small arrays for the inputs, as far as their types allow small ones.
 std::vector<Array> small_inputs(const Graph& graph, Mutator& mutator) {
   const std::vector<int64_t> symbols{static_cast<int64_t>(mutator.below(4)), 3, 2, 6, 1, 0, 5, 2};
   std::vector<Array> inputs;
@@ -79,7 +79,7 @@ std::vector<Array> small_inputs(const Graph& graph, Mutator& mutator) {
   return inputs;
 }
 
-// "" where a text is taken or refused as it should be, else what happened.
+// Returns "" where a text is taken or refused as it should be, else the failure.
 std::string taken(const std::string& text, Mutator& mutator) {
   try {
     const Graph graph = parse(text);

@@ -8,7 +8,7 @@
 namespace pto {
 namespace {
 
-// In the order of the enumeration.
+// Rows stand in the order of the enumeration.
 constexpr OpcodeInfo kInfo[] = {
     {"input", "", Family::Structure, 0},   {"constant", "", Family::Structure, 0},
     {"scalar", "", Family::Structure, 0},  {"broadcast", "", Family::Structure, 1},
@@ -25,7 +25,7 @@ constexpr OpcodeInfo kInfo[] = {
 #include "pto/isa/instructions.def"
 };
 
-// Every NaN is one; zeros keep their sign.
+// Maps every NaN to one; zeros keep their sign.
 uint64_t identity(double value) { return std::bit_cast<uint64_t>(std::isnan(value) ? NAN : value); }
 
 bool same_value(const std::variant<double, int64_t>& a, const std::variant<double, int64_t>& b) {

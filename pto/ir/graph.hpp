@@ -7,9 +7,9 @@
 //     b.output(b.binary(Opcode::div, e, b.reduce(Opcode::sum, e, {1})));
 //     Graph g = b.build();
 //
-// Invariants: a node's operands stand before it; nodes are hash-consed, equal operation, operands,
-// attributes and type give one node, which keeps all source locations; operands of an element-wise
-// operation have equal shapes and dtypes (the builder inserts `broadcast`, never a cast); a reduce
+// Invariant: a node's operands stand before it. Nodes are hash-consed: equal operation, operands,
+// attributes and type give one node, which keeps all source locations. Operands of an element-wise
+// operation have equal shapes and dtypes (the builder inserts `broadcast`, never a cast). A reduce
 // keeps its axes with size 1. Symbols s0, s1 ... stand for sizes known at the call.
 // Thread safety: a Graph may be read by many threads; a builder belongs to one.
 #pragma once
@@ -29,7 +29,7 @@
 
 namespace pto {
 
-// Every operation: the structural ones here, the rest one per row of isa/instructions.def.
+// All operations: the structural ones here, the rest one per row of isa/instructions.def.
 enum class Opcode : uint16_t {
   input,      // attributes: name
   constant,   // a scalar, rank 0; attributes: value (double or int64)
@@ -55,7 +55,7 @@ enum class Family : uint8_t { Structure, Unary, Binary, Compare, Select, Convert
 
 struct OpcodeInfo {
   std::string_view name;      // "exp"
-  std::string_view mnemonic;  // "TEXP"; of a reduction the row form, of a comparison the CmpMode
+  std::string_view mnemonic;  // "TEXP"; the row form of a reduction, the CmpMode of a comparison
   Family family;
   int arity;  // operands; -1 where it varies
 };
@@ -105,7 +105,7 @@ struct Node {
   Opcode op;
   std::vector<Value> operands;
   Attributes attributes;
-  Type type;                        // of a loop or fused node: that of its first result
+  Type type;                        // for a loop or fused node, that of its first result
   std::vector<Location> locations;  // not part of identity
 };
 
@@ -128,14 +128,14 @@ class Graph {
   std::vector<Guard> guards_;
 };
 
-// Builds a graph; infers types, checks operands (pto::Error with the current location), merges
+// Builds a graph: infers types, checks operands (pto::Error with the current location), and merges
 // equal nodes.
 class GraphBuilder {
  public:
   explicit GraphBuilder(std::string name);
 
-  // From now on a symbol may also be 1: broadcasting it gives broadcast(a, b), not a guard. Such a
-  // graph is for its shapes only.
+  // From now on a symbol may also be 1, so broadcasting it gives broadcast(a, b), not a guard. Such
+  // a graph serves for its shapes only.
   void let_sizes_be_one() { sizes_may_be_one_ = true; }
 
   void set_location(Location location);  // for the nodes that follow
@@ -160,17 +160,16 @@ class GraphBuilder {
   Value fused(std::vector<Value> operands, Graph body);
   Value result(Value of, int64_t index);
 
-  // A copy of `node` with other operands (already values of this builder); the type is inferred
-  // again.
+  // Copies `node` with other operands (already values of this builder) and infers its type again.
   Value copy(const Node& node, std::vector<Value> operands);
 
   const Type& type(Value v) const;
   const Node& node(Value v) const;
   void add_locations(Value v, const std::vector<Location>& locations);
 
-  // States that two sizes must be equal at run time, which the caller of the kernel checks; nothing
-  // where they are equal already; throws where they are different constants. Broadcasting two
-  // different symbols adds a guard (a symbol is never 1: sizes of 1 are constants).
+  // States that two sizes must be equal at run time, which the caller of the kernel checks. Equal
+  // sizes add nothing; different constants throw. Broadcasting two different symbols adds a guard
+  // (a symbol is never 1: sizes of 1 are constants).
   void guard_equal(const Dim& a, const Dim& b, std::string because);
 
   // States that a size must not be 0 at run time; throws where it is the constant 0.
@@ -192,8 +191,8 @@ class GraphBuilder {
   bool sizes_may_be_one_ = false;
 };
 
-// The shape to which a and b broadcast. Two different symbols are taken to be equal: `equal` gets
-// the pair, where given. Throws with both shapes.
+// Returns the shape to which a and b broadcast; throws with both shapes. Two different symbols
+// count as equal, and `equal`, when given, gets the pair.
 Dims broadcast_shape(const Dims& a, const Dims& b, std::vector<std::pair<Dim, Dim>>* equal);
 
 }  // namespace pto

@@ -190,7 +190,7 @@ void require_body(const Node& node, const Operands& operands, size_t skipped) {
   }
 }
 
-// The first two of start, stop, step are no inputs of the body; the third's place is the index's.
+// The body takes neither start nor stop; the index stands at the place of step.
 Type infer_loop(const Node& node, const Operands& operands) {
   if (operands.size() < 4)
     fail({"loop: has " + std::to_string(operands.size()) + " operands",

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types: the rules of every operation, in one place; builder, parser and verifier call them.
+// infer(): the type rules of every operation, in one place; builder, parser and verifier call it.
 //
 //     Type type = infer(node, {&left, &right});
 //
-// Invariant: sizes that may be equal at run time (one of them is symbolic) are taken as equal here;
-// the verifier asks for a guard.
+// Invariant: sizes that may be equal at run time (one of them is symbolic) count as equal here; the
+// verifier asks for a guard.
 // Thread safety: pure functions.
 #pragma once
 
@@ -14,19 +14,19 @@
 
 namespace pto {
 
-// The type of a node with these operands. `node.type` counts where the operation leaves a choice:
-// dtype and shape of input, scalar, constant; dtype of cast; shape of broadcast, reshape, view.
-// Throws pto::Error: number of operands, dtypes, shapes, attributes.
+// Returns the type of a node with these operands. `node.type` counts where the operation leaves a
+// choice: dtype and shape of input, scalar, constant; dtype of cast; shape of broadcast, reshape,
+// view. Throws pto::Error: number of operands, dtypes, shapes, attributes.
 Type infer(const Node& node, const std::vector<const Node*>& operands);
 
-// Whether the sizes can be equal: the same expression, or one is not a constant.
+// True where the sizes can be equal: the same expression, or one is not a constant.
 bool may_equal(const Dim& a, const Dim& b);
 
-// Whether an elementwise operation or reduction is defined on the type of its first operand
-// (of `where`: of its second).
+// True where an elementwise operation or reduction is defined on the type of its first operand (for
+// `where`: its second).
 bool accepts(Opcode op, DType dtype);
 
-// Axes counted from the front, sorted. Throws pto::Error: out of range, repeated.
+// Counts the axes from the front and sorts them. Throws pto::Error: out of range, repeated.
 std::vector<int64_t> normal_axes(Opcode op, std::vector<int64_t> axes, size_t rank);
 
 }  // namespace pto

@@ -16,7 +16,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text(Dims(shape.begin(), shape.end()));
 }
 
-// What is left of the limits.
+// Tracks the rest of the limits.
 class Budget {
  public:
   explicit Budget(const InterpretLimits& limits) : limits_(limits), left_(limits) {}
@@ -26,7 +26,7 @@ class Budget {
     if (left_.operations == 0) fail_limit("operations", limits_.operations);
   }
 
-  // Counts the elements of a value that is about to be made, and the work to make it.
+  // Counts the elements of a value before it is made, and the work to make it.
   void hold(int64_t elements) {
     if (elements > left_.elements) fail_limit("elements at one time", limits_.elements);
     left_.elements -= elements;
@@ -47,7 +47,8 @@ class Budget {
   InterpretLimits left_;
 };
 
-// Of a shape whose sizes, counted at least as 1, have a product that fits: so strides do too.
+// Counts the elements; throws unless the product of the sizes, each counted at least as 1, fits 64
+// bits, so that the strides fit too.
 int64_t elements_of(const std::vector<int64_t>& shape) {
   int64_t count = 1;
   bool empty = false;
@@ -63,8 +64,8 @@ int64_t elements_of(const std::vector<int64_t>& shape) {
   return empty ? 0 : count;
 }
 
-// The elements folded in their order; in pairs of halves for a long sum of floats, as compiled code
-// adds blocks of it: see isa/reduce/block_sums.hpp.
+// Folds the elements in their order. A long sum of floats folds in pairs of halves, since compiled
+// code adds blocks of it: see isa/reduce/block_sums.hpp.
 Number folded(Opcode op, DType dtype, std::span<const Number> x) {
   if (op == Opcode::sum && is_float(dtype) && x.size() > 128) {
     const size_t half = x.size() / 2;
@@ -75,7 +76,7 @@ Number folded(Opcode op, DType dtype, std::span<const Number> x) {
   return total;
 }
 
-// Runs one graph; bounds are carried along where asked for.
+// Runs one graph, and carries bounds along on request.
 class Interpreter {
  public:
   Interpreter(const Graph& graph, const std::vector<int64_t>& symbols, bool with_bounds,

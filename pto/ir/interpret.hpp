@@ -3,14 +3,15 @@
 //
 //     std::vector<Array> out = interpret(graph, {x, y});       // inputs and scalars in order
 //     std::vector<Bounded> may = interpret_with_bounds(graph, {x, y});
-//     difference(may[0], compiled) == "";                      // else the first element that is
-//     wrong
+//     difference(may[0], compiled) == "";                      // else the first wrong element
 //
-// Invariants: floats evaluate in double and round to the element type after every operation,
+// A bound says how far compiled code may be off: it computes f16 and bf16 chains in f32 (rounded at
+// casts and outputs), f32 functions within 2 ULP, f64 ones within 4, sums in any order, and may
+// contract a*b+c; an infinite bound allows any value.
+//
+// Invariant: floats evaluate in double and round to the element type after every operation,
 // integers in 64 bits that wrap; reductions and matmul fold in order from their identity, in
-// double, and round once. A bound is what compiled code may be off: it computes f16 and bf16 chains
-// in f32 (rounded at casts and outputs), f32 functions within 2 ULP, f64 ones within 4, sums in any
-// order, and may contract a*b+c; an infinite bound allows any value.
+// double, and round once.
 // Thread safety: pure functions.
 #pragma once
 
@@ -22,30 +23,30 @@
 
 namespace pto {
 
-// What an interpretation may take, since a graph may come from anywhere and a line of it may ask
-// for the memory of the machine, or for ever.
+// Limits of an interpretation, since a graph may come from anywhere, and one line of it may ask for
+// all memory of the machine or run for ever.
 struct InterpretLimits {
   int64_t operations = int64_t{1} << 33;  // elements computed, and products of a matmul
-  int64_t elements = int64_t{1} << 29;    // of all values at one time, 8 bytes each
+  int64_t elements = int64_t{1} << 29;    // in all values at one time, 8 bytes each
 };
 
 // Throws pto::Error: a graph that breaks a rule of verify(), number, dtypes, ranks and sizes of the
-// inputs, guards, a view outside, more work than the limits.
+// inputs, guards, a view outside its tensor, more work than the limits.
 std::vector<Array> interpret(const Graph& graph, const std::vector<Array>& inputs,
                              const InterpretLimits& limits = {});
 
 struct Bounded {
   Array array;
-  std::vector<double> bounds;  // one an element, absolute; of integers and bool 0 or infinity
+  std::vector<double> bounds;  // one per element, absolute; 0 or infinity for integers and bool
 };
 std::vector<Bounded> interpret_with_bounds(const Graph& graph, const std::vector<Array>& inputs,
                                            const InterpretLimits& limits = {});
 
-// The first element of `got` outside the bounds of `want`, with both values; "" where none is.
+// Describes the first element of `got` outside the bounds of `want`, with both values; "" without.
 std::string difference(const Bounded& want, const Array& got);
 
-// The sizes that the inputs give to the symbols s0, s1 ...; checks shapes and guards, and that each
-// symbol of the graph has a size.
+// Returns the sizes that the inputs give to the symbols s0, s1 ...; checks shapes and guards, and
+// that each symbol of the graph has a size.
 std::vector<int64_t> bind_symbols(const Graph& graph, const std::vector<Array>& inputs);
 
 // Throws pto::Error, at the user's line, for the first guard that does not hold.

@@ -42,7 +42,7 @@ std::string what_of(const char* text, const std::vector<Array>& inputs) {
   return "no error";
 }
 
-// One operation on two inputs of a type, which may be the type of the result.
+// Runs one operation on two inputs of a type, which may be the type of the result.
 Array binary(const char* op, DType dtype, Array a, Array b) {
   const std::string type = std::string(name(dtype)) + "[s0]";
   const std::string result = info(*parse_opcode(op)).family == Family::Compare ? "bool[s0]" : type;

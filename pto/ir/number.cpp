@@ -25,7 +25,7 @@ Format format(DType dtype) {
   }
 }
 
-// The exponent of the last significand bit of numbers around `value`, which is finite.
+// Returns the exponent of the last significand bit of numbers around `value`, which is finite.
 int last_bit(const Format& f, double value) {
   const int exponent = value == 0 ? f.min_exponent : std::ilogb(value);
   return std::max(exponent, f.min_exponent) - (f.precision - 1);

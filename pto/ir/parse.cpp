@@ -15,7 +15,7 @@ bool is_word(char c) {
          (c >= '0' && c <= '9');
 }
 
-// Reads tokens and values; knows where it is.
+// Reads tokens and values, and knows its position.
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
@@ -29,7 +29,7 @@ class Reader {
           error.why, error.fix});
   }
 
-  // f(), whose errors get the line and column of `position`.
+  // Calls f() and adds the line and column of `position` to its errors.
   template <class F>
   auto checked(size_t position, F f) const {
     try {
@@ -91,7 +91,7 @@ class Reader {
     return at_ < text_.size() && text_[at_] == '"' ? string() : std::string(word("a name"));
   }
 
-  // The characters up to one of these, for numbers.
+  // Returns the characters up to one of `ends`, for numbers.
   std::string_view until(std::string_view ends) {
     skip();
     const size_t end = std::min(text_.find_first_of(ends, at_), text_.size());
@@ -123,7 +123,7 @@ class Reader {
     fail_expected("an element type such as f32");
   }
 
-  // items separated by commas up to `end`, which is taken.
+  // Reads items separated by commas up to `end`, which it takes.
   template <class F>
   void list(std::string_view end, F item) {
     if (take(end)) return;
@@ -214,7 +214,7 @@ class GraphReader {
     return "(" + joined(types, ", ", [](const Type& type) { return text(type); }) + ")";
   }
 
-  // The name of a value as the text has it, so that %"0" is not %0.
+  // Returns the name of a value as the text spells it, so that %"0" is not %0.
   std::string value_key() {
     in_.expect("%");
     const bool is_quoted = in_.peek("\"");
@@ -292,7 +292,7 @@ class GraphReader {
     }
   }
 
-  // A constant's value can be read once its type is known.
+  // Runs once the type is known: only then can a constant's value be read.
   void read_value(Node& node) {
     if (is_float(node.type.dtype)) {
       if (const auto value = parse_double(value_text_)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// parse(): reads what print() writes.
+// parse(): reads the text that print() writes.
 //
 //     Graph g = parse("graph twice(%x: f32[s0]) -> (f32[s0]) {\n"
 //                     "  %0 = add(%x, %x) : f32[s0]\n"
@@ -7,6 +7,7 @@
 //                     "}\n");
 //
 // Values may have any name: `%sum = ...`. Text after `#` up to the end of its line is skipped.
+//
 // Invariant: malformed text gives a pto::Error with line and column, whatever it holds.
 // Thread safety: pure function.
 #pragma once
@@ -17,7 +18,7 @@
 
 namespace pto {
 
-// Throws pto::Error: syntax, unknown names, types that the operations do not give.
+// Throws pto::Error: syntax, unknown names, types that contradict the operations.
 Graph parse(std::string_view text);
 
 }  // namespace pto

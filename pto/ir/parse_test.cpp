@@ -62,7 +62,7 @@ TEST(Parse, gives_a_line_and_a_column_for_every_truncation) {
         << length;
 }
 
-// Every byte replaced, removed or doubled gives a graph or an error with a place, never a crash.
+// Replaces, removes or doubles every byte: the text gives a graph or an error with a place.
 TEST(Parse, survives_every_small_mistake) {
   const std::string text = kLoop;
   for (size_t i = 0; i < text.size(); ++i)

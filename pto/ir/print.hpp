@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// print(): a graph as text that parses back.
+// print(): prints a graph as text that parses back.
 //
-//     graph softmax(%x: f32[s0, s1]) -> (f32[s0, s1]) {
-//       %0 = amax(%x) {axes=[1]} : f32[s0, 1] @ "softmax.py":7
-//       %1 = broadcast(%0) : f32[s0, s1] @ "softmax.py":7
-//       ...
-//       guard s2 == s0 because "add" @ "softmax.py":9
-//       return %5
-//     }
+//     print(parse(text)) == text;   // for a text as below
 //
-// Invariants: parse(print(g)) == g, locations included; numbers are exact ("nan", "inf", "-0").
+// A graph reads, with the user's line behind each node:
+//   graph softmax(%x: f32[s0, s1]) -> (f32[s0, s1]) {
+//     %0 = amax(%x) {axes=[1]} : f32[s0, 1] @ "softmax.py":7
+//     %1 = broadcast(%0) : f32[s0, s1] @ "softmax.py":7
+//     guard s2 == s0 because "add" @ "softmax.py":9
+//     return %1
+//   }
 // Runtime scalars print as `%k: scalar f32`; the bodies of loop and fused nodes print in place.
+//
+// Invariant: parse(print(g)) == g, locations included; numbers are exact ("nan", "inf", "-0").
 // Thread safety: pure functions.
 #pragma once
 

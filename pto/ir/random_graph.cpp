@@ -40,7 +40,7 @@ class Random {
 
 constexpr int kAxes = 8;  // symbols that are equal modulo this have equal sizes
 
-// The last axis may be long, the others keep the whole small.
+// Only the last axis may be long, which keeps the whole small.
 int64_t size_of(int64_t symbol, uint64_t seed, size_t rank) {
   static const std::vector<int64_t> kLong{2,  3,  5,  7,   8,   13,  15,  16,  17, 31,
                                           33, 64, 65, 127, 128, 129, 257, 384, 517};
@@ -117,7 +117,7 @@ class Generator {
   }
 
  private:
-  // The whole shape, or one that broadcasts to it; sometimes other symbols of equal size.
+  // Returns the whole shape, or one that broadcasts to it; sometimes other symbols of equal size.
   Dims input_shape() {
     Dims shape = shape_;
     if (random_.one_in(3))
@@ -161,7 +161,7 @@ class Generator {
     return random_.one_of(fitting);
   }
 
-  // What rows, columns or the whole have in common, of this value or one found before.
+  // Reduces rows, columns or the whole of this value, or returns a reduction found before.
   Value summary(Value v) {
     const DType dtype = b_.type(v).dtype;
     if (dtype == DType::Bool)
@@ -180,7 +180,7 @@ class Generator {
     return b_.reduce(kAll[random_.below(options_.exact_only ? 2 : 3)], v, axes);
   }
 
-  // Two operations in a row with one summary: x / max(x, r), say, or (x - r) / r.
+  // Adds two operations in a row with one summary: x / max(x, r), say, or (x - r) / r.
   Value with_summary() {
     const DType dtype = random_.one_of(dtypes_);
     Value v = any_of(dtype);
@@ -233,7 +233,8 @@ class Generator {
     }
   }
 
-  // A graph of exact operations has no booleans but for `where`; pow is NaN or huge as a rule.
+  // A graph of exact operations has booleans only for `where`; pow gives NaN or huge values as a
+  // rule.
   bool skipped(Opcode op, DType dtype) {
     if (options_.exact_only && (info(op).family == Family::Convert || dtype == DType::Bool))
       return true;
@@ -266,7 +267,7 @@ class Generator {
     }
   }
 
-  // transpose(exp(transpose(a))), so that the shape stays.
+  // Adds transpose(exp(transpose(a))), which keeps the shape.
   Value there_and_back(Value a) {
     std::vector<int64_t> axes, back;
     for (size_t i = 0; i < b_.type(a).shape.size(); ++i) axes.push_back(static_cast<int64_t>(i));
@@ -281,7 +282,7 @@ class Generator {
     return b_.transpose(changed, back);
   }
 
-  // for i in 0 .. 2: a = a - i
+  // Adds the loop: for i in 0 .. 2: a = a - i
   Value counted(Value a) {
     const DType dtype = b_.type(a).dtype;
     GraphBuilder body("body");
@@ -320,7 +321,7 @@ double special(Random& random, DType dtype) {
   }
 }
 
-// How an input is filled: normal numbers, small integers, or with some special values.
+// Fills an input with normal numbers, small integers, or some special values.
 enum class Fill { Numbers, Integers, Specials };
 
 Number random_number(Random& random, DType dtype, Fill fill) {
@@ -347,7 +348,7 @@ Graph with_input(const Graph& graph, Value replaced) {
   });
 }
 
-// Whether the inputs `values` give every symbol of the size.
+// True where the inputs `values` give every symbol of the size.
 bool is_known(const Dim& dim, const Graph& graph, const std::vector<Value>& values) {
   if (dim.is_constant()) return true;
   if (!dim.is_symbol())
@@ -358,7 +359,7 @@ bool is_known(const Dim& dim, const Graph& graph, const std::vector<Value>& valu
   });
 }
 
-// The nodes that `outputs` need, inputs included; guards whose symbols are gone are dropped.
+// Keeps the nodes that `outputs` need, inputs included; drops guards whose symbols are gone.
 Graph cut(const Graph& graph, const std::vector<Value>& outputs) {
   const std::vector<bool> needed = needed_nodes(graph, outputs);
   std::vector<Value> inputs;
@@ -375,7 +376,7 @@ Graph cut(const Graph& graph, const std::vector<Value>& outputs) {
       });
 }
 
-// Whether every size follows from the inputs, and every stretched axis from the guards.
+// True where every size follows from the inputs, and every stretched axis from the guards.
 bool can_run(const Graph& graph) {
   for (const Node& node : graph.nodes())
     for (const Dim& dim : node.type.shape)
@@ -388,7 +389,7 @@ bool can_run(const Graph& graph) {
   return true;
 }
 
-// One output less, or fewer nodes; nothing where every attempt stops failing.
+// Returns a graph with one output less, or fewer nodes; nothing where every attempt stops failing.
 std::optional<Graph> smaller_graph(const Graph& graph,
                                    const std::function<bool(const Graph&)>& fails) {
   for (Value v = 0; static_cast<size_t>(v) < graph.nodes().size(); ++v) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random graphs and inputs for law tests.
+// Random graphs: graphs and inputs for law tests.
 //
 //     Graph g = random_graph(seed);
 //     std::vector<Array> x = random_inputs(g, seed);
 //     Graph small = shrink(g, [&](const Graph& h) { return fails(h, random_inputs(h, seed)); });
 //
-// Invariants: everything follows from the seed. Symbol s<i + 8k> has the same size as s<i> for
-// every k, so that guards hold; sizes are 0, primes and the neighbours of vector widths, never 1.
-// A shrunk graph's inputs come from the same seed.
+// Invariant: everything follows from the seed, the inputs of a shrunk graph too. Symbol s<i + 8k>
+// has the same size as s<i> for every k, so that guards hold; sizes are 0, primes and the
+// neighbours of vector widths, never 1.
 // Thread safety: pure functions.
 #pragma once
 
@@ -35,10 +35,10 @@ struct RandomInputOptions {
 std::vector<Array> random_inputs(const Graph& graph, uint64_t seed,
                                  const RandomInputOptions& options = {});
 
-// A smaller graph for which `fails` still holds: fewer outputs, nodes replaced by inputs.
+// Returns a smaller graph for which `fails` still holds: fewer outputs, nodes replaced by inputs.
 Graph shrink(const Graph& graph, const std::function<bool(const Graph&)>& fails);
 
-// How many random graphs a test runs: `quick`, or ten times as many where PTO_DEEP is 1.
+// Returns the number of random graphs that a test runs: `quick`, ten times as many for PTO_DEEP=1.
 uint64_t random_tests(uint64_t quick = 200);
 
 }  // namespace pto

@@ -57,7 +57,7 @@ TEST(RandomGraph, of_exact_operations_has_no_slack) {
   }
 }
 
-// Of what an operand has one value each: of "rows", "columns" or "the whole"; "" of elements.
+// Says in which group an operand has one value: "rows", "columns" or "the whole"; "" for elements.
 std::string kind_of(const Graph& graph, Value v) {
   if (graph[v].op != Opcode::broadcast) return "";
   const Dims& shape = graph[graph[v].operands[0]].type.shape;

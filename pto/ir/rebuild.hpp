@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// rebuild(): a graph copied node by node; what passes and tests change graphs with.
+// rebuild(): copies a graph node by node; passes and tests change graphs with it.
 //
-//     Graph without_dead = rebuild(g, g.outputs(), [&](GraphBuilder& b, const Node& node, Value
-//     old)
-//         -> std::optional<Value> {
+//     const auto make = [&](GraphBuilder& b, const Node& node, Value old) -> std::optional<Value> {
 //       if (!needed[old]) return std::nullopt;       // left out; nothing may use it
 //       return b.copy(node, node.operands);          // operands are values of the new graph
-//     });
+//     };
+//     Graph without_dead = rebuild(g, g.outputs(), make);
 //
-// Invariants: guards are kept, unless `keep` refuses one; the value that `make` answers has the
-// node's type and gets the node's locations. Thread safety: pure functions.
+// Invariant: guards are kept, unless `keep` refuses one; the value that `make` returns has the
+// node's type and gets the node's locations.
+// Thread safety: pure functions.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@ using MakeNode = std::function<std::optional<Value>(GraphBuilder&, const Node&, 
 Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeNode& make,
               const std::function<bool(const Guard&)>& keep = {});
 
-// For each node whether one of `roots` needs it.
+// Says for each node whether one of `roots` needs it.
 std::vector<bool> needed_nodes(const Graph& graph, const std::vector<Value>& roots);
 
 }  // namespace pto

@@ -93,7 +93,7 @@ class Verifier {
     return !found;
   }
 
-  // Aligned at the last axis: equal, or the source stretches.
+  // The shapes, aligned at the last axis, must be equal, or the source stretches.
   void require_fits(Value v, const Dims& from, const Dims& to) const {
     for (size_t i = 0; i < from.size() && i < to.size(); ++i) {
       const Dim &x = from[from.size() - 1 - i], &y = to[to.size() - 1 - i];
@@ -130,7 +130,7 @@ class Verifier {
     if (node.op == Opcode::loop) check_carried(v, body);
   }
 
-  // What an iteration computes is what the next one takes.
+  // An iteration must produce the types that the next one takes.
   void check_carried(Value v, const Graph& body) const {
     const EqualSizes equal(with(guards_, body.guards()));
     for (size_t i = 0; i < body.outputs().size(); ++i) {

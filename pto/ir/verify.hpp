@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// verify(): the invariants of a graph, checked after every pass.
+// verify(): checks the invariants of a graph; the pipeline calls it after every pass.
 //
 //     verify(graph);   // throws pto::Error that names the node and the broken rule
 //
 // Rules: operands stand before their node; inputs stand first, in order, with different names;
-// types follow from the operands; equal nodes are one; sizes taken as equal are provably so or have
-// a guard; a result belongs to a loop or fused node; outputs exist; bodies obey the same rules.
+// types follow from the operands; equal nodes are one; sizes that count as equal are provably so or
+// have a guard; a result belongs to a loop or fused node; outputs exist; bodies obey the same
+// rules.
+//
 // Thread safety: pure function.
 #pragma once
 
@@ -20,7 +22,8 @@ class EqualSizes {
  public:
   explicit EqualSizes(const std::vector<Guard>& guards);
 
-  // One expression for all that are equal: a constant where there is one, else the first in print.
+  // Returns one expression for all equal ones: a constant where there is one, else the first in
+  // print.
   Dim representative(const Dim& dim) const;
   bool operator()(const Dim& a, const Dim& b) const {
     return representative(a) == representative(b);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// fold_constants: computes what is known.
+// fold_constants: computes operations on constants.
+//
+//     Graph folded = fold_constants(graph);   // exp(0) becomes the constant 1
 //
 // In:   any graph.
-// Out:  no element-wise operation has only constant operands; results as the interpreter's.
+// Out:  no element-wise operation has only constant operands; results equal the interpreter's.
 // Cost: a walk of the graph.
 #pragma once
 

@@ -15,7 +15,7 @@ namespace {
 
 bool is_reduce(const Node& node) { return info(node.op).family == Family::Reduce; }
 
-// Guards between two symbols: loop nests over such sizes are one. Sizes equal to an expression stay
+// Collects guards between two symbols, whose loop nests are one. Sizes equal to an expression stay
 // apart, since a kernel loops over the sizes as they are written.
 std::vector<Guard> symbol_guards(const Graph& graph) {
   std::vector<Guard> found;
@@ -33,7 +33,7 @@ Dim with_representatives(const EqualSizes& equal, const Dim& dim) {
 // A region before it is built. The key names its loop nest: space, reduced axes, stage.
 struct Region {
   int stage = 0;
-  std::vector<Value> outputs;  // values of the whole graph, without repetition
+  std::vector<Value> outputs;  // of the whole graph, without repetition
 };
 
 struct Use {
@@ -56,7 +56,7 @@ class Fusion {
     return is_reduce(graph_[v]) && !reduction(graph_, graph_[v]).axes.empty();
   }
 
-  // Equal texts name equal sizes.
+  // Returns a text that is equal for equal sizes.
   std::string space_key(const Dims& space) const {
     Dims same;
     for (const Dim& dim : space) same.push_back(with_representatives(equal_, dim));
@@ -70,7 +70,7 @@ class Fusion {
     return key;
   }
 
-  // The reductions that `v`, needed at `map`, reads without another reduction between.
+  // Finds the reductions that `v`, needed at `map`, reads without another reduction between.
   void uses(Value v, const AxisMap& map, std::set<std::pair<Value, AxisMap>>* seen,
             std::vector<Use>* found) const {
     if (!seen->insert({v, map}).second) return;
@@ -110,8 +110,8 @@ class Fusion {
     for (const Use& use : uses_of(graph_[v].operands[0])) need(use, key);
   }
 
-  // What is read from outside of the region must be an output of its own region; what is inside may
-  // itself read from outside.
+  // Makes a value that is read from outside of the region an output of its own region; a value
+  // inside may itself read from outside.
   void need(const Use& use, const std::string& key) {
     if (!needed_.insert({use.reduction, key}).second) return;
     const bool inside =

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // fuse_regions: groups operations into regions, each of which becomes one kernel.
 //
+//     Graph fused = fuse_regions(graph);   // softmax becomes one `fused` node
+//
 // In:   element-wise operations, reductions, broadcasts, transposes, reshapes of sizes of 1.
 // Out:  inputs, `fused` nodes (one region each, in order of execution) and their results.
 // Cost: a walk of each output's and each reduction's operands.
 //
 // A region is one loop nest: all its reductions have the same iteration space and the same axes.
-// Only results of reductions pass from region to region; element-wise operations are computed again
-// where they are needed, so no temporary has the size of a full tensor.
+// Only results of reductions pass from region to region; each region computes the element-wise
+// operations that it needs again, so no temporary has the size of a full tensor.
 #pragma once
 
 #include "pto/ir/graph.hpp"

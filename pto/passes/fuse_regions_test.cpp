@@ -9,7 +9,7 @@
 namespace pto {
 namespace {
 
-// Each region as "outputs reductions", in order of execution.
+// Prints each region as "outputs reductions", in order of execution.
 std::string regions(const char* text) {
   const Graph fused = fuse_regions(parse(text));
   verify(fused);

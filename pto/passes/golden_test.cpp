@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Goldens: tests/ir/*.ir hold a graph, "=== passes", and what the passes make of it. With
-// PTO_BLESS=1 the test writes the last part instead of comparing it.
+// Goldens: tests/ir/*.ir hold a graph, "=== passes", and the result of the passes. With PTO_BLESS=1
+// the test writes the result instead of comparing it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

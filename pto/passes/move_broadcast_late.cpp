@@ -8,8 +8,8 @@
 namespace pto {
 namespace {
 
-// The shape to which the broadcasts' sources meet; nothing where that needs an equality that only
-// a guard knows, or does not save anything.
+// Returns the shape to which the broadcasts' sources meet; nothing where that needs an equality
+// that only a guard knows, or saves nothing.
 std::optional<Dims> small_shape(const GraphBuilder& b, const Node& node) {
   Dims shape;
   for (const Value v : node.operands) {

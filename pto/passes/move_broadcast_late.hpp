@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // move_broadcast_late: computes on small operands and broadcasts the result.
 //
-// In:   exp(broadcast(a)), add(broadcast(a), broadcast(b)): element-wise operations all of whose
-//       operands are broadcasts.
-// Out:  broadcast(exp(a)), broadcast(add(a, b)): arithmetic on scalars and on one element a row
-//       happens once, not once an element.
+//     Graph late = move_broadcast_late(graph);
+//
+// In:   exp(broadcast(a)), add(broadcast(a), broadcast(b)): element-wise operations on broadcasts
+//       alone.
+// Out:  broadcast(exp(a)), broadcast(add(a, b)): arithmetic on scalars and on one element per row
+//       happens once, not once per element.
 // Cost: a walk of the graph for each level of nesting.
 #pragma once
 

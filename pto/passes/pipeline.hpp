@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pipeline: the passes in order, as data, and the one loop that runs them.
+// Pipeline: the passes in order, as data, and the one loop that runs them.
 //
 //     Graph ready = run_pipeline(graph, {.disabled = {"fold_constants"}});
 //
-// Invariants: every pass leaves the interpreter's result bit-equal, keeps inputs, guards and
-// locations; a pass that is disabled costs speed, never correctness, but the last one: code
-// generation takes only what it makes.
+// Invariant: every pass leaves the interpreter's result bit-equal, and keeps inputs, guards and
+// locations. A disabled pass costs speed, never correctness, except for the last one: code
+// generation takes only its output.
 // Thread safety: pure functions; the callbacks run on the caller's thread.
 #pragma once
 
@@ -22,7 +22,7 @@ namespace pto {
 struct Pass {
   const char* name;
   Graph (*run)(const Graph&);
-  const char* reason;  // why it stands where it stands
+  const char* reason;  // the reason of its place in the order
 };
 
 extern const std::span<const Pass> kPipeline;

@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Whether the pass changes a single bit of a result on random inputs of the seed.
+// True where the pass changes a single bit of a result on random inputs of the seed.
 bool changes(const Pass& pass, const Graph& graph, uint64_t seed) {
   const auto inputs = random_inputs(graph, seed);
   const auto before = interpret(graph, inputs), after = interpret(pass.run(graph), inputs);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// remove_dead_nodes: drops what no output needs.
+// remove_dead_nodes: drops nodes that no output needs.
+//
+//     Graph live = remove_dead_nodes(graph);
 //
 // In:   any graph.
-// Out:  every node but the inputs is needed by an output; inputs and guards stay, since callers
-//       pass the ones and rely on the others.
+// Out:  an output needs every node but the inputs; inputs and guards stay, since callers pass the
+//       inputs and rely on the guards.
 // Cost: a walk of the graph.
 #pragma once
 

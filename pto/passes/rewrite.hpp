@@ -7,9 +7,12 @@
 //       return std::nullopt;                       // keep it
 //     });
 //
-// Invariants: the node that the rule sees has operands of the new graph; what it answers has the
-// node's type. The walk repeats until nothing changes. Locations pass to the replacement, guards
-// and inputs stay; bodies of loops are rewritten too. Thread safety: pure functions.
+// The walk repeats until nothing changes, at most 16 times. Locations pass to the replacement,
+// guards and inputs stay; bodies of loops are rewritten too.
+//
+// Invariant: the node that the rule sees has operands of the new graph; the value that the rule
+// returns has the node's type.
+// Thread safety: pure functions.
 #pragma once
 
 #include <functional>
@@ -23,7 +26,7 @@ using Rule = std::function<std::optional<Value>(GraphBuilder&, const Node&)>;
 
 Graph rewrite(const Graph& graph, const Rule& rule);
 
-// The number of a constant, also behind broadcasts.
+// Returns the number of a constant, also behind broadcasts.
 std::optional<std::variant<double, int64_t>> constant_of(const GraphBuilder& b, Value v);
 
 }  // namespace pto

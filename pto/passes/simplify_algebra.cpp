@@ -12,7 +12,7 @@ namespace {
 
 using Answer = std::optional<Value>;
 
-// What the rules ask about a node and its operands.
+// The facts that the rules ask about a node and its operands.
 struct Seen {
   GraphBuilder& b;
   const Node& node;
@@ -22,7 +22,7 @@ struct Seen {
   bool is(size_t i, Opcode op) const { return at(i).op == op; }
   Value inside(size_t i) const { return at(i).operands[0]; }
 
-  // The operand is this number, and has its sign where it is a zero.
+  // True where the operand is this number, and has its sign where it is a zero.
   bool is_number(size_t i, double number) const {
     const auto value = constant_of(b, operand(i));
     if (!value) return false;
@@ -121,7 +121,7 @@ Answer simplify_where(const Seen& s) {
   return std::nullopt;
 }
 
-// Every value of `from` is one of `to`.
+// True where every value of `from` is one of `to`.
 bool contains(DType to, DType from) {
   if (to == from || from == DType::Bool) return true;
   if (to == DType::Bool) return false;
