@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // CodeWriter: C++ text with indentation, and the spelling of values in it.
 //
-//     w.open("for (...) {");  w.line("x += 1;");  w.close("}");
+//     CodeWriter w;
+//     w.open("for (...) {");
+//     w.line("x += 1;");
+//     w.close("}");
 //
 // Thread safety: one writer belongs to one thread.
 #pragma once
@@ -29,17 +32,17 @@ class CodeWriter {
   int depth_ = 0;
 };
 
-// A size as an expression over the int64_t variables s0, s1 ...
+// Spells a size as an expression over the int64_t variables s0, s1 ...
 std::string cpp_size(const Dim& dim);
 
-// The symbols that a size names, ascending and without repetition, added to `symbols`.
+// Adds the symbols that a size names to `symbols`, ascending and without repetition.
 void collect_symbols(const Dim& dim, std::vector<int>* symbols);
 
-// The type in which values of `dtype` are computed in registers: f16 and bf16 in float, bool as
-// lane masks. Throws pto::Error for types without a compiled form.
+// Returns the type in which registers hold values of `dtype`: float for f16 and bf16, lane masks
+// for bool. Throws pto::Error for types without a compiled form.
 std::string compute_type(DType dtype);
 
-// A literal of the compute type.
+// Spells a literal of the compute type.
 std::string cpp_constant(const std::variant<double, int64_t>& value, DType dtype);
 
 }  // namespace pto

@@ -66,7 +66,7 @@ class Emitter {
     next_temporary_ = first + static_cast<int>(graph_.outputs().size());
   }
 
-  // The results of a fused node by index; -1 where a result is not used.
+  // Lists the results of a fused node by index; -1 where a result is not used.
   std::vector<Value> results_of(Value fused) const {
     std::vector<Value> results(graph_[fused].attributes.body->outputs().size(), -1);
     for (size_t v = 0; v < graph_.nodes().size(); ++v) {
@@ -77,8 +77,8 @@ class Emitter {
     return results;
   }
 
-  // The body with one output for each place where a result is stored: twice where the program
-  // returns it twice.
+  // Copies the body with one output for each place where a result is stored: twice where the
+  // program returns it twice.
   static Graph with_outputs(const Graph& body, const std::vector<Value>& outputs) {
     GraphBuilder builder(body.name());
     std::vector<Value> made;
@@ -91,8 +91,8 @@ class Emitter {
     return builder.build();
   }
 
-  // Whether element i of each result needs element i of its operands alone. Broadcast ones do not
-  // count: they have another size than the result.
+  // True where element i of each result needs element i of its operands alone. Broadcast operands
+  // do not count: they have another size than the result.
   static bool is_elementwise_body(const Graph& body) {
     return std::all_of(body.nodes().begin(), body.nodes().end(), [](const Node& node) {
       return is_elementwise(node.op) || node.op == Opcode::input || node.op == Opcode::scalar ||
@@ -133,7 +133,7 @@ class Emitter {
     spec_.launches.push_back(std::move(launch));
   }
 
-  // Where a result goes: outputs of the program, else a temporary.
+  // Lists the places of a result: outputs of the program, else a temporary.
   std::vector<int> places_of(Value result, const Type& type) {
     if (result >= 0 && output_.count(result)) {
       tensor_[result] = output_.at(result).front();

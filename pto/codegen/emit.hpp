@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// emit(): a fused graph becomes C++ text and the description of the program.
+// emit(): turns a fused graph into C++ text and the description of the program.
 //
 //     Emitted e = emit(fuse_regions(graph), {StrideClass::Contiguous});
-//     e.text;   // one exported function a region, calling pto/isa
-//     e.spec;   // what to check, allocate and launch
+//     e.text;   // one exported function per region, calling pto/isa
+//     e.spec;   // sizes to check, memory to allocate, kernels to launch
 //
-// Takes graphs of inputs, scalars, `fused` nodes and their results, as passes/fuse_regions leaves
-// them. Throws pto::Error for element types and operations that have no compiled form.
+// It takes graphs of inputs, scalars, `fused` nodes and their results, as passes/fuse_regions
+// leaves them. Throws pto::Error for element types and operations that have no compiled form.
+//
 // Thread safety: pure function.
 #pragma once
 

@@ -8,7 +8,7 @@ namespace {
 
 bool is_half(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; }
 
-// float -> f16 -> float is a rounding, the rest conversions between compute types.
+// float -> f16 -> float is a rounding; other casts are conversions between compute types.
 void print_cast(const Node& node, const InstructionText& t, CodeWriter* w) {
   const DType from = t.dtypes[0], to = node.type.dtype;
   const std::string head = "auto " + t.name + " = ",
@@ -21,7 +21,7 @@ void print_cast(const Node& node, const InstructionText& t, CodeWriter* w) {
     w->line(head + "convert<" + compute_type(to) + ">" + arguments);
 }
 
-// The comparison lt is the mode LT of TCMP.
+// Names the mode of TCMP: LT for the comparison lt.
 std::string mode_name(const OpcodeInfo& op) {
   std::string mode;
   for (char c : op.name) mode += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));

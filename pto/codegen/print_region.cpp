@@ -23,7 +23,7 @@ Dim traffic(const Graph& body, const RegionPlan& plan) {
   return total;
 }
 
-// The exported function around the loops of a region.
+// Prints the exported function around the loops of a region.
 class RegionFunction {
  public:
   RegionFunction(const Graph& body, const RegionRequest& request, CodeWriter* writer)
@@ -100,7 +100,8 @@ class RegionFunction {
     w_.line("const bool stream = " + stream + ";");
   }
 
-  // Rows that fit the scratch memory keep their buffered values there, longer ones compute again.
+  // A row that fits the scratch memory keeps its buffered values there; a longer one computes
+  // again.
   void print_buffered(const std::string& with, const std::string& without) {
     w_.line("const int64_t row = " + cpp_size(plan_.row_size()) + ";");
     std::string bytes;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// print_region(): the C++ function of one region.
+// print_region(): prints the C++ function of one region.
+//
+//     CodeWriter writer;
+//     RegionText text = print_region(body, {"softmax_0", strides, scalars, 1}, &writer);
 //
 // The function walks its share of the region's items: rows where the last axis is reduced, else
 // pieces of the last axis. Inside, for_each_tile() of isa/region.hpp runs the region's instructions
 // over micro-tiles of 4 vectors, which stay in registers, and over masked tails.
+//
 // Thread safety: pure function.
 #pragma once
 
@@ -21,9 +25,9 @@ struct RegionText {
   Dim bytes;  // compulsory traffic of all items
 };
 
-// The tensors of the function are the body's tensor inputs in order, then its outputs.
-// `scalars[i]` is the place of the body's i-th scalar input among the program's scalars, of which
-// there are `program_scalars`; behind them stand items, quantum and the sizes s0, s1 ...
+// The function takes the body's tensor inputs in order, then its outputs. `scalars[i]` is the place
+// of the body's i-th scalar input among the program's `program_scalars` scalars; behind them stand
+// items, quantum and the sizes s0, s1 ...
 struct RegionRequest {
   std::string function;
   std::vector<StrideClass> strides;

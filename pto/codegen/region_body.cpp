@@ -35,7 +35,7 @@ std::string RegionBody::stride(int tensor, int dim) {
   return numbered("p", tensor) + numbered("_", dim);
 }
 
-// From the tensor's start to the current indices, without the vector axis.
+// Prints the offset from the tensor's start to the current indices, without the vector axis.
 std::string RegionBody::offset(int tensor, const std::vector<Access>& accesses) {
   std::string sum = numbered("p", tensor);
   for (size_t a = 0; a + 1 < accesses.size() || (plan_.rows && a + 1 == accesses.size()); ++a) {
@@ -83,7 +83,7 @@ std::string RegionBody::size_of(int axis) const {
   return cpp_size(plan_.axes[static_cast<size_t>(axis)].size);
 }
 
-// With `open` the innermost loop goes in stretches of a block at most; its steps add to `open`.
+// With `open` the innermost loop runs in stretches of at most a block; its steps add to `open`.
 void RegionBody::open_loops(const std::string& open) {
   for (int axis : plan_.loop_axes()) {
     const std::string i = numbered("i", axis);
@@ -123,7 +123,8 @@ void RegionBody::print_row() {
       w_.line("store_one(" + output_pointer(o) + ", " + tile(plan_.outputs[o].instance) + ");");
 }
 
-// What a sweep needs and does not vary along the inner axes is computed once, before it.
+// Defines the values that a sweep needs and that do not vary along the inner axes, before the
+// sweep.
 void RegionBody::define_row_values(int sweep) {
   for (int i : plan_.needed(plan_.roots(sweep), [](int) { return false; }))
     if (!plan_.at(i).inner && !plan_.at(i).reduces && !is_literal(i)) tile(i);
@@ -175,7 +176,8 @@ void RegionBody::print_row_sweep(int sweep) {
   }
 }
 
-// The elements of the row before the current indices of the loops, and a plus; empty without loops.
+// Prints the number of elements before the current indices of the loops, and a plus; "" without
+// loops.
 std::string RegionBody::row_position() const {
   std::string position;
   for (int axis : plan_.loop_axes()) {
@@ -247,7 +249,7 @@ void RegionBody::print_stores(int sweep) {
   }
 }
 
-// The next row where there are rows, else 4 KB ahead.
+// Prefetches the next row where there are rows, else 4 KB ahead.
 void RegionBody::print_prefetch() {
   std::set<std::string> done;
   for (const Instance& i : plan_.instances) {
@@ -273,7 +275,7 @@ const std::string* RegionBody::defined(int i) const {
   return nullptr;
 }
 
-// The row's own value, of four lanes, whether or not the sweep has it spread too.
+// Returns the row's own value, of four lanes, whether or not the sweep has it spread too.
 const std::string* RegionBody::defined_for_row(int i) const {
   const Scope& row = scopes_.front();
   const auto found = row.find(i);
@@ -290,7 +292,7 @@ int RegionBody::buffer_of(int i) const {
   return -1;
 }
 
-// The name of the tile of instance i, defined in the current scope where it is not known yet.
+// Returns the tile's name of instance i; defines it in the current scope where it is unknown.
 std::string RegionBody::tile(int i) {
   const bool spreads = plan_.rows && sweep_ >= 0 && !plan_.at(i).inner;
   const std::string* known = defined(i);

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // RegionBody: prints the loops of one region: `for (item in range) { ... }`.
 //
+//     RegionBody loops(body, plan, scalars);
+//     const std::string text = loops.print(true);
+//
 // Names in the text: p<t> the data of tensor t, p<t>_<d> its stride along d, i<a> the index along
 // axis a, j the position on the vector axis, n its size, v<k> the tile of instance k (v<k>w: a
 // row's value spread over a tile of the sweep), a<k> the accumulator of reduction k, blocks<k> the
 // sums of its blocks, open<s> the steps of sweep s since the last block, b<k> a row buffer.
+//
 // Thread safety: one printer belongs to one thread.
 #pragma once
 
@@ -23,11 +27,12 @@ class RegionBody {
   // `scalars[i]` is the program's scalar behind the body's i-th scalar input.
   RegionBody(const Graph& body, const RegionPlan& plan, const std::vector<int>& scalars);
 
-  // The loops. With `buffered`, values in row buffers are stored and loaded; else computed again,
-  // with narrow steps, since rows that long are rare and a second wide copy costs compile time.
+  // Prints the loops. With `buffered`, row buffers store and load values. Otherwise the loops
+  // compute them again, in narrow steps, since rows that long are rare and a second wide copy costs
+  // compile time.
   std::string print(bool buffered);
 
-  // The (tensor, dim) pairs whose strides the text names, over all calls of print().
+  // Lists the (tensor, dim) pairs whose strides the text names, over all calls of print().
   const std::set<std::pair<int, int>>& strides() const { return strides_; }
 
  private:
@@ -44,7 +49,7 @@ class RegionBody {
   std::string size_of(int axis) const;
   void close_loops();
 
-  // Sums of floats, which go in blocks: see isa/reduce/block_sums.hpp.
+  // Lists the sums of floats, which go in blocks: see isa/reduce/block_sums.hpp.
   std::vector<int> long_sums(int sweep) const;
   void print_row();
   void define_row_values(int sweep);
@@ -74,7 +79,7 @@ class RegionBody {
   CodeWriter w_;
   bool buffered_ = false;
   int sweep_ = -1;     // the sweep being printed, -1 between sweeps
-  std::string width_;  // of tiles in the current scope: "w" or "Row{}"
+  std::string width_;  // the width of tiles in the current scope: "w" or "Row{}"
   std::vector<Scope> scopes_;
   std::set<std::pair<int, int>> strides_;
 };

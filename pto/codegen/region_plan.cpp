@@ -62,7 +62,7 @@ class Planner {
     return is_reduce(node) && !reduction(body_, node).axes.empty();
   }
 
-  // The same elements as the operand, a reduction over sizes of 1 included.
+  // True where the node has the elements of its operand, a reduction over sizes of 1 included.
   bool is_passed_on(const Node& node) const {
     return node.op == Opcode::broadcast || node.op == Opcode::reshape ||
            node.op == Opcode::transpose || (is_reduce(node) && !reduces(node));
@@ -125,7 +125,7 @@ class Planner {
     return known_[{value, map}] = static_cast<int>(plan_.instances.size()) - 1;
   }
 
-  // The sum of a constant 1: the divisor of every mean.
+  // True for the sum of a constant 1, the divisor of every mean.
   bool is_count(const Node& node) const {
     if (node.op != Opcode::sum || !reduces(node)) return false;
     const Node* of = &body_[node.operands[0]];
@@ -146,7 +146,7 @@ class Planner {
     return static_cast<int>(std::find(inputs.begin(), inputs.end(), value) - inputs.begin());
   }
 
-  // The place among the tensors of an input among tensors and scalars.
+  // Returns the place among the tensors of an input among tensors and scalars.
   size_t tensor_index(int input) const {
     size_t tensors = 0;
     for (int i = 0; i < input; ++i)
@@ -174,7 +174,7 @@ class Planner {
     return load_accesses(shape, map, StrideClass::Contiguous);
   }
 
-  // Whether two neighbouring axes are one in this tensor's memory, or no axis of it at all.
+  // True where two neighbouring axes are one in this tensor's memory, or the tensor has neither.
   static bool mergeable(const std::vector<Access>& accesses, size_t axis, bool dense,
                         const Dims& shape) {
     const int first = accesses[axis].dim, second = accesses[axis + 1].dim;

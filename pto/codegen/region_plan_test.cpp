@@ -10,7 +10,7 @@ namespace {
 
 constexpr StrideClass kDense = StrideClass::Contiguous, kRows = StrideClass::Rows;
 
-// "axes; sweeps; buffers; items", inner axes in parentheses.
+// Prints "axes; sweeps; buffers; items", inner axes in parentheses.
 std::string plan(const char* text, std::vector<StrideClass> strides) {
   const RegionPlan p = plan_region(parse(text), strides);
   std::string all;

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kMagic = "pto-sealed-1";
 constexpr int64_t kHour = 3600;
 
-// What follows an object of the entry `name`.
+// Returns the bytes that follow an object of the entry `name`.
 std::string trailer(const std::string& name, std::string_view object) {
   return std::string(kMagic) + hex(Sha256().field(name).field(object).digest());
 }
@@ -39,7 +39,7 @@ bool is_sealed(const std::string& name, std::string_view content) {
   return content.substr(object.size()) == trailer(name, object);
 }
 
-// A plain file that nobody else may write. Marks it as used, for the eviction's order.
+// True for a plain file that nobody else may write. Marks it as used, for the order of eviction.
 bool is_own_file(const std::string& path) {
   struct stat info {};
   if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
@@ -50,8 +50,8 @@ bool is_own_file(const std::string& path) {
   return true;
 }
 
-// Frees the lock and removes its file while it is still held, so that a waiter that gets the lock
-// of a removed file can tell, and tries again.
+// Frees the lock, and removes its file first, so that a waiter that gets the lock of a removed file
+// can tell, and tries again.
 struct HeldLock {
   std::string path;
   int file;
@@ -72,24 +72,24 @@ bool is_same_file(int file, const std::string& path) {
          held.st_ino == named.st_ino && held.st_dev == named.st_dev;
 }
 
-// What tells the processes of this system from those of other machines and containers: the start of
-// the system, and the space of its process ids.
+// Tells this system's processes from those of other machines and containers: the start of the
+// system, and the space of its process ids.
 std::string system_identity() {
   std::error_code ignored;
   return read_file("/proc/sys/kernel/random/boot_id").value_or("") +
          fs::read_symlink("/proc/self/ns/pid", ignored).string();
 }
 
-// What the holder of a lock writes into its file.
+// Returns the text that the holder of a lock writes into its file.
 std::string holder_note() { return std::to_string(getpid()) + " " + system_identity(); }
 
-// Best effort: without it others wait for as long as a compilation may take.
+// Writes as well as it can: without a note others wait for as long as a compilation may take.
 void write_note(int file) {
   const std::string note = holder_note();
   if (ftruncate(file, 0) == 0 && pwrite(file, note.data(), note.size(), 0) < 0) errno = 0;
 }
 
-// Whether the process that wrote this note has gone or is stopped (Ctrl-Z, a debugger).
+// True where the process that wrote this note has gone or is stopped (Ctrl-Z, a debugger).
 bool is_halted(const std::string& note) {
   const size_t space = note.find(' ');
   const std::string here = system_identity();
@@ -115,7 +115,7 @@ struct Entry {
   int64_t used_s, bytes;
 };
 
-// The entries; removes what processes left behind more than an hour ago.
+// Lists the entries; removes files that processes left behind more than an hour ago.
 std::vector<Entry> collect(const std::string& directory) {
   std::vector<Entry> entries;
   std::error_code ignored;

@@ -2,16 +2,17 @@
 // Cache: compiled objects on disk, named by the digest of everything that they were made from.
 //
 //     Cache cache(settings().cache_directory);
-//     if (auto path = cache.find(name)) ...                  // verified, ready to load
+//     auto path = cache.find(name);                          // verified, ready to load, or nothing
 //     auto lock = cache.lock(name, interrupted, seconds);    // one process compiles it
-//     std::string path = cache.insert(name, object_file);    // sealed, moved into place
+//     path = cache.insert(name, object_file);                // sealed, moved into place
 //
 // An entry is a shared object with a trailer: the digest of its name and content. A truncated,
 // changed, renamed or foreign-owned entry does not verify and counts as missing, so a write that a
 // crash cut short needs no fsync.
-// Invariants: entries appear by rename, whole; whoever holds an entry's lock is alone with it in
-// all processes that run, and a holder that dies frees it. Thread safety: all functions may be
-// called from any thread and process.
+//
+// Invariant: entries appear by rename, whole. The holder of an entry's lock is alone with it in all
+// running processes, and a holder that dies frees it.
+// Thread safety: all functions may be called from any thread and process.
 #pragma once
 
 #include <cstdint>
@@ -24,25 +25,25 @@ namespace pto {
 
 class Cache {
  public:
-  // Makes the folder where it is missing; throws std::system_error where it cannot be written.
+  // Makes a missing folder; throws std::system_error where it cannot be written.
   explicit Cache(std::string directory);
 
   const std::string& directory() const { return directory_; }
 
-  // The path of the entry `name` ("softmax-<digest>"), if it verifies.
+  // Returns the path of the entry `name` ("softmax-<digest>"), if it verifies.
   std::optional<std::string> find(const std::string& name) const;
 
   // Moves `object` here as the entry `name` and returns its path; throws std::system_error.
   std::string insert(const std::string& name, const std::string& object) const;
 
-  // Waits for the lock of an entry; it is freed when the result dies. Throws Interrupted. Nobody is
-  // kept out, and the last to finish wins, with equal content, where the file system knows no
-  // locks, where the holder is stopped (Ctrl-Z), and after `seconds`, which no holder needs.
+  // Waits for the lock of an entry; the result frees it when it dies. Throws Interrupted. The lock
+  // lets everybody in, and the last to finish wins with equal content, where the file system knows
+  // no locks, where the holder is stopped (Ctrl-Z), and after `seconds`, which no holder needs.
   std::shared_ptr<void> lock(const std::string& name, const std::function<bool()>& interrupted,
                              double seconds) const;
 
-  // At most once an hour: what a killed process left is removed, and entries, least recently used
-  // first, until the rest takes less than `bytes_max`. `now`: whatever the hour.
+  // Removes, at most once an hour, files of killed processes and then the least recently used
+  // entries until the rest takes less than `bytes_max`. `now`: whatever the hour.
   void sweep(int64_t bytes_max, bool now = false) const;
 
  private:

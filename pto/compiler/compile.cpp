@@ -12,7 +12,7 @@
 namespace pto {
 namespace {
 
-// The program's C++ text; every stage on the way goes to options.dump.
+// Returns the program's C++ text; options.dump gets every stage on the way.
 Emitted emit_stages(const Graph& graph, const CompileOptions& options) {
   if (options.dump) options.dump("graph", print(graph));
   if (options.verify) verify(graph);

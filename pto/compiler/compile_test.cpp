@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a graph to results: every stage, on the target that this machine has and the portable one.
+// Compiles and runs graphs: every stage, on this machine's target and the portable one.
 #include "pto/compiler/compile.hpp"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ Graph softmax() {
   return b.build();
 }
 
-// One input and one output, both dense.
+// Runs with one input and one output, both dense.
 std::vector<float> run(const Program& program, std::vector<int64_t> sizes,
                        std::vector<float>& input) {
   std::vector<int64_t> strides(sizes.size());

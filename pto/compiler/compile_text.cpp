@@ -16,9 +16,9 @@ bool is_exported_by_macro(const std::string& function, const std::string& text) 
   return std::regex_search(text, std::regex("PTO_KERNEL\\s*\\(\\s*" + function + "\\s*,"));
 }
 
-// Declarations in front of the text, and an adapter to pto_kernel where it has the public form.
-// The declaration is weak, so that a text without the function loads and the error can name it.
-// A function that PTO_KERNEL exports is declared there, where a kernel may have the same name.
+// Prints declarations in front of the text, and an adapter to pto_kernel for the public form. A
+// declaration is weak, so that a text without the function loads and the error can name it. A
+// function that PTO_KERNEL exports is declared there, where a kernel may have the same name.
 std::string declarations(const std::vector<std::string>& functions, const std::string& text,
                          TextForm form) {
   std::string all = form == TextForm::Orchestration ? "#include \"pto/runtime.h\"\n"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole files: read, write, replace.
+// Files: reads, writes and replaces whole files.
 //
-//     if (auto text = read_file(path)) ...
+//     if (auto text = read_file(path)) write_file(copy, *text);
 //
 // Thread safety: all functions may be called from any thread; readers of a replaced file see the
 // old or the new content, whole.
@@ -13,7 +13,7 @@
 
 namespace pto {
 
-// Nothing where the file cannot be read.
+// Returns nothing where the file cannot be read.
 std::optional<std::string> read_file(const std::string& path);
 
 // Throws std::system_error where the file cannot be written.
@@ -22,8 +22,8 @@ void write_file(const std::string& path, std::string_view content, bool append =
 // Writes beside `path` and renames; false where that failed, and then nothing is left.
 bool replace_file(const std::string& path, std::string_view content);
 
-// A new private folder, `parent`/`prefix`XXXXXX; throws std::system_error. Removed with its content
-// at the end.
+// Makes a private folder, `parent`/`prefix`XXXXXX, and removes it with its content at its end;
+// throws std::system_error.
 class WorkFolder {
  public:
   WorkFolder(const std::string& parent, const std::string& prefix);
@@ -36,11 +36,11 @@ class WorkFolder {
   std::string path_;
 };
 
-// TMPDIR, else /tmp.
+// Returns TMPDIR, else /tmp.
 std::string temporary_directory();
 
-// A name that stays right when the current folder changes, and that no program takes for an option;
-// unchanged where the current folder is gone.
+// Returns a name that stays right when the current folder changes, and that no program takes for an
+// option; unchanged where the current folder is gone.
 std::string absolute_path(const std::string& path);
 
 }  // namespace pto

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// find_toolchain(): which compiler this machine has, and whether it is new enough.
+// find_toolchain(): finds the compiler of this machine, and whether it is new enough.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ bool is_program(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
 }
 
-// The path of a program on PATH; "" where there is none. A name with a slash is a path.
+// Returns the path of a program on PATH; "" without one. A name with a slash is a path.
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return is_program(name) ? name : "";
   const char* path = std::getenv("PATH");
@@ -45,7 +45,7 @@ std::string find_program(const std::string& name) {
   return "";
 }
 
-// Changes when the file at `path`, or behind it, does.
+// Returns a text that changes when the file at `path`, or behind it, does.
 std::string stamp_of(const std::string& path) {
   struct stat info {};
   stat(path.c_str(), &info);
@@ -55,7 +55,7 @@ std::string stamp_of(const std::string& path) {
          std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec);
 }
 
-// The value of a predefined macro in the output of -dM -E.
+// Returns the value of a predefined macro in the output of -dM -E.
 std::string macro(const std::string& definitions, const std::string& name) {
   const std::string prefix = "#define " + name + " ";
   const size_t at = definitions.find(prefix);
@@ -64,7 +64,7 @@ std::string macro(const std::string& definitions, const std::string& name) {
   return definitions.substr(begin, definitions.find('\n', begin) - begin);
 }
 
-// What the compiler says of itself, in one line: "gcc 12 \"12.2.0\""; or why it cannot be used.
+// Asks the compiler for its version, in one line: "gcc 12 \"12.2.0\""; or why it cannot be used.
 std::string ask(const std::string& path, bool* usable) {
   ProcessOptions options;
   options.seconds = 20;
@@ -82,7 +82,8 @@ std::string ask(const std::string& path, bool* usable) {
   return std::string(clang ? "clang " : "gcc ") + major + " " + macro(result.output, "__VERSION__");
 }
 
-// ask(), remembered in the cache folder for as long as the program's file stays the same.
+// Calls ask() once, and keeps the answer in the cache folder while the program's file stays the
+// same.
 std::string ask_once(const std::string& path, const std::string& stamp, const Settings& settings,
                      bool* usable) {
   const std::string key = hex(Sha256().field("compiler").field(stamp).digest());
@@ -93,14 +94,14 @@ std::string ask_once(const std::string& path, const std::string& stamp, const Se
   answer = ask(path, usable);
   if (!*usable) return answer;
   try {
-    const Cache folder(settings.cache_directory);  // creates it
+    const Cache folder(settings.cache_directory);  // makes the folder
     replace_file(memo, answer);
   } catch (const std::system_error&) {  // without the folder the next process asks again, in 10 ms
   }
   return answer;
 }
 
-// The toolchain at `path`, or why it cannot be used.
+// Returns the toolchain at `path`, or why it cannot be used.
 std::optional<Toolchain> examine(const std::string& path, const Settings& settings,
                                  std::string* why_not) {
   const std::string stamp = stamp_of(path);
@@ -159,7 +160,7 @@ Toolchain find_first(const Settings& settings) {
 }  // namespace
 
 Toolchain find_toolchain(const Settings& settings) {
-  // The last answer, while the question and the program's file stay the same.
+  // Keeps the last answer, while the question and the program's file stay the same.
   static std::mutex mutex;
   static std::array<std::string, 2> question;
   static std::string stamp;

@@ -17,8 +17,7 @@
 namespace pto {
 namespace {
 
-// --- the kernel: one block that reads all inputs, interprets, writes all outputs
-// ------------------
+// --- the kernel: one block that reads all inputs, interprets, writes all outputs -----------------
 
 Array array_of(const pto_tensor& tensor, DType dtype) {
   const auto rank = static_cast<size_t>(tensor.rank);
@@ -72,7 +71,7 @@ int32_t run_interpreted(const pto_args* args) {
   }
 }
 
-// --- what the user is told ----------------------------------------------------------------------
+// --- the warning to the user --------------------------------------------------------------------
 
 std::string strides_of(const CompileOptions& options) {
   return "[" +
@@ -81,7 +80,7 @@ std::string strides_of(const CompileOptions& options) {
          "]";
 }
 
-// The graph below comments that say what happened and how to see it again.
+// Prints the graph below comments that say what happened and how to see it again.
 std::string report(const Graph& graph, const CompileOptions& options, const std::string& file,
                    const std::string& what) {
   std::string comments;
@@ -99,7 +98,7 @@ std::string report(const Graph& graph, const CompileOptions& options, const std:
   return comments + print(graph);
 }
 
-// Where the report was written; "" where no folder can hold it.
+// Writes the report and returns its path; "" where no folder can hold it.
 std::string keep(const Graph& graph, const CompileOptions& options, const std::string& what,
                  const std::string& digest) {
   for (const std::string& folder : {settings().cache_directory, temporary_directory()}) {
@@ -110,7 +109,7 @@ std::string keep(const Graph& graph, const CompileOptions& options, const std::s
   return "";
 }
 
-// Once for a graph, which may come with several layouts of its tensors.
+// Warns once for a graph, which may come with several layouts of its tensors.
 void warn_of(const Graph& graph, const CompileOptions& options, const ErrorText& text) {
   static std::mutex mutex;
   static std::set<std::string> told;

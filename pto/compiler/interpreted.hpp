@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // interpreted_program(): a program that runs the interpreter in place of compiled code.
 //
-//     try { return compile(graph, options); }
-//     catch (const RefusedCode& error) { return interpreted_program(graph, spec, options, error); }
+//     try {
+//       return compile(graph, options);
+//     } catch (const RefusedCode& error) {
+//       return interpreted_program(graph, spec, options, error);
+//     }
 //
-// Right, and some thousand times slower: for graphs whose generated code a compiler refuses.
+// It serves graphs whose generated code a compiler refuses: right, and some thousand times slower.
+//
 // Thread safety: may be called from any thread.
 #pragma once
 
@@ -15,8 +19,8 @@
 
 namespace pto {
 
-// `spec` is what emit() says of the graph. Keeps the graph as text in the cache folder, or in the
-// temporary one where that cannot be written, and warns, naming the file: once for a graph.
+// emit() makes `spec` from the graph. Keeps the graph as text in the cache folder, or in the
+// temporary one where that cannot be written, and warns once for a graph, naming the file.
 std::shared_ptr<const Program> interpreted_program(const Graph& graph, ProgramSpec spec,
                                                    const CompileOptions& options,
                                                    const RefusedCode& error);

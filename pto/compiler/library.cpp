@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 using Stop = std::function<bool()>;
 
-// The digest of every header that a kernel may include, by relative path and content.
+// Returns the digest, by relative path and content, of the headers in pto/ itself and in pto/isa.
 std::string read_headers_digest(const std::string& include_directory) {
   std::vector<fs::path> headers;
   std::error_code error;
@@ -55,7 +55,7 @@ std::string headers_digest(const std::string& include_directory) {
   return digest;
 }
 
-// Keeps the source of a failed compilation; adds its place to the error.
+// Keeps the source of a failed compilation and adds its place to the error.
 template <class AnyError>
 [[noreturn]] void rethrow_with_source(const AnyError& error, const Source& source,
                                       const std::string& folder) {
@@ -97,7 +97,8 @@ struct Compilation {
     }
   }
 
-  // From the cache folder, or compiled into it; throws std::system_error where it is unusable.
+  // Loads from the cache folder, or compiles into it; throws std::system_error for an unusable
+  // folder.
   std::shared_ptr<const Library> cached(const std::string& entry) const {
     const Cache cache(settings.cache_directory);
     if (const auto path = cache.find(entry)) return opened(*path);
@@ -124,7 +125,8 @@ struct Compilation {
     }
   }
 
-  // A folder may forbid execution, and another process may evict the entry at this moment.
+  // Opens an entry; a folder may forbid execution, and another process may evict the entry just
+  // now.
   std::shared_ptr<const Library> opened(const std::string& path) const {
     try {
       return std::make_shared<Library>(source.name, path);
@@ -153,8 +155,8 @@ class Loader {
  public:
   using Make = std::function<std::shared_ptr<const Library>()>;
 
-  // One caller makes, the others wait for its result or its error; after an interruption, which
-  // concerns only the one who made, a waiter makes.
+  // One caller makes, the others wait for its result or its error. An interruption concerns only
+  // the caller that makes; a waiter then makes.
   std::shared_ptr<const Library> get(const std::string& key, const Stop& interrupted,
                                      const Make& make) {
     std::unique_lock lock(mutex_);

@@ -4,10 +4,10 @@
 //     std::shared_ptr<const Library> library = load({"twice", text, Target::Avx2}, interrupted);
 //     pto_kernel twice = library->function("twice");
 //
-// Invariants: equal sources give one library a process while it lives, and one compilation even
-// when several threads or processes ask at once. A folder that cannot be written never keeps code
-// from running: then it is compiled in a private temporary folder, with one warning. Thread safety:
-// all functions may be called from any thread.
+// Invariant: equal sources give one library a process while it lives, and one compilation even when
+// several threads or processes ask at once. A folder that cannot be written never keeps code from
+// running: load() then compiles in a private temporary folder, with one warning.
+// Thread safety: all functions may be called from any thread.
 #pragma once
 
 #include <functional>
@@ -27,30 +27,30 @@ class Library {
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
 
-  // The exported function; throws pto::Error where the object has none of that name.
+  // Returns the exported function; throws pto::Error where the object has none of that name.
   pto_kernel function(const std::string& symbol) const;
 
-  // The bytes of the loaded file; throws pto::Error where it has gone since.
+  // Returns the bytes of the loaded file; throws pto::Error where it has gone since.
   std::string object() const;
 
  private:
-  // Why code that loads further code (pto/tasks/precompiled.h) could not do so, or "".
+  // Returns why code that loads further code (pto/tasks/precompiled.h) could not do so, or "".
   std::string not_loaded() const;
 
   std::string name_, path_;
   void* handle_;
 };
 
-// Throws what find_toolchain() and compile_object() throw. Where a compiler fails, the error says
-// where the source was kept.
+// Throws as find_toolchain() and compile_object() do. Where a compiler fails, the error says where
+// the source was kept.
 std::shared_ptr<const Library> load(const Source& source, const std::function<bool()>& interrupted);
 
-// The library of an object's bytes, as object() gave them, perhaps on another machine. Throws
+// Loads the bytes of an object, as object() gave them, perhaps on another machine. Throws
 // pto::Error where they cannot be loaded or no folder can hold them.
 std::shared_ptr<const Library> load_object(const std::string& name, const std::string& object);
 
-// The digest over the text, the headers that it may include (everything in pto/isa and the umbrella
-// header), flags, compiler, target and ABI version. The headers are read once a process.
+// Returns the digest over the text, the headers of pto/ itself and of pto/isa, flags, compiler,
+// target and ABI version. The headers are read once a process.
 std::string source_digest(const Source& source, const Toolchain& toolchain,
                           const std::string& include_directory);
 

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// A fresh cache folder, default settings, and warnings collected.
+// Makes a fresh cache folder and default settings, and collects warnings.
 class Compiler : public testing::Test {
  protected:
   void SetUp() override {
@@ -46,7 +46,7 @@ class Compiler : public testing::Test {
   std::string cache() const { return folder_.path() + "/cache"; }
   std::string counter() const { return folder_.path() + "/count"; }
 
-  // An executable script.
+  // Writes an executable script.
   std::string script(const std::string& body) {
     const std::string path = folder_.path() + "/cxx" + std::to_string(scripts_++);
     write_file(path, "#!/bin/sh\n" + body);
@@ -54,7 +54,7 @@ class Compiler : public testing::Test {
     return path;
   }
 
-  // A compiler that writes a line for each object that it makes.
+  // Makes a compiler that writes a line for each object that it makes.
   std::string counting_compiler() {
     const std::string real = find_toolchain(settings()).path;
     return script("case \"$*\" in *-shared*) echo x >> " + counter() + ";; esac\nexec " + real +
@@ -62,7 +62,7 @@ class Compiler : public testing::Test {
   }
   size_t compilations() const { return read_file(counter()).value_or("").size() / 2; }
 
-  // A compiler that answers for its version and then does `body`.
+  // Makes a compiler that answers for its version and then does `body`.
   std::string failing_compiler(const std::string& body) {
     return script("case \"$*\" in *-dM*) echo '#define __GNUC__ 13'; exit 0;; esac\n" + body +
                   "\n");

@@ -31,7 +31,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return all;
 }
 
-// This process's environment, with English messages and another TMPDIR.
+// Copies this process's environment, with English messages and another TMPDIR.
 std::vector<std::string> child_environment(const std::string& temporary_directory) {
   std::vector<std::string> all;
   for (char** at = environ; *at != nullptr; ++at) {
@@ -51,7 +51,7 @@ struct Spawn {
   pid_t group;        // 0: a new one
 };
 
-// Starts a child; an errno, or 0.
+// Starts a child; returns an errno, or 0.
 int spawn(Spawn spawn, pid_t* child) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
@@ -87,8 +87,8 @@ int spawn(Spawn spawn, pid_t* child) {
   return error;
 }
 
-// The ends of the guards' pipes that this process holds. A forked child must not hold them too:
-// the guards would not see this process end.
+// Holds this process's ends of the guards' pipes. A forked child must not hold them too, since the
+// guards would not see this process end.
 class HeldEnds {
  public:
   static HeldEnds& get() {
@@ -130,7 +130,7 @@ class Guard {
     held_ = ends[1];
     HeldEnds::get().add(held_);
   }
-  // Nothing of the group is left.
+  // Leaves nothing of the group.
   ~Guard() {
     if (pid_ != 0) kill(-pid_, SIGKILL);
     if (held_ >= 0) HeldEnds::get().close_one(held_);
@@ -146,7 +146,7 @@ class Guard {
   int held_ = -1;
 };
 
-// Reads what is there, without waiting; false at the end of the output.
+// Reads the output that is there, without waiting; false at its end.
 bool drain(int pipe, std::string* output) {
   char buffer[4096];
   for (;;) {

@@ -21,7 +21,7 @@ ProcessResult shell(const std::string& script, ProcessOptions options = {}) {
   return run_process({"/bin/sh", "-c", script}, options);
 }
 
-// Waits for it, a minute at most: a file that is not empty, a process that is gone or a zombie.
+// Waits, a minute at most, for a file that is not empty, or a process that is gone or a zombie.
 bool comes_true(const std::function<bool()>& condition) {
   for (int i = 0; i < 6000; ++i) {
     if (condition()) return true;
@@ -66,7 +66,7 @@ TEST(Process, kills_the_whole_group_when_time_is_up) {
   EXPECT_TRUE(comes_true([&] { return is_gone(grandchild); }));
 }
 
-// A parent that runs a process which does not end, and has a forked child beside it.
+// Plays a parent that runs a process which does not end, and has a forked child beside it.
 void run_forever(const std::string& note, const std::string& forked) {
   std::thread runs([&] { shell("sleep 1000 & echo $! $$ > " + note + "; wait"); });
   comes_true([&] { return !read_file(note).value_or("").empty(); });

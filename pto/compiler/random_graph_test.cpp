@@ -25,7 +25,7 @@ namespace pto {
 namespace {
 
 constexpr size_t kFence = 64;            // bytes around a buffer that nobody may write
-constexpr unsigned char kPoison = 0xff;  // NaN as a float: what is read wrongly shows
+constexpr unsigned char kPoison = 0xff;  // NaN as a float: a wrong read shows
 
 // A tensor in memory: dense, with longer rows, or every second element and a reversed first axis.
 class Placed {
@@ -100,7 +100,7 @@ uint64_t scalar_bits(DType dtype, Number value) {
                          : static_cast<uint64_t>(value.integer);
 }
 
-// Runs on these inputs and compares; what is wrong, or nothing.
+// Runs on these inputs and compares; returns the difference, or nothing.
 std::string compare(const Program& program, const Graph& graph, const std::vector<Array>& inputs,
                     const std::vector<StrideClass>& layouts) {
   std::vector<Placed> placed;
@@ -145,13 +145,13 @@ std::vector<StrideClass> layouts_of(const Graph& graph, uint64_t seed) {
   return layouts;
 }
 
-// A target that the machine can run, each in its turn.
+// Picks a target that the machine can run, each in its turn.
 std::string target_of_seed(uint64_t seed) {
   const auto targets = static_cast<uint64_t>(machine().best_target) + 1;
   return std::string(name(static_cast<Target>(seed % targets)));
 }
 
-// One program, three choices of sizes and values.
+// Compiles one program and runs it with three choices of sizes and values.
 std::string check(const Kind& kind, const Graph& graph, uint64_t seed) {
   CompileOptions options;
   options.strides = layouts_of(graph, seed);

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::mutex mutex;
-Settings given;  // what was set by calls
+Settings given;  // values that calls have set
 std::function<void(const std::string&)> warning_handler;
 
 std::string environment(const char* variable) {
@@ -38,14 +38,14 @@ double positive_number(const char* variable, double otherwise) {
         std::string("unset ") + variable + " or set such a number"});
 }
 
-// The file that holds the code at `address`.
+// Returns the file that holds the code at `address`.
 std::string file_of(const void* address) {
   Dl_info info{};
   if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return "";
   return info.dli_fname;
 }
 
-// The nearest folder above `file` that holds the headers.
+// Returns the nearest folder above `file` that holds the headers.
 std::string headers_above(const std::string& file) {
   std::error_code error;
   for (fs::path at = fs::absolute(file, error).parent_path(); !at.empty(); at = at.parent_path()) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings of the compiler: what was set by a call, else the environment, else the default.
+// Settings of the compiler: the value of a call, else of the environment, else the default.
 //
 //     set_compiler("clang++");            // PTO_CXX; default: the first usable of a list
 //     set_cache_directory("/scratch/c");  // PTO_CACHE_DIR; default $XDG_CACHE_HOME/openpto
 //     settings().cache_bytes;             // PTO_CACHE_BYTES, 1 GB
 //
-// Thread safety: all functions may be called from any thread; a compilation under way keeps what it
-// began with.
+// Thread safety: all functions may be called from any thread; a compilation under way keeps the
+// settings that it began with.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +20,22 @@ struct Settings {
   std::string include_directory;  // the folder that holds pto/isa. PTO_INCLUDE_DIR
   std::string cache_directory;    // PTO_CACHE_DIR
   int64_t cache_bytes = 0;        // entries beyond it are evicted, oldest first. PTO_CACHE_BYTES
-  double compile_seconds = 0;     // a compiler that runs longer is killed. PTO_COMPILE_SECONDS
+  double compile_seconds = 0;     // then the compiler is killed. PTO_COMPILE_SECONDS
 };
 
 // Throws pto::Error for a variable that is no number, and where no include folder is found.
 Settings settings();
 
-// Empty: back to the environment and the default.
+// An empty text goes back to the environment and the default.
 void set_compiler(std::string compiler);
 void set_include_directory(std::string directory);
 void set_cache_directory(std::string directory);
 
-// Where warnings go ("the cache folder cannot be written"); null: standard error.
+// Receives warnings ("the cache folder cannot be written"); null: standard error.
 void set_warning_handler(std::function<void(const std::string&)> handler);
 void warn(const std::string& text);
 
-// libpto.so as this process has it loaded, which kernels link; "" where it is linked statically.
+// Returns the libpto.so that this process has loaded, which kernels link; "" for a static link.
 std::string runtime_library();
 
 }  // namespace pto

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sha256: the digest of FIPS 180-4, which names cache entries.
 //
-//     hex(Sha256().update("abc").digest()) == "ba7816bf8f01cfea414140de5dae2223..."
+//     hex(Sha256().update("abc").digest());   // "ba7816bf8f01cfea414140de5dae2223..."
 //
 // Thread safety: an object belongs to one thread.
 #pragma once

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// target_of(): for which instructions a compilation generates code.
+// target_of(): returns the target, the set of instructions, for which a compilation makes code.
 //
-//     target_of({.target = "avx2"}) == Target::Avx2;   target_of({}) == machine().target
+//     target_of({.target = "avx2"}) == Target::Avx2;
+//     target_of({}) == machine().target;
 //
 // Thread safety: pure function.
 #pragma once

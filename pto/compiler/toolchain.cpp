@@ -23,8 +23,8 @@ void append(std::vector<std::string>* flags, std::string_view words) {
 
 bool has(const std::string& line, const char* text) { return line.find(text) != line.npos; }
 
-// What g++ says in front of an error in a template: what was instantiated, and the lines that asked
-// for it, of which those in the instruction set's headers are left out.
+// True for the lines that g++ prints before an error in a template: what was instantiated, and the
+// lines that asked for it, without those in the instruction set's headers.
 bool leads_to_error(const std::string& line) {
   return has(line, "In instantiation of") ||
          (has(line, "required from") && !has(line, "/pto/isa/"));
@@ -34,7 +34,7 @@ bool is_context(const std::string& line) {
          line.starts_with("                 from ") || has(line, ": In ") || has(line, ": At ");
 }
 
-// A compiler's output from its first error on, with the lines that led there; indented.
+// Returns a compiler's output from its first error on, with the lines that led there; indented.
 std::string telling_lines(const std::string& output) {
   constexpr size_t kLinesMax = 12, kColumnsMax = 400;
   std::vector<std::string> lines, told;
@@ -57,7 +57,7 @@ std::string telling_lines(const std::string& output) {
   return all;
 }
 
-// A failure for which the folder is to blame, not the text.
+// True for a failure of the folder, not of the text.
 bool is_disk_failure(const std::string& output) {
   return output.find(std::strerror(ENOSPC)) != std::string::npos ||
          output.find(std::strerror(EDQUOT)) != std::string::npos ||
@@ -81,8 +81,8 @@ std::string what_happened(const ProcessResult& result, double seconds) {
   }
 }
 
-// Whether the compiler read the text and found errors in it. What else ends it with a code, such as
-// a missing program or too little memory, it calls a fatal error, or names no error at all.
+// True where the compiler read the text and found errors in it. For other failures, such as a
+// missing program or too little memory, it reports a fatal error, or no error at all.
 bool names_errors(const ProcessResult& result) {
   if (result.end != ProcessResult::Exited || result.code == 0) return false;
   const std::string& output = result.output;
@@ -91,7 +91,7 @@ bool names_errors(const ProcessResult& result) {
   return false;
 }
 
-// "C++20" of "c++20" and "gnu++20".
+// Returns "C++20" for "c++20" and "gnu++20".
 std::string level_of(const Source& source) {
   return "C" + source.standard.substr(source.standard.find('+'));
 }
@@ -121,7 +121,7 @@ std::string level_of(const Source& source) {
 constexpr size_t kElfTypeAt = 16;
 constexpr char kElfRelocatable = 1;
 
-// What links it must be whole: a function that is missing would be found at the first launch only.
+// A linked object must be whole: a missing function would show at the first launch only.
 void add_precompiled(std::vector<std::string>* arguments, const Source& source,
                      const std::string& folder) {
   if (source.object.size() <= kElfTypeAt) return;
