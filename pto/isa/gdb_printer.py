@@ -18,7 +18,7 @@ EDGE = 4  # rows and columns shown at each end of a long axis
 
 
 def element(value) -> str:
-    """An element as a number; the classes of narrow floats hold raw bits."""
+    """Returns an element as a number; the classes of narrow floats hold raw bits."""
     kind = value.type.strip_typedefs()
     if kind.code != gdb.TYPE_CODE_STRUCT:
         return str(int(value)) if kind.sizeof == 1 else str(value)
@@ -32,7 +32,7 @@ def element(value) -> str:
 
 
 def indices(count: int) -> list[int]:
-    """All of a short axis, else both ends; -1 stands for what is left out."""
+    """Lists all of a short axis, else both ends; -1 stands for the gap."""
     if count <= 2 * EDGE:
         return list(range(count))
     return [*range(EDGE), -1, *range(count - EDGE, count)]
@@ -53,7 +53,7 @@ class TilePrinter:
         self.inner = {0: (1, 1), 1: (16, across), 2: (across, 16)}[self.box]
 
     def offset(self, row: int, col: int) -> int:
-        """The position of an element in storage, as Tile::Offset computes it."""
+        """Returns the position of an element in storage, as Tile::Offset computes it."""
         inner_rows, inner_cols = self.inner
         down, across = -(-self.rows // inner_rows), -(-self.cols // inner_cols)
         box_row, r = divmod(row, inner_rows)

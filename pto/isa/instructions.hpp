@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every instruction, without launch and host calls: what generated kernels include.
+// Instructions: every instruction, without launch and host calls; generated kernels include it.
 //
 //     #include "pto/isa/instructions.hpp"
 //     using namespace pto;
 //     Tile<TileType::Vec, float, 1, kMicro<float>> t;
-//     TLOAD(t, GlobalTensor(x, kMicro<float>));  TEXP(t, t);  TSTORE(GlobalTensor(y, t.Numel), t);
+//     TLOAD(t, GlobalTensor(x, kMicro<float>));
+//     TEXP(t, t);
+//     TSTORE(GlobalTensor(y, t.Numel), t);
 //
-// Invariant: no standard header but <stdint.h> and <stddef.h>; C++17; nothing throws or allocates
-// except a tile larger than 16 KB.
+// Invariant: no standard header but <stdint.h> and <stddef.h>; C++17; nothing throws, and only a
+// tile larger than 16 KB allocates.
 // Thread safety: as each family's header says.
 #pragma once
 #include "pto/isa/elementwise/compare.hpp"

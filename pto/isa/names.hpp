@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names that kernels use, lifted from pto::isa into pto; everything else stays where a kernel's
-// own names cannot meet it.
+// Names: lifts the names that kernels use from pto::isa into pto; everything else stays where a
+// kernel's own names cannot meet it.
 //
-//     using namespace pto;  Tile<TileType::Vec, float, 16, 64> t;  TADD(t, t, t);
+//     using namespace pto;
+//     Tile<TileType::Vec, float, 16, 64> t;
+//     TADD(t, t, t);
 //
-// Invariant: comes last, since a name lifts what is declared before it. The instructions of
+// Invariant: comes last, since a name lifts only earlier declarations. The instructions of
 // instructions.def lift themselves.
 // Thread safety: names only.
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What compiled regions are written in: steps over micro-tiles and loads that convert.
+// Region: the vocabulary of compiled regions: steps over micro-tiles and loads that convert.
 //
 //     for_each_tile<kStep>(0, n, [&](int64_t j, auto w) PTO_LAMBDA_INLINE {
 //       auto v0 = load<float>(w, x + j);          // a tile of w.count() elements
@@ -9,9 +9,10 @@
 //     });
 //
 // `w` is a width: Whole<W> for a micro-tile that stays in registers, Rest for up to one vector at
-// the end of a row: its tile is one whole vector, of which memory gives and takes count() elements.
-// Values are computed in a compute type: float for half and bfloat16_t, mask32 for bool.
-// Thread safety: a region runs on one thread; tensors it only reads may be shared.
+// the end of a row. A Rest's tile is one whole vector, and memory gives and takes count() elements
+// of it. Values have a compute type: float for half and bfloat16_t, mask32 for bool.
+//
+// Thread safety: a region runs on one thread; several may share tensors that they only read.
 #pragma once
 #include "pto/isa/instructions.hpp"
 
@@ -22,13 +23,13 @@ PTO_NAMESPACE_BEGIN
 namespace region {
 
 // Elements of a step: 4 vectors of floats hide the latency of their instructions; 1 in tails. A
-// row's own value is 4 equal lanes: dividing a whole vector takes longer.
+// row's own value takes 4 equal lanes, since dividing a whole vector takes longer.
 constexpr int kStep = kMicro<float> / 2;
 constexpr int kTail = kLanes<float>;
 constexpr int kRow = 4;
 
-// Bytes of traffic from which a region's data are not in the first cache: the next ones are asked
-// for ahead.
+// A region with at least this many bytes of traffic prefetches, since its data exceed the first
+// cache.
 constexpr int64_t kFarBytes = 32 << 10;
 
 // Arithmetic on sizes; division floors.
@@ -83,7 +84,7 @@ struct Range {
 
 PTO_INLINE int64_t size_argument(const pto_args* args, int i) { return int64_t(args->scalars[i]); }
 
-// A runtime scalar: floats travel as the bits of a double, the rest as int64.
+// Reads a runtime scalar: floats travel as the bits of a double, the rest as int64.
 template <class T>
 PTO_INLINE T scalar(const pto_args* args, int i) {
   if constexpr (kSame<T, float> || kSame<T, double>)
@@ -94,7 +95,7 @@ PTO_INLINE T scalar(const pto_args* args, int i) {
     return T(args->scalars[i]);
 }
 
-// Whether stores of whole micro-tiles are aligned in every row of `pitch` elements.
+// True where stores of whole micro-tiles are aligned in every row of `pitch` elements.
 template <class T>
 PTO_INLINE bool starts_lines(const T* p, int64_t pitch) {
   return (uintptr_t(p) | uintptr_t(pitch * int64_t(sizeof(T)))) % 64 == 0;
@@ -126,13 +127,13 @@ constexpr RoundMode kConvertMode =
         ? RoundMode::CAST_RINT
         : RoundMode::CAST_TRUNC;
 
-// A row's own value, from its tile.
+// Returns a row's own value from its tile.
 template <class T>
 PTO_INLINE T own(const MicroTile<T, kRow>& t) {
   return T(lanes::load<kRow>(t.data())[0]);
 }
 
-// C's conversion: floats round to nearest even, integers truncate, booleans are `value != 0`.
+// Converts as C does: floats round to nearest even, integers truncate, booleans are `value != 0`.
 template <class To, class W, class Source>
 PTO_INLINE auto convert(W w, Source& s) {
   using From = typename Source::DType;
@@ -147,8 +148,8 @@ PTO_INLINE auto convert(W w, Source& s) {
   return t;
 }
 
-// The same values with the precision of Half, rounded once: a double or an integer does not become
-// a float in between.
+// Rounds the values once to the precision of Half: a double or an integer does not become a float
+// in between.
 template <class Half, class W, class Source>
 PTO_INLINE auto round_to(W w, Source& s) {
   auto rounded = convert<Half>(w, s);
@@ -192,7 +193,8 @@ PTO_INLINE auto load_strided(W w, const S* p, int64_t stride) {
     return convert<C>(w, t);
 }
 
-// Past the caches where `stream` says so and the tile is whole; the caller has checked alignment.
+// Stores past the caches if `stream` is set and the tile is whole; the caller has checked
+// alignment.
 template <int W, class S, class Source>
 PTO_INLINE void store(Whole<W> w, S* p, Source& s, bool stream) {
   using M = Stored<S>;
@@ -209,7 +211,7 @@ PTO_INLINE void store(Rest w, S* p, Source& s, bool) {
   auto t = convert<M>(w, s);
   TSTORE(GlobalTensor(reinterpret_cast<M*>(p), w.count()), t);
 }
-// One element: a row's own value.
+// Stores one element, a row's own value.
 template <class S, class Source>
 PTO_INLINE void store_one(S* p, Source& s) {
   auto t = convert<Stored<S>>(Row{}, s);
@@ -223,8 +225,8 @@ PTO_INLINE void prefetch(Whole<W>, const T* p) {
 template <class T>
 PTO_INLINE void prefetch(Rest, const T*) {}
 
-// Room for a row of values of `bytes` together per element; null where the row is too long for the
-// scratch memory of a thread.
+// Takes scratch memory for a row of values of `bytes` together per element; null where the row is
+// too long for a thread's scratch memory.
 PTO_INLINE int64_t padded_row(int64_t row) { return (row + kStep - 1) / kStep * kStep; }
 PTO_INLINE char* row_buffer(const pto_args* args, int64_t row, int64_t bytes) {
   constexpr int64_t kMostBytes = 64 << 10;

@@ -30,7 +30,7 @@ class Form:
 
     mnemonic: str
     operands: str  # as the header writes them; temporaries in brackets
-    types: tuple[str, ...]  # of the tiles, joined with colons, written once where all are equal
+    types: tuple[str, ...]  # the tiles', joined with colons, written once where all are equal
     meaning: str
     difference: str  # from the public documentation or simulator, and why; or ""
     header: str
@@ -45,7 +45,7 @@ def rows(table: str) -> list[list[str]]:
     found, end = [], 0
     for match in re.finditer(r"(PTO_\w+)\(", body):
         if match.start() < end:
-            continue  # inside the row before
+            continue  # a part of the row before
         arguments, end = _arguments(body, match.end())
         found.append([match.group(1), *arguments])
     return found
@@ -66,7 +66,7 @@ def _arguments(body: str, at: int) -> tuple[list[str], int]:
 
 
 def _unquoted(argument: str) -> str:
-    """The text of a literal, adjacent ones joined; anything else as it stands."""
+    """Returns the text of a literal, adjacent ones joined; anything else as it stands."""
     argument = argument.strip()
     if argument.startswith('"'):
         return "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', argument)).replace('\\"', '"')
@@ -74,7 +74,7 @@ def _unquoted(argument: str) -> str:
 
 
 def types_of(text: str) -> tuple[str, ...]:
-    """The combinations that a types column stands for.
+    """Lists the combinations that a types column stands for.
 
     >>> types_of("u8:T:T | T=f32 f16")
     ('u8:f32:f32', 'u8:f16:f16')
@@ -90,12 +90,12 @@ def types_of(text: str) -> tuple[str, ...]:
 
 
 def forms(mnemonic: str = "") -> list[Form]:
-    """Every form, in the order of the tables; of one instruction where it is named."""
+    """Lists every form, in the order of the tables; or those of one named instruction."""
     return [f for f in [*_value_forms(), *_other_forms()] if mnemonic in ("", f.mnemonic)]
 
 
 def _notes() -> dict[str, str]:
-    """mnemonic -> how the rows of instructions.def differ from the public documentation"""
+    """Maps each mnemonic to the difference of its rows from the public documentation."""
     return {
         name: text
         for macro, *a in rows("forms.def")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pto::comm: ranks in one process, which copy to and from each other's memory, and signals.
+// pto::comm: ranks in one process copy to and from each other's memory and exchange signals.
 //
 //     comm::TPUT(remote, mine, tile);                              // remote = mine
 //     comm::TNOTIFY(comm::Signal(flag), 1, comm::NotifyOp::AtomicAdd);
@@ -7,14 +7,15 @@
 //     auto group = comm::ParallelGroup<View>::Create(views, n, root);
 //     comm::TREDUCE(group, out, acc, recv, comm::ReduceOp::Sum);   // in the root
 //
-// A rank is whoever holds the pointers: a block of a launch, a launch, a thread, and with memory
-// that processes share, a process. The tiles that the forms take are staging memory of hardware:
-// copies go straight from view to view here, and leave the tiles alone.
-// Invariant: what a rank wrote before TNOTIFY is seen behind the TWAIT or TTEST that it satisfies.
+// A rank is whoever holds the pointers: a block of a launch, a launch, a thread, or a process that
+// shares memory with others. The tiles in a call are staging memory of hardware: here copies go
+// straight from view to view and leave the tiles alone.
 // Errors: see sync.hpp; a TWAIT that nobody serves fails 50 ms after the last block that could, or
-// 10 s where another thread launches or has waited.
-// Thread safety: ranks run at the same time; AtomicAdd and signals are atomic, other elements must
-// not be written by two ranks at once.
+// after 10 s where another thread launches or has waited.
+//
+// Invariant: a TWAIT or TTEST that a TNOTIFY satisfies also sees the rank's earlier writes.
+// Thread safety: ranks run at the same time; AtomicAdd and signals are atomic, but two ranks must
+// not write any other element at once.
 #pragma once
 #include "pto/isa/comm/comm_copy.hpp"
 #include "pto/isa/kernel/enter.hpp"
@@ -26,7 +27,7 @@ namespace comm {
 
 enum class NotifyOp : uint8_t { AtomicAdd, Set };
 enum class WaitCmp : uint8_t { EQ, NE, GT, GE, LT, LE };
-// Hardware that copies or reduces; here the core does.
+// The engine that copies or reduces on hardware; here the core does.
 enum class DmaEngine : uint8_t { SDMA, URMA, RDMA };
 enum class CollEngine : uint8_t { AIV, CCU };
 
@@ -42,7 +43,7 @@ struct Signal2D : GlobalTensor<int32_t, Shape<1, 1, 1, Rows, Cols>, Stride<1, 1,
       : Base(data, Shape<1, 1, 1, Rows, Cols>(), Stride<1, 1, 1, DYNAMIC, 1>(stride)) {}
 };
 
-// The views of all ranks, and which of them is the root's. The array is the caller's.
+// The views of all ranks, and the index of the root's. The array is the caller's.
 template <class G>
 struct ParallelGroup {
   using value_type = G;
@@ -91,7 +92,7 @@ bool all_hold(const S& signal, int32_t value, WaitCmp cmp) {
   return all;
 }
 
-// "for a signal >= -3"
+// Prints the words of a wait: "for a signal >= -3".
 struct WaitText {
   char text[40] = "for a signal ";
   WaitText(int32_t value, WaitCmp cmp) {
@@ -163,8 +164,8 @@ PTO_INLINE bool TTEST(const S& signal, int32_t value, WaitCmp cmp) {
   return holds;
 }
 
-// dst = src, or dst += src where the addition of each element is atomic. Trailing operands: one
-// tile or two, the operation at run time.
+// Computes dst = src, or dst += src with an atomic addition of each element. Trailing operands: one
+// tile or two, and the operation at run time.
 template <AtomicType Atomic = AtomicType::AtomicNone, class D, class S, class T, class... X>
 PTO_INLINE RecordEvent TPUT(const D& dst, const S& src, const T& tile, const X&... rest) {
   PTO_ENTER(TPUT, "dst, src, tile, [pong]", out(dst), in(src));
@@ -185,7 +186,7 @@ PTO_INLINE RecordEvent TGET(const D& dst, const S& src, const T& tile, const X&.
   return {};
 }
 
-// Complete when they return, like the event.
+// These are complete when they return, and so is their event.
 template <DmaEngine Engine = DmaEngine::SDMA, class D, class S, class... Peer>
 PTO_INLINE AsyncEvent TPUT_ASYNC(const D& dst, const S& src, const AsyncSession&, const Peer&...) {
   PTO_ENTER(TPUT_ASYNC, "dst, src, session, [peer]", out(dst), in(src));
@@ -200,7 +201,7 @@ PTO_INLINE AsyncEvent TGET_ASYNC(const D& dst, const S& src, const AsyncSession&
 }
 
 // The root calls these alone, when its signals say that the others are ready.
-// Every rank's view gets src.
+// TBROADCAST gives src to every rank's view.
 template <CollEngine Engine = CollEngine::AIV, class G, class S, class T, class... X>
 PTO_INLINE RecordEvent TBROADCAST(const ParallelGroup<G>& group, const S& src, const T& tile,
                                   const X&...) {
@@ -209,7 +210,7 @@ PTO_INLINE RecordEvent TBROADCAST(const ParallelGroup<G>& group, const S& src, c
   return {};
 }
 
-// dst is the views of all ranks, one below the other along dimension 3.
+// TGATHER stacks the views of all ranks in dst along dimension 3.
 template <CollEngine Engine = CollEngine::AIV, class G, class D, class T, class... X>
 PTO_INLINE RecordEvent TGATHER(const ParallelGroup<G>& group, const D& dst, const T&, const X&...) {
   PTO_ENTER(TGATHER, "group, dst, tile, [pong]", out(dst));
@@ -219,7 +220,7 @@ PTO_INLINE RecordEvent TGATHER(const ParallelGroup<G>& group, const D& dst, cons
     detail::copy_rows(dst, row, group[rank], 0, group[rank]);
   return {};
 }
-// The other way: every rank gets its rows of src.
+// TSCATTER does the reverse: every rank gets its rows of src.
 template <CollEngine Engine = CollEngine::AIV, class G, class S, class T, class... X>
 PTO_INLINE RecordEvent TSCATTER(const ParallelGroup<G>& group, const S& src, const T&,
                                 const X&...) {
@@ -231,7 +232,7 @@ PTO_INLINE RecordEvent TSCATTER(const ParallelGroup<G>& group, const S& src, con
   return {};
 }
 
-// dst = the sum, maximum or minimum of all ranks' views, taken in the order of ranks. The trailing
+// Computes dst = the sum, maximum or minimum of all ranks' views, in the order of ranks. Trailing
 // operands: two tiles or three, then the operation.
 template <CollEngine Engine = CollEngine::AIV, class G, class D, class A, class... X>
 PTO_INLINE RecordEvent TREDUCE(const ParallelGroup<G>& group, const D& dst, const A& acc,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies, sums and reductions from view to view: what the instructions of pto::comm do.
+// comm_copy: the copies, sums and reductions from view to view behind pto::comm.
 //
 //     comm::detail::copy(dst, src, tile, false);                    // dst = src
 //     comm::detail::reduce(dst, src, tile, comm::ReduceOp::Max);    // dst = max(dst, src)
 //
-// The shape is the source's; a view without one has the tile's valid elements, at most its count.
-// Invariant: elements outside the shape are left alone. A maximum or minimum with NaN is NaN.
-// Thread safety: elements are written plainly, but added atomically.
+// The source gives the shape; a view without one has the tile's valid elements, at most its count.
+//
+// Invariant: elements outside the shape keep their values. A maximum or minimum with NaN is NaN.
+// Thread safety: plain writes of elements, atomic additions.
 #pragma once
 #include "pto/isa/matrix/fixpipe.hpp"
 #include "pto/isa/tile/tile_layouts.hpp"
@@ -71,7 +72,7 @@ PTO_INLINE void for_both(const D& dst, int64_t to, const S& src, int64_t from, c
         }
 }
 
-// The same without a shape: elements in a row.
+// Visits views without a shape, as elements in a row.
 template <class D, class S, class T, class Visit>
 PTO_INLINE void for_all(const D& dst, const S& src, [[maybe_unused]] const T& tile,
                         const Visit& visit) {
@@ -150,7 +151,7 @@ void reduce(const D& dst, const S& src, const T& tile, ReduceOp op) {
           });
 }
 
-// The run-time operation among trailing operands.
+// Finds the run-time operation among trailing operands.
 PTO_INLINE bool asks_to_add() { return false; }
 template <class A, class... X>
 PTO_INLINE bool asks_to_add(const A& a, const X&... rest) {

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads and stores of vectors: whole, in part, of elements at a distance, and past the cache.
+// Access: loads and stores vectors: whole, in part, with a stride, and past the cache.
 //
-//     auto v = load<N>(p);  store<N>(q, v * v);  store_part<N>(q, v, 3);
+//     auto v = load<N>(p);
+//     store<N>(q, v * v);
+//     store_part<N>(q, v, 3);
 //
-// Invariant: what memory holds narrow computes wide (Compute<T>); load_part and store_part never
-// touch memory beyond n elements. No alignment is needed but by store_stream.
-// Thread safety: as of the memory.
+// Invariant: elements that memory holds narrow compute wide (Compute<T>); load_part and store_part
+// never touch memory beyond n elements. Only store_stream needs alignment.
+// Thread safety: that of the memory.
 #pragma once
 #include "pto/isa/cpu/vec.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace lanes {
 
-// The pointer, of which the compiler no longer knows where it comes from.
+// Hides from the compiler where the pointer comes from.
 template <class T>
 PTO_INLINE T* without_history(T* memory) {
   asm("" : "+r"(memory));
@@ -37,7 +39,7 @@ PTO_INLINE void store(T* p, Vec<Compute<T>, N> v) {
     *reinterpret_cast<Loose*>(p) = narrow<T, N>(v);
 }
 
-// Whether this target loads and stores the first n lanes of V in one instruction.
+// True where this target loads and stores the first n lanes of V in one instruction.
 #if defined(PTO_TARGET_AVX512)
 template <class V>
 constexpr bool kHasMaskedAccess = sizeof(V) >= 16;
@@ -49,17 +51,17 @@ template <class V>
 constexpr bool kHasMaskedAccess = false;
 #endif
 
-// Valid where kHasMaskedAccess<V>.
+// Declared for kHasMaskedAccess<V> only.
 template <class V>
 V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, int n);
 template <class V>
 void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, int n);
 
-// The operands are whole vectors, of which compilers warn at the end of an object.
+// Compilers warn of these operands at the end of an object, since they are whole vectors.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Warray-bounds"
 #if defined(PTO_TARGET_AVX512)
-// A bit a lane.
+// One bit per lane.
 template <int N>
 using LaneBits = typename Choose<(N <= 16), uint16_t,
                                  typename Choose<(N <= 32), uint32_t, uint64_t>::type>::type;
@@ -121,7 +123,7 @@ PTO_INLINE void store_scalar(T* p, Compute<T> value) {
     *p = T(value);
 }
 
-// The first n elements (0 <= n <= N) of p, the other lanes zero.
+// Loads the first n elements (0 <= n <= N) of p; the other lanes are zero.
 template <int N, class T>
 PTO_INLINE Vec<Compute<T>, N> load_part(const T* p, int n) {
   using V = Vec<Raw<T>, N>;
@@ -146,7 +148,7 @@ PTO_INLINE void store_part(T* p, Vec<Compute<T>, N> v, int n) {
   }
 }
 
-// Elements at a distance of `stride` elements.
+// Loads elements at a distance of `stride` elements.
 template <int N, class T>
 PTO_INLINE Vec<Compute<T>, N> gather(const T* p, int64_t stride, int n) {
   Raw<T> lane[N] = {};
@@ -164,7 +166,7 @@ PTO_INLINE void scatter(T* p, int64_t stride, Vec<Compute<T>, N> v, int n) {
   }
 }
 
-// A store that bypasses the cache; p is aligned to the vector.
+// Stores past the cache; p is aligned to the vector.
 template <int N, class T>
 PTO_INLINE void store_stream(T* p, Vec<Compute<T>, N> v) {
   const Vec<Raw<T>, N> raw = narrow<T, N>(v);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masks of lanes as bits and back, the least significant bit first.
+// Bits: converts masks of lanes to bits and back, the least significant bit first.
 //
 //     uint32_t b = pack_mask(x < y);            // bit i = lane i
 //     auto m = unpack_mask<Vec<float, 8>>(b);   // all ones or zero a lane
@@ -14,7 +14,7 @@
 PTO_NAMESPACE_BEGIN
 namespace lanes {
 
-// Eight bytes of 0 or 1 to bits: 7 (8 - i) + 8 i = 56 + i, and no two terms meet.
+// Packs eight bytes of 0 or 1: byte i goes to bit 7 (8 - i) + 8 i = 56 + i, and no two terms meet.
 PTO_INLINE uint32_t pack_bytes(uint64_t bytes) {
   return uint32_t(((bytes & 0x0101010101010101u) * 0x0102040810204080u) >> 56);
 }
@@ -59,11 +59,11 @@ PTO_INLINE uint32_t pack_mask(M mask) {
   return bits;
 }
 
-// What pack_mask makes of a mask that is true in every lane.
+// The bits that pack_mask gives for a mask that is true in every lane.
 template <class V>
 constexpr uint32_t kEveryLane = uint32_t((uint64_t(1) << kCount<V>)-1);
 
-// The lanes' bits, 1 << i.
+// The bit of each lane, 1 << i.
 template <class I, int N>
 struct Powers {
   I value[N];
@@ -106,7 +106,7 @@ PTO_INLINE MaskOf<V> unpack_mask(uint32_t bits) {
   }
 }
 
-// For vectors of integers.
+// Selects between vectors of integers.
 template <class V>
 PTO_INLINE V select_by_bits(uint64_t bits, V a, V b) {
 #if defined(PTO_TARGET_AVX512)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// erf on vectors of float, for GELU at full speed.
+// erf: the error function on vectors of float, for GELU at full speed.
 //
 //     auto y = erf(x);     // 1.5 ULP; odd; +-1 from |x| = 3.93 on; NaN stays NaN
 //
@@ -70,8 +70,8 @@ PTO_INLINE Vec<float, 16> erf_by_table(Vec<float, 16> x) {
 }
 #endif
 
-// An odd polynomial up to 1, then 1 - e^-q(x): what e^-q lacks in accuracy is below 1/6 of an ULP
-// of the result, so its degree is 5 and its ln 2 has one part.
+// An odd polynomial up to 1, then 1 - e^-q(x). An error of e^-q weighs below 1/6 of an ULP of the
+// result, so a degree of 5 and one part of ln 2 suffice.
 template <class V>
 PTO_INLINE V erf_by_branches(V x) {
   using I = Vec<int32_t, kCount<V>>;

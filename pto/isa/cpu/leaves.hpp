@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic on vectors that operators do not express: min/max, fused multiply-add, rounding,
-// square root, safe integer division, horizontal reduction.
+// Leaves: arithmetic on vectors that operators do not express: min/max, fused multiply-add,
+// rounding, square root, safe integer division, horizontal reduction.
 //
 //     auto m = maximum(a, b);            // NaN if either is NaN
 //     auto y = fma(a, b, c);             // one rounding on AVX2 and AVX-512, two on portable
@@ -23,11 +23,11 @@ template <class V>
 constexpr bool kIsF32 = kSame<LaneOf<V>, float>;
 template <class V>
 constexpr bool kIsF64 = kSame<LaneOf<V>, double>;
-// Vectors of floats that fill a register of this target, and so have instructions.
+// True for vectors of floats that fill a register of this target, and so have instructions.
 template <class V>
 constexpr bool kIsNative = kHasFma && (kIsF32<V> || kIsF64<V>)&&sizeof(V) >= 16;
 
-// The same function on every lane, for those without vector code.
+// Calls f on every lane, for functions without vector code.
 template <class V, class F>
 PTO_INLINE V each_lane(V v, F f) {
   for (int i = 0; i < kCount<V>; ++i) v[i] = f(v[i]);
@@ -60,8 +60,8 @@ PTO_INLINE V fma(V a, V b, LaneOf<V> c) {
   return fma(a, b, splat<V>(c));
 }
 
-// f(f(lane 0, lane 1), ...) by halves: 16 lanes take four steps. The last two stay in a register
-// of 16 bytes, where f has its instruction.
+// Reduces by halves, f(f(lane 0, lane 1), ...): 16 lanes take four steps. The last two stay in a
+// register of 16 bytes, where f has its instruction.
 template <class F, class V>
 PTO_INLINE LaneOf<V> reduce(F f, V v) {
   if constexpr (kCount<V> == 2) {
@@ -78,7 +78,8 @@ PTO_INLINE LaneOf<V> reduce(F f, V v) {
   }
 }
 
-// b where either is NaN or both are zero: one instruction. Put the operand that must survive last.
+// Returns b where either is NaN or both are zero: one instruction. Put the operand that must
+// survive last.
 template <class V>
 PTO_INLINE V max_or_second(V a, V b) {
   if constexpr (kIsNative<V> && kIsF32<V>) {
@@ -104,7 +105,7 @@ PTO_INLINE V min_or_second(V a, V b) {
   }
 }
 
-// NaN propagates: where b is NaN it stays, elsewhere the instruction takes a if a is NaN.
+// Propagates NaN: where b is NaN it stays, elsewhere the instruction takes a if a is NaN.
 template <class V>
 PTO_INLINE V maximum(V a, V b) {
 #if defined(PTO_TARGET_AVX512)
@@ -136,8 +137,8 @@ PTO_INLINE V minimum(V a, V b) {
     return a < b ? a : b;
 }
 
-// Remembers whether a NaN passed: one comparison for two vectors, off the chain of a maximum that
-// skips them.
+// Remembers whether a NaN passed: one comparison for two vectors, outside the chain of a maximum
+// that skips NaN.
 template <class V>
 class NanWatch {
  public:
@@ -209,8 +210,8 @@ PTO_INLINE V round_to(V a) {
   } else if constexpr (kIsNative<V>) {
     asm("vroundpd %2, %1, %0" : "=x"(a) : "x"(a), "i"(kImmediate));
   } else {
-    // Adding 2^23 (or 2^52) rounds to whole numbers, nearest even; one less or more follows. What
-    // is as large is whole already, or NaN.
+    // Adding 2^23 (or 2^52) rounds to whole numbers, nearest even; one less or more follows. Larger
+    // values are whole already, or NaN.
     using M = MaskOf<V>;
     const V big = splat<V>(kIsF32<V> ? LaneOf<V>(0x1p23) : LaneOf<V>(0x1p52)), size = abs(a);
     const M sign = bit_cast<M>(a) & bit_cast<M>(sign_bits<V>());
@@ -255,7 +256,7 @@ PTO_INLINE V sqrt(V a) {
   }
 }
 
-// Integers: a / 0 is 0, the smallest integer / -1 wraps.
+// Divides integers: a / 0 is 0, the smallest integer / -1 wraps.
 template <class E>
 PTO_INLINE E divide_scalar(E a, E b) {
   if (b == 0) return 0;
@@ -277,7 +278,7 @@ PTO_INLINE V reciprocal(V a) {
   return divide(splat<V>(1), a);
 }
 
-// Integers: shifts of 0 to bits - 1.
+// Shifts integers by 0 to bits - 1.
 template <class V>
 PTO_INLINE V shift_left(V a, V b) {
   using E = LaneOf<V>;

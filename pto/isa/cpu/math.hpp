@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementary functions on vectors of float; double goes through the C library lane by lane.
+// Math: elementary functions on vectors of float; double calls the C library lane by lane.
 //
 //     auto y = exp(x);     // 1 ULP; log 1.1, tanh and rsqrt 1.5, sigmoid 3.1 (below 2^-126: 0)
 //
@@ -16,7 +16,7 @@ template <class V>
 PTO_INLINE V horner(V, LaneOf<V> c0) {
   return splat<V>(c0);
 }
-// c0 + x (c1 + x (c2 + ...))
+// Evaluates c0 + x (c1 + x (c2 + ...)).
 template <class V, class... C>
 PTO_INLINE V horner(V x, LaneOf<V> c0, C... c) {
   return fma(horner(x, LaneOf<V>(c)...), x, c0);
@@ -32,9 +32,9 @@ constexpr float kRootsOfTwo[16] = {1.f,          1.04427378f,  1.090507733f, 1.1
                                    1.681792831f, 1.75625216f,  1.834008086f, 1.915206561f};
 
 #if defined(PTO_TARGET_AVX512)
-// e^x, or e^-x with Sign = -1, in which no instruction negates. With n the multiple of 1/16 next to
-// x / ln 2 and r = x - n ln 2 it is 2^floor(n) * table[16 (n - floor(n))] * e^r; vscalefps takes
-// floor(n) by itself and is right at infinities, NaN and subnormals.
+// Computes e^x, or e^-x with Sign = -1, where no instruction negates. With n the multiple of 1/16
+// next to x / ln 2 and r = x - n ln 2 it is 2^floor(n) * table[16 (n - floor(n))] * e^r; vscalefps
+// takes floor(n) by itself and is right at infinities, NaN and subnormals.
 template <int Sign>
 PTO_INLINE Vec<float, 16> exp_by_table(Vec<float, 16> x) {
   using V = Vec<float, 16>;
@@ -42,10 +42,10 @@ PTO_INLINE Vec<float, 16> exp_by_table(Vec<float, 16> x) {
   // 1.5 * 2^19: four fraction bits survive.
   const V shifted = fma(x, splat<V>(Sign * kLog2E), 786432.f);
   const V n = shifted - 786432.f;
-  V r = fma(n, splat<V>(-Sign * kLn2High), x);  // of Sign * x = n ln 2 + Sign * r
+  V r = fma(n, splat<V>(-Sign * kLn2High), x);  // Sign * x = n ln 2 + Sign * r
   r = fma(n, splat<V>(-Sign * kLn2Low), r);
-  // Beyond 1e19 r is noise; within 0.5 it cannot overflow what vscalefps then takes to 0 or
-  // infinity.
+  // Beyond 1e19 r is noise; within 0.5 it cannot overflow the value that vscalefps then takes to 0
+  // or infinity.
   asm("vrangeps $2, %2, %1, %0" : "=v"(r) : "v"(r), "v"(splat<V>(0.5f)));
   V root, result;
   asm("vpermps %2, %1, %0" : "=v"(root) : "v"(shifted), "v"(roots));
@@ -96,8 +96,9 @@ PTO_INLINE V exp(V x) {
   return exp_of<1>(x);
 }
 
-// a / b for b in [1, 2^100] and a in [0, b]: half an ULP, three times the throughput of vdivps on
-// some machines. One Newton step on the quotient squares the 14 good bits of the estimate.
+// Computes a / b for b in [1, 2^100] and a in [0, b]: half an ULP, three times the throughput of
+// vdivps on some machines. One Newton step on the quotient squares the 14 good bits of the
+// estimate.
 template <class V>
 PTO_INLINE V divide_fraction(V a, V b) {
 #if defined(PTO_TARGET_AVX512)
@@ -122,7 +123,7 @@ PTO_INLINE V negative_abs(V x) {
   return bit_cast<V>(bit_cast<M>(x) | bit_cast<M>(sign_bits<V>()));
 }
 
-// 1 / b for b in [1, infinity]: 1 ULP, 0 from 2^127 on.
+// Computes 1 / b for b in [1, infinity]: 1 ULP, 0 from 2^127 on.
 template <class V>
 PTO_INLINE V reciprocal_from_one(V b) {
 #if defined(PTO_TARGET_AVX512)
@@ -130,7 +131,7 @@ PTO_INLINE V reciprocal_from_one(V b) {
     V estimate;
     asm("vrcp14ps %1, %0" : "=v"(estimate) : "v"(b));
     V lost = fma(-estimate, b, splat<V>(1));
-    // 0 times infinity is NaN: within 0.5 it leaves the estimate of 0 alone.
+    // 0 times infinity is NaN; the clamp to 0.5 leaves the estimate of 0 alone.
     asm("vrangeps $2, %2, %1, %0" : "=v"(lost) : "v"(lost), "v"(splat<V>(0.5f)));
     return fma(lost, estimate, estimate);
   }
@@ -138,8 +139,8 @@ PTO_INLINE V reciprocal_from_one(V b) {
   return splat<V>(1) / b;
 }
 
-// 1 / sqrt(a) from the instruction's estimate, a step of Newton from 14 bits or one of the next
-// order from 12.
+// Computes 1 / sqrt(a) from the instruction's estimate: one Newton step from 14 bits, or one step
+// of the next order from 12.
 template <class V>
 PTO_INLINE V rsqrt(V a) {
   const V exact = splat<V>(1) / sqrt(a);  // two roundings: 1.5 ULP
@@ -157,7 +158,7 @@ PTO_INLINE V rsqrt(V a) {
     asm("vrsqrtps %1, %0" : "=v"(estimate) : "v"(a));
     const V lost = fma(-(a * estimate), estimate, splat<V>(1));
     const V result = fma(estimate * lost, fma(lost, splat<V>(0.375f), 0.5f), estimate);
-    // From 2^-126 to the largest, in one comparison; the estimate has no subnormal numbers.
+    // One comparison for 2^-126 to the largest; the estimate has no subnormal numbers.
     const I ordinary = bit_cast<I>(bit_cast<U>(a) + 0x7f800000u) < splat<I>(-0x01000000);
     if (__builtin_expect(pack_mask(ordinary) == kEveryLane<V>, 1)) return result;
     return ordinary ? result : exact;
@@ -166,9 +167,9 @@ PTO_INLINE V rsqrt(V a) {
   return exact;
 }
 
-// 1 / (1 + e^-x). Floats: 0 where the exponential overflows, below -88.72, although the result,
-// less than 2^-127, has subnormal numbers: a branch or a select for them costs 7 to 20 % of all
-// others.
+// Computes 1 / (1 + e^-x). Floats: 0 where the exponential overflows, below -88.72, although the
+// result, less than 2^-127, has subnormal numbers: a branch or a select for them costs 7 to 20 % of
+// all others.
 template <class V>
 PTO_INLINE V sigmoid(V x) {
   if constexpr (kIsF64<V>)
@@ -245,7 +246,7 @@ constexpr uint64_t kReachesLog[44] = {3u,
                                       12851600114359308276u};
 
 #if defined(PTO_TARGET_AVX512)
-// Entry `index` (its five low bits) of a table of 32.
+// Looks up entry `index` (its five low bits) of a table of 32.
 PTO_INLINE Vec<float, 16> lookup(const float (&table)[32], Vec<float, 16> index) {
   using V = Vec<float, 16>;
   const V low = load<16>(table), high = load<16>(table + 16);
@@ -253,9 +254,9 @@ PTO_INLINE Vec<float, 16> lookup(const float (&table)[32], Vec<float, 16> index)
   return index;
 }
 
-// For m in [1 + i/32, 1 + (i+1)/32), halved from i = 16 on: a float near 1 / m, 1 next to m = 1,
-// whose logarithm with the sign turned is, to 1.2e-10, a multiple of 2^-18 (2^-24 in column 30,
-// where the result is least): row 1.
+// For m in [1 + i/32, 1 + (i+1)/32), halved from i = 16 on, row 0 holds R(m), a float near 1 / m (1
+// next to m = 1). R is chosen so that row 1, -log R(m), is to 1.2e-10 a multiple of 2^-18 (2^-24 in
+// column 30, where the result is least).
 // clang-format off
 constexpr float kLogTable[2][32] = {
     {1.f, 0.954428732f, 0.930723906f, 0.899192274f, 0.878724456f, 0.853800118f,
@@ -274,7 +275,7 @@ constexpr float kLogTable[2][32] = {
 
 // x = 2^e m with m in [3/4, 3/2), log x = e ln 2 - log R(m) + log(m R(m)), the last by a polynomial
 // of degree 4. The first part of ln 2 makes e ln 2 - log R exact, or nearly; the second is
-// positive, so that of 0 both are -infinity.
+// positive, so that both are -infinity for x = 0.
 PTO_INLINE Vec<float, 16> log_by_table(Vec<float, 16> x) {
   using V = Vec<float, 16>;
   using U = Vec<uint32_t, 16>;
@@ -290,8 +291,8 @@ PTO_INLINE Vec<float, 16> log_by_table(Vec<float, 16> x) {
 }
 #endif
 
-// x = 2^e m with m in [sqrt(1/2), sqrt(2)); log m by a polynomial of degree 11 in m - 1.
-// Integers: without its fraction; 0 where there is no logarithm.
+// x = 2^e m with m in [sqrt(1/2), sqrt(2)); log m by a polynomial of degree 11 in m - 1. Integers:
+// without its fraction; 0 where there is no logarithm.
 template <class V>
 PTO_INLINE V log(V x) {
   if constexpr (!kIsFloat<LaneOf<V>>) {
@@ -326,7 +327,7 @@ PTO_INLINE V log(V x) {
   }
 }
 
-// C's fmod and % (a % 0 is 0).
+// Computes C's fmod and % (a % 0 is 0).
 template <class E>
 PTO_INLINE E fmod_scalar(E a, E b) {
   if constexpr (kSame<E, float>)
@@ -338,7 +339,7 @@ PTO_INLINE E fmod_scalar(E a, E b) {
   else
     return b == 0 ? E(0) : E(a % b);
 }
-// The remainder with the sign of b.
+// Computes the remainder with the sign of b.
 template <class E>
 PTO_INLINE E remainder_scalar(E a, E b) {
   const E r = fmod_scalar<E>(a, b);

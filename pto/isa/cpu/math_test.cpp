@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every float as input (a sample of them in the quick run) against the C library in double.
+// Every float as input (a sample in the quick run) against the C library in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,7 +49,8 @@ const Function kFunctions[] = {
 };
 #undef LANES
 
-// The distance of two floats that round to one another, in units of the exact value's spacing.
+// Returns the distance of two floats that round to one another, in units of the exact value's
+// spacing.
 double ulp_distance(const Function& f, float value, double exact) {
   if (f.flushes && value == 0 && std::fabs(exact) < 0x1p-126) return 0;
   const float nearest = static_cast<float>(exact);
@@ -105,7 +106,7 @@ TEST_P(EveryFloat, is_right_at_the_special_values) {
   }
 }
 
-// Else a result would depend on where a block or a row happens to be cut.
+// Otherwise a result would depend on the place where a block or a row happens to be cut.
 TEST_P(EveryFloat, does_not_depend_on_the_other_lanes) {
   const Function& f = GetParam();
   const float neighbours[] = {0.0f, -1.0f, INFINITY, -INFINITY, float(NAN), 1e30f, 1e-45f};
@@ -158,7 +159,8 @@ TEST(Power, is_within_its_error_wherever_it_is_finite) {
   for (int round = 0; round < rounds; ++round) {
     float a[N], b[N], y[N];
     for (int i = 0; i < N; ++i) {
-      // Any base; an exponent that keeps most results finite, whole in every fourth round.
+      // Takes any base, and an exponent that keeps most results finite, whole in every fourth
+      // round.
       const uint32_t bits = next() & 0x7fffffffu;
       std::memcpy(&a[i], &bits, 4);
       if (!(a[i] > 0) || std::isinf(a[i])) a[i] = 2;

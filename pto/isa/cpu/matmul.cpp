@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the loops of a matrix product by what the CPU has.
+// Chooses the loops of a matrix product by the abilities of the CPU.
 #include "pto/isa/cpu/matmul_job.hpp"
 
 extern "C" {

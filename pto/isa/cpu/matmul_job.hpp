@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix product as plain C: what TMATMUL and its relatives hand to libpto, which holds the loops
-// once for each target and takes the best one that the CPU has.
+// Matmul job: a matrix product as plain C, which TMATMUL and its relatives hand to libpto. libpto
+// holds the loops once for each target and takes the best one that the CPU has.
 //
 //     pto_matmul_job job = {};                 // c = start + a b + bias, all in place
 //     job.rows = 16, job.depth = 64, job.cols = 32;
-//     job.a = {data, PTO_MATMUL_F32, 16, 8, 128, 256, 8, 1};  ...
+//     job.a = {data, PTO_MATMUL_F32, 16, 8, 128, 256, 8, 1};   // likewise b, c, start, bias
 //     pto_matmul(&job);
 //
 // Law: c[i,j] = (start[i,j] + a[i,0] b[0,j] + a[i,1] b[1,j] + ...) + bias[j], where each product is
@@ -12,7 +12,8 @@
 // engine gives the same bits (but for the payload and sign of a NaN), however it cuts the work. An
 // element of a and b counts as a[i,k] * 2^(scale[i,k/32] - 127) where scales are given, rounded to
 // f32. Without terms c is start, or zeros, plus bias.
-// Thread safety: any thread; c, or packed, is written, everything else is read.
+//
+// Thread safety: any thread; pto_matmul writes c, or packed, and only reads everything else.
 #pragma once
 #include <stdint.h>
 
@@ -36,8 +37,8 @@ enum {  // pto_matmul_matrix::type; PTO_MATMUL_UNKNOWN is refused by the instruc
 };
 
 // Element [r, c] lies at (r / box_rows) * box_row_stride + r % box_rows * row_stride, and the same
-// for c; strides in elements. Boxes are powers of two; what is not boxed is one huge box. Elements
-// of two in a byte count as two, the first in the low half.
+// for c; strides in elements. Boxes are powers of two; a matrix without boxes is one huge box. A
+// byte with two elements counts as two, the first in the low half.
 typedef struct pto_matmul_matrix {
   void* data;  // null: absent
   int32_t type;
@@ -58,11 +59,11 @@ enum {  // pto_matmul_job::engine
 
 typedef struct pto_matmul_job {
   int32_t engine;
-  int32_t rows, depth, cols;  // of c: rows x cols; of a: rows x depth
+  int32_t rows, depth, cols;  // c is rows x cols, a is rows x depth
   pto_matmul_matrix c, start, a, b, bias, a_scale, b_scale;
-  // Of floats: b as the loops read it, PTO_MATMUL_PACKED_FLOATS of them, so that what multiplies by
-  // one b again and again arranges it once. With `packs` it is written from b, and nothing else is;
-  // else it is read in place of b, by a job of the same engine, depth and cols.
+  // For floats: b as the loops read it, PTO_MATMUL_PACKED_FLOATS of them, so that a caller that
+  // multiplies by one b again and again arranges it once. A job with `packs` writes it from b and
+  // writes nothing else; other jobs of the same engine, depth and cols read it in place of b.
   float* packed;
   int32_t packs;
 } pto_matmul_job;
@@ -70,7 +71,7 @@ typedef struct pto_matmul_job {
 #define PTO_MATMUL_PACKED_FLOATS(depth, cols) \
   (((depth) + 7) / 8 * 8 * (((cols) + 15) / 16 * 16) + 8)
 
-// Returns 0, or 1 where the CPU lacks the engine that was asked for; then nothing is written.
+// Returns 0, or 1 where the CPU lacks the wanted engine; then nothing is written.
 int32_t pto_matmul(const pto_matmul_job* job);
 
 #ifdef __cplusplus

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The innermost loops of a matrix product: kRows x (kVectors vectors) outputs stay in registers
-// while the depth passes, for three ways to multiply and add.
+// Matmul kernel: the innermost loops of a matrix product: kRows x (kVectors vectors) outputs stay
+// in registers while the depth passes, for three ways to multiply and add.
 //
 //     MicroKernel<FloatDot>::get(rows, vectors)(a, b, units, tile);
 //
 // A unit is 32 bits of depth: one float, two int16 or four int8. `a` holds units in groups of eight
 // for each row, [units / 8][rows][8]; `b` holds them beside each other, [units][vectors * lanes].
+//
 // Invariant: outputs depend on their own row and column only, and on the order of the depth; so any
 // cut into tiles gives the same bits.
 // Thread safety: pure functions on the caller's memory.
@@ -28,8 +29,8 @@ constexpr int kRows = 4, kVectors = 2;
 using Units = Vec<uint32_t, kLane>;  // unsigned: sums of integers wrap
 using LooseUnits = typename VecOf<uint32_t, kLane>::loose;
 
-// a * b + c with one rounding. Without the instruction: the product is exact in double, the sum is
-// rounded to odd there, so that rounding it again to float rounds correctly.
+// Computes a * b + c with one rounding. Without the instruction, the product is exact in double and
+// the sum is rounded to odd there, so that rounding it again to float rounds correctly.
 template <class V>
 PTO_INLINE V multiply_add(V a, V b, V c) {
   if constexpr (lanes::kHasFma) {
@@ -59,7 +60,7 @@ struct FloatDot {
   }
 };
 
-// Pairs of int16: exact, since the sum of two products of int8 fits.
+// Multiplies pairs of int16: exact, since the sum of two products of int8 fits.
 struct PairDot {
   using Sum = Units;
   static constexpr int kPerUnit = 2;
@@ -82,8 +83,8 @@ struct PairDot {
 };
 
 #if defined(PTO_TARGET_AVX512)
-// Quads, of a as uint8 and of b as int8. Its assembly needs no compiler flag; the caller has asked
-// the CPU.
+// Multiplies quads, of a as uint8 and of b as int8. Its assembly needs no compiler flag; the caller
+// has asked the CPU.
 struct QuadDot {
   using Sum = Units;
   static constexpr int kPerUnit = 4;
@@ -94,7 +95,7 @@ struct QuadDot {
 };
 #endif
 
-// Where the outputs of one tile come from and go to. Rows lie `stride` bytes apart, the vectors of
+// The sources and destinations of one tile's outputs. Rows lie `stride` bytes apart, the vectors of
 // a row anywhere.
 struct Outputs {
   const char* from[kVectors];  // null: zeros
@@ -163,7 +164,7 @@ struct Micro {
 
 using RunMicro = void (*)(const int32_t* a, const int32_t* b, int units, const Outputs& tile);
 
-// By the number of rows, 1 to kRows, and of vectors, 1 to kVectors.
+// Indexed by the number of rows, 1 to kRows, and of vectors, 1 to kVectors.
 template <class Dot>
 struct MicroKernel {
   struct Table {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix product from panels: blocks of b that stay in the second cache, of whose columns each
-// panel of a (in the first cache) makes its rows of outputs.
+// Matmul loops: a matrix product from panels. Blocks of b stay in the second cache; each panel of a
+// (in the first cache) makes its rows of outputs from a block's columns.
 //
-//     matmul::run(job);          // with the best way of this target; VNNI where `quads`
+//     matmul::run(job, false);   // the best way of this target; true: the CPU has VNNI
 //
-// Compiled into libpto once for each target (matmul_avx2.cpp, ...), so that no kernel pays for
-// compiling these loops.
+// libpto compiles these loops once for each target (matmul_avx2.cpp, ...), so that no kernel pays
+// for compiling them.
+//
 // Invariant: writes the rows x cols of job.c and nothing else; takes its memory once per thread.
 // Thread safety: each thread has its own panels.
 #pragma once
@@ -17,12 +18,12 @@ namespace matmul {
 
 constexpr int kDepth = 256;            // units of a block: a panel of a is 8 KB
 constexpr int kBlockCols = 384;        // columns of a block: at most 384 KB
-constexpr int kNearUnits = 128 << 10;  // of a and c, which a second cache holds beside b
+constexpr int kNearUnits = 128 << 10;  // units of a and c, which a second cache holds beside b
 constexpr int kBlockVectors = kBlockCols / kLane;
 
 PTO_INLINE int quotient_up(int a, int b) { return (a + b - 1) / b; }
 
-// Part `i` of `count` about equal parts of n.
+// Returns part `i` of `count` about equal parts of n.
 PTO_INLINE int share(int n, int i, int count) { return int(int64_t(n) * i / count); }
 
 struct Panels {
@@ -95,7 +96,7 @@ class Product {
   }
 
  private:
-  // Vectors of columns, and units of depth from `k` on; what the block does to its outputs.
+  // Vectors of columns, units of depth from `k` on, and the block's effect on its outputs.
   struct Block {
     int begin, end, k, units;
     bool is_first, is_last;
@@ -111,7 +112,7 @@ class Product {
     const int begin = (block.begin + first) * kLane, width = (after - first) * kLane;
     return {begin, after - first, smaller(job_.cols - begin, width), first * kLane};
   }
-  // One panel of a: as equal parts of the rows as there can be.
+  // One panel of a; the rows are cut into parts as equal as possible.
   struct Rows {
     int begin, count;
   };
@@ -158,7 +159,7 @@ class Product {
       by_copy(out, from, r.begin, c, r.count, b, block.units);
   }
 
-  // Asks for the next tile's outputs and for a part of the next panel of a: both lie in short runs
+  // Prefetches the next tile's outputs and a part of the next panel of a: both lie in short runs
   // far apart, which no prefetcher of a CPU follows.
   void expect_next(const Block& block, int sliver, int panel) const {
     const int panels = block.panels();
@@ -188,7 +189,7 @@ class Product {
     MicroKernel<Dot>::get(rows, c.vectors)(panels_.left, b, units, out);
   }
 
-  // Through a copy of whole vectors, at the edge and where the layout has none.
+  // Goes through a copy of whole vectors, at the edge and where the layout has none.
   void by_copy(Outputs& out, const Place* from, int row, const Columns& c, int rows,
                const int32_t* b, int units) const {
     int32_t tile[kRows][kVectors * kLane] = {};
@@ -206,7 +207,7 @@ class Product {
   template <class D>
   static constexpr bool kHasFirst = D::kPerUnit == 4;
 
-  // Bytes of a count 128 too many: what their product with b then has too much.
+  // Bytes of a count 128 too many: sums the excess that their product with b then has.
   void sum_columns(const int32_t* panel, const Columns& c, int units) {
     if constexpr (kHasFirst<Dot>) {
       for (int v = 0; v < c.vectors; ++v) {
@@ -229,7 +230,7 @@ class Product {
   const pto_matmul_job& job_;
   Pack left_, expect_, right_;
   Panels& panels_;
-  int32_t* packed_;  // of the next block; null: packed at each call
+  int32_t* packed_;  // the next block's; null: packed at each call
   Place to_, from_;
   bool is_large_;  // beyond the second cache
 };
@@ -268,7 +269,7 @@ inline Packs floats(int type) {
   }
 }
 
-// `quads`: whether the CPU multiplies quads of bytes.
+// `quads`: the CPU multiplies quads of bytes.
 inline void run(const pto_matmul_job& job, bool quads) {
   if (job.a.type != PTO_MATMUL_I8) {
     const Packs a = floats(job.a.type);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathers parts of the operands of a matrix product into the panels that the innermost loops read:
-// any layout, any element type, widened on the way.
+// Matmul pack: gathers parts of the operands of a matrix product into the panels that the innermost
+// loops read: any layout, any element type, widened on the way.
 //
-//     pack_left<FloatDot, half, 0>(job, panel, {row, rows, rows, k, units});  // [units /
-//     8][rows][8] pack_right<FloatDot, half>(job, panel, {col, cols, width, k, units});   //
-//     [units][width]
+//     pack_left<FloatDot, half, 0>(job, panel, left);   // [units / 8][rows][8]
+//     pack_right<FloatDot, half>(job, panel, right);    // [units][width]
 //
-// Invariant: only valid elements are read; what a panel holds beyond them is zero where it counts
-// (the depth of a unit) and anything that is never stored elsewhere.
+// Invariant: only valid elements are read. Beyond them a panel holds zero where it counts (the
+// depth of a unit), and elsewhere anything, which is never stored.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
 #include "pto/isa/cpu/access.hpp"
@@ -59,18 +58,18 @@ struct Operand {
         scale_depth(is_left ? cols_of(scales) : rows_of(scales)),
         end(k) {}
 
-  // Whether groups of `count` elements along the depth lie together, each group from a multiple.
+  // True where groups of `count` elements along the depth lie together, each group from a multiple.
   bool has_depth_runs(int count) const { return depth.stride == 1 && depth.box % count == 0; }
   bool has_line_runs() const { return lines.stride == 1 && lines.box % kGroup == 0 && !scale; }
-  // 2^(exponent - 127); 255 is NaN.
+  // Returns 2^(exponent - 127); 255 is NaN.
   PTO_INLINE float scale_of(int line, int k) const {
     const uint32_t e = scale[scale_lines.at(line) + scale_depth.at(k / 32)];
     return bit_cast<float>(e == 0 ? 0x400000u : e == 255 ? 0x7fc00000u : e << 23);
   }
 };
 
-// Eight units from `count` elements that lie together at an offset, and one element of a unit.
-// Of integers, what is beyond is zero. Bias: of unsigned bytes.
+// Makes eight units from `count` elements that lie together at an offset, and one element of a
+// unit. Integers beyond `count` are zero. Bias: that of unsigned bytes.
 template <class Dot>
 struct Widen;
 
@@ -141,7 +140,8 @@ struct Widen<QuadDot> {
 };
 #endif
 
-// v[i] lane j <-> v[j] lane i: pairs of lanes, of pairs, of halves, one instruction a vector each.
+// Exchanges v[i] lane j and v[j] lane i: pairs of lanes, of pairs, of halves, one instruction per
+// vector each.
 PTO_INLINE void transpose(Group* v) {
   Group t[kGroup];
 #define PTO_PAIRS(to, from, i, j, low, high)                         \
@@ -163,9 +163,9 @@ PTO_INLINE void transpose(Group* v) {
   for (int i = 0; i < kGroup; ++i) v[i] = t[i];
 }
 
-// What a panel holds: `lines` rows or columns from `line` on, `units` of depth from `k` on. `width`
-// outputs lie beside each other in a panel of b. Panels are written in whole groups, eight units
-// and eight columns.
+// The part that a panel holds: `lines` rows or columns from `line` on, `units` of depth from `k`
+// on. `width` outputs lie beside each other in a panel of b. Panels are written in whole groups,
+// eight units and eight columns.
 struct Part {
   int line, lines, width, k, units;
 };
@@ -188,13 +188,13 @@ struct Packer {
     return units;
   }
 
-  // Whether each group from k on is whole and counts as it is.
+  // True where each group from k on is whole and counts as it is.
   PTO_INLINE bool is_plain(int k) const { return !from.scale && from.end - k >= kRun; }
   PTO_INLINE Group plain_group(int64_t offset) const {
     return Widen<Dot>::template units<T, Bias>(from.data, offset, kRun);
   }
 
-  // Any layout, element by element.
+  // Takes any layout, element by element.
   void put(int32_t* unit, int line, int k) const {
     *unit = 0;
     for (int part = 0; part < kPerUnit && k + part < from.end; ++part) {
@@ -225,7 +225,7 @@ struct Packer {
     }
   }
 
-  // Asks for what left() will read.
+  // Prefetches the elements that left() will read.
   void expect(const Part& part) const {
     for (int k = part.k; k < part.k + part.units * kPerUnit; k += kRun)
       for (int r = 0; r < part.lines; ++r)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Powers on vectors; double and integers lane by lane.
+// Power: pow on vectors of float; double and integers lane by lane.
 //
 //     auto y = pow(a, b);   // 0.6 ULP on floats, with C's special values; integers wrap
 //
@@ -12,7 +12,8 @@
 PTO_NAMESPACE_BEGIN
 namespace lanes {
 
-// 2^(b log2(a)) for finite a > 0, in double: the logarithm's error is multiplied by up to 150.
+// Computes 2^(b log2(a)) for finite a > 0, in double, since b multiplies the logarithm's error by
+// up to 150.
 template <int N>
 PTO_INLINE Vec<float, N> positive_power(Vec<double, N> a, Vec<double, N> b) {
   using D = Vec<double, N>;
@@ -20,7 +21,8 @@ PTO_INLINE Vec<float, N> positive_power(Vec<double, N> a, Vec<double, N> b) {
   constexpr double kWhole = 0x1.8p52;
   const I kHalfRoot = splat<I>(0x3fe6a09e667f3bcd);  // sqrt(1/2)
   const I shifted = bit_cast<I>(a) - kHalfRoot;
-  // The exponent without a conversion that few targets have: it lands in the low bits of 1.5 2^52.
+  // Converts the exponent by adding: it lands in the low bits of 1.5 2^52. Few targets have the
+  // conversion.
   const I exponent = (shifted >> 52) + splat<I>(0x4338000000000000);
   const D e = bit_cast<D>(exponent) - kWhole;
   const D f = bit_cast<D>((shifted & splat<I>(0xfffffffffffff)) + kHalfRoot) - 1.0;
@@ -48,8 +50,8 @@ PTO_INLINE V power_of_positive(V a, V b) {
   }
 }
 
-// C's, but that x^0 and 1^x are 1 for a signalling NaN too, as they are for every other number:
-// which of the two a narrower NaN becomes depends on how it is widened.
+// C's pow, except that x^0 and 1^x are 1 for a signalling NaN too, as for every other number: the
+// kind of NaN that a narrower one becomes depends on how it is widened.
 PTO_INLINE float c_power(float a, float b) { return b == 0 || a == 1 ? 1.f : __builtin_powf(a, b); }
 PTO_INLINE double c_power(double a, double b) {
   return b == 0 || a == 1 ? 1.0 : __builtin_pow(a, b);

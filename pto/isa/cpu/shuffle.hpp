@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors whose lanes change places, by patterns known at compile time.
+// Shuffle: moves the lanes of vectors by patterns known at compile time.
 //
 //     auto low = zip_low(a, b);        // a0 b0 a1 b1 ...      zip_high: the upper halves
 //     auto even = unzip_even(a, b);    // a0 a2 ... b0 b2 ...  unzip_odd: a1 a3 ... b1 b3 ...
@@ -64,7 +64,7 @@ PTO_INLINE V reverse(V a) {
   return shuffle<Backwards>(a, a);
 }
 
-// Lane i and lane i ^ Distance change places; lanes whose index has the bit Distance come from b.
+// Exchanges lane i and lane i ^ Distance; lanes whose index has the bit Distance come from b.
 template <int Distance, class V>
 PTO_INLINE V swap_across(V a) {
   return shuffle<Across<Distance>>(a, a);
@@ -74,7 +74,7 @@ PTO_INLINE V blend_upper(V a, V b) {
   return shuffle<Upper<Distance>>(a, b);
 }
 
-// v[i] lane j <-> v[j] lane i, for as many vectors as they have lanes.
+// Exchanges v[i] lane j and v[j] lane i, for as many vectors as they have lanes.
 template <class V>
 PTO_INLINE void transpose(V* v) {
   constexpr int N = kCount<V>;

@@ -2,7 +2,8 @@
 // Sorting networks on vectors of 64-bit keys.
 //
 //     sort_descending_32(v);                    // lane by lane: v[0] >= v[1] >= ... >= v[31]
-//     end_list(a, na);  end_list(b, nb);
+//     end_list(a, na);
+//     end_list(b, nb);
 //     merge_descending({d, n, a, na, b, nb});   // the n greatest of two descending lists
 //
 // Invariant: keys only change places. A list that is merged ends with kMergeStep of the smallest
@@ -18,7 +19,7 @@ namespace lanes {
 constexpr int kSortLanes = kVectorBytes / 8;
 using SortKeys = Vec<int64_t, kSortLanes>;
 
-// The greater keys to a, the others to b.
+// Puts the greater keys into a, the others into b.
 PTO_INLINE void order(SortKeys& a, SortKeys& b) {
 #if defined(PTO_TARGET_AVX512)
   SortKeys most;
@@ -62,7 +63,7 @@ PTO_INLINE void sort_descending_32(SortKeys* v) { sort_network<0, 32>(v); }
 constexpr int kMergeVectors = 2;
 constexpr int kMergeStep = kMergeVectors * kSortLanes;
 
-// Lane i and lane i ^ Distance in order, the greater one below.
+// Orders lane i and lane i ^ Distance, the greater one below.
 template <int Distance>
 PTO_INLINE SortKeys order_across(SortKeys v) {
   const SortKeys swapped = swap_across<Distance>(v);
@@ -78,7 +79,7 @@ PTO_INLINE SortKeys order_across(SortKeys v) {
 #endif
 }
 
-// A bitonic sequence within a vector, to descending.
+// Sorts a bitonic sequence within a vector, descending.
 template <int Distance>
 PTO_INLINE SortKeys sort_bitonic(SortKeys v) {
   if constexpr (Distance == 0)
@@ -122,8 +123,8 @@ class Merge {
   }
 
  private:
-  // The list whose next key is the greater one moves on; without a branch, which nothing could
-  // predict. A list that has ended stays at its end, where the smallest keys stand.
+  // Advances the list whose next key is the greater, without a branch, which nothing could predict.
+  // A list that has ended stays at its end, where the smallest keys stand.
   PTO_INLINE const int64_t* next_list() {
     const int64_t* const a = a_ < a_end_ ? a_ : a_end_;
     const int64_t* const b = b_ < b_end_ ? b_ : b_end_;
@@ -139,7 +140,7 @@ class Merge {
   SortKeys kept_[kMergeVectors];
 };
 
-// Two descending lists and where the n greatest of both go.
+// Two descending lists, and the place for the n greatest of both.
 struct MergeTask {
   int64_t* d;
   int n;
@@ -151,7 +152,7 @@ struct MergeTask {
   PTO_INLINE int steps() const { return (n + kMergeStep - 1) / kMergeStep; }
 };
 
-// Two merges at once: each waits for itself most of the time.
+// Runs two merges at once: each waits for itself most of the time.
 inline __attribute__((noinline)) void merge_both(const MergeTask& first, const MergeTask& second) {
   Merge x = first.start(), y = second.start();
   int i = 0;
@@ -164,7 +165,7 @@ inline __attribute__((noinline)) void merge_both(const MergeTask& first, const M
   for (int k = i; k < second.steps(); ++k) y.step();
 }
 
-// How many of the n greatest of two lists come from a: those of a go first among equals.
+// Counts how many of the n greatest of two lists come from a: those of a go first among equals.
 inline int taken_from_first(int n, const int64_t* a, int na, const int64_t* b, int nb) {
   int low = n > nb ? n - nb : 0, high = n < na ? n : na;
   while (low < high) {
@@ -177,7 +178,7 @@ inline int taken_from_first(int n, const int64_t* a, int na, const int64_t* b, i
   return low;
 }
 
-// One merge as two: its second half starts where the first will have ended.
+// Splits one merge into two: its second half starts where the first will have ended.
 PTO_INLINE void merge_descending(const MergeTask& t) {
   const int half = t.n / 2 / kMergeStep * kMergeStep;
   const int from_a = taken_from_first(half, t.a, t.na, t.b, t.nb), from_b = half - from_a;

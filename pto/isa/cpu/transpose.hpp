@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transposition in registers: blocks of 16 bytes x a vector of up to 64 bytes.
+// Transpose: transposes in registers, in blocks of 16 bytes x a vector of up to 64 bytes.
 //
 //     transpose_lines<4>(d, d_stride, s, s_stride, 128, 64);   // d[i][j] = s[j][i], 128 x 64
-//     floats
 //
 // Invariant: exactly lines x length elements are written; B is the size of an element in bytes.
 // Source and destination do not overlap.
@@ -18,7 +17,7 @@ using Bits =
     typename Choose<B == 1, uint8_t,
                     typename Choose<B == 2, uint16_t,
                                     typename Choose<B == 4, uint32_t, uint64_t>::type>::type>::type;
-// What one 128-bit lane holds.
+// Elements in one 128-bit lane.
 template <int B>
 constexpr int kLaneCount = 16 / B;
 
@@ -31,8 +30,8 @@ template <bool High, int Lane, class V, int... I>
 PTO_INLINE V zip(V a, V b, Indices<I...>) {
   return __builtin_shufflevector(a, b, zip_index(I, Lane, int(sizeof...(I)), High)...);
 }
-// A lane from each of N / kLaneCount<B> rows, joined as they come from memory: the compiler takes
-// shuffles for that.
+// Joins a lane from each of N / kLaneCount<B> rows as they come from memory, for which the compiler
+// takes shuffles.
 template <int B, int N>
 PTO_INLINE Vec<Bits<B>, N> load_lanes(const char* const* rows, int64_t offset) {
   constexpr int L = kLaneCount<B>;
@@ -54,8 +53,8 @@ PTO_INLINE Vec<Bits<B>, N> load_lanes(const char* const* rows, int64_t offset) {
   }
 }
 
-// d[i][j] = s[j][i] for kLaneCount<B> rows i of N elements: one, two or four lanes, within which
-// the shuffles stay.
+// Computes d[i][j] = s[j][i] for kLaneCount<B> rows i of N elements: one, two or four lanes, within
+// which the shuffles stay.
 template <int B, int N>
 PTO_INLINE void transpose_block(char* d, int64_t d_stride, const char* s, int64_t s_stride) {
   constexpr int L = kLaneCount<B>;
@@ -88,7 +87,7 @@ PTO_INLINE void copy_element(char* d, const char* s) {
   __builtin_memcpy(d, s, B);
 }
 
-// Blocks beside each other.
+// Transposes blocks beside each other.
 template <int B, int N>
 PTO_INLINE void transpose_strip(char* d, int64_t d_stride, const char* s, int64_t s_stride,
                                 int64_t lines) {
@@ -97,8 +96,8 @@ PTO_INLINE void transpose_strip(char* d, int64_t d_stride, const char* s, int64_
     transpose_block<B, N>(d, d_stride, s, s_stride);
 }
 
-// A strip at a time, a cache line of the source wide where there is as much. What is left over, of
-// lines and of their length, is moved back over what was there before.
+// Transposes a strip at a time, a cache line of the source wide where possible. The last strip, of
+// lines and of their length, moves back over elements that are done already.
 template <int B, int N>
 PTO_INLINE void transpose_blocks(char* d, int64_t d_stride, const char* s, int64_t s_stride,
                                  int64_t lines, int64_t length) {
@@ -117,7 +116,7 @@ PTO_INLINE void transpose_blocks(char* d, int64_t d_stride, const char* s, int64
   }
 }
 
-// d[i][j] = s[j][i] for `lines` rows i of `length` elements.
+// Computes d[i][j] = s[j][i] for `lines` rows i of `length` elements.
 template <int B>
 __attribute__((noinline)) inline void transpose_lines(char* d, int64_t d_stride, const char* s,
                                                       int64_t s_stride, int64_t lines,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sine and cosine on vectors; double goes through the C library lane by lane.
+// Trigonometry: sine and cosine on vectors; double calls the C library lane by lane.
 //
 //     auto y = sin(x);     // 1.5 ULP for every float; NaN for infinities and NaN
 //
@@ -12,7 +12,7 @@
 PTO_NAMESPACE_BEGIN
 namespace lanes {
 
-// Two halves as one vector.
+// Joins two halves into one vector.
 template <class V>
 PTO_INLINE Vec<LaneOf<V>, 2 * kCount<V>> join(V low, V high) {
   struct Pair {
@@ -21,15 +21,16 @@ PTO_INLINE Vec<LaneOf<V>, 2 * kCount<V>> join(V low, V high) {
   return bit_cast<Vec<LaneOf<V>, 2 * kCount<V>>>(Pair{low, high});
 }
 
-// What is left of an angle after whole quarters of a turn, within pi / 4 and a little, what `rest`
-// has too much of it, and their number modulo 2^22.
+// The rest of an angle after whole quarters of a turn, within pi / 4 and a little; the excess of
+// `rest`; and the number of quarters modulo 2^22.
 template <int N>
 struct Quarter {
   Vec<float, N> rest, excess;
   Vec<int32_t, N> count;
 };
 
-// In double, with pi / 2 in three parts whose products with less than 2^20 quarters are exact.
+// Reduces in double, with pi / 2 in three parts whose products with less than 2^20 quarters are
+// exact.
 template <int N>
 PTO_INLINE Quarter<N> reduce_to_quarter(Vec<double, N> x) {
   using D = Vec<double, N>;
@@ -44,9 +45,9 @@ PTO_INLINE Quarter<N> reduce_to_quarter(Vec<double, N> x) {
           convert<int32_t>(bit_cast<Vec<int64_t, N>>(shifted))};
 }
 
-// With fused multiply-add and pi / 2 = C1 + C2 + C3, each a float. x - n C1 is exact, since it is a
-// multiple of 2^-24 below 1. It is a multiple of the last bit of n C2 too, hence what their
-// difference loses is known exactly.
+// Reduces with fused multiply-add and pi / 2 = C1 + C2 + C3, each a float. x - n C1 is exact, since
+// it is a multiple of 2^-24 below 1. It is a multiple of the last bit of n C2 too, so the loss of
+// their difference is known exactly.
 template <class V>
 PTO_INLINE Quarter<kCount<V>> reduce_to_quarter_fused(V x) {
   const V c2 = splat<V>(0x1.4442d2p-24f), c3 = splat<V>(-0x1.ee59dap-50f);
@@ -72,8 +73,8 @@ PTO_INLINE Quarter<kCount<V>> quarter_of(V x) {
   }
 }
 
-// sin(x + Quarters pi / 2) for |x| < 2^20. sin r = r - r z S(z), cos r = 1 - z C(z), z = r^2: one
-// polynomial with coefficients by the quarter.
+// Computes sin(x + Quarters pi / 2) for |x| < 2^20. sin r = r - r z S(z), cos r = 1 - z C(z), z =
+// r^2: one polynomial with coefficients by the quarter.
 template <int Quarters, class V>
 PTO_INLINE V sine_near(V x) {
   using I = Vec<int32_t, kCount<V>>;
@@ -91,7 +92,7 @@ PTO_INLINE V sine_near(V x) {
   return bit_cast<V>(bit_cast<I>(base - p) ^ ((count & 2) << 30));
 }
 
-// Replaces the lanes whose bit in `good` is 0 by f of them, so that no lane's result depends on its
+// Calls f for the lanes whose bit in `good` is 0, so that no lane's result depends on its
 // neighbours.
 template <class V, class F, class... W>
 __attribute__((noinline, cold)) V mend_lanes(V result, uint32_t good, F f, W... of) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of lanes: splat, select, conversion between types, masks of lanes, halves.
+// Vec: vectors of lanes: splat, select, conversion between types, masks of lanes, halves.
 //
 //     auto v = splat<Vec<float, 8>>(2.0f);
 //     auto w = select(first<Vec<float, 8>>(3), v, v * v);   // 2 2 2 4 4 4 4 4
@@ -49,8 +49,8 @@ PTO_INLINE V select(M condition, V a, V b) {
   return condition ? a : b;
 }
 
-// 8 to 32 bits and back in the packed instructions, which the compiler does not find: bytes arrive
-// in the low part of a register and leave from there.
+// Converts 8 to 32 bits and back in packed instructions, which the compiler does not find: bytes
+// arrive in the low part of a register and leave from there.
 template <class B, int N>
 Vec<int32_t, N> widened_bytes(Vec<B, N> raw);
 template <class B, int N>
@@ -117,7 +117,7 @@ PTO_INLINE Vec<To, kCount<V>> convert(V v) {
     return __builtin_convertvector(v, Vec<To, N>);
 }
 
-// Integers 0, 1, 2, ... of a lane's width.
+// The integers 0, 1, 2, ... of a lane's width.
 template <class I, int N>
 struct Iota {
   I value[N];
@@ -154,7 +154,7 @@ struct IntOf<8> {
 template <class V>
 using MaskOf = Vec<typename IntOf<sizeof(LaneOf<V>)>::type, kCount<V>>;
 
-// Lanes below n of a vector like V, as a mask; n may be negative or beyond the vector.
+// Makes the mask of the lanes below n of a vector like V; n may be negative or beyond the vector.
 template <class V>
 PTO_INLINE MaskOf<V> first(int n) {
   using I = LaneOf<MaskOf<V>>;
@@ -162,7 +162,7 @@ PTO_INLINE MaskOf<V> first(int n) {
   return iota<I, kCount<V>>() < splat<MaskOf<V>>(I(n));
 }
 
-// 16 to 32 bits and back: one instruction where the compiler finds three.
+// Converts 16 to 32 bits and back: one instruction where the compiler finds three.
 template <class V>
 PTO_INLINE Vec<uint32_t, kCount<V>> wide_integers(V raw) {
 #if defined(PTO_TARGET_AVX512) || defined(PTO_TARGET_AVX2)
@@ -186,7 +186,7 @@ PTO_INLINE Vec<uint16_t, kCount<V>> narrow_integers(V wide) {
   return convert<uint16_t>(wide);
 }
 
-// Widening and narrowing between what memory holds and what computes.
+// Converts between the type in memory and the type that computes.
 template <class T, int N>
 PTO_INLINE Vec<Compute<T>, N> widen(Vec<Raw<T>, N> raw) {
   if constexpr (kSame<T, bfloat16_t>) {

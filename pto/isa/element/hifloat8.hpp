@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // hifloat8_t: HiFloat8, 8 bits whose precision tapers off from 1 towards both ends.
 //
-//     hifloat8_t x = 0.3f;  float f = x;  uint8_t raw = x.RawData();      // nearest even
+//     hifloat8_t x = 0.3f;             // rounds to nearest even
+//     float f = x;
+//     uint8_t raw = x.RawData();
 //
 // A code is the sign S, the dot field, the exponent and the mantissa M. The dot field, a prefix
 // code, says how many bits the exponent has: the sign of the exponent and its magnitude without
-// the leading one. What remains is mantissa.
-//     S 11   s eee m    exponent +-(8..15)   1 bit of mantissa
-//     S 10   s ee  mm   exponent +-(4..7)    2 bits
-//     S 01   s e   mmm  exponent +-(2..3)    3 bits
-//     S 001  s     mmm  exponent +-1         3 bits
-//     S 0001       mmm  exponent 0           3 bits
-//     S 0000       mmm  2^(mmm - 23), from 2^-22 to 2^-16; 000 is zero, with the sign NaN
+// the leading one. The other bits are mantissa.
+//   S 11   s eee m    exponent +-(8..15)   1 bit of mantissa
+//   S 10   s ee  mm   exponent +-(4..7)    2 bits
+//   S 01   s e   mmm  exponent +-(2..3)    3 bits
+//   S 001  s     mmm  exponent +-1         3 bits
+//   S 0001       mmm  exponent 0           3 bits
+//   S 0000       mmm  2^(mmm - 23), from 2^-22 to 2^-16; 000 is zero, with the sign NaN
 // The value is 2^exponent * 1.M. Infinity is S 11 0 111 1, so the largest number is 2^15. There is
 // one zero, 0x00, and one NaN, 0x80. (Ascend HiFloat8 Format for Deep Learning, arXiv 2409.16626.)
+//
 // Invariant: codes of either sign are ordered as their exponents and mantissas are.
 // Thread safety: values.
 #pragma once
@@ -28,8 +31,8 @@ struct HiF8 {
   static constexpr int kSmallestExponent = -22;
   static constexpr uint32_t kMaxFloat = 0x47000000u;  // 2^15
 
-  // The mantissa bits that a number with this exponent has; fewer than none below 2^-22. I is
-  // int32_t, int64_t or a vector of them.
+  // Counts the mantissa bits of a number with this exponent; negative below 2^-22. I is int32_t,
+  // int64_t or a vector of them.
   template <class I>
   static PTO_INLINE I width(I exponent) {
     const I zero = exponent & 0, size = select(exponent < 0, -exponent, exponent);
@@ -37,7 +40,7 @@ struct HiF8 {
     return select(exponent < -22, exponent + 22, select(exponent < -15, zero, normal));
   }
 
-  // The code of a number with at most its width's mantissa bits; of what is too large, infinity.
+  // Returns the code of a number with at most its width's mantissa bits; infinity when too large.
   template <class U>
   static PTO_INLINE U pack(U all) {
     const U magnitude = all & 0x7fffffffu, zero = all & 0u;
@@ -56,7 +59,8 @@ struct HiF8 {
     return select(magnitude > 0x7f800000u, zero + 0x80u, code);
   }
 
-  // Nearest even: half of the last place minus one, plus the last bit, carries into what stays.
+  // Rounds to nearest even: half of the last place minus one, plus the last bit, carries into the
+  // kept bits.
   template <class F, class U>
   static PTO_INLINE U encode(F x) {
     const U all = bit_cast<U>(x), magnitude = all & 0x7fffffffu, zero = all & 0u;
@@ -80,7 +84,7 @@ struct HiF8 {
     return pack(select(magnitude > 0x7f800000u, all, number));
   }
 
-  // Looked up: a table of 1 KB beats the selects of a decoder.
+  // A table of 1 KB beats the selects of a decoder.
   struct Table {
     uint32_t value[256];
     constexpr Table() : value() {

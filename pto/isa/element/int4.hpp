@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // int4b_t: a signed integer of 4 bits, one byte each.
 //
-//     int4b_t x = -3;  int i = x;  int4b_t(9)  // -7: wraps;  int4b_t(2.5f)  // 2: nearest even
+//     int4b_t x = -3;
+//     int i = x;
+//     int4b_t(9);      // -7: wraps
+//     int4b_t(2.5f);   // 2: nearest even
 //
 // TCVT clamps to [-8, 7] in every mode, as the public simulator does.
+//
 // Invariant: the byte holds the number sign-extended, whatever was stored.
 // Thread safety: values.
 #pragma once

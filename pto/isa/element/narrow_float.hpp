@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floats of 8 and 4 bits: float8_e4m3_t, float8_e5m2_t, float8_e8m0_t, and the pairs
+// Narrow floats of 8 and 4 bits: float8_e4m3_t, float8_e5m2_t, float8_e8m0_t, and the pairs
 // float4_e2m1x2_t and float4_e1m2x2_t.
 //
-//     float8_e4m3_t x = 0.3f;  float f = x;  uint8_t raw = x.RawData();      // nearest even
-//     Tile<TileType::Vec, float8_e5m2_t, 16, 64> t;  TCVT(t, floats, RoundMode::CAST_FLOOR);
-//     float4_e2m1x2_t two(1.5f, -6.f);  two.first();  two.second();
+//     float8_e4m3_t x = 0.3f;                          // rounds to nearest even
+//     float f = x;
+//     Tile<TileType::Vec, float8_e5m2_t, 16, 64> t;
+//     TCVT(t, floats, RoundMode::CAST_FLOOR);
+//     float4_e2m1x2_t two(1.5f, -6.f);
+//     two.second();                                    // -6
 //
-// sEEEEMMM: the value is 2^(E - bias) * 1.M, and 2^(1 - bias) * 0.M where E is 0.
-//     e4m3   bias 7   up to 448, no infinity, NaN is all ones
-//     e5m2   bias 15  up to 57344, infinities and NaN as in IEEE 754
-//     e8m0   2^(E - 127) without sign, zero or mantissa; NaN is all ones
-//     e2m1   bias 1   0 0.5 1 1.5 2 3 4 6, every code a number;  e1m2  bias 1  multiples of 1/4
-//     to 1.75
-// What is too large becomes infinity, NaN where there is none, the largest number where there is
-// neither, as in ml_dtypes. NaN becomes NaN, or the largest number where there is none.
+// The bits sEEEEMMM mean 2^(E - bias) * 1.M, and 2^(1 - bias) * 0.M where E is 0.
+//   e4m3   bias 7   up to 448, no infinity, NaN is all ones
+//   e5m2   bias 15  up to 57344, infinities and NaN as in IEEE 754
+//   e8m0   2^(E - 127) without sign, zero or mantissa; NaN is all ones
+//   e2m1   bias 1   0 0.5 1 1.5 2 3 4 6, every code a number
+//   e1m2   bias 1   multiples of 1/4 to 1.75
+// A number that is too large becomes infinity, NaN where there is no infinity, the largest number
+// where there is neither, as in ml_dtypes. NaN becomes NaN, or the largest number where there is
+// none.
 // Tiles and views of pairs count numbers, two in each byte of a line, wherever tiles are moved,
 // padded, transposed or multiplied, and in GetElement; data() and pointers count bytes. TCVT and
 // TQUANT take tiles that count bytes, too.
+//
 // Invariant: each is one byte; 8-bit types compute in float, a pair is moved and converted only.
 // Thread safety: values.
 #pragma once
@@ -25,7 +30,7 @@
 PTO_NAMESPACE_BEGIN
 namespace bits {
 
-// What the largest codes of a format mean: infinity and NaN, one NaN, or numbers.
+// The meaning of a format's largest codes: infinity and NaN, one NaN, or numbers.
 enum class Top { kInfinity, kNan, kNumber };
 
 // U is uint32_t or a vector of them, F float or a vector of them; a code lies in U's low bits.
@@ -43,7 +48,8 @@ struct Minifloat {
   static constexpr uint32_t kMaxFloat =
       (kMaxCode << (23 - MantissaBits)) + (uint32_t(127 - Bias) << 23);
 
-  // Nearest even. A sum with 2^(23 + the exponent of the smallest number) rounds to its multiples.
+  // Rounds to nearest even. A sum with 2^(23 + the exponent of the smallest number) rounds to its
+  // multiples.
   template <class F, class U>
   static PTO_INLINE U encode(F x) {
     constexpr int kShift = 23 - MantissaBits;
@@ -92,8 +98,8 @@ struct E1M2 : Minifloat<1, 2, 1, Top::kNumber> {
   static constexpr const char* kElementName = "e1m2x2";
 };
 
-// Powers of two. Zero and negative numbers have none and become NaN; what is smaller than the
-// smallest becomes the smallest.
+// Powers of two. Zero and negative numbers have none and become NaN; a number below the smallest
+// becomes the smallest.
 struct E8M0 {
   static constexpr const char* kElementName = "e8m0";
   static constexpr int kSmallestExponent = -127;

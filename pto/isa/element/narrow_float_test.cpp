@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions towards floats in every rounding mode: each type's numbers are listed by a formula,
-// and a search among them says what every source between two of them becomes. Sources are all
-// patterns of 8 and 16 bits, and the numbers, their midpoints and both neighbours of those; with
-// PTO_DEEP=1 all 2^32 floats.
+// Conversions towards floats in every rounding mode. A formula lists each type's numbers, and a
+// search among them gives the result of every source between two of them. Sources are all patterns
+// of 8 and 16 bits, and the numbers, their midpoints and both neighbours of those; with PTO_DEEP=1
+// all 2^32 floats.
 #include "pto/isa/element/int4.hpp"
 #include "pto/isa/elementwise/convert_modes.hpp"
 
@@ -22,7 +22,7 @@ const RoundMode kModes[] = {RoundMode::CAST_NONE,  RoundMode::CAST_RINT, RoundMo
                             RoundMode::CAST_FLOOR, RoundMode::CAST_CEIL, RoundMode::CAST_TRUNC,
                             RoundMode::CAST_ODD};
 
-// The numbers of a type from 0 up, what the next one would be, and what is there instead.
+// A type's numbers from 0 up, the next one beyond them, and the value that stands in its place.
 struct Numbers {
   std::vector<double> values;
   double beyond, overflow;
@@ -77,7 +77,7 @@ bool points_to_zero(RoundMode mode, bool is_negative) {
          mode == (is_negative ? RoundMode::CAST_CEIL : RoundMode::CAST_FLOOR);
 }
 
-// What x becomes; `hint` is where the last search ended.
+// Rounds x; `hint` is where the last search ended.
 double rounded_to(const Numbers& n, double x, RoundMode mode, bool saturates, size_t& hint) {
   const double size = std::fabs(x), most = n.values.back();
   if (std::isnan(x)) return n.overflow == most ? most : x;
@@ -119,7 +119,7 @@ bool same(double a, double b) {
   return std::isnan(b) ? std::isnan(a) : a == b && (std::signbit(a) == std::signbit(b) || b == 0);
 }
 
-// Up to kColumns sources at a time in every mode.
+// Checks up to kColumns sources at a time in every mode.
 template <class From, class To>
 void check_some(const std::vector<From>& sources, bool is_brief = false) {
   const Numbers& n = numbers<To>();
@@ -152,7 +152,7 @@ void check_some(const std::vector<From>& sources, bool is_brief = false) {
   }
 }
 
-// Numbers of To, midpoints, and their neighbours among the floats, of both signs.
+// Lists numbers of To, midpoints, and their neighbours among the floats, of both signs.
 template <class To, class From = float>
 std::vector<From> sources_for(size_t step) {
   std::vector<From> found = {From(0.f),      From(-0.f),      From(NAN),
@@ -204,7 +204,7 @@ TEST(NarrowFloat, a_double_is_rounded_once) {
   check_some<double, bfloat16_t>(sources_for<bfloat16_t, double>(7));
 }
 
-// Integers beside each number that has neighbours there, and beside their midpoints.
+// Lists integers beside each number that has neighbours there, and beside their midpoints.
 template <class From>
 std::vector<From> integers_near_half() {
   std::vector<From> found;
@@ -228,7 +228,7 @@ TEST(NarrowFloat, an_integer_is_rounded_once) {
   check_some<int4b_t, half>(integers_near_half<int4b_t>());
 }
 
-// Floats in runs of kColumns, a few runs of many; with PTO_DEEP=1 all of them, in minutes.
+// Checks floats in runs of kColumns, a few runs of many; with PTO_DEEP=1 all of them, in minutes.
 template <class T>
 void check_every_float() {
   const char* deep = std::getenv("PTO_DEEP");

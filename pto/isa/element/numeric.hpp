@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types: half, bfloat16_t, mask32, and what each one computes in.
+// Numeric: the element types half, bfloat16_t, mask32, and the type that each one computes in.
 //
-//     half h = 0.1f;  float f = h;        // rounds to nearest even, and back
-//     Compute<half>                       // float: arithmetic happens there, rounded per
-//     instruction
+//     half h = 0.1f;       // rounds to nearest even
+//     float f = h;
+//     Compute<half> sum;   // float: an instruction computes in it, then rounds once
 //
-// Invariant: an element type is trivially copyable; its bits are what memory holds.
+// Invariant: an element type is trivially copyable; memory holds its bits.
 // Thread safety: values.
 #pragma once
 #include "pto/isa/tile/types.hpp"
@@ -75,7 +75,7 @@ PTO_INLINE U bfloat16_from_float(F x) {
 
 }  // namespace bits
 
-// What an arithmetic type has besides: each result is rounded to the type.
+// Operators of an arithmetic type: each result is rounded to the type.
 #define PTO_COMPOUND(Type)                                                        \
   PTO_INLINE Type& operator+=(float v) { return *this = Type(float(*this) + v); } \
   PTO_INLINE Type& operator-=(float v) { return *this = Type(float(*this) - v); } \
@@ -123,7 +123,8 @@ struct bfloat16_t {
 };
 #undef PTO_COMPOUND
 
-// A boolean in a 32-bit lane: all ones or zero. What comparisons write and TSEL reads in registers.
+// A boolean in a 32-bit lane: all ones or zero. Comparisons write it and TSEL reads it in
+// registers.
 struct mask32 {
   static constexpr const char* kElementName = "mask32";
   int32_t raw;
@@ -164,11 +165,11 @@ using Raw = typename ElementTraits<T>::Raw;
 template <class T>
 using Compute = typename ElementTraits<T>::Compute;
 
-// What converts T's bits to Compute<T> and back, for element types of other headers:
+// Codec<T> converts T's bits to Compute<T> and back, for element types of other headers:
 // Codec<T>::widen<N>(Vec<Raw<T>, N>) and Codec<T>::narrow<N>(Vec<Compute<T>, N>).
 template <class T>
 struct Codec;
-// Whether one T holds two numbers, the first in its low bits.
+// True where one T holds two numbers, the first in its low bits.
 template <class T>
 constexpr bool kIsTwin = false;
 

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// GlobalTensor: a view of memory, what TLOAD reads and TSTORE writes.
+// GlobalTensor: a view of memory, which TLOAD reads and TSTORE writes.
 //
 //     TLOAD(tile, GlobalTensor(x + i));          // row-major, packed by the tile's valid columns,
 //                                                // bounded by the memory's registered extent
 //     TLOAD(tile, GlobalTensor(x + i, n));       // the same, bounded by n elements
-//     GlobalTensor<float, Shape<1, 1, 1, 16, 64>, Stride<1, 1, 1, 256, 1>> g(x);   // five
-//     dimensions
-//     GlobalTensor<half, TileShape2D<half, 64, 64, Layout::NZ>, BaseShape2D<half, 64, 64,
-//     Layout::NZ>,
-//                  Layout::NZ> nz(x);
+//     GlobalTensor<float, Shape<1, 1, 1, 16, 64>, Stride<1, 1, 1, 256, 1>> g(x);
+//     using Nz = TileShape2D<half, 64, 64, Layout::NZ>;
+//     GlobalTensor<half, Nz, BaseShape2D<half, 64, 64, Layout::NZ>, Layout::NZ> nz(y);
 //
 // Invariant: elements at or beyond the bound read as the tile's padding and are never stored. Only
 // the one-argument form looks the extent up (pto_extent); an unknown extent is unbounded.
-// Thread safety: a view is a value; what it views is the caller's.
+// Thread safety: a view is a value; the memory is the caller's.
 #pragma once
 #include "pto/abi/host.h"
 #include "pto/isa/element/numeric.hpp"
@@ -52,7 +50,7 @@ struct FiveDims {
   PTO_INLINE int64_t operator[](int dim) const {
     return kStatic[dim] == DYNAMIC ? value[dim] : kStatic[dim];
   }
-  // The dynamic ones among `Dims`; static ones stay as they are.
+  // Sets the dynamic dimensions among `Dims`; static ones stay as they are.
   template <int... Dims, class... I>
   PTO_INLINE void set(I... given) {
     static_assert(sizeof...(Dims) == sizeof...(I),
@@ -124,7 +122,7 @@ constexpr FiveNumbers matrix_stride(Layout layout, int64_t rows, int64_t cols, i
   return stride;
 }
 using MatrixDims = FiveNumbers (*)(Layout, int64_t, int64_t, int64_t);
-// One of them, DYNAMIC where it depends on an extent that is.
+// Returns one of them; DYNAMIC where it depends on a dynamic extent.
 constexpr int64_t matrix_dim(MatrixDims f, int dim, Layout layout, int64_t rows, int64_t cols,
                              int64_t c0) {
   const int64_t r = rows == DYNAMIC ? 512 : rows, c = cols == DYNAMIC ? 512 : cols;
@@ -165,7 +163,7 @@ struct Unqualified<const T> {
   using type = T;
 };
 
-// In place of a shape: `count` elements in the order of the tile.
+// Takes the place of a shape: `count` elements in the order of the tile.
 struct Packed {};
 
 template <class T, class ShapeT = Packed, class StrideT = Packed, Layout Order = Layout::ND>
@@ -180,7 +178,7 @@ struct GlobalTensor {
   static constexpr const int64_t (&staticShape)[5] = ShapeT::staticShape;
   static constexpr const int64_t (&staticStride)[5] = StrideT::staticStride;
 
-  GlobalTensor() = default;  // of nothing, to be assigned
+  GlobalTensor() = default;  // views nothing until it is assigned
   PTO_INLINE GlobalTensor(T* pointer, const ShapeT& shape = {}, const StrideT& stride = {})
       : data_(pointer), shape_(shape), stride_(stride) {}
 
@@ -214,7 +212,7 @@ struct GlobalTensor {
   }
   PTO_INLINE void SetAddress(T* pointer) { data_ = pointer; }
 
-  // One element, by its number from data() on or by five indices. Nothing checks them.
+  // Reads one element, by its number from data() on or by five indices. Nothing checks them.
   PTO_INLINE Element GetElement(int64_t at) const {
     if constexpr (kIsTwin<Element>)
       return Element::FromRaw(uint8_t(data_[at / 2].RawData() >> (at % 2 * 4) & 15));
@@ -268,7 +266,7 @@ struct GlobalTensor<T, Packed, Packed, Order> {
   int64_t count_;  // negative counts as 0
 };
 
-// `Count` elements, known when the kernel is compiled: GlobalTensor(x, kCountOf<64>).
+// States `Count` elements, known when the kernel is compiled: GlobalTensor(x, kCountOf<64>).
 template <int64_t Count>
 struct Counted {};
 template <int64_t Count>
@@ -291,7 +289,7 @@ struct GlobalTensor<T, Counted<Count>, Packed, Order> {
   T* data_;
 };
 
-// Elements that a view is known to have when the kernel is compiled.
+// The number of a view's elements, where it is known when the kernel is compiled.
 template <class G>
 constexpr int64_t kKnownCount = 0;
 template <class T, int64_t Count, Layout Order>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TPRINT: a tile or a view of memory as text, on the standard output.
+// TPRINT: prints a tile or a view of memory as text, on the standard output.
 //
 //     TPRINT(t);                                      // f32 tile, 2 x 3 valid of 4 x 64
 //     TPRINT<PrintFormat::Width10_Precision6>(t);     //     0.0000   1.0000   2.0000
@@ -20,10 +20,10 @@ namespace detail {
 PTO_INLINE void print_to_stdout(const char* text, int length) {
   __builtin_printf("%.*s", length, text);
 }
-// Where text goes.
+// The destination of the text.
 inline void (*print_text)(const char* text, int length) = print_to_stdout;
 
-// A line under way; written at once, and when it gets long.
+// Collects a line, and writes it at its end or when it gets long.
 template <PrintFormat Format>
 class PrintedLine {
  public:
@@ -78,7 +78,7 @@ void print_type() {
     print_format("%c%d", kIsFloat<T> ? 'f' : kIsSigned<T> ? 'i' : 'u', int(8 * sizeof(T)));
 }
 
-// Not inlined: printing shall not weigh on the code around it.
+// Not inlined, so that printing does not weigh on the code around it.
 template <PrintFormat Format, class S>
 __attribute__((noinline)) void print_tile(const S& s) {
   if constexpr (kIsSimulated) {
@@ -134,7 +134,7 @@ PTO_INLINE void TPRINT(const S& s) {
     detail::print_view<Format>(s);
   }
 }
-// The view is where hardware would put a tile that it cannot print from.
+// The view is the place where hardware would put a tile that it cannot print from.
 template <PrintFormat Format = PrintFormat::Width8_Precision4, class S, class G>
 PTO_INLINE void TPRINT(const S& s, const G&) {
   TPRINT<Format>(s);

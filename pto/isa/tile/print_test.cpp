@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What TPRINT writes.
+// TPRINT: the text that it writes.
 #include "pto/isa/tile/print.hpp"
 
 #include <gtest/gtest.h>

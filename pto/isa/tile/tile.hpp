@@ -7,6 +7,7 @@
 //
 // Layouts, as BLayout (the order of boxes) and SLayout (of elements in a box): ND (Row, None),
 // DN (Col, None), Nz (Col, Row), Zn (Row, Col), Zz (Row, Row), Nn (Col, Col).
+//
 // Invariant: an automatic tile owns its storage and copying copies its values; TASSIGN binds a tile
 // to the memory of its location, and then copying copies the binding. Only the valid region, its
 // first GetValidRow() x GetValidCol() elements, takes part in an instruction. It lies within the
@@ -32,7 +33,7 @@ template <int Full, int Axis>
 struct ValidExtent<DYNAMIC, Full, Axis> {
   int value = Full;
   PTO_INLINE int get() const { return value; }
-  // Checked in every build: what lies behind the tile belongs to others.
+  // Checked in every build: the memory behind the tile belongs to others.
   PTO_INLINE void set(int n) {
     if (__builtin_expect(unsigned(n) > unsigned(Full), 0)) pto_check_failed_valid(n, Full, Axis);
     value = n;
@@ -81,8 +82,8 @@ struct OwnStorage<T, Count, false> {
   PTO_INLINE const T* get() const { return values; }
 };
 
-// Own storage until it is bound. A store through either pointer may change `bound` for all that the
-// compiler knows, which is why such a tile leaves its registers at the end of a loop.
+// Owns storage until it is bound. The compiler must assume that a store through either pointer
+// changes `bound`, which is why such a tile leaves its registers at the end of a loop.
 template <class T, class Own>
 struct BindableStorage {
   T* bound = nullptr;
@@ -91,7 +92,7 @@ struct BindableStorage {
   PTO_INLINE const T* get() const { return bound ? bound : own.get(); }
 };
 
-// As above, and data() may be assigned to; a copy of own storage has its own.
+// The same, with a data() that may be assigned to; a copy of own storage has its own.
 template <class T, class Own>
 struct PointedStorage {
   T* bound = nullptr;
@@ -112,7 +113,7 @@ struct PointedStorage {
   PTO_INLINE const T* get() const { return bound ? bound : own.get(); }
 };
 
-// A hint to chips about the columns of a left operand, kept for sources of the simulator, which ask
+// A hint to chips about the columns of a left operand, kept for the simulator's sources, which ask
 // for it again.
 template <bool IsKept>
 struct ColumnHint {
@@ -180,7 +181,7 @@ struct Tile : ColumnHint<kIsSimulated && Location != TileType::Reg> {
   PTO_INLINE Tile() {
     if constexpr (kMustClear) clear_padding();
   }
-  // The dynamic extent, where exactly one is dynamic.
+  // Sets the dynamic extent, where exactly one is dynamic.
   explicit PTO_INLINE Tile(int valid) {
     static_assert((RowValid == DYNAMIC) != (ColValid == DYNAMIC),
                   "Tile(n): exactly one of RowValid and ColValid must be DYNAMIC; give Tile(rows, "
@@ -206,7 +207,7 @@ struct Tile : ColumnHint<kIsSimulated && Location != TileType::Reg> {
     cols_.set(cols);
   }
 
-  // A register tile's member by name: a call less to inline for every operand.
+  // A register tile's member by name saves a call to inline for every operand.
   PTO_INLINE typename Choose<kIsPointed, T*&, T*>::type data() {
     PTO_IF_CHECKED(checked::note_access(*this, checked_state, kStored * sizeof(T));)
     if constexpr (Location == TileType::Reg)
@@ -221,7 +222,7 @@ struct Tile : ColumnHint<kIsSimulated && Location != TileType::Reg> {
       return storage_.get();
   }
 
-  // By position in storage, and by row and column. Only checked builds check them.
+  // Access by position in storage, and by row and column. Only checked builds check them.
   PTO_INLINE T GetValue(int offset) const {
     PTO_IF_CHECKED(checked::require_offset(offset, kStored);)
     return data()[offset];
@@ -265,14 +266,14 @@ struct Tile : ColumnHint<kIsSimulated && Location != TileType::Reg> {
       return int(box * InnerNumel + inner);
     }
   }
-  // How chips shorten f32 before products; here nothing does.
+  // Sets how chips shorten f32 before products; here nothing does.
   PTO_INLINE void SetMadTF32Mode(RoundMode = RoundMode::CAST_ROUND) {}
   PTO_INLINE void ResetMadMode() {}
 
   static constexpr PTO_INLINE int GetSizeInUnits() { return Numel; }
   static constexpr PTO_INLINE int GetSizeInBytes() { return Numel * int(sizeof(T)); }
 
-  // TASSIGN's part: null makes the tile automatic again.
+  // TASSIGN calls it: null makes the tile automatic again.
   PTO_INLINE void bind(T* memory) {
     static_assert(Loc != TileType::Reg,
                   "TASSIGN: a register tile has no address; declare it as TileType::Vec");
@@ -317,12 +318,12 @@ constexpr bool kIsTile<Tile<L, T, R, C, B, VR, VC, S, F, P, M>> = true;
 template <class A>
 constexpr bool kIsTile<const A> = kIsTile<A>;
 
-// What every instruction accepts after its operands: temporary tiles and events.
+// True for the operands that every instruction accepts after its own: temporary tiles and events.
 template <class A>
 constexpr bool kIsTrailing = kIsTile<A> || sizeof(A) == 1;
 
-// Storage as lines of contiguous elements: rows of a row-major tile, columns of a column-major one.
-// Boxed tiles have no such lines.
+// Sees storage as lines of contiguous elements: rows of a row-major tile, columns of a column-major
+// one. Boxed tiles have no such lines.
 template <class D>
 constexpr int kLines = D::isRowMajor ? D::Rows : D::Cols;
 template <class D>
@@ -336,13 +337,13 @@ PTO_INLINE int valid_length(const D& d) {
   return D::isRowMajor ? d.GetValidCol() : d.GetValidRow();
 }
 
-// Elements of one vector step: fewer than the target's where a register tile is shorter.
+// Counts the elements of one vector step: fewer than the target's for a shorter register tile.
 template <class D>
 constexpr int kTileLanes =
     D::Loc == TileType::Reg&& D::Numel < kLanes<typename D::DType> ? D::Numel
                                                                    : kLanes<typename D::DType>;
 
-// Whether the whole tile is valid, known at compile time.
+// True where the whole tile is valid, known at compile time.
 template <class D>
 constexpr bool kIsFull = D::ValidRow == D::Rows&& D::ValidCol == D::Cols;
 
@@ -352,7 +353,7 @@ constexpr bool kIsMicro =
     !D::isBoxedLayout && kLines<D> == 1 && kLineLength<D> % kTileLanes<D> == 0 &&
     kLineLength<D> / kTileLanes<D> <= 16;
 
-// What PadValueCustom kept: the bits of a T, or of a float where T is narrower than that.
+// Reads the bits that PadValueCustom kept: those of a T, or of a float where T is narrower.
 template <class T>
 PTO_INLINE Compute<T> custom_padding(uint32_t bits) {
   if constexpr (kSame<T, mask32>) {
@@ -369,7 +370,7 @@ PTO_INLINE Compute<T> custom_padding(uint32_t bits) {
   }
 }
 
-// The element that fills padding: 0 unless the tile names another.
+// Returns the element that fills padding: 0 unless the tile names another.
 template <class D>
 PTO_INLINE Compute<typename D::DType> padding_of() {
   using C = Compute<typename D::DType>;

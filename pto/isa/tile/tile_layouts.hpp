@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tiles of a matrix product by name, and where an element of a tile lies.
+// Tile layouts: the tiles of a matrix product by name, and the position of an element of a tile.
 //
-//     TileLeft<half, 64, 64> a;  TileRight<half, 64, 64> b;  TileAcc<float, 64, 64> c;
-//     c.data()[GetTileElementOffset<decltype(c)>(row, col)]
+//     TileLeft<half, 64, 64> a;
+//     TileRight<half, 64, 64> b;
+//     TileAcc<float, 64, 64> c;
+//     c.data()[GetTileElementOffset<decltype(c)>(row, col)] = 1;
 //
-// Left operands and accumulators are Nz, right operands Zn, as on the chips whose library calls
-// them so; scales are Zz and Nn in boxes of 32 bytes. The compact names are the same tiles: what
-// they save on a chip is transfer of padding, which is never read here.
+// Left operands and accumulators are Nz, right operands Zn, as on the chips whose library names
+// them so; scales are Zz and Nn in boxes of 32 bytes. The compact names are the same tiles: they
+// save a chip the transfer of padding, which nothing reads here.
+//
 // Thread safety: types and pure functions.
 #pragma once
 #include "pto/isa/tile/global_tensor.hpp"
@@ -54,7 +57,7 @@ using TileRightScaleCompact =
     Tile<TileType::ScaleRight, T, Rows, Cols, BLayout::ColMajor, ValidRows, ValidCols,
          SLayout::ColMajor, 32, PadValue::Null, CompactMode::Normal>;
 
-// The position of an element in data().
+// Returns the position of an element in data().
 template <class D>
 constexpr PTO_INLINE int GetTileElementOffset(int row, int col) {
   return D::Offset(row, col);

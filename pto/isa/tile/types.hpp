@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of the instruction set: tile locations, layouts, modes, and the build target.
+// Types: the words of the instruction set: tile locations, layouts, modes, and the build target.
 //
 //     PTO_INLINE void scale(TileT& t) { pto::TMULS(t, t, 2.0f); }
 //
@@ -29,8 +29,8 @@
 #define PTO_TEXT(x) PTO_TEXT_OF(x)
 #define PTO_TARGET_NAME PTO_TEXT(PTO_TARGET_NAMESPACE)
 
-// Everything lies in pto::isa; names.hpp lifts what kernels call into pto, so that a kernel's own
-// names (kCount, Vec, map) do not meet ours.
+// Everything lies in pto::isa; names.hpp lifts the names that kernels call into pto, so that a
+// kernel's own names (kCount, Vec, map) do not meet ours.
 #define PTO_NAMESPACE_BEGIN \
   namespace pto {           \
   namespace isa {           \
@@ -59,8 +59,8 @@ constexpr int kVectorBytes = 16;
 // A size known only at run time.
 constexpr int DYNAMIC = -1;
 
-// Sources for the public simulator: what it takes beyond its documentation is accepted, as it means
-// there, instead of refused.
+// A source for the public simulator gets the simulator's meaning, beyond its documentation too,
+// where others are refused.
 #if defined(__CPU_SIM)
 constexpr bool kIsSimulated = true;
 #else
@@ -75,7 +75,8 @@ enum class SLayout { NoneBox, RowMajor, ColMajor };
 enum class CompactMode { Null, Normal, RowPlusOne, RowAlignedPadding };
 // From CustomBase on the value is its own bits, see PadValueCustom.
 enum class PadValue : uint64_t { Null, Zero, Max, Min, CustomBase = uint64_t(1) << 32 };
-// How the five dimensions of a view are the rows and columns of a tile: see detail::kLayoutDims.
+// Layout maps the five dimensions of a view to the rows and columns of a tile: see
+// detail::kLayoutDims.
 enum class Layout {
   ND,
   DN,
@@ -137,7 +138,7 @@ enum class RemSAlgorithm { DEFAULT, HIGH_PRECISION };
 // Plain stores stay in the cache; Stream stores bypass it (see TSTORE).
 enum class CacheHint { Plain, Stream };
 
-// What an instruction returns. Instructions complete in order here, so waiting does nothing.
+// Every instruction returns it. Instructions complete in order here, so waiting does nothing.
 struct RecordEvent {
   PTO_INLINE void Wait() const {}
 };
@@ -156,7 +157,7 @@ struct Choose<false, A, B> {
   using type = B;
 };
 
-// A padding value of one's own: a float, or bits of the element type.
+// Makes a padding value of one's own from a float, or from bits of the element type.
 constexpr PadValue padding_of_bits(uint32_t bits) {
   return PadValue(uint64_t(PadValue::CustomBase) | bits);
 }
@@ -173,7 +174,7 @@ constexpr PadValue PadValueCustom16(uint16_t bits) { return padding_of_bits(bits
 constexpr bool isCustomPadValue(PadValue pad) { return uint64_t(pad) >> 32 != 0; }
 constexpr uint32_t getCustomPadBits(PadValue pad) { return uint32_t(pad); }
 
-// 0 to N - 1 as template arguments: f(typename IndicesTo<N>::type()) for f(Indices<I...>).
+// Passes 0 to N - 1 as template arguments: f(typename IndicesTo<N>::type()) for f(Indices<I...>).
 template <int... I>
 struct Indices {};
 template <int N, int... I>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of public sources that choose between things of chips and mean nothing here, with their
-// public values.
+// Words: public names that choose between things of chips and mean nothing here, with their public
+// values.
 //
 //     constexpr auto where = FIFOType::VEC_FIFO;   // accepted and not looked at
 //
