@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparison and selection.
+// Compare: comparison and selection.
 //
-//     TCMP(mask, a, b, CmpMode::LT);   TSEL(d, mask, a, b);      // mask of mask32 or packed bits
-//     TCMPS(mask, a, 0.0f, CmpMode::GT);  TSELS(d, mask, a, tmp, 1.0f);
+//     TCMP(mask, a, b, CmpMode::LT);          // mask: a tile of mask32 or of packed bits
+//     TSEL(d, mask, a, b);
+//     TCMPS(mask, a, 0.0f, CmpMode::GT);
+//     TSELS(d, mask, a, tmp, 1.0f);
 //
-// Invariant: a mask32 tile has the shape of the operands, a lane per element. A mask of uint8_t or
-// uint32_t is packed: bit k of word w of row r belongs to column w * bits + k, least significant
-// bit first, each row on a new word; TCMP clears the words that it does not fill. TSEL reads the
-// valid bytes of a packed mask as one stream of bits.
+// A mask32 tile has the shape of the operands, a lane per element. A mask of uint8_t or uint32_t is
+// packed: bit k of word w of row r belongs to column w * bits + k, least significant bit first,
+// each row on a new word.
+//
+// Invariant: TCMP clears the words of a packed mask that it does not fill; TSEL reads the mask's
+// valid bytes as one stream of bits.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/elementwise/packed_mask.hpp"
@@ -29,8 +33,8 @@ constexpr bool kIsMask = kSame<T, mask32>;
 
 namespace detail {
 
-// A comparison that is known when the kernel is compiled, and one chosen by a number: in the loop,
-// so that there is one loop; a constant folds.
+// A comparison that is known when the kernel is compiled, or one chosen by a number inside the
+// loop, so that there is one loop; a constant folds.
 template <CmpMode Mode>
 struct Comparison {
   template <class V>
@@ -54,7 +58,7 @@ struct ComparisonBy {
   }
 };
 
-// The bits of f(a, b) for Rows or Everywhere.
+// Writes the bits of f(a, b) for Rows or Everywhere.
 template <class F, class D, class A, class B>
 PTO_INLINE void compare_packed(F f, D& mask, int rows, int cols, A a, B b) {
   using T = typename A::T;
@@ -77,8 +81,8 @@ PTO_INLINE void compare_packed(F f, D& mask, int rows, int cols, A a, B b) {
   });
 }
 
-// d = bit ? a : b for Rows or Everywhere, by the bits of `mask` as one stream, or anew in every
-// row.
+// Computes d = bit ? a : b for Rows or Everywhere, by the bits of `mask` as one stream, or anew in
+// every row.
 template <bool PerRow, class D, class M, class A, class B>
 PTO_INLINE void select_packed(D& d, const M& mask, A a, B b) {
   constexpr int N = kVectorBytes / int(sizeof(typename A::T)), kRest = N < 32 ? N : 32;
@@ -163,8 +167,8 @@ PTO_INLINE RecordEvent TCMP(D& d, const A& a, const B& b, CmpMode mode, const X&
   return {};
 }
 
-// Against a scalar, or element by element against a tile. Of a scalar, a packed mask that has more
-// valid bytes in a row than the operand's columns need takes the rows as one stream of bytes.
+// Compares with a scalar, or element by element with a tile. With a scalar, a packed mask whose
+// rows have more valid bytes than the operand's columns need takes the rows as one stream of bytes.
 template <class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TCMPS(D& d, const A& a, const B& b, CmpMode mode, const X&... rest) {
   static_assert(check_trailing<X...>());
@@ -178,7 +182,7 @@ PTO_INLINE RecordEvent TCMPS(D& d, const A& a, const B& b, CmpMode mode, const X
   }
 }
 
-// d = mask ? a : b.
+// Computes d = mask ? a : b.
 template <class D, class M, class A, class B, class... X>
 PTO_INLINE RecordEvent TSEL(D& d, const M& mask, const A& a, const B& b, const X&...) {
   static_assert(check_elementwise<D, A, B>());
@@ -203,7 +207,7 @@ PTO_INLINE RecordEvent TSEL(D& d, const M& mask, const A& a, const Tmp&, const B
 }
 #endif
 
-// d = mask ? a : scalar; a packed mask restarts in every row.
+// Computes d = mask ? a : scalar; a packed mask restarts in every row.
 template <class D, class M, class A, class Tmp, class... X>
 PTO_INLINE RecordEvent TSELS(D& d, const M& mask, const A& a, const Tmp&, typename D::DType scalar,
                              const X&...) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCMP, TCMPS, TSEL and TSELS on every comparison and element type, with lane masks and packed
+// TCMP, TCMPS, TSEL and TSELS with every comparison and element type, with lane masks and packed
 // ones.
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ std::string check_packed(CmpMode mode, const D& a, const D& b, D& d, const Holds
   };
   std::string wrong = differs(d, before, 0, or_seven);
   if (!wrong.empty()) return "TSELS " + wrong;
-  // As TSEL reads them: the valid bytes of the rows as one stream of bits.
+  // Lays the bits out as TSEL reads them: the valid bytes of the rows as one stream.
   Mask<Word> stream(2);
   for (int i = 0; i < stream.Numel; ++i) stream.SetValue(i, Word(0));
   const int row_bits = 2 * 8 * int(sizeof(Word));

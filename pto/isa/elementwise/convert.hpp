@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCVT: one element type to another.
+// TCVT: converts one element type to another.
 //
 //     TCVT(d, s, RoundMode::CAST_RINT);                               // float to half
 //     TCVT(d, s, RoundMode::CAST_TRUNC, SaturationMode::ON);          // float to int8, clamped
 //
-// Invariant: every pair honours its rounding mode and rounds once. Without saturation an integer
-// wraps, a float outside the integer's range is unspecified, as in C, and one that is too large for
-// a narrower float becomes infinity (or what the type has instead). With saturation all clamp to
-// the largest numbers that both types hold; NaN stays NaN, and is 0 as an integer.
-// mask32 becomes 1 or 0; towards mask32 everything but 0 is true.
+// Without saturation an integer wraps, a float outside the integer's range is unspecified, as in C,
+// and one that is too large for a narrower float becomes infinity (or the type's substitute). With
+// saturation all clamp to the largest numbers that both types hold; NaN stays NaN, and is 0 as an
+// integer. mask32 becomes 1 or 0; towards mask32 everything but 0 is true.
 // The modes that compiled kernels use are here; convert_modes.hpp, which pto-inst.hpp includes,
 // defines the others. Where the mode is a constant of this header, nothing else is instantiated.
+//
+// Invariant: every pair honours its rounding mode and rounds once.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/elementwise/elementwise.hpp"
 
 PTO_NAMESPACE_BEGIN
 
-// The range of an integer type, as what it computes in.
+// The range of an integer type, in the type that it computes in.
 template <class T>
 inline constexpr Compute<T> kSmallestOf = lowest<Compute<T>>();
 template <class T>
 inline constexpr Compute<T> kLargestOf = highest<Compute<T>>();
 
-// Types whose conversions clamp without being asked: those that no arithmetic wraps in.
+// True for types whose conversions always clamp, since no arithmetic wraps in them.
 template <class T>
 inline constexpr bool kAlwaysClamps = false;
 
 namespace lanes {
 
-// Any number as a double: 64-bit integers beyond 2^53 keep 52 bits, of which the last says whether
-// any that is lost was not zero. That is enough to round once more to any narrower type.
+// Converts any number to a double. A 64-bit integer beyond 2^53 keeps 52 bits, of which the last
+// says whether any lost bit was not zero: enough to round once more to any narrower type.
 template <class V>
 PTO_INLINE Vec<double, kCount<V>> exact_double(V v) {
   if constexpr (!kIsFloat<LaneOf<V>> && sizeof(LaneOf<V>) == 8) {
@@ -44,8 +45,8 @@ PTO_INLINE Vec<double, kCount<V>> exact_double(V v) {
   }
 }
 
-// A double as a float that rounds to any narrower type as the double does: towards zero, and the
-// last bit set where anything is lost.
+// Converts a double to a float that rounds to any narrower type as the double does: towards zero,
+// with the last bit set where anything is lost.
 template <class V>
 PTO_INLINE Vec<float, kCount<V>> sticky_float(V v) {
   using I = Vec<int32_t, kCount<V>>;
@@ -56,14 +57,14 @@ PTO_INLINE Vec<float, kCount<V>> sticky_float(V v) {
   return bit_cast<Vec<float, kCount<V>>>((bit_cast<I>(nearest) + is_beyond) | (is_lossy & 1));
 }
 
-// Whether store() rounds To from float, and From's numbers that To holds have more bits than that:
-// half ends below 2^24.
+// True where store() rounds To from float, and From's numbers that To holds have more bits than
+// that: half ends below 2^24.
 template <class From, class To>
 constexpr bool kNeedsSticky =
     kSame<Compute<To>, float> && !kSame<To, float> && !kSame<Compute<From>, float> &&
     sizeof(From) >= 4 && !(kSame<To, half> && !kIsFloat<From>);
 
-// f on both halves of a vector whose lanes are more than a register of doubles.
+// Calls f on both halves of a vector whose lanes are more than a register of doubles.
 template <class F, class V>
 PTO_INLINE auto by_halves(F f, V v) {
   if constexpr (kCount<V> * 8 > kVectorBytes) {
@@ -77,8 +78,8 @@ PTO_INLINE auto by_halves(F f, V v) {
   }
 }
 
-// Compute<From> to Compute<To>: to the nearest even of floats, cut towards integers. Narrowing to
-// To's storage follows in store().
+// Converts Compute<From> to Compute<To>: floats to nearest even, cut towards integers. store() then
+// narrows to To's storage.
 template <class From, class To, class V>
 PTO_INLINE Vec<Compute<To>, kCount<V>> convert_plainly(V v) {
   using C = Compute<To>;
@@ -102,10 +103,10 @@ PTO_INLINE Vec<Compute<To>, kCount<V>> convert_plainly(V v) {
   }
 }
 
-// Any mode; see convert_modes.hpp.
+// Converts in any mode; see convert_modes.hpp.
 template <class D, class S>
 void convert_by_mode(D& d, const S& s, RoundMode mode, SaturationMode sat);
-// Where D or S holds two numbers in a byte; see convert_modes.hpp.
+// Converts where D or S holds two numbers in a byte; see convert_modes.hpp.
 template <class D, class S>
 void convert_pairs(D& d, const S& s, RoundMode mode, SaturationMode sat);
 
@@ -156,7 +157,7 @@ PTO_INLINE void convert_tile(D& d, const S& s, RoundMode mode, SaturationMode sa
 
 }  // namespace detail
 
-// NeedSetCtrl: whether the hardware's control register is set, which there is none of here.
+// NeedSetCtrl sets the hardware's control register; there is none here.
 template <auto NeedSetCtrl = true, class D, class S, class... X>
 PTO_INLINE RecordEvent TCVT(D& d, const S& s, RoundMode mode, SaturationMode sat, const X&...) {
   PTO_ENTER(TCVT, "d, s, [tmp], mode, [sat]", out(d), in(s));
@@ -170,7 +171,7 @@ PTO_INLINE RecordEvent TCVT(D& d, const S& s, RoundMode mode = RoundMode::CAST_N
   return TCVT<NeedSetCtrl>(d, s, mode, SaturationMode::OFF, rest...);
 }
 
-// With a temporary tile, which nothing here needs.
+// Takes a temporary tile too, which nothing here needs.
 template <auto NeedSetCtrl = true, class D, class S, class Tmp, class... X,
           typename Enable<kIsTile<Tmp>>::type = 0>
 PTO_INLINE RecordEvent TCVT(D& d, const S& s, const Tmp&, RoundMode mode, SaturationMode sat,

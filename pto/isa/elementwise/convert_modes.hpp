@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCVT in every rounding mode, with and without saturation, and of pairs in one byte.
+// TCVT in every rounding mode, with and without saturation, and for pairs in one byte.
 //
-//     lanes::round_to_grid<float8_e4m3_t>(v, RoundMode::CAST_FLOOR, SaturationMode::OFF)
+//     lanes::round_to_grid<float8_e4m3_t>(v, RoundMode::CAST_FLOOR, SaturationMode::OFF);
 //
 // A type's numbers of one exponent are multiples of a power of two: rounding a wider float drops
-// the bits below and adds one, or not, to what stays. The result is still a float or double; that
-// To holds it makes the narrowing that follows exact.
+// the bits below and adds one, or not, to the kept bits. The result is still a float or double;
+// since To holds it, the narrowing that follows is exact.
+//
 // Invariant: one rounding from the source's value, whatever the pair. A mode that points towards
 // zero, for the value's sign, never overflows a finite value.
 // Thread safety: a tile belongs to one thread.
@@ -16,7 +17,7 @@
 PTO_NAMESPACE_BEGIN
 namespace lanes {
 
-// Where T's numbers lie; see bits::Minifloat.
+// The positions of T's numbers; see bits::Minifloat.
 template <class T>
 struct GridOf {
   using type = typename T::Format;
@@ -42,7 +43,7 @@ PTO_INLINE double largest_number() {
     return double(bit_cast<float>(GridOf<T>::type::kMaxFloat));
 }
 
-// Bits of a source with P bits of fraction that T has no room for at these exponents.
+// Counts the bits of a source with P bits of fraction that T has no room for at these exponents.
 template <class T, int P, class I>
 PTO_INLINE I lost_bits(I exponent, I is_subnormal) {
   using Grid = typename GridOf<T>::type;
@@ -56,7 +57,7 @@ PTO_INLINE I lost_bits(I exponent, I is_subnormal) {
   }
 }
 
-// What is added to the lost bits so that their carry is the rounding. `odd` is the last bit kept.
+// Returns the summand of the lost bits whose carry is the rounding. `odd` is the last kept bit.
 template <class U>
 PTO_INLINE U rounding_carry(RoundMode mode, U half, U odd, U is_negative) {
   const U all = half + half - 1;
@@ -76,7 +77,7 @@ PTO_INLINE U rounding_carry(RoundMode mode, U half, U odd, U is_negative) {
   }
 }
 
-// x, float or double, rounded to a number of T or to infinity or NaN.
+// Rounds x, float or double, to a number of T or to infinity or NaN.
 template <class T, class V>
 PTO_INLINE V round_to_grid(V x, RoundMode mode, SaturationMode sat) {
   using Grid = typename GridOf<T>::type;
@@ -99,14 +100,14 @@ PTO_INLINE V round_to_grid(V x, RoundMode mode, SaturationMode sat) {
     odd = select((odd != 0) & (exponent < -15), field & 1, odd);
   const U carry = rounding_carry(mode, half, odd, is_negative);
   const U up = ((significand & rest_mask) + carry) >> drop;
-  // Below T's smallest number there is it or zero.
+  // Below T's smallest number the result is that number or zero.
   const double smallest = bit_cast<double>(uint64_t(1023 + Grid::kSmallestExponent) << 52);
   const U least = bit_cast<U>(splat<V>(LaneOf<V>(smallest)));
   U result =
       select(drop > U{} + P, select(up != 0, least, U{}), (size & ~rest_mask) + (up << drop));
   if constexpr (kSame<Grid, bits::E8M0>)
     result = select((result == 0) & (size != 0), one << 22, result);
-  // Too large: the largest number, or what T has beyond it.
+  // Beyond the largest number the result is that number, or T's value beyond it.
   const U most = bit_cast<U>(splat<V>(LaneOf<V>(largest_number<T>())));
   const U nan = bit_cast<U>(splat<V>(LaneOf<V>(__builtin_nan(""))));
   U beyond = Grid::kTop == bits::Top::kInfinity ? infinity
@@ -122,7 +123,7 @@ PTO_INLINE V round_to_grid(V x, RoundMode mode, SaturationMode sat) {
   return bit_cast<V>(select(size > infinity, all, result | sign));
 }
 
-// Whole numbers near x: ties away from zero, ties to odd.
+// Round to whole numbers near x: ties away from zero, ties to odd.
 template <class V>
 PTO_INLINE V round_away(V x) {
   const V whole = trunc(x), rest = abs(x - whole);
@@ -155,7 +156,7 @@ PTO_INLINE V round_whole(V x, RoundMode mode) {
   }
 }
 
-// The numbers that To, an integer type, holds.
+// Clamps to the numbers that To, an integer type, holds.
 template <class To, class V>
 PTO_INLINE auto saturated(V x) {
   using From = LaneOf<V>;
@@ -174,13 +175,13 @@ PTO_INLINE auto saturated(V x) {
       value = select(x >= splat<V>(From(high)), splat<Vec<C, kCount<V>>>(high), value);
       return select(x != x, Vec<C, kCount<V>>{}, value);
     } else {
-      // The bound as a float is one beyond, or more; what reaches it is the largest.
+      // The bound as a float is one beyond, or more; a value that reaches it becomes the largest.
       const auto value = convert<C>(inside);
       const auto above = convert<LaneOf<MaskOf<Vec<C, kCount<V>>>>>(zeroed >= splat<V>(From(high)));
       return select(above, splat<Vec<C, kCount<V>>>(high), value);
     }
   } else {
-    // Bounds as From; a bound that From does not reach is From's own.
+    // Bounds in From; where From does not reach a bound, From's own limit takes its place.
     constexpr bool kTakesLow =
         kIsSigned<From> && (!kIsSigned<C> || sizeof(C) < sizeof(From) || low > C(lowest<C>()));
     constexpr bool kTakesHigh =
@@ -191,7 +192,7 @@ PTO_INLINE auto saturated(V x) {
   }
 }
 
-// A 64-bit integer as a double in any mode.
+// Converts a 64-bit integer to a double in any mode.
 template <class E>
 double integer_to_double(E x, RoundMode mode) {
   const double nearest = double(x);
@@ -210,7 +211,7 @@ double integer_to_double(E x, RoundMode mode) {
   return takes_other ? other : nearest;
 }
 
-// Within the largest numbers that both types hold; NaN stays.
+// Clamps to the largest numbers that both types hold; NaN stays.
 template <class From, class To, class V>
 PTO_INLINE V clamped(V v) {
   const double from = largest_number<From>(), to = largest_number<To>();
@@ -218,7 +219,7 @@ PTO_INLINE V clamped(V v) {
   return max_or_second(-most, min_or_second(most, v));
 }
 
-// Compute<From> to Compute<To> where To is a float.
+// Converts Compute<From> to Compute<To> where To is a float.
 template <class From, class To, class V>
 PTO_INLINE Vec<Compute<To>, kCount<V>> round_to_float(V v, RoundMode mode, SaturationMode sat) {
   constexpr bool kIsWide = sizeof(Compute<From>) >= 4 && !kSame<Compute<From>, float>;
@@ -257,7 +258,7 @@ PTO_INLINE Vec<Compute<To>, kCount<V>> round_lanes(V v, RoundMode mode, Saturati
   }
 }
 
-// The commonest in vectors of their own; the others share a function on one vector.
+// The commonest modes have loops of their own; the others share a function on one vector.
 template <class D, class S>
 __attribute__((noinline)) void convert_by_mode(D& d, const S& s, RoundMode mode,
                                                SaturationMode sat) {
@@ -292,7 +293,7 @@ __attribute__((noinline)) void convert_by_mode(D& d, const S& s, RoundMode mode,
 
 // --- pairs -------------------------------------------------------------------------------------
 
-// N numbers to N / 2 bytes and back, the first of two in the low half.
+// Pack N numbers into N / 2 bytes and back, the first of two in the low half.
 template <class Pair, int N>
 PTO_INLINE Vec<uint8_t, N / 2> pack_pairs(Vec<float, N> v) {
   using Format = typename Pair::Format;
@@ -308,7 +309,7 @@ PTO_INLINE Vec<float, N> unpack_pairs(Vec<uint8_t, N / 2> bytes) {
   return Format::template decode<Vec<float, N>>(convert<uint32_t>(codes));
 }
 
-// n numbers at s to pairs at d. Where n is odd the last byte keeps its high half.
+// Packs n numbers at s into pairs at d. Where n is odd the last byte keeps its high half.
 template <class Pair, class S>
 inline void pack_row(uint8_t* d, const S* s, int n, RoundMode mode, SaturationMode sat) {
   constexpr int N = kLanes<float>;

@@ -25,7 +25,7 @@ constexpr SaturationMode kOff = SaturationMode::OFF, kOn = SaturationMode::ON;
 
 using Real = long double;  // holds every number of 64 bits
 
-// x rounded to a multiple of `unit`.
+// Rounds x to a multiple of `unit`.
 Real round_to_multiple(Real x, Real unit, RoundMode mode) {
   const Real q = x / unit, down = std::floor(q);
   switch (mode) {
@@ -65,7 +65,7 @@ Real real(T x) {
     return x;
 }
 
-// What x becomes in To; `is_known` unless C leaves it open.
+// Converts x to To; `is_known` is false where C leaves the result open.
 template <class From, class To>
 Real converted(Real x, RoundMode mode, SaturationMode sat, bool& is_known) {
   is_known = true;

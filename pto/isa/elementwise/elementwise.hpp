@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise instructions: unary, binary, ternary, tile with scalar, from the table's rows.
 //
-//     TADD(d, a, b);  TEXP(d, a);  TMULS(d, a, 2.0f);  TEXPANDS(d, 1.0f);
+//     TADD(d, a, b);
+//     TEXP(d, a);
+//     TMULS(d, a, 2.0f);
+//     TEXPANDS(d, 1.0f);
 //
 // Invariant: only the destination's valid region is written; each element is computed in
 // Compute<T> and rounded to T once per instruction (rows that accumulate: after each step). A
@@ -48,10 +51,10 @@ namespace lanes {
 #define PTO_LOGICAL_BINARY(...)
 #include "pto/isa/instructions.def"
 
-// Rows of floats whose instruction takes integers too, unlike the operation of the IR.
+// True for rows of floats whose instruction takes integers too, unlike the operation of the IR.
 template <class Row>
 constexpr bool kTakesIntegers = kSame<Row, TRECIP_value> || kSame<Row, TLOG_value>;
-// Accumulating rows whose product is not rounded before the sum.
+// True for accumulating rows whose product is not rounded before the sum.
 template <class Row>
 constexpr bool kRoundsOnce = kSame<Row, TFUSEDMULADD_value>;
 }  // namespace lanes
@@ -92,7 +95,7 @@ struct Evaluate {
 
 namespace lanes {
 
-// A value of compute type as T would hold it.
+// Rounds a value of compute type as T would hold it.
 template <class T, class V>
 PTO_INLINE V as_stored(V v) {
   if constexpr (kSame<Raw<T>, Compute<T>>)
@@ -101,7 +104,7 @@ PTO_INLINE V as_stored(V v) {
     return widen<T, kCount<V>>(narrow<T, kCount<V>>(v));
 }
 
-// Values whose every product and sum is rounded to T.
+// Rounds every product and sum of its values to T.
 template <class T, class V>
 struct Stepwise {
   V value;
@@ -134,7 +137,7 @@ PTO_INLINE auto evaluate(V... v) {
   return Evaluate<F>{}(v...);
 }
 
-// The lanes that suit every operand of an instruction.
+// Returns the lanes that suit every operand of an instruction.
 constexpr int fewest(int n) { return n; }
 template <class... I>
 constexpr int fewest(int a, int b, I... rest) {
@@ -147,7 +150,7 @@ constexpr bool kSameLayout = ((kLines<S> == kLines<D> && kLineLength<S> == kLine
                                S::InnerNumel == D::InnerNumel) &&
                               ...);
 
-// Whether rows (or columns) of all are contiguous, of whatever length.
+// True where rows (or columns) of all are contiguous, of whatever length.
 template <class D, class... S>
 constexpr bool kAreAllLines =
     !D::isBoxedLayout && ((!S::isBoxedLayout && S::isRowMajor == D::isRowMajor) && ...);
@@ -171,7 +174,7 @@ PTO_INLINE void map_line(F f, int length, T* d, const S*... s) {
   }
 }
 
-// A micro-tile with a dynamic valid region: whole registers, new lanes blended into old ones.
+// Maps a micro-tile with a dynamic valid region: whole registers, new lanes blended into old ones.
 template <int N, int Steps, class F, class T, class... S>
 PTO_INLINE void map_blended(F f, int length, T* d, const S*... s) {
   PTO_UNROLL
@@ -185,7 +188,7 @@ PTO_INLINE void map_blended(F f, int length, T* d, const S*... s) {
 
 }  // namespace detail
 
-// d = f(s...) on d's valid region; f takes and returns vectors of Compute<T>.
+// Computes d = f(s...) on d's valid region; f takes and returns vectors of Compute<T>.
 template <class F, class D, class... S>
 PTO_INLINE void map(F f, D& d, const S&... s) {
   constexpr int N = fewest(kTileLanes<D>, kTileLanes<S>...);
@@ -199,7 +202,7 @@ PTO_INLINE void map(F f, D& d, const S&... s) {
         lanes::store_part<N>(d.data() + D::Offset(r, c),
                              f(lanes::load_part<N>(s.data() + S::Offset(r, c), 1)...), 1);
   } else if constexpr (kIsFull<D> && D::kStored % N == 0 && D::kStored / N <= 16) {
-    // Written out here: a call less to inline in every instruction of a compiled region.
+    // Written out here to save a call to inline in every instruction of a compiled region.
     PTO_UNROLL
     for (int i = 0; i < D::kStored / N; ++i)
       lanes::store<N>(d.data() + i * N, f(lanes::load<N>(s.data() + i * N)...));
@@ -220,8 +223,8 @@ template <class D, class S>
 constexpr bool kCoversValid = (D::ValidRow < 0 || S::ValidRow < 0 || S::ValidRow >= D::ValidRow) &&
                               (D::ValidCol < 0 || S::ValidCol < 0 || S::ValidCol >= D::ValidCol);
 
-// The rules of every element-wise instruction, as sentences; for static_assert, so that no call
-// remains to be inlined.
+// Checks the rules of every element-wise instruction, each a sentence. static_assert calls it, so
+// that no call remains to be inlined.
 template <class D, class... S>
 constexpr bool check_elementwise() {
   static_assert(kIsSimulated || (kSameShape<D, S> && ...),
@@ -316,7 +319,7 @@ PTO_INLINE Compute<T> to_compute(T scalar) {
 
 #include "pto/isa/instructions.def"
 
-// Where the public library has a choice of precision, before the tiles: here there is one.
+// The public library takes a precision before the tiles; here there is one.
 #define PTO_PRECISION(M)                                 \
   template <auto Precision, class D, class... A>         \
   PTO_INLINE RecordEvent M(D& d, const A&... operands) { \
@@ -337,7 +340,7 @@ PTO_PRECISION(TFMODS)
 PTO_PRECISION(TPOWS)
 #undef PTO_PRECISION
 
-// d = scalar on the valid region.
+// Computes d = scalar on the valid region.
 template <class D, class... X>
 PTO_INLINE RecordEvent TEXPANDS(D& d, typename D::DType scalar, const X&...) {
   static_assert(check_trailing<X...>());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every element-wise row of the table, over types, shapes and valid regions, against the row's
-// value on one element. The destination may be a source; padding stays as it was.
+// value for one element. The destination may be a source; padding keeps its values.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,7 +28,7 @@ constexpr double kUlps = kSame<T, half> || kSame<T, bfloat16_t> ? 0.51
                          : kSame<T, float>                      ? 3
                                                                 : 2;
 
-// A row of the table: the instruction on a tile, its value on one element. `d` is the old
+// A row of the table: the instruction on a tile, and its value for one element. `d` is the old
 // destination.
 template <class D>
 struct Case {

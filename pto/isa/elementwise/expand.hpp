@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Broadcasts of a column along the rows and of a row along the columns, alone and combined.
+// Expand: broadcasts a column along the rows or a row along the columns, alone and combined.
 //
 //     TROWEXPAND(d, s);            // d[i, j] = s[i, 0]
 //     TROWEXPANDDIV(d, a, b);      // d[i, j] = a[i, j] / b[i, 0]; also with a expanded
 //     TCOLEXPANDMUL(d, a, b);      // d[i, j] = a[i, j] * b[0, j]
 //
-// Invariant: valid columns say which operand of TROWEXPAND... is expanded; Cols may differ. It is a
-// column (one valid column), or a row-major tile of 32 bytes per row, whose element j mod
+// Invariant: the valid columns tell which operand of TROWEXPAND... is expanded; Cols may differ. It
+// is a column (one valid column), or a row-major tile of 32 bytes per row, whose element j mod
 // (32 / sizeof(T)) goes to column j.
 // Thread safety: a tile belongs to one thread.
 #pragma once
@@ -15,7 +15,7 @@
 PTO_NAMESPACE_BEGIN
 namespace detail {
 
-// One row of a row-major destination: f on its lines.
+// Maps one row of a row-major destination: f on its lines.
 template <class F, class D, class... S>
 PTO_INLINE void map_row(F f, D& d, int row, const S*... s) {
   constexpr int N = kTileLanes<D>;
@@ -31,11 +31,11 @@ PTO_INLINE void map_row(F f, D& d, int row, const S*... s) {
 template <class D>
 constexpr int kBlock = 32 / int(sizeof(typename D::DType));
 
-// What an expanded operand gives a row: one value, or a block of 32 bytes over and over.
+// True where an expanded operand gives a row a block of 32 bytes over and over, not one value.
 template <class S>
 constexpr bool kIsBlock = S::isRowMajor&& S::ValidCol == kBlock<S>;
 
-// An operand whose number of valid columns only the run tells gives its columns over and over.
+// Returns a row of an expanded operand: its one value, or its columns over and over.
 template <class S, class V>
 PTO_INLINE V row_vector(const S& s, int row, int first) {
   if constexpr (kIsBlock<S> || S::ValidCol < 0) {
@@ -48,14 +48,14 @@ PTO_INLINE V row_vector(const S& s, int row, int first) {
   }
 }
 
-// An operand is whole if it has the destination's valid columns, as far as types tell.
+// True for an operand that may have the destination's valid columns, as far as types tell.
 template <class D, class S>
 constexpr bool kMayBeWhole = S::isRowMajor && !S::isBoxedLayout &&
                              (D::ValidCol == S::ValidCol || D::ValidCol < 0 || S::ValidCol < 0);
 template <class D, class S>
 constexpr bool kIsWhole = kMayBeWhole<D, S>&& D::ValidCol == S::ValidCol&& D::ValidCol >= 0;
 
-// One row with a pattern of several vectors, over and over.
+// Maps one row with a pattern of several vectors, over and over.
 template <int Patterns, class F, class T, class V>
 PTO_INLINE void map_patterns(F f, int length, T* d, const T* s, const V (&pattern)[Patterns]) {
   constexpr int N = kCount<V>;
@@ -76,7 +76,7 @@ PTO_INLINE void expand_rows(D& d, const W& whole, const E& expanded) {
     else
       return evaluate<F>(row, x);
   };
-  // As many different vectors as the columns of the expanded operand make, known at run time.
+  // Takes as many different vectors as the columns of the expanded operand make, at run time.
   const bool is_endless = E::ValidCol < 0 && expanded.GetValidCol() > 1;
   for (int r = 0; r < d.GetValidRow(); ++r) {
     const auto* s = whole.data() + W::Offset(r, 0);
@@ -98,8 +98,8 @@ PTO_INLINE void expand_rows(D& d, const W& whole, const E& expanded) {
   }
 }
 
-// The operand with other valid columns than the destination is expanded, the second one if neither
-// has; a run decides where types do not.
+// Expands the operand with other valid columns than the destination, the second one if neither has;
+// decides at run time where types do not.
 template <class F, class D, class A, class B>
 PTO_INLINE void expand_one(D& d, const A& a, const B& b) {
   constexpr bool kMayA = kMayBeWhole<D, A>, kMayB = kMayBeWhole<D, B>;
@@ -119,12 +119,12 @@ PTO_INLINE void expand_one(D& d, const A& a, const B& b) {
   }
 }
 
-// Rows up to this many bytes pass whole blocks of columns; longer ones go row by row, since a block
-// of them would touch a page a row.
+// Rows of up to this many bytes pass whole blocks of columns; longer ones go row by row, since a
+// block of them would touch one page per row.
 constexpr int kBlockedRow = 2048;
 
-// Steps vectors of E from column c on, of which n lanes count, stay in registers while f(row
-// vector, row, column) is stored in every row.
+// Keeps Steps vectors of E from column c on, of which n lanes count, in registers, and stores f(row
+// vector, row, column) in every row.
 template <int N, int Steps, class E, class F, class D>
 PTO_INLINE void expand_block(F f, D& d, const E* row, int c, int n) {
   Vec<Compute<E>, N> kept[Steps];
@@ -156,7 +156,7 @@ constexpr bool kExpandsInBlocks =
     D::isRowMajor && !D::isBoxedLayout &&
     !(kIsFull<D> && kIsMicro<D>)&&D::Cols * int(sizeof(typename D::DType)) <= kBlockedRow;
 
-// Whether a row of S has all that a row of D needs, as far as types tell.
+// True where a row of S has all that a row of D needs, as far as types tell.
 template <class D, class S>
 constexpr bool kCoversColumns =
     S::isRowMajor && !S::isBoxedLayout &&
@@ -234,7 +234,7 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
   }
 #include "pto/isa/instructions.def"
 
-// As in elementwise.hpp, with a precision.
+// Takes a precision, as elementwise.hpp does.
 template <auto Precision, class D, class... A>
 PTO_INLINE RecordEvent TROWEXPANDDIV(D& d, const A&... operands) {
   return TROWEXPANDDIV(d, operands...);

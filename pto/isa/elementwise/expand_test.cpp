@@ -15,7 +15,7 @@ using Column = Tile<TileType::Vec, T, 32, 1, BLayout::ColMajor, DYNAMIC, 1>;
 template <class T>
 using Row = Tile<TileType::Vec, T, 1, 96, BLayout::RowMajor, 1, DYNAMIC>;
 
-// Small numbers, so that every type holds the result.
+// Fills with small numbers, so that every type holds the result.
 template <class D>
 void fill_small(D& tile, unsigned seed) {
   for (int i = 0; i < D::Numel; ++i)
@@ -89,7 +89,7 @@ TEST(Expansions, combine_every_row_with_its_value_and_every_column_with_its_valu
   check_expansions<int64_t>(), check_expansions<uint64_t>();
 }
 
-// Tiles of different Cols and the same valid columns, as types and as numbers of the run.
+// Checks tiles of different Cols and the same valid columns, as types and as numbers of the run.
 template <class D, class A, class B>
 void check_valid_columns(D d, A a, B b, int period) {
   fill_small(a, 1), fill_small(b, 2), fill(d, 3);

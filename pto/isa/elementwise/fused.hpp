@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise instructions that do several steps, or take their operands in another order than
-// the table's rows do.
+// Fused: element-wise instructions that do several steps, or take their operands in another order
+// than the table's rows do.
 //
 //     TAXPY(acc, x, 2.0f);             // acc = 2 x + acc; acc may be wider than x
 //     TADDSC(d, a, 1.0f, b);           // d = a + 1 + b
@@ -27,7 +27,7 @@ constexpr bool check_axpy() {
   return true;
 }
 
-// relu(a + b) or relu(a - b) in the sources' type, then converted.
+// Computes relu(a + b) or relu(a - b) in the sources' type, then converts.
 template <class F, class D, class A, class B>
 PTO_INLINE void combine_relu_convert(D& d, const A& a, const B& b) {
   using T = typename A::DType;
@@ -44,8 +44,8 @@ PTO_INLINE void combine_relu_convert(D& d, const A& a, const B& b) {
 
 }  // namespace detail
 
-// d = s in d's element type, as C converts: integers wrap, floats lose their fraction towards
-// integers and are rounded to nearest towards floats.
+// Computes d = s in d's element type, as C converts: integers wrap, floats lose their fraction
+// towards integers and round to nearest towards floats.
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TPACK(D& d, const S& s, const X&...) {
   static_assert(check_trailing<X...>());
@@ -53,7 +53,7 @@ PTO_INLINE RecordEvent TPACK(D& d, const S& s, const X&...) {
   return TCVT(d, s, RoundMode::CAST_NONE);
 }
 
-// d = s * a + d; the product is rounded to d's element type first.
+// Computes d = s * a + d; the product is rounded to d's element type first.
 template <class D, class A, class... X>
 PTO_INLINE RecordEvent TAXPY(D& d, const A& a, typename A::DType scalar, const X&...) {
   static_assert(check_elementwise<D, A>());
@@ -87,7 +87,7 @@ PTO_WITH_SCALAR(TADDSC, TADDC)
 PTO_WITH_SCALAR(TSUBSC, TSUBC)
 #undef PTO_WITH_SCALAR
 
-// d = scalar / a.
+// Computes d = scalar / a.
 template <class D, class A, class... X, typename Enable<kIsTile<A>>::type = 0>
 PTO_INLINE RecordEvent TDIVS(D& d, typename D::DType scalar, const A& a, const X&...) {
   static_assert(check_elementwise<D, A>());
@@ -99,7 +99,7 @@ PTO_INLINE RecordEvent TDIVS(D& d, typename D::DType scalar, const A& a, const X
   return {};
 }
 
-// d = max(0, scale * float(a + b)), the sum wrapping.
+// Computes d = max(0, scale * float(a + b)); the sum wraps.
 template <class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TADDDEQRELU(D& d, const A& a, const B& b, float scale, const X&...) {
   static_assert(check_elementwise<D, A, B>());

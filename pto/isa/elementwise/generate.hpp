@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles made from nothing: sequences, triangles, random numbers.
+// Generate: makes tiles from nothing: sequences, triangles, random numbers.
 //
 //     TCI<D, int32_t, 0>(d, 5);          // 5 6 7 ...;  <D, int32_t, 1>: 5 4 3 ...
 //     TTRI<D, 0>(d, 0);                  // 1 on and below the diagonal, else 0
 //     TRANDOM(d, key, counter);          // Philox 4x32, 10 rounds
 //
-// Invariant: only the valid region is written. Each run of 256 columns of a row has 64 counters
-// side by side (128 bits, lowest word first): column 64 w + i is word w of the block of the i-th.
-// The next run begins max(Cols, 256) / 4 counters later, so that none is used twice. Equal keys and
-// counters give equal numbers on every target.
+// Each run of 256 columns of a row has 64 counters side by side (128 bits, lowest word first):
+// column 64 w + i is word w of the block of the i-th. The next run begins max(Cols, 256) / 4
+// counters later, so that no counter serves twice.
+//
+// Invariant: only the valid region is written. Equal keys and counters give equal numbers on every
+// target.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/cpu/shuffle.hpp"
@@ -21,7 +23,7 @@ using TRandomCounter = uint32_t[4];
 
 namespace lanes {
 
-// The low and the high halves of 32 x 32 bits.
+// Computes the low and the high halves of 32 x 32 bits.
 template <class V>
 PTO_INLINE void multiply_wide(V a, uint32_t b, V& low, V& high) {
   using Wide = Vec<uint64_t, kCount<V> / 2>;
@@ -64,7 +66,7 @@ constexpr int kCounters = kVectorBytes / 4;  // at once, at most 16
 
 constexpr int kRandomLanes = 64;  // counters side by side: word w of lane i is in column 64 w + i
 
-// The columns of four words of 64 lanes of which `left` are wanted, lane i from counter + i.
+// Fills the columns of four words of 64 lanes, `left` of them at most; lane i from counter + i.
 template <int Rounds>
 PTO_INLINE void random_columns(uint32_t* to, int left, const uint32_t* key,
                                const uint32_t* counter) {
@@ -89,7 +91,7 @@ PTO_INLINE void advance_counter(uint32_t* counter, uint32_t by) {
   }
 }
 
-// A row of consecutive integers from `start`, counting up or down, wrapping.
+// Writes a row of consecutive integers from `start`, counting up or down, wrapping.
 template <bool Descending, class T>
 PTO_INLINE void count_line(T* d, T start, int length) {
   using U = typename UnsignedOf<T>::type;
@@ -108,7 +110,7 @@ PTO_INLINE void count_line(T* d, T start, int length) {
 
 }  // namespace detail
 
-// d[0, j] = start + j, or start - j.
+// Computes d[0, j] = start + j, or start - j.
 template <class D, class T, int Descending, class... X>
 PTO_INLINE RecordEvent TCI(D& d, T start, const X&...) {
   static_assert(check_trailing<X...>());
@@ -144,7 +146,7 @@ PTO_INLINE RecordEvent TTRI(D& d, int diag, const X&...) {
   return {};
 }
 
-// Random 32-bit words; the counter stays as it is: add the blocks used, or change the key.
+// Writes random 32-bit words. The counter keeps its value: add the blocks used, or change the key.
 template <uint16_t Rounds = 10, class D, class... X>
 PTO_INLINE RecordEvent TRANDOM(D& d, const TRandomKey& key, const TRandomCounter& counter,
                                const X&...) {

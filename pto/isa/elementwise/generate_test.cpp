@@ -65,7 +65,7 @@ TEST(Generate, fills_triangles) {
   check_triangle<uint32_t>();
 }
 
-// One block, as the paper writes it.
+// Computes one block as the paper writes it.
 void philox_slowly(int rounds, const uint32_t* key, const uint32_t* counter, uint32_t* out) {
   uint32_t k0 = key[0], k1 = key[1], c[4] = {counter[0], counter[1], counter[2], counter[3]};
   for (int i = 0; i < rounds; ++i, k0 += 0x9e3779b9u, k1 += 0xbb67ae85u) {
@@ -77,7 +77,7 @@ void philox_slowly(int rounds, const uint32_t* key, const uint32_t* counter, uin
   std::memcpy(out, c, sizeof(c));
 }
 
-// The counters of a run of 256 columns are 64 neighbours; word w of the i-th is in column 64 w + i.
+// A run of 256 columns has 64 neighbouring counters; word w of the i-th is in column 64 w + i.
 template <class T, uint16_t Rounds, int Cols>
 void check_random(const TRandomKey& key, const TRandomCounter& counter, int rows, int cols) {
   Tile<TileType::Vec, T, 6, Cols, BLayout::RowMajor, -1, -1> d(rows, cols);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed masks, a bit an element: what TCMP writes and TSEL reads where the mask is not mask32.
+// Packed masks, one bit per element: TCMP writes and TSEL reads them where the mask is not mask32.
 //
 //     write_packed(mask, rows, cols, [&](int row, int col, int n) { return bits; });
-//     BitStream stream(mask);  const uint32_t bits = stream.next(16);
+//     BitStream stream(mask);
+//     const uint32_t sixteen = stream.next(16);
 //
 // Invariant: bit k of word w of row r belongs to column w * bits + k, least significant bit first;
 // words that no column fills are 0. Memory is little-endian, so that words of 8 and of 32 bits are
@@ -27,7 +28,7 @@ constexpr bool check_packed_mask() {
   return true;
 }
 
-// `bits_of(row, col, n)` gives the bits of n <= Step columns from col on; the others are ignored.
+// `bits_of(row, col, n)` returns the bits of n <= Step columns from col on; the others are ignored.
 template <int Step, class D, class Bits>
 PTO_INLINE void write_packed(D& mask, int rows, int cols, Bits bits_of) {
   static_assert(check_packed_mask<D>());
@@ -61,7 +62,7 @@ struct MaskBytes {
   PTO_INLINE uint8_t* data() { return bytes; }
 };
 
-// The mask's valid bytes become those of `from`, as one stream, all others 0.
+// Sets the mask's valid bytes to those of `from`, as one stream, and all others to 0.
 template <class D, int R, int C>
 PTO_INLINE void pour(D& mask, const MaskBytes<R, C>& from) {
   const int valid = mask.GetValidCol() * int(sizeof(typename D::DType));
@@ -74,7 +75,7 @@ PTO_INLINE void pour(D& mask, const MaskBytes<R, C>& from) {
   }
 }
 
-// The elements of a tile of any layout, by rows, as bits. It keeps the tile's address, which
+// Reads the elements of a tile of any layout, by rows, as bits. It keeps the tile's address, which
 // stores of bytes would make the compiler read again.
 template <class S>
 class Rows {
@@ -82,7 +83,7 @@ class Rows {
   using T = typename S::DType;
   explicit PTO_INLINE Rows(S& s) : data_(s.data()) {}
 
-  // n columns (at most N) of row r from c on; lanes beyond are 0.
+  // Reads n columns (at most N) of row r from c on; lanes beyond are 0.
   template <int N>
   PTO_INLINE Vec<Raw<T>, N> part(int r, int c, int n) const {
     if constexpr (kIsPlain) {
@@ -114,7 +115,7 @@ class Rows {
   decltype(make_value<S&>().data()) data_;
 };
 
-// A number in the place of rows.
+// Puts a number in the place of rows.
 template <class E>
 class Everywhere {
  public:
@@ -129,8 +130,8 @@ class Everywhere {
   Raw<E> raw_;
 };
 
-// The bits of a mask from the start of a row on; at the end of the row's valid bytes it goes on in
-// the next row.
+// Reads the bits of a mask from the start of a row on, and goes on in the next row at the end of
+// the row's valid bytes.
 template <class M>
 class BitStream {
  public:
@@ -141,7 +142,8 @@ class BitStream {
     static_assert(check_packed_mask<M>());
   }
 
-  // Where the next `bits` bits lie as whole bytes of one row, which they then pass; else null.
+  // Returns the place of the next `bits` bits where they are whole bytes of one row, and skips
+  // them; else null.
   PTO_INLINE const uint8_t* whole_bytes(int bits) {
     if (held_ != 0 || bits % 8 != 0) return nullptr;
     if (at_ == bytes_ && row_ != last_) row_ += kMaskRowBytes<M>, at_ = 0;
@@ -150,7 +152,7 @@ class BitStream {
     return row_ + at_ - bits / 8;
   }
 
-  // The next n bits, n <= 32; 0 beyond the last row.
+  // Returns the next n bits, n <= 32; 0 beyond the last row.
   PTO_INLINE uint32_t next(int n) {
     while (held_ < n) {
       if (at_ + 4 <= bytes_ && held_ <= 32) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The PART instructions: they combine tiles of which each is valid in a part of the destination.
+// The PART instructions combine tiles, each of which is valid in a part of the destination.
 //
 //     TPARTADD(d, a, b);                     // a + b where both are valid, else the valid one
 //     TPARTARGMAX(d, a, b, dIdx, aIdx, bIdx);   // the greater element and its index
@@ -13,7 +13,7 @@
 PTO_NAMESPACE_BEGIN
 namespace detail {
 
-// The elements of line i that a tile has.
+// Counts the elements of line i that a tile has.
 template <class S>
 PTO_INLINE int length_of_line(const S& s, int i) {
   return i < valid_lines(s) ? valid_length(s) : 0;
@@ -29,7 +29,7 @@ PTO_INLINE void clear_elements(T* d, int from, int to) {
   if (from < to) __builtin_memset(static_cast<void*>(d + from), 0, size_t(to - from) * sizeof(T));
 }
 
-// One line: `both(n)` where both sources are valid, then the longer source, then zeros.
+// Writes one line: `both(n)` where both sources are valid, then the longer source, then zeros.
 template <class Both, class T>
 PTO_INLINE void combine_line(Both both, T* d, const T* a, int count_a, const T* b, int count_b,
                              int length) {
@@ -65,7 +65,7 @@ PTO_INLINE void combine_parts(D& d, const A& a, const B& b) {
   }
 }
 
-// Elements and their indices, as many lanes at a time as both have.
+// Compares elements and carries their indices, as many lanes at a time as both have.
 struct TakesGreater {
   template <class V>
   static PTO_INLINE lanes::MaskOf<V> first(V a, V b) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TQUANT and TDEQUANT: floats to 8-bit integers with a scale a row, and to 8- and 4-bit floats with
-// a power of two for each 32 of them.
+// TQUANT and TDEQUANT: floats to 8-bit integers with a scale per row, and to 8- and 4-bit floats
+// with a power of two for each 32 of them.
 //
 //     TQUANT<QuantType::INT8_SYM>(d, s, scale);                 // scale[r,0] is 1 / step of row r
 //     TQUANT<QuantType::MXFP8>(d, s, &exponents, &max, &scaling);          // 32 columns share one
@@ -13,6 +13,7 @@
 // row 0, of row 1, ... lie one behind the other in magnitudes and scalings, by columns where rows
 // are grouped; so do exponents, unless kIsGrid.
 // NaN is no magnitude (in e2m1 it makes the exponent NaN); part of a group at an edge is a group.
+//
 // Invariant: a product and the sum that follows are rounded one by one.
 // Thread safety: a tile belongs to one thread.
 #pragma once
@@ -24,7 +25,7 @@ PTO_NAMESPACE_BEGIN
 enum class QuantType { MXFP8, MXFP4_E2M1, INT8_SYM, INT8_ASYM };
 enum class QuantScaleAlg { OCP, NV };
 enum class MxQuantAlg { OcpMxFp8E4M3, NvMxFp8E4M3, OcpMxFp4E2M1, NvMxFp4E2M1, Hif4 };
-// How exp_zz is stored: as exp, or in blocks of 16 rows by 2 groups.
+// The layout of exp_zz: that of exp, or blocks of 16 rows by 2 groups.
 enum class VecStoreMode { ND, NZ };
 
 namespace quantize {
@@ -34,7 +35,8 @@ constexpr bool is_mx(QuantType type) {
   return type == QuantType::MXFP8 || type == QuantType::MXFP4_E2M1;
 }
 
-// The e8m0 code of groups whose largest magnitudes have these bits. U is uint32_t or a vector.
+// Returns the e8m0 code of groups whose largest magnitudes have these bits. U is uint32_t or a
+// vector.
 template <QuantType Type, QuantScaleAlg Alg, class F, class U>
 PTO_INLINE U shared_exponent(U magnitude) {
   const U zero = magnitude & 0u, one = zero + 1u, nan = zero + 255u;
@@ -56,7 +58,7 @@ PTO_INLINE U shared_exponent(U magnitude) {
   }
 }
 
-// 2^(127 - code), as bits.
+// Returns the bits of 2^(127 - code).
 template <class U>
 PTO_INLINE U scaling_of(U code) {
   const U zero = code & 0u;
@@ -64,8 +66,8 @@ PTO_INLINE U scaling_of(U code) {
   return bits::select(code == 255u, zero + 0x7fc00000u, power);
 }
 
-// The larger of magnitudes: by their bits, which puts NaN above all, or without NaN. OCP e2m1 does
-// not count the fraction's lower half.
+// Returns the larger magnitude: by the bits, which puts NaN above all, or without NaN. OCP e2m1
+// does not count the fraction's lower half.
 template <QuantType Type, QuantScaleAlg Alg, class V>
 PTO_INLINE V larger(V most, V x) {
   const V size = lanes::abs(x);
@@ -76,7 +78,7 @@ PTO_INLINE V larger(V most, V x) {
   return bit_cast<V>(lanes::select(a > b, a, b));
 }
 
-// n scaled numbers to where codes lie; `to` counts bytes.
+// Encodes n scaled numbers; `to` counts bytes.
 template <QuantType Type, int N>
 PTO_INLINE void encode(uint8_t* to, Vec<float, N> x, int n) {
   if constexpr (Type == QuantType::MXFP8) {
@@ -106,7 +108,8 @@ struct Rows {
   int stride, pitch, rows, columns;
 };
 
-// Where a group's exponent, magnitude and scaling go; exponents of a line of groups `pitch` apart.
+// The places of a group's exponent, magnitude and scaling; a line of groups has its exponents
+// `pitch` apart.
 template <class M, class Sc>
 struct Groups {
   uint8_t* exponent;
@@ -196,7 +199,7 @@ constexpr bool check_mx() {
   return true;
 }
 
-// Whether exponents are a tile with a row for each line of groups, which holds them by its rows.
+// True where exponents are a tile with a row for each line of groups, which holds them by its rows.
 template <class E, class S, int Axis>
 constexpr bool kIsGrid = E::Rows > 1 && E::isRowMajor && !E::isBoxedLayout &&
                          (Axis == 1 ? E::Rows >= S::Rows && E::Cols * kGroup >= S::Cols
@@ -266,7 +269,7 @@ PTO_INLINE void to_int8(D& d, const S& s, const P& scale, const P* offset) {
 
 }  // namespace quantize
 
-// d = rint(s * scale[r,0] (+ offset[r,0])), clamped.
+// Computes d = rint(s * scale[r,0] (+ offset[r,0])), clamped.
 template <auto Type, class D, class S, class P, class... X>
 PTO_INLINE RecordEvent TQUANT(D& d, const S& s, const P& scale, P* offset, const X&...) {
   PTO_ENTER(TQUANT, "d, s, scale, [tmp], offset, <INT8>", out(d), in(s, scale));
@@ -282,7 +285,7 @@ PTO_INLINE RecordEvent TQUANT(D& d, const S& s, const P& scale) {
   quantize::to_int8<Type>(d, s, scale, static_cast<const P*>(nullptr));
   return {};
 }
-// With a temporary tile, which nothing here needs.
+// Takes a temporary tile too, which nothing here needs.
 template <auto Type, class D, class S, class P, class Tmp, class... X,
           typename Enable<kIsTile<Tmp>>::type = 0>
 PTO_INLINE RecordEvent TQUANT(D& d, const S& s, const P& scale, const Tmp&, P* offset,
@@ -312,7 +315,7 @@ PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, con
   return {};
 }
 
-// And the exponents again in exp_zz.
+// Writes the exponents again in exp_zz.
 template <auto Type, auto Store, class D, class S, class E, class M, class Sc, class... X>
 PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, E* exp_zz,
                               const X&...) {
@@ -331,7 +334,7 @@ PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, E* 
   return {};
 }
 
-// With the indices by which a chip reorders the exponents.
+// Takes the indices by which a chip reorders the exponents.
 template <auto Type, auto Store, class D, class S, class E, class M, class Sc, class I, class... X>
 PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, E* exp_zz, I*,
                               const X&... x) {
@@ -359,7 +362,7 @@ PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, con
   return {};
 }
 
-// d = (s - offset) * scale, both at [r, min(c, their last column)].
+// Computes d = (s - offset) * scale, both at [r, min(c, their last column)].
 template <class D, class S, class P, class... X>
 PTO_INLINE RecordEvent TDEQUANT(D& d, const S& s, const P& scale, const P& offset, const X&...) {
   PTO_ENTER(TDEQUANT, "d, s, scale, offset", out(d), in(s, scale, offset));

@@ -73,7 +73,7 @@ struct Group {
   float scaling = 0;
 };
 
-// The exponent in which 2^code - 127 counts, by logarithms.
+// Computes the exponent in which 2^code - 127 counts, by logarithms.
 Group group_of(const std::vector<float>& x, bool is_fp8, bool is_nv) {
   Group g;
   bool has_nan = false;
@@ -118,7 +118,7 @@ struct Results {
   Flat most, scaling;
 };
 
-// Checks what a call left in `codes` (bytes, `pitch` a row) and in the results.
+// Checks the `codes` of a call (bytes, `pitch` per row) and its results.
 template <class S>
 void check_groups(const S& s, const uint8_t* codes, int pitch, const Results& got, int axis,
                   bool is_fp8, bool is_nv, bool interleaves) {

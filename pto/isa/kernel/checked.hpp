@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// PTO_CHECKED: every instruction checks its operands before it runs.
+// PTO_CHECKED: every instruction checks its operands before it runs. Compile a kernel with
+// -DPTO_CHECKED; a failure reads
+//   block 3: TADD (d, a, b): source 2, a 1 x 64 tile in Vec, was never written
 //
-//     g++ -DPTO_CHECKED $(python -m pto config --cxxflags) kernel.cpp ...
+//     #define PTO_CHECKED
+//     #include <pto/pto-inst.hpp>
 //
-//     block 3: TADD (d, a, b): source 2, a 1 x 64 tile in Vec, was never written
+// The checks: sources have been written; valid regions, indices and TASSIGN's addresses lie within
+// their tiles and locations; views lie within the registered memory of their pointer, are aligned
+// to their elements (to vectors where TSTORE streams), and have a known extent where their bound is
+// looked up; no two blocks of a launch store to the same memory, unless they add atomically or one
+// has waited since. A failure is the text of the launch; its block ends by a C++ exception, in
+// builds without exceptions too (which then destroy no objects on the way). Outside launches the
+// failure throws std::runtime_error. The checks know of writes per tile for a tile's own storage,
+// and per 32 bytes for the memory of a location; a tile whose data() was taken counts as written.
+// Of the stores they compare TSTORE's.
 //
-// Checked are: that sources have been written; that valid regions, indices and TASSIGN's addresses
-// lie within their tiles and locations; that views lie within the registered memory of their
-// pointer, are aligned to their elements (to vectors where TSTORE streams), and are not of unknown
-// extent where their bound is looked up; that no two blocks of a launch store to the same memory,
-// unless they add atomically or one has waited since.
-// A failure is the text of the launch; its block is left by a C++ exception, in builds without
-// exceptions too (objects on the way are then not destroyed). Outside launches it is thrown as
-// std::runtime_error.
-// What is written is known of a tile's own storage as a whole, of a location's memory by 32 bytes;
-// a tile whose data() was taken counts as written. Of the stores, those of TSTORE are compared.
-// Invariant: what checks is here and in libpto; the code of checked kernels lives in an inline
+// Invariant: the checks are here and in libpto. The code of checked kernels lives in an inline
 // namespace of its own, so that both kinds of objects may meet in one program.
 // Thread safety: any thread.
 #pragma once
@@ -36,7 +37,7 @@ PTO_INLINE void require_streamable(const volatile void* pointer, size_t vector) 
   const size_t misplaced = reinterpret_cast<uintptr_t>(pointer) % vector;
   if (misplaced != 0) pto_check_failed_stream(misplaced, vector);
 }
-// Somebody takes a pointer through which the elements may be written.
+// Notes that somebody takes a pointer through which the elements may be written.
 template <class A>
 PTO_INLINE void note_access(const A& tile, pto_tile_state& state, size_t bytes) {
   if (!state.is_written)
@@ -122,7 +123,7 @@ template <class... A>
 PTO_INLINE Operands<int(sizeof...(A))> out(const A&... a) {
   return {{{&a, describe<A, true>}...}, false};
 }
-// Says that the destination is added to, so that other blocks may do so too.
+// Marks the destination as added to, so that other blocks may add to it too.
 PTO_INLINE Operands<0> atomic(bool is_atomic) { return {{}, is_atomic}; }
 
 PTO_INLINE const Operands<0> operands(const char*) { return {}; }

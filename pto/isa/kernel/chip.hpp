@@ -6,13 +6,14 @@
 //     #include <pto/pto-inst.hpp>
 //
 // A tile larger than its buffer, or at a constant address beyond it, does not compile; the name of
-// the type that refuses says location, bytes asked and bytes there. When the kernel runs, the
-// automatic tiles that live at the same time must fit together, and TASSIGN's addresses too.
+// the type that refuses it says location, wanted bytes and available bytes. When the kernel runs,
+// the automatic tiles that live at the same time must fit together, and TASSIGN's addresses too.
 // Source of the sizes: the public library's table of buffer limits. Scales and registers are not
 // checked.
-// Invariant: the tiles of a core are counted in that core's memory, and each is counted off when it
-// ends or is bound, by an exception too; so a core counts none between kernels.
-// Thread safety: everything is of the running core.
+//
+// Invariant: a core's memory counts the core's tiles, and each is counted off when it ends or is
+// bound, by an exception too; so the count between kernels is zero.
+// Thread safety: everything belongs to the running core.
 #pragma once
 #ifndef PTO_CHIP
 #define PTO_IF_CHIP(...)
@@ -32,14 +33,14 @@ constexpr const char* kNames[kBuffers] = {"Vec (UB)",  "Mat (L1)",  "Left (L0A)"
 constexpr size_t kKilobytes[2][kBuffers] = {{192, 512, 64, 64, 128, 1, 2},
                                             {256, 512, 64, 64, 256, 4, 4}};
 
-// -1: not checked.
+// Returns -1 for a location that is not checked.
 constexpr int64_t capacity(int location) {
   if (location >= kBuffers) return -1;
   if (location == int(TileType::Vec) ? !kHasVector : !kHasCube) return 0;
   return int64_t(kKilobytes[kIsA5][location] << 10);
 }
 
-// Said by the compiler with its arguments, which pto.compile() puts into a sentence.
+// The compiler prints this name with its arguments, and pto.compile() makes a sentence of it.
 template <int Location, int64_t Bytes, int64_t Capacity>
 struct BufferOfChip {
   static_assert(Capacity < 0 || Bytes <= Capacity,
@@ -72,7 +73,8 @@ inline char* append(char* at, int64_t number) {
   __builtin_unreachable();
 }
 
-// Bytes of the automatic tiles that live on the running core. The memory is no cleared one.
+// Counts the bytes of the automatic tiles that live on the running core, whose memory nobody
+// clears.
 struct Live {
   static constexpr int kPlace = 13;  // behind the locations; see quant_entries() for 14 and 15
   static constexpr uint64_t kMark = 0x70746f2063686970;
@@ -89,7 +91,7 @@ struct Live {
   }
 };
 
-// A tile's share of its buffer: held while it is automatic.
+// Holds a tile's share of its buffer while the tile is automatic.
 template <int Location, int64_t Bytes>
 class Room {
   static_assert(BufferOfChip<Location, Bytes, capacity(Location)>::kFits);
@@ -119,7 +121,7 @@ class Room {
   bool is_held_ = false;
 };
 
-// TASSIGN's address, known when it runs.
+// Checks an address of TASSIGN that is known only at run time.
 template <int Location, int64_t Bytes>
 void check_place(uint64_t offset) {
   constexpr int64_t kCapacity = capacity(Location);

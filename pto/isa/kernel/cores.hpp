@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches whose blocks have several cores: a cube core and one or two vector cores.
+// Cores: launches whose blocks have several cores: a cube core and one or two vector cores.
 //
 //     run_cores(8, 2, [&] { cube(x, w); }, [&] { vector(y); });   // 8 blocks of 1 + 2 cores
 //     run_blocks(8, [&] { ring_reduce(ranks); });                 // 8 blocks of one core
 //
 // All cores of a launch run together, as fibers where they wait for each other; get_block_idx(),
-// get_subblockid() and get_subblockdim() tell a core who it is.
+// get_subblockid() and get_subblockdim() identify the running core.
 // Errors: as EXEC_KERNEL_CMD: std::runtime_error where exceptions are enabled, else a non-zero code
 // and pto_last_error().
+//
 // Thread safety: any thread may launch.
 #pragma once
 #include "pto/isa/kernel/launch.hpp"

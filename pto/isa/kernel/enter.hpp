@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every instruction says first: its name, its form, and the tiles that it writes and reads.
+// PTO_ENTER: the first line of every instruction: its name, its form, and the tiles that it writes
+// and reads.
 //
 //     PTO_ENTER(TSORT32, "d, s, idx", out(d), in(s, idx));
-//     PTO_IF_CHECKED(...)     // code of checked builds alone
+//     PTO_IF_CHECKED(check(d);)     // code of checked builds alone
 //
 // The form is the operands as the row in forms.def (or the kind of the row in instructions.def)
-// writes them. The line is nothing here; PTO_CHECKED gives it the checks of checked.hpp, and a
-// build that wants to know what runs defines the macro before (tests/isa_coverage.hpp does), or
-// here (the simulator's trace mode). Thread safety: nothing to share.
+// writes them. The line does nothing here. PTO_CHECKED gives it the checks of checked.hpp; a build
+// that notes what runs defines the macro before (tests/isa_coverage.hpp does), or here (the
+// simulator's trace mode).
+//
+// Thread safety: nothing to share.
 #pragma once
 #ifdef PTO_CHECKED
 #include "pto/isa/kernel/checked.hpp"

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel says besides instructions: its markers, its block, addresses of tiles.
+// Kernel: the parts of a kernel besides instructions: markers, its block, addresses of tiles.
 //
 //     __global__ __aicore__ void k(__gm__ float* x, uint32_t n) {
 //       const int start = get_block_idx() * 256, end = min(start + 256, n);
+//       Tile<TileType::Vec, float, 1, 256> tile;
 //       TASSIGN(tile, 0x1000);                     // optional: bytes from the location's start
 //     }
 //
+// The first TASSIGN makes a location's memory. Blocks that run on one thread without waiting share
+// it one after another; a block that waits keeps its own.
+//
 // Invariant: a tile that TASSIGN bound lies in the running core's memory of its location; tiles
-// overlap there exactly where their bytes do. The memory is made on the first TASSIGN. What runs on
-// one thread without waiting shares it, block after block; a block that waits keeps its own.
-// Thread safety: everything is of the running core.
+// overlap there exactly where their bytes do.
+// Thread safety: everything belongs to the running core.
 #pragma once
 #include "pto/abi/host.h"
 #include "pto/isa/elementwise/elementwise.hpp"
@@ -36,7 +39,7 @@ PTO_NAMESPACE_BEGIN
 PTO_INLINE uint32_t get_block_idx() { return uint32_t(pto_block_index()); }
 PTO_INLINE uint32_t get_block_num() { return uint32_t(pto_block_count()); }
 #if defined(__CPU_SIM)
-// A function of another runtime that tells the lane; null: it is the core's.
+// A function of another runtime that returns the lane; null: the core knows it.
 inline uint32_t (*lane_hook)() = nullptr;
 PTO_INLINE uint32_t get_subblockid() {
   return lane_hook ? lane_hook() : uint32_t(pto_lane_index());
@@ -47,8 +50,8 @@ PTO_INLINE uint32_t get_subblockid() { return uint32_t(pto_lane_index()); }
 PTO_INLINE uint32_t get_subblockdim() { return uint32_t(pto_lane_count()); }
 PTO_INLINE uint32_t get_coreid() { return get_block_idx(); }
 
-// Read as the block's index and the number of blocks, and give way to local variables of these
-// names.
+// These read as the block's index and the number of blocks, and give way to local variables of the
+// same names.
 struct BlockIndex {
   PTO_INLINE operator uint32_t() const { return get_block_idx(); }
 };
@@ -58,7 +61,7 @@ struct BlockCount {
 };
 constexpr BlockCount block_num{};
 
-// Of two integers of any types, compared by value.
+// Compares two integers of any types by value.
 template <class A, class B>
 constexpr PTO_INLINE bool is_less(A a, B b) {
   if constexpr ((A(-1) < A(0)) == (B(-1) < B(0)))

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launching typed kernels from C++: a __global__ function is called with pointers or tensors.
+// Launch: launches typed kernels from C++: calls a __global__ function with pointers or tensors.
 //
 //     EXEC_KERNEL_CMD(MyAddKernel, 24, out, x, y, length);        // 24 blocks; returns when done
 //     EXEC_KERNEL_ASYNC(MyAddKernel, 24, stream, out, x, y, n);   // in the order of the stream
 //     PTO_KERNEL(my_add, MyAddKernel)   // exports int32_t my_add(const pto_args*), see abi/host.h
 //
-// A function named kernel_entry that takes int64_t* is of the public form: it gets one slot an
-// argument (pto_slot_kernel in abi/host.h), so it is called with tensors and pointers first, then
+// A function named kernel_entry that takes int64_t* has the public form: it gets one slot per
+// argument (pto_slot_kernel in abi/host.h), so a call passes tensors and pointers first, then
 // numbers, as many as it reads.
 // A pointer parameter takes a pointer, nullptr, or a tensor: anything with data_ptr(), nbytes(),
 // is_contiguous(), sizes() and strides(), such as at::Tensor. A tensor must be contiguous, on the
-// CPU or such a device, and of the parameter's element type; its extent bounds a one-argument
-// GlobalTensor. A plain pointer that leads into memory of a device with streams, such as
-// x.data_ptr<float>() of an npu tensor, is bounded by the bytes that were asked for there, which
-// may be more than a view has. In a kernel of TensorFlow (compat/pto/common/tensorflow_kernels.hpp)
-// the operator's tensor that holds a pointer bounds it. Of another plain pointer nothing is known
-// but in a registered range (abi/host.h): pass the tensor, or give the GlobalTensor a count. A
-// scalar parameter takes a number that it can hold.
+// CPU or a device with streams, and of the parameter's element type; its extent bounds a
+// one-argument GlobalTensor. A scalar parameter takes a number that it can hold.
+// A plain pointer into memory of a device with streams, such as x.data_ptr<float>() of an npu
+// tensor, is bounded by the bytes that were allocated there, which may be more than a view has. In
+// a TensorFlow kernel (compat/pto/common/tensorflow_kernels.hpp) the operator's tensor that holds a
+// pointer bounds it. The bound of any other plain pointer is known only in a registered range
+// (abi/host.h): pass the tensor, or give the GlobalTensor a count.
 // Errors: a call that does not fit throws std::runtime_error (what / why / fix, with both
 // signatures or values) where exceptions are enabled; else it returns a non-zero code and
-// pto_last_error() holds the text. Nothing has run then. What a kernel throws comes back likewise.
+// pto_last_error() holds the text. Nothing has run then. A kernel's own exception comes back
+// likewise.
 // On the CPU a stream's order is program order, so both forms return after the last block. Tensors
-// of a device with streams (abi/device_queue.h), and plain pointers into its memory, are launched
-// on it: on the given stream, else on the device's current one; the call returns at once, unless a
-// plain pointer is among the arguments. Inside a kernel of a stream a launch runs there and then.
+// of a device with streams (abi/device_queue.h), and plain pointers into its memory, make the call
+// launch on the given stream, else on the device's current one; it returns at once, unless a plain
+// pointer is among the arguments. Inside a kernel of a stream a launch runs there and then.
+//
 // Thread safety: any thread may launch.
 #pragma once
 #include "pto/abi/host.h"
@@ -121,7 +123,7 @@ struct Typed<void (*)(P...) noexcept(kNoexcept)> {
   }
 };
 
-// Whether `name` is kernel_entry, in any namespace.
+// True where `name` is kernel_entry, in any namespace.
 constexpr bool is_slot_name(const char* name) {
   constexpr char kName[] = "kernel_entry";
   const char* last = name;
@@ -136,7 +138,7 @@ constexpr bool takes_slots = false;
 template <bool kNoexcept>
 constexpr bool takes_slots<void (*)(int64_t*) noexcept(kNoexcept)> = true;
 
-// What a call passes in one slot: any memory, or the widest number of its kind.
+// Describes the value that a call passes in one slot: any memory, or the widest number of its kind.
 template <class T>
 constexpr pto_parameter slot_facts() {
   if constexpr (!is_number<T>)
@@ -163,7 +165,7 @@ struct SlotOf<T[N]> : SlotOf<T*> {};
 template <class T, size_t N>
 struct SlotOf<const T[N]> : SlotOf<const T*> {};
 
-// The signature that a call of a slot kernel has.
+// Makes the signature of a call of a slot kernel.
 template <class... A>
 struct Slots {
   static constexpr int kCount = sizeof...(A);
@@ -297,7 +299,7 @@ int32_t enter_exported(const char* name, const pto_args* args) {
   }
 }
 
-// Tells what the exported kernel takes; `is_loaded` false: its code is to go.
+// Registers the exported kernel's parameters; `is_loaded` false: its code is about to go.
 template <auto kFunction, bool kIsEntry>
 void export_kernel(const char* name, pto_kernel kernel, bool is_loaded) {
   if constexpr (!kIsEntry || !takes_slots<decltype(kFunction)>) {
@@ -319,8 +321,8 @@ PTO_NAMESPACE_END
   (::pto::isa::launch::execute_on<&kernel, ::pto::isa::launch::is_slot_name( \
                                                #kernel)>)(#kernel, __VA_ARGS__)
 
-// The kernel may have the exported name too: it is looked up before that is declared. Protected:
-// the address that is told is that of this object's function, whatever others export.
+// The exported name may equal the kernel's: the kernel is looked up before the name is declared.
+// Protected: the registered address is that of this object's function, whatever others export.
 #define PTO_KERNEL(name, fn)                                                                       \
   static constexpr auto pto_kernel_##name = &fn;                                                   \
   extern "C" __attribute__((visibility("protected"))) int32_t name(const pto_args* args);          \

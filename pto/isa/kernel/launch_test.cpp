@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// out[i] = x[i] * factor + first, for this block's share of `length`.
+// Computes out[i] = x[i] * factor + first, for this block's share of `length`.
 void scale(float* out, const float* x, uint32_t length, double factor, int8_t first) {
   const auto blocks = static_cast<uint32_t>(pto_block_count());
   const uint32_t share = (length + blocks - 1) / blocks;
@@ -32,7 +32,7 @@ void takes_half(float* out, pto::isa::half value, bool flag) {
 
 PTO_KERNEL(scale_entry, scale)
 
-// out[block] = x[block] * factor + first, in the public form.
+// Computes out[block] = x[block] * factor + first, in the public form.
 void kernel_entry(int64_t* slots) {
   const int32_t i = pto_block_index();
   double factor;
@@ -47,7 +47,7 @@ void not_kernel_entry(int64_t* out) { *out = 7; }
 
 PTO_KERNEL(scale_slots, kernel_entry)
 
-// What at::Tensor has, as far as a launch looks.
+// Has the members of at::Tensor that a launch looks at.
 struct Numbers {
   const int64_t* numbers;
   size_t count;

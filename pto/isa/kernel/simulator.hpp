@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs for the public simulator use around kernels: a launcher, the core that a thread
-// stands for, and the memories of a core.
+// Simulator: the parts of the public simulator that programs use around kernels: a launcher, the
+// core that a thread plays, and the memories of a core.
 //
 //     pto::cpu_sim::KernelLaunchOptions options;
 //     options.kernel_name = "twice";
@@ -10,10 +10,11 @@
 //     pto::cpu_sim::ScopedExecutionContext as_lane(block, 1, 2);    // this thread, until the end
 //     NPUMemoryModel::Instance().Clear();                           // what TASSIGN binds to
 //
+// Errors: as EXEC_KERNEL_CMD: std::runtime_error where exceptions are enabled.
+//
 // Invariant: a launch runs on the resident pool, each core of it both a cube and a vector core; the
 // lanes of a block run at the same time. Inside launches a thread's own context changes nothing.
-// Errors: as EXEC_KERNEL_CMD: std::runtime_error where exceptions are enabled.
-// Thread safety: contexts and memories are of the calling thread.
+// Thread safety: contexts and memories belong to the calling thread.
 #pragma once
 #include "pto/abi/acl.h"
 #include "pto/isa/kernel/cores.hpp"
@@ -22,12 +23,12 @@
 namespace pto {
 namespace cpu_sim {
 
-// The cores of a launch that does not say how many, PTO_CPU_SIM_NUM_CORES or 4.
+// Returns the cores of a launch that states none: PTO_CPU_SIM_NUM_CORES, or 4.
 inline uint32_t GetConfiguredCoreCount() {
   return pto_environment_number("PTO_CPU_SIM_NUM_CORES", 4);
 }
 
-// A name for people, cut at 63 characters.
+// Holds a name for people, cut at 63 characters.
 struct KernelName {
   char text[64] = "";
   KernelName() = default;
@@ -48,8 +49,8 @@ struct KernelLaunchOptions {
   bool write_trace_files = true;      // there are no traces
 };
 
-// The blocks for a number of work items: at most `requested_cores` and one an item, and so many
-// that each gets a multiple of the quantum.
+// Returns the blocks for a number of work items: at most `requested_cores` and one per item, and so
+// many that each gets a multiple of the quantum.
 inline uint32_t ResolveActiveCoreCount(uint32_t requested_cores, uint32_t total_work_items = 0,
                                        uint32_t work_quantum = 1) {
   uint32_t blocks = requested_cores > 0 ? requested_cores : GetConfiguredCoreCount();
@@ -77,8 +78,8 @@ void LaunchKernelMultiCore(const KernelLaunchOptions& options, aclrtStream, Kern
   isa::launch::finished(pto_launch_cores(int32_t(blocks), int32_t(lanes), 0, run, &pointer));
 }
 
-// The calling thread stands for a core from now on, outside launches. There are as many blocks as
-// are configured.
+// The calling thread plays a core from now on, outside launches. There are as many blocks as are
+// configured.
 inline void set_execution_context(uint32_t block, uint32_t subblock, uint32_t subblocks = 1) {
   const uint32_t configured = GetConfiguredCoreCount();
   pto_set_core(PTO_CORE_ANY, int32_t(block), int32_t(subblock), int32_t(subblocks));
@@ -89,7 +90,7 @@ inline void reset_execution_context() {
   pto_set_block_count(1);
 }
 
-// The calling thread's task, of which the control register's bits count: 48 asks quantising to
+// The calling thread's task, a word whose bits the control register shows: bit 48 makes quantising
 // saturate.
 inline void set_task_cookie(uint64_t bits) { isa::set_ctrl(bits); }
 inline uint64_t get_task_cookie() { return isa::get_ctrl(); }
@@ -120,7 +121,7 @@ class ScopedExecutionContext {
 enum class NPUArch { A2A3, A5 };
 
 // The memories of the running core: UB, L1, L0A, L0B, L0C. They are larger here than on any chip;
-// GetSizes() tells the chip's, or those of the environment (PTO_CPU_SIM_UB_BYTES ...).
+// GetSizes() returns the chip's sizes, or those of the environment (PTO_CPU_SIM_UB_BYTES ...).
 class NPUMemoryModel {
  public:
   static constexpr int kRegions = 5;
@@ -160,7 +161,7 @@ class NPUMemoryModel {
     return reinterpret_cast<typename D::DType*>(base(D::Loc) + bytes);
   }
 
-  // Zero.
+  // Fills with zeros.
   void Clear() {
     for (int i = 0; i < isa::detail::kLocations; ++i)
       __builtin_memset(base(TileType(i)), 0, isa::detail::kLocationBytes[i]);
@@ -187,8 +188,8 @@ class NPUMemoryModel {
   bool is_initialized_ = false;
 };
 
-// Where the scales of an operand lie: its byte in its memory, divided by 16. A pointer into no
-// memory of the core, such as a tile's own storage, gives an address that TASSIGN does not bind to.
+// Returns the address of an operand's scales: its byte in its memory, divided by 16. For a pointer
+// into no memory of the core, such as a tile's own storage, TASSIGN does not bind to the result.
 template <class T>
 uint64_t GetScaleAddr(const T* operand) {
   const auto address = reinterpret_cast<uintptr_t>(operand);

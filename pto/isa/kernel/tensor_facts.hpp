@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a launch asks of a tensor object, of any class that looks like at::Tensor.
+// Tensor facts: the questions of a launch to a tensor object, of any class like at::Tensor.
 //
 //     static_assert(is_tensor<at::Tensor>(0));
 //     device_of(x, 0);   // 1 for npu:1, -1 on the CPU
 //
 // Each question takes a second argument, 0: a class that cannot answer gets the other overload.
+//
 // Thread safety: pure functions.
 #pragma once
 #include "pto/isa/tile/types.hpp"
