@@ -2,15 +2,19 @@
 // ConvTile: images and filters on chip, in one to six dimensions, with the parameters of a
 // convolution (conv_transfer.hpp moves them, img2col.hpp unfolds them).
 //
-//     ConvTile<TileType::Mat, half, 2 * 8 * 8 * 16 * 2, Layout::NC1HWC0,
-//              ConvTileShape<1, 2, 8, DYNAMIC, 16>> image(8);
-//     TLOAD(image, view);  image.SetPadList(0, 1);  TIMG2COL(left, image, posM, posK);
+//     using Dims = ConvTileShape<1, 2, 8, DYNAMIC, 16>;
+//     ConvTile<TileType::Mat, half, 2 * 8 * 8 * 16 * 2, Layout::NC1HWC0, Dims> image(8);
+//     TLOAD(image, view);
+//     image.SetPadList(0, 1);
+//     TIMG2COL(left, image, posM, posK);
 //
 // Dimensions, the last one contiguous: NC1HWC0 (N, C1, H, W, C0), NDC1HWC0 (N, D, C1, H, W, C0),
 // GNC1HWC0 (G, N, C1, H, W, C0), FRACTAL_Z (C1 * H * W, N / 16, 16, C0), FRACTAL_Z_3D
 // (D * C1 * H * W, N / 16, 16, C0), NCHW, GNCHW, NCDHW and NHWC as named. Channel c is c1 * C0 +
-// c0. Invariant: a tile is dense; its storage and its copies are as those of Tile. Thread safety: a
-// tile belongs to one thread.
+// c0.
+//
+// Invariant: a tile is dense; it stores and copies as Tile does.
+// Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/tile/tile.hpp"
 
@@ -27,7 +31,7 @@ struct ConvTileShape {
 
 template <TileType Location, class T, int BufferBytes, Layout Order, class ShapeT>
 struct ConvTile {
-  // The buffer's, or more where the dimensions are known to need more.
+  // Counts the buffer's elements, or more where the dimensions are known to need more.
   static constexpr int stored_elements() {
     int64_t elements = ShapeT::kDynamic > 0 ? 0 : 1;
     for (const int64_t n : ShapeT::staticShape) elements *= n;
@@ -45,7 +49,7 @@ struct ConvTile {
   using TileDType = T*;
   static constexpr int kStored = stored_elements();
 
-  // As many sizes as there are DYNAMIC dimensions, or none.
+  // Takes as many sizes as there are DYNAMIC dimensions, or none.
   template <class... I, typename Enable<(!__is_class(I) && ...)>::type = 0>
   explicit PTO_INLINE ConvTile(I... sizes) {
     static_assert(sizeof...(I) == 0 || int(sizeof...(I)) == ShapeT::kDynamic,
@@ -63,14 +67,14 @@ struct ConvTile {
   PTO_INLINE int64_t GetShape() const {
     return GetShape(Dim);
   }
-  // The product of the dimensions from `first` to before `last`.
+  // Returns the product of the dimensions from `first` to before `last`.
   PTO_INLINE int64_t count(int first, int last) const {
     int64_t n = 1;
     for (int i = first; i < last; ++i) n *= GetShape(i);
     return n;
   }
 
-  // The pointer itself: image.data() = memory; binds the tile to memory of the caller's.
+  // Returns the pointer itself: image.data() = memory binds the tile to the caller's memory.
   PTO_INLINE T*& data() { return storage_.get(); }
   PTO_INLINE const T* data() const { return storage_.get(); }
   PTO_INLINE void bind(T* memory) { storage_.bound = memory; }
@@ -94,7 +98,7 @@ struct ConvTile {
   F(int, RepeatMode, 0) F(int, DstStride, 1) F(bool, Transpose, false) F(T, PadValue, T(0.f))
   PTO_FIELDS(PTO_FIELD)
 #undef PTO_FIELD
-  // Left, right, top, bottom.
+  // Sides: left, right, top, bottom.
   PTO_INLINE void SetPadList(int side, int elements) { pad_[side & 3] = elements; }
   template <class I>
   PTO_INLINE void SetPadListArray(const I* elements) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TLOAD, TSTORE, TTRANS and TEXTRACT of convolution tiles (conv_tile.hpp).
+// Conv transfer: TLOAD, TSTORE, TTRANS and TEXTRACT of convolution tiles (conv_tile.hpp).
 //
 //     TLOAD(image, view);                 // both NC1HWC0: element by element of five dimensions
 //     TTRANS(image, nchw, tmp);           // to NC1HWC0
@@ -8,7 +8,8 @@
 //
 // Views count a FRACTAL_Z filter as any five dimensions in the order of memory, and NDC1HWC0 as
 // (N, D, C1, H, W) of C0 contiguous elements.
-// Invariant: what lies outside either operand is neither read nor written. Where a layout has more
+//
+// Invariant: elements outside either operand are neither read nor written. Where a layout has more
 // channels or filters than its source, TTRANS writes 0.
 // Thread safety: a tile belongs to one thread.
 #pragma once
@@ -18,8 +19,8 @@
 PTO_NAMESPACE_BEGIN
 namespace moves {
 
-// A view of memory and a dense tile as rows of elements. `outer` counts the view's first dimension,
-// whose step the tile may not share.
+// Sees a view of memory and a dense tile as rows of elements. `outer` counts the view's first
+// dimension, whose step the tile may not share.
 struct ConvRows {
   Axis view_row, view_col, tile_row, tile_col;
   int64_t rows, cols, outer, view_step, tile_step;
@@ -27,17 +28,17 @@ struct ConvRows {
   template <class G, class C>
   PTO_INLINE ConvRows(const G& g, const C& tile) {
     constexpr int64_t B = sizeof(typename C::DType);
-    // Four dimensions of NC1HWC0 leave C0 to the view.
+    // A tile with four dimensions of NC1HWC0 leaves C0 to the view.
     constexpr bool kLacksC0 = C::layout == Layout::NC1HWC0 && C::totalDimCount == 4;
     const int64_t last = kLacksC0 ? g.GetShape(4) : tile.GetShape(C::totalDimCount - 1);
     const int64_t all = tile.count(0, C::totalDimCount) * (kLacksC0 ? last : 1);
-    // (N, D, C1, H, W) with C0 inside.
+    // True for (N, D, C1, H, W) with C0 inside.
     const bool has_inner = g.GetStride(4) == last && (g.GetShape(4) != last || last > 1);
     const int dims = has_inner ? 5 : 4;  // before C0
     int64_t dense = last;
     view_col.add(has_inner ? last : g.GetShape(4), B);
     cols = least(view_col.extent(), last);
-    // The dimensions one by one, where the tile has the same; else in the order of memory.
+    // Walks the dimensions one by one, where the tile has the same; else in the order of memory.
     if (C::totalDimCount == dims + 1 || kLacksC0) {
       rows = 1;
       for (int i = dims - 1; i >= 1; --i) {
@@ -126,7 +127,7 @@ PTO_INLINE Image image_of(const C& t) {
   }
   return m;
 }
-// FRACTAL_Z of a filter whose pixels, depth and groups are known from its source.
+// Describes FRACTAL_Z of a filter whose pixels, depth and groups are known from its source.
 template <class C>
 PTO_INLINE Image fractal_of(const C& t, const Image& source) {
   Image m = source;
@@ -213,7 +214,7 @@ PTO_INLINE RecordEvent TTRANS(ConvTile<L, T, N, O, Z>& d, const ConvTile<K, U, M
   return {};
 }
 
-// d[i, j] = filter j + c, element i + r of its C1 * H * W * C0.
+// Computes d[i, j] = filter j + c, element i + r of its C1 * H * W * C0.
 template <class D, TileType L, class T, int N, Layout O, class S, class... X>
 PTO_INLINE RecordEvent TEXTRACT(D& d, const ConvTile<L, T, N, O, S>& filter, int r = 0, int c = 0,
                                 const X&...) {

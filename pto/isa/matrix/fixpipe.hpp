@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to an accumulator on its way out: scale, offset, relu, and rounding to a narrower
+// Fixpipe: changes an accumulator on its way out: scale, offset, relu, and rounding to a narrower
 // type, in pure functions on vectors; and the words that kernels use for it.
 //
-//     // One entry for the whole tile (a scalar), or one for each column (a Scaling tile's row):
-//     const auto p = fixpipe::same<N>(preQuantScalar);
-//     const auto p = fixpipe::each<N>(fp.data() + col, columns_left);     // decode once, not per
-//     row auto v = fixpipe::quantise<int8_t, ReluPreMode::NormalRelu>(lanes::load<N>(acc), p); auto
-//     w = fixpipe::plain<half, ReluPreMode::NoRelu>(lanes::load<N>(acc));   // no quantisation
+//     const auto one = fixpipe::same<N>(preQuantScalar);              // one entry for all columns
+//     const auto p = fixpipe::each<N>(fp.data() + col, columns_left);   // or one for each
+//     auto v = fixpipe::quantise<int8_t, ReluPreMode::NormalRelu>(lanes::load<N>(acc), p);
+//     auto w = fixpipe::plain<half, ReluPreMode::NoRelu>(lanes::load<N>(acc));   // not quantised
 //     lanes::store_part<N>(out, v, columns_left);                 // rounds to the element type
 //
-// An entry is 64 bits: the scale in bits 0..31, a binary32, of which a column's entry does not use
-// the low 13 bits; 9 bits of unsigned offset from bit 37, in bit 46 whether 8-bit results
-// are signed, and in bits 32..35 one less than the shift from 32-bit to 16-bit integers.
-//     i8, u8   rint(x * scale + offset), clamped to [-128, 127] or [0, 255]; NaN is 0
-//     i16      x >> shift, clamped;  from f32 as above with [-32768, 32767]
-//     f16      x * scale, finite results clamped to 65504;  bf16, f32 and others   x * scale
+// An entry has 64 bits: in bits 0..31 the scale, a binary32, of which a column's entry does not use
+// the low 13 bits; from bit 37 on 9 bits of unsigned offset; in bit 46 whether 8-bit results are
+// signed; and in bits 32..35 one less than the shift from 32-bit to 16-bit integers.
+//   i8, u8   rint(x * scale + offset), clamped to [-128, 127] or [0, 255]; NaN is 0
+//   i16      x >> shift, clamped;  from f32 as above with [-32768, 32767]
+//   f16      x * scale, finite results clamped to 65504;  bf16, f32 and others   x * scale
 // Relu comes last, or first where nothing is quantised; NaN becomes 0 there.
+//
 // Invariant: product and sum are rounded one by one on every target.
 // Thread safety: pure functions.
 #pragma once
@@ -54,10 +54,10 @@ enum ClipReluMode_t { NOCLIP_RELU, CLIP_RELU };
 enum class ReluPreMode : uint8_t { NoRelu, NormalRelu };
 enum class AtomicType : uint8_t { AtomicNone, AtomicAdd };
 enum class LayoutMode_t : uint8_t { NZ2NZ, NZ2ND, NZ2DN };
-// Whether more partial results follow; all of them are complete here when the instruction ends.
+// Says whether more partial results follow; all are complete here when the instruction ends.
 enum class STPhase : uint8_t { Unspecified, Partial = 2, Final };
 enum class AccPhase : uint8_t { Unspecified, Unknown = Unspecified, Partial = 2, Final };
-// Which vector core of the pair receives an accumulator, or which half of it each receives.
+// Names the vector core of the pair that receives an accumulator, or each core's half of it.
 enum class AccToVecMode : uint8_t {
   SingleModeVec0,
   SingleModeVec1,
@@ -83,7 +83,7 @@ struct FixpipeParams {
 
 namespace fixpipe {
 
-// Whether a mode reads entries at all, and one for each column.
+// True for a mode that reads entries at all, and for one that reads one per column.
 constexpr bool is_quantising(QuantMode_t mode) {
   return mode != NoQuant && mode != F322F16 && mode != F322BF16;
 }
@@ -121,7 +121,7 @@ PTO_INLINE Parameters<N> same(uint64_t bits) {
           lanes::splat<F>(e.high), lanes::splat<Vec<int32_t, N>>(e.shift)};
 }
 
-// The first n (at most N) of `entries`, one for each lane; the other lanes become 0.
+// Decodes the first n (at most N) of `entries`, one for each lane; the other lanes become 0.
 template <int N>
 inline Parameters<N> each(const uint64_t* entries, int n) {
   Parameters<N> p = same<N>(0);
@@ -153,7 +153,7 @@ PTO_INLINE V relu(V v) {
     return v;
 }
 
-// An accumulator (f32 or i32) as lanes of Compute<To>, relu applied.
+// Returns an accumulator (f32 or i32) as lanes of Compute<To>, relu applied.
 template <class To, ReluPreMode Relu = ReluPreMode::NoRelu, class V>
 PTO_INLINE Vec<Compute<To>, kCount<V>> plain(V acc) {
   return lanes::convert<Compute<To>>(relu<Relu>(acc));
@@ -173,7 +173,7 @@ PTO_INLINE Vec<Compute<To>, N> to_integer(V x, const Parameters<N>& p) {
   return lanes::convert<Compute<To>>(lanes::convert<int32_t>(inside));
 }
 
-// x, finite results clamped to `largest`; with saturation all of them, and NaN is 0.
+// Clamps finite results to `largest`; with saturation all of them, and NaN is 0.
 template <class V>
 PTO_INLINE V to_narrow(V x, float largest, SaturationMode sat) {
   const V most = lanes::splat<V>(largest);
@@ -184,7 +184,7 @@ PTO_INLINE V to_narrow(V x, float largest, SaturationMode sat) {
 
 }  // namespace detail
 
-// An accumulator quantised to To, as lanes of Compute<To>. With saturation an infinite f16 or bf16
+// Quantises an accumulator to To, as lanes of Compute<To>. With saturation an infinite f16 or bf16
 // result is clamped too and NaN is 0.
 template <class To, ReluPreMode Relu = ReluPreMode::NoRelu, class V, int N>
 PTO_INLINE Vec<Compute<To>, N> quantise(V acc, const Parameters<N>& p,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies that change elements on the way: type, scale, relu, and atomic addition.
+// Fixpipe copy: copies that change elements on the way: type, scale, relu, and atomic addition.
 //
 //     send_matrix<int8_t, float, ReluPreMode::NoRelu, Quant::Columns, AtomicType::AtomicNone>(
 //         matrix_of(d), matrix_of(acc), rows, cols, fp.data());
 //
 // Pieces of 16 x 128 elements are copied to a dense buffer, changed there as rows of vectors, and
 // copied on: three passes in the first cache, whatever the two layouts are.
+//
 // Invariant: elements outside the rectangle are neither read nor written.
 // Thread safety: pure functions on memory of the caller; atomic addition may share its memory.
 #pragma once
@@ -15,10 +16,10 @@
 PTO_NAMESPACE_BEGIN
 namespace moves {
 
-// Where entries come from (see fixpipe.hpp).
+// The source of entries (see fixpipe.hpp).
 enum class Quant { None, Scalar, Columns };
 
-// *p += value as one step, whoever else adds there.
+// Adds to *p in one step, whoever else adds there.
 template <class T>
 PTO_INLINE void add_atomic(T* p, T value) {
   if constexpr (kSame<T, Raw<T>> && !kIsFloat<T>) {
@@ -51,7 +52,7 @@ PTO_INLINE Matrix moved(Matrix m, int64_t rows, int64_t cols) {
   return m;
 }
 
-// A tile of entries, one for each column.
+// Checks a tile of entries, one for each column.
 template <class F, bool AreUsed = true>
 constexpr bool check_entries() {
   static_assert(!AreUsed || (kIsTile<F> && (F::Loc == TileType::Scaling || kIsSimulated) &&
@@ -60,8 +61,8 @@ constexpr bool check_entries() {
                 "with TMOV");
   return true;
 }
-// Whether scales apply to elements of S on their way to a To. Elsewhere than in accumulators, the
-// public simulator applies them to what changes its type, and ignores them otherwise.
+// True where scales apply to elements of S on their way to a To. Outside accumulators, the public
+// simulator applies them to tiles that change their type, and ignores them otherwise.
 template <class To, class S, class From = typename S::DType>
 constexpr bool kIsQuantised =
     S::Loc == TileType::Acc || !kIsSimulated || (!kSame<To, From> && sizeof(From) == 4);
@@ -122,7 +123,7 @@ __attribute__((noinline)) void send_changed(Matrix d, Matrix s, int64_t rows, in
   }
 }
 
-// d[i, j] = s[i, j], changed where something changes. Types of one size and no entries: the bits.
+// Computes d[i, j] = s[i, j], changed as asked. Types of one size without entries copy the bits.
 template <class To, class From, ReluPreMode Relu = ReluPreMode::NoRelu, Quant Q = Quant::None,
           AtomicType A = AtomicType::AtomicNone>
 PTO_INLINE void send_matrix(const Matrix& d, const Matrix& s, int64_t rows, int64_t cols,

@@ -29,7 +29,7 @@ struct Fields {
     return uint64_t(f) | uint64_t(shift - 1) << 32 | uint64_t(offset) << 37 |
            uint64_t(is_signed) << 46;
   }
-  // Of a column's entry the first 11 binary digits count.
+  // A column's entry counts with its first 11 binary digits.
   float used_scale() const {
     if (!is_column) return scale;
     int exponent;

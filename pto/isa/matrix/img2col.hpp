@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// TIMG2COL: the pixels under a filter as rows of a matrix.
+// TIMG2COL: writes the pixels under a filter as rows of a matrix.
 //
-//     image.SetFmapH(8);  image.SetFmapW(8);  image.SetFilterH(3);  image.SetFilterW(3);
+//     image.SetFmapH(8);
+//     image.SetFmapW(8);
+//     image.SetFilterH(3);
+//     image.SetFilterW(3);
 //     image.SetPadList(0, 1);                            // left, right, top, bottom
-//     SETFMATRIX(image);  TIMG2COL(left, image, posM, posK);
+//     SETFMATRIX(image);
+//     TIMG2COL(left, image, posM, posK);
 //
-//     d[i, j] = image[n, c1, ho * StrideH + kh * DilationH - top,
-//                     wo * StrideW + kw * DilationW - left, c0], or PadValue outside the map
-//     posM + i = (n * Ho + ho) * Wo + wo,  posK + j = ((c1 * FilterH + kh) * FilterW + kw) * C0 +
-//     c0
-//
+// It computes
+//   d[i, j] = image[n, c1, ho * StrideH + kh * DilationH - top,
+//                   wo * StrideW + kw * DilationW - left, c0], or PadValue outside the map, where
+//   posM + i = (n * Ho + ho) * Wo + wo,  posK + j = ((c1 * FilterH + kh) * FilterW + kw) * C0 + c0.
 // Beyond the last image or channel (ChannelSize, if it is set) elements are PadValue too.
-// Invariant: the parameters are the tile's. The state that SETFMATRIX, SET_IMG2COL_RPT and
-// SET_IMG2COL_PADDING write on a chip comes from there as well, so they do nothing here; repetition
-// is what a chip needs to fill a large tile and changes no result.
+//
+// Invariant: the tile holds the parameters. SETFMATRIX, SET_IMG2COL_RPT and SET_IMG2COL_PADDING,
+// which write them to a chip's state, do nothing here; repetition serves a chip to fill a large
+// tile and changes no result.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/matrix/conv_transfer.hpp"
@@ -41,7 +45,8 @@ struct Inside {
   }
 };
 
-// One output row: `count` pixels from wo on, columns [col, col + width) of d, channels from c0 on.
+// Unfolds one output row: `count` pixels from wo on, columns [col, col + width) of d, channels from
+// c0 on.
 template <class D, class C>
 struct Unfold {
   static constexpr int64_t B = sizeof(typename C::DType);
@@ -62,7 +67,7 @@ struct Unfold {
   PTO_INLINE void pad(int64_t row, int64_t col, int64_t rows, int64_t cols) const {
     fill_matrix(d, row, col, rows, cols, typename D::DType(image.GetPadValue()));
   }
-  // Pixels [wo, wo + count) of output row ho under filter element (kh, kw), channels of group c1.
+  // Writes pixels [wo, wo + count) of output row ho under filter element (kh, kw), channels of c1.
   PTO_INLINE void row(int64_t at_row, int64_t at_col, int64_t n, int64_t ho, int64_t wo,
                       int64_t count, int64_t c1, int64_t kh, int64_t kw, int64_t from,
                       int64_t channels) const {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products: TMATMUL, TGEMV, and their forms that accumulate, add a bias, or scale by blocks.
+// Matmul: TMATMUL, TGEMV, and their forms that accumulate, add a bias, or scale by blocks.
 //
-//     TileLeft<half, 64, 128> a;  TileRight<half, 128, 32> b;  TileAcc<float, 64, 32> c;
+//     TileLeft<half, 64, 128> a;
+//     TileRight<half, 128, 32> b;
+//     TileAcc<float, 64, 32> c;
 //     TMATMUL(c, a, b);                        // c[i,j] = sum over k of a[i,k] b[k,j]
 //     TMATMUL_ACC(c, a, b);                    // c += a b
 //     TMATMUL_BIAS(c, a, b, bias);             // bias: TileType::Bias, one row
@@ -10,8 +12,9 @@
 // Sizes are those of the valid regions: M = a's rows, K = a's columns, N = b's columns.
 // Law: each output is one chain of fused multiply-adds in the order of k, which starts with 0 or
 // with the accumulator; the bias is added last. Integers wrap. The same bits on every target.
-// Invariant: of the destination, M x N elements are written. It may be the accumulator that is
-// added to; it must not overlap another operand.
+//
+// Invariant: the product writes M x N elements of the destination, which may be the accumulator but
+// must not overlap another operand.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/cpu/matmul_job.hpp"
@@ -55,7 +58,7 @@ constexpr int kMatmulType = matmul_type<typename D::DType>(0);
 template <class A>
 constexpr int kMostDepth = A::ValidCol == DYNAMIC ? A::Cols : A::ValidCol;
 
-// The rules, as sentences. A vector on the left may be padded further than the others.
+// Checks the rules, as sentences. A vector on the left may be padded further than the others.
 template <class C, class A, class B>
 constexpr bool check_product() {
   static_assert(C::Loc == TileType::Acc,
@@ -140,7 +143,7 @@ constexpr bool check_accumulator() {
   return true;
 }
 
-// A tile as the loops see it.
+// Describes a tile as the loops see it.
 template <class D>
 PTO_INLINE pto_matmul_matrix matrix_of(const D& d) {
   void* const data = const_cast<typename D::DType*>(d.data());

@@ -34,7 +34,7 @@ struct Sizes {
   int m, k, n;
 };
 
-// A tile's elements, row by row: what the plain loop works on. Two numbers may share a byte.
+// Reads a tile's elements, row by row, for the plain loop. Two numbers may share a byte.
 template <class D>
 using Value = typename Choose<kIsFloat<typename D::DType> || kIsTwin<typename D::DType>, float,
                               int32_t>::type;
@@ -54,7 +54,8 @@ __attribute__((noinline)) std::vector<Value<D>> values_of(const D& tile) {
   return values;
 }
 
-// Awkward numbers, also where the tile is not valid; ordinary ones where sums must stay finite.
+// Fills with awkward numbers, also where the tile is not valid; ordinary ones where sums must stay
+// finite.
 template <class D>
 __attribute__((noinline)) void scatter(D& tile, unsigned seed, bool is_finite) {
   using T = typename D::DType;
@@ -74,13 +75,14 @@ int32_t chain(int32_t sum, int32_t a, int32_t b) {
 float plus(float a, float b) { return a + b; }
 int32_t plus(int32_t a, int32_t b) { return int32_t(uint32_t(a) + uint32_t(b)); }
 
-// The plain loop, on rows x depth and depth x cols of which `sizes` are valid. Integers wrap.
+// Runs the plain loop on rows x depth and depth x cols, `sizes` of them valid. Integers wrap.
 template <class S>
 struct Plain {
   Sizes sizes, full;
   std::vector<S> a, b, start, bias;
 
-  // Of the whole tile: what lies beyond the valid region is as it was. "" or what is wrong.
+  // Compares the whole tile: elements beyond the valid region must keep their values. "" or the
+  // difference.
   std::string wrong(const std::vector<S>& got, bool has_start, bool has_bias) const {
     for (int i = 0; i < full.m; ++i)
       for (int j = 0; j < full.n; ++j) {
@@ -117,7 +119,7 @@ struct Product {
         sizes,          {C::Rows, A::Cols, C::Cols}, values_of(a), values_of(b), values_of(start),
         values_of(bias)};
   }
-  // Of the destination, which is then as it was.
+  // Compares the destination after a product, and restores it.
   std::string wrong(bool has_start, bool has_bias) {
     const std::string found = plain.wrong(values_of(c), has_start, has_bias);
     __builtin_memcpy(c.data(), start.data(), C::kStored * sizeof(S));
@@ -317,7 +319,7 @@ TEST(ScaledMatmul, ReadsTwoNumbersFromAByte) {
   check_scaled<float4_e1m2x2_t, float4_e1m2x2_t>();
 }
 
-// Each engine that the CPU has, over the same operands.
+// Runs each engine of the CPU over the same operands.
 template <class A, class B, class C>
 void check_engines(Sizes sizes, unsigned seed) {
   Product<A, B, C> p(sizes, seed);
@@ -387,7 +389,7 @@ TEST(Matmul, RoundsOnceEvenWithoutTheInstruction) {
       p.start.SetElement(i, i, -a * b);
       p.start.SetElement(i, 15 - i, std::ldexp(a * b, 24));
     }
-    // Just below a tie, by less than a double tells: 1 + 2^-23 + 2^-24 - 2^-70.
+    // A sum just below a tie, by less than a double can tell: 1 + 2^-23 + 2^-24 - 2^-70.
     p.a.SetElement(0, 0, round % 2 ? 0x1.000002p-12f : -0x1.000002p-12f);
     p.b.SetElement(0, 0, 0x1.fffffcp-13f);
     p.start.SetElement(0, 0, round % 2 ? 0x1.000002p0f : -0x1.000002p0f);

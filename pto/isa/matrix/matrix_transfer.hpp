@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// TLOAD and TSTORE between every layout of memory and of tiles, and the forms of TSTORE that
-// change elements on their way out.
+// Matrix transfer: TLOAD and TSTORE between every layout of memory and of tiles, and the forms of
+// TSTORE that change elements on their way out.
 //
 //     TLOAD(nz, GlobalTensor<half, Shape<1, 1, 1, 64, 64>, Stride<1, 1, 1, 64, 1>>(x));
 //     TSTORE<AccTile, View, AtomicType::AtomicAdd>(view, acc);          // adds to memory
 //     TSTORE(view, acc, preQuantScalar);                                // scales, see fixpipe.hpp
 //     TSTORE_FP(view, acc, fp);                                         // an entry for each column
 //
-// transfer.hpp has the entry points and sends what is not a line of registers here.
+// transfer.hpp has the entry points, and sends here every transfer that is not a line of registers.
+//
 // Invariant: memory outside the view and outside the valid region is never touched. TLOAD fills
 // the tile's padding with its padding value (0 unless it names one).
-// Thread safety: blocks may load the same memory, or add to it atomically; who else stores must be
+// Thread safety: blocks may load the same memory, or add to it atomically; any other store must be
 // alone there.
 #pragma once
 #include "pto/isa/matrix/fixpipe_copy.hpp"
@@ -60,9 +61,9 @@ PTO_INLINE Axis axis_of(const G& g, const signed char* dims) {
   return axis;
 }
 
-// The dimensions of a view that make the rows and columns of a tile. The public simulator goes by
-// the order of a plain tile: where several outer dimensions fit a column-major tile only as columns
-// (of a view that is called ND), or any tile only as rows (DN), they are.
+// Returns the dimensions of a view that make the rows and columns of a tile. The public simulator
+// goes by the order of a plain tile: where several outer dimensions fit a column-major tile only as
+// columns (of a view that is called ND), or any tile only as rows (DN), they are.
 template <class G, class D>
 PTO_INLINE const LayoutDims& dims_for(const G& g, const D& d) {
   constexpr bool kIsNd = G::layout == Layout::ND, kIsDn = G::layout == Layout::DN;
@@ -76,8 +77,8 @@ PTO_INLINE const LayoutDims& dims_for(const G& g, const D& d) {
   return kLayoutDims<G::layout>;
 }
 
-// A view as the matrix that a tile of `cols` valid columns sees, and how much of the tile it has:
-// `rows` whole rows, and `rest` elements of one more.
+// A view as the matrix that a tile of `cols` valid columns sees, and its share of the tile: `rows`
+// whole rows, and `rest` elements of one more.
 struct View {
   Axis row, col;
   char* base;
@@ -139,7 +140,7 @@ void store_changed(const G& g, const D& d, const uint64_t* entries) {
                                       entries);
 }
 
-// The first trailing operand as a scalar entry, if it is a number.
+// True where the first trailing operand is a number, a scalar entry.
 template <class... X>
 constexpr bool kFirstIsNumber = false;
 template <class I, class... X>

@@ -26,7 +26,7 @@ struct Dims {
   int64_t n[5], stride[5], elements;
 };
 
-// Where the public formulas put element (r, c).
+// Returns where the public formulas put element (r, c).
 int64_t place(Layout layout, const Dims& d, int64_t r, int64_t c) {
   const int64_t* n = d.n;
   int64_t at[5] = {};
@@ -66,8 +66,9 @@ int64_t place(Layout layout, const Dims& d, int64_t r, int64_t c) {
   return offset;
 }
 
-// Dimensions of a rows x cols matrix, rows and cols even and multiples of what the layout asks for.
-// A gap after the innermost two dimensions, and with `turned` the last two exchanged in memory.
+// Makes dimensions of a rows x cols matrix, rows and cols even and multiples as the layout
+// requires. A gap follows the innermost two dimensions; with `turned` the last two are exchanged in
+// memory.
 Dims dims_of(Layout layout, int64_t rows, int64_t cols, int64_t c0, int gap, bool turned) {
   Dims d{};
   const auto set = [&](int64_t a, int64_t b, int64_t c, int64_t e, int64_t f) {

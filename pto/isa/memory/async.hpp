@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What asynchronous instructions return: an event that a session waits for.
+// Async: the event that an asynchronous instruction returns, and a session waits for.
 //
-//     auto event = TPREFETCH_ASYNC(view, context);  ...  event.Wait(context.session);
+//     auto event = TPREFETCH_ASYNC(view, context);
+//     event.Wait(context.session);
 //
 // Invariant: instructions complete before they return here, so an event has always happened.
 // Thread safety: values.

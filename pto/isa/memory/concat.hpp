@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles side by side: concatenated, interleaved, and taken apart again.
+// Concat: puts tiles side by side: concatenated, interleaved, and taken apart again.
 //
 //     TCONCAT(d, a, b);                  // row i: a's columns, then b's
 //     TCONCAT(d, a, b, aIdx, bIdx);      // row i: the first aIdx[i, 0] bytes' worth, then b's
@@ -28,7 +28,7 @@ constexpr bool check_side_by_side() {
   return true;
 }
 
-// b moves first: where it is the destination itself, a would overwrite it.
+// Moves b first: where b is the destination itself, a would overwrite it.
 template <class T>
 PTO_INLINE void concat_row(T* d, const T* a, int count_a, const T* b, int count_b, int room) {
   const int n = count_a < room ? count_a : room;
@@ -37,7 +37,8 @@ PTO_INLINE void concat_row(T* d, const T* a, int count_a, const T* b, int count_
   if (n > 0 && d != a) __builtin_memmove(static_cast<void*>(d), a, size_t(n) * sizeof(T));
 }
 
-// Elements of a row that an index names: bytes of the index's own type, as the simulator divides.
+// Counts the elements of a row that an index names in bytes of the index's own type, as the
+// simulator divides.
 template <class I>
 PTO_INLINE int elements_of_index(const I& index, int r, int most) {
   using T = typename I::DType;
@@ -56,7 +57,7 @@ PTO_INLINE void concat_indexed(D& d, const A& a, const B& b, const AI& a_index, 
                elements_of_index(b_index, r, b.GetValidCol()), d.GetValidCol());
 }
 
-// A row of S in a tile of its own: a destination may overlap the source.
+// Copies a row of S into a tile of its own, since a destination may overlap the source.
 template <class S>
 struct RowCopy {
   using T = typename S::DType;
@@ -77,7 +78,7 @@ PTO_INLINE void store_raw(R* p, Vec<R, N> v) {
   *reinterpret_cast<typename VecOf<R, N>::loose*>(p) = v;
 }
 
-// Elements first to last of the stream a[0] b[0] a[1] ...; first is even.
+// Writes elements first to last of the stream a[0] b[0] a[1] ...; first is even.
 template <class T>
 PTO_INLINE void interleave_row(T* d, const T* a, const T* b, int first, int last) {
   using R = Raw<T>;
@@ -93,7 +94,7 @@ PTO_INLINE void interleave_row(T* d, const T* a, const T* b, int first, int last
   for (; i < last; ++i, ++to) *to = (i & 1 ? y : x)[i / 2];
 }
 
-// The even elements of s to even, the odd ones to odd.
+// Moves the even elements of s to even, the odd ones to odd.
 template <class T>
 PTO_INLINE void deinterleave_row(T* even, T* odd, const T* s, int count) {
   using R = Raw<T>;
@@ -130,7 +131,7 @@ PTO_INLINE RecordEvent TCONCAT(D& d, const A& a, const B& b, const AI& aIdx, con
   detail::concat_indexed(d, a, b, aIdx, bIdx);
   return {};
 }
-// dIdx[i, 0] becomes aIdx[i, 0] + bIdx[i, 0].
+// Sets dIdx[i, 0] to aIdx[i, 0] + bIdx[i, 0].
 template <class D, class A, class B, class DI, class AI, class BI, class... X,
           typename Enable<kIsTile<DI> && kIsTile<AI> && kIsTile<BI>>::type = 0>
 PTO_INLINE RecordEvent TCONCAT(D& d, const A& a, const B& b, DI& dIdx, const AI& aIdx,

@@ -15,7 +15,7 @@ using Block = Tile<TileType::Vec, T, 3, 160, BLayout::RowMajor, DYNAMIC, DYNAMIC
 template <class I>
 using Column = Tile<TileType::Vec, I, 32, 1, BLayout::ColMajor, DYNAMIC, 1>;
 
-// Row r of [a | b], of which n and m elements take part.
+// Joins row r of [a | b], of which n and m elements take part.
 template <class T>
 Wide<T> joined(const Block<T>& a, int n, const Block<T>& b, int m, const Block<T>& before, int r,
                int c) {

@@ -17,7 +17,7 @@
 
 PTO_NAMESPACE_BEGIN
 
-// Which of each two or four elements count, the first one as the rightmost digit.
+// Selects among each two or four elements, the first one as the rightmost digit.
 enum class MaskPattern : uint8_t {
   P0101 = 1,
   P1010 = 2,
@@ -44,7 +44,7 @@ constexpr int kPatternFirst = P == MaskPattern::P1010   ? 1
                               : P == MaskPattern::P1000 ? 3
                                                         : 0;
 
-// Flat indices are offsets where rows follow each other without boxes.
+// Converts a flat index to an offset; they are equal where rows follow each other without boxes.
 template <class S>
 PTO_INLINE int offset_of_flat(int64_t flat) {
   if constexpr (S::isRowMajor && !S::isBoxedLayout)
@@ -53,7 +53,7 @@ PTO_INLINE int offset_of_flat(int64_t flat) {
     return S::Offset(int(flat) / S::Cols, int(flat) % S::Cols);
 }
 
-// Whether an index, signed or not, is below `count`.
+// True where an index, signed or not, is below `count`.
 template <class I>
 PTO_INLINE bool is_inside(I index, int64_t count) {
   return uint64_t(int64_t(index)) < uint64_t(count);
@@ -69,7 +69,7 @@ constexpr bool check_indexed() {
   return true;
 }
 
-// Every kStep-th element of n x kStep, from p on.
+// Loads every kStep-th element of n x kStep, from p on.
 template <int Step, int N, class R>
 PTO_INLINE Vec<R, N> load_every(const R* p) {
   using Loose = typename VecOf<R, N>::loose;
@@ -82,7 +82,7 @@ PTO_INLINE Vec<R, N> load_every(const R* p) {
     return lanes::unzip_even(lanes::unzip_even(at(0), at(1)), lanes::unzip_even(at(2), at(3)));
 }
 
-// The bits of `count` elements of the source, Step apart. The last vector would read beyond them.
+// Copies the bits of `count` elements of the source, Step apart; the last vector would read beyond.
 template <int Step, class D, class S>
 PTO_INLINE void take_every(D* d, const S* s, int count) {
   using R = moves::Bits<int(sizeof(D))>;
@@ -120,7 +120,7 @@ PTO_INLINE void gather_rows(D& d, const S& s) {
       d.SetElement(to, c, bit_cast<typename D::DType>(s.GetElement(r, c)));
 }
 
-// The positions of the bits that are set, appended to d while there is room; their number.
+// Appends the positions of the set bits to d while there is room; returns their number.
 template <class I>
 PTO_INLINE int append_positions(I* d, int room, uint32_t hits, int first) {
   const int all = __builtin_popcount(hits);
@@ -155,7 +155,7 @@ PTO_INLINE void gather_where(D& d, const S& s, const K& k, C& counts, int offset
 
 }  // namespace detail
 
-// d = s's elements at flat indices.
+// d gets s's elements at flat indices.
 template <class D, class S, class I, class Tmp, class... X>
 PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const I& index, const Tmp&, const X&...) {
   static_assert(detail::check_indexed<D, S, I>());
@@ -171,8 +171,8 @@ PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const I& index, const Tmp&, con
   return {};
 }
 
-// The columns (GATHER_COL: rows) of s that the pattern names, as bits. Columns fill d from its
-// first element on, row after row, as the public simulator does; so d's Cols should be their
+// d gets the columns (GATHER_COL: rows) of s that the pattern names, as bits. Columns fill d from
+// its first element on, row after row, as the public simulator does; so d's Cols should be their
 // number.
 template <class D, class S, MaskPattern P = MaskPattern::P1111, auto Axis = GATHER_ROW, class... X>
 PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const X&...) {
@@ -187,8 +187,8 @@ PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const X&...) {
   return {};
 }
 
-// Row r of d: the columns c, plus offset, where s[r, c] compares with k[r, 0] (k[0, 0] where k has
-// one row); count[r, 0]: how many there are. d keeps the first that its valid columns hold.
+// Row r of d gets the columns c, plus offset, where s[r, c] compares with k[r, 0] (k[0, 0] where k
+// has one row), as many as its valid columns hold; count[r, 0] gets their number.
 template <class D, class S, class K, class C, class Tmp, CmpMode Mode, class... X>
 PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const K& k, C& count, const Tmp&, int offset,
                                const X&...) {
@@ -205,7 +205,8 @@ PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const K& k, C& count, const Tmp
   return {};
 }
 
-// d's block of 32 bytes (r, b): the 32 bytes of s at byte off[r, b]; blocks outside s keep d's own.
+// d's block of 32 bytes (r, b) gets the 32 bytes of s at byte off[r, b]; blocks outside s keep d's
+// own.
 template <class D, class S, class O, class... X>
 PTO_INLINE RecordEvent TGATHERB(D& d, const S& s, const O& off, const X&...) {
   static_assert(check_trailing<X...>());
@@ -231,7 +232,7 @@ PTO_INLINE RecordEvent TGATHERB(D& d, const S& s, const O& off, const X&...) {
   return {};
 }
 
-// d's elements at flat indices = s, over the valid region of the indices.
+// Writes s to d's elements at flat indices, over the valid region of the indices.
 template <class D, class S, class I, class... X>
 PTO_INLINE RecordEvent TSCATTER(D& d, const S& s, const I& index, const X&...) {
   static_assert(detail::check_indexed<D, S, I>());
@@ -246,7 +247,8 @@ PTO_INLINE RecordEvent TSCATTER(D& d, const S& s, const I& index, const X&...) {
   return {};
 }
 
-// s's columns (SCATTER_COL: rows) at the columns of d that the pattern names, 0 at the others.
+// Writes s's columns (SCATTER_COL: rows) to the columns of d that the pattern names, 0 to the
+// others.
 template <MaskPattern P, auto Axis = SCATTER_ROW, class D, class S, class... X>
 PTO_INLINE RecordEvent TSCATTER(D& d, const S& s, const X&...) {
   static_assert(check_trailing<X...>());

@@ -19,7 +19,7 @@ void number(Block<T>& tile, int first) {
   for (int i = 0; i < tile.Numel; ++i) tile.SetValue(i, T(float((first + i) % 100 + 1)));
 }
 
-// Indices inside, repeated, just outside and far outside.
+// Returns indices inside, repeated, just outside and far outside.
 template <class I>
 I index_at(int i) {
   return i % 11 == 3 ? I(256) : i % 13 == 5 ? I(-1) : I(i * 37 % 256);

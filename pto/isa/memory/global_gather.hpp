@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// MGATHER and MSCATTER: rows or elements of memory at the positions that a tile names.
+// MGATHER and MSCATTER move rows or elements of memory at the positions that a tile names.
 //
 //     MGATHER<Coalesce::Row, GatherOOB::Zero>(d, table, index);     // d[r, :] = table[index[r], :]
 //     MSCATTER<Coalesce::Elem, ScatterAtomicOp::Add>(table, s, index);
 //
 // A table has GetShape(3) rows of GetStride(3) elements; its elements count row by row over all
 // five dimensions. A table given as pointer and count has rows of the tile's valid columns.
-// Invariant: memory outside the table is never touched; what Undefined leaves open is read as 0 and
-// not written. Positions are taken in order, so that of equal ones the last wins
+//
+// Invariant: memory outside the table is never touched; positions that Undefined leaves open read
+// as 0 and are not written. Positions are taken in order, so that of equal ones the last wins
 // (ScatterConflict::First: the first; Default: as Last).
-// Thread safety: blocks may gather from the same memory; who scatters must be alone there.
+// Thread safety: blocks may gather from the same memory; a block that scatters must be alone there.
 #pragma once
 #include "pto/isa/elementwise/elementwise.hpp"
 #include "pto/isa/tile/global_tensor.hpp"
@@ -36,8 +37,8 @@ constexpr Outside outside_of(ScatterOOB mode) {
                                     : Outside::Drop;
 }
 
-// A position in 0 to capacity - 1, or -1. An index counts as unsigned, as wide as it is: -1 is far
-// behind the end.
+// Returns a position in 0 to capacity - 1, or -1. An index counts as unsigned, as wide as it is: -1
+// is far behind the end.
 template <Outside Mode, class I>
 PTO_INLINE int64_t position_of(I index, int64_t capacity) {
   using U = typename UnsignedOf<I>::type;
@@ -103,7 +104,8 @@ class Table {
   bool is_dense_;
 };
 
-// The index of row r, read along the tile's valid region; a view of memory counts from its start.
+// Returns the index of row r, read along the tile's valid region; a view of memory counts from its
+// start.
 template <class I>
 PTO_INLINE auto row_index(const I& index, int r) {
   if constexpr (kIsTile<I>) {
@@ -124,8 +126,8 @@ PTO_INLINE auto element_index(const I& index, int r, int c, int cols) {
     return index.data()[int64_t(r) * cols + c];
 }
 
-// With neither mode given: element by element where the indices have the tile's shape, as in the
-// public simulator, else row by row.
+// Decides when neither mode is given: element by element where the indices have the tile's shape,
+// as in the public simulator, else row by row.
 template <class D, class I>
 PTO_INLINE bool is_by_element(const D& d, const I& index) {
   if constexpr (kIsTile<I>)
@@ -194,7 +196,7 @@ PTO_INLINE void put_element(T* to, T value) {
   }
 }
 
-// The first of equal positions wins where they are taken from the last one on.
+// The first of equal positions wins where the loop takes them from the last one on.
 template <ScatterConflict Conflict>
 PTO_INLINE int in_order(int i, int n) {
   return Conflict == ScatterConflict::First ? n - 1 - i : i;

@@ -18,7 +18,7 @@ using Pitch = Stride<1, 1, 1, kPitch, 1>;
 template <class T>
 using Memory = GlobalTensor<T, Rows, Pitch>;
 
-// The position that an index means, or -1.
+// Returns the position that an index means, or -1.
 int64_t placed(int64_t index, int64_t n, int mode) {
   const uint64_t i = uint64_t(uint32_t(index));
   if (i < uint64_t(n)) return int64_t(i);

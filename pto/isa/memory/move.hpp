@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TMOV, TEXTRACT, TINSERT: a rectangle of one tile to another, whatever their layouts; accumulators
-// change type, scale and sign (relu) on their way.
+// TMOV, TEXTRACT, TINSERT: move a rectangle of one tile to another, whatever their layouts;
+// accumulators change type, scale and sign (relu) on their way.
 //
 //     TMOV(left, nz);                                     // the valid region
 //     TEXTRACT(left, mat, 32, 64);                        // d[i, j] = s[32 + i, 64 + j]
@@ -8,12 +8,13 @@
 //     TMOV<Vec, Acc, ReluPreMode::NormalRelu>(vec, acc);
 //     TEXTRACT_FP(mat, acc, fp, 0, 16);                   // entry fp[0, 16 + j] for column j
 //
-// A number after the tiles is the entry of fixpipe.hpp for TMOV; for the others, row and column
-// follow it: three numbers are entry, row, column; two are row and column unless the first is an
+// TMOV takes a number after the tiles as the entry of fixpipe.hpp. The others take row and column
+// after it: three numbers are entry, row, column; two are row and column unless the first is an
 // uint64_t. AccToVecMode: where the destination holds half of the source's rows (SplitM) or columns
 // (SplitN), the second sub-block gets the second half; else every sub-block gets all.
-// Invariant: elements of the destination outside the rectangle keep their values; what would lie
-// outside either tile is left out. Tiles may overlap.
+//
+// Invariant: elements of the destination outside the rectangle keep their values; elements that
+// would lie outside either tile are left out. Tiles may overlap.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/kernel/enter.hpp"
@@ -25,7 +26,7 @@ PTO_NAMESPACE_BEGIN
 
 // How a chip cuts the insertion; the result is the same.
 enum class TInsertMode : uint8_t { SPLIT2 = 2, SPLIT4 = 3 };
-// From rows to boxes, which the layouts of the tiles say too.
+// From rows to boxes; the layouts of the tiles say so too.
 enum class TileCopyMode : uint8_t { ND2NZ };
 
 namespace moves {
@@ -34,7 +35,7 @@ struct Window {
   int64_t d_row, d_col, s_row, s_col, rows, cols;
 };
 
-// A copy of a tile's storage where both tiles overlap and differ, else the storage itself.
+// Copies a tile's storage where both tiles overlap and differ, else is the storage itself.
 template <class D, class S>
 struct Source {
   static constexpr size_t kBytes = S::kStored * sizeof(typename S::DType);
@@ -74,7 +75,7 @@ PTO_INLINE void move_window(D& d, const S& s, Window w, const uint64_t* entries)
     send_matrix<To, From, Relu, Q>(to, from.matrix, w.rows, w.cols, entries);
 }
 
-// Which rectangle each instruction means by (row, col).
+// The rectangle that each instruction means by (row, col).
 struct Move {
   static constexpr bool kTakesPosition = false;
   template <class D, class S>
@@ -110,7 +111,7 @@ PTO_INLINE void take_half(Window& w, const D& d, const S& s) {
     w.s_col += get_subblockid() * d.GetValidCol();
 }
 
-// The numbers before other trailing operands.
+// Returns the operand as a number, or 0; count_numbers() counts those before other operands.
 template <class T>
 PTO_INLINE uint64_t number_of(const T& x) {
   if constexpr (kFirstIsNumber<T>)
@@ -125,7 +126,7 @@ constexpr int count_numbers() {
   ((goes_on = goes_on && kFirstIsNumber<X>, n += goes_on), ...);
   return n;
 }
-// Whether the first of the operands after the tiles is an entry, in front of row and column.
+// True where the first of the operands after the tiles is an entry, in front of row and column.
 template <class... X>
 constexpr bool is_entry() {
   return count_numbers<X...>() == 3;
@@ -169,7 +170,7 @@ constexpr bool kIsPlainMove = kSame<typename D::DType, typename S::DType>&& kSam
                                   kIsMicro<D>&& kIsFull<D>&& kIsFull<S> &&
                               !kIsTwin<typename D::DType>;
 
-// The first of the trailing operands says which form this is.
+// Dispatches on the form, which the first of the trailing operands tells.
 template <class Op, ReluPreMode Relu, AccToVecMode Mode, class D, class S>
 PTO_INLINE void move_form(D& d, const S& s) {
   static_assert(check_tiles<D, S>());
@@ -197,7 +198,7 @@ PTO_INLINE void move_form(D& d, const S& s, const First& first, const X&... x) {
   }
 }
 
-// The operands of a form, as forms.def writes them.
+// Returns the operands of a form, as forms.def writes them.
 template <bool TakesPosition>
 constexpr const char* operands_of() {
   return TakesPosition ? "d, s, r, c" : "d, s";
@@ -214,7 +215,7 @@ constexpr const char* operands_of() {
 
 }  // namespace moves
 
-// Types that are written out name what is deduced anyway, as in the public library.
+// Explicit template types name deduced ones, as in the public library.
 #define PTO_MOVE(M, Op)                                                                            \
   template <class DT = void, class ST = void, ReluPreMode Relu = ReluPreMode::NoRelu, class D,     \
             class S, class... X, typename Enable<kIsTile<S>>::type = 0>                            \
@@ -284,14 +285,14 @@ PTO_INLINE RecordEvent TMOV(D& d, const S& s, const X&... x) {
   PTO_ENTER(TMOV, "<STPhase> ...", out(d), in(s));
   return TMOV<DT, ST, Mode, Relu>(d, s, x...);
 }
-// Scales of groups along an axis: the layouts of the two tiles say how they are stored.
+// Moves scales of groups along an axis; the layouts of the two tiles say how they are stored.
 template <int GroupAxis, class D, class S, class Tmp, class... X>
 PTO_INLINE RecordEvent TMOV(D& d, const S& s, const Tmp&, const X&... x) {
   PTO_ENTER(TMOV, "<grp_axis> d, s, tmp", out(d), in(s));
   return TMOV(d, s, x...);
 }
 
-// Two rectangles of one tile.
+// Extracts two rectangles of one tile.
 template <class D0, class D1, class S, class... X, typename Enable<kIsTile<S>>::type = 0>
 PTO_INLINE RecordEvent TEXTRACT(D0& d0, D1& d1, const S& s, int r0, int c0, int r1, int c1,
                                 const X&...) {

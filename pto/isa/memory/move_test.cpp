@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TMOV, TEXTRACT, TINSERT, TTRANS, TFILLPAD and shared storage, against loops over GetElement:
-// each element of the destination is what the formula says or what it was before.
+// TMOV, TEXTRACT, TINSERT, TTRANS, TFILLPAD and shared storage, against loops over GetElement: each
+// element of the destination has the formula's value or its earlier one.
 #include "pto/isa/memory/move.hpp"
 
 #include "pto/isa/element/narrow_float.hpp"
@@ -30,7 +30,7 @@ void count_up(D& tile, int from) {
       tile.SetElement(r, c, typename D::DType(float((from + r * 37 + c * 3) % 101)));
 }
 
-// Every element of d is want(r, c), or as in `before` where want says nothing (a negative number).
+// Expects want(r, c) in every element of d, or the value in `before` where want is negative.
 template <class D, class Want>
 void expect_each(const D& d, const D& before, Want want) {
   for (int r = 0; r < D::Rows; ++r)

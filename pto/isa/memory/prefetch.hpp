@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TPREFETCH and TPREFETCH_ASYNC: memory towards the core before it is needed.
+// TPREFETCH and TPREFETCH_ASYNC: move memory towards the core before a kernel needs it.
 //
 //     TPREFETCH(tile, view);                        // the tile holds the view's elements
 //     TPREFETCH(tile, other);                       // or those of another tile
@@ -16,7 +16,7 @@
 
 PTO_NAMESPACE_BEGIN
 
-// Where hardware's copying engine works; nothing here needs it.
+// The work space of hardware's copying engine; nothing here needs it.
 struct PrefetchAsyncContext {
   uint8_t* workspace = nullptr;
   comm::AsyncSession session;
@@ -29,7 +29,7 @@ constexpr int64_t kPrefetchBytes = 512 << 10;
 
 namespace detail {
 
-// Asks for the cache lines of `bytes` bytes while the budget lasts.
+// Prefetches the cache lines of `bytes` bytes while the budget lasts.
 PTO_INLINE void ask_for(const void* memory, int64_t bytes, int64_t& budget) {
   const uintptr_t first = reinterpret_cast<uintptr_t>(memory) & ~uintptr_t(63);
   const uintptr_t end = reinterpret_cast<uintptr_t>(memory) + uintptr_t(bytes > 0 ? bytes : 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TTRANS, TFILLPAD and its forms, and what gives a tile's storage another shape: TSUBVIEW,
-// TRESHAPE, TGET_SCALE_ADDR.
+// Reshape: TTRANS, TFILLPAD and its forms, and the instructions that give a tile's storage another
+// shape: TSUBVIEW, TRESHAPE, TGET_SCALE_ADDR.
 //
 //     TTRANS(d, s, tmp);                      // d[j, i] = s[i, j] over the valid region of s
 //     TFILLPAD(d, s);                         // s, and d's padding value around it
@@ -92,7 +92,7 @@ PTO_INLINE RecordEvent TFILLPAD(D& d, const S& s, const X&...) {
   moves::fill_pad(d, s, typename D::DType(padding_of<D>()));
   return {};
 }
-// With the padding value beside the type, as tiles in TileType::Mat are filled.
+// Takes the padding value beside the type, as tiles in TileType::Mat are filled.
 template <class TileT, PadValue Padding = PadValue::Zero, class D, class S, class... X,
           typename Enable<kIsTile<TileT>>::type = 0>
 PTO_INLINE RecordEvent TFILLPAD(D& d, const S& s, const X&...) {
@@ -126,7 +126,7 @@ PTO_INLINE RecordEvent TSUBVIEW(D& d, S& s, uint16_t row, uint16_t col, const X&
   return {};
 }
 
-// The bits as they are: floats become the integers that they are made of.
+// Keeps the bits: floats become the integers that they are made of.
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TRESHAPE(D& d, S& s, const X&...) {
   PTO_ENTER(TRESHAPE, "d, s", out(d), in(s));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tails: each family computes a valid region that fills no register, on heap arrays of exactly that
-// size. Small enough to be compiled for the sanitizers too, which see every access outside.
+// size. The file is small enough to compile for the sanitizers too, which see every access outside.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -17,7 +17,7 @@ constexpr int kRows = 3, kCols = 64;
 template <class T>
 using Region = Tile<TileType::Vec, T, kRows, kCols, BLayout::RowMajor, -1, -1>;
 
-// rows x cols elements 1, 2, ..., on the heap without room behind them.
+// Makes rows x cols elements 1, 2, ..., on the heap without room behind them.
 template <class T>
 std::unique_ptr<T[]> numbers(int count) {
   std::unique_ptr<T[]> all(new T[static_cast<size_t>(count)]);

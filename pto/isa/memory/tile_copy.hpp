@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The copy engine: a rectangle of elements from one layout to another. Tiles of every layout and
-// views of memory are the same to it.
+// The copy engine: copies a rectangle of elements from one layout to another. It treats tiles of
+// every layout and views of memory alike.
 //
 //     copy_matrix<4>(matrix_of(d), matrix_of(s), rows, cols);
 //     copy_matrix<4>(matrix_of(d), matrix_of(s, 8, 16), rows, cols);    // from row 8, column 16
@@ -9,7 +9,8 @@
 // i lies at the sum of its digits times their strides. A row-major tile has one digit on each axis,
 // a boxed one two where boxes interrupt it, memory up to four. Blocks in which no digit carries are
 // strided rectangles: copied as lines, or transposed in registers, or element by element.
-// Elements of half a byte (twins): all strides and offsets count halves, the low half first.
+// For elements of half a byte (twins) all strides and offsets count halves, the low half first.
+//
 // Invariant: elements outside the rectangle are neither read nor written. Nothing is divided per
 // element. Source and destination do not overlap unless they are the same elements.
 // Thread safety: pure functions on memory of the caller.
@@ -28,7 +29,7 @@ struct Axis {
   int digits = 0;
 
   constexpr Axis() = default;
-  // The next digit outwards. One that continues the last is merged with it.
+  // Adds the next digit outwards; merges one that continues the last.
   constexpr PTO_INLINE Axis& add(int64_t count, int64_t bytes) {
     if (digits > 0 && (count == 1 || size[digits - 1] * stride[digits - 1] == bytes)) {
       size[digits - 1] *= count;
@@ -57,7 +58,7 @@ struct Matrix {
   int64_t row_start = 0, col_start = 0;
 };
 
-// A walk along an axis.
+// Walks along an axis.
 struct Cursor {
   const Axis* axis;
   int64_t digit[4] = {};
@@ -71,9 +72,9 @@ struct Cursor {
     }
   }
   PTO_INLINE int64_t stride() const { return axis->stride[0]; }
-  // Elements until a digit carries; the outermost digit never does.
+  // Counts the elements until a digit carries; the outermost digit never does.
   PTO_INLINE int64_t run() const { return axis->digits > 1 ? axis->size[0] - digit[0] : kEndless; }
-  // Equal pieces of `length` elements from here on, and the distance between them.
+  // Counts equal pieces of `length` elements from here on, and returns the distance between them.
   PTO_INLINE int64_t pieces(int64_t length, int64_t* step) const {
     if (axis->digits > 1 && digit[0] == 0 && axis->size[0] == length) {
       *step = axis->stride[1];
@@ -82,7 +83,7 @@ struct Cursor {
     *step = length * axis->stride[0];
     return axis->digits > 1 ? run() / length : kEndless;
   }
-  // By at most run() elements, or by whole pieces.
+  // Moves on by at most run() elements, or by whole pieces.
   PTO_INLINE void advance(int64_t n) {
     const Axis& a = *axis;
     digit[0] += n;
@@ -106,7 +107,7 @@ PTO_INLINE void copy_chunk(char* d, const char* s) {
   *reinterpret_cast<V*>(d) = *reinterpret_cast<const V*>(s);
 }
 
-// Lines of up to some KB: two overlapping vectors at the end instead of a rest.
+// Copies lines of up to some KB, with two overlapping vectors at the end instead of a rest.
 PTO_INLINE void copy_line(char* d, const char* s, int64_t bytes) {
   if (bytes >= 64) {
     int64_t i = 0;
@@ -201,7 +202,7 @@ PTO_INLINE void copy_block(const Panels& p, int64_t d_step, int64_t s_step, int6
 PTO_INLINE Matrix turned(const Matrix& m) {
   return {m.base, m.col, m.row, m.col_start, m.row_start};
 }
-// Whether lines should run along the rows' axis: where the destination is contiguous, and the
+// True where lines should run along the rows' axis: where the destination is contiguous, and the
 // source too if there is a choice.
 template <int B>
 PTO_INLINE bool runs_along_rows(const Matrix& d, const Matrix& s) {
@@ -214,13 +215,13 @@ PTO_INLINE char* start_of(const Matrix& m) {
   return m.base + m.row_start * m.row->stride[0] + m.col_start * m.col->stride[0];
 }
 
-// One block: nothing carries.
+// Copies one block, in which nothing carries.
 template <int B>
 PTO_INLINE void copy_plain(const Matrix& d, const Matrix& s, int64_t rows, int64_t cols) {
   copy_block<B>({start_of(d), start_of(s), d.row->stride[0], s.row->stride[0], 0, 0, rows, 1},
                 d.col->stride[0], s.col->stride[0], cols);
 }
-// One block for all lines until a digit of the rows carries.
+// Copies one block for all lines until a digit of the rows carries.
 template <int B>
 PTO_INLINE void copy_plain_lines(const Matrix& d, const Matrix& s, int64_t rows, int64_t cols) {
   char* const to = d.base + d.col_start * d.col->stride[0];
@@ -274,8 +275,8 @@ __attribute__((noinline)) void copy_along_cols(const Matrix& d, const Matrix& s,
     copy_plain<B>(d, s, rows, cols);
 }
 
-// d[i, j] = s[i, j] for rows x cols elements of B bytes. libpto holds it for each target, so that
-// kernels do not compile it.
+// Computes d[i, j] = s[i, j] for rows x cols elements of B bytes. libpto holds it for each target,
+// so that kernels do not compile it.
 template <int B>
 __attribute__((noinline)) void copy_matrix(const Matrix& d, const Matrix& s, int64_t rows,
                                            int64_t cols) {
@@ -309,7 +310,7 @@ inline void copy_matrix<0>(const Matrix& d, const Matrix& s, int64_t rows, int64
   }
 }
 
-// What the copy engine calls the size of elements that keep their bits.
+// The copy engine's size of elements that keep their bits.
 template <class To, class From = To>
 constexpr int kCopied = kIsTwin<To>&& kIsTwin<From> ? 0 : int(sizeof(To));
 
@@ -383,7 +384,7 @@ PTO_INLINE void fill_matrix(D& d, int64_t row, int64_t col, int64_t rows, int64_
       cols);
 }
 
-// Fills what lies outside the first rows x cols elements, boxes to their end included.
+// Fills everything outside the first rows x cols elements, boxes to their end included.
 template <class D>
 PTO_INLINE void fill_outside(D& d, int64_t rows, int64_t cols, typename D::DType value) {
   constexpr int64_t kAllRows = D::kBoxRows * D::InnerRows, kAllCols = D::kBoxCols * D::InnerCols;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// TLOAD and TSTORE: memory to tile and back.
+// TLOAD and TSTORE: move memory to a tile and back.
 //
-//     TLOAD(t, GlobalTensor(x, n));  TSTORE(GlobalTensor(out, n), t);
-//     TSTORE<CacheHint::Stream>(GlobalTensor(out, W), t);  ...  stream_fence();
+//     TLOAD(t, GlobalTensor(x, n));
+//     TSTORE(GlobalTensor(out, n), t);
+//     TSTORE<CacheHint::Stream>(GlobalTensor(out, W), t);
+//     stream_fence();
 //
 // Invariant: memory outside the view and outside the valid region is never touched. TLOAD fills
 // the tile's padding with its padding value (0 unless it names one).
-// Thread safety: blocks may load the same memory; who stores must be alone there.
+// Thread safety: blocks may load the same memory; a block that stores must be alone there.
 #pragma once
 #include "pto/isa/elementwise/elementwise.hpp"
 #include "pto/isa/kernel/enter.hpp"
@@ -19,9 +21,9 @@ constexpr PTO_INLINE int clamp_count(int64_t n, int most) {
   return n <= 0 ? 0 : n >= most ? most : int(n);
 }
 
-// Copies between a tile and memory that is known to be large enough only when it runs. g++ sees the
-// size of the caller's array and would warn of the copy that its bound rules out, so the pointer to
-// memory comes without its history.
+// Copies between a tile and memory whose size is checked at run time only. g++ sees the size of the
+// caller's array and would warn of the copy that the bound rules out, so the pointer to memory
+// comes without its history.
 template <class T>
 PTO_INLINE void copy_from_memory(T* d, const T* memory, size_t count) {
   __builtin_memcpy(static_cast<void*>(d), lanes::without_history(memory), count * sizeof(T));
@@ -47,7 +49,7 @@ PTO_INLINE void store_unrolled(T* d, const T* s) {
   for (int i = 0; i < Steps; ++i) lanes::store_stream<N>(d + i * N, lanes::load<N>(s + i * N));
 }
 
-// One line of a tile from memory: `count` elements at `stride`, then padding up to `length`.
+// Loads one line of a tile: `count` elements at `stride`, then padding up to `length`.
 template <class T>
 PTO_INLINE void load_line(T* d, const T* s, int count, int64_t stride, int length, T padding) {
   if (stride == 1)
@@ -65,7 +67,7 @@ PTO_INLINE void store_line(T* d, const T* s, int count, int64_t stride) {
     for (int i = 0; i < count; ++i) d[i * stride] = s[i];
 }
 
-// A micro-tile: whole registers, the last one partly from memory. Dense says that the stride is 1.
+// Loads a micro-tile: whole registers, the last one partly. Dense says that the stride is 1.
 template <bool Dense, class D>
 PTO_INLINE void load_micro(D& d, const typename D::DType* s, int count, int64_t stride) {
   constexpr int N = kLanes<typename D::DType>;
@@ -103,7 +105,7 @@ PTO_INLINE void store_micro(typename D::DType* p, const D& d, int count, int64_t
   }
 }
 
-// Where one line of a tile lies in memory.
+// The place of one line of a tile in memory.
 template <class T>
 struct MemoryLine {
   T* pointer;
@@ -111,8 +113,8 @@ struct MemoryLine {
   int64_t stride;
 };
 
-// The address of the view's element (row, col): ND flattens dimensions 0 to 3 to the row, DN
-// dimensions 0, 1, 2, 4 to the column. Null outside the view.
+// Returns the address of the view's element (row, col): ND flattens dimensions 0 to 3 to the row,
+// DN dimensions 0, 1, 2, 4 to the column. Null outside the view.
 template <class G>
 PTO_INLINE typename G::DType* element_of(const G& g, int64_t row, int64_t col) {
   constexpr bool kRowsOutside = G::layout == Layout::ND;
@@ -126,7 +128,7 @@ PTO_INLINE typename G::DType* element_of(const G& g, int64_t row, int64_t col) {
          c * g.GetStride(2) + i * g.GetStride(last) + along * g.GetStride(line);
 }
 
-// Whether lines of the tile are lines of the view.
+// True where lines of the tile are lines of the view.
 template <class G, class D>
 constexpr bool kLinesMatch = G::kIsPacked || (G::layout == Layout::ND) == D::isRowMajor;
 
@@ -148,9 +150,9 @@ PTO_INLINE MemoryLine<typename G::DType> line_of(const G& g, const D& d, int lin
   }
 }
 
-// What is not a line of registers or a packed view of a plain tile goes through the copy engine,
-// which kernels include with pto-inst.hpp (matrix_transfer.hpp).
-// A column-major tile in the public simulator may be of views whose outer dimensions go elsewhere.
+// The copy engine takes all but lines of registers and packed views of plain tiles; kernels include
+// it with pto-inst.hpp (matrix_transfer.hpp).
+// In the public simulator a column-major tile may view memory whose outer dimensions go elsewhere.
 template <class G, class D, bool = kIsSimulated && !D::isRowMajor && !G::kIsPacked>
 constexpr bool kHasOuter = false;
 template <class G, class D>
@@ -214,8 +216,8 @@ PTO_INLINE void store_lines(const G& g, const D& d) {
   }
 }
 
-// A full tile over memory that holds it all. A tile of one register needs no such case: its part
-// may be the whole.
+// True for a full tile over memory that holds it all. A tile of one register needs no such case:
+// its part may be the whole.
 template <class D, class G>
 PTO_INLINE bool is_whole(const G& g) {
   if constexpr (!G::kIsPacked || !kIsFull<D> || !(D::isRowMajor || D::Cols == 1))
@@ -296,8 +298,8 @@ PTO_INLINE void stream_fence() {
 #endif
 }
 
-// Asks for the cache lines of `bytes` bytes; a hint that never faults, so they may lie beyond what
-// `p` points into: hence integers.
+// Prefetches the cache lines of `bytes` bytes. A hint never faults, so they may lie beyond the
+// memory of `p`: hence integers.
 template <int Bytes>
 PTO_INLINE void prefetch_lines(const void* p) {
   PTO_UNROLL

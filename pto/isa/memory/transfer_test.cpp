@@ -14,7 +14,7 @@ namespace pto {
 using namespace isa;
 namespace {
 
-// Exactly n elements on the heap, so that the address sanitizer sees one too many.
+// Makes exactly n elements on the heap, so that the address sanitizer sees one too many.
 template <class T>
 std::unique_ptr<T[]> numbers(int64_t n) {
   std::unique_ptr<T[]> memory(new T[size_t(n)]);
@@ -88,7 +88,7 @@ TEST(Transfer, a_column_major_tile_takes_packed_rows) {
   EXPECT_EQ(empty.GetElement(4, 2), 0);
 }
 
-// Where element (r, c) of a view lies: ND flattens dimensions 0 to 3, DN 0, 1, 2, 4.
+// Returns where element (r, c) of a view lies: ND flattens dimensions 0 to 3, DN 0, 1, 2, 4.
 template <class ShapeT, class StrideT>
 int64_t offset_of(const ShapeT& n, const StrideT& s, bool is_nd, int64_t r, int64_t c) {
   int64_t flat = is_nd ? r : c;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the greatest and the smallest elements of rows and columns are.
+// Arg reduce: finds the greatest and the smallest elements of rows and columns.
 //
 //     TROWARGMAX(index, s, tmp);           // index[i, 0] = first column of row i's maximum
 //     TCOLARGMIN(value, index, s, tmp);    // the minimum of each column too
@@ -13,7 +13,7 @@
 PTO_NAMESPACE_BEGIN
 namespace detail {
 
-// What elements compare as: 32 bits wide, beside their 32-bit index.
+// The type in which elements compare: 32 bits wide, beside their 32-bit index.
 template <class T>
 using Compared =
     typename Choose<kIsFloat<T>, float,
@@ -42,7 +42,7 @@ struct Smallest {
   static constexpr Identity kStart = kHighest;
 };
 
-// The best element of each lane so far, and where it was.
+// Tracks the best element of each lane so far, and its position.
 template <class Order, class T>
 class BestLanes {
  public:
@@ -50,7 +50,7 @@ class BestLanes {
   using V = Vec<Compared<T>, N>;
   using I = Vec<int32_t, N>;
 
-  // Positions count along the first n lanes from `at`, or are `at` in all.
+  // Positions count along the first n lanes from `at`, or all lanes have position `at`.
   PTO_INLINE void see(const T* s, int n, I at) {
     V v;
     if (n == N)
@@ -67,7 +67,7 @@ class BestLanes {
   PTO_INLINE V values() const { return value_; }
   PTO_INLINE I positions() const { return position_; }
 
-  // The best of all lanes, the first where several are equal.
+  // Returns the best of all lanes, the first where several are equal.
   PTO_INLINE void fold(Compared<T>& value, int& position) const {
     value = lanes::reduce([](auto a, auto b) { return Order::choose(a, b); }, value_);
     const V best = lanes::splat<V>(value);

@@ -17,7 +17,7 @@ using Column = Tile<TileType::Vec, T, 32, 1, BLayout::ColMajor, DYNAMIC, 1>;
 template <class T>
 using Row = Tile<TileType::Vec, T, 1, 96, BLayout::RowMajor, 1, DYNAMIC>;
 
-// The first position of the best of n elements.
+// Returns the first position of the best of n elements.
 template <class T, class At>
 int best_of(int n, bool greatest, At at) {
   int best = 0;
@@ -29,7 +29,7 @@ int best_of(int n, bool greatest, At at) {
   return best;
 }
 
-// Few different values, -infinity everywhere, or the awkward numbers with NaN.
+// Fills with few different values, -infinity everywhere, or the awkward numbers with NaN.
 template <class T>
 void fill_kind(Block<T>& s, int kind) {
   fill(s, unsigned(kind));

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Long sums: blocks of a bounded number of steps, of which the sums are added in pairs.
+// Block sums: sums long lines in blocks of a bounded number of steps, and adds the blocks in pairs.
 //
 //     BlockSums<float, 8> sums;
 //     sums.add(block);             // 8 lanes: the sum of a block that is full
 //     sums.add_all_to(last);       // last += all of them
 //     RunningSum<double> sum;      // the same one number after another
-//     sum.add(x);  sum.total();
+//     sum.add(x);
+//     sum.total();
 //
-// One running sum stops growing where the next element is less than half of its spacing: that of
-// 2^32 ones in f32 was 2^30. Here kBlockSteps additions are a block, as many blocks are added one
-// after another, and what that gives is added in pairs.
+// One running sum stops growing where the next element is less than half of its spacing: the sum of
+// 2^32 ones in f32 was 2^30. Here kBlockSteps additions make a block, as many blocks are added one
+// after another, and their sums are added in pairs.
+//
 // Invariant: a sum of n numbers x differs from the exact one by at most
 // (4 kBlockSteps + 2 log2 n) u sum |x|, u = 2^-24 for float and 2^-53 for double: a block may be
 // twice as long where rows end in it. The order depends on the sizes only.
@@ -39,7 +41,7 @@ class BlockSums {
     if (__builtin_expect(recent() == 0, 0)) add_recent_in_pairs();
   }
 
-  // Out of line, as below: the loops that call it keep their registers for what they do each step.
+  // Out of line, as below: the loops that call it keep their registers for their own steps.
   __attribute__((noinline)) void add_all_to(T* last) const {
     if (recent() != 0) add_to(last, recent_);
     for (uint64_t level = 0, rest = blocks_ / kBlockSteps; rest >> level != 0; ++level)
@@ -69,7 +71,7 @@ class BlockSums {
   T levels_[kLevels][N];
 };
 
-// One number after another.
+// Sums one number after another.
 template <class T>
 class RunningSum {
  public:

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// THISTOGRAM: how often each value of one byte occurs in a row, summed up.
+// THISTOGRAM: counts the values of one byte in each row, as running totals.
 //
 //     THISTOGRAM<HistByte::BYTE_1>(d, s, idx);     // d[i, b] = elements of row i with byte 1 <= b
 //
-// The step of a radix search: lower bytes count only the elements whose higher bytes are known. Of
-// 16-bit elements idx[i, 0] is byte 1 in row i; of 32-bit ones idx[0, 0], idx[1, 0] and idx[2, 0]
-// are bytes 3, 2 and 1 in every row.
-// Invariant: the 256 bins of each row of s are written, as running totals.
+// It is the step of a radix search: lower bytes count only the elements whose higher bytes are
+// known. For 16-bit elements idx[i, 0] is byte 1 in row i; for 32-bit ones idx[0, 0], idx[1, 0] and
+// idx[2, 0] are bytes 3, 2 and 1 in every row.
+//
+// Invariant: the 256 bins of each row of s are written.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/elementwise/elementwise.hpp"

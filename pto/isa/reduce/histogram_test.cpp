@@ -10,7 +10,7 @@ namespace pto {
 using namespace isa;
 namespace {
 
-// Few values in the higher bytes, so that the filters let some through.
+// Takes few values in the higher bytes, so that the filters let some through.
 template <class T>
 T element(int i) {
   const unsigned h = unsigned(i) * 2654435761u;

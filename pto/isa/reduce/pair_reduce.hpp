@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of neighbours, and the column sum that names its order.
+// Pair reduce: sums of neighbours, and the column sum that names its order.
 //
 //     TPAIRREDUCESUM(d, s);            // d[i, j] = s[i, 2 j] + s[i, 2 j + 1]
 //     TCOLSUM(d, s, tmp, true);        // as TCOLSUM(d, s): the order is the same here
@@ -54,7 +54,7 @@ PTO_INLINE RecordEvent TPAIRREDUCESUM(D& d, const S& s, const X&...) {
   return {};
 }
 
-// A tree where isBinary is set, on hardware; here every order is the one of reduce.hpp.
+// With isBinary hardware sums in a tree; here every order is the one of reduce.hpp.
 template <class D, class S, class Tmp, class... X>
 PTO_INLINE RecordEvent TCOLSUM(D& d, const S& s, const Tmp&, bool, const X&... events) {
   static_assert(check_trailing<Tmp, X...>());

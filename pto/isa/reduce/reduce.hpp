@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions along rows and columns.
+// Reduce: reductions along rows and columns.
 //
 //     TROWSUM(d, s, tmp);     // d[i, 0] = sum of row i;  TROWMAX, TROWMIN, TROWPROD
 //     TCOLSUM(d, s);          // d[0, j] = sum of column j
 //
+// f16 and bf16 accumulate in float, and a row's result may be wider than its elements. A sum's
+// error grows with the chain of additions that an element goes through: n / (4 kLanes) and few more
+// for a row of n elements, its length for a column. With -DPTO_REDUCTION_ORDER_SEQUENTIAL elements
+// combine one after another from the left or the top, slowly, for bit comparisons with the public
+// simulator.
+//
 // Invariant: the order of a reduction depends on the tile's shape and valid region only: vectors
-// first, pairwise, then their lanes by halves. f16 and bf16 accumulate in float, and a row's result
-// may be wider than its elements. A sum's error grows with the chain of additions that an element
-// goes through: of a row of n elements n / (4 kLanes) and few more, of a column its length. With
-// -DPTO_REDUCTION_ORDER_SEQUENTIAL elements combine one after another from the left or the top,
-// slowly, for bit comparisons with the public simulator.
+// first, pairwise, then their lanes by halves.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/reduce/reduce_lines.hpp"
@@ -36,7 +38,7 @@ constexpr bool kIsSequential = true;
 constexpr bool kIsSequential = false;
 #endif
 
-// Steps vectors, combined pairwise: the longest chain is log2(Steps).
+// Combines Steps vectors pairwise: the longest chain is log2(Steps).
 template <class F, class C, int N, int Steps, class T>
 PTO_INLINE Vec<C, N> reduce_vectors(const T* s) {
   if constexpr (Steps == 1) {
@@ -60,7 +62,7 @@ constexpr bool check_reduction() {
   return true;
 }
 
-// Rows r .. r + N - 1 of a row-major tile.
+// Reduces rows r .. r + N - 1 of a row-major tile.
 template <class F, class C, int N, class D, class S>
 PTO_INLINE void reduce_group(D& d, const S& s, int r) {
   using T = typename S::DType;
@@ -118,8 +120,8 @@ PTO_INLINE void reduce_rows(D& d, const S& s) {
   }
 }
 
-// Steps vectors of columns from c on, of which the first n lanes count; side by side, since each
-// is one chain from the top.
+// Reduces Steps vectors of columns from c on, of which the first n lanes count; side by side, since
+// each is one chain from the top.
 template <class F, int N, int Steps, class D, class S>
 PTO_INLINE void reduce_columns(D& d, const S& s, int c, int n) {
   using V = Vec<Compute<typename S::DType>, N>;

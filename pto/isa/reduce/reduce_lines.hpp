@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of a tile reduced to a vector each, and such vectors to a number each.
+// Reduce lines: reduces lines of a tile to a vector each, and such vectors to a number each.
 //
 //     const auto v = reduce_line<F, float, N>(row, length);       // N partial results of one line
-//     reduce_lines<F, N, N>([&](int r) { return line(r); }, 0);   // lane r: the result of line r
-//     extremes<Largest, N>(t, r, length, watch);                  // skips NaN and tells if one
-//     passed
+//     reduce_lines<F, N, N>(line, 0);                             // lane r: the result of line(r)
+//     extremes<Largest, N>(t, r, length, watch);                  // skips NaN; watch notes one
 //
 // Invariant: the order of a reduction depends on its length only. `extremes` is exact where its
 // watch has seen nothing; a watch may see a NaN where none was, never the other way round.
@@ -82,9 +81,9 @@ struct UpperAcross {
   static constexpr int at(int i, int n) { return (i ^ Distance) + (i & Distance ? n : 0); }
 };
 
-// The reduced lines first, first + Step ... of N / Count lanes' distance each: where Count = N, a
-// lane a line. Two vectors of lines become one by a blend, a shuffle and a step of F, so that N
-// lines take N - 1 of each, where one after another they would take N log2(N) shuffles.
+// Combines the lines first, first + Step ..., N / Count lanes apart: with Count = N, a lane per
+// line. Two vectors of lines become one by a blend, a shuffle and a step of F, so that N lines take
+// N - 1 of each, where one after another they would take N log2(N) shuffles.
 template <class F, int N, int Count, int Step = 1, class Line>
 PTO_INLINE auto reduce_lines(Line& line, int first) {
   if constexpr (Count == 1) {
@@ -98,14 +97,14 @@ PTO_INLINE auto reduce_lines(Line& line, int first) {
   }
 }
 
-// Maxima (F starts from the lowest value) and minima of floats: numbers are compared without a
-// look at NaN, which a watch notes beside.
+// True for maxima (F starts from the lowest value) and minima of floats: they compare numbers
+// without a look at NaN, which a watch notes beside.
 template <class F>
 constexpr bool kIsExtreme = F::kStart == kLowest || F::kStart == kHighest;
 template <class F>
 struct ExtremeOf {
   static constexpr ElementSet kTypes = kOrdered;
-  // b where a is NaN.
+  // Returns b where a is NaN.
   template <class V>
   static PTO_INLINE V apply(V a, V b) {
     if constexpr (F::kStart == kLowest)
@@ -115,7 +114,7 @@ struct ExtremeOf {
   }
 };
 
-// Floats: NaN as `a` of ExtremeOf is skipped; the sum of all is NaN where one was, and where
+// Floats: a NaN as `a` of ExtremeOf is skipped; the sum of all is NaN where one was, and where
 // infinities of both signs met.
 template <class F, class T, int N>
 class ExtremeLines : Lines<T> {
@@ -155,7 +154,7 @@ class ExtremeLines : Lines<T> {
   }
 
  private:
-  // A product, since sums share their units with maxima.
+  // A multiply-add does not share its unit with maxima, as a sum would.
   static PTO_INLINE void watch(V v, V& sum) { sum = lanes::fma(v, lanes::splat<V>(1), sum); }
   static PTO_INLINE V take(V v, V best, V& sum) {
     watch(v, sum);

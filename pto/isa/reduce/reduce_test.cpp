@@ -18,7 +18,7 @@ using Line = MicroTile<T, 8 * kLanes<T>>;
 template <class T>
 using Value = MicroTile<T, kLanes<T>, 1>;
 
-// Small numbers, so that sums and products of a line are exact in every type's accumulator.
+// Fills with small numbers, so that sums and products of a line are exact in every accumulator.
 template <class D>
 void fill_small(D& tile, unsigned seed) {
   for (int i = 0; i < D::Numel; ++i) {
@@ -32,7 +32,7 @@ double ulps() {
   return kIsFloat<T> ? 1 : 0;
 }
 
-// One reduction on every shape; Scalar is the row's value, `start` its neutral element.
+// Checks one reduction on every shape; Scalar is the row's value, `start` its neutral element.
 template <class T, class Scalar, class RowCall, class ColCall>
 void check_reduction(const char* name, Wide<T> start, RowCall by_row, ColCall by_col) {
   const auto folded = [&](const auto& s, int row, int col) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What compiled regions reduce with: accumulators of a row, and loops that end the blocks of sums.
+// Region reductions: the accumulators of a row in compiled regions, and the loops that end the
+// blocks of sums.
 //
 //     Accumulator<sum_of, float, kStep> a;
 //     TileSums<float, kTail> blocks;
@@ -19,8 +20,8 @@
 PTO_NAMESPACE_BEGIN
 namespace region {
 
-// for_each_tile() of a row that is summed: `close` ends each block of kBlockSteps steps but the
-// last.
+// Runs for_each_tile() on a row that is summed: `close` ends each block of kBlockSteps steps but
+// the last.
 template <int W, class Body, class Close>
 PTO_INLINE void for_each_tile(int64_t end, Body body, Close close) {
   for (int64_t begin = 0;; begin += kBlockSteps * W) {
@@ -30,8 +31,8 @@ PTO_INLINE void for_each_tile(int64_t end, Body body, Close close) {
     close();
   }
 }
-// And where rows are summed together: in `open` are the steps since the last block, of rows before
-// this one too.
+// Does the same where rows are summed together: `open` counts the steps since the last block, those
+// of earlier rows too.
 template <int W, class Body, class Close>
 PTO_INLINE void for_each_tile(int64_t end, int64_t& open, Body body, Close close) {
   int64_t begin = 0;
@@ -106,8 +107,8 @@ class TileSums {
 
 // A reduction along a row: W partial results, one vector more for tails, folded once at the end in
 // pairs, in an order that depends on the row's length only. A sum of floats is folded after each
-// block, too: see block_sums.hpp. A maximum or minimum of floats looks
-// for NaN beside its chain of instructions and is NaN if it saw one.
+// block, too: see block_sums.hpp. A maximum or minimum of floats looks for NaN beside its chain of
+// instructions and is NaN if it saw one.
 template <class Reduction, class T, int W>
 class Accumulator {
  public:

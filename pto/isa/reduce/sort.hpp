@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorting: blocks of 32, merges of sorted lists.
+// Sort: sorts blocks of 32, and merges sorted lists.
 //
 //     TSORT32(records, values, indices);              // each block of 32, descending
 //     TMRGSORT(records2, records, 64);                // groups of four blocks of 64 floats
 //     TMRGSORT<D, T, S, S, S, S, false>(d, counts, tmp, s0, s1, s2, s3);
 //
-// A record is 8 bytes: a float and its index, or a half, a zero half and the index.
+// A record has 8 bytes: a float and its index, or a half, a zero half and the index.
+//
 // Invariant: the order is total and the same everywhere: NaN first (the negative ones before the
 // others), then values descending with +0 before -0, equal values by ascending index. Every output
 // is a permutation of its input.
@@ -16,7 +17,7 @@
 
 PTO_NAMESPACE_BEGIN
 
-// How many records of each list a merge has taken.
+// Counts the records of each list that a merge has taken.
 struct MrgSortExecutedNumList {
   uint16_t mrgSortList0, mrgSortList1, mrgSortList2, mrgSortList3;
 };
@@ -26,8 +27,8 @@ namespace detail {
 using Keys = Vec<int64_t, lanes::kSortLanes>;
 constexpr int kKeyLanes = lanes::kSortLanes;
 
-// A key: above, the value's bits as a signed integer that grows with it, moved so that NaN of both
-// signs wraps to the top; below, the complement of the index.
+// Makes keys. Above: the value's bits as a signed integer that grows with it, moved so that NaN of
+// both signs wraps to the top; below: the complement of the index.
 template <int N>
 PTO_INLINE Vec<int64_t, N> make_keys(Vec<float, N> values, Vec<uint32_t, N> indices) {
   using I = Vec<int32_t, N>;
@@ -45,7 +46,8 @@ PTO_INLINE Vec<float, N> key_values(Vec<int64_t, N> keys) {
   return bit_cast<Vec<float, N>>(moved ^ ((moved >> 31) & 0x7fffffff));
 }
 
-// Records and keys, N at a time. The value of a record is its low half (float) or quarter (half).
+// Converts records and keys, N at a time. A record's value is its low half (float) or quarter
+// (half).
 template <class T, int N>
 PTO_INLINE Vec<int64_t, N> keys_of_records(Vec<int64_t, N> records) {
   const auto indices = lanes::convert<uint32_t>(bit_cast<Vec<uint64_t, N>>(records) >> 32);
@@ -85,7 +87,7 @@ constexpr bool check_records() {
   return true;
 }
 
-// Up to 32 elements that sort together: where they lie, where their records go.
+// Up to 32 elements that sort together: their place, and the place of their records.
 template <class T>
 struct SortBlock {
   const T* values;
@@ -94,7 +96,7 @@ struct SortBlock {
   int count, room;  // elements; records that fit
 };
 
-// L blocks at once, a lane for each: load, transpose, sort 32 vectors, transpose, store.
+// Sorts L blocks at once, a lane for each: load, transpose, sort 32 vectors, transpose, store.
 template <class T>
 __attribute__((noinline)) void sort_blocks(const SortBlock<T>* blocks, int n) {
   constexpr int L = kKeyLanes;
@@ -200,7 +202,7 @@ struct SortedLists {
   PTO_INLINE int total() const { return count[0] + count[1] + count[2] + count[3]; }
 };
 
-// The first `most` records of the merge of up to four lists. All are read before one is written.
+// Writes the first `most` records of the merge of up to four lists. It reads all before it writes.
 template <class T>
 void merge_lists(T* d, const SortedLists<T>& lists, int most) {
   int count[4], start[5] = {0}, total = 0;
@@ -231,7 +233,7 @@ void merge_lists(T* d, const SortedLists<T>& lists, int most) {
   store_list(d, merged, most);
 }
 
-// Records of list i that come before the record `end` in the merge, that one included.
+// Returns the key of record i.
 template <class T>
 PTO_INLINE int64_t record_key(const T* records, int i) {
   using One = Vec<int64_t, 2>;
@@ -252,8 +254,8 @@ int records_from(const T* records, int count, int64_t key) {
   return low;
 }
 
-// What a merge that stops takes of each list: all keys at or above the last one taken. Equal keys
-// (the same value and index) go to the lower list first.
+// Finds the part of each list that a stopped merge takes: all keys at or above the last one taken.
+// Equal keys (the same value and index) go to the lower list first.
 template <class T>
 void cut_lists(SortedLists<T>& lists, int64_t last_key, int taken) {
   int excess = -taken;
@@ -317,9 +319,8 @@ PTO_INLINE void merge_tiles(D& d, MrgSortExecutedNumList& executed, const S&... 
 
 }  // namespace detail
 
-// d's row r: the records of s's row r, each block of 32 sorted. One row of indices serves all rows.
-// Where the number of s's columns is known at run time alone, d takes the records that it has room
-// for.
+// d's row r gets the records of s's row r, each block of 32 sorted. One row of indices serves all
+// rows. Where the number of s's columns is known at run time alone, d takes as many records as fit.
 template <class D, class S, class I, class... Tmp>
 PTO_INLINE RecordEvent TSORT32(D& d, const S& s, const I& idx, const Tmp&...) {
   static_assert(detail::check_records<D, S>());
@@ -334,7 +335,7 @@ PTO_INLINE RecordEvent TSORT32(D& d, const S& s, const I& idx, const Tmp&...) {
   return {};
 }
 
-// Each group of four consecutive blocks of blockLen elements, merged; a last group may be smaller.
+// Merges each group of four consecutive blocks of blockLen elements; a last group may be smaller.
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TMRGSORT(D& d, const S& s, uint32_t blockLen, const X&...) {
   static_assert(detail::check_records<D, S>());
@@ -358,8 +359,8 @@ PTO_INLINE RecordEvent TMRGSORT(D& d, const S& s, uint32_t blockLen, const X&...
   return {};
 }
 
-// Two, three or four sorted lists into one. Exhausted: stop when one list ends. A destination that
-// is too small takes the first records.
+// Merges two, three or four sorted lists into one. Exhausted: stops when one list ends. A
+// destination that is too small takes the first records.
 template <class D, class Tmp, class S0, class S1, class S2, class S3, bool Exhausted, class... X>
 PTO_INLINE RecordEvent TMRGSORT(D& d, MrgSortExecutedNumList& executed, Tmp&, const S0& s0,
                                 const S1& s1, const S2& s2, const S3& s3, const X&...) {
@@ -385,7 +386,7 @@ PTO_INLINE RecordEvent TMRGSORT(D& d, MrgSortExecutedNumList& executed, Tmp&, co
   return {};
 }
 
-// The columns of the temporary tile that the merge of these lists takes on hardware.
+// Returns the columns of the temporary tile that the merge of these lists takes on hardware.
 template <class... S>
 constexpr PTO_INLINE uint32_t GETMRGSORTTMPSIZE() {
   return uint32_t((S::Cols + ... + 0));

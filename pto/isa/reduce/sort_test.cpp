@@ -18,7 +18,7 @@ struct Pair {
   float value;
   uint32_t index;
 };
-// NaN before everything, the negative ones first; +0 before -0; ties by index.
+// Ranks NaN before everything, the negative ones first; +0 before -0; ties by index.
 int rank_of(float v) {
   if (std::isnan(v)) return std::signbit(v) ? 0 : 1;
   return v != 0 ? 2 : std::signbit(v) ? 4 : 3;
@@ -51,7 +51,7 @@ Pair take(const T* tile, int at) {
   return p;
 }
 
-// Few different values, so that most are ties, and the specials.
+// Takes few different values, so that most are ties, and the specials.
 template <class T>
 T value(unsigned i) {
   i = i * 2654435761u >> 7;
@@ -145,7 +145,7 @@ TEST(Sort32, takes_a_source_of_its_own_type_whose_valid_part_fits) {
   for (int i = 0; i < 64; ++i) ASSERT_EQ(take(d.data(), i).index / 32, unsigned(i / 32)) << i;
 }
 
-// A sorted list of `count` records whose indices start at `first`.
+// Makes a sorted list of `count` records whose indices start at `first`.
 template <class T>
 std::vector<Pair> sorted_list(int count, unsigned first) {
   std::vector<Pair> list;
@@ -190,7 +190,7 @@ TEST(MergeSort, merges_groups_of_four_blocks_and_a_last_smaller_group) {
     }
 }
 
-// The merge of lists, one record at a time: lower lists first among equals.
+// Merges lists one record at a time: lower lists first among equals.
 struct Merged {
   std::vector<Pair> all;
   int taken[4] = {0, 0, 0, 0};
@@ -217,7 +217,8 @@ Merged merge_slowly(const std::vector<std::vector<Pair>>& lists, bool exhausted,
 template <class T, int N>
 using Records = Line<T, N * kElements<T>>;
 
-// Counts of four lists, of which the first n take part; room of the destination in records.
+// Checks counts of four lists, of which the first n take part; Room is the destination's, in
+// records.
 template <class T, int Room, bool Exhausted>
 void check_lists(int n, const int* count) {
   constexpr int E = kElements<T>;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control register of a core.
+// Control: the control register of a core.
 //
 //     set_ctrl(sbitset1(get_ctrl(), 48));   // for sources of the simulator: quantising saturates
 //
-// Invariant: kernels in general have none: it is read as 0. Sources of the simulator have one for
-// each thread, the word of its task; of its bits only kSaturates means something.
+// Invariant: a kernel in general has no such register and reads 0. A source of the simulator has
+// one for each thread, the word of its task; only its bit kSaturates means something.
 // Thread safety: the register is the calling thread's.
 #pragma once
 #include "pto/isa/tile/types.hpp"

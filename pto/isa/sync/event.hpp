@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Event: an instruction that another one waits for, by the pipes of the two.
+// Event: lets an instruction wait for another one, by the pipes of the two.
 //
 //     Event<Op::TLOAD, Op::TADD> loaded;
 //     loaded = TLOAD(a, x);
 //     TADD(c, a, b, loaded);      // or loaded.Wait()
 //
-// Invariant: instructions of a core run in order here, so that an event only says whether it was
-// recorded: waiting for one that was not fails the block, inside launches.
 // Record<Id>() and Wait<Id>() are flag Id between the cores of a block (see sync.hpp).
+//
+// Invariant: instructions of a core run in order here, so an event only says whether it was
+// recorded. Inside launches, waiting for an event that was not recorded fails the block.
 // Thread safety: an event belongs to one core.
 #pragma once
 #include "pto/isa/sync/sync.hpp"
@@ -112,8 +113,8 @@ class Event {
   bool is_recorded_ = false;
 };
 
-// Waits for events. TSYNC<Op>(), the end of what the instruction's pipe has begun, has nothing to
-// wait for.
+// Waits for events. TSYNC<Op>() waits for the instruction's pipe, which has nothing to wait for
+// here.
 template <class... E>
 PTO_INLINE void TSYNC(E&... events) {
   PTO_ENTER(TSYNC, "events", "-:");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TPUSH, TPOP, TALLOC, TFREE: tiles between the cube core and the vector cores of a block.
+// TPUSH, TPOP, TALLOC, TFREE: pass tiles between the cube core and the vector cores of a block.
 //
 //     using Pipe = TPipe<0, Direction::DIR_C2V, 64 * 64 * sizeof(float), 4>;
 //     Pipe pipe(nullptr, 0, 0);
@@ -7,14 +7,15 @@
 //     TPOP<Pipe, VecT, TileSplitAxis::TILE_UP_DOWN>(pipe, half);   // each of two vector cores
 //     TFREE<Pipe, TileSplitAxis::TILE_UP_DOWN>(pipe);
 //
-// Split, each vector core pops (or pushes) its half of the rows or columns; a slot is full when all
-// its producers have pushed and free when all its consumers have freed it. Not split, vector core 0
-// alone takes part: the other one pops zeros and its pushes do nothing, unless the pipe's IsNoSplit
-// says that both pop the whole tile.
-// With a GlobalTensor the slot itself is used: TALLOC, write, TPUSH; TPOP, read, TFREE.
-// Invariant: a tile is copied in and out, so that it may be changed after TPUSH and after TFREE.
+// With a split, each vector core pops (or pushes) its half of the rows or columns; a slot is full
+// when all its producers have pushed and free when all its consumers have freed it. Without a
+// split, vector core 0 alone takes part: the other one pops zeros and its pushes do nothing, unless
+// the pipe's IsNoSplit says that both pop the whole tile. With a GlobalTensor the slot itself is
+// used: TALLOC, write, TPUSH; TPOP, read, TFREE.
 // Errors: a tile larger than the slot, or popped as another element size, fails the block; a push
 // that finds no free slot and a pop that finds no full one wait, see sync.hpp.
+//
+// Invariant: a tile is copied in and out, so that it may change after TPUSH and after TFREE.
 // Thread safety: a pipe object belongs to one core.
 #pragma once
 #include "pto/isa/sync/pipe_queue.hpp"
@@ -35,7 +36,7 @@ PTO_INLINE RecordEvent TPUSH(Pipe& pipe, const D& tile, Here here = Here::now())
   pipes::push_tile<Pipe, Split, void>(pipe, tile, -1, here);
   return {};
 }
-// As the vector core `sub_block`.
+// Pops as the vector core `sub_block`.
 template <class Pipe, class D, TileSplitAxis Split = TILE_NO_SPLIT,
           PTO_IF(pipes::kIsPipe<Pipe>&& kIsTile<D>)>
 PTO_INLINE RecordEvent TPUSH(Pipe& pipe, const D& tile, int sub_block, Here here = Here::now()) {
@@ -49,8 +50,8 @@ PTO_INLINE RecordEvent TPUSH(const D& tile, Pipe& pipe, Here here = Here::now())
   pipes::push_tile<Pipe, TILE_NO_SPLIT, void>(pipe, tile, -1, here);
   return {};
 }
-// An accumulator, changed by Config = FixpipeParams<...> on its way; its entries are those of the
-// last SET_QUANT_SCALAR or SET_QUANT_VECTOR of this core.
+// Pushes an accumulator, which Config = FixpipeParams<...> changes on its way; its entries are
+// those of the last SET_QUANT_SCALAR or SET_QUANT_VECTOR of this core.
 template <class Pipe, class D, class Config, PTO_IF(pipes::kIsPipe<Pipe>&& kIsTile<D>)>
 PTO_INLINE RecordEvent TPUSH(Pipe& pipe, const D& tile, Here here = Here::now()) {
   PTO_ENTER(TPUSH, "<Pipe, Tile, FixpipeParams> pipe, tile", in(tile));
@@ -115,7 +116,7 @@ PTO_INLINE RecordEvent TFREE(Pipe& pipe, [[maybe_unused]] const G& view) {
   return {};
 }
 
-// The same after other instructions' events.
+// The same instructions after other instructions' events.
 #define PTO_AFTER_EVENTS(mnemonic, constness)                                              \
   template <class Pipe, class A, TileSplitAxis Split = TILE_NO_SPLIT, class E, class... F, \
             PTO_IF(pipes::kIsPipe<Pipe>&& pipes::kIsEvent<E>)>                             \
@@ -129,7 +130,7 @@ PTO_AFTER_EVENTS(TALLOC, )
 #undef PTO_AFTER_EVENTS
 #undef PTO_IF
 
-// The entry of all columns for the next pushes of this core: a scale, for results of type Out.
+// Sets the entry of all columns for the next pushes of this core: a scale, for results of type Out.
 template <class Out>
 PTO_INLINE void SET_QUANT_SCALAR(float scale) {
   PTO_ENTER(SET_QUANT_SCALAR, "<Out> scale", "-:");
@@ -139,7 +140,7 @@ PTO_INLINE void SET_QUANT_SCALAR(float scale) {
   *pipes::quant_entries(pipes::kQuantScalar, 1) = (bits & 0xffffe000u) | uint64_t(is_signed) << 46;
 }
 
-// An entry for each column.
+// Sets an entry for each column.
 template <class F>
 PTO_INLINE void SET_QUANT_VECTOR(const F& fp) {
   static_assert(moves::check_entries<F>());

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// TPipe: the slots between the cores of a block, and how a tile gets into one and out.
+// TPipe: the slots between the cores of a block, and the copies of tiles into and out of them.
 //
 //     using Pipe = TPipe<0, Direction::DIR_C2V, 64 * 64 * sizeof(float), 4>;
 //     Pipe pipe(nullptr, 0, 0);
-//     pipes::push_tile<Pipe, TILE_UP_DOWN, void>(pipe, acc, -1, Here::now());   // TPUSH, in
-//     pipe.hpp
+//     pipes::push_tile<Pipe, TILE_UP_DOWN, void>(pipe, acc, -1, Here::now());   // see TPUSH
 //
 // Invariant: pipes of one type are one queue in every block of a launch, whatever object names
 // them. A slot holds a matrix row by row, as large as its producers' tiles together.
@@ -42,8 +41,8 @@ struct RingFIFO {
 
 namespace pipes {
 
-// What a core does at one end of a pipe. Several pushes may fill one slot: all but the last without
-// record, all but the first without allocate; pops likewise.
+// The steps of a core at one end of a pipe. Several pushes may fill one slot: all but the last
+// without record, all but the first without allocate; pops likewise.
 struct Producer {
   bool allocates = true, records = true;
   int64_t entryOffset = 0;  // bytes, of the next tile in its slot
@@ -58,7 +57,7 @@ struct Consumer {
   bool waits = true, frees = true;
   int64_t entryOffset = 0;
   pto_slot* open = nullptr;
-  // What is popped and not freed, the oldest in bit 0: 1 towards the cube; a 1 ends it.
+  // The popped and not yet freed tiles, the oldest in bit 0: 1 towards the cube; a 1 ends the list.
   uint64_t popped = 1;
   PTO_INLINE void setWaitStatus(bool does) { waits = does; }
   PTO_INLINE void setFreeStatus(bool does) { frees = does; }
@@ -66,7 +65,7 @@ struct Consumer {
     const int count = 63 - __builtin_clzll(popped);
     if (waits && count < 63) popped += uint64_t(to_vector ? 1 : 2) << count;
   }
-  // Whether the oldest one went to the vector cores, as those do that another object popped.
+  // True where the oldest tile went to the vector cores, as tiles that another object popped do.
   PTO_INLINE bool take_direction() {
     const bool to_vector = popped == 1 || (popped & 1) == 0;
     if (popped > 1) popped >>= 1;
@@ -96,7 +95,7 @@ struct TPipe : pipes::StateOf<
   static constexpr bool is_both = kWays == DIR_BOTH, is_v2c_ctrl = kWays == DIR_V2C_CTRL;
   static constexpr bool kIsNoSplit = IsNoSplit;
 
-  // Slots in memory for the GlobalTensor forms, or null; consumers' own buffers are not needed.
+  // `slots`: memory for the GlobalTensor forms, or null; consumers need no buffers of their own.
   PTO_INLINE TPipe(void* slots, uint32_t c2v_buffer, uint32_t v2c_buffer)
       : fifo{slots, c2v_buffer, v2c_buffer} {}
 
@@ -105,7 +104,7 @@ struct TPipe : pipes::StateOf<
     return reinterpret_cast<const void*>(uint64_t(FlagID) << 56 | uint64_t(DirType) << 53 |
                                          to_vector << 52 | uint64_t(SlotNum) << 32 | SlotSize);
   }
-  // Outside launches: forgets what was pushed and not freed.
+  // Forgets, outside launches, pushed tiles that nobody freed.
   static void reset_for_cpu_sim() {
     pto_ring_reset(key(0)), pto_ring_reset(key(1));
     TPipe::note_progress();
@@ -132,8 +131,8 @@ constexpr bool is_odd(TileSplitAxis split) {
   return split == TILE_UP_DOWN_ODD || split == TILE_LEFT_RIGHT_ODD;
 }
 
-// The direction of a tile's push or pop: Vec tiles are the vector cores'. Views tell nothing: there
-// the core does.
+// Returns the direction of a tile's push or pop: Vec tiles belong to the vector cores. Views do not
+// tell; there the core does.
 template <class Pipe, class D, bool IsPush>
 PTO_INLINE bool is_to_vector() {
   if constexpr (!Pipe::is_both)
@@ -162,7 +161,7 @@ PTO_INLINE End end_of(bool to_vector, bool is_vector, TileSplitAxis split, const
   return end;
 }
 
-// Where the running core's part of a slot lies: rows x cols elements of a matrix row by row.
+// The running core's part of a slot: rows x cols elements of a matrix row by row.
 struct Part {
   int64_t offset, stride, end;  // in elements
 };
@@ -195,8 +194,8 @@ inline void check_room(bool fits, const char* what, Here here) {
            "give the TPipe a SlotSize of the whole tile", here.file, here.line);
 }
 
-// What the next TPUSH with a configuration does, kept with the core's memory: one entry for all
-// columns, and one for each.
+// The entries that the next TPUSH with a configuration uses, kept with the core's memory: one for
+// all columns, and one for each.
 constexpr int kQuantScalar = 14, kQuantVector = 15, kQuantColumns = 4096;
 PTO_INLINE uint64_t* quant_entries(int place, size_t count) {
   return static_cast<uint64_t*>(pto_block_memory(place, count * sizeof(uint64_t)));
@@ -336,7 +335,8 @@ void pop_tile(Pipe& pipe, D& tile, Here here) {
   TLOAD(tile, view_of<T>(slot, pipe.cons.entryOffset, part, rows, cols));
 }
 
-// The slot of a GlobalTensor: in the memory that the pipe was given, where it serves one direction.
+// Points a GlobalTensor at its slot, in the memory that the pipe was given, where that serves one
+// direction.
 template <class Pipe, class G>
 PTO_INLINE void point_at(G& view, const Pipe& pipe, const pto_slot* slot, int64_t offset) {
   char* data = static_cast<char*>(slot->data);

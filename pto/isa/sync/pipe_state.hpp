@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sources of the simulator see of a pipe's queue: Pipe::GetSharedState().
+// Pipe state: the view of a pipe's queue that sources of the simulator get: Pipe::GetSharedState().
 //
 //     auto& state = Pipe::GetSharedState();      // with compat/ among the includes
 //     std::lock_guard<std::mutex> lock(state.mutex);
 //     EXPECT_EQ(state.occupied, 0);
 //
-// Invariant: the queue is the runtime's (pto_ring_...); the state is a copy of its progress, made
-// when it is asked for and, from then on, at every step of a pipe. Elsewhere than in sources of the
-// simulator a pipe has no such members. compat/ defines the state, which holds a std::mutex.
+// Only sources of the simulator see these members of a pipe. compat/ defines the state, which holds
+// a std::mutex.
 //
+// Invariant: the queue is the runtime's (pto_ring_...); the state is a copy of its progress, made
+// at the first request and, from then on, at every step of a pipe.
 // Thread safety: the mutex guards a state.
 #pragma once
 #include "pto/abi/host.h"

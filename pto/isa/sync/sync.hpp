@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order between pipes and between cores: flags, barriers over all blocks.
+// Sync: order between pipes and between cores: flags, barriers over all blocks.
 //
-//     set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);          // of this core: instructions run in order
-//     wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);         // here, so that the pair is only counted
-//     ffts_cross_core_sync(PIPE_FIX, _getFFTSMsg(2, 3));   // cube core: flag 3 for its vector
-//     cores wait_flag_dev(3);                                    // vector core
+//     set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);              // one core runs its instructions in
+//     wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);             // order, so the pair is only counted
+//     ffts_cross_core_sync(PIPE_FIX, _getFFTSMsg(2, 3));   // cube core: flag 3 to its vector cores
+//     wait_flag_dev(3);                                    // vector core
 //     SYNCALL<SyncCoreType::Mix>();                        // every core of the launch
 //
-// Invariant: what a core wrote before it set a flag or came to a barrier is seen behind the wait.
-// A wait that nobody can end fails the launch at once with a text that names every core that waits,
-// for what, and the line of its source. A flag that is awaited and not set, or set and not awaited,
+// A wait that nobody can end fails the launch at once: the text names every core that waits, for
+// what, and the line of its source. A flag that is awaited and not set, or set and not awaited,
 // fails the block that left it. Outside launches flags and barriers do nothing.
+//
+// Invariant: a wait sees everything that a core wrote before it set the flag or came to a barrier.
 // Thread safety: cores run as fibers on any number of threads, see pto/launch/wait.hpp.
 #pragma once
 #include "pto/abi/host.h"
@@ -31,7 +32,7 @@ enum event_t {
   EVENT_ID7
 };
 
-// Where a kernel waits: Here::now() as the last argument's default is the caller's line.
+// The place where a kernel waits: Here::now() as the last argument's default is the caller's line.
 struct Here {
   const char* file;
   int line;
@@ -71,8 +72,8 @@ PTO_INLINE void wait_flag_dev(pipe_t, int flag, Here here = Here::now()) {
   wait_flag_dev(flag, here);
 }
 
-// Between the cube core and one vector core of its block: the cube core counts the flags of the
-// second vector core from 16 on.
+// A flag between the cube core and one vector core of its block: the cube core counts the flags of
+// the second vector core from 16 on.
 PTO_INLINE void set_intra_block(pipe_t, int flag, Here here = Here::now()) {
   pto_cross_set(PTO_SYNC_PAIR, flag, here.file, here.line);
 }
@@ -80,7 +81,8 @@ PTO_INLINE void wait_intra_block(pipe_t, int flag, Here here = Here::now()) {
   pto_cross_wait(PTO_SYNC_PAIR, flag, here.file, here.line);
 }
 
-// Which cores a barrier waits for. Where a launch does not tell cube and vector cores apart, all.
+// The cores that a barrier waits for; all, where a launch does not tell cube and vector cores
+// apart.
 enum class SyncCoreType { AIVOnly, AICOnly, Mix };
 enum class SyncAllMode { Hard, Soft };
 
