@@ -7,10 +7,11 @@
 //     at::Tensor y = relu.execute({x})[0];
 //
 // The kernel gets the TENSOR inputs by their index, an optional or a list of them too, then the
-// outputs by theirs; SCALAR inputs fill its scalar slots; what the parameter callback makes arrives
-// as params. An output without a shape callback has the shape of the first tensor. Beyond the
+// outputs by theirs; SCALAR inputs fill its scalar slots; params arrive as the parameter callback
+// makes them. An output without a shape callback has the shape of the first tensor. Beyond the
 // public API an OutputDesc may replace an input. See hpu_custom_op_execute.h for devices, meta
 // tensors and errors.
+//
 // Invariant: a descriptor is immutable; copying it copies no description.
 // Thread safety: every function may be called from any thread.
 #pragma once
@@ -50,7 +51,7 @@ class HabanaCustomOpDescriptor {
                            const std::vector<OutputDesc>& outputs)
       : parts_(std::make_shared<const Parts>(Parts{std::move(node), inputs, outputs})) {}
 
-  // Throws where the name is unknown or was registered twice.
+  // Throws for a name that is unknown or was registered twice.
   static HabanaCustomOpDescriptor getCustomOpDescriptor(const std::string& name) {
     const auto about = pto::custom_op::find(name);
     const std::lock_guard lock(registered().mutex);
@@ -101,7 +102,7 @@ class HabanaCustomOpDescriptor {
   }
   friend void registerKernel(HabanaCustomOpDescriptor& descriptor);
 
-  // By index; an index that comes twice, or leaves a gap among outputs, is an error of every use.
+  // Orders by index; an index that comes twice, or leaves a gap among outputs, fails every use.
   std::shared_ptr<pto::custom_op::Description> described() const {
     auto about = std::make_shared<pto::custom_op::Description>();
     about->name = parts_->node.schema_name;

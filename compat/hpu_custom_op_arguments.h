@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The description of a custom operator, and the arguments of one call of it.
+// Custom operator arguments: the description of a custom operator, and the arguments of one call.
 //
 //     const pto::custom_op::Arguments arguments(description, values);   // checked
-//     arguments.tensors(), arguments.scalars()                          // as the kernel gets them
+//     arguments.tensors();                                              // as the kernel gets them
 //
-// Invariant: a description is immutable. What a call holds is concrete: symbolic sizes are fixed.
-// Thread safety: descriptions are shared by threads; an Arguments belongs to one.
+// Invariant: a description is immutable. A call holds concrete values: symbolic sizes are fixed.
+// Thread safety: threads share descriptions; an Arguments belongs to one.
 #pragma once
 
 // PyTorch first: HPU is a macro from here on.
@@ -26,7 +26,7 @@
 
 namespace pto::custom_op {
 
-// What is wrong with a call, why, and what to do, as RuntimeError.
+// Throws RuntimeError with what is wrong with a call, why, and what to do.
 [[noreturn]] inline void fail(const std::string& what, const char* why, const char* fix) {
   TORCH_CHECK(false, what, "\n  why: ", why, "\n  fix: ", fix);
 }
@@ -111,7 +111,7 @@ class Arguments {
   c10::Device device() const { return device_; }
 
  private:
-  // Sizes and numbers as numbers, which fixes symbolic ones.
+  // Converts sizes and numbers to plain numbers, which fixes symbolic ones.
   static c10::IValue concrete(const c10::IValue& value) {
     if (value.isSymInt()) return value.toSymInt().guard_int(__FILE__, __LINE__);
     if (value.isSymFloat()) return value.toSymFloat().guard_float(__FILE__, __LINE__);

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Custom operators that describe themselves: what hpu_custom_op.h and hpu_custom_op_pt2.h share.
+// Custom operators that describe themselves: the code that hpu_custom_op.h and hpu_custom_op_pt2.h
+// share.
 //
 //     pto::custom_op::add({"custom_op::custom_relu", "relu_fwd", shapes, params, inputs});
 //     std::vector<at::Tensor> results = pto::custom_op::find("custom_op::custom_relu")->run(stack);
 //
 // A description names a kernel (pto/abi/guid.h); running it makes the outputs and calls the kernel.
-// On meta and fake tensors only the outputs are made, so that torch.compile and export work without
+// On meta and fake tensors it only makes the outputs, so that torch.compile and export work without
 // a meta kernel; a symbolic size is then fixed to its value, since the callbacks take numbers.
 // TORCH_LIBRARY_IMPL(space, HPU, m) registers for the CPU, npu and meta tensors alike.
 //
-// Invariants: a description is immutable and never removed. A name that was described twice, or
+// Invariant: a description is immutable and never removed. A name that was described twice, or
 // wrongly, is an error at every use, not at load, where an exception would end the process.
 // Thread safety: every function may be called from any thread.
 #pragma once
 
 #include "hpu_custom_op_arguments.h"  // PyTorch's headers first: HPU is a macro from here on
-// What the outputs need.
+// Makes the outputs.
 #include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
@@ -61,7 +62,7 @@ inline at::Tensor make_output(const Description& about, const Arguments& argumen
 }
 
 // A call with everything that it points to, but for the memory of its tensors: on a device it may
-// run later, and tensors themselves cannot be kept there, since their end may need Python's lock.
+// run later, and it cannot keep the tensors themselves, since their end may need Python's lock.
 class BoundCall {
  public:
   BoundCall(const Description& about, const Arguments& arguments,
@@ -83,7 +84,7 @@ class BoundCall {
     TORCH_CHECK(pto_guid_run(&as_call) == 0, pto_operator_error());
   }
 
-  // On the device's current stream.
+  // Submits to the device's current stream.
   static void submit(std::unique_ptr<BoundCall> self, c10::Device device,
                      const std::vector<const void*>& objects) {
     int64_t bytes = 0;
@@ -213,7 +214,7 @@ inline std::shared_ptr<const Description> find(const std::string& name) {
 
 }  // namespace pto::custom_op
 
-// Inside a callback that fills params: sets `size`, declares `params`.
+// A callback that fills params uses it: sets `size`, declares `params`.
 #define HPU_PARAMS_STUB(Params) \
   size = sizeof(Params);        \
   auto params = std::make_shared<Params>()

@@ -10,6 +10,7 @@
 // outputs. Numbers fill its scalar slots where there is no parameter callback. Beyond the public
 // API an output may replace an input or have strides of its own, and the callback may tell another
 // number of outputs for each call. See hpu_custom_op_execute.h for devices, meta tensors, errors.
+//
 // Invariant: a descriptor is immutable; copying it copies no description.
 // Thread safety: every function may be called from any thread.
 #pragma once
@@ -38,7 +39,7 @@ class UserCustomOpDescriptor {
       : parts_(std::make_shared<const Parts>(
             Parts{schema, guid, std::move(output_meta_fn), std::move(fill_params_fn)})) {}
 
-  // Throws where the name is unknown or was registered twice. The reference lives as long as the
+  // Throws for a name that is unknown or was registered twice. The reference lives as long as the
   // process.
   static const UserCustomOpDescriptor& getUserCustomOpDescriptor(const std::string& name) {
     const auto about = pto::custom_op::find(name);

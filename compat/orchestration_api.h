@@ -10,13 +10,15 @@
 //       rt_submit_aiv_task(0, task);
 //     }
 //
-// A scalar reaches kernels as all scalars of tasks do, a floating-point one as a double; those that
-// include tensor.h get its own bits. An integral read of a floating-point scalar gives its bits, a
-// float32's unless the type float64 was asked for by name; passed on, a float parameter of a kernel
-// gets that float. The kernels of a mixed task run side by side. Hints (early
-// resolve, timing slots) do nothing. Invariant: a mistake throws at the call, with what, why and
-// fix, and the run fails with it; after rt_report_fatal the calls do nothing until the entry
-// returns. Thread safety: everything belongs to the thread that runs the orchestration.
+// A scalar reaches kernels as all scalars of tasks do, a floating-point one as a double; kernels
+// that include tensor.h get its own bits. An integral read of a floating-point scalar gives its
+// bits, a float32's unless the type float64 was asked for by name; passed on, a float parameter of
+// a kernel gets that float. The kernels of a mixed task run side by side. Hints (early resolve,
+// timing slots) do nothing.
+//
+// Invariant: a mistake throws at the call, with what, why and fix, and the run fails with it; after
+// rt_report_fatal the calls do nothing until the entry returns.
+// Thread safety: everything belongs to the thread that runs the orchestration.
 #pragma once
 
 #include <algorithm>
@@ -60,7 +62,7 @@ using PTO2OrchestrationConfig = OrchestrationConfig;
 enum class ScopeMode : uint8_t { AUTO, MANUAL };
 using PTO2ScopeMode = ScopeMode;
 
-// What a submission returns: its task, and the tensors that the runtime made for it, in order.
+// The result of a submission: its task, and the tensors that the runtime made for it, in order.
 class TaskOutputTensors {
  public:
   TaskOutputTensors() = default;
@@ -91,7 +93,7 @@ namespace compat {
 // The state of one orchestration.
 class Session {
  public:
-  // `raw`: the kernels, by number, whose slots hold descriptors of tensors and bits of scalars.
+  // `raw`: the numbers of the kernels whose slots hold descriptors of tensors and bits of scalars.
   Session(const pto_runtime_api* api, const pto_args* args, std::vector<int32_t> raw)
       : o_(api, args), raw_(std::move(raw)) {
     outer_ = std::exchange(current_slot(), this);
@@ -118,7 +120,7 @@ class Session {
     return arguments_.back();
   }
 
-  // Memory by its address, which lies in an argument of the run.
+  // Wraps memory by its address, which lies in an argument of the run.
   ChipTensor external(void* address, const uint32_t shape[], uint32_t ndims, DataType dtype,
                       bool is_manual) {
     const uint64_t bytes = TensorCreateInfo(shape, ndims, dtype).buffer_size_bytes();
@@ -206,7 +208,7 @@ class Session {
     return {TaskId{task}, std::move(made)};
   }
 
-  // Memory alone: nothing writes it, so that nothing need follow the task whose id it has.
+  // Makes memory alone: no task writes it, so none needs to follow the task whose id it has.
   TaskOutputTensors allocate(const CoreTaskArgs& args, const char* file, int line) {
     if (is_fatal()) return {};
     args.throw_if_wrong();
@@ -222,7 +224,7 @@ class Session {
     return {task, std::move(made)};
   }
 
-  // One element, after the tasks that write it; `to_write`: and those that read it.
+  // Returns one element, after the tasks that write it; `to_write`: and those that read it.
   View settled(const ChipTensor& tensor, uint32_t ndims, const uint32_t* indices, bool to_write) {
     const View view = element(tensor, ndims, indices);
     const bool is_untracked = tensor.manual_dep || scopes_.back().mode == ScopeMode::MANUAL;
@@ -242,13 +244,13 @@ class Session {
     ScopeMode mode;
   };
 
-  // By number, as submit() knows it; null: none.
+  // Names a kernel by its number, as submit() knows it; null: none.
   const char* name_of(int32_t kernel) {
     if (kernel < 0) return nullptr;
     return names_.try_emplace(kernel, std::to_string(kernel)).first->second.c_str();
   }
 
-  // Whether the kernels of a task get scalars by their own bits.
+  // True where the kernels of a task get scalars by their own bits.
   bool takes_raw(const MixedKernels& kernels) const {
     int raw = 0, typed = 0;
     for (int32_t kernel : {kernels.aic_kernel_id, kernels.aiv0_kernel_id, kernels.aiv1_kernel_id})
@@ -301,7 +303,7 @@ class Session {
     return options;
   }
 
-  // The tensors.
+  // Lists the tensors.
   std::vector<TaskArgument> arguments_of(const CoreTaskArgs& args, std::vector<ChipTensor>& made,
                                          TaskOptions& options) {
     std::vector<TaskArgument> given;
@@ -311,7 +313,7 @@ class Session {
         given.push_back({View(made.back().raw()), PTO_ARG_OUTPUT, 0});
         continue;
       }
-      // Tensors that are tracked by hand follow the task that made them, no other.
+      // A tensor that is tracked by hand follows the task that made it, no other.
       const bool is_manual = slot.tensor.manual_dep || slot.kind == PTO_ARG_NO_DEP;
       if (is_manual && slot.tensor.owner_task_id.is_valid())
         options.after.push_back(slot.tensor.owner_task_id.raw);

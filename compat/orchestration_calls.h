@@ -30,7 +30,7 @@ static inline TaskOutputTensors rt_submit_aiv_task(int32_t kernel, const CoreTas
                                                    PTO_COMPAT_SITE) {
   return rt_submit_task({INVALID_KERNEL_ID, kernel, INVALID_KERNEL_ID}, args, file, line);
 }
-// Runs nothing; for its edges.
+// Runs nothing, and only carries edges.
 static inline TaskOutputTensors rt_submit_dummy_task(const CoreTaskArgs& args, PTO_COMPAT_SITE) {
   return pto::compat::Session::current().submit({}, args, file, line);
 }
@@ -55,21 +55,21 @@ static inline TaskOutputTensors rt_submit_dummy_task(CoreTaskArgsWithDeps<N>& ar
   return rt_submit_dummy_task(args.finalize_for_submit(), file, line);
 }
 
-// A part of the orchestration that others cache; here it is called.
+// Runs a part of the orchestration that others cache; here it is a plain call.
 template <class... Config, class... Given>
 static inline void rt_submit_graph(void (*function)(const CoreTaskArgs&, Config...),
                                    const CoreTaskArgs& args, Given... config) {
   function(args, config...);
 }
 
-// A tensor by its address; `version` is not looked at.
+// Makes a tensor by its address; `version` is ignored.
 static inline ChipTensor make_tensor_external(void* address, const uint32_t shape[], uint32_t ndims,
                                               DataType dtype = DataType::FLOAT32,
                                               bool manual_dep = false, int32_t = 0) {
   return pto::compat::Session::current().external(address, shape, ndims, dtype, manual_dep);
 }
 
-// Memory before any task; it belongs to the scope.
+// Makes memory before any task; it belongs to the scope.
 static inline TaskOutputTensors alloc_tensors(const CoreTaskArgs& args, PTO_COMPAT_SITE) {
   return pto::compat::Session::current().allocate(args, file, line);
 }
@@ -128,13 +128,13 @@ __attribute__((format(printf, 2, 3))) static inline void rt_report_fatal(int32_t
   pto::compat::Session::current().report_fatal(code, text);
 }
 
-// How many mixed tasks may run at once, a cube core and two vector cores each.
+// Returns the number of mixed tasks that may run at once, a cube core and two vector cores each.
 static inline int32_t rt_available_cluster_count() {
   return int32_t(std::max(1u, std::thread::hardware_concurrency()));
 }
 static inline int32_t rt_available_aiv_count() { return 2 * rt_available_cluster_count(); }
 
-// An element, after the tasks that write it. Without T its bits, zero-extended.
+// Reads an element, after the tasks that write it. Without T its bits, zero-extended.
 template <class T = uint64_t>
 static inline T get_tensor_data(const ChipTensor& tensor, uint32_t ndims,
                                 const uint32_t indices[]) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments of the public spelling (orchestration_api.h): those of the run, and those of a task.
+// Task arguments of the public spelling (orchestration_api.h): those of the run, and those of a
+// task.
 //
 //     CoreTaskArgs task;
 //     task.add_input(x, y);
@@ -19,15 +20,15 @@
 namespace pto {
 namespace compat {
 
-// A scalar as it was given: its value's slot, what that is, and its own bits.
+// A scalar as the caller gave it: its value's slot, the kind of that, and its own bits.
 struct GivenScalar {
   uint64_t bits;  // int64, or a double's
   int32_t number;  // PTO_NUMBER_...
   uint64_t raw;   // a float's 32, a double's 64, an integer's
 };
 
-// What the public runtime has of a floating-point scalar that run() got: 32 bits, but of a float64
-// that was asked for by name.
+// Returns a floating-point scalar of run() as the public runtime has it: 32 bits, unless run()
+// asked for a float64 by name.
 inline GivenScalar given_by_run(uint64_t bits, int32_t number) {
   GivenScalar scalar{bits, number, bits};
   if (number != PTO_NUMBER_REAL) return scalar;
@@ -62,7 +63,7 @@ class GivenArguments {
     refuse(std::string(kind) + "(" + std::to_string(index) + ") of " + std::to_string(count),
            "tensors and scalars count from 0, apart", "ask for one that was passed");
   }
-  // Of an integral read that gave `value`.
+  // Checks an integral read that gave `value`.
   static void check_bits(const GivenScalar& given, int32_t index, size_t bytes, uint64_t value) {
     const std::string what = "scalar<T>(" + std::to_string(index) + ") of ";
     const double real = real_of(given);
@@ -94,8 +95,8 @@ class GivenArguments {
   std::vector<GivenScalar> scalars_;
 };
 
-// A chip's headers have one of two names for the number of blocks; without one, PTO_CHIP of
-// isa/kernel/chip.hpp, both are there.
+// A chip's headers have one of two names for the number of blocks; without a chip (PTO_CHIP of
+// isa/kernel/chip.hpp) both exist.
 class LaunchSpec {
  public:
 #if !defined(PTO_CHIP) || PTO_CHIP == 1
@@ -136,7 +137,7 @@ using ChipStorageTaskArgs = ChipTaskArgs;
 
 enum class PredicateOp : uint8_t { NONE, EQ, NE, GT, LT, GE, LE };
 
-// The task is skipped unless element `op` target holds when it could begin.
+// Skips the task unless element `op` target holds when it could begin.
 struct CoreTaskPredicate {
   struct {
     const ChipTensor* tensor = nullptr;
@@ -148,7 +149,7 @@ struct CoreTaskPredicate {
 };
 using L0TaskPredicate = CoreTaskPredicate;
 
-// What a dependency is for: order, and the life of the memory that the earlier task made.
+// The purpose of a dependency: order, and the life of the memory that the earlier task made.
 enum DepFlags : uint8_t { DEP_NONE, DEP_WAIT, DEP_RETAIN };
 constexpr DepFlags operator|(DepFlags a, DepFlags b) { return DepFlags(uint8_t(a) | uint8_t(b)); }
 constexpr DepFlags operator&(DepFlags a, DepFlags b) { return DepFlags(uint8_t(a) & uint8_t(b)); }
@@ -202,7 +203,7 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
   int32_t tensor_count() const { return int32_t(slots_.size()); }
   const std::vector<TensorSlot>& slots() const { return slots_; }
 
-  // The array must live until the submission; again with null and 0 to take it back.
+  // The array must live until the submission; null and 0 take it back.
   void set_dependencies(const TaskId* ids, uint32_t count) {
     if (ids == nullptr && count > 0)
       return set_error("set_dependencies() of " + std::to_string(count) + " tasks at null");
@@ -211,7 +212,7 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
     dependencies_ = count > 0 ? ids : nullptr;
     n_dependencies_ = count;
   }
-  // Every dependency orders here, and what a task uses is kept for it anyhow.
+  // Every dependency orders here, and the runtime keeps the memory that a task uses anyhow.
   void set_dependencies_with_kinds(const TaskId* ids, const DepFlags* kinds, uint32_t count) {
     if (kinds == nullptr && count > 0)
       return set_error("set_dependencies_with_kinds() of " + std::to_string(count) +
@@ -253,7 +254,7 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
       pto::compat::refuse(std::string("a task's arguments: ") + error_msg,
                           "errors of them show at the submission", "see where they are added");
   }
-  // All that was added; what it is launched as, and an error, stay.
+  // Removes everything that was added; keeps the launch options and an error.
   void clear() {
     CoreTaskArgs empty;
     empty.launch_spec = launch_spec;
@@ -276,7 +277,7 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
     if (kind != PTO_ARG_OUTPUT) set_error("a TensorCreateInfo that is no output");
     slots_.push_back({kCreated, {}, info});
   }
-  // A uint64_t is what scalar() and to_u64() return: bits, if a kernel takes a float there.
+  // scalar() and to_u64() return bits as a uint64_t, for a kernel that takes a float there.
   template <class T>
   static pto::compat::GivenScalar given_of(T value) {
     static_assert(std::is_arithmetic<T>::value || std::is_enum<T>::value,
@@ -302,7 +303,7 @@ using Arg = CoreTaskArgs;
 using L0TaskArgs = CoreTaskArgs;
 using GraphTaskArgs = CoreTaskArgs;
 
-// With room of its own for the tasks that it follows.
+// Has room of its own for the tasks that it follows.
 template <size_t N = 16>
 class CoreTaskArgsWithDeps : public CoreTaskArgs {
  public:

@@ -76,7 +76,7 @@ inline DataType data_type_of(ElementType type, int argument) {
 
 inline uint64_t get_element_size(DataType type) { return pto::compat::element_type(type).bits / 8; }
 
-// The bits of a value, and back.
+// Converts a value to its bits; from_u64() converts back.
 template <class T>
 uint64_t to_u64(T value) {
   static_assert(sizeof(T) <= sizeof(uint64_t), "to_u64(): at most 8 bytes");
@@ -153,7 +153,7 @@ class ChipTensor {
     return with(pto::View(raw()).reshape(pto::Dimensions(shape, shape + count)), manual);
   }
 
-  // As the runtime takes it.
+  // Describes the view as the runtime takes it.
   pto_view raw() const {
     if (whole_.allocation == nullptr)
       pto::compat::refuse("a tensor that was made by its default constructor",

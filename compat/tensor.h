@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels of the public form include where their slots hold descriptors of tensors:
+// Tensor: the header of kernels of the public form whose slots hold descriptors of tensors.
 //
 //     #include "tensor.h"
 //     extern "C" __aicore__ void kernel_entry(__gm__ int64_t* args) {
@@ -8,8 +8,9 @@
 //       float scale = from_u64<float>(args[1]);
 //     }
 //
-// Such a kernel gets the scalars of orchestration_api.h as their own bits, a float as its 32; what
-// an orchestration of pto/runtime.h submits reaches it as everywhere, a float as a double.
+// Such a kernel gets the scalars of orchestration_api.h as their own bits, a float as its 32. The
+// scalars of an orchestration of pto/runtime.h reach it as everywhere, a float as a double.
+//
 // Thread safety: each call has descriptors of its own.
 #pragma once
 

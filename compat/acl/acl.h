@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The acl host calls by their usual path; pto/abi/acl.h describes them.
+// acl: the acl host calls by their usual path; pto/abi/acl.h describes them.
 //
 //     #include "acl/acl.h"
 //     aclInit(nullptr);

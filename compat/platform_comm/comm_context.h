@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank knows of its group: where the memory of each rank begins that others may use.
+// Comm context: a rank's facts about its group: the start of each rank's shared memory.
 //
 // Thread safety: a value.
 #pragma once

@@ -6,6 +6,8 @@
 // In:   any graph.
 // Out:  no element-wise operation has only constant operands; results equal the interpreter's.
 // Cost: a walk of the graph.
+//
+// Thread safety: pure function.
 #pragma once
 
 #include "pto/ir/graph.hpp"

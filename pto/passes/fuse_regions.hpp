@@ -10,6 +10,8 @@
 // A region is one loop nest: all its reductions have the same iteration space and the same axes.
 // Only results of reductions pass from region to region; each region computes the element-wise
 // operations that it needs again, so no temporary has the size of a full tensor.
+//
+// Thread safety: pure function.
 #pragma once
 
 #include "pto/ir/graph.hpp"

@@ -8,6 +8,8 @@
 // Out:  broadcast(exp(a)), broadcast(add(a, b)): arithmetic on scalars and on one element per row
 //       happens once, not once per element.
 // Cost: a walk of the graph for each level of nesting.
+//
+// Thread safety: pure function.
 #pragma once
 
 #include "pto/ir/graph.hpp"

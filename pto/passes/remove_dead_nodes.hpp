@@ -7,6 +7,8 @@
 // Out:  an output needs every node but the inputs; inputs and guards stay, since callers pass the
 //       inputs and rely on the guards.
 // Cost: a walk of the graph.
+//
+// Thread safety: pure function.
 #pragma once
 
 #include "pto/ir/graph.hpp"

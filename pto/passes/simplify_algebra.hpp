@@ -8,6 +8,8 @@
 //       where(c, x, x), reduction over axes of size 1 ...; the interpreter's result is bit-equal,
 //       -0 and NaN included (so x+0 stays for floats: it turns -0 into 0; x*0 stays: NaN).
 // Cost: a few walks of the graph.
+//
+// Thread safety: pure function.
 #pragma once
 
 #include "pto/ir/graph.hpp"

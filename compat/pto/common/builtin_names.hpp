@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a chip's compiler knows without a header, so that public sources write it without `pto::`:
-// element types, the core that runs, flags and pipes, caches and control registers.
+// Builtin names: the names that a chip's compiler knows without a header, so that public sources
+// write them without `pto::`: element types, the core that runs, flags and pipes, caches and
+// control registers.
 //
 // With __CPU_SIM cache_line_t is a namespace and mem_dsb_t an int, as public sources make them.
+//
 // Invariant: every name here is one of pto:: by another spelling.
-// Thread safety: as what is named.
+// Thread safety: that of each name.
 #pragma once
 #include <pto/pto-inst.hpp>
 
@@ -87,7 +89,7 @@ using pto::cache_line_t;
 using pto::mem_dsb_t;
 #endif
 
-// A clock of 50 MHz.
+// Reads a clock of 50 MHz.
 static inline uint64_t get_sys_cnt() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The spellings of the public simulator: what its sources write without `pto::`, its macros, and
-// the standard headers that they take for granted. pto/pto-inst.hpp includes it where __CPU_SIM is
-// defined and this folder is an include folder.
+// The spellings of the public simulator: names that its sources write without `pto::`, its macros,
+// and the standard headers that they take for granted. pto/pto-inst.hpp includes it where __CPU_SIM
+// is defined and this folder is an include folder.
 //
-//     g++ -D__CPU_SIM -I compat $(python -m pto config --cxxflags) kernel.cpp ...
+//     #define __CPU_SIM          // or -D__CPU_SIM -I compat
+//     #include <pto/pto-inst.hpp>
 //
 // Invariant: no logic. Every name here is one of pto:: by another spelling.
-// Thread safety: as what is named.
+// Thread safety: that of each name.
 #pragma once
 #include <pto/pto-inst.hpp>
 
@@ -40,7 +41,7 @@
 #include <pto/cpu/trace.hpp>
 #include <pto/isa/kernel/simulator.hpp>
 
-// A core is both, unless the source is built for one kind.
+// A core has both kinds, unless the source is built for one.
 #if !defined(__DAV_CUBE__) && !defined(__DAV_VEC__)
 #define __DAV_CUBE__
 #define __DAV_VEC__
@@ -64,7 +65,7 @@ namespace cce {
 using std::printf;
 }
 
-// Ranks are played one after the other by one process: none to start, to wait for or to miss.
+// One process plays all ranks, one after the other: none to start, to wait for or to miss.
 #define HcclHostBarrier(communicator, stream)
 #define SKIP_IF_RANKS_LT(count)
 template <class... A>
@@ -83,11 +84,11 @@ using HcclDeviceContext = CommDeviceContext;
 
 namespace pto {
 
-// What TPRINT prints goes through std::cout, which sources capture.
+// TPRINT prints through std::cout, which sources capture.
 PTO_INLINE void print_to_cout(const char* text, int length) { std::cout.write(text, length); }
 inline const bool kPrintsToCout = (isa::detail::print_text = print_to_cout, true);
 
-// The bytes of an element, and whether it is two numbers.
+// Returns the bytes of an element; isTwinType() tells whether it holds two numbers.
 template <class T>
 constexpr size_t GetTypeSize() {
   return sizeof(T);
@@ -114,7 +115,7 @@ PTO_INNER_NAME(TMATMUL_MX)
 PTO_INNER_NAME(TPRINT)
 PTO_INNER_NAME(TSTORE)
 
-// An element by its number, where bytes may hold two.
+// Returns an element by its number, where bytes may hold two.
 template <class T>
 T GetProperDataPart(T* elements, size_t at) {
   return GlobalTensor<T, Shape<>, Stride<>>(elements).GetElement(int64_t(at));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of TensorFlow that pass plain pointers to tile kernels: while Compute() runs, the inputs
-// and outputs of the operator bound the pointers into them.
+// TensorFlow kernels that pass plain pointers to tile kernels: while Compute() runs, the inputs and
+// outputs of the operator bound the pointers into them.
 //
 //     #include <tensorflow/core/framework/op_kernel.h>
 //     #include <pto/pto-inst.hpp>                        // includes this header after TensorFlow's
@@ -9,11 +9,12 @@
 //     }
 //     REGISTER_KERNEL_BUILDER(Name("My").Device(DEVICE_CPU), My);
 //
-// REGISTER_KERNEL_BUILDER registers Bounded<My>. Memory of allocate_temp() is not known: pass its
-// size to the kernel, and give the GlobalTensor a count.
+// REGISTER_KERNEL_BUILDER registers Bounded<My>. The bound of memory from allocate_temp() is
+// unknown: pass its size to the kernel, and give the GlobalTensor a count.
+//
 // Invariant: nothing outlives Compute(); a kernel that finishes later (AsyncOpKernel) is registered
 // as it is.
-// Thread safety: as the kernel.
+// Thread safety: that of the kernel.
 #pragma once
 #include <type_traits>
 
@@ -21,7 +22,7 @@
 
 namespace pto::tensorflow_kernels {
 
-// Bytes from the pointer to the end of the operator's tensor that holds it, or -1.
+// Returns the bytes from the pointer to the end of the operator's tensor that holds it, or -1.
 inline int64_t bytes_from(void* running, const void* pointer) {
   auto* const context = static_cast<tensorflow::OpKernelContext*>(running);
   const auto* const at = static_cast<const char*>(pointer);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of a pipe as the public simulator shows it, see pto/isa/sync/pipe_state.hpp.
+// Pipe state: the state of a pipe as the public simulator shows it, see
+// pto/isa/sync/pipe_state.hpp.
 //
 //     cpu_sim::register_hooks(nullptr, (void*)&memory_for_state);   // void* (uint64_t key, size_t)
 //
-// Invariant: a state is filled from the runtime's queue where that went on since the last time. It
-// lies in the memory that the hook gives, zero at first, or in that of the program.
-//
+// Invariant: a state is filled from the runtime's queue when the queue went on since the last time.
+// It lies in the hook's memory, zero at first, or in the program's.
 // Thread safety: the mutex guards a state.
 #pragma once
 #include <pto/pto-inst.hpp>
@@ -32,7 +32,7 @@ struct PipeState {
   std::array<int, 2> popped_not_freed_by_lane{};
   std::array<uint32_t, SlotNum> producers_allocated{}, producers_done{};  // lanes, as bits
 
-  // Copies what the queues have done.
+  // Copies the progress of the queues.
   void fill() {
     std::array<int64_t, 16> turns{};
     pto_ring_progress(Pipe::key(1), turns.data());
@@ -97,8 +97,8 @@ State& state_of_pipe() {
   return stored_state<Pipe, State>();
 }
 
-// Functions of another runtime: the lane of the calling core, uint32_t (*)(), and a pipe state's
-// memory; null for ours.
+// Sets functions of another runtime: the lane of the calling core, uint32_t (*)(), and a pipe
+// state's memory; null for ours.
 inline void register_hooks(void* lane_index, void* pipe_state) {
   isa::lane_hook = reinterpret_cast<uint32_t (*)()>(lane_index);
   pipe_state_hook = reinterpret_cast<PipeStateHook>(pipe_state);

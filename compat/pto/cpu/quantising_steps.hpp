@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of TQUANT<MXFP8> and TQUANT<MXFP4_E2M1>, by the names of the public simulator: sources
-// that test the instruction compute what they expect with them.
+// Quantising steps: the steps of TQUANT<MXFP8> and TQUANT<MXFP4_E2M1>, by the names of the public
+// simulator. Sources that test the instruction compute their expectation with them.
 //
-//     const uint8_t code = cpu_quant::ComputeMxSharedExponent<QuantType::MXFP8,
-//     QuantScaleAlg::OCP>(
-//         cpu_quant::ComputeMxGroupMax<1, QuantType::MXFP8, QuantScaleAlg::OCP>(tile, row, group));
+//     constexpr QuantType kType = QuantType::MXFP8;
+//     const float most = cpu_quant::ComputeMxGroupMax<1, kType, QuantScaleAlg::OCP>(tile, row, 0);
+//     const uint8_t code = cpu_quant::ComputeMxSharedExponent<kType, QuantScaleAlg::OCP>(most);
 //
 // Thread safety: pure functions.
 #pragma once
@@ -20,7 +20,8 @@ inline uint32_t bits_of(float value) { return isa::bit_cast<uint32_t>(value); }
 inline float Bf16BitsToFloat(uint16_t bits) { return float(bfloat16_t::FromRaw(bits)); }
 inline uint16_t AbsBf16BitsFromFloat(float value) { return bits_of(value) >> 16 & 0x7fff; }
 
-// The largest magnitude of a group of 32 columns of row `line`, with Axis 0 of 32 rows of a column.
+// Returns the largest magnitude of a group: 32 columns of row `line`; with Axis 0, 32 rows of a
+// column.
 template <int Axis, QuantType Type, QuantScaleAlg Alg, class S>
 float ComputeMxGroupMax(const S& tile, int line, int group) {
   constexpr bool kShortens = Type == QuantType::MXFP4_E2M1 && Alg == QuantScaleAlg::OCP;
@@ -43,7 +44,7 @@ float ComputeMxGroupScaling(float most, uint8_t code) {
   return code == 255 ? most : isa::bit_cast<float>(isa::quantize::scaling_of(uint32_t(code)));
 }
 
-// An element times its scaling, and its code.
+// Multiplies an element by its scaling; the functions below return its code.
 template <class T>
 float ApplyE2M1ScaleForSource(T value, float scaling) {
   const float scaled = float(value) * scaling;

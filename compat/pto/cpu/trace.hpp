@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instruction trace of the public simulator: with -DPTO_CPU_SIM_TRACE_MODE every instruction
-// that a kernel calls is noted, by the calling thread.
+// The instruction trace of the public simulator: with -DPTO_CPU_SIM_TRACE_MODE the calling thread
+// notes every instruction that a kernel calls.
 //
 //     cpu_sim::ResetInstructionTrace();
 //     TADD(c, a, b);
 //     EXPECT_EQ(cpu_sim::CopyInstructionTraceRecords()[0].opcode, "TADD");
 //
-// Invariant: instructions that others call are not noted; operands are the tiles and views that an
-// instruction reads and writes, so no temporary tiles. Without the mode there is nothing to copy.
-// Thread safety: a trace is its thread's.
+// Invariant: instructions that other instructions call are not noted. Operands are the tiles and
+// views that an instruction reads and writes, so no temporary tiles. Without the mode the trace is
+// empty.
+// Thread safety: each thread has its own trace.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -87,7 +88,7 @@ Operands out(const D&... d) {
 }
 inline Operands atomic(bool) { return ""; }
 
-// From an instruction's first line to its end.
+// Spans an instruction from its first line to its end.
 class Entered {
  public:
   template <class Note>
@@ -130,7 +131,7 @@ inline void ResetInstructionTrace() { tracing::trace.records.clear(); }
 inline std::vector<InstructionTraceRecord> CopyInstructionTraceRecords() {
   return tracing::trace.records;
 }
-// A line for each instruction.
+// Writes a line for each instruction.
 inline void DumpInstructionTraceJson(std::ostream& out) {
   for (const InstructionTraceRecord& record : tracing::trace.records) {
     out << "{\"opcode\":\"" << record.opcode << "\",\"block_idx\":" << record.block_idx

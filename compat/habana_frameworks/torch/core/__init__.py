@@ -11,4 +11,4 @@ import pto.torch.npu  # noqa: F401 makes the device
 
 
 def mark_step() -> None:
-    """Nothing: operators run when they are called, none waits for a graph to be complete."""
+    """Does nothing: operators run when they are called, none waits for a graph to be complete."""

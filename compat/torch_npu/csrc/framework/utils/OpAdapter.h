@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an extension of PyTorch for the npu includes by this path: the launch macros of kernels, and
-// the current stream.
+// OpAdapter: the header that an extension of PyTorch for the npu includes by this path: the launch
+// macros of kernels, and the current stream.
 //
 //     c10_npu::NPUStream stream = c10_npu::getCurrentNPUStream();
 //     EXEC_KERNEL_ASYNC(MyKernel, 24, stream, out, x, length);   // behind what is queued there
 //     aclrtSynchronizeStream(stream.stream());
 //
 // Errors: where the device npu is not loaded, getCurrentNPUStream() throws, with what to do.
+//
 // Thread safety: every function may be called from any thread; the current stream is the thread's.
 #pragma once
 
@@ -20,14 +21,14 @@ Take its include folder away, or build without OpenPTO's compat folder."
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/library.h>
 
-// The instruction set's after PyTorch's, which has other meanings for some of its names.
+// The instruction set comes after PyTorch, which has other meanings for some of its names.
 #include <pto/pto-inst.hpp>
 
 #include "pto/abi/device_queue.h"
 
 namespace c10_npu {
 
-// A stream of PyTorch, and the same as the acl calls and EXEC_KERNEL_ASYNC take it.
+// A stream of PyTorch; acl calls and EXEC_KERNEL_ASYNC take it too.
 class NPUStream {
  public:
   explicit NPUStream(c10::Stream stream)
@@ -47,7 +48,7 @@ class NPUStream {
   aclrtStream handle_;
 };
 
-// Of the calling thread; without a device, of its current one.
+// Returns the calling thread's stream; without a device, that of its current device.
 inline NPUStream getCurrentNPUStream(c10::DeviceIndex device = -1) {
   TORCH_CHECK(c10::impl::hasDeviceGuardImpl(c10::kPrivateUse1),
               "there is no device npu in this process\n"
