@@ -32,8 +32,8 @@ _ids = itertools.count(1)
 class TensorHandle:
     """A tensor by its name: an id of this process, shape, element type and bytes.
 
-    Without `data` nothing stands behind it yet. Indexing gives a view: the same id, other elements.
-    An id is made unless given; `size` is for a check: the bytes of all elements.
+    Without `data` it has no memory yet. Indexing gives a view: the same id, other elements.
+    An id is made unless given; `size`, if given, must be the bytes of all elements.
     """
 
     __slots__ = ("id", "shape", "dtype", "nbytes", "data", "memory")
@@ -62,7 +62,7 @@ class TensorHandle:
                 'pass one, such as "float32"',
             ) from None
         self.nbytes, self.data = math.prod(self.shape) * itemsize, data
-        self.memory: Any = None  # of the runtime that allocated it
+        self.memory: Any = None  # the runtime that allocated it
         if size is not None and size != self.nbytes:
             raise InvalidValue(
                 f"TensorHandle: size={size} of {self.dtype}{list(self.shape)}",
@@ -121,7 +121,7 @@ class Arg:
             return
         if self.type is ParamType.SCALAR:
             self.data, self.dtype = _typed_number(data, dtype)
-            # A double counts as one by its bits too where somebody asked for that type.
+            # A double counts as one by its bits too if the caller asked for that type.
             self._kind = "real" if self.dtype == "float64" and not dtype else self.dtype
             self.size = size or _NUMBERS[self.dtype]
             return
@@ -159,7 +159,7 @@ class Arg:
             data._check_backing()
             data = data.data
         if hasattr(data, "untyped_storage"):
-            check_storage(data)  # which may have been resized since
+            check_storage(data)  # it may have been resized since
         if self._core is None:
             self._core = self._as_core(data)
         return self._core
@@ -168,7 +168,7 @@ class Arg:
         if self.type == ParamType.SCALAR:
             return int(self.type), data, self._kind
         if not hasattr(data, "__dlpack__") and not hasattr(data, "dtype"):
-            data = _as_numpy(data)  # nothing but the buffer protocol
+            data = _as_numpy(data)  # through the buffer protocol only
         return self.core_array(self.type, data, self.dtype == "bfloat16")
 
     @staticmethod
@@ -323,7 +323,7 @@ def _is_on_cpu(value: Any) -> bool:
         return True
     try:
         return int(value.__dlpack_device__()[0]) == 1  # kDLCPU
-    except (ValueError, BufferError):  # a device that has no number, such as PyTorch's meta
+    except (ValueError, BufferError):  # a device without a number, such as PyTorch's meta
         return False
 
 
@@ -354,9 +354,9 @@ def _described(value: Any) -> str:
 
 
 class _Bfloat16:
-    """A NumPy array of ml_dtypes.bfloat16 with the DLPack face that NumPy does not give it."""
+    """A NumPy array of ml_dtypes.bfloat16 with DLPack, which NumPy does not give it."""
 
-    _CODE_AT = 20  # in DLTensor: behind data (8), device (8), rank (4)
+    _CODE_AT = 20  # the offset in DLTensor: after data (8), device (8), rank (4)
     _BFLOAT = 4
 
     def __init__(self, array: Any) -> None:

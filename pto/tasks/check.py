@@ -5,9 +5,9 @@
     assert report.is_clean, report
 
 Races: two tasks touch common bytes, one of them writes, and no path of edges orders them; only
-no_dep and manual submissions can lead to them. Writes: a task changed what it did not declare to
-write. Surplus: an explicit `after` that could go. A write that leaves the old value and a read that
-was not declared are not seen.
+no_dep and manual submissions can cause one. Writes: a task changed bytes that it did not declare.
+Surplus: an explicit `after` that nothing needs. Not seen: a write that leaves the old value, and an
+undeclared read.
 """
 
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ class Race:
 
 @dataclass(frozen=True)
 class UndeclaredWrite:
-    """A task that changed what it did not declare to write."""
+    """A task that changed bytes it did not declare to write."""
 
     task: TaskName
     where: str
@@ -83,7 +83,7 @@ class UndeclaredWrite:
 
 @dataclass(frozen=True)
 class SurplusEdge:
-    """An explicit edge that could go."""
+    """An explicit edge that nothing needs."""
 
     first: TaskName
     second: TaskName
@@ -96,7 +96,10 @@ class SurplusEdge:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """Of one program on one set of arguments; `unexamined` counts edges left for their number."""
+    """The mistakes of one program on one set of arguments.
+
+    `unexamined` counts edges that would have taken too long to check.
+    """
 
     program: str
     tasks: int
@@ -139,7 +142,7 @@ class CheckReport:
 
 
 def checked(program: str, found: dict[str, Any]) -> CheckReport:
-    """The report of what _core.check_chip() gives."""
+    """The report of the result of _core.check_chip()."""
     races = (
         Race(TaskName(*a), TaskName(*b), _VERBS[first], _VERBS[second], ByteRange(*shared))
         for a, b, first, second, shared in found["races"]

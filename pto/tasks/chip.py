@@ -6,9 +6,8 @@
     rt.run("vector_add", args=[pto.Arg.input(x), pto.Arg.output(y)])
     rt.close()
 
-The C++ orchestration submits tasks; which may run side by side follows from the memory that they
-touch. A run that fails raises the first cause; the runtime stays usable. All functions may be
-called from any thread.
+The C++ orchestration submits tasks; tasks that touch no common memory run side by side. A failed
+run raises the first cause, and the runtime stays usable. Any thread may call all functions.
 """
 
 import os
@@ -73,7 +72,7 @@ class ChipRuntime(Runtime):
                 "pass True or False",
             )  # fmt: skip
         self._checker = chosen["checker"]
-        self._packages: dict[str, tuple[CompiledPackage, Any]] = {}  # with the engine's program
+        self._packages: dict[str, tuple[CompiledPackage, Any]] = {}  # with the engine's programs
         self._lock, self._queue = threading.Lock(), RunQueue()
         self._process = os.getpid()
         self._tracing = Tracing()
@@ -256,7 +255,7 @@ def _checked_args(args: Any) -> list[Arg]:
 
 
 def checked_deadline(deadline: float | None) -> float:
-    """In seconds, 0 for none."""
+    """The deadline in seconds, 0 for none."""
     if deadline is None:
         return 0.0
     is_number = isinstance(deadline, int | float) and not isinstance(deadline, bool)
@@ -269,7 +268,7 @@ def checked_deadline(deadline: float | None) -> float:
 
 
 def _check_queues(workers: int, window: int) -> None:
-    """Each worker has a queue with room for all tasks as often as there are workers."""
+    """Refuses a window whose queues are too large: each worker's holds all tasks once a worker."""
     needed = window * (512 + 8 * workers * workers)
     if needed > _QUEUES_MOST:
         raise InvalidValue(

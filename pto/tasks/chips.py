@@ -2,9 +2,9 @@
 """Chips that kernels may be checked for: platform "a2a3sim" or "a5sim".
 
     text = source.with_defines(core_defines("aiv") + chip_defines("a2a3sim", "aiv"))
-    explain_buffer(error, "add", "a2a3sim", "aiv")                # where it is about a buffer
+    explain_buffer(error, "add", "a2a3sim", "aiv")                # raises if it is about a buffer
 
-Programs run as on "cpu"; besides, the tiles of a kernel must fit the buffers of its core.
+Programs run as on "cpu", but the tiles of a kernel must fit the buffers of its core.
 """
 
 import re
@@ -18,7 +18,7 @@ _BUFFERS = ("Vec (UB)", "Mat (L1)", "Left (L0A)", "Right (L0B)", "Acc (L0C)", "B
 
 
 def core_defines(core_type: str) -> str:
-    """Lines in front of a kernel's text: the macros by which it asks for which core it is built.
+    """Lines in front of a kernel's text: macros that say for which core it is built.
 
     Bodies of generated kernels stand under one of them.
     """
@@ -31,12 +31,12 @@ def chip_defines(platform: str, core_type: str) -> str:
     if platform not in _CHIPS:
         return ""
     core = CORE_TYPES.index(core_type) + 1
-    quiet = "#define PTO_PORTABLE\n"  # a warning would take the lines of an error
+    quiet = "#define PTO_PORTABLE\n"  # a warning would displace the lines of an error
     return f"#define PTO_CHIP {_CHIPS[platform]}\n#define PTO_CHIP_CORE {core}\n{quiet}"
 
 
 def explain_buffer(error: Failure, kernel: str, platform: str, core_type: str) -> None:
-    """Raises an error of its own where the compiler found a tile too large for the chip."""
+    """Raises an error of its own if the compiler found a tile too large for the chip."""
     found = re.search(r"BufferOfChip<(\d+), (\d+)L?, (\d+)L?>", error.what)
     if platform not in _CHIPS or not found:
         return

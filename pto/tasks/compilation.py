@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""compile(): an orchestration and its kernels, C++ or compiled objects, become a CompiledPackage.
+"""compile(): turns an orchestration and its kernels, C++ or compiled objects, into a package.
 
-Each different source is compiled once, several at a time, through the compiler's cache on disk: its
-key covers the text with all its own headers, an object's bytes, flags, compiler, target and ABI
-version.
+    package = pto.compile(platform="cpu", orch="orch.cpp", kernels=[{"source": "add.cpp"}])
+
+Each distinct source is compiled once, several at a time, through the compiler's cache on disk. The
+cache key covers the text with all its own headers, an object's bytes, flags, compiler, target and
+ABI version.
 """
 
 import os
@@ -130,7 +132,7 @@ def _either(name: str, value: Any, spelling: str, other: Any) -> Any:
 
 
 def _split_flags(flags: Iterable[str]) -> tuple[str, list[str], str]:
-    """-D and -U as directives, which are then part of the text; the folders of -I; of -std."""
+    """Splits flags: -D and -U as directives of the text, the folders of -I, the level of -std."""
     if isinstance(flags, str):
         flags = flags.split()
     lines, folders, standard = [], [], ""
@@ -167,7 +169,7 @@ def _orchestration_of(text: SourceText, orch_func: str) -> str:
 
 
 def _entered(text: SourceText, function: str, kernels: list[ReadKernel]) -> tuple[SourceText, str]:
-    """The text and the function that the engine calls: an adapter to one of the public form."""
+    """The text and the function that the engine calls; the public form gets an adapter."""
     if not text.takes(function, r"const\s+Chip(Storage)?TaskArgs\s*&"):
         return text, function
     config = f"&{_PUBLIC_CONFIG}" if text.defines(_PUBLIC_CONFIG) else "nullptr"
@@ -222,7 +224,7 @@ def _parsed_signature(signature: Sequence[str | ParamType] | None) -> tuple | No
 def _compile_all(
     head: SourceText, function: str, units: dict[SourceText, list[ReadKernel]], platform: str
 ) -> tuple[Code, dict]:
-    """The orchestration, and the code of each source of kernels."""
+    """Compiles the orchestration and each source of kernels."""
     target = config.target
     with ThreadPoolExecutor(min(len(units) + 1, os.cpu_count() or 1), "pto-compile") as pool:
         first = head and pool.submit(
@@ -243,7 +245,7 @@ def _compile_all(
 def _compile_kernels(
     source: SourceText, kernels: list[ReadKernel], target: str, platform: str
 ) -> Any:
-    """The functions of one source of kernels."""
+    """Compiles the functions of one source of kernels."""
     functions = list(dict.fromkeys(kernel.function for kernel in kernels))
     arguments = source.name, source.text, functions, target, False, source.object
     try:
@@ -265,7 +267,7 @@ def _cache_directory(folder: str | os.PathLike | None) -> Any:
 
 @contextmanager
 def _other_cache(folder: Path) -> Any:
-    """The compiler's cache is one setting of the process; a compilation elsewhere is harmless."""
+    """Sets the compiler's cache, a setting of the process, for a while; other uses are harmless."""
     with _cache_lock:
         before, config.cache_dir = config.cache_dir, str(folder)
         try:

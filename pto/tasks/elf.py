@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled objects of any compiler: what kind an ELF file is and which symbols it defines.
+"""ELF files of any compiler: of which kind an object is, and which symbols it defines.
 
-    found = read_object("add.o")        # a mistake where this machine cannot run it
+    found = read_object("add.o")        # raises if this machine cannot run it
     found.is_shared, "add" in found.symbols, found.content
 
-Invariant: `content` holds the bytes that were looked at. Nothing is loaded.
+Invariant: `content` holds the bytes that were inspected; nothing is loaded.
 """
 
 import os
@@ -31,11 +31,11 @@ class ElfObject:
     path: Path
     content: bytes
     is_shared: bool
-    symbols: frozenset[str]  # that it defines for others
+    symbols: frozenset[str]  # defined for other objects
 
 
 def read_object(path: str | os.PathLike) -> ElfObject:
-    """The object; MissingFile, Failure or InvalidValue where there is none that can run here."""
+    """Reads the object; MissingFile, Failure or InvalidValue if none can run here."""
     path = Path(path).expanduser()
     try:
         content = path.read_bytes()

@@ -4,10 +4,10 @@
     graph = rt.capture("step", args)      # runs nothing
     graph.replay(args)                    # other arrays of the same shapes too
 
-Where element types, shapes, strides, overlaps of the arrays or a scalar differ from those of the
-capture, the graph captures anew, with a warning, and counts it in `recaptures`. Scalars that the
-orchestration took by symbol() alone may differ: what tasks got of them is computed again. The
-tensors that the orchestration allocated live as long as the graph.
+If element types, shapes, strides, overlaps of the arrays or a scalar differ from the capture, the
+graph captures anew, warns, and counts it in `recaptures`. Scalars that the orchestration took by
+symbol() alone may differ: a replay evaluates them. The graph owns the tensors that the
+orchestration allocated.
 """
 
 import warnings
@@ -49,7 +49,7 @@ class Graph:
 
     @property
     def nbytes(self) -> int:
-        """Memory of its own, for the tensors that the orchestration allocated."""
+        """Bytes of the graph's own memory, for tensors that the orchestration allocated."""
         return self._graph.nbytes
 
     def replay(self, args: Sequence[Arg]) -> None:

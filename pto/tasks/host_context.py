@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Context: what an orchestration at level host does; it gets one as its first argument.
+"""Context: the first argument of an orchestration at level host; it allocates, submits and waits.
 
     def my_orch(ctx, args):
         for chip in ctx.peers():
             part = ctx.alloc((1024,), "float32")
             ctx.submit(chip, "compute", [pto.Arg.input(args["x"]), pto.Arg.output(part)])
 
-Tasks follow each other by the memory that they touch, in the order of submission, on whichever
-devices. The context belongs to the thread that orchestrates, until the function returns.
+Tasks that touch common memory follow each other in the order of submission, on any devices. Only
+the orchestrating thread uses the context, until its function returns.
 """
 
 import sys
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class HostKernel:
-    """A program that the workers know by its number; they forget it when nobody names it."""
+    """A program that the workers know by a number; they drop it with this object."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class HostKernel:
 
 
 class Node:
-    """A task that was submitted: by ctx.wait() and after= others can follow it."""
+    """A submitted task: ctx.wait() waits for it, and after= makes others follow it."""
 
     __slots__ = ("id", "_context")
 
@@ -119,8 +119,7 @@ class Context:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Tensors that are allocated inside are let go of at its end, and freed when their tasks
-        are done."""
+        """Lets go of tensors allocated inside at its end; their tasks' end frees them."""
         self.scope_begin()
         try:
             yield
@@ -128,7 +127,7 @@ class Context:
             self.scope_end()
 
     def scope_begin(self) -> None:
-        """Begins what scope() is, until scope_end()."""
+        """Begins a scope() that scope_end() ends."""
         self._check()
         self._scopes.append([])
 
@@ -157,7 +156,7 @@ class Context:
             )  # fmt: skip
 
     def end(self) -> None:
-        """The orchestration is over: the context and its nodes do nothing more."""
+        """Ends the orchestration: the context and its nodes refuse everything from now on."""
         self._is_over = True
 
     # --- for pto.comm ----------------------------------------------------------------------------
@@ -173,7 +172,7 @@ class Context:
     def submit_gate(
         self, element: Any, compare: int, value: float, after: Sequence[Node], depth: int = 3
     ) -> Node:
-        """A task that is done when the first element compares so with the value."""
+        """A task that is done when the comparison of the first element with the value holds."""
         self._check()
         core = [self._copies.core(Arg.input(element))]
         ids = [node.id for node in after]
@@ -215,13 +214,13 @@ class Context:
         return self._node(task)
 
     def _shared(self, args: Sequence[Arg], written: list[list[int]]) -> list:
-        """What the engine takes; those that are read first, which have to be copied in."""
+        """Arguments for the engine; read arrays come first, since they may have to be copied in."""
         order = sorted(range(len(args)), key=lambda i: args[i].type == ParamType.OUTPUT)
         core = {i: self._copies.core(args[i], written) for i in order}
         return [core[i] for i in range(len(args))]
 
     def _enter(self, kernel: HostKernel, core: list, ids: list[int], site: str) -> int | None:
-        """The task's id; None, and nothing is submitted, where an array is private."""
+        """Submits the task and returns its id; None, and submits nothing, for a private array."""
         return self._engine.submit(kernel.number, kernel.name, core, ids, site) or None
 
     @staticmethod

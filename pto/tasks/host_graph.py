@@ -4,10 +4,10 @@
     graph = rt.capture("pipeline", args)      # orchestrates, runs nothing
     graph.replay(args)                        # other arrays of the same kind too
 
-What the orchestration allocated lives as long as the graph. Where the arguments' structure, element
-types, shapes, strides, overlaps or numbers differ from those of the capture, or an array is shared
-now that was private, the graph captures anew, with a warning, and counts it in `recaptures`.
-Private arrays are copied in before each replay and, where tasks write them, back behind it.
+The graph owns what the orchestration allocated. If the arguments' structure, element types, shapes,
+strides, overlaps or numbers differ from the capture, or a private array is shared now, the graph
+captures anew, warns, and counts it in `recaptures`. A replay copies private arrays in first
+and, if tasks write them, back afterwards.
 """
 
 import warnings
@@ -97,7 +97,7 @@ class HostGraph:
         copies = PrivateCopies(memory)
         views = {i: copies.view_of(a) for i, a in enumerate(arrays)
                  if a.size and not memory.holds(a)}  # fmt: skip
-        self._first = len(copies)  # of the orchestration's own
+        self._first = len(copies)  # the first copy of the orchestration's own arrays
         context = RecordingContext(self._runtime, self._runtime._engine, self._kernels, copies)
         context.record_to(recording)
         try:
@@ -133,7 +133,7 @@ class HostGraph:
             self._recording.submit(self._runtime._engine, begins)
             counts = end()
         finally:
-            if counts is None:  # it failed or was interrupted, and may still have to end
+            if counts is None:  # failed or interrupted; the engine's run may still be open
                 self._runtime.end_failed_run()
         for i in self._written:
             numpy.copyto(arrays[i], self._views[i])
@@ -147,7 +147,7 @@ class HostGraph:
 
 
 def _arrays_of(args: Any, memory: Any) -> tuple[list[numpy.ndarray], tuple]:
-    """The arrays in the arguments, and what must stay for a replay."""
+    """The arrays in the arguments, and the properties that a replay must repeat."""
     arrays: list[numpy.ndarray] = []
 
     def key_of(value: Any) -> Any:
@@ -174,7 +174,7 @@ def _arrays_of(args: Any, memory: Any) -> tuple[list[numpy.ndarray], tuple]:
 
 
 def _merged(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Those that overlap as one, in the order of the first of each."""
+    """Joins overlapping pieces, in the order of the first of each."""
     merged: list[tuple[int, int]] = []
     for begin, end in pieces:
         for i, (low, high) in enumerate(merged):

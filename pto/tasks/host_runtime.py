@@ -10,10 +10,10 @@
         h = ctx.alloc((1024,), "float32")
         ctx.submit(0, "compute", [pto.Arg.input(args["input"]), pto.Arg.output(h)])
 
-A task goes to its worker as soon as what it follows is done, while the function goes on. A kernel
-is a package of pto.compile(), or a Python function, which then runs in a Python process of that
-device. `memory` bounds the bytes of all tensors. A worker that dies fails its task and is replaced;
-workers end with this process, however it ends. All functions may be called from any thread.
+A task goes to its worker as soon as its predecessors are done, while the function goes on. A kernel
+is a package of pto.compile(), or a Python function, which runs in a Python process of its device.
+`memory` bounds the bytes of all tensors. A worker that dies fails its task and is replaced; workers
+end with this process, however it ends. Any thread may call all functions.
 """
 
 import atexit
@@ -182,7 +182,7 @@ class HostRuntime(Runtime):
         return f"<Runtime level='host' platform={self.platform!r} devices={list(self.devices)}>"
 
     def collective(self, name: str) -> HostKernel:
-        """A function of ours as a kernel: copy, sum, product, min, max."""
+        """A built-in collective as a kernel: copy, sum, product, min, max."""
         with self._lock:
             if name not in self._collectives:
                 program = self._engine.add_collective(name)
@@ -192,7 +192,7 @@ class HostRuntime(Runtime):
     def work_of_replay(
         self, name: str, replay: Callable[[Callable, Callable], None], deadline: float | None
     ) -> Work:
-        """A run that calls replay(begin, end): both of the engine."""
+        """The work of a run that calls replay(begin, end) with the engine's functions."""
         self._check_usable()
         seconds = checked_deadline(deadline)
 
@@ -209,7 +209,7 @@ class HostRuntime(Runtime):
         return self._queue.execute(name, work)
 
     def end_failed_run(self) -> None:
-        """Ends a run that failed, where its error came before its end."""
+        """Ends the engine's run if an error came before its end."""
         if self._engine.is_running:
             self._engine.stop("it was interrupted", True)
             with suppress(Failure):
@@ -285,7 +285,7 @@ class HostRuntime(Runtime):
 
 
 class _Deadline:
-    """Raises DeadlinePassed in the thread that orchestrates, where that goes on for too long."""
+    """Raises DeadlinePassed in the orchestrating thread if that goes on for too long."""
 
     def __init__(self, seconds: float) -> None:
         self._timer = threading.Timer(seconds, self._interrupt) if seconds else None
@@ -325,7 +325,7 @@ def _checked_devices(devices: Any) -> list[int]:
 
 
 def _default_memory() -> int:
-    """Half of what this process may use: the rest is for what others do meanwhile."""
+    """Half of what this process may use; the rest is for other uses meanwhile."""
     return max(memory_limit() // 2, 1)
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels that compile() is given: their fields, checked, and the text and function of each.
+"""Kernels that compile() is given: checks their fields, and finds the text and function of each.
 
     for kernel in read_kernels([{"source": "add.cpp"}], include_dirs=[], defines=""):
         kernel.source, kernel.text, kernel.function
 
-Invariant: what comes out needs no further check but the compiler's.
+Invariant: only the compiler can still refuse a kernel that comes out.
 """
 
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much memory this process may use: the machine's, or less where its control group says so.
+"""Says how much memory this process may use: the machine's, or its control group's if less.
 
 memory_limit()        # bytes
 """
@@ -25,7 +25,7 @@ def _own_groups() -> str:
 
 
 def _limits(groups: str, root: Path) -> Iterator[int]:
-    """Of the process's groups of either version, and of those that they are in."""
+    """The limits of the process's groups, of either version, and of the groups around them."""
     for line in groups.splitlines():
         _, controllers, path = (line.split(":", 2) + ["", ""])[:3]
         if controllers == "":
@@ -41,5 +41,5 @@ def _upwards(mount: Path, path: str, name: str) -> Iterator[int]:
             text = mount.joinpath(*parts[:depth], name).read_text().strip()
         except OSError:
             continue
-        if text.isdigit() and int(text) > 0:  # "max" is none
+        if text.isdigit() and int(text) > 0:  # "max" is no limit
             yield int(text)

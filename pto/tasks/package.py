@@ -5,9 +5,9 @@
     package.save("add.pto")
     rt.register("add", pkg=pto.CompiledPackage.load("add.pto"))
 
-The file: a magic text, version and length of the header, the header as JSON, the shared objects,
-and the SHA-256 of all that. The digest finds damage; it proves no origin, and a package is native
-code: load only what you would run. Packages are immutable and may be shared by threads.
+The file holds a magic text, version and length of the header, the header as JSON, the shared
+objects, and the SHA-256 of all before. The digest detects damage, not forgery, and a package is
+native code: load only what you would run. Packages are immutable; threads may share them.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ _DIGEST_BYTES = 32
 
 @dataclass(frozen=True)
 class Code:
-    """The functions of one source. `object` has the bytes of what was loaded, not compiled here."""
+    """The functions of one source. `object` has its bytes if it was loaded, not compiled here."""
 
     functions: Any  # _core.CompiledFunctions
     object: bytes | None = None
@@ -56,7 +56,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Parameter:
-    """What an orchestration expects at one place; dtype "" is any."""
+    """What an orchestration expects at one place; dtype "" means any."""
 
     type: ParamType
     dtype: str = ""
@@ -234,5 +234,5 @@ def _refuse(shown: str, what: str, why: str, fix: str) -> None:
 def machine_target() -> str:
     """What this CPU can run: portable, avx2 or avx512."""
     lines = dict(line.split(": ", 1) for line in _core.describe_machine().splitlines())
-    chosen, _, best = lines["target"].partition(" (the CPU has ")  # where PTO_TARGET asks for less
+    chosen, _, best = lines["target"].partition(" (the CPU has ")  # PTO_TARGET may ask for less
     return best.rstrip(")") or chosen

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of another compiler: what the adapters that pto.compile() writes for them are made of.
+// Kernels of another compiler: the parts of the adapters that pto.compile() writes for them.
 //
-//     const pto::precompiled::Declaration declared{"add", {{"x", kInput, "float32", 2, 32}}, {}};
+//     const pto::precompiled::Declaration declared{
+//         "add", {{"x", pto::precompiled::kInput, "float32", 2, 32}}, {}};
 //     extern "C" int32_t pto_adapt_add(const pto_args* a) {
 //       if (const int32_t code = pto::precompiled::check(declared, a)) return code;
 //       add(a->tensors[0].data);
 //       return 0;
 //     }
 //
-// Invariant: the kernel is called only with tensors and scalars as they were declared, each tensor
+// Invariant: an adapter calls the kernel only with tensors and scalars as declared, each tensor
 // row-major without gaps.
-// Thread safety: all functions may be called from any thread.
+// Thread safety: any thread may call all functions.
 #pragma once
 
 #include <dlfcn.h>
@@ -110,7 +111,7 @@ inline int32_t check_tensor(const Declaration& declared, const pto_args* args, s
   return 0;
 }
 
-// 0 where the call fits the declaration; else the launch has failed with a sentence.
+// Returns 0 if the call fits the declaration; else fails the launch with a sentence.
 inline int32_t check(const Declaration& declared, const pto_args* args) {
   if (size_t(args->n_tensors) != declared.tensors.size() ||
       size_t(args->n_scalars) != declared.scalars.size())
@@ -126,7 +127,7 @@ inline int32_t check(const Declaration& declared, const pto_args* args) {
   return 0;
 }
 
-// Tells what scalars the adapter takes, so that a submission is compared with them.
+// Exports the scalars that the adapter takes, so that submissions are checked against them.
 class Exported {
  public:
   Exported(pto_kernel adapter, const Declaration& declared) : adapter_(adapter) {
@@ -148,7 +149,7 @@ class Exported {
   const pto_kernel adapter_;
 };
 
-// Scalar `place` as the kernel's parameter type.
+// Returns scalar `place` as the kernel's parameter type.
 template <class T>
 int32_t scalar(const Declaration& declared, const pto_args* args, size_t place, T* value) {
   std::string given;
@@ -173,7 +174,7 @@ int32_t scalar(const Declaration& declared, const pto_args* args, size_t place, 
                 "it does not fit that type", "submit a smaller number, or declare a wider type");
 }
 
-// Memory of this call alone; null, and the launch has failed, where there is none.
+// Allocates memory for this call; returns null and fails the launch if there is none.
 inline void* workspace(const Declaration& declared, const pto_args* args, size_t bytes) {
   void* const memory = args->services->scratch(args->services, bytes);
   if (memory == nullptr)
@@ -184,7 +185,7 @@ inline void* workspace(const Declaration& declared, const pto_args* args, size_t
   return memory;
 }
 
-// A function of a shared object that is given as bytes, loaded while this lives.
+// A function of a shared object given as bytes; the object stays loaded while this lives.
 class SharedObject {
  public:
   SharedObject(const char* begin, const char* end, const char* symbol) {

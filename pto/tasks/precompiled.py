@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of another compiler: from an object and a declaration, the text of an adapter to ours.
+"""Kernels of another compiler: makes an adapter's text from an object and a declaration.
 
     {"source": "add.o", "symbol": "add", "tensor_args": [{"name": "x", "direction": "input"}, ...],
      "scalars": ["int64"], "workspace": 4096, "tiling": b"..."}
 
 The C symbol gets a pointer for each tensor in the order of declaration, the scalars as their C
-types, a pointer to the workspace where one is declared, and one to the tiling where that is given;
-what it returns is not looked at. The adapter checks each call (pto/tasks/precompiled.h). A .o is
-linked with it, a .so becomes part of it and is loaded with it.
+types, a pointer to the workspace if one is declared, and one to the tiling if it is given; its
+result is ignored. The adapter checks each call (pto/tasks/precompiled.h). A .o is linked with the
+adapter, a .so becomes part of it and is loaded with it.
 """
 
 import os
@@ -159,7 +159,7 @@ def _tensor(where: str, given: Any) -> str:
 
 
 def _scalar(where: str, given: Any, place: int) -> tuple[str, str]:
-    """Its name and type."""
+    """The scalar's name and type."""
     if isinstance(given, str):
         given = {"name": f"s{place}", "dtype": given}
     given = _fields(where, given, ("name", "dtype"))
@@ -172,7 +172,7 @@ def _scalar(where: str, given: Any, place: int) -> tuple[str, str]:
 
 
 def _workspace(where: str, kernel: Any) -> int | None:
-    """Its bytes, 0 for a null pointer; None: the function has no such parameter."""
+    """The workspace's bytes, 0 for a null pointer; None: the function has no such parameter."""
     count, wanted = kernel.workspace, kernel.has_workspace
     if type(count) is not int or count < 0:
         raise InvalidValue(
@@ -271,7 +271,7 @@ def _adapter_text(
 
 
 def _linked(symbol: str, signature: str) -> str:
-    """By its assembler name, which may be a word of C++."""
+    """A declaration by assembler name, since the symbol may be a keyword of C++."""
     return f'extern "C" void function{signature} __asm__("{symbol}");\n'
 
 

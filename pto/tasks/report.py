@@ -4,9 +4,9 @@
     rt.trace("t.json", level=3); rt.run("attention", args)
     print(rt.report())
 
-`critical_s` is the longest chain of tasks that follow each other, without what they waited: no
-number of workers makes the run shorter. `changes` are found by simulating the run with each. Both
-need a trace of level 3. Times are seconds.
+`critical_s` is the longest chain of dependent tasks without their waiting times: no number of
+workers makes the run shorter. `changes` come from simulating the run with each. Both need a trace
+of level 3. Times are seconds.
 """
 
 from dataclasses import dataclass
@@ -44,27 +44,27 @@ class Change:
 
 @dataclass(frozen=True)
 class TraceReport:
-    """Of one run; `dropped` counts records that the rings of its workers overwrote."""
+    """The report of one run; `dropped` counts records that its workers' rings overwrote."""
 
     program: str
     level: int
     workers: int
     duration_s: float
     busy_s: float
-    critical_s: float | None  # as `critical`: of level 3
+    critical_s: float | None  # as `critical`, needs level 3
     critical: tuple[int, ...]
     idle_while_ready_s: float
-    wait_for_dependency_s: float  # of workers, while every task that was left waited for others
+    wait_for_dependency_s: float  # workers idle: every task left waited for another
     waited_s: float
-    tracing_s: float  # that the trace's records cost all workers together
+    tracing_s: float  # the cost of the trace's records, all workers together
     kernels: tuple[KernelTime, ...]
     dropped: int
     is_replay: bool
-    changes: tuple[Change, ...] | None  # of level chip, with nothing dropped
+    changes: tuple[Change, ...] | None  # level chip only, with nothing dropped
 
     @property
     def busy_share(self) -> float:
-        """Of the workers' time; 1 where all worked all the time."""
+        """The busy share of the workers' time; 1 if all worked all the time."""
         return self.overlap / self.workers if self.workers else 0.0
 
     @property
@@ -131,7 +131,7 @@ def report_of(program: str, trace: Any) -> TraceReport:
 
 
 def _changes(trace: Any) -> tuple[Change, ...]:
-    """The best few, each gain against the run simulated without a change."""
+    """The best few changes, each gain relative to the simulated run without a change."""
     duration, found = trace.advice()
     changes = [
         Change(kind, what, 1 - with_it / duration, with_it * 1e-9) for kind, what, with_it in found

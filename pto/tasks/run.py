@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run: one execution of a registered program; and the queue in which runs take their turns.
+"""Run: one execution of a registered program; RunQueue: the order in which runs take turns.
 
     run = rt.submit("add", args)        # returns at once
     run.wait(0.5) or run.cancel()
     run.result()                        # raises what the run raised
     run.report                          # Report(tasks=500, edges=499, skipped=0, ...)
 
-Runs of one runtime happen one after another in the order of their submission. All functions may be
-called from any thread.
+Runs of one runtime happen one after another in the order of their submission. Any thread may call
+all functions.
 """
 
 import threading
@@ -21,7 +21,7 @@ from pto.errors import Failure, InvalidValue
 
 @dataclass(frozen=True)
 class Report:
-    """Counts of one run; `unknown_overlaps`: pairs of views taken as overlapping unproven."""
+    """Counts of one run; `unknown_overlaps`: pairs of views that count as overlapping, unproven."""
 
     tasks: int
     edges: int
@@ -41,7 +41,7 @@ class HostReport:
     copied_out: int
 
 
-# What a run does: its report, and the value that its orchestration returned.
+# The work of a run returns its report and the value that its orchestration returned.
 Work = Callable[[], tuple[Report | HostReport, Any]]
 
 
@@ -67,8 +67,10 @@ class Run:
         return self._has_ended.wait(_checked_timeout(timeout))
 
     def result(self, timeout: float | None = None) -> Any:
-        """Waits; what the orchestration returned. Raises what the run raised, and TimeoutError
-        where it has not ended by then."""
+        """Waits and returns what the orchestration returned.
+
+        Raises what the run raised, and TimeoutError if it has not ended by then.
+        """
         if not self.wait(timeout):
             raise TimeoutError(f"run {self.name!r} has not ended after {timeout} s")
         if self._error is not None:
@@ -76,8 +78,10 @@ class Run:
         return self._value
 
     def cancel(self) -> bool:
-        """Takes it out of the queue; one that has begun is stopped where its level can (host).
-        False where it goes on or has ended. result() raises then."""
+        """Takes it out of the queue, or stops a begun run if its level can (host).
+
+        Returns False if it goes on or has ended; otherwise result() raises.
+        """
         if self._queue.cancel(self):
             return True
         if self.done or self.stop is None:
@@ -98,12 +102,12 @@ class Run:
 
     def end(self, error: BaseException | None = None) -> None:
         self._error = error or self._error
-        del self._work  # and with it the arrays
+        del self._work  # releases the arrays too
         self._has_ended.set()
 
 
 class RunQueue:
-    """Lets runs happen one after another; those that nobody waits for, on a thread of its own.
+    """Lets runs happen one after another; a thread of its own performs those nobody waits for.
 
     The thread lives while such runs are queued, and is no daemon: the interpreter ends after them.
     """
@@ -112,12 +116,12 @@ class RunQueue:
         self._changed = threading.Condition()
         self._runs: deque[Run] = deque()
         self._background: set[Run] = set()
-        self._active: Run | RunQueue | None = None  # itself: a run that never had to wait
+        self._active: Run | RunQueue | None = None  # the queue itself: a run that never waited
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
     def execute(self, name: str, work: Work) -> Any:
-        """Does the work on the calling thread when its turn has come; returns its value."""
+        """Does the work on the calling thread when its turn comes; returns its value."""
         with self._changed:
             self.check_open()
             is_alone = not self._runs and self._active is None
@@ -147,7 +151,7 @@ class RunQueue:
         self._perform(run)
 
     def submit(self, run: Run) -> None:
-        """Performs it on the queue's thread when its turn has come."""
+        """Performs the run on the queue's thread when its turn comes."""
         with self._changed:
             self._enter(run)
             self._background.add(run)
@@ -164,7 +168,7 @@ class RunQueue:
             return True
 
     def close(self) -> None:
-        """Ends what has not begun, waits for what has, takes nothing more. May come again."""
+        """Ends runs that have not begun, waits for the others, refuses new ones. May come again."""
         with self._changed:
             self._is_closed = True
             for run in [r for r in self._runs if r is not self._active]:

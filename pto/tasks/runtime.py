@@ -49,7 +49,7 @@ class Runtime:
 
 
 def refuse_unknown(call: str, unknown: Iterable[str], supported: Iterable[str]) -> None:
-    """Raises TypeError, with those that exist, where there is an unknown keyword."""
+    """Raises TypeError for an unknown keyword; the text lists the known ones."""
     for name in unknown:
         raise InvalidType(
             f"{call}: unknown keyword {name!r}",
@@ -69,7 +69,7 @@ def refuse_fork(process: int) -> None:
 
 
 def registered(programs: Mapping[str, Any], name: str) -> Any:
-    """What stands under the name; UnknownName, with those that exist, where nothing does."""
+    """The program of that name; UnknownName, with the known names, if there is none."""
     if not isinstance(name, str):
         raise InvalidType(
             f"run: the name {name!r:.60} is a {type(name).__name__}",

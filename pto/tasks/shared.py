@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays in the memory that the workers of a host runtime share, and copies of those that are not.
+"""Arrays in the memory that the workers of a host runtime share, and copies of private arrays.
 
     memory = SharedMemory(engine)
     handle = memory.alloc((4, 1024), "float32")       # a TensorHandle over shared memory
     copies = PrivateCopies(memory)                     # of one run
-    copies.core(pto.Arg.input(private_array))          # what the engine takes; copied in once
+    copies.core(pto.Arg.input(private_array))          # an argument for the engine; copied in once
     copies.copy_back(succeeded)
 
-A view of a shared array is shared. A private array is copied with all of the array that it is a
-view of, so that views which overlap go on overlapping; what tasks wrote is copied back.
+A view of a shared array is shared. A private array is copied with the whole array that it is a view
+of, so that overlapping views still overlap; what tasks wrote is copied back.
 """
 
 import ctypes
@@ -59,8 +59,11 @@ class PrivateCopies:
         self._written: dict[tuple, tuple[numpy.ndarray, numpy.ndarray, list[int]]] = {}
 
     def core(self, arg: Arg, tasks: list[list[int]] | None = None) -> tuple[int, Any, str]:
-        """What the engine takes for the argument. A list of ids is added to `tasks` for each
-        private array that is written: the caller puts in the tasks that write it."""
+        """The argument for the engine.
+
+        Adds a list of ids to `tasks` for each private array that is written: the caller fills in
+        the tasks that write it.
+        """
         if arg.type == ParamType.SCALAR:
             return arg.as_core()
         data = arg.data
@@ -138,17 +141,17 @@ class PrivateCopies:
         return any(begin < high and low < end for begin, end in parts)
 
     def refresh(self, first: int) -> None:
-        """Copies in again what was copied from the `first` array on."""
+        """Copies in again the arrays from the `first` one on."""
         for begin, end, copy, _ in self._roots[first:]:
             ctypes.memmove(copy.ctypes.data, begin, end - begin)
             self.copied_in += end - begin
 
     def __len__(self) -> int:
-        """Arrays that were copied."""
+        """The number of copied arrays."""
         return len(self._roots)
 
     def copy_back(self, succeeded: Callable[[int], bool], within: Any = None) -> None:
-        """Brings back what tasks wrote and none of its writers failed: all, or of one array."""
+        """Copies back, of all arrays or of one, what tasks wrote if no writer failed."""
         low, high = bounds_of(numpy_of(within)[0]) if within is not None else (0, 2**64)
         for mine, shared, tasks in self._written.values():
             begin, end = bounds_of(mine)
@@ -185,7 +188,7 @@ def _numpy_type(name: str) -> Any:
 
 
 def bounds_of(array: numpy.ndarray) -> tuple[int, int]:
-    """The addresses from its lowest byte to behind its highest."""
+    """The addresses from the array's lowest byte to past its highest."""
     low = high = array.__array_interface__["data"][0]
     for size, stride in zip(array.shape, array.strides, strict=True):
         if size == 0:

@@ -3,7 +3,7 @@
 
     print(rt.simulate("attention", args, cores=[1, 2, 4, 8]))
 
-The program runs once, on one core and traced; then the engine's own scheduling runs its tasks in
+The program runs once, traced, on one core; then the engine's own scheduling runs its tasks in
 virtual time. Kernels take as long as they did, so cores that share memory or caches are slower.
 """
 
@@ -19,7 +19,7 @@ _MOST_CORES = 1024
 
 @dataclass(frozen=True)
 class SimulatedRun:
-    """On so many cores; `critical_s` is the longest chain of tasks, which no number beats."""
+    """The run on so many cores; `critical_s` is the longest chain of tasks, a lower bound."""
 
     program: str
     cores: int
@@ -30,7 +30,7 @@ class SimulatedRun:
 
     @property
     def busy_share(self) -> float:
-        """Of the cores' time; 1 where all would work all the time."""
+        """The busy share of the cores' time; 1 if all would work all the time."""
         whole = self.predicted_s * self.cores
         return self.busy_s / whole if whole else 0.0
 
@@ -46,7 +46,7 @@ class SimulatedRun:
 
 @dataclass(frozen=True)
 class Scaling:
-    """Several numbers of cores; prints as a table."""
+    """Simulated runs on several numbers of cores; prints as a table."""
 
     runs: tuple[SimulatedRun, ...]
 
@@ -80,7 +80,7 @@ def checked_cores(cores: int | Sequence[int]) -> list[int]:
 
 
 def simulated(program: str, trace: Any, cores: int | Sequence[int]) -> SimulatedRun | Scaling:
-    """Of a _core.ChipTrace of level 3."""
+    """Simulates a _core.ChipTrace of level 3."""
     counts = checked_cores(cores)
     one, *times = trace.simulate([1, *counts])
     runs = tuple(

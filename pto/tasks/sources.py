@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources of kernels and orchestrations as one text each, their own headers put in place.
+"""Reads sources of kernels and orchestrations as one text each, with their own headers in place.
 
     source = read_source("kernels/add.cpp", include_dirs=["include"])
     source.name, source.text       # "add", and all that the compiler will see of the user's files
 
-A `#include "x.h"` is looked for beside the file that says so, then in `include_dirs`; `<x.h>` only
-there. What is found nowhere stays for the compiler: pto/pto-inst.hpp, the standard library. So the
-text is the whole input, and a changed header gives another key in the compiler's cache. #line
-directives keep the lines of errors.
+`#include "x.h"` is looked up beside its file, then in `include_dirs`; `<x.h>` only there. A header
+found nowhere stays for the compiler: pto/pto-inst.hpp, the standard library. So the text is the
+whole input, and a changed header changes the key in the compiler's cache. #line directives keep the
+lines of errors.
 """
 
 import os
@@ -20,7 +20,7 @@ from pto.errors import Failure, InvalidType, InvalidValue, MissingFile, working_
 
 _DEEPEST = 64
 
-# Comments, literals and numbers are skipped as a whole, so that nothing inside them counts.
+# Skips comments, literals and numbers as a whole, so that nothing inside them counts.
 _TOKEN = re.compile(
     r"""^[ \t]*\#[ \t]*include[ \t]*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)[^\n]*"""
     r"""|^[ \t]*\#[ \t]*(?P<word>\w+)(?P<rest>(?:\\\n|/\*(?:.|\n)*?\*/|[^\n])*)"""
@@ -124,10 +124,10 @@ def _read(path: Path) -> str:
 @dataclass
 class _Inliner:
     folders: list[Path]
-    root: Path | None  # names in #line are relative to it, for what lies in it
-    once: set[Path] = field(default_factory=set)  # guarded headers that stand in the text for sure
+    root: Path | None  # names in #line are relative to it, if below it
+    once: set[Path] = field(default_factory=set)  # guarded headers that are certainly in the text
     opened: list[Path] = field(default_factory=list)
-    guards: dict[Path, str] = field(default_factory=dict)  # our own, of #pragma once
+    guards: dict[Path, str] = field(default_factory=dict)  # ours, of #pragma once
 
     def put(self, text: str, path: Path | None, shown: str, depth: int) -> str:
         """The text with its headers in place; `depth`: how many #if it stands in."""

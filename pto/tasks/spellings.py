@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keywords of the published Python API, by which programs written for it run as they are.
+"""Accepts keywords of the published Python API, so that programs written for it run unchanged.
 
     @with_published_keywords
     def compile(...): ...
 
     compile(orch=..., extra_include_dirs=["include"], block_dim=24)    # include_dirs; a note
 
-`extra_include_dirs` is a spelling of `include_dirs`. The others say what the engine decides by
-itself: they are accepted, and the first use of each says so.
+`extra_include_dirs` is a spelling of `include_dirs`. The others set what the engine decides by
+itself: they are accepted, and the first use of each prints a note.
 """
 
 import functools

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tracing: which runs of a runtime are traced, where to, and what the last one was.
+"""Tracing: which runs of a runtime are traced, where to, and the trace of the last one.
 
-Levels: 0 counts calls; 1 keeps a record of each task; 2 also what each submission cost; 3 also who
-follows whom and why, which the critical path and everything simulated need.
+    tracing.set("t.json", 3)
+
+Levels: 0 counts calls; 1 keeps a record of each task; 2 also the cost of each submission; 3 also
+each edge and its reason, which the critical path and all simulations need.
 """
 
 import os
@@ -17,14 +19,14 @@ LEVELS = range(4)
 
 @dataclass(frozen=True)
 class TraceRequest:
-    """Of one run: the path that its trace is written to, and its level; -1 for none."""
+    """What one run traces: the path for its trace, and its level; -1 for none."""
 
     path: str = ""
     level: int = -1
 
 
 class Tracing:
-    """Of one runtime; may be used from any thread."""
+    """The tracing of one runtime; any thread may use it."""
 
     def __init__(self) -> None:
         self._request = TraceRequest()
@@ -40,7 +42,7 @@ class Tracing:
         self._request = TraceRequest() if path is None else TraceRequest(os.fspath(path), level)
 
     def request(self) -> TraceRequest:
-        """What holds for a run that begins now."""
+        """The request for a run that begins now."""
         return self._request
 
     def keep(self, name: str, counts: dict[str, Any]) -> dict[str, Any]:

@@ -8,13 +8,13 @@
 namespace pto {
 namespace {
 
-constexpr size_t kMostKernels = 8, kMostSites = 4;  // that are tried, the busiest first
+constexpr size_t kMostKernels = 8, kMostSites = 4;  // the busiest ones that are tried
 
 uint64_t busy(const RecordedTask& task) {
   return std::accumulate(task.block_ns.begin(), task.block_ns.end(), uint64_t{0});
 }
 
-// The keys with the greatest sums.
+// Returns the `most` keys with the greatest sums.
 template <class Key>
 std::vector<Key> greatest(const std::map<Key, uint64_t>& sums, size_t most) {
   std::vector<Key> keys;
@@ -79,7 +79,7 @@ class Adviser {
     }
   }
 
-  // The longest task of the critical path, as twice as many blocks.
+  // Tries the longest task of the critical path as twice as many blocks.
   void try_split() {
     std::vector<TaskId> critical;
     critical_path(run_, &critical);
@@ -113,8 +113,7 @@ class Adviser {
            time_of(with_own_buffers(site), run_.workers, costs_));
   }
 
-  // The site's tasks no longer wait for those whose memory they overwrite; who overwrites the same
-  // memory after them waits for those instead.
+  // Drops the storage edges of the site's tasks; later writers of the same memory inherit them.
   RecordedRun with_own_buffers(uint32_t site) const {
     RecordedRun changed = run_;
     std::map<TaskId, std::vector<TraceEdge>> dropped;
@@ -147,7 +146,7 @@ class Adviser {
          time_of(changed, run_.workers, costs_));
   }
 
-  // Half as many tasks of twice the size: the same work, half of what each task costs.
+  // Merges tasks in pairs: the work stays, half of the cost per task goes.
   void try_larger_tasks() {
     RecordedRun changed = run_;
     for (RecordedTask& task : changed.tasks) task.submit_ns /= 2;

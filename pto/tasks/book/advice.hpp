@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Advice: which changes would make a recorded run shorter, each tried by simulating the run with
-// it.
+// Advice: ranks changes that would make a recorded run shorter by simulating the run with each.
 //
 //     Advice advice = advise(recorded);
 //     advice.changes[0].what;              // "kernel softmax at twice its speed"
 //     advice.changes[0].duration_ns;       // with it; advice.duration_ns without
 //
-// Invariant: changes come by what they gain, the greatest first; those that gain nothing do not.
+// Invariant: changes are sorted by gain, the greatest first; a change that gains nothing is left
+// out.
 // Thread safety: pure functions.
 #pragma once
 

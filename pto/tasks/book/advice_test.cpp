@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records for which it is known what would help.
+// Tests advice on records whose best change is known.
 #include "pto/tasks/book/advice.hpp"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ void add(RecordedRun& run, uint16_t kernel, uint64_t ns, std::vector<TaskId> aft
   run.tasks.push_back(task);
 }
 
-// The duration with a change of the kind; without any where it gains nothing.
+// The run's duration with the advised change of this kind, or without it if it is not advised.
 uint64_t with(const Advice& advice, ChangeKind kind) {
   for (const Change& change : advice.changes)
     if (change.kind == kind) return change.duration_ns;

@@ -8,10 +8,10 @@
 namespace pto {
 namespace {
 
-// Runs of one box that are looked up in the other before the answer is left open.
+// The number of runs of one box that overlap() looks up in the other before it answers Unknown.
 constexpr int64_t kMostRuns = 4096;
 
-int64_t span_of(const Box& box, int from) {  // bytes from the first to behind the last
+int64_t span_of(const Box& box, int from) {  // bytes from the first byte to one past the last
   int64_t span = box.item;
   for (int k = from; k < box.rank; ++k) span += (box.size[k] - 1) * box.stride[k];
   return span;
@@ -23,7 +23,7 @@ int64_t runs_of(const Box& box) {
   return runs;
 }
 
-// Whether the box's dimensions from `k` on, shifted to `offset`, touch [begin, end).
+// Says whether the box's dimensions from `k` on, shifted to `offset`, touch [begin, end).
 bool touches(const Box& box, int k, int64_t offset, int64_t begin, int64_t end) {
   const int64_t last = offset + span_of(box, k);
   if (last <= begin || end <= offset) return false;
@@ -36,8 +36,8 @@ bool touches(const Box& box, int k, int64_t offset, int64_t begin, int64_t end) 
   const int64_t behind = std::min(box.size[k], (end - offset + stride - 1) / stride);
   for (int64_t i = first; i < behind; ++i) {
     if (touches(box, k + 1, offset + i * stride, begin, end)) return true;
-    // Where rows do not reach into each other, the interval holds all between the first and the
-    // last candidate whole: of those one is enough.
+    // If rows do not overlap each other, the interval contains every candidate between the first
+    // and the last, so one of them is enough.
     if (inner <= stride && i == first && behind - first > 3) i = behind - 3;
   }
   return false;
@@ -105,7 +105,7 @@ Box make_box(int64_t offset_bytes, std::span<const int64_t> sizes, std::span<con
     dims[rank++] = {sizes[k], stride};
   }
   if (rank == 0) return box;
-  for (int k = 1; k < rank; ++k)  // sorts so few faster than std::sort
+  for (int k = 1; k < rank; ++k)  // insertion sort beats std::sort on so few
     for (int j = k; j > 0 && dims[j - 1].stride < dims[j].stride; --j)
       std::swap(dims[j - 1], dims[j]);
   while (rank > 0 && dims[rank - 1].stride <= box.item) {  // contiguous, or overlapping itself
@@ -113,7 +113,7 @@ Box make_box(int64_t offset_bytes, std::span<const int64_t> sizes, std::span<con
     --rank;
   }
   for (int k = 0; k < rank; ++k) {
-    // A dimension whose rows follow those of the next without a gap is a part of it.
+    // Merges a dimension whose rows follow those of the next one without a gap.
     if (box.rank > 0 && box.stride[box.rank - 1] == dims[k].size * dims[k].stride) {
       box.size[box.rank - 1] *= dims[k].size;
       box.stride[box.rank - 1] = dims[k].stride;

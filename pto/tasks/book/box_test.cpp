@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes against the sets of their bytes.
+// Compares boxes with the sets of their bytes.
 #include "pto/tasks/book/box.hpp"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ std::string text(const Box& box) {
   return text;
 }
 
-// Views of a small matrix by slices, steps, transposes, reversals, broadcasts; and strange ones.
+// Draws a view of a small matrix: slices, steps, transposes, reversals, broadcasts, odd strides.
 View random_view(std::mt19937& random) {
   const auto below = [&](int64_t n) { return int64_t(random() % uint64_t(n)); };
   View view{0, {}, {}, int64_t(1) << below(3)};

@@ -11,7 +11,7 @@
 namespace pto {
 namespace {
 
-// Places of a grid that are looked up before all boxes of a kind are.
+// The number of grid places that are looked up; beyond it, all boxes of a kind are tried.
 constexpr int64_t kMostPlaces = 64;
 
 uint64_t mix(uint64_t hash, int64_t value) {
@@ -19,7 +19,7 @@ uint64_t mix(uint64_t hash, int64_t value) {
   return hash ^ hash >> 29;
 }
 
-// Extents of a kind by the dimensions of Coordinates: its sizes, then the bytes of a run.
+// The extent of a box in dimension k of its Coordinates: its sizes, then the bytes of a run.
 int64_t reach(const Box& box, int k) { return k < box.rank ? box.size[k] : box.item; }
 
 int64_t floor_divide(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
@@ -115,7 +115,7 @@ void History::enter_writer(Crowd& crowd, TaskId task) {
   crowd.readers.clear();
   crowd.reducers.clear();
   for (const Neighbour& other : crowd.neighbours) {
-    if (!other.is_covered) continue;  // the new writer follows them all
+    if (!other.is_covered) continue;  // the new writer follows all of its tasks
     other.crowd->writer = 0;
     other.crowd->readers.clear();
     other.crowd->reducers.clear();
@@ -154,12 +154,12 @@ void History::enter_grid(Kind& kind, int64_t offset) {
   kind.grid[place] = {key, offset};
 }
 
-// The places of a kind's grid at which boxes of it can reach into a new one.
+// The places of a kind's grid whose boxes can reach into a new box.
 struct History::Places {
   int64_t first[kBoxRank + 1], count[kBoxRank + 1];
   int64_t all = 1;
 
-  // False where they are many, or the grid is another one.
+  // Returns false if there are too many places, or if the two boxes lie on different grids.
   bool find(const Box& box, const Box& like) {
     Coordinates at;
     if (!same_strides(box, like) || !coordinates(box, &at)) return false;
@@ -179,7 +179,7 @@ void History::meet_at(Cell& cell, const Box& box, Kind& kind, const Places& plac
   for (int64_t place = 0; place < places.all; ++place) {
     uint64_t key = 0;
     int64_t rest = place, offset = 0;
-    bool is_inside = true;  // of the rows
+    bool is_inside = true;  // within the rows
     for (int k = 0; k <= like.rank; ++k) {
       const int64_t at = places.first[k] + rest % places.count[k];
       const int64_t bytes = at * reach(like, k) * (k < like.rank ? like.stride[k] : 1);
@@ -203,8 +203,8 @@ void History::meet_at(Cell& cell, const Box& box, Kind& kind, const Places& plac
   }
 }
 
-// The new cell against all of one kind: by places of the kind's grid where it has coordinates in
-// it, else one by one.
+// Finds the new cell's neighbours of one kind: by grid place if the box has coordinates there, else
+// one by one.
 void History::meet_kind(Cell& cell, const Box& box, Kind& kind) {
   if (box.end() <= kind.begin || kind.end <= box.offset) return;
   Places places;
@@ -231,7 +231,7 @@ History::Cell& History::add(Kind& kind, const Box& box) {
   ++kind.cells;
   ++boxes_;
   kind.is_regular = kind.is_regular && is_regular(box);
-  const bool has_grid = !kind.grid.empty();  // else it is made with this cell in it
+  const bool has_grid = !kind.grid.empty();  // else make_grid() enters this cell too
   for (const auto& other : kinds_)
     if (other.get() != &kind || !kind.is_regular) meet_kind(cell, box, *other);
   kind.begin = std::min(kind.begin, box.offset);

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// History: which tasks touched the parts of an allocation, and so whom a new task must follow.
+// History: which tasks touched each part of an allocation, and so which tasks a new one must
+// follow.
 //
 //     history.record(tile, Access::Write, task,
 //                    [&](TaskId earlier) { follow(task, earlier); },
 //                    [&](TaskId earlier) { return is_done(earlier); });
 //
-// Every box that tasks name is kept once, in a cell, with the other boxes that it overlaps; so a
-// box that comes again costs its own tasks and those of its neighbours, however many boxes there
-// are. Boxes that differ in their place only are of one kind; those on the grid of their own size
-// share nothing, which is known without a look at the others.
-// A cell is 32 bytes in a table of its kind, at most half full; one with neighbours, or with
-// several readers that are not done, has a crowd of some 150 bytes besides. So a history has at
-// most 256 bytes a box, 16 a pair of boxes that overlap, and 16 a task in flight and box that it
-// reads. Invariant: for any two recorded tasks that touch a common byte, one of them writing, a
-// path of reported edges leads from the earlier to the later, except from tasks of which is_done()
-// held. Reducing tasks of one box need none among themselves. Thread safety: none; of one thread,
-// which submits.
+// A cell keeps each distinct box once, with the boxes that it overlaps; a box that comes again
+// costs only its own tasks and those of its neighbours, however many boxes there are. Boxes that
+// differ only in their offset are of one kind; boxes on the grid of their own size share nothing,
+// which is known without comparing them.
+// Memory: at most 256 bytes a box (a 32-byte cell in a table at most half full; about 150 more if
+// it has neighbours or several unfinished readers), 16 a pair of boxes that overlap, and 16 a box
+// that an unfinished task reads.
+// Invariant: for two recorded tasks that touch a common byte, one of them writing, a path of
+// reported edges leads from the earlier to the later, unless is_done() held for a task on it.
+// Reducing tasks of one box need no edges among themselves.
+// Thread safety: none; only the submitting thread uses it.
 #pragma once
 
 #include <cstdint>
@@ -26,21 +27,21 @@
 
 namespace pto {
 
-using TaskId = uint64_t;  // in the order of submission, from 1; 0 is nobody
+using TaskId = uint64_t;  // in the order of submission, from 1; 0: no task
 
 enum class Access : uint8_t {
   Read,
-  Write,   // of every byte, without a look at the old ones
+  Write,   // every byte; the old ones are not read
   Update,  // reads and writes
   Reduce   // commutes with other Reduce of the same box: one at a time, in any order
 };
 
-// Ids of tasks; one needs no memory of its own.
+// A list of task ids; a single id needs no allocation.
 class TaskList {
  public:
   bool empty() const { return first_ == 0; }
   TaskId last() const { return more_.empty() ? first_ : more_.back(); }
-  // Lets go of those of which is_done(task) holds before it asks for memory.
+  // Drops the tasks for which is_done(task) holds before it allocates.
   template <class Done>
   void add(TaskId task, const Done& is_done) {
     if (more_.size() == more_.capacity() && first_ != 0) {
@@ -79,8 +80,8 @@ class TaskList {
 class History {
  public:
   // Calls edge(earlier) for each task that `task` must follow, possibly twice, then records it.
-  // is_done(earlier): nobody needs to follow it any more, now and later.
-  // Returns for Reduce the box's number in this history, from 0; else, and where it is empty, -1.
+  // is_done(earlier) says that no task needs to follow it, now or later. Returns the box's number
+  // in this history, from 0, for Reduce; -1 for other accesses and for an empty box.
   template <class Edge, class Done>
   int64_t record(const Box& box, Access access, TaskId task, const Edge& edge,
                  const Done& is_done) {
@@ -89,7 +90,7 @@ class History {
     Cell& cell = cell_of(kind, box);
     if (cell.crowd == nullptr && access != Access::Reduce) [[likely]] {
       if (access != Access::Read) {
-        // What has read it follows its writer.
+        // The cell's reader already follows its writer.
         if (const TaskId last = cell.reader != 0 ? cell.reader : cell.writer) edge(last);
         cell.writer = task;
         cell.reader = 0;
@@ -104,7 +105,7 @@ class History {
     return record_crowd(crowd_of(cell), access, task, edge, is_done);
   }
 
-  // Calls edge(writer) for the tasks that a reader of the box must await; records nothing.
+  // Calls edge(writer) for each task that a reader of the box must await; records nothing.
   template <class Edge>
   void writers(const Box& box, const Edge& edge) {
     if (box.is_empty()) return;
@@ -114,8 +115,8 @@ class History {
   }
 
   size_t boxes() const { return boxes_; }
-  int64_t bytes() const;                                 // of its memory
-  int64_t unknown_overlaps() const { return unknown_; }  // pairs of boxes, taken as overlapping
+  int64_t bytes() const;                                 // of this history's memory
+  int64_t unknown_overlaps() const { return unknown_; }  // pairs of boxes, unproven
 
  private:
   struct Crowd;
@@ -123,14 +124,14 @@ class History {
     Crowd* crowd;
     bool is_covered;  // by the cell that holds this
   };
-  // Of a cell that has neighbours, reducers or several readers.
+  // The state of a cell that has neighbours, reducers or several readers.
   struct Crowd {
     int64_t number;
     TaskId writer;
     TaskList readers, reducers;  // since the last write
     std::vector<Neighbour> neighbours;
   };
-  static constexpr int64_t kFree = int64_t(0x8080808080808080);  // no offset: a place of the table
+  static constexpr int64_t kFree = int64_t(0x8080808080808080);  // the offset of an empty place
   struct Cell {
     int64_t offset;
     TaskId writer, reader;  // 0: none, or in the crowd
@@ -148,19 +149,20 @@ class History {
   struct Kind {
     Box like;
     int64_t begin, end;
-    int shift;           // the logarithm of a run's bytes, -1 where they are no power of two
+    int shift;           // log2 of a run's bytes; -1 if they are no power of two
     size_t mask, cells;  // of the table
     Table table;         // by offset
     bool is_regular;     // all its cells lie on the grid of its size
-    // For kinds that are not regular, made when a neighbour is looked for: cells by the places of
-    // their first bytes, open addressing, a power of two, at most half full; and those without.
+    // Irregular kinds only, made when the first neighbour is looked for: `grid` holds cells by the
+    // place of their first byte (open addressing, a power of two, at most half full),
+    // `outside_grid` the others.
     std::vector<Spot> grid;
     std::vector<int64_t> outside_grid;
   };
 
   template <class Edge>
   static void follow(const Crowd& crowd, Access access, const Edge& edge) {
-    bool is_after_writer = false;  // as those are that came since the last write
+    bool is_after_writer = false;  // those since the last write follow the writer
     if (access != Access::Read && !crowd.readers.empty()) {
       crowd.readers.each(edge);
       is_after_writer = true;
@@ -178,7 +180,7 @@ class History {
     follow(crowd, access, edge);
     for (const Neighbour& other : crowd.neighbours) {
       follow(*other.crowd, access, edge);
-      if (access == Access::Reduce)  // only those of one box know to take turns
+      if (access == Access::Reduce)  // only reducers of one box take turns
         other.crowd->reducers.each(edge);
     }
     if (access == Access::Read) {
@@ -193,7 +195,7 @@ class History {
     return -1;
   }
 
-  // Adjacent runs lie side by side in groups of a page.
+  // Puts adjacent runs side by side, in groups of a page.
   static size_t place_of(const Kind& kind, int64_t offset) {
     const int64_t run = kind.shift >= 0 ? offset >> kind.shift : offset / kind.like.item;
     const auto within = uint64_t(offset - run * kind.like.item);
@@ -201,10 +203,10 @@ class History {
     const uint64_t hash = group * 0x9e3779b97f4a7c15u >> 28;
     return size_t(hash * kGroup + uint64_t(run) % kGroup) & kind.mask;
   }
-  // The cell at the offset, or the free place for it.
+  // Returns the cell at the offset, or the free place for it.
   static Cell& find(const Kind& kind, int64_t offset) {
     Cell* const table = kind.table.get();
-    // The step leads out of a full group, and to every place.
+    // The step leaves a full group and reaches every place.
     for (size_t at = place_of(kind, offset);; at = (at + kGroup + 1) & kind.mask) {
       Cell& cell = table[at];
       if (cell.offset == offset || cell.offset == kFree) return cell;

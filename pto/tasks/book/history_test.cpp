@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Histories of random boxes against all pairs of tasks.
+// Compares histories of random boxes with all pairs of tasks.
 #include "pto/tasks/book/history.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace pto {
 namespace {
 
-// Views of a matrix of 12 x 16 elements: tiles, rows, columns, steps, transposes, all of it.
+// Draws a view of a matrix of 12 x 16 elements: tiles, rows, columns, steps, transposes, all of it.
 Box random_box(std::mt19937& random) {
   const auto below = [&](int64_t n) { return int64_t(random() % uint64_t(n)); };
   const int64_t rows = 12, cols = 16, item = 4;
@@ -85,7 +85,7 @@ TEST(History, orders_exactly_the_tasks_that_conflict) {
   }
 }
 
-// Squares off any grid, and tiles that lie on theirs, of a matrix of 64 x 64 elements.
+// Draws a square of a matrix of 64 x 64 elements, on the grid of its size or off any grid.
 Box random_square(std::mt19937& random, bool is_off_grid) {
   const int64_t size = 2 + int64_t(random() % 4);
   const auto place = [&] {

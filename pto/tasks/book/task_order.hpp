@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// TaskOrder: which tasks come before which, by any path of edges.
+// TaskOrder: says which tasks come before which, by any path of edges.
 //
 //     const int a = order.add({}), b = order.add({a});
 //     order.precedes(a, b);
 //     order.without(a, b, required);    // what would still hold if b did not follow a
 //
-// Invariant: nodes follow earlier ones. Memory is a bit for each pair of nodes.
+// Invariant: a node follows only earlier nodes. Memory is one bit for each pair of nodes.
 // Thread safety: none.
 #pragma once
 
@@ -29,12 +29,12 @@ class TaskOrder {
   int size() const { return int(nodes_.size()); }
   bool precedes(int a, int b) const { return has(nodes_[size_t(b)], a); }
 
-  // What the order would be without the edge from a to b.
+  // How the order would change without the edge from a to b.
   struct Change {
-    bool is_same;     // as far as the pairs are concerned
+    bool is_same;     // all given pairs stay ordered
     bool is_implied;  // a still precedes b
   };
-  // Pairs are (earlier, later); those that do not hold now are not looked at.
+  // `pairs` are (earlier, later); a pair that is not ordered now is ignored.
   Change without(int a, int b, const std::vector<std::pair<int, int>>& pairs) const {
     std::vector<Node> changed(nodes_.begin() + b, nodes_.end());
     std::erase(changed[0].follows, a);
@@ -51,7 +51,7 @@ class TaskOrder {
       is_same = is_same && (later < b || !precedes(earlier, later) || has(at(later), earlier));
     return {is_same, has(changed[0], a)};
   }
-  // Words that without() goes through.
+  // The number of words that without() reads.
   int64_t work(int b) const { return int64_t(size() - b) * (size() / 64 + 1); }
 
  private:

@@ -14,7 +14,7 @@
 namespace pto {
 namespace {
 
-// When all blocks of a task had ended, and how long they took together.
+// When the last block of a task ended, and how long all of them took together.
 struct TaskTimes {
   uint64_t start, end, busy;
 };
@@ -32,12 +32,12 @@ std::unordered_map<TaskId, TaskTimes> times_of(const RunTrace& trace) {
 
 void find_critical_path(const RunTrace& trace, TraceSummary& summary) {
   const auto times = times_of(trace);
-  std::map<TaskId, std::pair<uint64_t, TaskId>> longest;  // to the task's end; whom it follows
+  std::map<TaskId, std::pair<uint64_t, TaskId>> longest;  // ns to its end; its predecessor
   for (const auto& [task, t] : times) longest[task] = {t.end - t.start, 0};
   std::vector<TraceEdge> edges = trace.edges;
   std::sort(edges.begin(), edges.end(),
             [](const TraceEdge& a, const TraceEdge& b) { return a.to < b.to; });
-  for (const auto& [from, to, cause] : edges) {  // by the later task: its predecessors are settled
+  for (const auto& [from, to, cause] : edges) {  // sorted by the later task
     const auto a = longest.find(from), b = longest.find(to);
     if (a == longest.end() || b == longest.end()) continue;
     const auto& own = times.at(to);
@@ -53,7 +53,7 @@ void find_critical_path(const RunTrace& trace, TraceSummary& summary) {
   std::reverse(summary.critical.begin(), summary.critical.end());
 }
 
-// Steps of how many tasks are ready and wait, and how many workers run one.
+// Sums idle and waiting times over the steps at which tasks become ready, start or end.
 void find_idle_times(const RunTrace& trace, TraceSummary& summary) {
   std::vector<std::pair<uint64_t, std::pair<int, int>>> steps;
   for (const TraceRecord& r : trace.records) {
@@ -94,7 +94,7 @@ uint64_t trace_ticks() {
 #endif
 }
 
-// Measured once against the system's clock.
+// Calibrates ticks once, in 5 ms, against the system's clock.
 double ns_of_a_tick() {
   static const double ns = [] {
     using Clock = std::chrono::steady_clock;
@@ -117,7 +117,7 @@ void TraceRing::end(RunTrace& into) {
   for (size_t i = 0; i < calls_.size(); ++i) into.calls[i] += calls_[i];
 }
 
-// Two readings of the clock and a record, the least of several rounds.
+// Measures one record with its two clock readings; the least of several rounds.
 double record_cost_ns() {
   static const double ns = [] {
     constexpr int kRecordsARound = 512;
@@ -133,7 +133,7 @@ double record_cost_ns() {
         ring.count(1);
         ring.add({uint64_t(i), from, uint32_t(trace_ticks() - from), 0, 1, 0, 0});
       }
-      if (round > 0) least = std::min(least, trace_ticks() - start);  // the first touches memory
+      if (round > 0) least = std::min(least, trace_ticks() - start);  // round 0 faults pages
     }
     return double(least) * ns_of_a_tick() / kRecordsARound;
   }();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trace: what ran when and where in a run, and what made it take so long.
+// Trace: records what ran when and where in a run, and explains how long the run took.
 //
 //     RunTrace trace;
 //     trace.level = TraceLevel::kEdges;
@@ -7,11 +7,11 @@
 //     write_trace(trace, "t.json");                 // for Perfetto and chrome://tracing
 //     TraceSummary summary = summarize(trace);      // critical path, idle times, kernels
 //
-// Each worker keeps its last records in a ring of its own; what is overwritten is counted. A record
-// is 32 bytes and costs two readings of the clock, one where tasks follow each other directly; from
-// kSubmissions on two, so that a record holds its kernel alone.
-// Invariant: times are nanoseconds since the run began, of one clock for all workers.
-// Thread safety: a RunTrace is filled by one run; afterwards it is constant.
+// Each worker keeps its last records in a ring and counts those that it overwrites. A record takes
+// 32 bytes and two clock readings; one reading if tasks follow each other directly, below
+// kSubmissions (from there on a record covers its kernel alone).
+// Invariant: times are nanoseconds since the run began, by one clock for all workers.
+// Thread safety: one run fills a RunTrace; afterwards it is constant.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ namespace pto {
 struct TraceRecord {
   uint64_t task;  // id
   uint64_t start_ns;
-  uint32_t duration_ns;  // at most 4 s are told
+  uint32_t duration_ns;  // saturates at 4 s
   uint32_t waited_ns;    // from being ready to its start
   uint16_t kernel;       // in RunTrace::kernels
   uint16_t worker;
@@ -34,10 +34,10 @@ struct TraceRecord {
 };
 static_assert(sizeof(TraceRecord) == 32);
 
-// Each keeps what those before it do.
+// Each level keeps what the levels before it keep.
 enum TraceLevel : int { kCounters, kRecords, kSubmissions, kEdges };
 
-// Why a task follows another; of several reasons the first.
+// Why a task follows another; the first reason if there are several.
 enum class EdgeCause : uint8_t {
   Data,    // it reads what the other writes, or reads and writes the same
   After,   // it was submitted to follow it
@@ -48,11 +48,11 @@ struct TraceEdge {
   EdgeCause cause;
 };
 
-// What a task cost the thread that submits.
+// What a task cost the submitting thread.
 struct TraceSubmission {
   TaskId task;
   uint64_t start_ns;
-  uint64_t waited_ns;  // for a slot, while it ran others, or for the task, which it ran itself
+  uint64_t waited_ns;  // for a slot, while it ran other tasks, or in the task, if it ran it itself
   uint32_t cost_ns;    // the rest of submit()
   uint16_t kernel;
   uint16_t blocks;
@@ -79,7 +79,7 @@ struct RunTrace {
   double record_ns = 0;      // that a record costs, measured
 };
 
-// The records of one worker.
+// The records of one worker; the oldest are overwritten.
 class TraceRing {
  public:
   void begin(const RunTrace& trace) {
@@ -101,10 +101,10 @@ class TraceRing {
   std::vector<int64_t> calls_;
 };
 
-// Puts what the rings have gathered in order.
+// Sorts what the rings have gathered.
 void sort_trace(RunTrace& trace);
 
-// A clock of about 10 ns a reading, in ticks of its own.
+// Reads a clock in ticks of its own; a reading takes about 10 ns.
 uint64_t trace_ticks();
 double ns_of_a_tick();
 double record_cost_ns();  // of one record: measured once
@@ -126,7 +126,7 @@ struct TraceSummary {
 };
 TraceSummary summarize(const RunTrace& trace);
 
-// A lane a worker, an arrow an edge. Throws Error where the file cannot be written.
+// Writes one lane a worker and one arrow an edge. Throws Error if the file cannot be written.
 void write_trace(const RunTrace& trace, const std::string& path);
 
 }  // namespace pto

@@ -5,9 +5,9 @@
 //     trace.add(task, worker, start);                       // of a kernel that has ended
 //     trace.end(successors, causes);                        // after they have ended
 //
-// Nothing is submitted in a replay, so level kSubmissions adds nothing.
-// Invariant: the trace's tasks have the ids that their submissions returned, from 1.
-// Thread safety: add() and is_ready() by the worker that runs or releases the task.
+// A replay submits nothing, so level kSubmissions adds nothing to kRecords.
+// Invariant: tasks keep the ids that their submissions returned, from 1.
+// Thread safety: the worker that runs or releases a task calls add() and is_ready() for it.
 #pragma once
 
 #include <deque>

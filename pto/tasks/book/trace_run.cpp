@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run writes into its trace, besides the records of its workers.
+// The engine's part of a trace: kernels, sites, submissions, waits; each worker adds its records.
 #include <algorithm>
 #include <bit>
 
@@ -21,7 +21,7 @@ void Engine::begin_trace() {
   trace_start_ = ticks();
 }
 
-// Most tasks have the kernel and the line of the one before.
+// Looks names up only if they differ from the last task's; most tasks repeat its kernel and line.
 void Engine::name_for_trace(Task& task, const TaskSpec& spec) {
   if (task.kernel != nullptr && task.kernel != named_kernel_) {
     const auto [it, is_new] =
@@ -55,7 +55,7 @@ void Engine::note_submission(uint64_t start, uint64_t claimed) {
   trace_->submissions.push_back(std::exchange(submission_, {}));
 }
 
-// The task that is submitted now has run since.
+// Counts a task that the submitting thread ran itself as waiting, not as cost of submission.
 void Engine::note_run(uint64_t start) {
   submission_.waited_ns += uint64_t(double(ticks() - start) * tick_ns());
 }

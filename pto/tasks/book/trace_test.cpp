@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces of runs whose shape is known.
+// Tests traces of runs whose shape is known.
 #include "pto/tasks/book/trace.hpp"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
 
-// Takes scalar 0 microseconds.
+// A kernel that takes as many microseconds as scalar 0 says.
 int32_t spin(const pto_args* args) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::microseconds(args->scalars[0]);
@@ -48,7 +48,7 @@ TaskId submit(TaskRun& run, const TaskKernel& kernel, uint64_t us, std::vector<T
   return run.submit(spec);
 }
 
-// 1 before 2 and 3, these before 4; 3 is the long one.
+// A run in which 1 comes before 2 and 3, and these before 4; 3 is the long one.
 RunTrace diamond(int workers, int level = kEdges) {
   RunTrace trace;
   trace.level = level;
@@ -104,7 +104,7 @@ TEST(Trace, keeps_more_with_each_level) {
   }
 }
 
-// Tasks of one worker that touch the same element, one after another.
+// Submits tasks of one worker that touch the same element.
 class OneElement {
  public:
   explicit OneElement(TaskRun& run) : run_(run) {
@@ -166,7 +166,7 @@ TEST(Trace, counts_no_task_that_runs_where_it_is_submitted_as_a_cost_of_submitti
   }
 }
 
-// Written, read, overwritten, read and written; the third after a task that it only names.
+// The tasks write, read, overwrite, then read and write x; the third also follows one by name.
 TEST(Trace, tells_why_a_task_follows_another_and_for_whom_the_orchestration_waited) {
   const RunTrace trace = trace_alone([](OneElement& x, TaskRun& run) {
     x.touch(Access::Write);
@@ -194,7 +194,7 @@ TEST(Trace, tells_why_a_task_follows_another_and_for_whom_the_orchestration_wait
   }
 }
 
-// The same run with the times that it takes where nobody else wants the cores.
+// The diamond with the times that it takes on an idle machine.
 RunTrace undisturbed_diamond() {
   RunTrace trace = diamond(1);
   for (TraceRecord& record : trace.records) {

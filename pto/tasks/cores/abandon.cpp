@@ -13,14 +13,14 @@
 namespace pto {
 namespace {
 
-// How often the waiting thread asks whether its caller wants out, and where a run must be waited
-// for, whether it still must.
+// How often the waiting thread asks whether its caller wants out and, once it must wait, whether it
+// still must.
 constexpr std::chrono::milliseconds kLook{20};
 constexpr double kDeadlineMost_s = 1e9;
 
 std::atomic<int> g_abandoned{0};
 
-void forget_runs_in_child() { g_abandoned.store(0); }  // their threads stayed with the parent
+void forget_runs_in_child() { g_abandoned.store(0); }  // their threads stay in the parent
 [[maybe_unused]] const int kForkHandler = pthread_atfork(nullptr, nullptr, forget_runs_in_child);
 
 bool count_one_more() {
@@ -30,7 +30,7 @@ bool count_one_more() {
   return false;
 }
 
-// Leaked on purpose: code that has not returned may touch it at any time, until the process ends.
+// Leaks on purpose: code that has not returned may touch it until the process ends.
 void keep_for_ever(const std::shared_ptr<void>& kept) {
   static std::mutex& mutex = *new std::mutex;
   static auto& all = *new std::vector<std::shared_ptr<void>>;
@@ -38,7 +38,7 @@ void keep_for_ever(const std::shared_ptr<void>& kept) {
   all.push_back(kept);
 }
 
-// Ends an orchestration that would submit beyond the deadline.
+// Throws in an orchestration that submits past the deadline.
 class BoundedRun final : public TaskRun {
  public:
   BoundedRun(TaskRun& run, const RunWatch& watch) : run_(run), watch_(watch) {}
@@ -65,7 +65,7 @@ class BoundedRun final : public TaskRun {
 };
 
 std::thread start_driver(std::function<void()> drive) {
-  sigset_t all, before;  // signals are the program's own threads' business
+  sigset_t all, before;  // only the program's own threads handle signals
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread thread;
@@ -103,7 +103,7 @@ std::string number(double value) {
       ErrorKind::Runtime);
 }
 
-// Joins the run's thread, or leaves it alone and throws.
+// Joins the run's thread, or detaches it and throws.
 void wait_or_abandon(RunWatch& watch, std::thread& thread, const std::shared_ptr<void>& kept,
                      const WaitingCaller& caller, double deadline_s) {
   auto give_up = watch.deadline() + kGrace;
@@ -203,7 +203,7 @@ void RunWatch::stop(const std::string& why) {
   if (engine_ != nullptr) engine_->stop(why);
 }
 
-// The orchestration is named where no kernel is: it may wait for one.
+// Names the orchestration only if no kernel runs: else it may just wait for one.
 std::string RunWatch::running_code() {
   std::string names;
   for (size_t i = 0; i < n_workers_; ++i) {

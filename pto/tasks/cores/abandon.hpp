@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs that end for their caller when their deadline passes, even where a kernel or the
-// orchestration never returns: then what the run's threads hold is left to them for ever.
+// Contained runs: a run returns to its caller soon after its deadline, even if a kernel or the
+// orchestration never returns. The process then keeps for ever what the run's threads hold.
 //
 //     auto kept = std::make_shared<Everything>(...);      // code, arrays, arguments
 //     run_contained(kept->program, kept->tensors, kept->scalars, {.deadline_s = 0.1}, kept, {});
 //
-// The run is driven by a thread of its own, and the caller waits. From the deadline on no task
-// begins and nothing is submitted. Where user code has not returned kGrace later, the threads that
-// run it are abandoned, the process gets another pool, and the caller an error. Such a thread ends
+// A thread of its own drives the run while the caller waits. After the deadline no task begins and
+// nothing is submitted. If user code has not returned kGrace later, the run's threads are
+// abandoned: the process gets another pool, the caller gets an error, and an abandoned thread ends
 // quietly if its code returns after all.
-// Invariant: at most kAbandonedRunsMax runs are abandoned at a time; a further one is waited for.
-// Thread safety: run_contained from any thread; of RunWatch see its sections.
+// Invariant: at most kAbandonedRunsMax runs are abandoned at a time; the caller waits for a further
+// one.
+// Thread safety: run_contained() from any thread; the sections of RunWatch name their threads.
 #pragma once
 
 #include <atomic>
@@ -34,10 +35,10 @@ class Engine;
 inline constexpr std::chrono::milliseconds kGrace{50};
 inline constexpr int kAbandonedRunsMax = 8;
 
-// Those of this process that have not returned yet.
+// The number of abandoned runs of this process whose code has not returned yet.
 int abandoned_runs();
 
-// The run goes on, and what it may touch is kept.
+// Thrown if the run goes on without its caller; what it may touch is kept alive.
 class AbandonedRun : public Error {
  public:
   using Error::Error;
@@ -49,13 +50,13 @@ struct WaitingCaller {
   std::function<void(const std::string&)> has_to_wait;  // once, with the reason
 };
 
-// As run_orchestration, with options.deadline_s > 0. `kept` owns all that is passed here. Throws
-// AbandonedRun too: then a reference to it is held for ever.
+// Works as run_orchestration() with options.deadline_s > 0. `kept` owns all arguments. Throws
+// AbandonedRun too; then `kept` is held for ever.
 RunReport run_contained(const OrchestrationProgram& program, std::span<const pto_tensor> tensors,
                         const Numbers& scalars, const RunOptions& options,
                         const std::shared_ptr<void>& kept, const WaitingCaller& caller);
 
-// What a run is doing now, between its threads and the one that waits for it.
+// RunWatch: what a run is doing now, shared by its threads and the thread that waits for it.
 class RunWatch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -80,12 +81,12 @@ class RunWatch {
   bool is_late() const { return is_stopped_.load() || Clock::now() > deadline_; }
 
   // --- the thread that waits ---
-  bool wait_until(Clock::time_point time);  // whether it has ended
-  RunReport result();                       // of a run that has ended; throws what it threw
-  void stop(const std::string& why);        // the deadline passes now
+  bool wait_until(Clock::time_point time);  // true if it has ended
+  RunReport result();                       // of an ended run; rethrows its error
+  void stop(const std::string& why);        // acts as if the deadline passed now
   Clock::time_point deadline() const { return deadline_; }
   enum class Verdict { WillEnd, MustWait, Abandoned };
-  Verdict abandon();            // where user code runs, and others may still be abandoned
+  Verdict abandon();            // only if user code runs and the limit allows it
   std::string hanging() const;  // what has not returned, as of the last abandon()
 
  private:
@@ -102,7 +103,7 @@ class RunWatch {
   std::unique_ptr<Worker[]> workers_;
   size_t n_workers_ = 0;
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards what follows
   std::condition_variable ended_;
   Engine* engine_ = nullptr;
   bool has_ended_ = false, is_abandoned_ = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs whose kernels or orchestration do not return: what the caller gets, and what comes after.
+// Tests runs whose kernels or orchestration do not return, and the runs after them.
 #include "pto/tasks/cores/abandon.hpp"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ int32_t meet(const pto_args*) {  // returns when as many threads as expected are
   return g_begun.load() < g_expected.load();
 }
 
-// Scalars: how often kernel "hang" is submitted, and its flag.
+// Scalars: the number of submissions of kernel "hang", then the address of its flag.
 int32_t submit_hanging(const pto_runtime_api* api, const pto_args* args) {
   Orchestration o(api, args);
   for (int64_t i = 0; i < o.integer(0); ++i)
@@ -67,7 +67,7 @@ RunReport run(const std::shared_ptr<Kept>& kept, const RunOptions& options,
   return run_contained(kept->program, {}, kept->scalars, options, kept, caller);
 }
 
-// Ends when `count` kernels have begun, whatever the clock says.
+// Interrupts the run once `count` kernels have begun, whatever the clock says.
 std::string error_when_begun(const std::shared_ptr<Kept>& kept, int count, int workers) {
   g_begun = 0;
   try {
@@ -89,7 +89,7 @@ class Abandon : public testing::Test {
     for (auto& flag : g_may_return) flag = true;
     while (abandoned_runs() > 0) std::this_thread::yield();
   }
-  // Launches and runs meet on all threads.
+  // Checks that launches and runs use all threads.
   static void expect_all_cores() {
     g_expected = num_threads();
     g_begun = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An orchestration recorded as a graph.
+// Records an orchestration as a graph.
 #include <algorithm>
 #include <exception>
 #include <map>
@@ -10,8 +10,8 @@
 
 namespace pto {
 
-// What tasks are submitted to while a graph is captured: it infers their edges and runs nothing.
-// Tasks that reduce follow each other as they were submitted.
+// Receives the tasks while a graph is captured: infers their edges and runs nothing. Reducing tasks
+// follow each other in the order of submission.
 class Recorder final : public TaskRun {
  public:
   Recorder(TaskGraph& graph, std::span<const pto_tensor> arguments)
@@ -20,7 +20,7 @@ class Recorder final : public TaskRun {
   std::vector<Allocation*> adopt(std::span<const MemoryPiece> pieces) override {
     std::vector<Allocation*> result = adopt_pieces(pieces, allocations_);
     for (size_t i = 0; i < result.size(); ++i)
-      argument_of_.emplace(result[i], int32_t(i));  // the first one stays
+      argument_of_.emplace(result[i], int32_t(i));  // keeps the first
     return result;
   }
   Allocation& allocate(int64_t bytes) override {
@@ -45,7 +45,7 @@ class Recorder final : public TaskRun {
   void stop(const std::string& text) override { fail({text, "", ""}, ErrorKind::Runtime); }
   bool has_failed() const override { return false; }
 
-  void finish();  // throws what a submission threw
+  void finish();  // rethrows an error of a submission
 
  private:
   using Edge = std::pair<int32_t, EdgeCause>;
@@ -59,7 +59,7 @@ class Recorder final : public TaskRun {
   const std::span<const pto_tensor> arguments_;
   std::vector<std::unique_ptr<Allocation>> allocations_;
   std::map<const Allocation*, int32_t> argument_of_;
-  std::vector<std::vector<Edge>> after_;  // of each task: those that follow it
+  std::vector<std::vector<Edge>> after_;  // by task: the edges to its successors
   std::vector<Edge> followed_;            // by the task that is submitted
   std::exception_ptr error_;
 };
@@ -94,7 +94,7 @@ TaskId Recorder::submit(const TaskSpec& spec) {
   check_submission(spec, graph_.tasks_.size());
   try {
     return record(spec);
-  } catch (...) {  // half of a task; the orchestration may go on as if nothing had been
+  } catch (...) {  // the task is incomplete; the orchestration may ignore the error
     error_ = std::current_exception();
     throw;
   }
@@ -140,7 +140,7 @@ TaskId Recorder::record(const TaskSpec& spec) {
   return graph_.tasks_.size();
 }
 
-// Lists that no longer move get their addresses.
+// Sets the addresses of lists, which no longer move.
 void Recorder::finish() {
   if (error_) std::rethrow_exception(error_);
   const pto_tensor* tensors = graph_.tensors_.data();
@@ -179,7 +179,7 @@ TaskGraph::TaskGraph(const OrchestrationProgram& program, std::span<const pto_te
     std::vector<bool> is_derived_of(scalars.size());
     for (const pto_step& step : steps_)
       if (step.operation == PTO_STEP_SCALAR) is_derived_of[step.value] = true;
-    for (size_t i = 0; i < scalars.size(); ++i)  // what is in no expression may be read unseen
+    for (size_t i = 0; i < scalars.size(); ++i)  // scalars outside expressions may be read unseen
       is_frozen_[i] = is_frozen_[i] || !is_derived_of[i];
     derived_of_ = captured_scalars_;
     derived_values_.resize(derived_.size());
@@ -222,7 +222,7 @@ bool TaskGraph::fits(std::span<const pto_tensor> tensors, const Numbers& scalars
   return shapes_of(tensors) == shapes_;
 }
 
-// All values first: a division by zero leaves the graph as it was.
+// Evaluates all values before it stores any: a division by zero leaves the graph unchanged.
 void TaskGraph::derive(const Numbers& scalars) {
   const std::span<const uint64_t> bits = scalars.bits();
   if (derived_.empty() || scalars.empty() || std::ranges::equal(bits, derived_of_)) return;

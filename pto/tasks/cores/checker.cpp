@@ -14,14 +14,14 @@
 namespace pto {
 namespace {
 
-constexpr int64_t kGuard = 4096;  // bytes on both sides of memory of the run
+constexpr int64_t kGuard = 4096;  // bytes on both sides of memory that the run allocates
 constexpr char kGuardByte = '\xa5';
-constexpr int64_t kMostRuns = 1 << 20;           // of a box, that are looked at one by one
-constexpr int64_t kMostWork = int64_t{1} << 31;  // words, for edges that may be surplus
+constexpr int64_t kMostRuns = 1 << 20;           // runs of a box that are compared one by one
+constexpr int64_t kMostWork = int64_t{1} << 31;  // words read to look for surplus edges
 
 using Bytes = std::pair<int64_t, int64_t>;  // from, to
 
-// The runs of a box in order, those that touch joined.
+// Lists the runs of the box in order, with touching ones joined.
 std::vector<Bytes> runs_of(const Box& box) {
   if (box.is_empty()) return {};
   int64_t count = 1;
@@ -69,8 +69,8 @@ bool is_in(const std::vector<Bytes>& runs, int64_t byte) {
   return it != runs.begin() && byte < std::prev(it)->second;
 }
 
-// Memory of the run: its name, what it held when the last task had ended, and how all of its tasks
-// touched it, as if nothing had opted out.
+// Memory of the run: its name, its bytes after the last task, and the accesses of all tasks as if
+// nothing had opted out.
 struct KnownMemory {
   std::string name;
   std::vector<char> before;
@@ -126,7 +126,7 @@ class CheckingRun final : public TaskRun {
   std::vector<std::pair<int, int>> required_;        // what inference alone would order
   std::vector<std::pair<TaskId, TaskId>> explicit_;  // what `after` does
   std::set<std::pair<TaskId, TaskId>> races_;
-  std::vector<char> written_reads_;  // of the last task's tensors: only read, as it said
+  std::vector<char> written_reads_;  // of the last task's read-only tensors: it wrote them
   CheckReport report_;
   int64_t made_ = 0;
 };
@@ -147,7 +147,7 @@ Allocation& CheckingRun::allocate(int64_t bytes) {
   return added;
 }
 
-// The edges that are really there: of tracked tensors, and of `after`.
+// Lists the edges that the run has: from tracked tensors and from `after`.
 std::vector<int> CheckingRun::follow(const TaskSpec& spec, TaskId task) {
   std::vector<int> follows;
   if (last_wait_ >= 0) follows.push_back(last_wait_);
@@ -217,7 +217,7 @@ void CheckingRun::compare(const TaskSpec& spec) {
   for (const auto& one : allocations_) compare_one(*one, known_.at(one.get()), spec);
 }
 
-// Bytes that have changed must be in a box that the task writes.
+// Reports bytes that have changed outside the boxes that the task writes.
 void CheckingRun::compare_one(Allocation& allocation, KnownMemory& memory, const TaskSpec& spec) {
   if (memory.owned != nullptr) {
     char* const guards[] = {memory.owned.get(), allocation.data + allocation.bytes};
@@ -267,8 +267,8 @@ void CheckingRun::note_write(UndeclaredWrite::Kind kind, const std::string& memo
   report_.writes.push_back({tasks_.back(), kind, bytes});
 }
 
-// What inference alone would order must be ordered by the edges that are there. Tasks that reduce
-// without being tracked take no turns, so they order themselves as others that write.
+// Reports pairs of tasks that inference would order and the existing edges do not. Untracked
+// reducing tasks take no turns, so they count as writers.
 void CheckingRun::look_for_races(const TaskSpec& spec) {
   const TaskId task = tasks_.size();
   touches_.emplace_back();
@@ -311,7 +311,7 @@ void CheckingRun::note_race(TaskId from, TaskId to, const Touch& touch) {
   }
 }
 
-// The orchestration waits for the writers that it knows of; what else writes there races with it.
+// The orchestration waits for the writers in the history; any other writer races with it.
 bool CheckingRun::wait_for(const TaskTensor& tensor) {
   std::vector<int> follows;
   if (last_wait_ >= 0) follows.push_back(last_wait_);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checker: runs an orchestration's tasks one after another and looks for mistakes that another
-// order would show: races, edges that nothing needs, and writes that were not declared.
+// Checker: runs an orchestration's tasks one after another and finds mistakes that another order
+// would show: races, edges that nothing needs, and undeclared writes.
 //
 //     CheckReport report = check_orchestration(program, tensors, scalars);
 //     report.races[0].from;             // task 1 writes what task 2 reads, and no path orders them
 //
-// Where arguments opt out of inference (no_dep, manual submissions) the edges that inference would
-// give must follow from those that are there. After each task all memory of the run is compared
-// with what it was.
-// Invariants: a race that is reported is one, if accesses are as declared. A write that leaves the
-// old value, and a read that was not declared, are not seen.
+// If arguments opt out of inference (no_dep, manual submissions), the remaining edges must imply
+// those that inference would add. After each task the checker compares all memory of the run with
+// its earlier contents.
+// Invariant: a reported race is one, if the accesses are as declared. Not seen: a write that leaves
+// the old value, and an undeclared read.
 // Thread safety: as run_orchestration(); one run at a time on the same memory.
 #pragma once
 
@@ -27,10 +27,10 @@ struct CheckedTask {
   std::string kernel, site;
 };
 
-// Bytes of an argument, "argument 2", or of memory that the orchestration asked for, "tensor 1".
+// Bytes of an argument ("argument 2") or of memory that the orchestration allocated ("tensor 1").
 struct CheckedBytes {
   std::string memory;
-  int64_t begin = 0, end = 0, count = 0;  // the first, behind the last, how many of those between
+  int64_t begin = 0, end = 0, count = 0;  // first byte, one past the last, bytes concerned
 };
 
 struct Race {
@@ -41,7 +41,7 @@ struct Race {
 
 struct SurplusEdge {
   CheckedTask from, to;
-  bool is_implied;  // other edges order the two; else nothing that tasks touch needs it
+  bool is_implied;  // other edges order the two; else no common memory needs it
 };
 
 struct UndeclaredWrite {
@@ -56,10 +56,10 @@ struct CheckReport {
   std::vector<Race> races;
   std::vector<SurplusEdge> surplus;
   std::vector<UndeclaredWrite> writes;
-  int64_t unexamined = 0;  // explicit edges that it would have taken too long to look at
+  int64_t unexamined = 0;  // explicit edges that would have taken too long to check
 };
 
-// Throws Error as run_orchestration() does, and for programs of more tasks than it can order.
+// Throws Error as run_orchestration() does, and for a program of more than TaskOrder::kMost tasks.
 CheckReport check_orchestration(const OrchestrationProgram& program,
                                 std::span<const pto_tensor> tensors, const Numbers& scalars);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs with one mistake each, and programs without any.
+// Tests programs with one mistake each, and programs without any.
 #include "pto/tasks/cores/checker.hpp"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ int32_t add(const pto_args* args) {
     static_cast<int64_t*>(t.data)[i * t.strides[0]] += int64_t(args->scalars[0]) + 1;
   return 0;
 }
-// Writes where the scalar says, counted from the first tensor's first element.
+// Writes at the offset in scalar 0, counted from the first tensor's first element.
 int32_t poke(const pto_args* args) {
   static_cast<int64_t*>(args->tensors[0].data)[int64_t(args->scalars[0])] += 7;
   return 0;
@@ -40,7 +40,7 @@ int32_t orchestrate(const pto_runtime_api* api, const pto_args* args) {
 const OrchestrationProgram kProgram{
     orchestrate, {{"add", {add, "add"}}, {"poke", {poke, "poke"}}, {"fail", {fail_here, "fail"}}}};
 
-// On two arguments of 16 elements.
+// Checks an orchestration of two arguments of 16 elements.
 CheckReport check(std::function<void(Orchestration&)> body) {
   g_body = std::move(body);
   std::vector<int64_t> x(16), y(16);
@@ -241,7 +241,7 @@ TEST(Checker, takes_a_write_through_no_dep_for_what_it_is) {
   EXPECT_EQ(report.races[0].from_access, Access::Update);
 }
 
-// Twenty tasks on 32 elements: clean as they are, never where nothing is inferred.
+// Random programs of twenty tasks on 32 elements are clean, and never clean if nothing is inferred.
 TEST(Checker, agrees_with_inference_on_random_programs) {
   const int rounds = rounds_of(200, 20000);
   int racing = 0;

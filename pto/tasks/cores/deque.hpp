@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // ReadyDeque: the ready tasks of one worker; the owner works at the bottom, thieves at the top.
 //
-//     if (!deque.push(task)) ...     // the owner; false when full
-//     Task* newest = deque.pop();    // the owner
-//     Task* oldest = deque.steal();  // anybody
+//     if (!deque.push(task)) run(task);   // the owner; false when full
+//     Task* newest = deque.pop();         // the owner
+//     Task* oldest = deque.steal();       // any thread
 //
 // Source: D. Chase, Y. Lev, "Dynamic circular work-stealing deque", 2005, with a fixed capacity.
-// Invariant: each task that was pushed is given out once.
-// Thread safety: push and pop of the owner, steal of any thread.
+// Invariant: each pushed task is given out once.
+// Thread safety: only the owner calls push(), pop() and has(); any thread calls the rest.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,8 @@ class ReadyDeque {
       if (bottom - known_top_ > mask_) return false;
     }
     tasks_[size_t(bottom & mask_)].store(task, std::memory_order_relaxed);
-    // With the order of all: who looks for sleepers after it sees those that saw the deque empty.
+    // Sequentially consistent: a worker that looks for sleepers afterwards sees those that saw the
+    // deque empty.
     bottom_.store(bottom + 1, std::memory_order_seq_cst);
     return true;
   }
@@ -56,15 +57,15 @@ class ReadyDeque {
     return top_.compare_exchange_strong(top, top + 1, std::memory_order_seq_cst) ? task : nullptr;
   }
 
-  // The task that steal() would give, perhaps: to be fetched, not to be run. Null: none.
+  // The task that steal() would probably give: prefetch it, do not run it. Null: none.
   T* peek() const {
     const int64_t top = top_.load(std::memory_order_relaxed);
     if (top >= bottom_.load(std::memory_order_relaxed)) return nullptr;
     return tasks_[size_t(top & mask_)].load(std::memory_order_relaxed);
   }
 
-  // Whether there are about so many; for the owner, who mostly knows without a look at the thieves'
-  // line.
+  // Says whether there are about `count` tasks; the owner mostly knows without reading the thieves'
+  // cache line.
   bool has(int64_t count) {
     const int64_t bottom = bottom_.load(std::memory_order_relaxed);
     if (bottom - known_top_ < count) return false;
@@ -72,7 +73,7 @@ class ReadyDeque {
     return bottom - known_top_ >= count;
   }
 
-  // About how many; exact where nobody else is at work.
+  // The approximate number of tasks; exact if no other thread is at work.
   int64_t size() const {
     return bottom_.load(std::memory_order_seq_cst) - top_.load(std::memory_order_seq_cst);
   }
@@ -82,7 +83,7 @@ class ReadyDeque {
   const std::unique_ptr<std::atomic<T*>[]> tasks_;
   alignas(64) std::atomic<int64_t> top_{0};
   alignas(64) std::atomic<int64_t> bottom_{0};
-  alignas(64) int64_t known_top_ = 0;  // the owner's: no more than top_
+  alignas(64) int64_t known_top_ = 0;  // the owner's; at most top_
 };
 
 }  // namespace pto

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of tasks against the same tasks one after another.
+// Compares runs of tasks with the same tasks one after another.
 #include "pto/tasks/cores/engine.hpp"
 
 #include <gtest/gtest.h>
@@ -42,8 +42,7 @@ void each(const pto_tensor& t, F f) {
   }
 }
 
-// Writes to the last tensor what depends on all that the others hold, and on its own old values
-// where scalar 1 says so.
+// Sets the last tensor to a mix of all others, and of its own old values if scalar 1 is set.
 int32_t mix(const pto_args* args) {
   uint64_t sum = args->scalars[0];
   for (int32_t i = 0; i + 1 < args->n_tensors; ++i)
@@ -66,7 +65,7 @@ struct Call {
   uint64_t seed;
 };
 
-// Graphs of tasks on three arrays of 8 x 8: tiles, rows, columns, steps, transposes.
+// Draws a view of an array of 8 x 8: tiles, rows, columns, steps, transposes.
 View random_view(std::mt19937& random) {
   const auto below = [&](int64_t n) { return int64_t(random() % uint64_t(n)); };
   if (below(3) == 0) return {below(2) * 32 + below(2) * 4, {4, 4}, {8, 1}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workers' side of a run: finding ready tasks, running them, releasing what follows.
+// The workers' side of a run: they find ready tasks, run them and release their successors.
 #include <algorithm>
 
 #include "pto/base/error.hpp"
@@ -38,8 +38,8 @@ void Engine::work_until_end(TaskWorker& self) {
   }
 }
 
-// A task that moves to another core takes its memory along, some 200 ns; so short ones, of which
-// there are few, are left to their owner for about as long as it takes to run them.
+// Moving a task to another core costs about 200 ns for its cache lines. A worker therefore leaves a
+// few short tasks to their owner for about as long as it takes to run them.
 bool Engine::is_worth_a_visit(TaskWorker& self, const TaskWorker& other) {
   const int64_t ready = other.ready.size();
   if (ready == 0) return false;
@@ -64,7 +64,7 @@ Task* Engine::find(TaskWorker& self) {
     at(Step::Steal);
     if (Task* task = other.ready.steal()) {
       task->fetch();
-      if (Task* const next = other.ready.peek()) next->fetch();  // it comes while this one runs
+      if (Task* const next = other.ready.peek()) next->fetch();  // fetched while this one runs
       return task;
     }
   }
@@ -77,8 +77,8 @@ void Engine::put(TaskWorker& self, Task* task) {
   wake();
 }
 
-// A task whose predecessors are done: it takes its turns, then waits for a worker. The first of a
-// chain's successors is `*next`, which the worker runs itself.
+// Queues a task whose predecessors are done, after it has taken its turns. The first task of a
+// chain becomes `*next` instead, which the worker runs itself.
 void Engine::make_ready(TaskWorker& self, Task* task, Task** next) {
   if (task->n_turns > 0 && !take_turns(*task)) return;
   if (traces(kRecords)) task->ready_ticks = ticks();
@@ -90,7 +90,7 @@ void Engine::make_ready(TaskWorker& self, Task* task, Task** next) {
     put(self, task);
 }
 
-// Once for all blocks: the first may write what the condition looks at.
+// Evaluates the condition once for all blocks: the first block may write the element it reads.
 void Engine::settle_condition(Task& task) {
   if (task.predicate == nullptr) return;
   if (task.cause.load(std::memory_order_acquire) >= 0 || holds(*task.predicate)) {
@@ -107,7 +107,7 @@ bool Engine::take_turns(Task& task) {
   return true;
 }
 
-// Runs the task and what follows it here; returns how many have ended.
+// Runs the task and the successors that it keeps here; returns how many have ended.
 int Engine::run_tasks_from(TaskWorker& self, Task* task) {
   int ended = 0;
   while (task != nullptr) {
@@ -125,10 +125,10 @@ void Engine::run_chain(TaskWorker& self, Task* task) {
   judge(self, ticks() - start, std::max(ended, 1));
 }
 
-// Others than the orchestrating thread see a task's way to them too, and are believed where it is
-// short all the same, or long by far.
+// Updates whether tasks are short. Other workers than the orchestrating thread also measure a
+// task's way to them, so they count only if it is short all the same, or long by far.
 void Engine::judge(TaskWorker& self, uint64_t ticks, int tasks) {
-  const uint64_t most = 4 * short_ticks_;  // so that one interruption is soon forgotten
+  const uint64_t most = 4 * short_ticks_;  // caps an outlier, so that it is soon forgotten
   const uint64_t one = std::min(ticks / uint64_t(tasks), most);
   self.ticks_a_task = (3 * self.ticks_a_task + one) / 4;
   const bool is_short = self.ticks_a_task < short_ticks_;
@@ -137,8 +137,8 @@ void Engine::judge(TaskWorker& self, uint64_t ticks, int tasks) {
     are_short_.store(is_short, std::memory_order_relaxed);
 }
 
-// A short task that is ready where it is submitted, by the orchestrating thread itself. It is
-// measured where it, or what the orchestration did before, took long.
+// The orchestrating thread runs a short task that is ready when submitted. It measures the task if
+// the last one, or the orchestration before it, took long.
 void Engine::run_here(Task& task) {
   if (task.n_turns > 0 && !take_turns(task)) return;
   const uint64_t start = is_in_doubt_ || traces(kRecords) ? ticks() : 0;
@@ -153,13 +153,13 @@ void Engine::run_here(Task& task) {
   ran_until_ = end;
 }
 
-// Runs the blocks of the task that nobody has taken; true where the last of all ended here.
+// Runs blocks of the task that no worker has claimed; returns true if the last of all ended here.
 bool Engine::run_blocks(TaskWorker& self, Task& task) {
   if (task.blocks == 1) {
     call(self, task, 0);
     return true;
   }
-  // The slot may be given away only when no deque names the task any more: entries count as well.
+  // Entries in deques count as blocks too: the slot is reusable only once no deque names the task.
   const int32_t blocks = task.blocks;
   int32_t done = 1;
   for (;; ++done) {
@@ -167,7 +167,7 @@ bool Engine::run_blocks(TaskWorker& self, Task& task) {
     const int32_t block = task.next_block.fetch_add(1, std::memory_order_acq_rel);
     if (block >= blocks) break;
     call(self, task, block);
-    if (is_lost(task)) {  // nobody begins another
+    if (is_lost(task)) {  // no further block begins
       const int32_t next = task.next_block.exchange(blocks, std::memory_order_acq_rel);
       done += std::max(blocks - next, 0);
     }
@@ -268,12 +268,12 @@ void Engine::note_failure(TaskWorker& self, Task& task, const char* text) {
     failures_.push_back({task.id, task.kernel->name,
                          task.file[0] == 0 ? "" : task.file + (":" + std::to_string(task.line)),
                          text, self.index});
-  } catch (const std::bad_alloc&) {  // that it failed is known all the same
+  } catch (const std::bad_alloc&) {  // the failure itself is already recorded
   }
   has_failed_.store(true, std::memory_order_release);
 }
 
-// Tasks that follow it later find the cause here.
+// Records the cause for tasks that are submitted after this one has ended.
 void Engine::poison(const Task& task, int32_t cause) {
   const std::lock_guard lock(failures_mutex_);
   try {
@@ -283,7 +283,7 @@ void Engine::poison(const Task& task, int32_t cause) {
   }
 }
 
-// All that the task follows is done.
+// Runs a task whose predecessors are all done.
 void Engine::run_at_once(Task& task) {
   const uint64_t start = traces(kRecords) ? ticks() : 0;
   if (traces(kRecords)) submitter_->last_ticks = task.ready_ticks = start;
@@ -298,7 +298,7 @@ void Engine::run_at_once(Task& task) {
   if (traces(kSubmissions)) note_run(start);
 }
 
-// Releases the task's successors and its slot; returns one of them to be run here.
+// Releases the task's successors and its slot; returns a successor that this worker should run.
 Task* Engine::complete(TaskWorker& self, Task& task) {
   const int32_t cause = task.cause.load(std::memory_order_acquire);
   if (cause >= 0) poison(task, cause);
@@ -310,7 +310,7 @@ Task* Engine::complete(TaskWorker& self, Task& task) {
   TaskEdge* edge = task.successors.exchange(&kClosed, std::memory_order_seq_cst);
   while (edge != nullptr) {
     Task* const to = edge->to;
-    edge = edge->next;  // before it is released: the edge is its own
+    edge = edge->next;  // read before `to` is released, which owns the edge
     if (cause >= 0) {
       int32_t none = -1;
       to->cause.compare_exchange_strong(none, cause, std::memory_order_acq_rel);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs in which the n-th request for memory is refused, for every n: each ends, with an error.
+// Refuses the n-th allocation of a run, for every n: each run ends with an error.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ namespace {
 
 // Adds the sum of all other elements to those of the last tensor.
 int32_t add_sum(const pto_args* args) {
-  uint64_t sum = 0;  // which may wrap
+  uint64_t sum = 0;  // may wrap
   for (int32_t i = 0; i + 1 < args->n_tensors; ++i)
     for (int64_t k = 0; k < args->tensors[i].sizes[0]; ++k)
       sum += static_cast<uint64_t*>(args->tensors[i].data)[k];
@@ -53,7 +53,7 @@ int32_t add_sum(const pto_args* args) {
   return 0;
 }
 
-bool g_goes_on;  // after an error, as if nothing had been
+bool g_goes_on;  // ignore errors of the table and continue
 void submit_all(Orchestration& o) {
   const View x = o.inout(0);
   const auto scope = o.scope();
@@ -96,8 +96,8 @@ constexpr int64_t kStep = 11;
 constexpr int64_t kStep = 1;
 #endif
 
-// Makes the run with the n-th request refused, for n = 0, 1, 2 ... until it asks for less memory.
-// An orchestration that goes on may have done without what was refused.
+// Repeats the run with the n-th request refused, for n = 0, 1, 2 ... until it makes fewer requests.
+// An orchestration that ignores errors may succeed without what was refused.
 template <class Run>
 void refuse_each(const Run& run, bool fails_anyway = false) {
   for (int mode = 0; mode < 4; ++mode) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scalars of tasks that are computed of the run's scalars (pto/tasks/orchestration/symbol.h).
+// Derived scalars: evaluates task scalars that are expressions of the run's scalars
+// (pto/tasks/orchestration/symbol.h).
 //
 //     check_steps(steps, scalars);
 //     uint64_t bits = evaluate(steps, scalars);
 //
-// Invariant: a run and a replay compute them by this one function.
+// Invariant: a run and a replay evaluate them by this one function.
 // Thread safety: pure functions.
 #pragma once
 
@@ -16,12 +17,12 @@
 
 namespace pto {
 
-// What the value is: an int64 or a double. Throws Error for steps that are no expression over these
-// scalars, as an int64 of a double is none, or too large a one.
+// Returns the kind of the value: an int64 or a double. Throws Error if the steps are no expression
+// over these scalars (an int64 read as a double, say), or too long a one.
 uint8_t check_steps(std::span<const pto_step> steps, const Numbers& scalars);
 
-// The value as it travels: an int64, or the bits of a double. Of checked steps; throws Error where
-// integers are divided by zero, and where a double does not hold an integer.
+// Returns the value of checked steps: an int64, or the bits of a double. Throws Error for an
+// integer division by zero, and for an integer that a double cannot hold.
 uint64_t evaluate(std::span<const pto_step> steps, const Numbers& scalars);
 
 }  // namespace pto

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derived scalars: random expressions against C++, and what is no expression.
+// Compares random expressions with C++, and refuses steps that are no expression.
 #include "pto/tasks/cores/expression.hpp"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ T value_of(const Symbol<T>& symbol, const std::vector<uint64_t>& scalars) {
   return std::bit_cast<T>(evaluate(symbol.steps(), scalars));
 }
 
-// An expression and what it is, side by side.
+// A symbol and its value in C++, side by side.
 template <class T>
 struct Twin {
   Symbol<T> symbol;

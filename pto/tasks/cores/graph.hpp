@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capture and replay: the tasks of a run as a graph that runs again without its orchestration.
+// Capture and replay: keeps the tasks of a run as a graph that runs again without its
+// orchestration.
 //
 //     TaskGraph graph(program, tensors, scalars);          // orchestrates, runs nothing
 //     if (graph.fits(tensors, scalars)) graph.replay(tensors, options, scalars);
 //
-// A graph knows its edges and where each task's tensors lie in the run's arguments, and holds the
-// memory that the orchestration allocated; a replay writes the addresses that have changed and
-// allocates nothing, queues for the first one by several workers apart. One worker runs the tasks
-// as they were submitted, several by counters.
-// Invariants: fits() holds where element types, shapes, strides, overlaps of the arguments and
-// the scalars are those of the capture, but for values of scalars that tasks got as expressions and
-// nobody read as numbers: a replay evaluates these. An orchestration that waits for elements cannot
-// be captured. Thread safety: replays of one graph follow each other; the rest is constant.
+// A graph holds its edges, the place of each task's tensors in the run's arguments, and the memory
+// that the orchestration allocated. A replay patches the addresses that have changed; it allocates
+// nothing, except queues in the first replay by several workers. One worker runs the tasks in the
+// order of submission, several count predecessors.
+// Invariant: fits() requires the element types, shapes, strides, overlaps and scalars of the
+// capture, except scalars that tasks got only as expressions, which a replay evaluates. An
+// orchestration that waits for elements cannot be captured.
+// Thread safety: replays of one graph run one after another; everything else is constant.
 #pragma once
 
 #include <atomic>
@@ -27,9 +28,9 @@
 
 namespace pto {
 
-// One task of a graph; its lists lie in the graph's.
+// One task of a graph; the graph owns the lists that it points into.
 struct GraphTask {
-  const TaskKernel* kernel;  // null: for its edges
+  const TaskKernel* kernel;  // null: the task only has edges
   pto_args args;
   int32_t blocks;
   bool start_together;
@@ -40,17 +41,17 @@ struct GraphTask {
   int32_t first_successor, n_successors;
 };
 
-// What several workers need to replay a graph; made once.
+// The state by which several workers replay a graph; made once.
 struct ReplayQueues {
-  std::vector<int32_t> roots;                       // that follow nobody
-  std::unique_ptr<std::atomic<int32_t>[]> waiting;  // of each task: predecessors that are not done
+  std::vector<int32_t> roots;                                 // tasks without predecessors
+  std::unique_ptr<std::atomic<int32_t>[]> waiting;            // by task: unfinished predecessors
   std::vector<std::unique_ptr<ReadyDeque<GraphTask>>> ready;  // of each worker
   bool is_clean = false;                                      // `waiting` counts all predecessors
 };
 
 class TaskGraph {
  public:
-  // Throws Error: what the orchestration throws, and where it waits. The program's kernels outlive
+  // Throws what the orchestration throws, and Error if it waits. The program's kernels must outlive
   // the graph.
   TaskGraph(const OrchestrationProgram& program, std::span<const pto_tensor> tensors,
             const Numbers& scalars);
@@ -60,9 +61,9 @@ class TaskGraph {
 
   bool fits(std::span<const pto_tensor> tensors, const Numbers& scalars) const;
 
-  // On arguments that fit; without scalars on those of the last replay, or of the capture. A trace
-  // has one record a task, whatever its blocks. Throws Error for the first failed task, as
-  // run_tasks does.
+  // Replays on arguments that fit; without scalars, on those of the last replay or the capture. A
+  // trace has one record a task, whatever its blocks. Throws Error for the first failed task, as
+  // run_tasks() does.
   RunReport replay(std::span<const pto_tensor> tensors, const RunOptions& options,
                    const Numbers& scalars = {});
 
@@ -72,14 +73,14 @@ class TaskGraph {
 
  private:
   friend class Recorder;
-  // An address that lies in an argument of the run: of a task's tensor, or of a predicate.
+  // An address inside an argument of the run: of a task's tensor, or of a predicate.
   struct Patch {
     int32_t argument;
     int64_t offset;  // in bytes
     int32_t tensor;  // -1: the predicate
     int32_t task;
   };
-  struct Derived {  // a task's scalar that is computed of the run's
+  struct Derived {  // a scalar of a task, computed from the run's scalars
     size_t place;   // among scalars_
     size_t first_step, n_steps;
     uint8_t kind;
@@ -89,7 +90,7 @@ class TaskGraph {
   struct Shape {  // of an argument
     uint8_t type_code, type_bits;
     uint32_t flags;
-    int64_t group, offset;      // the first argument that it overlaps, or itself; bytes from there
+    int64_t group, offset;      // the first argument that it overlaps, or itself; bytes from it
     std::vector<int64_t> dims;  // sizes, then strides
     bool operator==(const Shape&) const = default;
   };
@@ -109,12 +110,12 @@ class TaskGraph {
   std::vector<Shape> shapes_;
   std::vector<uint64_t> captured_scalars_;
   std::vector<uint8_t> captured_kinds_;
-  std::vector<bool> is_frozen_;  // the captured scalars that a replay must have
+  std::vector<bool> is_frozen_;  // captured scalars that a replay must repeat
   std::vector<Derived> derived_;
   std::vector<pto_step> steps_;           // of all derived ones
-  std::vector<uint64_t> derived_values_;  // while they are computed
-  std::vector<uint64_t> derived_of_;      // the run's scalars
-  std::vector<void*> patched_for_;        // the arguments' addresses
+  std::vector<uint64_t> derived_values_;  // scratch of derive()
+  std::vector<uint64_t> derived_of_;      // the run's scalars for which steps were evaluated
+  std::vector<void*> patched_for_;        // argument addresses that the graph holds now
   ReplayQueues queues_;
   std::mutex replaying_;
 };

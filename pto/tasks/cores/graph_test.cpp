@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Captured graphs against runs of the same orchestration.
+// Compares captured graphs with runs of the same orchestration.
 #include "pto/tasks/cores/graph.hpp"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// The last tensor's elements become a mix of themselves, the other tensors' and scalar 0.
+// Sets the last tensor to a mix of itself, the other tensors and scalar 0.
 int32_t mix(const pto_args* args) {
   uint64_t sum = args->scalars[0];
   for (int32_t i = 0; i < args->n_tensors; ++i) {
@@ -40,7 +40,7 @@ int32_t put_block(const pto_args* args) {
   return 0;
 }
 
-// The scalars, as they came.
+// Copies the scalars out as they came.
 int32_t show(const pto_args* args) {
   for (int32_t i = 0; i < args->n_scalars; ++i)
     static_cast<int64_t*>(args->tensors[0].data)[i] = int64_t(args->scalars[i]);
@@ -66,7 +66,7 @@ struct Memory {
   Memory() {
     for (size_t i = 0; i < values.size(); ++i) values[i] = int64_t(i * 7 + 1);
   }
-  // Two arrays apart, and one that overlaps the second by half.
+  // Returns two separate arrays, and one that overlaps the second by half.
   std::vector<pto_tensor> tensors() {
     std::vector<pto_tensor> all;
     for (int64_t offset : {0, 64, 96})
@@ -75,14 +75,14 @@ struct Memory {
   }
 };
 
-// Up to 60 tasks on parts of the arguments and tensors of its own.
+// Submits up to 60 tasks on parts of the arguments and on tensors of the run.
 void submit_random(Orchestration& o, unsigned seed) {
   std::mt19937 random(seed);
   const auto below = [&](int64_t n) { return int64_t(random() % uint64_t(n)); };
   std::vector<View> views = {o.inout(0), o.inout(1), o.inout(2)};
   const View own = o.tensor({8, 8}, element::i64);
   o.submit("mix", {o.in(views[0]), o.inout(views[1]), o.scalar(1)});
-  // Every element is written before it is read.
+  // Writes every element before any task reads it.
   for (int64_t r = 0; r < 8; ++r) {
     TaskOptions eight;
     eight.blocks = 8;

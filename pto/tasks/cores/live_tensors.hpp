@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Live tensors: the memory that an orchestration may name, and whether a view lies inside.
+// LiveTensors: the memory that an orchestration may name, and whether a view lies inside it.
 //
 //     live.add(allocation);
 //     live.check(view, "argument 0 of a task");     // throws Error, before anything is read
 //     live.remove(allocation);                      // its scope has ended
 //
-// Invariant: a view is looked at only as far as it was checked; it may come from anywhere.
-// Thread safety: none; of the thread that orchestrates.
+// Invariant: no field of a view is used before it is checked; a view may hold any bits.
+// Thread safety: none; only the orchestrating thread uses it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace pto {
 
 class LiveTensors {
  public:
-  // An allocation, with what is asked of it all the time.
+  // A copy of the fields of an allocation that every check reads.
   struct Known {
     const Allocation* allocation = nullptr;
     uintptr_t base = 0;
@@ -33,7 +33,8 @@ class LiveTensors {
     recent(allocation) = {};
   }
 
-  // Throws Error for a view that is none of memory which is added: `what`, or argument `index`.
+  // Throws Error for a view outside all added memory; the text names it as `what`, or argument
+  // `index`.
   const Known& check(const pto_view* view, const char* what, int32_t index = -1) {
     if (view == nullptr) [[unlikely]]
       fail_unknown(what, index);
@@ -66,7 +67,7 @@ class LiveTensors {
       int64_t& end = reach < 0 ? low : high;
       is_wrong |= __builtin_add_overflow(end, reach, &end);
     }
-    if (is_empty || is_wrong) return is_empty;  // an empty one may begin anywhere
+    if (is_empty || is_wrong) return is_empty;  // an empty view may begin anywhere
     const auto offset = int64_t(reinterpret_cast<uintptr_t>(view.data) - known.base);
     return offset >= 0 && offset <= known.bytes && low + offset >= 0 &&
            high <= known.bytes - offset;
@@ -81,11 +82,11 @@ class LiveTensors {
   friend void check_element_type(uint8_t code, uint8_t bits);
 
   static constexpr size_t kRecent = 64;
-  Known recent_[kRecent];  // spares the look-up
+  Known recent_[kRecent];  // a cache of the look-up
   std::unordered_set<const Allocation*> all_;
 };
 
-// Throws Error for an element type that has no whole bytes, or too many.
+// Throws Error for an element type that is no whole number of bytes, or too large.
 void check_element_type(uint8_t code, uint8_t bits);
 
 }  // namespace pto

@@ -13,7 +13,7 @@
 namespace pto {
 namespace {
 
-// What came back through the orchestration has its sentences in one text.
+// Splits a text that came back through the orchestration into what, why and fix.
 ErrorText raised_text(const std::string& text) {
   const size_t why = text.find("\n  why: "), fix = text.find("\n  fix: ");
   if (why == std::string::npos || fix == std::string::npos || fix < why)
@@ -30,7 +30,7 @@ void check_given(const void* pointer, const char* what) {
         "pass the address of a variable"});
 }
 
-// What the engine does not look at.
+// Checks the fields of a submission that the engine does not check.
 void check_submission_record(const pto_submission* s, const uint64_t* task) {
   check_given(s, "submit() of no submission");
   check_given(task, "submit() without a place for the task");
@@ -89,7 +89,7 @@ class Session {
       code = program_.orchestrate(&api, &args_);
     } catch (const Error&) {
       throw;
-    } catch (const std::exception& error) {  // its type may go with the orchestration's code
+    } catch (const std::exception& error) {  // its type may be unloaded with the code
       const bool is_ours = error_ == error.what();
       throw Error(raised_text(error.what()), is_ours ? error_kind_ : ErrorKind::Runtime);
     }
@@ -165,7 +165,7 @@ class Session {
     auto* const allocation = view == nullptr ? nullptr : static_cast<Allocation*>(view->allocation);
     const bool is_argument =
         std::find(self.memory_.begin(), self.memory_.end(), allocation) != self.memory_.end();
-    if (is_argument || !self.live_.is_live(allocation)) return;  // nothing that it could let go of
+    if (is_argument || !self.live_.is_live(allocation)) return;  // no reference to drop
     self.live_.remove(allocation);
     self.run_.let_go(*allocation);
   }
@@ -188,16 +188,16 @@ class Session {
     if (access == Access::Read) tensor.flags |= PTO_TENSOR_READ_ONLY;
     if (is_contiguous(view.rank, view.sizes, view.strides)) tensor.flags |= PTO_TENSOR_CONTIGUOUS;
     const auto offset = int64_t(reinterpret_cast<uintptr_t>(view.data) - known.base);
-    tensor.extent_bytes = std::max<int64_t>(0, known.bytes - offset);  // 0: empty, behind the end
+    tensor.extent_bytes = std::max<int64_t>(0, known.bytes - offset);  // 0: empty, past the end
   }
 
-  static bool is_same(const char* a, const char* b) {  // short ones: strcmp() is a call too much
+  static bool is_same(const char* a, const char* b) {  // short names: strcmp() costs more
     while (*a != 0 && *a == *b) ++a, ++b;
     return *a == *b;
   }
   const TaskKernel* kernel(const char* name) {
     if (name == nullptr) return nullptr;
-    // Most names come again from the same line of code; what they say is looked at all the same.
+    // Most names come again from the same line of code; their characters are compared all the same.
     Named& last = named_[(reinterpret_cast<uintptr_t>(name) >> 2) % std::size(named_)];
     if (last.pointer == name && is_same(last.name, name)) return last.kernel;
     const auto it = program_.kernels.find(std::string_view(name));
@@ -259,7 +259,7 @@ class Session {
     set_tensor(tensor, *arg.view, access, known);
     tensor.is_tracked = arg.kind != PTO_ARG_NO_DEP && !is_manual;
     if (arg.kind == PTO_ARG_NO_DEP && !(arg.view->flags & PTO_TENSOR_READ_ONLY))
-      tensor.view.flags &= ~uint32_t(PTO_TENSOR_READ_ONLY);  // its order is the caller's duty
+      tensor.view.flags &= ~uint32_t(PTO_TENSOR_READ_ONLY);  // the caller orders its accesses
   }
 
   static int32_t submit(void* run, const pto_submission* s, uint64_t* task) {
@@ -335,7 +335,7 @@ class Session {
   pto_args args_{};
   std::string error_;
   ErrorKind error_kind_ = ErrorKind::Runtime;
-  std::vector<TaskTensor> given_tensors_;  // of which n_tensors_ are the submission's
+  std::vector<TaskTensor> given_tensors_;  // the first n_tensors_ are the submission's
   size_t n_tensors_ = 0;
   std::vector<uint64_t> given_scalars_;
   std::vector<DerivedScalar> derived_;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// An orchestration (pto/runtime.h) as a run of the engine.
+// Runs an orchestration (pto/runtime.h) on the chip engine.
 //
 //     OrchestrationProgram program{orchestrate, {{"add", {add, "add"}}}};
 //     RunReport report = run_orchestration(program, tensors, scalars, {});
 //
-// Invariant: file names of submissions are kept as pointers, so the program's code stays loaded
-// until the run has ended and its error was read.
+// Invariant: the engine keeps file names of submissions as pointers, so the program's code stays
+// loaded until the run has ended and its error was read.
 // Thread safety: any thread; a program may run several times at once.
 #pragma once
 
@@ -23,11 +23,11 @@
 
 namespace pto {
 
-// The kernels of mixed tasks, each combination once. They live as long as the table.
+// The kernels of mixed tasks, one for each combination. They live as long as the table.
 // Thread safety: any thread.
 class MixedKernels {
  public:
-  // Of at least one kernel.
+  // At least one kernel is not null.
   const TaskKernel& of(const TaskKernel* cube, const TaskKernel* vector0,
                        const TaskKernel* vector1);
 
@@ -42,19 +42,19 @@ struct OrchestrationProgram {
   std::shared_ptr<MixedKernels> mixed = std::make_shared<MixedKernels>();
 };
 
-// Tensors with their extents (extent_bytes >= 0, from the lowest element on); those that the
-// orchestration must not write are PTO_TENSOR_READ_ONLY. Throws Error: what run_tasks throws, an
-// orchestration that returns non-zero, and what escapes from it.
+// Runs on tensors with extents (extent_bytes >= 0, from the lowest element on);
+// PTO_TENSOR_READ_ONLY marks those that the orchestration must not write. Throws what run_tasks()
+// throws, and Error if the orchestration returns non-zero or lets an exception escape.
 RunReport run_orchestration(const OrchestrationProgram& program,
                             std::span<const pto_tensor> tensors, const Numbers& scalars,
                             const RunOptions& options);
 
-// The same into a run of any kind, which must go on until this returns. Which of the scalars were
-// read as numbers.
+// Does the same into a run of any kind, which must go on until this returns. Returns which of the
+// scalars were read as numbers.
 std::vector<bool> orchestrate_into(TaskRun& run, const OrchestrationProgram& program,
                                    std::span<const pto_tensor> tensors, const Numbers& scalars);
 
-// The bytes of a tensor, from its lowest to behind its highest element.
+// The bytes of a tensor, from its lowest element to past its highest.
 MemoryPiece piece_of(const pto_tensor& tensor);
 
 }  // namespace pto

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an orchestration may get wrong in the table of C functions: each is an error with a text,
-// nothing is read that was not checked, and the run can go on.
+// Tests misuse of the table of C functions: each mistake is an error with a text, unchecked values
+// are never read, and the run can go on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ RunReport run(std::vector<int64_t>& x, std::function<void(Api)> body, RunOptions
   return run_orchestration(program, {&tensor, 1}, std::vector<uint64_t>{7}, options);
 }
 
-// A submission that is right, to be spoilt.
+// A correct submission, of which each test spoils one field.
 struct Submission {
   pto_view view{}, condition{};
   pto_step step{PTO_STEP_CONSTANT, 0, 1};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Orchestrations through the C table: views, scopes, conditions, and what they refuse.
+// Tests orchestrations through the C table: views, scopes, conditions, and what they refuse.
 #include "pto/tasks/cores/orchestrate.hpp"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// y = scalar 0, in every element of the last tensor; or x + scalar 0 where there are two.
+// Sets every element of the last tensor y to scalar 0, or to x + scalar 0 if there are two tensors.
 int32_t add_number(const pto_args* args) {
   const pto_tensor& y = args->tensors[args->n_tensors - 1];
   const pto_tensor& x = args->tensors[0];

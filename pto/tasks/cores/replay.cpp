@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A captured graph run again. One worker runs the tasks in the order of their submission, which is
-// an order of the graph; several share them by counters of predecessors.
+// Replays a captured graph. One worker runs the tasks in the order of their submission, which
+// respects all edges; several share them by counters of predecessors.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -22,7 +22,7 @@ namespace {
 constexpr int kSpins = 4000;
 constexpr int64_t kRootsAtOnce = 64;
 
-// The services of a worker's tasks: a text for the task alone, everything else as in its launch.
+// The services of a worker's tasks: an error text for the task alone, all else from its launch.
 struct TaskServices : pto_services {
   explicit TaskServices(const pto_services& launch) : pto_services(launch) {
     state = this;
@@ -34,7 +34,7 @@ struct TaskServices : pto_services {
   std::string text;
 };
 
-// Made for the first replay by so many workers; later ones find all counts as they were.
+// Prepares the first replay by so many workers; a completed replay leaves all counts as they were.
 void prepare(ReplayQueues& queues, const std::vector<GraphTask>& tasks, int workers) {
   const auto capacity = int64_t(std::bit_ceil(std::max<size_t>(tasks.size(), 2)));
   while (queues.ready.size() < size_t(workers))
@@ -47,7 +47,7 @@ void prepare(ReplayQueues& queues, const std::vector<GraphTask>& tasks, int work
   }
   for (size_t i = 0; i < tasks.size(); ++i)
     queues.waiting[i].store(tasks[i].predecessors, std::memory_order_relaxed);
-  for (auto& ready : queues.ready)  // of a replay that was broken off
+  for (auto& ready : queues.ready)  // left by a replay that was broken off
     while (ready->pop() != nullptr) {
     }
 }
@@ -69,7 +69,7 @@ class Replay {
     roots_at_once_ = std::clamp<int64_t>(share, 1, kRootsAtOnce);
   }
 
-  // The kernel of a launch that runs tasks until there are none; its params are the Replay.
+  // The kernel of a launch whose blocks run tasks until there are none; its params are the Replay.
   static int32_t work(const pto_args* outer) {
     Replay& self = *static_cast<Replay*>(const_cast<void*>(outer->params));
     TaskServices services(*outer->services);
@@ -79,7 +79,7 @@ class Replay {
     }
     try {
       self.run_shared(services, outer->block);
-    } catch (...) {  // the others need not wait for what this one leaves
+    } catch (...) {  // the others need not wait for this worker's tasks
       self.left_.store(-int64_t(self.tasks_.size()) - 1);
       throw;
     }
@@ -150,7 +150,7 @@ class Replay {
     return nullptr;
   }
 
-  // Some of those that follow nobody, and what follows them at once; how many ended.
+  // Runs some roots and the successors that become ready at once; returns how many ended.
   int64_t run_roots(TaskServices& services, int32_t worker) {
     const auto all = int64_t(queues_.roots.size());
     if (next_root_.load(std::memory_order_relaxed) >= all) return 0;
@@ -172,17 +172,17 @@ class Replay {
     return done;
   }
 
-  // Counts the task as done for those that follow it; one of them that is ready now.
+  // Counts the task as done for its successors; returns one of them that is ready now.
   GraphTask* release(const GraphTask& task, ReadyDeque<GraphTask>& own) {
     GraphTask* next = nullptr;
     for (int32_t i = 0; i < task.n_successors; ++i) {
       const int32_t to = successors_[size_t(task.first_successor + i)];
       std::atomic<int32_t>& waiting = queues_.waiting[size_t(to)];
-      // One that waits for this alone needs no agreement.
+      // A successor with one open predecessor needs no atomic decrement.
       if (waiting.load(std::memory_order_acquire) > 1 &&
           waiting.fetch_sub(1, std::memory_order_acq_rel) > 1)
         continue;
-      waiting.store(tasks_[size_t(to)].predecessors, std::memory_order_relaxed);  // as before
+      waiting.store(tasks_[size_t(to)].predecessors, std::memory_order_relaxed);  // restored
       if (trace_ != nullptr) trace_->is_ready(to);
       if (next != nullptr) own.push(next);
       next = &tasks_[size_t(to)];
@@ -190,8 +190,8 @@ class Replay {
     return next;
   }
 
-  // All blocks of one task, as a block of this launch. False where its kernel was not called.
-  // Inlined in both loops: a call costs a tenth of an empty task.
+  // Runs all blocks of one task as a block of this launch. Returns false if it did not call the
+  // kernel. Inlined in both loops: a call costs a tenth of an empty task.
   [[gnu::always_inline]] inline bool run(GraphTask& task, TaskServices& services) {
     if (has_failed_.load(std::memory_order_acquire) && is_poisoned(task)) return false;
     if (task.kernel == nullptr) return false;
@@ -227,7 +227,7 @@ class Replay {
       note_failure(task, services.text.empty() ? "the kernel returned " + std::to_string(code)
                                                : services.text);
     } catch (const Stopped&) {
-      throw;  // the launch has its verdict
+      throw;  // the launch reports it
     } catch (const std::exception& error) {
       note_failure(task, error.what());
     } catch (...) {
@@ -249,7 +249,7 @@ class Replay {
     has_failed_.store(true, std::memory_order_release);
   }
 
-  // A task that follows a failed one; what follows it is poisoned too.
+  // Says whether the task follows a failed one; then it poisons the successors too.
   bool is_poisoned(const GraphTask& task) {
     const std::lock_guard lock(mutex_);
     if (!poisoned_[size_t(number_of(task))]) return false;

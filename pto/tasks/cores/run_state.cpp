@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The beginning and the end of a run: slots, memory, trace, what failed.
+// Begins and ends a run: slots, memory, trace, failures.
 #include "pto/tasks/cores/run_state.hpp"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ FreeSlots& free_slots() {
 }  // namespace
 
 std::unique_ptr<RunSlots> RunSlots::take(int64_t window, int workers) {
-  if (workers == 1) window = 1;  // each task is done when the next is submitted
+  if (workers == 1) window = 1;  // each task is done before the next is submitted
   FreeSlots& free = free_slots();
   {
     const std::lock_guard lock(free.mutex);
@@ -50,7 +50,7 @@ std::unique_ptr<RunSlots> RunSlots::take(int64_t window, int workers) {
         return found;
       }
   }
-  // A task of many blocks may stand in a deque as often as there are workers.
+  // A task of many blocks may stand in a deque once for each worker.
   const auto places = int64_t(std::bit_ceil(uint64_t(window) * uint64_t(workers)));
   return std::make_unique<RunSlots>(window, workers, places);
 }
@@ -63,7 +63,7 @@ void RunSlots::give_back(std::unique_ptr<RunSlots> slots) {
 
 namespace {
 
-// Simulated runs begin with slots in which nothing has happened, so that a seed replays exactly.
+// A simulated run begins with fresh slots, so that a seed replays exactly.
 std::unique_ptr<RunSlots> slots_for(const RunOptions& options) {
   const int workers = options.workers > 0 ? options.workers : num_threads();
   if (options.steps == nullptr) return RunSlots::take(options.window, workers);
@@ -111,8 +111,8 @@ RunReport Engine::run() {
         this);
   if (trace_ != nullptr) end_trace();
   if (code != 0) PTO_ASSERT(!"a worker of a run threw");
-  if (!failures_.empty()) throw_first_failure();   // what was thrown after it follows from it
-  if (has_failed_.load()) throw std::bad_alloc();  // there was no memory to tell more
+  if (!failures_.empty()) throw_first_failure();   // later errors follow from it
+  if (has_failed_.load()) throw std::bad_alloc();  // no memory was left for a text
   if (error_) std::rethrow_exception(error_);
   if (!stopped_.empty())
     fail({"the run was stopped: " + stopped_, "its orchestration said so", "see the text"},

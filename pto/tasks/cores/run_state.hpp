@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine: the state of one run, between the thread that submits (submit.cpp) and all that execute
+// Engine: the state of one run, shared by the submitting thread (submit.cpp) and the workers
 // (execute.cpp).
 //
-// Tasks live in a ring of slots; the slot of a task is given to a later one when it is done, so the
-// ring is the window of tasks in flight. Ready tasks stand in a deque for each worker. A worker
-// that is alone runs each task where it is submitted: all that it follows is done. Invariant: what
-// a worker does with a task ends before it closes the task's list of successors. Thread safety: see
-// the sections of the class.
+// Tasks live in a ring of slots: a finished task's slot goes to a later task, so the ring is the
+// window of tasks in flight. Each worker has a deque of ready tasks. A lone worker runs each task
+// as it is submitted, since all its predecessors are done.
+// Invariant: a worker finishes with a task before it closes the task's list of successors.
+// Thread safety: the sections of the class name their threads.
 #pragma once
 
 #include <atomic>
@@ -28,12 +28,12 @@
 
 namespace pto {
 
-// One task at a time of those that reduce into one box; the others queue.
+// Admits one task at a time of those that reduce into one box; the others queue.
 class ReduceTurn {
  public:
-  int64_t number = 0;  // in the order of making, from 1
+  int64_t number = 0;  // in the order of creation, from 1
 
-  bool take(Task* task) {  // false: it will be handed over
+  bool take(Task* task) {  // false: pass_on() hands it the turn later
     const std::lock_guard lock(mutex_);
     if (!is_taken_) return is_taken_ = true;
     task->next_waiting = nullptr;
@@ -52,7 +52,7 @@ class ReduceTurn {
  private:
   std::mutex mutex_;
   bool is_taken_ = false;
-  Task *first_ = nullptr, *last_ = nullptr;  // that wait
+  Task *first_ = nullptr, *last_ = nullptr;  // of the queue
 };
 
 struct Allocation {
@@ -70,16 +70,16 @@ struct Allocation {
   }
 };
 
-// Takes over memory that is owned, also when it throws.
+// Takes over the memory if is_owned, also when it throws.
 Allocation& add_allocation(std::vector<std::unique_ptr<Allocation>>& allocations, char* data,
                            int64_t bytes, bool is_owned);
-// As TaskRun::adopt, of one call.
+// Does one call of TaskRun::adopt().
 std::vector<Allocation*> adopt_pieces(std::span<const MemoryPiece> pieces,
                                       std::vector<std::unique_ptr<Allocation>>& allocations);
 
 Box box_of(const TaskTensor& tensor);
 
-// Throws Error for a task that cannot run after `last`.
+// Throws Error for a task that cannot be the one after `last`.
 void check_submission(const TaskSpec& spec, TaskId last);
 
 struct alignas(64) TaskWorker {
@@ -87,15 +87,15 @@ struct alignas(64) TaskWorker {
   ReadyDeque<Task> ready;
   std::optional<Launch> launch;  // of the thread that works here
   int index = 0;
-  int patience = 0;           // visits to others that it has put off
-  uint64_t ticks_a_task = 0;  // of late
+  int patience = 0;           // visits to other deques that it has put off
+  uint64_t ticks_a_task = 0;  // a moving average
   uint32_t random = 1;
   TraceRing trace;
-  uint64_t last_ticks = 0;  // the end of what it ran last, where the next follows at once
+  uint64_t last_ticks = 0;  // the end of its last task, if the next follows at once
 };
 
-// The slots of a run and its workers, which a later run of the same sizes takes over: making them
-// costs more than a small run.
+// The slots and workers of a run. A later run of the same sizes takes them over: making them costs
+// more than a small run.
 struct RunSlots {
   RunSlots(int64_t window, int workers, int64_t ready_places);
 
@@ -117,8 +117,8 @@ class Engine final : public TaskRun {
 
   RunReport run();
 
-  // Nothing new begins, and workers go when their tasks have returned; what is left to be done is
-  // left to the orchestrating thread. Any thread.
+  // Starts nothing new; workers leave when their tasks return, and the orchestrating thread does
+  // the rest. Any thread.
   void abandon() {
     is_stopped_.store(true);
     is_over_.store(true, std::memory_order_seq_cst);
@@ -142,7 +142,7 @@ class Engine final : public TaskRun {
   void orchestrate();
   Task& claim_slot();
   void retire();
-  struct Kept {  // what a task keeps besides tensors and scalars: counts
+  struct Kept {  // counts of what a task keeps besides tensors and scalars
     int32_t holds = 0, turns = 0, dims = 0, predicates = 0;
     size_t bytes() const {
       return 8 * size_t(holds + turns + dims) + sizeof(Predicate) * size_t(predicates);
@@ -189,11 +189,11 @@ class Engine final : public TaskRun {
   void settle_condition(Task& task);
   bool take_turns(Task& task);
   void put(TaskWorker& self, Task* task);
-  // How often a task stands in deques, so that several workers can share its blocks.
+  // The number of deque entries of a task, so that several workers can share its blocks.
   int32_t entries_of(const Task& task) const {
     return std::min<int32_t>(task.blocks, int32_t(workers_.size()));
   }
-  // Whether no further block of the task is to run.
+  // Says whether no further block of the task may run.
   bool is_lost(const Task& task) const {
     return task.cause.load(std::memory_order_acquire) >= 0 ||
            is_stopped_.load(std::memory_order_relaxed);
@@ -204,7 +204,7 @@ class Engine final : public TaskRun {
     if (allocation.users.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
     allocation.free();
     dead_.fetch_add(1, std::memory_order_relaxed);
-    allocation.is_dead.store(true, std::memory_order_release);  // the last look at it here
+    allocation.is_dead.store(true, std::memory_order_release);  // nothing here reads it afterwards
   }
   void wake() {
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
@@ -212,7 +212,7 @@ class Engine final : public TaskRun {
     if (steps_ != nullptr) return steps_->wake(events_);
     events_.notify_all();
   }
-  // Others may go first, where the run is simulated.
+  // Lets other workers go first if the run is simulated.
   void at(Step step, Task* task = nullptr) {
     if (steps_ != nullptr) [[unlikely]]
       steps_->at(step, task);
@@ -235,26 +235,26 @@ class Engine final : public TaskRun {
   Task* const slots_;
   const std::vector<std::unique_ptr<TaskWorker>>& workers_;
   TaskWorker* submitter_ = nullptr;
-  TaskId last_ = 0;           // submitted
+  TaskId last_ = 0;           // the last submitted task
   TaskId retired_ = 0;        // this and all before it are done, and none has failed
-  uint64_t ran_until_ = 0;    // in ticks, the last task that it ran where it was submitted
+  uint64_t ran_until_ = 0;    // the end, in ticks, of the last task that run_here() ran
   bool is_in_doubt_ = false;  // the next such task is measured
   std::vector<std::unique_ptr<Allocation>> allocations_;
   RunReport report_;
-  RunTrace* const trace_;  // null: none
-  const int trace_level_;  // -1: none
-  Steps* const steps_;     // null: on threads
-  RunWatch* const watch_;  // null: none
-  const bool is_watched_;  // any of them
-  const bool is_alone_;    // nobody else can look; a simulated worker takes every step all the same
-  const uint64_t short_ticks_;  // of a task that is short: some 0.4 us
+  RunTrace* const trace_;       // null: none
+  const int trace_level_;       // -1: none
+  Steps* const steps_;          // null: on threads
+  RunWatch* const watch_;       // null: none
+  const bool is_watched_;       // any of them
+  const bool is_alone_;         // one worker; a simulated one takes every step all the same
+  const uint64_t short_ticks_;  // tasks below it, some 0.4 us, are short
   int64_t turns_made_ = 0;
   uint64_t trace_start_ = 0;
-  EdgeCause cause_ = EdgeCause::Data;  // of the edges that are found now
-  TraceSubmission submission_{};       // of the task that is submitted now
+  EdgeCause cause_ = EdgeCause::Data;  // of the edges that are being added
+  TraceSubmission submission_{};       // of the task that is being submitted
   std::map<const TaskKernel*, uint16_t> traced_kernels_;
   std::map<std::pair<const char*, int32_t>, uint32_t> traced_sites_;
-  const TaskKernel* named_kernel_ = nullptr;  // of the last task, as its number and place
+  const TaskKernel* named_kernel_ = nullptr;  // the last task's; its number and site follow
   uint16_t named_kernel_number_ = 0;
   std::pair<const char*, int32_t> named_line_{nullptr, 0};
   uint32_t named_site_ = 0;
@@ -262,23 +262,23 @@ class Engine final : public TaskRun {
   std::chrono::steady_clock::time_point deadline_{};
   double deadline_s_ = 0;
 
-  // Read all the time and written seldom; then what is not.
+  // Two cache lines: flags that all read and few write, then counters.
   alignas(64) std::atomic<bool> is_over_{false};
   std::atomic<bool> is_stopped_{false}, has_failed_{false};
-  std::atomic<bool> are_short_{false};  // tasks, so that to pass one on costs more than to run it
+  std::atomic<bool> are_short_{false};  // tasks: passing one on costs more than running it
   std::atomic<int32_t> sleepers_{0};
   std::atomic<uint32_t> events_{0};
   alignas(64) std::atomic<int64_t> dead_{0};
   std::atomic<int64_t> skipped_{0};
 
   std::mutex failures_mutex_;
-  std::vector<TaskFailure> failures_;             // the first says why the run failed
-  std::unordered_map<TaskId, int32_t> poisoned_;  // failed or skipped for a failure: which
+  std::vector<TaskFailure> failures_;             // the first is the run's error
+  std::unordered_map<TaskId, int32_t> poisoned_;  // task -> index of the failure that stopped it
   std::string stopped_;
 };
 
-// Spins, then sleeps until something is put or done. Where it finds no sleeper nobody has to wake
-// it: it looks once more after it has said that it sleeps.
+// Spins, then sleeps until a task is queued or done. A worker that sees no sleeper need not wake
+// one: a sleeper looks once more after it has registered.
 template <class Condition>
 void Engine::rest_unless(Condition something_to_do) {
   const auto is_ready = [&] {
@@ -290,7 +290,7 @@ void Engine::rest_unless(Condition something_to_do) {
   for (int i = 0; i < kSpins; ++i) {
     if (is_ready()) return;
     if (steps_ != nullptr) break;
-    // A look takes the line of the owner's deque away from it.
+    // Each look takes the cache line of the owner's deque away from it.
     for (int k = 0; k < kPauses; ++k) pause_core();
   }
   at(Step::Rest);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What scheduling costs here, measured: the least of several rounds, since others use the machine.
+// Measures what scheduling costs on this machine: the least of several rounds, since other
+// processes run too.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -16,9 +17,9 @@ namespace {
 constexpr int kTasks = 100;  // fewer than the orchestrating thread submits before it runs one
 constexpr int kRounds = 20;
 
-// A task that moves takes its memory along; see Engine::is_worth_a_visit.
+// A task that moves takes its cache lines along; see Engine::is_worth_a_visit.
 constexpr uint32_t kStealNs = 200;
-// A line of memory from one core's cache to another's.
+// The time of a cache line from one core to another.
 constexpr uint64_t kTransferNs = 100;
 
 int32_t nothing(const pto_args*) { return 0; }
@@ -26,8 +27,8 @@ const TaskKernel kNothing{nothing, "nothing"};
 
 double ns_since(uint64_t start) { return double(trace_ticks() - start) * ns_of_a_tick(); }
 
-// This thread as the only worker of a run whose tasks go through its deque, as they do where others
-// may take them.
+// Makes this thread the only worker of a run whose tasks go through its deque, as they do when
+// other workers may take them.
 class OneWorker final : public Steps {
  public:
   void run(int, void (*work)(void* engine, int worker), void* engine) override { work(engine, 0); }
@@ -80,8 +81,8 @@ void measure_replay(SchedulingCosts& costs) {
   costs.replay_ns = uint32_t(task);
 }
 
-// Two threads wake each other in turn and sleep meanwhile: half of the way there and back. One that
-// spun instead might hold the core that the other is woken on.
+// Two threads sleep and wake each other in turn; a wake-up costs half a round trip. A spinning
+// thread might hold the core on which the other wakes.
 void measure_waking(SchedulingCosts& costs) {
   constexpr uint32_t kBells = 20;
   std::atomic<uint32_t> bell{0}, heard{0};

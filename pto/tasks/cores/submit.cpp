@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The orchestrating thread's side of a run: submission and waiting.
+// The orchestrating thread's side of a run: it submits and waits.
 #include <algorithm>
 #include <new>
 
@@ -9,11 +9,11 @@
 namespace pto {
 namespace {
 
-// Ready tasks that the orchestrating thread leaves to others before it runs one itself.
+// The orchestrating thread leaves so many ready tasks to others before it runs one itself.
 constexpr int64_t kFarAhead = 128;
-// Blocks of a task: their counters count workers too.
+// The most blocks of a task: their counters count workers too.
 constexpr int32_t kBlocksMost = 1 << 28;
-// Tasks after which it looks which of them are done.
+// After so many tasks the thread looks which of them are done.
 constexpr TaskId kRetireEvery = 64;
 
 }  // namespace
@@ -33,7 +33,7 @@ Box box_of(const TaskTensor& tensor) {
   return make_box(offset, {view.sizes, rank}, {view.strides, rank}, bytes);
 }
 
-// What others can see of tasks that are done, and need not follow.
+// Advances retired_ over tasks that are done: no later task needs an edge from them.
 void Engine::retire() {
   TaskId done = retired_;
   while (done < last_ && (slot(done + 1).id != done + 1 || slot(done + 1).is_done())) ++done;
@@ -79,12 +79,12 @@ void check_submission(const TaskSpec& spec, TaskId last) {
   }
 }
 
-// Whether nobody needs to follow the task any more.
+// Says whether no task needs to follow this one any more.
 bool Engine::is_done(TaskId id) {
   if (id <= retired_) return true;
   Task& task = slot(id);
   if (task.id == id && !task.is_done()) return false;
-  return !has_failed_.load(std::memory_order_acquire);  // a failed one says so before it is done
+  return !has_failed_.load(std::memory_order_acquire);  // set before a failed task is done
 }
 
 void Engine::follow(Task& task, TaskId earlier) {
@@ -108,7 +108,7 @@ void Engine::follow(Task& task, TaskId earlier) {
     }
     if (edge != nullptr) task.pending.fetch_sub(1, std::memory_order_relaxed);
   }
-  if (!has_failed_.load(std::memory_order_acquire)) return;  // done, and well
+  if (!has_failed_.load(std::memory_order_acquire)) return;  // the other is done and did not fail
   const std::lock_guard lock(failures_mutex_);
   const auto it = poisoned_.find(earlier);
   if (it != poisoned_.end()) task.cause.store(it->second, std::memory_order_relaxed);
@@ -120,7 +120,8 @@ void Engine::follow_tensor(Task& task, const TaskTensor& tensor) {
   cause_ = tensor.access == Access::Write ? EdgeCause::Storage : EdgeCause::Data;
   const int64_t box = allocation.history.record(
       box_of(tensor), tensor.access, task.id, [&](TaskId earlier) { follow(task, earlier); },
-      // A trace has the edges from tasks that were done too: elsewhere they may not be yet.
+      // A trace also records edges from finished tasks: in another run they may not be finished
+      // yet.
       [&](TaskId earlier) { return !traces(kEdges) && is_done(earlier); });
   if (box < 0 || (is_alone() && !traces(kEdges))) return;
   ReduceTurn& turn = allocation.turns[box];
@@ -144,15 +145,15 @@ void each_tensor(const TaskSpec& spec, const F& f) {
   if (spec.predicate_tensor != nullptr) f(*spec.predicate_tensor);
 }
 
-// Tensors of one shape and stride share them.
+// Tensors of one shape and stride share their dims.
 bool shares_dims(const TaskSpec& spec, size_t i) {
   return i > 0 && same_dims(spec.tensors[i].view, spec.tensors[i - 1].view);
 }
 
 }  // namespace
 
-// What the kernel gets, in the task's memory. A worker that is alone keeps no more: the task ends
-// before what it was given does.
+// Copies what the kernel gets into the task's memory. A lone worker copies no more: the task ends
+// before its submission does.
 void Engine::fill(Task& task, const TaskSpec& spec) {
   const size_t n = spec.tensors.size();
   const Kept kept = is_alone() ? Kept{} : kept_of(spec);
@@ -241,7 +242,7 @@ TaskId Engine::submit(const TaskSpec& spec) {
   return id;
 }
 
-// Which tasks touched what is no longer known, so nothing new may start; but this one ends.
+// The histories may be incomplete after an error, so nothing new may start; this task still ends.
 void Engine::give_up(Task& task) {
   error_ = std::current_exception();
   is_stopped_.store(true);
@@ -252,7 +253,7 @@ void Engine::give_up(Task& task) {
   release(task);
 }
 
-// Nothing more is submitted for the task: it runs when what it waits for is done.
+// Ends the submission of the task: it runs once its predecessors are done.
 void Engine::release(Task& task) {
   if (is_alone()) return run_at_once(task);
   at(Step::Submitted, &task);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task: one call of a kernel that waits for earlier ones. What the submitting thread gives, and
+// Task: one call of a kernel that waits for earlier tasks: what the submitting thread gives, and
 // the state by which workers release it.
 //
-// A task takes 512 bytes where it has few edges and arguments. Its edges lie in the task that
-// waits, so that they live as long as anybody looks at them. A finished task closes its list of
+// A task takes 512 bytes if it has few edges and arguments. Its incoming edges lie in the task
+// itself, so that they live as long as any worker reads them. A finished task closes its list of
 // successors in one exchange; after that only the submitting thread may touch its slot, and gives
 // it to a later task.
-// Thread safety: `pending`, `successors`, `cause` and the blocks are shared; the rest is written by
-// the submitting thread before the task is released, and read by those that run it.
+// Invariant: a task runs only once `pending` is 0.
+// Thread safety: all threads share `pending`, `successors`, `cause` and the block counters; the
+// submitting thread writes the rest before it releases the task, and the workers that run it only
+// read it.
 #pragma once
 
 #include <atomic>
@@ -23,27 +25,27 @@
 
 namespace pto {
 
-// A kernel by the name that errors and traces show.
+// A kernel with the name that errors and traces show.
 struct TaskKernel {
   pto_kernel function = nullptr;
   std::string name;
-  std::vector<pto_parameter> numbers = {};  // its parameters that are no tensors, where known
+  std::vector<pto_parameter> numbers = {};             // its non-tensor parameters, if known
   std::shared_ptr<const CoreKernels> cores = nullptr;  // of a mixed task, instead of `function`
 
-  // As its parameter's slot carries scalar `place`. Throws Error where they do not fit; those of
-  // kernels that did not say what they take stay as they are.
+  // Returns scalar `place` in the form that the kernel's parameter takes. Throws Error if they do
+  // not match; without known parameters the bits stay as they are.
   uint64_t slot(size_t place, Number number) const {
     if (place >= numbers.size()) return number.bits;
     return slot_for(numbers[place], number, {name.c_str(), place});
   }
 
-  // Runs all blocks as one launch, or `block` alone of a mixed task. As pto_launch().
+  // Runs all blocks as one launch, or `block` alone of a mixed task, as pto_launch() does.
   int32_t launch(const pto_args& args, int32_t blocks, int32_t block = kAllBlocks) const {
     return cores != nullptr ? launch_cores(*cores, args, blocks, block)
                             : pto_launch(function, &args, blocks);
   }
 };
-TaskKernel exported_kernel(pto_kernel function, std::string name);  // with what it takes
+TaskKernel exported_kernel(pto_kernel function, std::string name);  // with its exported parameters
 
 struct Task;
 struct Allocation;
@@ -57,7 +59,7 @@ struct TaskEdge {
 
 enum class Compare : uint8_t { Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual };
 
-// A task runs where *element `compare` value holds once its producers are done; else it is skipped.
+// A task runs if `*element compare value` holds once its producers are done; else it is skipped.
 struct Predicate {
   const void* element = nullptr;  // null: the task runs
   uint8_t type_code = 0, type_bits = 0;
@@ -66,7 +68,7 @@ struct Predicate {
 };
 bool holds(const Predicate& predicate);
 
-// Edges beyond those in the task itself.
+// Edges beyond those that fit into the task itself.
 struct MoreEdges {
   static constexpr int kEdges = 30;
   TaskEdge edges[kEdges];
@@ -77,19 +79,19 @@ struct alignas(64) Task {
   static constexpr int kEdges = 6;  // without asking for memory
   static constexpr size_t kOwnBytes = 256;
 
-  // What every worker that runs the task looks at, in the first lines.
-  std::atomic<int32_t> pending{0};  // tasks that it waits for, and one while it is submitted
-  std::atomic<int32_t> cause{-1};   // the failure that keeps it from running
+  // The first cache lines hold what every worker that runs the task reads.
+  std::atomic<int32_t> pending{0};  // unfinished predecessors, plus one during submission
+  std::atomic<int32_t> cause{-1};   // index of the failure that keeps it from running
   std::atomic<TaskEdge*> successors{nullptr};
   TaskId id = 0;
   const TaskKernel* kernel = nullptr;
-  // What it was given: tensors, scalars, allocations that it holds, turns that it takes before it
-  // runs, a predicate, sizes and strides. In `own` where that is enough.
+  // The copied arguments: tensors, scalars, allocations that it holds, turns that it takes before
+  // it runs, a predicate, sizes and strides. In `own` if they fit.
   char* given = own;
   const Predicate* predicate = nullptr;  // null: none
   int32_t n_tensors = 0, n_scalars = 0;
   int32_t blocks = 1;
-  int32_t together = 0;  // blocks that may wait for each other, as one; 0: see `blocks`
+  int32_t together = 0;  // blocks that run as one: they may wait for each other; 0: see `blocks`
 
   int32_t n_holds = 0, n_turns = 0, turns_taken = 0;
   int32_t n_edges = 0;
@@ -104,7 +106,7 @@ struct alignas(64) Task {
   alignas(8) char own[kOwnBytes];
   TaskEdge edges[kEdges];
   std::unique_ptr<MoreEdges> more_edges;  // kept for later tasks
-  MoreEdges* open_edges = nullptr;        // of which new ones are taken
+  MoreEdges* open_edges = nullptr;        // the chunk that gives new ones
   std::unique_ptr<char[]> more;           // kept for later tasks
   uint32_t more_bytes = 0;
 
@@ -114,7 +116,7 @@ struct alignas(64) Task {
   ReduceTurn** turns() { return reinterpret_cast<ReduceTurn**>(holds() + n_holds); }
 
   bool is_done() const;
-  // Asks for the lines that a run of it needs, all at once, from the core that has them.
+  // Prefetches the cache lines that running the task needs from the core that has them.
   void fetch() const {
     for (int line = 0; line < 4; ++line)
       __builtin_prefetch(reinterpret_cast<const char*>(this) + 64 * line);
@@ -140,7 +142,7 @@ struct alignas(64) Task {
 };
 static_assert(sizeof(Task) <= 512);
 
-// The end of a list that takes no more successors.
+// The end of a list that is closed to successors.
 inline TaskEdge kClosed{nullptr, nullptr};
 
 inline bool Task::is_done() const { return successors.load(std::memory_order_acquire) == &kClosed; }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbol: a scalar of the run, or what is computed of scalars, kept as an expression.
+// Symbol: a scalar of the run, or an expression over scalars that the runtime evaluates later.
 //
 //     auto n = o.symbol(0);                                   // an int64
 //     auto scale = o.symbol<double>(1) / (n + 1);
 //     o.submit("scale", {o.inout(x), o.scalar(min(n * 2, 64)), o.scalar(scale)});
 //
-// A captured graph computes it again from the scalars of each replay, where o.integer(0) would keep
-// the graph to that number. A Symbol has no value in the orchestration, so it decides nothing
-// there. int64 wraps around, / and % round towards zero and fail where they divide by zero; double
-// is as in C, % as fmod; min and max give NaN where either is. Thread safety: values.
+// A captured graph evaluates it again from the scalars of each replay; o.integer(0) would tie the
+// graph to one number. The orchestration cannot branch on a Symbol: it has no value there. int64
+// wraps; / and % round towards zero and fail on division by zero. double works as in C, % as fmod;
+// min and max give NaN if either operand is NaN.
+// Invariant: the steps are a valid expression in postfix order.
+// Thread safety: values.
 #pragma once
 
 #include <cstring>
@@ -26,7 +28,7 @@ class Symbol {
   static constexpr int32_t kIsReal = std::is_same<T, double>::value;
 
  public:
-  // A constant; a double only where T is.
+  // A constant; floating values only if T is double.
   template <class U,
             class = typename std::enable_if<std::is_integral<U>::value ||
                                             (kIsReal && std::is_arithmetic<U>::value)>::type>
@@ -36,7 +38,7 @@ class Symbol {
     std::memcpy(&step.value, &wide, sizeof wide);
     steps_.push_back(step);
   }
-  // An integer as a real one.
+  // Converts an int64 to a double.
   template <class U,
             class = typename std::enable_if<kIsReal && std::is_same<U, int64_t>::value>::type>
   Symbol(const Symbol<U>& integer) : steps_(integer.steps()) {
@@ -56,7 +58,7 @@ class Symbol {
   friend Symbol min(const Symbol& a, const Symbol& b) { return of(PTO_STEP_MIN, a, b); }
   friend Symbol max(const Symbol& a, const Symbol& b) { return of(PTO_STEP_MAX, a, b); }
 
-  // As the runtime takes it: operands before operations.
+  // The expression as the runtime takes it: operands before operations.
   const std::vector<pto_step>& steps() const { return steps_; }
 
  private:

@@ -3,8 +3,9 @@
 //
 //     pto::View row = o.input(0)[3], columns = o.input(0).transpose(0, 1).slice(0, 2, 4);
 //
-// Invariant: a view lies inside its tensor; no call copies elements. Shapes and strides count
-// elements. Errors: std::runtime_error with what, why and fix. Thread safety: values.
+// Shapes and strides count elements. Errors: std::runtime_error with what, why and fix.
+// Invariant: a view lies inside its tensor; no call copies elements.
+// Thread safety: values.
 #pragma once
 
 #include <stdexcept>
@@ -16,7 +17,7 @@
 
 namespace pto {
 
-// Of elements, as DLPack counts them.
+// An element type, coded as in DLPack.
 struct ElementType {
   uint8_t code, bits;
   bool operator==(ElementType other) const { return code == other.code && bits == other.bits; }
@@ -28,7 +29,7 @@ constexpr ElementType i8{0, 8}, i16{0, 16}, i32{0, 32}, i64{0, 64}, u8{1, 8}, u1
 
 using Dimensions = std::vector<int64_t>;
 
-// A tensor of an orchestration, or a part of one. Copies are views of the same memory.
+// A tensor or a part of one. Copies are views of the same memory.
 class View {
  public:
   View() {
@@ -53,7 +54,8 @@ class View {
   }
   const pto_view& raw() const { return view_; }
 
-  // Elements begin, begin + step ... before end of dimension dim; dim from -rank.
+  // Elements begin, begin + step ... before end of dimension dim; a negative dim counts from the
+  // end.
   View slice(int dim, int64_t begin, int64_t end, int64_t step = 1) const {
     View v = *this;
     dim = checked(dim);
@@ -68,7 +70,7 @@ class View {
     v.view_.strides[dim] *= step;
     return v;
   }
-  // Element `index` of the first dimension, which goes.
+  // Element `index` of the first dimension; the result has one dimension fewer.
   View operator[](int64_t index) const { return slice(0, index, index + 1).without(0); }
 
   View transpose(int a, int b) const {
@@ -96,7 +98,7 @@ class View {
              "every dimension comes once", "pass a permutation of 0 .. rank - 1");
     return v;
   }
-  // The same elements in another shape; only where no copy is needed.
+  // The same elements in another shape; throws if that would need a copy.
   View reshape(const Dimensions& shape) const {
     int64_t n = 1;
     bool is_right = shape.size() <= PTO_MAX_RANK;
@@ -118,7 +120,7 @@ class View {
   }
 
  private:
-  // Sizes and strides beyond the rank are not copied, which most of a view is.
+  // Copies only the sizes and strides within the rank; the arrays are most of a view.
   void set(const pto_view& view) {
     view_.allocation = view.allocation;
     view_.data = view.data;
@@ -127,7 +129,7 @@ class View {
     view_.type_bits = view.type_bits;
     view_.flags = view.flags;
     if (view.rank > 0) set_dim(0, view);
-    if (view.rank > 1) set_dim(1, view);  // a loop would become two calls of memcpy()
+    if (view.rank > 1) set_dim(1, view);  // a loop compiles to two calls of memcpy()
     for (int k = 2; k < view.rank; ++k) set_dim(k, view);
   }
   void set_dim(int k, const pto_view& view) {
@@ -162,7 +164,7 @@ class View {
       if (view_.sizes[k] != 1 && view_.strides[k] != next) return false;
     return true;
   }
-  // The distance of all neighbours, where they lie evenly.
+  // The stride between consecutive elements; throws unless all are equally far apart.
   int64_t single_stride() const {
     int64_t stride = 0, next = 0;
     for (int k = view_.rank - 1; k >= 0; --k) {

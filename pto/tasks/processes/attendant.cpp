@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers of workers, failures, and the thread that wakes for what nobody else waits for.
+// Takes the workers' answers, handles failures, and runs the thread that wakes when nobody else
+// waits.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -16,11 +17,11 @@
 namespace pto {
 namespace {
 
-// How long a member of a group may go on when another has failed: it may wait for that one.
+// How long a group's member may go on after another has failed: it may be waiting for that one.
 constexpr uint64_t kGroupGrace_ns = 20'000'000;
-// How often memory that gates look at is read.
+// How often the attendant reads memory that gates watch.
 constexpr int kGatePause_ms = 1;
-// How often children are asked for where the system has no descriptors of processes.
+// How often it polls children if the system has no file descriptors of processes.
 constexpr int kChildPause_ms = 20;
 
 }  // namespace
@@ -43,7 +44,7 @@ void HostEngine::State::take_answers() {
         take_answer(*worker, record);
         has_any = true;
       }
-    } catch (const Error&) {  // its memory was overwritten: it cannot go on
+    } catch (const Error&) {  // its memory is overwritten: it cannot go on
       worker->kill_reason = "it wrote over the memory of its mailbox";
       worker->process->kill();
     }
@@ -55,7 +56,7 @@ void HostEngine::State::take_answer(HostWorker& worker, std::span<const char> re
   Answer answer{};
   if (record.size() >= sizeof answer) std::memcpy(&answer, record.data(), sizeof answer);
   if (worker.sent.empty() || worker.sent.front()->id != answer.task) {
-    worker.process->kill();  // no answer, or one that nobody asked for: as above
+    worker.process->kill();  // no valid answer, or one to no task: as above
     return;
   }
   const std::string text(record.data() + sizeof answer, record.size() - sizeof answer);
@@ -94,7 +95,7 @@ void HostEngine::State::finish_part(HostTask& task, HostWorker& worker) {
   if (--task.parts_left == 0) finish(task);
 }
 
-// Releases what follows. Not by recursion: chains are long.
+// Finishes the task and releases its successors, without recursion: chains are long.
 void HostEngine::State::finish(HostTask& task) {
   if (task.cause >= 0) causes_.emplace(task.id, task.cause);
   task.stage = HostTask::Stage::Done;
@@ -134,7 +135,7 @@ void HostEngine::State::fail_task(HostTask& task, const HostWorker* worker, std:
                        worker != nullptr ? worker->device : -1, signal, 0});
 }
 
-// Members that go on though their group has failed may wait for ever: they get a little time.
+// Gives members that run on after their group has failed kGroupGrace_ns: they may wait for ever.
 void HostEngine::State::hurry_members(HostTask& task) {
   if (task.parts.size() < 2) return;
   for (HostTask::Part& part : task.parts) {
@@ -146,8 +147,8 @@ void HostEngine::State::hurry_members(HostTask& task) {
   wake_attendant();
 }
 
-// A gate is done when its predicate holds. Where no task is left that could change that, and none
-// will come, it never will.
+// Finishes gates whose predicate holds. A gate fails if no task is left that could change its
+// element and none will come.
 void HostEngine::State::look_at_gates() {
   for (size_t i = 0; i < gates_.size();) {
     HostTask& task = *gates_[i];
@@ -210,7 +211,7 @@ void HostEngine::State::want_bells() {
       worker->mailbox->want_bell(awaits_answers());
 }
 
-// Kills what was to end by now, and stops a run whose deadline has passed.
+// Kills processes whose time is over, and stops a run whose deadline has passed.
 void HostEngine::State::keep_time() {
   const uint64_t now = uint64_t(now_ns());
   if (is_running_ && deadline_ns_ != 0 && now >= deadline_ns_) {
@@ -221,7 +222,7 @@ void HostEngine::State::keep_time() {
   }
   for (const auto& worker : workers_) {
     if (worker->kill_task == 0 || now < worker->kill_at_ns || !worker->is_running()) continue;
-    if (worker->mailbox->current_task() != worker->kill_task) {  // it is at an earlier one
+    if (worker->mailbox->current_task() != worker->kill_task) {  // it still runs an earlier task
       worker->kill_at_ns = now + kGroupGrace_ns;
       continue;
     }

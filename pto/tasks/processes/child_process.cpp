@@ -25,7 +25,7 @@ constexpr int kFirstFd = 3;
 
 int pidfd_of(int pid) { return int(syscall(SYS_pidfd_open, pid, 0)); }
 
-// What posix_spawn() needs, in one place that frees it.
+// The attributes of posix_spawn(), freed together.
 struct SpawnSetup {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -43,7 +43,7 @@ struct SpawnSetup {
   SpawnSetup(const SpawnSetup&) = delete;
   SpawnSetup& operator=(const SpawnSetup&) = delete;
 
-  // By way of copies above them all, so that no target hides a source that is still to come.
+  // Copies every descriptor above all targets first, so that no target overwrites a later source.
   bool give(std::span<const int> fds) {
     const int free = kFirstFd + int(fds.size());
     for (int fd : fds) {
@@ -143,7 +143,7 @@ ProcessEnd ChildProcess::reap() {
   return end_;
 }
 
-// -1: somebody else of this process has taken the status.
+// -1: another part of this process has reaped the child.
 void ChildProcess::note(int status) {
   is_reaped_ = true;
   if (status == -1) {
@@ -162,7 +162,7 @@ void ChildProcess::note(int status) {
 
 void be_first_without_memory() {
   const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return;  // another system, which chooses as it does
+  if (fd < 0) return;  // another system, with its own choice
   [[maybe_unused]] const ssize_t n = write(fd, "1000", 4);
   close(fd);
 }
@@ -170,7 +170,7 @@ void be_first_without_memory() {
 void end_with_parent(int parent) {
   constexpr int kPause_ms = 20;
   const int fd = pidfd_of(parent);
-  if (getppid() != parent) _exit(1);  // it had ended before
+  if (getppid() != parent) _exit(1);  // the parent ended before prctl()
   std::thread([fd, parent] {
     pollfd end{fd, POLLIN, 0};
     while (getppid() == parent && (fd < 0 || poll(&end, 1, -1) <= 0))

@@ -18,9 +18,9 @@
 namespace pto {
 namespace {
 
-// Boxes of a block that outlive a run; with more of them its history begins anew.
+// A block's history keeps so many boxes after a run; a larger one starts again empty.
 constexpr size_t kKeptBoxes = 1024;
-// Predecessors that a worker is told; with more of them the task waits here.
+// A worker is sent so many predecessors; a task with more waits in this process.
 constexpr size_t kFollowsMost = 1024;
 constexpr size_t kMessageMost = 1 << 16;  // bytes
 
@@ -66,7 +66,7 @@ HostEngine::~HostEngine() {
   if (getpid() == state_->process_)
     close();
   else
-    (void)state_.release();  // of a process that was forked: the workers are its parent's
+    (void)state_.release();  // in a fork: the workers belong to the parent
 }
 
 const std::shared_ptr<SharedHeap>& HostEngine::heap() const { return state_->heap_; }
@@ -88,7 +88,7 @@ void HostEngine::remove_program(uint32_t program) {
   for (const auto& worker : state_->workers_) {
     if (worker->loaded.erase(program) == 0 || worker->mailbox == nullptr) continue;
     char* const record = worker->mailbox->to_worker().begin_write(sizeof(MessageHead));
-    if (record == nullptr) continue;  // it keeps the code, which costs memory only
+    if (record == nullptr) continue;  // the worker keeps the code, which costs only memory
     const MessageHead message{MessageKind::Forget, program};
     std::memcpy(record, &message, sizeof message);
     worker->mailbox->to_worker().end_write();
@@ -187,14 +187,14 @@ TaskId HostEngine::submit(const HostTaskSpec& spec) {
   return id;
 }
 
-// Which tasks touched what is no longer known, so nothing new may begin; but this one ends.
+// The histories may be incomplete after an error, so nothing new may begin; this task still ends.
 void HostEngine::State::give_up(HostTask& task) {
   if (task.stage != HostTask::Stage::Waiting) return;
   stop_run("a submission ended with an error", false);
   finish(task);
 }
 
-// The slot of the oldest task that can be in flight, when that is done.
+// Waits until the oldest task that can be in flight is done, and returns its slot.
 HostTask& HostEngine::State::claim_slot(Lock& lock) {
   HostTask& task = slot(last_ + 1);
   drive_until(lock, [&] {
@@ -270,7 +270,7 @@ void HostEngine::State::follow(HostTask& task, TaskId earlier, EdgeCause cause) 
     ++task.pending;
 }
 
-// Every predecessor is done, or stands in the queue that this one enters.
+// Queues a task whose predecessors are all done or stand in the same queue before it.
 void HostEngine::State::enqueue(HostTask& task) {
   task.ready_ns = trace_ != nullptr ? uint64_t(now_ns()) : 0;
   if (task.gate) {
@@ -301,8 +301,8 @@ void HostEngine::State::enqueue(HostTask& task) {
 
 // --- waiting -------------------------------------------------------------------------------------
 
-// Takes in answers until the condition holds: for a while by looking, then asleep, woken by the
-// attendant.
+// Takes answers until the condition holds: first it polls, then it sleeps until the attendant wakes
+// it.
 template <class Condition>
 bool HostEngine::State::drive_until(Lock& lock, const Condition& condition, uint64_t until_ns) {
   const auto is_met = [&] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host engine: tasks on several devices, each a worker process, over memory that all share.
+// The host engine: runs tasks on several devices, each a worker process, over shared memory.
 //
 //     HostEngine engine({.devices = {0, 1}, .worker = {"/path/pto_worker"}});
 //     uint32_t scale = engine.add_program(image);
@@ -8,15 +8,16 @@
 //     engine.submit({.program = scale, .name = "scale", .members = {&member, 1}});
 //     HostReport report = engine.end_run();
 //
-// Tasks follow each other by the bytes that they touch, as in the chip engine, also from one device
-// to another; the host sends a task as soon as what it follows is done, or stands before it in the
-// same worker's queue. A task of several members runs on all of them at once, and is done when all
-// are.
-// Errors: a task that fails, by an error, an exception or the death of its process, poisons those
-// that follow it; all others finish, and end_run() throws a HostError. A process that has died is
-// replaced. Nothing is left behind, however this process ends.
-// Thread safety: one thread at a time between begin_run() and end_run(); stop(), close() and all
-// else from any thread.
+// Tasks depend on each other by the bytes that they touch, as in the chip engine, also across
+// devices. The host sends a task to its worker as soon as each predecessor is done or stands before
+// it in that worker's queue. A task of several members runs on all of them at once and is done when
+// all are.
+// Errors: a task fails by an error, an exception or the death of its process, and poisons its
+// successors; all others finish, and end_run() throws a HostError. A new process replaces a dead
+// one.
+// Invariant: no process and no memory is left behind, however this process ends.
+// Thread safety: one thread at a time between begin_run() and end_run(); stop(), close() and the
+// rest from any thread.
 #pragma once
 
 #include <memory>
@@ -39,9 +40,9 @@ struct RunTrace;
 struct HostOptions {
   std::vector<int> devices;                // their ids; a worker process each
   std::vector<std::string> worker;         // the command line of pto_worker
-  std::vector<std::string> python_worker;  // the same of one that runs Python
+  std::vector<std::string> python_worker;  // the same for one that runs Python
   int64_t memory_bytes = int64_t(1) << 30;
-  int threads = 0;  // of a worker; 0: its share of the cores
+  int threads = 0;  // threads of a worker; 0: its share of the cores
 };
 
 struct HostTensor {
@@ -50,9 +51,9 @@ struct HostTensor {
   pto_tensor view;  // data inside the block
 };
 
-// What a task is on one device.
+// The part of a task that runs on one device.
 struct HostMember {
-  int device;  // its place in HostOptions::devices
+  int device;  // an index in HostOptions::devices
   std::span<const HostTensor> tensors;
   Numbers scalars;
 };
@@ -63,16 +64,16 @@ struct HostTaskSpec {
   std::span<const HostMember> members;
   std::span<const TaskId> after;
   std::string_view site;  // "file:line" of the submission
-  // Instead of members: a task that is done when the predicate holds. It follows nobody for that;
-  // `gate_holds` keeps its element alive.
+  // Instead of members: the task is done when the predicate holds, whatever wrote its element.
+  // `gate_holds` keeps the element alive.
   const Predicate* gate = nullptr;
   std::span<const HostTensor> gate_holds;
 };
 
 struct HostRunOptions {
-  double deadline_s = 0;      // 0: none. Then workers that still run are killed
+  double deadline_s = 0;      // 0: none; after it, busy workers are killed
   int64_t window = 4096;      // tasks in flight: a power of two
-  RunTrace* trace = nullptr;  // filled where it is given
+  RunTrace* trace = nullptr;  // if given, the run fills it
 };
 
 struct HostReport {
@@ -83,7 +84,7 @@ struct HostFailure {
   TaskId task = 0;  // 0: the run itself
   std::string name, site, text;
   int device = -1, signal = 0;
-  int64_t others = 0;  // that follow it or failed too
+  int64_t others = 0;  // tasks that follow it or failed too
 };
 
 class HostError : public Error {
@@ -95,13 +96,13 @@ class HostError : public Error {
 
 struct WorkerState {
   int device, pid;
-  int64_t starts;  // processes that this one followed, and itself
+  int64_t starts;  // processes so far, this one included
 };
 
 class HostEngine {
  public:
-  // Starts the workers; returns when all have said that they are there. Throws Error where one
-  // cannot be started or ends at once.
+  // Starts the workers and returns once all are ready. Throws Error if one cannot be started or
+  // ends at once.
   explicit HostEngine(const HostOptions& options);
   ~HostEngine();
   HostEngine(const HostEngine&) = delete;
@@ -110,30 +111,31 @@ class HostEngine {
   const std::shared_ptr<SharedHeap>& heap() const;
 
   uint32_t add_program(const ProgramImage& image);
-  void remove_program(uint32_t program);  // no task of it may come
+  void remove_program(uint32_t program);  // no task of it may be submitted any more
 
   void begin_run(const HostRunOptions& options);
-  // Waits where the window is full. Throws Error for a specification that cannot run, and once the
-  // run was stopped.
+  // Waits while the window is full. Throws Error for a task that cannot run, and after the run was
+  // stopped.
   TaskId submit(const HostTaskSpec& spec);
-  // Until the writers of the tensor's bytes are done; false where one has failed.
+  // Waits until the writers of the tensor's bytes are done; returns false if one has failed.
   bool wait_for(const HostTensor& tensor);
   bool wait_for(TaskId task);
   std::vector<TaskId> writers_of(const HostTensor& tensor);
-  // For a task, or for the end of all: no task comes then. Whether it is done.
+  // Waits at most so long for a task, or for the end of all, while nothing is submitted. Returns
+  // whether it is done.
   bool wait_some_time(TaskId task, double seconds);
   bool wait_some_time(double seconds);
   bool is_done(TaskId task);
-  bool has_succeeded(TaskId task);  // of the last run, once it is done
-  // Waits for all. Throws HostError for the first failure.
+  bool has_succeeded(TaskId task);  // a task of the last run that is done
+  // Waits for all tasks. Throws HostError for the first failure.
   HostReport end_run();
   bool is_running() const;  // between begin_run() and the return of end_run()
-  // Nothing more begins, and what runs is killed where `kills`; the run fails with this text.
+  // Starts nothing more, kills running tasks if `kills`, and fails the run with this text.
   void stop(const std::string& text, bool kills);
 
   std::vector<WorkerState> workers() const;
 
-  // Ends the processes: those that are busy by force. No run may be under way. May come again.
+  // Ends the processes, busy ones by force. No run may be under way. A second call does nothing.
   void close();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host engine with this executable as its worker: what a program does stands in its name.
+// Tests the host engine with this executable as its worker; a program's name says what it does.
 #include "pto/tasks/processes/host_engine.hpp"
 
 #include <gmock/gmock.h>
@@ -48,7 +48,7 @@ class TestExecutor final : public TaskExecutor {
     if (name == "sleep") sleep_ms(int64_t(numbers[0]));
     if (name == "hang") sleep_ms(1'000'000);
     if (name == "add_word") word(0)->fetch_add(int64_t(numbers[0]));
-    if (name == "meet") {  // all members of a group, or for ever
+    if (name == "meet") {  // waits for all members of a group
       word(0)->fetch_add(1);
       while (word(0)->load() < int64_t(numbers[0])) std::this_thread::yield();
     }
@@ -149,7 +149,7 @@ TEST(HostEngine, a_failed_task_poisons_what_follows_it_and_nothing_else) {
     EXPECT_EQ(b.at(0), 40);
     EXPECT_EQ(a.at(1), mixed(mixed(2, 0), 0));  // of the first task
 
-    host.begin_run({});  // it can be used again
+    host.begin_run({});  // the engine stays usable
     host.task("add_word", 0, {b.as(Access::Update)}, 2);
     EXPECT_EQ(host.end_run().tasks, 1);
     EXPECT_EQ(b.at(0), 42);
@@ -178,7 +178,7 @@ TEST(HostEngine, a_worker_killed_between_tasks_loses_none) {
     for (int i = 0; i < 50; ++i) host.task("add_word", i % 2, {word.as(Access::Update)}, 1);
     try {
       host.end_run();
-    } catch (const HostError& error) {  // it may be killed as late as in a task
+    } catch (const HostError& error) {  // the worker may die as late as in a task
       EXPECT_EQ(error.failure.signal, SIGKILL);
       word.at(0) = 50 * (round + 1);
     }
@@ -190,7 +190,7 @@ TEST(HostEngine, members_that_wait_for_a_dead_one_do_not_wait_for_ever) {
   Host host(2);
   const Matrix word = host.matrix(1, 1);
   host.begin_run({});
-  host.group("meet", {0, 1}, {word.as(Access::Update)}, 3);  // a third one never comes
+  host.group("meet", {0, 1}, {word.as(Access::Update)}, 3);  // no third member comes
   std::thread killer([&] {
     while (word.at(0) < 2) sleep_ms(1);
     kill(host.workers().at(0).pid, SIGKILL);
@@ -377,7 +377,7 @@ TEST(HostEngine, leaves_no_process_and_no_descriptor) {
   const auto descriptors = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
   };
-  { Host host(2); }  // what the process opens once
+  { Host host(2); }  // opens what the process opens once
   const auto before = descriptors();
   std::vector<WorkerState> workers;
   {

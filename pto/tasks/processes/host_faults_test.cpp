@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random faults: each run ends with the right error, soon; others' results are right; nothing
-// stays.
+// Injects random faults: each run ends soon with the right error, other results stay right, and
+// nothing is left behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 enum class Fault { Kill, KillsItself, Throws, Exits, Hangs, Stopped };
 
-// A run of chains, one a matrix, with a fault in one of them or from outside.
+// A run of one chain of tasks a matrix, with a fault in a chain or from outside.
 class FaultyRun {
  public:
   FaultyRun(Host& host, unsigned seed, int devices)
@@ -29,14 +29,14 @@ class FaultyRun {
         devices_(devices),
         fault_(Fault(seed % 4 == 0 ? 0 : below(6))) {}
 
-  // Seconds from the fault, or what is known of it, to the end of the run.
+  // Returns the seconds from the fault, or from the first sign of it, to the end of the run.
   double run() {
     for (int i = 0; i < kChains; ++i) chains_.push_back(host_.matrix(1, 4));
     HostRunOptions options;
     options.window = 1 << (2 + below(6));
     if (fault_ == Fault::Hangs) {
       options.deadline_s = 0.01 + 0.001 * below(10);
-      is_stopped_ = true;  // on a busy machine before the fault is there
+      is_stopped_ = true;  // on a busy machine, before the fault
     }
     const auto begin = Clock::now();
     host_.begin_run(options);
@@ -76,7 +76,7 @@ class FaultyRun {
       case Fault::Kill: {
         const auto workers = host_.workers();
         kill(workers[size_t(below(int(workers.size())))].pid, SIGKILL);
-        may_succeed_ = true;  // where it was idle, or had finished its task
+        may_succeed_ = true;  // if it was idle, or had finished its task
         return;
       }
       case Fault::Stopped:
@@ -108,7 +108,7 @@ class FaultyRun {
       EXPECT_TRUE(is_stopped_ == (error.failure.task == 0)) << error.what();
       if (fault_ == Fault::Kill) {
         EXPECT_EQ(error.failure.signal, SIGKILL) << error.what();
-        return;  // which task it hit is unknown here
+        return;  // the test does not know which task it hit
       }
       if (fault_ == Fault::Throws) {
         EXPECT_EQ(error.failure.name, "throw");
@@ -151,7 +151,7 @@ std::set<std::string> children() {
 }
 
 TEST(HostFaults, are_reported_soon_and_leave_nothing) {
-  { Host host(1); }  // what the process opens once
+  { Host host(1); }  // opens what the process opens once
   const size_t descriptors_before = descriptors();
   const int faults = rounds_of(200, 10'000);
   std::vector<double> times;

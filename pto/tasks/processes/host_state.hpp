@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// State of the host engine, between the thread that submits (host_engine.cpp), the attendant, a
-// thread that wakes for answers, deaths and deadlines (attendant.cpp), and the queues of the
-// workers (host_worker.cpp).
+// HostEngine::State: what the submitting thread (host_engine.cpp), the attendant thread, which
+// wakes for answers, deaths and deadlines (attendant.cpp), and the workers' queues
+// (host_worker.cpp) share.
 //
-// A task waits until its predecessors are done or stand before it in the queue of its only worker;
-// then it enters the queue of each of its workers, all under one lock, so that two groups never
-// stand in different orders. From the queue it goes to the worker's mailbox as there is room.
-// Whoever holds the lock takes in the answers of the workers.
-// Thread safety: everything under `mutex`, but for what says so.
+// A task waits until each predecessor is done or stands before it in the queue of its only worker.
+// Then it enters the queues of all its workers under one lock, so that two groups never queue in
+// different orders. A queue feeds its worker's mailbox as there is room. Any thread that holds the
+// lock takes the workers' answers.
+// Invariant: a task is answered once by each of its parts.
+// Thread safety: `mutex_` guards everything, except members that say otherwise.
 #pragma once
 
 #include <atomic>
@@ -28,20 +29,20 @@ namespace pto {
 
 struct HostTask;
 
-// One worker process, and those before it that died.
+// A worker: its current process, and a count of those that died before.
 struct HostWorker {
-  int device = 0;  // its place
+  int device = 0;  // an index in HostOptions::devices
   bool is_python = false;
   std::unique_ptr<Mailbox> mailbox;        // null: no process
-  std::atomic<Mailbox*> visible{nullptr};  // the same, for a look without the lock
+  std::atomic<Mailbox*> visible{nullptr};  // the same, read without the lock
   std::unique_ptr<ChildProcess> process;
   std::set<uint32_t> loaded;    // programs
-  std::deque<HostTask*> queue;  // not sent
-  std::deque<HostTask*> sent;   // and not answered, in order
+  std::deque<HostTask*> queue;  // not sent yet
+  std::deque<HostTask*> sent;   // sent, not answered; in order
   int64_t starts = 0;
   int early_ends = 0;      // processes in a row that ended before they were ready
   std::string broken;      // why no further process is started
-  uint64_t kill_task = 0;  // is to end by kill_at_ns, else the process is killed
+  uint64_t kill_task = 0;  // must end by kill_at_ns, else the process is killed
   uint64_t kill_at_ns = 0;
   std::string kill_reason;
 
@@ -53,26 +54,26 @@ struct HostTask {
   struct Successor {
     HostTask* task;
     TaskId id;
-    bool is_released;  // it stands behind this one in a queue
+    bool is_released;  // the successor stands behind it in a queue
   };
 
   TaskId id = 0;
   Stage stage = Stage::Free;
   uint32_t program = 0;
   std::string name, site;
-  int32_t pending = 0;  // predecessors that it still waits for, and one while it is submitted
-  int32_t cause = -1;   // the failure that keeps it from running
+  int32_t pending = 0;  // unfinished predecessors, plus one during submission
+  int32_t cause = -1;   // index of the failure that keeps it from running
   std::vector<Successor> successors;
-  std::vector<TaskId> follows;  // in its worker's queue
+  std::vector<TaskId> follows;  // predecessors in its worker's queue
   std::vector<std::shared_ptr<SharedBlock>> holds;
   struct Part {
     HostWorker* worker;
-    std::string message;  // but for `follows`
+    std::string message;  // without `follows`
     bool is_answered = false;
   };
   std::vector<Part> parts;
   int32_t parts_left = 0;
-  int32_t deaths = 0;  // of processes that it was the next task of
+  int32_t deaths = 0;  // of processes whose next task it was
   std::optional<Predicate> gate;
   uint64_t ready_ns = 0;
   uint16_t kernel_number = 0;
@@ -106,7 +107,7 @@ struct HostEngine::State {
   void hurry_members(HostTask& task);
   void look_at_gates();
   bool has_answers() const;  // without the lock
-  // Somebody or some task waits for answers; or a queue waits for room in a mailbox.
+  // True if a thread or a task waits for answers, or if a gate is open.
   bool awaits_answers() const { return waiters_ > 0 || waiting_tasks_ > 0 || !gates_.empty(); }
   bool awaits_room() const;
   void want_bells();
@@ -124,7 +125,7 @@ struct HostEngine::State {
   void fill(HostTask& task, const HostTaskSpec& spec);
   void follow(HostTask& task, TaskId earlier, EdgeCause cause);
   void follow_tensor(HostTask& task, const HostTensor& tensor);
-  // Whether nobody needs to follow the task any more.
+  // Says whether no task needs to follow this one any more.
   bool is_settled(TaskId id) {
     if (id < first_) return true;
     const HostTask& task = slot(id);
@@ -143,7 +144,7 @@ struct HostEngine::State {
   [[noreturn]] void throw_first_failure();
 
   const HostOptions options_;
-  const int process_;  // that made it
+  const int process_;  // the process that made it
   const std::shared_ptr<SharedHeap> heap_;
   int bell_ = -1;  // an eventfd: workers and wake_attendant() write to it
   int threads_ = 1, worker_spin_us_ = 0, spin_us_ = 0;
@@ -162,10 +163,10 @@ struct HostEngine::State {
   std::map<uint32_t, Program> programs_;
   uint32_t last_program_ = 0;
 
-  // Of the run.
+  // The current run.
   bool is_running_ = false;
   std::vector<HostTask> slots_;
-  TaskId last_ = 0, first_ = 1;  // submitted, over all runs; of this run
+  TaskId last_ = 0, first_ = 1;  // last submitted, over all runs; first of this run
   uint64_t run_ = 0;
   HostReport report_;
   struct Memory {
@@ -174,17 +175,17 @@ struct HostEngine::State {
   };
   std::unordered_map<const SharedBlock*, std::unique_ptr<Memory>> memory_;
   std::vector<HostFailure> failures_;
-  std::unordered_map<TaskId, int32_t> causes_;  // failed, or skipped for a failure: which
+  std::unordered_map<TaskId, int32_t> causes_;  // task -> index of the failure that stopped it
   bool is_stopped_ = false;
   uint64_t deadline_ns_ = 0;
   double deadline_s_ = 0;
   int64_t waiting_tasks_ = 0, queued_tasks_ = 0, unfinished_ = 0;
   int waiters_ = 0;
-  std::vector<HostTask*> finished_;  // whose successors are to be released
+  std::vector<HostTask*> finished_;  // successors still to be released
   bool is_releasing_ = false;
-  std::vector<std::unique_ptr<Mailbox>> retired_;  // of dead workers: somebody may look at them
-  std::vector<HostTask*> gates_;                   // whose predecessors are done
-  bool is_ending_ = false;                         // no task will come
+  std::vector<std::unique_ptr<Mailbox>> retired_;  // of dead workers; readers may still use them
+  std::vector<HostTask*> gates_;                   // gates whose predecessors are done
+  bool is_ending_ = false;                         // no further task comes
   RunTrace* trace_ = nullptr;
   uint64_t trace_start_ns_ = 0;
   std::map<std::string, uint16_t> traced_kernels_;

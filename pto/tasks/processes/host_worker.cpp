@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's side of worker processes: starting them, feeding them, what follows their end.
+// The host's side of worker processes: it starts them, feeds them and handles their end.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -16,11 +16,11 @@
 namespace pto {
 namespace {
 
-// Messages that a worker has at once; more would be sent again where it dies.
+// Unanswered messages that a worker has at once; if it dies, they are sent again.
 constexpr size_t kSentMost = 256;
-// Processes in a row that may end before they are ready.
+// So many processes in a row may end before they are ready.
 constexpr int kEarlyEndsMost = 3;
-// Processes that may die when a task was next, before it is taken for the cause.
+// A task counts as the cause once so many processes have died when it was next.
 constexpr int kDeathsMost = 3;
 constexpr uint64_t kStart_ns = 30'000'000'000;
 
@@ -35,7 +35,7 @@ HostEngine::State::State(const HostOptions& options)
          ErrorKind::Runtime);
   const int cores = machine().cores, devices = int(options.devices.size());
   threads_ = options.threads > 0 ? options.threads : std::max(1, cores / std::max(1, devices));
-  // Who spins keeps a core from others, where there are more of them than cores.
+  // Workers spin only if each has a core: a spinning worker would keep one from the others.
   spin_us_ = worker_spin_us_ = devices < cores ? machine().spin_us : 0;
   for (int lane = 0; lane < 2; ++lane)
     for (int device = 0; device < devices; ++device) {
@@ -68,7 +68,7 @@ void HostEngine::close() {
   if (state.attendant_.joinable()) state.attendant_.join();
   const State::Lock lock(state.mutex_);
   for (const auto& worker : state.workers_) {
-    worker->process.reset();  // it is idle: nothing of its own is lost
+    worker->process.reset();  // it is idle: no work is lost
     worker->visible = nullptr;
     worker->mailbox.reset();
   }
@@ -119,12 +119,12 @@ HostWorker& HostEngine::State::worker_for(int device, bool is_python) {
       *workers_[size_t(device) + (is_python ? options_.devices.size() : size_t(0))];
   if (!worker.is_running() && worker.broken.empty()) {
     start_process(worker);
-    wake_attendant();  // which watches it from now on
+    wake_attendant();  // which watches the process from now on
   }
   return worker;
 }
 
-// Sends what there is room for.
+// Sends as many queued tasks as there is room for.
 void HostEngine::State::pump(HostWorker& worker) {
   bool has_sent = false;
   while (!worker.queue.empty() && worker.sent.size() < kSentMost) {
@@ -173,9 +173,10 @@ bool HostEngine::State::send(HostWorker& worker, HostTask& task) {
   return true;
 }
 
-// The process has ended: what it was at has failed, what it had not begun goes to the next one.
+// Handles a dead process: its current task has failed; tasks that it had not begun go to the next
+// one.
 void HostEngine::State::handle_end(HostWorker& worker) {
-  take_answers();  // it may have finished more than we knew
+  take_answers();  // it may have finished more tasks
   const ProcessEnd end = worker.process->reap();
   if (end.signal != 0) heap_->clear_free();
   const bool was_ready = worker.mailbox->is_ready();

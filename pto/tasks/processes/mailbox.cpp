@@ -12,7 +12,7 @@
 namespace pto {
 namespace {
 
-// Shared between processes, unlike std::atomic::wait.
+// Works across processes, which std::atomic::wait() does not.
 void futex(std::atomic<uint32_t>& word, int operation, uint32_t value) {
   syscall(SYS_futex, &word, operation, value, nullptr, nullptr, 0);
 }
@@ -33,8 +33,8 @@ void Mailbox::ring_worker() {
     futex(words_->messages, FUTEX_WAKE, INT_MAX);
 }
 
-// The worker says that it sleeps before it looks for the last time; so either it sees the message,
-// or the host sees that it sleeps.
+// The worker announces its sleep before its last look, so either it sees a new message or the host
+// sees the announcement.
 void Mailbox::wait_for_message(int spin_us) {
   const int64_t end = now_ns() + int64_t{spin_us} * 1000;
   for (int i = 0; to_worker_.is_empty(); ++i) {

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mailbox: what the host and one worker process tell each other, in a region of their own.
+// Mailbox: messages between the host and one worker process, in a region of their own.
 //
 //     Mailbox mailbox = Mailbox::make();                       // the host
-//     write(mailbox.to_worker(), TaskMessage{...});  mailbox.ring_worker();
+//     if (char* record = mailbox.to_worker().begin_write(bytes)) {
+//       std::memcpy(record, message, bytes);
+//       mailbox.to_worker().end_write();
+//       mailbox.ring_worker();
+//     }
 //     Mailbox mine(region);                                    // the worker
 //     mine.wait_for_message(spin_us);
 //
-// The worker takes its messages in order and answers each task. It sleeps in the kernel when there
-// is nothing; the host asks by wants_bell to be rung, and then waits on a file descriptor.
+// The worker takes its messages in order and answers each task. Without messages it sleeps on a
+// futex; the host sleeps on a file descriptor, after want_bell() has asked the worker to ring.
 // Invariant: only POD crosses. `current` names the task that the worker has begun, so that the host
-// knows what a dead worker was at.
-// Thread safety: one thread of the host at a time, and the worker's.
+// knows what a dead worker was doing.
+// Thread safety: one thread of the host at a time, and the worker's thread.
 #pragma once
 
 #include <atomic>
@@ -24,27 +28,27 @@ namespace pto {
 
 enum class MessageKind : uint32_t { Load, Forget, Task, Stop };
 
-// First of all messages.
+// Every message begins with it.
 struct MessageHead {
   MessageKind kind;
   uint32_t program;
 };
 
-// The image of a program (program_image.hpp), which lies in the heap while it is loaded.
+// The image of a program (program_image.hpp); it stays in the heap while the program is loaded.
 struct LoadMessage {
   MessageHead head;
   int64_t offset, bytes;
 };
 
-// Behind it: `tensors` of TensorMessage, each with its sizes and strides behind it, `scalars`
-// numbers of 8 bytes, their kinds of one, and `follows` ids of tasks of this worker without which
-// it must not run.
+// Followed by `tensors` TensorMessages, each with its sizes and strides; `scalars` numbers of 8
+// bytes, then their kinds of 1 byte; and `follows` ids of tasks of this worker: the task is skipped
+// if one of them failed.
 struct TaskMessage {
   MessageHead head;
   uint64_t task, run;
   uint32_t tensors, scalars, follows;
   uint32_t is_timed;
-  double deadline_s;  // 0: none; else of the run, on the monotonic clock
+  double deadline_s;  // of the run, on the monotonic clock; 0: none
 };
 struct TensorMessage {
   int64_t offset;        // of element 0 in the heap's region
@@ -56,18 +60,18 @@ struct TensorMessage {
 
 enum class Outcome : uint32_t { Done, Failed, Skipped };
 
-// Behind it: `text_bytes` of an error.
+// Followed by `text_bytes` of an error.
 struct Answer {
   uint64_t task;
   Outcome outcome;
   uint32_t text_bytes;
-  uint64_t start_ns;  // of the monotonic clock, where it was timed
+  uint64_t start_ns;  // on the monotonic clock, if timed
   uint64_t duration_ns;
 };
 
 class Mailbox {
  public:
-  // In new memory. Throws Error where there is none.
+  // Allocates a region. Throws Error if the system has no memory.
   static Mailbox make();
   explicit Mailbox(std::shared_ptr<SharedRegion> region);
 
@@ -76,10 +80,10 @@ class Mailbox {
   const SharedRegion& region() const { return *region_; }
 
   // The host's side.
-  void ring_worker();  // behind every message
+  void ring_worker();  // after every message
   bool is_ready() const { return words_->is_ready.load(std::memory_order_acquire) != 0; }
   uint64_t current_task() const { return words_->current.load(std::memory_order_acquire); }
-  // At the next answer, or at the first behind which the worker has nothing left to do.
+  // Asks for a ring at the next answer, or at the first after which the worker is idle.
   void want_bell(bool at_once) {
     const uint32_t wanted = at_once ? kAtOnce : kWhenIdle;
     if (words_->wants_bell.load(std::memory_order_relaxed) < wanted)
@@ -87,7 +91,7 @@ class Mailbox {
     else
       std::atomic_thread_fence(std::memory_order_seq_cst);
   }
-  // Tasks up to this one that the worker has not begun are skipped.
+  // Makes the worker skip tasks up to this one that it has not begun.
   void refuse_until(uint64_t task) { words_->refused.store(task, std::memory_order_release); }
 
   // The worker's side.
@@ -97,7 +101,7 @@ class Mailbox {
   bool is_refused(uint64_t task) const {
     return task <= words_->refused.load(std::memory_order_acquire);
   }
-  // Behind an answer: true where the host wants to be rung; it has to ask again.
+  // Called after an answer: true if the host wants a ring; it must ask again for the next.
   bool takes_bell(bool is_idle) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     const uint32_t wanted = words_->wants_bell.load(std::memory_order_relaxed);
@@ -107,7 +111,7 @@ class Mailbox {
 
  private:
   struct Words {
-    alignas(64) std::atomic<uint32_t> messages;  // counts them; the worker sleeps on it
+    alignas(64) std::atomic<uint32_t> messages;  // how many there were; the worker sleeps on it
     std::atomic<uint32_t> sleeps;
     alignas(64) std::atomic<uint64_t> current;
     std::atomic<uint32_t> is_ready;

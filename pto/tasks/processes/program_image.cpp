@@ -31,7 +31,7 @@ class Reader {
     std::memcpy(&value, take(sizeof value), sizeof value);
     return value;
   }
-  size_t count() {  // of things of at least 8 bytes each
+  size_t count() {  // of items of at least 8 bytes each
     const uint64_t value = number();
     if (value > left_.size() / 8) refuse();
     return size_t(value);

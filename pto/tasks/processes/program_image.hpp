@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Program image: a program as bytes, which a worker process loads.
+// ProgramImage: a program as bytes, which a worker process loads.
 //
 //     std::string bytes = to_bytes(image);
 //     ProgramImage same = image_of(bytes);
 //
+// Invariant: image_of(to_bytes(image)) equals image.
 // Thread safety: pure functions.
 #pragma once
 
@@ -17,17 +18,17 @@ namespace pto {
 enum class ProgramKind : uint32_t {
   Orchestration,  // codes[0].functions[0] submits the kernels
   Kernel,         // kernels[0] runs on the task's arguments
-  Collective,     // a function of ours, by `name` (collectives.hpp)
+  Collective,     // a built-in function, by `name` (collectives.hpp)
   Python          // `payload` is for the Python worker
 };
 
 struct ProgramImage {
-  struct Code {  // of one source: a shared object
+  struct Code {  // one source as a shared object
     std::string name, object;
     std::vector<std::string> functions;
   };
   struct Kernel {
-    std::string name;  // that submit() uses
+    std::string name;  // the name that submit() uses
     uint32_t code;     // in `codes`
     std::string function;
   };

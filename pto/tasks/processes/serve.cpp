@@ -18,7 +18,7 @@
 namespace pto {
 namespace {
 
-// Reads POD after POD, by copies: records are not aligned for all of them.
+// Reads POD values by copying: records are not aligned for all of them.
 class Cursor {
  public:
   explicit Cursor(std::span<const char> bytes) : at_(bytes.data()), end_(at_ + bytes.size()) {}
@@ -186,7 +186,7 @@ class Server {
   std::vector<uint64_t> scalars_;
   std::vector<uint8_t> kinds_;
   std::map<uint32_t, std::string> load_errors_;  // by program
-  std::unordered_set<uint64_t> failed_;          // of the run, with those that followed them
+  std::unordered_set<uint64_t> failed_;          // of the run: failed tasks and their successors
   uint64_t run_ = 0;
 };
 

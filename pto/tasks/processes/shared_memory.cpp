@@ -16,8 +16,8 @@ namespace pto {
 namespace {
 
 constexpr int64_t kPage = 4096, kAlignment = 64;
-constexpr int64_t kLarge = 16 * kPage;  // such blocks are whole pages, which are given back
-constexpr int64_t kStep = kLarge;       // in which memory comes and goes behind the last block
+constexpr int64_t kLarge = 16 * kPage;  // larger blocks are whole pages, which can be given back
+constexpr int64_t kStep = kLarge;       // by which memory past the last block comes and goes
 
 int64_t rounded(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
 
@@ -86,7 +86,7 @@ std::shared_ptr<SharedHeap> SharedHeap::make(int64_t bytes) {
   return std::shared_ptr<SharedHeap>(new SharedHeap(bytes));
 }
 
-// The first extent with room; its offset, or -1. The extent is cut, the block made zero.
+// Takes the first extent with room, cuts it and zeroes the block; returns its offset, or -1.
 int64_t SharedHeap::take(int64_t bytes, int64_t alignment) {
   for (auto it = free_.begin(); it != free_.end(); ++it) {
     const int64_t offset = rounded(it->first, alignment);
@@ -152,7 +152,7 @@ void SharedHeap::give_back(int64_t offset) {
   const int64_t end = taken_.empty() ? 0 : taken_.rbegin()->first + taken_.rbegin()->second.bytes;
   try {
     if (rounded(end, kStep) < region_.present()) fit_to(end);
-  } catch (const Error&) {  // it keeps pages that nobody needs
+  } catch (const Error&) {  // the heap keeps pages that nobody needs
   }
   if (extent.is_zero && offset < region_.present()) region_.discard(offset, bytes);
   auto next = free_.lower_bound(offset);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared memory: a region that this process and its workers see, and blocks of it.
+// Shared memory: a region that this process and its workers map, and blocks of it.
 //
 //     auto heap = SharedHeap::make(int64_t(1) << 30);       // pages cost nothing until written
 //     std::shared_ptr<SharedBlock> block = heap->allocate(4096);
 //     block->data();                                        // zeros; freed with its last owner
 //
-// A region has no name and lies in no folder: the system frees it when the last process that maps
-// it has ended, in whichever way, so nothing can be left behind.
-// Invariants: blocks begin at multiples of 64 bytes, large ones at pages. A new block is zero.
-// Behind the last block, but for less than 64 KiB, there is no memory: who reads or writes there
-// gets SIGBUS, in whichever process, so that a wild kernel cannot fill the machine. Thread safety:
-// any thread.
+// A region has no name in any folder: the system frees it when the last process that maps it has
+// ended, however it ended.
+// Invariant: blocks begin at multiples of 64 bytes, large ones at pages; a new block is zero. From
+// 64 KiB past the last block at most, there is no memory: an access there raises SIGBUS in any
+// process, so that a wild kernel cannot fill the machine.
+// Thread safety: any thread.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ namespace pto {
 
 class SharedRegion {
  public:
-  // Addresses for `bytes`, of which the first `present` have memory. Throws Error where the system
-  // gives none.
+  // Reserves addresses for `bytes`, of which the first `present` have memory. Throws Error if the
+  // system refuses.
   explicit SharedRegion(int64_t bytes, int64_t present = INT64_MAX);
-  // One of another process, whose descriptor this takes over.
+  // Maps a region of another process and takes over its descriptor.
   SharedRegion(int fd, int64_t bytes);
   ~SharedRegion();
   SharedRegion(const SharedRegion&) = delete;
@@ -35,9 +35,9 @@ class SharedRegion {
   int64_t bytes() const { return bytes_; }
   int fd() const { return fd_; }
   bool holds(const void* address, int64_t bytes) const;
-  // Gives pages back to the system; they are zero afterwards. Both are multiples of a page.
+  // Gives pages back to the system; they read as zero afterwards. Both are multiples of a page.
   void discard(int64_t offset, int64_t bytes);
-  // Only the first bytes have memory from now on, for all processes; what comes anew is zero.
+  // Leaves memory to the first bytes only, in all processes; bytes that come anew are zero.
   void set_present(int64_t bytes);
   int64_t present() const { return present_; }
 
@@ -51,7 +51,7 @@ class SharedRegion {
 
 class SharedHeap;
 
-// Memory of a heap, which lives at least as long.
+// A part of a heap; it keeps the heap alive.
 class SharedBlock {
  public:
   SharedBlock(std::shared_ptr<SharedHeap> heap, int64_t offset, int64_t bytes)
@@ -73,11 +73,12 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
  public:
   static std::shared_ptr<SharedHeap> make(int64_t bytes);
 
-  // At least one byte. Throws Error where the heap has no room, with what is taken and free.
+  // Allocates at least one byte. Throws Error if the heap has no room, with the taken and free
+  // bytes.
   std::shared_ptr<SharedBlock> allocate(int64_t bytes);
-  // Gives back what somebody may have written where no block lies.
+  // Clears what a kernel may have written outside all blocks.
   void clear_free();
-  // The block that holds the address; null for memory of others.
+  // Returns the block that holds the address; null for memory outside the heap.
   std::shared_ptr<SharedBlock> find(const void* address);
 
   const SharedRegion& region() const { return region_; }
@@ -88,13 +89,13 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
   explicit SharedHeap(int64_t bytes);
   int64_t take(int64_t bytes, int64_t alignment);
   void give_back(int64_t offset);
-  void fit_to(int64_t end);  // of the last block
+  void fit_to(int64_t end);  // the end of the last block
 
   SharedRegion region_;
   mutable std::mutex mutex_;
   struct Extent {
     int64_t bytes;
-    bool is_zero;  // for sure
+    bool is_zero;  // known for certain
   };
   std::map<int64_t, Extent> free_;  // by offset; no two touch
   struct Taken {

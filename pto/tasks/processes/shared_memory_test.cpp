@@ -89,7 +89,7 @@ int64_t pages_of(const SharedHeap& heap) {
   return int64_t(about.st_blocks) * 512 / 4096;
 }
 
-// A sanitizer would turn the signal into a report and an exit code of its own.
+// Bypasses a sanitizer, which would turn the signal into a report and an exit code of its own.
 void write_unguarded(char* at) {
   signal(SIGBUS, SIG_DFL);
   *at = 1;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring: records of bytes from one process to another, in memory that both see.
+// SharedRing: sends records of bytes from one process to another, through memory that both map.
 //
 //     SharedRing ring(memory, 1 << 16);                     // in both; zero at first
-//     if (char* record = ring.begin_write(bytes)) { ...; ring.end_write(); }
+//     if (char* record = ring.begin_write(bytes)) ring.end_write();
 //     std::span<const char> first = ring.front();           // in the other process
-//     if (first.data() != nullptr) { ...; ring.pop(); }
+//     if (first.data() != nullptr) ring.pop();
 //
-// Invariant: records are read whole and in the order of writing, at multiples of 8 bytes. What the
-// other process wrote is not trusted: front() throws Error where it is no record.
+// Invariant: records are read whole, in the order of writing, at multiples of 8 bytes. The reader
+// does not trust the writer: front() throws Error for bytes that are no record.
 // Thread safety: one thread writes, one reads.
 #pragma once
 
@@ -25,7 +25,7 @@ class SharedRing {
   static constexpr int64_t kWordBytes = 128;
   static constexpr int64_t bytes_for(uint32_t capacity) { return kWordBytes + capacity; }
 
-  // `capacity` bytes of records, a power of two; one has at most most_bytes().
+  // `capacity` bytes of records, a power of two; a record has at most most_bytes().
   SharedRing(char* memory, uint32_t capacity)
       : written_(*reinterpret_cast<std::atomic<uint64_t>*>(memory)),
         read_(*reinterpret_cast<std::atomic<uint64_t>*>(memory + 64)),
@@ -34,7 +34,7 @@ class SharedRing {
 
   uint32_t most_bytes() const { return capacity_ / 2 - kHeader; }
 
-  // Memory for a record, or null while there is no room.
+  // Returns memory for a record, or null while there is no room.
   char* begin_write(uint32_t bytes) {
     const uint32_t whole = rounded(bytes + kHeader);
     const uint64_t at = written_.load(std::memory_order_relaxed);
@@ -51,7 +51,7 @@ class SharedRing {
   bool is_empty() const {
     return read_.load(std::memory_order_relaxed) == written_.load(std::memory_order_acquire);
   }
-  // The first record; null data where there is none.
+  // Returns the first record; null data if there is none.
   std::span<const char> front() {
     for (;;) {
       const uint64_t at = read_.load(std::memory_order_relaxed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the tests of the host engine: an engine whose worker is the test's own executable.
+// Host: a host engine for tests, whose worker is the test's own executable.
 //
 //     Host host(2);
 //     Matrix a = host.matrix(6, 8);
@@ -26,7 +26,7 @@ inline int64_t mixed(int64_t a, int64_t b) {
   return int64_t((uint64_t(a) ^ (uint64_t(b) + 0x9e3779b97f4a7c15u)) * 0xff51afd7ed558ccdu >> 7);
 }
 
-// The first tensor becomes a mix of all, element by element, with the scalar; of any strides.
+// Sets the first tensor, element by element, to a mix of all tensors and the scalar; any strides.
 template <class Tensors>
 void mix(const Tensors& tensors, uint64_t scalar) {
   int64_t hash = int64_t(scalar);

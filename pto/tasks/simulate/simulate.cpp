@@ -13,11 +13,11 @@
 namespace pto {
 namespace {
 
-int32_t take_its_time(const pto_args*) { return 0; }  // virtual cores pass the time instead
+int32_t take_its_time(const pto_args*) { return 0; }  // virtual cores advance the time instead
 const TaskKernel kRecorded{take_its_time, "recorded"};
 
-// Submits a record. A byte stands for each task that the orchestration awaits, and for each box
-// that tasks reduce into; nothing touches them.
+// Submits a record again. One byte stands for each task that the orchestration awaits and for each
+// box that tasks reduce into; no kernel touches them.
 class Resubmission {
  public:
   Resubmission(const RecordedRun& recorded, VirtualCores& cores)
@@ -32,7 +32,8 @@ class Resubmission {
   void operator()(TaskRun& run) {
     const MemoryPiece piece{memory_.data(), int64_t(memory_.size())};
     allocation_ = run.adopt({&piece, 1})[0];
-    // What a replay runs is there before it begins: all follow one that ends when all are.
+    // A replay has all its tasks before it begins: all follow one task, which ends when all are
+    // submitted.
     if (recorded_.is_replay) run.submit({&kRecorded, {}, {}, {}});
     for (size_t i = 0; i < recorded_.tasks.size(); ++i) submit(run, i);
   }
@@ -40,7 +41,7 @@ class Resubmission {
   int64_t first_id() const { return recorded_.is_replay ? 2 : 1; }
 
  private:
-  // Bytes are given out as they are asked for, those of both kinds together.
+  // Gives each (kind, number) the next byte in the order of first use.
   void place_of(std::map<int64_t, size_t>& kind, int64_t number) {
     kind.try_emplace(number, awaited_.size() + turns_.size());
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws of simulated times, on records that are made and on runs that were traced.
+// Tests laws of simulated times, on made-up records and on traced runs.
 #include "pto/tasks/simulate/simulate.hpp"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ RecordedTask task_of(TaskId self, uint64_t ns, std::vector<TaskId> after = {}, s
   return task;
 }
 
-// 1 before 2 and 3, these before 4; 3 is the long one.
+// A run in which 1 comes before 2 and 3, and these before 4; 3 is the long one.
 RecordedRun diamond() {
   RecordedRun run;
   run.tasks = {task_of(1, 100), task_of(2, 100, {1}), task_of(3, 3000, {1}),
@@ -76,7 +76,7 @@ TEST(Simulate, keeps_to_the_bounds_of_greedy_schedules) {
       const SimulatedTime time = simulate(run, {cores, &kFree});
       EXPECT_GE(time.duration_ns, time.critical_ns) << "seed " << seed;
       EXPECT_GE(time.duration_ns * uint64_t(cores), time.busy_ns) << "seed " << seed;
-      // R. Graham, "Bounds on multiprocessing timing anomalies", 1969.
+      // Source of the bound: R. Graham, "Bounds on multiprocessing timing anomalies", 1969.
       ASSERT_LE(time.duration_ns, time.busy_ns / uint64_t(cores) + time.critical_ns + 1)
           << "seed " << seed << ", " << cores << " cores";
       EXPECT_TRUE(cores > 1 || time.duration_ns == time.busy_ns) << "seed " << seed;
@@ -127,7 +127,7 @@ TEST(Simulate, predicts_a_traced_run_from_its_record) {
   });
   RecordedRun run = record_of(trace);
   ASSERT_EQ(run.tasks.size(), 40u);
-  for (RecordedTask& task : run.tasks) {  // what it takes where nobody else wants the cores
+  for (RecordedTask& task : run.tasks) {  // its time on an idle machine
     ASSERT_EQ(task.block_ns.size(), 1u);
     task.block_ns = {200000};
     task.gap_ns = task.submit_ns = 0;
@@ -137,7 +137,7 @@ TEST(Simulate, predicts_a_traced_run_from_its_record) {
   EXPECT_GE(one.duration_ns, one.busy_ns);
   EXPECT_LE(one.duration_ns, one.busy_ns + one.busy_ns / 4);
   EXPECT_GE(four.duration_ns, one.busy_ns / 4);
-  // What no number of cores can share: the longest task, and the orchestration.
+  // The longest task and the orchestration are what no number of cores can share.
   uint64_t longest_ns = 0, alone_ns = 0;
   for (const RecordedTask& task : run.tasks) {
     for (uint64_t ns : task.block_ns) longest_ns = std::max(longest_ns, ns);

@@ -79,10 +79,10 @@ void VirtualCores::run(int workers, void (*work)(void* engine, int worker), void
                           std::to_string(workers) + " workers sleep and nobody wakes them");
 }
 
-// The orchestrating worker has ended: no task is left.
+// Ends the run: the orchestrating worker has ended, so no task is left.
 void VirtualCores::end(const Core& core) {
   end_ns_ = core.clock;
-  if (options_.is_shaken) return;  // they all were woken
+  if (options_.is_shaken) return;  // all of them were woken
   for (Core* one : asleep_) {
     one->clock = end_ns_;
     enter(*one);
@@ -97,7 +97,7 @@ void VirtualCores::refuse(const std::string& what) const {
        ErrorKind::Runtime);
 }
 
-// Every worker that has not ended unwinds its stack.
+// Makes every worker that has not ended unwind its stack.
 void VirtualCores::abandon() {
   is_abandoned_ = true;
   for (const auto& core : cores_)
@@ -124,7 +124,7 @@ void VirtualCores::enter(Core& core) {
   turns_.push({core.clock, options_.is_shaken ? random_() : entered_++, &core});
 }
 
-// Others go first whose clocks are behind.
+// Lets workers with earlier clocks go first.
 void VirtualCores::yield() {
   if (is_abandoned_) throw Abandoned();
   if (turns_.empty() || turns_.top().clock > current_->clock) return;
@@ -132,7 +132,7 @@ void VirtualCores::yield() {
   suspend();
 }
 
-// Mostly nothing or little, sometimes as long as others need for many steps: a worker that stalls.
+// Draws the time of a step: mostly little, sometimes as long as many steps of others: a stall.
 uint64_t VirtualCores::drawn_step() {
   const uint64_t drawn = random_();
   const uint64_t kind = drawn & 255, value = drawn >> 8;
@@ -195,8 +195,8 @@ bool VirtualCores::wake_core(Core& core) {
   return true;
 }
 
-// Shaken cores all wake, as threads do. Else worker 0 does, which may wait for a task, and one that
-// may take it: it looks for work until there is none, so no others need to.
+// Shaken cores all wake, as threads do. Otherwise only worker 0 wakes, which may wait for a task,
+// and one that may take it: that one works until no task is left, so no others are needed.
 void VirtualCores::wake(const std::atomic<uint32_t>& events) {
   const auto is_meant = [&](const Core& core) {
     return core.events == &events && events.load() != core.seen;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// VirtualCores: runs the engine's workers on one thread, in virtual time, as a seed says.
+// VirtualCores: runs the engine's workers on one thread, in virtual time that a seed determines.
 //
 //     VirtualCores cores({.seed = 7});
 //     options.steps = &cores;
@@ -7,14 +7,14 @@
 //     run_tasks(options, orchestrate);      // the engine's own code
 //     cores.now_ns();                       // when the run ended
 //
-// Each worker is a fiber with a clock; the one whose clock is lowest goes on. A step of the engine
-// and each kernel advance the clock of their worker: by set costs, or, where the cores are shaken,
-// by times that the seed draws, some of them long, so that every order that threads could take
-// comes about. Tasks fail and throw by the seed as well.
-// A run in which no worker can go on, or that takes too many steps, throws an Error with the seed.
-// Invariants: the same seed, options and orchestration give the same run in every process. Reorder-
-// ing of memory by a processor is not simulated: the steps of all workers have one order.
-// Thread safety: of one thread, for one run.
+// Each worker is a fiber with a clock; the worker with the lowest clock goes on. Engine steps and
+// kernels advance their worker's clock by set costs. If the cores are shaken, the seed draws the
+// costs instead, some of them long, so that every order that threads could take comes about; it
+// also makes tasks fail and throw. A run in which no worker can go on, or that takes too many
+// steps, throws an Error with the seed.
+// Invariant: the same seed, options and orchestration give the same run in every process. A
+// processor's reordering of memory is not simulated: the steps of all workers have one order.
+// Thread safety: one thread, for one run.
 #pragma once
 
 #include <array>
@@ -33,18 +33,18 @@ namespace pto {
 struct VirtualCoresOptions {
   uint64_t seed = 1;
   bool is_shaken = true;         // the seed draws the times of steps
-  bool runs_kernels = true;      // else they only take their time
-  double fails = 0, throws = 0;  // shares of the tasks with kernels; drawn by their ids
+  bool runs_kernels = true;      // else they only take time
+  double fails = 0, throws = 0;  // shares of tasks with kernels, drawn by task id
 
-  // Of a block of a task, in ns; null: drawn by the seed, below 2 us.
+  // Duration of a block of a task in ns; null: drawn by the seed, below 2 us.
   std::function<uint64_t(const Task&, int32_t block)> duration;
 
-  // Where the cores are not shaken: the cost of each step; of waking up, soon or after a while.
+  // Costs for unshaken cores: of each step, and of waking up, soon or after a while.
   std::array<uint32_t, kSteps> step_ns{};
   uint64_t wake_soon_ns = 0, wake_late_ns = 0, soon_ns = 0;
 
-  int64_t ready_max = 0;  // entries of a deque; 0: any task may stand in it for each worker
-  uint64_t steps_max = 1ull << 32;  // of a run, before it counts as endless
+  int64_t ready_max = 0;            // entries of a deque; 0: enough for any task once a worker
+  uint64_t steps_max = 1ull << 32;  // a longer run counts as endless
 };
 
 class VirtualCores : public Steps {
@@ -60,10 +60,10 @@ class VirtualCores : public Steps {
   uint64_t now_ns() const override { return current_ == nullptr ? end_ns_ : current_->clock; }
   int64_t ready_places(int64_t window, int workers) const override;
 
-  // The running worker is busy for so long: for kernels and orchestrations.
+  // Makes the running worker busy for so long; for kernels and orchestrations.
   void pass(uint64_t ns);
 
-  // What the seed says of a task with a kernel.
+  // What the seed decides for a task with a kernel.
   enum class Fate { Runs, Fails, Throws };
   Fate fate_of(TaskId task) const;
 
@@ -82,7 +82,7 @@ class VirtualCores : public Steps {
     ScratchStack scratch;
   };
   struct Turn {
-    uint64_t clock, order;  // equal clocks: by what the seed drew, or by their entry
+    uint64_t clock, order;  // breaks ties of clocks: drawn by the seed, or by entry
     Core* core;
     bool operator<(const Turn& other) const {  // the queue's top is its greatest
       return clock != other.clock ? clock > other.clock : order > other.order;
@@ -95,7 +95,7 @@ class VirtualCores : public Steps {
   void suspend();
   void resume(Core& core);
   uint64_t drawn_step();
-  bool wake_core(Core& core);  // true
+  bool wake_core(Core& core);  // always true
   void end(const Core& core);
   void abandon();
   [[noreturn]] void refuse(const std::string& what) const;

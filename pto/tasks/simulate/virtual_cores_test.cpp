@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random graphs on virtual cores, by seeds, against the same tasks one after another. A law that
-// fails prints its seed, which replays the run exactly.
+// Compares random graphs on virtual cores with the same tasks one after another. A law that fails
+// prints its seed, which replays the run exactly.
 #include "pto/tasks/simulate/virtual_cores.hpp"
 
 #include <gmock/gmock.h>
@@ -161,7 +161,7 @@ struct Oracle {
       return std::any_of(works[earlier].parts.begin(), works[earlier].parts.end(),
                          [&](const Part& a) { return a.orders(work.looked_at); });
     };
-    // What a task looks at is read too, and those that write it later follow.
+    // An element that a condition reads counts as read: its later writers follow the task.
     const auto is_looked_at = [&](size_t earlier) {
       return works[earlier].has_predicate &&
              std::any_of(work.parts.begin(), work.parts.end(),
@@ -208,7 +208,7 @@ struct Simulated {
   }
 };
 
-// Submits them; where the orchestration waits it must find what `expected` holds.
+// Submits the tasks; wherever the orchestration waits, it must find what `expected` holds.
 void submit_all(TaskRun& run, const std::vector<Work>& works, Cells& cells,
                 const std::vector<Cells>& expected, std::string& broken) {
   std::vector<MemoryPiece> pieces;
@@ -350,7 +350,7 @@ TEST(VirtualCores, every_order_of_steps_computes_what_one_task_after_another_doe
   }
 }
 
-// Four blocks update a column whose second element the condition looks at.
+// Four blocks update a column whose second element the condition reads.
 TEST(VirtualCores, a_condition_is_asked_once_for_all_blocks) {
   std::vector<Work> works(2);
   works[0].parts = {{2, 1, 1, {3, 3}, Access::Write}};
@@ -376,8 +376,7 @@ TEST(VirtualCores, a_seed_replays_exactly_and_another_takes_another_order) {
   EXPECT_FALSE(of(5) == of(6));
 }
 
-// --- mistakes of a scheduler, made on purpose, are found
-// ------------------------------------------
+// --- mistakes of a scheduler, made on purpose, are found -----------------------------------------
 
 class ReleasesEarly final : public VirtualCores {
  public:
@@ -404,7 +403,7 @@ class ForgetsPoison final : public VirtualCores {
   }
 };
 
-// The first seed whose run breaks the law.
+// Returns the first seed whose run breaks the law.
 template <class Cores>
 std::pair<uint64_t, Simulated> first_broken() {
   for (uint64_t seed = 1; seed <= 400; ++seed) {
@@ -445,7 +444,7 @@ TEST(VirtualCores, ends_a_run_that_takes_too_many_steps) {
 
 // --- virtual time --------------------------------------------------------------------------------
 
-// The end of `tasks` tasks of 1 us, which follow each other or do not.
+// Returns the end of a run of `tasks` tasks of 1 us, in a chain or independent.
 uint64_t end_of(int workers, int tasks, bool is_chain) {
   VirtualCoresOptions options;
   options.is_shaken = options.runs_kernels = false;

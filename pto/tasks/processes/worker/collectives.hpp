@@ -2,12 +2,13 @@
 // Collectives: what the tasks of pto.comm compute, on tensors of any strides.
 //
 //     collective_of("sum")(tensors, {});        // tensors[0] = tensors[1] + ... + tensors[n]
-//     collective_of("add")(tensors, {value});   // each element of tensors[0] += value, an int64
+//     collective_of("add")(tensors, scalars);   // tensors[0][i] += scalars[0], an int64
 //
-// copy, sum, product, min, max; add and set with a number. All tensors have one shape and element
-// type; the first may be one of the others. Sources are taken in their order, floats of 16 bits in
-// float: results do not depend on how devices are scheduled. NaN propagates through min and max.
-// Errors: Error for a name that does not exist, and tensors that differ.
+// The names are copy, sum, product, min, max, and add and set with a number. All tensors have one
+// shape and element type; the first may be one of the others. NaN propagates through min and max.
+// Errors: Error for an unknown name, and for tensors that differ.
+// Invariant: sources are taken in their order and 16-bit floats accumulate in float, so results do
+// not depend on how devices are scheduled.
 // Thread safety: any thread.
 #pragma once
 

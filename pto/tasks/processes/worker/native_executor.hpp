@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // NativeExecutor: runs programs of compiled code in a worker process, without Python.
 //
-//     NativeExecutor executor(threads);
+//     NativeExecutor executor;
 //     serve(place, executor);
 //
-// Thread safety: of one thread.
+// Invariant: a program's code stays loaded until forget().
+// Thread safety: one thread.
 #pragma once
 
 #include <map>
