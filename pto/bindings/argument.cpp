@@ -36,7 +36,7 @@ TypeRecord classified(PyTypeObject* type, PyObject* policy) {
   return {kind, api};
 }
 
-// struct-module codes of native numbers; the size tells ints of the same letter apart.
+// Maps struct-module codes of native numbers; the size tells integers of the same letter apart.
 std::optional<DType> dtype_of_format(const char* format, Py_ssize_t bytes) {
   if (format == nullptr) return DType::U8;
   if (*format == '@' || *format == '=' || *format == '<') ++format;
@@ -62,7 +62,7 @@ ArgumentReader::~ArgumentReader() {
 }
 
 TypeRecord ArgumentReader::record(PyObject* object) const {
-  // Types are few and are kept alive, so that a new type never takes the address of an old one.
+  // Keeps the few types alive, so that a new type never takes the address of an old one.
   static auto* records = new std::unordered_map<PyTypeObject*, TypeRecord>;
   PyTypeObject* type = Py_TYPE(object);
   auto found = records->find(type);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// ArgumentReader: sees the tensors of a call where they lie, without copies.
+// ArgumentReader: reads the tensors of a call where they lie, without copies.
 //
 //     ArgumentReader reader(policy, function);
-//     switch (reader.kind(object)) { case Kind::Torch: reader.read(object, "x"); ... }
+//     reader.read(object, name, reader.record(object));
 //     reader.tensors();   // what a Call takes
 //
 // Torch tensors come through DLPack's C exchange API (about 60 ns each), NumPy arrays through the
-// buffer protocol, everything else that has __dlpack__ through its capsule.
-// What must not or cannot be read is refused with a text: another device, no memory behind it, an
-// unknown element type, a bad alignment. A torch tensor which is more than its memory is left to
-// PyTorch.
+// buffer protocol, all else with __dlpack__ through its capsule. A tensor on another device,
+// without memory, of an unknown element type or misaligned is refused with a text. A torch tensor
+// that PyTorch itself must handle throws ForLibrary.
 // Invariant: sizes, strides and data stay valid while the reader lives.
 // Thread safety: needs Python's lock; one reader belongs to one call.
 #pragma once
@@ -27,7 +26,7 @@
 
 namespace pto::bindings {
 
-// How objects of a type are taken. The policy's classify(type) returns the number.
+// How objects of a type are taken; the policy's classify(type) returns the number.
 enum class Kind : int {
   Unknown,      // refused
   Constant,     // bool, int, float, str, None and tuples of them: part of the compilation key
@@ -44,8 +43,8 @@ enum class Kind : int {
 // A Python error is set; unwinds to the entry point.
 struct PythonError {};
 
-// Thrown for a tensor with which PyTorch itself has to call the operator: it requires grad, lies on
-// another device, stands for other tensors ...
+// Thrown for a tensor that makes PyTorch itself call the operator: it requires grad, lies on
+// another device, stands for other tensors, ...
 struct ForLibrary {};
 
 // An owned reference.
@@ -68,13 +67,13 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
-// The object, or throws PythonError where it is null.
+// Returns the object, or throws PythonError for null.
 inline Ref checked(PyObject* owned) {
   if (owned == nullptr) throw PythonError{};
   return Ref(owned);
 }
 
-// What is known of a type, looked up once and kept.
+// What a type is taken as; looked up once and kept.
 struct TypeRecord {
   Kind kind;
   const dlpack::ExchangeApi* api;
@@ -82,7 +81,7 @@ struct TypeRecord {
 
 class ArgumentReader {
  public:
-  // `policy` is the Python object that decides and words what is refused: classify(type),
+  // `policy` is the Python object that decides, and words refusals: classify(type),
   // refuse(function, name, value, reason, detail), convert(value), numpy_ndarray(),
   // numpy_dtype(name).
   ArgumentReader(PyObject* policy, PyObject* function) : policy_(policy), function_(function) {}
@@ -92,7 +91,7 @@ class ArgumentReader {
 
   TypeRecord record(PyObject* object) const;
 
-  // Whether a framework's adapter takes calls with this object, by policy.adapter(type).
+  // Says whether a framework's adapter takes calls with this object, by policy.adapter(type).
   bool has_adapter(PyObject* object) const;
 
   // Adds a tensor; `name` is that of the parameter, for texts. Throws PythonError; for a torch
@@ -101,13 +100,13 @@ class ArgumentReader {
 
   std::span<const TensorArgument> tensors() const { return {tensors_.data(), size_t(count_)}; }
 
-  // Whether arrays of this kind belong to the library of those read.
+  // Says whether arrays of this kind belong to the library of those read so far.
   bool same_library(TypeRecord record) const {
     const auto of = [](Kind kind) { return kind == Kind::NumpyNumber ? Kind::Numpy : kind; };
     return of(record.kind) == of(origin_.kind) && record.api == origin_.api;
   }
 
-  // Where results go: to the library of the tensors read.
+  // The library of the tensors read, to which results go.
   TypeRecord origin() const { return origin_; }
   PyObject* first() const { return first_; }
 

@@ -9,7 +9,7 @@
 namespace pto::bindings {
 namespace {
 
-// The value at a place, borrowed from it; null where there is none.
+// Returns a borrowed reference to the value at a place, or null if there is none.
 PyObject* value_at(PyObject* place) {
   PyObject* const owner = PyTuple_GET_ITEM(place, 0);
   PyObject* const name = PyTuple_GET_ITEM(place, 1);
@@ -22,7 +22,7 @@ PyObject* value_at(PyObject* place) {
   return _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner), name);  // runs no descriptor
 }
 
-// Whether values compare by content: numbers, texts, None, tuples of them.
+// Says whether values compare by content: numbers, texts, None, tuples of them.
 bool is_plain(PyObject* value, int depth = 0) {
   if (PyTuple_CheckExact(value)) {
     if (depth == kMaxConstantDepth) return false;
@@ -34,7 +34,7 @@ bool is_plain(PyObject* value, int depth = 0) {
          PyUnicode_CheckExact(value) || PyBytes_CheckExact(value);
 }
 
-// NumPy's scalars show their bytes.
+// Compares NumPy scalars by their bytes.
 bool same_bytes(PyObject* a, PyObject* b) {
   Py_buffer x, y;
   if (PyObject_GetBuffer(a, &x, PyBUF_SIMPLE) != 0) {
@@ -92,8 +92,8 @@ uint64_t Captures::key() {
   return same ? first_key_ + last_ : key_of_changed();
 }
 
-// Objects may be others and their values the same: the row then keeps the new ones, to find them
-// at once next time.
+// Finds a row with equal values in other objects; it then keeps the new objects, which are found at
+// once next time.
 uint64_t Captures::key_of_changed() {
   for (PyObject* value : read_) Py_XINCREF(value);
   for (last_ = 0; last_ < rows_.size(); ++last_) {

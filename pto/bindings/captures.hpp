@@ -4,10 +4,10 @@
 //     uint64_t key = captures.key();              // 0: it captures nothing; equal: nothing changed
 //     if (captures.refresh(jit)) key = captures.key();
 //
-// The places come from Python (language/captures.py): a dict, cell, class or list, and a name or an
-// index. A value that is the object of the last call costs one look-up, some 10 ns.
-// Invariant: keys are equal where all values are the same constants, compared exactly, or the same
-// objects; a key is never used for values of other places.
+// language/captures.py finds the places: a dict, cell, class or list, with a name or an index. A
+// value that is the same object as in the last call costs one look-up, some 10 ns.
+// Invariant: two keys are equal only if all values are equal constants, compared exactly, or the
+// same objects; a key is never used for values of other places.
 // Thread safety: needs Python's lock.
 #pragma once
 
@@ -25,10 +25,11 @@ class Captures {
   Captures(const Captures&) = delete;
   Captures& operator=(const Captures&) = delete;
 
-  // The key of the present values, below 2^32.
+  // The key of the current values, below 2^32.
   uint64_t key();
 
-  // Asks jit.captured() for the places; true where they are others than before. Throws PythonError.
+  // Asks jit.captured() for the places; returns whether they differ from before. Throws
+  // PythonError.
   bool refresh(PyObject* jit);
 
   int visit(visitproc visit, void* arg) const;

@@ -20,7 +20,7 @@ struct ProgramHandle {
   std::shared_ptr<const Program> program;
 };
 
-// Passes Ctrl-C on: what Python's handler raises is kept and raised when the compiler has stopped.
+// Handles Ctrl-C: stops the compiler, and raises afterwards what Python's handler raised.
 struct Interruption {
   std::optional<nb::python_error> raised;
 

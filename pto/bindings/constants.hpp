@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constants: Python values in a compilation key, compared exactly.
 //
-// 1, 1.0 and True differ, 0.0 and -0.0 differ, a NaN equals itself; tuples compare by element.
+//     same_constant(one, true_);        // false: 1, 1.0 and True differ, and so do 0.0 and -0.0
+//
+// Invariant: a NaN equals itself; tuples compare by element; equal constants have equal hashes.
 // Thread safety: needs Python's lock.
 #pragma once
 
@@ -11,16 +13,16 @@
 
 namespace pto::bindings {
 
-// Arguments that do not fit the parameters; becomes Python's own text for it.
+// Thrown for arguments that do not fit the parameters; Python words the error.
 struct KeyMismatch {};
 
-// Tuples inside each other, at most; callers check it.
+// The depth to which tuples may nest; callers check it.
 inline constexpr int kMaxConstantDepth = 64;
 
 bool same_constant(PyObject* a, PyObject* b);
 size_t hash_constant(PyObject* value);
 
-// Of rows of equal length; null entries equal null only.
+// Compare and hash rows of equal length; a null entry equals only null.
 bool same_constants(PyObject* const* a, PyObject* const* b, size_t count);
 size_t hash_constants(PyObject* const* values, size_t count);
 

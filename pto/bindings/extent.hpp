@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extent: the addresses between the first byte and the last that a tensor's elements may take, and
-// whether each has its own.
+// Extent: the addresses that a tensor's elements may take, and whether each element has its own.
 //
-//     if (overlap(extent(a), extent(b))) ...
+//     const bool is_shared = overlap(extent(a), extent(b));
 //
+// Invariant: an empty tensor has an empty extent, which overlaps nothing.
 // Thread safety: pure functions.
 #pragma once
 
@@ -42,8 +42,8 @@ inline bool overlap(const Extent& a, const Extent& b) {
   return a.begin < b.end && b.begin < a.end && a.begin != a.end && b.begin != b.end;
 }
 
-// Whether no two elements have the same address: sorted by stride, each axis steps over all that
-// lies within the axes before it.
+// Says whether no two elements share an address: sorted by stride, each axis must step over all
+// that lies within the axes before it.
 inline bool is_injective(const TensorArgument& tensor) {
   if (elements(tensor) == 0) return true;
   std::vector<std::pair<int64_t, int64_t>> axes;

@@ -19,9 +19,9 @@ namespace nb = nanobind;
 namespace pto::bindings {
 namespace {
 
-constexpr int64_t kKeepLockBytes = 64 << 10;  // below this much work Python's lock is kept
+constexpr int64_t kKeepLockBytes = 64 << 10;  // for less work Python's lock is kept
 
-// Marks that this thread traces a function; `again` where it already does.
+// Marks that this thread traces a function; `again` if it already does.
 struct Specialising {
   explicit Specialising(std::vector<unsigned long>* threads) : threads(threads) {
     unsigned long self = PyThread_get_thread_ident();
@@ -115,7 +115,7 @@ void FastCall::bind(PyObject* const* args, Py_ssize_t count, PyObject* keywords,
   }
 }
 
-// `key` stands for the constant in the key, and the function gets `value`; both borrowed.
+// Puts `key` into the key and passes `value` to the function; both are borrowed.
 void FastCall::add_constant(Py_ssize_t place, PyObject* key, PyObject* value, Bound* bound) const {
   bound->constants[place] = key;
   bound->values[place] = value;
@@ -155,7 +155,7 @@ void FastCall::sort_one(Py_ssize_t place, TypeRecord record, ArgumentReader* rea
   }
 }
 
-// Numbers of NumPy are constants beside arrays, and arrays of rank 0 where there are no others.
+// Takes NumPy numbers as constants beside arrays, and as arrays of rank 0 if there are no arrays.
 void FastCall::take_numpy_numbers(uint32_t places, ArgumentReader* reader, Bound* bound) const {
   const bool alone = reader->tensors().empty() && !bound->traced;
   for (Py_ssize_t i = 0; i < parameter_count_; ++i) {
@@ -194,7 +194,7 @@ void FastCall::sort(ArgumentReader* reader, Bound* bound) const {
   if (!bound->traced && reader->tensors().empty()) reader->refuse(name_, Py_None, "no tensor");
 }
 
-// Before a constant is hashed or compared, which take the stack of its depth.
+// Checks a constant before it is hashed or compared, since both recurse to its depth.
 void FastCall::check_constant(const ArgumentReader& reader, PyObject* name, PyObject* value,
                               int depth) const {
   if (value == nullptr || !PyTuple_CheckExact(value)) return;
@@ -267,7 +267,7 @@ std::shared_ptr<const Program> FastCall::specialise(const Signature& signature,
   return program;
 }
 
-// Which places are captured is asked where there is no kernel: at first, and where one changed.
+// Asks for captured places only if there is no kernel: at first, and after a place changed.
 FastCall::Found FastCall::find(Signature* found, const Bound& bound) {
   Signature& signature = *found;
   if (last_.entry != nullptr && last_.entry->signature == signature) return last_;
@@ -325,7 +325,7 @@ void FastCall::check_target(const TensorArgument& target, PyObject* object,
       if (overlap(extent(target), extent(one))) reader.refuse(label, object, "out overlap");
 }
 
-// A kernel writes rows without gaps: results for arrays with gaps are computed aside.
+// Kernels write rows without gaps: results for arrays with gaps go to fresh memory first.
 PyObject* FastCall::run_into(Call* call, const Program& program, PyObject* form,
                              const ArgumentReader& reader, PyObject* out) {
   static PyObject* const label = PyUnicode_InternFromString("out");
@@ -395,7 +395,7 @@ PyObject* FastCall::run(const Program& program, PyObject* form, const ArgumentRe
   return checked(PyObject_CallMethod(form, "assemble", "(O)", all.get())).release();
 }
 
-// A function that turns out to be steered by numbers is looked up again with these as constants.
+// Looks a function up again with these numbers as constants if they turn out to steer it.
 FastCall::Found FastCall::find_or_steer(const ArgumentReader& reader, Signature* signature,
                                         Bound* bound) {
   for (;;) {

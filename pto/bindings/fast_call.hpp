@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// FastCall: the callable behind @pto.jit. A warm call of 16 elements takes about a microsecond.
+// FastCall: the callable behind @pto.jit. A warm call on 16 elements takes about a microsecond.
 //
-//     class Jit(_core.FastCall): ...      # Jit("softmax", ("x",), (), policy); see language/jit.py
+//     class Jit(_core.FastCall): ...      # Python: Jit("softmax", ("x",), (), policy)
 //
-// A call binds arguments to parameters, reads the tensors, forms the signature, looks it up (the
-// last one first) and runs. Only a miss goes to Python: `specialise(tensors, constants, numbers)`,
-// which traces and compiles, once a key even when several threads ask at once. A call that PyTorch
-// has to make (a tensor requires grad, a mode is active, ...) goes to `call_in_library`.
-// Invariant: a float is a number of the call, unless tracing says that it steers the function; all
-// else but tensors is part of the key and compared exactly: 1 and True are two keys, and of a float
-// that steers 0.0 and -0.0 are. So are the numbers that the function captures (captures.hpp).
-// Thread safety: state is guarded by Python's lock, which large work and waiting release.
+// A call binds arguments to parameters, reads the tensors, looks the signature up (the last one
+// first) and runs. Only a miss goes to Python: `specialise(tensors, constants, numbers)` of
+// language/jit.py traces and compiles, once a key even if several threads ask at once. A call that
+// PyTorch must make (a tensor requires grad, a mode is active, ...) goes to `call_in_library`.
+// Invariant: a float is a number of the call unless tracing shows that it steers the function. All
+// other non-tensors, and the numbers that the function captures (captures.hpp), are part of the key
+// and compared exactly: 1 and True are two keys, and so are 0.0 and -0.0 of a float that steers.
+// Thread safety: Python's lock guards the state; large work and waiting release it.
 #pragma once
 
 #include <Python.h>
@@ -25,11 +25,11 @@
 
 namespace pto::bindings {
 
-// The loop of the library that the tensors belong to, where it is used instead of our pool.
+// The loop of the tensors' library, if it is used instead of our pool.
 struct HostExecutor {
   ParallelFor run = nullptr;
-  int (*threads)() = nullptr;  // its present setting
-  // Whether the library would do no more with a call on this thread than run the kernel.
+  int (*threads)() = nullptr;  // the library's current setting
+  // Says whether the library would only run the kernel in a call on this thread.
   int (*is_plain)() = nullptr;
 };
 HostExecutor& torch_executor();
@@ -44,14 +44,14 @@ class FastCall {
   FastCall(const FastCall&) = delete;
   FastCall& operator=(const FastCall&) = delete;
 
-  // The result of the call, or throws PythonError or pto::Error.
+  // Returns the result of the call, or throws PythonError or pto::Error.
   PyObject* call(PyObject* const* args, Py_ssize_t count, PyObject* keywords);
 
-  // (tensors, constants, numbers) as `specialise` gets them.
+  // Returns (tensors, constants, numbers) as `specialise` gets them.
   PyObject* describe(PyObject* const* args, Py_ssize_t count, PyObject* keywords);
 
-  // The first parameter may be the object of a method: neither array nor constant. What the
-  // function reads of it is a constant, `state(object)`.
+  // Makes the first parameter the object of a method: neither array nor constant. What the function
+  // reads of it is the constant `state(object)`.
   void take_object() { takes_object_ = true; }
 
   int visit(visitproc visit, void* arg) const;
@@ -64,7 +64,7 @@ class FastCall {
     double numbers[kMaxParameters];
     uint32_t is_number = 0;  // bit i: parameter i is a number of the call
     PyObject* out = nullptr;
-    std::vector<Ref> made;  // constants that were made of arguments
+    std::vector<Ref> made;  // constants made from arguments
     bool traced = false, has_constants = false;
   };
   struct Found {

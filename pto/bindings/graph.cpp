@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dim, GraphBuilder and Graph for Python. Element types and operations travel as their names.
+// Dim, GraphBuilder and Graph for Python. Element types and operations cross as their names.
 #include "pto/ir/graph.hpp"
 
 #include <nanobind/operators.h>
@@ -22,7 +22,7 @@ using namespace nb::literals;
 namespace pto::bindings {
 namespace {
 
-// The integer, NumPy's too; nullopt beyond 64 bits. Throws for what is none.
+// Converts an integer, NumPy's too; nullopt beyond 64 bits. Throws for anything else.
 std::optional<int64_t> integer_from(nb::handle object, const char* what) {
   const nb::object number = nb::steal(PyNumber_Index(object.ptr()));
   if (!number.is_valid()) {
@@ -66,7 +66,7 @@ void bind_dim(nb::module_& m) {
   auto plus = [](const Dim& a, const Dim& b) { return a + b; };
   auto minus = [](const Dim& a, const Dim& b) { return a - b; };
   auto times = [](const Dim& a, const Dim& b) { return a * b; };
-  // language/sizes.py puts the checks of operands and the other operators around these.
+  // language/sizes.py adds checks of operands and the other operators.
   nb::class_<Dim>(m, "Dim", "A size known at the call: s0, or an expression over such sizes.")
       .def_static("symbol", &Dim::symbol, "index"_a)
       .def("__add__", dim_operator(plus))
@@ -254,7 +254,7 @@ constexpr OracleRow kOracles[] = {
 #include "pto/isa/instructions.def"
 };
 
-// (name, mnemonic, family, arity, NumPy expression, element types) of every row of the table.
+// Lists (name, mnemonic, family, arity, NumPy expression, element types) of each row of the table.
 nb::list operations() {
   nb::list result;
   for (const OracleRow& row : kOracles) {
@@ -266,7 +266,7 @@ nb::list operations() {
   return result;
 }
 
-// (name, bytes, kind) of every element type; kind is "bool", "signed", "unsigned" or "float".
+// Lists (name, bytes, kind) of each element type; kind is "bool", "signed", "unsigned" or "float".
 nb::list dtypes() {
   nb::list result;
   for (int i = 0; i < kDTypes; ++i) {

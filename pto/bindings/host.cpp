@@ -24,7 +24,7 @@ namespace {
 
 // --- the worker that runs Python -----------------------------------------------------------------
 
-// `load(payload)` returns a function, which is called with arrays and numbers.
+// Runs Python programs: `load(payload)` returns a function, called with arrays and numbers.
 class PythonExecutor final : public TaskExecutor {
  public:
   explicit PythonExecutor(nb::object load) : load_(std::move(load)) {}
@@ -52,7 +52,7 @@ class PythonExecutor final : public TaskExecutor {
     if (number.kind == PTO_NUMBER_SIGNED) return nb::int_(int64_t(number.bits));
     return nb::float_(std::bit_cast<double>(number.bits));
   }
-  // bfloat16, which NumPy has not, as its bits.
+  // Passes bfloat16 as its bits: NumPy does not have the type.
   static nb::object array_of(const pto_tensor& tensor) {
     const auto code = tensor.type_code == uint8_t(nb::dlpack::dtype_code::Bfloat)
                           ? uint8_t(nb::dlpack::dtype_code::UInt)

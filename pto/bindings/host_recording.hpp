@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostRecording: the tasks of a captured run at level host; see it in _core.pyi.
+// HostRecording: the tasks of a captured run at level host; _core.pyi documents it.
 //
-// Thread safety: Python's lock is held, but while tasks are submitted.
+//     HostRecording recording(slots);
+//     recording.add(host, program, "scale", members, {}, "orch.py:7");
+//     recording.submit(host, begins);          // in a run that has begun
+//
+// Invariant: an address inside a slot, the memory of an argument, moves with its slot from replay
+// to replay; the recording keeps all other memory alive.
+// Thread safety: needs Python's lock, which submit() releases.
 #pragma once
 
 #include <optional>
@@ -14,15 +20,14 @@
 
 namespace pto::bindings {
 
-// The tasks of a captured run. An address in one of its slots, the memory of an argument, moves
-// with the slot from replay to replay; all other memory is the recording's own.
+// The recorded tasks, with tensors relative to the slots of arguments.
 class HostRecording {
  public:
   using Slots = std::vector<std::tuple<uintptr_t, uintptr_t>>;  // begin and end
   explicit HostRecording(Slots slots) : slots_(std::move(slots)) {}
 
-  // As PythonHost::submit(); `after` counts the recording's tasks. Returns the number of this one,
-  // -1 where an array lies in memory that workers do not see.
+  // Works as PythonHost::submit(), but `after` numbers the recording's tasks. Returns this task's
+  // number, or -1 if an array lies outside shared memory.
   int64_t add(PythonHost& host, uint32_t program, const std::string& name, const Members& members,
               const std::vector<size_t>& after, const std::string& site) {
     Task task{program, name, site, after, {}, std::nullopt};
@@ -48,7 +53,7 @@ class HostRecording {
     return int64_t(tasks_.size()) - 1;
   }
 
-  // Submits all to a run that has begun. `begins`: where each slot lies now.
+  // Submits all tasks to a run that has begun. `begins`: the current address of each slot.
   void submit(PythonHost& host, const std::vector<uintptr_t>& begins) {
     const Unlocked unlocked;
     std::vector<TaskId> ids;
@@ -59,7 +64,7 @@ class HostRecording {
 
  private:
   struct Tensor {
-    int slot;  // -1: of the recording
+    int slot;  // -1: memory of the recording
     int64_t offset;
     HostTensor tensor;
     std::vector<int64_t> dims;

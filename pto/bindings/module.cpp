@@ -20,7 +20,7 @@ void set_python_error(const Error& error) {
 
 namespace {
 
-// With what is known of the task, for programs.
+// Sets the error with what is known of the task, for programs to read.
 void set_task_failure(const HostError& error) {
   const HostFailure& failure = error.failure;
   nb::object type = nb::module_::import_("pto.errors").attr("TaskFailure");

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the extension module pto._core; each stands in the file named in its comment.
+// The parts of the extension module pto._core; the comment of each names its file.
+//
+//     bind_graph(m);        // in module.cpp, inside NB_MODULE
 //
 // Thread safety: all functions need Python's lock.
 #pragma once
@@ -27,11 +29,11 @@ void bind_traces(nanobind::module_& m);  // traces.cpp: traces, simulated times,
 // Sets Python's error indicator to the class of pto/errors.py for this kind of error.
 void set_python_error(const Error& error);
 
-// A shape as Python sees it, a tuple of int and Dim, in both directions.
+// Convert a shape between Dims and Python's tuple of int and Dim.
 Dims dims_from(nanobind::handle sequence);
 nanobind::tuple tuple_from(const Dims& dims);
 
-// The element type of this name; throws pto::Error, listing the names, where there is none.
+// Returns the element type of this name; throws pto::Error, listing the names, for an unknown one.
 DType dtype_from(const std::string& name);
 
 // The Python object of a program, for functions that return one.

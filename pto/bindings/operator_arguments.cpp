@@ -7,7 +7,7 @@
 namespace pto::bindings {
 namespace {
 
-// The items of a list or tuple; empty for others.
+// Returns the items of a list or tuple; none for other objects.
 std::span<PyObject* const> items(PyObject* object) {
   if (!PyList_Check(object) && !PyTuple_Check(object)) return {};
   return {PySequence_Fast_ITEMS(object), static_cast<size_t>(PySequence_Fast_GET_SIZE(object))};

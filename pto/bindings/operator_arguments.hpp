@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// OperatorArguments: the arguments of one call of an operator, from Python's objects to plain C.
+// OperatorArguments: converts the arguments of one operator call from Python objects to plain C.
 //
-//     OperatorArguments arguments(op, reader);
-//     if (!arguments.add(0, object, name)) ...    // not for us
+//     OperatorArguments arguments(op, &reader);
+//     if (!arguments.add(0, object, name)) return nullptr;    // call_otherwise takes the call
 //     arguments.describe(&call);
 //
-// Invariant: what the call points to lives as long as this and the objects do.
+// Invariant: what the call points to lives as long as this and the objects.
 // Thread safety: needs Python's lock; belongs to one call.
 #pragma once
 
@@ -22,14 +22,14 @@ class OperatorArguments {
  public:
   OperatorArguments(const pto_operator& op, ArgumentReader* reader) : op_(op), reader_(*reader) {}
 
-  // The value of argument `index`; null: its default. False where it does not fit the schema, or is
-  // an array that an adapter takes.
+  // Adds the value of argument `index`; null: its default. Returns false if it does not fit the
+  // schema, or is an array that an adapter takes.
   bool add(int index, PyObject* object, PyObject* name);
 
   // Fills in tensors, counts and attributes.
   void describe(pto_operator_call* call);
 
-  // Of a tensor argument: the place of its first tensor in the reader.
+  // The place in the reader of a tensor argument's first tensor.
   int place(int argument) const { return places_[argument]; }
   int tensors() const { return static_cast<int>(reader_.tensors().size()); }
 

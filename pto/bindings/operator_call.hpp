@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// OperatorCall: the callable behind pto.ops.NAME, for NumPy arrays and whatever has DLPack.
+// OperatorCall: the callable behind pto.ops.NAME, for NumPy arrays and all arrays with DLPack.
 //
-//     class Operator(_core.OperatorCall): ...      # see language/op.py
+//     class Operator(_core.OperatorCall): ...      # Python: language/op.py
 //
-// A call binds arguments to the schema, reads the arrays where they lie and runs the operator as
-// every adapter does, by pto_operator_run. Whatever else it is given (traced tensors, arrays of a
-// framework that has an adapter, mistakes) goes to the Python method `call_otherwise`.
+// A call binds arguments to the schema, reads the arrays where they lie and runs the operator by
+// pto_operator_run(), as every adapter does. All other calls (traced tensors, arrays of a framework
+// with an adapter, mistakes) go to the Python method `call_otherwise`.
 // Invariant: a mutable argument is written where it lies; `out=` names arrays for the results.
 // Thread safety: needs Python's lock, which large work and compilation release.
 #pragma once
@@ -21,14 +21,14 @@ namespace pto::bindings {
 
 class OperatorCall {
  public:
-  // `policy` as of ArgumentReader, with adapter(type): whether an adapter takes the call.
+  // `policy` as for ArgumentReader, with adapter(type): whether an adapter takes the call.
   OperatorCall(const pto_operator& op, PyObject* policy);
   ~OperatorCall();
   OperatorCall(const OperatorCall&) = delete;
   OperatorCall& operator=(const OperatorCall&) = delete;
 
-  // The result; null without an error where the call is for `call_otherwise`. Throws PythonError
-  // or pto::Error.
+  // Returns the result, or null without an error if the call is for `call_otherwise`. Throws
+  // PythonError or pto::Error.
   PyObject* call(PyObject* const* args, Py_ssize_t count, PyObject* keywords);
 
  private:

@@ -22,7 +22,7 @@ struct OperatorObject {
 
 OperatorObject* self_of(PyObject* object) { return reinterpret_cast<OperatorObject*>(object); }
 
-// What is no call on arrays: self.call_otherwise(*args, **keywords).
+// Calls self.call_otherwise(*args, **keywords) for what is no call on arrays.
 PyObject* call_otherwise(PyObject* self, PyObject* const* args, size_t count, PyObject* keywords) {
   static PyObject* const name = PyUnicode_InternFromString("call_otherwise");
   const Ref method = checked(PyObject_GetAttr(self, name));
@@ -44,7 +44,7 @@ PyObject* create(PyTypeObject* type, PyObject*, PyObject*) {
   return self;
 }
 
-// open(index, policy): from now on calls run the operator of the registry.
+// open(index, policy): makes calls run that operator of the registry.
 PyObject* open(PyObject* self, PyObject* args) {
   return translated([&]() -> PyObject* {
     int index = 0;
@@ -94,8 +94,8 @@ PyType_Spec kSpec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     kSlots};
 
-// A kernel is made, by whichever thread comes first, with Python's lock: who waits must not hold
-// it.
+// Releases Python's lock: the first thread makes a kernel with the lock held, so waiting threads
+// must not hold it.
 void* give_up_lock() {
   return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
 }

@@ -21,7 +21,7 @@ struct Described {
   Dims shape;
 };
 
-// The tensors of a call as Python sees them, argument by argument.
+// Converts the tensors of a call to Python, argument by argument.
 nb::list tensor_list(const Schema& schema, std::span<const int32_t> counts,
                      const std::vector<Described>& given) {
   nb::list tensors;
@@ -42,7 +42,7 @@ nb::list tensor_list(const Schema& schema, std::span<const int32_t> counts,
   return tensors;
 }
 
-// The attributes; SymInt ones are symbols from `next` on, counted also where absent ones count.
+// Converts the attributes; SymInt ones are symbols from `next` on, and absent ones may count too.
 nb::list attribute_list(const Schema& schema, std::span<const AttributeValue> attributes,
                         const std::function<Dim(bool given)>& symint) {
   nb::list values;
@@ -65,7 +65,7 @@ nb::list attribute_list(const Schema& schema, std::span<const AttributeValue> at
   return values;
 }
 
-// An error of pto/errors.py as C++ has it, another one as its text.
+// Converts an error of pto/errors.py to its C++ form, any other one to its text.
 Error error_from_python(const nb::python_error& error) {
   const nb::handle value = error.value();
   const auto text = [&](const char* name) { return nb::cast<std::string>(value.attr(name)); };
@@ -82,7 +82,7 @@ Error error_from_python(const nb::python_error& error) {
   return location.empty() ? found : found.at(location);
 }
 
-// Runs a function with Python's lock; what Python raises becomes a C++ exception with its text.
+// Runs a function with Python's lock; a Python error becomes a C++ exception with its text.
 template <class F>
 auto in_python(F f) {
   if (python_has_ended()) {
@@ -117,8 +117,8 @@ Graph traced_graph(const KernelRequest& request) {
                                           attribute_list(schema, request.attributes, symint)));
 }
 
-// Ctrl-C: stops the compiler, and stays pending for the interpreter, since the error itself
-// travels through the framework as text.
+// Stops the compiler on Ctrl-C, which stays pending for the interpreter: the error itself travels
+// through the framework as text.
 bool interrupted() {
   if (python_has_ended()) return false;
   const Locked locked;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels and shapes of operators that are defined in Python: C++ asks, Python traces or infers.
+// Kernels and shapes of operators defined in Python: C++ asks, Python traces or infers.
 //
-// Thread safety: the providers may be called from any thread; they take Python's lock for the
-// tracing itself, and compile without it.
+//     set_operator_callbacks({trace, infer, source});     // Python's functions, once
+//     set_providers(traced_providers());
+//
+// Invariant: tracing holds Python's lock, compilation does not.
+// Thread safety: any thread may call the providers.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,23 +14,23 @@
 
 namespace pto::bindings {
 
-// What Python gives: trace(index, tensors, attributes) -> Graph, for traced operators;
+// Python's functions: trace(index, tensors, attributes) -> Graph, for traced operators;
 // infer(index, tensors, attributes) -> ([(dtype, shape) or a list of them], [(a, b, because)]);
-// source(index, [dtype]) -> (name, C++ text, function), for operators with a C++ kernel.
-// tensors: for each tensor argument (dtype, shape), None or a list; a SymInt attribute is a Dim.
+// source(index, [dtype]) -> (name, C++ text, function), for operators with a C++ kernel. tensors:
+// for each tensor argument (dtype, shape), None or a list; a SymInt attribute is a Dim.
 struct OperatorCallbacks {
   nanobind::object trace, infer, source;
 };
 void set_operator_callbacks(OperatorCallbacks callbacks);
 
-// The graph that `trace` gives.
+// Returns the graph that `trace` gives.
 nanobind::object trace_operator(int index, nanobind::list tensors, nanobind::list attributes);
 
-// The providers that call them: of traced operators, and of one with a C++ kernel.
+// The providers that call Python: for traced operators, and for one with a C++ kernel.
 Providers traced_providers();
 Providers native_providers();
 
-// An attribute as Python sees it.
+// Converts an attribute to Python.
 nanobind::object attribute_object(const AttributeValue& value);
 
 }  // namespace pto::bindings

@@ -12,7 +12,7 @@
 namespace pto::bindings {
 namespace {
 
-constexpr int64_t kKeepLockBytes = 64 << 10;  // below this much work Python's lock is kept
+constexpr int64_t kKeepLockBytes = 64 << 10;  // for less work Python's lock is kept
 
 bool is_contiguous(const TensorArgument& tensor) {
   return stride_class(tensor.sizes, tensor.strides, tensor.rank) == StrideClass::Contiguous;
@@ -77,7 +77,7 @@ void* OperatorRun::allocate(void* self, int32_t output, int32_t, const int64_t* 
                                                  {sizes, static_cast<size_t>(rank)});
 }
 
-// Fresh tensors stand in the order of outputs, of which those that are bounded are no lists.
+// Fresh tensors stand in the order of outputs; bounded outputs are never lists.
 void OperatorRun::narrow(void* self, int32_t output, int64_t rows) {
   auto& run = *static_cast<OperatorRun*>(self);
   int result = 0;
@@ -104,7 +104,7 @@ void OperatorRun::run() {
   if (has_targets_) copy_to_targets();
 }
 
-// What could not be made where it belongs.
+// Copies the results that could not be made in their targets.
 void OperatorRun::copy_to_targets() {
   for (const Target& target : targets()) {
     if (target.tensor == nullptr || target.fresh < 0) continue;
@@ -114,7 +114,7 @@ void OperatorRun::copy_to_targets() {
   }
 }
 
-// Output `output`; `next` is the first result that was not taken yet.
+// Returns output `output`; `next` is the first result not yet taken.
 Ref OperatorRun::returned(int output, int* next) {
   const auto place = static_cast<size_t>(output);
   const int first = std::exchange(*next, *next + counts_[place]);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// OperatorRun: runs a described call, makes its results, writes mutable arguments where they lie.
+// OperatorRun: runs a described call, makes its results, and writes mutable arguments in place.
 //
-//     OperatorRun run(op, arguments, reader, policy);
+//     OperatorRun run(op, &arguments, reader, policy);
 //     run.replace(0, tensor, object);      // output 0 goes there
 //     run.run();
 //     return run.results();
 //
-// Invariant: a target gets its elements only after all that the call reads was read.
+// Invariant: a target gets its elements only after the call has read all its inputs.
 // Thread safety: needs Python's lock, which it releases for large work and for compilation.
 #pragma once
 
@@ -30,22 +30,21 @@ class OperatorRun {
     std::fill_n(counts_.begin(), outputs, 0);
   }
 
-  // Output `output` is written to this tensor, and `object`, a borrowed reference, is the result.
-  // Throws pto::Error where elements of the tensor share memory with each other or with another
-  // target.
+  // Makes output `output` go to this tensor; `object`, a borrowed reference, is the result. Throws
+  // pto::Error if elements of the tensor share memory with each other or with another target.
   void replace(int output, const TensorArgument& tensor, PyObject* object);
 
   // Throws pto::Error or PythonError.
   void run();
 
-  // What the schema returns. A new reference.
+  // Returns what the schema returns, as a new reference.
   PyObject* results();
 
  private:
   struct Target {
     const TensorArgument* tensor;  // null: a fresh array
     PyObject* object;
-    int fresh;  // the result that is copied to it, or -1
+    int fresh;  // the result copied to it, or -1
   };
 
   std::span<const Target> targets() const {

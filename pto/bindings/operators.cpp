@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operator registry for Python: definitions in, records and shapes out.
+// The operator registry for Python: takes definitions, returns records and shapes.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -14,7 +14,7 @@ using namespace nb::literals;
 namespace pto::bindings {
 namespace {
 
-// Adapters, each (callable(index), whether it hears of operators with a space too).
+// Adapters: each (callable(index), whether it also hears of namespaced operators).
 nb::list* listeners = nullptr;
 
 const char* kind_name(ArgumentKind kind) {
@@ -102,7 +102,7 @@ int define(std::string schema, std::string types, std::string document, std::str
   return define_operator(definition);
 }
 
-// An operator whose name begins with "_" belongs to who defined it; adapters do not hear of it.
+// Tells a listener of new operators, except names with a leading "_", which are private.
 void tell(nb::handle listener, int first) {
   for (int i = first; i < pto_operator_count(); ++i) {
     const std::string_view name = pto_operator_at(i)->name;
@@ -154,7 +154,7 @@ nb::dict record(int index) {
   return result;
 }
 
-// A description of a call for pto_operator_shapes.
+// Describes a call for pto_operator_shapes().
 struct ShapeCall {
   std::vector<pto_operator_tensor> tensors;
   std::vector<int32_t> counts;
@@ -234,7 +234,7 @@ nb::object size_object(const Dim& dim) {
   return dim.is_constant() ? nb::object(nb::int_(dim.value())) : nb::cast(dim);
 }
 
-// ([[(dtype, shape)] of each output], [(a, b, because)]).
+// Returns ([[(dtype, shape)] of each output], [(a, b, because)]).
 nb::tuple shapes(int index, nb::list tensors, nb::list attributes) {
   const pto_operator* op = pto_operator_at(index);
   if (op == nullptr) throw nb::index_error("no operator has this index");

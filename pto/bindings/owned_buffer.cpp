@@ -28,7 +28,7 @@ void dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-// bf16 travels as its 16 bits; the policy gives it its type.
+// bf16 crosses as its 16 bits; the policy gives it its type.
 const char* format_of(DType dtype) {
   static constexpr const char* kFormats[kDTypes] = {"?", "b", "h", "i", "q", "B", "H",
                                                     "I", "Q", "e", "H", "f", "d"};
@@ -49,7 +49,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int) {
   return 0;
 }
 
-// A tensor that keeps the buffer alive; `Managed` is dlpack's with or without a version.
+// A DLPack tensor that keeps the buffer alive; `Managed` is dlpack's, with or without a version.
 template <class Managed>
 struct Exported {
   Managed managed{};
@@ -77,7 +77,7 @@ struct Exported {
     Py_DECREF(self->owner);
   }
 
-  // A consumer renames the capsule; one that nobody consumed is deleted here.
+  // Deletes a capsule that nobody consumed; a consumer renames it.
   static void drop(PyObject* capsule) {
     const char* name = PyCapsule_GetName(capsule);
     if (name == nullptr || std::string_view(name).starts_with("used_")) return;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // OwnedBuffer: a Python object that owns the memory of a result until an array takes it over.
 //
-//     Ref owner = owned_buffer(tensor);        // numpy.asarray(owner),
-//     jax.numpy.from_dlpack(owner)
+//     Ref owner = owned_buffer(tensor);        // for numpy.asarray() or jax.numpy.from_dlpack()
 //
 // It exports its memory through the buffer protocol, for NumPy (bf16 as its 16 bits), and through
-// DLPack, versioned where the consumer says that it knows versions.
+// DLPack, versioned if the consumer asks for a version.
+// Invariant: the memory is freed once, after the last array over it.
 // Thread safety: needs Python's lock; exported tensors may die on any thread.
 #pragma once
 
@@ -13,10 +13,10 @@
 
 namespace pto::bindings {
 
-// Takes over the memory, dense and from pto_malloc; frees it where it throws PythonError.
+// Takes over dense memory of pto_malloc; frees it if it throws PythonError.
 Ref owned_buffer(const TensorArgument& tensor);
 
-// Creates the type. False with a Python error set.
+// Creates the type; returns false with a Python error set.
 bool prepare_owned_buffer();
 
 }  // namespace pto::bindings

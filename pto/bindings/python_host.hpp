@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// PythonHost: the host engine as Python holds it; see HostEngine in _core.pyi.
+// PythonHost: the host engine for Python; HostEngine in _core.pyi documents it.
 //
-// Thread safety: Python's lock is held, but where a function waits.
+//     PythonHost host({0, 1}, {"/path/pto_worker"}, {}, 1 << 30, 0);
+//     host.begin(0, "", -1);
+//     host.submit(program, "scale", members, {}, "orch.py:7");
+//     host.end();
+//
+// Invariant: arrays keep the blocks alive that they lie in.
+// Thread safety: needs Python's lock, which functions that wait release.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -52,10 +58,10 @@ inline ProgramImage image_of_kernel(const CompiledFunctions& code, const std::st
 
 inline constexpr Access kAccess[] = {Access::Read, Access::Read, Access::Write, Access::Update};
 
-// The arguments of one member, with the blocks that their arrays lie in.
+// The arguments of one member, with the blocks in which their arrays lie.
 class MemberArguments {
  public:
-  // `kernel`: what the task runs, where it is one kernel alone.
+  // `kernel`: what the task runs if it is a single kernel.
   MemberArguments(SharedHeap& heap, const ArgumentList& args, const TaskKernel* kernel = nullptr)
       : arguments_(read(args)) {
     if (kernel != nullptr) arguments_.fit(*kernel);
@@ -97,7 +103,7 @@ class PythonHost {
     heap_ = engine_->heap();
   }
 
-  // The bytes of a new block, zero; they live as long as the array.
+  // Returns the zeroed bytes of a new block, which lives as long as the array.
   nanobind::ndarray<nanobind::numpy, uint8_t, nanobind::ndim<1>> allocate(int64_t bytes) {
     auto* const block = new std::shared_ptr<SharedBlock>(heap_->allocate(bytes));
     nanobind::capsule owner(
@@ -135,7 +141,7 @@ class PythonHost {
     engine_->begin_run(options);
   }
 
-  // 0, and nothing is submitted, where an array lies in memory that workers do not see.
+  // Returns 0 and submits nothing if an array lies outside shared memory.
   TaskId submit(uint32_t program, const std::string& name, const Members& members,
                 const std::vector<TaskId>& after, const std::string& site) {
     std::vector<MemberArguments> arguments;
@@ -156,7 +162,7 @@ class PythonHost {
     return engine_->submit(spec);
   }
 
-  // A task that is done when element 0 of the array compares so with the value.
+  // Submits a task that is done when the comparison of the array's element 0 with the value holds.
   TaskId submit_gate(const ArgumentList& element, int compare, double value,
                      const std::vector<TaskId>& after, const std::string& site) {
     const MemberArguments arguments(*heap_, element);
@@ -225,7 +231,7 @@ class PythonHost {
     kernels_.erase(program);
     engine_->remove_program(program);
   }
-  // Of a program that is one kernel; else null.
+  // Returns the kernel if the program is a single kernel, else null.
   const TaskKernel* kernel_of(uint32_t program) const {
     const auto it = kernels_.find(program);
     return it == kernels_.end() ? nullptr : &it->second;
@@ -237,7 +243,7 @@ class PythonHost {
  private:
   static constexpr double kSlice_s = 0.05;
 
-  // Waits in slices. Ctrl-C stops the run, which then ends soon, and is raised when it has.
+  // Waits in slices. Ctrl-C stops the run, which then ends soon; the error is raised afterwards.
   template <class Wait>
   void while_uninterrupted(const Wait& wait) {
     bool is_done = false;

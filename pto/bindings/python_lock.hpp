@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python's lock: given up around work that does not need it, and taken for work that does.
+// Unlocked and Locked: release Python's lock around work that does not need it, and take it.
 //
 //     const Unlocked unlocked;             // until the end of the scope
 //     const Locked locked;                 // the same on any thread, whether it holds the lock

@@ -13,7 +13,7 @@
 namespace pto::bindings {
 namespace {
 
-// For DLPack: the tensor with its sizes and strides in one allocation.
+// A tensor for DLPack, with its sizes and strides in one allocation.
 struct OwnedTensor {
   dlpack::ManagedVersioned managed;
   int64_t sizes[PTO_MAX_RANK], strides[PTO_MAX_RANK];
@@ -24,7 +24,8 @@ void delete_tensor(dlpack::ManagedVersioned* managed) {
   delete static_cast<OwnedTensor*>(managed->context);
 }
 
-// NumPy's class, or with a type its element type. Kept for good: a look-up takes as long as a call.
+// Returns NumPy's ndarray class, or an element type. Kept for good: a look-up takes as long as a
+// call.
 PyObject* of_numpy(PyObject* policy, std::optional<DType> dtype) {
   static std::array<PyObject*, kDTypes + 1> kept{};
   PyObject*& found = kept[dtype ? static_cast<size_t>(*dtype) : kDTypes];
@@ -36,8 +37,8 @@ PyObject* of_numpy(PyObject* policy, std::optional<DType> dtype) {
   return found;
 }
 
-// A NumPy array over the memory of `owner`, by the constructor, since asarray asks the buffer for
-// what is known here.
+// Makes a NumPy array over the memory of `owner` with the constructor: asarray would ask the buffer
+// for what is known here.
 Ref numpy_array(PyObject* policy, const TensorArgument& tensor, PyObject* owner) {
   const Ref shape = checked(PyTuple_New(tensor.rank));
   for (int axis = 0; axis < tensor.rank; ++axis) {
@@ -107,7 +108,7 @@ Ref Results::exchange(const TensorArgument& tensor) {
                     {tensor.data, dlpack::kCpu, 0, tensor.rank, type.code, type.bits, 1,
                      owned->sizes, owned->strides, 0}};
   void* object = nullptr;
-  // The memory is the library's, which also where it failed may have freed it.
+  // The library owns the memory now; it may have freed it even if this fails.
   if (reader_.origin().api->managed_to_python(&owned->managed, &object) != 0) throw PythonError{};
   return Ref(static_cast<PyObject*>(object));
 }

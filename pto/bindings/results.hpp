@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Results: memory for the outputs of a call, and the arrays that own it afterwards.
 //
-// Memory comes from the recycling allocator; the array of the caller's library takes it over and
-// gives it back when it dies, from any thread.
-// Thread safety: needs Python's lock, except what a dying tensor calls.
+//     void* memory = results.add(DType::F32, sizes);      // for the kernel to fill
+//     Ref array = results.array(0);                       // of the caller's library
+//
+// Invariant: memory comes from the recycling allocator; the array takes it over and gives it back
+// when it dies, on any thread.
+// Thread safety: needs Python's lock, except add() and what a dying tensor calls.
 #pragma once
 
 #include <array>
@@ -22,17 +25,17 @@ class Results {
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
 
-  // Memory for one more result, or null where there is none left. Needs no lock.
+  // Allocates memory for one more result; null if there is none. Needs no lock.
   void* add(DType dtype, std::span<const int64_t> sizes);
 
-  // Leaves the first rows of a result. Its memory stays where that uses more than half of it; else
-  // the rows move to memory of their own, so that a few do not keep the room for all.
+  // Keeps the first rows of a result. Its memory stays if they use more than half of it; else the
+  // rows move, so that a few do not hold room for all.
   void narrow(int result, int64_t rows);
 
   int count() const { return count_; }
   const TensorArgument& tensor(int result) const { return tensors_[result]; }
 
-  // The result as an array of the library that the arguments belong to; throws PythonError.
+  // Returns the result as an array of the arguments' library; throws PythonError.
   Ref array(int result);
 
  private:
@@ -41,11 +44,11 @@ class Results {
   const ArgumentReader& reader_;
   PyObject* policy_;
   int count_ = 0;
-  std::array<TensorArgument, PTO_MAX_BUFFERS> tensors_;  // data is null where an array took it over
+  std::array<TensorArgument, PTO_MAX_BUFFERS> tensors_;  // data is null once an array owns it
   std::array<int64_t[PTO_MAX_RANK], PTO_MAX_BUFFERS> sizes_, strides_;
 };
 
-// Raises MemoryError for a result that no memory was found for, and throws PythonError.
+// Raises MemoryError for a result without memory, and throws PythonError.
 [[noreturn]] void fail_memory(const char* function, int result, int64_t bytes);
 
 }  // namespace pto::bindings

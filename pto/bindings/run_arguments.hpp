@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arguments of a run, from Python: arrays, which stay where they are, and numbers.
+// RunArguments: the arguments of a run from Python: arrays, which stay where they are, and numbers.
 //
 //     RunArguments arguments = read({{kInput, array, ""}, {kScalar, number, "int64"}});
 //     arguments.tensors();
 //
-// Errors: Error for what is no array of this machine's memory, and outputs that are read-only.
+// Errors: Error for an object that is no array in this machine's memory, and for a read-only
+// output.
+// Invariant: it keeps the arrays alive.
 // Thread safety: read() needs Python's lock; the result may be used without it.
 #pragma once
 
@@ -36,7 +38,7 @@ class RunArguments {
 
   std::span<const pto_tensor> tensors() const { return tensors_; }
   Numbers scalars() const { return {scalars_, kinds_}; }
-  // As the kernel takes them, of which this is a call. Throws Error where they do not fit.
+  // Converts the scalars to the kernel's parameters. Throws Error if they do not fit.
   void fit(const TaskKernel& kernel);
 
  private:

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of tasks as Python holds them; the compiled code stays loaded while one lives.
+// Programs of tasks for Python.
 //
-// Thread safety: values; constant once made.
+//     pto_kernel add = functions.find("add");
+//
+// Invariant: the compiled code stays loaded while an object that names it lives.
+// Thread safety: constant values.
 #pragma once
 
 #include <string>
@@ -19,7 +22,7 @@ namespace pto::bindings {
 struct CompiledFunctions {
   std::string name;
   std::vector<std::string> functions;
-  std::string target;  // "" of those that were loaded
+  std::string target;  // "" for loaded code
   CompiledText code;
 
   pto_kernel find(const std::string& symbol) const {

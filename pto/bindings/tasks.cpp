@@ -87,7 +87,7 @@ nb::dict with_trace(nb::dict result, const TraceRequest& request, RunTrace&& tra
   return result;
 }
 
-// Of a run with a deadline: what its threads touch, for as long as one of them may.
+// Keeps a timed-out run's data alive until its last thread is done.
 struct KeptRun {
   ChipProgram program;
   RunArguments arguments;
@@ -99,7 +99,7 @@ void warn(const std::string& text) {
   if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) != 0) PyErr_WriteUnraisable(nullptr);
 }
 
-// Ctrl-C ends it as its deadline does.
+// Runs until the deadline; Ctrl-C ends the run as the deadline does.
 nb::dict run_until_deadline(const std::shared_ptr<KeptRun>& kept, RunOptions options,
                             const TraceRequest& request) {
   std::optional<nb::python_error> raised;
@@ -115,7 +115,7 @@ nb::dict run_until_deadline(const std::shared_ptr<KeptRun>& kept, RunOptions opt
     try {
       report = run_contained(kept->program.program, kept->arguments.tensors(),
                              kept->arguments.scalars(), options, kept, {is_interrupted, warn});
-    } catch (const AbandonedRun& error) {  // its trace is written to by threads that go on
+    } catch (const AbandonedRun& error) {  // abandoned threads still write to its trace
       if (raised) warn(error.what());
       throw;
     } catch (...) {
@@ -190,7 +190,7 @@ nb::dict check_chip(const ChipProgram& program, const ArgumentList& args) {
   return result;
 }
 
-// Keeps the code of its kernels loaded.
+// A captured graph; keeps the code of its kernels loaded.
 class ChipGraph {
  public:
   ChipGraph(const ChipProgram& program, const ArgumentList& args) : program_(program) {
@@ -200,7 +200,7 @@ class ChipGraph {
         std::make_unique<TaskGraph>(program_.program, arguments.tensors(), arguments.scalars());
   }
 
-  // The counts of a replay, or None where the arguments are not like those of the capture.
+  // Returns the counts of a replay, or None if the arguments are not like those of the capture.
   nb::object replay(const ArgumentList& args, int workers, const std::string& trace_path,
                     int trace_level) {
     const RunArguments arguments = read(args);

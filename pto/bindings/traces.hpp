@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// ChipTrace: a trace of a run as Python holds it.
+// ChipTrace: the trace of a run for Python; TraceRequest: what a run traces.
 //
-// Thread safety: constant once it is made.
+//     TraceRequest request{"t.json", kEdges};
+//     options.trace = request.begin(trace);       // null for level -1
+//     request.end(trace);
+//
+// Thread safety: constant once made.
 #pragma once
 
 #include <memory>
@@ -16,7 +20,7 @@ struct ChipTrace {
   int64_t window;  // of the run
 };
 
-// How a run is traced: where it is written, "" for nowhere, and the level, -1 for no trace.
+// What a run traces: the path, "" for no file, and the level, -1 for no trace.
 struct TraceRequest {
   std::string path;
   int level;
@@ -26,7 +30,7 @@ struct TraceRequest {
     if (level >= kEdges) trace.capacity = size_t{1} << 20;
     return level < 0 ? nullptr : &trace;
   }
-  // Also of a run that has failed.
+  // Writes the trace, also of a failed run.
   void end(const RunTrace& trace) const {
     if (level >= 0 && !path.empty()) write_trace(trace, path);
   }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// translated(): the border of a Python type that is written by hand: exceptions become errors.
+// translated(): the border of a hand-written Python type; it turns C++ exceptions into Python
+// errors.
 //
 //     return translated([&] { return state->call(args, count, keywords); });
 //
+// Invariant: no exception crosses the border.
 // Thread safety: needs Python's lock.
 #pragma once
 
@@ -13,7 +15,7 @@
 
 namespace pto::bindings {
 
-// Runs f, which returns a new reference; null with a Python error set where it throws.
+// Runs f, which returns a new reference; returns null with a Python error set if f throws.
 template <class F>
 PyObject* translated(F f) {
   try {

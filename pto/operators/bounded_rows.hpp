@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// BoundedRows: how many rows a kernel gives of each output that is bounded.
+// BoundedRows: collects the number of rows that a kernel reports for each bounded output.
 //
-//     BoundedRows rows(call);               // throws where the caller does not ask for it
+//     BoundedRows rows(call);               // throws if the caller cannot take row counts
 //     rows.place(targets + outputs);        // the kernel's last tensors
-//     rows.report(bound_of);                // after the run: to the caller, or throws
+//     rows.report(bound_of);                // after the run: tells the caller, or throws
 //
-// Invariant: the caller hears of numbers from 0 to the bound only, and of all or none.
+// Invariant: the caller gets numbers from 0 to the bound only, and gets all of them or none.
 // Thread safety: belongs to one call.
 #pragma once
 
@@ -31,7 +31,7 @@ class BoundedRows {
 
   size_t count() const { return count_; }
 
-  // Where the kernel says its numbers; none are said yet.
+  // Sets the places where the kernel writes its numbers; each starts as kUnsaid.
   void place(void** targets) {
     for (size_t i = 0; i < count_; ++i) {
       said_[i] = kUnsaid;
@@ -39,7 +39,7 @@ class BoundedRows {
     }
   }
 
-  // bound_of(output): the most rows that its memory has.
+  // bound_of(output): the number of rows that fit the output's memory.
   template <class BoundOf>
   void report(BoundOf bound_of) const {
     each([&](int32_t output, int64_t rows) { check(output, rows, bound_of(output)); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outputs whose number of rows the kernel says: to whom it is told, and what is refused.
+// Tests outputs whose number of rows the kernel reports: who is told, and what is refused.
 #include "pto/operators/bounded_rows.hpp"
 
 #include <gmock/gmock.h>
@@ -17,8 +17,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// The positive elements of x. An element of -1 makes it fail, one of -2 say nothing, one of -3 or
-// less say that there are so many with the other sign.
+// Returns the positive elements of x. An element of -1 makes it fail, -2 report nothing, and -n, n
+// > 2, report n rows.
 int32_t positive(const pto_args* args) {
   const KernelArguments in(args);
   const auto* x = in.data<const float>(0);
@@ -45,7 +45,7 @@ const Defined kPositive = define({.schema = "test_positive(Tensor x) -> Tensor",
 struct Call {
   explicit Call(std::vector<float> elements) : x(std::move(elements)) {}
 
-  // pto_operator_run, pto_operator_site_run or bind and launch; the code.
+  // Runs by pto_operator_run, by pto_operator_site_run, or by bind and launch; returns the code.
   enum class Way { Run, Site, Launch };
   int32_t run(Way way, bool takes_rows = true) {
     const auto allocate = [](void* user, int32_t, int32_t, const int64_t* sizes, int32_t,

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int64_t kOne = 1;
 
-// Numbers for the attribute values that a kernel is specialised on. Exact, not a hash: equal
-// numbers are equal values.
+// Numbers the attribute values that a kernel is specialised on. Not a hash: equal numbers mean
+// equal values.
 uint64_t number_of(const std::string& values) {
   static std::shared_mutex mutex;
   static auto* const numbers = new std::map<std::string, uint64_t>;
@@ -37,7 +37,7 @@ bool is_tensor(const pto_operator_argument& argument) {
   return argument.kind <= PTO_KIND_TENSOR_LIST;
 }
 
-// What a kernel is specialised on of one attribute.
+// Appends the part of an attribute that a kernel is specialised on.
 void specialise(std::string& bytes, const pto_operator_argument& argument,
                 const pto_operator_value& value) {
   if (argument.flags & PTO_ARGUMENT_OPTIONAL) append(bytes, value.count < 0);
@@ -138,7 +138,7 @@ void CallArguments::take_attributes(Reads reads) {
   }
 }
 
-// A size of the call that no tensor has: that of a tensor without memory.
+// A SymInt is a size that no tensor has: it enters as the size of a tensor without memory.
 void CallArguments::take_symint(const pto_operator_argument& argument,
                                 const pto_operator_value& value) {
   if (value.integer < 0) {

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// CallArguments: the arguments of one call, sorted by what happens to them.
+// CallArguments: sorts the arguments of one call by their use: signature, specialisation, scalars.
+//
+//     CallArguments arguments(call, CallArguments::Reads::Values);
+//     arguments.check_types();
+//     arguments.signature();        // with specialised(), the key of a kernel
 //
 // Invariant: it points into the call that it was made from.
 // Thread safety: belongs to one thread.
@@ -18,8 +22,8 @@ namespace pto {
 
 class CallArguments {
  public:
-  // With `values` also the tensors, SymInt and float attributes are read; without it only what
-  // shapes depend on. Throws pto::Error.
+  // Kinds reads only what shapes depend on; Values also reads tensors, SymInt and float attributes.
+  // Throws pto::Error.
   enum class Reads { Kinds, Values };
   CallArguments(const pto_operator_call& call, Reads reads);
 
@@ -31,14 +35,14 @@ class CallArguments {
   std::vector<TensorKind> kinds() const;
   std::vector<AttributeValue> attributes() const;
 
-  // Exact: equal bytes are equal int, bool, str and list attributes and equal counts.
+  // Equal bytes mean equal int, bool, str and list attributes and equal counts.
   const std::string& specialised() const { return specialised_; }
 
-  // For a traced kernel the float attributes; for a native one see abi/define_operator.h.
+  // Float attributes for a traced kernel; for a native one see abi/define_operator.h.
   std::span<const uint64_t> scalars() const { return {scalars_.data(), n_scalars_}; }
   std::span<const std::byte> params() const { return params_; }
 
-  // Throws pto::Error where the dtypes do not fit the operator's types.
+  // Throws pto::Error if the dtypes do not fit the operator's types.
   void check_types() const;
 
  private:

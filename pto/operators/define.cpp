@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pto_operator_define: an operator of plain C functions becomes one of the registry.
+// pto_operator_define(): registers an operator made of plain C functions.
 #include "pto/abi/define_operator.h"
 
 #include <map>
@@ -12,7 +12,7 @@
 #include "pto/operators/native.hpp"
 #include "pto/operators/record.hpp"
 
-// One call of infer: expressions by number, and what it has said so far.
+// One call of infer: its size expressions by number, and its outputs so far.
 struct pto_infer {
   const pto::ShapeRequest& request;
   const pto::Schema& schema;
@@ -47,7 +47,7 @@ struct pto_infer {
     return nullptr;
   }
 
-  // The place of a tensor argument among the tensor arguments, or -1.
+  // Returns the place of a tensor argument among the tensor arguments, or -1.
   int place(int32_t argument) {
     int place = 0;
     for (int32_t i = 0; i < static_cast<int32_t>(schema.arguments.size()); ++i) {
@@ -102,7 +102,7 @@ InferredShapes run_infer(Infer infer, void* user, const ShapeRequest& request) {
   return std::move(context.result);
 }
 
-// The function for a call: that of the dtype of the first type variable, else the one for any.
+// Returns the kernel for the dtype of the first type variable, else the one for any dtype.
 pto_kernel kernel_for(const std::vector<pto_operator_kernel>& kernels,
                       const KernelRequest& request) {
   const auto dtype = static_cast<int32_t>(tensor_class(request.signature.words[0]).dtype);
@@ -117,7 +117,7 @@ pto_kernel kernel_for(const std::vector<pto_operator_kernel>& kernels,
        ErrorKind::Type);
 }
 
-// The sources of a list of names, as abi/operator.h numbers them.
+// Converts a list of names to sources, numbered as in abi/operator.h.
 std::vector<int32_t> sources(const Schema& schema, const char* names) {
   std::vector<int32_t> found;
   std::string_view rest = names ? names : "";
@@ -291,7 +291,7 @@ void pto_infer_output(pto_infer* context, int32_t dtype, int32_t rank, const int
     if (!context->holds(sizes[axis])) return;
     tensor.sizes.push_back(context->dims[static_cast<size_t>(sizes[axis])]);
   }
-  // A tensor that no pto_infer_end_list() takes into a list is an output of its own.
+  // A tensor that no pto_infer_end_list() collects is an output of its own.
   context->result.tensors.push_back(std::move(tensor));
 }
 

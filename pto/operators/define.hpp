@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Defining operators in C++: schema, shapes over symbolic sizes, kernels, gradient, in one file.
+// Defines operators in C++: schema, shapes over symbolic sizes, kernels and gradient in one file.
 //
-//     int32_t reverse(const pto_args* args) { ... }                 // see kernel_arguments.hpp
+//     int32_t reverse(const pto_args* args);                 // see kernel_arguments.hpp
 //
 //     void infer_reverse(pto::op::Infer& call) { call.output(call.tensor("x")); }
 //
@@ -11,10 +11,11 @@
 //         .kernels = {{"cpu", pto::op::kAny, reverse}},
 //         .gradient = "reverse_backward", .saved = "", .wanted = "x"});
 //
-// The definition runs when the shared object is loaded; one that does not fit throws
-// std::runtime_error with what / why / fix. Everything here is inline over the plain C of
-// abi/define_operator.h, so that the object may be built by another compiler than libpto.
-// Thread safety: definitions belong to one thread at a time.
+// The definition runs when the shared object is loaded. Errors: std::runtime_error with what / why
+// / fix. Everything is inline over the plain C of abi/define_operator.h, so another compiler than
+// libpto's may build the object.
+// Invariant: a gradient is defined before the operator that names it.
+// Thread safety: one thread at a time defines operators.
 #pragma once
 
 #include <stdexcept>
@@ -28,7 +29,7 @@ namespace pto::op {
 
 inline constexpr int32_t kAny = -1;  // a kernel for every element type
 
-// A size of the call: + - * / (which floors) % and size_min, size_max, size_broadcast make more.
+// A size of the call. + - * / (floors) %, size_min, size_max and size_broadcast make more.
 class Size {
  public:
   Size(pto_infer* context, int32_t index) : context_(context), index_(index) {}
@@ -117,7 +118,7 @@ class Infer {
   }
   void end_list() { pto_infer_end_list(context_); }
 
-  // Independent items, and bytes read and written in all: how the work is split.
+  // Independent items, and bytes read and written in all; the runtime splits the work by them.
   void work(Size items, Size bytes) { pto_infer_work(context_, items.index(), bytes.index()); }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators defined in C++: shapes over symbols, kernels with lists, texts and absent tensors,
-// outputs that lie on inputs.
+// Tests operators defined in C++: shapes over symbols; kernels with lists, texts and absent
+// tensors; outputs in the memory of inputs.
 #include "pto/operators/define.hpp"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Parts of x along axis 0, of these sizes; times `factor`, minus `bias` where it is given.
+// Cuts x along axis 0 into parts of these sizes, times `factor`, minus `bias` if given.
 int32_t cut(const pto_args* args) {
   const KernelArguments in(args);
   const auto sizes = in.integers(0);

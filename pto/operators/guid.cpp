@@ -90,7 +90,7 @@ NamedKernel find(const pto_guid_call& call) {
   return found->second;
 }
 
-// One call: tensors as the kernel takes them, and what is to be copied back.
+// One call: tensors as the kernel takes them, and the outputs to copy back.
 class GuidRun {
  public:
   explicit GuidRun(const pto_guid_call& call) : call_(call), kernel_(find(call)) {
@@ -110,7 +110,7 @@ class GuidRun {
     args.params = call_.params;
     args.params_bytes = call_.params_bytes;
     if (pto_launch(kernel_.function, &args, blocks()) != 0) {
-      // The kernel's own words say what, why and how to mend it.
+      // The kernel's own text says what, why and fix.
       throw std::runtime_error(std::string(call_.caller) + ": " + call_.guid + ": " +
                                pto_last_error());
     }
@@ -178,7 +178,7 @@ class GuidRun {
     copy_strided(to, to_strides, from, from_strides, like.sizes, like.rank, bytes(like.dtype));
   }
 
-  // Whether an output's memory holds something that the kernel still reads.
+  // Says whether an output's memory holds something that the kernel still reads.
   bool must_stand_aside(size_t output) const {
     const TensorArgument& out = tensors_[output];
     const Range range = range_of(out);

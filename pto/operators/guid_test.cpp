@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Guids: how a name finds its kernel, what a kernel gets, and outputs that lie on inputs.
+// Tests guids: how a name finds its kernel, what a kernel gets, and outputs in the memory of
+// inputs.
 #include "pto/abi/guid.h"
 
 #include <gmock/gmock.h>

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// KernelArguments: what a hand-written kernel of an operator gets, read from pto_args.
+// KernelArguments: reads the arguments of an operator's hand-written kernel from pto_args.
 //
 //     int32_t cut(const pto_args* args) {
 //       const pto::KernelArguments in(args);
 //       const auto rows = in.items(in.tensor(0).sizes[0]);  // of this block: rows.first, rows.last
 //       const float* x = in.data<const float>(0);           // tensors: arguments, then outputs
 //       const auto sizes = in.integers(0);                  // other arguments in schema order
+//       return 0;
 //     }
 //
-// Tensors and other arguments count separately. An absent optional keeps its place; a Tensor[]
-// takes as many places as it has tensors, and among the other arguments it stands for its length.
+// Tensors and other arguments count separately. An absent optional keeps its place. A Tensor[]
+// takes one place per tensor; among the other arguments its place holds its length. See
+// pto/abi/define_operator.h for the layout.
+// Invariant: it only points into the pto_args.
+// Thread safety: immutable.
 // See pto/abi/define_operator.h for the layout. Thread safety: immutable.
 #pragma once
 
@@ -29,16 +33,16 @@ class KernelArguments {
     return static_cast<T*>(args_.tensors[index].data);
   }
 
-  // An argument that may not be None, as its kind says.
+  // An argument whose kind is not optional.
   int64_t integer(int index) const { return static_cast<int64_t>(args_.scalars[index]); }
   double real(int index) const { return real_at(&args_.scalars[index]); }
 
-  // One that may be None.
+  // An argument that may be None.
   bool is_none(int index) const { return count(index) < 0; }
   int64_t given_integer(int index) const { return *values(index); }
   double given_real(int index) const { return real_at(values(index)); }
 
-  // An int[], and a str; empty where None.
+  // An int[] and a str; empty for None.
   struct Integers {
     const int64_t* values;
     int64_t size;
@@ -60,7 +64,7 @@ class KernelArguments {
     return {reinterpret_cast<const char*>(values(index)), given(index)};
   }
 
-  // This block's share of all items: from `first` up to, not including, `last`.
+  // This block's share of all items: [first, last).
   struct Items {
     int64_t first, last;
   };
@@ -68,12 +72,12 @@ class KernelArguments {
     return {all * args_.block / args_.blocks, all * (args_.block + 1) / args_.blocks};
   }
 
-  // Memory of the calling thread until the block returns, or null.
+  // Returns memory of the calling thread, valid until the block returns, or null.
   void* scratch(size_t bytes) const { return args_.services->scratch(args_.services, bytes); }
 
-  // Ends the kernel: return in.fail("what\nwhy\nfix"), or one line.
+  // Fails the kernel: return in.fail("what\nwhy\nfix"), or one line.
   int32_t fail(const char* text) const { return args_.services->fail(args_.services, text); }
-  // The same for an index into an axis of `size` elements that is not lowest .. size - 1.
+  // Fails the kernel for an index into an axis of `size` elements outside lowest .. size - 1.
   int32_t fail_index(int64_t index, int64_t lowest, int64_t size) const {
     char text[192];
     __builtin_snprintf(text, sizeof text,

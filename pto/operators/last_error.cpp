@@ -10,7 +10,7 @@ namespace pto {
 namespace {
 
 thread_local std::string last_error;
-thread_local std::optional<Error> last_thrown;  // of which last_error is the text
+thread_local std::optional<Error> last_thrown;  // last_error is its text
 
 }  // namespace
 

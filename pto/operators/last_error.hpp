@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The border of abi/operator.h: exceptions become a code and the text of pto_operator_error().
+// The border of abi/operator.h: turns exceptions into a code and the text of pto_operator_error().
 //
 //     return reported([&] { run(*call); });   // 0, or 1 after an exception
 //
-// Thread safety: the text belongs to the calling thread.
+// Invariant: no exception crosses the border.
+// Thread safety: each thread has its own text.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace pto {
 void set_last_error(const char* text) noexcept;
 void set_last_error(const Error& error) noexcept;
 
-// The calling thread's last error as it was thrown; another exception is of kind Runtime.
+// The calling thread's last error as it was thrown; any other exception becomes kind Runtime.
 Error last_operator_error();
 
 template <class F>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of one call, and which addresses a tensor's elements take.
+// Memory owns memory of one call; Range says which addresses a tensor's elements take.
 //
 //     Memory copy("gelu", bytes);                         // pto_malloc, freed with its owner
-//     if (overlap(range_of(x), range_of(y))) ...
+//     const bool is_shared = overlap(range_of(x), range_of(y));
 //
+// Invariant: an empty tensor has an empty range, which overlaps nothing.
 // Thread safety: values.
 #pragma once
 
@@ -18,7 +19,7 @@
 
 namespace pto {
 
-// Memory that ends with its owner.
+// Owns a block of pto_malloc(); throws Error if there is none.
 class Memory {
  public:
   Memory(const char* op, int64_t bytes) : data_(pto_malloc(static_cast<size_t>(bytes))) {
@@ -35,7 +36,7 @@ class Memory {
   void* data_;
 };
 
-// The addresses that a tensor's elements may take: first byte, and the one behind the last.
+// The addresses that a tensor's elements may take: [first, end).
 struct Range {
   uintptr_t first = 0, end = 0;
   friend bool overlap(const Range& a, const Range& b) { return a.first < b.end && b.first < a.end; }

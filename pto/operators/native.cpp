@@ -41,7 +41,7 @@ void add_scalars(ProgramSpec& spec, const Schema& schema) {
   }
 }
 
-// Which tensors the kernel gets: the given ones, with gaps for absent ones, then the outputs.
+// Lists the kernel's tensors: the given ones, with gaps for absent ones, then the outputs.
 std::vector<int> launched(const ProgramSpec& spec, const KernelRequest& request) {
   std::vector<int> tensors;
   int next = 0;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes of pto_shapes in an adapter: its own evaluation in order, with the checked arithmetic.
+// Evaluates sizes of pto_shapes in an adapter, one expression at a time, with checked arithmetic.
 //
 //     int64_t size = 0;
-//     const std::string wrong = evaluate_size(shapes, place, left, right, &size);   // "" where
-//     right
+//     const std::string wrong = evaluate_size(shapes, place, left, right, &size);   // "": fine
 //
-// C++17 and inline: adapters compile it beside a framework's headers, with its library ABI.
+// Adapters compile it beside a framework's headers, with the framework's library ABI: C++17,
+// inline.
+// Invariant: the operands of an expression stand before it, so evaluation in order needs no
+// recursion.
 // Thread safety: pure functions.
 #pragma once
 
@@ -16,7 +18,7 @@
 
 namespace pto {
 
-// "s0*(s1+1)", as far as `depth` more levels.
+// Prints "s0*(s1+1)", at most `depth` levels deep.
 inline std::string size_text(const pto_shapes& shapes, int32_t place, int depth = 8) {
   const pto_dim& dim = shapes.dims[place];
   if (dim.op == PTO_DIM_CONSTANT) return std::to_string(dim.value);
@@ -32,8 +34,8 @@ inline std::string size_text(const pto_shapes& shapes, int32_t place, int depth 
   return name + a + ", " + b + ")";
 }
 
-// The size at `place`, of operands with these values: "" where *size has it, else what is wrong,
-// with expression and values.
+// Evaluates the size at `place` for these values of its operands. Returns "" and sets *size, or
+// returns what is wrong, with expression and values.
 inline std::string evaluate_size(const pto_shapes& shapes, int32_t place, int64_t a, int64_t b,
                                  int64_t* size) {
   const SizeFault fault = calculate(static_cast<DimOp>(shapes.dims[place].op), a, b, size);

@@ -10,7 +10,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// s0, 3 and `op` of them.
+// Makes the shapes s0, 3 and `op` of both.
 pto_shapes shapes_of(pto_dim (&dims)[3], int32_t op) {
   dims[0] = {PTO_DIM_SYMBOL, 0, 0, 0};
   dims[1] = {PTO_DIM_CONSTANT, 0, 0, 3};

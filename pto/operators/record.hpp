@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// OperatorRecord: one operator with everything that its plain-C record points to.
+// OperatorRecord: owns one operator and everything that its plain-C record points to.
 //
-// Invariant: it is complete when the registry shows it, and stays where it is.
-// Thread safety: immutable then, but for `state`, whose parts say so themselves.
+//     auto made = std::make_unique<OperatorRecord>("gelu(Tensor x) -> Tensor", "");
+//     made->record.name;        // "gelu"
+//
+// Invariant: a record is complete before the registry shows it, and never moves.
+// Thread safety: immutable from then on, except `state`, whose parts state their own rules.
 #pragma once
 
 #include <deque>
@@ -21,18 +24,17 @@ struct OperatorRecord {
   OperatorState state;
   pto_operator record{};
 
-  // Throws pto::Error: texts that do not parse or fit each other, limits.
+  // Throws pto::Error for texts that do not parse or do not fit each other, and beyond limits.
   OperatorRecord(std::string_view schema_text, std::string_view types_text);
   OperatorRecord(const OperatorRecord&) = delete;
   OperatorRecord& operator=(const OperatorRecord&) = delete;
 
   void set_document(std::string text);
 
-  // Marks the outputs that the text names as bounded. Throws pto::Error where they cannot be.
+  // Marks the named outputs as bounded. Throws pto::Error if one cannot be.
   void set_bounded(std::string_view names);
 
-  // Throws pto::Error where the gradient operator's schema is not the one that abi/operator.h asks
-  // for.
+  // Throws pto::Error unless the gradient operator has the schema that abi/operator.h asks for.
   void set_gradient(OperatorRecord& gradient, std::vector<int32_t> saved,
                     std::vector<int32_t> wanted);
 
@@ -52,7 +54,7 @@ struct OperatorRecord {
   std::vector<int32_t> saved_, wanted_;
 };
 
-// The value as it crosses abi/operator.h; what it points to belongs to `value`.
+// Converts the value to the form of abi/operator.h, which points into `value`.
 pto_operator_value plain_value(const AttributeValue& value);
 
 }  // namespace pto

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMaxOperators = 16384;
 
-// Readers take no lock: an entry is complete before the count that shows it.
+// Readers take no lock: the count is raised only after an entry is complete.
 struct Registry {
   std::mutex writers;
   std::atomic<int> count{0};
@@ -81,7 +81,7 @@ const Providers& providers_of(int index, std::shared_ptr<const Providers>& held)
        ErrorKind::Runtime);
 }
 
-// The first size is the one that is bounded.
+// Only the first size of an output may be bounded.
 void check_bounded_axes(int index, const InferredShapes& shapes) {
   const pto_operator& op = entry(index).record;
   for (size_t i = 0; i < std::min(shapes.tensors.size(), static_cast<size_t>(op.n_outputs)); ++i) {
@@ -128,7 +128,7 @@ int define_operator(const OperatorDefinition& definition) {
   add(std::move(made));
   if (with) add(std::move(with));
   if (second) add(std::move(second));
-  // All at once: nobody sees an operator without the gradient that it names.
+  // Publishes all at once: nobody sees an operator without the gradient that it names.
   all.count.store(index + added, std::memory_order_release);
   return index;
 }

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registry: where operators are defined, and how their kernels and shapes are found; abi/operator.h
-// is its C face.
+// Registry: defines operators and finds their kernels and shapes; abi/operator.h is its C face.
 //
 //     int gelu = define_operator({.schema = "gelu(Tensor x) -> Tensor"});
-//     set_providers({compile_from_trace, infer_from_trace});   // once, by who can trace and
-//     compile pto_operator_run(&call);                                 // asks a provider at a miss
-//     only
+//     set_providers({compile_from_trace, infer_from_trace});   // once; pto/bindings does
+//     pto_operator_run(&call);                                 // asks a provider only at a miss
 //
-// A kernel is found by the tensors' signature and the attributes on which it may depend: int, bool,
-// str, int lists, and which tensors were given. SymInt and float attributes are numbers of the
-// call: a SymInt is the size of one more input, of type bool, rank 1 and without memory, behind the
-// tensors.
-//
-// Invariants: operators are only added. Providers run without any lock of the registry held, so
-// they may define operators and wait for locks of their caller. Thread safety: every function may
-// be called from any thread.
+// A kernel is found by the tensors' signature and by the attributes on which it may depend: int,
+// bool, str, int lists, and which tensors were given. SymInt and float attributes are numbers of
+// the call: a float is a scalar, a SymInt the size of one more input (bool, rank 1, no memory)
+// after the tensors.
+// Invariant: operators are only added. Providers run without any lock of the registry, so they may
+// define operators and wait for locks of their caller.
+// Thread safety: any thread may call every function.
 #pragma once
 
 #include <functional>
@@ -33,8 +30,8 @@
 
 namespace pto {
 
-// What a provider is asked for. Attributes stand in schema order; SymInt and float ones are 0, or
-// None where they are not given.
+// A request to a provider. Attributes stand in schema order; SymInt and float ones are 0, or None
+// if not given.
 struct KernelRequest {
   int op;
   const Signature& signature;
@@ -69,8 +66,8 @@ struct InferredShapes {
   Dim items = 1, bytes = 0;  // the work of a hand-written kernel
 };
 
-// Both throw on failure. The program's inputs are the given tensors and SymInt attributes, its
-// scalars the float attributes.
+// Both throw on failure. The program's inputs are the given tensors and SymInt attributes; its
+// scalars are the float attributes.
 struct Providers {
   std::function<std::shared_ptr<const Program>(const KernelRequest&)> kernel = {};
   std::function<InferredShapes(const ShapeRequest&)> shapes = {};
@@ -80,16 +77,16 @@ struct OperatorDefinition {
   std::string schema = {};
   std::string types = {};  // type_rule.hpp
   std::string document = {};
-  // The gradient operator: one that is defined with it and gets the next index, or the name of one
-  // that is defined already; and what it is given (abi/operator.h).
+  // The gradient operator: its schema, if it is defined here too (it gets the next index), or the
+  // name of a defined one; and what it is given (abi/operator.h).
   std::string gradient_schema = {}, gradient_types = {};
   std::string gradient_name = {};
   std::vector<int32_t> saved = {}, wanted = {};
-  // The gradient of the gradient operator that is defined with it: gets the index behind that.
+  // The gradient of the gradient operator defined here; it gets the index after that.
   std::string second_schema = {}, second_types = {};
   std::vector<int32_t> second_saved = {}, second_wanted = {};
-  // Of a hand-written operator; empty ones are those of set_providers(). Its kernels take all
-  // attributes as scalars and params (abi/define_operator.h).
+  // Providers of a hand-written operator; empty ones mean those of set_providers(). Its kernels
+  // take all attributes as scalars and params (abi/define_operator.h).
   Providers native = {};
   bool takes_strides = false;
   std::string bounded =
@@ -97,8 +94,8 @@ struct OperatorDefinition {
   int32_t autocast = PTO_AUTOCAST_WIDEST;
 };
 
-// Adds an operator and its gradient operator. Returns the index. Throws pto::Error: texts that do
-// not parse or fit each other, a name that is taken, no tensor, too many arguments.
+// Adds an operator and its gradient operator; returns the index. Throws pto::Error for texts that
+// do not parse or do not fit each other, a taken name, no tensor, or too many arguments.
 int define_operator(const OperatorDefinition& definition);
 
 void set_providers(Providers providers);
@@ -106,7 +103,7 @@ void set_providers(Providers providers);
 const Schema& operator_schema(int index);
 const TypeRule& operator_types(int index);
 
-// What the calls of an operator need besides its record.
+// What the calls of an operator need beside its record.
 struct OperatorState {
   uint64_t kernels_owner = 0;  // in the kernel table
   LastKernel last;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry and its plain-C face, with a kernel written by hand in place of a compiled one.
+// Tests the registry and its plain-C face, with a hand-written kernel in place of a compiled one.
 #include "pto/operators/registry.hpp"
 
 #include <gmock/gmock.h>

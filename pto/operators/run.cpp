@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pto_operator_run: from plain arguments to a compiled program, found or made, and its run.
+// pto_operator_run(): finds or makes the program for plain arguments, and runs it.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -67,10 +67,10 @@ class BoundCall {
     PTO_ASSERT(next == tensors);
   }
 
-  // Without those in which the kernel says how many rows an output has.
+  // Counts the program's outputs, without those through which the kernel reports row counts.
   size_t given_outputs() const { return program_.spec().outputs.size() - rows_.count(); }
 
-  // A native kernel that knows no strides gets copies of the tensors that have gaps.
+  // Copies tensors with gaps for a native kernel that takes no strides.
   void make_inputs_dense() {
     const OperatorState& state = operator_state(op_.index);
     if (!state.is_native || state.takes_strides) return;
@@ -89,7 +89,7 @@ class BoundCall {
     }
   }
 
-  // Whether an output's memory holds something that is still to be read.
+  // Says whether an output's memory holds something that is still to be read.
   bool must_stand_aside(size_t output) const {
     const auto index = static_cast<int>(output);
     const auto first = reinterpret_cast<uintptr_t>(outputs_[output]);
@@ -160,7 +160,7 @@ void run_call(const pto_operator_call& call, CallArguments& arguments) {
 
 }  // namespace pto
 
-// A bound call that owns what it still reads of the caller's description: sizes and strides.
+// A bound call that owns the sizes and strides that it still reads of the caller's description.
 struct pto_operator_launch {
   explicit pto_operator_launch(const pto_operator_call& from)
       : call(from),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of a call, for those that remember some of them.
+// The steps of a call, for callers that cache some of them. They throw pto::Error.
 //
 //     CallArguments arguments(call, CallArguments::Reads::Values);
 //     const Program& program = program_of(*call.op, arguments);   // compiles at a miss
-//     run_call(call, arguments);                                  // all of it
+//     run_call(call, arguments);                                  // all steps
 //
-// They throw pto::Error.
-// Thread safety: any thread; the arguments belong to one.
+// Invariant: a program, once made, lives as long as the process.
+// Thread safety: any thread; one thread uses the arguments of a call.
 #pragma once
 
 #include <span>
@@ -17,17 +17,18 @@ namespace pto {
 
 const Program& program_of(const pto_operator& op, const CallArguments& arguments);
 
-// Asks for the outputs and runs; inputs with gaps may be replaced in `arguments`.
+// Allocates the outputs and runs; it may replace inputs with gaps in `arguments` by dense copies.
 void run_call(const pto_operator_call& call, CallArguments& arguments);
 
-// Whether output `output` may be written over this input where both have the same memory.
+// Says whether output `output` may be written over this input if both have the same memory.
 bool may_replace(const ProgramSpec& spec, size_t output, std::span<const int64_t> sizes,
                  const TensorArgument& input);
 
-// How many tensors an output that is a list has: what the others leave, where it is the only one.
+// The number of tensors in a list output: what the other outputs leave of `tensors` if it
+// is the only list, else the number that infer gave.
 int list_size(const pto_operator_call& call, int output, int tensors);
 
-// visit(output, member) for each tensor of the outputs, of which there are `tensors`, in order.
+// Calls visit(output, member) in order for each of the `tensors` tensors of the outputs.
 template <class Visit>
 void for_each_output(const pto_operator_call& call, int tensors, Visit visit) {
   for (int output = 0; output < call.op->n_outputs; ++output) {
@@ -36,7 +37,7 @@ void for_each_output(const pto_operator_call& call, int tensors, Visit visit) {
   }
 }
 
-// The memory that the caller gives for a tensor of an output.
+// Asks the caller for the memory of a tensor of an output.
 void* allocate_output(const pto_operator_call& call, int output, int member,
                       std::span<const int64_t> sizes, DType dtype, int64_t bytes);
 

@@ -69,7 +69,7 @@ class Parser {
     return argument;
   }
 
-  // A type, as an argument without a name.
+  // Parses a type into an argument without a name.
   Argument type() {
     skip_space();
     const size_t start = at_;
@@ -88,7 +88,7 @@ class Parser {
     error(std::string("one of ") + kTypeNames);
   }
 
-  // What stands behind the word of a type; false where it does not fit the word.
+  // Parses the suffixes of a type; returns false if they do not fit its word.
   bool suffixes(Argument& argument) {
     if (argument.kind == ArgumentKind::Tensor && next('(')) {
       argument.alias = name("the letter of an alias, as in Tensor(a!)");
@@ -116,7 +116,7 @@ class Parser {
            (argument.kind != ArgumentKind::TensorList && argument.alias.empty());
   }
 
-  // Takes the character that stands here, without space before it.
+  // Takes the character if it stands here, without space before it.
   bool next(char c) {
     if (at_ >= text_.size() || text_[at_] != c) return false;
     ++at_;
@@ -135,7 +135,7 @@ class Parser {
     name_returns(schema);
   }
 
-  // An unnamed output is called result or result0, with _ behind where an argument is called so.
+  // Names unnamed outputs result or result0, with a trailing _ if an argument has that name.
   void name_returns(Schema& schema) {
     const auto is_argument = [&schema](const std::string& name) {
       return std::any_of(schema.arguments.begin(), schema.arguments.end(),

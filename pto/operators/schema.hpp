@@ -2,12 +2,13 @@
 // Schema: the signature of an operator, in the grammar of ATen's schemas.
 //
 //     Schema s = parse_schema("gelu(Tensor x, *, str approximate='none') -> Tensor");
-//     s.arguments[1].name == "approximate";   text(s) is the same text
+//     s.arguments[1].name == "approximate";   // text(s) is the same text
 //
-// Types: Tensor, Tensor[], Tensor(a!), int, SymInt, float, Scalar, bool, str, int[], int[2], and
-// `?` behind each for one that may be None. All but tensors may have a default; of int[2] also one
-// number, which stands for two. Tensor, Tensor[] or Tensor(a!) are returned, none as (), each may
-// have a name; an unnamed only result is called "result". The name may stand in a space: "a::b".
+// Types: Tensor, Tensor[], Tensor(a!), int, SymInt, float, Scalar, bool, str, int[], int[2]; a `?`
+// after one allows None. All but tensors may have a default; int[2] also takes one number for both.
+// An operator returns Tensor, Tensor[] or Tensor(a!), or nothing as (); each may have a name, and a
+// single unnamed one is called "result". An operator's name may have a namespace: "a::b".
+// Invariant: parse_schema(text(s)) equals s.
 // Thread safety: plain values, pure functions.
 #pragma once
 
@@ -52,7 +53,7 @@ bool is_tensor(const Argument& argument);  // or a list of them
 struct Return {
   std::string name;
   bool is_list = false;
-  std::string alias = {};  // that of the argument which is returned
+  std::string alias = {};  // of the argument that is returned
 };
 
 struct Schema {
@@ -64,13 +65,13 @@ struct Schema {
 // Throws pto::Error with the column and what was expected there.
 Schema parse_schema(std::string_view text);
 
-// The signature in one spelling; names of outputs are left out, as frameworks have no use for them.
+// Prints the signature in one spelling, without names of outputs: frameworks have no use for them.
 std::string text(const Schema& schema);
 
-// "int[2]?", as a schema spells the type of an argument.
+// Prints "int[2]?", as a schema spells the type of an argument.
 std::string type_text(const Argument& argument);
 
-// The value as a schema spells it.
+// Prints the value as a schema spells it.
 std::string text(const AttributeValue& value);
 
 }  // namespace pto

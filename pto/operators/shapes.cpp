@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pto_operator_shapes: inferred shapes as plain data, kept for the life of the process.
+// pto_operator_shapes(): inferred shapes as plain data, kept for the life of the process.
 #include <deque>
 #include <map>
 #include <memory>
@@ -16,7 +16,7 @@ namespace {
 
 static_assert(static_cast<int>(DimOp::Broadcast) == PTO_DIM_BROADCAST);
 
-// InferredShapes as pto_shapes; equal expressions are one entry.
+// Converts InferredShapes to pto_shapes; equal expressions share one entry.
 class PlainShapes {
  public:
   PlainShapes(const InferredShapes& from, int32_t n_symbols) : counts_(from.counts) {

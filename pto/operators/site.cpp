@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pto_operator_site: calls of one place, whose sizes are checked and bound once.
+// pto_operator_site: remembers the calls of one place, so that sizes are checked and bound once.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -18,7 +18,7 @@
 namespace pto {
 namespace {
 
-// Without a call, which costs more than a few comparisons.
+// Compares in line: a call costs more than a few comparisons.
 bool same(const int64_t* a, const int64_t* b, int32_t count) {
   for (int32_t i = 0; i < count; ++i) {
     if (a[i] != b[i]) return false;
@@ -26,7 +26,7 @@ bool same(const int64_t* a, const int64_t* b, int32_t count) {
   return true;
 }
 
-// The calls of a site with tensors of these types, sizes and strides.
+// The site's calls with tensors of the same types, sizes and strides.
 class KnownCall {
  public:
   KnownCall(const pto_operator_call& call, const CallArguments& arguments)
@@ -103,7 +103,7 @@ class KnownCall {
     }
   }
 
-  // Whether an output's memory holds something that is still to be read.
+  // Says whether an output's memory holds something that is still to be read.
   bool overlaps(void* const* inputs, void* const* outputs) const {
     auto may_replace = may_replace_.begin();
     for (size_t o = 0; o < places_.size(); ++o) {
@@ -120,7 +120,7 @@ class KnownCall {
     return false;
   }
 
-  // The whole way, into outputs that the caller has given already.
+  // Runs all steps, into outputs that the caller has already given.
   static void run_again(const pto_operator_call& call, void* const* outputs) {
     pto_operator_call again = call;
     again.user = &outputs;
@@ -139,7 +139,7 @@ class KnownCall {
   std::vector<char> may_replace_;  // of each output and input
 };
 
-// Whether a native kernel that knows no strides would get copies of its inputs.
+// Says whether a native kernel that takes no strides would get copies of its inputs.
 bool makes_copies(const pto_operator_call& call, const CallArguments& arguments) {
   const OperatorState& state = operator_state(call.op->index);
   if (!state.is_native || state.takes_strides) return false;
@@ -187,7 +187,7 @@ struct pto_operator_site {
         ->store(made.release(), std::memory_order_release);
   }
 
-  // Never changed once it is set, so that calls need no lock; those behind are null.
+  // An entry never changes once it is set, so calls need no lock; entries after the last are null.
   std::array<std::atomic<const pto::KnownCall*>, 4> known_{};
   std::mutex mutex_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls at a site give what calls elsewhere give, whatever it remembers.
+// Compares calls at a site with calls elsewhere, whatever the site remembers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,8 @@ using Site =
 
 std::atomic<int> failing{0};
 
-// result[i] = x[i] + factor * x[size - 1 - i]; which needs all of x, so it is not elementwise.
+// Computes result[i] = x[i] + factor * x[size - 1 - i]; it reads all of x, so it is not
+// elementwise.
 int32_t mirror(const pto_args* args) {
   if (failing.load() != 0) return args->services->fail(args->services, "as the test asks");
   const pto_tensor& x = args->tensors[0];

@@ -32,7 +32,7 @@ std::optional<uint32_t> set_named(std::string_view word) {
 
 using Words = std::vector<std::string>;
 
-// Names and the signs ( ) , : ->, one a word.
+// Splits a text into names and the signs ( ) , : ->.
 Words words_of(std::string_view text) {
   Words words;
   for (size_t i = 0; i < text.size();) {

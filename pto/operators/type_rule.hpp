@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // TypeRule: which element types an operator takes and returns.
 //
-//     parse_types("(T, I) -> T where T: f32 f64, I: integer", schema)
+//     TypeRule rule = parse_types("(T, I) -> T where T: f32 f64, I: integer", schema);
 //
-// One name for each tensor argument and output, in schema order: a variable, which stands for one
-// type in the whole call, or an element type. A variable takes the types that `where` lists, by
-// name or as float, integer, number (both) or any; without `where` those of float. An empty text
-// says that all tensors have one floating-point type.
+// The text has one name for each tensor argument and output, in schema order: a variable, which
+// stands for one type in the whole call, or an element type. `where` lists a variable's types by
+// name or as float, integer, number (both) or any; without it they are float. An empty text gives
+// all tensors one floating-point type.
+// Invariant: every tensor argument and output has a variable or a fixed element type.
 // Thread safety: plain values, pure functions.
 #pragma once
 
@@ -27,10 +28,10 @@ struct TypeRule {
   std::vector<int> outputs;        // of each return: the variable, or -1 - DType
 };
 
-// Throws pto::Error: text and schema that do not fit, naming both.
+// Throws pto::Error, naming both, if text and schema do not fit.
 TypeRule parse_types(std::string_view text, const Schema& schema);
 
-// "f16 f32".
+// Prints "f16 f32".
 std::string names_of(uint32_t dtypes);
 
 }  // namespace pto

@@ -28,7 +28,7 @@ aclError check_device(const char* call, int device) {
 
 constexpr size_t kAclUnit = 32;
 
-// Rounds up to the unit, and adds `more`.
+// Allocates zeroed memory: `bytes` rounded up to the unit, plus `more`.
 aclError allocate(const char* call, void** pointer, size_t bytes, size_t more) {
   if (pointer == nullptr || bytes == 0) {
     return refuse(ACL_ERROR_INVALID_PARAM,
@@ -111,7 +111,7 @@ aclError aclrtMemset(void* block, size_t capacity, int value, size_t bytes) {
   return ACL_SUCCESS;
 }
 
-// Any address serves as a name; a byte of its own keeps streams apart.
+// A stream's handle is the address of a byte of its own; only its identity matters.
 aclError aclrtCreateStream(aclrtStream* stream) {
   if (stream == nullptr) {
     return pto::refuse(ACL_ERROR_INVALID_PARAM,

@@ -11,8 +11,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Law: a block has its bytes rounded up to 32, with 32 more but from aclrtMallocAlign32; all are 0
-// and may be used.
+// Law: a block has its bytes rounded up to 32, plus 32 except from aclrtMallocAlign32; all are zero
+// and usable.
 TEST(Acl, a_block_knows_its_rounded_length_until_it_is_freed) {
   for (const size_t bytes : {1, 31, 32, 33, 64, 1001, 5 << 20}) {
     const auto rounded = static_cast<int64_t>((bytes + 31) / 32 * 32);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches on tensors of a device with streams: what reaches the device's queue, and what is
+// Tests launches on tensors of a device with streams: which reach the device's queue, and which are
 // refused before.
 #include "pto/abi/device_queue.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// As much of at::Tensor as a launch asks for.
+// Has the members of at::Tensor that a launch reads.
 struct FakeTensor {
   std::vector<float> values;
   int32_t device = 0;  // -1: the CPU

@@ -9,10 +9,9 @@
 //
 // An exponent is an e8m0 code E; a group is multiplied by 2^(127 - E) and rounded to nearest even,
 // clamped to the largest number. OCP: E is that of the largest magnitude less 8 (e4m3) or 2 (e2m1).
-// NV: the least power of two that is not below the largest magnitude / 448 or / 6. The groups of
-// row 0, of row 1, ... lie one behind the other in magnitudes and scalings, by columns where rows
-// are grouped; so do exponents, unless kIsGrid.
-// NaN is no magnitude (in e2m1 it makes the exponent NaN); part of a group at an edge is a group.
+// NV: the least power of two not below the largest magnitude / 448 or / 6. The groups of
+// rows 0, 1, ... lie one behind the other in magnitudes and scalings, by columns where rows are
+// grouped; so do exponents, unless kIsGrid. NaN is no magnitude (in e2m1 it makes the exponent NaN).
 //
 // Invariant: a product and the sum that follows are rounded one by one.
 // Thread safety: a tile belongs to one thread.
@@ -108,8 +107,7 @@ struct Rows {
   int stride, pitch, rows, columns;
 };
 
-// The places of a group's exponent, magnitude and scaling; a line of groups has its exponents
-// `pitch` apart.
+// The places of a group's exponent, magnitude and scaling; exponents of a line are `pitch` apart.
 template <class M, class Sc>
 struct Groups {
   uint8_t* exponent;
