@@ -11,7 +11,7 @@
 // clamped to the largest number. OCP: E is that of the largest magnitude less 8 (e4m3) or 2 (e2m1).
 // NV: the least power of two not below the largest magnitude / 448 or / 6. The groups of
 // rows 0, 1, ... lie one behind the other in magnitudes and scalings, by columns where rows are
-// grouped; so do exponents, unless kIsGrid. NaN is no magnitude (in e2m1 it makes the exponent NaN).
+// grouped; so do exponents, unless kIsGrid. NaN is no magnitude (in e2m1 the exponent is NaN).
 //
 // Invariant: a product and the sum that follows are rounded one by one.
 // Thread safety: a tile belongs to one thread.
