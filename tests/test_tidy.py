@@ -70,6 +70,22 @@ BROKEN = {
     "a file too many": ({"pto/studio/a.py": PY + "x = 1\n"}, "budget of this room is 0"),
     "the facade inside": ({"pto/ops/a.py": PY + "import pto\n"}, "ops uses pto"),
     "a framework in the core": ({"pto/language/a.py": PY + "import torch\n"}, "imports torch"),
+    "a comment that opens with a fragment": (
+        {"pto/ir/a.hpp": CPP + "// Of a run: what it touches.\nint f();\n"},
+        "opens with 'Of'",
+    ),
+    "a second paragraph that does": (
+        {"compat/a.h": CPP + "// Runs.\n//\n// Those that wait go on.\n"},
+        "opens with 'Those'",
+    ),
+    "a comment behind code that does": (
+        {"pto/runtime.h": CPP + "int n;  // What is left\n"},
+        "opens with 'What'",
+    ),
+    "a docstring that does": (
+        {"pto/isa/a.py": PY + 'def f():\n    """Whose rows."""\n'},
+        "a.py:3: a comment opens with 'Whose'",
+    ),
     "two files alike": (
         {"pto/ir/a.hpp": CPP + SHARED_LINES, "pto/ir/b.hpp": CPP + SHARED_LINES + "int more();\n"},
         "stand in",
@@ -111,7 +127,11 @@ ALLOWED = {
     "pto/language/a.py": PY + "from pto import _core\nfrom pto.language import trace\n",
     "pto/adapters/torch/a.py": PY + "import torch\n",
     "pto/__init__.py": PY + "from pto.ops import gelu\n",
-    "tests/a.py": PY + "import pto, torch\n",
+    "tests/a.py": PY + "# Of no room.\nimport pto, torch\n",
+    "pto/ir/prose.hpp": CPP
+    + "// Keeps the data\n// Of a run; Whose, What.\nint what();  // of a run\n",
+    "pto/ir/prose.py": PY
+    + 'def f():\n    """Runs it.\n    Of one.\n    """\n    return "# What "\n',
     "bench/a.cpp": CPP + "#include <immintrin.h>\n",
     "pto/ir/short.cpp": CPP + 'const char* s = "{";\n' + "int f() {\n  return 1;\n}\n" * 9,
 }

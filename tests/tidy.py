@@ -4,7 +4,8 @@
     python tests/tidy.py [ROOT]        exit code 1 when something offends
 
 Each rule is a function of a File (or of all files) that yields Offences; RULES lists them, and
-tests/test_tidy.py shows that each can fail. The rules of rooms stand in rooms.py.
+tests/test_tidy.py shows that each can fail. The rules of rooms stand in rooms.py, those of English
+in prose.py.
 """
 
 import ast
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from prose import openings
 from repository import File, Offence, blanked, repository_files
 from rooms import budgets, circles, frameworks, may_use
 
@@ -193,7 +195,7 @@ def alike(files: list[File]) -> Iterator[Offence]:
                 )  # fmt: skip
 
 
-RULES = [spdx, sizes, function_sizes, names, texts, include_headers, may_use, frameworks]
+RULES = [spdx, sizes, function_sizes, names, texts, openings, include_headers, may_use, frameworks]
 RULES_OF_ALL = [alike, circles, budgets]
 
 
