@@ -261,9 +261,23 @@ def trace_operator(index: int, tensors: list, attributes: list) -> Graph:
     """The graph of an operator for tensors of these (dtype, shape), None where absent, lists of
     them."""
 
-def operator_shapes(index: int, tensors: list, attributes: list) -> tuple:
-    """([[(dtype, shape)] of each output], [(a, b, because)]) for tensors of these (dtype, rank),
-    None where absent, lists of them; symbols as abi/operator.h numbers them."""
+class OperatorShapes:
+    """Shapes of an operator's outputs for the dtypes and ranks of a call."""
+
+    @property
+    def outputs(self) -> list:
+        """(dtype, shape) of each output, a list of them for a list; sizes are int or Dim, symbols
+        as abi/operator.h numbers them."""
+
+    def evaluate(self, symbols: Sequence, symbolic: object = None) -> list:
+        """The outputs for these sizes. `symbolic` has min, max, broadcast and require_equal for
+        sizes that are no int."""
+
+def operator_shapes(index: int, tensors: list, attributes: list) -> OperatorShapes:
+    """OperatorShapes for tensors of these (dtype, rank), None where absent, lists of them."""
+
+def unequal_sizes(a: str, b: str, because: str, kind: int) -> tuple[str, str, str]:
+    """What, why and fix of two sizes that differ."""
 
 class CompiledFunctions:
     """The functions of one compiled source."""

@@ -5,7 +5,6 @@ Defined once here, called through PyTorch.
 """
 
 import re
-import types
 
 import kinds_of_operators  # noqa: F401
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 import pto
 from pto import op
 from pto.adapters.record import Record
-from pto.adapters.shapes import Concrete, Shapes
 from pto.language.native_kernel import cpp_kernel
 
 torch = pytest.importorskip("torch")
@@ -192,23 +190,35 @@ def test_a_hand_written_kernel_refuses_bad_input():
 )
 def test_shapes_follow_from_ranks_alone(name, tensors, attributes, sizes, want):
     [operator] = [o for o in range(pto._core.operator_count()) if Record(o).name == name]
-    outputs = Record(operator).shapes(tensors, attributes).evaluate(sizes, Concrete(name))
+    outputs = Record(operator).shapes(tensors, attributes).evaluate(sizes)
     flat = [m for o in outputs for m in (o if isinstance(o, list) else [o])]
     assert [shape for _, shape in flat] == want
 
 
-@pytest.mark.parametrize(("size", "symbols", "text"), [
-    (lambda a, b: a // b, [4, 0], "the size s0//s1 divides by zero: its operands are 4 and 0"),
-    (lambda a, b: a % b, [4, 0], "the size s0%s1 divides by zero"),
-    (lambda a, b: a * b - 2, [2**40, 2**40], "the size s0*s1 leaves 64 bits: its operands are"),
-    (lambda a, b: a + b, [2**62, 2**62], "the size s0+s1 leaves 64 bits"),
-])  # fmt: skip
-def test_sizes_of_an_adapter_have_a_value_or_an_error(size, symbols, text):
-    a, b = pto._core.Dim.symbol(0), pto._core.Dim.symbol(1)
-    record = types.SimpleNamespace(name="f", outputs=[types.SimpleNamespace(is_list=False)])
-    shapes = Shapes(record, [[("f32", (size(a, b),))]], [])
-    with pytest.raises(ValueError, match="f: " + re.escape(text)):
-        shapes.evaluate(symbols, Concrete("f"))
+SIZES = [
+    (lambda a, b: a // b, [4, 0], "the size (s0 // s1) divides by zero: its operands are 4 and 0"),
+    (lambda a, b: a % b, [4, 0], "the size (s0 % s1) divides by zero"),
+    (lambda a, b: a * b - 2, [2**40, 2**40], "the size (s0 * s1) leaves 64 bits: its operands are"),
+    (lambda a, b: a + b, [2**62, 2**62], "the size (s0 + s1) leaves 64 bits"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(SIZES)))
+def test_sizes_of_an_adapter_have_a_value_or_an_error(case):
+    formula, symbols, text = SIZES[case]
+
+    @pto.op(f"kinds_size_{case}(Tensor x, Tensor y) -> Tensor")
+    class Sized:
+        def infer(x, y):
+            return x.like((formula(x.shape[0], y.shape[0]),))
+
+        def build(x, y):
+            return x * pto.sum(y)
+
+    shapes = Record(Sized.index).shapes([("f32", 1), ("f32", 1)], [])
+    assert shapes.evaluate([7, 3]) == [("f32", (formula(7, 3),))]
+    with pytest.raises(ValueError, match=re.escape(f"kinds_size_{case}: {text}")):
+        shapes.evaluate(symbols)
 
 
 def test_fake_tensors_agree_with_real_ones_for_every_kind():

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { PTO_OPERATOR_ABI_VERSION = 3 };
+enum { PTO_OPERATOR_ABI_VERSION = 4 };
 
 // Kinds of arguments: each names the type of a value and its field of pto_operator_value.
 enum {
@@ -190,9 +190,15 @@ typedef struct pto_shape {
   const int32_t* sizes;  // entries of pto_shapes::dims
 } pto_shape;
 
+enum {  // pto_shape_guard::kind: what two sizes that differ mean
+  PTO_GUARD_EQUAL = 0,
+  PTO_GUARD_NONEMPTY = 1  // left is min(size, 1), right is 1: an axis to be reduced has elements
+};
+
 // Two sizes that must be equal; a guard with left == right asks only that the size evaluates.
 typedef struct pto_shape_guard {
   int32_t left, right;
+  int32_t kind;
   const char* because;  // the operation that needs it: "add"
 } pto_shape_guard;
 

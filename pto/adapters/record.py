@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pto import _core
-from pto.adapters.shapes import Shapes
 from pto.schema import Argument, bound, checked
 
 __all__ = ["Argument", "Output", "Record", "on_operator"]
@@ -83,9 +82,9 @@ class Record:
             for a, value in zip(self.arguments, values, strict=True)
         ]
 
-    def shapes(self, tensors: list, attributes: list) -> Shapes:
+    def shapes(self, tensors: list, attributes: list) -> _core.OperatorShapes:
         """The shapes of the outputs for tensors of these (dtype, rank), None or lists of them."""
-        return Shapes(self, *_core.operator_shapes(self.index, tensors, attributes))
+        return _core.operator_shapes(self.index, tensors, attributes)
 
 
 def on_operator(listener: Callable[[int], None], with_spaces: bool = False) -> None:

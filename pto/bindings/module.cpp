@@ -57,6 +57,7 @@ NB_MODULE(_core, m) {
   bind_compile(m);
   bind_machine(m);
   bind_fast_call(m);
+  bind_operator_shapes(m);
   bind_operators(m);
   bind_operator_call(m);
   bind_traces(m);

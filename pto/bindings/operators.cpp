@@ -6,6 +6,7 @@
 
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/operator_providers.hpp"
+#include "pto/bindings/operator_shapes.hpp"
 #include "pto/operators/record.hpp"
 
 namespace nb = nanobind;
@@ -196,46 +197,7 @@ struct ShapeCall {
   }
 };
 
-nb::list tensors_of(const pto_shapes& shapes, int32_t n_outputs, const std::vector<Dim>& dims) {
-  nb::list outputs;
-  const pto_shape* next = shapes.tensors;
-  for (int32_t output = 0; output < n_outputs; ++output) {
-    nb::list members;
-    for (int32_t n = 0; n < shapes.counts[output]; ++n, ++next) {
-      Dims sizes;
-      for (int32_t axis = 0; axis < next->rank; ++axis) {
-        sizes.push_back(dims[static_cast<size_t>(next->sizes[axis])]);
-      }
-      members.append(
-          nb::make_tuple(std::string(name(static_cast<DType>(next->dtype))), tuple_from(sizes)));
-    }
-    outputs.append(members);
-  }
-  return outputs;
-}
-
-std::vector<Dim> dims_of(const pto_shapes& shapes) {
-  std::vector<Dim> dims;
-  for (int32_t i = 0; i < shapes.n_dims; ++i) {
-    const pto_dim& dim = shapes.dims[i];
-    if (dim.op == PTO_DIM_CONSTANT) {
-      dims.emplace_back(dim.value);
-    } else if (dim.op == PTO_DIM_SYMBOL) {
-      dims.push_back(Dim::symbol(static_cast<int>(dim.value)));
-    } else {
-      dims.push_back(Dim::make(static_cast<DimOp>(dim.op), dims[static_cast<size_t>(dim.left)],
-                               dims[static_cast<size_t>(dim.right)]));
-    }
-  }
-  return dims;
-}
-
-nb::object size_object(const Dim& dim) {
-  return dim.is_constant() ? nb::object(nb::int_(dim.value())) : nb::cast(dim);
-}
-
-// Returns ([[(dtype, shape)] of each output], [(a, b, because)]).
-nb::tuple shapes(int index, nb::list tensors, nb::list attributes) {
+OperatorShapes shapes(int index, nb::list tensors, nb::list attributes) {
   const pto_operator* op = pto_operator_at(index);
   if (op == nullptr) throw nb::index_error("no operator has this index");
   ShapeCall described;
@@ -256,15 +218,7 @@ nb::tuple shapes(int index, nb::list tensors, nb::list attributes) {
                                nullptr};
   const pto_shapes* found = pto_operator_shapes(&call);
   if (!found) throw std::runtime_error(pto_operator_error());
-  const std::vector<Dim> dims = dims_of(*found);
-  nb::list guards;
-  for (int32_t i = 0; i < found->n_guards; ++i) {
-    const pto_shape_guard& guard = found->guards[i];
-    guards.append(nb::make_tuple(size_object(dims[static_cast<size_t>(guard.left)]),
-                                 size_object(dims[static_cast<size_t>(guard.right)]),
-                                 guard.because));
-  }
-  return nb::make_tuple(tensors_of(*found, op->n_outputs, dims), guards);
+  return {op, found};
 }
 
 }  // namespace
@@ -301,8 +255,7 @@ void bind_operators(nb::module_& m) {
         "The graph of an operator for tensors of these (dtype, shape), None where absent, lists of "
         "them.");
   m.def("operator_shapes", &shapes, "index"_a, "tensors"_a, "attributes"_a,
-        "([[(dtype, shape)] of each output], [(a, b, because)]) for tensors of these (dtype, "
-        "rank), None where absent, lists of them; symbols as abi/operator.h numbers them.");
+        "OperatorShapes for tensors of these (dtype, rank), None where absent, lists of them.");
 }
 
 }  // namespace pto::bindings

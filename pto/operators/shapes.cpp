@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pto/base/error.hpp"
+#include "pto/base/nonempty.hpp"
 #include "pto/operators/call_arguments.hpp"
 #include "pto/operators/last_error.hpp"
 
@@ -28,7 +29,8 @@ class PlainShapes {
     }
     for (const InferredShapes::Guard& guard : from.guards) {
       texts_.push_back(guard.because);
-      guards_.push_back({entry(guard.a), entry(guard.b), texts_.back().c_str()});
+      const int32_t kind = asks_nonempty(guard.a, guard.b) ? PTO_GUARD_NONEMPTY : PTO_GUARD_EQUAL;
+      guards_.push_back({entry(guard.a), entry(guard.b), kind, texts_.back().c_str()});
     }
     if (counts_.empty()) counts_.assign(tensors_.size(), 1);
     plain = {n_symbols,

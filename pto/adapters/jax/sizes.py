@@ -4,12 +4,12 @@
 from typing import Any
 
 import jax
-from pto.adapters.shapes import Concrete
+from pto.adapters.shapes import SymbolicSizes
 from pto.errors import InvalidValue
 
 
-class Sizes(Concrete):
-    """As Concrete; a symbolic size is taken to be another one than 1, as in jax.numpy."""
+class Sizes(SymbolicSizes):
+    """Symbolic dimensions; one is taken to be another size than 1, as in jax.numpy."""
 
     def min(self, a: Any, b: Any) -> Any:
         return jax.core.min_dim(a, b)
@@ -19,14 +19,12 @@ class Sizes(Concrete):
 
     def broadcast(self, a: Any, b: Any) -> Any:
         if 1 not in (a, b):
-            self.require_equal(a, b, "broadcasting")
+            self.require_equal(a, b, "broadcasting", 0)
         return b if a == 1 else a
 
-    def require_equal(self, a: Any, b: Any, because: str) -> None:
+    def require_equal(self, a: Any, b: Any, because: str, kind: int) -> None:
         if a == b:
             return
-        if isinstance(a, int) and isinstance(b, int):
-            self.refuse(a, b, because)
         raise InvalidValue(
             f"{self.name}: sizes {a} and {b} are not known to be equal in {because}",
             "a symbolic size stands for every number that its constraints allow",

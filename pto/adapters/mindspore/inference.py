@@ -18,7 +18,6 @@ from pto.adapters.mindspore.primitive import (
     record,
     returns_many,
 )
-from pto.adapters.shapes import Concrete
 from pto.errors import InvalidValue
 
 KINDS = 256  # dtypes and shapes of arguments for which the results' are kept
@@ -49,7 +48,7 @@ class InferredPrimitive(OperatorPrimitive):
                 symbols.append(self._size(a.name, value))
         shapes = operator.shapes(like, list(self._attributes))
         flat = []
-        for output in shapes.evaluate(symbols, Concrete(operator.name)):
+        for output in shapes.evaluate(symbols):
             flat += output if isinstance(output, list) else [output]
         sizes = tuple([self._size("a size of its result", n) for n in shape] for _, shape in flat)
         dtypes = tuple(DTYPES[name] for name, _ in flat)

@@ -8,93 +8,23 @@
 #include "pto/adapters/onnxruntime/attributes.hpp"
 #include "pto/adapters/onnxruntime/status.hpp"
 #include "pto/base/error.hpp"
-#include "pto/operators/plain_sizes.hpp"
+#include "pto/base/evaluate_sizes.hpp"
 
 namespace pto::ort {
 namespace {
 
-struct Size {
-  int64_t number = -1;  // -1: not known
-  std::string name;
+using Size = PartialSize<std::string>;
 
-  bool is_known() const { return number >= 0; }
-  bool is_same(const Size& other) const {
-    return is_known() ? number == other.number : !name.empty() && name == other.name;
-  }
-};
-
-// Values on the way may be negative, so an expression keeps whether it is known apart.
-struct Expression {
-  Size size;
-  bool is_known = false;
-  int64_t value = 0;
-
-  static Expression of(const Size& size) { return {size, size.is_known(), size.number}; }
-  static Expression of(int64_t value) { return {{value, ""}, true, value}; }
-};
-
-class Evaluation {
- public:
-  Evaluation(const pto_operator& op, const pto_shapes& shapes, const std::vector<Size>& symbols)
-      : op_(op) {
-    for (int32_t i = 0; i < shapes.n_dims; ++i) {
-      const pto_dim& dim = shapes.dims[i];
-      if (dim.op == PTO_DIM_CONSTANT) {
-        values_.push_back(Expression::of(dim.value));
-      } else if (dim.op == PTO_DIM_SYMBOL) {
-        values_.push_back(Expression::of(symbols.at(static_cast<size_t>(dim.value))));
-      } else {
-        values_.push_back(combine(shapes, i));
-      }
-    }
-    for (int32_t i = 0; i < shapes.n_guards; ++i) require_equal(shapes.guards[i]);
-  }
-
-  Size size(int32_t dim) const {
-    const Expression& e = at(dim);
-    return e.is_known ? Size{e.value, ""} : Size{-1, e.size.name};
-  }
-
- private:
-  const Expression& at(int32_t dim) const { return values_.at(static_cast<size_t>(dim)); }
-
-  Expression combine(const pto_shapes& shapes, int32_t place) const {
-    const pto_dim& dim = shapes.dims[place];
-    const Expression &a = at(dim.left), &b = at(dim.right);
-    if (dim.op == PTO_DIM_BROADCAST) return broadcast(a, b);
-    if (!a.is_known || !b.is_known) return {};
-    int64_t size = 0;
-    const std::string wrong = evaluate_size(shapes, place, a.value, b.value, &size);
-    if (wrong.empty()) return Expression::of(size);
-    fail({std::string(op_.name) + ": " + wrong,
-          "sizes are signed 64-bit numbers, and divisors are not 0",
+std::vector<Size> sizes_of(const pto_operator& op, const pto_shapes& shapes,
+                           const std::vector<Size>& symbols) {
+  PartialSizes<std::string> rules(shapes);
+  try {
+    return evaluate_sizes(shapes, symbols, rules);
+  } catch (const SizeRefusal& refusal) {
+    fail({std::string(op.name) + ": " + refusal.what, refusal.why,
           "correct the shapes in the model"});
   }
-
-  Expression broadcast(const Expression& a, const Expression& b) const {
-    if (a.is_known && a.value == 1) return b;
-    if (b.is_known && b.value == 1) return a;
-    if (a.is_known && b.is_known && a.value != b.value) refuse(a.value, b.value, "broadcasting");
-    if (a.is_known) return a;
-    if (b.is_known) return b;
-    return a.size.is_same(b.size) ? a : Expression{};
-  }
-
-  void require_equal(const pto_shape_guard& guard) const {
-    const Expression &a = at(guard.left), &b = at(guard.right);
-    if (a.is_known && b.is_known && a.value != b.value) refuse(a.value, b.value, guard.because);
-  }
-
-  [[noreturn]] void refuse(int64_t a, int64_t b, const std::string& because) const {
-    fail({std::string(op_.name) + ": sizes " + std::to_string(a) + " and " + std::to_string(b) +
-              " differ in " + because,
-          "they must be equal, or one of them 1 where shapes broadcast",
-          "correct the shapes in the model"});
-  }
-
-  const pto_operator& op_;
-  std::vector<Expression> values_;
-};
+}
 
 using OwnedInfo =
     std::unique_ptr<TensorInfo,
@@ -122,7 +52,8 @@ struct Inputs {
     if (rank > 0) check(api::GetDimensions(info, sizes.data(), rank));
     if (rank > 0) check(api::GetSymbolicDimensions(info, names.data(), rank));
     for (size_t axis = 0; axis < rank; ++axis) {
-      symbols.push_back({sizes[axis], names[axis] ? names[axis] : ""});
+      symbols.push_back(sizes[axis] >= 0 ? Size::number(sizes[axis])
+                                         : Size::unknown(names[axis] ? names[axis] : ""));
     }
     tensors.push_back({nullptr, nullptr, nullptr, static_cast<int32_t>(rank), dtype_of(element)});
     return dtype_of(element) >= 0;
@@ -152,7 +83,7 @@ void set_output(ShapeContext* context, size_t place, int dtype, const std::vecto
   std::vector<int64_t> numbers;
   std::vector<const char*> names;
   for (const Size& size : sizes) {
-    numbers.push_back(size.number);
+    numbers.push_back(size.is_known ? size.value : -1);
     names.push_back(size.name.c_str());
   }
   check(api::SetTensorElementType(made, element_of(dtype)));
@@ -175,16 +106,17 @@ void infer_shapes(const pto_operator& op, ShapeContext* context) {
   for (int32_t i = 0, a = 0; i < op.n_arguments; ++i) {
     if (is_tensor(op.arguments[i].kind)) continue;
     const pto_operator_value& value = attributes.data()[a++];
-    if (op.arguments[i].kind == PTO_KIND_SYMINT) inputs.symbols.push_back({value.integer, ""});
+    if (op.arguments[i].kind == PTO_KIND_SYMINT)
+      inputs.symbols.push_back(Size::number(value.integer));
   }
-  const Evaluation evaluation(op, *shapes, inputs.symbols);
+  const std::vector<Size> dims = sizes_of(op, *shapes, inputs.symbols);
   for (int32_t i = 0; i < shapes->n_tensors; ++i) {
     std::vector<Size> sizes;
     for (int32_t axis = 0; axis < shapes->tensors[i].rank; ++axis) {
-      sizes.push_back(evaluation.size(shapes->tensors[i].sizes[axis]));
+      sizes.push_back(dims[static_cast<size_t>(shapes->tensors[i].sizes[axis])]);
     }
     // Of one that is bounded only a run knows the first size.
-    if (op.outputs[std::min(i, op.n_outputs - 1)].is_bounded) sizes[0] = {};
+    if (op.outputs[std::min(i, op.n_outputs - 1)].is_bounded) sizes[0] = Size::unknown();
     set_output(context, static_cast<size_t>(i), shapes->tensors[i].dtype, sizes);
   }
 }

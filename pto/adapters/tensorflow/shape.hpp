@@ -19,7 +19,7 @@ namespace pto::tensorflow_adapter {
 
 inline DimensionHandle dimension(const Size& size, InferenceContext* context) {
   if (size.is_known) return context->MakeDim(size.value);
-  return size.unknown.Handle() ? size.unknown : context->UnknownDim();
+  return size.name.dim.Handle() ? size.name.dim : context->UnknownDim();
 }
 
 inline absl::Status infer_shapes(const pto_operator& op, const tensorflow::OpDef& definition,
@@ -38,7 +38,7 @@ inline absl::Status infer_shapes(const pto_operator& op, const tensorflow::OpDef
       ranks_known = ranks_known && context->RankKnown(shape);
       const int32_t rank = std::max(context->Rank(shape), 0);
       tensors.push_back({nullptr, nullptr, nullptr, rank, type ? ours(type->type()) : -1});
-      for (int d = 0; d < rank; ++d) sizes.push_back(Size::of(context->Dim(shape, d)));
+      for (int d = 0; d < rank; ++d) sizes.push_back(size_of(context->Dim(shape, d)));
     }
   }
   std::vector<OutputShape> outputs;

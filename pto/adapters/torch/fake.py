@@ -5,8 +5,9 @@ import atexit
 from typing import Any
 
 import torch
+from pto import _core
 from pto.adapters.record import Record
-from pto.adapters.shapes import Concrete, Shapes, mismatch
+from pto.adapters.shapes import SymbolicSizes
 from pto.adapters.torch.record import DTYPE_NAMES, DTYPES, out_names, qualified_name, returns_self
 from pto.errors import InvalidType, InvalidValue
 from torch.fx.experimental.symbolic_shapes import statically_known_true
@@ -14,8 +15,8 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 _TEXT = "{}\n  why: {}\n  fix: {}"
 
 
-class Symbolic(Concrete):
-    """Arithmetic on ints and SymInts. A symbolic size is 1 only where PyTorch knows that."""
+class Symbolic(SymbolicSizes):
+    """SymInts; one is 1 only where PyTorch knows that."""
 
     min = staticmethod(torch.sym_min)
     max = staticmethod(torch.sym_max)
@@ -24,11 +25,11 @@ class Symbolic(Concrete):
         if _is_one(b):
             return a
         if not _is_one(a):
-            self.require_equal(a, b, "broadcasting")
+            self.require_equal(a, b, "broadcasting", 0)
         return b if _is_one(a) or isinstance(b, int) else a
 
-    def require_equal(self, a: Any, b: Any, because: str) -> None:
-        torch._check(a == b, lambda: _TEXT.format(*mismatch(self.name, a, b, because)))
+    def require_equal(self, a: Any, b: Any, because: str, kind: int) -> None:
+        torch._check(a == b, lambda: _TEXT.format(*self.mismatch(a, b, because, kind)))
 
 
 def _is_one(size: Any) -> bool:
@@ -40,7 +41,7 @@ class FakeKernel:
 
     def __init__(self, record: Record):
         self.record = record
-        self.shapes: dict[tuple, Shapes] = {}
+        self.shapes: dict[tuple, _core.OperatorShapes] = {}
         atexit.register(self.shapes.clear)  # PyTorch keeps its kernels beyond the interpreter's end
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -107,7 +108,7 @@ class FakeKernel:
                 f"convert it first: {name}.float()",
             )
 
-    def _shapes(self, values: list[Any], tensors: list[Any]) -> Shapes:
+    def _shapes(self, values: list[Any], tensors: list[Any]) -> _core.OperatorShapes:
         attributes = [
             0 if a.kind in ("float", "SymInt") and value is not None else value
             for value, a in zip(values, self.record.arguments, strict=True)
