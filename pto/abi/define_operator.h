@@ -3,6 +3,7 @@
 // operators/define.hpp is its C++ face.
 //
 //     pto_operator_definition relu = {PTO_OPERATOR_ABI_VERSION, "relu(Tensor x) -> Tensor"};
+//     relu.infer = infer_relu, relu.kernels = &relu_cpu, relu.n_kernels = 1;
 //     if (pto_operator_define(&relu) < 0) std::puts(pto_operator_error());
 //
 // Invariant: only POD crosses this header; strings are copied.

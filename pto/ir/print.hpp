@@ -4,12 +4,12 @@
 //     print(parse(text)) == text;   // for a text as below
 //
 // A graph reads, with the user's line behind each node:
-//   graph softmax(%x: f32[s0, s1]) -> (f32[s0, s1]) {
-//     %0 = amax(%x) {axes=[1]} : f32[s0, 1] @ "softmax.py":7
-//     %1 = broadcast(%0) : f32[s0, s1] @ "softmax.py":7
-//     guard s2 == s0 because "add" @ "softmax.py":9
-//     return %1
-//   }
+// graph softmax(%x: f32[s0, s1]) -> (f32[s0, s1]) {
+//   %0 = amax(%x) {axes=[1]} : f32[s0, 1] @ "softmax.py":7
+//   %1 = broadcast(%0) : f32[s0, s1] @ "softmax.py":7
+//   guard s2 == s0 because "add" @ "softmax.py":9
+//   return %1
+// }
 // Runtime scalars print as `%k: scalar f32`; the bodies of loop and fused nodes print in place.
 //
 // Invariant: parse(print(g)) == g, locations included; numbers are exact ("nan", "inf", "-0").

@@ -4,9 +4,9 @@
 //     Graph late = move_broadcast_late(graph);
 //
 // In:   exp(broadcast(a)), add(broadcast(a), broadcast(b)): element-wise operations on broadcasts
-//       alone.
+//   alone.
 // Out:  broadcast(exp(a)), broadcast(add(a, b)): arithmetic on scalars and on one element per row
-//       happens once, not once per element.
+//   happens once, not once per element.
 // Cost: a walk of the graph for each level of nesting.
 //
 // Thread safety: pure function.

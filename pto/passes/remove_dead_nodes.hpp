@@ -5,7 +5,7 @@
 //
 // In:   any graph.
 // Out:  an output needs every node but the inputs; inputs and guards stay, since callers pass the
-//       inputs and rely on the guards.
+//   inputs and rely on the guards.
 // Cost: a walk of the graph.
 //
 // Thread safety: pure function.

@@ -9,10 +9,9 @@
 //     SETFMATRIX(image);
 //     TIMG2COL(left, image, posM, posK);
 //
-// It computes
-//   d[i, j] = image[n, c1, ho * StrideH + kh * DilationH - top,
-//                   wo * StrideW + kw * DilationW - left, c0], or PadValue outside the map, where
-//   posM + i = (n * Ho + ho) * Wo + wo,  posK + j = ((c1 * FilterH + kh) * FilterW + kw) * C0 + c0.
+// d[i, j] = image[n, c1, ho * StrideH + kh * DilationH - top, wo * StrideW + kw * DilationW - left,
+// c0], or PadValue outside the map, where posM + i = (n * Ho + ho) * Wo + wo and
+// posK + j = ((c1 * FilterH + kh) * FilterW + kw) * C0 + c0.
 // Beyond the last image or channel (ChannelSize, if it is set) elements are PadValue too.
 //
 // Invariant: the tile holds the parameters. SETFMATRIX, SET_IMG2COL_RPT and SET_IMG2COL_PADDING,
