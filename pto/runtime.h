@@ -66,12 +66,13 @@ class Orchestration {
   Orchestration& operator=(const Orchestration&) = delete;
   ~Orchestration() { let_go(0); }
 
-  // Argument `index` of the run, counted among its tensors.
+  // Return argument `index` of the run, counted among its tensors.
   View input(int index) const { return argument(index); }
   View output(int index) const { return argument(index); }
   View inout(int index) const { return argument(index); }
-  // Scalar `index` of the run, counted among its scalars; number() reads an int too where a double
-  // holds it. A captured graph holds for this number alone; each replay computes a symbol again.
+  // Read scalar `index` of the run, counted among its scalars; number() reads an int too where a
+  // double holds it. A captured graph holds for this number alone; each replay computes a symbol
+  // again.
   int64_t integer(int index) const { return int64_t(scalar_bits(index, PTO_NUMBER_SIGNED)); }
   double number(int index) const {
     const uint64_t bits = scalar_bits(index, PTO_NUMBER_REAL);

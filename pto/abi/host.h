@@ -88,11 +88,11 @@ int32_t pto_enter_slots(pto_slot_kernel kernel, const pto_args* args);
 // block runs inline. Returns the first non-zero result.
 int32_t pto_parallel(int32_t blocks, int32_t (*fn)(void* context, int32_t block), void* context);
 
-// The text of the calling thread's last failed launch, or "".
+// Returns the text of the calling thread's last failed launch, or "".
 const char* pto_last_error(void);
 
-// The index of the block that the calling thread runs now, and their count; 0 and 1 outside a
-// launch.
+// Return the index of the block that the calling thread runs now, and the number of blocks; 0 and 1
+// outside a launch.
 int32_t pto_block_index(void);
 int32_t pto_block_count(void);
 
@@ -106,7 +106,7 @@ int32_t pto_core(void);
 int32_t pto_lane_index(void);
 int32_t pto_lane_count(void);
 
-// Outside launches: the core, block and lane that the calling thread plays from now on.
+// Sets, outside launches, the core, block and lane that the calling thread plays from now on.
 void pto_set_core(int32_t core, int32_t block, int32_t lane, int32_t lanes);
 void pto_set_block_count(int32_t blocks);
 

@@ -56,7 +56,7 @@ class KernelTable {
 
   size_t size() const;  // of all owners
 
-  // "softmax: 2" for each owner, by id.
+  // Prints "softmax: 2" for each owner, by id.
   std::vector<std::string> describe() const;
 
  private:

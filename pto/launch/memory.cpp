@@ -98,7 +98,8 @@ void* hand_out(Header* header, size_t bytes) {
   return data_of(header);
 }
 
-// A larger request fails: the system might promise the memory and end the process at its use.
+// Returns the largest request that succeeds: beyond it the system might promise memory and end the
+// process at its use.
 size_t physical_bytes() {
   static const size_t bytes =
       static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));

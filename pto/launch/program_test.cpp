@@ -48,7 +48,7 @@ int32_t record(const pto_args* args) {
   return 0;
 }
 
-// y[i] = 2 * x[i] by the kernel contract's item ranges.
+// Computes y[i] = 2 * x[i] by the kernel contract's item ranges.
 int32_t twice(const pto_args* args) {
   const auto items = static_cast<int64_t>(args->scalars[0]);
   const auto quantum = static_cast<int64_t>(args->scalars[1]);

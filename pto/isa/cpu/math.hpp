@@ -57,8 +57,8 @@ PTO_INLINE Vec<float, 16> exp_by_table(Vec<float, 16> x) {
 }
 #endif
 
-// x = n ln 2 + r, |r| <= ln 2 / 2, degree 6; 2^n in two factors so that subnormal results round
-// once.
+// Takes x = n ln 2 + r, |r| <= ln 2 / 2, degree 6; 2^n in two factors so that subnormal results
+// round once.
 template <class V>
 PTO_INLINE V exp_by_polynomial(V x) {
   using I = Vec<int32_t, kCount<V>>;

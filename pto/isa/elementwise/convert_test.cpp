@@ -45,7 +45,7 @@ Real round_to_multiple(Real x, Real unit, RoundMode mode) {
   }
 }
 
-// The bounds of an integer type.
+// Return the bounds of an integer type.
 template <class T>
 Real least() {
   return std::is_same_v<T, int4b_t> ? -8 : Real(lowest<Compute<T>>());

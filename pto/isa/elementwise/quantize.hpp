@@ -34,8 +34,7 @@ constexpr bool is_mx(QuantType type) {
   return type == QuantType::MXFP8 || type == QuantType::MXFP4_E2M1;
 }
 
-// Returns the e8m0 code of groups whose largest magnitudes have these bits. U is uint32_t or a
-// vector.
+// Returns the e8m0 code of groups with these largest magnitudes. U is uint32_t or a vector.
 template <QuantType Type, QuantScaleAlg Alg, class F, class U>
 PTO_INLINE U shared_exponent(U magnitude) {
   const U zero = magnitude & 0u, one = zero + 1u, nan = zero + 255u;

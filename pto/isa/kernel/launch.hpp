@@ -181,7 +181,7 @@ int32_t enter_slots(const pto_args* args) {
   return pto_enter_slots(kFunction, args);
 }
 
-// The C entry of a typed kernel.
+// Enters a typed kernel from C.
 template <auto kFunction>
 int32_t enter(const pto_signature* signature, const pto_args* args) {
   using Kernel = Typed<decltype(kFunction)>;

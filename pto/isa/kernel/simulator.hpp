@@ -78,8 +78,8 @@ void LaunchKernelMultiCore(const KernelLaunchOptions& options, aclrtStream, Kern
   isa::launch::finished(pto_launch_cores(int32_t(blocks), int32_t(lanes), 0, run, &pointer));
 }
 
-// The calling thread plays a core from now on, outside launches. There are as many blocks as are
-// configured.
+// Makes the calling thread play a core from now on, outside launches. There are as many blocks as
+// are configured.
 inline void set_execution_context(uint32_t block, uint32_t subblock, uint32_t subblocks = 1) {
   const uint32_t configured = GetConfiguredCoreCount();
   pto_set_core(PTO_CORE_ANY, int32_t(block), int32_t(subblock), int32_t(subblocks));
@@ -90,8 +90,8 @@ inline void reset_execution_context() {
   pto_set_block_count(1);
 }
 
-// The calling thread's task, a word whose bits the control register shows: bit 48 makes quantising
-// saturate.
+// Sets the word of the calling thread's task, whose bits the control register shows: bit 48 makes
+// quantising saturate.
 inline void set_task_cookie(uint64_t bits) { isa::set_ctrl(bits); }
 inline uint64_t get_task_cookie() { return isa::get_ctrl(); }
 

@@ -187,7 +187,7 @@ PTO_INLINE RecordEvent TDEINTERLEAVE(D1& d1, D0& d0, const S1& s1, const S0& s0,
   }
   return {};
 }
-// One source of s's valid columns: half as many in each destination.
+// Takes apart one source: each destination gets half as many columns as s has valid ones.
 template <class D1, class D0, class S>
 PTO_INLINE RecordEvent TDEINTERLEAVE(D1& d1, D0& d0, const S& s) {
   static_assert(detail::check_side_by_side<D0, D1, S>());

@@ -139,7 +139,7 @@ struct Panels {
   int64_t lines, count;
 };
 
-// Eight lines of every panel before the next eight: both sides use the whole of a cache line soon.
+// Copies eight lines of every panel before the next eight: both sides then use a cache line whole.
 template <int Bytes>
 PTO_INLINE void copy_narrow_panels(const Panels& p) {
   for (int64_t first = 0; first < p.lines; first += 8) {

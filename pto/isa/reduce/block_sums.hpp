@@ -51,7 +51,7 @@ class BlockSums {
  private:
   PTO_INLINE uint64_t recent() const { return blocks_ % kBlockSteps; }
 
-  // A binary counter: level i holds the sum of 2^i where bit i of their number is set.
+  // Counts in binary: level i holds the sum of 2^i blocks where bit i of their number is set.
   __attribute__((noinline)) void add_recent_in_pairs() {
     const uint64_t before = blocks_ / kBlockSteps - 1;
     int level = 0;

@@ -18,7 +18,7 @@ enum class HistByte : uint8_t { BYTE_0, BYTE_1, BYTE_2, BYTE_3 };
 
 namespace detail {
 
-// Four tables in turn: equal neighbours need not wait for each other's store.
+// Counts in four tables in turn: equal neighbours need not wait for each other's store.
 template <class T>
 PTO_INLINE void count_bytes(uint32_t (&bins)[4][256], const T* s, int count, int shift, T mask,
                             T wanted) {
