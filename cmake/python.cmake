@@ -9,6 +9,7 @@ if(sources)
   find_package(nanobind CONFIG REQUIRED)
   nanobind_add_module(_core NB_STATIC NB_SUPPRESS_WARNINGS NOMINSIZE ${sources})
   target_link_libraries(_core PRIVATE pto_flags pto_compiler)
+  pto_precompile(_core <nanobind/nanobind.h> <nanobind/stl/string.h> <nanobind/stl/vector.h>)
   set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PTO_PACKAGE_DIR}
                                          BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/lib")
   install(TARGETS _core LIBRARY DESTINATION pto)
