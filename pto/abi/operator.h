@@ -34,7 +34,7 @@ enum {
 };
 
 // Mixed precision (autocast) converts floating-point arguments: those of one type variable to the
-// widest among them, or all to its low type, or all to f32.
+// widest among them, or all to the low type of the region, or all to f32.
 enum { PTO_AUTOCAST_WIDEST = 0, PTO_AUTOCAST_LOW = 1, PTO_AUTOCAST_F32 = 2 };
 
 // Bits of pto_operator_argument::flags.
