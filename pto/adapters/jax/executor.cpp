@@ -10,7 +10,7 @@ namespace {
 
 using xla_ffi::CallFrame;
 
-// Drops an error of the API: what cannot be asked for or scheduled is done without.
+// Drops an error of the API: the caller does without what it cannot ask for or schedule.
 bool succeeded(const xla_ffi::Api& api, xla_ffi::Error* error) {
   if (!error) return true;
   xla_ffi::DestroyErrorArguments arguments{sizeof arguments, nullptr, error};
@@ -25,8 +25,8 @@ int threads_of(const CallFrame& frame) {
   return static_cast<int>(std::clamp<int64_t>(threads, 1, 1 << 16));
 }
 
-// Blocks of one launch, handed out one by one to whoever comes. Tasks that XLA starts late find no
-// block left; the last holder frees the loop.
+// Hands the blocks of one launch out one by one. Tasks that XLA starts late find no block left; the
+// last holder frees the loop.
 struct Loop {
   BlockFunction function;
   void* context;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executor: XLA's thread pool as the parallel loop of the kernels that a custom call runs.
+// XlaThreads: runs the kernels of a custom call on XLA's thread pool.
 //
 //     const XlaThreads threads(*frame);  // while it lives, launches of this thread run there
 //
-// Where the caller has no pool, everything runs on its thread: XLA was told to use one.
-// Invariant: nothing waits for a task that has not begun, so a pool that is busy, or that runs
-// tasks in the caller, delays nothing and cannot deadlock.
+// Without a pool of the caller's, everything runs on the calling thread: XLA was told to use one.
+// Invariant: nothing waits for a task that has not begun, so a busy pool, or one that runs tasks in
+// the caller, delays nothing and cannot deadlock.
 // Thread safety: an object belongs to one thread.
 #pragma once
 

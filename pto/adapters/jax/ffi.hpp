@@ -3,11 +3,11 @@
 //
 //     extern "C" xla_ffi::Error* pto_xla_call(xla_ffi::CallFrame* frame);   // null: done
 //
-// Declared here, from https://openxla.org/xla/custom_call, so that nothing of JAX or TensorFlow is
-// needed to build; tests/test_jax_ops.py compares it with the header that jaxlib brings.
-// Invariant: the layouts are those of versions 0.2 and 0.3, in which everything used here is alike
-// but for StateArguments.
-// Thread safety: plain values; the functions of Api may be called from any thread.
+// Declared here, so that nothing of JAX or TensorFlow is needed to build; tests/test_jax_ops.py
+// compares it with jaxlib's header. Source: https://openxla.org/xla/custom_call.
+// Invariant: the layouts are those of versions 0.2 and 0.3, which agree on everything used here
+// except StateArguments.
+// Thread safety: plain values; any thread may call the functions of Api.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 namespace pto::xla_ffi {
 
 inline constexpr int kMajorVersion = 0;
-inline constexpr int kMinorVersion = 2;       // the lowest that has what is used
+inline constexpr int kMinorVersion = 2;       // the lowest with all that is used
 inline constexpr int kStateMinorVersion = 3;  // with StateArguments
 
 struct Error;             // opaque; null is success
@@ -55,7 +55,7 @@ struct Version {
 };
 
 struct TypeId {
-  int64_t number;  // 0: to be given by XLA
+  int64_t number;  // 0: XLA assigns it
 };
 
 struct TypeInfo {
@@ -84,7 +84,7 @@ struct Buffer {  // dense, row-major
   int64_t* sizes;
 };
 
-// Operands or results; type 1 is a Buffer, the only one there is.
+// Operands or results; type 1 is a Buffer, the only type.
 struct Buffers {
   size_t struct_size;
   Extension* extensions;
@@ -147,7 +147,7 @@ struct RegisterTypeArguments {
   const TypeInfo* info;
 };
 
-// Since version 0.3. `state` is what a call site keeps: set in the stage that makes the site.
+// Since version 0.3. `state` is what a call site keeps; the stage that makes the site sets it.
 struct StateArguments {
   size_t struct_size;
   Extension* extensions;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// pto_xla_call: the one handler of XLA's foreign function interface that runs every operator.
+// pto_xla_call: the one handler of XLA's foreign function interface; it runs every operator.
 //
-// Exported for whoever can register a handler: TensorFlow's XLA, and in two parts JAX
+// Any program that can register a handler may use it: TensorFlow's XLA does, and JAX in two parts
 // (__init__.py): pto_jax_instantiate, as a program is loaded, and pto_jax_call, which runs. A call
-// site says what to run in its attributes: `pto.op`, the operator's name; `pto.index`, where to
-// look for it first; `pto.counts`, as pto_operator_call::counts, where not every tensor is given
-// once; `pto.operands`, the places of the attributes (in the order of the schema, tensors not
-// counted) that come as scalar operands behind the tensors; and the other attributes by their
-// names, a None left out. Errors, also those of shapes and types, become XLA's, with our text.
+// site names its work in attributes: `pto.op`, the operator's name; `pto.index`, where to look for
+// it first; `pto.counts`, as pto_operator_call::counts, if not every tensor is given once;
+// `pto.operands`, the places of the attributes (in schema order, without tensors) that come as
+// scalar operands after the tensors; and the other attributes by name, without those that are None.
+// Errors, also of shapes and types, become XLA's, with our text.
 // Thread safety: may run on any thread.
 #include <array>
 #include <cstring>
@@ -58,7 +58,7 @@ class Site {
  public:
   explicit Site(const Attributes& attributes) : attributes_(attributes) {}
 
-  // The value of an attribute of this type, or null.
+  // Returns the value of an attribute of this type, or null.
   const void* find(std::string_view name, int32_t type) const {
     for (int64_t i = 0; i < attributes_.size; ++i) {
       const Text& found = *attributes_.names[i];
@@ -112,7 +112,7 @@ double real_of(const Scalar& scalar, const char* name) {
   fail_site("attribute " + std::string(name) + " is no number");
 }
 
-// The operator that a call site names.
+// Finds the operator that a call site names.
 const pto_operator& find_operator(const Site& site) {
   const auto* name = static_cast<const Text*>(site.find("pto.op", kString));
   if (!name) fail_site("a call site names no operator");
@@ -136,7 +136,7 @@ const pto_operator& operator_of(const Site& site, SiteState* state) {
   return op;
 }
 
-// One call: from XLA's frame to the plain arguments of the operator.
+// One call: converts XLA's frame to the plain arguments of the operator.
 class Invocation {
  public:
   // `state`: what is kept with the call site, or null.
@@ -150,7 +150,8 @@ class Invocation {
         &op_, tensors_.data(), counts_.data(), attributes_.data(), &Invocation::allocate,
         this, nullptr};
     const XlaThreads threads(frame_);
-    // A site that is known is not asked for its attributes again: operands would be forgotten.
+    // A known site does not read its attributes again, so it cannot be used for calls with
+    // operands.
     const bool is_fixed = state_ && n_operands_ == static_cast<int64_t>(n_tensors_);
     if (pto_operator_site_run(is_fixed ? state_->site() : nullptr, &call) != 0)
       throw std::runtime_error(wrong_.empty() ? pto_operator_error() : wrong_);
@@ -213,7 +214,7 @@ class Invocation {
     }
   }
 
-  // An attribute of the call site; one that is left out is None.
+  // Takes an attribute of the call site; a missing one is None.
   void take_attribute(const pto_operator_argument& argument, pto_operator_value& value) {
     const std::string_view name = argument.name;
     value.integer = 0;
@@ -246,8 +247,8 @@ class Invocation {
     }
   }
 
-  // The result that XLA has made for an output, if it is the one that the operator makes. Outputs
-  // are asked for in order, and so are the members of lists.
+  // Returns XLA's result for an output, if it is the one that the operator makes. Outputs, and the
+  // members of lists, are asked for in order.
   static void* allocate(void* self, int32_t, int32_t, const int64_t* sizes, int32_t rank,
                         int32_t dtype) {
     auto& call = *static_cast<Invocation*>(self);
@@ -289,7 +290,7 @@ xla_ffi::Error* error_of(const CallFrame& frame, const char* text, ErrorCode cod
   return frame.api->create_error(&arguments);
 }
 
-// Whether XLA only asks which version of the interface is spoken; it is told.
+// Answers XLA's question which version of the interface is spoken; returns whether it was asked.
 bool answers_metadata(const CallFrame& frame, int32_t minor_version) {
   if (!frame.extensions || frame.extensions->type != kMetadataExtension) return false;
   Metadata& metadata = *reinterpret_cast<MetadataExtension*>(frame.extensions)->metadata;

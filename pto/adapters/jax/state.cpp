@@ -15,7 +15,7 @@ void free_state(void* state) { delete static_cast<SiteState*>(state); }
 
 constexpr TypeInfo kInfo{sizeof(TypeInfo), nullptr, &free_state};
 
-// XLA's number of our type; registering it again gives the same.
+// XLA's number of our type; registering it again gives the same number.
 std::atomic<int64_t> type_number{0};
 
 Error* register_type(const Api& api) {

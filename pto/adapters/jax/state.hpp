@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// SiteState: what XLA keeps with a call site for us: its operator, and the sizes that were seen,
-// checked and bound once.
+// SiteState: what XLA keeps with a call site for us: its operator, and checked and bound sizes.
 //
 //     if (frame.stage == kInstantiate) return make_state(frame);      // the program is loaded
 //     SiteState* state = state_of(frame);                             // it runs, many times
 //     pto_operator_site_run(state->site(), &call);
 //
-// Invariant: a call site runs one operator with the same attributes always, but for those that are
-// operands, which are numbers of the call. XLA frees the state with the program.
+// Invariant: a call site always runs one operator with the same attributes, except operands, which
+// are numbers of the call. XLA frees the state with the program.
 // Thread safety: any thread.
 #pragma once
 
@@ -23,7 +22,9 @@ class SiteState {
  public:
   pto_operator_site* site() const { return site_.get(); }
 
-  const pto_operator* op() const { return op_.load(std::memory_order_relaxed); }  // null: not known
+  const pto_operator* op() const {
+    return op_.load(std::memory_order_relaxed);
+  }  // null: not known yet
   void set_op(const pto_operator& op) { op_.store(&op, std::memory_order_relaxed); }
 
  private:
@@ -34,10 +35,10 @@ class SiteState {
   std::atomic<const pto_operator*> op_{nullptr};
 };
 
-// Null, or XLA's error.
+// Returns null, or XLA's error.
 xla_ffi::Error* make_state(const xla_ffi::CallFrame& frame);
 
-// Null where there is none.
+// Returns null if there is none.
 SiteState* state_of(const xla_ffi::CallFrame& frame);
 
 }  // namespace pto::jax_adapter

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions that ops.Custom looks up in this library: pto_mindspore_one for operators with one
-// result, pto_mindspore_many for the others. What they compute is said by the primitive's
-// attributes, so that two names serve every operator, and an exported graph keeps its meaning.
+// result, pto_mindspore_many for the others. The primitive's attributes name the operator, so two
+// names serve every operator, and an exported graph keeps its meaning.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -36,10 +36,10 @@ Request request_of(PrimitiveAttributes& attributes) {
   return {attributes.text("pto_operator"), attributes.text("pto_call")};
 }
 
-// Whether a result of rank 0 has the shape (1,): MindSpore's graphs would make a number of it.
+// Says whether a result of rank 0 has the shape (1,): MindSpore's graphs would make it a number.
 bool lifts_scalars(PrimitiveAttributes& attributes) { return attributes.has("pto_lifts_scalars"); }
 
-// What a kernel keeps between its launches: the request, or the text of what is wrong with it.
+// What a kernel keeps between launches: the request, or the text of its error.
 struct Kept : KernelData {
   std::optional<Request> request;
   bool lifts_scalars = false;
@@ -74,7 +74,7 @@ class Launch {
   }
 
  private:
-  // MindSpore has made the outputs already; they must be those that the kernel makes.
+  // Checks that the outputs, which MindSpore has already made, are those that the kernel makes.
   static void* allocate(void* user, int32_t output, int32_t member, const int64_t* sizes,
                         int32_t rank, int32_t dtype) {
     auto& self = *static_cast<Launch*>(user);
@@ -121,7 +121,7 @@ int init(PrimitiveAttributes& attributes) {
     kept->request.emplace(attributes.text("pto_operator"), attributes.text("pto_call"));
     kept->lifts_scalars = lifts_scalars(attributes);
   } catch (const std::exception& error) {
-    kept->error = error.what();  // an error of Init would be logged and its text be lost
+    kept->error = error.what();  // MindSpore logs an error of Init and loses its text
   }
   attributes.keep(kept.release());
   return 0;
@@ -136,8 +136,8 @@ int launch(int count, void** data, int* ranks, int64_t** shapes, const char** dt
   return 0;
 }
 
-// The numbers of tensors in the calling thread's last results that have lists: MindSpore asks for
-// types after shapes, and without them.
+// The counts of tensors in the calling thread's last results with lists: MindSpore asks for types
+// after shapes, and without them.
 thread_local std::pair<std::string, std::vector<int32_t>> last_counts;
 
 std::vector<Shape> shapes_of(int* ranks, int64_t** shapes, PrimitiveAttributes& attributes) {
@@ -152,7 +152,7 @@ std::vector<Shape> shapes_of(int* ranks, int64_t** shapes, PrimitiveAttributes& 
   return std::move(results.tensors);
 }
 
-// The element type of an output: that of the arguments which share its type variable.
+// Returns the element type of an output: that of the arguments with its type variable.
 int32_t type_of(const Request& request, const pto_operator_output& output,
                 const std::vector<int32_t>& types) {
   if (output.type < 0) return type_ids[-1 - output.type];
@@ -196,7 +196,7 @@ using adapter::PrimitiveAttributes;
 
 extern "C" {
 
-// MindSpore's number of each element type, in the order of pto::DType.
+// Sets MindSpore's number of each element type, in the order of pto::DType.
 void pto_mindspore_set_type_ids(const int32_t* ids) {
   std::memcpy(adapter::type_ids, ids, sizeof adapter::type_ids);
 }

@@ -4,8 +4,8 @@
 //     call = pto_mindspore_eager.Call("gelu", "1,;s4:none;", "gelu_backward", ...)
 //     y = call(x)                       # a tensor, or a tuple of them
 //
-// MindSpore's Python thread only queues a call. Its second thread asks for the shapes of the
-// results, makes them and links the node of the gradient; its third one runs kernels in order.
+// MindSpore's Python thread only queues a call. A second thread asks for the shapes of the results,
+// makes them and links the node of the gradient; a third one runs kernels in order.
 //
 // Thread safety: as MindSpore's own operators; a Call may be used from any thread.
 #include <array>
@@ -73,13 +73,13 @@ class Runner : public ms::pynative::PyboostRunner {
   }
 
  protected:
-  // At once: MindSpore's own CPU operators run on this thread too, and would not wait for one that
-  // runs on the thread of launches.
+  // Runs at once: MindSpore's own CPU operators run on this thread too, and would not wait for a
+  // kernel on the thread of launches.
   void _DispatchLaunchTask() override { LaunchKernel(); }
 
  private:
-  // The outputs were made with the shapes that the operator says itself; they are looked at again
-  // because a wrong one would be written beyond its end.
+  // Checks the outputs again, though they have the shapes that the operator gave: a wrong one would
+  // be written beyond its end.
   static void* allocate(void* user, int32_t output, int32_t member, const int64_t* sizes,
                         int32_t rank, int32_t dtype) {
     auto& self = *static_cast<Runner*>(user);
@@ -134,7 +134,7 @@ struct CallData {
   bool many = false;
   size_t n_outputs = 1;
 
-  // The request of the gradient operator for these gradients, made at the first time.
+  // Returns the gradient operator's request for these gradients; the first call makes it.
   std::shared_ptr<const Request> gradient(int64_t needs) {
     const std::lock_guard lock(mutex_);
     auto& found = gradients_[needs];
@@ -206,7 +206,7 @@ class Node : public autograd::CppFunctionNode<Rule> {
   std::shared_ptr<CallData> call_;
 };
 
-// forward, and the node of its gradient.
+// Runs forward and links the node of its gradient.
 Tensors differentiable(const std::shared_ptr<CallData>& call, const Tensors& inputs) {
   std::vector<TensorPtr> arguments = pointers(inputs);
   for (const TensorPtr& argument : arguments) argument->set_need_pipeline_sync(true);
@@ -236,7 +236,7 @@ Tensors differentiable(const std::shared_ptr<CallData>& call, const Tensors& inp
   return tensors_of(outputs);
 }
 
-// What Python holds and calls.
+// The object that Python holds and calls.
 class Call {
  public:
   Call(const std::string& name, const std::string& text, bool many)

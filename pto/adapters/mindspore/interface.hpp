@@ -33,7 +33,7 @@ class KernelData {
 };
 
 // The attributes of the primitive. The order of the virtual functions and of the fields is
-// MindSpore's; those behind the last one used are left out.
+// MindSpore's; unused ones at the end are left out.
 class PrimitiveAttributes {
  public:
   virtual ~PrimitiveAttributes() = default;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Request: which operator is called, for which tensors and with which attributes, read from the two
-// texts that the Python side made (call_text in primitive.py).
+// Request: the operator of a call, its tensors and its attributes, read from the two texts that the
+// Python side made (call_text in primitive.py).
 //
 //     const Request request("gelu", "1,;s4:tanh;");
 //
@@ -8,7 +8,6 @@
 // attribute with a semicolon: n (None), i and an integer, f and a hexadecimal float, s, a number of
 // bytes, a colon and the bytes, or l, a number of elements, a colon and integers, each with a
 // comma.
-//
 // Invariant: the values point into the request, which therefore is not copied.
 // Thread safety: constant after its construction.
 #pragma once
@@ -26,7 +25,7 @@ namespace pto::mindspore_adapter {
 
 class Request {
  public:
-  // Throws std::runtime_error: an operator that is not defined here, a text that is not a call.
+  // Throws std::runtime_error for an unknown operator, and for a text that is no call.
   Request(const std::string& name, std::string text);
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
@@ -35,13 +34,13 @@ class Request {
   const std::string& text() const { return text_; }
   size_t n_tensors() const { return n_tensors_; }  // those given, lists one by one
 
-  // The call but for what the caller adds: tensors and allocate.
+  // Returns the call without tensors' memory and `allocate`, which the caller adds.
   pto_operator_call call(const pto_operator_tensor* tensors) const;
 
   // The tensor argument to which given tensor `i` belongs.
   const pto_operator_argument& argument(size_t i) const { return *owners_[i]; }
 
-  // The index of the first byte behind the counts.
+  // The index of the first byte after the counts.
   size_t attributes_at() const { return attributes_at_; }
 
  private:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes of an operator's results, as far as those of its arguments are known.
+// Infers the shapes of an operator's results, as far as those of its arguments are known.
 //
-//     infer_shapes(request, ranks, shapes, nullptr).tensors   // {{-1, 4}}: one size comes later
+//     infer_shapes(request, ranks, shapes, nullptr).tensors;   // {{-1, 4}}: one size comes later
 //
-// -1 is a size that is not known yet, a shape of one -2 a rank that is not. Sizes are checked
-// against each other where both are known; the call itself checks the rest.
+// -1 is an unknown size, a shape of one -2 an unknown rank.
+// Invariant: sizes are compared if both are known; the call itself checks the rest.
 // Thread safety: pure functions.
 #pragma once
 
@@ -23,12 +23,12 @@ struct Results {
   std::vector<int32_t> counts;  // tensors of each output
 };
 
-// Where `dtypes` is null any that the operator takes will do: sizes do not depend on them.
-// Throws std::runtime_error: shapes that do not fit the operator, or each other.
+// Without `dtypes` it takes any that the operator allows: sizes do not depend on them. Throws
+// std::runtime_error for shapes that do not fit the operator, or each other.
 Results infer_shapes(const Request& request, const int* ranks, const int64_t* const* shapes,
                      const int32_t* dtypes);
 
-// The place of tensor `member` of output `output` among all result tensors of a call.
+// Returns the place of tensor `member` of output `output` among all result tensors of a call.
 size_t place_of(const pto_operator_call& call, int32_t output, int32_t member);
 
 }  // namespace pto::mindspore_adapter

@@ -5,13 +5,12 @@
 //     check(api::GetTensorMutableData(value, &data));
 //
 // The wheel ships no headers. Its tables of functions are append-only, so a slot keeps its meaning
-// in every later release; kVersion is the level that we ask for and name in our structs. Slots and
-// layouts: the documentation of the C API and its public header at that level, checked by
-// self_check() and, on every test run, by use.
-//
-// Invariants: connect() has returned before anything else here is used. A Status that is not null
-// is owned by whoever receives it.
-// Thread safety: connect() belongs to one thread at a time; the functions are ONNX Runtime's own.
+// in every later release; kVersion is the level that we ask for and name in our structs.
+// self_check() and every test run check slots and layouts. Source: the documentation of the C API
+// and its public header at that level.
+// Invariant: connect() has returned before anything else here is used. Whoever receives a Status
+// that is not null owns it.
+// Thread safety: one thread at a time calls connect(); the functions are ONNX Runtime's own.
 #pragma once
 
 #include <cstddef>
@@ -74,7 +73,7 @@ struct ApiBase {
 
 namespace api {
 
-// The two tables: of the runtime, and of what providers may call.
+// The two tables: of the runtime, and of functions for providers.
 enum Table { kRuntime, kProvider };
 extern const void* const* tables[2];
 
@@ -179,7 +178,7 @@ inline constexpr auto OpAttr_GetName = runtime<364, Status*(const Attribute*, Te
 inline constexpr auto Node_GetEpName = runtime<368, Status*(const Node*, Text*)>;
 inline constexpr auto GetTensorData = runtime<378, Status*(const Value*, const void**)>;
 inline constexpr auto TensorTypeAndShape_HasShape = runtime<390, bool(const TensorInfo*)>;
-// The sizes belong to the value: no copy, nothing to release.
+// The value owns the sizes: no copy, nothing to release.
 inline constexpr auto GetTensorElementTypeAndShapeDataReference =
     runtime<414, Status*(const Value*, int* type, const int64_t** sizes, size_t* rank)>;
 
@@ -213,8 +212,8 @@ inline constexpr auto ReleaseKernelDef = provider<33, void(KernelDef*)>;
 
 }  // namespace api
 
-// The structs that we implement: ONNX Runtime calls their functions and gives them as `self`. An
-// unset member is null; versions are kVersion.
+// Structs that we implement: ONNX Runtime calls their functions and passes them as `self`. An unset
+// member is null; versions are kVersion.
 
 struct CustomOp {
   uint32_t version = kVersion;

@@ -12,8 +12,8 @@
 namespace pto::ort {
 namespace {
 
-// What a 32-bit attribute says: the shortest number of decimals that it can stand for. So 1e-5 in a
-// model is the 1e-5 that other frameworks pass, also to an operator on doubles.
+// Returns the shortest decimal number that a 32-bit attribute can stand for: 1e-5 in a model is the
+// 1e-5 that other frameworks pass, also to an operator on doubles.
 double as_written(float value) {
   if (!std::isfinite(value)) return value;
   char digits[32];
@@ -23,7 +23,8 @@ double as_written(float value) {
   return written;
 }
 
-// What holds attributes: each function gives nothing where there is none of that name and type.
+// Reads attributes of a kernel; each function returns nothing if there is none of that name and
+// type.
 struct OfKernel {
   const KernelInfo* info;
 
@@ -111,7 +112,7 @@ bool has_any(const Source& source, const char* name) {
          source.has_reals(name);
 }
 
-// Adds the attribute where the node has it with this type.
+// Adds the attribute if the node has it with this type.
 template <class Source>
 bool add_given(AttributeValues& values, const Source& source, const pto_operator_argument& a) {
   pto_operator_value value{};

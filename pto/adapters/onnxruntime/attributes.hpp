@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attributes of a node in the domain ai.pto as those of an operator: by name, with the schema's
-// defaults for what the node leaves out.
+// Reads the attributes of a node in the domain ai.pto as an operator's: by name, with the schema's
+// defaults for missing ones.
+//
+//     const AttributeValues values = attributes_of(op, info);
+//
 // Thread safety: pure functions.
 #pragma once
 

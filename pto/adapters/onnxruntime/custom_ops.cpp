@@ -13,14 +13,14 @@
 namespace pto::ort {
 namespace {
 
-// The tensor argument with this number.
+// Returns the tensor argument with this number.
 const pto_operator_argument& tensor_argument(const pto_operator& op, size_t number) {
   int32_t i = 0;
   while (!is_tensor(op.arguments[i].kind) || number-- > 0) ++i;
   return op.arguments[i];
 }
 
-// One operator; ONNX Runtime gives it back to each function.
+// One operator; ONNX Runtime passes it to each function.
 struct Definition : CustomOp {
   const pto_operator* op;
 
@@ -117,7 +117,7 @@ Domain* operator_domain() {
 
 }  // namespace pto::ort
 
-// What SessionOptions.register_custom_ops_library() calls.
+// SessionOptions.register_custom_ops_library() calls it.
 extern "C" pto::ort::Status* RegisterCustomOps(pto::ort::SessionOptions* options,
                                                const pto::ort::ApiBase* base) {
   using namespace pto::ort;

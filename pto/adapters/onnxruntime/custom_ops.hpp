@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operator of the registry as a custom operator of ONNX Runtime, in the domain ai.pto.
+// Makes every operator of the registry a custom operator of ONNX Runtime, in the domain ai.pto.
 //
-// An operator whose Tensor[] is not its last tensor argument, or output, is left out: ONNX has no
-// form for it. Private operators, whose names begin with "_", are left out too.
+//     Domain* const domain = operator_domain();
+//
+// Left out are operators whose Tensor[] is not the last tensor argument, or output (ONNX has no
+// form for them), and private operators, whose names begin with "_".
 // Invariant: the domain and its operators live as long as the process.
-// Thread safety: may be called from any thread.
+// Thread safety: any thread.
 #pragma once
 
 #include "pto/adapters/onnxruntime/api.hpp"
@@ -13,7 +15,7 @@ namespace pto::ort {
 
 inline constexpr const char* kOperatorDomain = "ai.pto";
 
-// The domain with all operators that are defined by now.
+// Returns the domain with all operators defined so far.
 Domain* operator_domain();
 
 }  // namespace pto::ort

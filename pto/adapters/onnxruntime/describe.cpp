@@ -71,7 +71,7 @@ class Writer {
     if (std::string_view(digits).find_first_of(".e") == std::string_view::npos) out_ += ".0";
   }
 
-  // [item, item ...]; `write` writes one.
+  // Writes [item, item ...]; `write` writes one item.
   template <class Items, class Write>
   void list(const Items& items, Write write) {
     out_ += '[';

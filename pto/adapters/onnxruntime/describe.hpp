@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph of ONNX Runtime as JSON, for the planner in Python (plan.py reads it).
+// Describes a graph of ONNX Runtime as JSON, for the planner in Python (plan.py reads it).
 //
 //     {"parent": "",
 //      "nodes": [{"name": "n", "type": "Add", "domain": "", "since": 14, "provider": "",
@@ -8,10 +8,11 @@
 //                 "one": {"dtype": 1, "shape": [], "output": false, "data": "0000803f"}}}
 //
 // Absent optional inputs are ""; a value of unknown rank has no "shape", an unknown size is null, a
-// symbolic one a text; "data" (hex, at most 1 KiB) is there for small constants, "constant" for
-// all; "parent" is the type of the node whose body the graph is, "outer" lists what a node's
-// subgraphs read. Nodes are in ONNX Runtime's topological order. Thread safety: pure function of a
-// graph that nobody changes.
+// symbolic one a text. Small constants have "data" (hex, at most 1 KiB), all constants "constant".
+// "parent" is the type of the node whose body the graph is, "outer" lists what a node's subgraphs
+// read.
+// Invariant: nodes are in ONNX Runtime's topological order.
+// Thread safety: pure function of a graph that nobody changes.
 #pragma once
 
 #include <string>
@@ -23,7 +24,8 @@ namespace pto::ort {
 
 std::vector<const Node*> nodes_of(const Graph* graph);
 
-// The graph; with a fused node also its "inputs" and "outputs", the places in the kernel context.
+// Describes the graph; for a fused node also its "inputs" and "outputs", the places in the kernel
+// context.
 std::string describe(const Graph* graph, const Node* fused = nullptr);
 
 }  // namespace pto::ort

@@ -36,7 +36,7 @@ struct Inputs {
   std::vector<int32_t> counts;
   std::vector<Size> symbols;
 
-  // False where a rank is unknown.
+  // Returns false if a rank is unknown.
   bool take(const ShapeContext* context, size_t place) {
     TensorInfo* info = nullptr;
     if (!succeeded(api::ShapeInferContext_GetInputTypeShape(context, place, &info)) || !info) {

@@ -27,7 +27,7 @@ constexpr std::array<int8_t, 17> kOurs = [] {
   return ours;
 }();
 
-// Blocks of one loop on ONNX Runtime's threads.
+// Runs the blocks of one loop on ONNX Runtime's threads.
 struct Loop {
   BlockFunction function;
   void* context;
@@ -86,7 +86,7 @@ class Invocation {
   }
 
  private:
-  // The input at this place, where it is given.
+  // Takes the input at this place, if it is given.
   void take(size_t place) {
     const Value* value = nullptr;
     if (kernel_.may_lack_inputs && place >= n_inputs_) return;
@@ -134,7 +134,8 @@ class Invocation {
     }
   }
 
-  // An output whose number of rows the kernel says: ONNX Runtime wants it before it gives memory.
+  // An output whose number of rows the kernel reports: ONNX Runtime wants it before it gives
+  // memory.
   struct Bounded {
     int32_t output, dtype;
     std::vector<int64_t> sizes;

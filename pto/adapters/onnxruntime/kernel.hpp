@@ -25,11 +25,11 @@
 
 namespace pto::ort {
 
-// ONNX's number of an element type as ours, or -1; and back.
+// Convert element types between ONNX's numbers and ours; -1 if we have none.
 int dtype_of(int element);
 int element_of(int dtype);
 
-// Whether arguments of this kind are tensors.
+// Says whether arguments of this kind are tensors.
 bool is_tensor(int32_t kind);
 
 // The attributes of a call, with the texts and integers that they point to.
@@ -45,7 +45,7 @@ class AttributeValues {
   std::deque<std::vector<int64_t>> integers_;
 };
 
-// A tensor that was made when the session was, of a constant of the model.
+// A tensor made from a constant of the model when the session was made.
 class Prepared {
  public:
   // The output of an operator with one tensor argument. Throws pto::Error.
@@ -60,14 +60,14 @@ class Prepared {
 };
 
 // Where a tensor argument is in the kernel context: at these places, for a list followed by all
-// further inputs where `takes_rest`; or `prepared` stands for what is there.
+// further inputs if `takes_rest`; or `prepared` stands for it.
 struct Places {
   std::vector<int32_t> places;
   bool takes_rest = false;
   std::unique_ptr<const Prepared> prepared = {};
 };
 
-// A tensor of ONNX Runtime's. Its dtype is negative where we have none.
+// Describes a tensor of ONNX Runtime's; its dtype is negative if we have none.
 pto_operator_tensor tensor_of(const Value* value);
 
 class Kernel {
@@ -80,7 +80,7 @@ class Kernel {
   bool may_lack_inputs = true;   // optional ones, or a list of any length
   std::vector<int32_t> outputs;  // the place of each output, -1 where not wanted; empty: in order
 
-  // Whether a call has found the model's element types of the outputs to be ours; they never
+  // Set once a call has found the model's element types of the outputs to be ours; they never
   // change.
   mutable std::atomic<bool> outputs_agree{false};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plugin execution provider: which nodes it takes, and what runs for them, is decided by a
-// planner in Python; nothing of Python runs in a call.
+// The plugin execution provider: a planner in Python decides which nodes it takes and what runs for
+// them; no Python runs in a call.
 //
 // Thread safety: sessions may be made on several threads; the planner takes Python's lock itself.
 #include <memory>
@@ -21,8 +21,8 @@ namespace {
 
 constexpr const char* kProviderName = "PtoExecutionProvider";
 
-// Both get the JSON of describe.hpp and where to put the answer, see the functions at the end.
-// Zero, or a failure whose text was given to pto_onnxruntime_fail.
+// Both get the JSON of describe.hpp and a place for the answer (functions at the end). They return
+// 0, or a failure whose text they gave to pto_onnxruntime_fail().
 using Planner = int32_t (*)(const char* json, int64_t bytes, void* answer);
 Planner plan_groups = nullptr;   // of a graph: answers through pto_onnxruntime_take
 Planner build_kernel = nullptr;  // of a group: answers through pto_onnxruntime_use
@@ -40,7 +40,7 @@ struct Groups {
   std::vector<const Node*> nodes;
 };
 
-// A group that runs as one kernel.
+// A group of nodes that runs as one kernel.
 struct Compiled : ComputeInfo {
   std::unique_ptr<Kernel> kernel;
   const Graph* graph = nullptr;  // while it is compiled
@@ -107,7 +107,7 @@ std::string_view name_of(const ValueInfo* value) {
   return name;
 }
 
-// The constant of the model at this input of a fused node; only the nodes inside know its value.
+// Returns the model's constant at this input of a fused node; only the nodes inside know its value.
 pto_operator_tensor constant_at(const Graph* graph, const Node* fused, size_t place) {
   const std::string_view name = name_of(inputs_of(fused).at(place));
   for (const Node* node : nodes_of(graph)) {
@@ -198,10 +198,10 @@ void pto_onnxruntime_set_planner(Planner plan, Planner build) {
   build_kernel = build;
 }
 
-// The text of a planner's failure on this thread.
+// Sets the text of a planner's failure on this thread.
 void pto_onnxruntime_fail(const char* text) { planner_error = text; }
 
-// The nodes at these places of the description become one kernel. Zero, or non-zero.
+// Makes the nodes at these places of the description one kernel. Returns 0, or non-zero.
 int32_t pto_onnxruntime_take(void* answer, const int32_t* places, int32_t count) {
   const auto& groups = *static_cast<Groups*>(answer);
   std::vector<const Node*> nodes;
@@ -213,7 +213,7 @@ int32_t pto_onnxruntime_take(void* answer, const int32_t* places, int32_t count)
       api::EpGraphSupportInfo_AddNodesToFuse(groups.support, nodes.data(), nodes.size(), &options));
 }
 
-// The node at this place runs as a view, see add_view. Zero, or non-zero.
+// Makes the node at this place a view, see add_view(). Returns 0, or non-zero.
 int32_t pto_onnxruntime_take_view(void* answer, int32_t place) {
   const auto& groups = *static_cast<Groups*>(answer);
   return !succeeded(api::EpGraphSupportInfo_AddSingleNode(
@@ -224,8 +224,8 @@ void pto_onnxruntime_add_view(const char* type, int32_t first, int32_t last, int
   add_view(type, first, last, static_cast<View>(view));
 }
 
-// The group runs this operator: `counts` has the number of tensors of each tensor argument,
-// `places` where they are, see Kernel. Zero, or non-zero: no such operator.
+// Makes the group run this operator: `counts` has the number of tensors of each tensor argument,
+// `places` where they are, see Kernel. Returns 0, or non-zero for an unknown operator.
 int32_t pto_onnxruntime_use(void* answer, int32_t index, const int32_t* counts,
                             const int32_t* places, const pto_operator_value* attributes,
                             const int32_t* outputs, int32_t n_outputs) {
@@ -245,8 +245,8 @@ int32_t pto_onnxruntime_use(void* answer, int32_t index, const int32_t* counts,
   return 0;
 }
 
-// A tensor argument of the group's operator, which is a constant of the model, is replaced by what
-// the operator `index` makes of it. Null, or the text of the failure.
+// Replaces a tensor argument of the group's operator, a constant of the model, by what the operator
+// `index` makes of it. Returns null, or the text of the failure.
 const char* pto_onnxruntime_prepare(void* answer, int32_t argument, int32_t index,
                                     const pto_operator_value* attributes) {
   auto& compiled = *static_cast<Compiled*>(answer);

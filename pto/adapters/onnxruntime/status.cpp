@@ -12,7 +12,7 @@ const void* const* api::tables[2] = {};
 
 namespace {
 
-// A status must give back the text that it was made with.
+// Checks that a status gives back the text with which it was made.
 void self_check(const char* version) {
   constexpr const char* kText = "pto checks the interface";
   Status* status = api::CreateStatus(kFail, kText);

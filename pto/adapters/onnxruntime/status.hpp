@@ -3,9 +3,9 @@
 //
 //     return guarded([&] { check(api::Graph_GetNodes(graph, nodes.data(), nodes.size())); });
 //
-// Invariant: no exception leaves guarded(). What it catches reaches the user as ONNX Runtime's
-// InvalidArgument with the whole text.
-// Thread safety: every function but connect() may be called from any thread.
+// Invariant: no exception leaves guarded(). The user gets it as ONNX Runtime's InvalidArgument with
+// the whole text.
+// Thread safety: any thread may call every function but connect().
 #pragma once
 
 #include <exception>
@@ -14,14 +14,14 @@
 
 namespace pto::ort {
 
-// Fetches the tables of functions and checks that they are what api.hpp takes them for. Throws
-// pto::Error where this ONNX Runtime is too old or another one.
+// Fetches the tables of functions and checks that they are what api.hpp declares. Throws pto::Error
+// for an ONNX Runtime that is too old or different.
 void connect(const ApiBase* base);
 
-// Throws pto::Error with ONNX Runtime's text where `status` is not null, and releases it.
+// Throws pto::Error with ONNX Runtime's text if `status` is not null, and releases it.
 void check(Status* status);
 
-// Whether `status` is success; a failure is released and forgotten.
+// Says whether `status` is success; releases and drops a failure.
 bool succeeded(Status* status);
 
 template <class F>

@@ -97,7 +97,7 @@ class ViewKernel : public KernelImplementation {
           "both must have the same number of elements", "correct the shape"});
   }
 
-  // Numbers that are input 1, or else the attribute.
+  // Returns the numbers of input 1, or else of the attribute.
   Shape numbers(const KernelContext* context) const {
     const Given input = given(context, 1);
     if (!input.data && input.shape.empty()) return axes_;

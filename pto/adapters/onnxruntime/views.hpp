@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Views: nodes whose output is their input in another shape. They are single kernels of the
-// provider's registry, where ONNX Runtime lets the output be the input's memory, so that usually
+// provider's registry, where ONNX Runtime may give the output the input's memory, so usually
 // nothing is copied.
 //
 //     add_view("Reshape", 5, 25, View::Shape);   // rows of the table, before the first session
 //
-// Thread safety: add_view() belongs to one thread, before view_registry(); that to any.
+// Invariant: the table does not change after view_registry().
+// Thread safety: one thread calls add_view(), before any thread calls view_registry().
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@
 
 namespace pto::ort {
 
-// What the output's shape is.
+// How the output's shape follows from the input's.
 enum class View : int32_t {
   Same,
   Shape,       // input 1 with 0 for an axis of the input and one -1 for what is left
@@ -25,7 +26,7 @@ enum class View : int32_t {
 
 void add_view(std::string type, int first, int last, View view);
 
-// The registry of all views, made at the first call.
+// Returns the registry of all views; the first call makes it.
 const KernelRegistry* view_registry(const char* provider);
 
 }  // namespace pto::ort

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes: those of a TensorFlow node as pto_operator_call wants them.
+// Attributes: converts the attributes of a TensorFlow node to those of pto_operator_call.
 //
 //     Attributes attributes;
 //     TF_RETURN_IF_ERROR(attributes.read(op, definition, find));  // find(name): AttrValue or null
-//     call.attributes = attributes.values();  call.counts = attributes.counts();
+//     call.attributes = attributes.values();
 //
 // Invariant: texts and lists live as long as the object, which does not move.
-// Thread safety: reading belongs to one thread; a read object is constant.
+// Thread safety: one thread reads; afterwards the object is constant.
 #pragma once
 
 #include <charconv>
@@ -27,7 +27,7 @@ class Attributes {
   Attributes(const Attributes&) = delete;
   Attributes& operator=(const Attributes&) = delete;
 
-  // `find` looks an attribute up; one that the node leaves out has the default of the definition.
+  // `find` looks an attribute up; one that the node leaves out has the definition's default.
   template <class Find>
   absl::Status read(const pto_operator& op, const tensorflow::OpDef& definition, Find find) {
     const auto value_of = [&](const std::string& name) -> const tensorflow::AttrValue* {
@@ -72,11 +72,11 @@ class Attributes {
   const pto_operator_value* values() const { return values_.data(); }
   const int32_t* counts() const { return counts_.data(); }
 
-  // The counts for a call: null where each is 1. A kernel that runs once in a graph of many finds
-  // little of this object in the cache, so what is not needed is not touched.
+  // The counts for a call; null if each is 1. A kernel that runs once in a large graph finds little
+  // of this object in the cache, so unneeded fields are not touched.
   const int32_t* counts_of_call() const { return has_lists_ ? counts_.data() : nullptr; }
 
-  // The place of a tensor among the outputs of the node, or -1 where it has none.
+  // Returns the place of a tensor among the node's outputs, or -1 if it has none.
   int output_place(int32_t output, int32_t member) const {
     if (!has_output_lists_) return output;
     const int32_t* first = &first_outputs_[static_cast<size_t>(output)];

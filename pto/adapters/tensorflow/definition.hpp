@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Definition: an operator of the registry as TensorFlow describes one, an OpDef.
+// Definition: describes an operator of the registry as TensorFlow does, by an OpDef.
 //
 //     tensorflow::OpDef definition = definition_of(*pto_operator_at(index));
 //
 // A real attribute is text ("1e-05"): TensorFlow's own float attributes have 32 bits, and an f64
-// kernel needs all of 64. An optional attribute has a companion that says whether it is given.
+// kernel needs 64. An optional attribute has a companion that says whether it is given.
 // Invariant: attributes stand in this order: types, counts, then those of the schema.
 // Thread safety: pure functions.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace pto::tensorflow_adapter {
 
-// A real as text that reads back as the same bits.
+// Prints a real as text that reads back as the same bits.
 inline std::string real_text(double value) {
   std::array<char, 32> text;
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
@@ -126,7 +126,7 @@ class Definition {
     }
   }
 
-  // Null: any value, which is not read.
+  // Null: any value; nobody reads it.
   static void set(tensorflow::AttrValue& target, int32_t kind, const pto_operator_value* value) {
     switch (kind) {
       case PTO_KIND_BOOL:

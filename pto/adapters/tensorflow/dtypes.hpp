@@ -26,7 +26,7 @@ inline constexpr auto kOurs = [] {
   return table;
 }();
 
-// A pto::DType, or -1 where we have no such type.
+// Returns a pto::DType, or -1 if we have no such type.
 inline int32_t ours(tensorflow::DataType theirs) {
   const auto place = static_cast<size_t>(theirs);
   return place < kOurs.size() ? kOurs[place] : -1;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executor: TensorFlow's intra-op threads as our parallel loop.
+// Executor: runs our parallel loop on TensorFlow's intra-op threads.
 //
 //     const HostThreads threads(pool);   // launches of this thread run there while it lives
 //
-// One pool for both: two would fight for the cores. The caller takes part and never waits for a
-// thread that has not begun, so that a busy pool costs speed but cannot deadlock.
-// Thread safety: every function may be called from any thread.
+// One pool serves both: two would compete for the cores.
+// Invariant: the caller takes part and never waits for a thread that has not begun, so a busy pool
+// costs speed but cannot deadlock.
+// Thread safety: any thread may call every function.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@
 
 namespace pto::tensorflow_adapter {
 
-// One loop. Helpers that begin after it was closed touch nothing but this object, which they own
+// One loop. Helpers that begin after it was closed touch only this object, which they own together
 // with the caller.
 class Loop {
  public:

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernel: an operator as TensorFlow's OpKernel for the CPU: no copies, its allocator, its threads.
 //
-// An output takes over the memory of an input that nobody else holds.
-// Thread safety: Compute may run on any thread, on several at once.
+//     return new Kernel(op, definition, construction);      // Factory in operators.cpp
+//
+// Invariant: an output takes over the memory of an input only if nobody else holds it.
+// Thread safety: Compute may run on several threads at once.
 #pragma once
 
 #include <array>
@@ -82,8 +84,8 @@ class Invocation {
     if (absl::Status status = self.keep(rows, tensor); !status.ok()) self.status_ = status;
   }
 
-  // Leaves the first rows. They keep the memory where they use more than half of it; else they
-  // move, so that a few do not keep the room for all.
+  // Keeps the first rows. The memory stays if they use more than half of it; else the rows move, so
+  // that a few do not hold room for all.
   absl::Status keep(int64_t rows, tensorflow::Tensor* tensor) {
     const tensorflow::Tensor kept = tensor->Slice(0, rows);
     tensorflow::Tensor moved;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names: what TensorFlow calls an operator, its inputs and its attributes.
 //
-//     operator_name(softmax) == "Pto_softmax"
+//     operator_name(softmax) == "Pto_softmax";
 //
 // TensorFlow wants names that begin with a lower-case letter; another one becomes argument_3.
-// Python reads these names off the definition and so needs no copy of the rules.
+// Invariant: Python reads these names from the definition, so the rules stand here alone.
 // Thread safety: pure functions.
 #pragma once
 
@@ -26,13 +26,13 @@ inline std::string argument_name(const pto_operator& op, int argument) {
   return is_legal ? name : "argument_" + std::to_string(argument);
 }
 
-// The attribute with the element type of a type variable.
+// The attribute that holds the element type of a type variable.
 inline std::string type_name(int variable) { return "T" + std::to_string(variable); }
 
-// The attribute with the number of tensors of a list or an optional tensor.
+// The attribute that holds the number of tensors of a list or an optional tensor.
 inline std::string count_name(int argument) { return "N" + std::to_string(argument); }
 
-// The attribute with the number of tensors of an output that is a list.
+// The attribute that holds the number of tensors of an output list.
 inline std::string output_count_name(int output) { return "M" + std::to_string(output); }
 
 // The attribute that says whether an optional attribute has a value.
@@ -44,7 +44,8 @@ inline bool is_tensor(const pto_operator_argument& argument) {
 inline bool is_optional(const pto_operator_argument& argument) {
   return (argument.flags & PTO_ARGUMENT_OPTIONAL) != 0;
 }
-// An input of any number of tensors: TensorFlow has no optional ones, so one is a list of 0 or 1.
+// An input of any number of tensors; TensorFlow has no optional inputs, so they are lists of 0 or
+// 1.
 inline bool is_list(const pto_operator_argument& argument) {
   return argument.kind == PTO_KIND_TENSOR_LIST || (is_tensor(argument) && is_optional(argument));
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operator of the registry as an operator of TensorFlow, for the CPU.
+// Registers every operator of the registry with TensorFlow, for the CPU.
 //
-// Built for the exact version of the installed TensorFlow by
-// `python -m pto adapters build tensorflow`. Loading it registers nothing.
-// Thread safety: registration belongs to one thread at a time, the rest to any.
+// `python -m pto adapters build tensorflow` builds it for the exact version of the installed
+// TensorFlow. Loading it registers nothing.
+// Thread safety: one thread at a time registers; any thread may call the rest.
 #include <memory>
 #include <string>
 
@@ -18,7 +18,7 @@ namespace {
 
 using Definitions = std::shared_ptr<const tensorflow::OpDef>;
 
-// What makes the kernels of one operator; TensorFlow's factory knows which one it is.
+// Makes the kernels of one operator; TensorFlow's factory passes no operator.
 class Factory : public tensorflow::kernel_factory::OpKernelFactory {
  public:
   Factory(const pto_operator& op, Definitions definition)
@@ -32,7 +32,7 @@ class Factory : public tensorflow::kernel_factory::OpKernelFactory {
   Definitions definition_;
 };
 
-// TensorFlow ends the process where a registration fails, so everything is checked before.
+// Checks everything first: TensorFlow ends the process if a registration fails.
 absl::Status register_operator(const pto_operator& op) {
   const auto definition = std::make_shared<const tensorflow::OpDef>(definition_of(op));
   TF_RETURN_IF_ERROR(tensorflow::ValidateOpDef(*definition));
@@ -61,10 +61,10 @@ thread_local std::string error;
 }  // namespace
 }  // namespace pto::tensorflow_adapter
 
-// The version of TensorFlow that this library was built for.
+// The version of TensorFlow for which this library was built.
 extern "C" const char* pto_tensorflow_version() { return PTO_TENSORFLOW_VERSION; }
 
-// Registers an operator of the registry with TensorFlow. Null, or the text of the error.
+// Registers an operator of the registry with TensorFlow. Returns null, or the text of the error.
 extern "C" const char* pto_tensorflow_register(int32_t index) {
   using namespace pto::tensorflow_adapter;
   const pto_operator* op = pto_operator_at(index);

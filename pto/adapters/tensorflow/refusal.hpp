@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Refusal: an error of the user, for TensorFlow: what, why and fix.
+// Refusal: a user's error for TensorFlow: what, why and fix.
 //
 //     return refuse(op, "tensor x has 9 axes", "kernels take at most 8", "reshape it");
 //
@@ -19,7 +19,7 @@ inline absl::Status refuse(const pto_operator& op, const std::string& what, cons
                                     "\n  fix: " + fix);
 }
 
-// A node that was not built by our Python part, or for another schema.
+// Refuses a node that our Python part did not build, or built for another schema.
 inline absl::Status refuse_node(const pto_operator& op, const std::string& what) {
   return refuse(op, what, std::string("the operator is ") + op.schema,
                 std::string("build the graph with pto.tensorflow.") + op.name);

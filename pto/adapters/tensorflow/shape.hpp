@@ -5,7 +5,7 @@
 //       return infer_shapes(op, *definition, context);
 //     };
 //
-// Where the rank of an input is unknown, so are the shapes of all outputs.
+// Invariant: if the rank of an input is unknown, the shapes of all outputs are unknown.
 // Thread safety: the shape function may run on any thread.
 #pragma once
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes: the size expressions of an operator, evaluated on sizes that may be unknown.
+// Sizes: evaluates the size expressions of an operator on sizes that may be unknown.
 //
 //     std::vector<OutputShape> outputs;
 //     TF_RETURN_IF_ERROR(infer_outputs(op, attributes, tensors, sizes, n_outputs, outputs));
 //
-// A size that depends on an unknown one is unknown. Known sizes that do not fit are an error.
+// Invariant: a size that depends on an unknown one is unknown; known sizes that do not fit are an
+// error.
 // Thread safety: pure functions.
 #pragma once
 
@@ -69,7 +70,7 @@ inline absl::Status evaluate_outputs(const pto_operator& op, const pto_shapes& s
   return absl::OkStatus();
 }
 
-// The outputs of a node: `sizes` has those of all tensors, one after another.
+// Infers the outputs of a node; `sizes` has those of all tensors, one after another.
 inline absl::Status infer_outputs(const pto_operator& op, const Attributes& attributes,
                                   const std::vector<pto_operator_tensor>& tensors,
                                   std::vector<Size> sizes, int n_outputs,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators inside functions with jit_compile=True: a custom call of XLA, whose handler is that of
-// the JAX adapter (pto_xla_call; handler.cpp there says what a call site holds).
+// Runs operators inside functions with jit_compile=True as custom calls of XLA, whose handler is
+// the JAX adapter's (pto_xla_call; handler.cpp there says what a call site holds).
 //
-// Optional, since XLA's headers take half a minute:
-// `python -m pto adapters build tensorflow --xla`. Loading it registers nothing.
-// Thread safety: registration belongs to one thread at a time, the rest to any.
+// Optional, since XLA's headers take half a minute to compile: `python -m pto adapters build
+// tensorflow --xla`. Loading it registers nothing.
+// Thread safety: one thread at a time registers; any thread may call the rest.
 #include <cstring>
 #include <memory>
 #include <string>
@@ -16,7 +16,7 @@
 #include "tensorflow/compiler/tf2xla/xla_op_registry.h"
 #include "xla/ffi/api/c_api.h"
 
-// Its header needs those of MLIR, which are not installed.
+// Declared here: its header needs those of MLIR, which are not installed.
 namespace xla::ffi {
 const XLA_FFI_Api* GetXlaFfiApi();
 }
@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char* kTarget = "pto_xla_call";
 
-// A text as MLIR writes one.
+// Quotes a text as MLIR does.
 std::string quoted(const std::string& text) {
   static constexpr char kDigits[] = "0123456789ABCDEF";
   std::string result = "\"";
@@ -48,7 +48,7 @@ std::string list_text(const Integer* values, int64_t count) {
   return text + ">";
 }
 
-// A number as its bits: the decimal forms of MLIR are not those of C.
+// Prints a number as its bits: MLIR's decimal forms are not those of C.
 std::string real_bits(double value) {
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof bits);
@@ -72,7 +72,7 @@ std::string value_text(int32_t kind, const pto_operator_value& value) {
   }
 }
 
-// What the handler reads at the call site: a dictionary in MLIR's notation.
+// Writes what the handler reads at the call site: a dictionary in MLIR's notation.
 std::string call_site(const pto_operator& op, const Attributes& attributes) {
   std::string text = "{\"pto.op\" = " + quoted(op.name) +
                      ", \"pto.index\" = " + std::to_string(op.index) +
@@ -140,7 +140,7 @@ class XlaKernel : public tensorflow::XlaOpKernel {
   }
 
  private:
-  // Row-major: XLA lays the operands out so for a call that says it.
+  // Row-major: XLA lays the operands out so for a call that asks for it.
   template <class Sizes>
   static xla::Shape xla_shape(xla::PrimitiveType type, const Sizes& sizes) {
     return xla::ShapeUtil::MakeShapeWithDescendingLayout(
@@ -168,10 +168,10 @@ thread_local std::string error;
 }  // namespace
 }  // namespace pto::tensorflow_adapter
 
-// The version of TensorFlow that this library was built for.
+// The version of TensorFlow for which this library was built.
 extern "C" const char* pto_tensorflow_version() { return PTO_TENSORFLOW_VERSION; }
 
-// Gives XLA the handler of all operators. Null, or the text of the error.
+// Gives XLA the handler of all operators. Returns null, or the text of the error.
 extern "C" const char* pto_tensorflow_xla_use_handler(XLA_FFI_Handler* handler) {
   using namespace pto::tensorflow_adapter;
   const XLA_FFI_Api* api = xla::ffi::GetXlaFfiApi();
@@ -194,8 +194,8 @@ extern "C" const char* pto_tensorflow_xla_use_handler(XLA_FFI_Handler* handler) 
   return error.c_str();
 }
 
-// Lets XLA compile an operator that TensorFlow knows already. TensorFlow's own registry of such
-// operators is read once, at the first compilation, so the kernel is registered directly.
+// Lets XLA compile an operator that TensorFlow already knows. TensorFlow reads its registry of such
+// operators once, at the first compilation, so the kernel is registered directly.
 extern "C" void pto_tensorflow_xla_register(int32_t index) {
   using namespace pto::tensorflow_adapter;
   const pto_operator& op = *pto_operator_at(index);

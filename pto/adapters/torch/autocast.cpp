@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Autocast of operators in C++: one kernel at the Autocast keys for all of them, which casts
-// arguments as abi/operator.h says. Built with node.cpp; without them autocast.py does the same.
+// Autocast of operators in C++: one kernel at the Autocast keys, for all operators, casts arguments
+// as abi/operator.h says. Built with node.cpp; without this library autocast.py does the same.
 //
-// Thread safety: kernels may run on any thread; registration belongs to one at a time.
+// Thread safety: kernels may run on any thread; one thread at a time registers.
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
@@ -56,7 +56,7 @@ class AutocastKernel : public c10::OperatorKernel {
            (one.flags & PTO_ARGUMENT_MUTABLE) == 0;
   }
 
-  // The element type for the arguments of one type variable; Undefined: as they are.
+  // Returns the element type for the arguments of one type variable; Undefined: keep theirs.
   ScalarType target(const torch::jit::Stack* stack, size_t first, int type) const {
     ScalarType widest = ScalarType::Undefined;
     for (int i = 0; i < op_.n_arguments; ++i) {
@@ -88,8 +88,8 @@ class AutocastKernel : public c10::OperatorKernel {
 }  // namespace
 }  // namespace pto::torch_adapter
 
-// Gives an operator that ops.cpp has registered its kernels for autocast on the CPU and the npu
-// device. Null, or the text of the error.
+// Registers an operator of ops.cpp for autocast on the CPU and the npu device. Returns null, or the
+// text of the error.
 extern "C" const char* pto_torch_register_autocast(int32_t index) {
   using namespace pto::torch_adapter;
   return error_text([&] {

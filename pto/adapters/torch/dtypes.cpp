@@ -8,7 +8,7 @@
 namespace pto::torch_adapter {
 namespace {
 
-// PyTorch's numbers, asked for once.
+// PyTorch's numbers of the element types, asked for once.
 struct Table {
   std::array<int8_t, 64> ours;
   std::array<int32_t, kDTypes> theirs;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types in PyTorch's numbers and ours.
+// Converts element types between PyTorch's numbers and ours.
+//
+//     int32_t theirs = their_dtype(DType::F32);      // our_dtype(theirs) is DType::F32
 //
 // Thread safety: pure functions.
 #pragma once

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether PyTorch would do no more with a call than to run its kernel: no mode, transform, tracing,
-// autocast or profiler is active on this thread. Then @pto.jit runs its kernel at once, else
-// through its operator.
+// Says whether PyTorch would only run the kernel of a call: no mode, transform, tracing, autocast
+// or profiler is active on this thread. Then @pto.jit runs its kernel at once, else through its
+// operator.
 //
-// What is read here has no stable interface: the thread's dispatch keys, as the bits in which they
-// differ from PyTorch's own, and two questions. Source: c10/core/impl/LocalDispatchKeySet.h
-// of 2.13. Thread safety: any thread may ask; the bits to ignore are set once, before.
+// It reads what has no stable interface: the thread's dispatch keys, as the bits in which they
+// differ from PyTorch's own, and two questions. Source: c10/core/impl/LocalDispatchKeySet.h of
+// 2.13.
+// Thread safety: any thread may ask; the bits to ignore are set once, before.
 #include <atomic>
 #include <cstdint>
 
@@ -37,13 +38,13 @@ int is_plain() {
 }  // namespace
 }  // namespace pto::torch_adapter
 
-// The thread's dispatch keys, as the bits in which they differ from PyTorch's own.
+// Reads the thread's dispatch keys, as the bits in which they differ from PyTorch's own.
 extern "C" void pto_torch_keys(uint64_t* included, uint64_t* excluded) {
   *included = c10::impl::raw_local_dispatch_key_set.included;
   *excluded = c10::impl::raw_local_dispatch_key_set.excluded;
 }
 
-// Bits that make no difference: those of gradients, which are asked of each tensor.
+// Sets the bits that do not count: those of gradients, since each tensor is asked for its own.
 extern "C" void pto_torch_ignore_keys(uint64_t included, uint64_t excluded) {
   pto::torch_adapter::ignored_included.store(included);
   pto::torch_adapter::ignored_excluded.store(excluded);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The border of the functions that Python calls to register operators: an exception becomes text.
+// error_text(): the border of functions that Python calls to register operators; it turns an
+// exception into text.
 //
 //     return error_text([&] { register_operator(index); });   // null, or what the exception says
 //
+// Invariant: no exception derived from std::exception crosses the border.
 // Thread safety: the text belongs to the calling thread, until its next call.
 #pragma once
 

@@ -11,7 +11,7 @@ namespace {
 
 std::atomic<bool> host_pool{true};
 
-// Blocks of one loop, handed out one by one: PyTorch's own division into equal ranges would wait
+// Hands the blocks of one loop out one by one: PyTorch's own division into equal ranges would wait
 // for the slowest thread.
 struct Loop {
   BlockFunction function;
@@ -51,8 +51,7 @@ bool uses_host_pool() { return host_pool.load(std::memory_order_relaxed); }
 
 }  // namespace pto::torch_adapter
 
-// pto_operator_run and parallel_for under PyTorch's thread setting and on its pool, as the
-// registered operators run.
+// Run an operator, and parallel_for, under PyTorch's thread setting and on its pool.
 extern "C" int32_t pto_torch_operator_run(const pto_operator_call* call) {
   const pto::torch_adapter::HostThreads threads;
   return pto_operator_run(call);
@@ -70,7 +69,7 @@ extern "C" void pto_torch_use_host_pool(int32_t yes) {
   pto::torch_adapter::host_pool.store(yes != 0);
 }
 
-// Addresses for calls that do not come through an operator (@pto.jit on tensors).
+// Addresses for calls that pass no operator (@pto.jit on tensors).
 extern "C" const void* pto_torch_parallel_address() {
   return reinterpret_cast<const void*>(&pto::torch_adapter::parallel_on_torch);
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executor: PyTorch's thread setting, and its own parallel loop as one of ours.
+// Executor: applies PyTorch's thread setting, and uses its parallel loop as ours.
 //
-//     pto_torch_operator_run(&call);  // HostThreads of the calling thread, while it lives
+//     pto_torch_operator_run(&call);     // HostThreads applies to the calling thread meanwhile
 //
 // PyTorch's pool runs the blocks unless pto_torch_use_host_pool(0) chose ours; docs/why.md has the
-// measurements. torch.set_num_threads() counts in both.
-// Thread safety: every function may be called from any thread.
+// measurements. torch.set_num_threads() counts for both.
+// Invariant: HostThreads restores the thread's setting at the end of its scope.
+// Thread safety: any thread may call every function.
 #pragma once
 
 #include <optional>
@@ -21,10 +22,10 @@ namespace pto::torch_adapter {
 // Runs all blocks on PyTorch's pool, at most torch.get_num_threads() at once.
 int32_t parallel_on_torch(void* user, int32_t blocks, BlockFunction function, void* context);
 
-// torch.get_num_threads() of the calling thread.
+// Returns torch.get_num_threads() of the calling thread.
 int torch_threads();
 
-// True where PyTorch's pool runs the blocks.
+// Says whether PyTorch's pool runs the blocks.
 bool uses_host_pool();
 
 class HostThreads {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where kernels of operators are registered with PyTorch, by namespace and dispatch key.
+// library_of(): the library that registers kernels of an operator with PyTorch at a dispatch key.
 //
 //     library_of(op, c10::DispatchKey::Autograd).impl(...);
 //
-// Thread safety: registration belongs to one thread at a time.
+// Thread safety: one thread at a time registers.
 #pragma once
 
 #include <torch/library.h>
@@ -17,7 +17,7 @@
 
 namespace pto::torch_adapter {
 
-// The library for kernels of an operator at a key; it lives as long as the process.
+// Returns the library for kernels of an operator at a key; it lives as long as the process.
 inline torch::Library& library_of(const pto_operator& op, c10::DispatchKey key) {
   static auto* const all =
       new std::map<std::pair<std::string, c10::DispatchKey>, std::unique_ptr<torch::Library>>;

@@ -34,7 +34,7 @@ std::string device_name(int32_t type, int32_t index) {
   return index < 0 ? name : name + ":" + std::to_string(index);
 }
 
-// Takes an optional off the stack; false where it is None.
+// Takes an optional off the stack; returns false for None.
 bool take_optional(Boxed& value) {
   auto* boxed = reinterpret_cast<Boxed*>(value);
   if (!boxed) return false;
@@ -282,7 +282,7 @@ void Invocation::describe(const char* name, TensorObject* object, pto_operator_t
   tensor = {const_cast<void*>(data), sizes, strides, static_cast<int32_t>(rank), ours};
 }
 
-// Two elements at one address cannot both be replaced.
+// Refuses a mutable tensor in which two elements share an address.
 void Invocation::check_writable(const char* name, const pto_operator_tensor& tensor) const {
   std::array<std::pair<int64_t, int64_t>, 64> axes;  // |stride|, size
   size_t n = 0;

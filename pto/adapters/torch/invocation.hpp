@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invocation: one call of an operator from the boxed stack of PyTorch's stable C interface.
+// Invocation: one call of an operator, read from the boxed stack of PyTorch's stable C interface.
 //
-//     Invocation(op, stack).run();   // arguments are taken off the stack, results put there
+//     Invocation(op, stack).run();   // takes arguments off the stack, puts results there
 //
-// An operator's `out` overload has behind its arguments a tensor for each result, which is written
-// and returned. invocation.cpp takes and describes arguments, results.cpp makes results.
-// Invariant: what the stack held is owned from construction on, so that an error leaks nothing.
+// An operator's `out` overload takes a tensor for each result after its arguments; it writes and
+// returns them. invocation.cpp takes and describes arguments, results.cpp makes results.
+// Invariant: it owns what the stack held from construction on, so that an error leaks nothing.
 // Thread safety: belongs to one thread.
 #pragma once
 
@@ -18,18 +18,18 @@
 
 namespace pto::torch_adapter {
 
-// A call on tensors of a device that is not the CPU, whose memory the processor can reach. Plain,
-// as the device stands in another library.
+// A call on tensors of another device than the CPU, whose memory the processor can reach. Plain C,
+// since the device lives in another library.
 struct DeviceCall {
   const pto_operator_call* call;
   int32_t device_index;
   void* invocation;  // for the functions below
-  // All tensors: after pto_operator_bind() with those that it made.
+  // Visits all tensors; after pto_operator_bind() also those that it made.
   void (*for_tensors)(void* invocation, void (*take)(void* context, TensorObject*), void* context);
-  // After pto_operator_bind(): whether the run, and finish() behind it, end before the call does.
+  // Asked after pto_operator_bind(): whether the run and finish() must end before the call does.
   bool (*must_finish)(void* invocation);
   void (*finish)(void* invocation);
-  // Both under PyTorch's thread setting; not 0: pto_operator_error() says why.
+  // Run under PyTorch's thread setting; if not 0, pto_operator_error() says why.
   int32_t (*run)(const pto_operator_call* call);
   int32_t (*run_bound)(pto_operator_launch* launch);
 };
@@ -57,7 +57,7 @@ class Invocation {
   };
 
   void take();
-  // Of the overload `out` the first Tensor is a Tensor? of PyTorch's: see record.py.
+  // In the overload `out` the first Tensor is a Tensor? of PyTorch's: see record.py.
   bool travels_as_optional(const pto_operator_argument& argument) const;
   void take_tensors(const pto_operator_argument& argument, Boxed value);
   void take_attribute(const pto_operator_argument& argument, Boxed value);
@@ -107,14 +107,14 @@ class Invocation {
   std::vector<Replaced> replaced_;
 };
 
-// Whether an operator replaces its first argument and nothing else, and returns it: PyTorch's
-// schema does so too, with the tag `inplace`. Other mutable arguments are not returned there.
+// Says whether an operator replaces only its first argument and returns it, as PyTorch's tag
+// `inplace` demands. PyTorch's schema does not return other mutable arguments.
 bool returns_self(const pto_operator& op);
 
 // The runner for PyTorch's PrivateUse1 device; null: such tensors are refused.
 void set_device_runner(DeviceRunner runner);
 
-// Throws the text of PyTorch's last error where the code is not 0.
+// Throws the text of PyTorch's last error if the code is not 0.
 void check(int32_t code);
 
 }  // namespace pto::torch_adapter

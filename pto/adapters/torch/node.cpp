@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of operators in C++: one autograd kernel and one graph node for all of them.
 //
-// Built for the exact version of the installed PyTorch by `python -m pto adapters build torch`,
-// since a graph node is no part of PyTorch's stable interface; without this library autograd.py
-// does the same in Python. What to save and where gradients go comes from abi/operator.h.
-// Thread safety: kernels and nodes may run on any thread; registration belongs to one at a time.
+// `python -m pto adapters build torch` builds it for the exact version of the installed PyTorch,
+// since a graph node is not part of PyTorch's stable interface; without this library autograd.py
+// does the same. abi/operator.h says what to save and where gradients go.
+// Thread safety: kernels and nodes may run on any thread; one thread at a time registers.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/function.h>
@@ -37,7 +37,7 @@ c10::OperatorHandle handle_of(const pto_operator& op, const char* overload = "")
       "  fix: call the operator that returns a new tensor, or call it under torch.no_grad()");
 }
 
-// Derivatives that travel with the tensors would be lost without a word.
+// Refuses tensors that carry forward-mode derivatives, which would be lost silently.
 void refuse_forward_mode(const char* name, const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor._fw_grad(/*level=*/0).defined()) return;
   throw std::runtime_error(
@@ -51,7 +51,7 @@ bool is_tensor(const pto_operator_argument& argument) {
   return argument.kind <= PTO_KIND_TENSOR_LIST;
 }
 
-// An operator and, where it has one, its gradient; lives as long as the process.
+// An operator and, if it has one, its gradient; lives as long as the process.
 struct Record {
   const pto_operator& op;
   const pto_operator* gradient;
@@ -64,7 +64,7 @@ struct Record {
   }
 };
 
-// Results that PyTorch's schema returns: those of the operator but for replaced arguments.
+// Counts the results that PyTorch's schema returns: all but replaced arguments.
 int returned(const pto_operator& op) {
   int count = 0;
   for (int i = 0; i < op.n_returns; ++i) count += op.outputs[i].replaces < 0;
@@ -96,7 +96,7 @@ bool requires_grad(const c10::IValue& value) {
   return found;
 }
 
-// What a node keeps of one value: a tensor, a list of them, or None.
+// What a node keeps of one value: a tensor, a list of tensors, or None.
 struct Saved {
   std::vector<SavedVariable> tensors;
   bool is_list = false, is_none = false;
@@ -119,15 +119,15 @@ struct Saved {
   }
 };
 
-// One forward call that needs a gradient: inputs are the gradients of its outputs, outputs those of
-// its wanted arguments; members of lists count one by one.
+// The node of one forward call: its inputs are the gradients of the call's outputs, its outputs
+// those of the wanted arguments; members of lists count one by one.
 class Gradient : public torch::autograd::Node {
  public:
   explicit Gradient(const Record& record) : record_(record) {}
 
   std::string name() const override { return qualified_name(record_.op); }
 
-  // Keeps what the gradient operator wants of the call: arguments now, outputs by add_output.
+  // Keeps what the gradient operator needs of the call: arguments now, outputs in add_output().
   void save_arguments(at::ArrayRef<c10::IValue> arguments) {
     const pto_operator& op = record_.op;
     for (int i = 0; i < op.n_saved; ++i) {
@@ -201,7 +201,7 @@ class Gradient : public torch::autograd::Node {
   }
 
  private:
-  // The gradients as the operator takes them; one that did not arrive is zero.
+  // Returns the gradients as the operator takes them, with zeros for one that did not arrive.
   Stack d_outputs_of(variable_list&& d_outputs) {
     Stack stack;
     size_t next = 0;
@@ -230,7 +230,7 @@ class Gradient : public torch::autograd::Node {
   std::vector<c10::IValue> attributes_;
 };
 
-// The kernel at the Autograd key: calls the operator below it, and notes how to come back.
+// The kernel at the Autograd key: calls the operator below it and records the node.
 class AutogradKernel : public c10::OperatorKernel {
  public:
   explicit AutogradKernel(const pto_operator& op)
@@ -292,9 +292,9 @@ class AutogradKernel : public c10::OperatorKernel {
     return tensors;
   }
 
-  // Of an operator without gradient: null where none is asked for. A gradient operator is refused
-  // only when its own derivative is taken, since create_graph runs it with the graph being
-  // recorded.
+  // Handles an operator without gradient: returns null if no gradient is asked for. A gradient
+  // operator is refused only when its own derivative is taken, since create_graph runs it while it
+  // records.
   c10::intrusive_ptr<torch::autograd::Node> refuse(at::ArrayRef<c10::IValue> arguments) const {
     const char* argument = nullptr;
     torch::autograd::edge_list edges;
@@ -337,7 +337,8 @@ class AutogradKernel : public c10::OperatorKernel {
   int returned_;
 };
 
-// The kernel at the Autograd key of the overload "out": refuses gradients, marks what it changed.
+// The kernel at the Autograd key of the overload "out": refuses gradients and marks changed
+// tensors.
 class OutKernel : public c10::OperatorKernel {
  public:
   explicit OutKernel(const pto_operator& op) : op_(op), handle_(handle_of(op, "out")) {}
@@ -363,8 +364,8 @@ class OutKernel : public c10::OperatorKernel {
   const c10::OperatorHandle handle_;
 };
 
-// Runs f(library, operator), which registers a kernel at the Autograd key; null, or the text of the
-// error.
+// Runs f(library, operator), which registers a kernel at the Autograd key. Returns null, or the
+// text of the error.
 template <class F>
 const char* registered(int32_t index, F f) {
   return error_text([&] {
@@ -377,8 +378,7 @@ const char* registered(int32_t index, F f) {
 }  // namespace
 }  // namespace pto::torch_adapter
 
-// Gives an operator that ops.cpp has registered its autograd kernel. Null, or the text of the
-// error.
+// Registers the autograd kernel of an operator of ops.cpp. Returns null, or the text of the error.
 extern "C" const char* pto_torch_register_gradient(int32_t index) {
   using namespace pto::torch_adapter;
   return registered(index, [](torch::Library& library, const pto_operator& op) {
@@ -387,7 +387,7 @@ extern "C" const char* pto_torch_register_gradient(int32_t index) {
   });
 }
 
-// The same for its overload "out".
+// Registers the autograd kernel of its overload "out".
 extern "C" const char* pto_torch_register_out(int32_t index) {
   using namespace pto::torch_adapter;
   return registered(index, [](torch::Library& library, const pto_operator& op) {

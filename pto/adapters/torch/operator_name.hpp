@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The names of operators in PyTorch.
 //
+//     qualified_name(*pto_operator_find("gelu")) == "pto::gelu";
+//
 // Thread safety: pure functions.
 #pragma once
 
@@ -10,13 +12,13 @@
 
 namespace pto::torch_adapter {
 
-// "pto::gelu"; the name of one that stands in a space of its own as it is.
+// Returns "pto::gelu"; an operator with a namespace keeps its name.
 inline std::string qualified_name(const pto_operator& op) {
   const std::string name = op.name;
   return name.find("::") == name.npos ? "pto::" + name : name;
 }
 
-// The space: "pto".
+// Returns the namespace: "pto".
 inline std::string space_of(const pto_operator& op) {
   const std::string name = qualified_name(op);
   return name.substr(0, name.find("::"));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operator of the registry as an operator of PyTorch, for the CPU and the npu device: schema
-// and kernel.
+// Registers every operator of the registry with PyTorch, for the CPU and the npu device: schema and
+// kernel.
 //
-// PyTorch's stable C interface gives a kernel no word about which operator it is, so each operator
-// gets one of kSlots functions, stamped from a template. Nothing here takes Python's lock; only a
-// first call with new dtypes, ranks or attributes compiles. Operators stand in PyTorch's namespace
-// pto, those called "space::name" in the one that they say.
-// Thread safety: kernels may run on any thread; registration belongs to one thread at a time.
+// PyTorch's stable C interface does not tell a kernel which operator it is, so each operator gets
+// one of kSlots functions, stamped from a template. Nothing here takes Python's lock; only a first
+// call with new dtypes, ranks or attributes compiles. Operators stand in PyTorch's namespace pto,
+// those called "space::name" in that namespace.
+// Thread safety: kernels may run on any thread; one thread at a time registers.
 #include <array>
 #include <map>
 #include <string>
@@ -80,9 +80,9 @@ void register_operator(int32_t index, const char* schema, const int32_t* tags, i
 }  // namespace
 }  // namespace pto::torch_adapter
 
-// Declares an operator of the registry to PyTorch, with PyTorch's spelling of its schema and
-// PyTorch's numbers of tags; `into_out` where the schema is that of its overload "out". Null, or
-// the text of the error.
+// Declares an operator of the registry to PyTorch, with PyTorch's spelling of its schema and its
+// numbers of tags; `into_out` if the schema is that of the overload "out". Returns null, or the
+// text of the error.
 extern "C" const char* pto_torch_register(int32_t index, const char* schema, const int32_t* tags,
                                           int32_t n_tags, int32_t into_out) {
   using namespace pto::torch_adapter;

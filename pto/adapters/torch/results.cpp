@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invocation's results: new tensors, tensors that were given for them, and replaced arguments.
+// Invocation's results: new tensors, tensors given for them, and replaced arguments.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -95,8 +95,8 @@ void Invocation::narrow_results() {
   }
 }
 
-// The tensor with its first rows only. It keeps its memory where these use more than half of it;
-// else they move, so that a few do not keep the room for all.
+// Returns the tensor with its first rows only. The memory stays if they use more than half of it;
+// else the rows move, so that a few do not hold room for all.
 TensorObject* Invocation::narrowed(TensorObject* tensor, int64_t rows) const {
   int64_t rank = 0, *sizes = nullptr, narrow[PTO_MAX_RANK];
   check(aoti_torch_get_dim(tensor, &rank));
@@ -121,7 +121,7 @@ int Invocation::first_tensor(int32_t argument) const {
   return tensor;
 }
 
-// Where the new elements of a mutable argument go: its own memory where that is dense.
+// Returns where new elements of a mutable argument go: its own memory if that is dense.
 void* Invocation::replace(int32_t argument, const int64_t* sizes, int32_t rank, int32_t dtype) {
   const int index = first_tensor(argument);
   const pto_operator_tensor& tensor = tensors_[index];
@@ -135,7 +135,7 @@ void* Invocation::replace(int32_t argument, const int64_t* sizes, int32_t rank, 
   return memory_of(tensor);
 }
 
-// Where the elements of an output go whose tensor was given.
+// Returns where the elements of an output go whose tensor was given.
 void* Invocation::write_out(int32_t output, const int64_t* sizes, int32_t rank, int32_t dtype) {
   pto_operator_tensor& tensor = out_tensors_[output];
   if (tensor.dtype != dtype) {
@@ -174,7 +174,7 @@ void Invocation::resize(TensorObject* tensor, const int64_t* sizes, int32_t rank
   aoti_torch_delete_tensor_object(reinterpret_cast<TensorObject*>(stack[0]));
 }
 
-// Where new elements of a tensor go: its own memory where that has no gaps.
+// Returns where new elements of a tensor go: its own memory if that has no gaps.
 void* Invocation::memory_of(const pto_operator_tensor& tensor) {
   if (stride_class(tensor.sizes, tensor.strides, tensor.rank) == StrideClass::Contiguous) {
     return tensor.data ? tensor.data : this;
@@ -186,7 +186,7 @@ void* Invocation::memory_of(const pto_operator_tensor& tensor) {
   return memory;
 }
 
-// Brings new elements to their places in tensors with gaps.
+// Copies new elements to their places in tensors with gaps.
 void Invocation::finish() {
   for (const Replaced& one : replaced_) {
     const pto_operator_tensor& tensor = *one.tensor;
@@ -200,7 +200,7 @@ void Invocation::finish() {
   }
 }
 
-// A dense tensor on the device of the call.
+// Makes a dense tensor on the device of the call.
 void* Invocation::make_tensor(TensorObject** tensor, const int64_t* sizes, int32_t rank,
                               int32_t dtype) {
   int64_t strides[PTO_MAX_RANK];

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch's C shims, as far as the adapter uses them, declared by hand.
 //
-// These functions are PyTorch's stable ABI: libtorch_cpu.so of 2.13 or later has them, and nothing
-// of PyTorch is needed to build against them. Source: the documentation of the stable ABI and the
-// shim headers (torch/csrc/inductor/aoti_torch/c, torch/csrc/stable/c) of 2.13.
+//     int64_t rank = 0;
+//     check(aoti_torch_get_dim(tensor, &rank));
 //
-// Conventions: an error is a non-zero int32_t, its text is the calling thread's
-// torch_exception_get_what_without_backtrace(). A boxed kernel owns the tensors, strings and
-// optionals of its stack and replaces them by its results.
+// They are PyTorch's stable ABI: libtorch_cpu.so of 2.13 or later has them, and nothing of PyTorch
+// is needed to build against them. Source: the documentation of the stable ABI and the shim headers
+// (torch/csrc/inductor/aoti_torch/c, torch/csrc/stable/c) of 2.13.
+// Errors: a non-zero int32_t; torch_exception_get_what_without_backtrace() is its text on this
+// thread.
+// Invariant: a boxed kernel owns the tensors, strings and optionals of its stack and replaces them
+// by its results.
+// Thread safety: PyTorch's own.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 namespace pto::torch_npu {
 namespace {
 
-// The bits of a tensor's key set that say how its elements are read.
+// Returns the bits of a tensor's key set that say how its elements are read.
 c10::DispatchKeySet keys(c10::DispatchKey backend, const at::Tensor& like) {
   c10::DispatchKeySet set(backend);
   if (like.is_conj()) set = set.add(c10::DispatchKey::Conjugate);
@@ -40,7 +40,7 @@ c10::Storage cpu_storage(const at::Tensor& tensor) {
       c10::GetCPUAllocator(), storage.resizable()));
 }
 
-// Elements of the storage that the tensor reaches.
+// Returns how many elements of its storage the tensor reaches.
 int64_t reach(const at::Tensor& tensor) {
   if (tensor.is_contiguous()) return tensor.storage_offset() + tensor.numel();
   int64_t last = tensor.storage_offset();

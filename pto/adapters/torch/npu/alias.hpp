@@ -2,13 +2,13 @@
 // Aliases: a CPU tensor over the memory of an npu tensor, and the way back.
 //
 //     Aliases aliases;
-//     at::Tensor x = aliases.add(npu_tensor);        // same sizes, strides and memory
+//     at::Tensor x = aliases.add(npu_tensor);               // same sizes, strides and memory
 //     at::Tensor y = aliases.wrap(cpu_kernel(x), device);   // a view of x stays a view
-//     aliases.write_back();                                 // what x was resized to
+//     aliases.write_back();                                 // resizes npu_tensor as x was resized
 //
-// Invariant: an alias owns its memory, so it may outlive the tensor. Nothing is copied, but in
-// checked mode the results of CPU kernels.
-// Thread safety: an Aliases belongs to one thread; alias_of may be called from any.
+// Invariant: an alias owns its memory, so it may outlive the tensor. Nothing is copied, except
+// results of CPU kernels in checked mode.
+// Thread safety: an Aliases belongs to one thread; any thread may call alias_of().
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,29 +18,29 @@
 
 namespace pto::torch_npu {
 
-// Throws where the tensor reaches beyond its storage, which was resized behind its back.
+// Throws if the tensor reaches beyond its storage, which was resized behind its back.
 void check_memory(const at::Tensor& tensor);
 
-// Throws for what is no dense npu tensor with memory. The meaning of sizes and strides is the
-// tensor's.
+// Returns the alias; throws unless it is a dense npu tensor with memory. Sizes and strides mean
+// what they mean for the tensor.
 at::Tensor alias_of(const at::Tensor& tensor);
 
-// The same; PyTorch sees that it overlaps the aliases of all tensors over that storage.
+// Does the same; PyTorch sees that it overlaps the aliases of all tensors over that storage.
 at::Tensor alias_of(const at::Tensor& tensor, const c10::Storage& alias_storage);
 
-// An npu tensor over this storage with sizes, strides, offset and dtype of `like`.
+// Makes an npu tensor over this storage with the sizes, strides, offset and dtype of `like`.
 at::Tensor npu_tensor(c10::Storage storage, const at::Tensor& like);
 
 class Aliases {
  public:
-  // The alias of the tensor; the same one for the same tensor, and one storage for one storage.
+  // Returns the tensor's alias: one for each tensor, with one storage for each storage.
   at::Tensor add(const at::Tensor& tensor);
 
-  // What a CPU kernel returned, as a tensor of the device: an alias is its tensor, a view of an
-  // alias a view of its tensor, everything else is adopted.
+  // Returns the result of a CPU kernel as a tensor of the device: an alias becomes its tensor, a
+  // view of an alias a view of its tensor, any other result is adopted.
   at::Tensor wrap(const at::Tensor& result, int device);
 
-  // Gives the tensors the sizes and the memory that their aliases got.
+  // Gives each tensor the sizes and the memory that its alias got.
   void write_back();
 
  private:

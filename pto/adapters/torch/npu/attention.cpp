@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scaled dot product attention: by the CPU's fused kernel where that takes the arguments, else
-// composed by PyTorch. The choice is the CPU's.
+// Scaled dot product attention: the CPU's fused kernel if that takes the arguments, else PyTorch's
+// composition. The CPU makes the choice.
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
@@ -24,7 +24,7 @@ namespace {
 int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value,
                const optional<Tensor>& mask, double dropout, bool is_causal, optional<double> scale,
                bool grouped) {
-  // The tensors themselves, not aliases: they may be fake and of unknown sizes.
+  // Passes the tensors themselves, not aliases: they may be fake, with unknown sizes.
   const int64_t chosen = at::native::_fused_sdp_choice_cpp(query, key, value, mask, dropout,
                                                            is_causal, scale, grouped);
   const bool needs_mask_gradient = mask && mask->requires_grad();
@@ -41,8 +41,8 @@ void register_attention() {
 
 namespace {
 
-// The strides that PyTorch's fake tensors have for the results of these operators, which compiled
-// programs rely on: those of `like`, or dense in the order of the axes.
+// Gives results the strides of PyTorch's fake tensors for these operators, on which compiled
+// programs rely: those of `like`, or dense in the order of the axes.
 Tensor laid_out_as(const Tensor& like, const Tensor& result) {
   const Tensor same = at::empty_like(like);
   return same.strides() == result.strides() ? result : same.copy_(result);

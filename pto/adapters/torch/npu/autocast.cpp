@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch.autocast("npu"): which operators compute in the lower precision, which in float32, is
-// PyTorch's own table.
+// torch.autocast("npu"): PyTorch's own table says which operators compute in the lower precision
+// and which in float32.
 #include <ATen/autocast_mode.h>
 
 #include "pto/adapters/torch/npu/registration.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What PyTorch asks of every device: which one is current, its streams and events, its hooks.
-// Thread safety: every function may be called from any thread.
+// Answers what PyTorch asks of every device: the current one, its streams and events, its hooks.
+// Thread safety: any thread may call every function.
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Direct: PyTorch's structured CPU kernels on npu tensors, in the order of the current stream.
+// Direct: runs PyTorch's structured CPU kernels on npu tensors, in the order of the current stream.
 //
 //     using Tanh = Direct<at::native::structured_tanh_out, "aten::tanh", Cost::Elementwise>;
 //     at::Tensor y = Tanh::functional(x);
 //     Tanh::in_place(x);
 //
 // A structured kernel is an object: meta() checks the arguments and asks for the outputs, impl()
-// computes. Here meta() runs at once, on aliases, and impl() when the stream comes to it.
-// Invariant: an elementwise kernel that converts its arguments reads them in meta() already, so it
+// computes. Here meta() runs at once, on aliases; the stream runs impl() later.
+// Invariant: an elementwise kernel that converts its arguments already reads them in meta(), so it
 // waits for the stream.
-// Thread safety: every function may be called from any thread.
+// Thread safety: any thread may call every function.
 #pragma once
 
 #include <ATen/EmptyTensor.h>
@@ -32,7 +32,7 @@
 
 namespace pto::torch_npu {
 
-// How an argument is kept until the kernel runs, and how it is passed then.
+// How an argument is kept until the kernel runs, and how it is then passed.
 template <class T>
 struct Kept {
   using Type = std::decay_t<T>;
@@ -67,13 +67,13 @@ enum class Cost { Elementwise, Product };
 template <class Native, class Meta, class... Args>
 class DirectKernel final : public Native, public Kernel {
  public:
-  // In place, `self` is the first argument and the output.
+  // In place, `self` is both the first argument and the output.
   DirectKernel(const at::Tensor* self, const char* name, Args... args)
       : device_(place(name, args...)),
         output_(self == nullptr ? at::Tensor() : alias_of(*self)),
         args_(argument(args, self)...) {}
 
-  // Checks the arguments and makes the output; runs, or hands itself to the stream.
+  // Checks the arguments and makes the output; then runs, or hands itself to the stream.
   static at::Tensor start(std::unique_ptr<DirectKernel> kernel, Cost cost) {
     Stream& stream = current_stream(kernel->device_);
     const at::AutoDispatchBelowADInplaceOrView below;
@@ -127,8 +127,8 @@ class DirectKernel final : public Native, public Kernel {
   decltype(auto) argument(const T& value, const at::Tensor*) const {
     return keep(value);
   }
-  // The alias; in place it shares the output's storage, so that overlaps are seen. A number of the
-  // host is copied, since the caller may change it before the kernel runs.
+  // Returns the alias; in place it shares the output's storage, so that overlaps are seen. Clones a
+  // host tensor, which the caller may change before the kernel runs.
   at::Tensor argument(const at::Tensor& value, const at::Tensor* self) const {
     if (value.device().type() == kNpu) {
       if (self == nullptr || !value.is_alias_of(*self)) return alias_of(value);
@@ -165,7 +165,7 @@ class DirectKernel final : public Native, public Kernel {
     std::apply([&](const auto&... values) { (visit(values), ...); }, args_);
   }
 
-  // Whether arguments would be converted to another type: all are of one floating type otherwise.
+  // Says whether arguments must be converted: otherwise all have one floating type.
   bool converts() const {
     std::optional<at::ScalarType> common;
     bool differs = false;
@@ -207,7 +207,7 @@ class DirectKernel final : public Native, public Kernel {
   at::Tensor result_;  // the same on the npu; undefined in place
 };
 
-// A text as a template argument.
+// A text that can be a template argument.
 template <size_t kSize>
 struct Name {
   char text[kSize];

@@ -42,7 +42,7 @@ Kind kind_of(const c10::Argument& argument) {
   return kOther;
 }
 
-// What calling one operator on the CPU needs, worked out once.
+// How to call one operator on the CPU, worked out once.
 struct Plan {
   explicit Plan(const c10::OperatorHandle& op) : op(op), name(c10::toString(op.operator_name())) {
     bool has_generator = false;
@@ -151,7 +151,7 @@ class Call {
   int device_ = 0;
 };
 
-// Plans live as long as the process; by name of what was asked for, and by schema.
+// All plans, by requested name and by schema; they live as long as the process.
 struct Plans {
   std::shared_mutex mutex;
   std::unordered_map<const c10::FunctionSchema*, std::unique_ptr<Plan>> by_schema;
@@ -181,7 +181,7 @@ Plan& plan_of(const c10::OperatorHandle& op) {
 
 void fallback(const c10::OperatorHandle& op, Stack* stack) { Call(plan_of(op), stack).run(); }
 
-// The fallback of one operator, without looking its plan up.
+// The fallback of one operator that already has its plan.
 class FallbackKernel final : public c10::OperatorKernel {
  public:
   explicit FallbackKernel(Plan& plan) : plan_(plan) {}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generators: the random numbers of the npu devices, each a CPU generator of the same seed.
+// Generators: the random numbers of the npu devices; each wraps a CPU generator of the same seed.
 //
-//     torch.npu.manual_seed(7); torch.randn(3, device="npu")   # the numbers of the CPU under seed
-//     7
+//     const at::Generator& cpu = cpu_generator(default_generator(0));
 //
-// Thread safety: as PyTorch's generators: the state is guarded by the CPU generator's mutex.
+// Invariant: an npu tensor gets the numbers that a CPU tensor gets under the same seed.
+// Thread safety: as PyTorch's generators; the CPU generator's mutex guards the state.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -14,11 +14,11 @@ namespace pto::torch_npu {
 const at::Generator& default_generator(int device);
 at::Generator new_generator(int device);
 
-// The CPU generator inside an npu generator; others are returned as they are.
+// Returns the CPU generator inside an npu generator, and any other generator as it is.
 const at::Generator& cpu_generator(const at::Generator& generator);
 
-// While it lives, PyTorch's default CPU generator continues the sequence of the device's, for CPU
-// kernels that take no generator.
+// While it lives, PyTorch's default CPU generator continues the device's sequence, for CPU kernels
+// that take no generator.
 class BorrowedGenerator {
  public:
   explicit BorrowedGenerator(int device);

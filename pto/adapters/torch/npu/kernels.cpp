@@ -133,7 +133,7 @@ Tensor& set_(Tensor& self) {
   return self.set_(c10::Storage(c10::Storage::use_byte_size_t(), 0, allocator(), true), 0, {0}, {});
 }
 
-// What a stream runs owns its memory, so there is nothing to note.
+// Does nothing: a stream's kernel owns the memory that it uses.
 void record_stream(Tensor&, c10::Stream) {}
 
 }  // namespace pto::torch_npu

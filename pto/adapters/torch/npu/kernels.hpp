@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are written out: what a device must have itself, and what PyTorch hands to a device
-// as a whole. Arguments and results are those of the operators of the same names.
+// Hand-written kernels: those that a device must have itself, and those that PyTorch hands over
+// whole. Arguments and results are those of the operators of the same names.
+//
+//     at::Tensor x = empty({2, 3}, at::kFloat, {}, npu(0), {}, {});
 //
 // Invariant: copies and fills run in the order of the current stream; all others wait for it.
-// Thread safety: every function may be called from any thread.
+// Thread safety: any thread may call every function.
 #pragma once
 
 #include <ATen/core/Generator.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launch: a CPU kernel on aliases, in the order of the current stream.
+// launch(): runs a CPU kernel on aliases, in the order of the current stream.
 //
-//     launch(out.device().index(), length_of(out), {out_alias, x_alias},
+//     launch(out.device().index(), length_of(out), std::array{out_alias, x_alias},
 //            [=](const at::Tensor* t) { at::native::copy_(t[0], t[1], false); });
 //
 // Invariant: the kernel owns what it touches until it has run. It sees neither autograd nor the
 // launching thread's modes.
-// Thread safety: every function may be called from any thread.
+// Thread safety: any thread may call every function.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -20,7 +20,7 @@
 
 namespace pto::torch_npu {
 
-// From here on a kernel is worth another thread: about a tenth of a millisecond of copying.
+// A larger kernel is worth another thread: copying 2 MiB takes about a tenth of a millisecond.
 constexpr int64_t kLongBytes = 1 << 21;
 constexpr int64_t kLongOperations = 1 << 22;  // of a matrix product
 
@@ -33,8 +33,7 @@ inline Access access_to(const at::Tensor& alias) {
   return Access(block_of(alias.storage().data_ptr()));
 }
 
-// What a CPU kernel needs of its thread: below autograd, and with the launching thread's number of
-// threads.
+// Sets a thread up for a CPU kernel: below autograd, with the launching thread's number of threads.
 class HostScope {
  public:
   explicit HostScope(int threads) {

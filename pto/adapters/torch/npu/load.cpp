@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What Python calls of the library, as plain C.
-// Thread safety: loading belongs to one thread; everything else may be called from any.
+// Thread safety: one thread loads; any thread may call everything else.
 #include <exception>
 #include <string>
 
@@ -13,7 +13,7 @@ namespace {
 thread_local std::string text;
 }
 
-// Makes the device. Null, or the text of the error.
+// Registers the device. Returns null, or the text of the error.
 extern "C" const char* pto_npu_load() {
   using namespace pto::torch_npu;
   try {
@@ -37,7 +37,7 @@ extern "C" const char* pto_npu_load() {
 extern "C" int32_t pto_npu_device_count() { return pto::torch_npu::device_count(); }
 extern "C" int32_t pto_npu_is_checked() { return pto::torch_npu::is_checked() ? 1 : 0; }
 
-// Lines "name calls", of the calling thread until its next call.
+// Returns lines "name calls", valid for the calling thread until its next call.
 extern "C" const char* pto_npu_fallbacks() {
   text.clear();
   for (const auto& [name, calls] : pto::torch_npu::fallback_counts()) {

@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kHeader = (sizeof(Block) + kAlignment - 1) / kAlignment * kAlignment;
 
-// What memory_stats() tells of one device.
+// The numbers of memory_stats() for one device.
 struct Counters {
   std::atomic<int64_t> bytes{0}, bytes_peak{0}, bytes_ever{0}, bytes_freed{0};
   std::atomic<int64_t> blocks{0}, blocks_peak{0}, blocks_ever{0}, blocks_freed{0};
@@ -110,7 +110,7 @@ class NpuAllocator final : public c10::DeviceAllocator {
   }
   bool initialized() override { return true; }
   void emptyCache(c10::MempoolId_t) override { release_cached(); }
-  // What runs on a stream owns the memory that it uses.
+  // Does nothing: a stream's kernel owns the memory that it uses.
   void recordStream(const c10::DataPtr&, c10::Stream) override {}
 
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of the npu devices: blocks of host memory, counted by owners and by device.
 //
-//     c10::DataPtr data = allocate(device, bytes);   // an npu DataPtr that owns one reference
-//     c10::DataPtr same = share(data, kCPU);         // the same memory under another device
+//     c10::DataPtr data = allocate(device, bytes);       // an npu DataPtr that owns one reference
+//     c10::DataPtr same = share(storage, at::kCPU);      // the same memory under another device
 //
-// Invariants: a block goes back when the last DataPtr of it goes, whatever its device; that never
-// takes Python's lock. A raw pointer into a block is bounded by the bytes that were asked for, and
-// knows its device (launch/device_blocks.hpp). In checked mode (PTO_NPU_CHECKED=1) every block
-// lies on pages of its own, which nobody can touch but while an Access to it lives: a host that
-// reads device memory crashes. Thread safety: every function may be called from any thread.
+// In checked mode (PTO_NPU_CHECKED=1) every block lies on pages of its own, accessible only while
+// an Access to it lives: a host that reads device memory crashes.
+// Invariant: a block is given back with its last DataPtr, whatever its device, without Python's
+// lock. A raw pointer into a block is bounded by the bytes asked for, and knows its device
+// (launch/device_blocks.hpp).
+// Thread safety: any thread may call every function.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -29,43 +30,43 @@ inline c10::Device npu(int device) { return {kNpu, static_cast<c10::DeviceIndex>
 
 struct Block : DeviceBlock {
   std::atomic<int64_t> owners{1};
-  int32_t users = 0;     // in checked mode: accesses that live
-  c10::Storage adopted;  // whose memory it is, where not ours
+  int32_t users = 0;     // in checked mode: live accesses
+  c10::Storage adopted;  // owns the memory if it is not ours
 
   void* data() const { return reinterpret_cast<void*>(base); }
 };
 
-// True in checked mode.
+// Says whether checked mode is on.
 bool is_checked();
 
-// Memory of the device that is current; empty for 0 bytes. Throws torch.OutOfMemoryError.
+// Memory of the current device; empty for 0 bytes. Throws torch.OutOfMemoryError.
 c10::Allocator* allocator();
 c10::DataPtr allocate(int device, size_t bytes);
 
-// The memory of a storage that a CPU kernel made, as memory of the device. In checked mode a copy.
+// Turns the storage that a CPU kernel made into memory of the device; copies in checked mode.
 c10::DataPtr adopt(int device, const c10::Storage& storage);
 
-// Another owner of the same memory; keeps `storage` itself where the memory is not a block of ours.
+// Returns another owner of the same memory; it keeps `storage` if the memory is no block of ours.
 c10::DataPtr share(const c10::Storage& storage, c10::Device device);
 
-// Another owner of the block behind a raw pointer, as memory of the CPU; empty where there is none.
+// Returns another owner of the block behind a raw pointer, as CPU memory; empty if there is none.
 c10::DataPtr share_at(const void* pointer);
 
-// Gives an npu storage `bytes` bytes and keeps what fits.
+// Resizes an npu storage to `bytes` and keeps what fits.
 void resize_storage(const c10::Storage& storage, size_t bytes);
 
-// The block behind memory of ours, or null.
+// Returns the block behind memory of ours, or null.
 Block* block_of(const c10::DataPtr& data);
 
 // Page-locked memory of the host, from which copies are asynchronous.
 c10::Allocator* pinned_allocator();
 bool is_pinned(const void* pointer);
 
-// Counts an access to the block, and ends one, in checked mode.
+// Count an access to the block, and end one, in checked mode.
 void open_access(Block* block);
 void close_access(Block* block);
 
-// While it lives the block may be read and written. Does nothing but in checked mode.
+// Makes the block accessible while it lives; does nothing outside checked mode.
 class Access {
  public:
   explicit Access(Block* block) : block_(is_checked() ? block : nullptr) {

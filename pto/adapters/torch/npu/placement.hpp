@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placement: the one device that all tensors of a call lie on.
+// Placement: finds the one device on which all tensors of a call lie.
 //
 //     Placement place("aten::add.Tensor");
-//     place.note(x), place.note(y);      // throws with both names where they differ
-//     place.device();                    // 1 of npu:1; the current one where no tensor said so
+//     place.note(x), place.note(y);      // throws with both devices if they differ
+//     place.device();                    // 1 for npu:1; the current device if no tensor said so
 //
-// Numbers, tensors without dimensions on the CPU, go with every device.
+// Invariant: CPU tensors without dimensions, numbers, go with every device.
 // Thread safety: a Placement belongs to one thread.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace pto::torch_npu {
 
-// The number of a device that exists; the current one for -1.
+// Returns the number of an existing device; the current one for -1.
 inline int existing_device(int index) {
   const int device = index < 0 ? current_device() : index;
   TORCH_CHECK(device < device_count(), "npu:", device, " does not exist\n  why: there are ",

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The streams of the npu devices as a device queue: kernels that users launch with EXEC_KERNEL_CMD,
-// EXEC_KERNEL_ASYNC and custom operators, in the order of the stream.
+// Makes the streams of the npu devices a device queue for kernels that users launch with
+// EXEC_KERNEL_CMD, EXEC_KERNEL_ASYNC and custom operators.
 //
-// Invariant: a pending job owns the memory of its tensors, not the tensors, whose end may need
-// Python's lock.
-// Thread safety: every function may be called from any thread.
+// Invariant: a pending job owns the memory of its tensors, not the tensors: destroying those may
+// need Python's lock.
+// Thread safety: any thread may call every function.
 #include "pto/abi/device_queue.h"
 
 #include <ATen/Parallel.h>
@@ -56,7 +56,7 @@ class QueuedJob final : public Kernel {
   const int threads_ = at::get_num_threads();
 };
 
-// 0, or 1 with the text of what was thrown.
+// Returns 0, or 1 with the text of what f threw.
 template <class F>
 int32_t caught(F f) noexcept {
   try {
@@ -74,7 +74,7 @@ int32_t submit(int32_t device, const void* to, const pto_device_job* job) {
     const int index = existing_device(static_cast<c10::DeviceIndex>(device));
     Stream& stream = to ? *static_cast<Stream*>(const_cast<void*>(to)) : current_stream(index);
     kernel->keep_memory();
-    // Part of what the stream runs now, whose blocks also run on threads of the pool.
+    // It is part of the stream's current kernel, whose blocks also run on threads of the pool.
     if (runs_kernel() || inside_block()) return kernel->run();
     const bool is_short = job->bytes < kLongBytes;
     if (!is_short || !stream.enter_if_idle()) {
@@ -89,7 +89,7 @@ int32_t submit(int32_t device, const void* to, const pto_device_job* job) {
   });
 }
 
-// A block of a kernel does not wait for the stream that waits for the block.
+// A kernel's block does not wait for its stream, which waits for the block.
 int32_t wait(const void* stream) {
   if (inside_block()) return 0;
   return caught([&] { static_cast<Stream*>(const_cast<void*>(stream))->wait(); });

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes the device: each function tells PyTorch of one part, once, in this order.
+// Registers the device: each function tells PyTorch of one part, once, in this order.
 //
-// Invariant: nothing is registered before, so that what PyTorch refuses is an error of the load and
-// not the end of the process.
-// Thread safety: none; loading belongs to one thread.
+//     register_device(), register_services(), register_kernels();   // in pto_npu_load()
+//
+// Invariant: nothing is registered earlier, so a refusal of PyTorch's is an error of the load and
+// does not end the process.
+// Thread safety: none; one thread loads.
 #pragma once
 
 #include <torch/library.h>
@@ -17,7 +19,7 @@ void register_autocast();
 void register_queue();     // of launches by users
 void register_fallback();  // last: for all operators without a kernel yet
 
-// The library for kernels of `space`; it lives as long as the process.
+// Returns the library for kernels of `space`; it lives as long as the process.
 inline torch::Library& kernel_library(const char* space, c10::DispatchKey key) {
   return *new torch::Library(torch::Library::IMPL, space, key, __FILE__, __LINE__);
 }

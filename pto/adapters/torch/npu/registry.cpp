@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of the registry on npu tensors: bound at once, run when the stream comes to them.
+// Runs the operators of the registry on npu tensors: a call is bound at once, and the stream runs
+// it.
 //
 // Invariant: a pending kernel owns the memory of all its tensors.
 // Thread safety: calls may come from any thread.
@@ -27,7 +28,7 @@ const at::Tensor& tensor_of(TensorObject* object) {
   return *reinterpret_cast<const at::Tensor*>(object);
 }
 
-// Bytes of the largest tensor; throws where one has lost its memory.
+// Returns the bytes of the largest tensor; throws if a tensor has lost its memory.
 int64_t largest(const DeviceCall& call) {
   int64_t bytes = 0;
   call.for_tensors(
@@ -60,7 +61,7 @@ class BoundKernel final : public Kernel {
     run_and([] {});
   }
 
-  // `last` runs while the memory is still accessible.
+  // Runs the call, then `last`, while the memory is still accessible.
   template <class Last>
   void run_and(Last last) {
     const HostScope scope(threads_);
@@ -77,7 +78,7 @@ class BoundKernel final : public Kernel {
   const int threads_ = at::get_num_threads();
 };
 
-// Does not throw what the operator reports: that is the result.
+// Returns the operator's error code instead of throwing.
 int32_t run_operator(const DeviceCall& call) {
   Stream& stream = current_stream(call.device_index);
   const bool is_short = largest(call) < kLongBytes;
@@ -102,7 +103,7 @@ int32_t run_operator(const DeviceCall& call) {
 }  // namespace
 }  // namespace pto::torch_npu
 
-// The function that pto_torch_set_device_runner() takes.
+// Returns the function for pto_torch_set_device_runner().
 extern "C" const void* pto_npu_device_runner() {
   return reinterpret_cast<const void*>(&pto::torch_npu::run_operator);
 }

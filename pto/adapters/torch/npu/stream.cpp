@@ -67,7 +67,7 @@ class WaitKernel final : public Kernel {
 
 }  // namespace
 
-// While it lives, the calling thread runs a kernel.
+// Marks that the calling thread runs a kernel, while it lives.
 class Running {
  public:
   Running() { ++t_running; }
@@ -138,7 +138,7 @@ void Stream::leave() {
   release(lock);
 }
 
-// The kernel that held the stream is done.
+// Ends the kernel that held the stream.
 void Stream::release(std::unique_lock<std::mutex>& lock) {
   is_busy_ = false;
   holder_ = {};
@@ -262,7 +262,7 @@ void wait_for_device(int device) {
   if (thrown) std::rethrow_exception(thrown);
 }
 
-// Around fork() all streams stand still, with nothing pending; the child gets new ones, since it
+// Holds all streams still around fork(), with nothing pending; the child gets new ones, since it
 // has none of the threads.
 class Fork {
  public:
@@ -288,8 +288,8 @@ class Fork {
   }
 
  private:
-  // False, with nothing locked, where a stream has work left, but that of the forking thread
-  // itself.
+  // Locks all streams, or returns false with nothing locked if one has work other than the forking
+  // thread's own.
   static bool lock_if_idle() {
     bool is_idle = true;
     for (auto& one : streams()) {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stream: an ordered queue of kernels of one device, and the marks that order streams.
+// Stream: an ordered queue of kernels of one device; Mark: a point of a stream for which others
+// wait.
 //
 //     Stream& s = current_stream(device);
 //     s.submit(std::make_unique<Copy>(to, from), Length::Long);   // returns at once
 //     s.wait();                                                   // all of it has run
 //
 // A short kernel on an idle stream runs on the calling thread; all others run on the stream's own
-// thread, which exists from the first of them on. Streams are numbered: 0 is a device's default.
-// Invariants: kernels of a stream run one after another in the order of their submission. A stream
-// lives as long as the process. A kernel's error is kept and thrown by the next wait(); later
-// kernels run all the same. fork() waits for what is pending, so that the child sees the memory as
-// its program order says; it has all streams, empty.
-// Thread safety: every function may be called from any thread; the current stream is the thread's.
+// thread, which the first of them starts. Streams are numbered; 0 is a device's default.
+// Invariant: kernels of a stream run one after another in the order of submission. A stream lives
+// as long as the process. A kernel's error is thrown by the next wait(); later kernels still run.
+// fork() waits for pending kernels, so that the child sees memory in program order; it has all
+// streams, empty.
+// Thread safety: any thread may call every function; each thread has its own current stream.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,7 @@ namespace pto::torch_npu {
 constexpr int kMaxDevices = 16;
 constexpr int kStreams = 33;  // of a device: the default one and a pool
 
-// What a stream runs; destroyed before the stream counts it as done.
+// The work of a stream; destroyed before the stream counts it as done.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -38,7 +39,7 @@ class Kernel {
 // Short: handing it to another thread would cost more than it saves.
 enum class Length { Short, Long };
 
-// A point of a stream that has been passed or not, and when.
+// A point of a stream: whether it has been passed, and when.
 class Mark {
  public:
   void pass();
@@ -58,12 +59,12 @@ class Stream {
 
   void submit(std::unique_ptr<Kernel> kernel, Length length);
 
-  // Makes the caller the stream's kernel until leave(), where nothing is pending; else false. What
-  // it waits for meanwhile is what was before it: nothing.
+  // If nothing is pending, makes the caller the stream's kernel until leave(); else returns false.
+  // A wait() meanwhile returns at once.
   bool enter_if_idle();
   void leave();
 
-  // Returns when all that was submitted before has run; throws what one of it threw.
+  // Returns when everything submitted before has run; throws the first error of it.
   void wait() {
     if (!is_quiet()) wait_slowly();
   }
@@ -98,11 +99,11 @@ class Stream {
   std::thread thread_;
 };
 
-// Whether the calling thread runs a kernel of a stream now: what that launches is part of it.
+// Says whether the calling thread runs a kernel of a stream; what that launches is part of it.
 bool runs_kernel();
 
-// Before everything else, once: makes the streams, and has them follow fork() and stop at exit.
-// Throws where PTO_NPU_DEVICES is malformed.
+// Called once before all else: makes the streams, which follow fork() and stop at exit. Throws if
+// PTO_NPU_DEVICES is malformed.
 void make_streams();
 
 int device_count();
@@ -117,7 +118,7 @@ void set_current_stream(int device, int number);
 inline Stream& current_stream(int device) { return stream(device, current_stream_number(device)); }
 int next_pool_stream(int device);
 
-// All streams of a device; throws what one of their kernels threw.
+// Waits for all streams of a device; throws an error of their kernels.
 void wait_for_device(int device);
 
 }  // namespace pto::torch_npu
