@@ -2,9 +2,9 @@
 """OpenPTO: write a tile kernel once; run it fast on every core and in every framework.
 
 `pto.jit` compiles a Python function over torch tensors or NumPy arrays; the operations inside it
-are `pto.exp`, `pto.sum`, `pto.where` and their like, and Python's operators. `pto.torch`,
-`pto.Runtime` runs dependent C++ kernels as tasks on all cores. `pto.ops`, the runtime and the
-other parts are loaded at their first use.
+are `pto.exp`, `pto.sum`, `pto.where` and their like, and Python's operators. `pto.ops` is the
+operator library, and `pto.torch` and its siblings put it into a framework. `pto.Runtime` runs
+dependent C++ kernels as tasks on all cores. Adapters, runtime and `pto.ops` load at first use.
 """
 
 import importlib

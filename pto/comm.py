@@ -7,11 +7,11 @@
             ctx.submit(chip, "gradient", [pto.Arg.output(part)])
         pto.comm.all_reduce(ctx, parts)          # each part becomes the sum of all
 
-A tensor belongs to the device that works on it: `tensors` maps devices to theirs, all of one shape
-and element type. Since all memory is shared, each device takes what it needs from the others'
-tensors; what follows what is inferred from the bytes, as for all tasks. Reductions take the devices
-in the order of the mapping: results do not depend on timing. Operations are sum, product, min and
-max. All functions return the tasks, for ctx.wait() and after=.
+`tensors` maps each device to the tensor on which it works, all of one shape and element type. All
+memory is shared, so a device reads what it needs from the others' tensors; edges follow from the
+bytes, as for all tasks. Reductions take the devices in the order of the mapping, so results do not
+depend on timing. Operations are sum, product, min and max. All functions return the tasks, for
+ctx.wait() and after=.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,10 +48,10 @@ def notify(
 def wait(
     ctx: Context, signal: Any, value: int = 1, compare: str = ">=", after: Sequence[Node] = ()
 ) -> Node:
-    """A task that is done when the signal's first element compares so with the value.
+    """A task that is done when the comparison of the signal's first element with the value holds.
 
-    It holds no device; whoever is to come after it says so: after=[node]. Where no task is left
-    that could change the signal the run fails: a deadlock.
+    It occupies no device; a task that must come after it says so: after=[node]. If no task is left
+    that could change the signal, the run fails: a deadlock.
     """
     if compare not in _COMPARISONS:
         raise InvalidValue(

@@ -64,7 +64,7 @@ def bound(
 
 
 def checked(name: str, schema: str, a: Argument, value: Any) -> Any:
-    """An attribute as its kind; tensors as they are, but for None and lists."""
+    """An attribute converted to its kind; checks tensors only for None and lists."""
     if value is None and a.optional:
         return None
     if a.kind == "Tensor" and value is not None:

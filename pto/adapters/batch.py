@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an operator on tensors with one more axis in front does the same for each of its rows.
+"""Proves whether an operator on tensors with one more leading axis does the same for each row.
 
     batched_outputs(record, (1, 1), [("f32", (4, 3), True), ("f32", (3,), False)], [])   # [True]
 
-Only traced operators are looked into, by tracing them both ways (pto/ir/batch.hpp): the answer is
-a proof, and "no" where there is none. Free of frameworks. Thread safety: any thread may call.
+It traces traced operators both ways (pto/ir/batch.hpp), so the answer is a proof, and "no" without
+one. Free of frameworks. Thread safety: any thread may call.
 """
 
 import itertools

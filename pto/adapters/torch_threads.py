@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads inside PyTorch: its setting counts, and its pool runs our kernels.
+"""Threads inside PyTorch: kernels respect its setting and run on its pool.
 
-The part of the PyTorch adapter that @pto.jit needs too, for its calls on torch tensors; it does not
-load the operators. torch must be imported already.
+@pto.jit needs this part of the PyTorch adapter too, for calls on torch tensors; it does not load
+the operators. torch must be imported already.
 """
 
 import ctypes

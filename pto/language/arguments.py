@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy of calls: which values are tensors, which are constants, and why one is refused.
+"""The policy of calls: says which values are tensors, which are constants, and words refusals.
 
-The compiled call (bindings/fast_call.cpp) asks here only the first time that it meets a type, and
-where something is wrong. No framework is imported: types are known by their names.
+The compiled call (bindings/fast_call.cpp) asks it only for a type that it has not met before, and
+for an error. It imports no framework: it knows types by their names.
 """
 
 import contextlib
@@ -117,20 +117,20 @@ def export_dlpack(value: Any) -> object:
 
 
 def as_library(buffer: object, like: Any) -> object:
-    """A result as an array of the library of `like`; None where that has no way."""
+    """Converts a result to an array of the library of `like`; None if that library has no way."""
     namespace = getattr(like, "__array_namespace__", None)
     return namespace and namespace().from_dlpack(buffer)
 
 
 def key(function: str, name: str, value: Any) -> tuple:
-    """What stands for a dataclass in the key: its type and the values of its fields."""
+    """Returns what stands for a dataclass in the key: its type and the values of its fields."""
     fields = vars(type(value))["__dataclass_fields__"]
     members = (constant_key(function, f"{name}.{n}", getattr(value, n)) for n in fields)
     return type(value), *members
 
 
 def constant_key(function: str, name: str, value: Any) -> Any:
-    """What stands for a constant in the key; refuses what is none."""
+    """Returns what stands for a constant in the key; refuses any other value."""
     kind = classify(type(value))
     if kind == STRUCTURE:
         return key(function, name, value)

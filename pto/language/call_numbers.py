@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Float parameters of a compiled function: numbers of the call where they may be.
+"""Decides which float parameters of a compiled function can be numbers of the call.
 
     tensors, constants, numbers = [("f32", (n,)), None], [None, 2.0], [False, True]
     graph, form, steering = traced("scaled", scaled, tensors, constants, numbers)
 
-The function is traced with the values, and again with traced numbers in their places. Where both
-tracings compute the same, one kernel serves all values; where they differ, the value steers the
-function (a condition, a power, a look-up) and has to be a constant: `steering` has its bit.
+The function is traced with the values, and again with traced numbers in their places. If both
+traces compute the same, one kernel serves all values; if they differ, the value steers the function
+(a condition, a power, a look-up) and must be a constant: its bit in `steering` is set.
 
-Numbers are computed with each other as wide as the tensors, as those of @op. Thread safety: as a
-trace.
+Arithmetic among numbers is as wide as the tensors, as in @op. Thread safety: as a trace.
 """
 
 import math
@@ -25,7 +24,7 @@ from pto.language.trace import Trace
 
 
 class Number(Tensor):
-    """A traced number that passes for a float. Whoever asks for its value cannot have it."""
+    """A traced number that passes for a float; asking for its value shows that it steers."""
 
     __slots__ = ()
     __class__ = property(lambda self: float)  # isinstance(factor, float) stays true

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a traced function reads beside its parameters: places whose values become constants.
+"""Finds what a traced function reads beside its parameters: places whose values become constants.
 
     EPSILON = 1e-5
     def scale(x): return x * EPSILON
     captured(scale)     # ((globals, "EPSILON"),)
 
-Found without running the function, by the names in its code: global names, closures, attributes of
-modules, classes and plain objects, elements of short dicts and lists, and all of that in the
-functions that it calls. Each call of a jitted function compares the values (bindings/captures.cpp)
-and compiles anew where one changed. Not seen: elements that a dict or list gets later, what is
-reached through getattr(), and code of libraries. What the function itself assigns is its own
-business, such as counters of tracings.
+It does not run the function but follows the names in its code: global names, closures, attributes
+of modules, classes and plain objects, elements of short dicts and lists, and the same in functions
+that it calls. Each call of a jitted function compares the values (bindings/captures.cpp) and
+compiles anew if one has changed. Not seen: elements that a dict or list gets later, what getattr()
+reaches, and code of libraries. What the function itself assigns, such as a counter of traces, does
+not count.
 """
 
 import dis
@@ -34,7 +34,7 @@ _STORES = ("STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR")
 _CHANGES = {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "sort"}
 _MOST = 64  # elements of a dict or list
 
-Place = tuple[Any, str | int]  # a dict, cell, class or list, and a name or an index
+Place = tuple[Any, str | int]  # (a dict, cell, class or list; a name or an index)
 
 
 def captured(function: types.FunctionType) -> tuple[Place, ...]:
@@ -74,7 +74,7 @@ class _Search:
         self.elements: set[tuple[int, str | int]] = set()
         self.functions: dict[int, types.FunctionType] = {}
         self.objects: dict[int, Any] = {}
-        self.names: dict[str, None] = {}  # that are read: of globals, or of attributes of anything
+        self.names: dict[str, None] = {}  # names that are read: globals, or attributes of anything
         self.assigned: set[str] = set()  # attributes
         self.assigns_elements = False
         self._function(function)
@@ -111,7 +111,7 @@ class _Search:
                 self._value(cell, name, cell.cell_contents)
 
     def _value(self, owner: object, name: str | int, value: Any) -> None:
-        """What stands at a place."""
+        """Visits the value at a place."""
         if isinstance(value, types.MethodType):
             self._object(value.__self__)
         inner = _function_of(value)

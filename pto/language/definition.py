@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the class under @op may hold, and what is wrong with one that holds something else."""
+"""Checks which members the class under @op has, and words what is wrong with others."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from pto.errors import InvalidType, InvalidValue, nearest
 from pto.language.location import describe
 from pto.language.native_kernel import NativeKernel
 
-# What the class of an operator may define; see op.py. Names with _ are its own.
+# The members that a class of an operator may define; see op.py. Names with _ are its own.
 MEMBERS = {
     *("build", "infer", "grad", "gradient", "saved", "wanted", "kernel", "work", "oracle"),
     *("tolerance", "samples", "vectors", "types", "inplace", "bounded", "autocast"),

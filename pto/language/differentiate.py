@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reverse-mode differentiation of what was traced, in the same trace.
+"""Reverse-mode differentiation of a trace, in the same trace.
 
     y = exp(x) * x
     (d_x,) = differentiate([y], [d_y], [x])      # d_y * (exp(x) * x + exp(x)), as more nodes
 
-Walks the nodes from the outputs back to the inputs and adds up what each operation passes on. Where
-a derivative jumps, the convention is PyTorch's: relu, abs and rounding give 0 there, equal operands
-of maximum and equal largest elements share.
+It walks the nodes from the outputs back to the inputs and adds up what each operation passes on. At
+a jump of a derivative it follows PyTorch: relu, abs and rounding give 0 there; equal operands of
+maximum, and equal largest elements, share the gradient.
 """
 
 import math
@@ -43,7 +43,7 @@ def differentiate(
         if y.dtype.is_float:
             add(y.value, d)
     depends = _Dependence(outputs[0].trace, wanted)
-    # An operand's number is smaller than its node's; what rules add has larger ones.
+    # An operand's number is smaller than its node's; rules add larger ones.
     for value in range(max(found, default=-1), -1, -1):
         if value not in found or value in wanted or not depends(value):
             continue

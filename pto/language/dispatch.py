@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of operators that the compiled call does not take: traced ones, frameworks', mistakes."""
+"""Handles calls of operators that the compiled call leaves: traced, a framework's, or mistaken."""
 
 from typing import Any, NoReturn
 
@@ -33,7 +33,7 @@ def call(operator: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     try:
         return framework.call(operator.name, args, kwargs)
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
-        if "why:" not in str(error):  # the framework's own: ours says more of what is wrong
+        if "why:" not in str(error):  # the framework's own text: ours says more
             _check_kinds(operator, operator.bind(args, kwargs))
         raise
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function is, so that equal functions share an operator and others never do.
+"""Fingerprint: identifies a function, so that equal functions share an operator.
 
     found = fingerprint(function)
     found.text          # the same in every process with the same source
     found.is_current()  # False once a value that the function captures is another one
 
-Looked at are its code and what the code names: cells, globals, functions and so on. Numbers, texts
-and tuples of these count by value; everything else is the same only where it is the same object.
-Thread safety: immutable.
+It covers the code and what the code names: cells, globals, functions and so on. Numbers, texts and
+tuples of these count by value; any other object equals only itself. Thread safety: immutable.
 """
 
 import types

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gradient of an operator: `grad` of its definition, traced, is an operator of its own.
+"""Makes the gradient of an operator an operator of its own, by tracing `grad` of its definition.
 
 Thread safety: as in op.py.
 """

@@ -4,9 +4,9 @@
     def infer(x, y, alpha): return pto.broadcast(x, y)
     def infer(x, sizes, dim): return [x.like((n, *x.shape[1:])) for n in sizes]
 
-A size is an int, or a Dim where it is known only at the call; + - * // % and size_min, size_max,
-size_broadcast combine them. `require_equal` states that two sizes must be equal. A size of the call
-may turn out to be 1, so that comparing two sizes says nothing; `broadcast` is right for every size.
+A size is an int, or a Dim if only the call knows it; + - * // % and size_min, size_max,
+size_broadcast combine them. `require_equal` states that two sizes must be equal. A Dim may be 1 in
+some call, so comparing two sizes proves nothing; `broadcast` is right for every size.
 """
 
 import contextlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NAME_, the operator that replaces the elements of its first argument, from NAME."""
+"""Derives NAME_, the operator that replaces the elements of its first argument, from NAME."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ def inplace_schema(operator: "Operator") -> str:
 
 
 def inplace_definition(definition: type) -> type:
-    """What NAME_ takes over: all but the gradient."""
+    """The members that NAME_ takes over: all but the gradient."""
     kept = ("build", "kernel", "infer", "work", "oracle", "tolerance", "samples", "types")
     members = {name: vars(definition)[name] for name in kept if name in vars(definition)}
     return type(definition.__name__ + "InPlace", (), {**members, "__doc__": definition.__doc__})

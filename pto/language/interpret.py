@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""interpret(): what a graph means, computed slowly, for tests and for questions.
+"""interpret(): computes slowly what a graph means, for tests and for questions.
 
     graph = softmax.trace(x)
     pto.interpret(graph, x)         # a NumPy array, or a list of them
 
-Floats are computed in double and rounded after every operation.
+It computes floats in double and rounds them after every operation.
 """
 
 from typing import Any

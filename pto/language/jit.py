@@ -109,7 +109,7 @@ class Jit(_core.FastCall):
         return state(instance, self.reads[type(instance)])
 
     def __hash__(self) -> int:
-        """Asked for first of all where torch.compile meets the function, which makes it known."""
+        """Makes the function known to torch.compile, which asks for the hash before all else."""
         keep_in_graphs(self)
         return object.__hash__(self)
 
@@ -143,12 +143,12 @@ class Jit(_core.FastCall):
     def specialise(
         self, tensors: list, constants: list, numbers: list[bool]
     ) -> tuple[_core.Program | None, Any, int]:
-        """(program, form, 0) for tensors of these types; (None, form, bits) where numbers steer.
+        """(program, form, 0) for tensors of these types; (None, form, bits) if numbers steer.
 
-        `tensors` has (dtype, shape, stride class) for each parameter that is one, else None, and
-        then `constants` has its value; `numbers` says which of these may be numbers of the call.
-        The bits are those of numbers that have to be constants; then nothing was compiled. Called
-        by the compiled call where it has no kernel yet; `form` is as it takes it.
+        The compiled call asks for it when it has no kernel. `tensors` has (dtype, shape, stride
+        class) for each parameter that is a tensor, else None, and then `constants` has its value;
+        `numbers` says which of these may be numbers of the call. The bits mark numbers that must
+        be constants; then nothing was compiled. `form` is in the compiled call's terms.
         """
         graph, form, steering = self.traced(tensors, constants, numbers)
         plain = None if form.is_leaf else tuple if form.is_row else form
@@ -179,7 +179,7 @@ class Jit(_core.FastCall):
         return graph, form, found
 
     def _graph(self, tensors: list, constants: list, numbers: list[bool]) -> tuple:
-        """(graph, form): what steers is a constant."""
+        """(graph, form), with steering numbers as constants."""
         graph, form, steering = self.traced(tensors, constants, numbers)
         if graph is None:
             numbers = [yes and not steering >> i & 1 for i, yes in enumerate(numbers)]
@@ -191,7 +191,7 @@ class Jit(_core.FastCall):
         return _core.compile(graph, strides, config.dump, target=config.target)
 
     def _warn_of_versions(self, tensors: list, constants: list, numbers: list[bool]) -> None:
-        """Says once a parameter that each of its values is compiled for."""
+        """Warns once of a parameter for which each value is compiled."""
         for place, value in enumerate(constants):
             if tensors[place] or numbers[place] or type(value) not in (int, float):
                 continue
@@ -209,7 +209,7 @@ class Jit(_core.FastCall):
                 warnings.warn_explicit(text, RuntimeWarning, file, int(line or 0))
 
     def call_in_library(self, *args: Any, **kwargs: Any) -> Any:
-        """A call that PyTorch makes: by the operator of this function for such arguments."""
+        """Makes a call through PyTorch: by the operator of this function for such arguments."""
         from pto.language import jit_operator
 
         return jit_operator.call(self, args, kwargs)
@@ -225,7 +225,7 @@ class Jit(_core.FastCall):
 
 
 class JitMethod(Method, Jit):
-    """One that is defined in a class. What it reads of its object is a constant."""
+    """A jitted method; what it reads of its object is a constant."""
 
 
 _REASONS = {

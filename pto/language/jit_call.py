@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments of a jitted function in a call that PyTorch makes: tensors, numbers, constants.
+"""Sorts the arguments of a jitted function's call that PyTorch makes: tensors, numbers, constants.
 
-The same rules as those of the compiled call (bindings/fast_call.cpp), for what that one leaves to
+The rules are those of the compiled call (bindings/fast_call.cpp), for calls that it leaves to
 PyTorch: tensors that require grad, wrapped ones, those of other devices, symbolic sizes.
 """
 
@@ -54,7 +54,7 @@ def sorted_call(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> SortedCall:
 
 
 def _bound(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> list:
-    """The values of all parameters, which the compiled call has bound once already."""
+    """The values of all parameters; the compiled call has already checked that they bind."""
     names, defaults = jit.parameters, jit.defaults
     values = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
     values |= zip(names, args, strict=False)
@@ -94,7 +94,7 @@ def _widens(given: SortedCall, kinds: list[tuple[str, int]]) -> bool:
 
 
 def _plain(jit: "Jit", place: int, value: Any) -> Any:
-    """A constant as the function gets it: sizes of PyTorch and numbers of NumPy as Python's."""
+    """A constant as the function gets it: PyTorch's sizes and NumPy's numbers become Python's."""
     symbolic = {"torch.SymInt": int, "torch.SymBool": bool}.get(_type_name(value))
     if symbolic:
         return symbolic(value)
@@ -109,7 +109,7 @@ def _plain(jit: "Jit", place: int, value: Any) -> Any:
 
 
 def _constant_key(jit: "Jit", place: int, value: Any) -> Any:
-    """What tells constants apart: types too, and the sign of zero."""
+    """A key that tells constants apart: by type too, and by the sign of zero."""
     if jit.is_object(place, value):
         return jit.state(value)
     found = arguments.constant_key(jit.__name__, jit.parameters[place], value)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A jitted function as operators of the registry, for calls that PyTorch has to make.
+"""Makes a jitted function operators of the registry, for calls that PyTorch has to make.
 
     y = scale(torch.randn(4, requires_grad=True), 2.0)    # torch.ops.pto_jit.scale_3f9c...
 
-The first call with another set of tensors, element types or constants makes an operator, whose
-schema has the tensors and the numbers of the call; constants, and what the function captures, are
-part of the digest in its name. Gradient, fake kernel, vmap and the rest come from the adapter, as
-for every @op. One operator serves all floating-point types for which the function does the same.
+The first call with another set of tensors, element types or constants defines an operator. Its
+schema has the tensors and the numbers of the call; the digest in its name covers the constants and
+what the function captures. The adapter adds gradient, fake kernel, vmap and the rest, as for every
+@op. One operator serves all floating-point types for which the function does the same.
 
 Thread safety: operators are made under a lock; calls are as those of the operators.
 """
@@ -198,8 +198,8 @@ class _Types:
 
 
 def _types(jit: "Jit", given: SortedCall, outputs: list[str], form: Form) -> _Types:
-    """The one floating-point type of the tensors may be any for which the function does the same;
-    of several each stays what it is."""
+    """A single floating-point type of the tensors may be any for which the function does the same;
+    several types each stay what they are."""
     kinds = _as_called(given)
     names = [kind for kind, _ in kinds]
     variables = {kind: f"T{i}" for i, kind in enumerate(dict.fromkeys(names))}
@@ -223,7 +223,7 @@ def _outputs_or_none(jit: "Jit", given: SortedCall, kinds: list) -> tuple[list[s
 
 
 def _schema_names(jit: "Jit", places: Iterable[int]) -> list[str]:
-    """Names of arguments in the schema: those of the parameters where they may be."""
+    """Names of arguments in the schema: the parameters' names if the grammar allows them."""
     taken = r"needs_?|d_\w*|result\d*|size_\w*|out\d*"
     names = [jit.parameters[place] for place in places]
     return [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's line: which line a node stands for, and which one an error names."""
+"""Finds the user's line: the one for which a node stands, and the one that an error names."""
 
 import os
 import sys

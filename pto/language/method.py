@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jitted methods: bound to their object as Python's, and inside torch.compile.
+"""Binds jitted methods to their objects, as Python does, also inside torch.compile.
 
-torch.compile checks before a call that what it has traced still holds. It does not see what a
-jitted method reads of its object, so while it traces, the attributes that the method names are
-arguments of the call: an attribute that changes compiles anew. Thread safety: as of the method.
+torch.compile checks before a call that its trace still holds, but it does not see what a jitted
+method reads of its object. So while it traces, the attributes that the method names are arguments
+of the call: a changed attribute compiles anew. Thread safety: as of the method.
 """
 
 import functools
@@ -70,7 +70,7 @@ class InGraph:
 
 
 class Method:
-    """What binds a jitted method to its object. Dynamo traces the text of __get__."""
+    """Binds a jitted method to its object. Dynamo traces the text of __get__."""
 
     def __init__(self, function: Callable, *args: Any):
         super().__init__(function, *args)

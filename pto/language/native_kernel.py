@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """cpp_kernel: a hand-written C++ kernel of an operator, compiled at its first use.
 
-    kernel = cpp_kernel("conv.cpp", "conv2d")     # beside the file that says so
+    kernel = cpp_kernel("conv.cpp", "conv2d")     # beside the calling file
 
 The source defines `extern "C" int32_t NAME(const pto_args*)` as pto/abi/define_operator.h describes
 it; it may include pto/pto-inst.hpp, pto/operators/kernel_arguments.hpp and the standard library. It
-is compiled anew for each set of element types: PTO_TYPE_0 to PTO_TYPE_7 are the C++ types of the
-tensor arguments, of a list that of its first; an absent one has the type of the first argument, and
-what lies beyond them is int64_t, so that one file may hold the kernels of several operators.
+is compiled for each set of element types: PTO_TYPE_0 to PTO_TYPE_7 are the C++ types of the tensor
+arguments. A list has the type of its first tensor, an absent argument that of the first argument;
+further ones are int64_t, so that one file may hold the kernels of several operators.
 
 Thread safety: immutable.
 """

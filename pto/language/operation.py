@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every function of the language does before its body: it checks its arguments.
+"""@operation: checks the arguments of every function of the language before its body runs.
 
     @operation
     def mean(x: Tensor, dim: Axes = None, keepdim: bool = False) -> Tensor: ...
@@ -7,8 +7,8 @@
     mean(x)                  # traced: records operations
     mean(numpy.ones((2, 3))) # on arrays, outside a traced function: compiled like one and run
 
-The annotations say what an argument must be: Tensor, bool, str or float (a number); other
-annotations are checked by the body.
+The annotations say what an argument must be: Tensor, bool, str or float (a number); the body checks
+other annotations.
 """
 
 import functools
@@ -55,7 +55,7 @@ def operation(function: Callable) -> Callable:
 
 
 def compile_with(compiled: Callable[[Callable], Callable]) -> Callable:
-    """Says what makes of a function of the language one that runs on arrays: jit.py does."""
+    """Sets what makes a function of the language run on arrays: jit.py passes it."""
     global _compiled
     _compiled = compiled
     return compiled

@@ -75,7 +75,7 @@ amax, amin = _reduction("amax", False), _reduction("amin", False)
 
 
 def shifted_by_largest(x: Tensor, dim: int, name: str) -> Tensor:
-    """x minus its maximum along `dim`; nothing where there are no elements."""
+    """x minus its maximum along `dim`; x itself if there are no elements."""
     return x - _reduce("amax", x, _axes(name, x.ndim, dim, None), True)
 
 

@@ -52,7 +52,7 @@ class Form:
         return f"a {self.kind.__name__} of {of}"
 
     def leaves_of(self, result: Any) -> list | None:
-        """The leaves of something of this form; None where it has another one."""
+        """The leaves of a value of this form; None for any other value."""
         found, form = taken_apart(result)
         return found if form == self else None
 
@@ -69,7 +69,7 @@ LEAF = Form()
 
 
 def taken_apart(result: Any) -> tuple[list, Form]:
-    """The leaves of a result in order, and its form. What is no container is a leaf."""
+    """The leaves of a result in order, and its form; anything but a container is a leaf."""
     leaves: list = []
     return leaves, _walk(result, leaves)
 

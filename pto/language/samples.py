@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples: arguments of an operator for tests, from its definition.
+"""Makes sample arguments of an operator for tests, from its definition.
 
     def samples(tensor):                     # of a class under @op
         yield (tensor(5, 13), tensor(13)), {"eps": 1e-3}
         yield (tensor(10, 4), tensor(2, 3, dtype="i64", low=0, high=10)), {}
 
-Each is (positional, keyword) arguments. `tensor(*shape)` makes a NumPy array of the type that is
-asked for, normally distributed, or whole numbers from `low` up to, not including, `high`. Without
-`samples` all tensors have one shape, and those that `vectors = ("weight", ...)` names the size of
-its last axis.
+Each sample is (positional, keyword) arguments. `tensor(*shape)` makes a NumPy array of the asked
+type: normally distributed, or whole numbers in [low, high). Without `samples` all tensors have one
+shape, except that `vectors = ("weight", ...)` have the size of its last axis.
 """
 
 from collections.abc import Iterator
@@ -39,7 +38,7 @@ def numpy_type(name: str) -> Any:
 
 
 class TensorMaker:
-    """What `samples` is called with; equal seeds give equal tensors."""
+    """The argument of `samples`; equal seeds give equal tensors."""
 
     def __init__(self, dtype: str, seed: int):
         self.dtype = dtype

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes: axes of size 1 come and go, and sizes of 1 repeat; nothing here moves data."""
+"""Shape operations: they insert, remove and repeat axes of size 1, and move no data."""
 
 import operator
 from collections.abc import Sequence

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes in a traced function: what a Dim can do, and what says why it cannot.
+"""Sizes in a traced function: the operators of a Dim, and errors for those that it cannot have.
 
     n = x.shape[0]              # a Dim, known when the kernel runs
     n * 2 + 1, n // 4, n ** 2   # sizes again
     x / n, n * x                # a tensor, with the size as a number
     n > 4, n / 2, range(n)      # InvalidType: what, why, fix, and the user's line
 
-The arithmetic is that of C++ (base/dims.hpp); this puts Python's operators around it.
+C++ computes (base/dims.hpp); this module adds Python's operators.
 """
 
 import contextlib
@@ -143,7 +143,7 @@ def _comparison(name: str, of_same: bool) -> None:
 
 
 def _value(name: str, use: str, kind: type[Error] = InvalidType) -> None:
-    """Says that something asks for the number itself."""
+    """Refuses a use of the size as a number."""
 
     def ask(n: Dim) -> NoReturn:
         fail(

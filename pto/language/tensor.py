@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensor: a value of a program that is being traced. It has a shape and a type, but no data.
 
-Its operators and methods are the functions of this folder, which put themselves here with
-`@method` (operation.py). What would need data (`if x > 0`, `float(x)`, writing) is an error with
-the fix.
+    y = x.exp() * 2             # records operations; `if x > 0` raises InvalidType
+
+Its operators and methods are the functions of this folder, which register themselves with `@method`
+(operation.py). What would need data (`if x > 0`, `float(x)`, writing) is an error with the fix.
 """
 
 from collections.abc import Callable

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Methods: what a traced method reads of its object is a constant of the compilation.
+"""Watches a traced method: what it reads of its object is a constant of the compilation.
 
     seen = watched(layer, reads)     # passes for the layer while its method is traced
     seen.eps                         # reads == {("eps",)}
     state(layer, reads)              # (its class, what these reads give now): part of the key
 
-So one kernel serves all objects of a class that agree in what the method reads of them, and an
-attribute that changes is noticed at the next call. Thread safety: as a trace.
+So one kernel serves all objects of a class that agree in what the method reads, and the next call
+notices a changed attribute. Thread safety: as a trace.
 """
 
 import types
@@ -20,7 +20,7 @@ _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, t
 
 
 class _Same:
-    """Equal only to itself: for what has no value that could be compared."""
+    """Equal only to itself: stands for a value that cannot be compared."""
 
     __slots__ = ("what",)
 
@@ -75,7 +75,7 @@ def watched(what: Any, reads: set) -> Any:
 
 
 def state(what: Any, reads: set) -> tuple:
-    """What the reads give now, to be compared with other states."""
+    """The values that the reads give now, to be compared with other states."""
     return type(what), *((path, _at(what, path)) for path in sorted(reads))
 
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of convolution.py. For one image and group, P pixels of the result, K elements of a
-// filter and O filters, `columns` [K, P] are the pixels of x under the filter:
+// filter and O filters, `columns` [K, P] holds the pixels of x under the filter:
 //
 //     result [O, P] = weight [O, K] columns      d_columns [K, P] = weight' d_result
 //     d_weight [O, K] = sum over images of d_result columns'
 //
-// Sums run in f32, in f64 for f64, in an order that does not depend on the number of threads.
+// Sums run in f32 (f64 for f64), in an order that does not depend on the number of threads.
 #include <algorithm>
 
 #include "pto/isa/cpu/matmul_job.hpp"
@@ -42,7 +42,7 @@ struct Convolution {
   int64_t group_filters() const { return filters / groups; }
 };
 
-// first: the place of stride among the other arguments.
+// Reads the arguments; `first` is the place of stride among the non-tensor arguments.
 Convolution read(const KernelArguments& in, int x, int weight, int result, int first) {
   const pto_tensor &from = in.tensor(x), &w = in.tensor(weight), &to = in.tensor(result);
   const auto stride = in.integers(first), padding = in.integers(first + 1),
@@ -77,7 +77,7 @@ void for_each_pixel(const Convolution& c, const FilterElement& e, int64_t first,
   }
 }
 
-// Rows `first_k` to `last_k` of columns, for pixels from `first` on.
+// Gathers rows `first_k` to `last_k` of columns, for pixels from `first` on.
 void gather_columns(const Convolution& c, const Element* image, int64_t group, int64_t first_k,
                     int64_t last_k, int64_t first, int64_t count, Sum* columns) {
   for (int64_t k = first_k; k < last_k; ++k, columns += count) {
@@ -88,7 +88,7 @@ void gather_columns(const Convolution& c, const Element* image, int64_t group, i
   }
 }
 
-// A matrix as its rows lie, or transposed.
+// A matrix, row-major or transposed.
 struct Matrix {
   const Sum* data;
   int64_t row_stride, col_stride;
@@ -105,7 +105,7 @@ pto_matmul_matrix job_matrix(const Matrix& m) {
           m.col_stride};
 }
 
-// c [rows, cols] = a b, or c + a b; c is dense in rows of `stride`.
+// Computes c [rows, cols] = a b, or c + a b; c has rows `stride` apart.
 void multiply(Sum* c, int64_t stride, const Matrix& a, const Matrix& b, int64_t rows, int64_t depth,
               int64_t cols, bool accumulate) {
   if constexpr (sizeof(Sum) == sizeof(float)) {
@@ -130,7 +130,7 @@ void multiply(Sum* c, int64_t stride, const Matrix& a, const Matrix& b, int64_t 
   }
 }
 
-// Elements as Sum: as they lie where they are that already, else copied to `copy`.
+// Returns elements as Sum: in place if they have that type, else copied to `copy`.
 const Sum* as_sums(const Element* from, int64_t count, Sum* copy) {
   if constexpr (sizeof(Sum) == sizeof(Element)) return reinterpret_cast<const Sum*>(from);
   for (int64_t i = 0; i < count; ++i) copy[i] = Sum(from[i]);
@@ -151,7 +151,7 @@ struct Pair {
   const Element *x, *weight;
 };
 
-// result = the convolutions of the pairs, summed, + bias, which may be null.
+// Computes result = the sum of the pairs' convolutions + bias, which may be null.
 int32_t convolve(const KernelArguments& in, const Convolution& c, const Pair* pairs, int n_pairs,
                  const Element* bias, Element* result) {
   const int64_t k = c.k(), o = c.group_filters();
@@ -199,11 +199,12 @@ extern "C" int32_t conv2d(const pto_args* args) {
 
 namespace {
 
-// d_x of some channels of one image: their rows of d_columns, added where their pixels came from.
+// Computes d_x of some channels of one image: adds their rows of d_columns where the pixels came
+// from.
 int32_t input_gradient(const KernelArguments& in, const Convolution& c, const Element* d_result,
                        const Element* weight, Element* d_x) {
   const int64_t window = c.filter_h * c.filter_w, k = c.k(), o = c.group_filters();
-  // Channels an item, for products of some 64 rows.
+  // Takes so many channels an item that a product has about 64 rows.
   const int64_t fitting = (63 + window) / std::max<int64_t>(window, 1);
   const int64_t chunk = std::max<int64_t>(std::min(fitting, c.depth), 1);
   const int64_t chunks = (c.depth + chunk - 1) / chunk, plane = c.height * c.width;
@@ -236,7 +237,7 @@ int32_t input_gradient(const KernelArguments& in, const Convolution& c, const El
   return 0;
 }
 
-// d_weight of some filter elements of one group: images one after another.
+// Computes d_weight of some filter elements of one group, image by image.
 int32_t weight_gradient(const KernelArguments& in, const Convolution& c, const Element* d_result,
                         const Element* x, Element* d_weight) {
   const int64_t k = c.k(), o = c.group_filters();

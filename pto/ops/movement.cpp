@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that only move elements: transpose, slice, gather, concat; those of the gradients of the
-// last two stand in selection.cpp.
+// Kernels that only move elements: transpose, slice, gather, concat. The gradients of the last two
+// are in selection.cpp.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -15,12 +15,12 @@ namespace {
 using Element = PTO_TYPE_0;
 constexpr int64_t kSide = 32;  // of a square that is transposed at once: 32 cache lines
 
-// A copy into a dense row-major tensor from one with any strides (in elements).
+// Copies into a dense row-major tensor from one with any strides (in elements).
 class Copy {
  public:
   Copy(Element* to, const Element* from) : to_(to), from_(from) {}
 
-  // The axes of the result in order; axes that continue each other become one.
+  // Adds the axes of the result in order, and joins axes that continue each other.
   void add_axis(int64_t size, int64_t stride) {
     if (size == 1) return;
     if (rank_ > 0 && strides_[rank_ - 1] == stride * size) {
@@ -55,7 +55,8 @@ class Copy {
     return -1;
   }
 
-  // Where the item with this number starts in both tensors, of all axes but the last and `skip`.
+  // Finds where the item with this number starts in both tensors, over all axes but the last and
+  // `skip`.
   void locate(int64_t item, int skip, int64_t* to, int64_t* from) const {
     *to = *from = 0;
     for (int axis = rank_ - 2; axis >= 0; --axis) {
@@ -98,7 +99,7 @@ class Copy {
     }
   }
 
-  // Axis `unit` lies dense in the source, the last one in the result: squares of both.
+  // Copies in squares: axis `unit` is dense in the source, the last axis in the result.
   void run_squares(const KernelArguments& in, int unit) const {
     const int64_t width = sizes_[unit], strips = (width + kSide - 1) / kSide;
     int64_t outer = 1;
@@ -138,12 +139,12 @@ int64_t product(const int64_t* sizes, int64_t first, int64_t last) {
 
 int64_t counted_from_front(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
 
-// Of a gradient that is not needed.
+// Says whether a tensor is empty, as a gradient that is not needed is.
 bool is_empty(const pto_tensor& tensor) {
   return std::count(tensor.sizes, tensor.sizes + tensor.rank, 0) > 0;
 }
 
-// Where a slice begins and how it steps, by axis.
+// The start and the step of a slice, by axis.
 struct Slices {
   int64_t starts[PTO_MAX_RANK] = {}, steps[PTO_MAX_RANK];
 

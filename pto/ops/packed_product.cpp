@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with a matrix that is packed once: strips of its columns, each as libpto's loops read it
-// (isa/cpu/matmul_job.hpp), and behind them its rows and columns. f32; the bits are those of
-// matmul.
+// (isa/cpu/matmul_job.hpp), followed by its rows and columns. f32; bit-equal to matmul.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -58,7 +57,7 @@ class Rows {
 
   int64_t depth, count = 1;
 
-  // How many rows from this one on, below `last`, lie evenly apart.
+  // Returns how many rows from this one on, below `last`, are evenly spaced.
   int64_t run(int64_t row, int64_t last) const {
     return std::min(last - row, in_batch_ - row % in_batch_);
   }

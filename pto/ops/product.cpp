@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of any layout, and their gradients, which are products too: f32, f16 and bf16
-// through libpto's loops (isa/cpu/matmul_job.hpp), the other types by plain ones. Sums of f16 and
-// bf16 are kept in f32 and round once.
+// Matrix products of any layout, and their gradients, which are products too. f32, f16 and bf16 use
+// libpto's loops (isa/cpu/matmul_job.hpp), other types plain ones. Sums of f16 and bf16 stay in f32
+// and round once.
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
@@ -15,8 +15,8 @@ using namespace pto;
 
 namespace {
 
-// A strip of the result, what a thread takes at least. Every strip packs its columns of b, so it
-// has many rows where there are strips enough for all threads all the same.
+// A strip of the result is the least that a thread takes. Every strip packs its columns of b, so it
+// has many rows if there are still enough strips for all threads.
 constexpr int64_t kStripRows = 256, kFewStripRows = 64, kStripCols = 384, kStripsWanted = 4;
 constexpr int64_t kSizeMax = INT32_MAX;
 
@@ -44,7 +44,7 @@ struct Operand {
   }
 };
 
-// How matrices lie in the tensors of a @ b, and in those of their gradients.
+// Lays the matrices of a @ b out in the tensors, and those of its gradients.
 class Matrices {
  public:
   Matrices(const KernelArguments& in, int a, int b, int result, bool transpose_a, bool transpose_b)
@@ -107,8 +107,8 @@ struct Rectangle {
   int64_t row, rows, col, cols;
 };
 
-// out = alpha * (the sum of the terms' products) + beta * added. Along an axis of the batch that
-// `out` lacks, products are summed in order.
+// Computes out = alpha * (the sum of the terms' products) + beta * added. Products along a batch
+// axis that `out` lacks are summed in order.
 template <class Element>
 class Product {
   static constexpr bool kIsHalf = std::is_same_v<Element, half>;
@@ -162,7 +162,7 @@ class Product {
     Input left, right;
   };
 
-  // Matrices of the result, or products that are summed into each.
+  // Counts the matrices of the result, or the products that are summed into each.
   int64_t count(bool repeated) const {
     int64_t found = 1;
     for (int axis = 0; axis < layout_.batch_axes(); ++axis) {
@@ -171,7 +171,8 @@ class Product {
     return found;
   }
 
-  // Where a matrix of an operand starts: the `batch`-th of the result, the `summand`-th of its sum.
+  // Returns where a matrix of an operand starts: the `batch`-th of the result, the `summand`-th of
+  // its sum.
   template <class T>
   int64_t offset(const Operand<T>& x, int64_t batch, int64_t summand) const {
     int64_t found = 0;
@@ -310,7 +311,7 @@ class Product {
 using Element = PTO_TYPE_0;
 using Input = Operand<const Element>;
 
-// left right, for the gradient of `left` or `right` or for the result.
+// Writes left right, for the gradient of `left` or `right` or for the result.
 int32_t write_product(const KernelArguments& in, const Matrices& layout,
                       const Operand<Element>& out, const Input& left, const Input& right,
                       double alpha) {
@@ -335,9 +336,9 @@ int32_t write_gradients(const KernelArguments& in, const Matrices& layout, int o
   return 0;
 }
 
-// The gradients of write_gradients. Tensors from `first` on: d_result, a, b and, behind them, the
-// gradients of these; 0 and 1: the gradients d_d_a and d_d_b of its results, which are there where
-// `needed` says so.
+// Writes the gradients of write_gradients. Tensors from `first` on: d_result, a, b, then their
+// gradients; tensors 0 and 1 are the gradients d_d_a and d_d_b of its results, present if `needed`
+// says so.
 int32_t write_second_gradients(const KernelArguments& in, const Matrices& layout, int first,
                                int64_t needed, int64_t needs, double alpha, double beta,
                                const pto_tensor* added) {
@@ -369,7 +370,7 @@ int32_t write_second_gradients(const KernelArguments& in, const Matrices& layout
   return 0;
 }
 
-// to = beta * d summed over the axes along which `to` was broadcast.
+// Writes to = beta * d, summed over the axes along which `to` was broadcast.
 void write_sum(const KernelArguments& in, const Operand<const Element>& d, const pto_tensor& to,
                double beta) {
   constexpr int64_t kWide = 16;

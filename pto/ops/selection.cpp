@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of selection.py, and those of gradients of movement.py. Tensors are dense; PTO_TYPE_0 is
-// the element type, PTO_TYPE_1 that of indices.
+// Kernels of selection.py, and of gradients of movement.py. Tensors are dense; PTO_TYPE_0 is the
+// element type, PTO_TYPE_1 that of indices.
 #include <algorithm>
 #include <cstring>
 
@@ -14,7 +14,7 @@ using pto::half;
 using pto::KernelArguments;
 using Element = PTO_TYPE_0;
 
-// An axis of a dense tensor: element i of a row stands `stride` after the one before it.
+// An axis of a dense tensor: consecutive elements of a row are `stride` apart.
 struct Axis {
   int64_t size, stride, rows;
 
@@ -36,14 +36,14 @@ bool is_nan(T value) {
   return value != value;
 }
 
-// Whether `a` comes before `b` among the largest: NaN first, then by value.
+// Says whether `a` comes before `b` among the largest: NaN first, then by value.
 template <class T>
 bool is_larger(T a, T b) {
   if (is_nan(b)) return false;
   return is_nan(a) || a > b;
 }
 
-// A number that compares as the element does.
+// Returns a number that compares as the element does.
 inline float key(half v) { return float(v); }
 inline float key(bfloat16_t v) { return float(v); }
 template <class T>
@@ -160,7 +160,7 @@ extern "C" int32_t embedding(const pto_args* args) {
 namespace {
 
 // Adds the parts of d_result [outer, count, inner] to those of d_x [outer, size, inner] that the
-// indices name, in their order; a block has some lanes, which are an outer and an inner place each.
+// indices name, in their order. A block has some lanes, each an outer and an inner place.
 class PartsSum {
  public:
   PartsSum(const KernelArguments& in, int64_t dim, bool counts_from_end)
@@ -232,7 +232,8 @@ extern "C" int32_t gather_backward(const pto_args* args) {
 
 namespace {
 
-// Copies pieces out of a whole, or into it: rows of the axes before `dim`, each a run of elements.
+// Copies pieces out of a whole, or into it: a run of elements for each row of the axes before
+// `dim`.
 void copy_pieces(const KernelArguments& in, const pto_tensor& whole, int first_piece, int pieces,
                  int64_t dim, bool out_of_whole) {
   const Axis all(whole, dim);

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Site: all of a call that is not an array; and the arrays, its operands, in one list.
+"""Site: everything of a call but its arrays; the arrays are its operands, in one list.
 
     site, operands = Site.of(record, values)       # values in schema order
     outputs = site.call(operands)                  # in one list
     site.nested(outputs, operands)                 # as the caller gets them
 
-The operands are the tensors, those of lists one after another, and then the float attributes that
-are traced.
+The operands are the tensors, those of lists one after another, then the traced float attributes.
 """
 
 import itertools
@@ -24,7 +23,7 @@ from pto.errors import InvalidType, InvalidValue
 
 TARGET = "pto_xla_call"  # the handler's name, in libpto_jax.so and among XLA's targets
 
-# Both ways between JAX's element types and the names of ours.
+# Maps JAX's element types to our names and back.
 DTYPE_NAMES = {
     "bool": "bool",
     **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls outside graphs, on tensors at hand.
+"""Calls operators outside graphs, on tensors with data.
 
-They go through the module built from eager.cpp where it was built, else through ops.Custom, which
-takes three times as long. Either way an operator with certain attributes becomes an object once,
-a target, which is called with tensors only.
+Calls go through the module built from eager.cpp if there is one, else through ops.Custom, which
+takes three times as long. Either way an operator with certain attributes becomes an object once, a
+target, which is called with tensors only.
 """
 
 import functools

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients: the rule of a primitive, from the gradient operator, for graphs and eager calls.
+"""Makes the gradient rule of a primitive from the gradient operator, for graphs and eager calls.
 
-MindSpore parses a rule in graph mode and runs it as it stands otherwise; it wants one with a named
-parameter for each tensor. The rule of a number of tensors is therefore generated; what it does is
-Rule.backward, with tensors in flat tuples.
+MindSpore parses a rule in graph mode and runs it as Python otherwise; it wants one with a named
+parameter for each tensor. So the rule for a number of tensors is generated text; Rule.backward does
+the work, on flat tuples.
 """
 
 import functools

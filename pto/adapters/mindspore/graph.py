@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls inside a graph: MindSpore parses the functions `call`, `given` and `backward` here.
+"""Calls operators inside a graph: MindSpore parses `call`, `given` and `backward` here.
 
-What a graph cannot compute itself, the primitives below give it as constants while it is compiled.
-A result of rank 0 leaves a primitive with the shape (1,), since a graph would make a Python number
-of it, and is reshaped here.
+The primitives below give the graph constants that it cannot compute itself, while it is compiled. A
+result of rank 0 leaves a primitive with the shape (1,), since a graph would make it a Python
+number, and is reshaped here.
 """
 
 import functools

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Primitives of MindSpore that stand for our operators: ops.Custom over libpto_mindspore.so.
+"""Primitives of MindSpore for our operators: ops.Custom over libpto_mindspore.so.
 
-The operator's name, which tensors are given, and the attributes are texts in the primitive, which
-the library reads (request.hpp has the grammar). A graph that is exported keeps them.
+The operator's name, the given tensors and the attributes are texts in the primitive, which the
+library reads (request.hpp has the grammar). An exported graph keeps them.
 """
 
 import ctypes

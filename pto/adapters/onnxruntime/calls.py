@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operator of the library computes a standard one, and with which attributes.
+"""Says which operator of the library computes a standard one, and with which attributes.
 
-Inputs are those of the node in their order; what is constant becomes an attribute.
+Inputs are those of the node in their order; constant ones become attributes.
 """
 
 from dataclasses import dataclass, field

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What standard operators compute, in the tile language, where one function does not say it.
+"""What standard operators compute, in the tile language, if no single function says it.
 
-Each takes the node, for its attributes and constants, and its inputs as traced tensors. The caller
-has widened f16 and bf16 to f32 and rounds what leaves the kernel.
+Each formula takes the node, for its attributes and constants, and its inputs as traced tensors. The
+caller widens f16 and bf16 to f32 before, and rounds what leaves the kernel.
 """
 
 import functools

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A group of nodes as one operator of the registry, whose `build` traces them one after another.
 
-Groups that are the same up to names share the operator: the layers of a model, and sessions that
-are made again. Its name begins with "_", so no framework is told of it.
+Groups that are equal up to names share the operator: the layers of a model, and sessions made
+again. Its name begins with "_", so no framework hears of it.
 """
 
 import hashlib

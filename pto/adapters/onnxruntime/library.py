@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The adapter's prebuilt library: what Python tells it, and what it asks of Python.
+"""The adapter's prebuilt library: functions for Python, and the callbacks that it makes to Python.
 
 Thread safety: sessions may be made on several threads; a failure's text belongs to its thread.
 """

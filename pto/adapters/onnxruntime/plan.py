@@ -14,8 +14,7 @@ from pto.adapters.onnxruntime.graph import Graph, Node, Value, parse
 from pto.adapters.onnxruntime.rows import row_of
 from pto.adapters.onnxruntime.table import CONTROL_FLOW
 
-# An operator takes 16 tensors; room is left for the results and what the compiler keeps between
-# the parts of a kernel.
+# An operator takes 16 tensors; this leaves room for results and for temporaries of the kernel.
 INPUTS_MAX, OUTPUTS_MAX, NODES_MAX = 12, 8, 48
 
 

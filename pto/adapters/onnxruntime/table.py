@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The standard operators that the provider takes: one row each.
+"""The table of standard operators that the provider takes: one row each.
 
 A row says for which versions (an operator keeps its meaning from `first` on; `last` is the newest
-version that we know), what it computes in the tile language, or which operator of the library does,
+version that we know), what it computes in the tile language or which operator of the library does,
 and which inputs must be constants of the model, since they shape the kernel. Element types are
 those for which the formula traces, or the operator has kernels.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.vmap: one call with the batch in front where that is the same, else one call a row.
+"""torch.vmap: makes one call with the batch in front if that is the same, else one call a row.
 
-That it is the same is proved from the traced operator (adapters/batch.py), once for each set of
-ranks, types and attributes. Thread safety: rules may run on any thread.
+The traced operator proves that it is the same (adapters/batch.py), once for each set of ranks,
+types and attributes. Thread safety: rules may run on any thread.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `python -m pto adapters build torch` builds: gradients and autocast in C++, and the npu
-device.
+"""Builds what `python -m pto adapters build torch` builds: C++ gradients and autocast, and the npu.
 
 It takes less than a minute on two cores.
 """

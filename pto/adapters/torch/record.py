@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records as PyTorch spells them: its element types, and the schema of its operator."""
+"""Spells records as PyTorch does: its element types, and the schema of its operator."""
 
 from typing import Any
 
 import torch
 from pto.adapters.record import Record
 
-# Both ways between PyTorch's element types and the names of ours.
+# Maps PyTorch's element types to our names and back.
 DTYPE_NAMES = {
     torch.bool: "bool",
     **{getattr(torch, f"int{bits}"): f"i{bits}" for bits in (8, 16, 32, 64)},

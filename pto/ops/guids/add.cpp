@@ -18,7 +18,7 @@ bool broadcast(const pto_tensor& one, const pto_tensor& out, int64_t* strides) {
   return true;
 }
 
-// Element `index` of a row-major count over all but the last axis, as an offset.
+// Returns the offset of element `index`, counted row-major over all but the last axis.
 int64_t offset_of(int64_t index, const pto_tensor& out, const int64_t* strides) {
   int64_t offset = 0;
   for (int32_t axis = out.rank - 2; axis >= 0; --axis) {

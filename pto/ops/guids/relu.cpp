@@ -16,7 +16,7 @@ namespace {
 using isa::bfloat16_t;
 using isa::half;
 
-// What holds an element and the threshold: float where that is wide enough.
+// A type that holds an element and the threshold: float if that is wide enough.
 template <class T>
 using Wide = std::conditional_t<(sizeof(T) <= 4 && !std::is_integral_v<T>), float, double>;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel that anybody may call by its guid checks first: how many tensors, of which types,
-// and that those which must agree have equal sizes.
+// wrong_types(): the first check of a kernel that anybody may call by its guid: the number of
+// tensors, their types, and equal sizes of those that must agree.
 //
 //     if (const char* problem = wrong_types<T>(in, 2, 1)) return in.fail(problem);
 //
@@ -30,7 +30,7 @@ inline int64_t elements(const pto_tensor& tensor) {
   return count;
 }
 
-// Null, or why these are not `tensors` tensors of T, all given.
+// Returns null, or why these are not `tensors` tensors of T, all given.
 template <class T>
 const char* wrong_types(const KernelArguments& in, int tensors) {
   if (in.tensors() != tensors) {

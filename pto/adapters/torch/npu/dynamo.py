@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile: what its front end asks of a device. Loaded with torch._dynamo, not before."""
+"""Answers what torch.compile's front end asks of a device; loaded with torch._dynamo only."""
 
 import importlib.abc
 import importlib.util
