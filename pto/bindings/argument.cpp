@@ -49,9 +49,22 @@ std::optional<DType> dtype_of_format(const char* format, Py_ssize_t bytes) {
   return std::nullopt;
 }
 
-bool is_true_attribute(PyObject* object, PyObject* name) {
-  Ref value = checked(PyObject_GetAttr(object, name));
-  return value.get() == Py_True;
+// Reads `object.name`, or calls it where it is a method without arguments. It calls the functions
+// behind PyTorch's descriptors itself: Python's way to them takes half of the time.
+bool is_true(PyObject* object, PyObject* name) {
+  PyObject* const found = _PyType_Lookup(Py_TYPE(object), name);
+  if (found != nullptr && Py_IS_TYPE(found, &PyGetSetDescr_Type)) {
+    const PyGetSetDef* const getter = reinterpret_cast<PyGetSetDescrObject*>(found)->d_getset;
+    return checked(getter->get(object, getter->closure)).get() == Py_True;
+  }
+  if (found != nullptr && Py_IS_TYPE(found, &PyMethodDescr_Type)) {
+    const PyMethodDef* const method = reinterpret_cast<PyMethodDescrObject*>(found)->d_method;
+    if (method->ml_flags == METH_NOARGS)
+      return checked(method->ml_meth(object, nullptr)).get() == Py_True;
+  }
+  const Ref value = checked(PyObject_GetAttr(object, name));
+  if (PyCallable_Check(value.get()) == 0) return value.get() == Py_True;
+  return checked(PyObject_CallNoArgs(value.get())).get() == Py_True;
 }
 
 }  // namespace
@@ -116,12 +129,11 @@ void ArgumentReader::read(PyObject* object, PyObject* name, TypeRecord record, b
 void ArgumentReader::check_torch(PyObject* object) const {
   static PyObject* const requires_grad = interned("requires_grad");
   static PyObject* const is_neg = interned("is_neg");
-  if (is_true_attribute(object, requires_grad)) {
+  if (is_true(object, requires_grad)) {
     Ref enabled = checked(PyObject_CallMethod(policy_, "grad_enabled", nullptr));
     if (enabled.get() == Py_True) throw ForLibrary{};
   }
-  Ref negated = checked(PyObject_CallMethodNoArgs(object, is_neg));
-  if (negated.get() == Py_True) throw ForLibrary{};
+  if (is_true(object, is_neg)) throw ForLibrary{};
 }
 
 void ArgumentReader::read_exchange(PyObject* object, PyObject* name,
