@@ -75,11 +75,12 @@ def ctest(dev: ModuleType, minutes: Minutes, preset: str, deep: bool) -> int:
 
 
 def pytest(dev: ModuleType, minutes: Minutes) -> int:
-    """All of pytest; it prints the minutes before its closing line."""
+    """All of pytest, a process for each core; it prints the minutes before its closing line."""
     dev.say("pytest")
     noted = dev.LOGS / "minutes.json"
     minutes.write(noted)
-    return dev.shown([dev.PYTHON, "-m", "pytest"], env={**os.environ, VARIABLE: str(noted)})
+    command = [dev.PYTHON, "-m", "pytest", "-n", dev.JOBS, "--dist", "worksteal"]
+    return dev.shown(command, env={**os.environ, VARIABLE: str(noted)})
 
 
 def some(dev: ModuleType, arguments: list[str]) -> int:
