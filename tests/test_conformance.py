@@ -3,7 +3,8 @@
 
 Results have the bits of those on NumPy arrays of the same layout, or of dense ones where a
 framework makes them dense; gradients those of the gradient operator; and NumPy's are within the
-operator's tolerance of its oracle. What ran is written to build/conformance, from which ./dev test
+operator's tolerance of its oracle. Layouts in other types than f32, and slow modes on more than one
+case, are in the deep run. What ran is written to build/conformance, from which ./dev test
 --frameworks makes docs/conformance.md.
 """
 
@@ -19,7 +20,7 @@ from conformance.report import write
 
 INSTALLED = [one for one in FRAMEWORKS if one.is_installed()]
 WITH_GRADIENT = {name: one for name, one in OPERATORS.items() if record_of(one).gradient >= 0}
-QUICK_TYPES = ("f32",)  # of modes that are slow
+QUICK_TYPES = ("f32",)  # of modes that are slow, and of layouts; the rest is in the deep run
 
 
 @functools.cache
@@ -29,12 +30,11 @@ def made(kind):
 
 def chosen(framework, mode, operator, deep):
     """The cases of one cell."""
-    full = mode in framework.full
-    types = types_of(operator)
-    if not full and not deep:
-        types = [t for t in types if t in QUICK_TYPES] or types[:1]
-    for dtype in types:
-        for number, case in enumerate(cases(operator, dtype, variants=full)):
+    full, types = mode in framework.full, types_of(operator)
+    first = next((t for t in types if t in QUICK_TYPES), types[0])
+    for dtype in types if full or deep else [first]:
+        every_layout = full and (deep or dtype == first)
+        for number, case in enumerate(cases(operator, dtype, variants=every_layout)):
             if full or deep or number == 0:
                 yield case
 
