@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packed masks, one bit per element: TCMP writes and TSEL reads them where the mask is not mask32.
 //
-//     write_packed(mask, rows, cols, [&](int row, int col, int n) { return bits; });
+//     write_packed(mask, rows, cols, [&](int row, int col, int n) { return 0u; });
 //     BitStream stream(mask);
 //     const uint32_t sixteen = stream.next(16);
 //

@@ -5,7 +5,7 @@
 //     TTRANS(d, s, tmp);                      // d[j, i] = s[i, j] over the valid region of s
 //     TFILLPAD(d, s);                         // s, and d's padding value around it
 //     TSUBVIEW(window, s, 16, 0);             // window is a part of s, not a copy
-//     TRESHAPE(bits, s);                      // the bytes of s as another tile
+//     TRESHAPE(other, s);                     // the bytes of s as another tile
 //
 // Invariant: TTRANS and TFILLPAD may work in place. TSUBVIEW, TRESHAPE and TGET_SCALE_ADDR bind a
 // tile to the storage of another: it is valid as long as the other one lives, is not copied over

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pipe state: the view of a pipe's queue that sources of the simulator get: Pipe::GetSharedState().
 //
-//     auto& state = Pipe::GetSharedState();      // with compat/ among the includes
+//     auto& state = Pipe::GetSharedState();      // with -I compat, and <mutex>
 //     std::lock_guard<std::mutex> lock(state.mutex);
 //     EXPECT_EQ(state.occupied, 0);
 //
