@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What launches of small rows cost when another process keeps one core busy: `busy_core`.
+"""Measures launches of small rows while another process keeps one core busy: `busy_core`.
 
 A process that only computes is bound to one core. With two threads a launch waits for the thread
 that shares that core, unless the other has done all the work by then.
@@ -27,7 +27,7 @@ LOAD = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True:
 
 @contextlib.contextmanager
 def busy(core: int) -> Iterator[None]:
-    """One process computes on the core."""
+    """Keeps a core busy with one computing process."""
     process = subprocess.Popen([sys.executable, "-c", LOAD, str(core)])
     try:
         time.sleep(0.05)  # until it computes

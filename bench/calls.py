@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call costs besides the arithmetic: warm calls on 16 elements, and first calls.
+"""Measures what a call costs besides the arithmetic: warm calls on 16 elements, and first calls.
 
 `call`: a registered operator through `.default` and a jitted function against torch.add, as a
 function and called the same way, and against an operator that is written in Python.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What including the instructions costs: CPU time of the compiler at -O2, nothing precompiled.
+"""Measures including the instructions: CPU time of the compiler at -O2, nothing precompiled.
 
 `five`: a source that includes only pto/pto-inst.hpp and uses five instructions; at most 0.10 s.
 `all`: one that uses every instruction of the tables once; at most 1 s.

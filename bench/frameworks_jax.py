@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call costs inside JAX, on 16 elements; and a fused operator on a million.
+"""Measures a call inside JAX on 16 elements, and a fused operator on a million.
 
 `call_jax`: a jitted operator against a jitted jax.numpy.add. `call_jax_chain`: a hundred of them in
 one program, against sin(a) + b, which XLA fuses. `fused_jax`: fused.py.

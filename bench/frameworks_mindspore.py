@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call costs inside MindSpore, on 16 elements; and a fused operator on a million.
+"""Measures a call inside MindSpore on 16 elements, and a fused operator on a million.
 
 `pto_custom` goes through ops.Custom, as where `python -m pto adapters build mindspore` did not run;
 `pto_built` through what that builds; `bare_custom` is an ops.Custom of three lines, the least
@@ -38,7 +38,7 @@ def interpreter() -> str | None:
 
 
 def outcomes(lines: str) -> list[Outcome]:
-    """What calls_mindspore.py printed, by case, with the goals of what was measured."""
+    """The results of calls_mindspore.py by case, with the goal of each."""
     found: dict[str, Outcome] = {}
     for line in map(json.loads, filter(None, lines.splitlines())):
         setting = Setting(tuple(line["size"]), "f32", 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call costs on tensors of PyTorch's npu device.
+"""Measures a call on tensors of PyTorch's npu device.
 
 `call_npu`: an operator against itself on CPU tensors, on 16 elements.
 `enqueue_npu`: how long a call takes whose kernel waits in its stream: on 16 elements, and with a
@@ -69,7 +69,7 @@ def shut_stream() -> Iterator[None]:
 
 
 def enqueue_seconds(operator: Callable, x: torch.Tensor, y: torch.Tensor) -> float:
-    """Of one call among many behind a shut stream; the results are checked.
+    """The seconds to queue one call of many on a blocked stream; the results are checked.
 
     The calls on small tensors before are not timed: they find the caches as the results before
     them left them.

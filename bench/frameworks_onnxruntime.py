@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node costs inside ONNX Runtime, and what a kernel of our provider gains.
+"""Measures a node inside ONNX Runtime, and the gain of a kernel of our provider.
 
 `call_ort_chain`: two hundred additions of 16 elements; the difference divided by 200 is what a
 node costs more. `pto_provider` fuses them into few kernels. `ort_add_relu`: an addition and a Relu,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call costs inside TensorFlow, on 16 elements; and a fused operator on a million.
+"""Measures a call inside TensorFlow on 16 elements, and a fused operator on a million.
 
 `call_tf`: an eager operator against raw_ops.AddV2 and tf.add. `call_tf_chain`: two
 hundred of them in one function; the difference divided by 200 is what a node costs more.

@@ -20,7 +20,7 @@ namespace {
 
 using Bytes = Vec<uint8_t, kVectorBytes>;
 
-// What the memory side of an instruction costs: the bytes of its tiles read and written, nothing
+// Measures the memory side of an instruction: the bytes of its tiles read and written, nothing
 // computed, in the same places, since loads that follow a store to the same place of another page
 // wait for it.
 struct Traffic {

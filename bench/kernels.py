@@ -28,7 +28,7 @@ EPS = 1e-5
 
 @dataclass(frozen=True)
 class Data:
-    """What the kernels read: x and y [rows, columns], gain and bias [columns]."""
+    """The kernels' operands: x and y [rows, columns], gain and bias [columns]."""
 
     x: torch.Tensor
     y: torch.Tensor

@@ -80,7 +80,7 @@ def plain(outcome: Outcome) -> list[str]:
 
 
 def against(goal: Goal, seconds: dict[str, float]) -> str:
-    """What was measured beside what is wanted."""
+    """The measured ratios beside the wanted ones."""
     ours = seconds[goal.ours]
     if goal.theirs:
         found, wanted = f"{ours / seconds[goal.theirs]:.2f}x of {goal.theirs}", f"{goal.at_most}x"

@@ -29,7 +29,7 @@ COPIES = ("copy", "copy_stream")
 
 @dataclass(frozen=True)
 class Setting:
-    """What a case is asked to measure."""
+    """The settings of a measurement."""
 
     size: tuple[int, ...]
     dtype: str
@@ -94,7 +94,7 @@ class Record:
 
 @dataclass
 class Outcome:
-    """Of one case and setting: what was measured, and what was wrong."""
+    """The results of one case and setting: samples, and what was wrong."""
 
     records: list[Record] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -127,7 +127,7 @@ def sampled_rows(count: int) -> torch.Tensor:
 
 
 def difference(actual: torch.Tensor, work: Work, dtype: str) -> str:
-    """What is wrong with a result, or "" where nothing is."""
+    """Says what is wrong with a result; "" if nothing is."""
     if hasattr(actual, "__array__") and not isinstance(actual, torch.Tensor):
         actual = torch.tensor(np.asarray(actual))  # of another framework
     if not isinstance(actual, torch.Tensor):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tasks cost: to submit, order and run one, against OpenMP's depend clauses, oneTBB's flow
+// Measures tasks: to submit, order and run one, against OpenMP's depend clauses, oneTBB's flow
 // graph and StarPU; how that grows; what is left of two cores; what traces and memory cost.
 //
 //     ./tasks        one JSON line a case, contender and number of threads, seconds a task; and

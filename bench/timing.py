@@ -72,5 +72,5 @@ def interleave(
 
 
 def geometric_mean(ratios: list[float]) -> float:
-    """Of positive ratios; 1.0 for none."""
+    """The geometric mean of positive ratios; 1.0 for none."""
     return statistics.geometric_mean(ratios) if ratios else 1.0

@@ -3,7 +3,7 @@
 //
 //     ./transfers        one JSON line a case, as bench/runner.py writes them
 //
-// What was loaded and stored is compared before it is timed; a wrong element ends the program
+// Compares what was loaded and stored before it is timed; a wrong element ends the program
 // with 1.
 #include <pto/pto-inst.hpp>
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What another build system needs to compile a C++ kernel against this project.
+"""Says what another build system needs to compile a C++ kernel against this project.
 
     g++ $(python -m pto config --cxxflags) add.cpp $(python -m pto config --ldflags)
 

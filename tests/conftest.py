@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every Python test may use."""
+"""Fixtures and settings of every Python test."""
 
 import os
 import signal

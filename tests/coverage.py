@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which forms and types of the instruction tables no test ran: python tests/coverage.py FOLDER
+"""Lists forms and types of the instruction tables that no test ran: python tests/coverage.py FOLDER
 
 FOLDER holds a file for each target that ran (tests/isa_coverage.hpp writes them). Prints a line for
 each form and type that is missing there and ends with 1 if there is one; --all prints every form

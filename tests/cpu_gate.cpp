@@ -3,7 +3,7 @@
 //
 //     cpu_gate avx512 ./isa_avx512_test --gtest_filter=Exp.*
 //
-// What an earlier run noted in the file PTO_COVERAGE_FILE is removed before.
+// Removes first what an earlier run noted in the file PTO_COVERAGE_FILE.
 // Exit code: the program's, or 77 ("skipped" for ctest). A check inside the program would come too
 // late: its static initialisers already run such instructions.
 #include <unistd.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of level host share: kernels, runtimes as fixtures, short ways to run."""
+"""Shared by the tests of level host: kernels, runtimes as fixtures, short ways to run."""
 
 import sys
 from pathlib import Path

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a launch or an instruction throws, as text: what happened, the rule, the remedy.
+// The errors of launches and instructions as text: what happened, the rule, the remedy.
 //
 //     EXPECT_THAT(error_of([] { run_blocks(1, waits_for_nothing); }), HasSubstr("deadlock"));
 //
-// Thread safety: as the function's.
+// Thread safety: that of the function.
 #pragma once
 #include <stdexcept>
 #include <string>

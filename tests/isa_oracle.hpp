@@ -118,7 +118,7 @@ inline Int shift_right(Int a, Int b) { return a >> uint64_t(b); }
 
 }  // namespace scalar
 
-// What one element computes in here.
+// The type in which one element is computed.
 template <class T>
 using Wide = typename Choose<kIsFloat<T>, double, Int>::type;
 

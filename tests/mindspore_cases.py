@@ -83,7 +83,7 @@ def attributes(operator):
 
 
 def same(got, want):
-    """Whether a tensor, or a nest of them, has the bits of these arrays."""
+    """Says whether a tensor, or a nest of them, has the bits of these arrays."""
     if isinstance(want, list | tuple):
         return len(got) == len(want) and all(map(same, got, want))
     got = got.asnumpy()

@@ -81,7 +81,7 @@ def flat(value: object) -> Iterator[object]:
 
 
 def differences(want: object, got: object, with_values: bool = True) -> Iterator[str]:
-    """What is wrong with `got`, a result of the npu."""
+    """Says what is wrong with `got`, a result of the npu."""
     for a, b in zip(flat(want), flat(got), strict=True):
         if not isinstance(a, torch.Tensor):
             if isinstance(a, (int, float, bool, torch.Size, torch.dtype)) and a != b and a == a:
@@ -137,7 +137,7 @@ def compare(function, sample, other, with_values: bool, with_gradients: bool) ->
 
 
 def check(name: str) -> Iterator[str]:
-    """What differs on the npu for one operator."""
+    """Lists what differs on the npu for one operator."""
     op, values = OPERATORS[name], name not in UNINITIALISED
     dtype = dtype_of(op)
     differentiable = op.supports_autograd and dtype.is_floating_point

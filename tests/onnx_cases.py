@@ -83,7 +83,7 @@ def is_close(got, want, rtol, atol):
 
 
 def passes(case, made):
-    """Whether a session gives what the case expects."""
+    """Says whether a session gives what the case expects."""
     return all(
         is_close(made.run(None, feeds(made, inputs)), list(outputs), case.rtol, case.atol)
         for inputs, outputs in case.data_sets
@@ -91,7 +91,7 @@ def passes(case, made):
 
 
 def passes_in_stock(case):
-    """Whether ONNX Runtime as it is can run the case, and right."""
+    """Says whether ONNX Runtime as it is can run the case, and right."""
     try:
         return passes(case, session(case.model, CPU))
     except Exception:

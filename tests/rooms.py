@@ -141,7 +141,7 @@ def frameworks(file: File) -> Iterator[Offence]:
 
 
 def imported_when_run(file: File) -> set[str]:
-    """What the file uses but for types alone."""
+    """The imports of a file, except those for types alone."""
     found = {used for _, used in uses(file)}
     if file.kind == ".py":
         for node in ast.walk(file.tree):

@@ -174,7 +174,7 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def refusals(extension) -> dict[str, str]:
-    """What add(x, x) raises for each x of REFUSED."""
+    """The error of add(x, x) for each x of REFUSED."""
     program = (
         ADD
         + f"""

@@ -49,7 +49,7 @@ SHAPES = [((3, 4), (3, 4)), ((3, 4), (1, 4)), ((3, 4), (3, 1)), ((3, 4), (1, 1))
 
 
 def gradients(function, x, y, d):
-    """By x and y, of a traced function, evaluated by the interpreter."""
+    """The gradients by x and y of a traced function, evaluated by the interpreter."""
     trace = Trace("f")
     tensors = [trace.input(name, "f64", a.shape) for name, a in [("x", x), ("y", y)]]
     result = function(*tensors)

@@ -109,7 +109,7 @@ def rows_of(function, batched, *given):
 
 @pytest.fixture
 def sequential(monkeypatch):
-    """How many calls were mapped one after another."""
+    """Counts the calls that were mapped one after another."""
     calls = []
     one_by_one = batching._one_by_one
     monkeypatch.setattr(batching, "_one_by_one", lambda *a: calls.append(1) or one_by_one(*a))

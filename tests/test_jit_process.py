@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What takes a process of its own: the import, the disk cache, broken compilers, Ctrl-C."""
+"""Tests that need a process of their own: the import, the disk cache, broken compilers, Ctrl-C."""
 
 import os
 import signal

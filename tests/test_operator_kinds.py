@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a schema may say: lists, optional ones, sizes of the call, in-place, element types, kernels.
+"""Tests what a schema may say: lists, optional ones, sizes of the call, in-place, types, kernels.
 
 Defined once here, called through PyTorch.
 """

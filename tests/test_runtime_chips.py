@@ -31,7 +31,7 @@ __global__ __aicore__ void Work(__gm__ float* x, int64_t n) {
 }
 PTO_KERNEL(work, Work)
 """
-# One more on each element by tiles of so many floats.
+# Adds one to each element, by tiles of so many floats.
 STEP = """
   Tile<TileType::Vec, float, 64, {cols}> t;
   TLOAD(t, GlobalTensor(x, n));

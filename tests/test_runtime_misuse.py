@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users get wrong at level chip: each is an error with what, why and fix, never a crash."""
+"""Tests users' mistakes at level chip: each is an error with what, why and fix, never a crash."""
 
 import re
 

@@ -23,7 +23,7 @@ SLOTS = 'extern "C" void kernel_entry(int64_t* args) {\n  float* x = (float*)arg
 
 
 def results(source, size=8, core_type="aiv", **options):
-    """What the kernel made of zeros, by three blocks."""
+    """The result of the kernel on zeros, by three blocks."""
     kernels = [{"source": source, "core_type": core_type}]
     x = np.zeros(size, np.float32)
     with pto.Runtime() as rt:
@@ -94,7 +94,7 @@ extern "C" __aicore__ void kernel_entry(__gm__ int64_t* args) {
   fill(reinterpret_cast<__gm__ float*>(tensor->buffer.addr) + tensor->start_offset, args);
 }
 """
-# What sources for the simulator define anew.
+# Definitions that sources for the simulator repeat.
 OWN = """
 #undef dcci
 #undef ENTIRE_DATA_CACHE

@@ -35,7 +35,7 @@ def arguments(program, tasks=TASKS):
 
 
 def simulations(rt, program, cores):
-    """Of the program that is run, and of its graph that is replayed."""
+    """Simulates the program as it is run, and its graph as it is replayed."""
     yield rt.simulate("sleepers", arguments(program), cores=cores)
     graph = rt.capture("sleepers", arguments(program))
     yield graph.simulate(arguments(program), cores=cores)

@@ -200,7 +200,7 @@ def gradients(call, arguments, d_result):
 
 
 def gradients_of_torch(operator, arguments, d_result):
-    """By the gradient operator, in PyTorch, on the same memory."""
+    """The gradients by the gradient operator, in PyTorch, on the same memory."""
     torch = pytest.importorskip("torch")
     import pto.torch  # noqa: F401
 

@@ -47,7 +47,7 @@ BACKENDS = {"cpu": "cpu", "npu": "privateuseone"}
 
 @pytest.fixture(params=AUTOCAST_KEYS, autouse=True)
 def device(request):
-    """Where the tensors of a test lie."""
+    """The device of a test's tensors."""
     if request.param == "npu" and not activation.is_active():
         pytest.skip("the npu device is not built")
     with torch.device(request.param):

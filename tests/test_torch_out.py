@@ -42,7 +42,7 @@ class Halve:
 
 @pytest.fixture(params=["cpu", "npu"], autouse=True)
 def device(request):
-    """Where the tensors of a test lie, unless it says so."""
+    """The device of a test's tensors, unless it names one."""
     if request.param == "npu" and not activation.is_active():
         pytest.skip("the npu device is not built")
     with torch.device(request.param):

@@ -127,7 +127,7 @@ def test_a_batch_may_have_one_row_or_none(rows):
 
 @op("vmap_spread(Tensor x) -> (Tensor, Tensor)")
 class Spread:
-    """What is no operator on rows once it has a batch: a sum over all that there is."""
+    """Not an operator on rows once it has a batch: it sums over everything."""
 
     def build(x):
         total = pto.sum(x)

@@ -25,7 +25,7 @@ at::Tensor add(const at::Tensor& x, const at::Tensor& y) {
 TORCH_LIBRARY(pto_example, library) { library.def("add(Tensor x, Tensor y) -> Tensor"); }
 TORCH_LIBRARY_IMPL(pto_example, CPU, library) { library.impl("add", add); }
 
-// So that `import add_kernel` loads the library.
+// Lets `import add_kernel` load the library.
 PyMODINIT_FUNC PyInit_add_kernel() {
   static PyModuleDef module = {PyModuleDef_HEAD_INIT,
                                "add_kernel",

@@ -92,7 +92,7 @@ def show_kernels(kernels: list[measure.KernelTime]) -> None:
 
 
 def explain(model, tokens) -> None:
-    """Where the time goes, and why attention stays as it is."""
+    """Shows where the time goes, and why attention stays as it is."""
     batch, length = measure.PROFILED
     say(f"\nShares of the time of a batch of {batch} x {length}, 2 threads")
     steps = PtoSteps(model)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the demo measures: whole batches, single kernels, shares of time, attention.
+"""The demo's measurements: whole batches, single kernels, shares of time, attention.
 
 Contenders of one row run in one process, interleaved; times are medians. torch.compile runs with
 its defaults and compiles anew for each row, so that its code knows the row's sizes.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// As many steps as the data need: all are submitted at once, and a step is skipped where the one
+// Runs as many steps as the data need: all are submitted at once, and a step is skipped if the one
 // before changed nothing any more. Each step runs as several blocks.
 #include <pto/runtime.h>
 

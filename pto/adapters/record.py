@@ -71,7 +71,7 @@ class Record:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether a result has a size that is known only after the kernel ran."""
+        """Says whether a result has a size that is known only after the kernel ran."""
         return any(output.is_bounded for output in self.outputs)
 
     def bind(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:

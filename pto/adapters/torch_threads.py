@@ -49,7 +49,7 @@ def _address(what: str) -> int:
 
 
 def _keys() -> tuple[int, int]:
-    """What distinguishes the thread's dispatch keys from PyTorch's own: included, excluded."""
+    """The bits by which the thread's dispatch keys differ from PyTorch's: included, excluded."""
     included, excluded = ctypes.c_uint64(), ctypes.c_uint64()
     library().pto_torch_keys(ctypes.byref(included), ctypes.byref(excluded))
     return included.value, excluded.value

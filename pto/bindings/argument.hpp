@@ -73,7 +73,7 @@ inline Ref checked(PyObject* owned) {
   return Ref(owned);
 }
 
-// What a type is taken as; looked up once and kept.
+// The kind of a type; looked up once and kept.
 struct TypeRecord {
   Kind kind;
   const dlpack::ExchangeApi* api;

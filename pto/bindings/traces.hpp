@@ -20,7 +20,7 @@ struct ChipTrace {
   int64_t window;  // of the run
 };
 
-// What a run traces: the path, "" for no file, and the level, -1 for no trace.
+// The trace that a run writes: the path, "" for no file, and the level, -1 for no trace.
 struct TraceRequest {
   std::string path;
   int level;

@@ -122,7 +122,7 @@ _ON_NUMBERS: dict[str, Callable[..., float]] = {
 
 
 def _same(fixed: Tracing, numbered: Tracing) -> bool:
-    """Whether both tracings compute the same from the same operands, numbers by their value."""
+    """True if both tracings compute the same from the same operands, numbers by their value."""
     if fixed.form != numbered.form:
         return False
     left, right = _Nodes(fixed), _Nodes(numbered)

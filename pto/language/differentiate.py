@@ -59,7 +59,7 @@ def differentiate(
 
 
 class _Dependence:
-    """Whether a value depends on one of those wanted."""
+    """Says whether a value depends on one of those wanted."""
 
     def __init__(self, trace: Any, wanted: set[int]):
         self.builder, self.known = trace.builder, dict.fromkeys(wanted, True)

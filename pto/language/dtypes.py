@@ -25,7 +25,7 @@ class DType:
         return self.kind in ("signed", "unsigned")
 
     def holds(self, value: int) -> bool:
-        """Whether an integer type can represent this value."""
+        """Says whether an integer type can represent this value."""
         bits = self.bytes * 8
         low, high = (-(1 << bits - 1), 1 << bits - 1) if self.kind == "signed" else (0, 1 << bits)
         return low <= value < high

@@ -32,7 +32,7 @@ class Fingerprint:
         return self.text, tuple(map(id, self.objects))
 
     def is_current(self) -> bool:
-        """Whether every captured value is still the object that it was."""
+        """Says whether every captured value is still the object that it was."""
         return all(read() is value for read, value in self.captured)
 
 

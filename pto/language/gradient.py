@@ -34,7 +34,7 @@ class Gradient:
 
 @dataclass
 class GradientContext:
-    """What `grad` may ask for: saved tensors, attributes, and which gradients are needed."""
+    """The context of `grad`: saved tensors, attributes, and which gradients are needed."""
 
     operator: "Operator"
     tensors: Callable[[str], Tensor | None]
@@ -54,7 +54,7 @@ class GradientContext:
         return self.tensors(name)
 
     def needs(self, name: str) -> bool:
-        """Whether the gradient of this tensor argument is needed; the others are dropped."""
+        """Says whether the gradient of this tensor argument is needed; the others are dropped."""
         return name in self.needed
 
     def attribute(self, name: str) -> Any:
@@ -246,7 +246,7 @@ def gradient_of(
 
 
 def gradients_by_name(of: "Operator", result: Any) -> dict[str, Tensor | None]:
-    """What `grad` returned, by argument name."""
+    """Returns by argument name what `grad` returned."""
     if isinstance(result, dict):
         unknown = sorted(set(result) - set(of.tensor_names))
     else:

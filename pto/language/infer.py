@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `infer` of an operator computes with: Specs, sizes, and the rules between them.
+"""The values that `infer` of an operator computes with: Specs, sizes, and the rules between them.
 
     def infer(x, y, alpha): return pto.broadcast(x, y)
     def infer(x, sizes, dim): return [x.like((n, *x.shape[1:])) for n in sizes]
@@ -163,7 +163,7 @@ def broadcast(*specs: Spec) -> Spec:
 
 
 def agree(inferred: tuple, built: tuple, guards: list) -> bool:
-    """Whether an inferred shape is the one that was built, where the guards hold.
+    """Says whether an inferred shape is the one that was built, where the guards hold.
 
     A kernel is traced for sizes that are not 1, where broadcast(a, b) is either of them.
     """

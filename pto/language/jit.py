@@ -99,13 +99,13 @@ class Jit(_core.FastCall):
         return captured(self.__wrapped__)
 
     def is_object(self, place: int, value: Any) -> bool:
-        """Whether a value of a parameter is the object of a method."""
+        """Says whether a value of a parameter is the object of a method."""
         if place != 0 or not self.is_method:
             return False
         return arguments.classify(type(value)) in (arguments.UNKNOWN, arguments.STRUCTURE)
 
     def state(self, instance: Any) -> tuple:
-        """What the method has been seen to read of such an object, for the key of its kernels."""
+        """The values that the method is known to read of such an object, for the kernels' key."""
         return state(instance, self.reads[type(instance)])
 
     def __hash__(self) -> int:
@@ -121,7 +121,7 @@ class Jit(_core.FastCall):
         return self._graph(*self.describe_call(*args, **kwargs))[0]
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
-        """What becomes of a call with these arguments: the graph, the graph after each pass, the
+        """Shows what becomes of a call with these arguments: the graph, also after each pass, the
         C++ text, and what the result costs in memory. Nothing is compiled."""
         tensors, constants, numbers = self.describe_call(*args, **kwargs)
         graph, _ = self._graph(tensors, constants, numbers)

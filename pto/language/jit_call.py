@@ -86,7 +86,7 @@ def _kind_of_plain(jit: "Jit", name: str, value: Any, strided: Any) -> tuple[str
 
 
 def _widens(given: SortedCall, kinds: list[tuple[str, int]]) -> bool:
-    """Whether autocast makes floating-point tensors of several types the widest of them."""
+    """Says whether autocast makes floating-point tensors of several types the widest of them."""
     torch = sys.modules["torch"]
     if len({kind for kind, _ in kinds if kind in FLOATS}) < 2:
         return False

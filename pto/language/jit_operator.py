@@ -50,7 +50,7 @@ class Version:
     sources: list  # (fingerprint, function) of equal functions, any of which may be traced
 
     def accepts(self, kinds: list[str], outputs: list[str], form: Form) -> bool:
-        """Whether it computes a call whose tensors and results have these element types."""
+        """Says whether it computes a call whose tensors and results have these element types."""
         if form != self.form or len(outputs) != len(self.types_of(kinds) or ()):
             return False
         return self.types_of(kinds) == outputs

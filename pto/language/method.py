@@ -19,12 +19,12 @@ _CONSTANTS = (bool, int, float, str, tuple, list, dict)
 
 
 def is_in_class(function: Callable) -> bool:
-    """Whether a function was defined in the body of a class."""
+    """Says whether a function was defined in the body of a class."""
     return "." in getattr(function, "__qualname__", "").rpartition("<locals>.")[2]
 
 
 def is_compiling() -> bool:
-    """Whether torch.compile traces; its adapter puts PyTorch's own answer here."""
+    """Says whether torch.compile traces; its adapter puts PyTorch's own answer here."""
     return False
 
 

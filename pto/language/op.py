@@ -97,7 +97,7 @@ class Operator(_core.OperatorCall):
         return self.type_names[variable] if variable >= 0 else _core.dtypes()[-1 - variable][0]
 
     def has_floats(self, variable: int) -> bool:
-        """Whether a tensor of this type variable, or type -1 - DType, may be floating point."""
+        """True if a tensor of this type variable, or type -1 - DType, may be floating point."""
         names = self.types[variable] if variable >= 0 else [self._output_type(variable)]
         return any(dtype(name).is_float for name in names)
 
@@ -148,7 +148,7 @@ class Operator(_core.OperatorCall):
         return graph
 
     def _built(self, trace: Trace, tensors: list, values: dict[str, Any]) -> list:
-        """What `build` returns; real attributes are numbers of the call, as wide as the tensors."""
+        """Calls `build`; real attributes are numbers of the call, as wide as the tensors."""
         wide = any(like[0] == "f64" for like in _flat(tensors))
         for a in self.attribute_arguments:
             if a.kind == "float" and values[a.name] is not None:
@@ -171,7 +171,7 @@ class Operator(_core.OperatorCall):
         return found
 
     def results(self, results: Any) -> list:
-        """What `build` or `infer` returned, one for each output."""
+        """Splits what `build` or `infer` returned into one result for each output."""
         wanted = len(self.outputs) + self.silent
         if wanted == 1 and not self._is_row(results):
             results = [results]
@@ -190,7 +190,7 @@ class Operator(_core.OperatorCall):
         )
 
     def _is_row(self, results: Any) -> bool:
-        """Whether one result stands in a row of its own, which for a list takes a look inside."""
+        """True if one result stands in a row of its own, which for a list takes a look inside."""
         if not isinstance(results, tuple | list):
             return False
         return self.lists != (True,) or (len(results) == 1 and isinstance(results[0], list))

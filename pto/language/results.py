@@ -37,7 +37,7 @@ class Form:
 
     @property
     def is_row(self) -> bool:
-        """Whether it is a plain tuple of tensors."""
+        """Says whether it is a plain tuple of tensors."""
         return self.kind is tuple and all(member.is_leaf for member in self.members)
 
     def assemble(self, leaves: tuple) -> Any:

@@ -45,7 +45,7 @@ def _sizes(name: str, shape: tuple) -> list:
 
 
 def same_size(a: object, b: object) -> bool:
-    """Whether two sizes are the same number or expression."""
+    """Says whether two sizes are the same number or expression."""
     if isinstance(a, _core.Dim):
         return a.same(b)
     return isinstance(b, int) and a == b

@@ -104,7 +104,7 @@ _OPERATORS = "concat conv2d embedding gather gemm matmul nonzero slice split top
 
 
 def other_name(name: str) -> str:
-    """What a name that other libraries use is called here; "" where nothing is known of it."""
+    """Our name for a name that other libraries use; "" if it is unknown."""
     if name in _REDUCTIONS:
         return f"pto.{_REDUCTIONS[name]} reduces, pto.{name}imum takes two operands"
     known = {"cat": "concat", "topk": "top_k", "permute": "transpose", "mm": "matmul"}

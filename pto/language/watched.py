@@ -98,7 +98,7 @@ def _key(value: Any) -> Any:
 
 
 def _constant(value: Any) -> tuple | None:
-    """What stands for a constant, in a tuple; None for anything else."""
+    """The form of a constant that is compared, in a tuple; None for any other value."""
     try:
         return (arguments.constant_key("", "", value),)
     except Error:

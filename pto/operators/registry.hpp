@@ -103,7 +103,7 @@ void set_providers(Providers providers);
 const Schema& operator_schema(int index);
 const TypeRule& operator_types(int index);
 
-// What the calls of an operator need beside its record.
+// The state of an operator's calls, beside its record.
 struct OperatorState {
   uint64_t kernels_owner = 0;  // in the kernel table
   LastKernel last;

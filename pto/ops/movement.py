@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What moves elements and computes nothing: any element type, C++ kernels.
+"""Operators that move elements and compute nothing: any element type, C++ kernels.
 
 Such an operator is linear, so the gradient of its gradient operator is itself.
 """

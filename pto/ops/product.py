@@ -245,7 +245,7 @@ class Gemm:
     gradient, saved, wanted = "gemm_backward", ("a", "b", "c"), ("a", "b", "c")
 
 
-# Of packed_product.cpp: columns that are packed together; floats behind each strip, and behind all.
+# The layout of packed_product.cpp: columns packed together; floats after each strip, and after all.
 STRIP_COLS, STRIP_SLACK, SIZES = 384, 8, 4
 
 

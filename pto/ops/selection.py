@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What picks parts of a tensor: the largest elements, rows by number, consecutive pieces."""
+"""Operators that pick parts of a tensor: largest elements, rows by number, consecutive pieces."""
 
 import math
 

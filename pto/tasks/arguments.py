@@ -18,7 +18,7 @@ from pto.errors import InvalidType, InvalidValue
 
 
 class ParamType(IntEnum):
-    """What an orchestration does with an argument."""
+    """The use of an argument by an orchestration."""
 
     SCALAR = 0
     INPUT = 1
@@ -153,7 +153,7 @@ class Arg:
         return cls(ParamType.SCALAR, value, 0, dtype)
 
     def as_core(self) -> tuple[int, Any, str]:
-        """What the engine takes."""
+        """The argument as the engine takes it."""
         data = self.data
         if data.__class__ is TensorHandle:
             data._check_backing()
@@ -173,7 +173,7 @@ class Arg:
 
     @staticmethod
     def core_array(type: ParamType, array: Any, is_bfloat16: bool) -> tuple[int, Any, str]:
-        """What the engine takes for an array; NumPy's of bfloat16 may be its bits."""
+        """An array as the engine takes it; NumPy's bfloat16 may come as its bits."""
         is_numpys = array.__class__.__module__ == "numpy"
         return int(type), _Bfloat16(array) if is_bfloat16 and is_numpys else array, ""
 

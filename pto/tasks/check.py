@@ -111,7 +111,7 @@ class CheckReport:
 
     @property
     def is_clean(self) -> bool:
-        """Whether there is neither a race nor a write; surplus edges only cost time."""
+        """Says whether there is neither a race nor a write; surplus edges only cost time."""
         return not self.races and not self.writes
 
     def __str__(self) -> str:

@@ -146,7 +146,7 @@ class ChipRuntime(Runtime):
         self._tracing.set(path, level)
 
     def report(self) -> TraceReport:
-        """What the last traced run or replay spent its time on, and what would help; print it."""
+        """Reports how the last traced run or replay spent its time, and what would help."""
         return self._tracing.report()
 
     def check(self, name: str, args: Sequence[Arg] = ()) -> CheckReport:

@@ -51,7 +51,7 @@ class Node:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, in whichever way."""
+        """Says whether it has ended, in whichever way."""
         return self._context._engine.is_done(self.id)
 
     def __repr__(self) -> str:

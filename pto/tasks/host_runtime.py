@@ -158,7 +158,7 @@ class HostRuntime(Runtime):
         self._tracing.set(path, level)
 
     def report(self) -> TraceReport:
-        """What the last traced run or replay spent its time on, and what would help; print it."""
+        """Reports how the last traced run or replay spent its time, and what would help."""
         return self._tracing.report()
 
     def workers(self) -> dict[int, int]:

@@ -56,7 +56,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Parameter:
-    """What an orchestration expects at one place; dtype "" means any."""
+    """The argument that an orchestration expects at one place; dtype "" means any."""
 
     type: ParamType
     dtype: str = ""
@@ -81,7 +81,7 @@ class CompiledPackage:
     signature: tuple[Parameter, ...] | None = None
 
     def program(self) -> Any:
-        """What the engine runs."""
+        """The program as the engine runs it."""
         if self.orchestration is None:
             raise InvalidType(
                 f"the package {self.name!r} has no orchestration", "level chip runs one",
@@ -232,7 +232,7 @@ def _refuse(shown: str, what: str, why: str, fix: str) -> None:
 
 
 def machine_target() -> str:
-    """What this CPU can run: portable, avx2 or avx512."""
+    """The best target of this CPU: portable, avx2 or avx512."""
     lines = dict(line.split(": ", 1) for line in _core.describe_machine().splitlines())
     chosen, _, best = lines["target"].partition(" (the CPU has ")  # PTO_TARGET may ask for less
     return best.rstrip(")") or chosen

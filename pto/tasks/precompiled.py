@@ -33,7 +33,7 @@ _PREFIX = "pto_adapt_"
 
 
 def is_object(source: Any) -> bool:
-    """Whether a source is the path of a compiled object."""
+    """Says whether a source is the path of a compiled object."""
     if not isinstance(source, str | os.PathLike) or "\n" in str(source):
         return False
     return re.search(r"\.(o|so(\.\d+)*)$", os.fspath(source)) is not None

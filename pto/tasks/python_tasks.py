@@ -18,7 +18,7 @@ from pto.errors import InvalidType
 
 
 def pickled(name: str, function: Callable) -> bytes:
-    """What a worker needs to find the function."""
+    """Pickles what a worker needs to find the function."""
     about = spawn.get_preparation_data("pto-worker")
     about = {key: about[key] for key in about if key not in ("authkey", "start_method")}
     try:

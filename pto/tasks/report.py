@@ -31,7 +31,7 @@ class KernelTime:
 
 @dataclass(frozen=True)
 class Change:
-    """What would make a run shorter: workers, kernel, split, buffer, window or larger tasks.
+    """A change that would make a run shorter: workers, kernel, split, buffer, window, larger tasks.
 
     `gain` is the share of the run that it saves.
     """

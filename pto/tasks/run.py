@@ -59,7 +59,7 @@ class Run:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, in whichever way."""
+        """Says whether it has ended, in whichever way."""
         return self._has_ended.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:

@@ -135,7 +135,7 @@ class PrivateCopies:
         return numpy.ndarray(array.shape, array.dtype, copy, offset, array.strides)
 
     def is_written(self, view: numpy.ndarray) -> bool:
-        """Whether tasks write into this part of a copy."""
+        """Says whether tasks write into this part of a copy."""
         low, high = bounds_of(view)
         parts = [bounds_of(shared) for _, shared, _ in self._written.values()]
         return any(begin < high and low < end for begin, end in parts)

@@ -56,7 +56,7 @@ class SourceText:
         return re.findall(r"\bPTO_KERNEL\s*\(\s*(\w+)\s*,", self.code)
 
     def takes(self, function: str, parameters: str) -> bool:
-        """Whether it declares the function with parameters that match the pattern."""
+        """Says whether it declares the function with parameters that match the pattern."""
         return re.search(rf"\b{re.escape(function)}\s*\(\s*{parameters}", self.code) is not None
 
     def defines(self, function: str) -> bool:
@@ -188,7 +188,7 @@ _NESTING = {"if": 1, "ifdef": 1, "ifndef": 1, "endif": -1}
 
 
 class _Scan:
-    """Whether a header is safe to be included twice."""
+    """Says whether a header is safe to be included twice."""
 
     def __init__(self, text: str) -> None:
         words = [(t["word"] or "include", t["rest"] or "", t.start(), t.end())

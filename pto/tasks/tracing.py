@@ -19,7 +19,7 @@ LEVELS = range(4)
 
 @dataclass(frozen=True)
 class TraceRequest:
-    """What one run traces: the path for its trace, and its level; -1 for none."""
+    """The trace that one run writes: its path, and its level; -1 for none."""
 
     path: str = ""
     level: int = -1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the elements of memory go in tiles: views whose outer dimensions are rows or columns as the
-// tile's order says, and boxed tiles that are told where they lie.
+// Tests where the elements of memory go in tiles: views whose outer dimensions are rows or columns,
+// as the tile's order says, and boxed tiles with a given place.
 #include <gtest/gtest.h>
 
 #include <numeric>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sources ask of the simulator itself: cores and blocks, memories, the environment, runtime
+// Tests what sources ask of the simulator: cores and blocks, memories, the environment, runtime
 // calls that fail, spellings of types.
 #include <gtest/gtest.h>
 

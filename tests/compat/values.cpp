@@ -56,7 +56,7 @@ TEST(Values, slots_in_memory_are_pipes_as_others) {
   EXPECT_EQ(got.GetElement(7, 7), 3.f);
 }
 
-// As the simulator tests them: f32 operands are numbers without a scale.
+// As in the simulator, f32 operands are numbers without a scale.
 TEST(Values, scaled_products_of_f32_are_products) {
   TileLeft<float, 16, 16> a;
   TileRight<float, 16, 16> b;

@@ -40,7 +40,7 @@ class Case:
     kwargs: dict[str, Any]
 
     def results(self) -> list[np.ndarray]:
-        """What NumPy's route gives, flat."""
+        """The result of NumPy's route, flat."""
         return flat(self.operator(*mapped(self._given, self.args), **self.kwargs))
 
     def dense(self) -> "Case":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a mode of the conformance matrix must give, from NumPy's route.
+"""The expected result of a mode of the conformance matrix, from NumPy's route.
 
 expected("gradient", case); same_bits(got, want); is_close(case, got)
 """
@@ -45,7 +45,7 @@ def gradient_case(case: Case) -> Case | None:
 
 
 def by_output(case: Case) -> list[Any]:
-    """What NumPy's route gives: an array or a list of them for each output."""
+    """The result of NumPy's route: an array or a list of them for each output."""
     found = case.operator(*case.args, **case.kwargs)
     is_list = [o.is_list for o in record_of(case.operator).outputs]
     if len(is_list) > 1:
@@ -96,7 +96,7 @@ def operators_by_index() -> dict[int, Operator]:
 
 
 def is_close(case: Case, got: list[np.ndarray]) -> bool:
-    """Whether results are the oracle's, evaluated in double, within the operator's tolerance."""
+    """True if results are the oracle's, evaluated in double, within the operator's tolerance."""
     oracle, tolerance = case.operator.member("oracle"), case.operator.member("tolerance")
     allowed = {str(kind): value for kind, value in tolerance.items()}.get(case.dtype, 0)
     exact = mapped(lambda t: t if t.dtype.kind in "iub" else t.astype(np.float64), case.args)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a framework of the conformance matrix is: a class, with a method for each mode.
+"""Framework: the base class of a framework in the conformance matrix, with a method for each mode.
 
 A mode takes a Case and returns its results as NumPy arrays, flat; it raises Skipped with a reason
 where the framework has no such thing.
@@ -74,7 +74,7 @@ def needs_second_gradient(case: Case) -> None:
 
 
 def wanted_tensors(case: Case) -> list[int]:
-    """Which of the case's tensors are differentiated by."""
+    """The case's tensors by which it is differentiated."""
     owners = [
         place
         for place, a in enumerate(case.args)
@@ -89,7 +89,7 @@ def batch_of_two(x: np.ndarray) -> np.ndarray:
 
 
 def one_of_two(results: list[np.ndarray]) -> list[np.ndarray]:
-    """What a mapped function gave for each of two equal arguments; both must agree."""
+    """The results of a mapped function for the first of two equal arguments; both must agree."""
     for first, second in results:
         assert first.tobytes() == second.tobytes()
     return [first for first, _ in results]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the conformance matrix found, and its page.
+"""The findings of the conformance matrix, and its page.
 
 write("PyTorch", "gelu", {"eager": {"passed": 40, "reasons": []}})   # by the test
 python tests/conformance/report.py                                   # docs/conformance.md

@@ -28,13 +28,13 @@ int returns_number(float*) { return 0; }
 """
 ASSERTION = re.compile(r'static_assert\(((?:"(?:[^"\\]|\\.)*"|[^"])*?)\);')
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
-# What no user can provoke: functions and numbers of the headers' own.
+# Messages that no user can provoke: functions and numbers of the headers' own.
 OURS = {
     "one exchange between the vectors of a half",
     "quantise: as many parameters as accumulators",
     "the modes of a message are those of pto_cross_set",
 }
-# What builds for a chip alone say: see test_runtime_chips.py.
+# Messages of builds for a chip: see test_runtime_chips.py.
 CHIPS = {"a tile is larger than the chip's buffer; use a smaller one, or a lower address"}
 
 
@@ -46,7 +46,7 @@ def cases() -> list[tuple[str, str]]:
 
 
 def sentences() -> set[str]:
-    """What every static_assert of the headers says, those of ours and of chips left out."""
+    """The text of every static_assert of the headers, except our own and those of chips."""
     asserted = [
         "".join(LITERAL.findall(one))
         for header in (ROOT / "pto/isa").glob("**/*.hpp")
@@ -56,7 +56,7 @@ def sentences() -> set[str]:
 
 
 def compiled(compiler: str, bodies: dict[int, str], folder: Path) -> str:
-    """What the compiler says of the cases with these numbers; "" where they compile."""
+    """The compiler's messages for the cases with these numbers; "" if they compile."""
     functions = [
         f'#line 1 "case{i}.cpp"\nvoid misuse{i}() {{\nRow<float> a, b, d;\n{body}}}\n'
         for i, body in bodies.items()

@@ -4,7 +4,7 @@
 // Descriptions of inputs, outputs and parameters say everything; the kernels are those of the names
 // relu_fwd_f32, relu_bwd_bf16 and the like. The shapes serve torch.compile too: no meta kernel.
 #include "hpu_custom_op.h"
-// What the public API includes: structures of parameters.
+// The public API includes these structures of parameters.
 #include <perf_lib_layer_params.h>
 #include <torch/csrc/autograd/custom_function.h>
 

@@ -2,7 +2,7 @@
 // torch.ops.custom_op.custom_topk(x, k, axis, bottom): two outputs, the second of int64, and
 // parameters of the kernel, in the shorter form of the API.
 #include "hpu_custom_op_pt2.h"
-// What the public API includes: structures of parameters.
+// The public API includes these structures of parameters.
 #include <synapse_common_types.hpp>
 
 namespace {

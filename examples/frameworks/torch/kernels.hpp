@@ -4,7 +4,9 @@
 //     EXEC_KERNEL_CMD(AddKernel<float>, blocks, out, x, y, rows, columns, columns, 1, 0, 1);
 //
 // Each block takes its share of the rows, or of the elements; the last tile is as long as what is
-// left. Arguments that broadcast come as steps of 0. Thread safety: a block touches its own share.
+// left. Arguments that broadcast have steps of 0.
+// Invariant: a block touches only its own share.
+// Thread safety: blocks may run side by side.
 #pragma once
 #include <pto/pto-inst.hpp>
 

@@ -14,7 +14,7 @@
 namespace my_ops {
 namespace {
 
-// How two tensors that broadcast are walked: rows of columns, the columns being the last axes that
+// Walks two tensors that broadcast: rows of columns, the columns being the last axes that
 // both have.
 struct Walk {
   int64_t rows = 1, columns = 1, axes = 0;
@@ -117,7 +117,7 @@ at::Tensor my_relu(const at::Tensor& x) {
   return out;
 }
 
-// What is absent is a null pointer.
+// An absent tensor is a null pointer.
 at::Tensor my_affine(const at::Tensor& x, const std::optional<at::Tensor>& weight,
                      const std::optional<at::Tensor>& bias) {
   const int64_t columns = x.dim() == 0 ? 1 : x.size(-1);

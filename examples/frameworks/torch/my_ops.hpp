@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the sources of this extension share: how many blocks, the element types, the operators that
+// Shared by the sources of this extension: how many blocks, the element types, the operators that
 // gradients call.
 //
 //     MY_OPS_DISPATCH(x, Element, EXEC_KERNEL_CMD(ReluKernel<Element>, blocks(n), x, x, n));

@@ -110,7 +110,7 @@ struct Array {
   const void* data;
 };
 
-// What the void* of an attribute points to.
+// The type of the value to which an attribute's void* points.
 enum AttributeType : int32_t { kArray = 1, kDictionary = 2, kScalar = 3, kString = 4 };
 
 struct Attributes {

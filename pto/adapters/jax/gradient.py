@@ -21,7 +21,7 @@ def _static() -> Any:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Saved:
-    """What the backward pass gets; None stands for arrays that it does not need."""
+    """The inputs of the backward pass; None stands for arrays that it does not need."""
 
     operands: list[jax.Array | None]
     outputs: list[jax.Array | None]
@@ -108,7 +108,7 @@ def _save(site: Site, operands: list, outputs: tuple, needs: int) -> Saved:
 
 
 def _output_places(site: Site, operands: list) -> list[int]:
-    """Of each output in one list: to which output of the operator it belongs."""
+    """For each output in one list: the output of the operator to which it belongs."""
     made = site.outputs(operands)
     return [p for p, m in enumerate(made) for _ in (m if isinstance(m, list) else [m])]
 

@@ -203,7 +203,7 @@ def alike(operands: list[jax.Array]) -> list[jax.Array]:
 
 
 def _placed(operand: jax.Array) -> dict[str, Any]:
-    """What results have in common with operands that are alike."""
+    """The properties that results share with operands that are alike."""
     like = jax.typeof(operand)
     if not like.manual_axis_type.varying:
         return {}

@@ -26,7 +26,7 @@ _indices: dict[str, int] = {}
 
 
 def has_fast_calls() -> bool:
-    """Whether calls outside graphs run in C++; otherwise they go through ops.Custom."""
+    """Says whether calls outside graphs run in C++; otherwise they go through ops.Custom."""
     return extension() is not None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `python -m pto adapters build mindspore` builds: eager.cpp, in half a minute."""
+"""Builds eager.cpp for `python -m pto adapters build mindspore`, in half a minute."""
 
 import pathlib
 import sysconfig

@@ -39,7 +39,7 @@ Request request_of(PrimitiveAttributes& attributes) {
 // Says whether a result of rank 0 has the shape (1,): MindSpore's graphs would make it a number.
 bool lifts_scalars(PrimitiveAttributes& attributes) { return attributes.has("pto_lifts_scalars"); }
 
-// What a kernel keeps between launches: the request, or the text of its error.
+// The state of a kernel between launches: the request, or the text of its error.
 struct Kept : KernelData {
   std::optional<Request> request;
   bool lifts_scalars = false;

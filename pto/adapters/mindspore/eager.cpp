@@ -118,7 +118,7 @@ Tensors forward(const std::shared_ptr<const Request>& request, const Tensors& in
   return outputs;
 }
 
-// What the gradient of a call takes; see gradient.Plan in Python, which fills it.
+// The operands of the gradient of a call; gradient.Plan in Python fills it.
 struct GradientPlan {
   std::string name;           // of the gradient operator; empty: there is none
   std::string counts;         // of its tensors: the text of a call before the attributes

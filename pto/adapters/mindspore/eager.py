@@ -89,7 +89,7 @@ class Eager:
         return results
 
     def target(self, counts: tuple[int, ...], attributes: tuple) -> Callable:
-        """What to call with the tensors that are given."""
+        """Returns the target for calls with these counts and attributes."""
         find = self.primitive if jit_context() else self._target
         for value in attributes:
             if isinstance(value, Tensor | list):  # its hash is not that of its value

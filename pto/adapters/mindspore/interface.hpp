@@ -26,7 +26,7 @@ static_assert(_GLIBCXX_USE_CXX11_ABI == 0, "MindSpore passes strings of the old 
 
 namespace pto::mindspore_adapter {
 
-// What a kernel keeps from its Init on; MindSpore deletes it.
+// The state of a kernel from its Init on; MindSpore deletes it.
 class KernelData {
  public:
   virtual ~KernelData() = default;

@@ -63,7 +63,7 @@ def dtype_name(index: int, dtype: Any) -> str:
 
 
 def returns_many(index: int) -> bool:
-    """Whether calls return a tuple: several outputs, or a list of tensors."""
+    """Says whether calls return a tuple: several outputs, or a list of tensors."""
     outputs = record(index).outputs
     return len(outputs) != 1 or outputs[0].is_list
 

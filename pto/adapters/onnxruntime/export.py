@@ -99,7 +99,7 @@ def translation(record: Record) -> Callable:
 
 
 def _has_form(record: Record) -> bool:
-    """Whether ONNX can say the operator: only the last input and the last output may be a list."""
+    """True if ONNX can say the operator: only the last input and the last output may be a list."""
     lists = [a.kind == "Tensor[]" for a in record.tensors], [o.is_list for o in record.outputs]
     is_ours = not record.name.startswith("_") and "::" not in record.name
     return is_ours and not any(any(one[:-1]) for one in lists)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What standard operators compute, in the tile language, if no single function says it.
+"""Formulas of standard operators in the tile language, if no single function says them.
 
 Each formula takes the node, for its attributes and constants, and its inputs as traced tensors. The
 caller widens f16 and bf16 to f32 before, and rounds what leaves the kernel.

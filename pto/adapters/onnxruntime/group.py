@@ -33,7 +33,7 @@ class Group:
 
 
 def is_number(value: Value) -> bool:
-    """Whether a value becomes a constant of the kernel."""
+    """Says whether a value becomes a constant of the kernel."""
     return value.data is not None and value.data.size == 1
 
 
@@ -88,7 +88,7 @@ def _number(trace: Trace, value: Value) -> Tensor:
 
 
 def is_served(node: Node) -> bool:
-    """Whether there is a row for this node, and it computes these types and ranks."""
+    """Says whether there is a row for this node, and it computes these types and ranks."""
     values = [v for v in (*node.inputs, *node.outputs) if v is not None]
     row = row_of(node)
     if row is None or not row.serves(node) or not all(v.is_typed for v in values):
@@ -102,7 +102,7 @@ def is_served(node: Node) -> bool:
 
 
 def fuses(node: Node) -> bool:
-    """Whether a served node may share a kernel with others."""
+    """Says whether a served node may share a kernel with others."""
     return row_of(node).build is not None
 
 

@@ -45,7 +45,7 @@ class Partition:
                     own = self._join(group, own)
 
     def _may_join(self, group: int, other: int) -> bool:
-        """Whether `other`, which reads of `group`, may become part of it."""
+        """Says whether `other`, which reads of `group`, may become part of it."""
         if group not in self.members or not self.fuses[group] or group == other:
             return False
         between = self.above[other] & ~self.above[group] & ~(1 << group)
@@ -77,7 +77,7 @@ def _bits(number: int) -> Iterator[int]:
 
 
 def fits(nodes: Sequence[Node]) -> bool:
-    """Whether these nodes, as one group, have few enough inputs and outputs."""
+    """Says whether these nodes, as one group, have few enough inputs and outputs."""
     group = groups.group_of(nodes, ())
     made = [v for node in nodes for v in node.outputs if v is not None]
     read = {v.name for node in nodes for v in node.inputs if v is not None}

@@ -33,7 +33,7 @@ class Row:
     call: Callable | None = None  # node -> Call: an operator of the library, alone in its kernel
 
     def serves(self, node: Node) -> bool:
-        """Whether this version is known and what must be constant is."""
+        """Says whether this version is known and what must be constant is."""
         return self.first <= node.since <= self.last and all(
             node.input(place) is None or node.data(place) is not None for place in self.constants
         )

@@ -47,7 +47,7 @@ def integer(value: Any) -> int:
 
 
 def integers(size: int) -> Callable[[Any], list[int]]:
-    """Of a list; of "int[2]" one integer stands for two."""
+    """Encodes a list of integers; for "int[2]" one integer stands for two."""
 
     def encode(value: Any) -> list[int]:
         if size and not isinstance(value, list | tuple):
@@ -84,7 +84,7 @@ def encode(name: str, argument: Argument, value: Any) -> Any:
 
 
 def decode(argument: Argument, encoded: Any, given: bool = True) -> Any:
-    """What was encoded."""
+    """Decodes an encoded value."""
     if not given:
         return None
     if argument.kind == "float":

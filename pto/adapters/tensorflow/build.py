@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `python -m pto adapters build tensorflow` builds, for the installed TensorFlow."""
+"""Builds the parts of `python -m pto adapters build tensorflow` for the installed TensorFlow."""
 
 import dataclasses
 import pathlib

@@ -81,7 +81,7 @@ class _Source:
         return ", ".join([*found, *([] if self.call_name == "None" else ["name=None"])])
 
     def is_fast(self) -> bool:
-        """Whether TensorFlow can find all types and counts itself."""
+        """Says whether TensorFlow can find all types and counts itself."""
         node = self.node
         decided = {a.type for place, a in enumerate(node.tensors) if not node.is_list(place)}
         lists = any(output.is_list for output in node.record.outputs)

@@ -94,7 +94,7 @@ class Rule:
         return flat
 
     def _needed(self, op: Any, inputs: dict[str, Tensors], wanted: list[str]) -> set[str]:
-        """Those of which a gradient is asked for."""
+        """The names of the arguments whose gradient is asked for."""
         skipped = set(getattr(op, "skip_input_indices", None) or ())
         needed, place = set(), 0
         for name, group in inputs.items():

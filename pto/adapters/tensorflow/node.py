@@ -49,7 +49,7 @@ class Node:
                 self.given_names[argument.name] = names.pop(0)
 
     def is_list(self, place: int) -> bool:
-        """Whether a tensor argument is a list for TensorFlow; an optional one is."""
+        """Says whether a tensor argument is a list for TensorFlow; an optional one is."""
         return bool(self.definition.input_arg[place].number_attr)
 
     def encoded(self, values: list[Any]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ _register_autocast = _gradients and _function(_gradients, "pto_torch_register_au
 
 
 def has_cpp_gradients() -> bool:
-    """Whether gradients run in C++; otherwise they go through Python, some 10 us a call slower."""
+    """True if gradients run in C++; otherwise they go through Python, some 10 us a call slower."""
     return _register_gradient is not None
 
 

@@ -24,7 +24,7 @@ def obstacle() -> str | None:
 
 
 def _is_foreign(name: str) -> bool:
-    """Whether a module of this name is there that is not ours (compat/ has one for programs)."""
+    """True if a module of this name is there that is not ours (compat/ has one for programs)."""
     found = sys.modules.get(name) or importlib.util.find_spec(name)
     place = getattr(found, "__file__", None) or getattr(found, "origin", None)
     return found is not None and not str(place).startswith(build_config.compat_dir())

@@ -27,7 +27,7 @@ def _refuse_writing(record: Record) -> NoReturn:
 
 
 class _Rules:
-    """What PyTorch asks for: `setup` in the forward call, `backward` in the backward call."""
+    """PyTorch calls `setup` in the forward call and `backward` in the backward call."""
 
     def __init__(self, record: Record):
         self.record = record
@@ -86,7 +86,7 @@ def _contiguous(d: Any) -> Any:
 
 
 def _joined(ctx: Any) -> list:
-    """What was saved, the members of lists together again."""
+    """The saved values, with the members of lists together again."""
     tensors = iter(ctx.saved_tensors)
     return [
         next(tensors) if count < 0 else [next(tensors) for _ in range(count)]

@@ -48,7 +48,7 @@ class BatchingRule:
         return packet(self.record).default(*args, **by_name)
 
     def _mapped(self, info: Any, in_dims: tuple, *values: Any) -> tuple[Any, Any]:
-        """What vmap asks for: the results, and where their batch is."""
+        """Returns what vmap asks for: the results, and where their batch is."""
         self._refuse_bounded()
         self._refuse_shared(in_dims)
         leaves, form = pytree.tree_flatten(values)

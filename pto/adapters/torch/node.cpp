@@ -96,7 +96,7 @@ bool requires_grad(const c10::IValue& value) {
   return found;
 }
 
-// What a node keeps of one value: a tensor, a list of tensors, or None.
+// The saved form of one value: a tensor, a list of tensors, or None.
 struct Saved {
   std::vector<SavedVariable> tensors;
   bool is_list = false, is_none = false;

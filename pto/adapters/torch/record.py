@@ -31,7 +31,7 @@ def packet(record: Record) -> Any:
 
 
 def returns_self(record: Record) -> bool:
-    """Whether it replaces its first argument and nothing else, and returns it: relu_."""
+    """Says whether it replaces its first argument and nothing else, and returns it: relu_."""
     replaced = [output.replaces for output in record.outputs]
     return replaced == [0] and record.n_returns == 1 and not record.arguments[0].keyword_only
 

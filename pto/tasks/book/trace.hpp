@@ -48,7 +48,7 @@ struct TraceEdge {
   EdgeCause cause;
 };
 
-// What a task cost the submitting thread.
+// The cost of a task to the submitting thread.
 struct TraceSubmission {
   TaskId task;
   uint64_t start_ns;

@@ -44,7 +44,7 @@ class AbandonedRun : public Error {
   using Error::Error;
 };
 
-// What the caller's thread is asked and told while it waits; both may be empty.
+// Questions and messages for the caller's thread while it waits; both may be empty.
 struct WaitingCaller {
   std::function<bool()> wants_out;                      // true: as if the deadline had passed
   std::function<void(const std::string&)> has_to_wait;  // once, with the reason

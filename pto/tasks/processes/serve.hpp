@@ -19,7 +19,7 @@
 
 namespace pto {
 
-// What a worker does with programs and tasks. An exception of run() fails the task; one of load()
+// A worker's use of programs and tasks. An exception of run() fails the task; one of load()
 // fails each task of the program.
 class TaskExecutor {
  public:

@@ -20,7 +20,7 @@
 
 namespace pto {
 
-// What the engine costs on this machine, besides submission.
+// The engine's costs on this machine, besides submission.
 struct SchedulingCosts {
   uint32_t submit_ns;     // of an empty task without tensors
   uint32_t task_ns;       // to take a ready task, call an empty kernel, and release what follows

@@ -63,7 +63,7 @@ class VirtualCores : public Steps {
   // Makes the running worker busy for so long; for kernels and orchestrations.
   void pass(uint64_t ns);
 
-  // What the seed decides for a task with a kernel.
+  // The seed's decision for a task with a kernel.
   enum class Fate { Runs, Fails, Throws };
   Fate fate_of(TaskId task) const;
 

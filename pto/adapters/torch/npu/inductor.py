@@ -62,7 +62,7 @@ WrapperFxCodegen = wrapper_fxir.WrapperFxCodegen
 
 
 class _Overrides(common.DeviceOpOverrides):
-    """What the wrapper writes around kernels."""
+    """The code that the wrapper writes around kernels."""
 
     def import_get_raw_stream_as(self, name: str) -> str:
         return dedent(

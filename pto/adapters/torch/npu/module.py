@@ -133,7 +133,7 @@ class Stream(torch.Stream):
 
     @property
     def npu_stream(self) -> int:
-        """What C takes as an aclrtStream."""
+        """The stream as an aclrtStream of C."""
         return self.native_handle
 
     @property
@@ -283,7 +283,7 @@ def reset_fallbacks() -> None:
     functions().pto_npu_reset_fallbacks()
 
 
-# What PyTorch asks for when it compiles: loaded then.
+# PyTorch asks for these when it compiles; they are loaded then.
 _INDUCTOR = (
     "CppWrapperCodegen", "PythonWrapperCodegen", "Scheduling", "WrapperFxCodegen", "run_kernel",
 )  # fmt: skip
