@@ -106,7 +106,7 @@ def quick(forms: list[table.Form]) -> str:
 
 
 def pages() -> dict[Path, str]:
-    """What the generated files must hold."""
+    """The text of each generated file."""
     forms = table.forms()
     return {DOCS / "isa.md": reference(forms), DOCS / "isa_quick.md": quick(forms)}
 

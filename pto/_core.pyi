@@ -46,7 +46,7 @@ class Dim:
 
     @property
     def value(self) -> int:
-        """Of a constant; the index of a symbol."""
+        """The value of a constant, or the index of a symbol."""
 
     @property
     def left(self) -> Size: ...
@@ -83,7 +83,7 @@ class GraphBuilder:
         """(operation, operands, axes)"""
 
     def number(self, value: int, /) -> float | int:
-        """Of a constant."""
+        """The value of a constant."""
 
     def guard_equal(self, a: Size, b: Size, because: str, /) -> None: ...
     def guard_nonempty(self, size: Size, because: str, /) -> None: ...
@@ -191,7 +191,7 @@ class OperatorCall:
     """The callable of an operator, for NumPy arrays and those of any library with DLPack."""
 
     def open(self, index: int, policy: object, /) -> None:
-        """Calls run this operator of the registry from now on."""
+        """Makes calls run this operator of the registry from now on."""
 
     def __call__(self, *args: object, **kwargs: object) -> object: ...
 
@@ -252,7 +252,7 @@ def operator_count() -> int:
     """How many operators are defined."""
 
 def operator_record(index: int) -> dict:
-    """What abi/operator.h says of an operator."""
+    """An operator's record, as abi/operator.h describes it."""
 
 def set_operator_callbacks(trace: object, infer: object, source: object) -> None:
     """See bindings/operator_providers.hpp."""
@@ -332,7 +332,7 @@ class ChipTrace:
     @property
     def dropped(self) -> int: ...
     def summary(self) -> dict:
-        """What took the time, in nanoseconds."""
+        """The times of the run in nanoseconds, by cause."""
 
     def simulate(self, cores: Sequence[int]) -> list[tuple[int, int, int]]:
         """(duration, busy, critical path) in nanoseconds on each of these numbers of cores. The
@@ -409,18 +409,18 @@ class HostEngine:
         after: Sequence[int],
         site: str,
     ) -> int:
-        """`members`: (place of the device, arguments). Returns the task's id; 0, and nothing is
-        submitted, where an array lies in memory that workers do not see."""
+        """`members`: (place of the device, arguments). Returns the task's id; 0, and submits
+        nothing, if an array lies in memory that workers do not see."""
     def submit_gate(
         self, element: _Arguments, compare: int, value: float, after: Sequence[int], site: str
     ) -> int:
-        """A task that is done when the first element compares so with the value."""
+        """A task that is done when the comparison of the first element with the value holds."""
     def wait_task(self, task: int) -> bool: ...
     def wait_array(self, array: _Arguments) -> bool:
-        """Waits for its writers; False where one has failed."""
+        """Waits for its writers; False if one has failed."""
     def is_done(self, task: int) -> bool: ...
     def has_succeeded(self, task: int) -> bool:
-        """Of a task of the last run."""
+        """Says whether a task of the last run, once done, has not failed."""
     def end(self) -> dict:
         """Waits for all; raises TaskFailure."""
     def stop(self, text: str, kills: bool) -> None: ...
@@ -446,7 +446,7 @@ class HostRecording:
         after: Sequence[int],
         site: str,
     ) -> int:
-        """`after` counts the recording's tasks. Returns the task's number; -1 where an array lies
+        """`after` counts the recording's tasks. Returns the task's number; -1 if an array lies
         in memory that workers do not see."""
     def add_gate(
         self,

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from repository import File, Offence
 
-# What each room may use; with it come the things that those may use. "isa/*.def" are the tables of
-# instructions; "_core" is the extension module, by which Python reaches what is C++.
+# Each room may use these rooms, and what they may use. "isa/*.def" are the tables of instructions;
+# "_core" is the extension module, by which Python reaches C++.
 MAY_USE = {
     "abi": [],
     "base": ["abi"],
@@ -67,7 +67,7 @@ def reach(folder: str) -> set[str]:
 
 
 def names_used(file: File, node: ast.AST) -> Iterator[str]:
-    """What one node of a Python file imports, also by importlib; "pto.?" where that is computed."""
+    """The names that one node of a Python file imports; "pto.?" if importlib computes the name."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):

@@ -12,8 +12,8 @@ from pto.language.differentiate import _RULES, differentiate
 from pto.language.op import op
 from pto.language.trace import Trace
 
-# What both compute, spelled for traced tensors and for torch's; the derivative jumps nowhere near
-# the random points but where the row says so.
+# Each function for traced tensors and for torch's; its derivative jumps nowhere near the random
+# points, unless the row says so.
 ROWS = {
     "abs": (lambda x, y: abs(x) + y, None),
     "negation": (lambda x, y: -x * y, None),

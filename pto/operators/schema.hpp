@@ -8,7 +8,7 @@
 // after one allows None. All but tensors may have a default; int[2] also takes one number for both.
 // An operator returns Tensor, Tensor[] or Tensor(a!), or nothing as (); each may have a name, and a
 // single unnamed one is called "result". An operator's name may have a namespace: "a::b".
-// Invariant: parse_schema(text(s)) equals s.
+// Invariant: parse_schema(text(s)) equals s, except for names of outputs.
 // Thread safety: plain values, pure functions.
 #pragma once
 
