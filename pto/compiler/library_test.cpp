@@ -130,8 +130,8 @@ TEST_F(Compiler, the_key_covers_text_target_flags_headers_and_compiler) {
   keys.insert(source_digest({"a", "text", Target::Portable, true}, toolchain, include));
   fs::create_directories(folder_.path() + "/x/pto/isa");
   fs::create_directories(folder_.path() + "/y/pto/isa");
-  write_file(folder_.path() + "/x/pto/isa/tile.hpp", "1");
-  write_file(folder_.path() + "/y/pto/isa/tile.hpp", "2");
+  write_file(folder_.path() + "/x/pto/isa/tile/tile.hpp", "1");
+  write_file(folder_.path() + "/y/pto/isa/tile/tile.hpp", "2");
   keys.insert(source_digest(source, toolchain, folder_.path() + "/x"));
   keys.insert(source_digest(source, toolchain, folder_.path() + "/y"));
   toolchain.identity += "'";

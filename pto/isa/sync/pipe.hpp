@@ -112,7 +112,7 @@ template <class Pipe, class G, TileSplitAxis Split = TILE_NO_SPLIT,
           PTO_IF(pipes::kIsPipe<Pipe>&& kIsGlobal<G>)>
 PTO_INLINE RecordEvent TFREE(Pipe& pipe, [[maybe_unused]] const G& view) {
   PTO_ENTER(TFREE, "<Pipe, GlobalTensor, TileSplitAxis> pipe, gm", in(view));
-  pipes::free_slot<Pipe, Split>(pipe);
+  pipes::free_slot<Pipe, Split, true>(pipe);
   return {};
 }
 

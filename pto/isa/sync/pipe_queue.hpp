@@ -13,6 +13,7 @@
 #include "pto/isa/element/narrow_float.hpp"
 #include "pto/isa/kernel/kernel.hpp"
 #include "pto/isa/matrix/matrix_transfer.hpp"
+#include "pto/isa/sync/pipe_ends.hpp"
 #include "pto/isa/sync/pipe_state.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -38,45 +39,6 @@ struct RingFIFO {
   void* GM_SLOT_BUFFER;
   uint32_t C2V_CONSUMER_BUF, V2C_CONSUMER_BUF;
 };
-
-namespace pipes {
-
-// The steps of a core at one end of a pipe. Several pushes may fill one slot: all but the last
-// without record, all but the first without allocate; pops likewise.
-struct Producer {
-  bool allocates = true, records = true;
-  int64_t entryOffset = 0;  // bytes, of the next tile in its slot
-  pto_slot* open = nullptr;
-  PTO_INLINE void setAllocateStatus(bool does) { allocates = does; }
-  PTO_INLINE void setRecordStatus(bool does) { records = does; }
-  PTO_INLINE bool getAllocateStatus() const { return allocates; }
-  PTO_INLINE bool getRecordStatus() const { return records; }
-  PTO_INLINE void setEntryOffset(int64_t bytes) { entryOffset = bytes; }
-};
-struct Consumer {
-  bool waits = true, frees = true;
-  int64_t entryOffset = 0;
-  pto_slot* open = nullptr;
-  // The popped and not yet freed tiles, the oldest in bit 0: 1 towards the cube; a 1 ends the list.
-  uint64_t popped = 1;
-  PTO_INLINE void setWaitStatus(bool does) { waits = does; }
-  PTO_INLINE void setFreeStatus(bool does) { frees = does; }
-  PTO_INLINE void note_pop(bool to_vector) {
-    const int count = 63 - __builtin_clzll(popped);
-    if (waits && count < 63) popped += uint64_t(to_vector ? 1 : 2) << count;
-  }
-  // True where the oldest tile went to the vector cores, as tiles that another object popped do.
-  PTO_INLINE bool take_direction() {
-    const bool to_vector = popped == 1 || (popped & 1) == 0;
-    if (popped > 1) popped >>= 1;
-    return to_vector;
-  }
-  PTO_INLINE bool getWaitStatus() const { return waits; }
-  PTO_INLINE bool getFreeStatus() const { return frees; }
-  PTO_INLINE void setEntryOffset(int64_t bytes) { entryOffset = bytes; }
-};
-
-}  // namespace pipes
 
 template <uint8_t FlagID, uint8_t DirType, uint32_t SlotSize, uint32_t SlotNum,
           uint32_t LocalSlotNum = 2, bool IsNoSplit = false, bool EN_UNIT_FLAG = false>
@@ -287,6 +249,7 @@ void push_tile(Pipe& pipe, const D& tile, int lane, Here here) {
     slot->facts[0] = total_rows << 32 | total_cols;
     slot->facts[1] = int64_t(sizeof(T));
   }
+  ++pipe.prod.tileIndex;
   if (!pipe.prod.records) return;
   pipe.prod.open = nullptr;
   pto_ring_done(&end.ring);
@@ -300,6 +263,13 @@ PTO_INLINE void fill_with_zero(D& tile) {
 }
 
 template <class Pipe>
+PTO_INLINE void release_slot(Pipe& pipe, const End& end) {
+  pipe.cons.open = nullptr;
+  pto_ring_release(&end.ring);
+  Pipe::note_progress();
+}
+
+template <class Pipe>
 PTO_INLINE pto_slot* take_slot(Pipe& pipe, const End& end, Here here) {
   if (!pipe.cons.waits) return pipe.cons.open ? pipe.cons.open : pto_ring_peek(&end.ring);
   pipe.cons.open = pto_ring_pop(&end.ring, here.file, here.line);
@@ -307,14 +277,33 @@ PTO_INLINE pto_slot* take_slot(Pipe& pipe, const End& end, Here here) {
   return pipe.cons.open;
 }
 
+// An automatic tile comes to lie in the consumer's own buffer, of which kernels know the addresses,
+// where the pipe has slots in memory. One that TASSIGN placed elsewhere stays there.
+template <class Pipe, class D>
+PTO_INLINE void place_in_buffer(const Pipe& pipe, D& tile, bool to_vector) {
+  if constexpr (D::Loc == TileType::Vec || D::Loc == TileType::Mat) {
+    using Fifo = typename Pipe::RingFiFo;
+    if (!pipe.fifo.GM_SLOT_BUFFER) return;
+    constexpr uint32_t kBytes = Fifo::LOCAL_SLOT_NUM * Fifo::SLOT_SIZE;
+    const uint32_t first = to_vector ? pipe.fifo.C2V_CONSUMER_BUF : pipe.fifo.V2C_CONSUMER_BUF;
+    const auto base = reinterpret_cast<uintptr_t>(
+        pto_block_memory(int(D::Loc), detail::kLocationBytes[int(D::Loc)]));
+    const auto place = reinterpret_cast<uintptr_t>(tile.place());
+    if (place != 0 && place - base - first >= kBytes) return;
+    const uint32_t slot = uint32_t(pipe.cons.tileIndex) % Fifo::LOCAL_SLOT_NUM;
+    TASSIGN(tile, first + slot * Fifo::SLOT_SIZE);
+  }
+}
+
 template <class Pipe, TileSplitAxis Split, class D>
 void pop_tile(Pipe& pipe, D& tile, Here here) {
   const bool to_vector = is_to_vector<Pipe, D, false>();
   const End end = end_of<Pipe>(to_vector, to_vector, Split, "TPOP");
   if (!end.takes_part) return fill_with_zero(tile);
-  pipe.cons.note_pop(to_vector);
   using T = typename D::DType;
   const pto_slot* slot = take_slot(pipe, end, here);
+  const bool frees = pipe.fifo.GM_SLOT_BUFFER && pipe.cons.frees && pipe.cons.open;
+  if (!frees) pipe.cons.note_pop(to_vector);
   const int64_t rows = tile.GetValidRow(), cols = tile.GetValidCol();
   const bool is_half = to_vector && Split != TILE_NO_SPLIT;
   const bool is_known = slot->facts[1] != 0;  // not for what TPUSH of a view left
@@ -332,7 +321,10 @@ void pop_tile(Pipe& pipe, D& tile, Here here) {
   }
   check_room(pipe.cons.entryOffset + part.end * int64_t(sizeof(T)) <= end.ring.slot_bytes,
              "TPOP: the tile is larger than a slot", here);
+  place_in_buffer(pipe, tile, to_vector);
+  ++pipe.cons.tileIndex;
   TLOAD(tile, view_of<T>(slot, pipe.cons.entryOffset, part, rows, cols));
+  if (frees) release_slot(pipe, end);
 }
 
 // Points a GlobalTensor at its slot, in the memory that the pipe was given, where that serves one
@@ -365,6 +357,7 @@ void push_view(Pipe& pipe, const G&, Here here) {
              "TALLOC gives the view its slot, TPUSH ends the writing",
              "call TALLOC with the same pipe and view before", here.file, here.line);
   if (end.ring.lane == 0) pipe.prod.open->facts[1] = 0;
+  ++pipe.prod.tileIndex;
   pipe.prod.open = nullptr;
   pto_ring_done(&end.ring);
   Pipe::note_progress();
@@ -376,23 +369,23 @@ void pop_view(Pipe& pipe, G& view, Here here) {
   const End end = end_of<Pipe>(to_vector, to_vector, Split, "TPOP");
   if (!end.takes_part) return;
   pipe.cons.note_pop(to_vector);
+  ++pipe.cons.tileIndex;
   point_at(view, pipe, take_slot(pipe, end, here), pipe.cons.entryOffset);
 }
 
-template <class Pipe, TileSplitAxis Split>
+// With slots in memory a tile's pop has freed its own, as on chips: its copy is elsewhere.
+template <class Pipe, TileSplitAxis Split, bool IsView = false>
 void free_slot(Pipe& pipe) {
   if (!pipe.cons.frees) return;
+  if (!IsView && pipe.fifo.GM_SLOT_BUFFER && pipe.cons.popped == 1) return;
+  const bool oldest = pipe.cons.take_direction();
   bool to_vector = Pipe::is_c2v;
   if constexpr (Pipe::is_both) {
-    const bool oldest = pipe.cons.take_direction();
     const int core = pto_core();
     to_vector = core == PTO_CORE_ANY ? oldest : core == PTO_CORE_VECTOR;
   }
   const End end = end_of<Pipe>(to_vector, to_vector, Split, "TFREE");
-  if (!end.takes_part) return;
-  pipe.cons.open = nullptr;
-  pto_ring_release(&end.ring);
-  Pipe::note_progress();
+  if (end.takes_part) release_slot(pipe, end);
 }
 
 }  // namespace pipes

@@ -198,6 +198,44 @@ TEST(Pipe, views_use_the_slots_themselves) {
   EXPECT_EQ(errors.load(), 0);
 }
 
+// Kernels reach what was popped by the address that it has on a chip.
+TEST(Pipe, with_slots_in_memory_a_pop_copies_to_the_consumers_buffer_and_frees) {
+  using Pipe = TPipe<24, DIR_C2V, kSlot, 3, 2>;
+  using Part = Tile<TileType::Vec, float, 16, 32>;
+  constexpr uint32_t kBuffer = 0x4000;
+  std::vector<float> slots(3 * 32 * 32);
+  std::atomic<int> errors{0};
+  run_cores(
+      1, 2,
+      [&] {
+        Pipe pipe(slots.data(), kBuffer, 0);
+        for (int i = 0; i < 6; ++i) {
+          Acc acc;
+          fill(acc, i);
+          errors += pipe.prod.getTileId() != i;
+          TPUSH<Pipe, Acc, TILE_UP_DOWN>(pipe, acc);
+        }
+      },
+      [&] {
+        Pipe pipe(slots.data(), kBuffer, 0);
+        Part popped, same, placed;
+        TASSIGN(placed, 0x0);
+        for (int i = 0; i < 6; ++i) {
+          const int lane = int(get_subblockid()), slot = pipe.cons.getTileId();
+          errors += slot != i;
+          Part& to = i % 3 == 2 ? placed : popped;
+          TPOP<Pipe, Part, TILE_UP_DOWN>(pipe, to);
+          errors += wrong(to, i, 16 * lane);
+          TASSIGN(same, i % 3 == 2 ? 0x0 : kBuffer + slot % 2 * kSlot);
+          errors += wrong(same, i, 16 * lane) + (same.data() != to.data());
+          if (i % 2 == 0) TFREE<Pipe, TILE_UP_DOWN>(pipe);  // the pop has freed it
+        }
+        pipe.cons.setTileId(7, 1);
+        errors += pipe.cons.getTileId() + pipe.cons.getSubTileId() != 8;
+      });
+  EXPECT_EQ(errors.load(), 0);
+}
+
 TEST(Pipe, accumulators_are_quantised_on_their_way) {
   using Pipe = TPipe<23, DIR_C2V, kSlot, 2>;
   using Bytes = Tile<TileType::Vec, int8_t, 32, 32>;

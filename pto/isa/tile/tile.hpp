@@ -280,6 +280,7 @@ struct Tile : ColumnHint<kIsSimulated && Location != TileType::Reg> {
     storage_.bound = memory;
     PTO_IF_CHIP(room_.set(memory == nullptr);)
   }
+  PTO_INLINE const T* place() const { return storage_.bound; }  // null: automatic
   PTO_IF_CHECKED(mutable pto_tile_state checked_state = {};)
 
  private:
