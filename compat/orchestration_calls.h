@@ -128,6 +128,9 @@ __attribute__((format(printf, 2, 3))) static inline void rt_report_fatal(int32_t
   pto::compat::Session::current().report_fatal(code, text);
 }
 
+// Lets the workers run, in loops of the orchestration that wait for memory.
+#define SPIN_WAIT_HINT() std::this_thread::yield()
+
 // Returns the number of mixed tasks that may run at once, a cube core and two vector cores each.
 static inline int32_t rt_available_cluster_count() {
   return int32_t(std::max(1u, std::thread::hardware_concurrency()));

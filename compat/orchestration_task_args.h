@@ -95,15 +95,20 @@ class GivenArguments {
   std::vector<GivenScalar> scalars_;
 };
 
-// A chip's headers have one of two names for the number of blocks; without a chip (PTO_CHIP of
-// isa/kernel/chip.hpp) both exist.
+// A public runtime has one of two names for the number of blocks; without a chip (PTO_CHIP of
+// isa/kernel/chip.hpp) both exist. PTO_HOST_BUILD_GRAPH: the program names that runtime.
+#if defined(PTO_CHIP) && PTO_CHIP == 2 && !defined(PTO_HOST_BUILD_GRAPH)
+#define PTO_COUNTS_CORES
+// The guard of that runtime's own header, by which sources ask for the name.
+#define SRC_A5_RUNTIME_TENSORMAP_AND_RINGBUFFER_RUNTIME_PTO_TYPES_H_
+#endif
 class LaunchSpec {
  public:
-#if !defined(PTO_CHIP) || PTO_CHIP == 1
+#if !defined(PTO_COUNTS_CORES)
   int16_t block_num() const { return blocks_; }
   void set_block_num(int16_t count) { blocks_ = count; }
 #endif
-#if !defined(PTO_CHIP) || PTO_CHIP == 2
+#if !defined(PTO_CHIP) || defined(PTO_COUNTS_CORES)
   int16_t core_num() const { return blocks_; }
   void set_core_num(int16_t count) { blocks_ = count; }
 #endif
@@ -115,6 +120,7 @@ class LaunchSpec {
   int16_t blocks_ = 1;
   bool is_together_ = false;
 };
+#undef PTO_COUNTS_CORES
 
 }  // namespace compat
 }  // namespace pto

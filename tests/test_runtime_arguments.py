@@ -2,6 +2,7 @@
 """Arguments of runs and sources of programs: what is taken, and what is said of the rest."""
 
 import array
+import ctypes
 import re
 
 import ml_dtypes
@@ -29,6 +30,11 @@ def test_param_types_have_the_numbers_that_users_know():
     (np.float64(0.1), 0.1, "float64"),
     (ml_dtypes.bfloat16(1.5), 1.5, "bfloat16"),
     (torch.tensor(0.25), 0.25, "float32"),
+    (ctypes.c_int64(-3), -3, "int64"),
+    (ctypes.c_uint32(2**32 - 1), 2**32 - 1, "int64"),
+    (ctypes.c_bool(True), 1, "int64"),
+    (ctypes.c_float(0.1), float(np.float32(0.1)), "float32"),
+    (ctypes.c_double(0.1), 0.1, "float64"),
 ])  # fmt: skip
 def test_a_scalar_keeps_its_type(value, number, dtype):
     arg = pto.Arg.scalar(value)
@@ -70,6 +76,7 @@ def test_a_scalar_is_never_truncated(value, dtype, text):
     ("3", "", r"Arg.scalar: '3' \(str\)"),
     (np.float16(1), "", "Arg.scalar: a numpy.float16"),
     (np.ones(3), "", "Arg.scalar: a numpy.ndarray"),
+    (ctypes.c_char(b"3"), "", "Arg.scalar: a ctypes.c_char"),
     (3j, "", "Arg.scalar: a builtins.complex"),
     (3, "float16", "dtype='float16'\n.*int64, float32, float64, bfloat16"),
 ])  # fmt: skip

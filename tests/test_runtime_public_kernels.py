@@ -68,6 +68,8 @@ PUBLIC = """
 #include <pto/pto-inst.hpp>
 #include "tensor.h"
 #include "intrinsic.h"
+#include "common/platform_config.h"
+#include <pto/npu/a5/utils.hpp>
 #include "pipe_sync.h"
 #include "runtime.h"
 #include "platform_comm/comm_context.h"
@@ -88,6 +90,10 @@ static __aicore__ void fill(__gm__ float* x, int64_t* args) {
   dsb((mem_dsb_t)DSB_DDR);
   pipe_sync();
   if (get_sys_cnt() < start || sizeof(CommContext) != 1056) x[0] = -1;
+  if (get_sys_cnt() - start > 3600 * PLATFORM_PROF_SYS_CNT_FREQ) x[0] = -1;
+  pto::Tile<pto::TileType::Left, half, 16, 16> left;
+  pto::TASSIGN(left, 0x100);
+  if (pto::GetScaleAddr(left.data()) != 0x10) x[0] = -1;
 }
 extern "C" __aicore__ void kernel_entry(__gm__ int64_t* args) {
   __gm__ Tensor* tensor = reinterpret_cast<__gm__ Tensor*>(args[0]);
@@ -150,6 +156,52 @@ def test_other_flags_are_refused():
         pto.compile(kernels=[{"source": SLOTS % ""}], flags=["-std=c++14"])
 
 
+def test_a_kernel_may_name_folders_of_its_own_and_what_it_reads_and_writes(tmp_path, monkeypatch):
+    monkeypatch.setattr(spellings, "_noted", set())
+    for k, value in enumerate((5, 6)):
+        (tmp_path / f"{k}").mkdir()
+        (tmp_path / f"{k}" / "value.h").write_text(f"const int kValue = {value};\n")
+    kernel = {"source": '#include "value.h"\n' + SLOTS % "x[0] = kValue;", "core_type": "aiv"}
+    x = np.zeros(3, np.float32)
+    folders = [tmp_path / "0", tmp_path / "1"]
+    for spelling, given, value in [("include_dirs", str(folders[0]), 5),
+                                   ("extra_include_dirs", [folders[1]], 6)]:  # fmt: skip
+        package = pto.compile(
+            orch=ORCHESTRATION, kernels=[{**kernel, spelling: given}], include_dirs=folders[0]
+        )
+        with pto.Runtime() as rt:
+            rt.register("p", pkg=package)
+            rt.run("p", [pto.Arg.inout(x)])
+        assert x[0] == value, spelling
+    note = "signature: a submission tells what its task reads"
+    with pytest.warns(RuntimeWarning, match=note) as caught:
+        pto.compile(
+            orch=ORCHESTRATION, kernels=[{**kernel, "signature": [3]}], include_dirs=folders[0]
+        )
+    assert caught[0].filename == __file__
+    with pytest.raises(FileNotFoundError, match="is no folder"):
+        pto.compile(kernels=[{**kernel, "include_dirs": [tmp_path / "2"]}])
+
+
+def test_files_of_one_name_are_told_apart_by_their_func_id(tmp_path):
+    body = SLOTS % "x[0] += __DAV_VEC__ + 0;\n"
+    (tmp_path / "add.cpp").write_text(body.replace("__DAV_VEC__", "ADDED"))
+    both = ORCHESTRATION.replace("o.submit", 'o.submit("3", {o.inout(o.inout(0))});\n  o.submit')
+    text = (tmp_path / "add.cpp").read_text()
+    (tmp_path / "add.cpp").write_text(
+        "#if __DAV_CUBE__\n#define ADDED 8\n#else\n#define ADDED 1\n#endif\n" + text
+    )
+    kernels = [{"source": tmp_path / "add.cpp", "core_type": kind, "func_id": k}
+               for kind, k in (("aiv", 0), ("aic", 3))]  # fmt: skip
+    package = pto.compile(orch=both, kernels=kernels)
+    assert [kernel.name for kernel in package.kernels] == ["add_0", "add_3"]
+    x = np.zeros(3, np.float32)
+    with pto.Runtime() as rt:
+        rt.register("p", pkg=package)
+        rt.run("p", [pto.Arg.inout(x)])
+    assert x[0] == 8 + 3  # one block of it, three of the other
+
+
 def test_keywords_of_the_published_api_work_or_are_noted_once(tmp_path, monkeypatch):
     monkeypatch.setattr(spellings, "_noted", set())
     (tmp_path / "seven.h").write_text("const int kSeven = 7;\n")
@@ -159,7 +211,7 @@ def test_keywords_of_the_published_api_work_or_are_noted_once(tmp_path, monkeypa
     decided = {"block_dim": 24, "aicpu_thread_num": 4, "orch_thread_num": 1,
                "build_dir": str(tmp_path)}  # fmt: skip
     with pytest.warns(
-        RuntimeWarning, match="runtime_name: there is one runtime; block_dim: a task"
+        RuntimeWarning, match="block_dim: a task says itself how many blocks it has; aicpu"
     ):
         package = pto.compile("cpu", runtime_name="tensormap_and_ringbuffer", **given, **decided)
     x = np.zeros(3, np.float32)
@@ -167,11 +219,11 @@ def test_keywords_of_the_published_api_work_or_are_noted_once(tmp_path, monkeypa
         warnings.simplefilter("always")
         rt.register("again", runtime="host_build_graph", **given, **decided)
         rt.register("again", runtime="host_build_graph", **given, **decided)
-        assert [str(one.message) for one in caught] == [
-            "register: accepted, and without effect here: runtime: there is one runtime"
-        ]
+        assert not caught
         rt.register("package", pkg=package)
         rt.run("again", [pto.Arg.inout(x)])
     assert x[0] == 7
     with pytest.raises(TypeError, match="both include_dirs= and extra_include_dirs= are given"):
         pto.compile(**given, include_dirs=["."])
+    with pytest.raises(ValueError, match="runtime='ring'(.|\n)*'tensormap_and_ringbuffer', 'host"):
+        pto.compile(**given, runtime="ring")

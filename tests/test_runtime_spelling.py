@@ -166,13 +166,24 @@ extern "C" PTO2OrchestrationConfig aicpu_orchestration_config(const ChipTaskArgs
 
 # The launch specification of one chip.
 SPEC = """
+#include "aicpu/cache_maintenance.h"
 #include "orchestration_api.h"
 #if PTO_CHIP != %d
 #error "another chip"
 #endif
-extern "C" void aicpu_orchestration_entry(const ChipTaskArgs&) {
+// The guard of a header, by which sources know the runtime with the other name.
+#ifdef SRC_A5_RUNTIME_TENSORMAP_AND_RINGBUFFER_RUNTIME_PTO_TYPES_H_
+#define set_guarded_num set_core_num
+#else
+#define set_guarded_num set_block_num
+#endif
+extern "C" void aicpu_orchestration_entry(const ChipTaskArgs& given) {
   CoreTaskArgs args;
   args.launch_spec.set_%s_num(2);
+  const ChipTensor& x = given.tensor(0).ref();
+  for (volatile float* value = x.data_as<float>(); *value == 0; SPIN_WAIT_HINT())
+    cache_invalidate_range(const_cast<float*>(value), sizeof(float));
+  cache_flush_range(x.data_as<float>(), sizeof(float));
 }
 """
 EMPTY = 'extern "C" void kernel_entry(int64_t*) {\n}'
@@ -189,8 +200,14 @@ def test_names_of_public_orchestrations_and_memory_of_a_manual_scope():
         with pytest.raises(RuntimeError, match=r"always_assert\(given.scalar_count\(\) == 0\) of "
                                                r"\w+.cpp:\d+\n.*why: (.|\n)*fix: "):  # fmt: skip
             rt.run("names", [pto.Arg.output(x), pto.Arg.scalar(1)])
-    pto.compile("a5sim", SPEC % (2, "core"), [{"source": EMPTY}])
-    pto.compile("a2a3sim", SPEC % (1, "block"), [{"source": EMPTY}])
+    graphs, rings = "host_build_graph", "tensormap_and_ringbuffer"
+    for chip, names, runtime in [(1, "block", rings), (1, "block", graphs), (2, "core", rings),
+                                 (2, "block", graphs)]:  # fmt: skip
+        for name in (names, "guarded"):
+            platform = "a2a3sim" if chip == 1 else "a5sim"
+            pto.compile(platform, SPEC % (chip, name), [{"source": EMPTY}], runtime=runtime)
+    with pytest.raises(RuntimeError, match="has no member named 'set_block_num'"):
+        pto.compile("a5sim", SPEC % (2, "block"), [{"source": EMPTY}])
 
 
 def test_a_graph_of_the_public_spelling_is_called_where_it_stands(rt):

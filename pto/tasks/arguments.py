@@ -120,6 +120,8 @@ class Arg:
             self.dtype, self.size = data.dtype, size or data.nbytes
             return
         if self.type is ParamType.SCALAR:
+            if isinstance(data, ctypes._SimpleCData):
+                data, dtype = _of_ctypes(data, dtype)
             self.data, self.dtype = _typed_number(data, dtype)
             # A double counts as one by its bits too if the caller asked for that type.
             self._kind = "real" if self.dtype == "float64" and not dtype else self.dtype
@@ -146,7 +148,7 @@ class Arg:
 
     @classmethod
     def scalar(cls, value: Any, dtype: str = "") -> "Arg":
-        """A number: an int is an int64, a float a float64, a NumPy scalar keeps its type.
+        """A number: an int is an int64, a float a float64, one of NumPy or ctypes keeps its type.
 
         `dtype` chooses: int64, float32, float64 or bfloat16.
         """
@@ -203,6 +205,13 @@ _KEPT = {"bool": "int64", **{f"int{n}": "int64" for n in (8, 16, 32, 64)}}
 _KEPT |= {f"uint{n}": "int64" for n in (8, 16, 32, 64)} | {n: n for n in _NUMBERS}
 
 
+def _of_ctypes(value: Any, dtype: str) -> tuple[Any, str]:
+    """The number inside, with the type that ctypes.c_float or c_double asks for by its name."""
+    named = {ctypes.c_float: "float32", ctypes.c_double: "float64"}.get(type(value), "")
+    number = value.value
+    return (number if isinstance(number, int | float) else value), dtype or named
+
+
 def _typed_number(value: Any, dtype: str) -> tuple[int | float, str]:
     if dtype.__class__ is not str:
         dtype = str(dtype)
@@ -219,8 +228,8 @@ def _typed_number(value: Any, dtype: str) -> tuple[int | float, str]:
     if not kind:
         raise InvalidType(
             f"Arg.scalar: {_described(value)}",
-            "a scalar is an int, a float or a NumPy scalar of a type that is kept exactly: "
-            "integers, float32, float64, bfloat16",
+            "a scalar is an int, a float or one of NumPy's or ctypes' of a type that is kept "
+            "exactly: integers, float32, float64, bfloat16",
             "convert it: int(x), float(x), numpy.float32(x); pass an array as Arg.input",
         )
     if dtype not in ("", *_NUMBERS):

@@ -40,7 +40,7 @@ _WORKERS_MOST, _WINDOW_MOST = 1024, 2**20
 _QUEUES_MOST = 4 << 30  # bytes
 _DEADLINE_MOST_S = 1e12
 _COMPILED = ("orch", "kernels", "orch_func", "include_dirs", "flags", "cache_dir", "signature",
-             "orch_source", "kernel_sources")  # fmt: skip
+             "runtime", "orch_source", "kernel_sources")  # fmt: skip
 
 
 class ChipRuntime(Runtime):

@@ -31,6 +31,7 @@ from pto.tasks.spellings import with_published_keywords
 
 PLATFORMS = ("cpu", "a2a3sim", "a5sim")
 _HARDWARE = ("a2a3", "a5")
+_RUNTIMES = ("", "tensormap_and_ringbuffer", "host_build_graph")
 _ORCHESTRATE = "pto_orchestrate"
 _PUBLIC_ORCHESTRATE = "aicpu_orchestration_entry"
 _PUBLIC_CONFIG = "aicpu_orchestration_config"
@@ -48,6 +49,7 @@ def compile(
     cache_dir: str | os.PathLike | None = None,
     signature: Sequence[str | ParamType] | None = None,
     name: str = "",
+    runtime: str = "",
     orch_source: str | os.PathLike = "",
     kernel_sources: Kernels | None = None,
 ) -> CompiledPackage:
@@ -57,8 +59,10 @@ def compile(
     `orch_func`: the orchestration's function; unless given pto_orchestrate, or
     aicpu_orchestration_entry where only that is defined. `flags`: -DX=1, -UX,
     -Ifolder and -std=c++20. `signature`: what run() must be given, such as ["input float32",
-    "output", "scalar int64"]. `orch_source` and `kernel_sources` are other spellings of `orch` and
-    `kernels`; other keywords of the published API: spellings.py.
+    "output", "scalar int64"]. `runtime`: the public runtime that a public orchestration was written
+    for, "tensormap_and_ringbuffer" or "host_build_graph"; there is one engine, and the name decides
+    only how sources for a5 spell a task's blocks. `orch_source` and `kernel_sources` are other
+    spellings of `orch` and `kernels`; other keywords of the published API: spellings.py.
     """
     check_platform(platform)
     orch = _either("orch", orch, "orch_source", orch_source)
@@ -69,7 +73,7 @@ def compile(
     head, function, entered = None, "", ""
     if orch is not None:
         head = read_source(orch, [*folders, build_config.compat_dir()], name or "orchestration")
-        head = head.with_defines(chip_defines(platform, "mix") + defines)
+        head = head.with_defines(chip_defines(platform, "mix") + _named(runtime) + defines)
         head = replace(head, standard=standard or "c++17")
         function = _orchestration_of(head, orch_func)
     listed = read_kernels(
@@ -98,6 +102,17 @@ def compile(
         name or first.functions.name, platform, first.functions.target, function, head_code,
         tuple(made), expected,
     )  # fmt: skip
+
+
+def _named(runtime: str) -> str:
+    """Lines in front of an orchestration, see compat/orchestration_task_args.h."""
+    if runtime not in _RUNTIMES:
+        raise InvalidValue(
+            f"compile: runtime={runtime!r}",
+            f"public orchestrations are written for one of {', '.join(map(repr, _RUNTIMES[1:]))}",
+            "take one of these, or leave it out",
+        )
+    return "#define PTO_HOST_BUILD_GRAPH\n" if runtime == "host_build_graph" else ""
 
 
 def check_platform(platform: str) -> None:

@@ -8,6 +8,7 @@ Invariant: only the compiler can still refuse a kernel that comes out.
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -17,6 +18,7 @@ from pto.errors import InvalidType, InvalidValue
 from pto.tasks.chips import CORE_TYPES, chip_defines, core_defines
 from pto.tasks.precompiled import PRECOMPILED_FIELDS, adapter_of, is_object
 from pto.tasks.sources import SourceText, read_source
+from pto.tasks.spellings import without_published_keywords
 
 _SLOT_KERNEL = "kernel_entry"
 _DESCRIPTORS = "enter_tensor_slots"  # of compat/tensor.h
@@ -39,7 +41,8 @@ class KernelSource:
     """A kernel. `source`: a path or C++ text; `func_id`: its place in the list if None.
 
     `symbol` may be left out where the source has one PTO_KERNEL, or defines kernel_entry; `name`
-    is the symbol then, or the source's name where that is kernel_entry. A source that ends in .o
+    is the symbol then, or the source's name where that is kernel_entry. `include_dirs`: folders of
+    its headers, before those of compile(). A source that ends in .o
     or .so was compiled by any compiler: it needs `symbol` and `tensor_args`, and the other fields
     are for such alone (precompiled.py).
     """
@@ -49,6 +52,7 @@ class KernelSource:
     func_id: int | None = None
     name: str = ""
     symbol: str = ""
+    include_dirs: Sequence[str | os.PathLike] = ()
     tensor_args: Sequence[dict] | None = None
     scalars: Sequence[str | dict] | None = None
     tiling: bytes | str | os.PathLike | None = None
@@ -58,6 +62,7 @@ class KernelSource:
     ascendc_symbol: str = ""
 
 
+_TOLD_BY_TASKS = {"signature": "a submission tells what its task reads and writes"}
 _FIELDS = tuple(field.name for field in fields(KernelSource))
 Kernels = Sequence[KernelSource | dict]
 
@@ -91,7 +96,9 @@ def read_kernels(
             found.append(ReadKernel(kernel, text, function, kernel.name or text.name, func_id))
             continue
         _check_fields(place, kernel)
-        folders = [*include_dirs, build_config.compat_dir()]
+        own = kernel.include_dirs
+        own = [own] if isinstance(own, str | os.PathLike) else own
+        folders = [*own, *include_dirs, build_config.compat_dir()]
         core = core_defines(kernel.core_type) + chip_defines(platform, kernel.core_type)
         front = core + defines + (_SIMULATED if "#define __CPU_SIM " in defines else "")
         text = read_source(kernel.source, folders, kernel.name or f"kernel_{place}", front)
@@ -103,7 +110,19 @@ def read_kernels(
         if has_descriptors:
             function, text = _DESCRIPTOR_KERNEL, replace(text, text=text.text + _DESCRIPTOR_ADAPTER)
         found.append(ReadKernel(kernel, text, function, name, func_id, has_descriptors))
-    return found
+    return _told_apart(found)
+
+
+def _told_apart(kernels: list[ReadKernel]) -> list[ReadKernel]:
+    """Kernels of the public form whose files have one name get their func_id behind it."""
+    count = Counter(kernel.name for kernel in kernels)
+    public = (_SLOT_KERNEL, _DESCRIPTOR_KERNEL)
+    return [
+        replace(kernel, name=f"{kernel.name}_{kernel.func_id}")
+        if count[kernel.name] > 1 and kernel.function in public and not kernel.source.name
+        else kernel
+        for kernel in kernels
+    ]
 
 
 def _listed(kernels: Any) -> list[KernelSource]:
@@ -118,6 +137,7 @@ def _listed(kernels: Any) -> list[KernelSource]:
 
 def _kernel(place: int, given: Any) -> KernelSource:
     if isinstance(given, dict):
+        given = without_published_keywords(f"kernels[{place}]", given, _TOLD_BY_TASKS)
         unknown = [key for key in given if key not in _FIELDS]
         if unknown or "source" not in given:
             problem = f"unknown key {unknown[0]!r}" if unknown else "no 'source'"

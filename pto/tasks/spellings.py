@@ -6,11 +6,12 @@
 
     compile(orch=..., extra_include_dirs=["include"], block_dim=24)    # include_dirs; a note
 
-`extra_include_dirs` is a spelling of `include_dirs`. The others set what the engine decides by
-itself: they are accepted, and the first use of each prints a note.
+`extra_include_dirs` is a spelling of `include_dirs`, `runtime_name` of `runtime`. The others say
+what the engine decides by itself: they are accepted, and the first use of each says so.
 """
 
 import functools
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -19,31 +20,37 @@ from typing import Any
 from pto.errors import InvalidType
 
 _DECIDED = {
-    "runtime_name": "there is one runtime",
-    "runtime": "there is one runtime",
     "block_dim": "a task says itself how many blocks it has",
     "aicpu_thread_num": "the threads of a run are Runtime(workers=)",
     "orch_thread_num": "one thread orchestrates",
     "build_dir": "objects lie in the cache folder, which is cache_dir=",
 }
+_SPELLINGS = {"extra_include_dirs": "include_dirs", "runtime_name": "runtime"}
 _noted: set[str] = set()
 _lock = threading.Lock()
 
 
-def without_published_keywords(call: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The keywords with extra_include_dirs as include_dirs, and without those that do nothing."""
-    kept = {name: value for name, value in given.items() if name not in _DECIDED}
-    _note(call, [name for name in given if name in _DECIDED])
-    extra = kept.pop("extra_include_dirs", None)
-    if not extra:
-        return kept
-    if kept.get("include_dirs"):
-        raise InvalidType(
-            f"{call}: both include_dirs= and extra_include_dirs= are given",
-            "they are spellings of one argument",
-            "pass include_dirs= alone",
-        )
-    return {**kept, "include_dirs": extra}
+def without_published_keywords(
+    call: str, given: dict[str, Any], others: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """The keywords as they are spelled here, and without those that do nothing.
+
+    `others`: such that only this call has, each with its reason.
+    """
+    decided = {**_DECIDED, **(others or {})}
+    kept = {name: value for name, value in given.items() if name not in decided}
+    _note(call, {name: decided[name] for name in given if name in decided})
+    for spelling, name in _SPELLINGS.items():
+        value = kept.pop(spelling, None)
+        if value and kept.get(name):
+            raise InvalidType(
+                f"{call}: both {name}= and {spelling}= are given",
+                "they are spellings of one argument",
+                f"pass {name}= alone",
+            )
+        if value:
+            kept[name] = value
+    return kept
 
 
 def with_published_keywords(function: Callable) -> Callable:
@@ -54,13 +61,20 @@ def with_published_keywords(function: Callable) -> Callable:
     return call
 
 
-def _note(call: str, names: list[str]) -> None:
+def _note(call: str, reasons_of: dict[str, str]) -> None:
     with _lock:
-        fresh = [name for name in names if name not in _noted]
+        fresh = [name for name in reasons_of if name not in _noted]
         _noted.update(fresh)
     if not fresh:
         return
-    reasons = "; ".join(f"{name}: {_DECIDED[name]}" for name in fresh)
-    warnings.warn(
-        f"{call}: accepted, and without effect here: {reasons}", RuntimeWarning, stacklevel=4
-    )
+    reasons = "; ".join(f"{name}: {reasons_of[name]}" for name in fresh)
+    text = f"{call}: accepted, and without effect here: {reasons}"
+    warnings.warn(text, RuntimeWarning, stacklevel=1 + _own_frames())
+
+
+def _own_frames() -> int:
+    """How many of the calling frames are the library's, so that a warning names the user's line."""
+    count, frame = 0, sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("pto."):
+        count, frame = count + 1, frame.f_back
+    return count
