@@ -62,6 +62,7 @@ WAITS = """
 """
 CUBE = """
   Tile<TileType::Left, float, 16, {cols}, BLayout::RowMajor, 16, {cols}, SLayout::RowMajor> a;
+  a.SetValue(0, 1);
 """
 
 
@@ -121,8 +122,18 @@ def test_a_core_has_the_buffers_of_its_type(core_type, cols, text):
 
 
 def test_a_vector_tile_is_no_cube_core_s():
-    with pytest.raises(ValueError, match="which an aic core of a5 has not\n.*\n.*aiv"):
-        package("  Tile<TileType::Vec, float, 8, 8> t;", "a5sim", "aic")
+    # The source of both kinds of core may declare it, and say where it lies.
+    declared = (
+        "  Tile<TileType::Vec, float, 8, 8, BLayout::RowMajor, 8, 7> t;\n  TASSIGN(t, 0x40);\n"
+    )
+    run(package(declared + "  TASSIGN<0x80>(t);", "a5sim", "aic"), np.zeros(1, np.float32), 1)
+    site = SITE and r" at work.cpp:\d+"
+    for use in ("t.SetValue(0, 1);", "TADDS(t, t, 1.0f);", "TLOAD(t, GlobalTensor(x, n));"):
+        asked = rf"a tile{site} asks for 256 bytes of Vec \(UB\), which an aic core of a5 has not"
+        with pytest.raises(ValueError, match=asked + "\n.*\n.*aiv"):
+            package(declared + use, "a5sim", "aic")
+    with pytest.raises(ValueError, match=r"asks for 262400 bytes of Vec \(UB\), a5 has 262144"):
+        package("  Tile<TileType::Vec, float, 1, 65600> t;", "a5sim", "aic")
 
 
 def test_addresses_lie_in_the_buffer():

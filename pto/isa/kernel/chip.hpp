@@ -5,9 +5,11 @@
 //     #define PTO_CHIP_CORE 2    // 1: a cube core, 2: a vector core, 3: both
 //     #include <pto/pto-inst.hpp>
 //
-// A tile larger than its buffer, or at a constant address beyond it, does not compile; the name of
-// the type that refuses it says location, wanted bytes and available bytes. When the kernel runs,
-// the automatic tiles that live at the same time must fit together, and TASSIGN's addresses too.
+// A tile larger than its buffer, or at a constant address beyond it, does not compile. Nor does one
+// of a buffer that the core does not have, where something uses its elements; it may be declared,
+// since one source often serves both kinds of core. The name of the type that refuses says
+// location, wanted bytes and available bytes. When the kernel runs, the automatic tiles that live
+// at the same time must fit together, and TASSIGN's addresses too.
 // Source of the sizes: the public library's table of buffer limits. Scales and registers are not
 // checked.
 //
@@ -33,11 +35,14 @@ constexpr const char* kNames[kBuffers] = {"Vec (UB)",  "Mat (L1)",  "Left (L0A)"
 constexpr size_t kKilobytes[2][kBuffers] = {{192, 512, 64, 64, 128, 1, 2},
                                             {256, 512, 64, 64, 256, 4, 4}};
 
-// Returns -1 for a location that is not checked.
+// Returns the bytes of the chip's buffer, whichever core has it; -1: not checked.
+constexpr int64_t size_of(int location) {
+  return location >= kBuffers ? -1 : int64_t(kKilobytes[kIsA5][location] << 10);
+}
+// Returns the bytes of the running core's buffer; -1: not checked.
 constexpr int64_t capacity(int location) {
-  if (location >= kBuffers) return -1;
-  if (location == int(TileType::Vec) ? !kHasVector : !kHasCube) return 0;
-  return int64_t(kKilobytes[kIsA5][location] << 10);
+  const bool is_there = location == int(TileType::Vec) ? kHasVector : kHasCube;
+  return location >= kBuffers || is_there ? size_of(location) : 0;
 }
 
 // The compiler prints this name with its arguments, and pto.compile() makes a sentence of it.
@@ -47,6 +52,10 @@ struct BufferOfChip {
                 "a tile is larger than the chip's buffer; use a smaller one, or a lower address");
   static constexpr bool kFits = true;
 };
+
+// Elements of a tile that something uses: the core must have the buffer.
+template <int Location, int64_t Bytes>
+using Used = BufferOfChip<Location, Bytes, capacity(Location)>;
 
 inline char* append(char* at, const char* text) {
   while (*text) *at++ = *text++;
@@ -94,8 +103,8 @@ struct Live {
 // Holds a tile's share of its buffer while the tile is automatic.
 template <int Location, int64_t Bytes>
 class Room {
-  static_assert(BufferOfChip<Location, Bytes, capacity(Location)>::kFits);
-  static constexpr bool kIsCounted = capacity(Location) >= 0;
+  static_assert(BufferOfChip<Location, Bytes, size_of(Location)>::kFits);
+  static constexpr bool kIsCounted = capacity(Location) > 0;
 
  public:
   Room() { set(true); }
@@ -125,7 +134,7 @@ class Room {
 template <int Location, int64_t Bytes>
 void check_place(uint64_t offset) {
   constexpr int64_t kCapacity = capacity(Location);
-  if (kCapacity < 0 || offset <= uint64_t(kCapacity - Bytes)) return;
+  if (kCapacity <= 0 || offset <= uint64_t(kCapacity - Bytes)) return;
   const bool is_known = offset < uint64_t(1) << 40;  // else it would overflow the sum
   fail(Location, is_known ? int64_t(offset) + Bytes : INT64_MAX, "TASSIGN: a tile needs ",
        "its address and its size must lie in the buffer", "use a lower address or a smaller tile");

@@ -124,7 +124,7 @@ inline void TASSIGN(D& tile) {
   PTO_IF_CHIP(
       static_assert(
           chip::BufferOfChip<int(D::Loc), int64_t(Address + sizeof(typename D::DType) * D::kStored),
-                             chip::capacity(int(D::Loc))>::kFits);)
+                             chip::size_of(int(D::Loc))>::kFits);)
   PTO_ENTER(TASSIGN, "<address> tile", "-:");
   TASSIGN(tile, Address);
 }

@@ -210,12 +210,14 @@ struct Tile : ColumnHint<kIsSimulated && Location != TileType::Reg> {
   // A register tile's member by name saves a call to inline for every operand.
   PTO_INLINE typename Choose<kIsPointed, T*&, T*>::type data() {
     PTO_IF_CHECKED(checked::note_access(*this, checked_state, kStored * sizeof(T));)
+    PTO_IF_CHIP(static_assert(chip::Used<int(Location), int64_t(kStored) * sizeof(T)>::kFits);)
     if constexpr (Location == TileType::Reg)
       return storage_.values;
     else
       return storage_.get();
   }
   PTO_INLINE const T* data() const {
+    PTO_IF_CHIP(static_assert(chip::Used<int(Location), int64_t(kStored) * sizeof(T)>::kFits);)
     if constexpr (Location == TileType::Reg)
       return storage_.values;
     else
@@ -292,8 +294,13 @@ struct Tile : ColumnHint<kIsSimulated && Location != TileType::Reg> {
   // must hold something; the stores vanish where nothing reads it.
   PTO_INLINE void clear_padding() {
     using Raws = typename VecOf<Raw<T>, kLanes<T>>::loose;
+    T* values;
+    if constexpr (Location == TileType::Reg)
+      values = storage_.values;
+    else
+      values = storage_.get();
     PTO_UNROLL
-    for (int i = 0; i < Numel / kLanes<T>; ++i) reinterpret_cast<Raws*>(data())[i] = Raws{};
+    for (int i = 0; i < Numel / kLanes<T>; ++i) reinterpret_cast<Raws*>(values)[i] = Raws{};
     PTO_IF_CHECKED(checked_state = {};)
   }
 
