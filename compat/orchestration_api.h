@@ -226,7 +226,7 @@ class Session {
 
   // Returns one element, after the tasks that write it; `to_write`: and those that read it.
   View settled(const ChipTensor& tensor, uint32_t ndims, const uint32_t* indices, bool to_write) {
-    const View view = element(tensor, ndims, indices);
+    const View view = element(tensor, ndims, indices, to_write);
     const bool is_untracked = tensor.manual_dep || scopes_.back().mode == ScopeMode::MANUAL;
     if (to_write || (is_untracked && tensor.owner_task_id.is_valid())) {
       TaskOptions options;  // a task that does nothing stands behind all of these
@@ -254,8 +254,7 @@ class Session {
   bool takes_raw(const MixedKernels& kernels) const {
     int raw = 0, typed = 0;
     for (int32_t kernel : {kernels.aic_kernel_id, kernels.aiv0_kernel_id, kernels.aiv1_kernel_id})
-      if (kernel >= 0)
-        ++(std::find(raw_.begin(), raw_.end(), kernel) != raw_.end() ? raw : typed);
+      if (kernel >= 0) ++(std::find(raw_.begin(), raw_.end(), kernel) != raw_.end() ? raw : typed);
     if (raw > 0 && typed > 0)
       refuse("a mixed task of kernels that take descriptors of tensors and of others",
              "its cores get the same arguments",
@@ -268,17 +267,45 @@ class Session {
     return slot;
   }
 
-  View view_of(const ChipTensor& tensor) const {
+  View view_of(const ChipTensor& tensor, bool to_write = false) {
     bool is_live = tensor.scope == 0;
     for (const OpenScope& open : scopes_) is_live = is_live || open.serial == tensor.scope;
     if (!is_live)
       refuse("a tensor of a scope that has ended", "its memory may serve another tensor by now",
              "use it inside the scope, or submit its task before the scope");
-    return View(tensor.raw());
+    const pto_view view = tensor.raw();
+    return View((view.flags & PTO_TENSOR_READ_ONLY) != 0 ? copied(view, to_write) : view);
   }
 
-  View element(const ChipTensor& tensor, uint32_t ndims, const uint32_t* indices) const {
-    View view = view_of(tensor);
+  // Of an input of the run, as the public runtime copies each: tasks may change the copy, made
+  // before the first that does. Not inside a scope, which would end its life.
+  pto_view copied(pto_view view, bool to_write) {
+    for (const ChipTensor& argument : arguments_) {
+      const pto_view original = argument.raw();
+      if (original.allocation != view.allocation) continue;
+      auto found = copies_.find(original.allocation);
+      if (found == copies_.end()) {
+        if (!to_write || scopes_.size() > 1 || !argument.is_contiguous) return view;
+        const View copy = o_.tensor(Dimensions(original.sizes, original.sizes + original.rank),
+                                    element_type(argument.dtype));
+        o_.wait(copy);  // a capture refuses it here: replays would not fill it again
+        std::memcpy(copy.raw().data, original.data, argument.nbytes());
+        LOG_WARN("a task changes tensor %d, an input of the run: a copy of it, the array stays",
+                 int(&argument - arguments_.data()));
+        found = copies_.emplace(original.allocation, copy.raw()).first;
+      }
+      view.data = static_cast<char*>(found->second.data) +
+                  (static_cast<char*>(view.data) - static_cast<char*>(original.data));
+      view.allocation = found->second.allocation;
+      view.flags = found->second.flags;
+      return view;
+    }
+    return view;
+  }
+
+  View element(const ChipTensor& tensor, uint32_t ndims, const uint32_t* indices,
+               bool to_write = false) {
+    View view = view_of(tensor, to_write);
     if (ndims != tensor.ndims)
       refuse(std::to_string(ndims) + " indices into a tensor of " + std::to_string(tensor.ndims) +
                  " dimensions",
@@ -303,7 +330,6 @@ class Session {
     return options;
   }
 
-  // Lists the tensors.
   std::vector<TaskArgument> arguments_of(const CoreTaskArgs& args, std::vector<ChipTensor>& made,
                                          TaskOptions& options) {
     std::vector<TaskArgument> given;
@@ -317,7 +343,9 @@ class Session {
       const bool is_manual = slot.tensor.manual_dep || slot.kind == PTO_ARG_NO_DEP;
       if (is_manual && slot.tensor.owner_task_id.is_valid())
         options.after.push_back(slot.tensor.owner_task_id.raw);
-      given.push_back({view_of(slot.tensor), is_manual ? int32_t(PTO_ARG_NO_DEP) : slot.kind, 0});
+      const int32_t kind = is_manual ? int32_t(PTO_ARG_NO_DEP) : slot.kind;
+      const bool writes = kind == PTO_ARG_OUTPUT || kind == PTO_ARG_INOUT;
+      given.push_back({view_of(slot.tensor, writes), kind, 0});
     }
     return given;
   }
@@ -338,6 +366,7 @@ class Session {
   Orchestration o_;
   std::vector<OpenScope> scopes_;
   std::vector<ChipTensor> arguments_;
+  std::map<const void*, pto_view> copies_;  // of inputs that a task writes
   std::map<int32_t, std::string> names_;
   const std::vector<int32_t> raw_;
   uint64_t serial_ = 0;

@@ -170,9 +170,3 @@ static inline void set_tensor_data(const ChipTensor& tensor, uint32_t ndims,
   const pto::View element = session.settled(tensor, ndims, indices, true);
   std::memcpy(element.raw().data, &value, size);
 }
-
-#define LOG_ERROR(format, ...) std::fprintf(stderr, format "\n", ##__VA_ARGS__)
-#define LOG_WARN(format, ...) std::fprintf(stderr, format "\n", ##__VA_ARGS__)
-#define LOG_TIMING(format, ...) ((void)0)
-#define LOG_INFO(format, ...) ((void)0)
-#define LOG_DEBUG(format, ...) ((void)0)

@@ -17,14 +17,20 @@
 
 #include "orchestration_tensor.h"
 
+#define LOG_ERROR(format, ...) std::fprintf(stderr, format "\n", ##__VA_ARGS__)
+#define LOG_WARN(format, ...) std::fprintf(stderr, format "\n", ##__VA_ARGS__)
+#define LOG_TIMING(format, ...) ((void)0)
+#define LOG_INFO(format, ...) ((void)0)
+#define LOG_DEBUG(format, ...) ((void)0)
+
 namespace pto {
 namespace compat {
 
 // A scalar as the caller gave it: its value's slot, the kind of that, and its own bits.
 struct GivenScalar {
-  uint64_t bits;  // int64, or a double's
+  uint64_t bits;   // int64, or a double's
   int32_t number;  // PTO_NUMBER_...
-  uint64_t raw;   // a float's 32, a double's 64, an integer's
+  uint64_t raw;    // a float's 32, a double's 64, an integer's
 };
 
 // Returns a floating-point scalar of run() as the public runtime has it: 32 bits, unless run()

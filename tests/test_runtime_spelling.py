@@ -306,3 +306,50 @@ def test_kernels_of_the_public_form_are_called_as_their_files(tmp_path):
         "kernel_add", "kernel_add_constant", "kernel_lane", "kernel_last", "kernel_mark",
         "kernel_scale",
     ]  # fmt: skip
+
+
+WRITES = """
+#include "orchestration_api.h"
+static void scale(const ChipTensor& x) {
+  CoreTaskArgs args;
+  args.add_inout(x);
+  args.add_scalar(10.0f, int64_t(x.numel()));
+  rt_submit_aiv_task(3, args);
+}
+static void twice(const ChipTensor& x, const ChipTensor& y) {
+  CoreTaskArgs args;
+  args.add_input(x, x);
+  args.add_output(y);
+  args.add_scalar(int64_t(x.numel()));
+  rt_submit_aiv_task(0, args);
+}
+extern "C" void aicpu_orchestration_entry(const ChipTaskArgs& args) {
+  const ChipTensor &x = args.tensor(0).ref(), &y = args.tensor(1).ref();
+  const uint32_t n = x.shapes[0], half = n / 2, zero = 0;
+  if (args.scalar(0) == 1) {
+    PTO2_SCOPE() { scale(x); }
+    return;
+  }
+  if (args.scalar(0) == 2) return twice(y.view(&n, &zero), x);
+  twice(x, y.view(&n, &zero));
+  scale(x.view(&half, &half));
+  set_tensor_data(x, 1, &zero, 7.0f);
+  always_assert(get_tensor_data<float>(x, 1, &zero) == 7);
+  twice(x, y.view(&n, &n));
+}
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 0])
+def test_a_public_orchestration_may_change_its_copy_of_an_input(workers, capfd):
+    x, y = np.arange(1, 9, dtype=np.float32), np.zeros(16, np.float32)
+    with pto.Runtime(workers=workers) as rt:
+        rt.register("writes", orch=WRITES, kernels=TYPED)
+        rt.run("writes", [pto.Arg.input(x), pto.Arg.output(y), pto.Arg.scalar(0)])
+        assert x.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+        assert y.tolist() == [2 * v for v in [*x, 7, 2, 3, 4, 50, 60, 70, 80]]
+        assert "a task changes tensor 0, an input of the run: a copy" in capfd.readouterr().err
+        with pytest.raises(RuntimeError, match="writes an input of the run"):  # in a scope
+            rt.run("writes", [pto.Arg.input(x), pto.Arg.output(y), pto.Arg.scalar(1)])
+        rt.run("writes", [pto.Arg.input(x), pto.Arg.output(y), pto.Arg.scalar(2)])
+        assert x.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
