@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 
 using Stop = std::function<bool()>;
 
-// Returns the digest, by relative path and content, of the headers in pto/ itself and in pto/isa.
+// Returns the digest, by relative path and content, of the headers that compiled text may include:
+// those in pto/ itself, and in the rooms that kernels and orchestrations see.
 std::string read_headers_digest(const std::string& include_directory) {
   std::vector<fs::path> headers;
   std::error_code error;
@@ -33,10 +34,12 @@ std::string read_headers_digest(const std::string& include_directory) {
     const std::string kind = item.path().extension().string();
     if (kind == ".hpp" || kind == ".h") headers.push_back(item.path());
   }
-  for (fs::recursive_directory_iterator at(root / "isa", error), end; at != end;
-       at.increment(error)) {
-    const std::string kind = at->path().extension().string();
-    if (kind == ".hpp" || kind == ".def") headers.push_back(at->path());
+  for (const char* room : {"abi", "base", "isa", "operators", "tasks"}) {
+    for (fs::recursive_directory_iterator at(root / room, error), end; at != end;
+         at.increment(error)) {
+      const std::string kind = at->path().extension().string();
+      if (kind == ".hpp" || kind == ".h" || kind == ".def") headers.push_back(at->path());
+    }
   }
   std::sort(headers.begin(), headers.end());
   Sha256 all;
