@@ -28,6 +28,12 @@ enum class DataType : uint8_t {
   BFLOAT16,
   INT64,
   UINT64,
+  UINT16,
+  UINT32,
+  BOOL,
+  FP8E4M3FN,
+  FP8E8M0,  // a shared exponent
+  FP4E2M1,  // two in a byte
   DATA_TYPE_NUM
 };
 
@@ -55,11 +61,13 @@ namespace pto {
 namespace compat {
 
 inline ElementType element_type(DataType type) {
-  constexpr ElementType types[] = {element::f32,  element::f16, element::i32,
-                                   element::i16,  element::i8,  element::u8,
-                                   element::bf16, element::i64, element::u64};
+  constexpr ElementType e4m3{10, 8}, e8m0{14, 8}, e2m1{17, 4};
+  constexpr ElementType types[] = {element::f32, element::f16, element::i32,  element::i16,
+                                   element::i8,  element::u8,  element::bf16, element::i64,
+                                   element::u64, element::u16, element::u32,  element::boolean,
+                                   e4m3,         e8m0,         e2m1};
   if (type >= DataType::DATA_TYPE_NUM)
-    refuse("element type " + std::to_string(int(type)), "DataType has 9 of them", "take one");
+    refuse("element type " + std::to_string(int(type)), "DataType has 15 of them", "take one");
   return types[int(type)];
 }
 
@@ -74,7 +82,9 @@ inline DataType data_type_of(ElementType type, int argument) {
 }  // namespace compat
 }  // namespace pto
 
-inline uint64_t get_element_size(DataType type) { return pto::compat::element_type(type).bits / 8; }
+inline uint64_t get_element_size(DataType type) {
+  return uint64_t(pto::compat::element_type(type).bits + 7) / 8;
+}
 
 // Converts a value to its bits; from_u64() converts back.
 template <class T>

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import pto
 
@@ -353,3 +354,30 @@ def test_a_public_orchestration_may_change_its_copy_of_an_input(workers, capfd):
             rt.run("writes", [pto.Arg.input(x), pto.Arg.output(y), pto.Arg.scalar(1)])
         rt.run("writes", [pto.Arg.input(x), pto.Arg.output(y), pto.Arg.scalar(2)])
         assert x.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+TYPES = """
+#include "orchestration_api.h"
+extern "C" void aicpu_orchestration_entry(const ChipTaskArgs& args) {
+  const ChipTensor& x = args.tensor(0).ref();
+  const uint32_t zero = 0;
+  always_assert(int(x.dtype) == int(args.scalar(0)));
+  always_assert(get_element_size(x.dtype) == args.scalar(1) && x.nbytes() == 64);
+  if (x.dtype == DataType::FP8E8M0) set_tensor_data(x, 1, &zero, uint8_t(127));
+}
+"""
+
+
+def test_element_types_have_the_public_names_in_the_public_order():
+    names = "float32 float16 int32 int16 int8 uint8 bfloat16 int64 uint64 uint16 uint32 bool"
+    narrow = " float8_e4m3fn float8_e8m0fnu float4_e2m1fn_x2"
+    with pto.Runtime() as rt:
+        rt.register("types", orch=TYPES, kernels=[{"source": EMPTY}])
+        for place, name in enumerate((names + narrow).split()):
+            x = torch.zeros(64, dtype=torch.uint8).view(getattr(torch, name))
+            numbers = [pto.Arg.scalar(place), pto.Arg.scalar(x.element_size())]
+            rt.run("types", [pto.Arg.inout(x), *numbers])
+            assert x.view(torch.uint8)[0] == (127 if name == "float8_e8m0fnu" else 0)
+        x = np.zeros(8, np.complex64)
+        with pytest.raises(RuntimeError, match="type code 5, 64 bits\n.*DataType has no name"):
+            rt.run("types", [pto.Arg.inout(x), pto.Arg.scalar(0), pto.Arg.scalar(8)])
