@@ -49,7 +49,7 @@ std::shared_ptr<const Library> load(const Source& source, const std::function<bo
 // pto::Error where they cannot be loaded or no folder can hold them.
 std::shared_ptr<const Library> load_object(const std::string& name, const std::string& object);
 
-// Returns the digest over the text, the headers of pto/ itself and of pto/isa, flags, compiler,
+// Returns the digest over the text, the headers that compiled text may include, flags, compiler,
 // target and ABI version. The headers are read once a process.
 std::string source_digest(const Source& source, const Toolchain& toolchain,
                           const std::string& include_directory);

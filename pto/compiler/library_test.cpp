@@ -128,15 +128,20 @@ TEST_F(Compiler, the_key_covers_text_target_flags_headers_and_compiler) {
   keys.insert(source_digest({"a", "other"}, toolchain, include));
   keys.insert(source_digest({"a", "text", Target::Avx2}, toolchain, include));
   keys.insert(source_digest({"a", "text", Target::Portable, true}, toolchain, include));
-  fs::create_directories(folder_.path() + "/x/pto/isa");
-  fs::create_directories(folder_.path() + "/y/pto/isa");
-  write_file(folder_.path() + "/x/pto/isa/tile/tile.hpp", "1");
-  write_file(folder_.path() + "/y/pto/isa/tile/tile.hpp", "2");
-  keys.insert(source_digest(source, toolchain, folder_.path() + "/x"));
-  keys.insert(source_digest(source, toolchain, folder_.path() + "/y"));
+  size_t headers = 0;
+  for (const char* header : {"runtime.h", "abi/host.h", "base/dtype.hpp", "isa/tile/tile.hpp",
+                             "operators/define.hpp", "tasks/orchestration/view.h"}) {
+    for (const char* text : {"1", "2"}) {
+      const std::string root = folder_.path() + "/" + std::to_string(++headers);
+      const fs::path file = root + "/pto/" + header;
+      fs::create_directories(file.parent_path());
+      write_file(file.string(), text);
+      keys.insert(source_digest(source, toolchain, root));
+    }
+  }
   toolchain.identity += "'";
   keys.insert(source_digest(source, toolchain, include));
-  EXPECT_EQ(keys.size(), 7u);
+  EXPECT_EQ(keys.size(), 5u + headers);
   EXPECT_EQ(source_digest(source, find_toolchain(settings()), include).size(), 64u);
 }
 
