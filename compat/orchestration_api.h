@@ -25,33 +25,13 @@
 #include <map>
 #include <memory>
 
+#include "orchestration_errors.h"
 #include "orchestration_task_args.h"
 
 inline constexpr int32_t INVALID_KERNEL_ID = -1;
 struct MixedKernels {
   int32_t aic_kernel_id = INVALID_KERNEL_ID, aiv0_kernel_id = INVALID_KERNEL_ID,
           aiv1_kernel_id = INVALID_KERNEL_ID;
-};
-
-// Codes of rt_report_fatal.
-enum : int32_t {
-  PTO2_ERROR_NONE,
-  PTO2_ERROR_SCOPE_DEADLOCK,
-  PTO2_ERROR_HEAP_RING_DEADLOCK,
-  PTO2_ERROR_FLOW_CONTROL_DEADLOCK,
-  PTO2_ERROR_DEP_POOL_OVERFLOW,
-  PTO2_ERROR_INVALID_ARGS,
-  PTO2_ERROR_DEPENDENCY_OVERFLOW,
-  PTO2_ERROR_REQUIRE_SYNC_START_INVALID,
-  PTO2_ERROR_TENSOR_WAIT_TIMEOUT,
-  PTO2_ERROR_EXPLICIT_ORCH_FATAL,
-  PTO2_ERROR_SCOPE_TASKS_OVERFLOW,
-  PTO2_ERROR_TENSORMAP_OVERFLOW,
-  PTO2_ERROR_SCHEDULER_TIMEOUT = 100,
-  PTO2_ERROR_ASYNC_COMPLETION_INVALID,
-  PTO2_ERROR_ASYNC_WAIT_OVERFLOW,
-  PTO2_ERROR_ASYNC_REGISTRATION_FAILED,
-  PTO2_ERROR_READY_QUEUE_OVERFLOW
 };
 
 struct OrchestrationConfig {
@@ -277,8 +257,8 @@ class Session {
     return View((view.flags & PTO_TENSOR_READ_ONLY) != 0 ? copied(view, to_write) : view);
   }
 
-  // Of an input of the run, as the public runtime copies each: tasks may change the copy, made
-  // before the first that does. Not inside a scope, which would end its life.
+  // Returns a copy of an input of the run, which tasks may change, as in the public runtime; it is
+  // made before the first task that does, outside scopes, which would end its life.
   pto_view copied(pto_view view, bool to_write) {
     for (const ChipTensor& argument : arguments_) {
       const pto_view original = argument.raw();

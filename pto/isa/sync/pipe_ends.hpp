@@ -24,8 +24,8 @@ struct Count {
   PTO_INLINE int getSubTileId() const { return subTileIndex; }
 };
 
-// What a core does at one end of a pipe. Several pushes may fill one slot: all but the last without
-// record, all but the first without allocate; pops likewise.
+// The steps of a core at one end of a pipe. Several pushes may fill one slot: all but the last
+// without record, all but the first without allocate; pops likewise.
 struct Producer : Count {
   bool allocates = true, records = true;
   int64_t entryOffset = 0;  // bytes, of the next tile in its slot
@@ -40,7 +40,7 @@ struct Consumer : Count {
   bool waits = true, frees = true;
   int64_t entryOffset = 0;
   pto_slot* open = nullptr;
-  // What is popped and not freed, the oldest in bit 0: 1 towards the cube; a 1 ends it.
+  // The popped and not yet freed tiles, the oldest in bit 0: 1 towards the cube; a 1 ends the list.
   uint64_t popped = 1;
   PTO_INLINE void setWaitStatus(bool does) { waits = does; }
   PTO_INLINE void setFreeStatus(bool does) { frees = does; }
