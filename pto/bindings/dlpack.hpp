@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// DLPack 1.3: the layouts that cross between array libraries, as the specification states them
-// (https://dmlc.github.io/dlpack), declared here because they are all that is needed of it.
+// DLPack 1.3: the layouts that cross between array libraries, declared here because the project
+// needs no more of it. Source: the specification, https://dmlc.github.io/dlpack.
 //
+//     dlpack::Tensor tensor;
+//     if (api->borrow_from_python(object, &tensor) != 0) throw PythonError{};
+//
+// Invariant: the layouts are those of the specification.
 // Thread safety: plain values.
 #pragma once
 

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // MindSpore's interface for ahead-of-time custom operators on the CPU, as far as the adapter uses
-// it, declared by hand: nothing of MindSpore is needed to build against it.
+// it, declared by hand, so that nothing of MindSpore is needed to build against it.
 //
-//     ops.Custom("lib.so:f", func_type="aot")   calls, in a library of plain functions:
 //     int fInit(int* ranks, int64_t** shapes, const char** dtypes, PrimitiveAttributes*);
 //     int f(int n, void** data, int* ranks, int64_t** shapes, const char** dtypes, void* stream,
 //           void* attributes);                               // inputs, then outputs
 //     std::vector<int64_t> fInferShape(int* ranks, int64_t** shapes, PrimitiveAttributes*);
 //     int fInferType(std::vector<int>, PrimitiveAttributes*);
 //
-// With the attribute multi_output the last two return one element for each output. -1 is a size
-// that is not known yet, a shape of one -2 a rank that is not. An exception derived from
-// std::exception becomes a RuntimeError with its text, except in fInit.
-//
+// ops.Custom("lib.so:f", func_type="aot") calls them. With the attribute multi_output the last two
+// return one element for each output. -1 is an unknown size, a shape of one -2 an unknown rank. An
+// exception derived from std::exception becomes a RuntimeError with its text, except in fInit.
 // Source: MindSpore's documentation of aot operators and its header custom_aot_extra.h (2.10).
 // Invariant: std::string is the one of _GLIBCXX_USE_CXX11_ABI=0, MindSpore's own.
+// Thread safety: that of MindSpore's calls.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// DTypes: TensorFlow's element types and ours.
+// DTypes: maps TensorFlow's element types to ours and back.
 //
+//     ours(tensorflow::DT_FLOAT) == int32_t(DType::F32);
+//
+// Invariant: kTheirs follows the order of DType.
 // Thread safety: pure functions.
 #pragma once
 

@@ -2,6 +2,9 @@
 // Engine: the state of one run, shared by the submitting thread (submit.cpp) and the workers
 // (execute.cpp).
 //
+//     Engine engine(options, orchestrate);      // as run_tasks() in engine.hpp does
+//     RunReport report = engine.run();
+//
 // Tasks live in a ring of slots: a finished task's slot goes to a later task, so the ring is the
 // window of tasks in flight. Each worker has a deque of ready tasks. A lone worker runs each task
 // as it is submitted, since all its predecessors are done.

@@ -2,14 +2,17 @@
 // Task: one call of a kernel that waits for earlier tasks: what the submitting thread gives, and
 // the state by which workers release it.
 //
+//     TaskEdge* const edge = task.new_edge(&task);      // for the list of a predecessor
+//     const bool must_wait = !earlier.is_done();
+//
 // A task takes 512 bytes if it has few edges and arguments. Its incoming edges lie in the task
 // itself, so that they live as long as any worker reads them. A finished task closes its list of
 // successors in one exchange; after that only the submitting thread may touch its slot, and gives
 // it to a later task.
 // Invariant: a task runs only once `pending` is 0.
-// Thread safety: all threads share `pending`, `successors`, `cause` and the block counters; the
-// submitting thread writes the rest before it releases the task, and the workers that run it only
-// read it.
+// Thread safety: all threads share `pending`, `successors`, `cause` and the block counters. The
+// worker that makes the task ready writes `turns_taken`, `next_waiting` and `ready_ticks`; the
+// submitting thread writes the rest before it releases the task, and workers only read it.
 #pragma once
 
 #include <atomic>
