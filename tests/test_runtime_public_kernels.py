@@ -227,3 +227,5 @@ def test_keywords_of_the_published_api_work_or_are_noted_once(tmp_path, monkeypa
         pto.compile(**given, include_dirs=["."])
     with pytest.raises(ValueError, match="runtime='ring'(.|\n)*'tensormap_and_ringbuffer', 'host"):
         pto.compile(**given, runtime="ring")
+    with pytest.raises(ValueError, match="runtime=array"):
+        pto.compile(**given, runtime=np.zeros(2))

@@ -106,9 +106,9 @@ def compile(
 
 def _named(runtime: str) -> str:
     """Lines in front of an orchestration, see compat/orchestration_task_args.h."""
-    if runtime not in _RUNTIMES:
+    if not isinstance(runtime, str) or runtime not in _RUNTIMES:
         raise InvalidValue(
-            f"compile: runtime={runtime!r}",
+            f"compile: runtime={runtime!r:.60}",
             f"public orchestrations are written for one of {', '.join(map(repr, _RUNTIMES[1:]))}",
             "take one of these, or leave it out",
         )
