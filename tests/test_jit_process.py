@@ -285,4 +285,5 @@ def test_the_stub_names_what_the_extension_has():
     stub = ast.parse((pathlib.Path(_core.__file__).parent / "_core.pyi").read_text())
     kinds = (ast.ClassDef, ast.FunctionDef)
     names = {node.name for node in stub.body if isinstance(node, kinds)}
+    names |= {node.target.id for node in stub.body if isinstance(node, ast.AnnAssign)}
     assert names == {name for name in dir(_core) if not name.startswith("_")}

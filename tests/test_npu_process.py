@@ -133,7 +133,9 @@ def test_a_child_of_fork_sees_what_was_pending_done():
 import os, torch, pto.torch
 torch.set_num_threads(1)
 x, y = torch.ones(1 << 22, device="npu"), torch.ones(1 << 22, device="npu:1")
-with torch.npu.stream(torch.npu.Stream(device="npu:1")):
+side = torch.npu.Stream(device="npu:1")
+side.wait_stream(torch.npu.current_stream("npu:1"))  # which fills y
+with torch.npu.stream(side):
     for _ in range(30):
         x.add_(1), y.add_(2)
 pid = os.fork()
