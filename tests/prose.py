@@ -10,17 +10,8 @@ from collections.abc import Iterator
 
 from repository import File, Offence
 
-# Rooms whose comments and docstrings follow the rule; "pto" holds the headers beside the rooms.
-ROOMS = {"abi", "base", "codegen", "compat", "compiler", "ir", "isa", "launch", "passes", "pto"}
 OPENING = re.compile(r"(Of|What|Whose|Those) ")
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-
-
-def room_of(file: File) -> str:
-    if file.path.parts[0] == "compat":
-        return "compat"
-    is_beside = file.path.parent.name == "pto" and file.kind in (".h", ".hpp")
-    return "pto" if is_beside else file.folder
 
 
 def comment_openings(file: File) -> Iterator[tuple[int, str]]:
@@ -51,7 +42,7 @@ def docstring_openings(file: File) -> Iterator[tuple[int, str]]:
 
 def openings(file: File) -> Iterator[Offence]:
     """A sentence begins with its subject or its verb, never with a fragment."""
-    if room_of(file) not in ROOMS or not (file.is_cpp or file.kind == ".py"):
+    if file.path.parts[0] not in ("pto", "compat") or not (file.is_cpp or file.kind == ".py"):
         return
     found = [*comment_openings(file), *(docstring_openings(file) if file.kind == ".py" else [])]
     for number, text in found:

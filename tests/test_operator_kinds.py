@@ -219,6 +219,8 @@ def test_sizes_of_an_adapter_have_a_value_or_an_error(case):
     assert shapes.evaluate([7, 3]) == [("f32", (formula(7, 3),))]
     with pytest.raises(ValueError, match=re.escape(f"kinds_size_{case}: {text}")):
         shapes.evaluate(symbols)
+    with pytest.raises(ValueError, match=f"kinds_size_{case}: the size {2**70} leaves 64 bits"):
+        shapes.evaluate([2**70, 1])
 
 
 def test_fake_tensors_agree_with_real_ones_for_every_kind():

@@ -15,26 +15,14 @@ from pto import _core
 
 
 class SymbolicSizes:
-    """What becomes of two sizes of which one is no int. `name` of the operator is for errors."""
+    """Decides on two sizes of which one is no int. `name` of the operator is for errors.
+
+    A framework's class adds min(a, b), max(a, b), broadcast(a, b), which is the size to which both
+    broadcast, and require_equal(a, b, because, kind), which raises where they differ.
+    """
 
     def __init__(self, name: str):
         self.name = name
-
-    def min(self, a: Any, b: Any) -> Any:
-        """The smaller one."""
-        raise NotImplementedError
-
-    def max(self, a: Any, b: Any) -> Any:
-        """The larger one."""
-        raise NotImplementedError
-
-    def broadcast(self, a: Any, b: Any) -> Any:
-        """The size to which both broadcast."""
-        raise NotImplementedError
-
-    def require_equal(self, a: Any, b: Any, because: str, kind: int) -> None:
-        """Raises, at once or when the sizes are known, where they differ."""
-        raise NotImplementedError
 
     def mismatch(self, a: Any, b: Any, because: str, kind: int = 0) -> tuple[str, str, str]:
         """What, why and fix of two sizes that differ."""

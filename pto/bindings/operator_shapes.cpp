@@ -128,6 +128,9 @@ nb::list evaluated(const OperatorShapes& self, nb::sequence symbols, nb::object 
     PyObject* const number = PyNumber_Index(symbol.ptr());
     if (number == nullptr) throw nb::python_error();
     given.back() = nb::steal(number);
+    if (!known(given.back()))
+      fail({std::string(self.op->name) + ": the size " + text_of(symbol) + " leaves 64 bits",
+            "sizes are signed 64-bit numbers", "pass tensors of other sizes"});
   }
   PythonSizes rules(*self.shapes, std::move(symbolic));
   try {

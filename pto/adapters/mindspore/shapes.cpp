@@ -59,7 +59,7 @@ std::vector<Size> sizes_of(const Request& request, const pto_shapes& shapes,
   }
 }
 
-// Of a tensor whose rank is not known nothing is known of the results but their number.
+// Gives the number of results alone: nothing else is known without the rank of an argument.
 Results unknown_ranks(const Request& request) {
   const pto_operator& op = request.op();
   for (int32_t i = 0; i < op.n_outputs; ++i) {

@@ -115,7 +115,7 @@ void infer_shapes(const pto_operator& op, ShapeContext* context) {
     for (int32_t axis = 0; axis < shapes->tensors[i].rank; ++axis) {
       sizes.push_back(dims[static_cast<size_t>(shapes->tensors[i].sizes[axis])]);
     }
-    // Of one that is bounded only a run knows the first size.
+    // The first size of a bounded output is known only after a run.
     if (op.outputs[std::min(i, op.n_outputs - 1)].is_bounded) sizes[0] = Size::unknown();
     set_output(context, static_cast<size_t>(i), shapes->tensors[i].dtype, sizes);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Python calls of the library, as plain C.
+// The functions that Python calls in the library, as plain C.
 // Thread safety: one thread loads; any thread may call everything else.
 #include <exception>
 #include <string>

@@ -24,7 +24,7 @@ def register() -> None:
 def _reduce(storage: torch.UntypedStorage) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """How the storage is pickled; raises for npu memory, here or where the queue is read.
 
-    What a queue's own thread raises would only be printed, and its reader would wait for ever.
+    An error in a queue's own thread would only be printed, and its reader would wait for ever.
     """
     if storage.device.type != "npu":
         return reductions.reduce_storage(storage)
