@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recipes of CONTRIBUTING.md, done as they stand there, and the paths that it names."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pto import build_config
+
+ROOT = Path(__file__).resolve().parent.parent
+TEXT = (ROOT / "CONTRIBUTING.md").read_text()
+BLOCKS = dict(re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))
+
+
+def run(command: list, folder: Path) -> str:
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [str(part) for part in command], cwd=folder, text=True, capture_output=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def test_a_row_of_the_table_is_an_instruction(tmp_path):
+    row, program = BLOCKS["def"], BLOCKS["cpp"]
+    table = (ROOT / "pto/isa/instructions.def").read_text()
+    last = table.rindex("PTO_UNARY_OURS(")
+    (tmp_path / "pto/isa").mkdir(parents=True)
+    (tmp_path / "pto/isa/instructions.def").write_text(table[:last] + row + table[last:])
+    (tmp_path / "silu.cpp").write_text(program)
+    flags = [f"-I{tmp_path}", *build_config.cxxflags()]
+    run(["g++", *flags, "silu.cpp", "-o", "silu", *build_config.ldflags()], tmp_path)
+    assert run([tmp_path / "silu"], tmp_path) == "largest difference below 1e-6: yes\n"
+
+
+def test_a_class_is_an_operator(tmp_path):
+    (tmp_path / "squash.py").write_text(BLOCKS["python"])
+    printed = run([sys.executable, "squash.py"], tmp_path)
+    assert "gradient: True" in printed and "FAILED" not in printed and "SUCCESS" in printed
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`([a-z]\w*/[\w/.*]*)`", TEXT))))
+def test_a_path_that_it_names_exists(path):
+    assert list(ROOT.glob(path)), path
+
+
+def test_the_commands_that_it_names_exist():
+    usage = subprocess.run([ROOT / "dev", "help"], capture_output=True, text=True).stdout
+    for command in re.findall(r"\./dev (\w+)", TEXT):
+        assert f"./dev {command}" in usage
