@@ -36,7 +36,7 @@ def test_a_failed_task_is_named_and_others_finish(two, kernels, how, text, numbe
     failure = raised.value
     assert (failure.name, failure.device, failure.signal) == (how, 0, number)
     assert failure.site.startswith("test_runtime_host_faults.py:") and failure.site in str(failure)
-    assert "1 tasks follow it" in failure.why
+    assert "1 task follows it" in failure.why
     assert x[0] == 0 and y[0] == 1  # copied back though the run failed
     good_run(two, kernels)
 

@@ -22,7 +22,7 @@ namespace {
 
 // Sets the error with what is known of the task, for programs to read.
 void set_task_failure(const HostError& error) {
-  const HostFailure& failure = error.failure;
+  const TaskFailure& failure = error.failure;
   nb::object type = nb::module_::import_("pto.errors").attr("TaskFailure");
   nb::object value = type(error.text().what, error.text().why, error.text().fix);
   value.attr("task") = failure.task;

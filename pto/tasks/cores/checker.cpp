@@ -182,8 +182,8 @@ TaskId CheckingRun::submit(const TaskSpec& spec) {
     fail({"a program of more than " + std::to_string(TaskOrder::kMost) + " tasks is checked",
           "a check keeps a bit for each pair of tasks", "check a smaller size of the program"});
   const TaskId task = tasks_.size() + 1;
-  tasks_.push_back({task, spec.kernel == nullptr ? "(none)" : spec.kernel->name,
-                    spec.file[0] == 0 ? "" : spec.file + (":" + std::to_string(spec.line))});
+  tasks_.push_back(
+      {task, spec.kernel == nullptr ? "(none)" : spec.kernel->name, site_of(spec.file, spec.line)});
   nodes_.push_back(order_.add(follow(spec, task)));
   written_reads_.assign(spec.tensors.size(), 0);
   if (spec.kernel != nullptr && (spec.predicate == nullptr || holds(*spec.predicate))) run(spec);

@@ -78,12 +78,6 @@ struct RunReport {
   int64_t unknown_overlaps = 0;  // pairs of boxes that count as overlapping, unproven
 };
 
-struct TaskFailure {
-  TaskId task;
-  std::string kernel, site, text;  // site: "file:line" of the submission
-  int worker;
-};
-
 struct MemoryPiece {
   void* data;
   int64_t bytes;

@@ -353,7 +353,7 @@ TEST(Engine, refuses_what_cannot_run_and_stays_usable) {
               TaskSpec spec{};
               spec.after = {&id, 1};
               run.submit(spec);
-            }).find("follow task 7, but the last submitted is 0"),
+            }).find("follow task 7, but this run has none yet"),
             std::string::npos);
   EXPECT_NE(error_of([&](TaskRun& run) {
               TaskSpec spec{};

@@ -261,13 +261,12 @@ int32_t Engine::call_kernel(TaskWorker& self, Task& task, int32_t block) {
 
 void Engine::note_failure(TaskWorker& self, Task& task, const char* text) {
   const std::lock_guard lock(failures_mutex_);
-  const auto number = int32_t(failures_.size());
+  const int32_t number = failures_.count();
   int32_t none = -1;
   if (!task.cause.compare_exchange_strong(none, number, std::memory_order_acq_rel)) return;
   try {
-    failures_.push_back({task.id, task.kernel->name,
-                         task.file[0] == 0 ? "" : task.file + (":" + std::to_string(task.line)),
-                         text, self.index});
+    failures_.note({task.id, task.kernel->name, site_of(task.file, task.line), text,
+                    "on worker " + std::to_string(self.index)});
   } catch (const std::bad_alloc&) {  // the failure itself is already recorded
   }
   has_failed_.store(true, std::memory_order_release);
@@ -277,7 +276,7 @@ void Engine::note_failure(TaskWorker& self, Task& task, const char* text) {
 void Engine::poison(const Task& task, int32_t cause) {
   const std::lock_guard lock(failures_mutex_);
   try {
-    poisoned_.emplace(task.id, cause);
+    failures_.poison(task.id, cause);
   } catch (const std::bad_alloc&) {
     is_stopped_.store(true);
   }

@@ -89,15 +89,11 @@ class Replay {
 
   void throw_failure() const {
     if (failures_.empty()) return;
-    const TaskFailure& first = failures_.front();
-    const auto others = std::count(poisoned_.begin(), poisoned_.end(), 1) - 1;
-    fail({"task " + std::to_string(first.task) + " (" + first.kernel + ")" +
-              (first.site.empty() ? "" : ", submitted at " + first.site) +
-              ", failed in a replay: " + first.text,
-          others == 0 ? "no other task followed it"
-                      : std::to_string(others) + " tasks follow it or failed too, and did not run",
-          "mend the cause; the graph can be replayed again"},
-         ErrorKind::Runtime);
+    TaskFailure first = failures_.front();
+    first.others = std::count(poisoned_.begin(), poisoned_.end(), 1) - 1;
+    ErrorText text = text_of(first);
+    text.fix = "mend the cause; the graph can be replayed again";
+    fail(std::move(text), ErrorKind::Runtime);
   }
   int64_t skipped() const { return skipped_.load(); }
 
@@ -244,8 +240,7 @@ class Replay {
     for (int32_t i = 0; i < task.n_successors; ++i)
       poisoned_[size_t(successors_[size_t(task.first_successor + i)])] = 1;
     failures_.push_back({TaskId(number_of(task)) + 1, task.kernel->name,
-                         task.file[0] == 0 ? "" : task.file + (":" + std::to_string(task.line)),
-                         std::move(text), 0});
+                         site_of(task.file, task.line), std::move(text), "in a replay"});
     has_failed_.store(true, std::memory_order_release);
   }
 

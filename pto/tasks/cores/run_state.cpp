@@ -111,11 +111,13 @@ RunReport Engine::run() {
         this);
   if (trace_ != nullptr) end_trace();
   if (code != 0) PTO_ASSERT(!"a worker of a run threw");
-  if (!failures_.empty()) throw_first_failure();   // later errors follow from it
+  if (!failures_.is_empty())  // later errors follow from it
+    fail(text_of(failures_.first()), ErrorKind::Runtime);
   if (has_failed_.load()) throw std::bad_alloc();  // no memory was left for a text
   if (error_) std::rethrow_exception(error_);
   if (!stopped_.empty())
-    fail({"the run was stopped: " + stopped_, "its orchestration said so", "see the text"},
+    fail({"the run was stopped: " + stopped_, "its orchestration said so",
+          "mend the cause; the runtime can be used again"},
          ErrorKind::Runtime);
   report_.skipped = skipped_.load();
   for (const auto& one : allocations_) report_.unknown_overlaps += one->history.unknown_overlaps();
@@ -126,18 +128,6 @@ void Engine::stop(const std::string& text) {
   const std::lock_guard lock(failures_mutex_);
   if (stopped_.empty()) stopped_ = text.empty() ? "without a text" : text;
   is_stopped_.store(true);
-}
-
-void Engine::throw_first_failure() {
-  const TaskFailure& first = failures_.front();
-  const size_t others = poisoned_.size() - 1;
-  fail({"task " + std::to_string(first.task) + " (" + first.kernel + ")" +
-            (first.site.empty() ? "" : ", submitted at " + first.site) + ", failed on worker " +
-            std::to_string(first.worker) + ": " + first.text,
-        others == 0 ? "no other task followed it"
-                    : std::to_string(others) + " tasks follow it or failed too, and did not run",
-        "mend the cause; the runtime can be used again"},
-       ErrorKind::Runtime);
 }
 
 Allocation& add_allocation(std::vector<std::unique_ptr<Allocation>>& allocations, char* data,
@@ -209,9 +199,7 @@ void Engine::drop_dead_allocations() {
 }
 
 RunReport run_tasks(const RunOptions& options, const std::function<void(TaskRun&)>& orchestrate) {
-  if (options.window < 2 || (options.window & (options.window - 1)) != 0)
-    fail({"a window of " + std::to_string(options.window) + " tasks",
-          "the window is a power of two, at least 2", "pass 4096, for example"});
+  check_window(options.window);
   Engine engine(options, orchestrate);
   return engine.run();
 }

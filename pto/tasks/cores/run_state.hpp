@@ -18,11 +18,11 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "pto/base/clock.hpp"
 #include "pto/launch/block.hpp"
+#include "pto/tasks/book/failures.hpp"
 #include "pto/tasks/book/trace.hpp"
 #include "pto/tasks/cores/abandon.hpp"
 #include "pto/tasks/cores/deque.hpp"
@@ -227,7 +227,6 @@ class Engine final : public TaskRun {
   static constexpr int kPatience = 64;
   template <class Condition>
   void rest_unless(Condition something_to_do);
-  void throw_first_failure();
 
   Task& slot(TaskId id) { return slots_[size_t(id) & size_t(window_ - 1)]; }
   bool is_alone() const { return is_alone_; }
@@ -275,8 +274,7 @@ class Engine final : public TaskRun {
   std::atomic<int64_t> skipped_{0};
 
   std::mutex failures_mutex_;
-  std::vector<TaskFailure> failures_;             // the first is the run's error
-  std::unordered_map<TaskId, int32_t> poisoned_;  // task -> index of the failure that stopped it
+  Failures failures_;
   std::string stopped_;
 };
 

@@ -64,11 +64,7 @@ void check_submission(const TaskSpec& spec, TaskId last) {
           "a task runs its kernel once a block, at least once, at most " +
               std::to_string(kBlocksMost) + " times",
           "pass a count of blocks, and let each do more"});
-  for (TaskId id : spec.after)
-    if (id == 0 || id > last)
-      fail({"a task is to follow task " + std::to_string(id) + ", but the last submitted is " +
-                std::to_string(last),
-            "a task follows earlier ones of its run", "pass an id that submit() returned"});
+  for (TaskId id : spec.after) check_after(id, 1, last);
   for (const TaskTensor& tensor : spec.tensors) {
     if (tensor.view.rank > kBoxRank)
       fail({"a tensor of " + std::to_string(tensor.view.rank) + " dimensions",
@@ -110,8 +106,8 @@ void Engine::follow(Task& task, TaskId earlier) {
   }
   if (!has_failed_.load(std::memory_order_acquire)) return;  // the other is done and did not fail
   const std::lock_guard lock(failures_mutex_);
-  const auto it = poisoned_.find(earlier);
-  if (it != poisoned_.end()) task.cause.store(it->second, std::memory_order_relaxed);
+  if (const int32_t cause = failures_.cause_of(earlier); cause >= 0)
+    task.cause.store(cause, std::memory_order_relaxed);
 }
 
 void Engine::follow_tensor(Task& task, const TaskTensor& tensor) {
@@ -275,7 +271,7 @@ bool Engine::wait_for(const TaskTensor& tensor) try {
   if (traces(kSubmissions)) note_wait(writers, start);
   const std::lock_guard lock(failures_mutex_);
   return std::none_of(writers.begin(), writers.end(),
-                      [&](TaskId id) { return poisoned_.count(id) > 0; });
+                      [&](TaskId id) { return failures_.cause_of(id) >= 0; });
 } catch (const std::bad_alloc&) {  // as in give_up()
   error_ = std::current_exception();
   is_stopped_.store(true);

@@ -20,8 +20,6 @@ namespace {
 
 // A block's history keeps so many boxes after a run; a larger one starts again empty.
 constexpr size_t kKeptBoxes = 1024;
-// A worker is sent so many predecessors; a task with more waits in this process.
-constexpr size_t kFollowsMost = 1024;
 constexpr size_t kMessageMost = 1 << 16;  // bytes
 
 template <class T>
@@ -57,6 +55,13 @@ std::string message_of(const HostTaskSpec& spec, const HostMember& member, const
               ", at most " + text_bytes(kMessageMost),
           "pass fewer, larger tensors"});
   return bytes;
+}
+
+Box box_of(const HostTensor& tensor) {
+  const pto_tensor& view = tensor.view;
+  const auto rank = size_t(view.rank);
+  return make_box(static_cast<char*>(view.data) - tensor.block->data(), {view.sizes, rank},
+                  {view.strides, rank}, std::max(1, view.type_bits / 8));
 }
 
 }  // namespace
@@ -100,30 +105,13 @@ void HostEngine::remove_program(uint32_t program) {
 
 void HostEngine::begin_run(const HostRunOptions& options) {
   State& state = *state_;
-  if (options.window < 2 || (options.window & (options.window - 1)) != 0)
-    fail({"a window of " + std::to_string(options.window) + " tasks",
-          "the window is a power of two, at least 2", "pass 4096, for example"});
   const State::Lock lock(state.mutex_);
-  PTO_ASSERT(!state.is_running_ && !state.is_closing_);
-  if (state.slots_.size() != size_t(options.window))
-    state.slots_ = std::vector<HostTask>(size_t(options.window));
-  for (const auto& worker : state.workers_) {
-    worker->broken.clear();
-    worker->early_ends = 0;
-  }
-  state.is_running_ = true;
-  state.is_stopped_ = state.is_ending_ = false;
-  state.first_ = state.last_ + 1;
+  PTO_ASSERT(!state.is_closing_);
+  state.book_.begin_run(options.window, options.deadline_s, options.trace != nullptr);
+  state.tasks_.resize(state.book_.window());
   ++state.run_;
-  state.report_ = {};
-  state.failures_.clear();
-  state.causes_.clear();
   state.trace_ = options.trace;
   if (state.trace_ != nullptr) state.begin_trace();
-  state.deadline_s_ = options.deadline_s;
-  state.deadline_ns_ =
-      options.deadline_s > 0 ? uint64_t(now_ns()) + uint64_t(options.deadline_s * 1e9) : 0;
-  if (state.deadline_ns_ != 0) state.wake_attendant();
 }
 
 void HostEngine::State::check(const HostTaskSpec& spec) const {
@@ -145,158 +133,80 @@ void HostEngine::State::check(const HostTaskSpec& spec) const {
               "all members run at once, and a device runs one task at a time",
               "name each device once"});
   }
-  for (TaskId after : spec.after)
-    if (after == 0 || after > last_ || after < first_)
-      fail({"task " + std::to_string(after) + " is none of this run's " +
-                std::to_string(last_ + 1 - first_),
-            "after= names tasks that were submitted before, in this run", "pass their ids"});
+  for (TaskId after : spec.after) check_after(after, book_.first(), book_.last());
 }
 
 TaskId HostEngine::submit(const HostTaskSpec& spec) {
   State& state = *state_;
+  TaskBook& book = state.book_;
   State::Lock lock(state.mutex_);
-  PTO_ASSERT(state.is_running_);
+  PTO_ASSERT(book.is_running());
   state.check(spec);
-  state.take_answers();
-  HostTask& task = state.claim_slot(lock);
-  const uint64_t start_ns = state.traces(kSubmissions) ? uint64_t(now_ns()) : 0;
-  if (state.is_stopped_) state.throw_first_failure();
-  task.id = ++state.last_;
+  state.drive_until(lock, [&] { return book.has_room(); });
+  const uint64_t start_ns = state.traces(kSubmissions) ? state.now_ns() : 0;
+  if (book.is_stopped()) state.throw_first_failure();
+  HostTask& own = state.tasks_[book.place_of(book.last() + 1)];
+  state.prepare(own, spec);
+  BookTask& task = book.open(spec.name, spec.site);
   try {
-    state.fill(task, spec);
-    for (const HostMember& member : spec.members)
-      for (const HostTensor& tensor : member.tensors) state.follow_tensor(task, tensor);
-    for (const HostTensor& tensor : spec.gate_holds) task.holds.push_back(tensor.block);
-    for (TaskId after : spec.after) state.follow(task, after, EdgeCause::After);
+    state.enter(task, own, spec);
   } catch (...) {
-    state.give_up(task);
+    book.give_up(task);
     throw;
   }
-  ++state.report_.tasks;
   if (state.traces(kSubmissions)) state.note_submission(task, start_ns);
   const TaskId id = task.id;
-  if (--task.pending == 0) {
-    state.enqueue(task);
-  } else {
-    ++state.waiting_tasks_;
-  }
-  if (state.awaits_answers() || state.awaits_room()) {
+  book.release(task);
+  if (state.awaits_answers() || book.awaits_room()) {
     state.want_bells();
     if (state.has_answers()) state.take_answers();
   }
   return id;
 }
 
-// The histories may be incomplete after an error, so nothing new may begin; this task still ends.
-void HostEngine::State::give_up(HostTask& task) {
-  if (task.stage != HostTask::Stage::Waiting) return;
-  stop_run("a submission ended with an error", false);
-  finish(task);
-}
-
-// Waits until the oldest task that can be in flight is done, and returns its slot.
-HostTask& HostEngine::State::claim_slot(Lock& lock) {
-  HostTask& task = slot(last_ + 1);
-  drive_until(lock, [&] {
-    return task.stage == HostTask::Stage::Free || task.stage == HostTask::Stage::Done;
-  });
-  return task;
-}
-
-void HostEngine::State::fill(HostTask& task, const HostTaskSpec& spec) {
-  task.program = spec.program;
-  task.name = spec.name;
-  task.site = spec.site;
-  task.pending = 1;
-  task.cause = -1;
-  task.deaths = 0;
-  task.successors.clear();
-  task.follows.clear();
-  task.holds.clear();
-  task.parts.clear();
-  task.gate.reset();
-  if (spec.gate != nullptr) task.gate = *spec.gate;
-  const bool is_python = spec.gate == nullptr && programs_.at(spec.program).is_python;
+// Does what may be refused: it writes the messages, and starts the workers.
+void HostEngine::State::prepare(HostTask& own, const HostTaskSpec& spec) {
+  own.program = spec.program;
+  own.messages.clear();
+  own.holds.clear();
+  own.gate.reset();
+  if (spec.gate != nullptr) own.gate = *spec.gate;
   for (const HostMember& member : spec.members)
-    task.parts.push_back(
-        {&worker_for(member.device, is_python), message_of(spec, member, heap_->region().data())});
-  task.parts_left = int32_t(task.parts.size());
-  for (HostTask::Part& part : task.parts) {
-    auto* const head = reinterpret_cast<TaskMessage*>(part.message.data());
+    own.messages.push_back(message_of(spec, member, heap_->region().data()));
+  for (const HostMember& member : spec.members)
+    start_if_ended(number_of(member.device, programs_.at(spec.program).is_python));
+}
+
+void HostEngine::State::enter(BookTask& task, HostTask& own, const HostTaskSpec& spec) {
+  for (const HostMember& member : spec.members)
+    task.parts.push_back({number_of(member.device, programs_.at(spec.program).is_python)});
+  for (std::string& message : own.messages) {
+    auto* const head = reinterpret_cast<TaskMessage*>(message.data());
     head->task = task.id;
     head->run = run_;
     head->is_timed = trace_ != nullptr;
-    head->deadline_s = double(deadline_ns_) * 1e-9;
+    head->deadline_s = double(book_.deadline_ns()) * 1e-9;
   }
   if (trace_ != nullptr) name_for_trace(task);
-  task.stage = HostTask::Stage::Waiting;
-  ++unfinished_;
+  for (const HostMember& member : spec.members)
+    for (const HostTensor& tensor : member.tensors) follow_tensor(task, tensor);
+  for (const HostTensor& tensor : spec.gate_holds) own.holds.push_back(tensor.block);
+  for (TaskId after : spec.after) follow(task, after, EdgeCause::After);
 }
 
-void HostEngine::State::follow_tensor(HostTask& task, const HostTensor& tensor) {
+void HostEngine::State::follow_tensor(BookTask& task, const HostTensor& tensor) {
+  of(task).holds.push_back(tensor.block);
   std::unique_ptr<Memory>& memory = memory_[tensor.block.get()];
   if (memory == nullptr) memory = std::make_unique<Memory>(Memory{tensor.block, {}});
-  const auto rank = size_t(tensor.view.rank);
-  const Box box = make_box(static_cast<char*>(tensor.view.data) - tensor.block->data(),
-                           {tensor.view.sizes, rank}, {tensor.view.strides, rank},
-                           std::max(1, tensor.view.type_bits / 8));
   const EdgeCause cause = tensor.access == Access::Write ? EdgeCause::Storage : EdgeCause::Data;
   memory->history.record(
-      box, tensor.access, task.id,
-      [&](TaskId earlier) {
-        if (earlier != task.id) follow(task, earlier, cause);
-      },
-      [&](TaskId earlier) { return is_settled(earlier); });
-  task.holds.push_back(tensor.block);
+      box_of(tensor), tensor.access, task.id, [&](TaskId earlier) { follow(task, earlier, cause); },
+      [&](TaskId earlier) { return book_.is_settled(earlier); });
 }
 
-void HostEngine::State::follow(HostTask& task, TaskId earlier, EdgeCause cause) {
-  if (earlier < first_) return;
-  if (const auto cause = causes_.find(earlier); cause != causes_.end() && task.cause < 0)
-    task.cause = cause->second;
-  HostTask& before = slot(earlier);
-  if (before.id != earlier || before.stage == HostTask::Stage::Done) return;
-  if (!before.successors.empty() && before.successors.back().id == task.id) return;
-  ++report_.edges;
-  if (traces(kEdges)) trace_->edges.push_back({earlier, task.id, cause});
-  const bool stands_behind = before.stage == HostTask::Stage::Queued && before.parts.size() == 1 &&
-                             task.parts.size() == 1 &&
-                             before.parts[0].worker == task.parts[0].worker &&
-                             task.follows.size() < kFollowsMost;
-  before.successors.push_back({&task, task.id, stands_behind});
-  if (stands_behind)
-    task.follows.push_back(earlier);
-  else
-    ++task.pending;
-}
-
-// Queues a task whose predecessors are all done or stand in the same queue before it.
-void HostEngine::State::enqueue(HostTask& task) {
-  task.ready_ns = trace_ != nullptr ? uint64_t(now_ns()) : 0;
-  if (task.gate) {
-    gates_.push_back(&task);
-    task.stage = HostTask::Stage::Queued;
-    look_at_gates();
-    return;
-  }
-  if (task.cause >= 0) return finish(task);
-  task.stage = HostTask::Stage::Queued;
-  for (HostTask::Part& part : task.parts) part.worker->queue.push_back(&task);
-  queued_tasks_ += int64_t(task.parts.size());
-  if (task.parts.size() == 1)
-    for (HostTask::Successor& next : task.successors) {
-      HostTask& to = *next.task;
-      if (next.is_released || to.id != next.id || to.follows.size() >= kFollowsMost ||
-          to.parts.size() != 1 || to.parts[0].worker != task.parts[0].worker)
-        continue;
-      next.is_released = true;
-      to.follows.push_back(task.id);
-      if (--to.pending == 0) {
-        --waiting_tasks_;
-        enqueue(to);
-      }
-    }
-  for (HostTask::Part& part : task.parts) pump(*part.worker);
+void HostEngine::State::follow(BookTask& task, TaskId earlier, EdgeCause cause) {
+  if (book_.follow(task, earlier) && traces(kEdges))
+    trace_->edges.push_back({earlier, task.id, cause});
 }
 
 // --- waiting -------------------------------------------------------------------------------------
@@ -328,39 +238,35 @@ bool HostEngine::State::drive_until(Lock& lock, const Condition& condition, uint
 
 bool HostEngine::wait_some_time(TaskId id, double seconds) {
   State::Lock lock(state_->mutex_);
-  const uint64_t until = uint64_t(now_ns()) + uint64_t(seconds * 1e9);
-  HostTask& task = state_->slot(id);
+  const uint64_t until = state_->now_ns() + uint64_t(seconds * 1e9);
   return state_->drive_until(
-      lock, [&] { return task.id != id || task.stage == HostTask::Stage::Done; }, until);
+      lock, [&] { return state_->book_.is_done(id); }, until);
 }
 
 bool HostEngine::wait_some_time(double seconds) {
   State::Lock lock(state_->mutex_);
-  const uint64_t until = uint64_t(now_ns()) + uint64_t(seconds * 1e9);
-  state_->is_ending_ = true;
-  state_->look_at_gates();
+  const uint64_t until = state_->now_ns() + uint64_t(seconds * 1e9);
+  state_->book_.begin_end();
   return state_->drive_until(
-      lock, [&] { return state_->unfinished_ == 0; }, until);
+      lock, [&] { return state_->book_.unfinished() == 0; }, until);
 }
 
 bool HostEngine::wait_for(TaskId id) {
   State::Lock lock(state_->mutex_);
-  HostTask& task = state_->slot(id);
-  state_->drive_until(lock, [&] { return task.id != id || task.stage == HostTask::Stage::Done; });
-  if (state_->is_stopped_) state_->throw_first_failure();
-  return state_->has_succeeded(id);
+  state_->drive_until(lock, [&] { return state_->book_.is_done(id); });
+  if (state_->book_.is_stopped()) state_->throw_first_failure();
+  return state_->book_.has_succeeded(id);
 }
 
 bool HostEngine::is_done(TaskId id) {
   const State::Lock lock(state_->mutex_);
-  if (state_->is_running_) state_->take_answers();
-  const HostTask& task = state_->slot(id);
-  return task.id != id || task.stage == HostTask::Stage::Done;
+  if (state_->book_.is_running()) state_->take_answers();
+  return state_->book_.is_done(id);
 }
 
 bool HostEngine::has_succeeded(TaskId id) {
   const State::Lock lock(state_->mutex_);
-  return state_->has_succeeded(id);
+  return state_->book_.has_succeeded(id);
 }
 
 std::vector<TaskId> HostEngine::writers_of(const HostTensor& tensor) {
@@ -369,14 +275,9 @@ std::vector<TaskId> HostEngine::writers_of(const HostTensor& tensor) {
     const State::Lock lock(state_->mutex_);
     const auto memory = state_->memory_.find(tensor.block.get());
     if (memory == state_->memory_.end()) return writers;
-    const auto rank = size_t(tensor.view.rank);
-    memory->second->history.writers(
-        make_box(static_cast<char*>(tensor.view.data) - tensor.block->data(),
-                 {tensor.view.sizes, rank}, {tensor.view.strides, rank},
-                 std::max(1, tensor.view.type_bits / 8)),
-        [&](TaskId id) {
-          if (id >= state_->first_) writers.push_back(id);
-        });
+    memory->second->history.writers(box_of(tensor), [&](TaskId id) {
+      if (id >= state_->book_.first()) writers.push_back(id);
+    });
   }
   return writers;
 }
@@ -391,55 +292,32 @@ bool HostEngine::wait_for(const HostTensor& tensor) {
 
 HostReport HostEngine::end_run() {
   State& state = *state_;
+  TaskBook& book = state.book_;
   State::Lock lock(state.mutex_);
-  PTO_ASSERT(state.is_running_);
-  state.is_ending_ = true;
-  state.look_at_gates();
-  state.drive_until(lock, [&] { return state.unfinished_ == 0; });
-  state.is_running_ = false;
-  state.deadline_ns_ = 0;
+  PTO_ASSERT(book.is_running());
+  book.begin_end();
+  state.drive_until(lock, [&] { return book.unfinished() == 0; });
+  book.end_run();
   if (state.trace_ != nullptr) state.end_trace();
+  HostReport report{book.tasks(), book.edges(), 0, book.replaced_workers()};
   for (const auto& [block, memory] : state.memory_)
-    state.report_.unknown_overlaps += memory->history.unknown_overlaps();
+    report.unknown_overlaps += memory->history.unknown_overlaps();
   std::erase_if(state.memory_, [](const auto& one) {
     return one.second->block.use_count() == 1 || one.second->history.boxes() > kKeptBoxes;
   });
   state.retired_.clear();
-  if (!state.failures_.empty()) state.throw_first_failure();
-  return state.report_;
-}
-
-void HostEngine::State::throw_first_failure() {
-  HostFailure first = failures_.front();
-  first.others = std::max<int64_t>(0, int64_t(causes_.size()) - (first.task != 0 ? 1 : 0));
-  const std::string followers =
-      first.others == 0
-          ? "no other task followed it"
-          : std::to_string(first.others) + " tasks follow it or failed too, and did not run";
-  if (first.task == 0)
-    throw HostError({"the run was stopped: " + first.text,
-                     first.others == 0 ? "every task had ended"
-                                       : std::to_string(first.others) + " tasks did not run",
-                     "mend the cause; the runtime can be used again"},
-                    first);
-  throw HostError({"task " + std::to_string(first.task) + " (" + first.name + ")" +
-                       (first.site.empty() ? "" : ", submitted at " + first.site) + ", failed" +
-                       (first.device >= 0
-                            ? " on device " + std::to_string(options_.devices[size_t(first.device)])
-                            : "") +
-                       ": " + first.text,
-                   followers, "mend the cause; the runtime can be used again"},
-                  first);
+  if (!book.failures().is_empty()) state.throw_first_failure();
+  return report;
 }
 
 bool HostEngine::is_running() const {
   const State::Lock lock(state_->mutex_);
-  return state_->is_running_;
+  return state_->book_.is_running();
 }
 
 void HostEngine::stop(const std::string& text, bool kills) {
   const State::Lock lock(state_->mutex_);
-  if (state_->is_running_) state_->stop_run(text, kills);
+  if (state_->book_.is_running()) state_->book_.stop(text, kills);
 }
 
 std::vector<WorkerState> HostEngine::workers() const {
@@ -466,25 +344,27 @@ void HostEngine::State::begin_trace() {
   trace_start_ns_ = uint64_t(now_ns());
 }
 
-void HostEngine::State::name_for_trace(HostTask& task) {
+void HostEngine::State::name_for_trace(const BookTask& task) {
+  HostTask& own = of(task);
   const auto kernel = traced_kernels_.try_emplace(task.name, uint16_t(trace_->kernels.size()));
   if (kernel.second) trace_->kernels.push_back(task.name);
-  task.kernel_number = kernel.first->second;
-  task.site_number = 0;
+  own.kernel_number = kernel.first->second;
+  own.site_number = 0;
   if (task.site.empty()) return;
   const auto site = traced_sites_.try_emplace(task.site, uint32_t(trace_->sites.size()));
   if (site.second) trace_->sites.push_back(task.site);
-  task.site_number = site.first->second;
+  own.site_number = site.first->second;
 }
 
-void HostEngine::State::note_submission(const HostTask& task, uint64_t start_ns) {
+void HostEngine::State::note_submission(const BookTask& task, uint64_t start_ns) {
+  const HostTask& own = of(task);
   TraceSubmission submission{};
   submission.task = task.id;
   submission.start_ns = start_ns - trace_start_ns_;
   submission.cost_ns = uint32_t(uint64_t(now_ns()) - start_ns);
-  submission.kernel = task.kernel_number;
+  submission.kernel = own.kernel_number;
   submission.blocks = 1;
-  submission.site = task.site_number;
+  submission.site = own.site_number;
   trace_->submissions.push_back(std::move(submission));
 }
 

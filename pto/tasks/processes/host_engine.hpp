@@ -28,7 +28,7 @@
 
 #include "pto/base/error.hpp"
 #include "pto/launch/number.hpp"
-#include "pto/tasks/book/history.hpp"
+#include "pto/tasks/book/failures.hpp"
 #include "pto/tasks/cores/task.hpp"
 #include "pto/tasks/processes/program_image.hpp"
 #include "pto/tasks/processes/shared_memory.hpp"
@@ -80,18 +80,11 @@ struct HostReport {
   int64_t tasks = 0, edges = 0, unknown_overlaps = 0, replaced_workers = 0;
 };
 
-struct HostFailure {
-  TaskId task = 0;  // 0: the run itself
-  std::string name, site, text;
-  int device = -1, signal = 0;
-  int64_t others = 0;  // tasks that follow it or failed too
-};
-
 class HostError : public Error {
  public:
-  HostError(ErrorText text, HostFailure failure)
-      : Error(std::move(text), ErrorKind::Runtime), failure(std::move(failure)) {}
-  const HostFailure failure;
+  explicit HostError(TaskFailure failure)
+      : Error(text_of(failure), ErrorKind::Runtime), failure(std::move(failure)) {}
+  const TaskFailure failure;
 };
 
 struct WorkerState {

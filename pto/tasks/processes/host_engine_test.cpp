@@ -15,8 +15,8 @@
 
 #include "pto/tasks/book/trace.hpp"
 #include "pto/tasks/processes/child_process.hpp"
+#include "pto/tasks/processes/host_test.hpp"
 #include "pto/tasks/processes/serve.hpp"
-#include "pto/tasks/processes/test_host.hpp"
 #include "tests/deep.hpp"
 
 namespace pto {
@@ -140,7 +140,7 @@ TEST(HostEngine, a_failed_task_poisons_what_follows_it_and_nothing_else) {
       host.task("mix", i % 2, {a.as(Access::Update)}, 3);  // follow it
       host.task("add_word", i % 2, {b.as(Access::Update)}, 1);
     }
-    const HostFailure failure = host.failure();
+    const TaskFailure failure = host.failure();
     EXPECT_EQ(failure.task, 2u) << how;
     EXPECT_EQ(failure.device, 0);
     EXPECT_EQ(failure.others, 40);
@@ -348,7 +348,7 @@ TEST(HostEngine, refuses_what_cannot_run) {
   const TaskId late = 99;
   spec.members = {&good, 1};
   spec.after = {&late, 1};
-  EXPECT_THAT(text_of(spec), HasSubstr("task 99 is none of this run's"));
+  EXPECT_THAT(text_of(spec), HasSubstr("a task is to follow task 99, but this run has none yet"));
   EXPECT_EQ(host.end_run().tasks, 0);
 }
 

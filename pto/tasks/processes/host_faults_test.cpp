@@ -10,7 +10,7 @@
 #include <random>
 #include <set>
 
-#include "pto/tasks/processes/test_host.hpp"
+#include "pto/tasks/processes/host_test.hpp"
 #include "tests/deep.hpp"
 
 namespace pto {

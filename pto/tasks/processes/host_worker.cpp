@@ -16,18 +16,28 @@
 namespace pto {
 namespace {
 
-// Unanswered messages that a worker has at once; if it dies, they are sent again.
-constexpr size_t kSentMost = 256;
-// So many processes in a row may end before they are ready.
-constexpr int kEarlyEndsMost = 3;
-// A task counts as the cause once so many processes have died when it was next.
-constexpr int kDeathsMost = 3;
 constexpr uint64_t kStart_ns = 30'000'000'000;
+
+// The workers as the book sees them: native ones, then Python's.
+std::vector<BookWorker> workers_of(const HostOptions& options) {
+  std::vector<BookWorker> workers;
+  for (const bool is_python : {false, true})
+    for (size_t i = 0; i < options.devices.size(); ++i) {
+      BookWorker& worker = workers.emplace_back();
+      worker.name = "device " + std::to_string(options.devices[i]);
+      worker.device = int(i);
+      worker.is_kept = !is_python;
+    }
+  return workers;
+}
 
 }  // namespace
 
 HostEngine::State::State(const HostOptions& options)
-    : options_(options), process_(getpid()), heap_(SharedHeap::make(options.memory_bytes)) {
+    : options_(options),
+      process_(getpid()),
+      heap_(SharedHeap::make(options.memory_bytes)),
+      book_(*this, workers_of(options)) {
   bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (bell_ < 0)
     fail({std::string("a descriptor for events: ") + std::strerror(errno),
@@ -43,9 +53,8 @@ HostEngine::State::State(const HostOptions& options)
       workers_.back()->device = device;
       workers_.back()->is_python = lane == 1;
     }
-  slots_ = std::vector<HostTask>(2);
   try {
-    for (int device = 0; device < devices; ++device) start_process(*workers_[size_t(device)]);
+    for (int device = 0; device < devices; ++device) start_if_ended(device);
     await_ready();
   } catch (...) {
     ::close(bell_);
@@ -61,10 +70,10 @@ void HostEngine::close() {
   {
     const State::Lock lock(state.mutex_);
     if (state.is_closing_) return;
-    PTO_ASSERT(!state.is_running_);
+    PTO_ASSERT(!state.book_.is_running());
     state.is_closing_ = true;
   }
-  state.wake_attendant();
+  state.look_at_time();
   if (state.attendant_.joinable()) state.attendant_.join();
   const State::Lock lock(state.mutex_);
   for (const auto& worker : state.workers_) {
@@ -96,6 +105,14 @@ void HostEngine::State::start_process(HostWorker& worker) {
   ++worker.starts;
 }
 
+void HostEngine::State::start_if_ended(int number) {
+  HostWorker& worker = *workers_[size_t(number)];
+  if (worker.is_running() || !book_.worker(number).broken.empty()) return;
+  start_process(worker);
+  book_.worker_started(number);
+  look_at_time();  // the attendant watches the process from now on
+}
+
 void HostEngine::State::await_ready() {
   const uint64_t end = uint64_t(now_ns()) + kStart_ns;
   for (const auto& worker : workers_)
@@ -114,35 +131,6 @@ void HostEngine::State::await_ready() {
     }
 }
 
-HostWorker& HostEngine::State::worker_for(int device, bool is_python) {
-  HostWorker& worker =
-      *workers_[size_t(device) + (is_python ? options_.devices.size() : size_t(0))];
-  if (!worker.is_running() && worker.broken.empty()) {
-    start_process(worker);
-    wake_attendant();  // which watches the process from now on
-  }
-  return worker;
-}
-
-// Sends as many queued tasks as there is room for.
-void HostEngine::State::pump(HostWorker& worker) {
-  bool has_sent = false;
-  while (!worker.queue.empty() && worker.sent.size() < kSentMost) {
-    HostTask& task = *worker.queue.front();
-    if (!worker.broken.empty()) fail_task(task, &worker, worker.broken, 0);
-    if (task.cause >= 0) {
-      worker.queue.pop_front();
-      finish_part(task, worker);
-      continue;
-    }
-    if (worker.mailbox == nullptr || !send(worker, task)) break;
-    worker.queue.pop_front();
-    worker.sent.push_back(&task);
-    has_sent = true;
-  }
-  if (has_sent) worker.mailbox->ring_worker();
-}
-
 bool HostEngine::State::load(HostWorker& worker, uint32_t number) {
   if (worker.loaded.count(number) > 0) return true;
   const Program& program = programs_.at(number);
@@ -155,67 +143,76 @@ bool HostEngine::State::load(HostWorker& worker, uint32_t number) {
   return true;
 }
 
-bool HostEngine::State::send(HostWorker& worker, HostTask& task) {
-  if (!load(worker, task.program)) return false;
-  std::string* message = nullptr;
-  for (HostTask::Part& part : task.parts)
-    if (part.worker == &worker) message = &part.message;
+bool HostEngine::State::send(int number, const BookTask& task) {
+  HostWorker& worker = *workers_[size_t(number)];
+  HostTask& own = of(task);
+  if (!load(worker, own.program)) return false;
+  size_t part = 0;
+  while (task.parts[part].worker != number) ++part;
+  std::string& message = own.messages[part];
   SharedRing& ring = worker.mailbox->to_worker();
-  char* const record =
-      ring.begin_write(uint32_t(message->size() + task.follows.size() * sizeof(TaskId)));
+  const size_t follows = task.follows.size() * sizeof(TaskId);
+  char* const record = ring.begin_write(uint32_t(message.size() + follows));
   if (record == nullptr) return false;
-  reinterpret_cast<TaskMessage*>(message->data())->follows = uint32_t(task.follows.size());
-  std::memcpy(record, message->data(), message->size());
-  if (!task.follows.empty())
-    std::memcpy(record + message->size(), task.follows.data(),
-                task.follows.size() * sizeof(TaskId));
+  reinterpret_cast<TaskMessage*>(message.data())->follows = uint32_t(task.follows.size());
+  std::memcpy(record, message.data(), message.size());
+  if (follows > 0) std::memcpy(record + message.size(), task.follows.data(), follows);
   ring.end_write();
   return true;
 }
 
-// Handles a dead process: its current task has failed; tasks that it had not begun go to the next
-// one.
-void HostEngine::State::handle_end(HostWorker& worker) {
+void HostEngine::State::has_sent(int worker) { workers_[size_t(worker)]->mailbox->ring_worker(); }
+
+uint64_t HostEngine::State::now_ns() { return uint64_t(pto::now_ns()); }
+
+TaskId HostEngine::State::current_task(int worker) {
+  return workers_[size_t(worker)]->mailbox->current_task();
+}
+
+void HostEngine::State::refuse_until(int worker, TaskId last) {
+  workers_[size_t(worker)]->mailbox->refuse_until(last);
+}
+
+void HostEngine::State::kill(int worker) { workers_[size_t(worker)]->process->kill(); }
+
+std::string HostEngine::State::start(int worker) {
+  try {
+    start_process(*workers_[size_t(worker)]);
+    return "";
+  } catch (const Error& error) {
+    return error.text().what;
+  }
+}
+
+bool HostEngine::State::holds(const BookTask& gate) { return pto::holds(*of(gate).gate); }
+
+void HostEngine::State::has_ended(const BookTask& task) {
+  of(task).holds.clear();
+  if (waiters_ > 0) changed_.notify_all();
+}
+
+// Wakes the attendant.
+void HostEngine::State::look_at_time() {
+  const uint64_t one = 1;
+  while (write(bell_, &one, sizeof one) < 0 && errno == EINTR) {
+  }
+}
+
+void HostEngine::State::handle_end(int number) {
   take_answers();  // it may have finished more tasks
+  HostWorker& worker = *workers_[size_t(number)];
   const ProcessEnd end = worker.process->reap();
   if (end.signal != 0) heap_->clear_free();
-  const bool was_ready = worker.mailbox->is_ready();
-  const TaskId current = worker.mailbox->current_task();
-  const int pid = worker.process->pid();
+  const WorkerEnd known{"its worker process " + std::to_string(worker.process->pid()),
+                        end.text,
+                        end.signal == SIGBUS ? ": it touched memory behind all tensors" : "",
+                        end.signal,
+                        worker.mailbox->is_ready(),
+                        worker.mailbox->current_task()};
   worker.process.reset();
   worker.visible = nullptr;
   retired_.push_back(std::move(worker.mailbox));
-  worker.kill_task = 0;
-  const std::string text = "its worker process " + std::to_string(pid) + " " + end.text +
-                           (worker.kill_reason.empty() ? "" : ": " + worker.kill_reason) +
-                           (end.signal == SIGBUS ? ": it touched memory behind all tensors" : "");
-  worker.kill_reason.clear();
-  std::deque<HostTask*> sent = std::move(worker.sent);
-  worker.sent.clear();
-  HostTask* begun = nullptr;
-  if (!sent.empty() && (sent.front()->id == current || ++sent.front()->deaths >= kDeathsMost)) {
-    begun = sent.front();
-    sent.pop_front();
-  }
-  worker.queue.insert(worker.queue.begin(), sent.begin(), sent.end());
-  worker.early_ends = was_ready ? 0 : worker.early_ends + 1;
-  if (worker.early_ends >= kEarlyEndsMost)
-    worker.broken = "its worker process cannot start: " + std::to_string(kEarlyEndsMost) +
-                    " times in a row it " + end.text;
-  ++report_.replaced_workers;
-  if (begun != nullptr) {
-    fail_task(*begun, &worker, text, end.signal);
-    hurry_members(*begun);
-    finish_part(*begun, worker);
-  }
-  if (worker.broken.empty() && (!worker.is_python || !worker.queue.empty())) {
-    try {
-      start_process(worker);
-    } catch (const Error& error) {
-      worker.broken = error.text().what;
-    }
-  }
-  pump(worker);
+  book_.worker_ended(number, known);
   if (waiters_ > 0) changed_.notify_all();
 }
 

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "pto/tasks/book/task_book.hpp"
 #include "pto/tasks/processes/shared_memory.hpp"
 #include "pto/tasks/processes/shared_ring.hpp"
 
@@ -57,8 +58,6 @@ struct TensorMessage {
   uint8_t type_code, type_bits;
   uint16_t flags;  // as in pto_tensor
 };
-
-enum class Outcome : uint32_t { Done, Failed, Skipped };
 
 // Followed by `text_bytes` of an error.
 struct Answer {
@@ -98,9 +97,7 @@ class Mailbox {
   void set_ready() { words_->is_ready.store(1, std::memory_order_release); }
   void set_current(uint64_t task) { words_->current.store(task, std::memory_order_release); }
   void wait_for_message(int spin_us);
-  bool is_refused(uint64_t task) const {
-    return task <= words_->refused.load(std::memory_order_acquire);
-  }
+  uint64_t refused() const { return words_->refused.load(std::memory_order_acquire); }
   // Called after an answer: true if the host wants a ring; it must ask again for the next.
   bool takes_bell(bool is_idle) {
     std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <map>
 #include <thread>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -86,20 +85,15 @@ class Server {
   void task(Cursor from) {
     const auto message = from.take<TaskMessage>();
     read_arguments(message, from);
-    if (message.run != run_) failed_.clear();
-    run_ = message.run;
-    bool is_poisoned = mailbox_.is_refused(message.task);
-    for (uint32_t i = 0; i < message.follows; ++i)
-      is_poisoned |= failed_.count(from.take<uint64_t>()) > 0;
-    if (is_poisoned) {
-      failed_.insert(message.task);
+    follows_.resize(message.follows);
+    for (TaskId& earlier : follows_) earlier = from.take<uint64_t>();
+    if (skips_.skips(message.run, message.task, follows_, mailbox_.refused()))
       return answer({message.task, Outcome::Skipped, 0, 0, 0}, "");
-    }
     mailbox_.set_current(message.task);
     const uint64_t start = message.is_timed != 0 ? uint64_t(now_ns()) : 0;
     const std::string error = run(message);
     const uint64_t end = message.is_timed != 0 ? uint64_t(now_ns()) : 0;
-    if (!error.empty()) failed_.insert(message.task);
+    if (!error.empty()) skips_.note_failure(message.task);
     answer({message.task, error.empty() ? Outcome::Done : Outcome::Failed, 0, start, end - start},
            error);
     mailbox_.set_current(0);
@@ -186,8 +180,8 @@ class Server {
   std::vector<uint64_t> scalars_;
   std::vector<uint8_t> kinds_;
   std::map<uint32_t, std::string> load_errors_;  // by program
-  std::unordered_set<uint64_t> failed_;          // of the run: failed tasks and their successors
-  uint64_t run_ = 0;
+  std::vector<TaskId> follows_;                  // of the task that is being taken
+  WorkerSkips skips_;
 };
 
 }  // namespace

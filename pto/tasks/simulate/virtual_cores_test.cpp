@@ -109,7 +109,9 @@ std::string check_error(const std::string& error, const Oracle& oracle, VirtualC
   if (first == 0 || cores.fate_of(first) == VirtualCores::Fate::Runs)
     return "the error names another task: " + error;
   const std::string others = bad == 1 ? "no other task followed it"
-                                      : std::to_string(bad - 1) + " tasks follow it or failed too";
+                             : bad == 2
+                                 ? "1 task follows it or failed too"
+                                 : std::to_string(bad - 1) + " tasks follow it or failed too";
   return error.find(others) == std::string::npos ? "not " + others + ": " + error : "";
 }
 

@@ -104,7 +104,7 @@ class Host : public HostEngine {
     spec.site = "here.cpp:1";
     return submit(spec);
   }
-  HostFailure failure() {
+  TaskFailure failure() {
     try {
       end_run();
     } catch (const HostError& error) {
