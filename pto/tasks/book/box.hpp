@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <span>
 
+#include "pto/abi/host.h"
+
 namespace pto {
 
 inline constexpr int kBoxRank = 8;
@@ -35,6 +37,20 @@ struct Box {
 // dimensions.
 Box make_box(int64_t offset_bytes, std::span<const int64_t> sizes, std::span<const int64_t> strides,
              int64_t item_bytes);
+
+// Makes the box of a tensor in the allocation that begins at `base`.
+inline Box box_of(const pto_tensor& view, const char* base) {
+  const auto rank = size_t(view.rank);
+  const int64_t offset = static_cast<char*>(view.data) - base;
+  int64_t bytes = view.type_bits < 16 ? 1 : view.type_bits / 8;
+  if ((view.flags & PTO_TENSOR_CONTIGUOUS) == 0)
+    return make_box(offset, {view.sizes, rank}, {view.strides, rank}, bytes);
+  for (size_t k = 0; k < rank; ++k) bytes *= view.sizes[k];
+  Box box;
+  box.offset = offset;
+  box.item = bytes;
+  return box;
+}
 
 // Unknown: the proof would cost too much; callers treat it as Some and count it.
 enum class Overlap { None, Some, Unknown };

@@ -2,6 +2,7 @@
 #include "pto/tasks/book/trace.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <map>
@@ -106,6 +107,18 @@ double ns_of_a_tick() {
     return passed.count() / double(std::max<uint64_t>(last - first, 1));
   }();
   return ns;
+}
+
+void begin_trace(RunTrace& trace, int workers, bool has_rings) {
+  RunTrace fresh;
+  fresh.level = trace.level;
+  fresh.capacity = std::bit_ceil(std::max<size_t>(trace.capacity, 2));
+  fresh.workers = workers;
+  fresh.sites.push_back("");
+  fresh.kernels.push_back("(none)");
+  if (has_rings) ns_of_a_tick();  // measured before the run
+  if (has_rings && fresh.level >= kRecords) fresh.record_ns = record_cost_ns();
+  trace = std::move(fresh);
 }
 
 void TraceRing::end(RunTrace& into) {

@@ -14,12 +14,14 @@
 // Thread safety: one run fills a RunTrace; afterwards it is constant.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "pto/tasks/cores/task.hpp"
+#include "pto/tasks/book/history.hpp"
 
 namespace pto {
 
@@ -43,6 +45,9 @@ enum class EdgeCause : uint8_t {
   After,   // it was submitted to follow it
   Storage  // it only overwrites what the other reads or writes: another buffer would do
 };
+inline EdgeCause cause_of(Access access) {
+  return access == Access::Write ? EdgeCause::Storage : EdgeCause::Data;
+}
 struct TraceEdge {
   TaskId from, to;
   EdgeCause cause;
@@ -100,6 +105,45 @@ class TraceRing {
   size_t capacity_ = 0, count_ = 0;
   std::vector<int64_t> calls_;
 };
+
+// Empties the trace for a run. Without rings, records cost nothing that could be measured.
+void begin_trace(RunTrace& trace, int workers, bool has_rings);
+
+// Numbers what a trace names, in the order of first use.
+template <class Key>
+class TraceNames {
+ public:
+  template <class Text>
+  size_t number(const Key& key, std::vector<std::string>& names, const Text& text) {
+    const auto [found, is_new] = known_.try_emplace(key, names.size());
+    if (is_new) names.push_back(text());
+    return found->second;
+  }
+
+ private:
+  std::map<Key, size_t> known_;
+};
+
+// Clock readings of a task, in ticks of `ns` each.
+struct TraceTimes {
+  uint64_t run, ready, start, end;
+  double ns;
+};
+// Makes a record; times saturate.
+inline TraceRecord record_of(TaskId task, const TraceTimes& times, uint16_t kernel, int worker,
+                             uint32_t site) {
+  const auto since = [&](uint64_t from, uint64_t to) {
+    return to > from ? double(to - from) * times.ns : 0.0;
+  };
+  const auto narrow = [](double value) { return uint32_t(std::min(value, 4294967295.0)); };
+  return {task,
+          uint64_t(since(times.run, times.start)),
+          narrow(since(times.start, times.end)),
+          narrow(since(times.ready, times.start)),
+          kernel,
+          uint16_t(worker),
+          site};
+}
 
 // Sorts what the rings have gathered.
 void sort_trace(RunTrace& trace);

@@ -31,8 +31,8 @@ class ReplayTrace {
 
  private:
   struct Name {
-    uint16_t kernel;
-    uint32_t site;
+    uint16_t kernel = 0;
+    uint32_t site = 0;
   };
 
   RunTrace& trace_;

@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine's part of a trace: kernels, sites, submissions, waits; each worker adds its records.
 #include <algorithm>
-#include <bit>
 
 #include "pto/tasks/cores/run_state.hpp"
 
 namespace pto {
 
 void Engine::begin_trace() {
-  ns_of_a_tick();  // measured before the run
-  RunTrace fresh;
-  fresh.level = trace_->level;
-  fresh.capacity = std::bit_ceil(std::max<size_t>(trace_->capacity, 2));
-  fresh.record_ns = fresh.level >= kRecords ? record_cost_ns() : 0;
-  fresh.workers = int(workers_.size());
-  fresh.sites.push_back("");
-  fresh.kernels.push_back("(none)");
-  *trace_ = std::move(fresh);
+  pto::begin_trace(*trace_, int(workers_.size()), true);
   for (const auto& worker : workers_) worker->trace.begin(*trace_);
   trace_start_ = ticks();
 }
@@ -24,19 +15,15 @@ void Engine::begin_trace() {
 // Looks names up only if they differ from the last task's; most tasks repeat its kernel and line.
 void Engine::name_for_trace(Task& task, const TaskSpec& spec) {
   if (task.kernel != nullptr && task.kernel != named_kernel_) {
-    const auto [it, is_new] =
-        traced_kernels_.try_emplace(task.kernel, uint16_t(trace_->kernels.size()));
-    if (is_new) trace_->kernels.push_back(task.kernel->name);
+    named_kernel_number_ = uint16_t(
+        traced_kernels_.number(task.kernel, trace_->kernels, [&] { return task.kernel->name; }));
     named_kernel_ = task.kernel;
-    named_kernel_number_ = it->second;
   }
   task.kernel_number = task.kernel == nullptr ? 0 : named_kernel_number_;
   if (task.file[0] != 0 && std::pair(task.file, task.line) != named_line_) {
     named_line_ = {task.file, task.line};
-    const auto [it, is_new] =
-        traced_sites_.try_emplace(named_line_, uint32_t(trace_->sites.size()));
-    if (is_new) trace_->sites.push_back(task.file + (":" + std::to_string(task.line)));
-    named_site_ = it->second;
+    named_site_ = uint32_t(traced_sites_.number(named_line_, trace_->sites,
+                                                [&] { return site_of(task.file, task.line); }));
   }
   task.site = task.file[0] == 0 ? 0 : named_site_;
   if (!traces(kSubmissions)) return;

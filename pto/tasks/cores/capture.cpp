@@ -67,7 +67,7 @@ class Recorder final : public TaskRun {
 void Recorder::follow(const TaskTensor& tensor) {
   if (!tensor.is_tracked) return;
   const Access access = tensor.access == Access::Reduce ? Access::Update : tensor.access;
-  const EdgeCause cause = access == Access::Write ? EdgeCause::Storage : EdgeCause::Data;
+  const EdgeCause cause = cause_of(access);
   tensor.allocation->history.record(
       box_of(tensor), access, graph_.tasks_.size(),
       [&](TaskId earlier) { followed_.emplace_back(int32_t(earlier) - 1, cause); },

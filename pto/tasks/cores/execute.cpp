@@ -221,16 +221,10 @@ int32_t Engine::call_watched(TaskWorker& self, Task& task, int32_t block) {
 
 void Engine::add_record(TaskWorker& self, const Task& task, uint64_t start) {
   const uint64_t end = self.last_ticks = ticks();
-  const double ns = tick_ns();
-  const auto since = [&](uint64_t from, uint64_t to) {
-    return to > from ? double(to - from) * ns : 0.0;
-  };
-  const auto narrow = [](double value) { return uint32_t(std::min(value, 4294967295.0)); };
   self.trace.count(task.kernel_number);
   if (trace_->level == kCounters) return;
-  self.trace.add({task.id, uint64_t(since(trace_start_, start)), narrow(since(start, end)),
-                  narrow(since(task.ready_ticks, start)), task.kernel_number, uint16_t(self.index),
-                  task.site});
+  self.trace.add(record_of(task.id, {trace_start_, task.ready_ticks, start, end, tick_ns()},
+                           task.kernel_number, self.index, task.site));
 }
 
 int32_t Engine::call_kernel(TaskWorker& self, Task& task, int32_t block) {

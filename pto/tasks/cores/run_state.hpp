@@ -80,7 +80,7 @@ Allocation& add_allocation(std::vector<std::unique_ptr<Allocation>>& allocations
 std::vector<Allocation*> adopt_pieces(std::span<const MemoryPiece> pieces,
                                       std::vector<std::unique_ptr<Allocation>>& allocations);
 
-Box box_of(const TaskTensor& tensor);
+inline Box box_of(const TaskTensor& tensor) { return box_of(tensor.view, tensor.allocation->data); }
 
 // Throws Error for a task that cannot be the one after `last`.
 void check_submission(const TaskSpec& spec, TaskId last);
@@ -254,8 +254,8 @@ class Engine final : public TaskRun {
   uint64_t trace_start_ = 0;
   EdgeCause cause_ = EdgeCause::Data;  // of the edges that are being added
   TraceSubmission submission_{};       // of the task that is being submitted
-  std::map<const TaskKernel*, uint16_t> traced_kernels_;
-  std::map<std::pair<const char*, int32_t>, uint32_t> traced_sites_;
+  TraceNames<const TaskKernel*> traced_kernels_;
+  TraceNames<std::pair<const char*, int32_t>> traced_sites_;
   const TaskKernel* named_kernel_ = nullptr;  // the last task's; its number and site follow
   uint16_t named_kernel_number_ = 0;
   std::pair<const char*, int32_t> named_line_{nullptr, 0};

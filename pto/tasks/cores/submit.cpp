@@ -18,21 +18,6 @@ constexpr TaskId kRetireEvery = 64;
 
 }  // namespace
 
-Box box_of(const TaskTensor& tensor) {
-  const pto_tensor& view = tensor.view;
-  const auto rank = size_t(view.rank);
-  const int64_t offset = static_cast<char*>(view.data) - tensor.allocation->data;
-  int64_t bytes = std::max(1, view.type_bits / 8);
-  if (view.flags & PTO_TENSOR_CONTIGUOUS) {
-    for (size_t k = 0; k < rank; ++k) bytes *= view.sizes[k];
-    Box box;
-    box.offset = offset;
-    box.item = bytes;
-    return box;
-  }
-  return make_box(offset, {view.sizes, rank}, {view.strides, rank}, bytes);
-}
-
 // Advances retired_ over tasks that are done: no later task needs an edge from them.
 void Engine::retire() {
   TaskId done = retired_;
@@ -113,7 +98,7 @@ void Engine::follow(Task& task, TaskId earlier) {
 void Engine::follow_tensor(Task& task, const TaskTensor& tensor) {
   if (!tensor.is_tracked) return;
   Allocation& allocation = *tensor.allocation;
-  cause_ = tensor.access == Access::Write ? EdgeCause::Storage : EdgeCause::Data;
+  cause_ = cause_of(tensor.access);
   const int64_t box = allocation.history.record(
       box_of(tensor), tensor.access, task.id, [&](TaskId earlier) { follow(task, earlier); },
       // A trace also records edges from finished tasks: in another run they may not be finished

@@ -66,13 +66,10 @@ void HostEngine::State::note_record(const HostWorker& worker, const BookTask& ta
   if (trace_->calls.size() <= own.kernel_number) trace_->calls.resize(own.kernel_number + 1u);
   ++trace_->calls[own.kernel_number];
   if (!traces(kRecords)) return;
-  const auto since = [&](uint64_t from) {
-    return answer.start_ns - std::min(answer.start_ns, from);
-  };
-  const auto narrow = [](uint64_t ns) { return uint32_t(std::min<uint64_t>(ns, UINT32_MAX)); };
-  trace_->records.push_back({task.id, since(trace_start_ns_), narrow(answer.duration_ns),
-                             narrow(since(task.ready_ns)), own.kernel_number,
-                             uint16_t(worker.device), own.site_number});
+  trace_->records.push_back(record_of(
+      task.id,
+      {trace_start_ns_, task.ready_ns, answer.start_ns, answer.start_ns + answer.duration_ns, 1},
+      own.kernel_number, worker.device, own.site_number));
 }
 
 // --- the attendant -------------------------------------------------------------------------------

@@ -57,12 +57,7 @@ std::string message_of(const HostTaskSpec& spec, const HostMember& member, const
   return bytes;
 }
 
-Box box_of(const HostTensor& tensor) {
-  const pto_tensor& view = tensor.view;
-  const auto rank = size_t(view.rank);
-  return make_box(static_cast<char*>(view.data) - tensor.block->data(), {view.sizes, rank},
-                  {view.strides, rank}, std::max(1, view.type_bits / 8));
-}
+Box box_of(const HostTensor& tensor) { return pto::box_of(tensor.view, tensor.block->data()); }
 
 }  // namespace
 
@@ -198,7 +193,7 @@ void HostEngine::State::follow_tensor(BookTask& task, const HostTensor& tensor) 
   of(task).holds.push_back(tensor.block);
   std::unique_ptr<Memory>& memory = memory_[tensor.block.get()];
   if (memory == nullptr) memory = std::make_unique<Memory>(Memory{tensor.block, {}});
-  const EdgeCause cause = tensor.access == Access::Write ? EdgeCause::Storage : EdgeCause::Data;
+  const EdgeCause cause = cause_of(tensor.access);
   memory->history.record(
       box_of(tensor), tensor.access, task.id, [&](TaskId earlier) { follow(task, earlier, cause); },
       [&](TaskId earlier) { return book_.is_settled(earlier); });
@@ -332,28 +327,21 @@ std::vector<WorkerState> HostEngine::workers() const {
 // --- trace ---------------------------------------------------------------------------------------
 
 void HostEngine::State::begin_trace() {
-  RunTrace fresh;
-  fresh.level = trace_->level;
-  fresh.is_bound = true;
-  fresh.sites.push_back("");
-  fresh.kernels.push_back("(none)");
-  fresh.workers = int(options_.devices.size());
-  *trace_ = std::move(fresh);
-  traced_kernels_.clear();
-  traced_sites_.clear();
+  pto::begin_trace(*trace_, int(options_.devices.size()), false);
+  trace_->is_bound = true;
+  traced_kernels_ = {};
+  traced_sites_ = {};
   trace_start_ns_ = uint64_t(now_ns());
 }
 
 void HostEngine::State::name_for_trace(const BookTask& task) {
   HostTask& own = of(task);
-  const auto kernel = traced_kernels_.try_emplace(task.name, uint16_t(trace_->kernels.size()));
-  if (kernel.second) trace_->kernels.push_back(task.name);
-  own.kernel_number = kernel.first->second;
-  own.site_number = 0;
-  if (task.site.empty()) return;
-  const auto site = traced_sites_.try_emplace(task.site, uint32_t(trace_->sites.size()));
-  if (site.second) trace_->sites.push_back(task.site);
-  own.site_number = site.first->second;
+  own.kernel_number =
+      uint16_t(traced_kernels_.number(task.name, trace_->kernels, [&] { return task.name; }));
+  own.site_number =
+      task.site.empty()
+          ? 0
+          : uint32_t(traced_sites_.number(task.site, trace_->sites, [&] { return task.site; }));
 }
 
 void HostEngine::State::note_submission(const BookTask& task, uint64_t start_ns) {

@@ -136,8 +136,7 @@ struct HostEngine::State final : BookDriver {
   std::vector<std::unique_ptr<Mailbox>> retired_;  // of dead workers; readers may still use them
   RunTrace* trace_ = nullptr;
   uint64_t trace_start_ns_ = 0;
-  std::map<std::string, uint16_t> traced_kernels_;
-  std::map<std::string, uint32_t> traced_sites_;
+  TraceNames<std::string> traced_kernels_, traced_sites_;
 };
 
 }  // namespace pto
