@@ -41,6 +41,7 @@ class Failures {
     const auto found = causes_.find(task);
     return found == causes_.end() ? -1 : found->second;
   }
+  const TaskFailure& operator[](int32_t number) const { return all_[size_t(number)]; }
   TaskFailure first() const;  // with the number of others
 
  private:

@@ -180,10 +180,16 @@ void TaskBook::end_part(BookTask& task, int worker, Outcome outcome) {
   if (--task.parts_left == 0) finish(task);
 }
 
-// Finishes the task and releases its successors, without recursion: chains are long.
+// Finishes the task and releases its successors, without recursion: chains are long. Successors
+// that stand behind it in a queue may be sent before they are released, so they are poisoned here.
 void TaskBook::finish(BookTask& task) {
-  if (task.cause >= 0) failures_.poison(task.id, task.cause);
   task.stage = BookTask::Stage::Done;
+  if (task.cause >= 0) {
+    failures_.poison(task.id, task.cause);
+    for (const BookTask::Successor& next : task.successors)
+      if (next.task->stage != BookTask::Stage::Done && next.task->cause < 0)
+        next.task->cause = task.cause;
+  }
   --unfinished_;
   driver_.has_ended(task);
   finished_.push_back(&task);
@@ -203,9 +209,7 @@ void TaskBook::release_successors(BookTask& task) {
   task.successors.clear();
   for (const BookTask::Successor& next : successors) {
     BookTask& to = *next.task;
-    if (to.stage == BookTask::Stage::Done) continue;
-    if (task.cause >= 0 && to.cause < 0) to.cause = task.cause;
-    if (next.is_released || --to.pending > 0) continue;
+    if (to.stage == BookTask::Stage::Done || next.is_released || --to.pending > 0) continue;
     --waiting_;
     enqueue(to);
   }
@@ -223,23 +227,26 @@ void TaskBook::fail_task(BookTask& task, const BookWorker* worker, std::string t
   task.cause = failures_.note(std::move(failure));
 }
 
-// Finishes gates that hold. A gate fails if no task is left that could open it and none will come.
+// Finishes gates that hold. If none does, no task is left that could open one and none will come,
+// the first fails.
 void TaskBook::look_at_gates() {
-  for (size_t i = 0; i < gates_.size();) {
-    BookTask& task = *gates_[i];
-    if (task.cause < 0 && !driver_.holds(task)) {
-      if (!is_ending_ || queued_parts_ > 0 || unfinished_ > waiting_ + int64_t(gates_.size())) {
-        ++i;
-        continue;
-      }
-      fail_task(task, nullptr,
+  while (has_gates()) {
+    auto found = std::find_if(gates_.begin(), gates_.end(), [&](const BookTask* gate) {
+      return gate->cause >= 0 || driver_.holds(*gate);
+    });
+    if (found == gates_.end()) {
+      const bool may_change = !is_ending_ || is_releasing_ || queued_parts_ > 0 ||
+                              unfinished_ > waiting_ + int64_t(gates_.size());
+      if (may_change) return;
+      found = gates_.begin();
+      fail_task(**found, nullptr,
                 "a deadlock: it waits for a number in memory, and no task is left that could "
                 "change it",
                 0);
     }
-    gates_.erase(gates_.begin() + std::ptrdiff_t(i));
-    finish(task);
-    i = 0;
+    BookTask& gate = **found;
+    gates_.erase(found);
+    finish(gate);
   }
 }
 

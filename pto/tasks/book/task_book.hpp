@@ -65,17 +65,17 @@ struct BookTask {
 };
 
 struct BookWorker {
-  std::string name;             // in errors
-  int device = -1;              // likewise
-  bool is_kept = true;          // it is started again also while nothing is queued
-  bool is_up = false;           // it can be sent to
-  std::deque<BookTask*> queue;  // not sent yet
-  std::deque<BookTask*> sent;   // sent, not answered; in order
-  int early_ends = 0;           // lives in a row that ended before the worker was ready
-  std::string broken;           // why it is not started again
-  TaskId kill_task = 0;         // must end by kill_at_ns, else the worker is killed
+  std::string name;                  // in errors
+  int device = -1;                   // likewise
+  bool is_kept = true;               // it is started again also while nothing is queued
+  bool is_up = false;                // it can be sent to
+  std::deque<BookTask*> queue = {};  // not sent yet
+  std::deque<BookTask*> sent = {};   // sent, not answered; in order
+  int early_ends = 0;                // lives in a row that ended before the worker was ready
+  std::string broken = "";           // why it is not started again
+  TaskId kill_task = 0;              // must end by kill_at_ns, else the worker is killed
   uint64_t kill_at_ns = 0;
-  std::string kill_reason;
+  std::string kill_reason = "";
 };
 
 // Describes the end of a worker.
@@ -95,6 +95,7 @@ class BookDriver {
 
   virtual uint64_t now_ns() = 0;
   // Sends the task's part, with the ids that it follows; returns false while there is no room.
+  // There is room for one wherever the worker has answered all others.
   virtual bool send(int worker, const BookTask& task) = 0;
   virtual void has_sent(int worker) = 0;                   // after some calls of send()
   virtual TaskId current_task(int worker) = 0;             // what it has begun; 0: nothing
@@ -185,6 +186,7 @@ class TaskBook {
   void fail_task(BookTask& task, const BookWorker* worker, std::string text, int signal);
   void hurry(BookWorker& worker);
   void kill(int worker, const std::string& why);
+  void start(int worker);
 
   BookDriver& driver_;
   const size_t sent_most_;

@@ -30,12 +30,22 @@ void TaskBook::pump(int number) {
       end_part(task, number, Outcome::Skipped);
       continue;
     }
-    if (!worker.is_up || !driver_.send(number, task)) break;
+    if (!worker.is_up) {
+      start(number);
+      continue;
+    }
+    if (!driver_.send(number, task)) break;
     worker.queue.pop_front();
     worker.sent.push_back(&task);
     has_sent = true;
   }
   if (has_sent) driver_.has_sent(number);
+}
+
+void TaskBook::start(int number) {
+  BookWorker& worker = workers_[size_t(number)];
+  worker.broken = driver_.start(number);
+  worker.is_up = worker.broken.empty();
 }
 
 void TaskBook::take_answer(int number, TaskId id, Outcome outcome, const std::string& text) {
@@ -54,12 +64,11 @@ void TaskBook::kill(int number, const std::string& why) {
   driver_.kill(number);
 }
 
-// Limits the time of a part whose group lacks another: it may wait for that one for ever.
+// Limits the time of the first part whose group lacks another: it may wait for that one for ever.
 void TaskBook::hurry(BookWorker& worker) {
-  if (worker.kill_task != 0) return;
   const auto found = std::find_if(worker.sent.begin(), worker.sent.end(),
                                   [](const BookTask* task) { return task->lacks_a_part; });
-  if (found == worker.sent.end()) return;
+  if (found == worker.sent.end() || worker.kill_task == (*found)->id) return;
   worker.kill_task = (*found)->id;
   worker.kill_at_ns = driver_.now_ns() + kGroupGrace_ns;
   worker.kill_reason = "another member of its group had failed";
@@ -90,10 +99,7 @@ void TaskBook::worker_ended(int number, const WorkerEnd& end) {
     fail_task(*begun, &worker, end.who + " " + end.how + reason + end.why, end.signal);
     end_part(*begun, number, Outcome::Failed);
   }
-  if (worker.broken.empty() && (worker.is_kept || !worker.queue.empty())) {
-    worker.broken = driver_.start(number);
-    worker.is_up = worker.broken.empty();
-  }
+  if (worker.is_kept && !worker.is_up && worker.broken.empty()) start(number);
   pump(number);
 }
 

@@ -186,6 +186,36 @@ TEST(HostEngine, a_worker_killed_between_tasks_loses_none) {
   }
 }
 
+TEST(HostEngine, a_python_worker_that_died_idle_starts_again_for_a_task_that_waited) {
+  const auto options = [](int devices) {
+    HostOptions both = options_of(devices);
+    both.python_worker = both.worker;
+    return both;
+  };
+  Host host(1, options);
+  const auto submit = [&](const char* name, ProgramKind kind, uint64_t number, TaskId after) {
+    ProgramImage image;
+    image.kind = kind;
+    image.name = name;
+    const std::vector<uint64_t> scalars{number};
+    const HostMember member{0, {}, scalars};
+    HostTaskSpec spec{};
+    spec.program = host.add_program(image);
+    spec.name = name;
+    spec.members = {&member, 1};
+    if (after != 0) spec.after = {&after, 1};
+    return host.submit(spec);
+  };
+  HostRunOptions run;
+  run.deadline_s = 10;
+  host.begin_run(run);
+  const TaskId slow = submit("sleep", ProgramKind::Kernel, 100, 0);
+  submit("sleep", ProgramKind::Python, 0, slow);
+  const TaskId killer = submit("kill", ProgramKind::Python, SIGKILL, 0);
+  EXPECT_EQ(host.failure().task, killer);
+  EXPECT_THAT(host.text, HasSubstr("no other task followed it"));
+}
+
 TEST(HostEngine, members_that_wait_for_a_dead_one_do_not_wait_for_ever) {
   Host host(2);
   const Matrix word = host.matrix(1, 1);
@@ -257,6 +287,18 @@ TEST(HostEngine, stop_lets_nothing_begin) {
   host.failure();
   EXPECT_THAT(host.text, HasSubstr("the run was stopped: enough"));
   EXPECT_EQ(word.at(0), 0);
+}
+
+TEST(HostEngine, a_member_whose_group_was_stopped_before_the_others_began_does_not_wait_for_ever) {
+  Host host(2);
+  const Matrix word = host.matrix(1, 1);
+  host.begin_run({});
+  host.task("sleep", 1, {}, 60);
+  host.group("meet", {0, 1}, {word.as(Access::Update)}, 2);
+  while (word.at(0) < 1) sleep_ms(1);
+  host.stop("enough", false);
+  host.failure();
+  EXPECT_THAT(host.text, HasSubstr("the run was stopped: enough"));
 }
 
 TEST(HostEngine, a_gate_opens_when_its_number_is_there_or_never) {

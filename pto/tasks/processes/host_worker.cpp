@@ -178,6 +178,7 @@ void HostEngine::State::kill(int worker) { workers_[size_t(worker)]->process->ki
 std::string HostEngine::State::start(int worker) {
   try {
     start_process(*workers_[size_t(worker)]);
+    look_at_time();  // the attendant watches the process from now on
     return "";
   } catch (const Error& error) {
     return error.text().what;
