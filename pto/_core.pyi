@@ -159,6 +159,36 @@ def compile(
     """The program of a graph; `strides` has a stride class for each tensor input. `dump(stage,
     text)` sees every stage. Python's lock is free meanwhile, and Ctrl-C stops the compiler."""
 
+class ExtensionBuild:
+    """The library of C++ files against another package's headers."""
+
+    def __init__(
+        self,
+        name: str,
+        files: Sequence[str],
+        identity: Sequence[str],
+        options: Sequence[str],
+        folders: Sequence[str],
+        links: Sequence[str],
+        folder: str,
+    ) -> None:
+        """`identity`, `options` and the text of the files decide the name in `folder`."""
+
+    @property
+    def path(self) -> str:
+        """Where the library lies, or will."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it lies there, whole."""
+
+    def run(self, again: bool = False) -> str:
+        """Builds it unless it is there, or again, and returns its path. Python's lock is free
+        meanwhile, and Ctrl-C stops the compiler."""
+
+def cache_directory() -> str:
+    """The folder of compiled kernels, as an absolute path."""
+
 def explain(
     graph: Graph,
     dump: Stages,
@@ -350,9 +380,11 @@ def compile_functions(
     orchestration: bool = False,
     object: bytes = b"",
     standard: str = "c++17",
+    cache_directory: str = "",
 ) -> CompiledFunctions:
     """Compiles C++ text, or takes it from the cache; `object`: the bytes of another compiler's
-    that belongs to it; `standard`: the language level. Python's lock is free meanwhile."""
+    that belongs to it; `standard`: the language level; `cache_directory`: "" is that of the
+    settings. Python's lock is free meanwhile."""
 
 def load_functions(name: str, object: bytes, functions: Sequence[str]) -> CompiledFunctions:
     """The functions of a shared object's bytes."""

@@ -79,15 +79,13 @@ def test_a_build_that_fails_says_why_and_leaves_no_library(tmp_path):
     done = run("-m", "pto", "adapters", "build", "torch",
                PTO_CACHE_DIR=str(tmp_path), PTO_CXX="/bin/false")  # fmt: skip
     assert done.returncode == 1 and done.stdout == ""
-    assert "building the PyTorch gradients failed with code 1" in done.stderr
-    assert "why: the whole output stands in" in done.stderr and "fix: mend" in done.stderr
-    assert [path.suffix for path in (tmp_path / "torch").iterdir() if path.suffix != ".lock"] == [
-        ".log"
-    ]
+    assert "building the PyTorch gradients: " in done.stderr
+    assert "/bin/false fails when asked for its version" in done.stderr and "fix: " in done.stderr
+    assert not list(tmp_path.rglob("*.so"))
 
 
 def test_a_build_without_a_compiler_says_how_to_get_one(tmp_path):
     done = run("-m", "pto", "adapters", "build", "torch",
-               PTO_CACHE_DIR=str(tmp_path), PTO_CXX="", CXX="", PATH=str(tmp_path))  # fmt: skip
+               PTO_CACHE_DIR=str(tmp_path), PTO_CXX="", PATH=str(tmp_path))  # fmt: skip
     assert done.returncode == 1
     assert "no C++ compiler was found" in done.stderr and "install g++ 12" in done.stderr

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from pto import _core, build_config
-from pto.adapters import build as adapter_libraries
 from pto.adapters.torch import activation
 
 pytestmark = pytest.mark.skipif(not activation.is_active(), reason="the npu device is not built")
@@ -24,7 +23,7 @@ def kernels(tmp_path_factory) -> ctypes.CDLL:
     source = pathlib.Path(__file__).with_name("npu_kernels.cpp")
     subprocess.run(
         ["g++", *build_config.cxxflags(), "-std=c++20", "-O1", "-shared", "-fPIC", str(source),
-         "-o", str(library), f"-I{adapter_libraries.ROOT}", *build_config.ldflags()],
+         "-o", str(library), *build_config.ldflags()],
         check=True,
     )  # fmt: skip
     before = _core.operator_count()

@@ -8,6 +8,8 @@ import pickle
 import re
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +81,36 @@ def test_a_changed_header_is_compiled_again(tmp_path):
             rt.register("work", orch=ORCHESTRATION, kernels=kernels, cache_dir=tmp_path / "cache")
             rt.run("work", work(x))
     assert x == [70] and len(list((tmp_path / "cache").glob("*.so"))) == 3
+
+
+WAITING = """#!/bin/sh
+case "$*" in */one/*) touch {begun}; while [ ! -e {done} ]; do sleep 0.01; done ;; esac
+exec g++ "$@"
+"""
+
+
+def test_another_cache_folder_counts_for_one_compilation_alone(tmp_path, monkeypatch):
+    compiler, begun, done = (tmp_path / name for name in ("compiler", "begun", "done"))
+    compiler.write_text(WAITING.format(begun=begun, done=done))
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PTO_CXX", str(compiler))
+    monkeypatch.setenv("PTO_CACHE_DIR", str(tmp_path / "usual"))
+    kernels = [{"source": KERNEL}]
+
+    def compiled(**others):
+        pto.compile(orch=ORCHESTRATION, kernels=kernels, **others)
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(compiled, cache_dir=tmp_path / "one")
+        try:
+            while not begun.exists() and not other.done():
+                time.sleep(0.01)
+            assert pto.config.cache_dir == str(tmp_path / "usual")
+            compiled()
+        finally:
+            done.touch()
+        other.result()
+    assert [len(list((tmp_path / name).glob("*.so"))) for name in ("usual", "one")] == [2, 2]
 
 
 def test_a_compiler_s_error_names_the_user_s_line(tmp_path):

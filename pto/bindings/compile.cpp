@@ -5,10 +5,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <optional>
+#include <system_error>
 
+#include "pto/bindings/interruption.hpp"
 #include "pto/bindings/module.hpp"
-#include "pto/bindings/python_lock.hpp"
+#include "pto/compiler/build.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -18,17 +19,6 @@ namespace {
 
 struct ProgramHandle {
   std::shared_ptr<const Program> program;
-};
-
-// Handles Ctrl-C: stops the compiler, and raises afterwards what Python's handler raised.
-struct Interruption {
-  std::optional<nb::python_error> raised;
-
-  bool operator()() {
-    const Locked locked;
-    if (PyErr_CheckSignals() != 0) raised.emplace();
-    return raised.has_value();
-  }
 };
 
 CompileOptions options_from(const std::vector<int>& strides, nb::handle dump,
@@ -48,20 +38,39 @@ CompileOptions options_from(const std::vector<int>& strides, nb::handle dump,
 ProgramHandle compile_graph(const Graph& graph, const std::vector<int>& strides, nb::object dump,
                             const std::vector<std::string>& disabled, const std::string& target) {
   CompileOptions options = options_from(strides, dump, disabled, target);
-  Interruption interruption;
-  options.interrupted = [&interruption] { return interruption(); };
-  try {
-    const Unlocked unlocked;
-    return {compile_or_interpret(graph, options)};
-  } catch (...) {
-    if (!interruption.raised) throw;
-  }
-  throw std::move(*interruption.raised);
+  return interruptible([&](const std::function<bool()>& stop) {
+    options.interrupted = stop;
+    return ProgramHandle{compile_or_interpret(graph, options)};
+  });
 }
 
 void explain_graph(const Graph& graph, nb::object dump, const std::vector<int>& strides,
                    const std::vector<std::string>& disabled, const std::string& target) {
   explain(graph, options_from(strides, dump, disabled, target));
+}
+
+Source extension(const std::string& name, const std::vector<std::string>& files,
+                 const std::vector<std::string>& identity, const std::vector<std::string>& options,
+                 const std::vector<std::string>& folders, const std::vector<std::string>& links) {
+  Source source{name, ""};
+  source.kind = Source::Extension;
+  source.files = files;
+  source.identity = identity;
+  source.options = options;
+  source.folders = folders;
+  source.links = links;
+  return source;
+}
+
+std::string run_build(const Build& build, bool again) {
+  try {
+    return interruptible([&](const std::function<bool()>& stop) { return build.run(stop, again); });
+  } catch (const std::system_error& error) {
+    fail({"the cache folder " + build.folder() + " cannot be written: " + error.code().message(),
+          "libraries are built there, once for all processes",
+          "make it writable, free some space, or set PTO_CACHE_DIR to another folder"},
+         ErrorKind::Runtime);
+  }
 }
 
 nb::list tensors(const std::vector<TensorSpec>& specs) {
@@ -97,6 +106,29 @@ void bind_compile(nb::module_& m) {
         "dump"_a = nb::none(), "disabled"_a = std::vector<std::string>{}, "target"_a = "",
         "The program of a graph; `strides` has a stride class for each tensor input. `dump(stage, "
         "text)` sees every stage. Python's lock is free meanwhile, and Ctrl-C stops the compiler.");
+  nb::class_<Build>(m, "ExtensionBuild",
+                    "The library of C++ files against another package's headers.")
+      .def(
+          "__init__",
+          [](Build* self, const std::string& name, const std::vector<std::string>& files,
+             const std::vector<std::string>& identity, const std::vector<std::string>& options,
+             const std::vector<std::string>& folders, const std::vector<std::string>& links,
+             const std::string& folder) {
+            const Source source = extension(name, files, identity, options, folders, links);
+            new (self) Build(source, settings(), folder);
+          },
+          "name"_a, "files"_a, "identity"_a, "options"_a, "folders"_a, "links"_a, "folder"_a,
+          "`identity`, `options` and the text of the files decide the name in `folder`.")
+      .def_prop_ro("path", &Build::path, "Where the library lies, or will.")
+      .def_prop_ro(
+          "is_there", [](const Build& build) { return build.find().has_value(); },
+          "Whether it lies there, whole.")
+      .def("run", &run_build, "again"_a = false,
+           "Builds it unless it is there, or again, and returns its path. Python's lock is free "
+           "meanwhile, and Ctrl-C stops the compiler.");
+  m.def(
+      "cache_directory", [] { return settings().cache_directory; },
+      "The folder of compiled kernels, as an absolute path.");
   m.def("explain", &explain_graph, "graph"_a, "dump"_a, "strides"_a = std::vector<int>{},
         "disabled"_a = std::vector<std::string>{}, "target"_a = "",
         "Calls dump(stage, text) for every stage; compiles nothing.");

@@ -8,6 +8,7 @@
 #include <optional>
 #include <tuple>
 
+#include "pto/bindings/interruption.hpp"
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/bindings/run_arguments.hpp"
@@ -28,27 +29,20 @@ namespace {
 CompiledFunctions compile_functions(const std::string& name, const std::string& text,
                                     const std::vector<std::string>& functions,
                                     const std::string& target, bool orchestration, nb::bytes object,
-                                    const std::string& standard) {
+                                    const std::string& standard,
+                                    const std::string& cache_directory) {
   CompileOptions options;
   options.standard = standard;
   options.target = target;
   options.object.assign(object.c_str(), object.size());
-  std::optional<nb::python_error> raised;
-  options.interrupted = [&raised] {
-    const Locked locked;
-    if (PyErr_CheckSignals() != 0) raised.emplace();
-    return raised.has_value();
-  };
+  options.cache_directory = cache_directory;
   CompiledFunctions compiled{name, functions, std::string(pto::name(target_of(options))), {}};
-  try {
-    const Unlocked unlocked;
-    compiled.code = compile_text(name, text, functions, options,
-                                 orchestration ? TextForm::Orchestration : TextForm::Kernels);
-    return compiled;
-  } catch (...) {
-    if (!raised) throw;
-  }
-  throw std::move(*raised);
+  compiled.code = interruptible([&](const std::function<bool()>& stop) {
+    options.interrupted = stop;
+    return compile_text(name, text, functions, options,
+                        orchestration ? TextForm::Orchestration : TextForm::Kernels);
+  });
+  return compiled;
 }
 
 CompiledFunctions load_functions(const std::string& name, nb::bytes object,
@@ -265,10 +259,13 @@ void bind_tasks(nb::module_& m) {
       .def_prop_ro(
           "nbytes", [](const ChipGraph& self) { return self.graph().bytes(); },
           "Memory of its own, for the tensors that the orchestration allocated.");
-  m.def("compile_functions", &compile_functions, "name"_a, "text"_a, "functions"_a, "target"_a = "",
-        "orchestration"_a = false, "object"_a = nb::bytes(""), "standard"_a = "c++17",
-        "Compiles C++ text, or takes it from the cache; `object`: the bytes of another compiler's "
-        "that belongs to it; `standard`: the language level. Python's lock is free meanwhile.");
+  m.def(
+      "compile_functions", &compile_functions, "name"_a, "text"_a, "functions"_a, "target"_a = "",
+      "orchestration"_a = false, "object"_a = nb::bytes(""), "standard"_a = "c++17",
+      "cache_directory"_a = "",
+      "Compiles C++ text, or takes it from the cache; `object`: the bytes of another compiler's "
+      "that belongs to it; `standard`: the language level; `cache_directory`: \"\" is that of the "
+      "settings. Python's lock is free meanwhile.");
   m.def("load_functions", &load_functions, "name"_a, "object"_a, "functions"_a,
         "The functions of a shared object's bytes.");
   m.def("check_chip", &check_chip, "program"_a, "args"_a,

@@ -10,9 +10,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "pto/compiler/file.hpp"
@@ -39,11 +41,13 @@ bool is_sealed(const std::string& name, std::string_view content) {
   return content.substr(object.size()) == trailer(name, object);
 }
 
-// True for a plain file that nobody else may write. Marks it as used, for the order of eviction.
+// True for a plain file that only this user or root may write. Marks it as used, for the order of
+// eviction.
 bool is_own_file(const std::string& path) {
   struct stat info {};
   if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
-  if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0) return false;
+  if (info.st_uid != geteuid() && info.st_uid != 0) return false;
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) return false;
   if (time(nullptr) - info.st_mtim.tv_sec > kHour) {
     utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
   }
@@ -101,6 +105,13 @@ bool is_halted(const std::string& note) {
   return state == 'T' || state == 't' || state == 'Z';
 }
 
+// Returns "process 12", or "another process" for the note of another machine, or of no holder.
+std::string holder_of(const std::string& note) {
+  const size_t space = note.find(' ');
+  const bool is_here = space != note.npos && note.substr(space + 1) == system_identity();
+  return is_here ? "process " + note.substr(0, space) : "another process";
+}
+
 int64_t age_of(const fs::path& path) {
   struct stat info {};
   return lstat(path.c_str(), &info) == 0 ? time(nullptr) - info.st_mtim.tv_sec : 0;
@@ -147,8 +158,8 @@ Cache::Cache(std::string directory) : directory_(std::move(directory)) {
   }
 }
 
-std::optional<std::string> Cache::find(const std::string& name) const {
-  const std::string path = entry_path(name);
+std::optional<std::string> find_entry(const std::string& directory, const std::string& name) {
+  const std::string path = directory + "/" + name + ".so";
   if (!is_own_file(path)) return std::nullopt;
   const std::optional<std::string> content = read_file(path);
   if (!content || !is_sealed(name, *content)) return std::nullopt;
@@ -159,7 +170,7 @@ std::string Cache::insert(const std::string& name, const std::string& object) co
   const std::optional<std::string> content = read_file(object);
   if (!content) throw std::system_error(errno, std::generic_category(), object);
   write_file(object, trailer(name, *content), /*append=*/true);
-  const std::string path = entry_path(name);
+  const std::string path = directory_ + "/" + name + ".so";
   if (chmod(object.c_str(), 0644) != 0 || rename(object.c_str(), path.c_str()) != 0) {
     throw std::system_error(errno, std::generic_category(), path);
   }
@@ -169,6 +180,8 @@ std::string Cache::insert(const std::string& name, const std::string& object) co
 std::shared_ptr<void> Cache::lock(const std::string& name, const std::function<bool()>& interrupted,
                                   double seconds) const {
   constexpr int kPollMs = 5, kLookMs = 100;
+  constexpr double kTellSeconds = 3;
+  bool told = false;
   const auto start = std::chrono::steady_clock::now();
   const std::string path = directory_ + "/" + name + ".lock";
   for (;;) {
@@ -189,7 +202,13 @@ std::shared_ptr<void> Cache::lock(const std::string& name, const std::function<b
       poll(nullptr, 0, kPollMs);
       if (++polls % (kLookMs / kPollMs) != 0) continue;
       const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
-      if (waited.count() < seconds && !is_halted(read_file(path).value_or(""))) continue;
+      const std::string note = read_file(path).value_or("");
+      if (waited.count() > kTellSeconds && !std::exchange(told, true)) {
+        warn("waiting for " + holder_of(note) + ", which compiles " + directory_ + "/" + name +
+             ".so; it is compiled here as well after " + std::to_string(std::llround(seconds)) +
+             " s, or when that process is stopped");
+      }
+      if (waited.count() < seconds && !is_halted(note)) continue;
       close(file);
       held->file = -1;
       return held;

@@ -6,9 +6,9 @@
 //     auto lock = cache.lock(name, interrupted, seconds);    // one process compiles it
 //     path = cache.insert(name, object_file);                // sealed, moved into place
 //
-// An entry is a shared object with a trailer: the digest of its name and content. A truncated,
-// changed, renamed or foreign-owned entry does not verify and counts as missing, so a write that a
-// crash cut short needs no fsync.
+// An entry is a shared object with a trailer: the digest of its name and content. An entry does not
+// verify and counts as missing where it is truncated, changed, renamed, or written by a user who is
+// neither this one nor root, so a write that a crash cut short needs no fsync.
 //
 // Invariant: entries appear by rename, whole. The holder of an entry's lock is alone with it in all
 // running processes, and a holder that dies frees it.
@@ -23,6 +23,9 @@
 
 namespace pto {
 
+// Returns the path of the entry `name` in the folder, if it verifies.
+std::optional<std::string> find_entry(const std::string& directory, const std::string& name);
+
 class Cache {
  public:
   // Makes a missing folder; throws std::system_error where it cannot be written.
@@ -31,7 +34,9 @@ class Cache {
   const std::string& directory() const { return directory_; }
 
   // Returns the path of the entry `name` ("softmax-<digest>"), if it verifies.
-  std::optional<std::string> find(const std::string& name) const;
+  std::optional<std::string> find(const std::string& name) const {
+    return find_entry(directory_, name);
+  }
 
   // Moves `object` here as the entry `name` and returns its path; throws std::system_error.
   std::string insert(const std::string& name, const std::string& object) const;
@@ -39,6 +44,7 @@ class Cache {
   // Waits for the lock of an entry; the result frees it when it dies. Throws Interrupted. The lock
   // lets everybody in, and the last to finish wins with equal content, where the file system knows
   // no locks, where the holder is stopped (Ctrl-Z), and after `seconds`, which no holder needs.
+  // Who waits for long warns of what it waits for.
   std::shared_ptr<void> lock(const std::string& name, const std::function<bool()>& interrupted,
                              double seconds) const;
 
@@ -47,8 +53,6 @@ class Cache {
   void sweep(int64_t bytes_max, bool now = false) const;
 
  private:
-  std::string entry_path(const std::string& name) const { return directory_ + "/" + name + ".so"; }
-
   std::string directory_;
 };
 

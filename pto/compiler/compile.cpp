@@ -30,7 +30,8 @@ std::shared_ptr<const Program> compile_emitted(Emitted emitted, const CompileOpt
   std::vector<pto_kernel> functions;
   std::shared_ptr<const Library> library;
   if (!emitted.spec.launches.empty()) {  // a graph without outputs launches nothing
-    library = load({emitted.spec.name, emitted.text, target}, options.interrupted);
+    library = load({emitted.spec.name, emitted.text, target}, options.interrupted,
+                   options.cache_directory);
     for (const LaunchSpec& launch : emitted.spec.launches) {
       functions.push_back(library->function(launch.function));
     }

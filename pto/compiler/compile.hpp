@@ -32,6 +32,7 @@ struct CompileOptions {
   std::function<void(const std::string& stage, const std::string& text)> dump;
   // Polled while compile() waits; true stops it with an Interrupted (Ctrl-C).
   std::function<bool()> interrupted;
+  std::string cache_directory;     // "": that of the settings
   std::string object;              // for compile_text(): see Source::object
   std::string standard = "c++17";  // for compile_text(): see Source::standard
 };

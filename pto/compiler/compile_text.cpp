@@ -59,8 +59,9 @@ CompiledText compile_text(const std::string& name, const std::string& text,
                           TextForm form) {
   std::string whole = declarations(functions, text, form);
   whole += "#line 1 \"" + file_name_of(name) + ".cpp\"\n" + text;
-  Source source{name, whole, target_of(options), /*hosted=*/true, options.object, options.standard};
-  return found_in(load(source, options.interrupted), functions);
+  const Source source{name,           whole,          target_of(options),
+                      Source::Hosted, options.object, options.standard};
+  return found_in(load(source, options.interrupted, options.cache_directory), functions);
 }
 
 CompiledText load_text(const std::string& name, const std::string& object,

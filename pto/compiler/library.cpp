@@ -3,71 +3,21 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
 #include <system_error>
 #include <vector>
 
-#include "pto/compiler/cache.hpp"
+#include "pto/compiler/build.hpp"
 #include "pto/compiler/file.hpp"
-#include "pto/compiler/sha256.hpp"
 
 namespace pto {
 namespace {
 
-namespace fs = std::filesystem;
-
 using Stop = std::function<bool()>;
-
-// Returns the digest, by relative path and content, of the headers that compiled text may include:
-// those in pto/ itself, and in the rooms that kernels and orchestrations see.
-std::string read_headers_digest(const std::string& include_directory) {
-  std::vector<fs::path> headers;
-  std::error_code error;
-  const fs::path root = fs::path(include_directory) / "pto";
-  for (const fs::directory_entry& item : fs::directory_iterator(root, error)) {
-    const std::string kind = item.path().extension().string();
-    if (kind == ".hpp" || kind == ".h") headers.push_back(item.path());
-  }
-  for (const char* room : {"abi", "base", "isa", "operators", "tasks"}) {
-    for (fs::recursive_directory_iterator at(root / room, error), end; at != end;
-         at.increment(error)) {
-      const std::string kind = at->path().extension().string();
-      if (kind == ".hpp" || kind == ".h" || kind == ".def") headers.push_back(at->path());
-    }
-  }
-  std::sort(headers.begin(), headers.end());
-  Sha256 all;
-  for (const fs::path& header : headers) {
-    all.field(header.lexically_relative(root).string()).field(read_file(header).value_or(""));
-  }
-  return hex(all.digest());
-}
-
-std::string headers_digest(const std::string& include_directory) {
-  static std::mutex mutex;
-  static std::map<std::string, std::string> known;
-  const std::lock_guard lock(mutex);
-  std::string& digest = known[include_directory];
-  if (digest.empty()) digest = read_headers_digest(include_directory);
-  return digest;
-}
-
-// Keeps the source of a failed compilation and adds its place to the error.
-template <class AnyError>
-[[noreturn]] void rethrow_with_source(const AnyError& error, const Source& source,
-                                      const std::string& folder) {
-  const std::string kept = folder + "/failed-" + file_name_of(source.name) + "-" +
-                           hex(Sha256().update(source.text).digest()).substr(0, 16) + ".cpp";
-  ErrorText text = error.text();
-  if (replace_file(kept, source.text)) text.fix += "; the source is kept in " + kept;
-  throw AnyError(text, error.kind());
-}
 
 void warn_once(const std::string& directory, const std::string& why) {
   static std::mutex mutex;
@@ -81,75 +31,37 @@ void warn_once(const std::string& directory, const std::string& why) {
        "written");
 }
 
-// One compilation with everything that it needs.
-struct Compilation {
-  const Source& source;
-  const Settings& settings;
-  const Toolchain& toolchain;
-  const Stop& interrupted;
-
-  std::string compile(const WorkFolder& work, const std::string& folder) const {
-    try {
-      return compile_object(toolchain, source, work.path(), settings, interrupted);
-    } catch (const Interrupted&) {
-      throw;
-    } catch (const RefusedCode& error) {
-      rethrow_with_source(error, source, folder);
-    } catch (const Error& error) {
-      rethrow_with_source(error, source, folder);
-    }
-  }
-
-  // Loads from the cache folder, or compiles into it; throws std::system_error for an unusable
-  // folder.
-  std::shared_ptr<const Library> cached(const std::string& entry) const {
-    const Cache cache(settings.cache_directory);
-    if (const auto path = cache.find(entry)) return opened(*path);
-    const auto lock = cache.lock(entry, interrupted, settings.compile_seconds);
-    if (const auto path = cache.find(entry)) return opened(*path);
-    const WorkFolder work(cache.directory(), "work-");
-    const std::string path = cache.insert(entry, compile(work, cache.directory()));
-    cache.sweep(settings.cache_bytes);
-    return opened(path);
-  }
-
-  std::shared_ptr<const Library> uncached() const {
-    const std::string parent = temporary_directory();
-    try {
-      const WorkFolder work(parent, "openpto-");
-      return std::make_shared<Library>(source.name, compile(work, parent));
-    } catch (const std::system_error& error) {
-      fail({source.name + ": neither the cache folder " + settings.cache_directory +
-                " nor the temporary folder " + parent + " can be written (" +
-                error.code().message() + ")",
-            "a compiler writes its result to a file",
-            "free some space, or set PTO_CACHE_DIR or TMPDIR to a folder that can be written"},
-           ErrorKind::Runtime);
-    }
-  }
-
-  // Opens an entry; a folder may forbid execution, and another process may evict the entry just
-  // now.
-  std::shared_ptr<const Library> opened(const std::string& path) const {
-    try {
-      return std::make_shared<Library>(source.name, path);
-    } catch (const Error& error) {
-      const std::optional<std::string> content = read_file(path);
-      if (!content) throw std::system_error(ENOENT, std::generic_category(), path);
-      const WorkFolder work(temporary_directory(), "openpto-");
-      const std::string copy = work.path() + "/" + file_name_of(source.name) + ".so";
-      write_file(copy, *content);
-      return std::make_shared<Library>(source.name, copy);
-    }
-  }
-};
-
-std::shared_ptr<const Library> obtain(const Compilation& compilation, const std::string& entry) {
+std::shared_ptr<const Library> load_uncached(const Build& build, const Stop& interrupted) {
+  const std::string parent = temporary_directory(), &name = build.source().name;
   try {
-    return compilation.cached(entry);
+    const WorkFolder work(parent, "openpto-");
+    return std::make_shared<Library>(name, build.compile(work.path(), parent, interrupted));
   } catch (const std::system_error& error) {
-    warn_once(compilation.settings.cache_directory, error.code().message());
-    return compilation.uncached();
+    fail({name + ": neither the cache folder " + build.folder() + " nor the temporary folder " +
+              parent + " can be written (" + error.code().message() + ")",
+          "a compiler writes its result to a file",
+          "free some space, or set PTO_CACHE_DIR or TMPDIR to a folder that can be written"},
+         ErrorKind::Runtime);
+  }
+}
+
+// Opens an entry; a folder may forbid execution, and another process may evict the entry just now.
+std::shared_ptr<const Library> opened(const std::string& name, const std::string& path) {
+  try {
+    return std::make_shared<Library>(name, path);
+  } catch (const Error& error) {
+    const std::optional<std::string> content = read_file(path);
+    if (!content) throw std::system_error(ENOENT, std::generic_category(), path);
+    return load_object(name, *content);
+  }
+}
+
+std::shared_ptr<const Library> obtain(const Build& build, const Stop& interrupted) {
+  try {
+    return opened(build.source().name, build.run(interrupted));
+  } catch (const std::system_error& error) {
+    warn_once(build.folder(), error.code().message());
+    return load_uncached(build, interrupted);
   }
 }
 
@@ -249,8 +161,7 @@ pto_kernel Library::function(const std::string& symbol) const {
   if (void* found = dlsym(handle_, symbol.c_str())) return reinterpret_cast<pto_kernel>(found);
   fail({name_ + ": the compiled kernel exports no function \"" + symbol + "\"",
         "functions are found by name, as extern \"C\" int32_t name(const pto_args*) or in the "
-        "public "
-        "form extern \"C\" void kernel_entry(int64_t*)",
+        "public form extern \"C\" void kernel_entry(int64_t*)",
         "define " + symbol + " in the text or ask for a function that it defines"},
        ErrorKind::Runtime);
 }
@@ -278,24 +189,11 @@ std::shared_ptr<const Library> load_object(const std::string& name, const std::s
   }
 }
 
-std::string source_digest(const Source& source, const Toolchain& toolchain,
-                          const std::string& include_directory) {
-  Sha256 all;
-  all.field(source.text).field(headers_digest(include_directory));
-  for (const std::string& flag : compile_flags(toolchain, source)) all.field(flag);
-  all.field(toolchain.identity).field(name(source.target));
-  all.field(std::to_string(PTO_ABI_VERSION)).field(source.object);
-  return hex(all.digest());
-}
-
-std::shared_ptr<const Library> load(const Source& source, const Stop& interrupted) {
+std::shared_ptr<const Library> load(const Source& source, const Stop& interrupted,
+                                    const std::string& cache_directory) {
   static Loader* const loader = new Loader;  // never destroyed: threads may compile at exit
-  const Settings now = settings();
-  const Toolchain toolchain = find_toolchain(now);
-  const std::string digest = source_digest(source, toolchain, now.include_directory);
-  const std::string entry = file_name_of(source.name) + "-" + digest;
-  const Compilation compilation{source, now, toolchain, interrupted};
-  return loader->get(entry, interrupted, [&] { return obtain(compilation, entry); });
+  const Build build(source, settings(), cache_directory);
+  return loader->get(build.entry(), interrupted, [&] { return obtain(build, interrupted); });
 }
 
 }  // namespace pto

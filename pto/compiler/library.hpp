@@ -41,17 +41,12 @@ class Library {
   void* handle_;
 };
 
-// Throws as find_toolchain() and compile_object() do. Where a compiler fails, the error says where
-// the source was kept.
-std::shared_ptr<const Library> load(const Source& source, const std::function<bool()>& interrupted);
+// Throws as Build does. `cache_directory`: "" is that of the settings.
+std::shared_ptr<const Library> load(const Source& source, const std::function<bool()>& interrupted,
+                                    const std::string& cache_directory = "");
 
 // Loads the bytes of an object, as object() gave them, perhaps on another machine. Throws
 // pto::Error where they cannot be loaded or no folder can hold them.
 std::shared_ptr<const Library> load_object(const std::string& name, const std::string& object);
-
-// Returns the digest over the text, the headers that compiled text may include, flags, compiler,
-// target and ABI version. The headers are read once a process.
-std::string source_digest(const Source& source, const Toolchain& toolchain,
-                          const std::string& include_directory);
 
 }  // namespace pto

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "pto/base/text.hpp"
 #include "pto/compiler/file.hpp"
 #include "pto/compiler/process.hpp"
 
@@ -98,7 +99,7 @@ std::string level_of(const Source& source) {
 
 [[noreturn]] void fail_compiler(const Toolchain& toolchain, const Source& source,
                                 const ProcessResult& result, double seconds) {
-  if (!source.hosted && names_errors(result)) {
+  if (source.kind == Source::Generated && names_errors(result)) {
     throw RefusedCode({source.name + ": the C++ compiler " + toolchain.path +
                            " refused the code that OpenPTO generated for this function" +
                            telling_lines(result.output),
@@ -108,13 +109,17 @@ std::string level_of(const Source& source) {
   }
   const bool slow = result.end == ProcessResult::TimedOut;
   const bool refused = result.end == ProcessResult::Exited && result.code != 0;
+  const bool hosted = source.kind == Source::Hosted;
+  const std::string why =
+      refused && hosted ? "the text must be valid " + level_of(source) + " for this compiler"
+      : source.kind == Source::Extension
+          ? "it is built on this machine, against the headers of the installed package"
+          : "a kernel is compiled on its first call";
   fail({source.name + ": the C++ compiler " + toolchain.path + " " +
             what_happened(result, seconds) + telling_lines(result.output),
-        refused && source.hosted
-            ? "the text must be valid " + level_of(source) + " for this compiler"
-            : "a kernel is compiled on its first call",
+        why,
         slow ? "set PTO_COMPILE_SECONDS higher, or PTO_CXX to another compiler"
-             : (source.hosted ? "correct the text" : "set PTO_CXX to another compiler")},
+             : (hosted ? "correct the text" : "set PTO_CXX to another compiler")},
        ErrorKind::Runtime);
 }
 
@@ -146,14 +151,24 @@ std::string file_name_of(const std::string& name) {
   return file.empty() ? "kernel" : file;
 }
 
+double compile_seconds(const Source& source, const Settings& settings) {
+  constexpr double kExtension = 10;  // a framework's headers take a minute where a kernel takes 1 s
+  return settings.compile_seconds * (source.kind == Source::Extension ? kExtension : 1);
+}
+
 std::vector<std::string> compile_flags(const Toolchain& toolchain, const Source& source) {
   std::vector<std::string> flags;
+  if (source.kind == Source::Extension) {
+    append(&flags, "-O2 -fPIC -shared -pipe");
+    flags.insert(flags.end(), source.options.begin(), source.options.end());
+    return flags;
+  }
   append(&flags, "-std=" + source.standard +
                      " -O2 -fPIC -shared -fvisibility=hidden -fno-math-errno -fno-trapping-math "
                      "-ffp-contract=fast -pipe");
   append(&flags, target_flags(source.target));
   if (toolchain.family == Toolchain::Gcc) append(&flags, "-fno-gnu-unique -fno-use-linker-plugin");
-  if (!source.hosted) {
+  if (source.kind == Source::Generated) {
     append(&flags,
            "-w -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables -fno-unwind-tables "
            "-nostdlib");
@@ -166,20 +181,26 @@ std::string compile_object(const Toolchain& toolchain, const Source& source,
                            const std::function<bool()>& interrupted) {
   const std::string stem = folder + "/" + file_name_of(source.name);
   const std::string object = stem + ".so";
-  write_file(stem + ".cpp", source.text);
+  write_file(stem + ".cpp", source.text + joined(source.files, "", [](const std::string& file) {
+                              return "#include \"" + absolute_path(file) + "\"\n";
+                            }));
 
   std::vector<std::string> arguments{toolchain.path};
-  for (std::string& flag : compile_flags(toolchain, source)) arguments.push_back(std::move(flag));
-  arguments.insert(arguments.end(),
-                   {"-I" + settings.include_directory, stem + ".cpp", "-o", object});
-  // libpto brings the mathematics library and the C library along.
+  const auto add = [&arguments](const std::vector<std::string>& more) {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+  };
+  add(compile_flags(toolchain, source));
+  add(source.folders);
+  add({"-I" + settings.include_directory, stem + ".cpp", "-o", object});
+  add(source.links);
   add_precompiled(&arguments, source, folder);
+  // libpto brings the mathematics library and the C library along.
   const std::string library = runtime_library();
   if (!library.empty()) arguments.push_back(library);
-  if (library.empty() && !source.hosted) arguments.insert(arguments.end(), {"-lm", "-lc"});
+  if (library.empty() && source.kind == Source::Generated) add({"-lm", "-lc"});
 
   ProcessOptions options;
-  options.seconds = settings.compile_seconds;
+  options.seconds = compile_seconds(source, settings);
   options.temporary_directory = folder;
   options.interrupted = interrupted;
   const ProcessResult result = run_process(arguments, options);
@@ -192,7 +213,10 @@ std::string compile_object(const Toolchain& toolchain, const Source& source,
   if (is_disk_failure(result.output)) {
     throw std::system_error(ENOSPC, std::generic_category(), folder);
   }
-  fail_compiler(toolchain, source, result, settings.compile_seconds);
+  write_file(
+      folder + "/output.log",
+      joined(arguments, " ", [](const std::string& word) { return word; }) + "\n" + result.output);
+  fail_compiler(toolchain, source, result, options.seconds);
 }
 
 }  // namespace pto

@@ -30,16 +30,27 @@ struct Toolchain {
 
 // The text of one shared object, and how to compile it.
 struct Source {
+  // Generated text is ours and compiles fastest. A user's Hosted text may use the standard library,
+  // exceptions and static objects, and warnings are left on. An Extension is made of files and
+  // another package's headers, such as those of a framework, with the flags that the package needs.
+  enum Kind { Generated, Hosted, Extension };
+
   std::string name;  // the kernel's: names files, appears in errors
   std::string text;
   Target target = Target::Portable;
-  // True for a user's text: it may use the standard library, exceptions and static objects, and
-  // warnings are left on. Generated text may not, and compiles faster.
-  bool hosted = false;
+  Kind kind = Generated;
   // The bytes of an ELF object that another compiler made. A relocatable one is linked with the
   // text; any other lies beside it as "precompiled.so", for .incbin. "": none.
   std::string object = {};
   std::string standard = "c++17";  // the language level, as the compiler's -std= names it
+
+  // An Extension's. The files are compiled together, since the package's headers cost more than
+  // they do.
+  std::vector<std::string> files = {};
+  std::vector<std::string> identity = {};  // the version and build of the package
+  std::vector<std::string> options = {};   // language level, definitions
+  std::vector<std::string> folders = {};   // -I and -isystem; where things lie is not in the key
+  std::vector<std::string> links = {};     // -L and -l
 };
 
 // Returns the compiler that settings.compiler names, else the first usable one of g++, c++, clang++
@@ -62,10 +73,14 @@ class RefusedCode : public Error {
   using Error::Error;
 };
 
+// Returns the time after which the source's compiler is killed.
+double compile_seconds(const Source& source, const Settings& settings);
+
 // Writes source and object into `folder`, which must exist, and returns the object's path. Throws
 // Interrupted, and pto::Error with the compiler's first error where it fails, hangs, dies or cannot
-// be started (RefusedCode is one of these); `folder` then keeps the files so far. Throws
-// std::system_error where the folder is unusable.
+// be started (RefusedCode is one of these); `folder` then keeps the files so far, and the
+// compiler's command and output as "output.log". Throws std::system_error where the folder is
+// unusable.
 std::string compile_object(const Toolchain& toolchain, const Source& source,
                            const std::string& folder, const Settings& settings,
                            const std::function<bool()>& interrupted);

@@ -10,10 +10,8 @@ ABI version.
 
 import os
 import re
-import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -91,8 +89,8 @@ def compile(
     units: dict[SourceText, list[ReadKernel]] = {}
     for kernel in listed:
         units.setdefault(kernel.text, []).append(kernel)
-    with _cache_directory(cache_dir):
-        head_code, codes = _compile_all(head, entered, units, platform)
+    folder = "" if cache_dir is None else str(Path(cache_dir).expanduser())
+    head_code, codes = _compile_all(head, entered, units, platform, folder)
     made = [
         Kernel(k.name, k.func_id, k.source.core_type, k.function, codes[k.text]) for k in listed
     ]
@@ -237,8 +235,9 @@ def _parsed_signature(signature: Sequence[str | ParamType] | None) -> tuple | No
 
 
 def _compile_all(
-    head: SourceText, function: str, units: dict[SourceText, list[ReadKernel]], platform: str
-) -> tuple[Code, dict]:
+    head: SourceText, function: str, units: dict[SourceText, list[ReadKernel]], platform: str,
+    folder: str,
+) -> tuple[Code, dict]:  # fmt: skip
     """Compiles the orchestration and each source of kernels."""
     target = config.target
     with ThreadPoolExecutor(min(len(units) + 1, os.cpu_count() or 1), "pto-compile") as pool:
@@ -250,42 +249,25 @@ def _compile_all(
             target,
             True,
             standard=head.standard,
+            cache_directory=folder,
         )
-        others = {text: pool.submit(_compile_kernels, text, kernels, target, platform)
+        others = {text: pool.submit(_compile_kernels, text, kernels, target, platform, folder)
                   for text, kernels in units.items()}  # fmt: skip
         head_code = Code(first.result()) if first else None
         return head_code, {text: Code(job.result()) for text, job in others.items()}
 
 
 def _compile_kernels(
-    source: SourceText, kernels: list[ReadKernel], target: str, platform: str
+    source: SourceText, kernels: list[ReadKernel], target: str, platform: str, folder: str
 ) -> Any:
     """Compiles the functions of one source of kernels."""
     functions = list(dict.fromkeys(kernel.function for kernel in kernels))
     arguments = source.name, source.text, functions, target, False, source.object
     try:
-        return _core.compile_functions(*arguments, standard=source.standard)
+        return _core.compile_functions(*arguments, standard=source.standard, cache_directory=folder)
     except Failure as error:
         names = ", ".join(kernel.name for kernel in kernels)
         explain_buffer(error, names, platform, kernels[0].source.core_type)
         if source.object:
             explain_link(error, source.name)
         raise
-
-
-_cache_lock = threading.Lock()
-
-
-def _cache_directory(folder: str | os.PathLike | None) -> Any:
-    return nullcontext() if folder is None else _other_cache(Path(folder).expanduser())
-
-
-@contextmanager
-def _other_cache(folder: Path) -> Any:
-    """Sets the compiler's cache, a setting of the process, for a while; other uses are harmless."""
-    with _cache_lock:
-        before, config.cache_dir = config.cache_dir, str(folder)
-        try:
-            yield
-        finally:
-            config.cache_dir = before

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Build: the one way from a source to a library on disk, for kernels and for adapters.
+//
+//     const Build one({"twice", text, Target::Avx2}, settings());
+//     auto path = one.find();                    // in the cache folder, ready to load, or nothing
+//     if (!path) path = one.run(interrupted);    // compiles it
+//
+// The file's name holds the digest of all that decides its content: source, headers, flags and
+// compiler.
+//
+// Invariant: builds of one source at once, in threads and processes, compile once, unless one of
+// them is stopped. Whoever waits for another process does so for a limited time, and says so.
+// Thread safety: all functions may be called from any thread.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "pto/compiler/toolchain.hpp"
+
+namespace pto {
+
+class Build {
+ public:
+  // `folder`: "" is the cache folder of the settings. Throws as find_toolchain() does, and where a
+  // file of the source cannot be read.
+  Build(Source source, Settings settings, std::string folder = "");
+
+  const Source& source() const { return source_; }
+  const Settings& settings() const { return settings_; }
+  const std::string& folder() const { return folder_; }
+  const std::string& entry() const { return entry_; }  // the file's name without .so
+  std::string path() const { return folder_ + "/" + entry_ + ".so"; }
+
+  // Returns the path of the library, if it is there, whole.
+  std::optional<std::string> find() const;
+
+  // Returns the path of the library, once it is there; `again` compiles though it is. Throws as
+  // compile_object() does, std::system_error where the folder cannot be used included. Where a
+  // compiler fails, the error says where the source, or an extension's output, is kept.
+  std::string run(const std::function<bool()>& interrupted, bool again = false) const;
+
+  // Compiles without the cache, into the folder `work`; `kept`: the folder of what failed.
+  std::string compile(const std::string& work, const std::string& kept,
+                      const std::function<bool()>& interrupted) const;
+
+ private:
+  Source source_;
+  Settings settings_;
+  Toolchain toolchain_;
+  std::string folder_, entry_;
+};
+
+// Returns the digest over the source, the headers that it may include, flags, compiler, target and
+// ABI version. The headers of kernels are read once a process; those of an extension are the ones
+// that its files include.
+std::string source_digest(const Source& source, const Toolchain& toolchain,
+                          const std::string& include_directory);
+
+}  // namespace pto
