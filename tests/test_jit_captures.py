@@ -78,10 +78,20 @@ def restored(monkeypatch):
         monkeypatch.setattr(owner, "factor", 2.0)
     monkeypatch.setitem(TABLE, "factor", 2.0)
     monkeypatch.setitem(TABLE, "inner", {"factors": [1.0, 2.0]})
+    settings = SETTINGS
+    yield
+    globals()["SETTINGS"] = settings
+    vars(LAYER).pop("factor", None)
+    if "factor" in vars(Layer):
+        del Layer.factor
 
 
 def in_globals(number):
     globals()["FACTOR"] = number
+
+
+def in_another_object(number):
+    globals()["SETTINGS"] = types.SimpleNamespace(factor=number)
 
 
 def in_a_list(number):
@@ -113,6 +123,17 @@ WAYS = {
     "a partial call": (lambda x: scaled_by(x), in_globals),
     "a dict": (lambda x: x * TABLE["factor"], lambda n: TABLE.update(factor=n)),
     "a list in a dict": (lambda x: x * TABLE["inner"]["factors"][1], in_a_list),
+    "another object": (lambda x: x * SETTINGS.factor, in_another_object),
+    "another dict in a dict": (
+        lambda x: x * TABLE["inner"]["factors"][1],
+        lambda n: TABLE.update(inner={"factors": [1.0, n]}),
+    ),
+    "what hides the class's in an object": (
+        lambda x: LAYER.scaled(x) - LAYER.bias, lambda n: setattr(LAYER, "factor", n),
+    ),
+    "what hides the base's in a class": (
+        lambda x: LAYER.scaled(x) - LAYER.bias, lambda n: setattr(Layer, "factor", n),
+    ),
 }  # fmt: skip
 
 
@@ -123,9 +144,37 @@ WAYS = {
 def test_a_captured_number_is_the_one_of_the_call(way, numbers):
     function, assign = WAYS[way]
     jit = pto.jit(function)
+    assert value(jit) == 2
     for number in (*numbers, *numbers):
         assign(number)
         assert value(jit) == float(number), number
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_captured_number_is_the_one_of_the_call_through_pytorch(way):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("pto.torch")
+    function, assign = WAYS[way]
+    jit, x = pto.jit(function), torch.ones(2, 3, requires_grad=True)
+    assert jit(x)[0, 0].item() == 2
+    for number in (3.0, 2.0, 5):
+        assign(number)
+        assert jit(x)[0, 0].item() == number
+
+
+def test_what_a_function_assigns_itself_makes_no_other_operator():
+    torch = pytest.importorskip("torch")
+    count = 0
+
+    @pto.jit
+    def counted(x):
+        nonlocal count
+        count += 1
+        return x + 1
+
+    x = torch.ones(2, requires_grad=True)
+    made = counted.operator(x)
+    assert counted(x).tolist() == [2, 2] and counted.operator(x) is made
 
 
 def test_a_number_in_a_closure():
@@ -170,6 +219,31 @@ def test_a_function_that_is_called_may_become_another():
     assert value(jit) == 12
     SETTINGS.factor = 4.0
     assert value(jit) == 14
+
+
+def test_a_function_of_a_library_may_become_another():
+    function = pto.exp
+    jit = pto.jit(lambda x: function(x))
+    assert value(jit) == pytest.approx(np.e)
+    function = pto.neg
+    assert value(jit) == -1
+
+
+def test_the_size_of_an_array_is_that_of_the_call():
+    array = np.ones(2)
+    jit = pto.jit(lambda x: x * array.size)
+    assert value(jit) == 2
+    array = np.ones(3)
+    assert value(jit) == 3
+
+
+def test_arrays_of_former_calls_are_freed():
+    jit, former = pto.jit(lambda x: x * array.size), []
+    for n in range(100):
+        array = np.ones(n % 3 + 1)
+        former.append(weakref.ref(array))
+        assert value(jit) == array.size
+    assert sum(one() is not None for one in former) <= 64
 
 
 def test_a_global_that_appears_later_is_seen():
@@ -230,6 +304,14 @@ def test_what_a_function_assigns_itself_is_no_capture():
     assert counts == {"tracings": 1, "elements": [0, 1]}
 
 
+def test_an_equal_object_in_the_place_of_another_compiles_nothing(monkeypatch):
+    jit, tracings = traced(lambda x: x * LAYER.factor)
+    for _ in range(5):
+        monkeypatch.setitem(globals(), "LAYER", Layer())
+        jit(X)
+    assert len(tracings) == 1
+
+
 def test_an_array_of_rank_0_is_no_captured_number():
     factor = np.array(2.0)
     with pytest.raises(TypeError, match="from outside the function"):
@@ -244,8 +326,8 @@ def test_0_and_minus_0_differ():
 
 
 def test_library_code_is_not_searched():
-    captured = pto.jit(lambda x: pto.exp(x) * np.pi * X.size).captured()
-    assert captured == ()
+    captured = pto.jit(lambda x: pto.exp(x) * np.pi).captured()
+    assert captured == ((), ())
 
 
 def test_a_function_that_captures_itself_is_freed():

@@ -9,11 +9,13 @@
 namespace pto::bindings {
 namespace {
 
+constexpr size_t kRowsMax = 64;
+
 // Returns a borrowed reference to the value at a place, or null if there is none.
 PyObject* value_at(PyObject* place) {
   PyObject* const owner = PyTuple_GET_ITEM(place, 0);
   PyObject* const name = PyTuple_GET_ITEM(place, 1);
-  if (PyDict_CheckExact(owner)) return PyDict_GetItem(owner, name);
+  if (PyDict_CheckExact(owner)) return PyDict_GetItemWithError(owner, name);
   if (PyList_CheckExact(owner)) {
     const Py_ssize_t index = PyLong_AsSsize_t(name);
     return index < PyList_GET_SIZE(owner) ? PyList_GET_ITEM(owner, index) : nullptr;
@@ -78,10 +80,28 @@ void release(std::vector<PyObject*>& row) {
 
 Captures::~Captures() {
   for (Row& row : rows_) release(row);
+  release(linked_);
   Py_XDECREF(places_);
+  Py_XDECREF(links_);
 }
 
-uint64_t Captures::key() {
+bool Captures::links_changed() const {
+  for (size_t i = 0; i < linked_.size(); ++i)
+    if (value_at(PyTuple_GET_ITEM(links_, static_cast<Py_ssize_t>(i))) != linked_[i]) return true;
+  return false;
+}
+
+void Captures::keep_links(PyObject* links) {
+  Row now(static_cast<size_t>(PyTuple_GET_SIZE(links)));
+  for (size_t i = 0; i < now.size(); ++i)
+    now[i] = Py_XNewRef(value_at(PyTuple_GET_ITEM(links, static_cast<Py_ssize_t>(i))));
+  std::swap(linked_, now);
+  const Ref before(std::exchange(links_, Py_NewRef(links)));
+  release(now);
+}
+
+uint64_t Captures::key(PyObject* jit) {
+  if (!linked_.empty() && links_changed()) refresh(jit);
   if (read_.empty()) return 0;
   const bool known = last_ < rows_.size();
   bool same = known;
@@ -101,19 +121,26 @@ uint64_t Captures::key_of_changed() {
     for (size_t i = 0; same && i < read_.size(); ++i) same = same_value(rows_[last_][i], read_[i]);
     if (same) break;
   }
+  std::vector<Row> old;
+  if (last_ == kRowsMax) {  // a counter, or an array of each step: what was is forgotten
+    std::swap(old, rows_);
+    first_key_ += std::exchange(last_, 0);
+  }
   if (last_ == rows_.size()) rows_.emplace_back(read_.size(), nullptr);
   std::swap(rows_[last_], read_);
-  Row old = read_;
-  release(old);
+  old.push_back(read_);
+  for (Row& row : old) release(row);
   return first_key_ + last_;
 }
 
 bool Captures::refresh(PyObject* jit) {
-  Ref places = checked(PyObject_CallMethod(jit, "captured", nullptr));
-  if (!PyTuple_Check(places.get())) {
-    PyErr_SetString(PyExc_TypeError, "captured() must return a tuple");
+  const Ref captured = checked(PyObject_CallMethod(jit, "captured", nullptr));
+  PyObject *found = nullptr, *links = nullptr;
+  if (!PyArg_ParseTuple(captured.get(), "O!O!;captured() must return two tuples", &PyTuple_Type,
+                        &found, &PyTuple_Type, &links))
     throw PythonError{};
-  }
+  keep_links(links);
+  Ref places(Py_NewRef(found));
   if (same_places(places_, places.get())) return false;
   const bool captured_nothing = read_.empty();
   first_key_ += rows_.size();
@@ -128,6 +155,8 @@ bool Captures::refresh(PyObject* jit) {
 
 int Captures::visit(visitproc visit, void* arg) const {
   Py_VISIT(places_);
+  Py_VISIT(links_);
+  for (PyObject* value : linked_) Py_VISIT(value);
   for (const Row& row : rows_)
     for (PyObject* value : row) Py_VISIT(value);
   return 0;

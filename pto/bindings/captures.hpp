@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Captures: the values that a jitted function reads beside its parameters, as part of a call's key.
 //
-//     uint64_t key = captures.key();              // 0: it captures nothing; equal: nothing changed
-//     if (captures.refresh(jit)) key = captures.key();
+//     uint64_t key = captures.key(jit);    // 0: it captures nothing; equal: nothing changed
+//     if (captures.refresh(jit)) key = captures.key(jit);
 //
 // language/captures.py finds the places: a dict, cell, class or list, with a name or an index. A
-// value that is the same object as in the last call costs one look-up, some 10 ns.
+// value that is the same object as in the last call costs one look-up, some 10 ns. Where another
+// object stands on the way to the values, the places are searched again.
 // Invariant: two keys are equal only if all values are equal constants, compared exactly, or the
 // same objects; a key is never used for values of other places.
 // Thread safety: needs Python's lock.
@@ -25,10 +26,10 @@ class Captures {
   Captures(const Captures&) = delete;
   Captures& operator=(const Captures&) = delete;
 
-  // The key of the current values, below 2^32.
-  uint64_t key();
+  // The key of the current values, below 2^32. Throws PythonError.
+  uint64_t key(PyObject* jit);
 
-  // Asks jit.captured() for the places; returns whether they differ from before. Throws
+  // Asks jit.captured() for the places; returns whether those of values differ from before. Throws
   // PythonError.
   bool refresh(PyObject* jit);
 
@@ -39,7 +40,12 @@ class Captures {
 
   uint64_t key_of_changed();
 
+  bool links_changed() const;
+  void keep_links(PyObject* links);
+
   PyObject* places_ = nullptr;  // a tuple of (owner, name)
+  PyObject* links_ = nullptr;   // the same, of the objects on the way to the values
+  Row linked_;                  // these objects
   Row read_;                    // scratch, borrowed
   std::vector<Row> rows_;
   uint64_t first_key_ = 1;  // of rows_[0]

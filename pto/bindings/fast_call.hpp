@@ -85,7 +85,7 @@ class FastCall {
   void check_constant(const ArgumentReader& reader, PyObject* name, PyObject* value,
                       int depth = 0) const;
   uint64_t constants_key(const ArgumentReader& reader, const Bound& bound);
-  uint64_t attributes_key(uint64_t constants) { return constants | captures_.key() << 32; }
+  uint64_t attributes_key(uint64_t constants) { return constants | captures_.key(self_) << 32; }
   Found find(Signature* signature, const Bound& bound);
   Found find_or_steer(const ArgumentReader& reader, Signature* signature, Bound* bound);
   PyObject* call_here(const ArgumentReader& reader, Bound* bound);

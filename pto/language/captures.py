@@ -3,14 +3,18 @@
 
     EPSILON = 1e-5
     def scale(x): return x * EPSILON
-    captured(scale)     # ((globals, "EPSILON"),)
+    captured(scale)     # (((globals, "EPSILON"),), ())
 
-It does not run the function but follows the names in its code: global names, closures, attributes
-of modules, classes and plain objects, elements of short dicts and lists, and the same in functions
-that it calls. Each call of a jitted function compares the values (bindings/captures.cpp) and
-compiles anew if one has changed. Not seen: elements that a dict or list gets later, what getattr()
-reaches, and code of libraries. What the function itself assigns, such as a counter of traces, does
-not count.
+    found = fingerprint(scale)
+    found.text          # the same in every process with the same source and values
+    found.is_current()  # False once a captured value is another one
+
+The search does not run the function but follows the names in its code: global names, closures,
+attributes of modules, classes and plain objects, elements of short dicts and lists, and the same in
+functions that it calls. Each call of a jitted function compares the values (bindings/captures.cpp)
+and compiles anew if one has changed; where another object stands on the way to a value, it searches
+again. Not seen: elements that a dict or list gets later, what getattr() reaches, and code of
+libraries. What the function itself assigns, such as a counter of traces, does not count.
 """
 
 import dis
@@ -19,6 +23,7 @@ import functools
 import sys
 import types
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from pto import _core
@@ -30,16 +35,107 @@ _FRAMEWORKS = frozenset(
     ["pto", "numpy", "ml_dtypes", "scipy", "torch", "tensorflow", "jax", "onnxruntime", "mindspore"]
 )
 _LIBRARIES = _FRAMEWORKS | sys.stdlib_module_names - {"__main__"}
+_GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 _STORES = ("STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR")
 _CHANGES = {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "sort"}
 _MOST = 64  # elements of a dict or list
+_MISSING = object()
 
 Place = tuple[Any, str | int]  # (a dict, cell, class or list; a name or an index)
+Places = tuple[Place, ...]
 
 
-def captured(function: types.FunctionType) -> tuple[Place, ...]:
-    """The places of numbers, texts and functions that a call of `function` may read."""
-    return _Search(function).places()
+def captured(function: types.FunctionType) -> tuple[Places, Places]:
+    """The places of numbers, texts, functions and arrays that a call of `function` may read; and
+    those of the objects on the way to them."""
+    search = _Search(function)
+    return search.places(search.found), search.places(search.links)
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Identifies a function with all that it captures, so that equal functions share an operator.
+
+    Numbers, texts and tuples of these count by value; any other object equals only itself.
+    """
+
+    text: str  # for all processes
+    objects: tuple[Any, ...]  # tell functions of this process apart
+    values: tuple[tuple[Place, Any], ...]
+
+    @property
+    def key(self) -> tuple:
+        return self.text, tuple(map(id, self.objects))
+
+    def is_current(self) -> bool:
+        """Says whether every captured value is still the object that it was."""
+        return all(_value_at(place) is value for place, value in self.values)
+
+
+def fingerprint(function: types.FunctionType) -> Fingerprint:
+    """The fingerprint of a Python function."""
+    search = _Search(function)
+    print_ = _Print(list(search.functions))
+    for one in search.functions.values():
+        print_.function(one)
+    places = search.places(search.found)
+    values = [(place, _value_at(place)) for place in places]
+    links = [(place, _value_at(place)) for place in search.places(search.links)]
+    for place, value in values:
+        print_.texts.append(f"name {place[1]}")
+        print_.value(value)
+    for _, value in links:
+        print_.value(value)
+    return Fingerprint("\n".join(print_.texts), tuple(print_.objects), (*values, *links))
+
+
+def _value_at(place: Place) -> Any:
+    """The value now, or _MISSING; runs no descriptor."""
+    owner, name = place
+    if isinstance(owner, dict):
+        return owner.get(name, _MISSING)
+    if isinstance(owner, list):
+        return owner[name] if name < len(owner) else _MISSING
+    if isinstance(owner, types.CellType):
+        return _MISSING if owner == types.CellType() else owner.cell_contents
+    return next((vars(base)[name] for base in owner.__mro__ if name in vars(base)), _MISSING)
+
+
+class _Print:
+    """Writes functions and values as text, and lists the objects that no text stands for."""
+
+    def __init__(self, functions: list[int]):
+        self.texts: list[str] = []
+        self.objects: list[Any] = []
+        self.functions = functions  # their ids
+
+    def function(self, function: types.FunctionType) -> None:
+        self.texts.append(f"def {function.__module__}.{function.__qualname__}")
+        for code in _codes(function.__code__):
+            self.texts.append(f"code {code.co_code.hex()} {code.co_names} {code.co_varnames}")
+            constants = [x for x in code.co_consts if not isinstance(x, types.CodeType)]
+            self.texts.append(repr(constants))
+        self.value(function.__defaults__ or ())
+        self.value(tuple((function.__kwdefaults__ or {}).items()))
+
+    def value(self, value: Any) -> None:
+        inner = _function_of(value)
+        if value is _MISSING:
+            self.texts.append("missing")
+        elif value is None or type(value) in (bool, int, float, str, bytes):
+            self.texts.append(f"{type(value).__name__} {value!r}")
+        elif isinstance(value, tuple):
+            self.texts.append(f"tuple {len(value)}")
+            for one in value:
+                self.value(one)
+        elif id(inner) in self.functions and isinstance(value, types.FunctionType | _core.FastCall):
+            self.texts.append(f"function {self.functions.index(id(inner))}")
+        elif isinstance(value, types.ModuleType):
+            self.texts.append(f"module {value.__name__}")
+        else:
+            what = value if isinstance(value, types.FunctionType) else type(value)
+            self.texts.append(f"a {what.__module__}.{what.__qualname__}")
+            self.objects.append(value)
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -70,7 +166,8 @@ class _Search:
 
     def __init__(self, function: types.FunctionType):
         self.found: dict[tuple[int, str | int], Place] = {}
-        self.attributes: set[tuple[int, str | int]] = set()  # of `found`
+        self.links: dict[tuple[int, str | int], Place] = {}  # of objects, or of nothing yet
+        self.attributes: set[tuple[int, str | int]] = set()  # of both
         self.elements: set[tuple[int, str | int]] = set()
         self.functions: dict[int, types.FunctionType] = {}
         self.objects: dict[int, Any] = {}
@@ -83,11 +180,12 @@ class _Search:
             for value in [*self.objects.values()]:
                 self._attributes(value)
 
-    def places(self) -> tuple[Place, ...]:
+    def places(self, found: dict[tuple[int, str | int], Place]) -> Places:
+        """Leaves out what the functions assign themselves."""
         own = {key for key in self.attributes if key[1] in self.assigned}
         if self.assigns_elements or _CHANGES & self.names.keys():
             own |= self.elements
-        return tuple(place for key, place in self.found.items() if key not in own)
+        return tuple(place for key, place in found.items() if key not in own)
 
     def _function(self, function: types.FunctionType) -> None:
         if id(function) in self.functions:
@@ -95,13 +193,14 @@ class _Search:
         self.functions[id(function)] = function
         assigned, read = set(), {}
         for code in _codes(function.__code__):
-            read |= dict.fromkeys(code.co_names)
+            self.names |= dict.fromkeys(code.co_names)
             for step in dis.get_instructions(code):
+                if step.opname in _GLOBALS:
+                    read[step.argval] = None
                 self.assigns_elements |= step.opname == "STORE_SUBSCR"
                 if step.opname in _STORES:
                     kept = self.assigned if step.opname.endswith("_ATTR") else assigned
                     kept.add(step.argval)
-        self.names |= read
         for name in read:
             if name in function.__globals__ and name not in assigned:
                 self._value(function.__globals__, name, function.__globals__[name])
@@ -116,21 +215,25 @@ class _Search:
             self._object(value.__self__)
         inner = _function_of(value)
         if isinstance(inner, types.FunctionType):
+            self.found[id(owner), name] = owner, name
             if not _is_of(_LIBRARIES, inner.__module__):
-                self.found[id(owner), name] = owner, name
                 self._function(inner)
         elif isinstance(value, _CONSTANTS) or number(value) is not None:
             self.found[id(owner), name] = owner, name
-        else:
-            self._object(value)
+        elif self._object(value):
+            self.links[id(owner), name] = owner, name
+        elif not isinstance(value, types.ModuleType):  # an array, whose size may be read
+            self.found[id(owner), name] = owner, name
 
-    def _object(self, value: Any) -> None:
+    def _object(self, value: Any) -> bool:
+        """Says whether it is an object whose attributes are searched."""
         if isinstance(value, types.ModuleType):
             foreign = _is_of(_LIBRARIES, value.__name__)
         else:  # a SimpleNamespace of a user is of the standard library
             foreign = _is_of(_FRAMEWORKS, getattr(type(value), "__module__", ""))
         if not foreign:
             self.objects[id(value)] = value
+        return not foreign
 
     def _attributes(self, value: Any) -> None:
         if type(value) in (dict, list):
@@ -149,5 +252,8 @@ class _Search:
             elif not isinstance(value, types.ModuleType):
                 base = next((base for base in kind.__mro__ if name in vars(base)), None)
                 if base and not _is_of(_LIBRARIES, base.__module__):
-                    self.attributes.add((id(base), name))
-                    self._value(base, name, vars(base)[name])
+                    self.attributes.add((id(kind), name))
+                    self._value(kind, name, vars(base)[name])
+                    if isinstance(own, dict):  # the object may get its own
+                        self.attributes.add((id(own), name))
+                        self.links[id(own), name] = own, name

@@ -29,7 +29,7 @@ from pto.config import config
 from pto.errors import Error, InvalidType, InvalidValue
 from pto.language import arguments
 from pto.language.call_numbers import traced
-from pto.language.captures import Place, captured
+from pto.language.captures import Places, captured
 from pto.language.location import line_of, shown, user_line, without_our_frames
 from pto.language.method import Method, is_in_class, keep_in_graphs
 from pto.language.operation import compile_with
@@ -94,8 +94,9 @@ class Jit(_core.FastCall):
     def __repr__(self) -> str:
         return f"<pto.jit {self.__name__}>"
 
-    def captured(self) -> tuple[Place, ...]:
-        """The places, beside its parameters, whose values are constants of the kernels."""
+    def captured(self) -> tuple[Places, Places]:
+        """The places, beside its parameters, whose values are constants of the kernels; and those
+        of the objects on the way to them."""
         return captured(self.__wrapped__)
 
     def is_object(self, place: int, value: Any) -> bool:

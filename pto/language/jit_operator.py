@@ -24,8 +24,8 @@ from pto import _core
 from pto.errors import InvalidValue
 from pto.language import adapters, arguments
 from pto.language.call_numbers import as_number, called
+from pto.language.captures import Fingerprint, fingerprint
 from pto.language.dtypes import dtype
-from pto.language.fingerprint import Fingerprint, fingerprint
 from pto.language.jit_call import FLOATS, SortedCall, sorted_call
 from pto.language.op import Operator, complete
 from pto.language.results import Form, taken_apart
