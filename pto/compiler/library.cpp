@@ -193,7 +193,7 @@ std::shared_ptr<const Library> load(const Source& source, const Stop& interrupte
                                     const std::string& cache_directory) {
   static Loader* const loader = new Loader;  // never destroyed: threads may compile at exit
   const Build build(source, settings(), cache_directory);
-  return loader->get(build.entry(), interrupted, [&] { return obtain(build, interrupted); });
+  return loader->get(build.path(), interrupted, [&] { return obtain(build, interrupted); });
 }
 
 }  // namespace pto

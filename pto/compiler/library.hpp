@@ -4,9 +4,10 @@
 //     std::shared_ptr<const Library> library = load({"twice", text, Target::Avx2}, interrupted);
 //     pto_kernel twice = library->function("twice");
 //
-// Invariant: equal sources give one library a process while it lives, and one compilation even when
-// several threads or processes ask at once. A folder that cannot be written never keeps code from
-// running: load() then compiles in a private temporary folder, with one warning.
+// Invariant: equal sources in one cache folder give one library a process while it lives, and one
+// compilation even when several threads or processes ask at once. A folder that cannot be written
+// never keeps code from running: load() then compiles in a private temporary folder, with one
+// warning.
 // Thread safety: all functions may be called from any thread.
 #pragma once
 
