@@ -328,10 +328,10 @@ class ChipProgram:
     def __init__(
         self,
         orchestration: CompiledFunctions,
-        kernels: Sequence[tuple[str, CompiledFunctions, str]],
+        kernels: Sequence[tuple[Sequence[str], CompiledFunctions, str]],
     ) -> None:
-        """`kernels`: (name for submit, functions, symbol). The orchestration is the first function
-        of its source."""
+        """`kernels`: (names for submit, functions, symbol); errors tell the first name. The
+        orchestration is the first function of its source."""
 
 class ChipGraph:
     """A program captured on arguments: it runs nothing."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from host_cases import Inout, run
 
 import pto
 from pto.tasks import package as package_module
@@ -58,6 +59,38 @@ def test_a_kernel_is_found_by_symbol_name_and_func_id(tmp_path):
         x = zero()
         rt.run("work", args=work(x))
         assert x == [30]
+
+
+FAILING = """
+#include <stdexcept>
+#include <pto/pto-inst.hpp>
+__global__ __aicore__ void Fails(__gm__ int64_t* x, int64_t) { throw std::runtime_error("no"); }
+PTO_KERNEL(fails, Fails)
+"""
+ONE = """
+#include <pto/runtime.h>
+extern "C" int32_t pto_orchestrate(const pto_runtime_api* rt, const pto_args* a) {
+  pto::Orchestration o(rt, a);
+  o.submit("%s", {o.inout(o.inout(0)), o.scalar(%s)});
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("submitted", ["fails", "7"])
+@pytest.mark.parametrize("scalar, text", [("1", r"task 1 \(fails\), .*: no$"),
+                                          ("1.5", "raised: fails: scalar 0 is 1.5")])  # fmt: skip
+def test_an_error_names_the_kernel_also_where_its_number_was_submitted(submitted, scalar, text):
+    kernels = [{"source": FAILING, "func_id": 7}]
+    package = pto.compile(orch=ONE % (submitted, scalar), kernels=kernels)
+    text, x = re.compile(text, re.MULTILINE), zero()
+    with pto.Runtime() as rt:
+        rt.register("p", pkg=package)
+        with pytest.raises(pto.Error, match=text):
+            rt.run("p", [pto.Arg.inout(x)])
+    host = pto.Runtime(level="host", devices=[0], memory=1 << 24)
+    with host as rt, pytest.raises(pto.Error, match=text):
+        run(rt, lambda ctx, args: ctx.submit(0, "k", [Inout(x)]) and None, {"k": package})
 
 
 def test_the_public_form_of_a_kernel_is_accepted():

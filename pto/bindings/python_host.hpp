@@ -41,8 +41,8 @@ inline ProgramImage image_of(const ChipProgram& program, const std::string& name
   };
   number_of(program.code.at(0));
   for (size_t i = 0; i < program.symbols.size(); ++i) {
-    const auto& [kernel, function] = program.symbols[i];
-    image.kernels.push_back({kernel, number_of(program.code.at(i + 1)), function});
+    const auto& [names, function] = program.symbols[i];
+    image.kernels.push_back({names, number_of(program.code.at(i + 1)), function});
   }
   return image;
 }
@@ -52,7 +52,7 @@ inline ProgramImage image_of_kernel(const CompiledFunctions& code, const std::st
   image.kind = ProgramKind::Kernel;
   image.name = symbol;
   image.codes.push_back({code.name, code.code.library->object(), code.functions});
-  image.kernels.push_back({symbol, 0, symbol});
+  image.kernels.push_back({{symbol}, 0, symbol});
   return image;
 }
 

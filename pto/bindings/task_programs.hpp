@@ -37,7 +37,8 @@ struct CompiledFunctions {
 struct ChipProgram {
   OrchestrationProgram program;
   std::vector<CompiledFunctions> code;  // the orchestration's, then each kernel's
-  std::vector<std::tuple<std::string, std::string>> symbols;  // of each kernel: name, function
+  std::vector<std::tuple<std::vector<std::string>, std::string>> symbols;  // a kernel's: names,
+                                                                           // function
 };
 
 }  // namespace pto::bindings

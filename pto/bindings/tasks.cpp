@@ -50,17 +50,19 @@ CompiledFunctions load_functions(const std::string& name, nb::bytes object,
   return {name, functions, "", load_text(name, {object.c_str(), object.size()}, functions)};
 }
 
-ChipProgram make_program(
-    const CompiledFunctions& orchestration,
-    const std::vector<std::tuple<std::string, CompiledFunctions, std::string>>& kernels) {
+using ProgramKernel = std::tuple<std::vector<std::string>, CompiledFunctions, std::string>;
+
+ChipProgram make_program(const CompiledFunctions& orchestration,
+                         const std::vector<ProgramKernel>& kernels) {
   ChipProgram made;
   made.program.orchestrate = reinterpret_cast<int32_t (*)(const pto_runtime_api*, const pto_args*)>(
       reinterpret_cast<void (*)()>(orchestration.code.functions.at(0)));
   made.code.push_back(orchestration);
-  for (const auto& [name, functions, symbol] : kernels) {
-    made.program.kernels[name] = exported_kernel(functions.find(symbol), name);
+  for (const auto& [names, functions, symbol] : kernels) {
+    for (const std::string& name : names)
+      made.program.kernels[name] = exported_kernel(functions.find(symbol), names.at(0));
     made.code.push_back(functions);
-    made.symbols.emplace_back(name, symbol);
+    made.symbols.emplace_back(names, symbol);
   }
   return made;
 }
@@ -242,12 +244,12 @@ void bind_tasks(nb::module_& m) {
       .def(
           "__init__",
           [](ChipProgram* self, const CompiledFunctions& orchestration,
-             const std::vector<std::tuple<std::string, CompiledFunctions, std::string>>& kernels) {
+             const std::vector<ProgramKernel>& kernels) {
             new (self) ChipProgram(make_program(orchestration, kernels));
           },
           "orchestration"_a, "kernels"_a,
-          "`kernels`: (name for submit, functions, symbol). The orchestration is the first "
-          "function of its source.");
+          "`kernels`: (names for submit, functions, symbol); errors tell the first name. The "
+          "orchestration is the first function of its source.");
   nb::class_<ChipGraph>(m, "ChipGraph", "A program captured on arguments: it runs nothing.")
       .def(nb::init<const ChipProgram&, const ArgumentList&>(), "program"_a, "args"_a)
       .def("replay", &ChipGraph::replay, "args"_a, "workers"_a = 0, "trace_path"_a = "",

@@ -87,8 +87,8 @@ class CompiledPackage:
                 f"the package {self.name!r} has no orchestration", "level chip runs one",
                 "compile it with orch=, or run it at level host",
             )  # fmt: skip
-        kernels = [(name, kernel.code.functions, kernel.symbol)
-                   for kernel in self.kernels for name in dict.fromkeys(kernel.names)]  # fmt: skip
+        kernels = [(list(kernel.names), kernel.code.functions, kernel.symbol)
+                   for kernel in self.kernels]  # fmt: skip
         return _core.ChipProgram(self.orchestration.functions, kernels)
 
     def check(self, name: str, args: Sequence[Arg]) -> None:

@@ -17,6 +17,10 @@ class Writer {
     number(value.size());
     bytes_ += value;
   }
+  void texts(const std::vector<std::string>& values) {
+    number(values.size());
+    for (const std::string& value : values) text(value);
+  }
   std::string take() { return std::move(bytes_); }
 
  private:
@@ -39,6 +43,11 @@ class Reader {
   std::string text() {
     const uint64_t size = number();
     return std::string(take(size), size);
+  }
+  std::vector<std::string> texts() {
+    std::vector<std::string> values(count());
+    for (std::string& value : values) value = text();
+    return values;
   }
 
  private:
@@ -68,12 +77,11 @@ std::string to_bytes(const ProgramImage& image) {
   for (const ProgramImage::Code& code : image.codes) {
     to.text(code.name);
     to.text(code.object);
-    to.number(code.functions.size());
-    for (const std::string& function : code.functions) to.text(function);
+    to.texts(code.functions);
   }
   to.number(image.kernels.size());
   for (const ProgramImage::Kernel& kernel : image.kernels) {
-    to.text(kernel.name);
+    to.texts(kernel.names);
     to.number(kernel.code);
     to.text(kernel.function);
   }
@@ -90,12 +98,11 @@ ProgramImage image_of(std::span<const char> bytes) {
   for (ProgramImage::Code& code : image.codes) {
     code.name = from.text();
     code.object = from.text();
-    code.functions.resize(from.count());
-    for (std::string& function : code.functions) function = from.text();
+    code.functions = from.texts();
   }
   image.kernels.resize(from.count());
   for (ProgramImage::Kernel& kernel : image.kernels) {
-    kernel.name = from.text();
+    kernel.names = from.texts();
     kernel.code = uint32_t(from.number());
     kernel.function = from.text();
   }

@@ -28,8 +28,8 @@ struct ProgramImage {
     std::vector<std::string> functions;
   };
   struct Kernel {
-    std::string name;  // the name that submit() uses
-    uint32_t code;     // in `codes`
+    std::vector<std::string> names;  // what submit() may say; errors tell the first
+    uint32_t code;                   // in `codes`
     std::string function;
   };
   ProgramKind kind = ProgramKind::Orchestration;

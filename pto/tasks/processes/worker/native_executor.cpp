@@ -43,7 +43,8 @@ NativeExecutor::Program NativeExecutor::loaded(const ProgramImage& image) {
           "the image of a program names its functions", "compile the package again"});
   };
   if (image.kind == ProgramKind::Kernel) {
-    program.kernel = exported_kernel(function_of(image.kernels.at(0)), image.kernels.at(0).name);
+    const ProgramImage::Kernel& kernel = image.kernels.at(0);
+    program.kernel = exported_kernel(function_of(kernel), kernel.names.at(0));
     return program;
   }
   PTO_ASSERT(image.kind == ProgramKind::Orchestration);
@@ -51,7 +52,9 @@ NativeExecutor::Program NativeExecutor::loaded(const ProgramImage& image) {
       reinterpret_cast<int32_t (*)(const pto_runtime_api*, const pto_args*)>(
           reinterpret_cast<void (*)()>(functions.at(0).at(0)));
   for (const ProgramImage::Kernel& kernel : image.kernels)
-    program.orchestration.kernels[kernel.name] = exported_kernel(function_of(kernel), kernel.name);
+    for (const std::string& name : kernel.names)
+      program.orchestration.kernels[name] =
+          exported_kernel(function_of(kernel), kernel.names.at(0));
   return program;
 }
 
