@@ -53,7 +53,7 @@ def test_a_graph_is_replayed_again_and_again(rt):
     for times in range(1, 4):
         graph.replay(arguments(LOOP, buffer, seen))
         assert (seen == np.arange(500) + 500 * (times - 1)).all() and buffer == [500 * times]
-    assert repr(graph) == f"<Graph 'programs': {graph.tasks} tasks, {graph.edges} edges>"
+    assert repr(graph) == f"<CapturedGraph 'programs': {graph.tasks} tasks, {graph.edges} edges>"
 
 
 def test_other_shapes_and_scalars_are_captured_anew_with_a_warning(rt):
@@ -159,4 +159,4 @@ def test_a_closed_runtime_captures_and_traces_nothing(package):
     ):
         with pytest.raises(RuntimeError, match="closed"):
             call()
-    assert isinstance(graph, pto.tasks.graph.Graph)
+    assert isinstance(graph, pto.tasks.graph.CapturedGraph)

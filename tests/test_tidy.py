@@ -86,6 +86,20 @@ BROKEN = {
         {"pto/isa/a.py": PY + 'def f():\n    """Whose rows."""\n'},
         "a.py:3: a comment opens with 'Whose'",
     ),
+    "two classes of one name": (
+        {
+            "pto/ir/a.hpp": CPP + "namespace pto {\nstruct Step {\n  int a;\n};\n}\n",
+            "pto/codegen/b.cpp": CPP + "namespace pto {\nenum class Step : int { A };\n}\n",
+        },
+        "pto/ir/a.hpp:3: a second class pto::Step, the first is at pto/codegen/b.cpp:3",
+    ),
+    "a class within a class of another file": (
+        {
+            "pto/ir/a.hpp": CPP + "namespace pto {\nclass A final {\n  struct B {};\n};\n}\n",
+            "pto/ir/b.hpp": CPP + "namespace pto {\nstruct alignas(64) A::B {\n};\n}\n",
+        },
+        "a second class pto::A::B",
+    ),
     "two files alike": (
         {"pto/ir/a.hpp": CPP + SHARED_LINES, "pto/ir/b.hpp": CPP + SHARED_LINES + "int more();\n"},
         "stand in",
@@ -132,6 +146,10 @@ ALLOWED = {
     + "// Keeps the data\n// Of a run; Whose, What.\nint what();  // of a run\n",
     "pto/ir/prose.py": PY
     + 'def f():\n    """Runs it.\n    Of one.\n    """\n    return "# What "\n',
+    "pto/ir/classes.hpp": CPP + "namespace pto {\ntemplate <class T>\nstruct A {};\nstruct B;\n}\n",
+    "pto/ir/other_classes.cpp": CPP
+    + "namespace pto {\nnamespace {\nclass A {};\n}\ntemplate <>\nstruct A<int> {};\n"
+    + "void f() {\n  struct B {};\n}\nnamespace inner {\nstruct A {};\n}\n}\n",
     "bench/a.cpp": CPP + "#include <immintrin.h>\n",
     "pto/ir/short.cpp": CPP + 'const char* s = "{";\n' + "int f() {\n  return 1;\n}\n" * 9,
 }

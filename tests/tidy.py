@@ -5,7 +5,7 @@
 
 Each rule is a function of a File (or of all files) that yields Offences; RULES lists them, and
 tests/test_tidy.py shows that each can fail. The rules of rooms stand in rooms.py, those of English
-in prose.py.
+in prose.py, that of class names in classes.py.
 """
 
 import ast
@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from classes import second_classes
 from prose import openings
 from repository import File, Offence, blanked, repository_files
 from rooms import budgets, circles, frameworks, may_use
@@ -196,7 +197,7 @@ def alike(files: list[File]) -> Iterator[Offence]:
 
 
 RULES = [spdx, sizes, function_sizes, names, texts, openings, include_headers, may_use, frameworks]
-RULES_OF_ALL = [alike, circles, budgets]
+RULES_OF_ALL = [alike, circles, budgets, second_classes]
 
 
 def check(root: Path) -> list[Offence]:

@@ -48,7 +48,7 @@ class PythonExecutor final : public TaskExecutor {
   }
 
  private:
-  static nb::object number_of(Number number) {
+  static nb::object number_of(ScalarNumber number) {
     if (number.kind == PTO_NUMBER_SIGNED) return nb::int_(int64_t(number.bits));
     return nb::float_(std::bit_cast<double>(number.bits));
   }

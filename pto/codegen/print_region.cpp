@@ -7,10 +7,10 @@
 namespace pto {
 namespace {
 
-Dim accessed(const RegionPlan& plan, const std::vector<Access>& accesses, DType dtype) {
+Dim accessed(const RegionPlan& plan, const std::vector<AxisAccess>& accesses, DType dtype) {
   Dim count = pto::bytes(dtype);
   for (size_t a = 0; a < accesses.size(); ++a)
-    if (accesses[a].step != Step::None) count = count * plan.axes[a].size;
+    if (accesses[a].step != AxisStep::None) count = count * plan.axes[a].size;
   return count;
 }
 

@@ -36,13 +36,13 @@ std::string RegionBody::stride(int tensor, int dim) {
 }
 
 // Prints the offset from the tensor's start to the current indices, without the vector axis.
-std::string RegionBody::offset(int tensor, const std::vector<Access>& accesses) {
+std::string RegionBody::offset(int tensor, const std::vector<AxisAccess>& accesses) {
   std::string sum = numbered("p", tensor);
   for (size_t a = 0; a + 1 < accesses.size() || (plan_.rows && a + 1 == accesses.size()); ++a) {
-    if (accesses[a].step == Step::None || (plan_.axes[a].inner && a + 1 == accesses.size()))
+    if (accesses[a].step == AxisStep::None || (plan_.axes[a].inner && a + 1 == accesses.size()))
       continue;
     sum += numbered(" + i", static_cast<int64_t>(a));
-    if (accesses[a].step == Step::Strided) sum += " * " + stride(tensor, accesses[a].dim);
+    if (accesses[a].step == AxisStep::Strided) sum += " * " + stride(tensor, accesses[a].dim);
   }
   return sum;
 }
@@ -253,12 +253,13 @@ void RegionBody::print_stores(int sweep) {
 void RegionBody::print_prefetch() {
   std::set<std::string> done;
   for (const Instance& i : plan_.instances) {
-    if (i.input < 0 || i.accesses.empty() || i.accesses.back().step != Step::Unit) continue;
+    if (i.input < 0 || i.accesses.empty() || i.accesses.back().step != AxisStep::Unit) continue;
     const int tensor = tensor_of_input_[static_cast<size_t>(i.input)];
     const std::vector<int> items = plan_.item_axes();
-    const Access row = items.empty() ? Access{} : i.accesses[static_cast<size_t>(items.back())];
-    if (!items.empty() && row.step == Step::None) continue;  // the same row again
-    if (plan_.rows && items.empty()) continue;               // there is only one row
+    const AxisAccess row =
+        items.empty() ? AxisAccess{} : i.accesses[static_cast<size_t>(items.back())];
+    if (!items.empty() && row.step == AxisStep::None) continue;  // the same row again
+    if (plan_.rows && items.empty()) continue;                   // there is only one row
     const std::string ahead = plan_.rows ? stride(tensor, row.dim) : "1024";
     const std::string from = offset(tensor, i.accesses) + " + j + " + ahead;
     if (done.insert(from).second) w_.line("if (far) prefetch(w, " + from + ");");
@@ -335,13 +336,13 @@ std::string RegionBody::literal(int i) const {
 void RegionBody::define_load(int i, const std::string& name) {
   const Instance& instance = plan_.at(i);
   const int tensor = tensor_of_input_[static_cast<size_t>(instance.input)];
-  const Access access = instance.accesses.empty() ? Access{} : instance.accesses.back();
+  const AxisAccess access = instance.accesses.empty() ? AxisAccess{} : instance.accesses.back();
   const std::string from = width_ + ", " + offset(tensor, instance.accesses);
   const std::string head = "auto " + name + " = load";
   const std::string type = "<" + type_of(i) + ">(";
-  if (access.step == Step::None)
+  if (access.step == AxisStep::None)
     w_.line(head + "_one" + type + from + ");");
-  else if (access.step == Step::Unit)
+  else if (access.step == AxisStep::Unit)
     w_.line(head + type + from + " + j);");
   else
     w_.line(head + "_strided" + type + from + " + j * " + stride(tensor, access.dim) + ", " +

@@ -41,7 +41,7 @@ class RegionBody {
   const Node& node(int i) const { return body_[plan_.at(i).value]; }
   std::string type_of(int i) const { return compute_type(node(i).type.dtype); }
   std::string stride(int tensor, int dim);
-  std::string offset(int tensor, const std::vector<Access>& accesses);
+  std::string offset(int tensor, const std::vector<AxisAccess>& accesses);
   std::string output_pointer(size_t output);
 
   void print_items();

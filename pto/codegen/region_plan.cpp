@@ -154,8 +154,9 @@ class Planner {
     return tensors;
   }
 
-  std::vector<Access> load_accesses(const Dims& shape, const AxisMap& map, StrideClass c) const {
-    std::vector<Access> accesses(plan_.axes.size());
+  std::vector<AxisAccess> load_accesses(const Dims& shape, const AxisMap& map,
+                                        StrideClass c) const {
+    std::vector<AxisAccess> accesses(plan_.axes.size());
     int last = -1;  // the innermost axis of memory, where its stride is known to be 1
     for (size_t d = 0; d < shape.size(); ++d)
       if (!is_one(shape[d])) last = static_cast<int>(d);
@@ -165,17 +166,17 @@ class Planner {
       if (map[d] < 0) continue;
       const bool unit = dense_last && static_cast<int>(d) == last;
       accesses[static_cast<size_t>(map[d])] = {static_cast<int>(d),
-                                               unit ? Step::Unit : Step::Strided};
+                                               unit ? AxisStep::Unit : AxisStep::Strided};
     }
     return accesses;
   }
 
-  std::vector<Access> dense_accesses(const Dims& shape, const AxisMap& map) const {
+  std::vector<AxisAccess> dense_accesses(const Dims& shape, const AxisMap& map) const {
     return load_accesses(shape, map, StrideClass::Contiguous);
   }
 
   // True where two neighbouring axes are one in this tensor's memory, or the tensor has neither.
-  static bool mergeable(const std::vector<Access>& accesses, size_t axis, bool dense,
+  static bool mergeable(const std::vector<AxisAccess>& accesses, size_t axis, bool dense,
                         const Dims& shape) {
     const int first = accesses[axis].dim, second = accesses[axis + 1].dim;
     if (first < 0 && second < 0) return true;
@@ -202,7 +203,7 @@ class Planner {
   void merge_axes() {
     for (size_t axis = plan_.axes.size(); axis-- > 1;) {
       if (!mergeable_everywhere(axis - 1)) continue;
-      const auto drop = [&](std::vector<Access>& accesses) {
+      const auto drop = [&](std::vector<AxisAccess>& accesses) {
         if (!accesses.empty()) accesses.erase(accesses.begin() + static_cast<long>(axis) - 1);
       };
       for (Instance& i : plan_.instances) drop(i.accesses);

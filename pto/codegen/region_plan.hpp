@@ -30,11 +30,11 @@ struct Axis {
 };
 
 // The distance that an operand moves in memory for a step along an axis.
-enum class Step : uint8_t { None, Unit, Strided };
+enum class AxisStep : uint8_t { None, Unit, Strided };
 
-struct Access {
+struct AxisAccess {
   int dim = -1;  // the tensor's dimension whose stride is the step; -1 where it does not vary
-  Step step = Step::None;
+  AxisStep step = AxisStep::None;
 };
 
 struct Instance {
@@ -45,15 +45,15 @@ struct Instance {
   int level = 0;              // the first sweep in which it can be computed
   bool expensive = false;     // worth a row buffer rather than a second computation
   bool reduces = false;
-  std::optional<Dim> count;      // for a sum of ones: their number, known without a sweep
-  int input = -1;                // the body's input that a load reads; else -1
-  std::vector<Access> accesses;  // one per axis, for a load
+  std::optional<Dim> count;          // for a sum of ones: their number, known without a sweep
+  int input = -1;                    // the body's input that a load reads; else -1
+  std::vector<AxisAccess> accesses;  // one per axis, for a load
 };
 
 struct RegionOutput {
   int instance;
-  bool inner;                    // it has one element for each step of the inner axes
-  std::vector<Access> accesses;  // one per axis
+  bool inner;                        // it has one element for each step of the inner axes
+  std::vector<AxisAccess> accesses;  // one per axis
 };
 
 // An expensive value that sweep `from` keeps in a row buffer for later sweeps.

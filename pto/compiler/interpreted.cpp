@@ -35,7 +35,7 @@ Array array_of(const pto_tensor& tensor, DType dtype) {
 
 Array array_of(uint64_t scalar, DType dtype) {
   Array array(dtype, {});
-  Number number{0, static_cast<int64_t>(scalar)};
+  ElementNumber number{0, static_cast<int64_t>(scalar)};
   if (is_float(dtype)) std::memcpy(&number.real, &scalar, sizeof(scalar));
   array.set(0, number);
   array.normalize();

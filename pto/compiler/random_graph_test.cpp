@@ -95,7 +95,7 @@ class Output {
   std::vector<unsigned char> memory_;
 };
 
-uint64_t scalar_bits(DType dtype, Number value) {
+uint64_t scalar_bits(DType dtype, ElementNumber value) {
   return is_float(dtype) ? std::bit_cast<uint64_t>(value.real)
                          : static_cast<uint64_t>(value.integer);
 }

@@ -18,7 +18,7 @@ Array::Array(DType dtype, std::vector<int64_t> sizes) : dtype(dtype), shape(std:
     integers.resize(count);
 }
 
-void Array::set(size_t i, Number value) {
+void Array::set(size_t i, ElementNumber value) {
   if (is_float(dtype))
     reals[i] = value.real;
   else
@@ -30,11 +30,11 @@ void Array::normalize() {
   for (int64_t& value : integers) value = wrap_to(dtype, value);
 }
 
-uint64_t element_bits(DType dtype, Number value) {
+uint64_t element_bits(DType dtype, ElementNumber value) {
   return is_float(dtype) ? bits_of(dtype, value.real) : static_cast<uint64_t>(value.integer);
 }
 
-Number element_from_bits(DType dtype, uint64_t bits) {
+ElementNumber element_from_bits(DType dtype, uint64_t bits) {
   if (is_float(dtype)) return {from_bits(dtype, bits), 0};
   return {0, wrap_to(dtype, static_cast<int64_t>(bits))};
 }

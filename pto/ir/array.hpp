@@ -29,18 +29,18 @@ struct Array {
   Array(DType dtype, std::vector<int64_t> shape);  // zeros
 
   size_t size() const { return is_float(dtype) ? reals.size() : integers.size(); }
-  Number at(size_t i) const {
-    return is_float(dtype) ? Number{reals[i], 0} : Number{0, integers[i]};
+  ElementNumber at(size_t i) const {
+    return is_float(dtype) ? ElementNumber{reals[i], 0} : ElementNumber{0, integers[i]};
   }
-  void set(size_t i, Number value);
+  void set(size_t i, ElementNumber value);
 
   // Rounds or wraps every element to the type.
   void normalize();
 };
 
 // Convert an element to its bits in memory, in the low bytes, and back.
-uint64_t element_bits(DType dtype, Number value);
-Number element_from_bits(DType dtype, uint64_t bits);
+uint64_t element_bits(DType dtype, ElementNumber value);
+ElementNumber element_from_bits(DType dtype, uint64_t bits);
 
 // True for equal types, shapes and values; NaN equals NaN, -0 differs from 0.
 bool same_bits(const Array& a, const Array& b);

@@ -25,7 +25,7 @@ double distance(double a, double b) {
 }
 
 double value_at(Opcode op, DType from, DType to, double a, double b) {
-  const std::array<Number, 2> x{Number{a, 0}, Number{b, 0}};
+  const std::array<ElementNumber, 2> x{ElementNumber{a, 0}, ElementNumber{b, 0}};
   const ElementValue value = element(op, from, to, x);
   return is_float(to) ? value.exact : static_cast<double>(value.number.integer);
 }
@@ -120,12 +120,12 @@ double rounding(Opcode op, DType dtype, const double* x, const ElementValue& val
   return bound;
 }
 
-double compare_bound(std::span<const Number> x, std::span<const double> b) {
+double compare_bound(std::span<const ElementNumber> x, std::span<const double> b) {
   const double slack = b[0] + b[1];
   return slack > 0 && !(std::abs(x[0].real - x[1].real) > slack) ? kAny : 0;
 }
 
-double convert_bound(DType from, DType to, Number x, double b, const ElementValue& value) {
+double convert_bound(DType from, DType to, ElementNumber x, double b, const ElementValue& value) {
   if (is_float(from) && is_float(to)) {
     const bool exact = value.number.real == value.exact && b == 0;
     return b + (exact ? 0 : spacing(to, value.exact) + spacing(compute_type(to), value.exact));
@@ -155,10 +155,10 @@ double with_overflow(DType dtype, double exact, double rounded, double bound) {
 }
 
 // True where sums are exact in any order: all terms are small multiples of one power of two.
-bool sums_exactly(DType compute, std::span<const Number> x) {
+bool sums_exactly(DType compute, std::span<const ElementNumber> x) {
   double total = 0;
   int lowest = 2000;
-  for (const Number& n : x) {
+  for (const ElementNumber& n : x) {
     if (!std::isfinite(n.real)) return false;
     if (n.real == 0) continue;
     int exponent = 0;
@@ -171,8 +171,8 @@ bool sums_exactly(DType compute, std::span<const Number> x) {
   return total == 0 || total < std::ldexp(compute == DType::F64 ? 0x1p53 : 0x1p24, lowest);
 }
 
-double sum_bound(DType dtype, std::span<const Number> x, std::span<const double> b, double steps,
-                 Number value) {
+double sum_bound(DType dtype, std::span<const ElementNumber> x, std::span<const double> b,
+                 double steps, ElementNumber value) {
   const DType compute = compute_type(dtype);
   double total = 0, off = 0;
   bool finite = true;
@@ -191,8 +191,8 @@ double sum_bound(DType dtype, std::span<const Number> x, std::span<const double>
   return is_half(dtype) ? bound + spacing(dtype, value.real) : bound;
 }
 
-double product_bound(DType dtype, std::span<const Number> x, std::span<const double> b,
-                     Number value) {
+double product_bound(DType dtype, std::span<const ElementNumber> x, std::span<const double> b,
+                     ElementNumber value) {
   const DType compute = compute_type(dtype);
   double above = 1, below = 1, relative = 1;
   bool integral = true, exact = true, finite = true;
@@ -216,7 +216,7 @@ double product_bound(DType dtype, std::span<const Number> x, std::span<const dou
 
 }  // namespace
 
-double element_bound(Opcode op, DType from, DType to, std::span<const Number> x,
+double element_bound(Opcode op, DType from, DType to, std::span<const ElementNumber> x,
                      std::span<const double> b, const ElementValue& value) {
   if (info(op).family == Family::Select) {
     if (b[0] > 0) return kAny;
@@ -246,8 +246,8 @@ double steps_of_sum(size_t count) {
   return std::min(n, 2 * 128 + 2 * std::log2(n + 1));  // isa/reduce/block_sums.hpp
 }
 
-double reduction_bound(Opcode op, DType dtype, std::span<const Number> x, std::span<const double> b,
-                       double steps, Number value) {
+double reduction_bound(Opcode op, DType dtype, std::span<const ElementNumber> x,
+                       std::span<const double> b, double steps, ElementNumber value) {
   const double most = b.empty() ? 0 : *std::max_element(b.begin(), b.end());
   if (!std::isfinite(most)) return kAny;
   if (!is_float(dtype)) return most > 0 ? kAny : 0;
@@ -256,7 +256,7 @@ double reduction_bound(Opcode op, DType dtype, std::span<const Number> x, std::s
                            : product_bound(dtype, x, b, value);
 }
 
-double output_bound(DType dtype, Number value, double bound) {
+double output_bound(DType dtype, ElementNumber value, double bound) {
   if (!is_half(dtype) || bound == 0) return bound;
   return bound + spacing(dtype, std::abs(value.real) + bound);
 }

@@ -17,7 +17,7 @@
 namespace pto {
 
 // Bounds an elementwise operation whose operands x may be off by b.
-double element_bound(Opcode op, DType from, DType to, std::span<const Number> x,
+double element_bound(Opcode op, DType from, DType to, std::span<const ElementNumber> x,
                      std::span<const double> b, const ElementValue& value);
 
 // Counts the additions that an element of a sum passes through at most: see
@@ -25,10 +25,10 @@ double element_bound(Opcode op, DType from, DType to, std::span<const Number> x,
 double steps_of_sum(size_t count);
 
 // Bounds a reduction of x to `value`; an element of a sum passes through `steps` additions.
-double reduction_bound(Opcode op, DType dtype, std::span<const Number> x, std::span<const double> b,
-                       double steps, Number value);
+double reduction_bound(Opcode op, DType dtype, std::span<const ElementNumber> x,
+                       std::span<const double> b, double steps, ElementNumber value);
 
 // Adds the error of rounding to the type at an output.
-double output_bound(DType dtype, Number value, double bound);
+double output_bound(DType dtype, ElementNumber value, double bound);
 
 }  // namespace pto

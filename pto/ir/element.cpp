@@ -131,7 +131,7 @@ double sticky_double(uint64_t size) {
   return std::ldexp(static_cast<double>(is_exact ? kept : kept | 1), lost);
 }
 
-ElementValue convert(DType from, DType to, Number x) {
+ElementValue convert(DType from, DType to, ElementNumber x) {
   if (is_float(from) && is_float(to)) return {{round_to(to, x.real), 0}, x.real};
   if (is_float(from)) return {{0, to == DType::Bool ? x.real != 0 : truncate_to(to, x.real)}};
   if (!is_float(to)) return {{0, wrap_to(to, x.integer)}};
@@ -152,11 +152,11 @@ ElementValue convert(DType from, DType to, Number x) {
 
 }  // namespace
 
-ElementValue element(Opcode op, DType from, DType to, std::span<const Number> x) {
+ElementValue element(Opcode op, DType from, DType to, std::span<const ElementNumber> x) {
   const Family family = info(op).family;
   if (family == Family::Select) return {x[0].integer != 0 ? x[1] : x[2]};
   if (family == Family::Convert) return convert(from, to, x[0]);
-  const Number a = x[0], b = x.size() > 1 ? x[1] : Number{};
+  const ElementNumber a = x[0], b = x.size() > 1 ? x[1] : ElementNumber{};
   if (family == Family::Compare && is_float(from)) return {{0, compare(op, a.real, b.real)}};
   if (family == Family::Compare)
     return {{0, with_integers(from, [&]<class T>(T) {
@@ -167,7 +167,7 @@ ElementValue element(Opcode op, DType from, DType to, std::span<const Number> x)
   return {{round_to(to, exact), 0}, exact};
 }
 
-Number identity(Opcode op, DType dtype) {
+ElementNumber identity(Opcode op, DType dtype) {
   enum Identity { kZero, kOne, kLowest, kHighest };
   Identity which = kZero;
   switch (op) {
@@ -184,7 +184,7 @@ Number identity(Opcode op, DType dtype) {
   return {which == kOne ? 1.0 : 0.0, which == kOne};
 }
 
-Number fold(Opcode op, DType dtype, Number total, Number x) {
+ElementNumber fold(Opcode op, DType dtype, ElementNumber total, ElementNumber x) {
   if (is_float(dtype)) return {value_of<double>(op, total.real, x.real), 0};
   return {0, integer_value(op, dtype, total.integer, x.integer)};
 }

@@ -16,21 +16,21 @@
 namespace pto {
 
 // One element: float types use `real`, the others `integer` (bool: 0 or 1).
-struct Number {
+struct ElementNumber {
   double real = 0;
   int64_t integer = 0;
 };
 
 struct ElementValue {
-  Number number;
+  ElementNumber number;
   double exact = 0;  // before rounding, where the result is a float
 };
 
 // `from` is the type of the first operand (for `where`: the second), `to` that of the result.
-ElementValue element(Opcode op, DType from, DType to, std::span<const Number> x);
+ElementValue element(Opcode op, DType from, DType to, std::span<const ElementNumber> x);
 
 // A reduction folds from its identity; `fold` does not round floats.
-Number identity(Opcode op, DType dtype);
-Number fold(Opcode op, DType dtype, Number total, Number x);
+ElementNumber identity(Opcode op, DType dtype);
+ElementNumber fold(Opcode op, DType dtype, ElementNumber total, ElementNumber x);
 
 }  // namespace pto

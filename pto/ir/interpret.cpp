@@ -66,13 +66,13 @@ int64_t elements_of(const std::vector<int64_t>& shape) {
 
 // Folds the elements in their order. A long sum of floats folds in pairs of halves, since compiled
 // code adds blocks of it: see isa/reduce/block_sums.hpp.
-Number folded(Opcode op, DType dtype, std::span<const Number> x) {
+ElementNumber folded(Opcode op, DType dtype, std::span<const ElementNumber> x) {
   if (op == Opcode::sum && is_float(dtype) && x.size() > 128) {
     const size_t half = x.size() / 2;
     return fold(op, dtype, folded(op, dtype, x.first(half)), folded(op, dtype, x.subspan(half)));
   }
-  Number total = identity(op, dtype);
-  for (const Number& n : x) total = fold(op, dtype, total, n);
+  ElementNumber total = identity(op, dtype);
+  for (const ElementNumber& n : x) total = fold(op, dtype, total, n);
   return total;
 }
 
@@ -215,7 +215,7 @@ class Interpreter {
     const size_t arity = node.operands.size();
     const DType from = operand(node, node.op == Opcode::where ? 1 : 0).array.dtype;
     Bounded out = empty(node.type.dtype, operand(node, 0).array.shape);
-    std::vector<Number> x(arity);
+    std::vector<ElementNumber> x(arity);
     std::vector<double> b(arity);
     for (size_t i = 0; i < out.array.size(); ++i) {
       for (size_t k = 0; k < arity; ++k) x[k] = operand(node, k).array.at(i);
@@ -229,10 +229,10 @@ class Interpreter {
   }
 
   // Folds x into element i of `out`; compiled code takes `steps` one after another.
-  void fold_into(Bounded& out, size_t i, Opcode op, const std::vector<Number>& x,
+  void fold_into(Bounded& out, size_t i, Opcode op, const std::vector<ElementNumber>& x,
                  const std::vector<double>& b, double steps) const {
     const DType dtype = out.array.dtype;
-    const Number total = folded(op, dtype, x);
+    const ElementNumber total = folded(op, dtype, x);
     out.array.set(i, {round_to(is_float(dtype) ? dtype : DType::F64, total.real), total.integer});
     if (with_bounds_) out.bounds[i] = reduction_bound(op, dtype, x, b, steps, out.array.at(i));
   }
@@ -248,7 +248,7 @@ class Interpreter {
     }
     Bounded out = empty(node.type.dtype, kept);
     const auto starts = places(kept, dense), steps = places(inner, inner_strides);
-    std::vector<Number> x(steps.size());
+    std::vector<ElementNumber> x(steps.size());
     std::vector<double> b(with_bounds_ ? steps.size() : 0);
     for (size_t i = 0; i < starts.size(); ++i) {
       for (size_t k = 0; k < steps.size(); ++k) {
@@ -277,11 +277,11 @@ class Interpreter {
     const auto depth = static_cast<size_t>(k);
     for (size_t i = 0; i < out.array.size(); ++i) {
       const size_t batch = i / (m * n), row = i / n, column = i % n;
-      std::vector<Number> x;
+      std::vector<ElementNumber> x;
       std::vector<double> off;
       for (size_t j = 0; j < depth; ++j) {
         const size_t p = row * depth + j, q = batch * depth * n + j * n + column;
-        const Number u = a.array.at(p), v = b.array.at(q);
+        const ElementNumber u = a.array.at(p), v = b.array.at(q);
         x.push_back({u.real * v.real, static_cast<int64_t>(static_cast<uint64_t>(u.integer) *
                                                            static_cast<uint64_t>(v.integer))});
         if (with_bounds_)
@@ -365,7 +365,7 @@ std::string difference(const Bounded& want, const Array& got) {
     return "expected " + text(want.array, 0) + " but got " + text(got, 0);
   for (size_t i = 0; i < got.size(); ++i) {
     if (!std::isfinite(want.bounds[i])) continue;
-    const Number x = want.array.at(i), y = got.at(i);
+    const ElementNumber x = want.array.at(i), y = got.at(i);
     const bool both_nan = std::isnan(x.real) && std::isnan(y.real);
     const bool near = both_nan || x.real == y.real || std::abs(x.real - y.real) <= want.bounds[i];
     if (near && x.integer == y.integer) continue;

@@ -43,10 +43,10 @@ TEST_P(EachHalf, overflow_is_infinite) {
   EXPECT_TRUE(std::isnan(round_to(dtype, NAN)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Number, EachHalf, ::testing::Values(DType::F16, DType::BF16),
+INSTANTIATE_TEST_SUITE_P(ElementNumber, EachHalf, ::testing::Values(DType::F16, DType::BF16),
                          [](const auto& test) { return std::string(name(test.param)); });
 
-TEST(Number, bits_of_wide_floats_are_the_machines) {
+TEST(ElementNumber, bits_of_wide_floats_are_the_machines) {
   for (const double x : {0.0, -0.0, 1.5, -3e-40, 1e38, 0.1, double(INFINITY)}) {
     const auto single = static_cast<float>(x);
     EXPECT_EQ(bits_of(DType::F32, single), std::bit_cast<uint32_t>(single));
@@ -57,7 +57,7 @@ TEST(Number, bits_of_wide_floats_are_the_machines) {
   EXPECT_EQ(from_bits(DType::F64, bits_of(DType::F64, 5e-324)), 5e-324);
 }
 
-TEST(Number, integers_wrap) {
+TEST(ElementNumber, integers_wrap) {
   EXPECT_EQ(wrap_to(DType::I8, 200), -56);
   EXPECT_EQ(wrap_to(DType::U8, -1), 255);
   EXPECT_EQ(wrap_to(DType::I32, INT64_C(1) << 31), INT32_MIN);
@@ -65,7 +65,7 @@ TEST(Number, integers_wrap) {
   EXPECT_EQ(wrap_to(DType::U64, -1), -1);
 }
 
-TEST(Number, floats_become_integers_by_truncation_within_the_range) {
+TEST(ElementNumber, floats_become_integers_by_truncation_within_the_range) {
   EXPECT_EQ(truncate_to(DType::I32, -1.9), -1);
   EXPECT_EQ(truncate_to(DType::I32, 1e10), INT32_MAX);
   EXPECT_EQ(truncate_to(DType::I64, -1e30), INT64_MIN);

@@ -324,7 +324,7 @@ double special(Random& random, DType dtype) {
 // Fills an input with normal numbers, small integers, or some special values.
 enum class Fill { Numbers, Integers, Specials };
 
-Number random_number(Random& random, DType dtype, Fill fill) {
+ElementNumber random_number(Random& random, DType dtype, Fill fill) {
   if (dtype == DType::Bool) return {0, random.one_in(2)};
   const auto small = static_cast<int64_t>(random.below(17)) - 8;
   if (!is_float(dtype) && fill == Fill::Specials && random.one_in(16))

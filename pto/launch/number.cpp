@@ -35,8 +35,9 @@ std::string text_of_real(double value) {
   return digits;
 }
 
-[[noreturn]] void refuse(const pto_parameter& parameter, Number number, const NumberPlace& place,
-                         const std::string& why, const std::string& fix, ErrorKind kind) {
+[[noreturn]] void refuse(const pto_parameter& parameter, ScalarNumber number,
+                         const NumberPlace& place, const std::string& why, const std::string& fix,
+                         ErrorKind kind) {
   fail({std::string(place.callee) + ": scalar " + std::to_string(place.index) + " is " +
             text_of(number) + ", its parameter is " +
             type_text(parameter.type_code, parameter.type_bits),
@@ -51,7 +52,7 @@ double real_of_bits(uint64_t bits) {
   return double(std::bit_cast<float>(uint32_t(bits)));
 }
 
-uint64_t real_slot(const pto_parameter& parameter, Number number, const NumberPlace& place) {
+uint64_t real_slot(const pto_parameter& parameter, ScalarNumber number, const NumberPlace& place) {
   double value = std::bit_cast<double>(number.bits);
   if (number.kind == PTO_NUMBER_BITS) value = real_of_bits(number.bits);
   if (number.kind == PTO_NUMBER_SIGNED || number.kind == PTO_NUMBER_UNSIGNED) {
@@ -71,7 +72,8 @@ uint64_t real_slot(const pto_parameter& parameter, Number number, const NumberPl
   return std::bit_cast<uint64_t>(value);
 }
 
-uint64_t integer_slot(const pto_parameter& parameter, Number number, const NumberPlace& place) {
+uint64_t integer_slot(const pto_parameter& parameter, ScalarNumber number,
+                      const NumberPlace& place) {
   if (is_real(number.kind))
     refuse(parameter, number, place, "a floating-point number is not converted to an integer",
            "pass an integer: int64_t(x), int(x) in Python; or declare the parameter as a float",
@@ -102,7 +104,7 @@ const char* kind_name(uint8_t kind) {
   return kind < std::size(names) ? names[kind] : "of no kind";
 }
 
-std::string text_of(Number number) {
+std::string text_of(ScalarNumber number) {
   std::string digits = std::to_string(number.bits);
   if (is_real(number.kind)) digits = text_of_real(std::bit_cast<double>(number.bits));
   if (number.kind == PTO_NUMBER_SIGNED) digits = std::to_string(int64_t(number.bits));
@@ -138,13 +140,13 @@ bool holds_exactly(const pto_parameter& type, int64_t integer, bool is_unsigned)
   return odd >> precision == 0 && double(size) <= largest_real(type);
 }
 
-uint64_t slot_for(const pto_parameter& parameter, Number number, const NumberPlace& place) {
+uint64_t slot_for(const pto_parameter& parameter, ScalarNumber number, const NumberPlace& place) {
   if (number.kind == PTO_NUMBER_ANY) return number.bits;
   return is_integer_type(parameter) ? integer_slot(parameter, number, place)
                                     : real_slot(parameter, number, place);
 }
 
-uint64_t read_as(uint8_t kind, Number number, size_t index, const char* reader) {
+uint64_t read_as(uint8_t kind, ScalarNumber number, size_t index, const char* reader) {
   if (number.kind == PTO_NUMBER_ANY) return number.bits;
   const bool wants_real = kind == PTO_NUMBER_REAL;
   if (wants_real == is_real(number.kind)) {

@@ -22,7 +22,7 @@
 
 namespace pto {
 
-struct Number {
+struct ScalarNumber {
   uint64_t bits;
   uint8_t kind;  // PTO_NUMBER_...
 };
@@ -39,7 +39,7 @@ class Numbers {
 
   size_t size() const { return bits_.size(); }
   bool empty() const { return bits_.empty(); }
-  Number operator[](size_t i) const { return {bits_[i], kind(i)}; }
+  ScalarNumber operator[](size_t i) const { return {bits_[i], kind(i)}; }
   uint8_t kind(size_t i) const { return i < kinds_.size() ? kinds_[i] : uint8_t(PTO_NUMBER_ANY); }
   std::span<const uint64_t> bits() const { return bits_; }
 
@@ -55,14 +55,14 @@ struct NumberPlace {
 };
 
 // Converts the number to the slot of `parameter`, which must be no pointer.
-uint64_t slot_for(const pto_parameter& parameter, Number number, const NumberPlace& place);
+uint64_t slot_for(const pto_parameter& parameter, ScalarNumber number, const NumberPlace& place);
 
 // Reads a number of the run as an int64, or as the bits of a double (PTO_NUMBER_REAL), for the
 // orchestration; `reader` is the function that it called.
-uint64_t read_as(uint8_t kind, Number number, size_t index, const char* reader);
+uint64_t read_as(uint8_t kind, ScalarNumber number, size_t index, const char* reader);
 
 // Print "4 (float64)", and "float64".
-std::string text_of(Number number);
+std::string text_of(ScalarNumber number);
 const char* kind_name(uint8_t kind);
 
 // Returns the parameters that are no pointers; nothing for a kernel that nobody exported.

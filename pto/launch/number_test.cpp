@@ -22,10 +22,10 @@ constexpr pto_parameter kI8{0, 0, 0, 8}, kI32{0, 0, 0, 32}, kI64{0, 0, 0, 64}, k
 constexpr pto_parameter kIntegers[] = {kI8, kI32, kI64, kU32, kU64, kBool};
 constexpr pto_parameter kReals[] = {kF16, kF32, kF64, kBf16};
 
-Number of(int64_t value) { return {uint64_t(value), PTO_NUMBER_SIGNED}; }
-Number of_unsigned(uint64_t value) { return {value, PTO_NUMBER_UNSIGNED}; }
-Number of(double value) { return {std::bit_cast<uint64_t>(value), PTO_NUMBER_REAL}; }
-Number of_bits(uint64_t bits) { return {bits, PTO_NUMBER_BITS}; }
+ScalarNumber of(int64_t value) { return {uint64_t(value), PTO_NUMBER_SIGNED}; }
+ScalarNumber of_unsigned(uint64_t value) { return {value, PTO_NUMBER_UNSIGNED}; }
+ScalarNumber of(double value) { return {std::bit_cast<uint64_t>(value), PTO_NUMBER_REAL}; }
+ScalarNumber of_bits(uint64_t bits) { return {bits, PTO_NUMBER_BITS}; }
 
 // The value that the parameter gets, or the kind of the error.
 struct Got {
@@ -33,14 +33,14 @@ struct Got {
   ErrorKind kind;
   uint64_t slot;
 };
-Got got(const pto_parameter& parameter, Number number) {
+Got got(const pto_parameter& parameter, ScalarNumber number) {
   try {
     return {false, ErrorKind::Value, slot_for(parameter, number, {"k", 0})};
   } catch (const Error& error) {
     return {true, error.kind(), 0};
   }
 }
-double real(const pto_parameter& parameter, Number number) {
+double real(const pto_parameter& parameter, ScalarNumber number) {
   return std::bit_cast<double>(slot_for(parameter, number, {"k", 0}));
 }
 

@@ -20,7 +20,7 @@ from pto.errors import InvalidType, InvalidValue
 from pto.tasks.arguments import Arg
 from pto.tasks.check import CheckReport, checked
 from pto.tasks.compilation import check_platform, compile
-from pto.tasks.graph import Graph
+from pto.tasks.graph import CapturedGraph
 from pto.tasks.package import CompiledPackage
 from pto.tasks.report import TraceReport
 from pto.tasks.run import Report, Run, RunQueue
@@ -121,7 +121,7 @@ class ChipRuntime(Runtime):
         self._queue.submit(run)
         return run
 
-    def capture(self, name: str, args: Sequence[Arg] = ()) -> Graph:
+    def capture(self, name: str, args: Sequence[Arg] = ()) -> CapturedGraph:
         """The program's tasks on these arguments, to be replayed; runs nothing.
 
         An orchestration that waits for elements cannot be captured: RuntimeError.
@@ -133,7 +133,9 @@ class ChipRuntime(Runtime):
             package.check(name, checked)
             return [arg.as_core() for arg in checked]
 
-        return Graph(name, program, read, self._queue.execute, args, self._workers, self._tracing)
+        return CapturedGraph(
+            name, program, read, self._queue.execute, args, self._workers, self._tracing
+        )
 
     def trace(self, path: str | os.PathLike | None, level: int = 1) -> None:
         """Runs and replays that begin from now on are traced: each writes its trace to `path`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graph: a captured program that runs again without its orchestration.
+"""CapturedGraph: a captured program that runs again without its orchestration.
 
     graph = rt.capture("step", args)      # runs nothing
     graph.replay(args)                    # other arrays of the same shapes too
@@ -21,7 +21,7 @@ from pto.tasks.simulation import Scaling, SimulatedRun, checked_cores, simulated
 from pto.tasks.tracing import TraceRequest, Tracing
 
 
-class Graph:
+class CapturedGraph:
     """Made by Runtime.capture(); replays of one graph follow each other."""
 
     def __init__(
@@ -95,4 +95,4 @@ class Graph:
         return counts
 
     def __repr__(self) -> str:
-        return f"<Graph {self.name!r}: {self.tasks} tasks, {self.edges} edges>"
+        return f"<CapturedGraph {self.name!r}: {self.tasks} tasks, {self.edges} edges>"

@@ -143,7 +143,7 @@ class HostGraph:
         )
 
     def __repr__(self) -> str:
-        return f"<Graph {self.name!r}: {self.tasks} tasks>"
+        return f"<HostGraph {self.name!r}: {self.tasks} tasks>"
 
 
 def _arrays_of(args: Any, memory: Any) -> tuple[list[numpy.ndarray], tuple]:

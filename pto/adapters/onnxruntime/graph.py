@@ -64,7 +64,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Graph:
+class OnnxGraph:
     """Nodes in topological order; of a fused group also its inputs and outputs by name. `parent`
     is the type of the node whose body it is, or ""."""
 
@@ -85,7 +85,7 @@ def _value(name: str, fields: dict) -> Value:
     return Value(name, dtype, shape, fields["constant"], fields["output"], data)
 
 
-def parse(text: str) -> Graph:
+def parse(text: str) -> OnnxGraph:
     """The graph of a description."""
     fields = json.loads(text)
     values = {name: _value(name, value) for name, value in fields["values"].items()}
@@ -97,7 +97,7 @@ def parse(text: str) -> Graph:
         )
         for place, node in enumerate(fields["nodes"])
     )  # fmt: skip
-    return Graph(
+    return OnnxGraph(
         nodes, fields["parent"], tuple(fields.get("inputs", ())),
         tuple(fields.get("outputs", ())), values,
     )  # fmt: skip

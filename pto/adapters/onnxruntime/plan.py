@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from pto.adapters.onnxruntime import group as groups
 from pto.adapters.onnxruntime import library
-from pto.adapters.onnxruntime.graph import Graph, Node, Value, parse
+from pto.adapters.onnxruntime.graph import Node, OnnxGraph, Value, parse
 from pto.adapters.onnxruntime.rows import row_of
 from pto.adapters.onnxruntime.table import CONTROL_FLOW
 
@@ -85,7 +85,7 @@ def fits(nodes: Sequence[Node]) -> bool:
     return len(group.inputs) <= INPUTS_MAX and len(leave) <= OUTPUTS_MAX
 
 
-def leaving(nodes: Sequence[Node], graph: Graph) -> list[Value]:
+def leaving(nodes: Sequence[Node], graph: OnnxGraph) -> list[Value]:
     """The values of a group that others read, or that are outputs of the model."""
     inside = {node.place for node in nodes}
     read = {v.name for node in graph.nodes if node.place not in inside
@@ -94,7 +94,7 @@ def leaving(nodes: Sequence[Node], graph: Graph) -> list[Value]:
     return [v for v in made if v.is_output or v.name in read]
 
 
-def partition(graph: Graph) -> list[list[Node]]:
+def partition(graph: OnnxGraph) -> list[list[Node]]:
     """The groups of nodes that the provider takes."""
     parts, ours = Partition(), set()
     for node in graph.nodes:
@@ -136,7 +136,7 @@ def build(text: str, answer: int) -> None:
     library.use(answer, made.index, inputs, [], range(len(outputs)))
 
 
-def build_call(graph: Graph, answer: int) -> None:
+def build_call(graph: OnnxGraph, answer: int) -> None:
     """The kernel of one node that an operator of the library computes."""
     (node,) = graph.nodes
     call = groups.call_of(node)

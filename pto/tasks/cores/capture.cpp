@@ -215,7 +215,7 @@ std::vector<TaskGraph::Shape> TaskGraph::shapes_of(std::span<const pto_tensor> t
 bool TaskGraph::fits(std::span<const pto_tensor> tensors, const Numbers& scalars) const {
   if (scalars.size() != captured_scalars_.size()) return false;
   for (size_t i = 0; i < scalars.size(); ++i) {
-    const Number now = scalars[i];
+    const ScalarNumber now = scalars[i];
     if (now.kind != captured_kinds_[i]) return false;
     if (is_frozen_[i] && now.bits != captured_scalars_[i]) return false;
   }

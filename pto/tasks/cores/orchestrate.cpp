@@ -221,7 +221,7 @@ class Session {
   }
 
   void add_scalar(const pto_task_argument& arg, const TaskKernel* kernel) {
-    Number number{arg.scalar, uint8_t(arg.number)};
+    ScalarNumber number{arg.scalar, uint8_t(arg.number)};
     if (arg.number < PTO_NUMBER_ANY || arg.number > PTO_NUMBER_BITS || arg.n_steps < 0 ||
         (arg.n_steps > 0 && arg.steps == nullptr))
       fail({"a scalar of kind " + std::to_string(arg.number) + " with " +

@@ -37,7 +37,7 @@ struct TaskKernel {
 
   // Returns scalar `place` in the form that the kernel's parameter takes. Throws Error if they do
   // not match; without known parameters the bits stay as they are.
-  uint64_t slot(size_t place, Number number) const {
+  uint64_t slot(size_t place, ScalarNumber number) const {
     if (place >= numbers.size()) return number.bits;
     return slot_for(numbers[place], number, {name.c_str(), place});
   }

@@ -18,7 +18,7 @@ TEST(TaskKernel, takes_numbers_as_its_exported_parameters_say) {
   const TaskKernel known = exported_kernel(kernel, "k");
   pto_export_kernel(kernel, nullptr);
   ASSERT_EQ(known.numbers.size(), 2u);
-  const Number one{1, PTO_NUMBER_SIGNED}, four{std::bit_cast<uint64_t>(4.0), PTO_NUMBER_REAL};
+  const ScalarNumber one{1, PTO_NUMBER_SIGNED}, four{std::bit_cast<uint64_t>(4.0), PTO_NUMBER_REAL};
   EXPECT_EQ(std::bit_cast<double>(known.slot(0, one)), 1.0);
   EXPECT_THROW(known.slot(1, four), Error);
   EXPECT_EQ(known.slot(2, four), four.bits);  // too many, which the kernel refuses
