@@ -46,9 +46,9 @@ BUDGETS = {
     "isa": 12900,
     "language": 3470,
     "launch": 4950,
-    "operators": 2710,
+    "operators": 2680,
     "ops": 2660,
-    "passes": 600,
+    "passes": 630,
     "pto": 660,
     "tasks": 11150,
 }

@@ -20,6 +20,9 @@ Emitted emit_stages(const Graph& graph, const CompileOptions& options) {
   passes.disabled = options.disabled_passes;
   passes.verify = options.verify;
   passes.dump = options.dump;
+  passes.unfinished = [](const ErrorText& text) {
+    warn(text.what + "\n  why: " + text.why + "\n  fix: " + text.fix);
+  };
   Emitted emitted = emit(run_pipeline(graph, passes), options.strides);
   if (options.dump) options.dump("C++", emitted.text);
   return emitted;

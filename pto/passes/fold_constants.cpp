@@ -27,6 +27,8 @@ std::optional<Value> fold_node(GraphBuilder& b, const Node& node) {
 
 }  // namespace
 
-Graph fold_constants(const Graph& graph) { return rewrite(graph, fold_node); }
+Graph fold_constants(const Graph& graph, PassNotes* notes) {
+  return rewrite(graph, fold_node, notes);
+}
 
 }  // namespace pto

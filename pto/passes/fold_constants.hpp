@@ -11,9 +11,10 @@
 #pragma once
 
 #include "pto/ir/graph.hpp"
+#include "pto/passes/notes.hpp"
 
 namespace pto {
 
-Graph fold_constants(const Graph& graph);
+Graph fold_constants(const Graph& graph, PassNotes* notes = nullptr);
 
 }  // namespace pto

@@ -37,7 +37,7 @@ Graph run_passes(Graph graph, const std::string& names) {
     const auto pass = std::find_if(kPipeline.begin(), kPipeline.end(),
                                    [&](const Pass& p) { return p.name == name; });
     if (pass == kPipeline.end()) throw std::invalid_argument("no pass " + name);
-    graph = pass->run(graph);
+    graph = pass->run(graph, nullptr);
   }
   return graph;
 }

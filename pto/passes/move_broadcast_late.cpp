@@ -39,6 +39,8 @@ std::optional<Value> move_node(GraphBuilder& b, const Node& node) {
 
 }  // namespace
 
-Graph move_broadcast_late(const Graph& graph) { return rewrite(graph, move_node); }
+Graph move_broadcast_late(const Graph& graph, PassNotes* notes) {
+  return rewrite(graph, move_node, notes);
+}
 
 }  // namespace pto

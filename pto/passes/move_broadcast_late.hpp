@@ -13,9 +13,10 @@
 #pragma once
 
 #include "pto/ir/graph.hpp"
+#include "pto/passes/notes.hpp"
 
 namespace pto {
 
-Graph move_broadcast_late(const Graph& graph);
+Graph move_broadcast_late(const Graph& graph, PassNotes* notes = nullptr);
 
 }  // namespace pto

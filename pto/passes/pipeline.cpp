@@ -21,8 +21,10 @@ constexpr Pass kPasses[] = {
      "first: arithmetic on constants becomes arithmetic on scalars, which folding sees"},
     {"fold_constants", fold_constants, "before the algebra, which looks for 0 and 1"},
     {"simplify_algebra", simplify_algebra, "on folded constants"},
-    {"remove_dead_nodes", remove_dead_nodes, "last of the rewrites, which leave dead nodes behind"},
-    {"fuse_regions", fuse_regions, "last: what the rewrites leave is grouped into kernels"},
+    {"remove_dead_nodes", [](const Graph& graph, PassNotes*) { return remove_dead_nodes(graph); },
+     "last of the rewrites, which leave dead nodes behind"},
+    {"fuse_regions", [](const Graph& graph, PassNotes*) { return fuse_regions(graph); },
+     "last: what the rewrites leave is grouped into kernels"},
 };
 
 void check_names(const std::vector<std::string>& names) {
@@ -43,14 +45,22 @@ const std::span<const Pass> kPipeline = kPasses;
 Graph run_pipeline(const Graph& graph, const PipelineOptions& options) {
   check_names(options.disabled);
   Graph now = graph;
-  for (const Pass& pass : kPipeline) {
+  for (const Pass& pass : options.passes) {
     if (std::find(options.disabled.begin(), options.disabled.end(), pass.name) !=
         options.disabled.end())
       continue;
     const auto start = std::chrono::steady_clock::now();
-    now = pass.run(now);
+    PassNotes notes;
+    now = pass.run(now, &notes);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     if (options.timed) options.timed(pass.name, seconds.count());
+    if (!notes.is_finished && options.unfinished) {
+      options.unfinished({"the pass " + std::string(pass.name) + " still changed " +
+                              in_quotes(graph.name()) + " in walk " + std::to_string(notes.walks),
+                          "its rules should reach a graph that they leave alone; results are "
+                          "right, and the kernel may be slower: this is a defect of OpenPTO",
+                          "report it with the function"});
+    }
     if (options.verify) verify(now);
     if (options.dump) options.dump(pass.name, print(now));
   }

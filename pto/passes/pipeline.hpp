@@ -15,23 +15,30 @@
 #include <string_view>
 #include <vector>
 
+#include "pto/base/error.hpp"
 #include "pto/ir/graph.hpp"
+#include "pto/passes/notes.hpp"
 
 namespace pto {
 
 struct Pass {
   const char* name;
-  Graph (*run)(const Graph&);
-  const char* reason;  // the reason of its place in the order
+  Graph (*run)(const Graph&, PassNotes*);  // the notes may be null
+  const char* reason;                      // the reason of its place in the order
 };
 
 extern const std::span<const Pass> kPipeline;
+
+// Says in three sentences that a pass did not reach its end.
+using UnfinishedPass = std::function<void(const ErrorText&)>;
 
 struct PipelineOptions {
   std::vector<std::string> disabled = {};  // names of passes
   bool verify = true;                      // after each pass
   std::function<void(const std::string& pass, const std::string& text)> dump = {};
   std::function<void(std::string_view pass, double seconds)> timed = {};
+  UnfinishedPass unfinished = {};
+  std::span<const Pass> passes = kPipeline;
 };
 
 // Throws pto::Error: an unknown pass in `disabled`, a graph that a pass does not take or breaks.

@@ -9,6 +9,7 @@
 #include "pto/ir/print.hpp"
 #include "pto/ir/random_graph.hpp"
 #include "pto/ir/verify.hpp"
+#include "pto/passes/rewrite.hpp"
 
 namespace pto {
 namespace {
@@ -19,7 +20,7 @@ using ::testing::HasSubstr;
 // True where the pass changes a single bit of a result on random inputs of the seed.
 bool changes(const Pass& pass, const Graph& graph, uint64_t seed) {
   const auto inputs = random_inputs(graph, seed);
-  const auto before = interpret(graph, inputs), after = interpret(pass.run(graph), inputs);
+  const auto before = interpret(graph, inputs), after = interpret(pass.run(graph, nullptr), inputs);
   for (size_t i = 0; i < before.size(); ++i)
     if (!same_bits(before[i], after[i])) return true;
   return before.size() != after.size();
@@ -35,14 +36,14 @@ TEST_P(EachPass, leaves_the_interpreters_result_bit_equal) {
     const Graph graph = random_graph(seed, {.structure = takes_structure(GetParam())});
     if (!changes(GetParam(), graph, seed)) continue;
     const Graph small = shrink(graph, [&](const Graph& g) { return changes(GetParam(), g, seed); });
-    FAIL() << "seed " << seed << "\n" << print(small) << print(GetParam().run(small));
+    FAIL() << "seed " << seed << "\n" << print(small) << print(GetParam().run(small, nullptr));
   }
 }
 
 TEST_P(EachPass, gives_a_graph_that_obeys_the_rules) {
   for (uint64_t seed = 0; seed < random_tests(); ++seed) {
     const Graph graph = random_graph(seed, {.structure = takes_structure(GetParam())});
-    const Graph after = GetParam().run(graph);
+    const Graph after = GetParam().run(graph, nullptr);
     ASSERT_NO_THROW(verify(after)) << "seed " << seed << "\n" << print(graph) << print(after);
     ASSERT_EQ(parse(print(after)), after) << "seed " << seed;
     ASSERT_EQ(after.inputs().size(), graph.inputs().size());
@@ -53,11 +54,20 @@ TEST_P(EachPass, gives_a_graph_that_obeys_the_rules) {
 TEST_P(EachPass, keeps_locations) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     const Graph after =
-        GetParam().run(random_graph(seed, {.structure = takes_structure(GetParam())}));
+        GetParam().run(random_graph(seed, {.structure = takes_structure(GetParam())}), nullptr);
     for (const Node& node : after.nodes()) {
       if (node.attributes.body != nullptr || node.op == Opcode::result) continue;
       ASSERT_FALSE(node.locations.empty()) << "seed " << seed << "\n" << print(after);
     }
+  }
+}
+
+TEST_P(EachPass, reaches_its_end) {
+  for (uint64_t seed = 0; seed < random_tests(); ++seed) {
+    const Graph graph = random_graph(seed, {.structure = takes_structure(GetParam())});
+    PassNotes notes;
+    GetParam().run(graph, &notes);
+    ASSERT_TRUE(notes.is_finished) << "seed " << seed << "\n" << print(graph);
   }
 }
 
@@ -83,6 +93,35 @@ TEST(Pipeline, skips_disabled_passes) {
       {.disabled = {"move_broadcast_late", "simplify_algebra", "fuse_regions"},
        .dump = [&](const std::string& pass, const std::string&) { dumped.push_back(pass); }});
   EXPECT_THAT(dumped, ElementsAre("fold_constants", "remove_dead_nodes"));
+}
+
+// Turns neg into abs and abs into neg, for ever.
+Graph never_ends(const Graph& graph, PassNotes* notes) {
+  const auto swap = [](GraphBuilder& b, const Node& node) -> std::optional<Value> {
+    if (node.op == Opcode::neg) return b.unary(Opcode::abs, node.operands[0]);
+    if (node.op == Opcode::abs) return b.unary(Opcode::neg, node.operands[0]);
+    return std::nullopt;
+  };
+  return rewrite(graph, swap, notes);
+}
+
+TEST(Pipeline, says_when_a_pass_does_not_reach_its_end) {
+  for (const char* body : {"", "in a loop"}) {
+    GraphBuilder b("f");
+    const Value x = b.input("x", DType::F32, {Dim(4)});
+    GraphBuilder inner("body");
+    inner.input("i", DType::I64, {});
+    inner.output(inner.unary(Opcode::neg, inner.input("y", DType::F32, {Dim(4)})));
+    const auto bound = [&b](int64_t n) { return b.constant(n, DType::I64); };
+    b.output(*body == 0 ? b.unary(Opcode::neg, x)
+                        : b.loop(bound(0), bound(2), bound(1), {x}, inner.build()));
+    const Pass pass{"never_ends", never_ends, ""};
+    std::vector<std::string> said;
+    run_pipeline(b.build(),
+                 {.unfinished = [&](const ErrorText& text) { said.push_back(text.what); },
+                  .passes = {&pass, 1}});
+    EXPECT_THAT(said, ElementsAre("the pass never_ends still changed \"f\" in walk 16")) << body;
+  }
 }
 
 TEST(Pipeline, names_the_passes_when_one_is_unknown) {

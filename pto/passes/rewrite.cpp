@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/passes/rewrite.hpp"
 
+#include <algorithm>
+
 #include "pto/ir/rebuild.hpp"
 
 namespace pto {
 namespace {
 
-Graph rewrite_once(const Graph& graph, const Rule& rule) {
+Graph rewrite_once(const Graph& graph, const Rule& rule, PassNotes* notes) {
   return rebuild(graph, graph.outputs(), [&](GraphBuilder& b, const Node& old, Value) {
     Node node = old;
-    if (node.attributes.body != nullptr)
-      node.attributes.body = std::make_shared<const Graph>(rewrite(*node.attributes.body, rule));
+    if (node.attributes.body != nullptr) {
+      PassNotes inner;
+      node.attributes.body =
+          std::make_shared<const Graph>(rewrite(*node.attributes.body, rule, &inner));
+      notes->is_finished = notes->is_finished && inner.is_finished;
+      notes->walks = std::max(notes->walks, inner.walks);
+    }
     const std::optional<Value> replacement = rule(b, node);
     return replacement ? replacement : b.copy(node, node.operands);
   });
@@ -18,14 +25,19 @@ Graph rewrite_once(const Graph& graph, const Rule& rule) {
 
 }  // namespace
 
-Graph rewrite(const Graph& graph, const Rule& rule) {
+Graph rewrite(const Graph& graph, const Rule& rule, PassNotes* notes) {
   constexpr int kMostWalks = 16;  // a rule that never ends is a mistake, but no reason to hang
+  PassNotes own;
+  PassNotes& told = notes == nullptr ? own : *notes;
   Graph now = graph;
-  for (int i = 0; i < kMostWalks; ++i) {
-    Graph next = rewrite_once(now, rule);
+  for (int walk = 1; walk <= kMostWalks; ++walk) {
+    told.is_finished = true;
+    told.walks = std::max(told.walks, walk);
+    Graph next = rewrite_once(now, rule, &told);
     if (next == now) return next;
     now = std::move(next);
   }
+  told.is_finished = false;
   return now;
 }
 

@@ -7,8 +7,9 @@
 //       return std::nullopt;                       // keep it
 //     });
 //
-// The walk repeats until nothing changes, at most 16 times. Locations pass to the replacement,
-// guards and inputs stay; bodies of loops are rewritten too.
+// The walk repeats until nothing changes, at most 16 times. A rule that would change more is a
+// mistake of ours: the graph is right as it is, and `notes` say so. Locations pass to the
+// replacement, guards and inputs stay; bodies of loops are rewritten too.
 //
 // Invariant: the node that the rule sees has operands of the new graph; the value that the rule
 // returns has the node's type.
@@ -19,12 +20,13 @@
 #include <optional>
 
 #include "pto/ir/graph.hpp"
+#include "pto/passes/notes.hpp"
 
 namespace pto {
 
 using Rule = std::function<std::optional<Value>(GraphBuilder&, const Node&)>;
 
-Graph rewrite(const Graph& graph, const Rule& rule);
+Graph rewrite(const Graph& graph, const Rule& rule, PassNotes* notes = nullptr);
 
 // Returns the number of a constant, also behind broadcasts.
 std::optional<std::variant<double, int64_t>> constant_of(const GraphBuilder& b, Value v);

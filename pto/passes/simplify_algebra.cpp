@@ -194,6 +194,8 @@ Answer simplify_node(GraphBuilder& b, const Node& node) {
 
 }  // namespace
 
-Graph simplify_algebra(const Graph& graph) { return rewrite(graph, simplify_node); }
+Graph simplify_algebra(const Graph& graph, PassNotes* notes) {
+  return rewrite(graph, simplify_node, notes);
+}
 
 }  // namespace pto

@@ -13,9 +13,10 @@
 #pragma once
 
 #include "pto/ir/graph.hpp"
+#include "pto/passes/notes.hpp"
 
 namespace pto {
 
-Graph simplify_algebra(const Graph& graph);
+Graph simplify_algebra(const Graph& graph, PassNotes* notes = nullptr);
 
 }  // namespace pto
