@@ -284,6 +284,10 @@ def operator_count() -> int:
 def operator_record(index: int) -> dict:
     """An operator's record, as abi/operator.h describes it."""
 
+def gradient_plan(index: int, counts: Sequence[int], output_counts: Sequence[int]) -> tuple | None:
+    """op, inputs, counts, outputs, members, places and all_needs of a pto_gradient_plan, or None
+    for an operator without gradient."""
+
 def set_operator_callbacks(trace: object, infer: object, source: object) -> None:
     """See bindings/operator_providers.hpp."""
 

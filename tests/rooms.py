@@ -34,10 +34,10 @@ MAY_USE = {
 # Lines that are neither blank nor comment, tests apart; "pto": the files beside the rooms.
 # A commit that raises a number says why.
 BUDGETS = {
-    "abi": 600,
-    "adapters": 11500,
+    "abi": 615,
+    "adapters": 11350,
     "base": 1050,
-    "bindings": 4230,
+    "bindings": 4260,
     "codegen": 1180,
     "compat": 2500,
     "compiler": 1850,
@@ -46,7 +46,7 @@ BUDGETS = {
     "isa": 12900,
     "language": 3470,
     "launch": 4950,
-    "operators": 2680,
+    "operators": 2760,
     "ops": 2660,
     "passes": 630,
     "pto": 660,

@@ -160,6 +160,29 @@ pto_operator_launch* pto_operator_bind(const pto_operator_call* call);
 int32_t pto_operator_launch_run(pto_operator_launch* launch);
 void pto_operator_launch_free(pto_operator_launch* launch);
 
+// How to call the gradient operator after one call. The pool is the gradients of the call's
+// outputs, then its tensors, then its outputs, lists one by one; an adapter only gathers from it.
+//
+//     for (int32_t i = 0; i < plan->n_inputs; ++i) tensors[i] = pool[plan->inputs[i]];
+//     if (asked_for(i) && plan->outputs[i] >= 0) needs |= 1 << plan->outputs[i];
+typedef struct pto_gradient_plan {
+  int32_t op;              // the gradient operator
+  int32_t n_inputs;        // its tensors; the gradients of outputs come first
+  const int32_t* inputs;   // their places in the pool
+  const int32_t* counts;   // for each of its tensor arguments, as pto_operator_call has them
+  int32_t n_given;         // tensors of the call
+  const int32_t* outputs;  // for each the output that holds its gradient, or -1: it has none
+  const int32_t* members;  // and which tensor of a list that is, else 0
+  const int32_t* places;   // its place among all results where `needs` is all_needs, or -1
+  int64_t all_needs;       // asks for the gradient of each given tensor that has one
+  int32_t has_lists;       // an output is a list, which comes back empty if it is not asked for
+} pto_gradient_plan;
+
+// Returns the plan for a call with these `counts` (see pto_operator_call), whose outputs are so
+// many tensors (null: one each). Null: the operator has no gradient.
+const pto_gradient_plan* pto_operator_gradient_plan(const pto_operator* op, const int32_t* counts,
+                                                    const int32_t* output_counts);
+
 // Returns what, why and fix of the calling thread's last failure in this header.
 const char* pto_operator_error(void);
 

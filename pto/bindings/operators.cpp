@@ -155,6 +155,27 @@ nb::dict record(int index) {
   return result;
 }
 
+nb::tuple tuple_of(const int32_t* values, int32_t count) {
+  nb::list list;
+  for (int32_t i = 0; i < count; ++i) list.append(values[i]);
+  return nb::tuple(list);
+}
+
+nb::object gradient_plan(int index, const std::vector<int32_t>& counts,
+                         const std::vector<int32_t>& output_counts) {
+  const pto_operator* op = pto_operator_at(index);
+  const bool fits = op && counts.size() == static_cast<size_t>(op->n_tensors) &&
+                    output_counts.size() == static_cast<size_t>(op->n_outputs);
+  if (!fits) throw nb::value_error("a gradient plan takes a count for each tensor and output");
+  const auto* plan = pto_operator_gradient_plan(op, counts.data(), output_counts.data());
+  if (plan == nullptr) return nb::none();
+  return nb::make_tuple(plan->op, tuple_of(plan->inputs, plan->n_inputs),
+                        tuple_of(plan->counts, pto_operator_at(plan->op)->n_tensors),
+                        tuple_of(plan->outputs, plan->n_given),
+                        tuple_of(plan->members, plan->n_given),
+                        tuple_of(plan->places, plan->n_given), plan->all_needs);
+}
+
 // Describes a call for pto_operator_shapes().
 struct ShapeCall {
   std::vector<pto_operator_tensor> tensors;
@@ -244,6 +265,9 @@ void bind_operators(nb::module_& m) {
       "How many kernels this process has compiled or loaded.");
   m.def("operator_count", &pto_operator_count, "How many operators are defined.");
   m.def("operator_record", &record, "index"_a, "What abi/operator.h says of an operator.");
+  m.def("gradient_plan", &gradient_plan, "index"_a, "counts"_a, "output_counts"_a,
+        "op, inputs, counts, outputs, members, places and all_needs of a pto_gradient_plan, or "
+        "None.");
   m.def(
       "set_operator_callbacks",
       [](nb::object trace, nb::object infer, nb::object source) {

@@ -14,6 +14,7 @@
 // Thread safety: any thread may call every function.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
@@ -103,6 +104,8 @@ void set_providers(Providers providers);
 const Schema& operator_schema(int index);
 const TypeRule& operator_types(int index);
 
+struct GradientPlan;
+
 // The state of an operator's calls, beside its record.
 struct OperatorState {
   uint64_t kernels_owner = 0;  // in the kernel table
@@ -110,6 +113,7 @@ struct OperatorState {
   bool is_native = false;
   bool takes_strides = false;  // of a native one: else its inputs are made dense
   bool has_bounded = false;    // outputs
+  std::atomic<const GradientPlan*> last_plan = nullptr;
 };
 OperatorState& operator_state(int index);
 

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jax import numpy as jnp
 from jax.custom_derivatives import CustomVJPPrimal, SymbolicZero
+from pto.adapters.gradient import GradientPlan, gathered, gradient_plan, needs_of, picked
 from pto.adapters.jax import batching
 from pto.adapters.jax.site import OPERAND, Site, alike
 from pto.adapters.record import Record
@@ -23,9 +24,10 @@ def _static() -> Any:
 class Saved:
     """The inputs of the backward pass; None stands for arrays that it does not need."""
 
-    operands: list[jax.Array | None]
-    outputs: list[jax.Array | None]
+    tensors: list[jax.Array | None]  # of the call, then its outputs, in one list
+    numbers: list[jax.Array]
     needs: int = _static()  # the attribute of the gradient operator
+    counts: tuple = _static()  # tensors of each output
     dtypes: tuple = _static()  # of all operands
     made: tuple = _static()  # (shape, dtype) of all outputs
 
@@ -38,31 +40,33 @@ def call(site: Site, operands: list[jax.Array], record_of: Any) -> tuple[jax.Arr
         return batching.call(site, operands)
 
     def forward(*primals: CustomVJPPrimal):
-        needs = _needs(site, [p.perturbed for p in primals])
         operands = [p.value for p in primals]
+        counts = tuple(len(m) if isinstance(m, list) else 1 for m in site.outputs(operands))
+        needs = _needs(site, counts, [p.perturbed for p in primals])
         outputs = run(*operands)  # not batching.call: this may be differentiated in its turn
-        return outputs, _save(site, operands, outputs, needs)
+        return outputs, _save(site, operands, outputs, counts, needs)
 
     def backward(saved: Saved, cotangents: tuple):
         if saved.needs == 0:
             return (None,) * len(saved.dtypes)
-        gradient = record_of(site.record.gradient)
-        values = [
-            *_d_outputs(site.record, saved, cotangents),
-            *_saved_values(site, saved),
-            *(v for a, v in site.by_argument(saved.operands) if not a.is_tensor),
-            saved.needs,
-        ]
-        d_site, d_operands = Site.of(gradient, values)
+        plan = _plan(site, saved.counts)
+        attributes = (*site.attributes, saved.needs)
+        d_site = Site(record_of(plan.op), plan.counts, attributes)
+        d_outputs = _d_outputs(site.record, saved, cotangents)
+        d_operands = [*picked(plan, [*d_outputs, *saved.tensors]), *saved.numbers]
         results = d_site.nested(call(d_site, d_operands, record_of), d_operands)
         results = results if isinstance(results, tuple) else (results,)
-        return tuple(_by_operand(site, saved, results))
+        return tuple(_by_operand(saved, gathered(plan, results, saved.needs)))
 
     run.defvjp(forward, backward, symbolic_zeros=True)
     return run(*alike(operands))
 
 
-def _needs(site: Site, perturbed: list[bool]) -> int:
+def _plan(site: Site, counts: tuple[int, ...]) -> GradientPlan:
+    return gradient_plan(site.record.index, site.counts, counts)
+
+
+def _needs(site: Site, counts: tuple[int, ...], perturbed: list[bool]) -> int:
     """Which gradients are needed, as bits; refuses those that do not exist."""
     record = site.record
     if not any(perturbed):
@@ -81,50 +85,26 @@ def _needs(site: Site, perturbed: list[bool]) -> int:
             "operators have gradients by their tensors only",
             "wrap the number: jax.lax.stop_gradient(value)",
         )
-    flags = iter(perturbed)
-    by_argument = {i: any([next(flags) for _ in range(n)]) for i, n in _tensors(site)}
-    return sum(1 << bit for bit, i in enumerate(record.wanted) if by_argument[i])
+    return needs_of(_plan(site, counts), perturbed[: site.n_tensors])
 
 
-def _tensors(site: Site) -> Iterator[tuple[int, int]]:
-    """(index among the arguments, number of operands) of each tensor argument."""
-    counts = iter(site.counts)
-    return ((i, next(counts)) for i, a in enumerate(site.record.arguments) if a.is_tensor)
-
-
-def _save(site: Site, operands: list, outputs: tuple, needs: int) -> Saved:
-    record = site.record
-    kept = {s for s in record.saved if needs}
-    keep = [i in kept for i, n in _tensors(site) for _ in range(n)]
-    keep += [bool(needs)] * (len(operands) - site.n_tensors)
-    places = _output_places(site, operands)
+def _save(site: Site, operands: list, outputs: tuple, counts: tuple, needs: int) -> Saved:
+    kept = {i - len(outputs) for i in _plan(site, counts).inputs} if needs else set()
+    tensors = [*operands[: site.n_tensors], *outputs]
     return Saved(
-        [o if k else None for o, k in zip(operands, keep, strict=True)],
-        [o if -1 - p in kept else None for o, p in zip(outputs, places, strict=True)],
+        [t if i in kept else None for i, t in enumerate(tensors)],
+        list(operands[site.n_tensors :]) if needs else [],
         needs,
+        counts,
         tuple(str(o.dtype) for o in operands),
-        tuple((tuple(o.shape), str(o.dtype), p) for o, p in zip(outputs, places, strict=True)),
+        tuple((tuple(o.shape), str(o.dtype)) for o in outputs),
     )
 
 
-def _output_places(site: Site, operands: list) -> list[int]:
-    """For each output in one list: the output of the operator to which it belongs."""
-    made = site.outputs(operands)
-    return [p for p, m in enumerate(made) for _ in (m if isinstance(m, list) else [m])]
-
-
-def _grouped(record: Record, flat: Any, saved: Saved) -> list[Any]:
-    """Arrays for the outputs in one list, by output: one, or a list."""
-    groups: list[Any] = [[] for _ in record.outputs]
-    for value, (_, _, place) in zip(flat, saved.made, strict=True):
-        groups[place].append(value)
-    return [g if o.is_list else g[0] for g, o in zip(groups, record.outputs, strict=True)]
-
-
-def _d_outputs(record: Record, saved: Saved, cotangents: tuple) -> list[Any]:
-    """The gradients of the differentiable outputs, zeros where there is none."""
-    flat = []
-    for cotangent, (shape, dtype, place) in zip(cotangents, saved.made, strict=True):
+def _d_outputs(record: Record, saved: Saved, cotangents: tuple) -> Iterator[jax.Array]:
+    """The gradients of all outputs, zeros where there is none."""
+    places = [p for p, count in enumerate(saved.counts) for _ in range(count)]
+    for cotangent, (shape, dtype), place in zip(cotangents, saved.made, places, strict=True):
         is_zero = isinstance(cotangent, SymbolicZero)
         if not is_zero and place >= record.n_returns:
             raise InvalidValue(
@@ -133,31 +113,11 @@ def _d_outputs(record: Record, saved: Saved, cotangents: tuple) -> list[Any]:
                 "use what it returns, or call jax.lax.stop_gradient on the replaced tensor",
             )
         is_zero |= not jnp.issubdtype(dtype, jnp.inexact)
-        flat.append(jnp.zeros(shape, dtype) if is_zero else cotangent)
-    grouped = zip(_grouped(record, flat, saved), record.outputs, strict=True)
-    return [group for group, output in grouped if output.is_differentiable]
+        yield jnp.zeros(shape, dtype) if is_zero else cotangent
 
 
-def _saved_values(site: Site, saved: Saved) -> Iterator[Any]:
-    arguments = list(site.by_argument(saved.operands))
-    outputs = _grouped(site.record, saved.outputs, saved)
-    for source in site.record.saved:
-        if source < 0:
-            yield outputs[-1 - source]
-        else:
-            argument, tensors = arguments[source]
-            is_list = argument.kind == "Tensor[]"
-            yield tensors if is_list else tensors[0] if tensors else None
-
-
-def _by_operand(site: Site, saved: Saved, gradients: tuple) -> Iterator[jax.Array | None]:
-    places = {argument: bit for bit, argument in enumerate(site.record.wanted)}
-    dtypes = iter(saved.dtypes)
-    for i, count in _tensors(site):
-        bit = places.get(i, -1)
-        given = gradients[bit] if bit >= 0 and saved.needs >> bit & 1 else [None] * count
-        for gradient in given if isinstance(given, list) else [given][:count]:
-            dtype = next(dtypes)
-            is_float = jnp.issubdtype(dtype, jnp.inexact)
-            yield None if gradient is None or not is_float else gradient.astype(dtype)
-    yield from (None for _ in dtypes)
+def _by_operand(saved: Saved, gradients: list) -> Iterator[jax.Array | None]:
+    missing = [None] * (len(saved.dtypes) - len(gradients))  # of numbers
+    for gradient, dtype in zip([*gradients, *missing], saved.dtypes, strict=True):
+        is_float = jnp.issubdtype(dtype, jnp.inexact)
+        yield gradient.astype(dtype) if gradient is not None and is_float else None

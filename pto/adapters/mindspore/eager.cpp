@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fast path outside graphs: a Python module, built for the installed MindSpore.
 //
-//     call = pto_mindspore_eager.Call("gelu", "1,;s4:none;", "gelu_backward", ...)
+//     call = pto_mindspore_eager.Call("gelu", "1,;s4:none;", False)
 //     y = call(x)                       # a tensor, or a tuple of them
 //
 // MindSpore's Python thread only queues a call. A second thread asks for the shapes of the results,
@@ -118,19 +118,9 @@ Tensors forward(const std::shared_ptr<const Request>& request, const Tensors& in
   return outputs;
 }
 
-// The operands of the gradient of a call; gradient.Plan in Python fills it.
-struct GradientPlan {
-  std::string name;           // of the gradient operator; empty: there is none
-  std::string counts;         // of its tensors: the text of a call before the attributes
-  std::vector<int> picks;     // its tensors, among gradients of outputs, arguments, outputs
-  std::vector<int> sources;   // for each argument the result that is its gradient, or -1
-  std::vector<int64_t> bits;  // for each argument its bit of `needs`, 0 without
-  bool all = false;           // ask for all: a list that is not asked for has another length
-};
-
 struct CallData {
   std::shared_ptr<const Request> request;
-  GradientPlan plan;
+  const pto_gradient_plan* plan = nullptr;  // null: the operator has no gradient
   bool many = false;
   size_t n_outputs = 1;
 
@@ -139,9 +129,11 @@ struct CallData {
     const std::lock_guard lock(mutex_);
     auto& found = gradients_[needs];
     if (!found) {
-      const std::string attributes = request->text().substr(request->attributes_at());
-      const std::string text = plan.counts + attributes + "i" + std::to_string(needs) + ";";
-      found = std::make_shared<Request>(plan.name, text);
+      const pto_operator& op = *pto_operator_at(plan->op);
+      std::string text;
+      for (int i = 0; i < op.n_tensors; ++i) text += std::to_string(plan->counts[i]) + ",";
+      text += request->text().substr(request->attributes_at() - 1);
+      found = std::make_shared<Request>(op.name, text + "i" + std::to_string(needs) + ";");
     }
     return found;
   }
@@ -178,26 +170,29 @@ class Node : public autograd::CppFunctionNode<Rule> {
       : CppFunctionNode<Rule>(call->request->op().name, outputs), call_(std::move(call)) {}
 
   mindspore::ValuePtrList CallBackward(const mindspore::ValuePtrList& grads) override {
-    const GradientPlan& plan = call_->plan;
-    if (plan.name.empty()) {
+    if (call_->plan == nullptr) {
       fail(name() + ": its gradient is asked for, but the operator has none",
            "a result without gradient would silently cut the graph of gradients",
            "give the operator a grad, or call mindspore.ops.stop_gradient on what goes in");
     }
+    const pto_gradient_plan& plan = *call_->plan;
     std::vector<TensorPtr> pool = autograd::GradPreProcess(grads, outputs_abstract_, true, name());
     const auto saved = context_.GetSavedTensors();
     pool.insert(pool.end(), saved.begin(), saved.end());
     std::vector<TensorPtr> given;
-    for (const int place : plan.picks) given.push_back(pool[static_cast<size_t>(place)]);
-    int64_t needs = 0;
-    for (size_t i = 0; i < plan.bits.size(); ++i) {
-      if (plan.all || context_.NeedsInputGrad(i)) needs |= plan.bits[i];
+    for (int i = 0; i < plan.n_inputs; ++i) {
+      given.push_back(pool[static_cast<size_t>(plan.inputs[i])]);
+    }
+    int64_t needs = plan.has_lists ? plan.all_needs : 0;  // lists stay where `places` has them
+    for (int i = 0; i < plan.n_given; ++i) {
+      const bool is_asked = context_.NeedsInputGrad(static_cast<size_t>(i));
+      if (is_asked && plan.outputs[i] >= 0) needs |= int64_t{1} << plan.outputs[i];
     }
     const Tensors results = forward(call_->gradient(needs), tensors_of(given));
     std::vector<TensorPtr> gradients;
-    for (size_t i = 0; i < plan.sources.size(); ++i) {
-      const bool known = plan.sources[i] >= 0 && (needs & plan.bits[i]) != 0;
-      gradients.push_back(known ? results[static_cast<size_t>(plan.sources[i])].tensor() : nullptr);
+    for (int i = 0; i < plan.n_given; ++i) {
+      const bool known = plan.outputs[i] >= 0 && (needs >> plan.outputs[i] & 1) != 0;
+      gradients.push_back(known ? results[static_cast<size_t>(plan.places[i])].tensor() : nullptr);
     }
     return autograd::GradPostProcess(gradients, is_tensor_input_, name());
   }
@@ -243,12 +238,10 @@ class Call {
       : data_(std::make_shared<CallData>()) {
     data_->request = std::make_shared<Request>(name, text);
     data_->many = many;
-    data_->n_outputs = static_cast<size_t>(data_->request->op().n_outputs);
-  }
-
-  void differentiate(const std::string& name, const std::string& counts, std::vector<int> picks,
-                     std::vector<int> sources, std::vector<int64_t> bits, bool all) {
-    data_->plan = {name, counts, std::move(picks), std::move(sources), std::move(bits), all};
+    const pto_operator& op = data_->request->op();
+    data_->n_outputs = static_cast<size_t>(op.n_outputs);
+    const int32_t* counts = data_->request->call(nullptr).counts;
+    data_->plan = pto_operator_gradient_plan(&op, counts, nullptr);  // without lists of results
   }
 
   py::object operator()(const py::args& args) const {
@@ -280,6 +273,5 @@ PYBIND11_MODULE(pto_mindspore_eager, module) {
   using pto::mindspore_adapter::Call;
   py::class_<Call>(module, "Call")
       .def(py::init<const std::string&, const std::string&, bool>())
-      .def("differentiate", &Call::differentiate)
       .def("__call__", &Call::operator());
 }

@@ -15,6 +15,7 @@ from typing import Any
 
 from mindspore import Tensor, ops
 from mindspore.graph.jit_context import jit_context
+from pto.adapters.gradient import gradient_plan, picked
 from pto.adapters.mindspore import build, gradient
 from pto.adapters.mindspore.inference import InferredPrimitive
 from pto.adapters.mindspore.primitive import (
@@ -157,31 +158,21 @@ class Eager:
         self, counts: tuple[int, ...], attributes: tuple, _signs: tuple = ()
     ) -> Callable:
         bound = bound_attributes(self.index, counts, attributes)
-        call = extension().Call(self.record.name, call_text(counts, bound), self.many)
-        plan = gradient.plan(self.index, counts, (1,) * len(self.record.outputs))
-        if plan is not None:
-            name = record(plan.index).name
-            counts_text = call_text(plan.counts, ())
-            call.differentiate(
-                name, counts_text, plan.picks, plan.sources, plan.bits, plan.has_lists
-            )
-        return call
+        return extension().Call(self.record.name, call_text(counts, bound), self.many)
 
     def _backward(
         self, counts: tuple, attributes: tuple, tensors: tuple, out: Any, dout: Any
     ) -> tuple:
-        sizes = tuple(self._output_counts(counts, attributes, tensors))
-        plan = gradient.plan(self.index, counts, sizes)
+        sizes = self._output_counts(counts, attributes, tensors)
+        plan = gradient_plan(self.index, counts, tuple(sizes))
         if plan is None:
             refuse_gradient(self.index)
         outs, d_outs = (tuple(x) if self.many else (x,) for x in (out, dout))
-        pool = (*d_outs, *tensors, *outs)
-        results = eager(plan.index).flat(
-            plan.counts, (*attributes, plan.needs), tuple(pool[i] for i in plan.picks)
-        )
+        taken = picked(plan, (*d_outs, *tensors, *outs))
+        results = eager(plan.op).flat(plan.counts, (*attributes, plan.all_needs), tuple(taken))
         return tuple(
-            results[source] if source >= 0 else ops.zeros_like(tensor)
-            for source, tensor in zip(plan.sources, tensors, strict=True)
+            results[place] if place >= 0 else ops.zeros_like(tensor)
+            for place, tensor in zip(plan.places, tensors, strict=True)
         )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mindspore import ops
+from pto.adapters.gradient import gradient_plan
 from pto.adapters.mindspore import gradient
 from pto.adapters.mindspore.primitive import (
     OperatorPrimitive,
@@ -146,14 +147,13 @@ def _plan_part(name: str) -> _Constant:
     def part(*arguments: dict) -> Any:
         index, counts, layout = map(_hashable, _values(arguments))
         outputs = tuple(len(o) if isinstance(o, tuple) else 1 for o in layout)
-        found = gradient.plan(index, counts, outputs)
-        return getattr(found, name)
+        return getattr(gradient_plan(index, counts, outputs), name)
 
     return _Constant(f"pto_plan_{name}", part)
 
 
-plan_counts, plan_picks = _plan_part("counts"), _plan_part("picks")
-plan_needs, plan_sources = _plan_part("needs"), _plan_part("sources")
+plan_counts, plan_inputs = _plan_part("counts"), _plan_part("inputs")
+plan_needs, plan_places = _plan_part("all_needs"), _plan_part("places")
 
 
 def _backward(index: int, counts: tuple, attributes: tuple) -> Callable:
@@ -174,16 +174,16 @@ def _backward(index: int, counts: tuple, attributes: tuple) -> Callable:
         pool = _restored(_flat(dout, is_tuple), layout) + tensors
         pool = pool + _restored(_flat(out, is_tuple), layout)
         given = ()
-        for place in plan_picks(index, counts, layout):
+        for place in plan_inputs(index, counts, layout):
             given = given + (pool[place],)
         chosen = plan_counts(index, counts, layout)
         values = attributes + (plan_needs(index, counts, layout),)
         raw = _flat(primitive_of(derivative, chosen, values)(*given), many)
         results = _restored(raw, layout_of(derivative, chosen, values, given))
         gradients = ()
-        for source in plan_sources(index, counts, layout):
+        for place in plan_places(index, counts, layout):
             known = len(gradients)
-            one = ops.zeros_like(tensors[known]) if source < 0 else results[source]
+            one = ops.zeros_like(tensors[known]) if place < 0 else results[place]
             gradients = gradients + (one,)
         return gradients
 

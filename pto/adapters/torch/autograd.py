@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients through Python, where node.cpp was not built: the same rules, slower calls."""
 
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import torch
+from pto.adapters.gradient import gathered, gradient_plan, grouped, needs_of
 from pto.adapters.record import Record
 from pto.adapters.torch.record import out_names, packet, qualified_name
 from pto.errors import InvalidValue
@@ -38,60 +40,58 @@ class _Rules:
         if self.gradient is None:
             return None if record.gradient_of >= 0 else _refuse(record)
         values = record.bind(inputs, keyword_only_inputs or {})
-        outputs = output if record.n_returns > 1 else (output,)
-        saved = [values[s] if s >= 0 else outputs[-1 - s] for s in record.saved]
-        ctx.shape_of_saved = [len(s) if isinstance(s, list | tuple) else -1 for s in saved]
-        ctx.save_for_backward(
-            *(t for s in saved for t in (s if isinstance(s, list | tuple) else [s]))
-        )
+        tensors = [_members(v) for v, t in zip(values, record.is_tensor, strict=True) if t]
+        outputs = [_members(o) for o in (output if record.n_returns > 1 else (output,))]
+        ctx.counts = tuple(map(len, tensors))
+        ctx.plan = gradient_plan(record.index, ctx.counts, tuple(map(len, outputs)))
+        results = _flat(outputs)
+        pool = [*results, *_flat(tensors), *results]  # the first stand for their gradients
+        ctx.save_for_backward(*(pool[i] for i in ctx.plan.inputs if i >= len(results)))
         ctx.attributes = [v for v, t in zip(values, record.is_tensor, strict=True) if not t]
 
     def backward(self, ctx: Any, *d_outputs: torch.Tensor) -> tuple:
         record, gradient = self.record, self.gradient
-        d_outputs = tuple(
-            d
-            for d, output in zip(d_outputs, record.outputs, strict=True)
-            if output.is_differentiable
-        )
         if gradient is None:
             _refuse(record)
-        place = {argument: i for i, argument in enumerate(record.wanted)}
-        positional = range(len(ctx.needs_input_grad))  # defaults that were left out are not there
-        asked = [any(n) if isinstance(n, list | tuple) else n for n in ctx.needs_input_grad]
-        needs = sum(1 << place[a] for a in positional if a in place and asked[a])
-        values = dict(
-            zip(
-                gradient.names,
-                [*map(_contiguous, d_outputs), *_joined(ctx), *ctx.attributes, needs],
-                strict=True,
-            )
-        )
-        args = [values.pop(name) for name in gradient.positional]
-        results = packet(gradient)(*args, **values)
-        if gradient.n_returns == 1:
-            results = (results,)
-        return tuple(
-            results[place[a]] if a in place and asked[a] else _none_like(ctx.needs_input_grad[a])
-            for a in positional
-        )
+        plan = ctx.plan
+        places = [i for i, is_tensor in enumerate(record.is_tensor) if is_tensor]
+        asked = ctx.needs_input_grad  # by position; defaults that were left out are not there
+        flags: list[bool] = []
+        for i, count in zip(places, ctx.counts, strict=True):
+            flag = asked[i] if i < len(asked) else False
+            flags += flag if isinstance(flag, list | tuple) else [flag] * count
+        needs = needs_of(plan, flags)
+        d_flat = _flat(map(_members, d_outputs))
+        taken = [d_flat[i].contiguous() for i in plan.inputs if i < len(d_flat)]
+        groups = grouped(plan.counts, [*taken, *ctx.saved_tensors])
+        values = [
+            group if a.kind == "Tensor[]" else group[0] if group else None
+            for a, group in zip(gradient.tensors, groups, strict=True)
+        ]
+        named = dict(zip(gradient.names, [*values, *ctx.attributes, needs], strict=True))
+        args = [named.pop(name) for name in gradient.positional]
+        results = packet(gradient)(*args, **named)
+        gradients = gathered(plan, (results,) if gradient.n_returns == 1 else results, needs)
+        found = dict(zip(places, grouped(ctx.counts, gradients), strict=True))
+        return tuple(_like(flag, found.get(i, [])) for i, flag in enumerate(asked))
 
 
-def _none_like(asked: Any) -> Any:
-    """No gradient, of a list no gradient of each member."""
-    return [None] * len(asked) if isinstance(asked, list | tuple) else None
+def _members(value: Any) -> list:
+    """The tensors of an argument or an output."""
+    if isinstance(value, list | tuple):
+        return list(value)
+    return [] if value is None else [value]
 
 
-def _contiguous(d: Any) -> Any:
-    return [_contiguous(one) for one in d] if isinstance(d, list | tuple) else d.contiguous()
+def _flat(groups: Iterable[list]) -> list:
+    return [t for members in groups for t in members]
 
 
-def _joined(ctx: Any) -> list:
-    """The saved values, with the members of lists together again."""
-    tensors = iter(ctx.saved_tensors)
-    return [
-        next(tensors) if count < 0 else [next(tensors) for _ in range(count)]
-        for count in ctx.shape_of_saved
-    ]
+def _like(flag: Any, gradients: list) -> Any:
+    """The gradients of an argument as PyTorch takes them: the list for a list, else one or None."""
+    if isinstance(flag, list | tuple):
+        return gradients
+    return gradients[0] if gradients else None
 
 
 class _WritingKernel:

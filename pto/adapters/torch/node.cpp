@@ -96,90 +96,93 @@ bool requires_grad(const c10::IValue& value) {
   return found;
 }
 
-// The saved form of one value: a tensor, a list of tensors, or None.
-struct Saved {
-  std::vector<SavedVariable> tensors;
-  bool is_list = false, is_none = false;
+// Tensors one after another, and how many of them each argument or output has.
+struct Tensors {
+  c10::SmallVector<at::Tensor, 8> flat;
+  c10::SmallVector<int32_t, 8> counts;
 
-  static Saved of(const c10::IValue& value, bool is_output) {
-    Saved saved;
-    saved.is_list = value.isTensorList();
-    saved.is_none = value.isNone();
-    for_each_tensor(
-        value, [&](const at::Tensor& tensor) { saved.tensors.emplace_back(tensor, is_output); });
-    return saved;
-  }
-
-  c10::IValue unpack(const c10::intrusive_ptr<torch::autograd::Node>& node) const {
-    if (is_none) return {};
-    std::vector<at::Tensor> unpacked;
-    for (const SavedVariable& one : tensors) unpacked.push_back(one.unpack(node));
-    if (is_list) return c10::IValue(std::move(unpacked));
-    return c10::IValue(unpacked.at(0));
+  void add(const c10::IValue& value) {
+    const size_t before = flat.size();
+    for_each_tensor(value, [this](const at::Tensor& tensor) { flat.push_back(tensor); });
+    counts.push_back(static_cast<int32_t>(flat.size() - before));
   }
 };
 
-// The node of one forward call: its inputs are the gradients of the call's outputs, its outputs
-// those of the wanted arguments; members of lists count one by one.
+// The arguments of a call.
+struct Given {
+  Tensors tensors;
+  std::vector<c10::IValue> attributes;
+
+  Given(const pto_operator& op, at::ArrayRef<c10::IValue> arguments) {
+    for (int i = 0; i < op.n_arguments; ++i) {
+      if (is_tensor(op.arguments[i])) {
+        tensors.add(arguments[i]);
+      } else {
+        attributes.push_back(arguments[i]);
+      }
+    }
+  }
+};
+
+// The node of one forward call: its inputs are the gradients of the differentiable outputs, its
+// outputs those of the tensors that have one; members of lists count one by one.
 class Gradient : public torch::autograd::Node {
  public:
-  explicit Gradient(const Record& record) : record_(record) {}
-
-  std::string name() const override { return qualified_name(record_.op); }
-
-  // Keeps what the gradient operator needs of the call: arguments now, outputs in add_output().
-  void save_arguments(at::ArrayRef<c10::IValue> arguments) {
-    const pto_operator& op = record_.op;
-    for (int i = 0; i < op.n_saved; ++i) {
-      const int source = op.saved[i];
-      saved_.push_back(source >= 0 ? Saved::of(arguments[source], /*is_output=*/false) : Saved());
-    }
-    for (int i = 0; i < op.n_wanted; ++i) {
-      const c10::IValue& value = arguments[op.wanted[i]];
-      int members = 0;
-      for_each_tensor(value, [&members](const at::Tensor&) { ++members; });
-      members_.push_back(value.isTensorList() ? members : 1);
-    }
-    for (int i = 0; i < op.n_arguments; ++i) {
-      if (!is_tensor(op.arguments[i])) attributes_.push_back(arguments[i]);
+  Gradient(const Record& record, const Given& given, const Tensors& outputs)
+      : record_(record),
+        plan_(*pto_operator_gradient_plan(&record.op, given.tensors.counts.data(),
+                                          outputs.counts.data())),
+        n_outputs_(static_cast<int32_t>(outputs.flat.size())),
+        attributes_(given.attributes) {
+    for (int i = 0; i < plan_.n_given; ++i) {
+      const at::Tensor& tensor = given.tensors.flat[i];
+      if (plan_.outputs[i] < 0) continue;
+      add_next_edge(tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor)
+                                           : torch::autograd::Edge());
     }
   }
 
-  void save_output(int output, const c10::IValue& value) {
-    int members = 0;
-    for_each_tensor(value, [&members](const at::Tensor&) { ++members; });
-    if (record_.op.outputs[output].is_differentiable) {
-      outputs_.push_back(value.isTensorList() ? members : -1);
-    }
-    for (int i = 0; i < record_.op.n_saved; ++i) {
-      if (record_.op.saved[i] == -1 - output) {
-        saved_[i] = Saved::of(value, record_.op.outputs[output].is_differentiable);
+  std::string name() const override { return qualified_name(record_.op); }
+
+  // Keeps what the gradient operator needs, once the outputs know this node.
+  void save(const Tensors& given, const Tensors& outputs) {
+    saved_.reserve(plan_.n_inputs);
+    for (int i = 0; i < plan_.n_inputs; ++i) {
+      const int32_t argument = plan_.inputs[i] - n_outputs_;
+      if (argument < 0) continue;
+      const int32_t output = argument - plan_.n_given;
+      if (output < 0) {
+        saved_.emplace_back(given.flat[argument], /*is_output=*/false);
+      } else {
+        const at::Tensor& tensor = outputs.flat[output];
+        saved_.emplace_back(tensor, /*is_output=*/tensor.requires_grad());
       }
     }
   }
 
   variable_list apply(variable_list&& d_outputs) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const pto_operator& op = record_.op;
-    Stack stack = d_outputs_of(std::move(d_outputs));
-    for (const Saved& saved : saved_) stack.push_back(saved.unpack(getptr()));
-    stack.insert(stack.end(), attributes_.begin(), attributes_.end());
     int64_t needs = 0;
     size_t edge = 0;
-    for (int i = 0; i < op.n_wanted; ++i) {
-      for (int n = 0; n < members_[i]; ++n) {
-        if (task_should_compute_output(edge++)) needs |= int64_t{1} << i;
-      }
+    for (int i = 0; i < plan_.n_given; ++i) {
+      const int32_t output = plan_.outputs[i];
+      if (output >= 0 && task_should_compute_output(edge++)) needs |= int64_t{1} << output;
     }
-    stack.emplace_back(needs);
     variable_list gradients(edge);
     if (needs == 0) return gradients;
+    Stack stack = arguments_of(std::move(d_outputs));
+    stack.insert(stack.end(), attributes_.begin(), attributes_.end());
+    stack.emplace_back(needs);
     record_.gradient_handle->callBoxed(stack);
     edge = 0;
-    for (int i = 0; i < op.n_wanted; edge += members_[i++]) {
-      if ((needs >> i & 1) == 0) continue;
-      size_t at = edge;
-      for_each_tensor(stack[i], [&](const at::Tensor& tensor) { gradients.at(at++) = tensor; });
+    for (int i = 0; i < plan_.n_given; ++i) {
+      const int32_t output = plan_.outputs[i];
+      if (output < 0) continue;
+      at::Tensor& gradient = gradients[edge++];
+      if ((needs >> output & 1) == 0) continue;
+      const c10::IValue& result = stack[output];
+      gradient =
+          result.isTensorList() ? result.toTensorList().get(plan_.members[i]) : result.toTensor();
     }
     return gradients;
   }
@@ -195,38 +198,40 @@ class Gradient : public torch::autograd::Node {
 
   void release_variables() override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (Saved& saved : saved_) {
-      for (SavedVariable& one : saved.tensors) one.reset_data();
-    }
+    for (SavedVariable& one : saved_) one.reset_data();
   }
 
  private:
-  // Returns the gradients as the operator takes them, with zeros for one that did not arrive.
-  Stack d_outputs_of(variable_list&& d_outputs) {
-    Stack stack;
-    size_t next = 0;
-    const auto take = [&] {
-      at::Tensor& d = d_outputs[next];
-      at::Tensor given = d.defined() ? std::move(d) : input_metadata(next).zeros_like();
-      ++next;
-      return given;
+  // Returns the tensor arguments of the gradient operator, with zeros for gradients of outputs
+  // that did not arrive.
+  Stack arguments_of(variable_list&& d_outputs) {
+    size_t input = 0, d_output = 0, saved = 0;
+    const auto next = [&]() -> at::Tensor {
+      if (plan_.inputs[input++] >= n_outputs_) return saved_[saved++].unpack(getptr());
+      const size_t at = d_output++;
+      return d_outputs[at].defined() ? std::move(d_outputs[at]) : input_metadata(at).zeros_like();
     };
-    for (const int members : outputs_) {
-      if (members < 0) {
-        stack.emplace_back(take());
-        continue;
+    Stack stack;
+    const pto_operator& gradient = *record_.gradient;
+    for (int i = 0; i < gradient.n_tensors; ++i) {  // attributes come after them
+      const int32_t count = plan_.counts[i];
+      if (gradient.arguments[i].kind == PTO_KIND_TENSOR_LIST) {
+        std::vector<at::Tensor> list;
+        for (int n = 0; n < count; ++n) list.push_back(next());
+        stack.emplace_back(std::move(list));
+      } else if (count == 0) {
+        stack.emplace_back();
+      } else {
+        stack.emplace_back(next());
       }
-      std::vector<at::Tensor> list;
-      for (int n = 0; n < members; ++n) list.push_back(take());
-      stack.emplace_back(std::move(list));
     }
     return stack;
   }
 
   const Record& record_;
-  std::vector<Saved> saved_;
-  std::vector<int> members_;  // of each wanted argument
-  std::vector<int> outputs_;  // of each output, -1 where it is no list
+  const pto_gradient_plan& plan_;
+  const int32_t n_outputs_;  // their tensors
+  std::vector<SavedVariable> saved_;
   std::vector<c10::IValue> attributes_;
 };
 
@@ -242,13 +247,13 @@ class AutogradKernel : public c10::OperatorKernel {
     for (const c10::IValue& argument : arguments) {
       for_each_tensor(argument, [&op](const at::Tensor& t) { refuse_forward_mode(op.name, t); });
     }
-    c10::intrusive_ptr<Gradient> node;
+    std::optional<Given> given;
     c10::intrusive_ptr<torch::autograd::Node> refusal;
     if (c10::GradMode::is_enabled()) {
       if (record_.gradient == nullptr) {
         refusal = refuse(arguments);
       } else if (needs_gradient(arguments)) {
-        node = start(arguments);
+        given.emplace(op, arguments);
       }
     }
     std::vector<at::Tensor> changed;
@@ -257,23 +262,35 @@ class AutogradKernel : public c10::OperatorKernel {
       const at::AutoDispatchBelowADInplaceOrView below;
       record_.handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
     }
+    if (given || refusal) link(given, refusal, torch::jit::last(*stack, returned_));
+    // After the arguments were saved: it is their elements of before that the gradient needs.
     for (const at::Tensor& tensor : changed) torch::autograd::impl::bump_version(tensor);
-    if (!node && !refusal) return;
-    const at::ArrayRef<c10::IValue> outputs = torch::jit::last(*stack, returned_);
-    for (int i = 0; i < returned_; ++i) {
-      for_each_tensor(outputs[i], [&](const at::Tensor& output) {
-        if (!op.outputs[i].is_differentiable) return;
-        if (refusal) {
-          torch::autograd::set_history(output, refusal);
-        } else {
-          torch::autograd::set_history(output, node);
-        }
-      });
-      if (node) node->save_output(i, outputs[i]);
-    }
   }
 
  private:
+  // Gives the outputs of a call the node of its gradient, or the refusal of one.
+  void link(const std::optional<Given>& given,
+            const c10::intrusive_ptr<torch::autograd::Node>& refusal,
+            at::ArrayRef<c10::IValue> returned) const {
+    Tensors outputs;
+    for (int i = 0, next = 0; i < record_.op.n_outputs; ++i) {
+      const bool replaces = record_.op.outputs[i].replaces >= 0;  // then PyTorch returns none
+      outputs.add(replaces ? c10::IValue(at::Tensor()) : returned[next++]);
+    }
+    c10::intrusive_ptr<Gradient> gradient;
+    if (given) gradient = c10::make_intrusive<Gradient>(record_, *given, outputs);
+    const auto node = gradient ? c10::intrusive_ptr<torch::autograd::Node>(gradient) : refusal;
+    size_t next = 0;
+    for (int i = 0; i < record_.op.n_outputs; ++i) {
+      for (int n = 0; n < outputs.counts[i]; ++n, ++next) {
+        if (record_.op.outputs[i].is_differentiable) {
+          torch::autograd::set_history(outputs.flat[next], node);
+        }
+      }
+    }
+    if (gradient) gradient->save(given->tensors, outputs);
+  }
+
   bool needs_gradient(at::ArrayRef<c10::IValue> arguments) const {
     const pto_operator& op = record_.op;
     for (int i = 0; i < op.n_wanted; ++i) {
@@ -316,20 +333,6 @@ class AutogradKernel : public c10::OperatorKernel {
                        "the tensor";
     if (record_.op.gradient_of < 0) throw std::runtime_error(text);
     return c10::make_intrusive<torch::autograd::Error>(std::move(text), std::move(edges));
-  }
-
-  c10::intrusive_ptr<Gradient> start(at::ArrayRef<c10::IValue> arguments) const {
-    auto node = c10::make_intrusive<Gradient>(record_);
-    for (int i = 0; i < record_.op.n_wanted; ++i) {
-      const c10::IValue& value = arguments[record_.op.wanted[i]];
-      if (value.isNone()) node->add_next_edge(torch::autograd::Edge());
-      for_each_tensor(value, [&node](const at::Tensor& tensor) {
-        node->add_next_edge(tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor)
-                                                   : torch::autograd::Edge());
-      });
-    }
-    node->save_arguments(arguments);
-    return node;
   }
 
   Record record_;

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gathers tensors for a gradient operator, and gradients from its results, as its plan says.
+
+    plan = gradient_plan(index, counts, output_counts)
+    needs = needs_of(plan, is_asked)
+    results = gradient_operator(*picked(plan, [*d_outputs, *tensors, *outputs]), needs)
+    gathered(plan, results, needs)                               # one for each tensor, or None
+
+Free of frameworks. Thread safety: pure functions.
+"""
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from pto import _core
+
+
+class GradientPlan(NamedTuple):
+    """pto_gradient_plan of abi/operator.h, which describes the members."""
+
+    op: int
+    inputs: tuple[int, ...]
+    counts: tuple[int, ...]
+    outputs: tuple[int, ...]
+    members: tuple[int, ...]
+    places: tuple[int, ...]
+    all_needs: int
+
+
+@functools.lru_cache(4096)
+def gradient_plan(
+    index: int, counts: tuple[int, ...], output_counts: tuple[int, ...]
+) -> GradientPlan | None:
+    """The plan for a call with these numbers of tensors; None without a gradient operator."""
+    found = _core.gradient_plan(index, counts, output_counts)
+    return found and GradientPlan(*found)
+
+
+def needs_of(plan: GradientPlan, is_asked: Iterable[Any]) -> int:
+    """The attribute `needs`, from a truth value for each tensor of the call."""
+    needs = 0
+    for output, asked in zip(plan.outputs, is_asked, strict=True):
+        if asked and output >= 0:
+            needs |= 1 << output
+    return needs
+
+
+def picked(plan: GradientPlan, pool: Sequence[Any]) -> list[Any]:
+    """The tensors of the gradient operator, those of lists one after another."""
+    return [pool[place] for place in plan.inputs]
+
+
+def grouped(counts: Iterable[int], flat: Iterable[Any]) -> list[list]:
+    """Lists of so many of the tensors each."""
+    rest = iter(flat)
+    return [[next(rest) for _ in range(count)] for count in counts]
+
+
+def gathered(plan: GradientPlan, results: Any, needs: int) -> list[Any]:
+    """The gradient of each tensor of the call from the outputs, None where it was not asked for."""
+    gradients = []
+    for output, member in zip(plan.outputs, plan.members, strict=True):
+        is_asked = output >= 0 and needs >> output & 1
+        result = results[output] if is_asked else None
+        gradients.append(result[member] if isinstance(result, list | tuple) else result)
+    return gradients
