@@ -248,25 +248,26 @@ def set_torch_executor(parallel_for: int, num_threads: int, is_plain: int = 0) -
 def parse_schema(schema: str, types: str = "") -> dict:
     """name, schema, arguments, outputs, type_names and types of the texts."""
 
-def define_operator(
-    schema: str,
-    types: str = "",
-    document: str = "",
-    gradient_schema: str = "",
-    gradient_types: str = "",
-    gradient_name: str = "",
-    saved: Sequence[int] = (),
-    wanted: Sequence[int] = (),
-    native: bool = False,
-    takes_strides: bool = False,
-    autocast: int = 0,
-    second_schema: str = "",
-    second_types: str = "",
-    second_saved: Sequence[int] = (),
-    second_wanted: Sequence[int] = (),
-    bounded: str = "",
-) -> int:
-    """Adds an operator, and its gradient operator with the next index (operators/registry.hpp)."""
+class OperatorDefinition:
+    """A description for define_operator; operators/registry.hpp describes the members."""
+
+    schema: str
+    types: str
+    document: str
+    gradient_name: str
+    saved: Sequence[int]
+    wanted: Sequence[int]
+    takes_strides: bool
+    autocast: int
+    bounded: str
+
+    def set_gradient(self, gradient: OperatorDefinition) -> None:
+        """Defines the gradient operator too, with the next index."""
+    def set_native(self) -> None:
+        """The kernel is written by hand."""
+
+def define_operator(definition: OperatorDefinition) -> int:
+    """Adds an operator and the gradient operators defined with it; returns the index."""
 
 def announce_operators(index: int) -> None:
     """Tells the listeners of the operators from this index on, once they can be traced."""

@@ -78,31 +78,6 @@ nb::dict parsed(const std::string& schema_text, const std::string& types_text) {
   return result;
 }
 
-int define(std::string schema, std::string types, std::string document, std::string gradient_schema,
-           std::string gradient_types, std::string gradient_name, std::vector<int32_t> saved,
-           std::vector<int32_t> wanted, bool native, bool takes_strides, int autocast,
-           std::string second_schema, std::string second_types, std::vector<int32_t> second_saved,
-           std::vector<int32_t> second_wanted, std::string bounded) {
-  OperatorDefinition definition;
-  definition.schema = std::move(schema);
-  definition.types = std::move(types);
-  definition.document = std::move(document);
-  definition.gradient_schema = std::move(gradient_schema);
-  definition.gradient_types = std::move(gradient_types);
-  definition.gradient_name = std::move(gradient_name);
-  definition.saved = std::move(saved);
-  definition.wanted = std::move(wanted);
-  if (native) definition.native = native_providers();
-  definition.takes_strides = takes_strides;
-  definition.autocast = autocast;
-  definition.second_schema = std::move(second_schema);
-  definition.second_types = std::move(second_types);
-  definition.second_saved = std::move(second_saved);
-  definition.second_wanted = std::move(second_wanted);
-  definition.bounded = std::move(bounded);
-  return define_operator(definition);
-}
-
 // Tells a listener of new operators, except names with a leading "_", which are private.
 void tell(nb::handle listener, int first) {
   for (int i = first; i < pto_operator_count(); ++i) {
@@ -242,19 +217,37 @@ OperatorShapes shapes(int index, nb::list tensors, nb::list attributes) {
   return {op, found};
 }
 
+void bind_definition(nb::module_& m) {
+  using Definition = OperatorDefinition;
+  nb::class_<Definition>(m, "OperatorDefinition", "See operators/registry.hpp.")
+      .def(nb::init<>())
+      .def_rw("schema", &Definition::schema)
+      .def_rw("types", &Definition::types)
+      .def_rw("document", &Definition::document)
+      .def_rw("gradient_name", &Definition::gradient_name)
+      .def_rw("saved", &Definition::saved)
+      .def_rw("wanted", &Definition::wanted)
+      .def_rw("takes_strides", &Definition::takes_strides)
+      .def_rw("autocast", &Definition::autocast)
+      .def_rw("bounded", &Definition::bounded)
+      .def(
+          "set_gradient",
+          [](Definition& self, const Definition& gradient) {
+            self.gradient = std::make_shared<const Definition>(gradient);
+          },
+          "gradient"_a)
+      .def("set_native", [](Definition& self) { self.native = native_providers(); });
+}
+
 }  // namespace
 
 void bind_operators(nb::module_& m) {
+  bind_definition(m);
   listeners = new nb::list;  // as long as the process
   m.def("parse_schema", &parsed, "schema"_a, "types"_a = "",
         "name, schema, arguments, outputs, type_names and types of the texts.");
-  m.def("define_operator", &define, "schema"_a, "types"_a = "", "document"_a = "",
-        "gradient_schema"_a = "", "gradient_types"_a = "", "gradient_name"_a = "",
-        "saved"_a = std::vector<int32_t>{}, "wanted"_a = std::vector<int32_t>{}, "native"_a = false,
-        "takes_strides"_a = false, "autocast"_a = 0, "second_schema"_a = "", "second_types"_a = "",
-        "second_saved"_a = std::vector<int32_t>{}, "second_wanted"_a = std::vector<int32_t>{},
-        "bounded"_a = "",
-        "Adds an operator, its gradient operator, and that one's; see operators/registry.hpp.");
+  m.def("define_operator", &define_operator, "definition"_a,
+        "Adds an operator and the gradient operators defined with it; returns the index.");
   m.def("announce_operators", &announce, "index"_a,
         "Tells the listeners of the operators from this index on, once they can be traced.");
   m.def("on_operator", &listen, "listener"_a, "with_spaces"_a = false,

@@ -227,9 +227,9 @@ class TracedGradient:
 
 
 def gradient_of(
-    of: "Operator", saved: tuple[str, ...], wanted: tuple[str, ...], second: bool = True
+    of: "Operator", saved: tuple[str, ...], wanted: tuple[str, ...], orders: int = 2
 ) -> Gradient:
-    """The gradient operator; with `second` it has one too, differentiated at its first use."""
+    """The gradient operator, itself with gradients of the other orders, traced at first use."""
     text, types = gradient_schema(of, saved, wanted), gradient_types(of, saved, wanted)
     names = [a["name"] for a in _core.parse_schema(text, types)["arguments"]]
     rules = TracedGradient(of, names, saved, wanted)
@@ -240,8 +240,8 @@ def gradient_of(
         "grad": "automatic",
     }
     operator = type(of)(text, type("Gradient", (), definition), types)
-    if second and operator.differentiable:
-        operator.gradient = gradient_of(operator, *automatic_rules(operator), second=False)
+    if orders > 1 and operator.differentiable:
+        operator.gradient = gradient_of(operator, *automatic_rules(operator), orders - 1)
     return Gradient(operator, saved, wanted)
 
 

@@ -319,32 +319,33 @@ def complete(operator: Operator) -> Operator:
     return operator
 
 
-def _register(operator: Operator) -> None:
+def _described_for_registry(operator: Operator) -> _core.OperatorDefinition:
+    """The operator, and by it its gradient operator, for the registry."""
+    made = _core.OperatorDefinition()
+    made.schema, made.types = operator.schema, operator.types_text
+    made.document = operator.__doc__ or ""
+    made.autocast = AUTOCAST[operator.member("autocast")]
+    made.bounded = ", ".join(operator.member("bounded") or ())
+    if kernel := operator.member("kernel"):
+        made.set_native()
+        made.takes_strides = kernel.takes_strides
+    made.gradient_name = operator.member("gradient") or ""
     gradient = operator.gradient
-    second = gradient.operator.gradient if gradient else None
-    named = operator.member("gradient") or ""
-    saved = gradient.saved if gradient else operator.member("saved") or ()
-    wanted = gradient.wanted if gradient else operator.member("wanted") or ()
-    index = _core.define_operator(
-        operator.schema,
-        operator.types_text,
-        operator.__doc__ or "",
-        gradient.operator.schema if gradient else "",
-        gradient.operator.types_text if gradient else "",
-        named,
-        operator.places(saved) if gradient or named else [],
-        operator.places(wanted) if gradient or named else [],
-        operator.member("kernel") is not None,
-        getattr(operator.member("kernel"), "takes_strides", False),
-        AUTOCAST[operator.member("autocast")],
-        second.operator.schema if second else "",
-        second.operator.types_text if second else "",
-        gradient.operator.places(second.saved) if second else [],
-        gradient.operator.places(second.wanted) if second else [],
-        ", ".join(operator.member("bounded") or ()),
-    )
+    if gradient:
+        made.set_gradient(_described_for_registry(gradient.operator))
+    if gradient or made.gradient_name:
+        saved = gradient.saved if gradient else operator.member("saved") or ()
+        wanted = gradient.wanted if gradient else operator.member("wanted") or ()
+        made.saved, made.wanted = operator.places(saved), operator.places(wanted)
+    return made
+
+
+def _register(operator: Operator) -> None:
+    index = _core.define_operator(_described_for_registry(operator))
     _operators.extend([None] * (index - len(_operators)))
-    added = [operator, *(one.operator for one in (gradient, second) if one)]
+    added = [operator]
+    while gradient := added[-1].gradient:
+        added.append(gradient.operator)
     for number, one in enumerate(added, index):
         _operators.append(one)
         one.index = number

@@ -59,15 +59,21 @@ OperatorRecord& gradient_named(const std::string& name, const Schema& schema) {
         "define " + name + " first, or correct the name"});
 }
 
-OperatorRecord& add(std::unique_ptr<OperatorRecord> record) {
-  Registry& all = registry();
-  const auto index = static_cast<size_t>(record->record.index);
-  if (index + 2 >= kMaxOperators) {
-    fail({"the registry is full: it holds " + std::to_string(index) + " operators",
-          "operators are never removed", "define an operator once, not in a loop"});
-  }
-  all.entries[index] = std::move(record);
-  return *all.entries[index];
+void check_room(int index, size_t wanted) {
+  if (static_cast<size_t>(index) + wanted <= kMaxOperators) return;
+  fail({"the registry is full: it holds " + std::to_string(index) + " operators",
+        "operators are never removed", "define an operator once, not in a loop"});
+}
+
+std::unique_ptr<OperatorRecord> record_of(const OperatorDefinition& definition) {
+  auto made = std::make_unique<OperatorRecord>(definition.schema, definition.types);
+  made->set_document(definition.document);
+  made->native = definition.native;
+  made->state.is_native = static_cast<bool>(definition.native.kernel);
+  made->state.takes_strides = definition.takes_strides;
+  made->record.autocast = definition.autocast;
+  made->set_bounded(definition.bounded);
+  return made;
 }
 
 const Providers& providers_of(int index, std::shared_ptr<const Providers>& held) {
@@ -95,41 +101,32 @@ void check_bounded_axes(int index, const InferredShapes& shapes) {
 }  // namespace
 
 int define_operator(const OperatorDefinition& definition) {
+  std::vector<const OperatorDefinition*> given;  // each one the gradient of the one before
+  std::vector<std::unique_ptr<OperatorRecord>> made;
+  for (const auto* one = &definition; one != nullptr; one = one->gradient.get()) {
+    given.push_back(one);
+    made.push_back(record_of(*one));
+  }
   Registry& all = registry();
-  auto made = std::make_unique<OperatorRecord>(definition.schema, definition.types);
-  made->set_document(definition.document);
-  made->native = definition.native;
-  made->state.is_native = static_cast<bool>(definition.native.kernel);
-  made->state.takes_strides = definition.takes_strides;
-  made->record.autocast = definition.autocast;
-  made->set_bounded(definition.bounded);
-  std::unique_ptr<OperatorRecord> with, second;
-  if (!definition.gradient_schema.empty()) {
-    with = std::make_unique<OperatorRecord>(definition.gradient_schema, definition.gradient_types);
-  }
-  if (!definition.second_schema.empty()) {
-    second = std::make_unique<OperatorRecord>(definition.second_schema, definition.second_types);
-  }
   const std::lock_guard lock(all.writers);
   const int index = all.count.load(std::memory_order_relaxed);
-  check_name(made->schema);
-  if (with) check_name(with->schema);
-  if (second) check_name(second->schema);
-  made->record.index = index;
-  OperatorRecord* gradient = with.get();
-  if (with) with->record.index = index + 1;
-  if (second) second->record.index = index + 2;
-  if (!definition.gradient_name.empty()) {
-    gradient = &gradient_named(definition.gradient_name, made->schema);
+  check_room(index, made.size());
+  for (size_t i = 0; i < made.size(); ++i) {
+    check_name(made[i]->schema);
+    made[i]->record.index = index + static_cast<int>(i);
   }
-  if (gradient) made->set_gradient(*gradient, definition.saved, definition.wanted);
-  if (second) with->set_gradient(*second, definition.second_saved, definition.second_wanted);
-  const int added = 1 + (with != nullptr) + (second != nullptr);
-  add(std::move(made));
-  if (with) add(std::move(with));
-  if (second) add(std::move(second));
+  for (size_t i = 0; i < made.size(); ++i) {
+    OperatorRecord* gradient = i + 1 < made.size() ? made[i + 1].get() : nullptr;
+    if (!given[i]->gradient_name.empty())
+      gradient = &gradient_named(given[i]->gradient_name, made[i]->schema);
+    if (gradient) made[i]->set_gradient(*gradient, given[i]->saved, given[i]->wanted);
+  }
+  for (auto& one : made) {
+    const auto at = static_cast<size_t>(one->record.index);
+    all.entries[at] = std::move(one);
+  }
   // Publishes all at once: nobody sees an operator without the gradient that it names.
-  all.count.store(index + added, std::memory_order_release);
+  all.count.store(index + static_cast<int>(made.size()), std::memory_order_release);
   return index;
 }
 

@@ -78,25 +78,22 @@ struct OperatorDefinition {
   std::string schema = {};
   std::string types = {};  // type_rule.hpp
   std::string document = {};
-  // The gradient operator: its schema, if it is defined here too (it gets the next index), or the
-  // name of a defined one; and what it is given (abi/operator.h).
-  std::string gradient_schema = {}, gradient_types = {};
+  // The gradient operator: defined with this one, under the next index, and perhaps with a gradient
+  // of its own; or the name of a defined one. And what it is given (abi/operator.h).
+  std::shared_ptr<const OperatorDefinition> gradient = {};
   std::string gradient_name = {};
   std::vector<int32_t> saved = {}, wanted = {};
-  // The gradient of the gradient operator defined here; it gets the index after that.
-  std::string second_schema = {}, second_types = {};
-  std::vector<int32_t> second_saved = {}, second_wanted = {};
   // Providers of a hand-written operator; empty ones mean those of set_providers(). Its kernels
   // take all attributes as scalars and params (abi/define_operator.h).
   Providers native = {};
   bool takes_strides = false;
-  std::string bounded =
-      {};  // "values, indices": outputs of a hand-written operator (abi/operator.h)
+  std::string bounded = {};  // "values, indices": outputs of a hand-written operator
   int32_t autocast = PTO_AUTOCAST_WIDEST;
 };
 
-// Adds an operator and its gradient operator; returns the index. Throws pto::Error for texts that
-// do not parse or do not fit each other, a taken name, no tensor, or too many arguments.
+// Adds an operator and the gradient operators defined with it; returns the index. Throws pto::Error
+// for texts that do not parse or do not fit each other, a taken name, no tensor, or too many
+// arguments.
 int define_operator(const OperatorDefinition& definition);
 
 void set_providers(Providers providers);

@@ -157,9 +157,18 @@ TEST(Operator, compiles_once_when_many_threads_call_first) {
 }
 
 TEST(Registry, gives_an_operator_its_gradient) {
+  const OperatorDefinition second = {
+      .schema =
+          "with_gradient_backward_backward(Tensor d_a, Tensor d_b, Tensor g, Tensor w, *, "
+          "int needs, int needs_=-1) -> (Tensor)"};
+  const OperatorDefinition first = {.schema =
+                                        "with_gradient_backward(Tensor g, Tensor w, *, "
+                                        "int needs=-1) -> (Tensor, Tensor)",
+                                    .gradient = std::make_shared<const OperatorDefinition>(second),
+                                    .saved = {0, 1},
+                                    .wanted = {0}};
   const int index = define_operator({.schema = "with_gradient(Tensor x, Tensor w) -> Tensor",
-                                     .gradient_schema = "with_gradient_backward(Tensor g, Tensor w,"
-                                                        " *, int needs=-1) -> (Tensor, Tensor)",
+                                     .gradient = std::make_shared<const OperatorDefinition>(first),
                                      .saved = {1},
                                      .wanted = {0, 1}});
   const pto_operator* op = pto_operator_at(index);
@@ -169,6 +178,9 @@ TEST(Registry, gives_an_operator_its_gradient) {
   EXPECT_EQ(op->saved[0], 1);
   ASSERT_EQ(op->n_wanted, 2);
   EXPECT_EQ(op->wanted[1], 1);
+  EXPECT_EQ(pto_operator_at(op->gradient)->gradient, index + 2);
+  EXPECT_EQ(pto_operator_at(index + 2)->gradient_of, index + 1);
+  EXPECT_EQ(pto_operator_at(index + 2)->gradient, -1);
 }
 
 void expect_refused(const std::string& schema, const std::string& message) {
