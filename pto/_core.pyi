@@ -246,7 +246,20 @@ def set_torch_executor(parallel_for: int, num_threads: int, is_plain: int = 0) -
     more with a call than run the kernel (0: always)."""
 
 def parse_schema(schema: str, types: str = "") -> dict:
-    """name, schema, arguments, outputs, type_names and types of the texts."""
+    """name, schema (signature: with names of outputs), arguments, outputs, type_names and types."""
+
+def respelled_schema(
+    of: str, name: str, types: dict[int, str], appended: Sequence[str], returns: Sequence[str]
+) -> str:
+    """The schema with another name, other types by place, more keyword-only arguments, returns."""
+
+def inplace_schema(of: str) -> str:
+    """The schema of NAME_, which replaces the elements of NAME's first argument."""
+
+def gradient_schema(
+    of: str, differentiable: Sequence[int], saved: Sequence[int], wanted: Sequence[int]
+) -> str:
+    """The schema of NAME_backward, as abi/operator.h describes it."""
 
 class OperatorDefinition:
     """A description for define_operator; operators/registry.hpp describes the members."""

@@ -38,9 +38,6 @@ class Argument:
     def is_optional_tensor(self) -> bool:
         return self.is_tensor and self.optional
 
-    def __str__(self) -> str:
-        return f"{self.text} {self.name}" + (f"={self.default!r}" if self.has_default else "")
-
 
 def bound(
     name: str, schema: str, arguments: Sequence[Argument], args: tuple, kwargs: dict[str, Any]

@@ -62,6 +62,7 @@ nb::dict parsed(const std::string& schema_text, const std::string& types_text) {
   nb::dict result;
   result["name"] = schema.name;
   result["schema"] = pto::text(schema);
+  result["signature"] = pto::text(schema, /*names_outputs=*/true);
   result["arguments"] = argument_list(schema, types);
   nb::list outputs;
   for (size_t i = 0; i < schema.returns.size(); ++i) {
@@ -217,6 +218,50 @@ OperatorShapes shapes(int index, nb::list tensors, nb::list attributes) {
   return {op, found};
 }
 
+// Spells a schema as an adapter needs it: arguments by place with other types, more keyword-only
+// arguments, other returns.
+std::string respelled(const std::string& of, const std::string& name, const nb::dict& types,
+                      const std::vector<std::string>& appended,
+                      const std::vector<std::string>& returns) {
+  Schema schema = parse_schema(of);
+  schema.name = name;
+  for (const auto [place, type] : types) {
+    Argument& one = schema.arguments.at(nb::cast<size_t>(place));
+    Argument made = parse_argument(nb::cast<std::string>(type) + " " + one.name);
+    made.is_keyword_only = one.is_keyword_only;
+    made.default_value = one.default_value;
+    one = std::move(made);
+  }
+  for (const std::string& argument : appended) {
+    schema.arguments.push_back(parse_argument(argument));
+    schema.arguments.back().is_keyword_only = true;
+  }
+  schema.returns.clear();
+  for (const std::string& type : returns) {
+    const Argument one = parse_argument(type + " result");
+    schema.returns.push_back({"", one.kind == ArgumentKind::TensorList, one.alias});
+  }
+  return pto::text(schema);
+}
+
+void bind_schemas(nb::module_& m) {
+  m.def(
+      "respelled_schema", &respelled, "of"_a, "name"_a, "types"_a, "appended"_a, "returns"_a,
+      "The schema with another name, other types by place, more keyword-only arguments, returns.");
+  m.def(
+      "inplace_schema",
+      [](const std::string& of) { return pto::text(inplace_schema(parse_schema(of))); }, "of"_a,
+      "The schema of NAME_, which replaces the elements of NAME's first argument.");
+  m.def(
+      "gradient_schema",
+      [](const std::string& of, const std::vector<int32_t>& differentiable,
+         const std::vector<int32_t>& saved, const std::vector<int32_t>& wanted) {
+        return pto::text(gradient_schema(parse_schema(of), differentiable, saved, wanted), true);
+      },
+      "of"_a, "differentiable"_a, "saved"_a, "wanted"_a,
+      "The schema of NAME_backward, as abi/operator.h describes it.");
+}
+
 void bind_definition(nb::module_& m) {
   using Definition = OperatorDefinition;
   nb::class_<Definition>(m, "OperatorDefinition", "See operators/registry.hpp.")
@@ -242,6 +287,7 @@ void bind_definition(nb::module_& m) {
 }  // namespace
 
 void bind_operators(nb::module_& m) {
+  bind_schemas(m);
   bind_definition(m);
   listeners = new nb::list;  // as long as the process
   m.def("parse_schema", &parsed, "schema"_a, "types"_a = "",

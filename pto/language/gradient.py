@@ -62,18 +62,6 @@ class GradientContext:
         return self.attributes[name]
 
 
-def _new_name(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name = f"d_{name}"
-    taken.add(name)
-    return name
-
-
-def needs_name(of: "Operator") -> str:
-    """The attribute of the gradient operator that says which gradients are needed."""
-    return "needs" if "needs" not in of.by_name else "needs_"
-
-
 def gradient_rule(of: "Operator") -> Callable:
     """`grad` of the definition; "automatic" is differentiation of `build`."""
     rule = of.member("grad")
@@ -113,25 +101,6 @@ def members(value: Any) -> list:
     return [] if value is None else [value]
 
 
-def gradient_schema(of: "Operator", saved: tuple[str, ...], wanted: tuple[str, ...]) -> str:
-    """The schema that abi/operator.h asks of a gradient operator."""
-    kinds = {a.name: a.kind for a in of.arguments}
-    kinds |= {name: "Tensor?" for name, a in of.by_name.items() if a.is_optional_tensor}
-    lists = {
-        name: "Tensor[]" for name, is_list in zip(of.outputs, of.lists, strict=True) if is_list
-    }
-    tensors = [f"{lists.get(name, 'Tensor')} d_{name}" for name in of.differentiable]
-    tensors += [f"{kinds.get(name) or lists.get(name, 'Tensor')} {name}" for name in saved]
-    attributes = [str(a) for a in of.attribute_arguments] + [f"int {needs_name(of)}=-1"]
-    taken = {f"d_{name}" for name in of.differentiable} | set(saved)
-    results = ", ".join(
-        f"{'Tensor[]' if kinds[name] == 'Tensor[]' else 'Tensor'} {_new_name(f'd_{name}', taken)}"
-        for name in wanted
-    )
-    results = f"({results})"
-    return f"{of.name}_backward({', '.join(tensors)}, *, {', '.join(attributes)}) -> {results}"
-
-
 def gradient_types(of: "Operator", saved: tuple[str, ...], wanted: tuple[str, ...]) -> str:
     """The types of that operator, in the variables of the operator's own."""
     by_name = {a.name: of.type_names[a.type] for a in of.arguments if a.is_tensor}
@@ -158,7 +127,7 @@ class TracedGradient:
 
     def build(self, *values: Any) -> tuple:
         arguments = dict(zip(self.names, values, strict=True))
-        needs = arguments[needs_name(self.of)]
+        needs = values[-1]
         needed = frozenset(n for i, n in enumerate(self.wanted) if needs >> i & 1)
         tensors = {name: arguments[name] for name in self.saved}
         ctx = GradientContext(self.of, lambda name: self._saved(tensors, name), arguments, needed)
@@ -180,7 +149,7 @@ class TracedGradient:
             like = arguments.get(name)
             if like is None:
                 return None
-            if arguments[needs_name(self.of)] >> place & 1:
+            if specs[-1] >> place & 1:
                 results.append(like)
             elif isinstance(like, list):
                 results.append([])
@@ -230,11 +199,13 @@ def gradient_of(
     of: "Operator", saved: tuple[str, ...], wanted: tuple[str, ...], orders: int = 2
 ) -> Gradient:
     """The gradient operator, itself with gradients of the other orders, traced at first use."""
-    text, types = gradient_schema(of, saved, wanted), gradient_types(of, saved, wanted)
+    differentiable = [of.outputs.index(name) for name in of.differentiable]
+    text = _core.gradient_schema(of.signature, differentiable, of.places(saved), of.places(wanted))
+    types = gradient_types(of, saved, wanted)
     names = [a["name"] for a in _core.parse_schema(text, types)["arguments"]]
     rules = TracedGradient(of, names, saved, wanted)
     definition = {
-        "__doc__": f"The gradients of {of.name}; bit i of `{needs_name(of)}` asks for result i.",
+        "__doc__": f"The gradients of {of.name}; bit i of `{names[-1]}` asks for result i.",
         "build": staticmethod(rules.build),
         "infer": staticmethod(rules.infer),
         "grad": "automatic",

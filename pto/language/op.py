@@ -60,7 +60,7 @@ from pto.language.gradient import (
     probed,
 )
 from pto.language.infer import Spec, agree, recorded_guards
-from pto.language.inplace import inplace_definition, inplace_schema
+from pto.language.inplace import inplace_definition
 from pto.language.location import describe
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
@@ -77,6 +77,7 @@ class Operator(_core.OperatorCall):
     def __init__(self, schema: str, definition: type, types: str = ""):
         facts = _core.parse_schema(schema, types)
         self.name, self.schema, self.types_text = facts["name"], facts["schema"], types
+        self.signature = facts["signature"]  # the schema with names of outputs
         self.arguments = tuple(Argument(**a) for a in facts["arguments"])
         self.outputs = tuple(o["name"] for o in facts["outputs"])
         self.lists = tuple(o["is_list"] for o in facts["outputs"])
@@ -302,7 +303,8 @@ def op(schema: str, types: str = "") -> Callable[[type], Operator]:
         chosen = types or vars(definition).get("types", "")
         operator = complete(Operator(schema, definition, chosen))
         if operator.member("inplace"):
-            operator.in_place = op(inplace_schema(operator), chosen)(inplace_definition(definition))
+            of = _core.inplace_schema(operator.signature)
+            operator.in_place = op(of, chosen)(inplace_definition(definition))
         return operator
 
     return define
@@ -322,7 +324,7 @@ def complete(operator: Operator) -> Operator:
 def _described_for_registry(operator: Operator) -> _core.OperatorDefinition:
     """The operator, and by it its gradient operator, for the registry."""
     made = _core.OperatorDefinition()
-    made.schema, made.types = operator.schema, operator.types_text
+    made.schema, made.types = operator.signature, operator.types_text
     made.document = operator.__doc__ or ""
     made.autocast = AUTOCAST[operator.member("autocast")]
     made.bounded = ", ".join(operator.member("bounded") or ())

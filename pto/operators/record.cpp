@@ -30,14 +30,14 @@ bool has_floats(const TypeRule& types, int type) {
   return false;
 }
 
-std::string type_of_source(const Schema& schema, int32_t source) {
-  const auto at = static_cast<size_t>(source >= 0 ? source : -1 - source);
-  if (source >= 0) {
-    Argument argument = schema.arguments.at(at);
-    argument.alias.clear();
-    return type_text(argument);
-  }
-  return schema.returns.at(at).is_list ? "Tensor[]" : "Tensor";
+std::string types_of(const Schema& schema) {
+  return "takes (" +
+         joined(schema.arguments, ", ", [](const Argument& a) { return type_text(a); }) +
+         ") and returns (" +
+         joined(
+             schema.returns, ", ",
+             [](const Return& one) { return std::string(one.is_list ? "Tensor[]" : "Tensor"); }) +
+         ")";
 }
 
 }  // namespace
@@ -184,32 +184,14 @@ void OperatorRecord::set_gradient(OperatorRecord& gradient, std::vector<int32_t>
 
 void OperatorRecord::check_gradient(const Schema& gradient, const std::vector<int32_t>& saved,
                                     const std::vector<int32_t>& wanted) const {
-  std::vector<std::string> arguments, results;
-  for (const pto_operator_output& one : outputs_) {
-    if (one.is_differentiable) arguments.push_back(one.is_list ? "Tensor[]" : "Tensor");
+  std::vector<int32_t> differentiable;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i].is_differentiable) differentiable.push_back(static_cast<int32_t>(i));
   }
-  for (const int32_t source : saved) arguments.push_back(type_of_source(schema, source));
-  for (const Argument& argument : schema.arguments) {
-    if (!is_tensor(argument)) arguments.push_back(type_text(argument));
-  }
-  arguments.emplace_back("int");
-  for (const int32_t argument : wanted) {
-    const std::string type = type_of_source(schema, argument);
-    results.push_back(type == "Tensor?" ? "Tensor" : type);
-  }
-  bool fits =
-      arguments.size() == gradient.arguments.size() && results.size() == gradient.returns.size();
-  for (size_t i = 0; fits && i < arguments.size(); ++i) {
-    fits = type_text(gradient.arguments[i]) == arguments[i];
-  }
-  for (size_t i = 0; fits && i < results.size(); ++i) {
-    fits = gradient.returns[i].is_list == (results[i] == "Tensor[]");
-  }
-  if (fits) return;
-  const auto same = [](const std::string& text) { return text; };
-  fail({"operator " + schema.name + ": its gradient operator is " + text(gradient) +
-            ", but takes (" + joined(arguments, ", ", same) + ") and returns (" +
-            joined(results, ", ", same) + ")",
+  const std::string types = types_of(gradient_schema(schema, differentiable, saved, wanted));
+  if (types_of(gradient) == types) return;
+  fail({"operator " + schema.name + ": its gradient operator is " + text(gradient) + ", but " +
+            types,
         "a gradient operator takes one gradient for each floating-point output, what is saved, the "
         "attributes of " +
             text(schema) + " and the int needs",

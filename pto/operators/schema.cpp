@@ -31,6 +31,12 @@ class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
 
+  Argument argument() {
+    Argument read = one_argument();
+    expect_end();
+    return read;
+  }
+
   Schema schema() {
     Schema schema;
     schema.name = name("the operator's name");
@@ -39,8 +45,7 @@ class Parser {
     arguments(schema);
     expect("->");
     returns(schema);
-    skip_space();
-    if (at_ != text_.size()) error("the end");
+    expect_end();
     return schema;
   }
 
@@ -270,6 +275,11 @@ class Parser {
     if (!accept(token)) error("'" + std::string(token) + "'");
   }
 
+  void expect_end() {
+    skip_space();
+    if (at_ != text_.size()) error("the end");
+  }
+
   [[noreturn]] void error(const std::string& wanted) {
     fail({"schema \"" + std::string(text_) + "\": column " + std::to_string(at_ + 1) +
               ": expected " + wanted + ", found \"" + std::string(text_.substr(at_, 12)) + "\"",
@@ -291,9 +301,19 @@ std::string text_of(double value) {
   return looks_whole ? number + ".0" : number;
 }
 
-std::string text(const Return& result) {
+std::string text(const Return& result, bool names) {
   if (!result.alias.empty()) return "Tensor(" + result.alias + "!)";
-  return result.is_list ? "Tensor[]" : "Tensor";
+  return (result.is_list ? "Tensor[]" : "Tensor") + (names ? " " + result.name : "");
+}
+
+std::string text(const Argument& argument) {
+  const std::string typed = type_text(argument) + " " + argument.name;
+  return argument.default_value ? typed + "=" + pto::text(*argument.default_value) : typed;
+}
+
+bool has(const Schema& schema, const std::string& name) {
+  const auto is_it = [&name](const auto& one) { return one.name == name; };
+  return std::ranges::any_of(schema.arguments, is_it) || std::ranges::any_of(schema.returns, is_it);
 }
 
 }  // namespace
@@ -303,6 +323,7 @@ bool is_tensor(const Argument& argument) {
 }
 
 Schema parse_schema(std::string_view text) { return Parser(text).schema(); }
+Argument parse_argument(std::string_view text) { return Parser(text).argument(); }
 
 std::string text(const AttributeValue& value) {
   if (const auto* s = std::get_if<std::string>(&value)) return "'" + *s + "'";
@@ -330,18 +351,69 @@ std::string type_text(const Argument& argument) {
   return {};
 }
 
-std::string text(const Schema& schema) {
+std::string text(const Schema& schema, bool names_outputs) {
   std::string result = schema.name + "(";
   bool keyword_only = false, first = true;
   for (const Argument& argument : schema.arguments) {
     if (!std::exchange(first, false)) result += ", ";
     if (argument.is_keyword_only && !std::exchange(keyword_only, true)) result += "*, ";
-    result += type_text(argument) + " " + argument.name;
-    if (argument.default_value) result += "=" + text(*argument.default_value);
+    result += text(argument);
   }
   result += ") -> ";
-  if (schema.returns.size() == 1) return result + text(schema.returns[0]);
-  return result + "(" + joined(schema.returns, ", ", [](const Return& r) { return text(r); }) + ")";
+  const std::string returns =
+      joined(schema.returns, ", ", [&](const Return& r) { return text(r, names_outputs); });
+  return result + (schema.returns.size() == 1 && !names_outputs ? returns : "(" + returns + ")");
+}
+
+Schema inplace_schema(const Schema& of) {
+  Schema made = of;
+  made.name += "_";
+  made.returns = {{made.arguments.at(0).name, false, "a"}};
+  made.arguments[0].alias = "a";
+  if (text(of.arguments[0]) == "Tensor " + of.arguments[0].name) return made;
+  fail({"operator " + of.name + ": its first argument is " + text(of.arguments[0]) +
+            ", so there is no " + made.name,
+        "in place means that the result replaces the elements of the first argument",
+        "take a Tensor as the first argument, or leave inplace out"});
+}
+
+Schema gradient_schema(const Schema& of, const std::vector<int32_t>& differentiable,
+                       const std::vector<int32_t>& saved, const std::vector<int32_t>& wanted) {
+  Schema made{of.name + "_backward", {}, {}};
+  const auto take = [&made](const std::string& name, bool is_list, bool is_optional = false) {
+    made.arguments.push_back({.name = name,
+                              .kind = is_list ? ArgumentKind::TensorList : ArgumentKind::Tensor,
+                              .is_optional = is_optional});
+  };
+  for (const int32_t output : differentiable) {
+    const Return& one = of.returns.at(static_cast<size_t>(output));
+    take("d_" + one.name, one.is_list);
+  }
+  for (const int32_t source : saved) {
+    if (source < 0) {
+      const Return& one = of.returns.at(static_cast<size_t>(-1 - source));
+      take(one.name, one.is_list);
+    } else {
+      const Argument& one = of.arguments.at(static_cast<size_t>(source));
+      take(one.name, one.kind == ArgumentKind::TensorList, one.is_optional);
+    }
+  }
+  for (const int32_t source : wanted) {
+    const Argument& one = of.arguments.at(static_cast<size_t>(source));
+    std::string name = "d_" + one.name;
+    while (has(made, name)) name = "d_" + name;
+    made.returns.push_back({name, one.kind == ArgumentKind::TensorList});
+  }
+  for (const Argument& one : of.arguments) {
+    if (is_tensor(one)) continue;
+    made.arguments.push_back(one);
+    made.arguments.back().is_keyword_only = true;
+  }
+  made.arguments.push_back({.name = has(of, "needs") ? "needs_" : "needs",
+                            .kind = ArgumentKind::Int,
+                            .is_keyword_only = true,
+                            .default_value = int64_t{-1}});
+  return made;
 }
 
 }  // namespace pto

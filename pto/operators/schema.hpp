@@ -65,8 +65,19 @@ struct Schema {
 // Throws pto::Error with the column and what was expected there.
 Schema parse_schema(std::string_view text);
 
-// Prints the signature in one spelling, without names of outputs: frameworks have no use for them.
-std::string text(const Schema& schema);
+// Reads one argument: "Tensor(a!) out", "int n=1".
+Argument parse_argument(std::string_view text);
+
+// Prints the signature in one spelling. Frameworks have no use for names of outputs.
+std::string text(const Schema& schema, bool names_outputs = false);
+
+// Makes the schema of NAME_, which replaces the elements of NAME's first argument.
+Schema inplace_schema(const Schema& of);
+
+// Makes the schema of NAME_backward, as abi/operator.h describes it: the gradients of the outputs
+// with these places, what is saved, the attributes, `needs`. The results are d_NAME.
+Schema gradient_schema(const Schema& of, const std::vector<int32_t>& differentiable,
+                       const std::vector<int32_t>& saved, const std::vector<int32_t>& wanted);
 
 // Prints "int[2]?", as a schema spells the type of an argument.
 std::string type_text(const Argument& argument);

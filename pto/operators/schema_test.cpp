@@ -53,6 +53,29 @@ TEST(Schema, names_its_outputs) {
   EXPECT_EQ(names("f(Tensor(a!) x) -> (Tensor(a!), Tensor)"), "x result1 ");
 }
 
+TEST(Schema, makes_that_of_a_gradient_operator) {
+  const Schema of = parse_schema(
+      "f(Tensor x, Tensor? d_x, int needs, Tensor[] xs, float eps=0.5) -> (Tensor y, Tensor i)");
+  const Schema made = gradient_schema(of, {0}, {1, 3, -1}, {0, 1, 3});
+  EXPECT_EQ(text(made, true),
+            "f_backward(Tensor d_y, Tensor? d_x, Tensor[] xs, Tensor y, *, int needs, "
+            "float eps=0.5, int needs_=-1) -> (Tensor d_d_x, Tensor d_d_d_x, Tensor[] d_xs)");
+  EXPECT_EQ(text(parse_schema(text(made, true)), true), text(made, true));
+}
+
+TEST(Schema, makes_that_of_an_operator_in_place) {
+  const auto made = [](const char* of) { return text(inplace_schema(parse_schema(of))); };
+  EXPECT_EQ(made("f(Tensor x, *, int n=1) -> Tensor"),
+            "f_(Tensor(a!) x, *, int n=1) -> Tensor(a!)");
+  EXPECT_EQ(made("a::f(Tensor x) -> (Tensor y)"), "a::f_(Tensor(a!) x) -> Tensor(a!)");
+  try {
+    made("f(Tensor[] xs) -> Tensor");
+    FAIL() << "a list has no elements to replace";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.text().what, testing::HasSubstr("f: its first argument is Tensor[] xs"));
+  }
+}
+
 struct Bad {
   std::string schema, message;
 };

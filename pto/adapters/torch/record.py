@@ -4,6 +4,7 @@
 from typing import Any
 
 import torch
+from pto import _core
 from pto.adapters.record import Record
 
 # Maps PyTorch's element types to our names and back.
@@ -36,20 +37,27 @@ def returns_self(record: Record) -> bool:
     return replaced == [0] and record.n_returns == 1 and not record.arguments[0].keyword_only
 
 
+def _local_name(record: Record) -> str:
+    return qualified_name(record).partition("::")[2]
+
+
+def _floats(record: Record) -> dict[int, str]:
+    """The types by place of real numbers: PyTorch has no Scalar."""
+    floats = ((i, a) for i, a in enumerate(record.arguments) if a.kind == "float")
+    return {i: "float?" if a.optional else "float" for i, a in floats}
+
+
 def torch_schema(record: Record) -> str:
-    """The schema for PyTorch: a Scalar is a float there, and few mutable arguments are returned.
+    """The schema for PyTorch, where few mutable arguments are returned.
 
     Functionalisation refuses operators that return an argument which they change, but for one that
     returns its first (with the tag `inplace`).
     """
-    returns = [
-        "Tensor[]" if output.is_list else "Tensor"
-        for output in record.outputs[: record.n_returns]
-        if output.replaces < 0
-    ]
+    returned = [o for o in record.outputs[: record.n_returns] if o.replaces < 0]
+    returns = ["Tensor[]" if o.is_list else "Tensor" for o in returned]
     if returns_self(record):
         returns = [record.arguments[0].text]
-    return f"{_local_name(record)}({_arguments(record)}) -> {_joined(returns)}"
+    return _core.respelled_schema(record.schema, _local_name(record), _floats(record), [], returns)
 
 
 def out_names(record: Record) -> list[str]:
@@ -77,28 +85,10 @@ def out_schema(record: Record) -> str:
     Its first Tensor is a Tensor?, so that it is not the signature of the operator itself: for one
     result Inductor would call it instead, which PyTorch 2.13 cannot do from C++ (AOTInductor).
     """
+    first = [a.text for a in record.arguments].index("Tensor")
     types = [f"Tensor({chr(ord('a') + i)}!)" for i in range(len(record.outputs))]
-    outs = ", ".join(f"{t} {n}" for t, n in zip(types, out_names(record), strict=True))
-    star = "" if any(a.keyword_only for a in record.arguments) else "*, "
-    first = next(a.name for a in record.arguments if a.text == "Tensor")
-    given = _arguments(record).replace(f"Tensor {first}", f"Tensor? {first}", 1)
-    return f"{_local_name(record)}.out({given}, {star}{outs}) -> {_joined(types)}"
-
-
-def _local_name(record: Record) -> str:
-    return qualified_name(record).partition("::")[2]
-
-
-def _arguments(record: Record) -> str:
-    texts, keyword_only = [], False
-    for a in record.arguments:
-        if a.keyword_only and not keyword_only:
-            texts.append("*")
-            keyword_only = True
-        default = f"={a.default!r}" if a.has_default else ""
-        texts.append(f"{a.text.replace('Scalar', 'float')} {a.name}{default}")
-    return ", ".join(texts)
-
-
-def _joined(types: list[str]) -> str:
-    return types[0] if len(types) == 1 else f"({', '.join(types)})"
+    outs = [f"{t} {n}" for t, n in zip(types, out_names(record), strict=True)]
+    name = f"{_local_name(record)}.out"
+    return _core.respelled_schema(
+        record.schema, name, _floats(record) | {first: "Tensor?"}, outs, types
+    )
