@@ -246,7 +246,8 @@ def set_torch_executor(parallel_for: int, num_threads: int, is_plain: int = 0) -
     more with a call than run the kernel (0: always)."""
 
 def parse_schema(schema: str, types: str = "") -> dict:
-    """name, schema (signature: with names of outputs), arguments, outputs, type_names and types."""
+    """name, schema (signature: with names of outputs), arguments, outputs, n_returns, type_names
+    and types."""
 
 def respelled_schema(
     of: str, name: str, types: dict[int, str], appended: Sequence[str], returns: Sequence[str]
@@ -296,7 +297,7 @@ def operator_count() -> int:
     """How many operators are defined."""
 
 def operator_record(index: int) -> dict:
-    """An operator's record, as abi/operator.h describes it."""
+    """What parse_schema returns, and the operator's other facts as abi/operator.h has them."""
 
 def gradient_plan(index: int, counts: Sequence[int], output_counts: Sequence[int]) -> tuple | None:
     """op, inputs, counts, outputs, members, places and all_needs of a pto_gradient_plan, or None

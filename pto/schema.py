@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of operators, as the definition and the adapters see them, and the values of a call.
+"""Signatures of operators, as the definition and the adapters see them, and the values of a call.
 
 values = bound("add", "add(Tensor x, Tensor y) -> Tensor", arguments, (x,), {"y": y})
 [checked("add", schema, a, v) for a, v in zip(arguments, values)]
@@ -37,6 +37,48 @@ class Argument:
     @property
     def is_optional_tensor(self) -> bool:
         return self.is_tensor and self.optional
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output; `replaces`: the mutable argument whose elements it replaces, or -1.
+
+    `type` is the variable of its element type, or -1 - the number of that type. A gradient operator
+    takes the gradients of those that are differentiable. Of one that is bounded the first size of
+    its shape is the most that it can be.
+    """
+
+    name: str
+    is_list: bool
+    type: int
+    replaces: int
+    is_differentiable: bool
+    is_bounded: bool
+
+
+class Signature:
+    """The schema of an operator in its parts; see abi/operator.h for the meaning of its members."""
+
+    def __init__(self, facts: dict[str, Any]):
+        self.name: str = facts["name"]
+        self.schema: str = facts["schema"]
+        self.signature: str = facts["signature"]  # the schema with names of outputs
+        self.arguments = tuple(Argument(**a) for a in facts["arguments"])
+        self.outputs = tuple(Output(**o) for o in facts["outputs"])
+        self.n_returns: int = facts["n_returns"]
+        self.type_names: list[str] = facts["type_names"]
+        self.types: list[list[str]] = facts["types"]  # of each variable
+        self.tensors = tuple(a for a in self.arguments if a.is_tensor)
+        self.attributes = tuple(a for a in self.arguments if not a.is_tensor)
+
+    @property
+    def mutates(self) -> bool:
+        return any(a.mutable for a in self.arguments)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Says whether a result has a size that is known only after the kernel ran."""
+        return any(output.is_bounded for output in self.outputs)
 
 
 def bound(

@@ -79,7 +79,7 @@ def arrays_for(operator, shape=(5, 13), dtype=np.float32):
 
 
 def attributes(operator):
-    return {a.name: TEXTS[a.name] for a in operator.attribute_arguments if a.name in TEXTS}
+    return {a.name: TEXTS[a.name] for a in operator.attributes if a.name in TEXTS}
 
 
 def same(got, want):

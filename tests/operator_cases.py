@@ -22,7 +22,7 @@ def tensors(operator, shape=(5, 13), dtype=torch.float32, requires_grad=False):
 
 def attributes(operator):
     """One dict of keyword arguments for each value of a str attribute; {} without such."""
-    names = [a.name for a in operator.attribute_arguments if a.kind == "str"]
+    names = [a.name for a in operator.attributes if a.kind == "str"]
     return [{names[0]: value} for value in TEXTS[names[0]]] if names else [{}]
 
 

@@ -35,7 +35,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 615,
-    "adapters": 11270,
+    "adapters": 11230,
     "base": 1050,
     "bindings": 4290,
     "codegen": 1180,
@@ -44,12 +44,12 @@ BUDGETS = {
     "device": 150,
     "ir": 3200,
     "isa": 12900,
-    "language": 3410,
+    "language": 3400,
     "launch": 4950,
     "operators": 2800,
     "ops": 2660,
     "passes": 630,
-    "pto": 650,
+    "pto": 670,
     "tasks": 11150,
 }
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}

@@ -8,6 +8,7 @@
 #include "pto/bindings/python_lock.hpp"
 #include "pto/compiler/compile.hpp"
 #include "pto/operators/native.hpp"
+#include "pto/operators/operator.hpp"
 
 namespace nb = nanobind;
 
@@ -99,7 +100,7 @@ auto in_python(F f) {
 }
 
 Graph traced_graph(const KernelRequest& request) {
-  const Schema& schema = operator_schema(request.op);
+  const Schema& schema = operator_at(request.op).schema;
   int next_symbol = 0;
   uint32_t next_word = 0;
   std::vector<Described> given;
@@ -172,7 +173,7 @@ Dim dim_from(nb::handle object) {
 }
 
 InferredShapes inferred(const ShapeRequest& request) {
-  const Schema& schema = operator_schema(request.op);
+  const Schema& schema = operator_at(request.op).schema;
   int next_symbol = 0;
   std::vector<Described> given;
   for (const TensorKind& kind : request.tensors) {

@@ -7,7 +7,7 @@
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/operator_providers.hpp"
 #include "pto/bindings/operator_shapes.hpp"
-#include "pto/operators/record.hpp"
+#include "pto/operators/operator.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -56,27 +56,44 @@ nb::list type_sets(const TypeRule& rule) {
   return sets;
 }
 
-nb::dict parsed(const std::string& schema_text, const std::string& types_text) {
-  const Schema schema = parse_schema(schema_text);
-  const TypeRule types = parse_types(types_text, schema);
-  nb::dict result;
-  result["name"] = schema.name;
-  result["schema"] = pto::text(schema);
-  result["signature"] = pto::text(schema, /*names_outputs=*/true);
-  result["arguments"] = argument_list(schema, types);
+nb::tuple tuple_of(const int32_t* values, int32_t count) {
+  nb::list list;
+  for (int32_t i = 0; i < count; ++i) list.append(values[i]);
+  return nb::tuple(list);
+}
+
+nb::list output_list(const pto_operator& op) {
   nb::list outputs;
-  for (size_t i = 0; i < schema.returns.size(); ++i) {
+  for (int i = 0; i < op.n_outputs; ++i) {
+    const pto_operator_output& output = op.outputs[i];
     nb::dict one;
-    one["name"] = schema.returns[i].name;
-    one["is_list"] = schema.returns[i].is_list;
-    one["mutates"] = !schema.returns[i].alias.empty();
-    one["type"] = types.outputs[i];
+    one["name"] = output.name;
+    one["is_list"] = output.is_list != 0;
+    one["type"] = output.type;
+    one["replaces"] = output.replaces;
+    one["is_differentiable"] = output.is_differentiable != 0;
+    one["is_bounded"] = output.is_bounded != 0;
     outputs.append(one);
   }
-  result["outputs"] = outputs;
-  result["type_names"] = types.names;
-  result["types"] = type_sets(types);
+  return outputs;
+}
+
+// Returns the facts of pto/schema.py, also for an operator that is not in the registry.
+nb::dict facts_of(const Operator& of) {
+  nb::dict result;
+  result["name"] = of.schema.name;
+  result["schema"] = of.plain.schema;
+  result["signature"] = pto::text(of.schema, /*names_outputs=*/true);
+  result["arguments"] = argument_list(of.schema, of.types);
+  result["outputs"] = output_list(of.plain);
+  result["n_returns"] = of.plain.n_returns;
+  result["type_names"] = of.types.names;
+  result["types"] = type_sets(of.types);
   return result;
+}
+
+nb::dict parsed(const std::string& schema, const std::string& types) {
+  return facts_of(Operator(schema, types));
 }
 
 // Tells a listener of new operators, except names with a leading "_", which are private.
@@ -100,41 +117,15 @@ void listen(nb::object listener, bool with_spaces) {
 nb::dict record(int index) {
   const pto_operator* op = pto_operator_at(index);
   if (op == nullptr) throw nb::index_error("no operator has this index");
-  nb::list saved, wanted, outputs;
-  for (int i = 0; i < op->n_saved; ++i) saved.append(op->saved[i]);
-  for (int i = 0; i < op->n_wanted; ++i) wanted.append(op->wanted[i]);
-  for (int i = 0; i < op->n_outputs; ++i) {
-    const pto_operator_output& output = op->outputs[i];
-    nb::dict one;
-    one["name"] = output.name;
-    one["is_list"] = output.is_list != 0;
-    one["type"] = output.type;
-    one["replaces"] = output.replaces;
-    one["is_differentiable"] = output.is_differentiable != 0;
-    one["is_bounded"] = output.is_bounded != 0;
-    outputs.append(one);
-  }
-  nb::dict result;
+  nb::dict result = facts_of(operator_at(index));
   result["index"] = index;
-  result["name"] = op->name;
-  result["schema"] = op->schema;
   result["document"] = op->document;
-  result["arguments"] = argument_list(operator_schema(index), operator_types(index));
-  result["outputs"] = outputs;
-  result["n_returns"] = op->n_returns;
-  result["types"] = type_sets(operator_types(index));
   result["gradient"] = op->gradient;
   result["gradient_of"] = op->gradient_of;
   result["autocast"] = op->autocast;
-  result["saved"] = saved;
-  result["wanted"] = wanted;
+  result["saved"] = tuple_of(op->saved, op->n_saved);
+  result["wanted"] = tuple_of(op->wanted, op->n_wanted);
   return result;
-}
-
-nb::tuple tuple_of(const int32_t* values, int32_t count) {
-  nb::list list;
-  for (int32_t i = 0; i < count; ++i) list.append(values[i]);
-  return nb::tuple(list);
 }
 
 nb::object gradient_plan(int index, const std::vector<int32_t>& counts,
@@ -200,7 +191,7 @@ OperatorShapes shapes(int index, nb::list tensors, nb::list attributes) {
   ShapeCall described;
   for (nb::handle argument : tensors) described.add_argument(argument);
   size_t next = 0;
-  for (const Argument& argument : operator_schema(index).arguments) {
+  for (const Argument& argument : operator_at(index).schema.arguments) {
     if (is_tensor(argument)) continue;
     described.values.push_back(ShapeCall::value_from(attributes[next++], argument.kind));
   }

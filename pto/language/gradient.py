@@ -44,10 +44,11 @@ class GradientContext:
 
     def saved(self, name: str) -> Any:
         """A tensor argument, or an output by its name ("result"), as the forward call saw it."""
-        if name not in self.operator.tensor_names + self.operator.outputs:
+        known = self.operator.tensor_names + self.operator.output_names
+        if name not in known:
             raise InvalidValue(
                 f"{self.operator.name}: grad asks for {name!r}, which was not saved",
-                f"it may ask for {', '.join(self.operator.tensor_names + self.operator.outputs)}",
+                f"it may ask for {', '.join(known)}",
                 "use one of these names",
             )
         self.asked.append(name)
@@ -74,7 +75,9 @@ def automatic_gradient(ctx: GradientContext, *d_outputs: Any) -> dict[str, Any]:
     values = {
         a.name: ctx.saved(a.name) if a.is_tensor else ctx.attribute(a.name) for a in of.arguments
     }
-    results = dict(zip(of.outputs, of.results(of.member("build")(*values.values())), strict=False))
+    results = dict(
+        zip(of.output_names, of.results(of.member("build")(*values.values())), strict=False)
+    )
     outputs = [t for name in of.differentiable for t in members(results[name])]
     inputs = [t for name in sorted(ctx.needed) for t in members(values[name])]
     given = [t for d in d_outputs for t in members(d)]
@@ -104,7 +107,7 @@ def members(value: Any) -> list:
 def gradient_types(of: "Operator", saved: tuple[str, ...], wanted: tuple[str, ...]) -> str:
     """The types of that operator, in the variables of the operator's own."""
     by_name = {a.name: of.type_names[a.type] for a in of.arguments if a.is_tensor}
-    by_name |= dict(zip(of.outputs, of.output_types, strict=True))
+    by_name |= dict(zip(of.output_names, of.output_types, strict=True))
     takes = [by_name[name] for name in (*of.differentiable, *saved)]
     gives = [by_name[name] for name in wanted]
     used = [n for n in dict.fromkeys(takes) if n in of.type_names]
@@ -199,7 +202,7 @@ def gradient_of(
     of: "Operator", saved: tuple[str, ...], wanted: tuple[str, ...], orders: int = 2
 ) -> Gradient:
     """The gradient operator, itself with gradients of the other orders, traced at first use."""
-    differentiable = [of.outputs.index(name) for name in of.differentiable]
+    differentiable = [i for i, o in enumerate(of.outputs) if o.is_differentiable]
     text = _core.gradient_schema(of.signature, differentiable, of.places(saved), of.places(wanted))
     types = gradient_types(of, saved, wanted)
     names = [a["name"] for a in _core.parse_schema(text, types)["arguments"]]
@@ -246,8 +249,8 @@ def probed(operator: "Operator") -> tuple[tuple[str, ...], tuple[str, ...]]:
         dims = tuple(_core.Dim.symbol(next(symbols)) for _ in range(2))
         return trace.input(name, kind, dims)
 
-    lists = dict(zip(operator.outputs, operator.lists, strict=True))
-    kinds = dict(zip(operator.outputs, operator.output_types, strict=True))
+    lists = {o.name: o.is_list for o in operator.outputs}
+    kinds = dict(zip(operator.output_names, operator.output_types, strict=True))
     d_outputs = [
         tensor(f"d_{name}", operator.probe_type(kinds[name]), lists[name])
         for name in operator.differentiable
@@ -261,16 +264,16 @@ def probed(operator: "Operator") -> tuple[tuple[str, ...], tuple[str, ...]]:
     }
     tensors |= {
         name: tensor(name, operator.probe_type(kinds[name]), lists[name])
-        for name in operator.outputs
+        for name in operator.output_names
     }
     attributes = {
         a.name: trace.scalar(a.name, "f32") if a.kind == "float" else a.default
-        for a in operator.attribute_arguments
+        for a in operator.attributes
     }
     everything = frozenset(operator.tensor_names)
     ctx = GradientContext(operator, tensors.__getitem__, attributes, everything)
     gradients = gradients_by_name(operator, operator.member("grad")(ctx, *d_outputs))
     asked = set(operator.member("saved") or ctx.asked)
-    saved = tuple(n for n in operator.tensor_names + operator.outputs if n in asked)
+    saved = tuple(n for n in operator.tensor_names + operator.output_names if n in asked)
     wanted = tuple(n for n in operator.tensor_names if gradients.get(n) is not None)
     return saved, wanted

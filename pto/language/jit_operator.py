@@ -64,7 +64,7 @@ class Version:
                 return None
         of_name = {op.type_names[place]: kind for place, kind in chosen.items()}
         types = [of_name.get(name, name) for name in op.output_types]
-        return types * len(self.form_leaves()) if op.lists == (True,) else types
+        return types * len(self.form_leaves()) if op.outputs[0].is_list else types
 
     def form_leaves(self) -> list[int]:
         count = itertools.count()

@@ -64,10 +64,10 @@ from pto.language.inplace import inplace_definition
 from pto.language.location import describe
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
-from pto.schema import Argument, bound
+from pto.schema import Argument, Signature, bound
 
 
-class Operator(_core.OperatorCall):
+class Operator(Signature, _core.OperatorCall):
     """An operator of the registry. Calling it runs it on arrays, or inlines it in a traced one.
 
     NumPy arrays and those of any library with DLPack are taken by the compiled call; a mutable one
@@ -75,19 +75,12 @@ class Operator(_core.OperatorCall):
     """
 
     def __init__(self, schema: str, definition: type, types: str = ""):
-        facts = _core.parse_schema(schema, types)
-        self.name, self.schema, self.types_text = facts["name"], facts["schema"], types
-        self.signature = facts["signature"]  # the schema with names of outputs
-        self.arguments = tuple(Argument(**a) for a in facts["arguments"])
-        self.outputs = tuple(o["name"] for o in facts["outputs"])
-        self.lists = tuple(o["is_list"] for o in facts["outputs"])
-        self.type_names, self.types = facts["type_names"], facts["types"]
-        self.output_types = tuple(self._output_type(o["type"]) for o in facts["outputs"])
-        self.differentiable = tuple(
-            o["name"] for o in facts["outputs"] if self.has_floats(o["type"]) and not o["mutates"]
-        )
-        returned = sum(o["mutates"] for o in facts["outputs"])
-        self.silent = sum(a.mutable for a in self.arguments) - returned  # outputs beyond these
+        super().__init__(_core.parse_schema(schema, types))
+        self.types_text = types
+        returned = self.outputs[: self.n_returns]
+        self.output_names = tuple(o.name for o in returned)
+        self.output_types = tuple(self._output_type(o.type) for o in returned)
+        self.differentiable = tuple(o.name for o in self.outputs if o.is_differentiable)
         self.definition = definition
         self.__doc__ = definition.__doc__
         self.gradient: Gradient | None = None
@@ -108,11 +101,7 @@ class Operator(_core.OperatorCall):
 
     @property
     def tensor_names(self) -> tuple[str, ...]:
-        return tuple(a.name for a in self.arguments if a.is_tensor)
-
-    @property
-    def attribute_arguments(self) -> tuple[Argument, ...]:
-        return tuple(a for a in self.arguments if not a.is_tensor)
+        return tuple(a.name for a in self.tensors)
 
     def probe_type(self, variable: str) -> str:
         """An element type that a variable may have: f32 where it can, or the type it names."""
@@ -123,7 +112,7 @@ class Operator(_core.OperatorCall):
 
     def places(self, names: tuple[str, ...]) -> list[int]:
         """Arguments, and outputs as -1 - i, as abi/operator.h numbers them."""
-        places = {n: -1 - i for i, n in enumerate(self.outputs)}
+        places = {n: -1 - i for i, n in enumerate(self.output_names)}
         places |= {a.name: i for i, a in enumerate(self.arguments)}
         return [places[name] for name in names]
 
@@ -140,7 +129,7 @@ class Operator(_core.OperatorCall):
         """The graph for tensors of these (dtype, shape), None where absent, and attributes."""
         trace = Trace(self._local_name)
         values = self._inputs(trace, tensors, attributes)
-        for a in self.attribute_arguments:  # a size of the call is that of one more input
+        for a in self.attributes:  # a size of the call is that of one more input
             if a.kind == "SymInt" and values[a.name] is not None:
                 trace.input(f"size_{a.name}", "bool", (values[a.name],))
         results = self._built(trace, tensors, values)
@@ -151,7 +140,7 @@ class Operator(_core.OperatorCall):
     def _built(self, trace: Trace, tensors: list, values: dict[str, Any]) -> list:
         """Calls `build`; real attributes are numbers of the call, as wide as the tensors."""
         wide = any(like[0] == "f64" for like in _flat(tensors))
-        for a in self.attribute_arguments:
+        for a in self.attributes:
             if a.kind == "float" and values[a.name] is not None:
                 values[a.name] = trace.scalar(a.name, "f64" if wide else "f32")
         return self.results(self.member("build")(*values.values()))
@@ -173,14 +162,13 @@ class Operator(_core.OperatorCall):
 
     def results(self, results: Any) -> list:
         """Splits what `build` or `infer` returned into one result for each output."""
-        wanted = len(self.outputs) + self.silent
+        wanted = len(self.outputs)
         if wanted == 1 and not self._is_row(results):
             results = [results]
         results = list(results) if isinstance(results, tuple | list) else [results]
-        lists = (*self.lists, *[False] * self.silent)
         fits = len(results) == wanted and all(
-            isinstance(r, tuple | list) == is_list
-            for r, is_list in zip(results, lists, strict=True)
+            isinstance(r, tuple | list) == output.is_list
+            for r, output in zip(results, self.outputs, strict=True)
         )
         if fits:
             return results
@@ -194,7 +182,8 @@ class Operator(_core.OperatorCall):
         """True if one result stands in a row of its own, which for a list takes a look inside."""
         if not isinstance(results, tuple | list):
             return False
-        return self.lists != (True,) or (len(results) == 1 and isinstance(results[0], list))
+        is_list = self.outputs[0].is_list
+        return not is_list or (len(results) == 1 and isinstance(results[0], list))
 
     def inferred(self, tensors: list, attributes: list) -> tuple:
         """(outputs, guards) for bindings/operator_providers.hpp; sizes may turn out to be 1."""

@@ -79,7 +79,7 @@ AttributeValue attribute(const pto_operator_argument& argument, const pto_operat
 }  // namespace
 
 CallArguments::CallArguments(const pto_operator_call& call, Reads reads)
-    : call_(call), state_(operator_state(call.op->index)) {
+    : call_(call), self_(operator_at(call.op->index)) {
   take_tensors(reads);
   take_attributes(reads);
 }
@@ -120,13 +120,13 @@ void CallArguments::take_attributes(Reads reads) {
     const pto_operator_argument& argument = op.arguments[i];
     if (is_tensor(argument)) {
       const auto count = static_cast<uint64_t>(counts_[static_cast<size_t>(t++)]);
-      if (state_.is_native && argument.kind == PTO_KIND_TENSOR_LIST) scalars_[n_scalars_++] = count;
+      if (self_.is_native && argument.kind == PTO_KIND_TENSOR_LIST) scalars_[n_scalars_++] = count;
       continue;
     }
     const pto_operator_value& value = call_.attributes[a++];
     specialise(specialised_, argument, value);
     if (reads == Reads::Kinds) continue;
-    if (state_.is_native) {
+    if (self_.is_native) {
       add_native_scalar(argument, value);
     } else if (argument.kind == PTO_KIND_FLOAT && value.count >= 0) {
       scalars_[n_scalars_++] = std::bit_cast<uint64_t>(value.real);
@@ -198,7 +198,7 @@ std::vector<AttributeValue> CallArguments::attributes() const {
 
 void CallArguments::check_types() const {
   const pto_operator& op = *call_.op;
-  const TypeRule& rule = operator_types(op.index);
+  const TypeRule& rule = operator_at(op.index).types;
   std::array<const char*, PTO_MAX_TENSORS> first{};
   std::array<DType, PTO_MAX_TENSORS> chosen{};
   for (int i = 0, t = 0, tensor = 0; i < op.n_arguments; ++i) {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "pto/abi/limits.h"
-#include "pto/operators/registry.hpp"
+#include "pto/operators/operator.hpp"
 
 namespace pto {
 
@@ -53,7 +53,7 @@ class CallArguments {
   uint64_t in_params(const void* data, int64_t count, size_t bytes);
 
   const pto_operator_call& call_;
-  const OperatorState& state_;
+  const Operator& self_;
   size_t n_tensors_ = 0, n_given_ = 0, n_counts_ = 0, n_scalars_ = 0, n_symints_ = 0;
   Signature signature_;
   std::string specialised_;

@@ -10,7 +10,7 @@
 #include "pto/base/error.hpp"
 #include "pto/operators/last_error.hpp"
 #include "pto/operators/native.hpp"
-#include "pto/operators/record.hpp"
+#include "pto/operators/operator.hpp"
 
 // One call of infer: its size expressions by number, and its outputs so far.
 struct pto_infer {
@@ -82,7 +82,7 @@ void check_result(const std::string& name, pto_infer& context, const pto_operato
 }
 
 InferredShapes run_infer(Infer infer, void* user, const ShapeRequest& request) {
-  const Schema& schema = operator_schema(request.op);
+  const Schema& schema = operator_at(request.op).schema;
   pto_infer context{request, schema};
   int symbol = 0;
   for (const TensorKind& kind : request.tensors) symbol += kind.rank;

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "pto/operators/registry.hpp"
+#include "pto/operators/operator.hpp"
 
 namespace pto {
 
@@ -121,7 +121,7 @@ const GradientPlan& kept(const pto_operator& op, Counts counts, Counts output_co
 const pto_gradient_plan* pto_operator_gradient_plan(const pto_operator* op, const int32_t* counts,
                                                     const int32_t* output_counts) {
   if (op->gradient < 0) return nullptr;
-  auto& last = pto::operator_state(op->index).last_plan;
+  auto& last = pto::operator_at(op->index).last_plan;
   const pto::GradientPlan* plan = last.load(std::memory_order_acquire);
   if (plan == nullptr || !plan->is_for(counts, output_counts)) {
     plan = &pto::kept(*op, pto::counts_from(counts, op->n_tensors),

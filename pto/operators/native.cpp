@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "pto/base/error.hpp"
+#include "pto/operators/operator.hpp"
 
 namespace pto {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 // Appends the given tensors, then the SymInt attributes, with one symbol for each axis, in the
 // numbering of pto_shapes.
 void add_inputs(ProgramSpec& spec, const KernelRequest& request, bool takes_strides) {
-  const Schema& schema = operator_schema(request.op);
+  const Schema& schema = operator_at(request.op).schema;
   int symbol = 0;
   size_t tensor = 0, count = 0;
   for (const Argument& argument : schema.arguments) {
@@ -46,7 +47,7 @@ std::vector<int> launched(const ProgramSpec& spec, const KernelRequest& request)
   std::vector<int> tensors;
   int next = 0;
   size_t place = 0;
-  for (const Argument& argument : operator_schema(request.op).arguments) {
+  for (const Argument& argument : operator_at(request.op).schema.arguments) {
     if (!is_tensor(argument)) continue;
     const int32_t count = request.counts[place++];
     for (int32_t n = 0; n < count; ++n) tensors.push_back(next++);
@@ -81,8 +82,8 @@ std::shared_ptr<const Program> native_program(const KernelRequest& request,
   const pto_operator& op = *pto_operator_at(request.op);
   ProgramSpec spec;
   spec.name = op.name;
-  add_inputs(spec, request, operator_state(request.op).takes_strides);
-  add_scalars(spec, operator_schema(request.op));
+  add_inputs(spec, request, operator_at(request.op).takes_strides);
+  add_scalars(spec, operator_at(request.op).schema);
   for (size_t i = 0; i < shapes.tensors.size(); ++i) {
     spec.outputs.push_back(
         {"output " + std::to_string(i), shapes.tensors[i].dtype, shapes.tensors[i].sizes});

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "pto/base/error.hpp"
-#include "pto/operators/record.hpp"
+#include "pto/operators/operator.hpp"
 
 namespace pto {
 namespace {
@@ -19,7 +19,7 @@ constexpr int kMaxOperators = 16384;
 struct Registry {
   std::mutex writers;
   std::atomic<int> count{0};
-  std::array<std::unique_ptr<OperatorRecord>, kMaxOperators> entries;
+  std::array<std::unique_ptr<Operator>, kMaxOperators> entries;
   std::atomic<std::shared_ptr<const Providers>> providers{std::make_shared<const Providers>()};
 };
 
@@ -28,22 +28,22 @@ Registry& registry() {
   return *it;
 }
 
-OperatorRecord& entry(int index) {
+Operator& entry(int index) {
   PTO_ASSERT(index >= 0 && index < registry().count.load(std::memory_order_acquire));
   return *registry().entries[static_cast<size_t>(index)];
 }
 
-OperatorRecord* find(std::string_view name) {
+Operator* find(std::string_view name) {
   const int count = registry().count.load(std::memory_order_acquire);
   for (int i = 0; i < count; ++i) {
-    OperatorRecord* one = registry().entries[static_cast<size_t>(i)].get();
+    Operator* one = registry().entries[static_cast<size_t>(i)].get();
     if (one->schema.name == name) return one;
   }
   return nullptr;
 }
 
 void check_name(const Schema& schema) {
-  const OperatorRecord* known = find(schema.name);
+  const Operator* known = find(schema.name);
   if (!known) return;
   fail({"operator " + schema.name + ": is defined already, as " + text(known->schema) +
             ", and again as " + text(schema),
@@ -51,8 +51,8 @@ void check_name(const Schema& schema) {
         "choose another name, or restart the process to change the definition"});
 }
 
-OperatorRecord& gradient_named(const std::string& name, const Schema& schema) {
-  OperatorRecord* found = find(name);
+Operator& gradient_named(const std::string& name, const Schema& schema) {
+  Operator* found = find(name);
   if (found) return *found;
   fail({"operator " + schema.name + ": its gradient operator " + name + " is not defined",
         "a gradient is an operator that is defined before the one whose gradient it is",
@@ -65,20 +65,21 @@ void check_room(int index, size_t wanted) {
         "operators are never removed", "define an operator once, not in a loop"});
 }
 
-std::unique_ptr<OperatorRecord> record_of(const OperatorDefinition& definition) {
-  auto made = std::make_unique<OperatorRecord>(definition.schema, definition.types);
+std::unique_ptr<Operator> made_from(const OperatorDefinition& definition) {
+  auto made = std::make_unique<Operator>(definition.schema, definition.types);
   made->set_document(definition.document);
   made->native = definition.native;
-  made->state.is_native = static_cast<bool>(definition.native.kernel);
-  made->state.takes_strides = definition.takes_strides;
-  made->record.autocast = definition.autocast;
+  made->kernels_owner = kernel_table().new_owner(made->schema.name);
+  made->is_native = static_cast<bool>(definition.native.kernel);
+  made->takes_strides = definition.takes_strides;
+  made->plain.autocast = definition.autocast;
   made->set_bounded(definition.bounded);
   return made;
 }
 
 const Providers& providers_of(int index, std::shared_ptr<const Providers>& held) {
-  OperatorRecord& one = entry(index);
-  if (one.state.is_native) return one.native;
+  Operator& one = entry(index);
+  if (one.is_native) return one.native;
   held = registry().providers.load();
   if (held->kernel) return *held;
   fail({one.schema.name + ": there is no kernel for these arguments yet",
@@ -89,7 +90,7 @@ const Providers& providers_of(int index, std::shared_ptr<const Providers>& held)
 
 // Only the first size of an output may be bounded.
 void check_bounded_axes(int index, const InferredShapes& shapes) {
-  const pto_operator& op = entry(index).record;
+  const pto_operator& op = entry(index).plain;
   for (size_t i = 0; i < std::min(shapes.tensors.size(), static_cast<size_t>(op.n_outputs)); ++i) {
     if (op.outputs[i].is_bounded == 0 || !shapes.tensors[i].sizes.empty()) continue;
     fail({std::string(op.name) + ": infer gives output " + op.outputs[i].name + " no axis",
@@ -102,10 +103,10 @@ void check_bounded_axes(int index, const InferredShapes& shapes) {
 
 int define_operator(const OperatorDefinition& definition) {
   std::vector<const OperatorDefinition*> given;  // each one the gradient of the one before
-  std::vector<std::unique_ptr<OperatorRecord>> made;
+  std::vector<std::unique_ptr<Operator>> made;
   for (const auto* one = &definition; one != nullptr; one = one->gradient.get()) {
     given.push_back(one);
-    made.push_back(record_of(*one));
+    made.push_back(made_from(*one));
   }
   Registry& all = registry();
   const std::lock_guard lock(all.writers);
@@ -113,16 +114,16 @@ int define_operator(const OperatorDefinition& definition) {
   check_room(index, made.size());
   for (size_t i = 0; i < made.size(); ++i) {
     check_name(made[i]->schema);
-    made[i]->record.index = index + static_cast<int>(i);
+    made[i]->plain.index = index + static_cast<int>(i);
   }
   for (size_t i = 0; i < made.size(); ++i) {
-    OperatorRecord* gradient = i + 1 < made.size() ? made[i + 1].get() : nullptr;
+    Operator* gradient = i + 1 < made.size() ? made[i + 1].get() : nullptr;
     if (!given[i]->gradient_name.empty())
       gradient = &gradient_named(given[i]->gradient_name, made[i]->schema);
     if (gradient) made[i]->set_gradient(*gradient, given[i]->saved, given[i]->wanted);
   }
   for (auto& one : made) {
-    const auto at = static_cast<size_t>(one->record.index);
+    const auto at = static_cast<size_t>(one->plain.index);
     all.entries[at] = std::move(one);
   }
   // Publishes all at once: nobody sees an operator without the gradient that it names.
@@ -134,9 +135,7 @@ void set_providers(Providers providers) {
   registry().providers.store(std::make_shared<const Providers>(std::move(providers)));
 }
 
-const Schema& operator_schema(int index) { return entry(index).schema; }
-const TypeRule& operator_types(int index) { return entry(index).types; }
-OperatorState& operator_state(int index) { return entry(index).state; }
+Operator& operator_at(int index) { return entry(index); }
 
 std::shared_ptr<const Program> make_kernel(const KernelRequest& request) {
   std::shared_ptr<const Providers> held;
@@ -146,7 +145,7 @@ std::shared_ptr<const Program> make_kernel(const KernelRequest& request) {
 InferredShapes infer_shapes(const ShapeRequest& request) {
   std::shared_ptr<const Providers> held;
   InferredShapes shapes = providers_of(request.op, held).shapes(request);
-  if (operator_state(request.op).has_bounded) check_bounded_axes(request.op, shapes);
+  if (operator_at(request.op).has_bounded) check_bounded_axes(request.op, shapes);
   return shapes;
 }
 
@@ -156,10 +155,10 @@ int32_t pto_operator_count(void) { return pto::registry().count.load(std::memory
 
 const pto_operator* pto_operator_at(int32_t index) {
   if (index < 0 || index >= pto_operator_count()) return nullptr;
-  return &pto::registry().entries[static_cast<size_t>(index)]->record;
+  return &pto::registry().entries[static_cast<size_t>(index)]->plain;
 }
 
 const pto_operator* pto_operator_find(const char* name) {
-  const pto::OperatorRecord* one = pto::find(name);
-  return one ? &one->record : nullptr;
+  const pto::Operator* one = pto::find(name);
+  return one ? &one->plain : nullptr;
 }

@@ -14,7 +14,6 @@
 // Thread safety: any thread may call every function.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
@@ -97,22 +96,6 @@ struct OperatorDefinition {
 int define_operator(const OperatorDefinition& definition);
 
 void set_providers(Providers providers);
-
-const Schema& operator_schema(int index);
-const TypeRule& operator_types(int index);
-
-struct GradientPlan;
-
-// The state of an operator's calls, beside its record.
-struct OperatorState {
-  uint64_t kernels_owner = 0;  // in the kernel table
-  LastKernel last;
-  bool is_native = false;
-  bool takes_strides = false;  // of a native one: else its inputs are made dense
-  bool has_bounded = false;    // outputs
-  std::atomic<const GradientPlan*> last_plan = nullptr;
-};
-OperatorState& operator_state(int index);
 
 std::shared_ptr<const Program> make_kernel(const KernelRequest& request);
 InferredShapes infer_shapes(const ShapeRequest& request);

@@ -15,6 +15,7 @@
 #include "pto/operators/call_arguments.hpp"
 #include "pto/operators/last_error.hpp"
 #include "pto/operators/memory.hpp"
+#include "pto/operators/operator.hpp"
 #include "pto/operators/run.hpp"
 
 static_assert(sizeof(pto_operator_tensor) == sizeof(pto::TensorArgument));
@@ -72,8 +73,8 @@ class BoundCall {
 
   // Copies tensors with gaps for a native kernel that takes no strides.
   void make_inputs_dense() {
-    const OperatorState& state = operator_state(op_.index);
-    if (!state.is_native || state.takes_strides) return;
+    const Operator& self = operator_at(op_.index);
+    if (!self.is_native || self.takes_strides) return;
     for (size_t i = 0; i < arguments_.given(); ++i) {
       TensorArgument& tensor = arguments_.tensor(i);
       if (stride_class(tensor.sizes, tensor.strides, tensor.rank) == StrideClass::Contiguous) {
@@ -117,13 +118,13 @@ class BoundCall {
 }  // namespace
 
 const Program& program_of(const pto_operator& op, const CallArguments& arguments) {
-  OperatorState& state = operator_state(op.index);
+  Operator& self = operator_at(op.index);
   const auto compile = [&] {
     arguments.check_types();
     const std::vector<AttributeValue> attributes = arguments.attributes();
     return make_kernel({op.index, arguments.signature(), attributes, arguments.counts()});
   };
-  return state.last.get(state.kernels_owner, arguments.signature(), compile);
+  return self.last_kernel.get(self.kernels_owner, arguments.signature(), compile);
 }
 
 bool may_replace(const ProgramSpec& spec, size_t output, std::span<const int64_t> sizes,

@@ -13,6 +13,7 @@
 #include "pto/launch/repeated_call.hpp"
 #include "pto/operators/last_error.hpp"
 #include "pto/operators/memory.hpp"
+#include "pto/operators/operator.hpp"
 #include "pto/operators/run.hpp"
 
 namespace pto {
@@ -141,8 +142,8 @@ class KnownCall {
 
 // Says whether a native kernel that takes no strides would get copies of its inputs.
 bool makes_copies(const pto_operator_call& call, const CallArguments& arguments) {
-  const OperatorState& state = operator_state(call.op->index);
-  if (!state.is_native || state.takes_strides) return false;
+  const Operator& self = operator_at(call.op->index);
+  if (!self.is_native || self.takes_strides) return false;
   const auto has_gaps = [](const TensorArgument& one) {
     return stride_class(one.sizes, one.strides, one.rank) != StrideClass::Contiguous;
   };
@@ -157,7 +158,7 @@ struct pto_operator_site {
   void run(const pto_operator_call& call) {
     if (const pto::KnownCall* known = find(call)) return known->run(call);
     pto::CallArguments arguments(call, pto::CallArguments::Reads::Values);
-    const bool has_bounded = pto::operator_state(call.op->index).has_bounded;
+    const bool has_bounded = pto::operator_at(call.op->index).has_bounded;
     if (!is_full() && !has_bounded && !pto::makes_copies(call, arguments))
       remember(call, arguments);
     pto::run_call(call, arguments);

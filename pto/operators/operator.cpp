@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/operators/record.hpp"
+#include "pto/operators/operator.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -59,34 +59,33 @@ pto_operator_value plain_value(const AttributeValue& value) {
   return plain;
 }
 
-OperatorRecord::OperatorRecord(std::string_view schema_text, std::string_view types_text)
+Operator::Operator(std::string_view schema_text, std::string_view types_text)
     : schema(parse_schema(schema_text)),
       types(parse_types(types_text, schema)),
       schema_text_(text(schema)) {
   check_limits();
   add_arguments();
   add_outputs();
-  state.kernels_owner = kernel_table().new_owner(schema.name);
-  record.abi_version = PTO_OPERATOR_ABI_VERSION;
-  record.name = schema.name.c_str();
-  record.schema = schema_text_.c_str();
-  record.document = document_.c_str();
-  record.n_arguments = static_cast<int32_t>(arguments_.size());
-  record.n_outputs = static_cast<int32_t>(outputs_.size());
-  record.n_returns = static_cast<int32_t>(schema.returns.size());
-  record.arguments = arguments_.data();
-  record.outputs = outputs_.data();
-  record.types = types.sets.data();
-  record.n_types = static_cast<int32_t>(types.sets.size());
-  record.gradient = record.gradient_of = -1;
+  plain.abi_version = PTO_OPERATOR_ABI_VERSION;
+  plain.name = schema.name.c_str();
+  plain.schema = schema_text_.c_str();
+  plain.document = document_.c_str();
+  plain.n_arguments = static_cast<int32_t>(arguments_.size());
+  plain.n_outputs = static_cast<int32_t>(outputs_.size());
+  plain.n_returns = static_cast<int32_t>(schema.returns.size());
+  plain.arguments = arguments_.data();
+  plain.outputs = outputs_.data();
+  plain.types = types.sets.data();
+  plain.n_types = static_cast<int32_t>(types.sets.size());
+  plain.gradient = plain.gradient_of = -1;
 }
 
-void OperatorRecord::set_document(std::string text) {
+void Operator::set_document(std::string text) {
   document_ = std::move(text);
-  record.document = document_.c_str();
+  plain.document = document_.c_str();
 }
 
-void OperatorRecord::check_limits() const {
+void Operator::check_limits() const {
   const auto arguments = static_cast<int>(schema.arguments.size());
   const auto tensors = static_cast<int>(types.arguments.size());
   const bool mutates = std::any_of(schema.arguments.begin(), schema.arguments.end(),
@@ -104,41 +103,41 @@ void OperatorRecord::check_limits() const {
   }
 }
 
-void OperatorRecord::add_arguments() {
+void Operator::add_arguments() {
   size_t tensor = 0;
   for (const Argument& argument : schema.arguments) {
-    pto_operator_argument plain{argument.name.c_str(),
-                                static_cast<int32_t>(argument.kind),
-                                flags_of(argument),
-                                argument.list_size,
-                                -1,
-                                nullptr};
-    if (is_tensor(argument)) plain.type = types.arguments[tensor++];
-    if (argument.default_value) plain.default_value = stored(*argument.default_value);
-    arguments_.push_back(plain);
+    pto_operator_argument made{argument.name.c_str(),
+                               static_cast<int32_t>(argument.kind),
+                               flags_of(argument),
+                               argument.list_size,
+                               -1,
+                               nullptr};
+    if (is_tensor(argument)) made.type = types.arguments[tensor++];
+    if (argument.default_value) made.default_value = stored(*argument.default_value);
+    arguments_.push_back(made);
   }
-  record.n_tensors = static_cast<int32_t>(tensor);
+  plain.n_tensors = static_cast<int32_t>(tensor);
 }
 
-const pto_operator_value* OperatorRecord::stored(const AttributeValue& value) {
+const pto_operator_value* Operator::stored(const AttributeValue& value) {
   defaults_.push_back(value);
   default_values_.push_back(plain_value(defaults_.back()));
   return &default_values_.back();
 }
 
-void OperatorRecord::add_outputs() {
+void Operator::add_outputs() {
   std::vector<bool> returned(schema.arguments.size());
   for (size_t i = 0; i < schema.returns.size(); ++i) {
     const Return& one = schema.returns[i];
-    pto_operator_output plain{one.name.c_str(), one.is_list, types.outputs[i], -1, 0, 0};
+    pto_operator_output made{one.name.c_str(), one.is_list, types.outputs[i], -1, 0, 0};
     for (size_t a = 0; a < schema.arguments.size() && !one.alias.empty(); ++a) {
       if (schema.arguments[a].alias != one.alias) continue;
-      plain.replaces = static_cast<int32_t>(a);
-      plain.type = arguments_[a].type;
+      made.replaces = static_cast<int32_t>(a);
+      made.type = arguments_[a].type;
       returned[a] = true;
     }
-    plain.is_differentiable = plain.replaces < 0 && has_floats(types, plain.type);
-    outputs_.push_back(plain);
+    made.is_differentiable = made.replaces < 0 && has_floats(types, made.type);
+    outputs_.push_back(made);
   }
   for (size_t a = 0; a < schema.arguments.size(); ++a) {
     if (schema.arguments[a].alias.empty() || returned[a]) continue;
@@ -146,7 +145,7 @@ void OperatorRecord::add_outputs() {
   }
 }
 
-void OperatorRecord::set_bounded(std::string_view names) {
+void Operator::set_bounded(std::string_view names) {
   for (std::string_view rest = names; !rest.empty();) {
     const size_t end = std::min(rest.find_first_of(", "), rest.size());
     const std::string_view name = rest.substr(0, end);
@@ -154,7 +153,7 @@ void OperatorRecord::set_bounded(std::string_view names) {
     if (name.empty()) continue;
     const auto output = std::find_if(outputs_.begin(), outputs_.end(),
                                      [&](const auto& one) { return one.name == name; });
-    const bool may_be = state.is_native && output != outputs_.end() && output->replaces < 0 &&
+    const bool may_be = is_native && output != outputs_.end() && output->replaces < 0 &&
                         std::none_of(outputs_.begin(), outputs_.end(),
                                      [](const auto& one) { return one.is_list != 0; });
     if (!may_be) {
@@ -165,25 +164,25 @@ void OperatorRecord::set_bounded(std::string_view names) {
             "name an output, result where it has no name"});
     }
     output->is_bounded = 1;
-    state.has_bounded = true;
+    has_bounded = true;
   }
 }
 
-void OperatorRecord::set_gradient(OperatorRecord& gradient, std::vector<int32_t> saved,
-                                  std::vector<int32_t> wanted) {
+void Operator::set_gradient(Operator& gradient, std::vector<int32_t> saved,
+                            std::vector<int32_t> wanted) {
   check_gradient(gradient.schema, saved, wanted);
   saved_ = std::move(saved);
   wanted_ = std::move(wanted);
-  record.saved = saved_.data();
-  record.n_saved = static_cast<int32_t>(saved_.size());
-  record.wanted = wanted_.data();
-  record.n_wanted = static_cast<int32_t>(wanted_.size());
-  record.gradient = gradient.record.index;
-  std::atomic_ref(gradient.record.gradient_of).store(record.index);  // others may read it already
+  plain.saved = saved_.data();
+  plain.n_saved = static_cast<int32_t>(saved_.size());
+  plain.wanted = wanted_.data();
+  plain.n_wanted = static_cast<int32_t>(wanted_.size());
+  plain.gradient = gradient.plain.index;
+  std::atomic_ref(gradient.plain.gradient_of).store(plain.index);  // others may read it already
 }
 
-void OperatorRecord::check_gradient(const Schema& gradient, const std::vector<int32_t>& saved,
-                                    const std::vector<int32_t>& wanted) const {
+void Operator::check_gradient(const Schema& gradient, const std::vector<int32_t>& saved,
+                              const std::vector<int32_t>& wanted) const {
   std::vector<int32_t> differentiable;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].is_differentiable) differentiable.push_back(static_cast<int32_t>(i));

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// OperatorRecord: owns one operator and everything that its plain-C record points to.
+// Operator: one operator, and everything that its plain-C form points to.
 //
-//     auto made = std::make_unique<OperatorRecord>("gelu(Tensor x) -> Tensor", "");
-//     made->record.name;        // "gelu"
+//     operator_at(index).schema.name;      // "gelu"
+//     operator_at(index).plain.schema;     // its text; pto_operator_at(index) is &plain
 //
-// Invariant: a record is complete before the registry shows it, and never moves.
-// Thread safety: immutable from then on, except `state`, whose parts state their own rules.
+// Invariant: an operator is complete before the registry shows it, and never moves.
+// Thread safety: immutable from then on, except `last_kernel` and `last_plan`, which any thread may
+// use.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <string>
 #include <string_view>
@@ -17,17 +19,25 @@
 
 namespace pto {
 
-struct OperatorRecord {
+struct GradientPlan;
+
+struct Operator {
   Schema schema;
   TypeRule types;
   Providers native;
-  OperatorState state;
-  pto_operator record{};
+  pto_operator plain{};
+
+  uint64_t kernels_owner = 0;  // in the kernel table
+  LastKernel last_kernel;
+  std::atomic<const GradientPlan*> last_plan = nullptr;
+  bool is_native = false;
+  bool takes_strides = false;  // of a native one: else its inputs are made dense
+  bool has_bounded = false;    // outputs
 
   // Throws pto::Error for texts that do not parse or do not fit each other, and beyond limits.
-  OperatorRecord(std::string_view schema_text, std::string_view types_text);
-  OperatorRecord(const OperatorRecord&) = delete;
-  OperatorRecord& operator=(const OperatorRecord&) = delete;
+  Operator(std::string_view schema_text, std::string_view types_text);
+  Operator(const Operator&) = delete;
+  Operator& operator=(const Operator&) = delete;
 
   void set_document(std::string text);
 
@@ -35,8 +45,7 @@ struct OperatorRecord {
   void set_bounded(std::string_view names);
 
   // Throws pto::Error unless the gradient operator has the schema that abi/operator.h asks for.
-  void set_gradient(OperatorRecord& gradient, std::vector<int32_t> saved,
-                    std::vector<int32_t> wanted);
+  void set_gradient(Operator& gradient, std::vector<int32_t> saved, std::vector<int32_t> wanted);
 
  private:
   void check_limits() const;
@@ -53,6 +62,9 @@ struct OperatorRecord {
   std::deque<pto_operator_value> default_values_;
   std::vector<int32_t> saved_, wanted_;
 };
+
+// Returns a defined operator.
+Operator& operator_at(int index);
 
 // Converts the value to the form of abi/operator.h, which points into `value`.
 pto_operator_value plain_value(const AttributeValue& value);
