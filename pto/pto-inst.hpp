@@ -16,6 +16,11 @@
 //
 // Thread safety: as each header says.
 #pragma once
+// Sources for the public simulator get its rules, see isa/tile/rules.hpp.
+#if defined(__CPU_SIM) && __has_include(<pto/common/simulator_rules.hpp>)
+#include <pto/common/simulator_rules.hpp>
+#endif
+
 #include "pto/abi/acl.h"
 #include "pto/isa/comm/comm.hpp"
 #include "pto/isa/element/int4.hpp"

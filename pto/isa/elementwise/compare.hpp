@@ -197,15 +197,14 @@ PTO_INLINE RecordEvent TSEL(D& d, const M& mask, const A& a, const B& b, const X
   return {};
 }
 
-#if defined(__CPU_SIM)
 // An older order of operands: tmp, of another type, before b.
 template <class D, class M, class A, class Tmp, class B,
-          typename Enable<!kSame<typename Tmp::DType, typename D::DType> &&
+          typename Enable<Rules::kTakesTemporaryBeforeLast &&
+                          !kSame<typename Tmp::DType, typename D::DType> &&
                           kSame<typename B::DType, typename D::DType>>::type = 0>
 PTO_INLINE RecordEvent TSEL(D& d, const M& mask, const A& a, const Tmp&, const B& b) {
   return TSEL(d, mask, a, b);
 }
-#endif
 
 // Computes d = mask ? a : scalar; a packed mask restarts in every row.
 template <class D, class M, class A, class Tmp, class... X>

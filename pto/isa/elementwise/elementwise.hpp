@@ -192,7 +192,7 @@ PTO_INLINE void map_blended(F f, int length, T* d, const S*... s) {
 template <class F, class D, class... S>
 PTO_INLINE void map(F f, D& d, const S&... s) {
   constexpr int N = fewest(kTileLanes<D>, kTileLanes<S>...);
-  if constexpr (kIsSimulated && kAreAllLines<D, S...> && !kSameLayout<D, S...>) {
+  if constexpr (Rules::kTakesOtherShapes && kAreAllLines<D, S...> && !kSameLayout<D, S...>) {
     for (int i = 0; i < valid_lines(d); ++i)
       detail::map_line<N>(f, valid_length(d), d.data() + i * kLineLength<D>,
                           s.data() + i * kLineLength<S>...);
@@ -227,7 +227,7 @@ constexpr bool kCoversValid = (D::ValidRow < 0 || S::ValidRow < 0 || S::ValidRow
 // that no call remains to be inlined.
 template <class D, class... S>
 constexpr bool check_elementwise() {
-  static_assert(kIsSimulated || (kSameShape<D, S> && ...),
+  static_assert(Rules::kTakesOtherShapes || (kSameShape<D, S> && ...),
                 "element-wise: every tile must have the same Rows x Cols; "
                 "widen a vector first with TROWEXPAND or TCOLEXPAND");
   static_assert((kCoversValid<D, S> && ...),

@@ -103,7 +103,7 @@ PTO_INLINE void expand_rows(D& d, const W& whole, const E& expanded) {
 template <class F, class D, class A, class B>
 PTO_INLINE void expand_one(D& d, const A& a, const B& b) {
   constexpr bool kMayA = kMayBeWhole<D, A>, kMayB = kMayBeWhole<D, B>;
-  static_assert(kMayA || kMayB || kIsSimulated,
+  static_assert(kMayA || kMayB || Rules::kTakesOtherShapes,
                 "TROWEXPAND...: one operand must have the destination's valid columns, row-major "
                 "and without boxes; the other is a column");
   if constexpr (kMayA && kMayB && !kIsWhole<D, A>) {
@@ -160,7 +160,7 @@ constexpr bool kExpandsInBlocks =
 template <class D, class S>
 constexpr bool kCoversColumns =
     S::isRowMajor && !S::isBoxedLayout &&
-    (kIsSimulated || D::ValidCol < 0 || S::ValidCol < 0 || D::ValidCol <= S::ValidCol);
+    (Rules::kTakesOtherShapes || D::ValidCol < 0 || S::ValidCol < 0 || D::ValidCol <= S::ValidCol);
 
 template <class F, class D, class A, class B>
 PTO_INLINE void combine_columns(D& d, const A& a, const B& b) {

@@ -46,8 +46,8 @@ template <class D, class... S>
 constexpr bool check_parts() {
   static_assert((kSame<typename D::DType, typename S::DType> && ...),
                 "TPART...: every tile must have the same element type; convert with TCVT");
-  static_assert(kAreAllLines<D, S...> &&
-                    (kIsSimulated || ((kSameShape<D, S> && ...) && kSameLayout<D, S...>)),
+  static_assert(kAreAllLines<D, S...> && (Rules::kTakesOtherShapes ||
+                                          ((kSameShape<D, S> && ...) && kSameLayout<D, S...>)),
                 "TPART...: every tile must have the same Rows x Cols and unboxed layout; limit "
                 "the valid regions instead");
   return true;
@@ -106,7 +106,7 @@ PTO_INLINE void pick_parts(D& d, const A& a, const B& b, DI& d_index, const AI& 
                 "TPARTARG...: values must be half, bfloat16_t or float; convert with TCVT");
   static_assert(kSame<I, Raw<I>> && !kIsFloat<I> && (sizeof(I) == 2 || sizeof(I) == 4),
                 "TPARTARG...: indices must be integers of 2 or 4 bytes; declare their tiles so");
-  static_assert(kSameLayout<D, DI> || kIsSimulated,
+  static_assert(kSameLayout<D, DI> || Rules::kTakesOtherShapes,
                 "TPARTARG...: indices must lie as their values do; give both tiles the same Rows, "
                 "Cols and layout");
   constexpr int L = kLineLength<D>;
@@ -142,7 +142,8 @@ PTO_INLINE void pick_parts(D& d, const A& a, const B& b, DI& d_index, const AI& 
                            const X&...) {                                                          \
     static_assert(check_trailing<X...>());                                                         \
     PTO_ENTER(M, "d, a, b, dIdx, aIdx, bIdx", out(d), in(a, b), out(dIdx), in(aIdx, bIdx));        \
-    if constexpr (kIsSimulated && !kIsFloat<typename A::DType>) /* d, dIdx, a, aIdx, b, bIdx */    \
+    if constexpr (Rules::kTakesPairs &&                                                            \
+                  !kIsFloat<typename A::DType>) /* d, dIdx, a, aIdx, b, bIdx */                    \
       detail::pick_parts<detail::Order>(d, b, aIdx, const_cast<A&>(a), dIdx, bIdx);                \
     else                                                                                           \
       detail::pick_parts<detail::Order>(d, a, b, dIdx, aIdx, bIdx);                                \

@@ -55,17 +55,18 @@ PTO_INLINE Matrix moved(Matrix m, int64_t rows, int64_t cols) {
 // Checks a tile of entries, one for each column.
 template <class F, bool AreUsed = true>
 constexpr bool check_entries() {
-  static_assert(!AreUsed || (kIsTile<F> && (F::Loc == TileType::Scaling || kIsSimulated) &&
-                             sizeof(typename F::DType) == 8),
-                "the scales of columns are a TileType::Scaling tile of uint64_t; move them there "
-                "with TMOV");
+  static_assert(
+      !AreUsed || (kIsTile<F> && (F::Loc == TileType::Scaling || Rules::kTakesScalesAnywhere) &&
+                   sizeof(typename F::DType) == 8),
+      "the scales of columns are a TileType::Scaling tile of uint64_t; move them there "
+      "with TMOV");
   return true;
 }
 // True where scales apply to elements of S on their way to a To. Outside accumulators, the public
 // simulator applies them to tiles that change their type, and ignores them otherwise.
 template <class To, class S, class From = typename S::DType>
 constexpr bool kIsQuantised =
-    S::Loc == TileType::Acc || !kIsSimulated || (!kSame<To, From> && sizeof(From) == 4);
+    S::Loc == TileType::Acc || !Rules::kConvertsAllTiles || (!kSame<To, From> && sizeof(From) == 4);
 
 template <class F>
 PTO_INLINE const uint64_t* entries_of(const F& fp) {

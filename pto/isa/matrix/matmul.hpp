@@ -197,7 +197,7 @@ PTO_INLINE void multiply_scaled_numbers(C& c, const A& a, const AS& a_scale, con
 template <class C, class A, class AS, class B, class BS, class In = NoTile, class Bias = NoTile>
 PTO_INLINE void multiply_scaled(C& c, const A& a, const AS& a_scale, const B& b, const BS& b_scale,
                                 const In& in = {}, const Bias& bias = {}) {
-  if constexpr (kIsSimulated && kMatmulType<A> == PTO_MATMUL_F32 &&
+  if constexpr (Rules::kIgnoresFloatScales && kMatmulType<A> == PTO_MATMUL_F32 &&
                 kMatmulType<AS> == PTO_MATMUL_F32)
     return multiply(c, a, b, in, bias);  // as it tests them: numbers without a scale
   else

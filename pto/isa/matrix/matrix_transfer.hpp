@@ -68,7 +68,8 @@ template <class G, class D>
 PTO_INLINE const LayoutDims& dims_for(const G& g, const D& d) {
   constexpr bool kIsNd = G::layout == Layout::ND, kIsDn = G::layout == Layout::DN;
   constexpr Layout kOther = kIsNd ? Layout::DN : Layout::ND;
-  if constexpr (kIsSimulated && (kIsDn || (kIsNd && !D::isRowMajor)) && !D::isBoxedLayout) {
+  if constexpr (Rules::kFitsViewsToTiles && (kIsDn || (kIsNd && !D::isRowMajor)) &&
+                !D::isBoxedLayout) {
     const int64_t outer = g.GetShape(0) * g.GetShape(1) * g.GetShape(2);
     const int64_t rows = g.GetShape(3) * (kIsNd ? 1 : outer);
     const int64_t cols = g.GetShape(4) * (kIsNd ? outer : 1);
@@ -130,8 +131,8 @@ void store_changed(const G& g, const D& d, const uint64_t* entries) {
   using From = typename D::DType;
   const View view(g, d);
   // The public simulator's vectors of entries run along the lines of plain tiles.
-  if constexpr (kIsSimulated && Q == Quant::Columns && !D::isRowMajor && !D::isBoxedLayout &&
-                !G::kIsPacked)
+  if constexpr (Rules::kScalesRunAlongLines && Q == Quant::Columns && !D::isRowMajor &&
+                !D::isBoxedLayout && !G::kIsPacked)
     return send_matrix<To, From, Relu, Q, A>(transposed(view.matrix()), transposed(matrix_of(d)),
                                              view.cols, view.rows, entries);
   send_matrix<To, From, Relu, Q, A>(view.matrix(), matrix_of(d), view.rows, view.cols, entries);
@@ -160,10 +161,10 @@ template <class G, class D, bool Quantised>
 constexpr bool check_store() {
   using To = typename G::Element;
   using From = typename D::DType;
-  static_assert(D::Loc == TileType::Acc || sizeof(To) == sizeof(From) || kIsSimulated,
+  static_assert(D::Loc == TileType::Acc || sizeof(To) == sizeof(From) || Rules::kConvertsAllTiles,
                 "TSTORE: only an accumulator changes its type on its way to memory; convert other "
                 "tiles with TCVT");
-  static_assert(!Quantised || D::Loc == TileType::Acc || kIsSimulated,
+  static_assert(!Quantised || D::Loc == TileType::Acc || Rules::kConvertsAllTiles,
                 "TSTORE: only an accumulator can be quantised on its way to memory; use TQUANT");
   static_assert(Quantised || kIsFloat<To> == kIsFloat<From> || D::Loc != TileType::Acc,
                 "TSTORE: an accumulator becomes integers (or an integer one becomes floats) only "

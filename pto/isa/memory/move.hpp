@@ -68,7 +68,7 @@ PTO_INLINE void move_window(D& d, const S& s, Window w, const uint64_t* entries)
   using To = typename D::DType;
   using From = typename S::DType;
   const Matrix to = matrix_of(d, w.d_row, w.d_col);
-  if constexpr (kIsSimulated && S::Loc != TileType::Acc && !kSame<To, From>)
+  if constexpr (Rules::kConvertsAllTiles && S::Loc != TileType::Acc && !kSame<To, From>)
     send_changed<To, From, Relu, Q, AtomicType::AtomicNone>(to, from.matrix, w.rows, w.cols,
                                                             entries);
   else
@@ -144,13 +144,13 @@ constexpr bool check_move() {
   using To = typename D::DType;
   using From = typename S::DType;
   static_assert(sizeof(To) == sizeof(From) || S::Loc == TileType::Acc || D::Loc == TileType::Bias ||
-                    kIsSimulated,
+                    Rules::kConvertsAllTiles,
                 "TMOV, TEXTRACT, TINSERT: only accumulators and biases change their type; convert "
                 "other tiles with TCVT");
   static_assert(Quantised || S::Loc != TileType::Acc || kIsFloat<To> == kIsFloat<From>,
                 "TMOV, TEXTRACT, TINSERT: an accumulator becomes integers (or an integer one "
                 "becomes floats) only by quantisation; give a preQuantScalar or entries");
-  static_assert(!Quantised || S::Loc == TileType::Acc || kIsSimulated,
+  static_assert(!Quantised || S::Loc == TileType::Acc || Rules::kConvertsAllTiles,
                 "TMOV, TEXTRACT, TINSERT: only an accumulator is quantised; use TQUANT");
   return true;
 }
@@ -184,7 +184,7 @@ PTO_INLINE void move_form(D& d, const S& s, const First& first, const X&... x) {
   static_assert(check_tiles<D, S>());
   if constexpr (kIsTile<First>) {
     if constexpr ((First::Loc == TileType::Scaling ||
-                   (kIsSimulated && sizeof(typename First::DType) == 8)) &&
+                   (Rules::kTakesScalesAnywhere && sizeof(typename First::DType) == 8)) &&
                   kIsQuantised<typename D::DType, S>)
       move_by<Op, Relu, Mode, Quant::Columns>(d, s, entries_of(first), x...);
     else

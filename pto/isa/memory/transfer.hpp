@@ -153,7 +153,7 @@ PTO_INLINE MemoryLine<typename G::DType> line_of(const G& g, const D& d, int lin
 // The copy engine takes all but lines of registers and packed views of plain tiles; kernels include
 // it with pto-inst.hpp (matrix_transfer.hpp).
 // In the public simulator a column-major tile may view memory whose outer dimensions go elsewhere.
-template <class G, class D, bool = kIsSimulated && !D::isRowMajor && !G::kIsPacked>
+template <class G, class D, bool = Rules::kFitsViewsToTiles && !D::isRowMajor && !G::kIsPacked>
 constexpr bool kHasOuter = false;
 template <class G, class D>
 constexpr bool kHasOuter<G, D, true> =

@@ -127,7 +127,7 @@ PTO_INLINE void arg_of_rows(I& index, const S& s, Values values) {
   using Best = BestLanes<Order, T>;
   static_assert(check_arg_reduction<I, S>());
   static_assert(
-      I::Rows >= S::Rows || kIsSimulated,
+      I::Rows >= S::Rows || Rules::kTakesOtherShapes,
       "TROWARG...: the index tile needs a row for every row of the source; give it as many Rows");
   constexpr int N = Best::N;
   const int cols = s.GetValidCol();

@@ -7,7 +7,7 @@
 // one for each thread, the word of its task; only its bit kSaturates means something.
 // Thread safety: the register is the calling thread's.
 #pragma once
-#include "pto/isa/tile/types.hpp"
+#include "pto/isa/tile/rules.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace control {
@@ -15,14 +15,19 @@ namespace control {
 // Infinite results of quantising become the largest number, NaN becomes 0.
 constexpr int kSaturates = 48;
 
-#if defined(__CPU_SIM)
-inline thread_local uint64_t bits = 0;
-PTO_INLINE uint64_t get() { return bits; }
-PTO_INLINE void set(uint64_t value) { bits = value; }
-#else
-constexpr PTO_INLINE uint64_t get() { return 0; }
-PTO_INLINE void set(uint64_t) {}
-#endif
+template <bool Exists>
+struct Register {
+  static inline thread_local uint64_t bits = 0;
+  static PTO_INLINE uint64_t get() { return bits; }
+  static PTO_INLINE void set(uint64_t value) { bits = value; }
+};
+template <>
+struct Register<false> {
+  static constexpr PTO_INLINE uint64_t get() { return 0; }
+  static PTO_INLINE void set(uint64_t) {}
+};
+PTO_INLINE uint64_t get() { return Register<Rules::kHasControlRegister>::get(); }
+PTO_INLINE void set(uint64_t value) { Register<Rules::kHasControlRegister>::set(value); }
 
 PTO_INLINE SaturationMode saturation() {
   return get() >> kSaturates & 1 ? SaturationMode::ON : SaturationMode::OFF;

@@ -48,7 +48,7 @@ class PrintedLine {
           __builtin_snprintf(to, 64, " %*llu", kWidth, static_cast<unsigned long long>(value));
   }
   void end() {
-    constexpr int kSkipped = kIsSimulated ? 1 : 0;  // its lines start without a blank
+    constexpr int kSkipped = Rules::kPrintsAsSimulator ? 1 : 0;  // its lines start without a blank
     const int skipped = length_ < kSkipped ? length_ : kSkipped;
     text_[length_] = '\n';
     print_text(text_ + skipped, length_ + 1 - skipped);
@@ -81,7 +81,7 @@ void print_type() {
 // Not inlined, so that printing does not weigh on the code around it.
 template <PrintFormat Format, class S>
 __attribute__((noinline)) void print_tile(const S& s) {
-  if constexpr (kIsSimulated) {
+  if constexpr (Rules::kPrintsAsSimulator) {
     print_format("TPRINT %dx%d\n", int(s.GetValidRow()), int(s.GetValidCol()));
   } else {
     print_type<typename S::DType>();

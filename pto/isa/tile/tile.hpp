@@ -18,6 +18,7 @@
 #include "pto/isa/cpu/access.hpp"
 #include "pto/isa/kernel/chip.hpp"
 #include "pto/isa/kernel/enter.hpp"
+#include "pto/isa/tile/rules.hpp"
 
 PTO_NAMESPACE_BEGIN
 
@@ -133,7 +134,7 @@ template <TileType Location, class T, int RowCount, int ColCount, BLayout Order 
           int RowValid = RowCount, int ColValid = ColCount, SLayout Box = SLayout::NoneBox,
           int FractalBytes = 512, auto Padding = PadValue::Null,
           CompactMode Compaction = CompactMode::Null>
-struct Tile : ColumnHint<kIsSimulated && Location != TileType::Reg> {
+struct Tile : ColumnHint<Rules::kKeepsTileState && Location != TileType::Reg> {
   static_assert(Location != TileType::Reg || RowCount * ColCount / kLanes<T> <= 16,
                 "Tile: a register tile holds at most 16 vectors; use kMicro<T> elements");
   static_assert(RowCount > 0 && ColCount > 0,
@@ -175,7 +176,8 @@ struct Tile : ColumnHint<kIsSimulated && Location != TileType::Reg> {
   static constexpr int kStored = kBoxRows * kBoxCols * InnerNumel;
   static constexpr auto PadVal = Padding;
   // The public simulator's data() is a pointer; its sources assign to those of boxed tiles.
-  static constexpr bool kIsPointed = kIsSimulated && isBoxedLayout && Location != TileType::Reg;
+  static constexpr bool kIsPointed =
+      Rules::kKeepsTileState && isBoxedLayout && Location != TileType::Reg;
   static constexpr CompactMode Compact = Compaction;
 
   PTO_INLINE Tile() {

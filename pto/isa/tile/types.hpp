@@ -59,14 +59,6 @@ constexpr int kVectorBytes = 16;
 // A size known only at run time.
 constexpr int DYNAMIC = -1;
 
-// A source for the public simulator gets the simulator's meaning, beyond its documentation too,
-// where others are refused.
-#if defined(__CPU_SIM)
-constexpr bool kIsSimulated = true;
-#else
-constexpr bool kIsSimulated = false;
-#endif
-
 // Reg is ours: a Vec tile that TASSIGN cannot bind, so that the compiler keeps it in registers even
 // across the iterations of a loop.
 enum class TileType { Vec, Mat, Left, Right, Acc, Bias, Scaling, ScaleLeft, ScaleRight, Ctrl, Reg };
