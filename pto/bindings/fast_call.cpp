@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "pto/abi/limits.h"
+#include "pto/base/strided.hpp"
 #include "pto/bindings/constants.hpp"
-#include "pto/bindings/extent.hpp"
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/bindings/results.hpp"
@@ -303,7 +303,7 @@ void FastCall::execute(Call* call, const ArgumentReader& reader,
                        std::span<void* const> outputs) const {
   int64_t work = 0;
   for (const TensorArgument& tensor : reader.tensors())
-    work += elements(tensor) * bytes(tensor.dtype);
+    work += element_count(tensor) * bytes(tensor.dtype);
   for (size_t i = 0; i < outputs.size(); ++i) work += call->output_bytes(static_cast<int>(i));
   if (work <= kKeepLockBytes) return call->run(outputs);
   const Unlocked unlocked;
@@ -319,10 +319,12 @@ void FastCall::check_target(const TensorArgument& target, PyObject* object,
                             const ArgumentReader& reader,
                             std::span<const TensorArgument> others) const {
   static PyObject* const label = PyUnicode_InternFromString("out");
-  if (!is_injective(target)) reader.refuse(label, object, "out shared");
+  if (!is_injective(target.rank, target.sizes, target.strides))
+    reader.refuse(label, object, "out shared");
   for (const std::span<const TensorArgument> all : {reader.tensors(), others})
     for (const TensorArgument& one : all)
-      if (overlap(extent(target), extent(one))) reader.refuse(label, object, "out overlap");
+      if (overlap(address_range(target), address_range(one)))
+        reader.refuse(label, object, "out overlap");
 }
 
 // Kernels write rows without gaps: results for arrays with gaps go to fresh memory first.

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "pto/base/dims.hpp"
-#include "pto/bindings/extent.hpp"
+#include "pto/base/strided.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/launch/strided_copy.hpp"
 #include "pto/operators/last_error.hpp"
@@ -14,10 +14,6 @@ namespace {
 
 constexpr int64_t kKeepLockBytes = 64 << 10;  // for less work Python's lock is kept
 
-bool is_contiguous(const TensorArgument& tensor) {
-  return stride_class(tensor.sizes, tensor.strides, tensor.rank) == StrideClass::Contiguous;
-}
-
 std::string about(DType dtype, std::span<const int64_t> sizes) {
   return std::string(name(dtype)) + text(Dims(sizes.begin(), sizes.end()));
 }
@@ -26,12 +22,12 @@ std::string about(DType dtype, std::span<const int64_t> sizes) {
 
 void OperatorRun::replace(int output, const TensorArgument& tensor, PyObject* object) {
   const std::string here = std::string(op_.name) + ": output " + op_.outputs[output].name;
-  if (!is_injective(tensor)) {
+  if (!is_injective(tensor.rank, tensor.sizes, tensor.strides)) {
     fail({here + " would be written to an array whose elements share memory",
           "an element would get the values of several", "pass a copy of the array"});
   }
   for (const Target& other : targets()) {
-    if (other.tensor && overlap(extent(*other.tensor), extent(tensor))) {
+    if (other.tensor && overlap(address_range(*other.tensor), address_range(tensor))) {
       fail({here + " would be written to memory that another output is written to",
             "one of them would be lost", "pass memory of its own"});
     }
@@ -59,7 +55,8 @@ void* OperatorRun::memory(int output, DType dtype, std::span<const int64_t> size
   Target& target = targets_[static_cast<size_t>(output)];
   if (target.tensor != nullptr) {
     if (!fits(output, dtype, sizes)) return nullptr;
-    if (is_contiguous(*target.tensor)) return target.tensor->data ? target.tensor->data : &empty;
+    if (is_contiguous(target.tensor->rank, target.tensor->sizes, target.tensor->strides))
+      return target.tensor->data ? target.tensor->data : &empty;
     target.fresh = results_.count();
   }
   int64_t bytes = pto::bytes(dtype);
@@ -91,7 +88,7 @@ void OperatorRun::run() {
   arguments_.describe(&call);
   int64_t bytes = 0;
   for (const TensorArgument& tensor : reader_.tensors())
-    bytes += elements(tensor) * pto::bytes(tensor.dtype);
+    bytes += element_count(tensor) * pto::bytes(tensor.dtype);
   if (bytes > kKeepLockBytes) release_lock();
   const bool failed = pto_operator_run(&call) != 0;
   if (released_ != nullptr) take_python_lock(std::exchange(released_, nullptr));

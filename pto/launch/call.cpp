@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "pto/base/nonempty.hpp"
-#include "pto/launch/contiguous.hpp"
+#include "pto/base/strided.hpp"
 #include "pto/launch/start_launch.hpp"
 
 namespace pto {

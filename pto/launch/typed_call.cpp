@@ -9,7 +9,7 @@
 #include "pto/abi/device_queue.h"
 #include "pto/abi/typed_call.h"
 #include "pto/base/error.hpp"
-#include "pto/launch/contiguous.hpp"
+#include "pto/base/strided.hpp"
 #include "pto/launch/device_blocks.hpp"
 #include "pto/launch/launch.hpp"
 #include "pto/launch/number.hpp"

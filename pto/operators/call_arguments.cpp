@@ -9,7 +9,7 @@
 
 #include "pto/abi/limits.h"
 #include "pto/base/error.hpp"
-#include "pto/launch/contiguous.hpp"
+#include "pto/base/strided.hpp"
 
 namespace pto {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "pto/base/machine.hpp"
-#include "pto/launch/contiguous.hpp"
+#include "pto/base/strided.hpp"
 #include "pto/launch/number.hpp"
 #include "pto/launch/pool.hpp"
 #include "pto/launch/strided_copy.hpp"
@@ -181,10 +181,10 @@ class GuidRun {
   // Says whether an output's memory holds something that the kernel still reads.
   bool must_stand_aside(size_t output) const {
     const TensorArgument& out = tensors_[output];
-    const Range range = range_of(out);
+    const AddressRange range = address_range(out);
     for (size_t i = 0; i < output; ++i) {
       const TensorArgument& in = tensors_[i];
-      if (is_absent(i) || !overlap(range, range_of(in))) continue;
+      if (is_absent(i) || !overlap(range, address_range(in))) continue;
       const bool is_same = in.data == out.data && in.rank == out.rank && in.dtype == out.dtype &&
                            std::equal(in.sizes, in.sizes + in.rank, out.sizes) &&
                            std::equal(in.strides, in.strides + in.rank, out.strides);
@@ -211,7 +211,7 @@ class GuidRun {
     made.flags = (is_output(i) ? 0 : PTO_TENSOR_READ_ONLY) |
                  (is_contiguous(one.rank, one.sizes, one.strides) ? PTO_TENSOR_CONTIGUOUS : 0);
     const auto first = reinterpret_cast<uintptr_t>(one.data);
-    made.extent_bytes = elements_[i] ? static_cast<int64_t>(range_of(one).end - first) : 0;
+    made.extent_bytes = elements_[i] ? static_cast<int64_t>(address_range(one).end - first) : 0;
     return made;
   }
 

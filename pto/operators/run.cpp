@@ -9,7 +9,7 @@
 
 #include "pto/abi/limits.h"
 #include "pto/base/error.hpp"
-#include "pto/launch/contiguous.hpp"
+#include "pto/base/strided.hpp"
 #include "pto/launch/strided_copy.hpp"
 #include "pto/operators/bounded_rows.hpp"
 #include "pto/operators/call_arguments.hpp"
@@ -94,11 +94,11 @@ class BoundCall {
   bool must_stand_aside(size_t output) const {
     const auto index = static_cast<int>(output);
     const auto first = reinterpret_cast<uintptr_t>(outputs_[output]);
-    const Range range{first, first + static_cast<uintptr_t>(call_.output_bytes(index))};
+    const AddressRange range{first, first + static_cast<uintptr_t>(call_.output_bytes(index))};
     if (range.first == range.end) return false;
     for (size_t i = 0; i < arguments_.given(); ++i) {
       const TensorArgument& input = arguments_.tensors()[i];
-      if (!overlap(range, range_of(input))) continue;
+      if (!overlap(range, address_range(input))) continue;
       if (input.data != outputs_[output]) return true;
       if (!may_replace(program_.spec(), output, call_.output_sizes(index), input)) return true;
     }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "pto/abi/limits.h"
-#include "pto/launch/contiguous.hpp"
+#include "pto/base/strided.hpp"
 #include "pto/launch/repeated_call.hpp"
 #include "pto/operators/last_error.hpp"
 #include "pto/operators/memory.hpp"
@@ -78,7 +78,7 @@ class KnownCall {
     int32_t rank, dtype;
     const int64_t *sizes, *strides;
     bool is_dense;
-    Range range;  // of an input at address 0
+    AddressRange range;  // of an input at address 0
   };
   struct OutputPlace {
     int output, member;
@@ -92,7 +92,7 @@ class KnownCall {
     TensorArgument at_zero = input;
     at_zero.data = nullptr;
     inputs_.push_back({input.rank, static_cast<int32_t>(input.dtype), kept.sizes, kept.strides,
-                       is_dense, range_of(at_zero)});
+                       is_dense, address_range(at_zero)});
   }
 
   void keep_replacements(size_t output, const CallArguments& arguments) {
@@ -109,10 +109,11 @@ class KnownCall {
     auto may_replace = may_replace_.begin();
     for (size_t o = 0; o < places_.size(); ++o) {
       const auto first = reinterpret_cast<uintptr_t>(outputs[o]);
-      const Range output{first, first + static_cast<uintptr_t>(call_.outputs()[o].extent_bytes)};
+      const AddressRange output{first,
+                                first + static_cast<uintptr_t>(call_.outputs()[o].extent_bytes)};
       for (size_t i = 0; i < given_; ++i, ++may_replace) {
         const auto data = reinterpret_cast<uintptr_t>(inputs[i]);
-        const Range& range = inputs_[i].range;
+        const AddressRange& range = inputs_[i].range;
         if (output.first == output.end || !overlap(output, {data + range.first, data + range.end}))
           continue;
         if (!*may_replace || inputs[i] != outputs[o]) return true;

@@ -7,7 +7,7 @@
 
 #include "pto/abi/limits.h"
 #include "pto/base/error.hpp"
-#include "pto/launch/contiguous.hpp"
+#include "pto/base/strided.hpp"
 #include "pto/tasks/cores/live_tensors.hpp"
 
 namespace pto {

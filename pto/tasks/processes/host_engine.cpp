@@ -11,7 +11,7 @@
 
 #include "pto/base/clock.hpp"
 #include "pto/base/machine.hpp"
-#include "pto/launch/contiguous.hpp"
+#include "pto/base/strided.hpp"
 #include "pto/tasks/processes/host_state.hpp"
 #include "pto/tasks/processes/serve.hpp"
 

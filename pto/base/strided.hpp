@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Strided memory: the addresses that the elements of a tensor take, from its sizes and strides.
+//
+//     is_contiguous(2, sizes, strides);   // {4, 8} and {8, 1}: yes; {4, 8} and {9, 1}: no
+//     dense_strides(2, sizes, strides);   // {4, 8}: strides {8, 1}, and 32 elements
+//     if (overlap(address_range(x), address_range(y)) || !is_injective(2, sizes, strides)) ...
+//
+// Strides count elements. The stride of a dimension with one element is never used; a tensor
+// without elements has no gaps, and its range is empty and overlaps nothing.
+//
+// Thread safety: pure functions.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+namespace pto {
+
+// Says whether the elements lie in row-major order without gaps.
+inline bool is_contiguous(int32_t rank, const int64_t* sizes, const int64_t* strides) {
+  int64_t dense = 1;
+  bool gap = false;
+  for (int32_t axis = rank - 1; axis >= 0; --axis) {
+    if (sizes[axis] == 0) return true;
+    gap = gap || (sizes[axis] != 1 && strides[axis] != dense);
+    dense *= sizes[axis];
+  }
+  return !gap;
+}
+
+// Writes the strides; returns the number of elements. Products may wrap for an empty tensor, which
+// never uses them.
+inline int64_t dense_strides(int32_t rank, const int64_t* sizes, int64_t* strides) {
+  uint64_t elements = 1;
+  for (int32_t axis = rank - 1; axis >= 0; --axis) {
+    strides[axis] = static_cast<int64_t>(elements);
+    elements *= static_cast<uint64_t>(sizes[axis]);
+  }
+  return static_cast<int64_t>(elements);
+}
+
+template <class Tensor>
+int64_t element_count(const Tensor& tensor) {
+  int64_t count = 1;
+  for (int axis = 0; axis < tensor.rank; ++axis) count *= tensor.sizes[axis];
+  return count;
+}
+
+// The addresses that the elements lie in: [first, end).
+struct AddressRange {
+  uintptr_t first = 0, end = 0;
+  friend bool overlap(const AddressRange& a, const AddressRange& b) {
+    return a.first < b.end && b.first < a.end;
+  }
+};
+
+// Takes a tensor with data, rank, sizes, strides and a dtype of which bytes() tells the size.
+template <class Tensor>
+AddressRange address_range(const Tensor& tensor) {
+  const int64_t item = bytes(tensor.dtype);
+  int64_t low = 0, high = item;
+  for (int axis = 0; axis < tensor.rank; ++axis) {
+    if (tensor.sizes[axis] == 0) return {};
+    const int64_t reach = (tensor.sizes[axis] - 1) * tensor.strides[axis] * item;
+    (reach < 0 ? low : high) += reach;
+  }
+  const auto data = reinterpret_cast<uintptr_t>(tensor.data);
+  return {data + static_cast<uintptr_t>(low), data + static_cast<uintptr_t>(high)};
+}
+
+// Says whether it is certain that no two elements share an address: sorted by stride, each axis
+// steps over all that lies within the axes before it.
+inline bool is_injective(int32_t rank, const int64_t* sizes, const int64_t* strides) {
+  std::vector<std::pair<int64_t, int64_t>> axes;
+  for (int32_t axis = 0; axis < rank; ++axis) {
+    if (sizes[axis] == 0) return true;
+    if (sizes[axis] > 1) axes.emplace_back(std::abs(strides[axis]), sizes[axis]);
+  }
+  std::sort(axes.begin(), axes.end());
+  int64_t reach = 1;
+  for (const auto& [stride, size] : axes) {
+    if (stride < reach) return false;
+    reach += stride * (size - 1);
+  }
+  return true;
+}
+
+}  // namespace pto

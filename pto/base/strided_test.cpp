@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/base/strided.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "pto/base/dtype.hpp"
+
+namespace pto {
+namespace {
+
+struct View {
+  void* data;
+  int32_t rank;
+  int64_t sizes[4], strides[4];
+  DType dtype = DType::I16;
+};
+
+View random_view(std::mt19937* random) {
+  const auto pick = [random](int low, int high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(*random);
+  };
+  View view{};
+  view.data = reinterpret_cast<void*>(uintptr_t(4096 + 2 * pick(0, 20)));
+  view.rank = static_cast<int32_t>(pick(0, 4));
+  for (int axis = 0; axis < view.rank; ++axis) view.sizes[axis] = pick(0, 9) == 0 ? 0 : pick(1, 4);
+  dense_strides(view.rank, view.sizes, view.strides);
+  for (int axis = 0; axis < view.rank; ++axis)
+    if (pick(0, 2) == 0) view.strides[axis] = pick(-20, 20);
+  return view;
+}
+
+// Returns the address of each element, in row-major order.
+std::vector<uintptr_t> addresses_of(const View& view) {
+  std::vector<int64_t> offsets{0};
+  for (int axis = 0; axis < view.rank; ++axis) {
+    std::vector<int64_t> next;
+    for (const int64_t offset : offsets)
+      for (int64_t i = 0; i < view.sizes[axis]; ++i)
+        next.push_back(offset + i * view.strides[axis] * 2);
+    offsets = std::move(next);
+  }
+  std::vector<uintptr_t> addresses;
+  for (const int64_t offset : offsets)
+    addresses.push_back(reinterpret_cast<uintptr_t>(view.data) + static_cast<uintptr_t>(offset));
+  return addresses;
+}
+
+TEST(Strided, is_contiguous_where_addresses_follow_one_another) {
+  std::mt19937 random(7);
+  int contiguous = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const View view = random_view(&random);
+    const auto addresses = addresses_of(view);
+    bool follow = true;
+    for (size_t k = 1; k < addresses.size(); ++k)
+      follow = follow && addresses[k] == addresses[k - 1] + 2;
+    follow = follow && (addresses.empty() || addresses[0] == uintptr_t(view.data));
+    ASSERT_EQ(is_contiguous(view.rank, view.sizes, view.strides), follow);
+    contiguous += follow;
+  }
+  EXPECT_GT(contiguous, 4000);
+  EXPECT_LT(contiguous, 16000);
+}
+
+TEST(Strided, ranges_hold_every_element_and_end_at_elements) {
+  std::mt19937 random(8);
+  for (int i = 0; i < 20000; ++i) {
+    const View view = random_view(&random);
+    const AddressRange range = address_range(view);
+    const auto addresses = addresses_of(view);
+    const std::set<uintptr_t> taken(addresses.begin(), addresses.end());
+    if (taken.empty()) {
+      ASSERT_EQ(range.first, range.end);
+      continue;
+    }
+    ASSERT_EQ(range.first, *taken.begin());
+    ASSERT_EQ(range.end, *taken.rbegin() + 2);
+  }
+}
+
+TEST(Strided, ranges_that_do_not_overlap_share_no_element) {
+  std::mt19937 random(9);
+  int apart = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const View a = random_view(&random), b = random_view(&random);
+    if (overlap(address_range(a), address_range(b))) continue;
+    ++apart;
+    const auto of_a = addresses_of(a);
+    const std::set<uintptr_t> taken(of_a.begin(), of_a.end());
+    for (const uintptr_t address : addresses_of(b)) ASSERT_EQ(taken.count(address), 0u);
+  }
+  EXPECT_GT(apart, 2000);
+}
+
+TEST(Strided, injective_tensors_have_an_address_for_each_element) {
+  std::mt19937 random(10);
+  int injective = 0, unproven = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const View view = random_view(&random);
+    const auto addresses = addresses_of(view);
+    const std::set<uintptr_t> taken(addresses.begin(), addresses.end());
+    const bool is_proven = is_injective(view.rank, view.sizes, view.strides);
+    if (is_proven) ASSERT_EQ(taken.size(), addresses.size());
+    injective += is_proven;
+    unproven += !is_proven && taken.size() == addresses.size();
+  }
+  EXPECT_GT(injective, 4000);
+  EXPECT_LT(unproven, injective / 4);  // axes that interleave
+}
+
+}  // namespace
+}  // namespace pto
