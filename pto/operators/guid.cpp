@@ -15,6 +15,7 @@
 #include "pto/base/strided.hpp"
 #include "pto/launch/number.hpp"
 #include "pto/launch/pool.hpp"
+#include "pto/launch/program.hpp"
 #include "pto/launch/strided_copy.hpp"
 #include "pto/operators/last_error.hpp"
 #include "pto/operators/memory.hpp"
