@@ -38,6 +38,43 @@ def test_a_row_of_the_table_is_an_instruction(tmp_path):
     assert run([tmp_path / "silu"], tmp_path) == "largest difference below 1e-6: yes\n"
 
 
+MAIN = """
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "pto/ir/parse.hpp"
+#include "pto/ir/print.hpp"
+#include "pto/passes/notes.hpp"
+
+namespace pto {
+Graph double_sums(const Graph& graph, PassNotes* notes);
+}
+
+int main() {
+  std::stringstream text;
+  text << std::ifstream("double_sums.ir").rdbuf();
+  const std::string golden = text.str();
+  std::cout << print(pto::double_sums(pto::parse(golden.substr(0, golden.find("==="))), nullptr));
+}
+"""
+
+
+def test_a_function_of_a_graph_is_a_pass(tmp_path):
+    compiler = ROOT / "build/default/libpto_compiler.a"
+    (tmp_path / "double_sums.cpp").write_text(BLOCKS["pass"])
+    (tmp_path / "double_sums.ir").write_text(BLOCKS["ir"])
+    (tmp_path / "main.cpp").write_text(MAIN)
+    files = ["main.cpp", "double_sums.cpp", "-o", "main", compiler, *build_config.ldflags()]
+    run(["g++", "-std=c++20", f"-I{ROOT}", *files, "-ldl", "-pthread"], tmp_path)
+    assert "mul(%x" in run([tmp_path / "main"], tmp_path)
+
+
+def test_functions_of_records_are_an_adapter(tmp_path):
+    (tmp_path / "tape.py").write_text(BLOCKS["adapter"])
+    assert run([sys.executable, "tape.py"], tmp_path) == "gradient: True\n"
+
+
 def test_a_class_is_an_operator(tmp_path):
     (tmp_path / "squash.py").write_text(BLOCKS["python"])
     printed = run([sys.executable, "squash.py"], tmp_path)
