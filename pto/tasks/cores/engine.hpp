@@ -34,8 +34,8 @@ struct Allocation;
 struct TaskTensor {
   Allocation* allocation;
   Access access;
-  pto_tensor view;         // false: kept alive only, without edges
-  bool is_tracked = true;  // false: only kept alive, nobody waits for it
+  pto_tensor view;
+  bool is_tracked = true;  // false: kept alive only, without edges
 };
 
 // Computes scalar `place` of a task from the run's scalars; its current value, of this kind, stands
@@ -65,7 +65,7 @@ class RunWatch;
 class Steps;
 
 struct RunOptions {
-  int workers = 0;            // tasks in flight at most; a power of two
+  int workers = 0;            // 0: as many as the pool has threads
   int64_t window = 4096;      // tasks in flight: a power of two
   double deadline_s = 0;      // 0: none; a task that begins later fails
   RunTrace* trace = nullptr;  // if given, the run fills it (trace.hpp)
