@@ -48,7 +48,7 @@ BUDGETS = {
     "launch": 4930,
     "operators": 2780,
     "ops": 2660,
-    "passes": 630,
+    "passes": 815,
     "pto": 670,
     "tasks": 11150,
 }

@@ -4,9 +4,9 @@
 //     Graph simple = simplify_algebra(graph);
 //
 // In:   any graph.
-// Out:  no x*1, x-0, x/2^n, neg(neg(x)), cast there and back, broadcast of broadcast,
-//   where(c, x, x), reduction over axes of size 1 ...; the interpreter's result is bit-equal,
-//   -0 and NaN included (so x+0 stays for floats: it turns -0 into 0; x*0 stays: NaN).
+// Out:  nothing that a rule of algebra_rules.hpp takes: x*1, x-0, x/2^n, neg(neg(x)), a cast there
+//   and back ...; the interpreter's result is bit-equal, -0 and NaN included (so x+0 stays for
+//   floats: it turns -0 into 0; x*0 stays: NaN).
 // Cost: a few walks of the graph.
 //
 // Thread safety: pure function.
