@@ -4,7 +4,8 @@
     kernel = cpp_kernel("conv.cpp", "conv2d")     # beside the calling file
 
 The source defines `extern "C" int32_t NAME(const pto_args*)` as pto/abi/define_operator.h describes
-it; it may include pto/pto-inst.hpp, pto/operators/kernel_arguments.hpp and the standard library. It
+it, or `PTO_OPERATOR_KERNEL(NAME)`, which reads attributes by their names in the schema
+(pto/operators/named_arguments.hpp); it may include pto/pto-inst.hpp and the standard library. It
 is compiled for each set of element types: PTO_TYPE_0 to PTO_TYPE_7 are the C++ types of the tensor
 arguments. A list has the type of its first tensor, an absent argument that of the first argument;
 further ones are int64_t, so that one file may hold the kernels of several operators.
@@ -19,6 +20,17 @@ from pathlib import Path
 from pto import _core
 from pto.errors import MissingFile
 
+# The function that is called: the kernel, compiled for the schema of its operator.
+_NAMED = """
+struct PtoSchema {
+  static constexpr char text[] = "%s";
+};
+extern "C" int32_t pto_named_kernel(const pto_args* args) {
+  const pto::KernelArguments in(args);
+  return %s(in, pto::NamedArguments<PtoSchema>(in));
+}
+"""
+
 
 @dataclass(frozen=True)
 class NativeKernel:
@@ -28,7 +40,7 @@ class NativeKernel:
     function: str
     takes_strides: bool
 
-    def source(self, operator: str, dtypes: list[str | None]) -> tuple[str, str, str]:
+    def source(self, operator: str, schema: str, dtypes: list[str | None]) -> tuple[str, str, str]:
         """(name, text, function), the element types defined in front of the text."""
         try:
             text = self.path.read_text()
@@ -43,7 +55,10 @@ class NativeKernel:
             f"#define PTO_TYPE_{i} {_core.cpp_type(name or first)}\n"
             for i, name in enumerate([*dtypes, *["i64"] * 8][:8])
         )
-        return operator, f'{types}#line 1 "{self.path.name}"\n{text}', self.function
+        text = f'{types}#line 1 "{self.path.name}"\n{text}'
+        if f"PTO_OPERATOR_KERNEL({self.function})" not in text:
+            return operator, text, self.function
+        return operator, text + _NAMED % (schema, self.function), "pto_named_kernel"
 
 
 def cpp_kernel(path: str, function: str, *, takes_strides: bool = False) -> NativeKernel:

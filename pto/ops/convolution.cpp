@@ -10,7 +10,7 @@
 
 #include "pto/isa/cpu/matmul_job.hpp"
 #include "pto/isa/reduce/block_sums.hpp"
-#include "pto/operators/kernel_arguments.hpp"
+#include "pto/operators/named_arguments.hpp"
 #include "pto/pto-inst.hpp"
 
 namespace {
@@ -18,6 +18,7 @@ namespace {
 using pto::bfloat16_t;
 using pto::half;
 using pto::KernelArguments;
+using namespace pto::literals;
 using Element = PTO_TYPE_0;
 template <class T>
 struct SumOf {
@@ -42,16 +43,28 @@ struct Convolution {
   int64_t group_filters() const { return filters / groups; }
 };
 
-// Reads the arguments; `first` is the place of stride among the non-tensor arguments.
-Convolution read(const KernelArguments& in, int x, int weight, int result, int first) {
+template <class Named>
+Convolution read(const KernelArguments& in, const Named& named, int x, int weight, int result) {
   const pto_tensor &from = in.tensor(x), &w = in.tensor(weight), &to = in.tensor(result);
-  const auto stride = in.integers(first), padding = in.integers(first + 1),
-             dilation = in.integers(first + 2);
-  return {from.sizes[0],        from.sizes[1], from.sizes[2], from.sizes[3],
-          w.sizes[0],           w.sizes[1],    w.sizes[2],    w.sizes[3],
-          to.sizes[2],          to.sizes[3],   stride[0],     stride[1],
-          padding[0],           padding[1],    dilation[0],   dilation[1],
-          in.integer(first + 3)};
+  const auto stride = named.integers("stride"_arg), padding = named.integers("padding"_arg),
+             dilation = named.integers("dilation"_arg);
+  return {from.sizes[0],
+          from.sizes[1],
+          from.sizes[2],
+          from.sizes[3],
+          w.sizes[0],
+          w.sizes[1],
+          w.sizes[2],
+          w.sizes[3],
+          to.sizes[2],
+          to.sizes[3],
+          stride[0],
+          stride[1],
+          padding[0],
+          padding[1],
+          dilation[0],
+          dilation[1],
+          named.integer("groups"_arg)};
 }
 
 // One row of `columns`: channel, filter row and filter column.
@@ -189,12 +202,11 @@ int32_t convolve(const KernelArguments& in, const Convolution& c, const Pair* pa
 }  // namespace
 
 // x, weight, bias, result; stride, padding, dilation, groups.
-extern "C" int32_t conv2d(const pto_args* args) {
-  const KernelArguments in(args);
+PTO_OPERATOR_KERNEL(conv2d) {
   if (in.tensor(3).extent_bytes == 0) return 0;  // without channels it has no filters
   const Pair pair = {in.data<const Element>(0), in.data<const Element>(1)};
   const auto* bias = in.is_absent(2) ? nullptr : in.data<const Element>(2);
-  return convolve(in, read(in, 0, 1, 3, 0), &pair, 1, bias, in.data<Element>(3));
+  return convolve(in, read(in, named, 0, 1, 3), &pair, 1, bias, in.data<Element>(3));
 }
 
 namespace {
@@ -291,10 +303,9 @@ void bias_gradient(const KernelArguments& in, const Convolution& c, const Elemen
 }  // namespace
 
 // d_result, x, weight, d_x, d_weight, d_bias; stride, padding, dilation, groups, needs.
-extern "C" int32_t conv2d_backward(const pto_args* args) {
-  const KernelArguments in(args);
-  const Convolution c = read(in, 1, 2, 0, 0);
-  const int64_t needs = in.integer(4);
+PTO_OPERATOR_KERNEL(conv2d_backward) {
+  const Convolution c = read(in, named, 1, 2, 0);
+  const int64_t needs = named.integer("needs"_arg);
   const auto* d = in.data<const Element>(0);
   if (needs & 1 && input_gradient(in, c, d, in.data<const Element>(2), in.data<Element>(3))) {
     return 1;
@@ -309,10 +320,9 @@ extern "C" int32_t conv2d_backward(const pto_args* args) {
 // d_d_x, d_d_weight, d_d_bias, d_result, x, weight, and the gradients of the last three; stride,
 // padding, dilation, groups, needs (of conv2d_backward), needs_. conv2d is linear in x and in
 // weight, so each gradient is a sum of what conv2d and conv2d_backward compute.
-extern "C" int32_t conv2d_backward_backward(const pto_args* args) {
-  const KernelArguments in(args);
-  const Convolution c = read(in, 4, 5, 3, 0);
-  const int64_t needed = in.integer(4), needs = in.integer(5);
+PTO_OPERATOR_KERNEL(conv2d_backward_backward) {
+  const Convolution c = read(in, named, 4, 5, 3);
+  const int64_t needed = named.integer("needs"_arg), needs = named.integer("needs_"_arg);
   const auto *d_d_x = in.data<const Element>(0), *d_d_weight = in.data<const Element>(1);
   const auto *d = in.data<const Element>(3), *x = in.data<const Element>(4);
   if (needs & 1) {

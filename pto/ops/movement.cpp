@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "pto/operators/kernel_arguments.hpp"
+#include "pto/operators/named_arguments.hpp"
 #include "pto/pto-inst.hpp"
 
 using namespace pto;
@@ -148,13 +148,15 @@ bool is_empty(const pto_tensor& tensor) {
 struct Slices {
   int64_t starts[PTO_MAX_RANK] = {}, steps[PTO_MAX_RANK];
 
-  // scalars: starts, ends (the sizes of the result say more), axes, steps.
-  Slices(const KernelArguments& in, const pto_tensor& whole) {
+  // The sizes of the result say more than `ends`.
+  template <class Named>
+  Slices(const Named& named, const pto_tensor& whole) {
     std::fill(steps, steps + PTO_MAX_RANK, 1);
-    for (int64_t i = 0; i < in.integers(2).size; ++i) {
-      const int64_t axis = counted_from_front(in.integers(2)[i], whole.rank);
-      const int64_t size = whole.sizes[axis], start = in.integers(0)[i];
-      steps[axis] = in.integers(3)[i];
+    const auto axes = named.integers("axes"_arg);
+    for (int64_t i = 0; i < axes.size; ++i) {
+      const int64_t axis = counted_from_front(axes[i], whole.rank);
+      const int64_t size = whole.sizes[axis], start = named.integers("starts"_arg)[i];
+      steps[axis] = named.integers("steps"_arg)[i];
       const int64_t wanted = start < 0 ? start + size : start;
       starts[axis] = std::clamp<int64_t>(wanted, 0, steps[axis] < 0 ? size - 1 : size);
     }
@@ -163,13 +165,12 @@ struct Slices {
 
 }  // namespace
 
-// x; scalar 0: the order of the axes.
-extern "C" int32_t transpose(const pto_args* args) {
-  const KernelArguments in(args);
+// x, result.
+PTO_OPERATOR_KERNEL(transpose) {
   const pto_tensor& x = in.tensor(0);
   if (is_empty(in.tensor(1))) return 0;
   Copy copy(in.data<Element>(1), in.data<const Element>(0));
-  for (const int64_t axis : in.integers(0)) {
+  for (const int64_t axis : named.integers("perm"_arg)) {
     const int64_t from = counted_from_front(axis, x.rank);
     copy.add_axis(x.sizes[from], x.strides[from]);
   }
@@ -177,14 +178,13 @@ extern "C" int32_t transpose(const pto_args* args) {
   return 0;
 }
 
-// d_result; scalar 0: the order of the axes.
-extern "C" int32_t transpose_backward(const pto_args* args) {
-  const KernelArguments in(args);
+// d_result, d_x.
+PTO_OPERATOR_KERNEL(transpose_backward) {
   const pto_tensor& d_result = in.tensor(0);
   if (is_empty(in.tensor(1))) return 0;
   int64_t places[PTO_MAX_RANK] = {};  // of the axes of x in the result
   for (int64_t i = 0; i < d_result.rank; ++i) {
-    places[counted_from_front(in.integers(0)[i], d_result.rank)] = i;
+    places[counted_from_front(named.integers("perm"_arg)[i], d_result.rank)] = i;
   }
   Copy copy(in.data<Element>(1), in.data<const Element>(0));
   for (int axis = 0; axis < d_result.rank; ++axis) {
@@ -194,12 +194,11 @@ extern "C" int32_t transpose_backward(const pto_args* args) {
   return 0;
 }
 
-// x; scalars: those of Slices.
-extern "C" int32_t slice(const pto_args* args) {
-  const KernelArguments in(args);
+// x, result.
+PTO_OPERATOR_KERNEL(slice) {
   const pto_tensor &x = in.tensor(0), &result = in.tensor(1);
   if (is_empty(result)) return 0;
-  const Slices slices(in, x);
+  const Slices slices(named, x);
   int64_t offset = 0;
   for (int axis = 0; axis < x.rank; ++axis) offset += slices.starts[axis] * x.strides[axis];
   Copy copy(in.data<Element>(1), in.data<const Element>(0) + offset);
@@ -210,12 +209,11 @@ extern "C" int32_t slice(const pto_args* args) {
   return 0;
 }
 
-// d_result, x, d_x; scalars: those of Slices. Row by row of d_x: zeros, and what was taken.
-extern "C" int32_t slice_backward(const pto_args* args) {
-  const KernelArguments in(args);
+// d_result, x, d_x. Row by row of d_x: zeros, and what was taken.
+PTO_OPERATOR_KERNEL(slice_backward) {
   const pto_tensor &d_result = in.tensor(0), &d_x = in.tensor(2);
   if (is_empty(d_x)) return 0;
-  const Slices slices(in, in.tensor(1));
+  const Slices slices(named, in.tensor(1));
   const int last_axis = d_x.rank - 1;
   const int64_t length = d_x.rank > 0 ? d_x.sizes[last_axis] : 1;
   const int64_t taken = d_x.rank > 0 ? d_result.sizes[last_axis] : 1;
@@ -243,12 +241,11 @@ extern "C" int32_t slice_backward(const pto_args* args) {
 }
 
 #ifdef PTO_TYPE_1
-// x, indices; scalar 0: the axis along which they choose.
-extern "C" int32_t gather(const pto_args* args) {
-  const KernelArguments in(args);
+// x, indices, result.
+PTO_OPERATOR_KERNEL(gather) {
   const pto_tensor &x = in.tensor(0), &indices = in.tensor(1);
   const auto* index = in.data<const PTO_TYPE_1>(1);
-  const int64_t axis = counted_from_front(in.integer(0), x.rank), size = x.sizes[axis];
+  const int64_t axis = counted_from_front(named.integer("dim"_arg), x.rank), size = x.sizes[axis];
   const int64_t width = product(x.sizes, axis + 1, x.rank);
   const int64_t count = product(indices.sizes, 0, indices.rank);
   const bool takes_nothing = is_empty(in.tensor(2));  // then indices are checked all the same
@@ -265,13 +262,12 @@ extern "C" int32_t gather(const pto_args* args) {
 }
 #endif
 
-// Tensor[]; scalars: its length, the axis along which the parts follow each other.
-extern "C" int32_t concat(const pto_args* args) {
-  const KernelArguments in(args);
-  const int parts = static_cast<int>(in.integer(0));
+// The parts, result.
+PTO_OPERATOR_KERNEL(concat) {
+  const int parts = in.tensors() - 1;
   const pto_tensor& result = in.tensor(parts);
   if (is_empty(result)) return 0;
-  const int64_t axis = counted_from_front(in.integer(1), result.rank);
+  const int64_t axis = counted_from_front(named.integer("dim"_arg), result.rank);
   const int64_t width = product(result.sizes, axis, result.rank);
   const auto [first, last] = in.items(product(result.sizes, 0, axis));
   int64_t offset = 0;

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "pto/isa/cpu/matmul_job.hpp"
-#include "pto/operators/kernel_arguments.hpp"
+#include "pto/operators/named_arguments.hpp"
 #include "pto/pto-inst.hpp"
 
 using namespace pto;
@@ -86,11 +86,10 @@ bool is_packed_so(const pto_tensor& packed, int64_t depth, int64_t cols) {
 
 }  // namespace
 
-// b; scalar: transpose_b. The result has one axis.
-extern "C" int32_t pack_right(const pto_args* args) {
-  const KernelArguments in(args);
+// b, result. The result has one axis.
+PTO_OPERATOR_KERNEL(pack_right) {
   const pto_tensor& b = in.tensor(0);
-  const bool swaps = in.integer(0) != 0;
+  const bool swaps = named.integer("transpose_b"_arg) != 0;
   const int64_t depth = b.sizes[swaps], cols = b.sizes[!swaps];
   if (std::max(depth, cols) > kSizeMax) {
     return in.fail(
@@ -113,11 +112,10 @@ extern "C" int32_t pack_right(const pto_args* args) {
   return 0;
 }
 
-// a, packed; scalar: cols. Blocks of rows, of which each makes all columns of a strip in turn.
-extern "C" int32_t matmul_packed(const pto_args* args) {
-  const KernelArguments in(args);
+// a, packed, result. Blocks of rows, of which each makes all columns of a strip in turn.
+PTO_OPERATOR_KERNEL(matmul_packed) {
   const Rows rows(in.tensor(0));
-  const int64_t cols = in.integer(0), strips = strips_of(cols);
+  const int64_t cols = named.integer("cols"_arg), strips = strips_of(cols);
   if (std::max({rows.depth, rows.count, cols}) > kSizeMax) {
     return in.fail(
         "matmul_packed: a size is above 2147483647\n  why: sizes of one product have 32 bits\n  "

@@ -8,7 +8,7 @@
 
 #include "pto/isa/cpu/matmul_job.hpp"
 #include "pto/isa/reduce/block_sums.hpp"
-#include "pto/operators/kernel_arguments.hpp"
+#include "pto/operators/named_arguments.hpp"
 #include "pto/pto-inst.hpp"
 
 using namespace pto;
@@ -47,12 +47,13 @@ struct Operand {
 // Lays the matrices of a @ b out in the tensors, and those of its gradients.
 class Matrices {
  public:
-  Matrices(const KernelArguments& in, int a, int b, int result, bool transpose_a, bool transpose_b)
+  template <class Named>
+  Matrices(const KernelArguments& in, int a, int b, int result, const Named& named)
       : in_(in),
         has_rows_(in.tensor(a).rank > 1),
         has_cols_(in.tensor(b).rank > 1),
-        transpose_a_(transpose_a),
-        transpose_b_(transpose_b),
+        transpose_a_(named.integer("transpose_a"_arg) != 0),
+        transpose_b_(named.integer("transpose_b"_arg) != 0),
         batch_axes_(in.tensor(result).rank - has_rows_ - has_cols_),
         batch_(in.tensor(result).sizes) {}
 
@@ -396,60 +397,55 @@ void write_sum(const KernelArguments& in, const Operand<const Element>& d, const
 
 }  // namespace
 
-// a, b, result; scalars: transpose_a, transpose_b.
-extern "C" int32_t matmul(const pto_args* args) {
-  const KernelArguments in(args);
-  const Matrices layout(in, 0, 1, 2, in.integer(0) != 0, in.integer(1) != 0);
+// a, b, result.
+PTO_OPERATOR_KERNEL(matmul) {
+  const Matrices layout(in, 0, 1, 2, named);
   return write_product(in, layout, layout.result<Element>(2), layout.left<const Element>(0),
                        layout.right<const Element>(1), 1);
 }
 
-// d_result, a, b, d_a, d_b; scalars: transpose_a, transpose_b, needs.
-extern "C" int32_t matmul_backward(const pto_args* args) {
-  const KernelArguments in(args);
-  const Matrices layout(in, 1, 2, 0, in.integer(0) != 0, in.integer(1) != 0);
-  return write_gradients(in, layout, 3, in.integer(2), 1);
+// d_result, a, b, d_a, d_b.
+PTO_OPERATOR_KERNEL(matmul_backward) {
+  const Matrices layout(in, 1, 2, 0, named);
+  return write_gradients(in, layout, 3, named.integer("needs"_arg), 1);
 }
 
-// d_d_a, d_d_b, d_result, a, b, and the gradients of the last three; scalars: transpose_a,
-// transpose_b, needs (of matmul_backward), needs_.
-extern "C" int32_t matmul_backward_backward(const pto_args* args) {
-  const KernelArguments in(args);
-  const Matrices layout(in, 3, 4, 2, in.integer(0) != 0, in.integer(1) != 0);
-  return write_second_gradients(in, layout, 2, in.integer(2), in.integer(3), 1, 0, nullptr);
+// d_d_a, d_d_b, d_result, a, b, and the gradients of the last three. `needs` is that of
+// matmul_backward.
+PTO_OPERATOR_KERNEL(matmul_backward_backward) {
+  const Matrices layout(in, 3, 4, 2, named);
+  return write_second_gradients(in, layout, 2, named.integer("needs"_arg),
+                                named.integer("needs_"_arg), 1, 0, nullptr);
 }
 
-// a, b, added (may be absent), result; scalars: alpha, beta, transpose_a, transpose_b.
-extern "C" int32_t gemm(const pto_args* args) {
-  const KernelArguments in(args);
-  const Matrices layout(in, 0, 1, 3, in.integer(2) != 0, in.integer(3) != 0);
+// a, b, added (may be absent), result.
+PTO_OPERATOR_KERNEL(gemm) {
+  const Matrices layout(in, 0, 1, 3, named);
   Product<Element> product(in, layout, layout.result<Element>(3));
-  product.alpha = in.real(0);
-  product.beta = in.real(1);
+  product.alpha = named.real("alpha"_arg);
+  product.beta = named.real("beta"_arg);
   if (!in.is_absent(2) && product.beta != 0) product.added = &in.tensor(2);
   product.add(layout.left<const Element>(0), layout.right<const Element>(1));
   return product.run();
 }
 
-// d_result, a, b, c (may be absent), d_a, d_b, d_c; scalars: alpha, beta, transpose_a, transpose_b,
-// needs.
-extern "C" int32_t gemm_backward(const pto_args* args) {
-  const KernelArguments in(args);
-  const Matrices layout(in, 1, 2, 0, in.integer(2) != 0, in.integer(3) != 0);
-  const int64_t needs = in.integer(4);
+// d_result, a, b, c (may be absent), d_a, d_b, d_c.
+PTO_OPERATOR_KERNEL(gemm_backward) {
+  const Matrices layout(in, 1, 2, 0, named);
+  const int64_t needs = named.integer("needs"_arg);
   if (needs & 4 && !in.is_absent(3)) {
-    write_sum(in, layout.result<const Element>(0), in.tensor(6), in.real(1));
+    write_sum(in, layout.result<const Element>(0), in.tensor(6), named.real("beta"_arg));
   }
-  return write_gradients(in, layout, 4, needs, in.real(0));
+  return write_gradients(in, layout, 4, needs, named.real("alpha"_arg));
 }
 
-// d_d_a, d_d_b, d_d_c, d_result, a, b, and the gradients of the last three; scalars: those of
-// gemm_backward, needs_.
-extern "C" int32_t gemm_backward_backward(const pto_args* args) {
-  const KernelArguments in(args);
-  const Matrices layout(in, 4, 5, 3, in.integer(2) != 0, in.integer(3) != 0);
-  const int64_t needed = in.integer(4);
-  const bool has_added = needed & 4 && in.real(1) != 0;
-  return write_second_gradients(in, layout, 3, needed, in.integer(5), in.real(0), in.real(1),
+// d_d_a, d_d_b, d_d_c, d_result, a, b, and the gradients of the last three. `needs` is that of
+// gemm_backward.
+PTO_OPERATOR_KERNEL(gemm_backward_backward) {
+  const Matrices layout(in, 4, 5, 3, named);
+  const int64_t needed = named.integer("needs"_arg);
+  const bool has_added = needed & 4 && named.real("beta"_arg) != 0;
+  return write_second_gradients(in, layout, 3, needed, named.integer("needs_"_arg),
+                                named.real("alpha"_arg), named.real("beta"_arg),
                                 has_added ? &in.tensor(2) : nullptr);
 }

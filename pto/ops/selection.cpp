@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "pto/operators/kernel_arguments.hpp"
+#include "pto/operators/named_arguments.hpp"
 #include "pto/pto-inst.hpp"
 
 namespace {
@@ -12,6 +12,7 @@ namespace {
 using pto::bfloat16_t;
 using pto::half;
 using pto::KernelArguments;
+using namespace pto::literals;
 using Element = PTO_TYPE_0;
 
 // An axis of a dense tensor: consecutive elements of a row are `stride` apart.
@@ -54,14 +55,14 @@ T key(T v) {
 }  // namespace
 
 // x, values, indices; k, dim, largest.
-extern "C" int32_t top_k(const pto_args* args) {
-  const KernelArguments in(args);
+PTO_OPERATOR_KERNEL(top_k) {
   const auto* x = in.data<const Element>(0);
   auto* values = in.data<Element>(1);
   auto* indices = in.data<int64_t>(2);
-  const int64_t k = in.integer(0);
-  const bool largest = in.integer(2) != 0;
-  const Axis from(in.tensor(0), in.integer(1)), to(in.tensor(1), in.integer(1));
+  const int64_t k = named.integer("k"_arg);
+  const bool largest = named.integer("largest"_arg) != 0;
+  const Axis from(in.tensor(0), named.integer("dim"_arg)),
+      to(in.tensor(1), named.integer("dim"_arg));
   if (k > from.size) {
     return in.fail(
         "k is larger than the axis\nit counts elements of the axis\ngive its size at most");
@@ -92,13 +93,13 @@ extern "C" int32_t top_k(const pto_args* args) {
 }
 
 // d_values, x, indices, d_x; k, dim, largest, needs.
-extern "C" int32_t top_k_backward(const pto_args* args) {
-  const KernelArguments in(args);
-  if ((in.integer(3) & 1) == 0) return 0;
+PTO_OPERATOR_KERNEL(top_k_backward) {
+  if ((named.integer("needs"_arg) & 1) == 0) return 0;
   const auto* d_values = in.data<const Element>(0);
   const auto* indices = in.data<const int64_t>(2);
   auto* d_x = in.data<Element>(3);
-  const Axis from(in.tensor(0), in.integer(1)), to(in.tensor(1), in.integer(1));
+  const Axis from(in.tensor(0), named.integer("dim"_arg)),
+      to(in.tensor(1), named.integer("dim"_arg));
   const auto rows = in.items(to.rows);
   for (int64_t row = rows.first; row < rows.last; ++row) {
     for (int64_t i = 0; i < to.size; ++i) d_x[to.first(row) + i * to.stride] = Element(0);
@@ -114,13 +115,13 @@ extern "C" int32_t top_k_backward(const pto_args* args) {
 }
 
 // d_d_x, indices, d_d_values; k, dim, largest, needs, needs_.
-extern "C" int32_t top_k_backward_backward(const pto_args* args) {
-  const KernelArguments in(args);
-  if ((in.integer(4) & 1) == 0) return 0;
+PTO_OPERATOR_KERNEL(top_k_backward_backward) {
+  if ((named.integer("needs_"_arg) & 1) == 0) return 0;
   const auto* d_d_x = in.data<const Element>(0);
   const auto* indices = in.data<const int64_t>(1);
   auto* to = in.data<Element>(2);
-  const Axis whole(in.tensor(0), in.integer(1)), taken(in.tensor(1), in.integer(1));
+  const Axis whole(in.tensor(0), named.integer("dim"_arg)),
+      taken(in.tensor(1), named.integer("dim"_arg));
   const auto rows = in.items(taken.rows);
   for (int64_t row = rows.first; row < rows.last; ++row) {
     for (int64_t i = 0; i < taken.size; ++i) {
@@ -135,8 +136,7 @@ extern "C" int32_t top_k_backward_backward(const pto_args* args) {
 }
 
 // weight, indices, result.
-extern "C" int32_t embedding(const pto_args* args) {
-  const KernelArguments in(args);
+PTO_OPERATOR_KERNEL(embedding) {
   const auto* weight = in.data<const Element>(0);
   const auto* indices = in.data<const PTO_TYPE_1>(1);
   auto* to = in.data<Element>(2);
@@ -219,15 +219,15 @@ class PartsSum {
 }  // namespace
 
 // d_result, weight, indices, d_weight; needs.
-extern "C" int32_t embedding_backward(const pto_args* args) {
-  const KernelArguments in(args);
-  return in.integer(0) & 1 ? PartsSum(in, 0, /*counts_from_end=*/false).run() : 0;
+PTO_OPERATOR_KERNEL(embedding_backward) {
+  return named.integer("needs"_arg) & 1 ? PartsSum(in, 0, /*counts_from_end=*/false).run() : 0;
 }
 
 // d_result, x, indices, d_x; dim, needs.
-extern "C" int32_t gather_backward(const pto_args* args) {
-  const KernelArguments in(args);
-  return in.integer(1) & 1 ? PartsSum(in, in.integer(0), /*counts_from_end=*/true).run() : 0;
+PTO_OPERATOR_KERNEL(gather_backward) {
+  return named.integer("needs"_arg) & 1
+             ? PartsSum(in, named.integer("dim"_arg), /*counts_from_end=*/true).run()
+             : 0;
 }
 
 namespace {
@@ -256,28 +256,25 @@ void copy_pieces(const KernelArguments& in, const pto_tensor& whole, int first_p
 }  // namespace
 
 // x, pieces; sizes, dim.
-extern "C" int32_t split(const pto_args* args) {
-  const KernelArguments in(args);
+PTO_OPERATOR_KERNEL(split) {
   const int pieces = in.tensors() - 1;
   if (in.tensor(0).extent_bytes == 0 || pieces == 0) return 0;  // none: a gradient not needed
-  copy_pieces(in, in.tensor(0), 1, pieces, in.integer(1), true);
+  copy_pieces(in, in.tensor(0), 1, pieces, named.integer("dim"_arg), true);
   return 0;
 }
 
 // d_pieces, d_x; the number of pieces, sizes, dim, needs.
-extern "C" int32_t join(const pto_args* args) {
-  const KernelArguments in(args);
+PTO_OPERATOR_KERNEL(join) {
   const int pieces = in.tensors() - 1;
-  if ((in.integer(3) & 1) == 0 || in.tensor(pieces).extent_bytes == 0) return 0;
-  copy_pieces(in, in.tensor(pieces), 0, pieces, in.integer(2), false);
+  if ((named.integer("needs"_arg) & 1) == 0 || in.tensor(pieces).extent_bytes == 0) return 0;
+  copy_pieces(in, in.tensor(pieces), 0, pieces, named.integer("dim"_arg), false);
   return 0;
 }
 
 // d_result, tensors, d_tensors; the number of tensors, dim, needs.
-extern "C" int32_t concat_backward(const pto_args* args) {
-  const KernelArguments in(args);
-  const int pieces = static_cast<int>(in.integer(0));
-  if ((in.integer(2) & 1) == 0 || in.tensor(0).extent_bytes == 0) return 0;
-  copy_pieces(in, in.tensor(0), 1 + pieces, pieces, in.integer(1), true);
+PTO_OPERATOR_KERNEL(concat_backward) {
+  const int pieces = static_cast<int>(named.integer("tensors"_arg));
+  if ((named.integer("needs"_arg) & 1) == 0 || in.tensor(0).extent_bytes == 0) return 0;
+  copy_pieces(in, in.tensor(0), 1 + pieces, pieces, named.integer("dim"_arg), true);
   return 0;
 }

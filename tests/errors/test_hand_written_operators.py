@@ -1,10 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators whose kernel is written by hand, called inside a traced function: one clear error."""
+"""Operators whose kernel is written by hand: calls inside a traced function, misspelled names."""
 
 import numpy as np
 import pytest
 
 import pto
+from pto import op
+from pto.language.native_kernel import NativeKernel
+
+
+def test_a_name_that_the_schema_lacks_is_an_error_of_the_compiler(tmp_path):
+    (tmp_path / "kernel.cpp").write_text("""
+        #include "pto/operators/named_arguments.hpp"
+        using namespace pto::literals;
+        PTO_OPERATOR_KERNEL(misnamed) { return in.tensors() < named.integer("rwos"_arg); }
+    """)
+
+    @op("misnamed(Tensor x, *, int rows=1) -> Tensor")
+    class Misnamed:
+        """Reads an attribute by a name with a mistake."""
+
+        kernel = NativeKernel(tmp_path / "kernel.cpp", "misnamed", False)
+
+        def infer(x, rows):
+            return x.like()
+
+    with pytest.raises(pto.Error, match="schema has no attribute of this name"):
+        Misnamed(np.ones(3, "f4"))
 
 
 @pytest.mark.parametrize(
