@@ -23,8 +23,7 @@ import functools
 import sys
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pto import _core
 from pto.language.dtypes import DType
@@ -52,8 +51,7 @@ def captured(function: types.FunctionType) -> tuple[Places, Places]:
     return search.places(search.found), search.places(search.links)
 
 
-@dataclass(frozen=True)
-class Fingerprint:
+class Fingerprint(NamedTuple):
     """Identifies a function with all that it captures, so that equal functions share an operator.
 
     Numbers, texts and tuples of these count by value; any other object equals only itself.
