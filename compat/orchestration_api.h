@@ -54,10 +54,11 @@ class TaskOutputTensors {
   TaskId task_id() const { return task_; }
   const ChipTensor& get_ref(uint32_t index) const& {
     if (index >= tensors_.size())
-      pto::compat::refuse("get_ref(" + std::to_string(index) + ") of " +
-                              std::to_string(tensors_.size()) + " tensors that the runtime made",
-                          "these are the outputs added as TensorCreateInfo, from 0 on",
-                          "ask for one of them");
+      pto::compat::refuse("get_ref(" + std::to_string(index) +
+                              "), but the number of tensors that the runtime made is " +
+                              std::to_string(tensors_.size()),
+                          "the runtime makes the outputs added as TensorCreateInfo, counted from 0",
+                          "pass a smaller index, or add the output as a TensorCreateInfo");
     return tensors_[index];
   }
   const ChipTensor& get_ref(uint32_t index) const&& = delete;  // it would not outlive the line
@@ -125,9 +126,8 @@ class Session {
     }
     refuse("make_tensor_external() of " + std::to_string(bytes) +
                " bytes that lie in no argument of the run",
-           "the runtime orders tasks by memory that it knows, and arguments with gaps are taken "
-           "as they are",
-           "pass the array to run(), and take args.tensor(i)");
+           "the runtime orders tasks only by memory that run() was given",
+           "pass the array to run(), without gaps between its elements, or use args.tensor(i)");
   }
 
   bool is_fatal() const { return !fatal_.empty(); }
@@ -136,12 +136,13 @@ class Session {
   }
   void throw_if_fatal() const {
     if (is_fatal())
-      refuse(fatal_, "the orchestration called rt_report_fatal", "see the orchestration");
+      refuse(fatal_, "the orchestration called rt_report_fatal",
+             "mend what the orchestration reports");
   }
 
   void begin_scope(ScopeMode mode) {
     if (scopes_.size() > 64)
-      refuse("a scope inside 64 others", "scopes nest 64 deep", "end one first");
+      refuse("a scope inside 64 others", "scopes nest at most 64 deep", "call rt_scope_end first");
     if (mode == ScopeMode::AUTO && scopes_.back().mode == ScopeMode::MANUAL)
       refuse("an AUTO scope inside a MANUAL one",
              "tasks of the MANUAL scope are in no dependency map, so none could be inferred",
@@ -195,8 +196,9 @@ class Session {
     std::vector<ChipTensor> made;
     for (const CoreTaskArgs::TensorSlot& slot : args.slots()) {
       if (slot.kind != CoreTaskArgs::kCreated)
-        refuse("alloc_tensors() of arguments with a tensor that is there",
-               "it makes those that are added as TensorCreateInfo", "add_output() these alone");
+        refuse("alloc_tensors() got a tensor that exists already",
+               "alloc_tensors() makes the tensors that were added as TensorCreateInfo",
+               "pass arguments made by add_output(TensorCreateInfo) alone");
       made.push_back(create(slot.info));
     }
     const TaskId task{o_.submit(nullptr, {}, TaskOptions(), file, line)};
@@ -236,8 +238,8 @@ class Session {
     for (int32_t kernel : {kernels.aic_kernel_id, kernels.aiv0_kernel_id, kernels.aiv1_kernel_id})
       if (kernel >= 0) ++(std::find(raw_.begin(), raw_.end(), kernel) != raw_.end() ? raw : typed);
     if (raw > 0 && typed > 0)
-      refuse("a mixed task of kernels that take descriptors of tensors and of others",
-             "its cores get the same arguments",
+      refuse("a mixed task has some kernels that take descriptors of tensors and some that do not",
+             "all cores of a mixed task get the same arguments",
              "include tensor.h in all of its kernels, or in none");
     return raw > 0;
   }
@@ -287,9 +289,10 @@ class Session {
                bool to_write = false) {
     View view = view_of(tensor, to_write);
     if (ndims != tensor.ndims)
-      refuse(std::to_string(ndims) + " indices into a tensor of " + std::to_string(tensor.ndims) +
-                 " dimensions",
-             "an element has one index a dimension", "pass as many");
+      refuse("the number of indices is " + std::to_string(ndims) + ", but the tensor has rank " +
+                 std::to_string(tensor.ndims),
+             "an element has one index for each dimension",
+             "pass " + std::to_string(tensor.ndims) + " as ndims, and an index for each dimension");
     for (uint32_t k = 0; k < ndims; ++k)
       view = view.slice(int(k), indices[k], int64_t(indices[k]) + 1);
     return view;
@@ -304,7 +307,8 @@ class Session {
     for (uint32_t k = 0; k < args.explicit_dep_count(); ++k) {
       if (!args.explicit_dep(k).is_valid())
         refuse("dependency " + std::to_string(k) + " of a task is TaskId::invalid()",
-               "it names the task that is followed", "leave it out where there is none");
+               "a dependency names a task that was submitted",
+               "leave it out where there is no such task");
       options.after.push_back(args.explicit_dep(k).raw);
     }
     return options;
@@ -368,9 +372,10 @@ inline int32_t enter(const pto_runtime_api* api, const pto_args* args, Entry ent
   const int32_t count = args->n_tensors + args->n_scalars;
   if (const int expected = config == nullptr ? count : config(given).expected_arg_count;
       expected > count)
-    refuse("the orchestration got " + std::to_string(count) + " arguments",
-           "aicpu_orchestration_config says at least " + std::to_string(expected),
-           "pass as many to run()");
+    refuse("the orchestration got too few arguments: " + std::to_string(count) + " of at least " +
+               std::to_string(expected),
+           "aicpu_orchestration_config returned that number as expected_arg_count",
+           "pass at least " + std::to_string(expected) + " to run()");
   entry(given);
   session.throw_if_fatal();
   return 0;

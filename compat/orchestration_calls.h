@@ -145,9 +145,10 @@ static inline T get_tensor_data(const ChipTensor& tensor, uint32_t ndims,
   if (session.is_fatal()) return T();
   const size_t size = get_element_size(tensor.dtype);
   if (!std::is_same<T, uint64_t>::value && sizeof(T) != size)
-    pto::compat::refuse("get_tensor_data() of " + std::to_string(sizeof(T)) +
-                            " bytes from elements of " + std::to_string(size),
-                        "it gives an element as it lies in memory", "ask for the element's type");
+    pto::compat::refuse("get_tensor_data<T>(): the size of T is " + std::to_string(sizeof(T)) +
+                            " bytes, that of an element is " + std::to_string(size),
+                        "it returns the bytes of the element unchanged",
+                        "use the element's type as T");
   const pto::View element = session.settled(tensor, ndims, indices, false);
   uint64_t bits = 0;
   std::memcpy(&bits, element.raw().data, size);
@@ -164,9 +165,10 @@ static inline void set_tensor_data(const ChipTensor& tensor, uint32_t ndims,
   if (session.is_fatal()) return;
   const size_t size = get_element_size(tensor.dtype);
   if (!std::is_same<T, uint64_t>::value && sizeof(T) != size)
-    pto::compat::refuse("set_tensor_data() of " + std::to_string(sizeof(T)) +
-                            " bytes to elements of " + std::to_string(size),
-                        "the element takes the bytes as they are", "pass the element's type");
+    pto::compat::refuse("set_tensor_data(): the size of the value is " + std::to_string(sizeof(T)) +
+                            " bytes, that of an element is " + std::to_string(size),
+                        "it writes the bytes of the value unchanged",
+                        "pass a value of the element's type");
   const pto::View element = session.settled(tensor, ndims, indices, true);
   std::memcpy(element.raw().data, &value, size);
 }

@@ -66,8 +66,10 @@ class GivenArguments {
  protected:
   static void check(const char* kind, int32_t index, size_t count) {
     if (index >= 0 && size_t(index) < count) return;
-    refuse(std::string(kind) + "(" + std::to_string(index) + ") of " + std::to_string(count),
-           "tensors and scalars count from 0, apart", "ask for one that was passed");
+    refuse(std::string(kind) + "(" + std::to_string(index) + "), but there are " +
+               std::to_string(count),
+           "tensors and scalars are counted from 0, each on their own",
+           "pass a smaller index, or pass more arguments");
   }
   // Checks an integral read that gave `value`.
   static void check_bits(const GivenScalar& given, int32_t index, size_t bytes, uint64_t value) {
@@ -203,7 +205,7 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
   }
   void copy_scalars_from(const CoreTaskArgs& other, int from, int count) {
     if (from < 0 || count < 0 || from + count > other.scalar_count())
-      return set_error("copy_scalars_from() beyond the other's scalars");
+      return set_error("copy_scalars_from(): from + count is beyond the other's scalars");
     for (size_t k = size_t(from); k < size_t(from + count); ++k)
       add_scalar_as_given(other.scalars()[k]);
   }
@@ -218,7 +220,8 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
   // The array must live until the submission; null and 0 take it back.
   void set_dependencies(const TaskId* ids, uint32_t count) {
     if (ids == nullptr && count > 0)
-      return set_error("set_dependencies() of " + std::to_string(count) + " tasks at null");
+      return set_error("set_dependencies(): the list is null, but its count is " +
+                       std::to_string(count));
     if (dependencies_ != nullptr && count > 0)
       return set_error("set_dependencies() a second time, which would drop the first");
     dependencies_ = count > 0 ? ids : nullptr;
@@ -227,8 +230,8 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
   // Every dependency orders here, and the runtime keeps the memory that a task uses anyhow.
   void set_dependencies_with_kinds(const TaskId* ids, const DepFlags* kinds, uint32_t count) {
     if (kinds == nullptr && count > 0)
-      return set_error("set_dependencies_with_kinds() of " + std::to_string(count) +
-                       " tasks without kinds");
+      return set_error("set_dependencies_with_kinds(): kinds is null, but count is " +
+                       std::to_string(count));
     set_dependencies(ids, count);
   }
   uint32_t explicit_dep_count() const { return n_dependencies_; }
@@ -246,7 +249,7 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
   bool allow_early_resolve() const { return is_early_; }
   void set_task_timing_slot(int32_t slot) {
     if (slot < 0 || slot > 15)
-      return set_error("set_task_timing_slot(" + std::to_string(slot) + "), of 0 to 15");
+      return set_error("set_task_timing_slot(" + std::to_string(slot) + "): slots are 0 to 15");
     timing_slot_ = slot;
   }
   int32_t task_timing_slot() const { return timing_slot_; }
@@ -263,8 +266,10 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
   }
   void throw_if_wrong() const {
     if (has_error)
-      pto::compat::refuse(std::string("a task's arguments: ") + error_msg,
-                          "errors of them show at the submission", "see where they are added");
+      pto::compat::refuse(
+          std::string("a task's arguments: ") + error_msg,
+          "the runtime reports an error of the arguments when the task is submitted",
+          "correct the call that added them");
   }
   // Removes everything that was added; keeps the launch options and an error.
   void clear() {
@@ -286,14 +291,14 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
  private:
   void add(int32_t kind, const ChipTensor& tensor) { slots_.push_back({kind, tensor, {}}); }
   void add(int32_t kind, const TensorCreateInfo& info) {
-    if (kind != PTO_ARG_OUTPUT) set_error("a TensorCreateInfo that is no output");
+    if (kind != PTO_ARG_OUTPUT) set_error("a TensorCreateInfo was added, but not as an output");
     slots_.push_back({kCreated, {}, info});
   }
   // scalar() and to_u64() return bits as a uint64_t, for a kernel that takes a float there.
   template <class T>
   static pto::compat::GivenScalar given_of(T value) {
     static_assert(std::is_arithmetic<T>::value || std::is_enum<T>::value,
-                  "add_scalar(): a number or an enum");
+                  "add_scalar(): a scalar must be a number or an enum; convert it");
     if constexpr (std::is_enum<T>::value) {
       return {uint64_t(int64_t(value)), PTO_NUMBER_SIGNED, to_u64(value)};
     } else {
@@ -321,8 +326,10 @@ class CoreTaskArgsWithDeps : public CoreTaskArgs {
  public:
   template <class... Ids>
   void add_dep(Ids... ids) {
-    static_assert((std::is_same<Ids, TaskId>::value && ...), "add_dep(): ids of tasks");
-    if (ids_.size() + sizeof...(ids) > N) set_error("add_dep() beyond the N of the type");
+    static_assert((std::is_same<Ids, TaskId>::value && ...),
+                  "add_dep(): each argument must be a TaskId; pass what a submission returned");
+    if (ids_.size() + sizeof...(ids) > N)
+      set_error("add_dep(): more tasks than the N of CoreTaskArgsWithDeps<N>");
     (ids_.push_back(ids), ...);
   }
   template <class... Ids>

@@ -38,11 +38,11 @@ enum class DataType : uint8_t {
 };
 
 // Ends the run unless the condition holds.
-#define always_assert(condition)                                                       \
-  ((condition) ? void(0)                                                               \
-               : pto::compat::refuse("always_assert(" #condition ") of " __FILE__ ":" + \
-                                         std::to_string(__LINE__),                     \
-                                     "the orchestration relies on it", "see that line"))
+#define always_assert(condition)                                                                  \
+  ((condition) ? void(0)                                                                          \
+               : pto::compat::refuse(                                                             \
+                     "always_assert(" #condition ") of " __FILE__ ":" + std::to_string(__LINE__), \
+                     "the orchestration needs it to hold", "mend that line, or what it checks"))
 
 struct TaskId {
   uint64_t raw = 0;
@@ -67,7 +67,8 @@ inline ElementType element_type(DataType type) {
                                    element::u64, element::u16, element::u32,  element::boolean,
                                    e4m3,         e8m0,         e2m1};
   if (type >= DataType::DATA_TYPE_NUM)
-    refuse("element type " + std::to_string(int(type)), "DataType has 15 of them", "take one");
+    refuse("unknown element type " + std::to_string(int(type)), "DataType counts 15 types from 0",
+           "use a name of DataType, such as DataType::FLOAT32");
   return types[int(type)];
 }
 
@@ -89,14 +90,16 @@ inline uint64_t get_element_size(DataType type) {
 // Converts a value to its bits; from_u64() converts back.
 template <class T>
 uint64_t to_u64(T value) {
-  static_assert(sizeof(T) <= sizeof(uint64_t), "to_u64(): at most 8 bytes");
+  static_assert(sizeof(T) <= sizeof(uint64_t),
+                "to_u64(): a value must have at most 8 bytes; pass a smaller type");
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof value);
   return bits;
 }
 template <class T>
 T from_u64(uint64_t bits) {
-  static_assert(sizeof(T) <= sizeof(uint64_t), "from_u64(): at most 8 bytes");
+  static_assert(sizeof(T) <= sizeof(uint64_t),
+                "from_u64(): T must have at most 8 bytes; name a smaller type");
   T value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
@@ -168,7 +171,7 @@ class ChipTensor {
     if (whole_.allocation == nullptr)
       pto::compat::refuse("a tensor that was made by its default constructor",
                           "it names no memory of the run",
-                          "take one of the arguments, of outputs, or a view of these");
+                          "use an argument, an output of a task, or a view of them");
     pto_view view = whole_;
     view.data = data_as<char>() + start_offset * get_element_size(dtype);
     view.rank = int32_t(ndims);

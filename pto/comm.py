@@ -41,7 +41,9 @@ def notify(
 ) -> Node:  # fmt: skip
     """signal += value, or signal = value with op="set": a tensor of int32 or int64."""
     if op not in ("add", "set"):
-        raise InvalidValue(f"notify: op is {op!r}", "it is 'add' or 'set'", "take one of these")
+        raise InvalidValue(
+            f"notify: op is {op!r}", "a signal is added to or set", "pass 'add' or 'set'"
+        )
     return ctx.submit_collective(chip, op, [Arg.inout(signal), Arg.scalar(int(value))], after)
 
 
@@ -55,8 +57,8 @@ def wait(
     """
     if compare not in _COMPARISONS:
         raise InvalidValue(
-            f"wait: compare is {compare!r}", f"it is one of {', '.join(_COMPARISONS)}",
-            "take one of these",
+            f"wait: compare is {compare!r}", "it names a comparison of the signal with the value",
+            f"pass one of {', '.join(_COMPARISONS)}",
         )  # fmt: skip
     return ctx.submit_gate(signal, _COMPARISONS.index(compare), float(value), after)
 
@@ -120,20 +122,20 @@ def _copy(ctx: Context, chip: int, dst: Any, src: Any) -> Node:
 def _checked(tensors: Mapping[int, Any]) -> list[tuple[int, Any]]:
     if not isinstance(tensors, Mapping) or not tensors:
         raise InvalidType(
-            f"a collective on {type(tensors).__name__ if tensors else 'no tensors'}",
-            "tensors belong to devices", "pass a dict from each device to its tensor",
+            f"a collective got {type(tensors).__name__ if tensors else 'no tensors'}",
+            "each tensor belongs to a device", "pass a dict from each device to its tensor",
         )  # fmt: skip
     if any(_shape(t) == () for t in tensors.values()):
         raise InvalidValue(
-            "a collective on a tensor without dimensions", "tensors are cut along the first one",
-            "reshape it to one element",
+            "a collective got a tensor without dimensions",
+            "a collective cuts tensors along their first dimension", "reshape it to [1]",
         )  # fmt: skip
     alike = {(_shape(t), str(t.dtype).rpartition(".")[2]) for t in tensors.values()}
     if len(alike) > 1:
         raise InvalidValue(
-            f"a collective on {' and '.join(f'{d}{list(s)}' for s, d in sorted(alike))}",
-            "all tensors have one shape and element type",
-            "reshape or convert one",
+            f"a collective got {' and '.join(f'{d}{list(s)}' for s, d in sorted(alike))}",
+            "all tensors of a collective have one shape and element type",
+            "reshape or convert one of them",
         )
     return list(tensors.items())
 
@@ -142,8 +144,9 @@ def _check_rows(call: str, whole: Any, tensors: Mapping[int, Any]) -> None:
     shape = _shape(_checked(tensors)[0][1])
     if _shape(whole) != (len(tensors), *shape):
         raise InvalidValue(
-            f"{call}: {list(_shape(whole))} for {len(tensors)} tensors of {list(shape)}",
-            "its first dimension counts the devices", f"make it {[len(tensors), *shape]}",
+            f"{call}: the whole has the shape {list(_shape(whole))}, its parts {list(shape)}",
+            f"the first dimension of the whole counts the devices, here {len(tensors)}",
+            f"make it {[len(tensors), *shape]}",
         )  # fmt: skip
 
 
@@ -154,5 +157,7 @@ def _shape(tensor: Any) -> tuple[int, ...]:
 def _check_operation(op: str) -> None:
     if op not in _OPERATIONS:
         raise InvalidValue(
-            f"a reduction by {op!r}", f"there are {', '.join(_OPERATIONS)}", "take one of these"
+            f"unknown reduction {op!r}",
+            "a reduction has the name of an operation",
+            f"pass one of {', '.join(_OPERATIONS)}",
         )

@@ -91,7 +91,7 @@ class Orchestration {
     pto_view view{};
     if (shape.size() > PTO_MAX_RANK)
       throw std::runtime_error("a tensor of " + std::to_string(shape.size()) +
-                               " dimensions\n  why: at most 8\n  fix: reshape it");
+                               " dimensions\n  why: tensors have at most 8\n  fix: reshape it");
     view.rank = int32_t(shape.size());
     for (size_t k = 0; k < shape.size(); ++k) view.sizes[k] = shape[k];
     view.type_code = type.code;
@@ -168,11 +168,12 @@ class Orchestration {
   template <class T>
   T read(const View& view) {
     if (sizeof(T) * 8 != view.raw().type_bits || view.numel() < 1)
-      throw std::runtime_error("read() of " + std::to_string(sizeof(T) * 8) +
-                               " bits from a view of " + std::to_string(view.numel()) +
-                               " elements of " + std::to_string(view.raw().type_bits) +
-                               " bits\n  why: it gives one element as it lies in memory"
-                               "\n  fix: ask for the element's type, of a view that is not empty");
+      throw std::runtime_error("read<T>(): the size of T is " + std::to_string(sizeof(T) * 8) +
+                               " bits, that of an element is " +
+                               std::to_string(view.raw().type_bits) +
+                               ", and the number of elements is " + std::to_string(view.numel()) +
+                               "\n  why: it returns the bits of the first element unchanged"
+                               "\n  fix: use the element's type as T, on a view that is not empty");
     wait(view);
     T value;
     std::memcpy(&value, view.raw().data, sizeof value);
@@ -196,9 +197,10 @@ class Orchestration {
   }
   void check_scalar(int index) const {
     if (index < 0 || index >= args_->n_scalars)
-      throw std::runtime_error("scalar " + std::to_string(index) + " of a run that has " +
+      throw std::runtime_error("scalar " + std::to_string(index) +
+                               " was asked for, but the run has " +
                                std::to_string(args_->n_scalars) +
-                               "\n  why: scalars count from 0 among the run's scalars"
+                               "\n  why: scalars are counted from 0, apart from tensors"
                                "\n  fix: pass it to run()");
   }
   void let_go(size_t from) {

@@ -244,10 +244,10 @@ def test_an_orchestration_that_raises_fails_the_run_after_its_tasks(rt):
 
 
 @pytest.mark.parametrize("program, text", [
-    (NO_KERNEL, 'kernel "no such kernel", which this orchestration has not'),
+    (NO_KERNEL, 'kernel "no such kernel", but this orchestration has no kernel of that name'),
     (WRITES_INPUT, "writes an input of the run"),
-    (NO_ARGUMENT, "argument 7 of a run that has 1 tensors"),
-    (NO_SCALAR, "scalar 7 of a run that has 1"),
+    (NO_ARGUMENT, "tensor 7 was asked for, but the run has 1"),
+    (NO_SCALAR, "scalar 7 was asked for, but the run has 1"),
     (RETURNS, "the orchestration returned 5"),
 ])  # fmt: skip
 def test_what_an_orchestration_does_wrong_is_said(rt, program, text):
@@ -257,7 +257,7 @@ def test_what_an_orchestration_does_wrong_is_said(rt, program, text):
 
 
 def test_an_orchestration_without_its_arguments_says_so(rt):
-    with pytest.raises(RuntimeError, match="scalar 0 of a run that has 0"):
+    with pytest.raises(RuntimeError, match="scalar 0 was asked for, but the run has 0"):
         rt.run("programs")
 
 

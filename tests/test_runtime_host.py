@@ -291,7 +291,7 @@ def test_an_output_that_is_an_input_too_is_ordered_by_its_bytes(rt, kernels):
 def test_memory_that_is_exhausted_is_said_and_comes_back(two):
     def orch(ctx, args):
         held = []
-        with pytest.raises(RuntimeError, match=r"shared memory: 64 MB asked for, .* of 256 MB"):
+        with pytest.raises(RuntimeError, match=r"asks for 64 MB, but .* of 256 MB"):
             for _ in range(5):
                 held.append(ctx.alloc((16 << 20,)))
         held.clear()

@@ -134,7 +134,10 @@ def test_the_memory_of_the_workers_is_half_of_what_the_process_may_use(tmp_path)
     (old / "memory.limit_in_bytes").write_text("9223372036854771712\n")
     assert memory_limit("4:memory:/c/gone\n", tmp_path) == machine
     large = (memory_limit() // 2 + 4096,)
-    with pto.Runtime(level="host", devices=[0]) as rt, pytest.raises(RuntimeError, match="asked"):
+    with (
+        pto.Runtime(level="host", devices=[0]) as rt,
+        pytest.raises(RuntimeError, match="asks for"),
+    ):
         rt.alloc(large, "uint8")
 
 
@@ -277,12 +280,12 @@ def test_programs_may_be_registered_while_others_run(two, kernels):
 MISUSES = [
     (lambda ctx: ctx.submit(5, "add", []), ValueError, r"chip 5\n.*\[3, 8\]"),
     (lambda ctx: ctx.submit(True, "add", []), ValueError, "chip True"),
-    (lambda ctx: ctx.submit(3, "sub", []), KeyError, "no kernel 'sub'(.|\n)*'add'"),
-    (lambda ctx: ctx.submit(3, "add", [1]), TypeError, "argument 0 is a int"),
-    (lambda ctx: ctx.submit_group([], "add", []), ValueError, "on no devices"),
+    (lambda ctx: ctx.submit(3, "sub", []), KeyError, "unknown kernel 'sub'(.|\n)*'add'"),
+    (lambda ctx: ctx.submit(3, "add", [1]), TypeError, "argument 0 is of type int"),
+    (lambda ctx: ctx.submit_group([], "add", []), ValueError, "got no devices"),
     (lambda ctx: ctx.submit_group([3, 3], "add", []), ValueError, "comes twice"),
     (lambda ctx: ctx.submit_group([3], "add", {8: []}), ValueError, r"arguments for \[8\]"),
-    (lambda ctx: ctx.alloc((2, -1)), ValueError, r"shape \(2, -1\)"),
+    (lambda ctx: ctx.alloc((2, -1)), ValueError, r"shape is \(2, -1\)"),
     (lambda ctx: ctx.alloc((2,), "float33"), TypeError, "float33"),
     (lambda ctx: ctx.alloc((2**60, 8)), ValueError, "shape"),
     (lambda ctx: ctx.wait(7), TypeError, "7"),
@@ -293,7 +296,7 @@ MISUSES = [
      r"float32\[2\] and float32\[3\]"),
     (lambda ctx: pto.comm.all_reduce(ctx, {3: ctx.alloc((2,))}, "mean"), ValueError, "'mean'"),
     (lambda ctx: pto.comm.gather(ctx, 3, ctx.alloc((3, 2)), {3: ctx.alloc((2,))}), ValueError,
-     r"\[3, 2\] for 1 tensors"),
+     r"the whole has the shape \[3, 2\]"),
     (lambda ctx: pto.comm.wait(ctx, ctx.alloc((1,), "int32"), 1, "=>"), ValueError, "'=>'"),
 ]  # fmt: skip
 
@@ -328,8 +331,8 @@ def test_a_context_is_of_no_use_after_its_run(two):
 
 @pytest.mark.parametrize("options, kind, text", [
     ({"devices": 2}, TypeError, "devices is 2"),
-    ({"devices": []}, ValueError, "at least one"),
-    ({"devices": [0, 0]}, ValueError, "each comes once"),
+    ({"devices": []}, ValueError, "a runtime has 1 to"),
+    ({"devices": [0, 0]}, ValueError, "different devices"),
     ({"devices": ["a"]}, TypeError, "ids are numbers"),
     ({"memory": 0}, ValueError, "memory is 0"),
     ({"threads": -1}, ValueError, "threads is -1"),
@@ -341,10 +344,10 @@ def test_a_runtime_refuses_what_it_does_not_know(options, kind, text):
 
 
 @pytest.mark.parametrize("change, kind, text", [
-    ({"orch": "orch.cpp"}, TypeError, "orch is a str"),
-    ({"kernels": []}, TypeError, "kernels is a list"),
-    ({"kernels": {"a": 3}}, TypeError, "kernel 'a' is a int"),
-    ({"kernels": {"": python_kernels.halve}}, TypeError, "a kernel named ''"),
+    ({"orch": "orch.cpp"}, TypeError, "orch is of type str"),
+    ({"kernels": []}, TypeError, "kernels is of type list"),
+    ({"kernels": {"a": 3}}, TypeError, "kernel 'a' is of type int"),
+    ({"kernels": {"": python_kernels.halve}}, TypeError, "a kernel has the name ''"),
     ({"kernels": {"a": lambda x: x}}, TypeError, "cannot reach another process")])  # fmt: skip
 def test_register_refuses_what_it_cannot_use(two, change, kind, text):
     with pytest.raises(kind, match=text):

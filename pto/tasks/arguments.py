@@ -47,9 +47,9 @@ class TensorHandle:
         sizes = shape if isinstance(shape, tuple | list) else (None,)
         if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes):
             raise InvalidType(
-                f"TensorHandle: the shape {shape!r:.60}",
-                "it is a tuple of sizes, none negative",
-                "pass one, such as (16, 256)",
+                f"TensorHandle: the shape is {shape!r:.60}",
+                "a shape is a tuple of sizes, none of them negative",
+                "pass a tuple of ints, such as (16, 256)",
             )
         self.id = next(_ids) if id is None else id
         self.shape, self.dtype = tuple(sizes), str(dtype)
@@ -57,9 +57,9 @@ class TensorHandle:
             itemsize = 2 if self.dtype == "bfloat16" else numpy.dtype(self.dtype).itemsize
         except (TypeError, ValueError):
             raise InvalidType(
-                f"TensorHandle: the element type {dtype!r:.60}",
-                "it is a NumPy type by its name, or bfloat16",
-                'pass one, such as "float32"',
+                f"TensorHandle: unknown element type {dtype!r:.60}",
+                "an element type is a name of NumPy's, or bfloat16",
+                'pass a name such as "float32"',
             ) from None
         self.nbytes, self.data = math.prod(self.shape) * itemsize, data
         self.memory: Any = None  # the runtime that allocated it
@@ -100,7 +100,7 @@ class TensorHandle:
         if self.data is None:
             raise InvalidValue(
                 f"tensor {self.id}, {self.dtype}{list(self.shape)}, has no memory behind it",
-                "it names a tensor that nobody made in this process",
+                "no call in this process made this tensor",
                 "make it of an array: TensorHandle.of(array)",
             )
 
@@ -192,8 +192,8 @@ def _param_type(given: Any) -> ParamType:
     except (ValueError, TypeError):
         known = ", ".join(f"ParamType.{one.name} ({int(one)})" for one in ParamType)
         raise InvalidValue(
-            f"Arg: the type {given!r:.60}", f"it is one of {known}",
-            "take one of these, or write Arg.input(x), output(x), inout(x), scalar(v)",
+            f"Arg: unknown type {given!r:.60}", f"the types are {known}",
+            "write Arg.input(x), Arg.output(x), Arg.inout(x) or Arg.scalar(v)",
         ) from None  # fmt: skip
 
 
@@ -234,9 +234,9 @@ def _typed_number(value: Any, dtype: str) -> tuple[int | float, str]:
         )
     if dtype not in ("", *_NUMBERS):
         raise InvalidType(
-            f"Arg.scalar: dtype={dtype!r}",
-            f"a scalar is one of {', '.join(_NUMBERS)}",
-            "take one of these",
+            f"Arg.scalar: unknown dtype {dtype!r}",
+            "a scalar has one of four types",
+            f"pass dtype= one of {', '.join(_NUMBERS)}",
         )
     number = int(value) if kind == "int64" else float(value)
     return _converted(number, dtype or kind), dtype or kind

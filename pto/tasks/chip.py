@@ -86,7 +86,11 @@ class ChipRuntime(Runtime):
         source = without_published_keywords("register", source)
         refuse_unknown("register", source.keys() - {*_COMPILED}, ("pkg", *_COMPILED))
         if not isinstance(name, str) or not name:
-            raise InvalidType(f"register: the name {name!r}", "programs have names", "pass a str")
+            raise InvalidType(
+                f"register: the name is {name!r}",
+                "a program has a str as its name",
+                "pass a str that is not empty",
+            )
         if pkg is None:
             if not source.get("orch") and not source.get("orch_source"):
                 raise InvalidType(
@@ -207,8 +211,8 @@ class ChipRuntime(Runtime):
     def _check_package(self, name: str, pkg: Any) -> None:
         if not isinstance(pkg, CompiledPackage):
             raise InvalidType(
-                f"register: {name!r}: pkg is a {type(pkg).__name__}",
-                "it is a CompiledPackage",
+                f"register: {name!r}: pkg is of type {type(pkg).__name__}",
+                "a program comes from a CompiledPackage",
                 "pass what pto.compile() or CompiledPackage.load() returned",
             )
         check_platform_of(pkg, self.platform, repr(name))
@@ -241,7 +245,7 @@ class ChipRuntime(Runtime):
 def _checked_args(args: Any) -> list[Arg]:
     if isinstance(args, Arg | dict | str) or not hasattr(args, "__iter__"):
         raise InvalidType(
-            f"args is a {type(args).__name__}",
+            f"args is of type {type(args).__name__}",
             "level chip takes a list of Arg, in the order that the orchestration counts",
             "pass [pto.Arg.input(x), pto.Arg.output(y)]",
         )
@@ -249,7 +253,7 @@ def _checked_args(args: Any) -> list[Arg]:
     for place, arg in enumerate(args):
         if not isinstance(arg, Arg):
             raise InvalidType(
-                f"args[{place}] is a {type(arg).__name__}",
+                f"args[{place}] is of type {type(arg).__name__}",
                 "an argument says whether it is read or written",
                 "wrap it: pto.Arg.input(x), output(x), inout(x) or scalar(x)",
             )
@@ -263,7 +267,7 @@ def checked_deadline(deadline: float | None) -> float:
     is_number = isinstance(deadline, int | float) and not isinstance(deadline, bool)
     if not is_number or not 0 < deadline < _DEADLINE_MOST_S:
         raise InvalidValue(
-            f"deadline is {deadline!r}", "it counts seconds from the start of the run",
+            f"deadline is {deadline!r}", "a deadline counts seconds from the start of the run",
             "pass a number above 0, or None for no deadline",
         )  # fmt: skip
     return float(deadline)
@@ -283,6 +287,6 @@ def _check_queues(workers: int, window: int) -> None:
 def _check_number(name: str, value: Any, least: int, most: int) -> None:
     if type(value) is not int or not least <= value <= most:
         raise InvalidValue(
-            f"Runtime: {name} is {value!r:.60}", f"it is a number from {least} to {most}",
-            "pass an int of that range",
+            f"Runtime: {name} is {value!r:.60}", f"{name} is a whole number from {least} to {most}",
+            "pass an int in that range",
         )  # fmt: skip

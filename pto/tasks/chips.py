@@ -47,15 +47,15 @@ def explain_buffer(error: Failure, kernel: str, platform: str, core_type: str) -
     chip = platform.removesuffix("sim")
     if room == 0:
         raise InvalidValue(
-            f"kernel {kernel}: a tile{where} asks for {asked} bytes of {_BUFFERS[place]}, which an "
-            f"{core_type} core of {chip} has not",
-            "Vec is a vector core's, aiv; the other buffers are a cube core's, aic; mix has all",
+            f"kernel {kernel}: a tile{where} asks for {asked} bytes of {_BUFFERS[place]}, but an "
+            f"{core_type} core of {chip} has no such buffer",
+            "a vector core (aiv) has Vec; a cube core (aic) has the other buffers; mix has all",
             f'move the tile, or give the kernel the core_type "{"aiv" if place == 0 else "aic"}" '
             'or "mix"',
         ) from error
     raise InvalidValue(
-        f"kernel {kernel}: a tile{where} asks for {asked} bytes of {_BUFFERS[place]}, {chip} has "
-        f"{room}",
-        "a tile lies in one buffer as a whole",
+        f"kernel {kernel}: a tile{where} asks for {asked} bytes of {_BUFFERS[place]}, but "
+        f"{chip} has {room}",
+        "one buffer holds the whole tile",
         "use a smaller tile, in a loop",
     ) from error

@@ -47,7 +47,7 @@ def read_object(path: str | os.PathLike) -> ElfObject:
         ) from None  # fmt: skip
     except OSError as error:
         raise Failure(
-            f"the object {path} cannot be read: {error}", "its bytes become part of the package",
+            f"the object {path} cannot be read: {error}", "pto puts its bytes into the package",
             "check what the path names",
         ) from None  # fmt: skip
     kind = _checked_kind(path, content)

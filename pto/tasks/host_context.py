@@ -106,7 +106,7 @@ class Context:
         chips = list(chips)
         if not chips:
             raise InvalidValue(
-                f"submit_group: {kernel!r} on no devices", "a group has at least one member",
+                f"submit_group: {kernel!r} got no devices", "a group has at least one member",
                 "pass ctx.peers(), or some of them",
             )  # fmt: skip
         if isinstance(args, Mapping) and set(args) != set(chips):
@@ -151,8 +151,9 @@ class Context:
             self._copies.copy_back(self._engine.has_succeeded, _array_of(what))
         if not succeeded:
             raise Failure(
-                "what the orchestration waits for has failed", "the run ends with the first cause",
-                "let this exception pass",
+                "a task that the orchestration waits for has failed",
+            "the run ends with the error of the task that failed first",
+            "do not catch this exception",
             )  # fmt: skip
 
     def end(self) -> None:
@@ -193,8 +194,8 @@ class Context:
         if kernel is None:
             known = ", ".join(map(repr, self._kernels)) or "none"
             raise UnknownName(
-                f"no kernel {name!r:.60}", f"this program was registered with: {known}",
-                "take one of these, or register it",
+                f"unknown kernel {name!r:.60}", f"this program was registered with: {known}",
+            f"submit a kernel of that list, or register {name!r:.60} too",
             )  # fmt: skip
         return kernel
 
@@ -235,7 +236,9 @@ class Context:
         place = self._places.get(chip) if type(chip) is int else None
         if place is None:
             raise InvalidValue(
-                f"chip {chip!r}", f"this runtime has {list(self._places)}", "take one of these"
+                f"unknown chip {chip!r}",
+                f"this runtime has {list(self._places)}",
+                "pass the number of a chip of that list",
             )
         return place
 
@@ -244,7 +247,7 @@ def _checked(kernel: HostKernel, args: Sequence[Arg]) -> Sequence[Arg]:
     for place, arg in enumerate(args):
         if not isinstance(arg, Arg):
             raise InvalidType(
-                f"{kernel.name!r}: argument {place} is a {type(arg).__name__}",
+                f"{kernel.name!r}: argument {place} is of type {type(arg).__name__}",
                 "an argument says whether it is read or written",
                 "wrap it: pto.Arg.input(x), output(x), inout(x) or scalar(x)",
             )

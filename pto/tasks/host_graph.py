@@ -43,7 +43,7 @@ class RecordingContext(Context):
 
     def wait(self, what: Any) -> None:
         raise Failure(
-            "the orchestration waits for what tasks compute", "a capture runs none of them",
+            "the orchestration waits for a result of its tasks", "a capture runs no tasks",
             "let tasks compute it, or run the orchestration without capture",
         )  # fmt: skip
 

@@ -59,7 +59,11 @@ class DeadlinePassed(Failure):
     """Raised inside an orchestration that goes on when its run's deadline has passed."""
 
     def __init__(self) -> None:
-        super().__init__("the run's deadline has passed", "it was given to run()", "see there")
+        super().__init__(
+            "the run's deadline has passed",
+            "the caller gave run() a deadline",
+            "let this exception pass, or call run() with a longer deadline",
+        )
 
 
 class HostRuntime(Runtime):
@@ -76,8 +80,8 @@ class HostRuntime(Runtime):
         for name, value, least in (("memory", memory, 1), ("threads", chosen["threads"], 0)):
             if type(value) is not int or value < least:
                 raise InvalidValue(
-                    f"Runtime: {name} is {value!r}", f"it is a number from {least} on",
-                    "pass an int",
+                    f"Runtime: {name} is {value!r}", f"{name} is an int of at least {least}",
+                    f"pass an int from {least} on",
                 )  # fmt: skip
         if not _WORKER.is_file():
             raise MissingFile(
@@ -105,17 +109,21 @@ class HostRuntime(Runtime):
         """
         self._check_usable()
         if not isinstance(name, str) or not name:
-            raise InvalidType(f"register: the name {name!r}", "programs have names", "pass a str")
+            raise InvalidType(
+                f"register: the name is {name!r}",
+                "a program has a str as its name",
+                "pass a str that is not empty",
+            )
         if not callable(orch):
             raise InvalidType(
-                f"register: {name!r}: orch is a {type(orch).__name__}",
+                f"register: {name!r}: orch is of type {type(orch).__name__}",
                 "at level host a Python function orchestrates: orch(ctx, args)",
                 "pass the function; a C++ orchestration is part of a package in kernels",
             )
         if not isinstance(kernels, Mapping):
             raise InvalidType(
-                f"register: {name!r}: kernels is a {type(kernels).__name__}",
-                "at level host kernels have names of their own",
+                f"register: {name!r}: kernels is of type {type(kernels).__name__}",
+                "at level host each kernel has a name",
                 'pass {"compute": pto.compile(...)}',
             )
         loaded = {key: self._kernel(name, key, value) for key, value in kernels.items()}
@@ -222,7 +230,8 @@ class HostRuntime(Runtime):
     def _kernel(self, program: str, name: str, kernel: Any) -> HostKernel:
         if not isinstance(name, str) or not name:
             raise InvalidType(
-                f"register: {program!r}: a kernel named {name!r}", "kernels have names",
+                f"register: {program!r}: a kernel has the name {name!r}",
+            "the name of a kernel is a str that is not empty",
                 "pass a str",
             )  # fmt: skip
         if isinstance(kernel, CompiledPackage):
@@ -233,7 +242,7 @@ class HostRuntime(Runtime):
             number = self._engine.add_python(name, pickled(name, kernel))
             return HostKernel(self._engine, name, number)
         raise InvalidType(
-            f"register: {program!r}: kernel {name!r} is a {type(kernel).__name__}",
+            f"register: {program!r}: kernel {name!r} is of type {type(kernel).__name__}",
             "a kernel is a CompiledPackage, or a Python function",
             "pass what pto.compile() returned",
         )
@@ -312,14 +321,14 @@ class _Deadline:
 def _checked_devices(devices: Any) -> list[int]:
     fix = "pass ids, such as devices=[0, 1]"
     if isinstance(devices, int) or not hasattr(devices, "__iter__"):
-        raise InvalidType(f"Runtime: devices is {devices!r}", "it lists the devices", fix)
+        raise InvalidType(f"Runtime: devices is {devices!r}", "devices is a list of ids", fix)
     devices = list(devices)
     if any(type(d) is not int or not 0 <= d < 2**31 for d in devices):
         raise InvalidType(f"Runtime: devices is {devices!r}", "ids are numbers from 0 on", fix)
     if len(set(devices)) != len(devices) or not 0 < len(devices) <= _DEVICES_MOST:
         raise InvalidValue(
             f"Runtime: devices is {devices!r}",
-            f"there is at least one, at most {_DEVICES_MOST}, and each comes once", fix,
+            f"a runtime has 1 to {_DEVICES_MOST} different devices", fix,
         )  # fmt: skip
     return devices
 

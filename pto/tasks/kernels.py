@@ -128,8 +128,8 @@ def _told_apart(kernels: list[ReadKernel]) -> list[ReadKernel]:
 def _listed(kernels: Any) -> list[KernelSource]:
     if isinstance(kernels, dict | str | bytes) or not isinstance(kernels, Iterable):
         raise InvalidType(
-            f"kernels is a {type(kernels).__name__}",
-            "it is a list with one dict a kernel",
+            f"kernels is of type {type(kernels).__name__}",
+            "kernels is a list with one dict for each kernel",
             'pass [{"source": "add.cpp", "core_type": "aiv", "func_id": 0}]',
         )
     return [_kernel(place, kernel) for place, kernel in enumerate(kernels)]
@@ -143,27 +143,27 @@ def _kernel(place: int, given: Any) -> KernelSource:
             problem = f"unknown key {unknown[0]!r}" if unknown else "no 'source'"
             raise InvalidType(
                 f"kernels[{place}]: {problem}",
-                f"a kernel's keys are {', '.join(_FIELDS)}; the source is needed",
-                "take one of these",
+                "a kernel needs its source and may have other keys",
+                f"use the keys {', '.join(_FIELDS)}",
             )
         given = KernelSource(**given)
     if not isinstance(given, KernelSource):
         raise InvalidType(
-            f"kernels[{place}] is a {type(given).__name__}",
+            f"kernels[{place}] is of type {type(given).__name__}",
             "a kernel is a dict or a KernelSource",
             'pass {"source": "add.cpp"}',
         )
     if given.core_type not in CORE_TYPES:
         raise InvalidValue(
-            f"kernels[{place}]: core_type {given.core_type!r}",
-            f"a core type is one of {', '.join(CORE_TYPES)}",
-            "take one of these",
+            f"kernels[{place}]: core_type is {given.core_type!r}",
+            "the core type says which cores of a chip run the kernel",
+            f"pass one of {', '.join(CORE_TYPES)}",
         )
     if given.func_id is not None and (type(given.func_id) is not int or given.func_id < 0):
         raise InvalidValue(
-            f"kernels[{place}]: func_id {given.func_id!r}",
-            "it is a number from 0 on, by which submit() may name the kernel",
-            "pass one, or leave it out: the place in the list",
+            f"kernels[{place}]: func_id is {given.func_id!r}",
+            "submit() may name a kernel by its func_id, an int of at least 0",
+            "pass such an int, or leave func_id out: it is then the place in the list",
         )
     return given
 
@@ -172,9 +172,9 @@ def _check_fields(place: int, kernel: KernelSource) -> None:
     for name in PRECOMPILED_FIELDS:
         if getattr(kernel, name) not in (None, "", 0, False):
             raise InvalidType(
-                f"kernels[{place}]: {name} of a C++ source",
-                "it belongs to an object that another compiler made; a source says itself what "
-                "its kernel takes",
+                f"kernels[{place}]: a C++ source has {name}",
+                f"{name} describes an object of another compiler; a C++ source declares itself "
+                "what its kernel takes",
                 f"leave it out, or pass the .o or .so: source is {kernel.source!r:.60}",
             )
 
@@ -192,7 +192,7 @@ def _symbol_of(kernel: KernelSource, text: SourceText) -> str:
     problem = f"exports {', '.join(found)}" if found else "has no PTO_KERNEL(name, function)"
     raise InvalidValue(
         f"the source {text.name} {problem}",
-        "the kernel is 'symbol', else the one PTO_KERNEL of its source, else kernel_entry",
+        "pto runs 'symbol', else the only PTO_KERNEL of the source, else kernel_entry",
         'say which: {"source": ..., "symbol": ...}',
     )
 
@@ -203,6 +203,6 @@ def identifier(name: Any, place: str) -> str:
         return name
     raise InvalidValue(
         f"{place} is {name!r}",
-        "it is the name of a function with C linkage",
+        "a kernel is a function with C linkage and has its name",
         'write the name alone, such as "add"',
     )

@@ -81,19 +81,19 @@ def explain_link(error: Failure, name: str) -> None:
 def _symbol(where: str, kernel: Any) -> str:
     if kernel.compiler not in ("", "ascendc"):
         raise InvalidValue(
-            f"{where}: compiler {kernel.compiler!r}", "an object is of any compiler; 'ascendc' is "
-            "accepted, since others ask for it", "leave it out",
+            f"{where}: compiler is {kernel.compiler!r}", "an object may come from any compiler; "
+            "only 'ascendc' may be named", "leave compiler out",
         )  # fmt: skip
     if kernel.symbol and kernel.ascendc_symbol and kernel.symbol != kernel.ascendc_symbol:
         raise InvalidType(
             f"{where}: symbol {kernel.symbol!r} and ascendc_symbol {kernel.ascendc_symbol!r}",
-            "they are spellings of one name", "pass symbol alone",
+            "both are names of the same function", "pass symbol alone",
         )  # fmt: skip
     symbol = kernel.symbol or kernel.ascendc_symbol
     if not _is_name(symbol):
         raise InvalidValue(
             f"{where}: {'symbol is ' + repr(symbol) if symbol else 'no symbol'}",
-            "an object may define many functions; the kernel is the one of this C name",
+            "an object may define many functions; symbol is the C name of the kernel",
             'say which: {"source": "add.o", "symbol": "add", ...}',
         )
     return symbol
@@ -114,8 +114,8 @@ def _listed(where: str, field: str, given: Any) -> list:
         )
     if isinstance(given, dict | str | bytes) or not isinstance(given, Iterable):
         raise InvalidType(
-            f"{where}: {field} is a {type(given).__name__}",
-            "it is a list, in the order of the function's parameters", "pass a list",
+            f"{where}: {field} is of type {type(given).__name__}",
+            f"{field} lists the function's parameters in order", "pass a list",
         )  # fmt: skip
     return list(given)
 
@@ -123,14 +123,14 @@ def _listed(where: str, field: str, given: Any) -> list:
 def _fields(where: str, given: Any, known: tuple[str, ...]) -> dict:
     if not isinstance(given, dict):
         raise InvalidType(
-            f"{where} is a {type(given).__name__}", f"it is a dict of {', '.join(known)}",
-            "pass a dict",
+            f"{where} is of type {type(given).__name__}", "a dict describes a parameter",
+            f"pass a dict with the keys {', '.join(known)}",
         )  # fmt: skip
     unknown = [key for key in given if key not in known]
     if unknown:
         raise InvalidType(
-            f"{where}: unknown key {unknown[0]!r}", f"its keys are {', '.join(known)}",
-            "take one of these",
+            f"{where}: unknown key {unknown[0]!r}", "unknown keys are not ignored",
+            f"use the keys {', '.join(known)}",
         )  # fmt: skip
     if not _is_name(given.get("name")):
         raise InvalidValue(
@@ -145,14 +145,15 @@ def _tensor(where: str, given: Any) -> str:
     direction, dtype = given.get("direction"), given.get("dtype", "")
     if direction not in _DIRECTIONS:
         raise InvalidValue(
-            f"{where}, {given['name']}: direction {direction!r}",
-            f"a direction is one of {', '.join(_DIRECTIONS)}", "take one of these",
+            f"{where}, {given['name']}: direction is {direction!r}",
+            "the direction says whether the kernel reads or writes the tensor",
+            f"pass one of {', '.join(_DIRECTIONS)}",
         )  # fmt: skip
     if dtype and dtype not in _DTYPES:
         raise InvalidValue(
-            f"{where}, {given['name']}: dtype {dtype!r}",
-            f"an element type is one of {', '.join(_DTYPES)}",
-            "take one of these, or leave it out: then no type is checked",
+            f"{where}, {given['name']}: unknown dtype {dtype!r}",
+            "pto compares the dtype with that of the tensor in each call",
+            f"pass one of {', '.join(_DTYPES)}, or leave it out to skip the check",
         )
     code, bits = _DTYPES.get(dtype, (0, 0))
     return f'{{"{given["name"]}", {_DIRECTIONS[direction]}, "{dtype}", {code}, {bits}}}'
@@ -165,8 +166,9 @@ def _scalar(where: str, given: Any, place: int) -> tuple[str, str]:
     given = _fields(where, given, ("name", "dtype"))
     if given.get("dtype") not in _SCALARS:
         raise InvalidValue(
-            f"{where}: dtype {given.get('dtype')!r}",
-            f"a scalar is one of {', '.join(_SCALARS)}", "take one of these",
+            f"{where}: unknown dtype {given.get('dtype')!r}",
+            "a scalar has the type of the function's parameter",
+            f"pass one of {', '.join(_SCALARS)}",
         )  # fmt: skip
     return given["name"], given["dtype"]
 
@@ -176,12 +178,12 @@ def _workspace(where: str, kernel: Any) -> int | None:
     count, wanted = kernel.workspace, kernel.has_workspace
     if type(count) is not int or count < 0:
         raise InvalidValue(
-            f"{where}: workspace is {count!r}", "it counts bytes", "pass an int from 0 on"
+            f"{where}: workspace is {count!r}", "workspace counts bytes", "pass an int from 0 on"
         )
     if wanted is False and count:
         raise InvalidType(
-            f"{where}: has_workspace is False, workspace {count} bytes",
-            "the function has that parameter or has it not", "pass workspace alone",
+            f"{where}: has_workspace is False, but workspace is {count}",
+            "a workspace needs a parameter of the function", "pass workspace alone",
         )  # fmt: skip
     return count if wanted or count else None
 
@@ -191,9 +193,9 @@ def _tiling(where: str, given: Any) -> bytes:
         return bytes(given)
     if not isinstance(given, str | os.PathLike):
         raise InvalidType(
-            f"{where}: tiling is a {type(given).__name__}",
-            "it is constant data for the function: bytes, or the path of a file of them",
-            "pass one of these",
+            f"{where}: tiling is of type {type(given).__name__}",
+            "tiling is constant data for the function",
+            "pass bytes, or the path of a file that holds them",
         )
     path = Path(given).expanduser()
     try:
@@ -202,7 +204,7 @@ def _tiling(where: str, given: Any) -> bytes:
         kind = MissingFile if isinstance(error, FileNotFoundError) else Failure
         raise kind(
             f"{where}: the tiling {path} cannot be read: {error.strerror}",
-            "its bytes become part of the package", "check the path, or pass bytes",
+            "pto puts the bytes of the file into the package", "correct the path, or pass bytes",
         ) from None  # fmt: skip
 
 
@@ -216,7 +218,7 @@ def _check_symbol(found: ElfObject, symbol: str) -> None:
         f"it defines {', '.join(known) or 'nothing for others'}"
         + (f", and {symbol} as a C++ function" if mangled else ""),
         'declare it extern "C" where it is defined, and visible' if mangled
-        else "take one of these, or compile the function into the object",
+        else f"pass the name of a function that it defines, or compile {symbol} into the object",
     )  # fmt: skip
 
 

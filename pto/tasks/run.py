@@ -221,7 +221,9 @@ def _checked_timeout(timeout: Any) -> float | None:
     is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
     if not is_number or timeout != timeout:
         raise InvalidValue(
-            f"timeout is {timeout!r:.60}", "it counts seconds", "pass a number, or None for ever"
+            f"timeout is {timeout!r:.60}",
+            "a timeout counts seconds",
+            "pass a number, or None to wait for ever",
         )
     return float(min(max(timeout, 0), threading.TIMEOUT_MAX))
 

@@ -33,7 +33,9 @@ class Runtime:
         if not isinstance(name, str) or name not in _LEVELS:
             supported = ", ".join(map(repr, _LEVELS))
             raise InvalidValue(
-                f"unknown level {level!r}", f"supported: {supported}", "take one of these"
+                f"unknown level {level!r}",
+                "the level says where tasks run",
+                f"pass one of {supported}",
             )
         module, kind = _LEVELS[name]
         return super().__new__(getattr(importlib.import_module(module), kind))
@@ -53,8 +55,8 @@ def refuse_unknown(call: str, unknown: Iterable[str], supported: Iterable[str]) 
     for name in unknown:
         raise InvalidType(
             f"{call}: unknown keyword {name!r}",
-            f"supported: {', '.join(supported)}",
-            "take one of these; a keyword that nobody reads would be lost silently",
+            "pto does not ignore keywords that it does not read",
+            f"leave it out, or use one of {', '.join(supported)}",
         )
 
 
@@ -63,8 +65,8 @@ def refuse_fork(process: int) -> None:
     if os.getpid() != process:
         raise Failure(
             "the runtime belongs to the process that made it",
-            "this one was forked from it, without its threads and workers",
-            "make a Runtime here",
+            "this process was forked from it, without its threads and workers",
+            "make a Runtime in this process",
         )
 
 
@@ -72,8 +74,8 @@ def registered(programs: Mapping[str, Any], name: str) -> Any:
     """The program of that name; UnknownName, with the known names, if there is none."""
     if not isinstance(name, str):
         raise InvalidType(
-            f"run: the name {name!r:.60} is a {type(name).__name__}",
-            "programs are registered under a str",
+            f"run: the name {name!r:.60} is of type {type(name).__name__}",
+            "the name of a program is a str",
             "pass the name that register() got",
         )
     if name in programs:
@@ -81,7 +83,7 @@ def registered(programs: Mapping[str, Any], name: str) -> Any:
     raise UnknownName(
         f"nothing is registered under {name!r}",
         f"registered: {', '.join(map(repr, list(programs))) or 'none'}",
-        "register it first, or take one of these",
+        "register it first, or run a program of that list",
     )
 
 
@@ -90,6 +92,6 @@ def check_platform_of(package: CompiledPackage, platform: str, what: str) -> Non
     if package.platform != platform:
         raise InvalidValue(
             f"register: {what} was compiled for {package.platform}, this runtime is {platform}",
-            "platforms differ in what their cores hold",
+            "cores of different platforms hold different amounts of memory",
             f"compile it with platform={platform!r}",
         )

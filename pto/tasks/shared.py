@@ -36,8 +36,9 @@ class SharedMemory:
         dims = (shape,) if isinstance(shape, int) else tuple(shape)
         if any(type(n) is not int or n < 0 for n in dims) or math.prod(dims) > _MOST_ELEMENTS:
             raise InvalidValue(
-                f"alloc: shape {shape!r}", "sizes are numbers from 0 on, and their product fits",
-                "pass a tuple of ints",
+                f"alloc: the shape is {shape!r}",
+            "sizes are whole numbers of at least 0, and their product fits 63 bits",
+            "pass a tuple of ints",
             )  # fmt: skip
         handle = TensorHandle(dims, str(dtype).rpartition(".")[2])
         data = self.engine.allocate(handle.nbytes)
@@ -84,7 +85,7 @@ class PrivateCopies:
             raise InvalidValue(
                 f"tensor {handle.id}, {handle.dtype}{list(handle.shape)}, is of a runtime that "
                 f"{state}",
-                "a runtime's workers see its own memory only",
+                "the workers of a runtime see only the memory of that runtime",
                 "allocate it by this runtime, or pass handle.numpy(), which is copied",
             )
 
@@ -93,7 +94,7 @@ class PrivateCopies:
     ) -> numpy.ndarray:
         if kind != ParamType.INPUT and not array.flags.writeable:
             raise InvalidValue(
-                f"an array of shape {array.shape} is read-only", "a task is to write it",
+                f"an array of shape {array.shape} is read-only", "the task writes it",
                 "pass an array that can be written, or Arg.input",
             )  # fmt: skip
         begin, copy = self._root(array, kind)
@@ -182,7 +183,7 @@ def _numpy_type(name: str) -> Any:
     except ModuleNotFoundError:
         raise InvalidType(
             "alloc: bfloat16 needs ml_dtypes", "NumPy has no such element type",
-            "pip install ml_dtypes, or take float32",
+            "run: pip install ml_dtypes; or use float32",
         ) from None  # fmt: skip
     return numpy.dtype(ml_dtypes.bfloat16)
 

@@ -69,7 +69,9 @@ def checked_cores(cores: int | Sequence[int]) -> list[int]:
     """One or more numbers of cores, each from 1 to 1024."""
     counts = [cores] if isinstance(cores, int | str) or not hasattr(cores, "__iter__") else [*cores]
     if not counts:
-        raise InvalidValue("cores is empty", "a simulation has at least one core", "pass 4")
+        raise InvalidValue(
+            "cores is empty", "a simulation has at least one core", "pass a number, such as 4"
+        )
     for count in counts:
         if type(count) is not int or not 1 <= count <= _MOST_CORES:
             raise InvalidValue(

@@ -79,7 +79,7 @@ def read_source(
         if not folder.is_dir():
             raise MissingFile(
                 f"include_dirs: {folder} is no folder",
-                "headers are looked for there",
+                "pto looks for headers in these folders",
                 "pass folders that exist",
             )
     if isinstance(source, str) and ("\n" in source or "{" in source):
@@ -89,13 +89,13 @@ def read_source(
     if not isinstance(source, str | os.PathLike) or not os.fspath(source):
         raise InvalidType(
             f"a source is {source!r}",
-            "it is the path of a C++ file, or C++ text of several lines",
-            "pass one of these",
+            "a source is a str or a path",
+            "pass the path of a C++ file, or C++ text of several lines",
         )
     path = Path(source).expanduser()
     if path.suffix in (".o", ".so", ".a"):
         raise InvalidValue(
-            f"{path}: a compiled object",
+            f"{path} is a compiled object",
             "kernels may be .o and .so; an orchestration and its headers are C++ text",
             "pass the C++ source, a .o or .so of a kernel, or a package that was saved: "
             "CompiledPackage.load(path)",
@@ -167,7 +167,7 @@ class _Inliner:
                 return ""
             raise InvalidValue(
                 f"{path.name} includes itself, by way of {includer}",
-                "without a guard that never ends",
+                "without a guard the inclusion never ends",
                 "begin it with #pragma once",
             )
         if depth == 0 and (scan.has_guard or scan.has_once):

@@ -45,7 +45,7 @@ def without_published_keywords(
         if value and kept.get(name):
             raise InvalidType(
                 f"{call}: both {name}= and {spelling}= are given",
-                "they are spellings of one argument",
+                "both are names of the same argument",
                 f"pass {name}= alone",
             )
         if value:

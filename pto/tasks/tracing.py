@@ -36,7 +36,7 @@ class Tracing:
         if type(level) is not int or level not in LEVELS:
             raise InvalidValue(
                 f"trace: level is {level!r}",
-                "0 counts, 1 keeps records of tasks, 2 submissions too, 3 edges too",
+                "level 0 counts, 1 records tasks, 2 also submissions, 3 also edges",
                 "pass a number from 0 to 3",
             )
         self._request = TraceRequest() if path is None else TraceRequest(os.fspath(path), level)
@@ -55,7 +55,7 @@ class Tracing:
     def report(self) -> TraceReport:
         if self._last is None:
             raise Failure(
-                "no run of this runtime was traced", "a report is made of a trace",
+                "no run of this runtime was traced", "a report describes a trace",
                 "call trace(path) before run()",
             )  # fmt: skip
         return report_of(*self._last)

@@ -51,7 +51,7 @@ class BoundedRun final : public TaskRun {
   TaskId submit(const TaskSpec& spec) override {
     if (watch_.is_late())
       fail({"the run's deadline had passed when a task was submitted",
-            "from the deadline on no task begins", "allow more time, or submit less"},
+            "no task begins after the deadline", "pass a longer deadline, or submit fewer tasks"},
            ErrorKind::Runtime);
     return run_.submit(spec);
   }

@@ -28,8 +28,8 @@ class Recorder final : public TaskRun {
     void* const data = graph_.owned_.back() = pto_malloc(size_t(std::max<int64_t>(bytes, 1)));
     if (data == nullptr)
       fail({"a captured graph asked for " + std::to_string(bytes) +
-                " bytes, which the system does not have",
-            "tensors of its orchestration live as long as the graph", "use smaller tensors"},
+                " bytes, and the system cannot give them",
+            "the graph keeps the tensors of its orchestration", "use smaller tensors"},
            ErrorKind::Runtime);
     graph_.bytes_ += bytes;
     return add_allocation(allocations_, static_cast<char*>(data), bytes, false);  // the graph's

@@ -15,8 +15,9 @@ constexpr size_t kStepsMax = 4096, kDepthMax = 64;
 int64_t divide(int32_t operation, int64_t a, int64_t b) {
   const bool is_quotient = operation == PTO_STEP_DIVIDE;
   if (b == 0)
-    fail({"a derived scalar: " + std::to_string(a) + (is_quotient ? " / 0" : " % 0"),
-          "integers are not divided by zero", "pass other scalars to the run"});
+    fail(
+        {"a derived scalar divides by zero: " + std::to_string(a) + (is_quotient ? " / 0" : " % 0"),
+         "an integer divided by 0 has no value", "pass other scalars to the run"});
   if (b == -1) return is_quotient ? int64_t(0 - uint64_t(a)) : 0;  // the lowest number wraps
   return is_quotient ? a / b : a % b;
 }
@@ -64,9 +65,9 @@ uint64_t read(const pto_step& step, const Numbers& scalars) {
 
 void check_scalar(const pto_step& step, const Numbers& scalars) {
   if (step.value >= scalars.size())
-    fail({"a derived scalar of scalar " + std::to_string(step.value) + " of a run that has " +
+    fail({"a derived scalar reads scalar " + std::to_string(step.value) + ", but the run has " +
               std::to_string(scalars.size()),
-          "scalars count from 0 among the run's scalars", "pass it to run()"});
+          "scalars are counted from 0, apart from tensors", "pass it to run()"});
   read(step, scalars);
 }
 
@@ -91,14 +92,14 @@ uint8_t check_steps(std::span<const pto_step> steps, const Numbers& scalars) {
     if (depth <= kDepthMax) is_real[depth - 1] = step.is_real != 0 || is_conversion;
   }
   if (!is_right || depth != 1)
-    fail({"a derived scalar whose steps are no expression",
+    fail({"the steps of a derived scalar are no expression",
           "operands come before operations on their type, and one value is left",
           "build it with pto::Symbol"});
   if (deepest > kDepthMax || steps.size() > kStepsMax)
-    fail({"a derived scalar of " + std::to_string(steps.size()) + " steps, " +
-              std::to_string(deepest) + " open operands",
-          "an expression has at most " + std::to_string(kStepsMax) + " and " +
-              std::to_string(kDepthMax),
+    fail({"a derived scalar has too many steps or open operands: " + std::to_string(steps.size()) +
+              " and " + std::to_string(deepest),
+          "an expression has at most " + std::to_string(kStepsMax) + " steps and " +
+              std::to_string(kDepthMax) + " open operands",
           "compute it in a task, or read the scalar as a number"});
   return is_real[0] ? PTO_NUMBER_REAL : PTO_NUMBER_SIGNED;
 }

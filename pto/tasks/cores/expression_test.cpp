@@ -160,15 +160,18 @@ TEST(Expressions, what_is_none_is_refused) {
         Steps{one, one, {PTO_STEP_ADD, 1, 0}}, Steps{one, {PTO_STEP_CONSTANT, 1, 0}, add}})
     EXPECT_THAT(error_of([&] { check_steps(steps, {}); }), HasSubstr("build it with pto::Symbol"));
   EXPECT_THAT(error_of([&] { check_steps(Symbol<>::of_scalar(2).steps(), two); }),
-              HasSubstr("of scalar 2 of a run that has 2"));
+              HasSubstr("reads scalar 2, but the run has 2"));
   Symbol<> left = 1, right = 1;
   for (int i = 0; i < 70; ++i) left = left + 1, right = 1 + right;
   check_steps(left.steps(), {});
-  EXPECT_THAT(error_of([&] { check_steps(right.steps(), {}); }), HasSubstr("71 open operands"));
+  EXPECT_THAT(error_of([&] { check_steps(right.steps(), {}); }),
+              HasSubstr("open operands: 141 and 71"));
   for (int i = 0; i < 6; ++i) left = left + left;
-  EXPECT_THAT(error_of([&] { check_steps(left.steps(), {}); }), HasSubstr("at most 4096 and 64"));
+  EXPECT_THAT(error_of([&] { check_steps(left.steps(), {}); }),
+              HasSubstr("at most 4096 steps and 64"));
   for (const auto& symbol : {Symbol<>(3) / 0, Symbol<>(3) % 0})
-    EXPECT_THAT(error_of([&] { evaluate(symbol.steps(), {}); }), HasSubstr("derived scalar: 3"));
+    EXPECT_THAT(error_of([&] { evaluate(symbol.steps(), {}); }),
+                HasSubstr("derived scalar divides by zero: 3"));
 }
 
 }  // namespace

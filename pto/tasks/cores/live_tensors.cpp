@@ -21,9 +21,9 @@ bool LiveTensors::look_up(const Allocation* allocation) {
 }
 
 void LiveTensors::fail_unknown(const char* what, int32_t index) {
-  fail({named(what, index) + " is no tensor of this run, or its scope has let go of it",
+  fail({named(what, index) + " is no tensor of this run, or its scope has ended",
         "tensors come from input(), output(), inout() and tensor(), and live in their scope",
-        "pass one of these"});
+        "pass what one of these calls returned, inside its scope"});
 }
 
 void LiveTensors::fail_outside(const pto_view& view, const Known& known, const char* what,
@@ -48,7 +48,8 @@ void check_element_type(uint8_t code, uint8_t bits) {
   if (LiveTensors::is_element_type(bits)) return;
   fail(
       {"an element type of code " + std::to_string(code) + " and " + std::to_string(bits) + " bits",
-       "elements have whole bytes, at most 16", "take one of pto::element, such as element::f32"});
+       "elements have whole bytes, at most 16",
+       "use a type of pto::element, such as element::f32"});
 }
 
 }  // namespace pto

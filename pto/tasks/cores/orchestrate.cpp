@@ -18,8 +18,8 @@ ErrorText raised_text(const std::string& text) {
   const size_t why = text.find("\n  why: "), fix = text.find("\n  fix: ");
   if (why == std::string::npos || fix == std::string::npos || fix < why)
     return {"the orchestration raised: " + text,
-            "what was submitted before has ended, nothing else has begun",
-            "mend it; the runtime can be used again"};
+            "tasks that were submitted before have ended, no other task has begun",
+            "mend the orchestration; the runtime can be used again"};
   return {"the orchestration raised: " + text.substr(0, why), text.substr(why + 8, fix - why - 8),
           text.substr(fix + 8)};
 }
@@ -32,23 +32,25 @@ void check_given(const void* pointer, const char* what) {
 
 // Checks the fields of a submission that the engine does not check.
 void check_submission_record(const pto_submission* s, const uint64_t* task) {
-  check_given(s, "submit() of no submission");
+  check_given(s, "submit() without a submission");
   check_given(task, "submit() without a place for the task");
   const auto is_list = [](int32_t n, const void* list) { return n == 0 || (n > 0 && list); };
   if (is_list(s->n_args, s->args) && is_list(s->n_after, s->after)) return;
-  fail({"a submission of " + std::to_string(s->n_args) + " arguments" +
-            (s->args == nullptr ? ", which are null," : "") + " and " + std::to_string(s->n_after) +
-            " tasks to follow" + (s->after == nullptr ? ", which are null" : ""),
-        "counts are at least 0, and lists are there", "fill pto_submission with zeros first"});
+  fail({"a submission has n_args " + std::to_string(s->n_args) +
+            (s->args == nullptr ? " with null args" : "") + " and n_after " +
+            std::to_string(s->n_after) + (s->after == nullptr ? " with a null after" : ""),
+        "counts are at least 0, and a list is null only where its count is 0",
+        "fill pto_submission with zeros first"});
 }
 
 void check_condition(const pto_submission& s) {
   int64_t elements = 1;
   for (int32_t k = 0; k < s.condition->rank; ++k) elements *= s.condition->sizes[k];
   if (s.compare < PTO_IF_EQ || s.compare > PTO_IF_GE || elements < 1)
-    fail({"a condition that compares by " + std::to_string(s.compare) + " an element of " +
-              std::to_string(elements),
-          "comparisons are PTO_IF_EQ to PTO_IF_GE, of one element", "pass one of these"});
+    fail({"a condition has the comparison " + std::to_string(s.compare) +
+              " on a view whose size is " + std::to_string(elements),
+          "a condition compares the first element of a view by PTO_IF_EQ to PTO_IF_GE",
+          "pass a comparison in that range, and a view that is not empty"});
 }
 
 class Session {
@@ -96,7 +98,8 @@ class Session {
     if (code == 0) return;
     fail({"the orchestration returned " + std::to_string(code) +
               (error_.empty() ? "" : "; its last error: " + error_),
-          "0 says that everything was submitted", "see the orchestration"},
+          "an orchestration that submitted everything returns 0",
+          "return 0 at its end, or mend the error that it reports"},
          ErrorKind::Runtime);
   }
 
@@ -122,10 +125,10 @@ class Session {
     return guarded(run, [&](Session& self) {
       check_given(view, "argument() without a view");
       if (index < 0 || size_t(index) >= self.tensors_.size())
-        fail({"argument " + std::to_string(index) + " of a run that has " +
-                  std::to_string(self.tensors_.size()) + " tensors",
-              "tensors count from 0 in the order of run()'s arguments, scalars apart",
-              "pass it to run(), or ask for another"});
+        fail({"tensor " + std::to_string(index) + " was asked for, but the run has " +
+                  std::to_string(self.tensors_.size()),
+              "tensors are counted from 0 in the order of run()'s arguments, apart from scalars",
+              "pass more tensors to run(), or ask for a smaller index"});
       const pto_tensor& tensor = self.tensors_[size_t(index)];
       *view = {};
       view->allocation = self.memory_[size_t(index)];
@@ -207,9 +210,10 @@ class Session {
     }
     std::string known;
     for (const auto& [other, kernel] : program_.kernels) known += " " + other;
-    fail({std::string("submit() of kernel \"") + name + "\", which this orchestration has not",
+    fail({std::string("submit() of kernel \"") + name +
+              "\", but this orchestration has no kernel of that name",
           "it was registered with:" + (known.empty() ? std::string(" none") : known),
-          "submit one of these, or register it"});
+          "submit a kernel of that list, or register the kernel too"});
   }
 
   const TaskKernel* kernel_of(const pto_submission& s) {
@@ -224,11 +228,11 @@ class Session {
     ScalarNumber number{arg.scalar, uint8_t(arg.number)};
     if (arg.number < PTO_NUMBER_ANY || arg.number > PTO_NUMBER_BITS || arg.n_steps < 0 ||
         (arg.n_steps > 0 && arg.steps == nullptr))
-      fail({"a scalar of kind " + std::to_string(arg.number) + " with " +
-                std::to_string(arg.n_steps) + " steps" +
-                (arg.steps == nullptr ? ", which are null" : ""),
-            "kinds are PTO_NUMBER_ANY to PTO_NUMBER_BITS, steps are an array or none",
-            "fill pto_task_argument with zeros first"});
+      fail(
+          {"a scalar has the kind " + std::to_string(arg.number) + " and n_steps " +
+               std::to_string(arg.n_steps) + (arg.steps == nullptr ? " with null steps" : ""),
+           "kinds are PTO_NUMBER_ANY to PTO_NUMBER_BITS, and steps is null only where n_steps is 0",
+           "fill pto_task_argument with zeros first"});
     if (arg.n_steps > 0) {
       const std::span<const pto_step> steps(arg.steps, size_t(arg.n_steps));
       number.kind = check_steps(steps, scalars_);
@@ -245,14 +249,14 @@ class Session {
     if (arg.kind < PTO_ARG_INPUT || arg.kind > PTO_ARG_NO_DEP)
       fail({"argument " + std::to_string(index) + " of a task has the kind " +
                 std::to_string(arg.kind),
-            "kinds are PTO_ARG_SCALAR to PTO_ARG_NO_DEP", "pass one of these"});
+            "kinds are PTO_ARG_SCALAR to PTO_ARG_NO_DEP", "pass a kind in that range"});
     const LiveTensors::Known& known = live_.check(arg.view, "", index);
     constexpr Access kAccess[] = {Access::Read,   Access::Read,   Access::Write,
                                   Access::Update, Access::Reduce, Access::Read};
     const Access access = kAccess[arg.kind];
     if (access != Access::Read && (arg.view->flags & PTO_TENSOR_READ_ONLY))
       fail({"argument " + std::to_string(index) + " of a task writes an input of the run",
-            "run() got it as Arg.input, and tasks only read that",
+            "run() got it as Arg.input, and tasks may only read it",
             "pass it to run() as Arg.inout or Arg.output"});
     if (n_tensors_ == given_tensors_.size()) given_tensors_.resize(2 * n_tensors_ + 8);
     TaskTensor& tensor = given_tensors_[n_tensors_++];
@@ -302,7 +306,7 @@ class Session {
                  self.live_.check(view, "the tensor that is waited for"));
       if (!self.run_.wait_for(tensor))
         fail({"the tensor that is waited for was not written: a task that writes it has failed",
-              "what follows a failed task does not run", "see the first error of the run"},
+              "tasks that follow a failed task do not run", "mend the task that failed first"},
              ErrorKind::Runtime);
     });
   }
@@ -316,9 +320,9 @@ class Session {
   static int32_t scalar(void* run, int32_t index, int32_t number, uint64_t* bits) {
     return guarded(run, [&](Session& self) {
       if (index < 0 || size_t(index) >= self.scalars_.size())
-        fail({"scalar " + std::to_string(index) + " of a run that has " +
+        fail({"scalar " + std::to_string(index) + " was asked for, but the run has " +
                   std::to_string(self.scalars_.size()),
-              "scalars count from 0 among the run's scalars", "pass it to run()"});
+              "scalars are counted from 0, apart from tensors", "pass it to run()"});
       check_given(bits, "scalar() without a place for its bits");
       self.is_read_[size_t(index)] = true;
       *bits = read_as(uint8_t(number), self.scalars_[size_t(index)], size_t(index),

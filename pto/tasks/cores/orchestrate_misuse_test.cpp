@@ -73,16 +73,16 @@ struct Spoilt {
 };
 
 const std::vector<Spoilt> kSpoilt = {
-    {"submission of -1 arguments", [](Submission& s) { s.all.n_args = -1; }},
-    {"2 arguments, which are null", [](Submission& s) { s.all.args = nullptr; }},
-    {"-1 tasks to follow", [](Submission& s) { s.all.n_after = -1; }},
-    {"1 tasks to follow, which are null", [](Submission& s) { s.all.n_after = 1; }},
+    {"n_args -1", [](Submission& s) { s.all.n_args = -1; }},
+    {"n_args 2 with null args", [](Submission& s) { s.all.args = nullptr; }},
+    {"n_after -1", [](Submission& s) { s.all.n_after = -1; }},
+    {"n_after 1 with a null after", [](Submission& s) { s.all.n_after = 1; }},
     {"has the kind 99", [](Submission& s) { s.args[0].kind = 99; }},
     {"has the kind -1", [](Submission& s) { s.args[0].kind = -1; }},
-    {"a scalar of kind 77", [](Submission& s) { s.args[1].number = 77; }},
-    {"a scalar of kind -1", [](Submission& s) { s.args[1].number = -1; }},
-    {"with -1 steps", [](Submission& s) { s.args[1].n_steps = -1; }},
-    {"with 1 steps, which are null", [](Submission& s) { s.args[1].n_steps = 1; }},
+    {"a scalar has the kind 77", [](Submission& s) { s.args[1].number = 77; }},
+    {"a scalar has the kind -1", [](Submission& s) { s.args[1].number = -1; }},
+    {"n_steps -1", [](Submission& s) { s.args[1].n_steps = -1; }},
+    {"n_steps 1 with null steps", [](Submission& s) { s.args[1].n_steps = 1; }},
     {"are no expression",
      [](Submission& s) {
        s.step.operation = INT_MIN;
@@ -109,12 +109,12 @@ const std::vector<Spoilt> kSpoilt = {
     {"reaches beyond", [](Submission& s) { s.view.data = nullptr; }},
     {"code 0 and 0 bits", [](Submission& s) { s.view.type_bits = 0; }},
     {"code 0 and 4 bits", [](Submission& s) { s.view.type_bits = 4; }},
-    {"compares by 9",
+    {"the comparison 9",
      [](Submission& s) {
        s.all.condition = &s.condition;
        s.all.compare = 9;
      }},
-    {"an element of 0",
+    {"on a view whose size is 0",
      [](Submission& s) {
        s.all.condition = &s.condition;
        s.condition.sizes[0] = 0;
@@ -127,7 +127,7 @@ const std::vector<Spoilt> kSpoilt = {
     {"a task of 0 blocks", [](Submission& s) { s.all.blocks = 0; }},
     {"a task of -1 blocks", [](Submission& s) { s.all.blocks = -1; }},
     {"a task of 2147483647 blocks", [](Submission& s) { s.all.blocks = INT_MAX; }},
-    {"which this orchestration has not", [](Submission& s) { s.all.kernel = ""; }},
+    {"but this orchestration has no kernel of that name", [](Submission& s) { s.all.kernel = ""; }},
 };
 
 void expect_error(Api api, int32_t code, const char* text) {
@@ -146,7 +146,7 @@ TEST(OrchestrationMisuse, a_submission_is_read_as_far_as_it_was_checked) {
       expect_error(api, api->submit(api->run, &s.all, &s.task), one.text);
     }
     Submission s(api);
-    expect_error(api, api->submit(api->run, nullptr, &s.task), "submit() of no submission");
+    expect_error(api, api->submit(api->run, nullptr, &s.task), "submit() without a submission");
     expect_error(api, api->submit(api->run, &s.all, nullptr), "without a place for the task");
     EXPECT_EQ(api->submit(api->run, &s.all, &s.task), 0) << api->last_error(api->run);
   });
@@ -160,8 +160,9 @@ TEST(OrchestrationMisuse, the_other_functions_check_what_they_get) {
     uint64_t bits = 0;
     void* const r = api->run;
     for (const int32_t index : {-1, 1, INT_MAX, INT_MIN}) {
-      expect_error(api, api->argument(r, index, &view), "of a run that has 1 tensors");
-      expect_error(api, api->scalar(r, index, PTO_NUMBER_SIGNED, &bits), "of a run that has 1");
+      expect_error(api, api->argument(r, index, &view), "was asked for, but the run has 1");
+      expect_error(api, api->scalar(r, index, PTO_NUMBER_SIGNED, &bits),
+                   "was asked for, but the run has 1");
       EXPECT_EQ(api->scalar_kind(r, index), -1);
     }
     expect_error(api, api->argument(r, 0, nullptr), "the pointer is null");
@@ -188,7 +189,7 @@ TEST(OrchestrationMisuse, the_other_functions_check_what_they_get) {
          {static_cast<const pto_view*>(nullptr), &std::as_const(none), &std::as_const(argument),
           &std::as_const(view), &std::as_const(view)})
       api->let_go(r, one);  // the last once too often
-    expect_error(api, api->wait(r, &view), "its scope has let go of it");
+    expect_error(api, api->wait(r, &view), "its scope has ended");
     EXPECT_EQ(api->wait(r, &argument), 0);
   });
 }

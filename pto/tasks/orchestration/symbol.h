@@ -24,7 +24,7 @@ namespace pto {
 template <class T = int64_t>
 class Symbol {
   static_assert(std::is_same<T, int64_t>::value || std::is_same<T, double>::value,
-                "Symbol: scalars of a run are int64_t or double");
+                "Symbol: T must be int64_t or double, the types of a run's scalars");
   static constexpr int32_t kIsReal = std::is_same<T, double>::value;
 
  public:

@@ -95,7 +95,7 @@ class View {
     if (!is_right)
       refuse("permute() of " + std::to_string(view_.rank) + " dimensions by " +
                  std::to_string(order.size()) + " numbers that do not name each once",
-             "every dimension comes once", "pass a permutation of 0 .. rank - 1");
+             "permute() names every dimension once", "pass a permutation of 0 .. rank - 1");
     return v;
   }
   // The same elements in another shape; throws if that would need a copy.
@@ -106,7 +106,8 @@ class View {
     if (n != numel() || !is_right)
       refuse("reshape() of " + std::to_string(numel()) + " elements to " + std::to_string(n) +
                  " in " + std::to_string(shape.size()) + " dimensions",
-             "the elements stay, in at most 8 dimensions", "pass a shape of as many elements");
+             "a reshape keeps the number of elements, in at most 8 dimensions",
+             "pass a shape with the same number of elements");
     View v = *this;
     v.view_.rank = int32_t(shape.size());
     int64_t next = is_contiguous() ? 1 : 0;
@@ -172,7 +173,8 @@ class View {
       if (stride == 0) stride = next = view_.strides[k];
       if (view_.strides[k] != next)
         refuse("reshape() of a view whose elements do not lie evenly",
-               "it would need a copy, and views make none", "copy it by a task first");
+               "it would need a copy, and a view never copies",
+               "submit a task that copies the view, and reshape the copy");
       next *= view_.sizes[k];
     }
     return stride;

@@ -147,7 +147,7 @@ ProcessEnd ChildProcess::reap() {
 void ChildProcess::note(int status) {
   is_reaped_ = true;
   if (status == -1) {
-    end_.text = "ended; how is unknown, since something else in this program waits for children";
+    end_.text = "ended, and another part of this program took its exit status";
   } else if (WIFSIGNALED(status)) {
     end_.signal = WTERMSIG(status);
     const char* const name = sigabbrev_np(end_.signal);

@@ -116,10 +116,10 @@ std::shared_ptr<SharedBlock> SharedHeap::allocate(int64_t bytes) {
       bytes > limit ? bytes : rounded(bytes < 1 ? 1 : bytes, is_large ? kPage : kAlignment);
   const int64_t offset = size > limit ? -1 : take(size, is_large ? kPage : kAlignment);
   if (offset < 0)
-    fail({"shared memory: " + text_bytes(bytes) + " asked for, " + text_bytes(taken_bytes_) +
-              " of " + text_bytes(limit) + " are taken",
-          "tensors of all devices lie in one region, whose size the runtime chose when it was made",
-          "let tensors go, or make the runtime with a larger memory="},
+    fail({"shared memory: a task or tensor asks for " + text_bytes(bytes) + ", but " +
+              text_bytes(taken_bytes_) + " of " + text_bytes(limit) + " are taken",
+          "all tensors of a runtime lie in one region of a fixed size",
+          "delete tensors, or make the runtime with a larger memory="},
          ErrorKind::Runtime);
   auto block = std::make_shared<SharedBlock>(shared_from_this(), offset, bytes);
   taken_[offset] = {size, block};

@@ -85,15 +85,17 @@ uint64_t longest_block(const RecordedTask& task) {
 
 void check_complete(const RunTrace& trace) {
   if (trace.level < kEdges)
-    fail({"a trace of level " + std::to_string(trace.level) + " is to be simulated",
-          "who follows whom is kept at level " + std::to_string(kEdges), "trace at that level"});
+    fail({"a trace of level " + std::to_string(trace.level) + " cannot be simulated",
+          "only level " + std::to_string(kEdges) + " records which task follows which",
+          "call trace(path, level=" + std::to_string(kEdges) + ")"});
   if (trace.is_bound)
-    fail({"a trace of level host is to be simulated",
-          "its tasks name their devices, and the simulation chooses cores for them",
+    fail({"a trace of level host cannot be simulated",
+          "the simulation chooses a core for each task, but these tasks name their devices",
           "simulate programs of level chip"});
   if (trace.dropped > 0)
-    fail({"a trace that has lost " + std::to_string(trace.dropped) + " records is to be simulated",
-          "each worker keeps its last " + std::to_string(trace.capacity), "trace a shorter run"});
+    fail({"a trace that has lost records cannot be simulated: " + std::to_string(trace.dropped),
+          "each worker keeps only its last " + std::to_string(trace.capacity),
+          "trace a shorter run"});
 }
 
 }  // namespace

@@ -165,11 +165,11 @@ TEST(Simulate, refuses_traces_that_miss_what_it_needs) {
     return std::string();
   };
   RunTrace trace;
-  EXPECT_THAT(error_of(trace), HasSubstr("a trace of level 1 is to be simulated"));
+  EXPECT_THAT(error_of(trace), HasSubstr("a trace of level 1 cannot be simulated"));
   trace.level = kEdges;
   EXPECT_EQ(error_of(trace), "");
   trace.dropped = 7;
-  EXPECT_THAT(error_of(trace), HasSubstr("has lost 7 records"));
+  EXPECT_THAT(error_of(trace), HasSubstr("has lost records cannot be simulated: 7"));
   trace.is_bound = true;
   EXPECT_THAT(error_of(trace), HasSubstr("of level host"));
 }

@@ -55,15 +55,15 @@ std::string text(const pto_tensor& tensor) {
 
 void check_alike(std::span<const pto_tensor> tensors) {
   if (tensors.size() < 2)
-    fail({"a collective of " + std::to_string(tensors.size()) + " tensors",
-          "the first is written, the others are read", "pass at least two"});
+    fail({"a collective got too few tensors: " + std::to_string(tensors.size()),
+          "a collective writes the first tensor and reads the others", "pass at least two"});
   const pto_tensor& first = tensors[0];
   for (const pto_tensor& other : tensors.subspan(1))
     if (other.rank != first.rank || other.type_code != first.type_code ||
         other.type_bits != first.type_bits ||
         !std::equal(first.sizes, first.sizes + first.rank, other.sizes))
-      fail({"a collective of " + text(first) + " and " + text(other),
-            "all its tensors have one shape and element type", "reshape or convert one"});
+      fail({"a collective got " + text(first) + " and " + text(other),
+            "all its tensors have one shape and element type", "reshape or convert one of them"});
 }
 
 // Calls line(offsets of the tensors in elements) for every line along the last dimension.
@@ -210,7 +210,8 @@ Collective collective_of(std::string_view name) {
     if (other == name) return function;
     known += " " + std::string(other);
   }
-  fail({"a collective \"" + std::string(name) + "\"", "there are:" + known, "take one of these"});
+  fail({"unknown collective \"" + std::string(name) + "\"",
+        "a collective has the name of an operation", "use one of" + known});
 }
 
 }  // namespace pto
