@@ -167,8 +167,8 @@ print("every sum is right")
 REFUSED = {
     "torch.ones(8, 8).t()": "has sizes [8, 8] and strides [1, 8]",
     "torch.ones(8)[::2]": "has sizes [4] and strides [2]",
-    "torch.ones(8, dtype=torch.float64)": "is a f64 tensor, but the parameter is",
-    "torch.ones(8, dtype=torch.bfloat16)": "is a bf16 tensor, but the parameter is",
+    "torch.ones(8, dtype=torch.float64)": "the type given is f64 tensor, but the parameter is",
+    "torch.ones(8, dtype=torch.bfloat16)": "the type given is bf16 tensor, but the parameter is",
 }
 
 

@@ -310,8 +310,8 @@ int64_t evaluate(const Dim& dim, const std::vector<int64_t>& symbols) {
   if (dim.is_symbol()) {
     const auto index = static_cast<size_t>(dim.value());
     if (index >= symbols.size())
-      fail({"size " + text(dim) + " has no value: " + std::to_string(symbols.size()) +
-                " symbols are known",
+      fail({"size " + text(dim) + " has no value; the number of known symbols is " +
+                std::to_string(symbols.size()),
             "every symbol must come from the size of an input", "give the value of " + text(dim)});
     return symbols[index];
   }

@@ -81,7 +81,7 @@ TEST(Dims, refuse_what_has_no_value) {
   EXPECT_THAT(what_of([] {
                 evaluate(s2, {4, 0});
               }),
-              HasSubstr("size s2 has no value: 2 symbols are known"));
+              HasSubstr("size s2 has no value; the number of known symbols is 2"));
   EXPECT_THAT(what_of([] { evaluate(s0 * s0, {INT64_C(1) << 40}); }),
               HasSubstr("does not fit 64 bits"));
   EXPECT_THAT(what_of([] { Dim(INT64_MAX) + 1; }),

@@ -100,7 +100,7 @@ int64_t number_or(const Environment& environment, const char* variable, int64_t 
   if (error != std::errc() || stop != end || number < least) {
     fail({std::string(variable) + " is \"" + value + "\"",
           "it must be a whole number of at least " + std::to_string(least),
-          std::string("unset ") + variable + " or set such a number"});
+          std::string("unset ") + variable + " or set it to such a number"});
   }
   return number;
 }
@@ -113,11 +113,12 @@ Target target_or_best(const Environment& environment, Target best) {
     if (target <= best) return target;
     fail({std::string("PTO_TARGET is ") + value + ", but this CPU supports at most " +
               std::string(name(best)),
-          "code of a target needs all its instructions, and the operating system's support",
+          "code for a target uses all its instructions, with the operating system's support",
           "unset PTO_TARGET or set it to " + std::string(name(best))});
   }
-  fail({std::string("PTO_TARGET is \"") + value + "\"", "the targets are portable, avx2 and avx512",
-        "unset PTO_TARGET or set one of these"});
+  fail({std::string("PTO_TARGET is \"") + value + "\"",
+        "a target names the instructions that code may use",
+        "unset PTO_TARGET or set it to portable, avx2 or avx512"});
 }
 
 }  // namespace

@@ -75,8 +75,7 @@ TEST(Machine, a_target_that_the_cpu_lacks_is_refused_with_both_names) {
 }
 
 TEST(Machine, an_unknown_target_is_refused_with_the_known_ones) {
-  EXPECT_THAT(error_of({{"PTO_TARGET", "sse9"}}),
-              HasSubstr("why: the targets are portable, avx2 and avx512"));
+  EXPECT_THAT(error_of({{"PTO_TARGET", "sse9"}}), HasSubstr("set it to portable, avx2 or avx512"));
 }
 
 TEST(Machine, a_variable_that_is_no_number_of_its_range_is_refused) {

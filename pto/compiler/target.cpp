@@ -12,11 +12,12 @@ Target target_of(const CompileOptions& options) {
     if (target <= machine().best_target) return target;
     fail({"target " + options.target + " was asked for, but this CPU supports at most " +
               std::string(name(machine().best_target)),
-          "code of a target needs all its instructions",
+          "code for a target uses all its instructions",
           "leave the target out, or ask for " + std::string(name(machine().best_target))});
   }
-  fail({"target \"" + options.target + "\" is unknown", "the targets are portable, avx2 and avx512",
-        "leave the target out or pass one of these"});
+  fail({"target \"" + options.target + "\" is unknown",
+        "a target names the instructions that code may use",
+        "leave the target out, or pass portable, avx2 or avx512"});
 }
 
 }  // namespace pto

@@ -304,7 +304,7 @@ Type infer(const Node& node, const Operands& operands) {
   const OpcodeInfo& row = info(node.op);
   if (row.arity >= 0 && operands.size() != static_cast<size_t>(row.arity))
     fail({label(node.op) + ": has " + std::to_string(operands.size()) + " operands",
-          label(node.op) + " takes " + std::to_string(row.arity), "pass the right number"});
+          label(node.op) + " takes " + std::to_string(row.arity), "pass that many operands"});
   if (node.op == Opcode::view && operands.empty())
     fail({"view: has no operands", "a view takes a tensor and offsets", "pass the tensor"});
   if (row.family == Family::Structure) return infer_structure(node, operands);

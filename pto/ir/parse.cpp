@@ -260,7 +260,7 @@ class GraphReader {
     const std::string name(info(node.op).name);
     in_.fail_at(in_.position(),
                 {name + " has " + std::string(attribute),
-                 name + " takes none: a value has what its operation says", "take it out"});
+                 name + " takes none: the operation says what a value may have", "take it out"});
   }
 
   void attributes(Node& node) {

@@ -47,7 +47,7 @@ class Verifier {
     if (holds) return;
     fail({"graph " + in_quotes(graph_.name()) + ", " + label(v) + " breaks a rule",
           std::string(rule),
-          "disable the pass that ran last and report it; a graph built by hand has this mistake"});
+          "correct the graph if it was built by hand; else disable the last pass and report it"});
   }
 
   void check_inputs() const {

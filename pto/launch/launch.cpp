@@ -105,7 +105,8 @@ int32_t pto_launch(pto_kernel kernel, const pto_args* args, int32_t blocks) {
   return guarded([&]() -> int32_t {
     if (kernel == nullptr || args == nullptr) {
       return refuse({"a launch got no kernel or no arguments",
-                     "pto_launch calls kernel(args) once per block", "pass both"});
+                     "pto_launch calls kernel(args) once per block",
+                     "pass a kernel and its arguments"});
     }
     if (args->abi_version != PTO_ABI_VERSION) {
       return refuse({"the arguments have ABI version " + std::to_string(args->abi_version) +

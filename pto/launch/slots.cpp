@@ -37,15 +37,16 @@ int32_t pto_enter_slots(pto_slot_kernel kernel, const pto_args* args) {
   if (slots == nullptr) {
     return refuse(*args, {"kernel_entry: no memory for " + std::to_string(tensors + scalars) +
                               " slots of arguments",
-                          "each block has its own", "free some memory"});
+                          "each block needs slots of its own", "free some memory"});
   }
   for (size_t i = 0; i < tensors; ++i) {
     const pto_tensor& tensor = args->tensors[i];
     if (has_gaps(tensor)) {
-      return refuse(*args, {"kernel_entry: tensor " + std::to_string(i + 1) +
-                                " has gaps between its elements",
-                            "a slot holds an address, which needs row-major memory without gaps",
-                            "pass a contiguous copy"});
+      return refuse(
+          *args,
+          {"kernel_entry: tensor " + std::to_string(i + 1) + " has gaps between its elements",
+           "a slot holds only an address, so memory must be row-major without gaps",
+           "pass a contiguous copy"});
     }
     slots[i] = (tensor.flags & PTO_TENSOR_ABSENT) ? 0 : reinterpret_cast<int64_t>(tensor.data);
   }

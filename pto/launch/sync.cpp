@@ -310,7 +310,7 @@ std::string Sync::left() {
     return Error({"block " + std::to_string(key.second) + " pushed " +
                       std::to_string(ring.pushed[0]) + " times into a pipe and popped " +
                       std::to_string(popped) + " times",
-                  "what is pushed and not popped is lost, and the next kernel finds the pipe full",
+                  "a tile that is not popped is lost, and the next kernel finds the pipe full",
                   "pop as often as is pushed"})
         .what();
   }

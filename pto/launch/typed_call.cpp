@@ -184,7 +184,7 @@ void check_type(const Where& where, const std::string& given, TypeOf type,
   if (type.code == PTO_TYPE_ANY || parameter.type_code == PTO_TYPE_ANY) return;
   if (type.code == parameter.type_code && type.bits == parameter.type_bits) return;
   const std::string wanted = type_text(parameter.type_code, parameter.type_bits);
-  fail({where + " is a " + given + ", but the parameter is " + text(parameter),
+  fail({where + ": the type given is " + given + ", but the parameter is " + text(parameter),
         "a kernel reads memory as its parameter's element type", "convert the tensor to " + wanted},
        ErrorKind::Type);
 }

@@ -104,7 +104,7 @@ void Waits::wait(Lock& lock, Channel& channel, Waiter& waiter) {
     if (launch_ == nullptr && now_ns() > end) {
       fail({"waited " + std::to_string(kOutside_ms / 1000) + " s at " + text(waiter.place) + " " +
                 waiter.describe(waiter.description),
-            "nobody came in that time", "let another thread set, push or notify"},
+            "no thread set, pushed or notified in that time", "let another thread do so"},
            ErrorKind::Runtime);
     }
     waiter.is_ready = false;

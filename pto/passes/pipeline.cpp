@@ -34,7 +34,7 @@ void check_names(const std::vector<std::string>& names) {
     if (!known)
       fail({"there is no pass " + in_quotes(name),
             "the passes are " + joined(kPasses, ", ", [](const Pass& pass) { return pass.name; }),
-            "disable one of these"});
+            "correct the name, or leave it out"});
   }
 }
 

@@ -23,7 +23,7 @@ aclError refuse(aclError code, ErrorText text) {
 aclError check_device(const char* call, int device) {
   if (device >= 0) return ACL_SUCCESS;
   return refuse(ACL_ERROR_INVALID_PARAM, {std::string(call) + ": device " + std::to_string(device),
-                                          "devices have numbers from 0 on", "pass 0"});
+                                          "devices are numbered from 0", "pass 0"});
 }
 
 constexpr size_t kAclUnit = 32;
@@ -34,15 +34,16 @@ aclError allocate(const char* call, void** pointer, size_t bytes, size_t more) {
     return refuse(ACL_ERROR_INVALID_PARAM,
                   {std::string(call) + ": " + std::to_string(bytes) + " bytes" +
                        (pointer == nullptr ? " for a null pointer" : ""),
-                   "it stores the address of at least one byte", "pass &pointer and a size"});
+                   "the call stores the address of at least one byte", "pass &pointer and a size"});
   }
   const bool is_possible = bytes <= SIZE_MAX - 2 * kAclUnit;
   const size_t all = is_possible ? (bytes + kAclUnit - 1) / kAclUnit * kAclUnit + more : 0;
   *pointer = is_possible ? pto_malloc(all) : nullptr;
   if (*pointer == nullptr) {
-    return refuse(ACL_ERROR_BAD_ALLOC,
-                  {std::string(call) + ": no memory for " + std::to_string(bytes) + " bytes",
-                   "the system has no such block", "free some memory"});
+    return refuse(
+        ACL_ERROR_BAD_ALLOC,
+        {std::string(call) + ": no memory for " + std::to_string(bytes) + " bytes",
+         "the system has no free block of that size", "free some memory, or ask for less"});
   }
   std::memset(*pointer, 0, all);
   pto_register_range(*pointer, all);
@@ -75,7 +76,7 @@ aclError aclrtFree(void* pointer) {
         ACL_ERROR_INVALID_PARAM,
         {pointer == nullptr ? "aclrtFree: a null pointer"
                             : "aclrtFree: this is no live block of aclrtMalloc",
-         "only what aclrtMalloc gave can be freed, and once", "free each block once"});
+         "aclrtFree frees what aclrtMalloc returned, and only once", "free each block once"});
   }
   pto_free(pointer);
   return ACL_SUCCESS;
@@ -89,11 +90,12 @@ aclError aclrtMemcpy(void* destination, size_t capacity, const void* source, siz
     return pto::refuse(ACL_ERROR_INVALID_PARAM,
                        {"aclrtMemcpy: " + std::to_string(bytes) + " bytes into a destination of " +
                             std::to_string(capacity),
-                        "the copy would run over its end", "copy at most what it holds"});
+                        "the copy would run over the end of the destination",
+                        "copy at most what the destination holds"});
   }
   if (bytes > 0 && (destination == nullptr || source == nullptr)) {
     return pto::refuse(ACL_ERROR_INVALID_PARAM,
-                       {"aclrtMemcpy: a null pointer", "it copies between two blocks",
+                       {"aclrtMemcpy: a null pointer", "the call copies between two blocks",
                         "allocate both with aclrtMalloc"});
   }
   if (bytes > 0) std::memmove(destination, source, bytes);
@@ -102,10 +104,11 @@ aclError aclrtMemcpy(void* destination, size_t capacity, const void* source, siz
 
 aclError aclrtMemset(void* block, size_t capacity, int value, size_t bytes) {
   if (bytes > capacity || (bytes > 0 && block == nullptr)) {
-    return pto::refuse(ACL_ERROR_INVALID_PARAM,
-                       {"aclrtMemset: " + std::to_string(bytes) + " bytes of a block of " +
-                            std::to_string(capacity) + (block == nullptr ? ", a null pointer" : ""),
-                        "it would run over the block's end", "set at most what the block holds"});
+    return pto::refuse(
+        ACL_ERROR_INVALID_PARAM,
+        {"aclrtMemset: " + std::to_string(bytes) + " bytes of a block of " +
+             std::to_string(capacity) + (block == nullptr ? ", a null pointer" : ""),
+         "the call would run over the end of the block", "set at most what the block holds"});
   }
   if (bytes > 0) std::memset(block, value, bytes);
   return ACL_SUCCESS;
@@ -114,9 +117,9 @@ aclError aclrtMemset(void* block, size_t capacity, int value, size_t bytes) {
 // A stream's handle is the address of a byte of its own; only its identity matters.
 aclError aclrtCreateStream(aclrtStream* stream) {
   if (stream == nullptr) {
-    return pto::refuse(ACL_ERROR_INVALID_PARAM,
-                       {"aclrtCreateStream: a null pointer", "it stores the stream there",
-                        "pass the address of an aclrtStream"});
+    return pto::refuse(ACL_ERROR_INVALID_PARAM, {"aclrtCreateStream: a null pointer",
+                                                 "the call stores the stream at the address",
+                                                 "pass the address of an aclrtStream"});
   }
   *stream = new (std::nothrow) char;
   return *stream != nullptr ? ACL_SUCCESS : ACL_ERROR_BAD_ALLOC;

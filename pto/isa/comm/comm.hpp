@@ -238,8 +238,9 @@ template <CollEngine Engine = CollEngine::AIV, class G, class D, class A, class.
 PTO_INLINE RecordEvent TREDUCE(const ParallelGroup<G>& group, const D& dst, const A& acc,
                                const X&... rest) {
   PTO_ENTER(TREDUCE, "group, dst, acc, recv, [pong], ReduceOp", out(dst));
-  static_assert(kIsTile<A>,
-                "TREDUCE: the third operand is the tile in which hardware accumulates; give one");
+  static_assert(
+      kIsTile<A>,
+      "TREDUCE: the third operand is the tile in which hardware accumulates; give a tile");
   const ReduceOp op = detail::operation_of(rest...);
   for (int rank = 0; rank < group.nranks; ++rank) {
     if (rank == 0)

@@ -153,7 +153,7 @@ PTO_INLINE RecordEvent TRANDOM(D& d, const TRandomKey& key, const TRandomCounter
   using T = typename D::DType;
   static_assert(check_trailing<X...>());
   static_assert(Rounds == 7 || Rounds == 10,
-                "TRANDOM: there are 7 or 10 rounds; leave them out for 10");
+                "TRANDOM: rounds must be 7 or 10; leave them out for 10");
   static_assert((kSame<T, int32_t> || kSame<T, uint32_t>)&&D::isRowMajor && !D::isBoxedLayout,
                 "TRANDOM: the destination must be row-major, of int32_t or uint32_t; convert "
                 "afterwards with TCVT");

@@ -207,7 +207,7 @@ template <QuantType Type, QuantScaleAlg Alg, int Axis, bool Interleave, class D,
 PTO_INLINE void mx(D& d, const S& s, E& exponents, M& most, Sc& scaling) {
   static_assert(check_mx<Type, D, S, E>());
   static_assert(Axis == 0 || Axis == 1,
-                "TQUANT: there is no such axis; grp_axis is 0 (rows) or 1 (columns)");
+                "TQUANT: grp_axis must be 0 or 1; pass 0 for rows, 1 for columns");
   constexpr int kPitch = Type == QuantType::MXFP8 || 2 * D::Cols == S::Cols ? D::Cols : D::Cols / 2;
   const Rows<typename S::DType> t = {s.data(),        reinterpret_cast<uint8_t*>(d.data()),
                                      S::Cols,         kPitch,

@@ -129,11 +129,12 @@ TEST(TypedLaunch, a_wrong_element_type_names_both) {
   float out[1] = {};
   double wrong[1] = {};
   EXPECT_THAT(error_of([&] { EXEC_KERNEL_CMD(scale, 1, out, wrong, 1, 1, 1); }),
-              HasSubstr("argument 2 is a f64*, but the parameter is const f32*"));
+              HasSubstr("argument 2: the type given is f64*, but the parameter is const f32*"));
   FakeTensor<double> tensor({1});
   tensor.torch_type = 7;
-  EXPECT_THAT(error_of([&] { EXEC_KERNEL_CMD(scale, 1, out, tensor, 1, 1, 1); }),
-              HasSubstr("argument 2 is a f64 tensor, but the parameter is const f32*"));
+  EXPECT_THAT(
+      error_of([&] { EXEC_KERNEL_CMD(scale, 1, out, tensor, 1, 1, 1); }),
+      HasSubstr("argument 2: the type given is f64 tensor, but the parameter is const f32*"));
 }
 
 TEST(TypedLaunch, memory_that_a_kernel_cannot_use_is_refused) {
@@ -243,7 +244,9 @@ TEST(TypedLaunch, an_exported_entry_refuses_a_wrong_call_with_both_signatures) {
                                    "declared as (f32*, const f32*, u32, f64, i8)"));
   EntryCall type;
   type.tensors[1].type_bits = 64;
-  EXPECT_THAT(type.run(), HasSubstr("argument 2 is a f64 tensor, but the parameter is const f32*"));
+  EXPECT_THAT(
+      type.run(),
+      HasSubstr("argument 2: the type given is f64 tensor, but the parameter is const f32*"));
   EntryCall read_only;
   read_only.tensors[0].flags = PTO_TENSOR_READ_ONLY;
   EXPECT_THAT(read_only.run(), HasSubstr("argument 1 is read-only"));

@@ -121,7 +121,8 @@ __attribute__((noinline)) void unfold(D& d, const C& image, int64_t pos_m, int64
 
 template <class C>
 constexpr bool check_image() {
-  static_assert(is_conv_tile_v<C>, "TIMG2COL: the source is a ConvTile; see conv_tile.hpp");
+  static_assert(is_conv_tile_v<C>,
+                "TIMG2COL: the source must be a ConvTile; declare it as conv_tile.hpp shows");
   return true;
 }
 

@@ -121,7 +121,7 @@ PTO_INLINE RecordEvent TSUBVIEW(D& d, S& s, uint16_t row, uint16_t col, const X&
   PTO_ENTER(TSUBVIEW, "d, s, r, c", out(d), in(s));
   static_assert(moves::check_alias<D, S>());
   static_assert(kSame<typename D::DType, typename S::DType>,
-                "TSUBVIEW: both tiles must have the same element type; see TRESHAPE");
+                "TSUBVIEW: both tiles must have the same element type; change it with TRESHAPE");
   moves::bind_bytes(d, moves::bytes_of(static_cast<const S&>(s).data() + S::Offset(row, col)));
   return {};
 }

@@ -145,7 +145,7 @@ template <class F>
 PTO_INLINE void SET_QUANT_VECTOR(const F& fp) {
   static_assert(moves::check_entries<F>());
   static_assert(F::Numel <= pipes::kQuantColumns,
-                "SET_QUANT_VECTOR: there are entries for at most 4096 columns; push the "
+                "SET_QUANT_VECTOR: a vector must have at most 4096 entries; push the "
                 "accumulator in parts");
   PTO_ENTER(SET_QUANT_VECTOR, "fp", in(fp));
   __builtin_memcpy(pipes::quant_entries(pipes::kQuantVector, pipes::kQuantColumns),

@@ -152,7 +152,7 @@ PTO_INLINE SlotView<T> view_of(const pto_slot* slot, int64_t bytes, const Part& 
 
 inline void check_room(bool fits, const char* what, Here here) {
   if (fits) return;
-  pto_fail(what, "SlotSize bytes of a slot are for each vector core",
+  pto_fail(what, "a slot has SlotSize bytes for each vector core",
            "give the TPipe a SlotSize of the whole tile", here.file, here.line);
 }
 

@@ -46,10 +46,10 @@ struct ValidExtent<DYNAMIC, Full, Axis> {
 // its elements run down the columns.
 template <class T, SLayout Box, int FractalBytes>
 struct Fractal {
-  static_assert(Box == SLayout::NoneBox || FractalBytes == 512 || FractalBytes == 1024 ||
-                    FractalBytes == 32,
-                "Tile: there are boxes of 512 bytes, 1024 (accumulators) and 32 (scales); give one "
-                "as SFractalSize");
+  static_assert(
+      Box == SLayout::NoneBox || FractalBytes == 512 || FractalBytes == 1024 || FractalBytes == 32,
+      "Tile: SFractalSize must be the bytes of a box; pass 512, 1024 (accumulators) or 32 "
+      "(scales)");
   static constexpr int kAcross = FractalBytes == 1024 ? 16
                                  : FractalBytes == 32 ? 2
                                                       : (kIsTwin<T> ? 64 : 32) / int(sizeof(T));
