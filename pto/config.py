@@ -54,9 +54,9 @@ class Config:
     def target(self, value: str) -> None:
         if not isinstance(value, str) or value not in _TARGETS:
             raise InvalidValue(
-                f"config.target: {value!r}",
-                'a target is portable, avx2, avx512, or "" for this machine\'s',
-                "take one of these",
+                f"config.target is {value!r}",
+                "a target names the instructions that compiled kernels may use",
+                'assign "portable", "avx2", "avx512", or "" for the best of this machine',
             )
         _set("target", "PTO_TARGET", value)
 
@@ -69,9 +69,9 @@ class Config:
     def threads(self, value: int) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 1 << 31:
             raise InvalidValue(
-                f"config.threads: {value!r}",
-                "it counts the threads of a call, the caller included",
-                "give a number from 1 on; more than the cores count as the cores",
+                f"config.threads is {value!r}",
+                "threads counts the threads of a call, the caller included",
+                "assign a number from 1 to the number of cores",
             )
         _core.set_num_threads(value)
 
@@ -84,7 +84,9 @@ class Config:
     def dump(self, value: Callable[[str, str], object] | None) -> None:
         if value is not None and not callable(value):
             raise InvalidType(
-                f"config.dump: {value!r}", "it is called with (stage, text)", "assign a function"
+                f"config.dump is {value!r}",
+                "pto calls it with (stage, text)",
+                "assign a function of both",
             )
         self._dump = value
 
@@ -95,7 +97,9 @@ class Config:
 
 def _set(name: str, variable: str, value: object) -> None:
     if not isinstance(value, str | os.PathLike):
-        raise InvalidType(f"config.{name}: {value!r}", "it is a string", "assign one")
+        raise InvalidType(
+            f"config.{name} is {value!r}", "the value of this name is a string", "assign a str"
+        )
     if os.fspath(value):
         os.environ[variable] = os.fspath(value)
     else:

@@ -156,5 +156,5 @@ def test_an_element_type_that_kernels_lack_is_refused_by_name():
 
 
 def test_arrays_of_two_libraries_are_refused():
-    with pytest.raises(TypeError, match="y is .*another array is a Foreign\n.*one library"):
+    with pytest.raises(TypeError, match="y is .*another array is of type Foreign\n.*one library"):
         pto.jit(lambda x, y: x + y)(Foreign(np.ones(2)), np.ones(2))

@@ -145,7 +145,7 @@ REFUSED = {
     "each axis has one start": lambda x: torch_ops.slice(x, [0], [1], [0], [0]),
     "sizes 4 and 5 differ in concat": lambda x: torch_ops.concat([x, x.new_ones(3, 5)]),
     "tensors have 2 and 1 axes": lambda x: torch_ops.concat([x, x[0]]),
-    "a has 2 axes and b has 1": lambda x: torch_ops.gemm(x, x[0]),
+    "the ranks of a and b are 2 and 1": lambda x: torch_ops.gemm(x, x[0]),
 }
 
 

@@ -49,7 +49,7 @@ nb::object object_from(const Dim& dim) {
 Opcode opcode_from(const std::string& name) {
   if (auto op = parse_opcode(name)) return *op;
   fail({"unknown operation '" + name + "'", "operations are the rows of isa/instructions.def",
-        "see pto._core.operations()"});
+        "use a name that pto._core.operations() lists"});
 }
 
 template <class F>
@@ -298,8 +298,8 @@ DType dtype_from(const std::string& type_name) {
   if (auto dtype = parse_dtype(type_name)) return *dtype;
   std::string known;
   for (int i = 0; i < kDTypes; ++i) known += " " + std::string(name(static_cast<DType>(i)));
-  fail({"unknown element type '" + type_name + "'", "the element types are" + known,
-        "use one of them"},
+  fail({"unknown element type '" + type_name + "'", "an element type is known by its name",
+        "use one of" + known},
        ErrorKind::Type);
 }
 

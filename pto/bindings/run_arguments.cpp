@@ -19,8 +19,8 @@ void RunArguments::add(int type, nb::handle value, const std::string& dtype, siz
               " is no array in the memory of this machine with "
               "at most " +
               std::to_string(kBoxRank) + " dimensions",
-          "arrays are of NumPy, of PyTorch on the CPU, or have DLPack or the buffer protocol",
-          "pass one of these"},
+          "tasks take arrays of NumPy, of PyTorch on the CPU, and those with DLPack or a buffer",
+          "convert it: numpy.asarray(x), or x.cpu() of a tensor"},
          ErrorKind::Type);
   if (type != kInput) {
     nb::ndarray<nb::device::cpu> writable;
@@ -36,8 +36,7 @@ void RunArguments::add(int type, nb::handle value, const std::string& dtype, siz
     if (dims[rank + k] < 0 && dims[k] > 1)
       fail({"argument " + std::to_string(index) + " has the stride " +
                 std::to_string(dims[rank + k]) + " in dimension " + std::to_string(k),
-            "its memory begins before its first element, where kernels that get an address would "
-            "write behind it",
+            "a kernel that gets only the address of the first element would write past the memory",
             "pass a copy, or the array as it lies in memory: x[::-1] of a reversed one"});
   }
   dims_.push_back(std::move(dims));

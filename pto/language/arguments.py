@@ -240,7 +240,7 @@ _TEXTS = {
         InvalidType,
     ),
     "mixed libraries": (
-        "{name} is {value}, but another array is a {detail}",
+        "{name} is {value}, but another array is of type {detail}",
         "the arrays of a call come from one library, which also gets the results",
         "convert one: torch.from_numpy(a), or t.numpy()",
         InvalidType,
@@ -253,7 +253,7 @@ _TEXTS = {
     ),
     "recursion": (
         "{name} calls itself with arrays while it is traced",
-        "it would be traced without end",
+        "the tracing would never end",
         "call it with its own parameters, or write a loop",
         InvalidValue,
     ),
@@ -264,7 +264,7 @@ _TEXTS = {
         InvalidValue,
     ),
     "out count": (
-        "out holds another number of arrays than the function has outputs, {detail}",
+        "out does not hold as many arrays as the function has outputs, {detail}",
         "each output needs an array",
         "pass a tuple of that length",
         InvalidValue,
@@ -283,7 +283,7 @@ _TEXTS = {
     ),
     "out form": (
         "out is {value}, but the function returns {detail}",
-        "each output needs an array, which stands in out as it stands in the result",
+        "out has the containers of the result, with an array for each output",
         "pass the same containers with an array for each tensor",
         InvalidType,
     ),

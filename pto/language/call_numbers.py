@@ -33,8 +33,8 @@ class Number(Tensor):
         if not self.trace.open:
             return "<a number of a tracing that has ended>"
         return fail(
-            "the value of a number is asked for while a function is traced",
-            "it is a number of the call, so that one kernel serves all values",
+            "a function asks for the value of a number while it is traced",
+            "one kernel serves all values of this number, so none is known yet",
             "make it a constant: @pto.jit(constants=(its name,))",
             InvalidType,
         )

@@ -32,7 +32,7 @@ def check_definition(operator: Any) -> None:
             raise InvalidType(
                 f"{operator.name}: the class {name} has an unknown member {member}",
                 nearest(member, MEMBERS),
-                f"correct its name; what only the class itself uses is named _{member}",
+                f"correct its name; a member for the class itself has a name such as _{member}",
             )
     if kernel is None and build is None:
         raise InvalidType(
@@ -44,14 +44,13 @@ def check_definition(operator: Any) -> None:
         isinstance(kernel, NativeKernel) and operator.member("infer") and build is None
     ):
         raise InvalidType(
-            f"{operator.name}: the class {name} has a kernel that is no cpp_kernel(), or no infer, "
-            "or a build as well",
-            "the shapes of what a hand-written kernel returns come from infer",
-            "add: def infer(...), and take build or kernel",
+            f"{operator.name}: the class {name} needs a cpp_kernel(), an infer and no build",
+            "a hand-written kernel replaces build, and infer gives the shapes of its results",
+            "write kernel = cpp_kernel(...) and def infer(...), and remove build",
         )
     if (autocast := operator.member("autocast")) not in AUTOCAST:
         raise InvalidValue(
             f"{operator.name}: autocast is {autocast!r}",
-            "it says what a region of mixed precision does with the arguments",
+            "autocast says what a region of mixed precision does with the arguments",
             "write 'low', 'f32', or leave it out for the widest type among them",
         )

@@ -19,8 +19,8 @@ def call(operator: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         raise InvalidValue(
             f"{operator.name}: called with out=, but the size of its result is not known before it "
             "ran",
-            "an array for the result has to have its size",
-            "leave out= away, and copy the result where it belongs",
+            "out must have the size of the result",
+            "call without out=, and copy the result to its place",
         )
     given = [t for v in (*args, *kwargs.values()) for t in (v if _is_list(v) else [v])]
     if any(isinstance(t, Tensor) for t in given):
@@ -41,7 +41,7 @@ def call(operator: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
 def _refuse_tracing(name: str) -> NoReturn:
     fail(
         f"{name}: called on a traced tensor, but its kernel is written by hand in C++",
-        "a traced function is one kernel of pto's own operations, into which it cannot be put",
+        "a traced function becomes one kernel of pto's operations and cannot contain another",
         f"split the function: call pto.ops.{name} on arrays, between two functions",
         InvalidType,
     )

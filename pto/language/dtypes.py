@@ -91,6 +91,6 @@ def dtype(what: object) -> DType:
         raise InvalidType(
             f"unknown element type {what!r}",
             KNOWN,
-            "use one of them, as pto.f32 or by its name",
+            "pass a type such as pto.f32, or its name",
         )
     return _BY_NAME[name]

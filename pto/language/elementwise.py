@@ -305,7 +305,7 @@ def full_like(x: Tensor, value: object, dtype: object = None) -> Tensor:
     if filled.ndim:
         fail(
             f"full_like: the value has the shape {list(filled.shape)}",
-            "one number fills a tensor",
+            "full_like fills a tensor with one number",
             "pass a number or a tensor of rank 0; pto.broadcast_to repeats others",
         )
     return Tensor(x.trace, x.trace.here().broadcast(filled.value, x.shape))

@@ -47,8 +47,8 @@ class Spec:
         if not -self.ndim <= dim < self.ndim:
             raise InvalidValue(
                 f"there is no axis {dim} in a tensor of {self.ndim} axes",
-                f"axes go from {-self.ndim} to {self.ndim - 1}",
-                "give one of these",
+                "an axis counts from the front from 0, or from the end from -1",
+                f"pass an axis from {-self.ndim} to {self.ndim - 1}",
             )
         return dim % self.ndim
 

@@ -47,8 +47,8 @@ class NativeKernel:
         except OSError as error:
             raise MissingFile(
                 f"{operator}: its kernel cannot be read: {error}",
-                "the source stands beside the definition and is compiled at the first use",
-                f"put {self.path.name} there",
+                "pto compiles the source of a kernel at its first use",
+                f"write {self.path}, or correct the name in cpp_kernel()",
             ) from None
         first = next(name for name in dtypes if name)
         types = "".join(

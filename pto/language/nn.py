@@ -65,7 +65,7 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     if approximate not in ("none", "tanh"):
         fail(
             f"gelu: approximate is {approximate!r}",
-            "there are the exact function and PyTorch's approximation of it",
+            "gelu is the exact function or PyTorch's approximation of it",
             "pass 'none' or 'tanh'",
         )
     wider = wide(real(x))

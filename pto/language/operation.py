@@ -27,9 +27,9 @@ _SENTENCES = {
         "a tensor",
         "pass a parameter of a function under @pto.jit, what it computed, or outside it an array",
     ),
-    bool: ("True or False", "pass one of these"),
-    str: ("a string", "pass one"),
-    float: ("a number", "pass one"),
+    bool: ("a bool", "pass True or False"),
+    str: ("a string", "pass a str"),
+    float: ("a number", "pass an int or a float"),
 }
 
 
@@ -105,7 +105,7 @@ def _fits(value: Any, kind: type, is_tensor: Callable[[Any], bool]) -> bool:
 def _refuse(function: str, name: str, value: Any, kind: type) -> NoReturn:
     what, fix = _SENTENCES[kind]
     if kind is Tensor and _is_array(value):
-        fix = "make it a parameter of the traced function: what is captured is not seen again"
+        fix = "make it a parameter: a traced function reads what it captures only once"
     fail(f"{function}: {name} is {describe(value)}", f"{name} must be {what}", fix, InvalidType)
 
 

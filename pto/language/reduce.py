@@ -24,7 +24,7 @@ Axes = int | tuple[int, ...] | list[int] | None
 
 def _axes(name: str, rank: int, dim: Axes, axis: Axes) -> list[int]:
     if dim is not None and axis is not None:
-        fail(f"{name}: both dim and axis are given", "they are the same", "give one", InvalidType)
+        fail(f"{name}: both dim and axis are given", "both name the axes", "pass dim", InvalidType)
     chosen = axis if dim is None else dim
     if chosen is None:
         return list(range(rank))

@@ -18,12 +18,19 @@ def normal_axis(axis: object, rank: int, name: str) -> int:
     except TypeError:
         number = None
     if number is None:
-        fail(f"{name}: the axis is {describe(axis)}", "axes are integers", "give one", InvalidType)
+        fail(
+            f"{name}: the axis is {describe(axis)}",
+            "an axis is an integer",
+            "pass an int",
+            InvalidType,
+        )
     if not -rank <= number < rank:
         fail(
             f"{name}: there is no axis {number} in a tensor of {rank} axes",
-            f"axes go from {-rank} to {rank - 1}" if rank else "a tensor of rank 0 has no axis",
-            "give one of these",
+            "axes count from 0, or from the end from -1"
+            if rank
+            else "a tensor of rank 0 has no axis",
+            f"pass an axis from {-rank} to {rank - 1}" if rank else "pass a tensor with an axis",
             InvalidIndex,
         )
     return number % rank
@@ -38,7 +45,7 @@ def _sizes(name: str, shape: tuple) -> list:
             fail(
                 f"{name}: a size is {describe(size)}",
                 "sizes are integers of 64 bits, or sizes of traced tensors",
-                f"give those, as in {name}(x, (x.shape[0], 1))",
+                f"pass such sizes, as in {name}(x, (x.shape[0], 1))",
                 InvalidType,
             )
     return list(given)

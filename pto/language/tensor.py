@@ -110,7 +110,7 @@ def other_name(name: str) -> str:
     known = {"cat": "concat", "topk": "top_k", "permute": "transpose", "mm": "matmul"}
     known |= {operator: operator for operator in _OPERATORS.split()}
     if name in known:
-        return f"an operator of the library, not for traced functions, is pto.ops.{known[name]}"
+        return f"pto.ops.{known[name]} exists, but a traced function cannot call it"
     return ""
 
 

@@ -129,8 +129,8 @@ def operand(value: object, like: Tensor, name: str) -> Tensor:
     if hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
         fail(
             f"{name}: the operand is {describe(value)} from outside the function",
-            "a traced function computes with its parameters; what it captures is not seen again",
-            "make it a parameter",
+            "a traced function reads what it captures only once, so later values are lost",
+            "make it a parameter of the function",
             InvalidType,
         )
     return fail(

@@ -25,7 +25,7 @@ class BoundedRows {
     for (int32_t i = 0; i < op_.n_outputs; ++i) count_ += op_.outputs[i].is_bounded != 0;
     if (count_ == 0 || narrow_ != nullptr) return;
     fail({std::string(op_.name) + ": the size of its result is known only after it ran",
-          "the caller gives memory for the most that it can be, and does not ask for the size",
+          "the caller gave memory for the largest result, but no way to report its size",
           "call it where results may have any size, or set pto_operator_call::narrow"});
   }
 
@@ -60,9 +60,9 @@ class BoundedRows {
   void check(int32_t output, int64_t rows, int64_t bound) const {
     if (rows >= 0 && rows <= bound) return;
     const std::string said = rows == kUnsaid ? "says no number" : "says " + std::to_string(rows);
-    fail({std::string(op_.name) + ": of the rows of " + op_.outputs[output].name + " its kernel " +
-              said + ", where from 0 to " + std::to_string(bound) + " may be",
-          "infer gives the most rows that there may be, and the kernel says how many there are",
+    fail({std::string(op_.name) + ": for the rows of " + op_.outputs[output].name + " its kernel " +
+              said + ", but infer allows 0 to " + std::to_string(bound),
+          "infer gives the largest number of rows, and the kernel says the real one",
           "correct the kernel, or the bound in infer"},
          ErrorKind::Runtime);
   }

@@ -114,8 +114,9 @@ TEST_P(EveryWay, refuses_a_kernel_that_says_more_than_its_bound_or_nothing) {
   };
   EXPECT_THAT(
       error_of({0, -4}),
-      HasSubstr("test_positive: of the rows of result its kernel says 4, where from 0 to 2"));
-  EXPECT_THAT(error_of({1, -2}), HasSubstr("its kernel says no number, where from 0 to 2"));
+      HasSubstr(
+          "test_positive: for the rows of result its kernel says 4, but infer allows 0 to 2"));
+  EXPECT_THAT(error_of({1, -2}), HasSubstr("its kernel says no number, but infer allows 0 to 2"));
   EXPECT_THAT(error_of({1, -1}), HasSubstr("positive: there is a -1"));
 }
 

@@ -43,14 +43,14 @@ void add(const char* name, pto_kernel kernel, uint32_t flags) {
   if (!name || !*name || !kernel) {
     fail({std::string("a guid ") + (name && *name ? name : "without a name") +
               (kernel ? "" : " without a kernel"),
-          "a guid is the name of a kernel", "pass both"});
+          "a guid is the name of a kernel", "pass a name and a kernel"});
   }
   const std::unique_lock lock(table().mutex);
   const auto [place, is_new] = table().kernels.emplace(name, NamedKernel{kernel, flags});
   if (is_new) return;
   place->second.is_taken_twice = true;
   fail({std::string("guid ") + name + ": is registered twice",
-        "a name belongs to one kernel for the life of the process, so now it belongs to none",
+        "a name belongs to one kernel for the life of the process; the registry now refuses it",
         "choose another name for one of them"});
 }
 
@@ -86,7 +86,8 @@ NamedKernel find(const pto_guid_call& call) {
   }
   if (found->second.is_taken_twice) {
     fail_in(call, "guid " + found->first + " is registered twice",
-            "nobody can say which kernel is meant", "choose another name for one of them");
+            "the name does not say which of the two kernels is meant",
+            "choose another name for one of them");
   }
   return found->second;
 }

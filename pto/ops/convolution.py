@@ -37,7 +37,7 @@ def checked(x, weight, stride, padding, dilation, groups) -> None:
             f"conv2d: stride {list(stride)}, padding {list(padding)}, dilation {list(dilation)}, "
             f"groups {groups}",
             "stride, dilation and groups are at least 1, padding at least 0",
-            "correct them",
+            "pass numbers that are large enough",
         )
     require_equal(weight.shape[1] * groups, x.shape[1], "the channels of weight and of x")
     require_equal(weight.shape[0] % groups, 0, "the filters left over when groups share them")

@@ -46,8 +46,8 @@ def permuted(x: Spec, perm: list[int]) -> list[int]:
     if sorted(axes) != list(range(x.ndim)):
         raise InvalidValue(
             f"transpose: perm is {list(perm)}, x has {x.ndim} axes",
-            "it names each axis once",
-            f"give a permutation of 0 to {x.ndim - 1}",
+            "perm names each axis once",
+            f"pass a permutation of 0 to {x.ndim - 1}",
         )
     return axes
 
@@ -279,8 +279,8 @@ def concatenated(tensors: list[Spec], dim: int) -> Spec:
         if other.ndim != first.ndim:
             raise InvalidValue(
                 f"concat: tensors have {first.ndim} and {other.ndim} axes",
-                "all have the same number",
-                "add axes of size 1",
+                "tensors that are joined have the same number of axes",
+                "reshape one of them",
             )
         for axis, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)):
             if axis != dim:

@@ -30,7 +30,7 @@ def _matrix(spec: Spec, transposed: bool, is_left: bool) -> tuple:
         raise InvalidValue(
             "matmul: an operand has no axes",
             "operands are vectors or matrices",
-            "give it an axis, or multiply by *",
+            "give the operand an axis, or multiply with *",
         )
     if spec.ndim == 1:
         return (1, *spec.shape) if is_left else (*spec.shape, 1)
@@ -68,7 +68,7 @@ def check_addend(c: Spec | None, shape: tuple) -> None:
         return
     if c.ndim > 2:
         raise InvalidValue(
-            f"gemm: c has {c.ndim} axes", "it broadcasts to a matrix", "give it two axes at most"
+            f"gemm: c has {c.ndim} axes", "c broadcasts to a matrix", "pass a c of at most two axes"
         )
     for size, own in zip(shape[2 - c.ndim :], c.shape, strict=True):
         require_equal(size_broadcast(size, own), size, "gemm")
@@ -221,7 +221,9 @@ class Gemm:
     def infer(a, b, c, alpha, beta, transpose_a, transpose_b):
         if a.ndim != 2 or b.ndim != 2:
             raise InvalidValue(
-                f"gemm: a has {a.ndim} axes and b has {b.ndim}", "both are matrices", "use matmul"
+                f"gemm: the ranks of a and b are {a.ndim} and {b.ndim}",
+                "gemm multiplies matrices, of rank 2",
+                "call matmul",
             )
         check_depth(a, b, transpose_a, transpose_b)
         shape = product_shape(a, b, transpose_a, transpose_b)

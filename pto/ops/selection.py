@@ -75,12 +75,12 @@ class TopK:
     def infer(x, k, dim, largest):
         axis = x.axis(dim)
         if k < 0:
-            raise InvalidValue(f"top_k: k is {k}", "it counts elements", "give at least 0")
+            raise InvalidValue(f"top_k: k is {k}", "k counts elements", "pass a k of at least 0")
         if isinstance(x.shape[axis], int) and k > x.shape[axis]:
             raise InvalidValue(
                 f"top_k: k is {k}, but axis {dim} has {x.shape[axis]} elements",
-                "there are no more elements than the axis has",
-                f"give at most {x.shape[axis]}",
+                "top_k returns k elements of the axis",
+                f"pass a k of at most {x.shape[axis]}",
             )
         shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
         require_equal(
@@ -189,8 +189,8 @@ def pieces(x: Spec, sizes: list[int], dim: int) -> list[Spec]:
     if not sizes or min(sizes) < 0:
         raise InvalidValue(
             f"split: sizes is {list(sizes)}",
-            "it has the size of each piece, at least one",
-            "give sizes that are not negative",
+            "sizes has one size for each piece, none of them negative",
+            "pass at least one size, and only sizes of at least 0",
         )
     require_equal(sum(sizes), x.shape[axis], "split")
     return [x.like((*x.shape[:axis], size, *x.shape[axis + 1 :])) for size in sizes]

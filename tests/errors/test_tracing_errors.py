@@ -124,7 +124,7 @@ CASES = {
         lambda x: x.mean(), (I32,), TypeError, "mean: the operand is i32", "", "cast",
     ),
     "axis": (
-        lambda x: x.sum(2), (F32,), IndexError, "no axis 2 in a tensor of 2 axes", "-2 to 1", "",
+        lambda x: x.sum(2), (F32,), IndexError, "no axis 2 in a tensor of 2 axes", "", "-2 to 1",
     ),
     "axis type": (lambda x: x.sum("a"), (F32,), TypeError, "the axis is the str 'a'", "", ""),
     "axis twice": (lambda x: x.sum((0, -2)), (F32,), ValueError, "the axes [0, -2] repeat", "", ""),

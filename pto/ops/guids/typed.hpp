@@ -34,7 +34,8 @@ inline int64_t elements(const pto_tensor& tensor) {
 template <class T>
 const char* wrong_types(const KernelArguments& in, int tensors) {
   if (in.tensors() != tensors) {
-    return "it got another number of tensors\n  why: it counts inputs, then outputs\n"
+    return "it did not get as many tensors as it has\n  why: the inputs come first, then the "
+           "outputs\n"
            "  fix: describe those inputs and outputs that the kernel has";
   }
   for (int i = 0; i < tensors; ++i) {
@@ -48,7 +49,8 @@ const char* wrong_types(const KernelArguments& in, int tensors) {
 }
 
 inline constexpr const char* kWrongSizes =
-    "the sizes of its tensors do not fit each other\n  why: see the kernel's description\n"
+    "the sizes of its tensors do not fit each other\n  why: the kernel computes the sizes of its "
+    "outputs from those of its inputs\n"
     "  fix: correct the shape callback of the output";
 
 }  // namespace pto::guids
