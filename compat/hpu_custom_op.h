@@ -57,9 +57,10 @@ class HabanaCustomOpDescriptor {
     const std::lock_guard lock(registered().mutex);
     const auto found = registered().parts.find(name);
     if (found == registered().parts.end()) {
-      pto::custom_op::fail(name + ": was registered with registerUserCustomOp",
-                           "the two ways of describing have descriptors of their own",
-                           "use UserCustomOpDescriptor::getUserCustomOpDescriptor");
+      pto::custom_op::fail(
+          name + ": was registered with registerUserCustomOp",
+          "HabanaCustomOpDescriptor holds what REGISTER_CUSTOM_OP_ATTRIBUTES registered",
+          "call UserCustomOpDescriptor::getUserCustomOpDescriptor");
     }
     HabanaCustomOpDescriptor descriptor;
     descriptor.parts_ = found->second;
@@ -134,8 +135,9 @@ class HabanaCustomOpDescriptor {
   }
 
   static void refuse(pto::custom_op::Description& about, const char* list, unsigned index) {
-    about.error = about.name + ": among its " + list + " the index " + std::to_string(index) +
-                  " is not right\n  why: an index names one of them, and outputs count from 0\n"
+    about.error = about.name + ": its " + list + " have the index " + std::to_string(index) +
+                  " twice, or one that is too large\n  why: each index names one of them, and "
+                  "outputs count from 0\n"
                   "  fix: give each its own index";
   }
 

@@ -207,7 +207,7 @@ class Arguments {
     }
     if (!first) {
       fail(about_.name + ": it got no tensor", "a kernel computes on tensors",
-           "describe an input as TENSOR, and pass one");
+           "describe an input as TENSOR, and pass a tensor");
     }
     device_ = first->device();
   }

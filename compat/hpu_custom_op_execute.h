@@ -44,14 +44,16 @@ inline at::Tensor make_output(const Description& about, const Arguments& argumen
   const auto index = static_cast<size_t>(output.replaces);
   if (index >= arguments.stack().size() || !arguments.stack()[index].isTensor()) {
     fail(about.name + ": an output replaces value " + std::to_string(index),
-         "what is replaced is a tensor of the call", "name the index of a tensor");
+         "an output can replace only a tensor argument of the call",
+         "name the index of a tensor argument");
   }
   at::Tensor tensor = arguments.stack()[index].toTensor();
   if (tensor.scalar_type() != output.dtype || tensor.sizes() != at::IntArrayRef(output.sizes)) {
     fail(about.name + ": an output of type " + c10::toString(output.dtype) + " and sizes " +
              c10::str(output.sizes) + " replaces a tensor of type " +
              c10::toString(tensor.scalar_type()) + " and sizes " + c10::str(tensor.sizes()),
-         "the new elements take the places of the old ones", "describe the output as that tensor");
+         "the new elements are written over the old ones",
+         "give the output the type and sizes of that tensor");
   }
   for (int64_t axis = 0; axis < tensor.dim(); ++axis) {
     if (tensor.stride(axis) != 0 || tensor.size(axis) < 2) continue;

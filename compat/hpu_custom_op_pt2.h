@@ -47,8 +47,8 @@ class UserCustomOpDescriptor {
     const auto found = registered().descriptors.find(name);
     if (found == registered().descriptors.end()) {
       pto::custom_op::fail(name + ": was registered with REGISTER_CUSTOM_OP_ATTRIBUTES",
-                           "the two ways of describing have descriptors of their own",
-                           "use HabanaCustomOpDescriptor::getCustomOpDescriptor");
+                           "UserCustomOpDescriptor holds what registerUserCustomOp registered",
+                           "call HabanaCustomOpDescriptor::getCustomOpDescriptor");
     }
     return found->second;
   }
@@ -87,8 +87,8 @@ class UserCustomOpDescriptor {
     about->takes_all_tensors = true;
     if (!parts_->outputs) {
       about->error = about->name +
-                     ": has no callback for its outputs\n  why: it tells their types "
-                     "and shapes\n  fix: pass one";
+                     ": has no callback for its outputs\n  why: the callback tells the types "
+                     "and shapes of the outputs\n  fix: pass a callback to registerUserCustomOp";
     }
     about->outputs = [parts = parts_](const at::Stack& stack) {
       std::vector<pto::custom_op::Output> made;

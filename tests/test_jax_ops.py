@@ -111,7 +111,7 @@ def test_mistakes_are_errors_while_tracing():
         (lambda: pto.jax.softmax(x, dim="0"), InvalidType, "softmax: dim is '0'"),
         (lambda: pto.jax.add(x, None), InvalidType, "add: y is None"),
         (lambda: pto.jax.add(x, x.astype(complex)), InvalidType, "y has the dtype complex64"),
-        (lambda: pto.jax.add(x, [x]), InvalidType, "add: y is a list"),
+        (lambda: pto.jax.add(x, [x]), InvalidType, "add: y is of type list"),
         (lambda: pto.jax.kinds_scaled(x, alpha=x), InvalidType, "alpha is float32\\[4\\]"),
         (lambda: pto.jax.jax_count(x), InvalidType, "a result is int64.*\n.*jax_enable_x64"),
         (lambda: pto.jax.kinds_repeat_row(x, -1), InvalidValue, "shape \\[-1, 4\\]"),

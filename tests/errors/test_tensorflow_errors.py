@@ -64,11 +64,13 @@ def test_a_wrong_attribute_is_a_type_error_that_says_what_is_wanted(call, messag
     for run in (call, lambda: run_in_function(call), lambda: tf.function(call)()):
         with pytest.raises(TypeError, match=message) as it:
             run()
-        assert "why: it is" in str(it.value) and "fix:" in str(it.value)
+        assert "why: the graph stores" in str(it.value) and "fix:" in str(it.value)
 
 
 def test_a_traced_number_cannot_be_an_attribute():
-    with pytest.raises(TypeError, match="eps is <tf.Tensor .*>\n  why: it is a real number"):
+    with pytest.raises(
+        TypeError, match="eps is <tf.Tensor .*>\n  why: the graph stores a real number"
+    ):
         run_in_function(lambda e: pto_tf.rms_norm(x(2), x(2), e), tf.constant(0.5))
 
 

@@ -43,7 +43,7 @@ def _checked(record: Record, name: str, value: Any) -> Any:
     dtype = getattr(value, "dtype", None)
     if dtype is None or not hasattr(value, "shape"):
         raise InvalidType(
-            f"{record.name}: {name} is a {type(value).__name__}",
+            f"{record.name}: {name} is of type {type(value).__name__}",
             f"the signature is {record.schema}",
             "pass an array, jax.numpy.asarray(value) for a number",
         )
@@ -66,7 +66,7 @@ def refuse_bounded(record: Record) -> None:
     raise InvalidType(
         f"{record.name}: the size of its result is known only after it ran",
         "JAX gives arrays their sizes before a program runs",
-        f"call {padded} with size=, which fills up what is missing, or the operator on "
+        f"call {padded} with size=, which pads the result, or call the operator on "
         "numpy.asarray(x), outside of jit",
     )
 

@@ -160,7 +160,8 @@ int32_t type_of(const Request& request, const pto_operator_output& output,
     if (request.argument(i).type == output.type) return types[i];
   }
   fail(std::string(request.op().name) + ": the dtype of its result is not known",
-       "it is that of optional tensors, and none was given", "give one of them");
+       "the result has the dtype of an optional tensor, and none was given",
+       "pass at least one of the optional tensors");
 }
 
 std::vector<int32_t> types_of(const std::vector<int32_t>& types, PrimitiveAttributes& attributes) {
@@ -168,17 +169,17 @@ std::vector<int32_t> types_of(const std::vector<int32_t>& types, PrimitiveAttrib
   const pto_operator& op = request.op();
   std::vector<int32_t> results;
   if (types.size() != request.n_tensors()) {
-    fail(std::string(op.name) + ": got " + std::to_string(types.size()) + " tensors instead of " +
-             std::to_string(request.n_tensors()),
-         "a primitive is made for one number of tensors", "make one for each number");
+    fail(std::string(op.name) + ": the number of tensors is " + std::to_string(types.size()) +
+             ", but the primitive was made for " + std::to_string(request.n_tensors()),
+         "a primitive serves one number of tensors", "make a primitive for each number");
   }
   for (int32_t i = 0; i < op.n_outputs; ++i) {
     int32_t count = 1;
     if (op.outputs[i].is_list) {
       if (last_counts.first != op.name + request.text()) {
-        fail(std::string(op.name) + ": how many tensors it returns is not known",
+        fail(std::string(op.name) + ": the number of its results is not known yet",
              "MindSpore asked for types before shapes",
-             "use the version of MindSpore tested: 2.10");
+             "install MindSpore 2.10, with which the adapter is tested");
       }
       count = last_counts.second[static_cast<size_t>(i)];
     }

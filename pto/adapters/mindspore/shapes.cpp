@@ -64,9 +64,9 @@ Results unknown_ranks(const Request& request) {
   const pto_operator& op = request.op();
   for (int32_t i = 0; i < op.n_outputs; ++i) {
     if (!op.outputs[i].is_list) continue;
-    fail(std::string(op.name) + ": how many tensors it returns is not known",
-         "a graph must know it, and it depends on the rank of an argument that has none yet",
-         "give set_inputs a shape such as [None, None]");
+    fail(std::string(op.name) + ": the number of its results is not known yet",
+         "it depends on the rank of an argument, which is unknown while the graph is built",
+         "call set_inputs with tensors of a shape such as [None, None]");
   }
   const auto count = static_cast<size_t>(op.n_outputs);
   return {std::vector<Shape>(count, {kUnknownRank}), {}, std::vector<int32_t>(count, 1)};

@@ -104,8 +104,7 @@ class Invocation {
   [[noreturn]] void refuse_number() const {
     fail({std::string(kernel_.op.name) + ": called with more than " +
               std::to_string(tensors_.size()) + " tensors",
-          "a call takes at most so many, the members of lists counted one by one",
-          "split the list"});
+          "a call takes at most that many, and each member of a list counts", "split the list"});
   }
 
   [[noreturn]] void refuse_element(size_t tensor, const Value* value) const {

@@ -44,7 +44,7 @@ void check(Status* status) {
   const std::string text = api::GetErrorMessage(status);
   api::ReleaseStatus(status);
   fail({"ONNX Runtime refused: " + text, "one of its functions failed inside the pto adapter",
-        "see its text; where that does not help, report it"},
+        "correct what ONNX Runtime names above, or report its text as a defect of the adapter"},
        ErrorKind::Runtime);
 }
 

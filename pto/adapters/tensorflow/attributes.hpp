@@ -96,7 +96,7 @@ class Attributes {
     if (!count) return missing(op, count_name(i));
     if (argument.kind == PTO_KIND_TENSOR && count->i() > 1) {
       return refuse(op, std::to_string(count->i()) + " tensors were given for " + argument.name,
-                    "it is an optional tensor: a list of 0 or 1 tensors",
+                    "the node holds an optional tensor as a list of at most one",
                     "give one tensor or none");
     }
     counts_.push_back(static_cast<int32_t>(count->i()));

@@ -78,7 +78,7 @@ def encode(name: str, argument: Argument, value: Any) -> Any:
     except (TypeError, ValueError):
         raise TypeError(  # plain: AutoGraph keeps only built-in types
             f"{name}: {argument.name} is {value!r:.60}\n"
-            f"  why: it is {_WANTED.get(argument.kind, 'an integer')}, and part of the graph\n"
+            f"  why: the graph stores {_WANTED.get(argument.kind, 'an integer')} as this argument\n"
             "  fix: pass a Python value of this kind, not a tensor"
         ) from None
 

@@ -191,7 +191,7 @@ class Node:
         if any(t.shape.rank is None for group in groups for t in group):
             raise refuse(
                 f"{self.record.name}: the rank of a tensor is unknown",
-                "how many tensors come back depends on the ranks, and a graph wants to know",
+                "the number of results depends on the ranks, and a graph has to know it",
                 "give it a rank first: tf.ensure_shape(x, [None, None])",
             )
         kinds = []

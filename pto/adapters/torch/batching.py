@@ -90,7 +90,7 @@ class BatchingRule:
         if self.record.is_bounded:
             raise InvalidValue(
                 f"vmap: the size of the result of {self.record.name} is known only after it ran",
-                "each row would have another size, and the rows of a tensor have one",
+                "each row may get a size of its own, but all rows of a tensor have one size",
                 "call it for each row in a loop of Python",
             )
 

@@ -134,7 +134,7 @@ class FakeOut:
                 raise InvalidType(
                     f"{self.record.name}: out is {DTYPE_NAMES.get(out.dtype, out.dtype)} "
                     f"but the result is {DTYPE_NAMES[result.dtype]}",
-                    "results are written as they are",
+                    "results are written without conversion",
                     "pass an out of the result's dtype",
                 )
             if out.shape != result.shape:

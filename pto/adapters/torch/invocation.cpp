@@ -229,7 +229,7 @@ void Invocation::describe_all() {
   }
   if (!has_device_) {
     fail({std::string(op_.name) + ": called without any tensor",
-          "the first tensor says where the operator runs", "pass a tensor"});
+          "an operator runs on the device of its first tensor", "pass a tensor"});
   }
   for (int i = 0; i < n_outs_; ++i) describe("out", outs_[i], out_tensors_[i]);
 }
@@ -295,8 +295,8 @@ void Invocation::check_writable(const char* name, const pto_operator_tensor& ten
   for (size_t i = 0; i < n; ++i) {
     if (axes[i].first <= reach) {
       fail({std::string(op_.name) + ": elements of " + name + " share memory",
-            "the operator replaces each element once, and an expanded tensor has several at one "
-            "place",
+            "the operator replaces each element once, but an expanded tensor has several elements "
+            "in one place",
             std::string("pass ") + name + ".clone()"});
     }
     reach += axes[i].first * (axes[i].second - 1);

@@ -61,7 +61,9 @@ void register_operator(int32_t index, const char* schema, const int32_t* tags, i
                        Invocation::Results results) {
   static size_t used = 0;
   const pto_operator* op = pto_operator_at(index);
-  if (!op) fail({"there is no operator " + std::to_string(index), "indices count up", "define it"});
+  if (!op)
+    fail({"there is no operator " + std::to_string(index),
+          "an operator gets its index when it is defined", "define the operator first"});
   if (used == kSlots || op->n_outputs > PTO_MAX_OUTPUTS) {
     fail({std::string(op->name) + ": cannot be registered with PyTorch",
           "there is room for " + std::to_string(kSlots) + " overloads of at most " +

@@ -129,8 +129,10 @@ void* Invocation::replace(int32_t argument, const int64_t* sizes, int32_t rank, 
                      std::equal(sizes, sizes + rank, tensor.sizes, tensor.sizes + tensor.rank);
   if (!alike) {
     fail({std::string(op_.name) + ": the new elements of " + op_.arguments[argument].name +
-              " have another shape or type than it",
-          "an operator that works in place keeps both", "broadcast the other arguments to it"});
+              " have another shape or type than its old ones",
+          "an operator that works in place keeps the shape and the type",
+          "broadcast the other arguments to that shape, or call the operator that returns a new "
+          "tensor"});
   }
   return memory_of(tensor);
 }
@@ -142,7 +144,7 @@ void* Invocation::write_out(int32_t output, const int64_t* sizes, int32_t rank, 
     fail(
         {std::string(op_.name) + ": out is " + std::string(name(static_cast<DType>(tensor.dtype))) +
              " but the result is " + std::string(name(static_cast<DType>(dtype))),
-         "results are written as they are", "pass an out of the result's dtype"},
+         "results are written without conversion", "pass an out of the result's dtype"},
         ErrorKind::Type);
   }
   if (!std::equal(sizes, sizes + rank, tensor.sizes, tensor.sizes + tensor.rank)) {

@@ -85,9 +85,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
     const Tensor& bias, std::array<bool, 4> wanted, const Tensor& result, const Tensor& sums,
     const Tensor&, const Tensor&, int64_t, int64_t, double dropout, bool is_causal, const Tensor&,
     const Tensor&, optional<double> scale) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!wanted[3],
-                              "npu: the gradient of an attention mask\n  why: the fused kernel has "
-                              "none\n  fix: use torch.nn.attention.sdpa_kernel(MATH)");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !wanted[3],
+      "npu: the gradient of an attention mask was asked for\n  why: the fused kernel has "
+      "none\n  fix: use torch.nn.attention.sdpa_kernel(MATH)");
   const int device = query.device().index();
   current_stream(device).wait();
   const at::AutoDispatchBelowADInplaceOrView below;

@@ -52,9 +52,9 @@ class CppWrapperCodegen(cpp_wrapper_cpu.CppWrapperCpu):
 
     def __init__(self) -> None:
         raise NotImplementedError(
-            "npu: torch.compile with cpp_wrapper\n"
-            "  why: its calls do not wait for the stream that their arguments come from\n"
-            "  fix: leave torch._inductor.config.cpp_wrapper off"
+            "npu: torch.compile was called with cpp_wrapper\n"
+            "  why: its calls do not wait for the stream that computes their arguments\n"
+            "  fix: set torch._inductor.config.cpp_wrapper = False"
         )
 
 

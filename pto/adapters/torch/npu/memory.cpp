@@ -173,7 +173,8 @@ class PinnedAllocator final : public c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     void* data = pto_malloc(bytes);
     TORCH_CHECK_WITH(OutOfMemoryError, data != nullptr, "no memory for ", bytes,
-                     " bytes of pinned host memory");
+                     " bytes of pinned host memory\n  why: the host has no such block\n  fix: pin "
+                     "smaller tensors, or free some");
     const std::unique_lock lock(pinned_ranges().mutex);
     pinned_ranges().bytes[reinterpret_cast<uintptr_t>(data)] = bytes;
     return {data, data, &release_pinned, c10::Device(c10::kCPU)};
