@@ -100,6 +100,32 @@ BROKEN = {
         },
         "a second class pto::A::B",
     ),
+    "a fix that names a list elsewhere": (
+        {
+            "pto/ir/a.cpp": CPP
+            + 'void f() { fail({"x is 3", "of two kinds", "take one "\n"of these"}); }\n'
+        },
+        "a.cpp:2: a text says 'take one of these'",
+    ),
+    "a fix that names nothing": (
+        {"pto/ir/a.py": PY + 'f = g("x is 3", "it is a name", "pass one")\n'},
+        "says 'pass one'",
+    ),
+    "an article before any type": (
+        {"pto/ir/a.py": PY + 'text = f"x is a {type(x).__name__}"\n'},
+        "is a {type(x).__name__}",
+    ),
+    "an article before any given type": (
+        {"pto/ir/a.hpp": CPP + 'auto text = "x is a " + given + ", not so";\n'},
+        "is a {given}",
+    ),
+    "a wrong article": ({"compat/a.h": CPP + 'auto text = "x is a int";\n'}, "says 'a '"),
+    "another wrong article": ({"pto/ir/a.py": PY + 't = "an bool", 3\n'}, "says 'an '"),
+    "one in the plural": ({"pto/ir/a.py": PY + 't = f"got 1 tasks of {n}"\n'}, "says '1 tasks'"),
+    "an actor who is nobody": (
+        {"pto/ir/a.py": PY + 't = "a tensor that nobody made"\n'},
+        "says 'that nobody made'",
+    ),
     "two files alike": (
         {"pto/ir/a.hpp": CPP + SHARED_LINES, "pto/ir/b.hpp": CPP + SHARED_LINES + "int more();\n"},
         "stand in",
@@ -150,6 +176,11 @@ ALLOWED = {
     "pto/ir/other_classes.cpp": CPP
     + "namespace pto {\nnamespace {\nclass A {};\n}\ntemplate <>\nstruct A<int> {};\n"
     + "void f() {\n  struct B {};\n}\nnamespace inner {\nstruct A {};\n}\n}\n",
+    "pto/ir/text.cpp": CPP
+    + 'auto t = "known: " + joined(names), "use one of these";  // an int, "a int"\n'
+    + 'auto u = "an f32, a u8, an hour, and a of b; a one";\n',
+    "pto/ir/text.py": PY
+    + 'def f():\n    """A int."""\n    g(f"known: {names}", "take one of these", "21 tasks")\n',
     "bench/a.cpp": CPP + "#include <immintrin.h>\n",
     "pto/ir/short.cpp": CPP + 'const char* s = "{";\n' + "int f() {\n  return 1;\n}\n" * 9,
 }

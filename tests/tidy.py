@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from classes import second_classes
-from prose import openings
+from prose import openings, wording
 from repository import File, Offence, blanked, repository_files
 from rooms import budgets, circles, frameworks, may_use
 
@@ -196,7 +196,18 @@ def alike(files: list[File]) -> Iterator[Offence]:
                 )  # fmt: skip
 
 
-RULES = [spdx, sizes, function_sizes, names, texts, openings, include_headers, may_use, frameworks]
+RULES = [
+    spdx,
+    sizes,
+    function_sizes,
+    names,
+    texts,
+    openings,
+    wording,
+    include_headers,
+    may_use,
+    frameworks,
+]
 RULES_OF_ALL = [alike, circles, budgets, second_classes]
 
 
