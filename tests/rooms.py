@@ -35,7 +35,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 615,
-    "adapters": 11230,
+    "adapters": 11270,
     "base": 1110,
     "bindings": 4250,
     "codegen": 1180,
@@ -44,13 +44,13 @@ BUDGETS = {
     "device": 150,
     "ir": 3200,
     "isa": 12900,
-    "language": 3400,
+    "language": 3430,
     "launch": 4930,
-    "operators": 2860,
+    "operators": 2900,
     "ops": 2640,
     "passes": 815,
-    "pto": 670,
-    "tasks": 11150,
+    "pto": 680,
+    "tasks": 11200,
 }
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}
 

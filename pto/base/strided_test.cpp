@@ -103,7 +103,9 @@ TEST(Strided, injective_tensors_have_an_address_for_each_element) {
     const auto addresses = addresses_of(view);
     const std::set<uintptr_t> taken(addresses.begin(), addresses.end());
     const bool is_proven = is_injective(view.rank, view.sizes, view.strides);
-    if (is_proven) ASSERT_EQ(taken.size(), addresses.size());
+    if (is_proven) {
+      ASSERT_EQ(taken.size(), addresses.size());
+    }
     injective += is_proven;
     unproven += !is_proven && taken.size() == addresses.size();
   }
