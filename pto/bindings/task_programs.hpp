@@ -29,7 +29,7 @@ struct CompiledFunctions {
     for (size_t i = 0; i < functions.size(); ++i)
       if (functions[i] == symbol) return code.functions[i];
     fail({name + ": has no function \"" + symbol + "\"",
-          "functions are those that it was compiled for", "ask for one of these"});
+          "a package has the functions that it was compiled for", "correct the name, or compile it for this function"});
   }
 };
 

@@ -288,8 +288,8 @@ RunReport TaskGraph::replay(std::span<const pto_tensor> tensors, const RunOption
   if (trace) trace->end(successors_, causes_);
   if (code != 0)
     fail({"a replay failed: " + std::string(pto_last_error()),
-          "a kernel waited for what nobody gives",
-          "let each wait follow what it waits for; the graph can be replayed again"},
+          "a kernel waited for a signal that no task of the graph sends",
+          "add the task that sends the signal; the graph can be replayed again"},
          ErrorKind::Runtime);
   replay.throw_failure();
   RunReport report;

@@ -116,7 +116,7 @@ RunReport Engine::run() {
   if (has_failed_.load()) throw std::bad_alloc();  // no memory was left for a text
   if (error_) std::rethrow_exception(error_);
   if (!stopped_.empty())
-    fail({"the run was stopped: " + stopped_, "its orchestration said so",
+    fail({"the run was stopped: " + stopped_, "its orchestration failed or was cancelled",
           "mend the cause; the runtime can be used again"},
          ErrorKind::Runtime);
   report_.skipped = skipped_.load();
