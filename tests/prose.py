@@ -82,7 +82,8 @@ WORDINGS = [(re.compile(wrong), why, fix) for wrong, why, fix in [
         "write it for the number, or as 'tasks: 1'",
     ),
     (
-        r"\b(that|what) nobody (asks|gives|has|made)\b|\bthere are: |, which the system has not\b|^see the text$",
+        r"\b(that|what) nobody (asks|gives|has|made)\b|\bthere are: |"
+        r", which the system has not\b|^see the text$",
         "the sentence hides who acts",
         "name the thing or the person first: 'no process made this tensor'",
     ),

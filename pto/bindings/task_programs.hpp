@@ -29,7 +29,8 @@ struct CompiledFunctions {
     for (size_t i = 0; i < functions.size(); ++i)
       if (functions[i] == symbol) return code.functions[i];
     fail({name + ": has no function \"" + symbol + "\"",
-          "a package has the functions that it was compiled for", "correct the name, or compile it for this function"});
+          "a package has the functions that it was compiled for",
+          "correct the name, or compile it for this function"});
   }
 };
 
