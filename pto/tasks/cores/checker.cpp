@@ -135,7 +135,8 @@ Allocation& CheckingRun::allocate(int64_t bytes) {
   const int64_t all = std::max<int64_t>(bytes, 1) + 2 * kGuard;
   std::unique_ptr<char[]> owned(bytes < 0 ? nullptr : new (std::nothrow) char[size_t(all)]);
   if (owned == nullptr)
-    fail({"a checked run asked for " + std::to_string(bytes) + " bytes, and the system cannot give them",
+    fail({"a checked run asked for " + std::to_string(bytes) +
+              " bytes, and the system cannot give them",
           "tensors of an orchestration are kept until the check ends", "use smaller tensors"},
          ErrorKind::Runtime);
   std::fill_n(owned.get(), all, kGuardByte);
