@@ -35,7 +35,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 615,
-    "adapters": 11270,
+    "adapters": 11280,
     "base": 1110,
     "bindings": 4250,
     "codegen": 1180,

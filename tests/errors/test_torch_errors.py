@@ -123,6 +123,33 @@ def test_damaged_gradients_name_the_file(tmp_path):
     assert "python -m pto adapters build torch" in run.stderr
 
 
+KEYWORDS = """
+import torch, pto.torch
+from pto import op
+
+@op("keyword_sum(Tensor x, *, Tensor y) -> Tensor")
+class KeywordSum:
+    def build(x, y): return x + y
+    grad = "automatic"
+
+x = torch.ones(3, requires_grad=True)
+print(torch.ops.pto.keyword_sum(x.detach(), y=torch.ones(3)).tolist())
+torch.ops.pto.keyword_sum(x, y=torch.ones(3))
+"""
+
+
+def test_without_the_cpp_part_keyword_only_tensors_have_no_gradient(tmp_path):
+    (tmp_path / "keywords.py").write_text(KEYWORDS)
+    environment = {"PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path)}
+    environment["PYTHONPATH"] = str(pathlib.Path(pto.torch.__file__).parents[3])
+    run = subprocess.run(
+        [sys.executable, tmp_path / "keywords.py"], capture_output=True, text=True, env=environment
+    )
+    assert run.stdout == "[2.0, 2.0, 2.0]\n", run.stderr
+    assert "keyword_sum: a tensor requires grad, but gradients go through Python" in run.stderr
+    assert "fix: run: python -m pto adapters build torch" in run.stderr
+
+
 def test_without_the_cpp_part_gradients_go_through_python(tmp_path):
     program = (
         "import torch, pto.torch; print(pto.torch.describe());"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients through Python, where node.cpp was not built: the same rules, slower calls."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import torch
@@ -25,6 +25,14 @@ def _refuse_writing(record: Record) -> NoReturn:
         f"{record.name}: a tensor requires grad, but the call writes into one that it was given",
         "there is no gradient through memory that changes",
         "call the operator that returns a new tensor, or call it under torch.no_grad()",
+    )
+
+
+def _refuse_keywords(record: Record) -> NoReturn:
+    raise InvalidValue(
+        f"{record.name}: a tensor requires grad, but gradients go through Python here",
+        "PyTorch has no gradients in Python for operators with keyword-only tensors",
+        "run: python -m pto adapters build torch; or call it under torch.no_grad()",
     )
 
 
@@ -94,11 +102,14 @@ def _like(flag: Any, gradients: list) -> Any:
     return gradients[0] if gradients else None
 
 
-class _WritingKernel:
-    """The Autograd kernel of what writes into arguments: refuses gradients, marks what changes."""
+class _NoGradient:
+    """The Autograd kernel of what has no gradient: refuses one, marks what the call changes."""
 
-    def __init__(self, record: Record, overload: Any, changed: list[str]):
+    def __init__(
+        self, record: Record, overload: Any, changed: list[str], refuse: Callable[[Record], Any]
+    ):
         self.record, self.overload, self.changed = record, overload, changed
+        self.refuse = refuse
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         record = self.record
@@ -106,7 +117,7 @@ class _WritingKernel:
         if torch.is_grad_enabled():
             for x in pytree.tree_leaves(list(given.values())):
                 if isinstance(x, torch.Tensor) and x.requires_grad:
-                    _refuse_writing(record)
+                    self.refuse(record)
         with torch._C._AutoDispatchBelowADInplaceOrView():
             result = self.overload(*args, **kwargs)
         for name in self.changed:
@@ -116,15 +127,18 @@ class _WritingKernel:
 
 def register(record: Record, library: torch.library.Library) -> None:
     """Gives an operator of PyTorch, and its overload `out`, the gradient, or the refusal of one."""
+    name, of = qualified_name(record), packet(record)
     if outs := out_names(record):
-        kernel = _WritingKernel(record, packet(record).out, outs)
-        library.impl(f"{qualified_name(record)}.out", kernel, "Autograd")
+        kernel = _NoGradient(record, of.out, outs, _refuse_writing)
+        library.impl(f"{name}.out", kernel, "Autograd")
     if record.mutates:
         changed = [a.name for a in record.arguments if a.mutable]
-        kernel = _WritingKernel(record, packet(record).default, changed)
-        library.impl(qualified_name(record), kernel, "Autograd")
+        kernel = _NoGradient(record, of.default, changed, _refuse_writing)
+        library.impl(name, kernel, "Autograd")
+        return
+    if any(a.is_tensor and a.keyword_only for a in record.arguments):
+        kernel = _NoGradient(record, of.default, [], _refuse_keywords)
+        library.impl(name, kernel, "Autograd")
         return
     rules = _Rules(record)
-    torch.library.register_autograd(
-        qualified_name(record), rules.backward, setup_context=rules.setup, lib=library
-    )
+    torch.library.register_autograd(name, rules.backward, setup_context=rules.setup, lib=library)
