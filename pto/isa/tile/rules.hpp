@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules: how instructions treat operands that their documentation leaves open, in one struct.
 //
-//     if constexpr (Rules::kTakesOtherShapes) ...
-//     static_assert(kSameLayout<D, S> || Rules::kTakesOtherShapes, "...");
+//     if constexpr (Rules::kTakesOtherShapes) pair_lines(d, s);
 //
 // A kernel gets the rules below, which refuse what the documentation refuses. Who defines PTO_RULES
 // before the first header of the instruction set gets that struct instead; pto-inst.hpp includes
