@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import pto
 from pto.adapters.record import Record
 from pto.adapters.torch import activation
-from pto.adapters.torch.autograd import _WritingKernel
+from pto.adapters.torch.autograd import _NoGradient, _refuse_writing
 from pto.errors import Error
 from pto.language.op import op
 
@@ -198,7 +198,7 @@ def test_the_route_through_python_refuses_and_marks_alike():
     record = next(
         r for r in map(Record, range(pto._core.operator_count())) if r.name == "out_halve_"
     )
-    kernel = _WritingKernel(record, ops.out_halve_.default, ["x"])
+    kernel = _NoGradient(record, ops.out_halve_.default, ["x"], _refuse_writing)
     with pytest.raises(ValueError, match="a tensor requires grad, but the call writes"):
         kernel(torch.randn(3, requires_grad=True))
     x = torch.ones(3)
