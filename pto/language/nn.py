@@ -16,7 +16,7 @@ def _alike(result: Tensor, x: Tensor) -> Tensor:
 
 
 @method("softmax")
-def softmax(x: Tensor, dim: int = -1) -> Tensor:
+def softmax(x: Tensor, dim: Axes = -1) -> Tensor:
     """exp(x) times the reciprocal of its sum along `dim`, without overflow."""
     wider = wide(real(x))
     e = exp(shifted_by_largest(wider, dim, "softmax"))
@@ -24,7 +24,7 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
 
 
 @method("log_softmax")
-def log_softmax(x: Tensor, dim: int = -1) -> Tensor:
+def log_softmax(x: Tensor, dim: Axes = -1) -> Tensor:
     """The logarithm of softmax, without overflow."""
     wider = wide(real(x))
     shifted = shifted_by_largest(wider, dim, "log_softmax")

@@ -74,7 +74,7 @@ sum, prod = _reduction("sum", True), _reduction("prod", True)
 amax, amin = _reduction("amax", False), _reduction("amin", False)
 
 
-def shifted_by_largest(x: Tensor, dim: int, name: str) -> Tensor:
+def shifted_by_largest(x: Tensor, dim: Axes, name: str) -> Tensor:
     """x minus its maximum along `dim`; x itself if there are no elements."""
     return x - _reduce("amax", x, _axes(name, x.ndim, dim, None), True)
 

@@ -247,23 +247,19 @@ def _softmax_axes(node: Node, x: Tensor) -> tuple[int, ...]:
 
 
 def softmax(node: Node, x: Tensor) -> Tensor:
-    axes = _softmax_axes(node, x)
-    e = tile.exp(x - tile.amax(x, axes, True))
-    return e * tile.reciprocal(tile.sum(e, axes, True))
+    return tile.softmax(x, _softmax_axes(node, x))
 
 
 def log_softmax(node: Node, x: Tensor) -> Tensor:
-    axes = _softmax_axes(node, x)
-    shifted = x - tile.amax(x, axes, True)
-    return shifted - tile.log(tile.sum(tile.exp(shifted), axes, True))
+    return tile.log_softmax(x, _softmax_axes(node, x))
 
 
 # --- normalisations -------------------------------------------------------------------------------
 
 
-def _scaled(y: Tensor, like: Tensor, scale: Tensor, bias: Tensor | None) -> Tensor:
-    y = y * scale if bias is None else y * scale + bias
-    if y.ndim != like.ndim:
+def _of_rank(x: Tensor, y: Tensor) -> Tensor:
+    """y, unless a scale or bias gave it more axes than x has."""
+    if y.ndim != x.ndim:
         raise NotExpressible
     return y
 
@@ -273,14 +269,15 @@ def layer_norm(node: Node, x: Tensor, scale: Tensor, bias: Tensor | None = None)
     axes = _from(node, x.ndim, -1)
     centre = centred(x, list(axes))
     inverse = tile.rsqrt(tile.mean(tile.square(centre), axes, True) + node.get("epsilon", 1e-5))
-    results = [_scaled(centre * inverse, x, scale, bias), tile.mean(x, axes, True), inverse]
+    y = centre * inverse * scale
+    results = [y if bias is None else y + bias, tile.mean(x, axes, True), inverse]
+    _of_rank(x, results[0])
     return results[: len(node.outputs)]
 
 
 def rms_norm(node: Node, x: Tensor, scale: Tensor) -> Tensor:
-    axes = _from(node, x.ndim, -1)
-    inverse = tile.rsqrt(tile.mean(tile.square(x), axes, True) + node.get("epsilon", 1e-5))
-    return _scaled(x * inverse, x, scale, None)
+    epsilon = node.get("epsilon", 1e-5)
+    return _of_rank(x, tile.rms_norm(x, scale, epsilon, _from(node, x.ndim, -1)))
 
 
 def _channel(vector: Tensor, x: Tensor) -> Tensor:
