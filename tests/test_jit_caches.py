@@ -30,9 +30,11 @@ PROGRAM = textwrap.dedent("""
 
 
 def start(folder, *factors):
-    (folder / "program.py").write_text(PROGRAM)
+    program = folder / "program.py"
+    if not program.exists():  # a file that is written anew would be empty to the child that reads it
+        program.write_text(PROGRAM)
     env = {**os.environ, "PTO_CACHE_DIR": str(folder / "cache")}
-    command = [sys.executable, folder / "program.py", *map(str, factors)]
+    command = [sys.executable, program, *map(str, factors)]
     return subprocess.Popen(
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
