@@ -31,7 +31,7 @@ PROGRAM = textwrap.dedent("""
 
 def start(folder, *factors):
     program = folder / "program.py"
-    if not program.exists():  # a file that is written anew would be empty to the child that reads it
+    if not program.exists():  # another child may read it now
         program.write_text(PROGRAM)
     env = {**os.environ, "PTO_CACHE_DIR": str(folder / "cache")}
     command = [sys.executable, program, *map(str, factors)]
