@@ -2,6 +2,7 @@
 """Random views of NumPy and torch arrays, and hostile ones: NumPy's values, or an error of ours."""
 
 import ctypes
+import itertools
 
 import numpy as np
 import pytest
@@ -150,3 +151,33 @@ def test_a_hostile_array_gives_numpys_values_or_an_error_of_ours(name):
             assert got.device == want.device and got.shape == want.shape
             return
         np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-6)
+
+
+def spaced(x, axis):
+    """x again, with other elements between its own along an axis."""
+    return np.repeat(x, 2, axis).swapaxes(0, axis)[::2].swapaxes(0, axis)
+
+
+def laid_out(x, *order):
+    """x again, with its axes in another order in memory."""
+    return np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
+
+
+@pytest.mark.parametrize("axes", [(0, 1), (1, 2), (0, 1, 2), (0, 2)])
+def test_sums_over_several_axes_have_the_same_bits_whatever_the_strides(axes):
+    @pto.jit
+    def normal(x):
+        centred = pto.exp(x - pto.mean(x, axes, keepdim=True))
+        return pto.sum(x, axes), centred * pto.rsqrt(pto.mean(x * x, axes, keepdim=True))
+
+    rng = np.random.default_rng(0)
+    for shape in [(5, 7, 9), (4, 64, 33), (2, 3, 1000), (300, 5, 3), (40, 300, 70)]:
+        x = rng.standard_normal(shape).astype("f4")
+        views = [spaced(x, axis) for axis in range(3)]
+        views += [laid_out(x, *order) for order in itertools.permutations(range(3))]
+        views.append(np.ascontiguousarray(x[:, ::-1])[:, ::-1])
+        expected = normal(x)
+        for view in views:
+            assert np.array_equal(view, x)
+            for got, want in zip(normal(view), expected, strict=True):
+                assert np.array_equal(got, want), (shape, view.strides)

@@ -10,6 +10,10 @@ namespace {
 
 std::string numbered(const char* prefix, int64_t i) { return prefix + std::to_string(i); }
 
+std::string folded(int tensor, size_t axis) {
+  return numbered("f", tensor) + numbered("_", static_cast<int64_t>(axis));
+}
+
 std::string operation(const Node& node) { return std::string(info(node.op).name) + "_of"; }
 
 }  // namespace
@@ -41,10 +45,36 @@ std::string RegionBody::offset(int tensor, const std::vector<AxisAccess>& access
   for (size_t a = 0; a + 1 < accesses.size() || (plan_.rows && a + 1 == accesses.size()); ++a) {
     if (accesses[a].step == AxisStep::None || (plan_.axes[a].inner && a + 1 == accesses.size()))
       continue;
-    sum += numbered(" + i", static_cast<int64_t>(a));
-    if (accesses[a].step == AxisStep::Strided) sum += " * " + stride(tensor, accesses[a].dim);
+    const std::string i = numbered("i", static_cast<int64_t>(a));
+    if (accesses[a].step == AxisStep::Folded)
+      sum += " + " + folded(tensor, a) + ".offset(" + i + ")";
+    else
+      sum +=
+          " + " + i +
+          (accesses[a].step == AxisStep::Strided ? " * " + stride(tensor, accesses[a].dims.back())
+                                                 : "");
   }
   return sum;
+}
+
+// Defines the folded axes of the loads.
+void RegionBody::define_folded() {
+  std::set<std::string> done;
+  for (const Instance& i : plan_.instances)
+    for (size_t a = 0; a < i.accesses.size(); ++a) {
+      const AxisAccess& access = i.accesses[a];
+      if (access.step != AxisStep::Folded) continue;
+      const int tensor = tensor_of_input_[static_cast<size_t>(i.input)];
+      std::string sizes, strides;
+      for (size_t k = 0; k < access.dims.size(); ++k) {
+        const char* comma = k == 0 ? "" : ", ";
+        sizes += comma + cpp_size(plan_.axes[a].parts[k]);
+        strides += comma + stride(tensor, access.dims[k]);
+      }
+      if (done.insert(folded(tensor, a)).second)
+        w_.line("Folded<" + std::to_string(access.dims.size()) + "> " + folded(tensor, a) + "{{" +
+                sizes + "}, {" + strides + "}};");
+    }
 }
 
 std::string RegionBody::output_pointer(size_t output) {
@@ -70,6 +100,7 @@ void RegionBody::print_items() {
     rest = numbered("rest", axes[k]);
   }
   if (!axes.empty()) w_.line("const int64_t " + numbered("i", axes.front()) + " = " + rest + ";");
+  define_folded();
   scopes_.emplace_back();
   if (plan_.rows)
     print_row();
@@ -260,7 +291,7 @@ void RegionBody::print_prefetch() {
         items.empty() ? AxisAccess{} : i.accesses[static_cast<size_t>(items.back())];
     if (!items.empty() && row.step == AxisStep::None) continue;  // the same row again
     if (plan_.rows && items.empty()) continue;                   // there is only one row
-    const std::string ahead = plan_.rows ? stride(tensor, row.dim) : "1024";
+    const std::string ahead = plan_.rows ? stride(tensor, row.dims.back()) : "1024";
     const std::string from = offset(tensor, i.accesses) + " + j + " + ahead;
     if (done.insert(from).second) w_.line("if (far) prefetch(w, " + from + ");");
   }
@@ -344,9 +375,12 @@ void RegionBody::define_load(int i, const std::string& name) {
     w_.line(head + "_one" + type + from + ");");
   else if (access.step == AxisStep::Unit)
     w_.line(head + type + from + " + j);");
+  else if (access.step == AxisStep::Folded)
+    w_.line(head + "_folded" + type + from + ", j, " +
+            folded(tensor, instance.accesses.size() - 1) + ");");
   else
-    w_.line(head + "_strided" + type + from + " + j * " + stride(tensor, access.dim) + ", " +
-            stride(tensor, access.dim) + ");");
+    w_.line(head + "_strided" + type + from + " + j * " + stride(tensor, access.dims.back()) +
+            ", " + stride(tensor, access.dims.back()) + ");");
 }
 
 void RegionBody::define_instruction(int i, const std::string& name) {

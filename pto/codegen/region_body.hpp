@@ -7,7 +7,8 @@
 // Names in the text: p<t> the data of tensor t, p<t>_<d> its stride along d, i<a> the index along
 // axis a, j the position on the vector axis, n its size, v<k> the tile of instance k (v<k>w: a
 // row's value spread over a tile of the sweep), a<k> the accumulator of reduction k, blocks<k> the
-// sums of its blocks, open<s> the steps of sweep s since the last block, b<k> a row buffer.
+// sums of its blocks, f<t>_<a> the axis a that tensor t has folded, open<s> the steps of sweep s
+// since the last block, b<k> a row buffer.
 //
 // Thread safety: one printer belongs to one thread.
 #pragma once
@@ -41,6 +42,7 @@ class RegionBody {
   const Node& node(int i) const { return body_[plan_.at(i).value]; }
   std::string type_of(int i) const { return compute_type(node(i).type.dtype); }
   std::string stride(int tensor, int dim);
+  void define_folded();
   std::string offset(int tensor, const std::vector<AxisAccess>& accesses);
   std::string output_pointer(size_t output);
 

@@ -84,7 +84,7 @@ class Planner {
       reduced = r.axes;
       break;
     }
-    for (const Dim& size : space) plan_.axes.push_back({size, false});
+    for (const Dim& size : space) plan_.axes.push_back({size, false, {size}});
     for (int axis : reduced) plan_.axes[static_cast<size_t>(axis)].inner = true;
   }
 
@@ -165,8 +165,8 @@ class Planner {
     for (size_t d = 0; d < shape.size(); ++d) {
       if (map[d] < 0) continue;
       const bool unit = dense_last && static_cast<int>(d) == last;
-      accesses[static_cast<size_t>(map[d])] = {static_cast<int>(d),
-                                               unit ? AxisStep::Unit : AxisStep::Strided};
+      accesses[static_cast<size_t>(map[d])] = {unit ? AxisStep::Unit : AxisStep::Strided,
+                                               {static_cast<int>(d)}};
     }
     return accesses;
   }
@@ -175,41 +175,57 @@ class Planner {
     return load_accesses(shape, map, StrideClass::Contiguous);
   }
 
-  // True where two neighbouring axes are one in this tensor's memory, or the tensor has neither.
-  static bool mergeable(const std::vector<AxisAccess>& accesses, size_t axis, bool dense,
-                        const Dims& shape) {
-    const int first = accesses[axis].dim, second = accesses[axis + 1].dim;
-    if (first < 0 && second < 0) return true;
-    if (!dense || first < 0 || second < first) return false;
-    for (int d = first + 1; d < second; ++d)
+  bool is_dense(const Instance& load) const {
+    return strides_[tensor_index(load.input)] == StrideClass::Contiguous;
+  }
+
+  // True where two neighbouring axes are one in this tensor's memory if it is dense, or where the
+  // tensor varies along neither.
+  static bool mergeable(const std::vector<AxisAccess>& accesses, size_t axis, const Dims& shape) {
+    const std::vector<int>&first = accesses[axis].dims, &second = accesses[axis + 1].dims;
+    if (first.empty() && second.empty()) return true;
+    if (first.empty() || second.empty() || second.front() < first.back()) return false;
+    for (int d = first.back() + 1; d < second.front(); ++d)
       if (!is_one(shape[static_cast<size_t>(d)])) return false;
     return true;
   }
 
   bool mergeable_everywhere(size_t axis) const {
-    if (plan_.axes[axis].inner != plan_.axes[axis + 1].inner) return false;
+    const bool inner = plan_.axes[axis].inner;
+    if (inner != plan_.axes[axis + 1].inner) return false;
     for (const Instance& i : plan_.instances) {
       if (i.input < 0) continue;
-      const bool dense = strides_[tensor_index(i.input)] == StrideClass::Contiguous;
-      if (!mergeable(i.accesses, axis, dense, body_[i.value].type.shape)) return false;
+      const bool varies = !i.accesses[axis].dims.empty();
+      if (varies && !inner && !is_dense(i)) return false;
+      if (!mergeable(i.accesses, axis, body_[i.value].type.shape)) return false;
     }
     for (size_t o = 0; o < plan_.outputs.size(); ++o) {
       const Dims& shape = body_[body_.outputs()[o]].type.shape;
-      if (!mergeable(plan_.outputs[o].accesses, axis, true, shape)) return false;
+      if (!mergeable(plan_.outputs[o].accesses, axis, shape)) return false;
     }
     return true;
   }
 
+  // Makes one access of two neighbouring ones.
+  static void merge(std::vector<AxisAccess>* accesses, size_t axis, bool dense) {
+    if (accesses->empty()) return;
+    const AxisAccess outer = (*accesses)[axis];
+    accesses->erase(accesses->begin() + static_cast<long>(axis));
+    AxisAccess& merged = (*accesses)[axis];
+    merged.dims.insert(merged.dims.begin(), outer.dims.begin(), outer.dims.end());
+    if (!dense && !merged.dims.empty()) merged.step = AxisStep::Folded;
+  }
+
   void merge_axes() {
-    for (size_t axis = plan_.axes.size(); axis-- > 1;) {
-      if (!mergeable_everywhere(axis - 1)) continue;
-      const auto drop = [&](std::vector<AxisAccess>& accesses) {
-        if (!accesses.empty()) accesses.erase(accesses.begin() + static_cast<long>(axis) - 1);
-      };
-      for (Instance& i : plan_.instances) drop(i.accesses);
-      for (RegionOutput& o : plan_.outputs) drop(o.accesses);
-      plan_.axes[axis].size = plan_.axes[axis - 1].size * plan_.axes[axis].size;
-      plan_.axes.erase(plan_.axes.begin() + static_cast<long>(axis) - 1);
+    for (size_t axis = plan_.axes.empty() ? 0 : plan_.axes.size() - 1; axis-- > 0;) {
+      if (!mergeable_everywhere(axis)) continue;
+      for (Instance& i : plan_.instances) merge(&i.accesses, axis, i.input < 0 || is_dense(i));
+      for (RegionOutput& o : plan_.outputs) merge(&o.accesses, axis, true);
+      const Axis outer = plan_.axes[axis];
+      plan_.axes.erase(plan_.axes.begin() + static_cast<long>(axis));
+      Axis& merged = plan_.axes[axis];
+      merged.size = outer.size * merged.size;
+      merged.parts.insert(merged.parts.begin(), outer.parts.begin(), outer.parts.end());
     }
   }
 

@@ -11,6 +11,9 @@
 // are the instance of their operand. Instances that do not vary along the inner axes are computed
 // once between the sweeps.
 //
+// Neighbouring axes merge where every tensor's memory does. Inner axes merge also where only the
+// memory of dense tensors would: the order of a sum must not depend on strides.
+//
 // Thread safety: plain values.
 #pragma once
 
@@ -27,14 +30,18 @@ namespace pto {
 struct Axis {
   Dim size;
   bool inner;
+  std::vector<Dim> parts;  // the axes that were merged into this one, the outermost first
 };
 
-// The distance that an operand moves in memory for a step along an axis.
-enum class AxisStep : uint8_t { None, Unit, Strided };
+// The distance that an operand moves in memory for a step along an axis. Folded: it differs from
+// step to step, since the tensor's memory does not merge where the axes do.
+enum class AxisStep : uint8_t { None, Unit, Strided, Folded };
 
 struct AxisAccess {
-  int dim = -1;  // the tensor's dimension whose stride is the step; -1 where it does not vary
   AxisStep step = AxisStep::None;
+  // The tensor's dimensions along the axis, one per part, the outermost first. The last one's
+  // stride is the step, unless it is Folded. Empty where the tensor does not vary.
+  std::vector<int> dims;
 };
 
 struct Instance {

@@ -50,6 +50,24 @@ TEST(RegionPlan, dense_elementwise_operands_of_one_shape_are_one_axis) {
   EXPECT_EQ(plan(kAdd, {kDense, kRows}), "s0 s1; 1; 0; s0*((s1+4095)//4096)");
 }
 
+TEST(RegionPlan, any_number_of_dense_axes_are_one_axis) {
+  EXPECT_EQ(plan(R"(graph exp(%x: f32[s0, s1, s2, s3]) -> (f32[s0, s1, s2, s3]) {
+    %0 = exp(%x) : f32[s0, s1, s2, s3]
+    return %0
+  })",
+                 {kDense}),
+            "s0*s1*s2*s3; 1; 0; (s0*s1*s2*s3+4095)//4096");
+}
+
+TEST(RegionPlan, inner_axes_merge_whatever_the_strides) {
+  constexpr const char* kSum = R"(graph sum(%x: f32[s0, s1, s2]) -> (f32[1, 1, 1]) {
+    %0 = sum(%x) {axes=[0, 1, 2]} : f32[1, 1, 1]
+    return %0
+  })";
+  for (StrideClass strides : {kDense, kRows, StrideClass::Any})
+    EXPECT_EQ(plan(kSum, {strides}), "(s0*s1*s2); 1; 0; 1");
+}
+
 TEST(RegionPlan, a_broadcast_row_keeps_the_axes_apart) {
   EXPECT_EQ(plan(R"(graph bias(%x: f32[s0, s1], %b: f32[s1]) -> (f32[s0, s1]) {
     %0 = broadcast(%b) : f32[s0, s1]

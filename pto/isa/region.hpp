@@ -193,6 +193,65 @@ PTO_INLINE auto load_strided(W w, const S* p, int64_t stride) {
     return convert<C>(w, t);
 }
 
+// Several axes of a tensor that are one axis of the region, the outermost first. It stands on a row
+// of the last one; strides count elements.
+template <int N>
+struct Folded {
+  int64_t sizes[N], strides[N];
+  int64_t index[N - 1] = {};     // the row's place in the other axes
+  int64_t begin = -1, end = -1;  // the row's positions on the merged axis
+  int64_t base = 0;              // the row's offset in memory
+
+  // Returns the offset of position j; quick where it stands on j's row or the row before.
+  PTO_INLINE int64_t offset(int64_t j) {
+    if (__builtin_expect(j < begin || j >= end, 0)) j == end ? step() : move_to(j);
+    return base + (j - begin) * strides[N - 1];
+  }
+  PTO_INLINE void move_to(int64_t j) {
+    int64_t row = j / sizes[N - 1];
+    begin = row * sizes[N - 1];
+    for (int k = N - 1; k-- > 1; row /= sizes[k]) index[k] = row % sizes[k];
+    index[0] = row;
+    find_row();
+  }
+  PTO_INLINE void step() {
+    begin = end;
+    for (int k = N - 1; k-- > 0 && ++index[k] == sizes[k] && k > 0;) index[k] = 0;
+    find_row();
+  }
+  PTO_INLINE void find_row() {
+    end = begin + sizes[N - 1];
+    base = 0;
+    for (int k = 0; k < N - 1; ++k) base += index[k] * strides[k];
+  }
+  // Copies the elements at positions j, j + 1, ...
+  template <class M>
+  __attribute__((noinline)) void gather(const M* p, int64_t j, int count, M* to) {
+    const int64_t stride = strides[N - 1];
+    for (const int64_t stop = j + count; j < stop;) {
+      const M* from = p + offset(j);
+      const int64_t run = min_size(end, stop) - j;
+      if (stride == 1)
+        __builtin_memcpy(to, from, size_t(run) * sizeof(M));
+      else
+        for (int64_t i = 0; i < run; ++i) to[i] = from[i * stride];
+      to += run;
+      j += run;
+    }
+  }
+};
+
+// Loads elements j, j + 1, ... of an axis that the tensor at p has folded.
+template <class C, class W, class S, int N>
+PTO_INLINE auto load_folded(W w, const S* p, int64_t j, Folded<N>& axis) {
+  const int64_t offset = axis.offset(j);
+  if (j + w.elements() <= axis.end && axis.strides[N - 1] == 1) return load<C>(w, p + offset);
+  using M = Stored<S>;
+  alignas(64) M gathered[kStep];
+  axis.gather(reinterpret_cast<const M*>(p), j, w.elements(), gathered);
+  return load<C>(w, gathered);
+}
+
 // Stores past the caches if `stream` is set and the tile is whole; the caller has checked
 // alignment.
 template <int W, class S, class Source>
