@@ -186,6 +186,16 @@ class Arg:
         return f"<Arg.{kind}: {self.dtype}{list(_about(self.data)[0])}, {self.size} bytes>"
 
 
+def check_arg(where: str, given: Any) -> None:
+    """Raises InvalidType for an argument that is no Arg."""
+    if not isinstance(given, Arg):
+        raise InvalidType(
+            f"{where} is of type {type(given).__name__}",
+            "an argument says whether it is read or written",
+            "wrap it: pto.Arg.input(x), output(x), inout(x) or scalar(x)",
+        )
+
+
 def _param_type(given: Any) -> ParamType:
     try:
         return ParamType(given)

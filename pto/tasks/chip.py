@@ -17,17 +17,16 @@ from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
-from pto.tasks.arguments import Arg
+from pto.tasks.arguments import Arg, check_arg
 from pto.tasks.check import CheckReport, checked
 from pto.tasks.compilation import check_platform, compile
 from pto.tasks.graph import CapturedGraph
 from pto.tasks.package import CompiledPackage
-from pto.tasks.report import TraceReport
 from pto.tasks.run import Report, Run, RunQueue
 from pto.tasks.runtime import (
     Runtime,
     check_platform_of,
-    refuse_fork,
+    check_program_name,
     refuse_unknown,
     registered,
 )
@@ -85,12 +84,7 @@ class ChipRuntime(Runtime):
         self._check_usable()
         source = without_published_keywords("register", source)
         refuse_unknown("register", source.keys() - {*_COMPILED}, ("pkg", *_COMPILED))
-        if not isinstance(name, str) or not name:
-            raise InvalidType(
-                f"register: the name is {name!r}",
-                "a program has a str as its name",
-                "pass a str that is not empty",
-            )
+        check_program_name(name)
         if pkg is None:
             if not source.get("orch") and not source.get("orch_source"):
                 raise InvalidType(
@@ -141,20 +135,6 @@ class ChipRuntime(Runtime):
             name, program, read, self._queue.execute, args, self._workers, self._tracing
         )
 
-    def trace(self, path: str | os.PathLike | None, level: int = 1) -> None:
-        """Runs and replays that begin from now on are traced: each writes its trace to `path`.
-
-        The file opens in Perfetto and chrome://tracing: a lane a worker, at level 3 an arrow an
-        edge. `level`: 0 counts calls, 1 keeps a record of each task, 2 of each submission too, 3
-        of each edge too. The path None ends it.
-        """
-        self._check_usable()
-        self._tracing.set(path, level)
-
-    def report(self) -> TraceReport:
-        """Reports how the last traced run or replay spent its time, and what would help."""
-        return self._tracing.report()
-
     def check(self, name: str, args: Sequence[Arg] = ()) -> CheckReport:
         """Runs a program's tasks one after another, and says what another order would break.
 
@@ -184,15 +164,12 @@ class ChipRuntime(Runtime):
         """
         checked_cores(cores)
         _, program, given = self._found(name, args)
-        core, traced = [arg.as_core() for arg in given], []
+        core = [arg.as_core() for arg in given]
 
-        def work() -> tuple[Report, None]:
-            counts = _core.run_chip(program, core, 1, self._window, trace_level=3)
-            traced.append(counts.pop("trace"))
-            return Report(**counts), None
+        def run() -> dict:
+            return _core.run_chip(program, core, 1, self._window, trace_level=3)
 
-        self._queue.execute(name, work)
-        return simulated(name, traced[0], cores)
+        return simulated(name, run, self._queue.execute, cores)
 
     def close(self) -> None:
         """Ends runs that have not begun, waits for what has; may be called again."""
@@ -203,10 +180,6 @@ class ChipRuntime(Runtime):
 
     def __repr__(self) -> str:
         return f"<Runtime level='chip' platform={self.platform!r} device={self.device}>"
-
-    def _check_usable(self) -> None:
-        refuse_fork(self._process)
-        self._queue.check_open()
 
     def _check_package(self, name: str, pkg: Any) -> None:
         if not isinstance(pkg, CompiledPackage):
@@ -251,12 +224,7 @@ def _checked_args(args: Any) -> list[Arg]:
         )
     args = list(args)
     for place, arg in enumerate(args):
-        if not isinstance(arg, Arg):
-            raise InvalidType(
-                f"args[{place}] is of type {type(arg).__name__}",
-                "an argument says whether it is read or written",
-                "wrap it: pto.Arg.input(x), output(x), inout(x) or scalar(x)",
-            )
+        check_arg(f"args[{place}]", arg)
     return args
 
 

@@ -70,24 +70,21 @@ class CapturedGraph:
         Several numbers give a table. See Runtime.simulate.
         """
         checked_cores(cores)
-        core, traced = self._read(args), []
+        core = self._read(args)
 
-        def work() -> tuple[Report, None]:
-            counts = self._replay(core, 1, TraceRequest(level=3))
-            traced.append(counts.pop("trace"))
-            return Report(**counts), None
+        def run() -> dict:
+            return self._replay(core, 1, TraceRequest(level=3), caller=7)
 
-        self._execute(self.name, work)
-        return simulated(self.name, traced[0], cores)
+        return simulated(self.name, run, self._execute, cores)
 
-    def _replay(self, core: list, workers: int, trace: TraceRequest) -> dict:
+    def _replay(self, core: list, workers: int, trace: TraceRequest, caller: int = 5) -> dict:
         counts = self._graph.replay(core, workers, trace.path, trace.level)
         if counts is None:
             warnings.warn(
                 f"graph {self.name!r} is captured anew: types, shapes, strides, overlaps or "
                 "scalars of its arguments have changed",
                 RuntimeWarning,
-                stacklevel=5,
+                stacklevel=caller,
             )
             self._graph = _core.ChipGraph(self._program, core)
             self.recaptures += 1

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pto.errors import Failure, InvalidType, InvalidValue, UnknownName
-from pto.tasks.arguments import Arg, ParamType, TensorHandle
+from pto.errors import Failure, InvalidValue, UnknownName
+from pto.tasks.arguments import Arg, ParamType, TensorHandle, check_arg
 from pto.tasks.package import CompiledPackage
 from pto.tasks.shared import PrivateCopies
 
@@ -177,7 +177,7 @@ class Context:
         self._check()
         core = [self._copies.core(Arg.input(element))]
         ids = [node.id for node in after]
-        return self._node(self._engine.submit_gate(core, compare, value, ids, self._site(depth)))
+        return self._node(self._enter_gate(core, compare, value, ids, self._site(depth)))
 
     # --- inside ----------------------------------------------------------------------------------
 
@@ -224,6 +224,9 @@ class Context:
         """Submits the task and returns its id; None, and submits nothing, for a private array."""
         return self._engine.submit(kernel.number, kernel.name, core, ids, site) or None
 
+    def _enter_gate(self, *gate: Any) -> int:
+        return self._engine.submit_gate(*gate)
+
     @staticmethod
     def _site(depth: int) -> str:
         frame = sys._getframe(depth)
@@ -245,12 +248,7 @@ class Context:
 
 def _checked(kernel: HostKernel, args: Sequence[Arg]) -> Sequence[Arg]:
     for place, arg in enumerate(args):
-        if not isinstance(arg, Arg):
-            raise InvalidType(
-                f"{kernel.name!r}: argument {place} is of type {type(arg).__name__}",
-                "an argument says whether it is read or written",
-                "wrap it: pto.Arg.input(x), output(x), inout(x) or scalar(x)",
-            )
+        check_arg(f"{kernel.name!r}: argument {place}", arg)
     if kernel.package is not None:
         kernel.package.check(kernel.name, args)
     return args

@@ -11,7 +11,7 @@ and, if tasks write them, back afterwards.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -47,15 +47,8 @@ class RecordingContext(Context):
             "let tasks compute it, or run the orchestration without capture",
         )  # fmt: skip
 
-    def submit_gate(
-        self, element: Any, compare: int, value: float, after: Sequence[Node], depth: int = 3
-    ) -> Node:
-        self._check()
-        core = [self._copies.core(Arg.input(element))]
-        ids = [node.id for node in after]
-        return self._node(
-            self._recording.add_gate(self._engine, core, compare, value, ids, self._site(depth))
-        )
+    def _enter_gate(self, *gate: Any) -> int:
+        return self._recording.add_gate(self._engine, *gate)
 
     def _enter(self, kernel: HostKernel, core: list, ids: list[int], site: str) -> int | None:
         number = self._recording.add(self._engine, kernel.number, kernel.name, core, ids, site)

@@ -37,12 +37,11 @@ from pto.tasks.host_graph import HostGraph
 from pto.tasks.memory_limit import memory_limit
 from pto.tasks.package import CompiledPackage
 from pto.tasks.python_tasks import pickled
-from pto.tasks.report import TraceReport
 from pto.tasks.run import HostReport, Run, RunQueue, Work
 from pto.tasks.runtime import (
     Runtime,
     check_platform_of,
-    refuse_fork,
+    check_program_name,
     refuse_unknown,
     registered,
 )
@@ -108,12 +107,7 @@ class HostRuntime(Runtime):
         A program of the same name is replaced; its runs that were submitted are not affected.
         """
         self._check_usable()
-        if not isinstance(name, str) or not name:
-            raise InvalidType(
-                f"register: the name is {name!r}",
-                "a program has a str as its name",
-                "pass a str that is not empty",
-            )
+        check_program_name(name)
         if not callable(orch):
             raise InvalidType(
                 f"register: {name!r}: orch is of type {type(orch).__name__}",
@@ -156,18 +150,6 @@ class HostRuntime(Runtime):
         """
         self._check_usable()
         return HostGraph(self, name, *self._found(name), args)
-
-    def trace(self, path: str | os.PathLike | None, level: int = 1) -> None:
-        """Runs and replays that begin from now on write traces to `path`, a lane a device.
-
-        `level`: as at level chip; 3 has edges. The path None ends it.
-        """
-        self._check_usable()
-        self._tracing.set(path, level)
-
-    def report(self) -> TraceReport:
-        """Reports how the last traced run or replay spent its time, and what would help."""
-        return self._tracing.report()
 
     def workers(self) -> dict[int, int]:
         """The process of each device."""
@@ -222,10 +204,6 @@ class HostRuntime(Runtime):
             self._engine.stop("it was interrupted", True)
             with suppress(Failure):
                 self._engine.end()
-
-    def _check_usable(self) -> None:
-        refuse_fork(self._process)
-        self._queue.check_open()
 
     def _kernel(self, program: str, name: str, kernel: Any) -> HostKernel:
         if not isinstance(name, str) or not name:

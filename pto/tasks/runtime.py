@@ -11,6 +11,9 @@ from typing import Any
 
 from pto.errors import Failure, InvalidType, InvalidValue, UnknownName
 from pto.tasks.package import CompiledPackage
+from pto.tasks.report import TraceReport
+from pto.tasks.run import RunQueue
+from pto.tasks.tracing import Tracing
 
 _LEVELS = {  # module and class
     "chip": ("pto.tasks.chip", "ChipRuntime"),
@@ -25,6 +28,9 @@ class Runtime:
     """
 
     level = ""
+    _process: int  # that made it
+    _queue: RunQueue
+    _tracing: Tracing
 
     def __new__(cls, level: str = "chip", **options: Any) -> "Runtime":
         if cls is not Runtime:
@@ -40,8 +46,26 @@ class Runtime:
         module, kind = _LEVELS[name]
         return super().__new__(getattr(importlib.import_module(module), kind))
 
+    def trace(self, path: str | os.PathLike | None, level: int = 1) -> None:
+        """Runs and replays that begin from now on are traced: each writes its trace to `path`.
+
+        The file opens in Perfetto and chrome://tracing: a lane a worker, at level host a device.
+        `level`: 0 counts calls, 1 keeps a record of each task, 2 of each submission too, 3 of each
+        edge too, which is drawn as an arrow. The path None ends it.
+        """
+        self._check_usable()
+        self._tracing.set(path, level)
+
+    def report(self) -> TraceReport:
+        """Reports how the last traced run or replay spent its time, and what would help."""
+        return self._tracing.report()
+
     def close(self) -> None:
         """Ends what has not begun and waits for the rest; every later call raises."""
+
+    def _check_usable(self) -> None:
+        refuse_fork(self._process)
+        self._queue.check_open()
 
     def __enter__(self) -> "Runtime":
         return self
@@ -57,6 +81,16 @@ def refuse_unknown(call: str, unknown: Iterable[str], supported: Iterable[str]) 
             f"{call}: unknown keyword {name!r}",
             "pto does not ignore keywords that it does not read",
             f"leave it out, or use one of {', '.join(supported)}",
+        )
+
+
+def check_program_name(name: Any) -> None:
+    """Raises TypeError for what is no name of a program."""
+    if not isinstance(name, str) or not name:
+        raise InvalidType(
+            f"register: the name is {name!r}",
+            "a program has a str as its name",
+            "pass a str that is not empty",
         )
 
 

@@ -97,11 +97,10 @@ class PrivateCopies:
                 f"an array of shape {array.shape} is read-only", "the task writes it",
                 "pass an array that can be written, or Arg.input",
             )  # fmt: skip
-        begin, copy = self._root(array, kind)
-        offset = array.__array_interface__["data"][0] - begin
-        view = numpy.ndarray(array.shape, array.dtype, copy, offset, array.strides)
+        view = self.view_of(array, kind)
         if kind != ParamType.INPUT:
-            key = (offset + begin, array.shape, array.strides, array.dtype.str)
+            address = array.__array_interface__["data"][0]
+            key = (address, array.shape, array.strides, array.dtype.str)
             writers = self._written.setdefault(key, (array, view, []))[2]
             if tasks is not None:
                 tasks.append(writers)
@@ -129,9 +128,9 @@ class PrivateCopies:
         self._roots.append((begin, end, copy, owner))
         return begin, copy
 
-    def view_of(self, array: numpy.ndarray) -> numpy.ndarray:
+    def view_of(self, array: numpy.ndarray, kind: ParamType = ParamType.INPUT) -> numpy.ndarray:
         """The array's place in the copy."""
-        begin, copy = self._root(array, ParamType.INPUT)
+        begin, copy = self._root(array, kind)
         offset = array.__array_interface__["data"][0] - begin
         return numpy.ndarray(array.shape, array.dtype, copy, offset, array.strides)
 

@@ -7,11 +7,12 @@ The program runs once, traced, on one core; then the engine's own scheduling run
 virtual time. Kernels take as long as they did, so cores that share memory or caches are slower.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pto.errors import InvalidValue
+from pto.tasks.run import Report, Work
 from pto.tasks.units import time_text
 
 _MOST_CORES = 1024
@@ -81,10 +82,23 @@ def checked_cores(cores: int | Sequence[int]) -> list[int]:
     return counts
 
 
-def simulated(program: str, trace: Any, cores: int | Sequence[int]) -> SimulatedRun | Scaling:
-    """Simulates a _core.ChipTrace of level 3."""
+def simulated(
+    program: str,
+    run: Callable[[], dict],
+    execute: Callable[[str, Work], Any],
+    cores: int | Sequence[int],
+) -> SimulatedRun | Scaling:
+    """Runs the program once, by execute(), and simulates its trace; run() makes one of level 3."""
+    traced: list[Any] = []
+
+    def work() -> tuple[Report, None]:
+        found = run()
+        traced.append(found.pop("trace"))
+        return Report(**found), None
+
+    execute(program, work)
     counts = checked_cores(cores)
-    one, *times = trace.simulate([1, *counts])
+    one, *times = traced[0].simulate([1, *counts])
     runs = tuple(
         SimulatedRun(program, count, duration * 1e-9, busy * 1e-9, critical * 1e-9,
                      one[0] / duration if duration else 1.0)
