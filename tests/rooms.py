@@ -39,18 +39,18 @@ BUDGETS = {
     "base": 1110,
     "bindings": 4250,
     "codegen": 1215,
-    "compat": 2500,
+    "compat": 2340,
     "compiler": 1850,
     "device": 150,
     "ir": 3200,
-    "isa": 12950,
+    "isa": 12550,
     "language": 3430,
     "launch": 4930,
     "operators": 2900,
     "ops": 2640,
     "passes": 815,
     "pto": 680,
-    "tasks": 11200,
+    "tasks": 11190,
 }
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}
 

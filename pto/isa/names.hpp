@@ -28,6 +28,9 @@ namespace pto {
 #define PTO_LOGICAL_BINARY(...)
 #include "pto/isa/instructions.def"
 
+#define PTO_NAME(name) using isa::name;
+#include "pto/isa/builtin_names.def"
+
 // arg_reduce.hpp
 using isa::TCOLARGMAX; using isa::TCOLARGMIN; using isa::TROWARGMAX; using isa::TROWARGMIN;
 // comm.hpp
@@ -40,8 +43,6 @@ using isa::TCMP; using isa::TCMPS; using isa::TSEL; using isa::TSELS;
 using isa::TCONCAT; using isa::TDEINTERLEAVE; using isa::TINTERLEAVE;
 // convert.hpp
 using isa::TCVT;
-// control.hpp
-using isa::get_ctrl; using isa::sbitset0; using isa::sbitset1; using isa::set_ctrl;
 // conv_tile.hpp
 using isa::is_conv_tile_v; using isa::ConvTile; using isa::ConvTileShape;
 // conv_transfer.hpp
@@ -57,13 +58,9 @@ using isa::TCOLEXPAND; using isa::TROWEXPAND;
 // fixpipe.hpp
 using isa::ClipReluMode_t; using isa::QuantMode_t; using isa::AccPhase; using isa::AccToVecMode;
 using isa::AtomicType; using isa::LayoutMode_t; using isa::ReluPreMode; using isa::STPhase;
-using isa::CLIP_RELU; using isa::DEQF16; using isa::F322BF16; using isa::F322F16;
-using isa::NOCLIP_RELU; using isa::NoQuant; using isa::QF322B8_PRE; using isa::QF322BF16_PRE;
-using isa::QF322F16_PRE; using isa::QF322F32_PRE; using isa::QF322FP8_PRE;
-using isa::QF322HIF8_PRE; using isa::QS322BF16_PRE; using isa::REQ8; using isa::SHIFTS322S16;
-using isa::VDEQF16; using isa::VQF322B8_PRE; using isa::VQF322BF16_PRE; using isa::VQF322F16_PRE;
-using isa::VQF322F32_PRE; using isa::VQF322FP8_PRE; using isa::VQF322HIF8_PRE;
-using isa::VQS322BF16_PRE; using isa::VREQ8; using isa::VSHIFTS322S16; using isa::FixpipeParams;
+using isa::CLIP_RELU; using isa::FixpipeParams; using isa::NOCLIP_RELU;
+#define PTO_QUANT_MODE(name, ...) using isa::name;
+#include "pto/isa/matrix/quant_modes.def"
 // fused.hpp
 using isa::TADDDEQRELU; using isa::TADDRELUCONV; using isa::TAXPY; using isa::TSUBRELUCONV;
 using isa::TADDSC; using isa::TPACK; using isa::TSUBSC;
@@ -80,8 +77,6 @@ using isa::ScatterOOB; using isa::MGATHER; using isa::MSCATTER;
 // global_tensor.hpp
 using isa::BaseShape2D; using isa::GlobalTensor; using isa::Shape; using isa::Stride;
 using isa::TileShape2D;
-// hifloat8.hpp
-using isa::hifloat8_t;
 // histogram.hpp
 using isa::HistByte; using isa::THISTOGRAM;
 // img2col.hpp
@@ -90,9 +85,7 @@ using isa::SetFmatrixMode; using isa::TIMG2COL;
 // int4.hpp
 using isa::int4b_t;
 // kernel.hpp
-using isa::block_idx; using isa::block_num; using isa::TASSIGN; using isa::get_block_idx;
-using isa::get_block_num; using isa::get_coreid; using isa::get_subblockdim;
-using isa::get_subblockid; using isa::max; using isa::min;
+using isa::block_num; using isa::TASSIGN; using isa::max; using isa::min;
 // matmul.hpp
 using isa::TGEMV; using isa::TGEMV_ACC; using isa::TGEMV_BIAS; using isa::TGEMV_MX;
 using isa::TMATMUL; using isa::TMATMUL_ACC; using isa::TMATMUL_BIAS; using isa::TMATMUL_MX;
@@ -102,11 +95,8 @@ using isa::TSTORE_FP;
 using isa::TInsertMode; using isa::TileCopyMode; using isa::TEXTRACT_FP; using isa::TINSERT;
 using isa::TINSERT_FP;
 using isa::TMOV; using isa::TMOV_FP;
-// narrow_float.hpp
-using isa::float4_e1m2x2_t; using isa::float4_e2m1x2_t; using isa::float8_e4m3_t;
-using isa::float8_e5m2_t; using isa::float8_e8m0_t;
 // numeric.hpp
-using isa::kLanes; using isa::kMicro; using isa::bfloat16_t; using isa::half; using isa::mask32;
+using isa::kLanes; using isa::kMicro; using isa::mask32;
 // pair_reduce.hpp
 using isa::TCOLSUM; using isa::TPAIRREDUCESUM;
 // partial.hpp
@@ -137,19 +127,7 @@ using isa::MrgSortExecutedNumList;
 #if !defined(__CPU_SIM)  // else see compat/pto/common/builtin_names.hpp
 using isa::cache_line_t; using isa::mem_dsb_t;
 #endif
-using isa::CV_CORE_SYNC; using isa::dcci_dst_t; using isa::event_t; using isa::pipe_t;
-using isa::SyncAllMode; using isa::SyncCoreType; using isa::CACHELINE_ALL;
-using isa::CACHELINE_ATOMIC; using isa::CACHELINE_OUT; using isa::CACHELINE_UB; using isa::DSB_ALL; using isa::DSB_DDR; using isa::DSB_SEQ;
-using isa::DSB_UB; using isa::ENTIRE_DATA_CACHE; using isa::EVENT_ID0; using isa::EVENT_ID1;
-using isa::EVENT_ID2; using isa::EVENT_ID3; using isa::EVENT_ID4; using isa::EVENT_ID5;
-using isa::EVENT_ID6; using isa::EVENT_ID7; using isa::PIPE_ALL; using isa::PIPE_FIX;
-using isa::PIPE_M; using isa::PIPE_MTE1; using isa::PIPE_MTE2; using isa::PIPE_MTE3;
-using isa::PIPE_S; using isa::PIPE_V; using isa::SINGLE_CACHE_LINE; using isa::SYNCALL;
-using isa::_getFFTSMsg; using isa::dcci; using isa::dsb; using isa::ffts_cross_core_sync;
-using isa::getFFTSMsg; using isa::pipe_barrier; using isa::set_ffts_base_addr; using isa::set_flag;
-using isa::set_intra_block; using isa::set_mask_count; using isa::set_mask_norm;
-using isa::set_vector_mask; using isa::wait_flag; using isa::wait_flag_dev;
-using isa::wait_intra_block;
+using isa::CV_CORE_SYNC; using isa::SyncAllMode; using isa::SyncCoreType; using isa::SYNCALL;
 // tile.hpp
 using isa::MicroTile; using isa::Tile;
 // tile_layouts.hpp

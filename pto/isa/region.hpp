@@ -104,13 +104,9 @@ PTO_INLINE bool starts_lines(const T* p, int64_t pitch) {
 // --- conversions -------------------------------------------------------------------------------
 
 template <class T>
-struct StoredAs {
-  using type = T;
-};
+struct StoredAs : TypeIs<T> {};
 template <>
-struct StoredAs<bool> {
-  using type = uint8_t;  // 0 or 1
-};
+struct StoredAs<bool> : TypeIs<uint8_t> {};  // 0 or 1
 template <class T>
 using Stored = typename StoredAs<T>::type;
 

@@ -88,23 +88,6 @@ PTO_INLINE void for_all(const D& dst, const S& src, [[maybe_unused]] const T& ti
   }
 }
 
-// Adds as one step, for any element of up to 8 bytes.
-template <class T>
-void add_atomically(T* at, T value) {
-  using Bits = typename Choose<
-      sizeof(T) == 1, uint8_t,
-      typename Choose<sizeof(T) == 2, uint16_t,
-                      typename Choose<sizeof(T) == 4, uint32_t, uint64_t>::type>::type>::type;
-  Bits* bits = reinterpret_cast<Bits*>(at);
-  Bits old = __atomic_load_n(bits, __ATOMIC_RELAXED), sum;
-  do {
-    T before;
-    __builtin_memcpy(&before, &old, sizeof(T));
-    const T after = T(before + value);
-    __builtin_memcpy(&sum, &after, sizeof(T));
-  } while (!__atomic_compare_exchange_n(bits, &old, sum, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
-}
-
 struct Copy {
   template <class A, class B>
   PTO_INLINE void operator()(A* dst, int64_t dst_step, B* src, int64_t src_step,
@@ -129,7 +112,7 @@ void copy(const D& dst, const S& src, const T& tile, bool adds) {
   for_all(dst, src, tile,
           [](auto* to, int64_t to_step, const auto* from, int64_t from_step, int64_t count) {
             for (int64_t i = 0; i < count; ++i)
-              add_atomically(to + i * to_step, from[i * from_step]);
+              lanes::add_atomic(to + i * to_step, from[i * from_step]);
           });
 }
 

@@ -65,36 +65,28 @@ void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, int n);
 template <int N>
 using LaneBits = typename Choose<(N <= 16), uint16_t,
                                  typename Choose<(N <= 32), uint32_t, uint64_t>::type>::type;
-#define PTO_MASKED_LOAD(op) asm(op " %1, %0%{%2%}%{z%}" : "=v"(v) : "m"(*p), "Yk"(mask))
-#define PTO_MASKED_STORE(op) asm(op " %1, %0%{%2%}" : "+m"(*p) : "v"(v), "Yk"(mask))
+#define PTO_BY_LANE_SIZE(...)                \
+  if constexpr (sizeof(LaneOf<V>) == 1)      \
+    asm("vmovdqu8" __VA_ARGS__);             \
+  else if constexpr (sizeof(LaneOf<V>) == 2) \
+    asm("vmovdqu16" __VA_ARGS__);            \
+  else if constexpr (sizeof(LaneOf<V>) == 4) \
+    asm("vmovups" __VA_ARGS__);              \
+  else                                       \
+    asm("vmovupd" __VA_ARGS__)
 template <class V>
 PTO_INLINE V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, int n) {
   const auto mask = LaneBits<kCount<V>>(low_bits(n));
   V v;
-  if constexpr (sizeof(LaneOf<V>) == 1)
-    PTO_MASKED_LOAD("vmovdqu8");
-  else if constexpr (sizeof(LaneOf<V>) == 2)
-    PTO_MASKED_LOAD("vmovdqu16");
-  else if constexpr (sizeof(LaneOf<V>) == 4)
-    PTO_MASKED_LOAD("vmovups");
-  else
-    PTO_MASKED_LOAD("vmovupd");
+  PTO_BY_LANE_SIZE(" %1, %0%{%2%}%{z%}" : "=v"(v) : "m"(*p), "Yk"(mask));
   return v;
 }
 template <class V>
 PTO_INLINE void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, int n) {
   const auto mask = LaneBits<kCount<V>>(low_bits(n));
-  if constexpr (sizeof(LaneOf<V>) == 1)
-    PTO_MASKED_STORE("vmovdqu8");
-  else if constexpr (sizeof(LaneOf<V>) == 2)
-    PTO_MASKED_STORE("vmovdqu16");
-  else if constexpr (sizeof(LaneOf<V>) == 4)
-    PTO_MASKED_STORE("vmovups");
-  else
-    PTO_MASKED_STORE("vmovupd");
+  PTO_BY_LANE_SIZE(" %1, %0%{%2%}" : "+m"(*p) : "v"(v), "Yk"(mask));
 }
-#undef PTO_MASKED_LOAD
-#undef PTO_MASKED_STORE
+#undef PTO_BY_LANE_SIZE
 #elif defined(PTO_TARGET_AVX2)
 template <class V>
 PTO_INLINE V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, int n) {
@@ -177,6 +169,38 @@ PTO_INLINE void store_stream(T* p, Vec<Compute<T>, N> v) {
   }
 #endif
   *reinterpret_cast<typename VecOf<Raw<T>, N>::loose*>(p) = raw;
+}
+
+// Adds to *p in one step, whoever else adds there; what follows may be seen before.
+template <class T>
+PTO_INLINE void add_atomic(T* p, T value) {
+  if constexpr (kSame<T, Raw<T>> && !kIsFloat<T>) {
+    __atomic_fetch_add(p, value, __ATOMIC_RELAXED);
+  } else {
+    using U = typename WordOf<sizeof(T)>::Unsigned;
+    U* word = reinterpret_cast<U*>(p);
+    U old = __atomic_load_n(word, __ATOMIC_RELAXED), sum;
+    do sum = bit_cast<U>(T(bit_cast<T>(old) + value));
+    while (!__atomic_compare_exchange_n(word, &old, sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  }
+}
+
+// Reads and writes number `at` of an array whose elements hold two numbers each, or one.
+template <class T>
+PTO_INLINE T number_at(const T* data, int64_t at) {
+  if constexpr (kIsTwin<T>)
+    return T::FromRaw(uint8_t(data[at / 2].RawData() >> (at % 2 * 4) & 15));
+  else
+    return data[at];
+}
+template <class T>
+PTO_INLINE void set_number(T* data, int64_t at, T value) {
+  if constexpr (kIsTwin<T>) {
+    const int shift = int(at % 2) * 4, others = data[at / 2].RawData() & ~(15 << shift);
+    data[at / 2] = T::FromRaw(uint8_t(others | (value.RawData() & 15) << shift));
+  } else {
+    data[at] = value;
+  }
 }
 
 }  // namespace lanes

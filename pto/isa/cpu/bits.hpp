@@ -63,26 +63,9 @@ PTO_INLINE uint32_t pack_mask(M mask) {
 template <class V>
 constexpr uint32_t kEveryLane = uint32_t((uint64_t(1) << kCount<V>)-1);
 
-// The bit of each lane, 1 << i.
-template <class I, int N>
-struct Powers {
-  I value[N];
-  constexpr Powers() : value() {
-    for (int i = 0; i < N; ++i) value[i] = I(uint64_t(1) << i);
-  }
-};
-template <class I, int N>
-inline constexpr Powers<I, N> kPowers;
-
-template <int N>
-struct BitInByte {
-  int8_t value[N];
-  constexpr BitInByte() : value() {
-    for (int i = 0; i < N; ++i) value[i] = int8_t(1u << (i % 8));
-  }
-};
-template <int N>
-inline constexpr BitInByte<N> kBitInByte;
+// The bit of each lane, 1 << i, and that within its byte.
+constexpr uint64_t bit_of_lane(int lane) { return uint64_t(1) << lane; }
+constexpr uint64_t bit_in_byte(int lane) { return uint64_t(1) << lane % 8; }
 
 struct ByteOfBit {
   static constexpr int at(int i, int) { return i / 16 * 16 + i / 8; }
@@ -96,12 +79,12 @@ PTO_INLINE MaskOf<V> unpack_mask(uint32_t bits) {
     // Every byte receives the byte that holds its bit.
     using Bytes = Vec<int8_t, N>;
     const Bytes all = bit_cast<Bytes>(splat<Vec<uint32_t, N / 4>>(bits));
-    return (shuffle<ByteOfBit>(all, all) & bit_cast<Bytes>(kBitInByte<N>)) != Bytes{};
+    return (shuffle<ByteOfBit>(all, all) & lane_table<Bytes, bit_in_byte>()) != Bytes{};
   } else {
     // A lane narrower than the mask has no room for its bit.
     using Wide = typename Choose<(8 * sizeof(I) >= N), I, int32_t>::type;
     using W = Vec<Wide, N>;
-    const W power = bit_cast<W>(kPowers<Wide, N>);
+    const W power = lane_table<W, bit_of_lane>();
     return convert<I>((splat<W>(Wide(bits)) & power) == power);
   }
 }

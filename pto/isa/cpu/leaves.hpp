@@ -78,64 +78,49 @@ PTO_INLINE LaneOf<V> reduce(F f, V v) {
   }
 }
 
-// Returns b where either is NaN or both are zero: one instruction. Put the operand that must
-// survive last.
-template <class V>
-PTO_INLINE V max_or_second(V a, V b) {
-  if constexpr (kIsNative<V> && kIsF32<V>) {
-    asm("vmaxps %2, %1, %0" : "=v"(a) : "v"(a), "v"(b));
-    return a;
-  } else if constexpr (kIsNative<V>) {
-    asm("vmaxpd %2, %1, %0" : "=v"(a) : "v"(a), "v"(b));
-    return a;
-  } else {
-    return a > b ? a : b;
-  }
-}
-template <class V>
-PTO_INLINE V min_or_second(V a, V b) {
-  if constexpr (kIsNative<V> && kIsF32<V>) {
-    asm("vminps %2, %1, %0" : "=v"(a) : "v"(a), "v"(b));
-    return a;
-  } else if constexpr (kIsNative<V>) {
-    asm("vminpd %2, %1, %0" : "=v"(a) : "v"(a), "v"(b));
-    return a;
-  } else {
-    return a < b ? a : b;
-  }
-}
+// Writes one instruction on floats, or its twin on doubles.
+#define PTO_FLOAT_ASM(name, ...) \
+  if constexpr (kIsF32<V>)       \
+    asm(name "ps" __VA_ARGS__);  \
+  else                           \
+    asm(name "pd" __VA_ARGS__)
 
-// Propagates NaN: where b is NaN it stays, elsewhere the instruction takes a if a is NaN.
-template <class V>
-PTO_INLINE V maximum(V a, V b) {
+// NAME_or_second returns b where either is NaN or both are zero: one instruction. Put the operand
+// that must survive last. NAME##imum propagates NaN: where b is NaN it stays, elsewhere the
+// instruction takes a if a is NaN.
 #if defined(PTO_TARGET_AVX512)
-  if constexpr (kIsNative<V> && kIsF32<V>) {
-    uint16_t ordered;
-    asm("vcmpps $7, %1, %1, %0" : "=Yk"(ordered) : "v"(b));
-    asm("vmaxps %1, %0, %0%{%2%}" : "+v"(b) : "v"(a), "Yk"(ordered));
-    return b;
+#define PTO_EXTREME_OF_F32(name)                                       \
+  if constexpr (kIsNative<V> && kIsF32<V>) {                           \
+    uint16_t ordered;                                                  \
+    asm("vcmpps $7, %1, %1, %0" : "=Yk"(ordered) : "v"(b));            \
+    asm(name "ps %1, %0, %0%{%2%}" : "+v"(b) : "v"(a), "Yk"(ordered)); \
+    return b;                                                          \
   }
+#else
+#define PTO_EXTREME_OF_F32(name)
 #endif
-  if constexpr (kIsF32<V> || kIsF64<V>)
-    return a != a ? a : max_or_second(a, b);
-  else
-    return a > b ? a : b;
-}
-template <class V>
-PTO_INLINE V minimum(V a, V b) {
-#if defined(PTO_TARGET_AVX512)
-  if constexpr (kIsNative<V> && kIsF32<V>) {
-    uint16_t ordered;
-    asm("vcmpps $7, %1, %1, %0" : "=Yk"(ordered) : "v"(b));
-    asm("vminps %1, %0, %0%{%2%}" : "+v"(b) : "v"(a), "Yk"(ordered));
-    return b;
+#define PTO_EXTREMES(name, precedes)                                      \
+  template <class V>                                                      \
+  PTO_INLINE V name##_or_second(V a, V b) {                               \
+    if constexpr (kIsNative<V>) {                                         \
+      PTO_FLOAT_ASM("v" #name, " %2, %1, %0" : "=v"(a) : "v"(a), "v"(b)); \
+      return a;                                                           \
+    } else {                                                              \
+      return a precedes b ? a : b;                                        \
+    }                                                                     \
+  }                                                                       \
+  template <class V>                                                      \
+  PTO_INLINE V name##imum(V a, V b) {                                     \
+    PTO_EXTREME_OF_F32("v" #name)                                         \
+    if constexpr (kIsF32<V> || kIsF64<V>)                                 \
+      return a != a ? a : name##_or_second(a, b);                         \
+    else                                                                  \
+      return a precedes b ? a : b;                                        \
   }
-#endif
-  if constexpr (kIsF32<V> || kIsF64<V>)
-    return a != a ? a : min_or_second(a, b);
-  else
-    return a < b ? a : b;
-}
+PTO_EXTREMES(max, >)
+PTO_EXTREMES(min, <)
+#undef PTO_EXTREMES
+#undef PTO_EXTREME_OF_F32
 
 // Remembers whether a NaN passed: one comparison for two vectors, outside the chain of a maximum
 // that skips NaN.
@@ -182,6 +167,12 @@ PTO_INLINE V abs(V a) {
 }
 
 template <class V>
+PTO_INLINE V with_sign_of(V magnitude, V sign) {
+  using M = MaskOf<V>;
+  return bit_cast<V>(bit_cast<M>(magnitude) | (bit_cast<M>(sign) & bit_cast<M>(sign_bits<V>())));
+}
+
+template <class V>
 PTO_INLINE V relu(V a) {
   // NaN is the second operand, so it survives.
   if constexpr (kIsF32<V> || kIsF64<V>)
@@ -201,25 +192,19 @@ enum Rounding { kNearest = 0, kDown = 1, kUp = 2, kTowardsZero = 3 };
 template <Rounding R, class V>
 PTO_INLINE V round_to(V a) {
   constexpr int kImmediate = int(R) | 8;  // no inexact exception
-  if constexpr (kIsNative<V> && sizeof(V) == 64 && kIsF32<V>) {
-    asm("vrndscaleps %2, %1, %0" : "=v"(a) : "v"(a), "i"(kImmediate));
-  } else if constexpr (kIsNative<V> && sizeof(V) == 64) {
-    asm("vrndscalepd %2, %1, %0" : "=v"(a) : "v"(a), "i"(kImmediate));
-  } else if constexpr (kIsNative<V> && kIsF32<V>) {
-    asm("vroundps %2, %1, %0" : "=x"(a) : "x"(a), "i"(kImmediate));
+  if constexpr (kIsNative<V> && sizeof(V) == 64) {
+    PTO_FLOAT_ASM("vrndscale", " %2, %1, %0" : "=v"(a) : "v"(a), "i"(kImmediate));
   } else if constexpr (kIsNative<V>) {
-    asm("vroundpd %2, %1, %0" : "=x"(a) : "x"(a), "i"(kImmediate));
+    PTO_FLOAT_ASM("vround", " %2, %1, %0" : "=x"(a) : "x"(a), "i"(kImmediate));
   } else {
     // Adding 2^23 (or 2^52) rounds to whole numbers, nearest even; one less or more follows. Larger
     // values are whole already, or NaN.
-    using M = MaskOf<V>;
     const V big = splat<V>(kIsF32<V> ? LaneOf<V>(0x1p23) : LaneOf<V>(0x1p52)), size = abs(a);
-    const M sign = bit_cast<M>(a) & bit_cast<M>(sign_bits<V>());
     V whole = (size + big) - big;
     if constexpr (R == kTowardsZero) whole = whole > size ? whole - 1 : whole;
-    whole = bit_cast<V>(bit_cast<M>(whole) | sign);
+    whole = with_sign_of(whole, a);
     if constexpr (R == kDown) whole = whole > a ? whole - 1 : whole;
-    if constexpr (R == kUp) whole = bit_cast<V>(bit_cast<M>(whole < a ? whole + 1 : whole) | sign);
+    if constexpr (R == kUp) whole = with_sign_of(whole < a ? whole + 1 : whole, a);
     a = size < big ? whole : a;
   }
   return a;
@@ -243,11 +228,8 @@ PTO_INLINE V trunc(V a) {
 
 template <class V>
 PTO_INLINE V sqrt(V a) {
-  if constexpr (kIsNative<V> && kIsF32<V>) {
-    asm("vsqrtps %1, %0" : "=v"(a) : "v"(a));
-    return a;
-  } else if constexpr (kIsNative<V>) {
-    asm("vsqrtpd %1, %0" : "=v"(a) : "v"(a));
+  if constexpr (kIsNative<V>) {
+    PTO_FLOAT_ASM("vsqrt", " %1, %0" : "=v"(a) : "v"(a));
     return a;
   } else if constexpr (kIsF32<V>) {
     return each_lane(a, [](float x) { return __builtin_sqrtf(x); });
@@ -255,6 +237,8 @@ PTO_INLINE V sqrt(V a) {
     return each_lane(a, [](double x) { return __builtin_sqrt(x); });
   }
 }
+
+#undef PTO_FLOAT_ASM
 
 // Divides integers: a / 0 is 0, the smallest integer / -1 wraps.
 template <class E>

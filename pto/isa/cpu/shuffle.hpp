@@ -23,16 +23,25 @@ PTO_INLINE V shuffle(V a, V b) {
   return shuffle<Pattern>(a, b, typename IndicesTo<kCount<V>>::type());
 }
 
-#define PTO_PATTERN(name, from)                            \
-  struct name {                                            \
+// PTO_SHUFFLE(zip_low, ...) makes zip_low(a, b); lane i comes from lane `from`.
+#define PTO_SHUFFLE(name, from)                            \
+  struct name##_pattern {                                  \
     static constexpr int at(int i, int n) { return from; } \
-  };
-PTO_PATTERN(ZipLow, (i / 2 + (i & 1) * n + n * 0))
-PTO_PATTERN(ZipHigh, (n / 2 + i / 2 + (i & 1) * n))
-PTO_PATTERN(Even, (2 * i + n * 0))
-PTO_PATTERN(Odd, (2 * i + 1 + n * 0))
-PTO_PATTERN(Backwards, (n - 1 - i))
-#undef PTO_PATTERN
+  };                                                       \
+  template <class V>                                       \
+  PTO_INLINE V name(V a, V b) {                            \
+    return shuffle<name##_pattern>(a, b);                  \
+  }
+PTO_SHUFFLE(zip_low, (i / 2 + (i & 1) * n + n * 0))
+PTO_SHUFFLE(zip_high, (n / 2 + i / 2 + (i & 1) * n))
+PTO_SHUFFLE(unzip_even, (2 * i + n * 0))
+PTO_SHUFFLE(unzip_odd, (2 * i + 1 + n * 0))
+PTO_SHUFFLE(backwards, (n - 1 - i))
+#undef PTO_SHUFFLE
+template <class V>
+PTO_INLINE V reverse(V a) {
+  return backwards(a, a);
+}
 
 template <int Distance>
 struct Across {
@@ -42,27 +51,6 @@ template <int Distance>
 struct Upper {
   static constexpr int at(int i, int n) { return i & Distance ? i + n : i; }
 };
-
-template <class V>
-PTO_INLINE V zip_low(V a, V b) {
-  return shuffle<ZipLow>(a, b);
-}
-template <class V>
-PTO_INLINE V zip_high(V a, V b) {
-  return shuffle<ZipHigh>(a, b);
-}
-template <class V>
-PTO_INLINE V unzip_even(V a, V b) {
-  return shuffle<Even>(a, b);
-}
-template <class V>
-PTO_INLINE V unzip_odd(V a, V b) {
-  return shuffle<Odd>(a, b);
-}
-template <class V>
-PTO_INLINE V reverse(V a) {
-  return shuffle<Backwards>(a, a);
-}
 
 // Exchanges lane i and lane i ^ Distance; lanes whose index has the bit Distance come from b.
 template <int Distance, class V>

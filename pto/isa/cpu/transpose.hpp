@@ -13,10 +13,7 @@ PTO_NAMESPACE_BEGIN
 namespace moves {
 
 template <int B>
-using Bits =
-    typename Choose<B == 1, uint8_t,
-                    typename Choose<B == 2, uint16_t,
-                                    typename Choose<B == 4, uint32_t, uint64_t>::type>::type>::type;
+using Bits = typename WordOf<B>::Unsigned;
 // Elements in one 128-bit lane.
 template <int B>
 constexpr int kLaneCount = 16 / B;

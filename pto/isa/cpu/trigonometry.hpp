@@ -12,15 +12,6 @@
 PTO_NAMESPACE_BEGIN
 namespace lanes {
 
-// Joins two halves into one vector.
-template <class V>
-PTO_INLINE Vec<LaneOf<V>, 2 * kCount<V>> join(V low, V high) {
-  struct Pair {
-    V low, high;
-  };
-  return bit_cast<Vec<LaneOf<V>, 2 * kCount<V>>>(Pair{low, high});
-}
-
 // The rest of an angle after whole quarters of a turn, within pi / 4 and a little; the excess of
 // `rest`; and the number of quarters modulo 2^22.
 template <int N>

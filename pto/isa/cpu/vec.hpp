@@ -22,13 +22,9 @@ using Vec = typename VecOf<T, N>::type;
 template <class A>
 A make_value();
 template <class A>
-struct RemoveReference {
-  using type = A;
-};
+struct RemoveReference : TypeIs<A> {};
 template <class A>
-struct RemoveReference<A&> {
-  using type = A;
-};
+struct RemoveReference<A&> : TypeIs<A> {};
 
 // The element type and lane count of a vector.
 template <class V>
@@ -117,42 +113,30 @@ PTO_INLINE Vec<To, kCount<V>> convert(V v) {
     return __builtin_convertvector(v, Vec<To, N>);
 }
 
-// The integers 0, 1, 2, ... of a lane's width.
-template <class I, int N>
-struct Iota {
+// A constant for each lane: f(0), f(1), ...
+template <class I, int N, uint64_t (*f)(int)>
+struct LaneTable {
   I value[N];
-  constexpr Iota() : value() {
-    for (int i = 0; i < N; ++i) value[i] = I(i);
+  constexpr LaneTable() : value() {
+    for (int i = 0; i < N; ++i) value[i] = I(f(i));
   }
 };
-template <class I, int N>
-inline constexpr Iota<I, N> kIota;
-
-template <class I, int N>
-PTO_INLINE Vec<I, N> iota() {
-  return bit_cast<Vec<I, N>>(kIota<I, N>);
+template <class I, int N, uint64_t (*f)(int)>
+inline constexpr LaneTable<I, N, f> kLaneTable;
+template <class V, uint64_t (*f)(int)>
+PTO_INLINE V lane_table() {
+  return bit_cast<V>(kLaneTable<LaneOf<V>, kCount<V>, f>);
 }
 
-template <int Bytes>
-struct IntOf;
-template <>
-struct IntOf<1> {
-  using type = int8_t;
-};
-template <>
-struct IntOf<2> {
-  using type = int16_t;
-};
-template <>
-struct IntOf<4> {
-  using type = int32_t;
-};
-template <>
-struct IntOf<8> {
-  using type = int64_t;
-};
+// The integers 0, 1, 2, ... of a lane's width.
+constexpr uint64_t lane_number(int lane) { return uint64_t(lane); }
+template <class I, int N>
+PTO_INLINE Vec<I, N> iota() {
+  return lane_table<Vec<I, N>, lane_number>();
+}
+
 template <class V>
-using MaskOf = Vec<typename IntOf<sizeof(LaneOf<V>)>::type, kCount<V>>;
+using MaskOf = Vec<typename WordOf<sizeof(LaneOf<V>)>::Signed, kCount<V>>;
 
 // Makes the mask of the lanes below n of a vector like V; n may be negative or beyond the vector.
 template <class V>
@@ -244,6 +228,15 @@ struct Halves {
     high = pair.high;
   }
 };
+
+// Joins two halves into one vector.
+template <class V>
+PTO_INLINE Vec<LaneOf<V>, 2 * kCount<V>> join(V low, V high) {
+  struct Pair {
+    V low, high;
+  };
+  return bit_cast<Vec<LaneOf<V>, 2 * kCount<V>>>(Pair{low, high});
+}
 
 }  // namespace lanes
 

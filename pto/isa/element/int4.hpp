@@ -28,10 +28,7 @@ struct int4b_t {
 };
 
 template <>
-struct ElementTraits<int4b_t> {
-  using Raw = int8_t;
-  using Compute = int32_t;
-};
+struct ElementTraits<int4b_t> : HeldAs<int8_t, int32_t> {};
 
 template <>
 struct Codec<int4b_t> {

@@ -175,15 +175,9 @@ template <class F>
 constexpr bool kIsTwin<FloatPair<F>> = true;
 
 template <class F>
-struct ElementTraits<NarrowFloat<F>> {
-  using Raw = uint8_t;
-  using Compute = float;
-};
+struct ElementTraits<NarrowFloat<F>> : HeldAs<uint8_t, float> {};
 template <class F>
-struct ElementTraits<FloatPair<F>> {
-  using Raw = uint8_t;
-  using Compute = uint8_t;
-};
+struct ElementTraits<FloatPair<F>> : HeldAs<uint8_t, uint8_t> {};
 
 template <class F>
 struct Codec<NarrowFloat<F>> {

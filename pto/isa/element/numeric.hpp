@@ -75,53 +75,40 @@ PTO_INLINE U bfloat16_from_float(F x) {
 
 }  // namespace bits
 
-// Operators of an arithmetic type: each result is rounded to the type.
-#define PTO_COMPOUND(Type)                                                        \
-  PTO_INLINE Type& operator+=(float v) { return *this = Type(float(*this) + v); } \
-  PTO_INLINE Type& operator-=(float v) { return *this = Type(float(*this) - v); } \
-  PTO_INLINE Type& operator*=(float v) { return *this = Type(float(*this) * v); } \
-  PTO_INLINE Type& operator/=(float v) { return *this = Type(float(*this) / v); } \
-  PTO_INLINE Type operator-() const { return FromRaw(uint16_t(raw ^ 0x8000u)); }  \
-  PTO_INLINE Type& operator++() { return *this += 1.f; }                          \
-  PTO_INLINE Type operator++(int) {                                               \
-    const Type before = *this;                                                    \
-    ++*this;                                                                      \
-    return before;                                                                \
-  }
+// Members of both types of 16 bits. Each result of an operator is rounded to the type.
+#define PTO_SIXTEEN_BITS(Type, name, encode, decode)                                    \
+  static constexpr const char* kElementName = name;                                     \
+  uint16_t raw;                                                                         \
+                                                                                        \
+  Type() = default;                                                                     \
+  PTO_INLINE Type(float value) : raw(uint16_t(bits::encode<float, uint32_t>(value))) {} \
+  PTO_INLINE operator float() const { return bits::decode<float, uint32_t>(raw); }      \
+  static constexpr Type FromRaw(uint16_t raw) { return Type(raw, nullptr); }            \
+  PTO_INLINE uint16_t RawData() const { return raw; }                                   \
+  PTO_INLINE Type& operator+=(float v) { return *this = Type(float(*this) + v); }       \
+  PTO_INLINE Type& operator-=(float v) { return *this = Type(float(*this) - v); }       \
+  PTO_INLINE Type& operator*=(float v) { return *this = Type(float(*this) * v); }       \
+  PTO_INLINE Type& operator/=(float v) { return *this = Type(float(*this) / v); }       \
+  PTO_INLINE Type operator-() const { return FromRaw(uint16_t(raw ^ 0x8000u)); }        \
+  PTO_INLINE Type& operator++() { return *this += 1.f; }                                \
+  PTO_INLINE Type operator++(int) {                                                     \
+    const Type before = *this;                                                          \
+    ++*this;                                                                            \
+    return before;                                                                      \
+  }                                                                                     \
+                                                                                        \
+ private:                                                                               \
+  constexpr Type(uint16_t bits, decltype(nullptr)) : raw(bits) {}
 
 // IEEE 754 binary16.
 struct half {
-  static constexpr const char* kElementName = "f16";
-  uint16_t raw;
-
-  half() = default;
-  PTO_INLINE half(float value) : raw(uint16_t(bits::half_from_float<float, uint32_t>(value))) {}
-  PTO_INLINE operator float() const { return bits::float_from_half<float, uint32_t>(raw); }
-  static constexpr half FromRaw(uint16_t raw) { return half(raw, nullptr); }
-  PTO_INLINE uint16_t RawData() const { return raw; }
-  PTO_COMPOUND(half)
-
- private:
-  constexpr half(uint16_t bits, decltype(nullptr)) : raw(bits) {}
+  PTO_SIXTEEN_BITS(half, "f16", half_from_float, float_from_half)
 };
-
 // The upper half of a binary32.
 struct bfloat16_t {
-  static constexpr const char* kElementName = "bf16";
-  uint16_t raw;
-
-  bfloat16_t() = default;
-  PTO_INLINE bfloat16_t(float value)
-      : raw(uint16_t(bits::bfloat16_from_float<float, uint32_t>(value))) {}
-  PTO_INLINE operator float() const { return bits::float_from_bfloat16<float, uint32_t>(raw); }
-  static constexpr bfloat16_t FromRaw(uint16_t raw) { return bfloat16_t(raw, nullptr); }
-  PTO_INLINE uint16_t RawData() const { return raw; }
-  PTO_COMPOUND(bfloat16_t)
-
- private:
-  constexpr bfloat16_t(uint16_t bits, decltype(nullptr)) : raw(bits) {}
+  PTO_SIXTEEN_BITS(bfloat16_t, "bf16", bfloat16_from_float, float_from_bfloat16)
 };
-#undef PTO_COMPOUND
+#undef PTO_SIXTEEN_BITS
 
 // A boolean in a 32-bit lane: all ones or zero. Comparisons write it and TSEL reads it in
 // registers.
@@ -135,31 +122,21 @@ struct mask32 {
 };
 
 // Raw<T>: the scalar that holds T's bits in memory. Compute<T>: the scalar that T computes in.
+template <class R, class C>
+struct HeldAs {
+  using Raw = R;
+  using Compute = C;
+};
 template <class T>
-struct ElementTraits {
-  using Raw = T;
-  using Compute = T;
-};
+struct ElementTraits : HeldAs<T, T> {};
 template <>
-struct ElementTraits<half> {
-  using Raw = uint16_t;
-  using Compute = float;
-};
+struct ElementTraits<half> : HeldAs<uint16_t, float> {};
 template <>
-struct ElementTraits<bfloat16_t> {
-  using Raw = uint16_t;
-  using Compute = float;
-};
+struct ElementTraits<bfloat16_t> : HeldAs<uint16_t, float> {};
 template <>
-struct ElementTraits<mask32> {
-  using Raw = int32_t;
-  using Compute = int32_t;
-};
+struct ElementTraits<mask32> : HeldAs<int32_t, int32_t> {};
 template <>
-struct ElementTraits<bool> {
-  using Raw = uint8_t;
-  using Compute = uint8_t;
-};
+struct ElementTraits<bool> : HeldAs<uint8_t, uint8_t> {};
 template <class T>
 using Raw = typename ElementTraits<T>::Raw;
 template <class T>
@@ -177,6 +154,24 @@ template <class T>
 constexpr bool kIsFloat = kSame<Compute<T>, float> || kSame<Compute<T>, double>;
 template <class T>
 constexpr bool kIsSigned = Compute<T>(-1) < Compute<T>(0);
+
+// The integers of so many bytes.
+template <class S, class U>
+struct Integers {
+  using Signed = S;
+  using Unsigned = U;
+};
+template <int Bytes>
+struct WordOf : Integers<int64_t, uint64_t> {};
+template <>
+struct WordOf<4> : Integers<int32_t, uint32_t> {};
+template <>
+struct WordOf<2> : Integers<int16_t, uint16_t> {};
+template <>
+struct WordOf<1> : Integers<int8_t, uint8_t> {};
+// The unsigned integer of a compute type's size; a float stays.
+template <class C>
+using UnsignedOf = typename Choose<kIsFloat<C>, C, typename WordOf<sizeof(C)>::Unsigned>::type;
 
 // Elements of T in one vector step. Types narrower than four bytes step like float, so that a
 // conversion moves whole registers and tiles of every type are cut at the same columns.

@@ -154,15 +154,13 @@ PTO_INLINE V choose(M mask, V a, V b) {
 // The mode as a template argument compiles fastest.
 template <CmpMode Mode, class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TCMP(D& d, const A& a, const B& b, const X&...) {
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TCMP, "d, a, b, mode", out(d), in(a, b));
+  PTO_INSTRUCTION(TCMP, "d, a, b, mode", out(d), in(a, b));
   detail::compare_tiles(detail::Comparison<Mode>{}, d, a, b);
   return {};
 }
 template <class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TCMP(D& d, const A& a, const B& b, CmpMode mode, const X&...) {
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TCMP, "d, a, b, mode", out(d), in(a, b));
+  PTO_INSTRUCTION(TCMP, "d, a, b, mode", out(d), in(a, b));
   detail::compare_tiles(detail::ComparisonBy{mode}, d, a, b);
   return {};
 }
@@ -186,8 +184,7 @@ PTO_INLINE RecordEvent TCMPS(D& d, const A& a, const B& b, CmpMode mode, const X
 template <class D, class M, class A, class B, class... X>
 PTO_INLINE RecordEvent TSEL(D& d, const M& mask, const A& a, const B& b, const X&...) {
   static_assert(check_elementwise<D, A, B>());
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TSEL, "d, mask, a, b", out(d), in(mask, a, b));
+  PTO_INSTRUCTION(TSEL, "d, mask, a, b", out(d), in(mask, a, b));
   if constexpr (kIsMask<typename M::DType>) {
     static_assert(check_elementwise<D, M>());
     map([](auto m, auto x, auto y) { return detail::choose(m, x, y); }, d, mask, a, b);

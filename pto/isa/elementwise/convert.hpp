@@ -69,10 +69,7 @@ template <class F, class V>
 PTO_INLINE auto by_halves(F f, V v) {
   if constexpr (kCount<V> * 8 > kVectorBytes) {
     const Halves<V> half(v);
-    struct {
-      decltype(by_halves(f, half.low)) low, high;
-    } both = {by_halves(f, half.low), by_halves(f, half.high)};
-    return bit_cast<Vec<LaneOf<decltype(both.low)>, kCount<V>>>(both);
+    return join(by_halves(f, half.low), by_halves(f, half.high));
   } else {
     return f(v);
   }
@@ -127,7 +124,7 @@ template <class D, class S>
 constexpr bool check_pairs() {
   static_assert(kIsTwin<typename D::DType> != kIsTwin<typename S::DType>,
                 "TCVT: one of the tiles must hold single numbers; convert through bfloat16_t");
-  static_assert(D::isRowMajor && S::isRowMajor && !D::isBoxedLayout && !S::isBoxedLayout,
+  static_assert(kIsRows<D, S>,
                 "TCVT: pairs lie side by side in rows; use BLayout::RowMajor and no box");
   static_assert(D::Rows == S::Rows &&
                     (D::Cols == S::Cols || D::Cols == 2 * S::Cols || 2 * D::Cols == S::Cols),
@@ -160,8 +157,7 @@ PTO_INLINE void convert_tile(D& d, const S& s, RoundMode mode, SaturationMode sa
 // NeedSetCtrl sets the hardware's control register; there is none here.
 template <auto NeedSetCtrl = true, class D, class S, class... X>
 PTO_INLINE RecordEvent TCVT(D& d, const S& s, RoundMode mode, SaturationMode sat, const X&...) {
-  PTO_ENTER(TCVT, "d, s, [tmp], mode, [sat]", out(d), in(s));
-  static_assert(check_trailing<X...>());
+  PTO_INSTRUCTION(TCVT, "d, s, [tmp], mode, [sat]", out(d), in(s));
   detail::convert_tile(d, s, mode, sat);
   return {};
 }
@@ -174,17 +170,8 @@ PTO_INLINE RecordEvent TCVT(D& d, const S& s, RoundMode mode = RoundMode::CAST_N
 // Takes a temporary tile too, which nothing here needs.
 template <auto NeedSetCtrl = true, class D, class S, class Tmp, class... X,
           typename Enable<kIsTile<Tmp>>::type = 0>
-PTO_INLINE RecordEvent TCVT(D& d, const S& s, const Tmp&, RoundMode mode, SaturationMode sat,
-                            const X&...) {
-  PTO_ENTER(TCVT, "d, s, [tmp], mode, [sat]", out(d), in(s));
-  static_assert(check_trailing<X...>());
-  detail::convert_tile(d, s, mode, sat);
-  return {};
-}
-template <auto NeedSetCtrl = true, class D, class S, class Tmp, class... X,
-          typename Enable<kIsTile<Tmp>>::type = 0>
-PTO_INLINE RecordEvent TCVT(D& d, const S& s, const Tmp& tmp, RoundMode mode, const X&... rest) {
-  return TCVT<NeedSetCtrl>(d, s, tmp, mode, SaturationMode::OFF, rest...);
+PTO_INLINE RecordEvent TCVT(D& d, const S& s, const Tmp&, RoundMode mode, const X&... rest) {
+  return TCVT<NeedSetCtrl>(d, s, mode, rest...);
 }
 
 PTO_NAMESPACE_END

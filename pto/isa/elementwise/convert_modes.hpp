@@ -19,21 +19,13 @@ namespace lanes {
 
 // The positions of T's numbers; see bits::Minifloat.
 template <class T>
-struct GridOf {
-  using type = typename T::Format;
-};
+struct GridOf : TypeIs<typename T::Format> {};
 template <>
-struct GridOf<half> {
-  using type = bits::Minifloat<5, 10, 15, bits::Top::kInfinity>;
-};
+struct GridOf<half> : TypeIs<bits::Minifloat<5, 10, 15, bits::Top::kInfinity>> {};
 template <>
-struct GridOf<bfloat16_t> {
-  using type = bits::Minifloat<8, 7, 127, bits::Top::kInfinity>;
-};
+struct GridOf<bfloat16_t> : TypeIs<bits::Minifloat<8, 7, 127, bits::Top::kInfinity>> {};
 template <>
-struct GridOf<float> {
-  using type = bits::Minifloat<8, 23, 127, bits::Top::kInfinity>;
-};
+struct GridOf<float> : TypeIs<bits::Minifloat<8, 23, 127, bits::Top::kInfinity>> {};
 
 template <class T>
 PTO_INLINE double largest_number() {
@@ -82,7 +74,7 @@ template <class T, class V>
 PTO_INLINE V round_to_grid(V x, RoundMode mode, SaturationMode sat) {
   using Grid = typename GridOf<T>::type;
   using I = MaskOf<V>;
-  using U = Vec<typename UnsignedOf<LaneOf<I>>::type, kCount<V>>;
+  using U = Vec<UnsignedOf<LaneOf<I>>, kCount<V>>;
   constexpr int P = kIsF32<V> ? 23 : 52, kBias = kIsF32<V> ? 127 : 1023, kBits = 8 * sizeof(U{}[0]);
   const U one = U{} + 1, all = bit_cast<U>(x), sign = all & (one << (kBits - 1));
   const U size = all ^ sign, field = size >> P, is_negative = U{} - (sign >> (kBits - 1));
@@ -127,9 +119,7 @@ PTO_INLINE V round_to_grid(V x, RoundMode mode, SaturationMode sat) {
 template <class V>
 PTO_INLINE V round_away(V x) {
   const V whole = trunc(x), rest = abs(x - whole);
-  const V one = bit_cast<V>(bit_cast<MaskOf<V>>(splat<V>(1)) |
-                            (bit_cast<MaskOf<V>>(x) & bit_cast<MaskOf<V>>(sign_bits<V>())));
-  return rest >= splat<V>(LaneOf<V>(0.5)) ? whole + one : whole;
+  return rest >= splat<V>(LaneOf<V>(0.5)) ? whole + with_sign_of(splat<V>(1), x) : whole;
 }
 template <class V>
 PTO_INLINE V round_odd(V x) {

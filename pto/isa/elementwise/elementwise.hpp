@@ -21,35 +21,23 @@ PTO_NAMESPACE_BEGIN
 
 // A row's value as a functor on vectors: M_value::apply(a, b).
 namespace lanes {
-#define PTO_UNARY(M, op, value, numpy, types)   \
+#define PTO_VALUE(M, value, types, ...)         \
   struct M##_value {                            \
     static constexpr ElementSet kTypes = types; \
     template <class V>                          \
-    static PTO_INLINE V apply(V a) {            \
+    static PTO_INLINE V apply(__VA_ARGS__) {    \
       return value;                             \
     }                                           \
   };
-#define PTO_BINARY_ONLY(M, value, numpy, types) \
-  struct M##_value {                            \
-    static constexpr ElementSet kTypes = types; \
-    template <class V>                          \
-    static PTO_INLINE V apply(V a, V b) {       \
-      return value;                             \
-    }                                           \
-  };
+#define PTO_UNARY(M, op, value, numpy, types) PTO_VALUE(M, value, types, V a)
+#define PTO_BINARY_ONLY(M, value, numpy, types) PTO_VALUE(M, value, types, V a, V b)
 #define PTO_BINARY(M, op, value, numpy, types) PTO_BINARY_ONLY(M, value, numpy, types)
-#define PTO_TERNARY(M, value, numpy, types)     \
-  struct M##_value {                            \
-    static constexpr ElementSet kTypes = types; \
-    template <class V>                          \
-    static PTO_INLINE V apply(V a, V b, V c) {  \
-      return value;                             \
-    }                                           \
-  };
+#define PTO_TERNARY(M, value, numpy, types) PTO_VALUE(M, value, types, V a, V b, V c)
 #define PTO_ACCUMULATE(M, value, numpy, types) PTO_TERNARY(M, value, numpy, types)
 #define PTO_LOGICAL_UNARY(...)
 #define PTO_LOGICAL_BINARY(...)
 #include "pto/isa/instructions.def"
+#undef PTO_VALUE
 
 // True for rows of floats whose instruction takes integers too, unlike the operation of the IR.
 template <class Row>
@@ -59,33 +47,12 @@ template <class Row>
 constexpr bool kRoundsOnce = kSame<Row, TFUSEDMULADD_value>;
 }  // namespace lanes
 
-template <class C>
-struct UnsignedOf {
-  using type = C;
-};
-template <>
-struct UnsignedOf<int8_t> {
-  using type = uint8_t;
-};
-template <>
-struct UnsignedOf<int16_t> {
-  using type = uint16_t;
-};
-template <>
-struct UnsignedOf<int32_t> {
-  using type = uint32_t;
-};
-template <>
-struct UnsignedOf<int64_t> {
-  using type = uint64_t;
-};
-
 // A functor on compute vectors. Signed integers wrap, so kArithmetic rows see them unsigned.
 template <class F>
 struct Evaluate {
   template <class V, class... W>
   PTO_INLINE V operator()(V a, W... b) const {
-    using U = Vec<typename UnsignedOf<LaneOf<V>>::type, kCount<V>>;
+    using U = Vec<UnsignedOf<LaneOf<V>>, kCount<V>>;
     if constexpr (F::kTypes == kArithmetic && !kSame<U, V>)
       return bit_cast<V>(F::apply(bit_cast<U>(a), bit_cast<U>(b)...));
     else
@@ -245,6 +212,10 @@ constexpr bool check_types() {
       "column of pto/isa/instructions.def");
   return true;
 }
+template <class F, class... D>
+constexpr bool check_row() {
+  return check_elementwise<D...>() && check_types<F, D...>();
+}
 template <class... X>
 constexpr bool check_trailing() {
   static_assert((kIsTrailing<X> && ...),
@@ -256,20 +227,16 @@ constexpr bool check_trailing() {
 #define PTO_UNARY(M, op, value, numpy, types)               \
   template <class D, class A, class... X>                   \
   PTO_INLINE RecordEvent M(D& d, const A& a, const X&...) { \
-    static_assert(check_elementwise<D, A>());               \
-    static_assert(check_types<lanes::M##_value, D, A>());   \
-    static_assert(check_trailing<X...>());                  \
-    PTO_ENTER(M, "d, a", out(d), in(a));                    \
+    static_assert(check_row<lanes::M##_value, D, A>());     \
+    PTO_INSTRUCTION(M, "d, a", out(d), in(a));              \
     map(Evaluate<lanes::M##_value>{}, d, a);                \
     return {};                                              \
   }
 #define PTO_BINARY_ONLY(M, value, numpy, types)                         \
   template <class D, class A, class B, class... X>                      \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
-    static_assert(check_elementwise<D, A, B>());                        \
-    static_assert(check_types<lanes::M##_value, D, A, B>());            \
-    static_assert(check_trailing<X...>());                              \
-    PTO_ENTER(M, "d, a, b", out(d), in(a, b));                          \
+    static_assert(check_row<lanes::M##_value, D, A, B>());              \
+    PTO_INSTRUCTION(M, "d, a, b", out(d), in(a, b));                    \
     map(Evaluate<lanes::M##_value>{}, d, a, b);                         \
     return {};                                                          \
   }
@@ -277,30 +244,24 @@ constexpr bool check_trailing() {
 #define PTO_TERNARY(M, value, numpy, types)                                         \
   template <class D, class A, class B, class C, class... X>                         \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const C& c, const X&...) { \
-    static_assert(check_elementwise<D, A, B, C>());                                 \
-    static_assert(check_types<lanes::M##_value, D, A, B, C>());                     \
-    static_assert(check_trailing<X...>());                                          \
-    PTO_ENTER(M, "d, a, b, c", out(d), in(a, b, c));                                \
+    static_assert(check_row<lanes::M##_value, D, A, B, C>());                       \
+    PTO_INSTRUCTION(M, "d, a, b, c", out(d), in(a, b, c));                          \
     map(Evaluate<lanes::M##_value>{}, d, a, b, c);                                  \
     return {};                                                                      \
   }
 #define PTO_ACCUMULATE(M, value, numpy, types)                          \
   template <class D, class A, class B, class... X>                      \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
-    static_assert(check_elementwise<D, A, B>());                        \
-    static_assert(check_types<lanes::M##_value, D, A, B>());            \
-    static_assert(check_trailing<X...>());                              \
-    PTO_ENTER(M, "d, a, b", out(d), in(a, b));                          \
+    static_assert(check_row<lanes::M##_value, D, A, B>());              \
+    PTO_INSTRUCTION(M, "d, a, b", out(d), in(a, b));                    \
     map(Accumulate<lanes::M##_value, typename D::DType>{}, d, a, b, d); \
     return {};                                                          \
   }
 #define PTO_SCALAR(M, of)                                                                        \
   template <class D, class A, class... X>                                                        \
   PTO_INLINE RecordEvent M(D& d, const A& a, typename A::DType scalar, const X&...) {            \
-    static_assert(check_elementwise<D, A>());                                                    \
-    static_assert(check_types<lanes::of##_value, D, A>());                                       \
-    static_assert(check_trailing<X...>());                                                       \
-    PTO_ENTER(M, "d, a, scalar", out(d), in(a));                                                 \
+    static_assert(check_row<lanes::of##_value, D, A>());                                         \
+    PTO_INSTRUCTION(M, "d, a, scalar", out(d), in(a));                                           \
     const auto b = to_compute(scalar);                                                           \
     map([b](auto v) { return evaluate<lanes::of##_value>(v, lanes::splat<decltype(v)>(b)); }, d, \
         a);                                                                                      \
@@ -343,8 +304,7 @@ PTO_PRECISION(TPOWS)
 // Computes d = scalar on the valid region.
 template <class D, class... X>
 PTO_INLINE RecordEvent TEXPANDS(D& d, typename D::DType scalar, const X&...) {
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TEXPANDS, "d, scalar", out(d));
+  PTO_INSTRUCTION(TEXPANDS, "d, scalar", out(d));
   const auto s = to_compute(scalar);
   using V = Vec<Compute<typename D::DType>, kTileLanes<D>>;
   const V value = lanes::splat<V>(s);

@@ -19,7 +19,7 @@ namespace detail {
 template <class F, class D, class... S>
 PTO_INLINE void map_row(F f, D& d, int row, const S*... s) {
   constexpr int N = kTileLanes<D>;
-  static_assert(D::isRowMajor && !D::isBoxedLayout,
+  static_assert(kIsRows<D>,
                 "expansion: the destination must be row-major and not boxed; lay it out with TMOV "
                 "afterwards");
   if constexpr (kIsFull<D> && kIsMicro<D>)
@@ -50,7 +50,7 @@ PTO_INLINE V row_vector(const S& s, int row, int first) {
 
 // True for an operand that may have the destination's valid columns, as far as types tell.
 template <class D, class S>
-constexpr bool kMayBeWhole = S::isRowMajor && !S::isBoxedLayout &&
+constexpr bool kMayBeWhole = kIsRows<S> &&
                              (D::ValidCol == S::ValidCol || D::ValidCol < 0 || S::ValidCol < 0);
 template <class D, class S>
 constexpr bool kIsWhole = kMayBeWhole<D, S>&& D::ValidCol == S::ValidCol&& D::ValidCol >= 0;
@@ -153,14 +153,13 @@ PTO_INLINE void expand_columns(F f, D& d, const E* row) {
 
 template <class D>
 constexpr bool kExpandsInBlocks =
-    D::isRowMajor && !D::isBoxedLayout &&
+    kIsRows<D> &&
     !(kIsFull<D> && kIsMicro<D>)&&D::Cols * int(sizeof(typename D::DType)) <= kBlockedRow;
 
 // True where a row of S has all that a row of D needs, as far as types tell.
 template <class D, class S>
-constexpr bool kCoversColumns =
-    S::isRowMajor && !S::isBoxedLayout &&
-    (Rules::kTakesOtherShapes || D::ValidCol < 0 || S::ValidCol < 0 || D::ValidCol <= S::ValidCol);
+constexpr bool kCoversColumns = kIsRows<S> && (Rules::kTakesOtherShapes || D::ValidCol < 0 ||
+                                               S::ValidCol < 0 || D::ValidCol <= S::ValidCol);
 
 template <class F, class D, class A, class B>
 PTO_INLINE void combine_columns(D& d, const A& a, const B& b) {
@@ -183,8 +182,7 @@ PTO_INLINE void combine_columns(D& d, const A& a, const B& b) {
 
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TROWEXPAND(D& d, const S& s, const X&...) {
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TROWEXPAND, "d, s", out(d), in(s));
+  PTO_INSTRUCTION(TROWEXPAND, "d, s", out(d), in(s));
   using V = Vec<Compute<typename D::DType>, kTileLanes<D>>;
   for (int r = 0; r < d.GetValidRow(); ++r) {
     const V value = lanes::splat<V>(to_compute(s.GetElement(r, 0)));
@@ -195,11 +193,10 @@ PTO_INLINE RecordEvent TROWEXPAND(D& d, const S& s, const X&...) {
 
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
-  static_assert(check_trailing<X...>());
   static_assert(detail::kCoversColumns<D, S>,
                 "TCOLEXPAND: the source must be a row-major row with the destination's valid "
                 "columns; limit the destination's");
-  PTO_ENTER(TCOLEXPAND, "d, s", out(d), in(s));
+  PTO_INSTRUCTION(TCOLEXPAND, "d, s", out(d), in(s));
   if constexpr (detail::kExpandsInBlocks<D>) {
     using Word = Raw<typename D::DType>;  // as bits, nothing is converted
     detail::expand_columns<kVectorBytes / int(sizeof(Word))>(
@@ -215,8 +212,7 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
   template <class D, class A, class B, class... X>                      \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
     static_assert(check_types<lanes::of##_value, D, A, B>());           \
-    static_assert(check_trailing<X...>());                              \
-    PTO_ENTER(M, "d, a, b", out(d), in(a, b));                          \
+    PTO_INSTRUCTION(M, "d, a, b", out(d), in(a, b));                    \
     detail::expand_one<lanes::of##_value>(d, a, b);                     \
     return {};                                                          \
   }
@@ -224,11 +220,10 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
   template <class D, class A, class B, class... X>                                               \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) {                          \
     static_assert(check_types<lanes::of##_value, D, A, B>());                                    \
-    static_assert(check_trailing<X...>());                                                       \
     static_assert(detail::kCoversColumns<D, A> && detail::kCoversColumns<D, B>,                  \
                   "TCOLEXPAND...: every operand must be row-major with the destination's valid " \
                   "columns; transpose with TTRANS or limit the destination's");                  \
-    PTO_ENTER(M, "d, a, b", out(d), in(a, b));                                                   \
+    PTO_INSTRUCTION(M, "d, a, b", out(d), in(a, b));                                             \
     detail::combine_columns<lanes::of##_value>(d, a, b);                                         \
     return {};                                                                                   \
   }

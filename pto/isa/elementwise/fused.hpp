@@ -48,8 +48,7 @@ PTO_INLINE void combine_relu_convert(D& d, const A& a, const B& b) {
 // towards integers and round to nearest towards floats.
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TPACK(D& d, const S& s, const X&...) {
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TPACK, "d, s", out(d), in(s));
+  PTO_INSTRUCTION(TPACK, "d, s", out(d), in(s));
   return TCVT(d, s, RoundMode::CAST_NONE);
 }
 
@@ -58,8 +57,7 @@ template <class D, class A, class... X>
 PTO_INLINE RecordEvent TAXPY(D& d, const A& a, typename A::DType scalar, const X&...) {
   static_assert(check_elementwise<D, A>());
   static_assert(detail::check_axpy<D, A>());
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TAXPY, "d, a, scalar", out(d), in(a));
+  PTO_INSTRUCTION(TAXPY, "d, a, scalar", out(d), in(a));
   const auto s = to_compute(scalar);
   map(
       [s](auto x, auto old) {
@@ -73,10 +71,8 @@ PTO_INLINE RecordEvent TAXPY(D& d, const A& a, typename A::DType scalar, const X
 #define PTO_WITH_SCALAR(M, of)                                                                    \
   template <class D, class A, class B, class... X>                                                \
   PTO_INLINE RecordEvent M(D& d, const A& a, typename A::DType scalar, const B& b, const X&...) { \
-    static_assert(check_elementwise<D, A, B>());                                                  \
-    static_assert(check_types<lanes::of##_value, D, A, B>());                                     \
-    static_assert(check_trailing<X...>());                                                        \
-    PTO_ENTER(M, "d, a, scalar, b", out(d), in(a, b));                                            \
+    static_assert(check_row<lanes::of##_value, D, A, B>());                                       \
+    PTO_INSTRUCTION(M, "d, a, scalar, b", out(d), in(a, b));                                      \
     const auto s = to_compute(scalar);                                                            \
     map([s](auto x,                                                                               \
             auto y) { return evaluate<lanes::of##_value>(x, lanes::splat<decltype(x)>(s), y); },  \
@@ -90,10 +86,8 @@ PTO_WITH_SCALAR(TSUBSC, TSUBC)
 // Computes d = scalar / a.
 template <class D, class A, class... X, typename Enable<kIsTile<A>>::type = 0>
 PTO_INLINE RecordEvent TDIVS(D& d, typename D::DType scalar, const A& a, const X&...) {
-  static_assert(check_elementwise<D, A>());
-  static_assert(check_types<lanes::TDIV_value, D, A>());
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TDIVS, "d, scalar, a", out(d), in(a));
+  static_assert(check_row<lanes::TDIV_value, D, A>());
+  PTO_INSTRUCTION(TDIVS, "d, scalar, a", out(d), in(a));
   const auto s = to_compute(scalar);
   map([s](auto x) { return evaluate<lanes::TDIV_value>(lanes::splat<decltype(x)>(s), x); }, d, a);
   return {};
@@ -103,12 +97,11 @@ PTO_INLINE RecordEvent TDIVS(D& d, typename D::DType scalar, const A& a, const X
 template <class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TADDDEQRELU(D& d, const A& a, const B& b, float scale, const X&...) {
   static_assert(check_elementwise<D, A, B>());
-  static_assert(check_trailing<X...>());
   static_assert(
       kSame<typename A::DType, int32_t> && kSame<typename B::DType, int32_t> &&
           kSame<typename D::DType, half>,
       "TADDDEQRELU: the sources must be int32_t and the destination half; convert with TCVT");
-  PTO_ENTER(TADDDEQRELU, "d, a, b, scale, [tmp]", out(d), in(a, b));
+  PTO_INSTRUCTION(TADDDEQRELU, "d, a, b, scale, [tmp]", out(d), in(a, b));
   map(
       [scale](auto x, auto y) {
         const auto sum = lanes::convert<float>(evaluate<lanes::TADD_value>(x, y));
@@ -121,16 +114,14 @@ PTO_INLINE RecordEvent TADDDEQRELU(D& d, const A& a, const B& b, float scale, co
 template <class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TADDRELUCONV(D& d, const A& a, const B& b, const X&...) {
   static_assert(check_elementwise<D, A, B>());
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TADDRELUCONV, "d, a, b", out(d), in(a, b));
+  PTO_INSTRUCTION(TADDRELUCONV, "d, a, b", out(d), in(a, b));
   detail::combine_relu_convert<lanes::TADD_value>(d, a, b);
   return {};
 }
 template <class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TSUBRELUCONV(D& d, const A& a, const B& b, const X&...) {
   static_assert(check_elementwise<D, A, B>());
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TSUBRELUCONV, "d, a, b", out(d), in(a, b));
+  PTO_INSTRUCTION(TSUBRELUCONV, "d, a, b", out(d), in(a, b));
   detail::combine_relu_convert<lanes::TSUB_value>(d, a, b);
   return {};
 }

@@ -94,7 +94,7 @@ PTO_INLINE void advance_counter(uint32_t* counter, uint32_t by) {
 // Writes a row of consecutive integers from `start`, counting up or down, wrapping.
 template <bool Descending, class T>
 PTO_INLINE void count_line(T* d, T start, int length) {
-  using U = typename UnsignedOf<T>::type;
+  using U = UnsignedOf<T>;
   constexpr int N = kVectorBytes / int(sizeof(T));
   using V = Vec<U, N>;
   const V steps = lanes::iota<U, N>();
@@ -113,12 +113,11 @@ PTO_INLINE void count_line(T* d, T start, int length) {
 // Computes d[0, j] = start + j, or start - j.
 template <class D, class T, int Descending, class... X>
 PTO_INLINE RecordEvent TCI(D& d, T start, const X&...) {
-  static_assert(check_trailing<X...>());
   static_assert(kSame<T, typename D::DType> && kSame<T, Raw<T>> && !kIsFloat<T>,
                 "TCI: the start must have the tile's element type, an integer; cast the start");
-  static_assert(D::Rows == 1 && D::isRowMajor && !D::isBoxedLayout,
+  static_assert(D::Rows == 1 && kIsRows<D>,
                 "TCI: the destination must be one row; take one with TSUBVIEW");
-  PTO_ENTER(TCI, "d, start, [tmp], <descending>", out(d));
+  PTO_INSTRUCTION(TCI, "d, start, [tmp], <descending>", out(d));
   if (d.GetValidRow() > 0) detail::count_line<Descending != 0>(d.data(), start, d.GetValidCol());
   return {};
 }
@@ -131,9 +130,8 @@ PTO_INLINE RecordEvent TCI(D& d, T start, const Tmp&, const X&... events) {
 // Upper 0: d[i, j] = j <= i + diag; upper 1: d[i, j] = j >= i + diag; as 1 and 0.
 template <class D, int Upper, class... X>
 PTO_INLINE RecordEvent TTRI(D& d, int diag, const X&...) {
-  static_assert(check_trailing<X...>());
   static_assert(Upper == 0 || Upper == 1, "TTRI: upper must be 0 or 1; 0 is the lower triangle");
-  PTO_ENTER(TTRI, "d, diag, <upper>", out(d));
+  PTO_INSTRUCTION(TTRI, "d, diag, <upper>", out(d));
   using T = typename D::DType;
   const int cols = d.GetValidCol();
   for (int r = 0; r < d.GetValidRow(); ++r) {
@@ -151,13 +149,12 @@ template <uint16_t Rounds = 10, class D, class... X>
 PTO_INLINE RecordEvent TRANDOM(D& d, const TRandomKey& key, const TRandomCounter& counter,
                                const X&...) {
   using T = typename D::DType;
-  static_assert(check_trailing<X...>());
   static_assert(Rounds == 7 || Rounds == 10,
                 "TRANDOM: rounds must be 7 or 10; leave them out for 10");
-  static_assert((kSame<T, int32_t> || kSame<T, uint32_t>)&&D::isRowMajor && !D::isBoxedLayout,
+  static_assert((kSame<T, int32_t> || kSame<T, uint32_t>)&&kIsRows<D>,
                 "TRANDOM: the destination must be row-major, of int32_t or uint32_t; convert "
                 "afterwards with TCVT");
-  PTO_ENTER(TRANDOM, "d, key, counter, <rounds>", out(d));
+  PTO_INSTRUCTION(TRANDOM, "d, key, counter, <rounds>", out(d));
   constexpr int kColumns = 4 * detail::kRandomLanes;
   constexpr uint32_t kStep = (D::Cols > kColumns ? D::Cols : kColumns) / 4;
   uint32_t block[4] = {counter[0], counter[1], counter[2], counter[3]};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packed masks, one bit per element: TCMP writes and TSEL reads them where the mask is not mask32.
 //
-//     write_packed(mask, rows, cols, [&](int row, int col, int n) { return 0u; });
+//     write_packed<8>(mask, rows, cols, [&](int row, int col, int n) { return 0u; });
 //     BitStream stream(mask);
 //     const uint32_t sixteen = stream.next(16);
 //
@@ -21,10 +21,10 @@ constexpr int kMaskRowBytes = D::Cols* int(sizeof(typename D::DType));
 
 template <class D>
 constexpr bool check_packed_mask() {
-  static_assert(D::isRowMajor && !D::isBoxedLayout &&
-                    (kSame<typename D::DType, uint8_t> || kSame<typename D::DType, uint32_t>),
-                "TCMP, TSEL: a mask has elements of mask32, or is row-major of uint8_t or "
-                "uint32_t; declare it so");
+  static_assert(
+      kIsRows<D> && (kSame<typename D::DType, uint8_t> || kSame<typename D::DType, uint32_t>),
+      "TCMP, TSEL: a mask has elements of mask32, or is row-major of uint8_t or "
+      "uint32_t; declare it so");
   return true;
 }
 
@@ -111,7 +111,7 @@ class Rows {
   }
 
  private:
-  static constexpr bool kIsPlain = S::isRowMajor && !S::isBoxedLayout;
+  static constexpr bool kIsPlain = kIsRows<S>;
   decltype(make_value<S&>().data()) data_;
 };
 

@@ -66,19 +66,6 @@ PTO_INLINE void combine_parts(D& d, const A& a, const B& b) {
 }
 
 // Compares elements and carries their indices, as many lanes at a time as both have.
-struct TakesGreater {
-  template <class V>
-  static PTO_INLINE lanes::MaskOf<V> first(V a, V b) {
-    return (a > b) | ((a != a) & (b == b));
-  }
-};
-struct TakesSmaller {
-  template <class V>
-  static PTO_INLINE lanes::MaskOf<V> first(V a, V b) {
-    return (a < b) | ((a != a) & (b == b));
-  }
-};
-
 template <class Order, class T, class I>
 PTO_INLINE void pick_elements(int count, T* d, const T* a, const T* b, I* di, const I* ai,
                               const I* bi) {
@@ -87,7 +74,7 @@ PTO_INLINE void pick_elements(int count, T* d, const T* a, const T* b, I* di, co
   for (int i = 0; i < count; i += N) {
     const int n = count - i < N ? count - i : N;
     const auto x = lanes::load_part<N>(a + i, n), y = lanes::load_part<N>(b + i, n);
-    const auto takes_a = Order::first(x, y);
+    const auto takes_a = precedes<Order>(x, y);
     const Vec<I, N> index =
         lanes::select(lanes::convert<LaneOf<Mask>>(takes_a), lanes::load_part<N>(ai + i, n),
                       lanes::load_part<N>(bi + i, n));
@@ -128,8 +115,7 @@ PTO_INLINE void pick_parts(D& d, const A& a, const B& b, DI& d_index, const AI& 
 #define PTO_REDUCE(row, col, part, op, value, start, numpy, types)         \
   template <class D, class A, class B, class... X>                         \
   PTO_INLINE RecordEvent part(D& d, const A& a, const B& b, const X&...) { \
-    static_assert(check_trailing<X...>());                                 \
-    PTO_ENTER(part, "d, a, b", out(d), in(a, b));                          \
+    PTO_INSTRUCTION(part, "d, a, b", out(d), in(a, b));                    \
     detail::combine_parts<lanes::row##_value>(d, a, b);                    \
     return {};                                                             \
   }
@@ -140,17 +126,16 @@ PTO_INLINE void pick_parts(D& d, const A& a, const B& b, DI& d_index, const AI& 
   template <class D, class A, class B, class DI, class AI, class BI, class... X>                   \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, DI& dIdx, const AI& aIdx, const BI& bIdx, \
                            const X&...) {                                                          \
-    static_assert(check_trailing<X...>());                                                         \
-    PTO_ENTER(M, "d, a, b, dIdx, aIdx, bIdx", out(d), in(a, b), out(dIdx), in(aIdx, bIdx));        \
+    PTO_INSTRUCTION(M, "d, a, b, dIdx, aIdx, bIdx", out(d), in(a, b), out(dIdx), in(aIdx, bIdx));  \
     if constexpr (Rules::kTakesPairs &&                                                            \
                   !kIsFloat<typename A::DType>) /* d, dIdx, a, aIdx, b, bIdx */                    \
-      detail::pick_parts<detail::Order>(d, b, aIdx, const_cast<A&>(a), dIdx, bIdx);                \
+      detail::pick_parts<lanes::Order##_value>(d, b, aIdx, const_cast<A&>(a), dIdx, bIdx);         \
     else                                                                                           \
-      detail::pick_parts<detail::Order>(d, a, b, dIdx, aIdx, bIdx);                                \
+      detail::pick_parts<lanes::Order##_value>(d, a, b, dIdx, aIdx, bIdx);                         \
     return {};                                                                                     \
   }
-PTO_PART_ARG(TPARTARGMAX, TakesGreater)
-PTO_PART_ARG(TPARTARGMIN, TakesSmaller)
+PTO_PART_ARG(TPARTARGMAX, TROWMAX)
+PTO_PART_ARG(TPARTARGMIN, TROWMIN)
 #undef PTO_PART_ARG
 
 PTO_NAMESPACE_END

@@ -4,8 +4,8 @@
 //
 //     TQUANT<QuantType::INT8_SYM>(d, s, scale);                 // scale[r,0] is 1 / step of row r
 //     TQUANT<QuantType::MXFP8>(d, s, &exponents, &max, &scaling);          // 32 columns share one
-//     TQUANT<0, MxQuantAlg::NvMxFp4E2M1>(d, s, &exponents, &max, &scaling);   // 32 rows share one
-//     TDEQUANT(d, s, scale, offset);
+//     TQUANT<0, MxQuantAlg::NvMxFp4E2M1>(pairs, s, &exponents, &max, &scaling);   // 32 rows do
+//     TDEQUANT(s, d, scale, offset);
 //
 // An exponent is an e8m0 code E; a group is multiplied by 2^(127 - E) and rounded to nearest even,
 // clamped to the largest number. OCP: E is that of the largest magnitude less 8 (e4m3) or 2 (e2m1).
@@ -182,7 +182,7 @@ constexpr bool check_mx() {
   static_assert(is_mx(Type), "TQUANT: e4m3 and e2m1 share exponents; give INT8 a tile of scales");
   static_assert(kSame<Compute<typename S::DType>, float>,
                 "TQUANT: the source must be float, half or bfloat16_t; convert with TCVT");
-  static_assert(D::isRowMajor && S::isRowMajor && !D::isBoxedLayout && !S::isBoxedLayout,
+  static_assert(kIsRows<D, S>,
                 "TQUANT: source and destination must be row-major without boxes; "
                 "lay the result out with TMOV");
   static_assert(sizeof(typename D::DType) == 1 && sizeof(typename E::DType) == 1 &&
@@ -198,7 +198,7 @@ constexpr bool check_mx() {
 
 // True where exponents are a tile with a row for each line of groups, which holds them by its rows.
 template <class E, class S, int Axis>
-constexpr bool kIsGrid = E::Rows > 1 && E::isRowMajor && !E::isBoxedLayout &&
+constexpr bool kIsGrid = E::Rows > 1 && kIsRows<E> &&
                          (Axis == 1 ? E::Rows >= S::Rows && E::Cols * kGroup >= S::Cols
                                     : E::Rows * kGroup >= S::Rows && E::Cols >= S::Cols);
 
@@ -247,8 +247,7 @@ PTO_INLINE void to_int8(D& d, const S& s, const P& scale, const P* offset) {
   static_assert(kSame<typename S::DType, float> && kSame<typename D::DType, To>,
                 "TQUANT: INT8 takes float and gives int8_t (INT8_SYM) or uint8_t (INT8_ASYM); "
                 "convert with TCVT");
-  static_assert(check_elementwise<D, S>() && D::isRowMajor && S::isRowMajor && !D::isBoxedLayout &&
-                !S::isBoxedLayout);
+  static_assert(check_elementwise<D, S>() && kIsRows<D, S>);
   constexpr int N = kLanes<float>;
   using V = Vec<float, N>;
   for (int r = 0; r < s.GetValidRow(); ++r) {
@@ -269,8 +268,7 @@ PTO_INLINE void to_int8(D& d, const S& s, const P& scale, const P* offset) {
 // Computes d = rint(s * scale[r,0] (+ offset[r,0])), clamped.
 template <auto Type, class D, class S, class P, class... X>
 PTO_INLINE RecordEvent TQUANT(D& d, const S& s, const P& scale, P* offset, const X&...) {
-  PTO_ENTER(TQUANT, "d, s, scale, [tmp], offset, <INT8>", out(d), in(s, scale));
-  static_assert(check_trailing<X...>());
+  PTO_INSTRUCTION(TQUANT, "d, s, scale, [tmp], offset, <INT8>", out(d), in(s, scale));
   quantize::to_int8<Type>(d, s, scale, static_cast<const P*>(offset));
   return {};
 }
@@ -286,28 +284,21 @@ PTO_INLINE RecordEvent TQUANT(D& d, const S& s, const P& scale) {
 template <auto Type, class D, class S, class P, class Tmp, class... X,
           typename Enable<kIsTile<Tmp>>::type = 0>
 PTO_INLINE RecordEvent TQUANT(D& d, const S& s, const P& scale, const Tmp&, P* offset,
-                              const X&...) {
-  PTO_ENTER(TQUANT, "d, s, scale, [tmp], offset, <INT8>", out(d), in(s, scale));
-  static_assert(check_trailing<X...>());
-  quantize::to_int8<Type>(d, s, scale, static_cast<const P*>(offset));
-  return {};
+                              const X&... x) {
+  return TQUANT<Type>(d, s, scale, offset, x...);
 }
 template <auto Type, class D, class S, class P, class X, class... More,
           typename Enable<kIsTrailing<X>>::type = 0>
 PTO_INLINE RecordEvent TQUANT(D& d, const S& s, const P& scale, const X&, const More&...) {
-  PTO_ENTER(TQUANT, "d, s, scale, [tmp], <INT8>", out(d), in(s, scale));
-  static_assert(Type != QuantType::INT8_ASYM && check_trailing<More...>(),
-                "TQUANT: INT8_ASYM needs offsets; give a pointer to their tile after the scales");
-  quantize::to_int8<Type>(d, s, scale, static_cast<const P*>(nullptr));
-  return {};
+  static_assert(check_trailing<More...>());
+  return TQUANT<Type>(d, s, scale);
 }
 
 // 32 columns share an exponent.
 template <auto Type, class D, class S, class E, class M, class Sc, auto Alg = QuantScaleAlg::OCP,
           class... X>
 PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, const X&...) {
-  PTO_ENTER(TQUANT, "d, s, exp, max, scaling, <MX>", out(d, *exp, *max, *scaling), in(s));
-  static_assert(check_trailing<X...>());
+  PTO_INSTRUCTION(TQUANT, "d, s, exp, max, scaling, <MX>", out(d, *exp, *max, *scaling), in(s));
   quantize::mx<Type, Alg, 1, false>(d, s, *exp, *max, *scaling);
   return {};
 }
@@ -316,9 +307,8 @@ PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, con
 template <auto Type, auto Store, class D, class S, class E, class M, class Sc, class... X>
 PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, E* exp_zz,
                               const X&...) {
-  PTO_ENTER(TQUANT, "d, s, exp, max, scaling, exp_zz, [idx], <MX, NZ>",
-            out(d, *exp, *max, *scaling), in(s));
-  static_assert(check_trailing<X...>());
+  PTO_INSTRUCTION(TQUANT, "d, s, exp, max, scaling, exp_zz, [idx], <MX, NZ>",
+                  out(d, *exp, *max, *scaling), in(s));
   quantize::mx<Type, QuantScaleAlg::OCP, 1, false>(d, s, *exp, *max, *scaling);
   const auto* from = reinterpret_cast<const uint8_t*>(exp->data());
   auto* to = reinterpret_cast<uint8_t*>(exp_zz->data());
@@ -342,8 +332,8 @@ PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, E* 
 // groups 2g and 2g + 1 of a column side by side.
 template <int Axis, auto Alg, class D, class S, class E, class M, class Sc, class... X>
 PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, const X&...) {
-  PTO_ENTER(TQUANT, "d, s, exp, max, scaling, <axis, MX>", out(d, *exp, *max, *scaling), in(s));
-  static_assert(check_trailing<X...>());
+  PTO_INSTRUCTION(TQUANT, "d, s, exp, max, scaling, <axis, MX>", out(d, *exp, *max, *scaling),
+                  in(s));
   quantize::mx<quantize::type_of(Alg), quantize::scale_of(Alg), Axis, false>(d, s, *exp, *max,
                                                                              *scaling);
   return {};
@@ -351,9 +341,8 @@ PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, con
 template <int Axis, auto Alg, bool Interleave, class D, class S, class E, class M, class Sc,
           class... X>
 PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, const X&...) {
-  PTO_ENTER(TQUANT, "d, s, exp, max, scaling, <axis, MX, interleave>", out(d, *exp, *max, *scaling),
-            in(s));
-  static_assert(check_trailing<X...>());
+  PTO_INSTRUCTION(TQUANT, "d, s, exp, max, scaling, <axis, MX, interleave>",
+                  out(d, *exp, *max, *scaling), in(s));
   quantize::mx<quantize::type_of(Alg), quantize::scale_of(Alg), Axis, Interleave>(d, s, *exp, *max,
                                                                                   *scaling);
   return {};
@@ -362,13 +351,11 @@ PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, con
 // Computes d = (s - offset) * scale, both at [r, min(c, their last column)].
 template <class D, class S, class P, class... X>
 PTO_INLINE RecordEvent TDEQUANT(D& d, const S& s, const P& scale, const P& offset, const X&...) {
-  PTO_ENTER(TDEQUANT, "d, s, scale, offset", out(d), in(s, scale, offset));
-  static_assert(check_trailing<X...>());
+  PTO_INSTRUCTION(TDEQUANT, "d, s, scale, offset", out(d), in(s, scale, offset));
   static_assert(kSame<Compute<typename D::DType>, float> && !kIsFloat<typename S::DType>,
                 "TDEQUANT: integers become floats; convert floats with TCVT");
   static_assert(
-      check_elementwise<D, S>() && D::isRowMajor && S::isRowMajor && !D::isBoxedLayout &&
-          !S::isBoxedLayout,
+      check_elementwise<D, S>() && kIsRows<D, S>,
       "TDEQUANT: source and destination must be row-major without boxes; lay them out with TMOV");
   constexpr int N = fewest(kTileLanes<D>, kTileLanes<S>);
   const int n = d.GetValidCol(), columns = scale.GetValidCol(), own = P::isRowMajor ? columns : 1;

@@ -10,6 +10,9 @@
 // that notes what runs defines the macro before (tests/isa_coverage.hpp does), or here (the
 // simulator's trace mode).
 //
+// PTO_INSTRUCTION is PTO_ENTER in an instruction whose last operands are a pack X: temporary tiles
+// and events.
+//
 // Thread safety: nothing to share.
 #pragma once
 #ifdef PTO_CHECKED
@@ -21,6 +24,9 @@
 #ifndef PTO_ENTER
 #define PTO_ENTER(...)
 #endif
+#define PTO_INSTRUCTION(...)             \
+  static_assert(check_trailing<X...>()); \
+  PTO_ENTER(__VA_ARGS__)
 #ifndef PTO_IF_CHECKED
 #define PTO_IF_CHECKED(...)
 #endif

@@ -181,6 +181,12 @@ int32_t enter_slots(const pto_args* args) {
   return pto_enter_slots(kFunction, args);
 }
 
+template <auto kFunction>
+PTO_INLINE pto_signature signature_of(const char* name) {
+  using Kernel = Typed<decltype(kFunction)>;
+  return {name, Kernel::kFacts, Kernel::kCount};
+}
+
 // Enters a typed kernel from C.
 template <auto kFunction>
 int32_t enter(const pto_signature* signature, const pto_args* args) {
@@ -192,8 +198,7 @@ int32_t enter(const pto_signature* signature, const pto_args* args) {
 
 template <auto kFunction>
 int32_t enter_unnamed(const pto_args* args) {
-  using Kernel = Typed<decltype(kFunction)>;
-  const pto_signature signature = {"kernel", Kernel::kFacts, Kernel::kCount};
+  const pto_signature signature = signature_of<kFunction>("kernel");
   return enter<kFunction>(&signature, args);
 }
 
@@ -276,8 +281,7 @@ PTO_INLINE int32_t execute_on(const char* name, int64_t blocks, const void* stre
     return finished(
         pto_call(&signature, enter_slots<kFunction>, blocks, stream, all, sizeof...(A)));
   } else {
-    using Kernel = Typed<decltype(kFunction)>;
-    const pto_signature signature = {name, Kernel::kFacts, Kernel::kCount};
+    const pto_signature signature = signature_of<kFunction>(name);
     return finished(
         pto_call(&signature, enter_unnamed<kFunction>, blocks, stream, all, sizeof...(A)));
   }
@@ -293,8 +297,7 @@ int32_t enter_exported(const char* name, const pto_args* args) {
   if constexpr (kIsEntry && takes_slots<decltype(kFunction)>) {
     return pto_enter_slots(kFunction, args);
   } else {
-    using Kernel = Typed<decltype(kFunction)>;
-    const pto_signature signature = {name, Kernel::kFacts, Kernel::kCount};
+    const pto_signature signature = signature_of<kFunction>(name);
     return enter<kFunction>(&signature, args);
   }
 }
@@ -303,8 +306,7 @@ int32_t enter_exported(const char* name, const pto_args* args) {
 template <auto kFunction, bool kIsEntry>
 void export_kernel(const char* name, pto_kernel kernel, bool is_loaded) {
   if constexpr (!kIsEntry || !takes_slots<decltype(kFunction)>) {
-    using Kernel = Typed<decltype(kFunction)>;
-    const pto_signature signature = {name, Kernel::kFacts, Kernel::kCount};
+    const pto_signature signature = signature_of<kFunction>(name);
     pto_export_kernel(kernel, is_loaded ? &signature : nullptr);
   }
 }

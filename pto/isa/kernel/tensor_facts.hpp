@@ -25,39 +25,20 @@ constexpr bool is_tensor(...) {
   return false;
 }
 
-template <class T>
-auto torch_type_of(const T& tensor, int) -> decltype(static_cast<int32_t>(tensor.scalar_type())) {
-  return static_cast<int32_t>(tensor.scalar_type());
-}
-template <class T>
-int32_t torch_type_of(const T&, long) {
-  return -1;
-}
-template <class T>
-auto is_on_cpu(const T& tensor, int) -> decltype(bool(tensor.is_cpu())) {
-  return tensor.is_cpu();
-}
-template <class T>
-bool is_on_cpu(const T&, long) {
-  return true;
-}
-template <class T>
-auto device_of(const T& tensor, int)
-    -> decltype(bool(tensor.is_privateuseone()), int32_t(tensor.get_device())) {
-  return tensor.is_privateuseone() ? int32_t(tensor.get_device()) : -1;
-}
-template <class T>
-int32_t device_of(const T&, long) {
-  return -1;
-}
-template <class T>
-auto is_defined(const T& tensor, int) -> decltype(bool(tensor.defined())) {
-  return tensor.defined();
-}
-template <class T>
-bool is_defined(const T&, long) {
-  return true;
-}
+#define PTO_QUESTION(name, type, answer, otherwise)         \
+  template <class T>                                        \
+  auto name(const T& tensor, int)->decltype(type(answer)) { \
+    return type(answer);                                    \
+  }                                                         \
+  template <class T>                                        \
+  type name(const T&, long) {                               \
+    return otherwise;                                       \
+  }
+PTO_QUESTION(torch_type_of, int32_t, tensor.scalar_type(), -1)
+PTO_QUESTION(is_on_cpu, bool, tensor.is_cpu(), true)
+PTO_QUESTION(device_of, int32_t, tensor.is_privateuseone() ? int32_t(tensor.get_device()) : -1, -1)
+PTO_QUESTION(is_defined, bool, tensor.defined(), true)
+#undef PTO_QUESTION
 
 }  // namespace launch
 PTO_NAMESPACE_END

@@ -24,31 +24,9 @@
 
 PTO_NAMESPACE_BEGIN
 
-// The numbers are the public ones. V: one entry for each column; B8: int8_t or uint8_t.
 enum QuantMode_t {
-  NoQuant = 0,
-  F322F16 = 1,
-  VREQ8 = 2,
-  REQ8 = 3,
-  VDEQF16 = 4,
-  DEQF16 = 5,
-  VSHIFTS322S16 = 12,
-  SHIFTS322S16 = 13,
-  F322BF16 = 16,
-  VQF322B8_PRE = 23,
-  QF322B8_PRE = 24,
-  QF322HIF8_PRE = 25,
-  QF322FP8_PRE = 26,
-  QF322F32_PRE = 27,
-  VQF322HIF8_PRE = 28,
-  QF322F16_PRE = 32,
-  VQF322F16_PRE = 33,
-  QF322BF16_PRE = 34,
-  QS322BF16_PRE = 35,
-  VQF322BF16_PRE = 36,
-  VQF322FP8_PRE = 37,
-  VQF322F32_PRE = 38,
-  VQS322BF16_PRE = 39
+#define PTO_QUANT_MODE(name, number, ...) name = number,
+#include "pto/isa/matrix/quant_modes.def"
 };
 enum ClipReluMode_t { NOCLIP_RELU, CLIP_RELU };
 enum class ReluPreMode : uint8_t { NoRelu, NormalRelu };
@@ -83,14 +61,16 @@ struct FixpipeParams {
 
 namespace fixpipe {
 
-// True for a mode that reads entries at all, and for one that reads one per column.
-constexpr bool is_quantising(QuantMode_t mode) {
-  return mode != NoQuant && mode != F322F16 && mode != F322BF16;
-}
-constexpr bool is_per_channel(QuantMode_t mode) {
-  return mode == VREQ8 || mode == VDEQF16 || mode == VSHIFTS322S16 || mode == VQF322B8_PRE ||
-         mode == VQF322HIF8_PRE || mode == VQF322F16_PRE || mode == VQF322BF16_PRE ||
-         mode == VQF322FP8_PRE || mode == VQF322F32_PRE || mode == VQS322BF16_PRE;
+// The source of entries: none, one for all columns, or one for each.
+enum class Quant { None, Scalar, Columns };
+constexpr Quant quant_of(QuantMode_t mode) {
+  switch (mode) {
+#define PTO_QUANT_MODE(name, number, entries, element) \
+  case name:                                           \
+    return Quant::entries;
+#include "pto/isa/matrix/quant_modes.def"
+  }
+  return Quant::None;
 }
 
 // One entry, decoded. low and high bound 8-bit results.

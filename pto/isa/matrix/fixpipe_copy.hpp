@@ -16,22 +16,7 @@
 PTO_NAMESPACE_BEGIN
 namespace moves {
 
-// The source of entries (see fixpipe.hpp).
-enum class Quant { None, Scalar, Columns };
-
-// Adds to *p in one step, whoever else adds there.
-template <class T>
-PTO_INLINE void add_atomic(T* p, T value) {
-  if constexpr (kSame<T, Raw<T>> && !kIsFloat<T>) {
-    __atomic_fetch_add(p, value, __ATOMIC_RELAXED);
-  } else {
-    using U = Bits<int(sizeof(T))>;
-    U* word = reinterpret_cast<U*>(p);
-    U old = __atomic_load_n(word, __ATOMIC_RELAXED), sum;
-    do sum = bit_cast<U>(T(bit_cast<T>(old) + value));
-    while (!__atomic_compare_exchange_n(word, &old, sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-  }
-}
+using fixpipe::Quant;
 
 template <class T>
 __attribute__((noinline)) inline void add_matrix(Matrix d, Matrix s, int64_t rows, int64_t cols) {
@@ -41,7 +26,7 @@ __attribute__((noinline)) inline void add_matrix(Matrix d, Matrix s, int64_t row
     for (int64_t j = 0; j < cols; ++j, d_col.advance(1), s_col.advance(1)) {
       T value;
       __builtin_memcpy(static_cast<void*>(&value), s.base + s_row.offset + s_col.offset, sizeof(T));
-      add_atomic(reinterpret_cast<T*>(d.base + d_row.offset + d_col.offset), value);
+      lanes::add_atomic(reinterpret_cast<T*>(d.base + d_row.offset + d_col.offset), value);
     }
   }
 }

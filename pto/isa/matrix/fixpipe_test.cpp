@@ -163,8 +163,9 @@ TEST(Fixpipe, columns_beyond_the_last_entry_are_zero) {
   EXPECT_EQ(p.scale[1], 0.f);
 }
 
-static_assert(fixpipe::is_quantising(REQ8) && !fixpipe::is_quantising(F322BF16), "");
-static_assert(fixpipe::is_per_channel(VREQ8) && !fixpipe::is_per_channel(REQ8), "");
+static_assert(fixpipe::quant_of(F322BF16) == fixpipe::Quant::None, "");
+static_assert(fixpipe::quant_of(REQ8) == fixpipe::Quant::Scalar, "");
+static_assert(fixpipe::quant_of(VREQ8) == fixpipe::Quant::Columns, "");
 static_assert(FixpipeParams<>::LayoutMode == LayoutMode_t::NZ2ND, "");
 
 }  // namespace

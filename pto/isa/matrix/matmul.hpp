@@ -7,7 +7,8 @@
 //     TMATMUL(c, a, b);                        // c[i,j] = sum over k of a[i,k] b[k,j]
 //     TMATMUL_ACC(c, a, b);                    // c += a b
 //     TMATMUL_BIAS(c, a, b, bias);             // bias: TileType::Bias, one row
-//     TMATMUL_MX(c, a, a_scale, b, b_scale);   // times 2^(a_scale[i,k/32] + b_scale[k/32,j] - 254)
+//     TMATMUL_MX(c, left, left_scale, right, right_scale);   // of e4m3, times
+//                                // 2^(left_scale[i,k/32] + right_scale[k/32,j] - 254)
 //
 // Sizes are those of the valid regions: M = a's rows, K = a's columns, N = b's columns.
 // Law: each output is one chain of fused multiply-adds in the order of k, which starts with 0 or
@@ -121,10 +122,9 @@ constexpr bool check_scaled_types() {
 
 template <class C, class Bias>
 constexpr bool check_bias() {
-  static_assert(
-      Bias::Loc == TileType::Bias && Bias::Rows == 1 && Bias::isRowMajor && !Bias::isBoxedLayout,
-      "TMATMUL_BIAS: the bias must be one row-major row at TileType::Bias; declare it as "
-      "Tile<TileType::Bias, T, 1, N>");
+  static_assert(Bias::Loc == TileType::Bias && Bias::Rows == 1 && kIsRows<Bias>,
+                "TMATMUL_BIAS: the bias must be one row-major row at TileType::Bias; declare it as "
+                "Tile<TileType::Bias, T, 1, N>");
   static_assert(
       kSame<typename Bias::DType, typename C::DType>,
       "TMATMUL_BIAS: the bias must have the accumulator's element type; TMOV into a bias converts");
@@ -140,6 +140,16 @@ constexpr bool check_accumulator() {
                     In::Rows == C::Rows && In::Cols == C::Cols,
                 "TMATMUL_ACC: the accumulator that is added to must have the destination's "
                 "location, element type, Rows and Cols; declare both with one type");
+  return true;
+}
+
+struct NoTile {};
+
+// Checks what is added to the product.
+template <class C, class In, class Bias>
+constexpr bool check_terms() {
+  if constexpr (!kSame<In, NoTile>) static_assert(check_accumulator<C, In>());
+  if constexpr (!kSame<Bias, NoTile>) static_assert(check_bias<C, Bias>());
   return true;
 }
 
@@ -161,12 +171,13 @@ PTO_INLINE pto_matmul_matrix matrix_of(const D& d) {
             D::isInnerRowMajor ? 1 : D::InnerRows};
 }
 
-struct NoTile {};
 PTO_INLINE pto_matmul_matrix matrix_of(NoTile) { return {}; }
 
 template <class C, class A, class B, class In, class Bias, class AS, class BS>
 PTO_INLINE pto_matmul_job matmul_job(const C& c, const A& a, const B& b, const In& in,
                                      const Bias& bias, const AS& a_scale, const BS& b_scale) {
+  static_assert(check_product<C, A, B>());
+  static_assert(check_terms<C, In, Bias>());
   return {PTO_MATMUL_BEST, a.GetValidRow(),    a.GetValidCol(),    b.GetValidCol(),
           matrix_of(c),    matrix_of(in),      matrix_of(a),       matrix_of(b),
           matrix_of(bias), matrix_of(a_scale), matrix_of(b_scale), /*packed=*/nullptr,
@@ -175,22 +186,8 @@ PTO_INLINE pto_matmul_job matmul_job(const C& c, const A& a, const B& b, const I
 
 template <class C, class A, class B, class In = NoTile, class Bias = NoTile>
 PTO_INLINE void multiply(C& c, const A& a, const B& b, const In& in = {}, const Bias& bias = {}) {
-  static_assert(check_product<C, A, B>());
   static_assert(check_product_types<C, A, B>());
-  if constexpr (!kSame<In, NoTile>) static_assert(check_accumulator<C, In>());
-  if constexpr (!kSame<Bias, NoTile>) static_assert(check_bias<C, Bias>());
   const pto_matmul_job job = matmul_job(c, a, b, in, bias, NoTile(), NoTile());
-  pto_matmul(&job);
-}
-
-template <class C, class A, class AS, class B, class BS, class In, class Bias>
-PTO_INLINE void multiply_scaled_numbers(C& c, const A& a, const AS& a_scale, const B& b,
-                                        const BS& b_scale, const In& in, const Bias& bias) {
-  static_assert(check_product<C, A, B>());
-  static_assert(check_scaled_types<C, A, AS, B, BS>());
-  if constexpr (!kSame<In, NoTile>) static_assert(check_accumulator<C, In>());
-  if constexpr (!kSame<Bias, NoTile>) static_assert(check_bias<C, Bias>());
-  const pto_matmul_job job = matmul_job(c, a, b, in, bias, a_scale, b_scale);
   pto_matmul(&job);
 }
 
@@ -198,10 +195,13 @@ template <class C, class A, class AS, class B, class BS, class In = NoTile, clas
 PTO_INLINE void multiply_scaled(C& c, const A& a, const AS& a_scale, const B& b, const BS& b_scale,
                                 const In& in = {}, const Bias& bias = {}) {
   if constexpr (Rules::kIgnoresFloatScales && kMatmulType<A> == PTO_MATMUL_F32 &&
-                kMatmulType<AS> == PTO_MATMUL_F32)
-    return multiply(c, a, b, in, bias);  // as it tests them: numbers without a scale
-  else
-    multiply_scaled_numbers(c, a, a_scale, b, b_scale, in, bias);
+                kMatmulType<AS> == PTO_MATMUL_F32) {
+    multiply(c, a, b, in, bias);  // as it tests them: numbers without a scale
+  } else {
+    static_assert(check_scaled_types<C, A, AS, B, BS>());
+    const pto_matmul_job job = matmul_job(c, a, b, in, bias, a_scale, b_scale);
+    pto_matmul(&job);
+  }
 }
 
 // The forms of one mnemonic differ in the number and the locations of their tiles.

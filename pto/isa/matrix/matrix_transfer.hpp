@@ -121,10 +121,6 @@ PTO_INLINE void load_view(D& d, const G& g) {
   fill_outside(d, view.rows + (view.rest > 0), view.cols, padding);
 }
 
-PTO_INLINE Matrix transposed(const Matrix& m) {
-  return {m.base, m.col, m.row, m.col_start, m.row_start};
-}
-
 template <ReluPreMode Relu, Quant Q, AtomicType A, class G, class D>
 void store_changed(const G& g, const D& d, const uint64_t* entries) {
   using To = typename G::Element;
@@ -133,8 +129,8 @@ void store_changed(const G& g, const D& d, const uint64_t* entries) {
   // The public simulator's vectors of entries run along the lines of plain tiles.
   if constexpr (Rules::kScalesRunAlongLines && Q == Quant::Columns && !D::isRowMajor &&
                 !D::isBoxedLayout && !G::kIsPacked)
-    return send_matrix<To, From, Relu, Q, A>(transposed(view.matrix()), transposed(matrix_of(d)),
-                                             view.cols, view.rows, entries);
+    return send_matrix<To, From, Relu, Q, A>(turned(view.matrix()), turned(matrix_of(d)), view.cols,
+                                             view.rows, entries);
   send_matrix<To, From, Relu, Q, A>(view.matrix(), matrix_of(d), view.rows, view.cols, entries);
   if (view.rest > 0)
     send_matrix<To, From, Relu, Q, A>(view.matrix(view.rows), matrix_of(d, view.rows), 1, view.rest,

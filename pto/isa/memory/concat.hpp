@@ -21,10 +21,9 @@ constexpr bool check_side_by_side() {
   static_assert(
       (kSame<typename D::DType, typename S::DType> && ...),
       "TCONCAT, T(DE)INTERLEAVE: every tile must have the same element type; convert with TCVT");
-  static_assert(
-      D::isRowMajor && !D::isBoxedLayout && (S::isRowMajor && ...) && (!S::isBoxedLayout && ...),
-      "TCONCAT, T(DE)INTERLEAVE: tiles must be row-major and unboxed; TMOV to an ND "
-      "tile first");
+  static_assert(kIsRows<D, S...>,
+                "TCONCAT, T(DE)INTERLEAVE: tiles must be row-major and unboxed; TMOV to an ND "
+                "tile first");
   return true;
 }
 
@@ -69,15 +68,6 @@ struct RowCopy {
   }
 };
 
-template <class R, int N>
-PTO_INLINE Vec<R, N> load_raw(const R* p) {
-  return *reinterpret_cast<const typename VecOf<R, N>::loose*>(p);
-}
-template <class R, int N>
-PTO_INLINE void store_raw(R* p, Vec<R, N> v) {
-  *reinterpret_cast<typename VecOf<R, N>::loose*>(p) = v;
-}
-
 // Writes elements first to last of the stream a[0] b[0] a[1] ...; first is even.
 template <class T>
 PTO_INLINE void interleave_row(T* d, const T* a, const T* b, int first, int last) {
@@ -87,9 +77,9 @@ PTO_INLINE void interleave_row(T* d, const T* a, const T* b, int first, int last
   const auto *x = reinterpret_cast<const R*>(a), *y = reinterpret_cast<const R*>(b);
   int i = first;
   for (; i + 2 * N <= last; i += 2 * N, to += 2 * N) {
-    const auto p = load_raw<R, N>(x + i / 2), q = load_raw<R, N>(y + i / 2);
-    store_raw<R, N>(to, lanes::zip_low(p, q));
-    store_raw<R, N>(to + N, lanes::zip_high(p, q));
+    const auto p = lanes::load<N>(x + i / 2), q = lanes::load<N>(y + i / 2);
+    lanes::store<N>(to, lanes::zip_low(p, q));
+    lanes::store<N>(to + N, lanes::zip_high(p, q));
   }
   for (; i < last; ++i, ++to) *to = (i & 1 ? y : x)[i / 2];
 }
@@ -103,9 +93,9 @@ PTO_INLINE void deinterleave_row(T* even, T* odd, const T* s, int count) {
   auto *p = reinterpret_cast<R*>(even), *q = reinterpret_cast<R*>(odd);
   int i = 0;
   for (; i + 2 * N <= count; i += 2 * N) {
-    const auto low = load_raw<R, N>(from + i), high = load_raw<R, N>(from + i + N);
-    store_raw<R, N>(p + i / 2, lanes::unzip_even(low, high));
-    store_raw<R, N>(q + i / 2, lanes::unzip_odd(low, high));
+    const auto low = lanes::load<N>(from + i), high = lanes::load<N>(from + i + N);
+    lanes::store<N>(p + i / 2, lanes::unzip_even(low, high));
+    lanes::store<N>(q + i / 2, lanes::unzip_odd(low, high));
   }
   for (; i < count; ++i) (i & 1 ? q : p)[i / 2] = from[i];
 }
@@ -115,8 +105,7 @@ PTO_INLINE void deinterleave_row(T* even, T* odd, const T* s, int count) {
 template <class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TCONCAT(D& d, const A& a, const B& b, const X&...) {
   static_assert(detail::check_side_by_side<D, A, B>());
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TCONCAT, "d, a, b", out(d), in(a, b));
+  PTO_INSTRUCTION(TCONCAT, "d, a, b", out(d), in(a, b));
   for (int r = 0; r < d.GetValidRow(); ++r)
     detail::concat_row(d.data() + D::Offset(r, 0), a.data() + A::Offset(r, 0), a.GetValidCol(),
                        b.data() + B::Offset(r, 0), b.GetValidCol(), d.GetValidCol());
@@ -126,8 +115,7 @@ template <class D, class A, class B, class AI, class BI, class... X,
           typename Enable<kIsTile<AI> && kIsTile<BI> && (!kIsTile<X> && ... && true)>::type = 0>
 PTO_INLINE RecordEvent TCONCAT(D& d, const A& a, const B& b, const AI& aIdx, const BI& bIdx,
                                const X&...) {
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TCONCAT, "d, a, b, aIdx, bIdx", out(d), in(a, b, aIdx, bIdx));
+  PTO_INSTRUCTION(TCONCAT, "d, a, b, aIdx, bIdx", out(d), in(a, b, aIdx, bIdx));
   detail::concat_indexed(d, a, b, aIdx, bIdx);
   return {};
 }
@@ -136,8 +124,8 @@ template <class D, class A, class B, class DI, class AI, class BI, class... X,
           typename Enable<kIsTile<DI> && kIsTile<AI> && kIsTile<BI>>::type = 0>
 PTO_INLINE RecordEvent TCONCAT(D& d, const A& a, const B& b, DI& dIdx, const AI& aIdx,
                                const BI& bIdx, const X&...) {
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TCONCAT, "d, a, b, dIdx, aIdx, bIdx", out(d), in(a, b), out(dIdx), in(aIdx, bIdx));
+  PTO_INSTRUCTION(TCONCAT, "d, a, b, dIdx, aIdx, bIdx", out(d), in(a, b), out(dIdx),
+                  in(aIdx, bIdx));
   detail::concat_indexed(d, a, b, aIdx, bIdx);
   for (int r = 0; r < d.GetValidRow(); ++r)
     dIdx.SetElement(r, 0, typename DI::DType(aIdx.GetElement(r, 0) + bIdx.GetElement(r, 0)));
@@ -148,8 +136,7 @@ PTO_INLINE RecordEvent TCONCAT(D& d, const A& a, const B& b, DI& dIdx, const AI&
 template <class D1, class D0, class S1, class S0, class... X>
 PTO_INLINE RecordEvent TINTERLEAVE(D1& d1, D0& d0, const S1& s1, const S0& s0, const X&...) {
   static_assert(detail::check_side_by_side<D0, D1, S1, S0>());
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TINTERLEAVE, "d1, d0, s1, s0", out(d1, d0), in(s1, s0));
+  PTO_INSTRUCTION(TINTERLEAVE, "d1, d0, s1, s0", out(d1, d0), in(s1, s0));
   using T = typename D0::DType;
   static_assert(
       S0::Cols >= D0::Cols && S1::Cols >= D0::Cols && D1::Cols >= D0::Cols,
@@ -169,8 +156,7 @@ PTO_INLINE RecordEvent TINTERLEAVE(D1& d1, D0& d0, const S1& s1, const S0& s0, c
 template <class D1, class D0, class S1, class S0, class... X>
 PTO_INLINE RecordEvent TDEINTERLEAVE(D1& d1, D0& d0, const S1& s1, const S0& s0, const X&...) {
   static_assert(detail::check_side_by_side<D0, D1, S1, S0>());
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TDEINTERLEAVE, "d1, d0, s1, s0", out(d1, d0), in(s1, s0));
+  PTO_INSTRUCTION(TDEINTERLEAVE, "d1, d0, s1, s0", out(d1, d0), in(s1, s0));
   using T = typename D0::DType;
   static_assert(
       S0::Cols >= D0::Cols && S1::Cols >= D0::Cols && D1::Cols >= D0::Cols,

@@ -3,7 +3,7 @@
 //
 //     TGATHER(d, s, index, tmp);                            // d[i, j] = s.flat[index[i, j]]
 //     TGATHER<D, S, MaskPattern::P0101>(d, s);              // every second column
-//     TGATHER<D, S, K, C, Tmp, CmpMode::GT>(d, s, k, count, tmp, 0);   // columns where s > k
+//     TGATHER<I, S, K, C, Tmp, CmpMode::GT>(positions, s, k, count, tmp, 0);   // where s > k
 //     TSCATTER(d, s, index);                                // d.flat[index[i, j]] = s[i, j]
 //     TGATHERB(d, s, offsets);                              // 32 bytes from each byte offset
 //
@@ -47,7 +47,7 @@ constexpr int kPatternFirst = P == MaskPattern::P1010   ? 1
 // Converts a flat index to an offset; they are equal where rows follow each other without boxes.
 template <class S>
 PTO_INLINE int offset_of_flat(int64_t flat) {
-  if constexpr (S::isRowMajor && !S::isBoxedLayout)
+  if constexpr (kIsRows<S>)
     return int(flat);
   else
     return S::Offset(int(flat) / S::Cols, int(flat) % S::Cols);
@@ -101,7 +101,7 @@ PTO_INLINE void gather_columns(D& d, const S& s) {
   int k = 0;
   for (int r = 0; r < s.GetValidRow() && count > 0; ++r) {
     const int n = count < D::Numel - k ? count : D::Numel - k;
-    if constexpr (D::isRowMajor && S::isRowMajor && !D::isBoxedLayout && !S::isBoxedLayout)
+    if constexpr (kIsRows<D, S>)
       take_every<kStep>(d.data() + k, s.data() + S::Offset(r, kFirst), n);
     else
       for (int i = 0; i < n; ++i)
@@ -176,10 +176,9 @@ PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const I& index, const Tmp&, con
 // number.
 template <class D, class S, MaskPattern P = MaskPattern::P1111, auto Axis = GATHER_ROW, class... X>
 PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const X&...) {
-  static_assert(check_trailing<X...>());
   static_assert(sizeof(typename D::DType) == sizeof(typename S::DType),
                 "TGATHER: elements of both tiles must have the same size; convert with TCVT");
-  PTO_ENTER(TGATHER, "d, s, <pattern, axis>", out(d), in(s));
+  PTO_INSTRUCTION(TGATHER, "d, s, <pattern, axis>", out(d), in(s));
   if constexpr (int(Axis) == int(GATHER_COL))
     detail::gather_rows<P>(d, s);
   else
@@ -198,7 +197,7 @@ PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const K& k, C& count, const Tmp
                 "with TCVT");
   static_assert(!kIsFloat<typename D::DType> && !kIsFloat<typename C::DType>,
                 "TGATHER: positions and counts must be integers; declare their tiles so");
-  static_assert(S::isRowMajor && D::isRowMajor && !S::isBoxedLayout && !D::isBoxedLayout,
+  static_assert(kIsRows<S, D>,
                 "TGATHER: tiles must be row-major and unboxed; transpose with TTRANS");
   PTO_ENTER(TGATHER, "d, s, k, count, tmp, offset, <mode>", out(d), in(s, k), out(count));
   detail::gather_where<Mode>(d, s, k, count, offset);
@@ -209,14 +208,13 @@ PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const K& k, C& count, const Tmp
 // own.
 template <class D, class S, class O, class... X>
 PTO_INLINE RecordEvent TGATHERB(D& d, const S& s, const O& off, const X&...) {
-  static_assert(check_trailing<X...>());
   static_assert(kSame<typename D::DType, typename S::DType> && kSame<typename O::DType, uint32_t>,
                 "TGATHERB: source and destination must have the same element type, and the offsets "
                 "must be uint32_t; convert with TCVT");
-  static_assert(D::isRowMajor && !D::isBoxedLayout && D::Cols * sizeof(typename D::DType) % 32 == 0,
+  static_assert(kIsRows<D> && D::Cols * sizeof(typename D::DType) % 32 == 0,
                 "TGATHERB: the destination must be row-major with a multiple of 32 bytes a row; "
                 "round Cols up and limit the valid region");
-  PTO_ENTER(TGATHERB, "d, s, off", out(d), in(s, off));
+  PTO_INSTRUCTION(TGATHERB, "d, s, off", out(d), in(s, off));
   constexpr int kBytes = int(sizeof(typename D::DType));
   const auto* from = reinterpret_cast<const char*>(s.data());
   const int bytes = d.GetValidCol() * kBytes;
@@ -236,8 +234,7 @@ PTO_INLINE RecordEvent TGATHERB(D& d, const S& s, const O& off, const X&...) {
 template <class D, class S, class I, class... X>
 PTO_INLINE RecordEvent TSCATTER(D& d, const S& s, const I& index, const X&...) {
   static_assert(detail::check_indexed<D, S, I>());
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TSCATTER, "d, s, index", out(d), in(s, index));
+  PTO_INSTRUCTION(TSCATTER, "d, s, index", out(d), in(s, index));
   for (int r = 0; r < index.GetValidRow(); ++r)
     for (int c = 0; c < index.GetValidCol(); ++c) {
       const auto i = index.data()[I::Offset(r, c)];
@@ -251,11 +248,10 @@ PTO_INLINE RecordEvent TSCATTER(D& d, const S& s, const I& index, const X&...) {
 // others.
 template <MaskPattern P, auto Axis = SCATTER_ROW, class D, class S, class... X>
 PTO_INLINE RecordEvent TSCATTER(D& d, const S& s, const X&...) {
-  static_assert(check_trailing<X...>());
   static_assert(
       kSame<typename D::DType, typename S::DType>,
       "TSCATTER: source and destination must have the same element type; convert with TCVT");
-  PTO_ENTER(TSCATTER, "d, s, <pattern, axis>", out(d), in(s));
+  PTO_INSTRUCTION(TSCATTER, "d, s, <pattern, axis>", out(d), in(s));
   constexpr int kStep = detail::kPatternStep<P>, kFirst = detail::kPatternFirst<P>;
   constexpr bool kRows = int(Axis) == int(SCATTER_COL);
   using T = typename D::DType;

@@ -41,7 +41,7 @@ constexpr Outside outside_of(ScatterOOB mode) {
 // is far behind the end.
 template <Outside Mode, class I>
 PTO_INLINE int64_t position_of(I index, int64_t capacity) {
-  using U = typename UnsignedOf<I>::type;
+  using U = UnsignedOf<I>;
   const uint64_t i = U(index), n = uint64_t(capacity);
   if (i < n) return int64_t(i);
   if (n == 0 || Mode == Outside::Drop) return -1;
@@ -153,7 +153,7 @@ PTO_INLINE void gather_table_rows(D& d, const G& g, const I& index) {
   const int cols = d.GetValidCol();
   const Table<const G> table(g, cols);
   const int inside = table.cols() < cols ? int(table.cols()) : cols;
-  constexpr bool kContiguous = D::isRowMajor && !D::isBoxedLayout;
+  constexpr bool kContiguous = kIsRows<D>;
   for (int r = 0; r < d.GetValidRow(); ++r) {
     const int64_t from = position_of<Mode>(row_index(index, r), table.rows());
     const auto* row = from < 0 ? nullptr : table.row(from);
@@ -208,7 +208,7 @@ PTO_INLINE void scatter_table_rows(const G& g, const S& s, const I& index) {
   const int cols = s.GetValidCol(), rows = s.GetValidRow();
   const Table<const G> table(g, cols);
   const int inside = table.cols() < cols ? int(table.cols()) : cols;
-  constexpr bool kContiguous = S::isRowMajor && !S::isBoxedLayout;
+  constexpr bool kContiguous = kIsRows<S>;
   for (int k = 0; k < rows; ++k) {
     const int r = in_order<Conflict>(k, rows);
     const int64_t to = position_of<Mode>(row_index(index, r), table.rows());

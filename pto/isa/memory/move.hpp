@@ -80,12 +80,8 @@ struct Move {
   static constexpr bool kTakesPosition = false;
   template <class D, class S>
   static PTO_INLINE Window window(const D& d, const S& s, int64_t, int64_t) {
-    return {0,
-            0,
-            0,
-            0,
-            least(d.GetValidRow(), s.GetValidRow()),
-            least(d.GetValidCol(), s.GetValidCol())};
+    const int64_t rows = least(d.GetValidRow(), s.GetValidRow());
+    return {0, 0, 0, 0, rows, least(d.GetValidCol(), s.GetValidCol())};
   }
 };
 struct Extract {

@@ -71,8 +71,7 @@ PTO_INLINE RecordEvent TPREFETCH(D& d, const S& s) {
 
 template <class G, class... X>
 PTO_INLINE comm::AsyncEvent TPREFETCH_ASYNC(const G& g, PrefetchAsyncContext&, const X&...) {
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TPREFETCH_ASYNC, "g, context", in(g));
+  PTO_INSTRUCTION(TPREFETCH_ASYNC, "g, context", in(g));
   detail::ask_for_view(g);
   return {};
 }

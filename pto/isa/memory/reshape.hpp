@@ -75,9 +75,8 @@ constexpr bool check_fill_pad() {
 
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TTRANS(D& d, const S& s, const X&...) {
-  PTO_ENTER(TTRANS, "d, s, [tmp]", out(d), in(s));
+  PTO_INSTRUCTION(TTRANS, "d, s, [tmp]", out(d), in(s));
   static_assert(moves::check_same_size<D, S>());
-  static_assert(check_trailing<X...>());
   using namespace moves;
   const int64_t rows = least(s.GetValidRow(), D::Cols), cols = least(s.GetValidCol(), D::Rows);
   const Source<D, S> from(d, s, {0, 0, 0, 0, rows, cols}, true);

@@ -244,14 +244,9 @@ __attribute__((noinline)) void copy_pieces(const Matrix& d, const Matrix& s, int
     Cursor d_col(d.col, d.col_start), s_col(s.col, s.col_start);
     for (int64_t left = cols, done; left > 0; left -= done) {
       const int64_t length = least(left, least(d_col.run(), s_col.run()));
-      Panels p{d.base + d_row.offset + d_col.offset,
-               s.base + s_row.offset + s_col.offset,
-               d_row.stride(),
-               s_row.stride(),
-               0,
-               0,
-               lines,
-               0};
+      char* const to = d.base + d_row.offset + d_col.offset;
+      const char* const from = s.base + s_row.offset + s_col.offset;
+      Panels p{to, from, d_row.stride(), s_row.stride(), 0, 0, lines, 0};
       p.count = least(left / length,
                       least(d_col.pieces(length, &p.d_panel), s_col.pieces(length, &p.s_panel)));
       copy_block<B>(p, d_col.stride(), s_col.stride(), length);

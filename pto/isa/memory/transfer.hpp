@@ -234,9 +234,8 @@ constexpr bool kKnownWhole = kIsFull<D>&& kIsMicro<D>&& kKnownCount<G> >= D::Num
 
 template <class D, class G, class... X>
 PTO_INLINE RecordEvent TLOAD(D& d, const G& g, const X&...) {
-  PTO_ENTER(TLOAD, "tile, gm", out(d), in(g));
+  PTO_INSTRUCTION(TLOAD, "tile, gm", out(d), in(g));
   static_assert(detail::check_transfer<G, D>());
-  static_assert(check_trailing<X...>());
   constexpr int N = kLanes<typename D::DType>;
   if constexpr (detail::kIsMatrixTransfer<G, D>) {
     detail::load_matrix(d, g);
@@ -260,11 +259,10 @@ PTO_INLINE RecordEvent TLOAD(D& d, const G& g, const X&...) {
 // Stream: the pointer is aligned to the vector; whole vectors bypass the cache, a rest does not.
 template <CacheHint Hint, class G, class D, class... X>
 PTO_INLINE RecordEvent TSTORE(const G& g, const D& d, const X&...) {
-  PTO_ENTER(TSTORE, "gm, tile", out(g), in(d));
+  PTO_INSTRUCTION(TSTORE, "gm, tile", out(g), in(d));
   PTO_IF_CHECKED(if (Hint == CacheHint::Stream)
                      checked::require_streamable(g.data(), kVectorBytes);)
   static_assert(detail::check_transfer<G, D>());
-  static_assert(check_trailing<X...>());
   constexpr int N = kLanes<typename D::DType>;
   if constexpr (detail::kIsMatrixTransfer<G, D>) {
     detail::store_matrix(g, d);

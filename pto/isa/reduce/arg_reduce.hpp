@@ -19,29 +19,6 @@ using Compared =
     typename Choose<kIsFloat<T>, float,
                     typename Choose<kSame<Compute<T>, uint32_t>, uint32_t, int32_t>::type>::type;
 
-struct Greatest {
-  template <class V>
-  static PTO_INLINE lanes::MaskOf<V> beats(V a, V b) {
-    return a > b;
-  }
-  template <class V>
-  static PTO_INLINE V choose(V a, V b) {
-    return lanes::maximum(a, b);
-  }
-  static constexpr Identity kStart = kLowest;
-};
-struct Smallest {
-  template <class V>
-  static PTO_INLINE lanes::MaskOf<V> beats(V a, V b) {
-    return a < b;
-  }
-  template <class V>
-  static PTO_INLINE V choose(V a, V b) {
-    return lanes::minimum(a, b);
-  }
-  static constexpr Identity kStart = kHighest;
-};
-
 // Tracks the best element of each lane so far, and its position.
 template <class Order, class T>
 class BestLanes {
@@ -57,9 +34,7 @@ class BestLanes {
       v = lanes::convert<Compared<T>>(lanes::load<N>(s));
     else
       v = lanes::convert<Compared<T>>(lanes::load_part<N>(s, n));
-    I better = Order::beats(v, value_);
-    if constexpr (kIsFloat<T>) better |= (v != v) & (value_ == value_);
-    better |= position_ < 0;
+    I better = precedes<Order>(v, value_) | (position_ < 0);
     if (n != N) better &= lanes::first<V>(n);
     value_ = lanes::select(better, v, value_);
     position_ = lanes::select(better, at, position_);
@@ -69,7 +44,7 @@ class BestLanes {
 
   // Returns the best of all lanes, the first where several are equal.
   PTO_INLINE void fold(Compared<T>& value, int& position) const {
-    value = lanes::reduce([](auto a, auto b) { return Order::choose(a, b); }, value_);
+    value = lanes::reduce([](auto a, auto b) { return Order::apply(a, b); }, value_);
     const V best = lanes::splat<V>(value);
     I hits = value_ == best;
     if constexpr (kIsFloat<T>) hits |= (best != best) & (value_ != value_);
@@ -115,7 +90,7 @@ constexpr bool check_arg_reduction() {
   static_assert(sizeof(T) <= 4 && (kIsFloat<T> || kSame<T, Raw<T>>),
                 "TROWARG..., TCOLARG...: elements must be numbers of at most 4 bytes; "
                 "convert with TCVT");
-  static_assert(S::isRowMajor && !S::isBoxedLayout,
+  static_assert(kIsRows<S>,
                 "TROWARG..., TCOLARG...: the source must be row-major and unboxed; "
                 "transpose with TTRANS");
   return true;
@@ -151,7 +126,7 @@ PTO_INLINE void arg_of_cols(I& index, const S& s, Values values) {
   using T = typename S::DType;
   using Best = BestLanes<Order, T>;
   static_assert(check_arg_reduction<I, S>());
-  static_assert(I::isRowMajor && !I::isBoxedLayout && I::Cols >= S::Cols,
+  static_assert(kIsRows<I> && I::Cols >= S::Cols,
                 "TCOLARG...: the index tile must be row-major with every column of the source; "
                 "give it as many Cols");
   constexpr int N = Best::N;
@@ -187,22 +162,21 @@ constexpr bool check_arg_values() {
   PTO_INLINE RecordEvent M(I& index, const S& s, const Tmp&, const X&...) {           \
     static_assert(check_trailing<Tmp, X...>());                                       \
     PTO_ENTER(M, "dIdx, s, tmp", out(index), in(s));                                  \
-    detail::arg_of<detail::Order>(index, s, detail::NoValues());                      \
+    detail::arg_of<lanes::Order##_value>(index, s, detail::NoValues());               \
     return {};                                                                        \
   }                                                                                   \
   template <class V, class I, class S, class Tmp, class... X,                         \
             typename Enable<kIsTile<Tmp>>::type = 0>                                  \
   PTO_INLINE RecordEvent M(V& value, I& index, const S& s, const Tmp&, const X&...) { \
     static_assert(detail::check_arg_values<V, S>());                                  \
-    static_assert(check_trailing<X...>());                                            \
-    PTO_ENTER(M, "dVal, dIdx, s, tmp", out(value, index), in(s));                     \
-    detail::arg_of<detail::Order>(index, s, detail::ValuesOf<V>{value});              \
+    PTO_INSTRUCTION(M, "dVal, dIdx, s, tmp", out(value, index), in(s));               \
+    detail::arg_of<lanes::Order##_value>(index, s, detail::ValuesOf<V>{value});       \
     return {};                                                                        \
   }
-PTO_ARG_REDUCE(TROWARGMAX, Greatest, arg_of_rows)
-PTO_ARG_REDUCE(TROWARGMIN, Smallest, arg_of_rows)
-PTO_ARG_REDUCE(TCOLARGMAX, Greatest, arg_of_cols)
-PTO_ARG_REDUCE(TCOLARGMIN, Smallest, arg_of_cols)
+PTO_ARG_REDUCE(TROWARGMAX, TROWMAX, arg_of_rows)
+PTO_ARG_REDUCE(TROWARGMIN, TROWMIN, arg_of_rows)
+PTO_ARG_REDUCE(TCOLARGMAX, TROWMAX, arg_of_cols)
+PTO_ARG_REDUCE(TCOLARGMIN, TROWMIN, arg_of_cols)
 #undef PTO_ARG_REDUCE
 
 PTO_NAMESPACE_END

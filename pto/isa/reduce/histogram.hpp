@@ -35,7 +35,6 @@ template <HistByte Byte, class D, class S, class I, class... X>
 PTO_INLINE RecordEvent THISTOGRAM(D& d, const S& s, const I& idx, const X&...) {
   using T = typename S::DType;
   constexpr int kByte = int(Byte), kBytes = int(sizeof(T));
-  static_assert(check_trailing<X...>());
   static_assert(
       (kSame<T, uint16_t> || kSame<T, uint32_t>)&&kByte < kBytes,
       "THISTOGRAM: the source must be uint16_t (BYTE_0, BYTE_1) or uint32_t; convert with TCVT");
@@ -45,7 +44,7 @@ PTO_INLINE RecordEvent THISTOGRAM(D& d, const S& s, const I& idx, const X&...) {
                 "and every row of the source, the source row-major; lay it out with TMOV");
   static_assert(kSame<typename I::DType, uint8_t>,
                 "THISTOGRAM: the index must be uint8_t; convert with TCVT");
-  PTO_ENTER(THISTOGRAM, "d, s, idx, <byte>", out(d), in(s, idx));
+  PTO_INSTRUCTION(THISTOGRAM, "d, s, idx, <byte>", out(d), in(s, idx));
   for (int r = 0; r < s.GetValidRow(); ++r) {
     T mask = 0, wanted = 0;
     for (int higher = kBytes - 1; higher > kByte; --higher) {

@@ -34,15 +34,13 @@ PTO_INLINE void add_pairs(T* d, const T* s, int count) {
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TPAIRREDUCESUM(D& d, const S& s, const X&...) {
   using T = typename D::DType;
-  static_assert(check_trailing<X...>());
   static_assert(kSame<T, typename S::DType>,
                 "TPAIRREDUCESUM: both tiles must have the same element type; use TCVT");
-  static_assert(D::isRowMajor && S::isRowMajor && !D::isBoxedLayout && !S::isBoxedLayout &&
-                    D::Rows >= S::Rows && 2 * D::Cols >= S::Cols,
+  static_assert(kIsRows<D, S> && D::Rows >= S::Rows && 2 * D::Cols >= S::Cols,
                 "TPAIRREDUCESUM: tiles must be row-major and unboxed, the destination with every "
                 "row and at least half the columns; lay them out with TMOV");
-  PTO_ENTER(TPAIRREDUCESUM, "d, s", out(d), in(s));
-  using U = typename UnsignedOf<T>::type;  // integers wrap
+  PTO_INSTRUCTION(TPAIRREDUCESUM, "d, s", out(d), in(s));
+  using U = UnsignedOf<T>;  // integers wrap
   const int cols = s.GetValidCol(), pairs = (cols + 1) / 2;
   for (int r = 0; r < D::Rows; ++r) {
     const bool valid = r < s.GetValidRow();

@@ -38,6 +38,16 @@ constexpr bool kIsSequential = true;
 constexpr bool kIsSequential = false;
 #endif
 
+// True where a comes before b in the order of a maximum or minimum F: NaN comes first.
+template <class F, class V>
+PTO_INLINE lanes::MaskOf<V> precedes(V a, V b) {
+  const lanes::MaskOf<V> better = F::kStart == kLowest ? a > b : a < b;
+  if constexpr (kIsFloat<LaneOf<V>>)
+    return better | ((a != a) & (b == b));
+  else
+    return better;
+}
+
 // Combines Steps vectors pairwise: the longest chain is log2(Steps).
 template <class F, class C, int N, int Steps, class T>
 PTO_INLINE Vec<C, N> reduce_vectors(const T* s) {
@@ -168,16 +178,14 @@ PTO_INLINE void reduce_cols(D& d, const S& s) {
   template <class D, class S, class... X>                          \
   PTO_INLINE RecordEvent row(D& d, const S& s, const X&...) {      \
     static_assert(detail::check_reduction<D, S>());                \
-    static_assert(check_trailing<X...>());                         \
-    PTO_ENTER(row, "d, s", out(d), in(s));                         \
+    PTO_INSTRUCTION(row, "d, s", out(d), in(s));                   \
     detail::reduce_rows<lanes::row##_value>(d, s);                 \
     return {};                                                     \
   }                                                                \
   template <class D, class S, class... X>                          \
   PTO_INLINE RecordEvent col(D& d, const S& s, const X&...) {      \
     static_assert(detail::check_reduction<D, S>());                \
-    static_assert(check_trailing<X...>());                         \
-    PTO_ENTER(col, "d, s", out(d), in(s));                         \
+    PTO_INSTRUCTION(col, "d, s", out(d), in(s));                   \
     detail::reduce_cols<lanes::row##_value>(d, s);                 \
     return {};                                                     \
   }

@@ -3,10 +3,10 @@
 //
 //     const auto v = reduce_line<F, float, N>(row, length);       // N partial results of one line
 //     reduce_lines<F, N, N>(line, 0);                             // lane r: the result of line(r)
-//     extremes<Largest, N>(t, r, length, watch);                  // skips NaN; watch notes one
+//     ExtremeLines<Largest, float, N> watched({row, N, length});  // skips NaN; saw_nan() says so
 //
-// Invariant: the order of a reduction depends on its length only. `extremes` is exact where its
-// watch has seen nothing; a watch may see a NaN where none was, never the other way round.
+// Invariant: the order of a reduction depends on its length only. Extremes are exact where none of
+// their lines saw a NaN; they may see one where none was, never the other way round.
 // Thread safety: pure functions.
 #pragma once
 #include "pto/isa/cpu/shuffle.hpp"

@@ -82,7 +82,7 @@ constexpr bool check_records() {
   static_assert(kSame<T, typename S::DType>,
                 "TSORT32, TMRGSORT: source and destination must have the same element type; "
                 "convert with TCVT");
-  static_assert(D::isRowMajor && S::isRowMajor && !D::isBoxedLayout && !S::isBoxedLayout,
+  static_assert(kIsRows<D, S>,
                 "TSORT32, TMRGSORT: tiles must be row-major and unboxed; transpose with TTRANS");
   return true;
 }
@@ -339,12 +339,11 @@ PTO_INLINE RecordEvent TSORT32(D& d, const S& s, const I& idx, const Tmp&...) {
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TMRGSORT(D& d, const S& s, uint32_t blockLen, const X&...) {
   static_assert(detail::check_records<D, S>());
-  static_assert(check_trailing<X...>());
   static_assert(D::Rows == 1 && S::Rows == 1,
                 "TMRGSORT: blocks lie in a tile of one row; take one with TSUBVIEW");
   static_assert(D::Cols >= S::Cols,
                 "TMRGSORT: the destination must hold the source; give it as many Cols");
-  PTO_ENTER(TMRGSORT, "d, s, blockLen", out(d), in(s));
+  PTO_INSTRUCTION(TMRGSORT, "d, s, blockLen", out(d), in(s));
   using T = typename D::DType;
   const int length = int(blockLen), cols = s.GetValidCol();
   for (int start = 0; length > 0 && start < cols; start += 4 * length) {
@@ -364,24 +363,21 @@ PTO_INLINE RecordEvent TMRGSORT(D& d, const S& s, uint32_t blockLen, const X&...
 template <class D, class Tmp, class S0, class S1, class S2, class S3, bool Exhausted, class... X>
 PTO_INLINE RecordEvent TMRGSORT(D& d, MrgSortExecutedNumList& executed, Tmp&, const S0& s0,
                                 const S1& s1, const S2& s2, const S3& s3, const X&...) {
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TMRGSORT, "d, executed, tmp, s0, s1, s2, s3", out(d), in(s0, s1, s2, s3));
+  PTO_INSTRUCTION(TMRGSORT, "d, executed, tmp, s0, s1, s2, s3", out(d), in(s0, s1, s2, s3));
   detail::merge_tiles<Exhausted>(d, executed, s0, s1, s2, s3);
   return {};
 }
 template <class D, class Tmp, class S0, class S1, class S2, bool Exhausted, class... X>
 PTO_INLINE RecordEvent TMRGSORT(D& d, MrgSortExecutedNumList& executed, Tmp&, const S0& s0,
                                 const S1& s1, const S2& s2, const X&...) {
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TMRGSORT, "d, executed, tmp, s0, s1, s2", out(d), in(s0, s1, s2));
+  PTO_INSTRUCTION(TMRGSORT, "d, executed, tmp, s0, s1, s2", out(d), in(s0, s1, s2));
   detail::merge_tiles<Exhausted>(d, executed, s0, s1, s2);
   return {};
 }
 template <class D, class Tmp, class S0, class S1, bool Exhausted, class... X>
 PTO_INLINE RecordEvent TMRGSORT(D& d, MrgSortExecutedNumList& executed, Tmp&, const S0& s0,
                                 const S1& s1, const X&...) {
-  static_assert(check_trailing<X...>());
-  PTO_ENTER(TMRGSORT, "d, executed, tmp, s0, s1", out(d), in(s0, s1));
+  PTO_INSTRUCTION(TMRGSORT, "d, executed, tmp, s0, s1", out(d), in(s0, s1));
   detail::merge_tiles<Exhausted>(d, executed, s0, s1);
   return {};
 }

@@ -52,13 +52,7 @@ PTO_INLINE RecordEvent TPUSH(const D& tile, Pipe& pipe, Here here = Here::now())
 }
 // Pushes an accumulator, which Config = FixpipeParams<...> changes on its way; its entries are
 // those of the last SET_QUANT_SCALAR or SET_QUANT_VECTOR of this core.
-template <class Pipe, class D, class Config, PTO_IF(pipes::kIsPipe<Pipe>&& kIsTile<D>)>
-PTO_INLINE RecordEvent TPUSH(Pipe& pipe, const D& tile, Here here = Here::now()) {
-  PTO_ENTER(TPUSH, "<Pipe, Tile, FixpipeParams> pipe, tile", in(tile));
-  pipes::push_tile<Pipe, TILE_NO_SPLIT, Config>(pipe, tile, -1, here);
-  return {};
-}
-template <class Pipe, class D, class Config, TileSplitAxis Split,
+template <class Pipe, class D, class Config, TileSplitAxis Split = TILE_NO_SPLIT,
           PTO_IF(pipes::kIsPipe<Pipe>&& kIsTile<D>)>
 PTO_INLINE RecordEvent TPUSH(Pipe& pipe, const D& tile, Here here = Here::now()) {
   PTO_ENTER(TPUSH, "<Pipe, Tile, FixpipeParams> pipe, tile", in(tile));

@@ -164,63 +164,32 @@ PTO_INLINE uint64_t* quant_entries(int place, size_t count) {
 }
 
 // The element type that a configuration makes of an accumulator's.
-template <QuantMode_t Mode, class T>
-struct Quantised {
-  using type = T;
-};
-#define PTO_QUANTISED(mode, element) \
-  template <class T>                 \
-  struct Quantised<mode, T> {        \
-    using type = element;            \
-  };
-PTO_QUANTISED(F322F16, half)
-PTO_QUANTISED(DEQF16, half)
-PTO_QUANTISED(VDEQF16, half)
-PTO_QUANTISED(QF322F16_PRE, half)
-PTO_QUANTISED(VQF322F16_PRE, half)
-PTO_QUANTISED(F322BF16, bfloat16_t)
-PTO_QUANTISED(QF322BF16_PRE, bfloat16_t)
-PTO_QUANTISED(VQF322BF16_PRE, bfloat16_t)
-PTO_QUANTISED(QS322BF16_PRE, bfloat16_t)
-PTO_QUANTISED(VQS322BF16_PRE, bfloat16_t)
-PTO_QUANTISED(SHIFTS322S16, int16_t)
-PTO_QUANTISED(VSHIFTS322S16, int16_t)
-PTO_QUANTISED(REQ8, int8_t)
-PTO_QUANTISED(VREQ8, int8_t)
-PTO_QUANTISED(QF322B8_PRE, int8_t)
-PTO_QUANTISED(VQF322B8_PRE, int8_t)
-PTO_QUANTISED(QF322FP8_PRE, float8_e4m3_t)
-PTO_QUANTISED(VQF322FP8_PRE, float8_e4m3_t)
-PTO_QUANTISED(QF322HIF8_PRE, hifloat8_t)
-PTO_QUANTISED(VQF322HIF8_PRE, hifloat8_t)
-PTO_QUANTISED(QF322F32_PRE, float)
-PTO_QUANTISED(VQF322F32_PRE, float)
-#undef PTO_QUANTISED
+template <QuantMode_t Mode, class same>
+struct Quantised;
+#define PTO_QUANT_MODE(name, number, entries, element) \
+  template <class same>                                \
+  struct Quantised<name, same> : TypeIs<element> {};
+#include "pto/isa/matrix/quant_modes.def"
 
 template <class Config, class T>
-struct Stored {
-  using type = typename Quantised<Config::QuantPre, T>::type;
-};
+struct Stored : Quantised<Config::QuantPre, T> {};
 template <class T>
-struct Stored<void, T> {
-  using type = T;
-};
+struct Stored<void, T> : TypeIs<T> {};
 
 template <class Config, class G, class D>
 PTO_INLINE void store(const G& slot, const D& tile) {
+  constexpr auto kNone = AtomicType::AtomicNone;
   if constexpr (kSame<Config, void>) {
-    moves::store_form<ReluPreMode::NoRelu, AtomicType::AtomicNone>(slot, tile);
+    moves::store_form<ReluPreMode::NoRelu, kNone>(slot, tile);
   } else {
-    constexpr QuantMode_t kMode = Config::QuantPre;
-    constexpr auto kNone = AtomicType::AtomicNone;
-    if constexpr (fixpipe::is_per_channel(kMode))
-      moves::store_changed<Config::ReluMode, moves::Quant::Columns, kNone>(
-          slot, tile, quant_entries(kQuantVector, kQuantColumns));
-    else if constexpr (fixpipe::is_quantising(kMode))
-      moves::store_changed<Config::ReluMode, moves::Quant::Scalar, kNone>(
-          slot, tile, quant_entries(kQuantScalar, 1));
-    else
+    constexpr fixpipe::Quant kQuant = fixpipe::quant_of(Config::QuantPre);
+    constexpr bool kIsColumns = kQuant == fixpipe::Quant::Columns;
+    if constexpr (kQuant == fixpipe::Quant::None)
       moves::store_form<Config::ReluMode, kNone>(slot, tile);
+    else
+      moves::store_changed<Config::ReluMode, kQuant, kNone>(
+          slot, tile,
+          kIsColumns ? quant_entries(kQuantVector, kQuantColumns) : quant_entries(kQuantScalar, 1));
   }
 }
 

@@ -13,7 +13,7 @@
 // Thread safety: a view is a value; the memory is the caller's.
 #pragma once
 #include "pto/abi/host.h"
-#include "pto/isa/element/numeric.hpp"
+#include "pto/isa/cpu/access.hpp"
 
 PTO_NAMESPACE_BEGIN
 
@@ -155,34 +155,43 @@ PTO_MATRIX_DIMS(BaseShape2D, Stride, detail::matrix_stride)
 #undef PTO_MATRIX_DIMS
 
 template <class T>
-struct Unqualified {
-  using type = T;
-};
+struct Unqualified : TypeIs<T> {};
 template <class T>
-struct Unqualified<const T> {
-  using type = T;
-};
+struct Unqualified<const T> : TypeIs<T> {};
 
 // Takes the place of a shape: `count` elements in the order of the tile.
 struct Packed {};
 
-template <class T, class ShapeT = Packed, class StrideT = Packed, Layout Order = Layout::ND>
-struct GlobalTensor {
+// The pointer of every view; IsPacked: it has no shape.
+template <class T, Layout Order, bool IsPacked>
+struct ViewOf {
   using DType = T;
+  using Element = typename Unqualified<T>::type;
+  static constexpr Layout layout = Order;
+  static constexpr bool kIsPacked = IsPacked;
+
+  PTO_INLINE T* data() const { return data_; }
+  PTO_INLINE void SetAddress(T* pointer) { data_ = pointer; }
+
+ protected:
+  ViewOf() = default;
+  explicit PTO_INLINE ViewOf(T* pointer) : data_(pointer) {}
+  T* data_ = nullptr;
+};
+
+template <class T, class ShapeT = Packed, class StrideT = Packed, Layout Order = Layout::ND>
+struct GlobalTensor : ViewOf<T, Order, false> {
   using Element = typename Unqualified<T>::type;
   using RawDType = Element;
   using Shape = ShapeT;
   using Stride = StrideT;
-  static constexpr Layout layout = Order;
-  static constexpr bool kIsPacked = false;
   static constexpr const int64_t (&staticShape)[5] = ShapeT::staticShape;
   static constexpr const int64_t (&staticStride)[5] = StrideT::staticStride;
 
   GlobalTensor() = default;  // views nothing until it is assigned
   PTO_INLINE GlobalTensor(T* pointer, const ShapeT& shape = {}, const StrideT& stride = {})
-      : data_(pointer), shape_(shape), stride_(stride) {}
+      : ViewOf<T, Order, false>(pointer), shape_(shape), stride_(stride) {}
 
-  PTO_INLINE T* data() const { return data_; }
   PTO_INLINE int64_t GetShape(int dim) const { return shape_[dim]; }
   PTO_INLINE int64_t GetStride(int dim) const { return stride_[dim]; }
   template <int Dim, typename Enable<ShapeT::staticShape[Dim] == DYNAMIC>::type = 0>
@@ -210,22 +219,13 @@ struct GlobalTensor {
   PTO_INLINE void SetStride(I... given) {
     stride_.template set<Dims...>(given...);
   }
-  PTO_INLINE void SetAddress(T* pointer) { data_ = pointer; }
 
   // Reads one element, by its number from data() on or by five indices. Nothing checks them.
   PTO_INLINE Element GetElement(int64_t at) const {
-    if constexpr (kIsTwin<Element>)
-      return Element::FromRaw(uint8_t(data_[at / 2].RawData() >> (at % 2 * 4) & 15));
-    else
-      return data_[at];
+    return lanes::number_at<Element>(this->data_, at);
   }
   PTO_INLINE void SetElement(int64_t at, Element value) const {
-    if constexpr (kIsTwin<Element>) {
-      const int shift = int(at % 2) * 4, others = data_[at / 2].RawData() & ~(15 << shift);
-      data_[at / 2] = Element::FromRaw(uint8_t(others | (value.RawData() & 15) << shift));
-    } else {
-      data_[at] = value;
-    }
+    lanes::set_number<Element>(this->data_, at, value);
   }
   PTO_INLINE int64_t Offset(int64_t a, int64_t b, int64_t c, int64_t d, int64_t e) const {
     return a * stride_[0] + b * stride_[1] + c * stride_[2] + d * stride_[3] + e * stride_[4];
@@ -239,30 +239,22 @@ struct GlobalTensor {
   }
 
  private:
-  T* data_ = nullptr;
   ShapeT shape_;
   StrideT stride_;
 };
 
 template <class T, Layout Order>
-struct GlobalTensor<T, Packed, Packed, Order> {
-  using DType = T;
-  using Element = typename Unqualified<T>::type;
-  static constexpr Layout layout = Order;
-  static constexpr bool kIsPacked = true;
-
-  explicit PTO_INLINE GlobalTensor(T* pointer) : data_(pointer), count_(INT64_MAX) {
+struct GlobalTensor<T, Packed, Packed, Order> : ViewOf<T, Order, true> {
+  explicit PTO_INLINE GlobalTensor(T* pointer) : GlobalTensor(pointer, INT64_MAX) {
     const int64_t bytes = pto_extent(pointer);
     if (bytes >= 0) count_ = bytes / int64_t(sizeof(T));
   }
-  PTO_INLINE GlobalTensor(T* pointer, int64_t count) : data_(pointer), count_(count) {}
+  PTO_INLINE GlobalTensor(T* pointer, int64_t count)
+      : ViewOf<T, Order, true>(pointer), count_(count) {}
 
-  PTO_INLINE T* data() const { return data_; }
   PTO_INLINE int64_t count() const { return count_; }
-  PTO_INLINE void SetAddress(T* pointer) { data_ = pointer; }
 
  private:
-  T* data_;
   int64_t count_;  // negative counts as 0
 };
 
@@ -273,20 +265,9 @@ template <int64_t Count>
 inline constexpr Counted<Count> kCountOf;
 
 template <class T, int64_t Count, Layout Order>
-struct GlobalTensor<T, Counted<Count>, Packed, Order> {
-  using DType = T;
-  using Element = typename Unqualified<T>::type;
-  static constexpr Layout layout = Order;
-  static constexpr bool kIsPacked = true;
-
-  PTO_INLINE GlobalTensor(T* pointer, Counted<Count>) : data_(pointer) {}
-
-  PTO_INLINE T* data() const { return data_; }
+struct GlobalTensor<T, Counted<Count>, Packed, Order> : ViewOf<T, Order, true> {
+  PTO_INLINE GlobalTensor(T* pointer, Counted<Count>) : ViewOf<T, Order, true>(pointer) {}
   static constexpr PTO_INLINE int64_t count() { return Count; }
-  PTO_INLINE void SetAddress(T* pointer) { data_ = pointer; }
-
- private:
-  T* data_;
 };
 
 // The number of a view's elements, where it is known when the kernel is compiled.

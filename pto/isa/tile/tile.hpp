@@ -237,21 +237,11 @@ struct Tile : ColumnHint<Rules::kKeepsTileState && Location != TileType::Reg> {
   }
   PTO_INLINE T GetElement(int row, int col) const {
     PTO_IF_CHECKED(checked::require_element(row, col, Rows, Cols);)
-    const int at = Offset(row, col);
-    if constexpr (kIsTwin<T>)
-      return T::FromRaw(uint8_t(data()[at / 2].RawData() >> (at % 2 * 4) & 15));
-    else
-      return data()[at];
+    return lanes::number_at(data(), Offset(row, col));
   }
   PTO_INLINE void SetElement(int row, int col, T value) {
     PTO_IF_CHECKED(checked::require_element(row, col, Rows, Cols);)
-    const int at = Offset(row, col);
-    if constexpr (kIsTwin<T>) {
-      const int shift = at % 2 * 4, others = data()[at / 2].RawData() & ~(15 << shift);
-      data()[at / 2] = T::FromRaw(uint8_t(others | (value.RawData() & 15) << shift));
-    } else {
-      data()[at] = value;
-    }
+    lanes::set_number<T>(data(), Offset(row, col), value);
   }
   PTO_INLINE void AddToElement(int row, int col, T value) {
     PTO_IF_CHECKED(checked::require_element(row, col, Rows, Cols);)
@@ -331,6 +321,10 @@ constexpr bool kIsTile<const A> = kIsTile<A>;
 // True for the operands that every instruction accepts after its own: temporary tiles and events.
 template <class A>
 constexpr bool kIsTrailing = kIsTile<A> || sizeof(A) == 1;
+
+// True for tiles that are row-major and not boxed.
+template <class... D>
+constexpr bool kIsRows = ((D::isRowMajor && !D::isBoxedLayout) && ...);
 
 // Sees storage as lines of contiguous elements: rows of a row-major tile, columns of a column-major
 // one. Boxed tiles have no such lines.

@@ -26,36 +26,21 @@ template <TileType Location, class T, int Rows, int Cols, int ValidRows = Rows,
 using TileZn = Tile<Location, T, Rows, Cols, BLayout::RowMajor, ValidRows, ValidCols,
                     SLayout::ColMajor, FractalBytes, PadValue::Null, Mode>;
 
-template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
-using TileLeft = TileNz<TileType::Left, T, Rows, Cols, ValidRows, ValidCols>;
-template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
-using TileRight = TileZn<TileType::Right, T, Rows, Cols, ValidRows, ValidCols>;
-template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
-using TileAcc = TileNz<TileType::Acc, T, Rows, Cols, ValidRows, ValidCols, 1024>;
-template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
-using TileLeftScale = Tile<TileType::ScaleLeft, T, Rows, Cols, BLayout::RowMajor, ValidRows,
-                           ValidCols, SLayout::RowMajor, 32>;
-template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
-using TileRightScale = Tile<TileType::ScaleRight, T, Rows, Cols, BLayout::ColMajor, ValidRows,
-                            ValidCols, SLayout::ColMajor, 32>;
-
-template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
-using TileLeftCompact =
-    TileNz<TileType::Left, T, Rows, Cols, ValidRows, ValidCols, 512, CompactMode::Normal>;
-template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
-using TileRightCompact =
-    TileZn<TileType::Right, T, Rows, Cols, ValidRows, ValidCols, 512, CompactMode::Normal>;
-template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
-using TileAccCompact =
-    TileNz<TileType::Acc, T, Rows, Cols, ValidRows, ValidCols, 1024, CompactMode::Normal>;
-template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
-using TileLeftScaleCompact =
-    Tile<TileType::ScaleLeft, T, Rows, Cols, BLayout::RowMajor, ValidRows, ValidCols,
-         SLayout::RowMajor, 32, PadValue::Null, CompactMode::Normal>;
-template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>
-using TileRightScaleCompact =
-    Tile<TileType::ScaleRight, T, Rows, Cols, BLayout::ColMajor, ValidRows, ValidCols,
-         SLayout::ColMajor, 32, PadValue::Null, CompactMode::Normal>;
+// PTO_TILE(TileLeft, ...) names TileLeft<T, Rows, Cols, ValidRows, ValidCols> and its compact form.
+#define PTO_TILE_NAME(Name, Mode, Location, Order, Box, FractalBytes)                        \
+  template <class T, int Rows, int Cols, int ValidRows = Rows, int ValidCols = Cols>         \
+  using Name = Tile<TileType::Location, T, Rows, Cols, BLayout::Order, ValidRows, ValidCols, \
+                    SLayout::Box, FractalBytes, PadValue::Null, CompactMode::Mode>;
+#define PTO_TILE(Name, ...)              \
+  PTO_TILE_NAME(Name, Null, __VA_ARGS__) \
+  PTO_TILE_NAME(Name##Compact, Normal, __VA_ARGS__)
+PTO_TILE(TileLeft, Left, ColMajor, RowMajor, 512)
+PTO_TILE(TileRight, Right, RowMajor, ColMajor, 512)
+PTO_TILE(TileAcc, Acc, ColMajor, RowMajor, 1024)
+PTO_TILE(TileLeftScale, ScaleLeft, RowMajor, RowMajor, 32)
+PTO_TILE(TileRightScale, ScaleRight, ColMajor, ColMajor, 32)
+#undef PTO_TILE
+#undef PTO_TILE_NAME
 
 // Returns the position of an element in data().
 template <class D>

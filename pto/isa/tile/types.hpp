@@ -140,14 +140,14 @@ constexpr bool kSame = false;
 template <class A>
 constexpr bool kSame<A, A> = true;
 
+template <class T>
+struct TypeIs {
+  using type = T;
+};
 template <bool Condition, class A, class B>
-struct Choose {
-  using type = A;
-};
+struct Choose : TypeIs<A> {};
 template <class A, class B>
-struct Choose<false, A, B> {
-  using type = B;
-};
+struct Choose<false, A, B> : TypeIs<B> {};
 
 // Makes a padding value of one's own from a float, or from bits of the element type.
 constexpr PadValue padding_of_bits(uint32_t bits) {
@@ -172,15 +172,11 @@ struct Indices {};
 template <int N, int... I>
 struct IndicesTo : IndicesTo<N - 1, N - 1, I...> {};
 template <int... I>
-struct IndicesTo<0, I...> {
-  using type = Indices<I...>;
-};
+struct IndicesTo<0, I...> : TypeIs<Indices<I...>> {};
 
 template <bool Condition>
 struct Enable {};
 template <>
-struct Enable<true> {
-  using type = int;
-};
+struct Enable<true> : TypeIs<int> {};
 
 PTO_NAMESPACE_END
