@@ -2,6 +2,8 @@
 // Ranges of the orchestrating core's cache, by the public path. Cores here see each other's memory,
 // so that a range needs no more than the order of what stands before and behind the call.
 //
+//     cache_invalidate_range(flags, sizeof(flags));   // before others' writes are read
+//
 // Thread safety: any thread.
 #pragma once
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts of the platform that public kernels ask for.
 //
+//     const double seconds = double(get_sys_cnt() - start) / PLATFORM_PROF_SYS_CNT_FREQ;
+//
 // Thread safety: constants.
 #pragma once
 

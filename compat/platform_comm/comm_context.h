@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Comm context: a rank's facts about its group: the start of each rank's shared memory.
 //
+//     auto* context = reinterpret_cast<CommContext*>(args[2]);
+//     const uint64_t mine = context->windowsIn[context->rankId];
+//
 // Thread safety: a value.
 #pragma once
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sizes of a chip's memories, in bytes: A2 and A3, or A5 where __NPU_ARCH__ is 3101 or 3510.
 //
+//     static_assert(64 * 256 * sizeof(float) <= PTO_UBUF_SIZE_BYTES);
+//
 // Thread safety: constants.
 #pragma once
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes of the chips that kernels name: blocks of 32 bytes, boxes of 512, repeats of 256.
 //
+//     constexpr int kFloatsOfBlock = pto::BLOCK_BYTE_SIZE / sizeof(float);
+//
 // Thread safety: constants.
 #pragma once
 #include <pto/pto-inst.hpp>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // PTO_ASSERT of the public library, which checks with _DEBUG, else nothing, and PTO_STATIC_ASSERT.
 //
+//     PTO_ASSERT(rows > 0, "there is a row");
+//
 // Thread safety: nothing to share.
 #pragma once
 #include <pto/pto-inst.hpp>

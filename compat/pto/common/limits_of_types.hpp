@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // std::numeric_limits of half and bfloat16_t, by their bits.
 //
+//     const pto::half most = std::numeric_limits<pto::half>::max();   // 65504
+//
 // Thread safety: constants.
 #pragma once
 #include <limits>
