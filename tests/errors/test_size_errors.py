@@ -23,9 +23,14 @@ COMPARE = {
 GIVE_SIZES = ("+", "-", "*", "//", "%", "**", "divmod")
 
 
-def computed(of_size):
-    """of_size(x.shape[0]) as a number, by a kernel."""
-    return pto.jit(lambda x: pto.sum(x, (0, 1)) * 0 + of_size(x.shape[0]))(X)[()]
+def computed(*of_sizes):
+    """of_size(x.shape[0]) as a number for each of these functions, by one kernel."""
+
+    def numbers(x):
+        zero = pto.sum(x, (0, 1)) * 0
+        return tuple(zero + of_size(x.shape[0]) for of_size in of_sizes)
+
+    return [number[()] for number in pto.jit(numbers)(X)]
 
 
 def error_of(of_size):
@@ -37,42 +42,43 @@ def error_of(of_size):
     return error
 
 
-@pytest.mark.parametrize("other", [2, 7, np.int64(3), np.uint8(2), True])
 @pytest.mark.parametrize("sign", GIVE_SIZES)
-def test_a_size_and_an_integer_give_the_number(sign, other):
-    compute, exact = BINARY[sign], int(other)
-    assert computed(lambda n: compute(n, other)) == compute(5, exact)
+def test_a_size_and_an_integer_give_the_number(sign):
+    compute, others = BINARY[sign], [2, 7, np.int64(3), np.uint8(2), True]
+    got = computed(*(lambda n, other=other: compute(n, other) for other in others))
+    assert got == [compute(5, int(other)) for other in others]
     if sign != "**":
-        assert computed(lambda n: compute(other, n)) == compute(exact, 5)
+        got = computed(*(lambda n, other=other: compute(other, n) for other in others))
+        assert got == [compute(int(other), 5) for other in others]
 
 
-@pytest.mark.parametrize("compute", [
-    lambda n: -n, lambda n: +n, abs, lambda n: abs(3 - n * 2), math.floor, math.ceil, math.trunc,
-    round, lambda n: n**0, lambda n: n**5, lambda n: n * n - n,
-])  # fmt: skip
-def test_what_else_is_a_whole_number(compute):
-    assert computed(compute) == compute(5)
+def test_what_else_is_a_whole_number():
+    functions = [
+        lambda n: -n, lambda n: +n, abs, lambda n: abs(3 - n * 2), math.floor, math.ceil,
+        math.trunc, round, lambda n: n**0, lambda n: n**5, lambda n: n * n - n,
+    ]  # fmt: skip
+    assert computed(*functions) == [compute(5) for compute in functions]
 
 
-@pytest.mark.parametrize("compute", [
-    lambda x, n: x / n, lambda x, n: n / x, lambda x, n: n * x, lambda x, n: n - x,
-    lambda x, n: n + x, lambda x, n: (x * 2) % n, lambda x, n: x**n,
-])  # fmt: skip
-def test_a_tensor_computes_with_a_size(compute):
+def test_a_tensor_computes_with_a_size():
+    functions = [
+        lambda x, n: x / n, lambda x, n: n / x, lambda x, n: n * x, lambda x, n: n - x,
+        lambda x, n: n + x, lambda x, n: (x * 2) % n, lambda x, n: x**n,
+    ]  # fmt: skip
     y = np.arange(1, 16, dtype="f4").reshape(5, 3)
-    got = pto.jit(lambda x: compute(x, x.shape[0]))(y)
-    np.testing.assert_allclose(got, compute(y, np.float32(5)), rtol=1e-5)
+    found = pto.jit(lambda x: tuple(compute(x, x.shape[0]) for compute in functions))(y)
+    for got, compute in zip(found, functions, strict=True):
+        np.testing.assert_allclose(got, compute(y, np.float32(5)), rtol=1e-5)
 
 
-@pytest.mark.parametrize("sign", [*COMPARE])
-def test_a_tensor_is_compared_with_a_size(sign):
-    y, compare = np.arange(15, dtype="f4").reshape(5, 3), COMPARE[sign]
-    for of in (compare, lambda x, n: compare(n, x)):
-        np.testing.assert_array_equal(compared(of)(y), of(y, 5))
-
-
-def compared(of):
-    return pto.jit(lambda x: of(x, x.shape[0]))
+def test_a_tensor_is_compared_with_a_size():
+    y = np.arange(15, dtype="f4").reshape(5, 3)
+    found = pto.jit(lambda x: tuple(
+        given for of in COMPARE.values() for given in (of(x, x.shape[0]), of(x.shape[0], x))
+    ))(y)  # fmt: skip
+    want = [given for of in COMPARE.values() for given in (of(y, 5), of(5, y))]
+    for got, expected in zip(found, want, strict=True):
+        np.testing.assert_array_equal(got, expected)
 
 
 @pytest.mark.parametrize("other", [
@@ -117,7 +123,7 @@ def test_a_size_differs_from_what_is_no_whole_number(other):
         assert not operator.eq(n, other) and not operator.eq(other, n)
         return 1
 
-    assert computed(differ) == 1
+    assert computed(differ) == [1]
 
 
 def test_a_size_compares_with_itself():
@@ -126,7 +132,7 @@ def test_a_size_compares_with_itself():
         assert n + 1 == 1 + n and {n: 1}[n] == 1
         return 1
 
-    assert computed(same) == 1
+    assert computed(same) == [1]
 
 
 @pytest.mark.parametrize("use", [
@@ -147,7 +153,7 @@ def test_a_size_prints_as_an_expression():
         assert "%s" % n == str(n) == "s0" and "{}".format(n) == "s0"  # noqa: UP031, UP032
         return 1
 
-    assert computed(printed) == 1
+    assert computed(printed) == [1]
 
 
 @pytest.mark.parametrize("size", [2.0, "a", None, [2], 10**30])
