@@ -40,7 +40,7 @@ BUDGETS = {
     "bindings": 4250,
     "codegen": 1215,
     "compat": 2340,
-    "compiler": 1850,
+    "compiler": 2000,
     "device": 150,
     "ir": 3200,
     "isa": 12550,

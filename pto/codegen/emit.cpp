@@ -30,8 +30,7 @@ class Emitter {
 
   Emitted run() {
     writer_.line("// " + spec_.name + ": compiled from a graph of tile operations.");
-    writer_.line("#include \"pto/isa/reduce/region_reductions.hpp\"");
-    writer_.line("");
+    writer_.line(std::string(kKernelInclude));
     writer_.line("using namespace pto::isa;");
     writer_.line("using namespace pto::isa::region;");
     for (size_t v = 0; v < graph_.nodes().size(); ++v)

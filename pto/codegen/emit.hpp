@@ -12,12 +12,17 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pto/base/program_spec.hpp"
 #include "pto/ir/graph.hpp"
 
 namespace pto {
+
+// The line by which every text includes the instruction set.
+inline constexpr std::string_view kKernelInclude =
+    "#include \"pto/isa/reduce/region_reductions.hpp\"\n";
 
 struct Emitted {
   std::string text;

@@ -8,11 +8,13 @@
 #include <mutex>
 #include <set>
 #include <sstream>
+#include <thread>
 #include <vector>
 
 #include "pto/abi/host.h"
 #include "pto/compiler/cache.hpp"
 #include "pto/compiler/file.hpp"
+#include "pto/compiler/parsed_header.hpp"
 #include "pto/compiler/sha256.hpp"
 
 namespace pto {
@@ -144,11 +146,34 @@ std::string Build::run(const std::function<bool()>& interrupted, bool again) con
   const auto lock = cache.lock(entry_, interrupted, compile_seconds(source_, settings_));
   if (const auto path = is_there()) return *path;
   const WorkFolder work(folder_, "work-");
-  const std::string path = cache.insert(entry_, compile(work.path(), folder_, interrupted));
+  const std::string path =
+      cache.insert(entry_, compile_with_header(work.path(), cache, interrupted));
   // A kernel is compiled again on its next call, an extension only when somebody asks for it.
   const bool stays = source_.kind == Source::Extension;
   cache.sweep(stays ? std::numeric_limits<int64_t>::max() : settings_.cache_bytes);
   return path;
+}
+
+std::string Build::compile_with_header(const std::string& work, const Cache& cache,
+                                       const std::function<bool()>& interrupted) const {
+  const ParsedHeader header(source_, toolchain_, settings_, cache);
+  if (header.find()) {
+    try {
+      return compile_object(toolchain_, header.used_by(source_), work, settings_, interrupted);
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const Error&) {  // without the header the text compiles, or its error is plain
+      header.remove();
+    }
+  } else if (header.pays()) {
+    std::jthread making([&header](const std::stop_token& stop) {
+      header.make([&stop] { return stop.stop_requested(); });
+    });
+    std::string object = compile(work, folder_, interrupted);  // where it throws, making stops
+    making.join();
+    return object;
+  }
+  return compile(work, folder_, interrupted);
 }
 
 std::string Build::compile(const std::string& work, const std::string& kept,

@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 
+#include "pto/compiler/cache.hpp"
 #include "pto/compiler/toolchain.hpp"
 
 namespace pto {
@@ -46,6 +47,10 @@ class Build {
                       const std::function<bool()>& interrupted) const;
 
  private:
+  // Compiles as compile() does, with the parsed header of kernels where there is one.
+  std::string compile_with_header(const std::string& work, const Cache& cache,
+                                  const std::function<bool()>& interrupted) const;
+
   Source source_;
   Settings settings_;
   Toolchain toolchain_;

@@ -137,7 +137,8 @@ std::vector<Entry> collect(const std::string& directory) {
         kind == ".tmp" || kind == ".lock" || begins_with(path.filename().string(), "work-");
     if (left && age_of(path) > kHour) fs::remove_all(path, ignored);
     struct stat info {};
-    if (kind != ".so" || lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    const bool is_entry = kind == ".so" || kind == ".gch";
+    if (!is_entry || lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
     entries.push_back({path, info.st_mtim.tv_sec, info.st_size});
   }
   return entries;
@@ -158,19 +159,21 @@ Cache::Cache(std::string directory) : directory_(std::move(directory)) {
   }
 }
 
-std::optional<std::string> find_entry(const std::string& directory, const std::string& name) {
-  const std::string path = directory + "/" + name + ".so";
+std::optional<std::string> find_entry(const std::string& directory, const std::string& name,
+                                      std::string_view suffix) {
+  const std::string path = directory + "/" + name + std::string(suffix);
   if (!is_own_file(path)) return std::nullopt;
   const std::optional<std::string> content = read_file(path);
   if (!content || !is_sealed(name, *content)) return std::nullopt;
   return path;
 }
 
-std::string Cache::insert(const std::string& name, const std::string& object) const {
+std::string Cache::insert(const std::string& name, const std::string& object,
+                          std::string_view suffix) const {
   const std::optional<std::string> content = read_file(object);
   if (!content) throw std::system_error(errno, std::generic_category(), object);
   write_file(object, trailer(name, *content), /*append=*/true);
-  const std::string path = directory_ + "/" + name + ".so";
+  const std::string path = directory_ + "/" + name + std::string(suffix);
   if (chmod(object.c_str(), 0644) != 0 || rename(object.c_str(), path.c_str()) != 0) {
     throw std::system_error(errno, std::generic_category(), path);
   }

@@ -6,9 +6,10 @@
 //     auto lock = cache.lock(name, interrupted, seconds);    // one process compiles it
 //     path = cache.insert(name, object_file);                // sealed, moved into place
 //
-// An entry is a shared object with a trailer: the digest of its name and content. An entry does not
-// verify and counts as missing where it is truncated, changed, renamed, or written by a user who is
-// neither this one nor root, so a write that a crash cut short needs no fsync.
+// An entry is a shared object, or a parsed header (".gch"), with a trailer: the digest of its name
+// and content. An entry does not verify and counts as missing where it is truncated, changed,
+// renamed, or written by a user who is neither this one nor root, so a write that a crash cut short
+// needs no fsync.
 //
 // Invariant: entries appear by rename, whole. The holder of an entry's lock is alone with it in all
 // running processes, and a holder that dies frees it.
@@ -20,11 +21,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace pto {
 
 // Returns the path of the entry `name` in the folder, if it verifies.
-std::optional<std::string> find_entry(const std::string& directory, const std::string& name);
+std::optional<std::string> find_entry(const std::string& directory, const std::string& name,
+                                      std::string_view suffix = ".so");
 
 class Cache {
  public:
@@ -34,12 +37,13 @@ class Cache {
   const std::string& directory() const { return directory_; }
 
   // Returns the path of the entry `name` ("softmax-<digest>"), if it verifies.
-  std::optional<std::string> find(const std::string& name) const {
-    return find_entry(directory_, name);
+  std::optional<std::string> find(const std::string& name, std::string_view suffix = ".so") const {
+    return find_entry(directory_, name, suffix);
   }
 
   // Moves `object` here as the entry `name` and returns its path; throws std::system_error.
-  std::string insert(const std::string& name, const std::string& object) const;
+  std::string insert(const std::string& name, const std::string& object,
+                     std::string_view suffix = ".so") const;
 
   // Waits for the lock of an entry; the result frees it when it dies. Throws Interrupted. The lock
   // lets everybody in, and the last to finish wins with equal content, where the file system knows

@@ -219,4 +219,22 @@ std::string compile_object(const Toolchain& toolchain, const Source& source,
   fail_compiler(toolchain, source, result, options.seconds);
 }
 
+std::string parse_header(const Toolchain& toolchain, const Source& header,
+                         const std::string& folder, const Settings& settings,
+                         const std::function<bool()>& interrupted) {
+  const std::string text = folder + "/" + header.name + ".hpp", made = text + ".gch";
+  write_file(text, header.text);
+  std::vector<std::string> arguments{toolchain.path};
+  for (const std::string& flag : compile_flags(toolchain, header))
+    if (flag != "-shared" && flag != "-nostdlib") arguments.push_back(flag);
+  arguments.insert(arguments.end(),
+                   {"-I" + settings.include_directory, "-x", "c++-header", text, "-o", made});
+  ProcessOptions options;
+  options.seconds = compile_seconds(header, settings);
+  options.temporary_directory = folder;
+  options.interrupted = interrupted;
+  const bool good = run_process(arguments, options).succeeded();
+  return good && access(made.c_str(), R_OK) == 0 ? made : "";
+}
+
 }  // namespace pto

@@ -85,6 +85,12 @@ std::string compile_object(const Toolchain& toolchain, const Source& source,
                            const std::string& folder, const Settings& settings,
                            const std::function<bool()>& interrupted);
 
+// Lets the compiler, a g++, parse the text of `header` into `folder` and keep the result there.
+// Returns its path, or "" where the compiler fails.
+std::string parse_header(const Toolchain& toolchain, const Source& header,
+                         const std::string& folder, const Settings& settings,
+                         const std::function<bool()>& interrupted);
+
 // Returns the part of a name that may stand in a file name: "softmax" for "softmax (2, 3)".
 std::string file_name_of(const std::string& name);
 

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/compiler/parsed_header.hpp"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <system_error>
+
+#include "pto/codegen/emit.hpp"
+#include "pto/compiler/build.hpp"
+#include "pto/compiler/file.hpp"
+
+namespace pto {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kKernelsBefore = 4;  // making it takes the time that four kernels save
+constexpr std::string_view kSuffix = ".gch";
+
+// A set of texts that many threads use.
+class Noted {
+ public:
+  // False where it was noted before.
+  bool add(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    return texts_.insert(text).second;
+  }
+  bool has(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    return texts_.count(text) != 0;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> texts_;
+};
+
+Noted verified, tried;
+
+// Returns what changes when the file does; "" where there is none.
+std::string stamp_of(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return "";
+  return path + " " + std::to_string(info.st_ino) + " " + std::to_string(info.st_size) + " " +
+         std::to_string(info.st_ctim.tv_sec) + "." + std::to_string(info.st_ctim.tv_nsec);
+}
+
+}  // namespace
+
+ParsedHeader::ParsedHeader(const Source& source, Toolchain toolchain, Settings settings,
+                           Cache cache)
+    : toolchain_(std::move(toolchain)), settings_(std::move(settings)), cache_(std::move(cache)) {
+  header_.name = "header";
+  header_.text = std::string(kKernelInclude);
+  header_.target = source.target;
+  const bool includes = source.text.find(header_.text) != std::string::npos;
+  if (source.kind == Source::Generated && includes && toolchain_.family == Toolchain::Gcc)
+    entry_ = "header-" + source_digest(header_, toolchain_, settings_.include_directory);
+}
+
+bool ParsedHeader::find() const {
+  if (entry_.empty()) return false;
+  const std::string stamp = stamp_of(path());
+  if (stamp.empty()) return false;
+  if (!verified.has(stamp) && !cache_.find(entry_, kSuffix)) return false;
+  verified.add(stamp_of(path()));  // to find an entry may have marked it as used
+  return true;
+}
+
+bool ParsedHeader::pays() const {
+  if (entry_.empty() || tried.has(path())) return false;
+  int kernels = 0;
+  std::error_code error;
+  for (const fs::directory_entry& item : fs::directory_iterator(cache_.directory(), error))
+    if (item.path().extension() == ".so" && ++kernels == kKernelsBefore) return true;
+  return false;
+}
+
+Source ParsedHeader::used_by(Source source) const {
+  source.folders.insert(source.folders.end(), {"-include", cache_.directory() + "/" + entry_});
+  return source;
+}
+
+void ParsedHeader::make(const std::function<bool()>& interrupted) const {
+  if (!tried.add(path())) return;
+  try {
+    const WorkFolder work(cache_.directory(), "work-");
+    const std::string made = parse_header(toolchain_, header_, work.path(), settings_, interrupted);
+    if (!made.empty()) cache_.insert(entry_, made, kSuffix);
+  } catch (const std::system_error&) {  // no room: kernels compile without it
+  }
+}
+
+void ParsedHeader::remove() const {
+  tried.add(path());
+  std::error_code ignored;
+  fs::remove(path(), ignored);
+}
+
+}  // namespace pto

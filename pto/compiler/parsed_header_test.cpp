@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parsed header of kernels: it changes no byte of them, and nothing hinders where it is bad.
+#include "pto/compiler/parsed_header.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "pto/codegen/emit.hpp"
+#include "pto/compiler/file.hpp"
+#include "pto/compiler/library.hpp"
+#include "pto/ir/random_graph.hpp"
+#include "pto/passes/pipeline.hpp"
+#include "tests/deep.hpp"
+
+namespace pto {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A source whose function returns the value.
+Source answer(int value) {
+  return {"answer", std::string(kKernelInclude) +
+                        "extern \"C\" PTO_EXPORT int32_t answer(const pto_args*) { return " +
+                        std::to_string(value) + "; }\n"};
+}
+
+// All tests share one folder, where the first four kernels found no header.
+class Header : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    const fs::path tests = fs::absolute(__FILE__).parent_path();
+    set_include_directory(tests.parent_path().parent_path());
+    folder_ = new WorkFolder(temporary_directory(), "pto-test-");
+    for (int value = 0; value < 4; ++value) object_in("a", answer(value));
+    was_early_ = !header().empty();
+    object_in("a", answer(4));
+  }
+  static void TearDownTestSuite() { delete folder_; }
+  void SetUp() override {
+    if (find_toolchain(settings()).family != Toolchain::Gcc) GTEST_SKIP() << "of g++ alone";
+  }
+
+  // Returns the object that the source becomes in the folder.
+  static std::string object_in(const std::string& folder, const Source& source) {
+    return load(source, {}, folder_->path() + "/" + folder)->object();
+  }
+
+  // Returns the path of the header in the folder "a", or "".
+  static std::string header() {
+    for (const auto& item : fs::directory_iterator(folder_->path() + "/a"))
+      if (item.path().extension() == ".gch") return item.path();
+    return "";
+  }
+
+  static inline WorkFolder* folder_ = nullptr;
+  static inline bool was_early_ = false;
+};
+
+TEST_F(Header, is_made_beside_the_fifth_kernel) {
+  EXPECT_FALSE(was_early_);
+  EXPECT_NE(header(), "");
+}
+
+TEST_F(Header, changes_no_byte_of_a_kernel) {
+  for (uint64_t seed = 0; seed < (is_deep() ? 100 : 3); ++seed) {
+    const Emitted emitted = emit(run_pipeline(random_graph(seed), {}), {});
+    const Source source{"random", emitted.text};
+    const std::string plain = "without" + std::to_string(seed);
+    EXPECT_TRUE(object_in("a", source) == object_in(plain, source)) << emitted.text;
+  }
+}
+
+TEST_F(Header, is_not_used_where_it_is_damaged_or_others_can_write_it) {
+  const std::string path = header(), whole = *read_file(path);
+  int value = 100;
+  const auto compiles = [&] {
+    const Source source = answer(++value);
+    EXPECT_TRUE(object_in("a", source) == object_in("b" + std::to_string(value), source));
+  };
+  std::string changed = whole;
+  changed[whole.size() / 2] ^= 1;
+  for (const std::string& damaged : {whole.substr(0, whole.size() / 2), changed, std::string()}) {
+    ASSERT_TRUE(replace_file(path, damaged));
+    compiles();
+    EXPECT_EQ(read_file(path), damaged) << "the compiler was not asked, so nothing was removed";
+  }
+  ASSERT_TRUE(replace_file(path, whole));
+  chmod(path.c_str(), 0666);
+  compiles();
+  ASSERT_TRUE(replace_file(path, whole));
+}
+
+TEST_F(Header, is_removed_where_the_compiler_cannot_use_it) {
+  const std::string path = header(), whole = *read_file(path), garbage = folder_->path() + "/g";
+  write_file(garbage, std::string(100000, 'x'));
+  Cache(folder_->path() + "/a").insert(fs::path(path).stem(), garbage, ".gch");
+  object_in("a", answer(200));
+  EXPECT_FALSE(fs::exists(path));
+  ASSERT_TRUE(replace_file(path, whole));
+}
+
+}  // namespace
+}  // namespace pto
