@@ -90,7 +90,7 @@ class BoundCall {
   static void submit(std::unique_ptr<BoundCall> self, c10::Device device,
                      const std::vector<const void*>& objects) {
     int64_t bytes = 0;
-    for (const pto_operator_tensor& tensor : self->tensors_) {
+    for (const pto_tensor_ref& tensor : self->tensors_) {
       int64_t elements = tensor.sizes ? 8 : 0;
       for (int32_t axis = 0; axis < tensor.rank; ++axis) elements *= tensor.sizes[axis];
       bytes = std::max(bytes, elements);
@@ -139,7 +139,7 @@ class BoundCall {
   std::string guid_, name_;
   std::vector<uint64_t> scalars_;
   std::vector<uint8_t> kinds_;
-  std::vector<pto_operator_tensor> tensors_;
+  std::vector<pto_tensor_ref> tensors_;
   std::deque<std::vector<int64_t>> numbers_;
   size_t n_inputs_ = 0;
   std::shared_ptr<void> params_;

@@ -219,7 +219,7 @@ def test_structs_of_the_benches_have_the_fields_of_the_headers():
 
     mirrored = [
         (frameworks_npu._Job, "device_queue.h", "pto_device_job"),
-        (direct._Tensor, "operator.h", "pto_operator_tensor"),
+        (direct._Tensor, "tensor.h", "pto_tensor_ref"),
         (direct._Call, "operator.h", "pto_operator_call"),
     ]
     for mirror, header, struct in mirrored:

@@ -35,7 +35,7 @@ int32_t pto_guid_register(const char* name, pto_kernel kernel, uint32_t flags);
 typedef struct pto_guid_call {
   const char* guid;
   const char* caller;  // the operator that errors name
-  const pto_operator_tensor* tensors;
+  const pto_tensor_ref* tensors;
   int32_t n_inputs, n_tensors;
   const uint64_t* scalars;
   int32_t n_scalars;

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "pto/abi/limits.h"
+#include "pto/abi/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -112,20 +113,11 @@ int32_t pto_operator_count(void);
 const pto_operator* pto_operator_at(int32_t index);       // null beyond the count
 const pto_operator* pto_operator_find(const char* name);  // null where unknown
 
-// A tensor; sizes and strides (in elements) stay valid during the call.
-typedef struct pto_operator_tensor {
-  void* data;
-  const int64_t* sizes;
-  const int64_t* strides;  // null: row-major without gaps
-  int32_t rank;
-  int32_t dtype;  // pto::DType
-} pto_operator_tensor;
-
 typedef struct pto_operator_call {
   const pto_operator* op;
   // The given tensors, those of lists one after another. `counts` has one number for each tensor
   // argument: 1, 0 for None, or the length of the list; null: every argument has one tensor.
-  const pto_operator_tensor* tensors;
+  const pto_tensor_ref* tensors;
   const int32_t* counts;
   const pto_operator_value* attributes;  // one for each other argument
   // Allocates output `output` (for a list, its tensor `member`, else 0), row-major and dense, and

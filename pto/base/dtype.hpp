@@ -12,11 +12,15 @@
 #include <optional>
 #include <string_view>
 
+#include "pto/abi/tensor.h"
+
 namespace pto {
 
 enum class DType : uint8_t { Bool, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64 };
 
 inline constexpr int kDTypes = 13;
+
+inline DType dtype_of(const pto_tensor_ref& tensor) { return static_cast<DType>(tensor.dtype); }
 
 // Prints "bool", "i8" ... "f64"; parse_dtype() reads the same names, else returns nothing.
 std::string_view name(DType dtype);

@@ -5,8 +5,8 @@
 //     dense_strides(2, sizes, strides);   // {4, 8}: strides {8, 1}, and 32 elements
 //     if (overlap(address_range(x), address_range(y)) || !is_injective(2, sizes, strides)) ...
 //
-// Strides count elements. The stride of a dimension with one element is never used; a tensor
-// without elements has no gaps, and its range is empty and overlaps nothing.
+// Strides count elements; null ones are row-major. The stride of a dimension with one element is
+// never used; a tensor without elements has no gaps, and its range is empty and overlaps nothing.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -16,10 +16,13 @@
 #include <utility>
 #include <vector>
 
+#include "pto/base/dtype.hpp"
+
 namespace pto {
 
 // Says whether the elements lie in row-major order without gaps.
 inline bool is_contiguous(int32_t rank, const int64_t* sizes, const int64_t* strides) {
+  if (strides == nullptr) return true;
   int64_t dense = 1;
   bool gap = false;
   for (int32_t axis = rank - 1; axis >= 0; --axis) {
@@ -41,9 +44,9 @@ inline int64_t dense_strides(int32_t rank, const int64_t* sizes, int64_t* stride
   return static_cast<int64_t>(elements);
 }
 
-template <class Tensor>
-int64_t element_count(const Tensor& tensor) {
-  int64_t count = 1;
+// Returns the bytes of all elements.
+inline int64_t element_bytes(const pto_tensor_ref& tensor) {
+  int64_t count = bytes(dtype_of(tensor));
   for (int axis = 0; axis < tensor.rank; ++axis) count *= tensor.sizes[axis];
   return count;
 }
@@ -56,15 +59,15 @@ struct AddressRange {
   }
 };
 
-// Takes a tensor with data, rank, sizes, strides and a dtype of which bytes() tells the size.
-template <class Tensor>
-AddressRange address_range(const Tensor& tensor) {
-  const int64_t item = bytes(tensor.dtype);
-  int64_t low = 0, high = item;
-  for (int axis = 0; axis < tensor.rank; ++axis) {
+inline AddressRange address_range(const pto_tensor_ref& tensor) {
+  const int64_t item = bytes(dtype_of(tensor));
+  int64_t low = 0, high = item, dense = item;
+  for (int axis = tensor.rank - 1; axis >= 0; --axis) {
     if (tensor.sizes[axis] == 0) return {};
-    const int64_t reach = (tensor.sizes[axis] - 1) * tensor.strides[axis] * item;
+    const int64_t step = tensor.strides == nullptr ? dense : tensor.strides[axis] * item;
+    const int64_t reach = (tensor.sizes[axis] - 1) * step;
     (reach < 0 ? low : high) += reach;
+    dense *= tensor.sizes[axis];
   }
   const auto data = reinterpret_cast<uintptr_t>(tensor.data);
   return {data + static_cast<uintptr_t>(low), data + static_cast<uintptr_t>(high)};

@@ -6,8 +6,6 @@
 #include <random>
 #include <set>
 
-#include "pto/base/dtype.hpp"
-
 namespace pto {
 namespace {
 
@@ -15,7 +13,10 @@ struct View {
   void* data;
   int32_t rank;
   int64_t sizes[4], strides[4];
-  DType dtype = DType::I16;
+
+  pto_tensor_ref ref() const {
+    return {data, sizes, strides, rank, static_cast<int32_t>(DType::I16)};
+  }
 };
 
 View random_view(std::mt19937* random) {
@@ -69,7 +70,7 @@ TEST(Strided, ranges_hold_every_element_and_end_at_elements) {
   std::mt19937 random(8);
   for (int i = 0; i < 20000; ++i) {
     const View view = random_view(&random);
-    const AddressRange range = address_range(view);
+    const AddressRange range = address_range(view.ref());
     const auto addresses = addresses_of(view);
     const std::set<uintptr_t> taken(addresses.begin(), addresses.end());
     if (taken.empty()) {
@@ -86,7 +87,7 @@ TEST(Strided, ranges_that_do_not_overlap_share_no_element) {
   int apart = 0;
   for (int i = 0; i < 20000; ++i) {
     const View a = random_view(&random), b = random_view(&random);
-    if (overlap(address_range(a), address_range(b))) continue;
+    if (overlap(address_range(a.ref()), address_range(b.ref()))) continue;
     ++apart;
     const auto of_a = addresses_of(a);
     const std::set<uintptr_t> taken(of_a.begin(), of_a.end());

@@ -163,7 +163,7 @@ void ArgumentReader::take(const dlpack::Tensor& tensor, PyObject* name, PyObject
     strides = strides_[count_];
   }
   tensors_[count_] = {static_cast<char*>(tensor.data) + tensor.byte_offset, tensor.sizes, strides,
-                      tensor.rank, *dtype};
+                      tensor.rank, static_cast<int32_t>(*dtype)};
 }
 
 void ArgumentReader::read_buffer(PyObject* object, PyObject* name, bool writable) {
@@ -196,7 +196,8 @@ void ArgumentReader::read_buffer(PyObject* object, PyObject* name, bool writable
     if (view.strides[axis] % view.itemsize != 0 && view.shape[axis] > 1)
       refuse(name, object, "alignment");
   }
-  tensors_[count_] = {view.buf, sizes_[count_], strides_[count_], view.ndim, *dtype};
+  tensors_[count_] = {view.buf, sizes_[count_], strides_[count_], view.ndim,
+                      static_cast<int32_t>(*dtype)};
 }
 
 void ArgumentReader::read_capsule(PyObject* object, PyObject* name, bool writable) {
@@ -219,13 +220,13 @@ void ArgumentReader::read_capsule(PyObject* object, PyObject* name, bool writabl
 }
 
 void ArgumentReader::finish(PyObject* name, PyObject* object) {
-  const TensorArgument& tensor = tensors_[count_];
+  const pto_tensor_ref& tensor = tensors_[count_];
   bool empty = false;
   for (int axis = 0; axis < tensor.rank; ++axis) empty |= tensor.sizes[axis] == 0;
   if (!empty) {
     if (tensor.data == nullptr && origin_.kind == Kind::Torch) throw ForLibrary{};
     if (tensor.data == nullptr) refuse(name, object, "no memory");
-    if (reinterpret_cast<uintptr_t>(tensor.data) % bytes(tensor.dtype) != 0)
+    if (reinterpret_cast<uintptr_t>(tensor.data) % bytes(dtype_of(tensor)) != 0)
       refuse(name, object, "alignment");
   }
   ++count_;

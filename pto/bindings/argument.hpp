@@ -98,7 +98,7 @@ class ArgumentReader {
   // tensor also ForLibrary.
   void read(PyObject* object, PyObject* name, TypeRecord record, bool writable = false);
 
-  std::span<const TensorArgument> tensors() const { return {tensors_.data(), size_t(count_)}; }
+  std::span<const pto_tensor_ref> tensors() const { return {tensors_.data(), size_t(count_)}; }
 
   // Says whether arrays of this kind belong to the library of those read so far.
   bool same_library(TypeRecord record) const {
@@ -128,7 +128,7 @@ class ArgumentReader {
   TypeRecord origin_{Kind::Unknown, nullptr};
   PyObject* first_ = nullptr;
   int count_ = 0, buffer_count_ = 0, kept_count_ = 0;
-  std::array<TensorArgument, PTO_MAX_TENSORS> tensors_;
+  std::array<pto_tensor_ref, PTO_MAX_TENSORS> tensors_;
   std::array<int64_t[PTO_MAX_RANK], PTO_MAX_TENSORS> sizes_, strides_;
   std::array<Py_buffer, PTO_MAX_TENSORS> buffers_;
   std::array<PyObject*, 2 * PTO_MAX_TENSORS> kept_;

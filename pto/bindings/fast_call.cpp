@@ -302,8 +302,7 @@ FastCall::Found FastCall::find(Signature* found, const Bound& bound) {
 void FastCall::execute(Call* call, const ArgumentReader& reader,
                        std::span<void* const> outputs) const {
   int64_t work = 0;
-  for (const TensorArgument& tensor : reader.tensors())
-    work += element_count(tensor) * bytes(tensor.dtype);
+  for (const pto_tensor_ref& tensor : reader.tensors()) work += element_bytes(tensor);
   for (size_t i = 0; i < outputs.size(); ++i) work += call->output_bytes(static_cast<int>(i));
   if (work <= kKeepLockBytes) return call->run(outputs);
   const Unlocked unlocked;
@@ -315,14 +314,14 @@ void FastCall::execute(Call* call, const ArgumentReader& reader,
   call->run(outputs);
 }
 
-void FastCall::check_target(const TensorArgument& target, PyObject* object,
+void FastCall::check_target(const pto_tensor_ref& target, PyObject* object,
                             const ArgumentReader& reader,
-                            std::span<const TensorArgument> others) const {
+                            std::span<const pto_tensor_ref> others) const {
   static PyObject* const label = PyUnicode_InternFromString("out");
   if (!is_injective(target.rank, target.sizes, target.strides))
     reader.refuse(label, object, "out shared");
-  for (const std::span<const TensorArgument> all : {reader.tensors(), others})
-    for (const TensorArgument& one : all)
+  for (const std::span<const pto_tensor_ref> all : {reader.tensors(), others})
+    for (const pto_tensor_ref& one : all)
       if (overlap(address_range(target), address_range(one)))
         reader.refuse(label, object, "out overlap");
 }
@@ -346,10 +345,10 @@ PyObject* FastCall::run_into(Call* call, const Program& program, PyObject* form,
     if (!reader.same_library(record))
       reader.refuse(label, target, "mixed libraries", Py_TYPE(reader.first())->tp_name);
     outputs.read(target, label, record, true);
-    const TensorArgument& tensor = outputs.tensors()[i];
+    const pto_tensor_ref& tensor = outputs.tensors()[i];
     auto sizes = call->output_sizes(static_cast<int>(i));
     std::string wanted = std::string(name(specs[i].dtype)) + text(Dims(sizes.begin(), sizes.end()));
-    bool fits = tensor.dtype == specs[i].dtype &&
+    bool fits = dtype_of(tensor) == specs[i].dtype &&
                 static_cast<size_t>(tensor.rank) == sizes.size() &&
                 std::equal(sizes.begin(), sizes.end(), tensor.sizes);
     if (!fits) reader.refuse(label, target, "out type", wanted.c_str());
@@ -358,17 +357,17 @@ PyObject* FastCall::run_into(Call* call, const Program& program, PyObject* form,
     if (stride_class(tensor.sizes, tensor.strides, tensor.rank) == StrideClass::Contiguous)
       continue;
     with_gaps.push_back(i);
-    pointers[i] = aside.add(tensor.dtype, sizes);
+    pointers[i] = aside.add(dtype_of(tensor), sizes);
     if (pointers[i] == nullptr)
       fail_memory(program.spec().name.c_str(), static_cast<int>(i),
                   call->output_bytes(static_cast<int>(i)));
   }
   execute(call, reader, {pointers, specs.size()});
   for (size_t i = 0; i < with_gaps.size(); ++i) {
-    const TensorArgument& to = outputs.tensors()[with_gaps[i]];
-    const TensorArgument& from = aside.tensor(static_cast<int>(i));
+    const pto_tensor_ref& to = outputs.tensors()[with_gaps[i]];
+    const pto_tensor_ref& from = aside.tensor(static_cast<int>(i));
     copy_strided(to.data, to.strides, from.data, from.strides, from.sizes, from.rank,
-                 bytes(from.dtype));
+                 bytes(dtype_of(from)));
   }
   return Py_NewRef(out);
 }
@@ -415,7 +414,7 @@ FastCall::Found FastCall::find_or_steer(const ArgumentReader& reader, Signature*
 
 PyObject* FastCall::call_here(const ArgumentReader& reader, Bound* bound) {
   Signature signature;
-  for (const TensorArgument& tensor : reader.tensors()) signature.add(tensor);
+  for (const pto_tensor_ref& tensor : reader.tensors()) signature.add(tensor);
   Found found = find_or_steer(reader, &signature, bound);
   return run(*found.entry->program, found.form, reader, *bound);
 }
@@ -446,7 +445,7 @@ PyObject* FastCall::describe(PyObject* const* args, Py_ssize_t count, PyObject* 
   }
   if (bound.traced) reader.refuse(name_, Py_None, "kind");
   Signature signature;
-  for (const TensorArgument& tensor : reader.tensors()) signature.add(tensor);
+  for (const pto_tensor_ref& tensor : reader.tensors()) signature.add(tensor);
   for (Py_ssize_t i = 0; i < parameter_count_; ++i)
     if (bound.constants[i] != nullptr)
       check_constant(reader, PyTuple_GET_ITEM(parameters_, i), bound.values[i]);

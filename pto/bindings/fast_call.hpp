@@ -95,8 +95,8 @@ class FastCall {
                 const Bound& bound);
   PyObject* run_into(Call* call, const Program& program, PyObject* form,
                      const ArgumentReader& reader, PyObject* out);
-  void check_target(const TensorArgument& target, PyObject* object, const ArgumentReader& reader,
-                    std::span<const TensorArgument> others) const;
+  void check_target(const pto_tensor_ref& target, PyObject* object, const ArgumentReader& reader,
+                    std::span<const pto_tensor_ref> others) const;
   void execute(Call* call, const ArgumentReader& reader, std::span<void* const> outputs) const;
 
   PyObject* self_;  // borrowed: the Python object that holds this one

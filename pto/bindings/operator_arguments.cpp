@@ -79,9 +79,6 @@ bool OperatorArguments::add_tensor(PyObject* object, PyObject* name, bool writab
   if (!is_numpy && record.kind != Kind::Dlpack && record.kind != Kind::Exchange) return false;
   if (!is_numpy && reader_.has_adapter(object)) return false;
   reader_.read(object, name, record, writable);
-  const TensorArgument& tensor = reader_.tensors().back();
-  tensors_[tensors() - 1] = {tensor.data, tensor.sizes, tensor.strides, tensor.rank,
-                             static_cast<int32_t>(tensor.dtype)};
   return true;
 }
 
@@ -121,7 +118,7 @@ bool OperatorArguments::add_integers(const pto_operator_argument& argument, PyOb
 }
 
 void OperatorArguments::describe(pto_operator_call* call) {
-  call->tensors = tensors_.data();
+  call->tensors = reader_.tensors().data();
   call->counts = counts_.data();
   call->attributes = attributes_.data();
 }

@@ -46,7 +46,6 @@ class OperatorArguments {
   std::array<int, PTO_MAX_ARGUMENTS> places_;
   std::array<int32_t, PTO_MAX_TENSORS> counts_;
   std::array<pto_operator_value, PTO_MAX_ARGUMENTS> attributes_;
-  std::array<pto_operator_tensor, PTO_MAX_TENSORS> tensors_;
   std::forward_list<std::vector<int64_t>> integers_;
 };
 

@@ -20,7 +20,7 @@ std::string about(DType dtype, std::span<const int64_t> sizes) {
 
 }  // namespace
 
-void OperatorRun::replace(int output, const TensorArgument& tensor, PyObject* object) {
+void OperatorRun::replace(int output, const pto_tensor_ref& tensor, PyObject* object) {
   const std::string here = std::string(op_.name) + ": output " + op_.outputs[output].name;
   if (!is_injective(tensor.rank, tensor.sizes, tensor.strides)) {
     fail({here + " would be written to an array whose elements share memory",
@@ -41,12 +41,12 @@ void OperatorRun::release_lock() {
 }
 
 bool OperatorRun::fits(int output, DType dtype, std::span<const int64_t> sizes) {
-  const TensorArgument& tensor = *targets_[static_cast<size_t>(output)].tensor;
+  const pto_tensor_ref& tensor = *targets_[static_cast<size_t>(output)].tensor;
   const std::span<const int64_t> have(tensor.sizes, static_cast<size_t>(tensor.rank));
-  if (tensor.dtype == dtype && std::equal(have.begin(), have.end(), sizes.begin(), sizes.end()))
+  if (dtype_of(tensor) == dtype && std::equal(have.begin(), have.end(), sizes.begin(), sizes.end()))
     return true;
   misfit_ = std::string(op_.name) + ": output " + op_.outputs[output].name + " is " +
-            about(dtype, sizes) + ", but it would be written to " + about(tensor.dtype, have);
+            about(dtype, sizes) + ", but it would be written to " + about(dtype_of(tensor), have);
   return false;
 }
 
@@ -87,8 +87,7 @@ void OperatorRun::run() {
       &op_, nullptr, nullptr, nullptr, &OperatorRun::allocate, this, &OperatorRun::narrow};
   arguments_.describe(&call);
   int64_t bytes = 0;
-  for (const TensorArgument& tensor : reader_.tensors())
-    bytes += element_count(tensor) * pto::bytes(tensor.dtype);
+  for (const pto_tensor_ref& tensor : reader_.tensors()) bytes += element_bytes(tensor);
   if (bytes > kKeepLockBytes) release_lock();
   const bool failed = pto_operator_run(&call) != 0;
   if (released_ != nullptr) take_python_lock(std::exchange(released_, nullptr));
@@ -105,9 +104,9 @@ void OperatorRun::run() {
 void OperatorRun::copy_to_targets() {
   for (const Target& target : targets()) {
     if (target.tensor == nullptr || target.fresh < 0) continue;
-    const TensorArgument& from = results_.tensor(target.fresh);
+    const pto_tensor_ref& from = results_.tensor(target.fresh);
     copy_strided(target.tensor->data, target.tensor->strides, from.data, from.strides, from.sizes,
-                 from.rank, bytes(from.dtype));
+                 from.rank, bytes(dtype_of(from)));
   }
 }
 

@@ -32,7 +32,7 @@ class OperatorRun {
 
   // Makes output `output` go to this tensor; `object`, a borrowed reference, is the result. Throws
   // pto::Error if elements of the tensor share memory with each other or with another target.
-  void replace(int output, const TensorArgument& tensor, PyObject* object);
+  void replace(int output, const pto_tensor_ref& tensor, PyObject* object);
 
   // Throws pto::Error or PythonError.
   void run();
@@ -42,7 +42,7 @@ class OperatorRun {
 
  private:
   struct Target {
-    const TensorArgument* tensor;  // null: a fresh array
+    const pto_tensor_ref* tensor;  // null: a fresh array
     PyObject* object;
     int fresh;  // the result copied to it, or -1
   };

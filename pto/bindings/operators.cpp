@@ -145,7 +145,7 @@ nb::object gradient_plan(int index, const std::vector<int32_t>& counts,
 
 // Describes a call for pto_operator_shapes().
 struct ShapeCall {
-  std::vector<pto_operator_tensor> tensors;
+  std::vector<pto_tensor_ref> tensors;
   std::vector<int32_t> counts;
   std::vector<AttributeValue> values;
   std::vector<pto_operator_value> plain;

@@ -133,15 +133,15 @@ PyType_Spec kSpec = {"pto._core.OwnedBuffer", sizeof(OwnedBuffer), 0,
 
 }  // namespace
 
-Ref owned_buffer(const TensorArgument& tensor) {
+Ref owned_buffer(const pto_tensor_ref& tensor) {
   PyObject* made = owned_buffer_type->tp_alloc(owned_buffer_type, 0);
   if (made == nullptr) pto_free(tensor.data);
   Ref owner = checked(made);
   OwnedBuffer& buffer = *self_of(made);
   buffer.data = tensor.data;
-  buffer.dtype = tensor.dtype;
+  buffer.dtype = dtype_of(tensor);
   buffer.rank = tensor.rank;
-  buffer.bytes = bytes(tensor.dtype);
+  buffer.bytes = bytes(buffer.dtype);
   for (int axis = tensor.rank; axis-- > 0;) {
     buffer.sizes[axis] = tensor.sizes[axis];
     buffer.strides[axis] = buffer.bytes;

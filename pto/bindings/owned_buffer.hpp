@@ -14,7 +14,7 @@
 namespace pto::bindings {
 
 // Takes over dense memory of pto_malloc; frees it if it throws PythonError.
-Ref owned_buffer(const TensorArgument& tensor);
+Ref owned_buffer(const pto_tensor_ref& tensor);
 
 // Creates the type; returns false with a Python error set.
 bool prepare_owned_buffer();

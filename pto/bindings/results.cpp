@@ -39,13 +39,13 @@ PyObject* of_numpy(PyObject* policy, std::optional<DType> dtype) {
 
 // Makes a NumPy array over the memory of `owner` with the constructor: asarray would ask the buffer
 // for what is known here.
-Ref numpy_array(PyObject* policy, const TensorArgument& tensor, PyObject* owner) {
+Ref numpy_array(PyObject* policy, const pto_tensor_ref& tensor, PyObject* owner) {
   const Ref shape = checked(PyTuple_New(tensor.rank));
   for (int axis = 0; axis < tensor.rank; ++axis) {
     PyObject* const size = checked(PyLong_FromLongLong(tensor.sizes[axis])).release();
     PyTuple_SET_ITEM(shape.get(), axis, size);
   }
-  PyObject* const arguments[] = {shape.get(), of_numpy(policy, tensor.dtype), owner};
+  PyObject* const arguments[] = {shape.get(), of_numpy(policy, dtype_of(tensor)), owner};
   return checked(PyObject_Vectorcall(of_numpy(policy, {}), arguments, 3, nullptr));
 }
 
@@ -66,14 +66,14 @@ void* Results::add(DType dtype, std::span<const int64_t> sizes) {
   void* memory = pto_malloc(static_cast<size_t>(std::max<int64_t>(bytes, 1)));
   if (memory == nullptr) return nullptr;
   tensors_[count_] = {memory, sizes_[count_], strides_[count_], static_cast<int32_t>(sizes.size()),
-                      dtype};
+                      static_cast<int32_t>(dtype)};
   ++count_;
   return memory;
 }
 
 void Results::narrow(int result, int64_t rows) {
-  TensorArgument& tensor = tensors_[result];
-  const int64_t room = sizes_[result][0], row = strides_[result][0] * bytes(tensor.dtype);
+  pto_tensor_ref& tensor = tensors_[result];
+  const int64_t room = sizes_[result][0], row = strides_[result][0] * bytes(dtype_of(tensor));
   sizes_[result][0] = rows;
   if (rows > room / 2 || room == 0) return;
   const auto used = static_cast<size_t>(rows * row);
@@ -84,7 +84,7 @@ void Results::narrow(int result, int64_t rows) {
 }
 
 Ref Results::array(int result) {
-  TensorArgument tensor = tensors_[result];
+  pto_tensor_ref tensor = tensors_[result];
   tensors_[result].data = nullptr;
   if (reader_.origin().api != nullptr) return exchange(tensor);
   const Ref owner = owned_buffer(tensor);
@@ -96,9 +96,9 @@ Ref Results::array(int result) {
   return numpy_array(policy_, tensor, owner.get());
 }
 
-Ref Results::exchange(const TensorArgument& tensor) {
+Ref Results::exchange(const pto_tensor_ref& tensor) {
   auto* owned = new OwnedTensor{};
-  const DLPackType type = dlpack_type(tensor.dtype);
+  const DLPackType type = dlpack_type(dtype_of(tensor));
   std::copy_n(tensor.sizes, tensor.rank, owned->sizes);
   std::copy_n(tensor.strides, tensor.rank, owned->strides);
   owned->managed = {{1, 0},

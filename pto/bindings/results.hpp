@@ -33,18 +33,18 @@ class Results {
   void narrow(int result, int64_t rows);
 
   int count() const { return count_; }
-  const TensorArgument& tensor(int result) const { return tensors_[result]; }
+  const pto_tensor_ref& tensor(int result) const { return tensors_[result]; }
 
   // Returns the result as an array of the arguments' library; throws PythonError.
   Ref array(int result);
 
  private:
-  Ref exchange(const TensorArgument& tensor);
+  Ref exchange(const pto_tensor_ref& tensor);
 
   const ArgumentReader& reader_;
   PyObject* policy_;
   int count_ = 0;
-  std::array<TensorArgument, PTO_MAX_BUFFERS> tensors_;  // data is null once an array owns it
+  std::array<pto_tensor_ref, PTO_MAX_BUFFERS> tensors_;  // data is null once an array owns it
   std::array<int64_t[PTO_MAX_RANK], PTO_MAX_BUFFERS> sizes_, strides_;
 };
 

@@ -50,8 +50,9 @@ std::vector<float> run(const Program& program, std::vector<int64_t> sizes,
   std::vector<int64_t> strides(sizes.size());
   int64_t stride = 1;
   for (size_t axis = sizes.size(); axis-- > 0; stride *= sizes[axis]) strides[axis] = stride;
-  const TensorArgument arguments[] = {
-      {input.data(), sizes.data(), strides.data(), static_cast<int32_t>(sizes.size()), DType::F32}};
+  const pto_tensor_ref arguments[] = {{input.data(), sizes.data(), strides.data(),
+                                       static_cast<int32_t>(sizes.size()),
+                                       static_cast<int32_t>(DType::F32)}};
   Call call(program, arguments, {});
   std::vector<float> output(static_cast<size_t>(call.output_bytes(0)) / 4);
   void* outputs[] = {output.data()};

@@ -52,8 +52,9 @@ class Placed {
     }
   }
 
-  TensorArgument argument() {
-    return {first_, shape_.data(), strides_.data(), static_cast<int32_t>(shape_.size()), dtype_};
+  pto_tensor_ref argument() {
+    return {first_, shape_.data(), strides_.data(), static_cast<int32_t>(shape_.size()),
+            static_cast<int32_t>(dtype_)};
   }
 
  private:
@@ -111,7 +112,7 @@ std::string compare(const Program& program, const Graph& graph, const std::vecto
     else
       placed.emplace_back(inputs[i], layouts[placed.size()]);
   }
-  std::vector<TensorArgument> arguments;
+  std::vector<pto_tensor_ref> arguments;
   for (Placed& tensor : placed) arguments.push_back(tensor.argument());
   Call call(program, arguments, scalars);
   std::vector<Output> outputs;

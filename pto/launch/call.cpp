@@ -26,14 +26,14 @@ int64_t dense_bytes(const std::string& name, const int64_t* sizes, size_t rank, 
 
 }  // namespace
 
-Call::Call(const Program& program, std::span<const TensorArgument> inputs,
+Call::Call(const Program& program, std::span<const pto_tensor_ref> inputs,
            std::span<const uint64_t> scalars)
     : program_(program), inputs_(inputs), scalars_(scalars) {
   const ProgramSpec& spec = program.spec_;
   PTO_ASSERT(inputs.size() == spec.inputs.size() && scalars.size() == spec.scalars.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     PTO_ASSERT(inputs[i].rank == static_cast<int32_t>(spec.inputs[i].shape.size()) &&
-               inputs[i].dtype == spec.inputs[i].dtype);
+               dtype_of(inputs[i]) == spec.inputs[i].dtype);
   }
   for (size_t s = 0; s < program.bindings_.size(); ++s) {
     const Program::Binding& from = program.bindings_[s];
@@ -135,13 +135,13 @@ int64_t Call::output_bytes(int output) const { return output_bytes_[static_cast<
 
 void Call::describe_inputs(Tensors& tensors) const {
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    const TensorArgument& input = inputs_[i];
-    const DLPackType type = dlpack_type(input.dtype);
+    const pto_tensor_ref& input = inputs_[i];
+    const DLPackType type = dlpack_type(dtype_of(input));
     uint32_t flags = PTO_TENSOR_READ_ONLY;
     uint64_t extent = static_cast<uint64_t>(-1);
     if (program_.spec_.inputs[i].strides == StrideClass::Contiguous) {
       flags |= PTO_TENSOR_CONTIGUOUS;
-      extent = static_cast<uint64_t>(bytes(input.dtype));
+      extent = static_cast<uint64_t>(bytes(dtype_of(input)));
       for (int axis = 0; axis < input.rank; ++axis) {
         extent *= static_cast<uint64_t>(input.sizes[axis]);
       }

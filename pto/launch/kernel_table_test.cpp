@@ -9,10 +9,12 @@
 namespace pto {
 namespace {
 
+constexpr auto kF32 = static_cast<int32_t>(DType::F32);
+
 Signature signature_of(int64_t rank) {
   const int64_t sizes[8] = {2, 2, 2, 2, 2, 2, 2, 2};
   Signature signature;
-  signature.add({nullptr, sizes, sizes, static_cast<int32_t>(rank), DType::F32});
+  signature.add({nullptr, sizes, sizes, static_cast<int32_t>(rank), kF32});
   return signature;
 }
 

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "pto/abi/host.h"
+#include "pto/abi/tensor.h"
 #include "pto/base/dims.hpp"
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
@@ -28,15 +29,6 @@
 #include "pto/launch/size_program.hpp"
 
 namespace pto {
-
-// A tensor argument of a call. Sizes and strides stay valid during the call.
-struct TensorArgument {
-  void* data;
-  const int64_t* sizes;
-  const int64_t* strides;  // in elements
-  int32_t rank;
-  DType dtype;
-};
 
 class Program {
  public:
@@ -95,7 +87,7 @@ class Call {
  public:
   // Throws pto::Error naming both sizes where a size contradicts the graph or a guard.
   // Rank and dtype must be those of the specification (the kernel table's key says so).
-  Call(const Program& program, std::span<const TensorArgument> inputs,
+  Call(const Program& program, std::span<const pto_tensor_ref> inputs,
        std::span<const uint64_t> scalars);
 
   std::span<const int64_t> output_sizes(int output) const;
@@ -118,7 +110,7 @@ class Call {
   std::string origin(const Dim& dim) const;
 
   const Program& program_;
-  std::span<const TensorArgument> inputs_;
+  std::span<const pto_tensor_ref> inputs_;
   std::span<const uint64_t> scalars_;
   int64_t symbols_[Program::kMaxSymbols];
   int64_t output_sizes_[PTO_MAX_BUFFERS][PTO_MAX_RANK];

@@ -94,12 +94,13 @@ struct Argument {
     int64_t stride = 1;
     for (size_t axis = sizes.size(); axis-- > 0; stride *= sizes[axis]) strides[axis] = stride;
   }
-  operator TensorArgument() const {
-    return {data, sizes.data(), strides.data(), static_cast<int32_t>(sizes.size()), DType::F32};
+  operator pto_tensor_ref() const {
+    return {data, sizes.data(), strides.data(), static_cast<int32_t>(sizes.size()),
+            static_cast<int32_t>(DType::F32)};
   }
 };
 
-std::string error_of(const Program& program, const std::vector<TensorArgument>& arguments) {
+std::string error_of(const Program& program, const std::vector<pto_tensor_ref>& arguments) {
   try {
     Call call(program, arguments, {});
   } catch (const Error& error) {
@@ -113,7 +114,7 @@ TEST(Program, binds_each_symbol_from_the_first_axis_that_names_it) {
       one_launch({f32("x", {s1, s0}), f32("y", {s0, s2})}, {f32("z", {s0, s1 * s2})}, s0, s0),
       {record}, nullptr);
   const Argument x({3, 5}), y({5, 7});
-  const TensorArgument arguments[] = {x, y};
+  const pto_tensor_ref arguments[] = {x, y};
   Call call(program, arguments, {});
   EXPECT_THAT(call.output_sizes(0), testing::ElementsAre(5, 21));
   EXPECT_EQ(call.output_bytes(0), 5 * 21 * 4);
@@ -201,7 +202,7 @@ TEST(Program, launches_nothing_for_no_items) {
   const Program program(one_launch({f32("x", {s0})}, {f32("y", {s0})}, s0, s0 * 8), {refuse},
                         nullptr);
   const Argument x({0});
-  const TensorArgument arguments[] = {x};
+  const pto_tensor_ref arguments[] = {x};
   void* outputs[] = {nullptr};
   Call(program, arguments, {}).run(outputs);
 }
@@ -211,7 +212,7 @@ TEST(Program, throws_the_kernels_text) {
                         nullptr);
   float data[2] = {};
   const Argument x({2}, data);
-  const TensorArgument arguments[] = {x};
+  const pto_tensor_ref arguments[] = {x};
   void* outputs[] = {data};
   try {
     Call(program, arguments, {}).run(outputs);
@@ -229,7 +230,7 @@ TEST(Program, computes_every_item_once_whatever_the_number_of_blocks) {
   for (const int64_t n : {1, 15, 16, 17, 1000, 300000}) {
     std::vector<float> x(static_cast<size_t>(n), 1.5f), y(x.size());
     const Argument argument({n}, x.data());
-    const TensorArgument arguments[] = {argument};
+    const pto_tensor_ref arguments[] = {argument};
     void* outputs[] = {y.data()};
     Call(program, arguments, {}).run(outputs);
     EXPECT_THAT(y, testing::Each(3.0f)) << n;
@@ -243,7 +244,7 @@ TEST(Program, passes_temporaries_to_the_launches_that_name_them) {
   const Program program(spec, {record}, nullptr);
   float data[6] = {};
   const Argument x({2, 3}, data);
-  const TensorArgument arguments[] = {x};
+  const pto_tensor_ref arguments[] = {x};
   void* outputs[] = {data};
   Call(program, arguments, {}).run(outputs);
   EXPECT_THAT(seen.sizes,
@@ -256,7 +257,7 @@ TEST(Program, streams_outputs_that_no_cache_holds) {
   const Program program(one_launch({f32("x", {1})}, {f32("y", {Dim(int64_t{1} << 40)})}, 1, 1),
                         {record}, nullptr);
   const Argument x({1});
-  const TensorArgument arguments[] = {x};
+  const pto_tensor_ref arguments[] = {x};
   void* outputs[] = {nullptr};
   Call(program, arguments, {}).run(outputs);
   EXPECT_EQ(seen.flags, static_cast<uint32_t>(PTO_LAUNCH_STREAM));
@@ -268,7 +269,7 @@ TEST(Program, streams_outputs_that_no_cache_holds) {
 TEST(Program, streams_from_the_cut_off_on) {
   const int64_t floats = machine().stream_bytes / 4;
   const Argument x({1});
-  const TensorArgument arguments[] = {x};
+  const pto_tensor_ref arguments[] = {x};
   void* outputs[] = {nullptr};
   const Program at(one_launch({f32("x", {1})}, {f32("y", {Dim(floats)})}, 1, 1), {record}, nullptr);
   Call(at, arguments, {}).run(outputs);

@@ -8,7 +8,7 @@
 
 namespace pto {
 
-RepeatedCall::RepeatedCall(const Program& program, std::span<const TensorArgument> inputs,
+RepeatedCall::RepeatedCall(const Program& program, std::span<const pto_tensor_ref> inputs,
                            std::span<const uint64_t> scalars, std::span<const std::byte> params)
     : program_(program),
       n_inputs_(inputs.size()),

@@ -20,7 +20,7 @@ namespace pto {
 
 class RepeatedCall {
  public:
-  RepeatedCall(const Program& program, std::span<const TensorArgument> inputs,
+  RepeatedCall(const Program& program, std::span<const pto_tensor_ref> inputs,
                std::span<const uint64_t> scalars, std::span<const std::byte> params);
   ~RepeatedCall();
 

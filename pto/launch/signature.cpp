@@ -17,6 +17,7 @@ uint64_t mixed(uint64_t hash, uint64_t value) {
 }  // namespace
 
 StrideClass stride_class(const int64_t* sizes, const int64_t* strides, int rank) {
+  if (strides == nullptr) return StrideClass::Contiguous;
   uint64_t dense = 1;
   bool contiguous = true, empty = false;
   for (int axis = rank - 1; axis >= 0; --axis) {
@@ -30,7 +31,7 @@ StrideClass stride_class(const int64_t* sizes, const int64_t* strides, int rank)
   return rows ? StrideClass::Rows : StrideClass::Any;
 }
 
-void Signature::add(const TensorArgument& tensor) {
+void Signature::add(const pto_tensor_ref& tensor) {
   if (count == PTO_MAX_TENSORS) {
     fail({"more than " + std::to_string(PTO_MAX_TENSORS) + " tensor arguments",
           "a kernel takes at most that many", "split the function, or stack some of its tensors"});

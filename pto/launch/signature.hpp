@@ -26,8 +26,8 @@ struct Signature {
   uint32_t count = 0;
   uint64_t attributes = 0;
 
-  void add(
-      const TensorArgument& tensor);  // throws pto::Error beyond PTO_MAX_TENSORS or PTO_MAX_RANK
+  // Throws pto::Error beyond PTO_MAX_TENSORS or PTO_MAX_RANK.
+  void add(const pto_tensor_ref& tensor);
   size_t hash() const;
   friend bool operator==(const Signature&, const Signature&) = default;
 };

@@ -8,6 +8,8 @@
 namespace pto {
 namespace {
 
+constexpr auto kF32 = static_cast<int32_t>(DType::F32);
+
 StrideClass classify(std::vector<int64_t> sizes, std::vector<int64_t> strides) {
   return stride_class(sizes.data(), strides.data(), static_cast<int>(sizes.size()));
 }
@@ -28,7 +30,7 @@ TEST(Signature, tells_dense_rows_and_any_strides_apart) {
 TEST(Signature, a_word_says_dtype_rank_strides_and_ones) {
   const int64_t sizes[] = {4, 1, 7}, strides[] = {8, 8, 1};
   Signature signature;
-  signature.add({nullptr, sizes, strides, 3, DType::F64});
+  signature.add({nullptr, sizes, strides, 3, static_cast<int32_t>(DType::F64)});
   const TensorClass tensor = tensor_class(signature.words[0]);
   EXPECT_EQ(tensor.dtype, DType::F64);
   EXPECT_EQ(tensor.rank, 3);
@@ -42,9 +44,9 @@ TEST(Signature, sizes_apart_from_1_are_free) {
   const int64_t a[] = {4, 7}, b[] = {5, 9}, c[] = {1, 9};
   const int64_t of_a[] = {7, 1}, of_b[] = {9, 1};
   Signature first, second, third;
-  first.add({nullptr, a, of_a, 2, DType::F32});
-  second.add({nullptr, b, of_b, 2, DType::F32});
-  third.add({nullptr, c, of_b, 2, DType::F32});
+  first.add({nullptr, a, of_a, 2, kF32});
+  second.add({nullptr, b, of_b, 2, kF32});
+  third.add({nullptr, c, of_b, 2, kF32});
   EXPECT_EQ(first, second);
   EXPECT_EQ(first.hash(), second.hash());
   EXPECT_FALSE(first == third);
@@ -53,11 +55,11 @@ TEST(Signature, sizes_apart_from_1_are_free) {
 TEST(Signature, refuses_too_many_tensors_or_dimensions) {
   const int64_t sizes[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
   Signature signature;
-  EXPECT_THROW(signature.add({nullptr, sizes, sizes, 9, DType::F32}), Error);
+  EXPECT_THROW(signature.add({nullptr, sizes, sizes, 9, kF32}), Error);
   for (int i = 0; i < PTO_MAX_TENSORS; ++i) {
-    signature.add({nullptr, sizes, sizes, 1, DType::F32});
+    signature.add({nullptr, sizes, sizes, 1, kF32});
   }
-  EXPECT_THROW(signature.add({nullptr, sizes, sizes, 1, DType::F32}), Error);
+  EXPECT_THROW(signature.add({nullptr, sizes, sizes, 1, kF32}), Error);
 }
 
 }  // namespace

@@ -62,8 +62,7 @@ struct Call {
       self.result.resize(static_cast<size_t>(rows));
     };
     const auto size = static_cast<int64_t>(x.size());
-    const pto_operator_tensor tensor = {x.data(), &size, nullptr, 1,
-                                        static_cast<int32_t>(DType::F32)};
+    const pto_tensor_ref tensor = {x.data(), &size, nullptr, 1, static_cast<int32_t>(DType::F32)};
     pto_operator_call asking = {
         pto_operator_at(kPositive.index), &tensor, nullptr, nullptr, allocate, this, nullptr};
     if (takes_rows) asking.narrow = narrow;
@@ -156,7 +155,7 @@ TEST(BoundedRows, stand_along_the_first_axis) {
               .infer = [](Infer& call) { call.output(call.tensor("x").dtype, {}); },
               .kernels = {{"cpu", kAny, positive}},
               .bounded = "result"});
-  const pto_operator_tensor x = {nullptr, nullptr, nullptr, 1, static_cast<int32_t>(DType::F32)};
+  const pto_tensor_ref x = {nullptr, nullptr, nullptr, 1, static_cast<int32_t>(DType::F32)};
   const pto_operator_call call = {
       pto_operator_at(flat.index), &x, nullptr, nullptr, nullptr, nullptr, nullptr};
   EXPECT_EQ(pto_operator_shapes(&call), nullptr);

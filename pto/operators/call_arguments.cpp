@@ -99,9 +99,8 @@ void CallArguments::take_tensors(Reads reads) {
           "join some of them, or call it several times"});
   }
   for (size_t i = 0; i < n_given_; ++i) {
-    const pto_operator_tensor& tensor = call_.tensors[i];
-    tensors_[i] = {tensor.data, tensor.sizes, tensor.strides, tensor.rank,
-                   static_cast<DType>(tensor.dtype)};
+    const pto_tensor_ref& tensor = call_.tensors[i];
+    tensors_[i] = tensor;
     if (reads == Reads::Kinds) continue;
     if (!tensor.strides && tensor.rank <= PTO_MAX_RANK) {
       dense_strides(tensor.rank, tensor.sizes, strides_[i]);
@@ -148,7 +147,8 @@ void CallArguments::take_symint(const pto_operator_argument& argument,
   }
   symints_[n_symints_] = value.integer;
   if (n_tensors_ < tensors_.size()) {
-    tensors_[n_tensors_] = {nullptr, &symints_[n_symints_], &kOne, 1, DType::Bool};
+    tensors_[n_tensors_] = {nullptr, &symints_[n_symints_], &kOne, 1,
+                            static_cast<int32_t>(DType::Bool)};
     signature_.add(tensors_[n_tensors_]);
   }
   ++n_symints_;
@@ -181,7 +181,7 @@ uint64_t CallArguments::in_params(const void* data, int64_t count, size_t bytes)
 
 std::vector<TensorKind> CallArguments::kinds() const {
   std::vector<TensorKind> kinds;
-  for (size_t i = 0; i < n_given_; ++i) kinds.push_back({tensors_[i].dtype, tensors_[i].rank});
+  for (size_t i = 0; i < n_given_; ++i) kinds.push_back({dtype_of(tensors_[i]), tensors_[i].rank});
   return kinds;
 }
 
@@ -205,7 +205,7 @@ void CallArguments::check_types() const {
     const pto_operator_argument& argument = op.arguments[i];
     if (!is_tensor(argument)) continue;
     for (int32_t n = counts_[static_cast<size_t>(t++)]; n > 0; --n) {
-      const DType dtype = tensors_[static_cast<size_t>(tensor++)].dtype;
+      const DType dtype = dtype_of(tensors_[static_cast<size_t>(tensor++)]);
       const auto variable = static_cast<size_t>(argument.type);
       const std::string what =
           std::string(op.name) + ": " + argument.name + " is " + std::string(name(dtype));

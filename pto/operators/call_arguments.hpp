@@ -27,8 +27,8 @@ class CallArguments {
   enum class Reads { Kinds, Values };
   CallArguments(const pto_operator_call& call, Reads reads);
 
-  std::span<const TensorArgument> tensors() const { return {tensors_.data(), n_tensors_}; }
-  TensorArgument& tensor(size_t i) { return tensors_[i]; }
+  std::span<const pto_tensor_ref> tensors() const { return {tensors_.data(), n_tensors_}; }
+  pto_tensor_ref& tensor(size_t i) { return tensors_[i]; }
   size_t given() const { return n_given_; }  // of them; SymInt attributes follow
   std::span<const int32_t> counts() const { return {counts_.data(), n_counts_}; }
   const Signature& signature() const { return signature_; }
@@ -58,7 +58,7 @@ class CallArguments {
   Signature signature_;
   std::string specialised_;
   std::array<int32_t, PTO_MAX_TENSORS> counts_;
-  std::array<TensorArgument, PTO_MAX_TENSORS> tensors_;
+  std::array<pto_tensor_ref, PTO_MAX_TENSORS> tensors_;
   std::array<uint64_t, 32> scalars_;
   std::array<int64_t, 24> symints_;
   std::vector<std::byte> params_;

@@ -92,8 +92,8 @@ struct Results {
   }
 };
 
-pto_operator_tensor vector_of(float* data, const int64_t* size, const int64_t* stride = nullptr,
-                              DType dtype = DType::F32) {
+pto_tensor_ref vector_of(float* data, const int64_t* size, const int64_t* stride = nullptr,
+                         DType dtype = DType::F32) {
   return {data, size, stride, 1, static_cast<int32_t>(dtype)};
 }
 
@@ -101,7 +101,7 @@ pto_operator_tensor vector_of(float* data, const int64_t* size, const int64_t* s
 int32_t run_cut(std::vector<float>& x, float* bias, const std::vector<int64_t>& sizes,
                 const char* how, Results& results) {
   const int64_t n = static_cast<int64_t>(x.size()), one = 1;
-  const pto_operator_tensor tensors[] = {vector_of(x.data(), &n), vector_of(bias, &one)};
+  const pto_tensor_ref tensors[] = {vector_of(x.data(), &n), vector_of(bias, &one)};
   const int32_t counts[] = {1, bias ? 1 : 0};
   pto_operator_value values[3] = {};
   values[0].integers = sizes.data();
@@ -142,7 +142,7 @@ TEST(DefinedInCpp, refuses_what_its_infer_refuses) {
   EXPECT_THAT(pto_operator_error(), HasSubstr("test_cut: a size is negative"));
 }
 
-int32_t run_reverse(pto_operator_tensor x, Results& results) {
+int32_t run_reverse(pto_tensor_ref x, Results& results) {
   const pto_operator_call call{
       pto_operator_at(kReverse.index), &x, nullptr, nullptr, &Results::allocate, &results, nullptr};
   return pto_operator_run(&call);
@@ -192,7 +192,7 @@ TEST(DefinedInCpp, runs_later_what_was_bound_before) {
   pto_operator_launch* launch = nullptr;
   {
     const int64_t n = 3;
-    pto_operator_tensor tensor = vector_of(x.data(), &n);
+    pto_tensor_ref tensor = vector_of(x.data(), &n);
     Results results{.given = y.data()};
     const pto_operator_call call{pto_operator_at(kReverse.index),
                                  &tensor,
@@ -218,8 +218,7 @@ TEST(DefinedInCpp, forgets_the_description_of_what_was_bound) {
     auto sizes = std::make_unique<std::vector<int64_t>>(1, 3);
     auto how = std::make_unique<std::string>("negate");
     auto counts = std::make_unique<std::vector<int32_t>>(std::vector<int32_t>{1, 0});
-    auto tensor =
-        std::make_unique<pto_operator_tensor>(vector_of(x.data(), size.get(), stride.get()));
+    auto tensor = std::make_unique<pto_tensor_ref>(vector_of(x.data(), size.get(), stride.get()));
     auto values = std::make_unique<std::array<pto_operator_value, 3>>();
     (*values)[0].integers = sizes->data();
     (*values)[0].count = 1;
@@ -241,7 +240,7 @@ TEST(DefinedInCpp, forgets_the_description_of_what_was_bound) {
 }
 
 TEST(DefinedInCpp, says_its_shapes_over_symbols) {
-  const pto_operator_tensor x = {nullptr, nullptr, nullptr, 1, static_cast<int32_t>(DType::F32)};
+  const pto_tensor_ref x = {nullptr, nullptr, nullptr, 1, static_cast<int32_t>(DType::F32)};
   const pto_operator_call call{
       pto_operator_at(kReverse.index), &x, nullptr, nullptr, nullptr, nullptr, nullptr};
   const pto_shapes* shapes = pto_operator_shapes(&call);

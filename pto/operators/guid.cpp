@@ -60,10 +60,6 @@ std::string known_names() {
   return names.empty() ? "none" : names;
 }
 
-TensorArgument tensor(const pto_operator_tensor& given) {
-  return {given.data, given.sizes, given.strides, given.rank, static_cast<DType>(given.dtype)};
-}
-
 [[noreturn]] void fail_in(const pto_guid_call& call, const std::string& what, std::string why,
                           std::string fix) {
   fail({std::string(call.caller) + ": " + what, std::move(why), std::move(fix)});
@@ -73,7 +69,7 @@ NamedKernel find(const pto_guid_call& call) {
   const std::string guid = call.guid;
   std::string typed = guid;
   for (int32_t i = 0; i < call.n_tensors && typed == guid; ++i) {
-    if (call.tensors[i].sizes) typed += "_" + std::string(name(tensor(call.tensors[i]).dtype));
+    if (call.tensors[i].sizes) typed += "_" + std::string(name(dtype_of(call.tensors[i])));
   }
   const std::shared_lock lock(table().mutex);
   const auto& kernels = table().kernels;
@@ -117,7 +113,7 @@ class GuidRun {
                                pto_last_error());
     }
     for (const Aside& aside : asides_) {
-      const TensorArgument to = tensor(call_.tensors[aside.output]);
+      const pto_tensor_ref& to = call_.tensors[aside.output];
       copy(to.data, strides_of(aside.output), aside.memory.data(), dense_[aside.output].data(), to);
     }
   }
@@ -148,9 +144,9 @@ class GuidRun {
     const auto i = static_cast<size_t>(index);
     dense_.emplace_back();
     elements_.push_back(0);
-    tensors_.push_back(is_absent(i) ? TensorArgument{} : tensor(call_.tensors[i]));
+    tensors_.push_back(is_absent(i) ? pto_tensor_ref{} : call_.tensors[i]);
     if (is_absent(i)) return;
-    TensorArgument& one = tensors_.back();
+    pto_tensor_ref& one = tensors_.back();
     dense_[i].resize(static_cast<size_t>(one.rank));
     elements_[i] = dense_strides(one.rank, one.sizes, dense_[i].data());
     one.strides = strides_of(i);
@@ -161,10 +157,10 @@ class GuidRun {
     const bool must_be_dense = !(kernel_.flags & PTO_GUID_TAKES_STRIDES) &&
                                !is_contiguous(one.rank, one.sizes, one.strides);
     if (is_output(i) && (must_be_dense || must_stand_aside(i))) {
-      asides_.push_back({i, Memory(call_.caller, elements_[i] * bytes(one.dtype))});
+      asides_.push_back({i, Memory(call_.caller, elements_[i] * bytes(dtype_of(one)))});
       use(i, asides_.back().memory.data());
     } else if (must_be_dense) {
-      copies_.emplace_back(call_.caller, elements_[i] * bytes(one.dtype));
+      copies_.emplace_back(call_.caller, elements_[i] * bytes(dtype_of(one)));
       copy(copies_.back().data(), dense_[i].data(), one.data, one.strides, one);
       use(i, copies_.back().data());
     }
@@ -176,16 +172,16 @@ class GuidRun {
   }
 
   static void copy(void* to, const int64_t* to_strides, const void* from,
-                   const int64_t* from_strides, const TensorArgument& like) {
-    copy_strided(to, to_strides, from, from_strides, like.sizes, like.rank, bytes(like.dtype));
+                   const int64_t* from_strides, const pto_tensor_ref& like) {
+    copy_strided(to, to_strides, from, from_strides, like.sizes, like.rank, bytes(dtype_of(like)));
   }
 
   // Says whether an output's memory holds something that the kernel still reads.
   bool must_stand_aside(size_t output) const {
-    const TensorArgument& out = tensors_[output];
+    const pto_tensor_ref& out = tensors_[output];
     const AddressRange range = address_range(out);
     for (size_t i = 0; i < output; ++i) {
-      const TensorArgument& in = tensors_[i];
+      const pto_tensor_ref& in = tensors_[i];
       if (is_absent(i) || !overlap(range, address_range(in))) continue;
       const bool is_same = in.data == out.data && in.rank == out.rank && in.dtype == out.dtype &&
                            std::equal(in.sizes, in.sizes + in.rank, out.sizes) &&
@@ -196,13 +192,13 @@ class GuidRun {
   }
 
   pto_tensor plain(size_t i) const {
-    const TensorArgument& one = tensors_[i];
+    const pto_tensor_ref& one = tensors_[i];
     pto_tensor made{};
     if (is_absent(i)) {
       made.flags = PTO_TENSOR_ABSENT;
       return made;
     }
-    const DLPackType type = dlpack_type(one.dtype);
+    const DLPackType type = dlpack_type(dtype_of(one));
     made.data = one.data;
     made.sizes = one.sizes;
     made.strides = one.strides;
@@ -222,14 +218,14 @@ class GuidRun {
     int64_t items = 0, all_bytes = 0;
     for (size_t i = 0; i < tensors_.size(); ++i) {
       if (is_output(i)) items = std::max(items, elements_[i]);
-      all_bytes += elements_[i] * bytes(tensors_[i].dtype);
+      all_bytes += elements_[i] * bytes(dtype_of(tensors_[i]));
     }
     return std::max(1, block_count(items, all_bytes, 1, num_threads(), machine().grain_bytes));
   }
 
   const pto_guid_call& call_;
   const NamedKernel kernel_;
-  std::vector<TensorArgument> tensors_;
+  std::vector<pto_tensor_ref> tensors_;
   std::vector<std::vector<int64_t>> dense_;  // row-major strides of each
   std::vector<int64_t> elements_;
   std::vector<Memory> copies_;

@@ -56,7 +56,7 @@ struct Call {
   Call() { std::iota(x.begin(), x.end(), 1.0f); }
 
   std::string run(const char* guid) {
-    const pto_operator_tensor tensors[] = {
+    const pto_tensor_ref tensors[] = {
         {x.data(), &size, &x_stride, 1, static_cast<int32_t>(dtype)},
         {target, &size, &out_stride, 1, static_cast<int32_t>(DType::F32)}};
     uint64_t slot = 0;

@@ -64,8 +64,8 @@ struct Vectors {
     const int64_t x_size = static_cast<int64_t>(x.size()), y_size = static_cast<int64_t>(y.size());
     const int64_t stride = 1;
     const auto f32 = static_cast<int32_t>(DType::F32);
-    const pto_operator_tensor tensors[] = {{x.data(), &x_size, &stride, 1, f32},
-                                           {y.data(), &y_size, nullptr, 1, f32}};
+    const pto_tensor_ref tensors[] = {{x.data(), &x_size, &stride, 1, f32},
+                                      {y.data(), &y_size, nullptr, 1, f32}};
     const int32_t counts[] = {1, has_y ? 1 : 0};
     pto_operator_value values[3] = {};
     values[0].real = factor;

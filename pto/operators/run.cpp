@@ -18,8 +18,6 @@
 #include "pto/operators/operator.hpp"
 #include "pto/operators/run.hpp"
 
-static_assert(sizeof(pto_operator_tensor) == sizeof(pto::TensorArgument));
-
 namespace pto {
 namespace {
 
@@ -76,15 +74,15 @@ class BoundCall {
     const Operator& self = operator_at(op_.index);
     if (!self.is_native || self.takes_strides) return;
     for (size_t i = 0; i < arguments_.given(); ++i) {
-      TensorArgument& tensor = arguments_.tensor(i);
+      pto_tensor_ref& tensor = arguments_.tensor(i);
       if (stride_class(tensor.sizes, tensor.strides, tensor.rank) == StrideClass::Contiguous) {
         continue;
       }
       int64_t* strides = dense_strides_[i].data();
       const int64_t elements = dense_strides(tensor.rank, tensor.sizes, strides);
-      copies_.emplace_back(op_.name, elements * bytes(tensor.dtype));
+      copies_.emplace_back(op_.name, elements * bytes(dtype_of(tensor)));
       copy_strided(copies_.back().data(), strides, tensor.data, tensor.strides, tensor.sizes,
-                   tensor.rank, bytes(tensor.dtype));
+                   tensor.rank, bytes(dtype_of(tensor)));
       tensor.data = copies_.back().data();
       tensor.strides = strides;
     }
@@ -97,7 +95,7 @@ class BoundCall {
     const AddressRange range{first, first + static_cast<uintptr_t>(call_.output_bytes(index))};
     if (range.first == range.end) return false;
     for (size_t i = 0; i < arguments_.given(); ++i) {
-      const TensorArgument& input = arguments_.tensors()[i];
+      const pto_tensor_ref& input = arguments_.tensors()[i];
       if (!overlap(range, address_range(input))) continue;
       if (input.data != outputs_[output]) return true;
       if (!may_replace(program_.spec(), output, call_.output_sizes(index), input)) return true;
@@ -128,9 +126,9 @@ const Program& program_of(const pto_operator& op, const CallArguments& arguments
 }
 
 bool may_replace(const ProgramSpec& spec, size_t output, std::span<const int64_t> sizes,
-                 const TensorArgument& input) {
+                 const pto_tensor_ref& input) {
   return spec.launches.size() == 1 && spec.launches[0].is_elementwise &&
-         bytes(input.dtype) == bytes(spec.outputs[output].dtype) &&
+         bytes(dtype_of(input)) == bytes(spec.outputs[output].dtype) &&
          std::equal(sizes.begin(), sizes.end(), input.sizes, input.sizes + input.rank) &&
          stride_class(input.sizes, input.strides, input.rank) == StrideClass::Contiguous;
 }
@@ -177,10 +175,10 @@ struct pto_operator_launch {
     }
     tensors.assign(call.tensors, call.tensors + given);
     size_t count = 0;
-    for (const pto_operator_tensor& tensor : tensors) count += 2 * static_cast<size_t>(tensor.rank);
+    for (const pto_tensor_ref& tensor : tensors) count += 2 * static_cast<size_t>(tensor.rank);
     numbers.resize(count);
     int64_t* next = numbers.data();
-    for (pto_operator_tensor& tensor : tensors) {
+    for (pto_tensor_ref& tensor : tensors) {
       for (const int64_t** values : {&tensor.sizes, &tensor.strides}) {
         if (*values == nullptr) continue;
         const int64_t* const from = std::exchange(*values, next);
@@ -191,7 +189,7 @@ struct pto_operator_launch {
     return call;
   }
 
-  std::vector<pto_operator_tensor> tensors;
+  std::vector<pto_tensor_ref> tensors;
   std::vector<int64_t> numbers;
   pto_operator_call call;
   pto::CallArguments arguments;

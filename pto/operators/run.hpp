@@ -22,7 +22,7 @@ void run_call(const pto_operator_call& call, CallArguments& arguments);
 
 // Says whether output `output` may be written over this input if both have the same memory.
 bool may_replace(const ProgramSpec& spec, size_t output, std::span<const int64_t> sizes,
-                 const TensorArgument& input);
+                 const pto_tensor_ref& input);
 
 // The number of tensors in a list output: what the other outputs leave of `tensors` if it
 // is the only list, else the number that infer gave.

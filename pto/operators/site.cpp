@@ -46,9 +46,9 @@ class KnownCall {
     for (size_t i = 0; i < counts_.size(); ++i) {
       if ((call.counts ? call.counts[i] : 1) != counts_[i]) return false;
     }
-    const pto_operator_tensor* given = call.tensors;
+    const pto_tensor_ref* given = call.tensors;
     for (const Input& input : inputs_) {
-      const pto_operator_tensor& tensor = *given++;
+      const pto_tensor_ref& tensor = *given++;
       if (tensor.rank != input.rank || tensor.dtype != input.dtype) return false;
       if (!same(input.sizes, tensor.sizes, input.rank)) return false;
       if (tensor.strides ? !same(input.strides, tensor.strides, input.rank) : !input.is_dense) {
@@ -84,15 +84,15 @@ class KnownCall {
     int output, member;
   };
 
-  void keep_input(const TensorArgument& input) {
+  void keep_input(const pto_tensor_ref& input) {
     const pto_tensor& kept = call_.inputs()[inputs_.size()];
     std::array<int64_t, PTO_MAX_RANK> dense;
     dense_strides(input.rank, input.sizes, dense.data());
     const bool is_dense = std::equal(input.strides, input.strides + input.rank, dense.data());
-    TensorArgument at_zero = input;
+    pto_tensor_ref at_zero = input;
     at_zero.data = nullptr;
-    inputs_.push_back({input.rank, static_cast<int32_t>(input.dtype), kept.sizes, kept.strides,
-                       is_dense, address_range(at_zero)});
+    inputs_.push_back(
+        {input.rank, input.dtype, kept.sizes, kept.strides, is_dense, address_range(at_zero)});
   }
 
   void keep_replacements(size_t output, const CallArguments& arguments) {
@@ -145,7 +145,7 @@ class KnownCall {
 bool makes_copies(const pto_operator_call& call, const CallArguments& arguments) {
   const Operator& self = operator_at(call.op->index);
   if (!self.is_native || self.takes_strides) return false;
-  const auto has_gaps = [](const TensorArgument& one) {
+  const auto has_gaps = [](const pto_tensor_ref& one) {
     return stride_class(one.sizes, one.strides, one.rank) != StrideClass::Contiguous;
   };
   const auto given = arguments.tensors().first(arguments.given());

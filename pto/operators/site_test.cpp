@@ -83,8 +83,8 @@ struct Call {
     const int64_t step = stride == 0 ? 1 : std::abs(stride);
     const int64_t size = (static_cast<int64_t>(x.size()) + step - 1) / step;
     float* first = stride < 0 ? x.data() + (size - 1) * step : x.data();
-    const pto_operator_tensor tensor = {first, &size, stride == 0 ? nullptr : &stride, 1,
-                                        static_cast<int32_t>(DType::F32)};
+    const pto_tensor_ref tensor = {first, &size, stride == 0 ? nullptr : &stride, 1,
+                                   static_cast<int32_t>(DType::F32)};
     pto_operator_value factor = {};
     factor.real = 10;
     result.assign(static_cast<size_t>(size) + 1, -1);

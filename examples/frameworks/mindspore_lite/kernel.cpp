@@ -102,7 +102,7 @@ class PtoKernel : public mindspore::kernel::Kernel {
 
   int Execute() override {
     try {
-      std::vector<pto_operator_tensor> tensors;
+      std::vector<pto_tensor_ref> tensors;
       for (const MSTensor& input : inputs_) {
         tensors.push_back({const_cast<void*>(input.Data().get()), input.Shape().data(), nullptr,
                            static_cast<int32_t>(input.Shape().size()),

@@ -186,7 +186,7 @@ class Invocation {
                 " tensors",
             "a kernel takes no more", "join some of them, or call the operator on parts"});
     }
-    pto_operator_tensor& tensor = tensors_[n_tensors_++];
+    pto_tensor_ref& tensor = tensors_[n_tensors_++];
     tensor = {buffer.data, buffer.sizes, nullptr, static_cast<int32_t>(buffer.rank),
               dtype_of(buffer.dtype)};
     if (tensor.dtype >= 0) return;
@@ -279,7 +279,7 @@ class Invocation {
   int64_t n_operands_ = 0;  // that were taken
   int64_t n_results_ = 0;
   size_t n_tensors_ = 0;
-  std::array<pto_operator_tensor, PTO_MAX_TENSORS> tensors_;
+  std::array<pto_tensor_ref, PTO_MAX_TENSORS> tensors_;
   std::array<int32_t, PTO_MAX_TENSORS> counts_;
   std::array<pto_operator_value, PTO_MAX_ARGUMENTS> attributes_;
   std::string wrong_;

@@ -110,7 +110,7 @@ class Launch {
   int64_t** shapes_;
   const char** dtypes_;
   int32_t outputs_;
-  std::vector<pto_operator_tensor> tensors_;
+  std::vector<pto_tensor_ref> tensors_;
   pto_operator_call call_ = {};
   bool disagrees_ = false;
 };

@@ -54,7 +54,7 @@ class Runner : public ms::pynative::PyboostRunner {
       : PyboostRunner(request->op().name), request_(std::move(request)) {}
 
   void LaunchKernel() override {
-    std::vector<pto_operator_tensor> tensors;
+    std::vector<pto_tensor_ref> tensors;
     std::vector<std::vector<int64_t>> strides;  // kernels read views as they are
     tensors.reserve(inputs().size());
     strides.reserve(inputs().size());

@@ -33,7 +33,7 @@ Request::Request(const std::string& name, std::string text)
   if (at != text_.c_str() + text_.size()) refuse(at);
 }
 
-pto_operator_call Request::call(const pto_operator_tensor* tensors) const {
+pto_operator_call Request::call(const pto_tensor_ref* tensors) const {
   pto_operator_call call = {};
   call.op = op_;
   call.tensors = tensors;

@@ -35,7 +35,7 @@ class Request {
   size_t n_tensors() const { return n_tensors_; }  // those given, lists one by one
 
   // Returns the call without tensors' memory and `allocate`, which the caller adds.
-  pto_operator_call call(const pto_operator_tensor* tensors) const;
+  pto_operator_call call(const pto_tensor_ref* tensors) const;
 
   // The tensor argument to which given tensor `i` belongs.
   const pto_operator_argument& argument(size_t i) const { return *owners_[i]; }

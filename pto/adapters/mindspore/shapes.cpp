@@ -76,7 +76,7 @@ Results unknown_ranks(const Request& request) {
 
 Results infer_shapes(const Request& request, const int* ranks, const int64_t* const* shapes,
                      const int32_t* dtypes) {
-  std::vector<pto_operator_tensor> tensors(request.n_tensors());
+  std::vector<pto_tensor_ref> tensors(request.n_tensors());
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (ranks[i] == 1 && shapes[i][0] == kUnknownRank) return unknown_ranks(request);
     tensors[i].rank = ranks[i];

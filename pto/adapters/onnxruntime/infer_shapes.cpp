@@ -32,7 +32,7 @@ using OwnedInfo =
 
 // The inputs of a node, as far as their ranks are known.
 struct Inputs {
-  std::vector<pto_operator_tensor> tensors;
+  std::vector<pto_tensor_ref> tensors;
   std::vector<int32_t> counts;
   std::vector<Size> symbols;
 

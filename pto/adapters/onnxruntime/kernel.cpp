@@ -96,7 +96,7 @@ class Invocation {
     if (tensors_[n_tensors_ - 1].dtype < 0) refuse_element(n_tensors_ - 1, value);
   }
 
-  void add(const pto_operator_tensor& tensor) {
+  void add(const pto_tensor_ref& tensor) {
     if (n_tensors_ == tensors_.size()) refuse_number();
     tensors_[n_tensors_++] = tensor;
   }
@@ -205,7 +205,7 @@ class Invocation {
   KernelContext* context_;
   size_t n_inputs_ = 0, n_tensors_ = 0;
   size_t n_counts_ = 0;
-  std::array<pto_operator_tensor, PTO_MAX_TENSORS> tensors_;
+  std::array<pto_tensor_ref, PTO_MAX_TENSORS> tensors_;
   std::array<int32_t, PTO_MAX_TENSORS> counts_;
   std::vector<std::unique_ptr<std::byte[]>> unwanted_;
   std::vector<Bounded> bounded_;
@@ -214,7 +214,7 @@ class Invocation {
 
 }  // namespace
 
-Prepared::Prepared(const pto_operator& op, const pto_operator_tensor& constant,
+Prepared::Prepared(const pto_operator& op, const pto_tensor_ref& constant,
                    const pto_operator_value* attributes) {
   const auto allocate = [](void* user, int32_t, int32_t, const int64_t* sizes, int32_t rank,
                            int32_t dtype) -> void* {
@@ -230,8 +230,8 @@ Prepared::Prepared(const pto_operator& op, const pto_operator_tensor& constant,
   if (pto_operator_run(&call) != 0) throw std::runtime_error(pto_operator_error());
 }
 
-pto_operator_tensor tensor_of(const Value* value) {
-  pto_operator_tensor tensor = {};
+pto_tensor_ref tensor_of(const Value* value) {
+  pto_tensor_ref tensor = {};
   int element = 0;
   size_t rank = 0;
   const void* data = nullptr;

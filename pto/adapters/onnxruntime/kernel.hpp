@@ -49,14 +49,14 @@ class AttributeValues {
 class Prepared {
  public:
   // The output of an operator with one tensor argument. Throws pto::Error.
-  Prepared(const pto_operator& op, const pto_operator_tensor& constant,
+  Prepared(const pto_operator& op, const pto_tensor_ref& constant,
            const pto_operator_value* attributes);
-  const pto_operator_tensor& tensor() const { return tensor_; }
+  const pto_tensor_ref& tensor() const { return tensor_; }
 
  private:
   std::optional<Memory> memory_;
   std::vector<int64_t> sizes_;
-  pto_operator_tensor tensor_;
+  pto_tensor_ref tensor_;
 };
 
 // Where a tensor argument is in the kernel context: at these places, for a list followed by all
@@ -68,7 +68,7 @@ struct Places {
 };
 
 // Describes a tensor of ONNX Runtime's; its dtype is negative if we have none.
-pto_operator_tensor tensor_of(const Value* value);
+pto_tensor_ref tensor_of(const Value* value);
 
 class Kernel {
  public:

@@ -108,7 +108,7 @@ std::string_view name_of(const ValueInfo* value) {
 }
 
 // Returns the model's constant at this input of a fused node; only the nodes inside know its value.
-pto_operator_tensor constant_at(const Graph* graph, const Node* fused, size_t place) {
+pto_tensor_ref constant_at(const Graph* graph, const Node* fused, size_t place) {
   const std::string_view name = name_of(inputs_of(fused).at(place));
   for (const Node* node : nodes_of(graph)) {
     for (const ValueInfo* input : inputs_of(node)) {
@@ -253,7 +253,7 @@ const char* pto_onnxruntime_prepare(void* answer, int32_t argument, int32_t inde
   try {
     Places& input = compiled.kernel->inputs.at(static_cast<size_t>(argument));
     const auto place = static_cast<size_t>(input.places.at(0));
-    const pto_operator_tensor constant = constant_at(compiled.graph, compiled.fused, place);
+    const pto_tensor_ref constant = constant_at(compiled.graph, compiled.fused, place);
     input.prepared =
         std::make_unique<const Prepared>(*pto_operator_at(index), constant, attributes);
     return nullptr;

@@ -129,7 +129,7 @@ class Invocation {
   tensorflow::OpKernelContext* context_;
   absl::Status status_;
   int made_ = 0;
-  std::array<pto_operator_tensor, PTO_MAX_TENSORS> tensors_;
+  std::array<pto_tensor_ref, PTO_MAX_TENSORS> tensors_;
   std::array<std::array<int64_t, PTO_MAX_RANK>, PTO_MAX_TENSORS> sizes_;
 };
 

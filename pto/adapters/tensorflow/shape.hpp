@@ -27,7 +27,7 @@ inline absl::Status infer_shapes(const pto_operator& op, const tensorflow::OpDef
   Attributes attributes;
   const auto find = [&](const std::string& name) { return context->GetAttr(name); };
   TF_RETURN_IF_ERROR(attributes.read(op, definition, find));
-  std::vector<pto_operator_tensor> tensors;
+  std::vector<pto_tensor_ref> tensors;
   std::vector<Size> sizes;
   bool ranks_known = true;
   for (int i = 0, tensor = 0, input = 0; i < op.n_arguments; ++i) {

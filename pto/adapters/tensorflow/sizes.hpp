@@ -72,7 +72,7 @@ inline absl::Status evaluate_outputs(const pto_operator& op, const pto_shapes& s
 
 // Infers the outputs of a node; `sizes` has those of all tensors, one after another.
 inline absl::Status infer_outputs(const pto_operator& op, const Attributes& attributes,
-                                  const std::vector<pto_operator_tensor>& tensors,
+                                  const std::vector<pto_tensor_ref>& tensors,
                                   std::vector<Size> sizes, int n_outputs,
                                   std::vector<OutputShape>& outputs) {
   for (int i = 0, attribute = 0; i < op.n_arguments; ++i) {

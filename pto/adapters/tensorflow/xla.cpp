@@ -105,7 +105,7 @@ class XlaKernel : public tensorflow::XlaOpKernel {
     }
     std::vector<xla::XlaOp> operands;
     std::vector<xla::Shape> shapes;
-    std::vector<pto_operator_tensor> tensors;
+    std::vector<pto_tensor_ref> tensors;
     std::vector<Size> sizes;
     for (int i = 0; i < context->num_inputs(); ++i) {
       const absl::StatusOr<xla::Shape> shape = context->InputXlaShape(i);

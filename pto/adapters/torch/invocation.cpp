@@ -246,7 +246,7 @@ Invocation::Device Invocation::device_of(const char* name, TensorObject* object)
         std::string("move it first: ") + name + ".cpu()"});
 }
 
-void Invocation::describe(const char* name, TensorObject* object, pto_operator_tensor& tensor) {
+void Invocation::describe(const char* name, TensorObject* object, pto_tensor_ref& tensor) {
   const Device device = device_of(name, object);
   if (has_device_ && device != device_) {
     fail({std::string(op_.name) + ": tensor " + name + " is on " +
@@ -283,7 +283,7 @@ void Invocation::describe(const char* name, TensorObject* object, pto_operator_t
 }
 
 // Refuses a mutable tensor in which two elements share an address.
-void Invocation::check_writable(const char* name, const pto_operator_tensor& tensor) const {
+void Invocation::check_writable(const char* name, const pto_tensor_ref& tensor) const {
   std::array<std::pair<int64_t, int64_t>, 64> axes;  // |stride|, size
   size_t n = 0;
   for (int32_t axis = 0; axis < tensor.rank && n < axes.size(); ++axis) {

@@ -52,7 +52,7 @@ class Invocation {
     friend bool operator==(const Device&, const Device&) = default;
   };
   struct Replaced {  // a tensor with gaps, and its new elements without
-    const pto_operator_tensor* tensor;
+    const pto_tensor_ref* tensor;
     void* memory;
   };
 
@@ -64,9 +64,9 @@ class Invocation {
   void take_string(StringObject* string, pto_operator_value& value);
   void take_integers(ListObject* list, pto_operator_value& value);
   void describe_all();
-  void describe(const char* name, TensorObject* object, pto_operator_tensor& tensor);
+  void describe(const char* name, TensorObject* object, pto_tensor_ref& tensor);
   Device device_of(const char* name, TensorObject* object);
-  void check_writable(const char* name, const pto_operator_tensor& tensor) const;
+  void check_writable(const char* name, const pto_tensor_ref& tensor) const;
   int32_t run_on_device(const pto_operator_call& call, DeviceRunner runner);
   void for_tensors(void (*take)(void* context, TensorObject*), void* context) const;
   bool must_finish() const;
@@ -82,7 +82,7 @@ class Invocation {
   void* replace(int32_t argument, const int64_t* sizes, int32_t rank, int32_t dtype);
   void* write_out(int32_t output, const int64_t* sizes, int32_t rank, int32_t dtype);
   void resize(TensorObject* tensor, const int64_t* sizes, int32_t rank) const;
-  void* memory_of(const pto_operator_tensor& tensor);
+  void* memory_of(const pto_tensor_ref& tensor);
   void* make_tensor(TensorObject** tensor, const int64_t* sizes, int32_t rank, int32_t dtype);
   int first_tensor(int32_t argument) const;
 
@@ -95,11 +95,11 @@ class Invocation {
   TensorObject* objects_[PTO_MAX_TENSORS];
   StringObject* strings_[PTO_MAX_ARGUMENTS];
   int32_t counts_[PTO_MAX_TENSORS];
-  pto_operator_tensor tensors_[PTO_MAX_TENSORS];
+  pto_tensor_ref tensors_[PTO_MAX_TENSORS];
   pto_operator_value attributes_[PTO_MAX_ARGUMENTS];
   int n_outs_ = 0;
   TensorObject* outs_[PTO_MAX_OUTPUTS];
-  pto_operator_tensor out_tensors_[PTO_MAX_OUTPUTS];
+  pto_tensor_ref out_tensors_[PTO_MAX_OUTPUTS];
   std::array<TensorObject*, PTO_MAX_OUTPUTS> single_outputs_{};  // by output
   std::array<int64_t, PTO_MAX_OUTPUTS> rows_;                    // of outputs that are bounded
   std::vector<std::vector<TensorObject*>> list_outputs_;         // by output, where there are lists

@@ -124,7 +124,7 @@ int Invocation::first_tensor(int32_t argument) const {
 // Returns where new elements of a mutable argument go: its own memory if that is dense.
 void* Invocation::replace(int32_t argument, const int64_t* sizes, int32_t rank, int32_t dtype) {
   const int index = first_tensor(argument);
-  const pto_operator_tensor& tensor = tensors_[index];
+  const pto_tensor_ref& tensor = tensors_[index];
   const bool alike = tensor.dtype == dtype &&
                      std::equal(sizes, sizes + rank, tensor.sizes, tensor.sizes + tensor.rank);
   if (!alike) {
@@ -139,7 +139,7 @@ void* Invocation::replace(int32_t argument, const int64_t* sizes, int32_t rank, 
 
 // Returns where the elements of an output go whose tensor was given.
 void* Invocation::write_out(int32_t output, const int64_t* sizes, int32_t rank, int32_t dtype) {
-  pto_operator_tensor& tensor = out_tensors_[output];
+  pto_tensor_ref& tensor = out_tensors_[output];
   if (tensor.dtype != dtype) {
     fail(
         {std::string(op_.name) + ": out is " + std::string(name(static_cast<DType>(tensor.dtype))) +
@@ -177,7 +177,7 @@ void Invocation::resize(TensorObject* tensor, const int64_t* sizes, int32_t rank
 }
 
 // Returns where new elements of a tensor go: its own memory if that has no gaps.
-void* Invocation::memory_of(const pto_operator_tensor& tensor) {
+void* Invocation::memory_of(const pto_tensor_ref& tensor) {
   if (stride_class(tensor.sizes, tensor.strides, tensor.rank) == StrideClass::Contiguous) {
     return tensor.data ? tensor.data : this;
   }
@@ -191,7 +191,7 @@ void* Invocation::memory_of(const pto_operator_tensor& tensor) {
 // Copies new elements to their places in tensors with gaps.
 void Invocation::finish() {
   for (const Replaced& one : replaced_) {
-    const pto_operator_tensor& tensor = *one.tensor;
+    const pto_tensor_ref& tensor = *one.tensor;
     int64_t strides[PTO_MAX_RANK], elements = 1;
     for (int axis = tensor.rank - 1; axis >= 0; --axis) {
       strides[axis] = elements;
