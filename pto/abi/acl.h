@@ -46,7 +46,7 @@ aclError aclFinalize(void);
 aclError aclrtSetDevice(int device);
 aclError aclrtResetDevice(int device);
 
-// Returns zeroed memory, since programs for the public simulator count on zeros, 64-byte aligned;
+// Returns zeroed memory, 64-byte aligned; programs for the public simulator count on zeros.
 // `bytes` must be at least 1. A block has `bytes` rounded up to a multiple of 32, and aclrtMalloc
 // adds 32 more: a program may use all of them, and they bound a pointer. The policies do the same
 // here, where blocks from 1 MB on lie on huge pages.

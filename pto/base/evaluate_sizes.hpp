@@ -50,7 +50,7 @@ std::vector<Number> evaluate_sizes(const pto_shapes& shapes, const std::vector<N
   return sizes;
 }
 
-// "(s0 * 3)", as far as `depth` more levels.
+// Prints a size as "(s0 * 3)"; "..." stands for what lies more than `depth` levels down.
 inline std::string size_text(const pto_shapes& shapes, int32_t place, int depth = 8) {
   const pto_dim& dim = shapes.dims[place];
   if (dim.op == PTO_DIM_CONSTANT) return std::to_string(dim.value);
@@ -66,7 +66,7 @@ inline std::string size_text(const pto_shapes& shapes, int32_t place, int depth 
   return name + a + ", " + b + ")";
 }
 
-// `a` and `b` as texts: sizes of frameworks may be symbols.
+// Takes `a` and `b` as texts, since sizes of frameworks may be symbols.
 inline SizeRefusal unequal_sizes(const std::string& a, const std::string& b,
                                  const std::string& because, int32_t guard_kind) {
   if (guard_kind == PTO_GUARD_NONEMPTY)
@@ -85,7 +85,7 @@ inline SizeRefusal refused_step(const pto_shapes& shapes, int32_t place, const s
           "sizes are signed 64-bit numbers, and divisors are not 0", "pass tensors of other sizes"};
 }
 
-// The value of the step dims[place]; throws SizeRefusal.
+// Returns the value of the step dims[place]; throws SizeRefusal.
 inline int64_t calculate_step(const pto_shapes& shapes, int32_t place, int64_t a, int64_t b) {
   int64_t size = 0;
   const SizeFault fault = calculate(static_cast<DimOp>(shapes.dims[place].op), a, b, &size);
