@@ -22,7 +22,7 @@ class EqualSizes {
  public:
   explicit EqualSizes(const std::vector<Guard>& guards);
 
-  // Returns one expression for all equal ones: a constant where there is one, else the first in
+  // Returns one expression for all equal ones: a constant where there is one, else the first text in
   // print.
   Dim representative(const Dim& dim) const;
   bool operator()(const Dim& a, const Dim& b) const {

@@ -4,8 +4,8 @@
 //     {"add_negated", "add(x, neg(y))", "sub(x, y)"},
 //
 // Invariant: a rule leaves the interpreter's result bit-equal, -0 and NaN included, for all element
-// types that its operations take; of rules for one operation the first in the table counts, and of
-// a reduction its own before those of all reductions.
+// types that its operations take. The first rule that takes a node counts; a reduction tries its
+// own rules before those of all reductions.
 // Thread safety: pure functions.
 #pragma once
 
@@ -18,10 +18,10 @@ namespace pto {
 
 struct AlgebraRule {
   const char* name;
-  const char* pattern;      // see pattern.hpp; words of readers where `compute` is set
+  const char* pattern;      // see pattern.hpp; text for readers where `compute` is set
   const char* replacement;  // the same
   bool (*applies)(const Node&) = nullptr;  // null: to every node of the pattern
-  // Where patterns cannot say it: returns the replacement, or nothing for another node. The pattern
+  // Does what patterns cannot say: returns the replacement, or nothing for another node. The pattern
   // begins with the operation, or with "reduce(", which stands for all reductions.
   std::optional<Value> (*compute)(GraphBuilder&, const Node&) = nullptr;
 };
@@ -31,7 +31,7 @@ extern const std::span<const AlgebraRule> kAlgebraRules;
 // Returns what a rule of the table makes of a node, or nothing.
 std::optional<Value> apply(const AlgebraRule& rule, GraphBuilder& b, const Node& node);
 
-// Returns what the first rule makes of it that takes the node.
+// Returns the replacement by the first rule that takes the node, or nothing.
 std::optional<Value> apply_first(GraphBuilder& b, const Node& node);
 
 }  // namespace pto
