@@ -37,12 +37,12 @@ class Build {
   // Returns the path of the library, if it is there, whole.
   std::optional<std::string> find() const;
 
-  // Returns the path of the library, once it is there; `again` compiles though it is. Throws as
-  // compile_object() does, std::system_error where the folder cannot be used included. Where a
+  // Returns the path of the library; compiles it where it is missing, or always with `again`.
+  // Throws as compile_object() does, and std::system_error where the folder cannot be used. Where a
   // compiler fails, the error says where the source, or an extension's output, is kept.
   std::string run(const std::function<bool()>& interrupted, bool again = false) const;
 
-  // Compiles without the cache, into the folder `work`; `kept`: the folder of what failed.
+  // Compiles without the cache into the folder `work`; keeps what failed in the folder `kept`.
   std::string compile(const std::string& work, const std::string& kept,
                       const std::function<bool()>& interrupted) const;
 

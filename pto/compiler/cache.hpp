@@ -45,15 +45,16 @@ class Cache {
   std::string insert(const std::string& name, const std::string& object,
                      std::string_view suffix = ".so") const;
 
-  // Waits for the lock of an entry; the result frees it when it dies. Throws Interrupted. The lock
-  // lets everybody in, and the last to finish wins with equal content, where the file system knows
-  // no locks, where the holder is stopped (Ctrl-Z), and after `seconds`, which no holder needs.
-  // Who waits for long warns of what it waits for.
+  // Waits for the lock of an entry; the result frees it when it dies. Throws Interrupted, and
+  // std::system_error where the lock's file cannot be opened. It returns without the lock where the
+  // file system knows no locks, where the holder is stopped (Ctrl-Z), and after `seconds`, which no
+  // holder needs: then two may compile, and the last rename wins with equal content. A caller that
+  // waits for 3 s warns of what it waits for.
   std::shared_ptr<void> lock(const std::string& name, const std::function<bool()>& interrupted,
                              double seconds) const;
 
-  // Removes, at most once an hour, files of killed processes and then the least recently used
-  // entries until the rest takes less than `bytes_max`. `now`: whatever the hour.
+  // Removes, at most once an hour or with `now` at once, files of killed processes; where the
+  // entries take more than `bytes_max`, also the least recently used down to 80 % of it.
   void sweep(int64_t bytes_max, bool now = false) const;
 
  private:

@@ -35,7 +35,7 @@ class Library {
   std::string object() const;
 
  private:
-  // Returns why code that loads further code (pto/tasks/precompiled.h) could not do so, or "".
+  // Returns why this code could not load its further code (pto/tasks/precompiled.h), or "".
   std::string not_loaded() const;
 
   std::string name_, path_;

@@ -6,7 +6,7 @@
 //     r.output.starts_with("g++");
 //
 // Invariant: no process of the child's group is left when it returns or this process ends, however
-// that ends, unless one left the group.
+// that ends, unless a process left the group.
 // Thread safety: may be called from any thread.
 #pragma once
 

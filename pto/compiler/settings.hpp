@@ -19,14 +19,14 @@ struct Settings {
   std::string compiler;           // name or path; "": search. PTO_CXX
   std::string include_directory;  // the folder that holds pto/isa. PTO_INCLUDE_DIR
   std::string cache_directory;    // PTO_CACHE_DIR
-  int64_t cache_bytes = 0;        // entries beyond it are evicted, oldest first. PTO_CACHE_BYTES
-  double compile_seconds = 0;     // then the compiler is killed. PTO_COMPILE_SECONDS
+  int64_t cache_bytes = 0;        // beyond it the least recently used entries go. PTO_CACHE_BYTES
+  double compile_seconds = 0;     // after them the compiler is killed. PTO_COMPILE_SECONDS
 };
 
 // Throws pto::Error for a variable that is no number, and where no include folder is found.
 Settings settings();
 
-// An empty text goes back to the environment and the default.
+// An empty text brings back the environment's value, or the default.
 void set_compiler(std::string compiler);
 void set_include_directory(std::string directory);
 void set_cache_directory(std::string directory);
