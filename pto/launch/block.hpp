@@ -126,13 +126,13 @@ class KernelFloatState {
 #endif
 };
 
-// Runs on this thread all cores of a block that no wait has begun meanwhile.
+// Runs on this thread the cores of a block, except those that a waiting core has begun meanwhile.
 int32_t run_cores(Launch& launch, int32_t block) noexcept;
 
 void note_wait();  // the running core has waited: it follows earlier stores of others
 
-// True where another thread than that of `launch` may serve its signals: it runs a launch now, or
-// has waited outside launches.
+// True where another thread than the one that called `launch` may serve its signals: that thread
+// runs a launch now, or has waited outside launches.
 bool others_launch(const Launch& launch);
 void count_thread_as_rank();  // counts the calling thread from now on
 

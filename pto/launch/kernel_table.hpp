@@ -5,7 +5,7 @@
 //     std::shared_ptr<const Program> program =
 //         kernel_table().get(softmax, signature, [&] { return compile(trace(signature)); });
 //
-// An owner is whatever makes programs: a traced function, an operator, a registered guid.
+// An owner is whatever makes programs: a traced function or an operator.
 //
 // Invariant: one program a key; `make` runs once a key even when several threads ask at once,
 // without a lock of the table held; a make that throws leaves no entry, and the next caller tries

@@ -34,10 +34,10 @@ inline constexpr int32_t kBlockThrew = -1;
 // pto::Error only where the environment is malformed (see base/machine.hpp).
 int32_t parallel_for(int32_t blocks, BlockFunction function, void* context);
 
-// Returns the threads that a launch of the calling thread may use, the caller included.
+// Returns how many threads a launch of the calling thread may use, the caller included.
 int num_threads();
 
-// Sets the threads of later launches in this process: at least 1, at most the cores.
+// Sets how many threads later launches of this process use: at least 1, at most the cores.
 void set_num_threads(int threads);
 
 // True while the calling thread runs a block: a launch here would run inline.

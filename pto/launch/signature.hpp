@@ -4,8 +4,8 @@
 //     Signature signature;
 //     signature.add(tensor);   // one word: dtype, rank, which sizes are 1, stride class
 //
-// All other sizes are free, so one kernel serves all of them. The owner hashes attributes that
-// change the graph (strings, flags) into `attributes`.
+// All other sizes are free, so one kernel serves all of them. The owner gives each set of other
+// values that change the graph (constants, flags, strings) a number of its own, in `attributes`.
 //
 // Thread safety: plain values.
 #pragma once

@@ -43,7 +43,7 @@ class Stores {
   std::map<uintptr_t, Store> all_;
 };
 
-// Returns the running launch's, made on the first call; null outside launches.
+// Returns the Stores of the running launch, made on the first call; null outside launches.
 Stores* stores_of_launch();
 
 }  // namespace pto

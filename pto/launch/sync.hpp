@@ -94,7 +94,7 @@ class Sync {
   std::map<std::pair<const void*, int32_t>, Ring> rings_;  // key, block
 };
 
-// Returns the running launch's, or that of the threads outside.
+// Returns the Sync of the running launch, or that of the threads outside launches.
 Sync& current_sync();
 
 }  // namespace pto
