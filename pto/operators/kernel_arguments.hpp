@@ -14,7 +14,6 @@
 // pto/abi/define_operator.h for the layout.
 // Invariant: it only points into the pto_args.
 // Thread safety: immutable.
-// See pto/abi/define_operator.h for the layout. Thread safety: immutable.
 #pragma once
 
 #include "pto/abi/host.h"
@@ -33,7 +32,7 @@ class KernelArguments {
     return static_cast<T*>(args_.tensors[index].data);
   }
 
-  // An argument whose kind is not optional.
+  // Read an argument whose kind is not optional.
   int64_t integer(int index) const { return static_cast<int64_t>(args_.scalars[index]); }
   double real(int index) const { return real_at(&args_.scalars[index]); }
 

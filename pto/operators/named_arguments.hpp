@@ -81,7 +81,7 @@ constexpr int place_of(const char* schema, const char* name) {
 
 }  // namespace schema_text
 
-// `Schema::text`: the schema as the system prints it.
+// `Schema::text` holds the schema as text(schema) of schema.hpp prints it.
 template <class Schema>
 class NamedArguments {
  public:

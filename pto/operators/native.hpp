@@ -20,7 +20,7 @@ std::shared_ptr<const Program> native_program(const KernelRequest& request,
                                               const InferredShapes& shapes, pto_kernel function,
                                               std::shared_ptr<void> library);
 
-// Returns the dtypes and ranks of the given tensors, and the shapes that follow.
+// Return the dtypes and ranks of the given tensors, and the shapes that follow.
 std::vector<TensorKind> kinds_of(const KernelRequest& request);
 InferredShapes infer_shapes_for(const KernelRequest& request);
 

@@ -78,7 +78,8 @@ struct OperatorDefinition {
   std::string types = {};  // type_rule.hpp
   std::string document = {};
   // The gradient operator: defined with this one, under the next index, and perhaps with a gradient
-  // of its own; or the name of a defined one. And what it is given (abi/operator.h).
+  // of its own; or the name of a defined one. `saved` is what it gets, `wanted` what it returns, as
+  // in abi/operator.h.
   std::shared_ptr<const OperatorDefinition> gradient = {};
   std::string gradient_name = {};
   std::vector<int32_t> saved = {}, wanted = {};

@@ -24,7 +24,7 @@ void run_call(const pto_operator_call& call, CallArguments& arguments);
 bool may_replace(const ProgramSpec& spec, size_t output, std::span<const int64_t> sizes,
                  const pto_tensor_ref& input);
 
-// The number of tensors in a list output: what the other outputs leave of `tensors` if it
+// Returns the number of tensors in a list output: what the other outputs leave of `tensors` if it
 // is the only list, else the number that infer gave.
 int list_size(const pto_operator_call& call, int output, int tensors);
 
