@@ -44,8 +44,8 @@ struct Source {
   std::string object = {};
   std::string standard = "c++17";  // the language level, as the compiler's -std= names it
 
-  // An Extension's files. The compiler takes them as one, since the package's headers cost more than
-  // they do.
+  // An Extension's files. The compiler takes them as one, since the package's headers cost more
+  // than they do.
   std::vector<std::string> files = {};
   std::vector<std::string> identity = {};  // the version and build of the package
   std::vector<std::string> options = {};   // language level, definitions

@@ -22,8 +22,8 @@ class EqualSizes {
  public:
   explicit EqualSizes(const std::vector<Guard>& guards);
 
-  // Returns one expression for all equal ones: a constant where there is one, else the first text in
-  // print.
+  // Returns one expression for all equal ones: a constant where there is one, else the first text
+  // in print.
   Dim representative(const Dim& dim) const;
   bool operator()(const Dim& a, const Dim& b) const {
     return representative(a) == representative(b);

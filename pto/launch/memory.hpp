@@ -7,8 +7,8 @@
 // Fresh pages cost a large output more than its arithmetic, so large blocks (from 1 MB) lie on
 // huge pages and are kept for the next allocation of about their size. All held together stay
 // below Machine::pool_bytes, by default the larger of 256 MB and the recent peak of live bytes: the
-// oldest go first. The allocator touches no page before its user does. Small blocks go through a list per thread to the C
-// allocator.
+// oldest go first. The allocator touches no page before its user does. Small blocks go through a
+// list per thread to the C allocator.
 //
 // Invariant: blocks are 64-byte aligned and never zeroed. Under AddressSanitizer, also when only
 // the program has it, the bytes behind a block and those of a freed one are poisoned.

@@ -21,8 +21,8 @@ struct AlgebraRule {
   const char* pattern;      // see pattern.hpp; text for readers where `compute` is set
   const char* replacement;  // the same
   bool (*applies)(const Node&) = nullptr;  // null: to every node of the pattern
-  // Does what patterns cannot say: returns the replacement, or nothing for another node. The pattern
-  // begins with the operation, or with "reduce(", which stands for all reductions.
+  // Does what patterns cannot say: returns the replacement, or nothing for another node. The
+  // pattern begins with the operation, or with "reduce(", which stands for all reductions.
   std::optional<Value> (*compute)(GraphBuilder&, const Node&) = nullptr;
 };
 
