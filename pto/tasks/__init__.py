@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runtime: dependent tasks on the cores of this machine. See docs/runtime.md."""
+"""The runtime: dependent tasks on the cores of this machine (docs/runtime.md), or on several
+devices with a worker process each (docs/runtime_host.md)."""
 
 from pto.tasks.arguments import Arg, ParamType, TensorHandle
 from pto.tasks.check import CheckReport

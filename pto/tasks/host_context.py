@@ -119,7 +119,7 @@ class Context:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Lets go of tensors allocated inside at its end; their tasks' end frees them."""
+        """Lets go, at its end, of tensors allocated inside; the end of their tasks frees them."""
         self.scope_begin()
         try:
             yield

@@ -182,7 +182,8 @@ class HostRuntime(Runtime):
     def work_of_replay(
         self, name: str, replay: Callable[[Callable, Callable], None], deadline: float | None
     ) -> Work:
-        """The work of a run that calls replay(begin, end) with the engine's functions."""
+        """The work of a run that calls replay(begin, end) with functions that begin and end the
+        engine's run."""
         self._check_usable()
         seconds = checked_deadline(deadline)
 

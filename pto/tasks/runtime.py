@@ -61,7 +61,7 @@ class Runtime:
         return self._tracing.report()
 
     def close(self) -> None:
-        """Ends what has not begun and waits for the rest; every later call raises."""
+        """Ends what has not begun and waits for the rest; every later call but close() raises."""
 
     def _check_usable(self) -> None:
         refuse_fork(self._process)

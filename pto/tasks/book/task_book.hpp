@@ -109,9 +109,10 @@ class BookDriver {
 
 class TaskBook {
  public:
-  // A worker is sent so many tasks that it has not answered; after a death they are sent again.
+  // The most tasks that a worker has been sent and has not answered. After its death the book sends
+  // those again that it had not begun.
   static constexpr size_t kSentMost = 256;
-  // How long a group's part may go on after another has failed: it may be waiting for that one.
+  // So long a group's part may go on after another has failed: it may be waiting for that one.
   static constexpr uint64_t kGroupGrace_ns = 20'000'000;
 
   TaskBook(BookDriver& driver, std::vector<BookWorker> workers, size_t sent_most = kSentMost)

@@ -51,7 +51,7 @@ class TaskOrder {
       is_same = is_same && (later < b || !precedes(earlier, later) || has(at(later), earlier));
     return {is_same, has(changed[0], a)};
   }
-  // The number of words that without() reads.
+  // Returns the number of words that without() reads.
   int64_t work(int b) const { return int64_t(size() - b) * (size() / 64 + 1); }
 
  private:

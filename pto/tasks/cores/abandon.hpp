@@ -35,7 +35,7 @@ class Engine;
 inline constexpr std::chrono::milliseconds kGrace{50};
 inline constexpr int kAbandonedRunsMax = 8;
 
-// The number of abandoned runs of this process whose code has not returned yet.
+// Returns the number of abandoned runs of this process whose code has not returned yet.
 int abandoned_runs();
 
 // Thrown if the run goes on without its caller; what it may touch is kept alive.

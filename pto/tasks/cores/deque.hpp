@@ -57,7 +57,7 @@ class ReadyDeque {
     return top_.compare_exchange_strong(top, top + 1, std::memory_order_seq_cst) ? task : nullptr;
   }
 
-  // The task that steal() would probably give: prefetch it, do not run it. Null: none.
+  // Returns the task that steal() would probably give, to prefetch it, not to run it. Null: none.
   T* peek() const {
     const int64_t top = top_.load(std::memory_order_relaxed);
     if (top >= bottom_.load(std::memory_order_relaxed)) return nullptr;
@@ -73,7 +73,7 @@ class ReadyDeque {
     return bottom - known_top_ >= count;
   }
 
-  // The approximate number of tasks; exact if no other thread is at work.
+  // Returns the approximate number of tasks; it is exact if no other thread is at work.
   int64_t size() const {
     return bottom_.load(std::memory_order_seq_cst) - top_.load(std::memory_order_seq_cst);
   }

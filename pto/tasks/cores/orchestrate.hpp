@@ -54,7 +54,7 @@ RunReport run_orchestration(const OrchestrationProgram& program,
 std::vector<bool> orchestrate_into(TaskRun& run, const OrchestrationProgram& program,
                                    std::span<const pto_tensor> tensors, const Numbers& scalars);
 
-// The bytes of a tensor, from its lowest element to past its highest.
+// Returns the bytes of a tensor, from its lowest element to past its highest.
 MemoryPiece piece_of(const pto_tensor& tensor);
 
 }  // namespace pto

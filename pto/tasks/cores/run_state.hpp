@@ -192,7 +192,7 @@ class Engine final : public TaskRun {
   void settle_condition(Task& task);
   bool take_turns(Task& task);
   void put(TaskWorker& self, Task* task);
-  // The number of deque entries of a task, so that several workers can share its blocks.
+  // Returns the number of deque entries of a task, so that several workers can share its blocks.
   int32_t entries_of(const Task& task) const {
     return std::min<int32_t>(task.blocks, int32_t(workers_.size()));
   }

@@ -40,7 +40,8 @@ class Steps {
   // Calls work(engine, w) for each worker, instead of parallel_for().
   virtual void run(int workers, void (*work)(void* engine, int worker), void* engine) = 0;
 
-  // The running worker is about to take the step; `task` is the task concerned, or null.
+  // Called when the running worker is about to take the step; `task` is the task concerned, or
+  // null.
   virtual void at(Step step, Task* task) = 0;
 
   // Runs a block of a task; real() runs its kernel.
@@ -52,7 +53,8 @@ class Steps {
 
   virtual uint64_t now_ns() const = 0;
 
-  // The capacity of a worker's deque for a window of tasks: a power of two, enough for all entries.
+  // Returns the capacity of a worker's deque for a window of tasks: a power of two, enough for all
+  // entries.
   virtual int64_t ready_places(int64_t window, int workers) const = 0;
 };
 

@@ -58,7 +58,7 @@ class Symbol {
   friend Symbol min(const Symbol& a, const Symbol& b) { return of(PTO_STEP_MIN, a, b); }
   friend Symbol max(const Symbol& a, const Symbol& b) { return of(PTO_STEP_MAX, a, b); }
 
-  // The expression as the runtime takes it: operands before operations.
+  // Returns the expression as the runtime takes it: operands before operations.
   const std::vector<pto_step>& steps() const { return steps_; }
 
  private:

@@ -54,8 +54,8 @@ class View {
   }
   const pto_view& raw() const { return view_; }
 
-  // Elements begin, begin + step ... before end of dimension dim; a negative dim counts from the
-  // end.
+  // Takes the elements begin, begin + step ... before end of dimension dim; a negative dim counts
+  // from the end.
   View slice(int dim, int64_t begin, int64_t end, int64_t step = 1) const {
     View v = *this;
     dim = checked(dim);
@@ -70,7 +70,7 @@ class View {
     v.view_.strides[dim] *= step;
     return v;
   }
-  // Element `index` of the first dimension; the result has one dimension fewer.
+  // Takes element `index` of the first dimension; the result has one dimension fewer.
   View operator[](int64_t index) const { return slice(0, index, index + 1).without(0); }
 
   View transpose(int a, int b) const {
@@ -98,7 +98,7 @@ class View {
              "permute() names every dimension once", "pass a permutation of 0 .. rank - 1");
     return v;
   }
-  // The same elements in another shape; throws if that would need a copy.
+  // Gives the same elements another shape; throws if that would need a copy.
   View reshape(const Dimensions& shape) const {
     int64_t n = 1;
     bool is_right = shape.size() <= PTO_MAX_RANK;
@@ -165,7 +165,7 @@ class View {
       if (view_.sizes[k] != 1 && view_.strides[k] != next) return false;
     return true;
   }
-  // The stride between consecutive elements; throws unless all are equally far apart.
+  // Returns the stride between consecutive elements; throws unless all are equally far apart.
   int64_t single_stride() const {
     int64_t stride = 0, next = 0;
     for (int k = view_.rank - 1; k >= 0; --k) {

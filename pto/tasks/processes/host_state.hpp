@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostEngine::State: what the submitting thread (host_engine.cpp), the attendant thread, which
-// wakes for answers, deaths and deadlines (attendant.cpp), and the workers' queues
+// HostEngine::State: the data that the submitting thread (host_engine.cpp), the attendant thread,
+// which wakes for answers, deaths and deadlines (attendant.cpp), and the workers' queues
 // (host_worker.cpp) share.
 //
 // The book (book/task_book.hpp) decides; the state tells it what has happened and does what it
@@ -80,7 +80,7 @@ struct HostEngine::State final : BookDriver {
   void take_answer(int worker, std::span<const char> record);
   void note_record(const HostWorker& worker, const BookTask& task, const Answer& answer);
   bool has_answers() const;  // without the lock
-  // True if a thread or a task waits for answers, or if a gate is open.
+  // True if a thread or a task waits for answers, or a gate for its predicate.
   bool awaits_answers() const { return waiters_ > 0 || book_.awaits_answers(); }
   void want_bells();
   void attend();
