@@ -3,8 +3,8 @@
 
     g++ $(python -m pto config --cxxflags) add.cpp $(python -m pto config --ldflags)
 
-Works in a checkout and in an installed wheel: both have pto/ as the include root's folder and the
-runtime library in pto/lib.
+Works in a checkout and in an installed wheel: both have the headers in pto/, inside the include
+folder, and the runtime library in pto/lib.
 """
 
 from pathlib import Path

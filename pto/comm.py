@@ -10,8 +10,8 @@
 `tensors` maps each device to the tensor on which it works, all of one shape and element type. All
 memory is shared, so a device reads what it needs from the others' tensors; edges follow from the
 bytes, as for all tasks. Reductions take the devices in the order of the mapping, so results do not
-depend on timing. Operations are sum, product, min and max. All functions return the tasks, for
-ctx.wait() and after=.
+depend on timing. Operations are sum, product, min and max. Each function returns its task or
+tasks, for ctx.wait() and after=.
 """
 
 from collections.abc import Mapping, Sequence

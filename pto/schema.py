@@ -44,8 +44,8 @@ class Output:
     """An output; `replaces`: the mutable argument whose elements it replaces, or -1.
 
     `type` is the variable of its element type, or -1 - the number of that type. A gradient operator
-    takes the gradients of those that are differentiable. Of one that is bounded the first size of
-    its shape is the most that it can be.
+    takes the gradients of those that are differentiable. The first size
+    of a bounded one is the most that it can be.
     """
 
     name: str

@@ -50,7 +50,8 @@ def is_empty(size: Size) -> Size:
 
 
 def check_not_empty(x, weight) -> None:
-    """As PyTorch: there are filters; images and channels may be missing, pixels only with them."""
+    """Refuses as PyTorch does: no filters at all, and no pixels unless images or channels are
+    missing too."""
     images, channels, height, width = x.shape
     filters, _, rows, columns = weight.shape
     require_equal(size_max(filters, 1), filters, "the filters, of which there must be one")
@@ -80,7 +81,7 @@ def work_of_gradient(d_result: Spec, x: Spec, weight: Spec) -> tuple[Size, Size]
 
 
 def checked_gradient(d_result, x, weight, stride, padding, dilation, groups) -> tuple[Spec, ...]:
-    """x, weight and a bias for them."""
+    """The specs of x, weight and a bias, once the arguments are checked."""
     checked(x, weight, stride, padding, dilation, groups)
     shape = result_of(x, weight, stride, padding, dilation).shape
     require_shape(d_result, shape, "the result and its gradient")

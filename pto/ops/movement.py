@@ -71,7 +71,7 @@ class TransposeBackwardBackward:
 
 @op("transpose_backward(Tensor d_result, *, int[] perm, int needs=-1) -> Tensor")
 class TransposeBackward:
-    """The axes where they came from."""
+    """The gradient with its axes in the order of x."""
 
     def infer(d_result, perm, needs):
         axes = permuted(d_result, perm)

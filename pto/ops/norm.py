@@ -134,7 +134,7 @@ class RmsNorm:
 
 @op("softmax(Tensor x, int dim=-1) -> Tensor")
 class Softmax:
-    """exp(x) divided by its sum along `dim`, without overflow."""
+    """exp(x) times the reciprocal of its sum along `dim`, without overflow."""
 
     def build(x, dim):
         return nn.softmax(x, dim) if x.ndim else nn.softmax(x.unsqueeze(0), dim).squeeze(0)

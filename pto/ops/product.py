@@ -253,7 +253,8 @@ STRIP_COLS, STRIP_SLACK, SIZES = 384, 8, 4
 
 @op("_pack_right(Tensor b, *, bool transpose_b=False) -> Tensor")
 class PackRight:
-    """A matrix, transposed first, as _matmul_packed reads it: one axis, an order of its own."""
+    """Packs a matrix, perhaps transposed first, into one axis in the order that _matmul_packed
+    reads."""
 
     types = "(T) -> T where T: f32"
 
@@ -273,8 +274,8 @@ class PackRight:
 
 @op("_matmul_packed(Tensor a, Tensor packed, *, SymInt cols) -> Tensor")
 class MatMulPacked:
-    """a @ b, of a b with `cols` columns that _pack_right has packed: what multiplies by one b again
-    and again packs it once."""
+    """a @ b, where _pack_right has packed b, which has `cols` columns; a caller that multiplies by
+    one b again and again packs it once."""
 
     types = "(T, T) -> T where T: f32"
 

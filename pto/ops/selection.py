@@ -214,7 +214,7 @@ class SplitBackwardBackward:
 
 @op("split_backward(Tensor[] d_result, *, int[] sizes, int dim=0, int needs=-1) -> Tensor")
 class SplitBackward:
-    """The pieces side by side again."""
+    """The gradients of the pieces, side by side."""
 
     def infer(d_result, sizes, dim, needs):
         if not needs & 1:
