@@ -106,7 +106,7 @@ class ArgumentReader {
     return of(record.kind) == of(origin_.kind) && record.api == origin_.api;
   }
 
-  // The library of the tensors read, to which results go.
+  // Returns the kind of the first tensor read: results go to its library.
   TypeRecord origin() const { return origin_; }
   PyObject* first() const { return first_; }
 

@@ -26,7 +26,7 @@ class Captures {
   Captures(const Captures&) = delete;
   Captures& operator=(const Captures&) = delete;
 
-  // The key of the current values, below 2^32. Throws PythonError.
+  // Returns the key of the current values, below 2^32. Throws PythonError.
   uint64_t key(PyObject* jit);
 
   // Asks jit.captured() for the places; returns whether those of values differ from before. Throws

@@ -8,7 +8,7 @@
 // language/jit.py traces and compiles, once a key even if several threads ask at once. A call that
 // PyTorch must make (a tensor requires grad, a mode is active, ...) goes to `call_in_library`.
 // Invariant: a float is a number of the call unless tracing shows that it steers the function. All
-// other non-tensors, and the numbers that the function captures (captures.hpp), are part of the key
+// other non-tensors, and the values that the function captures (captures.hpp), are part of the key
 // and compared exactly: 1 and True are two keys, and so are 0.0 and -0.0 of a float that steers.
 // Thread safety: Python's lock guards the state; large work and waiting release it.
 #pragma once

@@ -37,7 +37,7 @@ nanobind::tuple tuple_from(const Dims& dims);
 // Returns the element type of this name; throws pto::Error, listing the names, for an unknown one.
 DType dtype_from(const std::string& name);
 
-// The Python object of a program, for functions that return one.
+// Returns the Python object of a program.
 nanobind::object program_object(std::shared_ptr<const Program> program);
 std::shared_ptr<const Program> program_from(nanobind::handle object);
 

@@ -29,7 +29,7 @@ class OperatorArguments {
   // Fills in tensors, counts and attributes.
   void describe(pto_operator_call* call);
 
-  // The place in the reader of a tensor argument's first tensor.
+  // Returns the place in the reader of a tensor argument's first tensor.
   int place(int argument) const { return places_[argument]; }
   int tensors() const { return static_cast<int>(reader_.tensors().size()); }
 

@@ -18,8 +18,6 @@ namespace pto::bindings {
 
 class Results {
  public:
-  // More than a program has: outputs and temporaries.
-
   Results(const ArgumentReader& reader, PyObject* policy) : reader_(reader), policy_(policy) {}
   ~Results();  // frees what no array has taken over
   Results(const Results&) = delete;
