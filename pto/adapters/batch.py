@@ -19,11 +19,11 @@ from pto.errors import Error
 def batched_outputs(
     record: Record, counts: Sequence[int], tensors: Sequence[tuple], attributes: Sequence[Any]
 ) -> list[bool] | None:
-    """Which outputs, those of lists one after another, have the batch axis in front.
+    """Says for each output, those of lists one after another, whether it has the batch in front.
 
-    None: the call with the batch is another one. `tensors`: (dtype, shape without the batch,
-    whether it has one) of those that are given, `counts` as in abi/operator.h; of a size counts
-    only whether it is 1. `attributes` stand in schema order.
+    None: the call with the batch does not compute what each row asks for. `tensors`: (dtype, shape
+    without the batch, whether it has one) of those that are given, `counts` as in abi/operator.h.
+    Only sizes of 1 matter, and which those are. `attributes` stand in schema order.
     """
     found = _mapped(record, counts, tensors, attributes)
     return found and [batched for batched, _ in found]
@@ -32,11 +32,11 @@ def batched_outputs(
 def padded_outputs(
     record: Record, counts: Sequence[int], tensors: Sequence[tuple], attributes: Sequence[Any]
 ) -> tuple[list[int | None], list[Any]] | None:
-    """The same where tensors with a batch first get axes of 1 behind it, up to the highest rank.
+    """The same, where tensors with a batch first get axes of 1 behind it, up to the highest rank.
 
-    For each output its rank without the batch, None where it has none; its padding, too, are axes
-    of 1 behind the batch. And the attributes of the call with the batch: where those given do not
-    do, one that numbers an axis from the front numbers it from the back.
+    Returns for each output its rank without the batch, None where it has none; its padding, too, is
+    axes of 1 behind the batch. Returns also the attributes of the call with the batch: if those
+    given do not serve, one that numbers an axis from the front numbers it from the back instead.
     """
     highest = max(len(shape) for _, shape, _ in tensors)
     for chosen in _counted_from_the_back(record, attributes, highest):
@@ -63,7 +63,7 @@ def _mapped(
     record: Record, counts: Sequence[int], tensors: Sequence[tuple], attributes: Sequence[Any],
     padded_attributes: Sequence[Any] | None = None,
 ) -> list[tuple[bool, int]] | None:  # fmt: skip
-    """For each output: has it the batch, and its rank without; with axes of 1 where `padded...`."""
+    """For each output whether it has the batch, and its rank without; `padded_attributes` pads."""
     symbols = map(_core.Dim.symbol, itertools.count())
     shapes = [
         tuple(1 if isinstance(n, int) and n == 1 else next(symbols) for n in shape)

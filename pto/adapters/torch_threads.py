@@ -56,7 +56,7 @@ def _keys() -> tuple[int, int]:
 
 
 def _ignore_inference_mode() -> None:
-    """A call in inference mode is plain: nothing but gradients is another thing there."""
+    """Lets a call in inference mode count as plain: only gradients differ there."""
     torch = sys.modules["torch"]
     with torch.inference_mode():
         on = _keys()

@@ -39,7 +39,7 @@ _STATIC = (bool, int, float, str)  # attributes that the call site holds
 
 
 def _checked(record: Record, name: str, value: Any) -> Any:
-    """A tensor argument, if it is one."""
+    """The value, if it can be a tensor argument; else raises InvalidType."""
     dtype = getattr(value, "dtype", None)
     if dtype is None or not hasattr(value, "shape"):
         raise InvalidType(
@@ -193,9 +193,10 @@ class Site:
 
 
 def alike(operands: list[jax.Array]) -> list[jax.Array]:
-    """Inside shard_map: all operands varying over the axes over which one of them varies.
+    """Inside shard_map, makes all operands vary over the axes over which one of them varies.
 
-    Outside of the rule for gradients: the gradient of what is cast here is summed over those axes.
+    Not for use inside the rule for gradients: JAX sums the gradient of an operand that is cast here
+    over those axes.
     """
     axes = {a for o in operands for a in jax.typeof(o).manual_axis_type.varying}
     missing = [tuple(axes - jax.typeof(o).manual_axis_type.varying) for o in operands]

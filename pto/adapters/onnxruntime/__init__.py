@@ -44,8 +44,8 @@ def describe() -> str:
 
 
 def _know_operators_with_the_provider() -> None:
-    """Sessions that name the provider know ai.pto: ONNX Runtime adds providers that are named only
-    after it has read the model, so the place where it registers providers' operators does it."""
+    """Makes sessions that name the provider know ai.pto. ONNX Runtime adds the providers that are
+    named after it has read the model, so this wraps its registration of providers' operators."""
     kind = onnxruntime.InferenceSession
     original = kind._register_ep_custom_ops
 

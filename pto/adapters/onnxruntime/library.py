@@ -93,8 +93,8 @@ def use(
 
 
 def prepare(answer: int, argument: int, index: int, attributes: Sequence[AttributeValue]) -> None:
-    """A tensor argument of the group's operator, a constant of the model, is what operator `index`
-    makes of it, once."""
+    """Lets operator `index` replace, once, a tensor argument of the group's operator that is a
+    constant of the model."""
     values = (AttributeValue * max(1, len(attributes)))(*attributes)
     failure = _library.pto_onnxruntime_prepare(ctypes.c_void_p(answer), argument, index, values)
     if failure is not None:

@@ -26,16 +26,16 @@ inline std::string argument_name(const pto_operator& op, int argument) {
   return is_legal ? name : "argument_" + std::to_string(argument);
 }
 
-// The attribute that holds the element type of a type variable.
+// Returns the name of the attribute that holds the element type of a type variable.
 inline std::string type_name(int variable) { return "T" + std::to_string(variable); }
 
-// The attribute that holds the number of tensors of a list or an optional tensor.
+// Returns the name of the attribute that counts the tensors of a list or an optional tensor.
 inline std::string count_name(int argument) { return "N" + std::to_string(argument); }
 
-// The attribute that holds the number of tensors of an output list.
+// Returns the name of the attribute that counts the tensors of an output list.
 inline std::string output_count_name(int output) { return "M" + std::to_string(output); }
 
-// The attribute that says whether an optional attribute has a value.
+// Returns the name of the attribute that says whether an optional attribute has a value.
 inline std::string given_name(int argument) { return "given_" + std::to_string(argument); }
 
 inline bool is_tensor(const pto_operator_argument& argument) {
@@ -44,8 +44,8 @@ inline bool is_tensor(const pto_operator_argument& argument) {
 inline bool is_optional(const pto_operator_argument& argument) {
   return (argument.flags & PTO_ARGUMENT_OPTIONAL) != 0;
 }
-// An input of any number of tensors; TensorFlow has no optional inputs, so they are lists of 0 or
-// 1.
+// Says whether an input is a list for TensorFlow, which has no optional inputs: they are lists of 0
+// or 1.
 inline bool is_list(const pto_operator_argument& argument) {
   return argument.kind == PTO_KIND_TENSOR_LIST || (is_tensor(argument) && is_optional(argument));
 }

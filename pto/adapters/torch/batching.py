@@ -95,7 +95,7 @@ class BatchingRule:
             )
 
     def _refuse_shared(self, in_dims: tuple) -> None:
-        """A tensor that all rows share cannot take the new elements of each."""
+        """Refuses to replace a tensor that all rows share: it cannot take the elements of each."""
         for a, dim in zip(self.record.arguments, in_dims, strict=True):
             if a.mutable and dim is None:
                 raise InvalidValue(
@@ -114,7 +114,7 @@ class BatchingRule:
         ]
 
     def _proof(self, values: tuple, leaves: list[Any], batched: list[bool]) -> "_Proof | None":
-        """How one call does it; None: a call with the batch is another one."""
+        """How one call does it; None if a call with the batch computes something else."""
         arguments = self.record.arguments
         counts = [
             len(v) if isinstance(v, list) else int(v is not None)
@@ -153,7 +153,7 @@ class BatchingRule:
     def _row_by_row(
         self, leaves: list[Any], batched: list[bool], form: Any, rows: int
     ) -> tuple[Any, Any]:
-        """The results of one call a row, in front of them the rows."""
+        """The results of one call a row, stacked along a new first axis."""
         if rows == 0:  # one row of zeros says what the results look like
             leaves = [x.new_zeros(1, *x.shape[1:]) if b else x
                       for x, b in zip(leaves, batched, strict=True)]  # fmt: skip

@@ -42,7 +42,7 @@ def _local_name(record: Record) -> str:
 
 
 def _floats(record: Record) -> dict[int, str]:
-    """The types by place of real numbers: PyTorch has no Scalar."""
+    """By place the types of real numbers: for PyTorch a Scalar of ours is a float too."""
     floats = ((i, a) for i, a in enumerate(record.arguments) if a.kind == "float")
     return {i: "float?" if a.optional else "float" for i, a in floats}
 
