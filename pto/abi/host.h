@@ -116,11 +116,11 @@ void* pto_block_memory(int32_t location, size_t bytes);
 
 // Blocks wait for each other with the functions below. While one waits, its thread runs others. A
 // wait that nobody can end fails the launch: the text names who waits, for what and where (file,
-// line), and the block ends by a C++ exception. Outside launches a wait blocks its thread, 10 s at
-// most, and then throws.
+// line), and the block ends by a C++ exception. Outside launches flags and barriers do nothing;
+// rings and pto_wait_memory block the thread, 10 s at most, and then throw.
 //
 // A flag connects two pipes of one core. A wait without a set fails at once, and so does a block
-// that ends with a flag set. Outside launches nothing is checked.
+// that ends with a flag set.
 enum { PTO_FLAG_OF_EVENT = 31 };  // an Event's flag, which nobody sets; for errors
 void pto_set_flag(int32_t source, int32_t destination, int32_t id, const char* file, int32_t line);
 void pto_wait_flag(int32_t source, int32_t destination, int32_t id, const char* file, int32_t line);
