@@ -2,7 +2,7 @@
 // Instructions: every instruction, without launch and host calls; generated kernels include it.
 //
 //     #include "pto/isa/instructions.hpp"
-//     using namespace pto;
+//     using namespace pto::isa;     // names.hpp lifts what kernels use into pto
 //     Tile<TileType::Vec, float, 1, kMicro<float>> t;
 //     TLOAD(t, GlobalTensor(x, kMicro<float>));
 //     TEXP(t, t);

@@ -6,8 +6,8 @@
 //     Tile<TileType::Vec, float, 16, 64> t;
 //     TADD(t, t, t);
 //
-// Invariant: comes last, since a name lifts only earlier declarations. The instructions of
-// instructions.def lift themselves.
+// Invariant: pto-inst.hpp includes it last, since a using declaration lifts only what is declared
+// before. The macros below lift the rows of instructions.def.
 // Thread safety: names only.
 #pragma once
 #include "pto/isa/instructions.hpp"

@@ -280,9 +280,10 @@ PTO_INLINE void prefetch(Whole<W>, const T* p) {
 template <class T>
 PTO_INLINE void prefetch(Rest, const T*) {}
 
-// Takes scratch memory for a row of values of `bytes` together per element; null where the row is
-// too long for a thread's scratch memory.
 PTO_INLINE int64_t padded_row(int64_t row) { return (row + kStep - 1) / kStep * kStep; }
+
+// Takes scratch memory for a row of values, `bytes` for each element of the row; null where that is
+// more than 64 KB.
 PTO_INLINE char* row_buffer(const pto_args* args, int64_t row, int64_t bytes) {
   constexpr int64_t kMostBytes = 64 << 10;
   const int64_t needed = padded_row(row) * bytes;

@@ -3,7 +3,8 @@
 //
 //     auto y = erf(x);     // 1.5 ULP; odd; +-1 from |x| = 3.93 on; NaN stays NaN
 //
-// Invariant: see math_test.cpp. Double goes through the C library lane by lane.
+// Invariant: math_test.cpp checks the error, as in math.hpp. Double goes through the C library lane
+// by lane.
 // Thread safety: pure functions.
 #pragma once
 #include "pto/isa/cpu/access.hpp"

@@ -16,7 +16,7 @@
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
-constexpr int kDepth = 256;            // units of a block: a panel of a is 8 KB
+constexpr int kDepth = 256;            // units of a block: a panel of a is at most 8 KB
 constexpr int kBlockCols = 384;        // columns of a block: at most 384 KB
 constexpr int kNearUnits = 128 << 10;  // units of a and c, which a second cache holds beside b
 constexpr int kBlockVectors = kBlockCols / kLane;

@@ -3,9 +3,9 @@
 //
 //     if constexpr (Rules::kTakesOtherShapes) pair_lines(d, s);
 //
-// A kernel gets the rules below, which refuse what the documentation refuses. Who defines PTO_RULES
-// before the first header of the instruction set gets that struct instead; pto-inst.hpp includes
-// the definition of compat/ for sources of the public simulator.
+// A kernel gets the rules below, which refuse what the documentation refuses. A source that defines
+// PTO_RULES before the first header of the instruction set gets that struct instead; pto-inst.hpp
+// includes the definition of compat/ for sources of the public simulator.
 //
 // Invariant: every translation unit of a kernel has one definition. Both structs have the same
 // members; a rule that is true takes more sources and changes the meaning of none that both take,
