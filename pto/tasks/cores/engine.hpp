@@ -4,9 +4,10 @@
 //
 //     RunOptions options;
 //     RunReport report = run_tasks(options, [&](TaskRun& run) {
-//       Allocation* x = run.adopt({{x_data, bytes}})[0];
-//       Allocation& y = run.allocate(bytes);
-//       run.submit({.kernel = &twice, .tensors = tensors_of(x, y)});   // reads x, writes y
+//       const MemoryPiece piece{x_data, bytes};
+//       Allocation &x = *run.adopt({&piece, 1})[0], &y = run.allocate(bytes);
+//       const TaskTensor tensors[] = {{&x, Access::Read, x_view}, {&y, Access::Write, y_view}};
+//       run.submit({.kernel = &twice, .tensors = tensors});
 //     });
 //
 // The orchestrating thread runs tasks too: when the window of tasks in flight is full, when it has
