@@ -21,7 +21,8 @@ def traced_line() -> tuple[str, int]:
 
 
 def user_line() -> str:
-    """ "file.py:12" of the innermost frame that is neither ours nor PyTorch's, where the mistake is.
+    """ "file.py:12" of the innermost frame that is neither ours nor PyTorch's, where the mistake
+    is.
 
     "" where there is none: a framework called from a thread of its own.
     """
