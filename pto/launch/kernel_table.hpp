@@ -40,7 +40,8 @@ class KernelTable {
 
   uint64_t new_owner(std::string name);  // names need not differ; ids start at 1
 
-  // Forgets the owner's programs; running calls keep theirs alive by their shared_ptr.
+  // Forgets the owner's entries. A caller of get() keeps its program alive by the shared_ptr; an
+  // Entry is gone, so no caller of find() or entry() may be running.
   void erase_owner(uint64_t owner);
 
   // Returns the entry, or null.

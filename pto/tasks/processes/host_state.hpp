@@ -106,7 +106,7 @@ struct HostEngine::State final : BookDriver {
   const HostOptions options_;
   const int process_;  // the process that made it
   const std::shared_ptr<SharedHeap> heap_;
-  int bell_ = -1;  // an eventfd: workers and wake_attendant() write to it
+  int bell_ = -1;  // an eventfd: workers and look_at_time() write to it
   int threads_ = 1, worker_spin_us_ = 0, spin_us_ = 0;
 
   mutable std::mutex mutex_;
