@@ -153,7 +153,7 @@ class PartialSizes {
   }
 
  private:
-  // One of the two is unknown: it is 1 or the other.
+  // Broadcasts two sizes of which one is unknown: it is 1 or the other.
   static Size broadcast(const Size& a, const Size& b) {
     if (a.is(1)) return b;
     if (b.is(1) || a.is_known) return a;

@@ -26,7 +26,7 @@ void set_operator_callbacks(OperatorCallbacks callbacks);
 // Returns the graph that `trace` gives.
 nanobind::object trace_operator(int index, nanobind::list tensors, nanobind::list attributes);
 
-// The providers that call Python: for traced operators, and for one with a C++ kernel.
+// Return the providers that call Python: for traced operators, and for those with a C++ kernel.
 Providers traced_providers();
 Providers native_providers();
 

@@ -17,7 +17,7 @@
 
 namespace pto::bindings {
 
-// Whether this thread cannot have the lock any more.
+// Says whether this thread cannot have the lock any more.
 inline bool python_has_ended() {
 #if PY_VERSION_HEX >= 0x030D0000
   const bool is_ending = Py_IsFinalizing() != 0;
@@ -27,7 +27,8 @@ inline bool python_has_ended() {
   return !Py_IsInitialized() || (is_ending && PyGILState_Check() == 0);
 }
 
-// Calls what takes the lock.
+// Calls take(), which takes the lock; sleeps for ever where Python has ended and unwinds the
+// thread.
 template <class Take>
 auto or_sleep(const Take& take) {
   try {

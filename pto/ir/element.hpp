@@ -29,7 +29,7 @@ struct ElementValue {
 // `from` is the type of the first operand (for `where`: the second), `to` that of the result.
 ElementValue element(Opcode op, DType from, DType to, std::span<const ElementNumber> x);
 
-// A reduction folds from its identity; `fold` does not round floats.
+// Return the number from which a reduction folds, and one step of it, which does not round floats.
 ElementNumber identity(Opcode op, DType dtype);
 ElementNumber fold(Opcode op, DType dtype, ElementNumber total, ElementNumber x);
 

@@ -74,7 +74,7 @@ class DeviceBlocks {
   std::atomic<uint64_t> levels_{0};  // bit k: there has been a block of level k
 };
 
-// The blocks of this process.
+// Returns the blocks of this process.
 DeviceBlocks& process_device_blocks();
 
 }  // namespace pto

@@ -56,7 +56,7 @@ class Extents {
   std::atomic<uint64_t> version_;
 };
 
-// The ranges of this process, which pto_register_range fills.
+// Returns the ranges of this process, which pto_register_range fills.
 Extents& process_extents();
 
 }  // namespace pto

@@ -127,7 +127,8 @@ class Waits {
     wait(lock, channel, waiter);
   }
 
-  // The channel of conditions that memory decides, whoever writes it: nobody needs to wake it.
+  // Returns the channel of conditions that memory decides, whoever writes it: nobody needs to wake
+  // it.
   Channel& memory() { return memory_; }
 
   // Lets the blocks of the channel look again. The caller holds the mutex.

@@ -36,7 +36,7 @@ class KernelArguments {
   int64_t integer(int index) const { return static_cast<int64_t>(args_.scalars[index]); }
   double real(int index) const { return real_at(&args_.scalars[index]); }
 
-  // An argument that may be None.
+  // Read an argument that may be None.
   bool is_none(int index) const { return count(index) < 0; }
   int64_t given_integer(int index) const { return *values(index); }
   double given_real(int index) const { return real_at(values(index)); }

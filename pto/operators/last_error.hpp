@@ -17,7 +17,7 @@ namespace pto {
 void set_last_error(const char* text) noexcept;
 void set_last_error(const Error& error) noexcept;
 
-// The calling thread's last error as it was thrown; any other exception becomes kind Runtime.
+// Returns the calling thread's last error as it was thrown; any other exception has kind Runtime.
 Error last_operator_error();
 
 template <class F>

@@ -35,7 +35,7 @@ bool is_rounding(Opcode op);
 
 class Pattern {
  public:
-  // A text that is no pattern is a defect of ours, and aborts.
+  // A text that is no pattern is a defect of ours: throws std::logic_error, as PTO_ASSERT does.
   explicit Pattern(std::string_view text);
 
   // Binds the variables; after false some may be bound.

@@ -37,10 +37,10 @@ class Request {
   // Returns the call without tensors' memory and `allocate`, which the caller adds.
   pto_operator_call call(const pto_tensor_ref* tensors) const;
 
-  // The tensor argument to which given tensor `i` belongs.
+  // Returns the tensor argument to which given tensor `i` belongs.
   const pto_operator_argument& argument(size_t i) const { return *owners_[i]; }
 
-  // The index of the first byte after the counts.
+  // Returns the index of the first byte after the counts.
   size_t attributes_at() const { return attributes_at_; }
 
  private:

@@ -48,7 +48,8 @@ class AttributeValues {
 // A tensor made from a constant of the model when the session was made.
 class Prepared {
  public:
-  // The output of an operator with one tensor argument. Throws pto::Error.
+  // Runs an operator with one tensor argument on the constant and keeps its output. Throws
+  // pto::Error.
   Prepared(const pto_operator& op, const pto_tensor_ref& constant,
            const pto_operator_value* attributes);
   const pto_tensor_ref& tensor() const { return tensor_; }

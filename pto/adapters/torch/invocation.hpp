@@ -111,7 +111,8 @@ class Invocation {
 // `inplace` demands. PyTorch's schema does not return other mutable arguments.
 bool returns_self(const pto_operator& op);
 
-// The runner for PyTorch's PrivateUse1 device; null: such tensors are refused.
+// Sets the runner for PyTorch's PrivateUse1 device; without one, or with null, its tensors are
+// refused.
 void set_device_runner(DeviceRunner runner);
 
 // Throws the text of PyTorch's last error if the code is not 0.

@@ -196,7 +196,8 @@ PTO_INLINE void put_element(T* to, T value) {
   }
 }
 
-// The first of equal positions wins where the loop takes them from the last one on.
+// Returns the i-th element to take. The last one taken wins, so the first of equal positions wins
+// where the loop takes them from the last one on.
 template <ScatterConflict Conflict>
 PTO_INLINE int in_order(int i, int n) {
   return Conflict == ScatterConflict::First ? n - 1 - i : i;

@@ -48,7 +48,8 @@ struct Consumer : Count {
     const int count = 63 - __builtin_clzll(popped);
     if (waits && count < 63) popped += uint64_t(to_vector ? 1 : 2) << count;
   }
-  // Whether the oldest one went to the vector cores, as those do that another object popped.
+  // Takes the oldest one off the list and says whether it went to the vector cores, as those do
+  // that another object popped.
   PTO_INLINE bool take_direction() {
     const bool to_vector = popped == 1 || (popped & 1) == 0;
     if (popped > 1) popped >>= 1;

@@ -342,7 +342,8 @@ void pop_view(Pipe& pipe, G& view, Here here) {
   point_at(view, pipe, take_slot(pipe, end, here), pipe.cons.entryOffset);
 }
 
-// With slots in memory a tile's pop has freed its own, as on chips: its copy is elsewhere.
+// Frees the slot of the oldest popped tile. With slots in memory the pop of a tile has freed its
+// slot already, as on chips: its copy is elsewhere.
 template <class Pipe, TileSplitAxis Split, bool IsView = false>
 void free_slot(Pipe& pipe) {
   if (!pipe.cons.frees) return;

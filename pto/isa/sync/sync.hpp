@@ -72,8 +72,8 @@ PTO_INLINE void wait_flag_dev(pipe_t, int flag, Here here = Here::now()) {
   wait_flag_dev(flag, here);
 }
 
-// A flag between the cube core and one vector core of its block: the cube core counts the flags of
-// the second vector core from 16 on.
+// Set and await a flag between the cube core and one vector core of its block: the cube core counts
+// the flags of the second vector core from 16 on.
 PTO_INLINE void set_intra_block(pipe_t, int flag, Here here = Here::now()) {
   pto_cross_set(PTO_SYNC_PAIR, flag, here.file, here.line);
 }

@@ -28,7 +28,7 @@ class Symbol {
   static constexpr int32_t kIsReal = std::is_same<T, double>::value;
 
  public:
-  // A constant; floating values only if T is double.
+  // Makes a constant; takes floating values only if T is double.
   template <class U,
             class = typename std::enable_if<std::is_integral<U>::value ||
                                             (kIsReal && std::is_arithmetic<U>::value)>::type>
