@@ -7,10 +7,11 @@
 //
 // Blocks bound raw pointers as registered ranges do (extents.hpp), and say which device a pointer
 // belongs to. A program allocates much more often than it asks, so adding and removing cost some
-// 10 ns whatever the number of blocks, and an answer costs one probe per order of magnitude.
+// 10 ns whatever the number of blocks, and an answer costs two probes per order of magnitude.
 //
-// Invariant: a block of 2^(k-1)+1 to 2^k bytes hangs at the window of 2^k bytes that it begins in,
-// so that the window of a pointer and the one before hold every block of that size around it.
+// Invariant: a block of 2^(k-1)+1 to 2^k bytes (k is 8 for smaller ones too) hangs at the window of
+// 2^k bytes that it begins in, so that the window of a pointer and the one before hold every block
+// of that size around it.
 // Thread safety: any thread. fork() is safe.
 #pragma once
 
