@@ -2,24 +2,30 @@
 #include "pto/tasks/processes/program_image.hpp"
 
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "pto/base/error.hpp"
 
 namespace pto {
 namespace {
 
+// Both visit the fields of an image in one order, by fields() below.
 class Writer {
  public:
-  void number(uint64_t value) {
+  template <class T>
+  void field(const T& number) {
+    const auto value = uint64_t(number);
     bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
-  void text(const std::string& value) {
-    number(value.size());
-    bytes_ += value;
+  void field(const std::string& text) {
+    field(text.size());
+    bytes_ += text;
   }
-  void texts(const std::vector<std::string>& values) {
-    number(values.size());
-    for (const std::string& value : values) text(value);
+  template <class T>
+  void field(const std::vector<T>& list) {
+    field(list.size());
+    for (const T& one : list) fields(*this, one);
   }
   std::string take() { return std::move(bytes_); }
 
@@ -30,24 +36,24 @@ class Writer {
 class Reader {
  public:
   explicit Reader(std::span<const char> bytes) : left_(bytes) {}
-  uint64_t number() {
+  template <class T>
+  void field(T& number) {
     uint64_t value;
     std::memcpy(&value, take(sizeof value), sizeof value);
-    return value;
+    number = T(value);
   }
-  size_t count() {  // of items of at least 8 bytes each
-    const uint64_t value = number();
-    if (value > left_.size() / 8) refuse();
-    return size_t(value);
+  void field(std::string& text) {
+    uint64_t size = 0;
+    field(size);
+    text.assign(take(size), size);
   }
-  std::string text() {
-    const uint64_t size = number();
-    return std::string(take(size), size);
-  }
-  std::vector<std::string> texts() {
-    std::vector<std::string> values(count());
-    for (std::string& value : values) value = text();
-    return values;
+  template <class T>
+  void field(std::vector<T>& list) {
+    uint64_t count = 0;
+    field(count);
+    if (count > left_.size() / 8) refuse();  // items have at least 8 bytes each
+    list.resize(size_t(count));
+    for (T& one : list) fields(*this, one);
   }
 
  private:
@@ -66,46 +72,46 @@ class Reader {
   std::span<const char> left_;
 };
 
+template <class T, class Image>
+concept IsPart = std::is_same_v<std::remove_const_t<T>, Image>;
+
+template <IsPart<std::string> T>
+void fields(auto& codec, T& text) {
+  codec.field(text);
+}
+template <IsPart<ProgramImage::Code> T>
+void fields(auto& codec, T& code) {
+  codec.field(code.name);
+  codec.field(code.object);
+  codec.field(code.functions);
+}
+template <IsPart<ProgramImage::Kernel> T>
+void fields(auto& codec, T& kernel) {
+  codec.field(kernel.names);
+  codec.field(kernel.code);
+  codec.field(kernel.function);
+}
+template <IsPart<ProgramImage> T>
+void fields(auto& codec, T& image) {
+  codec.field(image.kind);
+  codec.field(image.name);
+  codec.field(image.payload);
+  codec.field(image.codes);
+  codec.field(image.kernels);
+}
+
 }  // namespace
 
 std::string to_bytes(const ProgramImage& image) {
   Writer to;
-  to.number(uint64_t(image.kind));
-  to.text(image.name);
-  to.text(image.payload);
-  to.number(image.codes.size());
-  for (const ProgramImage::Code& code : image.codes) {
-    to.text(code.name);
-    to.text(code.object);
-    to.texts(code.functions);
-  }
-  to.number(image.kernels.size());
-  for (const ProgramImage::Kernel& kernel : image.kernels) {
-    to.texts(kernel.names);
-    to.number(kernel.code);
-    to.text(kernel.function);
-  }
+  fields(to, image);
   return to.take();
 }
 
 ProgramImage image_of(std::span<const char> bytes) {
   Reader from(bytes);
   ProgramImage image;
-  image.kind = ProgramKind(from.number());
-  image.name = from.text();
-  image.payload = from.text();
-  image.codes.resize(from.count());
-  for (ProgramImage::Code& code : image.codes) {
-    code.name = from.text();
-    code.object = from.text();
-    code.functions = from.texts();
-  }
-  image.kernels.resize(from.count());
-  for (ProgramImage::Kernel& kernel : image.kernels) {
-    kernel.names = from.texts();
-    kernel.code = uint32_t(from.number());
-    kernel.function = from.text();
-  }
+  fields(from, image);
   return image;
 }
 
