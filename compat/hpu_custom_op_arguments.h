@@ -46,38 +46,18 @@ struct Input {
 };
 
 inline int32_t dtype_of(const std::string& name, at::ScalarType type) {
-  switch (type) {
-    case at::kBool:
-      return static_cast<int32_t>(DType::Bool);
-    case at::kChar:
-      return static_cast<int32_t>(DType::I8);
-    case at::kShort:
-      return static_cast<int32_t>(DType::I16);
-    case at::kInt:
-      return static_cast<int32_t>(DType::I32);
-    case at::kLong:
-      return static_cast<int32_t>(DType::I64);
-    case at::kByte:
-      return static_cast<int32_t>(DType::U8);
-    case at::kUInt16:
-      return static_cast<int32_t>(DType::U16);
-    case at::kUInt32:
-      return static_cast<int32_t>(DType::U32);
-    case at::kUInt64:
-      return static_cast<int32_t>(DType::U64);
-    case at::kHalf:
-      return static_cast<int32_t>(DType::F16);
-    case at::kBFloat16:
-      return static_cast<int32_t>(DType::BF16);
-    case at::kFloat:
-      return static_cast<int32_t>(DType::F32);
-    case at::kDouble:
-      return static_cast<int32_t>(DType::F64);
-    default:
-      fail(name + ": a tensor has the element type " + c10::toString(type),
-           "kernels exist for bool, integers, float16, bfloat16, float32 and float64",
-           "convert the tensor first");
+  static constexpr std::pair<at::ScalarType, DType> kTypes[] = {
+      {at::kBool, DType::Bool}, {at::kChar, DType::I8}, {at::kShort, DType::I16},
+      {at::kInt, DType::I32}, {at::kLong, DType::I64}, {at::kByte, DType::U8},
+      {at::kUInt16, DType::U16}, {at::kUInt32, DType::U32}, {at::kUInt64, DType::U64},
+      {at::kHalf, DType::F16}, {at::kBFloat16, DType::BF16}, {at::kFloat, DType::F32},
+      {at::kDouble, DType::F64}};
+  for (const auto& [theirs, ours] : kTypes) {
+    if (theirs == type) return static_cast<int32_t>(ours);
   }
+  fail(name + ": a tensor has the element type " + c10::toString(type),
+       "kernels exist for bool, integers, float16, bfloat16, float32 and float64",
+       "convert the tensor first");
 }
 
 struct Description {
