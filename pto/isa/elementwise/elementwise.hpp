@@ -280,7 +280,8 @@ PTO_INLINE Compute<T> to_compute(T scalar) {
 
 #include "pto/isa/instructions.def"
 
-// The public library takes a precision before the tiles; here there is one.
+// The public library takes a precision before the tiles; here there is one. The last two are those
+// of expand.hpp.
 #define PTO_PRECISION(M)                                 \
   template <auto Precision, class D, class... A>         \
   PTO_INLINE RecordEvent M(D& d, const A&... operands) { \
@@ -299,6 +300,8 @@ PTO_PRECISION(TDIVS)
 PTO_PRECISION(TREMS)
 PTO_PRECISION(TFMODS)
 PTO_PRECISION(TPOWS)
+PTO_PRECISION(TROWEXPANDDIV)
+PTO_PRECISION(TCOLEXPANDDIV)
 #undef PTO_PRECISION
 
 // Computes d = scalar on the valid region.

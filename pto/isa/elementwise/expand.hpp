@@ -229,14 +229,4 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
   }
 #include "pto/isa/instructions.def"
 
-// Takes a precision, as elementwise.hpp does.
-template <auto Precision, class D, class... A>
-PTO_INLINE RecordEvent TROWEXPANDDIV(D& d, const A&... operands) {
-  return TROWEXPANDDIV(d, operands...);
-}
-template <auto Precision, class D, class... A>
-PTO_INLINE RecordEvent TCOLEXPANDDIV(D& d, const A&... operands) {
-  return TCOLEXPANDDIV(d, operands...);
-}
-
 PTO_NAMESPACE_END

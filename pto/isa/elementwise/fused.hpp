@@ -111,19 +111,16 @@ PTO_INLINE RecordEvent TADDDEQRELU(D& d, const A& a, const B& b, float scale, co
   return {};
 }
 
-template <class D, class A, class B, class... X>
-PTO_INLINE RecordEvent TADDRELUCONV(D& d, const A& a, const B& b, const X&...) {
-  static_assert(check_elementwise<D, A, B>());
-  PTO_INSTRUCTION(TADDRELUCONV, "d, a, b", out(d), in(a, b));
-  detail::combine_relu_convert<lanes::TADD_value>(d, a, b);
-  return {};
-}
-template <class D, class A, class B, class... X>
-PTO_INLINE RecordEvent TSUBRELUCONV(D& d, const A& a, const B& b, const X&...) {
-  static_assert(check_elementwise<D, A, B>());
-  PTO_INSTRUCTION(TSUBRELUCONV, "d, a, b", out(d), in(a, b));
-  detail::combine_relu_convert<lanes::TSUB_value>(d, a, b);
-  return {};
-}
+#define PTO_RELU_CONVERT(M, of)                                         \
+  template <class D, class A, class B, class... X>                      \
+  PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
+    static_assert(check_elementwise<D, A, B>());                        \
+    PTO_INSTRUCTION(M, "d, a, b", out(d), in(a, b));                    \
+    detail::combine_relu_convert<lanes::of##_value>(d, a, b);           \
+    return {};                                                          \
+  }
+PTO_RELU_CONVERT(TADDRELUCONV, TADD)
+PTO_RELU_CONVERT(TSUBRELUCONV, TSUB)
+#undef PTO_RELU_CONVERT
 
 PTO_NAMESPACE_END

@@ -16,30 +16,28 @@ namespace pipes {
 // slot in the consumer's own buffer; the queue counts its turns itself.
 struct Count {
   int tileIndex = 0, subTileIndex = 0;
+  int64_t entryOffset = 0;  // bytes, of the next tile in its slot
+  pto_slot* open = nullptr;
   PTO_INLINE void setTileId(int tile, int part) {
     tileIndex = tile;
     subTileIndex = part;
   }
   PTO_INLINE int getTileId() const { return tileIndex; }
   PTO_INLINE int getSubTileId() const { return subTileIndex; }
+  PTO_INLINE void setEntryOffset(int64_t bytes) { entryOffset = bytes; }
 };
 
 // The steps of a core at one end of a pipe. Several pushes may fill one slot: all but the last
 // without record, all but the first without allocate; pops likewise.
 struct Producer : Count {
   bool allocates = true, records = true;
-  int64_t entryOffset = 0;  // bytes, of the next tile in its slot
-  pto_slot* open = nullptr;
   PTO_INLINE void setAllocateStatus(bool does) { allocates = does; }
   PTO_INLINE void setRecordStatus(bool does) { records = does; }
   PTO_INLINE bool getAllocateStatus() const { return allocates; }
   PTO_INLINE bool getRecordStatus() const { return records; }
-  PTO_INLINE void setEntryOffset(int64_t bytes) { entryOffset = bytes; }
 };
 struct Consumer : Count {
   bool waits = true, frees = true;
-  int64_t entryOffset = 0;
-  pto_slot* open = nullptr;
   // The popped and not yet freed tiles, the oldest in bit 0: 1 towards the cube; a 1 ends the list.
   uint64_t popped = 1;
   PTO_INLINE void setWaitStatus(bool does) { waits = does; }
@@ -57,7 +55,6 @@ struct Consumer : Count {
   }
   PTO_INLINE bool getWaitStatus() const { return waits; }
   PTO_INLINE bool getFreeStatus() const { return frees; }
-  PTO_INLINE void setEntryOffset(int64_t bytes) { entryOffset = bytes; }
 };
 
 }  // namespace pipes
