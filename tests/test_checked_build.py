@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PTO_CHECKED in programs: without exceptions, and beside objects that do not check."""
 
+import functools
 import shlex
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ SAYS = """block 1: TADD (d, a, b): source 2, a 1 x 64 tile in Vec, was never wri
 """
 
 
+@functools.cache
 def config(option: str) -> list[str]:
     command = [sys.executable, "-m", "pto", "config", option]
     return shlex.split(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
