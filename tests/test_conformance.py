@@ -3,9 +3,9 @@
 
 Results have the bits of those on NumPy arrays of the same layout, or of dense ones where a
 framework makes them dense; gradients those of the gradient operator; and NumPy's are within the
-operator's tolerance of its oracle. Layouts in other types than f32, and slow modes on more than one
-case, are in the deep run. What ran is written to build/conformance, from which ./dev test
---frameworks makes docs/conformance.md.
+operator's tolerance of its oracle. More than one sample and layouts in other types than f32, and
+slow modes on more than one case, are in the deep run. What ran is written to build/conformance,
+from which ./dev test --frameworks makes docs/conformance.md.
 """
 
 import collections
@@ -20,7 +20,8 @@ from conformance.report import write
 
 INSTALLED = [one for one in FRAMEWORKS if one.is_installed()]
 WITH_GRADIENT = {name: one for name, one in OPERATORS.items() if record_of(one).gradient >= 0}
-QUICK_TYPES = ("f32",)  # of modes that are slow, and of layouts; the rest is in the deep run
+QUICK_TYPES = ("f32",)  # of all samples, of layouts and of slow modes; the rest is in the deep run
+SLOW_LAYOUTS = ("transposed", "negative stride", "stride 0")
 
 
 @functools.cache
@@ -29,13 +30,15 @@ def made(kind):
 
 
 def chosen(framework, mode, operator, deep):
-    """The cases of one cell."""
+    """The cases of one cell. Quick: one sample in each type, all samples and layouts in f32;
+    gradients, whose kernels cost most, leave layouts out, since strides are no operator's own."""
     full, types = mode in framework.full, types_of(operator)
     first = next((t for t in types if t in QUICK_TYPES), types[0])
     for dtype in types if full or deep else [first]:
-        every_layout = full and (deep or dtype == first)
-        for number, case in enumerate(cases(operator, dtype, variants=every_layout)):
-            if full or deep or number == 0:
+        whole = deep or full and dtype == first
+        for number, case in enumerate(cases(operator, dtype, variants=full and whole)):
+            is_slow = mode == "gradient" and case.name in SLOW_LAYOUTS and not deep
+            if number == 0 or whole and not is_slow:
                 yield case
 
 
