@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HEADERS = ("compat/**/*.h", "compat/**/*.hpp", "pto/*.h*", "pto/abi/*.h", "pto/operators/*.h*",
            "pto/isa/**/*.h*", "pto/base/*.hpp", "pto/launch/*.hpp")  # fmt: skip
 SOURCES = {".cpp", ".hpp", ".h"}
+IS_DEEP = os.environ.get("PTO_DEEP") == "1"
 
 
 def _key(sources: list[Path], *parts: str) -> str:
@@ -41,12 +42,30 @@ def kept(name: str, sources: list[Path], build: Callable[[Path], None], *parts: 
     return target
 
 
-def from_setup(folder: Path, name: str) -> Path:
-    """NAME.so as `python setup.py build_ext` in this folder makes it."""
+# Runs a setup.py whose extension is one file, which includes its sources: they share PyTorch's
+# headers, ten seconds a file. The setup.py says all else.
+JOINED = """
+import pathlib, runpy, sys
+from torch.utils import cpp_extension
+
+def joined(name, sources, **more):
+    file = pathlib.Path(sys.argv.pop(1), name + ".cpp")
+    file.write_text("".join(f'#include "{pathlib.Path(s).resolve()}"\\n' for s in sources))
+    return made(name, [str(file)], **more)
+
+made, cpp_extension.CppExtension = cpp_extension.CppExtension, joined
+runpy.run_path("setup.py")
+"""
+
+
+def from_setup(folder: Path, name: str, join: bool = False) -> Path:
+    """NAME.so as `python setup.py build_ext` in this folder makes it. `join`: the sources as one
+    file, but in the deep run."""
     import torch
 
     def build(target: Path) -> None:
-        command = [sys.executable, "setup.py", "build_ext", "--build-lib", target,
+        setup = ["-c", JOINED, target] if join and not IS_DEEP else ["setup.py"]
+        command = [sys.executable, *setup, "build_ext", "--build-lib", target,
                    "--build-temp", target / "objects"]  # fmt: skip
         paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         run = subprocess.run(
@@ -54,16 +73,19 @@ def from_setup(folder: Path, name: str) -> Path:
             env={**os.environ, "PYTHONPATH": paths},
         )  # fmt: skip
         assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
-        shutil.rmtree(target / "objects")
+        shutil.rmtree(target / "objects", ignore_errors=True)
 
     sources = [file for file in sorted(folder.glob("*.*")) if file.suffix in SOURCES]
-    return kept(name, sources, build, torch.__version__)
+    return kept(name, sources, build, torch.__version__, str(IS_DEEP), str(join))
 
 
 def from_source(source: Path, *flags: str) -> Path:
     """NAME.so of one file that includes PyTorch's headers and compat/."""
     import torch
     from torch.utils import cpp_extension
+
+    if IS_DEEP:
+        flags = ("-DPTO_DEEP", *flags)
 
     def build(target: Path) -> None:
         includes = [f"-isystem{folder}" for folder in cpp_extension.include_paths()]

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom operators beyond the public API: several kernels in one operator, lists, optional tensors,
 // in place, outputs with strides, kernels of the file itself; and descriptions that are wrong.
-#include <torch/extension.h>  // after them, as older sources do
+#include <ATen/ops/empty_like.h>
+#ifdef PTO_DEEP  // as older sources do; it takes ten seconds more
+#include <torch/extension.h>
+#endif
+
 #include "hpu_custom_op.h"
 #include "hpu_custom_op_pt2.h"
 // The instruction set's last, since its Tensor is a name too.

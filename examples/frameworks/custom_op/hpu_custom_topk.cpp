@@ -38,7 +38,7 @@ bool register_custom_topk() {
   habana::custom_op::registerUserCustomOp("custom_op::custom_topk", "topk", outputs_of, params_of);
   return true;
 }
-const bool kIsRegistered = register_custom_topk();
+const bool kTopkIsRegistered = register_custom_topk();
 
 std::tuple<at::Tensor, at::Tensor> custom_topk(const at::Tensor& self, const at::Scalar& k,
                                                const at::Scalar& axis, bool bottom) {
