@@ -70,7 +70,7 @@ def test_the_wheel_holds_headers_libraries_and_adapter_sources(wheel):
               "pto/adapters/torch/node.cpp", "pto/adapters/tensorflow/operators.cpp",
               "pto/adapters/tensorflow/kernel.hpp", "pto/compat/acl/acl.h",
               "pto/ops/movement.cpp",
-              "pto/adapters/torch/npu/stream.cpp", "pto/adapters/torch/npu/stream.hpp",
+              "pto/adapters/torch/npu/memory.cpp", "pto/device/npu/stream.hpp",
               "pto/runtime.h", "pto/tasks/precompiled.h", "pto/compat/orchestration_api.h",
               "pto/compat/pto/common/cpu_stub.hpp"]  # fmt: skip
     assert [name for name in wanted if name not in names] == []

@@ -8,7 +8,7 @@
 #include "pto/adapters/torch/npu/memory.hpp"
 #include "pto/adapters/torch/npu/placement.hpp"
 #include "pto/adapters/torch/npu/registration.hpp"
-#include "pto/adapters/torch/npu/stream.hpp"
+#include "pto/device/npu/stream.hpp"
 
 namespace pto::torch_npu {
 namespace {

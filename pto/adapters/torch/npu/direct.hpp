@@ -65,7 +65,7 @@ const T& keep(const T& value) {
 enum class Cost { Elementwise, Product };
 
 template <class Native, class Meta, class... Args>
-class DirectKernel final : public Native, public Kernel {
+class DirectKernel final : public Native, public StreamKernel {
  public:
   // In place, `self` is both the first argument and the output.
   DirectKernel(const at::Tensor* self, const char* name, Args... args)

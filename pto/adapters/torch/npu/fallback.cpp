@@ -19,7 +19,7 @@
 #include "pto/adapters/torch/npu/generator.hpp"
 #include "pto/adapters/torch/npu/placement.hpp"
 #include "pto/adapters/torch/npu/registration.hpp"
-#include "pto/adapters/torch/npu/stream.hpp"
+#include "pto/device/npu/stream.hpp"
 
 namespace pto::torch_npu {
 namespace {
@@ -179,7 +179,9 @@ Plan& plan_of(const c10::OperatorHandle& op) {
   return *plan;
 }
 
-void fallback(const c10::OperatorHandle& op, Stack* stack) { Call(plan_of(op), stack).run(); }
+void fallback(const c10::OperatorHandle& op, Stack* stack) {
+  Call(plan_of(op), stack).run();
+}
 
 // The fallback of one operator that already has its plan.
 class FallbackKernel final : public c10::OperatorKernel {

@@ -14,7 +14,7 @@
 #include "pto/adapters/torch/npu/launch.hpp"
 #include "pto/adapters/torch/npu/memory.hpp"
 #include "pto/adapters/torch/npu/placement.hpp"
-#include "pto/adapters/torch/npu/stream.hpp"
+#include "pto/device/npu/stream.hpp"
 
 namespace pto::torch_npu {
 namespace {

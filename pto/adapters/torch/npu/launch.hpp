@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "pto/adapters/torch/npu/alias.hpp"
-#include "pto/adapters/torch/npu/stream.hpp"
+#include "pto/device/npu/stream.hpp"
 
 namespace pto::torch_npu {
 
@@ -47,7 +47,7 @@ class HostScope {
 };
 
 template <class Run, size_t N>
-class AliasKernel final : public Kernel {
+class AliasKernel final : public StreamKernel {
  public:
   AliasKernel(std::array<at::Tensor, N> tensors, Run run)
       : tensors_(std::move(tensors)), run_(std::move(run)) {}

@@ -1,23 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions that Python calls in the library, as plain C.
 // Thread safety: one thread loads; any thread may call everything else.
+#include <c10/util/Exception.h>
+
 #include <exception>
 #include <string>
 
 #include "pto/adapters/torch/npu/fallback.hpp"
 #include "pto/adapters/torch/npu/memory.hpp"
 #include "pto/adapters/torch/npu/registration.hpp"
-#include "pto/adapters/torch/npu/stream.hpp"
+#include "pto/device/npu/stream.hpp"
 
 namespace {
 thread_local std::string text;
+
+std::string text_of(const std::exception& error) {
+  const auto* const theirs = dynamic_cast<const c10::Error*>(&error);
+  return theirs ? theirs->what_without_backtrace() : error.what();
 }
+}  // namespace
 
 // Registers the device. Returns null, or the text of the error.
 extern "C" const char* pto_npu_load() {
   using namespace pto::torch_npu;
   try {
-    make_streams();
+    make_streams(&text_of);
     register_device();
     register_services();
     register_kernels();
@@ -25,11 +32,8 @@ extern "C" const char* pto_npu_load() {
     register_queue();
     register_fallback();
     return nullptr;
-  } catch (const c10::Error& error) {
-    text = error.what_without_backtrace();
-    return text.c_str();
   } catch (const std::exception& error) {
-    text = error.what();
+    text = text_of(error);
     return text.c_str();
   }
 }

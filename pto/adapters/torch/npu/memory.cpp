@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "pto/abi/host.h"
-#include "pto/adapters/torch/npu/stream.hpp"
 #include "pto/launch/memory.hpp"
 
 namespace pto::torch_npu {

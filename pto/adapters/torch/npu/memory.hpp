@@ -21,9 +21,12 @@
 #include <cstdint>
 #include <utility>
 
+#include "pto/device/npu/stream.hpp"
 #include "pto/launch/device_blocks.hpp"
 
 namespace pto::torch_npu {
+
+using namespace npu;  // devices and their streams
 
 constexpr c10::DeviceType kNpu = c10::DeviceType::PrivateUse1;
 inline c10::Device npu(int device) { return {kNpu, static_cast<c10::DeviceIndex>(device)}; }

@@ -6,7 +6,7 @@
 #include "pto/adapters/torch/npu/alias.hpp"
 #include "pto/adapters/torch/npu/kernels.hpp"
 #include "pto/adapters/torch/npu/placement.hpp"
-#include "pto/adapters/torch/npu/stream.hpp"
+#include "pto/device/npu/stream.hpp"
 
 namespace pto::torch_npu {
 

@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "pto/adapters/torch/npu/memory.hpp"
-#include "pto/adapters/torch/npu/stream.hpp"
+#include "pto/device/npu/stream.hpp"
 
 namespace pto::torch_npu {
 

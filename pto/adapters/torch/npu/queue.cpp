@@ -18,14 +18,14 @@
 #include "pto/adapters/torch/npu/memory.hpp"
 #include "pto/adapters/torch/npu/placement.hpp"
 #include "pto/adapters/torch/npu/registration.hpp"
-#include "pto/adapters/torch/npu/stream.hpp"
+#include "pto/device/npu/stream.hpp"
 #include "pto/launch/launch.hpp"
 #include "pto/launch/pool.hpp"
 
 namespace pto::torch_npu {
 namespace {
 
-class QueuedJob final : public Kernel {
+class QueuedJob final : public StreamKernel {
  public:
   explicit QueuedJob(const pto_device_job& job) : job_(job) {}
   ~QueuedJob() override { job_.release(job_.context); }

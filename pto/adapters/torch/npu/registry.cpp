@@ -15,7 +15,7 @@
 #include "pto/adapters/torch/npu/alias.hpp"
 #include "pto/adapters/torch/npu/launch.hpp"
 #include "pto/adapters/torch/npu/memory.hpp"
-#include "pto/adapters/torch/npu/stream.hpp"
+#include "pto/device/npu/stream.hpp"
 
 namespace pto::torch_npu {
 namespace {
@@ -42,7 +42,7 @@ int64_t largest(const DeviceCall& call) {
   return bytes;
 }
 
-class BoundKernel final : public Kernel {
+class BoundKernel final : public StreamKernel {
  public:
   BoundKernel(const DeviceCall& call, pto_operator_launch* launch)
       : run_(call.run_bound), launch_(launch) {

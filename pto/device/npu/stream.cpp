@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/adapters/torch/npu/stream.hpp"
+#include "pto/device/npu/stream.hpp"
 
-#include <c10/util/Exception.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -15,8 +14,10 @@
 
 #include "pto/base/clock.hpp"
 
-namespace pto::torch_npu {
+namespace pto::npu {
 namespace {
+
+TextOf error_text = nullptr;
 
 thread_local int t_device = 0;
 thread_local std::array<int, kMaxDevices> t_streams{};
@@ -47,7 +48,7 @@ Streams& streams() {
   return *all;
 }
 
-class MarkKernel final : public Kernel {
+class MarkKernel final : public StreamKernel {
  public:
   explicit MarkKernel(std::shared_ptr<Mark> mark) : mark_(std::move(mark)) {}
   void run() override { mark_->pass(); }
@@ -56,7 +57,7 @@ class MarkKernel final : public Kernel {
   std::shared_ptr<Mark> mark_;
 };
 
-class WaitKernel final : public Kernel {
+class WaitKernel final : public StreamKernel {
  public:
   explicit WaitKernel(std::shared_ptr<Mark> mark) : mark_(std::move(mark)) {}
   void run() override { mark_->wait(); }
@@ -92,7 +93,7 @@ void Mark::wait() {
 Stream::Stream(int device, int number, uint64_t submitted)
     : device_(device), number_(number), submitted_(submitted), done_(submitted) {}
 
-void Stream::submit(std::unique_ptr<Kernel> kernel, Length length) {
+void Stream::submit(std::unique_ptr<StreamKernel> kernel, Length length) {
   std::unique_lock lock(mutex_);
   ++submitted_;
   pending_.fetch_add(1, std::memory_order_relaxed);
@@ -150,16 +151,14 @@ void Stream::release(std::unique_lock<std::mutex>& lock) {
   if (wake) filled_.notify_one();
 }
 
-void Stream::run_caught(Kernel& kernel) noexcept {
+void Stream::run_caught(StreamKernel& kernel) noexcept {
   std::string text;
   const Running running;
   try {
     kernel.run();
     return;
-  } catch (const c10::Error& error) {
-    text = error.what_without_backtrace();
   } catch (const std::exception& error) {
-    text = error.what();
+    text = error_text == nullptr ? error.what() : error_text(error);
   } catch (...) {
     text = "an exception of an unknown type";
   }
@@ -175,7 +174,7 @@ void Stream::work() {
   for (;;) {
     filled_.wait(lock, [this] { return !is_busy_ && (!queue_.empty() || is_stopping_); });
     if (queue_.empty()) return;
-    std::unique_ptr<Kernel> kernel = std::move(queue_.front());
+    std::unique_ptr<StreamKernel> kernel = std::move(queue_.front());
     queue_.pop_front();
     is_busy_ = true;
     holder_ = std::this_thread::get_id();
@@ -304,7 +303,8 @@ class Fork {
   }
 };
 
-void make_streams() {
+void make_streams(TextOf text_of) {
+  error_text = text_of;
   streams();
   pthread_atfork(Fork::prepare, Fork::parent, Fork::child);
   std::atexit([] {
@@ -314,4 +314,4 @@ void make_streams() {
   });
 }
 
-}  // namespace pto::torch_npu
+}  // namespace pto::npu

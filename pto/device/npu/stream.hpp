@@ -19,20 +19,21 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 
-namespace pto::torch_npu {
+namespace pto::npu {
 
 constexpr int kMaxDevices = 16;
 constexpr int kStreams = 33;  // of a device: the default one and a pool
 
 // The work of a stream; destroyed before the stream counts it as done.
-class Kernel {
+class StreamKernel {
  public:
-  virtual ~Kernel() = default;
+  virtual ~StreamKernel() = default;
   virtual void run() = 0;
 };
 
@@ -57,7 +58,7 @@ class Stream {
  public:
   Stream(int device, int number, uint64_t submitted = 0);
 
-  void submit(std::unique_ptr<Kernel> kernel, Length length);
+  void submit(std::unique_ptr<StreamKernel> kernel, Length length);
 
   // If nothing is pending, makes the caller the stream's kernel until leave(); else returns false.
   // A wait() meanwhile returns at once.
@@ -83,12 +84,12 @@ class Stream {
   void wait_slowly();
   void release(std::unique_lock<std::mutex>& lock);
   void work();
-  void run_caught(Kernel& kernel) noexcept;
+  void run_caught(StreamKernel& kernel) noexcept;
 
   const int device_, number_;
   std::mutex mutex_;
   std::condition_variable filled_, done_changed_;
-  std::deque<std::unique_ptr<Kernel>> queue_;
+  std::deque<std::unique_ptr<StreamKernel>> queue_;
   std::atomic<int64_t> pending_{0};
   uint64_t submitted_, done_;
   int waiting_ = 0;
@@ -102,9 +103,12 @@ class Stream {
 // Says whether the calling thread runs a kernel of a stream; what that launches is part of it.
 bool runs_kernel();
 
+// Says what an error of a kernel is; null: what() says it.
+using TextOf = std::string (*)(const std::exception& error);
+
 // Called once before all else: makes the streams, which follow fork() and stop at exit. Throws if
 // PTO_NPU_DEVICES is malformed.
-void make_streams();
+void make_streams(TextOf text_of = nullptr);
 
 int device_count();
 
@@ -121,4 +125,4 @@ int next_pool_stream(int device);
 // Waits for all streams of a device; throws an error of their kernels.
 void wait_for_device(int device);
 
-}  // namespace pto::torch_npu
+}  // namespace pto::npu
