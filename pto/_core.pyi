@@ -121,11 +121,28 @@ class Graph:
 def operations() -> list:
     """(name, mnemonic, family, arity, NumPy expression, element types) of every operation."""
 
-def dtypes() -> list:
-    """(name, bytes, kind) of every element type."""
+class ElementType:
+    """A row of abi/dtypes.def."""
 
-def cpp_type(name: str) -> str:
-    """The C++ type of an element in kernels."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def numpy(self) -> str:
+        """The name in NumPy and in the frameworks."""
+    @property
+    def cpp(self) -> str:
+        """The C++ type in kernels."""
+    @property
+    def kind(self) -> str:
+        """bool, signed, unsigned or float."""
+    @property
+    def code(self) -> int:
+        """DLPack's."""
+    @property
+    def bytes(self) -> int: ...
+
+def dtypes() -> list[ElementType]:
+    """Every element type, in the order of abi/dtypes.def."""
 
 def interpret(graph: Graph, inputs: list, operations: int = ..., elements: int = ...) -> list:
     """The outputs' values by definition; pto.interpret takes arrays."""

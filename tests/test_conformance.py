@@ -13,10 +13,13 @@ import functools
 
 import numpy as np
 import pytest
-from conformance.cases import OPERATORS, cases, members, record_of, types_of
+from conformance.cases import OPERATORS, Case, cases, members, record_of, types_of
 from conformance.expected import by_output, expected, gradient_case, is_close, same_bits
 from conformance.frameworks import FRAMEWORKS, Skipped
 from conformance.report import write
+
+from pto import _core
+from pto.language.dtypes import numpy_type
 
 INSTALLED = [one for one in FRAMEWORKS if one.is_installed()]
 WITH_GRADIENT = {name: one for name, one in OPERATORS.items() if record_of(one).gradient >= 0}
@@ -67,6 +70,35 @@ def test_an_operator_has_the_same_bits_in_every_mode(framework, operator, deep):
         cells[mode] = {"passed": passed, "reasons": sorted(reasons)}
     write(framework.name, operator.name, cells)
     assert wrong == []
+
+
+@pytest.mark.parametrize("framework", INSTALLED, ids=lambda kind: kind.name)
+def test_the_number_of_an_element_type_leads_to_ours_and_back(framework):
+    for row in _core.dtypes():
+        kind = numpy_type(row.name)
+        if row.kind == "float":
+            x = np.array([-1.5, 0, 2.25]).astype(kind)
+        else:  # of the highest bit a sign, or a large number
+            x = np.array([1 << 8 * row.bytes - 1, 0, 5], f"u{row.bytes}")
+            x = x.astype(bool) if row.kind == "bool" else x.view(kind)
+        name, want = ("relu", np.maximum(x, kind.type(0)))
+        if row.kind == "bool":
+            name, want = "nonzero", np.argwhere(x)
+        case = Case(OPERATORS[name], row.name, "numbers", (x,), {})
+        try:
+            [got] = next(iter(framework.modes.values()))(made(framework), case)
+        except Skipped:
+            continue
+        assert got.dtype == want.dtype, row.name
+        assert got.tolist() == want.tolist(), row.name
+
+
+def test_a_row_of_an_element_type_says_what_numpy_and_dlpack_say():
+    codes = {"bool": 6, "signed": 0, "unsigned": 1, "float": 2}
+    for row in _core.dtypes():
+        kind = numpy_type(row.name)
+        assert (kind.name, kind.itemsize) == (row.numpy, row.bytes)
+        assert row.code == (4 if row.name == "bf16" else codes[row.kind])
 
 
 def test_every_operator_says_what_a_matrix_needs():

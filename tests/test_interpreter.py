@@ -26,7 +26,7 @@ SETS = {
     "Bool": {"bool"},
     "Any": {"float", "signed", "unsigned", "bool"},
 }
-KINDS = {name: kind for name, _, kind in _core.dtypes()}
+KINDS = {row.name: row.kind for row in _core.dtypes()}
 
 
 def numpy_type(dtype: str) -> np.dtype:

@@ -23,8 +23,7 @@ enum {
 typedef struct pto_argument {
   uint8_t kind;
   uint8_t is_const;                              // a pointer to const
-  uint8_t type_code, type_bits;                  // the pointer's or number's type
-  int32_t torch_type;                            // a tensor's scalar_type(), or -1
+  uint8_t type_code, type_bits;  // the element type, or the number's; PTO_TYPE_ANY: unknown
   uint8_t is_defined, is_contiguous, is_on_cpu;  // for tensors
   void* data;
   int64_t bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DType: the element types, with their names, sizes and DLPack codes.
+// DType: the element types, with their names, sizes and DLPack codes; abi/dtypes.def lists them.
 //
 //     name(DType::F32) == "f32";
 //     bytes(DType::F16) == 2;
@@ -16,9 +16,15 @@
 
 namespace pto {
 
-enum class DType : uint8_t { Bool, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64 };
+enum class DType : uint8_t {
+#define PTO_DTYPE(id, ...) id,
+#include "pto/abi/dtypes.def"
+};
 
-inline constexpr int kDTypes = 13;
+inline constexpr int kDTypes = 0
+#define PTO_DTYPE(...) +1
+#include "pto/abi/dtypes.def"
+    ;
 
 inline DType dtype_of(const pto_tensor_ref& tensor) { return static_cast<DType>(tensor.dtype); }
 
@@ -28,6 +34,10 @@ std::optional<DType> parse_dtype(std::string_view name);
 
 // Returns the C++ element type in generated code: "float", "half", "int64_t", "bool".
 std::string_view cpp_name(DType dtype);
+
+// Returns the name in NumPy and the frameworks, "float32", and the letter of Python's buffers, "f".
+std::string_view numpy_name(DType dtype);
+const char* buffer_format(DType dtype);
 
 int bytes(DType dtype);
 bool is_float(DType dtype);
@@ -41,5 +51,27 @@ struct DLPackType {
 };
 DLPackType dlpack_type(DType dtype);
 std::optional<DType> from_dlpack(uint8_t code, uint8_t bits, uint16_t lanes = 1);
+
+// A framework's numbers of the element types, given in the order of DType. Mapped both ways.
+class FrameworkTypes {
+ public:
+  template <class... Number>
+  constexpr explicit FrameworkTypes(Number... theirs) : theirs_{static_cast<int32_t>(theirs)...} {
+    static_assert(sizeof...(theirs) == kDTypes, "one number for each row of abi/dtypes.def");
+    for (int8_t& one : ours_) one = -1;
+    for (int i = 0; i < kDTypes; ++i) ours_[theirs_[i]] = static_cast<int8_t>(i);
+  }
+
+  // Returns a DType, or -1: no kernels for it.
+  constexpr int32_t ours(int64_t theirs) const {
+    return theirs >= 0 && theirs < kLimit ? ours_[theirs] : -1;
+  }
+  constexpr int32_t theirs(int32_t dtype) const { return theirs_[dtype]; }
+
+ private:
+  static constexpr int kLimit = 64;  // frameworks count their types from 0, and have fewer
+  int32_t theirs_[kDTypes];
+  int8_t ours_[kLimit] = {};
+};
 
 }  // namespace pto

@@ -16,6 +16,18 @@ TEST(DType, names_and_dlpack_types_read_back) {
   }
 }
 
+TEST(FrameworkTypes, map_both_ways) {
+  constexpr FrameworkTypes kTypes(11, 1, 2, 3, 4, 0, 27, 28, 29, 5, 15, 6, 7);
+  int found = 0;
+  for (int32_t number = -2; number < 200; ++number) {
+    const int32_t ours = kTypes.ours(number);
+    if (ours < 0) continue;
+    EXPECT_EQ(kTypes.theirs(ours), number);
+    ++found;
+  }
+  EXPECT_EQ(found, kDTypes);
+}
+
 TEST(DType, unknown_ones_are_nothing) {
   EXPECT_FALSE(parse_dtype("float32"));
   EXPECT_FALSE(from_dlpack(2, 128));

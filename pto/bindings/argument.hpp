@@ -83,7 +83,7 @@ class ArgumentReader {
  public:
   // `policy` is the Python object that decides, and words refusals: classify(type),
   // refuse(function, name, value, reason, detail), convert(value), numpy_ndarray(),
-  // numpy_dtype(name).
+  // numpy_type(name).
   ArgumentReader(PyObject* policy, PyObject* function) : policy_(policy), function_(function) {}
   ~ArgumentReader();
   ArgumentReader(const ArgumentReader&) = delete;

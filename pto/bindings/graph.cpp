@@ -266,18 +266,35 @@ nb::list operations() {
   return result;
 }
 
-// Lists (name, bytes, kind) of each element type; kind is "bool", "signed", "unsigned" or "float".
-nb::list dtypes() {
-  nb::list result;
-  for (int i = 0; i < kDTypes; ++i) {
-    auto type = static_cast<DType>(i);
-    const char* kind = is_float(type)      ? "float"
-                       : !is_integer(type) ? "bool"
-                       : is_signed(type)   ? "signed"
-                                           : "unsigned";
-    result.append(nb::make_tuple(std::string(name(type)), bytes(type), kind));
-  }
-  return result;
+// Says whether a type is "bool", "signed", "unsigned" or "float".
+const char* kind_of(DType type) {
+  if (is_float(type)) return "float";
+  return !is_integer(type) ? "bool" : is_signed(type) ? "signed" : "unsigned";
+}
+
+struct ElementType {
+  DType type;
+};
+
+void bind_dtypes(nb::module_& m) {
+  const auto text = [](auto f) {
+    return [f](const ElementType& of) { return std::string(f(of.type)); };
+  };
+  nb::class_<ElementType>(m, "ElementType", "A row of abi/dtypes.def.")
+      .def_prop_ro("name", text([](DType type) { return name(type); }))
+      .def_prop_ro("numpy", text(&numpy_name), "The name in NumPy and in the frameworks.")
+      .def_prop_ro("cpp", text(&cpp_name), "The C++ type in kernels.")
+      .def_prop_ro("kind", text(&kind_of), "bool, signed, unsigned or float.")
+      .def_prop_ro("code", [](const ElementType& of) { return dlpack_type(of.type).code; })
+      .def_prop_ro("bytes", [](const ElementType& of) { return bytes(of.type); });
+  m.def(
+      "dtypes",
+      [] {
+        std::vector<ElementType> all;
+        for (int i = 0; i < kDTypes; ++i) all.push_back({static_cast<DType>(i)});
+        return all;
+      },
+      "Every element type, in the order of abi/dtypes.def.");
 }
 
 }  // namespace
@@ -309,10 +326,7 @@ void bind_graph(nb::module_& m) {
   bind_graphs(m);
   m.def("operations", &operations,
         "(name, mnemonic, family, arity, NumPy expression, element types) of every operation.");
-  m.def("dtypes", &dtypes, "(name, bytes, kind) of every element type.");
-  m.def(
-      "cpp_type", [](const std::string& name) { return std::string(cpp_name(dtype_from(name))); },
-      "name"_a, "The C++ type of an element in kernels.");
+  bind_dtypes(m);
 }
 
 }  // namespace pto::bindings

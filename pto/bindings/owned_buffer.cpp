@@ -28,13 +28,6 @@ void dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-// bf16 crosses as its 16 bits; the policy gives it its type.
-const char* format_of(DType dtype) {
-  static constexpr const char* kFormats[kDTypes] = {"?", "b", "h", "i", "q", "B", "H",
-                                                    "I", "Q", "e", "H", "f", "d"};
-  return kFormats[static_cast<int>(dtype)];
-}
-
 int get_buffer(PyObject* self, Py_buffer* view, int) {
   OwnedBuffer* owner = self_of(self);
   *view = {};
@@ -43,7 +36,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int) {
   view->len = owner->bytes;
   view->itemsize = bytes(owner->dtype);
   view->ndim = static_cast<int>(owner->rank);
-  view->format = const_cast<char*>(format_of(owner->dtype));
+  view->format = const_cast<char*>(buffer_format(owner->dtype));
   view->shape = owner->sizes;
   view->strides = owner->strides;
   return 0;

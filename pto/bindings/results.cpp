@@ -31,7 +31,7 @@ PyObject* of_numpy(PyObject* policy, std::optional<DType> dtype) {
   PyObject*& found = kept[dtype ? static_cast<size_t>(*dtype) : kDTypes];
   if (found != nullptr) return found;
   const std::string name(dtype ? pto::name(*dtype) : "");
-  found = (dtype ? checked(PyObject_CallMethod(policy, "numpy_dtype", "s", name.c_str()))
+  found = (dtype ? checked(PyObject_CallMethod(policy, "numpy_type", "s", name.c_str()))
                  : checked(PyObject_CallMethod(policy, "numpy_ndarray", nullptr)))
               .release();
   return found;

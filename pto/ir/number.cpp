@@ -85,24 +85,12 @@ double from_bits(DType dtype, uint64_t bits) {
 }
 
 int64_t wrap_to(DType dtype, int64_t value) {
-  switch (dtype) {
-    case DType::Bool:
-      return value != 0;
-    case DType::I8:
-      return static_cast<int8_t>(value);
-    case DType::I16:
-      return static_cast<int16_t>(value);
-    case DType::I32:
-      return static_cast<int32_t>(value);
-    case DType::U8:
-      return static_cast<uint8_t>(value);
-    case DType::U16:
-      return static_cast<uint16_t>(value);
-    case DType::U32:
-      return static_cast<uint32_t>(value);
-    default:
-      return value;
-  }
+  if (dtype == DType::Bool) return value != 0;
+  if (is_float(dtype)) return value;
+  const int unused = 64 - 8 * bytes(dtype);
+  const uint64_t high = static_cast<uint64_t>(value) << unused;
+  return is_signed(dtype) ? static_cast<int64_t>(high) >> unused
+                          : static_cast<int64_t>(high >> unused);
 }
 
 int64_t lowest_integer(DType dtype) {

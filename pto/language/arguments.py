@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from pto import _core
 from pto.errors import Failure, InvalidType, InvalidValue
 from pto.language import adapters
-from pto.language.dtypes import KNOWN, DType
+from pto.language.dtypes import KNOWN, DType, numpy_type  # noqa: F401 results.cpp asks for it
 from pto.language.location import describe, user_line
 from pto.language.tensor import Tensor
 
@@ -87,17 +87,6 @@ def numpy_ndarray() -> Any:
     import numpy
 
     return numpy.ndarray
-
-
-def numpy_dtype(name: str) -> Any:
-    """NumPy's element type for the name of ours."""
-    import numpy
-
-    if name == "bf16":
-        import ml_dtypes
-
-        return numpy.dtype(ml_dtypes.bfloat16)
-    return numpy.dtype("?" if name == "bool" else f"{name[0]}{int(name[1:]) // 8}")
 
 
 def convert(value: Any) -> tuple[object, str] | None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The element types: pto.f32 and its like, and how other libraries' types name them."""
 
+from typing import Any
+
 from pto import _core
 from pto.errors import InvalidType
 
@@ -11,10 +13,11 @@ class DType:
     `==` also takes a type of NumPy or torch and a name, and is an error for an unknown name.
     """
 
-    __slots__ = ("bytes", "kind", "name")
+    __slots__ = ("bytes", "cpp", "kind", "long_name", "name")
 
-    def __init__(self, name: str, size: int, kind: str):
-        self.name, self.bytes, self.kind = name, size, kind
+    def __init__(self, row: _core.ElementType):
+        self.name, self.bytes, self.kind = row.name, row.bytes, row.kind
+        self.long_name, self.cpp = row.numpy, row.cpp
 
     @property
     def is_float(self) -> bool:
@@ -50,7 +53,7 @@ class DType:
         return (dtype, (self.name,))
 
 
-_BY_NAME = {name: DType(name, size, kind) for name, size, kind in _core.dtypes()}
+_BY_NAME = {row.name: DType(row) for row in _core.dtypes()}
 KNOWN = f"the element types are {', '.join(_BY_NAME)}, in native byte order"
 boolean = _BY_NAME["bool"]
 i8, i16, i32, i64 = (_BY_NAME[f"i{bits}"] for bits in (8, 16, 32, 64))
@@ -59,10 +62,7 @@ f16, bf16, f32, f64 = (_BY_NAME[name] for name in ("f16", "bf16", "f32", "f64"))
 float16, bfloat16, float32, float64 = f16, bf16, f32, f64
 int8, int16, int32, int64 = i8, i16, i32, i64
 
-_LONG = {f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)}
-_LONG |= {f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)}
-_LONG |= {f"float{bits}": f"f{bits}" for bits in (16, 32, 64)}
-_LONG |= {"bfloat16": "bf16", "bool_": "bool"}
+_LONG = {row.numpy: row.name for row in _core.dtypes()} | {"bool_": "bool"}
 
 
 def _name(what: object) -> str:
@@ -94,3 +94,15 @@ def dtype(what: object) -> DType:
             "pass a type such as pto.f32, or its name",
         )
     return _BY_NAME[name]
+
+
+def numpy_type(what: object) -> Any:
+    """NumPy's dtype of an element type; that of bf16 comes from ml_dtypes."""
+    import numpy
+
+    name = dtype(what).long_name
+    if name != "bfloat16":
+        return numpy.dtype(name)
+    import ml_dtypes
+
+    return numpy.dtype(ml_dtypes.bfloat16)

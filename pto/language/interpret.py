@@ -11,18 +11,8 @@ from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType
+from pto.language.dtypes import numpy_type
 from pto.language.location import describe
-
-
-def _element_type(name: str) -> Any:
-    import numpy
-
-    if name == "bf16":
-        import ml_dtypes
-
-        return numpy.dtype(ml_dtypes.bfloat16)
-    kinds = {"f": "float", "i": "int", "u": "uint"}
-    return numpy.dtype("bool" if name == "bool" else kinds[name[0]] + name[1:])
 
 
 def _pack(value: Any, dtype: str) -> tuple:
@@ -64,7 +54,7 @@ def _unpack(packed: tuple) -> Any:
 
     dtype, shape, data = packed
     wide = numpy.float64 if dtype[0] in "fb" and dtype != "bool" else numpy.int64
-    return numpy.frombuffer(data, wide).reshape(shape).astype(_element_type(dtype))
+    return numpy.frombuffer(data, wide).reshape(shape).astype(numpy_type(dtype))
 
 
 def interpret(

@@ -272,7 +272,7 @@ def eager(function: Callable) -> Jit:
 
 def _costs(graph: _core.Graph) -> str:
     lines = ["==== memory of the result ===="]
-    sizes = {name: size for name, size, _ in _core.dtypes()}
+    sizes = {row.name: row.bytes for row in _core.dtypes()}
     for place, (kind, shape) in enumerate(graph.outputs):
         extent = " * ".join([str(n) for n in shape] + [str(sizes[kind])])
         lines.append(f"output {place}: {kind}{list(shape)}, {extent} bytes")

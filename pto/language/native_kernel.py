@@ -17,8 +17,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from pto import _core
 from pto.errors import MissingFile
+from pto.language.dtypes import dtype
 
 # The function that is called: the kernel, compiled for the schema of its operator.
 _NAMED = """
@@ -52,7 +52,7 @@ class NativeKernel:
             ) from None
         first = next(name for name in dtypes if name)
         types = "".join(
-            f"#define PTO_TYPE_{i} {_core.cpp_type(name or first)}\n"
+            f"#define PTO_TYPE_{i} {dtype(name or first).cpp}\n"
             for i, name in enumerate([*dtypes, *["i64"] * 8][:8])
         )
         text = f'{types}#line 1 "{self.path.name}"\n{text}'

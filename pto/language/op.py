@@ -88,7 +88,7 @@ class Operator(Signature, _core.OperatorCall):
         self.index = -1  # in the registry, once it is there
 
     def _output_type(self, variable: int) -> str:
-        return self.type_names[variable] if variable >= 0 else _core.dtypes()[-1 - variable][0]
+        return self.type_names[variable] if variable >= 0 else _core.dtypes()[-1 - variable].name
 
     def has_floats(self, variable: int) -> bool:
         """True if a tensor of this type variable, or type -1 - DType, may be floating point."""

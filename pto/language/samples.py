@@ -11,30 +11,13 @@ shape, except that `vectors = ("weight", ...)` have the size of its last axis.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
+from pto.language.dtypes import numpy_type
 from pto.language.op import Operator
 
 SHAPES = ((5, 13), (2, 3, 4), (7,), (1, 1), (0, 3))  # odd, deep, flat, one element, none
-_NUMPY = {
-    "bool": np.bool_,
-    **{f"i{bits}": getattr(np, f"int{bits}") for bits in (8, 16, 32, 64)},
-    **{f"u{bits}": getattr(np, f"uint{bits}") for bits in (8, 16, 32, 64)},
-    "f16": np.float16,
-    "f32": np.float32,
-    "f64": np.float64,
-}
-
-
-def numpy_type(name: str) -> Any:
-    """NumPy's type of an element type's name; bf16 is that of ml_dtypes."""
-    if name != "bf16":
-        return _NUMPY[name]
-    import ml_dtypes
-
-    return ml_dtypes.bfloat16
 
 
 class TensorMaker:

@@ -30,47 +30,12 @@ struct TypeOf {
   uint8_t code, bits;
 };
 
-// Maps torch's ScalarType to DLPack types; its values are part of torch's stable C interface.
-TypeOf type_of_tensor(int32_t torch_type) {
-  switch (torch_type) {
-    case 0:
-      return {1, 8};
-    case 1:
-      return {0, 8};
-    case 2:
-      return {0, 16};
-    case 3:
-      return {0, 32};
-    case 4:
-      return {0, 64};
-    case 5:
-      return {2, 16};
-    case 6:
-      return {2, 32};
-    case 7:
-      return {2, 64};
-    case 11:
-      return {6, 8};
-    case 15:
-      return {4, 16};
-    case 27:
-      return {1, 16};
-    case 28:
-      return {1, 32};
-    case 29:
-      return {1, 64};
-    default:
-      return {PTO_TYPE_ANY, 0};
-  }
-}
-
 std::string text(const pto_argument& argument) {
+  const std::string type = type_text(argument.type_code, argument.type_bits);
   if (argument.kind == PTO_ARGUMENT_TENSOR) {
     if (!argument.is_defined) return "undefined tensor";
-    const TypeOf type = type_of_tensor(argument.torch_type);
-    return (type.code == PTO_TYPE_ANY ? "" : type_text(type.code, type.bits) + " ") + "tensor";
+    return (argument.type_code == PTO_TYPE_ANY ? "" : type + " ") + "tensor";
   }
-  const std::string type = type_text(argument.type_code, argument.type_bits);
   if (argument.kind != PTO_ARGUMENT_POINTER) return type;
   return (argument.is_const ? "const " : "") + type + "*";
 }
@@ -199,7 +164,7 @@ void check_tensor(const pto_argument& argument, const pto_parameter& parameter,
     fail({where + " is a tensor of another device", "a kernel here reads and writes CPU memory",
           "move it with .cpu()"});
   }
-  check_type(where, text(argument), type_of_tensor(argument.torch_type), parameter);
+  check_type(where, text(argument), {argument.type_code, argument.type_bits}, parameter);
   if (argument.is_contiguous) return;
   std::string sizes, strides;
   for (int32_t axis = 0; axis < argument.rank; ++axis) {

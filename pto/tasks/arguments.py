@@ -14,6 +14,7 @@ import math
 from enum import IntEnum
 from typing import Any, NoReturn
 
+from pto import _core
 from pto.errors import InvalidType, InvalidValue
 
 
@@ -211,8 +212,8 @@ def _param_type(given: Any) -> ParamType:
 
 _NUMBERS = {"int64": 8, "float32": 4, "float64": 8, "bfloat16": 2}  # bytes
 _FLOATS = {"float32": (24, -149, 127), "bfloat16": (8, -133, 127)}  # precision, exponents
-_KEPT = {"bool": "int64", **{f"int{n}": "int64" for n in (8, 16, 32, 64)}}
-_KEPT |= {f"uint{n}": "int64" for n in (8, 16, 32, 64)} | {n: n for n in _NUMBERS}
+_KEPT = {row.numpy: "int64" for row in _core.dtypes() if row.kind != "float"}
+_KEPT |= {n: n for n in _NUMBERS}
 
 
 def _of_ctypes(value: Any, dtype: str) -> tuple[Any, str]:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pto import _core
 from pto.errors import Failure, InvalidType, InvalidValue, MissingFile
 from pto.tasks.elf import ElfObject, read_object
 from pto.tasks.sources import SourceText
@@ -23,10 +24,7 @@ from pto.tasks.sources import SourceText
 PRECOMPILED_FIELDS = ("tensor_args", "scalars", "tiling", "workspace", "has_workspace", "compiler",
                       "ascendc_symbol")  # fmt: skip
 _DIRECTIONS = {"input": "kInput", "output": "kOutput", "inout": "kInout"}
-_DTYPES = {f"{kind}{bits}": (code, bits) for code, kind, widths in (
-    (0, "int", (8, 16, 32, 64)), (1, "uint", (8, 16, 32, 64)), (2, "float", (16, 32, 64)),
-    (4, "bfloat", (16,))) for bits in widths}  # fmt: skip
-_DTYPES["bool"] = 6, 8
+_DTYPES = {row.numpy: (row.code, 8 * row.bytes) for row in _core.dtypes()}
 _SCALARS = {"int32": "int32_t", "uint32": "uint32_t", "int64": "int64_t", "float32": "float",
             "float64": "double"}  # fmt: skip
 _PREFIX = "pto_adapt_"

@@ -29,17 +29,9 @@ using namespace xla_ffi;
 
 // Ours for XLA's number of an element type, or -1.
 int32_t dtype_of(xla_ffi::DataType type) {
-  static constexpr auto kTable = [] {
-    std::array<int8_t, 34> table{};
-    table.fill(-1);
-    constexpr xla_ffi::DataType kTheirs[kDTypes] = {kPred, kS8,  kS16, kS32,  kS64, kU8, kU16,
-                                                    kU32,  kU64, kF16, kBF16, kF32, kF64};
-    for (size_t i = 0; i < kDTypes; ++i)
-      table[static_cast<size_t>(kTheirs[i])] = static_cast<int8_t>(i);
-    return table;
-  }();
-  const auto place = static_cast<size_t>(type);
-  return place < kTable.size() ? kTable[place] : -1;
+  static constexpr FrameworkTypes kTypes(kPred, kS8, kS16, kS32, kS64, kU8, kU16, kU32, kU64, kF16,
+                                         kBF16, kF32, kF64);
+  return kTypes.ours(type);
 }
 
 [[noreturn]] void fail_site(const std::string& what) {

@@ -17,6 +17,7 @@ import numpy as np
 
 import jax
 from jax import numpy as jnp
+from pto import _core
 from pto.adapters.jax.sizes import Sizes
 from pto.adapters.record import Argument, Record
 from pto.errors import InvalidType, InvalidValue
@@ -24,15 +25,7 @@ from pto.errors import InvalidType, InvalidValue
 TARGET = "pto_xla_call"  # the handler's name, in libpto_jax.so and among XLA's targets
 
 # Maps JAX's element types to our names and back.
-DTYPE_NAMES = {
-    "bool": "bool",
-    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float32": "f32",
-    "float64": "f64",
-}
+DTYPE_NAMES = {row.numpy: row.name for row in _core.dtypes()}
 DTYPES = {ours: jnp.dtype(theirs) for theirs, ours in DTYPE_NAMES.items()}
 OPERAND = object()  # stands for an attribute that is an operand
 _STATIC = (bool, int, float, str)  # attributes that the call site holds

@@ -12,20 +12,17 @@
 #include "pto/adapters/mindspore/interface.hpp"
 #include "pto/adapters/mindspore/request.hpp"
 #include "pto/adapters/mindspore/shapes.hpp"
+#include "pto/base/dtype.hpp"
 
 namespace pto::mindspore_adapter {
 namespace {
 
-// MindSpore's names of the element types, in the order of pto::DType.
-constexpr const char* kNames[] = {"bool",     "int8",    "int16",  "int32",  "int64",
-                                  "uint8",    "uint16",  "uint32", "uint64", "float16",
-                                  "bfloat16", "float32", "float64"};
-constexpr int32_t kDTypes = 13;
-int32_t type_ids[kDTypes];  // MindSpore's numbers of them, set once at load
+int32_t type_ids[kDTypes];  // MindSpore's numbers of element types, set once at load
 
+// By MindSpore's name.
 int32_t dtype_of(const Request& request, const char* name) {
   for (int32_t i = 0; i < kDTypes; ++i) {
-    if (std::strcmp(name, kNames[i]) == 0) return i;
+    if (numpy_name(static_cast<DType>(i)) == name) return i;
   }
   fail(std::string(request.op().name) + ": a tensor has the dtype " + name,
        "kernels exist for bool, integers, float16, bfloat16, float32 and float64",
@@ -49,7 +46,7 @@ struct Kept : KernelData {
 class Launch {
  public:
   Launch(const Kept& kept, int count, void** data, const int* ranks, int64_t** shapes,
-         const char** dtypes)
+               const char** dtypes)
       : request_(*kept.request),
         lifts_scalars_(kept.lifts_scalars),
         data_(data),

@@ -7,8 +7,7 @@
 // MindSpore's Python thread only queues a call. A second thread asks for the shapes of the results,
 // makes them and links the node of the gradient; a third one runs kernels in order.
 //
-// Thread safety: as MindSpore's own operators; a Call may be used from any thread.
-#include <array>
+// Thread safety: as MindSpore's own operators; an Call may be used from any thread.
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,17 +27,18 @@ namespace autograd = mindspore::pynative::autograd;
 using mindspore::TypeId;
 using mindspore::tensor::TensorPtr;
 
-constexpr std::array kTypes = {
-    TypeId::kNumberTypeBool,    TypeId::kNumberTypeInt8,     TypeId::kNumberTypeInt16,
-    TypeId::kNumberTypeInt32,   TypeId::kNumberTypeInt64,    TypeId::kNumberTypeUInt8,
-    TypeId::kNumberTypeUInt16,  TypeId::kNumberTypeUInt32,   TypeId::kNumberTypeUInt64,
-    TypeId::kNumberTypeFloat16, TypeId::kNumberTypeBFloat16, TypeId::kNumberTypeFloat32,
-    TypeId::kNumberTypeFloat64};  // in the order of pto::DType
+constexpr FrameworkTypes kTypes(TypeId::kNumberTypeBool, TypeId::kNumberTypeInt8,
+                                TypeId::kNumberTypeInt16, TypeId::kNumberTypeInt32,
+                                TypeId::kNumberTypeInt64, TypeId::kNumberTypeUInt8,
+                                TypeId::kNumberTypeUInt16, TypeId::kNumberTypeUInt32,
+                                TypeId::kNumberTypeUInt64, TypeId::kNumberTypeFloat16,
+                                TypeId::kNumberTypeBFloat16, TypeId::kNumberTypeFloat32,
+                                TypeId::kNumberTypeFloat64);
+
+TypeId type_id(int32_t dtype) { return static_cast<TypeId>(kTypes.theirs(dtype)); }
 
 int32_t dtype_of(const Request& request, size_t place, TypeId type) {
-  for (size_t i = 0; i < kTypes.size(); ++i) {
-    if (kTypes[i] == type) return static_cast<int32_t>(i);
-  }
+  if (const int32_t ours = kTypes.ours(type); ours >= 0) return ours;
   fail(std::string(request.op().name) + ": tensor " + request.argument(place).name +
            " has the dtype " + mindspore::TypeIdToString(type),
        "kernels exist for bool, integers, float16, bfloat16, float32 and float64",
@@ -87,7 +87,7 @@ class Runner : public ms::pynative::PyboostRunner {
     if (place >= self.outputs().size()) return nullptr;
     const ms::Tensor& tensor = self.outputs()[place];
     const Shape wanted(sizes, sizes + rank);
-    if (tensor.shape() != wanted || tensor.data_type() != kTypes[static_cast<size_t>(dtype)]) {
+    if (tensor.shape() != wanted || tensor.data_type() != type_id(dtype)) {
       return nullptr;
     }
     void* data = tensor.GetDataPtr();
@@ -109,10 +109,11 @@ Tensors forward(const std::shared_ptr<const Request>& request, const Tensors& in
     shapes.push_back(tensor.shape().data());
     dtypes.push_back(dtype_of(*request, dtypes.size(), tensor.data_type()));
   }
-  const Results results = infer_shapes(*request, ranks.data(), shapes.data(), dtypes.data());
+  const Results results =
+      infer_shapes(*request, ranks.data(), shapes.data(), dtypes.data());
   Tensors outputs;
   for (size_t i = 0; i < results.tensors.size(); ++i) {
-    outputs.emplace_back(kTypes[static_cast<size_t>(results.dtypes[i])], results.tensors[i]);
+    outputs.emplace_back(type_id(results.dtypes[i]), results.tensors[i]);
   }
   std::make_shared<Runner>(request)->Run(inputs, outputs);
   return outputs;

@@ -18,15 +18,10 @@ from pto import _core
 from pto.adapters.record import Record
 from pto.errors import Failure, InvalidType, InvalidValue
 
-# MindSpore's element types by the names of ours, in the order of pto::DType.
+# MindSpore's element types by the names of ours, in the order of abi/dtypes.def.
 DTYPES = {
-    "bool": mindspore.bool_,
-    **{f"i{bits}": getattr(mindspore, f"int{bits}") for bits in (8, 16, 32, 64)},
-    **{f"u{bits}": getattr(mindspore, f"uint{bits}") for bits in (8, 16, 32, 64)},
-    "f16": mindspore.float16,
-    "bf16": mindspore.bfloat16,
-    "f32": mindspore.float32,
-    "f64": mindspore.float64,
+    row.name: getattr(mindspore, "bool_" if row.numpy == "bool" else row.numpy)
+    for row in _core.dtypes()
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 

@@ -242,8 +242,10 @@ class Description {
     check(api::CastTypeInfoToTensorInfo(type, &tensor));
     if (!tensor) return;
     check(api::GetTensorElementType(tensor, &element));
-    json_.raw(",\"dtype\":");
-    json_.number(static_cast<int64_t>(element));
+    if (const int dtype = dtype_of(element); dtype >= 0) {
+      json_.raw(",\"dtype\":");
+      json_.quoted(name(static_cast<DType>(dtype)));
+    }
     if (api::TensorTypeAndShape_HasShape(tensor)) shape(tensor);
   }
 

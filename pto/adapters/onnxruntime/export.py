@@ -14,11 +14,8 @@ from pto.adapters.onnxruntime.rows import DOMAIN
 from pto.adapters.record import Argument, Record
 
 VERSION = 1
-_TYPES = {  # ONNX's names of element types
-    "f32": "float", "f64": "double", "f16": "float16", "bf16": "bfloat16", "bool": "bool",
-    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
-    **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
-}  # fmt: skip
+_RENAMED = {"float32": "float", "float64": "double"}  # by ONNX
+_TYPES = {row.name: _RENAMED.get(row.numpy, row.numpy) for row in _core.dtypes()}
 _ATTRIBUTES = {"int": "INT", "SymInt": "INT", "bool": "INT", "float": "FLOAT", "str": "STRING",
                "int[]": "INTS"}  # fmt: skip
 
@@ -57,7 +54,7 @@ def schema(record: Record) -> object:
 
 
 def _name(dtype: int) -> str:
-    return _core.dtypes()[dtype][0]
+    return _core.dtypes()[dtype].name
 
 
 def _attribute(a: Argument) -> object:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from pto import language as tile
-from pto.adapters.onnxruntime.graph import DTYPES, Node
+from pto.adapters.onnxruntime.graph import Node
 from pto.language.elementwise import binary
 from pto.language.reduce import centred
 from pto.language.shape import same_size
@@ -64,7 +64,9 @@ def sign(node: Node, x: Tensor) -> Tensor:
     )  # fmt: skip
 
 
-def clip(node: Node, x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
+def clip(
+    node: Node, x: Tensor, low: Tensor | None = None, high: Tensor | None = None
+) -> Tensor:
     low = node.get("min", None) if low is None else low
     high = node.get("max", None) if high is None else high
     return tile.clip(x, low, high)
@@ -79,7 +81,7 @@ def cast_to(node: Node, x: Tensor, *_: Tensor) -> Tensor:
 
 
 def cast_by_attribute(node: Node, x: Tensor) -> Tensor:
-    if DTYPES.get(node.get("to", 0)) is None:
+    if node.outputs[0].dtype is None:
         raise NotExpressible
     return cast_to(node, x)
 

@@ -6,15 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-DTYPES = {
-    1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool",
-    10: "f16", 11: "f64", 12: "u32", 13: "u64", 16: "bf16",
-}  # fmt: skip
-_NUMPY = {
-    "f32": np.float32, "u8": np.uint8, "i8": np.int8, "u16": np.uint16, "i16": np.int16,
-    "i32": np.int32, "i64": np.int64, "bool": np.bool_, "f16": np.float16, "f64": np.float64,
-    "u32": np.uint32, "u64": np.uint64,
-}  # fmt: skip
+from pto.language.dtypes import numpy_type
 
 
 @dataclass(frozen=True)
@@ -76,11 +68,11 @@ class OnnxGraph:
 
 
 def _value(name: str, fields: dict) -> Value:
-    dtype = DTYPES.get(fields.get("dtype", 0))
+    dtype = fields.get("dtype")
     shape = fields.get("shape")
     data = None
-    if "data" in fields and dtype in _NUMPY:
-        data = np.frombuffer(bytes.fromhex(fields["data"]), _NUMPY[dtype]).reshape(shape)
+    if "data" in fields and dtype != "bf16":  # NumPy has no bf16
+        data = np.frombuffer(bytes.fromhex(fields["data"]), numpy_type(dtype)).reshape(shape)
     shape = None if shape is None else tuple(shape)
     return Value(name, dtype, shape, fields["constant"], fields["output"], data)
 

@@ -14,18 +14,8 @@
 namespace pto::ort {
 namespace {
 
-constexpr std::array<int8_t, 17> kOurs = [] {
-  std::array<int8_t, 17> ours{};
-  ours.fill(-1);
-  ours[1] = static_cast<int8_t>(DType::F32), ours[2] = static_cast<int8_t>(DType::U8);
-  ours[3] = static_cast<int8_t>(DType::I8), ours[4] = static_cast<int8_t>(DType::U16);
-  ours[5] = static_cast<int8_t>(DType::I16), ours[6] = static_cast<int8_t>(DType::I32);
-  ours[7] = static_cast<int8_t>(DType::I64), ours[9] = static_cast<int8_t>(DType::Bool);
-  ours[10] = static_cast<int8_t>(DType::F16), ours[11] = static_cast<int8_t>(DType::F64);
-  ours[12] = static_cast<int8_t>(DType::U32), ours[13] = static_cast<int8_t>(DType::U64);
-  ours[16] = static_cast<int8_t>(DType::BF16);
-  return ours;
-}();
+// ONNX's numbers of the element types.
+constexpr FrameworkTypes kTypes(9, 3, 5, 6, 7, 2, 4, 12, 13, 10, 16, 1, 11);
 
 // Runs the blocks of one loop on ONNX Runtime's threads.
 struct Loop {
@@ -76,10 +66,9 @@ class Invocation {
 
   void run() {
     const ScopedExecutor threads(&Loop::run, context_);
-    const pto_operator_call call = {&kernel_.op,           tensors_.data(),
-                                    counts_.data(),        kernel_.attributes.data(),
-                                    &Invocation::allocate, this,
-                                    &Invocation::narrow};
+    const pto_operator_call call = {
+        &kernel_.op, tensors_.data(), counts_.data(), kernel_.attributes.data(), &Invocation::allocate,
+        this,        &Invocation::narrow};
     if (pto_operator_site_run(kernel_.site.get(), &call) != 0) throw std::runtime_error(text());
     for (const Bounded& one : bounded_) give(one);
     kernel_.outputs_agree.store(true, std::memory_order_relaxed);
@@ -243,17 +232,8 @@ pto_tensor_ref tensor_of(const Value* value) {
   return tensor;
 }
 
-int dtype_of(int element) {
-  const auto place = static_cast<size_t>(element);
-  return place < kOurs.size() ? kOurs[place] : -1;
-}
-
-int element_of(int dtype) {
-  for (size_t element = 0; element < kOurs.size(); ++element) {
-    if (kOurs[element] == dtype) return static_cast<int>(element);
-  }
-  return kUndefinedElement;
-}
+int dtype_of(int element) { return kTypes.ours(element); }
+int element_of(int dtype) { return kTypes.theirs(dtype); }
 
 bool is_tensor(int32_t kind) { return kind <= PTO_KIND_TENSOR_LIST; }
 

@@ -6,17 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+from pto import _core
 from pto.adapters.record import Argument
 
-DTYPES = {
-    "bool": tf.bool,
-    **{f"i{bits}": getattr(tf, f"int{bits}") for bits in (8, 16, 32, 64)},
-    **{f"u{bits}": getattr(tf, f"uint{bits}") for bits in (8, 16, 32, 64)},
-    "f16": tf.float16,
-    "bf16": tf.bfloat16,
-    "f32": tf.float32,
-    "f64": tf.float64,
-}
+DTYPES = {row.name: tf.as_dtype(row.numpy) for row in _core.dtypes()}
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _EMPTY = {"float": "0", "bool": False, "str": "", "int[]": []}  # of an attribute that is None
 _WANTED = {"float": "a real number", "bool": "True or False", "str": "a string",

@@ -7,17 +7,9 @@ import torch
 from pto import _core
 from pto.adapters.record import Record
 
-# Maps PyTorch's element types to our names and back.
-DTYPE_NAMES = {
-    torch.bool: "bool",
-    **{getattr(torch, f"int{bits}"): f"i{bits}" for bits in (8, 16, 32, 64)},
-    **{getattr(torch, f"uint{bits}"): f"u{bits}" for bits in (8, 16, 32, 64)},
-    torch.float16: "f16",
-    torch.bfloat16: "bf16",
-    torch.float32: "f32",
-    torch.float64: "f64",
-}
-DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
+# PyTorch's element types by our names, and back.
+DTYPES = {row.name: getattr(torch, row.numpy) for row in _core.dtypes()}
+DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def qualified_name(record: Record) -> str:

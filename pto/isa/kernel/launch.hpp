@@ -47,22 +47,11 @@ struct ElementType<const T> : ElementType<T> {};
   struct ElementType<type> {                                         \
     static constexpr uint8_t kCode = code, kBits = sizeof(type) * 8; \
   };
-PTO_ELEMENT_TYPE(bool, 6)
+#define PTO_DTYPE(id, constant, name, code, bits, type, ...) PTO_ELEMENT_TYPE(type, code)
+#include "pto/abi/dtypes.def"
 PTO_ELEMENT_TYPE(char, char(-1) < 0 ? 0 : 1)
-PTO_ELEMENT_TYPE(signed char, 0)
-PTO_ELEMENT_TYPE(short, 0)
-PTO_ELEMENT_TYPE(int, 0)
-PTO_ELEMENT_TYPE(long, 0)
-PTO_ELEMENT_TYPE(long long, 0)
-PTO_ELEMENT_TYPE(unsigned char, 1)
-PTO_ELEMENT_TYPE(unsigned short, 1)
-PTO_ELEMENT_TYPE(unsigned int, 1)
-PTO_ELEMENT_TYPE(unsigned long, 1)
+PTO_ELEMENT_TYPE(long long, 0)  // int64_t is long
 PTO_ELEMENT_TYPE(unsigned long long, 1)
-PTO_ELEMENT_TYPE(half, 2)
-PTO_ELEMENT_TYPE(float, 2)
-PTO_ELEMENT_TYPE(double, 2)
-PTO_ELEMENT_TYPE(bfloat16_t, 4)
 #undef PTO_ELEMENT_TYPE
 
 template <class T>
@@ -209,7 +198,9 @@ pto_argument tensor_argument(const T& tensor) {
   argument.device = -1;
   argument.is_defined = is_defined(tensor, 0);
   if (!argument.is_defined) return argument;
-  argument.torch_type = torch_type_of(tensor, 0);
+  const pto_parameter type = type_of(tensor, 0);
+  argument.type_code = type.type_code;
+  argument.type_bits = type.type_bits;
   argument.is_on_cpu = is_on_cpu(tensor, 0);
   argument.device = device_of(tensor, 0);
   argument.object = &tensor;

@@ -54,10 +54,26 @@ struct Numbers {
   const int64_t* data() const { return numbers; }
   size_t size() const { return count; }
 };
+enum class Scalar {
+  Byte,
+  Char,
+  Short,
+  Int,
+  Long,
+  Half,
+  Float,
+  Double,
+  Bool,
+  BFloat16,
+  UInt16,
+  UInt32,
+  UInt64,
+  Other
+};  // as at::ScalarType names them
 template <class T>
 struct FakeTensor {
   std::vector<T> elements;
-  int torch_type = 6;
+  Scalar type = Scalar::Float;
   int64_t sizes_[2] = {0, 1}, strides_[2] = {1, 1};
   bool contiguous = true, cpu = true, exists = true;
 
@@ -69,7 +85,7 @@ struct FakeTensor {
   bool is_cpu() const { return cpu; }
   bool defined() const { return exists; }
   size_t nbytes() const { return elements.size() * sizeof(T); }
-  int scalar_type() const { return torch_type; }
+  Scalar scalar_type() const { return type; }
   Numbers sizes() const { return {sizes_, 2}; }
   Numbers strides() const { return {strides_, 2}; }
 };
@@ -131,7 +147,7 @@ TEST(TypedLaunch, a_wrong_element_type_names_both) {
   EXPECT_THAT(error_of([&] { EXEC_KERNEL_CMD(scale, 1, out, wrong, 1, 1, 1); }),
               HasSubstr("argument 2: the type given is f64*, but the parameter is const f32*"));
   FakeTensor<double> tensor({1});
-  tensor.torch_type = 7;
+  tensor.type = Scalar::Double;
   EXPECT_THAT(
       error_of([&] { EXEC_KERNEL_CMD(scale, 1, out, tensor, 1, 1, 1); }),
       HasSubstr("argument 2: the type given is f64 tensor, but the parameter is const f32*"));

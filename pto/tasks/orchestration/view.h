@@ -23,8 +23,8 @@ struct ElementType {
   bool operator==(ElementType other) const { return code == other.code && bits == other.bits; }
 };
 namespace element {
-constexpr ElementType i8{0, 8}, i16{0, 16}, i32{0, 32}, i64{0, 64}, u8{1, 8}, u16{1, 16},
-    u32{1, 32}, u64{1, 64}, f16{2, 16}, f32{2, 32}, f64{2, 64}, bf16{4, 16}, boolean{6, 8};
+#define PTO_DTYPE(id, constant, name, code, bits, ...) constexpr ElementType constant{code, bits};
+#include "pto/abi/dtypes.def"
 }
 
 using Dimensions = std::vector<int64_t>;
@@ -106,7 +106,9 @@ class View {
     if (n != numel() || !is_right)
       refuse("reshape() of " + std::to_string(numel()) + " elements to " + std::to_string(n) +
                  " in " + std::to_string(shape.size()) + " dimensions",
-             "a reshape keeps the number of elements, in at most 8 dimensions",
+             ("a reshape keeps the number of elements, in at most " + std::to_string(PTO_MAX_RANK) +
+              " dimensions")
+                 .c_str(),
              "pass a shape with the same number of elements");
     View v = *this;
     v.view_.rank = int32_t(shape.size());

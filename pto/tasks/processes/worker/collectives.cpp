@@ -118,34 +118,13 @@ void reduce_any(std::span<const pto_tensor> tensors, std::span<const uint64_t>) 
   check_alike(tensors);
   const auto type = from_dlpack(tensors[0].type_code, tensors[0].type_bits);
   const auto of = [&](auto value) { reduce<decltype(value)>(tensors, Operation{}); };
-  if (type) switch (*type) {
-      case DType::I8:
-        return of(int8_t{});
-      case DType::I16:
-        return of(int16_t{});
-      case DType::I32:
-        return of(int32_t{});
-      case DType::I64:
-        return of(int64_t{});
-      case DType::U8:
-        return of(uint8_t{});
-      case DType::U16:
-        return of(uint16_t{});
-      case DType::U32:
-        return of(uint32_t{});
-      case DType::U64:
-        return of(uint64_t{});
-      case DType::F16:
-        return of(half{});
-      case DType::BF16:
-        return of(bfloat16_t{});
-      case DType::F32:
-        return of(float{});
-      case DType::F64:
-        return of(double{});
-      case DType::Bool:
-        break;
-    }
+  switch (type.value_or(DType::Bool)) {
+#define PTO_DTYPE(id, constant, name, code, bits, type, ...) \
+  case DType::id:                                            \
+    if (DType::id == DType::Bool) break;                     \
+    return of(type{});
+#include "pto/abi/dtypes.def"
+  }
   fail({"a reduction of " + text(tensors[0]), "it takes integers and floating-point numbers",
         "convert it, or copy"});
 }
