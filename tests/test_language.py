@@ -176,7 +176,7 @@ def test_sizes_stay_symbolic_and_enter_arithmetic():
 
 def test_broadcasting_two_symbols_leaves_a_guard():
     graph = symbolic(lambda x, y: x + y, ("f32", [None]), ("f32", [None]))
-    assert [(str(a), str(b), why) for a, b, why in graph.guards] == [("s0", "s1", "add")]
+    assert [(str(a), str(b), why) for a, b, why, _ in graph.guards] == [("s0", "s1", "add")]
 
 
 @pytest.mark.parametrize("function", [pto.sum, pto.prod, pto.mean, pto.var, pto.softmax])

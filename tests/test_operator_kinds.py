@@ -196,10 +196,10 @@ def test_shapes_follow_from_ranks_alone(name, tensors, attributes, sizes, want):
 
 
 SIZES = [
-    (lambda a, b: a // b, [4, 0], "the size (s0 // s1) divides by zero: its operands are 4 and 0"),
-    (lambda a, b: a % b, [4, 0], "the size (s0 % s1) divides by zero"),
-    (lambda a, b: a * b - 2, [2**40, 2**40], "the size (s0 * s1) leaves 64 bits: its operands are"),
-    (lambda a, b: a + b, [2**62, 2**62], "the size (s0 + s1) leaves 64 bits"),
+    (lambda a, b: a // b, [4, 0], "the size s0//s1 divides by zero: its operands are 4 and 0"),
+    (lambda a, b: a % b, [4, 0], "the size s0%s1 divides by zero"),
+    (lambda a, b: a * b - 2, [2**40, 2**40], "the size s0*s1 leaves 64 bits: its operands are"),
+    (lambda a, b: a + b, [2**62, 2**62], "the size s0+s1 leaves 64 bits"),
 ]
 
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "pto/base/error.hpp"
+#include "pto/base/size_program.hpp"
 #include "pto/base/text.hpp"
 
 namespace pto {
@@ -11,23 +12,15 @@ namespace {
 
 bool is_chain(DimOp op) { return op == DimOp::Add || op == DimOp::Mul || op >= DimOp::Min; }
 
-constexpr const char* kSigns[] = {"", "", " + ", " - ", " * ", " // ", " % "};
-
-// Computes `a op b`; an error's text begins with `size`, such as "size s0*s1: ".
-int64_t apply(DimOp op, int64_t a, int64_t b, const std::string& size = "size: ") {
-  int64_t out = 0;
-  switch (calculate(op, a, b, &out)) {
-    case SizeFault::None:
-      return out;
-    case SizeFault::Mismatch:
-      fail({size + text(a) + " and " + text(b) + " do not broadcast",
-            "sizes are equal or one of them is 1", "pass tensors whose shapes broadcast"});
-    case SizeFault::ZeroDivision:
-      fail({size + text(a) + " is divided by zero", "a divisor must not be 0",
-            "use sizes that are not 0 there"});
-    default:
-      fail({size + text(a) + kSigns[static_cast<int>(op)] + text(b) + " does not fit 64 bits",
-            "sizes and their products are signed 64-bit numbers", "use smaller sizes"});
+// Computes `a op b` of constants.
+int64_t apply(DimOp op, int64_t a, int64_t b) {
+  const pto_dim dims[] = {{PTO_DIM_CONSTANT, 0, 0, a},
+                          {PTO_DIM_CONSTANT, 0, 0, b},
+                          {static_cast<int32_t>(op), 0, 1, 0}};
+  try {
+    return calculate_step(dims, 2, a, b);
+  } catch (const SizeRefusal& refusal) {
+    fail(refusal);
   }
 }
 
@@ -50,24 +43,6 @@ bool is_neutral(DimOp op, int64_t value) {
         "sizes are computed at each call",
         "compute the size in fewer steps, or pass it as a "
         "number"});
-}
-
-int precedence(const Dim& dim) {
-  switch (dim.op()) {
-    case DimOp::Add:
-    case DimOp::Sub:
-      return 1;
-    case DimOp::Mul:
-    case DimOp::FloorDiv:
-    case DimOp::Mod:
-      return 2;
-    default:
-      return 3;
-  }
-}
-
-std::string in_parentheses(const Dim& dim, bool needed) {
-  return needed ? "(" + text(dim) + ")" : text(dim);
 }
 
 // Reads the grammar that text(dim) prints, by recursive descent.
@@ -258,34 +233,7 @@ Dim min(const Dim& a, const Dim& b) { return Dim::make(DimOp::Min, a, b); }
 Dim max(const Dim& a, const Dim& b) { return Dim::make(DimOp::Max, a, b); }
 Dim broadcast(const Dim& a, const Dim& b) { return Dim::make(DimOp::Broadcast, a, b); }
 
-std::string text(const Dim& dim) {
-  if (dim.is_constant()) return text(dim.value());
-  if (dim.is_symbol()) return "s" + text(dim.value());
-  if (dim.op() >= DimOp::Min) {
-    const char* name = dim.op() == DimOp::Min   ? "min("
-                       : dim.op() == DimOp::Max ? "max("
-                                                : "broadcast(";
-    return name + text(dim.left()) + ", " + text(dim.right()) + ")";
-  }
-  const int level = precedence(dim);
-  const std::string left = in_parentheses(dim.left(), precedence(dim.left()) < level);
-  const Dim& r = dim.right();
-  if (dim.op() == DimOp::Add && r.is_constant() && r.value() < 0 && r.value() != INT64_MIN)
-    return left + "-" + text(-r.value());
-  const std::string right = in_parentheses(r, precedence(r) <= level);
-  switch (dim.op()) {
-    case DimOp::Add:
-      return left + "+" + right;
-    case DimOp::Sub:
-      return left + "-" + right;
-    case DimOp::Mul:
-      return left + "*" + right;
-    case DimOp::FloorDiv:
-      return left + "//" + right;
-    default:
-      return left + "%" + right;
-  }
-}
+std::string text(const Dim& dim) { return size_text(dim); }
 
 std::string text(const Dims& dims) {
   return "[" + joined(dims, ", ", [](const Dim& dim) { return text(dim); }) + "]";
@@ -306,33 +254,27 @@ Dim parse_dim(std::string_view text) {
 }
 
 int64_t evaluate(const Dim& dim, const std::vector<int64_t>& symbols) {
-  if (dim.is_constant()) return dim.value();
-  if (dim.is_symbol()) {
-    const auto index = static_cast<size_t>(dim.value());
-    if (index >= symbols.size())
-      fail({"size " + text(dim) + " has no value; the number of known symbols is " +
-                std::to_string(symbols.size()),
-            "every symbol must come from the size of an input", "give the value of " + text(dim)});
-    return symbols[index];
-  }
-  const int64_t a = evaluate(dim.left(), symbols), b = evaluate(dim.right(), symbols);
-  if ((dim.op() == DimOp::FloorDiv || dim.op() == DimOp::Mod) && b == 0)
-    fail({"size " + text(dim) + " divides " + text(a) + " by zero",
-          "the divisor " + text(dim.right()) + " must not be zero for these sizes",
-          "call with other sizes"});
-  int64_t value = 0;
-  if (calculate(dim.op(), a, b, &value) == SizeFault::None) return value;
-  return apply(dim.op(), a, b, "size " + text(dim) + ": ");
+  each_symbol(dim, [&](int64_t symbol) {
+    if (static_cast<size_t>(symbol) < symbols.size()) return;
+    fail({"size s" + text(symbol) + " has no value; the number of known symbols is " +
+              std::to_string(symbols.size()),
+          "every symbol must come from the size of an input",
+          "give the value of s" + text(symbol)});
+  });
+  return SizeProgram(dim).evaluate(symbols.data());
 }
 
 Dim substitute(const Dim& dim, const std::vector<Dim>& replacement) {
-  if (dim.is_constant()) return dim;
-  if (dim.is_symbol()) {
-    const auto index = static_cast<size_t>(dim.value());
-    return index < replacement.size() ? replacement[index] : dim;
-  }
-  return Dim::make(dim.op(), substitute(dim.left(), replacement),
-                   substitute(dim.right(), replacement));
+  SizeSteps all;
+  all.add(dim);
+  std::vector<Dim> sizes(all.steps.size());
+  DimSizes rules(all.steps.data());
+  const auto symbol = [&](int64_t index) {
+    return static_cast<size_t>(index) < replacement.size() ? replacement[static_cast<size_t>(index)]
+                                                           : Dim::symbol(static_cast<int>(index));
+  };
+  evaluate_steps(all.steps.data(), static_cast<int32_t>(sizes.size()), symbol, rules, sizes.data());
+  return sizes.back();
 }
 
 Dim product(const Dims& dims) {

@@ -76,6 +76,15 @@ Dim parse_dim(std::string_view text);
 // and moves `position` to the first character that does not fit.
 std::optional<Dim> read_dim(std::string_view text, size_t& position);
 
+// Calls f(index) for each symbol, from left to right, as often as it prints.
+template <class F>
+void each_symbol(const Dim& dim, const F& f) {
+  if (dim.is_symbol()) f(dim.value());
+  if (dim.op() <= DimOp::Symbol) return;
+  each_symbol(dim.left(), f);
+  each_symbol(dim.right(), f);
+}
+
 // Computes the value with symbols[i] for s<i>; throws pto::Error for a division by zero or a
 // missing symbol.
 int64_t evaluate(const Dim& dim, const std::vector<int64_t>& symbols);

@@ -77,17 +77,17 @@ TEST(Dims, refuse_what_has_no_value) {
   EXPECT_THAT(what_of([] {
                 evaluate(floordiv(s0, s1), {4, 0});
               }),
-              HasSubstr("size s0//s1 divides 4 by zero"));
+              HasSubstr("the size s0//s1 divides by zero: its operands are 4 and 0"));
   EXPECT_THAT(what_of([] {
                 evaluate(s2, {4, 0});
               }),
               HasSubstr("size s2 has no value; the number of known symbols is 2"));
-  EXPECT_THAT(what_of([] { evaluate(s0 * s0, {INT64_C(1) << 40}); }),
-              HasSubstr("does not fit 64 bits"));
+  EXPECT_THAT(what_of([] { evaluate(s0 * s0, {INT64_C(1) << 40}); }), HasSubstr("leaves 64 bits"));
   EXPECT_THAT(what_of([] { Dim(INT64_MAX) + 1; }),
-              HasSubstr("size: 9223372036854775807 + 1 does not fit 64 bits"));
-  EXPECT_THAT(what_of([] { evaluate(s0 * 3, {INT64_MIN}); }),
-              HasSubstr("size s0*3: -9223372036854775808 * 3 does not fit 64 bits"));
+              HasSubstr("the size 9223372036854775807+1 leaves 64 bits"));
+  EXPECT_THAT(
+      what_of([] { evaluate(s0 * 3, {INT64_MIN}); }),
+      HasSubstr("the size s0*3 leaves 64 bits: its operands are -9223372036854775808 and 3"));
 }
 
 TEST(Dims, name_the_column_of_what_does_not_parse) {

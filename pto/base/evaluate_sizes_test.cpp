@@ -124,8 +124,8 @@ TEST(EvaluateSizes, a_step_without_a_value_is_refused_with_expression_and_operan
   };
   for (const Case& one : std::initializer_list<Case>{
            {PTO_DIM_MUL, INT64_MAX,
-            "the size (s0 * 3) leaves 64 bits: its operands are 9223372036854775807 and 3"},
-           {PTO_DIM_ADD, INT64_MAX, "the size (s0 + 3) leaves 64 bits"},
+            "the size s0*3 leaves 64 bits: its operands are 9223372036854775807 and 3"},
+           {PTO_DIM_ADD, INT64_MAX, "the size s0+3 leaves 64 bits"},
            {PTO_DIM_BROADCAST, 2, "sizes 2 and 3 differ in broadcasting"}}) {
     pto_dim dims[3];
     std::vector<int64_t> sizes;

@@ -13,6 +13,7 @@
 
 #include "pto/base/dims.hpp"
 #include "pto/base/dtype.hpp"
+#include "pto/base/size_guard.hpp"
 
 namespace pto {
 
@@ -57,11 +58,10 @@ struct ProgramSpec {
   std::string name;
   std::vector<TensorSpec> inputs, outputs, temporaries;
   std::vector<ScalarSpec> scalars;
-  struct SizeGuard {
-    Dim a, b;
-    std::string because, location;
+  struct Guard : SizeGuard {
+    std::string location;
   };
-  std::vector<SizeGuard> guards;
+  std::vector<Guard> guards;
   std::vector<LaunchSpec> launches;
 };
 

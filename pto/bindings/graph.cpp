@@ -206,7 +206,8 @@ nb::list output_list(const Graph& g) {
 nb::list guard_list(const Graph& g) {
   nb::list result;
   for (const Guard& guard : g.guards())
-    result.append(nb::make_tuple(object_from(guard.a), object_from(guard.b), guard.because));
+    result.append(nb::make_tuple(object_from(guard.a), object_from(guard.b), guard.because,
+                                 static_cast<int>(guard.kind)));
   return result;
 }
 
@@ -231,7 +232,8 @@ void bind_graphs(nb::module_& m) {
       .def_prop_ro("name", &Graph::name)
       .def_prop_ro("inputs", &input_list, "(name, dtype, shape, is_scalar) of each.")
       .def_prop_ro("outputs", &output_list, "(dtype, shape) of each.")
-      .def_prop_ro("guards", &guard_list, "(a, b, because): sizes that must be equal at the call.");
+      .def_prop_ro("guards", &guard_list,
+                   "(a, b, because, kind): sizes that must be equal, see base/size_guard.hpp.");
 }
 
 const char* family_name(Family family) {

@@ -194,8 +194,9 @@ InferredShapes inferred(const ShapeRequest& request) {
     for (nb::handle member : output) shapes.tensors.push_back(tensor_from(member));
   }
   for (nb::handle guard : result[1]) {
-    shapes.guards.push_back(
-        {dim_from(guard[0]), dim_from(guard[1]), nb::cast<std::string>(guard[2])});
+    shapes.guards.push_back({dim_from(guard[0]), dim_from(guard[1]),
+                             nb::cast<std::string>(guard[2]),
+                             static_cast<GuardKind>(nb::cast<int>(guard[3]))});
   }
   if (nb::len(result) > 2) {  // the work of a hand-written kernel
     shapes.items = dim_from(result[2]);

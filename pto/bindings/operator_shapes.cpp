@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "pto/base/evaluate_sizes.hpp"
+#include "pto/base/size_program.hpp"
 #include "pto/bindings/module.hpp"
 
 namespace nb = nanobind;
@@ -36,13 +36,13 @@ class PythonSizes {
 
   nb::object combine(int32_t place, const nb::object& a, const nb::object& b) const {
     const auto left = known(a), right = known(b);
-    if (left && right) return nb::int_(calculate_step(shapes_, place, *left, *right));
+    if (left && right) return nb::int_(calculate_step(shapes_.dims, place, *left, *right));
     const int32_t op = shapes_.dims[place].op;
     if (right == 0 && (op == PTO_DIM_FLOORDIV || op == PTO_DIM_MOD))
-      throw refused_step(shapes_, place, text_of(a), "0", SizeFault::ZeroDivision);
+      throw refused_step(shapes_.dims, place, text_of(a), "0", SizeFault::ZeroDivision);
     const nb::object size = symbolic_step(op, a, b);
     if (PyLong_Check(size.ptr()) && !known(size))
-      throw refused_step(shapes_, place, text_of(a), text_of(b), SizeFault::Overflow);
+      throw refused_step(shapes_.dims, place, text_of(a), text_of(b), SizeFault::Overflow);
     return size;
   }
 
@@ -86,18 +86,10 @@ class PythonSizes {
 };
 
 std::vector<Dim> dims_of(const pto_shapes& shapes) {
-  std::vector<Dim> dims;
-  for (int32_t i = 0; i < shapes.n_dims; ++i) {
-    const pto_dim& dim = shapes.dims[i];
-    if (dim.op == PTO_DIM_CONSTANT) {
-      dims.emplace_back(dim.value);
-    } else if (dim.op == PTO_DIM_SYMBOL) {
-      dims.push_back(Dim::symbol(static_cast<int>(dim.value)));
-    } else {
-      dims.push_back(Dim::make(static_cast<DimOp>(dim.op), dims[static_cast<size_t>(dim.left)],
-                               dims[static_cast<size_t>(dim.right)]));
-    }
-  }
+  std::vector<Dim> dims(static_cast<size_t>(shapes.n_dims));
+  DimSizes rules(shapes.dims);
+  const auto symbol = [](int64_t index) { return Dim::symbol(static_cast<int>(index)); };
+  evaluate_steps(shapes.dims, shapes.n_dims, symbol, rules, dims.data());
   return dims;
 }
 

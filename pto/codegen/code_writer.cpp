@@ -53,15 +53,11 @@ std::string cpp_size(const Dim& dim) {
 }
 
 void collect_symbols(const Dim& dim, std::vector<int>* symbols) {
-  if (dim.is_constant()) return;
-  if (!dim.is_symbol()) {
-    collect_symbols(dim.left(), symbols);
-    collect_symbols(dim.right(), symbols);
-    return;
-  }
-  const int symbol = static_cast<int>(dim.value());
-  const auto at = std::lower_bound(symbols->begin(), symbols->end(), symbol);
-  if (at == symbols->end() || *at != symbol) symbols->insert(at, symbol);
+  each_symbol(dim, [&](int64_t value) {
+    const int symbol = static_cast<int>(value);
+    const auto at = std::lower_bound(symbols->begin(), symbols->end(), symbol);
+    if (at == symbols->end() || *at != symbol) symbols->insert(at, symbol);
+  });
 }
 
 std::string compute_type(DType dtype) {

@@ -24,8 +24,7 @@ class Emitter {
     declare_inputs(strides);
     declare_outputs();
     for (const Guard& guard : graph.guards())
-      spec_.guards.push_back({guard.a, guard.b, guard.because,
-                              guard.location.file.empty() ? "" : pto::text(guard.location)});
+      spec_.guards.push_back({guard, guard.location.file.empty() ? "" : pto::text(guard.location)});
   }
 
   Emitted run() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "pto/base/nonempty.hpp"
+#include "pto/base/size_program.hpp"
 #include "pto/base/text.hpp"
 #include "pto/ir/interpret.hpp"
 
@@ -39,19 +39,18 @@ void each_dim(const Graph& graph, const F& f) {
 }
 
 void check_known(const Dim& dim, const std::vector<bool>& known) {
-  if (dim.is_constant()) return;
-  if (!dim.is_symbol()) return check_known(dim.left(), known), check_known(dim.right(), known);
-  const auto symbol = static_cast<size_t>(dim.value());
-  if (symbol < known.size() && known[symbol]) return;
-  fail({"size " + text(dim) + " has no value: it is the size of no input",
-        "every symbol is, by itself, a size of an input", "give an input of that size"});
+  each_symbol(dim, [&](int64_t symbol) {
+    if (static_cast<size_t>(symbol) < known.size() && known[static_cast<size_t>(symbol)]) return;
+    fail({"size s" + text(symbol) + " has no value: it is the size of no input",
+          "every symbol is, by itself, a size of an input", "give an input of that size"});
+  });
 }
 
 }  // namespace
 
 void check_guards(const Graph& graph, const std::vector<int64_t>& symbols) {
   for (const Guard& guard : graph.guards()) try {
-      if (asks_nonempty(guard.a, guard.b) && evaluate(guard.a, symbols) == 0)
+      if (guard.kind == GuardKind::Nonempty && evaluate(guard.a, symbols) == 0)
         fail(empty_reduction(guard.because, text(guard.a.left()) + " is 0"));
       check_equal(guard.a, evaluate(guard.b, symbols), symbols,
                   guard.because + ": " + text(guard.b));

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "pto/base/nonempty.hpp"
+#include "pto/base/size_program.hpp"
 #include "pto/base/text.hpp"
 #include "pto/ir/graph.hpp"
 #include "pto/ir/infer.hpp"
@@ -133,7 +133,7 @@ Dims GraphBuilder::meet_possible_ones(const std::string& because, const Dims& a,
     Dim& size = shape[ahead + i];
     size = pto::broadcast(size, other[i]);
     if (size.is_constant() || size.is_symbol()) continue;
-    graph_.guards_.push_back({size, size, because, location_});
+    graph_.guards_.push_back({{size, size, because}, location_});
   }
   return shape;
 }
@@ -264,7 +264,7 @@ Value GraphBuilder::copy(const Node& node, std::vector<Value> operands) {
   return graph_.inputs_.back();
 }
 
-void GraphBuilder::guard_equal(const Dim& a, const Dim& b, std::string because) {
+void GraphBuilder::guard_equal(const Dim& a, const Dim& b, std::string because, GuardKind kind) {
   if (a == b) return;
   located([&] {
     if (!may_equal(a, b))
@@ -273,14 +273,15 @@ void GraphBuilder::guard_equal(const Dim& a, const Dim& b, std::string because) 
   });
   for (const Guard& known : graph_.guards_)
     if ((known.a == a && known.b == b) || (known.a == b && known.b == a)) return;
-  graph_.guards_.push_back({a, b, std::move(because), location_});
+  graph_.guards_.push_back({{a, b, std::move(because), kind}, location_});
 }
 
 void GraphBuilder::guard_nonempty(const Dim& size, std::string because) {
   located([&] {
-    if (size == Dim(0)) fail(empty_reduction(because, ""));
+    if (size == Dim(0)) fail(empty_reduction(because));
   });
-  guard_equal(one_unless_empty(size), 1, std::move(because));
+  const SizeGuard guard = SizeGuard::nonempty(size, std::move(because));
+  guard_equal(guard.a, guard.b, guard.because, guard.kind);
 }
 
 void GraphBuilder::output(Value v) {

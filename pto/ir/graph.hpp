@@ -26,6 +26,7 @@
 #include "pto/base/dims.hpp"
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
+#include "pto/base/size_guard.hpp"
 
 namespace pto {
 
@@ -78,14 +79,9 @@ struct Type {
 };
 std::string text(const Type& type);  // "f32[s0, 384]"
 
-// Two sizes that must be equal at run time; `because` names the operation, "add".
-struct Guard {
-  Dim a, b;
-  std::string because;
+// Two sizes that must be equal at run time, and the user's line that asks for it.
+struct Guard : SizeGuard {
   Location location;  // not part of identity
-  friend bool operator==(const Guard& x, const Guard& y) {
-    return x.a == y.a && x.b == y.b && x.because == y.because;
-  }
 };
 
 class Graph;
@@ -170,7 +166,8 @@ class GraphBuilder {
   // States that two sizes must be equal at run time, which the caller of the kernel checks. Equal
   // sizes add nothing; different constants throw. Broadcasting two different symbols adds a guard
   // (a symbol is never 1: sizes of 1 are constants).
-  void guard_equal(const Dim& a, const Dim& b, std::string because);
+  void guard_equal(const Dim& a, const Dim& b, std::string because,
+                   GuardKind kind = GuardKind::Equal);
 
   // States that a size must not be 0 at run time; throws where it is the constant 0.
   void guard_nonempty(const Dim& size, std::string because);

@@ -72,7 +72,7 @@ TEST(Builder, broadcasts_operands_and_guards_sizes_that_must_be_equal) {
   b.output(sum);
   const Graph g = b.build();
   ASSERT_EQ(g.guards().size(), 1u);
-  EXPECT_EQ(g.guards()[0], (Guard{s1, s2, "add", {}}));
+  EXPECT_EQ(g.guards()[0], (Guard{{s1, s2, "add"}, {}}));
 }
 
 TEST(Builder, guards_that_a_size_is_not_0) {
@@ -84,7 +84,7 @@ TEST(Builder, guards_that_a_size_is_not_0) {
   b.output(b.reduce(Opcode::amax, x, {0, 1}));
   const Graph g = b.build();
   ASSERT_EQ(g.guards().size(), 1u);
-  EXPECT_EQ(g.guards()[0], (Guard{min(s0, 1), 1, "amax", {}}));
+  EXPECT_EQ(g.guards()[0], (Guard{SizeGuard::nonempty(s0, "amax"), {}}));
 }
 
 TEST(Builder, infers_types) {

@@ -340,14 +340,17 @@ class GraphReader {
   void guard() {
     const size_t position = in_.position();
     in_.expect("guard");
+    const bool is_nonempty = in_.take("nonempty");
     const Dim a = in_.dim();
-    in_.expect("==");
-    const Dim b = in_.dim();
+    if (!is_nonempty) in_.expect("==");
+    const Dim b = is_nonempty ? Dim(1) : in_.dim();
     in_.expect("because");
     const std::string because = in_.string();
     const auto locations = read_locations(in_);
     if (!locations.empty()) builder_.set_location(locations[0]);
-    in_.checked(position, [&] { builder_.guard_equal(a, b, because); });
+    in_.checked(position, [&] {
+      is_nonempty ? builder_.guard_nonempty(a, because) : builder_.guard_equal(a, b, because);
+    });
     builder_.clear_location();
   }
 

@@ -75,8 +75,11 @@ class Printer {
   std::string line(const Guard& guard) const {
     std::vector<Location> locations;
     if (!guard.location.file.empty()) locations.push_back(guard.location);
-    return indent_ + "  guard " + text(guard.a) + " == " + text(guard.b) + " because " +
-           in_quotes(guard.because) + text_of(locations) + "\n";
+    const std::string sizes = guard.kind == GuardKind::Nonempty
+                                  ? "nonempty " + text(guard.a.left())
+                                  : text(guard.a) + " == " + text(guard.b);
+    return indent_ + "  guard " + sizes + " because " + in_quotes(guard.because) +
+           text_of(locations) + "\n";
   }
 
   std::string attributes(const Node& node) const {

@@ -20,7 +20,7 @@ Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeN
   for (const Guard& guard : graph.guards()) {
     if (keep && !keep(guard)) continue;
     b.set_location(guard.location);
-    b.guard_equal(guard.a, guard.b, guard.because);
+    b.guard_equal(guard.a, guard.b, guard.because, guard.kind);
   }
   b.clear_location();
   for (const Value v : outputs) b.output(place[static_cast<size_t>(v)]);

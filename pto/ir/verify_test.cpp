@@ -72,7 +72,7 @@ TEST(Verify, gives_scalars_of_a_body_only_scalars) {
 
 TEST(EqualSizes, have_one_representative) {
   const Dim s0 = Dim::symbol(0), s1 = Dim::symbol(1), s2 = Dim::symbol(2);
-  const EqualSizes equal({{s2, s1, "a", {}}, {s0, s2, "b", {}}, {s0 * 2, 8, "c", {}}});
+  const EqualSizes equal({{{s2, s1, "a"}, {}}, {{s0, s2, "b"}, {}}, {{s0 * 2, 8, "c"}, {}}});
   EXPECT_EQ(equal.representative(s2), s0);
   EXPECT_TRUE(equal(s1, s0));
   EXPECT_EQ(equal.representative(s0 * 2), Dim(8));

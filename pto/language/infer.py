@@ -62,7 +62,7 @@ _recorded = threading.local()
 
 
 @contextlib.contextmanager
-def recorded_guards() -> Iterator[list[tuple[Size, Size, str]]]:
+def recorded_guards() -> Iterator[list[tuple[Size, Size, str, int]]]:
     """Collects what require_equal() states on this thread."""
     outer = getattr(_recorded, "guards", None)
     _recorded.guards = []
@@ -89,7 +89,7 @@ def require_equal(a: Size, b: Size, because: str) -> None:
             "require_equal() was called outside infer", "it records a rule of an operator",
             "call it in the infer of a class under @op",
         )  # fmt: skip
-    guards.append((a, b, because))
+    guards.append((a, b, because, 0))
 
 
 def require_shape(spec: Spec, shape: tuple[Size, ...], because: str) -> None:
@@ -175,7 +175,7 @@ def agree(inferred: tuple, built: tuple, guards: list) -> bool:
             found = names[found]
         return found
 
-    for a, b, _ in guards:
+    for a, b, *_ in guards:
         if name(a) != name(b):
             names[name(a)] = name(b)
 

@@ -2,7 +2,6 @@
 // Call: binds the sizes of one call, checks them, and launches.
 #include <algorithm>
 
-#include "pto/base/nonempty.hpp"
 #include "pto/base/strided.hpp"
 #include "pto/launch/start_launch.hpp"
 
@@ -78,25 +77,16 @@ void Call::bind_outputs() {
 std::string Call::origin(const Dim& dim) const {
   if (dim.is_constant()) return text(dim);
   std::string all = dim.is_symbol() ? "" : text(dim) + ", where ";
-  std::vector<Dim> open{dim};
   std::vector<int64_t> seen;
-  while (!open.empty()) {
-    const Dim next = open.back();
-    open.pop_back();
-    if (next.is_constant()) continue;
-    if (!next.is_symbol()) {
-      open.push_back(next.right());
-      open.push_back(next.left());
-      continue;
-    }
-    if (std::find(seen.begin(), seen.end(), next.value()) != seen.end()) continue;
-    const Program::Binding& from = program_.bindings_[static_cast<size_t>(next.value())];
+  each_symbol(dim, [&](int64_t symbol) {
+    if (std::find(seen.begin(), seen.end(), symbol) != seen.end()) return;
+    const Program::Binding& from = program_.bindings_[static_cast<size_t>(symbol)];
     const std::string& name = program_.spec_.inputs[static_cast<size_t>(from.input)].name;
-    all += (seen.empty() ? "" : ", ") + text(next) + " = " +
-           std::to_string(symbols_[next.value()]) + " is axis " + std::to_string(from.axis) +
-           " of " + name;
-    seen.push_back(next.value());
-  }
+    all += (seen.empty() ? "s" : ", s") + std::to_string(symbol) + " = " +
+           std::to_string(symbols_[symbol]) + " is axis " + std::to_string(from.axis) + " of " +
+           name;
+    seen.push_back(symbol);
+  });
   return all;
 }
 
@@ -114,8 +104,8 @@ void Call::fail_check(int input, int axis, const SizeProgram& expected) const {
 
 void Call::fail_guard(size_t guard) const {
   const auto& [a, b] = program_.guards_[guard];
-  const ProgramSpec::SizeGuard& spec = program_.spec_.guards[guard];
-  if (asks_nonempty(a.dim(), b.dim())) {
+  const ProgramSpec::Guard& spec = program_.spec_.guards[guard];
+  if (spec.kind == GuardKind::Nonempty) {
     throw Error(empty_reduction(program_.spec_.name + ": " + spec.because, origin(a.dim().left())))
         .at(spec.location);
   }

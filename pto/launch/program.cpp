@@ -8,12 +8,6 @@
 namespace pto {
 namespace {
 
-int symbol_count(const Dim& dim) {
-  if (dim.is_constant()) return 0;
-  if (dim.is_symbol()) return static_cast<int>(dim.value()) + 1;
-  return std::max(symbol_count(dim.left()), symbol_count(dim.right()));
-}
-
 void check_limits(const ProgramSpec& spec) {
   const size_t tensors = spec.inputs.size() + spec.outputs.size() + spec.temporaries.size();
   if (tensors > PTO_MAX_BUFFERS) {
@@ -46,7 +40,7 @@ Program::Program(ProgramSpec spec, std::vector<pto_kernel> functions, std::share
   bind_inputs();
   for (const TensorSpec& tensor : spec_.outputs) outputs_.push_back(bind_tensor(tensor));
   for (const TensorSpec& tensor : spec_.temporaries) temporaries_.push_back(bind_tensor(tensor));
-  for (const ProgramSpec::SizeGuard& guard : spec_.guards) {
+  for (const ProgramSpec::Guard& guard : spec_.guards) {
     require_bound(guard.a, "a guard");
     require_bound(guard.b, "a guard");
     guards_.emplace_back(guard.a, guard.b);
@@ -82,17 +76,14 @@ void Program::bind_inputs() {
 }
 
 void Program::require_bound(const Dim& dim, const std::string& where) const {
-  if (dim.is_constant()) return;
-  if (!dim.is_symbol()) {
-    require_bound(dim.left(), where);
-    require_bound(dim.right(), where);
-    return;
-  }
-  const auto symbol = static_cast<size_t>(symbol_count(dim) - 1);
-  if (symbol < bindings_.size() && bindings_[symbol].input >= 0) return;
-  fail({spec_.name + ": size " + text(dim) + " of " + where + " is the size of no input",
-        "each symbol gets its value from an axis of an input",
-        "use the sizes of the function's tensor arguments"});
+  each_symbol(dim, [&](int64_t value) {
+    const auto symbol = static_cast<size_t>(value);
+    if (symbol < bindings_.size() && bindings_[symbol].input >= 0) return;
+    fail({spec_.name + ": size s" + std::to_string(value) + " of " + where +
+              " is the size of no input",
+          "each symbol gets its value from an axis of an input",
+          "use the sizes of the function's tensor arguments"});
+  });
 }
 
 Program::BoundTensor Program::bind_tensor(const TensorSpec& tensor) const {

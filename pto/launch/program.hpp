@@ -26,7 +26,7 @@
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
 #include "pto/base/program_spec.hpp"
-#include "pto/launch/size_program.hpp"
+#include "pto/base/size_program.hpp"
 
 namespace pto {
 

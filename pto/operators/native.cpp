@@ -92,9 +92,7 @@ std::shared_ptr<const Program> native_program(const KernelRequest& request,
     if (op.outputs[i].is_bounded == 0) continue;
     spec.outputs.push_back({"rows of output " + std::to_string(i), DType::I64, {Dim(1)}});
   }
-  for (const InferredShapes::Guard& guard : shapes.guards) {
-    spec.guards.push_back({guard.a, guard.b, guard.because, ""});
-  }
+  for (const SizeGuard& guard : shapes.guards) spec.guards.push_back({guard, ""});
   LaunchSpec launch{op.name, launched(spec, request), shapes.items, shapes.bytes};
   spec.launches.push_back(std::move(launch));
   return std::make_shared<Program>(std::move(spec), std::vector<pto_kernel>{function},

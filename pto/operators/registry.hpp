@@ -56,13 +56,9 @@ struct InferredShapes {
     DType dtype;
     Dims sizes;
   };
-  struct Guard {
-    Dim a, b;
-    std::string because;
-  };
   std::vector<Tensor> tensors = {};
   std::vector<int32_t> counts = {};  // of each output; empty: one tensor each
-  std::vector<Guard> guards = {};
+  std::vector<SizeGuard> guards = {};
   Dim items = 1, bytes = 0;  // the work of a hand-written kernel
 };
 

@@ -8,14 +8,12 @@
 #include <vector>
 
 #include "pto/base/error.hpp"
-#include "pto/base/nonempty.hpp"
+#include "pto/base/size_program.hpp"
 #include "pto/operators/call_arguments.hpp"
 #include "pto/operators/last_error.hpp"
 
 namespace pto {
 namespace {
-
-static_assert(static_cast<int>(DimOp::Broadcast) == PTO_DIM_BROADCAST);
 
 // Converts InferredShapes to pto_shapes; equal expressions share one entry.
 class PlainShapes {
@@ -23,21 +21,21 @@ class PlainShapes {
   PlainShapes(const InferredShapes& from, int32_t n_symbols) : counts_(from.counts) {
     for (const InferredShapes::Tensor& tensor : from.tensors) {
       std::vector<int32_t>& sizes = sizes_.emplace_back();
-      for (const Dim& size : tensor.sizes) sizes.push_back(entry(size));
+      for (const Dim& size : tensor.sizes) sizes.push_back(dims_.add(size));
       tensors_.push_back({static_cast<int32_t>(tensor.dtype),
                           static_cast<int32_t>(tensor.sizes.size()), sizes.data()});
     }
-    for (const InferredShapes::Guard& guard : from.guards) {
+    for (const SizeGuard& guard : from.guards) {
       texts_.push_back(guard.because);
-      const int32_t kind = asks_nonempty(guard.a, guard.b) ? PTO_GUARD_NONEMPTY : PTO_GUARD_EQUAL;
-      guards_.push_back({entry(guard.a), entry(guard.b), kind, texts_.back().c_str()});
+      guards_.push_back({dims_.add(guard.a), dims_.add(guard.b), static_cast<int32_t>(guard.kind),
+                         texts_.back().c_str()});
     }
     if (counts_.empty()) counts_.assign(tensors_.size(), 1);
     plain = {n_symbols,
-             static_cast<int32_t>(dims_.size()),
+             static_cast<int32_t>(dims_.steps.size()),
              static_cast<int32_t>(guards_.size()),
              static_cast<int32_t>(tensors_.size()),
-             dims_.data(),
+             dims_.steps.data(),
              guards_.data(),
              tensors_.data(),
              counts_.data()};
@@ -47,20 +45,7 @@ class PlainShapes {
   pto_shapes plain;
 
  private:
-  int32_t entry(const Dim& dim) {
-    const std::string key = text(dim);
-    if (const auto known = entries_.find(key); known != entries_.end()) return known->second;
-    pto_dim plain_dim{static_cast<int32_t>(dim.op()), 0, 0, dim.value()};
-    if (!dim.is_constant() && !dim.is_symbol()) {
-      plain_dim.left = entry(dim.left());
-      plain_dim.right = entry(dim.right());
-    }
-    dims_.push_back(plain_dim);
-    return entries_[key] = static_cast<int32_t>(dims_.size()) - 1;
-  }
-
-  std::map<std::string, int32_t> entries_;
-  std::vector<pto_dim> dims_;
+  SizeSteps dims_;
   std::deque<std::vector<int32_t>> sizes_;
   std::deque<std::string> texts_;
   std::vector<pto_shape> tensors_;

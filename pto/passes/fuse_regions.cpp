@@ -228,7 +228,7 @@ Graph Fusion::build() {
   }
   for (const Guard& guard : graph_.guards()) {
     builder.set_location(guard.location);
-    builder.guard_equal(guard.a, guard.b, guard.because);
+    builder.guard_equal(guard.a, guard.b, guard.because, guard.kind);
   }
   for (Value output : graph_.outputs()) builder.output(results.at(output));
   return builder.build();

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// SizeGuard: two sizes that must be equal at a call.
+//
+//     guards.push_back({rows, columns, "matmul"});
+//     guards.push_back(SizeGuard::nonempty(size, "amax"));
+//
+// Thread safety: plain values.
+#pragma once
+
+#include <string>
+
+#include "pto/abi/operator.h"
+#include "pto/base/dims.hpp"
+
+namespace pto {
+
+// What it means that they differ.
+enum class GuardKind : int32_t {
+  Equal = PTO_GUARD_EQUAL,
+  Nonempty = PTO_GUARD_NONEMPTY  // a is min(size, 1) and b is 1: an axis to be reduced is empty
+};
+
+struct SizeGuard {
+  Dim a, b;
+  std::string because;  // the operation that needs it, "add"
+  GuardKind kind = GuardKind::Equal;
+
+  static SizeGuard nonempty(const Dim& size, std::string because) {
+    return {min(size, 1), 1, std::move(because), GuardKind::Nonempty};
+  }
+  friend bool operator==(const SizeGuard& x, const SizeGuard& y) {
+    return x.a == y.a && x.b == y.b && x.because == y.because && x.kind == y.kind;
+  }
+};
+
+}  // namespace pto
