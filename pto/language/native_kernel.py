@@ -4,7 +4,7 @@
     kernel = cpp_kernel("conv.cpp", "conv2d")     # beside the calling file
 
 The source defines `extern "C" int32_t NAME(const pto_args*)` as pto/abi/define_operator.h describes
-it, or `PTO_OPERATOR_KERNEL(NAME)`, which reads attributes by their names in the schema
+it, or `PTO_OPERATOR_KERNEL(NAME)`, which reads arguments by their names in the schema
 (pto/operators/named_arguments.hpp); it may include pto/pto-inst.hpp and the standard library. It
 is compiled for each set of element types: PTO_TYPE_0 to PTO_TYPE_7 are the C++ types of the tensor
 arguments. A list has the type of its first tensor, an absent argument that of the first argument;
@@ -20,14 +20,13 @@ from pathlib import Path
 from pto.errors import MissingFile
 from pto.language.dtypes import dtype
 
-# The function that is called: the kernel, compiled for the schema of its operator.
+# The function that is called: the kernel, compiled for the signature of its operator.
 _NAMED = """
-struct PtoSchema {
+struct PtoSignature {
   static constexpr char text[] = "%s";
 };
 extern "C" int32_t pto_named_kernel(const pto_args* args) {
-  const pto::KernelArguments in(args);
-  return %s(in, pto::NamedArguments<PtoSchema>(in));
+  return %s(pto::NamedArguments<PtoSignature>(args));
 }
 """
 
@@ -40,7 +39,9 @@ class NativeKernel:
     function: str
     takes_strides: bool
 
-    def source(self, operator: str, schema: str, dtypes: list[str | None]) -> tuple[str, str, str]:
+    def source(
+        self, operator: str, signature: str, dtypes: list[str | None]
+    ) -> tuple[str, str, str]:
         """(name, text, function), the element types defined in front of the text."""
         try:
             text = self.path.read_text()
@@ -58,7 +59,7 @@ class NativeKernel:
         text = f'{types}#line 1 "{self.path.name}"\n{text}'
         if f"PTO_OPERATOR_KERNEL({self.function})" not in text:
             return operator, text, self.function
-        return operator, text + _NAMED % (schema, self.function), "pto_named_kernel"
+        return operator, text + _NAMED % (signature, self.function), "pto_named_kernel"
 
 
 def cpp_kernel(path: str, function: str, *, takes_strides: bool = False) -> NativeKernel:

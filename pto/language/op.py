@@ -231,7 +231,7 @@ class Operator(Signature, _core.OperatorCall):
 
     def source(self, dtypes: list[str]) -> tuple[str, str, str]:
         """(name, text, function) of the hand-written kernel for these element types."""
-        return self.member("kernel").source(self.name, self.schema, dtypes)
+        return self.member("kernel").source(self.name, self.signature, dtypes)
 
     def call_otherwise(self, *args: Any, **kwargs: Any) -> Any:
         """A call that is not one on arrays: on traced tensors, a framework's, or a mistake."""

@@ -44,10 +44,10 @@ struct Convolution {
 };
 
 template <class Named>
-Convolution read(const KernelArguments& in, const Named& named, int x, int weight, int result) {
-  const pto_tensor &from = in.tensor(x), &w = in.tensor(weight), &to = in.tensor(result);
-  const auto stride = named.integers("stride"_arg), padding = named.integers("padding"_arg),
-             dilation = named.integers("dilation"_arg);
+Convolution read(const Named& in, const pto_tensor& from, const pto_tensor& w,
+                 const pto_tensor& to) {
+  const auto stride = in.integers("stride"_arg), padding = in.integers("padding"_arg),
+             dilation = in.integers("dilation"_arg);
   return {from.sizes[0],
           from.sizes[1],
           from.sizes[2],
@@ -64,7 +64,7 @@ Convolution read(const KernelArguments& in, const Named& named, int x, int weigh
           padding[1],
           dilation[0],
           dilation[1],
-          named.integer("groups"_arg)};
+          in.integer("groups"_arg)};
 }
 
 // One row of `columns`: channel, filter row and filter column.
@@ -201,12 +201,14 @@ int32_t convolve(const KernelArguments& in, const Convolution& c, const Pair* pa
 
 }  // namespace
 
-// x, weight, bias, result; stride, padding, dilation, groups.
 PTO_OPERATOR_KERNEL(conv2d) {
-  if (in.tensor(3).extent_bytes == 0) return 0;  // without channels it has no filters
-  const Pair pair = {in.data<const Element>(0), in.data<const Element>(1)};
-  const auto* bias = in.is_absent(2) ? nullptr : in.data<const Element>(2);
-  return convolve(in, read(in, named, 0, 1, 3), &pair, 1, bias, in.data<Element>(3));
+  if (in.tensor("result"_arg).extent_bytes == 0) return 0;  // without channels it has no filters
+  const Pair pair = {in.data("x"_arg), in.data("weight"_arg)};
+  const Element* bias = in.data("bias"_arg);
+  if (in.is_absent("bias"_arg)) bias = nullptr;
+  return convolve(in,
+                  read(in, in.tensor("x"_arg), in.tensor("weight"_arg), in.tensor("result"_arg)),
+                  &pair, 1, bias, in.data("result"_arg));
 }
 
 namespace {
@@ -281,10 +283,10 @@ int32_t weight_gradient(const KernelArguments& in, const Convolution& c, const E
   return 0;
 }
 
-void fill_zeros(const KernelArguments& in, int tensor) {
-  const auto items = in.items(in.tensor(tensor).extent_bytes / int64_t(sizeof(Element)));
-  std::fill(in.data<Element>(tensor) + items.first, in.data<Element>(tensor) + items.last,
-            Element(0));
+void fill_zeros(const KernelArguments& in, const pto_tensor& tensor) {
+  const auto items = in.items(tensor.extent_bytes / int64_t(sizeof(Element)));
+  auto* const to = static_cast<Element*>(tensor.data);
+  std::fill(to + items.first, to + items.last, Element(0));
 }
 
 void bias_gradient(const KernelArguments& in, const Convolution& c, const Element* d_result,
@@ -302,51 +304,52 @@ void bias_gradient(const KernelArguments& in, const Convolution& c, const Elemen
 
 }  // namespace
 
-// d_result, x, weight, d_x, d_weight, d_bias; stride, padding, dilation, groups, needs.
 PTO_OPERATOR_KERNEL(conv2d_backward) {
-  const Convolution c = read(in, named, 1, 2, 0);
-  const int64_t needs = named.integer("needs"_arg);
-  const auto* d = in.data<const Element>(0);
-  if (needs & 1 && input_gradient(in, c, d, in.data<const Element>(2), in.data<Element>(3))) {
+  const Convolution c =
+      read(in, in.tensor("x"_arg), in.tensor("weight"_arg), in.tensor("d_result"_arg));
+  const int64_t needs = in.integer("needs"_arg);
+  const Element* d = in.data("d_result"_arg);
+  if (needs & 1 && input_gradient(in, c, d, in.data("weight"_arg), in.data("d_x"_arg))) {
     return 1;
   }
-  if (needs & 2 && weight_gradient(in, c, d, in.data<const Element>(1), in.data<Element>(4))) {
+  if (needs & 2 && weight_gradient(in, c, d, in.data("x"_arg), in.data("d_weight"_arg))) {
     return 1;
   }
-  if (needs & 4) bias_gradient(in, c, d, in.data<Element>(5));
+  if (needs & 4) bias_gradient(in, c, d, in.data("d_bias"_arg));
   return 0;
 }
 
-// d_d_x, d_d_weight, d_d_bias, d_result, x, weight, and the gradients of the last three; stride,
-// padding, dilation, groups, needs (of conv2d_backward), needs_. conv2d is linear in x and in
-// weight, so each gradient is a sum of what conv2d and conv2d_backward compute.
+// conv2d is linear in x and in weight, so each gradient is a sum of what conv2d and conv2d_backward
+// compute. `needs` is that of conv2d_backward.
 PTO_OPERATOR_KERNEL(conv2d_backward_backward) {
-  const Convolution c = read(in, named, 4, 5, 3);
-  const int64_t needed = named.integer("needs"_arg), needs = named.integer("needs_"_arg);
-  const auto *d_d_x = in.data<const Element>(0), *d_d_weight = in.data<const Element>(1);
-  const auto *d = in.data<const Element>(3), *x = in.data<const Element>(4);
+  const Convolution c =
+      read(in, in.tensor("x"_arg), in.tensor("weight"_arg), in.tensor("d_result"_arg));
+  const int64_t needed = in.integer("needs"_arg), needs = in.integer("needs_"_arg);
+  const Element *d_d_x = in.data("d_d_x"_arg), *d_d_weight = in.data("d_d_weight"_arg);
+  const Element *d = in.data("d_result"_arg), *x = in.data("x"_arg);
   if (needs & 1) {
     Pair pairs[2];
     int n_pairs = 0;
-    if (needed & 1) pairs[n_pairs++] = {d_d_x, in.data<const Element>(5)};
+    if (needed & 1) pairs[n_pairs++] = {d_d_x, in.data("weight"_arg)};
     if (needed & 2) pairs[n_pairs++] = {x, d_d_weight};
-    const auto* d_d_bias = needed & 4 ? in.data<const Element>(2) : nullptr;
-    if (in.tensor(6).extent_bytes > 0 &&
-        convolve(in, c, pairs, n_pairs, d_d_bias, in.data<Element>(6))) {
+    const Element* d_d_bias = in.data("d_d_bias"_arg);
+    if (!(needed & 4)) d_d_bias = nullptr;
+    if (in.tensor("d_d_result"_arg).extent_bytes > 0 &&
+        convolve(in, c, pairs, n_pairs, d_d_bias, in.data("d_d_result"_arg))) {
       return 1;
     }
   }
   if (needs & 2) {
     if (!(needed & 2)) {
-      fill_zeros(in, 7);
-    } else if (input_gradient(in, c, d, d_d_weight, in.data<Element>(7))) {
+      fill_zeros(in, in.tensor("d_x"_arg));
+    } else if (input_gradient(in, c, d, d_d_weight, in.data("d_x"_arg))) {
       return 1;
     }
   }
   if (needs & 4) {
     if (!(needed & 1)) {
-      fill_zeros(in, 8);
-    } else if (weight_gradient(in, c, d, d_d_x, in.data<Element>(8))) {
+      fill_zeros(in, in.tensor("d_weight"_arg));
+    } else if (weight_gradient(in, c, d, d_d_x, in.data("d_weight"_arg))) {
       return 1;
     }
   }

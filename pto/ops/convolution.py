@@ -91,7 +91,8 @@ def checked_gradient(d_result, x, weight, stride, padding, dilation, groups) -> 
 @op(
     "conv2d_backward_backward(Tensor d_d_x, Tensor d_d_weight, Tensor d_d_bias, Tensor d_result,"
     " Tensor x, Tensor weight, *, int[2] stride=1, int[2] padding=0, int[2] dilation=1,"
-    " int groups=1, int needs=-1, int needs_=-1) -> (Tensor, Tensor, Tensor)"
+    " int groups=1, int needs=-1, int needs_=-1)"
+    " -> (Tensor d_d_result, Tensor d_x, Tensor d_weight)"
 )
 class Conv2dBackwardBackward:
     """The gradients of conv2d_backward by d_result, x and weight."""
@@ -117,7 +118,8 @@ class Conv2dBackwardBackward:
 
 @op(
     "conv2d_backward(Tensor d_result, Tensor x, Tensor weight, *, int[2] stride=1,"
-    " int[2] padding=0, int[2] dilation=1, int groups=1, int needs=-1) -> (Tensor, Tensor, Tensor)"
+    " int[2] padding=0, int[2] dilation=1, int groups=1, int needs=-1)"
+    " -> (Tensor d_x, Tensor d_weight, Tensor d_bias)"
 )
 class Conv2dBackward:
     """The gradients of conv2d by x, weight and bias."""

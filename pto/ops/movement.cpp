@@ -150,13 +150,13 @@ struct Slices {
 
   // The sizes of the result say more than `ends`.
   template <class Named>
-  Slices(const Named& named, const pto_tensor& whole) {
+  Slices(const Named& in, const pto_tensor& whole) {
     std::fill(steps, steps + PTO_MAX_RANK, 1);
-    const auto axes = named.integers("axes"_arg);
+    const auto axes = in.integers("axes"_arg);
     for (int64_t i = 0; i < axes.size; ++i) {
       const int64_t axis = counted_from_front(axes[i], whole.rank);
-      const int64_t size = whole.sizes[axis], start = named.integers("starts"_arg)[i];
-      steps[axis] = named.integers("steps"_arg)[i];
+      const int64_t size = whole.sizes[axis], start = in.integers("starts"_arg)[i];
+      steps[axis] = in.integers("steps"_arg)[i];
       const int64_t wanted = start < 0 ? start + size : start;
       starts[axis] = std::clamp<int64_t>(wanted, 0, steps[axis] < 0 ? size - 1 : size);
     }
@@ -169,8 +169,8 @@ struct Slices {
 PTO_OPERATOR_KERNEL(transpose) {
   const pto_tensor& x = in.tensor(0);
   if (is_empty(in.tensor(1))) return 0;
-  Copy copy(in.data<Element>(1), in.data<const Element>(0));
-  for (const int64_t axis : named.integers("perm"_arg)) {
+  Copy copy(in.data(1), in.data(0));
+  for (const int64_t axis : in.integers("perm"_arg)) {
     const int64_t from = counted_from_front(axis, x.rank);
     copy.add_axis(x.sizes[from], x.strides[from]);
   }
@@ -178,15 +178,14 @@ PTO_OPERATOR_KERNEL(transpose) {
   return 0;
 }
 
-// d_result, d_x.
 PTO_OPERATOR_KERNEL(transpose_backward) {
-  const pto_tensor& d_result = in.tensor(0);
-  if (is_empty(in.tensor(1))) return 0;
+  const pto_tensor& d_result = in.tensor("d_result"_arg);
+  if (is_empty(in.tensor("d_x"_arg))) return 0;
   int64_t places[PTO_MAX_RANK] = {};  // of the axes of x in the result
   for (int64_t i = 0; i < d_result.rank; ++i) {
-    places[counted_from_front(named.integers("perm"_arg)[i], d_result.rank)] = i;
+    places[counted_from_front(in.integers("perm"_arg)[i], d_result.rank)] = i;
   }
-  Copy copy(in.data<Element>(1), in.data<const Element>(0));
+  Copy copy(in.data("d_x"_arg), in.data("d_result"_arg));
   for (int axis = 0; axis < d_result.rank; ++axis) {
     copy.add_axis(d_result.sizes[places[axis]], d_result.strides[places[axis]]);
   }
@@ -198,10 +197,11 @@ PTO_OPERATOR_KERNEL(transpose_backward) {
 PTO_OPERATOR_KERNEL(slice) {
   const pto_tensor &x = in.tensor(0), &result = in.tensor(1);
   if (is_empty(result)) return 0;
-  const Slices slices(named, x);
+  const Slices slices(in, x);
   int64_t offset = 0;
   for (int axis = 0; axis < x.rank; ++axis) offset += slices.starts[axis] * x.strides[axis];
-  Copy copy(in.data<Element>(1), in.data<const Element>(0) + offset);
+  const Element* from = in.data(0);
+  Copy copy(in.data(1), from + offset);
   for (int axis = 0; axis < x.rank; ++axis) {
     copy.add_axis(result.sizes[axis], x.strides[axis] * slices.steps[axis]);
   }
@@ -209,18 +209,19 @@ PTO_OPERATOR_KERNEL(slice) {
   return 0;
 }
 
-// d_result, x, d_x. Row by row of d_x: zeros, and what was taken.
+// Row by row of d_x: zeros, and what was taken.
 PTO_OPERATOR_KERNEL(slice_backward) {
-  const pto_tensor &d_result = in.tensor(0), &d_x = in.tensor(2);
+  const pto_tensor &d_result = in.tensor("d_result"_arg), &d_x = in.tensor("d_x"_arg);
   if (is_empty(d_x)) return 0;
-  const Slices slices(named, in.tensor(1));
+  const Slices slices(in, in.tensor("x"_arg));
   const int last_axis = d_x.rank - 1;
   const int64_t length = d_x.rank > 0 ? d_x.sizes[last_axis] : 1;
   const int64_t taken = d_x.rank > 0 ? d_result.sizes[last_axis] : 1;
+  Element* const d_x_elements = in.data("d_x"_arg);
   const auto [first, last] = in.items(product(d_x.sizes, 0, last_axis));
   for (int64_t row = first; row < last; ++row) {
-    Element* to = in.data<Element>(2) + row * length;
-    const Element* from = in.data<const Element>(0);
+    Element* to = d_x_elements + row * length;
+    const Element* from = in.data("d_result"_arg);
     std::fill(to, to + length, Element(0));
     bool is_taken = true;
     int64_t rest = row;
@@ -244,18 +245,20 @@ PTO_OPERATOR_KERNEL(slice_backward) {
 // x, indices, result.
 PTO_OPERATOR_KERNEL(gather) {
   const pto_tensor &x = in.tensor(0), &indices = in.tensor(1);
-  const auto* index = in.data<const PTO_TYPE_1>(1);
-  const int64_t axis = counted_from_front(named.integer("dim"_arg), x.rank), size = x.sizes[axis];
+  const PTO_TYPE_1* index = in.data(1);
+  const int64_t axis = counted_from_front(in.integer("dim"_arg), x.rank), size = x.sizes[axis];
   const int64_t width = product(x.sizes, axis + 1, x.rank);
   const int64_t count = product(indices.sizes, 0, indices.rank);
   const bool takes_nothing = is_empty(in.tensor(2));  // then indices are checked all the same
+  const Element* const x_elements = in.data(0);
+  Element* const elements = in.data(2);
   const auto [first, last] = in.items(takes_nothing ? count : product(x.sizes, 0, axis) * count);
   for (int64_t row = first; row < last; ++row) {
     const auto given = static_cast<int64_t>(index[row % count]);
     if (given < -size || given >= size) return in.fail_index(given, -size, size);
     if (takes_nothing) continue;
     const int64_t from = row / count * size + (given < 0 ? given + size : given);
-    std::memcpy(in.data<Element>(2) + row * width, in.data<const Element>(0) + from * width,
+    std::memcpy(elements + row * width, x_elements + from * width,
                 static_cast<size_t>(width) * sizeof(Element));
   }
   return 0;
@@ -267,16 +270,17 @@ PTO_OPERATOR_KERNEL(concat) {
   const int parts = in.tensors() - 1;
   const pto_tensor& result = in.tensor(parts);
   if (is_empty(result)) return 0;
-  const int64_t axis = counted_from_front(named.integer("dim"_arg), result.rank);
+  const int64_t axis = counted_from_front(in.integer("dim"_arg), result.rank);
   const int64_t width = product(result.sizes, axis, result.rank);
+  Element* const elements = in.data(parts);
   const auto [first, last] = in.items(product(result.sizes, 0, axis));
   int64_t offset = 0;
   for (int part = 0; part < parts; ++part) {
     const pto_tensor& one = in.tensor(part);
+    const Element* const part_elements = in.data(part);
     const int64_t length = product(one.sizes, axis, one.rank);
     for (int64_t row = first; row < last && length > 0; ++row) {
-      std::memcpy(in.data<Element>(parts) + row * width + offset,
-                  in.data<const Element>(part) + row * length,
+      std::memcpy(elements + row * width + offset, part_elements + row * length,
                   static_cast<size_t>(length) * sizeof(Element));
     }
     offset += length;

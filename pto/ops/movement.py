@@ -69,7 +69,7 @@ class TransposeBackwardBackward:
     kernel = cpp_kernel("movement.cpp", "transpose", takes_strides=True)
 
 
-@op("transpose_backward(Tensor d_result, *, int[] perm, int needs=-1) -> Tensor")
+@op("transpose_backward(Tensor d_result, *, int[] perm, int needs=-1) -> Tensor d_x")
 class TransposeBackward:
     """The gradient with its axes in the order of x."""
 
@@ -155,7 +155,7 @@ class SliceBackwardBackward:
 
 @op(
     "slice_backward(Tensor d_result, Tensor x, *, int[] starts, int[] ends, int[] axes,"
-    " int[] steps, int needs=-1) -> Tensor"
+    " int[] steps, int needs=-1) -> Tensor d_x"
 )
 class SliceBackward:
     """Zeros of the shape of x, and the gradients of the elements that were taken."""
@@ -227,7 +227,7 @@ class GatherBackwardBackward:
 
 @op(
     "gather_backward(Tensor d_result, Tensor x, Tensor indices, *, int dim=0, int needs=-1)"
-    " -> Tensor"
+    " -> Tensor d_x"
 )
 class GatherBackward:
     """The gradients of the parts that were taken, summed in the order of the indices."""

@@ -86,10 +86,10 @@ bool is_packed_so(const pto_tensor& packed, int64_t depth, int64_t cols) {
 
 }  // namespace
 
-// b, result. The result has one axis.
+// The result has one axis.
 PTO_OPERATOR_KERNEL(pack_right) {
-  const pto_tensor& b = in.tensor(0);
-  const bool swaps = named.integer("transpose_b"_arg) != 0;
+  const pto_tensor& b = in.tensor("b"_arg);
+  const bool swaps = in.integer("transpose_b"_arg) != 0;
   const int64_t depth = b.sizes[swaps], cols = b.sizes[!swaps];
   if (std::max(depth, cols) > kSizeMax) {
     return in.fail(
@@ -97,14 +97,14 @@ PTO_OPERATOR_KERNEL(pack_right) {
         "split the matrix");
   }
   const int64_t strips = strips_of(cols), sizes[] = {depth, cols};
-  auto* const to = in.data<float>(1);
+  float* const to = in.data("result"_arg);
+  const float* const elements = in.data("b"_arg);
   auto [strip, last] = in.items(strips);
   if (last == strips) std::memcpy(to + strips * strip_floats(depth), sizes, sizeof sizes);
   for (; strip < last; ++strip) {
     const int64_t first = strip * kStripCols;
     pto_matmul_job job = job_of(0, depth, std::min(cols - first, kStripCols));
-    job.b = matrix(in.data<const float>(0) + first * b.strides[!swaps], b.strides[swaps],
-                   b.strides[!swaps]);
+    job.b = matrix(elements + first * b.strides[!swaps], b.strides[swaps], b.strides[!swaps]);
     job.packed = to + strip * strip_floats(depth);
     job.packs = 1;
     pto_matmul(&job);
@@ -112,22 +112,23 @@ PTO_OPERATOR_KERNEL(pack_right) {
   return 0;
 }
 
-// a, packed, result. Blocks of rows, of which each makes all columns of a strip in turn.
+// Blocks of rows, of which each makes all columns of a strip in turn.
 PTO_OPERATOR_KERNEL(matmul_packed) {
-  const Rows rows(in.tensor(0));
-  const int64_t cols = named.integer("cols"_arg), strips = strips_of(cols);
+  const Rows rows(in.tensor("a"_arg));
+  const int64_t cols = in.integer("cols"_arg), strips = strips_of(cols);
   if (std::max({rows.depth, rows.count, cols}) > kSizeMax) {
     return in.fail(
         "matmul_packed: a size is above 2147483647\n  why: sizes of one product have 32 bits\n  "
         "fix: split the matrices");
   }
-  if (!is_packed_so(in.tensor(1), rows.depth, cols)) {
+  if (!is_packed_so(in.tensor("packed"_arg), rows.depth, cols)) {
     return in.fail(
         "matmul_packed: the packed matrix has another number of rows or columns\n  why: a has as "
         "many columns as it has rows, and cols says its columns\n  fix: pack the matrix that is "
         "multiplied");
   }
   const int64_t row_strips = (rows.count + kStripRows - 1) / kStripRows;
+  float *const packed = in.data("packed"_arg), *const result = in.data("result"_arg);
   auto [item, last] = in.items(strips * row_strips);
   while (item < last) {
     const int64_t strip = item / row_strips, first = item % row_strips;
@@ -137,8 +138,8 @@ PTO_OPERATOR_KERNEL(matmul_packed) {
       const int64_t count = rows.run(row, end), col = strip * kStripCols;
       pto_matmul_job job = job_of(count, rows.depth, std::min(cols - col, kStripCols));
       job.a = rows.from(row);
-      job.c = matrix(in.data<float>(2) + row * cols + col, cols, 1);
-      job.packed = in.data<float>(1) + strip * strip_floats(rows.depth);
+      job.c = matrix(result + row * cols + col, cols, 1);
+      job.packed = packed + strip * strip_floats(rows.depth);
       pto_matmul(&job);
       row += count;
     }

@@ -47,38 +47,37 @@ struct Operand {
 // Lays the matrices of a @ b out in the tensors, and those of its gradients.
 class Matrices {
  public:
+  // `result` is the product or its gradient.
   template <class Named>
-  Matrices(const KernelArguments& in, int a, int b, int result, const Named& named)
-      : in_(in),
-        has_rows_(in.tensor(a).rank > 1),
-        has_cols_(in.tensor(b).rank > 1),
-        transpose_a_(named.integer("transpose_a"_arg) != 0),
-        transpose_b_(named.integer("transpose_b"_arg) != 0),
-        batch_axes_(in.tensor(result).rank - has_rows_ - has_cols_),
-        batch_(in.tensor(result).sizes) {}
+  Matrices(const Named& in, const pto_tensor& result)
+      : has_rows_(in.tensor("a"_arg).rank > 1),
+        has_cols_(in.tensor("b"_arg).rank > 1),
+        transpose_a_(in.integer("transpose_a"_arg) != 0),
+        transpose_b_(in.integer("transpose_b"_arg) != 0),
+        batch_axes_(result.rank - has_rows_ - has_cols_),
+        batch_(result.sizes) {}
 
   int batch_axes() const { return batch_axes_; }
   int64_t batch_size(int axis) const { return batch_[axis]; }
 
   template <class T>
-  Operand<T> left(int tensor) const {
+  Operand<T> left(const pto_tensor& tensor) const {
     const Operand<T> found = matrices<T>(tensor, has_rows_, true);
     return transpose_a_ && has_rows_ ? found.transposed() : found;
   }
   template <class T>
-  Operand<T> right(int tensor) const {
+  Operand<T> right(const pto_tensor& tensor) const {
     const Operand<T> found = matrices<T>(tensor, true, has_cols_);
     return transpose_b_ && has_cols_ ? found.transposed() : found;
   }
   template <class T>
-  Operand<T> result(int tensor) const {
+  Operand<T> result(const pto_tensor& tensor) const {
     return matrices<T>(tensor, has_rows_, has_cols_);
   }
 
  private:
   template <class T>
-  Operand<T> matrices(int index, bool has_rows, bool has_cols) const {
-    const pto_tensor& tensor = in_.tensor(index);
+  Operand<T> matrices(const pto_tensor& tensor, bool has_rows, bool has_cols) const {
     Operand<T> found;
     found.matrix = {static_cast<T*>(tensor.data), 0, 1};
     int axis = tensor.rank;
@@ -98,7 +97,6 @@ class Matrices {
     return found;
   }
 
-  const KernelArguments& in_;
   const bool has_rows_, has_cols_, transpose_a_, transpose_b_;
   const int batch_axes_;
   const int64_t* batch_;
@@ -322,50 +320,50 @@ int32_t write_product(const KernelArguments& in, const Matrices& layout,
   return product.run();
 }
 
-// Tensors: d_result, a, b, ..., and from `out` on d_a, d_b.
-int32_t write_gradients(const KernelArguments& in, const Matrices& layout, int out, int64_t needs,
-                        double alpha) {
-  const Input d = layout.result<const Element>(0);
+// Writes d_a and d_b.
+template <class Named>
+int32_t write_gradients(const Named& in, const Matrices& layout, int64_t needs, double alpha) {
+  const Input d = layout.result<const Element>(in.tensor("d_result"_arg));
   if (needs & 1) {
-    const Input b = layout.right<const Element>(2).transposed();
-    if (write_product(in, layout, layout.left<Element>(out), d, b, alpha)) return 1;
+    const Input b = layout.right<const Element>(in.tensor("b"_arg)).transposed();
+    const auto d_a = layout.left<Element>(in.tensor("d_a"_arg));
+    if (write_product(in, layout, d_a, d, b, alpha)) return 1;
   }
   if (needs & 2) {
-    const Input a = layout.left<const Element>(1).transposed();
-    if (write_product(in, layout, layout.right<Element>(out + 1), a, d, alpha)) return 1;
+    const Input a = layout.left<const Element>(in.tensor("a"_arg)).transposed();
+    const auto d_b = layout.right<Element>(in.tensor("d_b"_arg));
+    if (write_product(in, layout, d_b, a, d, alpha)) return 1;
   }
   return 0;
 }
 
-// Writes the gradients of write_gradients. Tensors from `first` on: d_result, a, b, then their
-// gradients; tensors 0 and 1 are the gradients d_d_a and d_d_b of its results, present if `needed`
-// says so.
-int32_t write_second_gradients(const KernelArguments& in, const Matrices& layout, int first,
-                               int64_t needed, int64_t needs, double alpha, double beta,
+// Writes the gradients of write_gradients by d_result, a and b, from those of its results, which
+// are there if `needs`, that of the gradient, says so.
+template <class Named>
+int32_t write_second_gradients(const Named& in, const Matrices& layout, double alpha, double beta,
                                const pto_tensor* added) {
-  const Input d = layout.result<const Element>(first);
+  const Input d = layout.result<const Element>(in.tensor("d_result"_arg));
+  const Input d_d_a = layout.left<const Element>(in.tensor("d_d_a"_arg));
+  const Input d_d_b = layout.right<const Element>(in.tensor("d_d_b"_arg));
+  const int64_t needed = in.integer("needs"_arg), needs = in.integer("needs_"_arg);
   const bool has_left = needed & 1, has_right = needed & 2;
   if (needs & 1) {
-    Product<Element> product(in, layout, layout.result<Element>(first + 3));
+    Product<Element> product(in, layout, layout.result<Element>(in.tensor("d_d_result"_arg)));
     product.alpha = alpha, product.beta = beta, product.added = added;
-    if (has_left) {
-      product.add(layout.left<const Element>(0), layout.right<const Element>(first + 2));
-    }
-    if (has_right) {
-      product.add(layout.left<const Element>(first + 1), layout.right<const Element>(1));
-    }
+    if (has_left) product.add(d_d_a, layout.right<const Element>(in.tensor("b"_arg)));
+    if (has_right) product.add(layout.left<const Element>(in.tensor("a"_arg)), d_d_b);
     if (product.run()) return 1;
   }
   if (needs & 2) {
-    Product<Element> product(in, layout, layout.left<Element>(first + 4));
+    Product<Element> product(in, layout, layout.left<Element>(in.tensor("d_a"_arg)));
     product.alpha = alpha;
-    if (has_right) product.add(d, layout.right<const Element>(1).transposed());
+    if (has_right) product.add(d, d_d_b.transposed());
     if (product.run()) return 1;
   }
   if (needs & 4) {
-    Product<Element> product(in, layout, layout.right<Element>(first + 5));
+    Product<Element> product(in, layout, layout.right<Element>(in.tensor("d_b"_arg)));
     product.alpha = alpha;
-    if (has_left) product.add(layout.left<const Element>(0).transposed(), d);
+    if (has_left) product.add(d_d_a.transposed(), d);
     if (product.run()) return 1;
   }
   return 0;
@@ -397,55 +395,50 @@ void write_sum(const KernelArguments& in, const Operand<const Element>& d, const
 
 }  // namespace
 
-// a, b, result.
 PTO_OPERATOR_KERNEL(matmul) {
-  const Matrices layout(in, 0, 1, 2, named);
-  return write_product(in, layout, layout.result<Element>(2), layout.left<const Element>(0),
-                       layout.right<const Element>(1), 1);
+  const pto_tensor& result = in.tensor("result"_arg);
+  const Matrices layout(in, result);
+  return write_product(in, layout, layout.result<Element>(result),
+                       layout.left<const Element>(in.tensor("a"_arg)),
+                       layout.right<const Element>(in.tensor("b"_arg)), 1);
 }
 
-// d_result, a, b, d_a, d_b.
 PTO_OPERATOR_KERNEL(matmul_backward) {
-  const Matrices layout(in, 1, 2, 0, named);
-  return write_gradients(in, layout, 3, named.integer("needs"_arg), 1);
+  const Matrices layout(in, in.tensor("d_result"_arg));
+  return write_gradients(in, layout, in.integer("needs"_arg), 1);
 }
 
-// d_d_a, d_d_b, d_result, a, b, and the gradients of the last three. `needs` is that of
-// matmul_backward.
 PTO_OPERATOR_KERNEL(matmul_backward_backward) {
-  const Matrices layout(in, 3, 4, 2, named);
-  return write_second_gradients(in, layout, 2, named.integer("needs"_arg),
-                                named.integer("needs_"_arg), 1, 0, nullptr);
+  const Matrices layout(in, in.tensor("d_result"_arg));
+  return write_second_gradients(in, layout, 1, 0, nullptr);
 }
 
-// a, b, added (may be absent), result.
 PTO_OPERATOR_KERNEL(gemm) {
-  const Matrices layout(in, 0, 1, 3, named);
-  Product<Element> product(in, layout, layout.result<Element>(3));
-  product.alpha = named.real("alpha"_arg);
-  product.beta = named.real("beta"_arg);
-  if (!in.is_absent(2) && product.beta != 0) product.added = &in.tensor(2);
-  product.add(layout.left<const Element>(0), layout.right<const Element>(1));
+  const pto_tensor& result = in.tensor("result"_arg);
+  const Matrices layout(in, result);
+  Product<Element> product(in, layout, layout.result<Element>(result));
+  product.alpha = in.real("alpha"_arg);
+  product.beta = in.real("beta"_arg);
+  if (!in.is_absent("c"_arg) && product.beta != 0) product.added = &in.tensor("c"_arg);
+  product.add(layout.left<const Element>(in.tensor("a"_arg)),
+              layout.right<const Element>(in.tensor("b"_arg)));
   return product.run();
 }
 
-// d_result, a, b, c (may be absent), d_a, d_b, d_c.
 PTO_OPERATOR_KERNEL(gemm_backward) {
-  const Matrices layout(in, 1, 2, 0, named);
-  const int64_t needs = named.integer("needs"_arg);
-  if (needs & 4 && !in.is_absent(3)) {
-    write_sum(in, layout.result<const Element>(0), in.tensor(6), named.real("beta"_arg));
+  const pto_tensor& d_result = in.tensor("d_result"_arg);
+  const Matrices layout(in, d_result);
+  const int64_t needs = in.integer("needs"_arg);
+  if (needs & 4 && !in.is_absent("c"_arg)) {
+    write_sum(in, layout.result<const Element>(d_result), in.tensor("d_c"_arg),
+              in.real("beta"_arg));
   }
-  return write_gradients(in, layout, 4, needs, named.real("alpha"_arg));
+  return write_gradients(in, layout, needs, in.real("alpha"_arg));
 }
 
-// d_d_a, d_d_b, d_d_c, d_result, a, b, and the gradients of the last three. `needs` is that of
-// gemm_backward.
 PTO_OPERATOR_KERNEL(gemm_backward_backward) {
-  const Matrices layout(in, 4, 5, 3, named);
-  const int64_t needed = named.integer("needs"_arg);
-  const bool has_added = needed & 4 && named.real("beta"_arg) != 0;
-  return write_second_gradients(in, layout, 3, needed, named.integer("needs_"_arg),
-                                named.real("alpha"_arg), named.real("beta"_arg),
-                                has_added ? &in.tensor(2) : nullptr);
+  const Matrices layout(in, in.tensor("d_result"_arg));
+  const bool has_added = in.integer("needs"_arg) & 4 && in.real("beta"_arg) != 0;
+  return write_second_gradients(in, layout, in.real("alpha"_arg), in.real("beta"_arg),
+                                has_added ? &in.tensor("d_d_c"_arg) : nullptr);
 }

@@ -95,7 +95,7 @@ def check_second(d_d: tuple[Spec, ...], of: tuple[Spec | None, ...], needs: int)
 @op(
     "matmul_backward_backward(Tensor d_d_a, Tensor d_d_b, Tensor d_result, Tensor a, Tensor b, *,"
     " bool transpose_a=False, bool transpose_b=False, int needs=-1, int needs_=-1)"
-    " -> (Tensor, Tensor, Tensor)"
+    " -> (Tensor d_d_result, Tensor d_a, Tensor d_b)"
 )
 class MatMulBackwardBackward:
     """The gradients of matmul_backward by d_result, a and b."""
@@ -113,7 +113,7 @@ class MatMulBackwardBackward:
 
 @op(
     "matmul_backward(Tensor d_result, Tensor a, Tensor b, *, bool transpose_a=False,"
-    " bool transpose_b=False, int needs=-1) -> (Tensor, Tensor)"
+    " bool transpose_b=False, int needs=-1) -> (Tensor d_a, Tensor d_b)"
 )
 class MatMulBackward:
     """The gradients of matmul by a and b."""
@@ -165,7 +165,8 @@ class MatMul:
 @op(
     "gemm_backward_backward(Tensor d_d_a, Tensor d_d_b, Tensor d_d_c, Tensor d_result, Tensor a,"
     " Tensor b, *, float alpha=1.0, float beta=1.0, bool transpose_a=False,"
-    " bool transpose_b=False, int needs=-1, int needs_=-1) -> (Tensor, Tensor, Tensor)"
+    " bool transpose_b=False, int needs=-1, int needs_=-1)"
+    " -> (Tensor d_d_result, Tensor d_a, Tensor d_b)"
 )
 class GemmBackwardBackward:
     """The gradients of gemm_backward by d_result, a and b."""
@@ -189,7 +190,7 @@ class GemmBackwardBackward:
 @op(
     "gemm_backward(Tensor d_result, Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0,"
     " float beta=1.0, bool transpose_a=False, bool transpose_b=False, int needs=-1)"
-    " -> (Tensor, Tensor, Tensor)"
+    " -> (Tensor d_a, Tensor d_b, Tensor d_c)"
 )
 class GemmBackward:
     """The gradients of gemm by a, b and c."""

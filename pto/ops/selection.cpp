@@ -54,15 +54,14 @@ T key(T v) {
 
 }  // namespace
 
-// x, values, indices; k, dim, largest.
 PTO_OPERATOR_KERNEL(top_k) {
-  const auto* x = in.data<const Element>(0);
-  auto* values = in.data<Element>(1);
-  auto* indices = in.data<int64_t>(2);
-  const int64_t k = named.integer("k"_arg);
-  const bool largest = named.integer("largest"_arg) != 0;
-  const Axis from(in.tensor(0), named.integer("dim"_arg)),
-      to(in.tensor(1), named.integer("dim"_arg));
+  const Element* x = in.data("x"_arg);
+  Element* values = in.data("values"_arg);
+  int64_t* indices = in.data("indices"_arg);
+  const int64_t k = in.integer("k"_arg);
+  const bool largest = in.integer("largest"_arg) != 0;
+  const Axis from(in.tensor("x"_arg), in.integer("dim"_arg)),
+      to(in.tensor("values"_arg), in.integer("dim"_arg));
   if (k > from.size) {
     return in.fail(
         "k is larger than the axis\nit counts elements of the axis\ngive its size at most");
@@ -92,14 +91,13 @@ PTO_OPERATOR_KERNEL(top_k) {
   return 0;
 }
 
-// d_values, x, indices, d_x; k, dim, largest, needs.
 PTO_OPERATOR_KERNEL(top_k_backward) {
-  if ((named.integer("needs"_arg) & 1) == 0) return 0;
-  const auto* d_values = in.data<const Element>(0);
-  const auto* indices = in.data<const int64_t>(2);
-  auto* d_x = in.data<Element>(3);
-  const Axis from(in.tensor(0), named.integer("dim"_arg)),
-      to(in.tensor(1), named.integer("dim"_arg));
+  if ((in.integer("needs"_arg) & 1) == 0) return 0;
+  const Element* d_values = in.data("d_values"_arg);
+  const int64_t* indices = in.data("indices"_arg);
+  Element* d_x = in.data("d_x"_arg);
+  const Axis from(in.tensor("d_values"_arg), in.integer("dim"_arg)),
+      to(in.tensor("x"_arg), in.integer("dim"_arg));
   const auto rows = in.items(to.rows);
   for (int64_t row = rows.first; row < rows.last; ++row) {
     for (int64_t i = 0; i < to.size; ++i) d_x[to.first(row) + i * to.stride] = Element(0);
@@ -114,14 +112,13 @@ PTO_OPERATOR_KERNEL(top_k_backward) {
   return 0;
 }
 
-// d_d_x, indices, d_d_values; k, dim, largest, needs, needs_.
 PTO_OPERATOR_KERNEL(top_k_backward_backward) {
-  if ((named.integer("needs_"_arg) & 1) == 0) return 0;
-  const auto* d_d_x = in.data<const Element>(0);
-  const auto* indices = in.data<const int64_t>(1);
-  auto* to = in.data<Element>(2);
-  const Axis whole(in.tensor(0), named.integer("dim"_arg)),
-      taken(in.tensor(1), named.integer("dim"_arg));
+  if ((in.integer("needs_"_arg) & 1) == 0) return 0;
+  const Element* d_d_x = in.data("d_d_x"_arg);
+  const int64_t* indices = in.data("indices"_arg);
+  Element* to = in.data("d_d_values"_arg);
+  const Axis whole(in.tensor("d_d_x"_arg), in.integer("dim"_arg)),
+      taken(in.tensor("indices"_arg), in.integer("dim"_arg));
   const auto rows = in.items(taken.rows);
   for (int64_t row = rows.first; row < rows.last; ++row) {
     for (int64_t i = 0; i < taken.size; ++i) {
@@ -137,9 +134,9 @@ PTO_OPERATOR_KERNEL(top_k_backward_backward) {
 
 // weight, indices, result.
 PTO_OPERATOR_KERNEL(embedding) {
-  const auto* weight = in.data<const Element>(0);
-  const auto* indices = in.data<const PTO_TYPE_1>(1);
-  auto* to = in.data<Element>(2);
+  const Element* weight = in.data(0);
+  const PTO_TYPE_1* indices = in.data(1);
+  Element* to = in.data(2);
   const int64_t rows = in.tensor(0).sizes[0];
   // Indices are checked even where nothing is taken.
   const int64_t width = in.tensor(2).extent_bytes > 0 ? in.tensor(0).sizes[1] : 0;
@@ -163,9 +160,15 @@ namespace {
 // indices name, in their order. A block has some lanes, each an outer and an inner place.
 class PartsSum {
  public:
-  PartsSum(const KernelArguments& in, int64_t dim, bool counts_from_end)
-      : in_(in), to_(in.tensor(3), dim), lowest_(counts_from_end ? -to_.size : 0) {
-    for (int32_t axis = 0; axis < in.tensor(2).rank; ++axis) count_ *= in.tensor(2).sizes[axis];
+  PartsSum(const KernelArguments& in, const pto_tensor& d_result, const pto_tensor& indices,
+           const pto_tensor& d_x, int64_t dim, bool counts_from_end)
+      : in_(in),
+        d_result_(static_cast<const Element*>(d_result.data)),
+        indices_(static_cast<const PTO_TYPE_2*>(indices.data)),
+        d_x_(static_cast<Element*>(d_x.data)),
+        to_(d_x, dim),
+        lowest_(counts_from_end ? -to_.size : 0) {
+    for (int32_t axis = 0; axis < indices.rank; ++axis) count_ *= indices.sizes[axis];
   }
 
   int32_t run() {
@@ -189,16 +192,15 @@ class PartsSum {
   static constexpr bool kNeedsSum = sizeof(Sum) != sizeof(Element);
 
   int32_t add(int64_t outer, int64_t begin, int64_t wide) {
-    const auto* indices = in_.data<const PTO_TYPE_2>(2);
-    const auto* d_result = in_.data<const Element>(0) + outer * count_ * to_.stride + begin;
-    auto* d_x = in_.data<Element>(3) + outer * to_.size * to_.stride + begin;
+    const auto* d_result = d_result_ + outer * count_ * to_.stride + begin;
+    auto* d_x = d_x_ + outer * to_.size * to_.stride + begin;
     Sum* sums = kNeedsSum ? sums_ : reinterpret_cast<Sum*>(d_x);
     const int64_t stride = kNeedsSum ? wide : to_.stride;
     for (int64_t row = 0; row < to_.size; ++row) {
       std::fill(sums + row * stride, sums + row * stride + wide, Sum(0));
     }
     for (int64_t i = 0; i < count_; ++i) {
-      const auto given = int64_t(indices[i]);
+      const auto given = int64_t(indices_[i]);
       if (given < lowest_ || given >= to_.size) return in_.fail_index(given, lowest_, to_.size);
       Sum* row = sums + (given < 0 ? given + to_.size : given) * stride;
       for (int64_t c = 0; c < wide; ++c) row[c] += key(d_result[i * to_.stride + c]);
@@ -210,6 +212,9 @@ class PartsSum {
   }
 
   const KernelArguments& in_;
+  const Element* const d_result_;
+  const PTO_TYPE_2* const indices_;
+  Element* const d_x_;
   const Axis to_;
   const int64_t lowest_;
   int64_t count_ = 1;
@@ -218,16 +223,18 @@ class PartsSum {
 
 }  // namespace
 
-// d_result, weight, indices, d_weight; needs.
 PTO_OPERATOR_KERNEL(embedding_backward) {
-  return named.integer("needs"_arg) & 1 ? PartsSum(in, 0, /*counts_from_end=*/false).run() : 0;
+  if ((in.integer("needs"_arg) & 1) == 0) return 0;
+  return PartsSum(in, in.tensor("d_result"_arg), in.tensor("indices"_arg),
+                  in.tensor("d_weight"_arg), 0, /*counts_from_end=*/false)
+      .run();
 }
 
-// d_result, x, indices, d_x; dim, needs.
 PTO_OPERATOR_KERNEL(gather_backward) {
-  return named.integer("needs"_arg) & 1
-             ? PartsSum(in, named.integer("dim"_arg), /*counts_from_end=*/true).run()
-             : 0;
+  if ((in.integer("needs"_arg) & 1) == 0) return 0;
+  return PartsSum(in, in.tensor("d_result"_arg), in.tensor("indices"_arg), in.tensor("d_x"_arg),
+                  in.integer("dim"_arg), /*counts_from_end=*/true)
+      .run();
 }
 
 namespace {
@@ -259,22 +266,22 @@ void copy_pieces(const KernelArguments& in, const pto_tensor& whole, int first_p
 PTO_OPERATOR_KERNEL(split) {
   const int pieces = in.tensors() - 1;
   if (in.tensor(0).extent_bytes == 0 || pieces == 0) return 0;  // none: a gradient not needed
-  copy_pieces(in, in.tensor(0), 1, pieces, named.integer("dim"_arg), true);
+  copy_pieces(in, in.tensor(0), 1, pieces, in.integer("dim"_arg), true);
   return 0;
 }
 
 // d_pieces, d_x; the number of pieces, sizes, dim, needs.
 PTO_OPERATOR_KERNEL(join) {
   const int pieces = in.tensors() - 1;
-  if ((named.integer("needs"_arg) & 1) == 0 || in.tensor(pieces).extent_bytes == 0) return 0;
-  copy_pieces(in, in.tensor(pieces), 0, pieces, named.integer("dim"_arg), false);
+  if ((in.integer("needs"_arg) & 1) == 0 || in.tensor(pieces).extent_bytes == 0) return 0;
+  copy_pieces(in, in.tensor(pieces), 0, pieces, in.integer("dim"_arg), false);
   return 0;
 }
 
 // d_result, tensors, d_tensors; the number of tensors, dim, needs.
 PTO_OPERATOR_KERNEL(concat_backward) {
-  const int pieces = static_cast<int>(named.integer("tensors"_arg));
-  if ((named.integer("needs"_arg) & 1) == 0 || in.tensor(0).extent_bytes == 0) return 0;
-  copy_pieces(in, in.tensor(0), 1 + pieces, pieces, named.integer("dim"_arg), true);
+  const int pieces = static_cast<int>(in.integer("tensors"_arg));
+  if ((in.integer("needs"_arg) & 1) == 0 || in.tensor(0).extent_bytes == 0) return 0;
+  copy_pieces(in, in.tensor(0), 1 + pieces, pieces, in.integer("dim"_arg), true);
   return 0;
 }

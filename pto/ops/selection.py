@@ -28,7 +28,7 @@ def traffic(*specs: Spec) -> Size:
 
 @op(
     "top_k_backward_backward(Tensor d_d_x, Tensor indices, *, int k, int dim=-1,"
-    " bool largest=True, int needs=-1, int needs_=-1) -> Tensor"
+    " bool largest=True, int needs=-1, int needs_=-1) -> Tensor d_d_values"
 )
 class TopKBackwardBackward:
     """The gradient of top_k_backward: the elements that the indices name."""
@@ -46,7 +46,7 @@ class TopKBackwardBackward:
 
 @op(
     "top_k_backward(Tensor d_values, Tensor x, Tensor indices, *, int k, int dim=-1,"
-    " bool largest=True, int needs=-1) -> Tensor"
+    " bool largest=True, int needs=-1) -> Tensor d_x"
 )
 class TopKBackward:
     """Zeros of the shape of x, and the gradients of the values where they were taken from."""
@@ -134,7 +134,10 @@ class EmbeddingBackwardBackward:
     kernel = cpp_kernel("selection.cpp", "embedding")
 
 
-@op("embedding_backward(Tensor d_result, Tensor weight, Tensor indices, *, int needs=-1) -> Tensor")
+@op(
+    "embedding_backward(Tensor d_result, Tensor weight, Tensor indices, *, int needs=-1)"
+    " -> Tensor d_weight"
+)
 class EmbeddingBackward:
     """The gradients of the rows that were taken, summed in the order of the indices."""
 

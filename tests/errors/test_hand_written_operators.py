@@ -9,14 +9,23 @@ from pto import op
 from pto.language.native_kernel import NativeKernel
 
 
-def test_a_name_that_the_schema_lacks_is_an_error_of_the_compiler(tmp_path):
-    (tmp_path / "kernel.cpp").write_text("""
+@pytest.mark.parametrize(
+    "read, wanted",
+    [
+        ('in.integer("rwos"_arg)', "no attribute of this name"),
+        ('in.integer("x"_arg)', "no attribute of this name"),
+        ('in.tensor("y"_arg).rank', "no tensor of this name"),
+        ('in.is_absent("rows"_arg)', "no tensor of this name"),
+    ],
+)
+def test_a_name_that_the_schema_lacks_is_an_error_of_the_compiler(tmp_path, read, wanted):
+    (tmp_path / "kernel.cpp").write_text(f"""
         #include "pto/operators/named_arguments.hpp"
         using namespace pto::literals;
-        PTO_OPERATOR_KERNEL(misnamed) { return in.tensors() < named.integer("rwos"_arg); }
+        PTO_OPERATOR_KERNEL(misnamed) {{ return in.tensors() < {read}; }}
     """)
 
-    @op("misnamed(Tensor x, *, int rows=1) -> Tensor")
+    @op(f"misnamed{abs(hash(read)) % 10**9}(Tensor x, *, int rows=1) -> Tensor")
     class Misnamed:
         """Reads an attribute by a name with a mistake."""
 
@@ -25,7 +34,7 @@ def test_a_name_that_the_schema_lacks_is_an_error_of_the_compiler(tmp_path):
         def infer(x, rows):
             return x.like()
 
-    with pytest.raises(pto.Error, match="schema has no attribute of this name"):
+    with pytest.raises(pto.Error, match=f"schema has {wanted}"):
         Misnamed(np.ones(3, "f4"))
 
 
