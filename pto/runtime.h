@@ -91,7 +91,8 @@ class Orchestration {
     pto_view view{};
     if (shape.size() > PTO_MAX_RANK)
       throw std::runtime_error("a tensor of " + std::to_string(shape.size()) +
-                               " dimensions\n  why: tensors have at most 8\n  fix: reshape it");
+                               " dimensions\n  why: tensors have at most " +
+                               std::to_string(PTO_MAX_RANK) + "\n  fix: reshape it");
     view.rank = int32_t(shape.size());
     for (size_t k = 0; k < shape.size(); ++k) view.sizes[k] = shape[k];
     view.type_code = type.code;

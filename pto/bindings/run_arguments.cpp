@@ -14,11 +14,11 @@ namespace pto::bindings {
 void RunArguments::add(int type, nb::handle value, const std::string& dtype, size_t index) {
   if (type == kScalar) return add_scalar(value, dtype);
   nb::ndarray<nb::ro, nb::device::cpu> array;
-  if (!nb::try_cast(value, array) || array.ndim() > size_t(kBoxRank))
+  if (!nb::try_cast(value, array) || array.ndim() > size_t(PTO_MAX_RANK))
     fail({"argument " + std::to_string(index) +
               " is no array in the memory of this machine with "
               "at most " +
-              std::to_string(kBoxRank) + " dimensions",
+              std::to_string(PTO_MAX_RANK) + " dimensions",
           "tasks take arrays of NumPy, of PyTorch on the CPU, and those with DLPack or a buffer",
           "convert it: numpy.asarray(x), or x.cpu() of a tensor"},
          ErrorKind::Type);

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "pto/base/clock.hpp"
 #include "pto/compiler/file.hpp"
 #include "pto/compiler/sha256.hpp"
 #include "pto/compiler/toolchain.hpp"
@@ -185,7 +186,7 @@ std::shared_ptr<void> Cache::lock(const std::string& name, const std::function<b
   constexpr int kPollMs = 5, kLookMs = 100;
   constexpr double kTellSeconds = 3;
   bool told = false;
-  const auto start = std::chrono::steady_clock::now();
+  const int64_t start_ns = now_ns();
   const std::string path = directory_ + "/" + name + ".lock";
   for (;;) {
     const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -204,14 +205,14 @@ std::shared_ptr<void> Cache::lock(const std::string& name, const std::function<b
       }
       poll(nullptr, 0, kPollMs);
       if (++polls % (kLookMs / kPollMs) != 0) continue;
-      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+      const double waited = double(now_ns() - start_ns) * 1e-9;
       const std::string note = read_file(path).value_or("");
-      if (waited.count() > kTellSeconds && !std::exchange(told, true)) {
+      if (waited > kTellSeconds && !std::exchange(told, true)) {
         warn("waiting for " + holder_of(note) + ", which compiles " + directory_ + "/" + name +
              ".so; it is compiled here as well after " + std::to_string(std::llround(seconds)) +
              " s, or when that process is stopped");
       }
-      if (waited.count() < seconds && !is_halted(note)) continue;
+      if (waited < seconds && !is_halted(note)) continue;
       close(file);
       held->file = -1;
       return held;

@@ -13,8 +13,9 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
+
+#include "pto/base/clock.hpp"
 
 extern char** environ;
 
@@ -179,10 +180,7 @@ void set_end(int status, ProcessResult* result) {
 // Follows the child until it ends or has to be stopped.
 void follow(pid_t child, pid_t group, int pipe, const ProcessOptions& options,
             ProcessResult* result) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point deadline =
-      Clock::now() +
-      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds));
+  const int64_t deadline_ns = now_ns() + int64_t(std::min(options.seconds, 1e9) * 1e9);
   int status = 0;
   bool open = true;
   for (;;) {
@@ -194,7 +192,7 @@ void follow(pid_t child, pid_t group, int pipe, const ProcessOptions& options,
       if (!open) poll(nullptr, 0, 1);
     }
     const bool interrupted = options.interrupted && options.interrupted();
-    if (!interrupted && Clock::now() < deadline) continue;
+    if (!interrupted && now_ns() < deadline_ns) continue;
     kill(-group, SIGKILL);
     ended(child, true, &status);
     result->end = interrupted ? ProcessResult::Interrupted : ProcessResult::TimedOut;

@@ -60,7 +60,7 @@ class CallArguments {
   std::array<int32_t, PTO_MAX_TENSORS> counts_;
   std::array<pto_tensor_ref, PTO_MAX_TENSORS> tensors_;
   std::array<uint64_t, 32> scalars_;
-  std::array<int64_t, 24> symints_;
+  std::array<int64_t, PTO_MAX_ARGUMENTS> symints_;
   std::vector<std::byte> params_;
   int64_t strides_[PTO_MAX_TENSORS][PTO_MAX_RANK];  // of tensors without any
 };

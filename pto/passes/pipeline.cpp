@@ -2,8 +2,8 @@
 #include "pto/passes/pipeline.hpp"
 
 #include <algorithm>
-#include <chrono>
 
+#include "pto/base/clock.hpp"
 #include "pto/base/text.hpp"
 #include "pto/ir/print.hpp"
 #include "pto/ir/verify.hpp"
@@ -49,11 +49,10 @@ Graph run_pipeline(const Graph& graph, const PipelineOptions& options) {
     if (std::find(options.disabled.begin(), options.disabled.end(), pass.name) !=
         options.disabled.end())
       continue;
-    const auto start = std::chrono::steady_clock::now();
+    const int64_t start_ns = now_ns();
     PassNotes notes;
     now = pass.run(now, &notes);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    if (options.timed) options.timed(pass.name, seconds.count());
+    if (options.timed) options.timed(pass.name, double(now_ns() - start_ns) * 1e-9);
     if (!notes.is_finished && options.unfinished) {
       options.unfinished({"the pass " + std::string(pass.name) + " still changed " +
                               in_quotes(graph.name()) + " in walk " + std::to_string(notes.walks),

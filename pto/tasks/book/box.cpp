@@ -89,7 +89,7 @@ Box make_box(int64_t offset_bytes, std::span<const int64_t> sizes, std::span<con
              int64_t item_bytes) {
   struct Dim {
     int64_t size, stride;
-  } dims[kBoxRank];
+  } dims[PTO_MAX_RANK];
   int rank = 0;
   Box box;
   box.offset = offset_bytes;

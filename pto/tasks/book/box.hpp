@@ -19,21 +19,19 @@
 
 namespace pto {
 
-inline constexpr int kBoxRank = 8;
-
 struct Box {
   int64_t offset = 0;  // of the first byte in the allocation
   int64_t item = 0;    // bytes of a run
   int32_t rank = 0;
-  int64_t size[kBoxRank];    // of the first `rank` dimensions
-  int64_t stride[kBoxRank];  // in bytes
+  int64_t size[PTO_MAX_RANK];    // of the first `rank` dimensions
+  int64_t stride[PTO_MAX_RANK];  // in bytes
 
   int64_t end() const;  // one past the last byte
   bool is_empty() const { return item == 0; }
   bool operator==(const Box& other) const;
 };
 
-// Makes the box of a tensor: sizes and strides in elements of item_bytes each; at most kBoxRank
+// Makes the box of a tensor: sizes and strides in elements of item_bytes each; at most PTO_MAX_RANK
 // dimensions.
 Box make_box(int64_t offset_bytes, std::span<const int64_t> sizes, std::span<const int64_t> strides,
              int64_t item_bytes);
@@ -66,7 +64,7 @@ bool same_strides(const Box& a, const Box& b);
 // Two boxes with coordinates and the same strides share a byte exactly if they do in every
 // dimension.
 struct Coordinates {
-  int64_t at[kBoxRank + 1];
+  int64_t at[PTO_MAX_RANK + 1];
 };
 bool coordinates(const Box& box, Coordinates* out);
 

@@ -156,7 +156,7 @@ void History::enter_grid(Kind& kind, int64_t offset) {
 
 // The places of a kind's grid whose boxes can reach into a new box.
 struct History::Places {
-  int64_t first[kBoxRank + 1], count[kBoxRank + 1];
+  int64_t first[PTO_MAX_RANK + 1], count[PTO_MAX_RANK + 1];
   int64_t all = 1;
 
   // Returns false if there are too many places, or if the two boxes lie on different grids.

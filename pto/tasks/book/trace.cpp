@@ -10,6 +10,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "pto/base/clock.hpp"
 #include "pto/base/error.hpp"
 
 namespace pto {
@@ -91,20 +92,18 @@ uint64_t trace_ticks() {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
 #else
-  return uint64_t(std::chrono::steady_clock::now().time_since_epoch().count());
+  return uint64_t(now_ns());
 #endif
 }
 
 // Calibrates ticks once, in 5 ms, against the system's clock.
 double ns_of_a_tick() {
   static const double ns = [] {
-    using Clock = std::chrono::steady_clock;
-    const auto start = Clock::now();
+    const int64_t start_ns = now_ns();
     const uint64_t first = trace_ticks();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     const uint64_t last = trace_ticks();
-    const std::chrono::duration<double, std::nano> passed = Clock::now() - start;
-    return passed.count() / double(std::max<uint64_t>(last - first, 1));
+    return double(now_ns() - start_ns) / double(std::max<uint64_t>(last - first, 1));
   }();
   return ns;
 }

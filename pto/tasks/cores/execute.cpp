@@ -2,6 +2,7 @@
 // The workers' side of a run: they find ready tasks, run them and release their successors.
 #include <algorithm>
 
+#include "pto/base/clock.hpp"
 #include "pto/base/error.hpp"
 #include "pto/tasks/cores/run_state.hpp"
 
@@ -202,7 +203,7 @@ int32_t Engine::call_noted(TaskWorker& self, Task& task, int32_t block) {
 
 bool Engine::is_late() const {
   if (steps_ != nullptr) return double(steps_->now_ns()) > deadline_s_ * 1e9;
-  return std::chrono::steady_clock::now() > deadline_;
+  return now_ns() > deadline_ns_;
 }
 
 int32_t Engine::call_watched(TaskWorker& self, Task& task, int32_t block) {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <new>
 
+#include "pto/base/clock.hpp"
 #include "pto/base/error.hpp"
 #include "pto/launch/pool.hpp"
 
@@ -87,10 +88,7 @@ Engine::Engine(const RunOptions& options, const std::function<void(TaskRun&)>& o
       is_alone_(workers_.size() == 1 && steps_ == nullptr),
       short_ticks_(steps_ == nullptr ? 1024 : 400),
       deadline_s_(options.deadline_s) {
-  if (options.deadline_s > 0)
-    deadline_ = std::chrono::steady_clock::now() +
-                std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                    std::chrono::duration<double>(options.deadline_s));
+  if (options.deadline_s > 0) deadline_ns_ = now_ns() + int64_t(options.deadline_s * 1e9);
   if (watch_ != nullptr) watch_->attach(*this, workers_.size());
 }
 

@@ -261,7 +261,7 @@ class Engine final : public TaskRun {
   std::pair<const char*, int32_t> named_line_{nullptr, 0};
   uint32_t named_site_ = 0;
   std::exception_ptr error_;
-  std::chrono::steady_clock::time_point deadline_{};
+  int64_t deadline_ns_ = 0;
   double deadline_s_ = 0;
 
   // Two cache lines: flags that all read and few write, then counters.

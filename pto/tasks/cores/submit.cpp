@@ -51,9 +51,9 @@ void check_submission(const TaskSpec& spec, TaskId last) {
           "pass a count of blocks, and let each do more"});
   for (TaskId id : spec.after) check_after(id, 1, last);
   for (const TaskTensor& tensor : spec.tensors) {
-    if (tensor.view.rank > kBoxRank)
+    if (tensor.view.rank > PTO_MAX_RANK)
       fail({"a tensor of " + std::to_string(tensor.view.rank) + " dimensions",
-            "tensors of tasks have at most " + std::to_string(kBoxRank), "reshape it"});
+            "tensors of tasks have at most " + std::to_string(PTO_MAX_RANK), "reshape it"});
     if (tensor.allocation->users.load(std::memory_order_relaxed) <= 0)
       fail({"a task uses a tensor that its scope has let go of",
             "memory of a scope is freed when its tasks are done", "submit inside the scope"});
