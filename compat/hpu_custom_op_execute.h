@@ -65,9 +65,9 @@ inline at::Tensor make_output(const Description& about, const Arguments& argumen
 
 // A call with everything that it points to, but for the memory of its tensors: on a device it may
 // run later, and it cannot keep the tensors themselves, since their end may need Python's lock.
-class BoundCall {
+class GuidCall {
  public:
-  BoundCall(const Description& about, const Arguments& arguments,
+  GuidCall(const Description& about, const Arguments& arguments,
             const std::vector<at::Tensor>& outputs)
       : guid_(about.guid),
         name_(about.name),
@@ -87,7 +87,7 @@ class BoundCall {
   }
 
   // Submits to the device's current stream.
-  static void submit(std::unique_ptr<BoundCall> self, c10::Device device,
+  static void submit(std::unique_ptr<GuidCall> self, c10::Device device,
                      const std::vector<const void*>& objects) {
     int64_t bytes = 0;
     for (const pto_tensor_ref& tensor : self->tensors_) {
@@ -106,10 +106,10 @@ class BoundCall {
 
  private:
   static int32_t run_job(void* self) {
-    const auto as_call = static_cast<BoundCall*>(self)->call();
+    const auto as_call = static_cast<GuidCall*>(self)->call();
     return pto_guid_run(&as_call);
   }
-  static void release_job(void* self) { delete static_cast<BoundCall*>(self); }
+  static void release_job(void* self) { delete static_cast<GuidCall*>(self); }
 
   void describe(const at::Tensor& tensor) {
     if (!tensor.defined()) {
@@ -155,7 +155,7 @@ inline std::vector<at::Tensor> Description::run(const std::vector<c10::IValue>& 
   }
   const c10::Device device = arguments.device();
   if (device.is_meta()) return results;
-  auto call = std::make_unique<BoundCall>(*this, arguments, results);
+  auto call = std::make_unique<GuidCall>(*this, arguments, results);
   if (device.is_cpu()) {
     call->run();
   } else if (device.is_privateuseone()) {
@@ -164,7 +164,7 @@ inline std::vector<at::Tensor> Description::run(const std::vector<c10::IValue>& 
       if (tensor.defined()) objects.push_back(&tensor);
     }
     for (const at::Tensor& tensor : results) objects.push_back(&tensor);
-    BoundCall::submit(std::move(call), device, objects);
+    GuidCall::submit(std::move(call), device, objects);
   } else {
     fail(name + ": its tensors are on " + device.str(), "kernels run on cpu and npu tensors",
          "move them there");

@@ -18,7 +18,7 @@ from shaped_operators import OPERATORS, shapes  # noqa: E402
 
 from pto import ops  # noqa: E402
 from pto.adapters.tensorflow import build  # noqa: E402
-from pto.adapters.tensorflow.node import Node  # noqa: E402
+from pto.adapters.tensorflow.node import TensorFlowNode  # noqa: E402
 from pto.language.op import op  # noqa: E402
 from pto.language.samples import samples  # noqa: E402
 
@@ -255,13 +255,13 @@ def test_gradients_pass_through_control_flow_and_attributes_of_the_call():
 
 def test_only_the_gradients_that_are_needed_are_computed(monkeypatch):
     x, weight, bias = (tf.constant(a) for a in arrays(ops.layer_norm))
-    asked, emit = [], Node.emit
+    asked, emit = [], TensorFlowNode.emit
 
     def spy(node, groups, attributes, *rest):
         asked.append(attributes["needs"])
         return emit(node, groups, attributes, *rest)
 
-    monkeypatch.setattr(Node, "emit", spy)
+    monkeypatch.setattr(TensorFlowNode, "emit", spy)
     with tf.GradientTape() as tape:
         tape.watch(weight)
         result = pto_tf.layer_norm(x, weight, bias)

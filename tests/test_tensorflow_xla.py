@@ -15,7 +15,7 @@ with warnings.catch_warnings():
 from pto import ops  # noqa: E402
 from pto.adapters.record import Record  # noqa: E402
 from pto.adapters.tensorflow import build  # noqa: E402
-from pto.adapters.tensorflow.node import Node  # noqa: E402
+from pto.adapters.tensorflow.node import TensorFlowNode  # noqa: E402
 from pto.language.op import op  # noqa: E402
 from pto.language.samples import samples  # noqa: E402
 
@@ -27,7 +27,7 @@ SAMPLED = [  # sizes that a run decides are refused: test_bounded_sizes.py
     if getattr(ops, name).member("samples") and not Record(getattr(ops, name).index).is_bounded
 ]
 with_xla = pytest.mark.skipif(
-    not Node.compiles_for_xla, reason="run: python -m pto adapters build tensorflow --xla"
+    not TensorFlowNode.compiles_for_xla, reason="run: python -m pto adapters build tensorflow --xla"
 )
 
 
@@ -56,7 +56,7 @@ def arrays(operator, shape=(5, 13), dtype=np.float32):
 
 
 def test_a_function_is_refused_while_the_part_is_not_built(monkeypatch):
-    monkeypatch.setattr(Node, "compiles_for_xla", False)
+    monkeypatch.setattr(TensorFlowNode, "compiles_for_xla", False)
     with pytest.raises(tf.errors.UnimplementedError, match="jit_compile=True cannot call") as it:
         compiled(pto_tf.silu, tf.ones(3))
     assert "python -m pto adapters build tensorflow --xla" in str(it.value)

@@ -16,9 +16,9 @@ bool is_word(char c) {
 }
 
 // Reads tokens and values, and knows its position.
-class Reader {
+class TextReader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit TextReader(std::string_view text) : text_(text) {}
 
   [[noreturn]] void fail_at(size_t position, const ErrorText& error) const {
     const std::string_view before = text_.substr(0, position);
@@ -151,14 +151,14 @@ class Reader {
   size_t at_ = 0;
 };
 
-Type read_type(Reader& in) {
+Type read_type(TextReader& in) {
   Type type{in.dtype(), {}};
   in.expect("[");
   in.list("]", [&] { type.shape.push_back(in.dim()); });
   return type;
 }
 
-std::vector<Location> read_locations(Reader& in) {
+std::vector<Location> read_locations(TextReader& in) {
   std::vector<Location> locations;
   while (in.take("@")) {
     Location location{in.string(), 0};
@@ -169,12 +169,12 @@ std::vector<Location> read_locations(Reader& in) {
   return locations;
 }
 
-Graph read_graph(Reader& in, int depth);
+Graph read_graph(TextReader& in, int depth);
 
 // Reads one graph into a builder.
 class GraphReader {
  public:
-  GraphReader(Reader& in, int depth) : in_(in), depth_(depth), builder_(header(in)) {}
+  GraphReader(TextReader& in, int depth) : in_(in), depth_(depth), builder_(header(in)) {}
 
   Graph read() {
     const size_t start = in_.position();
@@ -205,7 +205,7 @@ class GraphReader {
   }
 
  private:
-  static std::string header(Reader& in) {
+  static std::string header(TextReader& in) {
     in.expect("graph");
     return in.name();
   }
@@ -354,7 +354,7 @@ class GraphReader {
     builder_.clear_location();
   }
 
-  Reader& in_;
+  TextReader& in_;
   int depth_;
   GraphBuilder builder_;
   std::map<std::string, Value> values_;
@@ -362,7 +362,7 @@ class GraphReader {
   size_t number_ = 0;
 };
 
-Graph read_graph(Reader& in, int depth) {
+Graph read_graph(TextReader& in, int depth) {
   constexpr int kMaxDepth = 32;
   if (depth > kMaxDepth) in.fail_expected("fewer than 32 nested graphs");
   return GraphReader(in, depth).read();
@@ -371,7 +371,7 @@ Graph read_graph(Reader& in, int depth) {
 }  // namespace
 
 Graph parse(std::string_view text) {
-  Reader in(text);
+  TextReader in(text);
   Graph graph = read_graph(in, 0);
   if (in.position() != text.size()) in.fail_expected("the end of the text");
   return graph;

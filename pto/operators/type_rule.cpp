@@ -49,9 +49,9 @@ Words words_of(std::string_view text) {
   return words;
 }
 
-class Reader {
+class RuleReader {
  public:
-  Reader(std::string_view text, const Schema& schema)
+  RuleReader(std::string_view text, const Schema& schema)
       : text_(text), schema_(schema), words_(words_of(text)) {}
 
   TypeRule rule() {
@@ -160,7 +160,7 @@ TypeRule parse_types(std::string_view text, const Schema& schema) {
             std::vector<int>(tensors, 0),
             std::vector<int>(schema.returns.size(), 0)};
   }
-  TypeRule rule = Reader(text, schema).rule();
+  TypeRule rule = RuleReader(text, schema).rule();
   if (rule.arguments.size() == tensors && rule.outputs.size() == schema.returns.size()) {
     return rule;
   }

@@ -22,7 +22,7 @@ from pto.errors import Failure, InvalidType, InvalidValue
 from pto.tasks.arguments import ParamType
 from pto.tasks.chips import chip_defines, explain_buffer
 from pto.tasks.kernels import Kernels, ReadKernel, identifier, read_kernels
-from pto.tasks.package import Code, CompiledPackage, Kernel, Parameter
+from pto.tasks.package import Code, CompiledPackage, PackedKernel, Parameter
 from pto.tasks.precompiled import explain_link
 from pto.tasks.sources import SourceText, read_source
 from pto.tasks.spellings import with_published_keywords
@@ -92,7 +92,8 @@ def compile(
     folder = "" if cache_dir is None else str(Path(cache_dir).expanduser())
     head_code, codes = _compile_all(head, entered, units, platform, folder)
     made = [
-        Kernel(k.name, k.func_id, k.source.core_type, k.function, codes[k.text]) for k in listed
+        PackedKernel(k.name, k.func_id, k.source.core_type, k.function, codes[k.text])
+        for k in listed
     ]
     _check_names(made)
     first = head_code or made[0].code
@@ -201,7 +202,7 @@ def _default_orchestration(text: SourceText) -> str:
     return _PUBLIC_ORCHESTRATE if is_public else _ORCHESTRATE
 
 
-def _check_names(kernels: list[Kernel]) -> None:
+def _check_names(kernels: list[PackedKernel]) -> None:
     owner: dict[str, int] = {}
     for place, kernel in enumerate(kernels):
         for name in kernel.names:

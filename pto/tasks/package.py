@@ -40,7 +40,7 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class PackedKernel:
     """A kernel of a package: the names that submit() knows, and its function."""
 
     name: str
@@ -77,7 +77,7 @@ class CompiledPackage:
     target: str
     orch_func: str
     orchestration: Code | None
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[PackedKernel, ...]
     signature: tuple[Parameter, ...] | None = None
 
     def program(self) -> Any:
@@ -181,7 +181,7 @@ class CompiledPackage:
             offset += code["bytes"]
             loaded = _core.load_functions(code["name"], piece, code["functions"])
             codes.append(Code(loaded, piece))
-        kernels = [Kernel(**{**kernel, "code": codes[kernel["code"]]})
+        kernels = [PackedKernel(**{**kernel, "code": codes[kernel["code"]]})
                    for kernel in header["kernels"]]  # fmt: skip
         signature = header["signature"]
         if signature is not None:

@@ -46,9 +46,9 @@ std::string sizes_text(std::span<const int64_t> sizes) {
 }
 
 // The call site's attributes by name.
-class Site {
+class SiteAttributes {
  public:
-  explicit Site(const Attributes& attributes) : attributes_(attributes) {}
+  explicit SiteAttributes(const Attributes& attributes) : attributes_(attributes) {}
 
   // Returns the value of an attribute of this type, or null.
   const void* find(std::string_view name, int32_t type) const {
@@ -105,7 +105,7 @@ double real_of(const Scalar& scalar, const char* name) {
 }
 
 // Finds the operator that a call site names.
-const pto_operator& find_operator(const Site& site) {
+const pto_operator& find_operator(const SiteAttributes& site) {
   const auto* name = static_cast<const Text*>(site.find("pto.op", kString));
   if (!name) fail_site("a call site names no operator");
   const std::string_view wanted(name->data, name->bytes);
@@ -121,7 +121,7 @@ const pto_operator& find_operator(const Site& site) {
         "import what defines it before running the program"});
 }
 
-const pto_operator& operator_of(const Site& site, SiteState* state) {
+const pto_operator& operator_of(const SiteAttributes& site, SiteState* state) {
   if (const pto_operator* const op = state ? state->op() : nullptr) return *op;
   const pto_operator& op = find_operator(site);
   if (state) state->set_op(op);
@@ -129,17 +129,17 @@ const pto_operator& operator_of(const Site& site, SiteState* state) {
 }
 
 // One call: converts XLA's frame to the plain arguments of the operator.
-class Invocation {
+class CustomCall {
  public:
   // `state`: what is kept with the call site, or null.
-  Invocation(const CallFrame& frame, SiteState* state)
+  CustomCall(const CallFrame& frame, SiteState* state)
       : frame_(frame), state_(state), site_(frame.attributes), op_(operator_of(site_, state)) {}
 
   void run() {
     take_tensors();
     take_attributes();
     const pto_operator_call call = {
-        &op_, tensors_.data(), counts_.data(), attributes_.data(), &Invocation::allocate,
+        &op_, tensors_.data(), counts_.data(), attributes_.data(), &CustomCall::allocate,
         this, nullptr};
     const XlaThreads threads(frame_);
     // A known site does not read its attributes again, so it cannot be used for calls with
@@ -243,7 +243,7 @@ class Invocation {
   // members of lists, are asked for in order.
   static void* allocate(void* self, int32_t, int32_t, const int64_t* sizes, int32_t rank,
                         int32_t dtype) {
-    auto& call = *static_cast<Invocation*>(self);
+    auto& call = *static_cast<CustomCall*>(self);
     const Buffers& results = call.frame_.results;
     const int64_t output = call.n_results_++;
     const std::span<const int64_t> made(sizes, static_cast<size_t>(rank));
@@ -266,7 +266,7 @@ class Invocation {
 
   const CallFrame& frame_;
   SiteState* state_;
-  const Site site_;
+  const SiteAttributes site_;
   const pto_operator& op_;
   int64_t n_operands_ = 0;  // that were taken
   int64_t n_results_ = 0;
@@ -293,7 +293,7 @@ bool answers_metadata(const CallFrame& frame, int32_t minor_version) {
 
 xla_ffi::Error* call(const CallFrame& frame, SiteState* state) {
   try {
-    Invocation(frame, state).run();
+    CustomCall(frame, state).run();
     return nullptr;
   } catch (const std::exception& error) {
     return error_of(frame, error.what(), kInvalidArgument);

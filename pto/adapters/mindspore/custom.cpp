@@ -43,9 +43,9 @@ struct Kept : KernelData {
   std::string error;
 };
 
-class Launch {
+class CustomLaunch {
  public:
-  Launch(const Kept& kept, int count, void** data, const int* ranks, int64_t** shapes,
+  CustomLaunch(const Kept& kept, int count, void** data, const int* ranks, int64_t** shapes,
                const char** dtypes)
       : request_(*kept.request),
         lifts_scalars_(kept.lifts_scalars),
@@ -62,7 +62,7 @@ class Launch {
       tensors_[i] = {data_[i], shapes_[i], nullptr, ranks_[i], dtype_of(request_, dtypes_[i])};
     }
     call_ = request_.call(tensors_.data());
-    call_.allocate = &Launch::allocate;
+    call_.allocate = &CustomLaunch::allocate;
     call_.user = this;
     if (pto_operator_run(&call_) != 0) {
       if (disagrees_) disagree();
@@ -74,7 +74,7 @@ class Launch {
   // Checks that the outputs, which MindSpore has already made, are those that the kernel makes.
   static void* allocate(void* user, int32_t output, int32_t member, const int64_t* sizes,
                         int32_t rank, int32_t dtype) {
-    auto& self = *static_cast<Launch*>(user);
+    auto& self = *static_cast<CustomLaunch*>(user);
     const size_t place = place_of(self.call_, output, member);
     self.disagrees_ = place >= static_cast<size_t>(self.outputs_) ||
                       !self.agrees(self.tensors_.size() + place, sizes, rank, dtype);
@@ -129,7 +129,7 @@ int launch(int count, void** data, int* ranks, int64_t** shapes, const char** dt
   const auto* kept =
       static_cast<const Kept*>(static_cast<PrimitiveAttributes*>(attributes)->kept());
   if (!kept->request) throw std::runtime_error(kept->error);
-  Launch(*kept, count, data, ranks, shapes, dtypes).run();
+  CustomLaunch(*kept, count, data, ranks, shapes, dtypes).run();
   return 0;
 }
 
@@ -139,7 +139,7 @@ thread_local std::pair<std::string, std::vector<int32_t>> last_counts;
 
 std::vector<Shape> shapes_of(int* ranks, int64_t** shapes, PrimitiveAttributes& attributes) {
   const Request request = request_of(attributes);
-  Results results = infer_shapes(request, ranks, shapes, nullptr);
+  InferredResults results = infer_shapes(request, ranks, shapes, nullptr);
   if (lifts_scalars(attributes)) {
     for (Shape& shape : results.tensors) {
       if (shape.empty()) shape.push_back(1);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fast path outside graphs: a Python module, built for the installed MindSpore.
 //
-//     call = pto_mindspore_eager.Call("gelu", "1,;s4:none;", False)
+//     call = pto_mindspore_eager.EagerCall("gelu", "1,;s4:none;", False)
 //     y = call(x)                       # a tensor, or a tuple of them
 //
 // MindSpore's Python thread only queues a call. A second thread asks for the shapes of the results,
 // makes them and links the node of the gradient; a third one runs kernels in order.
 //
-// Thread safety: as MindSpore's own operators; an Call may be used from any thread.
+// Thread safety: as MindSpore's own operators; an EagerCall may be used from any thread.
 #include <map>
 #include <memory>
 #include <mutex>
@@ -109,7 +109,7 @@ Tensors forward(const std::shared_ptr<const Request>& request, const Tensors& in
     shapes.push_back(tensor.shape().data());
     dtypes.push_back(dtype_of(*request, dtypes.size(), tensor.data_type()));
   }
-  const Results results =
+  const InferredResults results =
       infer_shapes(*request, ranks.data(), shapes.data(), dtypes.data());
   Tensors outputs;
   for (size_t i = 0; i < results.tensors.size(); ++i) {
@@ -158,16 +158,16 @@ Tensors tensors_of(const std::vector<TensorPtr>& pointers) {
 
 // The node of the gradient of one call.
 struct Rule {
-  // MindSpore's template names it; Node answers in its place.
+  // MindSpore's template names it; GradientNode answers in its place.
   static std::vector<TensorPtr> Backward(autograd::AutogradContext*,
                                          const std::vector<TensorPtr>&) {
     return {};
   }
 };
 
-class Node : public autograd::CppFunctionNode<Rule> {
+class GradientNode : public autograd::CppFunctionNode<Rule> {
  public:
-  Node(std::shared_ptr<CallData> call, size_t outputs)
+  GradientNode(std::shared_ptr<CallData> call, size_t outputs)
       : CppFunctionNode<Rule>(call->request->op().name, outputs), call_(std::move(call)) {}
 
   mindspore::ValuePtrList CallBackward(const mindspore::ValuePtrList& grads) override {
@@ -212,7 +212,7 @@ Tensors differentiable(const std::shared_ptr<CallData>& call, const Tensors& inp
     const mindspore::kernel::pyboost::RequireGradGuard guard(false);
     outputs = pointers(forward(call->request, inputs));
   }
-  auto node = std::make_shared<Node>(call, outputs.size());
+  auto node = std::make_shared<GradientNode>(call, outputs.size());
   node->is_tensor_input_.assign(arguments.size(), true);
   std::vector<TensorPtr> saved = arguments;
   saved.insert(saved.end(), outputs.begin(), outputs.end());
@@ -233,9 +233,9 @@ Tensors differentiable(const std::shared_ptr<CallData>& call, const Tensors& inp
 }
 
 // The object that Python holds and calls.
-class Call {
+class EagerCall {
  public:
-  Call(const std::string& name, const std::string& text, bool many)
+  EagerCall(const std::string& name, const std::string& text, bool many)
       : data_(std::make_shared<CallData>()) {
     data_->request = std::make_shared<Request>(name, text);
     data_->many = many;
@@ -271,8 +271,8 @@ class Call {
 }  // namespace pto::mindspore_adapter
 
 PYBIND11_MODULE(pto_mindspore_eager, module) {
-  using pto::mindspore_adapter::Call;
-  py::class_<Call>(module, "Call")
+  using pto::mindspore_adapter::EagerCall;
+  py::class_<EagerCall>(module, "EagerCall")
       .def(py::init<const std::string&, const std::string&, bool>())
-      .def("__call__", &Call::operator());
+      .def("__call__", &EagerCall::operator());
 }

@@ -158,7 +158,7 @@ class Eager:
         self, counts: tuple[int, ...], attributes: tuple, _signs: tuple = ()
     ) -> Callable:
         bound = bound_attributes(self.index, counts, attributes)
-        return extension().Call(self.record.name, call_text(counts, bound), self.many)
+        return extension().EagerCall(self.record.name, call_text(counts, bound), self.many)
 
     def _backward(
         self, counts: tuple, attributes: tuple, tensors: tuple, out: Any, dout: Any

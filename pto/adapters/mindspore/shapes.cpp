@@ -60,7 +60,7 @@ std::vector<Size> sizes_of(const Request& request, const pto_shapes& shapes,
 }
 
 // Gives the number of results alone: nothing else is known without the rank of an argument.
-Results unknown_ranks(const Request& request) {
+InferredResults unknown_ranks(const Request& request) {
   const pto_operator& op = request.op();
   for (int32_t i = 0; i < op.n_outputs; ++i) {
     if (!op.outputs[i].is_list) continue;
@@ -74,8 +74,8 @@ Results unknown_ranks(const Request& request) {
 
 }  // namespace
 
-Results infer_shapes(const Request& request, const int* ranks, const int64_t* const* shapes,
-                     const int32_t* dtypes) {
+InferredResults infer_shapes(const Request& request, const int* ranks, const int64_t* const* shapes,
+                             const int32_t* dtypes) {
   std::vector<pto_tensor_ref> tensors(request.n_tensors());
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (ranks[i] == 1 && shapes[i][0] == kUnknownRank) return unknown_ranks(request);
@@ -86,7 +86,7 @@ Results infer_shapes(const Request& request, const int* ranks, const int64_t* co
   const pto_shapes* program = pto_operator_shapes(&call);
   if (!program) throw std::runtime_error(pto_operator_error());
   const std::vector<Size> dims = sizes_of(request, *program, symbols_of(request, ranks, shapes));
-  Results results;
+  InferredResults results;
   results.counts.assign(program->counts, program->counts + request.op().n_outputs);
   for (int32_t i = 0; i < program->n_tensors; ++i) {
     const pto_shape& shape = program->tensors[i];

@@ -6,11 +6,11 @@ Inputs are those of the node in their order; constant ones become attributes.
 
 from dataclasses import dataclass, field
 
-from pto.adapters.onnxruntime.graph import Node
+from pto.adapters.onnxruntime.graph import OnnxNode
 
 
 @dataclass(frozen=True)
-class Call:
+class LibraryOperator:
     """An operator of the library; its tensors are the first `tensors` inputs of the node. Those in
     `prepared`, constants of the model, are replaced once by what another operator makes of them."""
 
@@ -20,34 +20,34 @@ class Call:
     prepared: dict[int, str] = field(default_factory=dict)
 
 
-def product(node: Node) -> Call:
+def product(node: OnnxNode) -> LibraryOperator:
     """Weights are packed when the session is made, not at each call."""
     b = node.inputs[1]
     if b.is_constant and b.dtype == "f32" and len(b.shape) == 2:
-        return Call("_matmul_packed", 2, {"cols": b.shape[1]}, {1: "_pack_right"})
-    return Call("matmul", 2)
+        return LibraryOperator("_matmul_packed", 2, {"cols": b.shape[1]}, {1: "_pack_right"})
+    return LibraryOperator("matmul", 2)
 
 
-def gemm(node: Node) -> Call:
+def gemm(node: OnnxNode) -> LibraryOperator:
     flags = {f"transpose_{x}": bool(node.get(f"trans{x.upper()}", 0)) for x in "ab"}
     numbers = {name: node.get(name, 1.0) for name in ("alpha", "beta")}
-    return Call("gemm", len(node.inputs), numbers | flags)
+    return LibraryOperator("gemm", len(node.inputs), numbers | flags)
 
 
-def transpose(node: Node) -> Call:
+def transpose(node: OnnxNode) -> LibraryOperator:
     reverse = list(range(len(node.input(0).shape)))[::-1]
-    return Call("transpose", 1, {"perm": node.get("perm", reverse)})
+    return LibraryOperator("transpose", 1, {"perm": node.get("perm", reverse)})
 
 
-def gather(node: Node) -> Call:
-    return Call("gather", 2, {"dim": node.get("axis", 0)})
+def gather(node: OnnxNode) -> LibraryOperator:
+    return LibraryOperator("gather", 2, {"dim": node.get("axis", 0)})
 
 
-def concat(node: Node) -> Call:
-    return Call("concat", len(node.inputs), {"dim": node.get("axis", 1)})
+def concat(node: OnnxNode) -> LibraryOperator:
+    return LibraryOperator("concat", len(node.inputs), {"dim": node.get("axis", 1)})
 
 
-def slice_(node: Node) -> Call:
+def slice_(node: OnnxNode) -> LibraryOperator:
     """Starts, ends, axes and steps are inputs; in version 1 attributes, without steps."""
 
     def given(place: int, name: str, default: list[int]) -> list[int]:
@@ -58,4 +58,4 @@ def slice_(node: Node) -> Call:
     axes = given(3, "axes", list(range(len(starts))))
     steps = given(4, "steps", [1] * len(starts))
     lists = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
-    return Call("slice", 1, lists)
+    return LibraryOperator("slice", 1, lists)

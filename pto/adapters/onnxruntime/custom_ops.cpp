@@ -33,12 +33,12 @@ struct Definition : CustomOp {
     GetExecutionProviderType = [](const CustomOp*) -> const char* { return nullptr; };
     describe_inputs();
     describe_outputs();
-    KernelDestroy = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
+    KernelDestroy = [](void* kernel) { delete static_cast<NodeKernel*>(kernel); };
     CreateKernelV2 = [](const CustomOp* self, const void*, const KernelInfo* info, void** made) {
       return guarded([&] { *made = kernel(of(self), info).release(); });
     };
     KernelComputeV2 = [](void* kernel, KernelContext* context) {
-      return guarded([&] { static_cast<Kernel*>(kernel)->compute(context); });
+      return guarded([&] { static_cast<NodeKernel*>(kernel)->compute(context); });
     };
     InferOutputShapeFn = [](const CustomOp* self, ShapeContext* context) {
       return guarded([&] { infer_shapes(of(self), context); });
@@ -74,8 +74,8 @@ struct Definition : CustomOp {
     GetVariadicOutputHomogeneity = [](const CustomOp*) { return 1; };
   }
 
-  static std::unique_ptr<Kernel> kernel(const pto_operator& op, const KernelInfo* info) {
-    auto made = std::make_unique<Kernel>(op);
+  static std::unique_ptr<NodeKernel> kernel(const pto_operator& op, const KernelInfo* info) {
+    auto made = std::make_unique<NodeKernel>(op);
     made->may_lack_inputs = false;
     for (int32_t i = 0; i < op.n_tensors; ++i) {
       const pto_operator_argument& argument = tensor_argument(op, static_cast<size_t>(i));

@@ -32,7 +32,7 @@ auto text(const Function& function, A... arguments) {
   return std::string_view(found ? found : "");
 }
 
-class Writer {
+class JsonWriter {
  public:
   std::string take() { return std::move(out_); }
 
@@ -287,7 +287,7 @@ class Description {
     json_.raw("\"");
   }
 
-  Writer json_;
+  JsonWriter json_;
   Values seen_;
 };
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from pto import language as tile
-from pto.adapters.onnxruntime.graph import Node
+from pto.adapters.onnxruntime.graph import OnnxNode
 from pto.language.elementwise import binary
 from pto.language.reduce import centred
 from pto.language.shape import same_size
@@ -32,20 +32,20 @@ def joined_by(function: Callable) -> Callable:
     return lambda node, *tensors: functools.reduce(function, tensors)
 
 
-def mean_of(node: Node, *tensors: Tensor) -> Tensor:
+def mean_of(node: OnnxNode, *tensors: Tensor) -> Tensor:
     return joined_by(tile.add)(node, *tensors) / len(tensors)
 
 
-def divide(node: Node, a: Tensor, b: Tensor) -> Tensor:
+def divide(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
     """a / b; the quotient of integers is truncated."""
     return binary("div", a, b)
 
 
-def modulo(node: Node, a: Tensor, b: Tensor) -> Tensor:
+def modulo(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
     return tile.fmod(a, b) if node.get("fmod", 0) else tile.remainder(a, b)
 
 
-def power(node: Node, a: Tensor, b: Tensor) -> Tensor:
+def power(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
     """a to the power b in a's type, whatever b's is."""
     exponent = node.data(1)
     if a.dtype.is_float:
@@ -57,7 +57,7 @@ def power(node: Node, a: Tensor, b: Tensor) -> Tensor:
     return tile.pow(a, cast(b, a.dtype))
 
 
-def sign(node: Node, x: Tensor) -> Tensor:
+def sign(node: OnnxNode, x: Tensor) -> Tensor:
     return tile.where(x > 0, x * 0 + 1, tile.where(x < 0, x * 0 - 1, x)) if x.dtype.is_float else (
         cast(x > 0, x.dtype) if x.dtype.kind == "unsigned"
         else cast(x > 0, x.dtype) - cast(x < 0, x.dtype)
@@ -65,14 +65,14 @@ def sign(node: Node, x: Tensor) -> Tensor:
 
 
 def clip(
-    node: Node, x: Tensor, low: Tensor | None = None, high: Tensor | None = None
+    node: OnnxNode, x: Tensor, low: Tensor | None = None, high: Tensor | None = None
 ) -> Tensor:
     low = node.get("min", None) if low is None else low
     high = node.get("max", None) if high is None else high
     return tile.clip(x, low, high)
 
 
-def cast_to(node: Node, x: Tensor, *_: Tensor) -> Tensor:
+def cast_to(node: OnnxNode, x: Tensor, *_: Tensor) -> Tensor:
     """x in the element type of the output; to bool: whether it is not zero."""
     kind = tile.dtype(node.outputs[0].dtype)
     if kind is x.dtype:
@@ -80,7 +80,7 @@ def cast_to(node: Node, x: Tensor, *_: Tensor) -> Tensor:
     return x != 0 if kind is tile.boolean else cast(x, kind)
 
 
-def cast_by_attribute(node: Node, x: Tensor) -> Tensor:
+def cast_by_attribute(node: OnnxNode, x: Tensor) -> Tensor:
     if node.outputs[0].dtype is None:
         raise NotExpressible
     return cast_to(node, x)
@@ -96,62 +96,62 @@ def log1p(x: Tensor) -> Tensor:
     return tile.where(u == 1, x, tile.log(u) * (x / tile.where(u == 1, x * 0 + 1, u - 1)))
 
 
-def softplus(node: Node, x: Tensor) -> Tensor:
+def softplus(node: OnnxNode, x: Tensor) -> Tensor:
     return tile.maximum(x, 0.0) + log1p(tile.exp(-tile.abs(x)))
 
 
-def elu(node: Node, x: Tensor) -> Tensor:
+def elu(node: OnnxNode, x: Tensor) -> Tensor:
     return tile.where(x > 0, x, node.get("alpha", 1.0) * expm1(x))
 
 
-def celu(node: Node, x: Tensor) -> Tensor:
+def celu(node: OnnxNode, x: Tensor) -> Tensor:
     alpha = node.get("alpha", 1.0)
     return tile.maximum(x, 0.0) + tile.minimum(alpha * expm1(x / alpha), 0.0)
 
 
-def selu(node: Node, x: Tensor) -> Tensor:
+def selu(node: OnnxNode, x: Tensor) -> Tensor:
     alpha, gamma = node.get("alpha", 1.6732632423543772), node.get("gamma", 1.0507009873554805)
     return gamma * tile.where(x > 0, x, alpha * expm1(x))
 
 
-def leaky_relu(node: Node, x: Tensor) -> Tensor:
+def leaky_relu(node: OnnxNode, x: Tensor) -> Tensor:
     return tile.where(x < 0, x * node.get("alpha", 0.01), x)
 
 
-def p_relu(node: Node, x: Tensor, slope: Tensor) -> Tensor:
+def p_relu(node: OnnxNode, x: Tensor, slope: Tensor) -> Tensor:
     return tile.where(x < 0, x * slope, x)
 
 
-def thresholded_relu(node: Node, x: Tensor) -> Tensor:
+def thresholded_relu(node: OnnxNode, x: Tensor) -> Tensor:
     return tile.where(x > node.get("alpha", 1.0), x, x * 0)
 
 
-def shrink(node: Node, x: Tensor) -> Tensor:
+def shrink(node: OnnxNode, x: Tensor) -> Tensor:
     bias, limit = node.get("bias", 0.0), node.get("lambd", 0.5)
     return tile.where(x < -limit, x + bias, tile.where(x > limit, x - bias, x * 0))
 
 
-def hard_sigmoid(node: Node, x: Tensor) -> Tensor:
+def hard_sigmoid(node: OnnxNode, x: Tensor) -> Tensor:
     return tile.clip(node.get("alpha", 0.2) * x + node.get("beta", 0.5), 0.0, 1.0)
 
 
-def hard_swish(node: Node, x: Tensor) -> Tensor:
+def hard_swish(node: OnnxNode, x: Tensor) -> Tensor:
     return x * tile.clip(x * (1 / 6) + 0.5, 0.0, 1.0)
 
 
-def swish(node: Node, x: Tensor) -> Tensor:
+def swish(node: OnnxNode, x: Tensor) -> Tensor:
     return x * tile.sigmoid(node.get("alpha", 1.0) * x)
 
 
-def mish(node: Node, x: Tensor) -> Tensor:
+def mish(node: OnnxNode, x: Tensor) -> Tensor:
     return x * tile.tanh(softplus(node, x))
 
 
-def gelu(node: Node, x: Tensor) -> Tensor:
+def gelu(node: OnnxNode, x: Tensor) -> Tensor:
     return tile.gelu(x, node.get("approximate", "none"))
 
 
-def is_infinite(node: Node, x: Tensor) -> Tensor:
+def is_infinite(node: OnnxNode, x: Tensor) -> Tensor:
     above, below = x == math.inf, x == -math.inf
     if not node.get("detect_positive", 1):
         return below if node.get("detect_negative", 1) else x != x
@@ -161,7 +161,7 @@ def is_infinite(node: Node, x: Tensor) -> Tensor:
 # --- shapes ---------------------------------------------------------------------------------------
 
 
-def expand(node: Node, x: Tensor, *_: Tensor) -> Tensor:
+def expand(node: OnnxNode, x: Tensor, *_: Tensor) -> Tensor:
     """x repeated up to the constant of input 1, to which it broadcasts both ways."""
     target = [int(n) for n in node.data(1)]
     rank = max(len(target), x.ndim)
@@ -174,13 +174,13 @@ def expand(node: Node, x: Tensor, *_: Tensor) -> Tensor:
     return tile.broadcast_to(x, sizes)
 
 
-def _axes(node: Node, place: int) -> list[int]:
+def _axes(node: OnnxNode, place: int) -> list[int]:
     """The axes of input `place`, in older versions of the attribute."""
     data = node.data(place)
     return [int(a) for a in (node.get("axes", ()) if data is None else data.reshape(-1))]
 
 
-def unsqueeze(node: Node, x: Tensor, *_: Tensor) -> Tensor:
+def unsqueeze(node: OnnxNode, x: Tensor, *_: Tensor) -> Tensor:
     axes = _axes(node, 1)
     rank = x.ndim + len(axes)
     for axis in sorted(a % rank for a in axes):
@@ -188,7 +188,7 @@ def unsqueeze(node: Node, x: Tensor, *_: Tensor) -> Tensor:
     return x
 
 
-def squeeze(node: Node, x: Tensor, *_: Tensor) -> Tensor:
+def squeeze(node: OnnxNode, x: Tensor, *_: Tensor) -> Tensor:
     axes = _axes(node, 1)
     gone = {a % x.ndim for a in axes} if axes else {
         a for a, n in enumerate(node.input(0).shape) if n == 1
@@ -204,7 +204,7 @@ def squeeze(node: Node, x: Tensor, *_: Tensor) -> Tensor:
 def reduction(function: Callable[[Tensor, tuple[int, ...] | None, bool], Tensor]) -> Callable:
     """A reduction of the standard: its axes are an attribute or input 1, none means all."""
 
-    def build(node: Node, x: Tensor, *_: Tensor) -> Tensor:
+    def build(node: OnnxNode, x: Tensor, *_: Tensor) -> Tensor:
         axes = tuple(_axes(node, 1)) or None
         if axes is None and node.get("noop_with_empty_axes", 0):
             axes = ()
@@ -236,23 +236,23 @@ def _finite(x: Tensor) -> Tensor:
     return tile.where(tile.abs(x) == math.inf, 0.0, x)
 
 
-def _from(node: Node, rank: int, default: int) -> tuple[int, ...]:
+def _from(node: OnnxNode, rank: int, default: int) -> tuple[int, ...]:
     """The axes from the attribute `axis` on."""
     return tuple(range(node.get("axis", default) % max(rank, 1), rank))
 
 
-def _softmax_axes(node: Node, x: Tensor) -> tuple[int, ...]:
+def _softmax_axes(node: OnnxNode, x: Tensor) -> tuple[int, ...]:
     """One axis; before version 13 that axis and all behind it."""
     if node.since < 13:
         return _from(node, x.ndim, 1)
     return (node.get("axis", -1) % x.ndim,)
 
 
-def softmax(node: Node, x: Tensor) -> Tensor:
+def softmax(node: OnnxNode, x: Tensor) -> Tensor:
     return tile.softmax(x, _softmax_axes(node, x))
 
 
-def log_softmax(node: Node, x: Tensor) -> Tensor:
+def log_softmax(node: OnnxNode, x: Tensor) -> Tensor:
     return tile.log_softmax(x, _softmax_axes(node, x))
 
 
@@ -266,7 +266,7 @@ def _of_rank(x: Tensor, y: Tensor) -> Tensor:
     return y
 
 
-def layer_norm(node: Node, x: Tensor, scale: Tensor, bias: Tensor | None = None):
+def layer_norm(node: OnnxNode, x: Tensor, scale: Tensor, bias: Tensor | None = None):
     """(y, mean, reciprocal of the deviation); the last two where the model uses them."""
     axes = _from(node, x.ndim, -1)
     centre = centred(x, list(axes))
@@ -277,7 +277,7 @@ def layer_norm(node: Node, x: Tensor, scale: Tensor, bias: Tensor | None = None)
     return results[: len(node.outputs)]
 
 
-def rms_norm(node: Node, x: Tensor, scale: Tensor) -> Tensor:
+def rms_norm(node: OnnxNode, x: Tensor, scale: Tensor) -> Tensor:
     epsilon = node.get("epsilon", 1e-5)
     return _of_rank(x, tile.rms_norm(x, scale, epsilon, _from(node, x.ndim, -1)))
 
@@ -289,7 +289,7 @@ def _channel(vector: Tensor, x: Tensor) -> Tensor:
     return vector
 
 
-def instance_norm(node: Node, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+def instance_norm(node: OnnxNode, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
     axes = tuple(range(2, x.ndim))
     centre = centred(x, list(axes))
     inverse = tile.rsqrt(tile.mean(tile.square(centre), axes, True) + node.get("epsilon", 1e-5))
@@ -297,7 +297,7 @@ def instance_norm(node: Node, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
 
 
 def batch_norm(
-    node: Node, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor
+    node: OnnxNode, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor
 ) -> Tensor:
     if node.get("training_mode", 0) or len(node.outputs) > 1:
         raise NotExpressible
@@ -305,13 +305,13 @@ def batch_norm(
     return (x - _channel(mean, x)) * factor + _channel(bias, x)
 
 
-def mean_variance_norm(node: Node, x: Tensor) -> Tensor:
+def mean_variance_norm(node: OnnxNode, x: Tensor) -> Tensor:
     axes = tuple(node.get("axes", (0, 2, 3)))
     centre = centred(x, [a % x.ndim for a in axes])
     return centre / (tile.sqrt(tile.mean(tile.square(centre), axes, True)) + 1e-9)
 
 
-def lp_norm(node: Node, x: Tensor) -> Tensor:
+def lp_norm(node: OnnxNode, x: Tensor) -> Tensor:
     axis = node.get("axis", -1)
     if node.get("p", 2) == 1:
         size = tile.sum(tile.abs(x), axis, True)
@@ -320,7 +320,7 @@ def lp_norm(node: Node, x: Tensor) -> Tensor:
     return tile.where(size == 0, 0.0, x / size)
 
 
-def dropout(node: Node, x: Tensor, *_: Tensor) -> Tensor:
+def dropout(node: OnnxNode, x: Tensor, *_: Tensor) -> Tensor:
     """x: in inference nothing is dropped."""
     training = node.data(2)
     if len(node.outputs) > 1 or (node.input(2) is not None and (training is None or training)):

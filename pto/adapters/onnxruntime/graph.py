@@ -10,7 +10,7 @@ from pto.language.dtypes import numpy_type
 
 
 @dataclass(frozen=True)
-class Value:
+class OnnxValue:
     """A tensor between nodes. `dtype` is None where we have none, `shape` where its rank is
     unknown; a size is an int, the name of a symbol, or None. `data` is that of a small constant."""
 
@@ -27,7 +27,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Node:
+class OnnxNode:
     """One operation. Absent optional inputs and outputs are None; `outer` are the values that its
     subgraphs read."""
 
@@ -37,12 +37,12 @@ class Node:
     domain: str
     since: int
     provider: str
-    inputs: tuple[Value | None, ...]
-    outer: tuple[Value, ...]
-    outputs: tuple[Value | None, ...]
+    inputs: tuple[OnnxValue | None, ...]
+    outer: tuple[OnnxValue, ...]
+    outputs: tuple[OnnxValue | None, ...]
     attributes: dict
 
-    def input(self, place: int) -> Value | None:
+    def input(self, place: int) -> OnnxValue | None:
         return self.inputs[place] if place < len(self.inputs) else None
 
     def data(self, place: int) -> np.ndarray | None:
@@ -60,21 +60,21 @@ class OnnxGraph:
     """Nodes in topological order; of a fused group also its inputs and outputs by name. `parent`
     is the type of the node whose body it is, or ""."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[OnnxNode, ...]
     parent: str = ""
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
-    values: dict[str, Value] = field(default_factory=dict)
+    values: dict[str, OnnxValue] = field(default_factory=dict)
 
 
-def _value(name: str, fields: dict) -> Value:
+def _value(name: str, fields: dict) -> OnnxValue:
     dtype = fields.get("dtype")
     shape = fields.get("shape")
     data = None
     if "data" in fields and dtype != "bf16":  # NumPy has no bf16
         data = np.frombuffer(bytes.fromhex(fields["data"]), numpy_type(dtype)).reshape(shape)
     shape = None if shape is None else tuple(shape)
-    return Value(name, dtype, shape, fields["constant"], fields["output"], data)
+    return OnnxValue(name, dtype, shape, fields["constant"], fields["output"], data)
 
 
 def parse(text: str) -> OnnxGraph:
@@ -82,7 +82,7 @@ def parse(text: str) -> OnnxGraph:
     fields = json.loads(text)
     values = {name: _value(name, value) for name, value in fields["values"].items()}
     nodes = tuple(
-        Node(
+        OnnxNode(
             place, node["name"], node["type"], node["domain"], node["since"], node["provider"],
             tuple(map(values.get, node["inputs"])), tuple(map(values.get, node["outer"])),
             tuple(map(values.get, node["outputs"])), node["attributes"],

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pto import _core
-from pto.adapters.onnxruntime.graph import Node, Value
+from pto.adapters.onnxruntime.graph import OnnxNode, OnnxValue
 from pto.adapters.onnxruntime.rows import bound, operator, row_of
 from pto.adapters.record import Record
 from pto.language.dtypes import DType, dtype, f32
@@ -27,24 +27,24 @@ from pto.language.types import cast, constant, wide
 class Group:
     """Nodes in order, the values that come in as tensors, and those that leave."""
 
-    nodes: tuple[Node, ...]
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    nodes: tuple[OnnxNode, ...]
+    inputs: tuple[OnnxValue, ...]
+    outputs: tuple[OnnxValue, ...]
 
 
-def is_number(value: Value) -> bool:
+def is_number(value: OnnxValue) -> bool:
     """Says whether a value becomes a constant of the kernel."""
     return value.data is not None and value.data.size == 1
 
 
-def group_of(nodes: Sequence[Node], outputs: Sequence[Value]) -> Group:
+def group_of(nodes: Sequence[OnnxNode], outputs: Sequence[OnnxValue]) -> Group:
     """The group of these nodes that gives these values."""
     inside = {value.name for node in nodes for value in node.outputs if value is not None}
     inputs = {value.name: value for value in _read(nodes) if value.name not in inside}
     return Group(tuple(nodes), tuple(inputs.values()), tuple(outputs))
 
 
-def _read(nodes: Sequence[Node]) -> Iterator[Value]:
+def _read(nodes: Sequence[OnnxNode]) -> Iterator[OnnxValue]:
     """The values that the formulas take as tensors."""
     for node in nodes:
         constants = row_of(node).constants
@@ -73,7 +73,7 @@ def build(group: Group, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     return tuple(_rounded(traced[value.name], value) for value in group.outputs)
 
 
-def _rounded(result: Tensor, value: Value) -> Tensor:
+def _rounded(result: Tensor, value: OnnxValue) -> Tensor:
     kind = dtype(value.dtype)
     return cast(result, kind) if wide_type(kind) is result.dtype else result
 
@@ -82,12 +82,12 @@ def wide_type(kind: DType) -> DType:
     return f32 if kind.is_float and kind.bytes < 4 else kind
 
 
-def _number(trace: Trace, value: Value) -> Tensor:
+def _number(trace: Trace, value: OnnxValue) -> Tensor:
     number = constant(trace, value.data.item(), dtype(value.dtype))
     return number.broadcast_to((1,) * len(value.shape)) if value.shape else number
 
 
-def is_served(node: Node) -> bool:
+def is_served(node: OnnxNode) -> bool:
     """Says whether there is a row for this node, and it computes these types and ranks."""
     values = [v for v in (*node.inputs, *node.outputs) if v is not None]
     row = row_of(node)
@@ -101,22 +101,22 @@ def is_served(node: Node) -> bool:
     return bool(group.inputs) and graph_of(group) is not None
 
 
-def fuses(node: Node) -> bool:
+def fuses(node: OnnxNode) -> bool:
     """Says whether a served node may share a kernel with others."""
     return row_of(node).build is not None
 
 
 @dataclass(frozen=True)
-class BoundCall:
+class LibraryCall:
     """A call of an operator of the library: the values of each tensor argument, the attributes."""
 
     record: Record
-    tensors: list[list[Value]]
+    tensors: list[list[OnnxValue]]
     attributes: list[tuple[str, object]]  # (kind, value)
     prepared: dict[int, Record]  # of a tensor argument: what makes it of the constant that is there
 
 
-def call_of(node: Node) -> BoundCall | None:
+def call_of(node: OnnxNode) -> LibraryCall | None:
     """The call that computes a node, or None: the operator does not take these arguments, or
     gives other element types or ranks than the model says."""
     try:
@@ -143,10 +143,10 @@ def call_of(node: Node) -> BoundCall | None:
         value is not None and kind == value.dtype and len(sizes) == len(value.shape)
         for (kind, sizes), value in zip(made, node.outputs, strict=True)
     )
-    return BoundCall(record, tensors, attributes, prepared) if agrees else None
+    return LibraryCall(record, tensors, attributes, prepared) if agrees else None
 
 
-def _kinds(members: list[Value], prepared: Record | None) -> list[tuple[str, int]]:
+def _kinds(members: list[OnnxValue], prepared: Record | None) -> list[tuple[str, int]]:
     """Element types and ranks of a tensor argument."""
     kinds = [(value.dtype, len(value.shape)) for value in members]
     if prepared is None:
@@ -174,7 +174,7 @@ def graph_of(group: Group) -> _core.Graph | None:
     return graph if agrees else None
 
 
-def _dims(value: Value, sizes: dict) -> tuple:
+def _dims(value: OnnxValue, sizes: dict) -> tuple:
     """The shape with a symbol for each size that the model leaves open, or is not 0 or 1."""
     shape = []
     for axis, size in enumerate(value.shape):
@@ -190,7 +190,7 @@ def structure(group: Group) -> str:
     """A text that two groups share exactly if they compute the same of the same inputs."""
     numbers: dict[str, int] = {}
 
-    def about(value: Value | None, is_fixed: bool = False) -> object:
+    def about(value: OnnxValue | None, is_fixed: bool = False) -> object:
         if value is None:
             return None
         number = numbers.setdefault(value.name, len(numbers))

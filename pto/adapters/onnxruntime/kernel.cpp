@@ -43,9 +43,9 @@ struct Loop {
 };
 
 // One call: describes the tensors and hands out the outputs' memory.
-class Invocation {
+class NodeRun {
  public:
-  Invocation(const Kernel& kernel, KernelContext* context) : kernel_(kernel), context_(context) {
+  NodeRun(const NodeKernel& kernel, KernelContext* context) : kernel_(kernel), context_(context) {
     if (kernel.may_lack_inputs) check(api::KernelContext_GetInputCount(context, &n_inputs_));
     for (const Places& argument : kernel.inputs) {
       const size_t before = n_tensors_;
@@ -67,8 +67,8 @@ class Invocation {
   void run() {
     const ScopedExecutor threads(&Loop::run, context_);
     const pto_operator_call call = {
-        &kernel_.op, tensors_.data(), counts_.data(), kernel_.attributes.data(), &Invocation::allocate,
-        this,        &Invocation::narrow};
+        &kernel_.op, tensors_.data(), counts_.data(), kernel_.attributes.data(), &NodeRun::allocate,
+        this,        &NodeRun::narrow};
     if (pto_operator_site_run(kernel_.site.get(), &call) != 0) throw std::runtime_error(text());
     for (const Bounded& one : bounded_) give(one);
     kernel_.outputs_agree.store(true, std::memory_order_relaxed);
@@ -113,7 +113,7 @@ class Invocation {
   // Only the last output may be a list, so its members follow the other outputs.
   static void* allocate(void* user, int32_t output, int32_t member, const int64_t* sizes,
                         int32_t rank, int32_t dtype) {
-    auto& self = *static_cast<Invocation*>(user);
+    auto& self = *static_cast<NodeRun*>(user);
     try {
       return self.memory(output + member, sizes, static_cast<size_t>(rank), dtype);
     } catch (const std::exception& error) {
@@ -131,7 +131,7 @@ class Invocation {
   };
 
   static void narrow(void* user, int32_t output, int64_t rows) {
-    for (Bounded& one : static_cast<Invocation*>(user)->bounded_) {
+    for (Bounded& one : static_cast<NodeRun*>(user)->bounded_) {
       if (one.output == output) one.sizes[0] = rows;
     }
   }
@@ -190,7 +190,7 @@ class Invocation {
     return unwanted_.back().get();
   }
 
-  const Kernel& kernel_;
+  const NodeKernel& kernel_;
   KernelContext* context_;
   size_t n_inputs_ = 0, n_tensors_ = 0;
   size_t n_counts_ = 0;
@@ -249,6 +249,6 @@ void AttributeValues::add(const pto_operator_value& value, int32_t kind) {
   values_.push_back(added);
 }
 
-void Kernel::compute(KernelContext* context) const { Invocation(*this, context).run(); }
+void NodeKernel::compute(KernelContext* context) const { NodeRun(*this, context).run(); }
 
 }  // namespace pto::ort

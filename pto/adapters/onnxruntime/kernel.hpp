@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel: one operator of the registry as a kernel of ONNX Runtime.
+// NodeKernel: one operator of the registry as a kernel of ONNX Runtime.
 //
-//     Kernel kernel(*pto_operator_find("add"));
+//     NodeKernel kernel(*pto_operator_find("add"));
 //     kernel.inputs = {{{0}}, {{1}}};  // places in the kernel context
 //     kernel.compute(context);         // throws pto::Error
 //
@@ -71,9 +71,9 @@ struct Places {
 // Describes a tensor of ONNX Runtime's; its dtype is negative if we have none.
 pto_tensor_ref tensor_of(const Value* value);
 
-class Kernel {
+class NodeKernel {
  public:
-  explicit Kernel(const pto_operator& op) : op(op), site(pto_operator_site_new()) {}
+  explicit NodeKernel(const pto_operator& op) : op(op), site(pto_operator_site_new()) {}
 
   const pto_operator& op;
   std::vector<Places> inputs;  // of each tensor argument; what is absent there is None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from pto.adapters.onnxruntime import group as groups
 from pto.adapters.onnxruntime import library
-from pto.adapters.onnxruntime.graph import Node, OnnxGraph, Value, parse
+from pto.adapters.onnxruntime.graph import OnnxGraph, OnnxNode, OnnxValue, parse
 from pto.adapters.onnxruntime.rows import row_of
 from pto.adapters.onnxruntime.table import CONTROL_FLOW
 
@@ -22,12 +22,12 @@ class Partition:
     """Nodes in groups. `above` are, as bits, all groups on which a group depends."""
 
     def __init__(self) -> None:
-        self.members: dict[int, list[Node]] = {}
+        self.members: dict[int, list[OnnxNode]] = {}
         self.above: dict[int, int] = {}
         self.fuses: dict[int, bool] = {}
         self.home: dict[str, int] = {}  # the group that makes a value
 
-    def add(self, node: Node, fuses: bool) -> None:
+    def add(self, node: OnnxNode, fuses: bool) -> None:
         """Puts a node, whose producers were added before, into a group."""
         own = len(self.above)
         needed = [self.home[v.name] for v in (*node.inputs, *node.outer)
@@ -76,7 +76,7 @@ def _bits(number: int) -> Iterator[int]:
         number ^= lowest
 
 
-def fits(nodes: Sequence[Node]) -> bool:
+def fits(nodes: Sequence[OnnxNode]) -> bool:
     """Says whether these nodes, as one group, have few enough inputs and outputs."""
     group = groups.group_of(nodes, ())
     made = [v for node in nodes for v in node.outputs if v is not None]
@@ -85,7 +85,7 @@ def fits(nodes: Sequence[Node]) -> bool:
     return len(group.inputs) <= INPUTS_MAX and len(leave) <= OUTPUTS_MAX
 
 
-def leaving(nodes: Sequence[Node], graph: OnnxGraph) -> list[Value]:
+def leaving(nodes: Sequence[OnnxNode], graph: OnnxGraph) -> list[OnnxValue]:
     """The values of a group that others read, or that are outputs of the model."""
     inside = {node.place for node in nodes}
     read = {v.name for node in graph.nodes if node.place not in inside
@@ -94,7 +94,7 @@ def leaving(nodes: Sequence[Node], graph: OnnxGraph) -> list[Value]:
     return [v for v in made if v.is_output or v.name in read]
 
 
-def partition(graph: OnnxGraph) -> list[list[Node]]:
+def partition(graph: OnnxGraph) -> list[list[OnnxNode]]:
     """The groups of nodes that the provider takes."""
     parts, ours = Partition(), set()
     for node in graph.nodes:

@@ -42,7 +42,7 @@ struct Groups {
 
 // A group of nodes that runs as one kernel.
 struct Compiled : ComputeInfo {
-  std::unique_ptr<Kernel> kernel;
+  std::unique_ptr<NodeKernel> kernel;
   const Graph* graph = nullptr;  // while it is compiled
   const Node* fused = nullptr;
 
@@ -225,13 +225,13 @@ void pto_onnxruntime_add_view(const char* type, int32_t first, int32_t last, int
 }
 
 // Makes the group run this operator: `counts` has the number of tensors of each tensor argument,
-// `places` where they are, see Kernel. Returns 0, or non-zero for an unknown operator.
+// `places` where they are, see NodeKernel. Returns 0, or non-zero for an unknown operator.
 int32_t pto_onnxruntime_use(void* answer, int32_t index, const int32_t* counts,
                             const int32_t* places, const pto_operator_value* attributes,
                             const int32_t* outputs, int32_t n_outputs) {
   const pto_operator* op = pto_operator_at(index);
   if (!op) return 1;
-  auto kernel = std::make_unique<Kernel>(*op);
+  auto kernel = std::make_unique<NodeKernel>(*op);
   for (int32_t i = 0; i < op->n_tensors; places += counts[i++]) {
     kernel->inputs.push_back({{places, places + counts[i]}});
   }

@@ -6,8 +6,8 @@ Nodes of our own domain, ai.pto, are named after operators, their attributes aft
 
 import functools
 
-from pto.adapters.onnxruntime.calls import Call
-from pto.adapters.onnxruntime.graph import Node
+from pto.adapters.onnxruntime.calls import LibraryOperator
+from pto.adapters.onnxruntime.graph import OnnxNode
 from pto.adapters.onnxruntime.table import TABLE, Row
 from pto.adapters.record import Record
 from pto.language.op import Operator, operators
@@ -16,7 +16,7 @@ from pto.language.tensor import Tensor
 DOMAIN = "ai.pto"
 
 
-def row_of(node: Node) -> Row | None:
+def row_of(node: OnnxNode) -> Row | None:
     """The row of a node's type, or None."""
     if node.domain == DOMAIN:
         return _own_row(node.type)
@@ -35,9 +35,9 @@ def _own_row(name: str) -> Row | None:
     if found is None:
         return None
     if found.member("build") is None or any(a.kind == "Tensor[]" for a in found.arguments):
-        return Row(1, 1, call=lambda node: Call(name, len(node.inputs), node.attributes))
+        return Row(1, 1, call=lambda node: LibraryOperator(name, len(node.inputs), node.attributes))
 
-    def build(node: Node, *tensors: Tensor) -> object:
+    def build(node: OnnxNode, *tensors: Tensor) -> object:
         record = Record(found.index)
         return found.member("build")(*bound(record, list(tensors), node.attributes))
 

@@ -14,7 +14,7 @@ from enum import IntEnum
 from pto import language as tile
 from pto.adapters.onnxruntime import calls as c
 from pto.adapters.onnxruntime import formulas as f
-from pto.adapters.onnxruntime.graph import Node
+from pto.adapters.onnxruntime.graph import OnnxNode
 
 
 class View(IntEnum):
@@ -30,9 +30,9 @@ class Row:
     build: Callable | None = None  # (node, *tensors) -> tensor or tensors
     constants: tuple[int, ...] = ()
     view: View | None = None
-    call: Callable | None = None  # node -> Call: an operator of the library, alone in its kernel
+    call: Callable | None = None  # node -> LibraryOperator, alone in its kernel
 
-    def serves(self, node: Node) -> bool:
+    def serves(self, node: OnnxNode) -> bool:
         """Says whether this version is known and what must be constant is."""
         return self.first <= node.since <= self.last and all(
             node.input(place) is None or node.data(place) is not None for place in self.constants

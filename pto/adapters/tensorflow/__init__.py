@@ -22,14 +22,14 @@ from pto.adapters.record import on_operator
 from pto.adapters.tensorflow import build
 from pto.adapters.tensorflow.function import function
 from pto.adapters.tensorflow.gradient import register as register_gradient
-from pto.adapters.tensorflow.node import Node
+from pto.adapters.tensorflow.node import TensorFlowNode
 from pto.errors import Failure
 
 __all__ = ["call", "describe"]
 
 _COMMAND = "python -m pto adapters build tensorflow"
 _lock = threading.RLock()
-_nodes: dict[str, Node] = {}
+_nodes: dict[str, TensorFlowNode] = {}
 _operators: ctypes.CDLL | None = None
 _xla: ctypes.CDLL | None = None
 
@@ -75,7 +75,7 @@ def _declare(index: int) -> None:
     _check(_operators.pto_tensorflow_register(index))
     if _xla is not None:
         _xla.pto_tensorflow_xla_register(index)
-    node = Node(index)
+    node = TensorFlowNode(index)
     _nodes[node.record.name] = node
     register_gradient(node)
     if node.record.name in globals():  # a module of ours, which gives way
@@ -120,7 +120,7 @@ def _load_xla() -> ctypes.CDLL | None:
         use = library.pto_tensorflow_xla_use_handler
         use.argtypes, use.restype = [ctypes.c_void_p], ctypes.c_char_p
         _check(use(ctypes.cast(ctypes.CDLL(str(handler)).pto_xla_call, ctypes.c_void_p)))
-        Node.compiles_for_xla = True
+        TensorFlowNode.compiles_for_xla = True
     return library
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pto.adapters.tensorflow.attributes import encoder
-from pto.adapters.tensorflow.node import Node
+from pto.adapters.tensorflow.node import TensorFlowNode
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.autograph.impl import api
 from tensorflow.python.eager import context, core
@@ -36,7 +36,7 @@ def {name}({parameters}):
 class _Source:
     """The source of one function, and the objects that it names."""
 
-    def __init__(self, node: Node):
+    def __init__(self, node: TensorFlowNode):
         self.node = node
         self.objects: dict[str, Any] = {"context": context, "general": self.general}
         self.objects |= {"recover": self.recover, "execute": pywrap_tfe.TFE_Py_FastPathExecute}
@@ -48,7 +48,7 @@ class _Source:
         }
 
     def general(self, values: tuple, name: str | None) -> Any:
-        """The call through Node, which checks more."""
+        """The call through TensorFlowNode, which checks more."""
         node = self.node
         by_argument = dict(zip((a.name for a in node.record.arguments), values, strict=True))
         groups = node.groups([by_argument[a.name] for a in node.tensors])
@@ -140,7 +140,7 @@ class _Source:
         )
 
 
-def function(node: Node) -> Callable[..., Any]:
+def function(node: TensorFlowNode) -> Callable[..., Any]:
     """The operator as a function of tensors; AutoGraph leaves it as it is."""
     source = _Source(node)
     exec(compile(source.text(), f"<pto.tensorflow.{node.record.name}>", "exec"), source.objects)

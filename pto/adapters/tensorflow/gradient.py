@@ -5,11 +5,11 @@ from typing import Any
 
 import tensorflow as tf
 from pto.adapters.gradient import gathered, gradient_plan, grouped, needs_of, picked
-from pto.adapters.tensorflow.node import Node
+from pto.adapters.tensorflow.node import TensorFlowNode
 from tensorflow.python.framework import ops
 
 
-def _attribute(op: Any, node: Node, name: str) -> Any:
+def _attribute(op: Any, node: TensorFlowNode, name: str) -> Any:
     """An attribute of a node; the fast path does not note those that have their defaults."""
     try:
         return op.get_attr(name)
@@ -29,11 +29,11 @@ class Rule:
     """The gradient of one operator: from a node and the gradients of its outputs to those of its
     inputs."""
 
-    def __init__(self, node: Node):
+    def __init__(self, node: TensorFlowNode):
         self.node = node
-        self._gradient: Node | None = None
+        self._gradient: TensorFlowNode | None = None
 
-    def gradient(self) -> Node:
+    def gradient(self) -> TensorFlowNode:
         """The gradient operator, which may have been defined after this one."""
         if self._gradient is None:
             index = self.node.record.gradient
@@ -43,7 +43,7 @@ class Rule:
                     "  why: a gradient through its result was asked for\n"
                     "  fix: give the operator a grad, or stop there: tf.stop_gradient(result)"
                 )
-            self._gradient = Node(index)
+            self._gradient = TensorFlowNode(index)
         return self._gradient
 
     def __call__(self, op: Any, *d_flat: Any) -> list[tf.Tensor | None]:
@@ -71,7 +71,7 @@ class Rule:
         results = gradient.emit(groups, attributes, None, counts)
         return gathered(plan, results if len(counts) > 1 else (results,), needs)
 
-    def _attributes(self, op: Any, gradient: Node) -> dict[str, Any]:
+    def _attributes(self, op: Any, gradient: TensorFlowNode) -> dict[str, Any]:
         """The attributes of the node, as its gradient has them under its own names."""
         node, found = self.node, {}
         for a in node.attributes:
@@ -81,6 +81,6 @@ class Rule:
         return found
 
 
-def register(node: Node) -> None:
+def register(node: TensorFlowNode) -> None:
     """Gives an operator of TensorFlow its gradient, or the error where it has none."""
     ops.RegisterGradient(node.type)(Rule(node).__call__)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel: an operator as TensorFlow's OpKernel for the CPU: no copies, its allocator, its threads.
+// OperatorKernel: an operator as TensorFlow's OpKernel for the CPU: no copies, its allocator, its
+// threads.
 //
-//     return new Kernel(op, definition, construction);      // Factory in operators.cpp
+//     return new OperatorKernel(op, definition, construction);      // Factory in operators.cpp
 //
 // Invariant: an output takes over the memory of an input only if nobody else holds it.
 // Thread safety: Compute may run on several threads at once.
@@ -21,10 +22,10 @@
 namespace pto::tensorflow_adapter {
 
 // One call: the tensors as the operator wants them, and the memory of its outputs.
-class Invocation {
+class ComputeCall {
  public:
-  Invocation(const pto_operator& op, const Attributes& attributes,
-             tensorflow::OpKernelContext* context)
+  ComputeCall(const pto_operator& op, const Attributes& attributes,
+              tensorflow::OpKernelContext* context)
       : op_(op), attributes_(attributes), context_(context) {}
 
   absl::Status run(pto_operator_site* site) {
@@ -33,9 +34,9 @@ class Invocation {
                                     tensors_.data(),
                                     attributes_.counts_of_call(),
                                     attributes_.values(),
-                                    &Invocation::allocate,
+                                    &ComputeCall::allocate,
                                     this,
-                                    &Invocation::narrow};
+                                    &ComputeCall::narrow};
     const HostThreads threads(context_->device()->tensorflow_cpu_worker_threads()->workers);
     if (pto_operator_site_run(site, &call) != 0) {
       return status_.ok() ? absl::InvalidArgumentError(pto_operator_error()) : status_;
@@ -70,7 +71,7 @@ class Invocation {
 
   static void* allocate(void* user, int32_t output, int32_t member, const int64_t* sizes,
                         int32_t rank, int32_t dtype) {
-    auto& self = *static_cast<Invocation*>(user);
+    auto& self = *static_cast<ComputeCall*>(user);
     void* memory = nullptr;
     self.status_ = self.make(self.attributes_.output_place(output, member),
                              {sizes, static_cast<size_t>(rank)}, dtype, memory);
@@ -78,7 +79,7 @@ class Invocation {
   }
 
   static void narrow(void* user, int32_t output, int64_t rows) {
-    auto& self = *static_cast<Invocation*>(user);
+    auto& self = *static_cast<ComputeCall*>(user);
     tensorflow::Tensor* const tensor =
         self.context_->mutable_output(self.attributes_.output_place(output, 0));
     if (absl::Status status = self.keep(rows, tensor); !status.ok()) self.status_ = status;
@@ -133,10 +134,10 @@ class Invocation {
   std::array<std::array<int64_t, PTO_MAX_RANK>, PTO_MAX_TENSORS> sizes_;
 };
 
-class Kernel : public tensorflow::OpKernel {
+class OperatorKernel : public tensorflow::OpKernel {
  public:
-  Kernel(const pto_operator& op, const tensorflow::OpDef& definition,
-         tensorflow::OpKernelConstruction* construction)
+  OperatorKernel(const pto_operator& op, const tensorflow::OpDef& definition,
+                 tensorflow::OpKernelConstruction* construction)
       : OpKernel(construction), op_(op) {
     const tensorflow::AttrSlice attrs(construction->def());
     const auto find = [&](const std::string& name) { return attrs.FindByString(name); };
@@ -144,7 +145,7 @@ class Kernel : public tensorflow::OpKernel {
   }
 
   void Compute(tensorflow::OpKernelContext* context) override {
-    OP_REQUIRES_OK(context, Invocation(op_, attributes_, context).run(site_.get()));
+    OP_REQUIRES_OK(context, ComputeCall(op_, attributes_, context).run(site_.get()));
   }
 
  private:

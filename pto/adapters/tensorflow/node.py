@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node: an operator of the registry as one of TensorFlow, and how one is run or put into a graph.
+"""TensorFlowNode: an operator of the registry as one of TensorFlow, run or put into a graph.
 
-    node = Node(index)                    # after the library has registered it
+    node = TensorFlowNode(index)                    # after the library has registered it
     node.emit([[x], []], {"alpha": "0.5"}, name=None)
 
 A call goes through here where the fast path cannot: in a graph, with operators that take or give
@@ -27,7 +27,7 @@ def refuse(what: str, why: str, fix: str) -> tf.errors.InvalidArgumentError:
     return tf.errors.InvalidArgumentError(None, None, f"{what}\n  why: {why}\n  fix: {fix}")
 
 
-class Node:
+class TensorFlowNode:
     """One operator: its record, and the names that its definition in TensorFlow has."""
 
     compiles_for_xla = False  # whether functions with jit_compile=True may call operators
@@ -203,7 +203,7 @@ class Node:
         return [len(s) if o.is_list else 1 for s, o in zip(shapes, outputs, strict=True)]
 
     def _check_compiled(self) -> None:
-        if Node.compiles_for_xla:
+        if TensorFlowNode.compiles_for_xla:
             return
         if control_flow_util.GraphOrParentsInXlaContext(ops.get_default_graph()):
             raise tf.errors.UnimplementedError(

@@ -24,7 +24,7 @@ class Factory : public tensorflow::kernel_factory::OpKernelFactory {
   Factory(const pto_operator& op, Definitions definition)
       : op_(op), definition_(std::move(definition)) {}
   tensorflow::OpKernel* Create(tensorflow::OpKernelConstruction* construction) override {
-    return new Kernel(op_, *definition_, construction);
+    return new OperatorKernel(op_, *definition_, construction);
   }
 
  private:

@@ -52,13 +52,13 @@ bool is_tensor(const pto_operator_argument& argument) {
 }
 
 // An operator and, if it has one, its gradient; lives as long as the process.
-struct Record {
+struct GradientRecord {
   const pto_operator& op;
   const pto_operator* gradient;
   c10::OperatorHandle handle;
   std::optional<c10::OperatorHandle> gradient_handle;
 
-  explicit Record(const pto_operator& op)
+  explicit GradientRecord(const pto_operator& op)
       : op(op), gradient(pto_operator_at(op.gradient)), handle(handle_of(op)) {
     if (gradient) gradient_handle = handle_of(*gradient);
   }
@@ -128,7 +128,7 @@ struct Given {
 // outputs those of the tensors that have one; members of lists count one by one.
 class Gradient : public torch::autograd::Node {
  public:
-  Gradient(const Record& record, const Given& given, const Tensors& outputs)
+  Gradient(const GradientRecord& record, const Given& given, const Tensors& outputs)
       : record_(record),
         plan_(*pto_operator_gradient_plan(&record.op, given.tensors.counts.data(),
                                           outputs.counts.data())),
@@ -228,7 +228,7 @@ class Gradient : public torch::autograd::Node {
     return stack;
   }
 
-  const Record& record_;
+  const GradientRecord& record_;
   const pto_gradient_plan& plan_;
   const int32_t n_outputs_;  // their tensors
   std::vector<SavedVariable> saved_;
@@ -335,7 +335,7 @@ class AutogradKernel : public c10::OperatorKernel {
     return c10::make_intrusive<torch::autograd::Error>(std::move(text), std::move(edges));
   }
 
-  Record record_;
+  GradientRecord record_;
   bool mutates_;
   int returned_;
 };

@@ -11,7 +11,7 @@ namespace pto {
 namespace {
 
 // Both visit the fields of an image in one order, by fields() below.
-class Writer {
+class ImageWriter {
  public:
   template <class T>
   void field(const T& number) {
@@ -33,9 +33,9 @@ class Writer {
   std::string bytes_;
 };
 
-class Reader {
+class ImageReader {
  public:
-  explicit Reader(std::span<const char> bytes) : left_(bytes) {}
+  explicit ImageReader(std::span<const char> bytes) : left_(bytes) {}
   template <class T>
   void field(T& number) {
     uint64_t value;
@@ -103,13 +103,13 @@ void fields(auto& codec, T& image) {
 }  // namespace
 
 std::string to_bytes(const ProgramImage& image) {
-  Writer to;
+  ImageWriter to;
   fields(to, image);
   return to.take();
 }
 
 ProgramImage image_of(std::span<const char> bytes) {
-  Reader from(bytes);
+  ImageReader from(bytes);
   ProgramImage image;
   fields(from, image);
   return image;

@@ -61,9 +61,9 @@ struct Plan {
 };
 
 // One call: its arguments on the CPU, and its results back.
-class Call {
+class FallbackCall {
  public:
-  Call(Plan& plan, Stack* stack) : plan_(plan), stack_(stack), place_(plan.name) {}
+  FallbackCall(Plan& plan, Stack* stack) : plan_(plan), stack_(stack), place_(plan.name) {}
 
   void run() {
     plan_.calls.fetch_add(1, std::memory_order_relaxed);
@@ -180,7 +180,7 @@ Plan& plan_of(const c10::OperatorHandle& op) {
 }
 
 void fallback(const c10::OperatorHandle& op, Stack* stack) {
-  Call(plan_of(op), stack).run();
+  FallbackCall(plan_of(op), stack).run();
 }
 
 // The fallback of one operator that already has its plan.
@@ -188,7 +188,7 @@ class FallbackKernel final : public c10::OperatorKernel {
  public:
   explicit FallbackKernel(Plan& plan) : plan_(plan) {}
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
-    Call(plan_, stack).run();
+    FallbackCall(plan_, stack).run();
   }
 
  private:
