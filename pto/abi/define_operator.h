@@ -49,7 +49,7 @@ void pto_infer_fail(pto_infer*, const char* what, const char* why, const char* f
 
 // A kernel gets the tensors of the call in schema order (an absent optional with
 // PTO_TENSOR_ABSENT), then the outputs, then an int64 tensor of one element for each bounded
-// output: the kernel stores the number of rows there, and writes those rows from the first on.
+// output. The kernel stores the number of rows there, and writes those rows from the first on.
 // Its scalars are the other arguments in schema order (more may follow). A Tensor[] is its length;
 // int, SymInt and bool are the number, float the bits of a double. A str, an int[] and any argument
 // that may be None are an offset in bytes into params, which holds an int64 count there (-1: None),

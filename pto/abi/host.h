@@ -152,8 +152,8 @@ void pto_wait_memory(int32_t (*holds)(const void* condition), const void* condit
                      const char* text, const char* file, int32_t line);
 
 // A ring of slots from producers to consumers, each with one or two lanes; all cores of a block
-// that name the same key share it. push and pop return the slot of the caller's next turn and wait
-// until it is free or full; done and release end the turn.
+// that name the same key share it. push returns the slot of the caller's next turn once it is free,
+// pop once it is full; done and release end the turn.
 typedef struct pto_ring {
   const void* key;
   const char* name;     // the instruction, for errors

@@ -97,9 +97,9 @@ typedef struct pto_operator {
   int32_t n_types;
 
   // The gradient operator takes one gradient per differentiable output (a list for a list), then
-  // the saved tensors, then this operator's attributes, then the int `needs`: bit i asks for its
-  // output i, which is the gradient of argument wanted[i]; one not asked for comes back as an empty
-  // tensor.
+  // the saved tensors, then this operator's attributes, then the int `needs`. Bit i asks for its
+  // output i, the gradient of argument wanted[i]; an output that is not asked for comes back as an
+  // empty tensor.
   int32_t gradient;  // index of the gradient operator, or -1: not differentiable
   int32_t n_saved;
   int32_t n_wanted;

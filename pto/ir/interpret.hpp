@@ -5,9 +5,9 @@
 //     std::vector<Bounded> may = interpret_with_bounds(graph, {x, y});
 //     difference(may[0], compiled) == "";                      // else the first wrong element
 //
-// A bound says how far compiled code may be off: it computes f16 and bf16 chains in f32 (rounded at
-// casts and outputs), f32 functions within 2 ULP, f64 ones within 4, sums in any order, and may
-// contract a*b+c; an infinite bound allows any value.
+// A bound says how far compiled code may be off. Such code computes f16 and bf16 chains in f32
+// (rounded at casts and outputs), f32 functions within 2 ULP, f64 ones within 4, sums in any order,
+// and may contract a*b+c. An infinite bound allows any value.
 //
 // Invariant: floats evaluate in double and round to the element type after every operation,
 // integers in 64 bits that wrap; reductions and matmul fold in order from their identity, in

@@ -111,7 +111,7 @@ PTO_INLINE void reduce_rows(D& d, const S& s) {
     int r = 0;
     if constexpr (S::isRowMajor && !kIsSequential && S::Rows >= N)
       for (; r + N <= s.GetValidRow(); r += N) reduce_group<F, C, N>(d, s, r);
-    // No loop where groups take all rows: of one that never runs the compiler warns.
+    // No loop where groups take all rows: the compiler warns of one that never runs.
     const int rows = S::isRowMajor && S::ValidRow % N == 0 && !kIsSequential ? 0 : s.GetValidRow();
     for (; r < rows; ++r) {
       C value;
