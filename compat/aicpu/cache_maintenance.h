@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranges of the orchestrating core's cache, by the public path. Cores here see each other's memory,
-// so that a range needs no more than the order of what stands before and behind the call.
+// so these calls only keep the accesses before and after them in order.
 //
 //     cache_invalidate_range(flags, sizeof(flags));   // before others' writes are read
 //

@@ -105,7 +105,7 @@ class Site:
         return sum(self.counts)
 
     def by_argument(self, operands: Any) -> Iterator[tuple[Argument, Any]]:
-        """(argument, value) in schema order; of a list of tensors and of None the list."""
+        """(argument, value) in schema order; of a tensor argument the list of its tensors."""
         tensors = iter(operands[: self.n_tensors])
         numbers = iter(operands[self.n_tensors :])
         counts, attributes = iter(self.counts), iter(self.attributes)

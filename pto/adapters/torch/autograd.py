@@ -103,7 +103,7 @@ def _like(flag: Any, gradients: list) -> Any:
 
 
 class _NoGradient:
-    """The Autograd kernel of what has no gradient: refuses one, marks what the call changes."""
+    """The Autograd kernel of operators without gradient: refuses one, marks changed tensors."""
 
     def __init__(
         self, record: Record, overload: Any, changed: list[str], refuse: Callable[[Record], Any]

@@ -20,7 +20,7 @@ def register() -> None:
 
     @functools.wraps(export)
     def __dlpack__(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        if self.device.type == "npu":  # who takes it knows nothing of our streams
+        if self.device.type == "npu":  # the consumer knows nothing of our streams
             torch.npu.synchronize(self.device)
         return export(self, *args, **kwargs)
 
