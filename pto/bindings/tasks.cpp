@@ -83,7 +83,8 @@ nb::dict with_trace(nb::dict result, const TraceRequest& request, RunTrace&& tra
   return result;
 }
 
-// Keeps a timed-out run's data alive until its last thread is done.
+// Holds all that the threads of a run with a deadline may touch. The process keeps it for ever if
+// the run is abandoned, since code that has not returned may go on to use it.
 struct KeptRun {
   ChipProgram program;
   RunArguments arguments;
