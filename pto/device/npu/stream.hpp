@@ -9,7 +9,8 @@
 // A short kernel on an idle stream runs on the calling thread; all others run on the stream's own
 // thread, which the first of them starts. Streams are numbered; 0 is a device's default.
 // Invariant: kernels of a stream run one after another in the order of submission. A stream lives
-// as long as the process. A kernel's error is thrown by the next wait(); later kernels still run.
+// as long as the process. submit() throws the error of a kernel that it runs itself, the next
+// wait() that of one on the stream's thread; later kernels still run.
 // fork() waits for pending kernels, so that the child sees memory in program order; it has all
 // streams, empty.
 // Thread safety: any thread may call every function; each thread has its own current stream.
@@ -61,7 +62,7 @@ class Stream {
   void submit(std::unique_ptr<StreamKernel> kernel, Length length);
 
   // If nothing is pending, makes the caller the stream's kernel until leave(); else returns false.
-  // A wait() meanwhile returns at once.
+  // The caller's own wait() meanwhile returns at once.
   bool enter_if_idle();
   void leave();
 

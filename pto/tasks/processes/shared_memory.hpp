@@ -73,8 +73,8 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
  public:
   static std::shared_ptr<SharedHeap> make(int64_t bytes);
 
-  // Allocates at least one byte. Throws Error if the heap has no room, with the taken and free
-  // bytes.
+  // Allocates at least one byte. Throws Error if the heap has no room, with the bytes that are
+  // taken and all that there are.
   std::shared_ptr<SharedBlock> allocate(int64_t bytes);
   // Clears what a kernel may have written outside all blocks.
   void clear_free();
