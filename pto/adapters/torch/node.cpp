@@ -263,7 +263,7 @@ class AutogradKernel : public c10::OperatorKernel {
       record_.handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
     }
     if (given || refusal) link(given, refusal, torch::jit::last(*stack, returned_));
-    // After the arguments were saved: it is their elements of before that the gradient needs.
+    // After saving, so that PyTorch refuses a gradient that needs the elements of before.
     for (const at::Tensor& tensor : changed) torch::autograd::impl::bump_version(tensor);
   }
 
