@@ -14,7 +14,7 @@
 
 namespace pto {
 
-// What it means that they differ.
+// Says what it means that the two sizes of a guard differ.
 enum class GuardKind : int32_t {
   Equal = PTO_GUARD_EQUAL,
   Nonempty = PTO_GUARD_NONEMPTY  // a is min(size, 1) and b is 1: an axis to be reduced is empty
