@@ -38,7 +38,7 @@ bool register_for(c10::ScalarType type) {
 }
 
 const bool kReluIsRegistered = register_for(c10::kFloat) && register_for(c10::kBFloat16) &&
-                           register_for(c10::kHalf) && register_for(c10::kDouble);
+                               register_for(c10::kHalf) && register_for(c10::kDouble);
 
 at::Tensor custom_relu(const at::Tensor& x) {
   const auto relu =
