@@ -20,6 +20,7 @@
 
 #include "pto/bindings/argument.hpp"
 #include "pto/bindings/captures.hpp"
+#include "pto/launch/call.hpp"
 #include "pto/launch/kernel_table.hpp"
 #include "pto/launch/pool.hpp"
 

@@ -11,6 +11,7 @@
 
 #include "pto/compiler/file.hpp"
 #include "pto/compiler/settings.hpp"
+#include "pto/launch/call.hpp"
 
 namespace pto {
 namespace {

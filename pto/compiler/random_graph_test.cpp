@@ -19,6 +19,7 @@
 #include "pto/compiler/settings.hpp"
 #include "pto/ir/interpret.hpp"
 #include "pto/ir/print.hpp"
+#include "pto/launch/call.hpp"
 #include "tests/deep.hpp"
 
 namespace pto {

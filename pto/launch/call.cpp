@@ -1,50 +1,110 @@
 // SPDX-License-Identifier: Apache-2.0
-// Call: binds the sizes of one call, checks them, and launches.
+#include "pto/launch/call.hpp"
+
 #include <algorithm>
 
+#include "pto/base/machine.hpp"
 #include "pto/base/strided.hpp"
-#include "pto/launch/start_launch.hpp"
+#include "pto/launch/launch.hpp"
+#include "pto/launch/pool.hpp"
+#include "pto/launch/staging.hpp"
 
 namespace pto {
 namespace {
 
 constexpr int64_t kAlignment = 64;
 
-// Returns the bytes of a dense tensor; throws where they leave 64 bits.
-int64_t dense_bytes(const std::string& name, const int64_t* sizes, size_t rank, int item_bytes) {
+// Returns the bytes of a dense tensor, or -1 where they leave 64 bits.
+int64_t dense_bytes(const int64_t* sizes, int32_t rank, int item_bytes) {
   int64_t total = item_bytes;
   bool overflow = false;
-  for (size_t axis = 0; axis < rank; ++axis) {
+  for (int32_t axis = 0; axis < rank; ++axis) {
     if (sizes[axis] == 0) return 0;
     overflow = overflow || __builtin_mul_overflow(total, sizes[axis], &total);
   }
-  if (!overflow && total <= INT64_MAX - kAlignment) return total;
-  fail({"output " + name + " would have more than 2^63 bytes",
-        "sizes and byte counts are 64-bit numbers", "pass smaller tensors"});
+  return overflow || total > INT64_MAX - kAlignment ? -1 : total;
+}
+
+// A kernel reports what, why and fix as three lines; a text from elsewhere may have one line.
+[[noreturn]] void fail_with_report(const std::string& name, const std::string& report) {
+  const size_t first = report.find('\n'), second = report.find('\n', first + 1);
+  if (first == std::string::npos || second == std::string::npos) {
+    fail({name + ": the kernel failed: " + report, "a kernel reports what it cannot compute",
+          "check the arguments of this call"},
+         ErrorKind::Runtime);
+  }
+  fail({name + ": " + report.substr(0, first), report.substr(first + 1, second - first - 1),
+        report.substr(second + 1)},
+       ErrorKind::Runtime);
 }
 
 }  // namespace
 
+int32_t block_count(int64_t items, int64_t bytes, int64_t quantum, int threads,
+                    int64_t grain_bytes) {
+  constexpr int64_t kBlockBytes = 32 << 10;
+  constexpr int64_t kBlocksPerThread = 8;
+  if (threads <= 1 || bytes <= grain_bytes) return 1;
+  const int64_t units = items / quantum + (items % quantum != 0);
+  const int64_t wanted = std::min(bytes / kBlockBytes, kBlocksPerThread * threads);
+  return static_cast<int32_t>(std::max<int64_t>(std::min(wanted, units), 1));
+}
+
 Call::Call(const Program& program, std::span<const pto_tensor_ref> inputs,
-           std::span<const uint64_t> scalars)
-    : program_(program), inputs_(inputs), scalars_(scalars) {
-  const ProgramSpec& spec = program.spec_;
-  PTO_ASSERT(inputs.size() == spec.inputs.size() && scalars.size() == spec.scalars.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    PTO_ASSERT(inputs[i].rank == static_cast<int32_t>(spec.inputs[i].shape.size()) &&
-               dtype_of(inputs[i]) == spec.inputs[i].dtype);
-  }
-  for (size_t s = 0; s < program.bindings_.size(); ++s) {
-    const Program::Binding& from = program.bindings_[s];
-    symbols_[s] = from.input < 0 ? 0 : inputs[static_cast<size_t>(from.input)].sizes[from.axis];
-  }
+           std::span<const uint64_t> scalars, std::vector<std::byte> params)
+    : program_(program),
+      n_inputs_(program.n_inputs_),
+      n_outputs_(program.n_outputs_),
+      n_scalars_(program.n_scalars_ + 2 + program.bindings_.size()),
+      tensors_(program.tensors_.size()),
+      numbers_(program.n_numbers_),
+      scalars_(n_scalars_),
+      symbols_(reinterpret_cast<const int64_t*>(scalars_.data() + program.n_scalars_ + 2)),
+      launches_(program.launches_.size()),
+      params_(std::move(params)) {
+  PTO_ASSERT(inputs.size() == n_inputs_ && scalars.size() == program.n_scalars_);
+  add_inputs(inputs);
+  add_scalars(scalars);
   check_sizes();
-  bind_outputs();
+  add_made_tensors();
+  measure_launches();
+}
+
+void Call::add_inputs(std::span<const pto_tensor_ref> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const pto_tensor_ref& input = inputs[i];
+    const Program::BoundTensor& bound = program_.tensors_[i];
+    PTO_ASSERT(input.rank == bound.rank && dtype_of(input) == program_.spec_.inputs[i].dtype);
+    int64_t* const sizes = &numbers_[bound.numbers];
+    int64_t* const strides = sizes + input.rank;
+    if (input.strides == nullptr) dense_strides(input.rank, input.sizes, strides);
+    for (int32_t axis = 0; axis < input.rank; ++axis) {  // std::copy would call memmove
+      sizes[axis] = input.sizes[axis];
+      if (input.strides != nullptr) strides[axis] = input.strides[axis];
+    }
+    uint32_t flags = PTO_TENSOR_READ_ONLY;
+    int64_t extent = -1;
+    if (program_.spec_.inputs[i].strides == StrideClass::Contiguous) {
+      flags |= PTO_TENSOR_CONTIGUOUS;
+      extent = dense_bytes(sizes, input.rank, bound.item_bytes);
+    }
+    tensors_[i] = {input.data,      sizes, strides, input.rank, bound.type.code,
+                   bound.type.bits, 1,     flags,   extent};
+  }
+}
+
+void Call::add_scalars(std::span<const uint64_t> scalars) {
+  uint64_t* next = std::copy(scalars.begin(), scalars.end(), scalars_.data());
+  next = std::fill_n(next, 2, 0);  // set by each launch
+  for (const Program::Binding& from : program_.bindings_) {
+    const int64_t size = from.input < 0 ? 0 : tensors_[from.input].sizes[from.axis];
+    *next++ = static_cast<uint64_t>(size);
+  }
 }
 
 void Call::check_sizes() const {
   for (const Program::Check& check : program_.checks_) {
-    const int64_t actual = inputs_[static_cast<size_t>(check.input)].sizes[check.axis];
+    const int64_t actual = tensors_[check.input].sizes[check.axis];
     if (actual != check.expected.evaluate(symbols_)) [[unlikely]] {
       fail_check(check.input, check.axis, check.expected);
     }
@@ -56,21 +116,108 @@ void Call::check_sizes() const {
   }
 }
 
-void Call::bind_outputs() {
-  for (size_t i = 0; i < program_.outputs_.size(); ++i) {
-    const Program::BoundTensor& output = program_.outputs_[i];
-    for (size_t axis = 0; axis < output.sizes.size(); ++axis) {
-      const int64_t size = output.sizes[axis].evaluate(symbols_);
-      output_sizes_[i][axis] = size;
-      if (size >= 0) [[likely]]
-        continue;
-      fail({program_.spec_.name + ": axis " + std::to_string(axis) + " of the result would be " +
-                std::to_string(size) + " = " + origin(output.sizes[axis].dim()),
-            "sizes are not negative", "pass larger tensors"});
+// Describes outputs and temporaries; leaves their memory out.
+void Call::add_made_tensors() {
+  for (size_t i = n_inputs_; i < program_.tensors_.size(); ++i) {
+    const Program::BoundTensor& bound = program_.tensors_[i];
+    int64_t* const sizes = &numbers_[bound.numbers];
+    for (size_t axis = 0; axis < bound.sizes.size(); ++axis) {
+      sizes[axis] = bound.sizes[axis].evaluate(symbols_);
+      if (sizes[axis] < 0) [[unlikely]]
+        fail_negative(i, axis);
     }
-    output_bytes_[i] = dense_bytes(program_.spec_.outputs[i].name, output_sizes_[i],
-                                   output.sizes.size(), output.item_bytes);
+    int64_t size = dense_bytes(sizes, bound.rank, bound.item_bytes);
+    if (size < 0) [[unlikely]] {
+      fail({"output " + name_of(i) + " would have more than 2^63 bytes",
+            "sizes and byte counts are 64-bit numbers", "pass smaller tensors"});
+    }
+    if (i >= n_inputs_ + n_outputs_) {
+      size = (size + kAlignment - 1) / kAlignment * kAlignment;
+      scratch_bytes_ += size;
+    }
+    dense_strides(bound.rank, sizes, sizes + bound.rank);
+    tensors_[i] = {nullptr,         sizes, sizes + bound.rank,    bound.rank, bound.type.code,
+                   bound.type.bits, 1,     PTO_TENSOR_CONTIGUOUS, size};
   }
+}
+
+void Call::measure_launches() {
+  for (size_t i = 0; i < program_.launches_.size(); ++i) {
+    const Program::BoundLaunch& bound = program_.launches_[i];
+    int64_t written = 0;
+    for (const int tensor : program_.spec_.launches[i].tensors) {
+      const size_t output = static_cast<size_t>(tensor) - n_inputs_;
+      if (tensor >= static_cast<int>(n_inputs_) && output < n_outputs_) {
+        written += outputs()[output].extent_bytes;
+      }
+    }
+    const int64_t items = bound.items.evaluate(symbols_);
+    launches_[i] = {items, items <= 0 ? 0 : bound.bytes.evaluate(symbols_), written};
+  }
+}
+
+void Call::run(std::span<void* const> outputs) {
+  run_all(tensors_.data(), scalars_.data(), outputs);
+}
+
+void Call::run(std::span<void* const> inputs, std::span<void* const> outputs) const {
+  PTO_ASSERT(inputs.size() == n_inputs_);
+  const size_t n_tensors = program_.tensors_.size();
+  FewOrMany<pto_tensor, 8> tensors(n_tensors);
+  FewOrMany<uint64_t, 16> scalars(n_scalars_);
+  std::copy_n(tensors_.data(), n_tensors, tensors.data());
+  std::copy_n(scalars_.data(), n_scalars_, scalars.data());
+  for (size_t i = 0; i < n_inputs_; ++i) tensors[i].data = inputs[i];
+  run_all(tensors.data(), scalars.data(), outputs);
+}
+
+void Call::run_all(pto_tensor* tensors, uint64_t* scalars, std::span<void* const> outputs) const {
+  PTO_ASSERT(outputs.size() == n_outputs_);
+  const Memory scratch(program_.spec_.name.c_str(), scratch_bytes_);
+  char* free = static_cast<char*>(scratch.data());
+  for (size_t i = 0; i < n_outputs_; ++i) tensors[n_inputs_ + i].data = outputs[i];
+  for (size_t i = n_inputs_ + n_outputs_; i < program_.tensors_.size(); ++i) {
+    tensors[i].data = free;
+    free += tensors[i].extent_bytes;
+  }
+  for (size_t i = 0; i < program_.launches_.size(); ++i) run_one(i, tensors, scalars);
+}
+
+// Runs a launch on these tensors of the program; writes its own two of `scalars`.
+void Call::run_one(size_t launch, const pto_tensor* tensors, uint64_t* scalars) const {
+  const Launch& sizes = launches_[launch];
+  if (sizes.items <= 0) return;
+  const LaunchSpec& spec = program_.spec_.launches[launch];
+  const Program::BoundLaunch& bound = program_.launches_[launch];
+  pto_tensor picked[PTO_MAX_BUFFERS];
+  for (size_t t = 0; !bound.takes_all && t < spec.tensors.size(); ++t) {
+    if (spec.tensors[t] != kAbsentTensor) {
+      picked[t] = tensors[spec.tensors[t]];
+      continue;
+    }
+    picked[t] = {};
+    picked[t].flags = PTO_TENSOR_ABSENT;
+  }
+  const size_t given = program_.n_scalars_;
+  scalars[given] = static_cast<uint64_t>(sizes.items);
+  scalars[given + 1] = static_cast<uint64_t>(spec.quantum);
+  const Machine& here = machine();
+  pto_args args = args_of({bound.takes_all ? tensors : picked, spec.tensors.size()},
+                          {scalars, n_scalars_}, params_);
+  if (sizes.written_bytes >= here.stream_bytes) args.flags = PTO_LAUNCH_STREAM;
+  if (spec.params != nullptr) args.params = spec.params;
+  const int32_t blocks =
+      block_count(sizes.items, sizes.bytes, spec.quantum, num_threads(), here.grain_bytes);
+  if (pto_launch(bound.function, &args, blocks) == 0) [[likely]]
+    return;
+  fail_with_report(program_.spec_.name, pto_last_error());
+}
+
+const std::string& Call::name_of(size_t tensor) const {
+  const ProgramSpec& spec = program_.spec_;
+  if (tensor < n_inputs_) return spec.inputs[tensor].name;
+  const size_t made = tensor - n_inputs_;
+  return made < n_outputs_ ? spec.outputs[made].name : spec.temporaries[made - n_outputs_].name;
 }
 
 // Explains a size: "s1*2, where s1 is axis 0 of y = 4".
@@ -81,21 +228,20 @@ std::string Call::origin(const Dim& dim) const {
   each_symbol(dim, [&](int64_t symbol) {
     if (std::find(seen.begin(), seen.end(), symbol) != seen.end()) return;
     const Program::Binding& from = program_.bindings_[static_cast<size_t>(symbol)];
-    const std::string& name = program_.spec_.inputs[static_cast<size_t>(from.input)].name;
     all += (seen.empty() ? "s" : ", s") + std::to_string(symbol) + " = " +
            std::to_string(symbols_[symbol]) + " is axis " + std::to_string(from.axis) + " of " +
-           name;
+           name_of(static_cast<size_t>(from.input));
     seen.push_back(symbol);
   });
   return all;
 }
 
 void Call::fail_check(int input, int axis, const SizeProgram& expected) const {
-  const std::string& name = program_.spec_.inputs[static_cast<size_t>(input)].name;
-  const int64_t actual = inputs_[static_cast<size_t>(input)].sizes[axis];
+  const std::string& name = name_of(static_cast<size_t>(input));
   const int64_t wanted = expected.evaluate(symbols_);
   fail({program_.spec_.name + ": axis " + std::to_string(axis) + " of " + name + " has size " +
-            std::to_string(actual) + ", but " + std::to_string(wanted) + " is required",
+            std::to_string(tensors_[static_cast<size_t>(input)].sizes[axis]) + ", but " +
+            std::to_string(wanted) + " is required",
         expected.dim().is_constant() ? "the kernel was compiled for this size"
                                      : "the size must equal " + origin(expected.dim()),
         "pass " + name + " with " + std::to_string(wanted) + " elements on axis " +
@@ -116,98 +262,11 @@ void Call::fail_guard(size_t guard) const {
       .at(spec.location);
 }
 
-std::span<const int64_t> Call::output_sizes(int output) const {
-  const auto index = static_cast<size_t>(output);
-  return {output_sizes_[index], program_.outputs_[index].sizes.size()};
-}
-
-int64_t Call::output_bytes(int output) const { return output_bytes_[static_cast<size_t>(output)]; }
-
-void Call::describe_inputs(Tensors& tensors) const {
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    const pto_tensor_ref& input = inputs_[i];
-    const DLPackType type = dlpack_type(dtype_of(input));
-    uint32_t flags = PTO_TENSOR_READ_ONLY;
-    uint64_t extent = static_cast<uint64_t>(-1);
-    if (program_.spec_.inputs[i].strides == StrideClass::Contiguous) {
-      flags |= PTO_TENSOR_CONTIGUOUS;
-      extent = static_cast<uint64_t>(bytes(dtype_of(input)));
-      for (int axis = 0; axis < input.rank; ++axis) {
-        extent *= static_cast<uint64_t>(input.sizes[axis]);
-      }
-    }
-    tensors.all[i] = {input.data, input.sizes, input.strides,
-                      input.rank, type.code,   type.bits,
-                      1,          flags,       static_cast<int64_t>(extent)};
-  }
-}
-
-int64_t Call::describe(Tensors& tensors) const {
-  const auto& temporaries = program_.temporaries_;
-  describe_inputs(tensors);
-  const auto describe_one = [&tensors](size_t index, const int64_t* sizes,
-                                       const Program::BoundTensor& bound, int64_t extent) {
-    const auto rank = static_cast<int>(bound.sizes.size());
-    dense_strides(rank, sizes, tensors.strides[index]);
-    tensors.all[index] = {nullptr,         sizes, tensors.strides[index], rank,  bound.type.code,
-                          bound.type.bits, 1,     PTO_TENSOR_CONTIGUOUS,  extent};
-  };
-  size_t next = inputs_.size();
-  for (size_t i = 0; i < program_.outputs_.size(); ++i) {
-    describe_one(next++, output_sizes_[i], program_.outputs_[i], output_bytes_[i]);
-  }
-  int64_t scratch_bytes = 0;
-  for (size_t i = 0; i < temporaries.size(); ++i) {
-    for (size_t axis = 0; axis < temporaries[i].sizes.size(); ++axis) {
-      tensors.sizes[i][axis] = temporaries[i].sizes[axis].evaluate(symbols_);
-    }
-    const int64_t size = dense_bytes(program_.spec_.temporaries[i].name, tensors.sizes[i],
-                                     temporaries[i].sizes.size(), temporaries[i].item_bytes);
-    const int64_t rounded = (size + kAlignment - 1) / kAlignment * kAlignment;
-    describe_one(next++, tensors.sizes[i], temporaries[i], rounded);
-    scratch_bytes += rounded;
-  }
-  const size_t given = scalars_.size();
-  std::copy(scalars_.begin(), scalars_.end(), tensors.scalars);
-  tensors.scalars[given] = tensors.scalars[given + 1] = 0;  // set by each launch
-  for (size_t s = 0; s < program_.bindings_.size(); ++s) {
-    tensors.scalars[given + 2 + s] = static_cast<uint64_t>(symbols_[s]);
-  }
-  return scratch_bytes;
-}
-
-void Call::run(std::span<void* const> outputs, std::span<const std::byte> params) {
-  PTO_ASSERT(outputs.size() == program_.outputs_.size());
-  Tensors tensors;
-  const Scratch scratch(describe(tensors));
-  pto_tensor* next = tensors.all + inputs_.size();
-  for (void* const output : outputs) next++->data = output;
-  scratch.give({next, program_.temporaries_.size()});
-  for (size_t i = 0; i < program_.launches_.size(); ++i) {
-    start_launch(program_.spec_, measure(i), tensors.all, tensors.scalars, params);
-  }
-}
-
-MeasuredLaunch Call::measure(size_t index) const {
-  const Program::BoundLaunch& bound = program_.launches_[index];
-  const LaunchSpec& spec = program_.spec_.launches[index];
-  int64_t written = 0;
-  for (const int tensor : spec.tensors) {
-    const size_t output = static_cast<size_t>(tensor) - inputs_.size();
-    if (tensor >= static_cast<int>(inputs_.size()) && output < program_.outputs_.size()) {
-      written += output_bytes_[output];
-    }
-  }
-  const int64_t items = bound.items.evaluate(symbols_);
-  const int64_t bytes = items <= 0 ? 0 : bound.bytes.evaluate(symbols_);
-  return {&spec,
-          bound.function,
-          bound.takes_all,
-          items,
-          bytes,
-          written,
-          static_cast<int32_t>(scalars_.size()),
-          static_cast<int32_t>(scalars_.size() + 2 + program_.bindings_.size())};
+void Call::fail_negative(size_t tensor, size_t axis) const {
+  const SizeProgram& size = program_.tensors_[tensor].sizes[axis];
+  fail({program_.spec_.name + ": axis " + std::to_string(axis) + " of the result would be " +
+            std::to_string(size.evaluate(symbols_)) + " = " + origin(size.dim()),
+        "sizes are not negative", "pass larger tensors"});
 }
 
 }  // namespace pto

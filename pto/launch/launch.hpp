@@ -13,6 +13,8 @@
 // Thread safety: any thread; a launch inside a block runs inline.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 
 #include "pto/abi/host.h"
@@ -32,6 +34,21 @@ struct CoreKernels {
 constexpr int32_t kAllBlocks = -1;
 int32_t launch_cores(const CoreKernels& kernels, const pto_args& args, int32_t blocks,
                      int32_t block = kAllBlocks);
+
+// Returns the arguments of a launch, which point to these.
+inline pto_args args_of(std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars,
+                        std::span<const std::byte> params = {}) {
+  pto_args args{};
+  args.abi_version = PTO_ABI_VERSION;
+  args.n_tensors = static_cast<int32_t>(tensors.size());
+  args.tensors = tensors.data();
+  args.n_scalars = static_cast<int32_t>(scalars.size());
+  args.scalars = scalars.data();
+  args.params = params.data();
+  args.params_bytes = static_cast<int64_t>(params.size());
+  args.blocks = 1;
+  return args;
+}
 
 // Sets the text that pto_last_error() returns on this thread from now on.
 void set_last_error(std::string text);

@@ -2,6 +2,7 @@
 #include "pto/launch/program.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "pto/abi/limits.h"
 
@@ -35,11 +36,16 @@ void check_limits(const ProgramSpec& spec) {
 }  // namespace
 
 Program::Program(ProgramSpec spec, std::vector<pto_kernel> functions, std::shared_ptr<void> library)
-    : spec_(std::move(spec)), library_(std::move(library)) {
+    : spec_(std::move(spec)),
+      library_(std::move(library)),
+      n_inputs_(spec_.inputs.size()),
+      n_outputs_(spec_.outputs.size()),
+      n_scalars_(spec_.scalars.size()) {
   check_limits(spec_);
   bind_inputs();
-  for (const TensorSpec& tensor : spec_.outputs) outputs_.push_back(bind_tensor(tensor));
-  for (const TensorSpec& tensor : spec_.temporaries) temporaries_.push_back(bind_tensor(tensor));
+  for (const TensorSpec& tensor : spec_.inputs) bind_tensor(tensor, true);
+  for (const TensorSpec& tensor : spec_.outputs) bind_tensor(tensor, false);
+  for (const TensorSpec& tensor : spec_.temporaries) bind_tensor(tensor, false);
   for (const ProgramSpec::Guard& guard : spec_.guards) {
     require_bound(guard.a, "a guard");
     require_bound(guard.b, "a guard");
@@ -86,18 +92,24 @@ void Program::require_bound(const Dim& dim, const std::string& where) const {
   });
 }
 
-Program::BoundTensor Program::bind_tensor(const TensorSpec& tensor) const {
-  BoundTensor bound{dlpack_type(tensor.dtype), bytes(tensor.dtype), {}};
+void Program::bind_tensor(const TensorSpec& tensor, bool is_input) {
+  const size_t rank = tensor.shape.size();
+  BoundTensor& bound =
+      tensors_.emplace_back(BoundTensor{dlpack_type(tensor.dtype),
+                                        bytes(tensor.dtype),
+                                        static_cast<int32_t>(rank),
+                                        std::exchange(n_numbers_, n_numbers_ + 2 * rank),
+                                        {}});
+  if (is_input) return;
   for (const Dim& size : tensor.shape) {
     require_bound(size, tensor.name);
     bound.sizes.emplace_back(size);
   }
-  return bound;
 }
 
 void Program::bind_launches(const std::vector<pto_kernel>& functions) {
   PTO_ASSERT(functions.size() == spec_.launches.size());
-  const size_t all = spec_.inputs.size() + outputs_.size() + temporaries_.size();
+  const size_t all = tensors_.size();
   for (size_t i = 0; i < functions.size(); ++i) {
     const LaunchSpec& spec = spec_.launches[i];
     require_bound(spec.items, spec.function);
@@ -112,16 +124,6 @@ void Program::bind_launches(const std::vector<pto_kernel>& functions) {
     launches_.push_back(
         {functions[i], SizeProgram(spec.items), SizeProgram(spec.bytes), takes_all});
   }
-}
-
-int32_t block_count(int64_t items, int64_t bytes, int64_t quantum, int threads,
-                    int64_t grain_bytes) {
-  constexpr int64_t kBlockBytes = 32 << 10;
-  constexpr int64_t kBlocksPerThread = 8;
-  if (threads <= 1 || bytes <= grain_bytes) return 1;
-  const int64_t units = items / quantum + (items % quantum != 0);
-  const int64_t wanted = std::min(bytes / kBlockBytes, kBlocksPerThread * threads);
-  return static_cast<int32_t>(std::max<int64_t>(std::min(wanted, units), 1));
 }
 
 }  // namespace pto

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/launch/program.hpp"
+#include "pto/launch/call.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "pto/abi/device_queue.h"
+#include "pto/launch/launch.hpp"
 
 namespace pto {
 namespace {
@@ -34,12 +35,7 @@ struct Pending {
 }  // namespace
 
 int32_t TypedLaunch::run() const {
-  pto_args args{};
-  args.abi_version = PTO_ABI_VERSION;
-  args.n_tensors = static_cast<int32_t>(tensors.size());
-  args.tensors = tensors.data();
-  args.n_scalars = static_cast<int32_t>(scalars.size());
-  args.scalars = scalars.data();
+  const pto_args args = args_of(tensors, scalars);
   return pto_launch(kernel, &args, blocks);
 }
 

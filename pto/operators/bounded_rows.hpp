@@ -14,22 +14,25 @@
 
 #include "pto/abi/operator.h"
 #include "pto/base/error.hpp"
-#include "pto/launch/program.hpp"
+#include "pto/launch/call.hpp"
 
 namespace pto {
 
 class BoundedRows {
  public:
   explicit BoundedRows(const pto_operator_call& call)
-      : op_(*call.op), narrow_(call.narrow), user_(call.user) {
-    for (int32_t i = 0; i < op_.n_outputs; ++i) count_ += op_.outputs[i].is_bounded != 0;
+      : op_(*call.op), narrow_(call.narrow), user_(call.user), count_(count_in(op_)) {
     if (count_ == 0 || narrow_ != nullptr) return;
     fail({std::string(op_.name) + ": the size of its result is known only after it ran",
           "the caller gave memory for the largest result, but no way to report its size",
           "call it where results may have any size, or set pto_operator_call::narrow"});
   }
 
-  size_t count() const { return count_; }
+  static size_t count_in(const pto_operator& op) {
+    size_t count = 0;
+    for (int32_t i = 0; i < op.n_outputs; ++i) count += op.outputs[i].is_bounded != 0;
+    return count;
+  }
 
   // Sets the places where the kernel writes its numbers; each starts as kUnsaid.
   void place(void** targets) {
@@ -70,7 +73,7 @@ class BoundedRows {
   const pto_operator& op_;
   void (*narrow_)(void* user, int32_t output, int64_t rows);
   void* user_;
-  size_t count_ = 0;
+  size_t count_;
   std::array<int64_t, PTO_MAX_BUFFERS> said_;
 };
 

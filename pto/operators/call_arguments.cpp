@@ -9,7 +9,6 @@
 
 #include "pto/abi/limits.h"
 #include "pto/base/error.hpp"
-#include "pto/base/strided.hpp"
 
 namespace pto {
 namespace {
@@ -99,14 +98,8 @@ void CallArguments::take_tensors(Reads reads) {
           "join some of them, or call it several times"});
   }
   for (size_t i = 0; i < n_given_; ++i) {
-    const pto_tensor_ref& tensor = call_.tensors[i];
-    tensors_[i] = tensor;
-    if (reads == Reads::Kinds) continue;
-    if (!tensor.strides && tensor.rank <= PTO_MAX_RANK) {
-      dense_strides(tensor.rank, tensor.sizes, strides_[i]);
-      tensors_[i].strides = strides_[i];
-    }
-    signature_.add(tensors_[i]);
+    tensors_[i] = call_.tensors[i];
+    if (reads == Reads::Values) signature_.add(tensors_[i]);
   }
   n_tensors_ = n_given_;
   if (all_one) return;

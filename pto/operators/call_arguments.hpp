@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pto/abi/limits.h"
@@ -40,7 +41,7 @@ class CallArguments {
 
   // Float attributes for a traced kernel; for a native one see abi/define_operator.h.
   std::span<const uint64_t> scalars() const { return {scalars_.data(), n_scalars_}; }
-  std::span<const std::byte> params() const { return params_; }
+  std::vector<std::byte> take_params() { return std::move(params_); }
 
   // Throws pto::Error if the dtypes do not fit the operator's types.
   void check_types() const;
@@ -62,7 +63,6 @@ class CallArguments {
   std::array<uint64_t, 32> scalars_;
   std::array<int64_t, PTO_MAX_ARGUMENTS> symints_;
   std::vector<std::byte> params_;
-  int64_t strides_[PTO_MAX_TENSORS][PTO_MAX_RANK];  // of tensors without any
 };
 
 }  // namespace pto

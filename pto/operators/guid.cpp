@@ -2,7 +2,8 @@
 #include "pto/abi/guid.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
+#include <cstddef>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -13,12 +14,12 @@
 
 #include "pto/base/machine.hpp"
 #include "pto/base/strided.hpp"
+#include "pto/launch/call.hpp"
+#include "pto/launch/launch.hpp"
 #include "pto/launch/number.hpp"
 #include "pto/launch/pool.hpp"
-#include "pto/launch/program.hpp"
-#include "pto/launch/strided_copy.hpp"
+#include "pto/launch/staging.hpp"
 #include "pto/operators/last_error.hpp"
-#include "pto/operators/memory.hpp"
 
 namespace pto {
 namespace {
@@ -88,40 +89,33 @@ NamedKernel find(const pto_guid_call& call) {
   return found->second;
 }
 
-// One call: tensors as the kernel takes them, and the outputs to copy back.
+// One call: tensors as the kernel takes them.
 class GuidRun {
  public:
-  explicit GuidRun(const pto_guid_call& call) : call_(call), kernel_(find(call)) {
-    for (int32_t i = 0; i < call.n_tensors; ++i) take(i);
+  explicit GuidRun(const pto_guid_call& call)
+      : call_(call), kernel_(find(call)), staging_(call.caller) {
+    given_.reserve(static_cast<size_t>(call.n_tensors));  // never moves: tensors_ points into it
+    for (int32_t i = 0; i < call.n_tensors; ++i) take(call.tensors[i], i >= call.n_inputs);
   }
 
   void run() {
-    std::vector<pto_tensor> tensors;
-    for (size_t i = 0; i < tensors_.size(); ++i) tensors.push_back(plain(i));
-    pto_args args{};
-    args.abi_version = PTO_ABI_VERSION;
-    args.tensors = tensors.data();
-    args.n_tensors = call_.n_tensors;
     const std::vector<uint64_t> slots = scalars();
-    args.scalars = slots.data();
-    args.n_scalars = call_.n_scalars;
-    args.params = call_.params;
-    args.params_bytes = call_.params_bytes;
+    const pto_args args = args_of(
+        tensors_, slots,
+        {static_cast<const std::byte*>(call_.params), static_cast<size_t>(call_.params_bytes)});
     if (pto_launch(kernel_.function, &args, blocks()) != 0) {
       // The kernel's own text says what, why and fix.
       throw std::runtime_error(std::string(call_.caller) + ": " + call_.guid + ": " +
                                pto_last_error());
     }
-    for (const Aside& aside : asides_) {
-      const pto_tensor_ref& to = call_.tensors[aside.output];
-      copy(to.data, strides_of(aside.output), aside.memory.data(), dense_[aside.output].data(), to);
-    }
+    staging_.finish();
   }
 
  private:
-  struct Aside {
-    size_t output;
-    Memory memory;
+  struct Given {
+    pto_tensor_ref tensor;                    // as the kernel takes it
+    std::array<int64_t, PTO_MAX_RANK> dense;  // row-major strides
+    bool is_output;
   };
 
   std::vector<uint64_t> scalars() const {
@@ -134,102 +128,89 @@ class GuidRun {
     return slots;
   }
 
-  bool is_absent(size_t i) const { return call_.tensors[i].sizes == nullptr; }
-  bool is_output(size_t i) const { return static_cast<int32_t>(i) >= call_.n_inputs; }
-  const int64_t* strides_of(size_t i) const {
-    return call_.tensors[i].strides ? call_.tensors[i].strides : dense_[i].data();
-  }
-
-  void take(int32_t index) {
-    const auto i = static_cast<size_t>(index);
-    dense_.emplace_back();
-    elements_.push_back(0);
-    tensors_.push_back(is_absent(i) ? pto_tensor_ref{} : call_.tensors[i]);
-    if (is_absent(i)) return;
-    pto_tensor_ref& one = tensors_.back();
-    dense_[i].resize(static_cast<size_t>(one.rank));
-    elements_[i] = dense_strides(one.rank, one.sizes, dense_[i].data());
-    one.strides = strides_of(i);
-    if (elements_[i] > 0 && one.data == nullptr) {
-      fail_in(call_, "tensor " + std::to_string(index) + " has no memory",
-              "a kernel reads and writes elements", "pass a tensor with data");
+  void take(const pto_tensor_ref& tensor, bool is_output) {
+    Given& one = given_.emplace_back(Given{tensor, {}, is_output});
+    pto_tensor& plain = tensors_.emplace_back();
+    if (tensor.sizes == nullptr) {
+      plain.flags = PTO_TENSOR_ABSENT;
+      return;
     }
+    check(tensor);
+    dense_strides(tensor.rank, tensor.sizes, one.dense.data());
     const bool must_be_dense = !(kernel_.flags & PTO_GUID_TAKES_STRIDES) &&
-                               !is_contiguous(one.rank, one.sizes, one.strides);
-    if (is_output(i) && (must_be_dense || must_stand_aside(i))) {
-      asides_.push_back({i, Memory(call_.caller, elements_[i] * bytes(dtype_of(one)))});
-      use(i, asides_.back().memory.data());
-    } else if (must_be_dense) {
-      copies_.emplace_back(call_.caller, elements_[i] * bytes(dtype_of(one)));
-      copy(copies_.back().data(), dense_[i].data(), one.data, one.strides, one);
-      use(i, copies_.back().data());
+                               !is_contiguous(tensor.rank, tensor.sizes, tensor.strides);
+    const bool must_move = must_be_dense || (is_output && must_stand_aside(one));
+    if (must_move) {
+      one.tensor.data = is_output ? staging_.in_place_of(tensor) : staging_.copy_of(tensor);
     }
+    if (must_move || tensor.strides == nullptr) one.tensor.strides = one.dense.data();
+    describe(one, &plain);
   }
 
-  void use(size_t i, void* memory) {
-    tensors_[i].data = memory;
-    tensors_[i].strides = dense_[i].data();
-  }
-
-  static void copy(void* to, const int64_t* to_strides, const void* from,
-                   const int64_t* from_strides, const pto_tensor_ref& like) {
-    copy_strided(to, to_strides, from, from_strides, like.sizes, like.rank, bytes(dtype_of(like)));
+  void check(const pto_tensor_ref& tensor) const {
+    const std::string name = "tensor " + std::to_string(given_.size() - 1);
+    if (tensor.rank > PTO_MAX_RANK) {
+      fail_in(call_, name + " has " + std::to_string(tensor.rank) + " dimensions",
+              "a tensor has at most " + std::to_string(PTO_MAX_RANK),
+              "reshape it to fewer dimensions");
+    }
+    if (tensor.data != nullptr || element_bytes(tensor) == 0) return;
+    fail_in(call_, name + " has no memory", "a kernel reads and writes elements",
+            "pass a tensor with data");
   }
 
   // Says whether an output's memory holds something that the kernel still reads.
-  bool must_stand_aside(size_t output) const {
-    const pto_tensor_ref& out = tensors_[output];
+  bool must_stand_aside(const Given& output) const {
+    const pto_tensor_ref& out = output.tensor;
     const AddressRange range = address_range(out);
-    for (size_t i = 0; i < output; ++i) {
-      const pto_tensor_ref& in = tensors_[i];
-      if (is_absent(i) || !overlap(range, address_range(in))) continue;
+    for (const auto& [in, dense, is_output] : std::span(given_).first(given_.size() - 1)) {
+      if (in.sizes == nullptr || !overlap(range, address_range(in))) continue;
+      const int64_t* const strides = out.strides != nullptr ? out.strides : output.dense.data();
       const bool is_same = in.data == out.data && in.rank == out.rank && in.dtype == out.dtype &&
                            std::equal(in.sizes, in.sizes + in.rank, out.sizes) &&
-                           std::equal(in.strides, in.strides + in.rank, out.strides);
-      if (is_output(i) || !is_same || !(kernel_.flags & PTO_GUID_IN_PLACE)) return true;
+                           std::equal(in.strides, in.strides + in.rank, strides);
+      if (is_output || !is_same || !(kernel_.flags & PTO_GUID_IN_PLACE)) return true;
     }
     return false;
   }
 
-  pto_tensor plain(size_t i) const {
-    const pto_tensor_ref& one = tensors_[i];
-    pto_tensor made{};
-    if (is_absent(i)) {
-      made.flags = PTO_TENSOR_ABSENT;
-      return made;
-    }
-    const DLPackType type = dlpack_type(dtype_of(one));
-    made.data = one.data;
-    made.sizes = one.sizes;
-    made.strides = one.strides;
-    made.rank = one.rank;
-    made.type_code = type.code;
-    made.type_bits = type.bits;
-    made.type_lanes = 1;
-    made.flags = (is_output(i) ? 0 : PTO_TENSOR_READ_ONLY) |
-                 (is_contiguous(one.rank, one.sizes, one.strides) ? PTO_TENSOR_CONTIGUOUS : 0);
-    const auto first = reinterpret_cast<uintptr_t>(one.data);
-    made.extent_bytes = elements_[i] ? static_cast<int64_t>(address_range(one).end - first) : 0;
-    return made;
+  static void describe(const Given& one, pto_tensor* plain) {
+    const pto_tensor_ref& tensor = one.tensor;
+    const DLPackType type = dlpack_type(dtype_of(tensor));
+    const bool is_dense = is_contiguous(tensor.rank, tensor.sizes, tensor.strides);
+    const auto first = reinterpret_cast<uintptr_t>(tensor.data);
+    const AddressRange range = address_range(tensor);
+    uint32_t flags = 0;
+    if (!one.is_output) flags |= PTO_TENSOR_READ_ONLY;
+    if (is_dense) flags |= PTO_TENSOR_CONTIGUOUS;
+    *plain = {tensor.data,
+              tensor.sizes,
+              tensor.strides,
+              tensor.rank,
+              type.code,
+              type.bits,
+              1,
+              flags,
+              range.first == range.end ? 0 : static_cast<int64_t>(range.end - first)};
   }
 
   int32_t blocks() const {
     if (!(kernel_.flags & PTO_GUID_SPLITS)) return 1;
     int64_t items = 0, all_bytes = 0;
-    for (size_t i = 0; i < tensors_.size(); ++i) {
-      if (is_output(i)) items = std::max(items, elements_[i]);
-      all_bytes += elements_[i] * bytes(dtype_of(tensors_[i]));
+    for (const Given& one : given_) {
+      if (one.tensor.sizes == nullptr) continue;
+      const int64_t size = element_bytes(one.tensor);
+      if (one.is_output) items = std::max(items, size / bytes(dtype_of(one.tensor)));
+      all_bytes += size;
     }
     return std::max(1, block_count(items, all_bytes, 1, num_threads(), machine().grain_bytes));
   }
 
   const pto_guid_call& call_;
   const NamedKernel kernel_;
-  std::vector<pto_tensor_ref> tensors_;
-  std::vector<std::vector<int64_t>> dense_;  // row-major strides of each
-  std::vector<int64_t> elements_;
-  std::vector<Memory> copies_;
-  std::vector<Aside> asides_;
+  Staging staging_;
+  std::vector<Given> given_;
+  std::vector<pto_tensor> tensors_;
 };
 
 }  // namespace

@@ -21,7 +21,7 @@
 #include "pto/abi/operator.h"
 #include "pto/adapters/onnxruntime/api.hpp"
 #include "pto/base/dtype.hpp"
-#include "pto/operators/memory.hpp"
+#include "pto/launch/staging.hpp"
 
 namespace pto::ort {
 
