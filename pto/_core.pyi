@@ -234,28 +234,31 @@ def reset_peak_live_bytes() -> None: ...
 def release_cached() -> None:
     """Gives unused memory back to the system."""
 
-class OperatorCall:
-    """The callable of an operator, for NumPy arrays and those of any library with DLPack."""
+class Callable:
+    """A callable whose calls are bound and run in C++: those of a function under @pto.jit, or those
+    of an operator on NumPy arrays and arrays of any library with DLPack.
 
-    def open(self, index: int, policy: object, /) -> None:
-        """Makes calls run this operator of the registry from now on."""
+    For a function subclasses define `specialise(tensors, constants, numbers)`,
+    `call_in_library(*args, **kwargs)` and, for methods, `state(object)`; for an operator
+    `call_otherwise(*args, **kwargs)`."""
 
-    def __call__(self, *args: object, **kwargs: object) -> object: ...
-
-class FastCall:
-    """The callable behind @pto.jit; subclasses define `specialise(tensors, constants, numbers)`,
-    `call_in_library(*args, **kwargs)` and, for methods, `state(object)`."""
-
-    def __init__(
-        self, name: str, parameters: tuple[str, ...], defaults: tuple, policy: Any, /
-    ) -> None: ...
+    def bind_function(
+        self,
+        name: str,
+        parameters: tuple[str, ...],
+        defaults: tuple,
+        policy: Any,
+        takes_object: bool = False,
+        /,
+    ) -> None:
+        """Takes calls with these parameters. The first may be the object of a method: a constant,
+        of which state(object) is the key."""
+    def bind_schema(self, index: int, policy: Any, /) -> None:
+        """Takes calls of this operator of the registry."""
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any: ...
     def describe_call(self, /, *args: Any, **kwargs: Any) -> tuple[list, list, list]:
         """(tensors, constants, numbers): for each parameter (dtype, shape, stride class) or None,
         its value, and whether that is a number of the call."""
-    def take_object(self) -> None:
-        """The first parameter may be the object of a method: a constant, of which state(object) is
-        the key."""
 
 def set_torch_executor(parallel_for: int, num_threads: int, is_plain: int = 0) -> None:
     """Addresses of C functions for calls on torch tensors: a loop (see launch/pool.hpp; 0: our

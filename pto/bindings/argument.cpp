@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "pto/abi/limits.h"
+#include "pto/base/strided.hpp"
 
 namespace pto::bindings {
 namespace {
@@ -124,6 +125,31 @@ void ArgumentReader::read(PyObject* object, PyObject* name, TypeRecord record, b
     read_capsule(object, name, writable);
   }
   finish(name, object);
+}
+
+PyObject* out_label() {
+  static PyObject* const label = interned("out");
+  return label;
+}
+
+void ArgumentReader::read_targets(PyObject* arrays, size_t count, PyObject* out,
+                                  const ArgumentReader& inputs) {
+  if (static_cast<size_t>(PyTuple_GET_SIZE(arrays)) != count)
+    refuse(out_label(), out, "out count", std::to_string(count).c_str());
+  for (size_t i = 0; i < count; ++i) {
+    PyObject* const target = PyTuple_GET_ITEM(arrays, static_cast<Py_ssize_t>(i));
+    const TypeRecord kind = record(target);
+    if (!inputs.same_library(kind))
+      refuse(out_label(), target, "mixed libraries", Py_TYPE(inputs.first())->tp_name);
+    read(target, out_label(), kind, true);
+  }
+}
+
+void ArgumentReader::check_target(const pto_tensor_ref& target, PyObject* name, PyObject* object,
+                                  std::span<const pto_tensor_ref> others) const {
+  if (!is_injective(target.rank, target.sizes, target.strides)) refuse(name, object, "out shared");
+  for (const pto_tensor_ref& one : others)
+    if (overlap(address_range(target), address_range(one))) refuse(name, object, "out overlap");
 }
 
 void ArgumentReader::check_torch(PyObject* object) const {

@@ -21,7 +21,6 @@
 
 #include "pto/abi/limits.h"
 #include "pto/bindings/dlpack.hpp"
-#include "pto/launch/program.hpp"
 #include "pto/launch/signature.hpp"
 
 namespace pto::bindings {
@@ -79,6 +78,9 @@ struct TypeRecord {
   const dlpack::ExchangeApi* api;
 };
 
+// Returns the name "out".
+PyObject* out_label();
+
 class ArgumentReader {
  public:
   // `policy` is the Python object that decides, and words refusals: classify(type),
@@ -97,6 +99,14 @@ class ArgumentReader {
   // Adds a tensor; `name` is that of the parameter, for texts. Throws PythonError; for a torch
   // tensor also ForLibrary.
   void read(PyObject* object, PyObject* name, TypeRecord record, bool writable = false);
+
+  // Reads the arrays that `out=` names: a tuple of `count`, which the caller keeps, of the library
+  // of `inputs`.
+  void read_targets(PyObject* arrays, size_t count, PyObject* out, const ArgumentReader& inputs);
+
+  // Refuses an array to write to, if its elements share memory with each other or with `others`.
+  void check_target(const pto_tensor_ref& target, PyObject* name, PyObject* object,
+                    std::span<const pto_tensor_ref> others) const;
 
   std::span<const pto_tensor_ref> tensors() const { return {tensors_.data(), size_t(count_)}; }
 

@@ -13,9 +13,6 @@
 
 namespace pto::bindings {
 
-// Thrown for arguments that do not fit the parameters; Python words the error.
-struct KeyMismatch {};
-
 // The depth to which tuples may nest; callers check it.
 inline constexpr int kMaxConstantDepth = 64;
 

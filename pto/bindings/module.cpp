@@ -56,10 +56,9 @@ NB_MODULE(_core, m) {
   bind_interpret(m);
   bind_compile(m);
   bind_machine(m);
-  bind_fast_call(m);
+  bind_callable(m);
   bind_operator_shapes(m);
   bind_operators(m);
-  bind_operator_call(m);
   bind_traces(m);
   bind_tasks(m);
   bind_host(m);

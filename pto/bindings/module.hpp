@@ -19,10 +19,9 @@ void bind_graph(nanobind::module_& m);      // graph.cpp: Dim, GraphBuilder, Gra
 void bind_interpret(nanobind::module_& m);  // interpret.cpp: interpret() on NumPy arrays
 void bind_compile(nanobind::module_& m);    // compile.cpp: compile(), Program, explain()
 void bind_machine(nanobind::module_& m);    // machine.cpp: machine, threads, memory
-void bind_fast_call(nanobind::module_& m);  // fast_call.cpp: FastCall, the callable of @pto.jit
+void bind_callable(nanobind::module_& m);   // callable.cpp: Callable, of @pto.jit and operators
 void bind_operators(nanobind::module_& m);  // operators.cpp: the operator registry
 void bind_operator_shapes(nanobind::module_& m);  // operator_shapes.cpp: shapes of outputs
-void bind_operator_call(nanobind::module_& m);    // operator_call_type.cpp: calls on arrays
 void bind_tasks(nanobind::module_& m);   // tasks.cpp: compiled sources, runs of the chip engine
 void bind_host(nanobind::module_& m);    // host.cpp: the host engine and its Python worker
 void bind_traces(nanobind::module_& m);  // traces.cpp: traces, simulated times, advice

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "pto/abi/limits.h"
+#include "pto/base/dims.hpp"
+#include "pto/base/strided.hpp"
 #include "pto/bindings/owned_buffer.hpp"
 
 namespace pto::bindings {
@@ -55,21 +57,51 @@ Results::~Results() {
   for (int i = 0; i < count_; ++i) pto_free(tensors_[i].data);
 }
 
-void* Results::add(DType dtype, std::span<const int64_t> sizes) {
+void* Results::add(DType dtype, std::span<const int64_t> sizes, const ResultTarget& target) {
+  static char nothing;  // the memory of an array without elements
   if (count_ == PTO_MAX_BUFFERS || sizes.size() > PTO_MAX_RANK) return nullptr;
+  const auto rank = static_cast<int32_t>(sizes.size());
+  pto_tensor_ref& result = tensors_[count_];
+  result = {nullptr, sizes_[count_], strides_[count_], rank, static_cast<int32_t>(dtype)};
+  targets_[count_] = target;
   std::copy(sizes.begin(), sizes.end(), sizes_[count_]);
+  has_failed_ = true;
+  if (target.tensor != nullptr) {
+    const pto_tensor_ref& to = *target.tensor;
+    if (dtype_of(to) != dtype ||
+        !std::equal(sizes.begin(), sizes.end(), to.sizes, to.sizes + to.rank))
+      return nullptr;
+    has_failed_ = false;
+    ++count_;
+    if (!is_contiguous(to.rank, to.sizes, to.strides)) return staging_.in_place_of(to);
+    return to.data != nullptr ? to.data : &nothing;
+  }
   int64_t bytes = pto::bytes(dtype);
   for (size_t axis = sizes.size(); axis-- > 0;) {
     strides_[count_][axis] = bytes / pto::bytes(dtype);
     if (__builtin_mul_overflow(bytes, sizes[axis], &bytes)) return nullptr;
   }
-  void* memory = pto_malloc(static_cast<size_t>(std::max<int64_t>(bytes, 1)));
-  if (memory == nullptr) return nullptr;
-  tensors_[count_] = {memory, sizes_[count_], strides_[count_], static_cast<int32_t>(sizes.size()),
-                      static_cast<int32_t>(dtype)};
+  result.data = pto_malloc(static_cast<size_t>(std::max<int64_t>(bytes, 1)));
+  if (result.data == nullptr) return nullptr;
+  has_failed_ = false;
   ++count_;
-  return memory;
+  return result.data;
 }
+
+void Results::fail() const {
+  const pto_tensor_ref& wanted = tensors_[count_];
+  const ResultTarget& target = targets_[count_];
+  if (target.tensor != nullptr) {
+    const std::string text = std::string(name(dtype_of(wanted))) +
+                             pto::text(Dims(wanted.sizes, wanted.sizes + wanted.rank));
+    reader_.refuse(target.name, target.object, "out type", text.c_str());
+  }
+  PyErr_Format(PyExc_MemoryError, "%s: output %d needs %lld bytes and there is no memory left",
+               function_, count_, static_cast<long long>(element_bytes(wanted)));
+  throw PythonError{};
+}
+
+void Results::finish() { staging_.finish(); }
 
 void Results::narrow(int result, int64_t rows) {
   pto_tensor_ref& tensor = tensors_[result];
@@ -84,6 +116,7 @@ void Results::narrow(int result, int64_t rows) {
 }
 
 Ref Results::array(int result) {
+  if (targets_[result].tensor != nullptr) return Ref(Py_NewRef(targets_[result].object));
   pto_tensor_ref tensor = tensors_[result];
   tensors_[result].data = nullptr;
   if (reader_.origin().api != nullptr) return exchange(tensor);
@@ -111,12 +144,6 @@ Ref Results::exchange(const pto_tensor_ref& tensor) {
   // The library owns the memory now; it may have freed it even if this fails.
   if (reader_.origin().api->managed_to_python(&owned->managed, &object) != 0) throw PythonError{};
   return Ref(static_cast<PyObject*>(object));
-}
-
-void fail_memory(const char* function, int result, int64_t bytes) {
-  PyErr_Format(PyExc_MemoryError, "%s: output %d needs %lld bytes and there is no memory left",
-               function, result, static_cast<long long>(bytes));
-  throw PythonError{};
 }
 
 }  // namespace pto::bindings

@@ -2,8 +2,11 @@
 // Results: memory for the outputs of a call, and the arrays that own it afterwards.
 //
 //     void* memory = results.add(DType::F32, sizes);      // for the kernel to fill
+//     results.finish();
 //     Ref array = results.array(0);                       // of the caller's library
 //
+// A result may go to an array that the caller names: to its memory, or, if that has gaps, to fresh
+// memory that finish() copies.
 // Invariant: memory comes from the recycling allocator; the array takes it over and gives it back
 // when it dies, on any thread.
 // Thread safety: needs Python's lock, except add() and what a dying tensor calls.
@@ -13,25 +16,39 @@
 
 #include "pto/abi/limits.h"
 #include "pto/bindings/argument.hpp"
+#include "pto/launch/staging.hpp"
 
 namespace pto::bindings {
 
+// The array that a result goes to; without a tensor a fresh one. `object` and its `name` are
+// borrowed.
+struct ResultTarget {
+  const pto_tensor_ref* tensor;
+  PyObject *object, *name;
+};
+
 class Results {
  public:
-  Results(const ArgumentReader& reader, PyObject* policy) : reader_(reader), policy_(policy) {}
+  // `function` is for errors.
+  Results(const ArgumentReader& reader, PyObject* policy, const char* function)
+      : reader_(reader), policy_(policy), function_(function), staging_(function) {}
   ~Results();  // frees what no array has taken over
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
 
-  // Allocates memory for one more result; null if there is none. Needs no lock.
-  void* add(DType dtype, std::span<const int64_t> sizes);
+  // Returns memory for one more result; null where there is none, or if the target is of another
+  // type or shape: then fail() says so. Needs no lock.
+  void* add(DType dtype, std::span<const int64_t> sizes, const ResultTarget& target);
+  bool has_failed() const { return has_failed_; }
+  [[noreturn]] void fail() const;
+
+  void finish();
 
   // Keeps the first rows of a result. Its memory stays if they use more than half of it; else the
   // rows move, so that a few do not hold room for all.
   void narrow(int result, int64_t rows);
 
   int count() const { return count_; }
-  const pto_tensor_ref& tensor(int result) const { return tensors_[result]; }
 
   // Returns the result as an array of the arguments' library; throws PythonError.
   Ref array(int result);
@@ -41,12 +58,13 @@ class Results {
 
   const ArgumentReader& reader_;
   PyObject* policy_;
+  const char* function_;
+  Staging staging_;
+  bool has_failed_ = false;
   int count_ = 0;
-  std::array<pto_tensor_ref, PTO_MAX_BUFFERS> tensors_;  // data is null once an array owns it
+  std::array<ResultTarget, PTO_MAX_BUFFERS> targets_;
+  std::array<pto_tensor_ref, PTO_MAX_BUFFERS> tensors_;  // data: what is owned, else null
   std::array<int64_t[PTO_MAX_RANK], PTO_MAX_BUFFERS> sizes_, strides_;
 };
-
-// Raises MemoryError for a result without memory, and throws PythonError.
-[[noreturn]] void fail_memory(const char* function, int result, int64_t bytes);
 
 }  // namespace pto::bindings

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policy of calls: says which values are tensors, which are constants, and words refusals.
 
-The compiled call (bindings/fast_call.cpp) asks it only for a type that it has not met before, and
+The compiled call (bindings/jit_binder.cpp) asks it only for a type that it has not met before, and
 for an error. It imports no framework: it knows types by their names.
 """
 
@@ -259,13 +259,13 @@ _TEXTS = {
         InvalidValue,
     ),
     "out type": (
-        "out is {about}, but the output is {detail}",
+        "{name} is {about}, but the output is {detail}",
         "results are written without conversion",
         "allocate it with that type and shape",
         InvalidValue,
     ),
     "out shared": (
-        "elements of out share memory",
+        "elements of {name} share memory",
         "an element would get the values of several",
         "pass memory of its own",
         InvalidValue,
@@ -277,7 +277,7 @@ _TEXTS = {
         InvalidType,
     ),
     "out overlap": (
-        "out overlaps an input or another output",
+        "{name} overlaps an input or another output",
         "elements might be overwritten before they are read",
         "pass memory of its own",
         InvalidValue,

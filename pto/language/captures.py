@@ -126,7 +126,7 @@ class _Print:
             self.texts.append(f"tuple {len(value)}")
             for one in value:
                 self.value(one)
-        elif id(inner) in self.functions and isinstance(value, types.FunctionType | _core.FastCall):
+        elif id(inner) in self.functions and isinstance(value, types.FunctionType | _core.Callable):
             self.texts.append(f"function {self.functions.index(id(inner))}")
         elif isinstance(value, types.ModuleType):
             self.texts.append(f"module {value.__name__}")
@@ -150,8 +150,8 @@ def _is_of(libraries: frozenset[str], module: object) -> bool:
 
 def _function_of(value: Any) -> Any:
     """The function behind a jitted one, a method, a property or a partial call; else the value."""
-    if isinstance(value, _core.FastCall):
-        return value.__wrapped__
+    if isinstance(value, _core.Callable):
+        return getattr(value, "__wrapped__", value)
     if isinstance(value, types.MethodType | classmethod | staticmethod):
         return value.__func__
     if isinstance(value, property):

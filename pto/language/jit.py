@@ -40,7 +40,7 @@ _VARIADIC = 0x04 | 0x08  # code flags: *args, **kwargs
 _MANY_VERSIONS = 8
 
 
-class Jit(_core.FastCall):
+class Jit(_core.Callable):
     """A compiled function; call it as the Python function.
 
     `out=` takes an array (a container of them as the result is one) to write into, unless the
@@ -64,7 +64,8 @@ class Jit(_core.FastCall):
             first = code.co_argcount - len(defaults)
             defaults += tuple(named.get(n, ...) for n in names[code.co_argcount :])
             defaults = defaults if first + len(defaults) == len(names) else ()
-        super().__init__(name, names, defaults, arguments)
+        self.is_method = is_in_class(function)
+        self.bind_function(name, names, defaults, arguments, self.is_method)
         self.parameters, self.defaults, self.autocast = names, defaults, autocast
         self.constants = frozenset(constants)
         self._check_options(name)
@@ -73,9 +74,6 @@ class Jit(_core.FastCall):
         self.steering = 0  # bits of floats that are constants of operators
         self._values: dict[int, set] = defaultdict(set)  # of constants that were compiled for
         functools.update_wrapper(self, function)
-        self.is_method = is_in_class(function)
-        if self.is_method:
-            self.take_object()
 
     def _check_options(self, name: str) -> None:
         if unknown := sorted(self.constants - set(self.parameters)):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sorts the arguments of a jitted function's call that PyTorch makes: tensors, numbers, constants.
 
-The rules are those of the compiled call (bindings/fast_call.cpp), for calls that it leaves to
+The rules are those of the compiled call (bindings/jit_binder.cpp), for calls that it leaves to
 PyTorch: tensors that require grad, wrapped ones, those of other devices, symbolic sizes.
 """
 

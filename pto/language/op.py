@@ -67,7 +67,7 @@ from pto.language.trace import Trace
 from pto.schema import Argument, Signature, bound
 
 
-class Operator(Signature, _core.OperatorCall):
+class Operator(Signature, _core.Callable):
     """An operator of the registry. Calling it runs it on arrays, or inlines it in a traced one.
 
     NumPy arrays and those of any library with DLPack are taken by the compiled call; a mutable one
@@ -340,7 +340,7 @@ def _register(operator: Operator) -> None:
     for number, one in enumerate(added, index):
         _operators.append(one)
         one.index = number
-        one.open(number, arguments)
+        one.bind_schema(number, arguments)
     _core.announce_operators(index)
 
 

@@ -22,9 +22,8 @@ Strides dense_strides_of(const pto_tensor_ref& tensor) {
 
 }  // namespace
 
-Memory::Memory(const char* who, int64_t bytes)
-    : data_(bytes == 0 ? nullptr : pto_malloc(static_cast<size_t>(bytes))) {
-  if (data_ != nullptr || bytes == 0) return;
+void* Memory::allocated(const char* who, int64_t bytes) {
+  if (void* const memory = pto_malloc(static_cast<size_t>(bytes))) return memory;
   fail({std::string(who) + ": no memory for a copy of " + std::to_string(bytes) + " bytes",
         "the host could not allocate it", "use smaller tensors or free memory"},
        ErrorKind::Runtime);
@@ -44,7 +43,7 @@ void* Staging::in_place_of(const pto_tensor_ref& tensor) {
   return asides_.back().memory.data();
 }
 
-void Staging::finish() {
+void Staging::copy_all() {
   for (const auto& [target, memory] : asides_) {
     const Strides dense = dense_strides_of(target);
     copy_strided(target.data, target.strides != nullptr ? target.strides : dense.data(),

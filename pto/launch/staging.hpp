@@ -24,13 +24,16 @@ namespace pto {
 // the function that needs it.
 class Memory {
  public:
-  Memory(const char* who, int64_t bytes);
+  Memory(const char* who, int64_t bytes) : data_(bytes == 0 ? nullptr : allocated(who, bytes)) {}
   Memory(Memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
   Memory& operator=(Memory&&) = delete;
-  ~Memory() { pto_free(data_); }
+  ~Memory() {
+    if (data_ != nullptr) pto_free(data_);
+  }
   void* data() const { return data_; }
 
  private:
+  static void* allocated(const char* who, int64_t bytes);
   void* data_;
 };
 
@@ -41,7 +44,9 @@ class Staging {
   void* copy_of(const pto_tensor_ref& tensor);
   // The tensor's sizes and strides must stay valid until finish().
   void* in_place_of(const pto_tensor_ref& tensor);
-  void finish();
+  void finish() {
+    if (!is_finished()) copy_all();
+  }
   bool is_finished() const { return asides_.empty(); }
 
  private:
@@ -49,6 +54,8 @@ class Staging {
     pto_tensor_ref target;
     Memory memory;
   };
+  void copy_all();
+
   const char* const who_;
   std::vector<Memory> copies_;
   std::vector<Aside> asides_;

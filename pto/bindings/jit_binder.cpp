@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/bindings/fast_call.hpp"
+#include "pto/bindings/jit_binder.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -12,7 +13,6 @@
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/bindings/results.hpp"
-#include "pto/launch/strided_copy.hpp"
 
 namespace nb = nanobind;
 
@@ -43,37 +43,40 @@ HostExecutor& torch_executor() {
   return executor;
 }
 
-FastCall::FastCall(PyObject* self, PyObject* name, PyObject* parameters, PyObject* defaults,
-                   PyObject* policy)
+JitBinder::JitBinder(PyObject* self, PyObject* name, PyObject* parameters, PyObject* defaults,
+                     PyObject* policy, bool takes_object)
     : self_(self),
       name_(Py_NewRef(name)),
-      parameters_(Py_NewRef(parameters)),
-      defaults_(Py_NewRef(defaults)),
       policy_(Py_NewRef(policy)),
       parameter_count_(PyTuple_GET_SIZE(parameters)),
-      first_default_(parameter_count_ - PyTuple_GET_SIZE(defaults)),
-      takes_out_(true),
+      takes_object_(takes_object),
       owner_(kernel_table().new_owner(PyUnicode_AsUTF8(name))) {
-  for (Py_ssize_t i = 0; i < parameter_count_; ++i)
-    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(parameters, i), "out") == 0)
-      takes_out_ = false;
+  const Py_ssize_t first_default = parameter_count_ - PyTuple_GET_SIZE(defaults);
+  for (Py_ssize_t i = 0; i < parameter_count_; ++i) {
+    PyObject* const given =
+        i < first_default ? Py_Ellipsis : PyTuple_GET_ITEM(defaults, i - first_default);
+    const bool is_required = given == Py_Ellipsis;  // or by name only, and without a default
+    parameters_.add(PyTuple_GET_ITEM(parameters, i), is_required ? nullptr : given, is_required,
+                    /*by_name=*/false);
+  }
 }
 
-FastCall::~FastCall() {
+JitBinder::~JitBinder() {
   kernel_table().erase_owner(owner_);
   for (auto& row : constants_)
     for (PyObject* constant : row) Py_XDECREF(constant);
   for (auto& [program, form] : forms_) Py_DECREF(form);
-  Py_DECREF(name_), Py_DECREF(parameters_), Py_DECREF(defaults_), Py_DECREF(policy_);
+  Py_DECREF(name_), Py_DECREF(policy_);
 }
 
-int FastCall::visit(visitproc visit, void* arg) const {
+int JitBinder::visit(visitproc visit, void* arg) const {
   Py_VISIT(policy_);
-  Py_VISIT(defaults_);
+  if (const int stopped = parameters_.visit(visit, arg)) return stopped;
   return captures_.visit(visit, arg);
 }
 
-void FastCall::mismatch(PyObject* const* args, Py_ssize_t count, PyObject* keywords) const {
+void JitBinder::mismatch(const Passed& passed) const {
+  const auto& [args, count, keywords] = passed;
   Ref positional = checked(PyTuple_New(count)), named = checked(PyDict_New());
   for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(args[i]));
   for (Py_ssize_t i = 0; keywords != nullptr && i < PyTuple_GET_SIZE(keywords); ++i)
@@ -84,39 +87,12 @@ void FastCall::mismatch(PyObject* const* args, Py_ssize_t count, PyObject* keywo
   throw PythonError{};
 }
 
-void FastCall::bind_keyword(PyObject* name, PyObject* value, Bound* bound) const {
-  for (Py_ssize_t i = 0; i < parameter_count_; ++i) {
-    PyObject* parameter = PyTuple_GET_ITEM(parameters_, i);
-    if (parameter != name && PyUnicode_Compare(parameter, name) != 0) continue;
-    if (bound->slots[i] != nullptr) break;
-    bound->slots[i] = value;
-    return;
-  }
-  if (!takes_out_ || PyUnicode_CompareWithASCIIString(name, "out") != 0) throw KeyMismatch{};
-  bound->out = value == Py_None ? nullptr : value;
-}
-
-void FastCall::bind(PyObject* const* args, Py_ssize_t count, PyObject* keywords,
-                    Bound* bound) const {
-  try {
-    if (count > parameter_count_) throw KeyMismatch{};
-    for (Py_ssize_t i = 0; i < parameter_count_; ++i)
-      bound->slots[i] = i < count ? args[i] : nullptr;
-    for (Py_ssize_t i = 0; keywords != nullptr && i < PyTuple_GET_SIZE(keywords); ++i)
-      bind_keyword(PyTuple_GET_ITEM(keywords, i), args[count + i], bound);
-    for (Py_ssize_t i = count; i < parameter_count_; ++i) {
-      if (bound->slots[i] != nullptr) continue;
-      if (i < first_default_) throw KeyMismatch{};
-      bound->slots[i] = PyTuple_GET_ITEM(defaults_, i - first_default_);
-      if (bound->slots[i] == Py_Ellipsis) throw KeyMismatch{};  // keyword-only without a default
-    }
-  } catch (const KeyMismatch&) {
-    mismatch(args, count, keywords);
-  }
+void JitBinder::bind(const Passed& passed, Bound* bound) const {
+  if (!parameters_.bind(passed, bound->slots, &bound->out)) mismatch(passed);
 }
 
 // Puts `key` into the key and passes `value` to the function; both are borrowed.
-void FastCall::add_constant(Py_ssize_t place, PyObject* key, PyObject* value, Bound* bound) const {
+void JitBinder::add_constant(Py_ssize_t place, PyObject* key, PyObject* value, Bound* bound) const {
   bound->constants[place] = key;
   bound->values[place] = value;
   if (PyFloat_CheckExact(value) && (steering_ >> place & 1) == 0) {
@@ -127,10 +103,10 @@ void FastCall::add_constant(Py_ssize_t place, PyObject* key, PyObject* value, Bo
   bound->has_constants = true;
 }
 
-void FastCall::sort_one(Py_ssize_t place, TypeRecord record, ArgumentReader* reader,
-                        Bound* bound) const {
+void JitBinder::sort_one(Py_ssize_t place, TypeRecord record, ArgumentReader* reader,
+                         Bound* bound) const {
   PyObject* value = bound->slots[place];
-  PyObject* name = PyTuple_GET_ITEM(parameters_, place);
+  PyObject* name = parameters_.name(place);
   switch (record.kind) {
     case Kind::Constant:
       return add_constant(place, value, value, bound);
@@ -156,12 +132,12 @@ void FastCall::sort_one(Py_ssize_t place, TypeRecord record, ArgumentReader* rea
 }
 
 // Takes NumPy numbers as constants beside arrays, and as arrays of rank 0 if there are no arrays.
-void FastCall::take_numpy_numbers(uint32_t places, ArgumentReader* reader, Bound* bound) const {
+void JitBinder::take_numpy_numbers(uint32_t places, ArgumentReader* reader, Bound* bound) const {
   const bool alone = reader->tensors().empty() && !bound->traced;
   for (Py_ssize_t i = 0; i < parameter_count_; ++i) {
     if ((places >> i & 1) == 0) continue;
     PyObject* value = bound->slots[i];
-    PyObject* name = PyTuple_GET_ITEM(parameters_, i);
+    PyObject* name = parameters_.name(i);
     if (alone) {
       reader->read(value, name, reader->record(value));
       continue;
@@ -174,7 +150,7 @@ void FastCall::take_numpy_numbers(uint32_t places, ArgumentReader* reader, Bound
 }
 
 // Reads the tensors and sets the constants aside.
-void FastCall::sort(ArgumentReader* reader, Bound* bound) const {
+void JitBinder::sort(ArgumentReader* reader, Bound* bound) const {
   uint32_t numpy_numbers = 0;
   std::fill_n(bound->constants, parameter_count_, nullptr);
   for (Py_ssize_t i = 0; i < parameter_count_; ++i) {
@@ -195,8 +171,8 @@ void FastCall::sort(ArgumentReader* reader, Bound* bound) const {
 }
 
 // Checks a constant before it is hashed or compared, since both recurse to its depth.
-void FastCall::check_constant(const ArgumentReader& reader, PyObject* name, PyObject* value,
-                              int depth) const {
+void JitBinder::check_constant(const ArgumentReader& reader, PyObject* name, PyObject* value,
+                               int depth) const {
   if (value == nullptr || !PyTuple_CheckExact(value)) return;
   if (depth == kMaxConstantDepth) reader.refuse(name, value, "depth");
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
@@ -206,7 +182,7 @@ void FastCall::check_constant(const ArgumentReader& reader, PyObject* name, PyOb
   }
 }
 
-uint64_t FastCall::constants_key(const ArgumentReader& reader, const Bound& bound) {
+uint64_t JitBinder::constants_key(const ArgumentReader& reader, const Bound& bound) {
   if (!bound.has_constants) return 0;
   auto count = static_cast<size_t>(parameter_count_);
   auto same = [&](uint64_t key) {
@@ -214,8 +190,7 @@ uint64_t FastCall::constants_key(const ArgumentReader& reader, const Bound& boun
   };
   if (last_constants_ != 0 && same(last_constants_)) return last_constants_;
   for (Py_ssize_t i = 0; i < parameter_count_; ++i)
-    if (bound.constants[i] != nullptr)
-      check_constant(reader, PyTuple_GET_ITEM(parameters_, i), bound.values[i]);
+    if (bound.constants[i] != nullptr) check_constant(reader, parameters_.name(i), bound.values[i]);
   size_t hash = hash_constants(bound.constants, count);
   auto [begin, end] = constant_keys_.equal_range(hash);
   for (auto it = begin; it != end; ++it)
@@ -226,7 +201,7 @@ uint64_t FastCall::constants_key(const ArgumentReader& reader, const Bound& boun
   return last_constants_ = constants_.size();
 }
 
-Ref FastCall::described(const Signature& signature, const Bound& bound) const {
+Ref JitBinder::described(const Signature& signature, const Bound& bound) const {
   Ref tensors = checked(PyList_New(0)), constants = checked(PyList_New(0)),
       numbers = checked(PyList_New(0));
   int next_symbol = 0;
@@ -249,8 +224,8 @@ Ref FastCall::described(const Signature& signature, const Bound& bound) const {
   return checked(PyTuple_Pack(3, tensors.get(), constants.get(), numbers.get()));
 }
 
-std::shared_ptr<const Program> FastCall::specialise(const Signature& signature,
-                                                    const Bound& bound) {
+std::shared_ptr<const Program> JitBinder::specialise(const Signature& signature,
+                                                     const Bound& bound) {
   const Locked locked;
   Ref about = described(signature, bound);
   Ref method = checked(PyObject_GetAttrString(self_, "specialise"));
@@ -268,7 +243,7 @@ std::shared_ptr<const Program> FastCall::specialise(const Signature& signature,
 }
 
 // Asks for captured places only if there is no kernel: at first, and after a place changed.
-FastCall::Found FastCall::find(Signature* found, const Bound& bound) {
+JitBinder::Found JitBinder::find(Signature* found, const Bound& bound) {
   Signature& signature = *found;
   if (last_.entry != nullptr && last_.entry->signature == signature) return last_;
   const KernelTable::Entry* entry = kernel_table().find(owner_, signature);
@@ -299,8 +274,8 @@ FastCall::Found FastCall::find(Signature* found, const Bound& bound) {
   return last_ = {entry, forms_.at(entry->program.get())};
 }
 
-void FastCall::execute(Call* call, const ArgumentReader& reader,
-                       std::span<void* const> outputs) const {
+void JitBinder::execute(Call* call, const ArgumentReader& reader,
+                        std::span<void* const> outputs) const {
   int64_t work = 0;
   for (const pto_tensor_ref& tensor : reader.tensors()) work += element_bytes(tensor);
   for (size_t i = 0; i < outputs.size(); ++i) work += call->output_bytes(static_cast<int>(i));
@@ -314,81 +289,49 @@ void FastCall::execute(Call* call, const ArgumentReader& reader,
   call->run(outputs);
 }
 
-void FastCall::check_target(const pto_tensor_ref& target, PyObject* object,
-                            const ArgumentReader& reader,
-                            std::span<const pto_tensor_ref> others) const {
-  static PyObject* const label = PyUnicode_InternFromString("out");
-  if (!is_injective(target.rank, target.sizes, target.strides))
-    reader.refuse(label, object, "out shared");
-  for (const std::span<const pto_tensor_ref> all : {reader.tensors(), others})
-    for (const pto_tensor_ref& one : all)
-      if (overlap(address_range(target), address_range(one)))
-        reader.refuse(label, object, "out overlap");
+// Reads the arrays of `out=`, one for each of the `count` outputs, and returns them as a tuple.
+Ref JitBinder::read_targets(ArgumentReader* targets, size_t count, PyObject* form,
+                            const ArgumentReader& reader, PyObject* out) const {
+  Ref all = form == Py_None
+                ? checked(PyTuple_Pack(1, out))
+                : checked(PyObject_CallMethod(policy_, "targets", "OOO", name_, form, out));
+  targets->read_targets(all.get(), count, out, reader);
+  return all;
 }
 
-// Kernels write rows without gaps: results for arrays with gaps go to fresh memory first.
-PyObject* FastCall::run_into(Call* call, const Program& program, PyObject* form,
-                             const ArgumentReader& reader, PyObject* out) {
-  static PyObject* const label = PyUnicode_InternFromString("out");
-  ArgumentReader outputs(policy_, name_);
-  Results aside(reader, policy_);
-  const auto& specs = program.spec().outputs;
-  Ref all = form == Py_None ? checked(PyTuple_Pack(1, out)) : Ref();
-  if (!all) all = checked(PyObject_CallMethod(policy_, "targets", "OOO", name_, form, out));
-  if (static_cast<size_t>(PyTuple_GET_SIZE(all.get())) != specs.size())
-    reader.refuse(label, out, "out count", std::to_string(specs.size()).c_str());
-  void* pointers[PTO_MAX_BUFFERS];
-  std::vector<size_t> with_gaps;
-  for (size_t i = 0; i < specs.size(); ++i) {
-    PyObject* target = PyTuple_GET_ITEM(all.get(), static_cast<Py_ssize_t>(i));
-    TypeRecord record = outputs.record(target);
-    if (!reader.same_library(record))
-      reader.refuse(label, target, "mixed libraries", Py_TYPE(reader.first())->tp_name);
-    outputs.read(target, label, record, true);
-    const pto_tensor_ref& tensor = outputs.tensors()[i];
-    auto sizes = call->output_sizes(static_cast<int>(i));
-    std::string wanted = std::string(name(specs[i].dtype)) + text(Dims(sizes.begin(), sizes.end()));
-    bool fits = dtype_of(tensor) == specs[i].dtype &&
-                static_cast<size_t>(tensor.rank) == sizes.size() &&
-                std::equal(sizes.begin(), sizes.end(), tensor.sizes);
-    if (!fits) reader.refuse(label, target, "out type", wanted.c_str());
-    check_target(tensor, target, reader, outputs.tensors().first(i));
-    pointers[i] = tensor.data;
-    if (stride_class(tensor.sizes, tensor.strides, tensor.rank) == StrideClass::Contiguous)
-      continue;
-    with_gaps.push_back(i);
-    pointers[i] = aside.add(dtype_of(tensor), sizes);
-    if (pointers[i] == nullptr)
-      fail_memory(program.spec().name.c_str(), static_cast<int>(i),
-                  call->output_bytes(static_cast<int>(i)));
-  }
-  execute(call, reader, {pointers, specs.size()});
-  for (size_t i = 0; i < with_gaps.size(); ++i) {
-    const pto_tensor_ref& to = outputs.tensors()[with_gaps[i]];
-    const pto_tensor_ref& from = aside.tensor(static_cast<int>(i));
-    copy_strided(to.data, to.strides, from.data, from.strides, from.sizes, from.rank,
-                 bytes(dtype_of(from)));
-  }
-  return Py_NewRef(out);
-}
-
-PyObject* FastCall::run(const Program& program, PyObject* form, const ArgumentReader& reader,
-                        const Bound& bound) {
+PyObject* JitBinder::run(const Program& program, PyObject* form, const ArgumentReader& reader,
+                         const Bound& bound) {
   uint64_t scalars[kMaxParameters];
   size_t scalar_count = 0;
   for (uint32_t rest = bound.is_number; rest != 0; rest &= rest - 1)
     std::memcpy(&scalars[scalar_count++], &bound.numbers[__builtin_ctz(rest)], sizeof(double));
   Call call(program, reader.tensors(), {scalars, scalar_count});
-  if (bound.out != nullptr) return run_into(&call, program, form, reader, bound.out);
-  Results results(reader, policy_);
-  void* pointers[PTO_MAX_BUFFERS];
   const auto& outputs = program.spec().outputs;
   const auto count = static_cast<int>(outputs.size());
+  Results results(reader, policy_, program.spec().name.c_str());
+  std::unique_ptr<ArgumentReader> targets;
+  Ref named;
+  if (bound.out != nullptr) {
+    targets = std::make_unique<ArgumentReader>(policy_, name_);
+    named = read_targets(targets.get(), outputs.size(), form, reader, bound.out);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      PyObject* const object = PyTuple_GET_ITEM(named.get(), static_cast<Py_ssize_t>(i));
+      for (const std::span others : {reader.tensors(), targets->tensors().first(i)})
+        reader.check_target(targets->tensors()[i], out_label(), object, others);
+    }
+  }
+  void* pointers[PTO_MAX_BUFFERS];
   for (int i = 0; i < count; ++i) {
-    pointers[i] = results.add(outputs[static_cast<size_t>(i)].dtype, call.output_sizes(i));
-    if (pointers[i] == nullptr) fail_memory(program.spec().name.c_str(), i, call.output_bytes(i));
+    const auto place = static_cast<size_t>(i);
+    ResultTarget target{};
+    if (bound.out != nullptr)
+      target = {&targets->tensors()[place], PyTuple_GET_ITEM(named.get(), i), out_label()};
+    pointers[i] = results.add(outputs[place].dtype, call.output_sizes(i), target);
+    if (pointers[i] == nullptr) results.fail();
   }
   execute(&call, reader, {pointers, outputs.size()});
+  results.finish();
+  if (bound.out != nullptr) return Py_NewRef(bound.out);
   if (form == Py_None) return results.array(0).release();
   Ref all = checked(PyTuple_New(count));
   for (int i = 0; i < count; ++i) PyTuple_SET_ITEM(all.get(), i, results.array(i).release());
@@ -397,8 +340,8 @@ PyObject* FastCall::run(const Program& program, PyObject* form, const ArgumentRe
 }
 
 // Looks a function up again with these numbers as constants if they turn out to steer it.
-FastCall::Found FastCall::find_or_steer(const ArgumentReader& reader, Signature* signature,
-                                        Bound* bound) {
+JitBinder::Found JitBinder::find_or_steer(const ArgumentReader& reader, Signature* signature,
+                                          Bound* bound) {
   for (;;) {
     signature->attributes = attributes_key(constants_key(reader, *bound));
     try {
@@ -412,31 +355,30 @@ FastCall::Found FastCall::find_or_steer(const ArgumentReader& reader, Signature*
   }
 }
 
-PyObject* FastCall::call_here(const ArgumentReader& reader, Bound* bound) {
+PyObject* JitBinder::call_here(const ArgumentReader& reader, Bound* bound) {
   Signature signature;
   for (const pto_tensor_ref& tensor : reader.tensors()) signature.add(tensor);
   Found found = find_or_steer(reader, &signature, bound);
   return run(*found.entry->program, found.form, reader, *bound);
 }
 
-PyObject* FastCall::call(PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
+PyObject* JitBinder::call(const Passed& passed, const char** instead) {
   Bound bound;
-  bind(args, count, keywords, &bound);
+  bind(passed, &bound);
   ArgumentReader reader(policy_, name_);
-  const char* instead = "call_in_library";
+  *instead = "call_in_library";
   try {
     sort(&reader, &bound);
     if (!bound.traced) return call_here(reader, &bound);
-    instead = "__wrapped__";
+    *instead = "__wrapped__";
   } catch (const ForLibrary&) {
   }
-  Ref other = checked(PyObject_GetAttrString(self_, instead));
-  return PyObject_Vectorcall(other.get(), args, static_cast<size_t>(count), keywords);
+  return nullptr;
 }
 
-PyObject* FastCall::describe(PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
+PyObject* JitBinder::describe(const Passed& passed) {
   Bound bound;
-  bind(args, count, keywords, &bound);
+  bind(passed, &bound);
   ArgumentReader reader(policy_, name_);
   try {
     sort(&reader, &bound);
@@ -447,8 +389,7 @@ PyObject* FastCall::describe(PyObject* const* args, Py_ssize_t count, PyObject* 
   Signature signature;
   for (const pto_tensor_ref& tensor : reader.tensors()) signature.add(tensor);
   for (Py_ssize_t i = 0; i < parameter_count_; ++i)
-    if (bound.constants[i] != nullptr)
-      check_constant(reader, PyTuple_GET_ITEM(parameters_, i), bound.values[i]);
+    if (bound.constants[i] != nullptr) check_constant(reader, parameters_.name(i), bound.values[i]);
   return described(signature, bound).release();
 }
 
