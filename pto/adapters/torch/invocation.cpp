@@ -12,8 +12,7 @@
 #include "pto/adapters/torch/executor.hpp"
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
-#include "pto/launch/signature.hpp"
-#include "pto/launch/strided_copy.hpp"
+#include "pto/base/strided.hpp"
 
 namespace pto::torch_adapter {
 namespace {
@@ -67,7 +66,6 @@ Invocation::~Invocation() {
   for (const auto& list : list_outputs_) {
     for (TensorObject* output : list) aoti_torch_delete_tensor_object(output);
   }
-  for (const Replaced& one : replaced_) pto_free(one.memory);
 }
 
 void Invocation::run() {
@@ -101,7 +99,8 @@ int32_t Invocation::run_on_device(const pto_operator_call& call, DeviceRunner ru
 
 bool Invocation::must_finish() const {
   const auto is_bounded = [](const pto_operator_output& one) { return one.is_bounded != 0; };
-  return !replaced_.empty() || std::any_of(op_.outputs, op_.outputs + op_.n_outputs, is_bounded);
+  return !staging_.is_finished() ||
+         std::any_of(op_.outputs, op_.outputs + op_.n_outputs, is_bounded);
 }
 
 void Invocation::for_tensors(void (*take)(void* context, TensorObject*), void* context) const {
@@ -284,23 +283,11 @@ void Invocation::describe(const char* name, TensorObject* object, pto_tensor_ref
 
 // Refuses a mutable tensor in which two elements share an address.
 void Invocation::check_writable(const char* name, const pto_tensor_ref& tensor) const {
-  std::array<std::pair<int64_t, int64_t>, 64> axes;  // |stride|, size
-  size_t n = 0;
-  for (int32_t axis = 0; axis < tensor.rank && n < axes.size(); ++axis) {
-    if (tensor.sizes[axis] == 0) return;
-    if (tensor.sizes[axis] > 1) axes[n++] = {std::abs(tensor.strides[axis]), tensor.sizes[axis]};
-  }
-  std::sort(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(n));
-  int64_t reach = 0;
-  for (size_t i = 0; i < n; ++i) {
-    if (axes[i].first <= reach) {
-      fail({std::string(op_.name) + ": elements of " + name + " share memory",
-            "the operator replaces each element once, but an expanded tensor has several elements "
-            "in one place",
-            std::string("pass ") + name + ".clone()"});
-    }
-    reach += axes[i].first * (axes[i].second - 1);
-  }
+  if (is_injective(tensor.rank, tensor.sizes, tensor.strides)) return;
+  fail({std::string(op_.name) + ": elements of " + name + " share memory",
+        "the operator replaces each element once, but an expanded tensor has several elements in "
+        "one place",
+        std::string("pass ") + name + ".clone()"});
 }
 
 }  // namespace pto::torch_adapter

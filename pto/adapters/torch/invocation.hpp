@@ -15,6 +15,7 @@
 
 #include "pto/abi/operator.h"
 #include "pto/adapters/torch/shim.hpp"
+#include "pto/launch/staging.hpp"
 
 namespace pto::torch_adapter {
 
@@ -50,10 +51,6 @@ class Invocation {
   struct Device {
     int32_t type = 0, index = 0;
     friend bool operator==(const Device&, const Device&) = default;
-  };
-  struct Replaced {  // a tensor with gaps, and its new elements without
-    const pto_tensor_ref* tensor;
-    void* memory;
   };
 
   void take();
@@ -104,7 +101,7 @@ class Invocation {
   std::array<int64_t, PTO_MAX_OUTPUTS> rows_;                    // of outputs that are bounded
   std::vector<std::vector<TensorObject*>> list_outputs_;         // by output, where there are lists
   std::vector<std::vector<int64_t>> integers_;
-  std::vector<Replaced> replaced_;
+  Staging staging_{op_.name};  // of results for tensors with gaps
 };
 
 // Says whether an operator replaces only its first argument and returns it, as PyTorch's tag

@@ -9,8 +9,7 @@
 #include "pto/adapters/torch/invocation.hpp"
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
-#include "pto/launch/signature.hpp"
-#include "pto/launch/strided_copy.hpp"
+#include "pto/base/strided.hpp"
 
 namespace pto::torch_adapter {
 namespace {
@@ -178,29 +177,13 @@ void Invocation::resize(TensorObject* tensor, const int64_t* sizes, int32_t rank
 
 // Returns where new elements of a tensor go: its own memory if that has no gaps.
 void* Invocation::memory_of(const pto_tensor_ref& tensor) {
-  if (stride_class(tensor.sizes, tensor.strides, tensor.rank) == StrideClass::Contiguous) {
-    return tensor.data ? tensor.data : this;
-  }
-  int64_t size = bytes(static_cast<DType>(tensor.dtype));
-  for (int32_t axis = 0; axis < tensor.rank; ++axis) size *= tensor.sizes[axis];
-  void* memory = pto_malloc(static_cast<size_t>(size));
-  if (memory) replaced_.push_back({&tensor, memory});
-  return memory;
+  if (!is_contiguous(tensor.rank, tensor.sizes, tensor.strides))
+    return staging_.in_place_of(tensor);
+  return tensor.data ? tensor.data : this;
 }
 
 // Copies new elements to their places in tensors with gaps.
-void Invocation::finish() {
-  for (const Replaced& one : replaced_) {
-    const pto_tensor_ref& tensor = *one.tensor;
-    int64_t strides[PTO_MAX_RANK], elements = 1;
-    for (int axis = tensor.rank - 1; axis >= 0; --axis) {
-      strides[axis] = elements;
-      elements *= tensor.sizes[axis];
-    }
-    copy_strided(tensor.data, tensor.strides, one.memory, strides, tensor.sizes, tensor.rank,
-                 bytes(static_cast<DType>(tensor.dtype)));
-  }
-}
+void Invocation::finish() { staging_.finish(); }
 
 // Makes a dense tensor on the device of the call.
 void* Invocation::make_tensor(TensorObject** tensor, const int64_t* sizes, int32_t rank,
