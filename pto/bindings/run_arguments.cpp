@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
 #include "pto/tasks/book/box.hpp"
 
@@ -45,7 +46,7 @@ void RunArguments::add(int type, nb::handle value, const std::string& dtype, siz
   tensor.sizes = dims_.back().data();
   tensor.strides = dims_.back().data() + rank;
   tensor.rank = int32_t(rank);
-  tensor.type_code = array.dtype().code;
+  tensor.type_code = dtype == "bfloat16" ? dlpack_type(DType::BF16).code : array.dtype().code;
   tensor.type_bits = array.dtype().bits;
   tensor.type_lanes = 1;
   tensor.extent_bytes = -1;

@@ -29,7 +29,8 @@ namespace pto::bindings {
 
 enum ParamType { kScalar, kInput, kOutput, kInout };
 
-// (ParamType, array or number, element type of a number; "real" for a float without one)
+// (ParamType, array or number, element type of a number, "real" for a float without one; or
+// "bfloat16" for an array of its bits)
 using ArgumentList = std::vector<std::tuple<int, nanobind::object, std::string>>;
 
 class RunArguments {

@@ -177,8 +177,9 @@ class Arg:
     @staticmethod
     def core_array(type: ParamType, array: Any, is_bfloat16: bool) -> tuple[int, Any, str]:
         """An array as the engine takes it; NumPy's bfloat16 may come as its bits."""
-        is_numpys = array.__class__.__module__ == "numpy"
-        return int(type), _Bfloat16(array) if is_bfloat16 and is_numpys else array, ""
+        if is_bfloat16 and array.__class__.__module__ == "numpy":
+            return int(type), array.view("uint16"), "bfloat16"
+        return int(type), array, ""
 
     def __repr__(self) -> str:
         kind = self.type.name.lower()
@@ -371,24 +372,3 @@ def _described(value: Any) -> str:
     kind = type(value)
     text = repr(value) if kind in (int, float, str, bool, type(None)) else ""
     return f"{text[:40]} ({kind.__name__})" if text else f"a {kind.__module__}.{kind.__name__}"
-
-
-class _Bfloat16:
-    """A NumPy array of ml_dtypes.bfloat16 with DLPack, which NumPy does not give it."""
-
-    _CODE_AT = 20  # the offset in DLTensor: after data (8), device (8), rank (4)
-    _BFLOAT = 4
-
-    def __init__(self, array: Any) -> None:
-        self._bits = array.view("uint16")
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self._bits.__dlpack_device__()
-
-    def __dlpack__(self, *, stream: object = None, **_: object) -> object:
-        capsule = self._bits.__dlpack__()
-        pointer = ctypes.pythonapi.PyCapsule_GetPointer
-        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        tensor = pointer(capsule, b"dltensor")
-        ctypes.c_uint8.from_address(tensor + self._CODE_AT).value = self._BFLOAT
-        return capsule
