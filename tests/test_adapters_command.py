@@ -5,8 +5,8 @@ import os
 import pathlib
 import shlex
 import subprocess
-import sys
 
+import children
 import pytest
 import tomllib
 
@@ -22,10 +22,7 @@ MAIN = "from pto.__main__ import main; sys.exit(main())\n"
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True,
-        env={**os.environ, **environment},
-    )  # fmt: skip
+    return children.run(*arguments, env={**os.environ, **environment})
 
 
 def line_of(framework: str, done: subprocess.CompletedProcess) -> str:

@@ -4,9 +4,9 @@
 import copy
 import io
 import runpy
-import subprocess
 import sys
 
+import children
 import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -130,8 +130,7 @@ print(name)
 
 def test_a_new_process_compiles_at_first_sight_and_has_the_same_names(tmp_path):
     (tmp_path / "mine.py").write_text(PROGRAM)
-    command = [sys.executable, tmp_path / "mine.py", "compile"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = children.run(tmp_path / "mine.py", "compile")
     here = runpy.run_path(str(tmp_path / "mine.py"), run_name="__main__")["name"]
     assert here.startswith("pto_jit.first_") and done.stdout == f"{here}\n", done.stderr
 

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 
+import children
 import pto.torch  # noqa: F401 makes the device where it is built
 import pytest
 import torch
@@ -151,11 +152,13 @@ except RuntimeError as error:
 
 def run(program: str, library: pathlib.Path, **environment: str) -> subprocess.CompletedProcess:
     here = str(pathlib.Path(__file__).parent)
+    words = ["-c", program.format(here=here, library=str(library))]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    if "LD_PRELOAD" not in environment:
+        return children.run(*words, env=environment)
     return subprocess.run(
-        [sys.executable, "-c", program.format(here=here, library=str(library))],
-        capture_output=True, text=True, timeout=300,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-    )  # fmt: skip
+        [sys.executable, *words], capture_output=True, text=True, timeout=300, env=environment
+    )
 
 
 def test_in_checked_mode_a_store_to_unknown_memory_is_refused_and_the_rest_runs(library):

@@ -3,10 +3,9 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import children
 import pytest
 from conformance.frameworks import FRAMEWORKS
 
@@ -21,7 +20,7 @@ assert Damped(x, y, out=out) is out
 print(sorted(op_.name for op_ in pto.language.op.operators() if op_.name.startswith("damped")))
 """
 EVERY_MODE = """
-import sys
+import itertools, sys
 from conformance.cases import cases
 from conformance.expected import expected, is_close, same_bits
 from conformance.frameworks import FRAMEWORKS, Skipped
@@ -34,7 +33,8 @@ for name, mode in kind.modes.items():
         continue  # a minute; other tests compile
     calls = 0
     for dtype in ("f32", "f64"):
-        for case in cases(Damped, dtype, variants=False):
+        found = cases(Damped, dtype, variants=False)
+        for case in itertools.islice(found, 2 if dtype == "f32" else 1):
             try:
                 got = mode(framework, case)
             except Skipped:
@@ -56,10 +56,7 @@ def damped(tmp_path):
 
 def run(folder, *command):
     paths = os.pathsep.join([str(folder), str(ROOT), str(ROOT / "tests")])
-    done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, cwd=folder,
-        env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
+    done = children.run(*command, cwd=folder, env={**os.environ, "PYTHONPATH": paths})
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 

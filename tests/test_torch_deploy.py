@@ -2,10 +2,8 @@
 """Models with operators outside the program that defined them: export, TorchScript, AOTInductor."""
 
 import io
-import os
-import subprocess
-import sys
 
+import children
 import pto.torch  # noqa: F401
 import pytest
 import torch
@@ -88,10 +86,7 @@ def test_a_package_of_aotinductor_runs_in_another_process(tmp_path):
         torch.export.export(model, (x,)), package_path=str(tmp_path / "model.pt2")
     )
     torch.save((x, model(x)), tmp_path / "data.pt")
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, package, str(tmp_path / "data.pt")],
-        capture_output=True, text=True, timeout=300, env=dict(os.environ),
-    )  # fmt: skip
+    done = children.run("-c", CHILD, package, tmp_path / "data.pt")
     assert done.stdout.strip() == "the same", done.stderr
 
 

@@ -3,9 +3,9 @@
 
 import os
 import pathlib
-import subprocess
 import sys
 
+import children
 import pto.torch  # noqa: F401
 import pytest
 import torch
@@ -116,9 +116,7 @@ def test_damaged_gradients_name_the_file(tmp_path):
     build_folder.mkdir()
     (build_folder / build.path().name).write_text("no library")
     environment = {**os.environ, "PTO_CACHE_DIR": str(tmp_path)}
-    run = subprocess.run(
-        [sys.executable, "-c", "import pto.torch"], capture_output=True, text=True, env=environment
-    )
+    run = children.run("-c", "import pto.torch", env=environment)
     assert "the PyTorch gradients cannot be loaded" in run.stderr
     assert "python -m pto adapters build torch" in run.stderr
 
@@ -142,9 +140,7 @@ def test_without_the_cpp_part_keyword_only_tensors_have_no_gradient(tmp_path):
     (tmp_path / "keywords.py").write_text(KEYWORDS)
     environment = {"PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path)}
     environment["PYTHONPATH"] = str(pathlib.Path(pto.torch.__file__).parents[3])
-    run = subprocess.run(
-        [sys.executable, tmp_path / "keywords.py"], capture_output=True, text=True, env=environment
-    )
+    run = children.run(tmp_path / "keywords.py", env=environment)
     assert run.stdout == "[2.0, 2.0, 2.0]\n", run.stderr
     assert "keyword_sum: a tensor requires grad, but gradients go through Python" in run.stderr
     assert "fix: run: python -m pto adapters build torch" in run.stderr
@@ -159,8 +155,6 @@ def test_without_the_cpp_part_gradients_go_through_python(tmp_path):
     )
     environment = {"PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path)}
     environment["PYTHONPATH"] = str(pathlib.Path(pto.torch.__file__).parents[3])
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=environment
-    )
+    run = children.run("-c", program, env=environment)
     assert run.returncode == 0, run.stderr
     assert "gradients through Python" in run.stdout and run.stdout.count("True") == 2
