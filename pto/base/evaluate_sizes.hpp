@@ -120,13 +120,21 @@ inline SizeRefusal refused_step(const pto_dim* dims, int32_t place, const std::s
           "sizes are signed 64-bit numbers, and divisors are not 0", "pass tensors of other sizes"};
 }
 
-// The value of the step dims[place]; throws SizeRefusal.
-inline int64_t calculate_step(const pto_dim* dims, int32_t place, int64_t a, int64_t b) {
+[[gnu::noinline]] inline int64_t calculate_slowly(const pto_dim* dims, int32_t place, int64_t a,
+                                                  int64_t b) {
   int64_t size = 0;
   const SizeFault fault = calculate(static_cast<DimOp>(dims[place].op), a, b, &size);
-  if (fault != SizeFault::None)
-    throw refused_step(dims, place, std::to_string(a), std::to_string(b), fault);
-  return size;
+  if (fault == SizeFault::None) return size;
+  throw refused_step(dims, place, std::to_string(a), std::to_string(b), fault);
+}
+
+// The value of the step dims[place]; throws SizeRefusal.
+inline int64_t calculate_step(const pto_dim* dims, int32_t place, int64_t a, int64_t b) {
+  const int32_t op = dims[place].op;
+  int64_t size = 0;  // the two operations of most expressions, without a call
+  if (op == PTO_DIM_MUL && !__builtin_mul_overflow(a, b, &size)) return size;
+  if (op == PTO_DIM_ADD && !__builtin_add_overflow(a, b, &size)) return size;
+  return calculate_slowly(dims, place, a, b);
 }
 
 inline void require_equal(const pto_shape_guard& guard, int64_t a, int64_t b) {

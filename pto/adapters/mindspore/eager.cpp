@@ -19,6 +19,7 @@
 #include "include/pynative/backward/function.h"
 #include "include/utils/pynative/grad_state.h"
 #include "pto/adapters/mindspore/shapes.hpp"
+#include "pto/base/dtype.hpp"
 
 namespace pto::mindspore_adapter {
 namespace {
