@@ -81,9 +81,9 @@ def test_the_number_of_an_element_type_leads_to_ours_and_back(framework):
         else:  # of the highest bit a sign, or a large number
             x = np.array([1 << 8 * row.bytes - 1, 0, 5], f"u{row.bytes}")
             x = x.astype(bool) if row.kind == "bool" else x.view(kind)
-        name, want = ("relu", np.maximum(x, kind.type(0)))
-        if row.kind == "bool":
-            name, want = "nonzero", np.argwhere(x)
+        name, want = "nonzero", np.argwhere(x)  # which reads every type
+        if row.kind == "float" or row.name in ("i32", "i64"):
+            name, want = "relu", np.maximum(x, kind.type(0))
         case = Case(OPERATORS[name], row.name, "numbers", (x,), {})
         try:
             [got] = next(iter(framework.modes.values()))(made(framework), case)
