@@ -40,8 +40,11 @@
   }                       \
   }
 
-// Instructions disappear into their caller: a call would force operands through memory.
+// Instructions disappear into their caller: a call would force operands through memory. Tests that
+// are not optimised define it as `inline`, and code that instructions share is compiled once.
+#ifndef PTO_INLINE
 #define PTO_INLINE inline __attribute__((always_inline))
+#endif
 #define PTO_INST PTO_INLINE
 #define PTO_INTERNAL PTO_INLINE
 #define PTO_UNROLL _Pragma("GCC unroll 32")
