@@ -17,10 +17,13 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parent.parent
 VARIABLE = "PTO_MINUTES"  # the environment's: the file in which pytest finds what was noted before
 SOURCE = re.compile(r"\.dir/(?P<source>.*)\.o$")
+UNITY = re.compile(r"\.dir/Unity/unity_(?P<folder>.*)_cxx\.cxx\.o$")  # of all sources of a folder
 
 
 def folder_of(output: str) -> str:
     """The folder of a source from its object: pto/isa, with " tests" where it is a test."""
+    if unity := UNITY.search(output):
+        return "/".join(unity["folder"].split(".")[:2])
     found = SOURCE.search(output)
     if not found or not found["source"].startswith("pto/"):
         return "links and others"

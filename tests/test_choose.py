@@ -62,6 +62,7 @@ def test_minutes_are_those_of_the_folder_and_of_the_subject(tmp_path):
     old = "# ninja log v7\n0\t9000\t1\tCMakeFiles/pto.dir/pto/base/old.cpp.o\tf\n"
     log.write_text(
         old + "0\t60000\t1\tCMakeFiles/pto.dir/pto/base/a.cpp.o\tf\n"
+        "0\t18000\t1\tCMakeFiles/pto.dir/Unity/unity_pto.tasks.book_cxx.cxx.o\tf\n"
         "5\t30005\t1\tCMakeFiles/base_test.dir/pto/base/a_test.cpp.o\tf\n"
         "0\t1000\t1\tlib.so\tf\n"
     )
@@ -82,6 +83,7 @@ def test_minutes_are_those_of_the_folder_and_of_the_subject(tmp_path):
         ["tests/test_jit*", "0.0", "1.5"],
         ["pto/base", "1.0", "0.0"],
         ["pto/base tests", "0.5", "0.0"],
+        ["pto/tasks", "0.3", "0.0"],
         ["less", "0.0", "0.0"],
-        ["sum", "1.5", "3.5"],
+        ["sum", "1.8", "3.5"],
     ]

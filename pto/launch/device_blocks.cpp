@@ -64,7 +64,7 @@ DeviceBlocks& process_device_blocks() {
 }
 
 namespace {
-[[maybe_unused]] const int kForkHandler =
+[[maybe_unused]] const int kBlocksForkHandler =
     pthread_atfork([] { process_device_blocks().lock(); }, [] { process_device_blocks().unlock(); },
                    [] { process_device_blocks().unlock(); });
 }  // namespace

@@ -101,7 +101,7 @@ Extents& process_extents() {
 }
 
 namespace {
-[[maybe_unused]] const int kForkHandler =
+[[maybe_unused]] const int kExtentsForkHandler =
     pthread_atfork([] { process_extents().lock(); }, [] { process_extents().unlock(); },
                    [] { process_extents().renew_lock(); });
 }  // namespace

@@ -282,7 +282,7 @@ LargeBlocks& large_blocks() {
   return *blocks;
 }
 
-[[maybe_unused]] const int kForkHandler =
+[[maybe_unused]] const int kMemoryForkHandler =
     pthread_atfork([] { large_blocks().lock(); }, [] { large_blocks().unlock(); },
                    [] { large_blocks().unlock(); });
 

@@ -154,7 +154,8 @@ std::atomic<Pool*> g_pool{nullptr};
 Pool* g_pool_of_parent = nullptr;  // kept: its threads stayed there, and nobody can join them
 
 void forget_pool_in_child() { g_pool_of_parent = g_pool.exchange(nullptr); }
-[[maybe_unused]] const int kForkHandler = pthread_atfork(nullptr, nullptr, forget_pool_in_child);
+[[maybe_unused]] const int kPoolForkHandler =
+    pthread_atfork(nullptr, nullptr, forget_pool_in_child);
 
 // The pool is never destroyed: its threads sleep until the process ends, in any order of
 // destructors.
