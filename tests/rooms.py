@@ -35,9 +35,9 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 630,
-    "adapters": 10810,
-    "base": 1195,
-    "bindings": 4150,
+    "adapters": 10815,
+    "base": 1200,
+    "bindings": 4160,
     "codegen": 1210,
     "compat": 2340,
     "compiler": 2000,
@@ -45,7 +45,7 @@ BUDGETS = {
     "ir": 3160,
     "isa": 12550,
     "language": 3405,
-    "launch": 4665,
+    "launch": 4730,
     "operators": 2790,
     "ops": 2665,
     "passes": 815,
