@@ -14,7 +14,7 @@ import pto.ops  # noqa: F401 registers the operators
 from bench.reference import libpto, libpto_torch
 from pto import _core
 
-DTYPES = {name: code for code, (name, _, _) in enumerate(_core.dtypes())}
+DTYPES = {row.name: code for code, row in enumerate(_core.dtypes())}
 TORCH_NAMES = {"torch.float32": "f32", "torch.float16": "f16", "torch.bfloat16": "bf16"}
 
 

@@ -42,7 +42,7 @@ class FewOrMany {
 };
 
 // Splits a launch into blocks: one where handing work over costs more than it saves, else blocks of
-// at least 32 KB of traffic, at most 8 a thread, never more than items / quantum.
+// at least 32 KB of traffic, at most 8 a thread, never more than ceil(items / quantum).
 int32_t block_count(int64_t items, int64_t bytes, int64_t quantum, int threads,
                     int64_t grain_bytes);
 

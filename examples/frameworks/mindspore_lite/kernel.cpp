@@ -18,7 +18,7 @@ using mindspore::DataType;
 using mindspore::MSTensor;
 using pto::mindspore_adapter::infer_shapes;
 using pto::mindspore_adapter::Request;
-using pto::mindspore_adapter::Results;
+using pto::mindspore_adapter::InferredResults;
 
 constexpr std::pair<DataType, int32_t> kTypes[] = {  // ours: pto::DType
     {DataType::kNumberTypeBool, 0},     {DataType::kNumberTypeInt32, 3},
@@ -56,7 +56,7 @@ std::unique_ptr<const Request> request_of(const mindspore::schema::Primitive* pr
 }
 
 // The shapes and types of the outputs; throws what is wrong.
-Results infer(const Request& request, const std::vector<MSTensor>& inputs) {
+InferredResults infer(const Request& request, const std::vector<MSTensor>& inputs) {
   if (inputs.size() != request.n_tensors()) throw std::runtime_error("wrong number of inputs");
   std::vector<int> ranks;
   std::vector<const int64_t*> shapes;
@@ -90,7 +90,7 @@ class PtoKernel : public mindspore::kernel::Kernel {
 
   int ReSize() override {
     try {
-      const Results results = infer(*request_, inputs_);
+      const InferredResults results = infer(*request_, inputs_);
       for (size_t i = 0; i < outputs_.size(); ++i) {
         if (outputs_[i].Shape() != results.tensors.at(i)) outputs_[i].SetShape(results.tensors[i]);
       }
@@ -145,7 +145,7 @@ class PtoInterface : public mindspore::kernel::KernelInterface {
           if (size < 0) return mindspore::kLiteInferInvalid;  // known when it runs
         }
       }
-      const Results results = infer(*request_of(primitive), *inputs);
+      const InferredResults results = infer(*request_of(primitive), *inputs);
       for (size_t i = 0; i < outputs->size(); ++i) {
         (*outputs)[i].SetShape(results.tensors.at(i));
         (*outputs)[i].SetDataType(theirs(results.dtypes.at(i)));
