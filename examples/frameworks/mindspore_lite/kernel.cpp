@@ -17,8 +17,8 @@ namespace {
 using mindspore::DataType;
 using mindspore::MSTensor;
 using pto::mindspore_adapter::infer_shapes;
-using pto::mindspore_adapter::Request;
 using pto::mindspore_adapter::InferredResults;
+using pto::mindspore_adapter::Request;
 
 constexpr std::pair<DataType, int32_t> kTypes[] = {  // ours: pto::DType
     {DataType::kNumberTypeBool, 0},     {DataType::kNumberTypeInt32, 3},
