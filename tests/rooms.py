@@ -36,7 +36,7 @@ MAY_USE = {
 BUDGETS = {
     "abi": 630,
     "adapters": 10815,
-    "base": 1200,
+    "base": 1210,
     "bindings": 4160,
     "codegen": 1210,
     "compat": 2340,

@@ -43,6 +43,10 @@ std::string text(double value) {
 
 std::string text(int64_t value) { return std::to_string(value); }
 
+std::string text(std::span<const int64_t> values) {
+  return "[" + joined(values, ", ", [](int64_t value) { return text(value); }) + "]";
+}
+
 std::optional<double> parse_double(std::string_view text) { return parse_number<double>(text); }
 std::optional<int64_t> parse_int(std::string_view text) { return parse_number<int64_t>(text); }
 

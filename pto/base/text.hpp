@@ -3,6 +3,7 @@
 //
 //     text(0.1) == "0.1";
 //     text(-0.0) == "-0";
+//     text(std::vector<int64_t>{2, 3}) == "[2, 3]";
 //     in_quotes("a\"b") == "\"a\\\"b\"";
 //     joined(sizes, ", ", [](int64_t n) { return text(n); });
 //
@@ -13,6 +14,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,6 +22,7 @@ namespace pto {
 
 std::string text(double value);
 std::string text(int64_t value);
+std::string text(std::span<const int64_t> values);  // "[2, 3]"
 
 // Reads the whole of `text` or nothing.
 std::optional<double> parse_double(std::string_view text);

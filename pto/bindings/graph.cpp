@@ -36,12 +36,6 @@ std::optional<int64_t> integer_from(nb::handle object, const char* what) {
   return overflow == 0 ? std::optional(value) : std::nullopt;
 }
 
-Dim dim_from(nb::handle object) {
-  if (nb::isinstance<Dim>(object)) return nb::cast<Dim>(object);
-  if (const auto size = integer_from(object, "a size")) return Dim(*size);
-  fail({"a size does not fit 64 bits", "sizes are signed 64-bit numbers", "use a smaller number"});
-}
-
 nb::object object_from(const Dim& dim) {
   return dim.is_constant() ? nb::object(nb::int_(dim.value())) : nb::cast(dim);
 }
@@ -300,6 +294,12 @@ void bind_dtypes(nb::module_& m) {
 }
 
 }  // namespace
+
+Dim dim_from(nb::handle object) {
+  if (nb::isinstance<Dim>(object)) return nb::cast<Dim>(object);
+  if (const auto size = integer_from(object, "a size")) return Dim(*size);
+  fail({"a size does not fit 64 bits", "sizes are signed 64-bit numbers", "use a smaller number"});
+}
 
 Dims dims_from(nb::handle sequence) {
   Dims dims;

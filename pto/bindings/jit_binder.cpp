@@ -19,8 +19,6 @@ namespace nb = nanobind;
 namespace pto::bindings {
 namespace {
 
-constexpr int64_t kKeepLockBytes = 64 << 10;  // for less work Python's lock is kept
-
 // Marks that this thread traces a function; `again` if it already does.
 struct Specialising {
   explicit Specialising(std::vector<unsigned long>* threads) : threads(threads) {

@@ -30,6 +30,7 @@ void bind_traces(nanobind::module_& m);  // traces.cpp: traces, simulated times,
 void set_python_error(const Error& error);
 
 // Convert a shape between Dims and Python's tuple of int and Dim.
+Dim dim_from(nanobind::handle object);  // an int or a Dim
 Dims dims_from(nanobind::handle sequence);
 nanobind::tuple tuple_from(const Dims& dims);
 

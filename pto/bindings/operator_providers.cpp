@@ -167,11 +167,6 @@ InferredShapes::Tensor tensor_from(nb::handle described) {
   return {dtype_from(nb::cast<std::string>(nb::str(described[0]))), dims_from(described[1])};
 }
 
-Dim dim_from(nb::handle object) {
-  if (nb::isinstance<Dim>(object)) return nb::cast<Dim>(object);
-  return nb::cast<int64_t>(object);
-}
-
 InferredShapes inferred(const ShapeRequest& request) {
   const Schema& schema = operator_at(request.op).schema;
   int next_symbol = 0;

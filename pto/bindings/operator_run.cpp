@@ -8,11 +8,7 @@
 #include "pto/operators/last_error.hpp"
 
 namespace pto::bindings {
-namespace {
-
-constexpr int64_t kKeepLockBytes = 64 << 10;  // for less work Python's lock is kept
-
-}  // namespace
+namespace {}  // namespace
 
 void OperatorRun::replace(int output, const ResultTarget& target) {
   std::vector<pto_tensor_ref> others;

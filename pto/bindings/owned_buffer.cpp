@@ -19,17 +19,17 @@ struct OwnedBuffer {
 
 PyTypeObject* owned_buffer_type = nullptr;
 
-OwnedBuffer* self_of(PyObject* object) { return reinterpret_cast<OwnedBuffer*>(object); }
+OwnedBuffer* buffer_of(PyObject* object) { return reinterpret_cast<OwnedBuffer*>(object); }
 
-void dealloc(PyObject* self) {
+void free_buffer(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
-  pto_free(self_of(self)->data);
+  pto_free(buffer_of(self)->data);
   type->tp_free(self);
   Py_DECREF(type);
 }
 
 int get_buffer(PyObject* self, Py_buffer* view, int) {
-  OwnedBuffer* owner = self_of(self);
+  OwnedBuffer* owner = buffer_of(self);
   *view = {};
   view->obj = Py_NewRef(self);
   view->buf = owner->data;
@@ -50,7 +50,7 @@ struct Exported {
   int64_t sizes[PTO_MAX_RANK], strides[PTO_MAX_RANK];
 
   explicit Exported(PyObject* self) : owner(Py_NewRef(self)) {
-    const OwnedBuffer& buffer = *self_of(self);
+    const OwnedBuffer& buffer = *buffer_of(self);
     const DLPackType type = dlpack_type(buffer.dtype);
     for (Py_ssize_t axis = 0; axis < buffer.rank; ++axis) {
       sizes[axis] = buffer.sizes[axis];
@@ -111,18 +111,18 @@ PyObject* dlpack(PyObject* self, PyObject* args, PyObject* keywords) {
 
 PyObject* dlpack_device(PyObject*, PyObject*) { return Py_BuildValue("ii", dlpack::kCpu, 0); }
 
-PyMethodDef kMethods[] = {
+PyMethodDef kBufferMethods[] = {
     {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dlpack)),
      METH_VARARGS | METH_KEYWORDS, "The memory as a DLPack capsule."},
     {"__dlpack_device__", &dlpack_device, METH_NOARGS, "(1, 0): the CPU."},
     {nullptr, nullptr, 0, nullptr}};
 
-PyType_Slot kSlots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&dealloc)},
-                        {Py_bf_getbuffer, reinterpret_cast<void*>(&get_buffer)},
-                        {Py_tp_methods, kMethods},
-                        {0, nullptr}};
-PyType_Spec kSpec = {"pto._core.OwnedBuffer", sizeof(OwnedBuffer), 0,
-                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, kSlots};
+PyType_Slot kBufferSlots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&free_buffer)},
+                              {Py_bf_getbuffer, reinterpret_cast<void*>(&get_buffer)},
+                              {Py_tp_methods, kBufferMethods},
+                              {0, nullptr}};
+PyType_Spec kBufferSpec = {"pto._core.OwnedBuffer", sizeof(OwnedBuffer), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, kBufferSlots};
 
 }  // namespace
 
@@ -130,7 +130,7 @@ Ref owned_buffer(const pto_tensor_ref& tensor) {
   PyObject* made = owned_buffer_type->tp_alloc(owned_buffer_type, 0);
   if (made == nullptr) pto_free(tensor.data);
   Ref owner = checked(made);
-  OwnedBuffer& buffer = *self_of(made);
+  OwnedBuffer& buffer = *buffer_of(made);
   buffer.data = tensor.data;
   buffer.dtype = dtype_of(tensor);
   buffer.rank = tensor.rank;
@@ -144,7 +144,7 @@ Ref owned_buffer(const pto_tensor_ref& tensor) {
 }
 
 bool prepare_owned_buffer() {
-  owned_buffer_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
+  owned_buffer_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kBufferSpec));
   return owned_buffer_type != nullptr;
 }
 

@@ -15,7 +15,11 @@
 #include <cxxabi.h>
 #include <unistd.h>
 
+#include <cstdint>
+
 namespace pto::bindings {
+
+inline constexpr int64_t kKeepLockBytes = 64 << 10;  // for less work the lock is kept
 
 // Says whether this thread cannot have the lock any more.
 inline bool python_has_ended() {

@@ -84,6 +84,17 @@ WorkFolder::~WorkFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
+std::string file_stamp(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return "";
+  std::error_code error;
+  const std::string real = std::filesystem::canonical(path, error).string();
+  const auto& changed = info.st_ctim;
+  return path + "|" + real + "|" + std::to_string(info.st_ino) + "|" +
+         std::to_string(info.st_size) + "|" + std::to_string(changed.tv_sec) + "." +
+         std::to_string(changed.tv_nsec);
+}
+
 std::string temporary_directory() {
   const char* folder = std::getenv("TMPDIR");
   return folder == nullptr || *folder == '\0' ? "/tmp" : absolute_path(folder);

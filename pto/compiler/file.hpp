@@ -36,6 +36,9 @@ class WorkFolder {
   std::string path_;
 };
 
+// Returns a text that changes when the file at `path`, or behind it, does; "" where there is none.
+std::string file_stamp(const std::string& path);
+
 // Returns TMPDIR, else /tmp.
 std::string temporary_directory();
 

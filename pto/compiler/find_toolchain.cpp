@@ -45,16 +45,6 @@ std::string find_program(const std::string& name) {
   return "";
 }
 
-// Returns a text that changes when the file at `path`, or behind it, does.
-std::string stamp_of(const std::string& path) {
-  struct stat info {};
-  stat(path.c_str(), &info);
-  std::error_code error;
-  const std::string real = std::filesystem::canonical(path, error).string();
-  return path + "|" + real + "|" + std::to_string(info.st_size) + "|" +
-         std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec);
-}
-
 // Returns the value of a predefined macro in the output of -dM -E.
 std::string macro(const std::string& definitions, const std::string& name) {
   const std::string prefix = "#define " + name + " ";
@@ -104,7 +94,7 @@ std::string ask_once(const std::string& path, const std::string& stamp, const Se
 // Returns the toolchain at `path`, or why it cannot be used.
 std::optional<Toolchain> examine(const std::string& path, const Settings& settings,
                                  std::string* why_not) {
-  const std::string stamp = stamp_of(path);
+  const std::string stamp = file_stamp(path);
   bool usable = false;
   const std::string answer = ask_once(path, stamp, settings, &usable);
   if (!usable) {
@@ -169,11 +159,11 @@ Toolchain find_toolchain(const Settings& settings) {
   const char* path = std::getenv("PATH");
   const std::array<std::string, 2> asked{settings.compiler, path == nullptr ? "" : path};
   const std::lock_guard lock(mutex);
-  if (asked == question && !stamp.empty() && stamp_of(answer.path) == stamp) return answer;
+  if (asked == question && !stamp.empty() && file_stamp(answer.path) == stamp) return answer;
   stamp.clear();
   answer = settings.compiler.empty() ? find_first(settings) : find_named(settings);
   question = asked;
-  stamp = stamp_of(answer.path);
+  stamp = file_stamp(answer.path);
   return answer;
 }
 

@@ -40,14 +40,6 @@ class Noted {
 
 Noted verified, tried;
 
-// Returns what changes when the file does; "" where there is none.
-std::string stamp_of(const std::string& path) {
-  struct stat info {};
-  if (stat(path.c_str(), &info) != 0) return "";
-  return path + " " + std::to_string(info.st_ino) + " " + std::to_string(info.st_size) + " " +
-         std::to_string(info.st_ctim.tv_sec) + "." + std::to_string(info.st_ctim.tv_nsec);
-}
-
 }  // namespace
 
 ParsedHeader::ParsedHeader(const Source& source, Toolchain toolchain, Settings settings,
@@ -63,10 +55,10 @@ ParsedHeader::ParsedHeader(const Source& source, Toolchain toolchain, Settings s
 
 bool ParsedHeader::find() const {
   if (entry_.empty()) return false;
-  const std::string stamp = stamp_of(path());
+  const std::string stamp = file_stamp(path());
   if (stamp.empty()) return false;
   if (!verified.has(stamp) && !cache_.find(entry_, kSuffix)) return false;
-  verified.add(stamp_of(path()));  // to find an entry may have marked it as used
+  verified.add(file_stamp(path()));  // to find an entry may have marked it as used
   return true;
 }
 

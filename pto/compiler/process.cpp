@@ -88,8 +88,8 @@ int spawn(Spawn spawn, pid_t* child) {
   return error;
 }
 
-// Holds this process's ends of the guards' pipes. A forked child must not hold them too, since the
-// guards would not see this process end.
+// Holds this process's ends of the leaders' pipes. A forked child must not hold them too, since the
+// leaders would not see this process end.
 class HeldEnds {
  public:
   static HeldEnds& get() {
@@ -119,10 +119,10 @@ class HeldEnds {
 
 // Leads the group of a child: a shell that reads from a pipe which nobody writes, and kills the
 // group when the pipe's other end closes. So the group ends with this process however that ends,
-// by SIGKILL too. Without a shell there is no guard, and the child leads its group.
-class Guard {
+// by SIGKILL too. Without a shell there is no leader, and the child leads its group.
+class GroupLeader {
  public:
-  Guard() {
+  GroupLeader() {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return;
     const std::vector<std::string> shell{"/bin/sh", "-c", "read nothing; kill -KILL 0"};
@@ -132,13 +132,13 @@ class Guard {
     HeldEnds::get().add(held_);
   }
   // Leaves nothing of the group.
-  ~Guard() {
+  ~GroupLeader() {
     if (pid_ != 0) kill(-pid_, SIGKILL);
     if (held_ >= 0) HeldEnds::get().close_one(held_);
     while (pid_ != 0 && waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
   }
-  Guard(const Guard&) = delete;
-  Guard& operator=(const Guard&) = delete;
+  GroupLeader(const GroupLeader&) = delete;
+  GroupLeader& operator=(const GroupLeader&) = delete;
 
   pid_t group() const { return pid_; }
 
@@ -211,15 +211,15 @@ ProcessResult run_process(const std::vector<std::string>& arguments,
   int pipe[2];
   if (pipe2(pipe, O_CLOEXEC) != 0) return {ProcessResult::NotStarted, errno, ""};
   fcntl(pipe[0], F_SETFL, O_NONBLOCK);
-  const Guard guard;
+  const GroupLeader leader;
   pid_t child = 0;
   const int error =
-      spawn({arguments, options.temporary_directory, -1, pipe[1], guard.group()}, &child);
+      spawn({arguments, options.temporary_directory, -1, pipe[1], leader.group()}, &child);
   close(pipe[1]);
   if (error != 0) {
     result = {ProcessResult::NotStarted, error, ""};
   } else {
-    follow(child, guard.group() != 0 ? guard.group() : child, pipe[0], options, &result);
+    follow(child, leader.group() != 0 ? leader.group() : child, pipe[0], options, &result);
   }
   close(pipe[0]);
   return result;

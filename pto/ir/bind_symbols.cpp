@@ -8,14 +8,10 @@
 namespace pto {
 namespace {
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  return text(Dims(shape.begin(), shape.end()));
-}
-
 void check_input(const Node& node, const Array& array) {
   if (array.dtype == node.type.dtype && array.shape.size() == node.type.shape.size()) return;
   fail({"input " + in_quotes(node.attributes.name) + " is " + std::string(name(array.dtype)) +
-            shape_text(array.shape) + " but the graph takes " + text(node.type),
+            text(array.shape) + " but the graph takes " + text(node.type),
         "dtype and rank are part of the graph", "cast or reshape the array"},
        ErrorKind::Type);
 }

@@ -10,7 +10,7 @@
 namespace pto {
 namespace {
 
-constexpr double kAny = INFINITY;
+constexpr double kUnbounded = INFINITY;
 
 bool is_half(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; }
 
@@ -21,12 +21,12 @@ DType compute_type(DType dtype) { return is_half(dtype) ? DType::F32 : dtype; }
 double distance(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   const double d = std::abs(a - b);
-  return std::isnan(d) ? kAny : d;
+  return std::isnan(d) ? kUnbounded : d;
 }
 
 double value_at(Opcode op, DType from, DType to, double a, double b) {
   const std::array<ElementNumber, 2> x{ElementNumber{a, 0}, ElementNumber{b, 0}};
-  const ElementValue value = element(op, from, to, x);
+  const ElementValue value = evaluate_element(op, from, to, x);
   return is_float(to) ? value.exact : static_cast<double>(value.number.integer);
 }
 
@@ -64,7 +64,7 @@ double propagated_unary(Opcode op, DType from, DType to, double x, double b) {
   if (op == Opcode::sin || op == Opcode::cos) return std::min(b, 2.0);
   if (op == Opcode::abs || op == Opcode::neg || op == Opcode::relu) return b;
   const bool has_pole = op == Opcode::reciprocal || op == Opcode::rsqrt || op == Opcode::log;
-  if ((has_pole || op == Opcode::sqrt) && std::abs(x) <= b) return kAny;
+  if ((has_pole || op == Opcode::sqrt) && std::abs(x) <= b) return kUnbounded;
   const double y = value_at(op, from, to, x, 0);
   return std::max(distance(value_at(op, from, to, x - b, 0), y),
                   distance(value_at(op, from, to, x + b, 0), y));
@@ -84,21 +84,21 @@ double corners(Opcode op, DType dtype, const double* x, const double* b) {
 
 double propagated_binary(Opcode op, DType dtype, const double* x, const double* b) {
   // Zeros of either sign are equal to compiled code, but their quotients differ.
-  if (op == Opcode::div && std::abs(x[1]) <= b[1]) return kAny;
+  if (op == Opcode::div && std::abs(x[1]) <= b[1]) return kUnbounded;
   if (b[0] == 0 && b[1] == 0) return 0;
   switch (op) {
     case Opcode::maximum:
     case Opcode::minimum:
       return std::max(b[0], b[1]);
     case Opcode::pow:
-      return x[0] > b[0] ? corners(op, dtype, x, b) : kAny;
+      return x[0] > b[0] ? corners(op, dtype, x, b) : kUnbounded;
     case Opcode::add:
     case Opcode::sub:
     case Opcode::mul:
     case Opcode::div:
       return corners(op, dtype, x, b);
     default:
-      return kAny;
+      return kUnbounded;
   }
 }
 
@@ -122,7 +122,7 @@ double rounding(Opcode op, DType dtype, const double* x, const ElementValue& val
 
 double compare_bound(std::span<const ElementNumber> x, std::span<const double> b) {
   const double slack = b[0] + b[1];
-  return slack > 0 && !(std::abs(x[0].real - x[1].real) > slack) ? kAny : 0;
+  return slack > 0 && !(std::abs(x[0].real - x[1].real) > slack) ? kUnbounded : 0;
 }
 
 double convert_bound(DType from, DType to, ElementNumber x, double b, const ElementValue& value) {
@@ -132,12 +132,12 @@ double convert_bound(DType from, DType to, ElementNumber x, double b, const Elem
   }
   if (is_float(from)) {
     const double limit = static_cast<double>(highest_integer(to));
-    if (to == DType::Bool) return b > 0 && std::abs(x.real) <= b ? kAny : 0;
+    if (to == DType::Bool) return b > 0 && std::abs(x.real) <= b ? kUnbounded : 0;
     const bool inside = x.real - b > -limit && x.real + b < limit;
-    if (!inside || (!is_signed(to) && x.real - b <= -1) || to == DType::U64) return kAny;
-    return std::trunc(x.real - b) == std::trunc(x.real + b) ? 0 : kAny;
+    if (!inside || (!is_signed(to) && x.real - b <= -1) || to == DType::U64) return kUnbounded;
+    return std::trunc(x.real - b) == std::trunc(x.real + b) ? 0 : kUnbounded;
   }
-  if (b > 0) return kAny;
+  if (b > 0) return kUnbounded;
   const bool exact =
       !is_float(to) || (value.exact == static_cast<double>(x.integer) &&
                         std::abs(value.exact) <= 0x1p53 && value.number.real == value.exact);
@@ -148,9 +148,10 @@ double convert_bound(DType from, DType to, ElementNumber x, double b, const Elem
 // reverse.
 double with_overflow(DType dtype, double exact, double rounded, double bound) {
   const DType compute = compute_type(dtype);
-  if (std::isnan(bound)) return kAny;
-  if (std::isfinite(exact) && !std::isfinite(rounded)) return kAny;
-  if (std::isfinite(exact) && bound > 0 && std::abs(exact) + bound >= largest(compute)) return kAny;
+  if (std::isnan(bound)) return kUnbounded;
+  if (std::isfinite(exact) && !std::isfinite(rounded)) return kUnbounded;
+  if (std::isfinite(exact) && bound > 0 && std::abs(exact) + bound >= largest(compute))
+    return kUnbounded;
   return bound;
 }
 
@@ -181,9 +182,9 @@ double sum_bound(DType dtype, std::span<const ElementNumber> x, std::span<const 
     finite = finite && std::isfinite(x[i].real);
     if (std::isfinite(x[i].real)) total += std::abs(x[i].real);
   }
-  if (total + off >= largest(compute) / 2) return kAny;
+  if (total + off >= largest(compute) / 2) return kUnbounded;
   if (!finite) return 0;
-  if (!std::isfinite(value.real)) return kAny;
+  if (!std::isfinite(value.real)) return kUnbounded;
   double bound = off;
   const double unit = compute == DType::F64 ? 0x1p-52 : 0x1p-23;
   if (off > 0 || !sums_exactly(compute, x))
@@ -207,7 +208,7 @@ double product_bound(DType dtype, std::span<const ElementNumber> x, std::span<co
   if (exact && integral && above < (compute == DType::F64 ? 0x1p53 : 0x1p24)) return 0;
   const double tiny = compute == DType::F64 ? 0x1p-960 : 0x1p-100;
   if (!finite || above >= largest(compute) / 2 || below < tiny || !std::isfinite(value.real))
-    return exact && above < largest(compute) / 2 && below >= tiny ? 0 : kAny;
+    return exact && above < largest(compute) / 2 && below >= tiny ? 0 : kUnbounded;
   const double unit = compute == DType::F64 ? 0x1p-52 : 0x1p-23;
   relative *= 1 + 2 * static_cast<double>(x.size() + 1) * unit;
   const double bound = std::abs(value.real) * (relative - 1) + spacing(compute, value.real);
@@ -219,21 +220,22 @@ double product_bound(DType dtype, std::span<const ElementNumber> x, std::span<co
 double element_bound(Opcode op, DType from, DType to, std::span<const ElementNumber> x,
                      std::span<const double> b, const ElementValue& value) {
   if (info(op).family == Family::Select) {
-    if (b[0] > 0) return kAny;
+    if (b[0] > 0) return kUnbounded;
     return x[0].integer != 0 ? b[1] : b[2];
   }
   const bool operands_exact = std::all_of(b.begin(), b.end(), [](double e) { return e == 0; });
-  if (std::any_of(b.begin(), b.end(), [](double e) { return !std::isfinite(e); })) return kAny;
+  if (std::any_of(b.begin(), b.end(), [](double e) { return !std::isfinite(e); }))
+    return kUnbounded;
   if (info(op).family == Family::Convert) {
     const double bound = convert_bound(from, to, x[0], b[0], value);
     return is_float(to) ? with_overflow(to, value.exact, value.number.real, bound) : bound;
   }
-  if (!is_float(from)) return operands_exact ? 0 : kAny;
+  if (!is_float(from)) return operands_exact ? 0 : kUnbounded;
   if (info(op).family == Family::Compare) return compare_bound(x, b);
   const std::array<double, 2> reals{x[0].real, x.size() > 1 ? x[1].real : 0};
   const std::array<double, 2> off{b[0], b.size() > 1 ? b[1] : 0};
   const bool pole = op == Opcode::reciprocal || op == Opcode::rsqrt;
-  if (pole && reals[0] == 0) return kAny;
+  if (pole && reals[0] == 0) return kUnbounded;
   double bound = x.size() == 1 ? propagated_unary(op, from, to, reals[0], off[0])
                                : propagated_binary(op, from, reals.data(), off.data());
   if (std::isfinite(value.exact) && !is_step(op))
@@ -249,8 +251,8 @@ double steps_of_sum(size_t count) {
 double reduction_bound(Opcode op, DType dtype, std::span<const ElementNumber> x,
                        std::span<const double> b, double steps, ElementNumber value) {
   const double most = b.empty() ? 0 : *std::max_element(b.begin(), b.end());
-  if (!std::isfinite(most)) return kAny;
-  if (!is_float(dtype)) return most > 0 ? kAny : 0;
+  if (!std::isfinite(most)) return kUnbounded;
+  if (!is_float(dtype)) return most > 0 ? kUnbounded : 0;
   if (op == Opcode::amax || op == Opcode::amin) return most;
   return op == Opcode::sum ? sum_bound(dtype, x, b, steps, value)
                            : product_bound(dtype, x, b, value);

@@ -252,8 +252,7 @@ Value GraphBuilder::result(Value of, int64_t index) {
 Value GraphBuilder::copy(const Node& node, std::vector<Value> operands) {
   Node twin = node;
   twin.operands = std::move(operands);
-  const bool is_parameter = node.op == Opcode::input || node.op == Opcode::scalar;
-  if (!is_parameter) return add(std::move(twin));
+  if (!node.is_parameter()) return add(std::move(twin));
   for (const Value v : graph_.inputs_)
     if (this->node(v).attributes.name == node.attributes.name)
       located([&] {

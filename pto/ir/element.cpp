@@ -152,7 +152,7 @@ ElementValue convert(DType from, DType to, ElementNumber x) {
 
 }  // namespace
 
-ElementValue element(Opcode op, DType from, DType to, std::span<const ElementNumber> x) {
+ElementValue evaluate_element(Opcode op, DType from, DType to, std::span<const ElementNumber> x) {
   const Family family = info(op).family;
   if (family == Family::Select) return {x[0].integer != 0 ? x[1] : x[2]};
   if (family == Family::Convert) return convert(from, to, x[0]);

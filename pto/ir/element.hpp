@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// element(): the value of one element of every elementwise operation, from the instruction table.
+// evaluate_element(): one element of every elementwise operation, from the instruction table.
 //
-//     element(Opcode::add, DType::F16, DType::F16, x).number.real;   // x holds 0.1 and 0.2
+//     evaluate_element(Opcode::add, DType::F16, DType::F16, x).number.real;  // x holds 0.1, 0.2
 //
 // Invariant: floats evaluate in double and round once; integers in 64 bits that wrap.
 // Thread safety: pure functions.
@@ -27,7 +27,7 @@ struct ElementValue {
 };
 
 // `from` is the type of the first operand (for `where`: the second), `to` that of the result.
-ElementValue element(Opcode op, DType from, DType to, std::span<const ElementNumber> x);
+ElementValue evaluate_element(Opcode op, DType from, DType to, std::span<const ElementNumber> x);
 
 // Return the number from which a reduction folds, and one step of it, which does not round floats.
 ElementNumber identity(Opcode op, DType dtype);

@@ -103,6 +103,8 @@ struct Node {
   Attributes attributes;
   Type type;                        // for a loop or fused node, that of its first result
   std::vector<Location> locations;  // not part of identity
+
+  bool is_parameter() const { return op == Opcode::input || op == Opcode::scalar; }
 };
 
 class Graph {

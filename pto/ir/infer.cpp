@@ -11,14 +11,16 @@ namespace pto {
 namespace {
 
 constexpr uint32_t bit(DType dtype) { return 1u << static_cast<int>(dtype); }
-constexpr uint32_t kAny = (1u << kDTypes) - 1;
-constexpr uint32_t kBool = bit(DType::Bool);
-constexpr uint32_t kFloat = bit(DType::F16) | bit(DType::BF16) | bit(DType::F32) | bit(DType::F64);
-constexpr uint32_t kInteger = kAny & ~kFloat & ~kBool;
-constexpr uint32_t kArithmetic = kFloat | kInteger;
-constexpr uint32_t kOrdered = kArithmetic;
 
+// Returns the set of element types that `op` takes, a bit each.
 uint32_t dtypes(Opcode op) {
+  constexpr uint32_t kAny = (1u << kDTypes) - 1;
+  constexpr uint32_t kBool = bit(DType::Bool);
+  constexpr uint32_t kFloat =
+      bit(DType::F16) | bit(DType::BF16) | bit(DType::F32) | bit(DType::F64);
+  constexpr uint32_t kInteger = kAny & ~kFloat & ~kBool;
+  constexpr uint32_t kArithmetic = kFloat | kInteger;
+  constexpr uint32_t kOrdered = kArithmetic;
   switch (op) {
 #define PTO_UNARY(mnemonic, op, value, numpy, dtypes) \
   case Opcode::op:                                    \

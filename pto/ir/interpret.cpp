@@ -12,10 +12,6 @@
 namespace pto {
 namespace {
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  return text(Dims(shape.begin(), shape.end()));
-}
-
 // Tracks the rest of the limits.
 class Budget {
  public:
@@ -54,11 +50,11 @@ int64_t elements_of(const std::vector<int64_t>& shape) {
   bool empty = false;
   for (const int64_t size : shape) {
     if (size < 0)
-      fail({"a value of the graph has the shape " + shape_text(shape), "sizes are not negative",
+      fail({"a value of the graph has the shape " + text(shape), "sizes are not negative",
             "pass arrays of other sizes"});
     empty = empty || size == 0;
     if (__builtin_mul_overflow(count, std::max<int64_t>(size, 1), &count))
-      fail({"a value of the graph has the shape " + shape_text(shape),
+      fail({"a value of the graph has the shape " + text(shape),
             "sizes and their products are signed 64-bit numbers", "use smaller sizes"});
   }
   return empty ? 0 : count;
@@ -219,7 +215,7 @@ class Interpreter {
     std::vector<double> b(arity);
     for (size_t i = 0; i < out.array.size(); ++i) {
       for (size_t k = 0; k < arity; ++k) x[k] = operand(node, k).array.at(i);
-      const ElementValue element_value = element(node.op, from, node.type.dtype, x);
+      const ElementValue element_value = evaluate_element(node.op, from, node.type.dtype, x);
       out.array.set(i, element_value.number);
       if (!with_bounds_) continue;
       for (size_t k = 0; k < arity; ++k) b[k] = operand(node, k).bounds[i];

@@ -26,18 +26,14 @@ std::string text_of(const std::vector<Location>& locations) {
   });
 }
 
-bool is_parameter(const Node& node) {
-  return node.op == Opcode::input || node.op == Opcode::scalar;
-}
-
 // Prints one graph; `indent` is that of its first line.
 class Printer {
  public:
   Printer(const Graph& graph, std::string indent) : graph_(graph), indent_(std::move(indent)) {
     int next = 0;
     for (const Node& node : graph.nodes())
-      names_.push_back(is_parameter(node) ? "%" + text_of_name(node.attributes.name)
-                                          : "%" + std::to_string(next++));
+      names_.push_back(node.is_parameter() ? "%" + text_of_name(node.attributes.name)
+                                           : "%" + std::to_string(next++));
   }
 
   std::string print() const {
@@ -46,7 +42,7 @@ class Printer {
         joined(graph_.inputs(), ", ", [&](Value v) { return parameter(v); }) + ") -> (" +
         joined(graph_.outputs(), ", ", [&](Value v) { return text(graph_[v].type); }) + ") {\n";
     for (size_t i = 0; i < names_.size(); ++i)
-      if (!is_parameter(graph_.nodes()[i])) out += line(names_[i], graph_.nodes()[i]);
+      if (!graph_.nodes()[i].is_parameter()) out += line(names_[i], graph_.nodes()[i]);
     for (const Guard& guard : graph_.guards()) out += line(guard);
     out += indent_ + "  return " + list(graph_.outputs()) + "\n";
     return out + indent_ + "}";

@@ -10,10 +10,6 @@
 namespace pto {
 namespace {
 
-bool is_parameter(const Node& node) {
-  return node.op == Opcode::input || node.op == Opcode::scalar;
-}
-
 // Checks one graph; the guards of the graphs around it hold inside.
 class Verifier {
  public:
@@ -55,7 +51,7 @@ class Verifier {
     const auto inputs = static_cast<Value>(graph_.inputs().size());
     for (Value v = 0; v < size(); ++v) {
       const Node& node = graph_[v];
-      require(is_parameter(node) == (v < inputs), v, "the inputs are the first nodes");
+      require(node.is_parameter() == (v < inputs), v, "the inputs are the first nodes");
       require(v >= inputs || graph_.inputs()[static_cast<size_t>(v)] == v, v,
               "the inputs are listed in order");
       require(v >= inputs || names.insert(node.attributes.name).second, v,

@@ -20,7 +20,7 @@ std::optional<Value> fold_node(GraphBuilder& b, const Node& node) {
     x.push_back(number_of(b.node(v).attributes));
   }
   const DType from = b.type(node.operands[node.op == Opcode::where ? 1 : 0]).dtype;
-  const ElementNumber value = element(node.op, from, node.type.dtype, x).number;
+  const ElementNumber value = evaluate_element(node.op, from, node.type.dtype, x).number;
   if (is_float(node.type.dtype)) return b.constant(value.real, node.type.dtype);
   return b.constant(value.integer, node.type.dtype);
 }

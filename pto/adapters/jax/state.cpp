@@ -18,24 +18,24 @@ constexpr TypeInfo kInfo{sizeof(TypeInfo), nullptr, &free_state};
 // XLA's number of our type; registering it again gives the same number.
 std::atomic<int64_t> type_number{0};
 
-Error* register_type(const Api& api) {
+xla_ffi::Error* register_type(const Api& api) {
   if (type_number.load(std::memory_order_relaxed) != 0) return nullptr;
   TypeId type{0};
   RegisterTypeArguments arguments{
       sizeof arguments, nullptr, {kName.data(), kName.size()}, &type, &kInfo};
-  Error* const error = api.register_type(&arguments);
+  xla_ffi::Error* const error = api.register_type(&arguments);
   if (!error) type_number.store(type.number, std::memory_order_relaxed);
   return error;
 }
 
 }  // namespace
 
-Error* make_state(const CallFrame& frame) {
-  if (Error* const error = register_type(*frame.api)) return error;
+xla_ffi::Error* make_state(const CallFrame& frame) {
+  if (xla_ffi::Error* const error = register_type(*frame.api)) return error;
   TypeId type{type_number.load(std::memory_order_relaxed)};
   auto* const state = new (std::nothrow) SiteState;
   StateArguments arguments{sizeof arguments, nullptr, frame.context, kInstantiate, &type, state};
-  Error* const error = frame.api->set_state(&arguments);
+  xla_ffi::Error* const error = frame.api->set_state(&arguments);
   if (error) delete state;
   return error;
 }
@@ -43,7 +43,7 @@ Error* make_state(const CallFrame& frame) {
 SiteState* state_of(const CallFrame& frame) {
   TypeId type{type_number.load(std::memory_order_relaxed)};
   StateArguments arguments{sizeof arguments, nullptr, frame.context, kInstantiate, &type, nullptr};
-  Error* const error = frame.api->get_state(&arguments);
+  xla_ffi::Error* const error = frame.api->get_state(&arguments);
   if (!error) return static_cast<SiteState*>(arguments.state);
   DestroyErrorArguments destroyed{sizeof destroyed, nullptr, error};
   frame.api->destroy_error(&destroyed);

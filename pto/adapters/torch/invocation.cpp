@@ -17,7 +17,6 @@
 namespace pto::torch_adapter {
 namespace {
 
-const int32_t kCpu = aoti_torch_device_type_cpu();
 const int32_t kNpu = aoti_torch_device_type_privateuse1();
 
 std::atomic<DeviceRunner> device_runner{nullptr};

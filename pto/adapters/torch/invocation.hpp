@@ -19,6 +19,8 @@
 
 namespace pto::torch_adapter {
 
+inline const int32_t kCpu = aoti_torch_device_type_cpu();
+
 // A call on tensors of another device than the CPU, whose memory the processor can reach. Plain C,
 // since the device lives in another library.
 struct DeviceCall {

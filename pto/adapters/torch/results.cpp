@@ -2,6 +2,7 @@
 // Invocation's results: new tensors, tensors given for them, and replaced arguments.
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "pto/abi/host.h"
@@ -10,6 +11,7 @@
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
 #include "pto/base/strided.hpp"
+#include "pto/base/text.hpp"
 
 namespace pto::torch_adapter {
 namespace {
@@ -17,16 +19,6 @@ namespace {
 // Outputs from here on come from our recycling pool of huge pages: writing fresh pages costs more
 // than the arithmetic.
 constexpr int64_t kPooledBytes = 1 << 20;
-
-const int32_t kCpu = aoti_torch_device_type_cpu();
-
-std::string shape_text(const int64_t* sizes, int32_t rank) {
-  std::string text = "[";
-  for (int32_t axis = 0; axis < rank; ++axis) {
-    text += (axis ? ", " : "") + std::to_string(sizes[axis]);
-  }
-  return text + "]";
-}
 
 }  // namespace
 
@@ -150,8 +142,9 @@ void* Invocation::write_out(int32_t output, const int64_t* sizes, int32_t rank, 
     const bool is_empty =
         std::find(tensor.sizes, tensor.sizes + tensor.rank, 0) != tensor.sizes + tensor.rank;
     if (!is_empty) {
-      fail({std::string(op_.name) + ": out has the shape " + shape_text(tensor.sizes, tensor.rank) +
-                " but the result " + shape_text(sizes, rank),
+      fail({std::string(op_.name) + ": out has the shape " +
+                text(std::span(tensor.sizes, static_cast<size_t>(tensor.rank))) +
+                " but the result " + text(std::span(sizes, static_cast<size_t>(rank))),
             "only an empty out gets another shape",
             "pass an out of the result's shape, or torch.empty(0)"});
     }
