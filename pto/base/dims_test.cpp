@@ -11,8 +11,7 @@
 #include "tests/deep.hpp"
 #include "tests/mutate.hpp"
 
-namespace pto {
-namespace {
+namespace pto::dims_test {
 
 using ::testing::HasSubstr;
 
@@ -225,5 +224,4 @@ TEST(SizeArithmetic, is_that_of_128_bits_or_says_why_not) {
       }
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::dims_test

@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace pto {
-namespace {
+namespace pto::dtype_test {
 
 TEST(DType, names_and_dlpack_types_read_back) {
   for (int i = 0; i < kDTypes; ++i) {
@@ -44,5 +43,4 @@ TEST(DType, is_a_float_an_integer_or_bool) {
   EXPECT_EQ(cpp_name(DType::BF16), "bfloat16_t");
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::dtype_test

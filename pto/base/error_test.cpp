@@ -4,8 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace pto {
-namespace {
+namespace pto::error_test {
 
 using ::testing::HasSubstr;
 
@@ -38,5 +37,4 @@ TEST(Assertion, throws_with_its_place_in_every_build) {
   }
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::error_test

@@ -9,8 +9,7 @@
 #include "pto/base/dims.hpp"
 #include "pto/base/error.hpp"
 
-namespace pto {
-namespace {
+namespace pto::evaluate_sizes_test {
 
 using ::testing::HasSubstr;
 using Size = PartialSize<std::string>;
@@ -164,5 +163,4 @@ TEST(EvaluateSizes, guards_say_what_sizes_that_differ_mean) {
             "");
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::evaluate_sizes_test

@@ -8,8 +8,7 @@
 
 #include "pto/base/error.hpp"
 
-namespace pto {
-namespace {
+namespace pto::machine_test {
 
 using testing::HasSubstr;
 
@@ -121,5 +120,4 @@ TEST(Machine, bytes_are_printed_in_the_largest_unit) {
   EXPECT_EQ(text_bytes(3 << 19), "1.5 MB");
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::machine_test

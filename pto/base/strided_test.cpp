@@ -6,8 +6,7 @@
 #include <random>
 #include <set>
 
-namespace pto {
-namespace {
+namespace pto::strided_test {
 
 struct View {
   void* data;
@@ -114,5 +113,4 @@ TEST(Strided, injective_tensors_have_an_address_for_each_element) {
   EXPECT_LT(unproven, injective / 4);  // axes that interleave
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::strided_test

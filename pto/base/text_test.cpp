@@ -6,8 +6,7 @@
 #include <bit>
 #include <cmath>
 
-namespace pto {
-namespace {
+namespace pto::text_test {
 
 TEST(Text, of_a_number_reads_back_to_the_same_bits) {
   for (const double x :
@@ -44,5 +43,4 @@ TEST(Text, in_broken_quotes_reads_as_nothing) {
   }
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::text_test

@@ -5,8 +5,7 @@
 
 #include "pto/ir/parse.hpp"
 
-namespace pto {
-namespace {
+namespace pto::region_plan_test {
 
 constexpr StrideClass kDense = StrideClass::Contiguous, kRows = StrideClass::Rows;
 
@@ -115,5 +114,4 @@ TEST(RegionPlan, a_column_reduction_runs_its_vectors_along_the_columns) {
             "(s0) s1*s2; 1; 0; (s1*s2+127)//128");
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::region_plan_test

@@ -13,8 +13,7 @@
 #include "pto/compiler/settings.hpp"
 #include "pto/launch/call.hpp"
 
-namespace pto {
-namespace {
+namespace pto::compile_test {
 
 namespace fs = std::filesystem;
 const Dim s0 = Dim::symbol(0), s1 = Dim::symbol(1);
@@ -106,5 +105,4 @@ TEST(Explain, refuses_an_unknown_target) {
   EXPECT_THROW(explain(softmax(), options), Error);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::compile_test

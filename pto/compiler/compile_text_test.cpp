@@ -11,8 +11,7 @@
 #include "pto/compiler/settings.hpp"
 #include "pto/runtime.h"
 
-namespace pto {
-namespace {
+namespace pto::compile_text_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -125,5 +124,4 @@ TEST_F(Text, without_the_public_form_names_it) {
               AllOf(HasSubstr("k.cpp:1:"), HasSubstr("kernel_entry")));
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::compile_text_test

@@ -21,8 +21,7 @@
 #include "pto/compiler/file.hpp"
 #include "pto/compiler/settings.hpp"
 
-namespace pto {
-namespace {
+namespace pto::library_test {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -463,5 +462,4 @@ TEST_F(Compiler, kernels_may_call_the_runtime_and_the_mathematics_library) {
               HasSubstr("the compiled kernel cannot be loaded"));
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::library_test

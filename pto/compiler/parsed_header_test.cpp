@@ -15,8 +15,7 @@
 #include "pto/passes/pipeline.hpp"
 #include "tests/deep.hpp"
 
-namespace pto {
-namespace {
+namespace pto::parsed_header_test {
 
 namespace fs = std::filesystem;
 
@@ -102,5 +101,4 @@ TEST_F(Header, is_removed_where_the_compiler_cannot_use_it) {
   ASSERT_TRUE(replace_file(path, whole));
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::parsed_header_test

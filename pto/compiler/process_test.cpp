@@ -14,8 +14,7 @@
 
 #include "pto/compiler/file.hpp"
 
-namespace pto {
-namespace {
+namespace pto::process_test {
 
 ProcessResult shell(const std::string& script, ProcessOptions options = {}) {
   return run_process({"/bin/sh", "-c", script}, options);
@@ -119,5 +118,4 @@ TEST(Process, gives_the_child_its_temporary_directory_and_no_input) {
   EXPECT_EQ(shell("echo $TMPDIR; cat", options).output, "/some/where\n");
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::process_test

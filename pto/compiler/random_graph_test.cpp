@@ -22,8 +22,7 @@
 #include "pto/launch/call.hpp"
 #include "tests/deep.hpp"
 
-namespace pto {
-namespace {
+namespace pto::random_graph_test {
 
 constexpr size_t kFence = 64;            // bytes around a buffer that nobody may write
 constexpr unsigned char kPoison = 0xff;  // NaN as a float: a wrong read shows
@@ -211,5 +210,4 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{"with_structure", {.structure = true}, {.specials = true}, 30}),
     [](const auto& test) { return std::string(test.param.name); });
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::random_graph_test

@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace pto {
-namespace {
+namespace pto::sha256_test {
 
 std::string hash(std::string_view bytes) { return hex(Sha256().update(bytes).digest()); }
 
@@ -30,5 +29,4 @@ TEST(Sha256, fields_do_not_run_together) {
   EXPECT_NE(Sha256().field("ab").field("c").digest(), Sha256().field("a").field("bc").digest());
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::sha256_test

@@ -6,8 +6,7 @@
 
 #include "pto/ir/parse.hpp"
 
-namespace pto {
-namespace {
+namespace pto::batch_test {
 
 using ::testing::ElementsAre;
 using ::testing::Optional;
@@ -214,5 +213,4 @@ TEST(MapBatch, a_reduction_of_padding_is_one_of_the_axes_in_front) {
       << "a sum over the batch";
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::batch_test

@@ -11,8 +11,7 @@
 #include "tests/deep.hpp"
 #include "tests/mutate.hpp"
 
-namespace pto {
-namespace {
+namespace pto::foreign_text_test {
 
 using ::testing::HasSubstr;
 
@@ -186,5 +185,4 @@ TEST(ForeignText, sizes_and_work_are_limited) {
   EXPECT_EQ(what_of(endless, {most, one}), "no error") << "the index would leave 64 bits";
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::foreign_text_test

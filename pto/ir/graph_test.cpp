@@ -9,8 +9,7 @@
 
 #include "pto/ir/print.hpp"
 
-namespace pto {
-namespace {
+namespace pto::graph_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -244,5 +243,4 @@ INSTANTIATE_TEST_SUITE_P(
                 "fused: the body takes 2 inputs but gets 1"}),
     [](const auto& test) { return std::string(test.param.name); });
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::graph_test

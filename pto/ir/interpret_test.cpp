@@ -9,8 +9,7 @@
 #include "pto/ir/number.hpp"
 #include "pto/ir/parse.hpp"
 
-namespace pto {
-namespace {
+namespace pto::interpret_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -254,5 +253,4 @@ TEST(Bounds, name_the_first_element_outside) {
   EXPECT_THAT(difference(want, reals(DType::F32, {2}, {1, 0})), HasSubstr("but got f32[2]"));
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::interpret_test

@@ -6,8 +6,7 @@
 #include <bit>
 #include <cmath>
 
-namespace pto {
-namespace {
+namespace pto::number_test {
 
 // All numbers of a 16-bit type.
 class EachHalf : public ::testing::TestWithParam<DType> {};
@@ -75,5 +74,4 @@ TEST(ElementNumber, floats_become_integers_by_truncation_within_the_range) {
   EXPECT_EQ(truncate_to(DType::I32, NAN), 0);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::number_test

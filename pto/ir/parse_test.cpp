@@ -9,8 +9,7 @@
 #include "pto/ir/print.hpp"
 #include "pto/ir/random_graph.hpp"
 
-namespace pto {
-namespace {
+namespace pto::parse_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -123,5 +122,4 @@ TEST(Parse, refuses_bottomless_nesting) {
   EXPECT_THAT(what_of(text), HasSubstr("fewer than 32 nested graphs"));
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::parse_test

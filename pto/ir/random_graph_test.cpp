@@ -13,8 +13,7 @@
 #include "pto/ir/print.hpp"
 #include "pto/ir/verify.hpp"
 
-namespace pto {
-namespace {
+namespace pto::random_graph_test {
 
 constexpr RandomGraphOptions kWithStructure{.structure = true};
 
@@ -103,5 +102,4 @@ TEST(RandomGraph, shrinks_to_the_operation_that_fails) {
   EXPECT_GT(shrunk, 0);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::random_graph_test

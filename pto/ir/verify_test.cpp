@@ -6,8 +6,7 @@
 
 #include "pto/ir/parse.hpp"
 
-namespace pto {
-namespace {
+namespace pto::verify_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -79,5 +78,4 @@ TEST(EqualSizes, have_one_representative) {
   EXPECT_FALSE(equal(s0, Dim::symbol(3)));
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::verify_test

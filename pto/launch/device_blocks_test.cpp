@@ -10,8 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace pto {
-namespace {
+namespace pto::device_blocks_test {
 
 const void* at(uintptr_t address) { return reinterpret_cast<const void*>(address); }
 
@@ -96,5 +95,4 @@ TEST(DeviceBlocks, threads_add_and_remove_while_others_ask) {
   EXPECT_EQ(wrong.load(), 0);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::device_blocks_test

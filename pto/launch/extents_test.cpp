@@ -13,8 +13,7 @@
 #include <thread>
 #include <vector>
 
-namespace pto {
-namespace {
+namespace pto::extents_test {
 
 const char* at(size_t address) { return reinterpret_cast<const char*>(address); }
 
@@ -138,5 +137,4 @@ TEST(Extents, a_forked_child_registers_ranges_and_forks_again) {
   EXPECT_EQ(in_child([&] { return registers() + in_child(registers); }), 14);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::extents_test

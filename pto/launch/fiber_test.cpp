@@ -8,8 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace pto {
-namespace {
+namespace pto::fiber_test {
 
 struct Story {
   Fiber fiber;
@@ -147,5 +146,4 @@ TEST(Fiber, threads_have_their_own) {
   for (std::thread& thread : threads) thread.join();
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::fiber_test

@@ -6,8 +6,7 @@
 
 #include <thread>
 
-namespace pto {
-namespace {
+namespace pto::kernel_table_test {
 
 constexpr auto kF32 = static_cast<int32_t>(DType::F32);
 
@@ -85,5 +84,4 @@ TEST(KernelTable, a_caller_keeps_its_last_kernel) {
   kernel_table().erase_owner(owner);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::kernel_table_test

@@ -13,8 +13,7 @@
 
 #include "pto/launch/pool.hpp"
 
-namespace pto {
-namespace {
+namespace pto::launch_test {
 
 using testing::HasSubstr;
 
@@ -251,5 +250,4 @@ TEST(Launch, several_threads_launch_at_once_and_keep_their_own_errors) {
   EXPECT_EQ(wrong.load(), 0);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::launch_test

@@ -15,8 +15,7 @@
 
 #include "pto/abi/host.h"
 
-namespace pto {
-namespace {
+namespace pto::memory_test {
 
 constexpr size_t kMega = size_t{1} << 20;
 
@@ -202,5 +201,4 @@ TEST_F(Memory, the_address_sanitizer_sees_the_end_of_a_block_and_its_release) {
 }
 #endif
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::memory_test

@@ -14,8 +14,7 @@
 #include "pto/abi/host.h"
 #include "pto/launch/pool.hpp"
 
-namespace pto {
-namespace {
+namespace pto::misuse_test {
 
 // clang-format off
 enum class Do { OwnSet, OwnWait, PairSet, PairWait, BlockSet, BlockWait, AllSet, AllWait, Barrier,
@@ -390,5 +389,4 @@ TEST(Misuse, a_thousand_random_programs_end_as_they_must) {
   EXPECT_LT(right, int(cases) * 4 / 5);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::misuse_test

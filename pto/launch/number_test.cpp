@@ -11,8 +11,7 @@
 
 #include "pto/base/error.hpp"
 
-namespace pto {
-namespace {
+namespace pto::number_test {
 
 using testing::HasSubstr;
 
@@ -158,5 +157,4 @@ TEST(Numbers, kernels_are_known_while_they_are_exported) {
   EXPECT_FALSE(exported_numbers(kernel).has_value());
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::number_test

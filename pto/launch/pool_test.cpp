@@ -19,8 +19,7 @@
 #define PTO_TEST_TSAN 0
 #endif
 
-namespace pto {
-namespace {
+namespace pto::pool_test {
 
 // Counts how often each block ran.
 struct Count {
@@ -251,5 +250,4 @@ TEST(Pool, a_process_ends_while_workers_are_parked_or_spin) {
   }
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::pool_test

@@ -10,8 +10,7 @@
 
 #include "pto/base/machine.hpp"
 
-namespace pto {
-namespace {
+namespace pto::program_test {
 
 using testing::HasSubstr;
 
@@ -310,5 +309,4 @@ TEST(SizeProgram, equals_the_expression) {
   }
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::program_test

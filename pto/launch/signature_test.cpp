@@ -5,8 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace pto {
-namespace {
+namespace pto::signature_test {
 
 constexpr auto kF32 = static_cast<int32_t>(DType::F32);
 
@@ -62,5 +61,4 @@ TEST(Signature, refuses_too_many_tensors_or_dimensions) {
   EXPECT_THROW(signature.add({nullptr, sizes, sizes, 1, kF32}), Error);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::signature_test

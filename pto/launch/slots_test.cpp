@@ -7,7 +7,7 @@
 
 #include "pto/abi/host.h"
 
-namespace {
+namespace pto::slots_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -73,4 +73,4 @@ TEST(Slots, what_a_slot_cannot_carry_is_refused) {
   EXPECT_THAT(params.out, testing::Each(0));
 }
 
-}  // namespace
+}  // namespace pto::slots_test

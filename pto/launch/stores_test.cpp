@@ -7,8 +7,7 @@
 #include <random>
 #include <thread>
 
-namespace pto {
-namespace {
+namespace pto::stores_test {
 
 constexpr int kBytes = 48, kBlocks = 4;
 
@@ -74,5 +73,4 @@ TEST(Stores, threads_store_at_once) {
 
 TEST(Stores, there_are_none_outside_launches) { EXPECT_EQ(stores_of_launch(), nullptr); }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::stores_test

@@ -11,8 +11,7 @@
 
 #include "pto/launch/pool.hpp"
 
-namespace pto {
-namespace {
+namespace pto::sync_test {
 
 using testing::HasSubstr;
 
@@ -342,5 +341,4 @@ TEST(SyncOutside, threads_wait_for_each_other) {
   pto_ring_reset(&kKey);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::sync_test

@@ -11,8 +11,7 @@
 #include "pto/operators/define.hpp"
 #include "pto/operators/kernel_arguments.hpp"
 
-namespace pto::op {
-namespace {
+namespace pto::op::bounded_rows_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -162,5 +161,4 @@ TEST(BoundedRows, stand_along_the_first_axis) {
   EXPECT_THAT(pto_operator_error(), HasSubstr("test_bounded_4: infer gives output result no axis"));
 }
 
-}  // namespace
-}  // namespace pto::op
+}  // namespace pto::op::bounded_rows_test

@@ -14,8 +14,7 @@
 
 #include "pto/operators/kernel_arguments.hpp"
 
-namespace pto::op {
-namespace {
+namespace pto::op::define_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -290,5 +289,4 @@ TEST(DefinedInCpp, is_refused_where_its_parts_do_not_fit) {
                  "Tensor has 1 and 1");
 }
 
-}  // namespace
-}  // namespace pto::op
+}  // namespace pto::op::define_test

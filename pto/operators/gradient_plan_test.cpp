@@ -12,8 +12,7 @@
 #include "pto/operators/registry.hpp"
 #include "tests/deep.hpp"
 
-namespace pto {
-namespace {
+namespace pto::gradient_plan_test {
 
 using Value = std::vector<int>;  // a list has any number of tensors, None has none
 using Values = std::vector<Value>;
@@ -233,5 +232,4 @@ TEST(GradientPlan, is_one_for_equal_counts_and_another_for_other_counts) {
   EXPECT_EQ(pto_operator_gradient_plan(pto_operator_at(op->gradient), nullptr, nullptr), nullptr);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::gradient_plan_test

@@ -11,8 +11,7 @@
 #include "pto/base/dtype.hpp"
 #include "pto/operators/kernel_arguments.hpp"
 
-namespace pto {
-namespace {
+namespace pto::guid_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -153,5 +152,4 @@ TEST(Guid, a_tensor_without_memory_is_refused) {
   EXPECT_THAT(call.run("guid_test_exact"), HasSubstr("tensor 1 has no memory"));
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::guid_test

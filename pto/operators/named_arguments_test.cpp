@@ -6,8 +6,7 @@
 
 #include "pto/operators/schema.hpp"
 
-namespace pto {
-namespace {
+namespace pto::named_arguments_test {
 
 TEST(NamedArguments, have_the_places_that_the_parsed_schema_gives_them) {
   for (const char* schema : {
@@ -67,5 +66,4 @@ TEST(NamedArguments, read_what_stands_at_the_place) {
   EXPECT_EQ(&in.tensor("result"_arg, 1), tensors + 6);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::named_arguments_test

@@ -10,8 +10,7 @@
 
 #include "pto/base/error.hpp"
 
-namespace pto {
-namespace {
+namespace pto::registry_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -203,5 +202,4 @@ TEST(Registry, refuses_an_operator_without_tensors) {
   expect_refused("nothing(int n) -> Tensor", "nothing: takes 0 tensors and 1 attributes");
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::registry_test

@@ -9,8 +9,7 @@
 #include "tests/deep.hpp"
 #include "tests/mutate.hpp"
 
-namespace pto {
-namespace {
+namespace pto::schema_test {
 
 TEST(Schema, prints_what_it_parsed) {
   for (const std::string schema : {
@@ -140,5 +139,4 @@ TEST(Schema, has_lists_of_lengths_that_fit) {
         << length;
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::schema_test

@@ -13,8 +13,7 @@
 #include "pto/base/error.hpp"
 #include "pto/operators/registry.hpp"
 
-namespace pto {
-namespace {
+namespace pto::site_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -176,5 +175,4 @@ TEST(Site, serves_many_threads_at_once) {
   EXPECT_EQ(failures, 0);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::site_test

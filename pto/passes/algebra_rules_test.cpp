@@ -23,7 +23,7 @@ void PrintTo(const AlgebraRule& rule, std::ostream* out) {
   *out << rule.pattern << " -> " << rule.replacement;
 }
 
-namespace {
+namespace algebra_rules_test {
 
 class EachRule : public ::testing::TestWithParam<AlgebraRule> {
  protected:
@@ -146,5 +146,5 @@ TEST(Algebra, rules_have_names_of_their_own) {
     EXPECT_TRUE(names.insert(rule.name).second) << rule.name;
 }
 
-}  // namespace
+}  // namespace algebra_rules_test
 }  // namespace pto

@@ -6,8 +6,7 @@
 #include "pto/ir/parse.hpp"
 #include "pto/ir/verify.hpp"
 
-namespace pto {
-namespace {
+namespace pto::fuse_regions_test {
 
 // Prints each region as "outputs reductions", in order of execution.
 std::string regions(const char* text) {
@@ -103,5 +102,4 @@ TEST(FuseRegions, a_guard_equates_sizes_inside_expressions_too) {
             "2 0");
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::fuse_regions_test

@@ -12,8 +12,7 @@
 #include "pto/ir/print.hpp"
 #include "pto/passes/pipeline.hpp"
 
-namespace pto {
-namespace {
+namespace pto::golden_test {
 
 namespace fs = std::filesystem;
 
@@ -61,5 +60,4 @@ TEST_P(Golden, is_what_the_passes_make) {
 INSTANTIATE_TEST_SUITE_P(Passes, Golden, ::testing::ValuesIn(goldens()),
                          [](const auto& test) { return test.param.stem().string(); });
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::golden_test

@@ -11,8 +11,7 @@
 #include "pto/ir/verify.hpp"
 #include "pto/passes/rewrite.hpp"
 
-namespace pto {
-namespace {
+namespace pto::pipeline_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -134,5 +133,4 @@ TEST(Pipeline, names_the_passes_when_one_is_unknown) {
   }
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::pipeline_test

@@ -6,8 +6,7 @@
 
 #include "pto/abi/host.h"
 
-namespace pto {
-namespace {
+namespace pto::acl_test {
 
 using testing::HasSubstr;
 
@@ -93,5 +92,4 @@ TEST(Acl, a_program_sets_up_and_ends) {
   EXPECT_EQ(aclFinalize(), ACL_SUCCESS);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::acl_test

@@ -13,8 +13,7 @@
 #include "pto/isa/kernel/launch.hpp"
 #include "pto/launch/device_blocks.hpp"
 
-namespace pto {
-namespace {
+namespace pto::device_queue_test {
 
 using testing::HasSubstr;
 
@@ -197,5 +196,4 @@ TEST_F(DeviceQueue, without_the_device_a_launch_says_what_to_load) {
   EXPECT_NE(pto_device_wait(nullptr), 0);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::device_queue_test

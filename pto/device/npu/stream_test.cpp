@@ -12,8 +12,7 @@
 
 #include "tests/deep.hpp"
 
-namespace pto::npu {
-namespace {
+namespace pto::npu::stream_test {
 
 class Calls final : public StreamKernel {
  public:
@@ -74,5 +73,4 @@ TEST(Stream, an_error_comes_with_the_next_wait_and_later_kernels_run) {
   one.wait();
 }
 
-}  // namespace
-}  // namespace pto::npu
+}  // namespace pto::npu::stream_test

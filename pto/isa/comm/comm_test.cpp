@@ -13,9 +13,8 @@
 #include "pto/isa/kernel/cores.hpp"
 #include "pto/isa/kernel/kernel.hpp"
 
-namespace pto {
+namespace pto::comm_test {
 using namespace isa;
-namespace {
 
 using testing::Each;
 using testing::ElementsAre;
@@ -220,5 +219,4 @@ TEST(Comm, threads_are_ranks_too) {
   other.join();
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::comm_test

@@ -10,9 +10,8 @@
 #include "pto/isa/cpu/power.hpp"
 #include "pto/isa/cpu/trigonometry.hpp"
 
-namespace pto {
+namespace pto::math_test {
 using namespace isa;
-namespace {
 
 constexpr int N = kLanes<float>;
 using V = Vec<float, N>;
@@ -230,5 +229,4 @@ TEST(Leaves, integer_division_never_traps) {
   EXPECT_EQ(lanes::remainder(lanes::splat<I>(-7), lanes::splat<I>(3))[0], 2);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::math_test

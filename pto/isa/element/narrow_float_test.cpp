@@ -14,9 +14,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::narrow_float_test {
 using namespace isa;
-namespace {
 
 const RoundMode kModes[] = {RoundMode::CAST_NONE,  RoundMode::CAST_RINT, RoundMode::CAST_ROUND,
                             RoundMode::CAST_FLOOR, RoundMode::CAST_CEIL, RoundMode::CAST_TRUNC,
@@ -384,5 +383,4 @@ TEST(Int4, wraps_as_a_number_and_is_clamped_by_conversions) {
   EXPECT_EQ(int(int4b_t::FromRaw(0x0f)), -1);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::narrow_float_test

@@ -7,9 +7,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::compare_test {
 using namespace isa;
-namespace {
 
 template <class T>
 using Rows = Tile<TileType::Vec, T, 3, 32, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
@@ -193,5 +192,4 @@ TEST(Compare, masks_combine_bit_by_bit) {
   }
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::compare_test

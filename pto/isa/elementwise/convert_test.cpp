@@ -11,9 +11,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::convert_test {
 using namespace isa;
-namespace {
 
 template <class T, int Count>
 using Flat = Tile<TileType::Vec, T, 1, Count, BLayout::RowMajor, 1, DYNAMIC>;
@@ -269,5 +268,4 @@ TEST(Convert, masks_become_one_and_zero_and_numbers_become_masks) {
   }
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::convert_test

@@ -8,9 +8,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::elementwise_test {
 using namespace isa;
-namespace {
 
 template <class T>
 using Micro = MicroTile<T, 2 * kLanes<T>>;
@@ -230,5 +229,4 @@ TEST(Elementwise, TLOG_of_integers_drops_the_fraction) {
   check_integer_logarithms<uint64_t>();
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::elementwise_test

@@ -4,9 +4,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::expand_test {
 using namespace isa;
-namespace {
 
 template <class T>
 using Block = Tile<TileType::Vec, T, 5, 96, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
@@ -156,5 +155,4 @@ TEST(Expansions, repeat_a_column_a_row_and_a_number) {
   check_repetition<uint32_t>(), check_repetition<int64_t>(), check_repetition<uint64_t>();
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::expand_test

@@ -6,9 +6,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::fused_test {
 using namespace isa;
-namespace {
 
 template <class T>
 using Region = Tile<TileType::Vec, T, 3, 64, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
@@ -140,5 +139,4 @@ TEST(Fused, sums_of_integers_are_scaled_to_half) {
       });
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::fused_test

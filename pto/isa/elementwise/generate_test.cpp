@@ -8,9 +8,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::generate_test {
 using namespace isa;
-namespace {
 
 template <class T>
 using Line = Tile<TileType::Vec, T, 1, 320, BLayout::RowMajor, 1, DYNAMIC>;
@@ -130,5 +129,4 @@ TEST(Random, has_the_numbers_that_its_authors_publish) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(d.GetValue(64 * i), known[i]) << i;
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::generate_test

@@ -6,9 +6,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::partial_test {
 using namespace isa;
-namespace {
 
 template <class T>
 using Block = Tile<TileType::Vec, T, 5, 96, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
@@ -127,5 +126,4 @@ TEST(Parts, take_the_greater_or_smaller_element_with_its_index) {
   check_arg<half, int32_t>(true);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::partial_test

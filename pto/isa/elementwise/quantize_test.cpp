@@ -10,9 +10,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::quantize_test {
 using namespace isa;
-namespace {
 
 constexpr int kRows = 70, kColumns = 96;
 template <class T>
@@ -286,5 +285,4 @@ TEST(Quantize, dequantisation_takes_parameters_of_the_row_and_column) {
   check_dequantize<int16_t, Columns>(5);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::quantize_test

@@ -9,9 +9,8 @@
 #include "pto/isa/matrix/matrix_transfer.hpp"
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::conv_test {
 using namespace isa;
-namespace {
 
 template <class T>
 std::vector<T> numbers(int64_t n) {
@@ -256,5 +255,4 @@ TEST(Img2Col, every_element_is_the_pixel_under_its_filter_element_or_padding) {
   check_unfold<int8_t>();
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::conv_test

@@ -12,9 +12,8 @@
 
 #include "pto/isa/cpu/access.hpp"
 
-namespace pto {
+namespace pto::fixpipe_test {
 using namespace isa;
-namespace {
 
 constexpr int N = kLanes<float>;
 
@@ -168,5 +167,4 @@ static_assert(fixpipe::quant_of(REQ8) == fixpipe::Quant::Scalar, "");
 static_assert(fixpipe::quant_of(VREQ8) == fixpipe::Quant::Columns, "");
 static_assert(FixpipeParams<>::LayoutMode == LayoutMode_t::NZ2ND, "");
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::fixpipe_test

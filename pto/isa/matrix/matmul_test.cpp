@@ -11,9 +11,8 @@
 #include "pto/isa/tile/tile_layouts.hpp"
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::matmul_test {
 using namespace isa;
-namespace {
 
 constexpr BLayout kRow = BLayout::RowMajor, kCol = BLayout::ColMajor;
 constexpr SLayout kFlat = SLayout::NoneBox, kInRows = SLayout::RowMajor,
@@ -404,5 +403,4 @@ TEST(Matmul, RoundsOnceEvenWithoutTheInstruction) {
   }
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::matmul_test

@@ -10,9 +10,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::matrix_transfer_test {
 using namespace isa;
-namespace {
 
 constexpr auto kRow = BLayout::RowMajor, kCol = BLayout::ColMajor;
 
@@ -366,5 +365,4 @@ TEST(MatrixTransfer, atomic_addition_loses_nothing_between_threads) {
   check_atomic<half, TileAcc<float, 32, 32, DYNAMIC, DYNAMIC>>();
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::matrix_transfer_test

@@ -6,9 +6,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::concat_test {
 using namespace isa;
-namespace {
 
 template <class T>
 using Block = Tile<TileType::Vec, T, 3, 160, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
@@ -115,5 +114,4 @@ TEST(Concat, joins_interleaves_and_takes_apart) {
   check_indexed_concat<half, uint16_t>();
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::concat_test

@@ -7,9 +7,8 @@
 #include "pto/isa/element/narrow_float.hpp"
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::gather_test {
 using namespace isa;
-namespace {
 
 template <class T>
 using Block = Tile<TileType::Vec, T, 4, 64, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
@@ -250,5 +249,4 @@ TEST(Gather, copies_blocks_of_32_bytes) {
   check_blocks<uint32_t>();
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::gather_test

@@ -6,9 +6,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::global_gather_test {
 using namespace isa;
-namespace {
 
 constexpr int kRows = 7, kCols = 20, kPitch = 24;
 template <class T>
@@ -183,5 +182,4 @@ TEST(GlobalScatter, puts_rows_and_elements_combines_them_and_places_those_outsid
   check_scatter<float, int32_t, Coalesce::Elem, kNone, ScatterOOB::Clamp, kFirst>(6, 32);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::global_gather_test

@@ -13,9 +13,8 @@
 #include "pto/isa/memory/reshape.hpp"
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::move_test {
 using namespace isa;
-namespace {
 
 constexpr auto kRow = BLayout::RowMajor, kCol = BLayout::ColMajor;
 constexpr auto kNone = SLayout::NoneBox, kRowBox = SLayout::RowMajor, kColBox = SLayout::ColMajor;
@@ -351,5 +350,4 @@ TEST(Move, biases_widen_and_scales_change_their_layout) {
   expect_all(left, 32, 6, [&](int r, int c) { return at(scales, r, c); });
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::move_test

@@ -6,9 +6,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::prefetch_test {
 using namespace isa;
-namespace {
 
 template <class T>
 void check_prefetch() {
@@ -55,5 +54,4 @@ TEST(Prefetch, brings_elements_and_asks_for_memory) {
   EXPECT_TRUE(TPREFETCH_ASYNC(View(few), context).Test(context.session));
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::prefetch_test

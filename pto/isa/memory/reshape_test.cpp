@@ -9,9 +9,8 @@
 #include "pto/isa/element/narrow_float.hpp"
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::reshape_test {
 using namespace isa;
-namespace {
 
 constexpr auto kRow = BLayout::RowMajor, kCol = BLayout::ColMajor;
 
@@ -227,5 +226,4 @@ TEST(SharedStorage, scales_share_the_storage_of_their_operand) {
   EXPECT_EQ(left.GetValue(5), 77);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::reshape_test

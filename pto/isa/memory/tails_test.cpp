@@ -9,9 +9,8 @@
 #include "pto/isa/elementwise/expand.hpp"
 #include "pto/isa/memory/transfer.hpp"
 
-namespace pto {
+namespace pto::tails_test {
 using namespace isa;
-namespace {
 
 constexpr int kRows = 3, kCols = 64;
 template <class T>
@@ -56,5 +55,4 @@ TEST(Tails, no_family_leaves_the_valid_region_of_exact_arrays) {
     }
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::tails_test

@@ -10,9 +10,8 @@
 #include "pto/pto-inst.hpp"
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::transfer_test {
 using namespace isa;
-namespace {
 
 // Makes exactly n elements on the heap, so that the address sanitizer sees one too many.
 template <class T>
@@ -247,5 +246,4 @@ TEST(Numbers, min_and_max_compare_mixed_integers_by_value) {
   EXPECT_EQ(min(7, 5), 5);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::transfer_test

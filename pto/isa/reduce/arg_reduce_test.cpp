@@ -6,9 +6,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::arg_reduce_test {
 using namespace isa;
-namespace {
 
 template <class T>
 using Block = Tile<TileType::Vec, T, 4, 96, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
@@ -126,5 +125,4 @@ TEST(ArgReduce, of_nothing_is_position_zero) {
   EXPECT_EQ(across.GetValue(2), 0);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::arg_reduce_test

@@ -8,8 +8,7 @@
 
 #include "tests/deep.hpp"
 
-namespace pto {
-namespace {
+namespace pto::block_sums_test {
 
 using isa::BlockSums;
 using isa::kBlockSteps;
@@ -57,5 +56,4 @@ TEST(BlockSums, add_each_lane_by_itself) {
   for (int i = 0; i < kLanes; ++i) EXPECT_EQ(last[i], static_cast<float>(blocks * i) + 0.5f);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::block_sums_test

@@ -6,9 +6,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::histogram_test {
 using namespace isa;
-namespace {
 
 // Takes few values in the higher bytes, so that the filters let some through.
 template <class T>
@@ -58,5 +57,4 @@ TEST(Histogram, sums_up_a_byte_where_the_higher_ones_are_known) {
   check<uint32_t, HistByte::BYTE_3>();
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::histogram_test

@@ -7,9 +7,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::pair_reduce_test {
 using namespace isa;
-namespace {
 
 template <class T>
 void check_pairs() {
@@ -91,5 +90,4 @@ TEST(Sequential, sums_run_from_the_left_bit_for_bit) {
   }
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::pair_reduce_test

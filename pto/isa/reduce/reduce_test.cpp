@@ -4,8 +4,7 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
-namespace {
+namespace pto::reduce_test {
 
 template <class T>
 using Block = Tile<TileType::Vec, T, 37, 96, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
@@ -211,5 +210,4 @@ TEST(Reductions, of_rows_may_be_wider_than_their_elements) {
   check_widening<int32_t, int16_t>();
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::reduce_test

@@ -9,9 +9,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::sort_test {
 using namespace isa;
-namespace {
 
 // A record as the test sees it.
 struct Pair {
@@ -273,5 +272,4 @@ TEST(MergeSort, says_how_large_a_temporary_the_lists_take) {
   EXPECT_EQ((GETMRGSORTTMPSIZE<Records<float, 32>, Records<float, 64>>()), 192u);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::sort_test

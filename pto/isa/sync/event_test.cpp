@@ -12,9 +12,8 @@
 #include "pto/isa/memory/transfer.hpp"
 #include "tests/isa_error.hpp"
 
-namespace pto {
+namespace pto::event_test {
 using namespace isa;
-namespace {
 
 using testing::Each;
 using testing::HasSubstr;
@@ -151,5 +150,4 @@ TEST(Event, events_and_flags_that_match_pass) {
             "no error");
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::event_test

@@ -12,9 +12,8 @@
 #include "pto/isa/kernel/cores.hpp"
 #include "tests/isa_error.hpp"
 
-namespace pto {
+namespace pto::pipe_test {
 using namespace isa;
-namespace {
 
 using testing::HasSubstr;
 
@@ -351,5 +350,4 @@ TEST(Pipe, threads_outside_launches_share_a_queue) {
   EXPECT_EQ(errors, 0);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::pipe_test

@@ -8,9 +8,8 @@
 
 #include "tests/isa_oracle.hpp"
 
-namespace pto {
+namespace pto::print_test {
 using namespace isa;
-namespace {
 
 template <class Call>
 std::string printed(Call call) {
@@ -68,5 +67,4 @@ TEST(Print, writes_views_of_memory) {
             "f32 memory, 1 x 1 x 1 x 2 x 2\n   0.0000   1.0000\n   3.0000   4.0000\n");
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::print_test

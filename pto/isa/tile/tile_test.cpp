@@ -6,9 +6,8 @@
 #include "pto/isa/instructions.hpp"
 #include "pto/isa/tile/tile_layouts.hpp"
 
-namespace pto {
+namespace pto::tile_test {
 using namespace isa;
-namespace {
 
 template <class T, int R, int C, BLayout B, SLayout S, int F = 512>
 using Boxed = Tile<TileType::Mat, T, R, C, B, R, C, S, F>;
@@ -98,5 +97,4 @@ TEST(Layout, AnElementCanBeAddedTo) {
   EXPECT_EQ(acc.GetElement(3, 4), 3.5f);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::tile_test

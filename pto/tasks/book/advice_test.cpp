@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace pto {
-namespace {
+namespace pto::advice_test {
 
 using testing::HasSubstr;
 
@@ -134,5 +133,4 @@ TEST(Advice, says_when_tasks_are_too_small) {
 
 TEST(Advice, of_an_empty_run_is_empty) { EXPECT_TRUE(advise(run_of(2), &kFree).changes.empty()); }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::advice_test

@@ -11,8 +11,7 @@
 
 #include "tests/deep.hpp"
 
-namespace pto {
-namespace {
+namespace pto::box_test {
 
 struct View {
   int64_t offset;
@@ -125,5 +124,4 @@ TEST(Box, even_and_odd_columns_share_nothing) {
   EXPECT_EQ(overlap(even, View{8, {1}, {1}, 4}.box()), Overlap::Some);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::box_test

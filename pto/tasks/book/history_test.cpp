@@ -10,8 +10,7 @@
 
 #include "tests/deep.hpp"
 
-namespace pto {
-namespace {
+namespace pto::history_test {
 
 // Draws a view of a matrix of 12 x 16 elements: tiles, rows, columns, steps, transposes, all of it.
 Box random_box(std::mt19937& random) {
@@ -159,5 +158,4 @@ TEST(History, of_many_tiles_knows_each_ones_neighbours_alone) {
   EXPECT_EQ(history.unknown_overlaps(), 0);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::history_test

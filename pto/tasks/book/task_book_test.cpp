@@ -7,8 +7,7 @@
 
 #include <set>
 
-namespace pto {
-namespace {
+namespace pto::task_book_test {
 
 struct Notes final : BookDriver {
   uint64_t now_ns() override { return now; }
@@ -124,5 +123,4 @@ TEST(TaskBook, starts_a_lazy_worker_that_died_idle_for_a_task_that_waited) {
   EXPECT_EQ(notes.sent.back(), second.id);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::task_book_test

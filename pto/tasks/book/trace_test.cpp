@@ -19,8 +19,7 @@
 #include "pto/tasks/cores/engine.hpp"
 #include "tests/task_tensors.hpp"
 
-namespace pto {
-namespace {
+namespace pto::trace_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -257,5 +256,4 @@ TEST(Trace, is_written_as_events_with_arrows) {
   EXPECT_THROW(write_trace(RunTrace(), "/nowhere/at/all.json"), Error);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::trace_test

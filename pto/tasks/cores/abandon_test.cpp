@@ -8,8 +8,7 @@
 #include <array>
 #include <thread>
 
-namespace pto {
-namespace {
+namespace pto::abandon_test {
 
 using testing::HasSubstr;
 
@@ -183,5 +182,4 @@ TEST_F(Abandon, another_run_is_waited_for_where_eight_are_abandoned) {
   EXPECT_EQ(abandoned_runs(), kAbandonedRunsMax);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::abandon_test

@@ -12,8 +12,7 @@
 #include "pto/base/error.hpp"
 #include "tests/deep.hpp"
 
-namespace pto {
-namespace {
+namespace pto::checker_test {
 
 using testing::HasSubstr;
 
@@ -282,5 +281,4 @@ TEST(Checker, fails_as_a_task_does) {
   }
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::checker_test

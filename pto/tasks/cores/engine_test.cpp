@@ -13,8 +13,7 @@
 #include "tests/deep.hpp"
 #include "tests/task_tensors.hpp"
 
-namespace pto {
-namespace {
+namespace pto::engine_test {
 
 // A view of int64 elements.
 struct View {
@@ -412,5 +411,4 @@ TEST(Engine, serves_several_threads_at_once) {
   for (auto& thread : threads) thread.join();
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::engine_test

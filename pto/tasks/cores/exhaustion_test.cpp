@@ -39,8 +39,7 @@ void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
 
-namespace pto {
-namespace {
+namespace pto::exhaustion_test {
 
 // Adds the sum of all other elements to those of the last tensor.
 int32_t add_sum(const pto_args* args) {
@@ -159,5 +158,4 @@ TEST(Exhaustion, ends_a_capture_with_an_error_wherever_it_happens) {
   refuse_each([&] { TaskGraph(kProgram, {&x.tensor, 1}, {}); });
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::exhaustion_test

@@ -14,8 +14,7 @@
 #include "pto/tasks/orchestration/symbol.h"
 #include "tests/deep.hpp"
 
-namespace pto {
-namespace {
+namespace pto::expression_test {
 
 using testing::HasSubstr;
 using Steps = std::vector<pto_step>;
@@ -174,5 +173,4 @@ TEST(Expressions, what_is_none_is_refused) {
                 HasSubstr("derived scalar divides by zero: 3"));
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::expression_test

@@ -14,8 +14,7 @@
 #include "tests/deep.hpp"
 #include "tests/task_tensors.hpp"
 
-namespace pto {
-namespace {
+namespace pto::graph_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -319,5 +318,4 @@ TEST(TaskGraph, refuses_to_capture_what_waits) {
   }
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::graph_test

@@ -16,8 +16,7 @@
 #include "pto/tasks/cores/orchestrate.hpp"
 #include "tests/task_tensors.hpp"
 
-namespace pto {
-namespace {
+namespace pto::orchestrate_misuse_test {
 
 using testing::HasSubstr;
 using Api = const pto_runtime_api*;
@@ -252,5 +251,4 @@ TEST(OrchestrationMisuse, no_block_begins_after_one_that_failed_or_came_late) {
   }
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::orchestrate_misuse_test

@@ -13,8 +13,7 @@
 #include "pto/base/error.hpp"
 #include "tests/task_tensors.hpp"
 
-namespace pto {
-namespace {
+namespace pto::orchestrate_test {
 
 using testing::HasSubstr;
 
@@ -198,5 +197,4 @@ TEST(Orchestration, refuses_what_it_cannot_do) {
               HasSubstr("its scope has ended"));
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::orchestrate_test

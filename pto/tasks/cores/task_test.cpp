@@ -7,8 +7,7 @@
 
 #include "pto/base/error.hpp"
 
-namespace pto {
-namespace {
+namespace pto::task_test {
 
 TEST(TaskKernel, takes_numbers_as_its_exported_parameters_say) {
   const pto_kernel kernel = [](const pto_args*) { return 0; };
@@ -24,5 +23,4 @@ TEST(TaskKernel, takes_numbers_as_its_exported_parameters_say) {
   EXPECT_EQ(known.slot(2, four), four.bits);  // too many, which the kernel refuses
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::task_test

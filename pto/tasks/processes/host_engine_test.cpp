@@ -19,8 +19,7 @@
 #include "pto/tasks/processes/serve.hpp"
 #include "tests/deep.hpp"
 
-namespace pto {
-namespace {
+namespace pto::host_engine_test {
 
 using testing::HasSubstr;
 
@@ -433,5 +432,4 @@ TEST(HostEngine, leaves_no_process_and_no_descriptor) {
   for (const WorkerState& worker : workers) EXPECT_NE(kill(worker.pid, 0), 0);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::host_engine_test

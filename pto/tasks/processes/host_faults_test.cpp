@@ -13,8 +13,7 @@
 #include "pto/tasks/processes/host_test.hpp"
 #include "tests/deep.hpp"
 
-namespace pto {
-namespace {
+namespace pto::host_faults_test {
 
 using Clock = std::chrono::steady_clock;
 
@@ -184,5 +183,4 @@ TEST(HostFaults, are_reported_soon_and_leave_nothing) {
       faults, kills, at(0.5), at(0.999), at(1));
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::host_faults_test

@@ -14,8 +14,7 @@
 #include "pto/base/error.hpp"
 #include "pto/tasks/processes/shared_ring.hpp"
 
-namespace pto {
-namespace {
+namespace pto::shared_memory_test {
 
 using testing::HasSubstr;
 
@@ -192,5 +191,4 @@ TEST(SharedRing, refuses_records_that_were_overwritten) {
   }
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::shared_memory_test

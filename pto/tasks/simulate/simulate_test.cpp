@@ -13,8 +13,7 @@
 #include "pto/tasks/cores/engine.hpp"
 #include "tests/deep.hpp"
 
-namespace pto {
-namespace {
+namespace pto::simulate_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -174,5 +173,4 @@ TEST(Simulate, refuses_traces_that_miss_what_it_needs) {
   EXPECT_THAT(error_of(trace), HasSubstr("of level host"));
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::simulate_test

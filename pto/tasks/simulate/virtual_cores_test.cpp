@@ -17,8 +17,7 @@
 #include "pto/tasks/simulate/laws_test.hpp"
 #include "tests/deep.hpp"
 
-namespace pto {
-namespace {
+namespace pto::virtual_cores_test {
 
 using testing::HasSubstr;
 
@@ -326,5 +325,4 @@ TEST(VirtualCores, end_tasks_at_a_deadline_in_their_own_time) {
   EXPECT_EQ(cores.tasks_called(), 5);
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::virtual_cores_test

@@ -12,8 +12,7 @@
 
 #include "tests/deep.hpp"
 
-namespace pto {
-namespace {
+namespace pto::virtual_processes_test {
 
 using testing::HasSubstr;
 
@@ -162,5 +161,4 @@ TEST(VirtualProcesses, finds_counts_that_are_wrong_after_a_run) {
   EXPECT_THAT(first_broken<CountsATaskTwice>(), HasSubstr("not at rest"));
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::virtual_processes_test

@@ -10,8 +10,7 @@
 
 #include "pto/base/error.hpp"
 
-namespace pto {
-namespace {
+namespace pto::collectives_test {
 
 using testing::HasSubstr;
 
@@ -108,5 +107,4 @@ TEST(Collectives, refuse_what_does_not_fit) {
   EXPECT_THAT(text_of([&] { collective_of("mean"); }), HasSubstr("use one of copy sum"));
 }
 
-}  // namespace
-}  // namespace pto
+}  // namespace pto::collectives_test
