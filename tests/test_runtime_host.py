@@ -270,7 +270,7 @@ def test_a_tensor_that_is_let_go_of_lives_until_its_tasks_are_done(two, kernels)
             ctx.submit(3, "sleeps", [Inout(x), Number(1)])
             add(ctx, 3, out, out, one)  # waits behind the sleeper; `one` has no other owner
             del one
-            gc.collect()
+            gc.collect(0)
             ctx.alloc((1000,)).numpy()[...] = 7  # takes memory that was freed
 
     run(two, orch, kernels)
