@@ -18,6 +18,7 @@ function(pto_test name folder)
   else()
     target_precompile_headers(${name}_test REUSE_FROM base_test)
   endif()
+  pto_unity(${name}_test)
   add_test(NAME ${name} COMMAND ${name}_test)
 endfunction()
 
@@ -82,6 +83,11 @@ function(pto_isa_test name target sources)
     <gmock/gmock.h> <gtest/gtest.h> ${PROJECT_SOURCE_DIR}/tests/isa_coverage.hpp)
   target_link_libraries(isa_${name}_test PRIVATE pto_flags pto GTest::gmock GTest::gtest_main)
   set_target_properties(isa_${name}_test PROPERTIES CXX_STANDARD ${standard_${target}})
+  set_source_files_properties(  # they define macros that change the headers
+    ${PROJECT_SOURCE_DIR}/pto/isa/kernel/checked_test.cpp
+    ${PROJECT_SOURCE_DIR}/pto/isa/reduce/pair_reduce_test.cpp
+    PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  pto_unity(isa_${name}_test)
   add_test(NAME isa_${name} COMMAND cpu_gate ${target} $<TARGET_FILE:isa_${name}_test>)
   set_tests_properties(isa_${name} PROPERTIES SKIP_RETURN_CODE 77)
   if(sources STREQUAL "isa_tests")
