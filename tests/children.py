@@ -13,6 +13,7 @@ import functools
 import json
 import os
 import runpy
+import signal
 import socket
 import subprocess
 import sys
@@ -34,6 +35,7 @@ class Origin:
         self.process = subprocess.Popen(
             [sys.executable, __file__, str(its.fileno())], pass_fds=[its.fileno()],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment,
+            start_new_session=True,
         )  # fmt: skip
         its.close()
 
@@ -41,7 +43,12 @@ class Origin:
         message = json.dumps(request).encode()
         assert len(message) < BYTES_MAX
         socket.send_fds(self.channel, [message], [output, errors])
-        answer = self.channel.recv(BYTES_MAX)
+        try:
+            answer = self.channel.recv(BYTES_MAX)
+        except TimeoutError:  # a later request must not read this child's answer
+            os.killpg(self.process.pid, signal.SIGKILL)
+            _origin.cache_clear()
+            raise
         assert answer, "the process that forks children has ended"
         return json.loads(answer)
 
