@@ -24,6 +24,7 @@ from bench import (
     report,
 )
 from bench import fused as fused  # registers cases
+from bench import gemm as gemm
 from bench import tasks as tasks
 from bench import tiles as tiles  # registers cases
 from bench.runner import CASES, Outcome, Setting, measure
@@ -49,7 +50,10 @@ PROGRAMS = {
     "host_tasks": host_tasks.run,
 }
 
+PRODUCTS = ("gemm", "few_rows")
+ROWS = dict.fromkeys(PRODUCTS, report.product_row)
 TABLE = {kernel.name for kernel in kernels.KERNELS} | {f"{k.name}_half" for k in kernels.KERNELS}
+ROWS |= dict.fromkeys(TABLE, report.row)
 
 
 def arguments(argv: list[str]) -> argparse.Namespace:
@@ -94,7 +98,7 @@ def run_case(name: str, chosen: argparse.Namespace) -> list[Outcome]:
         torch._dynamo.reset()
         outcomes.append(outcome)
         if outcome.records:
-            for line in [report.row(outcome)] if name in TABLE else report.plain(outcome):
+            for line in [ROWS[name](outcome)] if name in ROWS else report.plain(outcome):
                 print(line, flush=True)
         for line in outcome.wrong:
             print(f"WRONG: {line}", flush=True)
@@ -111,6 +115,8 @@ def main(argv: list[str]) -> int:
     if any(n in TABLE for n in names):
         print(f"{len(kernels.KERNELS)} kernels; a ratio is the other's time over ours\n")
         print(report.HEADER, flush=True)
+    if any(n in PRODUCTS for n in names):
+        print(report.PRODUCT_HEADER, flush=True)
     for name in names:
         if name in PROGRAMS:
             outcomes.append(Outcome(PROGRAMS[name]()))

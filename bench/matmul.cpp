@@ -6,57 +6,15 @@
 //     them
 //
 // A result is checked against plain sums before it is timed; a wrong one ends the program with 1.
-#include <pto/pto-inst.hpp>
-
 #include <cmath>
 #include <memory>
 
+#include "peak.hpp"
 #include "samples.hpp"
 
 using namespace bench;
-using namespace pto::isa;
 
 namespace {
-
-// A thousand multiply-adds of `kWide` vectors each, in registers.
-#if defined(PTO_TARGET_AVX512)
-constexpr int kWide = 24;
-#define PTO_FUSED "vfmadd231ps %1, %1, %0"
-#define PTO_QUADS "vpdpbusd %1, %1, %0"
-#elif defined(PTO_TARGET_AVX2)
-constexpr int kWide = 10;
-#define PTO_FUSED "vfmadd231ps %1, %1, %0"
-#define PTO_QUADS "vpmaddwd %1, %1, %2\n vpaddd %2, %0, %0"
-#else
-constexpr int kWide = 8;
-#define PTO_FUSED "movaps %1, %2\n mulps %1, %2\n addps %2, %0"
-#define PTO_QUADS "movaps %1, %2\n pmaddwd %1, %2\n paddd %2, %0"
-#endif
-constexpr int kRepeats = 1000;
-
-template <bool Integers>
-void multiply_add_in_registers() {
-  using V = Vec<float, kVectorBytes / 4>;
-  V one = {};
-  V sum[kWide] = {};
-  for (int i = 0; i < kRepeats; ++i) {
-    PTO_UNROLL
-    for (int j = 0; j < kWide; ++j) {
-      V product;
-      if (Integers)
-        asm volatile(PTO_QUADS : "+v"(sum[j]), "+v"(one), "=&v"(product));
-      else
-        asm volatile(PTO_FUSED : "+v"(sum[j]), "+v"(one), "=&v"(product));
-    }
-  }
-}
-
-// Multiply-adds of one call of the function above. AVX-512 counts on VNNI, as libpto does.
-template <class T>
-constexpr double kAtOnce = double(kRepeats) * kWide* kVectorBytes / 4 *
-                           (!kSame<T, int8_t>    ? 1
-                            : kVectorBytes == 64 ? 4
-                                                 : 2);
 
 template <class A, class B, class C>
 bool is_right(const A& a, const B& b, const C& c) {
@@ -85,7 +43,7 @@ bool product(const char* dtype) {
     return false;
   }
   auto work = [&] { TMATMUL(c, a, b); };
-  auto limit = [] { multiply_add_in_registers<kSame<T, int8_t>>(); };
+  auto limit = [] { multiply_add_in_registers<T>(); };
   const std::string size = std::to_string(N);
   report({"TMATMUL", dtype, size + ", " + size + ", " + size, double(N) * N * N / kAtOnce<T>},
          {contender(work), contender(limit)});

@@ -9,16 +9,11 @@ something about code and nothing about allocation or thread pools.
 """
 
 import ctypes
-import hashlib
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-SOURCE = Path(__file__).with_name("reference.cpp")
-FLAGS = ["-std=c++17", "-O3", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden"]
+from bench.shared_library import compiled
+
 KERNELS = ["copy", "softmax", "layernorm", "residual_layernorm", "rmsnorm"]
 KERNELS += ["bias_gelu", "bias_gelu_tanh", "silu_mul"]
 INLINE_BYTES = 256 << 10  # written and read bytes below which one thread is faster than two
@@ -42,27 +37,6 @@ class _Job(ctypes.Structure):
     ]
 
 
-def build() -> Path:
-    """Compiles the source once per content and machine; returns the shared library."""
-    cxx = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
-    if not cxx:
-        raise RuntimeError(
-            "the benches need a C++ compiler: neither g++ nor clang++ is on the PATH;"
-            " install g++ or set CXX"
-        )
-    cpu = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
-    flags = next((line for line in cpu.splitlines() if line.startswith("flags")), "")
-    key = hashlib.sha256("\0".join([SOURCE.read_text(), cxx, flags, *FLAGS]).encode()).hexdigest()
-    folder = Path(tempfile.gettempdir()) / f"openpto-bench-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    library = folder / f"reference-{key[:16]}.so"
-    if not library.exists():
-        partial = library.with_suffix(f".{os.getpid()}")
-        subprocess.run([cxx, *FLAGS, str(SOURCE), "-o", str(partial)], check=True)
-        partial.rename(library)
-    return library
-
-
 def libpto() -> Path:
     """The runtime library of this checkout."""
     return Path(__file__).parents[1] / "pto" / "lib" / "libpto.so"
@@ -77,7 +51,7 @@ class Reference:
     """The kernels of reference.cpp over torch tensors: f32, contiguous, [rows, columns]."""
 
     def __init__(self) -> None:
-        library = ctypes.CDLL(str(build()))
+        library = ctypes.CDLL(str(compiled("reference.cpp")))
         self._run = library.reference_run
         self._run.argtypes = [ctypes.c_void_p]
         self.place = ctypes.cast(library.reference_place, ctypes.c_void_p).value

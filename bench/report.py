@@ -69,6 +69,28 @@ def row(outcome: Outcome) -> str:
     return head + "".join(parts)
 
 
+LIBRARIES = ("mkl", "onednn", "numpy", "openblas", "blis")
+PRODUCT_HEADER = (
+    f"{'product':<10}{'size':>16} {'type':>5}{'thr':>4} |{'pto':>11}{'of peak':>9} |"
+    + "".join(f"{name:>10}" for name in LIBRARIES)
+    + f" |{'vs best':>9}   shares of the peak of multiply-adds"
+)
+
+
+def product_row(outcome: Outcome) -> str:
+    """One line of products: shares of the peak, and the best library's time by ours."""
+    first, seconds = outcome.records[0], outcome.seconds()
+    size, ours = "x".join(map(str, first.size)), seconds["pto"]
+    others = "".join(
+        f"{first.ceiling_s / seconds[name]:>10.1%}" if name in seconds else f"{'-':>10}"
+        for name in LIBRARIES
+    )
+    return (
+        f"{first.case:<10}{size:>16} {first.dtype:>5}{first.threads:>4} |{duration(ours):>11}"
+        f"{first.ceiling_s / ours:>9.1%} |{others} |{best(seconds, LIBRARIES) / ours:8.2f}x"
+    )
+
+
 def plain(outcome: Outcome) -> list[str]:
     """Lines of a case without a kernel table: contender, median, p10 to p90; then the goals."""
     lines = [

@@ -24,7 +24,6 @@ from bench.timing import Samples, interleave
 CASES: dict[str, "Case"] = {}
 CHECKED_ROWS = 512
 TOLERANCE = {"f32": 4e-6, "f16": 4e-3, "bf16": 3e-2}
-COPIES = ("copy", "copy_stream")
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,15 @@ class Work:
     bytes: int
     expected: Callable
     tolerance: float = 0.0  # absolute and relative; 0: that of the element type
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """A function that shows what the machine can do; `calls` of them are the work of the case."""
+
+    name: str
+    function: Callable
+    calls: float
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,7 @@ class Record:
     median_s: float
     p10_s: float
     p90_s: float
-    ceiling_s: float | None  # the work's bytes at the speed of the best copy of the same run
+    ceiling_s: float | None  # the work at the speed of the best ceiling of the same run
 
     @staticmethod
     def of(case_name: str, setting: "Setting", contender: str, seconds, ceiling) -> "Record":
@@ -108,7 +116,7 @@ class Outcome:
 
 
 def case(name: str, sizes: list, dtypes: list, threads: tuple[int, ...] = (1, 2)) -> Callable:
-    """Registers a generator of (name, function) pairs, at most one Work, and Goals."""
+    """Registers a generator of (name, function) pairs, at most one Work, Ceilings and Goals."""
 
     def register(contenders: Callable) -> Callable:
         if name in CASES:
@@ -150,16 +158,18 @@ def difference(actual: torch.Tensor, work: Work, dtype: str) -> str:
 def measure(one: Case, setting: Setting, rounds: int = 0) -> Outcome:
     """Runs one case: checks each contender, then times the right ones against each other."""
     contenders: dict[str, Callable] = {}
-    work, goals = None, []
+    work, goals, ceilings = None, [], []
     for item in one.contenders(setting):
         if isinstance(item, Work):
             work = item
         elif isinstance(item, Goal):
             goals.append(item)
+        elif isinstance(item, Ceiling):
+            ceilings.append(item)
         else:
             contenders[item[0]] = item[1]
     outcome = Outcome()
-    for name in [n for n in contenders if work and n not in COPIES]:
+    for name in list(contenders) if work else []:
         result = contenders[name]()
         wrong = difference(result, work, setting.dtype)
         if wrong:
@@ -170,16 +180,9 @@ def measure(one: Case, setting: Setting, rounds: int = 0) -> Outcome:
         del result
     if not contenders:
         return outcome
-    samples = interleave(contenders, rounds or 11)
-    copies = [samples[n].median for n in COPIES if n in samples]
-    ceiling = min(copies) * work.bytes / _copied(setting) if copies and work else None
+    samples = interleave(contenders | {c.name: c.function for c in ceilings}, rounds or 11)
+    ceiling = min((samples[c.name].median * c.calls for c in ceilings), default=None)
     for name, taken in samples.items():
         outcome.records.append(Record.of(one.name, setting, name, taken.seconds, ceiling))
     outcome.goals = [g for g in goals if {g.ours, g.theirs} <= {"", *samples}]
     return outcome
-
-
-def _copied(setting: Setting) -> int:
-    """Bytes that the copy contenders read and write: one f32 array each way."""
-    rows, columns = setting.size
-    return 2 * rows * columns * 4

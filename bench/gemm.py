@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of f32 matrices as users call them, against every library that the machine has.
+
+MKL through torch.mm, oneDNN through PyTorch's fused linear layer, OpenBLAS of NumPy's wheel, and
+BLIS and OpenBLAS where Debian's packages are installed. The ceiling is the peak of multiply-adds in
+registers. Sizes are rows x depth x columns.
+"""
+
+import contextlib
+import ctypes
+import ctypes.util
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pto.torch  # noqa: F401 registers torch.ops.pto
+import torch
+
+from bench.peak import Peak
+from bench.runner import Ceiling, Setting, Work, case
+
+SQUARE = (16, 32, 48, 64, 96, 128, 256, 512, 1024, 2048)
+ODD = [(97, 101, 103), (333, 1001, 515), (1000, 999, 1013)]
+MODEL = [(128, 384, 1536), (512, 1536, 384), (4096, 384, 384)]
+SKINNY = [(m, k, n) for k, n in ((4096, 4096), (1024, 1024)) for m in (1, 4, 16)]
+
+ROW_MAJOR, PLAIN = 101, 111  # of CBLAS
+
+
+class Library:
+    """A CBLAS library found on the machine."""
+
+    def __init__(self, name: str, set_threads: str) -> None:
+        self._library = ctypes.CDLL(ctypes.util.find_library(name))
+        self._threads = getattr(self._library, set_threads)
+        pointer, size, real = ctypes.c_void_p, ctypes.c_int, ctypes.c_float
+        self._sgemm = self._library.cblas_sgemm
+        self._sgemm.argtypes = [size] * 6 + [
+            real,
+            pointer,
+            size,
+            pointer,
+            size,
+            real,
+            pointer,
+            size,
+        ]
+
+    def contender(self, a: torch.Tensor, b: torch.Tensor, threads: int) -> Callable:
+        (m, k), n = a.shape, b.shape[1]
+        out = a.new_empty(m, n)
+        pointers = a.data_ptr(), b.data_ptr(), out.data_ptr()
+
+        def run():
+            self._sgemm(
+                ROW_MAJOR,
+                PLAIN,
+                PLAIN,
+                m,
+                n,
+                k,
+                1,
+                pointers[0],
+                k,
+                pointers[1],
+                n,
+                0,
+                pointers[2],
+                n,
+            )
+            return out
+
+        self._threads(threads)
+        return run
+
+
+@cache
+def libraries() -> dict[str, Library]:
+    found = {}
+    setters = {"openblas": "openblas_set_num_threads", "blis": "bli_thread_set_num_threads"}
+    for name, threads in setters.items():
+        with contextlib.suppress(OSError, TypeError, AttributeError):
+            found[name] = Library(name, threads)
+    return found
+
+
+def set_numpy_threads(count: int) -> None:
+    """Of the OpenBLAS in NumPy's wheel; a NumPy of another kind keeps its own number."""
+    folder = Path(np.__file__).parent.with_name("numpy.libs")
+    for path in folder.glob("libscipy_openblas*"):
+        ctypes.CDLL(str(path)).scipy_openblas_set_num_threads64_(count)
+
+
+def peers(a: torch.Tensor, b: torch.Tensor, threads: int) -> Iterator[tuple[str, Callable]]:
+    yield "mkl", lambda: torch.mm(a, b)
+    linear, weight = torch.ops.mkldnn._linear_pointwise, b.t()
+    yield "onednn", lambda: linear(a, weight, None, "none", [], "")
+    x, y = a.numpy(), b.numpy()
+    set_numpy_threads(threads)
+    yield "numpy", lambda: x @ y
+    for name, library in libraries().items():
+        yield name, library.contender(a, b, threads)
+
+
+def product(setting: Setting):
+    m, k, n = setting.size
+    a, b = torch.randn(m, k), torch.randn(k, n)
+    peak = Peak(setting.threads)
+    yield "pto", lambda: torch.ops.pto.matmul(a, b)
+    yield from peers(a, b, setting.threads)
+    yield Ceiling("peak", peak, m * k * n / peak.multiply_adds)
+    yield Work(
+        bytes=4 * (m * k + k * n + m * n),
+        expected=lambda rows: a[rows].double() @ b.double(),
+        tolerance=1e-6 * k,
+    )
+
+
+SIZES = [(n, n, n) for n in SQUARE] + ODD + MODEL
+case("gemm", sizes=SIZES, dtypes=["f32"])(product)
+case("few_rows", sizes=SKINNY, dtypes=["f32"])(product)
