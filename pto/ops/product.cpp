@@ -15,9 +15,10 @@ using namespace pto;
 
 namespace {
 
-// A strip of the result is the least that a thread takes. Every strip packs its columns of b, so it
-// has many rows if there are still enough strips for all threads.
-constexpr int64_t kStripRows = 256, kFewStripRows = 64, kStripCols = 384, kStripsWanted = 4;
+// A strip of the result is the least that a thread takes. Every strip packs its columns of b and
+// its rows of a, so strips are as large as leaves enough of them for all threads.
+constexpr int64_t kStripRows = 256, kFewStripRows = 64, kStripsWanted = 4;
+constexpr int64_t kStripCols = 1024, kFewStripCols = 384;
 constexpr int64_t kSizeMax = INT32_MAX;
 
 // A matrix: strides in elements.
@@ -120,7 +121,8 @@ class Product {
   Product(const KernelArguments& in, const Matrices& layout, const Operand<Element>& out)
       : in_(in), layout_(layout), out_(out) {
     const Matrix<Element>& m = out.matrix;
-    swaps_ = m.col_stride != 1 && m.row_stride == 1;  // rows of the result lie dense then
+    // Rows of the result lie dense then; a column becomes a row, which streams by.
+    swaps_ = m.row_stride == 1 && (m.col_stride != 1 || out.cols == 1);
     if (swaps_) out_ = out.transposed();
   }
 
@@ -139,18 +141,21 @@ class Product {
           "bits\n  fix: split the matrices");
     }
     const int64_t batches = count(/*repeated=*/false);
-    const int64_t col_strips = (out_.cols + kStripCols - 1) / kStripCols;
-    const bool is_large = batches * col_strips * (out_.rows / kStripRows) >= kStripsWanted;
+    const bool is_tall = batches * (out_.rows / kFewStripRows) >= kStripsWanted;
+    const bool is_large = batches * (out_.rows / kStripRows) >= kStripsWanted;
     const int64_t height = is_large ? kStripRows : kFewStripRows;
+    const int64_t width = is_tall ? kStripCols : kFewStripCols;
     const int64_t row_strips = (out_.rows + height - 1) / height;
-    const int64_t strips = row_strips * col_strips;
+    const int64_t col_strips = (out_.cols + width - 1) / width, strips = row_strips * col_strips;
     auto [item, last] = in_.items(batches * strips);
     while (item < last) {
       const int64_t batch = item / strips, col = item % strips / row_strips;
-      const int64_t row = item % row_strips, some = std::min(last - item, row_strips - row);
-      const int64_t first_row = row * height, first_col = col * kStripCols;
-      multiply(batch, {first_row, std::min(out_.rows - first_row, some * height), first_col,
-                       std::min(out_.cols - first_col, kStripCols)});
+      const int64_t row = item % row_strips, first_row = row * height, first_col = col * width;
+      // Strips that lie beside each other are one.
+      const bool is_wide = row_strips == 1;
+      const int64_t some = std::min(last - item, is_wide ? col_strips - col : row_strips - row);
+      multiply(batch, {first_row, std::min(out_.rows - first_row, (is_wide ? 1 : some) * height),
+                       first_col, std::min(out_.cols - first_col, (is_wide ? some : 1) * width)});
       item += some;
     }
     return 0;

@@ -3,9 +3,11 @@
 // in registers while the depth passes, for three ways to multiply and add.
 //
 //     MicroKernel<FloatDot>::get(rows, vectors)(a, b, units, tile);
+//     InPlaceKernel<FloatDot>::get(rows, vectors)(operands, tile);
 //
-// A unit is 32 bits of depth: one float, two int16 or four int8. `a` holds units in groups of eight
-// for each row, [units / 8][rows][8]; `b` holds them beside each other, [units][vectors * lanes].
+// A unit is 32 bits of depth: one float, two int16 or four int8. Of panels, `a` holds units in
+// groups of eight for each row, [units / 8][rows][8]; `b` holds them beside each other,
+// [units][vectors * lanes]. Operands in place are rows of units at any distance.
 //
 // Invariant: outputs depend on their own row and column only, and on the order of the depth; so any
 // cut into tiles gives the same bits.
@@ -18,10 +20,11 @@ namespace matmul {
 
 constexpr int kLane = kVectorBytes / 4;  // units, and outputs, of a vector
 constexpr int kGroup = 8;                // units of a row that lie together in a panel of a
+constexpr int kLineUnits = 16;           // of a cache line
 #if defined(PTO_TARGET_AVX512)
-constexpr int kRows = 8, kVectors = 3;  // 24 of 32 registers hold outputs
+constexpr int kRows = 12, kVectors = 2;  // 24 of 32 registers hold outputs
 #elif defined(PTO_TARGET_AVX2)
-constexpr int kRows = 4, kVectors = 3;  // 12 of 16: 7 loads for 12 multiply-adds
+constexpr int kRows = 6, kVectors = 2;  // 12 of 16: 8 loads for 12 multiply-adds
 #else
 constexpr int kRows = 4, kVectors = 2;
 #endif
@@ -105,6 +108,15 @@ struct Outputs {
   const int32_t* last;   // a row that is added at the end; or null
 };
 
+// Operands where the caller keeps them: units of a row of `a` lie together, rows `a_row` units
+// apart; b's columns lie together, its units `b_unit` apart. Panels lie beside each other.
+struct InPlace {
+  const int32_t *a, *b;
+  int64_t a_row, b_unit;
+  int units, panels;
+  int64_t ahead;  // units from those of b that are read to those to prefetch
+};
+
 // Only expressions folded over constants touch the array of outputs: loops over it would keep it
 // in memory.
 template <class Dot, int Rows, int Vectors>
@@ -149,6 +161,46 @@ struct Micro {
     (row<I>(across, sum, a[I * kGroup], right), ...);
   }
 
+  template <int... I, int... J>
+  static PTO_INLINE void step_in_place(Indices<I...>, Indices<J...> across, Sum* sum,
+                                       const int32_t* a, int64_t a_row, const int32_t* b) {
+    Units right[Vectors];
+    ((right[J] = *reinterpret_cast<const LooseUnits*>(b + J * kLane)), ...);
+    (row<I>(across, sum, a[I * a_row], right), ...);
+  }
+
+  template <int... J>
+  static PTO_INLINE void advance(Indices<J...>, Outputs& t) {
+    constexpr int kBytes = Vectors * kLane * 4;
+    ((t.to[J] += kBytes), ...);
+    if (t.from[0]) ((t.from[J] += kBytes), ...);
+    if (t.first) t.first += Vectors * kLane;
+    if (t.last) t.last += Vectors * kLane;
+  }
+
+  static void run_in_place(const InPlace& in, Outputs t) {
+    constexpr int kStride = Vectors * kLane, kSteps = 4;
+    const int32_t* b = in.b;
+    for (int panel = 0; panel < in.panels; ++panel, b += kStride, advance(Across(), t)) {
+      Sum sum[Rows * Vectors];
+      begin(All(), sum, t);
+      const int32_t *left = in.a, *right = b;
+      int units = in.units;
+      for (; units >= kSteps; units -= kSteps, left += kSteps, right += kSteps * in.b_unit) {
+        PTO_UNROLL
+        for (int u = 0; u < kSteps; ++u) {
+          const int32_t* const at = right + u * in.b_unit;
+          for (int line = 0; line < kStride; line += kLineUnits)
+            __builtin_prefetch(at + in.ahead + line);
+          step_in_place(Down(), Across(), sum, left + u, in.a_row, at);
+        }
+      }
+      for (int u = 0; u < units; ++u)
+        step_in_place(Down(), Across(), sum, left + u, in.a_row, right + u * in.b_unit);
+      end(All(), sum, t);
+    }
+  }
+
   static void run(const int32_t* a, const int32_t* b, int units, const Outputs& t) {
     constexpr int kStride = Vectors * kLane;
     Sum sum[Rows * Vectors];
@@ -162,30 +214,47 @@ struct Micro {
   }
 };
 
-using RunMicro = void (*)(const int32_t* a, const int32_t* b, int units, const Outputs& tile);
+// The kernels of one way to read operands, by the number of rows, 1 to kRows, and of vectors, 1 to
+// kVectors.
+template <class Way>
+struct KernelTable {
+  using Run = decltype(Way::template kernel<1, 1>());
+  Run run[kVectors][kRows];
 
-// Indexed by the number of rows, 1 to kRows, and of vectors, 1 to kVectors.
-template <class Dot>
-struct MicroKernel {
-  struct Table {
-    RunMicro run[kVectors][kRows];
-  };
-  template <int... R, int... V>
-  static constexpr Table table(Indices<R...>, Indices<V...>) {
-    Table all = {};
-    (fill<V>(all, Indices<R...>()), ...);
+  template <int V, int... R>
+  constexpr void fill(Indices<R...>) {
+    ((run[V][R] = Way::template kernel<R + 1, V + 1>()), ...);
+  }
+  template <int... V>
+  static constexpr KernelTable of(Indices<V...>) {
+    KernelTable all = {};
+    (all.template fill<V>(typename IndicesTo<kRows>::type()), ...);
     return all;
   }
-  template <int V, int... R>
-  static constexpr void fill(Table& all, Indices<R...>) {
-    ((all.run[V][R] = &Micro<Dot, R + 1, V + 1>::run), ...);
-  }
-  static RunMicro get(int rows, int vectors) {
-    static constexpr Table kTable =
-        table(typename IndicesTo<kRows>::type(), typename IndicesTo<kVectors>::type());
+  static Run get(int rows, int vectors) {
+    static constexpr KernelTable kTable = of(typename IndicesTo<kVectors>::type());
     return kTable.run[vectors - 1][rows - 1];
   }
 };
+
+template <class Dot>
+struct FromPanels {
+  template <int Rows, int Vectors>
+  static constexpr auto kernel() {
+    return &Micro<Dot, Rows, Vectors>::run;
+  }
+};
+template <class Dot>
+struct FromPlaces {
+  template <int Rows, int Vectors>
+  static constexpr auto kernel() {
+    return &Micro<Dot, Rows, Vectors>::run_in_place;
+  }
+};
+template <class Dot>
+using MicroKernel = KernelTable<FromPanels<Dot>>;
+template <class Dot>
+using InPlaceKernel = KernelTable<FromPlaces<Dot>>;
 
 }  // namespace matmul
 PTO_NAMESPACE_END

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matmul loops: a matrix product from panels. Blocks of b stay in the second cache; each panel of a
-// (in the first cache) makes its rows of outputs from a block's columns.
+// Matmul loops: a matrix product from panels. A panel of b stays in the first cache while the rows
+// of a block of a, which stays in the second, pass by.
 //
 //     matmul::run(job, false);   // the best way of this target; true: the CPU has VNNI
 //
@@ -12,22 +12,21 @@
 #pragma once
 #include "pto/abi/host.h"
 #include "pto/isa/cpu/matmul_pack.hpp"
+#include "pto/isa/cpu/matmul_stream.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
-constexpr int kDepth = 256;            // units of a block: a panel of a is at most 8 KB
-constexpr int kBlockCols = 384;        // columns of a block: at most 384 KB
-constexpr int kNearUnits = 128 << 10;  // units of a and c, which a second cache holds beside b
+constexpr int kDepth = 512;       // units of a block: a panel of b is 32 KB on AVX2
+constexpr int kBlockCols = 1024;  // columns of a block
+constexpr int kBlockRows = 96;    // rows of a block: 192 KB
+constexpr int kBlockSlivers = kBlockRows / kRows;
+constexpr int kSmallUnits = 16 << 10;  // of a b that is read where it lies
+constexpr int kNearUnits = 8 << 10;    // of outputs that need no prefetching
 constexpr int kBlockVectors = kBlockCols / kLane;
 
-PTO_INLINE int quotient_up(int a, int b) { return (a + b - 1) / b; }
-
-// Returns part `i` of `count` about equal parts of n.
-PTO_INLINE int share(int n, int i, int count) { return int(int64_t(n) * i / count); }
-
 struct Panels {
-  int32_t left[kRows * kDepth];
+  int32_t left[kBlockRows * kDepth];
   int32_t right[kDepth * kBlockCols];
   int32_t beyond[kGroup];  // whole groups of columns are written
   int32_t first[kBlockCols], last[kBlockCols];
@@ -50,35 +49,25 @@ inline Panels& panels_of_thread() {
   return workspace.get();
 }
 
-// An accumulator: 4-byte elements in any layout.
-struct Place {
-  int32_t* data;
-  Axis rows, cols;
-  bool has_vectors;
-
-  Place(const pto_matmul_matrix& m, int row_count, int col_count)
-      : data(static_cast<int32_t*>(m.data)), rows(rows_of(m)), cols(cols_of(m)) {
-    has_vectors = cols.stride == 1 && (cols.box % kLane == 0 || cols.box >= col_count) &&
-                  (rows.box >= row_count || rows.box_stride == rows.box * rows.stride);
-  }
-  int32_t* at(int row, int col) const { return data + rows.at(row) + cols.at(col); }
-};
-
 using Pack = void (*)(const pto_matmul_job&, int32_t*, const Part&);
 
 template <class Dot>
 class Product {
  public:
-  Product(const pto_matmul_job& job, Pack left, Pack expect, Pack right)
+  Product(const pto_matmul_job& job, Pack left, Pack right)
       : job_(job),
         left_(left),
-        expect_(expect),
         right_(right),
         panels_(panels_of_thread()),
         packed_(reinterpret_cast<int32_t*>(job.packed)),
         to_(job.c, job.rows, job.cols),
         from_(job.start, job.rows, job.cols),
-        is_large_(int64_t(job.rows) * (job.cols + job.depth / Dot::kPerUnit) > kNearUnits) {}
+        is_large_(int64_t(job.rows) * job.cols > kNearUnits) {
+    if (!kSame<Dot, FloatDot> || !job.b.data || (job.packed && !job.packs)) return;
+    has_float_rows_ = has_float_rows(job.b, job.b_scale, job.depth, job.cols);
+    is_in_place_ = has_float_rows_ && !job.packed && int64_t(job.depth) * job.cols <= kSmallUnits &&
+                   has_float_rows(job.a, job.a_scale, job.rows, job.depth);
+  }
 
   void run() {
     const int units = quotient_up(job_.depth, Dot::kPerUnit);
@@ -105,12 +94,12 @@ class Product {
   // One panel of b: its columns and what precedes it in the block.
   struct Columns {
     int begin, vectors, count, before;
+    bool is_whole() const { return count == vectors * kLane; }
   };
   Columns columns(const Block& block, int panel) const {
-    const int vectors = block.end - block.begin, panels = block.panels();
-    const int first = share(vectors, panel, panels), after = share(vectors, panel + 1, panels);
-    const int begin = (block.begin + first) * kLane, width = (after - first) * kLane;
-    return {begin, after - first, smaller(job_.cols - begin, width), first * kLane};
+    const int first = panel * kVectors, left = block.end - block.begin - first;
+    const int begin = (block.begin + first) * kLane, vectors = smaller(left, kVectors);
+    return {begin, vectors, smaller(job_.cols - begin, vectors * kLane), first * kLane};
   }
   // One panel of a; the rows are cut into parts as equal as possible.
   struct Rows {
@@ -126,82 +115,119 @@ class Product {
     const int depth = quotient_up(block.units, kGroup) * kGroup, panels = block.panels();
     int32_t* const right = packed_ ? packed_ : panels_.right;
     if (packed_) packed_ += int64_t(depth) * (block.end - block.begin) * kLane;
+    if (!job_.packed || job_.packs) pack_panels(block, right, depth);
     for (int p = 0; p < panels; ++p) {
       const Columns c = columns(block, p);
-      int32_t* const panel = right + c.before * depth;
-      if (!job_.packed || job_.packs)
-        right_(job_, panel, {c.begin, c.count, c.vectors * kLane, block.k, block.units});
-      sum_columns(panel, c, block.units);
+      sum_columns(right + c.before * depth, c, block.units);
       if (block.is_last && job_.bias.data) take_bias(c);
     }
     if (job_.packs) return;
-    for (int s = 0; s < slivers(); ++s) {
-      const Rows r = rows(s);
-      left_(job_, panels_.left, {r.begin, r.count, r.count, block.k, block.units});
+    for (int first = 0; first < slivers(); first += kBlockSlivers) {
+      const int last = smaller(slivers(), first + kBlockSlivers);
+      for (int s = first; s < last && !is_in_place_; ++s) {
+        const Rows r = rows(s);
+        left_(job_, left_of(s), {r.begin, r.count, r.count, block.k, block.units});
+      }
       for (int p = 0; p < panels; ++p) {
-        expect_next(block, s, p);
-        run_tile(block, r, columns(block, p), right, depth);
+        const Columns c = columns(block, p);
+        for (int s = first; s < last; ++s) {
+          if (s + 1 < last) expect(rows(s + 1), c);
+          run_tile(block, s, c, right + c.before * depth);
+        }
       }
     }
   }
+  void pack_panels(const Block& block, int32_t* right, int depth) const {
+    int panel = has_float_rows_ ? pack_rows(block, right, depth) : 0;
+    for (; panel < block.panels(); ++panel) {
+      const Columns c = columns(block, panel);
+      right_(job_, right + c.before * depth,
+             {c.begin, c.count, c.vectors * kLane, block.k, block.units});
+    }
+  }
 
-  void run_tile(const Block& block, const Rows& r, const Columns& c, const int32_t* right,
-                int depth) const {
-    Outputs out = {};
+  // Packs the whole panels of b in the order in which it lies; returns how many.
+  int pack_rows(const Block& block, int32_t* right, int depth) const {
+    constexpr int kWidth = kVectors * kLane, kRowsAtOnce = 8;
+    const int begin = block.begin * kLane, end = smaller(block.end * kLane, job_.cols);
+    const int panels = (end - begin) / kWidth;
+    if (is_in_place_) return panels;
+    for (int unit = 0; unit < block.units; unit += kRowsAtOnce) {
+      const int some = smaller(block.units - unit, kRowsAtOnce);
+      const int32_t* from = right_at(block.k + unit, begin);
+      int32_t* to = right + unit * kWidth;
+      for (int p = 0; p < panels; ++p, from += kWidth, to += kWidth * depth)
+        for (int u = 0; u < some; ++u)
+          __builtin_memcpy(to + u * kWidth, from + u * job_.b.row_stride, kWidth * 4);
+    }
+    return panels;
+  }
+
+  int32_t* left_of(int sliver) const {
+    return panels_.left + sliver % kBlockSlivers * (kRows * kDepth);
+  }
+
+  // Prefetches the outputs of a tile, which lie in short runs far apart.
+  void expect(const Rows& r, const Columns& c) const {
+    if (!is_large_ || !to_.has_vectors) return;
+    const char* first = to_.vector(r.begin, c.begin);
+    const char* last = to_.vector(r.begin, c.begin + (c.vectors - 1) * kLane) + kVectorBytes - 1;
+    const int64_t stride = to_.rows.stride * 4;
+    for (int i = 0; i < r.count; ++i, first += stride, last += stride) {
+      __builtin_prefetch(first, 1);
+      __builtin_prefetch(last, 1);
+    }
+  }
+
+  void run_tile(const Block& block, int sliver, const Columns& c, const int32_t* b) const {
+    const Rows r = rows(sliver);
+    const Place* const from = !block.is_first ? &to_ : job_.start.data ? &from_ : nullptr;
+    const bool is_whole = c.is_whole() && to_.has_vectors && (!from || from->has_vectors);
+    Outputs out = is_whole ? outputs(to_, from, r.begin, c.begin, c.vectors) : Outputs{};
     if (kHasFirst<Dot>) out.first = panels_.first + c.before;
     if (block.is_last && job_.bias.data) out.last = panels_.last + c.before;
-    const Place* const from = !block.is_first ? &to_ : job_.start.data ? &from_ : nullptr;
-    const int32_t* const b = right + c.before * depth;
-    const bool is_whole = c.count == c.vectors * kLane && to_.has_vectors;
-    if (is_whole && (!from || from->has_vectors))
-      in_place(out, from, r.begin, c, r.count, b, block.units);
+    if (is_whole)
+      multiply(out, block, sliver, c, b);
     else
-      by_copy(out, from, r.begin, c, r.count, b, block.units);
+      by_copy(out, from, block, sliver, c, b);
   }
 
-  // Prefetches the next tile's outputs and a part of the next panel of a: both lie in short runs
-  // far apart, which no prefetcher of a CPU follows.
-  void expect_next(const Block& block, int sliver, int panel) const {
-    const int panels = block.panels();
-    const bool is_end = panel + 1 == panels;
-    if (!is_large_ || (is_end && sliver + 1 == slivers())) return;
-    const Rows r = rows(is_end ? sliver + 1 : sliver);
-    const Columns c = columns(block, is_end ? 0 : panel + 1);
-    for (int v = 0; v < c.vectors && to_.has_vectors; ++v)
-      for (int i = 0; i < r.count; ++i)
-        __builtin_prefetch(to_.at(r.begin + i, c.begin + v * kLane), 1);
-    if (sliver + 1 == slivers()) return;
-    const Rows next = rows(sliver + 1);
-    const int groups = quotient_up(block.units, kGroup), first = share(groups, panel, panels);
-    expect_(job_, nullptr,
-            {next.begin, next.count, next.count, block.k + first * kGroup * Dot::kPerUnit,
-             (share(groups, panel + 1, panels) - first) * kGroup});
-  }
-
-  void in_place(Outputs& out, const Place* from, int row, const Columns& c, int rows,
-                const int32_t* b, int units) const {
-    for (int v = 0; v < c.vectors; ++v) {
-      out.to[v] = reinterpret_cast<char*>(to_.at(row, c.begin + v * kLane));
-      if (from) out.from[v] = reinterpret_cast<const char*>(from->at(row, c.begin + v * kLane));
+  // Multiplies a sliver by one panel of b: `panel`, or where it lies.
+  void multiply(const Outputs& out, const Block& block, int sliver, const Columns& c,
+                const int32_t* panel) const {
+    const Rows r = rows(sliver);
+    if (!is_in_place_) {
+      MicroKernel<Dot>::get(r.count, c.vectors)(left_of(sliver), panel, block.units, out);
+      return;
     }
-    out.to_stride = to_.rows.stride * 4;
-    if (from) out.from_stride = from->rows.stride * 4;
-    MicroKernel<Dot>::get(rows, c.vectors)(panels_.left, b, units, out);
+    const int64_t width = c.vectors * kLane;
+    InPlace in = {left_at(r.begin, block.k), panel, job_.a.row_stride, width, block.units, 1, 0};
+    if (c.is_whole()) {
+      in.b = right_at(block.k, c.begin);
+      in.b_unit = job_.b.row_stride;
+      in.ahead = width;
+    }
+    InPlaceKernel<Dot>::get(r.count, c.vectors)(in, out);
+  }
+  const int32_t* left_at(int row, int k) const {
+    return static_cast<const int32_t*>(job_.a.data) + row * job_.a.row_stride + k;
+  }
+  const int32_t* right_at(int k, int col) const {
+    return static_cast<const int32_t*>(job_.b.data) + k * job_.b.row_stride + col;
   }
 
   // Goes through a copy of whole vectors, at the edge and where the layout has none.
-  void by_copy(Outputs& out, const Place* from, int row, const Columns& c, int rows,
-               const int32_t* b, int units) const {
-    int32_t tile[kRows][kVectors * kLane] = {};
-    for (int r = 0; from && r < rows; ++r)
-      for (int j = 0; j < c.count; ++j) tile[r][j] = *from->at(row + r, c.begin + j);
+  void by_copy(Outputs& out, const Place* from, const Block& block, int sliver, const Columns& c,
+               const int32_t* b) const {
+    const Rows r = rows(sliver);
+    int32_t tile[kRows][kVectors * kLane];
+    for (int i = 0; from && i < r.count; ++i) from->read(tile[i], r.begin + i, c.begin, c.count);
     for (int v = 0; v < c.vectors; ++v)
       out.from[v] = out.to[v] = reinterpret_cast<char*>(tile[0] + v * kLane);
     if (!from) out.from[0] = nullptr;
     out.to_stride = out.from_stride = sizeof(tile[0]);
-    MicroKernel<Dot>::get(rows, c.vectors)(panels_.left, b, units, out);
-    for (int r = 0; r < rows; ++r)
-      for (int j = 0; j < c.count; ++j) *to_.at(row + r, c.begin + j) = tile[r][j];
+    multiply(out, block, sliver, c, b);
+    for (int i = 0; i < r.count; ++i) to_.write(tile[i], r.begin + i, c.begin, c.count);
   }
 
   template <class D>
@@ -228,25 +254,26 @@ class Product {
   }
 
   const pto_matmul_job& job_;
-  Pack left_, expect_, right_;
+  const Pack left_, right_;
   Panels& panels_;
   int32_t* packed_;  // the next block's; null: packed at each call
   Place to_, from_;
-  bool is_large_;  // beyond the second cache
+  const bool is_large_;          // outputs lie beyond the first cache
+  bool has_float_rows_ = false;  // b
+  bool is_in_place_ = false;     // whole panels of b, and all of a, are read where they lie
 };
 
 template <class Dot, int Bias>
 void run_integers(const pto_matmul_job& job) {
-  Product<Dot>(job, pack_left<Dot, int8_t, Bias>, expect_left<Dot, int8_t>, pack_right<Dot, int8_t>)
-      .run();
+  Product<Dot>(job, pack_left<Dot, int8_t, Bias>, pack_right<Dot, int8_t>).run();
 }
 
 struct Packs {
-  Pack left, expect, right;
+  Pack left, right;
 };
 template <class T>
 Packs floats_of() {
-  return {pack_left<FloatDot, T, 0>, expect_left<FloatDot, T>, pack_right<FloatDot, T>};
+  return {pack_left<FloatDot, T, 0>, pack_right<FloatDot, T>};
 }
 inline Packs floats(int type) {
   switch (type) {
@@ -272,8 +299,8 @@ inline Packs floats(int type) {
 // `quads`: the CPU multiplies quads of bytes.
 inline void run(const pto_matmul_job& job, bool quads) {
   if (job.a.type != PTO_MATMUL_I8) {
-    const Packs a = floats(job.a.type);
-    Product<FloatDot>(job, a.left, a.expect, floats(job.b.type).right).run();
+    if (job.rows <= kRows && Stream(job).run()) return;
+    Product<FloatDot>(job, floats(job.a.type).left, floats(job.b.type).right).run();
     return;
   }
 #if defined(PTO_TARGET_AVX512)

@@ -211,8 +211,11 @@ struct Packer {
     for (int k = part.k; k < part.k + part.units * kPerUnit; k += kRun) {
       const int64_t start = from.depth.at(k);
       if (runs && is_plain(k)) {
-        for (int r = 0; r < part.lines; ++r, panel += kGroup)
+        const int64_t next = part.lines * from.lines.stride;
+        for (int r = 0; r < part.lines; ++r, panel += kGroup) {
+          __builtin_prefetch(from.data + start + offset[r] + next);
           *reinterpret_cast<LooseGroup*>(panel) = plain_group(start + offset[r]);
+        }
         continue;
       }
       for (int r = 0; r < part.lines; ++r, panel += kGroup) {
@@ -223,13 +226,6 @@ struct Packer {
         }
       }
     }
-  }
-
-  // Prefetches the elements that left() will read.
-  void expect(const Part& part) const {
-    for (int k = part.k; k < part.k + part.units * kPerUnit; k += kRun)
-      for (int r = 0; r < part.lines; ++r)
-        __builtin_prefetch(from.data + from.lines.at(part.line + r) + from.depth.at(k), 0, 2);
   }
 
   void right(int32_t* panel, const Part& part) const {
@@ -280,10 +276,6 @@ struct Packer {
 template <class Dot, class T, int Bias>
 void pack_left(const pto_matmul_job& job, int32_t* panel, const Part& part) {
   Packer<Dot, T, Bias>{{job.a, job.a_scale, true, job.depth}}.left(panel, part);
-}
-template <class Dot, class T>
-void expect_left(const pto_matmul_job& job, int32_t*, const Part& part) {
-  Packer<Dot, T, 0>{{job.a, job.a_scale, true, job.depth}}.expect(part);
 }
 template <class Dot, class T>
 void pack_right(const pto_matmul_job& job, int32_t* panel, const Part& part) {

@@ -4,6 +4,7 @@
 #include "pto/isa/matrix/matmul.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <vector>
 
@@ -354,6 +355,73 @@ TEST(Matmul, ReadsAPackedOperandAsTheOneThatItWasPackedFrom) {
       EXPECT_EQ(p.wrong(true, true), "") << "engine " << engine << ", depth " << sizes.k;
     }
   }
+}
+
+// Floats that end where the memory of the process does: to read beyond them is a fault.
+class AtTheEdge {
+ public:
+  AtTheEdge(int rows, int cols, int64_t stride, unsigned seed) : stride_(stride) {
+    const size_t page = 4096, bytes = size_t((rows - 1) * stride + cols) * sizeof(float);
+    size_ = (bytes + page - 1) / page * page + page;
+    void* const all =
+        mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mapped_ = static_cast<char*>(all);
+    mprotect(mapped_ + size_ - page, page, PROT_NONE);
+    data_ = reinterpret_cast<float*>(mapped_ + size_ - page - bytes);
+    for (size_t i = 0; i < bytes / sizeof(float); ++i)
+      data_[i] = float(int(seed = seed * 1664525u + 1013904223u) >> 8) * 0x1p-20f;
+  }
+  ~AtTheEdge() { munmap(mapped_, size_); }
+  AtTheEdge(const AtTheEdge&) = delete;
+  AtTheEdge& operator=(const AtTheEdge&) = delete;
+
+  float at(int row, int col) const { return data_[row * stride_ + col]; }
+  pto_matmul_matrix matrix() const {
+    return {data_, PTO_MATMUL_F32, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, stride_, 1};
+  }
+
+ private:
+  int64_t stride_;
+  size_t size_;
+  char* mapped_;
+  float* data_;
+};
+
+void check_rows_of_floats(const Sizes& s, unsigned seed, int engine, bool has_start) {
+  const bool is_turned = seed % 3 == 0;  // b's columns lie together, as a weight's rows do
+  const AtTheEdge a(s.m, s.k, s.k + seed % 3, seed);
+  const AtTheEdge b(is_turned ? s.n : s.k, is_turned ? s.k : s.n, 5 + (is_turned ? s.k : s.n),
+                    seed);
+  const AtTheEdge c(s.m, s.n, s.n + seed % 2, seed + 2), start(s.m, s.n, s.n, seed + 3);
+  pto_matmul_job job = {};
+  job.engine = engine;
+  job.rows = s.m, job.depth = s.k, job.cols = s.n;
+  job.a = a.matrix(), job.b = b.matrix(), job.c = c.matrix();
+  if (is_turned) std::swap(job.b.row_stride, job.b.col_stride);
+  if (has_start) job.start = start.matrix();
+  if (pto_matmul(&job) != 0) return;
+  for (int i = 0; i < s.m; ++i)
+    for (int j = 0; j < s.n; ++j) {
+      float sum = has_start ? start.at(i, j) : 0;
+      for (int k = 0; k < s.k; ++k)
+        sum = std::fma(a.at(i, k), is_turned ? b.at(j, k) : b.at(k, j), sum);
+      ASSERT_EQ(sum, c.at(i, j)) << s.m << " x " << s.k << " x " << s.n << " engine " << engine
+                                 << " at " << i << ", " << j;
+    }
+}
+
+TEST(Matmul, ReadsRowsOfFloatsWhereTheyLieAndNothingBeyond) {
+  unsigned n = 1;
+  const auto below = [&n](unsigned limit) {
+    n = n * 1664525u + 1013904223u;
+    return int((n >> 8) % limit) + 1;
+  };
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
+    for (unsigned seed = 0; seed < 60; ++seed) {
+      const Sizes sizes = {below(20), below(seed % 4 ? 40 : 300), below(seed % 5 ? 70 : 420)};
+      ASSERT_NO_FATAL_FAILURE(check_rows_of_floats(sizes, seed, engine, seed % 2));
+    }
+  ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({2, 9, 2100}, 7, PTO_MATMUL_BEST, true));
 }
 
 TEST(Matmul, EveryEngineGivesTheSameBits) {
