@@ -40,7 +40,7 @@ SUBJECTS = {
         "tasks",
     ),
     "test_wheel|test_bench": ("base", "compiler", "bindings", "adapters", "tasks"),
-    "test_dev|test_tidy|test_laws|test_choose": (),
+    "test_dev|test_tidy|test_laws|test_choose|test_children": (),
 }
 EVERYWHERE = {"bindings", "errors", "__init__.py", "config.py"}  # what every Python test uses
 

@@ -3,13 +3,14 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from bench import frameworks_mindspore, report, runner, timing
-from bench.runner import Case, Goal, Outcome, Record, Setting, Work, measure
+from bench.runner import Case, Ceiling, Goal, Outcome, Record, Setting, Work, measure
 from pto.adapters.torch import activation
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,15 +76,22 @@ def test_a_kernel_that_writes_nothing_does_not_pass_with_its_neighbours_result()
 
 
 def test_records_are_json_lines_with_the_documented_fields():
-    outcome = measure(case_of(a=doubled, copy=doubled, b=doubled), SETTING, rounds=10)
+    case = case_of(a=doubled, b=doubled)
+
+    def with_ceiling(setting):
+        return [*case.contenders(setting), Ceiling("c", doubled, 0.5)]
+
+    outcome = measure(replace(case, contenders=with_ceiling), SETTING, rounds=10)
+    assert [r.contender for r in outcome.records] == ["a", "b", "c"]
     for line in outcome.lines():
         again = json.loads(json.dumps(line))
         assert list(again) == FIELDS
         assert 0 < again["p10_s"] <= again["median_s"] <= again["p90_s"]
-        assert again["size"] == [8, 64] and again["ceiling_s"] > 0
+        assert again["size"] == [8, 64]
+        assert again["ceiling_s"] == 0.5 * outcome.seconds()["c"]
 
 
-def test_without_copies_there_is_no_ceiling():
+def test_without_a_function_that_shows_it_there_is_no_ceiling():
     [record] = measure(case_of(a=doubled), SETTING, rounds=10).records
     assert record.ceiling_s is None
 
