@@ -50,7 +50,7 @@ PROGRAMS = {
     "host_tasks": host_tasks.run,
 }
 
-PRODUCTS = ("gemm", "few_rows")
+PRODUCTS = ("gemm", "few_rows", "linear")
 ROWS = dict.fromkeys(PRODUCTS, report.product_row)
 TABLE = {kernel.name for kernel in kernels.KERNELS} | {f"{k.name}_half" for k in kernels.KERNELS}
 ROWS |= dict.fromkeys(TABLE, report.row)

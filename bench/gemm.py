@@ -2,8 +2,8 @@
 """Products of f32 matrices as users call them, against every library that the machine has.
 
 MKL through torch.mm, oneDNN through PyTorch's fused linear layer, OpenBLAS of NumPy's wheel, and
-BLIS and OpenBLAS where Debian's packages are installed. The ceiling is the peak of multiply-adds in
-registers. Sizes are rows x depth x columns.
+BLIS and OpenBLAS where Debian's packages are installed. `linear` multiplies by a weight, columns x
+depth. The ceiling is the peak of multiply-adds in registers. Sizes are rows x depth x columns.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ ODD = [(97, 101, 103), (333, 1001, 515), (1000, 999, 1013)]
 MODEL = [(128, 384, 1536), (512, 1536, 384), (4096, 384, 384)]
 SKINNY = [(m, k, n) for k, n in ((4096, 4096), (1024, 1024)) for m in (1, 4, 16)]
 
-ROW_MAJOR, PLAIN = 101, 111  # of CBLAS
+ROW_MAJOR, PLAIN, TURNED = 101, 111, 112  # of CBLAS
 
 
 class Library:
@@ -50,25 +50,13 @@ class Library:
     def contender(self, a: torch.Tensor, b: torch.Tensor, threads: int) -> Callable:
         (m, k), n = a.shape, b.shape[1]
         out = a.new_empty(m, n)
-        pointers = a.data_ptr(), b.data_ptr(), out.data_ptr()
+        left, right, result = a.data_ptr(), b.data_ptr(), out.data_ptr()
+        kind, stride = (PLAIN, n) if b.is_contiguous() else (TURNED, k)
 
         def run():
             self._sgemm(
-                ROW_MAJOR,
-                PLAIN,
-                PLAIN,
-                m,
-                n,
-                k,
-                1,
-                pointers[0],
-                k,
-                pointers[1],
-                n,
-                0,
-                pointers[2],
-                n,
-            )
+                ROW_MAJOR, PLAIN, kind, m, n, k, 1, left, k, right, stride, 0, result, n
+            )  # fmt: skip
             return out
 
         self._threads(threads)
@@ -103,11 +91,15 @@ def peers(a: torch.Tensor, b: torch.Tensor, threads: int) -> Iterator[tuple[str,
         yield name, library.contender(a, b, threads)
 
 
-def product(setting: Setting):
+def product(setting: Setting, is_weight: bool = False):
     m, k, n = setting.size
-    a, b = torch.randn(m, k), torch.randn(k, n)
+    a, weight = torch.randn(m, k), torch.randn(n, k)
+    b = weight.t() if is_weight else weight.t().contiguous()
     peak = Peak(setting.threads)
-    yield "pto", lambda: torch.ops.pto.matmul(a, b)
+    if is_weight:
+        yield "pto", lambda: torch.ops.pto.matmul(a, weight, transpose_b=True)
+    else:
+        yield "pto", lambda: torch.ops.pto.matmul(a, b)
     yield from peers(a, b, setting.threads)
     yield Ceiling("peak", peak, m * k * n / peak.multiply_adds)
     yield Work(
@@ -120,3 +112,4 @@ def product(setting: Setting):
 SIZES = [(n, n, n) for n in SQUARE] + ODD + MODEL
 case("gemm", sizes=SIZES, dtypes=["f32"])(product)
 case("few_rows", sizes=SKINNY, dtypes=["f32"])(product)
+case("linear", sizes=MODEL + SKINNY, dtypes=["f32"])(lambda setting: product(setting, True))
