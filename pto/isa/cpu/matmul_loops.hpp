@@ -17,9 +17,9 @@
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
-constexpr int kDepth = 512;       // units of a block: a panel of b is 32 KB on AVX2
-constexpr int kBlockCols = 1024;  // columns of a block
-constexpr int kBlockRows = 96;    // rows of a block: 192 KB
+constexpr int kDepth = kVectorBytes == 64 ? 256 : 512;  // units of a block: a panel of b is 32 KB
+constexpr int kBlockCols = 1024;                        // columns of a block
+constexpr int kBlockRows = 96;                          // rows of a block: 192 KB
 constexpr int kBlockSlivers = kBlockRows / kRows;
 constexpr int kSmallUnits = 16 << 10;  // of a b that is read where it lies
 constexpr int kNearUnits = 8 << 10;    // of outputs that need no prefetching

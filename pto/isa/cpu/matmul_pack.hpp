@@ -232,12 +232,17 @@ struct Packer {
     const bool runs = from.has_depth_runs(kRun);
     const bool across = kPerUnit == 1 && !runs && from.has_line_runs();
     const int end = part.k + part.units * kPerUnit;
-    for (int k = part.k; k < end; k += kRun, panel += kGroup * part.width)
+    // Eight lines at a time: their cache lines may share a set of the first cache.
+    for (int j = 0; runs && j < part.lines; j += kGroup) {
+      int32_t* to = panel + j;
+      const int count = smaller(part.lines - j, kGroup);
+      for (int k = part.k; k < end; k += kRun, to += kGroup * part.width)
+        transposed(to, part.line + j, count, part.width, k);
+    }
+    for (int k = part.k; !runs && k < end; k += kRun, panel += kGroup * part.width)
       for (int j = 0; j < part.lines; j += kGroup) {
         const int line = part.line + j, count = smaller(part.lines - j, kGroup);
-        if (runs)
-          transposed(panel + j, line, count, part.width, k);
-        else if (across && line % kGroup == 0)
+        if (across && line % kGroup == 0)
           copied(panel + j, line, count, part.width, k);
         else
           for (int i = 0; i < kGroup; ++i)

@@ -3,7 +3,7 @@
 // lies. Rows of b pass a few at a time beside outputs that stay in the first cache; columns of b
 // (rows of a weight) pass eight at a time and are turned in registers.
 //
-//     if (job.rows <= kRows && Stream(job).run()) return;   // false: not for this layout
+//     const bool is_done = job.rows <= kRows && Stream(job).run();   // false: not for this layout
 //
 // Law: that of the job; the same bits as the loops over panels.
 // Thread safety: pure functions on the caller's memory.
@@ -83,6 +83,7 @@ struct Turned {
   static constexpr int kCols = kWide * kLane;
   using Sum = FloatDot::Sum;
   using All = typename IndicesTo<Rows * kWide>::type;
+  using Down = typename IndicesTo<Rows>::type;
 
   // Loads eight units of kLane columns, a vector a unit.
   static PTO_INLINE void load(const float* b, int64_t b_col, Units* to) {
@@ -92,7 +93,7 @@ struct Turned {
       PTO_UNROLL
       for (int i = 0; i < kGroup; ++i) {
         const float* const column = b + (part * kGroup + i) * b_col;
-        __builtin_prefetch(column + kTurnedAhead);
+        __builtin_prefetch(column + kTurnedAhead, 0, 2);  // the first cache may keep too few
         v[part][i] = bit_cast<Group>(lanes::load<kGroup>(column));
       }
       transpose(v[part]);
@@ -108,16 +109,35 @@ struct Turned {
     }
   }
 
-  template <int... I>
-  static PTO_INLINE void step(Indices<I...>, Sum* sum, const int32_t* a, int64_t a_row,
-                              const Units* low, const Units* high) {
-    ((sum[I] = FloatDot::add(sum[I], lanes::splat<Units>(uint32_t(a[I / kWide * a_row])),
-                             I % kWide ? *high : *low)),
+  // Adds the products of one unit to the sums of column group G.
+  template <int G, int... R>
+  static PTO_INLINE void step(Indices<R...>, Sum* sum, const int32_t* a, int64_t a_row, Units b) {
+    ((sum[R * kWide + G] =
+          FloatDot::add(sum[R * kWide + G], lanes::splat<Units>(uint32_t(a[R * a_row])), b)),
      ...);
+  }
+  // Units that share cache lines follow each other: columns may lie 4 KB apart, where eight lines
+  // are all that the first cache keeps.
+  template <int G>
+  static PTO_INLINE void line(Sum* sum, const int32_t* a, int64_t a_row, const float* b,
+                              int64_t b_col) {
+    for (int part = 0; part < kLineUnits; part += kGroup) {
+      Units units[kGroup];
+      load(b + G * kLane * b_col + part, b_col, units);
+      PTO_UNROLL
+      for (int u = 0; u < kGroup; ++u) step<G>(Down(), sum, a + part + u, a_row, units[u]);
+    }
+  }
+  template <int G>
+  static PTO_INLINE void one(Sum* sum, const int32_t* a, int64_t a_row, const float* b,
+                             int64_t b_col) {
+    Units unit;
+    for (int i = 0; i < kLane; ++i) unit[i] = bit_cast<uint32_t>(b[(G * kLane + i) * b_col]);
+    step<G>(Down(), sum, a, a_row, unit);
   }
 
   template <int... I>
-  static PTO_INLINE void run(Indices<I...> all, const int32_t* a, int64_t a_row, const float* b,
+  static PTO_INLINE void run(Indices<I...>, const int32_t* a, int64_t a_row, const float* b,
                              int64_t b_col, int depth, const int32_t* from, int32_t* to,
                              int64_t from_row, int64_t to_row) {
     Sum sum[Rows * kWide];
@@ -128,20 +148,13 @@ struct Turned {
     else
       ((sum[I] = Sum{}), ...);
     int k = 0;
-    for (; k + kGroup <= depth; k += kGroup) {
-      Units low[kGroup], high[kGroup];
-      load(b + k, b_col, low);
-      load(b + k + kLane * b_col, b_col, high);
-      PTO_UNROLL
-      for (int u = 0; u < kGroup; ++u) step(all, sum, a + k + u, a_row, low + u, high + u);
+    for (; k + kLineUnits <= depth; k += kLineUnits) {
+      line<0>(sum, a + k, a_row, b + k, b_col);
+      line<1>(sum, a + k, a_row, b + k, b_col);
     }
     for (; k < depth; ++k) {
-      Units low, high;
-      for (int i = 0; i < kLane; ++i) {
-        low[i] = bit_cast<uint32_t>(b[k + i * b_col]);
-        high[i] = bit_cast<uint32_t>(b[k + (kLane + i) * b_col]);
-      }
-      step(all, sum, a + k, a_row, &low, &high);
+      one<0>(sum, a + k, a_row, b + k, b_col);
+      one<1>(sum, a + k, a_row, b + k, b_col);
     }
     ((*reinterpret_cast<LooseUnits*>(to + I / kWide * to_row + I % kWide * kLane) =
           bit_cast<Units>(sum[I])),
