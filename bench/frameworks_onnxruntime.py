@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.runner import Setting, Work, case
+from bench.runner import Expected, Setting, case
 
 CHAIN = 200
 
@@ -71,7 +71,7 @@ def call_onnxruntime_chain(setting: Setting):
     yield "pto_custom_add", bound(session(ours, 1, operators=True), feeds)
     yield "pto_provider", bound(session(theirs, 1, provider=True), feeds)
     expected = torch.from_numpy(feeds["x"].astype(np.float64) + CHAIN * feeds["y"].astype("f8"))
-    yield Work(bytes=0, expected=lambda rows: expected[rows], tolerance=1e-4)
+    yield Expected(lambda rows: expected[rows], tolerance=1e-4)
 
 
 @case("ort_add_relu", sizes=[(1024, 1024)], dtypes=["f32"])
@@ -87,9 +87,8 @@ def onnxruntime_add_relu(setting: Setting):
     yield "pto_custom", bound(session(fused, count, operators=True), feeds)
     yield "pto_provider", bound(session(plain, count, provider=True), feeds)
     x, y = (torch.from_numpy(feeds[n]) for n in "xy")
-    yield Work(
-        bytes=3 * feeds["x"].nbytes,
-        expected=lambda rows: torch.relu(x[rows].double() + y[rows].double()),
+    yield Expected(
+        lambda rows: torch.relu(x[rows].double() + y[rows].double()),
     )
 
 
@@ -116,7 +115,7 @@ def _minilm_contenders(setting: Setting):
     yield "onnxruntime_with_pto_fused", embed(bound(session(fused, count, operators=True), feeds))
     with torch.no_grad():
         expected = demo.pool(model(**tokens).last_hidden_state, mask).double()
-    yield Work(bytes=0, expected=lambda rows: expected[rows], tolerance=1e-5)
+    yield Expected(lambda rows: expected[rows], tolerance=1e-5)
 
 
 @functools.cache

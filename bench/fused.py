@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from bench.runner import Goal, Setting, Work, case
+from bench.runner import Expected, Goal, Setting, case
 from pto import ops
 
 ELEMENTS = (1 << 20,)
@@ -23,9 +23,9 @@ def arrays(setting: Setting) -> tuple[np.ndarray, np.ndarray]:
     return tuple(random.standard_normal((2, *setting.size), np.float32))
 
 
-def expected(x: np.ndarray, y: np.ndarray, ours: str, theirs: str) -> Iterator[Work | Goal]:
+def expected(x: np.ndarray, y: np.ndarray, ours: str, theirs: str) -> Iterator[Expected | Goal]:
     total = torch.from_numpy(np.maximum(x.astype(np.float64) + y, 0))
-    yield Work(bytes=3 * x.nbytes, expected=lambda rows: total[rows])
+    yield Expected(lambda rows: total[rows])
     yield Goal(ours, theirs, at_most=round(1 / FASTER, 2))
 
 

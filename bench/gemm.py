@@ -18,7 +18,7 @@ import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 
 from bench.peak import Peak
-from bench.runner import Ceiling, Setting, Work, case
+from bench.runner import Ceiling, Expected, Setting, case
 
 SQUARE = (16, 32, 48, 64, 96, 128, 256, 512, 1024, 2048)
 ODD = [(97, 101, 103), (333, 1001, 515), (1000, 999, 1013)]
@@ -36,16 +36,8 @@ class Library:
         self._threads = getattr(self._library, set_threads)
         pointer, size, real = ctypes.c_void_p, ctypes.c_int, ctypes.c_float
         self._sgemm = self._library.cblas_sgemm
-        self._sgemm.argtypes = [size] * 6 + [
-            real,
-            pointer,
-            size,
-            pointer,
-            size,
-            real,
-            pointer,
-            size,
-        ]
+        matrix = [pointer, size]
+        self._sgemm.argtypes = [size] * 6 + [real, *matrix, *matrix, real, *matrix]
 
     def contender(self, a: torch.Tensor, b: torch.Tensor, threads: int) -> Callable:
         (m, k), n = a.shape, b.shape[1]
@@ -102,9 +94,8 @@ def product(setting: Setting, is_weight: bool = False):
         yield "pto", lambda: torch.ops.pto.matmul(a, b)
     yield from peers(a, b, setting.threads)
     yield Ceiling("peak", peak, m * k * n / peak.multiply_adds)
-    yield Work(
-        bytes=4 * (m * k + k * n + m * n),
-        expected=lambda rows: a[rows].double() @ b.double(),
+    yield Expected(
+        lambda rows: a[rows].double() @ b.double(),
         tolerance=1e-6 * k,
     )
 

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from bench import direct
 from bench.reference import Reference
-from bench.runner import Ceiling, Setting, Work, case
+from bench.runner import Ceiling, Expected, Setting, case
 
 SIZES = [(32, 384), (256, 1536), (4096, 1024), (65536, 1024)]
 HALF_SIZES = [(4096, 1024)]
@@ -165,9 +165,8 @@ def contenders(kernel: Kernel, setting: Setting):
         yield from by_hand(kernel.name, kernel.reads, d, out, setting.threads)
         for name, copy in by_hand("copy", 1, d, out, setting.threads):
             yield Ceiling(name, copy, (kernel.reads + 1) / 2)  # arrays read and written
-    yield Work(
-        bytes=(kernel.reads + 1) * out.nbytes,
-        expected=lambda rows: kernel.torch(d.double(rows)),
+    yield Expected(
+        lambda rows: kernel.torch(d.double(rows)),
     )
 
 

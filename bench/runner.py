@@ -6,10 +6,10 @@
         x = rand(setting)
         yield "pto", lambda: torch.ops.pto.softmax(x)
         yield "torch", lambda: torch.softmax(x, -1)       # every case names its competitors
-        yield Work(bytes=2 * x.nbytes, expected=lambda rows: torch.softmax(x[rows].double(), -1))
+        yield Expected(lambda rows: torch.softmax(x[rows].double(), -1))
         yield Goal("pto", "torch", at_most=0.8)           # of the time, printed beside the ratio
 
-A contender returns its result. Before it is timed, the result is compared with `expected`; a wrong
+A contender returns its result. Before it is timed, the result is compared with Expected; a wrong
 one is reported, not timed, and makes the run fail.
 """
 
@@ -36,11 +36,10 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Work:
-    """Compulsory traffic in bytes, and the exact result of chosen rows in f64."""
+class Expected:
+    """The exact result of chosen rows, in f64."""
 
-    bytes: int
-    expected: Callable
+    of_rows: Callable
     tolerance: float = 0.0  # absolute and relative; 0: that of the element type
 
 
@@ -116,7 +115,7 @@ class Outcome:
 
 
 def case(name: str, sizes: list, dtypes: list, threads: tuple[int, ...] = (1, 2)) -> Callable:
-    """Registers a generator of (name, function) pairs, at most one Work, Ceilings and Goals."""
+    """Registers a generator of (name, function) pairs, Expected, Ceilings, Goals."""
 
     def register(contenders: Callable) -> Callable:
         if name in CASES:
@@ -134,17 +133,17 @@ def sampled_rows(count: int) -> torch.Tensor:
     return torch.linspace(0, count - 1, CHECKED_ROWS).round().long().unique()
 
 
-def difference(actual: torch.Tensor, work: Work, dtype: str) -> str:
+def difference(actual: torch.Tensor, right: Expected, dtype: str) -> str:
     """Says what is wrong with a result; "" if nothing is."""
     if hasattr(actual, "__array__") and not isinstance(actual, torch.Tensor):
         actual = torch.tensor(np.asarray(actual))  # of another framework
     if not isinstance(actual, torch.Tensor):
         return f"returned {type(actual).__name__}, not a tensor"
     rows = sampled_rows(actual.shape[0])
-    found, expected = actual.detach().cpu()[rows].double(), work.expected(rows)
+    found, expected = actual.detach().cpu()[rows].double(), right.of_rows(rows)
     if found.shape != expected.shape:
         return f"has shape {tuple(found.shape)}, expected {tuple(expected.shape)}"
-    tolerance = work.tolerance or TOLERANCE[dtype]
+    tolerance = right.tolerance or TOLERANCE[dtype]
     bad = ~((found - expected).abs() <= tolerance * (1 + expected.abs()))
     if not bad.any():
         return ""
@@ -158,10 +157,10 @@ def difference(actual: torch.Tensor, work: Work, dtype: str) -> str:
 def measure(one: Case, setting: Setting, rounds: int = 0) -> Outcome:
     """Runs one case: checks each contender, then times the right ones against each other."""
     contenders: dict[str, Callable] = {}
-    work, goals, ceilings = None, [], []
+    right, goals, ceilings = None, [], []
     for item in one.contenders(setting):
-        if isinstance(item, Work):
-            work = item
+        if isinstance(item, Expected):
+            right = item
         elif isinstance(item, Goal):
             goals.append(item)
         elif isinstance(item, Ceiling):
@@ -169,9 +168,9 @@ def measure(one: Case, setting: Setting, rounds: int = 0) -> Outcome:
         else:
             contenders[item[0]] = item[1]
     outcome = Outcome()
-    for name in list(contenders) if work else []:
+    for name in list(contenders) if right else []:
         result = contenders[name]()
-        wrong = difference(result, work, setting.dtype)
+        wrong = difference(result, right, setting.dtype)
         if wrong:
             outcome.wrong.append(f"{one.name} {setting.size} {setting.dtype}: {name} {wrong}")
             del contenders[name]

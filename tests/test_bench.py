@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from bench import frameworks_mindspore, report, runner, timing
-from bench.runner import Case, Ceiling, Goal, Outcome, Record, Setting, Work, measure
+from bench.runner import Case, Ceiling, Expected, Goal, Outcome, Record, Setting, measure
 from pto.adapters.torch import activation
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,7 +25,7 @@ def case_of(**contenders) -> Case:
     def items(setting):
         yield from contenders.items()
         x = torch.ones(setting.size)
-        yield Work(bytes=2 * x.nbytes, expected=lambda rows: 2 * x[rows].double())
+        yield Expected(lambda rows: 2 * x[rows].double())
 
     return Case("double", items, [SETTING.size], ["f32"], (1,))
 
@@ -188,7 +188,7 @@ def test_the_reference_kernels_are_right(size, stream):
         kernels.reference().contender(
             kernel.name, d.x, out=out, y=y, gain=d.gain, bias=d.bias, threads=2, stream=stream
         )()
-        work = Work(0, lambda rows, k=kernel: k.torch(d.double(rows)))
+        work = Expected(lambda rows, k=kernel: k.torch(d.double(rows)))
         assert runner.difference(out, work, "f32") == "", kernel.name
 
 
