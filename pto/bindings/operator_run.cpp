@@ -8,8 +8,6 @@
 #include "pto/operators/last_error.hpp"
 
 namespace pto::bindings {
-namespace {}  // namespace
-
 void OperatorRun::replace(int output, const ResultTarget& target) {
   std::vector<pto_tensor_ref> others;
   for (int i = 0; i < op_.n_outputs; ++i) {

@@ -137,6 +137,7 @@ class Product {
       }
     }
   }
+
   void pack_panels(const Block& block, int32_t* right, int depth) const {
     int panel = has_float_rows_ ? pack_rows(block, right, depth) : 0;
     for (; panel < block.panels(); ++panel) {

@@ -174,8 +174,7 @@ class Stream {
     if (!has_float_rows(job_.a, job_.a_scale, job_.rows, job_.depth)) return false;
     if (has_float_rows(job_.b, job_.b_scale, job_.depth, job_.cols))
       by_rows();
-    else if (job_.rows <= kRows && kLane >= kGroup &&
-             has_float_rows(turned(job_.b), job_.b_scale, job_.cols, job_.depth))
+    else if (kLane >= kGroup && has_float_rows(turned(job_.b), job_.b_scale, job_.cols, job_.depth))
       by_columns();
     else
       return false;
