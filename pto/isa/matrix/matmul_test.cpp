@@ -424,6 +424,15 @@ TEST(Matmul, ReadsRowsOfFloatsWhereTheyLieAndNothingBeyond) {
   ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({2, 9, 2100}, 7, PTO_MATMUL_BEST, true));
 }
 
+// Sizes beyond a block of the loops: of rows and columns, and of the depth.
+TEST(Matmul, CrossesItsBlocksWithRowsOfFloats) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
+    for (unsigned seed = 0; seed < 3; ++seed) {  // b's columns lie together in the first
+      ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({205, 23, 1100}, seed, engine, seed % 2));
+      ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({13, 1030, 37}, seed, engine, seed % 2));
+    }
+}
+
 TEST(Matmul, EveryEngineGivesTheSameBits) {
   for (unsigned seed = 0; seed < 6; ++seed) {
     check_engines<Left<float, 32, 96>, Right<float, 96, 64>, Acc<float, 32, 64>>(
