@@ -133,6 +133,14 @@ class NamedArguments : public KernelArguments {
     return KernelArguments::real(attribute(name));
   }
   template <char... kName>
+  bool is_none(ArgumentName<kName...> name) const {
+    return KernelArguments::is_none(attribute(name));
+  }
+  template <char... kName>
+  double given_real(ArgumentName<kName...> name) const {
+    return KernelArguments::given_real(attribute(name));
+  }
+  template <char... kName>
   Integers integers(ArgumentName<kName...> name) const {
     return KernelArguments::integers(attribute(name));
   }

@@ -17,6 +17,8 @@ from pto.ops.arithmetic import FusedAddRelu as fused_add_relu
 from pto.ops.arithmetic import Mul as mul
 from pto.ops.arithmetic import MulScalar as mul_scalar
 from pto.ops.arithmetic import Relu as relu
+from pto.ops.attention import Attention as attention
+from pto.ops.attention import AttentionWithLogSums as attention_with_log_sums
 from pto.ops.convolution import Conv2d as conv2d
 from pto.ops.dynamic import NonZero as nonzero
 from pto.ops.movement import Concat as concat
@@ -37,6 +39,8 @@ from pto.ops.selection import TopK as top_k
 __all__ = [
     "add",
     "add_layer_norm",
+    "attention",
+    "attention_with_log_sums",
     "bias_add_layer_norm",
     "bias_gelu",
     "concat",

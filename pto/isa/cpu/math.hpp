@@ -7,6 +7,7 @@
 // deep run, one of 8191 in the quick one.
 // Thread safety: pure functions.
 #pragma once
+#include "pto/isa/cpu/access.hpp"
 #include "pto/isa/cpu/bits.hpp"
 #include "pto/isa/cpu/leaves.hpp"
 
@@ -95,6 +96,18 @@ PTO_INLINE V exp_of(V x) {
 template <class V>
 PTO_INLINE V exp(V x) {
   return exp_of<1>(x);
+}
+
+// Computes 2^x for x up to 0: 1.9 ULP, 0 below 2^-126. NaN stays.
+template <class V>
+PTO_INLINE V exp2_to_one(V x) {
+  using I = Vec<int32_t, kCount<V>>;
+  x = max_or_second(splat<V>(-127.f), x);
+  const V shifted = x + 12582912.f;  // 1.5 * 2^23: rounds to an integer
+  const V r = x - (shifted - 12582912.f);
+  const V q = horner(r, 1.f, 0.6931470036506653f, 0.24022242426872253f, 0.05550733581185341f,
+                     0.009671512991189957f, 0.001326472614891827f);
+  return q * bit_cast<V>((bit_cast<I>(shifted) - (0x4b400000 - 127)) << 23);
 }
 
 // Computes a / b for b in [1, 2^100] and a in [0, b]: half an ULP, three times the throughput of

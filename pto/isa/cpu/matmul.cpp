@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the loops of a matrix product by the abilities of the CPU.
+#include "pto/isa/cpu/engine.hpp"
 #include "pto/isa/cpu/matmul_job.hpp"
 
 extern "C" {
@@ -8,21 +9,8 @@ void pto_matmul_avx2(const pto_matmul_job* job, int quads);
 void pto_matmul_avx512(const pto_matmul_job* job, int quads);
 }
 
-namespace {
-
-int best_engine() {
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (!has_avx2 || !__builtin_cpu_supports("f16c")) return PTO_MATMUL_PORTABLE;
-  const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (!has_avx512) return PTO_MATMUL_AVX2;
-  return __builtin_cpu_supports("avx512vnni") ? PTO_MATMUL_AVX512_VNNI : PTO_MATMUL_AVX512;
-}
-
-}  // namespace
-
 int32_t pto_matmul(const pto_matmul_job* job) {
-  static const int best = best_engine();
+  const int best = pto::best_engine();
   const int engine = job->engine == PTO_MATMUL_BEST ? best : job->engine;
   if (engine > best) return 1;
   if ((job->rows <= 0 && !job->packs) || job->cols <= 0) return 0;

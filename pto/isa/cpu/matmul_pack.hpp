@@ -21,6 +21,9 @@ using Group = Vec<int32_t, kGroup>;
 using LooseGroup = typename VecOf<int32_t, kGroup>::loose;
 
 PTO_INLINE int smaller(int a, int b) { return a < b ? a : b; }
+// Returns part `i` of `count` about equal parts of n.
+PTO_INLINE int share(int n, int i, int count) { return int(int64_t(n) * i / count); }
+PTO_INLINE int quotient_up(int a, int b) { return (a + b - 1) / b; }
 
 // The position of the other axis' line: rows of a, columns of b.
 struct Axis {

@@ -18,10 +18,6 @@ constexpr int kStreamUnits = 4 << 10;  // outputs that stay in the first cache
 constexpr int kStreamAhead = 256;      // units of a row of b to prefetch, where it is long
 constexpr int kTurnedAhead = 64;       // floats of a column of b to prefetch
 
-// Returns part `i` of `count` about equal parts of n.
-PTO_INLINE int share(int n, int i, int count) { return int(int64_t(n) * i / count); }
-PTO_INLINE int quotient_up(int a, int b) { return (a + b - 1) / b; }
-
 // An accumulator: 4-byte elements in any layout.
 struct Place {
   int32_t* data;

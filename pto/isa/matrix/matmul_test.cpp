@@ -4,12 +4,12 @@
 #include "pto/isa/matrix/matmul.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <vector>
 
 #include "pto/isa/element/hifloat8.hpp"
 #include "pto/isa/tile/tile_layouts.hpp"
+#include "tests/at_the_edge.hpp"
 #include "tests/isa_oracle.hpp"
 
 namespace pto::matmul_test {
@@ -357,35 +357,9 @@ TEST(Matmul, ReadsAPackedOperandAsTheOneThatItWasPackedFrom) {
   }
 }
 
-// Floats that end where the memory of the process does: to read beyond them is a fault.
-class AtTheEdge {
- public:
-  AtTheEdge(int rows, int cols, int64_t stride, unsigned seed) : stride_(stride) {
-    const size_t page = 4096, bytes = size_t((rows - 1) * stride + cols) * sizeof(float);
-    size_ = (bytes + page - 1) / page * page + page;
-    void* const all =
-        mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    mapped_ = static_cast<char*>(all);
-    mprotect(mapped_ + size_ - page, page, PROT_NONE);
-    data_ = reinterpret_cast<float*>(mapped_ + size_ - page - bytes);
-    for (size_t i = 0; i < bytes / sizeof(float); ++i)
-      data_[i] = float(int(seed = seed * 1664525u + 1013904223u) >> 8) * 0x1p-20f;
-  }
-  ~AtTheEdge() { munmap(mapped_, size_); }
-  AtTheEdge(const AtTheEdge&) = delete;
-  AtTheEdge& operator=(const AtTheEdge&) = delete;
-
-  float at(int row, int col) const { return data_[row * stride_ + col]; }
-  pto_matmul_matrix matrix() const {
-    return {data_, PTO_MATMUL_F32, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, stride_, 1};
-  }
-
- private:
-  int64_t stride_;
-  size_t size_;
-  char* mapped_;
-  float* data_;
-};
+pto_matmul_matrix matrix(const AtTheEdge& x) {
+  return {x.data(), PTO_MATMUL_F32, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, x.stride(), 1};
+}
 
 void check_rows_of_floats(const Sizes& s, unsigned seed, int engine, bool has_start) {
   const bool is_turned = seed % 3 == 0;  // b's columns lie together, as a weight's rows do
@@ -396,9 +370,9 @@ void check_rows_of_floats(const Sizes& s, unsigned seed, int engine, bool has_st
   pto_matmul_job job = {};
   job.engine = engine;
   job.rows = s.m, job.depth = s.k, job.cols = s.n;
-  job.a = a.matrix(), job.b = b.matrix(), job.c = c.matrix();
+  job.a = matrix(a), job.b = matrix(b), job.c = matrix(c);
   if (is_turned) std::swap(job.b.row_stride, job.b.col_stride);
-  if (has_start) job.start = start.matrix();
+  if (has_start) job.start = matrix(start);
   if (pto_matmul(&job) != 0) return;
   for (int i = 0; i < s.m; ++i)
     for (int j = 0; j < s.n; ++j) {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the loops of attention by the abilities of the CPU.
+#include "pto/isa/cpu/attention_job.hpp"
+#include "pto/isa/cpu/engine.hpp"
+
+extern "C" {
+#define PTO_LOOPS(target)                                            \
+  void pto_attention_##target(const pto_attention_job* job);         \
+  size_t pto_attention_bytes_##target(const pto_attention_job* job); \
+  int32_t pto_attention_rows_##target(const pto_attention_job* job);
+PTO_LOOPS(portable)
+PTO_LOOPS(avx2)
+PTO_LOOPS(avx512)
+#undef PTO_LOOPS
+}
+
+namespace {
+
+struct Loops {
+  void (*run)(const pto_attention_job*);
+  size_t (*bytes)(const pto_attention_job*);
+  int32_t (*rows)(const pto_attention_job*);
+};
+constexpr Loops kPortable = {pto_attention_portable, pto_attention_bytes_portable,
+                             pto_attention_rows_portable};
+constexpr Loops kAvx2 = {pto_attention_avx2, pto_attention_bytes_avx2, pto_attention_rows_avx2};
+constexpr Loops kAvx512 = {pto_attention_avx512, pto_attention_bytes_avx512,
+                           pto_attention_rows_avx512};
+
+// Returns null where the CPU lacks the wanted engine.
+const Loops* loops_of(const pto_attention_job& job) {
+  const int best = pto::best_engine(), engine = job.engine == PTO_MATMUL_BEST ? best : job.engine;
+  if (engine > best) return nullptr;
+  if (engine == PTO_MATMUL_PORTABLE) return &kPortable;
+  return engine == PTO_MATMUL_AVX2 ? &kAvx2 : &kAvx512;
+}
+
+}  // namespace
+
+size_t pto_attention_bytes(const pto_attention_job* job) {
+  const Loops* const loops = loops_of(*job);
+  return loops ? loops->bytes(job) : 0;
+}
+
+int32_t pto_attention_rows(const pto_attention_job* job) {
+  const Loops* const loops = loops_of(*job);
+  return loops ? loops->rows(job) : 0;
+}
+
+int32_t pto_attention(const pto_attention_job* job) {
+  const Loops* const loops = loops_of(*job);
+  if (!loops) return 1;
+  loops->run(job);
+  return 0;
+}

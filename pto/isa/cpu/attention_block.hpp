@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention block: some rows of heads x queries and some keys, which the loops of attention have
+// come to, and their memory: packed operands, scores, weights, sums so far.
+//
+//     KeyBlock b(job);
+//     b.row = 0, b.rows = 96, b.key = 256, b.keys = 256;
+//     const Seen keys = b.seen(5);   // that row 5 sees, counted from b.key
+//
+// Invariant: the sizes of blocks depend on the widths only.
+// Thread safety: pure functions on the caller's memory.
+#pragma once
+#include "pto/isa/cpu/attention_job.hpp"
+#include "pto/isa/cpu/matmul_pack.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace attention {
+
+using matmul::FloatDot, matmul::kGroup, matmul::kLane, matmul::kRows, matmul::kVectors;
+using matmul::quotient_up, matmul::share, matmul::smaller;
+using V = Vec<float, kLane>;
+
+static_assert(kVectors == 2);
+constexpr int kPanel = kVectors * kLane;  // keys, or elements of a value, beside each other
+constexpr int kSubRows = 96;              // whose scores are computed before their softmax
+constexpr int kMostRows = 384;            // that share packed keys and values
+constexpr int kRowFloats = 48 << 10;      // of packed queries, and of outputs
+constexpr int kFewRows = 2 * kRows;       // that read keys and values where they lie
+
+PTO_INLINE int rounded_up(int n, int to) { return quotient_up(n, to) * to; }
+PTO_INLINE int larger(int a, int b) { return a > b ? a : b; }
+
+struct Sizes {
+  int keys, rows;   // of a block
+  int depth, outs;  // the widths, rounded up to whole groups and panels
+
+  explicit Sizes(const pto_attention_job& job)
+      : depth(rounded_up(job.width, kGroup)), outs(rounded_up(job.value_width, kPanel)) {
+    const int width = larger(larger(depth, outs), 1);
+    keys = width <= 96 ? 256 : 128;
+    rows = larger(smaller(kRowFloats / width / kSubRows * kSubRows, kMostRows), kSubRows);
+  }
+  int64_t score_stride() const { return keys + 16; }  // rows fall into different sets of the cache
+};
+
+// Where the parts of the workspace begin, in floats; each has room for a whole group at its end.
+struct Areas {
+  int64_t queries, outs, largest, sums, keys, values, scores, weights, end;
+
+  explicit Areas(const Sizes& sizes) {
+    int64_t at = 0;
+    const auto take = [&at](int64_t floats) {
+      const int64_t begin = at;
+      at += (floats + kGroup + 15) / 16 * 16;
+      return begin;
+    };
+    queries = take(int64_t(sizes.rows) * sizes.depth);
+    outs = take(int64_t(sizes.rows) * sizes.outs);
+    largest = take(sizes.rows), sums = take(sizes.rows);
+    keys = take(int64_t(sizes.keys) * sizes.depth);
+    values = take(int64_t(sizes.keys) * sizes.outs);
+    scores = take(kSubRows * sizes.score_stride());
+    weights = take(int64_t(kSubRows) * sizes.keys);
+    end = at;
+  }
+};
+
+// Keys of a block from its first one on: [first, last).
+struct Seen {
+  int first, last;
+  bool any() const { return first < last; }
+};
+
+// Rows whose products are made together, and the keys that any of them sees, from a whole panel on.
+struct Sliver {
+  int row, rows;
+  Seen keys;
+};
+
+class KeyBlock {
+ public:
+  explicit KeyBlock(const pto_attention_job& of)
+      : job(of), sizes(of), areas_(sizes), memory_(static_cast<float*>(of.workspace)) {}
+
+  const pto_attention_job& job;
+  const Sizes sizes;
+  int row = 0, rows = 0;  // among heads x queries
+  int key = 0, keys = 0;
+  int sliver_rows = kRows;
+
+  int head(int i) const { return (row + i) / job.queries; }
+  int query(int i) const { return (row + i) % job.queries; }
+
+  int slivers() const { return quotient_up(rows, sliver_rows); }
+  Sliver sliver(int number) const {
+    const int first = share(rows, number, slivers());
+    return {first, share(rows, number + 1, slivers()) - first, {0, 0}};
+  }
+  // Returns the sliver with its keys.
+  Sliver look(Sliver s) const {
+    s.keys = {keys, 0};
+    for (int i = 0; i < s.rows; ++i) {
+      const Seen one = seen(s.row + i);
+      if (!one.any()) continue;
+      s.keys.first = smaller(s.keys.first, one.first / kPanel * kPanel);
+      s.keys.last = larger(s.keys.last, one.last);
+    }
+    return s;
+  }
+  Seen seen(int i) const {
+    const int64_t place = int64_t(query(i)) + job.position - key;
+    const int64_t first = place + job.first, last = place + job.last + 1;
+    return {int(first < 0      ? 0
+                : first > keys ? keys
+                               : first),
+            int(last < 0      ? 0
+                : last > keys ? keys
+                              : last)};
+  }
+
+  // A row's queries, scaled, and weights: its part of the panel of a sliver, whose `rows` rows lie
+  // beside each other in groups of eight. So slivers of one row are the rows of a matrix.
+  float* queries(int i) const { return memory_ + areas_.queries + int64_t(i) * sizes.depth; }
+  float* weights(int i) const { return memory_ + areas_.weights + int64_t(i) * sizes.keys; }
+  // Rows of scores and outputs; the sums so far. Scores and weights count from the first row of
+  // those whose scores are computed together.
+  float* scores(int i) const { return memory_ + areas_.scores + i * sizes.score_stride(); }
+  float* outs(int i) const { return memory_ + areas_.outs + int64_t(i) * sizes.outs; }
+  float& largest(int i) const { return memory_[areas_.largest + i]; }
+  float& sum(int i) const { return memory_[areas_.sums + i]; }
+  // Panels of kPanel keys, [width][kPanel], and of kPanel elements of values, [keys][kPanel].
+  float* key_panel(int at) const { return memory_ + areas_.keys + int64_t(at) * sizes.depth; }
+  float* value_panel(int at, int col) const {
+    return memory_ + areas_.values + int64_t(col) * sizes.keys + at * kPanel;
+  }
+
+ private:
+  const Areas areas_;
+  float* const memory_;
+};
+
+// Reads `Count` elements from number `at` of `size` on.
+template <int Count, class T>
+PTO_INLINE Vec<Compute<T>, Count> read(const T* from, int at, int64_t stride, int size) {
+  const int count = smaller(size - at, Count);
+  if (stride != 1) return lanes::gather<Count>(from + at * stride, stride, count);
+  if (count == Count) return lanes::load<Count>(from + at);
+  return lanes::load_part<Count>(from + at, count);
+}
+
+}  // namespace attention
+PTO_NAMESPACE_END

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention job: softmax(scale q k^T + bias) v for queries that share their keys, as plain C.
+// libpto holds the loops once for each target and takes the best one that the CPU has.
+//
+//     pto_attention_job job = {};                       // one head, 100 queries, 300 keys
+//     job.heads = 1, job.queries = 100, job.keys = 300, job.width = 64, job.value_width = 64;
+//     job.row = 0, job.rows = 100;                      // all; threads share them
+//     job.first = -PTO_ATTENTION_UNBOUNDED, job.last = PTO_ATTENTION_UNBOUNDED;
+//     job.type = PTO_MATMUL_F32, job.scale = 0.125f;
+//     job.q = {q, 0, 64, 1}, job.k = {k, 0, 64, 1}, job.v = {v, 0, 64, 1};
+//     job.out = {out, 0, 64, 1};
+//     job.workspace = pto_malloc(pto_attention_bytes(&job));
+//     pto_attention(&job);
+//
+// Query i of each head counts as position i + job.position among the keys. It sees the keys
+// position + first .. position + last, cut to 0 .. keys - 1, except those that the mask hides. Its
+// score for key j is scale q_i k_j, then softcap tanh(score / softcap) where softcap is not 0, then
+// minus slope |position - j|, then plus the mask's number.
+//
+// Law: scores are chains of multiply-adds in the order of the width; the weights
+// 2^(score - largest so far) are summed, and multiplied by v, in blocks of keys whose places depend
+// on the widths only.
+// So the outputs of a query have the same bits whatever other queries and heads are computed with
+// it, on one engine, where v is finite. A query that sees no key has zeros, and -infinity as the
+// logarithm of its sum.
+//
+// Thread safety: any thread; pto_attention writes out, log_sums and workspace.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pto/isa/cpu/matmul_job.hpp"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Element [h, i, c] lies at h * head_stride + i * row_stride + c * col_stride, in elements.
+typedef struct pto_attention_operand {
+  void* data;  // null: absent
+  int64_t head_stride, row_stride, col_stride;
+} pto_attention_operand;
+
+enum { PTO_ATTENTION_UNBOUNDED = 1 << 30 };  // of first (negative) and last
+
+typedef struct pto_attention_job {
+  int32_t engine;  // PTO_MATMUL_BEST and others
+  int32_t type;    // of q, k, v and out, and of a mask of numbers: PTO_MATMUL_F32, F16 or BF16
+  int32_t heads, queries, keys, width, value_width;
+  int32_t row, rows;  // of heads x queries: what this call computes
+  int32_t position, first, last;
+  float scale, softcap;
+  pto_attention_operand q, k, v, out;  // k and v have one head
+  pto_attention_operand mask;          // rows: queries, columns: keys
+  int32_t mask_hides;                  // the mask has bytes: 0 hides the key
+  const float* slopes;                 // one for each head; or null
+  float* log_sums;                     // natural logarithms, [heads][queries]; or null
+  void* workspace;                     // pto_attention_bytes, of this call alone
+} pto_attention_job;
+
+// Return the bytes of the workspace and the rows for which keys and values are packed once: a call
+// for fewer is slower. Both depend on the engine and the widths only; 0: the CPU lacks the engine.
+size_t pto_attention_bytes(const pto_attention_job* job);
+int32_t pto_attention_rows(const pto_attention_job* job);
+
+// Returns 0, or 1 where the CPU lacks the wanted engine; then nothing is written.
+int32_t pto_attention(const pto_attention_job* job);
+
+#ifdef __cplusplus
+}
+#endif

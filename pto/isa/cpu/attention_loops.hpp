@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention loops: softmax(q k^T) v with an online softmax. A block of keys and values is packed
+// once for some hundred rows; the scores of 96 rows and their weights stay in the second cache. A
+// few rows read keys and values where they lie.
+//
+//     attention::run(job);   // any type, layout and mask; see attention_job.hpp
+//
+// libpto compiles these loops once for each target (attention_avx2.cpp, ...), so that no kernel
+// pays for compiling them.
+//
+// Invariant: writes the job's outputs for its rows and its workspace, nothing else.
+// Thread safety: pure functions on the caller's memory.
+#pragma once
+#include "pto/isa/cpu/attention_softmax.hpp"
+#include "pto/isa/cpu/matmul_stream.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace attention {
+
+template <class T>
+class Attention {
+ public:
+  explicit Attention(const pto_attention_job& job) : job_(job), b_(job) {}
+
+  void run() {
+    const bool is_streamed = can_stream() && job_.rows <= kFewRows;
+    b_.sliver_rows = is_streamed ? 1 : kRows;
+    for (b_.row = job_.row; b_.row < job_.row + job_.rows; b_.row += b_.sizes.rows) {
+      b_.rows = smaller(job_.row + job_.rows - b_.row, b_.sizes.rows);
+      start();
+      for (b_.key = 0; b_.key < job_.keys; b_.key += b_.sizes.keys) {
+        b_.keys = smaller(job_.keys - b_.key, b_.sizes.keys);
+        is_streamed ? stream_keys() : add_keys();
+      }
+      finish();
+    }
+  }
+
+ private:
+  bool can_stream() const {
+    return kSame<T, float> && kLane >= kGroup && job_.k.col_stride == 1 && job_.v.col_stride == 1;
+  }
+
+  // Packs the queries, scaled, so that scores are logarithms to base 2.
+  void start() const {
+    const float scale = job_.scale * lanes::kLog2E;
+    const auto& q = job_.q;
+    for (int number = 0; number < b_.slivers(); ++number) {
+      const Sliver s = b_.sliver(number);
+      for (int i = 0; i < s.rows; ++i) {
+        const int row = s.row + i;
+        const T* const from = static_cast<const T*>(q.data) + b_.head(row) * q.head_stride +
+                              b_.query(row) * q.row_stride;
+        float* to = b_.queries(s.row) + i * kGroup;
+        for (int k = 0; k < job_.width; k += kGroup, to += s.rows * kGroup)
+          lanes::store<kGroup>(to, read<kGroup>(from, k, q.col_stride, job_.width) * scale);
+        b_.largest(row) = kLowest;
+        b_.sum(row) = 0;
+      }
+    }
+    for (int64_t i = 0; i < int64_t(b_.rows) * b_.sizes.outs; i += kLane)
+      lanes::store<kLane>(b_.outs(0) + i, V{});
+  }
+
+  // Adds a block of keys to the outputs of all rows.
+  void add_keys() const {
+    constexpr int kSlivers = kSubRows / kRows;
+    bool is_packed = false;
+    for (int first = 0; first < b_.slivers(); first += kSlivers) {
+      Sliver parts[kSlivers];
+      const int count = smaller(b_.slivers() - first, kSlivers);
+      bool sees = false;
+      for (int i = 0; i < count; ++i) {
+        parts[i] = b_.look(b_.sliver(first + i));
+        sees = sees || parts[i].keys.any();
+      }
+      if (!sees) continue;
+      if (!is_packed) pack();
+      is_packed = true;
+      multiply_keys(parts, count);
+      weigh(parts, count);
+      multiply_values(parts, count);
+    }
+  }
+  void weigh(const Sliver* parts, int count) const {
+    const Softmax<T> softmax(b_);
+    for (int i = 0; i < count; ++i)
+      for (int r = 0; r < parts[i].rows; ++r) softmax.weigh(parts[0].row, parts[i], r);
+  }
+
+  void pack() const {
+    pto_matmul_job right = {};
+    right.depth = job_.width, right.cols = job_.keys;
+    right.b = {job_.k.data, 0, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED,
+               0,           0, job_.k.col_stride,  job_.k.row_stride};
+    for (int at = 0; at < b_.keys; at += kPanel) {
+      const int count = smaller(b_.keys - at, kPanel);
+      auto* const to = reinterpret_cast<int32_t*>(b_.key_panel(at));
+      matmul::pack_right<FloatDot, T>(right, to, {b_.key + at, count, kPanel, 0, job_.width});
+    }
+    // Rows of values are read whole, eight at a time.
+    for (int at = 0; at < b_.keys; at += kGroup)
+      for (int col = 0; col < job_.value_width; col += kPanel) pack_values(at, col);
+  }
+  void pack_values(int first, int col) const {
+    const auto& v = job_.v;
+    const T* from = static_cast<const T*>(v.data) + int64_t(b_.key + first) * v.row_stride;
+    float* to = b_.value_panel(first, col);
+    for (int at = first; at < smaller(first + kGroup, b_.keys); ++at) {
+      for (int more = 0; more < kPanel && col + more < job_.value_width; more += kLane)
+        lanes::store<kLane>(to + more,
+                            read<kLane>(from, col + more, v.col_stride, job_.value_width));
+      from += v.row_stride;
+      to += kPanel;
+    }
+  }
+
+  // Multiplies the panels of a sliver's left operand by one panel of the right one.
+  static void multiply(int rows, const float* left, const float* right, int units,
+                       const float* from, float* to, int64_t stride) {
+    matmul::Outputs out = {};
+    for (int v = 0; v < kVectors; ++v) {
+      out.to[v] = reinterpret_cast<char*>(to + v * kLane);
+      if (from) out.from[v] = reinterpret_cast<const char*>(from + v * kLane);
+    }
+    out.to_stride = out.from_stride = stride * int64_t(sizeof(float));
+    const auto run = matmul::MicroKernel<FloatDot>::get(rows, kVectors);
+    run(reinterpret_cast<const int32_t*>(left), reinterpret_cast<const int32_t*>(right), units,
+        out);
+  }
+
+  // Computes the scores of all slivers, panel by panel of keys, which stays in the first cache.
+  void multiply_keys(const Sliver* parts, int count) const {
+    for (int at = 0; at < b_.keys; at += kPanel)
+      for (int i = 0; i < count; ++i) {
+        const Sliver& s = parts[i];
+        if (s.keys.first <= at && at < s.keys.last)
+          multiply(s.rows, b_.queries(s.row), b_.key_panel(at), job_.width, nullptr,
+                   b_.scores(s.row - parts[0].row) + at, b_.sizes.score_stride());
+      }
+  }
+
+  void multiply_values(const Sliver* parts, int count) const {
+    for (int col = 0; col < job_.value_width; col += kPanel)
+      for (int i = 0; i < count; ++i) {
+        const Sliver& s = parts[i];
+        if (!s.keys.any()) continue;
+        float* const out = b_.outs(s.row) + col;
+        multiply(s.rows, b_.weights(s.row - parts[0].row) + s.keys.first * s.rows,
+                 b_.value_panel(s.keys.first, col), s.keys.last - s.keys.first, out, out,
+                 b_.sizes.outs);
+      }
+  }
+
+  // The same for a few rows, whose slivers have one row each.
+  void stream_keys() const {
+    Sliver parts[kFewRows];
+    Seen all = {b_.keys, 0};
+    for (int i = 0; i < b_.rows; ++i) {
+      parts[i] = b_.look(b_.sliver(i));
+      if (!parts[i].keys.any()) continue;
+      all = {smaller(all.first, parts[i].keys.first), larger(all.last, parts[i].keys.last)};
+    }
+    if (!all.any()) return;
+    for (int i = 0; i < b_.rows; ++i) parts[i].keys = all;
+    const int groups = quotient_up(b_.rows, kRows), count = all.last - all.first;
+    const int64_t key = b_.key + all.first;
+    for (int g = 0; g < groups; ++g) {
+      const int row = share(b_.rows, g, groups), rows = share(b_.rows, g + 1, groups) - row;
+      pto_matmul_job scores = {};
+      scores.rows = rows, scores.depth = job_.width, scores.cols = count;
+      scores.a = matrix(b_.queries(row), b_.sizes.depth, 1);
+      scores.b = matrix(at_row(job_.k, key), 1, job_.k.row_stride);
+      scores.c = matrix(b_.scores(row) + all.first, b_.sizes.score_stride(), 1);
+      matmul::Stream(scores).run();
+    }
+    weigh(parts, b_.rows);
+    for (int g = 0; g < groups; ++g) {
+      const int row = share(b_.rows, g, groups), rows = share(b_.rows, g + 1, groups) - row;
+      pto_matmul_job values = {};
+      values.rows = rows, values.depth = count, values.cols = job_.value_width;
+      values.a = matrix(b_.weights(row) + all.first, b_.sizes.keys, 1);
+      values.b = matrix(at_row(job_.v, key), job_.v.row_stride, 1);
+      values.c = values.start = matrix(b_.outs(row), b_.sizes.outs, 1);
+      matmul::Stream(values).run();
+    }
+  }
+  static float* at_row(const pto_attention_operand& x, int64_t row) {
+    return static_cast<float*>(x.data) + row * x.row_stride;
+  }
+  static pto_matmul_matrix matrix(float* data, int64_t row_stride, int64_t col_stride) {
+    return {data, PTO_MATMUL_F32, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0,
+            0,    row_stride,     col_stride};
+  }
+
+  // Writes the outputs of all rows.
+  void finish() const {
+    constexpr float kLn2 = 0.693147181f;
+    const auto& to = job_.out;
+    for (int row = 0; row < b_.rows; ++row) {
+      T* const out =
+          static_cast<T*>(to.data) + b_.head(row) * to.head_stride + b_.query(row) * to.row_stride;
+      const float total = b_.sum(row), share = total == 0 ? 0 : 1 / total;
+      for (int col = 0; col < job_.value_width; col += kLane) {
+        const int count = smaller(job_.value_width - col, kLane);
+        const V x = lanes::load<kLane>(b_.outs(row) + col) * share;
+        if (to.col_stride == 1)
+          lanes::store_part<kLane>(out + col, x, count);
+        else
+          lanes::scatter<kLane>(out + col * to.col_stride, to.col_stride, x, count);
+      }
+      if (job_.log_sums)
+        job_.log_sums[b_.row + row] =
+            b_.largest(row) * kLn2 + lanes::log(lanes::splat<V>(total))[0];
+    }
+  }
+
+  const pto_attention_job& job_;
+  KeyBlock b_;
+};
+
+inline void run(const pto_attention_job& job) {
+  if (job.type == PTO_MATMUL_F32)
+    Attention<float>(job).run();
+  else if (job.type == PTO_MATMUL_F16)
+    Attention<half>(job).run();
+  else
+    Attention<bfloat16_t>(job).run();
+}
+inline size_t bytes(const pto_attention_job& job) {
+  return size_t(Areas(Sizes(job)).end) * sizeof(float);
+}
+inline int rows(const pto_attention_job& job) { return Sizes(job).rows; }
+
+}  // namespace attention
+PTO_NAMESPACE_END

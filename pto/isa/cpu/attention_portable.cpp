@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops of attention for every CPU; CMakeLists.txt gives the flags.
+#include "pto/isa/cpu/attention_loops.hpp"
+
+extern "C" {
+void pto_attention_portable(const pto_attention_job* job) { pto::isa::attention::run(*job); }
+size_t pto_attention_bytes_portable(const pto_attention_job* job) {
+  return pto::isa::attention::bytes(*job);
+}
+int32_t pto_attention_rows_portable(const pto_attention_job* job) {
+  return pto::isa::attention::rows(*job);
+}
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention softmax: turns a row of scores into weights 2^(score - largest so far), after softcap,
+// slopes and mask, and brings what the row has summed to the new largest score.
+//
+//     Softmax<float>(block).weigh(first_row, sliver, 2);   // row 2 of the sliver
+//
+// Scores are logarithms to base 2.
+// Thread safety: pure functions on the memory of the block.
+#pragma once
+#include "pto/isa/cpu/attention_block.hpp"
+#include "pto/isa/cpu/math.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace attention {
+
+constexpr float kLowest = -__builtin_inff();
+
+// T: the type of the mask's numbers.
+template <class T>
+class Softmax {
+ public:
+  explicit Softmax(const KeyBlock& block) : b_(block), job_(block.job) {}
+
+  // `first_row`: of those whose scores were computed together.
+  void weigh(int first_row, const Sliver& s, int i) const {
+    const int row = s.row + i, first = s.keys.first, end = rounded_up(s.keys.last, kPanel);
+    if (!s.keys.any()) return;
+    float* const score = b_.scores(row - first_row);
+    const Seen keys = b_.seen(row);
+    change(score, row, keys);
+    for (int k = first; k < end; k += kLane) {
+      if (keys.first <= k && k + kLane <= keys.last) continue;
+      const auto inside = lanes::first<V>(keys.last - k) & ~lanes::first<V>(keys.first - k);
+      const V x = lanes::load<kLane>(score + k);
+      lanes::store<kLane>(score + k, lanes::select(inside, x, lanes::splat<V>(kLowest)));
+    }
+    const float now = largest_of(score + first, score + end, b_.largest(row));
+    rescale(row, now);
+    float* const to = b_.weights(s.row - first_row) + first * s.rows + i * kGroup;
+    b_.sum(row) += exponentials(score + first, score + end, now == kLowest ? 0 : now, to, s.rows);
+  }
+
+ private:
+  static PTO_INLINE float largest_of(const float* score, const float* end, float start) {
+    V even = lanes::splat<V>(start), odd = even;
+    for (; score < end; score += kPanel) {
+      even = lanes::max_or_second(lanes::load<kLane>(score), even);
+      odd = lanes::max_or_second(lanes::load<kLane>(score + kLane), odd);
+    }
+    const auto larger = [](auto a, auto b) { return lanes::max_or_second(a, b); };
+    return lanes::reduce(larger, larger(even, odd));
+  }
+
+  // Stores 2^(score - shift) in a row of a panel; returns their sum.
+  static PTO_INLINE float exponentials(const float* score, const float* end, float shift, float* to,
+                                       int rows) {
+    V even = {}, odd = {};
+    for (; score < end; score += kPanel, to += kPanel * rows) {
+      const V first = lanes::exp2_to_one(lanes::load<kLane>(score) - shift);
+      const V second = lanes::exp2_to_one(lanes::load<kLane>(score + kLane) - shift);
+      even += first;
+      odd += second;
+      put<0>(to, rows, first);
+      put<kLane>(to, rows, second);
+    }
+    return lanes::reduce([](auto a, auto b) { return a + b; }, even + odd);
+  }
+
+  // Stores the weights of kLane keys from Key on: groups of eight of each row in turn.
+  template <int Key, class W>
+  static PTO_INLINE void put(float* to, int rows, W weight) {
+    to += Key / kGroup * (rows * kGroup) + Key % kGroup;
+    if constexpr (kLane <= kGroup) {
+      lanes::store<kLane>(to, weight);
+    } else {
+      const lanes::Halves<W> half(weight);
+      lanes::store<kGroup>(to, half.low);
+      lanes::store<kGroup>(to + rows * kGroup, half.high);
+    }
+  }
+
+  void rescale(int row, float now) const {
+    if (now == b_.largest(row)) return;
+    const float factor = lanes::exp2_to_one(lanes::splat<V>(b_.largest(row) - now))[0];
+    b_.largest(row) = now;
+    b_.sum(row) *= factor;
+    for (int col = 0; col < b_.sizes.outs; col += kLane)
+      lanes::store<kLane>(b_.outs(row) + col, lanes::load<kLane>(b_.outs(row) + col) * factor);
+  }
+
+  // Applies what changes the scores of the keys that the row sees.
+  void change(float* score, int row, Seen keys) const {
+    if (job_.softcap == 0 && !job_.slopes && !job_.mask.data) return;
+    const float cap = job_.softcap * lanes::kLog2E;
+    const float slope = job_.slopes ? job_.slopes[b_.head(row)] * lanes::kLog2E : 0;
+    const float place = float(b_.query(row) + job_.position - b_.key);
+    for (int k = keys.first / kLane * kLane; k < keys.last; k += kLane) {
+      V x = lanes::load<kLane>(score + k);
+      if (job_.softcap != 0) x = lanes::tanh(x / cap) * cap;
+      if (job_.slopes)
+        x -= lanes::abs(lanes::convert<float>(lanes::iota<int32_t, kLane>() + k) - place) * slope;
+      if (job_.mask.data) x = masked(x, row, k);
+      lanes::store<kLane>(score + k, x);
+    }
+  }
+  PTO_INLINE V masked(V x, int row, int k) const {
+    const auto& mask = job_.mask;
+    const int64_t at = b_.head(row) * mask.head_stride + b_.query(row) * mask.row_stride +
+                       int64_t(b_.key) * mask.col_stride;
+    if (!job_.mask_hides)
+      return lanes::fma(
+          read<kLane>(static_cast<const T*>(mask.data) + at, k, mask.col_stride, b_.keys),
+          lanes::splat<V>(lanes::kLog2E), x);
+    const auto shows =
+        read<kLane>(static_cast<const uint8_t*>(mask.data) + at, k, mask.col_stride, b_.keys);
+    return lanes::select(lanes::convert<int32_t>(shows) != 0, x, lanes::splat<V>(kLowest));
+  }
+
+  const KeyBlock& b_;
+  const pto_attention_job& job_;
+};
+
+}  // namespace attention
+PTO_NAMESPACE_END

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention against the whole matrix of scores in double, for each engine of libpto that this CPU
+// has; operands end where memory does.
+#include "pto/isa/cpu/attention_job.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "tests/at_the_edge.hpp"
+#include "tests/deep.hpp"
+
+namespace pto::attention_test {
+
+constexpr double kLowest = -std::numeric_limits<double>::infinity();
+
+struct Random {
+  unsigned state;
+  int below(int limit) {
+    state = state * 1664525u + 1013904223u;
+    return int((state >> 8) % unsigned(limit));
+  }
+};
+
+// One call: sizes and options.
+struct Case {
+  int heads, queries, keys, width, value_width;
+  int position = 0, first = -PTO_ATTENTION_UNBOUNDED, last = PTO_ATTENTION_UNBOUNDED;
+  float softcap = 0;
+  bool has_slopes = false, has_numbers = false, hides = false;
+};
+
+class Operands {
+ public:
+  Operands(const Case& c, unsigned seed)
+      : case_(c),
+        q_(c.heads * c.queries, c.width, c.width + seed % 3, seed),
+        k_(c.keys, c.width, c.width + seed % 2, seed + 1),
+        v_(c.keys, c.value_width, c.value_width + seed % 5, seed + 2),
+        out_(c.heads * c.queries, c.value_width, c.value_width + 1, seed + 3),
+        mask_(c.queries, c.keys, c.keys, seed + 4),
+        slopes_(1, c.heads, c.heads, seed + 5),
+        log_sums_(size_t(c.heads * c.queries)) {
+    hidden_.resize(size_t(c.queries * c.keys));
+    for (size_t i = 0; i < hidden_.size(); ++i) hidden_[i] = (i * 7 + seed) % 3 != 0;
+  }
+
+  pto_attention_job job(int engine) {
+    pto_attention_job job = {};
+    job.engine = engine, job.type = PTO_MATMUL_F32;
+    job.heads = case_.heads, job.queries = case_.queries, job.keys = case_.keys;
+    job.width = case_.width, job.value_width = case_.value_width;
+    job.rows = case_.heads * case_.queries;
+    job.position = case_.position, job.first = case_.first, job.last = case_.last;
+    job.scale = 0.02f, job.softcap = case_.softcap;
+    job.q = {q_.data(), case_.queries * q_.stride(), q_.stride(), 1};
+    job.k = {k_.data(), 0, k_.stride(), 1};
+    job.v = {v_.data(), 0, v_.stride(), 1};
+    job.out = {out_.data(), case_.queries * out_.stride(), out_.stride(), 1};
+    if (case_.has_numbers) job.mask = {mask_.data(), 0, case_.keys, 1};
+    if (case_.hides) job.mask = {hidden_.data(), 0, case_.keys, 1}, job.mask_hides = 1;
+    if (case_.has_slopes) job.slopes = slopes_.data();
+    job.log_sums = log_sums_.data();
+    return job;
+  }
+
+  // The score of a query, row `row` of heads x queries, for a key.
+  double score(int row, int key) const {
+    const int query = row % case_.queries, place = query + case_.position;
+    if (key < place + case_.first || key > place + case_.last) return kLowest;
+    if (case_.hides && !hidden_[size_t(query * case_.keys + key)]) return kLowest;
+    double sum = 0;
+    for (int c = 0; c < case_.width; ++c) sum += double(q_.at(row, c)) * double(k_.at(key, c));
+    sum *= double(0.02f);
+    if (case_.softcap != 0) sum = case_.softcap * std::tanh(sum / case_.softcap);
+    if (case_.has_slopes) sum -= slopes_.at(0, row / case_.queries) * std::abs(place - key);
+    return case_.has_numbers ? sum + double(mask_.at(query, key)) : sum;
+  }
+
+  // Compares a row of the outputs. Values are below 8; scores have an error of some units of the
+  // largest one's last place, and of their sums.
+  void check(int row) const {
+    std::vector<double> scores;
+    double size = 0;
+    for (int key = 0; key < case_.keys; ++key) {
+      scores.push_back(score(row, key));
+      if (scores.back() > kLowest) size = std::max(size, std::fabs(scores.back()));
+    }
+    const double error = 2e-6 + 5e-7 * size + 1e-7 * case_.width;
+    const double most = scores.empty() ? kLowest : *std::max_element(scores.begin(), scores.end());
+    double total = 0;
+    for (double& s : scores) total += s = most == kLowest ? 0 : std::exp(s - most);
+    const double sum = most == kLowest ? kLowest : most + std::log(total);
+    const float got = log_sums_[size_t(row)];
+    if (most == kLowest)
+      ASSERT_EQ(double(got), kLowest) << "row " << row;
+    else
+      ASSERT_NEAR(double(got), sum, error) << "row " << row;
+    for (int col = 0; col < case_.value_width; ++col) {
+      double want = 0;
+      for (int key = 0; key < case_.keys; ++key)
+        want += scores[size_t(key)] / std::max(total, 1e-300) * double(v_.at(key, col));
+      ASSERT_NEAR(double(out_.at(row, col)), want, 16 * error)
+          << "row " << row << " column " << col;
+    }
+  }
+
+  std::vector<float> outs() const {
+    std::vector<float> all;
+    for (int row = 0; row < case_.heads * case_.queries; ++row)
+      for (int col = 0; col < case_.value_width; ++col) all.push_back(out_.at(row, col));
+    return all;
+  }
+
+ private:
+  const Case case_;
+  const AtTheEdge q_, k_, v_, out_, mask_, slopes_;
+  std::vector<float> log_sums_;
+  std::vector<uint8_t> hidden_;
+};
+
+struct Freed {
+  void operator()(void* p) const { std::free(p); }
+};
+
+// Returns false where the CPU lacks the engine.
+bool run(pto_attention_job job) {
+  const size_t bytes = (pto_attention_bytes(&job) + 63) / 64 * 64;
+  if (bytes == 0) return false;
+  const std::unique_ptr<void, Freed> memory(std::aligned_alloc(64, bytes));
+  std::memset(memory.get(), 0xff, bytes);  // NaN
+  job.workspace = memory.get();
+  return pto_attention(&job) == 0;
+}
+
+void check(const Case& c, unsigned seed, int engine) {
+  SCOPED_TRACE(testing::Message() << c.heads << " heads, " << c.queries << " queries, " << c.keys
+                                  << " keys, widths " << c.width << " " << c.value_width
+                                  << ", engine " << engine << ", seed " << seed);
+  Operands all(c, seed);
+  if (!run(all.job(engine))) return;
+  const int rows = c.heads * c.queries, step = std::max(1, rows / 40);
+  for (int row = int(seed) % step; row < rows; row += step) ASSERT_NO_FATAL_FAILURE(all.check(row));
+}
+
+Case random_case(unsigned seed) {
+  Random r{seed};
+  Case c = {1 + r.below(3), 1 + r.below(seed % 4 ? 30 : 140), r.below(seed % 3 ? 60 : 600),
+            1 + r.below(40), 1 + r.below(40)};
+  if (seed % 2) c.width = 8 << r.below(5);
+  c.position = r.below(30) - 10;
+  if (r.below(2)) c.last = r.below(3) * r.below(20);
+  if (r.below(3) == 0) c.first = -r.below(40);
+  if (r.below(4) == 0) c.softcap = 3;
+  c.has_slopes = r.below(4) == 0, c.has_numbers = r.below(4) == 0;
+  c.hides = !c.has_numbers && r.below(3) == 0;
+  return c;
+}
+
+TEST(Attention, EqualsTheWholeMatrixOfScores) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
+    for (int seed = 0; seed < rounds_of(60, 3000); ++seed)
+      ASSERT_NO_FATAL_FAILURE(check(random_case(unsigned(seed)), unsigned(seed), engine));
+}
+
+// Rows and keys beyond a block of the loops, with a width for each size of block.
+TEST(Attention, CrossesItsBlocks) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
+    for (const int width : {32, 130, 530}) {
+      Case c = {3, 133, 270, width, 17};
+      ASSERT_NO_FATAL_FAILURE(check(c, 1, engine));
+      c.last = 0, c.position = 137;
+      ASSERT_NO_FATAL_FAILURE(check(c, 2, engine));
+      c.first = -100;
+      ASSERT_NO_FATAL_FAILURE(check(c, 3, engine));
+    }
+}
+
+TEST(Attention, GivesAQueryTheSameBitsWhateverIsComputedWithIt) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
+    for (unsigned seed = 0; seed < 20; ++seed) {
+      const Case c = random_case(seed);
+      Operands whole(c, seed), parts(c, seed);
+      if (!run(whole.job(engine))) continue;
+      Random r{seed};
+      for (int row = 0; row < c.heads * c.queries;) {
+        pto_attention_job job = parts.job(engine);
+        job.row = row;
+        job.rows = std::min(c.heads * c.queries - row, 1 + r.below(20));
+        run(job);
+        row += job.rows;
+      }
+      ASSERT_EQ(whole.outs(), parts.outs()) << "seed " << seed << ", engine " << engine;
+    }
+}
+
+TEST(Attention, KeepsNaNAndInfinityToTheirRows) {
+  const Case c = {1, 20, 40, 16, 8};
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine) {
+    Operands all(c, 5), plain(c, 5);
+    pto_attention_job job = all.job(engine);
+    auto* const q = static_cast<float*>(job.q.data);
+    q[3 * job.q.row_stride] = std::numeric_limits<float>::quiet_NaN();
+    q[7 * job.q.row_stride + 2] = std::numeric_limits<float>::infinity();
+    if (!run(job) || !run(plain.job(engine))) continue;
+    const std::vector<float> got = all.outs(), want = plain.outs();
+    for (size_t i = 0; i < got.size(); ++i) {
+      const size_t row = i / 8;
+      if (row == 3 || row == 7)
+        EXPECT_TRUE(std::isnan(got[i])) << "row " << row;
+      else
+        EXPECT_EQ(got[i], want[i]) << "row " << row;
+    }
+  }
+}
+
+}  // namespace pto::attention_test

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention: softmax(scale q kᵀ + bias) v of many heads, without the scores ever in memory.
+
+Scores are computed in f32 for every element type, and rounded once, at the end. A query that sees
+no key has zeros, and -infinity as the logarithm of its sum.
+"""
+
+import math
+
+import numpy as np
+
+from pto.errors import InvalidType, InvalidValue
+from pto.language.dtypes import bf16, boolean, f16, f32
+from pto.language.infer import Size, Spec, require_equal, size_broadcast, size_max
+from pto.language.native_kernel import cpp_kernel
+from pto.language.op import op
+
+TOLERANCE = {f32: 1e-5, f16: 4e-3, bf16: 3e-2}
+FLOPS_A_BYTE = 8  # what a product costs, in bytes moved: how its work is split
+LAYOUTS = ("HLD", "LHD")
+
+ARGUMENTS = (
+    "(Tensor q, Tensor k, Tensor v, Tensor? mask=None, Tensor? lengths=None, Tensor? slopes=None,"
+    " *, float? scale=None, bool causal=False, int[2] window=[-1, -1], float softcap=0.0,"
+    " SymInt position=0, str layout='HLD')"
+)
+TYPES = "(T, T, T, M, i64, f32) -> {} where T: f32 f16 bf16, M: f32 f16 bf16 bool"
+
+
+def _fail(what: str, why: str, fix: str) -> None:
+    raise InvalidValue(f"attention: {what}", why, fix)
+
+
+def _heads(spec: Spec, name: str, layout: str) -> tuple[tuple, Size, Size, Size]:
+    """Batch, heads, positions and width; a matrix is one head."""
+    if spec.ndim < 2:
+        _fail(
+            f"{name} has {spec.ndim} axes", "it has at least positions and elements",
+            f"give {name} the shape [batch..., heads, positions, elements]",
+        )  # fmt: skip
+    if spec.ndim == 2:
+        return (), 1, *spec.shape
+    a, b, width = spec.shape[-3:]
+    return (spec.shape[:-3], a, b, width) if layout == "HLD" else (spec.shape[:-3], b, a, width)
+
+
+def _check_mask(mask: Spec, q: Spec, shape: tuple) -> None:
+    if mask.dtype not in (boolean, q.dtype):
+        raise InvalidType(
+            f"attention: the mask has element type {mask.dtype}, and q {q.dtype}",
+            "a mask of numbers is added to the scores, one of bool says which keys count",
+            f"convert the mask to {q.dtype} or bool",
+        )
+    if mask.ndim > len(shape):
+        _fail(
+            f"the mask has {mask.ndim} axes, and the scores {len(shape)}",
+            "it broadcasts to [batch..., heads, queries, keys]", "remove axes of the mask",
+        )  # fmt: skip
+    for size, own in zip(shape[len(shape) - mask.ndim :], mask.shape, strict=True):
+        require_equal(size_broadcast(size, own), size, "attention: mask and scores")
+
+
+def infer_attention(q, k, v, mask, lengths, slopes, window, layout) -> tuple[Spec, Spec]:
+    """The outputs, and the logarithms of the sums."""
+    if layout not in LAYOUTS:
+        _fail(f"the layout is {layout!r}", "it is 'HLD' or 'LHD'", "name the order of the axes")
+    if len(window) != 2:
+        _fail(
+            f"window has {len(window)} numbers", "it says how many keys count before and after",
+            "pass two, -1 for all",
+        )  # fmt: skip
+    if k.ndim != q.ndim or v.ndim != q.ndim:
+        _fail(
+            f"q, k and v have {q.ndim}, {k.ndim} and {v.ndim} axes", "they have the same number",
+            "reshape them",
+        )  # fmt: skip
+    batch, heads, queries, width = _heads(q, "q", layout)
+    k_batch, k_heads, keys, k_width = _heads(k, "k", layout)
+    v_batch, v_heads, v_keys, v_width = _heads(v, "v", layout)
+    require_equal(width, k_width, "attention: the widths of q and k")
+    require_equal(keys, v_keys, "attention: the positions of k and v")
+    require_equal(k_heads, v_heads, "attention: the heads of k and v")
+    for own, of_k, of_v in zip(batch, k_batch, v_batch, strict=True):
+        require_equal(own, of_k, "attention: the batches of q and k")
+        require_equal(own, of_v, "attention: the batches of q and v")
+    because = "attention: the heads of q, a multiple of those of k, and these times a whole number"
+    require_equal(heads, heads // size_max(k_heads, 1) * k_heads, because)
+    if mask is not None:
+        _check_mask(mask, q, (*batch, *([heads] if q.ndim > 2 else []), queries, keys))
+    if lengths is not None:
+        _check_vector("lengths", lengths, math.prod(batch))
+    if slopes is not None:
+        _check_vector("slopes", slopes, heads)
+    inner = (heads, queries) if layout == "HLD" else (queries, heads)
+    shape = (*batch, *inner, v_width) if q.ndim > 2 else (queries, v_width)
+    sums = (*batch, heads, queries) if q.ndim > 2 else (queries,)
+    return q.like(shape), q.like(sums, f32)
+
+
+def _check_vector(name: str, spec: Spec, size: Size) -> None:
+    if spec.ndim != 1:
+        _fail(f"{name} has {spec.ndim} axes", "it has one", f"reshape {name}")
+    require_equal(spec.shape[0], size, f"attention: {name}")
+
+
+def work_of(q: Spec, k: Spec, v: Spec, layout: str) -> tuple[Size, Size]:
+    batch, heads, queries, width = _heads(q, "q", layout)
+    keys, v_width = _heads(k, "k", layout)[2], v.shape[-1]
+    rows = math.prod(batch) * heads * queries
+    return rows, rows * keys * (width + v_width) // FLOPS_A_BYTE + rows * v_width * 4
+
+
+def scores_in_numpy(q, k, mask, lengths, slopes, scale, causal, window, softcap, position):
+    """[batch..., heads, queries, keys]; -infinity for a key that is not seen."""
+    scores = np.einsum("...qc,...kc->...qk", q, k)
+    scores = scores * (1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale)
+    if softcap:
+        scores = softcap * np.tanh(scores / softcap)
+    places = np.arange(q.shape[-2])[:, None] + position
+    keys = np.arange(k.shape[-2])
+    if slopes is not None:
+        scores = scores - slopes.reshape(-1, 1, 1) * np.abs(places - keys)
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+    before, after = window[0], 0 if causal else window[1]
+    seen = (before < 0) | (keys >= places - before)
+    seen = seen & ((after < 0) | (keys <= places + after))
+    if lengths is not None:
+        lengths = lengths.reshape(*q.shape[:-3], *[1] * min(q.ndim, 3))
+        seen = seen & (keys < lengths)
+    return np.where(seen, scores, -np.inf)
+
+
+def attention_in_numpy(
+    q, k, v, mask=None, lengths=None, slopes=None, *, scale=None, causal=False, window=(-1, -1),
+    softcap=0.0, position=0, layout="HLD",
+):  # fmt: skip
+    """Outputs and logarithms of sums, by the whole matrix of scores."""
+    if layout == "LHD" and q.ndim > 2:
+        q, k, v = (np.swapaxes(x, -2, -3) for x in (q, k, v))
+    if q.ndim > 2 and k.shape[-3] != q.shape[-3]:
+        k, v = (np.repeat(x, q.shape[-3] // max(x.shape[-3], 1), axis=-3) for x in (k, v))
+    changes = (mask, lengths, slopes, scale, causal, window, softcap, position)
+    scores = scores_in_numpy(q, k, *changes)
+    most = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
+    weights = np.exp(scores - np.where(np.isneginf(most), 0, most))
+    total = weights.sum(-1, keepdims=True)
+    out = weights / np.where(total == 0, 1, total) @ v
+    with np.errstate(divide="ignore"):
+        sums = (np.where(np.isneginf(most), 0, most) + np.log(total))[..., 0]
+    return (np.swapaxes(out, -2, -3) if layout == "LHD" and q.ndim > 2 else out), sums
+
+
+def samples_of(tensor):
+    yield (tensor(5, 8), tensor(7, 8), tensor(7, 3)), {}
+    yield (tensor(2, 4, 6, 5), tensor(2, 2, 9, 5), tensor(2, 2, 9, 5), tensor(6, 9)), {}
+    yield (tensor(3, 2, 8), tensor(5, 2, 8), tensor(5, 2, 8)), {"layout": "LHD", "causal": True}
+    yield (tensor(1, 1, 17), tensor(1, 40, 17), tensor(1, 40, 20)), {"position": 39}
+    yield (tensor(2, 20, 4), tensor(2, 20, 4), tensor(2, 20, 4)), {"window": [3, 1], "scale": 0.5}
+    yield (tensor(2, 3, 4), tensor(1, 0, 4), tensor(1, 0, 4)), {"softcap": 2.0}
+
+
+@op(f"attention{ARGUMENTS} -> Tensor")
+class Attention:
+    """softmax(scale q kᵀ + bias) v for q [batch..., heads, queries, width], k and v
+    [batch..., key heads, keys, width]; each head of k serves heads / key heads of q in a row.
+
+    Query i counts as position i + `position` among the keys. It sees the keys from `window[0]`
+    before it to `window[1]` behind it (-1: all), none behind it if `causal`, of `lengths[batch]`
+    ones. Scores become softcap tanh(score / softcap), minus slopes[head] |distance|, plus the mask
+    (of bool: -infinity where it is False). layout 'LHD': positions come before heads.
+    """
+
+    types = TYPES.format("T")
+
+    def infer(
+        q, k, v, mask, lengths, slopes, scale, causal, window, softcap, position, layout
+    ):  # fmt: skip
+        return infer_attention(q, k, v, mask, lengths, slopes, window, layout)[0]
+
+    def work(q, k, v, mask, lengths, slopes, scale, causal, window, softcap, position, layout):
+        return work_of(q, k, v, layout)
+
+    def oracle(q, k, v, mask=None, lengths=None, slopes=None, **options):
+        return attention_in_numpy(q, k, v, mask, lengths, slopes, **options)[0]
+
+    samples = samples_of
+    tolerance = TOLERANCE
+    kernel = cpp_kernel("attention.cpp", "attention", takes_strides=True)
+
+
+@op(f"attention_with_log_sums{ARGUMENTS} -> (Tensor result, Tensor log_sums)")
+class AttentionWithLogSums:
+    """attention, and the logarithms of the sums of exponentials of scores, [batch..., heads,
+    queries] in f32: two parts of the keys are attended apart and joined by them."""
+
+    types = TYPES.format("(T, f32)")
+
+    def infer(
+        q, k, v, mask, lengths, slopes, scale, causal, window, softcap, position, layout
+    ):  # fmt: skip
+        return infer_attention(q, k, v, mask, lengths, slopes, window, layout)
+
+    def work(q, k, v, mask, lengths, slopes, scale, causal, window, softcap, position, layout):
+        return work_of(q, k, v, layout)
+
+    def oracle(q, k, v, mask=None, lengths=None, slopes=None, **options):
+        return attention_in_numpy(q, k, v, mask, lengths, slopes, **options)
+
+    samples = samples_of
+    tolerance = TOLERANCE
+    kernel = cpp_kernel("attention.cpp", "attention_with_log_sums", takes_strides=True)

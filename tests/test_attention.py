@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention against PyTorch's, against the whole matrix of scores, and its errors."""
+
+import numpy as np
+import pto.torch  # noqa: F401 registers torch.ops.pto
+import pytest
+import torch
+from torch.nn import functional as F
+
+from pto import ops
+from pto.errors import Error
+from pto.ops.attention import attention_in_numpy
+
+attention = torch.ops.pto.attention
+
+
+def heads(*shape):
+    torch.manual_seed(sum(shape))
+    return torch.randn(*shape)
+
+
+@pytest.mark.parametrize("queries, keys", [(1, 1), (33, 33), (7, 300), (130, 65)])
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}], ids=str)
+def test_it_is_pytorchs(queries, keys, options):
+    q, k, v = heads(2, 4, queries, 32), heads(2, 4, keys, 32), heads(2, 4, keys, 32)
+    ours = {"causal" if name == "is_causal" else name: x for name, x in options.items()}
+    expected = F.scaled_dot_product_attention(q, k, v, **options)
+    torch.testing.assert_close(attention(q, k, v, **ours), expected, atol=2e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(9, 14), (3, 1, 1, 14), (2, 9, 1), (3, 2, 9, 14)], ids=str)
+@pytest.mark.parametrize("is_bool", [True, False])
+def test_a_mask_broadcasts_as_pytorchs(shape, is_bool):
+    q, k, v = heads(3, 2, 9, 16), heads(3, 2, 14, 16), heads(3, 2, 14, 16)
+    mask = heads(*shape)
+    mask = mask > -1 if is_bool else mask
+    expected = F.scaled_dot_product_attention(q, k, v, mask).nan_to_num()  # rows without a key
+    torch.testing.assert_close(attention(q, k, v, mask), expected, atol=2e-6, rtol=1e-5)
+
+
+def test_heads_of_q_share_those_of_k():
+    q, k, v = heads(2, 6, 11, 16), heads(2, 2, 20, 16), heads(2, 2, 20, 16)
+    expected = attention(q, k.repeat_interleave(3, 1), v.repeat_interleave(3, 1), causal=True)
+    assert torch.equal(attention(q, k, v, causal=True), expected)
+
+
+def random_options(random):
+    options = {"causal": random.random() < 0.3, "position": int(random.integers(30))}
+    if random.random() < 0.4:
+        options["window"] = [int(n) for n in random.integers(-1, 20, 2)]
+    if random.random() < 0.3:
+        options["softcap"] = 2.0
+    return options
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_all_options_together(seed):
+    random = np.random.default_rng(seed)
+    batch, groups, kv, queries, keys, width, v_width = (int(n) for n in random.integers(1, 20, 7))
+    batch, groups, kv = batch % 3 + 1, groups % 3 + 1, kv % 3 + 1
+    q, k, v = (
+        random.standard_normal(shape).astype("f4")
+        for shape in (
+            (batch, groups * kv, queries, width),
+            (batch, kv, keys, width),
+            (batch, kv, keys, v_width),
+        )
+    )  # fmt: skip
+    mask = random.standard_normal((queries, keys)).astype("f4")
+    mask = mask > -0.5 if seed % 3 == 1 else mask if seed % 3 == 2 else None
+    lengths = random.integers(0, keys + 1, batch) if seed % 2 else None
+    slopes = random.random(groups * kv).astype("f4") if seed % 4 == 0 else None
+    options = random_options(random)
+    found, sums = ops.attention_with_log_sums(q, k, v, mask, lengths, slopes, **options)
+    wide = [None if x is None or x.dtype == bool else x.astype("f8") for x in (q, k, v, mask)]
+    wide[3] = mask if mask is not None and mask.dtype == bool else wide[3]
+    expected, logs = attention_in_numpy(*wide, lengths, slopes, **options)
+    np.testing.assert_allclose(found, expected, atol=1e-5, rtol=1e-5)
+    np.testing.assert_allclose(sums, logs, atol=1e-5, rtol=1e-5)
+    np.testing.assert_array_equal(ops.attention(q, k, v, mask, lengths, slopes, **options), found)
+
+
+def test_bits_depend_on_neither_threads_nor_layout_nor_batch():
+    q, k, v = heads(3, 70, 4, 24), heads(3, 300, 2, 24), heads(3, 300, 2, 24)
+    expected = attention(q, k, v, layout="LHD", causal=True, position=230)
+    apart = [x.transpose(1, 2) for x in (q, k, v)]
+    assert torch.equal(attention(*apart, causal=True, position=230).transpose(1, 2), expected)
+    one = attention(q[1:2], k[1:2], v[1:2], layout="LHD", causal=True, position=230)
+    assert torch.equal(one, expected[1:2])
+    last = attention(q[:, 69:], k, v, layout="LHD", causal=True, position=299)
+    assert torch.equal(last, expected[:, 69:])
+    threads = torch.get_num_threads()
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            again = attention(q, k, v, layout="LHD", causal=True, position=230)
+            assert torch.equal(again, expected)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_two_parts_of_the_keys_join_by_the_logarithms_of_their_sums():
+    q, k, v = heads(1, 2, 5, 8), heads(1, 2, 40, 8), heads(1, 2, 40, 8)
+    whole = attention(q, k, v)
+    parts = [
+        torch.ops.pto.attention_with_log_sums(q, k[:, :, at], v[:, :, at])
+        for at in (slice(0, 13), slice(13, 40))
+    ]
+    sums = torch.stack([log_sums for _, log_sums in parts])
+    weights = torch.softmax(sums, 0).unsqueeze(-1)
+    joined = sum(w * out for w, (out, _) in zip(weights, parts, strict=True))
+    torch.testing.assert_close(joined, whole, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_narrow_types_round_once(dtype):
+    q, k, v = (heads(1, 2, 50, 40).to(dtype) for _ in range(3))
+    expected = attention(q.float(), k.float(), v.float()).to(dtype)
+    assert torch.equal(attention(q, k, v), expected)
+
+
+@pytest.mark.parametrize(
+    "shapes, options, message",
+    [
+        (((4,), (4,), (4,)), {}, "q has 1 axes"),
+        (((3, 4), (2, 3, 4), (3, 4)), {}, "q, k and v have 2, 3 and 2 axes"),
+        (((3, 4), (5, 6), (5, 4)), {}, "the widths of q and k"),
+        (((3, 4), (5, 4), (6, 4)), {}, "the positions of k and v"),
+        (((5, 3, 4), (2, 3, 4), (2, 3, 4)), {}, "the heads of q, a multiple of those of k"),
+        (((3, 4), (5, 4), (5, 4)), {"window": [1]}, "window"),
+        (((3, 4), (5, 4), (5, 4)), {"layout": "DHL"}, "'HLD' or 'LHD'"),
+        (((3, 4), (5, 4), (5, 4), (3, 6)), {}, "sizes 5 and 6 differ"),
+        (((3, 4), (5, 4), (5, 4), (1, 3, 5)), {}, "the mask has 3 axes"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(shapes, options, message):
+    with pytest.raises(Error, match=message):
+        ops.attention(*(np.zeros(shape, "f4") for shape in shapes), **options)
+
+
+def test_a_mask_of_another_type_is_refused():
+    q = np.zeros((3, 4), "f4")
+    with pytest.raises(Error, match="the mask has element type f16, and q f32"):
+        ops.attention(q, q, q, np.zeros((3, 3), "f2"))
