@@ -10,6 +10,7 @@ import sys
 import torch
 
 import pto
+from bench import attention as attention  # registers cases
 from bench import (
     busy_core,
     calls,
@@ -23,10 +24,10 @@ from bench import (
     matmul,
     report,
 )
-from bench import fused as fused  # registers cases
+from bench import fused as fused
 from bench import gemm as gemm
 from bench import tasks as tasks
-from bench import tiles as tiles  # registers cases
+from bench import tiles as tiles
 from bench.runner import CASES, Outcome, Setting, measure
 
 if importlib.util.find_spec("jax"):
@@ -50,8 +51,9 @@ PROGRAMS = {
     "host_tasks": host_tasks.run,
 }
 
-PRODUCTS = ("gemm", "few_rows", "linear")
-ROWS = dict.fromkeys(PRODUCTS, report.product_row)
+SHARES = dict.fromkeys(("gemm", "few_rows", "linear"), report.PRODUCTS)
+SHARES |= dict.fromkeys(("attention", "causal"), report.ATTENTION) | {"decode": report.DECODE}
+ROWS = {name: table.row for name, table in SHARES.items()}
 TABLE = {kernel.name for kernel in kernels.KERNELS} | {f"{k.name}_half" for k in kernels.KERNELS}
 ROWS |= dict.fromkeys(TABLE, report.row)
 
@@ -115,9 +117,11 @@ def main(argv: list[str]) -> int:
     if any(n in TABLE for n in names):
         print(f"{len(kernels.KERNELS)} kernels; a ratio is the other's time over ours\n")
         print(report.HEADER, flush=True)
-    if any(n in PRODUCTS for n in names):
-        print(report.PRODUCT_HEADER, flush=True)
+    header = None
     for name in names:
+        if name in SHARES and SHARES[name].header != header:
+            header = SHARES[name].header
+            print(header, flush=True)
         if name in PROGRAMS:
             outcomes.append(Outcome(PROGRAMS[name]()))
         else:

@@ -69,26 +69,33 @@ def row(outcome: Outcome) -> str:
     return head + "".join(parts)
 
 
-LIBRARIES = ("mkl", "onednn", "numpy", "openblas", "blis")
-PRODUCT_HEADER = (
-    f"{'product':<10}{'size':>16} {'type':>5}{'thr':>4} |{'pto':>11}{'of peak':>9} |"
-    + "".join(f"{name:>10}" for name in LIBRARIES)
-    + f" |{'vs best':>9}   shares of the peak of multiply-adds"
-)
+class Shares:
+    """A table of times and shares of a ceiling of the same run, ours and those of `peers`."""
+
+    def __init__(self, title: str, ceiling: str, peers: tuple[str, ...]) -> None:
+        self._peers = peers
+        self.header = (
+            f"{title:<10}{'size':>18} {'type':>5}{'thr':>4} |{'pto':>11}{'of ' + ceiling:>9} |"
+            + "".join(f"{name:>10}" for name in peers)
+            + f" |{'vs best':>9}"
+        )
+
+    def row(self, outcome: Outcome) -> str:
+        first, seconds = outcome.records[0], outcome.seconds()
+        size, ours = "x".join(map(str, first.size)), seconds["pto"]
+        others = "".join(
+            f"{first.ceiling_s / seconds[name]:>10.1%}" if name in seconds else f"{'-':>10}"
+            for name in self._peers
+        )
+        return (
+            f"{first.case:<10}{size:>18} {first.dtype:>5}{first.threads:>4} |{duration(ours):>11}"
+            f"{first.ceiling_s / ours:>9.1%} |{others} |{best(seconds, self._peers) / ours:8.2f}x"
+        )
 
 
-def product_row(outcome: Outcome) -> str:
-    """One line of products: shares of the peak, and the best library's time by ours."""
-    first, seconds = outcome.records[0], outcome.seconds()
-    size, ours = "x".join(map(str, first.size)), seconds["pto"]
-    others = "".join(
-        f"{first.ceiling_s / seconds[name]:>10.1%}" if name in seconds else f"{'-':>10}"
-        for name in LIBRARIES
-    )
-    return (
-        f"{first.case:<10}{size:>16} {first.dtype:>5}{first.threads:>4} |{duration(ours):>11}"
-        f"{first.ceiling_s / ours:>9.1%} |{others} |{best(seconds, LIBRARIES) / ours:8.2f}x"
-    )
+PRODUCTS = Shares("product", "peak", ("mkl", "onednn", "numpy", "openblas", "blis"))
+ATTENTION = Shares("attention", "peak", ("torch",))
+DECODE = Shares("attention", "read", ("torch",))
 
 
 def plain(outcome: Outcome) -> list[str]:

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention as users call it, against PyTorch's scaled_dot_product_attention.
+
+Sizes of attention and causal are heads x length x width; the ceiling is the peak of multiply-adds,
+of which causal attention counts half. Sizes of decode are heads x heads of the cache x length of
+the cache x width, one query; the ceiling is reading the cache once.
+"""
+
+import pto.torch  # noqa: F401 registers torch.ops.pto
+import torch
+from torch.nn import functional as F
+
+from bench.peak import Peak, Read
+from bench.runner import Ceiling, Expected, Setting, case
+
+LENGTHS = (512, 1024, 2048, 4096)
+SIZES = [(4, n, d) for d in (64, 128) for n in LENGTHS] + [(96, 64, 32), (12, 128, 32)]
+CACHES = [(8, 8, 16384, 128), (32, 4, 32768, 128), (32, 8, 4096, 128)]
+
+
+def attended(setting: Setting, is_causal: bool):
+    heads, length, width = setting.size
+    q, k, v = (torch.randn(heads, length, width) for _ in range(3))
+    peak = Peak(setting.threads)
+    yield "pto", lambda: torch.ops.pto.attention(q, k, v, causal=is_causal)
+    batch = q[None], k[None], v[None]  # three axes would take PyTorch's slow way
+    yield "torch", lambda: F.scaled_dot_product_attention(*batch, is_causal=is_causal)[0]
+    work = 2 * heads * length * length * width / (2 if is_causal else 1)
+    yield Ceiling("peak", peak, work / peak.multiply_adds)
+
+    def exact(rows):
+        double = (x[rows].double() for x in (q, k, v))
+        return F.scaled_dot_product_attention(*double, is_causal=is_causal)
+
+    yield Expected(exact, tolerance=1e-5)
+
+
+case("attention", sizes=SIZES, dtypes=["f32"])(lambda setting: attended(setting, False))
+case("causal", sizes=SIZES, dtypes=["f32"])(lambda setting: attended(setting, True))
+
+
+@case("decode", sizes=CACHES, dtypes=["f32"])
+def decode(setting: Setting):
+    heads, kept, length, width = setting.size
+    q, cache = torch.randn(heads, 1, width), torch.randn(2, kept, length, width)
+    k, v = cache
+    yield "pto", lambda: torch.ops.pto.attention(q, k, v)
+    batch = q[None], k[None], v[None]
+    yield "torch", lambda: F.scaled_dot_product_attention(*batch, enable_gqa=True)[0]
+    yield Ceiling("read", Read(cache, setting.threads), 1)
+
+    def exact(rows):
+        double = q.double(), k.double(), v.double()
+        return F.scaled_dot_product_attention(*double, enable_gqa=True)[rows]
+
+    yield Expected(exact, tolerance=1e-5)
