@@ -3,7 +3,8 @@
 // come to, and their memory: packed operands, scores, weights, sums so far.
 //
 //     KeyBlock b(job);
-//     b.row = 0, b.rows = 96, b.key = 256, b.keys = 256;
+//     b.move(0, 96);                // rows
+//     b.key = 256, b.keys = 256;
 //     const Seen keys = b.seen(5);   // that row 5 sees, counted from b.key
 //
 // Invariant: the sizes of blocks depend on the widths only.
@@ -44,7 +45,7 @@ struct Sizes {
 
 // Where the parts of the workspace begin, in floats; each has room for a whole group at its end.
 struct Areas {
-  int64_t queries, outs, largest, sums, keys, values, scores, weights, end;
+  int64_t queries, outs, largest, sums, places, keys, values, scores, weights, end;
 
   explicit Areas(const Sizes& sizes) {
     int64_t at = 0;
@@ -55,7 +56,7 @@ struct Areas {
     };
     queries = take(int64_t(sizes.rows) * sizes.depth);
     outs = take(int64_t(sizes.rows) * sizes.outs);
-    largest = take(sizes.rows), sums = take(sizes.rows);
+    largest = take(sizes.rows), sums = take(sizes.rows), places = take(2 * sizes.rows);
     keys = take(int64_t(sizes.keys) * sizes.depth);
     values = take(int64_t(sizes.keys) * sizes.outs);
     scores = take(kSubRows * sizes.score_stride());
@@ -87,8 +88,17 @@ class KeyBlock {
   int key = 0, keys = 0;
   int sliver_rows = kRows;
 
-  int head(int i) const { return (row + i) / job.queries; }
-  int query(int i) const { return (row + i) % job.queries; }
+  // Moves to other rows; notes the head and the query of each, so that nobody divides.
+  void move(int first, int count) {
+    row = first, rows = count;
+    int32_t* to = places();
+    for (int i = 0, h = row / job.queries, q = row % job.queries; i < rows; ++i, to += 2) {
+      to[0] = h, to[1] = q;
+      if (++q == job.queries) ++h, q = 0;
+    }
+  }
+  int head(int i) const { return places()[2 * i]; }
+  int query(int i) const { return places()[2 * i + 1]; }
 
   int slivers() const { return quotient_up(rows, sliver_rows); }
   Sliver sliver(int number) const {
@@ -134,6 +144,8 @@ class KeyBlock {
   }
 
  private:
+  int32_t* places() const { return reinterpret_cast<int32_t*>(memory_ + areas_.places); }
+
   const Areas areas_;
   float* const memory_;
 };

@@ -25,8 +25,9 @@ class Attention {
   void run() {
     const bool is_streamed = can_stream() && job_.rows <= kFewRows;
     b_.sliver_rows = is_streamed ? 1 : kRows;
-    for (b_.row = job_.row; b_.row < job_.row + job_.rows; b_.row += b_.sizes.rows) {
-      b_.rows = smaller(job_.row + job_.rows - b_.row, b_.sizes.rows);
+    const int end = job_.row + job_.rows;
+    for (int row = job_.row; row < end; row += b_.sizes.rows) {
+      b_.move(row, smaller(end - row, b_.sizes.rows));
       start();
       for (b_.key = 0; b_.key < job_.keys; b_.key += b_.sizes.keys) {
         b_.keys = smaller(job_.keys - b_.key, b_.sizes.keys);
@@ -84,8 +85,7 @@ class Attention {
   }
   void weigh(const Sliver* parts, int count) const {
     const Softmax<T> softmax(b_);
-    for (int i = 0; i < count; ++i)
-      for (int r = 0; r < parts[i].rows; ++r) softmax.weigh(parts[0].row, parts[i], r);
+    for (int i = 0; i < count; ++i) softmax.weigh(parts[0].row, parts[i]);
   }
 
   void pack() const {
@@ -201,14 +201,14 @@ class Attention {
       T* const out =
           static_cast<T*>(to.data) + b_.head(row) * to.head_stride + b_.query(row) * to.row_stride;
       const float total = b_.sum(row), share = total == 0 ? 0 : 1 / total;
-      for (int col = 0; col < job_.value_width; col += kLane) {
-        const int count = smaller(job_.value_width - col, kLane);
-        const V x = lanes::load<kLane>(b_.outs(row) + col) * share;
-        if (to.col_stride == 1)
-          lanes::store_part<kLane>(out + col, x, count);
-        else
-          lanes::scatter<kLane>(out + col * to.col_stride, to.col_stride, x, count);
-      }
+      const V scale = lanes::splat<V>(share);
+      int col = 0;
+      for (; to.col_stride == 1 && col + kLane <= job_.value_width; col += kLane)
+        lanes::store<kLane>(out + col, lanes::load<kLane>(b_.outs(row) + col) * scale);
+      for (; col < job_.value_width; col += kLane)
+        lanes::scatter<kLane>(out + col * to.col_stride, to.col_stride,
+                              lanes::load<kLane>(b_.outs(row) + col) * scale,
+                              job_.value_width - col);
       if (job_.log_sums)
         job_.log_sums[b_.row + row] =
             b_.largest(row) * kLn2 + lanes::log(lanes::splat<V>(total))[0];

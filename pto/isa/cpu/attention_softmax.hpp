@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention softmax: turns a row of scores into weights 2^(score - largest so far), after softcap,
-// slopes and mask, and brings what the row has summed to the new largest score.
+// Attention softmax: turns rows of scores into weights 2^(score - largest so far), after softcap,
+// slopes and mask, and brings what the rows have summed to the new largest score.
 //
-//     Softmax<float>(block).weigh(first_row, sliver, 2);   // row 2 of the sliver
+//     Softmax<float>(block).weigh(first_row, sliver);
 //
 // Scores are logarithms to base 2.
 // Thread safety: pure functions on the memory of the block.
@@ -21,26 +21,37 @@ class Softmax {
  public:
   explicit Softmax(const KeyBlock& block) : b_(block), job_(block.job) {}
 
-  // `first_row`: of those whose scores were computed together.
-  void weigh(int first_row, const Sliver& s, int i) const {
-    const int row = s.row + i, first = s.keys.first, end = rounded_up(s.keys.last, kPanel);
+  // Weighs all rows of a sliver, step by step: rows do not wait for each other then. `first_row`:
+  // of those whose scores were computed together.
+  void weigh(int first_row, const Sliver& s) const {
     if (!s.keys.any()) return;
-    float* const score = b_.scores(row - first_row);
-    const Seen keys = b_.seen(row);
-    change(score, row, keys);
-    for (int k = first; k < end; k += kLane) {
-      if (keys.first <= k && k + kLane <= keys.last) continue;
-      const auto inside = lanes::first<V>(keys.last - k) & ~lanes::first<V>(keys.first - k);
-      const V x = lanes::load<kLane>(score + k);
-      lanes::store<kLane>(score + k, lanes::select(inside, x, lanes::splat<V>(kLowest)));
+    const int first = s.keys.first, end = rounded_up(s.keys.last, kPanel);
+    float now[kRows];
+    for (int i = 0; i < s.rows; ++i) {
+      float* const score = b_.scores(s.row + i - first_row);
+      const Seen keys = b_.seen(s.row + i);
+      change(score, s.row + i, keys);
+      hide(score, first, smaller(keys.first, end));
+      hide(score, larger(keys.last, first), end);
+      now[i] = largest_of(score + first, score + end, b_.largest(s.row + i));
     }
-    const float now = largest_of(score + first, score + end, b_.largest(row));
-    rescale(row, now);
-    float* const to = b_.weights(s.row - first_row) + first * s.rows + i * kGroup;
-    b_.sum(row) += exponentials(score + first, score + end, now == kLowest ? 0 : now, to, s.rows);
+    for (int i = 0; i < s.rows; ++i) rescale(s.row + i, now[i]);
+    float* const to = b_.weights(s.row - first_row) + first * s.rows;
+    for (int i = 0; i < s.rows; ++i) {
+      const float* const score = b_.scores(s.row + i - first_row);
+      const float shift = now[i] == kLowest ? 0 : now[i];
+      b_.sum(s.row + i) += exponentials(score + first, score + end, shift, to + i * kGroup, s.rows);
+    }
   }
 
  private:
+  static PTO_INLINE void hide(float* score, int first, int last) {
+    const V lowest = lanes::splat<V>(kLowest);
+    for (; first < last && first % kLane != 0; ++first) score[first] = kLowest;
+    for (; first + kLane <= last; first += kLane) lanes::store<kLane>(score + first, lowest);
+    for (; first < last; ++first) score[first] = kLowest;
+  }
+
   static PTO_INLINE float largest_of(const float* score, const float* end, float start) {
     V even = lanes::splat<V>(start), odd = even;
     for (; score < end; score += kPanel) {
