@@ -23,6 +23,8 @@ constexpr int kBlockRows = 96;                          // rows of a block: 192 
 constexpr int kBlockSlivers = kBlockRows / kRows;
 constexpr int kSmallUnits = 16 << 10;  // of a b that is read where it lies
 constexpr int kNearUnits = 8 << 10;    // of outputs that need no prefetching
+constexpr int kFewRows = 48;           // of an a that is read where it lies if b is packed
+constexpr int kUnitsAhead = 16;        // of a panel in place, from those read to those asked for
 constexpr int kBlockVectors = kBlockCols / kLane;
 
 struct Panels {
@@ -63,9 +65,13 @@ class Product {
         to_(job.c, job.rows, job.cols),
         from_(job.start, job.rows, job.cols),
         is_large_(int64_t(job.rows) * job.cols > kNearUnits) {
-    if (!kSame<Dot, FloatDot> || !job.b.data || (job.packed && !job.packs)) return;
-    has_float_rows_ = has_float_rows(job.b, job.b_scale, job.depth, job.cols);
-    is_in_place_ = has_float_rows_ && !job.packed && int64_t(job.depth) * job.cols <= kSmallUnits &&
+    if (!kSame<Dot, FloatDot>) return;
+    const bool is_ready = job.packed && !job.packs;
+    if (!is_ready && !job.b.data) return;
+    has_float_rows_ = !is_ready && has_float_rows(job.b, job.b_scale, job.depth, job.cols);
+    is_in_place_ = (is_ready ? job.rows <= kFewRows
+                             : has_float_rows_ && !job.packed &&
+                                   int64_t(job.depth) * job.cols <= kSmallUnits) &&
                    has_float_rows(job.a, job.a_scale, job.rows, job.depth);
   }
 
@@ -202,8 +208,9 @@ class Product {
       return;
     }
     const int64_t width = c.vectors * kLane;
-    InPlace in = {left_at(r.begin, block.k), panel, job_.a.row_stride, width, block.units, 1, 0};
-    if (c.is_whole()) {
+    InPlace in = {left_at(r.begin, block.k), panel, job_.a.row_stride, width, block.units, 1,
+                  width * kUnitsAhead};
+    if (!job_.packed && c.is_whole()) {
       in.b = right_at(block.k, c.begin);
       in.b_unit = job_.b.row_stride;
       in.ahead = width;
@@ -261,7 +268,8 @@ class Product {
   Place to_, from_;
   const bool is_large_;          // outputs lie beyond the first cache
   bool has_float_rows_ = false;  // b
-  bool is_in_place_ = false;     // whole panels of b, and all of a, are read where they lie
+  // All of a is read where it lies, and so are whole panels of b unless they are packed.
+  bool is_in_place_ = false;
 };
 
 template <class Dot, int Bias>
