@@ -6,7 +6,7 @@ import pytest
 
 from pto import ops
 from pto.errors import Error
-from pto.ops.product import MatMulPacked, PackRight
+from pto.ops.linear import MatMulPacked, PackRight
 
 # Shape of a, columns of b: one strip and several, no rows, no columns, no terms, a vector.
 CASES = [

@@ -32,7 +32,7 @@ std::string read_headers_digest(const std::string& include_directory) {
     const std::string kind = item.path().extension().string();
     if (kind == ".hpp" || kind == ".h") headers.push_back(item.path());
   }
-  for (const char* room : {"abi", "base", "isa", "operators", "tasks"}) {
+  for (const char* room : {"abi", "base", "isa", "operators", "ops", "tasks"}) {
     for (fs::recursive_directory_iterator at(root / room, error), end; at != end;
          at.increment(error)) {
       const std::string kind = at->path().extension().string();

@@ -21,6 +21,7 @@ from pto.ops.attention import Attention as attention
 from pto.ops.attention import AttentionWithLogSums as attention_with_log_sums
 from pto.ops.convolution import Conv2d as conv2d
 from pto.ops.dynamic import NonZero as nonzero
+from pto.ops.linear import Linear as linear
 from pto.ops.movement import Concat as concat
 from pto.ops.movement import Gather as gather
 from pto.ops.movement import Slice as slice
@@ -51,6 +52,7 @@ __all__ = [
     "gelu",
     "gemm",
     "layer_norm",
+    "linear",
     "matmul",
     "mul",
     "mul_scalar",

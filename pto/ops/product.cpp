@@ -137,8 +137,8 @@ class Product {
     const int64_t depth = n_terms_ > 0 ? terms_[0].left.cols : 0;
     if (std::max({out_.rows, out_.cols, depth}) > kSizeMax) {
       return in_.fail(
-          "matmul: a size is above 2147483647\n  why: sizes of one product have 32 "
-          "bits\n  fix: split the matrices");
+          "matmul: a size is above 2147483647\nsizes of one product have 32 "
+          "bits\nsplit the matrices");
     }
     const int64_t batches = count(/*repeated=*/false);
     const bool is_tall = batches * (out_.rows / kFewStripRows) >= kStripsWanted;

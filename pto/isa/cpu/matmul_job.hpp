@@ -66,7 +66,12 @@ typedef struct pto_matmul_job {
   // writes nothing else; other jobs of the same engine, depth and cols read it in place of b.
   float* packed;
   int32_t packs;
+  // Where `packed` has more columns than the job, at most PTO_MATMUL_PACKED_COLS: how many, and the
+  // first one of the job, a multiple of 32. 0 and 0: they are the job's.
+  int32_t packed_cols, packed_first;
 } pto_matmul_job;
+
+enum { PTO_MATMUL_PACKED_COLS = 1024 };
 
 #define PTO_MATMUL_PACKED_FLOATS(depth, cols) \
   (((depth) + 7) / 8 * 8 * (((cols) + 15) / 16 * 16) + 8)

@@ -119,8 +119,13 @@ class Product {
 
   void run_block(const Block& block) {
     const int depth = quotient_up(block.units, kGroup) * kGroup, panels = block.panels();
-    int32_t* const right = packed_ ? packed_ : panels_.right;
-    if (packed_) packed_ += int64_t(depth) * (block.end - block.begin) * kLane;
+    int32_t* right = panels_.right;
+    if (packed_) {
+      const int cols = job_.packed_cols ? quotient_up(job_.packed_cols, kLane) * kLane
+                                        : (block.end - block.begin) * kLane;
+      right = packed_ + int64_t(depth) * job_.packed_first;
+      packed_ += int64_t(depth) * cols;
+    }
     if (!job_.packed || job_.packs) pack_panels(block, right, depth);
     for (int p = 0; p < panels; ++p) {
       const Columns c = columns(block, p);

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear layers: x times a weight's transpose, with what follows it applied to each part of the
+// result while the cache has it. A weight of f32 may be packed once: strips of its columns, each as
+// libpto's loops read it (isa/cpu/matmul_job.hpp), followed by its rows and columns. Packed or not,
+// the bits are those of matmul.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "pto/ops/linear_rows.hpp"
+
+namespace {
+
+constexpr int64_t kStripCols = 768, kSizesFloats = 4;  // of packed weights; see product.py
+constexpr int64_t kHeight = 96;                        // rows of a part: those of a block of libpto
+constexpr int64_t kNarrowest = 96, kPartsWanted = 8;
+static_assert(kStripCols <= PTO_MATMUL_PACKED_COLS);
+
+int64_t strips_of(int64_t cols) { return quotient_up(cols, kStripCols); }
+int64_t strip_floats(int64_t depth, int64_t cols) { return PTO_MATMUL_PACKED_FLOATS(depth, cols); }
+
+// Counts the floats in front of the sizes.
+int64_t packed_floats(int64_t depth, int64_t cols) {
+  const int64_t strips = cols / kStripCols;
+  return strips * strip_floats(depth, kStripCols) + strip_floats(depth, cols % kStripCols);
+}
+
+// Points `job` at the packed columns from `col` on; its columns lie in one strip.
+void set_packed(pto_matmul_job& job, float* packed, int64_t cols, int64_t col) {
+  const int64_t strip = col / kStripCols, first = strip * kStripCols;
+  job.packed = packed + strip * strip_floats(job.depth, kStripCols);
+  job.packed_cols = static_cast<int32_t>(std::min(cols - first, kStripCols));
+  job.packed_first = static_cast<int32_t>(col - first);
+}
+
+bool is_packed_so(const pto_tensor& packed, int64_t depth, int64_t cols) {
+  const int64_t floats = packed_floats(depth, cols), sizes[] = {depth, cols};
+  return packed.sizes[0] == floats + kSizesFloats &&
+         std::memcmp(static_cast<const float*>(packed.data) + floats, sizes, sizeof sizes) == 0;
+}
+
+constexpr char kTooLarge[] =
+    "linear: a size is above 2147483647\nsizes of one product have 32 bits\nsplit "
+    "the "
+    "tensors";
+constexpr char kOtherWeight[] =
+    "linear: the packed matrix has another number of rows or columns\nit has the sizes of "
+    "the matrix that it was packed from\npack the matrix that is multiplied";
+
+// Packs a matrix of these strides into `to`.
+int32_t pack(const KernelArguments& in, const pto_tensor& b, bool swaps, float* to) {
+  const int64_t depth = b.sizes[swaps], cols = b.sizes[!swaps], sizes[] = {depth, cols};
+  if (std::max(depth, cols) > kSizeMax) return in.fail(kTooLarge);
+  const int64_t parts = quotient_up(cols, kNarrowest);
+  auto [part, last] = in.items(parts);
+  if (last == parts) std::memcpy(to + packed_floats(depth, cols), sizes, sizeof sizes);
+  for (; part < last; ++part) {
+    const int64_t col = part * kNarrowest;
+    pto_matmul_job job = job_of(0, depth, std::min(cols - col, kNarrowest));
+    job.b = matrix(static_cast<const float*>(b.data) + col * b.strides[!swaps], b.strides[swaps],
+                   b.strides[!swaps]);
+    set_packed(job, to, cols, col);
+    job.packs = 1;
+    pto_matmul(&job);
+  }
+  return 0;
+}
+
+// Cuts a result into parts of some rows by some columns, the least that a thread takes: parts as
+// large as leaves enough of them for all threads.
+struct Parts {
+  int64_t rows, cols, height, width;
+
+  static Parts of(int64_t rows, int64_t cols, int64_t height, int64_t widest) {
+    Parts parts = {rows, cols, height, widest};
+    while (parts.width > kNarrowest && parts.count() < kPartsWanted) parts.width /= 2;
+    return parts;
+  }
+  int64_t down() const { return quotient_up(rows, height); }
+  int64_t count() const { return down() * quotient_up(cols, width); }
+  Part operator[](int64_t item) const {
+    const int64_t row = item % down() * height, col = item / down() * width;
+    return {row, std::min(height, rows - row), col, std::min(width, cols - col)};
+  }
+};
+
+// Computes x weight', of which `finish(part, sums, stride)` makes the result. The sums lie in the
+// result where that has their type.
+template <class Element, class Finish>
+class Product {
+  using Sum = SumOf<Element>;
+
+ public:
+  Product(const KernelArguments& in, const Rows<Element>& x, int64_t cols, Element* result,
+          Finish finish)
+      : in_(in), x_(x), cols_(cols), result_(result), finish_(finish) {}
+
+  const pto_tensor* weight = nullptr;  // cols x depth
+  float* packed = nullptr;             // the weight, packed
+
+  int32_t run() const {
+    if (std::max({x_.depth, x_.count, cols_}) > kSizeMax) return in_.fail(kTooLarge);
+    // An unpacked weight is packed for each part anew.
+    const int64_t height = packed ? kHeight : x_.count >= 8 * kHeight ? 3 * kHeight : kHeight;
+    const Parts parts = Parts::of(x_.count, cols_, height, kStripCols);
+    Sum* sums = nullptr;
+    if constexpr (!std::is_same_v<Sum, Element>) {
+      sums = static_cast<Sum*>(
+          in_.scratch(static_cast<size_t>(parts.height * parts.width) * sizeof(Sum)));
+      if (!sums) return in_.fail("linear: no memory for a part of the result");
+    }
+    const auto [first, last] = in_.items(parts.count());
+    for (int64_t item = first; item < last; ++item) {
+      const Part part = parts[item];
+      for (int64_t row = part.row; row < part.row + part.rows;) {
+        const int64_t count = x_.run(row, part.row + part.rows);
+        multiply({row, count, part.col, part.cols}, sums);
+        row += count;
+      }
+    }
+    return 0;
+  }
+
+ private:
+  void multiply(const Part& part, Sum* sums) const {
+    int64_t stride = part.cols;
+    if constexpr (std::is_same_v<Sum, Element>) {
+      sums = result_ + part.row * cols_ + part.col;
+      stride = cols_;
+    }
+    pto_matmul_job job = job_of(part.rows, x_.depth, part.cols);
+    const auto a = x_.from(part.row);
+    if (packed) set_packed(job, packed, cols_, part.col);
+    multiply_one(job, a, packed ? Matrix<const Element>{} : weight_from(part.col),
+                 Matrix<Sum>{sums, stride, 1});
+    finish_(part, sums, stride);
+  }
+
+  Matrix<const Element> weight_from(int64_t col) const {
+    return {static_cast<const Element*>(weight->data) + col * weight->strides[0],
+            weight->strides[1], weight->strides[0]};
+  }
+
+  const KernelArguments& in_;
+  const Rows<Element>& x_;
+  const int64_t cols_;
+  Element* const result_;
+  const Finish finish_;
+};
+
+struct Nothing {
+  template <class Sum>
+  void operator()(const Part&, Sum*, int64_t) const {}
+};
+
+// result = activation(sums + bias) + residual
+template <class Element>
+class Epilogue {
+  using Sum = SumOf<Element>;
+  static constexpr int kLanes = isa::kVectorBytes / sizeof(Sum);
+  using V = isa::Vec<Sum, kLanes>;
+
+ public:
+  const pto_tensor *bias = nullptr, *residual = nullptr;
+  Activation activation = Activation::None;
+  Element* result = nullptr;
+  int64_t cols = 0;
+
+  bool is_needed() const { return bias || residual || activation != Activation::None; }
+
+  void operator()(const Part& part, Sum* sums, int64_t stride) const {
+    if (std::is_same_v<Sum, Element> && !is_needed()) return;
+    for_activation(activation, [&](auto f) { finish(f, part, sums, stride); });
+  }
+
+ private:
+  template <class F>
+  void finish(F f, const Part& part, const Sum* sums, int64_t stride) const {
+    Element added[kStripCols], rest[kStripCols];
+    const Element* const b = bias ? row_of(*bias, 0, part, added) : nullptr;
+    for (int64_t i = 0; i < part.rows; ++i, sums += stride) {
+      Element* const to = result + (part.row + i) * cols + part.col;
+      const Element* const r = residual ? row_of(*residual, part.row + i, part, rest) : nullptr;
+      int64_t j = 0;
+      for (; j + kLanes <= part.cols; j += kLanes) {
+        V v = isa::lanes::load<kLanes>(sums + j);
+        if (b) v = v + isa::lanes::load<kLanes>(b + j);
+        v = f(v);
+        if (r) v = v + isa::lanes::load<kLanes>(r + j);
+        isa::lanes::store<kLanes>(to + j, v);
+      }
+      if (const int left = static_cast<int>(part.cols - j); left > 0) {
+        V v = isa::lanes::load_part<kLanes>(sums + j, left);
+        if (b) v = v + isa::lanes::load_part<kLanes>(b + j, left);
+        v = f(v);
+        if (r) v = v + isa::lanes::load_part<kLanes>(r + j, left);
+        isa::lanes::store_part<kLanes>(to + j, v, left);
+      }
+    }
+  }
+
+  // The elements of a vector or matrix beside those of a part's row, dense, in `copy` if need be.
+  static const Element* row_of(const pto_tensor& tensor, int64_t row, const Part& part,
+                               Element* copy) {
+    const int last = tensor.rank - 1;
+    const int64_t step = tensor.strides[last];
+    const auto* from = static_cast<const Element*>(tensor.data) + part.col * step;
+    for (int axis = last - 1; axis >= 0; --axis) {
+      from += row % tensor.sizes[axis] * tensor.strides[axis];
+      row /= tensor.sizes[axis];
+    }
+    if (step == 1) return from;
+    for (int64_t j = 0; j < part.cols; ++j) copy[j] = from[j * step];
+    return copy;
+  }
+};
+
+}  // namespace
+
+// The result has one axis.
+PTO_OPERATOR_KERNEL(pack_right) {
+  return pack(in, in.tensor("b"_arg), in.integer("transpose_b"_arg) != 0, in.data("result"_arg));
+}
+
+PTO_OPERATOR_KERNEL(pack_weight) {
+  return pack(in, in.tensor("weight"_arg), true, in.data("result"_arg));
+}
+
+PTO_OPERATOR_KERNEL(matmul_packed) {
+  const Rows<float> rows(in.tensor("a"_arg));
+  const int64_t cols = in.integer("cols"_arg);
+  if (!is_packed_so(in.tensor("packed"_arg), rows.depth, cols)) return in.fail(kOtherWeight);
+  Product<float, Nothing> product(in, rows, cols, in.data("result"_arg), {});
+  product.packed = in.data("packed"_arg);
+  return product.run();
+}
+
+PTO_OPERATOR_KERNEL(linear) {
+  using Element = PTO_TYPE_0;
+  const Rows<Element> x(in.tensor("x"_arg));
+  const pto_tensor& weight = in.tensor("weight"_arg);
+  Epilogue<Element> epilogue;
+  if (!in.is_absent("bias"_arg)) epilogue.bias = &in.tensor("bias"_arg);
+  if (!in.is_absent("residual"_arg)) epilogue.residual = &in.tensor("residual"_arg);
+  epilogue.activation = activation_of(in.text("activation"_arg));
+  epilogue.result = in.data("result"_arg);
+  epilogue.cols = weight.sizes[0];
+  Product<Element, const Epilogue<Element>&> product(in, x, epilogue.cols, epilogue.result,
+                                                     epilogue);
+  product.weight = &weight;
+  if (std::is_same_v<Element, float> && !in.is_absent("packed"_arg)) {
+    if (!is_packed_so(in.tensor("packed"_arg), x.depth, epilogue.cols))
+      return in.fail(kOtherWeight);
+    product.packed = in.data("packed"_arg);
+  }
+  return product.run();
+}

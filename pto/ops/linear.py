@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear layers, with an activation and a residual in the same pass, and weights that are packed.
+
+Each product is added with one rounding, in the order of the contraction, so the result does not
+depend on threads, on how the work is cut, or on whether the weight is packed. f16 and bf16 are
+computed in f32 and rounded once, at the end.
+"""
+
+import math
+
+import numpy as np
+
+from pto.errors import InvalidValue
+from pto.language.infer import Size, Spec, require_equal, require_shape, where_needed
+from pto.language.native_kernel import cpp_kernel
+from pto.language.op import op
+from pto.ops.activation import gelu_in_numpy, silu_in_numpy
+from pto.ops.product import FLOPS_A_BYTE, TOLERANCE
+
+ACTIVATIONS = {
+    "none": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "silu": silu_in_numpy,
+    "gelu": lambda x: gelu_in_numpy(x, "none"),
+    "gelu_tanh": lambda x: gelu_in_numpy(x, "tanh"),
+}
+
+# The layout of linear.cpp: columns packed together; floats after each strip, and after all.
+STRIP_COLS, STRIP_SLACK, SIZES = 768, 8, 4
+
+
+def _packed(b: Spec, depth: Size, cols: Size) -> Spec:
+    units = (depth + 7) // 8 * 8
+    strips = cols // STRIP_COLS * (units * STRIP_COLS + STRIP_SLACK)
+    rest = units * ((cols % STRIP_COLS + 15) // 16 * 16) + STRIP_SLACK
+    return b.like((strips + rest + SIZES,))
+
+
+def _work_of_packing(depth: Size, cols: Size) -> tuple[Size, Size]:
+    return (cols + 95) // 96, depth * cols * 8
+
+
+def _require_matrix(name: str, argument: str, spec: Spec) -> None:
+    if spec.ndim != 2:
+        raise InvalidValue(
+            f"{name}: {argument} has {spec.ndim} axes", "it is a matrix", "reshape it"
+        )
+
+
+@op("_pack_right(Tensor b, *, bool transpose_b=False) -> Tensor")
+class PackRight:
+    """Packs a matrix, perhaps transposed first, into one axis in the order that _matmul_packed
+    reads."""
+
+    types = "(T) -> T where T: f32"
+
+    def infer(b, transpose_b):
+        _require_matrix("_pack_right", "b", b)
+        return _packed(b, *(reversed(b.shape) if transpose_b else b.shape))
+
+    def work(b, transpose_b):
+        return _work_of_packing(*(reversed(b.shape) if transpose_b else b.shape))
+
+    kernel = cpp_kernel("linear.cpp", "pack_right", takes_strides=True)
+
+
+@op("_pack_weight(Tensor weight) -> Tensor")
+class PackWeight:
+    """Packs the weight of a linear layer, outputs x inputs, for its argument `packed`."""
+
+    types = "(T) -> T where T: f32"
+
+    def infer(weight):
+        _require_matrix("_pack_weight", "weight", weight)
+        return _packed(weight, *reversed(weight.shape))
+
+    def work(weight):
+        return _work_of_packing(*reversed(weight.shape))
+
+    kernel = cpp_kernel("linear.cpp", "pack_weight", takes_strides=True)
+
+
+@op("_matmul_packed(Tensor a, Tensor packed, *, SymInt cols) -> Tensor")
+class MatMulPacked:
+    """a @ b, where _pack_right has packed b, which has `cols` columns; a caller that multiplies by
+    one b again and again packs it once."""
+
+    types = "(T, T) -> T where T: f32"
+
+    def infer(a, packed, cols):
+        if a.ndim == 0 or packed.ndim != 1:
+            raise InvalidValue(
+                f"_matmul_packed: a has {a.ndim} axes and packed has {packed.ndim}",
+                "a is a vector, matrix or batch of them, packed the result of _pack_right",
+                "use matmul",
+            )
+        return a.like((*a.shape[:-1], cols))
+
+    def work(a, packed, cols):
+        results = math.prod(a.shape[:-1]) * cols
+        return results, results * a.shape[-1] // FLOPS_A_BYTE
+
+    kernel = cpp_kernel("linear.cpp", "matmul_packed", takes_strides=True)
+
+
+def _result(x: Spec, weight: Spec, bias: Spec | None, activation: str) -> Spec:
+    """Checks the arguments of a linear layer."""
+    if x.ndim == 0:
+        raise InvalidValue(
+            "linear: x has no axes", "its last axis holds the inputs", "give it an axis"
+        )
+    _require_matrix("linear", "weight", weight)
+    require_equal(x.shape[-1], weight.shape[1], "x and weight")
+    if bias is not None:
+        require_shape(bias, (weight.shape[0],), "bias and weight")
+    if activation not in ACTIVATIONS:
+        raise InvalidValue(
+            f"linear: activation is {activation!r}",
+            "an activation that follows the product in the same pass",
+            f"pass {', '.join(map(repr, ACTIVATIONS))}",
+        )
+    return x.like((*x.shape[:-1], weight.shape[0]))
+
+
+def _work(x: Spec, weight: Spec) -> tuple[Size, Size]:
+    results = math.prod(x.shape[:-1]) * weight.shape[0]
+    return results, results * x.shape[-1] // FLOPS_A_BYTE
+
+
+@op(
+    "linear_backward(Tensor d_result, Tensor x, Tensor weight, Tensor? bias, Tensor? residual, *,"
+    " str activation='none', int needs=-1)"
+    " -> (Tensor d_x, Tensor d_weight, Tensor d_bias, Tensor d_residual)"
+)
+class LinearBackward:
+    """The gradients of linear; what went into the activation is computed again."""
+
+    def infer(d_result, x, weight, bias, residual, activation, needs):
+        result = _result(x, weight, bias, activation)
+        require_shape(d_result, result.shape, "the result and its gradient")
+        none = x.like((0,))
+        return where_needed(
+            needs, x, weight, none if bias is None else bias, none if residual is None else result
+        )
+
+    def work(d_result, x, weight, bias, residual, activation, needs):
+        results, work = _work(x, weight)
+        return results + math.prod(x.shape) + math.prod(weight.shape), work * 3
+
+    kernel = cpp_kernel("linear_backward.cpp", "linear_backward", takes_strides=True)
+
+
+@op(
+    "linear(Tensor x, Tensor weight, Tensor? bias=None, Tensor? residual=None, *,"
+    " Tensor? packed=None, str activation='none') -> Tensor"
+)
+class Linear:
+    """activation(x @ weight.T + bias) + residual: a linear layer, weight outputs x inputs.
+
+    activation is 'none', 'relu', 'silu', 'gelu' or 'gelu_tanh', residual has the result's shape.
+    Where packed is given, it is the weight as _pack_weight packs it and is read in its place.
+    """
+
+    types = "(T, T, T, T, T) -> T where T: f32 f16 bf16 f64"
+
+    def infer(x, weight, bias, residual, packed, activation):
+        result = _result(x, weight, bias, activation)
+        if residual is not None:
+            require_shape(residual, result.shape, "residual and the result")
+        return result
+
+    def work(x, weight, bias, residual, packed, activation):
+        return _work(x, weight)
+
+    def oracle(x, weight, bias=None, residual=None, packed=None, activation="none"):
+        result = x @ weight.T
+        result = ACTIVATIONS[activation](result if bias is None else result + bias)
+        return result if residual is None else result + residual
+
+    def samples(tensor):
+        yield (tensor(5, 13), tensor(7, 13), tensor(7)), {}
+        yield (tensor(2, 3, 9), tensor(40, 9), None, tensor(2, 3, 40)), {"activation": "relu"}
+        yield (tensor(4), tensor(3, 4), tensor(3)), {"activation": "gelu"}
+        yield (tensor(6, 8), tensor(17, 8)), {"activation": "silu"}
+        yield (tensor(3, 2), tensor(5, 2), tensor(5), tensor(3, 5)), {"activation": "gelu_tanh"}
+        yield (tensor(0, 4), tensor(3, 4), tensor(3)), {}
+        yield (tensor(3, 0), tensor(2, 0), tensor(2)), {"activation": "silu"}
+
+    tolerance = TOLERANCE
+    kernel = cpp_kernel("linear.cpp", "linear", takes_strides=True)
+    gradient = "linear_backward"
+    saved = ("x", "weight", "bias", "residual")
+    wanted = ("x", "weight", "bias", "residual")
