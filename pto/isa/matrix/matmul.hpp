@@ -178,10 +178,12 @@ PTO_INLINE pto_matmul_job matmul_job(const C& c, const A& a, const B& b, const I
                                      const Bias& bias, const AS& a_scale, const BS& b_scale) {
   static_assert(check_product<C, A, B>());
   static_assert(check_terms<C, In, Bias>());
-  return {PTO_MATMUL_BEST, a.GetValidRow(),    a.GetValidCol(),    b.GetValidCol(),
-          matrix_of(c),    matrix_of(in),      matrix_of(a),       matrix_of(b),
-          matrix_of(bias), matrix_of(a_scale), matrix_of(b_scale), /*packed=*/nullptr,
-          /*packs=*/0};
+  pto_matmul_job job = {};
+  job.rows = a.GetValidRow(), job.depth = a.GetValidCol(), job.cols = b.GetValidCol();
+  job.c = matrix_of(c), job.start = matrix_of(in), job.bias = matrix_of(bias);
+  job.a = matrix_of(a), job.b = matrix_of(b);
+  job.a_scale = matrix_of(a_scale), job.b_scale = matrix_of(b_scale);
+  return job;
 }
 
 template <class C, class A, class B, class In = NoTile, class Bias = NoTile>
