@@ -81,15 +81,15 @@ struct Turned {
   using All = typename IndicesTo<Rows * kWide>::type;
   using Down = typename IndicesTo<Rows>::type;
 
-  // Loads eight units of kLane columns, a vector a unit.
-  static PTO_INLINE void load(const float* b, int64_t b_col, Units* to) {
+  // Loads eight units of kLane columns, a vector a unit; prefetches those `ahead` floats on.
+  static PTO_INLINE void load(const float* b, int64_t b_col, int64_t ahead, Units* to) {
     constexpr int kParts = kLane / kGroup;
     Group v[kParts][kGroup];
     for (int part = 0; part < kParts; ++part) {
       PTO_UNROLL
       for (int i = 0; i < kGroup; ++i) {
         const float* const column = b + (part * kGroup + i) * b_col;
-        __builtin_prefetch(column + kTurnedAhead, 0, 2);  // the first cache may keep too few
+        __builtin_prefetch(column + ahead, 0, 2);  // the first cache may keep too few
         v[part][i] = bit_cast<Group>(lanes::load<kGroup>(column));
       }
       transpose(v[part]);
@@ -116,10 +116,10 @@ struct Turned {
   // are all that the first cache keeps.
   template <int G>
   static PTO_INLINE void line(Sum* sum, const int32_t* a, int64_t a_row, const float* b,
-                              int64_t b_col) {
+                              int64_t b_col, int64_t ahead) {
     for (int part = 0; part < kLineUnits; part += kGroup) {
       Units units[kGroup];
-      load(b + G * kLane * b_col + part, b_col, units);
+      load(b + G * kLane * b_col + part, b_col, ahead, units);
       PTO_UNROLL
       for (int u = 0; u < kGroup; ++u) step<G>(Down(), sum, a + part + u, a_row, units[u]);
     }
@@ -145,8 +145,11 @@ struct Turned {
       ((sum[I] = Sum{}), ...);
     int k = 0;
     for (; k + kLineUnits <= depth; k += kLineUnits) {
-      line<0>(sum, a + k, a_row, b + k, b_col);
-      line<1>(sum, a + k, a_row, b + k, b_col);
+      // Behind the end of these columns lie the next ones.
+      const bool is_within = k + kTurnedAhead < depth;
+      const int64_t ahead = kTurnedAhead + (is_within ? 0 : kCols * b_col - depth);
+      line<0>(sum, a + k, a_row, b + k, b_col, ahead);
+      line<1>(sum, a + k, a_row, b + k, b_col, ahead);
     }
     for (; k < depth; ++k) {
       one<0>(sum, a + k, a_row, b + k, b_col);
@@ -219,11 +222,13 @@ class Stream {
     const Place* const from = k > 0 ? &to_ : job_.start.data ? &from_ : nullptr;
     const int64_t b_unit = job_.b.row_stride;
     const auto* const b = static_cast<const int32_t*>(job_.b.data) + k * b_unit;
+    // Short rows end before what is read next: the same place of the next rows.
+    const int64_t ahead = job_.cols > kStreamAhead ? kStreamAhead : kStreamDepth * b_unit;
     for (int vectors = kVectors; first < last; vectors = last - first) {
       const int panels = (last - first) / vectors;
       if (panels == 0) continue;
-      const InPlace in = {left_at(k), b + first * kLane, job_.a.row_stride, b_unit, units,
-                          panels,     kStreamAhead};
+      const InPlace in = {left_at(k), b + first * kLane, job_.a.row_stride, b_unit, units, panels,
+                          ahead};
       InPlaceKernel<FloatDot>::get(job_.rows, vectors)(
           in, outputs(to_, from, 0, first * kLane, vectors));
       first += panels * vectors;
