@@ -52,7 +52,8 @@ PROGRAMS = {
 }
 
 SHARES = dict.fromkeys(("gemm", "few_rows", "linear"), report.PRODUCTS)
-SHARES |= dict.fromkeys(("attention", "causal"), report.ATTENTION) | {"decode": report.DECODE}
+ATTENTION = ("attention", "causal", "gradients", "causal_gradients")
+SHARES |= dict.fromkeys(ATTENTION, report.ATTENTION) | {"decode": report.DECODE}
 ROWS = {name: table.row for name, table in SHARES.items()}
 TABLE = {kernel.name for kernel in kernels.KERNELS} | {f"{k.name}_half" for k in kernels.KERNELS}
 ROWS |= dict.fromkeys(TABLE, report.row)

@@ -39,6 +39,38 @@ case("attention", sizes=SIZES, dtypes=["f32"])(lambda setting: attended(setting,
 case("causal", sizes=SIZES, dtypes=["f32"])(lambda setting: attended(setting, True))
 
 
+def trained(setting: Setting, is_causal: bool):
+    """The gradients of q, k and v: five products where attention has two."""
+    heads, length, width = setting.size
+    q, k, v = (torch.randn(1, heads, length, width, requires_grad=True) for _ in range(3))
+    d, peak = torch.randn(1, heads, length, width), Peak(setting.threads)
+    with torch.enable_grad():
+        # As PyTorch does, it keeps the logarithms of the sums; attention finds them again.
+        ours = torch.ops.pto.attention_with_log_sums(q, k, v, causal=is_causal)[0]
+        theirs = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+
+    def gradients(result):
+        return torch.stack(torch.autograd.grad(result, (q, k, v), d, retain_graph=True))
+
+    yield "pto", lambda: gradients(ours)
+    yield "torch", lambda: gradients(theirs)
+    work = 5 * heads * length * length * width / (2 if is_causal else 1)
+    yield Ceiling("peak", peak, work / peak.multiply_adds)
+
+    def exact(rows):
+        double = [x.detach().double().requires_grad_() for x in (q, k, v)]
+        with torch.enable_grad():
+            result = F.scaled_dot_product_attention(*double, is_causal=is_causal)
+        return torch.stack(torch.autograd.grad(result, double, d.double()))[rows]
+
+    yield Expected(exact, tolerance=1e-4)
+
+
+TRAINED = [(4, n, 64) for n in (512, 2048)] + [(4, 2048, 128)]
+case("gradients", sizes=TRAINED, dtypes=["f32"])(lambda setting: trained(setting, False))
+case("causal_gradients", sizes=TRAINED, dtypes=["f32"])(lambda setting: trained(setting, True))
+
+
 @case("decode", sizes=CACHES, dtypes=["f32"])
 def decode(setting: Setting):
     heads, kept, length, width = setting.size

@@ -27,7 +27,8 @@ OPERATORS = {
     for name in ops.__all__
     if not Record(getattr(ops, name).index).is_bounded  # refused: test_bounded_sizes.py
 }
-TEXTS = {"approximate": "tanh"}  # values of str attributes
+# Values of str attributes.
+TEXTS = {"activation": "gelu", "approximate": "tanh", "layout": "HLD"}
 every_operator = pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
 plain_operators = pytest.mark.parametrize("operator", PLAIN.values(), ids=PLAIN)
 

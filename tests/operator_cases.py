@@ -7,7 +7,8 @@ from shaped_operators import OPERATORS, shapes
 
 __all__ = ["OPERATORS", "assert_agrees", "attributes", "tensors", "tolerance", "torch_operator"]
 
-TEXTS = {"approximate": ["none", "tanh"]}  # values of str attributes
+# Values of str attributes.
+TEXTS = {"activation": ["none", "gelu"], "approximate": ["none", "tanh"], "layout": ["HLD"]}
 TOLERANCE = {torch.float64: "f64", torch.float32: "f32", torch.float16: "f16"}
 TOLERANCE[torch.bfloat16] = "bf16"
 

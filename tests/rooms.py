@@ -35,7 +35,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 630,
-    "adapters": 10815,
+    "adapters": 10840,
     "base": 1210,
     "bindings": 4160,
     "codegen": 1210,
@@ -43,11 +43,11 @@ BUDGETS = {
     "compiler": 2000,
     "device": 465,
     "ir": 3160,
-    "isa": 13500,
+    "isa": 13800,
     "language": 3405,
     "launch": 4730,
     "operators": 2800,
-    "ops": 3600,
+    "ops": 3650,
     "passes": 815,
     "pto": 680,
     "tasks": 11170,

@@ -99,6 +99,12 @@ def test_bits_depend_on_neither_threads_nor_layout_nor_batch():
         torch.set_num_threads(threads)
 
 
+def test_lengths_and_slopes_lie_anywhere():
+    q, lengths, slopes = heads(3, 2, 9, 8), torch.tensor([4, 0, 9, 0, 1, 0]), torch.rand(4)
+    expected = attention(q, q, q, None, torch.tensor([4, 9, 1]), slopes[::2].clone())
+    assert torch.equal(attention(q, q, q, None, lengths[::2], slopes[::2]), expected)
+
+
 def test_two_parts_of_the_keys_join_by_the_logarithms_of_their_sums():
     q, k, v = heads(1, 2, 5, 8), heads(1, 2, 40, 8), heads(1, 2, 40, 8)
     whole = attention(q, k, v)
@@ -110,6 +116,76 @@ def test_two_parts_of_the_keys_join_by_the_logarithms_of_their_sums():
     weights = torch.softmax(sums, 0).unsqueeze(-1)
     joined = sum(w * out for w, (out, _) in zip(weights, parts, strict=True))
     torch.testing.assert_close(joined, whole, atol=1e-6, rtol=1e-5)
+
+
+OPTIONS = [
+    {}, {"causal": True, "position": 7}, {"window": [9, 3]}, {"softcap": 1.5}, {"scale": 0.7},
+    {"slopes": True}, {"lengths": True}, {"mask": "numbers"}, {"mask": "bool"},
+    {"layout": "LHD"},
+]  # fmt: skip
+
+
+def differentiable(q, k, v, mask=None, lengths=None, slopes=None, **options):
+    """The whole matrix of scores in f64: outputs, logarithms of sums."""
+    if options.get("layout") == "LHD":
+        q, k, v = (x.transpose(-2, -3) for x in (q, k, v))
+    k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
+    scores = q @ k.mT * options.get("scale", q.shape[-1] ** -0.5)
+    if "softcap" in options:
+        scores = options["softcap"] * torch.tanh(scores / options["softcap"])
+    place = torch.arange(q.shape[-2])[:, None] + options.get("position", 0)
+    key = torch.arange(k.shape[-2])
+    if slopes is not None:
+        scores = scores - slopes[:, None, None] * (place - key).abs()
+    before, after = options.get("window", (1000, 1000))
+    seen = (key >= place - before) & (key <= place + (0 if options.get("causal") else after))
+    if lengths is not None:
+        seen = seen & (key < lengths[:, None, None, None])
+    if mask is not None and mask.dtype == torch.bool:
+        seen = seen & mask
+    elif mask is not None:
+        scores = scores + mask
+    scores = scores.masked_fill(~seen, -torch.inf)
+    out = scores.softmax(-1).nan_to_num() @ v
+    return out.transpose(-2, -3) if options.get("layout") == "LHD" else out, scores.logsumexp(-1)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_gradients_are_those_of_the_whole_matrix_of_scores(options):
+    q, k, v = heads(2, 4, 37, 20), heads(2, 2, 140, 20), heads(2, 2, 140, 9)
+    kinds = {"numbers": heads(4, 37, 140), "bool": heads(37, 140) > -1}
+    mask, options = kinds.get(options.get("mask")), dict(options)
+    lengths = torch.tensor([140, 33]) if options.pop("lengths", None) else None
+    slopes = torch.rand(4) if options.pop("slopes", None) else None
+    options.pop("mask", None)
+    if options.get("layout") == "LHD":
+        q, k, v = (x.transpose(1, 2).contiguous() for x in (q, k, v))
+    given = [x.requires_grad_() for x in (q, k, v)]
+    wide = [x.detach().double().requires_grad_() for x in given]
+    wider = None if mask is None or mask.dtype == torch.bool else mask.double()
+    out, sums = differentiable(*wide, mask if wider is None else wider, lengths, slopes, **options)
+    d, d_sums = torch.randn(out.shape), torch.randn(sums.shape)
+    ours = attention(*given, mask, lengths, slopes, **options)
+    for found, expected in zip(
+        torch.autograd.grad(ours, given, d),
+        torch.autograd.grad(out, wide, d.double(), retain_graph=True),
+        strict=True,
+    ):
+        torch.testing.assert_close(found.double(), expected, atol=1e-5, rtol=1e-4)
+    both = torch.ops.pto.attention_with_log_sums(*given, mask, lengths, slopes, **options)
+    for found, expected in zip(
+        torch.autograd.grad(both, given, (d, d_sums)),
+        torch.autograd.grad((out, sums), wide, (d.double(), d_sums.double())),
+        strict=True,
+    ):
+        torch.testing.assert_close(found.double(), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_a_mask_has_no_gradient_and_says_so():
+    q = heads(1, 2, 5, 8)
+    mask = torch.zeros(5, 5, requires_grad=True)
+    with pytest.raises((Error, RuntimeError), match="requires grad, but the operator has no gradi"):
+        attention(q, q, q, mask)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

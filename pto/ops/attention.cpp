@@ -70,56 +70,58 @@ pto_attention_operand mask_at(const pto_tensor& mask, const pto_tensor& like, in
           stride(1)};
 }
 
+// Jobs of a call, forward or backward.
 template <class Named>
-class Attention {
+class Jobs {
  public:
-  explicit Attention(const Named& in)
+  explicit Jobs(const Named& in)
       : in_(in),
         heads_first_(in.text("layout"_arg) == "HLD"),
-        q_(in.tensor("q"_arg), heads_first_),
-        k_(in.tensor("k"_arg), heads_first_),
-        v_(in.tensor("v"_arg), heads_first_),
-        out_(in.tensor("result"_arg), heads_first_),
+        q_(of("q"_arg)),
+        k_(of("k"_arg)),
+        v_(of("v"_arg)),
         group_(q_.heads() / std::max<int64_t>(k_.heads(), 1)) {}
 
-  float* log_sums = nullptr;  // [batch..., heads, queries]
+  // The heads that share a head of k and v are one job; all rows of it.
+  int64_t count() const { return q_.batches() * k_.heads(); }
+  int64_t rows() const { return group_ * q_.rows(); }
+  int64_t keys() const { return k_.rows(); }
 
-  int32_t run() {
-    const int64_t rows = group_ * q_.rows(), heads = q_.batches() * k_.heads();
-    if (std::max({rows, k_.rows(), q_.width(), v_.width()}) > kSizeMax) {
-      return in_.fail(
-          "attention: a size is above 1073741823\n  why: positions have 32 bits\n  fix: split the "
-          "sequence");
-    }
-    pto_attention_job job = common();
-    const int64_t most = pto_attention_rows(&job);
-    job.workspace = in_.scratch(pto_attention_bytes(&job));
-    if (!job.workspace) {
-      return in_.fail(
-          "attention: no memory for a block of keys\n  why: each thread needs about a megabyte\n  "
-          "fix: free some memory");
-    }
-    int64_t height = most;
-    while (height > kFewRows && heads * ((rows + height - 1) / height) < kUnitsWanted) height /= 2;
-    const int64_t units = (rows + height - 1) / height;
-    auto [item, last] = in_.items(heads * units);
-    while (item < last) {
-      const int64_t first = item % units, count = std::min(last - item, units - first);
-      place(job, item / units);
-      job.row = static_cast<int32_t>(first * height);
-      job.rows = static_cast<int32_t>(std::min(count * height, rows - first * height));
-      if (job.queries > 0) pto_attention(&job);
-      item += count;
-    }
-    return 0;
+  template <class Name>
+  Heads of(Name name) const {
+    return Heads(in_.tensor(name), heads_first_);
+  }
+  // The first of the heads of q, and of what has its layout.
+  template <class Name>
+  pto_attention_operand heads(Name name, int64_t number) const {
+    return of(name).at(number / k_.heads(), number % k_.heads() * group_);
+  }
+  // The head of k, v and what has their layout.
+  template <class Name>
+  pto_attention_operand shared(Name name, int64_t number) const {
+    return of(name).at(number / k_.heads(), number % k_.heads());
   }
 
- private:
+  bool is_too_large() const {
+    return std::max({rows(), k_.rows(), q_.width(), v_.width()}) > kSizeMax;
+  }
+  int32_t refuse_size() const {
+    return in_.fail(
+        "attention: a size is above 1073741823\n  why: positions have 32 bits\n  fix: split the "
+        "sequence");
+  }
+  int32_t refuse_memory() const {
+    return in_.fail(
+        "attention: no memory for a block of keys\n  why: each thread needs about a megabyte, and "
+        "for gradients as much as those of the queries of a head\n  fix: free some memory");
+  }
+
   pto_attention_job common() const {
     pto_attention_job job = {};
     job.type = kType;
     job.heads = static_cast<int32_t>(group_);
     job.queries = static_cast<int32_t>(q_.rows());
+    job.rows = static_cast<int32_t>(rows());
     job.width = static_cast<int32_t>(q_.width());
     job.value_width = static_cast<int32_t>(v_.width());
     job.position = position(in_.integer("position"_arg));
@@ -131,48 +133,138 @@ class Attention {
                     ? 1 / __builtin_sqrtf(static_cast<float>(std::max(job.width, 1)))
                     : static_cast<float>(in_.given_real("scale"_arg));
     job.softcap = static_cast<float>(in_.real("softcap"_arg));
-    job.mask_hides = in_.tensor("mask"_arg).type_code == kDLBool;
+    job.mask_hides = in_.tensor("mask"_arg).type_code == kBool;
     return job;
   }
-  static constexpr int kDLBool = 6;
-  static int32_t position(int64_t given) {
-    return static_cast<int32_t>(std::clamp<int64_t>(given, -kSizeMax, kSizeMax));
-  }
 
-  // Points the job at the heads that share a head of keys.
   void place(pto_attention_job& job, int64_t number) const {
-    const int64_t batch = number / k_.heads(), shared = number % k_.heads();
-    const int64_t head = shared * group_;
-    job.q = q_.at(batch, head);
-    job.k = k_.at(batch, shared);
-    job.v = v_.at(batch, shared);
-    job.out = out_.at(batch, head);
+    const int64_t batch = number / k_.heads(), head = number % k_.heads() * group_;
+    job.q = heads("q"_arg, number);
+    job.out = heads("result"_arg, number);
+    job.k = shared("k"_arg, number);
+    job.v = shared("v"_arg, number);
     job.keys = static_cast<int32_t>(k_.rows());
     if (!in_.is_absent("lengths"_arg)) {
-      const int64_t* const lengths = in_.data("lengths"_arg);
-      job.keys = static_cast<int32_t>(std::clamp<int64_t>(lengths[batch], 0, k_.rows()));
+      const pto_tensor& all = in_.tensor("lengths"_arg);
+      const int64_t length = static_cast<const int64_t*>(all.data)[batch * all.strides[0]];
+      job.keys = static_cast<int32_t>(std::clamp<int64_t>(length, 0, k_.rows()));
     }
     if (!in_.is_absent("mask"_arg))
       job.mask = mask_at(in_.tensor("mask"_arg), in_.tensor("q"_arg), batch, head);
     if (!in_.is_absent("slopes"_arg)) {
-      const float* const slopes = in_.data("slopes"_arg);
-      job.slopes = slopes + head;
+      const pto_tensor& all = in_.tensor("slopes"_arg);
+      const int64_t stride = all.strides[0];
+      job.slopes = {static_cast<float*>(all.data) + head * stride, stride, 0, 0};
     }
-    if (log_sums) job.log_sums = log_sums + (batch * q_.heads() + head) * q_.rows();
+  }
+  // The floats of a job's rows in [batch..., heads, queries], or [queries].
+  pto_attention_operand sums(const pto_tensor& all, int64_t number) const {
+    int64_t batch = number / k_.heads(), offset = 0;
+    for (int axis = all.rank - 3; axis >= 0; --axis) {
+      offset += batch % all.sizes[axis] * all.strides[axis];
+      batch /= all.sizes[axis];
+    }
+    const int64_t head_stride = all.rank > 1 ? all.strides[all.rank - 2] : 0;
+    offset += number % k_.heads() * group_ * head_stride;
+    return {static_cast<float*>(all.data) + offset, head_stride, all.strides[all.rank - 1], 0};
+  }
+
+ private:
+  static constexpr int kBool = 6;  // DLPack's
+  static int32_t position(int64_t given) {
+    return static_cast<int32_t>(std::clamp<int64_t>(given, -kSizeMax, kSizeMax));
   }
 
   const Named& in_;
   const bool heads_first_;
-  const Heads q_, k_, v_, out_;
+  const Heads q_, k_, v_;
   const int64_t group_;  // heads of q that share a head of k and v
 };
 
+template <class Named>
+int32_t attend(const Named& in, const pto_tensor* log_sums) {
+  const Jobs<Named> jobs(in);
+  if (jobs.is_too_large()) return jobs.refuse_size();
+  pto_attention_job job = jobs.common();
+  job.workspace = in.scratch(pto_attention_bytes(&job));
+  if (!job.workspace) return jobs.refuse_memory();
+  const int64_t rows = jobs.rows();
+  int64_t height = pto_attention_rows(&job);
+  while (height > kFewRows && jobs.count() * ((rows + height - 1) / height) < kUnitsWanted)
+    height /= 2;
+  const int64_t units = (rows + height - 1) / height;
+  auto [item, last] = in.items(jobs.count() * units);
+  while (item < last) {
+    const int64_t number = item / units, first = item % units;
+    const int64_t count = std::min(last - item, units - first);
+    jobs.place(job, number);
+    if (log_sums) job.log_sums = jobs.sums(*log_sums, number);
+    job.row = static_cast<int32_t>(first * height);
+    job.rows = static_cast<int32_t>(std::min(count * height, rows - first * height));
+    pto_attention(&job);
+    item += count;
+  }
+  return 0;
+}
+
+// Clears the rows from `first` on of a matrix.
+void clear(const pto_attention_operand& x, int64_t first, int64_t rows, int64_t cols) {
+  for (int64_t i = first; i < rows; ++i)
+    for (int64_t j = 0; j < cols; ++j)
+      static_cast<Element*>(x.data)[i * x.row_stride + j * x.col_stride] = Element(0);
+}
+
+// Writes d_q, d_k and d_v where they are needed. Null log_sums: they are found first.
+template <class Named>
+int32_t differentiate(const Named& in, const pto_tensor* log_sums, const pto_tensor* d_log_sums) {
+  const Jobs<Named> jobs(in);
+  if (jobs.is_too_large()) return jobs.refuse_size();
+  pto_attention_gradients job = {};
+  job.of = jobs.common();
+  const size_t bytes =
+      std::max(pto_attention_gradients_bytes(&job), pto_attention_bytes(&job.of)) / 64 * 64 + 64;
+  const auto more = log_sums ? 0 : static_cast<size_t>(job.of.rows) * sizeof(float);
+  void* const memory = in.scratch(bytes + more);
+  if (!memory) return jobs.refuse_memory();
+  job.of.workspace = memory;
+  const int64_t needs = in.integer("needs"_arg);
+  auto [number, last] = in.items(jobs.count());
+  for (; number < last; ++number) {
+    jobs.place(job.of, number);
+    if (log_sums) {
+      job.of.log_sums = jobs.sums(*log_sums, number);
+    } else {
+      job.of.log_sums = {static_cast<char*>(memory) + bytes, job.of.queries, 1, 0};
+      pto_attention_job sums = job.of;
+      sums.out.data = nullptr;
+      pto_attention(&sums);
+    }
+    job.d_out = jobs.heads("d_result"_arg, number);
+    if (d_log_sums) job.d_log_sums = jobs.sums(*d_log_sums, number);
+    if (needs & 1) job.d_q = jobs.heads("d_q"_arg, number);
+    // Keys beyond the length have no part in the result.
+    const int64_t keys = jobs.keys();
+    if (needs & 2) {
+      job.d_k = jobs.shared("d_k"_arg, number);
+      clear(job.d_k, job.of.keys, keys, job.of.width);
+    }
+    if (needs & 4) {
+      job.d_v = jobs.shared("d_v"_arg, number);
+      clear(job.d_v, job.of.keys, keys, job.of.value_width);
+    }
+    pto_attention_backward(&job);
+  }
+  return 0;
+}
+
 }  // namespace
 
-PTO_OPERATOR_KERNEL(attention) { return Attention<Named>(in).run(); }
+PTO_OPERATOR_KERNEL(attention) { return attend(in, nullptr); }
 
-PTO_OPERATOR_KERNEL(attention_with_log_sums) {
-  Attention<Named> all(in);
-  all.log_sums = in.data("log_sums"_arg);
-  return all.run();
+PTO_OPERATOR_KERNEL(attention_with_log_sums) { return attend(in, &in.tensor("log_sums"_arg)); }
+
+PTO_OPERATOR_KERNEL(attention_backward) { return differentiate(in, nullptr, nullptr); }
+
+PTO_OPERATOR_KERNEL(attention_with_log_sums_backward) {
+  return differentiate(in, &in.tensor("log_sums"_arg), &in.tensor("d_log_sums"_arg));
 }

@@ -11,7 +11,15 @@ import numpy as np
 
 from pto.errors import InvalidType, InvalidValue
 from pto.language.dtypes import bf16, boolean, f16, f32
-from pto.language.infer import Size, Spec, require_equal, size_broadcast, size_max
+from pto.language.infer import (
+    Size,
+    Spec,
+    require_equal,
+    require_shape,
+    size_broadcast,
+    size_max,
+    where_needed,
+)
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
 
@@ -19,12 +27,17 @@ TOLERANCE = {f32: 1e-5, f16: 4e-3, bf16: 3e-2}
 FLOPS_A_BYTE = 8  # what a product costs, in bytes moved: how its work is split
 LAYOUTS = ("HLD", "LHD")
 
-ARGUMENTS = (
-    "(Tensor q, Tensor k, Tensor v, Tensor? mask=None, Tensor? lengths=None, Tensor? slopes=None,"
-    " *, float? scale=None, bool causal=False, int[2] window=[-1, -1], float softcap=0.0,"
-    " SymInt position=0, str layout='HLD')"
+OPERANDS = (
+    "Tensor q, Tensor k, Tensor v, Tensor? mask=None, Tensor? lengths=None, Tensor? slopes=None"
 )
-TYPES = "(T, T, T, M, i64, f32) -> {} where T: f32 f16 bf16, M: f32 f16 bf16 bool"
+OPTIONS = (
+    "float? scale=None, bool causal=False, int[2] window=[-1, -1], float softcap=0.0,"
+    " SymInt position=0, str layout='HLD'"
+)
+ARGUMENTS = f"({OPERANDS}, *, {OPTIONS})"
+GIVEN = OPERANDS.replace("=None", "")  # to a gradient operator
+WHERE = "where T: f32 f16 bf16, M: f32 f16 bf16 bool"
+SAVED = ("q", "k", "v", "mask", "lengths", "slopes", "result")
 
 
 def _fail(what: str, why: str, fix: str) -> None:
@@ -153,11 +166,77 @@ def attention_in_numpy(
 
 def samples_of(tensor):
     yield (tensor(5, 8), tensor(7, 8), tensor(7, 3)), {}
-    yield (tensor(2, 4, 6, 5), tensor(2, 2, 9, 5), tensor(2, 2, 9, 5), tensor(6, 9)), {}
+    mask = np.tri(6, 9, 3, dtype=bool)
+    yield (tensor(2, 4, 6, 5), tensor(2, 2, 9, 5), tensor(2, 2, 9, 5), mask), {}
     yield (tensor(3, 2, 8), tensor(5, 2, 8), tensor(5, 2, 8)), {"layout": "LHD", "causal": True}
     yield (tensor(1, 1, 17), tensor(1, 40, 17), tensor(1, 40, 20)), {"position": 39}
     yield (tensor(2, 20, 4), tensor(2, 20, 4), tensor(2, 20, 4)), {"window": [3, 1], "scale": 0.5}
-    yield (tensor(2, 3, 4), tensor(1, 0, 4), tensor(1, 0, 4)), {"softcap": 2.0}
+    yield (tensor(2, 3, 4), tensor(1, 5, 4), tensor(1, 5, 4)), {"softcap": 2.0}
+
+
+def samples_without_keys(tensor):
+    yield from samples_of(tensor)
+    yield (tensor(2, 3, 4), tensor(1, 0, 4), tensor(1, 0, 4)), {}
+
+
+def infer_gradients(d_result, q, k, v, mask, lengths, slopes, window, layout, needs):
+    shape = infer_attention(q, k, v, mask, lengths, slopes, window, layout)[0].shape
+    require_shape(d_result, shape, "the result and its gradient")
+    return where_needed(needs, q, k, v)
+
+
+def work_of_gradients(q: Spec, k: Spec, v: Spec, layout: str) -> tuple[Size, Size]:
+    batch, heads = _heads(k, "k", layout)[:2]
+    return math.prod(batch) * heads, work_of(q, k, v, layout)[1] * 3
+
+
+@op(
+    f"attention_backward(Tensor d_result, {GIVEN}, Tensor result, *, {OPTIONS},"
+    " int needs=-1) -> (Tensor d_q, Tensor d_k, Tensor d_v)"
+)
+class AttentionBackward:
+    """The gradients of attention by q, k and v."""
+
+    types = f"(T, T, T, T, M, i64, f32, T) -> (T, T, T) {WHERE}"
+
+    def infer(
+        d_result, q, k, v, mask, lengths, slopes, result, scale, causal, window, softcap, position,
+        layout, needs,
+    ):  # fmt: skip
+        return infer_gradients(d_result, q, k, v, mask, lengths, slopes, window, layout, needs)
+
+    def work(
+        d_result, q, k, v, mask, lengths, slopes, result, scale, causal, window, softcap, position,
+        layout, needs,
+    ):  # fmt: skip
+        return work_of_gradients(q, k, v, layout)
+
+    kernel = cpp_kernel("attention.cpp", "attention_backward", takes_strides=True)
+
+
+@op(
+    f"attention_with_log_sums_backward(Tensor d_result, Tensor d_log_sums, {GIVEN},"
+    f" Tensor result, Tensor log_sums, *, {OPTIONS}, int needs=-1)"
+    " -> (Tensor d_q, Tensor d_k, Tensor d_v)"
+)
+class AttentionWithLogSumsBackward:
+    """The gradients of attention_with_log_sums by q, k and v."""
+
+    types = f"(T, f32, T, T, T, M, i64, f32, T, f32) -> (T, T, T) {WHERE}"
+
+    def infer(
+        d_result, d_log_sums, q, k, v, mask, lengths, slopes, result, log_sums, scale, causal,
+        window, softcap, position, layout, needs,
+    ):  # fmt: skip
+        return infer_gradients(d_result, q, k, v, mask, lengths, slopes, window, layout, needs)
+
+    def work(
+        d_result, d_log_sums, q, k, v, mask, lengths, slopes, result, log_sums, scale, causal,
+        window, softcap, position, layout, needs,
+    ):  # fmt: skip
+        return work_of_gradients(q, k, v, layout)
+
+    kernel = cpp_kernel("attention.cpp", "attention_with_log_sums_backward", takes_strides=True)
 
 
 @op(f"attention{ARGUMENTS} -> Tensor")
@@ -171,7 +250,7 @@ class Attention:
     (of bool: -infinity where it is False). layout 'LHD': positions come before heads.
     """
 
-    types = TYPES.format("T")
+    types = f"(T, T, T, M, i64, f32) -> T {WHERE}"
 
     def infer(
         q, k, v, mask, lengths, slopes, scale, causal, window, softcap, position, layout
@@ -184,9 +263,10 @@ class Attention:
     def oracle(q, k, v, mask=None, lengths=None, slopes=None, **options):
         return attention_in_numpy(q, k, v, mask, lengths, slopes, **options)[0]
 
-    samples = samples_of
+    samples = samples_without_keys
     tolerance = TOLERANCE
     kernel = cpp_kernel("attention.cpp", "attention", takes_strides=True)
+    gradient, saved, wanted = "attention_backward", SAVED, ("q", "k", "v")
 
 
 @op(f"attention_with_log_sums{ARGUMENTS} -> (Tensor result, Tensor log_sums)")
@@ -194,7 +274,7 @@ class AttentionWithLogSums:
     """attention, and the logarithms of the sums of exponentials of scores, [batch..., heads,
     queries] in f32: two parts of the keys are attended apart and joined by them."""
 
-    types = TYPES.format("(T, f32)")
+    types = f"(T, T, T, M, i64, f32) -> (T, f32) {WHERE}"
 
     def infer(
         q, k, v, mask, lengths, slopes, scale, causal, window, softcap, position, layout
@@ -210,3 +290,5 @@ class AttentionWithLogSums:
     samples = samples_of
     tolerance = TOLERANCE
     kernel = cpp_kernel("attention.cpp", "attention_with_log_sums", takes_strides=True)
+    gradient, saved = "attention_with_log_sums_backward", (*SAVED, "log_sums")
+    wanted = ("q", "k", "v")

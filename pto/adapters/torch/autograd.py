@@ -12,9 +12,9 @@ from pto.errors import InvalidValue
 from torch.utils import _pytree as pytree
 
 
-def _refuse(record: Record) -> NoReturn:
+def _refuse(record: Record, by_it: str = "") -> NoReturn:
     raise InvalidValue(
-        f"{record.name}: a tensor requires grad, but the operator has no gradient",
+        f"{record.name}: a tensor requires grad, but the operator has no gradient{by_it}",
         "its result would silently cut the graph of gradients",
         "give the operator a grad, call it under torch.no_grad(), or detach the tensor",
     )
@@ -48,6 +48,10 @@ class _Rules:
         if self.gradient is None:
             return None if record.gradient_of >= 0 else _refuse(record)
         values = record.bind(inputs, keyword_only_inputs or {})
+        for place, (value, is_tensor) in enumerate(zip(values, record.is_tensor, strict=True)):
+            if is_tensor and place not in record.wanted and record.gradient_of < 0:
+                if any(t.requires_grad for t in _members(value) if t is not None):
+                    _refuse(record, " by it")
         tensors = [_members(v) for v, t in zip(values, record.is_tensor, strict=True) if t]
         outputs = [_members(o) for o in (output if record.n_returns > 1 else (output,))]
         ctx.counts = tuple(map(len, tensors))

@@ -13,10 +13,15 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <span>
+#include <vector>
+
 #include "pto/abi/operator.h"
 #include "pto/adapters/torch/error_text.hpp"
 #include "pto/adapters/torch/implementations.hpp"
 #include "pto/adapters/torch/operator_name.hpp"
+#include "pto/adapters/torch/refused_gradients.hpp"
 
 namespace pto::torch_adapter {
 namespace {
@@ -27,24 +32,6 @@ using torch::jit::Stack;
 
 c10::OperatorHandle handle_of(const pto_operator& op, const char* overload = "") {
   return c10::Dispatcher::singleton().findSchemaOrThrow(qualified_name(op).c_str(), overload);
-}
-
-[[noreturn]] void refuse_writing(const char* name) {
-  throw std::runtime_error(
-      std::string(name) +
-      ": a tensor requires grad, but the call writes into one that it was given\n"
-      "  why: there is no gradient through memory that changes\n"
-      "  fix: call the operator that returns a new tensor, or call it under torch.no_grad()");
-}
-
-// Refuses tensors that carry forward-mode derivatives, which would be lost silently.
-void refuse_forward_mode(const char* name, const at::Tensor& tensor) {
-  if (!tensor.defined() || !tensor._fw_grad(/*level=*/0).defined()) return;
-  throw std::runtime_error(
-      std::string(name) +
-      ": called with a tensor that carries a forward-mode derivative (jvp, jacfwd, hessian)\n"
-      "  why: operators have gradients for the backward pass only\n"
-      "  fix: take torch.func.jacrev or torch.func.vjp; jacrev(jacrev(f)) for second derivatives");
 }
 
 bool is_tensor(const pto_operator_argument& argument) {
@@ -239,7 +226,7 @@ class Gradient : public torch::autograd::Node {
 class AutogradKernel : public c10::OperatorKernel {
  public:
   explicit AutogradKernel(const pto_operator& op)
-      : record_(op), mutates_(mutates(op)), returned_(returned(op)) {}
+      : record_(op), mutates_(mutates(op)), returned_(returned(op)), unwanted_(unwanted(op)) {}
 
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet keys, Stack* stack) {
     const pto_operator& op = record_.op;
@@ -252,8 +239,9 @@ class AutogradKernel : public c10::OperatorKernel {
     if (c10::GradMode::is_enabled()) {
       if (record_.gradient == nullptr) {
         refusal = refuse(arguments);
-      } else if (needs_gradient(arguments)) {
-        given.emplace(op, arguments);
+      } else {
+        refuse_unwanted(arguments);
+        if (needs_gradient(arguments)) given.emplace(op, arguments);
       }
     }
     std::vector<at::Tensor> changed;
@@ -291,6 +279,23 @@ class AutogradKernel : public c10::OperatorKernel {
     if (gradient) gradient->save(given->tensors, outputs);
   }
 
+  // Returns the tensors that the gradient operator gives no gradient.
+  static std::vector<int> unwanted(const pto_operator& op) {
+    std::vector<int> found;
+    const std::span wanted(op.wanted, static_cast<size_t>(op.n_wanted));
+    for (int i = 0; i < op.n_arguments && op.gradient >= 0 && op.gradient_of < 0; ++i) {
+      const bool is_tensor = op.arguments[i].kind <= PTO_KIND_TENSOR_LIST;
+      if (is_tensor && std::ranges::find(wanted, i) == wanted.end()) found.push_back(i);
+    }
+    return found;
+  }
+  void refuse_unwanted(at::ArrayRef<c10::IValue> arguments) const {
+    const pto_operator& op = record_.op;
+    for (const int i : unwanted_)
+      if (requires_grad(arguments[i]))
+        throw std::runtime_error(without_gradient(op.name, op.arguments[i].name, " by it"));
+  }
+
   bool needs_gradient(at::ArrayRef<c10::IValue> arguments) const {
     const pto_operator& op = record_.op;
     for (int i = 0; i < op.n_wanted; ++i) {
@@ -326,11 +331,7 @@ class AutogradKernel : public c10::OperatorKernel {
     }
     if (argument == nullptr) return {};
     if (mutates_) refuse_writing(record_.op.name);
-    std::string text = std::string(record_.op.name) + ": tensor " + argument +
-                       " requires grad, but the operator has no gradient\n"
-                       "  why: its result would silently cut the graph of gradients\n"
-                       "  fix: give the operator a grad, call it under torch.no_grad(), or detach "
-                       "the tensor";
+    std::string text = without_gradient(record_.op.name, argument, "");
     if (record_.op.gradient_of < 0) throw std::runtime_error(text);
     return c10::make_intrusive<torch::autograd::Error>(std::move(text), std::move(edges));
   }
@@ -338,6 +339,7 @@ class AutogradKernel : public c10::OperatorKernel {
   GradientRecord record_;
   bool mutates_;
   int returned_;
+  std::vector<int> unwanted_;
 };
 
 // The kernel at the Autograd key of the overload "out": refuses gradients and marks changed

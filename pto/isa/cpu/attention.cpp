@@ -4,10 +4,12 @@
 #include "pto/isa/cpu/engine.hpp"
 
 extern "C" {
-#define PTO_LOOPS(target)                                            \
-  void pto_attention_##target(const pto_attention_job* job);         \
-  size_t pto_attention_bytes_##target(const pto_attention_job* job); \
-  int32_t pto_attention_rows_##target(const pto_attention_job* job);
+#define PTO_LOOPS(target)                                                   \
+  void pto_attention_##target(const pto_attention_job* job);                \
+  size_t pto_attention_bytes_##target(const pto_attention_job* job);        \
+  int32_t pto_attention_rows_##target(const pto_attention_job* job);        \
+  void pto_attention_backward_##target(const pto_attention_gradients* job); \
+  size_t pto_attention_gradients_bytes_##target(const pto_attention_gradients* job);
 PTO_LOOPS(portable)
 PTO_LOOPS(avx2)
 PTO_LOOPS(avx512)
@@ -20,12 +22,17 @@ struct Loops {
   void (*run)(const pto_attention_job*);
   size_t (*bytes)(const pto_attention_job*);
   int32_t (*rows)(const pto_attention_job*);
+  void (*run_backward)(const pto_attention_gradients*);
+  size_t (*gradients_bytes)(const pto_attention_gradients*);
 };
-constexpr Loops kPortable = {pto_attention_portable, pto_attention_bytes_portable,
-                             pto_attention_rows_portable};
-constexpr Loops kAvx2 = {pto_attention_avx2, pto_attention_bytes_avx2, pto_attention_rows_avx2};
-constexpr Loops kAvx512 = {pto_attention_avx512, pto_attention_bytes_avx512,
-                           pto_attention_rows_avx512};
+#define PTO_LOOPS(target)                                                              \
+  {                                                                                    \
+    pto_attention_##target, pto_attention_bytes_##target, pto_attention_rows_##target, \
+        pto_attention_backward_##target, pto_attention_gradients_bytes_##target        \
+  }
+constexpr Loops kPortable = PTO_LOOPS(portable), kAvx2 = PTO_LOOPS(avx2),
+                kAvx512 = PTO_LOOPS(avx512);
+#undef PTO_LOOPS
 
 // Returns null where the CPU lacks the wanted engine.
 const Loops* loops_of(const pto_attention_job& job) {
@@ -51,5 +58,17 @@ int32_t pto_attention(const pto_attention_job* job) {
   const Loops* const loops = loops_of(*job);
   if (!loops) return 1;
   loops->run(job);
+  return 0;
+}
+
+size_t pto_attention_gradients_bytes(const pto_attention_gradients* job) {
+  const Loops* const loops = loops_of(job->of);
+  return loops ? loops->gradients_bytes(job) : 0;
+}
+
+int32_t pto_attention_backward(const pto_attention_gradients* job) {
+  const Loops* const loops = loops_of(job->of);
+  if (!loops) return 1;
+  loops->run_backward(job);
   return 0;
 }

@@ -25,6 +25,7 @@ constexpr int kPanel = kVectors * kLane;  // keys, or elements of a value, besid
 constexpr int kSubRows = 96;              // whose scores are computed before their softmax
 constexpr int kMostRows = 384;            // that share packed keys and values
 constexpr int kRowFloats = 48 << 10;      // of packed queries, and of outputs
+constexpr int kGradientKeys = 128;        // of a block of the gradients
 constexpr int kFewRows = 2 * kRows;       // that read keys and values where they lie
 
 PTO_INLINE int rounded_up(int n, int to) { return quotient_up(n, to) * to; }
@@ -34,10 +35,10 @@ struct Sizes {
   int keys, rows;   // of a block
   int depth, outs;  // the widths, rounded up to whole groups and panels
 
-  explicit Sizes(const pto_attention_job& job)
+  explicit Sizes(const pto_attention_job& job, int most_keys = 256)
       : depth(rounded_up(job.width, kGroup)), outs(rounded_up(job.value_width, kPanel)) {
     const int width = larger(larger(depth, outs), 1);
-    keys = width <= 96 ? 256 : 128;
+    keys = smaller(width <= 96 ? 256 : 128, most_keys);
     rows = larger(smaller(kRowFloats / width / kSubRows * kSubRows, kMostRows), kSubRows);
   }
   int64_t score_stride() const { return keys + 16; }  // rows fall into different sets of the cache
@@ -79,8 +80,9 @@ struct Sliver {
 
 class KeyBlock {
  public:
-  explicit KeyBlock(const pto_attention_job& of)
-      : job(of), sizes(of), areas_(sizes), memory_(static_cast<float*>(of.workspace)) {}
+  explicit KeyBlock(const pto_attention_job& of) : KeyBlock(of, Sizes(of)) {}
+  KeyBlock(const pto_attention_job& of, const Sizes& blocks)
+      : job(of), sizes(blocks), areas_(sizes), memory_(static_cast<float*>(of.workspace)) {}
 
   const pto_attention_job& job;
   const Sizes sizes;
@@ -99,6 +101,11 @@ class KeyBlock {
   }
   int head(int i) const { return places()[2 * i]; }
   int query(int i) const { return places()[2 * i + 1]; }
+
+  // A row's float of an operand without columns.
+  float& of_row(const pto_attention_operand& x, int i) const {
+    return static_cast<float*>(x.data)[head(i) * x.head_stride + query(i) * x.row_stride];
+  }
 
   int slivers() const { return quotient_up(rows, sliver_rows); }
   Sliver sliver(int number) const {

@@ -24,7 +24,8 @@
 // it, on one engine, where v is finite. A query that sees no key has zeros, and -infinity as the
 // logarithm of its sum.
 //
-// Thread safety: any thread; pto_attention writes out, log_sums and workspace.
+// Thread safety: any thread; pto_attention writes out, log_sums and workspace, and
+// pto_attention_backward d_q, d_k, d_v and workspace.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +36,8 @@
 extern "C" {
 #endif
 
-// Element [h, i, c] lies at h * head_stride + i * row_stride + c * col_stride, in elements.
+// Element [h, i, c] lies at h * head_stride + i * row_stride + c * col_stride, in elements. Of what
+// has no rows or columns these strides do not count.
 typedef struct pto_attention_operand {
   void* data;  // null: absent
   int64_t head_stride, row_stride, col_stride;
@@ -50,11 +52,11 @@ typedef struct pto_attention_job {
   int32_t row, rows;  // of heads x queries: what this call computes
   int32_t position, first, last;
   float scale, softcap;
-  pto_attention_operand q, k, v, out;  // k and v have one head
+  pto_attention_operand q, k, v, out;  // k and v have one head; no out: the sums alone
   pto_attention_operand mask;          // rows: queries, columns: keys
   int32_t mask_hides;                  // the mask has bytes: 0 hides the key
-  const float* slopes;                 // one for each head; or null
-  float* log_sums;                     // natural logarithms, [heads][queries]; or null
+  pto_attention_operand slopes;        // floats, one for each head; or absent
+  pto_attention_operand log_sums;      // floats, natural logarithms of rows; or absent
   void* workspace;                     // pto_attention_bytes, of this call alone
 } pto_attention_job;
 
@@ -65,6 +67,17 @@ int32_t pto_attention_rows(const pto_attention_job* job);
 
 // Returns 0, or 1 where the CPU lacks the wanted engine; then nothing is written.
 int32_t pto_attention(const pto_attention_job* job);
+
+// The gradients of a job with all its rows, from those of its results.
+typedef struct pto_attention_gradients {
+  pto_attention_job of;  // with its results, out and log_sums
+  pto_attention_operand d_out;
+  pto_attention_operand d_log_sums;     // or absent
+  pto_attention_operand d_q, d_k, d_v;  // each may be absent
+} pto_attention_gradients;
+
+size_t pto_attention_gradients_bytes(const pto_attention_gradients* job);
+int32_t pto_attention_backward(const pto_attention_gradients* job);
 
 #ifdef __cplusplus
 }

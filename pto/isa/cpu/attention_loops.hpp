@@ -11,6 +11,7 @@
 // Invariant: writes the job's outputs for its rows and its workspace, nothing else.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
+#include "pto/isa/cpu/attention_products.hpp"
 #include "pto/isa/cpu/attention_softmax.hpp"
 #include "pto/isa/cpu/matmul_stream.hpp"
 
@@ -52,9 +53,7 @@ class Attention {
         const int row = s.row + i;
         const T* const from = static_cast<const T*>(q.data) + b_.head(row) * q.head_stride +
                               b_.query(row) * q.row_stride;
-        float* to = b_.queries(s.row) + i * kGroup;
-        for (int k = 0; k < job_.width; k += kGroup, to += s.rows * kGroup)
-          lanes::store<kGroup>(to, read<kGroup>(from, k, q.col_stride, job_.width) * scale);
+        pack_row(from, q.col_stride, job_.width, scale, b_.queries(s.row) + i * kGroup, s.rows);
         b_.largest(row) = kLowest;
         b_.sum(row) = 0;
       }
@@ -80,7 +79,7 @@ class Attention {
       is_packed = true;
       multiply_keys(parts, count);
       weigh(parts, count);
-      multiply_values(parts, count);
+      if (job_.out.data) multiply_values(parts, count);
     }
   }
   void weigh(const Sliver* parts, int count) const {
@@ -89,44 +88,17 @@ class Attention {
   }
 
   void pack() const {
-    pto_matmul_job right = {};
-    right.depth = job_.width, right.cols = job_.keys;
-    right.b = {job_.k.data, 0, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED,
-               0,           0, job_.k.col_stride,  job_.k.row_stride};
-    for (int at = 0; at < b_.keys; at += kPanel) {
-      const int count = smaller(b_.keys - at, kPanel);
-      auto* const to = reinterpret_cast<int32_t*>(b_.key_panel(at));
-      matmul::pack_right<FloatDot, T>(right, to, {b_.key + at, count, kPanel, 0, job_.width});
-    }
+    for (int at = 0; at < b_.keys; at += kPanel)
+      pack_columns<T>(job_.k, b_.key + at, smaller(b_.keys - at, kPanel), job_.width,
+                      b_.key_panel(at));
     // Rows of values are read whole, eight at a time.
-    for (int at = 0; at < b_.keys; at += kGroup)
-      for (int col = 0; col < job_.value_width; col += kPanel) pack_values(at, col);
-  }
-  void pack_values(int first, int col) const {
     const auto& v = job_.v;
-    const T* from = static_cast<const T*>(v.data) + int64_t(b_.key + first) * v.row_stride;
-    float* to = b_.value_panel(first, col);
-    for (int at = first; at < smaller(first + kGroup, b_.keys); ++at) {
-      for (int more = 0; more < kPanel && col + more < job_.value_width; more += kLane)
-        lanes::store<kLane>(to + more,
-                            read<kLane>(from, col + more, v.col_stride, job_.value_width));
-      from += v.row_stride;
-      to += kPanel;
-    }
-  }
-
-  // Multiplies the panels of a sliver's left operand by one panel of the right one.
-  static void multiply(int rows, const float* left, const float* right, int units,
-                       const float* from, float* to, int64_t stride) {
-    matmul::Outputs out = {};
-    for (int v = 0; v < kVectors; ++v) {
-      out.to[v] = reinterpret_cast<char*>(to + v * kLane);
-      if (from) out.from[v] = reinterpret_cast<const char*>(from + v * kLane);
-    }
-    out.to_stride = out.from_stride = stride * int64_t(sizeof(float));
-    const auto run = matmul::MicroKernel<FloatDot>::get(rows, kVectors);
-    run(reinterpret_cast<const int32_t*>(left), reinterpret_cast<const int32_t*>(right), units,
-        out);
+    const T* const from = static_cast<const T*>(v.data) + b_.key * v.row_stride;
+    for (int first = 0; first < b_.keys; first += kGroup)
+      for (int col = 0; col < job_.value_width; col += kPanel)
+        for (int at = first; at < smaller(first + kGroup, b_.keys); ++at)
+          pack_part(from + at * v.row_stride, v.col_stride, col, job_.value_width,
+                    b_.value_panel(at, col));
   }
 
   // Computes the scores of all slivers, panel by panel of keys, which stays in the first cache.
@@ -175,7 +147,7 @@ class Attention {
       matmul::Stream(scores).run();
     }
     weigh(parts, b_.rows);
-    for (int g = 0; g < groups; ++g) {
+    for (int g = 0; g < groups && job_.out.data; ++g) {
       const int row = share(b_.rows, g, groups), rows = share(b_.rows, g + 1, groups) - row;
       pto_matmul_job values = {};
       values.rows = rows, values.depth = count, values.cols = job_.value_width;
@@ -198,6 +170,10 @@ class Attention {
     constexpr float kLn2 = 0.693147181f;
     const auto& to = job_.out;
     for (int row = 0; row < b_.rows; ++row) {
+      if (job_.log_sums.data)
+        b_.of_row(job_.log_sums, row) =
+            b_.largest(row) * kLn2 + lanes::log(lanes::splat<V>(b_.sum(row)))[0];
+      if (!to.data) continue;
       T* const out =
           static_cast<T*>(to.data) + b_.head(row) * to.head_stride + b_.query(row) * to.row_stride;
       const float total = b_.sum(row), share = total == 0 ? 0 : 1 / total;
@@ -209,9 +185,6 @@ class Attention {
         lanes::scatter<kLane>(out + col * to.col_stride, to.col_stride,
                               lanes::load<kLane>(b_.outs(row) + col) * scale,
                               job_.value_width - col);
-      if (job_.log_sums)
-        job_.log_sums[b_.row + row] =
-            b_.largest(row) * kLn2 + lanes::log(lanes::splat<V>(total))[0];
     }
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loops of attention for every CPU; CMakeLists.txt gives the flags.
+#include "pto/isa/cpu/attention_backward.hpp"
 #include "pto/isa/cpu/attention_loops.hpp"
 
 extern "C" {
@@ -9,5 +10,11 @@ size_t pto_attention_bytes_portable(const pto_attention_job* job) {
 }
 int32_t pto_attention_rows_portable(const pto_attention_job* job) {
   return pto::isa::attention::rows(*job);
+}
+void pto_attention_backward_portable(const pto_attention_gradients* job) {
+  pto::isa::attention::run_backward(*job);
+}
+size_t pto_attention_gradients_bytes_portable(const pto_attention_gradients* job) {
+  return pto::isa::attention::backward_bytes(*job);
 }
 }

@@ -15,6 +15,19 @@ namespace attention {
 
 constexpr float kLowest = -__builtin_inff();
 
+// Stores kLane elements of a row, from number `At` of a multiple of eight on, in its left panel.
+template <int At, class W>
+PTO_INLINE void put(float* to, int rows, W x) {
+  to += At / kGroup * (rows * kGroup) + At % kGroup;
+  if constexpr (kLane <= kGroup) {
+    lanes::store<kLane>(to, x);
+  } else {
+    const lanes::Halves<W> half(x);
+    lanes::store<kGroup>(to, half.low);
+    lanes::store<kGroup>(to + rows * kGroup, half.high);
+  }
+}
+
 // T: the type of the mask's numbers.
 template <class T>
 class Softmax {
@@ -29,10 +42,7 @@ class Softmax {
     float now[kRows];
     for (int i = 0; i < s.rows; ++i) {
       float* const score = b_.scores(s.row + i - first_row);
-      const Seen keys = b_.seen(s.row + i);
-      change(score, s.row + i, keys);
-      hide(score, first, smaller(keys.first, end));
-      hide(score, larger(keys.last, first), end);
+      prepare(score, s.row + i, first, end);
       now[i] = largest_of(score + first, score + end, b_.largest(s.row + i));
     }
     for (int i = 0; i < s.rows; ++i) rescale(s.row + i, now[i]);
@@ -44,14 +54,23 @@ class Softmax {
     }
   }
 
- private:
-  static PTO_INLINE void hide(float* score, int first, int last) {
-    const V lowest = lanes::splat<V>(kLowest);
-    for (; first < last && first % kLane != 0; ++first) score[first] = kLowest;
-    for (; first + kLane <= last; first += kLane) lanes::store<kLane>(score + first, lowest);
-    for (; first < last; ++first) score[first] = kLowest;
+  // Applies softcap, slopes and mask to the scores of a row for the keys first to end, and gives
+  // those that the row does not see -infinity.
+  void prepare(float* score, int row, int first, int end) const {
+    const Seen keys = b_.seen(row);
+    change(score, row, keys);
+    fill(score, first, smaller(keys.first, end), kLowest);
+    fill(score, larger(keys.last, first), end, kLowest);
   }
 
+  static PTO_INLINE void fill(float* to, int first, int last, float value) {
+    for (; first < last && first % kLane != 0; ++first) to[first] = value;
+    for (; first + kLane <= last; first += kLane)
+      lanes::store<kLane>(to + first, lanes::splat<V>(value));
+    for (; first < last; ++first) to[first] = value;
+  }
+
+ private:
   static PTO_INLINE float largest_of(const float* score, const float* end, float start) {
     V even = lanes::splat<V>(start), odd = even;
     for (; score < end; score += kPanel) {
@@ -77,19 +96,6 @@ class Softmax {
     return lanes::reduce([](auto a, auto b) { return a + b; }, even + odd);
   }
 
-  // Stores the weights of kLane keys from Key on: groups of eight of each row in turn.
-  template <int Key, class W>
-  static PTO_INLINE void put(float* to, int rows, W weight) {
-    to += Key / kGroup * (rows * kGroup) + Key % kGroup;
-    if constexpr (kLane <= kGroup) {
-      lanes::store<kLane>(to, weight);
-    } else {
-      const lanes::Halves<W> half(weight);
-      lanes::store<kGroup>(to, half.low);
-      lanes::store<kGroup>(to + rows * kGroup, half.high);
-    }
-  }
-
   void rescale(int row, float now) const {
     if (now == b_.largest(row)) return;
     const float factor = lanes::exp2_to_one(lanes::splat<V>(b_.largest(row) - now))[0];
@@ -101,14 +107,18 @@ class Softmax {
 
   // Applies what changes the scores of the keys that the row sees.
   void change(float* score, int row, Seen keys) const {
-    if (job_.softcap == 0 && !job_.slopes && !job_.mask.data) return;
+    if (job_.softcap == 0 && !job_.slopes.data && !job_.mask.data) return;
     const float cap = job_.softcap * lanes::kLog2E;
-    const float slope = job_.slopes ? job_.slopes[b_.head(row)] * lanes::kLog2E : 0;
+    const auto& slopes = job_.slopes;
+    const float slope =
+        slopes.data ? static_cast<const float*>(slopes.data)[b_.head(row) * slopes.head_stride] *
+                          lanes::kLog2E
+                    : 0;
     const float place = float(b_.query(row) + job_.position - b_.key);
     for (int k = keys.first / kLane * kLane; k < keys.last; k += kLane) {
       V x = lanes::load<kLane>(score + k);
       if (job_.softcap != 0) x = lanes::tanh(x / cap) * cap;
-      if (job_.slopes)
+      if (slopes.data)
         x -= lanes::abs(lanes::convert<float>(lanes::iota<int32_t, kLane>() + k) - place) * slope;
       if (job_.mask.data) x = masked(x, row, k);
       lanes::store<kLane>(score + k, x);

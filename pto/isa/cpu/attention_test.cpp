@@ -64,8 +64,8 @@ class Operands {
     job.out = {out_.data(), case_.queries * out_.stride(), out_.stride(), 1};
     if (case_.has_numbers) job.mask = {mask_.data(), 0, case_.keys, 1};
     if (case_.hides) job.mask = {hidden_.data(), 0, case_.keys, 1}, job.mask_hides = 1;
-    if (case_.has_slopes) job.slopes = slopes_.data();
-    job.log_sums = log_sums_.data();
+    if (case_.has_slopes) job.slopes = {slopes_.data(), 1, 0, 0};
+    job.log_sums = {log_sums_.data(), case_.queries, 1, 0};
     return job;
   }
 
@@ -110,6 +110,44 @@ class Operands {
     }
   }
 
+  // Compares gradients of the sum of all outputs times d, whose elements are at(row, col). Weights
+  // are those of check().
+  void check_gradients(const AtTheEdge& d, const std::vector<float>& d_q,
+                       const std::vector<float>& d_k, const std::vector<float>& d_v) const {
+    const int width = case_.width, outs = case_.value_width;
+    std::vector<double> q(d_q.size()), k(d_k.size()), v(d_v.size());
+    for (int row = 0; row < case_.heads * case_.queries; ++row) {
+      std::vector<double> weights(size_t(case_.keys)), changes(size_t(case_.keys));
+      double most = kLowest, total = 0, dot = 0;
+      for (int j = 0; j < case_.keys; ++j)
+        most = std::max(most, weights[size_t(j)] = score(row, j));
+      if (most == kLowest) continue;
+      for (double& w : weights) total += w = std::exp(w - most);
+      for (int j = 0; j < case_.keys; ++j) {
+        double& w = weights[size_t(j)];
+        w /= total;
+        for (int c = 0; c < outs; ++c) changes[size_t(j)] += double(d.at(row, c)) * v_.at(j, c);
+        dot += w * changes[size_t(j)];
+      }
+      for (int j = 0; j < case_.keys; ++j) {
+        const double w = weights[size_t(j)], change = w * (changes[size_t(j)] - dot) * 0.02f;
+        for (int c = 0; c < outs; ++c) v[size_t(j * outs + c)] += w * d.at(row, c);
+        for (int c = 0; c < width; ++c) {
+          q[size_t(row * width + c)] += change * k_.at(j, c);
+          k[size_t(j * width + c)] += change * q_.at(row, c);
+        }
+      }
+    }
+    expect_near(d_q, q, "d_q"), expect_near(d_k, k, "d_k"), expect_near(d_v, v, "d_v");
+  }
+  static void expect_near(const std::vector<float>& got, const std::vector<double>& want,
+                          const char* name) {
+    double largest = 1e-3;
+    for (const double x : want) largest = std::max(largest, std::fabs(x));
+    for (size_t i = 0; i < got.size(); ++i)
+      ASSERT_NEAR(double(got[i]), want[i], 3e-5 * largest) << name << " element " << i;
+  }
+
   std::vector<float> outs() const {
     std::vector<float> all;
     for (int row = 0; row < case_.heads * case_.queries; ++row)
@@ -136,6 +174,31 @@ bool run(pto_attention_job job) {
   std::memset(memory.get(), 0xff, bytes);  // NaN
   job.workspace = memory.get();
   return pto_attention(&job) == 0;
+}
+
+void check_gradients(Case c, unsigned seed, int engine) {
+  SCOPED_TRACE(testing::Message() << c.queries << " queries, " << c.keys << " keys, widths "
+                                  << c.width << " " << c.value_width << ", engine " << engine
+                                  << ", seed " << seed);
+  c.softcap = 0, c.has_slopes = false;  // tests of the operator have them
+  Operands all(c, seed);
+  pto_attention_gradients job = {};
+  job.of = all.job(engine);
+  if (!run(job.of)) return;
+  const int rows = c.heads * c.queries;
+  const AtTheEdge d(rows, c.value_width, c.value_width + 1, seed + 9);
+  std::vector<float> d_q(size_t(rows * c.width)), d_k(size_t(c.keys * c.width)),
+      d_v(size_t(c.keys * c.value_width));
+  job.d_out = {d.data(), c.queries * d.stride(), d.stride(), 1};
+  job.d_q = {d_q.data(), int64_t(c.queries) * c.width, c.width, 1};
+  job.d_k = {d_k.data(), 0, c.width, 1};
+  job.d_v = {d_v.data(), 0, c.value_width, 1};
+  const size_t bytes = (pto_attention_gradients_bytes(&job) + 63) / 64 * 64;
+  const std::unique_ptr<void, Freed> memory(std::aligned_alloc(64, bytes));
+  std::memset(memory.get(), 0xff, bytes);
+  job.of.workspace = memory.get();
+  ASSERT_EQ(pto_attention_backward(&job), 0);
+  all.check_gradients(d, d_q, d_k, d_v);
 }
 
 void check(const Case& c, unsigned seed, int engine) {
@@ -179,6 +242,16 @@ TEST(Attention, CrossesItsBlocks) {
       c.first = -100;
       ASSERT_NO_FATAL_FAILURE(check(c, 3, engine));
     }
+}
+
+TEST(Attention, DifferentiatesByQueriesKeysAndValues) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine) {
+    for (int seed = 0; seed < rounds_of(40, 1000); ++seed)
+      ASSERT_NO_FATAL_FAILURE(check_gradients(random_case(unsigned(seed)), unsigned(seed), engine));
+    Case c = {2, 75, 270, 65, 33};  // beyond a block of rows and of keys
+    c.last = 0, c.position = 150;
+    ASSERT_NO_FATAL_FAILURE(check_gradients(c, 3, engine));
+  }
 }
 
 TEST(Attention, GivesAQueryTheSameBitsWhateverIsComputedWithIt) {

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Refused gradients: what node.cpp says where a gradient is asked for that does not exist.
+//
+//     throw std::runtime_error(without_gradient("top_k", "x", ""));
+//
+// Thread safety: pure functions.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace pto::torch_adapter {
+
+// `by_it`: " by it" where the operator has gradients by other tensors.
+inline std::string without_gradient(const char* op, const char* tensor, const char* by_it) {
+  return std::string(op) + ": tensor " + tensor + " requires grad, but the operator has no " +
+         "gradient" + by_it +
+         "\n  why: its result would silently cut the graph of gradients\n"
+         "  fix: give the operator a grad, call it under torch.no_grad(), or detach the tensor";
+}
+
+[[noreturn]] inline void refuse_writing(const char* name) {
+  throw std::runtime_error(
+      std::string(name) +
+      ": a tensor requires grad, but the call writes into one that it was given\n"
+      "  why: there is no gradient through memory that changes\n"
+      "  fix: call the operator that returns a new tensor, or call it under torch.no_grad()");
+}
+
+// Refuses tensors that carry forward-mode derivatives, which would be lost silently.
+inline void refuse_forward_mode(const char* name, const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor._fw_grad(/*level=*/0).defined()) return;
+  throw std::runtime_error(
+      std::string(name) +
+      ": called with a tensor that carries a forward-mode derivative (jvp, jacfwd, hessian)\n"
+      "  why: operators have gradients for the backward pass only\n"
+      "  fix: take torch.func.jacrev or torch.func.vjp; jacrev(jacrev(f)) for second derivatives");
+}
+
+}  // namespace pto::torch_adapter

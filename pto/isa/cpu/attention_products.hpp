@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention products: packs rows of a head as operands of products, and multiplies panels.
+//
+//     pack_row(from, 1, width, 1.0f, left + i * kGroup, rows);   // row i of a left panel
+//     pack_columns<float>(keys, 16, 8, width, to);               // keys 16 to 23: a right one
+//     multiply(rows, left, to, width, nullptr, scores, stride);
+//
+// Thread safety: pure functions on the caller's memory.
+#pragma once
+#include "pto/isa/cpu/attention_block.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace attention {
+
+// Writes a row, scaled, as one of the `rows` rows of a left panel, [width / 8][rows][8].
+template <class T>
+PTO_INLINE void pack_row(const T* from, int64_t stride, int width, float scale, float* to,
+                         int rows) {
+  for (int k = 0; k < width; k += kGroup, to += rows * kGroup)
+    lanes::store<kGroup>(to, read<kGroup>(from, k, stride, width) * scale);
+}
+
+// Writes `count` rows, at most kPanel, as the columns of a right panel, [width][kPanel].
+template <class T>
+void pack_columns(const pto_attention_operand& x, int first, int count, int width, float* to) {
+  pto_matmul_job right = {};
+  right.depth = width, right.cols = first + count;
+  right.b.data = x.data;
+  right.b.box_rows = right.b.box_cols = PTO_MATMUL_UNBOXED;
+  right.b.row_stride = x.col_stride, right.b.col_stride = x.row_stride;
+  matmul::pack_right<FloatDot, T>(right, reinterpret_cast<int32_t*>(to),
+                                  {first, count, kPanel, 0, width});
+}
+
+// Writes kPanel elements of a row, from `col` on, as a row of a right panel, [rows][kPanel].
+template <class T>
+PTO_INLINE void pack_part(const T* from, int64_t stride, int col, int width, float* to) {
+  for (int more = 0; more < kPanel && col + more < width; more += kLane)
+    lanes::store<kLane>(to + more, read<kLane>(from, col + more, stride, width));
+}
+
+// Multiplies a left panel by a right one: to = from + left right, `stride` floats a row; from may
+// be null.
+inline void multiply(int rows, const float* left, const float* right, int units, const float* from,
+                     float* to, int64_t stride) {
+  matmul::Outputs out = {};
+  for (int v = 0; v < kVectors; ++v) {
+    out.to[v] = reinterpret_cast<char*>(to + v * kLane);
+    if (from) out.from[v] = reinterpret_cast<const char*>(from + v * kLane);
+  }
+  out.to_stride = out.from_stride = stride * int64_t(sizeof(float));
+  const auto run = matmul::MicroKernel<FloatDot>::get(rows, kVectors);
+  run(reinterpret_cast<const int32_t*>(left), reinterpret_cast<const int32_t*>(right), units, out);
+}
+
+}  // namespace attention
+PTO_NAMESPACE_END
