@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kStripCols = 768, kSizesFloats = 4;  // of packed weights; see product.py
 constexpr int64_t kHeight = 96;                        // rows of a part: those of a block of libpto
+constexpr int64_t kHighest = 10 * kHeight;             // of parts that are one
 constexpr int64_t kNarrowest = 96, kPartsWanted = 8;
 static_assert(kStripCols <= PTO_MATMUL_PACKED_COLS);
 
@@ -98,21 +99,25 @@ class Product {
 
   const pto_tensor* weight = nullptr;  // cols x depth
   float* packed = nullptr;             // the weight, packed
+  const pto_tensor* bias = nullptr;    // added by the product's loops, of float
 
   int32_t run() const {
     if (std::max({x_.depth, x_.count, cols_}) > kSizeMax) return in_.fail(kTooLarge);
-    // An unpacked weight is packed for each part anew.
-    const int64_t height = packed ? kHeight : x_.count >= 8 * kHeight ? 3 * kHeight : kHeight;
-    const Parts parts = Parts::of(x_.count, cols_, height, kStripCols);
+    const Parts parts = Parts::of(x_.count, cols_, kHeight, kStripCols);
+    const auto [first, last] = in_.items(parts.count());
+    // A weight that is not packed is packed for each part, so parts above each other are one.
+    const int64_t most = packed ? 1 : std::min(kHighest / kHeight, parts.down());
     Sum* sums = nullptr;
     if constexpr (!std::is_same_v<Sum, Element>) {
       sums = static_cast<Sum*>(
-          in_.scratch(static_cast<size_t>(parts.height * parts.width) * sizeof(Sum)));
+          in_.scratch(static_cast<size_t>(most * kHeight * parts.width) * sizeof(Sum)));
       if (!sums) return in_.fail("linear: no memory for a part of the result");
     }
-    const auto [first, last] = in_.items(parts.count());
-    for (int64_t item = first; item < last; ++item) {
-      const Part part = parts[item];
+    for (int64_t item = first, some = 1; item < last; item += some) {
+      some = std::min({most, last - item, parts.down() - item % parts.down()});
+      Part part = parts[item];
+      const Part lowest = parts[item + some - 1];
+      part.rows = lowest.row + lowest.rows - part.row;
       for (int64_t row = part.row; row < part.row + part.rows;) {
         const int64_t count = x_.run(row, part.row + part.rows);
         multiply({row, count, part.col, part.cols}, sums);
@@ -132,6 +137,10 @@ class Product {
     pto_matmul_job job = job_of(part.rows, x_.depth, part.cols);
     const auto a = x_.from(part.row);
     if (packed) set_packed(job, packed, cols_, part.col);
+    if (bias) {
+      const int64_t step = bias->strides[0];
+      job.bias = matrix(static_cast<const float*>(bias->data) + part.col * step, 0, step);
+    }
     multiply_one(job, a, packed ? Matrix<const Element>{} : weight_from(part.col),
                  Matrix<Sum>{sums, stride, 1});
     finish_(part, sums, stride);
@@ -160,6 +169,7 @@ class Epilogue {
   using Sum = SumOf<Element>;
   static constexpr int kLanes = isa::kVectorBytes / sizeof(Sum);
   using V = isa::Vec<Sum, kLanes>;
+  static constexpr int kAtOnce = 4;
 
  public:
   const pto_tensor *bias = nullptr, *residual = nullptr;
@@ -168,6 +178,7 @@ class Epilogue {
   int64_t cols = 0;
 
   bool is_needed() const { return bias || residual || activation != Activation::None; }
+  bool has_bias_only() const { return !residual && activation == Activation::None; }
 
   void operator()(const Part& part, Sum* sums, int64_t stride) const {
     if (std::is_same_v<Sum, Element> && !is_needed()) return;
@@ -182,14 +193,19 @@ class Epilogue {
     for (int64_t i = 0; i < part.rows; ++i, sums += stride) {
       Element* const to = result + (part.row + i) * cols + part.col;
       const Element* const r = residual ? row_of(*residual, part.row + i, part, rest) : nullptr;
-      int64_t j = 0;
-      for (; j + kLanes <= part.cols; j += kLanes) {
-        V v = isa::lanes::load<kLanes>(sums + j);
-        if (b) v = v + isa::lanes::load<kLanes>(b + j);
+      const auto write = [&](int64_t at) {
+        V v = isa::lanes::load<kLanes>(sums + at);
+        if (b) v = v + isa::lanes::load<kLanes>(b + at);
         v = f(v);
-        if (r) v = v + isa::lanes::load<kLanes>(r + j);
-        isa::lanes::store<kLanes>(to + j, v);
+        if (r) v = v + isa::lanes::load<kLanes>(r + at);
+        isa::lanes::store<kLanes>(to + at, v);
+      };
+      int64_t j = 0;
+      for (; j + kAtOnce * kLanes <= part.cols; j += kAtOnce * kLanes) {
+        PTO_UNROLL
+        for (int u = 0; u < kAtOnce; ++u) write(j + u * kLanes);
       }
+      for (; j + kLanes <= part.cols; j += kLanes) write(j);
       if (const int left = static_cast<int>(part.cols - j); left > 0) {
         V v = isa::lanes::load_part<kLanes>(sums + j, left);
         if (b) v = v + isa::lanes::load_part<kLanes>(b + j, left);
@@ -253,6 +269,7 @@ PTO_OPERATOR_KERNEL(linear) {
     if (!is_packed_so(in.tensor("packed"_arg), x.depth, epilogue.cols))
       return in.fail(kOtherWeight);
     product.packed = in.data("packed"_arg);
+    if (epilogue.has_bias_only()) std::swap(product.bias, epilogue.bias);
   }
   return product.run();
 }
