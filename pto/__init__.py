@@ -19,6 +19,7 @@ from pto.language import *  # noqa: F403
 from pto.language import __all__ as _language
 from pto.language.adapters import load_with
 from pto.language.tensor import other_name
+from pto.memory import memory, repack
 
 if TYPE_CHECKING:  # loaded at its first use
     from pto.language.op import op  # noqa: F401
@@ -33,7 +34,7 @@ if TYPE_CHECKING:  # loaded at its first use
     )
 
 __version__ = "0.1.0"
-__all__ = ["Error", "config", *_language]
+__all__ = ["Error", "config", "memory", "repack", *_language]
 
 _ADAPTERS = ("torch", "tensorflow", "jax", "onnxruntime", "mindspore")
 _RUNTIME = ("Arg", "CompiledPackage", "KernelSource", "ParamType", "Runtime", "TensorHandle",

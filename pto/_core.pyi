@@ -231,6 +231,16 @@ def memory_stats() -> dict[str, int]:
     """Bytes of the recycling allocator; see launch/memory.hpp."""
 
 def reset_peak_live_bytes() -> None: ...
+def set_weight_check(name: str) -> None:
+    """sampled, compared or never; see operators/weights.hpp."""
+
+def weight_check() -> str: ...
+def forget_weights(address: int, bytes: int) -> int:
+    """Forgets the packed copies of weights that begin in this memory; returns how many."""
+
+def packed_weight_bytes() -> int:
+    """Bytes of the packed copies of weights that live."""
+
 def release_cached() -> None:
     """Gives unused memory back to the system."""
 
@@ -294,6 +304,7 @@ class OperatorDefinition:
     takes_strides: bool
     autocast: int
     bounded: str
+    packing: Sequence[str]
 
     def set_gradient(self, gradient: OperatorDefinition) -> None:
         """Defines the gradient operator too, with the next index."""

@@ -5,9 +5,11 @@
     pto.config.cache_dir = "..."    # PTO_CACHE_DIR: compiled kernels
     pto.config.target = "avx2"      # PTO_TARGET: portable, avx2, avx512; "" is this machine's
     pto.config.threads = 1          # PTO_NUM_THREADS: of our own pool
+    pto.config.weights = "compared" # PTO_WEIGHTS: sampled, compared, never: how packed weights
+                                    # are compared with the tensor at each call
     pto.config.dump = print         # sees (stage, text) of everything that is compiled
 
-A setting counts from the next compilation, `threads` from the next call.
+A setting counts from the next compilation, `threads` and `weights` from the next call.
 """
 
 import os
@@ -17,6 +19,7 @@ from pto import _core
 from pto.errors import InvalidType, InvalidValue
 
 _TARGETS = ("", "portable", "avx2", "avx512")
+_WEIGHTS = ("sampled", "compared", "never")
 
 
 class Config:
@@ -76,6 +79,21 @@ class Config:
         _core.set_num_threads(value)
 
     @property
+    def weights(self) -> str:
+        """How a weight is compared with its packed copy at each call, beside its version."""
+        return _core.weight_check()
+
+    @weights.setter
+    def weights(self, value: str) -> None:
+        if not isinstance(value, str) or value not in _WEIGHTS:
+            raise InvalidValue(
+                f"config.weights is {value!r}",
+                "a weight that changed must not be read from its packed copy",
+                'assign "sampled" (64 elements), "compared" (all), or "never" to pack none',
+            )
+        _core.set_weight_check(value)
+
+    @property
     def dump(self) -> Callable[[str, str], object] | None:
         """Called with (stage, text) for each stage of each compilation; None for nothing."""
         return self._dump
@@ -91,7 +109,7 @@ class Config:
         self._dump = value
 
     def __repr__(self) -> str:
-        names = ("cxx", "cache_dir", "target", "threads", "dump")
+        names = ("cxx", "cache_dir", "target", "threads", "weights", "dump")
         return "\n".join(f"{name} = {getattr(self, name)!r}" for name in names)
 
 

@@ -34,10 +34,10 @@ MAY_USE = {
 # Lines that are neither blank nor comment, tests apart; "pto": the files beside the rooms.
 # A commit that raises a number says why.
 BUDGETS = {
-    "abi": 630,
-    "adapters": 10840,
+    "abi": 650,
+    "adapters": 10870,
     "base": 1210,
-    "bindings": 4160,
+    "bindings": 4185,
     "codegen": 1210,
     "compat": 2340,
     "compiler": 2000,
@@ -46,10 +46,10 @@ BUDGETS = {
     "isa": 13800,
     "language": 3405,
     "launch": 4730,
-    "operators": 2800,
+    "operators": 3090,
     "ops": 3650,
     "passes": 815,
-    "pto": 680,
+    "pto": 715,
     "tasks": 11170,
 }
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-enum { PTO_OPERATOR_ABI_VERSION = 4 };
+enum { PTO_OPERATOR_ABI_VERSION = 5 };
 
 // Kinds of arguments: each names the type of a value and its field of pto_operator_value.
 enum {
@@ -107,6 +107,10 @@ typedef struct pto_operator {
   const int32_t* saved;
   const int32_t* wanted;
   int32_t autocast;  // PTO_AUTOCAST_*
+
+  // A weight may be given packed too, by the operator `packer`, as the last tensor argument:
+  // arguments[packed] of arguments[weight]. -1: it may not.
+  int32_t weight, packed, packer;
 } pto_operator;
 
 int32_t pto_operator_count(void);

@@ -7,6 +7,7 @@
 #include "pto/bindings/module.hpp"
 #include "pto/launch/memory.hpp"
 #include "pto/launch/pool.hpp"
+#include "pto/operators/weights.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -25,6 +26,30 @@ nb::dict stats() {
   return result;
 }
 
+// In the order of WeightCheck.
+constexpr const char* kWeightChecks[] = {"sampled", "compared", "never"};
+
+void bind_weights(nb::module_& m) {
+  m.def(
+      "set_weight_check",
+      [](const std::string& name) {
+        for (int i = 0; i < 3; ++i) {
+          if (name == kWeightChecks[i]) return set_weight_check(static_cast<WeightCheck>(i));
+        }
+      },
+      "name"_a, "sampled, compared or never; see operators/weights.hpp.");
+  m.def("weight_check", [] { return kWeightChecks[static_cast<int>(weight_check())]; });
+  m.def(
+      "forget_weights",
+      [](uintptr_t address, int64_t bytes) {
+        return forget_weights(reinterpret_cast<const void*>(address), bytes);
+      },
+      "address"_a, "bytes"_a,
+      "Forgets the packed copies of weights that begin in this memory; returns how many.");
+  m.def("packed_weight_bytes", &packed_weight_bytes,
+        "Bytes of the packed copies of weights that live.");
+}
+
 }  // namespace
 
 void bind_machine(nb::module_& m) {
@@ -38,6 +63,7 @@ void bind_machine(nb::module_& m) {
   m.def("set_num_threads", &set_num_threads, "threads"_a, "At least 1, at most the cores.");
   m.def("memory_stats", &stats, "Bytes of the recycling allocator; see launch/memory.hpp.");
   m.def("reset_peak_live_bytes", &reset_peak_live_bytes);
+  bind_weights(m);
   m.def("release_cached", &release_cached, "Gives unused memory back to the system.");
 }
 

@@ -266,6 +266,7 @@ void bind_definition(nb::module_& m) {
       .def_rw("takes_strides", &Definition::takes_strides)
       .def_rw("autocast", &Definition::autocast)
       .def_rw("bounded", &Definition::bounded)
+      .def_rw("packing", &Definition::packing)
       .def(
           "set_gradient",
           [](Definition& self, const Definition& gradient) {

@@ -10,7 +10,7 @@ from pto.language.native_kernel import NativeKernel
 # The members that a class of an operator may define; see op.py. Names with _ are its own.
 MEMBERS = {
     *("build", "infer", "grad", "gradient", "saved", "wanted", "kernel", "work", "oracle"),
-    *("tolerance", "samples", "vectors", "types", "inplace", "bounded", "autocast"),
+    *("tolerance", "samples", "vectors", "types", "inplace", "bounded", "autocast", "packing"),
 }
 AUTOCAST = {None: 0, "low": 1, "f32": 2}  # as abi/operator.h numbers them
 

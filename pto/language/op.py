@@ -38,6 +38,9 @@ in NumPy, `tolerance` its relative error by element type, `samples` its argument
 `bounded = ("indices",)` names outputs of a hand-written kernel whose size is known only after it
 ran: `infer` gives the most that the first size can be, and the kernel, in an i64 tensor behind the
 outputs, how many rows there are (pto/abi/define_operator.h).
+`packing = ("weight", "packed", "_pack")` names an argument that may be given packed too, the last
+tensor argument, which takes it so, and the operator that packs it: frameworks whose tensors know
+their owner (operators/weights.hpp) pack weights by themselves.
 `autocast = "low"` or "f32" says what regions of mixed precision (torch.autocast) cast the
 floating-point arguments to; without it, mixed ones become the widest among them.
 
@@ -320,6 +323,7 @@ def _described_for_registry(operator: Operator) -> _core.OperatorDefinition:
     if kernel := operator.member("kernel"):
         made.set_native()
         made.takes_strides = kernel.takes_strides
+    made.packing = list(operator.member("packing") or ())
     made.gradient_name = operator.member("gradient") or ""
     gradient = operator.gradient
     if gradient:

@@ -78,6 +78,7 @@ Operator::Operator(std::string_view schema_text, std::string_view types_text)
   plain.types = types.sets.data();
   plain.n_types = static_cast<int32_t>(types.sets.size());
   plain.gradient = plain.gradient_of = -1;
+  plain.weight = plain.packed = plain.packer = -1;
 }
 
 void Operator::set_document(std::string text) {
@@ -166,6 +167,25 @@ void Operator::set_bounded(std::string_view names) {
     output->is_bounded = 1;
     has_bounded = true;
   }
+}
+
+void Operator::set_packing(const Operator& packer, std::string_view weight,
+                           std::string_view packed) {
+  for (int32_t i = 0, tensors = 0; i < plain.n_arguments; ++i) {
+    const pto_operator_argument& one = arguments_[static_cast<size_t>(i)];
+    if (one.kind != PTO_KIND_TENSOR) continue;
+    ++tensors;
+    if (one.name == weight) plain.weight = i;
+    const bool may_be = (one.flags & PTO_ARGUMENT_OPTIONAL) && tensors == plain.n_tensors;
+    if (one.name == packed && may_be) plain.packed = i;
+  }
+  plain.packer = packer.plain.index;
+  if (plain.weight >= 0 && plain.packed >= 0 && packer.plain.n_arguments == 1) return;
+  fail({"operator " + schema.name + ": " + std::string(weight) + " cannot be packed as " +
+            std::string(packed) + " in " + text(schema),
+        "a weight is a Tensor, its packed copy the last tensor argument, a Tensor?, and the "
+        "operator that packs takes the weight alone",
+        "name two such arguments and such an operator"});
 }
 
 void Operator::set_gradient(Operator& gradient, std::vector<int32_t> saved,

@@ -44,6 +44,10 @@ struct Operator {
   // Marks the named outputs as bounded. Throws pto::Error if one cannot be.
   void set_bounded(std::string_view names);
 
+  // Says which argument holds a weight, which its packed copy, and who makes that. Throws
+  // pto::Error unless they fit abi/operator.h.
+  void set_packing(const Operator& packer, std::string_view weight, std::string_view packed);
+
   // Throws pto::Error unless the gradient operator has the schema that abi/operator.h asks for.
   void set_gradient(Operator& gradient, std::vector<int32_t> saved, std::vector<int32_t> wanted);
 

@@ -51,11 +51,12 @@ void check_name(const Schema& schema) {
         "choose another name, or restart the process to change the definition"});
 }
 
-Operator& gradient_named(const std::string& name, const Schema& schema) {
+// `role`: what the operator is to the one that names it.
+Operator& operator_named(const std::string& name, const Schema& schema, const std::string& role) {
   Operator* found = find(name);
   if (found) return *found;
-  fail({"operator " + schema.name + ": its gradient operator " + name + " is not defined",
-        "a gradient is an operator that is defined before the one whose gradient it is",
+  fail({"operator " + schema.name + ": its " + role + " operator " + name + " is not defined",
+        "a " + role + " is an operator that is defined before the one whose " + role + " it is",
         "define " + name + " first, or correct the name"});
 }
 
@@ -119,8 +120,10 @@ int define_operator(const OperatorDefinition& definition) {
   for (size_t i = 0; i < made.size(); ++i) {
     Operator* gradient = i + 1 < made.size() ? made[i + 1].get() : nullptr;
     if (!given[i]->gradient_name.empty())
-      gradient = &gradient_named(given[i]->gradient_name, made[i]->schema);
+      gradient = &operator_named(given[i]->gradient_name, made[i]->schema, "gradient");
     if (gradient) made[i]->set_gradient(*gradient, given[i]->saved, given[i]->wanted);
+    if (const auto& p = given[i]->packing; p.size() == 3)
+      made[i]->set_packing(operator_named(p[2], made[i]->schema, "packer"), p[0], p[1]);
   }
   for (auto& one : made) {
     const auto at = static_cast<size_t>(one->plain.index);

@@ -85,6 +85,8 @@ struct OperatorDefinition {
   bool takes_strides = false;
   std::string bounded = {};  // "values, indices": outputs of a hand-written operator
   int32_t autocast = PTO_AUTOCAST_WIDEST;
+  // The arguments of a weight and of its packed copy, and the operator that makes it; or nothing.
+  std::vector<std::string> packing = {};
 };
 
 // Adds an operator and the gradient operators defined with it; returns the index. Throws pto::Error

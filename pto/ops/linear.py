@@ -151,8 +151,8 @@ class LinearBackward:
 
 
 @op(
-    "linear(Tensor x, Tensor weight, Tensor? bias=None, Tensor? residual=None, *,"
-    " Tensor? packed=None, str activation='none') -> Tensor"
+    "linear(Tensor x, Tensor weight, Tensor? bias=None, Tensor? residual=None,"
+    " Tensor? packed=None, *, str activation='none') -> Tensor"
 )
 class Linear:
     """activation(x @ weight.T + bias) + residual: a linear layer, weight outputs x inputs.
@@ -188,6 +188,7 @@ class Linear:
 
     tolerance = TOLERANCE
     kernel = cpp_kernel("linear.cpp", "linear", takes_strides=True)
+    packing = ("weight", "packed", "_pack_weight")
     gradient = "linear_backward"
     saved = ("x", "weight", "bias", "residual")
     wanted = ("x", "weight", "bias", "residual")

@@ -63,6 +63,10 @@ _register.argtypes = [
 _gradients = adapter_libraries.load(build.NODE)
 _register_gradient = _gradients and _function(_gradients, "pto_torch_register_gradient")
 _register_out = _gradients and _function(_gradients, "pto_torch_register_out")
+if _gradients is not None:
+    _gradients.pto_torch_weight_owner_address.restype = ctypes.c_void_p
+    _owner = ctypes.c_void_p(_gradients.pto_torch_weight_owner_address())
+    library().pto_torch_set_weight_owner(_owner)
 _register_autocast = _gradients and _function(_gradients, "pto_torch_register_autocast")
 
 

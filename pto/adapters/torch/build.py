@@ -21,7 +21,7 @@ NODE = library.Part(
     without="without it gradients go through Python",
     version=torch.__version__,
     identity=(str(torch.version.git_version),),
-    sources=(_HERE / "node.cpp", _HERE / "autocast.cpp"),
+    sources=(_HERE / "node.cpp", _HERE / "autocast.cpp", _HERE / "weight_owner.cpp"),
     options=("-std=c++20", _ABI),
     folders=tuple(
         f"-isystem{_HOME / name}" for name in ("include", "include/torch/csrc/api/include")

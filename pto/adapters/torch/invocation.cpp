@@ -20,6 +20,7 @@ namespace {
 const int32_t kNpu = aoti_torch_device_type_privateuse1();
 
 std::atomic<DeviceRunner> device_runner{nullptr};
+std::atomic<WeightOwner> weight_owner{nullptr};
 
 std::string device_name(int32_t type, int32_t index) {
   if (type == kCpu) return "cpu";
@@ -44,6 +45,7 @@ bool take_optional(Boxed& value) {
 }  // namespace
 
 void set_device_runner(DeviceRunner runner) { device_runner.store(runner); }
+void set_weight_owner(WeightOwner function) { weight_owner.store(function); }
 
 void check(int32_t code) {
   if (code != 0) throw std::runtime_error(torch_exception_get_what_without_backtrace());
@@ -69,6 +71,7 @@ Invocation::~Invocation() {
 
 void Invocation::run() {
   describe_all();
+  if (op_.packed >= 0 && device_.type == kCpu) take_packed_weight();
   const pto_operator_call call = {
       &op_, tensors_, counts_, attributes_, &Invocation::allocate, this, &Invocation::narrow};
   if (device_.type == kCpu) {
@@ -232,6 +235,20 @@ void Invocation::describe_all() {
   for (int i = 0; i < n_outs_; ++i) describe("out", outs_[i], out_tensors_[i]);
 }
 
+// Adds the packed copy of a weight to the tensors, if there is one and the caller gave none.
+void Invocation::take_packed_weight() {
+  const WeightOwner owner_of = weight_owner.load(std::memory_order_acquire);
+  int32_t& count = counts_[op_.n_tensors - 1];
+  if (!owner_of || count != 0 || n_tensors_ == PTO_MAX_TENSORS) return;
+  const int weight = first_tensor(op_.weight);
+  pto_weight_owner owner;
+  if (owner_of(objects_[weight], &owner) == 0) return;
+  packed_ = packed_weight(op_, tensors_[weight], owner, &pto_torch_operator_run);
+  if (!packed_) return;
+  tensors_[n_tensors_] = packed_->tensor();
+  count = 1;
+}
+
 Invocation::Device Invocation::device_of(const char* name, TensorObject* object) {
   Device device;
   check(aoti_torch_get_device_type(object, &device.type));
@@ -293,4 +310,7 @@ void Invocation::check_writable(const char* name, const pto_tensor_ref& tensor) 
 
 extern "C" void pto_torch_set_device_runner(pto::torch_adapter::DeviceRunner runner) {
   pto::torch_adapter::set_device_runner(runner);
+}
+extern "C" void pto_torch_set_weight_owner(pto::torch_adapter::WeightOwner function) {
+  pto::torch_adapter::set_weight_owner(function);
 }

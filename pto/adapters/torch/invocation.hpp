@@ -10,12 +10,14 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "pto/abi/operator.h"
 #include "pto/adapters/torch/shim.hpp"
 #include "pto/launch/staging.hpp"
+#include "pto/operators/weights.hpp"
 
 namespace pto::torch_adapter {
 
@@ -63,6 +65,7 @@ class Invocation {
   void take_string(StringObject* string, pto_operator_value& value);
   void take_integers(ListObject* list, pto_operator_value& value);
   void describe_all();
+  void take_packed_weight();
   void describe(const char* name, TensorObject* object, pto_tensor_ref& tensor);
   Device device_of(const char* name, TensorObject* object);
   void check_writable(const char* name, const pto_tensor_ref& tensor) const;
@@ -103,6 +106,7 @@ class Invocation {
   std::array<int64_t, PTO_MAX_OUTPUTS> rows_;                    // of outputs that are bounded
   std::vector<std::vector<TensorObject*>> list_outputs_;         // by output, where there are lists
   std::vector<std::vector<int64_t>> integers_;
+  std::shared_ptr<const PackedWeight> packed_;
   Staging staging_{op_.name};  // of results for tensors with gaps
 };
 
@@ -113,6 +117,11 @@ bool returns_self(const pto_operator& op);
 // Sets the runner for PyTorch's PrivateUse1 device; without one, or with null, its tensors are
 // refused.
 void set_device_runner(DeviceRunner runner);
+
+// Sets the function that tells the owner of a tensor's memory, or 0 where nothing is known; without
+// one no weight is packed.
+using WeightOwner = int32_t (*)(TensorObject* tensor, pto_weight_owner* owner);
+void set_weight_owner(WeightOwner function);
 
 // Throws the text of PyTorch's last error if the code is not 0.
 void check(int32_t code);

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/operators/weights.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "pto/abi/host.h"
+#include "pto/base/dtype.hpp"
+
+namespace pto {
+namespace {
+
+constexpr int64_t kFewElements = 1024;  // a copy of fewer gains nothing
+constexpr int kSightsWanted = 2, kSightsMost = 1 << 20, kSweepCalls = 4096;
+
+std::atomic<WeightCheck>& check() {
+  static std::atomic<WeightCheck> check = [] {
+    const char* const named = std::getenv("PTO_WEIGHTS");
+    const std::string_view name = named ? named : "";
+    return name == "compared" ? WeightCheck::Compared
+           : name == "never"  ? WeightCheck::Never
+                              : WeightCheck::Sampled;
+  }();
+  return check;
+}
+
+int64_t most_bytes() {
+  static const int64_t bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 4;
+  return bytes;
+}
+
+std::atomic<int64_t> all_bytes{0};
+
+struct Key {
+  const void* data;
+  std::array<int64_t, 2> sizes, strides;
+  friend bool operator==(const Key&, const Key&) = default;
+};
+struct Hash {
+  size_t operator()(const Key& key) const {
+    auto mixed = reinterpret_cast<uintptr_t>(key.data);
+    for (const int64_t number : {key.sizes[0], key.sizes[1], key.strides[0], key.strides[1]})
+      mixed = (mixed ^ static_cast<uint64_t>(number)) * 0x9E3779B97F4A7C15u;
+    return mixed ^ mixed >> 32;
+  }
+};
+
+std::array<int64_t, 2> pair(const int64_t* numbers) { return {numbers[0], numbers[1]}; }
+
+uint32_t element(const void* data, int64_t place) {
+  uint32_t bits;
+  std::memcpy(&bits, static_cast<const uint32_t*>(data) + place, sizeof bits);
+  return bits;
+}
+
+}  // namespace
+
+void set_weight_check(WeightCheck wanted) { check().store(wanted); }
+WeightCheck weight_check() { return check().load(std::memory_order_relaxed); }
+
+// Samples lie four beside each other, so that a check reads 16 cache lines.
+PackedWeight::PackedWeight(const pto_tensor_ref& weight, const pto_weight_owner& owner, int wanted)
+    : data_(weight.data),
+      sizes_(pair(weight.sizes)),
+      strides_(pair(weight.strides)),
+      owner_(owner),
+      wanted_(wanted) {
+  constexpr int kBeside = 4, kGroups = kSamples / kBeside;
+  for (int i = 0; i < kSamples; ++i) {
+    const int group = i / kBeside;
+    const int64_t row = (sizes_[0] - 1) * group / (kGroups - 1);
+    const int64_t last = std::max<int64_t>(sizes_[1] - kBeside, 0);
+    const int64_t col = last * (group * 7 % kGroups) / (kGroups - 1) + i % kBeside;
+    places_[i] = row * strides_[0] + std::min(col, sizes_[1] - 1) * strides_[1];
+    samples_[i] = element(data_, places_[i]);
+  }
+  if (weight_check() == WeightCheck::Compared) {
+    copy_.reserve(static_cast<size_t>(sizes_[0] * sizes_[1]));
+    for_elements([this](uint32_t bits) {
+      copy_.push_back(bits);
+      return true;
+    });
+  }
+  owner_.hold(owner_.object);
+}
+
+PackedWeight::~PackedWeight() {
+  owner_.release(owner_.object);
+  pto_free(memory_);
+  all_bytes -= bytes_;
+}
+
+// Calls f with each element until it returns false; returns whether it never did.
+template <class F>
+bool PackedWeight::for_elements(F f) const {
+  for (int64_t i = 0; i < sizes_[0]; ++i) {
+    for (int64_t j = 0; j < sizes_[1]; ++j) {
+      if (!f(element(data_, i * strides_[0] + j * strides_[1]))) return false;
+    }
+  }
+  return true;
+}
+
+pto_tensor_ref PackedWeight::tensor() const {
+  static constexpr int64_t kDense = 1;
+  return {memory_, &floats_, &kDense, 1, static_cast<int32_t>(DType::F32)};
+}
+
+bool PackedWeight::is_of(const pto_tensor_ref& weight) const {
+  return data_ == weight.data && sizes_ == pair(weight.sizes) && strides_ == pair(weight.strides);
+}
+
+bool PackedWeight::is_unchanged(const pto_tensor_ref& weight, const pto_weight_owner& owner) const {
+  if (!is_of(weight) || owner.object != owner_.object || owner.version != owner_.version)
+    return false;
+  uint32_t differs = 0;
+  for (int i = 0; i < kSamples; ++i) differs |= element(data_, places_[i]) ^ samples_[i];
+  if (differs != 0) return false;
+  if (weight_check() != WeightCheck::Compared) return true;
+  if (copy_.empty()) return false;
+  const uint32_t* next = copy_.data();
+  return for_elements([&next](uint32_t bits) { return bits == *next++; });
+}
+
+void* PackedWeight::allocate(void* user, int32_t, int32_t, const int64_t* sizes, int32_t, int32_t) {
+  auto& self = *static_cast<PackedWeight*>(user);
+  const int64_t bytes = sizes[0] * static_cast<int64_t>(sizeof(float));
+  if (all_bytes.load() + bytes > most_bytes()) return nullptr;
+  self.memory_ = pto_malloc(static_cast<size_t>(bytes));
+  if (!self.memory_) return nullptr;
+  self.floats_ = sizes[0];
+  self.bytes_ = bytes + static_cast<int64_t>(self.copy_.size() * sizeof(uint32_t));
+  all_bytes += self.bytes_;
+  return self.memory_;
+}
+
+bool PackedWeight::pack(const pto_operator& packer, const pto_tensor_ref& weight,
+                        int32_t (*run)(const pto_operator_call*)) {
+  const pto_operator_call call = {&packer, &weight, nullptr, nullptr, &PackedWeight::allocate,
+                                  this,    nullptr};
+  return run(&call) == 0;
+}
+
+// All weights that were seen.
+class PackedWeights {
+ public:
+  using Entry = std::shared_ptr<PackedWeight>;
+
+  static PackedWeights& all() {
+    static auto* const all = new PackedWeights;  // used by threads that outlive main
+    return *all;
+  }
+
+  std::shared_ptr<const PackedWeight> find(const pto_operator& packer, const pto_tensor_ref& weight,
+                                           const pto_weight_owner& owner,
+                                           int32_t (*run)(const pto_operator_call*)) {
+    const Key key = {weight.data, pair(weight.sizes), pair(weight.strides)};
+    const Entry known = at(key);
+    if (!known || !known->is_unchanged(weight, owner)) {
+      const int wanted = known ? std::min(2 * known->wanted_, kSightsMost) : kSightsWanted;
+      put(key, known, std::make_shared<PackedWeight>(weight, owner, wanted));
+      return nullptr;
+    }
+    if (known->memory_) return known;
+    // One thread alone makes the copy; the others take the weight itself meanwhile.
+    if (known->sights_.fetch_add(1) + 1 != known->wanted_) return nullptr;
+    const auto made = std::make_shared<PackedWeight>(weight, owner, known->wanted_);
+    if (!made->pack(packer, weight, run) || !made->is_unchanged(weight, owner)) return nullptr;
+    put(key, known, made);
+    return made;
+  }
+
+  int64_t forget(const void* memory, int64_t bytes) {
+    const auto first = reinterpret_cast<uintptr_t>(memory);
+    return drop([&](const PackedWeight& one) {
+      const uintptr_t at = reinterpret_cast<uintptr_t>(one.data_);
+      return at >= first && at - first < static_cast<uint64_t>(bytes);
+    });
+  }
+
+  void drop_dead() {
+    drop([](const PackedWeight& one) { return one.owner_.is_alive(one.owner_.object) == 0; });
+  }
+
+ private:
+  Entry at(const Key& key) {
+    std::unique_lock lock(mutex_);
+    const auto found = entries_.find(key);
+    Entry entry = found == entries_.end() ? nullptr : found->second;
+    if (++calls_ % kSweepCalls == 0 || (!entry && entries_.size() >= sweep_at_)) {
+      lock.unlock();
+      drop_dead();
+      lock.lock();
+      sweep_at_ = 2 * entries_.size() + kSweepCalls / 64;
+    }
+    return entry;
+  }
+
+  // Replaces an entry unless another thread has.
+  void put(const Key& key, const Entry& known, Entry made) {
+    const std::lock_guard lock(mutex_);
+    Entry& place = entries_[key];
+    if (place == known) place.swap(made);
+  }
+
+  // Removes entries; they die when the lock is free.
+  template <class F>
+  int64_t drop(F is_old) {
+    std::vector<Entry> old;
+    const std::lock_guard lock(mutex_);
+    for (auto at = entries_.begin(); at != entries_.end();) {
+      if (is_old(*at->second)) {
+        old.push_back(std::move(at->second));
+        at = entries_.erase(at);
+      } else {
+        ++at;
+      }
+    }
+    return static_cast<int64_t>(old.size());
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<Key, Entry, Hash> entries_;
+  size_t calls_ = 0, sweep_at_ = kSweepCalls / 64;
+};
+
+std::shared_ptr<const PackedWeight> packed_weight(const pto_operator& op,
+                                                  const pto_tensor_ref& weight,
+                                                  const pto_weight_owner& owner,
+                                                  int32_t (*run)(const pto_operator_call*)) {
+  const WeightCheck how = weight_check();
+  if (how == WeightCheck::Never || dtype_of(weight) != DType::F32 || weight.rank != 2 ||
+      weight.sizes[0] * weight.sizes[1] < kFewElements ||
+      (owner.version == PTO_WEIGHT_UNCOUNTED && how != WeightCheck::Compared))
+    return nullptr;
+  return PackedWeights::all().find(*pto_operator_at(op.packer), weight, owner, run);
+}
+
+int64_t forget_weights(const void* memory, int64_t bytes) {
+  return PackedWeights::all().forget(memory, bytes);
+}
+
+int64_t packed_weight_bytes() {
+  PackedWeights::all().drop_dead();
+  return all_bytes.load();
+}
+
+}  // namespace pto

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights: packed copies of matrices that operators multiply by again and again.
+//
+//     const auto packed = packed_weight(op, weight, owner, &pto_operator_run);
+//     if (packed) tensors[place] = packed->tensor();   // keep it until the run is over
+//
+// A weight is packed when it is seen again unchanged. At each call its owner, address, sizes,
+// strides, version and some elements are compared: whole-tensor writes are noticed however they are
+// made, writes of a few elements where the owner counts them. Every change doubles the number of
+// calls after which it is packed again. Packed copies take at most a quarter of the machine's
+// memory; those of dead owners are freed as further weights come, and by packed_weight_bytes().
+//
+// Invariant: a PackedWeight is immutable and holds its owner's address, not its memory.
+// Thread safety: every function may be called from any thread.
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "pto/abi/operator.h"
+#include "pto/abi/weights.h"
+
+namespace pto {
+
+enum class WeightCheck {
+  Sampled,   // 64 elements
+  Compared,  // all of them, with a copy
+  Never      // no weight is packed
+};
+
+void set_weight_check(WeightCheck check);
+WeightCheck weight_check();
+
+class PackedWeight {
+ public:
+  PackedWeight(const pto_tensor_ref& weight, const pto_weight_owner& owner, int wanted);
+  ~PackedWeight();
+  PackedWeight(const PackedWeight&) = delete;
+  PackedWeight& operator=(const PackedWeight&) = delete;
+
+  pto_tensor_ref tensor() const;
+
+ private:
+  friend class PackedWeights;
+  static constexpr int kSamples = 64;
+
+  bool is_of(const pto_tensor_ref& weight) const;
+  bool is_unchanged(const pto_tensor_ref& weight, const pto_weight_owner& owner) const;
+  bool pack(const pto_operator& packer, const pto_tensor_ref& weight,
+            int32_t (*run)(const pto_operator_call*));
+  template <class F>
+  bool for_elements(F f) const;
+  static void* allocate(void* user, int32_t, int32_t, const int64_t* sizes, int32_t rank, int32_t);
+
+  const void* data_;
+  std::array<int64_t, 2> sizes_, strides_;
+  pto_weight_owner owner_;
+  std::array<int64_t, kSamples> places_;  // offsets of elements
+  std::array<uint32_t, kSamples> samples_;
+  std::vector<uint32_t> copy_;  // of all elements, where they are compared
+  const int wanted_;            // sights until it is packed
+  std::atomic<int> sights_{1};
+  void* memory_ = nullptr;
+  int64_t floats_ = 0, bytes_ = 0;
+};
+
+// Returns the packed copy of a weight of float, or null: the call takes the weight itself. `run`
+// runs the operator that packs.
+std::shared_ptr<const PackedWeight> packed_weight(const pto_operator& op,
+                                                  const pto_tensor_ref& weight,
+                                                  const pto_weight_owner& owner,
+                                                  int32_t (*run)(const pto_operator_call*));
+
+// Forgets the copies of weights that begin in this memory. Returns how many.
+int64_t forget_weights(const void* memory, int64_t bytes);
+
+// Returns the bytes of all copies whose owners live.
+int64_t packed_weight_bytes();
+
+}  // namespace pto
