@@ -68,22 +68,48 @@ int32_t pack(const KernelArguments& in, const pto_tensor& b, bool swaps, float* 
   return 0;
 }
 
-// Cuts a result into parts of some rows by some columns, the least that a thread takes: parts as
-// large as leaves enough of them for all threads.
-struct Parts {
-  int64_t rows, cols, height, width;
+// Cuts a result into parts, the least that a thread takes. Parts of a thread that lie beside each
+// other are one: with a packed weight those of the same rows, so that they are packed once, else
+// those of the same columns, since a weight is packed for each part.
+class Parts {
+ public:
+  Parts(int64_t rows, int64_t cols, bool is_packed) : rows_(rows), cols_(cols) {
+    is_packed_ = is_packed;
+    down_ = quotient_up(rows, kHeight);
+    height_ = down_ > 0 && down_ < 4 ? quotient_up(rows, down_) : kHeight;
+    while (width_ > kNarrowest && count() < kPartsWanted) width_ /= 2;
+  }
+  int64_t count() const { return down_ * quotient_up(cols_, width_); }
+  int64_t largest() const { return std::min(rows_, kHighest) * width_; }
 
-  static Parts of(int64_t rows, int64_t cols, int64_t height, int64_t widest) {
-    Parts parts = {rows, cols, height, widest};
-    while (parts.width > kNarrowest && parts.count() < kPartsWanted) parts.width /= 2;
-    return parts;
+  // Joins parts from this one on, below `last`; takes them off.
+  Part next(int64_t* item, int64_t last) const {
+    return is_packed_ ? row(item, last) : col(item, last);
   }
-  int64_t down() const { return quotient_up(rows, height); }
-  int64_t count() const { return down() * quotient_up(cols, width); }
-  Part operator[](int64_t item) const {
-    const int64_t row = item % down() * height, col = item / down() * width;
-    return {row, std::min(height, rows - row), col, std::min(width, cols - col)};
+
+ private:
+  Part row(int64_t* item, int64_t last) const {
+    const int64_t whole = cols_ / kStripCols, of_strip = down_ * (kStripCols / width_);
+    const int64_t strip = std::min(*item / of_strip, whole), first = strip * kStripCols;
+    const int64_t cols = std::min(kStripCols, cols_ - first), across = quotient_up(cols, width_);
+    const int64_t here = *item - strip * of_strip, place = here % across;
+    const int64_t some = std::min(last - *item, across - place);
+    *item += some;
+    return part(here / across * height_, height_, first + place * width_,
+                std::min(some * width_, cols - place * width_));
   }
+  Part col(int64_t* item, int64_t last) const {
+    const int64_t place = *item % down_, at = *item / down_ * width_;
+    const int64_t some = std::min({last - *item, down_ - place, kHighest / kHeight});
+    *item += some;
+    return part(place * height_, some * height_, at, std::min(width_, cols_ - at));
+  }
+  Part part(int64_t row, int64_t rows, int64_t col, int64_t cols) const {
+    return {row, std::min(rows, rows_ - row), col, cols};
+  }
+
+  int64_t rows_, cols_, down_, height_, width_ = kStripCols;
+  bool is_packed_;
 };
 
 // Computes x weight', of which `finish(part, sums, stride)` makes the result. The sums lie in the
@@ -103,21 +129,15 @@ class Product {
 
   int32_t run() const {
     if (std::max({x_.depth, x_.count, cols_}) > kSizeMax) return in_.fail(kTooLarge);
-    const Parts parts = Parts::of(x_.count, cols_, kHeight, kStripCols);
-    const auto [first, last] = in_.items(parts.count());
-    // A weight that is not packed is packed for each part, so parts above each other are one.
-    const int64_t most = packed ? 1 : std::min(kHighest / kHeight, parts.down());
+    const Parts parts(x_.count, cols_, packed != nullptr);
     Sum* sums = nullptr;
     if constexpr (!std::is_same_v<Sum, Element>) {
-      sums = static_cast<Sum*>(
-          in_.scratch(static_cast<size_t>(most * kHeight * parts.width) * sizeof(Sum)));
+      sums = static_cast<Sum*>(in_.scratch(static_cast<size_t>(parts.largest()) * sizeof(Sum)));
       if (!sums) return in_.fail("linear: no memory for a part of the result");
     }
-    for (int64_t item = first, some = 1; item < last; item += some) {
-      some = std::min({most, last - item, parts.down() - item % parts.down()});
-      Part part = parts[item];
-      const Part lowest = parts[item + some - 1];
-      part.rows = lowest.row + lowest.rows - part.row;
+    auto [item, last] = in_.items(parts.count());
+    while (item < last) {
+      const Part part = parts.next(&item, last);
       for (int64_t row = part.row; row < part.row + part.rows;) {
         const int64_t count = x_.run(row, part.row + part.rows);
         multiply({row, count, part.col, part.cols}, sums);

@@ -111,10 +111,12 @@ class Product {
   struct Rows {
     int begin, count;
   };
-  int slivers() const { return quotient_up(job_.rows, kRows); }
-  Rows rows(int sliver) const {
-    const int begin = share(job_.rows, sliver, slivers());
-    return {begin, share(job_.rows, sliver + 1, slivers()) - begin};
+  Rows rows(int sliver) const { return rows_[sliver % kBlockSlivers]; }
+  void cut_rows(int first, int last, int slivers) {  // of these: two divisions each
+    for (int s = first; s < last; ++s) {
+      const int begin = share(job_.rows, s, slivers);
+      rows_[s % kBlockSlivers] = {begin, share(job_.rows, s + 1, slivers) - begin};
+    }
   }
 
   void run_block(const Block& block) {
@@ -133,8 +135,10 @@ class Product {
       if (block.is_last && job_.bias.data) take_bias(c);
     }
     if (job_.packs) return;
-    for (int first = 0; first < slivers(); first += kBlockSlivers) {
-      const int last = smaller(slivers(), first + kBlockSlivers);
+    const int slivers = quotient_up(job_.rows, kRows);
+    for (int first = 0; first < slivers; first += kBlockSlivers) {
+      const int last = smaller(slivers, first + kBlockSlivers);
+      cut_rows(first, last, slivers);
       for (int s = first; s < last && !is_in_place_; ++s) {
         const Rows r = rows(s);
         left_(job_, left_of(s), {r.begin, r.count, r.count, block.k, block.units});
@@ -271,6 +275,7 @@ class Product {
   Panels& panels_;
   int32_t* packed_;  // the next block's; null: packed at each call
   Place to_, from_;
+  Rows rows_[kBlockSlivers];     // of the slivers of a block
   const bool is_large_;          // outputs lie beyond the first cache
   bool has_float_rows_ = false;  // b
   // All of a is read where it lies, and so are whole panels of b unless they are packed.
