@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model with PTO operators in place of its bias, GELU, residual and LayerNorm steps.
+"""The model with PTO operators in place of its linear layers and the steps between them.
 
     with PtoSteps(model):
-        model(**batch)            # the same object and weights, fused kernels between the matmuls
+        model(**batch)            # the same object and weights
 
-A linear layer runs without its bias, and the kernel after it adds the bias while it has the row in
-registers. Attention stays as it is: its softmax lives inside PyTorch's fused attention, and taking
-it out costs more than a faster softmax gains (the demo measures this).
+A linear layer packs its weight when it sees it again, and applies bias and GELU to each part of the
+product while the cache has it. Before a LayerNorm it leaves the bias to the kernel that adds the
+residual and normalises, which has the row in registers. Attention stays as it is: its softmax lives
+inside PyTorch's fused attention, and taking it out costs more than a faster softmax gains (the demo
+measures this).
 Invariants: only the classes of modules change, and they are restored at the end.
 """
 
 import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
-from torch.nn import functional as F
+from torch import nn
 from transformers.models.bert.modeling_bert import (
     BertEmbeddings,
     BertIntermediate,
@@ -21,17 +23,22 @@ from transformers.models.bert.modeling_bert import (
 )
 
 
+class _Linear(nn.Linear):
+    def forward(self, x):
+        return torch.ops.pto.linear(x, self.weight, self.bias)
+
+
 class _FusedIntermediate(BertIntermediate):
     """gelu(linear(x) + bias)."""
 
     def forward(self, hidden_states):
-        product = F.linear(hidden_states, self.dense.weight)
-        return torch.ops.pto.bias_gelu(product, self.dense.bias)
+        dense = self.dense
+        return torch.ops.pto.linear(hidden_states, dense.weight, dense.bias, activation="gelu")
 
 
 def _normalised_sum(module, hidden_states, residual):
     """layernorm(linear(x) + bias + residual)."""
-    norm, product = module.LayerNorm, F.linear(hidden_states, module.dense.weight)
+    norm, product = module.LayerNorm, torch.ops.pto.linear(hidden_states, module.dense.weight)
     return torch.ops.pto.bias_add_layer_norm(
         product, module.dense.bias, residual, norm.weight, norm.bias, norm.eps
     )
@@ -58,6 +65,7 @@ class _FusedEmbeddings(BertEmbeddings):
 
 
 REPLACED = {
+    nn.Linear: _Linear,
     BertIntermediate: _FusedIntermediate,
     BertSelfOutput: _FusedSelfOutput,
     BertOutput: _FusedOutput,

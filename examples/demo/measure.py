@@ -177,6 +177,7 @@ def measure_attention(threads: int) -> tuple[float, float]:
 
 
 PARTS = {  # the first part whose names begin an event's name has it
+    "PTO linear": ("pto::linear",),
     "matmul": ("aten::addmm", "aten::mm", "aten::bmm", "aten::linear", "mkl"),
     "attention": ("aten::_scaled_dot_product", "aten::scaled_dot_product"),
     "PTO": ("pto::",),
