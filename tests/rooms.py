@@ -35,7 +35,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 650,
-    "adapters": 10870,
+    "adapters": 10890,
     "base": 1210,
     "bindings": 4185,
     "codegen": 1210,
@@ -47,7 +47,7 @@ BUDGETS = {
     "language": 3405,
     "launch": 4730,
     "operators": 3090,
-    "ops": 3650,
+    "ops": 3690,
     "passes": 815,
     "pto": 715,
     "tasks": 11170,

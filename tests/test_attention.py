@@ -38,6 +38,14 @@ def test_a_mask_broadcasts_as_pytorchs(shape, is_bool):
     torch.testing.assert_close(attention(q, k, v, mask), expected, atol=2e-6, rtol=1e-5)
 
 
+def test_the_least_number_in_a_mask_is_finite():
+    q, k, v = heads(1, 2, 3, 8), heads(1, 2, 20, 8), heads(1, 2, 20, 8)
+    mask = torch.zeros(3, 20)
+    mask[1], mask[2, 7:] = torch.finfo(torch.float32).min, torch.finfo(torch.float32).min
+    expected = F.scaled_dot_product_attention(q, k, v, mask)
+    torch.testing.assert_close(attention(q, k, v, mask), expected, atol=2e-6, rtol=1e-5)
+
+
 def test_heads_of_q_share_those_of_k():
     q, k, v = heads(2, 6, 11, 16), heads(2, 2, 20, 16), heads(2, 2, 20, 16)
     expected = attention(q, k.repeat_interleave(3, 1), v.repeat_interleave(3, 1), causal=True)

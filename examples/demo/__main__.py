@@ -98,7 +98,7 @@ def packed_mb() -> float:
 
 
 def explain(model, tokens) -> None:
-    """Shows where the time goes, and why attention stays as it is."""
+    """Shows where the time goes."""
     batch, length = measure.PROFILED
     say(f"\nShares of the time of a batch of {batch} x {length}, 2 threads")
     steps = PtoSteps(model)
@@ -108,17 +108,7 @@ def explain(model, tokens) -> None:
     for name, shares in (("PyTorch eager", plain), ("with PTO", fused)):
         parts = ", ".join(f"{part} {share:.0%}" for part, share in shares.items() if share >= 0.005)
         say(f"  {name:<14} {parts}")
-    say(
-        f"  Attention, which PTO does not replace yet, takes {plain['attention']:.0%} of plain"
-        f" PyTorch's time.\n  Weights of linear layers are packed once: {packed_mb():.0f} MB."
-    )
-    within, without = measure.measure_attention(2)
-    verdict = "loses" if without > within else "wins alone, on dense heads, at this size"
-    say(
-        f"  Softmax: left inside PyTorch's fused attention ({within:.2f} ms a layer). Matmul, PTO"
-        f" softmax, matmul\n  instead {verdict}: {without:.2f} ms; its scores go through"
-        " memory, which grows with the length squared."
-    )
+    say(f"  Weights of linear layers are packed once: {packed_mb():.0f} MB.")
 
 
 def main(argv: list[str]) -> int:

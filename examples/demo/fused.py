@@ -6,9 +6,8 @@
 
 A linear layer packs its weight when it sees it again, and applies bias and GELU to each part of the
 product while the cache has it. Before a LayerNorm it leaves the bias to the kernel that adds the
-residual and normalises, which has the row in registers. Attention stays as it is: its softmax lives
-inside PyTorch's fused attention, and taking it out costs more than a faster softmax gains (the demo
-measures this).
+residual and normalises, which has the row in registers. Attention reads the heads where the linear
+layers wrote them and writes its result as the next one reads it: no transposition, no copy.
 Invariants: only the classes of modules change, and they are restored at the end.
 """
 
@@ -19,6 +18,7 @@ from transformers.models.bert.modeling_bert import (
     BertEmbeddings,
     BertIntermediate,
     BertOutput,
+    BertSdpaSelfAttention,
     BertSelfOutput,
 )
 
@@ -26,6 +26,16 @@ from transformers.models.bert.modeling_bert import (
 class _Linear(nn.Linear):
     def forward(self, x):
         return torch.ops.pto.linear(x, self.weight, self.bias)
+
+
+class _FusedAttention(BertSdpaSelfAttention):
+    """softmax(q kᵀ / sqrt(width) + mask) v of all heads, for an encoder."""
+
+    def forward(self, hidden_states, attention_mask=None, *others, **more):
+        shape = (*hidden_states.shape[:2], self.num_attention_heads, self.attention_head_size)
+        q, k, v = (layer(hidden_states).view(shape) for layer in (self.query, self.key, self.value))
+        result = torch.ops.pto.attention(q, k, v, attention_mask, layout="LHD")
+        return result.flatten(2), None
 
 
 class _FusedIntermediate(BertIntermediate):
@@ -66,6 +76,7 @@ class _FusedEmbeddings(BertEmbeddings):
 
 REPLACED = {
     nn.Linear: _Linear,
+    BertSdpaSelfAttention: _FusedAttention,
     BertIntermediate: _FusedIntermediate,
     BertSelfOutput: _FusedSelfOutput,
     BertOutput: _FusedOutput,

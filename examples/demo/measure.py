@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's measurements: whole batches, single kernels, shares of time, attention.
+"""The demo's measurements: whole batches, single kernels, shares of time.
 
 Contenders of one row run in one process, interleaved; times are medians. torch.compile runs with
 its defaults and compiles anew for each row, so that its code knows the row's sizes.
@@ -111,14 +111,21 @@ def _steps(model, rows: int):
     norm, out = layer.output.LayerNorm, layer.output.dense
     middle = layer.intermediate.dense
     width, wide = norm.weight.numel(), middle.bias.numel()
-    x, residual, wider = (torch.randn(rows, n) for n in (width, width, wide))
-    scores = torch.randn(rows * HEADS, PROFILED[1])
+    x, residual = torch.randn(2, rows, width).unbind()
+    heads = torch.randn(3, *PROFILED, HEADS, HEAD_WIDTH).unbind()
 
     def layer_norm(x, weight, bias):
         return F.layer_norm(x, weight.shape, weight, bias, norm.eps)
 
+    def attended(*heads):
+        return F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in heads)).transpose(1, 2)
+
     ops = torch.ops.pto
-    yield "bias + GELU", rows, wide, ops.bias_gelu, lambda x, b: F.gelu(x + b), (wider, middle.bias)
+    yield (
+        "linear + bias + GELU", rows, wide,
+        lambda x, w, b: ops.linear(x, w, b, activation="gelu"),
+        lambda x, w, b: F.gelu(F.linear(x, w, b)), (x, middle.weight, middle.bias),
+    )  # fmt: skip
     yield (
         "bias + residual + LayerNorm", rows, width,
         lambda x, b, r, w, c: ops.bias_add_layer_norm(x, b, r, w, c, norm.eps),
@@ -131,10 +138,7 @@ def _steps(model, rows: int):
         lambda x, r, w, c: layer_norm(x + r, w, c),
         (x, residual, norm.weight, norm.bias),
     )  # fmt: skip
-    yield (
-        "softmax (not used)", *scores.shape, ops.softmax,
-        lambda x: torch.softmax(x, -1), (scores,),
-    )  # fmt: skip
+    yield "attention", rows, width, lambda *x: ops.attention(*x, layout="LHD"), attended, heads
 
 
 @torch.inference_mode()
@@ -156,28 +160,9 @@ def measure_kernels(model, threads: int) -> list[KernelTime]:
     return found
 
 
-@torch.inference_mode()
-def measure_attention(threads: int) -> tuple[float, float]:
-    """Milliseconds of PyTorch's fused attention, and of matmul, PTO softmax, matmul instead."""
-    torch.set_num_threads(threads)
-    batch, length = PROFILED
-    q, k, v = (torch.randn(batch, HEADS, length, HEAD_WIDTH) for _ in range(3))
-    mask = torch.zeros(batch, 1, length, length)
-    scale = HEAD_WIDTH**-0.5
-
-    def unfused():
-        scores = torch.matmul(q * scale, k.transpose(-1, -2)) + mask
-        return torch.matmul(torch.ops.pto.softmax(scores), v)
-
-    def fused():
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-
-    taken = interleave({"fused": fused, "unfused": unfused})
-    return 1e3 * taken["fused"].median, 1e3 * taken["unfused"].median
-
-
 PARTS = {  # the first part whose names begin an event's name has it
     "PTO linear": ("pto::linear",),
+    "PTO attention": ("pto::attention",),
     "matmul": ("aten::addmm", "aten::mm", "aten::bmm", "aten::linear", "mkl"),
     "attention": ("aten::_scaled_dot_product", "aten::scaled_dot_product"),
     "PTO": ("pto::",),

@@ -237,12 +237,9 @@ class AutogradKernel : public c10::OperatorKernel {
     std::optional<Given> given;
     c10::intrusive_ptr<torch::autograd::Node> refusal;
     if (c10::GradMode::is_enabled()) {
-      if (record_.gradient == nullptr) {
-        refusal = refuse(arguments);
-      } else {
-        refuse_unwanted(arguments);
-        if (needs_gradient(arguments)) given.emplace(op, arguments);
-      }
+      if (record_.gradient == nullptr) refusal = refuse(arguments);
+      refuse_unwanted(arguments);
+      if (needs_gradient(arguments)) given.emplace(op, arguments);
     }
     std::vector<at::Tensor> changed;
     if (mutates_) changed = mutable_tensors(arguments);
@@ -284,8 +281,8 @@ class AutogradKernel : public c10::OperatorKernel {
     std::vector<int> found;
     const std::span wanted(op.wanted, static_cast<size_t>(op.n_wanted));
     for (int i = 0; i < op.n_arguments && op.gradient >= 0 && op.gradient_of < 0; ++i) {
-      const bool is_tensor = op.arguments[i].kind <= PTO_KIND_TENSOR_LIST;
-      if (is_tensor && std::ranges::find(wanted, i) == wanted.end()) found.push_back(i);
+      const bool is_wanted = std::ranges::find(wanted, i) != wanted.end();
+      if (is_tensor(op.arguments[i]) && !is_wanted) found.push_back(i);
     }
     return found;
   }

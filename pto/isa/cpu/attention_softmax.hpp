@@ -13,7 +13,7 @@
 PTO_NAMESPACE_BEGIN
 namespace attention {
 
-constexpr float kLowest = -__builtin_inff();
+constexpr float kLowest = -__builtin_inff(), kLargest = 3.40282347e38f;
 
 // Stores kLane elements of a row, from number `At` of a multiple of eight on, in its left panel.
 template <int At, class W>
@@ -128,10 +128,12 @@ class Softmax {
     const auto& mask = job_.mask;
     const int64_t at = b_.head(row) * mask.head_stride + b_.query(row) * mask.row_stride +
                        int64_t(b_.key) * mask.col_stride;
-    if (!job_.mask_hides)
-      return lanes::fma(
-          read<kLane>(static_cast<const T*>(mask.data) + at, k, mask.col_stride, b_.keys),
-          lanes::splat<V>(lanes::kLog2E), x);
+    if (!job_.mask_hides) {
+      const V m = read<kLane>(static_cast<const T*>(mask.data) + at, k, mask.col_stride, b_.keys);
+      // The least finite number stays finite: a row that it masks whole is a mean, as in PyTorch.
+      const V finite = lanes::max_or_second(lanes::splat<V>(-kLargest), m * lanes::kLog2E);
+      return x + lanes::select(m == kLowest, m, finite);
+    }
     const auto shows =
         read<kLane>(static_cast<const uint8_t*>(mask.data) + at, k, mask.col_stride, b_.keys);
     return lanes::select(lanes::convert<int32_t>(shows) != 0, x, lanes::splat<V>(kLowest));
