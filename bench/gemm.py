@@ -3,7 +3,7 @@
 
 MKL through torch.mm, oneDNN through PyTorch's fused linear layer, OpenBLAS of NumPy's wheel, and
 BLIS and OpenBLAS where Debian's packages are installed. `linear` multiplies by a weight, columns x
-depth. The ceiling is the peak of multiply-adds in registers. Sizes are rows x depth x columns.
+depth; `linear_gelu` adds bias and GELU. The ceiling is the peak of multiply-adds in registers. Sizes are rows x depth x columns.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
+from torch.nn import functional as F
 
 from bench.peak import Peak
 from bench.runner import Ceiling, Expected, Setting, case
@@ -90,6 +91,7 @@ def product(setting: Setting, is_weight: bool = False):
     peak = Peak(setting.threads)
     if is_weight:
         yield "pto", lambda: torch.ops.pto.matmul(a, weight, transpose_b=True)
+        yield "packed", lambda: torch.ops.pto.linear(a, weight)  # by itself, at its second call
     else:
         yield "pto", lambda: torch.ops.pto.matmul(a, b)
     yield from peers(a, b, setting.threads)
@@ -100,7 +102,21 @@ def product(setting: Setting, is_weight: bool = False):
     )
 
 
+def followed(setting: Setting):
+    """A layer with GELU: in one pass, by two kernels, by PyTorch; the ceiling is the product."""
+    m, k, n = setting.size
+    a, weight, bias = torch.randn(m, k), torch.randn(n, k), torch.randn(n)
+    ops = torch.ops.pto
+    yield "pto", lambda: ops.linear(a, weight, bias, activation="gelu")
+    yield "apart", lambda: ops.bias_gelu(ops.linear(a, weight), bias)
+    yield "torch", lambda: F.gelu(F.linear(a, weight, bias))
+    yield Ceiling("product", lambda: ops.linear(a, weight), 1)
+    want = weight.double().t()
+    yield Expected(lambda rows: F.gelu(a[rows].double() @ want + bias.double()), tolerance=1e-6 * k)
+
+
 SIZES = [(n, n, n) for n in SQUARE] + ODD + MODEL
 case("gemm", sizes=SIZES, dtypes=["f32"])(product)
 case("few_rows", sizes=SKINNY, dtypes=["f32"])(product)
 case("linear", sizes=MODEL + SKINNY, dtypes=["f32"])(lambda setting: product(setting, True))
+case("linear_gelu", sizes=[(128, 1536, 384), (512, 384, 1536)], dtypes=["f32"])(followed)
