@@ -3,7 +3,8 @@
 
 MKL through torch.mm, oneDNN through PyTorch's fused linear layer, OpenBLAS of NumPy's wheel, and
 BLIS and OpenBLAS where Debian's packages are installed. `linear` multiplies by a weight, columns x
-depth; `linear_gelu` adds bias and GELU. The ceiling is the peak of multiply-adds in registers. Sizes are rows x depth x columns.
+depth; `linear_gelu` adds bias and GELU. The ceiling is the peak of multiply-adds in registers.
+Sizes are rows x depth x columns.
 """
 
 import contextlib

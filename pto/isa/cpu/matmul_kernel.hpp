@@ -98,6 +98,12 @@ struct QuadDot {
 };
 #endif
 
+// The part of b that another tile reads soon, to be asked for meanwhile: `step` bytes a unit.
+struct Soon {
+  const char* at;  // null: nothing
+  int64_t step;
+};
+
 // The sources and destinations of one tile's outputs. Rows lie `stride` bytes apart, the vectors of
 // a row anywhere.
 struct Outputs {
@@ -106,6 +112,7 @@ struct Outputs {
   int64_t from_stride, to_stride;
   const int32_t* first;  // a row of outputs that is added at once; or null
   const int32_t* last;   // a row that is added at the end; or null
+  Soon soon;
 };
 
 // Operands where the caller keeps them: units of a row of `a` lie together, rows `a_row` units
@@ -178,9 +185,19 @@ struct Micro {
     if (t.last) t.last += Vectors * kLane;
   }
 
+  // Into the second cache: a panel would push the present one out of the first.
+  static PTO_INLINE void ask(const char*& soon, int64_t step) {
+    __builtin_prefetch(soon, 0, 2);
+    soon += step;
+  }
+  static PTO_INLINE const char* soon_of(const Outputs& t, const int32_t* b) {
+    return t.soon.at ? t.soon.at : reinterpret_cast<const char*>(b);
+  }
+
   static void run_in_place(const InPlace& in, Outputs t) {
     constexpr int kStride = Vectors * kLane, kSteps = 4;
     const int32_t* b = in.b;
+    const char* soon = soon_of(t, b);
     for (int panel = 0; panel < in.panels; ++panel, b += kStride, advance(Across(), t)) {
       Sum sum[Rows * Vectors];
       begin(All(), sum, t);
@@ -192,6 +209,7 @@ struct Micro {
           const int32_t* const at = right + u * in.b_unit;
           for (int line = 0; line < kStride; line += kLineUnits)
             __builtin_prefetch(at + in.ahead + line);
+          ask(soon, t.soon.step);
           step_in_place(Down(), Across(), sum, left + u, in.a_row, at);
         }
       }
@@ -205,9 +223,13 @@ struct Micro {
     constexpr int kStride = Vectors * kLane;
     Sum sum[Rows * Vectors];
     begin(All(), sum, t);
+    const char* soon = soon_of(t, b);
     for (; units >= kGroup; units -= kGroup, a += Rows * kGroup, b += kGroup * kStride) {
       PTO_UNROLL
-      for (int u = 0; u < kGroup; ++u) step(Down(), Across(), sum, a + u, b + u * kStride);
+      for (int u = 0; u < kGroup; ++u) {
+        ask(soon, t.soon.step);
+        step(Down(), Across(), sum, a + u, b + u * kStride);
+      }
     }
     for (int u = 0; u < units; ++u) step(Down(), Across(), sum, a + u, b + u * kStride);
     end(All(), sum, t);

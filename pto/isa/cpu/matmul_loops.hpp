@@ -145,9 +145,17 @@ class Product {
       }
       for (int p = 0; p < panels; ++p) {
         const Columns c = columns(block, p);
+        // The tiles ask for the next panel, which comes from far where b was packed long ago.
+        Soon soon = {};
+        if (job_.packed && p + 1 < panels) {
+          const int32_t* const next = right + columns(block, p + 1).before * depth;
+          soon = {reinterpret_cast<const char*>(next),
+                  quotient_up(c.vectors * kVectorBytes, last - first)};
+        }
         for (int s = first; s < last; ++s) {
           if (s + 1 < last) expect(rows(s + 1), c);
-          run_tile(block, s, c, right + c.before * depth);
+          run_tile(block, s, c, right + c.before * depth, soon);
+          soon.at += block.units * soon.step;
         }
       }
     }
@@ -195,11 +203,13 @@ class Product {
     }
   }
 
-  void run_tile(const Block& block, int sliver, const Columns& c, const int32_t* b) const {
+  void run_tile(const Block& block, int sliver, const Columns& c, const int32_t* b,
+                const Soon& soon) const {
     const Rows r = rows(sliver);
     const Place* const from = !block.is_first ? &to_ : job_.start.data ? &from_ : nullptr;
     const bool is_whole = c.is_whole() && to_.has_vectors && (!from || from->has_vectors);
     Outputs out = is_whole ? outputs(to_, from, r.begin, c.begin, c.vectors) : Outputs{};
+    out.soon = soon;
     if (kHasFirst<Dot>) out.first = panels_.first + c.before;
     if (block.is_last && job_.bias.data) out.last = panels_.last + c.before;
     if (is_whole)
