@@ -12,6 +12,7 @@ from torch import nn
 
 import pto
 from pto.errors import Error
+from pto.language.op import op
 
 pytestmark = pytest.mark.skipif(
     not pto.torch.has_cpp_gradients(), reason="python -m pto adapters build torch"
@@ -225,3 +226,32 @@ def test_a_setting_that_is_none_is_refused(wrong):
         pto.config.weights = wrong
     with pytest.raises(Error, match="repack: weight is"):
         pto.repack(wrong)
+
+
+@pytest.mark.parametrize(
+    "weight, packed, packer, message",
+    [
+        ("weight", "extra", "_pack_weight", "weight cannot be packed as extra"),
+        ("weight", "bias", "_pack_weight", "weight cannot be packed as bias"),
+        ("other", "packed", "_pack_weight", "other cannot be packed as packed"),
+        ("weight", "packed", "matmul", "weight cannot be packed as packed"),
+        ("weight", "packed", "_pack_nothing", "its packer operator _pack_nothing is not defined"),
+    ],
+)
+def test_a_packing_that_does_not_fit_is_refused_at_the_definition(weight, packed, packer, message):
+    members = {
+        "infer": lambda x, weight, bias, packed, n: x.like(),
+        "kernel": pto.ops.linear.member("kernel"),
+        "packing": (weight, packed, packer),
+    }
+    schema = "refused_packing(Tensor x, Tensor weight, Tensor? bias, Tensor? packed, int n=1)"
+    with pytest.raises(Error, match=message) as raised:
+        op(schema + " -> Tensor")(type("Refused", (), members))
+    assert raised.value.why and raised.value.fix
+
+
+def test_there_is_no_gradient_of_a_gradient(x):
+    w = torch.randn(OUTPUTS, INPUTS, requires_grad=True)
+    (d_w,) = torch.autograd.grad(linear(x, w).square().sum(), w, create_graph=True)
+    with pytest.raises(RuntimeError, match="has no gradient"):
+        d_w.sum().backward()
