@@ -43,7 +43,7 @@ def kept(name: str, sources: list[Path], build: Callable[[Path], None], *parts: 
 
 
 # Runs a setup.py whose extension is one file, which includes its sources: they share PyTorch's
-# headers, ten seconds a file. The setup.py says all else.
+# headers, ten seconds a file; -O0 halves the rest. The setup.py says all else.
 JOINED = """
 import pathlib, runpy, sys
 from torch.utils import cpp_extension
@@ -51,6 +51,7 @@ from torch.utils import cpp_extension
 def joined(name, sources, **more):
     file = pathlib.Path(sys.argv.pop(1), name + ".cpp")
     file.write_text("".join(f'#include "{pathlib.Path(s).resolve()}"\\n' for s in sources))
+    more["extra_compile_args"] = [*more.get("extra_compile_args", []), "-O0"]
     return made(name, [str(file)], **more)
 
 made, cpp_extension.CppExtension = cpp_extension.CppExtension, joined
@@ -58,13 +59,13 @@ runpy.run_path("setup.py")
 """
 
 
-def from_setup(folder: Path, name: str, join: bool = False) -> Path:
-    """NAME.so as `python setup.py build_ext` in this folder makes it. `join`: the sources as one
-    file, but in the deep run."""
+def from_setup(folder: Path, name: str) -> Path:
+    """NAME.so as `python setup.py build_ext` in this folder makes it; in the quick run from its
+    sources as one file, not optimised."""
     import torch
 
     def build(target: Path) -> None:
-        setup = ["-c", JOINED, target] if join and not IS_DEEP else ["setup.py"]
+        setup = ["-c", JOINED, target] if not IS_DEEP else ["setup.py"]
         command = [sys.executable, *setup, "build_ext", "--build-lib", target,
                    "--build-temp", target / "objects"]  # fmt: skip
         paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
@@ -76,7 +77,7 @@ def from_setup(folder: Path, name: str, join: bool = False) -> Path:
         shutil.rmtree(target / "objects", ignore_errors=True)
 
     sources = [file for file in sorted(folder.glob("*.*")) if file.suffix in SOURCES]
-    return kept(name, sources, build, torch.__version__, str(IS_DEEP), str(join))
+    return kept(name, sources, build, torch.__version__, str(IS_DEEP))
 
 
 def from_source(source: Path, *flags: str) -> Path:
@@ -91,7 +92,7 @@ def from_source(source: Path, *flags: str) -> Path:
         includes = [f"-isystem{folder}" for folder in cpp_extension.include_paths()]
         libraries = [f"-L{folder}" for folder in cpp_extension.library_paths()]
         command = [
-            *("g++", "-std=c++20", "-O1", "-g0", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"),
+            *("g++", "-std=c++20", "-O0", "-g0", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"),
             *("-DPTO_PORTABLE", f"-I{ROOT / 'compat'}", f"-I{ROOT}", *includes, *flags, source),
             *("-o", target / f"{source.stem}.so", *libraries, "-ltorch_cpu", "-ltorch", "-lc10"),
             *build_config.ldflags(),

@@ -18,7 +18,7 @@ FOLDER = extensions.ROOT / "examples/frameworks/custom_op"
 
 @pytest.fixture(scope="module")
 def samples():
-    torch.ops.load_library(extensions.from_setup(FOLDER, "hpu_custom_ops", join=True))
+    torch.ops.load_library(extensions.from_setup(FOLDER, "hpu_custom_ops"))
     return torch.ops.custom_op
 
 

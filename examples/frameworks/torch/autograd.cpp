@@ -9,7 +9,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-namespace my_ops {
+namespace my_ops::autograd {
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -140,14 +140,14 @@ at::Tensor my_conv(const at::Tensor& x, const at::Tensor& weight,
 }
 
 }  // namespace
-}  // namespace my_ops
+}  // namespace my_ops::autograd
 
 TORCH_LIBRARY_IMPL(my_ops, Autograd, m) {
-  m.impl("my_add", my_ops::my_add);
-  m.impl("my_add_relu", my_ops::my_add_relu);
-  m.impl("my_scale", my_ops::my_scale);
-  m.impl("my_scale_async", my_ops::my_scale_async);
-  m.impl("my_relu", my_ops::my_relu);
-  m.impl("my_split", my_ops::my_split);
-  m.impl("my_conv", my_ops::my_conv);
+  m.impl("my_add", my_ops::autograd::my_add);
+  m.impl("my_add_relu", my_ops::autograd::my_add_relu);
+  m.impl("my_scale", my_ops::autograd::my_scale);
+  m.impl("my_scale_async", my_ops::autograd::my_scale_async);
+  m.impl("my_relu", my_ops::autograd::my_relu);
+  m.impl("my_split", my_ops::autograd::my_split);
+  m.impl("my_conv", my_ops::autograd::my_conv);
 }

@@ -12,6 +12,7 @@ import my_ops
 import torch
 
 ROUNDS = 11
+ROUND_SECONDS = 0.01  # of one of the two
 
 
 def seconds(call, times):
@@ -25,7 +26,8 @@ def compare(name, ours, theirs, *arguments):
     """Prints one line; the results must agree first."""
     torch.testing.assert_close(ours(*arguments), theirs(*arguments), rtol=1e-4, atol=1e-4)
     elements = arguments[0].numel()
-    times = max(1, min(2000, 4_000_000 // elements))
+    slower = max(seconds(lambda: call(*arguments), 3) for call in (ours, theirs))
+    times = max(1, min(2000, round(ROUND_SECONDS / slower)))
     pairs = [
         (seconds(lambda: ours(*arguments), times), seconds(lambda: theirs(*arguments), times))
         for _ in range(ROUNDS)

@@ -7,7 +7,7 @@
 
 #include "conv_kernels.hpp"
 
-namespace my_ops {
+namespace my_ops::conv {
 namespace {
 
 Conv conv_of(const at::Tensor& x, const at::Tensor& weight, int64_t stride, int64_t padding) {
@@ -89,7 +89,7 @@ void add_kernels(torch::Library& m) {
 }
 
 }  // namespace
-}  // namespace my_ops
+}  // namespace my_ops::conv
 
-TORCH_LIBRARY_IMPL(my_ops, CPU, m) { my_ops::add_kernels(m); }
-TORCH_LIBRARY_IMPL(my_ops, PrivateUse1, m) { my_ops::add_kernels(m); }
+TORCH_LIBRARY_IMPL(my_ops, CPU, m) { my_ops::conv::add_kernels(m); }
+TORCH_LIBRARY_IMPL(my_ops, PrivateUse1, m) { my_ops::conv::add_kernels(m); }
