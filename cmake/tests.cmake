@@ -47,13 +47,14 @@ endif()
 # test only where the CPU has the target's instructions and reports it as skipped elsewhere.
 # Two language levels, since kernels of users are C++17 or later.
 #
-# Quick are the portable target and the best one of this machine, and for a target between the two
-# the files whose code differs by target. Deep (./dev test --deep) are all of them for each target,
-# compiled as users compile.
+# Quick is the best target of this machine, and for the targets below it the files whose code
+# differs by target: what calls cpu/ directly, masks of compared lanes, tails. Deep (./dev test
+# --deep) are all of them for each target, compiled as users compile. tests/test_instructions.py
+# runs the rows of the table for each target in both.
 file(GLOB_RECURSE isa_tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pto/isa/*_test.cpp)
 set(isa_differing ${isa_tests})
 list(FILTER isa_differing INCLUDE REGEX
-     "/(math|block_sums|convert|fixpipe|generate|sort)_test\\.cpp$")
+     "/(math|convert|compare|generate|partial|tails|matmul|fixpipe|.*reduce|.*sums|sort)_test.cpp$")
 set(isa_memory ${isa_tests})  # the others compute in registers and take long to compile
 list(FILTER isa_memory INCLUDE REGEX "(attention|transfer|launch|tails|pipe|comm)_test\\.cpp$")
 add_executable(cpu_gate ${PROJECT_SOURCE_DIR}/tests/cpu_gate.cpp)
@@ -109,11 +110,10 @@ set(calls -O0 -DPTO_INLINE=inline)  # half the time to compile that inlining tak
 if(PTO_SANITIZE)
   pto_isa_test(avx2 avx2 isa_memory ${calls})
 else()
-  pto_isa_test(portable portable isa_tests ${calls})
   foreach(target IN LISTS machine)
-    if(target STREQUAL best AND NOT target STREQUAL "portable")
+    if(target STREQUAL best)
       pto_isa_test(${target} ${target} isa_tests ${calls})
-    elseif(NOT target STREQUAL "portable")
+    else()
       pto_isa_test(${target} ${target} isa_differing ${calls})
     endif()
   endforeach()

@@ -18,9 +18,9 @@ QUICK, LONGER, DEEP = "quick", "quick, more cases in deep", "deep"
 HEAD = """# Laws
 
 Every test, by file. ./dev test runs the quick ones; ./dev test --deep runs all, those marked with
-more cases. Tests of instructions run quick for the portable target and for the best target of the
-machine (for a target between the two: the files whose code differs by target), deep for all that
-the machine has. `./dev test NAME` runs one of them by name.
+more cases. Tests of instructions run quick for the best target of the machine (for those below it,
+portable included: the files whose code differs by target), deep for all that the machine has.
+`./dev test NAME` runs one of them by name.
 
 This page is generated: ./dev docs.
 """
