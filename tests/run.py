@@ -6,6 +6,7 @@ Each function gets the module of ./dev, which runs commands and builds.
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -21,17 +22,16 @@ def everything(dev: ModuleType, deep: bool) -> int:
     failed = []
     minutes = Minutes()
     minutes.built(log_of(dev, "default"), STARTS.get("default", 0))
-    dev.say("style: tests/tidy.py and formatters")
-    if dev.shown([dev.PYTHON, "tests/tidy.py"]):
-        failed.append("tests/tidy.py")
-    if dev.fmt(check=True):
-        failed.append("./dev fmt --check")
     if deep:
         build(dev, minutes, "default", "deep_tests")
     for noted in (dev.BUILD / "default" / "coverage").glob("*.txt"):
         noted.unlink()  # of a run with other targets
     if ctest(dev, minutes, "default", deep):
         failed.append("C++ tests")
+    with ThreadPoolExecutor() as beside:
+        checked = beside.submit(style, dev)
+        build(dev, minutes, SANITIZERS[0], "quick_tests")
+    failed += checked.result()
     for preset in SANITIZERS:
         build(dev, minutes, preset, "quick_tests")
         if ctest(dev, minutes, preset, deep):
@@ -41,6 +41,14 @@ def everything(dev: ModuleType, deep: bool) -> int:
     if failed:
         dev.say("FAILED: " + ", ".join(failed))
     return int(bool(failed))
+
+
+def style(dev: ModuleType) -> list[str]:
+    """What failed of the checks of style, which keep one core busy."""
+    dev.say("style: tests/tidy.py and formatters")
+    tidy = dev.shown([dev.PYTHON, "tests/tidy.py"])
+    fmt = dev.fmt(check=True)
+    return ["tests/tidy.py"] * bool(tidy) + ["./dev fmt --check"] * bool(fmt)
 
 
 STARTS: dict[str, int] = {}  # preset: where ninja's log ended before this run
