@@ -26,8 +26,8 @@ def compare(name, ours, theirs, *arguments):
     """Prints one line; the results must agree first."""
     torch.testing.assert_close(ours(*arguments), theirs(*arguments), rtol=1e-4, atol=1e-4)
     elements = arguments[0].numel()
-    slower = max(seconds(lambda: call(*arguments), 3) for call in (ours, theirs))
-    times = max(1, min(2000, round(ROUND_SECONDS / slower)))
+    once = seconds(lambda: (ours(*arguments), theirs(*arguments)), 3)
+    times = max(1, min(2000, round(2 * ROUND_SECONDS / once)))
     pairs = [
         (seconds(lambda: ours(*arguments), times), seconds(lambda: theirs(*arguments), times))
         for _ in range(ROUNDS)
