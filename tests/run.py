@@ -88,7 +88,9 @@ def pytest(dev: ModuleType, minutes: Minutes) -> int:
     noted = dev.LOGS / "minutes.json"
     minutes.write(noted)
     command = [dev.PYTHON, "-m", "pytest", "-n", dev.JOBS, "--dist", "worksteal"]
-    return dev.shown(command, env={**os.environ, VARIABLE: str(noted)})
+    # A thread of PyTorch that spins for one whose core another process has takes 20 ms a call.
+    env = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, VARIABLE: str(noted)}
+    return dev.shown(command, env=env)
 
 
 def some(dev: ModuleType, arguments: list[str]) -> int:
