@@ -4,8 +4,8 @@
 Results have the bits of those on NumPy arrays of the same layout, or of dense ones where a
 framework makes them dense; gradients those of the gradient operator; and NumPy's are within the
 operator's tolerance of its oracle. More than one sample and layouts in other types than f32, one of
-the two half types of each operator, and slow modes on more than one case, are in the deep run. What ran is written to build/conformance,
-from which ./dev test --frameworks makes docs/conformance.md.
+the two half types of each operator, and slow modes on more than one case, are in the deep run. What
+ran is written to build/conformance, from which ./dev test --frameworks makes docs/conformance.md.
 """
 
 import collections
