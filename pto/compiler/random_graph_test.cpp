@@ -206,7 +206,7 @@ TEST_P(RandomGraph, compiled_equals_the_interpreter) {
 INSTANTIATE_TEST_SUITE_P(
     Compile, RandomGraph,
     testing::Values(Kind{"exactly", {.operations = 8, .exact_only = true}, {.specials = false}, 25},
-                    Kind{"within_bounds", {}, {.specials = true}, 60},
+                    Kind{"within_bounds", {}, {.specials = true}, 80},
                     Kind{"with_structure", {.structure = true}, {.specials = true}, 20}),
     [](const auto& test) { return std::string(test.param.name); });
 
