@@ -8,8 +8,8 @@ function(pto_test name folder)
   if(NOT name STREQUAL "worker")  # which links the compiler
     list(FILTER sources EXCLUDE REGEX "/processes/worker/")
   endif()
-  if(PTO_SANITIZE STREQUAL "thread")  # books and simulations are those of one thread
-    list(FILTER sources EXCLUDE REGEX "/(book|simulate)/")
+  if(PTO_SANITIZE STREQUAL "thread")  # these are of one thread
+    list(FILTER sources EXCLUDE REGEX "/(book|simulate)/|/(number|signature|expression|task)_test")
   endif()
   add_executable(${name}_test ${sources})
   target_compile_options(${name}_test PRIVATE -O0)  # half of -O2's compile time; the libraries

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parent.parent
 VARIABLE = "PTO_MINUTES"  # the environment's: the file in which pytest finds what was noted before
 SOURCE = re.compile(r"\.dir/(?P<source>.*)\.o$")
-UNITY = re.compile(r"\.dir/Unity/unity_(?P<folder>.*)_cxx\.cxx\.o$")  # of all sources of a folder
+UNITY = re.compile(r"\.dir/Unity/unity_(?P<folder>pto\..*)_cxx\.cxx\.o$")  # a folder's
 
 
 def folder_of(output: str) -> str:
