@@ -148,3 +148,9 @@ list(FILTER quick EXCLUDE REGEX "_coverage$")
 list(TRANSFORM quick APPEND _test)
 add_custom_target(quick_tests)
 add_dependencies(quick_tests cpu_gate ${quick})
+if(PTO_SANITIZE STREQUAL "thread")  # half of its time it waits: two halves beside one another
+  add_test(NAME tasks_others COMMAND tasks_test)
+  set_tests_properties(tasks PROPERTIES ENVIRONMENT "GTEST_TOTAL_SHARDS=2;GTEST_SHARD_INDEX=0")
+  set_tests_properties(tasks_others PROPERTIES LABELS quick COST 100 ENVIRONMENT
+                       "GTEST_TOTAL_SHARDS=2;GTEST_SHARD_INDEX=1")
+endif()
