@@ -92,7 +92,7 @@ def from_source(source: Path, *flags: str) -> Path:
         includes = [f"-isystem{folder}" for folder in cpp_extension.include_paths()]
         libraries = [f"-L{folder}" for folder in cpp_extension.library_paths()]
         command = [
-            *("g++", "-std=c++20", "-O0", "-g0", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"),
+            *("g++", "-std=c++20", "-O1", "-g0", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"),
             *("-DPTO_PORTABLE", f"-I{ROOT / 'compat'}", f"-I{ROOT}", *includes, *flags, source),
             *("-o", target / f"{source.stem}.so", *libraries, "-ltorch_cpu", "-ltorch", "-lc10"),
             *build_config.ldflags(),
