@@ -9,9 +9,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 
+#include "tests/deep.hpp"
 #include "tests/isa_oracle.hpp"
 
 namespace pto::narrow_float_test {
@@ -151,6 +151,8 @@ void check_some(const std::vector<From>& sources, bool is_brief = false) {
   }
 }
 
+const size_t kSomeOf16Bits = is_deep() ? 7 : 29;
+
 // Lists numbers of To, midpoints, and their neighbours among the floats, of both signs.
 template <class To, class From = float>
 std::vector<From> sources_for(size_t step) {
@@ -189,8 +191,8 @@ TEST(NarrowFloat, a_float_becomes_the_neighbour_that_the_mode_names) {
   check_some<float, float8_e4m3_t>(sources_for<float8_e4m3_t>(1));
   check_some<float, float8_e5m2_t>(sources_for<float8_e5m2_t>(1));
   check_some<float, hifloat8_t>(sources_for<hifloat8_t>(1));
-  check_some<float, half>(sources_for<half>(7));
-  check_some<float, bfloat16_t>(sources_for<bfloat16_t>(7));
+  check_some<float, half>(sources_for<half>(kSomeOf16Bits));
+  check_some<float, bfloat16_t>(sources_for<bfloat16_t>(kSomeOf16Bits));
 }
 
 TEST(NarrowFloat, every_pattern_of_16_bits_becomes_the_neighbour_that_the_mode_names) {
@@ -199,8 +201,8 @@ TEST(NarrowFloat, every_pattern_of_16_bits_becomes_the_neighbour_that_the_mode_n
 }
 
 TEST(NarrowFloat, a_double_is_rounded_once) {
-  check_some<double, half>(sources_for<half, double>(7));
-  check_some<double, bfloat16_t>(sources_for<bfloat16_t, double>(7));
+  check_some<double, half>(sources_for<half, double>(kSomeOf16Bits));
+  check_some<double, bfloat16_t>(sources_for<bfloat16_t, double>(kSomeOf16Bits));
 }
 
 // Lists integers beside each number that has neighbours there, and beside their midpoints.
@@ -230,8 +232,7 @@ TEST(NarrowFloat, an_integer_is_rounded_once) {
 // Checks floats in runs of kColumns, a few runs of many; with PTO_DEEP=1 all of them, in minutes.
 template <class T>
 void check_every_float() {
-  const char* deep = std::getenv("PTO_DEEP");
-  const uint64_t stride = kColumns * (deep && *deep == '1' ? 1 : 16411);
+  const uint64_t stride = kColumns * (is_deep() ? 1 : 65537);
   std::vector<float> some(kColumns);
   for (uint64_t base = 0; base < uint64_t(1) << 32; base += stride) {
     for (uint32_t i = 0; i < kColumns; ++i) {
