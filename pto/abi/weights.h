@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights: a framework tells who owns a tensor's memory, so that packed weights notice a change.
 //
-//     pto_weight_owner owner;
-//     if (framework_owner(tensor, &owner)) ...     // of a tensor of that framework
+//     pto_weight_owner owner = {storage, writes, hold, release, is_alive};   // the framework's
 //
 // Invariant: only POD crosses this header.
 // Thread safety: the functions may be called from any thread.
