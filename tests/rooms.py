@@ -35,7 +35,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 650,
-    "adapters": 10890,
+    "adapters": 10895,
     "base": 1210,
     "bindings": 4185,
     "codegen": 1210,

@@ -196,6 +196,20 @@ def test_a_mask_has_no_gradient_and_says_so():
         attention(q, q, q, mask)
 
 
+@pytest.mark.parametrize("queries", [0, 1, 30])
+def test_empty_extents(queries):
+    """No queries, no elements of keys (then all keys count the same), or of values, no keys."""
+    q, v = torch.zeros(2, queries, 0), heads(2, 9, 4)
+    expected = v.mean(1, keepdim=True).expand(2, queries, 4)
+    torch.testing.assert_close(attention(q, torch.zeros(2, 9, 0), v), expected)
+    q, k = heads(2, queries, 8), heads(2, 9, 8)
+    assert attention(q, k, torch.zeros(2, 9, 0)).shape == (2, queries, 0)
+    assert torch.equal(attention(q, k[:, :0], v[:, :0]), torch.zeros(2, queries, 4))
+    given = [x.requires_grad_() for x in (q, k, v)]
+    d_q, d_k, d_v = torch.autograd.grad(attention(*given).sum(), given)
+    assert d_q.shape == q.shape and d_k.isfinite().all() and d_v.isfinite().all()
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_narrow_types_round_once(dtype):
     q, k, v = (heads(1, 2, 50, 40).to(dtype) for _ in range(3))

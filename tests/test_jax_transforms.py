@@ -88,6 +88,13 @@ def test_what_has_no_gradient_says_so():
         jax.jvp(pto.jax.silu, (x,), (x,))
 
 
+def test_a_tensor_without_a_gradient_is_refused():
+    q, mask = jnp.ones((5, 8)), jnp.zeros((5, 5))
+    jax.grad(lambda q: pto.jax.attention(q, q, q, mask).sum())(q)
+    with pytest.raises(InvalidValue, match="a gradient is asked for by a tensor that it has none"):
+        jax.grad(lambda mask: pto.jax.attention(q, q, q, mask).sum())(mask)
+
+
 def test_second_derivatives_are_those_of_jax():
     x = jnp.asarray(random(3, 4))
 

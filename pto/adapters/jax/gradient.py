@@ -85,7 +85,15 @@ def _needs(site: Site, counts: tuple[int, ...], perturbed: list[bool]) -> int:
             "operators have gradients by their tensors only",
             "wrap the number: jax.lax.stop_gradient(value)",
         )
-    return needs_of(_plan(site, counts), perturbed[: site.n_tensors])
+    plan = _plan(site, counts)
+    asked = perturbed[: site.n_tensors]
+    if any(p and output < 0 for p, output in zip(asked, plan.outputs, strict=True)):
+        raise InvalidValue(
+            f"{record.name}: a gradient is asked for by a tensor that it has none by",
+            "zeros would silently cut the graph of gradients",
+            "wrap the tensor: jax.lax.stop_gradient(x)",
+        )
+    return needs_of(plan, asked)
 
 
 def _save(site: Site, operands: list, outputs: tuple, counts: tuple, needs: int) -> Saved:

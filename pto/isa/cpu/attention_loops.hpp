@@ -40,7 +40,8 @@ class Attention {
 
  private:
   bool can_stream() const {
-    return kSame<T, float> && kLane >= kGroup && job_.k.col_stride == 1 && job_.v.col_stride == 1;
+    return kSame<T, float> && kLane >= kGroup && job_.k.col_stride == 1 && job_.v.col_stride == 1 &&
+           job_.width > 0;
   }
 
   // Packs the queries, scaled, so that scores are logarithms to base 2.
