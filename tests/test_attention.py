@@ -237,6 +237,13 @@ def test_what_does_not_fit_is_refused(shapes, options, message):
         ops.attention(*(np.zeros(shape, "f4") for shape in shapes), **options)
 
 
+@pytest.mark.parametrize("length", [-1, 10])
+def test_a_length_beyond_the_keys_is_refused(length):
+    q, k = heads(2, 1, 3, 4), heads(2, 1, 9, 4)
+    with pytest.raises(RuntimeError, match=f"length {length} of batch 1, where there are 9 keys"):
+        attention(q, k, k, None, torch.tensor([9, length]))
+
+
 def test_a_mask_of_another_type_is_refused():
     q = np.zeros((3, 4), "f4")
     with pytest.raises(Error, match="the mask has element type f16, and q f32"):

@@ -102,18 +102,29 @@ class Jobs {
     return of(name).at(number / k_.heads(), number % k_.heads());
   }
 
-  bool is_too_large() const {
-    return std::max({rows(), k_.rows(), q_.width(), v_.width()}) > kSizeMax;
+  // Returns 0 if all sizes and lengths are in their ranges.
+  int32_t check() const {
+    if (std::max({rows(), k_.rows(), q_.width(), v_.width()}) > kSizeMax) {
+      return in_.fail("a size is above 1073741823\npositions have 32 bits\nsplit the sequence");
+    }
+    if (in_.is_absent("lengths"_arg)) return 0;
+    for (int64_t batch = 0; batch < q_.batches(); ++batch)
+      if (length(batch) < 0 || length(batch) > k_.rows()) return refuse_length(batch);
+    return 0;
   }
-  int32_t refuse_size() const {
-    return in_.fail(
-        "attention: a size is above 1073741823\n  why: positions have 32 bits\n  fix: split the "
-        "sequence");
+  int32_t refuse_length(int64_t batch) const {
+    char text[160];
+    __builtin_snprintf(text, sizeof text,
+                       "length %lld of batch %lld, where there are %lld keys\n"
+                       "a length is from 0 to the number of keys\ncheck the tensor of lengths",
+                       static_cast<long long>(length(batch)), static_cast<long long>(batch),
+                       static_cast<long long>(k_.rows()));
+    return in_.fail(text);
   }
   int32_t refuse_memory() const {
     return in_.fail(
-        "attention: no memory for a block of keys\n  why: each thread needs about a megabyte, and "
-        "for gradients as much as those of the queries of a head\n  fix: free some memory");
+        "no memory for a block of keys\neach thread needs about a megabyte, and for gradients as "
+        "much as those of the queries of a head\nfree some memory");
   }
 
   pto_attention_job common() const {
@@ -144,11 +155,7 @@ class Jobs {
     job.k = shared("k"_arg, number);
     job.v = shared("v"_arg, number);
     job.keys = static_cast<int32_t>(k_.rows());
-    if (!in_.is_absent("lengths"_arg)) {
-      const pto_tensor& all = in_.tensor("lengths"_arg);
-      const int64_t length = static_cast<const int64_t*>(all.data)[batch * all.strides[0]];
-      job.keys = static_cast<int32_t>(std::clamp<int64_t>(length, 0, k_.rows()));
-    }
+    if (!in_.is_absent("lengths"_arg)) job.keys = static_cast<int32_t>(length(batch));
     if (!in_.is_absent("mask"_arg))
       job.mask = mask_at(in_.tensor("mask"_arg), in_.tensor("q"_arg), batch, head);
     if (!in_.is_absent("slopes"_arg)) {
@@ -171,6 +178,10 @@ class Jobs {
 
  private:
   static constexpr int kBool = 6;  // DLPack's
+  int64_t length(int64_t batch) const {
+    const pto_tensor& all = in_.tensor("lengths"_arg);
+    return static_cast<const int64_t*>(all.data)[batch * all.strides[0]];
+  }
   static int32_t position(int64_t given) {
     return static_cast<int32_t>(std::clamp<int64_t>(given, -kSizeMax, kSizeMax));
   }
@@ -184,7 +195,7 @@ class Jobs {
 template <class Named>
 int32_t attend(const Named& in, const pto_tensor* log_sums) {
   const Jobs<Named> jobs(in);
-  if (jobs.is_too_large()) return jobs.refuse_size();
+  if (const int32_t failed = jobs.check()) return failed;
   pto_attention_job job = jobs.common();
   job.workspace = in.scratch(pto_attention_bytes(&job));
   if (!job.workspace) return jobs.refuse_memory();
@@ -218,7 +229,7 @@ void clear(const pto_attention_operand& x, int64_t first, int64_t rows, int64_t 
 template <class Named>
 int32_t differentiate(const Named& in, const pto_tensor* log_sums, const pto_tensor* d_log_sums) {
   const Jobs<Named> jobs(in);
-  if (jobs.is_too_large()) return jobs.refuse_size();
+  if (const int32_t failed = jobs.check()) return failed;
   pto_attention_gradients job = {};
   job.of = jobs.common();
   const size_t bytes =
