@@ -29,7 +29,11 @@ SUBJECTS = {
     "test_header_examples": ("abi", "isa", "tasks", "operators", "compat"),
     "test_runtime*": ("abi", "base", "launch", "tasks", "operators"),
     "test_ops|test_op*|test_numpy*|test_custom*|test_kernel*|test_conformance|test_minilm|"
-    "test_demo|test_linear|test_weights": (*EVERY, "operators", "ops"),
+    "test_demo|test_linear|test_weights|test_attention|test_products_page": (
+        *EVERY,
+        "operators",
+        "ops",
+    ),
     "test_torch*|test_npu*|test_jit_torch|test_guide*|test_jax*|test_onnx*|test_tensorflow*|"
     "test_mindspore*|test_adapter*|test_conformance": (
         *EVERY,

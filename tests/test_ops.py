@@ -190,7 +190,9 @@ class HiddenSave:
         (lambda x: torch.ops.pto.wrong_count(x), "build returned 1 tensors"),
         (lambda x: torch.ops.pto.forks(x, slope=1.0), "a condition .* on a traced tensor"),
         (
-            lambda x: torch.ops.pto.hidden_save(x.requires_grad_(), x, late=True).sum().backward(),
+            lambda x: (
+                torch.ops.pto.hidden_save(x.clone().requires_grad_(), x, late=True).sum().backward()
+            ),
             "grad asks for 'w' only for some attributes",
         ),
     ],

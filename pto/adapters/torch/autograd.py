@@ -49,9 +49,9 @@ class _Rules:
             return None if record.gradient_of >= 0 else _refuse(record)
         values = record.bind(inputs, keyword_only_inputs or {})
         for place, (value, is_tensor) in enumerate(zip(values, record.is_tensor, strict=True)):
-            if is_tensor and place not in record.wanted and record.gradient_of < 0:
-                if any(t.requires_grad for t in _members(value) if t is not None):
-                    _refuse(record, " by it")
+            lacks = is_tensor and place not in record.wanted and record.gradient_of < 0
+            if lacks and any(t.requires_grad for t in _members(value) if t is not None):
+                _refuse(record, " by it")
         tensors = [_members(v) for v, t in zip(values, record.is_tensor, strict=True) if t]
         outputs = [_members(o) for o in (output if record.n_returns > 1 else (output,))]
         ctx.counts = tuple(map(len, tensors))
