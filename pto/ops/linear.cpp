@@ -19,18 +19,21 @@ constexpr int64_t kNarrowest = 96, kPartsWanted = 8;
 static_assert(kStripCols <= PTO_MATMUL_PACKED_COLS);
 
 int64_t strips_of(int64_t cols) { return quotient_up(cols, kStripCols); }
-int64_t strip_floats(int64_t depth, int64_t cols) { return PTO_MATMUL_PACKED_FLOATS(depth, cols); }
+int64_t strip_bytes(int64_t depth, int64_t cols) {
+  const pto_matmul_job job = job_of(0, depth, cols);
+  return pto_matmul_packed_bytes(&job);
+}
 
 // Counts the floats in front of the sizes.
 int64_t packed_floats(int64_t depth, int64_t cols) {
-  const int64_t strips = cols / kStripCols;
-  return strips * strip_floats(depth, kStripCols) + strip_floats(depth, cols % kStripCols);
+  const int64_t strips = cols / kStripCols, rest = strip_bytes(depth, cols % kStripCols);
+  return (strips * strip_bytes(depth, kStripCols) + rest) / static_cast<int64_t>(sizeof(float));
 }
 
 // Points `job` at the packed columns from `col` on; its columns lie in one strip.
 void set_packed(pto_matmul_job& job, float* packed, int64_t cols, int64_t col) {
   const int64_t strip = col / kStripCols, first = strip * kStripCols;
-  job.packed = packed + strip * strip_floats(job.depth, kStripCols);
+  job.packed = reinterpret_cast<char*>(packed) + strip * strip_bytes(job.depth, kStripCols);
   job.packed_cols = static_cast<int32_t>(std::min(cols - first, kStripCols));
   job.packed_first = static_cast<int32_t>(col - first);
 }

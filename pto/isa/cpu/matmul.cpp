@@ -9,6 +9,12 @@ void pto_matmul_avx2(const pto_matmul_job* job, int quads);
 void pto_matmul_avx512(const pto_matmul_job* job, int quads);
 }
 
+int64_t pto_matmul_packed_bytes(const pto_matmul_job* job) {
+  const int64_t depth = (int64_t(job->depth) + 7) / 8 * 8,
+                cols = (int64_t(job->cols) + 15) / 16 * 16;
+  return (depth * cols + 8) * int64_t(sizeof(float));  // whole groups of columns are written
+}
+
 int32_t pto_matmul(const pto_matmul_job* job) {
   const int best = pto::best_engine();
   const int engine = job->engine == PTO_MATMUL_BEST ? best : job->engine;

@@ -7,11 +7,15 @@
 //     job.a = {data, PTO_MATMUL_F32, 16, 8, 128, 256, 8, 1};   // likewise b, c, start, bias
 //     pto_matmul(&job);
 //
-// Law: c[i,j] = (start[i,j] + a[i,0] b[0,j] + a[i,1] b[1,j] + ...) + bias[j], where each product is
-// added with one rounding, in the order of k, and the bias with another; integers wrap. So every
-// engine gives the same bits (but for the payload and sign of a NaN), however it cuts the work. An
-// element of a and b counts as a[i,k] * 2^(scale[i,k/32] - 127) where scales are given, rounded to
-// f32. Without terms c is start, or zeros, plus bias.
+// Law: c[i,j] = (start[i,j] + a[i,0] b[0,j] + a[i,1] b[1,j] + ...) + bias[j]. Integers wrap: every
+// engine gives the same bits. Floats: each product is added with one rounding, in the order of k,
+// and the bias with another, so every engine gives the same bits (but for the payload and sign of a
+// NaN). Except that AVX512_BF16 and AMX add products of bf16 in an order of their own, and take
+// subnormal numbers for zeros: they differ from the sum of the others by at most
+// (depth + 2) * 2^-23 * (|start| + |a| |b|) + depth * 2^-125. On one engine an element has the same
+// bits however the work is cut, in any layout, whatever other rows and columns there are, packed or
+// not. An element of a and b counts as a[i,k] * 2^(scale[i,k/32] - 127) where scales are given,
+// rounded to f32. Without terms c is start, or zeros, plus bias.
 //
 // Thread safety: any thread; pto_matmul writes c, or packed, and only reads everything else.
 #pragma once
@@ -49,22 +53,26 @@ typedef struct pto_matmul_matrix {
 
 enum { PTO_MATMUL_UNBOXED = 1 << 30 };
 
-enum {  // pto_matmul_job::engine
+// pto_matmul_job::engine. Each has what those before it have: where it has no loops of its own for
+// the types of a job, theirs run.
+enum {
   PTO_MATMUL_BEST,
   PTO_MATMUL_PORTABLE,
   PTO_MATMUL_AVX2,
   PTO_MATMUL_AVX512,
-  PTO_MATMUL_AVX512_VNNI  // 8-bit integers by vpdpbusd
+  PTO_MATMUL_AVX512_VNNI,  // 8-bit integers by vpdpbusd
+  PTO_MATMUL_AVX512_BF16,  // pairs of bf16 by vdpbf16ps
+  PTO_MATMUL_AMX           // bf16 and 8-bit integers by tiles
 };
 
 typedef struct pto_matmul_job {
   int32_t engine;
   int32_t rows, depth, cols;  // c is rows x cols, a is rows x depth
   pto_matmul_matrix c, start, a, b, bias, a_scale, b_scale;
-  // For floats: b as the loops read it, PTO_MATMUL_PACKED_FLOATS of them, so that a caller that
+  // For floats: b as the engine reads it, pto_matmul_packed_bytes of them, so that a caller that
   // multiplies by one b again and again arranges it once. A job with `packs` writes it from b and
-  // writes nothing else; other jobs of the same engine, depth and cols read it in place of b.
-  float* packed;
+  // writes nothing else; others of the same engine, types, depth and cols read it in place of b.
+  void* packed;
   int32_t packs;
   // Where `packed` has more columns than the job, at most PTO_MATMUL_PACKED_COLS: how many, and the
   // first one of the job, a multiple of 32. 0 and 0: they are the job's.
@@ -73,8 +81,8 @@ typedef struct pto_matmul_job {
 
 enum { PTO_MATMUL_PACKED_COLS = 1024 };
 
-#define PTO_MATMUL_PACKED_FLOATS(depth, cols) \
-  (((depth) + 7) / 8 * 8 * (((cols) + 15) / 16 * 16) + 8)
+// Returns the bytes of `packed`, a multiple of 32, for the engine, depth, cols and types of a job.
+int64_t pto_matmul_packed_bytes(const pto_matmul_job* job);
 
 // Returns 0, or 1 where the CPU lacks the wanted engine; then nothing is written.
 int32_t pto_matmul(const pto_matmul_job* job);

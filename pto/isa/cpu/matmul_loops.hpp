@@ -61,7 +61,7 @@ class Product {
         left_(left),
         right_(right),
         panels_(panels_of_thread()),
-        packed_(reinterpret_cast<int32_t*>(job.packed)),
+        packed_(static_cast<int32_t*>(job.packed)),
         to_(job.c, job.rows, job.cols),
         from_(job.start, job.rows, job.cols),
         is_large_(int64_t(job.rows) * job.cols > kNearUnits) {

@@ -341,9 +341,9 @@ TEST(Matmul, ReadsAPackedOperandAsTheOneThatItWasPackedFrom) {
       Product<A, B, Acc<float, 16, 416>> p(sizes, 5);
       const detail::NoTile none;
       pto_matmul_job job = detail::matmul_job(p.c, p.a, p.b, p.start, p.bias, none, none);
-      const size_t floats = size_t(PTO_MATMUL_PACKED_FLOATS(sizes.k, sizes.n));
-      std::vector<float> packed(floats + 1, -7.0f);
       job.engine = engine;
+      const size_t floats = size_t(pto_matmul_packed_bytes(&job)) / sizeof(float);
+      std::vector<float> packed(floats + 1, -7.0f);
       job.packed = packed.data();
       job.packs = 1;
       if (pto_matmul(&job) != 0) continue;
