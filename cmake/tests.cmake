@@ -56,7 +56,8 @@ set(isa_differing ${isa_tests})
 list(FILTER isa_differing INCLUDE REGEX
      "/(math|convert|compare|generate|partial|tails|matmul|fixpipe|.*reduce|.*sums|sort)_test.cpp$")
 set(isa_memory ${isa_tests})  # the others compute in registers and take long to compile
-list(FILTER isa_memory INCLUDE REGEX "(attention|transfer|launch|tails|pipe|comm)_test\\.cpp$")
+list(FILTER isa_memory INCLUDE REGEX
+     "(attention|tiles|transfer|launch|tails|pipe|comm)_test\\.cpp$")
 add_executable(cpu_gate ${PROJECT_SOURCE_DIR}/tests/cpu_gate.cpp)
 target_link_libraries(cpu_gate PRIVATE pto_flags)
 

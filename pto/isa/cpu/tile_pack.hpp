@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tile pack: gathers the operands of a product of tiles. A unit is 32 bits of depth: two bf16 or
+// four bytes. Rows of a become rows of units; columns of b become tiles, [16 units][16 columns].
+//
+//     const TileSource<uint16_t> a(job.a, true, job.depth), b(job.b, false, job.depth);
+//     a.rows(first, 32, k, steps, to);             // [32][steps][64 bytes]
+//     b.columns(first, 32, k, steps, to, 2048);    // steps 2048 bytes apart, two tiles each
+//
+// Invariant: only elements of the operand are read. Beyond the depth there are zeros; columns of a
+// tile beyond those asked for hold anything, and nothing reads them.
+// Thread safety: pure functions on the caller's memory.
+#pragma once
+#include "pto/isa/cpu/matmul_pack.hpp"
+#include "pto/isa/cpu/tiles.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace matmul {
+
+// Elements of T are raw bits: uint16_t or uint8_t.
+template <class T>
+class TileSource {
+  static constexpr int kPerUnit = 4 / int(sizeof(T));
+  static constexpr int kGroupDepth = kGroup * kPerUnit;
+
+ public:
+  static constexpr int kStep = kTileCols * kPerUnit;  // elements of depth of a tile
+
+  TileSource(const pto_matmul_matrix& m, bool is_left, int depth)
+      : data_(static_cast<const T*>(m.data)),
+        lines_(is_left ? rows_of(m) : cols_of(m)),
+        depth_(is_left ? cols_of(m) : rows_of(m)),
+        end_(depth) {}
+
+  // Tells whether lines from multiples of 16 on are rows of tiles where they lie.
+  bool has_tile_rows(int line_count) const {
+    return depth_.stride == 1 && depth_.box >= end_ && is_even(line_count);
+  }
+  const T* at(int line, int k) const { return data_ + lines_.at(line) + depth_.at(k); }
+  int64_t line_bytes() const { return lines_.stride * int64_t(sizeof(T)); }
+
+  // Copies lines as rows of `steps` x 64 bytes.
+  void rows(int first, int count, int k, int steps, char* to) const {
+    const int end = smaller(end_, k + steps * kStep);
+    const int64_t row_bytes = int64_t(steps) * kTileRowBytes;
+    for (int i = 0; i < count; ++i, to += row_bytes) {
+      const int64_t bytes = int64_t(end > k ? end - k : 0) * int64_t(sizeof(T));
+      row(reinterpret_cast<T*>(to), first + i, k, end);
+      __builtin_memset(to + bytes, 0, size_t(row_bytes - bytes));
+    }
+  }
+
+  // Copies lines as columns of tiles, 16 each, which lie beside each other in a step.
+  void columns(int first, int count, int k, int steps, char* to, int64_t step_bytes) const {
+    for (int step = 0; step < steps; ++step, k += kStep, to += step_bytes)
+      for (int i = 0; i < count; i += kTileCols)
+        tile(first + i, smaller(count - i, kTileCols), k,
+             reinterpret_cast<int32_t*>(to + i / kTileCols * kTileBytes));
+  }
+
+ private:
+  bool is_even(int line_count) const {
+    return lines_.box >= line_count || lines_.box % kTileRows == 0;
+  }
+
+  void row(T* to, int line, int k, int end) const {
+    while (k < end) {
+      const int run =
+          depth_.stride == 1 ? smaller(end - k, depth_.box - (k & (depth_.box - 1))) : 1;
+      __builtin_memcpy(to, at(line, k), size_t(run) * sizeof(T));
+      k += run, to += run;
+    }
+  }
+
+  // One tile, [16 units][16 columns].
+  void tile(int first, int count, int k, int32_t* to) const {
+    if (lines_.stride == 1 && (lines_.box >= first + count || lines_.box % kTileCols == 0)) {
+      for (int unit = 0; unit < kTileRows; ++unit, to += kTileCols)
+        across(first, count, k + unit * kPerUnit, to);
+    } else if (depth_.stride == 1 && depth_.box % kGroupDepth == 0) {
+      // Eight lines at a time: their cache lines may share a set of the first cache.
+      for (int j = 0; j < count; j += kGroup)
+        for (int half = 0; half < kTileRows; half += kGroup)
+          along(first + j, smaller(count - j, kGroup), k + half * kPerUnit,
+                to + half * kTileCols + j);
+    } else {
+      for (int unit = 0; unit < kTileRows; ++unit, to += kTileCols)
+        for (int j = 0; j < count; ++j) one(first + j, k + unit * kPerUnit, to + j);
+    }
+  }
+
+  // A row of units from rows of columns that lie together.
+  PTO_INLINE void across(int first, int count, int k, int32_t* to) const {
+    using Row = Vec<uint32_t, kTileCols>;
+    using LooseRow = typename VecOf<uint32_t, kTileCols>::loose;
+    Row units = {};
+    PTO_UNROLL
+    for (int part = 0; part < kPerUnit; ++part) {
+      if (k + part >= end_) break;
+      Vec<T, kTileCols> row = {};
+      if (count == kTileCols)
+        __builtin_memcpy(&row, at(first, k + part), sizeof row);
+      else
+        __builtin_memcpy(&row, at(first, k + part), size_t(count) * sizeof(T));
+      units |= widened(row) << uint32_t(part * 8 * int(sizeof(T)));
+    }
+    *reinterpret_cast<LooseRow*>(to) = units;
+  }
+  static PTO_INLINE Vec<uint32_t, kTileCols> widened(Vec<T, kTileCols> row) {
+    if constexpr (sizeof(T) == 2)
+      return lanes::wide_integers(row);
+    else
+      return bit_cast<Vec<uint32_t, kTileCols>>(lanes::convert<int32_t>(row));
+  }
+
+  // Eight units of at most eight columns whose elements lie together along the depth.
+  PTO_INLINE void along(int first, int count, int k, int32_t* to) const {
+    Group v[kGroup] = {};
+    const int left = end_ - k;
+    for (int j = 0; j < count && left > 0; ++j) {
+      if (left >= kGroupDepth)
+        __builtin_memcpy(&v[j], at(first + j, k), sizeof(Group));
+      else
+        __builtin_memcpy(&v[j], at(first + j, k), size_t(left) * sizeof(T));
+    }
+    transpose(v);
+    PTO_UNROLL
+    for (int i = 0; i < kGroup; ++i) *reinterpret_cast<LooseGroup*>(to + i * kTileCols) = v[i];
+  }
+
+  PTO_INLINE void one(int line, int k, int32_t* to) const {
+    T parts[kPerUnit] = {};
+    for (int part = 0; part < kPerUnit && k + part < end_; ++part)
+      parts[part] = *at(line, k + part);
+    __builtin_memcpy(to, parts, sizeof parts);
+  }
+
+  const T* data_;
+  Axis lines_, depth_;
+  int end_;
+};
+
+}  // namespace matmul
+PTO_NAMESPACE_END

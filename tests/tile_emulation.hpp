@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tile emulation: the tile operations of pto/isa/cpu/tiles.hpp in plain C++, bit by bit as the
+// pseudo-code of Intel's manual (volume 2, LDTILECFG to TILEZERO) has them, for any CPU. Where the
+// CPU would fault, the test fails. Also one lane of vdpbf16ps.
+//
+//     run_tiles<EmulatedTiles>(job);
+//     EXPECT_TRUE(EmulatedTiles::is_released());
+//
+// The bits of a NaN are not those of the hardware, which the manual does not tell for tiles.
+//
+// Thread safety: each thread has its own tiles.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "pto/isa/cpu/tiles.hpp"
+
+namespace pto {
+
+// Denormals count as zeros of their sign.
+inline float without_subnormal(float x) {
+  return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x;
+}
+
+// Returns a b + c with one rounding to nearest even; a and b are bf16, so that a b is exact in
+// double. Results that are tiny after rounding, as if exponents had no bound, become zeros.
+inline float flushed_multiply_add(float a, float b, float c) {
+  a = without_subnormal(a), b = without_subnormal(b), c = without_subnormal(c);
+  const float sum = std::fma(a, b, c);
+  if (std::fabs(sum) != std::numeric_limits<float>::min()) return without_subnormal(sum);
+  // Perhaps from below: then it was rounded as a subnormal, at twice the distance.
+  const double product = double(a) * double(b), wide = product + double(c);
+  const double part = wide - product, lost = (product - (wide - part)) + (double(c) - part);
+  const double least = 0x1p-126 - 0x1p-151;  // a tie, which goes to 2^-126
+  const bool is_tiny = std::fabs(wide) < least ||
+                       (std::fabs(wide) == least && lost != 0 && (lost < 0) == (wide > 0));
+  return is_tiny ? std::copysign(0.0f, sum) : sum;
+}
+inline float flushed_add(float a, float b) { return flushed_multiply_add(a, 1.0f, b); }
+
+inline float float_of_bf16(uint32_t bits) { return isa::bit_cast<float>(bits << 16); }
+
+// Lane of vdpbf16ps: the second elements of the pairs first.
+inline float added_pair(float sum, uint32_t a, uint32_t b) {
+  sum = flushed_multiply_add(float_of_bf16(a >> 16), float_of_bf16(b >> 16), sum);
+  return flushed_multiply_add(float_of_bf16(a & 0xffff), float_of_bf16(b & 0xffff), sum);
+}
+
+class EmulatedTiles {
+  using TileConfig = isa::matmul::TileConfig;
+  static constexpr int kTiles = 8, kRows = 16, kBytes = 64, kPalettes = 1;
+
+  struct State {
+    bool is_configured = false;
+    TileConfig config;
+    unsigned char data[kTiles][kRows][kBytes] = {};
+  };
+  static State& state() {
+    static thread_local State state;
+    return state;
+  }
+
+ public:
+  static bool is_released() { return !state().is_configured; }
+  static void interrupt(int row) { state().config.start_row = uint8_t(row); }
+
+  static void configure(const TileConfig& config) {
+    const std::string fault = fault_of(config);
+    if (!fault.empty()) {
+      ADD_FAILURE() << "ldtilecfg: #GP: " << fault;
+      return;
+    }
+    state() = State();
+    state().is_configured = config.palette != 0;
+    if (config.palette != 0) state().config = config;
+  }
+  // Returns why ldtilecfg would fault; empty: it would not.
+  static std::string fault_of(const TileConfig& config) {
+    if (config.palette > kPalettes) return "palette";
+    if (config.palette == 0) return "";
+    for (const uint8_t byte : config.reserved)
+      if (byte != 0) return "reserved byte";
+    for (int t = 0; t < 16; ++t) {
+      const int rows = config.rows[t], bytes = config.row_bytes[t];
+      if (t >= kTiles && (rows != 0 || bytes != 0)) return "tile beyond the palette's";
+      if (rows > kRows) return "rows";
+      if (bytes > kBytes) return "bytes of a row";
+      if ((rows == 0) != (bytes == 0)) return "either rows or bytes of a row";
+    }
+    return "";
+  }
+  static void release() { state() = State(); }
+
+  template <int T>
+  static void zero() {
+    if (!exists(T, "tilezero")) return;
+    std::memset(state().data[T], 0, sizeof state().data[T]);
+    state().config.start_row = 0;
+  }
+  template <int T>
+  static void load(const void* from, int64_t stride) {
+    if (!exists(T, "tileloadd")) return;
+    for (int i = state().config.start_row; i < rows(T); ++i) {
+      std::memset(state().data[T][i], 0, kBytes);
+      std::memcpy(state().data[T][i], static_cast<const char*>(from) + i * stride,
+                  size_t(bytes(T)));
+    }
+    end(T);
+  }
+  template <int T>
+  static void store(void* to, int64_t stride) {
+    if (!exists(T, "tilestored")) return;
+    for (int i = state().config.start_row; i < rows(T); ++i)
+      std::memcpy(static_cast<char*>(to) + i * stride, state().data[T][i], size_t(bytes(T)));
+    state().config.start_row = 0;
+  }
+
+  // For each sum a chain over the first elements of the pairs and one over the second, from zero;
+  // these are added, then the sum.
+  template <int C, int A, int B>
+  static void add_bf16() {
+    if (!fit<C, A, B>("tdpbf16ps")) return;
+    for (int i = 0; i < rows(C); ++i)
+      for (int j = 0; j < bytes(C) / 4; ++j) {
+        float first = 0, second = 0;
+        for (int k = 0; k < bytes(A) / 4; ++k) {
+          const uint32_t a = unit<uint32_t>(A, i, k), b = unit<uint32_t>(B, k, j);
+          first = flushed_multiply_add(float_of_bf16(a & 0xffff), float_of_bf16(b & 0xffff), first);
+          second = flushed_multiply_add(float_of_bf16(a >> 16), float_of_bf16(b >> 16), second);
+        }
+        put(C, i, j, flushed_add(unit<float>(C, i, j), flushed_add(first, second)));
+      }
+    end(C);
+  }
+
+  template <int C, int A, int B, bool IsLeftSigned, bool IsRightSigned>
+  static void add_bytes() {
+    if (!fit<C, A, B>("tdpb..d")) return;
+    for (int i = 0; i < rows(C); ++i)
+      for (int j = 0; j < bytes(C) / 4; ++j) {
+        uint32_t sum = unit<uint32_t>(C, i, j);
+        for (int k = 0; k < bytes(A); ++k) {
+          const uint8_t a = state().data[A][i][k], b = state().data[B][k / 4][j * 4 + k % 4];
+          sum +=
+              uint32_t((IsLeftSigned ? int8_t(a) : int(a)) * (IsRightSigned ? int8_t(b) : int(b)));
+        }
+        put(C, i, j, sum);
+      }
+    end(C);
+  }
+
+ private:
+  static int rows(int t) { return state().config.rows[t]; }
+  static int bytes(int t) { return state().config.row_bytes[t]; }
+  template <class U>
+  static U unit(int t, int row, int col) {
+    U value;
+    std::memcpy(&value, state().data[t][row] + 4 * col, 4);
+    return value;
+  }
+  template <class U>
+  static void put(int t, int row, int col, U value) {
+    std::memcpy(state().data[t][row] + 4 * col, &value, 4);
+  }
+
+  static bool exists(int t, const char* instruction) {
+    const bool found = state().is_configured && rows(t) != 0;
+    if (!found) ADD_FAILURE() << instruction << ": #UD: tile " << t << " is not configured";
+    return found;
+  }
+  // What lies beyond a tile's size becomes zero.
+  static void end(int t) {
+    for (int i = 0; i < kRows; ++i)
+      std::memset(state().data[t][i] + (i < rows(t) ? bytes(t) : 0), 0,
+                  size_t(kBytes - (i < rows(t) ? bytes(t) : 0)));
+    state().config.start_row = 0;
+  }
+  template <int C, int A, int B>
+  static bool fit(const char* instruction) {
+    static_assert(C != A && A != B && B != C, "#UD");
+    if (!exists(C, instruction) || !exists(A, instruction) || !exists(B, instruction)) return false;
+    const char* const fault = bytes(C) % 4 || bytes(A) % 4 || bytes(B) % 4 ? "bytes of a row"
+                              : bytes(C) != bytes(B)                       ? "columns"
+                              : rows(C) != rows(A)                         ? "rows"
+                              : bytes(A) / 4 != rows(B)                    ? "depth"
+                              : state().config.start_row != 0              ? "start row"
+                                                                           : nullptr;
+    if (fault) ADD_FAILURE() << instruction << ": #UD: " << fault;
+    return !fault;
+  }
+};
+
+}  // namespace pto
