@@ -7,23 +7,31 @@ extern "C" {
 void pto_matmul_portable(const pto_matmul_job* job, int quads);
 void pto_matmul_avx2(const pto_matmul_job* job, int quads);
 void pto_matmul_avx512(const pto_matmul_job* job, int quads);
+void pto_matmul_avx512_pairs(const pto_matmul_job* job);
+void pto_matmul_avx512_tiles(const pto_matmul_job* job);
+int64_t pto_matmul_avx512_tiles_bytes(const pto_matmul_job* job);
 }
 
 int64_t pto_matmul_packed_bytes(const pto_matmul_job* job) {
-  const int64_t depth = (int64_t(job->depth) + 7) / 8 * 8,
-                cols = (int64_t(job->cols) + 15) / 16 * 16;
+  const int engine = pto::engine_of(*job), per_unit = engine == PTO_MATMUL_AVX512_BF16 ? 2 : 1;
+  if (engine == PTO_MATMUL_AMX) return pto_matmul_avx512_tiles_bytes(job);
+  const int64_t depth = (int64_t(job->depth) + 8 * per_unit - 1) / (8 * per_unit) * 8;
+  const int64_t cols = (int64_t(job->cols) + 15) / 16 * 16;
   return (depth * cols + 8) * int64_t(sizeof(float));  // whole groups of columns are written
 }
 
 int32_t pto_matmul(const pto_matmul_job* job) {
-  const int best = pto::best_engine();
-  const int engine = job->engine == PTO_MATMUL_BEST ? best : job->engine;
-  if (engine > best) return 1;
+  const int engine = pto::engine_of(*job);
+  if (engine == PTO_MATMUL_BEST) return 1;
   if ((job->rows <= 0 && !job->packs) || job->cols <= 0) return 0;
   if (engine == PTO_MATMUL_PORTABLE)
     pto_matmul_portable(job, 0);
   else if (engine == PTO_MATMUL_AVX2)
     pto_matmul_avx2(job, 0);
+  else if (engine == PTO_MATMUL_AVX512_BF16)
+    pto_matmul_avx512_pairs(job);
+  else if (engine == PTO_MATMUL_AMX)
+    pto_matmul_avx512_tiles(job);
   else
     pto_matmul_avx512(job, engine == PTO_MATMUL_AVX512_VNNI);
   return 0;

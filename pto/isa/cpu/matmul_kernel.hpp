@@ -98,6 +98,24 @@ struct QuadDot {
 };
 #endif
 
+// Multiplies pairs of bf16, the second ones first, as `Pairs` does; subnormals count as zeros.
+template <class Pairs>
+struct Bf16Dot {
+  using Sum = Vec<float, kLane>;
+  static constexpr int kPerUnit = 2;
+  static PTO_INLINE Sum add(Sum sum, Units a, Units b) { return Pairs::add(sum, a, b); }
+};
+
+#if defined(PTO_TARGET_AVX512)
+// Its assembly needs no compiler flag; the caller has asked the CPU.
+struct HardwarePairs {
+  static PTO_INLINE Vec<float, kLane> add(Vec<float, kLane> sum, Units a, Units b) {
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    return sum;
+  }
+};
+#endif
+
 // The part of b that another tile reads soon, to be asked for meanwhile: `step` bytes a unit.
 struct Soon {
   const char* at;  // null: nothing

@@ -297,6 +297,13 @@ void run_integers(const pto_matmul_job& job) {
   Product<Dot>(job, pack_left<Dot, int8_t, Bias>, pack_right<Dot, int8_t>).run();
 }
 
+// For bf16, both.
+template <class Pairs>
+void run_pairs(const pto_matmul_job& job) {
+  using Dot = Bf16Dot<Pairs>;
+  Product<Dot>(job, pack_left<Dot, uint16_t, 0>, pack_right<Dot, uint16_t>).run();
+}
+
 struct Packs {
   Pack left, right;
 };

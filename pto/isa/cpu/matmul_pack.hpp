@@ -143,6 +143,21 @@ struct Widen<QuadDot> {
 };
 #endif
 
+template <class Pairs>
+struct Widen<Bf16Dot<Pairs>> {
+  template <class T, int Bias>
+  static PTO_INLINE Group units(const T* p, int64_t offset, int count) {
+    Group units = {};
+    const int some = count < 2 * kGroup ? count : 2 * kGroup;
+    __builtin_memcpy(&units, p + offset, size_t(some) * sizeof(T));
+    return units;
+  }
+  template <class T, int Bias>
+  static PTO_INLINE void put(int32_t* unit, int part, const T* p, int64_t offset, float) {
+    __builtin_memcpy(reinterpret_cast<char*>(unit) + 2 * part, p + offset, 2);
+  }
+};
+
 // Exchanges v[i] lane j and v[j] lane i: pairs of lanes, of pairs, of halves, one instruction per
 // vector each.
 PTO_INLINE void transpose(Group* v) {

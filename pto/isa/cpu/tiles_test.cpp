@@ -4,6 +4,7 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
+#include "pto/isa/cpu/matmul_loops.hpp"
 #include "pto/isa/cpu/tile_product.hpp"
 #include "tests/deep.hpp"
 #include "tests/matmul_cases.hpp"
@@ -138,11 +139,56 @@ uint32_t chain(const Matmul<uint8_t, uint32_t>& p, int row, int col) {
   return p.has_bias ? sum + p.bias.at(0, col) : sum;
 }
 
+// The plain loop of pairs: both products of a pair after another, an odd depth ends with a zero.
+float pair_chain(const Matmul<uint16_t, float>& p, int row, int col) {
+  float sum = p.has_start ? p.start.at(row, col) : 0;
+  for (int k = 0; k < p.sizes.k; k += 2) {
+    uint32_t a = p.a.at(row, k), b = p.b.at(k, col);
+    if (k + 1 < p.sizes.k) {
+      a |= uint32_t(p.a.at(row, k + 1)) << 16;
+      b |= uint32_t(p.b.at(k + 1, col)) << 16;
+    }
+    sum = added_pair(sum, a, b);
+  }
+  return p.has_bias ? sum + p.bias.at(0, col) : sum;
+}
+
+struct EmulatedPairs {
+  using Sum = Vec<float, matmul::kLane>;
+  static Sum add(Sum sum, matmul::Units a, matmul::Units b) {
+    for (int i = 0; i < matmul::kLane; ++i) sum[i] = added_pair(sum[i], a[i], b[i]);
+    return sum;
+  }
+};
+
+struct ByTiles {
+  template <class T>
+  static int64_t bytes(const pto_matmul_job& job) {
+    return matmul::tile_packed_bytes(sizeof(T), job.depth, job.cols);
+  }
+  static void run(const pto_matmul_job& job) { matmul::run_tiles<EmulatedTiles>(job); }
+  template <class P>
+  static auto wanted(const P& p, int row, int col) {
+    return chain(p, row, col);
+  }
+};
+struct ByPairs {
+  template <class T>
+  static int64_t bytes(const pto_matmul_job& job) {
+    const int units = (job.depth + 1) / 2;
+    return 4 * (int64_t((units + 7) / 8 * 8) * ((job.cols + 15) / 16 * 16) + 8);
+  }
+  static void run(const pto_matmul_job& job) { matmul::run_pairs<EmulatedPairs>(job); }
+  template <class P>
+  static auto wanted(const P& p, int row, int col) {
+    return pair_chain(p, row, col);
+  }
+};
+
 // Packs b by parts, as threads do; the job then reads columns of it.
-template <class T>
+template <class T, class Way>
 std::vector<char> pack(pto_matmul_job& job, unsigned seed) {
-  const int64_t bytes = matmul::tile_packed_bytes(sizeof(T), job.depth, job.cols);
-  std::vector<char> packed(size_t(bytes) + 1, 77);
+  std::vector<char> packed(size_t(Way::template bytes<T>(job)) + 1, 77);
   pto_matmul_job part = job;
   part.packs = 1, part.packed = packed.data(), part.packed_cols = job.cols;
   const int width = seed % 2 ? 32 : 96;
@@ -150,7 +196,7 @@ std::vector<char> pack(pto_matmul_job& job, unsigned seed) {
     part.packed_first = col;
     part.cols = std::min(width, job.cols - col);
     part.b.data = static_cast<T*>(job.b.data) + matmul::cols_of(job.b).at(col);
-    matmul::run_tiles<EmulatedTiles>(part);
+    Way::run(part);
   }
   EXPECT_EQ(packed.back(), 77) << "beyond what was promised";
   job.packed = packed.data();
@@ -158,22 +204,22 @@ std::vector<char> pack(pto_matmul_job& job, unsigned seed) {
   return packed;
 }
 
-template <class T, class S>
+template <class T, class S, class Way = ByTiles>
 void check(const Sizes& sizes, unsigned seed) {
   Matmul<T, S> p(sizes, seed);
   pto_matmul_job job = p.job();
   std::vector<char> packed;
-  if (seed % 3 == 0) packed = pack<T>(job, seed);
-  matmul::run_tiles<EmulatedTiles>(job);
+  if (seed % 3 == 0 && sizes.n <= PTO_MATMUL_PACKED_COLS) packed = pack<T, Way>(job, seed);
+  Way::run(job);
   EXPECT_TRUE(EmulatedTiles::is_released());
-  ASSERT_EQ(p.wrong([](const auto& all, int i, int j) { return chain(all, i, j); }), "")
+  ASSERT_EQ(p.wrong([](const auto& all, int i, int j) { return Way::wanted(all, i, j); }), "")
       << sizes << ", seed " << seed;
 }
 
-template <class T, class S>
+template <class T, class S, class Way = ByTiles>
 void check_random(unsigned seed) {
   Random r{seed};
-  check<T, S>({r.below(71), r.below(71), 1 + r.below(70)}, seed);
+  check<T, S, Way>({r.below(71), r.below(71), 1 + r.below(70)}, seed);
 }
 
 TEST(TileProduct, AddsPairsOfBf16InTheHardwaresOrder) {
@@ -183,6 +229,16 @@ TEST(TileProduct, AddsPairsOfBf16InTheHardwaresOrder) {
 TEST(TileProduct, IsExactInBytes) {
   for (int seed = 0; seed < rounds_of(120, 3000); ++seed)
     ASSERT_NO_FATAL_FAILURE((check_random<uint8_t, uint32_t>(unsigned(seed))));
+}
+
+TEST(PairProduct, AddsPairsOfBf16InTheHardwaresOrder) {
+  for (int seed = 0; seed < rounds_of(120, 3000); ++seed)
+    ASSERT_NO_FATAL_FAILURE((check_random<uint16_t, float, ByPairs>(unsigned(seed))));
+  for (unsigned seed = 0; seed < 3; ++seed) {
+    ASSERT_NO_FATAL_FAILURE((check<uint16_t, float, ByPairs>({9, 2100, 17}, seed)));
+    ASSERT_NO_FATAL_FAILURE((check<uint16_t, float, ByPairs>({101, 7, 33}, seed)));
+    ASSERT_NO_FATAL_FAILURE((check<uint16_t, float, ByPairs>({3, 9, 1021}, seed)));
+  }
 }
 
 TEST(TileProduct, CrossesItsBlocks) {
@@ -207,21 +263,52 @@ TEST(TileProduct, TakesEveryPairOfExtents) {
 }
 
 // The bound of matmul_job.hpp, where subnormals count as zeros.
+template <class Way>
+void check_bound(unsigned seed) {
+  Random r{seed};
+  Matmul<uint16_t, float> p({1 + r.below(20), r.below(r.below(3) ? 70 : 1500), 1 + r.below(20)},
+                            seed, Values::kFinite);
+  pto_matmul_job job = p.job();
+  job.bias.data = nullptr;
+  Way::run(job);
+  for (int i = 0; i < p.sizes.m; ++i)
+    for (int j = 0; j < p.sizes.n; ++j) {
+      const auto [sum, absolute] = p.exact(i, j);
+      const double bound = (p.sizes.k + 2) * 0x1p-23 * absolute + p.sizes.k * 0x1p-125;
+      ASSERT_LE(std::fabs(double(p.c.at(i, j)) - sum), bound) << p.sizes << ", seed " << seed;
+    }
+}
 TEST(TileProduct, DiffersFromTheSumByTheStatedBound) {
   for (int seed = 0; seed < rounds_of(30, 1000); ++seed) {
-    Random r{unsigned(seed)};
-    Matmul<uint16_t, float> p({1 + r.below(20), r.below(r.below(3) ? 70 : 1500), 1 + r.below(20)},
-                              unsigned(seed), Values::kFinite);
-    pto_matmul_job job = p.job();
-    job.bias.data = nullptr;
-    matmul::run_tiles<EmulatedTiles>(job);
-    for (int i = 0; i < p.sizes.m; ++i)
-      for (int j = 0; j < p.sizes.n; ++j) {
-        const auto [sum, absolute] = p.exact(i, j);
-        const double bound = (p.sizes.k + 2) * 0x1p-23 * absolute + p.sizes.k * 0x1p-125;
-        ASSERT_LE(std::fabs(double(p.c.at(i, j)) - sum), bound) << p.sizes << ", seed " << seed;
-      }
+    ASSERT_NO_FATAL_FAILURE(check_bound<ByTiles>(unsigned(seed)));
+    ASSERT_NO_FATAL_FAILURE(check_bound<ByPairs>(unsigned(seed)));
   }
+}
+
+// Runs the same jobs by libpto where the CPU has the instructions.
+TEST(TileProduct, HasTheBitsOfTheHardware) {
+  int runs = 0;
+  for (int seed = 0; seed < rounds_of(40, 1000); ++seed) {
+    Random r{unsigned(seed)};
+    const Sizes sizes = {1 + r.below(70), r.below(100), 1 + r.below(70)};
+    for (const int engine : {PTO_MATMUL_AVX512_BF16, PTO_MATMUL_AMX}) {
+      Matmul<uint16_t, float> p(sizes, unsigned(seed));
+      pto_matmul_job job = p.job();
+      job.engine = engine;
+      if (pto_matmul(&job) != 0) continue;
+      ++runs;
+      const auto wanted = [engine](const auto& all, int i, int j) {
+        return engine == PTO_MATMUL_AMX ? chain(all, i, j) : pair_chain(all, i, j);
+      };
+      ASSERT_EQ(p.wrong(wanted), "") << sizes << ", seed " << seed << ", engine " << engine;
+    }
+    Matmul<uint8_t, uint32_t> p(sizes, unsigned(seed));
+    pto_matmul_job job = p.job();
+    job.engine = PTO_MATMUL_AMX;
+    if (pto_matmul(&job) != 0) continue;
+    ASSERT_EQ(p.wrong([](const auto& all, int i, int j) { return chain(all, i, j); }), "");
+  }
+  if (runs == 0) GTEST_SKIP() << "neither AMX nor AVX512_BF16 on this machine";
 }
 
 }  // namespace pto::tiles_test
