@@ -69,9 +69,9 @@ struct PairDot {
   static constexpr int kPerUnit = 2;
   static PTO_INLINE Sum add(Sum sum, Units a, Units b) {
 #if defined(PTO_TARGET_AVX512) || defined(PTO_TARGET_AVX2)
-    Units products;
-    asm("vpmaddwd %2, %1, %0" : "=v"(products) : "v"(a), "v"(b));
-    return sum + products;
+    Units products;  // one assembly: g++ 12 would sum up the products of all units at the end
+    asm("vpmaddwd %3, %2, %0\n\tvpaddd %0, %1, %1" : "=&v"(products), "+v"(sum) : "v"(a), "v"(b));
+    return sum;
 #elif defined(__SSE2__)
     asm("pmaddwd %1, %0" : "+x"(a) : "x"(b));
     return sum + a;
