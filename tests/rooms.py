@@ -43,7 +43,7 @@ BUDGETS = {
     "compiler": 2000,
     "device": 465,
     "ir": 3160,
-    "isa": 14500,
+    "isa": 15100,
     "language": 3405,
     "launch": 4730,
     "operators": 3090,

@@ -28,8 +28,7 @@ void pack_columns(const pto_attention_operand& x, int first, int count, int widt
   right.b.data = x.data;
   right.b.box_rows = right.b.box_cols = PTO_MATMUL_UNBOXED;
   right.b.row_stride = x.col_stride, right.b.col_stride = x.row_stride;
-  matmul::pack_right<FloatDot, T>(right, reinterpret_cast<int32_t*>(to),
-                                  {first, count, kPanel, 0, width});
+  matmul::pack_right<T>(right, to, {first, count, kPanel, 0, width});
 }
 
 // Writes kPanel elements of a row, from `col` on, as a row of a right panel, [rows][kPanel].

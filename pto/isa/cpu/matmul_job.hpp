@@ -17,6 +17,9 @@
 // not. An element of a and b counts as a[i,k] * 2^(scale[i,k/32] - 127) where scales are given,
 // rounded to f32. Without terms c is start, or zeros, plus bias.
 //
+// Types: c is f32 for floats of up to 32 bits, and i32 for bytes, each operand with or without a
+// sign, and for two of i16; or all are i32, i64 or f64.
+//
 // Thread safety: any thread; pto_matmul writes c, or packed, and only reads everything else.
 #pragma once
 #include <stdint.h>
@@ -37,7 +40,11 @@ enum {  // pto_matmul_matrix::type; PTO_MATMUL_UNKNOWN is refused by the instruc
   PTO_MATMUL_HIF8,
   PTO_MATMUL_E2M1X2,
   PTO_MATMUL_E1M2X2,
-  PTO_MATMUL_E8M0
+  PTO_MATMUL_E8M0,
+  PTO_MATMUL_U8,
+  PTO_MATMUL_I16,
+  PTO_MATMUL_I64,
+  PTO_MATMUL_F64
 };
 
 // Element [r, c] lies at (r / box_rows) * box_row_stride + r % box_rows * row_stride, and the same
@@ -69,9 +76,10 @@ typedef struct pto_matmul_job {
   int32_t engine;
   int32_t rows, depth, cols;  // c is rows x cols, a is rows x depth
   pto_matmul_matrix c, start, a, b, bias, a_scale, b_scale;
-  // For floats: b as the engine reads it, pto_matmul_packed_bytes of them, so that a caller that
-  // multiplies by one b again and again arranges it once. A job with `packs` writes it from b and
-  // writes nothing else; others of the same engine, types, depth and cols read it in place of b.
+  // For floats of up to 32 bits, and bytes: b as the engine reads it, pto_matmul_packed_bytes of it,
+  // so that a caller that multiplies by one b again and again arranges it once. A job with `packs`
+  // writes it from b and writes nothing else; others of the same engine, types, depth and cols read
+  // it in place of b.
   void* packed;
   int32_t packs;
   // Where `packed` has more columns than the job, at most PTO_MATMUL_PACKED_COLS: how many, and the

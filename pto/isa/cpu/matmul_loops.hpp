@@ -12,6 +12,8 @@
 #pragma once
 #include "pto/abi/host.h"
 #include "pto/isa/cpu/matmul_pack.hpp"
+#include "pto/isa/cpu/matmul_pack_bytes.hpp"
+#include "pto/isa/cpu/matmul_pack_whole.hpp"
 #include "pto/isa/cpu/matmul_stream.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -25,13 +27,12 @@ constexpr int kSmallUnits = 16 << 10;  // of a b that is read where it lies
 constexpr int kNearUnits = 8 << 10;    // of outputs that need no prefetching
 constexpr int kFewRows = 48;           // of an a that is read where it lies if b is packed
 constexpr int kUnitsAhead = 16;        // of a panel in place, from those read to those asked for
-constexpr int kBlockVectors = kBlockCols / kLane;
 
 struct Panels {
   int32_t left[kBlockRows * kDepth];
   int32_t right[kDepth * kBlockCols];
-  int32_t beyond[kGroup];  // whole groups of columns are written
-  int32_t first[kBlockCols], last[kBlockCols];
+  int64_t beyond[kGroup];                       // whole groups of columns are written
+  int64_t first[kBlockCols], last[kBlockCols];  // as outputs: of 32 bits in the first halves
 };
 
 class Workspace {
@@ -51,17 +52,23 @@ inline Panels& panels_of_thread() {
   return workspace.get();
 }
 
-using Pack = void (*)(const pto_matmul_job&, int32_t*, const Part&);
+using Pack = void (*)(const pto_matmul_job&, void*, const Part&);
 
 template <class Dot>
 class Product {
+  using Unit = typename Dot::Unit;
+  using Place = PlaceOf<Unit>;
+  static constexpr int kLane = kDotLanes<Dot>, kBlockVectors = kBlockCols / kLane;
+  static constexpr int kDepth = matmul::kDepth * 4 / int(sizeof(Unit));
+
  public:
-  Product(const pto_matmul_job& job, Pack left, Pack right)
+  Product(const pto_matmul_job& job, Pack left, Pack right, int first_factor = 0)
       : job_(job),
         left_(left),
         right_(right),
         panels_(panels_of_thread()),
-        packed_(static_cast<int32_t*>(job.packed)),
+        first_factor_(first_factor),
+        packed_(static_cast<char*>(job.packed)),
         to_(job.c, job.rows, job.cols),
         from_(job.start, job.rows, job.cols),
         is_large_(int64_t(job.rows) * job.cols > kNearUnits) {
@@ -121,17 +128,17 @@ class Product {
 
   void run_block(const Block& block) {
     const int depth = quotient_up(block.units, kGroup) * kGroup, panels = block.panels();
-    int32_t* right = panels_.right;
+    char* right = reinterpret_cast<char*>(panels_.right);
     if (packed_) {
       const int cols = job_.packed_cols ? quotient_up(job_.packed_cols, kLane) * kLane
                                         : (block.end - block.begin) * kLane;
-      right = packed_ + int64_t(depth) * job_.packed_first;
-      packed_ += int64_t(depth) * cols;
+      right = packed_ + panel_bytes(depth, job_.packed_first);
+      packed_ += panel_bytes(depth, cols);
     }
     if (!job_.packed || job_.packs) pack_panels(block, right, depth);
     for (int p = 0; p < panels; ++p) {
       const Columns c = columns(block, p);
-      sum_columns(right + c.before * depth, c, block.units);
+      sum_columns(right + panel_bytes(depth, c.before), c, block.units);
       if (block.is_last && job_.bias.data) take_bias(c);
     }
     if (job_.packs) return;
@@ -148,30 +155,41 @@ class Product {
         // The tiles ask for the next panel, which comes from far where b was packed long ago.
         Soon soon = {};
         if (job_.packed && p + 1 < panels) {
-          const int32_t* const next = right + columns(block, p + 1).before * depth;
-          soon = {reinterpret_cast<const char*>(next),
-                  quotient_up(c.vectors * kVectorBytes, last - first)};
+          soon = {right + panel_bytes(depth, columns(block, p + 1).before),
+                  quotient_up(c.vectors * kLane * Dot::kRightBytes, last - first)};
         }
         for (int s = first; s < last; ++s) {
           if (s + 1 < last) expect(rows(s + 1), c);
-          run_tile(block, s, c, right + c.before * depth, soon);
+          run_tile(block, s, c, right + panel_bytes(depth, c.before), soon);
           soon.at += block.units * soon.step;
         }
       }
     }
   }
 
-  void pack_panels(const Block& block, int32_t* right, int depth) const {
+  static int64_t panel_bytes(int depth, int cols) {
+    return int64_t(depth) * cols * Dot::kRightBytes;
+  }
+
+  void pack_panels(const Block& block, char* right, int depth) const {
     int panel = has_float_rows_ ? pack_rows(block, right, depth) : 0;
+    if constexpr (!kSame<Dot, FloatDot>) {  // all whole panels at once
+      constexpr int kWidth = kVectors * kLane;
+      const int begin = block.begin * kLane;
+      panel = (smaller(block.end * kLane, job_.cols) - begin) / kWidth;
+      if (panel > 0)
+        right_(job_, right,
+               {begin, panel * kWidth, kWidth, block.k, block.units, panel_bytes(depth, kWidth)});
+    }
     for (; panel < block.panels(); ++panel) {
       const Columns c = columns(block, panel);
-      right_(job_, right + c.before * depth,
+      right_(job_, right + panel_bytes(depth, c.before),
              {c.begin, c.count, c.vectors * kLane, block.k, block.units});
     }
   }
 
   // Packs the whole panels of b in the order in which it lies; returns how many.
-  int pack_rows(const Block& block, int32_t* right, int depth) const {
+  int pack_rows(const Block& block, void* right, int depth) const {
     constexpr int kWidth = kVectors * kLane, kRowsAtOnce = 8;
     const int begin = block.begin * kLane, end = smaller(block.end * kLane, job_.cols);
     const int panels = (end - begin) / kWidth;
@@ -179,7 +197,7 @@ class Product {
     for (int unit = 0; unit < block.units; unit += kRowsAtOnce) {
       const int some = smaller(block.units - unit, kRowsAtOnce);
       const int32_t* from = right_at(block.k + unit, begin);
-      int32_t* to = right + unit * kWidth;
+      int32_t* to = static_cast<int32_t*>(right) + unit * kWidth;
       for (int p = 0; p < panels; ++p, from += kWidth, to += kWidth * depth)
         for (int u = 0; u < some; ++u)
           __builtin_memcpy(to + u * kWidth, from + u * job_.b.row_stride, kWidth * 4);
@@ -187,8 +205,8 @@ class Product {
     return panels;
   }
 
-  int32_t* left_of(int sliver) const {
-    return panels_.left + sliver % kBlockSlivers * (kRows * kDepth);
+  Unit* left_of(int sliver) const {
+    return reinterpret_cast<Unit*>(panels_.left) + sliver % kBlockSlivers * (kRows * kDepth);
   }
 
   // Prefetches the outputs of a tile, which lie in short runs far apart.
@@ -196,22 +214,22 @@ class Product {
     if (!is_large_ || !to_.has_vectors) return;
     const char* first = to_.vector(r.begin, c.begin);
     const char* last = to_.vector(r.begin, c.begin + (c.vectors - 1) * kLane) + kVectorBytes - 1;
-    const int64_t stride = to_.rows.stride * 4;
+    const int64_t stride = to_.rows.stride * int64_t(sizeof(Unit));
     for (int i = 0; i < r.count; ++i, first += stride, last += stride) {
       __builtin_prefetch(first, 1);
       __builtin_prefetch(last, 1);
     }
   }
 
-  void run_tile(const Block& block, int sliver, const Columns& c, const int32_t* b,
+  void run_tile(const Block& block, int sliver, const Columns& c, const void* b,
                 const Soon& soon) const {
     const Rows r = rows(sliver);
     const Place* const from = !block.is_first ? &to_ : job_.start.data ? &from_ : nullptr;
     const bool is_whole = c.is_whole() && to_.has_vectors && (!from || from->has_vectors);
     Outputs out = is_whole ? outputs(to_, from, r.begin, c.begin, c.vectors) : Outputs{};
     out.soon = soon;
-    if (kHasFirst<Dot>) out.first = panels_.first + c.before;
-    if (block.is_last && job_.bias.data) out.last = panels_.last + c.before;
+    if (first_factor_) out.first = first() + c.before;
+    if (block.is_last && job_.bias.data) out.last = last() + c.before;
     if (is_whole)
       multiply(out, block, sliver, c, b);
     else
@@ -220,7 +238,7 @@ class Product {
 
   // Multiplies a sliver by one panel of b: `panel`, or where it lies.
   void multiply(const Outputs& out, const Block& block, int sliver, const Columns& c,
-                const int32_t* panel) const {
+                const void* panel) const {
     const Rows r = rows(sliver);
     if (!is_in_place_) {
       MicroKernel<Dot>::get(r.count, c.vectors)(left_of(sliver), panel, block.units, out);
@@ -245,9 +263,9 @@ class Product {
 
   // Goes through a copy of whole vectors, at the edge and where the layout has none.
   void by_copy(Outputs& out, const Place* from, const Block& block, int sliver, const Columns& c,
-               const int32_t* b) const {
+               const void* b) const {
     const Rows r = rows(sliver);
-    int32_t tile[kRows][kVectors * kLane];
+    Unit tile[kRows][kVectors * kLane];
     for (int i = 0; from && i < r.count; ++i) from->read(tile[i], r.begin + i, c.begin, c.count);
     for (int v = 0; v < c.vectors; ++v)
       out.from[v] = out.to[v] = reinterpret_cast<char*>(tile[0] + v * kLane);
@@ -257,33 +275,34 @@ class Product {
     for (int i = 0; i < r.count; ++i) to_.write(tile[i], r.begin + i, c.begin, c.count);
   }
 
-  template <class D>
-  static constexpr bool kHasFirst = D::kPerUnit == 4;
-
-  // Bytes of a count 128 too many: sums the excess that their product with b then has.
-  void sum_columns(const int32_t* panel, const Columns& c, int units) {
-    if constexpr (kHasFirst<Dot>) {
-      for (int v = 0; v < c.vectors; ++v) {
-        Units sum = {};
-        const int32_t* b = panel + v * kLane;
-        for (int u = 0; u < units; ++u, b += c.vectors * kLane)
-          sum = Dot::add(sum, lanes::splat<Units>(0x01010101u),
-                         *reinterpret_cast<const LooseUnits*>(b));
-        *reinterpret_cast<LooseUnits*>(panels_.first + c.before + v * kLane) = sum * uint32_t(-128);
-      }
+  // Bytes of a whose sign was turned count 128 too many or too few: sums up what their product with
+  // b then has in excess.
+  void sum_columns(const char* panel, const Columns& c, int units) {
+    if (!first_factor_) return;
+    for (int v = 0; v < c.vectors; ++v) {
+      typename Dot::Sum sum = {};
+      const char* b = panel + v * kLane * Dot::kRightBytes;
+      for (int u = 0; u < units; ++u, b += c.vectors * kLane * Dot::kRightBytes)
+        sum = Dot::add(sum, lanes::splat<typename Dot::Vector>(0x01010101), Dot::load(b));
+      sum = sum * lanes::splat<typename Dot::Sum>(
+                      typename RemoveReference<decltype(sum[0])>::type(first_factor_));
+      __builtin_memcpy(first() + c.before + v * kLane, &sum, sizeof sum);
     }
   }
 
   void take_bias(const Columns& c) {
     const Axis cols = cols_of(job_.bias);
-    const auto* const bias = static_cast<const int32_t*>(job_.bias.data);
-    for (int j = 0; j < c.count; ++j) panels_.last[c.before + j] = bias[cols.at(c.begin + j)];
+    const auto* const bias = static_cast<const Unit*>(job_.bias.data);
+    for (int j = 0; j < c.count; ++j) last()[c.before + j] = bias[cols.at(c.begin + j)];
   }
+  Unit* first() const { return reinterpret_cast<Unit*>(panels_.first); }
+  Unit* last() const { return reinterpret_cast<Unit*>(panels_.last); }
 
   const pto_matmul_job& job_;
   const Pack left_, right_;
   Panels& panels_;
-  int32_t* packed_;  // the next block's; null: packed at each call
+  const int first_factor_;  // of the excess of b's columns; 0: there is none
+  char* packed_;            // the next block's; null: packed at each call
   Place to_, from_;
   Rows rows_[kBlockSlivers];     // of the slivers of a block
   const bool is_large_;          // outputs lie beyond the first cache
@@ -292,24 +311,12 @@ class Product {
   bool is_in_place_ = false;
 };
 
-template <class Dot, int Bias>
-void run_integers(const pto_matmul_job& job) {
-  Product<Dot>(job, pack_left<Dot, int8_t, Bias>, pack_right<Dot, int8_t>).run();
-}
-
-// For bf16, both.
-template <class Pairs>
-void run_pairs(const pto_matmul_job& job) {
-  using Dot = Bf16Dot<Pairs>;
-  Product<Dot>(job, pack_left<Dot, uint16_t, 0>, pack_right<Dot, uint16_t>).run();
-}
-
 struct Packs {
   Pack left, right;
 };
 template <class T>
 Packs floats_of() {
-  return {pack_left<FloatDot, T, 0>, pack_right<FloatDot, T>};
+  return {pack_left<T>, pack_right<T>};
 }
 inline Packs floats(int type) {
   switch (type) {
@@ -332,18 +339,57 @@ inline Packs floats(int type) {
   }
 }
 
+// Runs b's columns of T against the rows of a type that Dot's packers take.
+template <class Dot, class T>
+void run_bytes(const pto_matmul_job& job) {
+  const bool is_signed = job.a.type == PTO_MATMUL_I8;
+  // Quads multiply unsigned by signed: a takes the sign that b has not.
+  const int excess = Dot::kPerUnit < 4 || is_signed != kSame<T, int8_t> ? 0
+                     : is_signed                                        ? -128
+                                                                        : 128;
+  Product<Dot>(job, is_signed ? pack_left_bytes<Dot, int8_t, T> : pack_left_bytes<Dot, uint8_t, T>,
+               pack_right_bytes<Dot, T>, excess)
+      .run();
+}
+// For bf16, both.
+template <class Pairs>
+void run_pairs(const pto_matmul_job& job) {
+  using Dot = Bf16Dot<Pairs>;
+  Product<Dot>(job, pack_left_bytes<Dot, int16_t, int16_t>, pack_right_bytes<Dot, int16_t>).run();
+}
+template <class Dot>
+void run_whole(const pto_matmul_job& job) {
+  Product<Dot>(job, pack_whole_left<typename Dot::Unit>, pack_whole_right<typename Dot::Unit>)
+      .run();
+}
+
 // `quads`: the CPU multiplies quads of bytes.
 inline void run(const pto_matmul_job& job, bool quads) {
-  if (job.a.type != PTO_MATMUL_I8) {
-    if (job.rows <= kRows && Stream(job).run()) return;
-    Product<FloatDot>(job, floats(job.a.type).left, floats(job.b.type).right).run();
-    return;
-  }
-#if defined(PTO_TARGET_AVX512)
-  if (quads) return run_integers<QuadDot, -128>(job);
-#endif
   static_cast<void>(quads);
-  run_integers<PairDot, 0>(job);
+  switch (job.a.type) {
+    case PTO_MATMUL_I8:
+    case PTO_MATMUL_U8:
+#if defined(PTO_TARGET_AVX512)
+      if (quads)
+        return job.b.type == PTO_MATMUL_I8 ? run_bytes<QuadDot<int8_t>, int8_t>(job)
+                                           : run_bytes<QuadDot<uint8_t>, uint8_t>(job);
+#endif
+      return job.b.type == PTO_MATMUL_I8 ? run_bytes<PairDot<int8_t>, int8_t>(job)
+                                         : run_bytes<PairDot<uint8_t>, uint8_t>(job);
+    case PTO_MATMUL_I16:
+      return Product<PairDot<int16_t>>(job, pack_left_bytes<PairDot<int16_t>, int16_t, int16_t>,
+                                       pack_right_bytes<PairDot<int16_t>, int16_t>)
+          .run();
+    case PTO_MATMUL_I32:
+      return run_whole<WrappingDot<int32_t>>(job);
+    case PTO_MATMUL_I64:
+      return run_whole<WrappingDot<int64_t>>(job);
+    case PTO_MATMUL_F64:
+      return run_whole<DoubleDot>(job);
+    default:
+      if (job.rows <= kRows && Stream(job).run()) return;
+      Product<FloatDot>(job, floats(job.a.type).left, floats(job.b.type).right).run();
+  }
 }
 
 }  // namespace matmul

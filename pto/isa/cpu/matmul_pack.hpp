@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matmul pack: gathers parts of the operands of a matrix product into the panels that the innermost
-// loops read: any layout, any element type, widened on the way.
+// Matmul pack: gathers parts of the operands of a product of floats into the panels that the
+// innermost loops read: any layout, any element type, widened on the way.
 //
-//     pack_left<FloatDot, half, 0>(job, panel, left);   // [units / 8][rows][8]
-//     pack_right<FloatDot, half>(job, panel, right);    // [units][width]
+//     pack_left<half>(job, panel, left);     // [units / 8][rows][8]
+//     pack_right<half>(job, panel, right);   // [units][width]
 //
-// Invariant: only valid elements are read. Beyond them a panel holds zero where it counts (the
-// depth of a unit), and elsewhere anything, which is never stored.
+// Invariant: only valid elements are read. Beyond them a panel holds anything, which is never
+// stored.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
 #include "pto/isa/cpu/access.hpp"
@@ -71,23 +71,17 @@ struct Operand {
   }
 };
 
-// Makes eight units from `count` elements that lie together at an offset, and one element of a
-// unit. Integers beyond `count` are zero. Bias: that of unsigned bytes.
-template <class Dot>
-struct Widen;
-
-template <>
-struct Widen<FloatDot> {
-  template <class T, int Bias>
+// Makes eight floats from `count` elements that lie together at an offset.
+template <class T>
+struct Widen {
   static PTO_INLINE Group units(const T* p, int64_t offset, int count) {
     if constexpr (kIsTwin<T>) {
-      return unpacked<T>(p + offset / 2, count);
+      return unpacked(p + offset / 2, count);
     } else {
       if (count >= kGroup) return bit_cast<Group>(lanes::load<kGroup>(p + offset));
       return bit_cast<Group>(lanes::load_part<kGroup>(p + offset, count));
     }
   }
-  template <class T>
   static PTO_INLINE Group unpacked(const T* p, int count) {
     uint32_t packed = 0;
     __builtin_memcpy(&packed, p, size_t(count >= kGroup ? 4 : (count + 1) / 2));
@@ -95,66 +89,13 @@ struct Widen<FloatDot> {
     const auto codes = (lanes::splat<Vec<uint32_t, kGroup>>(packed) >> shift) & 15u;
     return bit_cast<Group>(T::Format::template decode<Vec<float, kGroup>>(codes));
   }
-  template <class T, int Bias>
-  static PTO_INLINE void put(int32_t* unit, int, const T* p, int64_t offset, float scale) {
+  static PTO_INLINE void put(int32_t* unit, const T* p, int64_t offset, float scale) {
     float value;
     if constexpr (kIsTwin<T>)
       value = offset % 2 ? p[offset / 2].second() : p[offset / 2].first();
     else
       value = float(p[offset]);
     *unit = bit_cast<int32_t>(value * scale);
-  }
-};
-
-template <int Count>
-PTO_INLINE Vec<int8_t, Count> bytes(const int8_t* p, int count) {
-  Vec<int8_t, Count> v = {};
-  if (count >= Count)
-    __builtin_memcpy(&v, p, Count);
-  else
-    __builtin_memcpy(&v, p, size_t(count));
-  return v;
-}
-
-template <>
-struct Widen<PairDot> {
-  template <class T, int Bias>
-  static PTO_INLINE Group units(const T* p, int64_t offset, int count) {
-    return bit_cast<Group>(lanes::convert<int16_t>(bytes<2 * kGroup>(p + offset, count)));
-  }
-  template <class T, int Bias>
-  static PTO_INLINE void put(int32_t* unit, int part, const T* p, int64_t offset, float) {
-    const int16_t wide = p[offset];
-    __builtin_memcpy(reinterpret_cast<char*>(unit) + 2 * part, &wide, 2);
-  }
-};
-
-#if defined(PTO_TARGET_AVX512)
-template <>
-struct Widen<QuadDot> {
-  template <class T, int Bias>
-  static PTO_INLINE Group units(const T* p, int64_t offset, int count) {
-    return bit_cast<Group>(bytes<4 * kGroup>(p + offset, count) ^ int8_t(Bias));
-  }
-  template <class T, int Bias>
-  static PTO_INLINE void put(int32_t* unit, int part, const T* p, int64_t offset, float) {
-    reinterpret_cast<int8_t*>(unit)[part] = int8_t(p[offset] ^ Bias);
-  }
-};
-#endif
-
-template <class Pairs>
-struct Widen<Bf16Dot<Pairs>> {
-  template <class T, int Bias>
-  static PTO_INLINE Group units(const T* p, int64_t offset, int count) {
-    Group units = {};
-    const int some = count < 2 * kGroup ? count : 2 * kGroup;
-    __builtin_memcpy(&units, p + offset, size_t(some) * sizeof(T));
-    return units;
-  }
-  template <class T, int Bias>
-  static PTO_INLINE void put(int32_t* unit, int part, const T* p, int64_t offset, float) {
-    __builtin_memcpy(reinterpret_cast<char*>(unit) + 2 * part, p + offset, 2);
   }
 };
 
@@ -183,50 +124,44 @@ PTO_INLINE void transpose(Group* v) {
 
 // The part that a panel holds: `lines` rows or columns from `line` on, `units` of depth from `k`
 // on. `width` outputs lie beside each other in a panel of b. Panels are written in whole groups,
-// eight units and eight columns.
+// eight units and eight columns. Of integers and f64 `lines` may be those of several panels of b,
+// each `next` bytes behind the one before.
 struct Part {
   int line, lines, width, k, units;
+  int64_t next = 0;
 };
 
-template <class Dot, class T, int Bias>
+template <class T>
 struct Packer {
-  static constexpr int kPerUnit = Dot::kPerUnit;
-  static constexpr int kRun = kGroup * kPerUnit;
   static constexpr int kAhead = 2;  // groups of depth, which lie far apart
   Operand<T> from;
 
   PTO_INLINE Group group(int64_t offset, int line, int k) const {
-    Group units = Widen<Dot>::template units<T, Bias>(from.data, offset, from.end - k);
-    if constexpr (kSame<Dot, FloatDot>) {
-      if (from.scale) {
-        using V = Vec<float, kGroup>;
-        units = bit_cast<Group>(bit_cast<V>(units) * lanes::splat<V>(from.scale_of(line, k)));
-      }
-    }
-    return units;
+    const Group units = Widen<T>::units(from.data, offset, from.end - k);
+    if (!from.scale) return units;
+    using V = Vec<float, kGroup>;
+    return bit_cast<Group>(bit_cast<V>(units) * lanes::splat<V>(from.scale_of(line, k)));
   }
 
   // True where each group from k on is whole and counts as it is.
-  PTO_INLINE bool is_plain(int k) const { return !from.scale && from.end - k >= kRun; }
+  PTO_INLINE bool is_plain(int k) const { return !from.scale && from.end - k >= kGroup; }
   PTO_INLINE Group plain_group(int64_t offset) const {
-    return Widen<Dot>::template units<T, Bias>(from.data, offset, kRun);
+    return Widen<T>::units(from.data, offset, kGroup);
   }
 
   // Takes any layout, element by element.
   void put(int32_t* unit, int line, int k) const {
     *unit = 0;
-    for (int part = 0; part < kPerUnit && k + part < from.end; ++part) {
-      const float scale = from.scale ? from.scale_of(line, k + part) : 1.0f;
-      Widen<Dot>::template put<T, Bias>(unit, part, from.data,
-                                        from.lines.at(line) + from.depth.at(k + part), scale);
-    }
+    if (k >= from.end) return;
+    Widen<T>::put(unit, from.data, from.lines.at(line) + from.depth.at(k),
+                  from.scale ? from.scale_of(line, k) : 1.0f);
   }
 
   void left(int32_t* panel, const Part& part) const {
-    const bool runs = from.has_depth_runs(kRun);
+    const bool runs = from.has_depth_runs(kGroup);
     int64_t offset[kRows];
     for (int r = 0; r < part.lines; ++r) offset[r] = from.lines.at(part.line + r);
-    for (int k = part.k; k < part.k + part.units * kPerUnit; k += kRun) {
+    for (int k = part.k; k < part.k + part.units; k += kGroup) {
       const int64_t start = from.depth.at(k);
       if (runs && is_plain(k)) {
         const int64_t next = part.lines * from.lines.stride;
@@ -240,32 +175,31 @@ struct Packer {
         if (runs) {
           *reinterpret_cast<LooseGroup*>(panel) = group(start + offset[r], part.line + r, k);
         } else {
-          for (int i = 0; i < kGroup; ++i) put(panel + i, part.line + r, k + i * kPerUnit);
+          for (int i = 0; i < kGroup; ++i) put(panel + i, part.line + r, k + i);
         }
       }
     }
   }
 
   void right(int32_t* panel, const Part& part) const {
-    const bool runs = from.has_depth_runs(kRun);
-    const bool across = kPerUnit == 1 && !runs && from.has_line_runs();
-    const int end = part.k + part.units * kPerUnit;
+    const bool runs = from.has_depth_runs(kGroup);
+    const bool across = !runs && from.has_line_runs();
+    const int end = part.k + part.units;
     // Eight lines at a time: their cache lines may share a set of the first cache.
     for (int j = 0; runs && j < part.lines; j += kGroup) {
       int32_t* to = panel + j;
       const int count = smaller(part.lines - j, kGroup);
-      for (int k = part.k; k < end; k += kRun, to += kGroup * part.width)
+      for (int k = part.k; k < end; k += kGroup, to += kGroup * part.width)
         transposed(to, part.line + j, count, part.width, k);
     }
-    for (int k = part.k; !runs && k < end; k += kRun, panel += kGroup * part.width)
+    for (int k = part.k; !runs && k < end; k += kGroup, panel += kGroup * part.width)
       for (int j = 0; j < part.lines; j += kGroup) {
         const int line = part.line + j, count = smaller(part.lines - j, kGroup);
         if (across && line % kGroup == 0)
           copied(panel + j, line, count, part.width, k);
         else
           for (int i = 0; i < kGroup; ++i)
-            for (int c = 0; c < count; ++c)
-              put(panel + i * part.width + j + c, line + c, k + i * kPerUnit);
+            for (int c = 0; c < count; ++c) put(panel + i * part.width + j + c, line + c, k + i);
       }
   }
 
@@ -275,7 +209,7 @@ struct Packer {
     const bool is_even = from.lines.box % kGroup == 0 && line % kGroup == 0;
     if (count == kGroup && is_even && is_plain(k)) {
       const int64_t first = start + from.lines.at(line);
-      const int64_t next = from.depth.at(k + kAhead * kRun) - start + first;
+      const int64_t next = from.depth.at(k + kAhead * kGroup) - start + first;
       for (int i = 0; i < kGroup; i += 2)
         __builtin_prefetch(from.data + next + i * from.lines.stride);
       PTO_UNROLL
@@ -292,17 +226,17 @@ struct Packer {
     const int64_t first = from.lines.at(line);
     for (int i = 0; i < kGroup && k + i < from.end; ++i)
       *reinterpret_cast<LooseGroup*>(to + i * width) =
-          Widen<Dot>::template units<T, Bias>(from.data, first + from.depth.at(k + i), count);
+          Widen<T>::units(from.data, first + from.depth.at(k + i), count);
   }
 };
 
-template <class Dot, class T, int Bias>
-void pack_left(const pto_matmul_job& job, int32_t* panel, const Part& part) {
-  Packer<Dot, T, Bias>{{job.a, job.a_scale, true, job.depth}}.left(panel, part);
+template <class T>
+void pack_left(const pto_matmul_job& job, void* panel, const Part& part) {
+  Packer<T>{{job.a, job.a_scale, true, job.depth}}.left(static_cast<int32_t*>(panel), part);
 }
-template <class Dot, class T>
-void pack_right(const pto_matmul_job& job, int32_t* panel, const Part& part) {
-  Packer<Dot, T, 0>{{job.b, job.b_scale, false, job.depth}}.right(panel, part);
+template <class T>
+void pack_right(const pto_matmul_job& job, void* panel, const Part& part) {
+  Packer<T>{{job.b, job.b_scale, false, job.depth}}.right(static_cast<int32_t*>(panel), part);
 }
 
 }  // namespace matmul

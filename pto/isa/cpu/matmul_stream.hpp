@@ -18,14 +18,16 @@ constexpr int kStreamUnits = 4 << 10;  // outputs that stay in the first cache
 constexpr int kStreamAhead = 256;      // units of a row of b to prefetch, where it is long
 constexpr int kTurnedAhead = 64;       // floats of a column of b to prefetch
 
-// An accumulator: 4-byte elements in any layout.
-struct Place {
-  int32_t* data;
+// An accumulator: elements of 4 or 8 bytes, integers of that size, in any layout.
+template <class Word>
+struct PlaceOf {
+  static constexpr int kLane = kVectorBytes / int(sizeof(Word));
+  Word* data;
   Axis rows, cols;
   bool has_vectors;
 
-  Place(const pto_matmul_matrix& m, int row_count, int col_count)
-      : data(static_cast<int32_t*>(m.data)), rows(rows_of(m)), cols(cols_of(m)) {
+  PlaceOf(const pto_matmul_matrix& m, int row_count, int col_count)
+      : data(static_cast<Word*>(m.data)), rows(rows_of(m)), cols(cols_of(m)) {
     has_vectors = cols.stride == 1 && (cols.box % kLane == 0 || cols.box >= col_count) &&
                   (rows.box >= row_count || rows.box_stride == rows.box * rows.stride);
   }
@@ -33,17 +35,17 @@ struct Place {
   bool is_plain(int row_count, int col_count) const {
     return has_vectors && cols.box >= col_count && rows.box >= row_count;
   }
-  int32_t* at(int row, int col) const { return data + rows.at(row) + cols.at(col); }
+  Word* at(int row, int col) const { return data + rows.at(row) + cols.at(col); }
   // Copies some elements of a row.
-  void read(int32_t* part, int row, int col, int count) const {
+  void read(Word* part, int row, int col, int count) const {
     if (has_vectors && cols.box > col + count)
-      __builtin_memcpy(part, vector(row, col), size_t(count) * 4);
+      __builtin_memcpy(part, vector(row, col), size_t(count) * sizeof(Word));
     else
       for (int j = 0; j < count; ++j) part[j] = *at(row, col + j);
   }
-  void write(const int32_t* part, int row, int col, int count) const {
+  void write(const Word* part, int row, int col, int count) const {
     if (has_vectors && cols.box > col + count)
-      __builtin_memcpy(vector(row, col), part, size_t(count) * 4);
+      __builtin_memcpy(vector(row, col), part, size_t(count) * sizeof(Word));
     else
       for (int j = 0; j < count; ++j) *at(row, col + j) = part[j];
   }
@@ -53,6 +55,8 @@ struct Place {
   }
 };
 
+using Place = PlaceOf<int32_t>;
+
 // True where floats of each row lie together and count as they are.
 inline bool has_float_rows(const pto_matmul_matrix& m, const pto_matmul_matrix& scales, int rows,
                            int cols) {
@@ -61,14 +65,17 @@ inline bool has_float_rows(const pto_matmul_matrix& m, const pto_matmul_matrix& 
 }
 
 // Describes the outputs of some vectors of columns; `from` may be null. Both have vectors.
-PTO_INLINE Outputs outputs(const Place& to, const Place* from, int row, int col, int vectors) {
+template <class Word>
+PTO_INLINE Outputs outputs(const PlaceOf<Word>& to, const PlaceOf<Word>* from, int row, int col,
+                           int vectors) {
+  constexpr int kLane = PlaceOf<Word>::kLane;
   Outputs out = {};
   for (int v = 0; v < vectors; ++v) {
     out.to[v] = to.vector(row, col + v * kLane);
     if (from) out.from[v] = from == &to ? out.to[v] : from->vector(row, col + v * kLane);
   }
-  out.to_stride = to.rows.stride * 4;
-  if (from) out.from_stride = from->rows.stride * 4;
+  out.to_stride = to.rows.stride * int64_t(sizeof(Word));
+  if (from) out.from_stride = from->rows.stride * int64_t(sizeof(Word));
   return out;
 }
 

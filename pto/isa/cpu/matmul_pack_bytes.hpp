@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matmul pack bytes: gathers parts of the operands of a product of int8, uint8 or int16 into panels.
+// Rows of a become units as they are multiplied; columns of b stay bytes and are only turned.
+//
+//     pack_left_bytes<PairDot<int8_t>, uint8_t, int8_t>(job, panel, part);  // a is uint8
+//     pack_right_bytes<PairDot<int8_t>, int8_t>(job, panel, part);
+//
+// Invariant: only valid elements are read. Beyond the depth a panel of b holds zeros up to whole
+// units.
+// Thread safety: pure functions on the caller's memory.
+#pragma once
+#include "pto/isa/cpu/matmul_pack.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace matmul {
+
+// Interleaves the lower or upper lanes of each 16 bytes of a and b.
+template <int Part, class V, int... I>
+PTO_INLINE V zip(V a, V b, Indices<I...>) {
+  constexpr int N = kCount<V>,
+                kBox = 16 / int(sizeof(LaneOf<V>)) < N ? 16 / int(sizeof(LaneOf<V>)) : N;
+  return __builtin_shufflevector(a, b,
+                                 (I / kBox * kBox + Part * kBox / 2 + I % kBox / 2 + I % 2 * N)...);
+}
+template <int Part, class V>
+PTO_INLINE V zip(V a, V b) {
+  return zip<Part>(a, b, typename IndicesTo<kCount<V>>::type());
+}
+
+// Exchanges v[i] lane j and v[j] lane i of each 16 bytes, of as many vectors as these have lanes:
+// each round interleaves the two halves of the vectors.
+template <class V>
+PTO_INLINE void turn(V* v) {
+  constexpr int N = 16 / int(sizeof(LaneOf<V>));
+  PTO_UNROLL
+  for (int round = 1; round < N; round *= 2) {
+    V t[N];
+    PTO_UNROLL
+    for (int i = 0; i < N / 2; ++i) {
+      t[2 * i] = zip<0>(v[i], v[i + N / 2]);
+      t[2 * i + 1] = zip<1>(v[i], v[i + N / 2]);
+    }
+    PTO_UNROLL
+    for (int i = 0; i < N; ++i) v[i] = t[i];
+  }
+}
+
+// Reads elements along the depth, zeros beyond its end.
+template <class T, int N>
+PTO_INLINE Vec<T, N> run_of(const Operand<T>& from, bool is_run, int line, int k) {
+  Vec<T, N> v = {};
+  const int count = smaller(from.end - k, N);
+  const int64_t at = from.lines.at(line);
+  if (is_run && count == N) {
+    __builtin_memcpy(&v, from.data + at + from.depth.at(k), sizeof v);
+  } else {
+    T part[N] = {};
+    for (int i = 0; i < count; ++i) part[i] = from.data[at + from.depth.at(k + i)];
+    __builtin_memcpy(&v, part, sizeof v);
+  }
+  return v;
+}
+
+// Makes the units that a multiplies by; R: the type of b.
+template <class Dot, class R, class V>
+PTO_INLINE Group left_units(V v) {
+  if constexpr (Dot::kPerUnit == 2)
+    return bit_cast<Group>(lanes::convert<int16_t>(v));
+  else  // the other sign than that of b
+    return bit_cast<Group>(kSame<LaneOf<V>, R> ? v ^ LaneOf<V>(0x80) : v);
+}
+
+template <class Dot, class T, class R>
+void pack_left_bytes(const pto_matmul_job& job, void* panel, const Part& part) {
+  constexpr int kRun = kGroup * Dot::kPerUnit;
+  const Operand<T> from(job.a, job.a_scale, true, job.depth);
+  const bool is_run = from.has_depth_runs(kRun);
+  const T* rows[kRows];
+  for (int r = 0; r < part.lines; ++r) rows[r] = from.data + from.lines.at(part.line + r);
+  auto* to = static_cast<int32_t*>(panel);
+  int k = part.k;
+  for (; is_run && k + kRun <= from.end && k < part.k + part.units * Dot::kPerUnit; k += kRun) {
+    const int64_t at = from.depth.at(k);
+    for (int r = 0; r < part.lines; ++r, to += kGroup) {
+      const Vec<T, kRun> v = *reinterpret_cast<const typename VecOf<T, kRun>::loose*>(rows[r] + at);
+      *reinterpret_cast<LooseGroup*>(to) = left_units<Dot, R>(v);
+    }
+  }
+  for (; k < part.k + part.units * Dot::kPerUnit; k += kRun)
+    for (int r = 0; r < part.lines; ++r, to += kGroup)
+      *reinterpret_cast<LooseGroup*>(to) =
+          left_units<Dot, R>(run_of<T, kRun>(from, is_run, part.line + r, k));
+}
+
+template <class Dot, class T>
+class RightBytes {
+  static constexpr int kPerUnit = Dot::kPerUnit, kRun = kGroup * kPerUnit;
+  static constexpr int kUnit = Dot::kRightBytes;
+  static constexpr int kBeside = 16 / int(sizeof(T));  // elements of a row of b at once
+  using Word = typename WordOf<kUnit>::Unsigned;
+  using Row = Vec<T, kBeside>;
+  using Words = Vec<Word, 16 / kUnit>;
+  using Turned = typename Choose<kUnit == 4, Group, Words>::type;  // eight units
+
+ public:
+  explicit RightBytes(const pto_matmul_job& job) : from_(job.b, job.b_scale, false, job.depth) {}
+
+  void pack(char* panel, const Part& part) const {
+    const bool is_run = from_.has_depth_runs(kRun);
+    if (!is_run && from_.lines.stride == 1 && from_.lines.box % kBeside == 0 &&
+        part.line % kBeside == 0)
+      return across(panel, part);
+    for (int first = 0; first < part.lines; first += part.width, panel += part.next)
+      for (int j = 0; j < smaller(part.lines - first, part.width); j += kGroup)
+        turned(panel + j * kUnit, is_run, first + j, part);
+  }
+
+ private:
+  // Turns eight columns that are runs along the depth: whole groups of units and columns.
+  void turned(char* to, bool is_run, int column, const Part& part) const {
+    const int count = smaller(part.lines - column, kGroup), line = part.line + column;
+    const int64_t row = int64_t(part.width) * kUnit;
+    int64_t lines[kGroup] = {};
+    for (int i = 0; i < count; ++i) lines[i] = from_.lines.at(line + i);
+    for (int k = part.k; k < part.k + part.units * kPerUnit; k += kRun, to += kGroup * row) {
+      Turned v[kGroup] = {};
+      if (is_run && count == kGroup && from_.end - k >= kRun) {
+        const int64_t at = from_.depth.at(k);
+        PTO_UNROLL
+        for (int i = 0; i < kGroup; ++i)
+          __builtin_memcpy(&v[i], from_.data + at + lines[i], sizeof v[i]);
+      } else {
+        for (int i = 0; i < count; ++i)
+          v[i] = bit_cast<Turned>(run_of<T, kRun>(from_, is_run, line + i, k));
+      }
+      if constexpr (kUnit == 4)
+        transpose(v);
+      else
+        turn(v);
+      PTO_UNROLL
+      for (int i = 0; i < kGroup; ++i) __builtin_memcpy(to + i * row, &v[i], kGroup * kUnit);
+    }
+  }
+
+  // Interleaves rows of b.
+  void across(char* panel, const Part& part) const {
+    const int64_t row = int64_t(part.width) * kUnit;
+    for (int unit = 0; unit < quotient_up(part.units, kGroup) * kGroup; ++unit) {
+      char* to = panel + unit * row;
+      const int k = part.k + unit * kPerUnit;
+      for (int first = 0; first < part.lines; first += part.width, to += part.next)
+        for (int j = 0; j < smaller(part.lines - first, part.width); j += kBeside)
+          interleave(to + j * kUnit, part.line + first + j, part.lines - first - j, part.width - j,
+                     k);
+    }
+  }
+  // `width`: how many columns the panel still has.
+  PTO_INLINE void interleave(char* to, int line, int count, int width, int k) const {
+    Row v[kPerUnit] = {};
+    const int64_t at = from_.lines.at(line);
+    for (int i = 0; i < kPerUnit && k + i < from_.end; ++i) {
+      const T* const data = from_.data + at + from_.depth.at(k + i);
+      if (count >= kBeside)
+        __builtin_memcpy(&v[i], data, sizeof v[i]);
+      else
+        __builtin_memcpy(&v[i], data, size_t(count) * sizeof(T));
+    }
+    Words units[kPerUnit];
+    units[0] = bit_cast<Words>(zip<0>(v[0], v[1]));
+    units[1] = bit_cast<Words>(zip<1>(v[0], v[1]));
+    if constexpr (kPerUnit == 4) {
+      using Halves = Vec<uint16_t, 8>;
+      const Row low = zip<0>(v[2], v[3]), high = zip<1>(v[2], v[3]);
+      const Halves a = bit_cast<Halves>(units[0]), b = bit_cast<Halves>(low);
+      const Halves c = bit_cast<Halves>(units[1]), d = bit_cast<Halves>(high);
+      units[0] = bit_cast<Words>(zip<0>(a, b)), units[1] = bit_cast<Words>(zip<1>(a, b));
+      units[2] = bit_cast<Words>(zip<0>(c, d)), units[3] = bit_cast<Words>(zip<1>(c, d));
+    }
+    // Whole groups of eight columns are written.
+    constexpr int kWords = kCount<Words>;
+    const int columns = quotient_up(smaller(count, width), kGroup) * kGroup;
+    for (int i = 0; i < kPerUnit && i * kWords < columns; ++i)
+      __builtin_memcpy(to + i * 16, &units[i], 16);
+  }
+
+  const Operand<T> from_;
+};
+
+template <class Dot, class T>
+void pack_right_bytes(const pto_matmul_job& job, void* panel, const Part& part) {
+  RightBytes<Dot, T>(job).pack(static_cast<char*>(panel), part);
+}
+
+}  // namespace matmul
+PTO_NAMESPACE_END
