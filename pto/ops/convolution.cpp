@@ -109,7 +109,7 @@ struct Matrix {
 
 pto_matmul_matrix job_matrix(const Matrix& m) {
   return {const_cast<Sum*>(m.data),
-          PTO_MATMUL_F32,
+          sizeof(Sum) == sizeof(float) ? PTO_MATMUL_F32 : PTO_MATMUL_F64,
           PTO_MATMUL_UNBOXED,
           PTO_MATMUL_UNBOXED,
           0,
@@ -121,26 +121,13 @@ pto_matmul_matrix job_matrix(const Matrix& m) {
 // Computes c [rows, cols] = a b, or c + a b; c has rows `stride` apart.
 void multiply(Sum* c, int64_t stride, const Matrix& a, const Matrix& b, int64_t rows, int64_t depth,
               int64_t cols, bool accumulate) {
-  if constexpr (sizeof(Sum) == sizeof(float)) {
-    pto_matmul_job job = {};
-    job.rows = int32_t(rows), job.depth = int32_t(depth), job.cols = int32_t(cols);
-    job.c = job_matrix({c, stride, 1});
-    if (accumulate) job.start = job.c;
-    job.a = job_matrix(a);
-    job.b = job_matrix(b);
-    pto_matmul(&job);
-    return;
-  }
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < cols; ++j) {
-      Sum sum = accumulate ? c[i * stride + j] : Sum(0);
-      for (int64_t k = 0; k < depth; ++k) {
-        sum += a.data[i * a.row_stride + k * a.col_stride] *
-               b.data[k * b.row_stride + j * b.col_stride];
-      }
-      c[i * stride + j] = sum;
-    }
-  }
+  pto_matmul_job job = {};
+  job.rows = int32_t(rows), job.depth = int32_t(depth), job.cols = int32_t(cols);
+  job.c = job_matrix({c, stride, 1});
+  if (accumulate) job.start = job.c;
+  job.a = job_matrix(a);
+  job.b = job_matrix(b);
+  pto_matmul(&job);
 }
 
 // Returns elements as Sum: in place if they have that type, else copied to `copy`.

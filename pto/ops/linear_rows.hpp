@@ -45,6 +45,7 @@ pto_matmul_matrix matrix(T* data, int64_t row_stride, int64_t col_stride) {
   using Plain = std::remove_const_t<T>;
   constexpr int kType = std::is_same_v<Plain, half>         ? PTO_MATMUL_F16
                         : std::is_same_v<Plain, bfloat16_t> ? PTO_MATMUL_BF16
+                        : std::is_same_v<Plain, double>     ? PTO_MATMUL_F64
                                                             : PTO_MATMUL_F32;
   return {const_cast<Plain*>(data),
           kType,
@@ -69,25 +70,11 @@ pto_matmul_job job_of(int64_t rows, int64_t depth, int64_t cols) {
 template <class A, class B, class Sum>
 void multiply_one(pto_matmul_job& job, const Matrix<A>& a, const Matrix<B>& b, const Matrix<Sum>& c,
                   bool adds = false) {
-  if constexpr (std::is_same_v<Sum, float>) {
-    job.a = matrix(a.data, a.row_stride, a.col_stride);
-    job.b = matrix(b.data, b.row_stride, b.col_stride);
-    job.c = matrix(c.data, c.row_stride, c.col_stride);
-    if (adds) job.start = job.c;
-    pto_matmul(&job);
-  } else {
-    for (int64_t i = 0; i < job.rows; ++i) {
-      Sum* const to = c.data + i * c.row_stride;
-      for (int64_t j = 0; j < job.cols; ++j) {
-        Sum sum = adds ? to[j * c.col_stride] : Sum(0);
-        const A* left = a.data + i * a.row_stride;
-        const B* right = b.data + j * b.col_stride;
-        for (int64_t k = 0; k < job.depth; ++k, left += a.col_stride, right += b.row_stride)
-          sum += *left * *right;
-        to[j * c.col_stride] = sum;
-      }
-    }
-  }
+  job.a = matrix(a.data, a.row_stride, a.col_stride);
+  job.b = matrix(b.data, b.row_stride, b.col_stride);
+  job.c = matrix(c.data, c.row_stride, c.col_stride);
+  if (adds) job.start = job.c;
+  pto_matmul(&job);
 }
 
 // A tensor's rows along its last axis, those of all batches.

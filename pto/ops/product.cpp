@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of any layout, and their gradients, which are products too. f32, f16 and bf16 use
-// libpto's loops (isa/cpu/matmul_job.hpp), other types plain ones. Sums of f16 and bf16 stay in f32
-// and round once.
+// Matrix products of any layout, and their gradients, which are products too, by libpto's loops
+// (isa/cpu/matmul_job.hpp). Sums of f16 and bf16 stay in f32 and round once.
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
@@ -113,7 +112,6 @@ template <class Element>
 class Product {
   static constexpr bool kIsHalf = std::is_same_v<Element, half>;
   static constexpr bool kIsNarrow = kIsHalf || std::is_same_v<Element, bfloat16_t>;
-  static constexpr bool kHasLoops = kIsNarrow || std::is_same_v<Element, float>;
   using Sum = std::conditional_t<kIsNarrow, float, Element>;
   using Input = Operand<const Element>;
 
@@ -249,9 +247,16 @@ class Product {
   }
 
   template <class T>
-  static pto_matmul_matrix matrix(const Matrix<T>& m, int type) {
-    return {const_cast<std::remove_const_t<T>*>(m.data),
-            type,
+  static pto_matmul_matrix matrix(const Matrix<T>& m) {
+    using Plain = std::remove_const_t<T>;
+    constexpr int kType = std::is_same_v<Plain, half>         ? PTO_MATMUL_F16
+                          : std::is_same_v<Plain, bfloat16_t> ? PTO_MATMUL_BF16
+                          : std::is_same_v<Plain, double>     ? PTO_MATMUL_F64
+                          : !std::is_integral_v<Plain>        ? PTO_MATMUL_F32
+                          : sizeof(Plain) == 8                ? PTO_MATMUL_I64
+                                                              : PTO_MATMUL_I32;
+    return {const_cast<Plain*>(m.data),
+            kType,
             PTO_MATMUL_UNBOXED,
             PTO_MATMUL_UNBOXED,
             0,
@@ -264,36 +269,13 @@ class Product {
   static void multiply_one(const Matrix<Sum>& c, const Matrix<const Element>& a,
                            const Matrix<const Element>& b, const Rectangle& part, int64_t depth,
                            bool is_first) {
-    if constexpr (kHasLoops) {
-      constexpr int kType = kIsHalf ? PTO_MATMUL_F16 : kIsNarrow ? PTO_MATMUL_BF16 : PTO_MATMUL_F32;
-      pto_matmul_job job = {};
-      job.rows = static_cast<int32_t>(part.rows);
-      job.cols = static_cast<int32_t>(part.cols);
-      job.depth = static_cast<int32_t>(depth);
-      job.a = matrix(a, kType);
-      job.b = matrix(b, kType);
-      job.c = matrix(c, PTO_MATMUL_F32);
-      if (!is_first) job.start = job.c;
-      pto_matmul(&job);
-    } else {
-      multiply_plainly(c, a, b, part, depth, is_first);
-    }
-  }
-
-  static void multiply_plainly(const Matrix<Sum>& c, const Matrix<const Element>& a,
-                               const Matrix<const Element>& b, const Rectangle& part, int64_t depth,
-                               bool is_first) {
-    using Wrapping = std::conditional_t<std::is_integral_v<Sum>, uint64_t, Sum>;
-    for (int64_t i = 0; i < part.rows; ++i) {
-      for (int64_t j = 0; j < part.cols && is_first; ++j) *c.at(i, j) = Sum(0);
-      for (int64_t k = 0; k < depth; ++k) {
-        const auto factor = static_cast<Wrapping>(*a.at(i, k));
-        for (int64_t j = 0; j < part.cols; ++j) {
-          const auto sum = static_cast<Wrapping>(*c.at(i, j));
-          *c.at(i, j) = static_cast<Sum>(sum + factor * static_cast<Wrapping>(*b.at(k, j)));
-        }
-      }
-    }
+    pto_matmul_job job = {};
+    job.rows = static_cast<int32_t>(part.rows);
+    job.cols = static_cast<int32_t>(part.cols);
+    job.depth = static_cast<int32_t>(depth);
+    job.a = matrix(a), job.b = matrix(b), job.c = matrix(c);
+    if (!is_first) job.start = job.c;
+    pto_matmul(&job);
   }
 
   struct Released {
