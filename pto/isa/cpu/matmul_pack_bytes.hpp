@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matmul pack bytes: gathers parts of the operands of a product of int8, uint8 or int16 into panels.
+// Matmul pack bytes: gathers parts of the operands of a product of bytes or int16 into panels.
 // Rows of a become units as they are multiplied; columns of b stay bytes and are only turned.
 //
 //     pack_left_bytes<PairDot<int8_t>, uint8_t, int8_t>(job, panel, part);  // a is uint8
