@@ -123,6 +123,7 @@ struct Matmul {
         bias(1, s.n, random) {
     has_start = random.below(2) == 0, has_bias = random.below(3) == 0;
     has_awkward = values == Values::kAny && random.below(2) == 0;
+    is_a_signed = random.below(2) == 0, is_b_signed = random.below(2) == 0;
     spread = random.below(3) == 0 ? 70 : 6;
     a.fill([this] { return element(); });
     b.fill([this] { return element(); });
@@ -133,10 +134,10 @@ struct Matmul {
 
   pto_matmul_job job() {
     pto_matmul_job job = {};
-    constexpr int kFrom = sizeof(T) == 2 ? PTO_MATMUL_BF16 : PTO_MATMUL_I8;
     constexpr int kTo = sizeof(T) == 2 ? PTO_MATMUL_F32 : PTO_MATMUL_I32;
     job.rows = sizes.m, job.depth = sizes.k, job.cols = sizes.n;
-    job.a = a.matrix(kFrom), job.b = b.matrix(kFrom), job.c = c.matrix(kTo);
+    job.a = a.matrix(type_of(is_a_signed)), job.b = b.matrix(type_of(is_b_signed));
+    job.c = c.matrix(kTo);
     if (has_start) job.start = start.matrix(kTo);
     if (has_bias) job.bias = bias.matrix(kTo);
     before_ = c.memory();
@@ -197,9 +198,14 @@ struct Matmul {
   Scattered<T> a, b;
   Scattered<S> c, start, bias;
   bool has_start, has_bias, has_awkward;
+  bool is_a_signed, is_b_signed;  // bytes
   int spread;
 
  private:
+  static constexpr int type_of(bool is_signed) {
+    return sizeof(T) == 2 ? PTO_MATMUL_BF16 : is_signed ? PTO_MATMUL_I8 : PTO_MATMUL_U8;
+  }
+
   std::vector<S> before_;
 };
 

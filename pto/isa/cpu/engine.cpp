@@ -79,6 +79,8 @@ bool pairs_are_fast() {
   return are;
 }
 
+bool is_byte(int type) { return type == PTO_MATMUL_I8 || type == PTO_MATMUL_U8; }
+
 }  // namespace
 
 int best_engine() {
@@ -110,7 +112,7 @@ int choose_engine(const pto_matmul_job& job, const Abilities& abilities) {
     return wanted <= best ? wanted : PTO_MATMUL_BEST;
   const bool is_plain = !job.a_scale.data && !job.b_scale.data;
   const bool has_bf16 = is_plain && job.a.type == PTO_MATMUL_BF16 && job.b.type == PTO_MATMUL_BF16;
-  const bool has_bytes = is_plain && job.a.type == PTO_MATMUL_I8 && job.b.type == PTO_MATMUL_I8;
+  const bool has_bytes = is_plain && is_byte(job.a.type) && is_byte(job.b.type);
   const bool has_avx512 = best >= PTO_MATMUL_AVX512;
   if (wanted == PTO_MATMUL_AMX && !(has_avx512 && abilities.may_use_tiles()))
     return PTO_MATMUL_BEST;

@@ -108,6 +108,7 @@ TEST(Engine, FallsBackWhereTheKernelRefuses) {
   const Abilities granted = {PTO_MATMUL_AVX512_VNNI, true, yes, never};
   EXPECT_EQ(choose_engine(best(PTO_MATMUL_BF16), granted), PTO_MATMUL_AMX);
   EXPECT_EQ(choose_engine(best(PTO_MATMUL_I8), granted), PTO_MATMUL_AMX);
+  EXPECT_EQ(choose_engine(job(0, PTO_MATMUL_U8, PTO_MATMUL_I8), granted), PTO_MATMUL_AMX);
   const Abilities fast = {PTO_MATMUL_AVX512_VNNI, true, no, yes};
   EXPECT_EQ(choose_engine(best(PTO_MATMUL_BF16), fast), PTO_MATMUL_AVX512_BF16);
   EXPECT_EQ(choose_engine(best(PTO_MATMUL_I8), fast), PTO_MATMUL_AVX512_VNNI);

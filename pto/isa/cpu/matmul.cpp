@@ -12,12 +12,38 @@ void pto_matmul_avx512_tiles(const pto_matmul_job* job);
 int64_t pto_matmul_avx512_tiles_bytes(const pto_matmul_job* job);
 }
 
+namespace {
+
+// Elements of a packed column that lie together, and their bytes.
+struct Unit {
+  int elements, bytes;
+};
+Unit unit_of(int type, int engine) {
+  switch (type) {
+    case PTO_MATMUL_I8:
+    case PTO_MATMUL_U8:
+      return engine >= PTO_MATMUL_AVX512_VNNI ? Unit{4, 4} : Unit{2, 2};
+    case PTO_MATMUL_I16:
+      return {2, 4};
+    case PTO_MATMUL_BF16:
+      return engine == PTO_MATMUL_AVX512_BF16 ? Unit{2, 4} : Unit{1, 4};
+    case PTO_MATMUL_I64:
+    case PTO_MATMUL_F64:
+      return {1, 8};
+    default:
+      return {1, 4};
+  }
+}
+
+}  // namespace
+
 int64_t pto_matmul_packed_bytes(const pto_matmul_job* job) {
-  const int engine = pto::engine_of(*job), per_unit = engine == PTO_MATMUL_AVX512_BF16 ? 2 : 1;
+  const int engine = pto::engine_of(*job);
   if (engine == PTO_MATMUL_AMX) return pto_matmul_avx512_tiles_bytes(job);
-  const int64_t depth = (int64_t(job->depth) + 8 * per_unit - 1) / (8 * per_unit) * 8;
-  const int64_t cols = (int64_t(job->cols) + 15) / 16 * 16;
-  return (depth * cols + 8) * int64_t(sizeof(float));  // whole groups of columns are written
+  const Unit unit = unit_of(job->b.type, engine);
+  const int64_t units = (int64_t(job->depth) + 8 * unit.elements - 1) / (8 * unit.elements) * 8;
+  const int64_t cols = (int64_t(job->cols) + 15) / 16 * 16;  // whole groups of columns are written
+  return units * cols * unit.bytes + 32;
 }
 
 int32_t pto_matmul(const pto_matmul_job* job) {

@@ -76,10 +76,9 @@ typedef struct pto_matmul_job {
   int32_t engine;
   int32_t rows, depth, cols;  // c is rows x cols, a is rows x depth
   pto_matmul_matrix c, start, a, b, bias, a_scale, b_scale;
-  // For floats of up to 32 bits, and bytes: b as the engine reads it, pto_matmul_packed_bytes of it,
-  // so that a caller that multiplies by one b again and again arranges it once. A job with `packs`
-  // writes it from b and writes nothing else; others of the same engine, types, depth and cols read
-  // it in place of b.
+  // b as the engine reads it, pto_matmul_packed_bytes of it, so that a caller that multiplies by
+  // one b again and again arranges it once. A job with `packs` writes it from b and writes nothing
+  // else; others of the same engine, types, depth and cols read it in place of b.
   void* packed;
   int32_t packs;
   // Where `packed` has more columns than the job, at most PTO_MATMUL_PACKED_COLS: how many, and the

@@ -306,13 +306,20 @@ class TileProduct {
   int rows_ = 0, cols_ = 0;  // that the tiles are configured for
 };
 
-// For jobs of these types alone: takes_tiles().
+// For bf16 or bytes, both.
 template <class Tiles>
 void run_tiles(const pto_matmul_job& job) {
+  const bool is_right_signed = job.b.type == PTO_MATMUL_I8;
   if (job.a.type == PTO_MATMUL_BF16)
     TileProduct<PairTiles<Tiles>>(job).run();
-  else
+  else if (job.a.type == PTO_MATMUL_I8 && is_right_signed)
     TileProduct<QuadTiles<Tiles, true, true>>(job).run();
+  else if (job.a.type == PTO_MATMUL_I8)
+    TileProduct<QuadTiles<Tiles, true, false>>(job).run();
+  else if (is_right_signed)
+    TileProduct<QuadTiles<Tiles, false, true>>(job).run();
+  else
+    TileProduct<QuadTiles<Tiles, false, false>>(job).run();
 }
 
 }  // namespace matmul

@@ -134,8 +134,11 @@ float chain(const Matmul<uint16_t, float>& p, int row, int col) {
 }
 uint32_t chain(const Matmul<uint8_t, uint32_t>& p, int row, int col) {
   uint32_t sum = p.has_start ? p.start.at(row, col) : 0;
+  const auto value = [](uint8_t byte, bool is_signed) {
+    return is_signed ? int{static_cast<int8_t>(byte)} : int{byte};
+  };
   for (int k = 0; k < p.sizes.k; ++k)
-    sum += uint32_t(int8_t(p.a.at(row, k)) * int8_t(p.b.at(k, col)));
+    sum += uint32_t(value(p.a.at(row, k), p.is_a_signed) * value(p.b.at(k, col), p.is_b_signed));
   return p.has_bias ? sum + p.bias.at(0, col) : sum;
 }
 

@@ -83,19 +83,20 @@ void check(Random& random, int rows, int depth, int cols, bool packs) {
   Stored<C> c(random, rows, cols), bias(random, 1, cols);
   const bool has_start = random() % 2, has_bias = random() % 2;
   const std::vector<C> before = c.elements;
-  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512_VNNI; ++engine) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AMX; ++engine) {
     c.elements = before;
     pto_matmul_job job = {};
     job.engine = engine, job.rows = rows, job.depth = depth, job.cols = cols;
     job.a = a.matrix(), job.b = b.matrix(), job.c = c.matrix();
     if (has_start) job.start = job.c;
     if (has_bias) job.bias = bias.matrix();
-    std::vector<float> packed;
+    std::vector<char> packed;
     if (packs) {
-      packed.resize(size_t(PTO_MATMUL_PACKED_FLOATS(depth, cols)));
+      packed.assign(size_t(pto_matmul_packed_bytes(&job)) + 1, 77);
       job.packed = packed.data(), job.packs = 1;
       if (pto_matmul(&job) != 0) continue;
       ASSERT_EQ(c.elements, before);
+      ASSERT_EQ(packed.back(), 77) << "beyond what was promised";
       job.packs = 0, job.b.data = nullptr;
     }
     if (pto_matmul(&job) != 0) continue;
@@ -131,9 +132,12 @@ TEST(MatmulOfBytes, IsExactForEachPairOfSigns) {
   check_sizes<uint8_t, uint8_t, int32_t>(4);
 }
 
-TEST(MatmulOfBytes, ReadsPackedColumnsAsThoseThatTheyWerePackedFrom) {
+TEST(MatmulOfWhole, ReadsPackedColumnsAsThoseThatTheyWerePackedFrom) {
   check_sizes<int8_t, int8_t, int32_t>(5, true);
   check_sizes<int8_t, uint8_t, int32_t>(6, true);
+  check_sizes<int16_t, int16_t, int32_t>(11, true);
+  check_sizes<int64_t, int64_t, int64_t>(12, true);
+  check_sizes<double, double, double>(13, true);
 }
 
 TEST(MatmulOfIntegers, Wraps) {
