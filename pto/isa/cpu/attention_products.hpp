@@ -48,8 +48,7 @@ inline void multiply(int rows, const float* left, const float* right, int units,
     if (from) out.from[v] = reinterpret_cast<const char*>(from + v * kLane);
   }
   out.to_stride = out.from_stride = stride * int64_t(sizeof(float));
-  const auto run = matmul::MicroKernel<FloatDot>::get(rows, kVectors);
-  run(reinterpret_cast<const int32_t*>(left), reinterpret_cast<const int32_t*>(right), units, out);
+  matmul::MicroKernel<FloatDot>::get(rows, kVectors)({left, right, units, 1, 0}, out);
 }
 
 }  // namespace attention

@@ -23,9 +23,10 @@ constexpr int kDepth = kVectorBytes == 64 ? 256 : 512;  // units of a block: a p
 constexpr int kBlockCols = 1024;                        // columns of a block
 constexpr int kBlockRows = 96;                          // rows of a block: 192 KB
 constexpr int kBlockSlivers = kBlockRows / kRows;
-constexpr int kSmallUnits = 16 << 10;  // of a b that is read where it lies
-constexpr int kNearUnits = 8 << 10;    // of outputs that need no prefetching
-constexpr int kFewRows = 48;           // of an a that is read where it lies if b is packed
+constexpr int kSmallUnits = 10 << 10;  // of a b that is read again and again where it lies
+constexpr int kNearUnits = 128 << 10;  // of an a that is read where it lies
+constexpr int kFewRows = 48;           // of an a at any distance that is too, if b is packed
+constexpr int kStreamFrom = 32 << 10;  // units of b for each row, where b streams by
 constexpr int kUnitsAhead = 16;        // of a panel in place, from those read to those asked for
 
 struct Panels {
@@ -71,15 +72,16 @@ class Product {
         packed_(static_cast<char*>(job.packed)),
         to_(job.c, job.rows, job.cols),
         from_(job.start, job.rows, job.cols),
-        is_large_(int64_t(job.rows) * job.cols > kNearUnits) {
-    if (!kSame<Dot, FloatDot>) return;
-    const bool is_ready = job.packed && !job.packs;
-    if (!is_ready && !job.b.data) return;
-    has_float_rows_ = !is_ready && has_float_rows(job.b, job.b_scale, job.depth, job.cols);
-    is_in_place_ = (is_ready ? job.rows <= kFewRows
-                             : has_float_rows_ && !job.packed &&
-                                   int64_t(job.depth) * job.cols <= kSmallUnits) &&
-                   has_float_rows(job.a, job.a_scale, job.rows, job.depth);
+        slivers_(quotient_up(job.rows, kRows)) {
+    if (!kSame<Dot, FloatDot> || job.packs) return;
+    b_is_rows_ =
+        !job.packed && job.b.data && has_float_rows(job.b, job.b_scale, job.depth, job.cols);
+    a_in_place_ =
+        job.a.data &&
+        ((job.packed && job.rows <= kFewRows) || job.rows * job.a.row_stride <= kNearUnits) &&
+        has_float_rows(job.a, job.a_scale, job.rows, job.depth);
+    b_in_place_ = a_in_place_ && b_is_rows_ &&
+                  (slivers_ == 1 || job.depth * int64_t{job.cols} <= kSmallUnits);
   }
 
   void run() {
@@ -114,16 +116,18 @@ class Product {
     const int begin = (block.begin + first) * kLane, vectors = smaller(left, kVectors);
     return {begin, vectors, smaller(job_.cols - begin, vectors * kLane), first * kLane};
   }
-  // One panel of a; the rows are cut into parts as equal as possible.
+  // One panel of a; the rows are cut into parts as equal as possible, the higher ones first.
   struct Rows {
     int begin, count;
   };
-  Rows rows(int sliver) const { return rows_[sliver % kBlockSlivers]; }
-  void cut_rows(int first, int last, int slivers) {  // of these: two divisions each
-    for (int s = first; s < last; ++s) {
-      const int begin = share(job_.rows, s, slivers);
-      rows_[s % kBlockSlivers] = {begin, share(job_.rows, s + 1, slivers) - begin};
-    }
+  Rows rows(int sliver) const {
+    const int low = job_.rows / slivers_, higher = job_.rows % slivers_;
+    return {sliver * low + smaller(sliver, higher), low + (sliver < higher)};
+  }
+  // Counts the slivers from this one on, below `last`, that have as many rows.
+  int equals(int sliver, int last) const {
+    const int higher = job_.rows % slivers_;
+    return (sliver < higher ? smaller(higher, last) : last) - sliver;
   }
 
   void run_block(const Block& block) {
@@ -142,11 +146,9 @@ class Product {
       if (block.is_last && job_.bias.data) take_bias(c);
     }
     if (job_.packs) return;
-    const int slivers = quotient_up(job_.rows, kRows);
-    for (int first = 0; first < slivers; first += kBlockSlivers) {
-      const int last = smaller(slivers, first + kBlockSlivers);
-      cut_rows(first, last, slivers);
-      for (int s = first; s < last && !is_in_place_; ++s) {
+    for (int first = 0; first < slivers_; first += kBlockSlivers) {
+      const int last = smaller(slivers_, first + kBlockSlivers);
+      for (int s = first; s < last && !a_in_place_; ++s) {
         const Rows r = rows(s);
         left_(job_, left_of(s), {r.begin, r.count, r.count, block.k, block.units});
       }
@@ -158,10 +160,10 @@ class Product {
           soon = {right + panel_bytes(depth, columns(block, p + 1).before),
                   quotient_up(c.vectors * kLane * Dot::kRightBytes, last - first)};
         }
-        for (int s = first; s < last; ++s) {
-          if (s + 1 < last) expect(rows(s + 1), c);
-          run_tile(block, s, c, right + panel_bytes(depth, c.before), soon);
-          soon.at += block.units * soon.step;
+        for (int s = first, count = 0; s < last; s += count) {
+          count = is_copied(c) && s == 0 ? 1 : equals(s, last);
+          count = run_tiles(block, {s, count}, c, right + panel_bytes(depth, c.before), soon);
+          soon.at += int64_t{count} * block.units * soon.step;
         }
       }
     }
@@ -171,8 +173,11 @@ class Product {
     return int64_t(depth) * cols * Dot::kRightBytes;
   }
 
+  // True where b is packed by the kernel that multiplies the first sliver by it.
+  bool is_copied(const Columns& c) const { return b_is_rows_ && !b_in_place_ && c.is_whole(); }
+
   void pack_panels(const Block& block, char* right, int depth) const {
-    int panel = has_float_rows_ ? pack_rows(block, right, depth) : 0;
+    int panel = 0;
     if constexpr (!kSame<Dot, FloatDot>) {  // all whole panels at once
       constexpr int kWidth = kVectors * kLane;
       const int begin = block.begin * kLane;
@@ -183,76 +188,68 @@ class Product {
     }
     for (; panel < block.panels(); ++panel) {
       const Columns c = columns(block, panel);
+      if (is_copied(c) || (b_in_place_ && c.is_whole())) continue;
       right_(job_, right + panel_bytes(depth, c.before),
              {c.begin, c.count, c.vectors * kLane, block.k, block.units});
     }
-  }
-
-  // Packs the whole panels of b in the order in which it lies; returns how many.
-  int pack_rows(const Block& block, void* right, int depth) const {
-    constexpr int kWidth = kVectors * kLane, kRowsAtOnce = 8;
-    const int begin = block.begin * kLane, end = smaller(block.end * kLane, job_.cols);
-    const int panels = (end - begin) / kWidth;
-    if (is_in_place_) return panels;
-    for (int unit = 0; unit < block.units; unit += kRowsAtOnce) {
-      const int some = smaller(block.units - unit, kRowsAtOnce);
-      const int32_t* from = right_at(block.k + unit, begin);
-      int32_t* to = static_cast<int32_t*>(right) + unit * kWidth;
-      for (int p = 0; p < panels; ++p, from += kWidth, to += kWidth * depth)
-        for (int u = 0; u < some; ++u)
-          __builtin_memcpy(to + u * kWidth, from + u * job_.b.row_stride, kWidth * 4);
-    }
-    return panels;
   }
 
   Unit* left_of(int sliver) const {
     return reinterpret_cast<Unit*>(panels_.left) + sliver % kBlockSlivers * (kRows * kDepth);
   }
 
-  // Prefetches the outputs of a tile, which lie in short runs far apart.
-  void expect(const Rows& r, const Columns& c) const {
-    if (!is_large_ || !to_.has_vectors) return;
-    const char* first = to_.vector(r.begin, c.begin);
-    const char* last = to_.vector(r.begin, c.begin + (c.vectors - 1) * kLane) + kVectorBytes - 1;
-    const int64_t stride = to_.rows.stride * int64_t(sizeof(Unit));
-    for (int i = 0; i < r.count; ++i, first += stride, last += stride) {
-      __builtin_prefetch(first, 1);
-      __builtin_prefetch(last, 1);
-    }
-  }
+  // Slivers below each other, with the same number of rows.
+  struct Tiles {
+    int sliver, count;
+  };
 
-  void run_tile(const Block& block, int sliver, const Columns& c, const void* b,
+  // Computes the first of these tiles, and more where they need no copy; returns how many.
+  int run_tiles(const Block& block, Tiles tiles, const Columns& c, void* b,
                 const Soon& soon) const {
-    const Rows r = rows(sliver);
+    const Rows r = rows(tiles.sliver);
     const Place* const from = !block.is_first ? &to_ : job_.start.data ? &from_ : nullptr;
     const bool is_whole = c.is_whole() && to_.has_vectors && (!from || from->has_vectors);
     Outputs out = is_whole ? outputs(to_, from, r.begin, c.begin, c.vectors) : Outputs{};
     out.soon = soon;
     if (first_factor_) out.first = first() + c.before;
     if (block.is_last && job_.bias.data) out.last = last() + c.before;
-    if (is_whole)
-      multiply(out, block, sliver, c, b);
-    else
-      by_copy(out, from, block, sliver, c, b);
+    if (is_whole) {
+      multiply(out, block, tiles, c, b);
+      return tiles.count;
+    }
+    by_copy(out, from, block, tiles.sliver, c, b);
+    return 1;
   }
 
-  // Multiplies a sliver by one panel of b: `panel`, or where it lies.
-  void multiply(const Outputs& out, const Block& block, int sliver, const Columns& c,
-                const void* panel) const {
-    const Rows r = rows(sliver);
-    if (!is_in_place_) {
-      MicroKernel<Dot>::get(r.count, c.vectors)(left_of(sliver), panel, block.units, out);
-      return;
+  // Multiplies slivers by one panel of b: `panel`, or where it lies.
+  void multiply(const Outputs& out, const Block& block, Tiles tiles, const Columns& c,
+                void* panel) const {
+    const int rows_each = rows(tiles.sliver).count;
+    Operands of = {left_of(tiles.sliver), panel, block.units, tiles.count, kRows * kDepth};
+    if constexpr (kSame<Dot, FloatDot>) {
+      const bool copies = is_copied(c) && tiles.sliver == 0;
+      if (a_in_place_ || copies) return multiply_in_place(of, rows_each, out, block, tiles, c);
     }
-    const int64_t width = c.vectors * kLane;
-    InPlace in = {left_at(r.begin, block.k), panel, job_.a.row_stride, width, block.units, 1,
-                  width * kUnitsAhead};
-    if (!job_.packed && c.is_whole()) {
-      in.b = right_at(block.k, c.begin);
-      in.b_unit = job_.b.row_stride;
-      in.ahead = width;
+    MicroKernel<Dot>::get(rows_each, c.vectors)(of, out);
+  }
+  void multiply_in_place(Operands of, int rows_each, const Outputs& out, const Block& block,
+                         Tiles tiles, const Columns& c) const {
+    const int64_t width = c.vectors * kLane, row = job_.a.row_stride;
+    const bool copies = is_copied(c) && tiles.sliver == 0;
+    void* const panel = const_cast<void*>(of.b);
+    InPlace in = {of, kGroup, kGroup * rows_each, width, 1, width * kUnitsAhead, panel};
+    if (a_in_place_) {
+      in.of.a = left_at(rows(tiles.sliver).begin, block.k), in.of.a_sliver = rows_each * row;
+      in.a_row = row, in.a_group = kGroup;
     }
-    InPlaceKernel<Dot>::get(r.count, c.vectors)(in, out);
+    if (copies || (b_in_place_ && c.is_whole())) {
+      in.of.b = right_at(block.k, c.begin);
+      in.b_unit = job_.b.row_stride, in.ahead = width;
+    }
+    if (copies)
+      CopyingKernel<Dot>::get(rows_each, c.vectors)(in, out);
+    else
+      InPlaceKernel<Dot>::get(rows_each, c.vectors)(in, out);
   }
   const int32_t* left_at(int row, int k) const {
     return static_cast<const int32_t*>(job_.a.data) + row * job_.a.row_stride + k;
@@ -263,7 +260,7 @@ class Product {
 
   // Goes through a copy of whole vectors, at the edge and where the layout has none.
   void by_copy(Outputs& out, const Place* from, const Block& block, int sliver, const Columns& c,
-               const void* b) const {
+               void* b) const {
     const Rows r = rows(sliver);
     Unit tile[kRows][kVectors * kLane];
     for (int i = 0; from && i < r.count; ++i) from->read(tile[i], r.begin + i, c.begin, c.count);
@@ -271,7 +268,7 @@ class Product {
       out.from[v] = out.to[v] = reinterpret_cast<char*>(tile[0] + v * kLane);
     if (!from) out.from[0] = nullptr;
     out.to_stride = out.from_stride = sizeof(tile[0]);
-    multiply(out, block, sliver, c, b);
+    multiply(out, block, {sliver, 1}, c, b);
     for (int i = 0; i < r.count; ++i) to_.write(tile[i], r.begin + i, c.begin, c.count);
   }
 
@@ -304,11 +301,9 @@ class Product {
   const int first_factor_;  // of the excess of b's columns; 0: there is none
   char* packed_;            // the next block's; null: packed at each call
   Place to_, from_;
-  Rows rows_[kBlockSlivers];     // of the slivers of a block
-  const bool is_large_;          // outputs lie beyond the first cache
-  bool has_float_rows_ = false;  // b
-  // All of a is read where it lies, and so are whole panels of b unless they are packed.
-  bool is_in_place_ = false;
+  const int slivers_;
+  bool b_is_rows_ = false;                        // of floats, to be packed
+  bool a_in_place_ = false, b_in_place_ = false;  // read where they lie; of b whole panels
 };
 
 struct Packs {
@@ -387,7 +382,9 @@ inline void run(const pto_matmul_job& job, bool quads) {
     case PTO_MATMUL_F64:
       return run_whole<DoubleDot>(job);
     default:
-      if (job.rows <= kRows && Stream(job).run()) return;
+      if (job.rows <= kRows && job.depth * int64_t{job.cols} > job.rows * kStreamFrom &&
+          Stream(job).run())
+        return;
       Product<FloatDot>(job, floats(job.a.type).left, floats(job.b.type).right).run();
   }
 }

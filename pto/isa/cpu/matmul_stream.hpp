@@ -234,8 +234,13 @@ class Stream {
     for (int vectors = kVectors; first < last; vectors = last - first) {
       const int panels = (last - first) / vectors;
       if (panels == 0) continue;
-      const InPlace in = {left_at(k), b + first * kLane, job_.a.row_stride, b_unit, units, panels,
-                          ahead};
+      const InPlace in = {{left_at(k), b + first * kLane, units, 1, 0},
+                          job_.a.row_stride,
+                          kGroup,
+                          b_unit,
+                          panels,
+                          ahead,
+                          nullptr};
       InPlaceKernel<FloatDot>::get(job_.rows, vectors)(
           in, outputs(to_, from, 0, first * kLane, vectors));
       first += panels * vectors;
