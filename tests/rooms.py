@@ -46,7 +46,7 @@ BUDGETS = {
     "isa": 15100,
     "language": 3405,
     "launch": 4730,
-    "operators": 3090,
+    "operators": 3160,
     "ops": 3695,
     "passes": 815,
     "pto": 715,

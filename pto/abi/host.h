@@ -52,6 +52,7 @@ typedef struct pto_services {
   void* (*scratch)(struct pto_services*, size_t bytes);  // of the calling thread, 64-byte aligned,
                                                          // valid until the block returns; or null
   void* state;                                           // the launch's own
+  int32_t threads;                                       // that the launch is meant for, at least 1
 } pto_services;
 
 // Tensors in schema order, inputs first, then outputs. Scalars: int and bool as int64, floating

@@ -162,7 +162,7 @@ void BlockMemory::free() {
 }
 
 Launch::Launch(pto_kernel function, const pto_args& given, int32_t block_count)
-    : services{PTO_ABI_VERSION, keep_text, take_scratch, this},
+    : services{PTO_ABI_VERSION, keep_text, take_scratch, this, num_threads()},
       args(given),
       kernel(function),
       blocks(block_count),

@@ -71,6 +71,9 @@ class KernelArguments {
     return {all * args_.block / args_.blocks, all * (args_.block + 1) / args_.blocks};
   }
 
+  // The threads that share the blocks, the caller of the operator included.
+  int threads() const { return args_.services->threads; }
+
   // Returns memory of the calling thread, valid until the block returns, or null.
   void* scratch(size_t bytes) const { return args_.services->scratch(args_.services, bytes); }
 

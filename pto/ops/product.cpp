@@ -7,6 +7,7 @@
 
 #include "pto/isa/cpu/matmul_job.hpp"
 #include "pto/isa/reduce/block_sums.hpp"
+#include "pto/operators/matrix_cut.hpp"
 #include "pto/operators/named_arguments.hpp"
 #include "pto/pto-inst.hpp"
 
@@ -14,11 +15,8 @@ using namespace pto;
 
 namespace {
 
-// A strip of the result is the least that a thread takes. Every strip packs its columns of b and
-// its rows of a, so strips are as large as leaves enough of them for all threads.
-constexpr int64_t kStripRows = 256, kFewStripRows = 64, kStripsWanted = 4;
-constexpr int64_t kStripCols = 1024, kFewStripCols = 384;
 constexpr int64_t kSizeMax = INT32_MAX;
+constexpr int64_t kNarrowSums = 256 << 10;  // that f16 and bf16 keep at a time
 
 // A matrix: strides in elements.
 template <class T>
@@ -102,10 +100,6 @@ class Matrices {
   const int64_t* batch_;
 };
 
-struct Rectangle {
-  int64_t row, rows, col, cols;
-};
-
 // Computes out = alpha * (the sum of the terms' products) + beta * added. Products along a batch
 // axis that `out` lacks are summed in order.
 template <class Element>
@@ -139,23 +133,10 @@ class Product {
           "bits\nsplit the matrices");
     }
     const int64_t batches = count(/*repeated=*/false);
-    const bool is_tall = batches * (out_.rows / kFewStripRows) >= kStripsWanted;
-    const bool is_large = batches * (out_.rows / kStripRows) >= kStripsWanted;
-    const int64_t height = is_large ? kStripRows : kFewStripRows;
-    const int64_t width = is_tall ? kStripCols : kFewStripCols;
-    const int64_t row_strips = (out_.rows + height - 1) / height;
-    const int64_t col_strips = (out_.cols + width - 1) / width, strips = row_strips * col_strips;
-    auto [item, last] = in_.items(batches * strips);
-    while (item < last) {
-      const int64_t batch = item / strips, col = item % strips / row_strips;
-      const int64_t row = item % row_strips, first_row = row * height, first_col = col * width;
-      // Strips that lie beside each other are one.
-      const bool is_wide = row_strips == 1;
-      const int64_t some = std::min(last - item, is_wide ? col_strips - col : row_strips - row);
-      multiply(batch, {first_row, std::min(out_.rows - first_row, (is_wide ? 1 : some) * height),
-                       first_col, std::min(out_.cols - first_col, (is_wide ? some : 1) * width)});
-      item += some;
-    }
+    const MatrixCut cut(batches, out_.rows, out_.cols, in_.threads());
+    const int64_t parts = cut.count();
+    const auto [first, last] = in_.items(batches * parts);
+    for (int64_t item = first; item < last; ++item) multiply(item / parts, cut.part(item % parts));
     return 0;
   }
 
@@ -188,16 +169,29 @@ class Product {
   }
 
   void multiply(int64_t batch, const Rectangle& part) {
+    if (part.rows == 0 || part.cols == 0) return;
+    if constexpr (kIsNarrow) {
+      const int64_t height = std::min<int64_t>(part.rows, 1024), width = kNarrowSums / height;
+      for (int64_t row = 0; row < part.rows; row += height)
+        for (int64_t col = 0; col < part.cols; col += width)
+          multiply_narrow(batch, {part.row + row, std::min(height, part.rows - row), part.col + col,
+                                  std::min(width, part.cols - col)});
+    } else {
+      multiply_into(result_at(batch, part), batch, part);
+    }
+  }
+  Matrix<Element> result_at(int64_t batch, const Rectangle& part) const {
     Matrix<Element> result = out_.matrix;
     result.data = result.at(part.row, part.col) + offset(out_, batch, 0);
-    if constexpr (kIsNarrow) {
-      const Matrix<Sum> sums = {sums_of(part), part.cols, 1};
-      multiply_into(sums, batch, part);
-      for (int64_t i = 0; i < part.rows; ++i) {
-        for (int64_t j = 0; j < part.cols; ++j) *result.at(i, j) = Element(*sums.at(i, j));
-      }
-    } else {
-      multiply_into(result, batch, part);
+    return result;
+  }
+
+  void multiply_narrow(int64_t batch, const Rectangle& part) {
+    const Matrix<Element> result = result_at(batch, part);
+    const Matrix<Sum> sums = {sums_of(part), part.cols, 1};
+    multiply_into(sums, batch, part);
+    for (int64_t i = 0; i < part.rows; ++i) {
+      for (int64_t j = 0; j < part.cols; ++j) *result.at(i, j) = Element(*sums.at(i, j));
     }
   }
 

@@ -21,7 +21,7 @@ from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
 
 TOLERANCE = {f64: 1e-13, f32: 1e-5, f16: 4e-3, bf16: 3e-2}
-FLOPS_A_BYTE = 8  # what a product costs, in bytes moved: how its work is split
+FLOPS_A_BYTE = 4  # what a product costs, in bytes moved: how its work is split
 
 
 def _matrix(spec: Spec, transposed: bool, is_left: bool) -> tuple:
