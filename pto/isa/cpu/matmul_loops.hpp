@@ -26,7 +26,6 @@ constexpr int kBlockSlivers = kBlockRows / kRows;
 constexpr int kSmallUnits = 10 << 10;  // of a b that is read again and again where it lies
 constexpr int kNearUnits = 128 << 10;  // of an a that is read where it lies
 constexpr int kFewRows = 48;           // of an a at any distance that is too, if b is packed
-constexpr int kStreamFrom = 32 << 10;  // units of b for each row, where b streams by
 constexpr int kUnitsAhead = 16;        // of a panel in place, from those read to those asked for
 
 struct Panels {
@@ -382,9 +381,7 @@ inline void run(const pto_matmul_job& job, bool quads) {
     case PTO_MATMUL_F64:
       return run_whole<DoubleDot>(job);
     default:
-      if (job.rows <= kRows && job.depth * int64_t{job.cols} > job.rows * kStreamFrom &&
-          Stream(job).run())
-        return;
+      if (Stream::pays(job) && Stream(job).run()) return;
       Product<FloatDot>(job, floats(job.a.type).left, floats(job.b.type).right).run();
   }
 }

@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matmul stream: products of a few rows of floats, whose time is that of reading b once, where it
-// lies. Rows of b pass a few at a time beside outputs that stay in the first cache; columns of b
-// (rows of a weight) pass eight at a time and are turned in registers.
+// lies. Rows of b pass a few at a time, in long runs, which a CPU prefetches, beside sums that stay
+// in the second cache; columns of b (rows of a weight) pass eight at a time and are turned in
+// registers.
 //
-//     const bool is_done = job.rows <= kRows && Stream(job).run();   // false: not for this layout
+//     const bool is_done = Stream(job).run();   // false: not for these sizes or this layout
 //
 // Law: that of the job; the same bits as the loops over panels.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
 #include "pto/isa/cpu/matmul_pack.hpp"
+#include "pto/isa/cpu/of_thread.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
-constexpr int kStreamDepth = 8;        // rows of b that pass at once, which a CPU prefetches
-constexpr int kStreamUnits = 4 << 10;  // outputs that stay in the first cache
-constexpr int kStreamAhead = 256;      // units of a row of b to prefetch, where it is long
-constexpr int kTurnedAhead = 64;       // floats of a column of b to prefetch
+constexpr int kStreamRows = 16;         // of a
+constexpr int kStreamFrom = 4 << 10;    // units of b for the square of the rows
+constexpr int kStreamDepth = 16;        // rows of b that pass at once
+constexpr int kStreamUnits = 32 << 10;  // sums that stay in the second cache
+constexpr int kStreamAhead = 64;        // units of a row of b to prefetch
+constexpr int kTurnedAhead = 64;        // floats of a column of b to prefetch
 
 // An accumulator: elements of 4 or 8 bytes, integers of that size, in any layout.
 template <class Word>
@@ -168,19 +172,69 @@ struct Turned {
   }
 };
 
+// Up to three rows of a by some rows of b: the elements of a stay in registers while the columns
+// pass.
+template <int Rows>
+struct Swept {
+  static constexpr int kDepth = Rows == 1 ? 8 : 4;  // rows of b
+  using Sum = FloatDot::Sum;
+  using All = typename IndicesTo<Rows * kDepth>::type;
+
+  template <int... I>
+  static PTO_INLINE void add(Indices<I...>, Sum* sum, const Units* left, const char* b,
+                             int64_t b_row) {
+    const Units right[] = {FloatDot::load(b + I % kDepth * b_row)...};
+    ((sum[I / kDepth] = FloatDot::add(sum[I / kDepth], left[I], right[I])), ...);
+  }
+
+  // `from` and `to` are rows of sums; from may be null.
+  static void run(const int32_t* a, int64_t a_row, const int32_t* b, int64_t b_row, int vectors,
+                  const Outputs& sums) {
+    Units left[Rows * kDepth];
+    PTO_UNROLL
+    for (int i = 0; i < Rows * kDepth; ++i)
+      left[i] = lanes::splat<Units>(uint32_t(a[i / kDepth * a_row + i % kDepth]));
+    const char* from = sums.from[0];
+    char* to = sums.to[0];
+    for (int v = 0; v < vectors; ++v, b += kLane, to += kVectorBytes) {
+      Sum sum[Rows] = {};
+      PTO_UNROLL
+      for (int r = 0; r < Rows && from; ++r)
+        __builtin_memcpy(&sum[r], from + r * sums.from_stride, sizeof(Sum));
+      add(All(), sum, left, reinterpret_cast<const char*>(b), b_row * 4);
+      PTO_UNROLL
+      for (int r = 0; r < Rows; ++r)
+        __builtin_memcpy(to + r * sums.to_stride, &sum[r], sizeof(Sum));
+      if (from) from += kVectorBytes;
+    }
+  }
+};
+
+// Rows of sums, at distances that are no multiple of a page.
+struct StreamSums {
+  int32_t at[kStreamUnits + kStreamRows * 2 * kLineUnits];
+};
+
 class Stream {
  public:
   explicit Stream(const pto_matmul_job& job)
       : job_(job), to_(job.c, job.rows, job.cols), from_(job.start, job.rows, job.cols) {}
 
+  // True where the loops over panels are slower.
+  static bool pays(const pto_matmul_job& job) {
+    return job.depth * int64_t{job.cols} > job.rows * int64_t{job.rows} * kStreamFrom;
+  }
+
   // Writes the outputs, or nothing.
   bool run() const {
-    if (job_.packed || job_.bias.data || job_.depth <= 0 || !is_plain(to_)) return false;
+    if (job_.rows > kStreamRows || job_.packed || job_.bias.data) return false;
+    if (job_.depth <= 0 || !is_plain(to_)) return false;
     if (job_.start.data && !is_plain(from_)) return false;
     if (!has_float_rows(job_.a, job_.a_scale, job_.rows, job_.depth)) return false;
     if (has_float_rows(job_.b, job_.b_scale, job_.depth, job_.cols))
       by_rows();
-    else if (kLane >= kGroup && has_float_rows(turned(job_.b), job_.b_scale, job_.cols, job_.depth))
+    else if (kLane >= kGroup && job_.rows <= kRows &&
+             has_float_rows(turned(job_.b), job_.b_scale, job_.cols, job_.depth))
       by_columns();
     else
       return false;
@@ -195,7 +249,12 @@ class Stream {
             m.box_col_stride, m.box_row_stride, m.col_stride, m.row_stride};
   }
 
-  const int32_t* left_at(int k) const { return static_cast<const int32_t*>(job_.a.data) + k; }
+  const int32_t* left_at(int row, int k) const {
+    return static_cast<const int32_t*>(job_.a.data) + row * job_.a.row_stride + k;
+  }
+  const int32_t* right_at(int k, int col) const {
+    return static_cast<const int32_t*>(job_.b.data) + k * job_.b.row_stride + col;
+  }
 
   // Columns beyond the last whole vector are computed one by one.
   void rest(int first) const {
@@ -216,33 +275,75 @@ class Stream {
 
   void by_rows() const {
     const int whole = job_.cols / kLane, most = kStreamUnits / kLane / job_.rows;
+    const int step = job_.rows == 1   ? Swept<1>::kDepth
+                     : job_.rows <= 3 ? Swept<3>::kDepth
+                                      : kStreamDepth;
     for (int first = 0; first < whole; first += most) {
-      const int last = smaller(whole, first + most);
-      for (int k = 0; k < job_.depth; k += kStreamDepth)
-        pass(first, last, k, smaller(job_.depth - k, kStreamDepth));
+      const int vectors = smaller(whole - first, most);
+      const Place start = from_col(from_, first * kLane), end = from_col(to_, first * kLane);
+      const Place sums = sums_of(vectors);
+      for (int k = 0; k < job_.depth; k += step) {
+        const Place* const from = k > 0 ? &sums : job_.start.data ? &start : nullptr;
+        const Place& to = k + step < job_.depth ? sums : end;
+        pass({first * kLane, vectors, k, smaller(job_.depth - k, step)}, from, to);
+      }
     }
     rest(whole * kLane);
   }
 
-  // Adds the products of some rows of b to the outputs of some vectors of columns.
-  void pass(int first, int last, int k, int units) const {
-    const Place* const from = k > 0 ? &to_ : job_.start.data ? &from_ : nullptr;
-    const int64_t b_unit = job_.b.row_stride;
-    const auto* const b = static_cast<const int32_t*>(job_.b.data) + k * b_unit;
-    // Short rows end before what is read next: the same place of the next rows.
-    const int64_t ahead = job_.cols > kStreamAhead ? kStreamAhead : kStreamDepth * b_unit;
-    for (int vectors = kVectors; first < last; vectors = last - first) {
-      const int panels = (last - first) / vectors;
+  static Place from_col(const Place& place, int col) {
+    Place part = place;
+    if (part.data) part.data = place.at(0, col);
+    return part;
+  }
+  Place sums_of(int vectors) const {
+    const int lines = quotient_up(vectors * kLane, kLineUnits) | 1;
+    const pto_matmul_matrix sums = {of_thread<StreamSums>().at,
+                                    PTO_MATMUL_F32,
+                                    PTO_MATMUL_UNBOXED,
+                                    PTO_MATMUL_UNBOXED,
+                                    0,
+                                    0,
+                                    lines * int64_t{kLineUnits},
+                                    1};
+    return {sums, job_.rows, vectors * kLane};
+  }
+
+  // Some rows of b: vectors of columns from `col` on, units of depth from `k` on.
+  struct Passing {
+    int col, vectors, k, units;
+  };
+
+  // Adds the products of some rows of b; from and to begin at their first column.
+  void pass(const Passing& b, const Place* from, const Place& to) const {
+    if (job_.rows == 1 && b.units == Swept<1>::kDepth) return sweep<1>(b, from, to);
+    if (job_.rows == 2 && b.units == Swept<2>::kDepth) return sweep<2>(b, from, to);
+    if (job_.rows == 3 && b.units == Swept<3>::kDepth) return sweep<3>(b, from, to);
+    const int slivers = quotient_up(job_.rows, kRows);
+    for (int s = 0; s < slivers; ++s) {
+      const int row = share(job_.rows, s, slivers);
+      add(b, from, to, row, share(job_.rows, s + 1, slivers) - row);
+    }
+  }
+  template <int Rows>
+  void sweep(const Passing& b, const Place* from, const Place& to) const {
+    Swept<Rows>::run(left_at(0, b.k), job_.a.row_stride, right_at(b.k, b.col), job_.b.row_stride,
+                     b.vectors, outputs(to, from, 0, 0, 1));
+  }
+  void add(const Passing& b, const Place* from, const Place& to, int row, int rows) const {
+    int first = 0;
+    for (int vectors = kVectors; first < b.vectors; vectors = b.vectors - first) {
+      const int panels = (b.vectors - first) / vectors;
       if (panels == 0) continue;
-      const InPlace in = {{left_at(k), b + first * kLane, units, 1, 0},
+      const InPlace in = {{left_at(row, b.k), right_at(b.k, b.col + first * kLane), b.units, 1, 0},
                           job_.a.row_stride,
                           kGroup,
-                          b_unit,
+                          job_.b.row_stride,
                           panels,
-                          ahead,
+                          kStreamAhead,
                           nullptr};
-      InPlaceKernel<FloatDot>::get(job_.rows, vectors)(
-          in, outputs(to_, from, 0, first * kLane, vectors));
+      InPlaceKernel<FloatDot>::get(rows, vectors)(in,
+                                                  outputs(to, from, row, first * kLane, vectors));
       first += panels * vectors;
     }
   }
@@ -254,7 +355,7 @@ class Stream {
     const auto* const b = static_cast<const float*>(job_.b.data);
     int first = 0;
     for (; first + T::kCols <= job_.cols; first += T::kCols)
-      T::run(typename T::All(), left_at(0), job_.a.row_stride, b + first * col, col, job_.depth,
+      T::run(typename T::All(), left_at(0, 0), job_.a.row_stride, b + first * col, col, job_.depth,
              job_.start.data ? from_.at(0, first) : nullptr, to_.at(0, first), from_.rows.stride,
              to_.rows.stride);
     return first;

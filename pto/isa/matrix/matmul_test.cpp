@@ -11,6 +11,7 @@
 #include "pto/isa/element/hifloat8.hpp"
 #include "pto/isa/tile/tile_layouts.hpp"
 #include "tests/at_the_edge.hpp"
+#include "tests/deep.hpp"
 #include "tests/isa_oracle.hpp"
 
 namespace pto::matmul_test {
@@ -422,6 +423,17 @@ TEST(Matmul, ReadsRowsOfFloatsWhereTheyLieAndNothingBeyond) {
 }
 
 // Sizes beyond a block of the loops: of rows and columns, and of the depth.
+// The least sizes at which rows of b pass by a few rows of a, and wider ones.
+TEST(Matmul, StreamsByAFewRows) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
+    for (const int rows : {1, 2, 3, 4, 5, 7, is_deep() ? 16 : 11})
+      for (const int cols : {37, 7003 / rows}) {
+        const int depth = 4096 * rows * rows / cols + 1 + rows % 3;
+        const auto seed = unsigned(3 * cols + 1);  // b's rows lie together
+        ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({rows, depth, cols}, seed, engine, rows % 2));
+      }
+}
+
 TEST(Matmul, CrossesItsBlocksWithRowsOfFloats) {
   for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
     for (unsigned seed = 0; seed < 3; ++seed) {  // b's columns lie together in the first
