@@ -17,7 +17,7 @@ from pto import build_config
 ROOT = Path(__file__).resolve().parent.parent
 FORWARDS = 3  # lines of code of a header that only includes others: its first line says all
 # Parts of libpto, which no kernel includes, and headers that include a framework's.
-APART = re.compile(r"isa/cpu/matmul_(loops|pack)|hpu_custom_op|perf_lib|synapse|torch_npu|"
+APART = re.compile(r"isa/cpu/matmul_(loops|pack|types)|hpu_custom_op|perf_lib|synapse|torch_npu|"
                    r"tensorflow|abi/operator_private")  # fmt: skip
 ORCHESTRATION = re.compile(r"orchestration|runtime(_api)?\.h|_deps\.h|tasks/precompiled")
 OPERATOR = re.compile(r"pto/operators/")

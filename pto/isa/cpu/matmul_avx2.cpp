@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loops of TMATMUL for CPUs with AVX2, FMA and F16C; CMakeLists.txt gives the flags.
-#include "pto/isa/cpu/matmul_loops.hpp"
+#include "pto/isa/cpu/matmul_types.hpp"
 
 extern "C" void pto_matmul_avx2(const pto_matmul_job* job, int quads) {
   pto::isa::matmul::run(*job, quads != 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loops of TMATMUL for CPUs with AVX-512; CMakeLists.txt gives the flags. Those by pairs of
 // bf16 and by tiles run only where engine.cpp has found their instructions.
-#include "pto/isa/cpu/matmul_loops.hpp"
+#include "pto/isa/cpu/matmul_types.hpp"
 #include "pto/isa/cpu/tile_product.hpp"
 
 namespace pto::isa::matmul {

@@ -60,7 +60,7 @@ struct InPlace {
   Operands of;
   int64_t a_row, a_group, b_unit;
   int panels;     // beside each other
-  int64_t ahead;  // columns from those of b that are read to those to prefetch
+  int64_t ahead;  // columns from those of b that are read to those to prefetch; 0: none
   void* panel;    // takes the panel of b that a copying kernel reads
 };
 
@@ -210,7 +210,8 @@ struct Micro {
     for (; units >= kGroup; units -= kGroup, left.go_on(in.a_group - kGroup)) {
       PTO_UNROLL
       for (int u = 0; u < kGroup; ++u, left.go_on(1), b += b_unit, keep(b)) {
-        for (int line = 0; line < kPanel; line += kLine) __builtin_prefetch(b + ahead + line);
+        for (int line = 0; in.ahead && line < kPanel; line += kLine)
+          __builtin_prefetch(b + ahead + line);
         if constexpr (!Copies) ask(soon, t.soon.step);
         step<Copies>(Down(), Across(), sum, left, u, b, panel + u * kPanel);
       }
@@ -243,6 +244,31 @@ struct Micro {
         step<false>(Down(), Across(), sum, Packed{a}, u, b + u * kPanel);
       end(All(), sum, t);
     }
+  }
+};
+
+// One or two rows by some panels at once, whose units lie `panel` bytes apart: one panel alone is
+// read from afar too slowly, and its sums wait for each other.
+template <class Dot, int Rows, int Panels>
+struct Abreast {
+  using Tile = Micro<Dot, Rows, kVectors>;
+  using All = typename IndicesTo<Panels>::type;
+  static constexpr int kSums = Rows * kVectors;
+
+  static void run(const InPlace& in, int64_t panel, const Outputs* t) { run(All(), in, panel, t); }
+
+ private:
+  template <int... P>
+  static PTO_INLINE void run(Indices<P...>, const InPlace& in, int64_t panel, const Outputs* t) {
+    typename Dot::Sum sum[Panels * kSums];
+    (Tile::begin(typename Tile::All(), sum + P * kSums, t[P]), ...);
+    const auto* b = static_cast<const char*>(in.of.b);
+    typename Tile::Placed left(static_cast<const typename Dot::Unit*>(in.of.a), in.a_row);
+    for (int u = 0; u < in.of.units; ++u, left.go_on(1), b += Tile::kPanel)
+      (Tile::template step<false>(typename Tile::Down(), typename Tile::Across(), sum + P * kSums,
+                                  left, 0, b + P * panel),
+       ...);
+    (Tile::end(typename Tile::All(), sum + P * kSums, t[P]), ...);
   }
 };
 

@@ -2,18 +2,13 @@
 // Matmul loops: a matrix product from panels. A panel of b stays in the first cache while the rows
 // of a block of a, which stays in the second, pass by.
 //
-//     matmul::run(job, false);   // the best way of this target; true: the CPU has VNNI
-//
-// libpto compiles these loops once for each target (matmul_avx2.cpp, ...), so that no kernel pays
-// for compiling them.
+//     Product<FloatDot>(job, pack_left<float>, pack_right<float>).run();
 //
 // Invariant: writes the rows x cols of job.c and nothing else; takes its memory once per thread.
 // Thread safety: each thread has its own panels.
 #pragma once
 #include "pto/abi/host.h"
 #include "pto/isa/cpu/matmul_pack.hpp"
-#include "pto/isa/cpu/matmul_pack_bytes.hpp"
-#include "pto/isa/cpu/matmul_pack_whole.hpp"
 #include "pto/isa/cpu/matmul_stream.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -26,7 +21,6 @@ constexpr int kBlockSlivers = kBlockRows / kRows;
 constexpr int kSmallUnits = 10 << 10;  // of a b that is read again and again where it lies
 constexpr int kNearUnits = 128 << 10;  // of an a that is read where it lies
 constexpr int kFewRows = 48;           // of an a at any distance that is too, if b is packed
-constexpr int kUnitsAhead = 16;        // of a panel in place, from those read to those asked for
 
 struct Panels {
   int32_t left[kBlockRows * kDepth];
@@ -60,6 +54,7 @@ class Product {
   using Place = PlaceOf<Unit>;
   static constexpr int kLane = kDotLanes<Dot>, kBlockVectors = kBlockCols / kLane;
   static constexpr int kDepth = matmul::kDepth * 4 / int(sizeof(Unit));
+  static constexpr int kPanelCols = kVectors * kLane;
 
  public:
   Product(const pto_matmul_job& job, Pack left, Pack right, int first_factor = 0)
@@ -151,7 +146,7 @@ class Product {
         const Rows r = rows(s);
         left_(job_, left_of(s), {r.begin, r.count, r.count, block.k, block.units});
       }
-      for (int p = 0; p < panels; ++p) {
+      for (int p = run_abreast(block, right, depth); p < panels; ++p) {
         const Columns c = columns(block, p);
         // The tiles ask for the next panel, which comes from far where b was packed long ago.
         Soon soon = {};
@@ -168,6 +163,36 @@ class Product {
     }
   }
 
+  // Multiplies one or two rows by packed panels, some at once; returns how many panels.
+  int run_abreast(const Block& block, const char* right, int depth) const {
+    if constexpr (kSame<Dot, FloatDot>) {
+      const Place* const from = !block.is_first ? &to_ : job_.start.data ? &from_ : nullptr;
+      if (!job_.packed || !a_in_place_ || !to_.has_vectors || (from && !from->has_vectors))
+        return 0;
+      if (job_.rows == 1) return run_abreast<1, 4>(block, right, depth, from);
+      if (job_.rows == 2) return run_abreast<2, 3>(block, right, depth, from);
+    }
+    return 0;
+  }
+  template <int R, int Panels>
+  int run_abreast(const Block& block, const char* right, int depth, const Place* from) const {
+    const int whole = (smaller(block.end * kLane, job_.cols) - block.begin * kLane) / kPanelCols;
+    int panel = 0;
+    for (; panel + Panels <= whole; panel += Panels) {
+      Outputs out[Panels];
+      for (int i = 0; i < Panels; ++i) {
+        const Columns c = columns(block, panel + i);
+        out[i] = outputs(to_, from, 0, c.begin, c.vectors);
+        if (block.is_last && job_.bias.data) out[i].last = last() + c.before;
+      }
+      const char* const b = right + panel_bytes(depth, columns(block, panel).before);
+      const Operands of = {left_at(0, block.k), b, block.units, 1, 0};
+      const InPlace in = {of, job_.a.row_stride, kGroup, kPanelCols, Panels, 0, nullptr};
+      Abreast<Dot, R, Panels>::run(in, panel_bytes(depth, kPanelCols), out);
+    }
+    return panel;
+  }
+
   static int64_t panel_bytes(int depth, int cols) {
     return int64_t(depth) * cols * Dot::kRightBytes;
   }
@@ -178,12 +203,12 @@ class Product {
   void pack_panels(const Block& block, char* right, int depth) const {
     int panel = 0;
     if constexpr (!kSame<Dot, FloatDot>) {  // all whole panels at once
-      constexpr int kWidth = kVectors * kLane;
       const int begin = block.begin * kLane;
-      panel = (smaller(block.end * kLane, job_.cols) - begin) / kWidth;
+      panel = (smaller(block.end * kLane, job_.cols) - begin) / kPanelCols;
       if (panel > 0)
         right_(job_, right,
-               {begin, panel * kWidth, kWidth, block.k, block.units, panel_bytes(depth, kWidth)});
+               {begin, panel * kPanelCols, kPanelCols, block.k, block.units,
+                panel_bytes(depth, kPanelCols)});
     }
     for (; panel < block.panels(); ++panel) {
       const Columns c = columns(block, panel);
@@ -236,7 +261,7 @@ class Product {
     const int64_t width = c.vectors * kLane, row = job_.a.row_stride;
     const bool copies = is_copied(c) && tiles.sliver == 0;
     void* const panel = const_cast<void*>(of.b);
-    InPlace in = {of, kGroup, kGroup * rows_each, width, 1, width * kUnitsAhead, panel};
+    InPlace in = {of, kGroup, kGroup * rows_each, width, 1, 0, panel};
     if (a_in_place_) {
       in.of.a = left_at(rows(tiles.sliver).begin, block.k), in.of.a_sliver = rows_each * row;
       in.a_row = row, in.a_group = kGroup;
@@ -304,87 +329,6 @@ class Product {
   bool b_is_rows_ = false;                        // of floats, to be packed
   bool a_in_place_ = false, b_in_place_ = false;  // read where they lie; of b whole panels
 };
-
-struct Packs {
-  Pack left, right;
-};
-template <class T>
-Packs floats_of() {
-  return {pack_left<T>, pack_right<T>};
-}
-inline Packs floats(int type) {
-  switch (type) {
-    case PTO_MATMUL_F16:
-      return floats_of<half>();
-    case PTO_MATMUL_BF16:
-      return floats_of<bfloat16_t>();
-    case PTO_MATMUL_E4M3:
-      return floats_of<float8_e4m3_t>();
-    case PTO_MATMUL_E5M2:
-      return floats_of<float8_e5m2_t>();
-    case PTO_MATMUL_HIF8:
-      return floats_of<hifloat8_t>();
-    case PTO_MATMUL_E2M1X2:
-      return floats_of<float4_e2m1x2_t>();
-    case PTO_MATMUL_E1M2X2:
-      return floats_of<float4_e1m2x2_t>();
-    default:
-      return floats_of<float>();
-  }
-}
-
-// Runs b's columns of T against the rows of a type that Dot's packers take.
-template <class Dot, class T>
-void run_bytes(const pto_matmul_job& job) {
-  const bool is_signed = job.a.type == PTO_MATMUL_I8;
-  // Quads multiply unsigned by signed: a takes the sign that b has not.
-  const int excess = Dot::kPerUnit < 4 || is_signed != kSame<T, int8_t> ? 0
-                     : is_signed                                        ? -128
-                                                                        : 128;
-  Product<Dot>(job, is_signed ? pack_left_bytes<Dot, int8_t, T> : pack_left_bytes<Dot, uint8_t, T>,
-               pack_right_bytes<Dot, T>, excess)
-      .run();
-}
-// For bf16, both.
-template <class Pairs>
-void run_pairs(const pto_matmul_job& job) {
-  using Dot = Bf16Dot<Pairs>;
-  Product<Dot>(job, pack_left_bytes<Dot, int16_t, int16_t>, pack_right_bytes<Dot, int16_t>).run();
-}
-template <class Dot>
-void run_whole(const pto_matmul_job& job) {
-  Product<Dot>(job, pack_whole_left<typename Dot::Unit>, pack_whole_right<typename Dot::Unit>)
-      .run();
-}
-
-// `quads`: the CPU multiplies quads of bytes.
-inline void run(const pto_matmul_job& job, bool quads) {
-  static_cast<void>(quads);
-  switch (job.a.type) {
-    case PTO_MATMUL_I8:
-    case PTO_MATMUL_U8:
-#if defined(PTO_TARGET_AVX512)
-      if (quads)
-        return job.b.type == PTO_MATMUL_I8 ? run_bytes<QuadDot<int8_t>, int8_t>(job)
-                                           : run_bytes<QuadDot<uint8_t>, uint8_t>(job);
-#endif
-      return job.b.type == PTO_MATMUL_I8 ? run_bytes<PairDot<int8_t>, int8_t>(job)
-                                         : run_bytes<PairDot<uint8_t>, uint8_t>(job);
-    case PTO_MATMUL_I16:
-      return Product<PairDot<int16_t>>(job, pack_left_bytes<PairDot<int16_t>, int16_t, int16_t>,
-                                       pack_right_bytes<PairDot<int16_t>, int16_t>)
-          .run();
-    case PTO_MATMUL_I32:
-      return run_whole<WrappingDot<int32_t>>(job);
-    case PTO_MATMUL_I64:
-      return run_whole<WrappingDot<int64_t>>(job);
-    case PTO_MATMUL_F64:
-      return run_whole<DoubleDot>(job);
-    default:
-      if (Stream::pays(job) && Stream(job).run()) return;
-      Product<FloatDot>(job, floats(job.a.type).left, floats(job.b.type).right).run();
-  }
-}
 
 }  // namespace matmul
 PTO_NAMESPACE_END

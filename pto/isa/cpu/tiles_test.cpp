@@ -4,7 +4,7 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
-#include "pto/isa/cpu/matmul_loops.hpp"
+#include "pto/isa/cpu/matmul_types.hpp"
 #include "pto/isa/cpu/tile_product.hpp"
 #include "tests/deep.hpp"
 #include "tests/matmul_cases.hpp"

@@ -360,8 +360,8 @@ TEST(Matmul, ReadsAPackedOperandAsTheOneThatItWasPackedFrom) {
   using A = Left<float, 16, 528, kRow, kFlat>;
   using B = Right<float, 528, 416, kRow, kFlat>;
   for (int engine : {PTO_MATMUL_PORTABLE, PTO_MATMUL_AVX2, PTO_MATMUL_AVX512}) {
-    for (Sizes sizes :
-         {Sizes{13, 521, 411}, Sizes{16, 528, 416}, Sizes{1, 1, 1}, Sizes{3, 9, 17}}) {
+    for (Sizes sizes : {Sizes{13, 521, 411}, Sizes{16, 528, 416}, Sizes{1, 1, 1}, Sizes{3, 9, 17},
+                        Sizes{1, 521, 411}, Sizes{2, 528, 416}}) {
       Product<A, B, Acc<float, 16, 416>> p(sizes, 5);
       const detail::NoTile none;
       pto_matmul_job job = detail::matmul_job(p.c, p.a, p.b, p.start, p.bias, none, none);

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matmul types: chooses the loops for the types of a job.
+//
+//     matmul::run(job, false);   // the best way of this target; true: the CPU has VNNI
+//
+// libpto compiles them once for each target (matmul_avx2.cpp, ...), so that no kernel pays for
+// compiling them.
+//
+// Thread safety: any thread.
+#pragma once
+#include "pto/isa/cpu/matmul_loops.hpp"
+#include "pto/isa/cpu/matmul_pack_bytes.hpp"
+#include "pto/isa/cpu/matmul_pack_whole.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace matmul {
+
+struct Packs {
+  Pack left, right;
+};
+template <class T>
+Packs floats_of() {
+  return {pack_left<T>, pack_right<T>};
+}
+inline Packs floats(int type) {
+  switch (type) {
+    case PTO_MATMUL_F16:
+      return floats_of<half>();
+    case PTO_MATMUL_BF16:
+      return floats_of<bfloat16_t>();
+    case PTO_MATMUL_E4M3:
+      return floats_of<float8_e4m3_t>();
+    case PTO_MATMUL_E5M2:
+      return floats_of<float8_e5m2_t>();
+    case PTO_MATMUL_HIF8:
+      return floats_of<hifloat8_t>();
+    case PTO_MATMUL_E2M1X2:
+      return floats_of<float4_e2m1x2_t>();
+    case PTO_MATMUL_E1M2X2:
+      return floats_of<float4_e1m2x2_t>();
+    default:
+      return floats_of<float>();
+  }
+}
+
+// Runs b's columns of T against the rows of a type that Dot's packers take.
+template <class Dot, class T>
+void run_bytes(const pto_matmul_job& job) {
+  const bool is_signed = job.a.type == PTO_MATMUL_I8;
+  // Quads multiply unsigned by signed: a takes the sign that b has not.
+  const int excess = Dot::kPerUnit < 4 || is_signed != kSame<T, int8_t> ? 0
+                     : is_signed                                        ? -128
+                                                                        : 128;
+  Product<Dot>(job, is_signed ? pack_left_bytes<Dot, int8_t, T> : pack_left_bytes<Dot, uint8_t, T>,
+               pack_right_bytes<Dot, T>, excess)
+      .run();
+}
+// For bf16, both.
+template <class Pairs>
+void run_pairs(const pto_matmul_job& job) {
+  using Dot = Bf16Dot<Pairs>;
+  Product<Dot>(job, pack_left_bytes<Dot, int16_t, int16_t>, pack_right_bytes<Dot, int16_t>).run();
+}
+template <class Dot>
+void run_whole(const pto_matmul_job& job) {
+  Product<Dot>(job, pack_whole_left<typename Dot::Unit>, pack_whole_right<typename Dot::Unit>)
+      .run();
+}
+
+// `quads`: the CPU multiplies quads of bytes.
+inline void run(const pto_matmul_job& job, bool quads) {
+  static_cast<void>(quads);
+  switch (job.a.type) {
+    case PTO_MATMUL_I8:
+    case PTO_MATMUL_U8:
+#if defined(PTO_TARGET_AVX512)
+      if (quads)
+        return job.b.type == PTO_MATMUL_I8 ? run_bytes<QuadDot<int8_t>, int8_t>(job)
+                                           : run_bytes<QuadDot<uint8_t>, uint8_t>(job);
+#endif
+      return job.b.type == PTO_MATMUL_I8 ? run_bytes<PairDot<int8_t>, int8_t>(job)
+                                         : run_bytes<PairDot<uint8_t>, uint8_t>(job);
+    case PTO_MATMUL_I16:
+      return Product<PairDot<int16_t>>(job, pack_left_bytes<PairDot<int16_t>, int16_t, int16_t>,
+                                       pack_right_bytes<PairDot<int16_t>, int16_t>)
+          .run();
+    case PTO_MATMUL_I32:
+      return run_whole<WrappingDot<int32_t>>(job);
+    case PTO_MATMUL_I64:
+      return run_whole<WrappingDot<int64_t>>(job);
+    case PTO_MATMUL_F64:
+      return run_whole<DoubleDot>(job);
+    default:
+      if (Stream::pays(job) && Stream(job).run()) return;
+      Product<FloatDot>(job, floats(job.a.type).left, floats(job.b.type).right).run();
+  }
+}
+
+}  // namespace matmul
+PTO_NAMESPACE_END
