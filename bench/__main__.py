@@ -9,7 +9,6 @@ import sys
 
 import torch
 
-import pto
 from bench import attention as attention  # registers cases
 from bench import (
     busy_core,
@@ -28,7 +27,8 @@ from bench import fused as fused
 from bench import gemm as gemm
 from bench import tasks as tasks
 from bench import tiles as tiles
-from bench.runner import CASES, Outcome, Setting, measure
+from pto.bench.peers import set_threads
+from pto.bench.runner import CASES, Outcome, Setting, measure
 
 if importlib.util.find_spec("jax"):
     importlib.import_module("bench.frameworks_jax")  # registers cases
@@ -75,11 +75,6 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     if chosen.rounds and chosen.rounds < 10:
         parser.error(f"--rounds {chosen.rounds}: a median of fewer than 10 samples says little")
     return chosen
-
-
-def set_threads(count: int) -> None:
-    torch.set_num_threads(count)
-    pto.config.threads = count
 
 
 def wanted(setting: Setting, chosen: argparse.Namespace) -> bool:

@@ -1,49 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention as users call it, against PyTorch's scaled_dot_product_attention.
 
-Sizes of attention and causal are heads x length x width; the ceiling is the peak of multiply-adds,
-of which causal attention counts half. Sizes of decode are heads x heads of the cache x length of
-the cache x width, one query; the ceiling is reading the cache once.
+pto/bench/attention.py has the contenders of `attention` and `causal`; sizes are heads x length x
+width, as those of `gradients` are. Sizes of decode are heads x heads of the cache x length of the
+cache x width, one query; the ceiling is reading the cache once.
 """
 
 import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 from torch.nn import functional as F
 
-from bench.peak import Peak, Read
-from bench.runner import Ceiling, Expected, Setting, case
+from pto.bench.attention import attention, causal, pairs
+from pto.bench.ceilings import Read, peaks
+from pto.bench.runner import Ceiling, Expected, Setting, case
 
 LENGTHS = (512, 1024, 2048, 4096)
 SIZES = [(4, n, d) for d in (64, 128) for n in LENGTHS] + [(96, 64, 32), (12, 128, 32)]
 CACHES = [(8, 8, 16384, 128), (32, 4, 32768, 128), (32, 8, 4096, 128)]
 
 
-def attended(setting: Setting, is_causal: bool):
-    heads, length, width = setting.size
-    q, k, v = (torch.randn(heads, length, width) for _ in range(3))
-    peak = Peak(setting.threads)
-    yield "pto", lambda: torch.ops.pto.attention(q, k, v, causal=is_causal)
-    batch = q[None], k[None], v[None]  # three axes would take PyTorch's slow way
-    yield "torch", lambda: F.scaled_dot_product_attention(*batch, is_causal=is_causal)[0]
-    work = 2 * heads * length * length * width / (2 if is_causal else 1)
-    yield Ceiling("peak", peak, work / peak.multiply_adds)
-
-    def exact(rows):
-        double = (x[rows].double() for x in (q, k, v))
-        return F.scaled_dot_product_attention(*double, is_causal=is_causal)
-
-    yield Expected(exact, tolerance=1e-5)
-
-
-case("attention", sizes=SIZES, dtypes=["f32"])(lambda setting: attended(setting, False))
-case("causal", sizes=SIZES, dtypes=["f32"])(lambda setting: attended(setting, True))
+case("attention", sizes=SIZES, dtypes=["f32"])(attention)
+case("causal", sizes=SIZES, dtypes=["f32"])(causal)
 
 
 def trained(setting: Setting, is_causal: bool):
     """The gradients of q, k and v: five products where attention has two."""
     heads, length, width = setting.size
     q, k, v = (torch.randn(1, heads, length, width, requires_grad=True) for _ in range(3))
-    d, peak = torch.randn(1, heads, length, width), Peak(setting.threads)
+    d = torch.randn(1, heads, length, width)
     with torch.enable_grad():
         # As PyTorch does, it keeps the logarithms of the sums; attention finds them again.
         ours = torch.ops.pto.attention_with_log_sums(q, k, v, causal=is_causal)[0]
@@ -54,8 +38,8 @@ def trained(setting: Setting, is_causal: bool):
 
     yield "pto", lambda: gradients(ours)
     yield "torch", lambda: gradients(theirs)
-    work = 5 * heads * length * length * width / (2 if is_causal else 1)
-    yield Ceiling("peak", peak, work / peak.multiply_adds)
+    work = 5 * heads * pairs(length, length, is_causal) * width
+    yield from peaks("f32", setting.threads, work)
 
     def exact(rows):
         double = [x.detach().double().requires_grad_() for x in (q, k, v)]

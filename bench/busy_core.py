@@ -18,7 +18,7 @@ import torch
 
 import pto
 from bench import report
-from bench.runner import Outcome, Record, Setting
+from pto.bench.runner import Outcome, Record, Setting
 
 SIZES = [(32, 384), (256, 1536)]
 TURNS, SAMPLE_S = 12, 0.02

@@ -21,7 +21,7 @@ import torch
 
 import pto
 from bench import report
-from bench.runner import Expected, Goal, Outcome, Record, Setting, case
+from pto.bench.runner import Expected, Goal, Outcome, Record, Setting, case
 
 PROCESSES = 10
 

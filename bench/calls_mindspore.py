@@ -20,8 +20,8 @@ import numpy as np
 import pto.mindspore
 from mindspore import ops
 
-from bench.timing import interleave
 from pto.adapters.mindspore.eager import Eager
+from pto.bench.timing import interleave
 
 ROUNDS = 21
 BARE = """

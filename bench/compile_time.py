@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 
 from bench import report
-from bench.runner import Outcome, Record, Setting
 from pto import build_config
+from pto.bench.runner import Outcome, Record, Setting
 from pto.isa import table
 
 ROUNDS = 10

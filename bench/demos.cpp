@@ -2,7 +2,7 @@
 // Small problems on one thread, of the sizes that the public simulator demonstrates: a product of
 // tiles, attention of two heads, and attention in a latent space (MLA).
 //
-//     ./demos        one JSON line a case, as bench/runner.py writes them
+//     ./demos        one JSON line a case, as pto/bench/runner.py writes them
 //
 // A result is checked against sums in double before it is timed; a wrong one ends the program with
 // 1.

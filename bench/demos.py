@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.instructions import measured
-from bench.runner import Record, Setting
 from pto import build_config
+from pto.bench.runner import Record, Setting
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 KERNELS = Path(__file__).resolve().parent.parent / "examples/kernels"

@@ -10,7 +10,7 @@ import pto.jax
 from jax import numpy as jnp
 
 from bench.fused import ELEMENTS, arrays, expected
-from bench.runner import Goal, Setting, case
+from pto.bench.runner import Goal, Setting, case
 
 CHAIN = 100
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench import report
 from bench.fused import FASTER
-from bench.runner import Goal, Outcome, Record, Setting
+from pto.bench.runner import Goal, Outcome, Record, Setting
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ROOT / ".venv-mindspore/bin/python"  # made by ./dev test

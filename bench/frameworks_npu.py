@@ -15,8 +15,8 @@ import torch
 
 from bench import report
 from bench.reference import libpto
-from bench.runner import Expected, Goal, Outcome, Record, Setting, case
 from pto.adapters.torch import activation
+from pto.bench.runner import Expected, Goal, Outcome, Record, Setting, case
 
 CALLS = {(16,): 200, (1 << 20,): 32}  # by size
 SAMPLES = 21

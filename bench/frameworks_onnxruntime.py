@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.runner import Expected, Setting, case
+from pto.bench.runner import Expected, Setting, case
 
 CHAIN = 200
 

@@ -12,7 +12,7 @@ import importlib
 from typing import Any
 
 from bench.fused import ELEMENTS, arrays, expected
-from bench.runner import Setting, case
+from pto.bench.runner import Setting, case
 
 CHAIN = 200
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from bench.runner import Expected, Goal, Setting, case
 from pto import ops
+from pto.bench.runner import Expected, Goal, Setting, case
 
 ELEMENTS = (1 << 20,)
 FASTER = 1.5  # the goal

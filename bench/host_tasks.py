@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 import pto
-from bench.runner import Record
 from pto import build_config
+from pto.bench.runner import Record
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 WORKER = Path(pto.__file__).parent / "lib" / "pto_worker"

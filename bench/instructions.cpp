@@ -3,7 +3,7 @@
 // same loads and stores take alone (the L1 limit) and that the arithmetic takes in registers alone
 // (the ALU limit); the ceiling is the larger of the two.
 //
-//     ./instructions [NAME...]        one JSON line a case, as bench/runner.py writes them
+//     ./instructions [NAME...]        one JSON line a case, as pto/bench/runner.py writes them
 //
 // The results are laws of the tests, which run before; here each case is only timed.
 #include <pto/pto-inst.hpp>

@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.runner import Record
 from pto import build_config
+from pto.bench.runner import Record
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 HEADER = f"{'instruction':14} {'type':10} {'tile':>9} {'ns/element':>11} {'limit':>8} {'of it':>6}"
@@ -34,7 +34,8 @@ def measured(source: Path) -> Iterator[Record]:
     """Compiles a program for this machine and reads its records as they come."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / source.stem
-        flags = [*build_config.cxxflags(), source, "-o", program, *build_config.ldflags()]
+        links = [*build_config.ldflags(), "-lpto_bench"]
+        flags = [*build_config.cxxflags(), source, "-o", program, *links]
         subprocess.run(["c++", "-O2", *flags], check=True)
         with subprocess.Popen([program], stdout=subprocess.PIPE, text=True) as measuring:
             for text in measuring.stdout:

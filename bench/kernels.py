@@ -17,12 +17,12 @@ from torch.nn import functional as F
 
 from bench import direct
 from bench.reference import Reference
-from bench.runner import Ceiling, Expected, Setting, case
+from pto.bench.ceilings import STREAM_BYTES, copies
+from pto.bench.runner import Expected, Setting, case
 
 SIZES = [(32, 384), (256, 1536), (4096, 1024), (65536, 1024)]
 HALF_SIZES = [(4096, 1024)]
 TORCH_DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-STREAM_BYTES = 1 << 20  # outputs from here on are also tried with stores past the cache
 EPS = 1e-5
 
 
@@ -140,10 +140,9 @@ def compiled_into(kernel: Kernel, d: Data, out: torch.Tensor) -> Callable:
 def by_hand(kernel: str, reads: int, d: Data, out: torch.Tensor, threads: int):
     """(name, function) of the reference: plain stores, for large outputs also past the cache."""
     y = d.y if reads == 2 else None
-    label = "copy" if kernel == "copy" else "reference"
     for stream in (False, True):
         if not stream or out.nbytes >= STREAM_BYTES:
-            yield label + "_stream" * stream, reference().contender(
+            yield "reference" + "_stream" * stream, reference().contender(
                 kernel, d.x, out=out, y=y, gain=d.gain, bias=d.bias, eps=EPS,
                 threads=threads, stream=stream,
             )  # fmt: skip
@@ -163,8 +162,7 @@ def contenders(kernel: Kernel, setting: Setting):
     if setting.dtype == "f32":
         yield "compile_out", compiled_into(kernel, d, out)
         yield from by_hand(kernel.name, kernel.reads, d, out, setting.threads)
-        for name, copy in by_hand("copy", 1, d, out, setting.threads):
-            yield Ceiling(name, copy, (kernel.reads + 1) / 2)  # arrays read and written
+        yield from copies(out, d.x, setting.threads, (kernel.reads + 1) * out.nbytes)
     yield Expected(
         lambda rows: kernel.torch(d.double(rows)),
     )

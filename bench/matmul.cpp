@@ -2,17 +2,19 @@
 // TMATMUL of square tiles on one thread, beside the time that its multiply-adds take in registers
 // alone: the peak of the same run.
 //
-//     ./matmul [TYPE...]        f32 f16 bf16 i8; one JSON line a case, as bench/runner.py writes
-//     them
+//     ./matmul [TYPE...]        f32 f16 bf16 i8; one JSON line a case, as in pto/bench/runner.py
 //
 // A result is checked against plain sums before it is timed; a wrong one ends the program with 1.
+#include <pto/bench/ceilings.h>
+
 #include <cmath>
 #include <memory>
+#include <pto/pto-inst.hpp>
 
-#include "peak.hpp"
 #include "samples.hpp"
 
 using namespace bench;
+using namespace pto::isa;
 
 namespace {
 
@@ -43,9 +45,13 @@ bool product(const char* dtype) {
     return false;
   }
   auto work = [&] { TMATMUL(c, a, b); };
-  auto limit = [] { multiply_add_in_registers<T>(); };
+  double at_once = 0;
+  auto limit = [&] {
+    at_once = pto_bench_multiply_adds(kSame<T, int8_t> ? PTO_BENCH_BYTES : PTO_BENCH_F32, 1, 1);
+  };
+  limit();
   const std::string size = std::to_string(N);
-  report({"TMATMUL", dtype, size + ", " + size + ", " + size, double(N) * N * N / kAtOnce<T>},
+  report({"TMATMUL", dtype, size + ", " + size + ", " + size, double(N) * N * N / at_once},
          {contender(work), contender(limit)});
   return true;
 }

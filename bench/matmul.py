@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 
 from bench.instructions import measured
-from bench.runner import Record
+from pto.bench.runner import Record
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 HEADER = f"{'instruction':14} {'type':6} {'M = N = K':>10} {'G/s':>8} {'peak':>8} {'of it':>6}"

@@ -214,42 +214,29 @@ void normalise(const Rows& a) {
   }
 }
 
-// One cache line a step: load, prefetch ahead, store.
-template <bool kStream>
-void copy(const Rows& a) {
-  const int64_t n = a.rows * a.columns;
-  for (int64_t i = 0; i < n; i += kLineFloats) {
-    _mm_prefetch(reinterpret_cast<const char*>(a.x + i + kAheadFloats), _MM_HINT_T0);
-    for (int u = 0; u < kLineFloats; u += kLanes) put<kStream>(a.out + i + u, load(a.x + i + u));
-  }
-}
-
 template <bool kStream>
 void run_rows(int32_t kernel, const Rows& a) {
   const auto biased = [&](int64_t i, int64_t c) { return load(a.x + i) + load(a.bias + c); };
   switch (kernel) {
     case 0:
-      copy<kStream>(a);
-      break;
-    case 1:
       softmax<kStream>(a);
       break;
-    case 2:
+    case 1:
       normalise<kStream, true, false>(a);
       break;
-    case 3:
+    case 2:
       normalise<kStream, true, true>(a);
       break;
-    case 4:
+    case 3:
       normalise<kStream, false, false>(a);
       break;
-    case 5:
+    case 4:
       map_rows<kStream>(a, [&](int64_t i, int64_t c) { return gelu_erf(biased(i, c)); });
       break;
-    case 6:
+    case 5:
       map_rows<kStream>(a, [&](int64_t i, int64_t c) { return gelu_tanh(biased(i, c)); });
       break;
-    case 7:
+    case 6:
       map_rows<kStream>(a, [&](int64_t i, int64_t) { return silu(load(a.x + i)) * load(a.y + i); });
       break;
   }

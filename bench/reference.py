@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.shared_library import compiled
 
-KERNELS = ["copy", "softmax", "layernorm", "residual_layernorm", "rmsnorm"]
+KERNELS = ["softmax", "layernorm", "residual_layernorm", "rmsnorm"]
 KERNELS += ["bias_gelu", "bias_gelu_tanh", "silu_mul"]
 INLINE_BYTES = 256 << 10  # written and read bytes below which one thread is faster than two
 BLOCKS_PER_THREAD = 4

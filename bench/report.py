@@ -5,8 +5,10 @@
 PyTorch can; `reference` the better of its two kinds of stores.
 """
 
-from bench.runner import Goal, Outcome
-from bench.timing import geometric_mean
+from pto.bench.products import PEERS
+from pto.bench.report import duration
+from pto.bench.runner import Goal, Outcome
+from pto.bench.timing import geometric_mean
 
 TORCH = ("torch_out", "compile_out", "torch")
 REFERENCES = ("reference", "reference_stream")
@@ -15,15 +17,6 @@ REFERENCES = ("reference", "reference_stream")
 def best(seconds: dict[str, float], names: tuple[str, ...]) -> float | None:
     found = [seconds[n] for n in names if n in seconds]
     return min(found) if found else None
-
-
-def duration(seconds: float) -> str:
-    """Three digits with a unit: 1.23 us, 45.6 ms."""
-    for unit, scale in (("ns", 1e9), ("us", 1e6), ("ms", 1e3)):
-        if seconds * scale < 1000:
-            value = seconds * scale
-            return f"{value:.{max(0, 2 - len(str(int(value))) + 1)}f} {unit}"
-    return f"{seconds:.2f} s"
 
 
 def ratios(outcome: Outcome) -> dict[str, float]:
@@ -69,6 +62,11 @@ def row(outcome: Outcome) -> str:
     return head + "".join(parts)
 
 
+def width(name: str) -> int:
+    """Of the column of a peer."""
+    return max(10, len(name) + 2)
+
+
 class Shares:
     """A table of times and shares of a ceiling of the same run, ours and those of `peers`."""
 
@@ -76,7 +74,7 @@ class Shares:
         self._peers = peers
         self.header = (
             f"{title:<10}{'size':>18} {'type':>5}{'thr':>4} |{'pto':>11}{'of ' + ceiling:>9} |"
-            + "".join(f"{name:>10}" for name in peers)
+            + "".join(f"{name:>{width(name)}}" for name in peers)
             + f" |{'vs best':>9}"
         )
 
@@ -84,7 +82,7 @@ class Shares:
         first, seconds = outcome.records[0], outcome.seconds()
         size, ours = "x".join(map(str, first.size)), seconds["pto"]
         others = "".join(
-            f"{first.ceiling_s / seconds[name]:>10.1%}" if name in seconds else f"{'-':>10}"
+            f"{f'{first.ceiling_s / seconds[name]:.1%}' if name in seconds else '-':>{width(name)}}"
             for name in self._peers
         )
         return (
@@ -93,7 +91,7 @@ class Shares:
         )
 
 
-PRODUCTS = Shares("product", "peak", ("mkl", "onednn", "numpy", "openblas", "blis"))
+PRODUCTS = Shares("product", "peak", PEERS)
 ATTENTION = Shares("attention", "peak", ("torch",))
 DECODE = Shares("attention", "read", ("torch",))
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Timing of C++ benches: contenders that take turns, and a JSON line for each case, as
-// bench/runner.py writes them.
+// pto/bench/runner.py writes them.
 //
 //     const auto work = [&] { TMATMUL(c, a, b); };
 //     report({"TMATMUL", "f32", "64, 64, 64"}, {contender(work), contender(limit)});

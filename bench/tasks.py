@@ -7,8 +7,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.runner import Record
 from pto import build_config
+from pto.bench.runner import Record
 
 FOLDER = Path(__file__).parent
 

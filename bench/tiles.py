@@ -13,8 +13,8 @@ from pathlib import Path
 
 import torch
 
-from bench.runner import Expected, Setting, case
 from pto import build_config
+from pto.bench.runner import Expected, Setting, case
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 FUNCTIONS = {

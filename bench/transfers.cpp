@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TLOAD and TSTORE of 64 KB between the layouts, beside a memcpy of the same size.
 //
-//     ./transfers        one JSON line a case, as bench/runner.py writes them
+//     ./transfers        one JSON line a case, as pto/bench/runner.py writes them
 //
 // Compares what was loaded and stored before it is timed; a wrong element ends the program
 // with 1.

@@ -19,6 +19,15 @@ if(sources)
   install(TARGETS _core LIBRARY DESTINATION pto)
 endif()
 
+# What `python -m pto bench` measures the machine with; bench/*.cpp link it too.
+pto_sources(sources bench)
+add_library(pto_bench SHARED ${sources})
+target_link_libraries(pto_bench PRIVATE pto_flags pto)
+target_compile_options(pto_bench PRIVATE -Wno-psabi)  # vectors of other targets, all inlined
+set_target_properties(pto_bench PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PTO_PACKAGE_DIR}/lib
+                      BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
+install(TARGETS pto_bench LIBRARY DESTINATION pto/lib)
+
 # The prebuilt library of an adapter, pto_<name>: the sources of its folder but those that EXCEPT
 # matches, which need the installed framework's headers (`python -m pto adapters build <name>`).
 function(pto_adapter name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: python -m pto config | machine | adapters."""
+"""The command line: python -m pto config | machine | adapters | bench."""
 
 import argparse
 import importlib
@@ -9,6 +9,7 @@ import sys
 import warnings
 
 from pto import _core, build_config
+from pto.bench import command as bench
 from pto.errors import Error, InvalidValue
 
 ADAPTERS = {  # the version of each framework that is served, as in pyproject.toml
@@ -86,17 +87,19 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("name", nargs="?", choices=ADAPTERS, default="torch")
     one.add_argument("--xla", action="store_true", help="tensorflow: also for jit_compile=True")
     one.set_defaults(run=adapters)
+    one = commands.add_parser("bench", help="compare with the libraries of this machine")
+    bench.add_arguments(one)
+    one.set_defaults(run=bench.run)
     return top
 
 
 def main() -> int:
     arguments = parser().parse_args()
     try:
-        arguments.run(arguments)
+        return arguments.run(arguments) or 0
     except Error as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
 if __name__ == "__main__":

@@ -43,7 +43,8 @@ SUBJECTS = {
         "device",
         "tasks",
     ),
-    "test_wheel|test_bench": ("base", "compiler", "bindings", "adapters", "tasks"),
+    "test_wheel|test_bench": ("base", "compiler", "bindings", "adapters", "tasks", "bench"),
+    "test_bench_command": ("bench", "isa", "launch", "operators", "ops", "adapters"),
     "test_dev|test_tidy|test_laws|test_choose|test_children": (),
 }
 EVERYWHERE = {"bindings", "errors", "__init__.py", "config.py"}  # what every Python test uses

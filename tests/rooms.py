@@ -28,6 +28,7 @@ MAY_USE = {
     "language": ["ir", "compiler", "operators"],
     "ops": ["language", "isa"],
     "adapters": ["operators", "device", "compiler", "language", "ops"],
+    "bench": ["adapters"],
     "bindings": ["isa", "compiler", "operators", "tasks"],
     "studio": [],
 }
@@ -37,6 +38,7 @@ BUDGETS = {
     "abi": 650,
     "adapters": 10895,
     "base": 1210,
+    "bench": 1165,
     "bindings": 4185,
     "codegen": 1210,
     "compat": 2340,

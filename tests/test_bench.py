@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench import frameworks_mindspore, report, runner, timing
-from bench.runner import Case, Ceiling, Expected, Goal, Outcome, Record, Setting, measure
+from bench import frameworks_mindspore, report
 from pto.adapters.torch import activation
+from pto.bench import runner, timing
+from pto.bench.runner import Case, Ceiling, Expected, Goal, Outcome, Record, Setting, Work, measure
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTING = Setting((8, 64), "f32", 1)
 FIELDS = ["case", "size", "dtype", "contender", "threads"]
-FIELDS += ["median_s", "p10_s", "p90_s", "ceiling_s"]
+FIELDS += ["median_s", "p10_s", "p90_s", "ceiling_s", "work", "unit"]
 
 
 def case_of(**contenders) -> Case:
@@ -79,7 +80,7 @@ def test_records_are_json_lines_with_the_documented_fields():
     case = case_of(a=doubled, b=doubled)
 
     def with_ceiling(setting):
-        return [*case.contenders(setting), Ceiling("c", doubled, 0.5)]
+        return [*case.contenders(setting), Ceiling("c", doubled, 0.5), Work("GB/s", 4e-9)]
 
     outcome = measure(replace(case, contenders=with_ceiling), SETTING, rounds=10)
     assert [r.contender for r in outcome.records] == ["a", "b", "c"]
@@ -89,6 +90,8 @@ def test_records_are_json_lines_with_the_documented_fields():
         assert 0 < again["p10_s"] <= again["median_s"] <= again["p90_s"]
         assert again["size"] == [8, 64]
         assert again["ceiling_s"] == 0.5 * outcome.seconds()["c"]
+        wanted = [None, ""] if again["contender"] == "c" else [4e-9, "GB/s"]
+        assert [again["work"], again["unit"]] == wanted
 
 
 def test_without_a_function_that_shows_it_there_is_no_ceiling():

@@ -2,14 +2,26 @@
 """The blocks of docs/products.md run one after another, as a reader would type them."""
 
 import re
+import shlex
+import sys
 from pathlib import Path
 
+from pto.__main__ import main
+
 TEXT = (Path(__file__).parents[1] / "docs/products.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^```(python|sh)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
-def test_every_block_runs():
+def test_every_block_runs(tmp_path, monkeypatch):
     assert len(BLOCKS) == TEXT.count("```") // 2
+    monkeypatch.chdir(tmp_path)
     names: dict = {}
-    for block in BLOCKS:
-        exec(compile(block, "docs/products.md", "exec"), names)
+    for kind, block in BLOCKS:
+        if kind == "python":
+            exec(compile(block, "docs/products.md", "exec"), names)
+            continue
+        for line in block.splitlines():
+            python, option, package, *arguments = shlex.split(line)
+            assert (python, option, package) == ("python", "-m", "pto")
+            monkeypatch.setattr(sys, "argv", ["pto", *arguments])
+            assert main() == 0, line

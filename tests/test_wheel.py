@@ -71,7 +71,8 @@ def test_the_wheel_holds_headers_libraries_and_adapter_sources(wheel):
               "pto/adapters/tensorflow/kernel.hpp", "pto/compat/acl/acl.h",
               "pto/ops/movement.cpp",
               "pto/adapters/torch/npu/memory.cpp", "pto/device/npu/stream.hpp",
-              "pto/runtime.h", "pto/tasks/precompiled.h", "pto/compat/orchestration_api.h",
+              "pto/bench/command.py", "pto/lib/libpto_bench.so", "pto/runtime.h",
+              "pto/tasks/precompiled.h", "pto/compat/orchestration_api.h",
               "pto/compat/pto/common/cpu_stub.hpp"]  # fmt: skip
     assert [name for name in wanted if name not in names] == []
     assert any(re.fullmatch(r"pto/_core\..*so", name) for name in names)
@@ -87,6 +88,12 @@ def test_the_installed_package_is_not_the_checkout(python, tmp_path):
 def test_the_installed_package_runs_the_readme_example(python, tmp_path):
     (tmp_path / "readme.py").write_text(README_BLOCK.group(1))
     assert "softmax" in run(python, "readme.py", cwd=tmp_path)
+
+
+def test_the_installed_package_measures_a_product(python, tmp_path):
+    command = ("-m", "pto", "bench", "matmul", "16x16x16", "--peers", "NumPy")
+    out = run(python, *command, cwd=tmp_path)
+    assert "peak (f32)" in out and "x the best peer (NumPy)" in out
 
 
 def test_the_installed_package_runs_a_program_of_tasks(python, tmp_path):

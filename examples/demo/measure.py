@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
-from bench.timing import geometric_mean, interleave
 from examples.demo.fused import PtoSteps
+from pto.bench.timing import geometric_mean, interleave
 
 FULL_ROWS = [(t, b, n) for t in (1, 2) for b in (1, 8, 32) for n in (16, 64, 128)]
 SHOWN_ROWS = [(1, 1, 16), (1, 1, 128), (1, 8, 64), (2, 1, 16), (2, 8, 64), (2, 32, 64)]

@@ -1,29 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one runner of all benches: check, warm up, interleave, record, compare.
 
-    @case("softmax", sizes=[(4096, 1024)], dtypes=["f32"], ceiling=True)
+    @case("softmax", sizes=[(4096, 1024)], dtypes=["f32"])
     def softmax(setting):
         x = rand(setting)
         yield "pto", lambda: torch.ops.pto.softmax(x)
         yield "torch", lambda: torch.softmax(x, -1)       # every case names its competitors
         yield Expected(lambda rows: torch.softmax(x[rows].double(), -1))
+        yield Ceiling("copy", Copy(out, x, setting.threads), calls=1)
+        yield Work("GB/s", 2e-9 * x.nbytes)
         yield Goal("pto", "torch", at_most=0.8)           # of the time, printed beside the ratio
 
-A contender returns its result. Before it is timed, the result is compared with Expected; a wrong
-one is reported, not timed, and makes the run fail.
+A contender returns its result, of NumPy, PyTorch or another library. Before it is timed, the result
+is compared with Expected; a wrong one is reported, not timed, and makes the run fail.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
-import torch
 
-from bench.timing import Samples, interleave
+from pto.bench.timing import Samples, interleave
+from pto.errors import InvalidValue
 
 CASES: dict[str, "Case"] = {}
 CHECKED_ROWS = 512
-TOLERANCE = {"f32": 4e-6, "f16": 4e-3, "bf16": 3e-2}
+TOLERANCE = {"f64": 1e-13, "f32": 4e-6, "f16": 4e-3, "bf16": 3e-2, "i32": 0, "i64": 0}
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Expected:
     """The exact result of chosen rows, in f64."""
 
     of_rows: Callable
-    tolerance: float = 0.0  # absolute and relative; 0: that of the element type
+    tolerance: float | None = None  # absolute and relative; None: that of the element type
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,14 @@ class Ceiling:
     name: str
     function: Callable
     calls: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work of a call: `amount` of it in a second is one `unit`."""
+
+    unit: str
+    amount: float
 
 
 @dataclass(frozen=True)
@@ -89,13 +100,19 @@ class Record:
     p10_s: float
     p90_s: float
     ceiling_s: float | None  # the work at the speed of the best ceiling of the same run
+    work: float | None = None  # of a call; divided by median_s it is in `unit`
+    unit: str = ""
 
     @staticmethod
-    def of(case_name: str, setting: "Setting", contender: str, seconds, ceiling) -> "Record":
+    def of(
+        case_name: str, setting: "Setting", contender: str, seconds, ceiling,
+        work: Work | None = None,
+    ) -> "Record":  # fmt: skip
         taken = Samples(tuple(sorted(seconds)))
         return Record(
             case_name, list(setting.size), setting.dtype, contender, setting.threads,
             taken.median, taken.quantile(0.1), taken.quantile(0.9), ceiling,
+            work and work.amount, work.unit if work else "",
         )  # fmt: skip
 
 
@@ -106,6 +123,7 @@ class Outcome:
     records: list[Record] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     goals: list[Goal] = field(default_factory=list)  # whose contenders were measured
+    ceilings: dict[str, float] = field(default_factory=dict)  # their calls in the work of the case
 
     def seconds(self) -> dict[str, float]:
         return {r.contender: r.median_s for r in self.records}
@@ -119,69 +137,92 @@ def case(name: str, sizes: list, dtypes: list, threads: tuple[int, ...] = (1, 2)
 
     def register(contenders: Callable) -> Callable:
         if name in CASES:
-            raise ValueError(f"two cases are named {name!r}; give the second another name")
+            raise InvalidValue(
+                f"two cases are named {name!r}", "--list shows one of each name",
+                "give the second another name",
+            )  # fmt: skip
         CASES[name] = Case(name, contenders, sizes, dtypes, threads)
         return contenders
 
     return register
 
 
-def sampled_rows(count: int) -> torch.Tensor:
+def sampled_rows(count: int) -> np.ndarray:
     """All rows of a small result, else the first, the last and some between."""
     if count <= CHECKED_ROWS:
-        return torch.arange(count)
-    return torch.linspace(0, count - 1, CHECKED_ROWS).round().long().unique()
+        return np.arange(count)
+    return np.unique(np.linspace(0, count - 1, CHECKED_ROWS).round().astype(np.int64))
 
 
-def difference(actual: torch.Tensor, right: Expected, dtype: str) -> str:
+def _double(result: Any, rows: np.ndarray | None = None) -> np.ndarray:
+    """Rows of an array of NumPy, PyTorch or another library in f64."""
+    if hasattr(result, "detach"):
+        result = result.detach().cpu()
+        return (result if rows is None else result[rows]).double().numpy()
+    array = np.asarray(result)
+    return (array if rows is None else array[rows]).astype(np.float64)
+
+
+def difference(actual: Any, right: Expected, dtype: str) -> str:
     """Says what is wrong with a result; "" if nothing is."""
-    if hasattr(actual, "__array__") and not isinstance(actual, torch.Tensor):
-        actual = torch.tensor(np.asarray(actual))  # of another framework
-    if not isinstance(actual, torch.Tensor):
+    if hasattr(actual, "__array__") and not hasattr(actual, "detach"):
+        actual = np.asarray(actual)
+    if not hasattr(actual, "shape"):
         return f"returned {type(actual).__name__}, not a tensor"
     rows = sampled_rows(actual.shape[0])
-    found, expected = actual.detach().cpu()[rows].double(), right.of_rows(rows)
+    found, expected = _double(actual, rows), _double(right.of_rows(rows))
     if found.shape != expected.shape:
-        return f"has shape {tuple(found.shape)}, expected {tuple(expected.shape)}"
-    tolerance = right.tolerance or TOLERANCE[dtype]
-    bad = ~((found - expected).abs() <= tolerance * (1 + expected.abs()))
+        return f"has shape {found.shape}, expected {expected.shape}"
+    tolerance = TOLERANCE[dtype] if right.tolerance is None else right.tolerance
+    bad = ~(np.abs(found - expected) <= tolerance * (1 + np.abs(expected)))
     if not bad.any():
         return ""
-    at = tuple(bad.nonzero()[0].tolist())
+    at = tuple(np.argwhere(bad)[0].tolist())
     return (
-        f"is wrong at {int(bad.sum())} of {bad.numel()} checked elements: row {int(rows[at[0]])},"
-        f" column {at[1:]}: {found[at].item():.9g} where {expected[at].item():.9g} is right"
+        f"is wrong at {int(bad.sum())} of {bad.size} checked elements: row {int(rows[at[0]])},"
+        f" column {at[1:]}: {found[at]:.9g} where {expected[at]:.9g} is right"
     )
+
+
+def spoil(result: Any) -> None:
+    """Overwrites a result: the next contender may write into the same buffer, or nothing."""
+    if hasattr(result, "detach"):
+        result.detach().fill_(float("nan") if result.is_floating_point() else -1)
+    elif isinstance(result, np.ndarray) and result.flags.writeable:
+        result.fill(-1 if result.dtype.kind in "iu" else np.nan)
 
 
 def measure(one: Case, setting: Setting, rounds: int = 0) -> Outcome:
     """Runs one case: checks each contender, then times the right ones against each other."""
     contenders: dict[str, Callable] = {}
-    right, goals, ceilings = None, [], []
+    right, work, goals, ceilings = None, None, [], []
     for item in one.contenders(setting):
         if isinstance(item, Expected):
             right = item
+        elif isinstance(item, Work):
+            work = item
         elif isinstance(item, Goal):
             goals.append(item)
         elif isinstance(item, Ceiling):
             ceilings.append(item)
         else:
             contenders[item[0]] = item[1]
-    outcome = Outcome()
+    outcome = Outcome(ceilings={c.name: c.calls for c in ceilings})
     for name in list(contenders) if right else []:
         result = contenders[name]()
         wrong = difference(result, right, setting.dtype)
         if wrong:
             outcome.wrong.append(f"{one.name} {setting.size} {setting.dtype}: {name} {wrong}")
             del contenders[name]
-        elif isinstance(result, torch.Tensor):
-            result.detach().fill_(float("nan"))  # the next one may write into the same buffer
+        else:
+            spoil(result)
         del result
     if not contenders:
         return outcome
     samples = interleave(contenders | {c.name: c.function for c in ceilings}, rounds or 11)
     ceiling = min((samples[c.name].median * c.calls for c in ceilings), default=None)
     for name, taken in samples.items():
-        outcome.records.append(Record.of(one.name, setting, name, taken.seconds, ceiling))
+        done = None if name in outcome.ceilings else work
+        outcome.records.append(Record.of(one.name, setting, name, taken.seconds, ceiling, done))
     outcome.goals = [g for g in goals if {g.ours, g.theirs} <= {"", *samples}]
     return outcome
