@@ -2,7 +2,9 @@
 """The bench runner: a wrong kernel fails, samples are fair, records are well-formed."""
 
 import json
+import os
 import re
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -167,6 +169,40 @@ def test_contenders_take_turns_and_none_is_always_first():
     assert all(len(s.seconds) == 10 for s in samples.values())
     turns = order[-12::2]  # every timed call follows one that is not
     assert turns == order[-11::2] == ["c", "a", "b", "a", "b", "c"]
+
+
+def test_after_a_pause_a_contender_is_called_until_its_threads_are_awake():
+    calls = []
+    samples = timing.interleave({"a": lambda: calls.append(1)}, 2, sample_s=1e-3, pause_s=1e-3)
+    assert len(samples["a"].seconds) == 2 and len(calls) > 20
+
+
+def test_while_threads_are_spread_none_shares_the_callers_core():
+    cores = os.sched_getaffinity(0)
+    if len(cores) < 2:
+        pytest.skip("one core")
+    stop = threading.Event()
+    other = threading.Thread(target=stop.wait)
+    other.start()
+    try:
+        if any(mask != cores for mask in timing._other_threads().values()):
+            pytest.skip("something has bound a thread of this process")
+        with timing.spread_threads():
+            assert os.sched_getaffinity(0) == {min(cores)}
+            assert os.sched_getaffinity(other.native_id) == cores - {min(cores)}
+            inner = threading.Thread(target=stop.wait)  # inherits the caller's core
+            inner.start()
+        for thread in (0, other.native_id, inner.native_id):
+            assert os.sched_getaffinity(thread) == cores
+        with timing.spread_threads(makes_threads=True):
+            assert os.sched_getaffinity(0) == os.sched_getaffinity(other.native_id) == cores
+        os.sched_setaffinity(other.native_id, {min(cores)})
+        with timing.spread_threads():
+            assert os.sched_getaffinity(0) == cores
+        assert os.sched_getaffinity(other.native_id) == {min(cores)}
+    finally:
+        stop.set()
+        other.join()
 
 
 @pytest.mark.parametrize("part, value", [(0, 1), (0.1, 1.4), (0.5, 3), (0.9, 4.6), (1, 5)])

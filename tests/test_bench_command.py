@@ -26,6 +26,7 @@ def bench(monkeypatch, capsys):
     """A function that runs the command, with short samples; returns exit code, output, errors."""
     quick = functools.partial(runner.interleave, sample_s=1e-5)
     monkeypatch.setattr(runner, "interleave", quick)
+    monkeypatch.setattr(runner, "PAUSE_S", 0)
 
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["pto", "bench", *arguments])

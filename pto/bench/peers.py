@@ -51,6 +51,7 @@ class Blas:
     """A CBLAS library of the machine."""
 
     def __init__(self, path: str, set_threads: str) -> None:
+        self._makes_threads = "blis" in path  # at each call
         self._library = ctypes.CDLL(path)
         self._set_threads = getattr(self._library, set_threads)
         pointer, size = ctypes.c_void_p, ctypes.c_int
@@ -70,6 +71,7 @@ class Blas:
             gemm(ROW_MAJOR, PLAIN, kind, m, n, k, 1, left, k, right, stride, 0, result, n)
             return out
 
+        run.makes_threads = self._makes_threads
         self._set_threads(threads)
         return run
 

@@ -26,6 +26,7 @@ from pto.errors import InvalidValue
 
 CASES: dict[str, "Case"] = {}
 CHECKED_ROWS = 512
+PAUSE_S = 0.05  # see interleave
 TOLERANCE = {"f64": 1e-13, "f32": 4e-6, "f16": 4e-3, "bf16": 3e-2, "i32": 0, "i64": 0}
 
 
@@ -219,7 +220,9 @@ def measure(one: Case, setting: Setting, rounds: int = 0) -> Outcome:
         del result
     if not contenders:
         return outcome
-    samples = interleave(contenders | {c.name: c.function for c in ceilings}, rounds or 11)
+    pause_s = PAUSE_S if setting.threads > 1 else 0
+    functions = contenders | {c.name: c.function for c in ceilings}
+    samples = interleave(functions, rounds or 11, pause_s=pause_s)
     ceiling = min((samples[c.name].median * c.calls for c in ceilings), default=None)
     for name, taken in samples.items():
         done = None if name in outcome.ceilings else work

@@ -10,11 +10,16 @@ as fill `sample_s`, after a call that is not timed: what the one before left in 
 count otherwise. Only ratios of one interleave() mean anything.
 """
 
+import contextlib
 import gc
+import os
 import statistics
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+
+WARM_SAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,45 @@ class Samples:
         return self.seconds[low] + (at - low) * (self.seconds[high] - self.seconds[low])
 
 
+def _other_threads() -> dict[int, set[int]]:
+    """The cores that each other thread of this process may use, by thread; {} where unknown."""
+    found, tasks = {}, "/proc/self/task"
+    for task in map(int, os.listdir(tasks) if os.path.isdir(tasks) else ()):
+        if task != threading.get_native_id():
+            with contextlib.suppress(OSError):  # it has ended
+                found[task] = os.sched_getaffinity(task)
+    return found
+
+
+def _bind(threads: Iterable[int], cores: set[int]) -> None:
+    for thread in threads:
+        with contextlib.suppress(OSError):  # it has ended
+            os.sched_setaffinity(thread, cores)
+
+
+@contextlib.contextmanager
+def spread_threads(makes_threads: bool = False) -> Iterator[None]:
+    """Keeps the caller on the first core and all other threads of the process off it.
+
+    Some kernels, of virtual machines above all, leave two busy threads on one core while another
+    idles, so that each waits a time slice for the other: 8 ms where 0.1 were needed. What makes its
+    threads at each call is not held, since they would inherit the caller's core; nor is a process
+    that has bound threads itself.
+    """
+    cores, others = os.sched_getaffinity(0), _other_threads()
+    is_bound = any(mask != cores for mask in others.values())
+    if makes_threads or is_bound or len(cores) < 2 or not others:
+        yield
+        return
+    first = {min(cores)}
+    _bind(others, cores - first)
+    _bind([0], first)
+    try:
+        yield
+    finally:
+        _bind([0, *_other_threads()], cores)
+
+
 def _time(function: Callable[[], object], calls: int) -> float:
     start = time.perf_counter()
     for _ in range(calls):
@@ -50,10 +94,32 @@ def _calls(function: Callable[[], object], sample_s: float) -> int:
     return max(1, round(sample_s / once))
 
 
+def _sample(function: Callable[[], object], calls: int, sample_s: float, pause_s: float) -> float:
+    """Seconds per call, after one call, or after a pause and calls for a while: threads wake."""
+    if not pause_s:
+        function()
+        return _time(function, calls)
+    time.sleep(pause_s)
+    with spread_threads(getattr(function, "makes_threads", False)):
+        end = time.perf_counter() + WARM_SAMPLES * sample_s
+        while True:
+            function()
+            if time.perf_counter() >= end:
+                return _time(function, calls)
+
+
 def interleave(
-    contenders: dict[str, Callable[[], object]], rounds: int = 11, sample_s: float = 2e-3
+    contenders: dict[str, Callable[[], object]],
+    rounds: int = 11,
+    sample_s: float = 2e-3,
+    pause_s: float = 0,
 ) -> dict[str, Samples]:
-    """Samples of each contender: `rounds` of them, each of at least about `sample_s` seconds."""
+    """Samples of each contender: `rounds` of them, each of at least about `sample_s` seconds.
+
+    A pause goes before each sample of contenders with several threads: the workers of the one
+    before spin for work (ONNX Runtime's and OpenBLAS's for tens of milliseconds) and would take the
+    cores of the next. Then the threads are spread over the cores.
+    """
     calls = {name: _calls(function, sample_s) for name, function in contenders.items()}
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     names = list(contenders)
@@ -63,8 +129,7 @@ def interleave(
         for turn in range(rounds):
             first = turn % len(names)
             for name in names[first:] + names[:first]:
-                contenders[name]()
-                seconds[name].append(_time(contenders[name], calls[name]))
+                seconds[name].append(_sample(contenders[name], calls[name], sample_s, pause_s))
     finally:
         if collecting:
             gc.enable()
