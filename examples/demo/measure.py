@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's measurements: whole batches, single kernels, shares of time.
+"""The demo's measurements: whole batches, single kernels, shares of time, accuracy.
 
 Contenders of one row run in one process, interleaved; times are medians. torch.compile runs with
 its defaults and compiles anew for each row, so that its code knows the row's sizes.
@@ -16,7 +16,10 @@ from pto.bench.timing import geometric_mean, interleave
 
 FULL_ROWS = [(t, b, n) for t in (1, 2) for b in (1, 8, 32) for n in (16, 64, 128)]
 SHOWN_ROWS = [(1, 1, 16), (1, 1, 128), (1, 8, 64), (2, 1, 16), (2, 8, 64), (2, 32, 64)]
+SHOWN_ROWS_BF16 = [(1, 1, 16), (2, 8, 64)]
+SLOW_S = 1.0  # a row whose batch takes PyTorch longer is left out, where so allowed
 ROUNDS_MIN, ROUNDS_MAX = 5, 15
+PAUSE_S = 0.1  # ONNX Runtime's idle workers spin that long
 PROFILED = (8, 64)  # batch x length of the parts below the table
 HEADS, HEAD_WIDTH = 12, 32
 
@@ -25,6 +28,7 @@ HEADS, HEAD_WIDTH = 12, 32
 class Row:
     """Milliseconds per batch."""
 
+    dtype: str
     threads: int
     batch: int
     length: int
@@ -33,10 +37,12 @@ class Row:
     pto_eager_ms: float
     pto_compile_ms: float
     pto_ms: float  # the faster of the two with PTO
+    onnxruntime_ms: float | None = None  # where it is installed; it has no bf16
 
     @property
-    def torch_ms(self) -> float:
-        return min(self.eager_ms, self.compile_ms)
+    def others_ms(self) -> float:
+        """The fastest without PTO."""
+        return min(t for t in (self.eager_ms, self.compile_ms, self.onnxruntime_ms) if t)
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ def compiled(model, batch):
     return function
 
 
-def contenders(model, batch):
+def contenders(model, batch, others):
     """Name -> function; the model's classes change only inside the two with PTO."""
     steps = PtoSteps(model)
     plain = compiled(model, batch)
@@ -78,31 +84,58 @@ def contenders(model, batch):
         "compile": lambda: plain(**batch),
         "pto_eager": with_steps(model),
         "pto_compile": with_steps(fused),
+        **{name: lambda run=run: run(**batch) for name, run in others.items()},
     }
 
 
 @torch.inference_mode()
-def measure_row(model, batch, threads: int, budget_s: float) -> Row:
+def is_slow(model, batch) -> bool:
+    """Says whether one batch takes PyTorch longer than SLOW_S."""
+    start = time.perf_counter()
+    model(**batch)
+    return time.perf_counter() - start > SLOW_S
+
+
+@torch.inference_mode()
+def measure_row(model, batch, threads: int, budget_s: float, runtime=None) -> Row:
     """One row of the table; `budget_s` bounds the number of samples from above."""
     torch.set_num_threads(threads)
     torch._dynamo.reset()
-    functions = contenders(model, batch)
+    others = {"onnxruntime": runtime.on(threads)} if runtime else {}
+    functions = contenders(model, batch, others)
     start = time.perf_counter()
     for function in functions.values():
         function()
     round_s = time.perf_counter() - start
     rounds = max(ROUNDS_MIN, min(ROUNDS_MAX, int(budget_s / round_s)))
-    ms = {n: 1e3 * s.median for n, s in interleave(functions, rounds, sample_s=0.02).items()}
+    pause_s = PAUSE_S if threads > 1 else 0
+    samples = interleave(functions, rounds, sample_s=0.02, pause_s=pause_s)
+    ms = {name: 1e3 * taken.median for name, taken in samples.items()}
     size = tuple(batch["input_ids"].shape)
     pto_ms = min(ms["pto_eager"], ms["pto_compile"])
     times = (ms["eager"], ms["compile"], ms["pto_eager"], ms["pto_compile"], pto_ms)
-    return Row(threads, *size, *times)
+    dtype = {torch.float32: "f32", torch.bfloat16: "bf16"}[model.dtype]
+    return Row(dtype, threads, *size, *times, ms.get("onnxruntime"))
 
 
 def speedup(rows: list[Row]) -> tuple[float, float]:
-    """Geometric mean and minimum of PyTorch's better time over ours."""
-    ratios = [row.torch_ms / row.pto_ms for row in rows]
+    """Geometric mean and minimum of the best other time over ours."""
+    ratios = [row.others_ms / row.pto_ms for row in rows]
     return geometric_mean(ratios), min(ratios)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Embeddings beside those of PyTorch in f32."""
+
+    model: str
+    least_cosine: float
+    max_difference: float
+
+    @staticmethod
+    def of(model: str, found: torch.Tensor, right: torch.Tensor) -> "Accuracy":
+        cosines = torch.nn.functional.cosine_similarity(found.double(), right.double())
+        return Accuracy(model, cosines.min().item(), (found - right).abs().max().item())
 
 
 def _steps(model, rows: int):
@@ -154,7 +187,7 @@ def measure_kernels(model, threads: int) -> list[KernelTime]:
             "eager": lambda f=theirs, a=arguments: f(*a),
             "compile": lambda f=fast, a=arguments: f(*a),
         }
-        us = {n: 1e6 * s.median for n, s in interleave(functions).items()}
+        us = {n: 1e6 * s.median for n, s in interleave(functions, pause_s=PAUSE_S).items()}
         times = (us["pto"], us["eager"], us["compile"])
         found.append(KernelTime(name, rows, columns, threads, *times))
     return found

@@ -61,16 +61,16 @@ def pool(hidden, mask):
 
 @torch.inference_mode()
 def embed(model, tokenizer, sentences, batch=32):
-    """Embeddings of all sentences, [len(sentences), 384], in batches of similar length."""
+    """Embeddings of all sentences, [len(sentences), 384] in f32, in batches of similar length."""
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
-    embeddings = torch.empty(len(sentences), model.config.hidden_size)
+    parts = []
     for first in range(0, len(order), batch):
         chosen = order[first : first + batch]
         tokens = tokenizer([sentences[i] for i in chosen], padding=True, return_tensors="pt")
         mask = tokens["attention_mask"]
         hidden = model(input_ids=tokens["input_ids"], attention_mask=mask).last_hidden_state
-        embeddings[chosen] = pool(hidden, mask)
-    return embeddings
+        parts.append(pool(hidden.float(), mask))
+    return torch.cat(parts)[torch.tensor(order).argsort()]
 
 
 def neighbours(embeddings, queries, count=2):
