@@ -40,6 +40,11 @@ Unit unit_of(int type, int engine) {
 int64_t pto_matmul_packed_bytes(const pto_matmul_job* job) {
   const int engine = pto::engine_of(*job);
   if (engine == PTO_MATMUL_AMX) return pto_matmul_avx512_tiles_bytes(job);
+  const bool has_bytes = job->a.type == PTO_MATMUL_I8 || job->a.type == PTO_MATMUL_U8;
+  if (job->b.type == PTO_MATMUL_I4X2 || (job->b.type == PTO_MATMUL_I8 && !has_bytes)) {
+    const int64_t run = job->b.type == PTO_MATMUL_I8 ? 32 : 64;  // matmul_coded.hpp
+    return (int64_t(job->depth) + run - 1) / run * 32 * ((int64_t(job->cols) + 31) / 32 * 32) + 32;
+  }
   const Unit unit = unit_of(job->b.type, engine);
   const int64_t units = (int64_t(job->depth) + 8 * unit.elements - 1) / (8 * unit.elements) * 8;
   const int64_t cols = (int64_t(job->cols) + 15) / 16 * 16;  // whole groups of columns are written

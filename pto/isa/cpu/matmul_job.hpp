@@ -15,10 +15,11 @@
 // (depth + 2) * 2^-23 * (|start| + |a| |b|) + depth * 2^-125. On one engine an element has the same
 // bits however the work is cut, in any layout, whatever other rows and columns there are, packed or
 // not. An element of a and b counts as a[i,k] * 2^(scale[i,k/32] - 127) where scales are given,
-// rounded to f32. Without terms c is start, or zeros, plus bias.
+// rounded to f32; one of I4X2 as b[k,j] * factor[k/group,j] + zero[k/group,j], rounded once.
+// Without terms c is start, or zeros, plus bias.
 //
-// Types: c is f32 for floats of up to 32 bits, and i32 for bytes, each operand with or without a
-// sign, and for two of i16; or all are i32, i64 or f64.
+// Types: c is f32 for floats of up to 32 bits, where b may be I8 (without boxes) or I4X2, and i32
+// for bytes, each operand with or without a sign, and for two of i16; or all are i32, i64 or f64.
 //
 // Thread safety: any thread; pto_matmul writes c, or packed, and only reads everything else.
 #pragma once
@@ -44,7 +45,8 @@ enum {  // pto_matmul_matrix::type; PTO_MATMUL_UNKNOWN is refused by the instruc
   PTO_MATMUL_U8,
   PTO_MATMUL_I16,
   PTO_MATMUL_I64,
-  PTO_MATMUL_F64
+  PTO_MATMUL_F64,
+  PTO_MATMUL_I4X2  // signed; of b alone, without boxes, whose columns are runs: row_stride is 1
 };
 
 // Element [r, c] lies at (r / box_rows) * box_row_stride + r % box_rows * row_stride, and the same
@@ -84,6 +86,10 @@ typedef struct pto_matmul_job {
   // Where `packed` has more columns than the job, at most PTO_MATMUL_PACKED_COLS: how many, and the
   // first one of the job, a multiple of 32. 0 and 0: they are the job's.
   int32_t packed_cols, packed_first;
+  // The groups of a b of I4X2: 32, 64 or 128 of the depth, which is a multiple of them. Factors and
+  // zeros (data null: none) are f32, f16 or bf16, groups x cols, each row's together.
+  int32_t b_group;
+  pto_matmul_matrix b_factor, b_zero;
 } pto_matmul_job;
 
 enum { PTO_MATMUL_PACKED_COLS = 1024 };

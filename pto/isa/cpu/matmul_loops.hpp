@@ -46,8 +46,6 @@ inline Panels& panels_of_thread() {
   return workspace.get();
 }
 
-using Pack = void (*)(const pto_matmul_job&, void*, const Part&);
-
 template <class Dot>
 class Product {
   using Unit = typename Dot::Unit;

@@ -239,5 +239,35 @@ void pack_right(const pto_matmul_job& job, void* panel, const Part& part) {
   Packer<T>{{job.b, job.b_scale, false, job.depth}}.right(static_cast<int32_t*>(panel), part);
 }
 
+// How both operands of a product of floats are packed, for each type.
+using Pack = void (*)(const pto_matmul_job&, void*, const Part&);
+struct Packs {
+  Pack left, right;
+};
+template <class T>
+Packs floats_of() {
+  return {pack_left<T>, pack_right<T>};
+}
+inline Packs floats(int type) {
+  switch (type) {
+    case PTO_MATMUL_F16:
+      return floats_of<half>();
+    case PTO_MATMUL_BF16:
+      return floats_of<bfloat16_t>();
+    case PTO_MATMUL_E4M3:
+      return floats_of<float8_e4m3_t>();
+    case PTO_MATMUL_E5M2:
+      return floats_of<float8_e5m2_t>();
+    case PTO_MATMUL_HIF8:
+      return floats_of<hifloat8_t>();
+    case PTO_MATMUL_E2M1X2:
+      return floats_of<float4_e2m1x2_t>();
+    case PTO_MATMUL_E1M2X2:
+      return floats_of<float4_e1m2x2_t>();
+    default:
+      return floats_of<float>();
+  }
+}
+
 }  // namespace matmul
 PTO_NAMESPACE_END

@@ -8,40 +8,13 @@
 //
 // Thread safety: any thread.
 #pragma once
+#include "pto/isa/cpu/matmul_few_coded.hpp"
 #include "pto/isa/cpu/matmul_loops.hpp"
 #include "pto/isa/cpu/matmul_pack_bytes.hpp"
 #include "pto/isa/cpu/matmul_pack_whole.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
-
-struct Packs {
-  Pack left, right;
-};
-template <class T>
-Packs floats_of() {
-  return {pack_left<T>, pack_right<T>};
-}
-inline Packs floats(int type) {
-  switch (type) {
-    case PTO_MATMUL_F16:
-      return floats_of<half>();
-    case PTO_MATMUL_BF16:
-      return floats_of<bfloat16_t>();
-    case PTO_MATMUL_E4M3:
-      return floats_of<float8_e4m3_t>();
-    case PTO_MATMUL_E5M2:
-      return floats_of<float8_e5m2_t>();
-    case PTO_MATMUL_HIF8:
-      return floats_of<hifloat8_t>();
-    case PTO_MATMUL_E2M1X2:
-      return floats_of<float4_e2m1x2_t>();
-    case PTO_MATMUL_E1M2X2:
-      return floats_of<float4_e1m2x2_t>();
-    default:
-      return floats_of<float>();
-  }
-}
 
 // Runs b's columns of T against the rows of a type that Dot's packers take.
 template <class Dot, class T>
@@ -65,6 +38,19 @@ template <class Dot>
 void run_whole(const pto_matmul_job& job) {
   Product<Dot>(job, pack_whole_left<typename Dot::Unit>, pack_whole_right<typename Dot::Unit>)
       .run();
+}
+
+// For floats a and codes b.
+template <class Code>
+void run_coded(const pto_matmul_job& job) {
+  if (job.packs) return pack_words<Code>(job);
+  const pto_matmul_job from = unpacked(job);
+  const Pack left = floats(job.a.type).left;
+  Panels& panels = panels_of_thread();
+  static_assert(sizeof panels.right >= sizeof(CodedPanel));
+  auto& panel = reinterpret_cast<CodedPanel&>(panels.right);
+  if (FewCoded<Code>(from, left, panels.left, kBlockRows * kDepth, panel).run()) return;
+  Product<FloatDot>(from, left, pack_right_coded<Code>).run();
 }
 
 // `quads`: the CPU multiplies quads of bytes.
@@ -91,6 +77,8 @@ inline void run(const pto_matmul_job& job, bool quads) {
     case PTO_MATMUL_F64:
       return run_whole<DoubleDot>(job);
     default:
+      if (job.b.type == PTO_MATMUL_I8) return run_coded<ByteCode>(job);
+      if (job.b.type == PTO_MATMUL_I4X2) return run_coded<NibbleCode>(job);
       if (Stream::pays(job) && Stream(job).run()) return;
       Product<FloatDot>(job, floats(job.a.type).left, floats(job.b.type).right).run();
   }
