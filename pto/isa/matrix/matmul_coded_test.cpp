@@ -13,7 +13,7 @@
 #include "pto/isa/element/numeric.hpp"
 #include "tests/deep.hpp"
 
-namespace pto::matmul_test {
+namespace pto::matmul_coded_test {
 namespace {
 
 using Random = std::mt19937;
@@ -169,4 +169,4 @@ TEST(MatmulOfCodes, BytesInAnyLayoutCountTheSame) {
 }
 
 }  // namespace
-}  // namespace pto::matmul_test
+}  // namespace pto::matmul_coded_test
