@@ -25,6 +25,7 @@ from bench import (
 )
 from bench import fused as fused
 from bench import gemm as gemm
+from bench import quantized as quantized
 from bench import tasks as tasks
 from bench import tiles as tiles
 from pto.bench.peers import set_threads
@@ -53,6 +54,7 @@ PROGRAMS = {
 
 SHARES = dict.fromkeys(("gemm", "few_rows", "linear"), report.PRODUCTS)
 ATTENTION = ("attention", "causal", "gradients", "causal_gradients")
+SHARES |= dict.fromkeys(("linear_int8", "linear_int4"), report.QUANTISED)
 SHARES |= dict.fromkeys(ATTENTION, report.ATTENTION) | {"decode": report.DECODE}
 ROWS = {name: table.row for name, table in SHARES.items()}
 TABLE = {kernel.name for kernel in kernels.KERNELS} | {f"{k.name}_half" for k in kernels.KERNELS}

@@ -92,6 +92,7 @@ class Shares:
 
 
 PRODUCTS = Shares("product", "peak", PEERS)
+QUANTISED = Shares("layer", "limit", ("torch", "in bf16", "dense"))
 ATTENTION = Shares("attention", "peak", ("torch",))
 DECODE = Shares("attention", "read", ("torch",))
 

@@ -19,6 +19,8 @@ from pto.adapters.torch import activation, has_cpp_gradients
 from pto.language.samples import samples
 from pto.ops import __all__ as NAMES
 
+# Quantised numbers are no function of anything that could have a gradient; layers of them infer.
+QUANTISED = {"linear_int4", "linear_int8", "quantize_int4"}
 FUNCTIONS = {name: OPERATORS[name] for name in NAMES}  # the rest works in place
 OPCHECKS = ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"]
 OWN_DEVICES = "test_autograd_registration"  # PyTorch has it for its own devices only
@@ -44,7 +46,8 @@ def calls(operator, deep, device="cpu"):
             return x
         given = torch.from_numpy(x)
         tensor = torch.empty(x.shape, dtype=given.dtype, device=device).copy_(given)
-        return tensor.requires_grad_(tensor.is_floating_point() and of is operator)
+        may = of is operator and of.name not in QUANTISED
+        return tensor.requires_grad_(tensor.is_floating_point() and may)
 
     found = [
         ([made(x) for x in args], {**texts, **keywords})
@@ -106,7 +109,8 @@ def test_opcheck_finds_nothing_on_the_npu(operator, deep):
 @every_function
 def test_the_gradient_is_that_of_finite_differences(operator, deep):
     if derivative(record_of(operator)) is None:
-        assert not any(o.is_differentiable for o in record_of(operator).outputs)
+        has_floats = any(o.is_differentiable for o in record_of(operator).outputs)
+        assert has_floats is (operator.name in QUANTISED)
         return
     for call in typical(operator, deep, 2):
         function, inputs = of_tensors(operator, *call)
@@ -161,7 +165,11 @@ def test_every_operator_that_gives_floating_point_results_has_a_gradient():
         if record_of(OPERATORS[name]).gradient < 0
         and any(o.is_differentiable for o in record_of(OPERATORS[name]).outputs)
     }
-    assert without == set()
+    assert without == QUANTISED
+    x = torch.randn(2, 32, requires_grad=True)
+    weight = torch.zeros(3, 32, dtype=torch.int8)
+    with pytest.raises(RuntimeError, match="linear_int8: tensor x requires grad, but the operator"):
+        torch.ops.pto.linear_int8(x, weight, torch.ones(3))
 
 
 WITHOUT_CPP = """

@@ -54,10 +54,14 @@ struct Hash {
 
 std::array<int64_t, 2> pair(const int64_t* numbers) { return {numbers[0], numbers[1]}; }
 
-uint32_t element(const void* data, int64_t place) {
-  uint32_t bits;
-  std::memcpy(&bits, static_cast<const uint32_t*>(data) + place, sizeof bits);
+uint32_t element(const void* data, int64_t place, int bytes) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, static_cast<const char*>(data) + place * bytes, static_cast<size_t>(bytes));
   return bits;
+}
+
+bool is_packable(DType dtype) {
+  return dtype == DType::F32 || dtype == DType::I8 || dtype == DType::U8;
 }
 
 }  // namespace
@@ -70,6 +74,7 @@ PackedWeight::PackedWeight(const pto_tensor_ref& weight, const pto_weight_owner&
     : data_(weight.data),
       sizes_(pair(weight.sizes)),
       strides_(pair(weight.strides)),
+      dtype_(dtype_of(weight)),
       owner_(owner),
       wanted_(wanted) {
   constexpr int kBeside = 4, kGroups = kSamples / kBeside;
@@ -79,7 +84,7 @@ PackedWeight::PackedWeight(const pto_tensor_ref& weight, const pto_weight_owner&
     const int64_t last = std::max<int64_t>(sizes_[1] - kBeside, 0);
     const int64_t col = last * (group * 7 % kGroups) / (kGroups - 1) + i % kBeside;
     places_[i] = row * strides_[0] + std::min(col, sizes_[1] - 1) * strides_[1];
-    samples_[i] = element(data_, places_[i]);
+    samples_[i] = element(data_, places_[i], bytes(dtype_));
   }
   if (weight_check() == WeightCheck::Compared) {
     copy_.reserve(static_cast<size_t>(sizes_[0] * sizes_[1]));
@@ -102,7 +107,7 @@ template <class F>
 bool PackedWeight::for_elements(F f) const {
   for (int64_t i = 0; i < sizes_[0]; ++i) {
     for (int64_t j = 0; j < sizes_[1]; ++j) {
-      if (!f(element(data_, i * strides_[0] + j * strides_[1]))) return false;
+      if (!f(element(data_, i * strides_[0] + j * strides_[1], bytes(dtype_)))) return false;
     }
   }
   return true;
@@ -114,14 +119,16 @@ pto_tensor_ref PackedWeight::tensor() const {
 }
 
 bool PackedWeight::is_of(const pto_tensor_ref& weight) const {
-  return data_ == weight.data && sizes_ == pair(weight.sizes) && strides_ == pair(weight.strides);
+  return data_ == weight.data && dtype_ == dtype_of(weight) && sizes_ == pair(weight.sizes) &&
+         strides_ == pair(weight.strides);
 }
 
 bool PackedWeight::is_unchanged(const pto_tensor_ref& weight, const pto_weight_owner& owner) const {
   if (!is_of(weight) || owner.object != owner_.object || owner.version != owner_.version)
     return false;
+  const int size = bytes(dtype_);
   uint32_t differs = 0;
-  for (int i = 0; i < kSamples; ++i) differs |= element(data_, places_[i]) ^ samples_[i];
+  for (int i = 0; i < kSamples; ++i) differs |= element(data_, places_[i], size) ^ samples_[i];
   if (differs != 0) return false;
   if (weight_check() != WeightCheck::Compared) return true;
   if (copy_.empty()) return false;
@@ -236,7 +243,7 @@ std::shared_ptr<const PackedWeight> packed_weight(const pto_operator& op,
                                                   const pto_weight_owner& owner,
                                                   int32_t (*run)(const pto_operator_call*)) {
   const WeightCheck how = weight_check();
-  if (how == WeightCheck::Never || dtype_of(weight) != DType::F32 || weight.rank != 2 ||
+  if (how == WeightCheck::Never || !is_packable(dtype_of(weight)) || weight.rank != 2 ||
       weight.sizes[0] * weight.sizes[1] < kFewElements ||
       (owner.version == PTO_WEIGHT_UNCOUNTED && how != WeightCheck::Compared))
     return nullptr;

@@ -21,6 +21,7 @@
 
 #include "pto/abi/operator.h"
 #include "pto/abi/weights.h"
+#include "pto/base/dtype.hpp"
 
 namespace pto {
 
@@ -56,6 +57,7 @@ class PackedWeight {
 
   const void* data_;
   std::array<int64_t, 2> sizes_, strides_;
+  DType dtype_;
   pto_weight_owner owner_;
   std::array<int64_t, kSamples> places_;  // offsets of elements
   std::array<uint32_t, kSamples> samples_;
@@ -66,8 +68,8 @@ class PackedWeight {
   int64_t floats_ = 0, bytes_ = 0;
 };
 
-// Returns the packed copy of a weight of float, or null: the call takes the weight itself. `run`
-// runs the operator that packs.
+// Returns the packed copy of a weight of f32, i8 or u8, or null: the call takes the weight itself.
+// `run` runs the operator that packs.
 std::shared_ptr<const PackedWeight> packed_weight(const pto_operator& op,
                                                   const pto_tensor_ref& weight,
                                                   const pto_weight_owner& owner,

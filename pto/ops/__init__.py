@@ -33,6 +33,9 @@ from pto.ops.norm import RmsNorm as rms_norm
 from pto.ops.norm import Softmax as softmax
 from pto.ops.product import Gemm as gemm
 from pto.ops.product import MatMul as matmul
+from pto.ops.quantized import LinearInt4 as linear_int4
+from pto.ops.quantized import LinearInt8 as linear_int8
+from pto.ops.quantized import QuantizeInt4 as quantize_int4
 from pto.ops.selection import Embedding as embedding
 from pto.ops.selection import Split as split
 from pto.ops.selection import TopK as top_k
@@ -53,10 +56,13 @@ __all__ = [
     "gemm",
     "layer_norm",
     "linear",
+    "linear_int4",
+    "linear_int8",
     "matmul",
     "mul",
     "mul_scalar",
     "nonzero",
+    "quantize_int4",
     "relu",
     "rms_norm",
     "silu",

@@ -36,11 +36,11 @@ def _packed(b: Spec, depth: Size, cols: Size) -> Spec:
     return b.like((strips + rest + SIZES,))
 
 
-def _work_of_packing(depth: Size, cols: Size) -> tuple[Size, Size]:
+def work_of_packing(depth: Size, cols: Size) -> tuple[Size, Size]:
     return (cols + 95) // 96, depth * cols * 8
 
 
-def _require_matrix(name: str, argument: str, spec: Spec) -> None:
+def require_matrix(name: str, argument: str, spec: Spec) -> None:
     if spec.ndim != 2:
         raise InvalidValue(
             f"{name}: {argument} has {spec.ndim} axes", "it is a matrix", "reshape it"
@@ -55,11 +55,11 @@ class PackRight:
     types = "(T) -> T where T: f32"
 
     def infer(b, transpose_b):
-        _require_matrix("_pack_right", "b", b)
+        require_matrix("_pack_right", "b", b)
         return _packed(b, *(reversed(b.shape) if transpose_b else b.shape))
 
     def work(b, transpose_b):
-        return _work_of_packing(*(reversed(b.shape) if transpose_b else b.shape))
+        return work_of_packing(*(reversed(b.shape) if transpose_b else b.shape))
 
     kernel = cpp_kernel("linear.cpp", "pack_right", takes_strides=True)
 
@@ -71,11 +71,11 @@ class PackWeight:
     types = "(T) -> T where T: f32"
 
     def infer(weight):
-        _require_matrix("_pack_weight", "weight", weight)
+        require_matrix("_pack_weight", "weight", weight)
         return _packed(weight, *reversed(weight.shape))
 
     def work(weight):
-        return _work_of_packing(*reversed(weight.shape))
+        return work_of_packing(*reversed(weight.shape))
 
     kernel = cpp_kernel("linear.cpp", "pack_weight", takes_strides=True)
 
@@ -103,22 +103,26 @@ class MatMulPacked:
     kernel = cpp_kernel("linear.cpp", "matmul_packed", takes_strides=True)
 
 
+def check_activation(name: str, activation: str) -> None:
+    if activation not in ACTIVATIONS:
+        raise InvalidValue(
+            f"{name}: activation is {activation!r}",
+            "an activation that follows the product in the same pass",
+            f"pass {', '.join(map(repr, ACTIVATIONS))}",
+        )
+
+
 def _result(x: Spec, weight: Spec, bias: Spec | None, activation: str) -> Spec:
     """Checks the arguments of a linear layer."""
     if x.ndim == 0:
         raise InvalidValue(
             "linear: x has no axes", "its last axis holds the inputs", "give it an axis"
         )
-    _require_matrix("linear", "weight", weight)
+    require_matrix("linear", "weight", weight)
     require_equal(x.shape[-1], weight.shape[1], "x and weight")
     if bias is not None:
         require_shape(bias, (weight.shape[0],), "bias and weight")
-    if activation not in ACTIVATIONS:
-        raise InvalidValue(
-            f"linear: activation is {activation!r}",
-            "an activation that follows the product in the same pass",
-            f"pass {', '.join(map(repr, ACTIVATIONS))}",
-        )
+    check_activation("linear", activation)
     return x.like((*x.shape[:-1], weight.shape[0]))
 
 

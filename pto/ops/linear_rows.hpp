@@ -41,14 +41,18 @@ struct Part {
 };
 
 template <class T>
+constexpr int kMatmulType = std::is_same_v<T, half>         ? PTO_MATMUL_F16
+                            : std::is_same_v<T, bfloat16_t> ? PTO_MATMUL_BF16
+                            : std::is_same_v<T, double>     ? PTO_MATMUL_F64
+                            : std::is_same_v<T, int8_t>     ? PTO_MATMUL_I8
+                            : std::is_same_v<T, int32_t>    ? PTO_MATMUL_I32
+                                                            : PTO_MATMUL_F32;
+
+template <class T>
 pto_matmul_matrix matrix(T* data, int64_t row_stride, int64_t col_stride) {
   using Plain = std::remove_const_t<T>;
-  constexpr int kType = std::is_same_v<Plain, half>         ? PTO_MATMUL_F16
-                        : std::is_same_v<Plain, bfloat16_t> ? PTO_MATMUL_BF16
-                        : std::is_same_v<Plain, double>     ? PTO_MATMUL_F64
-                                                            : PTO_MATMUL_F32;
   return {const_cast<Plain*>(data),
-          kType,
+          kMatmulType<Plain>,
           PTO_MATMUL_UNBOXED,
           PTO_MATMUL_UNBOXED,
           0,

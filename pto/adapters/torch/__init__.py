@@ -20,6 +20,7 @@ import torch
 from pto.adapters import build as adapter_libraries
 from pto.adapters.record import Record, on_operator
 from pto.adapters.torch import activation, autocast, autograd, batching, build, fake
+from pto.adapters.torch.quantized import int4_from_torch
 from pto.adapters.torch.record import (
     out_names,
     out_schema,
@@ -30,7 +31,14 @@ from pto.adapters.torch.record import (
 from pto.adapters.torch_threads import HOST_POOL, library, use_host_pool
 from pto.errors import Failure
 
-__all__ = ["HOST_POOL", "call", "describe", "has_cpp_gradients", "use_host_pool"]
+__all__ = [
+    "HOST_POOL",
+    "call",
+    "describe",
+    "has_cpp_gradients",
+    "int4_from_torch",
+    "use_host_pool",
+]
 
 _libraries: dict[str, torch.library.Library] = {}  # keep the Python registrations alive
 _declared: set[int] = set()

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear layers with weights of 8 and 4 bits, against PyTorch's own, with x in f32 and in bf16, and
+against its dense layer in bf16.
+
+The weight is seen again and again, so pto packs it by itself. The ceiling of one row are the bytes
+of the weight, read once, that of more the peak of multiply-adds in registers. Numbers fit bf16.
+Sizes are rows x depth x columns.
+"""
+
+import pto.torch  # noqa: F401 registers torch.ops.pto
+import torch
+from torch.nn import functional as F
+
+from bench.peak import Peak, Read
+from bench.runner import Ceiling, Expected, Setting, case
+
+GROUP = 128
+SIZES = [(m, 4096, n) for n in (16384, 1024) for m in (1, 4, 16)] + [(512, 4096, 1024)]
+
+
+def ceiling(setting: Setting, weight: torch.Tensor) -> Ceiling:
+    m, k, n = setting.size
+    if m == 1:
+        return Ceiling("read", Read(weight.view(-1).view(torch.float32), setting.threads), 1)
+    peak = Peak(setting.threads)
+    return Ceiling("peak", peak, m * k * n / peak.multiply_adds)
+
+
+def rounded(x: torch.Tensor) -> torch.Tensor:
+    return x.bfloat16().float()
+
+
+def int8(setting: Setting):
+    m, k, n = setting.size
+    x, scale = rounded(torch.randn(m, k)), rounded(torch.rand(n) / 128)
+    weight = torch.randint(-128, 128, (n, k), dtype=torch.int8)
+    half, narrow = weight.bfloat16(), x.bfloat16()
+    theirs, ours = torch.ops.aten._weight_int8pack_mm, torch.ops.pto.linear_int8
+    yield "pto", lambda: ours(x, weight, scale)
+    yield "pto bf16", lambda: ours(narrow, weight, scale)
+    yield "in bf16", lambda: theirs(narrow, weight, scale.bfloat16())
+    yield "dense", lambda: F.linear(narrow, half) * scale
+    yield ceiling(setting, weight)
+    yield Expected(lambda rows: x[rows].double() @ weight.double().t() * scale, tolerance=0.2)
+
+
+def int4(setting: Setting):
+    m, k, n = setting.size
+    x, aten = rounded(torch.randn(m, k)), torch.ops.aten
+    numbers = torch.randint(0, 16, (n, k), dtype=torch.int32)
+    grid = rounded(torch.rand(k // GROUP, n, 2) / 8)
+    scale, zero = grid.unbind(-1)
+    pairs = (numbers & 255) ^ 8
+    weight = (pairs[:, ::2] | pairs[:, 1::2] << 4).to(torch.uint8)
+    packed = aten._convert_weight_to_int4pack_for_cpu(numbers, 1)
+    wide = (numbers - 8) * scale.repeat_interleave(GROUP, 0).t()
+    wide = wide + zero.repeat_interleave(GROUP, 0).t()
+    half, narrow, grid16 = wide.bfloat16(), x.bfloat16(), grid.bfloat16()
+    given = [one.contiguous() for one in (scale, zero)]
+    ours, theirs = torch.ops.pto.linear_int4, aten._weight_int4pack_mm_for_cpu
+    yield "pto", lambda: ours(x, weight, *given, group=GROUP)
+    yield "pto bf16", lambda: ours(narrow, weight, *given, group=GROUP)
+    yield "torch", lambda: theirs(x, packed, GROUP, grid)
+    yield "in bf16", lambda: theirs(narrow, packed, GROUP, grid16)
+    yield "dense", lambda: F.linear(narrow, half)
+    yield ceiling(setting, weight)
+    yield Expected(lambda rows: x[rows].double() @ wide.double().t(), tolerance=0.2)
+
+
+case("linear_int8", sizes=SIZES, dtypes=["f32"])(int8)
+case("linear_int4", sizes=SIZES, dtypes=["f32"])(int4)

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear layers whose weights have 8 or 4 bits. Activations stay as they are: weights are widened
+while they are loaded, and each product is added with one rounding, in the order of the contraction.
+"""
+
+import math
+
+import numpy as np
+
+from pto.errors import InvalidValue
+from pto.language.dtypes import f32, u8
+from pto.language.infer import Size, Spec, require_equal, require_shape
+from pto.language.native_kernel import cpp_kernel
+from pto.language.op import op
+from pto.ops.linear import ACTIVATIONS, check_activation, require_matrix, work_of_packing
+from pto.ops.product import FLOPS_A_BYTE, TOLERANCE
+
+GROUPS = (32, 64, 128)
+LEAST = 2.0**-126  # of scales
+LAYER = "Tensor? bias=None, Tensor? residual=None, Tensor? packed=None"
+
+
+def _packed(weight: Spec, bits: int) -> Spec:
+    """The layout of isa/cpu/matmul_coded.hpp: 32 columns and 32 bytes of each together; then
+    floats of slack and sizes, which linear_quantized.cpp reads."""
+    cols, row_bytes = weight.shape
+    words = (row_bytes + 31) // 32 * 8 * ((cols + 31) // 32 * 32)
+    return weight.like((words + 8 + 4,), f32)
+
+
+def _layer(name: str, x: Spec, cols: Size, depth: Size, bias, residual, activation: str) -> Spec:
+    """Checks what every layer has, and returns its result."""
+    if x.ndim == 0:
+        raise InvalidValue(
+            f"{name}: x has no axes", "its last axis holds the inputs", "give it an axis"
+        )
+    require_equal(x.shape[-1], depth, f"{name}: the inputs of x and weight")
+    if bias is not None:
+        require_shape(bias, (cols,), f"{name}: bias and the outputs of weight")
+    check_activation(name, activation)
+    result = x.like((*x.shape[:-1], cols))
+    if residual is not None:
+        require_shape(residual, result.shape, f"{name}: residual and the result")
+    return result
+
+
+def _work(x: Spec, weight: Spec) -> tuple[Size, Size]:
+    """A few rows cost the bytes of the weight."""
+    results, outputs = math.prod(x.shape[:-1]) * weight.shape[0], math.prod(weight.shape)
+    return results, results * x.shape[-1] // FLOPS_A_BYTE + outputs
+
+
+def _finished(result, bias, residual, activation: str):
+    result = ACTIVATIONS[activation](result if bias is None else result + bias)
+    return result if residual is None else result + residual
+
+
+@op("_pack_int8(Tensor weight) -> Tensor")
+class PackInt8:
+    """Packs the weight of linear_int8 for its argument `packed`."""
+
+    types = "(i8) -> f32"
+
+    def infer(weight):
+        require_matrix("_pack_int8", "weight", weight)
+        return _packed(weight, 8)
+
+    def work(weight):
+        return work_of_packing(*weight.shape)
+
+    kernel = cpp_kernel("linear_quantized.cpp", "pack_int8")
+
+
+@op(
+    f"linear_int8(Tensor x, Tensor weight, Tensor scale, {LAYER}, *, str activation='none')"
+    " -> Tensor"
+)
+class LinearInt8:
+    """activation((x @ weight.T) * scale + bias) + residual: a linear layer with a weight of int8.
+
+    weight is outputs x inputs, scale has one number for each output; x is not quantised. The other
+    arguments are those of linear.
+    """
+
+    types = "(T, i8, S, T, T, f32) -> T where T: f32 f16 bf16, S: f32 f16 bf16"
+
+    def infer(x, weight, scale, bias, residual, packed, activation):
+        require_matrix("linear_int8", "weight", weight)
+        cols, depth = weight.shape
+        require_shape(scale, (cols,), "linear_int8: scale and the outputs of weight")
+        return _layer("linear_int8", x, cols, depth, bias, residual, activation)
+
+    def work(x, weight, scale, bias, residual, packed, activation):
+        return _work(x, weight)
+
+    def oracle(x, weight, scale, bias=None, residual=None, packed=None, activation="none"):
+        return _finished((x @ weight.T) * scale, bias, residual, activation)
+
+    def samples(tensor):
+        def layer(rows, inputs, outputs):
+            x = tensor(*rows, inputs)
+            weight = tensor(outputs, inputs, dtype="i8", low=-128, high=128)
+            return x, weight, _small(tensor(outputs))
+
+        yield (*layer((5,), 13, 7), tensor(7)), {}
+        yield (*layer((2, 3), 9, 40), None, tensor(2, 3, 40)), {"activation": "relu"}
+        yield (*layer((), 40, 3), tensor(3)), {"activation": "gelu"}
+        yield (*layer((17,), 37, 35),), {"activation": "silu"}
+        yield (*layer((0,), 4, 3), tensor(3)), {}
+        yield (*layer((3,), 0, 2), tensor(2)), {"activation": "gelu_tanh"}
+
+    tolerance = TOLERANCE
+    kernel = cpp_kernel("linear_quantized.cpp", "linear_int8")
+    packing = ("weight", "packed", "_pack_int8")
+
+
+def _small(scale: np.ndarray) -> np.ndarray:
+    return (scale.astype(np.float32) / 128).astype(scale.dtype)
+
+
+@op("_pack_int4(Tensor weight) -> Tensor")
+class PackInt4:
+    """Packs the weight of linear_int4 for its argument `packed`."""
+
+    types = "(u8) -> f32"
+
+    def infer(weight):
+        require_matrix("_pack_int4", "weight", weight)
+        return _packed(weight, 4)
+
+    def work(weight):
+        return work_of_packing(*weight.shape)
+
+    kernel = cpp_kernel("linear_quantized.cpp", "pack_int4")
+
+
+def check_group(name: str, group: int) -> None:
+    if group not in GROUPS:
+        raise InvalidValue(
+            f"{name}: group is {group}",
+            "inputs that lie together share a scale",
+            f"pass a group of {', '.join(map(str, GROUPS[:-1]))} or {GROUPS[-1]}",
+        )
+
+
+@op(
+    "linear_int4(Tensor x, Tensor weight, Tensor scale, Tensor? zero=None,"
+    f" {LAYER}, *, int group=128, str activation='none') -> Tensor"
+)
+class LinearInt4:
+    """activation(x @ w.T + bias) + residual: a linear layer with a weight of 4 bits.
+
+    weight is outputs x inputs / 2: numbers from -8 to 7, two in a byte, the first one low. `group`
+    inputs, 32, 64 or 128, share a scale and perhaps a zero, (inputs / group) x outputs: w is number
+    * scale + zero, rounded once to f32. x is not quantised. The other arguments are those of
+    linear.
+    """
+
+    types = "(T, u8, S, S, T, T, f32) -> T where T: f32 f16 bf16, S: f32 f16 bf16"
+
+    def infer(x, weight, scale, zero, bias, residual, packed, group, activation):
+        require_matrix("linear_int4", "weight", weight)
+        check_group("linear_int4", group)
+        cols, depth = weight.shape[0], weight.shape[1] * 2
+        groups = depth // group
+        require_equal(groups * group, depth, f"linear_int4: inputs are groups of {group}")
+        require_shape(scale, (groups, cols), "linear_int4: scale is groups x outputs")
+        if zero is not None:
+            require_shape(zero, (groups, cols), "linear_int4: zero is groups x outputs")
+        return _layer("linear_int4", x, cols, depth, bias, residual, activation)
+
+    def work(x, weight, scale, zero, bias, residual, packed, group, activation):
+        return _work(x, weight)
+
+    def oracle(
+        x, weight, scale, zero=None, bias=None, residual=None, packed=None, group=128,
+        activation="none",
+    ):  # fmt: skip
+        wide = np.repeat(scale, group, 0).T * numbers_of(weight)
+        if zero is not None:
+            wide = wide + np.repeat(zero, group, 0).T
+        return _finished(x @ wide.T, bias, residual, activation)
+
+    def samples(tensor):
+        def layer(rows, groups, group, outputs):
+            weight = tensor(outputs, groups * group // 2, dtype="u8", low=0, high=256)
+            scale = tensor(groups, outputs)
+            return tensor(*rows, groups * group), weight, _small(scale)
+
+        yield (*layer((5,), 2, 32, 7), None, tensor(7)), {"group": 32}
+        *given, scale = layer((2, 3), 1, 64, 40)
+        zero = _small(tensor(1, 40))
+        yield (*given, scale, zero, None, tensor(2, 3, 40)), {"group": 64, "activation": "relu"}
+        yield (*layer((), 3, 128, 3), None, tensor(3)), {"activation": "gelu"}
+        yield (*layer((17,), 1, 32, 35),), {"group": 32, "activation": "silu"}
+        yield (*layer((0,), 1, 128, 3), None, tensor(3)), {}
+        yield (*layer((3,), 0, 32, 2), None, tensor(2)), {"group": 32, "activation": "gelu_tanh"}
+
+    tolerance = TOLERANCE
+    kernel = cpp_kernel("linear_quantized.cpp", "linear_int4")
+    packing = ("weight", "packed", "_pack_int4")
+
+
+def numbers_of(weight: np.ndarray) -> np.ndarray:
+    """The numbers of a weight of 4 bits."""
+    bytes_ = np.asarray(weight).astype(np.uint8)
+    pairs = np.stack([bytes_ & 15, bytes_ >> 4], -1).reshape(len(bytes_), -1)
+    return (pairs.astype(np.int8) ^ 8) - 8
+
+
+@op(
+    "quantize_int4(Tensor weight, *, int group=128, bool symmetric=True)"
+    " -> (Tensor quantized, Tensor scale, Tensor zero)"
+)
+class QuantizeInt4:
+    """The weight, scale and zero of linear_int4 for a weight of floats, outputs x inputs.
+
+    Symmetric: zero is 0, and the scale the least that keeps a group within -8 .. 7; else both
+    span a group from its least number to its largest. A group with a number that is not finite has
+    a scale of NaN; a scale that would be subnormal is 0.
+    """
+
+    types = "(T) -> (u8, f32, f32) where T: f32 f16 bf16"
+
+    def infer(weight, group, symmetric):
+        require_matrix("quantize_int4", "weight", weight)
+        check_group("quantize_int4", group)
+        cols, depth = weight.shape
+        groups = depth // group
+        require_equal(groups * group, depth, f"quantize_int4: inputs are groups of {group}")
+        grid = weight.like((groups, cols), f32)
+        return weight.like((cols, depth // 2), u8), grid, grid
+
+    def work(weight, group, symmetric):
+        cols, depth = weight.shape
+        return cols, cols * depth * 8
+
+    def oracle(weight, group=128, symmetric=True):
+        cols, depth = weight.shape
+        groups = weight.reshape(cols, depth // group, group)
+        least, most = (np.moveaxis(f(groups, -1, initial=0), 0, 1) for f in (np.min, np.max))
+        scale, zero = np.maximum(most / 7, least / -8), np.zeros_like(least)
+        if not symmetric:
+            least, most = (np.moveaxis(f(groups, -1), 0, 1) for f in (np.min, np.max))
+            scale = (most - least) / 15
+            zero = least + 8 * scale
+        scale = np.where(np.isfinite(scale), np.where(scale < LEAST, 0, scale), np.nan)
+        zero = np.where(np.isnan(scale), 0, zero)
+        wide = [np.repeat(grid, group, 0).T for grid in (zero, scale)]
+        numbers = np.where(wide[1] > 0, np.rint((weight - wide[0]) / wide[1]), 0)
+        numbers = np.clip(numbers, -8, 7).astype(np.int8).astype(np.uint8) & 15
+        return numbers[:, ::2] | numbers[:, 1::2] << 4, scale, zero
+
+    def samples(tensor):
+        yield (tensor(5, 64),), {"group": 32}
+        yield (tensor(3, 128),), {"symmetric": False}
+        yield (tensor(0, 64),), {"group": 64}
+        yield (tensor(3, 0),), {"group": 64}
+
+    tolerance = TOLERANCE
+    kernel = cpp_kernel("quantize.cpp", "quantize_int4")

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear layers with weights of 8 and 4 bits: their bits are those of the widened weight."""
+
+import numpy as np
+import pto.torch
+import pytest
+import torch
+from torch.nn import functional as F
+
+import pto
+from pto import ops
+from pto.errors import Error
+from pto.ops.quantized import PackInt4, PackInt8, numbers_of
+
+TORCH = torch.ops.pto
+# Rows, inputs, outputs: a few rows, many, primes, less and more than a panel and than a part.
+SIZES = [(1, 1, 1), (2, 37, 67), (3, 512, 96), (5, 1031, 33), (16, 130, 40), (101, 67, 800)]
+SIZES_4 = [(1, 32, 1), (2, 64, 67), (3, 1152, 96), (6, 256, 33), (16, 384, 40), (101, 128, 800)]
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+EPS = {torch.float32: 1e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+every_type = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+
+
+def bytes_of(*shape):
+    """The whole range, its least number often."""
+    one = torch.randint(-128, 128, shape, dtype=torch.int8)
+    return one.masked_fill_(torch.rand(shape) < 0.05, -128)
+
+
+def int8_layer(m, k, n, dtype=torch.float32):
+    torch.manual_seed(m * k + n)
+    x, b, r = (torch.randn(size).to(dtype) for size in ((m, k), (n,), (m, n)))
+    return x, bytes_of(n, k), (torch.rand(n) / 128).to(dtype), b, r
+
+
+def int4_layer(m, k, n, group, dtype=torch.float32):
+    x, weight, _, b, r = int8_layer(m, k // 2, n, dtype)
+    x = torch.randn(m, k).to(dtype)
+    scale, zero = (torch.randn(k // group, n).to(dtype) / 8 for _ in range(2))
+    return x, weight.view(torch.uint8), scale, zero, b, r
+
+
+def widened(weight, scale, zero, group):
+    """The weight as f32: one rounding."""
+    wide = torch.from_numpy(numbers_of(weight.numpy())).double()
+    wide = wide * scale.double().repeat_interleave(group, 0).t()
+    if zero is not None:
+        wide = wide + zero.double().repeat_interleave(group, 0).t()
+    return wide.float()
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_int8_has_the_bits_of_the_product_with_its_numbers(size):
+    x, w, _, b, _ = int8_layer(*size)
+    one = torch.ones(size[2])
+    assert torch.equal(TORCH.linear_int8(x, w, one), TORCH.linear(x, w.float()))
+    half = TORCH.linear_int8(x, w, one / 2, activation="gelu")
+    assert torch.equal(half, TORCH.linear(x, w.float() / 2, activation="gelu"))
+
+
+@pytest.mark.parametrize("size", SIZES_4, ids=str)
+def test_int4_has_the_bits_of_the_product_with_the_widened_weight(size):
+    for group in (32, 64, 128):
+        if size[1] % group:
+            continue
+        x, w, scale, zero, b, r = int4_layer(*size, group)
+        for z in (None, zero):
+            got = TORCH.linear_int4(x, w, scale, z, b, r, group=group, activation="silu")
+            wide = widened(w, scale, z, group)
+            assert torch.equal(got, TORCH.linear(x, wide, b, r, activation="silu"))
+
+
+@every_type
+@pytest.mark.parametrize("activation", ["none", "relu", "silu", "gelu", "gelu_tanh"])
+def test_layers_are_their_formula_in_every_type(dtype, activation):
+    act = {
+        "none": lambda y: y, "relu": torch.relu, "silu": F.silu, "gelu": F.gelu,
+        "gelu_tanh": lambda y: F.gelu(y, approximate="tanh"),
+    }[activation]  # fmt: skip
+    for m in (2, 24):
+        x, w, s, b, r = int8_layer(m, 45, 130, dtype)
+        for scale in (s, s.float(), s.bfloat16()):
+            want = act(x.double() @ w.double().t() * scale.double() + b.double()) + r.double()
+            got = TORCH.linear_int8(x, w, scale, b, r, activation=activation)
+            assert got.dtype == dtype
+            torch.testing.assert_close(got.double(), want, rtol=EPS[dtype], atol=8 * EPS[dtype])
+        x, w, s, z, b, r = int4_layer(m, 64, 130, 32, dtype)
+        want = act(x.double() @ widened(w, s, z, 32).double().t() + b.double()) + r.double()
+        got = TORCH.linear_int4(x, w, s, z, b, r, group=32, activation=activation)
+        torch.testing.assert_close(got.double(), want, rtol=EPS[dtype], atol=16 * EPS[dtype])
+
+
+def test_a_row_has_the_bits_that_it_has_alone_packed_and_on_any_number_of_threads():
+    x, w, s, b, _ = int8_layer(200, 300, 900)
+    x4, w4, s4, z4, b4, _ = int4_layer(200, 320, 900, 64)
+    p, p4 = torch.from_numpy(PackInt8(w.numpy())), torch.from_numpy(PackInt4(w4.numpy()))
+    threads, whole = torch.get_num_threads(), TORCH.linear_int8(x, w, s, b)
+    whole4 = TORCH.linear_int4(x4, w4, s4, z4, b4, group=64)
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            for rows in (slice(0, 1), slice(3, 5), slice(4, 8), slice(9, 22), slice(7, 107)):
+                for own, own4 in ((None, None), (p, p4)):
+                    part = TORCH.linear_int8(x[rows], w, s, b, packed=own)
+                    assert torch.equal(part, whole[rows])
+                    part = TORCH.linear_int4(x4[rows], w4, s4, z4, b4, packed=own4, group=64)
+                    assert torch.equal(part, whole4[rows])
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_layouts_do_not_matter():
+    x, w, s, b, r = int8_layer(12, 40, 20)
+    want = TORCH.linear_int8(x, w, s, b, r)
+    apart = torch.zeros(12, 80)
+    apart[:, ::2] = x
+    turned = w.t().contiguous().t()
+    got = TORCH.linear_int8(
+        apart[:, ::2].view(3, 4, 40), turned, s.repeat_interleave(2)[::2], b, r.view(3, 4, 20)
+    )
+    assert torch.equal(got.view(12, 20), want)
+    np.testing.assert_array_equal(
+        ops.linear_int8(*(t.numpy() for t in (x, w, s, b, r))), want.numpy()
+    )
+
+
+@pytest.mark.skipif(not pto.torch.has_cpp_gradients(), reason="weights need the C++ parts")
+def test_a_weight_that_is_seen_again_is_packed_and_a_change_is_noticed():
+    x, w, s, _, _ = int8_layer(3, 64, 80)
+    x4, w4, s4, _, _, _ = int4_layer(3, 64, 80, 32)
+    before = pto.memory()["packed_weights"]
+    for _ in range(3):
+        TORCH.linear_int8(x, w, s), TORCH.linear_int4(x4, w4, s4, group=32)
+    assert pto.memory()["packed_weights"] >= before + w.numel() + w4.numel()
+    w[5, 7] = -w[5, 7] + 1
+    w4[3, 2] ^= 0x17
+    for _ in range(4):
+        assert torch.equal(TORCH.linear_int8(x, w, torch.ones(80)), TORCH.linear(x, w.float()))
+        wide = widened(w4, s4, None, 32)
+        assert torch.equal(TORCH.linear_int4(x4, w4, s4, group=32), TORCH.linear(x4, wide))
+
+
+@every_type
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_quantised_weights_are_within_half_a_step(dtype, symmetric):
+    torch.manual_seed(0)
+    weight = (torch.randn(37, 256) * 3 + 1).to(dtype)
+    weight[3, :64] = 0
+    weight[4, :64] = 2.5
+    for group in (32, 64, 128):
+        numbers, scale, zero = TORCH.quantize_int4(weight, group=group, symmetric=symmetric)
+        assert numbers.shape == (37, 128) and scale.shape == zero.shape == (256 // group, 37)
+        wide = widened(numbers, scale, zero, group)
+        step = scale.repeat_interleave(group, 0).t()
+        assert ((wide - weight.float()).abs() <= step * 0.5001 + 1e-6).all()
+        assert symmetric is bool((zero == 0).all())
+
+
+def test_a_group_with_infinities_or_nan_tells():
+    for bad in (float("inf"), float("-inf"), float("nan")):
+        weight = torch.randn(2, 64)
+        weight[1, 40] = bad
+        numbers, scale, zero = TORCH.quantize_int4(weight, group=32)
+        assert scale.isnan().tolist() == [[False, False], [False, True]]
+        assert TORCH.linear_int4(torch.ones(1, 64), numbers, scale, group=32).isnan().tolist() == [
+            [False, True]
+        ]
+
+
+@every_type
+@pytest.mark.parametrize("group", [32, 64, 128])
+def test_weights_that_pytorch_packed_give_its_results(dtype, group):
+    inputs, outputs = 384, 96
+    torch.manual_seed(group)
+    numbers = torch.randint(0, 16, (outputs, inputs), dtype=torch.int32)
+    packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(numbers, 1)
+    grid = (torch.rand(inputs // group, outputs, 2) / 8).to(dtype)
+    weight, scale, zero = pto.torch.int4_from_torch(packed, grid, group)
+    assert (numbers_of(weight.numpy()) + 8 == numbers.numpy()).all()
+    x = torch.randn(5, inputs).to(dtype)
+    want = torch.ops.aten._weight_int4pack_mm_for_cpu(x, packed, group, grid)
+    got = TORCH.linear_int4(x, weight, scale, zero, group=group)
+    torch.testing.assert_close(got, want, rtol=4 * EPS[dtype], atol=16 * EPS[dtype])
+    with pytest.raises(Error, match="int4_from_torch: packed is"):
+        pto.torch.int4_from_torch(packed, grid, 2 * group)
+
+
+ARRAYS_8 = {"x": "4,6 f4", "weight": "7,6 i1", "scale": "7 f4", "bias": "7 f4"}
+ARRAYS_4 = {"x": "4,64 f4", "weight": "7,32 u1", "scale": "2,7 f4", "zero": "2,7 f4"}
+
+
+@pytest.mark.parametrize(
+    "layer, change, message",
+    [
+        ("linear_int8", {"x": "4,5 f4"}, "sizes 5 and 6 differ in linear_int8: the inputs"),
+        ("linear_int8", {"weight": "7 i1"}, "linear_int8: weight has 1 axes"),
+        ("linear_int8", {"weight": "7,6 u1"}, "weight.*u8"),
+        ("linear_int8", {"scale": "6 f4"}, "sizes 6 and 7 differ in linear_int8: scale"),
+        ("linear_int8", {"scale": "1,7 f4"}, "linear_int8: scale.*2 axes"),
+        ("linear_int8", {"bias": "6 f4"}, "sizes 6 and 7 differ in linear_int8: bias"),
+        ("linear_int8", {"residual": "4,6 f4"}, "sizes 6 and 7 differ in linear_int8: residual"),
+        ("linear_int8", {"activation": "tanh"}, "linear_int8: activation is 'tanh'"),
+        ("linear_int8", {"packed": "99 f4"}, "the packed weight has another number"),
+        ("linear_int4", {"group": 16}, "linear_int4: group is 16"),
+        ("linear_int4", {"group": 128}, "sizes 0 and 64 differ in linear_int4: inputs are groups"),
+        ("linear_int4", {"scale": "3,7 f4"}, "sizes 3 and 2 differ in linear_int4: scale"),
+        ("linear_int4", {"zero": "2,6 f4"}, "sizes 6 and 7 differ in linear_int4: zero"),
+        ("linear_int4", {"zero": "2,7 i1"}, "zero.*i8"),
+        ("linear_int4", {"weight": "7,32 i1"}, "weight.*i8"),
+        ("linear_int4", {"weight": "7,31 u1"}, "linear_int4: inputs are groups"),
+        ("linear_int4", {"packed": "99 f4"}, "the packed weight has another number"),
+        ("quantize_int4", {"group": 48}, "quantize_int4: group is 48"),
+        ("quantize_int4", {"group": 128}, "sizes 0 and 64 differ in quantize_int4: inputs are"),
+        ("quantize_int4", {"weight": "64 f4"}, "quantize_int4: weight has 1 axes"),
+    ],
+)
+def test_what_does_not_fit_is_refused(layer, change, message):
+    given = dict({"linear_int8": ARRAYS_8, "linear_int4": ARRAYS_4 | {"group": 32}}.get(layer, {}))
+    given = given or {"weight": "7,64 f4"}
+
+    def array(text):
+        shape, kind = text.split()
+        return np.ones([int(n) for n in shape.split(",")], kind)
+
+    arrays = {
+        k: array(v) if isinstance(v, str) and k != "activation" else v
+        for k, v in (given | change).items()
+    }
+    with pytest.raises(Error, match=message) as raised:
+        getattr(ops, layer)(**arrays)
+    assert raised.value.why and raised.value.fix
