@@ -140,6 +140,38 @@ def test_a_weight_that_is_seen_again_is_packed_and_a_change_is_noticed():
         assert torch.equal(TORCH.linear_int4(x4, w4, s4, group=32), TORCH.linear(x4, wide))
 
 
+@pytest.mark.parametrize("signs", [(a, b) for a in "iu" for b in "iu"], ids="".join)
+def test_products_of_bytes_are_exact_as_i32(signs):
+    kinds = [{"i": torch.int8, "u": torch.uint8}[sign] for sign in signs]
+    for m, k, n in ((1, 1, 1), (5, 13, 7), (1, 1009, 33), (97, 101, 103), (3, 0, 2)):
+        a, b = (bytes_of(*s).view(t) for s, t in zip(((m, k), (k, n)), kinds, strict=True))
+        want = (a.long() @ b.long()).int()
+        assert torch.equal(TORCH.matmul_i32(a, b), want)
+        turned = TORCH.matmul_i32(
+            a.t().contiguous(), b.t().contiguous(), transpose_a=True, transpose_b=True
+        )
+        assert torch.equal(turned, want)
+        assert torch.equal(TORCH.matmul_i32(a.expand(2, m, k), b)[1], want)
+    worst = bytes_of(1, 1).fill_(-128).expand(2, 33000)
+    assert (TORCH.matmul_i32(worst, worst, transpose_b=True) == 128 * 128 * 33000).all()
+
+
+@every_type
+def test_products_as_f32_are_the_sums_that_matmul_rounds(dtype):
+    a, b = torch.randn(3, 9, 70).to(dtype), torch.randn(70, 33).to(dtype)
+    wide = TORCH.matmul_f32(a, b)
+    assert wide.dtype == torch.float32
+    torch.testing.assert_close(wide, a.float() @ b.float(), rtol=1e-5, atol=1e-4)
+    assert torch.equal(TORCH.matmul(a, b), wide.to(dtype))
+    a.requires_grad_(), b.requires_grad_()
+    d = torch.randn(3, 9, 33)
+    got = torch.autograd.grad(TORCH.matmul_f32(a, b), (a, b), d)
+    want = torch.autograd.grad(a.float() @ b.float(), (a, b), d)
+    for one, other in zip(got, want, strict=True):
+        assert one.dtype == dtype
+        torch.testing.assert_close(one, other, rtol=EPS[dtype], atol=8 * EPS[dtype])
+
+
 @every_type
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_quantised_weights_are_within_half_a_step(dtype, symmetric):
@@ -209,14 +241,20 @@ ARRAYS_4 = {"x": "4,64 f4", "weight": "7,32 u1", "scale": "2,7 f4", "zero": "2,7
         ("linear_int4", {"weight": "7,32 i1"}, "weight.*i8"),
         ("linear_int4", {"weight": "7,31 u1"}, "linear_int4: inputs are groups"),
         ("linear_int4", {"packed": "99 f4"}, "the packed weight has another number"),
+        ("matmul_i32", {"a": "2,3 i1", "b": "4,2 u1"}, "sizes 3 and 4 differ in matmul"),
+        ("matmul_i32", {"a": "2,3 i2", "b": "3,2 u1"}, "a.*i16"),
+        ("matmul_f32", {"a": "2,3 f2", "b": "3,2 f4"}, "matmul_f32"),
         ("quantize_int4", {"group": 48}, "quantize_int4: group is 48"),
         ("quantize_int4", {"group": 128}, "sizes 0 and 64 differ in quantize_int4: inputs are"),
         ("quantize_int4", {"weight": "64 f4"}, "quantize_int4: weight has 1 axes"),
     ],
 )
 def test_what_does_not_fit_is_refused(layer, change, message):
-    given = dict({"linear_int8": ARRAYS_8, "linear_int4": ARRAYS_4 | {"group": 32}}.get(layer, {}))
-    given = given or {"weight": "7,64 f4"}
+    given = {
+        "linear_int8": ARRAYS_8,
+        "linear_int4": ARRAYS_4 | {"group": 32},
+        "quantize_int4": {"weight": "7,64 f4"},
+    }.get(layer, {})
 
     def array(text):
         shape, kind = text.split()

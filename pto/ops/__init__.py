@@ -33,6 +33,8 @@ from pto.ops.norm import RmsNorm as rms_norm
 from pto.ops.norm import Softmax as softmax
 from pto.ops.product import Gemm as gemm
 from pto.ops.product import MatMul as matmul
+from pto.ops.product import MatMulF32 as matmul_f32
+from pto.ops.product import MatMulI32 as matmul_i32
 from pto.ops.quantized import LinearInt4 as linear_int4
 from pto.ops.quantized import LinearInt8 as linear_int8
 from pto.ops.quantized import QuantizeInt4 as quantize_int4
@@ -59,6 +61,8 @@ __all__ = [
     "linear_int4",
     "linear_int8",
     "matmul",
+    "matmul_f32",
+    "matmul_i32",
     "mul",
     "mul_scalar",
     "nonzero",

@@ -107,7 +107,6 @@ class Product {
   static constexpr bool kIsHalf = std::is_same_v<Element, half>;
   static constexpr bool kIsNarrow = kIsHalf || std::is_same_v<Element, bfloat16_t>;
   using Sum = std::conditional_t<kIsNarrow, float, Element>;
-  using Input = Operand<const Element>;
 
  public:
   Product(const KernelArguments& in, const Matrices& layout, const Operand<Element>& out)
@@ -121,12 +120,14 @@ class Product {
   double alpha = 1, beta = 0;
   const pto_tensor* added = nullptr;  // broadcast to the result
 
-  void add(const Input& left, const Input& right) {
-    terms_[n_terms_++] = swaps_ ? Term{right.transposed(), left.transposed()} : Term{left, right};
+  template <class Left, class Right>
+  void add(const Operand<Left>& left, const Operand<Right>& right) {
+    terms_[n_terms_++] = swaps_ ? Term{side(right.transposed()), side(left.transposed())}
+                                : Term{side(left), side(right)};
   }
 
   int32_t run() {
-    const int64_t depth = n_terms_ > 0 ? terms_[0].left.cols : 0;
+    const int64_t depth = n_terms_ > 0 ? terms_[0].left.elements.cols : 0;
     if (std::max({out_.rows, out_.cols, depth}) > kSizeMax) {
       return in_.fail(
           "matmul: a size is above 2147483647\nsizes of one product have 32 "
@@ -141,9 +142,33 @@ class Product {
   }
 
  private:
-  struct Term {
-    Input left, right;
+  // A factor of a product, of any type.
+  struct Side {
+    Operand<const char> elements;  // strides in elements
+    int type;
+    int64_t bytes;
   };
+  struct Term {
+    Side left, right;
+  };
+  template <class T>
+  static Side side(const Operand<const T>& x) {
+    Operand<const char> plain;
+    plain.matrix = {reinterpret_cast<const char*>(x.matrix.data), x.matrix.row_stride,
+                    x.matrix.col_stride};
+    plain.rows = x.rows, plain.cols = x.cols;
+    std::copy_n(x.batch_strides, PTO_MAX_RANK, plain.batch_strides);
+    return {plain, type_of<T>(), sizeof(T)};
+  }
+  // Returns one matrix of a factor from a row and column on.
+  pto_matmul_matrix from(const Side& x, int64_t row, int64_t col, int64_t batch,
+                         int64_t summand) const {
+    Matrix<const char> m = x.elements.matrix;
+    const int64_t place =
+        row * m.row_stride + col * m.col_stride + offset(x.elements, batch, summand);
+    m.data += place * x.bytes;
+    return matrix(m, x.type);
+  }
 
   // Counts the matrices of the result, or the products that are summed into each.
   int64_t count(bool repeated) const {
@@ -211,11 +236,9 @@ class Product {
     bool is_first = true;
     for (int64_t summand = 0; summand < summands; ++summand) {
       for (int term = 0; term < n_terms_; ++term) {
-        const Input &left = terms_[term].left, &right = terms_[term].right;
-        Matrix<const Element> a = left.matrix, b = right.matrix;
-        a.data = a.at(part.row, 0) + offset(left, batch, summand);
-        b.data = b.at(0, part.col) + offset(right, batch, summand);
-        multiply_one(c, a, b, part, left.cols, is_first);
+        const Side &left = terms_[term].left, &right = terms_[term].right;
+        multiply_one(c, from(left, part.row, 0, batch, summand),
+                     from(right, 0, part.col, batch, summand), part, left.elements.cols, is_first);
         is_first = false;
       }
     }
@@ -241,16 +264,20 @@ class Product {
   }
 
   template <class T>
-  static pto_matmul_matrix matrix(const Matrix<T>& m) {
-    using Plain = std::remove_const_t<T>;
-    constexpr int kType = std::is_same_v<Plain, half>         ? PTO_MATMUL_F16
-                          : std::is_same_v<Plain, bfloat16_t> ? PTO_MATMUL_BF16
-                          : std::is_same_v<Plain, double>     ? PTO_MATMUL_F64
-                          : !std::is_integral_v<Plain>        ? PTO_MATMUL_F32
-                          : sizeof(Plain) == 8                ? PTO_MATMUL_I64
-                                                              : PTO_MATMUL_I32;
-    return {const_cast<Plain*>(m.data),
-            kType,
+  static constexpr int type_of() {
+    return std::is_same_v<T, half>         ? PTO_MATMUL_F16
+           : std::is_same_v<T, bfloat16_t> ? PTO_MATMUL_BF16
+           : std::is_same_v<T, double>     ? PTO_MATMUL_F64
+           : std::is_same_v<T, int8_t>     ? PTO_MATMUL_I8
+           : std::is_same_v<T, uint8_t>    ? PTO_MATMUL_U8
+           : !std::is_integral_v<T>        ? PTO_MATMUL_F32
+           : sizeof(T) == 8                ? PTO_MATMUL_I64
+                                           : PTO_MATMUL_I32;
+  }
+  template <class T>
+  static pto_matmul_matrix matrix(const Matrix<T>& m, int type) {
+    return {const_cast<std::remove_const_t<T>*>(m.data),
+            type,
             PTO_MATMUL_UNBOXED,
             PTO_MATMUL_UNBOXED,
             0,
@@ -260,14 +287,14 @@ class Product {
   }
 
   // c = a b, or c + a b.
-  static void multiply_one(const Matrix<Sum>& c, const Matrix<const Element>& a,
-                           const Matrix<const Element>& b, const Rectangle& part, int64_t depth,
+  static void multiply_one(const Matrix<Sum>& c, const pto_matmul_matrix& a,
+                           const pto_matmul_matrix& b, const Rectangle& part, int64_t depth,
                            bool is_first) {
     pto_matmul_job job = {};
     job.rows = static_cast<int32_t>(part.rows);
     job.cols = static_cast<int32_t>(part.cols);
     job.depth = static_cast<int32_t>(depth);
-    job.a = matrix(a), job.b = matrix(b), job.c = matrix(c);
+    job.a = a, job.b = b, job.c = matrix(c, type_of<Sum>());
     if (!is_first) job.start = job.c;
     pto_matmul(&job);
   }
@@ -292,27 +319,37 @@ using Element = PTO_TYPE_0;
 using Input = Operand<const Element>;
 
 // Writes left right, for the gradient of `left` or `right` or for the result.
-int32_t write_product(const KernelArguments& in, const Matrices& layout,
-                      const Operand<Element>& out, const Input& left, const Input& right,
-                      double alpha) {
-  Product<Element> product(in, layout, out);
+template <class Out, class Left, class Right>
+int32_t write_product(const KernelArguments& in, const Matrices& layout, const Operand<Out>& out,
+                      const Operand<Left>& left, const Operand<Right>& right, double alpha) {
+  Product<Out> product(in, layout, out);
   product.alpha = alpha;
   product.add(left, right);
   return product.run();
 }
 
-// Writes d_a and d_b.
-template <class Named>
+// Writes a b; b's elements are of type Right.
+template <class Result, class Right, class Named>
+int32_t write_result(const Named& in) {
+  const pto_tensor& result = in.tensor("result"_arg);
+  const Matrices layout(in, result);
+  return write_product(in, layout, layout.result<Result>(result),
+                       layout.left<const Element>(in.tensor("a"_arg)),
+                       layout.right<const Right>(in.tensor("b"_arg)), 1);
+}
+
+// Writes d_a and d_b, of type T as a and b.
+template <class T = Element, class Named>
 int32_t write_gradients(const Named& in, const Matrices& layout, int64_t needs, double alpha) {
   const Input d = layout.result<const Element>(in.tensor("d_result"_arg));
   if (needs & 1) {
-    const Input b = layout.right<const Element>(in.tensor("b"_arg)).transposed();
-    const auto d_a = layout.left<Element>(in.tensor("d_a"_arg));
+    const auto b = layout.right<const T>(in.tensor("b"_arg)).transposed();
+    const auto d_a = layout.left<T>(in.tensor("d_a"_arg));
     if (write_product(in, layout, d_a, d, b, alpha)) return 1;
   }
   if (needs & 2) {
-    const Input a = layout.left<const Element>(in.tensor("a"_arg)).transposed();
-    const auto d_b = layout.right<Element>(in.tensor("d_b"_arg));
+    const auto a = layout.left<const T>(in.tensor("a"_arg)).transposed();
+    const auto d_b = layout.right<T>(in.tensor("d_b"_arg));
     if (write_product(in, layout, d_b, a, d, alpha)) return 1;
   }
   return 0;
@@ -376,12 +413,13 @@ void write_sum(const KernelArguments& in, const Operand<const Element>& d, const
 
 }  // namespace
 
-PTO_OPERATOR_KERNEL(matmul) {
-  const pto_tensor& result = in.tensor("result"_arg);
-  const Matrices layout(in, result);
-  return write_product(in, layout, layout.result<Element>(result),
-                       layout.left<const Element>(in.tensor("a"_arg)),
-                       layout.right<const Element>(in.tensor("b"_arg)), 1);
+PTO_OPERATOR_KERNEL(matmul) { return write_result<Element, Element>(in); }
+PTO_OPERATOR_KERNEL(matmul_i32) { return write_result<int32_t, PTO_TYPE_1>(in); }
+PTO_OPERATOR_KERNEL(matmul_f32) { return write_result<float, Element>(in); }
+
+PTO_OPERATOR_KERNEL(matmul_f32_backward) {
+  const Matrices layout(in, in.tensor("d_result"_arg));
+  return write_gradients<PTO_TYPE_1>(in, layout, in.integer("needs"_arg), 1);
 }
 
 PTO_OPERATOR_KERNEL(matmul_backward) {

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from pto.errors import InvalidValue
-from pto.language.dtypes import bf16, f16, f32, f64
+from pto.language.dtypes import bf16, f16, f32, f64, i32
 from pto.language.infer import (
     Size,
     Spec,
@@ -85,6 +85,11 @@ def work_of_gradient(d_result: Spec, a: Spec, b: Spec, transpose_a: bool) -> tup
     return math.prod(a.shape) + math.prod(b.shape) + math.prod(d_result.shape), work * 2
 
 
+def oracle(a: np.ndarray, b: np.ndarray, transpose_a: bool, transpose_b: bool) -> np.ndarray:
+    a = np.swapaxes(a, -1, -2) if transpose_a and a.ndim > 1 else a
+    return a @ (np.swapaxes(b, -1, -2) if transpose_b and b.ndim > 1 else b)
+
+
 def check_second(d_d: tuple[Spec, ...], of: tuple[Spec | None, ...], needs: int) -> None:
     """The gradients of a gradient operator's results have the shapes of these, where needed."""
     for i, (gradient, argument) in enumerate(zip(d_d, of, strict=True)):
@@ -144,8 +149,7 @@ class MatMul:
         return work_of(a, b, product_shape(a, b, transpose_a, transpose_b), transpose_a)
 
     def oracle(a, b, transpose_a=False, transpose_b=False):
-        a = np.swapaxes(a, -1, -2) if transpose_a and a.ndim > 1 else a
-        return a @ (np.swapaxes(b, -1, -2) if transpose_b and b.ndim > 1 else b)
+        return oracle(a, b, transpose_a, transpose_b)
 
     def samples(tensor):
         yield (tensor(5, 13), tensor(13, 7)), {}
@@ -160,6 +164,83 @@ class MatMul:
     tolerance = TOLERANCE
     kernel = cpp_kernel("product.cpp", "matmul", takes_strides=True)
     gradient, saved, wanted = "matmul_backward", ("a", "b"), ("a", "b")
+
+
+@op("matmul_i32(Tensor a, Tensor b, *, bool transpose_a=False, bool transpose_b=False) -> Tensor")
+class MatMulI32:
+    """a @ b of bytes, each with or without a sign, as i32: exact up to depths of 33,025, then it
+    wraps. The rest is as matmul has it."""
+
+    types = "(A, B) -> i32 where A: i8 u8, B: i8 u8"
+
+    def infer(a, b, transpose_a, transpose_b):
+        check_depth(a, b, transpose_a, transpose_b)
+        return a.like(product_shape(a, b, transpose_a, transpose_b), i32)
+
+    def work(a, b, transpose_a, transpose_b):
+        return work_of(a, b, product_shape(a, b, transpose_a, transpose_b), transpose_a)
+
+    def oracle(a, b, transpose_a=False, transpose_b=False):
+        wide = (np.asarray(x).astype(np.int64) for x in (a, b))
+        return oracle(*wide, transpose_a, transpose_b)
+
+    def samples(tensor):
+        yield (tensor(5, 13), tensor(13, 7, dtype="i8", low=-128, high=128)), {}
+        yield (
+            (tensor(2, 1, 3, 4), tensor(5, 6, 4, dtype="u8", low=0, high=256)),
+            {"transpose_b": True},
+        )
+        yield (tensor(9), tensor(9)), {}
+        yield (tensor(0, 4), tensor(4, 3)), {}
+
+    tolerance = {i32: 0}
+    kernel = cpp_kernel("product.cpp", "matmul_i32", takes_strides=True)
+
+
+@op(
+    "matmul_f32_backward(Tensor d_result, Tensor a, Tensor b, *, bool transpose_a=False,"
+    " bool transpose_b=False, int needs=-1) -> (Tensor d_a, Tensor d_b)"
+)
+class MatMulF32Backward:
+    """The gradients of matmul_f32 by a and b."""
+
+    types = "(f32, T, T) -> (T, T) where T: f32 f16 bf16"
+
+    def infer(d_result, a, b, transpose_a, transpose_b, needs):
+        check_gradient(d_result, a, b, transpose_a, transpose_b)
+        return where_needed(needs, a, b)
+
+    def work(d_result, a, b, transpose_a, transpose_b, needs):
+        return work_of_gradient(d_result, a, b, transpose_a)
+
+    kernel = cpp_kernel("product.cpp", "matmul_f32_backward", takes_strides=True)
+
+
+@op("matmul_f32(Tensor a, Tensor b, *, bool transpose_a=False, bool transpose_b=False) -> Tensor")
+class MatMulF32:
+    """a @ b as f32: the sums of matmul before it rounds them."""
+
+    types = "(T, T) -> f32 where T: f32 f16 bf16"
+
+    def infer(a, b, transpose_a, transpose_b):
+        check_depth(a, b, transpose_a, transpose_b)
+        return a.like(product_shape(a, b, transpose_a, transpose_b), f32)
+
+    def work(a, b, transpose_a, transpose_b):
+        return work_of(a, b, product_shape(a, b, transpose_a, transpose_b), transpose_a)
+
+    def oracle(a, b, transpose_a=False, transpose_b=False):
+        return oracle(a, b, transpose_a, transpose_b)
+
+    def samples(tensor):
+        yield (tensor(5, 13), tensor(13, 7)), {}
+        yield (tensor(2, 1, 3, 4), tensor(5, 6, 4)), {"transpose_b": True}
+        yield (tensor(6), tensor(6)), {}
+        yield (tensor(0, 4), tensor(4, 3)), {}
+
+    tolerance = {f32: 1e-5, f16: 1e-5, bf16: 1e-5}
+    kernel = cpp_kernel("product.cpp", "matmul_f32", takes_strides=True)
+    gradient, saved, wanted = "matmul_f32_backward", ("a", "b"), ("a", "b")
 
 
 @op(

@@ -106,10 +106,11 @@ def mapped(convert: Any, args: tuple) -> tuple:
 
 
 def types_of(operator: Operator) -> list[str]:
-    """The element types of DTYPES that the first tensor may have."""
+    """The element types of DTYPES that the first tensor may have, or the first of others."""
     first = next(a for a in operator.arguments if a.is_tensor)
     absent = () if importlib.util.find_spec("ml_dtypes") else ("bf16",)
-    return [name for name in DTYPES if name in operator.types[first.type] and name not in absent]
+    allowed = operator.types[first.type]
+    return [name for name in DTYPES if name in allowed and name not in absent] or [allowed[0]]
 
 
 # --- layouts and values: array -> the same elements, or others ------------------------------------
