@@ -67,5 +67,30 @@ def int4(setting: Setting):
     yield Expected(lambda rows: x[rows].double() @ wide.double().t(), tolerance=0.2)
 
 
+def bytes_by_bytes(setting: Setting):
+    """The product with its scales; "dynamic" also makes bytes of floats. "f32" quantises
+    nothing."""
+    m, k, n = setting.size
+    x, scale, ops = torch.randn(m, k), torch.rand(n) / 128, torch.ops.pto
+    weight = torch.randint(-128, 128, (n, k), dtype=torch.int8)
+    rows, row_scale = ops.quantize_rows(x)
+    wide, peak = weight * scale[:, None], Peak(setting.threads)
+    yield "pto", lambda: ops.scaled_matmul(rows, weight, row_scale, scale)
+    yield "dynamic", lambda: dynamic(x, weight, scale)
+    yield "f32", lambda: ops.linear(x, wide)
+    turned = weight.t()
+    scales = row_scale[:, None] * scale
+    yield "torch", lambda: torch._int_mm(rows, turned) * scales
+    yield Ceiling("peak", peak, m * k * n / peak.multiply_adds)
+    yield Expected(lambda of: x[of].double() @ wide.double().t(), tolerance=0.5)
+
+
+def dynamic(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    rows, row_scale = torch.ops.pto.quantize_rows(x)
+    return torch.ops.pto.scaled_matmul(rows, weight, row_scale, scale)
+
+
+MODEL = [(128, 384, 1536), (512, 1536, 384), (4096, 384, 384)]
+case("scaled_matmul", sizes=MODEL, dtypes=["f32"])(bytes_by_bytes)
 case("linear_int8", sizes=SIZES, dtypes=["f32"])(int8)
 case("linear_int4", sizes=SIZES, dtypes=["f32"])(int4)

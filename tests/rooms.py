@@ -49,7 +49,7 @@ BUDGETS = {
     "language": 3405,
     "launch": 4730,
     "operators": 3170,
-    "ops": 4120,
+    "ops": 4270,
     "passes": 815,
     "pto": 715,
     "tasks": 11170,

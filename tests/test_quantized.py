@@ -173,6 +173,30 @@ def test_products_as_f32_are_the_sums_that_matmul_rounds(dtype):
 
 
 @every_type
+def test_rows_become_bytes_within_half_a_step_and_multiply_exactly(dtype):
+    torch.manual_seed(1)
+    x = (torch.randn(2, 37, 131) * 3).to(dtype)
+    x[0, 3], x[0, 4, 7], x[0, 5, 130], x[1, 6] = 0, float("inf"), float("nan"), -2.5
+    numbers, scale = TORCH.quantize_rows(x)
+    assert numbers.shape == x.shape and scale.shape == (2, 37) and scale.dtype == torch.float32
+    assert scale[0, 3] == 0 and scale[0, 4:6].isnan().all() and not scale[1].isnan().any()
+    assert (numbers[1].abs().amax(-1) == 127).all()
+    good = ~scale.isnan()
+    error = (numbers * scale[..., None] - x.float())[good].abs()
+    assert (error <= scale[good][:, None] * 0.5001).all()
+
+    b, r = bytes_of(70, 131), torch.randn(2, 37, 70).to(dtype)
+    cols, bias = (torch.rand(70) / 8).to(dtype), torch.randn(70).to(dtype)
+    got = TORCH.scaled_matmul(numbers, b, scale, cols, bias, r, activation="gelu")
+    want = (numbers.long() @ b.long().t()).double() * scale[..., None].double() * cols.double()
+    want = F.gelu(want + bias.double()) + r.double()
+    assert got.dtype == dtype and got[~good].isnan().all()
+    torch.testing.assert_close(got[good].double(), want[good], rtol=EPS[dtype], atol=4 * EPS[dtype])
+    plain = TORCH.scaled_matmul(numbers[1], b, torch.ones(37), torch.ones(70))
+    assert torch.equal(plain, TORCH.matmul_i32(numbers[1], b, transpose_b=True).float())
+
+
+@every_type
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_quantised_weights_are_within_half_a_step(dtype, symmetric):
     torch.manual_seed(0)
@@ -224,7 +248,7 @@ ARRAYS_4 = {"x": "4,64 f4", "weight": "7,32 u1", "scale": "2,7 f4", "zero": "2,7
 @pytest.mark.parametrize(
     "layer, change, message",
     [
-        ("linear_int8", {"x": "4,5 f4"}, "sizes 5 and 6 differ in linear_int8: the inputs"),
+        ("linear_int8", {"x": "4,5 f4"}, "sizes 5 and 6 differ in linear_int8: inputs of"),
         ("linear_int8", {"weight": "7 i1"}, "linear_int8: weight has 1 axes"),
         ("linear_int8", {"weight": "7,6 u1"}, "weight.*u8"),
         ("linear_int8", {"scale": "6 f4"}, "sizes 6 and 7 differ in linear_int8: scale"),
@@ -244,6 +268,20 @@ ARRAYS_4 = {"x": "4,64 f4", "weight": "7,32 u1", "scale": "2,7 f4", "zero": "2,7
         ("matmul_i32", {"a": "2,3 i1", "b": "4,2 u1"}, "sizes 3 and 4 differ in matmul"),
         ("matmul_i32", {"a": "2,3 i2", "b": "3,2 u1"}, "a.*i16"),
         ("matmul_f32", {"a": "2,3 f2", "b": "3,2 f4"}, "matmul_f32"),
+        (
+            "scaled_matmul",
+            {"row_scale": "5 f4"},
+            "sizes 5 and 4 differ in scaled_matmul: row_scale",
+        ),
+        (
+            "scaled_matmul",
+            {"col_scale": "6 f4"},
+            "sizes 6 and 7 differ in scaled_matmul: col_scale",
+        ),
+        ("scaled_matmul", {"b": "7,5 i1"}, "sizes 6 and 5 differ in scaled_matmul: inputs of both"),
+        ("scaled_matmul", {"row_scale": "4 f2"}, "row_scale.*f16"),
+        ("scaled_matmul", {"a": "4,6 f4"}, "a.*f32"),
+        ("quantize_rows", {"x": " f4"}, "quantize_rows: x has no axes"),
         ("quantize_int4", {"group": 48}, "quantize_int4: group is 48"),
         ("quantize_int4", {"group": 128}, "sizes 0 and 64 differ in quantize_int4: inputs are"),
         ("quantize_int4", {"weight": "64 f4"}, "quantize_int4: weight has 1 axes"),
@@ -253,12 +291,13 @@ def test_what_does_not_fit_is_refused(layer, change, message):
     given = {
         "linear_int8": ARRAYS_8,
         "linear_int4": ARRAYS_4 | {"group": 32},
+        "scaled_matmul": {"a": "4,6 i1", "b": "7,6 i1", "row_scale": "4 f4", "col_scale": "7 f4"},
         "quantize_int4": {"weight": "7,64 f4"},
     }.get(layer, {})
 
     def array(text):
-        shape, kind = text.split()
-        return np.ones([int(n) for n in shape.split(",")], kind)
+        shape, kind = text.split(" ")
+        return np.ones([int(n) for n in shape.split(",") if n], kind)
 
     arrays = {
         k: array(v) if isinstance(v, str) and k != "activation" else v

@@ -20,7 +20,7 @@ from pto.language.samples import samples
 from pto.ops import __all__ as NAMES
 
 # Quantised numbers are no function of anything that could have a gradient; layers of them infer.
-QUANTISED = {"linear_int4", "linear_int8", "quantize_int4"}
+QUANTISED = {"linear_int4", "linear_int8", "quantize_int4", "quantize_rows", "scaled_matmul"}
 FUNCTIONS = {name: OPERATORS[name] for name in NAMES}  # the rest works in place
 OPCHECKS = ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"]
 OWN_DEVICES = "test_autograd_registration"  # PyTorch has it for its own devices only

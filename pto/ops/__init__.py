@@ -38,6 +38,8 @@ from pto.ops.product import MatMulI32 as matmul_i32
 from pto.ops.quantized import LinearInt4 as linear_int4
 from pto.ops.quantized import LinearInt8 as linear_int8
 from pto.ops.quantized import QuantizeInt4 as quantize_int4
+from pto.ops.quantized import QuantizeRows as quantize_rows
+from pto.ops.quantized import ScaledMatMul as scaled_matmul
 from pto.ops.selection import Embedding as embedding
 from pto.ops.selection import Split as split
 from pto.ops.selection import TopK as top_k
@@ -67,8 +69,10 @@ __all__ = [
     "mul_scalar",
     "nonzero",
     "quantize_int4",
+    "quantize_rows",
     "relu",
     "rms_norm",
+    "scaled_matmul",
     "silu",
     "silu_mul",
     "slice",

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear layers whose weights have 8 or 4 bits (isa/cpu/matmul_coded.hpp). Activations stay floats:
 // weights are widened while they are loaded. A weight that is seen again is packed as the loops
-// read it, followed by its rows and columns; packed or not, the bits are the same.
+// read it, followed by its rows and columns; packed or not, the bits are the same. Activations that
+// are bytes already multiply exactly; each sum is rounded to f32 and scaled.
 #include <cstring>
 
 #include "pto/ops/linear_parts.hpp"
@@ -98,6 +99,17 @@ int32_t run(const Named& in, Coded& weight, const Epilogue& epilogue) {
   return Product(in, x, weight.cols, epilogue.result, weight, epilogue).run();
 }
 
+// A dense weight of bytes against bytes.
+struct Bytes {
+  using Sum = int32_t;
+  const pto_tensor& weight;
+  bool is_packed() const { return false; }
+  void give(pto_matmul_job& job, const Part& part) const {
+    const auto* const from = static_cast<const int8_t*>(weight.data) + part.col * weight.sizes[1];
+    job.b = matrix(from, 1, weight.sizes[1]);
+  }
+};
+
 }  // namespace
 
 PTO_OPERATOR_KERNEL(pack_int8) { return coded(in, PTO_MATMUL_I8).pack(in, in.data("result"_arg)); }
@@ -120,4 +132,14 @@ PTO_OPERATOR_KERNEL(linear_int4) {
   if (!in.is_absent("zero"_arg))
     weight.zero = matrix<const PTO_TYPE_2>(in.data("zero"_arg), weight.cols, 1);
   return run(in, weight, epilogue_of<Epilogue<PTO_TYPE_0>>(in, weight.cols));
+}
+
+PTO_OPERATOR_KERNEL(scaled_matmul) {
+  const Bytes weight = {in.tensor("b"_arg)};
+  const Rows<int8_t> a(in.tensor("a"_arg));
+  const int64_t cols = weight.weight.sizes[0];
+  auto epilogue = epilogue_of<Epilogue<PTO_TYPE_3, int32_t, PTO_TYPE_3>>(in, cols);
+  epilogue.scale = in.data("col_scale"_arg);
+  epilogue.row_scale = in.data("row_scale"_arg);
+  return Product(in, a, cols, epilogue.result, weight, epilogue).run();
 }

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from pto.errors import InvalidValue
-from pto.language.dtypes import f32, u8
+from pto.language.dtypes import f32, i8, u8
 from pto.language.infer import Size, Spec, require_equal, require_shape
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
@@ -32,9 +32,9 @@ def _layer(name: str, x: Spec, cols: Size, depth: Size, bias, residual, activati
     """Checks what every layer has, and returns its result."""
     if x.ndim == 0:
         raise InvalidValue(
-            f"{name}: x has no axes", "its last axis holds the inputs", "give it an axis"
+            f"{name}: its input has no axes", "the last axis is a row", "give it an axis"
         )
-    require_equal(x.shape[-1], depth, f"{name}: the inputs of x and weight")
+    require_equal(x.shape[-1], depth, f"{name}: inputs of both factors")
     if bias is not None:
         require_shape(bias, (cols,), f"{name}: bias and the outputs of weight")
     check_activation(name, activation)
@@ -115,7 +115,7 @@ class LinearInt8:
 
 
 def _small(scale: np.ndarray) -> np.ndarray:
-    return (scale.astype(np.float32) / 128).astype(scale.dtype)
+    return np.asarray(scale.astype(np.float32) / 128).astype(scale.dtype)
 
 
 @op("_pack_int4(Tensor weight) -> Tensor")
@@ -259,3 +259,89 @@ class QuantizeInt4:
 
     tolerance = TOLERANCE
     kernel = cpp_kernel("quantize.cpp", "quantize_int4")
+
+
+@op("quantize_rows(Tensor x) -> (Tensor quantized, Tensor scale)")
+class QuantizeRows:
+    """Each row as bytes from -127 to 127 times a scale of its own, for scaled_matmul.
+
+    The scale is the largest magnitude / 127, f32, with x's axes but the last: NaN where a number is
+    not finite, 0 where it would be subnormal.
+    """
+
+    types = "(T) -> (i8, f32) where T: f32 f16 bf16"
+
+    def infer(x):
+        if x.ndim == 0:
+            raise InvalidValue(
+                "quantize_rows: x has no axes", "its last axis is a row", "give it an axis"
+            )
+        return x.like(dtype=i8), x.like(x.shape[:-1], f32)
+
+    def work(x):
+        return math.prod(x.shape[:-1]), math.prod(x.shape) * 2 * (x.dtype.bytes + 1)
+
+    def oracle(x):
+        scale = np.max(np.abs(x), -1, initial=0) / 127
+        scale = np.where(np.isfinite(scale), np.where(scale < LEAST, 0, scale), np.nan)
+        by = np.expand_dims(scale, -1)
+        return np.where(by > 0, np.rint(x / by), 0).astype(np.int8), scale
+
+    def samples(tensor):
+        yield (tensor(5, 13),), {}
+        yield (tensor(2, 3, 40),), {}
+        yield (tensor(7),), {}
+        yield (tensor(3, 0),), {}
+
+    tolerance = TOLERANCE
+    kernel = cpp_kernel("quantize.cpp", "quantize_rows")
+
+
+@op(
+    "scaled_matmul(Tensor a, Tensor b, Tensor row_scale, Tensor col_scale, Tensor? bias=None,"
+    " Tensor? residual=None, *, str activation='none') -> Tensor"
+)
+class ScaledMatMul:
+    """activation((a @ b.T) * row_scale * col_scale + bias) + residual, of bytes.
+
+    b is outputs x inputs, as the weight of linear. The product is exact; each sum is rounded to f32
+    and multiplied by its row's scale, then its column's. The result has the type of col_scale.
+    quantize_rows makes a and row_scale.
+    """
+
+    types = "(i8, i8, f32, S, S, S) -> S where S: f32 f16 bf16"
+
+    def infer(a, b, row_scale, col_scale, bias, residual, activation):
+        require_matrix("scaled_matmul", "b", b)
+        cols, depth = b.shape
+        require_shape(row_scale, a.shape[:-1], "scaled_matmul: row_scale and the rows of a")
+        require_shape(col_scale, (cols,), "scaled_matmul: col_scale and the rows of b")
+        result = _layer("scaled_matmul", a, cols, depth, bias, residual, activation)
+        return result.like(dtype=col_scale.dtype)
+
+    def work(a, b, row_scale, col_scale, bias, residual, activation):
+        results, work = _work(a, b)
+        return results, work // 2
+
+    def oracle(a, b, row_scale, col_scale, bias=None, residual=None, activation="none"):
+        sums = np.asarray(a).astype(np.int64) @ np.asarray(b).astype(np.int64).T
+        scaled = sums.astype(np.float64) * np.expand_dims(row_scale, -1) * col_scale
+        return _finished(scaled, bias, residual, activation)
+
+    def samples(tensor):
+        def product(rows, inputs, outputs):
+            a = tensor(*rows, inputs, dtype="i8", low=-128, high=128)
+            b = tensor(outputs, inputs, dtype="i8", low=-128, high=128)
+            row_scale, col_scale = tensor(*rows, dtype="f32"), tensor(outputs, dtype="f32")
+            return a, b, _small(row_scale), _small(col_scale)
+
+        yield (*product((5,), 13, 7), tensor(7, dtype="f32")), {}
+        yield (
+            (*product((2, 3), 40, 35), None, tensor(2, 3, 35, dtype="f32")),
+            {"activation": "relu"},
+        )
+        yield (*product((), 40, 3), tensor(3, dtype="f32")), {"activation": "gelu"}
+        yield (*product((0,), 4, 3),), {}
+
+    tolerance = {i8: 1e-5}
+    kernel = cpp_kernel("linear_quantized.cpp", "scaled_matmul")
