@@ -11,8 +11,8 @@ import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 from torch.nn import functional as F
 
-from bench.peak import Peak, Read
-from bench.runner import Ceiling, Expected, Setting, case
+from pto.bench.ceilings import Peak, Read
+from pto.bench.runner import Ceiling, Expected, Setting, case
 
 GROUP = 128
 SIZES = [(m, 4096, n) for n in (16384, 1024) for m in (1, 4, 16)] + [(512, 4096, 1024)]
@@ -21,8 +21,8 @@ SIZES = [(m, 4096, n) for n in (16384, 1024) for m in (1, 4, 16)] + [(512, 4096,
 def ceiling(setting: Setting, weight: torch.Tensor) -> Ceiling:
     m, k, n = setting.size
     if m == 1:
-        return Ceiling("read", Read(weight.view(-1).view(torch.float32), setting.threads), 1)
-    peak = Peak(setting.threads)
+        return Ceiling("read", Read(weight, setting.threads), 1)
+    peak = Peak("f32", setting.threads)
     return Ceiling("peak", peak, m * k * n / peak.multiply_adds)
 
 
@@ -74,7 +74,7 @@ def bytes_by_bytes(setting: Setting):
     x, scale, ops = torch.randn(m, k), torch.rand(n) / 128, torch.ops.pto
     weight = torch.randint(-128, 128, (n, k), dtype=torch.int8)
     rows, row_scale = ops.quantize_rows(x)
-    wide, peak = weight * scale[:, None], Peak(setting.threads)
+    wide, peak = weight * scale[:, None], Peak("f32", setting.threads)
     yield "pto", lambda: ops.scaled_matmul(rows, weight, row_scale, scale)
     yield "dynamic", lambda: dynamic(x, weight, scale)
     yield "f32", lambda: ops.linear(x, wide)
