@@ -9,7 +9,6 @@ import sys
 import warnings
 
 from pto import _core, build_config
-from pto.bench import command as bench
 from pto.errors import Error, InvalidValue
 
 ADAPTERS = {  # the version of each framework that is served, as in pyproject.toml
@@ -88,8 +87,10 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--xla", action="store_true", help="tensorflow: also for jit_compile=True")
     one.set_defaults(run=adapters)
     one = commands.add_parser("bench", help="compare with the libraries of this machine")
-    bench.add_arguments(one)
-    one.set_defaults(run=bench.run)
+    if sys.argv[1:2] == ["bench"]:  # it needs NumPy, whose import takes longer than the others
+        bench = importlib.import_module("pto.bench.command")
+        bench.add_arguments(one)
+        one.set_defaults(run=bench.run)
     return top
 
 

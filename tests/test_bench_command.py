@@ -3,6 +3,7 @@
 
 import functools
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -116,6 +117,13 @@ def test_a_wrong_result_is_said_and_fails_the_command(bench, monkeypatch):
     monkeypatch.setattr(command.products, "operator", lambda name: lambda a, b: a @ b + 1)
     code, out, _ = bench("matmul", "5x7x3", "--peers", "NumPy")
     assert code == 1 and "WRONG: matmul (5, 7, 3) f32: pto is wrong at 15 of 15" in out
+
+
+def test_other_commands_do_not_wait_for_numpy():
+    program = "import sys; sys.argv = ['pto', 'config', '--version']; from pto.__main__ import main"
+    command = [sys.executable, "-c", f"{program}; main(); print('numpy' in sys.modules)"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1:] == ["False"], done.stderr
 
 
 def test_causal_attention_counts_the_pairs_that_it_needs():
