@@ -216,7 +216,13 @@ class Product {
     const Matrix<Sum> sums = {sums_of(part), part.cols, 1};
     multiply_into(sums, batch, part);
     for (int64_t i = 0; i < part.rows; ++i) {
-      for (int64_t j = 0; j < part.cols; ++j) *result.at(i, j) = Element(*sums.at(i, j));
+      int64_t j = 0;
+      if constexpr (kIsNarrow) {
+        constexpr int kLanes = isa::kVectorBytes / sizeof(Sum);
+        for (; result.col_stride == 1 && j + kLanes <= part.cols; j += kLanes)
+          isa::lanes::store<kLanes>(result.at(i, j), isa::lanes::load<kLanes>(sums.at(i, j)));
+      }
+      for (; j < part.cols; ++j) *result.at(i, j) = Element(*sums.at(i, j));
     }
   }
 

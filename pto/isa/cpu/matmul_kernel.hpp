@@ -14,6 +14,7 @@
 // cut into tiles gives the same bits.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
+#include "pto/isa/cpu/access.hpp"
 #include "pto/isa/cpu/matmul_dot.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -78,6 +79,7 @@ struct Micro {
   static constexpr int kLane = kDotLanes<Dot>;
   static constexpr int kBytes = kLane * Dot::kRightBytes;  // of a vector of b
   static constexpr int kPanel = Vectors * kBytes;          // of a unit of a panel
+  static constexpr int kWidth = Vectors * kLane;
 
   static PTO_INLINE Sum load(const void* p, int64_t vector) {
     return *reinterpret_cast<const LooseSum*>(static_cast<const char*>(p) + vector * kVectorBytes);
@@ -143,13 +145,26 @@ struct Micro {
     asm("" : "+r"(pointer));
   }
 
-  // Copies b to `panel`, or not.
-  template <bool Copies, class Left, int... I, int... J>
+  template <class T>
+  using Element = typename Choose<kSame<T, void>, char, T>::type;
+
+  // Loads a vector of a unit of b, or widens elements of T.
+  template <class T>
+  static PTO_INLINE Right loaded(const char* b, int vector) {
+    if constexpr (kSame<T, void> || kSame<T, float>)
+      return Dot::load(b + vector * kBytes);
+    else
+      return bit_cast<Right>(lanes::load<kLane>(reinterpret_cast<const T*>(b) + vector * kLane));
+  }
+
+  // Copies b, of elements of T, to `panel`; void: does not.
+  template <class T, class Left, int... I, int... J>
   static PTO_INLINE void step(Indices<I...>, Indices<J...> across, Sum* sum, const Left& left,
                               int unit, const char* b, char* panel = nullptr) {
     Right right[Vectors];
-    ((right[J] = Dot::load(b + J * kBytes)), ...);
-    if constexpr (Copies) ((*reinterpret_cast<LooseUnits*>(panel + J * kBytes) = right[J]), ...);
+    ((right[J] = loaded<T>(b, J)), ...);
+    if constexpr (!kSame<T, void>)
+      ((*reinterpret_cast<LooseUnits*>(panel + J * kBytes) = right[J]), ...);
     (row<I>(across, sum, left.template at<I>(unit), right), ...);
   }
 
@@ -184,7 +199,7 @@ struct Micro {
     return t.soon.at ? t.soon.at : b;
   }
 
-  template <bool Copies>
+  template <class T>
   static void run_in_place(const InPlace& in, Outputs t) {
     const auto* a = static_cast<const Unit*>(in.of.a);
     const char* soon = soon_of(t, static_cast<const char*>(in.of.b));
@@ -192,16 +207,17 @@ struct Micro {
       Outputs beside = t;
       const auto* b = static_cast<const char*>(in.of.b);
       for (int panel = 0; panel < in.panels; ++panel, b += kPanel, go_across(Across(), beside))
-        soon = tile_in_place<Copies>(in, a, b, beside, soon);
+        soon = tile_in_place<T>(in, a, b, beside, soon);
     }
   }
 
   // Returns what to ask for next.
-  template <bool Copies>
+  template <class T>
   static PTO_INLINE const char* tile_in_place(const InPlace& in, const Unit* a, const char* b,
                                               const Outputs& t, const char* soon) {
-    constexpr int kLine = 64;
-    const int64_t b_unit = in.b_unit * Dot::kRightBytes, ahead = in.ahead * Dot::kRightBytes;
+    constexpr bool kCopies = !kSame<T, void>;
+    constexpr int kLine = 64, kOne = kCopies ? int(sizeof(Element<T>)) : Dot::kRightBytes;
+    const int64_t b_unit = in.b_unit * kOne, ahead = in.ahead * kOne;
     Sum sum[Rows * Vectors];
     begin(All(), sum, t);
     auto* panel = static_cast<char*>(in.panel);
@@ -210,15 +226,15 @@ struct Micro {
     for (; units >= kGroup; units -= kGroup, left.go_on(in.a_group - kGroup)) {
       PTO_UNROLL
       for (int u = 0; u < kGroup; ++u, left.go_on(1), b += b_unit, keep(b)) {
-        for (int line = 0; in.ahead && line < kPanel; line += kLine)
+        for (int line = 0; in.ahead && line < kWidth * kOne; line += kLine)
           __builtin_prefetch(b + ahead + line);
-        if constexpr (!Copies) ask(soon, t.soon.step);
-        step<Copies>(Down(), Across(), sum, left, u, b, panel + u * kPanel);
+        if constexpr (!kCopies) ask(soon, t.soon.step);
+        step<T>(Down(), Across(), sum, left, u, b, panel + u * kPanel);
       }
-      if constexpr (Copies) panel += kGroup * kPanel;
+      if constexpr (kCopies) panel += kGroup * kPanel;
     }
     for (int u = 0; u < units; ++u, left.go_on(1), b += b_unit)
-      step<Copies>(Down(), Across(), sum, left, u, b, panel + u * kPanel);
+      step<T>(Down(), Across(), sum, left, u, b, panel + u * kPanel);
     end(All(), sum, t);
     return soon;
   }
@@ -237,11 +253,11 @@ struct Micro {
         PTO_UNROLL
         for (int u = 0; u < kGroup; ++u) {
           ask(soon, t.soon.step);
-          step<false>(Down(), Across(), sum, Packed{a}, u, b + u * kPanel);
+          step<void>(Down(), Across(), sum, Packed{a}, u, b + u * kPanel);
         }
       }
       for (int u = 0; u < units; ++u)
-        step<false>(Down(), Across(), sum, Packed{a}, u, b + u * kPanel);
+        step<void>(Down(), Across(), sum, Packed{a}, u, b + u * kPanel);
       end(All(), sum, t);
     }
   }
@@ -265,8 +281,8 @@ struct Abreast {
     const auto* b = static_cast<const char*>(in.of.b);
     typename Tile::Placed left(static_cast<const typename Dot::Unit*>(in.of.a), in.a_row);
     for (int u = 0; u < in.of.units; ++u, left.go_on(1), b += Tile::kPanel)
-      (Tile::template step<false>(typename Tile::Down(), typename Tile::Across(), sum + P * kSums,
-                                  left, 0, b + P * panel),
+      (Tile::template step<void>(typename Tile::Down(), typename Tile::Across(), sum + P * kSums,
+                                 left, 0, b + P * panel),
        ...);
     (Tile::end(typename Tile::All(), sum + P * kSums, t[P]), ...);
   }
@@ -302,19 +318,19 @@ struct FromPanels {
     return &Micro<Dot, Rows, Vectors>::run;
   }
 };
-template <class Dot, bool Copies>
+template <class Dot, class T>
 struct FromPlaces {
   template <int Rows, int Vectors>
   static constexpr auto kernel() {
-    return &Micro<Dot, Rows, Vectors>::template run_in_place<Copies>;
+    return &Micro<Dot, Rows, Vectors>::template run_in_place<T>;
   }
 };
 template <class Dot>
 using MicroKernel = KernelTable<FromPanels<Dot>>;
 template <class Dot>
-using InPlaceKernel = KernelTable<FromPlaces<Dot, false>>;
-template <class Dot>
-using CopyingKernel = KernelTable<FromPlaces<Dot, true>>;
+using InPlaceKernel = KernelTable<FromPlaces<Dot, void>>;
+template <class Dot, class T>
+using CopyingKernel = KernelTable<FromPlaces<Dot, T>>;  // b holds elements of T
 
 }  // namespace matmul
 PTO_NAMESPACE_END

@@ -66,13 +66,14 @@ class Product {
         from_(job.start, job.rows, job.cols),
         slivers_(quotient_up(job.rows, kRows)) {
     if (!kSame<Dot, FloatDot> || job.packs) return;
-    b_is_rows_ =
-        !job.packed && job.b.data && has_float_rows(job.b, job.b_scale, job.depth, job.cols);
+    b_is_rows_ = !job.packed && job.b.data && has_rows(job.b, job.b_scale, job.depth, job.cols) &&
+                 (job.b.type == PTO_MATMUL_F32 || job.b.type == PTO_MATMUL_F16 ||
+                  job.b.type == PTO_MATMUL_BF16);
     a_in_place_ =
         job.a.data &&
         ((job.packed && job.rows <= kFewRows) || job.rows * job.a.row_stride <= kNearUnits) &&
         has_float_rows(job.a, job.a_scale, job.rows, job.depth);
-    b_in_place_ = a_in_place_ && b_is_rows_ &&
+    b_in_place_ = a_in_place_ && b_is_rows_ && job.b.type == PTO_MATMUL_F32 &&
                   (slivers_ == 1 || job.depth * int64_t{job.cols} <= kSmallUnits);
   }
 
@@ -268,16 +269,21 @@ class Product {
       in.of.b = right_at(block.k, c.begin);
       in.b_unit = job_.b.row_stride, in.ahead = width;
     }
-    if (copies)
-      CopyingKernel<Dot>::get(rows_each, c.vectors)(in, out);
-    else
+    if (!copies)
       InPlaceKernel<Dot>::get(rows_each, c.vectors)(in, out);
+    else if (job_.b.type == PTO_MATMUL_F16)
+      CopyingKernel<Dot, half>::get(rows_each, c.vectors)(in, out);
+    else if (job_.b.type == PTO_MATMUL_BF16)
+      CopyingKernel<Dot, bfloat16_t>::get(rows_each, c.vectors)(in, out);
+    else
+      CopyingKernel<Dot, float>::get(rows_each, c.vectors)(in, out);
   }
   const int32_t* left_at(int row, int k) const {
     return static_cast<const int32_t*>(job_.a.data) + row * job_.a.row_stride + k;
   }
-  const int32_t* right_at(int k, int col) const {
-    return static_cast<const int32_t*>(job_.b.data) + k * job_.b.row_stride + col;
+  const char* right_at(int k, int col) const {
+    const int bytes = job_.b.type == PTO_MATMUL_F32 ? 4 : 2;
+    return static_cast<const char*>(job_.b.data) + (k * job_.b.row_stride + col) * bytes;
   }
 
   // Goes through a copy of whole vectors, at the edge and where the layout has none.
@@ -324,7 +330,7 @@ class Product {
   char* packed_;            // the next block's; null: packed at each call
   Place to_, from_;
   const int slivers_;
-  bool b_is_rows_ = false;                        // of floats, to be packed
+  bool b_is_rows_ = false;                        // of floats, halves or bfloat16, to be packed
   bool a_in_place_ = false, b_in_place_ = false;  // read where they lie; of b whole panels
 };
 

@@ -42,13 +42,13 @@ struct PlaceOf {
   Word* at(int row, int col) const { return data + rows.at(row) + cols.at(col); }
   // Copies some elements of a row.
   void read(Word* part, int row, int col, int count) const {
-    if (has_vectors && cols.box > col + count)
+    if (has_vectors && cols.box >= col + count)
       __builtin_memcpy(part, vector(row, col), size_t(count) * sizeof(Word));
     else
       for (int j = 0; j < count; ++j) part[j] = *at(row, col + j);
   }
   void write(const Word* part, int row, int col, int count) const {
-    if (has_vectors && cols.box > col + count)
+    if (has_vectors && cols.box >= col + count)
       __builtin_memcpy(vector(row, col), part, size_t(count) * sizeof(Word));
     else
       for (int j = 0; j < count; ++j) *at(row, col + j) = part[j];
@@ -61,11 +61,14 @@ struct PlaceOf {
 
 using Place = PlaceOf<int32_t>;
 
-// True where floats of each row lie together and count as they are.
+// True where elements of each row lie together and count as they are.
+inline bool has_rows(const pto_matmul_matrix& m, const pto_matmul_matrix& scales, int rows,
+                     int cols) {
+  return m.col_stride == 1 && !scales.data && m.box_cols >= cols && m.box_rows >= rows;
+}
 inline bool has_float_rows(const pto_matmul_matrix& m, const pto_matmul_matrix& scales, int rows,
                            int cols) {
-  return m.type == PTO_MATMUL_F32 && m.col_stride == 1 && !scales.data && m.box_cols >= cols &&
-         m.box_rows >= rows;
+  return m.type == PTO_MATMUL_F32 && has_rows(m, scales, rows, cols);
 }
 
 // Describes the outputs of some vectors of columns; `from` may be null. Both have vectors.
