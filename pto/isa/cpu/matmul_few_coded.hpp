@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matmul few coded: products of a few rows of floats with columns of 8 or 4 bits. Blocks of 32
 // columns are turned into words in the first cache, or were packed so, and each word of a vector is
-// widened in registers, once for all rows.
+// widened in registers, once for all rows. Some more rows share small panels of floats.
 //
 //     const bool is_done = FewCoded<NibbleCode>(job, left, units, capacity, panel).run();
 //
@@ -13,11 +13,17 @@
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
+// At most; so many that a block of a has room for the units of a block of b.
+constexpr int kCodedRows = kVectorBytes == 64 ? 4 * kRows : 16 * kRows;
+constexpr int kCodedUnits = 128, kCodedWidth = kVectors * kLane;
+
 // A block of columns in front of the kernels below: its words, unless they are packed, and the
 // floats of its groups.
 struct CodedPanel {
   uint32_t words[kCodedWords * kCodedCols];
   float factors[kCodedWords / 4 * kCodedCols], zeros[kCodedWords / 4 * kCodedCols];
+  float wide[kCodedUnits * kCodedWidth];  // some units of some columns
+  float sums[kCodedRows * kCodedCols];    // of all rows
 };
 
 // Makes `Rows` outputs of the columns of a panel. `a` is packed: [units / 8][Rows][8].
@@ -64,6 +70,9 @@ struct FewKernel {
   static PTO_INLINE void word(Indices<P...>, Indices<J...>, Sum* sum, const int32_t* a,
                               const uint32_t* words, const Floats& floats) {
     Units word[kWide];
+    // Packed words come from far; staged ones have long been there.
+    for (int line = 0; line < kWidth; line += kLineUnits)
+      __builtin_prefetch(words + kCodedAhead * kCodedCols + line);
     ((word[J] = *reinterpret_cast<const LooseUnits*>(words + J * kLane)), ...);
     (unit(Down(), Across(), sum, a + P, word, P, floats), ...);
   }
@@ -127,6 +136,7 @@ class FewCoded {
         left_(left),
         units_(units),
         chunk_(capacity / job.rows / kBlock * kBlock),
+        group_(Coded<Code>::kHasFactors ? smaller(job.b_group, kBlock) : kBlock),
         panel_(panel),
         from_(job),
         to_(job.c, job.rows, job.cols),
@@ -134,10 +144,14 @@ class FewCoded {
 
   // Writes the outputs, or nothing.
   bool run() const {
-    if (job_.packed || job_.bias.data || job_.depth <= 0 || job_.rows > kRows) return false;
+    if (job_.packed || job_.bias.data || job_.depth <= 0 || job_.rows > kCodedRows || chunk_ == 0)
+      return false;
     if (!to_.is_plain(job_.rows, job_.cols)) return false;
     if (job_.start.data && !start_.is_plain(job_.rows, job_.cols)) return false;
-    run_rows(typename IndicesTo<kRows>::type());
+    if (job_.rows > kRows)
+      run_slivers();
+    else
+      run_rows(typename IndicesTo<kRows>::type());
     return true;
   }
 
@@ -162,10 +176,8 @@ class FewCoded {
   template <class Kernel, int Rows>
   void block(int col, int k, int units, const int32_t* a) const {
     constexpr int kWidth = Kernel::kWidth;
-    const int group = Coded<Code>::kHasFactors ? smaller(job_.b_group, kBlock) : kBlock;
-    stage(col, k, units, group);
-    const uint32_t* const words = from_.is_packed() ? from_.packed(col, k) : panel_.words;
-    const Place* const source = k > 0 ? &to_ : job_.start.data ? &start_ : nullptr;
+    const uint32_t* const words = stage(col, k, units);
+    const Place* const source = source_of(k);
     for (int j = 0; j < smaller(kCodedCols, job_.cols - col); j += kWidth) {
       const int cols = smaller(job_.cols - col - j, kWidth);
       const typename Kernel::Floats floats = {panel_.factors + j,
@@ -180,13 +192,93 @@ class FewCoded {
         if (source) from = to;
         from_row = to_row = kWidth;
       }
-      Kernel::run(a, words + j, floats, units, group, from, from_row, to, to_row);
+      Kernel::run(a, words + j, floats, units, group_, from, from_row, to, to_row);
       for (int r = 0; r < Rows && cols < kWidth; ++r) to_.write(tile[r], r, col + j, cols);
     }
   }
 
-  // Turns the words of a block of columns, and widens the floats of its groups.
-  void stage(int col, int k, int units, int group) const {
+  const Place* source_of(int k) const { return k > 0 ? &to_ : job_.start.data ? &start_ : nullptr; }
+
+  // Runs more rows than registers hold outputs for, in slivers.
+  void run_slivers() const {
+    const int slivers = quotient_up(job_.rows, kRows);
+    for (int first = 0; first < job_.depth; first += chunk_) {
+      const int last = smaller(job_.depth, first + chunk_);
+      const int depth = quotient_up(last - first, kGroup) * kGroup;
+      for (int s = 0; s < slivers; ++s) {
+        const int row = share(job_.rows, s, slivers), count = rows_of_sliver(s, slivers);
+        left_(job_, units_ + row * depth, {row, count, count, first, last - first});
+      }
+      for (int col = 0; col < job_.cols; col += kCodedCols)
+        columns(col, smaller(job_.cols - col, kCodedCols), first, last, depth);
+    }
+  }
+  int rows_of_sliver(int s, int slivers) const {
+    return share(job_.rows, s + 1, slivers) - share(job_.rows, s, slivers);
+  }
+
+  void columns(int col, int cols, int first, int last, int depth) const {
+    const Place* const source = source_of(first);
+    auto* const sums = reinterpret_cast<int32_t*>(panel_.sums);
+    for (int r = 0; r < job_.rows; ++r) {
+      if (source)
+        source->read(sums + r * kCodedCols, r, col, cols);
+      else
+        __builtin_memset(sums + r * kCodedCols, 0, sizeof(float) * kCodedCols);
+    }
+    for (int k = first; k < last; k += kBlock) {
+      const int units = smaller(last - k, kBlock);
+      const uint32_t* const words = stage(col, k, units);
+      for (int j = 0; j < cols; j += kCodedWidth)
+        for (int u = 0; u < units; u += kCodedUnits) {
+          const int some = smaller(units - u, kCodedUnits);
+          widen(words + u / Code::kPerWord * kCodedCols + j, j, u, some);
+          add(j, some, units_ + int64_t(k + u - first), depth);
+        }
+    }
+    for (int r = 0; r < job_.rows; ++r) to_.write(sums + r * kCodedCols, r, col, cols);
+  }
+
+  // Makes floats of some units of kCodedWidth columns; `unit` counts from the block's first one.
+  void widen(const uint32_t* words, int j, int unit, int units) const {
+    using One = FewKernel<Code, 1>;
+    float* to = panel_.wide;
+    for (int u = 0; u < units; u += Code::kPerWord, words += kCodedCols) {
+      const int at = (unit + u) / group_ * kCodedCols + j;
+      const typename One::Floats floats = {panel_.factors + at,
+                                           from_.has_zero() ? panel_.zeros + at : nullptr};
+      PTO_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        const Units word = *reinterpret_cast<const LooseUnits*>(words + v * kLane);
+        PTO_UNROLL
+        for (int p = 0; p < Code::kPerWord; ++p)
+          *reinterpret_cast<LooseUnits*>(to + p * kCodedWidth + v * kLane) =
+              One::weight(word, p, floats, v);
+      }
+      to += Code::kPerWord * kCodedWidth;
+    }
+  }
+
+  // Adds the products with the floats to the sums of columns j on. `a`: those of the first row.
+  void add(int j, int units, const int32_t* a, int depth) const {
+    const int slivers = quotient_up(job_.rows, kRows);
+    const int64_t offset = a - units_;
+    for (int s = 0; s < slivers; ++s) {
+      const int row = share(job_.rows, s, slivers), count = rows_of_sliver(s, slivers);
+      Outputs out = {};
+      for (int v = 0; v < kVectors; ++v)
+        out.from[v] = out.to[v] =
+            reinterpret_cast<char*>(panel_.sums + row * kCodedCols + j + v * kLane);
+      out.from_stride = out.to_stride = sizeof(float) * kCodedCols;
+      const int32_t* const left = units_ + row * depth + offset * count;
+      MicroKernel<FloatDot>::get(count, kVectors)({left, panel_.wide, units, 1, 0}, out);
+    }
+  }
+
+  // Turns the words of a block of columns, unless they are packed, and widens the floats of its
+  // groups. Returns the words.
+  const uint32_t* stage(int col, int k, int units) const {
+    const int group = group_;
     // The next block of these columns, or the first of the next ones.
     const bool is_last = k + kBlock >= job_.depth;
     const int64_t ahead = is_last ? (job_.b.col_stride * kCodedCols - k) * Code::kBits / 8
@@ -210,12 +302,13 @@ class FewCoded {
         }
       }
     }
+    return from_.is_packed() ? from_.packed(col, k) : panel_.words;
   }
 
   const pto_matmul_job& job_;
   const Pack left_;
   int32_t* const units_;
-  const int chunk_;
+  const int chunk_, group_;  // units that are packed at once, and of a group
   CodedPanel& panel_;
   const Coded<Code> from_;
   const Place to_, start_;
