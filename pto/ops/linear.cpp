@@ -108,7 +108,8 @@ PTO_OPERATOR_KERNEL(matmul_packed) {
   Weight<float> weight;
   weight.packed = in.data("packed"_arg);
   weight.cols = cols;
-  return Product(in, rows, cols, in.data("result"_arg), weight, Nothing()).run();
+  float* const result = in.data("result"_arg);
+  return Product(in, rows, cols, result, weight, Nothing()).run();
 }
 
 PTO_OPERATOR_KERNEL(linear) {

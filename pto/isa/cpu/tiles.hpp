@@ -35,7 +35,7 @@ struct TileConfig {
     row_bytes[tile] = exists ? uint16_t(bytes_of_row) : uint16_t(0);
   }
 };
-static_assert(sizeof(TileConfig) == 64, "the size that ldtilecfg reads");
+static_assert(sizeof(TileConfig) == 64);  // as ldtilecfg reads it
 
 #if defined(__x86_64__)
 // Only for CPUs with AMX, by leave of the kernel: see engine.hpp. The compiler knows nothing of
