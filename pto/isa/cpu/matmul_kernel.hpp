@@ -123,6 +123,7 @@ struct Micro {
     const Unit* first[kFirsts];
     int64_t row;
     PTO_INLINE Placed(const Unit* a, int64_t distance) : row(distance) {
+      PTO_UNROLL
       for (int i = 0; i < kFirsts; ++i) {
         first[i] = a + i * kShare * row;
         keep(first[i]);
@@ -133,6 +134,7 @@ struct Micro {
       return first[Row / kShare][Row % kShare * row];
     }
     PTO_INLINE void go_on(int64_t units) {
+      PTO_UNROLL
       for (int i = 0; i < kFirsts; ++i) {
         first[i] += units;
         keep(first[i]);
