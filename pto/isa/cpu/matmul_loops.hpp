@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matmul loops: a matrix product from panels. A panel of b stays in the first cache while the rows
-// of a block of a, which stays in the second, pass by.
+// Matmul loops: a matrix product from panels. A panel of b stays near while the rows of a block of
+// a, which stays in the second cache, pass by.
 //
 //     Product<FloatDot>(job, pack_left<float>, pack_right<float>).run();
 //
@@ -14,9 +14,11 @@
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
-constexpr int kDepth = kVectorBytes == 64 ? 256 : 512;  // units of a block: a panel of b is 32 KB
-constexpr int kBlockCols = 1024;                        // columns of a block
-constexpr int kBlockRows = 96;                          // rows of a block: 192 KB
+// Units of a block. AVX-512 takes its panels of 128 KB from the second cache, so that outputs, which
+// come from farther, pass seldom; others keep those of 32 KB in the first.
+constexpr int kDepth = kVectorBytes == 64 ? 1024 : 512;
+constexpr int kBlockCols = 1024;                           // columns of a block
+constexpr int kBlockRows = kVectorBytes == 64 ? 144 : 96;  // rows of a block: 576 or 192 KB
 constexpr int kBlockSlivers = kBlockRows / kRows;
 constexpr int kSmallUnits = 10 << 10;  // of a b that is read again and again where it lies
 constexpr int kNearUnits = 128 << 10;  // of an a that is read where it lies
