@@ -45,7 +45,7 @@ BUDGETS = {
     "compiler": 2000,
     "device": 465,
     "ir": 3160,
-    "isa": 15450,
+    "isa": 15460,
     "language": 3405,
     "launch": 4730,
     "operators": 3170,

@@ -191,9 +191,12 @@ struct Micro {
     (__builtin_prefetch(t.to[I % Vectors] + (Rows + I / Vectors) * t.to_stride, 1), ...);
   }
 
-  // Into the second cache: a panel would push the present one out of the first.
+  // A unit has one line, or two. Into the second cache, where a panel would push the present one out
+  // of the first.
   static PTO_INLINE void ask(const char*& soon, int64_t step) {
-    __builtin_prefetch(soon, 0, 2);
+    constexpr int kNear = kVectorBytes == 64 ? 3 : 2;
+    __builtin_prefetch(soon, 0, kNear);
+    if constexpr (kPanel > 64) __builtin_prefetch(soon + step / 2, 0, kNear);
     soon += step;
     keep(soon);
   }

@@ -19,7 +19,6 @@ constexpr int kStreamRows = 16;         // of a
 constexpr int kStreamFrom = 4 << 10;    // units of b for the square of the rows
 constexpr int kStreamDepth = 16;        // rows of b that pass at once
 constexpr int kStreamUnits = 32 << 10;  // sums that stay in the second cache
-constexpr int kStreamAhead = 64;        // units of a row of b to prefetch
 constexpr int kTurnedAhead = 64;        // floats of a column of b to prefetch
 
 // An accumulator: elements of 4 or 8 bytes, integers of that size, in any layout.
@@ -281,14 +280,18 @@ class Stream {
     const int step = job_.rows == 1   ? Swept<1>::kDepth
                      : job_.rows <= 3 ? Swept<3>::kDepth
                                       : kStreamDepth;
+    const auto passing = [&](int first, int k) -> Passing {
+      if (first >= whole) return {};
+      return {first * kLane, smaller(whole - first, most), k, smaller(job_.depth - k, step)};
+    };
     for (int first = 0; first < whole; first += most) {
-      const int vectors = smaller(whole - first, most);
       const Place start = from_col(from_, first * kLane), end = from_col(to_, first * kLane);
-      const Place sums = sums_of(vectors);
+      const Place sums = sums_of(passing(first, 0).vectors);
       for (int k = 0; k < job_.depth; k += step) {
+        const bool is_last = k + step >= job_.depth;
         const Place* const from = k > 0 ? &sums : job_.start.data ? &start : nullptr;
-        const Place& to = k + step < job_.depth ? sums : end;
-        pass({first * kLane, vectors, k, smaller(job_.depth - k, step)}, from, to);
+        pass(passing(first, k), is_last ? passing(first + most, 0) : passing(first, k + step), from,
+             is_last ? end : sums);
       }
     }
     rest(whole * kLane);
@@ -317,15 +320,28 @@ class Stream {
     int col, vectors, k, units;
   };
 
-  // Adds the products of some rows of b; from and to begin at their first column.
-  void pass(const Passing& b, const Place* from, const Place& to) const {
+  // Adds the products of some rows of b, after which others pass; from and to begin at their first
+  // column.
+  void pass(const Passing& b, const Passing& next, const Place* from, const Place& to) const {
     if (job_.rows == 1 && b.units == Swept<1>::kDepth) return sweep<1>(b, from, to);
     if (job_.rows == 2 && b.units == Swept<2>::kDepth) return sweep<2>(b, from, to);
     if (job_.rows == 3 && b.units == Swept<3>::kDepth) return sweep<3>(b, from, to);
-    const int slivers = quotient_up(job_.rows, kRows);
-    for (int s = 0; s < slivers; ++s) {
-      const int row = share(job_.rows, s, slivers);
-      add(b, from, to, row, share(job_.rows, s + 1, slivers) - row);
+    // While a run of each of these rows of b is multiplied, the same run of the rows that follow is
+    // asked for, one row at a time: memory gives long runs faster than many short ones at once.
+    const int slivers = quotient_up(job_.rows, kRows), panels = quotient_up(b.vectors, kVectors);
+    for (int turn = 0; turn < b.units; ++turn) {
+      const int first = share(panels, turn, b.units), last = share(panels, turn + 1, b.units);
+      for (int s = 0; s < slivers && first < last; ++s) {
+        const int row = share(job_.rows, s, slivers);
+        Soon soon = {};
+        if (turn < next.units) {
+          const int64_t bytes = int64_t{next.vectors} * kVectorBytes / slivers;
+          soon = {reinterpret_cast<const char*>(right_at(next.k + turn, next.col)) + s * bytes,
+                  quotient_up(int(bytes), (last - first) * b.units)};
+        }
+        add(b, from, to, {first * kVectors, smaller(last * kVectors, b.vectors)},
+            {row, share(job_.rows, s + 1, slivers) - row}, soon);
+      }
     }
   }
   template <int Rows>
@@ -333,21 +349,30 @@ class Stream {
     Swept<Rows>::run(left_at(0, b.k), job_.a.row_stride, right_at(b.k, b.col), job_.b.row_stride,
                      b.vectors, outputs(to, from, 0, 0, 1));
   }
-  void add(const Passing& b, const Place* from, const Place& to, int row, int rows) const {
-    int first = 0;
-    for (int vectors = kVectors; first < b.vectors; vectors = b.vectors - first) {
-      const int panels = (b.vectors - first) / vectors;
-      if (panels == 0) continue;
-      const InPlace in = {{left_at(row, b.k), right_at(b.k, b.col + first * kLane), b.units, 1, 0},
-                          job_.a.row_stride,
-                          kGroup,
-                          job_.b.row_stride,
-                          panels,
-                          kStreamAhead,
-                          nullptr};
-      InPlaceKernel<FloatDot>::get(rows, vectors)(in,
-                                                  outputs(to, from, row, first * kLane, vectors));
-      first += panels * vectors;
+  // From the first one to before the last one.
+  struct Vectors {
+    int first, last;
+  };
+  struct Sliver {
+    int row, rows;
+  };
+  void add(const Passing& b, const Place* from, const Place& to, Vectors part, Sliver sliver,
+           const Soon& soon) const {
+    for (int first = part.first, panels = 0; first < part.last; first += panels) {
+      const int vectors = smaller(part.last - first, kVectors);
+      panels = (part.last - first) / vectors;
+      const InPlace in = {
+          {left_at(sliver.row, b.k), right_at(b.k, b.col + first * kLane), b.units, 1, 0},
+          job_.a.row_stride,
+          kGroup,
+          job_.b.row_stride,
+          panels,
+          0,
+          nullptr};
+      Outputs sums = outputs(to, from, sliver.row, first * kLane, vectors);
+      sums.soon = soon;
+      InPlaceKernel<FloatDot>::get(sliver.rows, vectors)(in, sums);
+      panels *= vectors;
     }
   }
 
