@@ -14,8 +14,8 @@
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
-// Units of a block. AVX-512 takes its panels of 128 KB from the second cache, so that outputs, which
-// come from farther, pass seldom; others keep those of 32 KB in the first.
+// Units of a block. AVX-512 takes its panels of 128 KB from the second cache, so that outputs,
+// which come from farther, pass seldom; others keep those of 32 KB in the first.
 constexpr int kDepth = kVectorBytes == 64 ? 1024 : 512;
 constexpr int kBlockCols = 1024;                           // columns of a block
 constexpr int kBlockRows = kVectorBytes == 64 ? 144 : 96;  // rows of a block: 576 or 192 KB

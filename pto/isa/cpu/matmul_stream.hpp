@@ -10,6 +10,7 @@
 // Thread safety: pure functions on the caller's memory.
 #pragma once
 #include "pto/isa/cpu/matmul_pack.hpp"
+#include "pto/isa/cpu/matmul_turned.hpp"
 #include "pto/isa/cpu/of_thread.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -19,7 +20,6 @@ constexpr int kStreamRows = 16;         // of a
 constexpr int kStreamFrom = 4 << 10;    // units of b for the square of the rows
 constexpr int kStreamDepth = 16;        // rows of b that pass at once
 constexpr int kStreamUnits = 32 << 10;  // sums that stay in the second cache
-constexpr int kTurnedAhead = 64;        // floats of a column of b to prefetch
 
 // An accumulator: elements of 4 or 8 bytes, integers of that size, in any layout.
 template <class Word>
@@ -84,95 +84,6 @@ PTO_INLINE Outputs outputs(const PlaceOf<Word>& to, const PlaceOf<Word>* from, i
   if (from) out.from_stride = from->rows.stride * int64_t(sizeof(Word));
   return out;
 }
-
-// Makes `Rows` outputs of two vectors of columns from columns of b that lie `b_col` floats apart.
-template <int Rows>
-struct Turned {
-  static constexpr int kWide = 2;
-  static constexpr int kCols = kWide * kLane;
-  using Sum = FloatDot::Sum;
-  using All = typename IndicesTo<Rows * kWide>::type;
-  using Down = typename IndicesTo<Rows>::type;
-
-  // Loads eight units of kLane columns, a vector a unit; prefetches those `ahead` floats on.
-  static PTO_INLINE void load(const float* b, int64_t b_col, int64_t ahead, Units* to) {
-    constexpr int kParts = kLane / kGroup;
-    Group v[kParts][kGroup];
-    for (int part = 0; part < kParts; ++part) {
-      PTO_UNROLL
-      for (int i = 0; i < kGroup; ++i) {
-        const float* const column = b + (part * kGroup + i) * b_col;
-        __builtin_prefetch(column + ahead, 0, 2);  // the first cache may keep too few
-        v[part][i] = bit_cast<Group>(lanes::load<kGroup>(column));
-      }
-      transpose(v[part]);
-    }
-    PTO_UNROLL
-    for (int i = 0; i < kGroup; ++i) {
-      if constexpr (kParts == 1)
-        to[i] = bit_cast<Units>(v[0][i]);
-      else
-        __builtin_memcpy(&to[i], &v[0][i], sizeof(Group)),
-            __builtin_memcpy(reinterpret_cast<char*>(&to[i]) + sizeof(Group), &v[1][i],
-                             sizeof(Group));
-    }
-  }
-
-  // Adds the products of one unit to the sums of column group G.
-  template <int G, int... R>
-  static PTO_INLINE void step(Indices<R...>, Sum* sum, const int32_t* a, int64_t a_row, Units b) {
-    ((sum[R * kWide + G] =
-          FloatDot::add(sum[R * kWide + G], lanes::splat<Units>(uint32_t(a[R * a_row])), b)),
-     ...);
-  }
-  // Units that share cache lines follow each other: columns may lie 4 KB apart, where eight lines
-  // are all that the first cache keeps.
-  template <int G>
-  static PTO_INLINE void line(Sum* sum, const int32_t* a, int64_t a_row, const float* b,
-                              int64_t b_col, int64_t ahead) {
-    for (int part = 0; part < kLineUnits; part += kGroup) {
-      Units units[kGroup];
-      load(b + G * kLane * b_col + part, b_col, ahead, units);
-      PTO_UNROLL
-      for (int u = 0; u < kGroup; ++u) step<G>(Down(), sum, a + part + u, a_row, units[u]);
-    }
-  }
-  template <int G>
-  static PTO_INLINE void one(Sum* sum, const int32_t* a, int64_t a_row, const float* b,
-                             int64_t b_col) {
-    Units unit;
-    for (int i = 0; i < kLane; ++i) unit[i] = bit_cast<uint32_t>(b[(G * kLane + i) * b_col]);
-    step<G>(Down(), sum, a, a_row, unit);
-  }
-
-  template <int... I>
-  static PTO_INLINE void run(Indices<I...>, const int32_t* a, int64_t a_row, const float* b,
-                             int64_t b_col, int depth, const int32_t* from, int32_t* to,
-                             int64_t from_row, int64_t to_row) {
-    Sum sum[Rows * kWide];
-    if (from)
-      ((sum[I] = bit_cast<Sum>(
-            *reinterpret_cast<const LooseUnits*>(from + I / kWide * from_row + I % kWide * kLane))),
-       ...);
-    else
-      ((sum[I] = Sum{}), ...);
-    int k = 0;
-    for (; k + kLineUnits <= depth; k += kLineUnits) {
-      // Behind the end of these columns lie the next ones.
-      const bool is_within = k + kTurnedAhead < depth;
-      const int64_t ahead = kTurnedAhead + (is_within ? 0 : kCols * b_col - depth);
-      line<0>(sum, a + k, a_row, b + k, b_col, ahead);
-      line<1>(sum, a + k, a_row, b + k, b_col, ahead);
-    }
-    for (; k < depth; ++k) {
-      one<0>(sum, a + k, a_row, b + k, b_col);
-      one<1>(sum, a + k, a_row, b + k, b_col);
-    }
-    ((*reinterpret_cast<LooseUnits*>(to + I / kWide * to_row + I % kWide * kLane) =
-          bit_cast<Units>(sum[I])),
-     ...);
-  }
-};
 
 // Up to three rows of a by some rows of b: the elements of a stay in registers while the columns
 // pass.

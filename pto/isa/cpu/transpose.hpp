@@ -50,18 +50,17 @@ PTO_INLINE Vec<Bits<B>, N> load_lanes(const char* const* rows, int64_t offset) {
   }
 }
 
-// Computes d[i][j] = s[j][i] for kLaneCount<B> rows i of N elements: one, two or four lanes, within
+// Computes v[i][j] = s[j][i] for kLaneCount<B> rows i of N elements: one, two or four lanes, within
 // which the shuffles stay.
 template <int B, int N>
-PTO_INLINE void transpose_block(char* d, int64_t d_stride, const char* s, int64_t s_stride) {
+PTO_INLINE void load_transposed(Vec<Bits<B>, N>* v, const char* s, int64_t s_stride) {
   constexpr int L = kLaneCount<B>;
   using Order = typename IndicesTo<N>::type;
-  Vec<Bits<B>, N> v[L], w[L];
+  Vec<Bits<B>, N> w[L];
   const char* rows[N / L];  // else the compiler keeps an address for every row
   PTO_UNROLL
   for (int i = 0; i < N / L; ++i)
     rows[i] = lanes::without_history(i > 0 ? rows[i - 1] + L * s_stride : s);
-  d = lanes::without_history(d);
   PTO_UNROLL
   for (int i = 0; i < L; ++i) v[i] = load_lanes<B, N>(rows, i * s_stride);
   PTO_UNROLL
@@ -74,6 +73,14 @@ PTO_INLINE void transpose_block(char* d, int64_t d_stride, const char* s, int64_
     PTO_UNROLL
     for (int i = 0; i < L; ++i) v[i] = w[i];
   }
+}
+
+template <int B, int N>
+PTO_INLINE void transpose_block(char* d, int64_t d_stride, const char* s, int64_t s_stride) {
+  constexpr int L = kLaneCount<B>;
+  Vec<Bits<B>, N> v[L];
+  d = lanes::without_history(d);
+  load_transposed<B, N>(v, s, s_stride);
   PTO_UNROLL
   for (int i = 0; i < L; ++i)
     *reinterpret_cast<typename VecOf<Bits<B>, N>::loose*>(d + i * d_stride) = v[i];
