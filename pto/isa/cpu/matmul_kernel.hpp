@@ -191,8 +191,8 @@ struct Micro {
     (__builtin_prefetch(t.to[I % Vectors] + (Rows + I / Vectors) * t.to_stride, 1), ...);
   }
 
-  // A unit has one line, or two. Into the second cache, where a panel would push the present one out
-  // of the first.
+  // Asks for the one or two lines of a unit. They come into the second cache where a panel would
+  // push the present one out of the first.
   static PTO_INLINE void ask(const char*& soon, int64_t step) {
     constexpr int kNear = kVectorBytes == 64 ? 3 : 2;
     __builtin_prefetch(soon, 0, kNear);

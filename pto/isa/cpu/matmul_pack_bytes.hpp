@@ -10,6 +10,7 @@
 // Thread safety: pure functions on the caller's memory.
 #pragma once
 #include "pto/isa/cpu/matmul_pack.hpp"
+#include "pto/isa/cpu/shuffle.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
@@ -96,20 +97,21 @@ template <class Dot, class T>
 class RightBytes {
   static constexpr int kPerUnit = Dot::kPerUnit, kRun = kGroup * kPerUnit;
   static constexpr int kUnit = Dot::kRightBytes;
-  static constexpr int kBeside = 16 / int(sizeof(T));  // elements of a row of b at once
+  // Elements of a row of b at once; more where the layout has them together.
+  static constexpr int kBeside = 16 / int(sizeof(T));
+  static constexpr int kWide = sizeof(T) == 1 ? kVectorBytes / 2 : kVectorBytes / int(sizeof(T));
   using Word = typename WordOf<kUnit>::Unsigned;
-  using Row = Vec<T, kBeside>;
-  using Words = Vec<Word, 16 / kUnit>;
-  using Turned = typename Choose<kUnit == 4, Group, Words>::type;  // eight units
+  using Turned = typename Choose<kUnit == 4, Group, Vec<Word, kGroup>>::type;  // eight units
 
  public:
   explicit RightBytes(const pto_matmul_job& job) : from_(job.b, job.b_scale, false, job.depth) {}
 
   void pack(char* panel, const Part& part) const {
     const bool is_run = from_.has_depth_runs(kRun);
-    if (!is_run && from_.lines.stride == 1 && from_.lines.box % kBeside == 0 &&
-        part.line % kBeside == 0)
-      return across(panel, part);
+    if (!is_run && has_rows(kBeside, part)) {
+      if (part.width % kWide == 0 && has_rows(kWide, part)) return across<kWide>(panel, part);
+      return across<kBeside>(panel, part);
+    }
     for (int first = 0; first < part.lines; first += part.width, panel += part.next)
       for (int j = 0; j < smaller(part.lines - first, part.width); j += kGroup)
         turned(panel + j * kUnit, is_run, first + j, part);
@@ -142,45 +144,57 @@ class RightBytes {
     }
   }
 
-  // Interleaves rows of b.
+  bool has_rows(int beside, const Part& part) const {
+    return from_.lines.stride == 1 && from_.lines.box % beside == 0 && part.line % beside == 0;
+  }
+
+  // Interleaves rows of b: eight units of a panel before the next panel, which may lie where the
+  // first cache keeps it in the same place.
+  template <int Beside>
   void across(char* panel, const Part& part) const {
     const int64_t row = int64_t(part.width) * kUnit;
-    for (int unit = 0; unit < quotient_up(part.units, kGroup) * kGroup; ++unit) {
+    for (int unit = 0; unit < part.units; unit += kGroup) {
       char* to = panel + unit * row;
-      const int k = part.k + unit * kPerUnit;
       for (int first = 0; first < part.lines; first += part.width, to += part.next)
-        for (int j = 0; j < smaller(part.lines - first, part.width); j += kBeside)
-          interleave(to + j * kUnit, part.line + first + j, part.lines - first - j, part.width - j,
-                     k);
+        for (int u = 0; u < kGroup; ++u)
+          for (int j = 0; j < smaller(part.lines - first, part.width); j += Beside)
+            interleave<Beside>(to + u * row + j * kUnit, part.line + first + j,
+                               part.lines - first - j, part.width - j,
+                               part.k + (unit + u) * kPerUnit);
     }
   }
   // `width`: how many columns the panel still has.
+  template <int Beside>
   PTO_INLINE void interleave(char* to, int line, int count, int width, int k) const {
+    using Row = Vec<T, Beside>;
+    using Words = Vec<Word, int(sizeof(Row)) / kUnit>;
     Row v[kPerUnit] = {};
     const int64_t at = from_.lines.at(line);
     for (int i = 0; i < kPerUnit && k + i < from_.end; ++i) {
       const T* const data = from_.data + at + from_.depth.at(k + i);
-      if (count >= kBeside)
+      if (count >= Beside)
         __builtin_memcpy(&v[i], data, sizeof v[i]);
       else
         __builtin_memcpy(&v[i], data, size_t(count) * sizeof(T));
     }
     Words units[kPerUnit];
-    units[0] = bit_cast<Words>(zip<0>(v[0], v[1]));
-    units[1] = bit_cast<Words>(zip<1>(v[0], v[1]));
+    units[0] = bit_cast<Words>(lanes::zip_low(v[0], v[1]));
+    units[1] = bit_cast<Words>(lanes::zip_high(v[0], v[1]));
     if constexpr (kPerUnit == 4) {
-      using Halves = Vec<uint16_t, 8>;
-      const Row low = zip<0>(v[2], v[3]), high = zip<1>(v[2], v[3]);
-      const Halves a = bit_cast<Halves>(units[0]), b = bit_cast<Halves>(low);
-      const Halves c = bit_cast<Halves>(units[1]), d = bit_cast<Halves>(high);
-      units[0] = bit_cast<Words>(zip<0>(a, b)), units[1] = bit_cast<Words>(zip<1>(a, b));
-      units[2] = bit_cast<Words>(zip<0>(c, d)), units[3] = bit_cast<Words>(zip<1>(c, d));
+      using Halves = Vec<uint16_t, int(sizeof(Row)) / 2>;
+      const auto a = bit_cast<Halves>(units[0]), c = bit_cast<Halves>(units[1]);
+      const auto b = bit_cast<Halves>(lanes::zip_low(v[2], v[3]));
+      const auto d = bit_cast<Halves>(lanes::zip_high(v[2], v[3]));
+      units[0] = bit_cast<Words>(lanes::zip_low(a, b));
+      units[1] = bit_cast<Words>(lanes::zip_high(a, b));
+      units[2] = bit_cast<Words>(lanes::zip_low(c, d));
+      units[3] = bit_cast<Words>(lanes::zip_high(c, d));
     }
     // Whole groups of eight columns are written.
     constexpr int kWords = kCount<Words>;
     const int columns = quotient_up(smaller(count, width), kGroup) * kGroup;
     for (int i = 0; i < kPerUnit && i * kWords < columns; ++i)
-      __builtin_memcpy(to + i * 16, &units[i], 16);
+      __builtin_memcpy(to + i * sizeof(Words), &units[i], sizeof(Words));
   }
 
   const Operand<T> from_;
