@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of convolution.py. For one image and group, P pixels of the result, K elements of a
-// filter and O filters, `columns` [K, P] holds the pixels of x under the filter:
+// filter and O filters, `columns` [K, P] holds the pixels of x under the filter. libpto gathers
+// them while it packs its panels (pto_matmul_patches); gradients write them to memory.
 //
 //     result [O, P] = weight [O, K] columns      d_columns [K, P] = weight' d_result
 //     d_weight [O, K] = sum over images of d_result columns'
 //
 // Sums run in f32 (f64 for f64), in an order that does not depend on the number of threads.
 #include <algorithm>
+#include <type_traits>
 
 #include "pto/isa/cpu/matmul_job.hpp"
 #include "pto/isa/reduce/block_sums.hpp"
+#include "pto/operators/matrix_cut.hpp"
 #include "pto/operators/named_arguments.hpp"
 #include "pto/pto-inst.hpp"
 
@@ -29,8 +32,6 @@ struct SumOf<double> {
   using Type = double;
 };
 using Sum = SumOf<Element>::Type;
-
-constexpr int64_t kColumnsBytes = 256 << 10;  // of `columns`, so that they stay in the cache
 
 struct Convolution {
   int64_t images, channels, height, width;     // of x
@@ -102,28 +103,30 @@ void gather_columns(const Convolution& c, const Element* image, int64_t group, i
 }
 
 // A matrix, row-major or transposed.
+template <class T>
 struct Matrix {
-  const Sum* data;
+  const T* data;
   int64_t row_stride, col_stride;
 };
 
-pto_matmul_matrix job_matrix(const Matrix& m) {
-  return {const_cast<Sum*>(m.data),
-          sizeof(Sum) == sizeof(float) ? PTO_MATMUL_F32 : PTO_MATMUL_F64,
-          PTO_MATMUL_UNBOXED,
-          PTO_MATMUL_UNBOXED,
-          0,
-          0,
-          m.row_stride,
-          m.col_stride};
+template <class T>
+constexpr int kType = std::is_same_v<T, half>         ? PTO_MATMUL_F16
+                      : std::is_same_v<T, bfloat16_t> ? PTO_MATMUL_BF16
+                      : std::is_same_v<T, double>     ? PTO_MATMUL_F64
+                                                      : PTO_MATMUL_F32;
+
+template <class T>
+pto_matmul_matrix job_matrix(const Matrix<T>& m) {
+  return {const_cast<T*>(m.data), kType<T>,    PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0,
+          m.row_stride,           m.col_stride};
 }
 
 // Computes c [rows, cols] = a b, or c + a b; c has rows `stride` apart.
-void multiply(Sum* c, int64_t stride, const Matrix& a, const Matrix& b, int64_t rows, int64_t depth,
-              int64_t cols, bool accumulate) {
+void multiply(Sum* c, int64_t stride, const Matrix<Sum>& a, const Matrix<Sum>& b, int64_t rows,
+              int64_t depth, int64_t cols, bool accumulate) {
   pto_matmul_job job = {};
   job.rows = int32_t(rows), job.depth = int32_t(depth), job.cols = int32_t(cols);
-  job.c = job_matrix({c, stride, 1});
+  job.c = job_matrix(Matrix<Sum>{c, stride, 1});
   if (accumulate) job.start = job.c;
   job.a = job_matrix(a);
   job.b = job_matrix(b);
@@ -141,7 +144,10 @@ constexpr bool kCopies = sizeof(Sum) != sizeof(Element);
 Sum* scratch(const KernelArguments& in, int64_t count) {
   return static_cast<Sum*>(in.scratch(size_t(std::max<int64_t>(count, 1)) * sizeof(Sum)));
 }
-constexpr const char* kNoMemory = "conv2d: no memory for the pixels under the filter";
+constexpr const char* kNoMemory = "conv2d: no memory for a part of the result";
+constexpr const char* kTooLarge =
+    "conv2d: a size is above 2147483647\nsizes of one product have 32 bits: the filters of a group "
+    "and the elements of one\nuse more groups or smaller filters";
 
 }  // namespace
 
@@ -151,40 +157,146 @@ struct Pair {
   const Element *x, *weight;
 };
 
-// Computes result = the sum of the pairs' convolutions + bias, which may be null.
-int32_t convolve(const KernelArguments& in, const Convolution& c, const Pair* pairs, int n_pairs,
-                 const Element* bias, Element* result) {
-  const int64_t k = c.k(), o = c.group_filters();
-  const int64_t fitting = kColumnsBytes / std::max<int64_t>(k * int64_t(sizeof(Sum)), 1);
-  const int64_t tile = std::max<int64_t>(std::min(fitting / 16 * 16, c.pixels()), 16);
-  const int64_t tiles = (c.pixels() + tile - 1) / tile;
-  Sum* columns = scratch(in, k * tile);
-  Sum* filters = kCopies ? scratch(in, o * k) : nullptr;
-  Sum* sums = kCopies ? scratch(in, o * tile) : nullptr;
-  if (!columns || (kCopies && (!filters || !sums))) return in.fail(kNoMemory);
-  const auto items = in.items(c.images * c.groups * tiles);
-  for (int64_t item = items.first; item < items.last; ++item) {
-    const int64_t image = item / (c.groups * tiles), group = item / tiles % c.groups;
-    const int64_t first = item % tiles * tile, count = std::min(tile, c.pixels() - first);
-    Element* to = result + (image * c.filters + group * o) * c.pixels() + first;
-    Sum* product = kCopies ? sums : reinterpret_cast<Sum*>(to);
-    const int64_t stride = kCopies ? count : c.pixels();
-    for (int pair = 0; pair < n_pairs; ++pair) {
-      gather_columns(c, pairs[pair].x + image * c.channels * c.height * c.width, group, 0, k, first,
-                     count, columns);
-      const Sum* w = as_sums(pairs[pair].weight + group * o * k, o * k, filters);
-      multiply(product, stride, {w, k, 1}, {columns, count, 1}, o, k, count, pair > 0);
+// Computes result = the sum of the pairs' convolutions + bias, which may be null. A product takes
+// the places of one image as columns, or of all images where one has few.
+class Forward {
+  static constexpr int64_t kStrip = 512;       // columns whose patches the second cache keeps
+  static constexpr int64_t kFewPixels = 512;   // of an image
+  static constexpr int64_t kRowsAtOnce = 512;  // of a product whose sums lie apart
+  static constexpr int64_t kColumnsStep = 32;  // whole tiles of libpto's loops
+  static constexpr int64_t kSizeMax = INT32_MAX;
+
+ public:
+  Forward(const KernelArguments& in, const Convolution& c, const Pair* pairs, int n_pairs,
+          const Element* bias, Element* result)
+      : in_(in), c_(c), pairs_(pairs), n_pairs_(n_pairs), bias_(bias), result_(result) {
+    joins_ = c.images > 1 && c.pixels() < kFewPixels;
+    is_pointwise_ = c.filter_h == 1 && c.filter_w == 1 && c.stride_h == 1 && c.stride_w == 1 &&
+                    c.padding_h == 0 && c.padding_w == 0;
+    patches_ = {c.channels * c.height * c.width,
+                c.height * c.width,
+                c.height,
+                c.width,
+                c.filter_h,
+                c.filter_w,
+                c.out_h,
+                c.out_w,
+                c.stride_h,
+                c.stride_w,
+                c.padding_h,
+                c.padding_w,
+                c.dilation_h,
+                c.dilation_w,
+                0};
+    if (is_pointwise_) {  // an image is one row
+      patches_.width = patches_.out_w = c.pixels();
+      patches_.height = patches_.out_h = 1;
     }
-    for (int64_t i = 0; i < o && (kCopies || bias || n_pairs == 0); ++i) {
-      const Sum shift = bias ? Sum(bias[group * o + i]) : Sum(0);
-      for (int64_t p = 0; p < count; ++p) {
-        const Sum sum = n_pairs > 0 ? product[i * stride + p] : Sum(0);
-        to[i * c.pixels() + p] = Element(sum + shift);
+  }
+
+  int32_t run() {
+    const int64_t rows = c_.group_filters(), cols = (joins_ ? c_.images : 1) * c_.pixels();
+    if (std::max(rows, c_.k()) > kSizeMax) return in_.fail(kTooLarge);
+    if (has_sums()) {
+      sums_ = scratch(in_, std::min(rows, kRowsAtOnce) * std::min(cols, kStrip + kColumnsStep));
+      if (!sums_) return in_.fail(kNoMemory);
+    }
+    const int64_t batches = (joins_ ? 1 : c_.images) * c_.groups;
+    const pto::MatrixCut cut(batches, rows, cols, in_.threads());
+    const auto [first, last] = in_.items(batches * cut.count());
+    for (int64_t item = first; item < last; ++item)
+      compute_strips(item / cut.count(), cut.part(item % cut.count()));
+    return 0;
+  }
+
+ private:
+  // Sums lie apart where they have another type or belong to several images.
+  bool has_sums() const { return kCopies || joins_; }
+
+  void compute_strips(int64_t batch, const pto::Rectangle& part) {
+    const int64_t height = has_sums() ? kRowsAtOnce : std::max<int64_t>(part.rows, 1);
+    const int64_t strips = (part.cols + kStrip - 1) / kStrip;
+    const int64_t tiles = (part.cols + kColumnsStep - 1) / kColumnsStep;
+    for (int64_t strip = 0; strip < strips; ++strip) {
+      const int64_t first = tiles * strip / strips * kColumnsStep;
+      const int64_t last = std::min(tiles * (strip + 1) / strips * kColumnsStep, part.cols);
+      for (int64_t row = 0; row < part.rows; row += height)
+        compute(batch, {part.row + row, std::min(height, part.rows - row), part.col + first,
+                        last - first});
+    }
+  }
+
+  void compute(int64_t batch, const pto::Rectangle& part) {
+    const int64_t image = batch / c_.groups, group = batch % c_.groups;
+    const int64_t filter = group * c_.group_filters() + part.row;
+    Element* const to = result_ + (image * c_.filters + filter) * c_.pixels() + part.col;
+    Sum* const sums = has_sums() ? sums_ : reinterpret_cast<Sum*>(to);
+    const int64_t stride = has_sums() ? part.cols : c_.pixels();
+    pto_matmul_job job = {};
+    job.rows = int32_t(part.rows), job.cols = int32_t(part.cols);
+    job.c = job_matrix(Matrix<Sum>{sums, stride, 1});
+    job.a.type = job.b.type = kType<Element>;
+    if (n_pairs_ == 0) pto_matmul(&job);  // zeros
+    job.depth = int32_t(c_.k());
+    for (int pair = 0; pair < n_pairs_; ++pair, job.start = job.c) {
+      job.a = job_matrix(Matrix<Element>{pairs_[pair].weight + filter * c_.k(), c_.k(), 1});
+      set_patches(&job,
+                  pairs_[pair].x + image * patches_.image_stride +
+                      group * c_.depth * patches_.channel_stride,
+                  part.col);
+      pto_matmul(&job);
+    }
+    if (has_sums() || bias_) finish(image, filter, part, sums, stride);
+  }
+
+  void set_patches(pto_matmul_job* job, const Element* x, int64_t first) {
+    if (is_pointwise_ && !has_sums()) {  // an image is the matrix
+      job->b = job_matrix(Matrix<Element>{x + first, patches_.channel_stride, 1});
+      return;
+    }
+    job->b = job_matrix(Matrix<Element>{x, 0, 0});
+    patches_.first = first;
+    job->b_patches = &patches_;
+  }
+
+  // Adds the bias and takes the sums to their images.
+  void finish(int64_t image, int64_t filter, const pto::Rectangle& part, const Sum* sums,
+              int64_t stride) const {
+    for (int64_t i = 0; i < part.rows; ++i, ++filter) {
+      const Element* const bias = bias_ ? bias_ + filter : nullptr;
+      for (int64_t j = 0; j < part.cols;) {
+        const int64_t place = part.col + j, at = place % c_.pixels();
+        const int64_t count = std::min(c_.pixels() - at, part.cols - j);
+        const int64_t of = image + place / c_.pixels();
+        finish_row(sums + i * stride + j, count, bias,
+                   result_ + (of * c_.filters + filter) * c_.pixels() + at);
+        j += count;
       }
     }
   }
-  return 0;
-}
+  static void finish_row(const Sum* sums, int64_t count, const Element* bias, Element* to) {
+    using namespace pto::isa;
+    constexpr int kLanes = kVectorBytes / sizeof(Sum);
+    using V = Vec<Sum, kLanes>;
+    const Sum shift = bias ? Sum(*bias) : Sum(0);
+    const auto sum = [&](V v) { return bias ? V(v + lanes::splat<V>(shift)) : v; };
+    int64_t j = 0;
+    for (; j + kLanes <= count; j += kLanes)
+      lanes::store<kLanes>(to + j, sum(lanes::load<kLanes>(sums + j)));
+    if (const int left = int(count - j); left > 0)
+      lanes::store_part<kLanes>(to + j, sum(lanes::load_part<kLanes>(sums + j, left)), left);
+  }
+
+  const KernelArguments& in_;
+  const Convolution& c_;
+  const Pair* const pairs_;
+  const int n_pairs_;
+  const Element* const bias_;
+  Element* const result_;
+  bool joins_, is_pointwise_;
+  pto_matmul_patches patches_;
+  Sum* sums_ = nullptr;
+};
 
 }  // namespace
 
@@ -193,9 +305,9 @@ PTO_OPERATOR_KERNEL(conv2d) {
   const Pair pair = {in.data("x"_arg), in.data("weight"_arg)};
   const Element* bias = in.data("bias"_arg);
   if (in.is_absent("bias"_arg)) bias = nullptr;
-  return convolve(in,
-                  read(in, in.tensor("x"_arg), in.tensor("weight"_arg), in.tensor("result"_arg)),
-                  &pair, 1, bias, in.data("result"_arg));
+  const Convolution c =
+      read(in, in.tensor("x"_arg), in.tensor("weight"_arg), in.tensor("result"_arg));
+  return Forward(in, c, &pair, 1, bias, in.data("result"_arg)).run();
 }
 
 namespace {
@@ -322,7 +434,7 @@ PTO_OPERATOR_KERNEL(conv2d_backward_backward) {
     const Element* d_d_bias = in.data("d_d_bias"_arg);
     if (!(needed & 4)) d_d_bias = nullptr;
     if (in.tensor("d_d_result"_arg).extent_bytes > 0 &&
-        convolve(in, c, pairs, n_pairs, d_d_bias, in.data("d_d_result"_arg))) {
+        Forward(in, c, pairs, n_pairs, d_d_bias, in.data("d_d_result"_arg)).run()) {
       return 1;
     }
   }

@@ -4,9 +4,10 @@
 //     auto v = load<N>(p);
 //     store<N>(q, v * v);
 //     store_part<N>(q, v, 3);
+//     auto w = load_range<N>(p, LaneRange<Vec<float, N>>{1, 3});   // 0 p[1] p[2] 0 ...
 //
-// Invariant: elements that memory holds narrow compute wide (Compute<T>); load_part and store_part
-// never touch memory beyond n elements. Only store_stream needs alignment.
+// Invariant: elements that memory holds narrow compute wide (Compute<T>); loads and stores of
+// parts never touch other elements. Only store_stream needs alignment.
 // Thread safety: that of the memory.
 #pragma once
 #include "pto/isa/cpu/vec.hpp"
@@ -51,20 +52,42 @@ template <class V>
 constexpr bool kHasMaskedAccess = false;
 #endif
 
-// Declared for kHasMaskedAccess<V> only.
-template <class V>
-V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, int n);
-template <class V>
-void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, int n);
-
-// Compilers warn of these operands at the end of an object, since they are whole vectors.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Warray-bounds"
+// Neighbouring lanes of V, first..last-1 (0 <= first, last <= N), as loads and stores take them.
+template <class V, bool = kHasMaskedAccess<V>>
+struct LaneRange {
+  int first, last;
+};
 #if defined(PTO_TARGET_AVX512)
 // One bit per lane.
 template <int N>
 using LaneBits = typename Choose<(N <= 16), uint16_t,
                                  typename Choose<(N <= 32), uint32_t, uint64_t>::type>::type;
+template <class V>
+struct LaneRange<V, true> {
+  LaneBits<kCount<V>> mask = 0;
+  LaneRange() = default;
+  PTO_INLINE LaneRange(int first, int last)
+      : mask(LaneBits<kCount<V>>(low_bits(last) & ~low_bits(first))) {}
+};
+#elif defined(PTO_TARGET_AVX2)
+template <class V>
+struct LaneRange<V, true> {
+  MaskOf<V> mask = {};
+  LaneRange() = default;
+  PTO_INLINE LaneRange(int from, int last) : mask(first<V>(last) & ~first<V>(from)) {}
+};
+#endif
+
+// Declared for kHasMaskedAccess<V> only.
+template <class V>
+V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, LaneRange<V> range);
+template <class V>
+void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, LaneRange<V> range);
+
+// Compilers warn of these operands at the end of an object, since they are whole vectors.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Warray-bounds"
+#if defined(PTO_TARGET_AVX512)
 #define PTO_BY_LANE_SIZE(...)                \
   if constexpr (sizeof(LaneOf<V>) == 1)      \
     asm("vmovdqu8" __VA_ARGS__);             \
@@ -75,34 +98,34 @@ using LaneBits = typename Choose<(N <= 16), uint16_t,
   else                                       \
     asm("vmovupd" __VA_ARGS__)
 template <class V>
-PTO_INLINE V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, int n) {
-  const auto mask = LaneBits<kCount<V>>(low_bits(n));
+PTO_INLINE V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, LaneRange<V> range) {
   V v;
-  PTO_BY_LANE_SIZE(" %1, %0%{%2%}%{z%}" : "=v"(v) : "m"(*p), "Yk"(mask));
+  PTO_BY_LANE_SIZE(" %1, %0%{%2%}%{z%}" : "=v"(v) : "m"(*p), "Yk"(range.mask));
   return v;
 }
 template <class V>
-PTO_INLINE void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, int n) {
-  const auto mask = LaneBits<kCount<V>>(low_bits(n));
-  PTO_BY_LANE_SIZE(" %1, %0%{%2%}" : "+m"(*p) : "v"(v), "Yk"(mask));
+PTO_INLINE void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v,
+                             LaneRange<V> range) {
+  PTO_BY_LANE_SIZE(" %1, %0%{%2%}" : "+m"(*p) : "v"(v), "Yk"(range.mask));
 }
 #undef PTO_BY_LANE_SIZE
 #elif defined(PTO_TARGET_AVX2)
 template <class V>
-PTO_INLINE V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, int n) {
+PTO_INLINE V masked_load(const typename VecOf<LaneOf<V>, kCount<V>>::loose* p, LaneRange<V> range) {
   V v;
   if constexpr (sizeof(LaneOf<V>) == 4)
-    asm("vmaskmovps %1, %2, %0" : "=x"(v) : "m"(*p), "x"(first<V>(n)));
+    asm("vmaskmovps %1, %2, %0" : "=x"(v) : "m"(*p), "x"(range.mask));
   else
-    asm("vmaskmovpd %1, %2, %0" : "=x"(v) : "m"(*p), "x"(first<V>(n)));
+    asm("vmaskmovpd %1, %2, %0" : "=x"(v) : "m"(*p), "x"(range.mask));
   return v;
 }
 template <class V>
-PTO_INLINE void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v, int n) {
+PTO_INLINE void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v,
+                             LaneRange<V> range) {
   if constexpr (sizeof(LaneOf<V>) == 4)
-    asm("vmaskmovps %1, %2, %0" : "+m"(*p) : "x"(v), "x"(first<V>(n)));
+    asm("vmaskmovps %1, %2, %0" : "+m"(*p) : "x"(v), "x"(range.mask));
   else
-    asm("vmaskmovpd %1, %2, %0" : "+m"(*p) : "x"(v), "x"(first<V>(n)));
+    asm("vmaskmovpd %1, %2, %0" : "+m"(*p) : "x"(v), "x"(range.mask));
 }
 #endif
 #pragma GCC diagnostic pop
@@ -115,18 +138,26 @@ PTO_INLINE void store_scalar(T* p, Compute<T> value) {
     *p = T(value);
 }
 
-// Loads the first n elements (0 <= n <= N) of p; the other lanes are zero.
+// Loads elements first..last-1 of p to their lanes; the others are zero.
 template <int N, class T>
-PTO_INLINE Vec<Compute<T>, N> load_part(const T* p, int n) {
+PTO_INLINE Vec<Compute<T>, N> load_range(const T* p, LaneRange<Vec<Raw<T>, N>> range) {
   using V = Vec<Raw<T>, N>;
   if constexpr (kHasMaskedAccess<V>) {
     return widen<T, N>(
-        masked_load<V>(reinterpret_cast<const typename VecOf<Raw<T>, N>::loose*>(p), n));
+        masked_load<V>(reinterpret_cast<const typename VecOf<Raw<T>, N>::loose*>(p), range));
   } else {
     Raw<T> lane[N] = {};
-    __builtin_memcpy(lane, p, size_t(n) * sizeof(T));
+    if (range.first < range.last)
+      __builtin_memcpy(lane + range.first, p + range.first,
+                       size_t(range.last - range.first) * sizeof(T));
     return widen<T, N>(bit_cast<V>(lane));
   }
+}
+
+// Loads the first n elements (0 <= n <= N) of p; the other lanes are zero.
+template <int N, class T>
+PTO_INLINE Vec<Compute<T>, N> load_part(const T* p, int n) {
+  return load_range<N>(p, LaneRange<Vec<Raw<T>, N>>{0, n});
 }
 
 template <int N, class T>
@@ -134,7 +165,8 @@ PTO_INLINE void store_part(T* p, Vec<Compute<T>, N> v, int n) {
   using V = Vec<Raw<T>, N>;
   const V raw = narrow<T, N>(v);
   if constexpr (kHasMaskedAccess<V>) {
-    masked_store<V>(reinterpret_cast<typename VecOf<Raw<T>, N>::loose*>(p), raw, n);
+    masked_store<V>(reinterpret_cast<typename VecOf<Raw<T>, N>::loose*>(p), raw,
+                    LaneRange<V>{0, n});
   } else {
     __builtin_memcpy(static_cast<void*>(p), &raw, size_t(n) * sizeof(T));
   }

@@ -110,7 +110,7 @@ int choose_engine(const pto_matmul_job& job, const Abilities& abilities) {
   const int wanted = job.engine, best = abilities.best;
   if (wanted != PTO_MATMUL_BEST && wanted <= PTO_MATMUL_AVX512_VNNI)
     return wanted <= best ? wanted : PTO_MATMUL_BEST;
-  const bool is_plain = !job.a_scale.data && !job.b_scale.data;
+  const bool is_plain = !job.a_scale.data && !job.b_scale.data && !job.b_patches;
   const bool has_bf16 = is_plain && job.a.type == PTO_MATMUL_BF16 && job.b.type == PTO_MATMUL_BF16;
   const bool has_bytes = is_plain && is_byte(job.a.type) && is_byte(job.b.type);
   const bool has_avx512 = best >= PTO_MATMUL_AVX512;

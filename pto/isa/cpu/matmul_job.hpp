@@ -62,6 +62,18 @@ typedef struct pto_matmul_matrix {
 
 enum { PTO_MATMUL_UNBOXED = 1 << 30 };
 
+// A b that is gathered from images while it is packed, so that a product is a convolution. Images
+// have channels of height x width pixels; those of a row lie together. Column p of b is place
+// `first` + p of the filter, counted along rows of results, then by rows, then by images. Element
+// k of a column is a pixel of channel k / (filter_h filter_w), under the element of the filter that
+// the rest of k counts along its rows. Outside an image pixels are zero.
+typedef struct pto_matmul_patches {
+  int64_t image_stride, channel_stride;  // in elements
+  int64_t height, width, filter_h, filter_w, out_h, out_w;
+  int64_t stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w;
+  int64_t first;
+} pto_matmul_patches;
+
 // pto_matmul_job::engine. Each has what those before it have: where it has no loops of its own for
 // the types of a job, theirs run.
 enum {
@@ -90,6 +102,9 @@ typedef struct pto_matmul_job {
   // zeros (data null: none) are f32, f16 or bf16, groups x cols, each row's together.
   int32_t b_group;
   pto_matmul_matrix b_factor, b_zero;
+  // How b is gathered from images, or null. b has their first pixel and type, f32, f16, bf16 or
+  // f64; neither strides nor boxes of b count. AMX and AVX512_BF16 leave it to those before them.
+  const pto_matmul_patches* b_patches;
 } pto_matmul_job;
 
 enum { PTO_MATMUL_PACKED_COLS = 1024 };

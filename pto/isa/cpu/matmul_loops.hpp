@@ -68,7 +68,8 @@ class Product {
         from_(job.start, job.rows, job.cols),
         slivers_(quotient_up(job.rows, kRows)) {
     if (!kSame<Dot, FloatDot> || job.packs) return;
-    b_is_rows_ = !job.packed && job.b.data && has_rows(job.b, job.b_scale, job.depth, job.cols) &&
+    b_is_rows_ = !job.packed && !job.b_patches && job.b.data &&
+                 has_rows(job.b, job.b_scale, job.depth, job.cols) &&
                  (job.b.type == PTO_MATMUL_F32 || job.b.type == PTO_MATMUL_F16 ||
                   job.b.type == PTO_MATMUL_BF16);
     a_in_place_ =

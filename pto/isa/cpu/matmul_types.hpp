@@ -12,6 +12,7 @@
 #include "pto/isa/cpu/matmul_loops.hpp"
 #include "pto/isa/cpu/matmul_pack_bytes.hpp"
 #include "pto/isa/cpu/matmul_pack_whole.hpp"
+#include "pto/isa/cpu/matmul_patches.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
@@ -36,7 +37,9 @@ void run_pairs(const pto_matmul_job& job) {
 }
 template <class Dot>
 void run_whole(const pto_matmul_job& job) {
-  Product<Dot>(job, pack_whole_left<typename Dot::Unit>, pack_whole_right<typename Dot::Unit>)
+  Product<Dot>(
+      job, pack_whole_left<typename Dot::Unit>,
+      job.b_patches ? pack_right_patches_of(job.b.type) : pack_whole_right<typename Dot::Unit>)
       .run();
 }
 
@@ -79,8 +82,11 @@ inline void run(const pto_matmul_job& job, bool quads) {
     default:
       if (job.b.type == PTO_MATMUL_I8) return run_coded<ByteCode>(job);
       if (job.b.type == PTO_MATMUL_I4X2) return run_coded<NibbleCode>(job);
-      if (Stream::pays(job) && Stream(job).run()) return;
-      Product<FloatDot>(job, floats(job.a.type).left, floats(job.b.type).right).run();
+      if (!job.b_patches && Stream::pays(job) && Stream(job).run()) return;
+      Product<FloatDot>(
+          job, floats(job.a.type).left,
+          job.b_patches ? pack_right_patches_of(job.b.type) : floats(job.b.type).right)
+          .run();
   }
 }
 
