@@ -23,6 +23,7 @@ from bench import (
     matmul,
     report,
 )
+from bench import convolution as convolution
 from bench import fused as fused
 from bench import gemm as gemm
 from bench import quantized as quantized
@@ -55,6 +56,7 @@ PROGRAMS = {
 SHARES = dict.fromkeys(("gemm", "few_rows", "linear"), report.PRODUCTS)
 ATTENTION = ("attention", "causal", "gradients", "causal_gradients")
 SHARES |= dict.fromkeys(("linear_int8", "linear_int4"), report.QUANTISED)
+SHARES |= {"conv2d": report.CONVOLUTIONS}
 SHARES |= dict.fromkeys(ATTENTION, report.ATTENTION) | {"decode": report.DECODE}
 ROWS = {name: table.row for name, table in SHARES.items()}
 TABLE = {kernel.name for kernel in kernels.KERNELS} | {f"{k.name}_half" for k in kernels.KERNELS}

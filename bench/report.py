@@ -93,6 +93,7 @@ class Shares:
 
 PRODUCTS = Shares("product", "peak", PEERS)
 QUANTISED = Shares("layer", "limit", ("torch", "in bf16", "dense"))
+CONVOLUTIONS = Shares("layer", "peak", ("torch", "blocked"))
 ATTENTION = Shares("attention", "peak", ("torch",))
 DECODE = Shares("attention", "read", ("torch",))
 
