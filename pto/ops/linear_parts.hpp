@@ -158,9 +158,10 @@ class Epilogue {
       const Element* const r = residual ? row_of(*residual, part.row + i, part, rest) : nullptr;
       if constexpr (kHasRows) row = isa::lanes::splat<V>(row_scale[part.row + i]);
       const auto finished = [&](auto load, int64_t at) {
-        V v = scaled(load, sums, row, part.col, at);
+        // Products are rounded before they are added to, in each of the loops below.
+        V v = isa::fixpipe::rounded(scaled(load, sums, row, part.col, at));
         if (b) v = v + load(b + at);
-        v = f(v);
+        v = isa::fixpipe::rounded(f(v));
         return r ? v + load(r + at) : v;
       };
       const auto write = [&](int64_t at) {
