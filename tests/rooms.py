@@ -46,7 +46,7 @@ BUDGETS = {
     "device": 465,
     "ir": 3160,
     "isa": 15650,
-    "language": 3405,
+    "language": 3446,
     "launch": 4730,
     "operators": 3170,
     "ops": 4370,

@@ -11,6 +11,7 @@ from pto.language.native_kernel import NativeKernel
 MEMBERS = {
     *("build", "infer", "grad", "gradient", "saved", "wanted", "kernel", "work", "oracle"),
     *("tolerance", "samples", "vectors", "types", "inplace", "bounded", "autocast", "packing"),
+    "others",
 }
 AUTOCAST = {None: 0, "low": 1, "f32": 2}  # as abi/operator.h numbers them
 

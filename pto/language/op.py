@@ -41,6 +41,8 @@ outputs, how many rows there are (pto/abi/define_operator.h).
 `packing = ("weight", "packed", "_pack")` names an argument that may be given packed too, the last
 tensor argument, which takes it so, and the operator that packs it: frameworks whose tensors know
 their owner (operators/weights.hpp) pack weights by themselves.
+`others = (MatMulF32,)` names operators with the same arguments and results of other element types,
+for calls with out_dtype (out_dtype.py).
 `autocast = "low"` or "f32" says what regions of mixed precision (torch.autocast) cast the
 floating-point arguments to; without it, mixed ones become the widest among them.
 
@@ -53,7 +55,7 @@ from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
-from pto.language import arguments, dispatch
+from pto.language import arguments, dispatch, out_dtype
 from pto.language.definition import AUTOCAST, check_definition, check_is_class
 from pto.language.dtypes import dtype
 from pto.language.gradient import (
@@ -238,6 +240,9 @@ class Operator(Signature, _core.Callable):
 
     def call_otherwise(self, *args: Any, **kwargs: Any) -> Any:
         """A call that is not one on arrays: on traced tensors, a framework's, or a mistake."""
+        if "out_dtype" in kwargs and self.member("others"):
+            operator, kwargs = out_dtype.chosen(self, args, kwargs)
+            return operator(*args, **kwargs)
         return dispatch.call(self, args, kwargs)
 
     def bind(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -135,37 +135,6 @@ class MatMulBackward:
     wanted = ("d_result", "a", "b")
 
 
-@op("matmul(Tensor a, Tensor b, *, bool transpose_a=False, bool transpose_b=False) -> Tensor")
-class MatMul:
-    """a @ b, of matrices, vectors and batches of them, either transposed first."""
-
-    types = "(T, T) -> T where T: f32 f16 bf16 f64 i32 i64"
-
-    def infer(a, b, transpose_a, transpose_b):
-        check_depth(a, b, transpose_a, transpose_b)
-        return a.like(product_shape(a, b, transpose_a, transpose_b))
-
-    def work(a, b, transpose_a, transpose_b):
-        return work_of(a, b, product_shape(a, b, transpose_a, transpose_b), transpose_a)
-
-    def oracle(a, b, transpose_a=False, transpose_b=False):
-        return oracle(a, b, transpose_a, transpose_b)
-
-    def samples(tensor):
-        yield (tensor(5, 13), tensor(13, 7)), {}
-        yield (tensor(2, 1, 3, 4), tensor(5, 6, 4)), {"transpose_b": True}
-        yield (tensor(9), tensor(9, 2)), {}
-        yield (tensor(0, 4), tensor(4, 3)), {}
-        yield (tensor(3, 1, 4, 2), tensor(2, 4, 5)), {"transpose_a": True}
-        yield (tensor(2, 3, 4), tensor(4)), {"transpose_b": True}
-        yield (tensor(3, 0, 2, 4), tensor(1, 4, 5)), {}
-        yield (tensor(6), tensor(6)), {}
-
-    tolerance = TOLERANCE
-    kernel = cpp_kernel("product.cpp", "matmul", takes_strides=True)
-    gradient, saved, wanted = "matmul_backward", ("a", "b"), ("a", "b")
-
-
 @op("matmul_i32(Tensor a, Tensor b, *, bool transpose_a=False, bool transpose_b=False) -> Tensor")
 class MatMulI32:
     """a @ b of bytes, each with or without a sign, as i32: exact up to depths of 33,025, then it
@@ -241,6 +210,42 @@ class MatMulF32:
     tolerance = {f32: 1e-5, f16: 1e-5, bf16: 1e-5}
     kernel = cpp_kernel("product.cpp", "matmul_f32", takes_strides=True)
     gradient, saved, wanted = "matmul_f32_backward", ("a", "b"), ("a", "b")
+
+
+@op("matmul(Tensor a, Tensor b, *, bool transpose_a=False, bool transpose_b=False) -> Tensor")
+class MatMul:
+    """a @ b, of matrices, vectors and batches of them, either transposed first.
+
+    From Python `out_dtype` names the result's element type, as torch.mm has it: f32 for f16 and
+    bf16 is matmul_f32, i32 for bytes is matmul_i32.
+    """
+
+    types = "(T, T) -> T where T: f32 f16 bf16 f64 i32 i64"
+
+    def infer(a, b, transpose_a, transpose_b):
+        check_depth(a, b, transpose_a, transpose_b)
+        return a.like(product_shape(a, b, transpose_a, transpose_b))
+
+    def work(a, b, transpose_a, transpose_b):
+        return work_of(a, b, product_shape(a, b, transpose_a, transpose_b), transpose_a)
+
+    def oracle(a, b, transpose_a=False, transpose_b=False):
+        return oracle(a, b, transpose_a, transpose_b)
+
+    def samples(tensor):
+        yield (tensor(5, 13), tensor(13, 7)), {}
+        yield (tensor(2, 1, 3, 4), tensor(5, 6, 4)), {"transpose_b": True}
+        yield (tensor(9), tensor(9, 2)), {}
+        yield (tensor(0, 4), tensor(4, 3)), {}
+        yield (tensor(3, 1, 4, 2), tensor(2, 4, 5)), {"transpose_a": True}
+        yield (tensor(2, 3, 4), tensor(4)), {"transpose_b": True}
+        yield (tensor(3, 0, 2, 4), tensor(1, 4, 5)), {}
+        yield (tensor(6), tensor(6)), {}
+
+    tolerance = TOLERANCE
+    kernel = cpp_kernel("product.cpp", "matmul", takes_strides=True)
+    gradient, saved, wanted = "matmul_backward", ("a", "b"), ("a", "b")
+    others = (MatMulF32, MatMulI32)
 
 
 @op(
