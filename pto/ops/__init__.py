@@ -35,10 +35,10 @@ from pto.ops.product import Gemm as gemm
 from pto.ops.product import MatMul as matmul
 from pto.ops.product import MatMulF32 as matmul_f32
 from pto.ops.product import MatMulI32 as matmul_i32
+from pto.ops.quantize import QuantizeInt4 as quantize_int4
+from pto.ops.quantize import QuantizeRows as quantize_rows
 from pto.ops.quantized import LinearInt4 as linear_int4
 from pto.ops.quantized import LinearInt8 as linear_int8
-from pto.ops.quantized import QuantizeInt4 as quantize_int4
-from pto.ops.quantized import QuantizeRows as quantize_rows
 from pto.ops.quantized import ScaledMatMul as scaled_matmul
 from pto.ops.selection import Embedding as embedding
 from pto.ops.selection import Split as split

@@ -5,6 +5,7 @@
 // are bytes already multiply exactly; each sum is rounded to f32 and scaled.
 #include <cstring>
 
+#include "pto/ops/linear_coded.hpp"
 #include "pto/ops/linear_parts.hpp"
 
 namespace {
@@ -20,80 +21,35 @@ int64_t packed_floats(int type, int64_t depth, int64_t cols) {
   return pto_matmul_packed_bytes(&job) / static_cast<int64_t>(sizeof(float));
 }
 
-// A dense weight of codes, cols x depth, and the factors and zeros of its groups.
-struct Coded {
-  using Sum = float;
-  int type = PTO_MATMUL_I8;
-  char* weight = nullptr;
-  float* packed = nullptr;
-  int64_t depth = 0, cols = 0;
-  int32_t group = 0;
-  pto_matmul_matrix factor = {}, zero = {};
+bool is_packed_so(const Coded& weight, const pto_tensor& tensor) {
+  const int64_t floats = packed_floats(weight.type, weight.depth, weight.cols);
+  const int64_t sizes[] = {weight.depth, weight.cols};
+  return tensor.sizes[0] == floats + kSizesFloats &&
+         std::memcmp(static_cast<const float*>(tensor.data) + floats, sizes, sizeof sizes) == 0;
+}
 
-  bool is_packed() const { return false; }  // a part widens its columns, packed or not
-  void give(pto_matmul_job& job, const Part& part) const {
-    job.b = {weight + part.col * (type == PTO_MATMUL_I8 ? depth : depth / 2),
-             type,
-             PTO_MATMUL_UNBOXED,
-             PTO_MATMUL_UNBOXED,
-             0,
-             0,
-             1,
-             depth};
-    job.packed = packed;
-    job.packed_first = static_cast<int32_t>(part.col);
-    job.packed_cols = static_cast<int32_t>(cols);
-    job.b_group = group;
-    job.b_factor = from(factor, part.col);
-    job.b_zero = from(zero, part.col);
+int32_t pack(const KernelArguments& in, const Coded& weight, float* to) {
+  const int64_t depth = weight.depth, cols = weight.cols, sizes[] = {depth, cols};
+  const int64_t parts = quotient_up(cols, kNarrowest);
+  if (std::max(depth, cols) > kSizeMax) return in.fail(kTooLarge);
+  auto [part, last] = in.items(parts);
+  if (last == parts) std::memcpy(to + packed_floats(weight.type, depth, cols), sizes, sizeof sizes);
+  for (; part < last; ++part) {
+    const int64_t col = part * kNarrowest, count = std::min(cols - col, kNarrowest);
+    pto_matmul_job job = job_of(0, depth, count);
+    weight.give(job, {0, 0, col, count});
+    job.packed = to;
+    job.packs = 1;
+    pto_matmul(&job);
   }
-
-  bool is_packed_so(const pto_tensor& tensor) const {
-    const int64_t floats = packed_floats(type, depth, cols), sizes[] = {depth, cols};
-    return tensor.sizes[0] == floats + kSizesFloats &&
-           std::memcmp(static_cast<const float*>(tensor.data) + floats, sizes, sizeof sizes) == 0;
-  }
-
-  int32_t pack(const KernelArguments& in, float* to) const {
-    const int64_t sizes[] = {depth, cols}, parts = quotient_up(cols, kNarrowest);
-    if (std::max(depth, cols) > kSizeMax) return in.fail(kTooLarge);
-    auto [part, last] = in.items(parts);
-    if (last == parts) std::memcpy(to + packed_floats(type, depth, cols), sizes, sizeof sizes);
-    for (; part < last; ++part) {
-      const int64_t col = part * kNarrowest, count = std::min(cols - col, kNarrowest);
-      pto_matmul_job job = job_of(0, depth, count);
-      give(job, {0, 0, col, count});
-      job.packed = to;
-      job.packs = 1;
-      pto_matmul(&job);
-    }
-    return 0;
-  }
-
- private:
-  static pto_matmul_matrix from(pto_matmul_matrix m, int64_t col) {
-    const int64_t bytes = m.type == PTO_MATMUL_F32 ? 4 : 2;
-    if (m.data) m.data = static_cast<char*>(m.data) + col * bytes;
-    return m;
-  }
-};
-
-template <class Named>
-Coded coded(const Named& in, int type) {
-  const pto_tensor& weight = in.tensor("weight"_arg);
-  Coded found;
-  found.type = type;
-  found.weight = static_cast<char*>(weight.data);
-  found.cols = weight.sizes[0];
-  found.depth = weight.sizes[1] * (type == PTO_MATMUL_I8 ? 1 : 2);
-  return found;
+  return 0;
 }
 
 template <class Epilogue, class Named>
 int32_t run(const Named& in, Coded& weight, const Epilogue& epilogue) {
   const Rows<PTO_TYPE_0> x(in.tensor("x"_arg));
   if (!in.is_absent("packed"_arg)) {
-    if (!weight.is_packed_so(in.tensor("packed"_arg))) return in.fail(kOtherWeight);
+    if (!is_packed_so(weight, in.tensor("packed"_arg))) return in.fail(kOtherWeight);
     weight.packed = in.data("packed"_arg);
   }
   return Product(in, x, weight.cols, epilogue.result, weight, epilogue).run();
@@ -112,7 +68,7 @@ struct Bytes {
 
 }  // namespace
 
-PTO_OPERATOR_KERNEL(pack_int8) { return coded(in, PTO_MATMUL_I8).pack(in, in.data("result"_arg)); }
+PTO_OPERATOR_KERNEL(pack_int8) { return pack(in, coded(in, PTO_MATMUL_I8), in.data("result"_arg)); }
 
 PTO_OPERATOR_KERNEL(linear_int8) {
   Coded weight = coded(in, PTO_MATMUL_I8);
@@ -122,15 +78,11 @@ PTO_OPERATOR_KERNEL(linear_int8) {
 }
 
 PTO_OPERATOR_KERNEL(pack_int4) {
-  return coded(in, PTO_MATMUL_I4X2).pack(in, in.data("result"_arg));
+  return pack(in, coded(in, PTO_MATMUL_I4X2), in.data("result"_arg));
 }
 
 PTO_OPERATOR_KERNEL(linear_int4) {
-  Coded weight = coded(in, PTO_MATMUL_I4X2);
-  weight.group = static_cast<int32_t>(in.integer("group"_arg));
-  weight.factor = matrix<const PTO_TYPE_2>(in.data("scale"_arg), weight.cols, 1);
-  if (!in.is_absent("zero"_arg))
-    weight.zero = matrix<const PTO_TYPE_2>(in.data("zero"_arg), weight.cols, 1);
+  Coded weight = coded_in_groups<PTO_TYPE_2>(in);
   return run(in, weight, epilogue_of<Epilogue<PTO_TYPE_0>>(in, weight.cols));
 }
 

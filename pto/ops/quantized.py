@@ -8,15 +8,14 @@ import math
 import numpy as np
 
 from pto.errors import InvalidValue
-from pto.language.dtypes import f32, i8, u8
-from pto.language.infer import Size, Spec, require_equal, require_shape
+from pto.language.dtypes import f32, i8
+from pto.language.infer import Size, Spec, require_equal, require_shape, where_needed
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
 from pto.ops.linear import ACTIVATIONS, check_activation, require_matrix, work_of_packing
 from pto.ops.product import FLOPS_A_BYTE, TOLERANCE
+from pto.ops.quantize import check_group
 
-GROUPS = (32, 64, 128)
-LEAST = 2.0**-126  # of scales
 LAYER = "Tensor? bias=None, Tensor? residual=None, Tensor? packed=None"
 
 
@@ -71,6 +70,46 @@ class PackInt8:
     kernel = cpp_kernel("linear_quantized.cpp", "pack_int8")
 
 
+def _gradients(d_result, x, bias, residual, result: Spec, needs: int) -> tuple[Spec, ...]:
+    require_shape(d_result, result.shape, "the result and its gradient")
+    none = x.like((0,))
+    return where_needed(
+        needs, x, none if bias is None else bias, none if residual is None else result
+    )
+
+
+def _work_of_gradient(x: Spec, weight: Spec) -> tuple[Size, Size]:
+    results, work = _work(x, weight)
+    return results + math.prod(x.shape) + weight.shape[0], work * 2
+
+
+@op(
+    "linear_int8_backward(Tensor d_result, Tensor x, Tensor weight, Tensor scale, Tensor? bias,"
+    " Tensor? residual, *, str activation='none', int needs=-1)"
+    " -> (Tensor d_x, Tensor d_bias, Tensor d_residual)"
+)
+class LinearInt8Backward:
+    """The gradients of linear_int8 by x, bias and residual; the weight is a constant."""
+
+    types = "(T, T, i8, S, T, T) -> (T, T, T) where T: f32 f16 bf16, S: f32 f16 bf16"
+
+    def infer(d_result, x, weight, scale, bias, residual, activation, needs):
+        result = _int8_result(x, weight, scale, bias, residual, activation)
+        return _gradients(d_result, x, bias, residual, result, needs)
+
+    def work(d_result, x, weight, scale, bias, residual, activation, needs):
+        return _work_of_gradient(x, weight)
+
+    kernel = cpp_kernel("linear_quantized_backward.cpp", "linear_int8_backward")
+
+
+def _int8_result(x, weight, scale, bias, residual, activation: str) -> Spec:
+    require_matrix("linear_int8", "weight", weight)
+    cols, depth = weight.shape
+    require_shape(scale, (cols,), "linear_int8: scale and the outputs of weight")
+    return _layer("linear_int8", x, cols, depth, bias, residual, activation)
+
+
 @op(
     f"linear_int8(Tensor x, Tensor weight, Tensor scale, {LAYER}, *, str activation='none')"
     " -> Tensor"
@@ -85,10 +124,7 @@ class LinearInt8:
     types = "(T, i8, S, T, T, f32) -> T where T: f32 f16 bf16, S: f32 f16 bf16"
 
     def infer(x, weight, scale, bias, residual, packed, activation):
-        require_matrix("linear_int8", "weight", weight)
-        cols, depth = weight.shape
-        require_shape(scale, (cols,), "linear_int8: scale and the outputs of weight")
-        return _layer("linear_int8", x, cols, depth, bias, residual, activation)
+        return _int8_result(x, weight, scale, bias, residual, activation)
 
     def work(x, weight, scale, bias, residual, packed, activation):
         return _work(x, weight)
@@ -112,6 +148,8 @@ class LinearInt8:
     tolerance = TOLERANCE
     kernel = cpp_kernel("linear_quantized.cpp", "linear_int8")
     packing = ("weight", "packed", "_pack_int8")
+    gradient, wanted = "linear_int8_backward", ("x", "bias", "residual")
+    saved = ("x", "weight", "scale", "bias", "residual")
 
 
 def _small(scale: np.ndarray) -> np.ndarray:
@@ -134,13 +172,36 @@ class PackInt4:
     kernel = cpp_kernel("linear_quantized.cpp", "pack_int4")
 
 
-def check_group(name: str, group: int) -> None:
-    if group not in GROUPS:
-        raise InvalidValue(
-            f"{name}: group is {group}",
-            "inputs that lie together share a scale",
-            f"pass a group of {', '.join(map(str, GROUPS[:-1]))} or {GROUPS[-1]}",
-        )
+def _int4_result(x, weight, scale, zero, bias, residual, group: int, activation: str) -> Spec:
+    require_matrix("linear_int4", "weight", weight)
+    check_group("linear_int4", group)
+    cols, depth = weight.shape[0], weight.shape[1] * 2
+    groups = depth // group
+    require_equal(groups * group, depth, f"linear_int4: inputs are groups of {group}")
+    require_shape(scale, (groups, cols), "linear_int4: scale is groups x outputs")
+    if zero is not None:
+        require_shape(zero, (groups, cols), "linear_int4: zero is groups x outputs")
+    return _layer("linear_int4", x, cols, depth, bias, residual, activation)
+
+
+@op(
+    "linear_int4_backward(Tensor d_result, Tensor x, Tensor weight, Tensor scale, Tensor? zero,"
+    " Tensor? bias, Tensor? residual, *, int group=128, str activation='none', int needs=-1)"
+    " -> (Tensor d_x, Tensor d_bias, Tensor d_residual)"
+)
+class LinearInt4Backward:
+    """The gradients of linear_int4 by x, bias and residual; the weight is a constant."""
+
+    types = "(T, T, u8, S, S, T, T) -> (T, T, T) where T: f32 f16 bf16, S: f32 f16 bf16"
+
+    def infer(d_result, x, weight, scale, zero, bias, residual, group, activation, needs):
+        result = _int4_result(x, weight, scale, zero, bias, residual, group, activation)
+        return _gradients(d_result, x, bias, residual, result, needs)
+
+    def work(d_result, x, weight, scale, zero, bias, residual, group, activation, needs):
+        return _work_of_gradient(x, weight)
+
+    kernel = cpp_kernel("linear_quantized_backward.cpp", "linear_int4_backward")
 
 
 @op(
@@ -159,15 +220,7 @@ class LinearInt4:
     types = "(T, u8, S, S, T, T, f32) -> T where T: f32 f16 bf16, S: f32 f16 bf16"
 
     def infer(x, weight, scale, zero, bias, residual, packed, group, activation):
-        require_matrix("linear_int4", "weight", weight)
-        check_group("linear_int4", group)
-        cols, depth = weight.shape[0], weight.shape[1] * 2
-        groups = depth // group
-        require_equal(groups * group, depth, f"linear_int4: inputs are groups of {group}")
-        require_shape(scale, (groups, cols), "linear_int4: scale is groups x outputs")
-        if zero is not None:
-            require_shape(zero, (groups, cols), "linear_int4: zero is groups x outputs")
-        return _layer("linear_int4", x, cols, depth, bias, residual, activation)
+        return _int4_result(x, weight, scale, zero, bias, residual, group, activation)
 
     def work(x, weight, scale, zero, bias, residual, packed, group, activation):
         return _work(x, weight)
@@ -199,6 +252,8 @@ class LinearInt4:
     tolerance = TOLERANCE
     kernel = cpp_kernel("linear_quantized.cpp", "linear_int4")
     packing = ("weight", "packed", "_pack_int4")
+    gradient, wanted = "linear_int4_backward", ("x", "bias", "residual")
+    saved = ("x", "weight", "scale", "zero", "bias", "residual")
 
 
 def numbers_of(weight: np.ndarray) -> np.ndarray:
@@ -206,95 +261,6 @@ def numbers_of(weight: np.ndarray) -> np.ndarray:
     bytes_ = np.asarray(weight).astype(np.uint8)
     pairs = np.stack([bytes_ & 15, bytes_ >> 4], -1).reshape(len(bytes_), -1)
     return (pairs.astype(np.int8) ^ 8) - 8
-
-
-@op(
-    "quantize_int4(Tensor weight, *, int group=128, bool symmetric=True)"
-    " -> (Tensor quantized, Tensor scale, Tensor zero)"
-)
-class QuantizeInt4:
-    """The weight, scale and zero of linear_int4 for a weight of floats, outputs x inputs.
-
-    Symmetric: zero is 0, and the scale the least that keeps a group within -8 .. 7; else both
-    span a group from its least number to its largest. A group with a number that is not finite has
-    a scale of NaN; a scale that would be subnormal is 0.
-    """
-
-    types = "(T) -> (u8, f32, f32) where T: f32 f16 bf16"
-
-    def infer(weight, group, symmetric):
-        require_matrix("quantize_int4", "weight", weight)
-        check_group("quantize_int4", group)
-        cols, depth = weight.shape
-        groups = depth // group
-        require_equal(groups * group, depth, f"quantize_int4: inputs are groups of {group}")
-        grid = weight.like((groups, cols), f32)
-        return weight.like((cols, depth // 2), u8), grid, grid
-
-    def work(weight, group, symmetric):
-        cols, depth = weight.shape
-        return cols, cols * depth * 8
-
-    def oracle(weight, group=128, symmetric=True):
-        cols, depth = weight.shape
-        groups = weight.reshape(cols, depth // group, group)
-        least, most = (np.moveaxis(f(groups, -1, initial=0), 0, 1) for f in (np.min, np.max))
-        scale, zero = np.maximum(most / 7, least / -8), np.zeros_like(least)
-        if not symmetric:
-            least, most = (np.moveaxis(f(groups, -1), 0, 1) for f in (np.min, np.max))
-            scale = (most - least) / 15
-            zero = least + 8 * scale
-        scale = np.where(np.isfinite(scale), np.where(scale < LEAST, 0, scale), np.nan)
-        zero = np.where(np.isnan(scale), 0, zero)
-        wide = [np.repeat(grid, group, 0).T for grid in (zero, scale)]
-        numbers = np.where(wide[1] > 0, np.rint((weight - wide[0]) / wide[1]), 0)
-        numbers = np.clip(numbers, -8, 7).astype(np.int8).astype(np.uint8) & 15
-        return numbers[:, ::2] | numbers[:, 1::2] << 4, scale, zero
-
-    def samples(tensor):
-        yield (tensor(5, 64),), {"group": 32}
-        yield (tensor(3, 128),), {"symmetric": False}
-        yield (tensor(0, 64),), {"group": 64}
-        yield (tensor(3, 0),), {"group": 64}
-
-    tolerance = TOLERANCE
-    kernel = cpp_kernel("quantize.cpp", "quantize_int4")
-
-
-@op("quantize_rows(Tensor x) -> (Tensor quantized, Tensor scale)")
-class QuantizeRows:
-    """Each row as bytes from -127 to 127 times a scale of its own, for scaled_matmul.
-
-    The scale is the largest magnitude / 127, f32, with x's axes but the last: NaN where a number is
-    not finite, 0 where it would be subnormal.
-    """
-
-    types = "(T) -> (i8, f32) where T: f32 f16 bf16"
-
-    def infer(x):
-        if x.ndim == 0:
-            raise InvalidValue(
-                "quantize_rows: x has no axes", "its last axis is a row", "give it an axis"
-            )
-        return x.like(dtype=i8), x.like(x.shape[:-1], f32)
-
-    def work(x):
-        return math.prod(x.shape[:-1]), math.prod(x.shape) * 2 * (x.dtype.bytes + 1)
-
-    def oracle(x):
-        scale = np.max(np.abs(x), -1, initial=0) / 127
-        scale = np.where(np.isfinite(scale), np.where(scale < LEAST, 0, scale), np.nan)
-        by = np.expand_dims(scale, -1)
-        return np.where(by > 0, np.rint(x / by), 0).astype(np.int8), scale
-
-    def samples(tensor):
-        yield (tensor(5, 13),), {}
-        yield (tensor(2, 3, 40),), {}
-        yield (tensor(7),), {}
-        yield (tensor(3, 0),), {}
-
-    tolerance = TOLERANCE
-    kernel = cpp_kernel("quantize.cpp", "quantize_rows")
 
 
 @op(

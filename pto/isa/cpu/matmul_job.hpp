@@ -15,7 +15,8 @@
 // (depth + 2) * 2^-23 * (|start| + |a| |b|) + depth * 2^-125. On one engine an element has the same
 // bits however the work is cut, in any layout, whatever other rows and columns there are, packed or
 // not. An element of a and b counts as a[i,k] * 2^(scale[i,k/32] - 127) where scales are given,
-// rounded to f32; one of I4X2 as b[k,j] * factor[k/group,j] + zero[k/group,j], rounded once.
+// rounded to f32; one of I4X2 as b[k,j] * factor[k/group,j] + zero[k/group,j], rounded once, or as
+// b[k,j] * factor[j/group,k] + zero[j/group,k] where groups are of columns.
 // Without terms c is start, or zeros, plus bias.
 //
 // Types: c is f32 for floats of up to 32 bits, where b may be I8 (without boxes) or I4X2, and i32
@@ -46,7 +47,7 @@ enum {  // pto_matmul_matrix::type; PTO_MATMUL_UNKNOWN is refused by the instruc
   PTO_MATMUL_I16,
   PTO_MATMUL_I64,
   PTO_MATMUL_F64,
-  PTO_MATMUL_I4X2  // signed; of b alone, without boxes, whose columns are runs: row_stride is 1
+  PTO_MATMUL_I4X2  // signed; of b alone, without boxes: row_stride or else col_stride is 1
 };
 
 // Element [r, c] lies at (r / box_rows) * box_row_stride + r % box_rows * row_stride, and the same
@@ -99,7 +100,8 @@ typedef struct pto_matmul_job {
   // first one of the job, a multiple of 32. 0 and 0: they are the job's.
   int32_t packed_cols, packed_first;
   // The groups of a b of I4X2: 32, 64 or 128 of the depth, which is a multiple of them. Factors and
-  // zeros (data null: none) are f32, f16 or bf16, groups x cols, each row's together.
+  // zeros (data null: none) are f32, f16 or bf16, groups x cols, each row's together. Where b's
+  // col_stride is 1, groups are of the columns: groups x depth; such a b is not packed.
   int32_t b_group;
   pto_matmul_matrix b_factor, b_zero;
   // How b is gathered from images, or null. b has their first pixel and type, f32, f16, bf16 or

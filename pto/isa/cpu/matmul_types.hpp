@@ -8,6 +8,7 @@
 //
 // Thread safety: any thread.
 #pragma once
+#include "pto/isa/cpu/matmul_coded_rows.hpp"
 #include "pto/isa/cpu/matmul_few_coded.hpp"
 #include "pto/isa/cpu/matmul_loops.hpp"
 #include "pto/isa/cpu/matmul_pack_bytes.hpp"
@@ -47,8 +48,10 @@ void run_whole(const pto_matmul_job& job) {
 template <class Code>
 void run_coded(const pto_matmul_job& job) {
   if (job.packs) return pack_words<Code>(job);
-  const pto_matmul_job from = unpacked(job);
   const Pack left = floats(job.a.type).left;
+  if (CodedRows<Code>::fit(job))
+    return Product<FloatDot>(job, left, pack_right_coded_rows<Code>).run();
+  const pto_matmul_job from = unpacked(job);
   Panels& panels = panels_of_thread();
   static_assert(sizeof panels.right >= sizeof(CodedPanel));
   auto& panel = reinterpret_cast<CodedPanel&>(panels.right);

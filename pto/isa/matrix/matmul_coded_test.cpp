@@ -176,5 +176,51 @@ TEST(MatmulOfCodes, BytesInAnyLayoutCountTheSame) {
   }
 }
 
+// b lies as its transposition does in `check`: rows are runs, and groups are of columns.
+void check_rows(Random& random, int bits, int rows, int depth, int cols, int group) {
+  Floats a(random, kTypes[below(random, 3)], rows, depth, below(random, 3));
+  Codes b(random, bits, cols, depth, below(random, 2) * 3);
+  const int groups = group ? cols / group : 1;
+  Floats factor(random, kTypes[below(random, 3)], groups, depth, below(random, 3));
+  Floats zero(random, kTypes[below(random, 3)], groups, depth);
+  const bool has_zero = group && random() % 2;
+  std::vector<float> sums(size_t(rows) * size_t(cols) + 1);
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AMX; ++engine) {
+    pto_matmul_job job = {};
+    job.engine = engine, job.rows = rows, job.depth = depth, job.cols = cols;
+    job.a = a.matrix(), job.b = b.matrix();
+    std::swap(job.b.row_stride, job.b.col_stride);
+    job.c = {sums.data(), PTO_MATMUL_F32, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, cols, 1};
+    job.b_group = group, job.b_factor = factor.matrix();
+    if (has_zero) job.b_zero = zero.matrix();
+    if (pto_matmul(&job) != 0) continue;
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < cols; ++j) {
+        float sum = 0;
+        for (int k = 0; k < depth; ++k) {
+          float weight = float(b.at(j, k));
+          if (group)
+            weight =
+                std::fma(weight, factor.at(j / group, k), has_zero ? zero.at(j / group, k) : 0);
+          sum = std::fma(a.at(i, k), weight, sum);
+        }
+        ASSERT_EQ(sums[size_t(i) * size_t(cols) + size_t(j)], sum)
+            << "engine " << engine << ": " << rows << " x " << depth << " x " << cols << ", group "
+            << group << ", row " << i << ", column " << j;
+      }
+  }
+}
+
+TEST(MatmulOfCodes, RowsThatAreRunsCountAsColumnsDo) {
+  Random random(4);
+  for (int i = 0; i < rounds_of(100, 5000); ++i) {
+    const int rows = below(random, i % 8 ? 21 : 120), depth = 2 + below(random, i % 8 ? 90 : 700);
+    const int group = 32 << below(random, 3);
+    ASSERT_NO_FATAL_FAILURE(check_rows(random, 8, rows, depth, below(random, 150), 0));
+    ASSERT_NO_FATAL_FAILURE(check_rows(random, 4, rows, depth, group * below(random, 5), group));
+  }
+  ASSERT_NO_FATAL_FAILURE(check_rows(random, 4, 5, 3, 128 * 20, 128));
+}
+
 }  // namespace
 }  // namespace pto::matmul_coded_test
