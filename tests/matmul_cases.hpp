@@ -110,7 +110,7 @@ class Scattered {
   std::unique_ptr<AtTheEdge> edge_;
 };
 
-// T: uint16_t, bits of bf16, or uint8_t; S: float or uint32_t.
+// T: float, uint16_t, bits of bf16, or uint8_t; S: float or uint32_t.
 template <class T, class S>
 struct Matmul {
   Matmul(const Sizes& s, unsigned seed, Values values = Values::kAny)
@@ -134,7 +134,7 @@ struct Matmul {
 
   pto_matmul_job job() {
     pto_matmul_job job = {};
-    constexpr int kTo = sizeof(T) == 2 ? PTO_MATMUL_F32 : PTO_MATMUL_I32;
+    constexpr int kTo = sizeof(T) > 1 ? PTO_MATMUL_F32 : PTO_MATMUL_I32;
     job.rows = sizes.m, job.depth = sizes.k, job.cols = sizes.n;
     job.a = a.matrix(type_of(is_a_signed)), job.b = b.matrix(type_of(is_b_signed));
     job.c = c.matrix(kTo);
@@ -174,6 +174,7 @@ struct Matmul {
   }
 
   T element() {
+    if constexpr (sizeof(T) == 4) return number();
     const int raw = random.below(1 << 16);
     if constexpr (sizeof(T) == 1) return T(raw >> 3);
     if (has_awkward && random.below(40) == 0) {
@@ -183,6 +184,16 @@ struct Matmul {
     }
     const int exponent = 127 + random.below(spread) - spread / 2;
     return T((raw & 0x807f) | exponent << 7);
+  }
+  // Any float of 24 bits; few awkward ones, since each makes a whole line awkward.
+  float number() {
+    static constexpr float kAwkward[] = {INFINITY, -INFINITY, NAN,       0x1p-149f, -0x1p-126f,
+                                         0x1p-51f, 0x1p-50f,  0x1p47f,   3e38f,     -0x1.fffffep46f,
+                                         -0.0f,    0,         0x1p-103f, 0x1p-70f};
+    if (has_awkward && random.below(300) == 0) return kAwkward[random.below(14)];
+    const float part = float(random.below(1 << 12)) * 0x1p-23f;
+    const float size = 1 + float(random.below(1 << 11)) * 0x1p-11f + part;
+    return std::ldexp(random.below(2) ? size : -size, random.below(spread) - spread / 2);
   }
   S sum() {
     if constexpr (sizeof(T) == 1) return S(random.below(1 << 24)) * 2654435761u;
@@ -203,7 +214,10 @@ struct Matmul {
 
  private:
   static constexpr int type_of(bool is_signed) {
-    return sizeof(T) == 2 ? PTO_MATMUL_BF16 : is_signed ? PTO_MATMUL_I8 : PTO_MATMUL_U8;
+    return sizeof(T) == 4   ? PTO_MATMUL_F32
+           : sizeof(T) == 2 ? PTO_MATMUL_BF16
+           : is_signed      ? PTO_MATMUL_I8
+                            : PTO_MATMUL_U8;
   }
 
   std::vector<S> before_;

@@ -35,7 +35,7 @@ MAY_USE = {
 # Lines that are neither blank nor comment, tests apart; "pto": the files beside the rooms.
 # A commit that raises a number says why.
 BUDGETS = {
-    "abi": 650,
+    "abi": 665,
     "adapters": 10930,
     "base": 1210,
     "bench": 1215,
@@ -45,7 +45,7 @@ BUDGETS = {
     "compiler": 2000,
     "device": 465,
     "ir": 3160,
-    "isa": 15780,
+    "isa": 16060,
     "language": 3446,
     "launch": 4730,
     "operators": 3170,

@@ -17,6 +17,7 @@
 #include <limits>
 #include <string>
 
+#include "pto/isa/cpu/matmul_dot.hpp"
 #include "pto/isa/cpu/tiles.hpp"
 
 namespace pto {
@@ -49,6 +50,15 @@ inline float added_pair(float sum, uint32_t a, uint32_t b) {
   sum = flushed_multiply_add(float_of_bf16(a >> 16), float_of_bf16(b >> 16), sum);
   return flushed_multiply_add(float_of_bf16(a & 0xffff), float_of_bf16(b & 0xffff), sum);
 }
+
+// vdpbf16ps, as matmul_dot.hpp wants it.
+struct EmulatedPairs {
+  using Sum = isa::Vec<float, isa::matmul::kLane>;
+  static Sum add(Sum sum, isa::matmul::Units a, isa::matmul::Units b) {
+    for (int i = 0; i < isa::matmul::kLane; ++i) sum[i] = added_pair(sum[i], a[i], b[i]);
+    return sum;
+  }
+};
 
 class EmulatedTiles {
   using TileConfig = isa::matmul::TileConfig;

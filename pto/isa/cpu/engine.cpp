@@ -79,6 +79,14 @@ bool pairs_are_fast() {
   return are;
 }
 
+// A product of f32 as operators ask for it.
+pto_matmul_job job_of_floats() {
+  pto_matmul_job job = {};
+  job.a.type = job.b.type = PTO_MATMUL_F32;
+  job.precision = pto_matmul_precision();
+  return job;
+}
+
 bool is_byte(int type) { return type == PTO_MATMUL_I8 || type == PTO_MATMUL_U8; }
 
 }  // namespace
@@ -86,6 +94,11 @@ bool is_byte(int type) { return type == PTO_MATMUL_I8 || type == PTO_MATMUL_U8; 
 int best_engine() {
   static const int best = find_engine();
   return best;
+}
+
+bool has_matmul_tiles() {
+  static const bool has = has_tiles(kThis);
+  return has;
 }
 
 bool has_tiles(const Computer& computer) {
@@ -112,16 +125,19 @@ int choose_engine(const pto_matmul_job& job, const Abilities& abilities) {
     return wanted <= best ? wanted : PTO_MATMUL_BEST;
   const bool is_plain = !job.a_scale.data && !job.b_scale.data && !job.b_patches;
   const bool has_bf16 = is_plain && job.a.type == PTO_MATMUL_BF16 && job.b.type == PTO_MATMUL_BF16;
+  const bool may_split = is_plain && job.a.type == PTO_MATMUL_F32 && job.b.type == PTO_MATMUL_F32 &&
+                         job.precision != PTO_MATMUL_CHAIN;
+  const bool may_round = may_split && job.precision == PTO_MATMUL_MEDIUM;
   const bool has_bytes = is_plain && is_byte(job.a.type) && is_byte(job.b.type);
   const bool has_avx512 = best >= PTO_MATMUL_AVX512;
   if (wanted == PTO_MATMUL_AMX && !(has_avx512 && abilities.may_use_tiles()))
     return PTO_MATMUL_BEST;
   if (wanted == PTO_MATMUL_AVX512_BF16 && !(has_avx512 && abilities.has_pairs))
     return PTO_MATMUL_BEST;
-  if (wanted != PTO_MATMUL_AVX512_BF16 && (has_bf16 || has_bytes) && has_avx512 &&
+  if (wanted != PTO_MATMUL_AVX512_BF16 && (has_bf16 || has_bytes || may_split) && has_avx512 &&
       abilities.may_use_tiles())
     return PTO_MATMUL_AMX;
-  if (has_bf16 && has_avx512 && abilities.has_pairs &&
+  if ((has_bf16 || may_round) && has_avx512 && abilities.has_pairs &&
       (wanted == PTO_MATMUL_AVX512_BF16 || abilities.pairs_are_fast()))
     return PTO_MATMUL_AVX512_BF16;
   return best;
@@ -133,4 +149,19 @@ int engine_of(const pto_matmul_job& job) {
   return choose_engine(job, abilities);
 }
 
+const char* way_of_floats() {
+  const pto_matmul_job job = job_of_floats();
+  const int engine = engine_of(job);
+  if (engine == PTO_MATMUL_AVX512_BF16) return "rounded to bf16 on AVX512_BF16";
+  if (engine != PTO_MATMUL_AMX) return "multiply-adds of f32";
+  return job.precision == PTO_MATMUL_HIGHEST ? "three parts of bf16 on AMX"
+         : job.precision == PTO_MATMUL_HIGH  ? "two parts of bf16 on AMX"
+                                             : "rounded to bf16 on AMX";
+}
+
 }  // namespace pto
+
+int32_t pto_matmul_packed_rows(void) {
+  const bool has_parts = pto::engine_of(pto::job_of_floats()) == PTO_MATMUL_AMX;
+  return has_parts ? PTO_MATMUL_FEW_ROWS + 1 : 1;
+}

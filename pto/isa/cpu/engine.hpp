@@ -17,8 +17,14 @@ namespace pto {
 // The best of the engines up to AVX512_VNNI, which each target's loops have.
 int best_engine();
 
+// Tells whether this CPU has tiles. The kernel is not asked and may still refuse.
+bool has_matmul_tiles();
+
 // The engine that runs a job.
 int engine_of(const pto_matmul_job& job);
+
+// Says how operators multiply f32 at the precision of the process: "three parts of bf16 on AMX".
+const char* way_of_floats();
 
 // The computer's answers to what engines ask; tests give their own.
 struct Computer {

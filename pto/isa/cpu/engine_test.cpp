@@ -86,6 +86,11 @@ pto_matmul_job job(int engine, int a, int b) {
   job.a.type = a, job.b.type = b;
   return job;
 }
+pto_matmul_job floats(int engine, int precision) {
+  pto_matmul_job floats = job(engine, PTO_MATMUL_F32, PTO_MATMUL_F32);
+  floats.precision = precision;
+  return floats;
+}
 pto_matmul_job best(int type) { return job(PTO_MATMUL_BEST, type, type); }
 
 TEST(Engine, AsksForTilesOnlyForJobsThatWantThem) {
@@ -126,6 +131,38 @@ TEST(Engine, TakesTheOneThatAJobNames) {
   EXPECT_EQ(choose_engine(job(PTO_MATMUL_AMX, f32, f32), all), PTO_MATMUL_AVX512_VNNI);
   const Abilities without = {PTO_MATMUL_AVX512_VNNI, false, yes, never};
   EXPECT_EQ(choose_engine(job(pairs, bf16, bf16), without), 0);
+}
+
+TEST(Engine, SplitsFloatsOnlyWhereThePrecisionPermitsIt) {
+  const int best = PTO_MATMUL_AVX512_VNNI, pairs = PTO_MATMUL_AVX512_BF16;
+  const Abilities tiles = {best, true, yes, never};
+  EXPECT_EQ(choose_engine(floats(0, PTO_MATMUL_CHAIN), {best, true, never, never}), best);
+  for (const int precision : {PTO_MATMUL_HIGHEST, PTO_MATMUL_HIGH, PTO_MATMUL_MEDIUM})
+    EXPECT_EQ(choose_engine(floats(0, precision), tiles), PTO_MATMUL_AMX);
+  EXPECT_EQ(choose_engine(floats(PTO_MATMUL_AVX2, PTO_MATMUL_HIGHEST), tiles), PTO_MATMUL_AVX2);
+  EXPECT_EQ(choose_engine(floats(PTO_MATMUL_AMX, PTO_MATMUL_CHAIN), tiles), best);
+  pto_matmul_job mixed = floats(0, PTO_MATMUL_HIGHEST);
+  mixed.b.type = PTO_MATMUL_F16;
+  EXPECT_EQ(choose_engine(mixed, tiles), best);
+  mixed.b.type = PTO_MATMUL_I8;
+  EXPECT_EQ(choose_engine(mixed, tiles), best);
+  const Abilities fast = {best, true, no, yes}, slow = {best, true, no, no};
+  EXPECT_EQ(choose_engine(floats(0, PTO_MATMUL_HIGH), fast), best);
+  EXPECT_EQ(choose_engine(floats(0, PTO_MATMUL_MEDIUM), fast), pairs);
+  EXPECT_EQ(choose_engine(floats(0, PTO_MATMUL_MEDIUM), slow), best);
+  EXPECT_EQ(choose_engine(floats(pairs, PTO_MATMUL_MEDIUM), slow), pairs);
+  EXPECT_EQ(choose_engine(floats(pairs, PTO_MATMUL_HIGHEST), slow), best);
+}
+
+TEST(Engine, KnowsThreePrecisionsByName) {
+  const int before = pto_matmul_precision();
+  for (const char* const name : {"medium", "high", "highest"}) {
+    EXPECT_EQ(pto_set_matmul_precision(name), 0);
+    EXPECT_STREQ(pto_matmul_precision_name(pto_matmul_precision()), name);
+  }
+  EXPECT_EQ(pto_set_matmul_precision("higher"), 1);
+  EXPECT_EQ(pto_matmul_precision(), PTO_MATMUL_HIGHEST);
+  pto_set_matmul_precision(pto_matmul_precision_name(before));
 }
 
 }  // namespace pto::engine_test

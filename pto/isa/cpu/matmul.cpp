@@ -26,6 +26,7 @@ Unit unit_of(int type, int engine) {
     case PTO_MATMUL_I16:
       return {2, 4};
     case PTO_MATMUL_BF16:
+    case PTO_MATMUL_F32:
       return engine == PTO_MATMUL_AVX512_BF16 ? Unit{2, 4} : Unit{1, 4};
     case PTO_MATMUL_I64:
     case PTO_MATMUL_F64:

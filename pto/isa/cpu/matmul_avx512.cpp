@@ -2,7 +2,7 @@
 // The loops of TMATMUL for CPUs with AVX-512; CMakeLists.txt gives the flags. Those by pairs of
 // bf16 and by tiles run only where engine.cpp has found their instructions.
 #include "pto/isa/cpu/matmul_types.hpp"
-#include "pto/isa/cpu/tile_product.hpp"
+#include "pto/isa/cpu/split_product.hpp"
 
 namespace pto::isa::matmul {
 namespace {
@@ -52,10 +52,17 @@ int pto_matmul_avx512_pairs_are_fast() {
 }
 
 void pto_matmul_avx512_tiles(const pto_matmul_job* job) {
-  pto::isa::matmul::run_tiles<pto::isa::matmul::HardwareTiles>(*job);
+  if (job->a.type == PTO_MATMUL_F32)
+    pto::isa::matmul::run_split<pto::isa::matmul::HardwareTiles>(*job);
+  else
+    pto::isa::matmul::run_tiles<pto::isa::matmul::HardwareTiles>(*job);
 }
 
 int64_t pto_matmul_avx512_tiles_bytes(const pto_matmul_job* job) {
+  if (job->a.type == PTO_MATMUL_F32) {
+    const int parts = pto::isa::matmul::split_parts(job->precision);
+    return pto::isa::matmul::split_packed_bytes(parts, job->depth, job->cols);
+  }
   const int element_bytes = job->a.type == PTO_MATMUL_BF16 ? 2 : 1;
   return pto::isa::matmul::tile_packed_bytes(element_bytes, job->depth, job->cols);
 }

@@ -12,10 +12,11 @@
 // and the bias with another, so every engine gives the same bits (but for the payload and sign of a
 // NaN). Except that AVX512_BF16 and AMX add products of bf16 in an order of their own, and take
 // subnormal numbers for zeros: they differ from the sum of the others by at most
-// (depth + 2) * 2^-23 * (|start| + |a| |b|) + depth * 2^-125. On one engine an element has the same
-// bits however the work is cut, in any layout, whatever other rows and columns there are, packed or
-// not. An element of a and b counts as a[i,k] * 2^(scale[i,k/32] - 127) where scales are given,
-// rounded to f32; one of I4X2 as b[k,j] * factor[k/group,j] + zero[k/group,j], rounded once, or as
+// (depth + 2) * 2^-23 * (|start| + |a| |b|) + depth * 2^-125. Of products of f32 abi/precision.h
+// tells more. On one engine an element has the same bits however the work is cut, in any layout,
+// whatever other rows and columns there are, packed or not. An element of a and b counts as
+// a[i,k] * 2^(scale[i,k/32] - 127) where scales are given, rounded to f32; one of I4X2 as
+// b[k,j] * factor[k/group,j] + zero[k/group,j], rounded once, or as
 // b[k,j] * factor[j/group,k] + zero[j/group,k] where groups are of columns.
 // Without terms c is start, or zeros, plus bias.
 //
@@ -25,6 +26,8 @@
 // Thread safety: any thread; pto_matmul writes c, or packed, and only reads everything else.
 #pragma once
 #include <stdint.h>
+
+#include "pto/abi/precision.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -83,17 +86,22 @@ enum {
   PTO_MATMUL_AVX2,
   PTO_MATMUL_AVX512,
   PTO_MATMUL_AVX512_VNNI,  // 8-bit integers by vpdpbusd
-  PTO_MATMUL_AVX512_BF16,  // pairs of bf16 by vdpbf16ps
-  PTO_MATMUL_AMX           // bf16 and 8-bit integers by tiles
+  PTO_MATMUL_AVX512_BF16,  // pairs of bf16 by vdpbf16ps; f32 at precision medium
+  PTO_MATMUL_AMX           // bf16, 8-bit integers and f32 by tiles
 };
 
 typedef struct pto_matmul_job {
   int32_t engine;
+  int32_t precision;          // of f32: PTO_MATMUL_CHAIN and others
   int32_t rows, depth, cols;  // c is rows x cols, a is rows x depth
   pto_matmul_matrix c, start, a, b, bias, a_scale, b_scale;
+  // Tells that this is the transposed product of the one that is meant: a, b and c are its b', a'
+  // and c'. An engine whose bits depend on that gives those of the product that is meant.
+  int32_t is_turned;
   // b as the engine reads it, pto_matmul_packed_bytes of it, so that a caller that multiplies by
   // one b again and again arranges it once. A job with `packs` writes it from b and writes nothing
-  // else; others of the same engine, types, depth and cols read it in place of b.
+  // else; others of the same engine, precision, types, depth and cols read it in place of b, which
+  // may be given too.
   void* packed;
   int32_t packs;
   // Where `packed` has more columns than the job, at most PTO_MATMUL_PACKED_COLS: how many, and the
@@ -110,6 +118,7 @@ typedef struct pto_matmul_job {
 } pto_matmul_job;
 
 enum { PTO_MATMUL_PACKED_COLS = 1024 };
+enum { PTO_MATMUL_FEW_ROWS = 16 };  // that read f32 itself where its packed parts are larger
 
 // Returns the bytes of `packed`, a multiple of 32, for the engine, depth, cols and types of a job.
 int64_t pto_matmul_packed_bytes(const pto_matmul_job* job);

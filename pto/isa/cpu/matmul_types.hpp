@@ -12,6 +12,7 @@
 #include "pto/isa/cpu/matmul_few_coded.hpp"
 #include "pto/isa/cpu/matmul_loops.hpp"
 #include "pto/isa/cpu/matmul_pack_bytes.hpp"
+#include "pto/isa/cpu/matmul_pack_rounded.hpp"
 #include "pto/isa/cpu/matmul_pack_whole.hpp"
 #include "pto/isa/cpu/matmul_patches.hpp"
 
@@ -30,10 +31,12 @@ void run_bytes(const pto_matmul_job& job) {
                pack_right_bytes<Dot, T>, excess)
       .run();
 }
-// For bf16, both.
+// For bf16, both, or floats, which are rounded.
 template <class Pairs>
 void run_pairs(const pto_matmul_job& job) {
   using Dot = Bf16Dot<Pairs>;
+  if (job.a.type == PTO_MATMUL_F32)
+    return Product<Dot>(job, pack_left_rounded, pack_right_rounded).run();
   Product<Dot>(job, pack_left_bytes<Dot, int16_t, int16_t>, pack_right_bytes<Dot, int16_t>).run();
 }
 template <class Dot>

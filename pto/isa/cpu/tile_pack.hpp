@@ -16,7 +16,7 @@
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
-// Elements of T are raw bits: uint16_t or uint8_t.
+// Elements of T are raw bits: uint16_t or uint8_t; of uint32_t each is a unit.
 template <class T>
 class TileSource {
   static constexpr int kPerUnit = 4 / int(sizeof(T));
@@ -36,6 +36,11 @@ class TileSource {
     return depth_.stride == 1 && depth_.box >= end_ && is_even(line_count);
   }
   const T* at(int line, int k) const { return data_ + lines_.at(line) + depth_.at(k); }
+  // Returns where some elements of a line lie one after another; null: they do not.
+  const T* run(int line, int k, int count) const {
+    const bool is_one = depth_.box >= k + count || (k & (depth_.box - 1)) + count <= depth_.box;
+    return depth_.stride == 1 && is_one && k + count <= end_ ? at(line, k) : nullptr;
+  }
   int64_t line_bytes() const { return lines_.stride * int64_t(sizeof(T)); }
 
   // Copies lines as rows of `steps` x 64 bytes.

@@ -14,15 +14,13 @@
 // Invariant: writes the rows x cols of job.c, or packed, and nothing else; reads only operands.
 // Thread safety: each thread has its own memory and tiles.
 #pragma once
-#include "pto/isa/cpu/matmul_stream.hpp"
 #include "pto/isa/cpu/of_thread.hpp"
 #include "pto/isa/cpu/tile_pack.hpp"
+#include "pto/isa/cpu/tile_sums.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
-constexpr int kSide = 2 * kTileRows;  // rows and columns of the sums that tiles hold at a time
-constexpr int kPair = 2 * kTileBytes;
 // Sizes for a second cache of 2 MB, which all CPUs with AMX have: b's part is 1 MB. Each product
 // moves 2 / columns bytes of a and 8 / depth bytes of sums.
 constexpr int kTileBlockSteps = 44, kTileBlockPanels = 12;
@@ -48,11 +46,6 @@ struct QuadTiles : Tiles {
   }
 };
 
-// Where the tiles of 32 x 32 sums lie: bytes from row to row, and to the tiles below and beside.
-struct TilePlace {
-  char* at;  // null: zeros
-  int64_t row, below, beside;
-};
 // Two tiles of rows of a, `step` bytes a step, the last step perhaps at `tail`; tiles of b.
 struct TileOperands {
   const char* a[2];
@@ -65,20 +58,7 @@ struct TileOperands {
 
 template <class Way, int Rows, int Cols>
 struct TileKernel {
-  template <int T>
-  static PTO_INLINE void begin(const TilePlace& from) {
-    if constexpr (T / 2 < Rows && T % 2 < Cols) {
-      if (from.at)
-        Way::template load<T>(from.at + T / 2 * from.below + T % 2 * from.beside, from.row);
-      else
-        Way::template zero<T>();
-    }
-  }
-  template <int T>
-  static PTO_INLINE void end(const TilePlace& to) {
-    if constexpr (T / 2 < Rows && T % 2 < Cols)
-      Way::template store<T>(to.at + T / 2 * to.below + T % 2 * to.beside, to.row);
-  }
+  using Ends = TileEnds<Way, Rows, Cols>;
 
   // Loads and products alternate, so that both units work.
   static PTO_INLINE void step(const char* a, const char* below, int64_t a_row, const char* b) {
@@ -97,7 +77,7 @@ struct TileKernel {
   }
 
   static void run(const TileOperands& in, const TilePlace& from, const TilePlace& to) {
-    begin<0>(from), begin<1>(from), begin<2>(from), begin<3>(from);
+    Ends::begin(from);
     const char* b = in.b;
     for (int s = 0; s < in.steps; ++s, b += in.b_step) {
       for (int line = 0; in.ahead && line < Cols * kTileBytes; line += kTileRowBytes)
@@ -105,7 +85,7 @@ struct TileKernel {
       step(in.a[0] + s * kTileRowBytes, in.a[1] + s * kTileRowBytes, in.a_row, b);
     }
     if (in.tail) step(in.tail, in.tail + kTileBytes, kTileRowBytes, b);
-    end<0>(to), end<1>(to), end<2>(to), end<3>(to);
+    Ends::end(to);
   }
 };
 
@@ -124,7 +104,6 @@ inline int64_t tile_packed_bytes(int element_bytes, int depth, int cols) {
 template <class Way>
 class TileProduct {
   using Element = typename Way::Element;
-  using Sum = typename Way::Sum;
   using Source = TileSource<Element>;
 
  public:
@@ -132,10 +111,9 @@ class TileProduct {
       : job_(job),
         a_(job.a, true, job.depth),
         b_(job.b, false, job.depth),
-        to_(job.c, job.rows, job.cols),
-        from_(job.start, job.rows, job.cols),
         steps_(quotient_up(job.depth, Source::kStep)),
-        panels_(of_thread<TilePanels>()) {
+        panels_(of_thread<TilePanels>()),
+        sums_(job, panels_.sums) {
     is_in_place_ = job.a.data && a_.has_tile_rows(job.rows);
   }
 
@@ -225,49 +203,10 @@ class TileProduct {
     return in;
   }
 
-  void configure(int rows, int cols) {
-    if (rows == rows_ && cols == cols_) return;
-    rows_ = rows, cols_ = cols;
-    const int down[] = {smaller(rows, kTileRows), rows - smaller(rows, kTileRows)};
-    const int across[] = {4 * smaller(cols, kTileCols), 4 * (cols - smaller(cols, kTileCols))};
-    TileConfig config;
-    for (int i = 0; i < 2; ++i) {
-      for (int j = 0; j < 2; ++j) config.set(2 * i + j, down[i], across[j]);
-      config.set(4 + i, down[i], kTileRowBytes);
-      config.set(6 + i, kTileRows, across[i]);
-    }
-    Way::configure(config);
-  }
-
-  bool has_tiles(const Place& place) const {
-    return place.cols.stride == 1 &&
-           (place.cols.box >= job_.cols || place.cols.box % kTileCols == 0) &&
-           (place.rows.box >= job_.rows || place.rows.box % kTileRows == 0);
-  }
-  static TilePlace place_of(const Place& place, int row, int rows, int col, int cols) {
-    int32_t* const at = place.at(row, col);
-    return {reinterpret_cast<char*>(at), place.rows.stride * 4,
-            rows > kTileRows ? 4 * (place.at(row + kTileRows, col) - at) : 0,
-            cols > kTileCols ? 4 * (place.at(row, col + kTileCols) - at) : 0};
-  }
-
   void run_tiles(const Block& block, const TileOperands& in, int row, int rows, int col, int cols) {
-    configure(rows, cols);
-    const Place* const source = block.first > 0 ? &to_ : job_.start.data ? &from_ : nullptr;
-    const TilePlace copy = {reinterpret_cast<char*>(panels_.sums[0]), sizeof panels_.sums[0],
-                            kTileRows * sizeof panels_.sums[0], kTileRowBytes};
-    const bool goes_direct = has_tiles(to_);
-    const TilePlace to = goes_direct ? place_of(to_, row, rows, col, cols) : copy;
-    TilePlace from = {};
-    if (source && has_tiles(*source)) {
-      from = place_of(*source, row, rows, col, cols);
-    } else if (source) {
-      from = copy;
-      for (int i = 0; i < rows; ++i) source->read(panels_.sums[i], row + i, col, cols);
-    }
-    kernel(rows, cols)(in, from, to);
-    if (job_.bias.data && is_last(block)) add_bias(to, rows, col, cols);
-    for (int i = 0; !goes_direct && i < rows; ++i) to_.write(panels_.sums[i], row + i, col, cols);
+    sums_.make(
+        {row, rows, col, cols}, block.first == 0, is_last(block),
+        [&](const TilePlace& from, const TilePlace& to) { kernel(rows, cols)(in, from, to); });
   }
 
   static auto kernel(int rows, int cols) {
@@ -276,34 +215,12 @@ class TileProduct {
     return cols > kTileCols ? &TileKernel<Way, 1, 2>::run : &TileKernel<Way, 1, 1>::run;
   }
 
-  void add_bias(const TilePlace& to, int rows, int col, int cols) const {
-    const Axis across = cols_of(job_.bias);
-    const auto* const bias = static_cast<const Sum*>(job_.bias.data);
-    Sum added[kSide];
-    for (int j = 0; j < cols; ++j) added[j] = bias[across.at(col + j)];
-    for (int i = 0; i < rows; ++i)
-      for (int j = 0; j < cols; j += kTileCols) {
-        char* const at =
-            to.at + i / kTileRows * to.below + i % kTileRows * to.row + (j > 0 ? to.beside : 0);
-        add_row(at, added + j, smaller(cols - j, kTileCols));
-      }
-  }
-  static PTO_INLINE void add_row(char* at, const Sum* added, int count) {
-    for (int j = 0; j < count; ++j) {
-      Sum sum;
-      __builtin_memcpy(&sum, at + j * 4, 4);
-      sum += added[j];
-      __builtin_memcpy(at + j * 4, &sum, 4);
-    }
-  }
-
   const pto_matmul_job& job_;
   const Source a_, b_;
-  const Place to_, from_;
   const int steps_;
   TilePanels& panels_;
-  bool is_in_place_;         // a
-  int rows_ = 0, cols_ = 0;  // that the tiles are configured for
+  TileSums<Way> sums_;
+  bool is_in_place_;  // a
 };
 
 // For bf16 or bytes, both.

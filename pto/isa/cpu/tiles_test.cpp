@@ -156,14 +156,6 @@ float pair_chain(const Matmul<uint16_t, float>& p, int row, int col) {
   return p.has_bias ? sum + p.bias.at(0, col) : sum;
 }
 
-struct EmulatedPairs {
-  using Sum = Vec<float, matmul::kLane>;
-  static Sum add(Sum sum, matmul::Units a, matmul::Units b) {
-    for (int i = 0; i < matmul::kLane; ++i) sum[i] = added_pair(sum[i], a[i], b[i]);
-    return sum;
-  }
-};
-
 struct ByTiles {
   template <class T>
   static int64_t bytes(const pto_matmul_job& job) {

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Precision: the switch of matrix products of f32, one of the process: pto.config.matmul_precision.
+//
+//     pto_set_matmul_precision("medium");                   // 0
+//     const int32_t precision = pto_matmul_precision();     // PTO_MATMUL_MEDIUM
+//
+// It permits and does not force: where parts of bf16 are not faster, floats are multiplied.
+//
+// Thread safety: any thread; a product that runs meanwhile may take either.
+#pragma once
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// All but CHAIN permit parts of bf16 where they are faster: all on AMX, MEDIUM on AVX512_BF16.
+// The error of parts is at most (depth / 4 + 20) * 2^-24 * (|start| + |a| |b|) + depth * 2^-125,
+// but for what they leave out.
+enum {
+  PTO_MATMUL_CHAIN,    // multiply-adds of floats; no setting of the switch
+  PTO_MATMUL_HIGHEST,  // three parts, which are the float
+  PTO_MATMUL_HIGH,     // two parts: 2^-14 |a| |b| more
+  PTO_MATMUL_MEDIUM    // one part: the bits of operands that are rounded to bf16
+};
+
+// Highest, unless the environment's PTO_MATMUL_PRECISION or a later call names another.
+int32_t pto_matmul_precision(void);
+const char* pto_matmul_precision_name(int32_t precision);  // highest, high or medium
+// The fewest rows whose product at this precision reads a packed copy of b; fewer read b itself.
+int32_t pto_matmul_packed_rows(void);
+// Returns 1, and changes nothing, where the name is none of the three.
+int32_t pto_set_matmul_precision(const char* name);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matmul pack rounded: gathers parts of the operands of a product of floats as pairs of bf16, the
+// floats rounded to nearest.
+//
+//     Product<Bf16Dot<Pairs>>(job, pack_left_rounded, pack_right_rounded).run();
+//
+// Invariant: only valid elements are read. Beyond the depth a panel holds zeros up to whole units.
+// Thread safety: pure functions on the caller's memory.
+#pragma once
+#include "pto/isa/cpu/matmul_pack.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace matmul {
+
+constexpr int kRoundedDepth = 2 * kGroup;  // of eight pairs
+
+PTO_INLINE Vec<uint32_t, kGroup> rounded(const int32_t* floats) {
+  const auto x = bit_cast<Vec<float, kGroup>>(*reinterpret_cast<const LooseGroup*>(floats));
+  return bits::bfloat16_from_float<Vec<float, kGroup>, Vec<uint32_t, kGroup>>(x);
+}
+
+// Packs floats of 16 of depth, zeros beyond its end, to `floats`.
+inline void pack_floats(const pto_matmul_job& job, Pack pack, const Part& part, int32_t* floats,
+                        int64_t count) {
+  const int left = quotient_up(job.depth - part.k, kGroup) * kGroup;
+  if (left < kRoundedDepth) __builtin_memset(floats, 0, size_t(count) * sizeof(int32_t));
+  Part some = part;
+  some.units = smaller(left, kRoundedDepth);
+  if (some.units > 0) pack(job, floats, some);
+}
+
+inline void pack_left_rounded(const pto_matmul_job& job, void* panel, const Part& part) {
+  using Words = Vec<uint32_t, kGroup>;
+  int32_t floats[kRoundedDepth * kRows];
+  auto* to = static_cast<int32_t*>(panel);
+  for (int unit = 0; unit < part.units; unit += kGroup) {
+    const Part some = {part.line, part.lines, part.lines, part.k + 2 * unit, 0};
+    pack_floats(job, pack_left<float>, some, floats, kRoundedDepth * part.lines);
+    for (int r = 0; r < part.lines; ++r, to += kGroup) {
+      // [2 groups][rows][8]: elements beside each other become a pair.
+      const int32_t* const at = floats + r * kGroup;
+      const Words low = rounded(at), high = rounded(at + part.lines * kGroup);
+      const Words even = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14);
+      const Words odd = __builtin_shufflevector(low, high, 1, 3, 5, 7, 9, 11, 13, 15);
+      *reinterpret_cast<LooseGroup*>(to) = bit_cast<Group>(even | odd << 16);
+    }
+  }
+}
+
+inline void pack_right_rounded(const pto_matmul_job& job, void* panel, const Part& part) {
+  constexpr int kWidth = kVectors * kLane;
+  int32_t floats[kRoundedDepth * kWidth];
+  auto* beside = static_cast<char*>(panel);
+  for (int first = 0; first < part.lines; first += part.width, beside += part.next) {
+    const int lines = smaller(part.lines - first, part.width);
+    auto* to = reinterpret_cast<int32_t*>(beside);
+    for (int unit = 0; unit < part.units; unit += kGroup) {
+      const Part some = {part.line + first, lines, part.width, part.k + 2 * unit, 0};
+      pack_floats(job, pack_right<float>, some, floats, kRoundedDepth * part.width);
+      for (int pair = 0; pair < kGroup; ++pair, to += part.width)
+        for (int j = 0; j < lines; j += kGroup) {  // whole groups are written
+          const int32_t* const at = floats + 2 * pair * part.width + j;
+          *reinterpret_cast<LooseGroup*>(to + j) =
+              bit_cast<Group>(rounded(at) | rounded(at + part.width) << 16);
+        }
+    }
+  }
+}
+
+}  // namespace matmul
+PTO_NAMESPACE_END

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+// Split product: a product of floats by tiles of bf16. Each operand is split into parts, whose
+// products are added with f32 sums: of three parts the six that count, the error of a product of
+// floats; of two parts three; of one part one, the product of operands rounded to bf16.
+//
+//     run_split<HardwareTiles>(job);   // job.precision says how many parts
+//
+// Rows of a and columns of b that tile_split.hpp flags are multiplied as floats, all others by
+// tiles. b is split once for many rows: to `packed`, or to a block that stays near. For
+// at most 16 rows b itself is read and split piece by piece, in the same order of sums.
+//
+// Law: that of the job. Per 32 of depth the products of parts follow each other in one order, so
+// the bits of an element depend on its own row of a and column of b, however the work is cut.
+// Invariant: writes the rows x cols of job.c, or packed, and nothing else; reads only operands.
+// Thread safety: each thread has its own memory and tiles.
+#pragma once
+#include "pto/isa/cpu/tile_product.hpp"
+#include "pto/isa/cpu/tile_split.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace matmul {
+
+// Which parts are multiplied, in this order, the small ones first: their sum is rounded where it is
+// small. A part is loaded where it is another than before.
+struct ThreeParts {
+  static constexpr int kParts = 3, kTerms = 6;
+  static constexpr int a[] = {0, 0, 1, 1, 2, 0}, b[] = {2, 1, 1, 0, 0, 0};
+};
+struct TwoParts {
+  static constexpr int kParts = 2, kTerms = 3;
+  static constexpr int a[] = {0, 1, 0}, b[] = {1, 0, 0};
+};
+struct OnePart {
+  static constexpr int kParts = 1, kTerms = 1;
+  static constexpr int a[] = {0}, b[] = {0};
+};
+// The same for the transposed product.
+template <class Terms>
+struct TurnedTerms {
+  static constexpr int kParts = Terms::kParts, kTerms = Terms::kTerms;
+  static constexpr const int *a = Terms::b, *b = Terms::a;
+};
+
+// Sizes for a second cache of 2 MB: rows of a that are split at once take 768 KB, a panel of b
+// 192 KB. Each element of a is split again for each block of b.
+constexpr int kSplitSteps = 32, kSplitRows = 128, kSplitPanels = 24;
+constexpr int kSplitPiece = 8;         // steps of b that few rows multiply at once
+constexpr int kSplitFlags = 64 << 10;  // rows of a job
+
+struct SplitPanels {
+  static constexpr int kParts = 3, kLeftTiles = kSplitSteps * kSplitRows / kTileRows;
+  char left[kLeftTiles * kParts * kTileBytes];
+  char right[kSplitPanels * kSplitSteps * kParts * kPair];
+  int32_t sums[kSide][kSide];
+  uint8_t row_flags[kSplitFlags], col_flags[kSplitPanels * kSide];
+};
+
+// Parts of a, [steps][part][tiles], and of b.
+struct SplitOperands {
+  const char *a, *b;
+  int64_t a_part, b_part, ahead;
+  int steps;
+};
+
+template <class Way, class Terms, int Rows, int Cols>
+struct SplitKernel {
+  using Ends = TileEnds<Way, Rows, Cols>;
+
+  template <int I>
+  static PTO_INLINE void term(const char* a, const char* b, int64_t a_part, int64_t b_part) {
+    constexpr bool kNewA = I == 0 || Terms::a[I] != Terms::a[I > 0 ? I - 1 : 0];
+    constexpr bool kNewB = I == 0 || Terms::b[I] != Terms::b[I > 0 ? I - 1 : 0];
+    a += Terms::a[I] * a_part, b += Terms::b[I] * b_part;
+    if constexpr (kNewA) Way::template load<4>(a, kTileRowBytes);
+    if constexpr (kNewB) Way::template load<6>(b, kTileRowBytes);
+    Way::template add<0, 4, 6>();
+    if constexpr (Cols == 2) {
+      if constexpr (kNewB) Way::template load<7>(b + kTileBytes, kTileRowBytes);
+      Way::template add<1, 4, 7>();
+    }
+    if constexpr (Rows == 2) {
+      if constexpr (kNewA) Way::template load<5>(a + kTileBytes, kTileRowBytes);
+      Way::template add<2, 5, 6>();
+      if constexpr (Cols == 2) Way::template add<3, 5, 7>();
+    }
+  }
+  template <int... I>
+  static PTO_INLINE void step(Indices<I...>, const char* a, const char* b,
+                              const SplitOperands& in) {
+    (term<I>(a, b, in.a_part, in.b_part), ...);
+  }
+
+  static void run(const SplitOperands& in, const TilePlace& from, const TilePlace& to) {
+    Ends::begin(from);
+    const int64_t a_step = Terms::kParts * in.a_part, b_step = Terms::kParts * in.b_part;
+    for (int s = 0; s < in.steps; ++s) {
+      const char* const b = in.b + s * b_step;
+      for (int64_t line = 0; in.ahead && line < b_step; line += kTileRowBytes)
+        __builtin_prefetch(b + in.ahead + line);
+      step(typename IndicesTo<Terms::kTerms>::type(), in.a + s * a_step, b, in);
+    }
+    Ends::end(to);
+  }
+};
+
+inline int64_t split_steps(int depth) { return quotient_up(depth, 2 * kTileCols); }
+inline int64_t split_parts_bytes(int parts, int depth, int cols) {
+  return split_steps(depth) * parts * quotient_up(cols, kTileCols) * kTileBytes;
+}
+// Parts of b, panel by panel, then the flags of its columns.
+inline int64_t split_packed_bytes(int parts, int depth, int cols) {
+  return split_parts_bytes(parts, depth, cols) + quotient_up(cols, kSide) * kSide;
+}
+
+// The matrix of floats from a row and a column on, of which boxes are cut by none.
+inline pto_matmul_matrix moved(pto_matmul_matrix m, int row, int col) {
+  if (m.data) m.data = static_cast<float*>(m.data) + rows_of(m).at(row) + cols_of(m).at(col);
+  return m;
+}
+
+template <class Tiles, class Terms>
+class SplitProduct {
+  using Way = PairTiles<Tiles>;
+  using Source = SplitSource<Terms::kParts>;
+  static constexpr int kParts = Terms::kParts;
+
+ public:
+  explicit SplitProduct(const pto_matmul_job& job)
+      : job_(job),
+        a_(job.a, true, job.depth),
+        b_(job.b, false, job.depth),
+        steps_(int(split_steps(job.depth))),
+        packed_cols_(job.packed_cols ? job.packed_cols : job.cols),
+        reads_packed_(job.packed && !(job.b.data && job.rows <= PTO_MATMUL_FEW_ROWS)),
+        has_few_rows_(!reads_packed_ && job.rows <= kSide),
+        panels_(of_thread<SplitPanels>()),
+        sums_(job, panels_.sums) {}
+
+  void run() {
+    if (job_.packs) return pack();
+    const int tiles = has_few_rows_ ? quotient_up(job_.rows, kTileRows) : kSplitRows / kTileRows;
+    cuts_ = steps_ > 0 ? quotient_up(steps_, SplitPanels::kLeftTiles / tiles) : 1;
+    __builtin_memset(panels_.row_flags, 0, size_t(job_.rows));
+    if (cuts_ > 1) look_at_rows();
+    const int panels = quotient_up(job_.cols, kSide), blocks = quotient_up(panels, kSplitPanels);
+    for (int block = 0; block < blocks; ++block)
+      run_block(share(panels, block, blocks), share(panels, block + 1, blocks));
+    Way::release();
+  }
+
+ private:
+  // Some panels of 32 columns, and steps of the depth.
+  struct Block {
+    int begin, end, first, steps;
+  };
+  int cols_of_panel(int p) const { return smaller(job_.cols - p * kSide, kSide); }
+
+  // Packed panels lie one after another; all but the last have two tiles.
+  int packed_tiles(int p) const {
+    return (p + job_.packed_first / kSide) * kSide + kTileCols < packed_cols_ ? 2 : 1;
+  }
+  char* packed(int p, int step) const {
+    const int64_t panel = int64_t(p + job_.packed_first / kSide) * steps_ * kParts * kPair;
+    return static_cast<char*>(job_.packed) + panel +
+           int64_t(step) * kParts * packed_tiles(p) * kTileBytes;
+  }
+  uint8_t* packed_flags(int p) const {
+    return static_cast<uint8_t*>(job_.packed) +
+           split_parts_bytes(kParts, job_.depth, packed_cols_) + job_.packed_first + p * kSide;
+  }
+
+  void pack() const {
+    for (int p = 0; p * kSide < job_.cols; ++p) {
+      uint8_t* const flags = packed_flags(p);
+      const int cols = cols_of_panel(p);
+      __builtin_memset(flags, 0, kSide);
+      b_.columns(p * kSide, cols, packed_tiles(p), 0, steps_, packed(p, 0), flags);
+      b_.keep(p * kSide, cols, packed_tiles(p), 0, steps_, packed(p, 0), flags);
+    }
+  }
+
+  // Where the depth is cut sums lie in c before all of a row was seen, so flags are found first.
+  void look_at_rows() const {
+    for (int row = 0; row < job_.rows; row += kSide)
+      a_.rows(row, smaller(job_.rows - row, kSide), 0, steps_, nullptr, panels_.row_flags + row);
+  }
+
+  void run_block(int begin, int end) {
+    uint8_t* const flags = reads_packed_ ? packed_flags(begin) : panels_.col_flags;
+    if (!reads_packed_) __builtin_memset(flags, 0, sizeof panels_.col_flags);
+    for (int p = begin; cuts_ > 1 && !reads_packed_ && p < end; ++p)
+      b_.columns(p * kSide, cols_of_panel(p), 2, 0, steps_, nullptr, flags + (p - begin) * kSide);
+    flags_ = flags - begin * kSide;
+    sums_.row_flags = panels_.row_flags, sums_.col_flags = flags_;
+    for (int cut = 0; cut < cuts_; ++cut) {
+      const int first = share(steps_, cut, cuts_);
+      run_cut({begin, end, first, share(steps_, cut + 1, cuts_) - first});
+    }
+    redo(begin, end);
+  }
+
+  void run_cut(const Block& block) {
+    for (int p = block.begin; !reads_packed_ && !has_few_rows_ && p < block.end; ++p)
+      b_.columns(p * kSide, cols_of_panel(p), block_tiles(p), block.first * Source::kStep,
+                 block.steps, block_panel(block, p), flags_ + p * kSide);
+    for (int row = 0; row < job_.rows; row += kSplitRows) {
+      const int end = smaller(job_.rows, row + kSplitRows);
+      for (int i = row; i < end; i += kSide)
+        a_.rows(i, smaller(end - i, kSide), block.first * Source::kStep, block.steps,
+                left(block, i - row), panels_.row_flags + i);
+      for (int p = block.begin; p < block.end; ++p)
+        for (int i = row; i < end; i += kSide)
+          multiply(block, p, {i, smaller(end - i, kSide), p * kSide, cols_of_panel(p)}, i - row);
+    }
+  }
+  char* left(const Block& block, int row) const {
+    return panels_.left + int64_t(row / kSide) * block.steps * kParts * kPair;
+  }
+  int block_tiles(int p) const { return cols_of_panel(p) > kTileCols ? 2 : 1; }
+  char* block_panel(const Block& block, int p) const {
+    return panels_.right + int64_t(p - block.begin) * block.steps * kParts * kPair;
+  }
+
+  void multiply(const Block& block, int p, const Square& s, int row) {
+    const bool is_first = block.first == 0, is_last = block.first + block.steps == steps_;
+    const auto kernel = kernel_of(s);
+    SplitOperands in = {};
+    in.a = left(block, row), in.a_part = (s.rows > kTileRows ? 2 : 1) * kTileBytes;
+    in.steps = block.steps;
+    if (has_few_rows_) {
+      sums_.make(
+          s, is_first, is_last,
+          [&](const TilePlace& from, const TilePlace& to) {
+            piece_by_piece(block, s, in, from, to);
+          },
+          /*waits=*/true);
+      return;
+    }
+    if (reads_packed_) {
+      in.b = packed(p, block.first), in.b_part = packed_tiles(p) * kTileBytes;
+      in.ahead = row == 0 ? kTileAhead : 0;
+    } else {
+      in.b = block_panel(block, p), in.b_part = block_tiles(p) * kTileBytes;
+    }
+    sums_.make(s, is_first, is_last,
+               [&](const TilePlace& from, const TilePlace& to) { kernel(in, from, to); });
+  }
+
+  // Splits some steps of b, multiplies by them, and so on; `to` holds the sums meanwhile.
+  void piece_by_piece(const Block& block, const Square& s, SplitOperands in, const TilePlace& from,
+                      const TilePlace& to) const {
+    const auto kernel = kernel_of(s);
+    const int tiles = s.cols > kTileCols ? 2 : 1;
+    in.b = panels_.right, in.b_part = tiles * kTileBytes;
+    int step = 0;
+    do {
+      in.steps = smaller(block.steps - step, kSplitPiece);
+      b_.columns(s.col, s.cols, tiles, (block.first + step) * Source::kStep, in.steps,
+                 panels_.right, flags_ + s.col);
+      kernel(in, step == 0 ? from : to, to);
+      in.a += in.steps * kParts * in.a_part;
+      step += in.steps;
+    } while (step < block.steps);
+  }
+
+  static auto kernel_of(const Square& s) {
+    if (s.rows > kTileRows)
+      return s.cols > kTileCols ? &SplitKernel<Way, Terms, 2, 2>::run
+                                : &SplitKernel<Way, Terms, 2, 1>::run;
+    return s.cols > kTileCols ? &SplitKernel<Way, Terms, 1, 2>::run
+                              : &SplitKernel<Way, Terms, 1, 1>::run;
+  }
+
+  // Multiplies flagged rows and columns as floats, of which b's are those of its parts: packed or
+  // not, they are the same.
+  void redo(int begin, int end) {
+    bool has_rows = false;
+    for (int i = 0; i < job_.rows; ++i) has_rows |= panels_.row_flags[i] != 0;
+    for (int p = begin; p < end; ++p) {
+      bool is_flagged = has_rows;
+      for (int j = 0; j < cols_of_panel(p); ++j) is_flagged |= flags_[p * kSide + j] != 0;
+      if (is_flagged) redo_panel(p);
+    }
+  }
+  void redo_panel(int p) {
+    auto* const floats = reinterpret_cast<float*>(panels_.left);
+    for (int step = 0; step < steps_; step += kSplitSteps) {
+      const int steps = smaller(steps_ - step, kSplitSteps), k = step * Source::kStep;
+      int tiles = 2;
+      const char* parts = panels_.right;
+      if (reads_packed_) {
+        parts = packed(p, step), tiles = packed_tiles(p);
+      } else {
+        uint8_t* const flags = flags_ + p * kSide;
+        b_.columns(p * kSide, cols_of_panel(p), tiles, k, steps, panels_.right, flags);
+        b_.keep(p * kSide, cols_of_panel(p), tiles, k, steps, panels_.right, flags);
+      }
+      Source::join(parts, tiles, steps, flags_ + p * kSide, floats);
+      redo_piece(p, k, smaller(job_.depth - k, steps * Source::kStep), floats);
+    }
+  }
+  // `b` has 32 columns beside each other.
+  void redo_piece(int p, int k, int depth, float* b) const {
+    const bool is_flat = is_one_box(job_.a) && is_one_box(job_.c) && is_one_box(job_.start);
+    for (int row = 0, end = 0; row < job_.rows; row = end) {
+      const uint8_t flag = panels_.row_flags[row];
+      for (end = row + 1; is_flat && end < job_.rows && panels_.row_flags[end] == flag;) ++end;
+      if (flag) {
+        redo_part({row, end - row, p * kSide, cols_of_panel(p)}, k, depth, b);
+        continue;
+      }
+      for (int j = 0; j < cols_of_panel(p); ++j)
+        if (flags_[p * kSide + j]) redo_part({row, end - row, p * kSide + j, 1}, k, depth, b + j);
+    }
+  }
+  bool is_one_box(const pto_matmul_matrix& m) const { return !m.data || m.box_rows >= job_.rows; }
+
+  void redo_part(const Square& s, int k, int depth, float* b) const {
+    pto_matmul_job part = {};
+    part.rows = s.rows, part.depth = depth, part.cols = s.cols;
+    part.a = moved(job_.a, s.row, k);
+    part.b = {b, PTO_MATMUL_F32, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, kSide, 1};
+    part.c = moved(job_.c, s.row, s.col);
+    part.start = k == 0 ? moved(job_.start, s.row, s.col) : part.c;
+    if (k + depth == job_.depth) part.bias = moved(job_.bias, 0, s.col);
+    pto_matmul(&part);  // PTO_MATMUL_CHAIN
+  }
+
+  const pto_matmul_job& job_;
+  const Source a_, b_;
+  const int steps_, packed_cols_;
+  const bool reads_packed_, has_few_rows_;
+  SplitPanels& panels_;
+  TileSums<Way> sums_;
+  uint8_t* flags_ = nullptr;  // of all columns; those of a block are there
+  int cuts_ = 1;              // of the depth
+};
+
+template <class Tiles, class Terms>
+void run_split_terms(const pto_matmul_job& job) {
+  for (int64_t row = 0; row == 0 || row < job.rows; row += kSplitFlags) {
+    pto_matmul_job part = job;
+    part.rows = smaller(int(job.rows - row), kSplitFlags);
+    part.a = moved(job.a, int(row), 0), part.c = moved(job.c, int(row), 0);
+    part.start = moved(job.start, int(row), 0);
+    SplitProduct<Tiles, Terms>(part).run();
+  }
+}
+template <class Tiles, class Terms>
+void run_split_terms_of(const pto_matmul_job& job) {
+  if (job.is_turned)
+    run_split_terms<Tiles, TurnedTerms<Terms>>(job);
+  else
+    run_split_terms<Tiles, Terms>(job);
+}
+
+// The parts of bf16 that stand for a float.
+inline int split_parts(int precision) {
+  return precision == PTO_MATMUL_MEDIUM ? 1 : precision == PTO_MATMUL_HIGH ? 2 : 3;
+}
+
+// For f32, both.
+template <class Tiles>
+void run_split(const pto_matmul_job& job) {
+  const int parts = split_parts(job.precision);
+  if (parts == 1)
+    run_split_terms<Tiles, OnePart>(job);
+  else if (parts == 2)
+    run_split_terms_of<Tiles, TwoParts>(job);
+  else
+    run_split_terms_of<Tiles, ThreeParts>(job);
+}
+
+}  // namespace matmul
+PTO_NAMESPACE_END

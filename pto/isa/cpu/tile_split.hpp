@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tile split: gathers the operands of a product of floats as parts of bf16, x = first + second +
+// third, each the nearest bf16 to what is left, and finds lines that parts do not stand for.
+//
+//     const SplitSource<3> a(job.a, true, job.depth), b(job.b, false, job.depth);
+//     a.rows(first, 32, k, steps, to, flags);       // [steps][part][32 rows][64 bytes]
+//     b.columns(first, 32, 2, k, steps, to, flags); // [steps][part][2 tiles][16 pairs][16 columns]
+//     SplitSource<3>::join(to, 2, steps, flags, floats);   // [32 steps][32 columns], from columns
+//
+// Three parts are the float itself: 24 = 8 + 8 + 8 bits. Flags: a line with an element that is not
+// finite, or not zero and outside 2^-50 to 2^47, gets one. So of two lines without flags no part is
+// subnormal, no product of parts loses more than 2^-26 of its factors', and no sum overflows. One
+// part is the float rounded to bf16, whatever it is; there are no flags.
+//
+// Invariant: only elements of the operand are read. Beyond the depth there are zeros.
+// Thread safety: pure functions on the caller's memory.
+#pragma once
+#include "pto/isa/cpu/tile_pack.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace matmul {
+
+using SplitFloats = Vec<float, kTileCols>;
+using SplitWords = Vec<uint32_t, kTileCols>;
+constexpr uint32_t kSplitLeast = (127u - 50) << 23, kSplitEnd = (127u + 47) << 23;
+
+template <int Parts>
+class SplitSource {
+ public:
+  static constexpr int kStep = 2 * kTileCols;  // of depth
+
+  SplitSource(const pto_matmul_matrix& m, bool is_left, int depth) : from_(m, is_left, depth) {}
+
+  // Splits at most 32 lines to rows of tiles. Without `to` it only looks for flags.
+  void rows(int first, int count, int k, int steps, char* to, uint8_t* flags) const {
+    const int64_t part = (count > kTileRows ? 2 : 1) * kTileBytes;
+    for (int step = 0; step < steps; ++step, k += kStep)
+      for (int i = 0; i < count; ++i) {
+        SplitFloats x[2];
+        const uint32_t* const run = from_.run(first + i, k, kStep);
+        if (run)
+          __builtin_memcpy(x, run, sizeof x);
+        else
+          from_.rows(first + i, 1, k, 2, reinterpret_cast<char*>(x));
+        if (has_any(awkward(x[0]) | awkward(x[1]))) flags[i] = 1;
+        if (to) put_row(x, to + step * (Parts * part) + i * kTileRowBytes, part);
+      }
+  }
+
+  // Splits at most 32 lines to columns of `tiles` tiles a part, where they may be fewer.
+  void columns(int first, int count, int tiles, int k, int steps, char* to, uint8_t* flags) const {
+    const int64_t part = tiles * kTileBytes;
+    for (int step = 0; step < steps; ++step, k += kStep)
+      for (int j = 0; j < count; j += kTileCols) {
+        const int width = smaller(count - j, kTileCols);
+        SplitFloats x[kStep];
+        from_.columns(first + j, width, k, 2, reinterpret_cast<char*>(x), kTileBytes);
+        SplitWords found = {};
+        for (const SplitFloats& row : x) found |= awkward(row);
+        for (int i = 0; has_any(found) && i < width; ++i)
+          if (found[i]) flags[j + i] = 1;
+        if (to) put_columns(x, to + step * (Parts * part) + j / kTileCols * kTileBytes, part);
+      }
+  }
+
+  // Writes flagged columns as they are, bit by bit, into two parts of columns().
+  void keep(int first, int count, int tiles, int k, int steps, char* to,
+            const uint8_t* flags) const {
+    const int64_t part = tiles * kTileBytes;
+    for (int j = 0; j < count; ++j) {
+      if (!flags[j]) continue;
+      for (int step = 0; step < steps; ++step) {
+        uint32_t x[kStep];
+        from_.rows(first + j, 1, k + step * kStep, 2, reinterpret_cast<char*>(x));
+        for (int i = 0; i < kStep; ++i) {
+          char* const at = to + step * (Parts * part) + j / kTileCols * kTileBytes +
+                           i / 2 * kTileRowBytes + j % kTileCols * 4 + i % 2 * 2;
+          const uint16_t high = uint16_t(x[i] >> 16), low = uint16_t(x[i]);
+          __builtin_memcpy(at, &high, 2);
+          if (Parts > 1) __builtin_memcpy(at + part, &low, 2);
+        }
+      }
+    }
+  }
+
+  // Makes floats of the parts that columns() and keep() wrote, 32 beside each other.
+  static void join(const char* parts, int tiles, int steps, const uint8_t* flags, float* to) {
+    const int64_t part = tiles * kTileBytes;
+    for (int tile = 0; tile < tiles; ++tile) {
+      SplitWords is_kept = {};
+      for (int j = 0; j < kTileCols; ++j) is_kept[j] = flags[tile * kTileCols + j] ? ~0u : 0u;
+      for (int pair = 0; pair < steps * kTileRows; ++pair) {
+        const char* const at = parts + pair / kTileRows * (Parts * part) + tile * kTileBytes +
+                               pair % kTileRows * kTileRowBytes;
+        for (int half = 0; half < 2; ++half)
+          *reinterpret_cast<typename VecOf<float, kTileCols>::loose*>(
+              to + (2 * pair + half) * 2 * kTileCols + tile * kTileCols) =
+              joined(at, part, half, is_kept);
+      }
+    }
+  }
+
+ private:
+  static PTO_INLINE SplitWords awkward(SplitFloats x) {
+    if constexpr (Parts == 1) return SplitWords{};
+    const SplitWords size = bit_cast<SplitWords>(x) & 0x7fffffffu;
+    return SplitWords((size != 0u) & (size - kSplitLeast >= kSplitEnd - kSplitLeast));
+  }
+  static PTO_INLINE bool has_any(SplitWords found) {
+    uint32_t all = 0;
+    PTO_UNROLL
+    for (int i = 0; i < kTileCols; ++i) all |= found[i];
+    return all != 0;
+  }
+
+  // The bits of each part, in the low halves of lanes.
+  static PTO_INLINE void split(SplitFloats x, SplitWords* part) {
+    PTO_UNROLL
+    for (int s = 0; s < Parts; ++s) {
+      part[s] = bits::bfloat16_from_float<SplitFloats, SplitWords>(x);
+      x = x - bits::float_from_bfloat16<SplitFloats>(part[s]);
+    }
+  }
+  static PTO_INLINE void put_row(const SplitFloats* x, char* to, int64_t part) {
+    SplitWords low[Parts], high[Parts];
+    split(x[0], low), split(x[1], high);
+    PTO_UNROLL
+    for (int s = 0; s < Parts; ++s) {
+      const Vec<uint16_t, kTileCols> halves[] = {lanes::narrow_integers(low[s]),
+                                                 lanes::narrow_integers(high[s])};
+      __builtin_memcpy(to + s * part, halves, sizeof halves);
+    }
+  }
+  static PTO_INLINE void put_columns(const SplitFloats* x, char* to, int64_t part) {
+    for (int pair = 0; pair < kTileRows; ++pair, to += kTileRowBytes) {
+      SplitWords even[Parts], odd[Parts];
+      split(x[2 * pair], even), split(x[2 * pair + 1], odd);
+      PTO_UNROLL
+      for (int s = 0; s < Parts; ++s) {
+        const SplitWords units = even[s] | odd[s] << 16;
+        __builtin_memcpy(to + s * part, &units, sizeof units);
+      }
+    }
+  }
+
+  static PTO_INLINE SplitFloats joined(const char* at, int64_t part, int half, SplitWords is_kept) {
+    SplitWords word[3] = {};
+    for (int s = 0; s < Parts; ++s) {
+      __builtin_memcpy(&word[s], at + s * part, sizeof word[s]);
+      word[s] = half ? word[s] & 0xffff0000u : word[s] << 16;
+    }
+    const SplitFloats rest = bit_cast<SplitFloats>(word[1]) + bit_cast<SplitFloats>(word[2]);
+    const SplitFloats whole = bit_cast<SplitFloats>(word[0]) + rest;
+    // A sum with 0 would turn -0 into 0.
+    const SplitWords sum = bit_cast<SplitWords>(
+        lanes::select(rest == SplitFloats{}, bit_cast<SplitFloats>(word[0]), whole));
+    const SplitWords kept = word[0] | word[1] >> 16;
+    return bit_cast<SplitFloats>((kept & is_kept) | (sum & ~is_kept));
+  }
+
+  const TileSource<uint32_t> from_;
+};
+
+}  // namespace matmul
+PTO_NAMESPACE_END

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tile sums: where the 32 x 32 sums that four tiles hold begin and end: from zeros, job.start or
+// job.c to job.c, where that has rows of vectors, else by way of a copy.
+//
+//     TileSums<Way> sums(job, copy);
+//     sums.make({0, 32, 0, 32}, true, true, [&](const TilePlace& from, const TilePlace& to) {
+//       TileEnds<Way, 2, 2>::begin(from);   // tiles 0 to 3: above, beside, below
+//       TileEnds<Way, 2, 2>::end(to);
+//     });
+//
+// Invariant: writes the sums of the square in job.c, but for rows and columns that are flagged, and
+// nothing else. At the lower and right edges tiles have the sizes of what is left.
+// Thread safety: the tiles are the thread's.
+#pragma once
+#include "pto/isa/cpu/matmul_stream.hpp"
+#include "pto/isa/cpu/tiles.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace matmul {
+
+constexpr int kSide = 2 * kTileRows;  // rows and columns of the sums that tiles hold at a time
+constexpr int kPair = 2 * kTileBytes;
+
+// Where the tiles of 32 x 32 sums lie: bytes from row to row, and to the tiles below and beside.
+struct TilePlace {
+  char* at;  // null: zeros
+  int64_t row, below, beside;
+};
+struct Square {
+  int row, rows, col, cols;
+};
+
+// Rows x Cols tiles of sums, of at most 2 x 2.
+template <class Way, int Rows, int Cols>
+struct TileEnds {
+  static PTO_INLINE void begin(const TilePlace& from) {
+    begin<0>(from), begin<1>(from), begin<2>(from), begin<3>(from);
+  }
+  static PTO_INLINE void end(const TilePlace& to) {
+    end<0>(to), end<1>(to), end<2>(to), end<3>(to);
+  }
+
+ private:
+  template <int T>
+  static PTO_INLINE void begin(const TilePlace& from) {
+    if constexpr (T / 2 < Rows && T % 2 < Cols) {
+      if (from.at)
+        Way::template load<T>(from.at + T / 2 * from.below + T % 2 * from.beside, from.row);
+      else
+        Way::template zero<T>();
+    }
+  }
+  template <int T>
+  static PTO_INLINE void end(const TilePlace& to) {
+    if constexpr (T / 2 < Rows && T % 2 < Cols)
+      Way::template store<T>(to.at + T / 2 * to.below + T % 2 * to.beside, to.row);
+  }
+};
+
+template <class Way>
+class TileSums {
+  using Sum = typename Way::Sum;
+
+ public:
+  TileSums(const pto_matmul_job& job, int32_t (*copy)[kSide])
+      : job_(job),
+        copy_(copy),
+        to_(job.c, job.rows, job.cols),
+        from_(job.start, job.rows, job.cols) {}
+
+  // Flags of all rows and columns: what is flagged keeps what it is. Null: none are.
+  const uint8_t *row_flags = nullptr, *col_flags = nullptr;
+
+  // Calls kernel(from, to) with tiles configured for the square. `waits`: the kernel itself finds
+  // flags, so that its sums wait in the copy.
+  template <class Kernel>
+  void make(const Square& s, bool is_first, bool is_last, Kernel kernel, bool waits = false) {
+    configure(s.rows, s.cols);
+    const Place* const source = !is_first ? &to_ : job_.start.data ? &from_ : nullptr;
+    const TilePlace copy = {reinterpret_cast<char*>(copy_[0]), sizeof copy_[0],
+                            kTileRows * sizeof copy_[0], kTileRowBytes};
+    const bool goes_direct = !waits && has_tiles(to_) && !has_flags(s);
+    const TilePlace to = goes_direct ? place_of(to_, s) : copy;
+    TilePlace from = {};
+    if (source && has_tiles(*source)) {
+      from = place_of(*source, s);
+    } else if (source) {
+      from = copy;
+      for (int i = 0; i < s.rows; ++i) source->read(copy_[i], s.row + i, s.col, s.cols);
+    }
+    kernel(from, to);
+    if (job_.bias.data && is_last) add_bias(to, s);
+    for (int i = 0; !goes_direct && i < s.rows; ++i)
+      if (!row_flags || !row_flags[s.row + i]) write(copy_[i], s.row + i, s);
+  }
+
+ private:
+  void configure(int rows, int cols) {
+    if (rows == rows_ && cols == cols_) return;
+    rows_ = rows, cols_ = cols;
+    const int down[] = {smaller(rows, kTileRows), rows - smaller(rows, kTileRows)};
+    const int across[] = {4 * smaller(cols, kTileCols), 4 * (cols - smaller(cols, kTileCols))};
+    TileConfig config;
+    for (int i = 0; i < 2; ++i) {
+      for (int j = 0; j < 2; ++j) config.set(2 * i + j, down[i], across[j]);
+      config.set(4 + i, down[i], kTileRowBytes);
+      config.set(6 + i, kTileRows, across[i]);
+    }
+    Way::configure(config);
+  }
+
+  bool has_tiles(const Place& place) const {
+    return place.cols.stride == 1 &&
+           (place.cols.box >= job_.cols || place.cols.box % kTileCols == 0) &&
+           (place.rows.box >= job_.rows || place.rows.box % kTileRows == 0);
+  }
+  static TilePlace place_of(const Place& place, const Square& s) {
+    int32_t* const at = place.at(s.row, s.col);
+    return {reinterpret_cast<char*>(at), place.rows.stride * 4,
+            s.rows > kTileRows ? 4 * (place.at(s.row + kTileRows, s.col) - at) : 0,
+            s.cols > kTileCols ? 4 * (place.at(s.row, s.col + kTileCols) - at) : 0};
+  }
+
+  bool has_flags(const Square& s) const {
+    for (int i = 0; row_flags && i < s.rows; ++i)
+      if (row_flags[s.row + i]) return true;
+    for (int j = 0; col_flags && j < s.cols; ++j)
+      if (col_flags[s.col + j]) return true;
+    return false;
+  }
+  // Writes a row of the copy, run by run of columns without flags.
+  void write(const int32_t* sums, int row, const Square& s) const {
+    for (int j = 0, end = 0; j < s.cols; j = end + 1) {
+      for (end = j; end < s.cols && !(col_flags && col_flags[s.col + end]);) ++end;
+      if (end > j) to_.write(sums + j, row, s.col + j, end - j);
+    }
+  }
+
+  void add_bias(const TilePlace& to, const Square& s) const {
+    const Axis across = cols_of(job_.bias);
+    const auto* const bias = static_cast<const Sum*>(job_.bias.data);
+    Sum added[kSide];
+    for (int j = 0; j < s.cols; ++j) added[j] = bias[across.at(s.col + j)];
+    for (int i = 0; i < s.rows; ++i)
+      for (int j = 0; j < s.cols; j += kTileCols) {
+        char* const at =
+            to.at + i / kTileRows * to.below + i % kTileRows * to.row + (j > 0 ? to.beside : 0);
+        add_row(at, added + j, smaller(s.cols - j, kTileCols));
+      }
+  }
+  static PTO_INLINE void add_row(char* at, const Sum* added, int count) {
+    for (int j = 0; j < count; ++j) {
+      Sum sum;
+      __builtin_memcpy(&sum, at + j * 4, 4);
+      sum += added[j];
+      __builtin_memcpy(at + j * 4, &sum, 4);
+    }
+  }
+
+  const pto_matmul_job& job_;
+  int32_t (*const copy_)[kSide];
+  const Place to_, from_;
+  int rows_ = 0, cols_ = 0;  // that the tiles are configured for
+};
+
+}  // namespace matmul
+PTO_NAMESPACE_END
