@@ -241,6 +241,16 @@ def forget_weights(address: int, bytes: int) -> int:
 def packed_weight_bytes() -> int:
     """Bytes of the packed copies of weights that live."""
 
+def set_matmul_precision(name: str) -> bool:
+    """highest, high or medium; see abi/precision.h. False: another name."""
+
+def matmul_precision() -> str: ...
+def way_of_floats() -> str:
+    """How operators multiply f32 at this precision."""
+
+def has_matmul_tiles() -> bool:
+    """Says whether this CPU has AMX."""
+
 def release_cached() -> None:
     """Gives unused memory back to the system."""
 

@@ -7,9 +7,12 @@
     pto.config.threads = 1          # PTO_NUM_THREADS: of our own pool
     pto.config.weights = "compared" # PTO_WEIGHTS: sampled, compared, never: how packed weights
                                     # are compared with the tensor at each call
+    pto.config.matmul_precision = "high"  # PTO_MATMUL_PRECISION: highest, high, medium: what
+                                    # products of f32 may be made of
     pto.config.dump = print         # sees (stage, text) of everything that is compiled
 
-A setting counts from the next compilation, `threads` and `weights` from the next call.
+A setting counts from the next compilation, `threads`, `weights` and `matmul_precision` from the
+next call.
 """
 
 import os
@@ -20,6 +23,7 @@ from pto.errors import InvalidType, InvalidValue
 
 _TARGETS = ("", "portable", "avx2", "avx512")
 _WEIGHTS = ("sampled", "compared", "never")
+_PRECISIONS = ("highest", "high", "medium")
 
 
 class Config:
@@ -94,6 +98,23 @@ class Config:
         _core.set_weight_check(value)
 
     @property
+    def matmul_precision(self) -> str:
+        """The error that products of f32 may have where that is faster: that of f32, of 16 bits, or
+        of operands rounded to bf16. The names are PyTorch's, whose own switch this is not.
+        """
+        return _core.matmul_precision()
+
+    @matmul_precision.setter
+    def matmul_precision(self, value: str) -> None:
+        if not isinstance(value, str) or value not in _PRECISIONS:
+            raise InvalidValue(
+                f"config.matmul_precision is {value!r}",
+                "products of f32 may be made of parts of bf16 where that is faster",
+                'assign "highest" (the error of f32), "high" (16 bits) or "medium" (bf16)',
+            )
+        _core.set_matmul_precision(value)
+
+    @property
     def dump(self) -> Callable[[str, str], object] | None:
         """Called with (stage, text) for each stage of each compilation; None for nothing."""
         return self._dump
@@ -109,7 +130,7 @@ class Config:
         self._dump = value
 
     def __repr__(self) -> str:
-        names = ("cxx", "cache_dir", "target", "threads", "weights", "dump")
+        names = ("cxx", "cache_dir", "target", "threads", "weights", "matmul_precision", "dump")
         return "\n".join(f"{name} = {getattr(self, name)!r}" for name in names)
 
 

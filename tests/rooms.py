@@ -36,10 +36,10 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 665,
-    "adapters": 10930,
+    "adapters": 10935,
     "base": 1210,
     "bench": 1215,
-    "bindings": 4185,
+    "bindings": 4190,
     "codegen": 1210,
     "compat": 2340,
     "compiler": 2000,
@@ -51,7 +51,7 @@ BUDGETS = {
     "operators": 3170,
     "ops": 4500,
     "passes": 815,
-    "pto": 715,
+    "pto": 725,
     "tasks": 11170,
 }
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}

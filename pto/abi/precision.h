@@ -15,8 +15,8 @@ extern "C" {
 #endif
 
 // All but CHAIN permit parts of bf16 where they are faster: all on AMX, MEDIUM on AVX512_BF16.
-// The error of parts is at most (depth / 4 + 20) * 2^-24 * (|start| + |a| |b|) + depth * 2^-125,
-// but for what they leave out.
+// Their error is at most (depth + 24) * 2^-24 * (|start| + |a| |b|) + depth * 2^-125, but for what
+// they leave out.
 enum {
   PTO_MATMUL_CHAIN,    // multiply-adds of floats; no setting of the switch
   PTO_MATMUL_HIGHEST,  // three parts, which are the float

@@ -4,7 +4,9 @@
 
 #include <nanobind/stl/string.h>
 
+#include "pto/abi/precision.h"
 #include "pto/bindings/module.hpp"
+#include "pto/isa/cpu/engine.hpp"
 #include "pto/launch/memory.hpp"
 #include "pto/launch/pool.hpp"
 #include "pto/operators/weights.hpp"
@@ -50,6 +52,16 @@ void bind_weights(nb::module_& m) {
         "Bytes of the packed copies of weights that live.");
 }
 
+void bind_precision(nb::module_& m) {
+  m.def(
+      "set_matmul_precision",
+      [](const std::string& name) { return pto_set_matmul_precision(name.c_str()) == 0; }, "name"_a,
+      "highest, high or medium; see abi/precision.h. False: another name.");
+  m.def("matmul_precision", [] { return pto_matmul_precision_name(pto_matmul_precision()); });
+  m.def("way_of_floats", &way_of_floats, "How operators multiply f32 at this precision.");
+  m.def("has_matmul_tiles", &has_matmul_tiles, "Says whether this CPU has AMX.");
+}
+
 }  // namespace
 
 void bind_machine(nb::module_& m) {
@@ -64,6 +76,7 @@ void bind_machine(nb::module_& m) {
   m.def("memory_stats", &stats, "Bytes of the recycling allocator; see launch/memory.hpp.");
   m.def("reset_peak_live_bytes", &reset_peak_live_bytes);
   bind_weights(m);
+  bind_precision(m);
   m.def("release_cached", &release_cached, "Gives unused memory back to the system.");
 }
 

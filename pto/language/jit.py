@@ -121,7 +121,8 @@ class Jit(_core.Callable):
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """Shows what becomes of a call with these arguments: the graph, also after each pass, the
-        C++ text, and what the result costs in memory. Nothing is compiled."""
+        C++ text, what the result costs in memory, and how operators multiply f32. Nothing is
+        compiled."""
         tensors, constants, numbers = self.describe_call(*args, **kwargs)
         graph, _ = self._graph(tensors, constants, numbers)
         parts = []
@@ -130,7 +131,7 @@ class Jit(_core.Callable):
             parts.append(f"==== {stage} ====\n{text.rstrip()}\n")
 
         _core.explain(graph, dump, [t[2] for t in tensors if t], target=config.target)
-        return "\n".join([*parts, _costs(graph)])
+        return "\n".join([*parts, _costs(graph), _precision()])
 
     def warm(self, *args: Any, **kwargs: Any) -> "Jit":
         """Compiles for these arguments without running; a later call finds the kernel on disk."""
@@ -266,6 +267,11 @@ def jit(
 def eager(function: Callable) -> Jit:
     """A function of the language as a compiled one, for calls on arrays."""
     return Jit(function)
+
+
+def _precision() -> str:
+    way = _core.way_of_floats()
+    return f"==== products of f32 ====\nmatmul_precision = {config.matmul_precision!r}: {way}"
 
 
 def _costs(graph: _core.Graph) -> str:

@@ -124,7 +124,8 @@ bool PackedWeight::is_of(const pto_tensor_ref& weight) const {
 }
 
 bool PackedWeight::is_unchanged(const pto_tensor_ref& weight, const pto_weight_owner& owner) const {
-  if (!is_of(weight) || owner.object != owner_.object || owner.version != owner_.version)
+  if (!is_of(weight) || owner.object != owner_.object || owner.version != owner_.version ||
+      precision_ != pto_matmul_precision())
     return false;
   const int size = bytes(dtype_);
   uint32_t differs = 0;
@@ -240,11 +241,12 @@ class PackedWeights {
 
 std::shared_ptr<const PackedWeight> packed_weight(const pto_operator& op,
                                                   const pto_tensor_ref& weight,
-                                                  const pto_weight_owner& owner,
+                                                  const pto_weight_owner& owner, int64_t rows,
                                                   int32_t (*run)(const pto_operator_call*)) {
   const WeightCheck how = weight_check();
   if (how == WeightCheck::Never || !is_packable(dtype_of(weight)) || weight.rank != 2 ||
       weight.sizes[0] * weight.sizes[1] < kFewElements ||
+      (dtype_of(weight) == DType::F32 && rows < pto_matmul_packed_rows()) ||
       (owner.version == PTO_WEIGHT_UNCOUNTED && how != WeightCheck::Compared))
     return nullptr;
   return PackedWeights::all().find(*pto_operator_at(op.packer), weight, owner, run);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights: packed copies of matrices that operators multiply by again and again.
 //
-//     const auto packed = packed_weight(op, weight, owner, &pto_operator_run);
+//     const auto packed = packed_weight(op, weight, owner, rows, &pto_operator_run);
 //     if (packed) tensors[place] = packed->tensor();   // keep it until the run is over
 //
 // A weight is packed when it is seen again unchanged. At each call its owner, address, sizes,
-// strides, version and some elements are compared: whole-tensor writes are noticed however they are
-// made, writes of a few elements where the owner counts them. Every change doubles the number of
-// calls after which it is packed again. Packed copies take at most a quarter of the machine's
-// memory; those of dead owners are freed as further weights come, and by packed_weight_bytes().
+// strides, version, some elements and the switch of precision are compared: whole-tensor writes are
+// noticed however they are made, writes of a few elements where the owner counts them. Every change
+// doubles the number of calls after which it is packed again. Packed copies take at most a quarter
+// of the machine's memory; those of dead owners are freed as further weights come, and by
+// packed_weight_bytes().
 //
 // Invariant: a PackedWeight is immutable and holds its owner's address, not its memory.
 // Thread safety: every function may be called from any thread.
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "pto/abi/operator.h"
+#include "pto/abi/precision.h"
 #include "pto/abi/weights.h"
 #include "pto/base/dtype.hpp"
 
@@ -61,18 +63,19 @@ class PackedWeight {
   pto_weight_owner owner_;
   std::array<int64_t, kSamples> places_;  // offsets of elements
   std::array<uint32_t, kSamples> samples_;
-  std::vector<uint32_t> copy_;  // of all elements, where they are compared
-  const int wanted_;            // sights until it is packed
+  std::vector<uint32_t> copy_;                    // of all elements, where they are compared
+  const int wanted_;                              // sights until it is packed
+  const int precision_ = pto_matmul_precision();  // by which it is packed
   std::atomic<int> sights_{1};
   void* memory_ = nullptr;
   int64_t floats_ = 0, bytes_ = 0;
 };
 
-// Returns the packed copy of a weight of f32, i8 or u8, or null: the call takes the weight itself.
-// `run` runs the operator that packs.
+// Returns the packed copy of a weight of f32, i8 or u8 for a product of so many rows, or null: the
+// call takes the weight itself. `run` runs the operator that packs.
 std::shared_ptr<const PackedWeight> packed_weight(const pto_operator& op,
                                                   const pto_tensor_ref& weight,
-                                                  const pto_weight_owner& owner,
+                                                  const pto_weight_owner& owner, int64_t rows,
                                                   int32_t (*run)(const pto_operator_call*));
 
 // Forgets the copies of weights that begin in this memory. Returns how many.

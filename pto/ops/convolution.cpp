@@ -102,6 +102,8 @@ void gather_columns(const Convolution& c, const Element* image, int64_t group, i
   }
 }
 
+constexpr bool kCopies = sizeof(Sum) != sizeof(Element);
+
 // A matrix, row-major or transposed.
 template <class T>
 struct Matrix {
@@ -130,6 +132,7 @@ void multiply(Sum* c, int64_t stride, const Matrix<Sum>& a, const Matrix<Sum>& b
   if (accumulate) job.start = job.c;
   job.a = job_matrix(a);
   job.b = job_matrix(b);
+  if (!kCopies) job.precision = pto_matmul_precision();  // of f32, not of f16 and bf16 as sums
   pto_matmul(&job);
 }
 
@@ -139,7 +142,6 @@ const Sum* as_sums(const Element* from, int64_t count, Sum* copy) {
   for (int64_t i = 0; i < count; ++i) copy[i] = Sum(from[i]);
   return copy;
 }
-constexpr bool kCopies = sizeof(Sum) != sizeof(Element);
 
 Sum* scratch(const KernelArguments& in, int64_t count) {
   return static_cast<Sum*>(in.scratch(size_t(std::max<int64_t>(count, 1)) * sizeof(Sum)));

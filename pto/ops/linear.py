@@ -2,7 +2,8 @@
 """Linear layers, with an activation and a residual in the same pass, and weights that are packed.
 
 Each product is added with one rounding, in the order of the contraction, so the result does not
-depend on threads, on how the work is cut, or on whether the weight is packed. f16 and bf16 are
+depend on threads, on how the work is cut, or on whether the weight is packed; pto.config's
+matmul_precision may permit parts of bf16 to f32, of which the same is true. f16 and bf16 are
 computed in f32 and rounded once, at the end.
 """
 
@@ -10,6 +11,7 @@ import math
 
 import numpy as np
 
+from pto import _core
 from pto.errors import InvalidValue
 from pto.language.infer import Size, Spec, require_equal, require_shape, where_needed
 from pto.language.native_kernel import cpp_kernel
@@ -25,19 +27,28 @@ ACTIVATIONS = {
     "gelu_tanh": lambda x: gelu_in_numpy(x, "tanh"),
 }
 
-# The layout of linear.cpp: columns packed together; floats after each strip, and after all.
-STRIP_COLS, STRIP_SLACK, SIZES = 768, 8, 4
+# The layout of linear.cpp: columns packed together, of which parts of PART_COLS are packed at once;
+# floats after each strip.
+STRIP_COLS, STRIP_SLACK, PART_COLS = 768, 8, 96
+HAS_PARTS = _core.has_matmul_tiles()  # a float may be packed as three bf16
+
+
+def _strip(depth: Size, cols: Size) -> Size:
+    cols = (cols + 15) // 16 * 16
+    if HAS_PARTS:
+        return (depth + 31) // 32 * 32 * cols // 2 * 3 + (cols + 31) // 32 * 8 + STRIP_SLACK
+    return (depth + 7) // 8 * 8 * cols + STRIP_SLACK
 
 
 def _packed(b: Spec, depth: Size, cols: Size) -> Spec:
-    units = (depth + 7) // 8 * 8
-    strips = cols // STRIP_COLS * (units * STRIP_COLS + STRIP_SLACK)
-    rest = units * ((cols % STRIP_COLS + 15) // 16 * 16) + STRIP_SLACK
-    return b.like((strips + rest + SIZES,))
+    """Makes room for the largest layout of any precision, and for what follows it."""
+    strips = cols // STRIP_COLS * _strip(depth, STRIP_COLS)
+    trailer = (16 + (cols + PART_COLS - 1) // PART_COLS + 7) // 8 * 2
+    return b.like((strips + _strip(depth, cols % STRIP_COLS) + trailer,))
 
 
 def work_of_packing(depth: Size, cols: Size) -> tuple[Size, Size]:
-    return (cols + 95) // 96, depth * cols * 8
+    return (cols + PART_COLS - 1) // PART_COLS, depth * cols * 8
 
 
 def require_matrix(name: str, argument: str, spec: Spec) -> None:

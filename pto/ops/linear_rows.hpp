@@ -67,6 +67,7 @@ pto_matmul_job job_of(int64_t rows, int64_t depth, int64_t cols) {
   job.depth = static_cast<int32_t>(depth);
   job.cols = static_cast<int32_t>(cols);
   job.a.type = job.b.type = job.c.type = PTO_MATMUL_F32;
+  job.precision = pto_matmul_precision();
   return job;
 }
 

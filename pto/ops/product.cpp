@@ -293,15 +293,15 @@ class Product {
   }
 
   // c = a b, or c + a b.
-  static void multiply_one(const Matrix<Sum>& c, const pto_matmul_matrix& a,
-                           const pto_matmul_matrix& b, const Rectangle& part, int64_t depth,
-                           bool is_first) {
+  void multiply_one(const Matrix<Sum>& c, const pto_matmul_matrix& a, const pto_matmul_matrix& b,
+                    const Rectangle& part, int64_t depth, bool is_first) const {
     pto_matmul_job job = {};
     job.rows = static_cast<int32_t>(part.rows);
     job.cols = static_cast<int32_t>(part.cols);
     job.depth = static_cast<int32_t>(depth);
     job.a = a, job.b = b, job.c = matrix(c, type_of<Sum>());
     if (!is_first) job.start = job.c;
+    job.precision = pto_matmul_precision(), job.is_turned = swaps_;
     pto_matmul(&job);
   }
 

@@ -243,7 +243,10 @@ void Invocation::take_packed_weight() {
   const int weight = first_tensor(op_.weight);
   pto_weight_owner owner;
   if (owner_of(objects_[weight], &owner) == 0) return;
-  packed_ = packed_weight(op_, tensors_[weight], owner, &pto_torch_operator_run);
+  const pto_tensor_ref& x = tensors_[0];
+  int64_t rows = 1;
+  for (int axis = 0; axis + 1 < x.rank; ++axis) rows *= x.sizes[axis];
+  packed_ = packed_weight(op_, tensors_[weight], owner, rows, &pto_torch_operator_run);
   if (!packed_) return;
   tensors_[n_tensors_] = packed_->tensor();
   count = 1;
