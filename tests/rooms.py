@@ -45,7 +45,7 @@ BUDGETS = {
     "compiler": 2000,
     "device": 465,
     "ir": 3160,
-    "isa": 16060,
+    "isa": 16115,
     "language": 3446,
     "launch": 4730,
     "operators": 3170,

@@ -22,10 +22,11 @@ PTO_INLINE Vec<uint32_t, kGroup> rounded(const int32_t* floats) {
 // Packs floats of 16 of depth, zeros beyond its end, to `floats`.
 inline void pack_floats(const pto_matmul_job& job, Pack pack, const Part& part, int32_t* floats,
                         int64_t count) {
-  const int left = quotient_up(job.depth - part.k, kGroup) * kGroup;
+  const int left = job.depth - part.k;
+  // Rows of b beyond the end stay as they are, and the last pair may have one.
   if (left < kRoundedDepth) __builtin_memset(floats, 0, size_t(count) * sizeof(int32_t));
   Part some = part;
-  some.units = smaller(left, kRoundedDepth);
+  some.units = smaller(quotient_up(left, kGroup) * kGroup, kRoundedDepth);
   if (some.units > 0) pack(job, floats, some);
 }
 

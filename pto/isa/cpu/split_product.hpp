@@ -51,7 +51,7 @@ struct SplitPanels {
   static constexpr int kParts = 3, kLeftTiles = kSplitSteps * kSplitRows / kTileRows;
   char left[kLeftTiles * kParts * kTileBytes];
   char right[kSplitPanels * kSplitSteps * kParts * kPair];
-  int32_t sums[kSide][kSide];
+  int32_t sums[kSide][kSide];  // or a row of a, of kSplitSteps
   uint8_t row_flags[kSplitFlags], col_flags[kSplitPanels * kSide];
 };
 
@@ -271,8 +271,8 @@ class SplitProduct {
                               : &SplitKernel<Way, Terms, 1, 1>::run;
   }
 
-  // Multiplies flagged rows and columns as floats, of which b's are those of its parts: packed or
-  // not, they are the same.
+  // Multiplies flagged rows and columns as floats, by what the parts of the others stand for:
+  // packed or not, transposed or not, that is the same.
   void redo(int begin, int end) {
     bool has_rows = false;
     for (int i = 0; i < job_.rows; ++i) has_rows |= panels_.row_flags[i] != 0;
@@ -300,26 +300,37 @@ class SplitProduct {
     }
   }
   // `b` has 32 columns beside each other.
-  void redo_piece(int p, int k, int depth, float* b) const {
+  void redo_piece(int p, int k, int depth, float* b) {
+    constexpr bool kRounds = kParts == 2;  // three parts are the float
     const bool is_flat = is_one_box(job_.a) && is_one_box(job_.c) && is_one_box(job_.start);
     for (int row = 0, end = 0; row < job_.rows; row = end) {
       const uint8_t flag = panels_.row_flags[row];
       for (end = row + 1; is_flat && end < job_.rows && panels_.row_flags[end] == flag;) ++end;
       if (flag) {
-        redo_part({row, end - row, p * kSide, cols_of_panel(p)}, k, depth, b);
+        const Square s = {row, end - row, p * kSide, cols_of_panel(p)};
+        redo_part(s, k, depth, moved(job_.a, row, k), b);
         continue;
       }
+      pto_matmul_matrix a = moved(job_.a, row, k);
+      if (kRounds) {
+        auto* const rounded = reinterpret_cast<float*>(panels_.sums[0]);
+        a_.round(row, k, quotient_up(depth, Source::kStep), rounded);
+        a = matrix_of(rounded), end = row + 1;
+      }
       for (int j = 0; j < cols_of_panel(p); ++j)
-        if (flags_[p * kSide + j]) redo_part({row, end - row, p * kSide + j, 1}, k, depth, b + j);
+        if (flags_[p * kSide + j])
+          redo_part({row, end - row, p * kSide + j, 1}, k, depth, a, b + j);
     }
+  }
+  static pto_matmul_matrix matrix_of(float* rows) {
+    return {rows, PTO_MATMUL_F32, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, kSide, 1};
   }
   bool is_one_box(const pto_matmul_matrix& m) const { return !m.data || m.box_rows >= job_.rows; }
 
-  void redo_part(const Square& s, int k, int depth, float* b) const {
+  void redo_part(const Square& s, int k, int depth, const pto_matmul_matrix& a, float* b) const {
     pto_matmul_job part = {};
     part.rows = s.rows, part.depth = depth, part.cols = s.cols;
-    part.a = moved(job_.a, s.row, k);
-    part.b = {b, PTO_MATMUL_F32, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, kSide, 1};
+    part.a = a, part.b = matrix_of(b);
     part.c = moved(job_.c, s.row, s.col);
     part.start = k == 0 ? moved(job_.start, s.row, s.col) : part.c;
     if (k + depth == job_.depth) part.bias = moved(job_.bias, 0, s.col);

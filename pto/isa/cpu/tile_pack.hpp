@@ -41,6 +41,15 @@ class TileSource {
     const bool is_one = depth_.box >= k + count || (k & (depth_.box - 1)) + count <= depth_.box;
     return depth_.stride == 1 && is_one && k + count <= end_ ? at(line, k) : nullptr;
   }
+  // Asks the caches for `depth` elements of some lines.
+  void ask(int first, int count, int k, int depth) const {
+    if (k + depth > end_) return;
+    constexpr int kLine = 64 / int(sizeof(T));
+    for (int i = 0; depth_.stride == 1 && i < count; ++i)
+      for (int j = 0; j < depth; j += kLine) __builtin_prefetch(at(first + i, k + j));
+    for (int j = 0; depth_.stride != 1 && j < depth; ++j)
+      for (int i = 0; i < count; i += kLine) __builtin_prefetch(at(first + i, k + j));
+  }
   int64_t line_bytes() const { return lines_.stride * int64_t(sizeof(T)); }
 
   // Copies lines as rows of `steps` x 64 bytes.
@@ -121,11 +130,14 @@ class TileSource {
   PTO_INLINE void along(int first, int count, int k, int32_t* to) const {
     Group v[kGroup] = {};
     const int left = end_ - k;
-    for (int j = 0; j < count && left > 0; ++j) {
-      if (left >= kGroupDepth)
-        __builtin_memcpy(&v[j], at(first + j, k), sizeof(Group));
-      else
-        __builtin_memcpy(&v[j], at(first + j, k), size_t(left) * sizeof(T));
+    if (count == kGroup && left >= kGroupDepth && lines_.box >= first + kGroup) {
+      const T* const from = at(first, k);
+      PTO_UNROLL
+      for (int j = 0; j < kGroup; ++j)
+        __builtin_memcpy(&v[j], from + j * lines_.stride, sizeof(Group));
+    } else {
+      for (int j = 0; j < count && left > 0; ++j)
+        __builtin_memcpy(&v[j], at(first + j, k), size_t(smaller(left, kGroupDepth)) * sizeof(T));
     }
     transpose(v);
     PTO_UNROLL

@@ -7,10 +7,11 @@
 //     b.columns(first, 32, 2, k, steps, to, flags); // [steps][part][2 tiles][16 pairs][16 columns]
 //     SplitSource<3>::join(to, 2, steps, flags, floats);   // [32 steps][32 columns], from columns
 //
-// Three parts are the float itself: 24 = 8 + 8 + 8 bits. Flags: a line with an element that is not
-// finite, or not zero and outside 2^-50 to 2^47, gets one. So of two lines without flags no part is
-// subnormal, no product of parts loses more than 2^-26 of its factors', and no sum overflows. One
-// part is the float rounded to bf16, whatever it is; there are no flags.
+// Three parts are the float itself: 24 = 8 + 8 + 8 bits. A tie goes away from zero. Flags: a line
+// with an element that is not finite, or not zero and outside 2^-50 to 2^47, gets one. So of two
+// lines without flags no part is subnormal, no product of parts loses more than 2^-26 of its
+// factors', and no sum overflows. One part is the float rounded to bf16, ties to even, whatever it
+// is; there are no flags.
 //
 // Invariant: only elements of the operand are read. Beyond the depth there are zeros.
 // Thread safety: pure functions on the caller's memory.
@@ -22,6 +23,7 @@ namespace matmul {
 
 using SplitFloats = Vec<float, kTileCols>;
 using SplitWords = Vec<uint32_t, kTileCols>;
+constexpr int kSplitAhead = 128;  // of depth, of b that is asked for
 constexpr uint32_t kSplitLeast = (127u - 50) << 23, kSplitEnd = (127u + 47) << 23;
 
 template <int Parts>
@@ -34,6 +36,7 @@ class SplitSource {
   // Splits at most 32 lines to rows of tiles. Without `to` it only looks for flags.
   void rows(int first, int count, int k, int steps, char* to, uint8_t* flags) const {
     const int64_t part = (count > kTileRows ? 2 : 1) * kTileBytes;
+    Extent extent[2 * kTileRows];
     for (int step = 0; step < steps; ++step, k += kStep)
       for (int i = 0; i < count; ++i) {
         SplitFloats x[2];
@@ -42,25 +45,35 @@ class SplitSource {
           __builtin_memcpy(x, run, sizeof x);
         else
           from_.rows(first + i, 1, k, 2, reinterpret_cast<char*>(x));
-        if (has_any(awkward(x[0]) | awkward(x[1]))) flags[i] = 1;
+        extent[i].add(x[0]), extent[i].add(x[1]);
         if (to) put_row(x, to + step * (Parts * part) + i * kTileRowBytes, part);
       }
+    for (int i = 0; Parts > 1 && i < count; ++i) {
+      const SplitWords found = extent[i].awkward();
+      for (int j = 0; j < kTileCols; ++j) flags[i] |= uint8_t(found[j] & 1);
+    }
   }
 
   // Splits at most 32 lines to columns of `tiles` tiles a part, where they may be fewer.
   void columns(int first, int count, int tiles, int k, int steps, char* to, uint8_t* flags) const {
     const int64_t part = tiles * kTileBytes;
-    for (int step = 0; step < steps; ++step, k += kStep)
-      for (int j = 0; j < count; j += kTileCols) {
-        const int width = smaller(count - j, kTileCols);
+    for (int j = 0; j < count; j += kTileCols) {
+      const int width = smaller(count - j, kTileCols);
+      Extent extent;
+      for (int step = 0; step < steps; ++step) {
         SplitFloats x[kStep];
-        from_.columns(first + j, width, k, 2, reinterpret_cast<char*>(x), kTileBytes);
-        SplitWords found = {};
-        for (const SplitFloats& row : x) found |= awkward(row);
-        for (int i = 0; has_any(found) && i < width; ++i)
-          if (found[i]) flags[j + i] = 1;
-        if (to) put_columns(x, to + step * (Parts * part) + j / kTileCols * kTileBytes, part);
+        const int from = k + step * kStep;
+        if (step % 2 == 0 && j == 0) from_.ask(first, count, from + kSplitAhead, 2 * kStep);
+        from_.columns(first + j, width, from, 2, reinterpret_cast<char*>(x), kTileBytes);
+        char* const at = to + step * (Parts * part) + j / kTileCols * kTileBytes;
+        for (int pair = 0; pair < kTileRows; ++pair) {
+          extent.add(x[2 * pair]), extent.add(x[2 * pair + 1]);
+          if (to) put_pair(x + 2 * pair, at + pair * kTileRowBytes, part);
+        }
       }
+      const SplitWords found = extent.awkward();
+      for (int i = 0; Parts > 1 && i < width; ++i) flags[j + i] |= uint8_t(found[i] & 1);
+    }
   }
 
   // Writes flagged columns as they are, bit by bit, into two parts of columns().
@@ -83,6 +96,18 @@ class SplitSource {
     }
   }
 
+  // Writes the sums of two parts of one line's elements.
+  void round(int line, int k, int steps, float* to) const {
+    for (int i = 0; i < 2 * steps; ++i, to += kTileCols) {
+      SplitFloats x;
+      from_.rows(line, 1, k + i * kTileCols, 1, reinterpret_cast<char*>(&x));
+      SplitWords part[Parts];
+      split(x, part);
+      const SplitFloats sum = added(part[0], bit_cast<SplitFloats>(part[Parts - 1]));
+      __builtin_memcpy(to, &sum, sizeof sum);
+    }
+  }
+
   // Makes floats of the parts that columns() and keep() wrote, 32 beside each other.
   static void join(const char* parts, int tiles, int steps, const uint8_t* flags, float* to) {
     const int64_t part = tiles * kTileBytes;
@@ -101,48 +126,62 @@ class SplitSource {
   }
 
  private:
-  static PTO_INLINE SplitWords awkward(SplitFloats x) {
-    if constexpr (Parts == 1) return SplitWords{};
-    const SplitWords size = bit_cast<SplitWords>(x) & 0x7fffffffu;
-    return SplitWords((size != 0u) & (size - kSplitLeast >= kSplitEnd - kSplitLeast));
-  }
-  static PTO_INLINE bool has_any(SplitWords found) {
-    uint32_t all = 0;
-    PTO_UNROLL
-    for (int i = 0; i < kTileCols; ++i) all |= found[i];
-    return all != 0;
-  }
+  // The sizes of elements, as bits, of each lane. Zeros count as the largest of the least.
+  struct Extent {
+    SplitWords least = ~SplitWords{}, most = {};
+    PTO_INLINE void add(SplitFloats x) {
+      const SplitWords size = bit_cast<SplitWords>(x) & 0x7fffffffu;
+      least = lanes::minimum(least, size - 1u), most = lanes::maximum(most, size);
+    }
+    PTO_INLINE SplitWords awkward() const {
+      return SplitWords((least < kSplitLeast - 1) | (most >= kSplitEnd));
+    }
+  };
 
-  // The bits of each part, in the low halves of lanes.
+  // Makes each part a float. The rest of three parts has the bits of a bf16.
   static PTO_INLINE void split(SplitFloats x, SplitWords* part) {
+    if constexpr (Parts == 1) {
+      part[0] = bits::bfloat16_from_float<SplitFloats, SplitWords>(x) << 16;
+      return;
+    }
     PTO_UNROLL
     for (int s = 0; s < Parts; ++s) {
-      part[s] = bits::bfloat16_from_float<SplitFloats, SplitWords>(x);
-      x = x - bits::float_from_bfloat16<SplitFloats>(part[s]);
+      part[s] = bit_cast<SplitWords>(x);
+      if (s == 2) break;
+      part[s] = (part[s] + 0x8000u) & 0xffff0000u;
+      x = x - bit_cast<SplitFloats>(part[s]);
     }
+  }
+  template <int... I>
+  static PTO_INLINE Vec<uint16_t, 2 * kTileCols> upper_halves(Indices<I...>, SplitWords a,
+                                                              SplitWords b) {
+    using Halves = Vec<uint16_t, 2 * kTileCols>;
+    return __builtin_shufflevector(bit_cast<Halves>(a), bit_cast<Halves>(b), (2 * I + 1)...);
   }
   static PTO_INLINE void put_row(const SplitFloats* x, char* to, int64_t part) {
     SplitWords low[Parts], high[Parts];
     split(x[0], low), split(x[1], high);
     PTO_UNROLL
     for (int s = 0; s < Parts; ++s) {
-      const Vec<uint16_t, kTileCols> halves[] = {lanes::narrow_integers(low[s]),
-                                                 lanes::narrow_integers(high[s])};
-      __builtin_memcpy(to + s * part, halves, sizeof halves);
+      const auto row = upper_halves(typename IndicesTo<2 * kTileCols>::type(), low[s], high[s]);
+      __builtin_memcpy(to + s * part, &row, sizeof row);
     }
   }
-  static PTO_INLINE void put_columns(const SplitFloats* x, char* to, int64_t part) {
-    for (int pair = 0; pair < kTileRows; ++pair, to += kTileRowBytes) {
-      SplitWords even[Parts], odd[Parts];
-      split(x[2 * pair], even), split(x[2 * pair + 1], odd);
-      PTO_UNROLL
-      for (int s = 0; s < Parts; ++s) {
-        const SplitWords units = even[s] | odd[s] << 16;
-        __builtin_memcpy(to + s * part, &units, sizeof units);
-      }
+  static PTO_INLINE void put_pair(const SplitFloats* x, char* to, int64_t part) {
+    SplitWords even[Parts], odd[Parts];
+    split(x[0], even), split(x[1], odd);
+    PTO_UNROLL
+    for (int s = 0; s < Parts; ++s) {
+      const SplitWords units = even[s] >> 16 | odd[s];
+      __builtin_memcpy(to + s * part, &units, sizeof units);
     }
   }
 
+  // A sum with 0 would turn -0 into 0.
+  static PTO_INLINE SplitFloats added(SplitWords part, SplitFloats rest) {
+    const SplitFloats first = bit_cast<SplitFloats>(part);
+    return lanes::select(rest == SplitFloats{}, first, first + rest);
+  }
   static PTO_INLINE SplitFloats joined(const char* at, int64_t part, int half, SplitWords is_kept) {
     SplitWords word[3] = {};
     for (int s = 0; s < Parts; ++s) {
@@ -150,10 +189,7 @@ class SplitSource {
       word[s] = half ? word[s] & 0xffff0000u : word[s] << 16;
     }
     const SplitFloats rest = bit_cast<SplitFloats>(word[1]) + bit_cast<SplitFloats>(word[2]);
-    const SplitFloats whole = bit_cast<SplitFloats>(word[0]) + rest;
-    // A sum with 0 would turn -0 into 0.
-    const SplitWords sum = bit_cast<SplitWords>(
-        lanes::select(rest == SplitFloats{}, bit_cast<SplitFloats>(word[0]), whole));
+    const SplitWords sum = bit_cast<SplitWords>(added(word[0], rest));
     const SplitWords kept = word[0] | word[1] >> 16;
     return bit_cast<SplitFloats>((kept & is_kept) | (sum & ~is_kept));
   }
