@@ -172,7 +172,11 @@ class PackedWeights {
     const Key key = {weight.data, pair(weight.sizes), pair(weight.strides)};
     const Entry known = at(key);
     if (!known || !known->is_unchanged(weight, owner)) {
-      const int wanted = known ? std::min(2 * known->wanted_, kSightsMost) : kSightsWanted;
+      // Who changes the switch of precision has not changed the weight.
+      const bool changes = known && known->precision_ == pto_matmul_precision();
+      const int wanted = changes ? std::min(2 * known->wanted_, kSightsMost)
+                         : known ? known->wanted_
+                                 : kSightsWanted;
       put(key, known, std::make_shared<PackedWeight>(weight, owner, wanted));
       return nullptr;
     }
