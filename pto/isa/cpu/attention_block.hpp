@@ -26,7 +26,8 @@ constexpr int kSubRows = 96;              // whose scores are computed before th
 constexpr int kMostRows = 384;            // that share packed keys and values
 constexpr int kRowFloats = 48 << 10;      // of packed queries, and of outputs
 constexpr int kGradientKeys = 128;        // of a block of the gradients
-constexpr int kFewRows = 2 * kRows;       // that read keys and values where they lie
+constexpr int kFewRows = 2 * kRows;       // that may read keys and values where they lie
+constexpr int kNearFloats = 256 << 10;    // of keys and values, in the second cache
 
 PTO_INLINE int rounded_up(int n, int to) { return quotient_up(n, to) * to; }
 PTO_INLINE int larger(int a, int b) { return a > b ? a : b; }

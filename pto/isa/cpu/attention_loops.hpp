@@ -24,7 +24,7 @@ class Attention {
   explicit Attention(const pto_attention_job& job) : job_(job), b_(job) {}
 
   void run() {
-    const bool is_streamed = can_stream() && job_.rows <= kFewRows;
+    const bool is_streamed = can_stream() && pays_to_stream();
     b_.sliver_rows = is_streamed ? 1 : kRows;
     const int end = job_.row + job_.rows;
     for (int row = job_.row; row < end; row += b_.sizes.rows) {
@@ -42,6 +42,12 @@ class Attention {
   bool can_stream() const {
     return kSame<T, float> && kLane >= kGroup && job_.k.col_stride == 1 && job_.v.col_stride == 1 &&
            job_.width > 0;
+  }
+
+  // Rows of several slivers read keys and values several times: from a cache, or from panels.
+  bool pays_to_stream() const {
+    const int64_t floats = int64_t(job_.keys) * (job_.width + job_.value_width);
+    return job_.rows <= kRows || (job_.rows <= kFewRows && floats > kNearFloats);
   }
 
   // Packs the queries, scaled, so that scores are logarithms to base 2.

@@ -155,6 +155,19 @@ class Stream {
   }
 
  private:
+  // Rows of a that are multiplied together.
+  struct Sliver {
+    int row, rows;
+  };
+  // Units of the depth.
+  struct Run {
+    int k, units;
+  };
+  // Panels of b beside each other.
+  struct Panels {
+    int vectors, count;
+  };
+
   bool is_plain(const Place& place) const { return place.is_plain(job_.rows, job_.cols); }
 
   static pto_matmul_matrix turned(const pto_matmul_matrix& m) {
@@ -169,21 +182,28 @@ class Stream {
     return static_cast<const int32_t*>(job_.b.data) + k * job_.b.row_stride + col;
   }
 
-  // Columns beyond the last whole vector are computed one by one.
+  // Packs the columns beyond the last whole vectors, a piece of the depth at a time, and multiplies
+  // by them.
   void rest(int first) const {
-    const auto *a = static_cast<const float*>(job_.a.data),
-               *b = static_cast<const float*>(job_.b.data);
-    for (int row = 0; row < job_.rows; ++row)
-      for (int col = first; col < job_.cols; ++col) {
-        using One = Vec<float, 4>;
-        const float start = job_.start.data ? bit_cast<float>(*from_.at(row, col)) : 0;
-        One sum = lanes::splat<One>(start);
-        for (int k = 0; k < job_.depth; ++k)
-          sum = multiply_add(lanes::splat<One>(a[row * job_.a.row_stride + k]),
-                             lanes::splat<One>(b[k * job_.b.row_stride + col * job_.b.col_stride]),
-                             sum);
-        *to_.at(row, col) = bit_cast<int32_t>(float(sum[0]));
+    constexpr int kPanel = kVectors * kLane, kPiece = 64;
+    int32_t panel[kPiece * kPanel], sums[kStreamRows * kPanel] = {};
+    for (int col = first; col < job_.cols; col += kPanel) {
+      const int count = smaller(job_.cols - col, kPanel);
+      for (int row = 0; row < job_.rows && job_.start.data; ++row)
+        from_.read(sums + row * kPanel, row, col, count);
+      for (int k = 0; k < job_.depth; k += kPiece) {
+        const int units = smaller(job_.depth - k, kPiece);
+        pack_right<float>(job_, panel, {col, count, kPanel, k, units});
+        const Place to(
+            {sums, PTO_MATMUL_F32, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, kPanel, 1},
+            job_.rows, kPanel);
+        const bool is_first = k == 0 && !job_.start.data;
+        for (int s = 0; s < slivers(); ++s)
+          multiply({k, units}, panel, kPanel, {quotient_up(count, kLane), 1}, sliver(s),
+                   outputs(to, is_first ? nullptr : &to, sliver(s).row, 0, kVectors));
       }
+      for (int row = 0; row < job_.rows; ++row) to_.write(sums + row * kPanel, row, col, count);
+    }
   }
 
   void by_rows() const {
@@ -239,19 +259,17 @@ class Stream {
     if (job_.rows == 3 && b.units == Swept<3>::kDepth) return sweep<3>(b, from, to);
     // While a run of each of these rows of b is multiplied, the same run of the rows that follow is
     // asked for, one row at a time: memory gives long runs faster than many short ones at once.
-    const int slivers = quotient_up(job_.rows, kRows), panels = quotient_up(b.vectors, kVectors);
+    const int panels = quotient_up(b.vectors, kVectors);
     for (int turn = 0; turn < b.units; ++turn) {
       const int first = share(panels, turn, b.units), last = share(panels, turn + 1, b.units);
-      for (int s = 0; s < slivers && first < last; ++s) {
-        const int row = share(job_.rows, s, slivers);
+      for (int s = 0; s < slivers() && first < last; ++s) {
         Soon soon = {};
         if (turn < next.units) {
-          const int64_t bytes = int64_t{next.vectors} * kVectorBytes / slivers;
+          const int64_t bytes = int64_t{next.vectors} * kVectorBytes / slivers();
           soon = {reinterpret_cast<const char*>(right_at(next.k + turn, next.col)) + s * bytes,
                   quotient_up(int(bytes), (last - first) * b.units)};
         }
-        add(b, from, to, {first * kVectors, smaller(last * kVectors, b.vectors)},
-            {row, share(job_.rows, s + 1, slivers) - row}, soon);
+        add(b, from, to, {first * kVectors, smaller(last * kVectors, b.vectors)}, sliver(s), soon);
       }
     }
   }
@@ -264,27 +282,36 @@ class Stream {
   struct Vectors {
     int first, last;
   };
-  struct Sliver {
-    int row, rows;
-  };
-  void add(const Passing& b, const Place* from, const Place& to, Vectors part, Sliver sliver,
+  void add(const Passing& b, const Place* from, const Place& to, Vectors part, const Sliver& of,
            const Soon& soon) const {
-    for (int first = part.first, panels = 0; first < part.last; first += panels) {
+    for (int first = part.first; first < part.last;) {
       const int vectors = smaller(part.last - first, kVectors);
-      panels = (part.last - first) / vectors;
-      const InPlace in = {
-          {left_at(sliver.row, b.k), right_at(b.k, b.col + first * kLane), b.units, 1, 0},
-          job_.a.row_stride,
-          kGroup,
-          job_.b.row_stride,
-          panels,
-          0,
-          nullptr};
-      Outputs sums = outputs(to, from, sliver.row, first * kLane, vectors);
+      const int panels = (part.last - first) / vectors;
+      Outputs sums = outputs(to, from, of.row, first * kLane, vectors);
       sums.soon = soon;
-      InPlaceKernel<FloatDot>::get(sliver.rows, vectors)(in, sums);
-      panels *= vectors;
+      multiply({b.k, b.units}, right_at(b.k, b.col + first * kLane), job_.b.row_stride,
+               {vectors, panels}, of, sums);
+      first += panels * vectors;
     }
+  }
+
+  int slivers() const { return quotient_up(job_.rows, kRows); }
+  Sliver sliver(int number) const {
+    const int row = share(job_.rows, number, slivers());
+    return {row, share(job_.rows, number + 1, slivers()) - row};
+  }
+  // Multiplies some units of a sliver by panels of b, whose units lie `b_unit` columns apart.
+  void multiply(Run depth, const int32_t* right, int64_t b_unit, Panels b, const Sliver& of,
+                const Outputs& sums) const {
+    InPlaceKernel<FloatDot>::get(of.rows, b.vectors)(
+        {{left_at(of.row, depth.k), right, depth.units, 1, 0},
+         job_.a.row_stride,
+         kGroup,
+         b_unit,
+         b.count,
+         0,
+         nullptr},
+        sums);
   }
 
   template <int Rows>
