@@ -45,7 +45,7 @@ BUDGETS = {
     "compiler": 2000,
     "device": 465,
     "ir": 3160,
-    "isa": 16458,
+    "isa": 16478,
     "language": 3450,
     "launch": 4730,
     "operators": 3170,

@@ -4,64 +4,19 @@
     with PtoSteps(model):
         model(**batch)            # the same object and weights
 
-A linear layer packs its weight when it sees it again, and applies bias and GELU to each part of the
-product while the cache has it. Before a LayerNorm it leaves the bias to the kernel that adds the
-residual and normalises, which has the row in registers. Attention reads the heads where the linear
-layers wrote them and writes its result as the next one reads it: no transposition, no copy.
-Invariants: only the classes of modules change, and they are restored at the end.
+A layer of the encoder is eight calls. Queries, keys and values are one product: their weights
+become views of one matrix. Attention reads the heads where that product wrote them and writes its
+result as the next one reads it: no transposition, no copy. A linear layer packs its weight when it
+sees it again, and applies bias and GELU to each part of the product while the cache has it. Before
+a LayerNorm it leaves the bias to the kernel that adds the residual and normalises, which has the
+row in registers.
+Invariants: the numbers of the model stay; the classes of modules change, and are restored at the
+end.
 """
 
 import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
-from torch import nn
-from transformers.models.bert.modeling_bert import (
-    BertEmbeddings,
-    BertIntermediate,
-    BertOutput,
-    BertSdpaSelfAttention,
-    BertSelfOutput,
-)
-
-
-class _Linear(nn.Linear):
-    def forward(self, x):
-        return torch.ops.pto.linear(x, self.weight, self.bias)
-
-
-class _FusedAttention(BertSdpaSelfAttention):
-    """softmax(q kᵀ / sqrt(width) + mask) v of all heads, for an encoder."""
-
-    def forward(self, hidden_states, attention_mask=None, *others, **more):
-        shape = (*hidden_states.shape[:2], self.num_attention_heads, self.attention_head_size)
-        q, k, v = (layer(hidden_states).view(shape) for layer in (self.query, self.key, self.value))
-        result = torch.ops.pto.attention(q, k, v, attention_mask, layout="LHD")
-        return result.flatten(2), None
-
-
-class _FusedIntermediate(BertIntermediate):
-    """gelu(linear(x) + bias)."""
-
-    def forward(self, hidden_states):
-        dense = self.dense
-        return torch.ops.pto.linear(hidden_states, dense.weight, dense.bias, activation="gelu")
-
-
-def _normalised_sum(module, hidden_states, residual):
-    """layernorm(linear(x) + bias + residual)."""
-    norm, product = module.LayerNorm, torch.ops.pto.linear(hidden_states, module.dense.weight)
-    return torch.ops.pto.bias_add_layer_norm(
-        product, module.dense.bias, residual, norm.weight, norm.bias, norm.eps
-    )
-
-
-class _FusedSelfOutput(BertSelfOutput):
-    def forward(self, hidden_states, input_tensor):
-        return _normalised_sum(self, hidden_states, input_tensor)
-
-
-class _FusedOutput(BertOutput):
-    def forward(self, hidden_states, input_tensor):
-        return _normalised_sum(self, hidden_states, input_tensor)
+from transformers.models.bert.modeling_bert import BertEmbeddings, BertLayer
 
 
 class _FusedEmbeddings(BertEmbeddings):
@@ -74,14 +29,45 @@ class _FusedEmbeddings(BertEmbeddings):
         return torch.ops.pto.add_layer_norm(tokens, places, norm.weight, norm.bias, norm.eps)
 
 
-REPLACED = {
-    nn.Linear: _Linear,
-    BertSdpaSelfAttention: _FusedAttention,
-    BertIntermediate: _FusedIntermediate,
-    BertSelfOutput: _FusedSelfOutput,
-    BertOutput: _FusedOutput,
-    BertEmbeddings: _FusedEmbeddings,
-}
+class _FusedLayer(BertLayer):
+    """Attention and feed-forward, each with its residual and LayerNorm, of an encoder."""
+
+    def forward(self, hidden_states, attention_mask=None, *others, **more):
+        linear, own, middle = torch.ops.pto.linear, self.attention.self, self.intermediate.dense
+        heads = (*hidden_states.shape[:2], 3, own.num_attention_heads, own.attention_head_size)
+        q, k, v = linear(hidden_states, *own.joined).view(heads).unbind(2)
+        seen = torch.ops.pto.attention(q, k, v, attention_mask, layout="LHD").flatten(2)
+        attended = _normalised_sum(self.attention.output, seen, hidden_states)
+        wide = linear(attended, middle.weight, middle.bias, activation="gelu")
+        return (_normalised_sum(self.output, wide, attended),)
+
+
+def _normalised_sum(module, x, residual):
+    """layernorm(linear(x) + bias + residual)."""
+    dense, norm = module.dense, module.LayerNorm
+    product = torch.ops.pto.linear(x, dense.weight)
+    return torch.ops.pto.bias_add_layer_norm(
+        product, dense.bias, residual, norm.weight, norm.bias, norm.eps
+    )
+
+
+REPLACED = {BertLayer: _FusedLayer, BertEmbeddings: _FusedEmbeddings}
+
+
+def _join(attention):
+    """Makes queries, keys and values one product: their weights become views of one matrix, their
+    biases of one vector, both kept in `joined`. Tensors made in inference mode count no changes,
+    so a product could not trust a packed copy of them: hence outside of it."""
+    layers = (attention.query, attention.key, attention.value)
+    weight = getattr(attention, "joined", (None,))[0]
+    if weight is not None and weight.data_ptr() == layers[0].weight.data_ptr():
+        return
+    kinds = [[layer.weight for layer in layers], [layer.bias for layer in layers]]
+    with torch.inference_mode(False):
+        attention.joined = tuple(torch.cat(kind).detach() for kind in kinds)
+        for kind, joined in zip(kinds, attention.joined, strict=True):
+            for parameter, part in zip(kind, joined.chunk(len(layers)), strict=True):
+                parameter.data = part
 
 
 class PtoSteps:
@@ -94,6 +80,8 @@ class PtoSteps:
     def __enter__(self):
         for module, _, fused in self._modules:
             module.__class__ = fused
+            if isinstance(module, _FusedLayer):
+                _join(module.attention.self)
 
     def __exit__(self, *error):
         for module, original, _ in self._modules:
