@@ -4,7 +4,8 @@
 `pto.jit` compiles a Python function over torch tensors or NumPy arrays; the operations inside it
 are `pto.exp`, `pto.sum`, `pto.where` and their like, and Python's operators. `pto.ops` is the
 operator library, and `pto.torch` and its siblings put it into a framework. `pto.Runtime` runs
-dependent C++ kernels as tasks on all cores. Adapters, runtime and `pto.ops` load at first use.
+dependent C++ kernels as tasks on all cores. `pto.load` reads what their objects saved. Adapters,
+runtime and `pto.ops` load at first use.
 """
 
 import importlib
@@ -22,6 +23,7 @@ from pto.language.tensor import other_name
 from pto.memory import memory, repack
 
 if TYPE_CHECKING:  # loaded at its first use
+    from pto.container import load  # noqa: F401
     from pto.language.op import op  # noqa: F401
     from pto.tasks import (  # noqa: F401
         Arg,
@@ -76,6 +78,8 @@ load_with(lambda part: importlib.import_module(f"pto.adapters.{part}"))
 def __getattr__(name: str) -> Any:
     if name == "op":
         return importlib.import_module("pto.language.op").op
+    if name == "load":
+        return importlib.import_module("pto.container").load
     if name in _RUNTIME:
         return getattr(importlib.import_module("pto.tasks"), name)
     if name in _ADAPTERS or name in ("comm", "ops"):
@@ -88,4 +92,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_ADAPTERS, *_RUNTIME, "comm", "op", "ops"})
+    return sorted({*__all__, *_ADAPTERS, *_RUNTIME, "comm", "load", "op", "ops"})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: python -m pto config | machine | adapters | bench."""
+"""The command line: python -m pto config | machine | adapters | package | bench."""
 
 import argparse
 import importlib
@@ -66,6 +66,11 @@ def adapters(arguments: argparse.Namespace) -> None:
         print(f"{name}: {text}")
 
 
+def package(arguments: argparse.Namespace) -> None:
+    """Prints what a file holds that pto saved."""
+    print(importlib.import_module("pto.container").described(arguments.file))
+
+
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m pto", description=__doc__.splitlines()[0])
     commands = top.add_subparsers(required=True, metavar="command")
@@ -86,6 +91,9 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("name", nargs="?", choices=ADAPTERS, default="torch")
     one.add_argument("--xla", action="store_true", help="tensorflow: also for jit_compile=True")
     one.set_defaults(run=adapters)
+    one = commands.add_parser("package", help=package.__doc__)
+    one.add_argument("file")
+    one.set_defaults(run=package)
     one = commands.add_parser("bench", help="compare with the libraries of this machine")
     if sys.argv[1:2] == ["bench"]:  # it needs NumPy, whose import takes longer than the others
         bench = importlib.import_module("pto.bench.command")

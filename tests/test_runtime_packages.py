@@ -17,6 +17,8 @@ import pytest
 from host_cases import Inout, run
 
 import pto
+from pto import container
+from pto.__main__ import main as command_line
 from pto.tasks import package as package_module
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -225,11 +227,11 @@ def test_a_loaded_package_equals_the_saved_one(package):
 
 def altered(content, **changes):
     """The package with another header and a digest that fits."""
-    magic, version, length = package_module._PREFIX.unpack_from(content)
-    start = package_module._PREFIX.size
+    magic, version, length = container.PREFIX.unpack_from(content)
+    start = container.PREFIX.size
     header = {**json.loads(content[start : start + length]), **changes}
     text = json.dumps({k: v for k, v in header.items() if k != "version"}).encode()
-    prefix = package_module._PREFIX.pack(magic, changes.get("version", version), len(text))
+    prefix = container.PREFIX.pack(magic, changes.get("version", version), len(text))
     whole = prefix + text + content[start + length : -32]
     return whole + hashlib.sha256(whole).digest()
 
@@ -269,6 +271,65 @@ def test_a_chosen_target_does_not_make_the_cpu_less(monkeypatch, target):
     assert package_module.machine_target() == "avx512"
 
 
+def of_kind(kind):
+    return b"".join(container.content_of(kind, {"name": "other"}, [b"1234"]))
+
+
+def test_a_file_says_its_kind_and_load_reads_every_kind(package, tmp_path):
+    package.save(path := tmp_path / "work.pto")
+    assert pto.load(path).to_bytes() == package.to_bytes()
+    for kind, text in (
+        ("weight", "w.pto holds a packed weight, not a compiled program\n.*'weight'\n.*pto.load"),
+        ("kernel of tomorrow", "w.pto holds 'kernel of tomorrow', not a compiled program"),
+        (["x"], r"w.pto holds \['x'\], not"),
+    ):
+        (tmp_path / "w.pto").write_bytes(of_kind(kind))
+        with pytest.raises(ValueError, match=text):
+            pto.CompiledPackage.load(tmp_path / "w.pto")
+        if kind != "weight":
+            with pytest.raises(
+                ValueError, match="w.pto holds .*\n.*this pto reads program, weight"
+            ):
+                pto.load(tmp_path / "w.pto")
+
+
+def test_a_file_from_before_kinds_is_a_program(package):
+    content = package.to_bytes()
+    magic, version, length = container.PREFIX.unpack_from(content)
+    start = container.PREFIX.size
+    header = json.loads(content[start : start + length])
+    assert header.pop("kind") == "program"
+    text = json.dumps(header).encode()
+    whole = container.PREFIX.pack(magic, version, len(text)) + text + content[start + length : -32]
+    old = pto.CompiledPackage.from_bytes(whole + hashlib.sha256(whole).digest())
+    assert old.to_bytes() == content
+
+
+@pytest.mark.parametrize("path, kind, text", [
+    (None, TypeError, "load: the path is"),
+    (b"x", TypeError, "load: the path is"),
+    ("no such file", FileNotFoundError, "the package no such file does not exist"),
+    ("/", RuntimeError, "the package / cannot be read"),
+    ("a\0b", RuntimeError, "cannot be read"),
+])  # fmt: skip
+def test_a_path_without_a_package_is_refused(path, kind, text):
+    with pytest.raises(kind, match=text) as raised:
+        pto.load(path)
+    assert isinstance(raised.value, pto.Error) and raised.value.fix
+
+
+def test_the_command_line_says_what_a_file_holds(package, tmp_path, capsys, monkeypatch):
+    package.save(tmp_path / "work.pto")
+    monkeypatch.setattr(sys, "argv", ["pto", "package", str(tmp_path / "work.pto")])
+    assert command_line() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("work.pto: a compiled program, ") and lines[0].endswith(" bytes")
+    assert {"  kernels: work", f"  target: {package.target}"} <= set(lines)
+    (tmp_path / "work.pto").write_text("no package")
+    assert command_line() == 1
+    assert "work.pto is no package" in capsys.readouterr().err
+
+
 def test_every_altered_byte_is_noticed(package):
     content = package.to_bytes()
     for place in np.random.default_rng(0).integers(0, len(content), 50):
@@ -280,8 +341,8 @@ def test_every_altered_byte_is_noticed(package):
 def test_a_header_of_any_content_is_read_or_refused(package, deep):
     """With a digest that fits: somebody else may have written it."""
     content = package.to_bytes()
-    magic, version, length = package_module._PREFIX.unpack_from(content)
-    start = package_module._PREFIX.size
+    magic, version, length = container.PREFIX.unpack_from(content)
+    start = container.PREFIX.size
     header, objects = content[start : start + length], content[start + length : -32]
     random = np.random.default_rng(0)
     pieces = [
@@ -302,7 +363,7 @@ def test_a_header_of_any_content_is_read_or_refused(package, deep):
             place = random.integers(0, len(spoilt))
             end = place + random.integers(0, 12)
             spoilt = spoilt[:place] + pieces[random.integers(len(pieces))] + spoilt[end:]
-        whole = package_module._PREFIX.pack(magic, version, len(spoilt)) + spoilt + objects
+        whole = container.PREFIX.pack(magic, version, len(spoilt)) + spoilt + objects
         try:
             pto.CompiledPackage.from_bytes(whole + hashlib.sha256(whole).digest())
         except pto.Error as error:

@@ -5,30 +5,23 @@
     package.save("add.pto")
     rt.register("add", pkg=pto.CompiledPackage.load("add.pto"))
 
-The file holds a magic text, version and length of the header, the header as JSON, the shared
-objects, and the SHA-256 of all before. The digest detects damage, not forgery, and a package is
-native code: load only what you would run. Packages are immutable; threads may share them.
+The file is of kind "program" (pto/container.py); its payload are the shared objects. Packages are
+immutable; threads may share them.
 """
 
-import hashlib
-import json
 import os
 import platform as host
-import struct
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from pto import _core
-from pto.errors import Error, InvalidType, InvalidValue, MissingFile
+from pto import _core, container
+from pto.container import Package
+from pto.errors import InvalidType
 from pto.tasks.arguments import Arg, ParamType
 
 ABI_VERSIONS = (1, 3)  # PTO_ABI_VERSION, PTO_RUNTIME_ABI_VERSION
 TARGETS = ("portable", "avx2", "avx512")  # each runs where a later one does
-_MAGIC, _VERSION, _PREFIX = b"OpenPTO package\n", 1, struct.Struct("<16sIQ")
-_DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -113,33 +106,23 @@ class CompiledPackage:
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the package; a file of that name is replaced as a whole."""
-        content, path = self.to_bytes(), Path(path)
-        new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-        try:
-            new.write_bytes(content)
-            os.replace(new, path)
-        finally:
-            new.unlink(missing_ok=True)
+        container.save(path, self._content())
 
     @staticmethod
     def load(path: str | os.PathLike) -> "CompiledPackage":
         """Reads a saved package; InvalidValue where this machine or version cannot run it."""
-        try:
-            content = Path(path).read_bytes()
-        except FileNotFoundError:
-            raise MissingFile(
-                f"the package {path} does not exist", "load() reads what save() wrote",
-                "check the path",
-            ) from None  # fmt: skip
-        return CompiledPackage.from_bytes(content, os.path.basename(path))
+        return CompiledPackage.from_package(container.read(path))
 
     def to_bytes(self) -> bytes:
         """The content of the file that save() writes."""
+        return b"".join(self._content())
+
+    def _content(self) -> list[bytes]:
         codes = list(
             dict.fromkeys([*filter(None, [self.orchestration]), *(k.code for k in self.kernels)])
         )
         objects = [code.object or code.functions.object for code in codes]
-        header = json.dumps({
+        header = {
             "abi": ABI_VERSIONS, "machine": host.machine(), "target": self.target,
             "name": self.name, "platform": self.platform, "orch_func": self.orch_func,
             "signature": self.signature and [[int(p.type), p.dtype] for p in self.signature],
@@ -147,23 +130,20 @@ class CompiledPackage:
                          "symbol": k.symbol, "code": codes.index(k.code)} for k in self.kernels],
             "codes": [{"name": c.functions.name, "functions": list(c.functions.functions),
                        "bytes": len(o)} for c, o in zip(codes, objects, strict=True)],
-        }).encode()  # fmt: skip
-        whole = b"".join([_PREFIX.pack(_MAGIC, _VERSION, len(header)), header, *objects])
-        return whole + hashlib.sha256(whole).digest()
+        }  # fmt: skip
+        return container.content_of("program", header, objects)
 
     @staticmethod
     def from_bytes(content: bytes, shown: str = "the package") -> "CompiledPackage":
         """A package of the content of its file."""
-        try:
-            header, offset = _checked_header(content, shown)
-            return CompiledPackage._from_header(header, content[offset:-_DIGEST_BYTES])
-        except Error:
-            raise
-        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
-                ValueError):  # fmt: skip
-            _refuse(shown, "has a header that save() did not write",
-                    "its SHA-256 fits, but its fields have other contents",
-                    "save it again")  # fmt: skip
+        return CompiledPackage.from_package(container.opened(content, shown))
+
+    @staticmethod
+    def from_package(package: Package) -> "CompiledPackage":
+        package.check_kind("program")
+        with container.checked_header(package.shown):
+            _check_machine(package)
+            return CompiledPackage._from_header(package.header, bytes(package.payload))
 
     @staticmethod
     def _from_header(header: dict, objects: bytes) -> "CompiledPackage":
@@ -199,36 +179,18 @@ class CompiledPackage:
         )
 
 
-def _checked_header(content: bytes, shown: str) -> tuple[dict, int]:
-    """The header and where the objects begin; refuses what cannot be run here."""
-    if content[:16] != _MAGIC[: len(content)] or not content:
-        _refuse(shown, "is no package", "its first bytes are others", "pass a file of save()")
-    broken = "was truncated or altered"
-    if len(content) < _PREFIX.size + _DIGEST_BYTES:
-        _refuse(shown, broken, f"it has {len(content)} bytes", "save it again")
-    _, version, length = _PREFIX.unpack_from(content)
-    if version != _VERSION:
-        _refuse(shown, f"has version {version} of the format", f"this pto reads version {_VERSION}",
-                "compile and save it with this version")  # fmt: skip
-    if hashlib.sha256(content[:-_DIGEST_BYTES]).digest() != content[-_DIGEST_BYTES:]:
-        _refuse(shown, broken, "its SHA-256 does not fit its content", "save or copy it again")
-    header = json.loads(content[_PREFIX.size : _PREFIX.size + length])
+def _check_machine(package: Package) -> None:
+    """Refuses what cannot be run here."""
+    header, own = package.header, machine_target()
     if tuple(header["abi"]) != ABI_VERSIONS:
-        _refuse(shown, f"is for version {tuple(header['abi'])} of the kernel and runtime ABI",
-                f"this pto has {ABI_VERSIONS}", "compile it with this version")  # fmt: skip
+        package.refuse(f"is for version {tuple(header['abi'])} of the kernel and runtime ABI",
+                       f"this pto has {ABI_VERSIONS}", "compile it with this version")  # fmt: skip
     if header["machine"] != host.machine():
-        _refuse(shown, f"holds code for {header['machine']}", f"this CPU is a {host.machine()}",
-                "compile it on such a machine")  # fmt: skip
-    own = machine_target()
+        package.refuse(f"holds code for {header['machine']}", f"this CPU is a {host.machine()}",
+                       "compile it on such a machine")  # fmt: skip
     if TARGETS.index(header["target"]) > TARGETS.index(own):
-        _refuse(shown, f"needs {header['target']}",
-                f"this CPU has no more than {own}",
-                f'compile it with PTO_TARGET={own}')  # fmt: skip
-    return header, _PREFIX.size + length
-
-
-def _refuse(shown: str, what: str, why: str, fix: str) -> None:
-    raise InvalidValue(f"{shown} {what}", why, fix)
+        package.refuse(f"needs {header['target']}", f"this CPU has no more than {own}",
+                       f"compile it with PTO_TARGET={own}")  # fmt: skip
 
 
 def machine_target() -> str:
