@@ -25,6 +25,7 @@ from pto.memory import memory, repack
 if TYPE_CHECKING:  # loaded at its first use
     from pto.container import load  # noqa: F401
     from pto.language.op import op  # noqa: F401
+    from pto.ops.packed_weight import PackedWeight, pack_weight  # noqa: F401
     from pto.tasks import (  # noqa: F401
         Arg,
         CompiledPackage,
@@ -41,6 +42,11 @@ __all__ = ["Error", "config", "memory", "repack", *_language]
 _ADAPTERS = ("torch", "tensorflow", "jax", "onnxruntime", "mindspore")
 _RUNTIME = ("Arg", "CompiledPackage", "KernelSource", "ParamType", "Runtime", "TensorHandle",
             "compile")  # fmt: skip
+_PACKED = {
+    "PackedWeight": "pto.ops.packed_weight",
+    "load": "pto.container",
+    "pack_weight": "pto.ops.packed_weight",
+}
 
 
 class _Finder:
@@ -78,8 +84,8 @@ load_with(lambda part: importlib.import_module(f"pto.adapters.{part}"))
 def __getattr__(name: str) -> Any:
     if name == "op":
         return importlib.import_module("pto.language.op").op
-    if name == "load":
-        return importlib.import_module("pto.container").load
+    if name in _PACKED:
+        return getattr(importlib.import_module(_PACKED[name]), name)
     if name in _RUNTIME:
         return getattr(importlib.import_module("pto.tasks"), name)
     if name in _ADAPTERS or name in ("comm", "ops"):
@@ -92,4 +98,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_ADAPTERS, *_RUNTIME, "comm", "load", "op", "ops"})
+    return sorted({*__all__, *_ADAPTERS, *_RUNTIME, *_PACKED, "comm", "op", "ops"})

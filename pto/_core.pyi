@@ -241,10 +241,18 @@ def forget_weights(address: int, bytes: int) -> int:
 def packed_weight_bytes() -> int:
     """Bytes of the packed copies of weights that live."""
 
+def count_packed_weight(bytes: int) -> None:
+    """Counts the bytes of a weight that a caller keeps packed; negative ones when it is freed."""
+
 def set_matmul_precision(name: str) -> bool:
     """highest, high or medium; see abi/precision.h. False: another name."""
 
 def matmul_precision() -> str: ...
+def matmul_layout(dtype: str, precision: str = ...) -> str:
+    """
+    How a weight of this type is packed, at this precision or the present one; "": it is not.
+    """
+
 def way_of_floats() -> str:
     """How operators multiply f32 at this precision."""
 

@@ -29,7 +29,7 @@ from pto.language.location import describe
 MAGIC, VERSION, PREFIX, DIGEST_BYTES = b"OpenPTO package\n", 1, struct.Struct("<16sIQ"), 32
 READERS = {  # by kind: what it is called, and who reads it with from_package(package)
     "program": ("a compiled program", "pto.tasks.package", "CompiledPackage"),
-    "weight": ("a packed weight", "pto.language.packed_weight", "PackedWeight"),
+    "weight": ("a packed weight", "pto.ops.packed_weight", "PackedWeight"),
 }
 
 

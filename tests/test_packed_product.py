@@ -54,5 +54,5 @@ def test_a_matrix_of_other_sizes_is_refused(columns, cols):
 def test_what_is_no_matrix_is_refused():
     with pytest.raises(Error, match="_pack_right: b has 3 axes"):
         PackRight(random(2, 3, 4))
-    with pytest.raises(Error, match="a has 0 axes"):
+    with pytest.raises(Error, match="its input has 0 axes"):
         MatMulPacked(np.float32(1).reshape(()), PackRight(random(3, 4)), cols=4)

@@ -4,6 +4,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include <utility>
+
 #include "pto/abi/precision.h"
 #include "pto/bindings/module.hpp"
 #include "pto/isa/cpu/engine.hpp"
@@ -50,6 +52,27 @@ void bind_weights(nb::module_& m) {
       "Forgets the packed copies of weights that begin in this memory; returns how many.");
   m.def("packed_weight_bytes", &packed_weight_bytes,
         "Bytes of the packed copies of weights that live.");
+  m.def("count_packed_weight", &count_packed_weight, "bytes"_a,
+        "Counts the bytes of a weight that a caller keeps packed; negative ones when it is freed.");
+}
+
+std::string matmul_layout(const std::string& dtype, const std::string& precision) {
+  pto_matmul_job job = {};
+  for (const auto& [name, type] :
+       {std::pair("f32", PTO_MATMUL_F32), std::pair("f16", PTO_MATMUL_F16),
+        std::pair("bf16", PTO_MATMUL_BF16), std::pair("i8", PTO_MATMUL_I8),
+        std::pair("u8", PTO_MATMUL_I4X2)}) {
+    if (dtype == name) job.b.type = type;
+  }
+  const bool has_codes = job.b.type == PTO_MATMUL_I8 || job.b.type == PTO_MATMUL_I4X2;
+  job.a.type = has_codes ? PTO_MATMUL_F32 : job.b.type;
+  job.precision = pto_matmul_precision();
+  for (int32_t i = PTO_MATMUL_HIGHEST; i <= PTO_MATMUL_MEDIUM; ++i)
+    if (precision == pto_matmul_precision_name(i)) job.precision = i;
+  const int32_t layout = pto_matmul_layout(&job);
+  if (layout == 0) return "";
+  return std::string(pto_matmul_layout_name(layout)) + ", version " +
+         std::to_string(PTO_MATMUL_LAYOUT_VERSION);
 }
 
 void bind_precision(nb::module_& m) {
@@ -58,6 +81,9 @@ void bind_precision(nb::module_& m) {
       [](const std::string& name) { return pto_set_matmul_precision(name.c_str()) == 0; }, "name"_a,
       "highest, high or medium; see abi/precision.h. False: another name.");
   m.def("matmul_precision", [] { return pto_matmul_precision_name(pto_matmul_precision()); });
+  m.def("matmul_layout", &matmul_layout, "dtype"_a, "precision"_a = "",
+        "How a weight of this type is packed, at this precision or the present one; \"\": it is "
+        "not.");
   m.def("way_of_floats", &way_of_floats, "How operators multiply f32 at this precision.");
   m.def("has_matmul_tiles", &has_matmul_tiles, "Says whether this CPU has AMX.");
 }

@@ -23,6 +23,9 @@ def call(operator: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
             "call without out=, and copy the result to its place",
         )
     given = [t for v in (*args, *kwargs.values()) for t in (v if _is_list(v) else [v])]
+    for value in given:  # a packed weight
+        if hasattr(type(value), "call_operator"):
+            return value.call_operator(operator, operator.bind(args, kwargs))
     if any(isinstance(t, Tensor) for t in given):
         build = operator.member("build") or _refuse_tracing(operator.name)
         return build(*operator.bind(args, kwargs).values())

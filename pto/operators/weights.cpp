@@ -260,6 +260,8 @@ int64_t forget_weights(const void* memory, int64_t bytes) {
   return PackedWeights::all().forget(memory, bytes);
 }
 
+void count_packed_weight(int64_t bytes) { all_bytes += bytes; }
+
 int64_t packed_weight_bytes() {
   PackedWeights::all().drop_dead();
   return all_bytes.load();

@@ -81,7 +81,10 @@ std::shared_ptr<const PackedWeight> packed_weight(const pto_operator& op,
 // Forgets the copies of weights that begin in this memory. Returns how many.
 int64_t forget_weights(const void* memory, int64_t bytes);
 
-// Returns the bytes of all copies whose owners live.
+// Counts the bytes of a weight that a caller keeps packed; negative ones when it is freed.
+void count_packed_weight(int64_t bytes);
+
+// Returns the bytes of all copies whose owners live, and of those that callers keep.
 int64_t packed_weight_bytes();
 
 }  // namespace pto

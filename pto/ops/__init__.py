@@ -31,6 +31,7 @@ from pto.ops.norm import BiasAddLayerNorm as bias_add_layer_norm
 from pto.ops.norm import LayerNorm as layer_norm
 from pto.ops.norm import RmsNorm as rms_norm
 from pto.ops.norm import Softmax as softmax
+from pto.ops.packed import LinearPacked as linear_packed  # noqa: F401
 from pto.ops.product import Gemm as gemm
 from pto.ops.product import MatMul as matmul
 from pto.ops.product import MatMulF32 as matmul_f32

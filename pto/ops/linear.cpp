@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear layers: x times a weight's transpose, with what follows it applied to each part of the
-// result while the cache has it. A weight of f32 may be packed once: strips of its columns, each as
-// libpto's loops read it (isa/cpu/matmul_job.hpp), followed by its rows and columns and by the
-// precision of each part of columns, by which its products are made. Packed or not, the bits are
-// those of matmul at this precision.
+// result while the cache has it. A weight of f32, f16 or bf16 may be packed once: strips of its
+// columns, each as libpto's loops read it (isa/cpu/matmul_job.hpp), followed by its rows and
+// columns and by the layout of each part of columns. Packed or not, the bits are those of matmul at
+// the precision of packing.
 #include <cstring>
 
 #include "pto/ops/linear_parts.hpp"
@@ -17,70 +17,101 @@ int64_t trailer_floats(int64_t cols) {
 }
 static_assert(kStripCols <= PTO_MATMUL_PACKED_COLS);
 
-int64_t strip_bytes(int64_t depth, int64_t cols, int precision) {
+template <class Element>
+pto_matmul_job job_of_packed(int64_t depth, int64_t cols, int precision) {
   pto_matmul_job job = job_of(0, depth, cols);
+  job.a.type = job.b.type = kMatmulType<Element>;
   job.precision = precision;
-  return pto_matmul_packed_bytes(&job);
+  return job;
 }
-int64_t packed_bytes(int64_t depth, int64_t cols, int precision) {
-  return cols / kStripCols * strip_bytes(depth, kStripCols, precision) +
-         strip_bytes(depth, cols % kStripCols, precision);
+int64_t strip_bytes(pto_matmul_job job, int64_t cols) {
+  job.cols = static_cast<int32_t>(cols);
+  return pto_matmul_packed_bytes(&job);
 }
 
 // Points `job` at the packed columns from `col` on; its columns lie in one strip.
 void set_packed(pto_matmul_job& job, float* packed, int64_t cols, int64_t col) {
   const int64_t strip = col / kStripCols, first = strip * kStripCols;
-  job.packed =
-      reinterpret_cast<char*>(packed) + strip * strip_bytes(job.depth, kStripCols, job.precision);
+  job.packed = reinterpret_cast<char*>(packed) + strip * strip_bytes(job, kStripCols);
   job.packed_cols = static_cast<int32_t>(std::min(cols - first, kStripCols));
   job.packed_first = static_cast<int32_t>(col - first);
 }
 
-// Finds the end of a packed weight of so many columns; null: it is too short.
-char* trailer_of(const pto_tensor& packed, int64_t cols) {
-  const int64_t place = packed.sizes[0] - trailer_floats(cols);
-  return cols < 0 || place < 0 ? nullptr
-                               : reinterpret_cast<char*>(static_cast<float*>(packed.data) + place);
-}
+// The end of a packed weight.
+class Trailer {
+ public:
+  Trailer(const pto_tensor& packed, int64_t depth, int64_t cols)
+      : floats_(packed.sizes[0] - trailer_floats(cols)), depth_(depth), cols_(cols) {
+    if (std::max(depth, cols) <= kSizeMax && floats_ >= 0)
+      at_ = reinterpret_cast<char*>(static_cast<float*>(packed.data) + floats_);
+  }
 
-bool is_packed_so(const pto_tensor& packed, int64_t depth, int64_t cols) {
-  const char* const trailer = trailer_of(packed, cols);
-  const int64_t sizes[] = {depth, cols};
-  return trailer && std::memcmp(trailer, sizes, sizeof sizes) == 0;
-}
-// Returns the precision at which all of it was packed; PTO_MATMUL_CHAIN: the switch changed
-// meanwhile, or there is less than that takes.
-int precision_of(const pto_tensor& packed, int64_t depth, int64_t cols) {
-  const char* const precisions = trailer_of(packed, cols) + 2 * sizeof(int64_t);
-  const int64_t parts = quotient_up(cols, kNarrowest);
-  const int precision = parts > 0 ? precisions[0] : PTO_MATMUL_HIGHEST;
-  if (precision < PTO_MATMUL_HIGHEST || precision > PTO_MATMUL_MEDIUM) return PTO_MATMUL_CHAIN;
-  for (int64_t i = 0; i < parts; ++i)
-    if (precisions[i] != precision) return PTO_MATMUL_CHAIN;
-  const int64_t floats = packed.sizes[0] - trailer_floats(cols);
-  const int64_t bytes = packed_bytes(depth, cols, precision);
-  return bytes <= floats * static_cast<int64_t>(sizeof(float)) ? precision : PTO_MATMUL_CHAIN;
-}
+  int64_t parts() const { return quotient_up(cols_, kNarrowest); }
+  bool has_sizes() const {
+    const int64_t sizes[] = {depth_, cols_};
+    return at_ && std::memcmp(at_, sizes, sizeof sizes) == 0;
+  }
+  void write_sizes() const {
+    const int64_t sizes[] = {depth_, cols_};
+    std::memcpy(at_, sizes, sizeof sizes);
+  }
+  void write(int64_t part, int layout) const { layouts()[part] = static_cast<char>(layout); }
+
+  // Tells whether what jobs like this one pack has room before it.
+  bool has_room(const pto_matmul_job& job) const {
+    const int64_t strips = cols_ / kStripCols, each = strip_bytes(job, kStripCols);
+    const int64_t bytes = floats_ * static_cast<int64_t>(sizeof(float));
+    return at_ && (strips == 0 || each <= bytes / strips) &&
+           strips * each + strip_bytes(job, cols_ % kStripCols) <= bytes;
+  }
+
+  // Returns the precision of jobs that read all of it; -1: this CPU has none, or the switch changed
+  // while it was packed. Needs has_sizes().
+  template <class Element>
+  int precision() const {
+    const int layout = parts() > 0 ? layouts()[0] : 0;
+    for (int64_t i = 1; i < parts(); ++i)
+      if (layouts()[i] != layout) return -1;
+    for (int precision = PTO_MATMUL_CHAIN; precision <= PTO_MATMUL_MEDIUM; ++precision) {
+      const pto_matmul_job job = job_of_packed<Element>(depth_, kStripCols, precision);
+      const bool fits = parts() == 0 || pto_matmul_layout(&job) == layout;
+      if (fits) return has_room(job) ? precision : -1;
+    }
+    return -1;
+  }
+
+ private:
+  char* layouts() const { return at_ + 2 * sizeof(int64_t); }
+
+  int64_t floats_, depth_, cols_;
+  char* at_ = nullptr;  // null: it is too short
+};
 
 constexpr char kOtherWeight[] =
     "linear: the packed matrix has another number of rows or columns\nit has the sizes of "
-    "the matrix that it was packed from, all at one matmul_precision\npack the matrix that is "
-    "multiplied";
+    "the matrix that it was packed from\npack the matrix that is multiplied";
+constexpr char kOtherLayout[] =
+    "linear: the matrix was packed for another CPU, element type or version, or in part at another "
+    "matmul_precision\neach engine arranges packed matrices in its own way\npack the matrix again, "
+    "in a process like this one";
 
 // Packs a matrix of these strides into `to`.
+template <class Element>
 int32_t pack(const KernelArguments& in, const pto_tensor& b, bool swaps, const pto_tensor& result) {
-  const int64_t depth = b.sizes[swaps], cols = b.sizes[!swaps], sizes[] = {depth, cols};
+  const int64_t depth = b.sizes[swaps], cols = b.sizes[!swaps];
   if (std::max(depth, cols) > kSizeMax) return in.fail(kTooLarge);
-  const int64_t parts = quotient_up(cols, kNarrowest);
-  char* const trailer = trailer_of(result, cols);
+  const Trailer trailer(result, depth, cols);
   auto* const to = static_cast<float*>(result.data);
-  auto [part, last] = in.items(parts);
-  if (last == parts) std::memcpy(trailer, sizes, sizeof sizes);
+  auto [part, last] = in.items(trailer.parts());
+  if (last == trailer.parts()) trailer.write_sizes();
   for (; part < last; ++part) {
     const int64_t col = part * kNarrowest;
-    pto_matmul_job job = job_of(0, depth, std::min(cols - col, kNarrowest));
-    trailer[sizeof sizes + static_cast<size_t>(part)] = static_cast<char>(job.precision);
-    job.b = matrix(static_cast<const float*>(b.data) + col * b.strides[!swaps], b.strides[swaps],
+    pto_matmul_job job =
+        job_of_packed<Element>(depth, std::min(cols - col, kNarrowest), pto_matmul_precision());
+    if (!trailer.has_room(job))
+      return in.fail("linear: the result has no room for a packed matrix");
+    trailer.write(part, pto_matmul_layout(&job));
+    job.b = matrix(static_cast<const Element*>(b.data) + col * b.strides[!swaps], b.strides[swaps],
                    b.strides[!swaps]);
     set_packed(job, to, cols, col);
     job.packs = 1;
@@ -100,49 +131,73 @@ struct Weight {
   int64_t cols = 0;
 
   bool is_packed() const { return packed != nullptr; }
+
+  // Takes what was packed for this depth, where this CPU reads it. Returns null, or what is wrong.
+  const char* take(const pto_tensor& tensor, int64_t depth) {
+    const Trailer trailer(tensor, depth, cols);
+    if (!trailer.has_sizes()) return kOtherWeight;
+    const int found = trailer.precision<Element>();
+    if (found < 0) return weight ? nullptr : kOtherLayout;
+    precision = found;
+    packed = static_cast<float*>(tensor.data);
+    return nullptr;
+  }
+
   void give(pto_matmul_job& job, const Part& part) const {
-    if (packed) {
-      job.precision = precision;
-      set_packed(job, packed, cols, part.col);
-    }
     job.b = weight
                 ? matrix(static_cast<const Element*>(weight->data) + part.col * weight->strides[0],
                          weight->strides[1], weight->strides[0])
                 : matrix<const Element>(nullptr, 0, 0);
+    if (packed) {
+      job.precision = precision;
+      set_packed(job, packed, cols, part.col);
+    }
     if (!bias) return;
     const int64_t step = bias->strides[0];
     job.bias = matrix(static_cast<const float*>(bias->data) + part.col * step, 0, step);
   }
 };
 
-struct Nothing {
-  template <class Sum>
-  void operator()(const Part&, Sum*, int64_t) const {}
-};
+// x times the weight, and what follows it.
+template <class Element, class Named>
+int32_t run(const Named& in, const Rows<Element>& x, Weight<Element>& weight,
+            Epilogue<Element> epilogue) {
+  if (std::is_same_v<Element, float> && weight.packed && epilogue.has_bias_only())
+    std::swap(weight.bias, epilogue.bias);
+  return Product(in, x, weight.cols, epilogue.result, weight, epilogue).run();
+}
 
 }  // namespace
 
 // The result has one axis.
 PTO_OPERATOR_KERNEL(pack_right) {
-  return pack(in, in.tensor("b"_arg), in.integer("transpose_b"_arg) != 0, in.tensor("result"_arg));
+  return pack<PTO_TYPE_0>(in, in.tensor("b"_arg), in.integer("transpose_b"_arg) != 0,
+                          in.tensor("result"_arg));
 }
 
 PTO_OPERATOR_KERNEL(pack_weight) {
-  return pack(in, in.tensor("weight"_arg), true, in.tensor("result"_arg));
+  return pack<PTO_TYPE_0>(in, in.tensor("weight"_arg), true, in.tensor("result"_arg));
 }
 
 PTO_OPERATOR_KERNEL(matmul_packed) {
-  const Rows<float> rows(in.tensor("a"_arg));
-  const int64_t cols = in.integer("cols"_arg);
-  const pto_tensor& packed = in.tensor("packed"_arg);
-  if (!is_packed_so(packed, rows.depth, cols)) return in.fail(kOtherWeight);
-  Weight<float> weight;
-  weight.precision = precision_of(packed, rows.depth, cols);
-  if (weight.precision == PTO_MATMUL_CHAIN) return in.fail(kOtherWeight);
-  weight.packed = in.data("packed"_arg);
-  weight.cols = cols;
-  float* const result = in.data("result"_arg);
-  return Product(in, rows, cols, result, weight, Nothing()).run();
+  using Element = PTO_TYPE_0;
+  const Rows<Element> rows(in.tensor("a"_arg));
+  Weight<Element> weight;
+  weight.cols = in.integer("cols"_arg);
+  if (const char* wrong = weight.take(in.tensor("packed"_arg), rows.depth)) return in.fail(wrong);
+  Epilogue<Element> epilogue;
+  epilogue.result = in.data("result"_arg);
+  epilogue.cols = weight.cols;
+  return run(in, rows, weight, epilogue);
+}
+
+PTO_OPERATOR_KERNEL(linear_packed) {
+  using Element = PTO_TYPE_0;
+  const Rows<Element> x(in.tensor("x"_arg));
+  Weight<Element> weight;
+  weight.cols = in.integer("outputs"_arg);
+  if (const char* wrong = weight.take(in.tensor("packed"_arg), x.depth)) return in.fail(wrong);
+  return run(in, x, weight, epilogue_of<Epilogue<Element>>(in, weight.cols));
 }
 
 PTO_OPERATOR_KERNEL(linear) {
@@ -151,13 +206,8 @@ PTO_OPERATOR_KERNEL(linear) {
   Weight<Element> weight;
   weight.weight = &in.tensor("weight"_arg);
   weight.cols = weight.weight->sizes[0];
-  auto epilogue = epilogue_of<Epilogue<Element>>(in, weight.cols);
-  if (std::is_same_v<Element, float> && !in.is_absent("packed"_arg)) {
-    const pto_tensor& packed = in.tensor("packed"_arg);
-    if (!is_packed_so(packed, x.depth, weight.cols)) return in.fail(kOtherWeight);
-    weight.precision = precision_of(packed, x.depth, weight.cols);
-    if (weight.precision != PTO_MATMUL_CHAIN) weight.packed = in.data("packed"_arg);
-    if (epilogue.has_bias_only()) std::swap(weight.bias, epilogue.bias);
+  if (!std::is_same_v<Element, double> && !in.is_absent("packed"_arg)) {
+    if (const char* wrong = weight.take(in.tensor("packed"_arg), x.depth)) return in.fail(wrong);
   }
-  return Product(in, x, weight.cols, epilogue.result, weight, epilogue).run();
+  return run(in, x, weight, epilogue_of<Epilogue<Element>>(in, weight.cols));
 }

@@ -13,6 +13,7 @@ import numpy as np
 
 from pto import _core
 from pto.errors import InvalidValue
+from pto.language.dtypes import bf16, f32
 from pto.language.infer import Size, Spec, require_equal, require_shape, where_needed
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
@@ -33,18 +34,20 @@ STRIP_COLS, STRIP_SLACK, PART_COLS = 768, 8, 96
 HAS_PARTS = _core.has_matmul_tiles()  # a float may be packed as three bf16
 
 
-def _strip(depth: Size, cols: Size) -> Size:
+def _strip(b: Spec, depth: Size, cols: Size) -> Size:
     cols = (cols + 15) // 16 * 16
-    if HAS_PARTS:
+    if b.dtype is bf16 and not _core.matmul_layout("bf16").startswith("floats"):
+        return (depth + 31) // 32 * 32 * cols // 2 + STRIP_SLACK  # pairs or tiles of bf16
+    if b.dtype is f32 and HAS_PARTS:
         return (depth + 31) // 32 * 32 * cols // 2 * 3 + (cols + 31) // 32 * 8 + STRIP_SLACK
     return (depth + 7) // 8 * 8 * cols + STRIP_SLACK
 
 
 def _packed(b: Spec, depth: Size, cols: Size) -> Spec:
     """Makes room for the largest layout of any precision, and for what follows it."""
-    strips = cols // STRIP_COLS * _strip(depth, STRIP_COLS)
+    strips = cols // STRIP_COLS * _strip(b, depth, STRIP_COLS)
     trailer = (16 + (cols + PART_COLS - 1) // PART_COLS + 7) // 8 * 2
-    return b.like((strips + _strip(depth, cols % STRIP_COLS) + trailer,))
+    return b.like((strips + _strip(b, depth, cols % STRIP_COLS) + trailer,), f32)
 
 
 def work_of_packing(depth: Size, cols: Size) -> tuple[Size, Size]:
@@ -58,12 +61,21 @@ def require_matrix(name: str, argument: str, spec: Spec) -> None:
         )
 
 
+def check_packed(name: str, x: Spec, packed: Spec) -> None:
+    if x.ndim == 0 or packed.ndim != 1:
+        raise InvalidValue(
+            f"{name}: its input has {x.ndim} axes and packed has {packed.ndim}",
+            "the input is a vector, matrix or batch of them, packed what pto.pack_weight packs",
+            "pass the weight itself, to the operator without 'packed' in its name",
+        )
+
+
 @op("_pack_right(Tensor b, *, bool transpose_b=False) -> Tensor")
 class PackRight:
-    """Packs a matrix, perhaps transposed first, into one axis in the order that _matmul_packed
+    """Packs a matrix, perhaps transposed first, into one axis in the order that matmul_packed
     reads."""
 
-    types = "(T) -> T where T: f32"
+    types = "(T) -> f32 where T: f32 f16 bf16"
 
     def infer(b, transpose_b):
         require_matrix("_pack_right", "b", b)
@@ -79,7 +91,7 @@ class PackRight:
 class PackWeight:
     """Packs the weight of a linear layer, outputs x inputs, for its argument `packed`."""
 
-    types = "(T) -> T where T: f32"
+    types = "(T) -> f32 where T: f32 f16 bf16"
 
     def infer(weight):
         require_matrix("_pack_weight", "weight", weight)
@@ -91,20 +103,15 @@ class PackWeight:
     kernel = cpp_kernel("linear.cpp", "pack_weight", takes_strides=True)
 
 
-@op("_matmul_packed(Tensor a, Tensor packed, *, SymInt cols) -> Tensor")
+@op("matmul_packed(Tensor a, Tensor packed, *, SymInt cols) -> Tensor")
 class MatMulPacked:
     """a @ b, where _pack_right has packed b, which has `cols` columns; a caller that multiplies by
     one b again and again packs it once."""
 
-    types = "(T, T) -> T where T: f32"
+    types = "(T, f32) -> T where T: f32 f16 bf16"
 
     def infer(a, packed, cols):
-        if a.ndim == 0 or packed.ndim != 1:
-            raise InvalidValue(
-                f"_matmul_packed: a has {a.ndim} axes and packed has {packed.ndim}",
-                "a is a vector, matrix or batch of them, packed the result of _pack_right",
-                "use matmul",
-            )
+        check_packed("matmul_packed", a, packed)
         return a.like((*a.shape[:-1], cols))
 
     def work(a, packed, cols):
@@ -121,6 +128,21 @@ def check_activation(name: str, activation: str) -> None:
             "an activation that follows the product in the same pass",
             f"pass {', '.join(map(repr, ACTIVATIONS))}",
         )
+
+
+def layer(name: str, x: Spec, cols: Size, bias, residual, activation: str) -> Spec:
+    """Checks what every layer has, and returns its result."""
+    if x.ndim == 0:
+        raise InvalidValue(
+            f"{name}: its input has no axes", "the last axis is a row", "give it an axis"
+        )
+    if bias is not None:
+        require_shape(bias, (cols,), f"{name}: bias and the outputs of weight")
+    check_activation(name, activation)
+    result = x.like((*x.shape[:-1], cols))
+    if residual is not None:
+        require_shape(residual, result.shape, f"{name}: residual and the result")
+    return result
 
 
 def _result(x: Spec, weight: Spec, bias: Spec | None, activation: str) -> Spec:
@@ -176,7 +198,7 @@ class Linear:
     Where packed is given, it is the weight as _pack_weight packs it and is read in its place.
     """
 
-    types = "(T, T, T, T, T) -> T where T: f32 f16 bf16 f64"
+    types = "(T, T, T, T, f32) -> T where T: f32 f16 bf16 f64"
 
     def infer(x, weight, bias, residual, packed, activation):
         result = _result(x, weight, bias, activation)

@@ -17,7 +17,7 @@ namespace {
 struct Coded {
   using Sum = float;
   int type = PTO_MATMUL_I8;
-  char* weight = nullptr;
+  char* weight = nullptr;  // null: it is packed
   float* packed = nullptr;
   int64_t depth = 0, cols = 0;
   int32_t group = 0;
@@ -25,7 +25,8 @@ struct Coded {
 
   bool is_packed() const { return false; }  // a part widens its columns, packed or not
   void give(pto_matmul_job& job, const Part& part) const {
-    job.b = {weight + part.col * (type == PTO_MATMUL_I8 ? depth : depth / 2),
+    const int64_t first = part.col * (type == PTO_MATMUL_I8 ? depth : depth / 2);
+    job.b = {weight ? weight + first : nullptr,
              type,
              PTO_MATMUL_UNBOXED,
              PTO_MATMUL_UNBOXED,
@@ -65,11 +66,20 @@ Coded coded(const Named& in, int type) {
   found.depth = weight.sizes[1] * (type == PTO_MATMUL_I8 ? 1 : 2);
   return found;
 }
+// A weight of `outputs` rows that is there only packed.
+template <class Named>
+Coded coded_elsewhere(const Named& in, int type) {
+  const pto_tensor& x = in.tensor("x"_arg);
+  Coded found;
+  found.type = type;
+  found.cols = in.integer("outputs"_arg);
+  found.depth = x.sizes[x.rank - 1];
+  return found;
+}
 
-// Reads the factors and zeros of the groups of a weight of 4 bits; Grid: their type.
+// Adds the factors and zeros of the groups of a weight of 4 bits; Grid: their type.
 template <class Grid, class Named>
-Coded coded_in_groups(const Named& in) {
-  Coded weight = coded(in, PTO_MATMUL_I4X2);
+Coded in_groups(const Named& in, Coded weight) {
   weight.group = static_cast<int32_t>(in.integer("group"_arg));
   weight.factor = matrix<const Grid>(in.data("scale"_arg), weight.cols, 1);
   if (!in.is_absent("zero"_arg))

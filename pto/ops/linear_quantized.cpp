@@ -55,6 +55,18 @@ int32_t run(const Named& in, Coded& weight, const Epilogue& epilogue) {
   return Product(in, x, weight.cols, epilogue.result, weight, epilogue).run();
 }
 
+template <class Named>
+int32_t run_int8(const Named& in, Coded weight) {
+  auto epilogue = epilogue_of<Epilogue<PTO_TYPE_0, float, PTO_TYPE_2>>(in, weight.cols);
+  epilogue.scale = in.data("scale"_arg);
+  return run(in, weight, epilogue);
+}
+template <class Named>
+int32_t run_int4(const Named& in, Coded weight) {
+  weight = in_groups<PTO_TYPE_2>(in, weight);
+  return run(in, weight, epilogue_of<Epilogue<PTO_TYPE_0>>(in, weight.cols));
+}
+
 // A dense weight of bytes against bytes.
 struct Bytes {
   using Sum = int32_t;
@@ -70,20 +82,18 @@ struct Bytes {
 
 PTO_OPERATOR_KERNEL(pack_int8) { return pack(in, coded(in, PTO_MATMUL_I8), in.data("result"_arg)); }
 
-PTO_OPERATOR_KERNEL(linear_int8) {
-  Coded weight = coded(in, PTO_MATMUL_I8);
-  auto epilogue = epilogue_of<Epilogue<PTO_TYPE_0, float, PTO_TYPE_2>>(in, weight.cols);
-  epilogue.scale = in.data("scale"_arg);
-  return run(in, weight, epilogue);
-}
+PTO_OPERATOR_KERNEL(linear_int8) { return run_int8(in, coded(in, PTO_MATMUL_I8)); }
+
+PTO_OPERATOR_KERNEL(linear_int8_packed) { return run_int8(in, coded_elsewhere(in, PTO_MATMUL_I8)); }
 
 PTO_OPERATOR_KERNEL(pack_int4) {
   return pack(in, coded(in, PTO_MATMUL_I4X2), in.data("result"_arg));
 }
 
-PTO_OPERATOR_KERNEL(linear_int4) {
-  Coded weight = coded_in_groups<PTO_TYPE_2>(in);
-  return run(in, weight, epilogue_of<Epilogue<PTO_TYPE_0>>(in, weight.cols));
+PTO_OPERATOR_KERNEL(linear_int4) { return run_int4(in, coded(in, PTO_MATMUL_I4X2)); }
+
+PTO_OPERATOR_KERNEL(linear_int4_packed) {
+  return run_int4(in, coded_elsewhere(in, PTO_MATMUL_I4X2));
 }
 
 PTO_OPERATOR_KERNEL(scaled_matmul) {

@@ -39,6 +39,6 @@ PTO_OPERATOR_KERNEL(linear_int8_backward) {
 }
 
 PTO_OPERATOR_KERNEL(linear_int4_backward) {
-  const CodedWeight<void> weight = {coded_in_groups<PTO_TYPE_3>(in)};
+  const CodedWeight<void> weight = {in_groups<PTO_TYPE_3>(in, coded(in, PTO_MATMUL_I4X2))};
   return write_gradients(in, weight);
 }

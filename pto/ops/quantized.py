@@ -7,12 +7,11 @@ import math
 
 import numpy as np
 
-from pto.errors import InvalidValue
 from pto.language.dtypes import f32, i8
 from pto.language.infer import Size, Spec, require_equal, require_shape, where_needed
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
-from pto.ops.linear import ACTIVATIONS, check_activation, require_matrix, work_of_packing
+from pto.ops.linear import ACTIVATIONS, layer, require_matrix, work_of_packing
 from pto.ops.product import FLOPS_A_BYTE, TOLERANCE
 from pto.ops.quantize import check_group
 
@@ -28,19 +27,20 @@ def _packed(weight: Spec, bits: int) -> Spec:
 
 
 def _layer(name: str, x: Spec, cols: Size, depth: Size, bias, residual, activation: str) -> Spec:
-    """Checks what every layer has, and returns its result."""
-    if x.ndim == 0:
-        raise InvalidValue(
-            f"{name}: its input has no axes", "the last axis is a row", "give it an axis"
-        )
+    """Checks the arguments of a layer but for its weight, and returns its result."""
+    result = layer(name, x, cols, bias, residual, activation)
     require_equal(x.shape[-1], depth, f"{name}: inputs of both factors")
-    if bias is not None:
-        require_shape(bias, (cols,), f"{name}: bias and the outputs of weight")
-    check_activation(name, activation)
-    result = x.like((*x.shape[:-1], cols))
-    if residual is not None:
-        require_shape(residual, result.shape, f"{name}: residual and the result")
     return result
+
+
+def check_grid(name: str, depth: Size, cols: Size, group: int, scale: Spec, zero) -> None:
+    """Checks the scales and zeros of a weight of 4 bits."""
+    check_group(name, group)
+    groups = depth // group
+    require_equal(groups * group, depth, f"{name}: inputs are groups of {group}")
+    require_shape(scale, (groups, cols), f"{name}: scale is groups x outputs")
+    if zero is not None:
+        require_shape(zero, (groups, cols), f"{name}: zero is groups x outputs")
 
 
 def _work(x: Spec, weight: Spec) -> tuple[Size, Size]:
@@ -65,7 +65,7 @@ class PackInt8:
         return _packed(weight, 8)
 
     def work(weight):
-        return work_of_packing(*weight.shape)
+        return work_of_packing(*reversed(weight.shape))
 
     kernel = cpp_kernel("linear_quantized.cpp", "pack_int8")
 
@@ -167,20 +167,15 @@ class PackInt4:
         return _packed(weight, 4)
 
     def work(weight):
-        return work_of_packing(*weight.shape)
+        return work_of_packing(*reversed(weight.shape))
 
     kernel = cpp_kernel("linear_quantized.cpp", "pack_int4")
 
 
 def _int4_result(x, weight, scale, zero, bias, residual, group: int, activation: str) -> Spec:
     require_matrix("linear_int4", "weight", weight)
-    check_group("linear_int4", group)
     cols, depth = weight.shape[0], weight.shape[1] * 2
-    groups = depth // group
-    require_equal(groups * group, depth, f"linear_int4: inputs are groups of {group}")
-    require_shape(scale, (groups, cols), "linear_int4: scale is groups x outputs")
-    if zero is not None:
-        require_shape(zero, (groups, cols), "linear_int4: zero is groups x outputs")
+    check_grid("linear_int4", depth, cols, group, scale, zero)
     return _layer("linear_int4", x, cols, depth, bias, residual, activation)
 
 

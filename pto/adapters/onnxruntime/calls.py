@@ -24,7 +24,7 @@ def product(node: OnnxNode) -> LibraryOperator:
     """Weights are packed when the session is made, not at each call."""
     b = node.inputs[1]
     if b.is_constant and b.dtype == "f32" and len(b.shape) == 2:
-        return LibraryOperator("_matmul_packed", 2, {"cols": b.shape[1]}, {1: "_pack_right"})
+        return LibraryOperator("matmul_packed", 2, {"cols": b.shape[1]}, {1: "_pack_right"})
     return LibraryOperator("matmul", 2)
 
 

@@ -123,6 +123,15 @@ enum { PTO_MATMUL_FEW_ROWS = 16 };  // that read f32 itself where its packed par
 // Returns the bytes of `packed`, a multiple of 32, for the engine, depth, cols and types of a job.
 int64_t pto_matmul_packed_bytes(const pto_matmul_job* job);
 
+// Raised when an engine arranges `packed` in another way; matmul_layout_test.cpp notices.
+enum { PTO_MATMUL_LAYOUT_VERSION = 1 };
+
+// Returns a number up to 127 for the way in which `packed` is arranged for a job of floats of up to
+// 32 bits, or of floats by codes: jobs of one number, depth and cols read what each other packed.
+// 0: the CPU lacks the wanted engine, or other types. A name: "floats for AVX2".
+int32_t pto_matmul_layout(const pto_matmul_job* job);
+const char* pto_matmul_layout_name(int32_t layout);
+
 // Returns 0, or 1 where the CPU lacks the wanted engine; then nothing is written.
 int32_t pto_matmul(const pto_matmul_job* job);
 

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layouts of packed matrices: which jobs share one, and that none changes without its version.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "pto/isa/cpu/matmul_job.hpp"
+
+namespace pto::matmul_test {
+namespace {
+
+constexpr int kDepth = 1100, kCols = 75;  // beyond one block of each engine, and no whole panels
+
+// A job of floats; `codes`: the type of b where it is another.
+pto_matmul_job job_of(int engine, int type, int precision, int codes = 0) {
+  pto_matmul_job job = {};
+  job.engine = engine, job.precision = precision, job.depth = kDepth, job.cols = kCols;
+  job.a.type = type, job.c.type = PTO_MATMUL_F32;
+  job.b.type = codes ? codes : type;
+  return job;
+}
+
+// FNV-1a of what a job packs from small whole numbers, which are the same in each type of floats.
+uint64_t digest_of(pto_matmul_job job) {
+  std::vector<char> b(size_t{kDepth} * kCols * 4);
+  for (int i = 0; i < kDepth * kCols; ++i) {
+    const auto value = static_cast<float>(i * 7 % 251 - 125);
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    if (job.b.type == PTO_MATMUL_F32)
+      std::memcpy(&b[size_t(i) * 4], &bits, 4);
+    else if (job.b.type == PTO_MATMUL_BF16)
+      bits >>= 16, std::memcpy(&b[size_t(i) * 2], &bits, 2);
+    else
+      b[size_t(i)] = static_cast<char>(i * 7 % 251);
+  }
+  job.b = {b.data(), job.b.type, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, 1, kDepth};
+  std::vector<unsigned char> packed(size_t(pto_matmul_packed_bytes(&job)));
+  job.packed = packed.data(), job.packs = 1;
+  EXPECT_EQ(pto_matmul(&job), 0);
+  uint64_t digest = 14695981039346656037u;
+  for (const unsigned char byte : packed) digest = (digest ^ byte) * 1099511628211u;
+  return digest;
+}
+
+void expect_known(const pto_matmul_job& job) {
+  static const std::map<std::string, uint64_t> known = {
+      {"floats for any CPU", 4022896137087840163u},
+      {"floats for AVX2", 17341050044004587263u},
+      {"floats for AVX-512", 15637626986073067079u},
+      {"pairs of bf16 for AVX512_BF16", 1404342578929700967u},
+      {"words of bytes for any CPU", 11947488592231659429u},
+      {"words of 4 bits for any CPU", 10071554153302577960u}};
+  const std::string name = pto_matmul_layout_name(pto_matmul_layout(&job));
+  const auto at = known.find(name);
+  const uint64_t digest = digest_of(job);
+  EXPECT_EQ(at == known.end() ? 0 : at->second, digest) << name << " of type " << job.b.type;
+}
+
+// Where it fails: raise PTO_MATMUL_LAYOUT_VERSION, since files hold what older versions packed, and
+// write the digests of the new one. Tiles of AMX have columns at the edge that hold anything.
+TEST(MatmulLayout, a_layout_that_changes_has_another_version) {
+  ASSERT_EQ(PTO_MATMUL_LAYOUT_VERSION, 1);
+  for (int engine = PTO_MATMUL_PORTABLE; engine < PTO_MATMUL_AMX; ++engine) {
+    for (const int type : {PTO_MATMUL_F32, PTO_MATMUL_BF16}) {
+      const pto_matmul_job job = job_of(engine, type, PTO_MATMUL_CHAIN);
+      if (pto_matmul_layout(&job) != 0) expect_known(job);
+    }
+  }
+  for (const int codes : {PTO_MATMUL_I8, PTO_MATMUL_I4X2})
+    expect_known(job_of(PTO_MATMUL_BEST, PTO_MATMUL_F32, PTO_MATMUL_HIGHEST, codes));
+}
+
+TEST(MatmulLayout, jobs_of_one_layout_pack_the_same_bytes) {
+  std::map<int, uint64_t> seen;
+  for (int engine = PTO_MATMUL_BEST; engine <= PTO_MATMUL_AMX; ++engine) {
+    for (const int type : {PTO_MATMUL_F32, PTO_MATMUL_BF16}) {
+      for (int precision = PTO_MATMUL_CHAIN; precision <= PTO_MATMUL_MEDIUM; ++precision) {
+        const pto_matmul_job job = job_of(engine, type, precision);
+        const int layout = pto_matmul_layout(&job);
+        if (layout == 0 || engine == PTO_MATMUL_AMX) continue;
+        ASSERT_LE(layout, 127);
+        const uint64_t digest = digest_of(job);
+        EXPECT_EQ(seen.emplace(layout, digest).first->second, digest)
+            << pto_matmul_layout_name(layout);
+      }
+    }
+  }
+  EXPECT_GE(seen.size(), 2u) << "f32 and bf16 of the portable engine";
+}
+
+TEST(MatmulLayout, other_types_have_none) {
+  for (const int type : {PTO_MATMUL_I8, PTO_MATMUL_I32, PTO_MATMUL_F64, PTO_MATMUL_UNKNOWN}) {
+    const pto_matmul_job job = job_of(PTO_MATMUL_BEST, type, PTO_MATMUL_HIGHEST);
+    EXPECT_EQ(pto_matmul_layout(&job), 0) << type;
+  }
+  EXPECT_STREQ(pto_matmul_layout_name(0), "nothing");
+  EXPECT_STREQ(pto_matmul_layout_name(-1), "nothing");
+  EXPECT_STREQ(pto_matmul_layout_name(127), "nothing");
+}
+
+}  // namespace
+}  // namespace pto::matmul_test
