@@ -17,6 +17,7 @@ import pytest
 
 import pto
 from pto import _core, container, ops
+from pto.language.dtypes import numpy_type
 from pto.ops.packed_weight import KINDS, PRECISIONS
 
 FLOATS = ("linear", "matmul")
@@ -39,7 +40,12 @@ def case(kind, rows=(5,), inputs=64, outputs=50, dtype="f4"):
         return x, weight, (random.random(outputs, "f4"),), {"activation": "gelu"}
     weight = random.integers(0, 256, (outputs, inputs // 2)).astype("u1")
     scale = random.random((inputs // 32, outputs), "f4")
-    return x, weight, (scale, -scale), {"group": 32, "residual": numbers(*rows, outputs)}
+    return (
+        x,
+        weight,
+        (scale, -scale),
+        {"group": 32, "residual": numbers(*rows, outputs, dtype=dtype)},
+    )
 
 
 def call(kind, x, weight, behind, options):
@@ -48,14 +54,15 @@ def call(kind, x, weight, behind, options):
 
 SIZES = [
     ((5,), 64, 50), ((1,), 1120, 33), ((2, 3), 32, 800), ((), 64, 1), ((300,), 32, 97),
-    ((0,), 32, 3), ((2,), 0, 5), ((2,), 32, 0),
+    ((64,), 96, 1024), ((0,), 32, 3), ((2,), 0, 5), ((2,), 32, 0),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["f4", "f2", numpy_type("bf16")], ids=["f32", "f16", "bf16"])
 @pytest.mark.parametrize("rows, inputs, outputs", SIZES, ids=str)
-def test_a_packed_weight_gives_the_bits_of_the_weight(kind, rows, inputs, outputs):
-    x, weight, behind, options = case(kind, rows, inputs, outputs)
+def test_a_packed_weight_gives_the_bits_of_the_weight(kind, dtype, rows, inputs, outputs):
+    x, weight, behind, options = case(kind, rows, inputs, outputs, dtype)
     expected = call(kind, x, weight, behind, options)
     packed = pto.pack_weight(weight, kind)
     assert (packed.kind, packed.shape) == (kind, weight.shape)

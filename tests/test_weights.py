@@ -111,6 +111,20 @@ def test_a_weight_that_changed_is_read_anew(x, change, mode):
         assert_right(x, w)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_a_weight_of_two_bytes_is_packed_too_and_keeps_its_bits(dtype):
+    w = nn.Parameter(torch.randn(900, 300).to(dtype), requires_grad=False)
+    before = packed_bytes()
+    for change in (lambda: None, lambda: w.mul_(-1), lambda: w.data.copy_(torch.randn_like(w))):
+        change()
+        for rows in (1, 2, 5, 64, 200):  # a row alone, some strips of columns at once
+            x = torch.randn(rows, 300).to(dtype)
+            expected = torch.ops.pto.matmul(x, w, transpose_b=True)
+            for _ in range(4):
+                assert torch.equal(linear(x, w), expected)
+    assert packed_bytes() - before >= w.nbytes
+
+
 def test_a_new_tensor_at_an_old_address_is_another_weight(x):
     memory = np.empty((OUTPUTS, INPUTS), "f4")
     for seed in range(4):

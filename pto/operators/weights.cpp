@@ -61,7 +61,8 @@ uint32_t element(const void* data, int64_t place, int bytes) {
 }
 
 bool is_packable(DType dtype) {
-  return dtype == DType::F32 || dtype == DType::I8 || dtype == DType::U8;
+  return dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16 || dtype == DType::I8 ||
+         dtype == DType::U8;
 }
 
 }  // namespace

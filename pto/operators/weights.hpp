@@ -71,8 +71,8 @@ class PackedWeight {
   int64_t floats_ = 0, bytes_ = 0;
 };
 
-// Returns the packed copy of a weight of f32, i8 or u8 for a product of so many rows, or null: the
-// call takes the weight itself. `run` runs the operator that packs.
+// Returns the packed copy of a weight of f32, f16, bf16, i8 or u8 for a product of so many rows, or
+// null: the call takes the weight itself. `run` runs the operator that packs.
 std::shared_ptr<const PackedWeight> packed_weight(const pto_operator& op,
                                                   const pto_tensor_ref& weight,
                                                   const pto_weight_owner& owner, int64_t rows,

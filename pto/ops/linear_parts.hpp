@@ -20,6 +20,8 @@ constexpr char kTooLarge[] =
     "linear: a size is above 2147483647\nsizes of one product have 32 bits\nsplit "
     "the "
     "tensors";
+constexpr char kTooLargeAPart[] = "linear: a part of the result has more elements than it may have";
+
 // Cuts a result into parts, the least that a thread takes. Parts of a thread that lie beside each
 // other are one: with a packed weight those of the same rows, so that they are packed once, else
 // those of the same columns, since a weight is packed for each part.
@@ -32,7 +34,11 @@ class Parts {
     while (width_ > kNarrowest && count() < kPartsWanted) width_ /= 2;
   }
   int64_t count() const { return down_ * quotient_up(cols_, width_); }
-  int64_t largest() const { return std::min(rows_, kHighest) * width_; }
+  // Elements of the largest part that is joined.
+  int64_t largest() const {
+    return is_packed_ ? std::min(rows_, height_) * std::min(cols_, kStripCols)
+                      : std::min(rows_, kHighest) * width_;
+  }
 
   // Joins parts from this one on, below `last`; takes them off.
   Part next(int64_t* item, int64_t last) const {
@@ -87,6 +93,7 @@ class Product {
     auto [item, last] = in_.items(parts.count());
     while (item < last) {
       const Part part = parts.next(&item, last);
+      if (part.rows * part.cols > parts.largest()) return in_.fail(kTooLargeAPart);
       for (int64_t row = part.row; row < part.row + part.rows;) {
         const int64_t count = x_.run(row, part.row + part.rows);
         multiply({row, count, part.col, part.cols}, sums);
