@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -91,6 +92,73 @@ TEST(MatmulLayout, jobs_of_one_layout_pack_the_same_bytes) {
     }
   }
   EXPECT_GE(seen.size(), 2u) << "f32 and bf16 of the portable engine";
+}
+
+// Bits of random floats of medium size.
+uint32_t float_of(int type, std::mt19937& random) {
+  const uint32_t bits = random(), exponent = bits >> 8 & 7;
+  if (type == PTO_MATMUL_F16) return (bits & 1) << 15 | (11 + exponent) << 10 | bits >> 22;
+  const uint32_t wide = (bits & 1) << 31 | (123 + exponent) << 23 | bits >> 9;
+  return type == PTO_MATMUL_BF16 ? wide >> 16 : wide;
+}
+std::vector<char> floats_of(int type, size_t count, std::mt19937& random) {
+  const size_t bytes = type == PTO_MATMUL_F32 ? 4 : 2;
+  std::vector<char> made(count * bytes);
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t bits = float_of(type, random);
+    std::memcpy(&made[i * bytes], &bits, bytes);
+  }
+  return made;
+}
+
+// Multiplies by b, and by columns `first` and on of b packed; compares the bits.
+void check_packed(pto_matmul_job job, int cols, int first, unsigned seed) {
+  std::mt19937 random(seed);
+  auto a = floats_of(job.a.type, size_t(job.rows) * size_t(job.depth), random);
+  auto b = floats_of(job.b.type, size_t(job.depth) * size_t(cols), random);
+  const int64_t bytes = job.b.type == PTO_MATMUL_F32 ? 4 : 2;
+  const auto plain = [](void* data, int type, int64_t row, int64_t col) {
+    return pto_matmul_matrix{data, type, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, row, col};
+  };
+  job.a = plain(a.data(), job.a.type, job.depth, 1);
+  job.b = plain(b.data(), job.b.type, 1, job.depth);
+  job.cols = cols;
+  std::vector<char> packed(size_t(pto_matmul_packed_bytes(&job)));
+  job.packed = packed.data(), job.packs = 1;
+  if (pto_matmul(&job) != 0) return;  // the CPU lacks the engine
+  job.packs = 0, job.cols = cols - first;
+  std::vector<float> wanted(size_t(job.rows) * size_t(job.cols), 7), got = wanted;
+  job.c = plain(got.data(), PTO_MATMUL_F32, job.cols, 1);
+  job.packed_first = first, job.packed_cols = first ? cols : 0;
+  job.b.data = nullptr;
+  ASSERT_EQ(pto_matmul(&job), 0);
+  job.packed = nullptr, job.packed_first = job.packed_cols = 0;
+  job.b.data = b.data() + first * job.depth * bytes;
+  job.c.data = wanted.data();
+  ASSERT_EQ(pto_matmul(&job), 0);
+  EXPECT_EQ(0, std::memcmp(wanted.data(), got.data(), got.size() * sizeof(float)))
+      << "engine " << job.engine << ", type " << job.b.type << ": " << job.rows << " x "
+      << job.depth << " x " << job.cols << ", precision " << job.precision;
+}
+
+void check_packed(int engine, int type, int precision) {
+  for (const int rows : {1, 13, 40}) {
+    for (const int depth : {1, 37, 1100}) {
+      pto_matmul_job job = job_of(engine, type, precision);
+      job.rows = rows, job.depth = depth;
+      check_packed(job, 5, 0, 1);
+      check_packed(job, 131, 96, 2);
+    }
+  }
+}
+
+TEST(MatmulLayout, packed_floats_have_the_bits_of_floats_on_every_engine) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AMX; ++engine) {
+    check_packed(engine, PTO_MATMUL_F16, PTO_MATMUL_CHAIN);
+    check_packed(engine, PTO_MATMUL_BF16, PTO_MATMUL_CHAIN);
+    for (int precision = PTO_MATMUL_CHAIN; precision <= PTO_MATMUL_MEDIUM; ++precision)
+      check_packed(engine, PTO_MATMUL_F32, precision);
+  }
 }
 
 TEST(MatmulLayout, other_types_have_none) {
