@@ -49,7 +49,7 @@ BUDGETS = {
     "language": 3452,
     "launch": 4730,
     "operators": 3170,
-    "ops": 4859,
+    "ops": 4863,
     "passes": 815,
     "pto": 857,
     "tasks": 11140,

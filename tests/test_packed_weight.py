@@ -130,6 +130,25 @@ def test_torch_tensors_take_it_without_a_copy_and_have_no_gradient():
         pto.pack_weight(torch.empty(50, 40, device="meta"))
 
 
+def test_torch_compile_and_vmap_take_it():
+    torch = pytest.importorskip("torch")
+    x, weight, bias = torch.randn(3, 40), torch.randn(50, 40), torch.randn(50)
+    packed, expected = pto.pack_weight(weight), ops.linear(x, weight, bias)
+    compiled = torch.compile(lambda x: ops.linear(x, packed, bias), backend="eager")
+    assert torch.equal(compiled(x), expected)
+    rows = torch.func.vmap(lambda row: ops.linear(row, packed, bias))
+    assert torch.equal(rows(x), expected)
+
+
+def test_jax_takes_it():
+    jax = pytest.importorskip("jax")
+    x, weight, behind, options = case("linear")
+    packed, expected = pto.pack_weight(weight), call("linear", x, weight, behind, options)
+    for function in (ops.linear, jax.jit(lambda x, b: ops.linear(x, packed, b))):
+        given = (packed, *behind) if function is ops.linear else behind
+        np.testing.assert_array_equal(np.asarray(function(jax.numpy.asarray(x), *given)), expected)
+
+
 def test_threads_share_one():
     x, weight, behind, options = case("linear", (17,), 200, 300)
     packed = pto.pack_weight(weight)

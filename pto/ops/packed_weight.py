@@ -81,6 +81,8 @@ def pack_weight(weight: Any, kind: str = "linear") -> "PackedWeight":
         packer(weight, out=data)
     else:
         packer(_Elements(weight), out=_Elements(data))
+    if _core.matmul_layout(of.name) != layout:  # a thread changed the precision meanwhile
+        return pack_weight(weight, kind)
     return PackedWeight(kind, of.name, shape, layout, data)
 
 
@@ -108,6 +110,7 @@ class PackedWeight:
         self._facts = (kind, dtype, shape, layout)
         self._data = data  # of f32, one axis
         self._torch: Any = None  # the same memory
+        self._types: set = {dtype}  # how libraries name the weight's type, as far as calls had them
         _core.count_packed_weight(data.nbytes)
         weakref.finalize(self, _core.count_packed_weight, -data.nbytes).atexit = False
 
@@ -221,16 +224,17 @@ class PackedWeight:
         """Raises where this weight cannot be multiplied by x in this process."""
         own = operator.by_name[KINDS[self.kind].weight].type
         for argument in operator.tensors:
-            value = values[argument.name]
-            if argument.type != own or value is self or not hasattr(value, "dtype"):
+            kind = getattr(values[argument.name], "dtype", None)
+            if argument.type != own or kind is None or kind in self._types:
                 continue
-            given = dtype(value.dtype).name
+            given = dtype(kind).name
             if given != self.dtype:
                 raise InvalidType(
                     f"{name}: {argument.name} is {given}, the packed weight {self.dtype}",
                     "a product takes elements of one type",
                     f"convert {argument.name}, or pack the weight as {given}",
                 )
+            self._types.add(kind)
         shape = getattr(x, "shape", ())
         if len(shape) > 0 and isinstance(shape[-1], int) and shape[-1] != self.inputs:
             raise InvalidValue(
