@@ -275,6 +275,33 @@ def test_sizes_that_the_elements_have_not_are_refused_at_the_call(kind):
             call(kind, x, packed, behind, options)
 
 
+def test_a_header_of_any_content_is_read_or_refused(deep):
+    """With a digest that fits: what is read multiplies, or a call refuses it."""
+    x, weight, behind, options = case("linear")
+    expected = call("linear", x, weight, behind, options)
+    content = pto.pack_weight(weight).to_bytes()
+    magic, version, length = container.PREFIX.unpack_from(content)
+    start = container.PREFIX.size
+    header, payload = content[start : start + length], content[start + length : -32]
+    random = np.random.default_rng(0)
+    pieces = [b"null", b"-1", b"1e999", b"[", b"{}", b'"x"', b"9" * 5000, b"[" * 100000, b"NaN",
+              b"", b"linear", b"matmul", b"64", b"50", b"f16", b"kind"]  # fmt: skip
+    for _ in range(20000 if deep else 300):
+        spoilt = header
+        for _ in range(random.integers(1, 3)):
+            place = random.integers(0, len(spoilt))
+            end = place + random.integers(0, 12)
+            spoilt = spoilt[:place] + pieces[random.integers(len(pieces))] + spoilt[end:]
+        whole = container.PREFIX.pack(magic, version, len(spoilt)) + spoilt + payload
+        try:
+            packed = pto.PackedWeight.from_bytes(whole + hashlib.sha256(whole).digest())
+            result = call("linear", x, packed, behind, options)
+        except pto.Error as error:
+            assert error.what and error.why and error.fix
+        else:
+            np.testing.assert_array_equal(result, expected)
+
+
 @pytest.mark.parametrize("kind", FLOATS)
 def test_elements_of_another_layout_are_never_multiplied(kind):
     x, weight, behind, options = case(kind)
