@@ -295,21 +295,22 @@ def test_a_module_of_pytorch_is_exported_with_our_operators(dynamic):
     np.testing.assert_array_equal(made.run(None, feed)[0], Layer()(x, weight).numpy())
 
 
-def test_constant_weights_are_packed_once_and_give_the_bits_of_matmul():
-    weights, other = np.random.randn(40, 500).astype("f"), np.random.randn(500).astype("f")
+@pytest.mark.parametrize("dtype, kind", [("f4", F32), ("f2", TensorProto.FLOAT16)])
+def test_constant_weights_are_packed_once_and_give_the_bits_of_matmul(dtype, kind):
+    weights, other = np.random.randn(40, 500).astype(dtype), np.random.randn(500).astype(dtype)
     made = session(model_of(
         [
             helper.make_node("MatMul", ["x", "w"], ["a"]),
             helper.make_node("MatMul", ["y", "w"], ["b"]),
             helper.make_node("MatMul", ["a", "v"], ["c"]),
         ],
-        [("x", F32, ["N", "M", 40]), ("y", F32, [40])],
-        [("a", F32, ["N", "M", 500]), ("b", F32, [500]), ("c", F32, ["N", "M"])],
+        [("x", kind, ["N", "M", 40]), ("y", kind, [40])],
+        [("a", kind, ["N", "M", 500]), ("b", kind, [500]), ("c", kind, ["N", "M"])],
         [("w", weights), ("v", other)],
     ))  # fmt: skip
     assert assigned(made) == [["MatMul"]] * 3
     for shape in ((1, 3, 40), (4, 70, 40), (0, 3, 40), (1, 1, 40)):
-        x, y = np.random.randn(*shape).astype("f"), np.random.randn(40).astype("f")
+        x, y = np.random.randn(*shape).astype(dtype), np.random.randn(40).astype(dtype)
         a, b, c = made.run(None, {"x": x, "y": y})
         np.testing.assert_array_equal(a, ops.matmul(x, weights))
         np.testing.assert_array_equal(b, ops.matmul(y, weights))

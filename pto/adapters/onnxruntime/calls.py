@@ -23,7 +23,7 @@ class LibraryOperator:
 def product(node: OnnxNode) -> LibraryOperator:
     """Weights are packed when the session is made, not at each call."""
     b = node.inputs[1]
-    if b.is_constant and b.dtype == "f32" and len(b.shape) == 2:
+    if b.is_constant and b.dtype in ("f32", "f16", "bf16") and len(b.shape) == 2:
         return LibraryOperator("matmul_packed", 2, {"cols": b.shape[1]}, {1: "_pack_right"})
     return LibraryOperator("matmul", 2)
 
