@@ -9,13 +9,17 @@
                                     # are compared with the tensor at each call
     pto.config.matmul_precision = "high"  # PTO_MATMUL_PRECISION: highest, high, medium: what
                                     # products of f32 may be made of
+    pto.config.torch_attention = True   # PTO_TORCH_ATTENTION=1: PyTorch's own
+                                    # scaled_dot_product_attention runs on our kernels
     pto.config.dump = print         # sees (stage, text) of everything that is compiled
 
-A setting counts from the next compilation, `threads`, `weights` and `matmul_precision` from the
-next call.
+A setting counts from the next compilation, `threads`, `weights`, `matmul_precision` and
+`torch_attention` from the next call.
 """
 
+import importlib
 import os
+import sys
 from collections.abc import Callable
 
 from pto import _core
@@ -115,6 +119,25 @@ class Config:
         _core.set_matmul_precision(value)
 
     @property
+    def torch_attention(self) -> bool:
+        """Whether PyTorch's scaled_dot_product_attention runs on our kernels where they take it;
+        without pto.torch it never does. True loads pto.torch.
+        """
+        return os.environ.get("PTO_TORCH_ATTENTION", "") == "1"
+
+    @torch_attention.setter
+    def torch_attention(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise InvalidType(
+                f"config.torch_attention is {value!r}",
+                "PyTorch's attention runs on our kernels or on its own",
+                "assign True or False",
+            )
+        if value or "pto.torch" in sys.modules:
+            importlib.import_module("pto.torch").use_attention(value)
+        _set("torch_attention", "PTO_TORCH_ATTENTION", "1" if value else "")
+
+    @property
     def dump(self) -> Callable[[str, str], object] | None:
         """Called with (stage, text) for each stage of each compilation; None for nothing."""
         return self._dump
@@ -130,7 +153,8 @@ class Config:
         self._dump = value
 
     def __repr__(self) -> str:
-        names = ("cxx", "cache_dir", "target", "threads", "weights", "matmul_precision", "dump")
+        names = ("cxx", "cache_dir", "target", "threads", "weights", "matmul_precision",
+                 "torch_attention", "dump")  # fmt: skip
         return "\n".join(f"{name} = {getattr(self, name)!r}" for name in names)
 
 

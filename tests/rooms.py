@@ -36,7 +36,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 665,
-    "adapters": 10935,
+    "adapters": 11126,
     "base": 1210,
     "bench": 1215,
     "bindings": 4213,
@@ -51,7 +51,7 @@ BUDGETS = {
     "operators": 3170,
     "ops": 4863,
     "passes": 815,
-    "pto": 857,
+    "pto": 877,
     "tasks": 11140,
 }
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}

@@ -29,6 +29,7 @@ from pto.adapters.torch.record import (
     torch_schema,
 )
 from pto.adapters.torch_threads import HOST_POOL, library, use_host_pool
+from pto.config import config
 from pto.errors import Failure
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "describe",
     "has_cpp_gradients",
     "int4_from_torch",
+    "use_attention",
     "use_host_pool",
 ]
 
@@ -75,6 +77,7 @@ if _gradients is not None:
     _gradients.pto_torch_weight_owner_address.restype = ctypes.c_void_p
     _owner = ctypes.c_void_p(_gradients.pto_torch_weight_owner_address())
     library().pto_torch_set_weight_owner(_owner)
+    _use_attention = _function(_gradients, "pto_torch_use_attention")
 _register_autocast = _gradients and _function(_gradients, "pto_torch_register_autocast")
 
 
@@ -90,6 +93,18 @@ def describe() -> str:
         gradients = "gradients through Python; for C++: python -m pto adapters build torch"
     device = ", npu device" if activation.is_active() else ""
     return f"PyTorch {torch.__version__}, {len(_declared)} operators{device}, {gradients}"
+
+
+def use_attention(yes: bool) -> None:
+    """Runs PyTorch's scaled_dot_product_attention on our kernels; pto.config.torch_attention."""
+    if _gradients is not None:
+        _check(_use_attention(yes))
+    elif yes:
+        raise Failure(
+            "the kernels of scaled_dot_product_attention are not built for this PyTorch",
+            f"they need the headers of PyTorch {torch.__version__}, and are built on this machine",
+            "python -m pto adapters build torch",
+        )
 
 
 def _library(record: Record) -> torch.library.Library:
@@ -149,5 +164,7 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 importlib.import_module("pto.ops")  # the operator library defines itself
 on_operator(_declare, with_spaces=True)
+if config.torch_attention and _gradients is not None:
+    use_attention(True)
 sys.modules.setdefault("pto.torch", sys.modules[__name__])
 activation.activate_if_possible()

@@ -21,7 +21,9 @@ NODE = library.Part(
     without="without it gradients go through Python",
     version=torch.__version__,
     identity=(str(torch.version.git_version),),
-    sources=(_HERE / "node.cpp", _HERE / "autocast.cpp", _HERE / "weight_owner.cpp"),
+    sources=tuple(
+        _HERE / f"{name}.cpp" for name in ("node", "autocast", "weight_owner", "scaled_dot_product")
+    ),
     options=("-std=c++20", _ABI),
     folders=tuple(
         f"-isystem{_HOME / name}" for name in ("include", "include/torch/csrc/api/include")
