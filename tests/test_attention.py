@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from pto import ops
 from pto.errors import Error
-from pto.ops.attention import attention_in_numpy
+from pto.ops.attention import attention_in_numpy, kept_in_numpy
 
 attention = torch.ops.pto.attention
 
@@ -58,6 +58,8 @@ def random_options(random):
         options["window"] = [int(n) for n in random.integers(-1, 20, 2)]
     if random.random() < 0.3:
         options["softcap"] = 2.0
+    if random.random() < 0.4:
+        options |= {"dropout": 0.3, "seed": int(random.integers(2**63))}
     return options
 
 
@@ -107,6 +109,57 @@ def test_bits_depend_on_neither_threads_nor_layout_nor_batch():
         torch.set_num_threads(threads)
 
 
+def test_what_is_dropped_depends_on_neither_threads_nor_cut_nor_type():
+    """It shows in values that tell the keys: a result is zero where its key was dropped."""
+    q, k, v = (
+        torch.zeros(2, 3, 9, 8),
+        torch.zeros(2, 3, 200, 8),
+        torch.eye(200).expand(2, 3, -1, -1),
+    )
+    kept = torch.from_numpy(kept_in_numpy((2, 3, 9, 200), 0.3, 123456789123))
+    options = {"dropout": 0.3, "seed": 123456789123}
+    threads = torch.get_num_threads()
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            for dtype in (torch.float32, torch.float16, torch.bfloat16):
+                found = attention(*(x.to(dtype) for x in (q, k, v)), **options)
+                assert torch.equal(found != 0, kept)
+            turned = [x.transpose(1, 2) for x in (q, k, v)]
+            found = attention(*turned, layout="LHD", **options).transpose(1, 2)
+            assert torch.equal(found != 0, kept)
+    finally:
+        torch.set_num_threads(threads)
+    ours, sums = torch.ops.pto.attention_with_log_sums(q, k, v, **options)
+    torch.testing.assert_close(ours[ours != 0], torch.full((int(kept.sum()),), 1 / 200 / 0.7))
+    assert torch.equal(sums, torch.ops.pto.attention_with_log_sums(q, k, v)[1])
+    assert abs(kept.double().mean() - 0.7) < 0.02
+
+
+def test_dropout_of_nothing_and_of_all():
+    q = heads(2, 3, 40, 16).requires_grad_()
+    assert torch.equal(attention(q, q, q, seed=7), attention(q, q, q))
+    out = attention(q, q, q, dropout=1.0)
+    assert torch.equal(out, torch.zeros_like(q))
+    assert torch.equal(torch.autograd.grad(out.sum(), q)[0], torch.zeros_like(q))
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.1, float("nan"), float("inf")])
+def test_a_share_beyond_all_is_refused(dropout):
+    q = np.zeros((3, 4), "f4")
+    with pytest.raises(Error, match=f"dropout is {dropout:g}"):
+        ops.attention(q, q, q, dropout=dropout)
+
+
+def test_the_generator_has_the_numbers_that_its_authors_publish():
+    """The four words of Philox4x32-10 for a counter and a key of zeros: keys 0, 16, 32, 48."""
+    words = [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+    for key, word in zip((0, 16, 32, 48), words, strict=True):
+        # Half a step of f32 below and above the word.
+        for share, stays in ((word / 2**32 - 1e-7, True), (word / 2**32 + 1e-7, False)):
+            assert kept_in_numpy((1, 1, 64), share, 0)[0, 0, key] == stays
+
+
 def test_lengths_and_slopes_lie_anywhere():
     q, lengths, slopes = heads(3, 2, 9, 8), torch.tensor([4, 0, 9, 0, 1, 0]), torch.rand(4)
     expected = attention(q, q, q, None, torch.tensor([4, 9, 1]), slopes[::2].clone())
@@ -129,7 +182,7 @@ def test_two_parts_of_the_keys_join_by_the_logarithms_of_their_sums():
 OPTIONS = [
     {}, {"causal": True, "position": 7}, {"window": [9, 3]}, {"softcap": 1.5}, {"scale": 0.7},
     {"slopes": True}, {"lengths": True}, {"mask": "numbers"}, {"mask": "bool"},
-    {"layout": "LHD"},
+    {"layout": "LHD"}, {"dropout": 0.4, "seed": 9, "softcap": 1.5},
 ]  # fmt: skip
 
 
@@ -154,7 +207,11 @@ def differentiable(q, k, v, mask=None, lengths=None, slopes=None, **options):
     elif mask is not None:
         scores = scores + mask
     scores = scores.masked_fill(~seen, -torch.inf)
-    out = scores.softmax(-1).nan_to_num() @ v
+    shares, dropout = scores.softmax(-1).nan_to_num(), options.get("dropout", 0)
+    if dropout:
+        kept = torch.from_numpy(kept_in_numpy(shares.shape, dropout, options["seed"]))
+        shares = shares * kept / (1 - dropout)
+    out = shares @ v
     return out.transpose(-2, -3) if options.get("layout") == "LHD" else out, scores.logsumexp(-1)
 
 

@@ -10,6 +10,7 @@ import pto.torch
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.checkpoint import checkpoint
 
 import pto
 from pto.adapters.torch import activation
@@ -158,6 +159,49 @@ def test_a_mask_that_requires_grad_has_its_gradient():
     expected = torch.autograd.grad(attend(q, q, q, mask).sum(), mask)
     found = torch.autograd.grad(on(attend, q, q, q, mask).sum(), mask)
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("name", ["plain", "grouped", "three axes", "hidden"])
+def test_dropout_is_seeded_by_pytorchs_generator(name):
+    """What is dropped is the operator's choice for the seed that torch.manual_seed() gives."""
+    shapes, options = CALLS[name]
+    given = [random(*shape).requires_grad_() for shape in shapes]
+    torch.manual_seed(11)
+    found = on(attend, *given, dropout_p=0.25, **options)
+    d_found = torch.autograd.grad(found.sum(), given)
+    torch.manual_seed(11)
+    seed = int(torch.empty((), dtype=torch.int64).random_(-(2**63), None)) % 2**64 >> 1
+    ours = torch.ops.pto.attention_with_log_sums(
+        *given, options.get("attn_mask"), dropout=0.25, seed=seed
+    )[0]
+    assert torch.equal(found, ours)
+    assert all(map(torch.equal, d_found, torch.autograd.grad(ours.sum(), given)))
+    assert not torch.equal(on(attend, *given, dropout_p=0.25, **options), found)
+
+
+def test_dropout_keeps_the_mean():
+    q = random(1, 4, 64, 16)
+    mean = sum(on(attend, q, q, q, scale=0.01, dropout_p=0.3) for _ in range(400)) / 400
+    torch.testing.assert_close(mean, attend(q, q, q, scale=0.01), atol=0.03, rtol=0)
+    assert torch.equal(on(attend, q, q, q, dropout_p=1.0), torch.zeros_like(q))
+
+
+def test_a_dropout_of_more_than_all_is_pytorchs_error():
+    q = random(4, 9, 16)
+    with pytest.raises(RuntimeError, match="dropout probability has to be between 0 and 1"):
+        on(attend, q, q, q, dropout_p=1.5)
+
+
+def test_checkpoints_drop_the_same_again():
+    q = random(2, 4, 9, 16).requires_grad_()
+    pto.config.torch_attention = True
+    gradients = []
+    for again in (False, True):
+        torch.manual_seed(2)
+        args = (q, q, q, None, 0.5)
+        out = checkpoint(attend, *args, use_reentrant=False) if again else attend(*args)
+        gradients += torch.autograd.grad(out.sum(), q)
+    assert torch.equal(*gradients)
 
 
 def test_nested_tensors_run_in_pytorchs_kernels():

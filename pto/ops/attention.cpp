@@ -107,6 +107,8 @@ class Jobs {
     if (std::max({rows(), k_.rows(), q_.width(), v_.width()}) > kSizeMax) {
       return in_.fail("a size is above 1073741823\npositions have 32 bits\nsplit the sequence");
     }
+    const double dropout = in_.real("dropout"_arg);
+    if (!(dropout >= 0 && dropout <= 1)) return refuse_dropout(dropout);
     if (in_.is_absent("lengths"_arg)) return 0;
     for (int64_t batch = 0; batch < q_.batches(); ++batch)
       if (length(batch) < 0 || length(batch) > k_.rows()) return refuse_length(batch);
@@ -119,6 +121,14 @@ class Jobs {
                        "a length is from 0 to the number of keys\ncheck the tensor of lengths",
                        static_cast<long long>(length(batch)), static_cast<long long>(batch),
                        static_cast<long long>(k_.rows()));
+    return in_.fail(text);
+  }
+  int32_t refuse_dropout(double dropout) const {
+    char text[160];
+    __builtin_snprintf(text, sizeof text,
+                       "dropout is %g\nit is the share of weights to drop, from 0 to 1\n"
+                       "give 0.1 for a tenth",
+                       dropout);
     return in_.fail(text);
   }
   int32_t refuse_memory() const {
@@ -145,11 +155,14 @@ class Jobs {
                     : static_cast<float>(in_.given_real("scale"_arg));
     job.softcap = static_cast<float>(in_.real("softcap"_arg));
     job.mask_hides = in_.tensor("mask"_arg).type_code == kBool;
+    job.dropout = static_cast<float>(in_.real("dropout"_arg));
+    job.seed = static_cast<uint64_t>(in_.integer("seed"_arg));
     return job;
   }
 
   void place(pto_attention_job& job, int64_t number) const {
     const int64_t batch = number / k_.heads(), head = number % k_.heads() * group_;
+    job.first_head = static_cast<uint64_t>(batch * q_.heads() + head);
     job.q = heads("q"_arg, number);
     job.out = heads("result"_arg, number);
     job.k = shared("k"_arg, number);
@@ -248,6 +261,7 @@ int32_t differentiate(const Named& in, const pto_tensor* log_sums, const pto_ten
       job.of.log_sums = {static_cast<char*>(memory) + bytes, job.of.queries, 1, 0};
       pto_attention_job sums = job.of;
       sums.out.data = nullptr;
+      sums.dropout = 0;
       pto_attention(&sums);
     }
     job.d_out = jobs.heads("d_result"_arg, number);

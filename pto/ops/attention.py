@@ -32,7 +32,7 @@ OPERANDS = (
 )
 OPTIONS = (
     "float? scale=None, bool causal=False, int[2] window=[-1, -1], float softcap=0.0,"
-    " SymInt position=0, str layout='HLD'"
+    " SymInt position=0, str layout='HLD', float dropout=0.0, SymInt seed=0"
 )
 ARGUMENTS = f"({OPERANDS}, *, {OPTIONS})"
 GIVEN = OPERANDS.replace("=None", "")  # to a gradient operator
@@ -144,9 +144,30 @@ def scores_in_numpy(q, k, mask, lengths, slopes, scale, causal, window, softcap,
     return np.where(seen, scores, -np.inf)
 
 
+def kept_in_numpy(shape, dropout, seed):
+    """[batch..., heads, queries, keys]: which weights stay.
+
+    Key j of query i and head h, counted over all batches, stays if word j % 64 // 16 of Philox4x32,
+    10 rounds, with the seed as key and the counter (j // 64 * 16 + j % 16, i, h, h >> 32), is at
+    least dropout * 2^32, dropout being rounded to f32.
+    """
+    heads, queries, keys = math.prod(shape[:-2]), *shape[-2:]
+    h, i, j = np.ogrid[:heads, :queries, :keys]
+    low = 0xFFFFFFFF
+    words = [x + 0 * (h + i + j) for x in (j // 64 * 16 + j % 16, i, h & low, h >> 32)]
+    a, b, c, d = (x.astype(np.uint64) for x in words)
+    k, m = seed & low, seed >> 32 & low
+    for _ in range(10):
+        p, q = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
+        a, b, c, d = q >> 32 ^ b ^ k, q & low, p >> 32 ^ d ^ m, p & low
+        k, m = k + 0x9E3779B9 & low, m + 0xBB67AE85 & low
+    word = np.choose(j % 64 // 16 + 0 * (h + i), (a, b, c, d))
+    return (word >= int(float(np.float32(dropout)) * 2**32)).reshape(shape)
+
+
 def attention_in_numpy(
     q, k, v, mask=None, lengths=None, slopes=None, *, scale=None, causal=False, window=(-1, -1),
-    softcap=0.0, position=0, layout="HLD",
+    softcap=0.0, position=0, layout="HLD", dropout=0.0, seed=0,
 ):  # fmt: skip
     """Outputs and logarithms of sums, by the whole matrix of scores."""
     if layout == "LHD" and q.ndim > 2:
@@ -158,7 +179,11 @@ def attention_in_numpy(
     most = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
     weights = np.exp(scores - np.where(np.isneginf(most), 0, most))
     total = weights.sum(-1, keepdims=True)
-    out = weights / np.where(total == 0, 1, total) @ v
+    shares = weights / np.where(total == 0, 1, total)
+    if dropout:
+        kept = kept_in_numpy(shares.shape, dropout, seed)
+        shares = shares * kept / (1 - dropout if dropout < 1 else 1)
+    out = shares @ v
     with np.errstate(divide="ignore"):
         sums = (np.where(np.isneginf(most), 0, most) + np.log(total))[..., 0]
     return (np.swapaxes(out, -2, -3) if layout == "LHD" and q.ndim > 2 else out), sums
@@ -172,6 +197,7 @@ def samples_of(tensor):
     yield (tensor(1, 1, 17), tensor(1, 40, 17), tensor(1, 40, 20)), {"position": 39}
     yield (tensor(2, 20, 4), tensor(2, 20, 4), tensor(2, 20, 4)), {"window": [3, 1], "scale": 0.5}
     yield (tensor(2, 3, 4), tensor(1, 5, 4), tensor(1, 5, 4)), {"softcap": 2.0}
+    yield (tensor(2, 3, 4), tensor(2, 70, 4), tensor(2, 70, 4)), {"dropout": 0.3, "seed": 2**63 - 5}
 
 
 def samples_without_keys(tensor):
@@ -201,13 +227,13 @@ class AttentionBackward:
 
     def infer(
         d_result, q, k, v, mask, lengths, slopes, result, scale, causal, window, softcap, position,
-        layout, needs,
+        layout, dropout, seed, needs,
     ):  # fmt: skip
         return infer_gradients(d_result, q, k, v, mask, lengths, slopes, window, layout, needs)
 
     def work(
         d_result, q, k, v, mask, lengths, slopes, result, scale, causal, window, softcap, position,
-        layout, needs,
+        layout, dropout, seed, needs,
     ):  # fmt: skip
         return work_of_gradients(q, k, v, layout)
 
@@ -226,13 +252,13 @@ class AttentionWithLogSumsBackward:
 
     def infer(
         d_result, d_log_sums, q, k, v, mask, lengths, slopes, result, log_sums, scale, causal,
-        window, softcap, position, layout, needs,
+        window, softcap, position, layout, dropout, seed, needs,
     ):  # fmt: skip
         return infer_gradients(d_result, q, k, v, mask, lengths, slopes, window, layout, needs)
 
     def work(
         d_result, d_log_sums, q, k, v, mask, lengths, slopes, result, log_sums, scale, causal,
-        window, softcap, position, layout, needs,
+        window, softcap, position, layout, dropout, seed, needs,
     ):  # fmt: skip
         return work_of_gradients(q, k, v, layout)
 
@@ -248,16 +274,22 @@ class Attention:
     before it to `window[1]` behind it (-1: all), none behind it if `causal`, of `lengths[batch]`
     ones. Scores become softcap tanh(score / softcap), minus slopes[head] |distance|, plus the mask
     (of bool: -infinity where it is False). layout 'LHD': positions come before heads.
+    `dropout` is the share of weights that are dropped, by a generator that counts (kept_in_numpy):
+    which depends on `seed`, head, query and key alone.
     """
 
     types = f"(T, T, T, M, i64, f32) -> T {WHERE}"
 
     def infer(
-        q, k, v, mask, lengths, slopes, scale, causal, window, softcap, position, layout
+        q, k, v, mask, lengths, slopes, scale, causal, window, softcap, position, layout,
+        dropout, seed,
     ):  # fmt: skip
         return infer_attention(q, k, v, mask, lengths, slopes, window, layout)[0]
 
-    def work(q, k, v, mask, lengths, slopes, scale, causal, window, softcap, position, layout):
+    def work(
+        q, k, v, mask, lengths, slopes, scale, causal, window, softcap, position, layout,
+        dropout, seed,
+    ):  # fmt: skip
         return work_of(q, k, v, layout)
 
     def oracle(q, k, v, mask=None, lengths=None, slopes=None, **options):
@@ -277,11 +309,15 @@ class AttentionWithLogSums:
     types = f"(T, T, T, M, i64, f32) -> (T, f32) {WHERE}"
 
     def infer(
-        q, k, v, mask, lengths, slopes, scale, causal, window, softcap, position, layout
+        q, k, v, mask, lengths, slopes, scale, causal, window, softcap, position, layout,
+        dropout, seed,
     ):  # fmt: skip
         return infer_attention(q, k, v, mask, lengths, slopes, window, layout)
 
-    def work(q, k, v, mask, lengths, slopes, scale, causal, window, softcap, position, layout):
+    def work(
+        q, k, v, mask, lengths, slopes, scale, causal, window, softcap, position, layout,
+        dropout, seed,
+    ):  # fmt: skip
         return work_of(q, k, v, layout)
 
     def oracle(q, k, v, mask=None, lengths=None, slopes=None, **options):

@@ -8,6 +8,7 @@
 //
 // Invariant: the first use registers kernels that stay; off, they call PyTorch's.
 // Thread safety: any thread, also while others call attention.
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -26,6 +27,7 @@
 #include <atomic>
 #include <initializer_list>
 #include <limits>
+#include <mutex>
 #include <utility>
 
 #include "pto/adapters/torch/error_text.hpp"
@@ -160,10 +162,17 @@ bool has_fitting_mask(const Tensor& q, const Tensor& k, const Mask& mask) {
 
 bool is_ours(const Tensor& q, const Tensor& k, const Tensor& v, const Mask& mask, double dropout,
              bool is_causal, bool grouped) {
-  return is_on && dropout == 0 && is_plain(q) && is_plain(k) && is_plain(v) &&
+  return is_on && dropout >= 0 && dropout <= 1 && is_plain(q) && is_plain(k) && is_plain(v) &&
          !c10::impl::TorchDispatchModeTLS::any_modes_set() && is_same_type(q, k, v, mask) &&
          has_fitting_shapes(q, k, v, grouped) && has_fitting_mask(q, k, mask) &&
          !(is_causal && is_given(mask)) && at::globalContext().userEnabledFlashSDP();
+}
+
+// Draws a seed, which is not negative, so that torch.manual_seed() repeats what is dropped.
+int64_t drawn_seed() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  return static_cast<int64_t>(generator.get<at::CPUGeneratorImpl>()->random64() >> 1);
 }
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Mask& mask,
@@ -183,7 +192,9 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Mask& 
                                                {"v", v},
                                                {"mask", is_given(mask) ? mask : Mask()},
                                                {"scale", scale},
-                                               {"causal", is_causal}})[0]
+                                               {"causal", is_causal},
+                                               {"dropout", dropout},
+                                               {"seed", dropout > 0 ? drawn_seed() : 0}})[0]
       .toTensor();
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention backward: the gradients of q, k and v. Weights are computed again from the logarithms
 // of their sums; with P the weights and D the sum of out d_out along a row, the gradients of scores
-// are dS = P (d_out v^T - D + d_log_sum), and d_v = P^T d_out, d_q = dS k, d_k = dS^T q.
+// are dS = P (d_out v^T - D + d_log_sum), and d_v = P^T d_out, d_q = dS k, d_k = dS^T q. Dropout
+// multiplies P in d_v, and d_out v^T, by its factors.
 //
 //     attention::run_backward(job);   // one head of k and v with all rows that share it
 //
@@ -48,6 +49,7 @@ class Backward {
         of_(job.of),
         b_(of_, Sizes(of_, kGradientKeys)),
         areas_(b_.sizes, of_.width, of_.rows),
+        dropout_(of_),
         wide_(rounded_up(of_.width, kPanel)) {}
 
   static size_t bytes(const pto_attention_gradients& job) {
@@ -210,17 +212,21 @@ class Backward {
       Softmax<T>::fill(tile, 0, first, 0);
       Softmax<T>::fill(tile, last, end, 0);
     }
+    float factors[kMostKeys];
+    const bool drops = dropout_.is_active();
+    if (drops) dropout_.find(b_, row, first, last, factors);
     const V sum = lanes::splat<V>(log_sum(row)), dots = lanes::splat<V>(dot(row));
     float* left = b_.weights(s.row) + first * s.rows + i * kGroup;
     for (int k = first; k < last; k += kPanel, left += kPanel * s.rows)
       for (int part = 0; part < kVectors; ++part) {
         const int at = k + part * kLane;
         const V x = lanes::load<kLane>(score + at);
+        const V factor = drops ? lanes::load<kLane>(factors + at) : lanes::splat<V>(1.0f);
         const V weight = lanes::exp2_to_one(x - sum);
-        V change = weight * (lanes::load<kLane>(d + at) - dots);
+        V change = weight * (lanes::load<kLane>(d + at) * factor - dots);
         if (of_.softcap != 0) change *= lanes::load<kLane>(slopes(row) + at);
         change = lanes::select(x == kLowest, V{}, change);  // beyond the keys lies anything
-        lanes::store<kLane>(score + at, weight);
+        lanes::store<kLane>(score + at, weight * factor);
         lanes::store<kLane>(d + at, change);
         part == 0 ? put<0>(left, s.rows, change) : put<kLane>(left, s.rows, change);
       }
@@ -284,6 +290,7 @@ class Backward {
   const pto_attention_job& of_;
   KeyBlock b_;
   const GradientAreas areas_;
+  const Dropout dropout_;
   const int wide_;  // the width in whole panels
 };
 

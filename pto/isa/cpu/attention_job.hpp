@@ -15,7 +15,9 @@
 // Query i of each head counts as position i + job.position among the keys. It sees the keys
 // position + first .. position + last, cut to 0 .. keys - 1, except those that the mask hides. Its
 // score for key j is scale q_i k_j, then softcap tanh(score / softcap) where softcap is not 0, then
-// minus slope |position - j|, then plus the mask's number.
+// minus slope |position - j|, then plus the mask's number. Dropout clears a share of the weights
+// and multiplies the others by 1 / (1 - dropout), after their sum is taken; attention_dropout.hpp
+// says which.
 //
 // Law: scores are chains of multiply-adds in the order of the width; the weights
 // 2^(score - largest so far) are summed, and multiplied by v, in blocks of keys whose places depend
@@ -57,6 +59,8 @@ typedef struct pto_attention_job {
   int32_t mask_hides;                  // the mask has bytes: 0 hides the key
   pto_attention_operand slopes;        // floats, one for each head; or absent
   pto_attention_operand log_sums;      // floats, natural logarithms of rows; or absent
+  float dropout;                       // 0 to 1, none to all
+  uint64_t seed, first_head;           // of dropout; heads count over all batches
   void* workspace;                     // pto_attention_bytes, of this call alone
 } pto_attention_job;
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention softmax: turns rows of scores into weights 2^(score - largest so far), after softcap,
-// slopes and mask, and brings what the rows have summed to the new largest score.
+// slopes and mask, and brings what the rows have summed to the new largest score. Dropout changes
+// the weights, not their sum.
 //
 //     Softmax<float>(block).weigh(first_row, sliver);
 //
 // Scores are logarithms to base 2.
 // Thread safety: pure functions on the memory of the block.
 #pragma once
-#include "pto/isa/cpu/attention_block.hpp"
+#include "pto/isa/cpu/attention_dropout.hpp"
 #include "pto/isa/cpu/math.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -32,7 +33,7 @@ PTO_INLINE void put(float* to, int rows, W x) {
 template <class T>
 class Softmax {
  public:
-  explicit Softmax(const KeyBlock& block) : b_(block), job_(block.job) {}
+  explicit Softmax(const KeyBlock& block) : b_(block), job_(block.job), dropout_(job_) {}
 
   // Weighs all rows of a sliver, step by step: rows do not wait for each other then. `first_row`:
   // of those whose scores were computed together.
@@ -50,7 +51,16 @@ class Softmax {
     for (int i = 0; i < s.rows; ++i) {
       const float* const score = b_.scores(s.row + i - first_row);
       const float shift = now[i] == kLowest ? 0 : now[i];
-      b_.sum(s.row + i) += exponentials(score + first, score + end, shift, to + i * kGroup, s.rows);
+      float* const left = to + i * kGroup;
+      if (dropout_.is_active()) {
+        float factors[kMostKeys];
+        dropout_.find(b_, s.row + i, first, end, factors);
+        b_.sum(s.row + i) +=
+            exponentials<true>(score + first, score + end, shift, left, s.rows, factors + first);
+      } else {
+        b_.sum(s.row + i) +=
+            exponentials<false>(score + first, score + end, shift, left, s.rows, nullptr);
+      }
     }
   }
 
@@ -81,17 +91,25 @@ class Softmax {
     return lanes::reduce(larger, larger(even, odd));
   }
 
-  // Stores 2^(score - shift) in a row of a panel; returns their sum.
+  // Stores 2^(score - shift), times a factor if it drops, in a row of a panel; returns their sum
+  // without the factors.
+  template <bool Drops>
   static PTO_INLINE float exponentials(const float* score, const float* end, float shift, float* to,
-                                       int rows) {
+                                       int rows, const float* factor) {
     V even = {}, odd = {};
     for (; score < end; score += kPanel, to += kPanel * rows) {
       const V first = lanes::exp2_to_one(lanes::load<kLane>(score) - shift);
       const V second = lanes::exp2_to_one(lanes::load<kLane>(score + kLane) - shift);
       even += first;
       odd += second;
-      put<0>(to, rows, first);
-      put<kLane>(to, rows, second);
+      if constexpr (Drops) {
+        put<0>(to, rows, first * lanes::load<kLane>(factor));
+        put<kLane>(to, rows, second * lanes::load<kLane>(factor + kLane));
+        factor += kPanel;
+      } else {
+        put<0>(to, rows, first);
+        put<kLane>(to, rows, second);
+      }
     }
     return lanes::reduce([](auto a, auto b) { return a + b; }, even + odd);
   }
@@ -141,6 +159,7 @@ class Softmax {
 
   const KeyBlock& b_;
   const pto_attention_job& job_;
+  const Dropout dropout_;
 };
 
 }  // namespace attention

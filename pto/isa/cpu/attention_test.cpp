@@ -14,6 +14,7 @@
 
 #include "tests/at_the_edge.hpp"
 #include "tests/deep.hpp"
+#include "tests/slow_philox.hpp"
 
 namespace pto::attention_test {
 
@@ -33,7 +34,22 @@ struct Case {
   int position = 0, first = -PTO_ATTENTION_UNBOUNDED, last = PTO_ATTENTION_UNBOUNDED;
   float softcap = 0;
   bool has_slopes = false, has_numbers = false, hides = false;
+  float dropout = 0;
+  uint64_t seed = 0, first_head = 0;
 };
+
+// Returns the factor of a weight, as attention_dropout.hpp states it.
+double factor(const Case& c, int row, int key) {
+  if (c.dropout == 0) return 1;
+  const uint64_t head = c.first_head + uint64_t(row / c.queries);
+  const uint32_t keys[] = {uint32_t(c.seed), uint32_t(c.seed >> 32)};
+  const uint32_t counter[] = {uint32_t(key / 64 * 16 + key % 16), uint32_t(row % c.queries),
+                              uint32_t(head), uint32_t(head >> 32)};
+  uint32_t words[4];
+  philox_slowly(10, keys, counter, words);
+  const bool is_kept = words[key % 64 / 16] >= double(c.dropout) * 4294967296.0;
+  return is_kept ? 1 / (1 - double(c.dropout)) : 0;
+}
 
 class Operands {
  public:
@@ -66,6 +82,7 @@ class Operands {
     if (case_.hides) job.mask = {hidden_.data(), 0, case_.keys, 1}, job.mask_hides = 1;
     if (case_.has_slopes) job.slopes = {slopes_.data(), 1, 0, 0};
     job.log_sums = {log_sums_.data(), case_.queries, 1, 0};
+    job.dropout = case_.dropout, job.seed = case_.seed, job.first_head = case_.first_head;
     return job;
   }
 
@@ -104,8 +121,9 @@ class Operands {
     for (int col = 0; col < case_.value_width; ++col) {
       double want = 0;
       for (int key = 0; key < case_.keys; ++key)
-        want += scores[size_t(key)] / std::max(total, 1e-300) * double(v_.at(key, col));
-      ASSERT_NEAR(double(out_.at(row, col)), want, 16 * error)
+        want += scores[size_t(key)] / std::max(total, 1e-300) * factor(case_, row, key) *
+                double(v_.at(key, col));
+      ASSERT_NEAR(double(out_.at(row, col)), want, 16 * error / (1 - case_.dropout))
           << "row " << row << " column " << col;
     }
   }
@@ -127,11 +145,13 @@ class Operands {
         double& w = weights[size_t(j)];
         w /= total;
         for (int c = 0; c < outs; ++c) changes[size_t(j)] += double(d.at(row, c)) * v_.at(j, c);
+        changes[size_t(j)] *= factor(case_, row, j);
         dot += w * changes[size_t(j)];
       }
       for (int j = 0; j < case_.keys; ++j) {
         const double w = weights[size_t(j)], change = w * (changes[size_t(j)] - dot) * 0.02f;
-        for (int c = 0; c < outs; ++c) v[size_t(j * outs + c)] += w * d.at(row, c);
+        for (int c = 0; c < outs; ++c)
+          v[size_t(j * outs + c)] += w * factor(case_, row, j) * d.at(row, c);
         for (int c = 0; c < width; ++c) {
           q[size_t(row * width + c)] += change * k_.at(j, c);
           k[size_t(j * width + c)] += change * q_.at(row, c);
@@ -148,6 +168,7 @@ class Operands {
       ASSERT_NEAR(double(got[i]), want[i], 3e-5 * largest) << name << " element " << i;
   }
 
+  const std::vector<float>& log_sums() const { return log_sums_; }
   std::vector<float> outs() const {
     std::vector<float> all;
     for (int row = 0; row < case_.heads * case_.queries; ++row)
@@ -222,6 +243,9 @@ Case random_case(unsigned seed) {
   if (r.below(4) == 0) c.softcap = 3;
   c.has_slopes = r.below(4) == 0, c.has_numbers = r.below(4) == 0;
   c.hides = !c.has_numbers && r.below(3) == 0;
+  if (r.below(3) == 0)
+    c.dropout = 0.25f * float(1 + r.below(3)), c.seed = ~uint64_t(seed) << 7,
+    c.first_head = 0xffffffffu - uint64_t(r.below(3));
   return c;
 }
 
@@ -238,7 +262,7 @@ TEST(Attention, CrossesItsBlocks) {
          {Case{3, 133, 270, 32, 17}, {3, 100, 140, 130, 7}, {1, 99, 140, 530, 3}}) {
       Case c = sizes;
       ASSERT_NO_FATAL_FAILURE(check(c, 1, engine));
-      c.last = 0, c.position = 127, c.first = -100;
+      c.last = 0, c.position = 127, c.first = -100, c.dropout = 0.1f, c.seed = 77;
       ASSERT_NO_FATAL_FAILURE(check(c, 2, engine));
     }
 }
@@ -248,8 +272,22 @@ TEST(Attention, DifferentiatesByQueriesKeysAndValues) {
     for (int seed = 0; seed < rounds_of(40, 1000); ++seed)
       ASSERT_NO_FATAL_FAILURE(check_gradients(random_case(unsigned(seed)), unsigned(seed), engine));
     Case c = {2, 55, 140, 33, 17};  // beyond a block of rows and of keys
-    c.last = 0, c.position = 70;
+    c.last = 0, c.position = 70, c.dropout = 0.1f;
     ASSERT_NO_FATAL_FAILURE(check_gradients(c, 3, engine));
+  }
+}
+
+// A query's sum counts the weights that are dropped.
+TEST(Attention, DropsNothingOrAll) {
+  const Case plain = {2, 30, 140, 16, 8};
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine) {
+    Case none = plain, all = plain;
+    none.seed = 5, all.dropout = 1;
+    Operands a(plain, 3), b(none, 3), c(all, 3);
+    if (!run(a.job(engine)) || !run(b.job(engine)) || !run(c.job(engine))) continue;
+    EXPECT_EQ(a.outs(), b.outs());
+    EXPECT_EQ(c.outs(), std::vector<float>(c.outs().size(), 0.0f));
+    EXPECT_EQ(a.log_sums(), c.log_sums());
   }
 }
 
