@@ -16,7 +16,7 @@ attention = torch.ops.pto.attention
 
 def heads(*shape):
     torch.manual_seed(sum(shape))
-    return torch.randn(*shape)
+    return torch.randn(shape)
 
 
 @pytest.mark.parametrize("queries, keys", [(1, 1), (33, 33), (7, 300), (130, 65)])
@@ -246,11 +246,94 @@ def test_gradients_are_those_of_the_whole_matrix_of_scores(options):
         torch.testing.assert_close(found.double(), expected, atol=1e-5, rtol=1e-4)
 
 
-def test_a_mask_has_no_gradient_and_says_so():
+MASKS = [
+    (37, 140),
+    (4, 1, 140),
+    (2, 1, 37, 1),
+    (2, 4, 37, 140),
+    (1, 4, 37, 140),
+    (140,),
+    (37, 1),
+    (),
+]
+SHARED = [{}, {"causal": True, "position": 70}, {"softcap": 1.5, "dropout": 0.4, "seed": 9},
+          {"lengths": True}]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", SHARED, ids=str)
+@pytest.mark.parametrize("shape", MASKS, ids=str)
+def test_the_gradient_of_a_mask_is_summed_over_what_shares_it(shape, options):
+    """Also where it shifts all scores of a query alike, which changes nothing but the sums."""
+    q, k, v = heads(2, 4, 37, 20), heads(2, 2, 140, 20), heads(2, 2, 140, 9)
+    options = dict(options)
+    lengths = torch.tensor([140, 33]) if options.pop("lengths", None) else None
+    given = [x.requires_grad_() for x in (q, k, v, heads(*shape))]
+    wide = [x.detach().double().requires_grad_() for x in given]
+    out, sums = differentiable(*wide, lengths, None, **options)
+    d, d_sums = torch.randn(out.shape), torch.randn(sums.shape)
+    ours = attention(*given, lengths, None, **options)
+    both = torch.ops.pto.attention_with_log_sums(*given, lengths, None, **options)
+    expected = torch.autograd.grad(out, wide, d.double(), retain_graph=True)
+    for found, one in zip(torch.autograd.grad(ours, given, d), expected, strict=True):
+        torch.testing.assert_close(found.double(), one, atol=2e-5, rtol=1e-4)
+    expected = torch.autograd.grad((out, sums), wide, (d.double(), d_sums.double()))
+    for found, one in zip(torch.autograd.grad(both, given, (d, d_sums)), expected, strict=True):
+        torch.testing.assert_close(found.double(), one, atol=2e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(130, 300), (4, 130, 300), (3, 1, 130, 300), (1, 300)], ids=str)
+def test_the_gradient_of_a_mask_has_the_same_bits_for_every_number_of_threads(shape):
+    q, mask = heads(3, 4, 130, 24), heads(*shape).requires_grad_()
+    k, found, threads = heads(3, 2, 300, 24), [], torch.get_num_threads()
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            found += torch.autograd.grad(attention(q, k, k, mask).square().sum(), mask)
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_gradient_of_a_narrow_mask_rounds_once(dtype):
+    q, k, mask = (x.to(dtype) for x in (heads(3, 4, 50, 40), heads(3, 4, 60, 40), heads(50, 60)))
+    out, sums = torch.ops.pto.attention_with_log_sums(q, k, k, mask)
+    gradient = torch.ops.pto.attention_with_log_sums_backward
+    args = [out, torch.zeros_like(sums), q, k, k, mask, None, None, out, sums]
+    expected = gradient(*(x.float() if x is not None else x for x in args))[3].to(dtype)
+    assert torch.equal(gradient(*args)[3], expected)
+
+
+def test_a_mask_lies_anywhere_and_hides():
+    """Hidden keys and a transposed mask; the mask alone requires a gradient."""
+    q, k = heads(2, 9, 16), heads(2, 14, 16)
+    mask = heads(14, 9)
+    mask[3], mask[:, 4] = -torch.inf, -torch.inf
+    mask = mask.requires_grad_()
+    (found,) = torch.autograd.grad(attention(q, k, k, mask.T).square().sum(), mask)
+    wide = mask.detach().double().requires_grad_()
+    out = differentiable(q.double(), k.double(), k.double(), wide.T)[0]
+    (expected,) = torch.autograd.grad(out.square().sum(), wide)
+    torch.testing.assert_close(found.double(), expected.nan_to_num(), atol=1e-5, rtol=1e-4)
+    assert not found[3].any() and not found[:, 4].any()
+
+
+@pytest.mark.parametrize("sizes", [(0, 9), (9, 0), (9, 9)], ids=str)
+def test_the_gradient_of_a_mask_of_nothing_is_zero(sizes):
+    queries, keys = sizes
+    q, k = torch.randn(0 if queries == keys else 2, queries, 8), torch.randn(1, keys, 8)
+    k = k.expand(q.shape[0], -1, -1)
+    for shape in ((queries, keys), (1, keys), (queries, 1), (1, 1)):
+        mask = torch.zeros(shape, requires_grad=True)
+        (found,) = torch.autograd.grad(attention(q, k, k, mask).sum(), mask)
+        assert torch.equal(found, torch.zeros(shape))
+
+
+def test_slopes_have_no_gradient_and_say_so():
     q = heads(1, 2, 5, 8)
-    mask = torch.zeros(5, 5, requires_grad=True)
+    slopes = torch.zeros(2, requires_grad=True)
     with pytest.raises((Error, RuntimeError), match="requires grad, but the operator has no gradi"):
-        attention(q, q, q, mask)
+        attention(q, q, q, None, None, slopes)
 
 
 @pytest.mark.parametrize("queries", [0, 1, 30])

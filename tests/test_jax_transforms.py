@@ -89,10 +89,31 @@ def test_what_has_no_gradient_says_so():
 
 
 def test_a_tensor_without_a_gradient_is_refused():
-    q, mask = jnp.ones((5, 8)), jnp.zeros((5, 5))
-    jax.grad(lambda q: pto.jax.attention(q, q, q, mask).sum())(q)
+    q, slopes = jnp.ones((2, 5, 8)), jnp.zeros(2)
+    jax.grad(lambda q: pto.jax.attention(q, q, q, None, None, slopes).sum())(q)
     with pytest.raises(InvalidValue, match="a gradient is asked for by a tensor that it has none"):
-        jax.grad(lambda mask: pto.jax.attention(q, q, q, mask).sum())(mask)
+        jax.grad(lambda slopes: pto.jax.attention(q, q, q, None, None, slopes).sum())(slopes)
+
+
+def test_a_mask_of_numbers_has_a_gradient_and_one_of_bool_needs_none():
+    q, mask = jnp.asarray(random(2, 5, 8)), jnp.asarray(random(5, 5))
+
+    def loss(attend):
+        return lambda q, mask: jnp.square(attend(q, mask)).sum()
+
+    def composed(q, mask):
+        scores = q @ q.swapaxes(-1, -2) / 8**0.5
+        scores = jnp.where(mask, scores, -jnp.inf) if mask.dtype == bool else scores + mask
+        return jax.nn.softmax(scores) @ q
+
+    ours = loss(lambda q, mask: pto.jax.attention(q, q, q, mask))
+    for found, want in zip(
+        jax.grad(ours, (0, 1))(q, mask), jax.grad(loss(composed), (0, 1))(q, mask), strict=True
+    ):
+        np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
+    hides = jnp.tri(5, dtype=bool)
+    found, want = (jax.grad(f)(q, hides) for f in (ours, loss(composed)))
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
 
 
 def test_second_derivatives_are_those_of_jax():

@@ -222,3 +222,16 @@ def test_a_saved_model_keeps_lists_and_attributes(tmp_path):
     a, b = x(2, 3), x(3, seed=1)
     for got, want in zip(loaded.call(a, b), module.call(a, b), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def test_a_mask_of_numbers_has_a_gradient_and_one_of_bool_has_none():
+    random = np.random.default_rng(4)
+    q, mask = random.random((2, 3, 5, 8), np.float32), random.random((5, 5), np.float32)
+    for given in (mask, mask > 0.5):
+        tensors = [tf.constant(q), tf.constant(given)]
+        with tf.GradientTape() as tape:
+            tape.watch(tensors)
+            result = tf.square(pto_tf.attention(tensors[0], tensors[0], tensors[0], tensors[1]))
+        d_q, d_mask = tape.gradient(result, tensors)
+        assert d_q.shape == q.shape
+        assert np.any(d_mask) and d_mask.shape == mask.shape if given is mask else d_mask is None

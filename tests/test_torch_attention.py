@@ -154,11 +154,18 @@ def test_other_calls_run_in_pytorchs_kernels(call):
     assert torch.equal(on(attend, *args, **options).nan_to_num(), expected.nan_to_num())
 
 
-def test_a_mask_that_requires_grad_has_its_gradient():
-    q, mask = random(2, 4, 9, 16), torch.zeros(9, 9, requires_grad=True)
-    expected = torch.autograd.grad(attend(q, q, q, mask).sum(), mask)
-    found = torch.autograd.grad(on(attend, q, q, q, mask).sum(), mask)
-    torch.testing.assert_close(found, expected)
+@pytest.mark.parametrize("options", [{}, {"dropout_p": 0.0, "enable_gqa": True}], ids=str)
+def test_a_mask_that_requires_grad_has_its_gradient(options):
+    """Of our kernel, the mask alone or with the others."""
+    q, k, mask = random(2, 4, 9, 16), random(2, 4, 9, 16), random(4, 1, 9).requires_grad_()
+    expected = torch.autograd.grad(attend(q, k, k, mask, **options).square().sum(), mask)
+    found = torch.autograd.grad(on(attend, q, k, k, mask, **options).square().sum(), mask)
+    torch.testing.assert_close(found, expected, atol=5e-6, rtol=1e-4)
+    ours = torch.ops.pto.attention_with_log_sums(q, k, k, mask)[0]
+    assert torch.equal(found[0], torch.autograd.grad(ours.square().sum(), mask)[0])
+    q.requires_grad_()
+    found = torch.autograd.grad(on(attend, q, k, k, mask, **options).square().sum(), (q, mask))
+    torch.testing.assert_close(found[1:], expected, atol=5e-6, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["plain", "grouped", "three axes", "hidden"])

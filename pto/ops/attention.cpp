@@ -7,6 +7,7 @@
 
 #include "pto/isa/cpu/attention_job.hpp"
 #include "pto/operators/named_arguments.hpp"
+#include "pto/ops/attention_mask.hpp"
 #include "pto/pto-inst.hpp"
 
 using namespace pto;
@@ -53,23 +54,6 @@ class Heads {
   int row_, head_;
 };
 
-// A mask, broadcast to [batch..., heads, queries, keys]; `like` has the batch.
-pto_attention_operand mask_at(const pto_tensor& mask, const pto_tensor& like, int64_t batch,
-                              int64_t head) {
-  const auto stride = [&](int from_end) -> int64_t {
-    const int axis = mask.rank - from_end;
-    return axis < 0 || mask.sizes[axis] == 1 ? 0 : mask.strides[axis];
-  };
-  int64_t offset = head * stride(3);
-  for (int from_end = 4; from_end <= like.rank; ++from_end) {
-    const int64_t size = like.sizes[like.rank - from_end];
-    offset += batch % size * stride(from_end);
-    batch /= size;
-  }
-  return {static_cast<char*>(mask.data) + offset * (mask.type_bits / 8), stride(3), stride(2),
-          stride(1)};
-}
-
 // Jobs of a call, forward or backward.
 template <class Named>
 class Jobs {
@@ -86,6 +70,10 @@ class Jobs {
   int64_t count() const { return q_.batches() * k_.heads(); }
   int64_t rows() const { return group_ * q_.rows(); }
   int64_t keys() const { return k_.rows(); }
+  int64_t batches() const { return q_.batches(); }
+  int64_t query_heads() const { return q_.heads(); }
+  int64_t queries() const { return q_.rows(); }
+  int64_t group() const { return group_; }
 
   template <class Name>
   Heads of(Name name) const {
@@ -238,34 +226,40 @@ void clear(const pto_attention_operand& x, int64_t first, int64_t rows, int64_t 
       static_cast<Element*>(x.data)[i * x.row_stride + j * x.col_stride] = Element(0);
 }
 
-// Writes d_q, d_k and d_v where they are needed. Null log_sums: they are found first.
+// Jobs of gradients. Null log_sums: the call has none.
 template <class Named>
-int32_t differentiate(const Named& in, const pto_tensor* log_sums, const pto_tensor* d_log_sums) {
-  const Jobs<Named> jobs(in);
-  if (const int32_t failed = jobs.check()) return failed;
-  pto_attention_gradients job = {};
-  job.of = jobs.common();
-  const size_t bytes =
-      std::max(pto_attention_gradients_bytes(&job), pto_attention_bytes(&job.of)) / 64 * 64 + 64;
-  const auto more = log_sums ? 0 : static_cast<size_t>(job.of.rows) * sizeof(float);
-  void* const memory = in.scratch(bytes + more);
-  if (!memory) return jobs.refuse_memory();
-  job.of.workspace = memory;
-  const int64_t needs = in.integer("needs"_arg);
+class GradientJobs : public Jobs<Named> {
+ public:
+  GradientJobs(const Named& in, const pto_tensor* log_sums, const pto_tensor* d_log_sums)
+      : Jobs<Named>(in), log_sums_(log_sums), d_log_sums_(d_log_sums) {}
+
+  bool has_log_sums() const { return log_sums_ != nullptr; }
+
+  void place(pto_attention_gradients& job, int64_t number) const {
+    Jobs<Named>::place(job.of, number);
+    job.d_out = this->heads("d_result"_arg, number);
+    if (log_sums_) job.of.log_sums = this->sums(*log_sums_, number);
+    if (d_log_sums_) job.d_log_sums = this->sums(*d_log_sums_, number);
+  }
+
+ private:
+  const pto_tensor *const log_sums_, *const d_log_sums_;
+};
+
+// Writes d_q, d_k and d_v where they are needed. `floats`: a job's logarithms of sums, if the call
+// has none.
+template <class Named>
+void find_gradients(const Named& in, const GradientJobs<Named>& jobs, pto_attention_gradients job,
+                    int64_t needs, float* floats) {
   auto [number, last] = in.items(jobs.count());
   for (; number < last; ++number) {
-    jobs.place(job.of, number);
-    if (log_sums) {
-      job.of.log_sums = jobs.sums(*log_sums, number);
-    } else {
-      job.of.log_sums = {static_cast<char*>(memory) + bytes, job.of.queries, 1, 0};
+    jobs.place(job, number);
+    if (!jobs.has_log_sums()) {
+      job.of.log_sums = {floats, job.of.queries, 1, 0};
       pto_attention_job sums = job.of;
       sums.out.data = nullptr;
-      sums.dropout = 0;
       pto_attention(&sums);
     }
-    job.d_out = jobs.heads("d_result"_arg, number);
-    if (d_log_sums) job.d_log_sums = jobs.sums(*d_log_sums, number);
     if (needs & 1) job.d_q = jobs.heads("d_q"_arg, number);
     // Keys beyond the length have no part in the result.
     const int64_t keys = jobs.keys();
@@ -278,6 +272,32 @@ int32_t differentiate(const Named& in, const pto_tensor* log_sums, const pto_ten
       clear(job.d_v, job.of.keys, keys, job.of.value_width);
     }
     pto_attention_backward(&job);
+  }
+}
+
+template <class Named>
+int32_t differentiate(const Named& in, const pto_tensor* log_sums, const pto_tensor* d_log_sums) {
+  using Mask = MaskGradient<Element, GradientJobs<Named>>;
+  const GradientJobs<Named> jobs(in, log_sums, d_log_sums);
+  if (const int32_t failed = jobs.check()) return failed;
+  pto_attention_gradients job = {};
+  job.of = jobs.common();
+  const size_t bytes =
+      std::max(pto_attention_gradients_bytes(&job), pto_attention_bytes(&job.of)) / 64 * 64 + 64;
+  const int64_t needs = in.integer("needs"_arg);
+  const bool needs_mask = (needs & 8) && !in.is_absent("mask"_arg);
+  int64_t more = log_sums ? 0 : jobs.rows();
+  if (needs_mask) more = std::max(more, Mask::floats(jobs));
+  void* const memory = in.scratch(bytes + static_cast<size_t>(more) * sizeof(float));
+  if (!memory) return jobs.refuse_memory();
+  job.of.workspace = memory;
+  float* const floats = reinterpret_cast<float*>(static_cast<char*>(memory) + bytes);
+  if (needs & 7) find_gradients(in, jobs, job, needs, floats);
+  if (needs_mask) {
+    Mask gradient(jobs, job, in.tensor("mask"_arg), in.tensor("d_mask"_arg), in.tensor("q"_arg),
+                  floats);
+    auto [item, last] = in.items(gradient.count());
+    for (; item < last; ++item) gradient.run(item);
   }
   return 0;
 }

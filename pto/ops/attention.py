@@ -37,6 +37,7 @@ OPTIONS = (
 ARGUMENTS = f"({OPERANDS}, *, {OPTIONS})"
 GIVEN = OPERANDS.replace("=None", "")  # to a gradient operator
 WHERE = "where T: f32 f16 bf16, M: f32 f16 bf16 bool"
+WANTED = ("q", "k", "v", "mask")
 SAVED = ("q", "k", "v", "mask", "lengths", "slopes", "result")
 
 
@@ -193,6 +194,7 @@ def samples_of(tensor):
     yield (tensor(5, 8), tensor(7, 8), tensor(7, 3)), {}
     mask = np.tri(6, 9, 3, dtype=bool)
     yield (tensor(2, 4, 6, 5), tensor(2, 2, 9, 5), tensor(2, 2, 9, 5), mask), {}
+    yield (tensor(2, 4, 6, 5), tensor(2, 2, 9, 5), tensor(2, 2, 9, 5), tensor(4, 1, 9)), {}
     yield (tensor(3, 2, 8), tensor(5, 2, 8), tensor(5, 2, 8)), {"layout": "LHD", "causal": True}
     yield (tensor(1, 1, 17), tensor(1, 40, 17), tensor(1, 40, 20)), {"position": 39}
     yield (tensor(2, 20, 4), tensor(2, 20, 4), tensor(2, 20, 4)), {"window": [3, 1], "scale": 0.5}
@@ -208,22 +210,23 @@ def samples_without_keys(tensor):
 def infer_gradients(d_result, q, k, v, mask, lengths, slopes, window, layout, needs):
     shape = infer_attention(q, k, v, mask, lengths, slopes, window, layout)[0].shape
     require_shape(d_result, shape, "the result and its gradient")
-    return where_needed(needs, q, k, v)
+    return where_needed(needs, q, k, v, q.like((0,) if mask is None else mask.shape))
 
 
 def work_of_gradients(q: Spec, k: Spec, v: Spec, layout: str) -> tuple[Size, Size]:
     batch, heads = _heads(k, "k", layout)[:2]
-    return math.prod(batch) * heads, work_of(q, k, v, layout)[1] * 3
+    jobs = size_max(math.prod(batch) * heads, 1)  # without heads a mask has zeros
+    return jobs, work_of(q, k, v, layout)[1] * 3
 
 
 @op(
     f"attention_backward(Tensor d_result, {GIVEN}, Tensor result, *, {OPTIONS},"
-    " int needs=-1) -> (Tensor d_q, Tensor d_k, Tensor d_v)"
+    " int needs=-1) -> (Tensor d_q, Tensor d_k, Tensor d_v, Tensor d_mask)"
 )
 class AttentionBackward:
-    """The gradients of attention by q, k and v."""
+    """The gradients of attention by q, k, v and a mask of numbers."""
 
-    types = f"(T, T, T, T, M, i64, f32, T) -> (T, T, T) {WHERE}"
+    types = f"(T, T, T, T, M, i64, f32, T) -> (T, T, T, T) {WHERE}"
 
     def infer(
         d_result, q, k, v, mask, lengths, slopes, result, scale, causal, window, softcap, position,
@@ -243,12 +246,12 @@ class AttentionBackward:
 @op(
     f"attention_with_log_sums_backward(Tensor d_result, Tensor d_log_sums, {GIVEN},"
     f" Tensor result, Tensor log_sums, *, {OPTIONS}, int needs=-1)"
-    " -> (Tensor d_q, Tensor d_k, Tensor d_v)"
+    " -> (Tensor d_q, Tensor d_k, Tensor d_v, Tensor d_mask)"
 )
 class AttentionWithLogSumsBackward:
-    """The gradients of attention_with_log_sums by q, k and v."""
+    """The gradients of attention_with_log_sums by q, k, v and a mask of numbers."""
 
-    types = f"(T, f32, T, T, T, M, i64, f32, T, f32) -> (T, T, T) {WHERE}"
+    types = f"(T, f32, T, T, T, M, i64, f32, T, f32) -> (T, T, T, T) {WHERE}"
 
     def infer(
         d_result, d_log_sums, q, k, v, mask, lengths, slopes, result, log_sums, scale, causal,
@@ -298,7 +301,7 @@ class Attention:
     samples = samples_without_keys
     tolerance = TOLERANCE
     kernel = cpp_kernel("attention.cpp", "attention", takes_strides=True)
-    gradient, saved, wanted = "attention_backward", SAVED, ("q", "k", "v")
+    gradient, saved, wanted = "attention_backward", SAVED, WANTED
 
 
 @op(f"attention_with_log_sums{ARGUMENTS} -> (Tensor result, Tensor log_sums)")
@@ -327,4 +330,4 @@ class AttentionWithLogSums:
     tolerance = TOLERANCE
     kernel = cpp_kernel("attention.cpp", "attention_with_log_sums", takes_strides=True)
     gradient, saved = "attention_with_log_sums_backward", (*SAVED, "log_sums")
-    wanted = ("q", "k", "v")
+    wanted = WANTED

@@ -37,7 +37,7 @@ def gradient_case(case: Case) -> Case | None:
     ]
     saved = [values[s] if s >= 0 else outputs[-1 - s] for s in record.saved]
     attributes = [v for v, a in zip(values, record.arguments, strict=True) if not a.is_tensor]
-    needs = sum(1 << i for i, a in enumerate(record.wanted) if values[a] is not None)
+    needs = sum(1 << i for i, a in enumerate(record.wanted) if is_differentiable(values[a]))
     named = dict(zip([a.name for a in backward.arguments], [*ones, *saved, *attributes, needs],
                      strict=True))  # fmt: skip
     positional = tuple(named.pop(a.name) for a in backward.arguments if not a.keyword_only)
@@ -61,7 +61,7 @@ def gradients(case: Case) -> list[np.ndarray | None]:
     pairs = [
         pair
         for gradient, a in zip(by_output(gradient_case(case)), record.wanted, strict=True)
-        if values[a] is not None
+        if is_differentiable(values[a])
         for pair in zip(members(gradient), members(values[a]), strict=True)
     ]
     return [summed(gradient, argument.shape) for gradient, argument in pairs]
@@ -83,7 +83,12 @@ def wanted(case: Case) -> list[int]:
     """The places of differentiable arguments that this call gives."""
     record = record_of(case.operator)
     values = record.bind(case.args, case.kwargs)
-    return [a for a in record.wanted if values[a] is not None]
+    return [a for a in record.wanted if is_differentiable(values[a])]
+
+
+def is_differentiable(value: Any) -> bool:
+    """True for an argument that is there, but for a mask of bool."""
+    return value is not None and not any(x.dtype == bool for x in members(value))
 
 
 def summed(gradient: np.ndarray, shape: tuple) -> np.ndarray | None:

@@ -53,6 +53,7 @@ class Rule:
             _counts(op, definition.output_arg),
         )  # fmt: skip
         skipped = set(getattr(op, "skip_input_indices", None) or ())
+        skipped |= {i for i, x in enumerate(op.inputs) if not x.dtype.is_floating}
         needs = needs_of(plan, (place not in skipped for place in range(len(plan.outputs))))
         if not needs:
             return [None] * len(plan.outputs)

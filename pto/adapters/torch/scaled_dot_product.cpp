@@ -122,7 +122,8 @@ std::tuple<Tensor, Tensor, Tensor> fused_backward(const Tensor& d_out, const Ten
                                             {"log_sums", sums},
                                             {"scale", scale},
                                             {"causal", is_causal},
-                                            {"layout", "LHD"}});
+                                            {"layout", "LHD"},
+                                            {"needs", 7}});  // not that of the mask
   // Positions come before heads in memory: the strides of PyTorch's fake tensors.
   return {turned(found[0].toTensor()), turned(found[1].toTensor()), turned(found[2].toTensor())};
 }
@@ -157,7 +158,7 @@ bool has_fitting_mask(const Tensor& q, const Tensor& k, const Mask& mask) {
     const int64_t size = axis == -1 ? k.size(-2) : q.size(axis);
     if (mask->size(axis) != 1 && mask->size(axis) != size) return false;
   }
-  return !(at::GradMode::is_enabled() && mask->requires_grad());
+  return true;
 }
 
 bool is_ours(const Tensor& q, const Tensor& k, const Tensor& v, const Mask& mask, double dropout,
@@ -186,7 +187,8 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Mask& 
   static const c10::OperatorHandle plain = handle_of("pto::attention");
   static const c10::OperatorHandle with_sums = handle_of("pto::attention_with_log_sums");
   const bool keeps_sums =
-      at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad());
+      at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad() ||
+                                     (is_given(mask) && mask->requires_grad()));
   return call(keeps_sums ? with_sums : plain, {{"q", q},
                                                {"k", k},
                                                {"v", v},

@@ -4,12 +4,13 @@
 #include "pto/isa/cpu/engine.hpp"
 
 extern "C" {
-#define PTO_LOOPS(target)                                                   \
-  void pto_attention_##target(const pto_attention_job* job);                \
-  size_t pto_attention_bytes_##target(const pto_attention_job* job);        \
-  int32_t pto_attention_rows_##target(const pto_attention_job* job);        \
-  void pto_attention_backward_##target(const pto_attention_gradients* job); \
-  size_t pto_attention_gradients_bytes_##target(const pto_attention_gradients* job);
+#define PTO_LOOPS(target)                                                            \
+  void pto_attention_##target(const pto_attention_job* job);                         \
+  size_t pto_attention_bytes_##target(const pto_attention_job* job);                 \
+  int32_t pto_attention_rows_##target(const pto_attention_job* job);                 \
+  void pto_attention_backward_##target(const pto_attention_gradients* job);          \
+  size_t pto_attention_gradients_bytes_##target(const pto_attention_gradients* job); \
+  void pto_attention_add_scores_##target(const pto_attention_gradients* job, int32_t key, float*);
 PTO_LOOPS(portable)
 PTO_LOOPS(avx2)
 PTO_LOOPS(avx512)
@@ -24,11 +25,13 @@ struct Loops {
   int32_t (*rows)(const pto_attention_job*);
   void (*run_backward)(const pto_attention_gradients*);
   size_t (*gradients_bytes)(const pto_attention_gradients*);
+  void (*add_scores)(const pto_attention_gradients*, int32_t, float*);
 };
 #define PTO_LOOPS(target)                                                              \
   {                                                                                    \
     pto_attention_##target, pto_attention_bytes_##target, pto_attention_rows_##target, \
-        pto_attention_backward_##target, pto_attention_gradients_bytes_##target        \
+        pto_attention_backward_##target, pto_attention_gradients_bytes_##target,       \
+        pto_attention_add_scores_##target                                              \
   }
 constexpr Loops kPortable = PTO_LOOPS(portable), kAvx2 = PTO_LOOPS(avx2),
                 kAvx512 = PTO_LOOPS(avx512);
@@ -70,5 +73,12 @@ int32_t pto_attention_backward(const pto_attention_gradients* job) {
   const Loops* const loops = loops_of(job->of);
   if (!loops) return 1;
   loops->run_backward(job);
+  return 0;
+}
+
+int32_t pto_attention_add_scores(const pto_attention_gradients* job, int32_t key, float* sums) {
+  const Loops* const loops = loops_of(job->of);
+  if (!loops) return 1;
+  loops->add_scores(job, key, sums);
   return 0;
 }

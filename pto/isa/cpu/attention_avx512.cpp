@@ -17,4 +17,7 @@ void pto_attention_backward_avx512(const pto_attention_gradients* job) {
 size_t pto_attention_gradients_bytes_avx512(const pto_attention_gradients* job) {
   return pto::isa::attention::backward_bytes(*job);
 }
+void pto_attention_add_scores_avx512(const pto_attention_gradients* job, int32_t key, float* sums) {
+  pto::isa::attention::add_scores(*job, key, sums);
+}
 }

@@ -2,12 +2,14 @@
 // Attention backward: the gradients of q, k and v. Weights are computed again from the logarithms
 // of their sums; with P the weights and D the sum of out d_out along a row, the gradients of scores
 // are dS = P (d_out v^T - D + d_log_sum), and d_v = P^T d_out, d_q = dS k, d_k = dS^T q. Dropout
-// multiplies P in d_v, and d_out v^T, by its factors.
+// multiplies P in d_v, and d_out v^T, by its factors. The gradient of a mask is dS, added up over
+// what shares it, which is found on its own: jobs would have to wait for each other.
 //
 //     attention::run_backward(job);   // one head of k and v with all rows that share it
+//     attention::add_scores(job, 128, sums);   // dS of some rows and the keys from 128 on
 //
 // Law: sums run over blocks of keys and of rows whose places depend on the widths only.
-// Invariant: writes the job's gradients and its workspace, nothing else.
+// Invariant: writes the job's gradients or sums, and its workspace, nothing else.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
 #include "pto/isa/cpu/attention_products.hpp"
@@ -40,6 +42,8 @@ struct GradientAreas {
     end = at;
   }
 };
+
+static_assert(kSubRows == PTO_ATTENTION_SCORE_ROWS && kGradientKeys == PTO_ATTENTION_SCORE_KEYS);
 
 template <class T>
 class Backward {
@@ -84,6 +88,19 @@ class Backward {
     }
   }
 
+  // Adds dS behind softcap of all rows, at most kSubRows, and a block of keys to rows of sums.
+  void add_scores(int key, float* sums) {
+    b_.move(of_.row, of_.rows);
+    b_.key = key, b_.keys = smaller(of_.keys - key, b_.sizes.keys);
+    is_behind_softcap_ = true;
+    for (int i = 0; i < b_.rows; ++i) start(i);
+    pack_keys();
+    Sliver parts[kSlivers];
+    if (!find_changes(parts)) return;
+    for (int i = 0; i < b_.rows; ++i)
+      for (int k = 0; k < b_.keys; ++k) sums[i * kGradientKeys + k] += d_scores(i)[k];
+  }
+
  private:
   float* area(int64_t begin) const { return static_cast<float*>(of_.workspace) + begin; }
   static void zero(float* to, int64_t count) {
@@ -97,8 +114,8 @@ class Backward {
   }
 
   // All rows: logarithms to base 2 of their sums, and D - d_log_sum.
-  float& log_sum(int i) const { return area(areas_.sums)[b_.row + i]; }
-  float& dot(int i) const { return area(areas_.dots)[b_.row + i]; }
+  float& log_sum(int i) const { return area(areas_.sums)[b_.row - of_.row + i]; }
+  float& dot(int i) const { return area(areas_.dots)[b_.row - of_.row + i]; }
   float* d_queries(int i) const { return area(areas_.d_queries) + int64_t(b_.row + i) * wide_; }
   // The block of keys: [width][kPanel] of values, [keys][kPanel] of keys, and their gradients.
   float* turned_values(int at) const {
@@ -158,17 +175,17 @@ class Backward {
     }
   }
 
-  // Adds what some rows give to the gradients of the block of keys, and the other way round.
-  void add_rows() const {
-    constexpr int kSlivers = kSubRows / kRows;
-    Sliver parts[kSlivers];
+  static constexpr int kSlivers = kSubRows / kRows;
+
+  // Finds weights and dS of some rows and the block of keys; false if the rows see none of them.
+  bool find_changes(Sliver* parts) const {
     const int count = b_.slivers();
     bool sees = false;
     for (int i = 0; i < count; ++i) {
       parts[i] = b_.look(b_.sliver(i));
       sees = sees || parts[i].keys.any();
     }
-    if (!sees) return;
+    if (!sees) return false;
     for (int i = 0; i < count; ++i) pack_rows(parts[i]);
     for (int at = 0; at < b_.keys; at += kPanel)
       for (int i = 0; i < count; ++i) {
@@ -182,6 +199,14 @@ class Backward {
       }
     for (int i = 0; i < count; ++i)
       for (int r = 0; r < parts[i].rows; ++r) differentiate(parts[i], r);
+    return true;
+  }
+
+  // Adds what some rows give to the gradients of the block of keys, and the other way round.
+  void add_rows() const {
+    Sliver parts[kSlivers];
+    if (!find_changes(parts)) return;
+    const int count = b_.slivers();
     turn_all();
     multiply_turned(areas_.turned_weights, of_.value_width, area(areas_.right_d_outs),
                     area(areas_.d_values), b_.sizes.outs);
@@ -224,7 +249,7 @@ class Backward {
         const V factor = drops ? lanes::load<kLane>(factors + at) : lanes::splat<V>(1.0f);
         const V weight = lanes::exp2_to_one(x - sum);
         V change = weight * (lanes::load<kLane>(d + at) * factor - dots);
-        if (of_.softcap != 0) change *= lanes::load<kLane>(slopes(row) + at);
+        if (of_.softcap != 0 && !is_behind_softcap_) change *= lanes::load<kLane>(slopes(row) + at);
         change = lanes::select(x == kLowest, V{}, change);  // beyond the keys lies anything
         lanes::store<kLane>(score + at, weight * factor);
         lanes::store<kLane>(d + at, change);
@@ -291,7 +316,8 @@ class Backward {
   KeyBlock b_;
   const GradientAreas areas_;
   const Dropout dropout_;
-  const int wide_;  // the width in whole panels
+  const int wide_;                  // the width in whole panels
+  bool is_behind_softcap_ = false;  // where dS is wanted
 };
 
 inline void run_backward(const pto_attention_gradients& job) {
@@ -301,6 +327,14 @@ inline void run_backward(const pto_attention_gradients& job) {
     Backward<half>(job).run();
   else
     Backward<bfloat16_t>(job).run();
+}
+inline void add_scores(const pto_attention_gradients& job, int key, float* sums) {
+  if (job.of.type == PTO_MATMUL_F32)
+    Backward<float>(job).add_scores(key, sums);
+  else if (job.of.type == PTO_MATMUL_F16)
+    Backward<half>(job).add_scores(key, sums);
+  else
+    Backward<bfloat16_t>(job).add_scores(key, sums);
 }
 inline size_t backward_bytes(const pto_attention_gradients& job) {
   return Backward<float>::bytes(job);

@@ -27,7 +27,7 @@
 // logarithm of its sum.
 //
 // Thread safety: any thread; pto_attention writes out, log_sums and workspace, and
-// pto_attention_backward d_q, d_k, d_v and workspace.
+// pto_attention_backward d_q, d_k, d_v and workspace, pto_attention_add_scores sums and workspace.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -82,6 +82,12 @@ typedef struct pto_attention_gradients {
 
 size_t pto_attention_gradients_bytes(const pto_attention_gradients* job);
 int32_t pto_attention_backward(const pto_attention_gradients* job);
+
+// Adds the gradients of scores behind softcap, which are those of numbers in a mask, to `sums`,
+// rows of PTO_ATTENTION_SCORE_KEYS floats: for the rows of the job, at most
+// PTO_ATTENTION_SCORE_ROWS, and so many keys from `key` on, a multiple of their number.
+enum { PTO_ATTENTION_SCORE_ROWS = 96, PTO_ATTENTION_SCORE_KEYS = 128 };
+int32_t pto_attention_add_scores(const pto_attention_gradients* job, int32_t key, float* sums);
 
 #ifdef __cplusplus
 }

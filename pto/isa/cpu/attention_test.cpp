@@ -131,9 +131,10 @@ class Operands {
   // Compares gradients of the sum of all outputs times d, whose elements are at(row, col). Weights
   // are those of check().
   void check_gradients(const AtTheEdge& d, const std::vector<float>& d_q,
-                       const std::vector<float>& d_k, const std::vector<float>& d_v) const {
+                       const std::vector<float>& d_k, const std::vector<float>& d_v,
+                       const std::vector<float>& d_scores) const {
     const int width = case_.width, outs = case_.value_width;
-    std::vector<double> q(d_q.size()), k(d_k.size()), v(d_v.size());
+    std::vector<double> q(d_q.size()), k(d_k.size()), v(d_v.size()), s(d_scores.size());
     for (int row = 0; row < case_.heads * case_.queries; ++row) {
       std::vector<double> weights(size_t(case_.keys)), changes(size_t(case_.keys));
       double most = kLowest, total = 0, dot = 0;
@@ -149,7 +150,9 @@ class Operands {
         dot += w * changes[size_t(j)];
       }
       for (int j = 0; j < case_.keys; ++j) {
-        const double w = weights[size_t(j)], change = w * (changes[size_t(j)] - dot) * 0.02f;
+        const double w = weights[size_t(j)];
+        s[size_t(row * case_.keys + j)] = w * (changes[size_t(j)] - dot);
+        const double change = s[size_t(row * case_.keys + j)] * 0.02f;
         for (int c = 0; c < outs; ++c)
           v[size_t(j * outs + c)] += w * factor(case_, row, j) * d.at(row, c);
         for (int c = 0; c < width; ++c) {
@@ -159,6 +162,7 @@ class Operands {
       }
     }
     expect_near(d_q, q, "d_q"), expect_near(d_k, k, "d_k"), expect_near(d_v, v, "d_v");
+    expect_near(d_scores, s, "d_scores");
   }
   static void expect_near(const std::vector<float>& got, const std::vector<double>& want,
                           const char* name) {
@@ -197,6 +201,24 @@ bool run(pto_attention_job job) {
   return pto_attention(&job) == 0;
 }
 
+// Returns the gradients of all scores, found in parts; sums begin at 1.
+std::vector<float> gradients_of_scores(pto_attention_gradients job) {
+  constexpr int kRows = PTO_ATTENTION_SCORE_ROWS, kKeys = PTO_ATTENTION_SCORE_KEYS;
+  const int rows = job.of.rows, keys = job.of.keys;
+  std::vector<float> all(size_t(rows * keys));
+  for (int row = 0; row < rows; row += job.of.rows) {
+    job.of.row = row, job.of.rows = std::min({rows - row, kRows, 7 + row});
+    for (int key = 0; key < keys; key += kKeys) {
+      std::vector<float> sums(size_t(kRows * kKeys), 1.0f);
+      EXPECT_EQ(pto_attention_add_scores(&job, key, sums.data()), 0);
+      for (int i = 0; i < job.of.rows; ++i)
+        for (int j = 0; j < std::min(keys - key, kKeys); ++j)
+          all[size_t((row + i) * keys + key + j)] = sums[size_t(i * kKeys + j)] - 1;
+    }
+  }
+  return all;
+}
+
 void check_gradients(Case c, unsigned seed, int engine) {
   SCOPED_TRACE(testing::Message() << c.queries << " queries, " << c.keys << " keys, widths "
                                   << c.width << " " << c.value_width << ", engine " << engine
@@ -219,7 +241,7 @@ void check_gradients(Case c, unsigned seed, int engine) {
   std::memset(memory.get(), 0xff, bytes);
   job.of.workspace = memory.get();
   ASSERT_EQ(pto_attention_backward(&job), 0);
-  all.check_gradients(d, d_q, d_k, d_v);
+  all.check_gradients(d, d_q, d_k, d_v, gradients_of_scores(job));
 }
 
 void check(const Case& c, unsigned seed, int engine) {
