@@ -49,7 +49,7 @@ BUDGETS = {
     "language": 3452,
     "launch": 4730,
     "operators": 3170,
-    "ops": 5053,
+    "ops": 5055,
     "passes": 815,
     "pto": 877,
     "tasks": 11140,

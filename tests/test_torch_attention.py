@@ -353,3 +353,10 @@ assert torch.equal(found, torch.ops.pto.attention(q, q, q))
 def test_the_switch_is_true_or_false():
     with pytest.raises(Error, match="config.torch_attention is 1"):
         pto.config.torch_attention = 1
+
+
+def test_without_its_kernels_it_says_what_builds_them(monkeypatch):
+    monkeypatch.setattr(pto.torch, "_gradients", None)
+    with pytest.raises(Error, match="python -m pto adapters build torch"):
+        pto.config.torch_attention = True
+    assert not pto.config.torch_attention

@@ -119,9 +119,11 @@ def _check_vector(name: str, spec: Spec, size: Size) -> None:
 
 def work_of(q: Spec, k: Spec, v: Spec, layout: str) -> tuple[Size, Size]:
     batch, heads, queries, width = _heads(q, "q", layout)
-    keys, v_width = _heads(k, "k", layout)[2], v.shape[-1]
-    rows = math.prod(batch) * heads * queries
-    return rows, rows * keys * (width + v_width) // FLOPS_A_BYTE + rows * v_width * 4
+    _, k_heads, keys, _ = _heads(k, "k", layout)
+    v_width = v.shape[-1]
+    rows, read = math.prod(batch) * heads * queries, math.prod(batch) * k_heads * keys
+    multiplied = rows * keys * (width + v_width) // FLOPS_A_BYTE
+    return rows, multiplied + (read * (width + v_width) + rows * v_width) * 4
 
 
 def scores_in_numpy(q, k, mask, lengths, slopes, scale, causal, window, softcap, position):
