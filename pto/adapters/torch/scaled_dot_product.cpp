@@ -215,7 +215,8 @@ void register_kernels() {
   Library* const cpu = library(c10::DispatchKey::CPU);
   cpu->impl("_scaled_dot_product_flash_attention_for_cpu", &fused);
   cpu->impl("_scaled_dot_product_flash_attention_for_cpu_backward", &fused_backward);
-  cpu->impl("scaled_dot_product_attention", &attention);  // in inference mode
+  // Not at the key CPU, where inference mode would find it: PyTorch would take the operator for one
+  // that torch.export does not decompose.
   library(c10::DispatchKey::AutogradCPU)->impl("scaled_dot_product_attention", &attention);
 }
 
