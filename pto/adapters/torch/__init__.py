@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from pto.adapters import build as adapter_libraries
 from pto.adapters.record import Record, on_operator
-from pto.adapters.torch import activation, autocast, autograd, batching, build, fake
+from pto.adapters.torch import activation, autocast, autograd, batching, build, direct, fake
 from pto.adapters.torch.quantized import int4_from_torch
 from pto.adapters.torch.record import (
     out_names,
@@ -146,6 +146,7 @@ def _declare(index: int) -> None:
         if has_floats:
             autograd.register(record, python)
         autocast.register(record, python)
+    direct.install(record)
 
 
 def __getattr__(name: str) -> Any:

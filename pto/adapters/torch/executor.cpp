@@ -56,6 +56,10 @@ extern "C" int32_t pto_torch_operator_run(const pto_operator_call* call) {
   const pto::torch_adapter::HostThreads threads;
   return pto_operator_run(call);
 }
+extern "C" int32_t pto_torch_site_run(pto_operator_site* site, const pto_operator_call* call) {
+  const pto::torch_adapter::HostThreads threads;
+  return pto_operator_site_run(site, call);
+}
 extern "C" int32_t pto_torch_launch_run(pto_operator_launch* launch) {
   const pto::torch_adapter::HostThreads threads;
   return pto_operator_launch_run(launch);

@@ -15,6 +15,7 @@
 #include "pto/launch/pool.hpp"
 
 extern "C" int32_t pto_torch_operator_run(const pto_operator_call* call);
+extern "C" int32_t pto_torch_site_run(pto_operator_site* site, const pto_operator_call* call);
 extern "C" int32_t pto_torch_launch_run(pto_operator_launch* launch);
 
 namespace pto::torch_adapter {

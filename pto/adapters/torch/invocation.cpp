@@ -56,11 +56,16 @@ Invocation::Invocation(const pto_operator& op, Boxed* stack, Results results)
   take();
 }
 
+Invocation::Invocation(const pto_operator& op, Boxed* stack, Direct direct)
+    : op_(op), stack_(stack), direct_(direct) {
+  take();
+}
+
 Invocation::~Invocation() {
   const auto drop = [](TensorObject* tensor) {
     if (tensor) aoti_torch_delete_tensor_object(tensor);
   };
-  for (int i = 0; i < n_tensors_; ++i) drop(objects_[i]);
+  for (int i = 0; !direct_ && i < n_tensors_; ++i) drop(objects_[i]);
   for (int i = 0; i < n_outs_; ++i) drop(outs_[i]);
   for (int i = 0; i < n_strings_; ++i) torch_delete_string(strings_[i]);
   for (TensorObject* output : single_outputs_) drop(output);
@@ -75,13 +80,17 @@ void Invocation::run() {
   const pto_operator_call call = {
       &op_, tensors_, counts_, attributes_, &Invocation::allocate, this, &Invocation::narrow};
   if (device_.type == kCpu) {
-    if (pto_torch_operator_run(&call) != 0) throw std::runtime_error(pto_operator_error());
+    if (run_on_cpu(call) != 0) throw std::runtime_error(pto_operator_error());
     finish();
   } else if (run_on_device(call, device_runner.load(std::memory_order_acquire)) != 0) {
     throw std::runtime_error(pto_operator_error());
   }
   narrow_results();
   give_results();
+}
+
+int32_t Invocation::run_on_cpu(const pto_operator_call& call) const {
+  return direct_ ? pto_torch_site_run(direct_->site, &call) : pto_torch_operator_run(&call);
 }
 
 int32_t Invocation::run_on_device(const pto_operator_call& call, DeviceRunner runner) {

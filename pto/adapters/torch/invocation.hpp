@@ -5,12 +5,14 @@
 //
 // An operator's `out` overload takes a tensor for each result after its arguments; it writes and
 // returns them. invocation.cpp takes and describes arguments, results.cpp makes results.
-// Invariant: it owns what the stack held from construction on, so that an error leaks nothing.
+// Invariant: it owns what the stack held from construction on, so that an error leaks nothing; but
+// not the tensors of a direct call.
 // Thread safety: belongs to one thread.
 #pragma once
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,7 +45,13 @@ using DeviceRunner = int32_t (*)(const DeviceCall& call);
 class Invocation {
  public:
   enum class Results { New, IntoOut };
+  // A call past the dispatcher, of an operator that replaces no argument: its tensors stay the
+  // caller's. The site (may be null) is for calls whose attributes are all the same.
+  struct Direct {
+    pto_operator_site* site;
+  };
   Invocation(const pto_operator& op, Boxed* stack, Results results = Results::New);
+  Invocation(const pto_operator& op, Boxed* stack, Direct direct);
   ~Invocation();
   Invocation(const Invocation&) = delete;
   Invocation& operator=(const Invocation&) = delete;
@@ -69,6 +77,7 @@ class Invocation {
   void describe(const char* name, TensorObject* object, pto_tensor_ref& tensor);
   Device device_of(const char* name, TensorObject* object);
   void check_writable(const char* name, const pto_tensor_ref& tensor) const;
+  int32_t run_on_cpu(const pto_operator_call& call) const;
   int32_t run_on_device(const pto_operator_call& call, DeviceRunner runner);
   void for_tensors(void (*take)(void* context, TensorObject*), void* context) const;
   bool must_finish() const;
@@ -90,6 +99,7 @@ class Invocation {
 
   const pto_operator& op_;
   Boxed* stack_;
+  std::optional<Direct> direct_;
   int n_tensors_ = 0, n_counts_ = 0, n_attributes_ = 0, n_strings_ = 0;
   bool has_device_ = false;
   Device device_;

@@ -21,6 +21,10 @@
 namespace pto::torch_adapter {
 namespace {
 
+void run(int32_t index, Boxed* stack, pto_operator_site* site) {
+  Invocation(*pto_operator_at(index), stack, Invocation::Direct{site}).run();
+}
+
 constexpr int kSlots = 4096;
 
 struct Slot {
@@ -92,4 +96,10 @@ extern "C" const char* pto_torch_register(int32_t index, const char* schema, con
   return error_text([&] {
     register_operator(index, schema, tags, n_tags, into_out ? Results::IntoOut : Results::New);
   });
+}
+
+// The address of run(index, stack, site), which takes the arguments of an operator off a stack and
+// puts its results there, without PyTorch's dispatcher; see Invocation::Direct.
+extern "C" const void* pto_torch_run_address() {
+  return reinterpret_cast<const void*>(&pto::torch_adapter::run);
 }

@@ -68,6 +68,7 @@ int32_t torch_from_blob(void* data, int64_t rank, const int64_t* sizes, const in
                         const uint8_t* metadata, int64_t metadata_bytes,
                         void (*deleter)(void* data, void* context), void* context);
 
+int32_t torch_new_string_handle(const char* text, size_t bytes, StringObject** string);
 int32_t torch_string_length(StringObject* string, size_t* bytes);
 int32_t torch_string_c_str(StringObject* string, const char** text);
 int32_t torch_delete_string(StringObject* string);
