@@ -113,9 +113,8 @@ def test_errors_are_those_of_pytorch(wrong, monkeypatch):
 
     ours = error()
     for operator in (GELU, MATMUL):
-        for holder in (operator, operator.default):
-            original = torch._C._get_operation_overload(operator._qualified_op_name, "")[0]
-            monkeypatch.setattr(holder, "_op", original)
+        for one in (operator, operator.default):
+            monkeypatch.setattr(one, "__class__", type(one).__base__)
     assert error() == ours
 
 

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts direct calls (direct_call.cpp) in the place of PyTorch's callables of our operators.
+"""Lets Python call our operators directly (direct_call.cpp).
 
-PyTorch keeps the callable of an operator, and of each overload, in their attribute `_op`. Where the
-library is not built they stay as they are.
+An operator of PyTorch, and each of its overloads, is an object whose class has the method
+`__call__`. Ours get a class of their own, which differs only in that. Where the library is not
+built they keep PyTorch's.
 """
 
 import ctypes
+import types
 from typing import Any
 
-import torch
 from pto.adapters import build as adapter_libraries
 from pto.adapters.record import Record
 from pto.adapters.torch import build
-from pto.adapters.torch.record import packet, qualified_name
+from pto.adapters.torch.record import packet
 from pto.adapters.torch_threads import library
 
 _library = adapter_libraries.load(build.DIRECT)
@@ -36,7 +37,8 @@ def install(record: Record) -> None:
     if _library is None or record.mutates or has_lists:
         return
     operator = packet(record)
-    for holder in (operator, operator.default):
-        holder._op = _direct_call(holder._op, record.index)
-    # TorchScript knows an operator by its callable.
-    torch.jit._builtins._register_builtin(operator._op, qualified_name(record))
+    for one in (operator, operator.default):
+        kind = type(one)
+        call = _direct_call(types.MethodType(kind.__call__, one), record.index)
+        names = {"__call__": call, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
+        one.__class__ = type(kind.__name__, (kind,), names)

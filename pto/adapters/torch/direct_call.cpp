@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // DirectCall: a call of an operator from Python that goes straight to the kernel.
 //
-//     overload._op = pto_torch_direct_call(overload._op, ...)   # direct.py does it
 //     torch.ops.pto.gelu.default(x, approximate="tanh")
 //
 // PyTorch's own callable matches the arguments with the schema in its interpreter and walks the
@@ -9,7 +8,8 @@
 // only run the kernel: tensors in memory of the processor that no gradient is asked of, and no
 // mode, transform, autocast, tracing or profiler. All else goes to PyTorch's callable, and a call
 // that fails here is made there once more: results and errors are always PyTorch's.
-// It is a library of its own, since only it needs Python's headers.
+// direct.py makes it the `__call__` of an operator's class. It is a library of its own, since only
+// it needs Python's headers.
 // Thread safety: any thread that holds Python's lock; the kernel runs without it.
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -216,23 +216,12 @@ PyObject* call(PyObject* object, PyObject* args, PyObject* kwargs) {
   return PyErr_Occurred() ? nullptr : PyObject_Call(self.original, args, kwargs);
 }
 
-// PyTorch finds overloads by the hash of their callable, which they may already be filed under.
-Py_hash_t hash(PyObject* object) {
-  return PyObject_Hash(reinterpret_cast<DirectCall*>(object)->original);
-}
-
-PyObject* attribute(PyObject* object, PyObject* name) {
-  return PyObject_GetAttr(reinterpret_cast<DirectCall*>(object)->original, name);
-}
-
 PyTypeObject* direct_call_type() {
   static PyTypeObject type = [] {
     PyTypeObject made = {PyVarObject_HEAD_INIT(nullptr, 0)};
     made.tp_name = "pto.DirectCall";
     made.tp_basicsize = sizeof(DirectCall);
     made.tp_call = call;
-    made.tp_hash = hash;
-    made.tp_getattro = attribute;
     made.tp_flags = Py_TPFLAGS_DEFAULT;
     return made;
   }();
