@@ -10,7 +10,7 @@ import torch
 from examples.demo import model as demo
 
 ROW_KEYS = ["dtype", "threads", "batch", "length", "eager_ms", "compile_ms"]
-ROW_KEYS += ["pto_eager_ms", "pto_compile_ms", "pto_ms", "onnxruntime_ms"]
+ROW_KEYS += ["pto_eager_ms", "pto_compile_ms", "pto_ms", "pto_unpadded_ms", "onnxruntime_ms"]
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +74,30 @@ def test_pto_steps_change_no_result(bert, batch, length):
     torch.testing.assert_close(fused, plain, atol=1e-5, rtol=1e-5)
 
 
+MASKS = {
+    "padding behind": [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 0, 0, 0, 0]],
+    "padding before": [[0, 0, 1, 1], [1, 1, 1, 1], [0, 0, 0, 1]],
+    "padding between": [[1, 0, 1, 0, 1, 1], [0, 1, 1, 0, 0, 0]],
+    "no padding": [[1, 1, 1], [1, 1, 1]],
+    "one sentence": [[1, 1, 1, 0]],
+    "a row without words": [[1, 1, 0], [0, 0, 0]],
+    "no word": [[0, 0]],
+}
+
+
+@pytest.mark.parametrize("rows", MASKS.values(), ids=MASKS)
+def test_words_are_computed_alike_without_their_padding(bert, rows):
+    from examples.demo.fused import PtoSteps
+    from examples.demo.unpadded import UNPADDED
+
+    mask = torch.tensor(rows)
+    tokens = batch_of(*mask.shape) | {"attention_mask": mask}
+    plain = bert(**tokens).last_hidden_state
+    with PtoSteps(bert, UNPADDED):
+        found = bert(**tokens).last_hidden_state
+    torch.testing.assert_close(found, plain * mask.unsqueeze(-1), atol=1e-5, rtol=1e-5)
+
+
 def test_in_bf16_both_are_near_to_f32(bert):
     from examples.demo.fused import PtoSteps
 
@@ -135,9 +159,10 @@ def test_rows_have_the_documented_keys_and_take_the_faster_of_ours():
 
     assert [f.name for f in dataclasses.fields(measure.Row)] == ROW_KEYS
     assert len(measure.SHOWN_ROWS) == 6 and set(measure.SHOWN_ROWS) <= set(measure.FULL_ROWS)
-    rows = [measure.Row("f32", 1, 1, 16, 4.0, 2.0, 1.0, 3.0, 1.0)]
-    rows.append(measure.Row("f32", 1, 1, 16, 2.0, 4.0, 9.0, 8.0, 8.0))
+    rows = [measure.Row("f32", 1, 1, 16, 4.0, 2.0, 1.0, 3.0, 1.0, 0.5)]
+    rows.append(measure.Row("f32", 1, 1, 16, 2.0, 4.0, 9.0, 8.0, 8.0, 2.0))
     assert measure.speedup(rows) == pytest.approx((0.5**0.5, 0.25))
+    assert measure.speedup(rows, "pto_unpadded_ms") == pytest.approx((2.0, 1.0))
     rows[0] = dataclasses.replace(rows[0], onnxruntime_ms=0.5)
     assert measure.speedup(rows) == pytest.approx((0.125**0.5, 0.25))
 
@@ -146,11 +171,11 @@ def test_a_row_is_printed_in_sentences_per_second(capsys):
     pytest.importorskip("transformers", reason="installed by ./dev demo")
     from examples.demo import __main__, measure
 
-    __main__.show_row(measure.Row("f32", 2, 8, 64, 4.0, 2.0, 1.0, 3.0, 1.0, 1.6))
+    __main__.show_row(measure.Row("f32", 2, 8, 64, 4.0, 2.0, 1.0, 3.0, 1.0, 0.8, 1.6))
     [line] = capsys.readouterr().out.splitlines()
-    rates = ["2000.0", "4000.0", "5000.0", "8000.0", "2666.7", "8000.0", "1.60x"]
+    rates = ["2000.0", "4000.0", "5000.0", "8000.0", "2666.7", "1.60x", "10000.0", "2.00x"]
     assert line.split() == ["2", "8", "x", "64", *rates]
-    __main__.show_row(measure.Row("bf16", 2, 8, 64, 4.0, 2.0, 1.0, 3.0, 1.0))
+    __main__.show_row(measure.Row("bf16", 2, 8, 64, 4.0, 2.0, 1.0, 3.0, 1.0, 0.8))
     assert " - " in capsys.readouterr().out
 
 

@@ -29,17 +29,22 @@ class _FusedEmbeddings(BertEmbeddings):
         return torch.ops.pto.add_layer_norm(tokens, places, norm.weight, norm.bias, norm.eps)
 
 
-class _FusedLayer(BertLayer):
+class FusedLayer(BertLayer):
     """Attention and feed-forward, each with its residual and LayerNorm, of an encoder."""
 
     def forward(self, hidden_states, attention_mask=None, *others, **more):
-        linear, own, middle = torch.ops.pto.linear, self.attention.self, self.intermediate.dense
-        heads = (*hidden_states.shape[:2], 3, own.num_attention_heads, own.attention_head_size)
-        q, k, v = linear(hidden_states, *own.joined).view(heads).unbind(2)
-        seen = torch.ops.pto.attention(q, k, v, attention_mask, layout="LHD").flatten(2)
+        linear, middle = torch.ops.pto.linear, self.intermediate.dense
+        joined = linear(hidden_states, *self.attention.self.joined)
+        seen = self.attend(joined, attention_mask)
         attended = _normalised_sum(self.attention.output, seen, hidden_states)
         wide = linear(attended, middle.weight, middle.bias, activation="gelu")
         return (_normalised_sum(self.output, wide, attended),)
+
+    def attend(self, joined, mask=None, lengths=None):
+        """Attention among queries, keys and values [batch, length, 3 * width]."""
+        own = self.attention.self
+        q, k, v = joined.unflatten(-1, (3, own.num_attention_heads, -1)).unbind(2)
+        return torch.ops.pto.attention(q, k, v, mask, lengths, layout="LHD").flatten(2)
 
 
 def _normalised_sum(module, x, residual):
@@ -51,7 +56,7 @@ def _normalised_sum(module, x, residual):
     )
 
 
-REPLACED = {BertLayer: _FusedLayer, BertEmbeddings: _FusedEmbeddings}
+REPLACED = {BertLayer: FusedLayer, BertEmbeddings: _FusedEmbeddings}
 
 
 def _join(attention):
@@ -80,7 +85,7 @@ class PtoSteps:
     def __enter__(self):
         for module, _, fused in self._modules:
             module.__class__ = fused
-            if isinstance(module, _FusedLayer):
+            if isinstance(module, FusedLayer):
                 _join(module.attention.self)
 
     def __exit__(self, *error):

@@ -12,6 +12,7 @@ import torch
 from torch.nn import functional as F
 
 from examples.demo.fused import PtoSteps
+from examples.demo.unpadded import UNPADDED
 from pto.bench.timing import geometric_mean, interleave
 
 FULL_ROWS = [(t, b, n) for t in (1, 2) for b in (1, 8, 32) for n in (16, 64, 128)]
@@ -37,6 +38,7 @@ class Row:
     pto_eager_ms: float
     pto_compile_ms: float
     pto_ms: float  # the faster of the two with PTO
+    pto_unpadded_ms: float  # without the padding, which all others compute
     onnxruntime_ms: float | None = None  # where it is installed; it has no bf16
 
     @property
@@ -67,12 +69,12 @@ def compiled(model, batch):
 
 def contenders(model, batch, others):
     """Name -> function; the model's classes change only inside the two with PTO."""
-    steps = PtoSteps(model)
+    steps, unpadded = PtoSteps(model), PtoSteps(model, UNPADDED)
     plain = compiled(model, batch)
     with steps:
         fused = compiled(model, batch)
 
-    def with_steps(function):
+    def within(steps, function):
         def run():
             with steps:
                 function(**batch)
@@ -82,8 +84,9 @@ def contenders(model, batch, others):
     return {
         "eager": lambda: model(**batch),
         "compile": lambda: plain(**batch),
-        "pto_eager": with_steps(model),
-        "pto_compile": with_steps(fused),
+        "pto_eager": within(steps, model),
+        "pto_compile": within(steps, fused),
+        "pto_unpadded": within(unpadded, model),
         **{name: lambda run=run: run(**batch) for name, run in others.items()},
     }
 
@@ -113,14 +116,16 @@ def measure_row(model, batch, threads: int, budget_s: float, runtime=None) -> Ro
     ms = {name: 1e3 * taken.median for name, taken in samples.items()}
     size = tuple(batch["input_ids"].shape)
     pto_ms = min(ms["pto_eager"], ms["pto_compile"])
-    times = (ms["eager"], ms["compile"], ms["pto_eager"], ms["pto_compile"], pto_ms)
+    ours = (ms["pto_eager"], ms["pto_compile"], pto_ms, ms["pto_unpadded"])
     dtype = {torch.float32: "f32", torch.bfloat16: "bf16"}[model.dtype]
-    return Row(dtype, threads, *size, *times, ms.get("onnxruntime"))
+    return Row(
+        dtype, threads, *size, ms["eager"], ms["compile"], *ours, ms.get("onnxruntime")
+    )  # fmt: skip
 
 
-def speedup(rows: list[Row]) -> tuple[float, float]:
-    """Geometric mean and minimum of the best other time over ours."""
-    ratios = [row.others_ms / row.pto_ms for row in rows]
+def speedup(rows: list[Row], ours: str = "pto_ms") -> tuple[float, float]:
+    """Geometric mean and minimum of the best other time over ours, a field of Row."""
+    ratios = [row.others_ms / getattr(row, ours) for row in rows]
     return geometric_mean(ratios), min(ratios)
 
 
