@@ -138,9 +138,7 @@ int32_t pto_launch_cores(int32_t blocks, int32_t lanes, int32_t has_cube,
                      "pass a function, a count of blocks, lanes of 0 to 2"});
     }
     const CoreCall call{fn, context};
-    pto_args args{};
-    args.abi_version = PTO_ABI_VERSION;
-    args.params = &call;
+    const pto_args args = args_of({}, {}, std::as_bytes(std::span(&call, 1)));
     Launch launch(call_core, args, blocks);
     launch.lanes = lanes;
     launch.has_cube = has_cube;

@@ -196,13 +196,7 @@ TaskId CheckingRun::submit(const TaskSpec& spec) {
 void CheckingRun::run(const TaskSpec& spec) {
   std::vector<pto_tensor> tensors;
   for (const TaskTensor& tensor : spec.tensors) tensors.push_back(tensor.view);
-  pto_args args{};
-  args.abi_version = PTO_ABI_VERSION;
-  args.tensors = tensors.data();
-  args.n_tensors = int32_t(tensors.size());
-  args.scalars = spec.scalars.data();
-  args.n_scalars = int32_t(spec.scalars.size());
-  args.blocks = spec.blocks;
+  const pto_args args = args_of(tensors, spec.scalars);
   if (spec.kernel->launch(args, spec.blocks) != 0) {
     const CheckedTask& task = tasks_.back();
     fail({"task " + std::to_string(task.id) + " (" + task.kernel + ")" +

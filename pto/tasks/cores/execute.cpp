@@ -229,12 +229,8 @@ void Engine::add_record(TaskWorker& self, const Task& task, uint64_t start) {
 }
 
 int32_t Engine::call_kernel(TaskWorker& self, Task& task, int32_t block) {
-  pto_args args{};
-  args.abi_version = PTO_ABI_VERSION;
-  args.n_tensors = task.n_tensors;
-  args.tensors = task.tensors();
-  args.n_scalars = task.n_scalars;
-  args.scalars = task.scalars();
+  pto_args args =
+      args_of({task.tensors(), size_t(task.n_tensors)}, {task.scalars(), size_t(task.n_scalars)});
   if (task.together > 0 || task.kernel->cores != nullptr) {
     const int32_t code = task.together > 0 ? task.kernel->launch(args, task.together)
                                            : task.kernel->launch(args, task.blocks, block);

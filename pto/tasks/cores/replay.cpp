@@ -280,9 +280,7 @@ RunReport TaskGraph::replay(std::span<const pto_tensor> tensors, const RunOption
   std::optional<ReplayTrace> trace;
   if (options.trace != nullptr) trace.emplace(*options.trace, tasks_, workers);
   Replay replay(tasks_, successors_, queues_, workers, trace ? &*trace : nullptr);
-  pto_args args{};
-  args.abi_version = PTO_ABI_VERSION;
-  args.params = &replay;
+  const pto_args args = args_of({}, {}, std::as_bytes(std::span(&replay, 1)));
   const int32_t code = pto_launch(Replay::work, &args, workers);
   replay.finish();
   if (trace) trace->end(successors_, causes_);

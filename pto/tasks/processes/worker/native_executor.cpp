@@ -11,12 +11,7 @@ void run_kernel(const TaskKernel& kernel, std::span<const pto_tensor> tensors,
                 const Numbers& scalars) {
   std::vector<uint64_t> slots;
   for (size_t i = 0; i < scalars.size(); ++i) slots.push_back(kernel.slot(i, scalars[i]));
-  pto_args args{};
-  args.abi_version = PTO_ABI_VERSION;
-  args.tensors = tensors.data();
-  args.n_tensors = int32_t(tensors.size());
-  args.scalars = slots.data();
-  args.n_scalars = int32_t(slots.size());
+  const pto_args args = args_of(tensors, slots);
   if (pto_launch(kernel.function, &args, 1) != 0)
     throw Error({pto_last_error(), "", ""}, ErrorKind::Runtime);
 }
