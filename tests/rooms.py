@@ -37,7 +37,7 @@ MAY_USE = {
 BUDGETS = {
     "abi": 665,
     "adapters": 11425,
-    "base": 1210,
+    "base": 1212,
     "bench": 1215,
     "bindings": 4213,
     "codegen": 1210,

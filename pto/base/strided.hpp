@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "pto/abi/host.h"
 #include "pto/base/dtype.hpp"
 
 namespace pto {
@@ -23,14 +24,20 @@ namespace pto {
 // Says whether the elements lie in row-major order without gaps.
 inline bool is_contiguous(int32_t rank, const int64_t* sizes, const int64_t* strides) {
   if (strides == nullptr) return true;
-  int64_t dense = 1;
+  uint64_t dense = 1;
   bool gap = false;
   for (int32_t axis = rank - 1; axis >= 0; --axis) {
     if (sizes[axis] == 0) return true;
-    gap = gap || (sizes[axis] != 1 && strides[axis] != dense);
-    dense *= sizes[axis];
+    gap = gap || (sizes[axis] != 1 && static_cast<uint64_t>(strides[axis]) != dense);
+    dense *= static_cast<uint64_t>(sizes[axis]);
   }
   return !gap;
+}
+
+// Says whether memory lies between the elements of a kernel's tensor that are not its own.
+inline bool has_gaps(const pto_tensor& tensor) {
+  if (tensor.flags & (PTO_TENSOR_ABSENT | PTO_TENSOR_CONTIGUOUS)) return false;
+  return tensor.sizes != nullptr && !is_contiguous(tensor.rank, tensor.sizes, tensor.strides);
 }
 
 // Writes the strides; returns the number of elements. Products may wrap for an empty tensor, which
@@ -42,6 +49,11 @@ inline int64_t dense_strides(int32_t rank, const int64_t* sizes, int64_t* stride
     elements *= static_cast<uint64_t>(sizes[axis]);
   }
   return static_cast<int64_t>(elements);
+}
+inline std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> strides(sizes.size());
+  dense_strides(static_cast<int32_t>(sizes.size()), sizes.data(), strides.data());
+  return strides;
 }
 
 // Returns the bytes of all elements.

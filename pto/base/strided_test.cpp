@@ -16,6 +16,9 @@ struct View {
   pto_tensor_ref ref() const {
     return {data, sizes, strides, rank, static_cast<int32_t>(DType::I16)};
   }
+  pto_tensor tensor(uint32_t flags = 0) const {
+    return {data, sizes, strides, rank, 0, 16, 1, flags, -1};
+  }
 };
 
 View random_view(std::mt19937* random) {
@@ -59,10 +62,21 @@ TEST(Strided, is_contiguous_where_addresses_follow_one_another) {
       follow = follow && addresses[k] == addresses[k - 1] + 2;
     follow = follow && (addresses.empty() || addresses[0] == uintptr_t(view.data));
     ASSERT_EQ(is_contiguous(view.rank, view.sizes, view.strides), follow);
+    ASSERT_EQ(has_gaps(view.tensor()), !follow);
     contiguous += follow;
   }
   EXPECT_GT(contiguous, 4000);
   EXPECT_LT(contiguous, 16000);
+}
+
+TEST(Strided, an_absent_tensor_and_one_marked_contiguous_have_no_gaps) {
+  View view{nullptr, 1, {3}, {2}};
+  EXPECT_TRUE(has_gaps(view.tensor()));
+  EXPECT_FALSE(has_gaps(view.tensor(PTO_TENSOR_CONTIGUOUS)));
+  EXPECT_FALSE(has_gaps(view.tensor(PTO_TENSOR_ABSENT)));
+  EXPECT_FALSE(has_gaps({}));
+  const std::vector<int64_t> huge{int64_t{1} << 40, int64_t{1} << 40, 2};  // the product wraps
+  EXPECT_TRUE(is_contiguous(3, huge.data(), dense_strides(huge).data()));
 }
 
 TEST(Strided, ranges_hold_every_element_and_end_at_elements) {

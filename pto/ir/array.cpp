@@ -73,10 +73,4 @@ std::vector<size_t> places(const std::vector<int64_t>& shape, const std::vector<
   return all;
 }
 
-std::vector<int64_t> dense_strides(const std::vector<int64_t>& shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
-  return strides;
-}
-
 }  // namespace pto

@@ -53,7 +53,4 @@ std::string text(const Array& array, size_t limit = 16);
 std::vector<size_t> places(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides,
                            int64_t start = 0);
 
-// Returns the strides of a dense row-major shape.
-std::vector<int64_t> dense_strides(const std::vector<int64_t>& shape);
-
 }  // namespace pto

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pto/base/strided.hpp"
 #include "pto/base/text.hpp"
 #include "pto/ir/bounds.hpp"
 #include "pto/ir/number.hpp"

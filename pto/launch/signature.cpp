@@ -2,6 +2,7 @@
 #include "pto/launch/signature.hpp"
 
 #include "pto/abi/limits.h"
+#include "pto/base/strided.hpp"
 
 namespace pto {
 namespace {
@@ -17,16 +18,7 @@ uint64_t mixed(uint64_t hash, uint64_t value) {
 }  // namespace
 
 StrideClass stride_class(const int64_t* sizes, const int64_t* strides, int rank) {
-  if (strides == nullptr) return StrideClass::Contiguous;
-  uint64_t dense = 1;
-  bool contiguous = true, empty = false;
-  for (int axis = rank - 1; axis >= 0; --axis) {
-    empty = empty || sizes[axis] == 0;
-    if (sizes[axis] == 1) continue;  // its stride is never used
-    contiguous = contiguous && static_cast<uint64_t>(strides[axis]) == dense;
-    dense *= static_cast<uint64_t>(sizes[axis]);
-  }
-  if (contiguous || empty) return StrideClass::Contiguous;
+  if (is_contiguous(rank, sizes, strides)) return StrideClass::Contiguous;
   const bool rows = sizes[rank - 1] == 1 || strides[rank - 1] == 1;
   return rows ? StrideClass::Rows : StrideClass::Any;
 }

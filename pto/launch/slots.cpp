@@ -4,16 +4,10 @@
 
 #include "pto/abi/host.h"
 #include "pto/base/error.hpp"
-#include "pto/launch/signature.hpp"
+#include "pto/base/strided.hpp"
 
 namespace pto {
 namespace {
-
-bool has_gaps_in_slot(const pto_tensor& tensor) {
-  if (tensor.flags & (PTO_TENSOR_ABSENT | PTO_TENSOR_CONTIGUOUS)) return false;
-  if (tensor.sizes == nullptr || tensor.strides == nullptr) return false;
-  return stride_class(tensor.sizes, tensor.strides, tensor.rank) != StrideClass::Contiguous;
-}
 
 int32_t refuse(const pto_args& args, const ErrorText& text) {
   return args.services->fail(args.services, Error(text).what());
@@ -41,7 +35,7 @@ int32_t pto_enter_slots(pto_slot_kernel kernel, const pto_args* args) {
   }
   for (size_t i = 0; i < tensors; ++i) {
     const pto_tensor& tensor = args->tensors[i];
-    if (has_gaps_in_slot(tensor)) {
+    if (has_gaps(tensor)) {
       return refuse(
           *args,
           {"kernel_entry: tensor " + std::to_string(i + 1) + " has gaps between its elements",

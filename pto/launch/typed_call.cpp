@@ -300,11 +300,6 @@ int32_t call(const pto_signature& signature, pto_kernel kernel, int64_t blocks, 
   return device < 0 ? launch.run() : launch.run_on(device, stream, arguments);
 }
 
-bool has_gaps(const pto_tensor& tensor) {
-  return tensor.sizes != nullptr && tensor.strides != nullptr &&
-         !is_contiguous(tensor.rank, tensor.sizes, tensor.strides);
-}
-
 std::string called_as(const pto_args& args) {
   std::string all = "(";
   for (int32_t i = 0; i < args.n_tensors; ++i) {
