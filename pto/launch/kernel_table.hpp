@@ -2,8 +2,8 @@
 // KernelTable: the compiled programs of a process, by owner and signature.
 //
 //     const uint64_t softmax = kernel_table().new_owner("softmax");
-//     std::shared_ptr<const Program> program =
-//         kernel_table().get(softmax, signature, [&] { return compile(trace(signature)); });
+//     const KernelTable::Entry& found =
+//         kernel_table().entry(softmax, signature, [&] { return compile(trace(signature)); });
 //
 // An owner is whatever makes programs: a traced function or an operator.
 //
@@ -40,8 +40,8 @@ class KernelTable {
 
   uint64_t new_owner(std::string name);  // names need not differ; ids start at 1
 
-  // Forgets the owner's entries. A caller of get() keeps its program alive by the shared_ptr; an
-  // Entry is gone, so no caller of find() or entry() may be running.
+  // Forgets the owner's entries, so no caller of find() or entry() may be running. Who copied the
+  // shared_ptr of an entry keeps its program alive.
   void erase_owner(uint64_t owner);
 
   // Returns the entry, or null.
@@ -50,10 +50,6 @@ class KernelTable {
   // Returns the entry, and makes it when it is missing. Throws what `make` throws, and pto::Error
   // for an unknown owner.
   const Entry& entry(uint64_t owner, const Signature& signature, const Make& make);
-
-  std::shared_ptr<const Program> get(uint64_t owner, const Signature& signature, const Make& make) {
-    return entry(owner, signature, make).program;
-  }
 
   size_t size() const;  // of all owners
 

@@ -26,11 +26,11 @@ TEST(KernelTable, makes_a_program_once_for_each_owner_and_signature) {
   const uint64_t a = table.new_owner("a"), b = table.new_owner("b");
   int made = 0;
   const auto make = [&made] { return ++made, empty_program(); };
-  const auto first = table.get(a, signature_of(1), make);
-  EXPECT_EQ(table.get(a, signature_of(1), make), first);
+  const auto first = table.entry(a, signature_of(1), make).program;
+  EXPECT_EQ(table.entry(a, signature_of(1), make).program, first);
   EXPECT_EQ(made, 1);
-  EXPECT_NE(table.get(a, signature_of(2), make), first);
-  EXPECT_NE(table.get(b, signature_of(1), make), first);
+  EXPECT_NE(table.entry(a, signature_of(2), make).program, first);
+  EXPECT_NE(table.entry(b, signature_of(1), make).program, first);
   EXPECT_EQ(made, 3);
   EXPECT_EQ(table.size(), 3u);
   EXPECT_THAT(table.describe(), testing::ElementsAre("a: 2", "b: 1"));
@@ -40,21 +40,22 @@ TEST(KernelTable, makes_a_program_once_for_each_owner_and_signature) {
 TEST(KernelTable, forgets_an_erased_owner_and_refuses_it) {
   KernelTable table;
   const uint64_t a = table.new_owner("a");
-  const std::weak_ptr<const Program> program = table.get(a, signature_of(1), empty_program);
+  const std::weak_ptr<const Program> program =
+      table.entry(a, signature_of(1), empty_program).program;
   EXPECT_FALSE(program.expired());
   table.erase_owner(a);
   EXPECT_TRUE(program.expired());
   EXPECT_EQ(table.find(a, signature_of(1)), nullptr);
-  EXPECT_THROW(table.get(a, signature_of(1), empty_program), Error);
+  EXPECT_THROW(table.entry(a, signature_of(1), empty_program).program, Error);
 }
 
 TEST(KernelTable, tries_again_after_a_make_that_threw) {
   KernelTable table;
   const uint64_t a = table.new_owner("a");
   const auto fails = []() -> std::shared_ptr<const Program> { fail({"no", "", ""}); };
-  EXPECT_THROW(table.get(a, signature_of(1), fails), Error);
+  EXPECT_THROW(table.entry(a, signature_of(1), fails).program, Error);
   EXPECT_EQ(table.size(), 0u);
-  EXPECT_NE(table.get(a, signature_of(1), empty_program), nullptr);
+  EXPECT_NE(table.entry(a, signature_of(1), empty_program).program, nullptr);
 }
 
 TEST(KernelTable, threads_that_ask_at_once_share_one_make) {
@@ -68,7 +69,8 @@ TEST(KernelTable, threads_that_ask_at_once_share_one_make) {
   };
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] { EXPECT_NE(table.get(a, signature_of(1), make), nullptr); });
+    threads.emplace_back(
+        [&] { EXPECT_NE(table.entry(a, signature_of(1), make).program, nullptr); });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(made, 1);
