@@ -7,9 +7,9 @@
 // Invariant: writes the rows x cols of job.c and nothing else; takes its memory once per thread.
 // Thread safety: each thread has its own panels.
 #pragma once
-#include "pto/abi/host.h"
 #include "pto/isa/cpu/matmul_pack.hpp"
 #include "pto/isa/cpu/matmul_stream.hpp"
+#include "pto/isa/cpu/of_thread.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
@@ -31,23 +31,6 @@ struct Panels {
   int64_t first[kBlockCols], last[kBlockCols];  // as outputs: of 32 bits in the first halves
 };
 
-class Workspace {
- public:
-  ~Workspace() { pto_free(panels_); }
-  Panels& get() {
-    if (!panels_) panels_ = static_cast<Panels*>(pto_malloc(sizeof(Panels)));
-    if (!panels_) __builtin_trap();  // as a tile without memory
-    return *panels_;
-  }
-
- private:
-  Panels* panels_ = nullptr;
-};
-inline Panels& panels_of_thread() {
-  static thread_local Workspace workspace;
-  return workspace.get();
-}
-
 template <class Dot>
 class Product {
   using Unit = typename Dot::Unit;
@@ -61,7 +44,7 @@ class Product {
       : job_(job),
         left_(left),
         right_(right),
-        panels_(panels_of_thread()),
+        panels_(of_thread<Panels>()),
         first_factor_(first_factor),
         packed_(static_cast<char*>(job.packed)),
         to_(job.c, job.rows, job.cols),

@@ -55,7 +55,7 @@ void run_coded(const pto_matmul_job& job) {
   if (CodedRows<Code>::fit(job))
     return Product<FloatDot>(job, left, pack_right_coded_rows<Code>).run();
   const pto_matmul_job from = unpacked(job);
-  Panels& panels = panels_of_thread();
+  Panels& panels = of_thread<Panels>();
   static_assert(sizeof panels.right >= sizeof(CodedPanel));
   auto& panel = reinterpret_cast<CodedPanel&>(panels.right);
   if (FewCoded<Code>(from, left, panels.left, kBlockRows * kDepth, panel).run()) return;
