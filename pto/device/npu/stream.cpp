@@ -48,22 +48,16 @@ Streams& streams() {
   return *all;
 }
 
+// Passes a mark, or waits for it.
 class MarkKernel final : public StreamKernel {
  public:
-  explicit MarkKernel(std::shared_ptr<Mark> mark) : mark_(std::move(mark)) {}
-  void run() override { mark_->pass(); }
+  using Step = void (Mark::*)();
+  MarkKernel(std::shared_ptr<Mark> mark, Step step) : mark_(std::move(mark)), step_(step) {}
+  void run() override { ((*mark_).*step_)(); }
 
  private:
   std::shared_ptr<Mark> mark_;
-};
-
-class WaitKernel final : public StreamKernel {
- public:
-  explicit WaitKernel(std::shared_ptr<Mark> mark) : mark_(std::move(mark)) {}
-  void run() override { mark_->wait(); }
-
- private:
-  std::shared_ptr<Mark> mark_;
+  Step step_;
 };
 
 }  // namespace
@@ -208,13 +202,14 @@ std::shared_ptr<Mark> Stream::record() {
   if (is_idle()) {
     mark->pass();
   } else {
-    submit(std::make_unique<MarkKernel>(mark), Length::Short);
+    submit(std::make_unique<MarkKernel>(mark, &Mark::pass), Length::Short);
   }
   return mark;
 }
 
 void Stream::wait_for(std::shared_ptr<Mark> mark) {
-  if (!mark->is_passed()) submit(std::make_unique<WaitKernel>(std::move(mark)), Length::Long);
+  if (mark->is_passed()) return;
+  submit(std::make_unique<MarkKernel>(std::move(mark), &Mark::wait), Length::Long);
 }
 
 void Stream::stop() {
