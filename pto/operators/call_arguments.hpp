@@ -60,7 +60,7 @@ class CallArguments {
   std::string specialised_;
   std::array<int32_t, PTO_MAX_TENSORS> counts_;
   std::array<pto_tensor_ref, PTO_MAX_TENSORS> tensors_;
-  std::array<uint64_t, 32> scalars_;
+  std::array<uint64_t, PTO_MAX_ARGUMENTS> scalars_;  // one an argument at most
   std::array<int64_t, PTO_MAX_ARGUMENTS> symints_;
   std::vector<std::byte> params_;
 };
