@@ -17,26 +17,32 @@ constexpr int kLane = kVectorBytes / 4;  // units of 32 bits, and their outputs,
 using Units = Vec<uint32_t, kLane>;      // unsigned: sums of integers wrap
 using LooseUnits = typename VecOf<uint32_t, kLane>::loose;
 
-// Computes a * b + c with one rounding. Without the instruction, the product is exact in double and
-// the sum is rounded to odd there, so that rounding it again to float rounds correctly.
+// Computes a * b + c with one rounding, without the instruction: the product is exact in double and
+// the sum is rounded to odd there, so that rounding it again to float rounds correctly. A call, or
+// all loops would hold 2 MB of copies, which take half a minute to compile.
+template <class V>
+__attribute__((noinline)) V multiply_add_in_double(V a, V b, V c) {
+  using Wide = Vec<double, kCount<V>>;
+  using Bits = Vec<int64_t, kCount<V>>;
+  const Wide product = lanes::convert<double>(a) * lanes::convert<double>(b);
+  const Wide addend = lanes::convert<double>(c), sum = product + addend;
+  const Wide part = sum - product;
+  const Wide lost = (product - (sum - part)) + (addend - part);
+  const Bits bits = bit_cast<Bits>(sum);
+  const Bits is_even = (bits & 1) - 1;  // all ones or zero
+  const Bits inexact = (lost > Wide{}) | (lost < Wide{});
+  const Bits towards_zero = (lost > Wide{}) ^ (sum > Wide{});
+  const Bits step = (towards_zero & -2) + 1;  // -1 or 1
+  return lanes::convert<float>(bit_cast<Wide>(bits + (step & is_even & inexact)));
+}
+
 template <class V>
 PTO_INLINE V multiply_add(V a, V b, V c) {
   if constexpr (lanes::kHasFma) {
     asm("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));  // g++ 12 would copy outputs
     return c;
   } else {
-    using Wide = Vec<double, kCount<V>>;
-    using Bits = Vec<int64_t, kCount<V>>;
-    const Wide product = lanes::convert<double>(a) * lanes::convert<double>(b);
-    const Wide addend = lanes::convert<double>(c), sum = product + addend;
-    const Wide part = sum - product;
-    const Wide lost = (product - (sum - part)) + (addend - part);
-    const Bits bits = bit_cast<Bits>(sum);
-    const Bits is_even = (bits & 1) - 1;  // all ones or zero
-    const Bits inexact = (lost > Wide{}) | (lost < Wide{});
-    const Bits towards_zero = (lost > Wide{}) ^ (sum > Wide{});
-    const Bits step = (towards_zero & -2) + 1;  // -1 or 1
-    return lanes::convert<float>(bit_cast<Wide>(bits + (step & is_even & inexact)));
+    return multiply_add_in_double(a, b, c);
   }
 }
 
