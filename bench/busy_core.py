@@ -18,7 +18,7 @@ import torch
 
 import pto
 from bench import report
-from pto.bench.runner import Outcome, Record, Setting
+from pto.bench.runner import Measurement, Outcome, Setting
 
 SIZES = [(32, 384), (256, 1536)]
 TURNS, SAMPLE_S = 12, 0.02
@@ -51,7 +51,7 @@ def layer_norm(x):
     return pto.layer_norm(x)
 
 
-def measured(size: tuple[int, int], threads: int, core: int) -> list[Record]:
+def measured(size: tuple[int, int], threads: int, core: int) -> list[Measurement]:
     x = torch.randn(*size)
     function, samples = lambda: layer_norm(x), {"quiet": [], "busy": []}
     before, pto.config.threads = pto.config.threads, threads
@@ -67,12 +67,12 @@ def measured(size: tuple[int, int], threads: int, core: int) -> list[Record]:
     slower = statistics.median(samples["busy"]) / statistics.median(samples["quiet"])
     print(f"{size[0]}x{size[1]}, {threads} threads: {slower:.2f} times as long beside a busy core")
     return [
-        Record.of("busy_core", setting, name, sorted(seconds), None)
+        Measurement.of("busy_core", setting, name, sorted(seconds), None)
         for name, seconds in samples.items()
     ]
 
 
-def run() -> list[Record]:
+def run() -> list[Measurement]:
     """Records of layer_norm of small rows on one thread and on two, printed."""
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:

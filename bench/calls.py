@@ -21,7 +21,7 @@ import torch
 
 import pto
 from bench import report
-from pto.bench.runner import Expected, Goal, Outcome, Record, Setting, case
+from pto.bench.runner import Expected, Goal, Measurement, Outcome, Setting, case
 
 PROCESSES = 10
 
@@ -94,7 +94,7 @@ def first_call_seconds(cache: str) -> float:
     return json.loads(done.stdout)
 
 
-def first_calls(processes: int = PROCESSES) -> list[Record]:
+def first_calls(processes: int = PROCESSES) -> list[Measurement]:
     """Records of the contenders `cold` and `cached`, printed."""
     cold, cached = [], []
     for _ in range(processes):
@@ -103,7 +103,7 @@ def first_calls(processes: int = PROCESSES) -> list[Record]:
             cached.append(first_call_seconds(folder))
     setting = Setting((2, 8), "f32", 1)
     records = [
-        Record.of("first_call", setting, name, sorted(seconds), None)
+        Measurement.of("first_call", setting, name, sorted(seconds), None)
         for name, seconds in (("cold", cold), ("cached", cached))
     ]
     print("\n".join(report.plain(Outcome(records))), flush=True)

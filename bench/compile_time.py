@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench import report
 from pto import build_config
-from pto.bench.runner import Outcome, Record, Setting
+from pto.bench.runner import Measurement, Outcome, Setting
 from pto.isa import table
 
 ROUNDS = 10
@@ -206,7 +206,7 @@ def cpu_seconds(source: Path) -> float:
     )
 
 
-def run() -> list[Record]:
+def run() -> list[Measurement]:
     """Compiles each source several times and prints; the ceiling of a record is its goal."""
     records = []
     with tempfile.TemporaryDirectory() as folder:
@@ -215,7 +215,7 @@ def run() -> list[Record]:
             source.write_text(text)
             seconds = sorted(cpu_seconds(source) for _ in range(ROUNDS))
             setting = Setting((1,), "f32", 1)
-            records.append(Record.of(f"compile_{name}", setting, "pto", seconds, GOALS[name]))
+            records.append(Measurement.of(f"compile_{name}", setting, "pto", seconds, GOALS[name]))
     for line, goal in zip(report.plain(Outcome(records)), GOALS.values(), strict=True):
         print(f"{line}  goal {goal} s", flush=True)
     return records

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.instructions import measured
 from pto import build_config
-from pto.bench.runner import Record, Setting
+from pto.bench.runner import Measurement, Setting
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 KERNELS = Path(__file__).resolve().parent.parent / "examples/kernels"
@@ -45,7 +45,7 @@ def versus(rate: float) -> str:
     return f"{rate / SIMULATOR_GFLOPS:.0f}x the simulator (goal 50x)"
 
 
-def small() -> list[Record]:
+def small() -> list[Measurement]:
     """The simulator's sizes; a wrong result ends the run."""
     records = []
     for record in measured(SOURCE):
@@ -57,7 +57,7 @@ def small() -> list[Record]:
     return records
 
 
-def run() -> list[Record]:
+def run() -> list[Measurement]:
     """Compiles, runs and prints; an example whose result is wrong ends the run."""
     records = small()
     with tempfile.TemporaryDirectory() as folder:
@@ -70,5 +70,5 @@ def run() -> list[Record]:
             print(f"{done.stdout.strip()}: {versus(float(found['rate']))}")
             seconds = [float(found["ms"]) * 1e-3]
             setting = Setting((1,), "f32", 0)
-            records.append(Record.of(f"demo_{source.stem}", setting, "pto", seconds, None))
+            records.append(Measurement.of(f"demo_{source.stem}", setting, "pto", seconds, None))
     return records

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench import report
 from bench.fused import FASTER
-from pto.bench.runner import Goal, Outcome, Record, Setting
+from pto.bench.runner import Goal, Measurement, Outcome, Setting
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ROOT / ".venv-mindspore/bin/python"  # made by ./dev test
@@ -42,14 +42,14 @@ def outcomes(lines: str) -> list[Outcome]:
     found: dict[str, Outcome] = {}
     for line in map(json.loads, filter(None, lines.splitlines())):
         setting = Setting(tuple(line["size"]), "f32", 0)
-        record = Record.of(line["case"], setting, line["contender"], line["seconds"], None)
+        record = Measurement.of(line["case"], setting, line["contender"], line["seconds"], None)
         found.setdefault(record.case, Outcome()).records.append(record)
     for outcome in found.values():
         outcome.goals = [g for g in GOALS if {g.ours, g.theirs} <= outcome.seconds().keys()]
     return list(found.values())
 
 
-def run() -> list[Record]:
+def run() -> list[Measurement]:
     """Records of both cases, printed; none where there is no MindSpore."""
     python = interpreter()
     if python is None:

@@ -16,7 +16,7 @@ import torch
 from bench import report
 from bench.reference import libpto
 from pto.adapters.torch import activation
-from pto.bench.runner import Expected, Goal, Outcome, Record, Setting, case
+from pto.bench.runner import Expected, Goal, Measurement, Outcome, Setting, case
 
 CALLS = {(16,): 200, (1 << 20,): 32}  # by size
 SAMPLES = 21
@@ -89,9 +89,9 @@ def enqueue_seconds(operator: Callable, x: torch.Tensor, y: torch.Tensor) -> flo
     return seconds
 
 
-def enqueue_npu() -> list[Record]:
+def enqueue_npu() -> list[Measurement]:
     """Records of both sizes, printed."""
-    records: list[Record] = []
+    records: list[Measurement] = []
     if not activation.is_active():
         return records
     torch.set_num_threads(1)
@@ -101,7 +101,7 @@ def enqueue_npu() -> list[Record]:
         x, y = torch.randn(size, device="npu"), torch.randn(size, device="npu")
         enqueue_seconds(operator, x, y)
         seconds = [enqueue_seconds(operator, x, y) for _ in range(SAMPLES)]
-        record = Record.of("enqueue_npu", setting, f"output_{x.nbytes}_bytes", seconds, None)
+        record = Measurement.of("enqueue_npu", setting, f"output_{x.nbytes}_bytes", seconds, None)
         goal = Goal(record.contender, "", at_most=3e-6)
         print("\n".join(report.plain(Outcome([record], goals=[goal]))), flush=True)
         records.append(record)

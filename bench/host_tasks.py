@@ -20,7 +20,7 @@ import numpy as np
 
 import pto
 from pto import build_config
-from pto.bench.runner import Record
+from pto.bench.runner import Measurement
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 WORKER = Path(pto.__file__).parent / "lib" / "pto_worker"
@@ -42,7 +42,7 @@ extern "C" int32_t pto_orchestrate(const pto_runtime_api* rt, const pto_args* a)
 """
 
 
-def run() -> list[Record]:
+def run() -> list[Measurement]:
     """Measures and prints."""
     records = [*_from_cpp(), *_from_python()]
     for seconds, contender in ((_pool, "process pool"), (_ray, "ray")):
@@ -53,22 +53,22 @@ def run() -> list[Record]:
     return records
 
 
-def _record(case: str, contender: str, rounds: Callable[[], list[float]]) -> Record:
+def _record(case: str, contender: str, rounds: Callable[[], list[float]]) -> Measurement:
     times = sorted(rounds())
-    record = Record(case, [TASKS], "f32", contender, 1, times[len(times) // 2],
+    record = Measurement(case, [TASKS], "f32", contender, 1, times[len(times) // 2],
                     times[len(times) // 10], times[-1 - len(times) // 10], None)  # fmt: skip
     print(_line(record), flush=True)
     return record
 
 
-def _line(record: Record) -> str:
+def _line(record: Measurement) -> str:
     return (
         f"{record.case:18} {record.contender:14} {record.threads} workers "
         f"{record.median_s * 1e6:10.2f} us"
     )
 
 
-def _from_cpp() -> list[Record]:
+def _from_cpp() -> list[Measurement]:
     records = []
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "host_tasks"
@@ -76,14 +76,14 @@ def _from_cpp() -> list[Record]:
         subprocess.run(["c++", *flags, "-o", program, *build_config.ldflags()], check=True)
         with subprocess.Popen([program, WORKER], stdout=subprocess.PIPE, text=True) as measuring:
             for text in measuring.stdout:
-                records.append(Record(**json.loads(text)))
+                records.append(Measurement(**json.loads(text)))
                 print(_line(records[-1]), flush=True)
         if measuring.returncode:
             raise SystemExit("host_tasks.cpp: tasks were lost")
     return records
 
 
-def _from_python() -> list[Record]:
+def _from_python() -> list[Measurement]:
     kernels = {
         "kernel": pto.compile(kernels=[{"source": ADD}]),
         "package": pto.compile(orch=ORCHESTRATION, kernels=[{"source": ADD}]),

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pto import build_config
-from pto.bench.runner import Record
+from pto.bench.runner import Measurement
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 HEADER = f"{'instruction':14} {'type':10} {'tile':>9} {'ns/element':>11} {'limit':>8} {'of it':>6}"
 
 
-def line(record: Record) -> str:
+def line(record: Measurement) -> str:
     """One row: nanoseconds per element of the destination, and the share of the limit."""
     rows, cols = record.size
     each = 1e9 / (rows * cols)
@@ -30,7 +30,7 @@ def line(record: Record) -> str:
     )
 
 
-def measured(source: Path) -> Iterator[Record]:
+def measured(source: Path) -> Iterator[Measurement]:
     """Compiles a program for this machine and reads its records as they come."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / source.stem
@@ -39,12 +39,12 @@ def measured(source: Path) -> Iterator[Record]:
         subprocess.run(["c++", "-O2", *flags], check=True)
         with subprocess.Popen([program], stdout=subprocess.PIPE, text=True) as measuring:
             for text in measuring.stdout:
-                yield Record(**json.loads(text))
+                yield Measurement(**json.loads(text))
         if measuring.returncode:
             raise SystemExit(f"{source.name}: a result is wrong, see above")
 
 
-def run() -> list[Record]:
+def run() -> list[Measurement]:
     """Compiles, measures and prints."""
     print(HEADER)
     records = []

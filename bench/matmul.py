@@ -9,13 +9,13 @@ from math import prod
 from pathlib import Path
 
 from bench.instructions import measured
-from pto.bench.runner import Record
+from pto.bench.runner import Measurement
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 HEADER = f"{'instruction':14} {'type':6} {'M = N = K':>10} {'G/s':>8} {'peak':>8} {'of it':>6}"
 
 
-def line(record: Record) -> str:
+def line(record: Measurement) -> str:
     """One row: operations in a nanosecond (an addition and a multiplication are two)."""
     work = 2e-9 * prod(record.size)
     return (
@@ -24,7 +24,7 @@ def line(record: Record) -> str:
     )
 
 
-def run() -> list[Record]:
+def run() -> list[Measurement]:
     """Compiles, measures and prints."""
     print(HEADER)
     records = []

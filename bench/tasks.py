@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pto import build_config
-from pto.bench.runner import Record
+from pto.bench.runner import Measurement
 
 FOLDER = Path(__file__).parent
 
@@ -40,7 +40,7 @@ RIVALS = [
 ]
 
 
-def line(record: Record) -> str:
+def line(record: Measurement) -> str:
     """One row: nanoseconds a task, tasks a second; at best, what bodies get of all cores."""
     share = f" {record.ceiling_s / record.p10_s:7.1%} of all cores" if record.ceiling_s else ""
     return (
@@ -62,7 +62,7 @@ def build(program: Path) -> None:
     subprocess.run(["c++", *flags, *sources, *rest, "-o", program], check=True)
 
 
-def run() -> list[Record]:
+def run() -> list[Measurement]:
     """Compiles, measures and prints."""
     records = []
     with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +74,7 @@ def run() -> list[Record]:
                 if "note" in said:
                     print(said["note"], flush=True)
                     continue
-                records.append(Record(**said))
+                records.append(Measurement(**said))
                 print(line(records[-1]), flush=True)
         if measuring.returncode:
             raise SystemExit("tasks.cpp ended with an error")

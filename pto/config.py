@@ -63,12 +63,11 @@ class Config:
 
     @target.setter
     def target(self, value: str) -> None:
-        if not isinstance(value, str) or value not in _TARGETS:
-            raise InvalidValue(
-                f"config.target is {value!r}",
-                "a target names the instructions that compiled kernels may use",
-                'assign "portable", "avx2", "avx512", or "" for the best of this machine',
-            )
+        _check_choice(
+            "target", value, _TARGETS,
+            "a target names the instructions that compiled kernels may use",
+            'assign "portable", "avx2", "avx512", or "" for the best of this machine',
+        )  # fmt: skip
         _set("target", "PTO_TARGET", value)
 
     @property
@@ -93,12 +92,11 @@ class Config:
 
     @weights.setter
     def weights(self, value: str) -> None:
-        if not isinstance(value, str) or value not in _WEIGHTS:
-            raise InvalidValue(
-                f"config.weights is {value!r}",
-                "a weight that changed must not be read from its packed copy",
-                'assign "sampled" (64 elements), "compared" (all), or "never" to pack none',
-            )
+        _check_choice(
+            "weights", value, _WEIGHTS,
+            "a weight that changed must not be read from its packed copy",
+            'assign "sampled" (64 elements), "compared" (all), or "never" to pack none',
+        )  # fmt: skip
         _core.set_weight_check(value)
 
     @property
@@ -110,12 +108,11 @@ class Config:
 
     @matmul_precision.setter
     def matmul_precision(self, value: str) -> None:
-        if not isinstance(value, str) or value not in _PRECISIONS:
-            raise InvalidValue(
-                f"config.matmul_precision is {value!r}",
-                "products of f32 may be made of parts of bf16 where that is faster",
-                'assign "highest" (the error of f32), "high" (16 bits) or "medium" (bf16)',
-            )
+        _check_choice(
+            "matmul_precision", value, _PRECISIONS,
+            "products of f32 may be made of parts of bf16 where that is faster",
+            'assign "highest" (the error of f32), "high" (16 bits) or "medium" (bf16)',
+        )  # fmt: skip
         _core.set_matmul_precision(value)
 
     @property
@@ -156,6 +153,11 @@ class Config:
         names = ("cxx", "cache_dir", "target", "threads", "weights", "matmul_precision",
                  "torch_attention", "dump")  # fmt: skip
         return "\n".join(f"{name} = {getattr(self, name)!r}" for name in names)
+
+
+def _check_choice(name: str, value: object, known: tuple[str, ...], why: str, fix: str) -> None:
+    if not isinstance(value, str) or value not in known:
+        raise InvalidValue(f"config.{name} is {value!r}", why, fix)
 
 
 def _set(name: str, variable: str, value: object) -> None:

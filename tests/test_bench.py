@@ -14,7 +14,17 @@ import torch
 from bench import frameworks_mindspore, report
 from pto.adapters.torch import activation
 from pto.bench import runner, timing
-from pto.bench.runner import Case, Ceiling, Expected, Goal, Outcome, Record, Setting, Work, measure
+from pto.bench.runner import (
+    Case,
+    Ceiling,
+    Expected,
+    Goal,
+    Measurement,
+    Outcome,
+    Setting,
+    Work,
+    measure,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTING = Setting((8, 64), "f32", 1)
@@ -113,7 +123,7 @@ def test_without_a_function_that_shows_it_there_is_no_ceiling():
 )
 def test_a_goal_is_printed_with_what_was_measured(goal, says):
     records = [
-        Record.of("add", SETTING, name, [seconds], None)
+        Measurement.of("add", SETTING, name, [seconds], None)
         for name, seconds in (("a", 4e-6), ("b", 2e-6))
     ]
     assert report.plain(Outcome(records, goals=[goal]))[-1] == says

@@ -12,7 +12,7 @@ import pytest
 
 from pto.__main__ import main
 from pto.bench import arrays, ceilings, command, peers, report, runner
-from pto.bench.runner import Outcome, Record
+from pto.bench.runner import Measurement, Outcome
 from pto.config import config
 
 TINY = {"matmul": "5x7x3", "linear": "4x9x6", "attention": "2x5x8", "rows": "3x40"}
@@ -203,8 +203,8 @@ def test_checking_whether_a_file_can_be_written_leaves_none_and_changes_none(tmp
 
 
 def outcome_of(**seconds: float) -> Outcome:
-    def record(name: str, taken: float) -> Record:
-        return Record(
+    def record(name: str, taken: float) -> Measurement:
+        return Measurement(
             "matmul", [2, 3, 4], "f32", name, 2, taken, taken, 1.1 * taken, 1e-3, 0.1, "G"
         )
 
@@ -225,7 +225,7 @@ def test_a_table_has_rates_ratios_and_bars_of_the_ceiling():
 
 def test_a_table_of_scattered_samples_says_so():
     found = outcome_of(pto=2e-3, top=2e-3, low=4e-3)
-    found.records[0] = Record("matmul", [1], "f32", "pto", 1, 2e-3, 1e-3, 3e-3, 1e-3, 0.1, "G")
+    found.records[0] = Measurement("matmul", [1], "f32", "pto", 1, 2e-3, 1e-3, 3e-3, 1e-3, 0.1, "G")
     verdict = report.Comparison.of(found).verdict()
     assert verdict[0] == "pto: no peer was measured, 50% of the ceiling"
     assert "other processes use the cores" in verdict[1]

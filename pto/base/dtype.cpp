@@ -4,7 +4,7 @@
 namespace pto {
 namespace {
 
-struct Row {
+struct TypeRow {
   std::string_view name, cpp, numpy;
   const char* format;
   uint8_t code, bits;
@@ -12,13 +12,13 @@ struct Row {
 
 constexpr uint8_t kInt = 0, kUnsigned = 1, kFloat = 2, kBfloat = 4;
 
-constexpr Row kRows[] = {
+constexpr TypeRow kRows[] = {
 #define PTO_DTYPE(id, constant, name, code, bits, type, numpy, format) \
   {name, #type, #numpy, format, code, bits},
 #include "pto/abi/dtypes.def"
 };
 
-const Row& row(DType dtype) { return kRows[static_cast<size_t>(dtype)]; }
+const TypeRow& row(DType dtype) { return kRows[static_cast<size_t>(dtype)]; }
 
 }  // namespace
 

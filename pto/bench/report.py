@@ -9,7 +9,7 @@ picture([comparison], ["rows x depth x columns"], "matmul.png")
 import importlib.util
 from dataclasses import dataclass
 
-from pto.bench.runner import Outcome, Record
+from pto.bench.runner import Measurement, Outcome
 from pto.bench.timing import geometric_mean
 from pto.errors import Failure
 
@@ -45,8 +45,8 @@ def shape(size: list[int] | tuple[int, ...]) -> str:
 class Comparison:
     """One setting: our record, those of the peers, and the name and time of the best ceiling."""
 
-    ours: Record
-    peers: list[Record]  # the fastest first
+    ours: Measurement
+    peers: list[Measurement]  # the fastest first
     ceiling: str
     ceiling_s: float
 

@@ -89,7 +89,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Record:
+class Measurement:
     """One line of the JSON output; times are seconds per call."""
 
     case: str
@@ -108,9 +108,9 @@ class Record:
     def of(
         case_name: str, setting: "Setting", contender: str, seconds, ceiling,
         work: Work | None = None,
-    ) -> "Record":  # fmt: skip
+    ) -> "Measurement":  # fmt: skip
         taken = Samples(tuple(sorted(seconds)))
-        return Record(
+        return Measurement(
             case_name, list(setting.size), setting.dtype, contender, setting.threads,
             taken.median, taken.quantile(0.1), taken.quantile(0.9), ceiling,
             work and work.amount, work.unit if work else "",
@@ -121,7 +121,7 @@ class Record:
 class Outcome:
     """The results of one case and setting: samples, and what was wrong."""
 
-    records: list[Record] = field(default_factory=list)
+    records: list[Measurement] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     goals: list[Goal] = field(default_factory=list)  # whose contenders were measured
     ceilings: dict[str, float] = field(default_factory=dict)  # their calls in the work of the case
@@ -226,6 +226,8 @@ def measure(one: Case, setting: Setting, rounds: int = 0) -> Outcome:
     ceiling = min((samples[c.name].median * c.calls for c in ceilings), default=None)
     for name, taken in samples.items():
         done = None if name in outcome.ceilings else work
-        outcome.records.append(Record.of(one.name, setting, name, taken.seconds, ceiling, done))
+        outcome.records.append(
+            Measurement.of(one.name, setting, name, taken.seconds, ceiling, done)
+        )
     outcome.goals = [g for g in goals if {g.ours, g.theirs} <= {"", *samples}]
     return outcome

@@ -85,7 +85,13 @@ def work_of_gradient(d_result: Spec, a: Spec, b: Spec, transpose_a: bool) -> tup
     return math.prod(a.shape) + math.prod(b.shape) + math.prod(d_result.shape), work * 2
 
 
-def oracle(a: np.ndarray, b: np.ndarray, transpose_a: bool, transpose_b: bool) -> np.ndarray:
+def work_of_product(a, b, transpose_a, transpose_b):
+    return work_of(a, b, product_shape(a, b, transpose_a, transpose_b), transpose_a)
+
+
+def product(
+    a: np.ndarray, b: np.ndarray, transpose_a: bool = False, transpose_b: bool = False
+) -> np.ndarray:
     a = np.swapaxes(a, -1, -2) if transpose_a and a.ndim > 1 else a
     return a @ (np.swapaxes(b, -1, -2) if transpose_b and b.ndim > 1 else b)
 
@@ -146,12 +152,11 @@ class MatMulI32:
         check_depth(a, b, transpose_a, transpose_b)
         return a.like(product_shape(a, b, transpose_a, transpose_b), i32)
 
-    def work(a, b, transpose_a, transpose_b):
-        return work_of(a, b, product_shape(a, b, transpose_a, transpose_b), transpose_a)
+    work = work_of_product
 
     def oracle(a, b, transpose_a=False, transpose_b=False):
         wide = (np.asarray(x).astype(np.int64) for x in (a, b))
-        return oracle(*wide, transpose_a, transpose_b)
+        return product(*wide, transpose_a, transpose_b)
 
     def samples(tensor):
         yield (tensor(5, 13), tensor(13, 7, dtype="i8", low=-128, high=128)), {}
@@ -195,11 +200,7 @@ class MatMulF32:
         check_depth(a, b, transpose_a, transpose_b)
         return a.like(product_shape(a, b, transpose_a, transpose_b), f32)
 
-    def work(a, b, transpose_a, transpose_b):
-        return work_of(a, b, product_shape(a, b, transpose_a, transpose_b), transpose_a)
-
-    def oracle(a, b, transpose_a=False, transpose_b=False):
-        return oracle(a, b, transpose_a, transpose_b)
+    work, oracle = work_of_product, product
 
     def samples(tensor):
         yield (tensor(5, 13), tensor(13, 7)), {}
@@ -226,11 +227,7 @@ class MatMul:
         check_depth(a, b, transpose_a, transpose_b)
         return a.like(product_shape(a, b, transpose_a, transpose_b))
 
-    def work(a, b, transpose_a, transpose_b):
-        return work_of(a, b, product_shape(a, b, transpose_a, transpose_b), transpose_a)
-
-    def oracle(a, b, transpose_a=False, transpose_b=False):
-        return oracle(a, b, transpose_a, transpose_b)
+    work, oracle = work_of_product, product
 
     def samples(tensor):
         yield (tensor(5, 13), tensor(13, 7)), {}

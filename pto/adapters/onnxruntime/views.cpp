@@ -18,13 +18,13 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-struct Row {
+struct ViewRow {
   std::string type;
   int first, last;
   View view;
 };
-std::deque<Row>& rows() {
-  static auto* const all = new std::deque<Row>;  // kernels point into it
+std::deque<ViewRow>& view_rows() {
+  static auto* const all = new std::deque<ViewRow>;  // kernels point into it
   return *all;
 }
 
@@ -65,7 +65,7 @@ Given given(const KernelContext* context, size_t place) {
 
 class ViewKernel : public KernelImplementation {
  public:
-  ViewKernel(const Row& row, const KernelInfo* info) : row_(row) {
+  ViewKernel(const ViewRow& row, const KernelInfo* info) : row_(row) {
     Compute = [](KernelImplementation* self, KernelContext* context) {
       return guarded([&] { static_cast<ViewKernel*>(self)->compute(context); });
     };
@@ -174,16 +174,16 @@ class ViewKernel : public KernelImplementation {
     return result;
   }
 
-  const Row& row_;
+  const ViewRow& row_;
   int64_t axis_ = 1, allow_zero_ = 0;
   Shape axes_;
 };
 
 Status* create(void* row, const KernelInfo* info, KernelImplementation** made) {
-  return guarded([&] { *made = new ViewKernel(*static_cast<Row*>(row), info); });
+  return guarded([&] { *made = new ViewKernel(*static_cast<ViewRow*>(row), info); });
 }
 
-void add_kernel(KernelRegistry* registry, Row& row, const char* provider) {
+void add_kernel(KernelRegistry* registry, ViewRow& row, const char* provider) {
   KernelDefBuilder* builder = nullptr;
   KernelDef* definition = nullptr;
   const int first = 0;
@@ -205,7 +205,7 @@ void add_kernel(KernelRegistry* registry, Row& row, const char* provider) {
 }  // namespace
 
 void add_view(std::string type, int first, int last, View view) {
-  rows().push_back({std::move(type), first, last, view});
+  view_rows().push_back({std::move(type), first, last, view});
 }
 
 const KernelRegistry* view_registry(const char* provider) {
@@ -214,7 +214,7 @@ const KernelRegistry* view_registry(const char* provider) {
   const std::lock_guard lock(mutex);
   if (registry) return registry;
   check(api::CreateKernelRegistry(&registry));
-  for (Row& row : rows()) add_kernel(registry, row, provider);
+  for (ViewRow& row : view_rows()) add_kernel(registry, row, provider);
   return registry;
 }
 

@@ -43,7 +43,7 @@ class PatchPacker {
  private:
   // Places in one row of results: its lanes, and the pixel under the filter's first element, for
   // lane 0.
-  struct Row {
+  struct PixelRow {
     int first, last;
     int64_t image, y, x;
   };
@@ -111,7 +111,7 @@ class PatchPacker {
   PTO_INLINE void find_runs(int64_t right) {
     n_runs_ = 0;
     for (int i = 0; i < n_rows_; ++i) {
-      const Row& row = rows_[i];
+      const PixelRow& row = rows_[i];
       const int64_t x = row.x + right, step = Step ? Step : patches_.stride_w;
       int first = row.first, last = row.last;
       while (first < last && x + first * step < 0) ++first;
@@ -184,7 +184,7 @@ class PatchPacker {
   const int64_t taps_;
   int n_rows_ = 0, n_runs_ = 0;
   int64_t highest_ = 0, lowest_ = 0;  // y of the runs
-  Row rows_[kLanes];
+  PixelRow rows_[kLanes];
   Run runs_[kLanes], inside_[kLanes];
 };
 

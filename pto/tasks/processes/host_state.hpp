@@ -116,12 +116,12 @@ struct HostEngine::State final : BookDriver {
   bool is_closing_ = false;
   std::thread attendant_;
 
-  struct Program {
+  struct SharedProgram {
     std::shared_ptr<SharedBlock> image;
     int64_t bytes;
     bool is_python;
   };
-  std::map<uint32_t, Program> programs_;
+  std::map<uint32_t, SharedProgram> programs_;
   uint32_t last_program_ = 0;
 
   // The current run.

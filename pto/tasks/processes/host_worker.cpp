@@ -133,7 +133,7 @@ void HostEngine::State::await_ready() {
 
 bool HostEngine::State::load(HostWorker& worker, uint32_t number) {
   if (worker.loaded.count(number) > 0) return true;
-  const Program& program = programs_.at(number);
+  const SharedProgram& program = programs_.at(number);
   char* const record = worker.mailbox->to_worker().begin_write(sizeof(LoadMessage));
   if (record == nullptr) return false;
   const LoadMessage message{{MessageKind::Load, number}, program.image->offset(), program.bytes};

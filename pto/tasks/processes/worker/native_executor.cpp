@@ -18,8 +18,8 @@ void run_kernel(const TaskKernel& kernel, std::span<const pto_tensor> tensors,
 
 }  // namespace
 
-NativeExecutor::Program NativeExecutor::loaded(const ProgramImage& image) {
-  Program program{image.kind, {}, {}, {}, nullptr};
+NativeExecutor::LoadedProgram NativeExecutor::loaded(const ProgramImage& image) {
+  LoadedProgram program{image.kind, {}, {}, {}, nullptr};
   if (image.kind == ProgramKind::Collective) {
     program.collective = collective_of(image.name);
     return program;
@@ -59,7 +59,7 @@ void NativeExecutor::load(uint32_t program, std::span<const char> image) {
 
 void NativeExecutor::run(uint32_t number, std::span<const pto_tensor> tensors,
                          const Numbers& scalars, double seconds_left) {
-  const Program& program = programs_.at(number);
+  const LoadedProgram& program = programs_.at(number);
   switch (program.kind) {
     case ProgramKind::Kernel:
       return run_kernel(program.kernel, tensors, scalars);

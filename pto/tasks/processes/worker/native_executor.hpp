@@ -29,16 +29,16 @@ class NativeExecutor final : public TaskExecutor {
            double seconds_left) override;
 
  private:
-  struct Program {
+  struct LoadedProgram {
     ProgramKind kind;
     std::vector<std::shared_ptr<const Library>> code;  // keeps it loaded
     OrchestrationProgram orchestration;
     TaskKernel kernel;
     Collective collective = nullptr;
   };
-  static Program loaded(const ProgramImage& image);
+  static LoadedProgram loaded(const ProgramImage& image);
 
-  std::map<uint32_t, Program> programs_;
+  std::map<uint32_t, LoadedProgram> programs_;
 };
 
 }  // namespace pto
