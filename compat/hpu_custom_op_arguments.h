@@ -46,15 +46,10 @@ struct Input {
 };
 
 inline int32_t dtype_of(const std::string& name, at::ScalarType type) {
-  static constexpr std::pair<at::ScalarType, DType> kTypes[] = {
-      {at::kBool, DType::Bool}, {at::kChar, DType::I8}, {at::kShort, DType::I16},
-      {at::kInt, DType::I32}, {at::kLong, DType::I64}, {at::kByte, DType::U8},
-      {at::kUInt16, DType::U16}, {at::kUInt32, DType::U32}, {at::kUInt64, DType::U64},
-      {at::kHalf, DType::F16}, {at::kBFloat16, DType::BF16}, {at::kFloat, DType::F32},
-      {at::kDouble, DType::F64}};
-  for (const auto& [theirs, ours] : kTypes) {
-    if (theirs == type) return static_cast<int32_t>(ours);
-  }
+  static constexpr FrameworkTypes kTypes(at::kBool, at::kChar, at::kShort, at::kInt, at::kLong,
+                                         at::kByte, at::kUInt16, at::kUInt32, at::kUInt64,
+                                         at::kHalf, at::kBFloat16, at::kFloat, at::kDouble);
+  if (const int ours = kTypes.ours(static_cast<int32_t>(type)); ours >= 0) return ours;
   fail(name + ": a tensor has the element type " + c10::toString(type),
        "kernels exist for bool, integers, float16, bfloat16, float32 and float64",
        "convert the tensor first");

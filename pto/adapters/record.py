@@ -4,6 +4,9 @@
     def declare(index): ...Record(index)...
     on_operator(declare)                       # every operator, those to come included
 
+A language.op.Operator is a definition in Python, which can be called; a Record describes any
+operator, one that a C++ library defined included.
+
 Free of frameworks. Thread safety: a Record is immutable.
 """
 

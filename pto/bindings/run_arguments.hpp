@@ -4,6 +4,8 @@
 //     RunArguments arguments = read({{kInput, array, ""}, {kScalar, number, "int64"}});
 //     arguments.tensors();
 //
+// The arrays of an ArgumentReader live as long as a call, are at most 16 and have element types of
+// operators; those of a run may be many, of any type, and outlive the call that submits them.
 // Errors: Error for an object that is no array in this machine's memory, and for a read-only
 // output.
 // Invariant: it keeps the arrays alive.

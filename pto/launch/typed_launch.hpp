@@ -4,6 +4,8 @@
 //     launch.run();                               // returns when it is done
 //     launch.run_on(device, stream, arguments);   // returns at once, see isa/kernel/launch.hpp
 //
+// A PreparedCall finds and binds a program; here the caller has kernel, blocks and tensors, and
+// nothing is left to prepare.
 // Invariant: it owns the description of its arguments, but not the memory of CPU tensors and
 // pointers.
 // Thread safety: a value; may run on another thread than the one that made it.

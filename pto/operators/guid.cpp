@@ -89,7 +89,8 @@ NamedKernel find(const pto_guid_call& call) {
   return found->second;
 }
 
-// One call: tensors as the kernel takes them.
+// One call: tensors as the kernel takes them. Nothing of it is kept for the next: a guid has no
+// schema by which a later call could be known to be alike.
 class GuidRun {
  public:
   explicit GuidRun(const pto_guid_call& call)

@@ -171,7 +171,7 @@ class Arg:
         if self.type == ParamType.SCALAR:
             return int(self.type), data, self._kind
         if not hasattr(data, "__dlpack__") and not hasattr(data, "dtype"):
-            data = _as_numpy(data)  # through the buffer protocol only
+            data = as_numpy(data)  # through the buffer protocol only
         return self.core_array(self.type, data, self.dtype == "bfloat16")
 
     @staticmethod
@@ -350,15 +350,16 @@ def _is_on_cpu(value: Any) -> bool:
 
 def _about(value: Any) -> tuple[tuple[int, ...], str]:
     """Shape and element type, by NumPy's names."""
-    value = value if hasattr(value, "shape") and hasattr(value, "dtype") else _as_numpy(value)
+    value = value if hasattr(value, "shape") and hasattr(value, "dtype") else as_numpy(value)
     return tuple(value.shape), str(value.dtype).rpartition(".")[2]
 
 
 def _nbytes(value: Any) -> int:
-    return int(value.nbytes if hasattr(value, "nbytes") else _as_numpy(value).nbytes)
+    return int(value.nbytes if hasattr(value, "nbytes") else as_numpy(value).nbytes)
 
 
-def _as_numpy(value: Any) -> Any:
+def as_numpy(value: Any) -> Any:
+    """The array of another library than PyTorch as NumPy sees it."""
     import numpy
 
     return (

@@ -20,7 +20,7 @@ from typing import Any
 import numpy
 
 from pto.errors import InvalidType, InvalidValue
-from pto.tasks.arguments import Arg, ParamType, TensorHandle, check_storage
+from pto.tasks.arguments import Arg, ParamType, TensorHandle, as_numpy, check_storage
 
 _MOST_ELEMENTS = 2**62
 
@@ -169,9 +169,7 @@ def numpy_of(data: Any) -> tuple[numpy.ndarray, bool]:
         check_storage(data)
         is_bfloat = str(data.dtype) == "torch.bfloat16"
         return (data.view(sys.modules["torch"].int16) if is_bfloat else data).numpy(), is_bfloat
-    if hasattr(data, "__dlpack__"):
-        return numpy.from_dlpack(data), False
-    return numpy.asarray(memoryview(data)), False
+    return as_numpy(data), False
 
 
 def _numpy_type(name: str) -> Any:
