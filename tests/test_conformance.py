@@ -10,13 +10,14 @@ ran is written to build/conformance, from which ./dev test --frameworks makes do
 
 import collections
 import functools
+import re
 
 import numpy as np
 import pytest
 from conformance.cases import OPERATORS, Case, cases, members, record_of, types_of
 from conformance.expected import by_output, expected, gradient_case, is_close, same_bits
 from conformance.frameworks import FRAMEWORKS, Skipped
-from conformance.report import write
+from conformance.report import PAGE, missing, write
 
 from pto import _core
 from pto.language.dtypes import numpy_type
@@ -104,6 +105,15 @@ def test_a_row_of_an_element_type_says_what_numpy_and_dlpack_say():
         kind = numpy_type(row.name)
         assert (kind.name, kind.itemsize) == (row.numpy, row.bytes)
         assert row.code == (4 if row.name == "bf16" else codes[row.kind])
+
+
+def test_the_page_has_a_row_for_every_operator_in_every_framework():
+    """The page is made where all frameworks are installed, and a new operator easily forgotten."""
+    text = PAGE.read_text()
+    assert text.count("\n## ") == len(FRAMEWORKS) + 1
+    assert missing(text, OPERATORS) == {}, "run ./dev test --frameworks and commit the page"
+    without_gelu = re.sub(r"^\| gelu \|.*\n", "", text, count=1, flags=re.MULTILINE)
+    assert list(missing(without_gelu, OPERATORS).values()) == [["gelu"]]
 
 
 def test_every_operator_says_what_a_matrix_needs():

@@ -3,9 +3,12 @@
 
 write("PyTorch", "gelu", {"eager": {"passed": 40, "reasons": []}})   # by the test
 python tests/conformance/report.py                                   # docs/conformance.md
+missing(PAGE.read_text(), ["gelu"])                                  # {"PyTorch": ["gelu"]}
 """
 
 import json
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,6 +57,16 @@ def page() -> str:
     parts.append("\n## Reasons\n")
     parts += [f"{number}. {reason}" for number, reason in enumerate(reasons, 1)]
     return "\n".join(parts) + "\n"
+
+
+def missing(text: str, operators: Iterable[str]) -> dict[str, list[str]]:
+    """The operators that the page has no row for, by framework."""
+    found = {}
+    for table in text.split("\n## ")[1:-1]:  # the last part is the reasons
+        rows = set(re.findall(r"^\| (\w+) \|", table, re.MULTILINE))
+        if absent := sorted(set(operators) - rows):
+            found[table.partition("\n")[0]] = absent
+    return found
 
 
 if __name__ == "__main__":
