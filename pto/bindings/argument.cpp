@@ -183,9 +183,7 @@ void ArgumentReader::take(const dlpack::Tensor& tensor, PyObject* name, PyObject
   if (tensor.rank > PTO_MAX_RANK) refuse(name, object, "rank");
   const int64_t* strides = tensor.strides;
   if (strides == nullptr) {
-    int64_t step = 1;
-    for (int axis = tensor.rank; axis-- > 0; step *= tensor.sizes[axis])
-      strides_[count_][axis] = step;
+    dense_strides(tensor.rank, tensor.sizes, strides_[count_]);
     strides = strides_[count_];
   }
   tensors_[count_] = {static_cast<char*>(tensor.data) + tensor.byte_offset, tensor.sizes, strides,
