@@ -184,7 +184,17 @@ void check_rows(Random& random, int bits, int rows, int depth, int cols, int gro
   Floats factor(random, kTypes[below(random, 3)], groups, depth, below(random, 3));
   Floats zero(random, kTypes[below(random, 3)], groups, depth);
   const bool has_zero = group && random() % 2;
-  std::vector<float> sums(size_t(rows) * size_t(cols) + 1);
+  std::vector<float> sums(size_t(rows) * size_t(cols) + 1), wanted = sums;
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < cols; ++j) {
+      float& sum = wanted[size_t(i) * size_t(cols) + size_t(j)];
+      for (int k = 0; k < depth; ++k) {
+        float weight = float(b.at(j, k));
+        if (group)
+          weight = std::fma(weight, factor.at(j / group, k), has_zero ? zero.at(j / group, k) : 0);
+        sum = std::fma(a.at(i, k), weight, sum);
+      }
+    }
   for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AMX; ++engine) {
     pto_matmul_job job = {};
     job.engine = engine, job.rows = rows, job.depth = depth, job.cols = cols;
@@ -194,20 +204,10 @@ void check_rows(Random& random, int bits, int rows, int depth, int cols, int gro
     job.b_group = group, job.b_factor = factor.matrix();
     if (has_zero) job.b_zero = zero.matrix();
     if (pto_matmul(&job) != 0) continue;
-    for (int i = 0; i < rows; ++i)
-      for (int j = 0; j < cols; ++j) {
-        float sum = 0;
-        for (int k = 0; k < depth; ++k) {
-          float weight = float(b.at(j, k));
-          if (group)
-            weight =
-                std::fma(weight, factor.at(j / group, k), has_zero ? zero.at(j / group, k) : 0);
-          sum = std::fma(a.at(i, k), weight, sum);
-        }
-        ASSERT_EQ(sums[size_t(i) * size_t(cols) + size_t(j)], sum)
-            << "engine " << engine << ": " << rows << " x " << depth << " x " << cols << ", group "
-            << group << ", row " << i << ", column " << j;
-      }
+    for (size_t i = 0; i + 1 < sums.size(); ++i)
+      ASSERT_EQ(sums[i], wanted[i])
+          << "engine " << engine << ": " << rows << " x " << depth << " x " << cols << ", group "
+          << group << ", row " << int(i) / cols << ", column " << int(i) % cols;
   }
 }
 
