@@ -163,7 +163,7 @@ def test_groups_that_are_alike_share_their_operator():
 def of_ai_pto(name, inputs, shape=None, constants=(), **attributes):
     """A model of one node of our domain; inputs as (name, shape), all f32."""
     node = helper.make_node(name, [i[0] for i in inputs], ["z"], domain="ai.pto", **attributes)
-    given = [i for i in inputs if i[0] not in dict(constants)]
+    given = [i for i in inputs if i[0] and i[0] not in dict(constants)]
     return model_of([node], [(n, F32, s) for n, s in given], [("z", F32, shape)],
                     constants, domains=["ai.pto"])  # fmt: skip
 
@@ -201,6 +201,39 @@ def test_lists_flags_and_texts_arrive(make):
     np.testing.assert_allclose(made.run(None, {"x": x, "y": x})[0], x @ x.T, rtol=1e-5, atol=1e-5)
     made = make(of_ai_pto("gelu", [("x", ["N", 4])], approximate="tanh"))
     np.testing.assert_array_equal(made.run(None, {"x": x})[0], ops.gelu(x, approximate="tanh"))
+
+
+@BOTH
+@pytest.mark.parametrize("given", [
+    "x weight", "x weight bias", "x weight bias residual", "x weight  residual",
+    "x weight bias ", "x weight  ", "x weight   ",
+])  # fmt: skip
+def test_an_absent_input_holds_its_place(make, given):
+    shapes = {"x": ["N", 8], "weight": [5, 8], "bias": [5], "residual": ["N", 5]}
+    made = make(of_ai_pto("linear", [(name, shapes.get(name)) for name in given.split(" ")]))
+    assert made.get_outputs()[0].shape == ["N", 5]
+    if make is session:
+        assert assigned(made) == [["linear"]]
+    sizes = [[4 if size == "N" else size for size in shapes[name]] for name in given.split()]
+    x = {n: np.random.randn(*s).astype("f") for n, s in zip(given.split(), sizes, strict=True)}
+    np.testing.assert_array_equal(made.run(None, x)[0], ops.linear(**x))
+
+
+@BOTH
+@pytest.mark.parametrize("given", ["", "mask", " lengths", "  slopes", "mask  slopes", "  "])
+def test_absent_inputs_of_several_types_hold_their_places(make, given):
+    """Attention has optional inputs of numbers or truth values, of integers, and of numbers."""
+    rest = {"mask": np.tri(3, 4, 1, dtype=bool), "lengths": np.int64([4, 2]),
+            "slopes": np.float32([0.5, 2])}  # fmt: skip
+    x = {n: np.random.randn(2, 2, 4, 8).astype("f") for n in "qkv"}
+    x["q"] = x["q"][:, :, :3]
+    x |= {name: rest[name] for name in given.split()}
+    names = ["q", "k", "v", *given.split(" ")]
+    node = helper.make_node("attention", names, ["z"], domain="ai.pto")
+    kinds = [(n, helper.np_dtype_to_tensor_dtype(a.dtype), list(a.shape)) for n, a in x.items()]
+    made = make(model_of([node], kinds, [("z", F32, None)], domains=["ai.pto"]))
+    assert made.get_outputs()[0].shape == [2, 2, 3, 8]
+    np.testing.assert_array_equal(made.run(None, x)[0], ops.attention(**x))
 
 
 @BOTH
@@ -280,7 +313,8 @@ def test_a_module_of_pytorch_is_exported_with_our_operators(dynamic):
     class Layer(torch.nn.Module):
         def forward(self, x, weight):
             y = torch.ops.pto.bias_gelu(x, weight[0], approximate="tanh")
-            return torch.ops.pto.matmul(y, weight, transpose_b=True)
+            y = torch.ops.pto.linear(y, weight, residual=x[:, :3])  # without a bias
+            return torch.ops.pto.matmul(y, weight[:, :3], transpose_b=True)
 
     x, weight = torch.randn(5, 8), torch.randn(3, 8)
     shapes = {"x": {0: torch.export.Dim("rows")}, "weight": None} if dynamic else None
@@ -289,7 +323,7 @@ def test_a_module_of_pytorch_is_exported_with_our_operators(dynamic):
         custom_translation_table=pto.onnxruntime.translation_table(),
     )  # fmt: skip
     made = session(program.model_proto)
-    assert sorted(sum(assigned(made), []))[-2:] == ["bias_gelu", "matmul"]
+    assert sorted(sum(assigned(made), []))[-3:] == ["bias_gelu", "linear", "matmul"]
     x = torch.randn(9, 8) if dynamic else x
     feed = dict(zip((i.name for i in made.get_inputs()), (x.numpy(), weight.numpy()), strict=True))
     np.testing.assert_array_equal(made.run(None, feed)[0], Layer()(x, weight).numpy())

@@ -28,7 +28,10 @@ class OnnxRuntime(Framework):
         for a, value in zip(record.arguments, values, strict=True):
             if not a.is_tensor:
                 continue
-            for i, t in enumerate(members(value) if value is not None else []):
+            if value is None:  # holds its place
+                names.append("")
+                continue
+            for i, t in enumerate(members(value)):
                 name = f"{a.name}{i}"
                 names.append(name)
                 feeds[name] = t

@@ -42,10 +42,11 @@ struct Inputs {
     if (!succeeded(api::ShapeInferContext_GetInputTypeShape(context, place, &info)) || !info) {
       return true;  // absent
     }
-    if (!api::TensorTypeAndShape_HasShape(info)) return false;
     int element = 0;
     size_t rank = 0;
     check(api::GetTensorElementType(info, &element));
+    if (element == kUndefinedElement) return true;  // absent, before others that are given
+    if (!api::TensorTypeAndShape_HasShape(info)) return false;
     check(api::GetDimensionsCount(info, &rank));
     std::vector<int64_t> sizes(rank);
     std::vector<const char*> names(rank, nullptr);
