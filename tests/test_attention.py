@@ -384,6 +384,14 @@ def test_a_length_beyond_the_keys_is_refused(length):
         attention(q, k, k, None, torch.tensor([9, length]))
 
 
+@pytest.mark.parametrize("dtype, name", [("f8", "f64"), ("i4", "i32")])
+def test_a_type_that_it_lacks_is_refused_with_those_that_it_has(dtype, name):
+    q, text = np.zeros((3, 4), dtype), f"q is {name}\n  why: q may be f16 bf16 f32\n  fix: convert"
+    for called in (ops.attention, ops.attention_with_log_sums):
+        with pytest.raises(Error, match=text):
+            called(q, q, q)
+
+
 def test_a_mask_of_another_type_is_refused():
     q = np.zeros((3, 4), "f4")
     with pytest.raises(Error, match="the mask has element type f16, and q f32"):

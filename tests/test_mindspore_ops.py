@@ -24,6 +24,8 @@ from mindspore_cases import (
     samples,
 )
 
+from pto.language.dtypes import numpy_type
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
@@ -31,14 +33,31 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+def forget_errors():
+    """MindSpore may say an error a second time, in the next call."""
+    with contextlib.suppress(Exception):
+        pto.mindspore.silu(ms.Tensor(X)).asnumpy()
+
+
 @every_route
 @every_operator
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16"])
 def test_every_operator_has_the_bits_of_numpy(operator, route, dtype):
+    """Or an error where the operator has not this type, as attention has no f64."""
     called = route(operator.name)
+    has_type = dtype in operator.types[operator.arguments[0].type]
     for arguments, keywords in samples(operator, dtype):
-        got = called(*deep_map(ms.Tensor, arguments), **keywords)
-        assert same(got, operator(*arguments, **keywords))
+        given = deep_map(ms.Tensor, arguments)
+        if not has_type and arguments[0].dtype == numpy_type(dtype):
+            with pytest.raises(
+                Exception, match=f"{operator.name}: .* is {dtype}\n  why: .* may be"
+            ):
+                got = called(*given, **keywords)
+                for result in got if isinstance(got, tuple) else (got,):
+                    result.asnumpy()
+            forget_errors()
+            return
+        assert same(called(*given, **keywords), operator(*arguments, **keywords))
 
 
 @every_route
@@ -176,8 +195,7 @@ def test_bad_arguments_are_errors_with_what_why_and_fix(bad, route):
     errors = (RuntimeError, TypeError, ValueError)
     with pytest.raises(errors, match=text + r".*\n  why: .*\n  fix: "):
         same(route(name)(*arguments, **keywords), X)
-    with contextlib.suppress(*errors):  # MindSpore may say it a second time, of its own too
-        pto.mindspore.silu(ms.Tensor(X)).asnumpy()
+    forget_errors()
     assert same(pto.mindspore.silu(ms.Tensor(X)), ops.silu(X))  # and the next call is right
 
 
