@@ -36,7 +36,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 665,
-    "adapters": 11425,
+    "adapters": 11449,
     "base": 1212,
     "bench": 1215,
     "bindings": 4213,

@@ -91,7 +91,7 @@ def test_what_has_no_gradient_says_so():
 def test_a_tensor_without_a_gradient_is_refused():
     q, slopes = jnp.ones((2, 5, 8)), jnp.zeros(2)
     jax.grad(lambda q: pto.jax.attention(q, q, q, None, None, slopes).sum())(q)
-    with pytest.raises(InvalidValue, match="a gradient is asked for by a tensor that it has none"):
+    with pytest.raises(InvalidValue, match="gradient by slopes is asked for, but .* none by it"):
         jax.grad(lambda slopes: pto.jax.attention(q, q, q, None, None, slopes).sum())(slopes)
 
 

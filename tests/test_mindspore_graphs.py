@@ -247,6 +247,17 @@ def test_an_operator_without_gradient_refuses_one(way):
         way(loss, (0,))(ms.Tensor(Y)).asnumpy()
 
 
+@every_gradient
+def test_a_gradient_by_a_tensor_that_the_operator_lacks_is_zero(way):
+    """MindSpore does not tell which ones are asked for: every argument of a function counts."""
+    q, slopes = ms.Tensor(np.ones((2, 5, 8), np.float32)), ms.Tensor(np.ones(2, np.float32))
+
+    def loss(q, slopes):
+        return pto.mindspore.attention(q, q, q, None, None, slopes).sum()
+
+    assert same(way(loss, (0, 1))(q, slopes)[1], np.zeros(2, np.float32))
+
+
 class Dynamic(nn.Cell):
     def construct(self, x, y):
         z = pto.mindspore.add(x, y)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pto
+from pto.errors import InvalidValue
 
 tf = pytest.importorskip("tensorflow")
 with warnings.catch_warnings():
@@ -235,3 +236,35 @@ def test_a_mask_of_numbers_has_a_gradient_and_one_of_bool_has_none():
         d_q, d_mask = tape.gradient(result, tensors)
         assert d_q.shape == q.shape
         assert np.any(d_mask) and d_mask.shape == mask.shape if given is mask else d_mask is None
+
+
+def test_a_gradient_that_the_operator_lacks_is_an_error_and_in_graphs_none():
+    """A graph asks for the gradients of all that goes in."""
+    q, slopes = tf.random.stateless_normal((2, 5, 8), (1, 2)), tf.constant([0.5, 0.25])
+
+    def attend(q, slopes):
+        return pto_tf.attention(q, q, q, None, None, slopes)
+
+    def gradients(call, wanted):
+        with tf.GradientTape() as tape:
+            tape.watch(wanted)
+            result = call(q, slopes)
+        return tape.gradient(result, wanted)
+
+    [expected] = gradients(attend, [q])
+    with pytest.raises(InvalidValue, match="attention: the gradient by slopes .*none by it\n"):
+        gradients(attend, [q, slopes])
+    stopped = gradients(lambda q, x: attend(q, tf.stop_gradient(x)), [q, slopes])
+    traced = gradients(tf.function(attend, autograph=False), [q, slopes])
+    for found in (stopped, traced):
+        np.testing.assert_array_equal(found[0], expected)
+        assert found[1] is None
+
+
+def test_the_gradient_of_an_operator_without_one_is_an_error():
+    x = tf.ones((2, 3))
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        result = pto_tf.quantize_rows(x)[1]
+    with pytest.raises(LookupError, match="quantize_rows: .*\n  why: .*\n  fix: "):
+        tape.gradient(result, x)

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pto import _core
+from pto.adapters.record import Record
+from pto.errors import InvalidValue
 
 
 class GradientPlan(NamedTuple):
@@ -44,6 +46,22 @@ def needs_of(plan: GradientPlan, is_asked: Iterable[Any]) -> int:
         if asked and output >= 0:
             needs |= 1 << output
     return needs
+
+
+def refuse_lacking(
+    record: Record, counts: Iterable[int], plan: GradientPlan, is_asked: Iterable[Any], fix: str
+) -> None:
+    """Raises InvalidValue where a gradient is asked for by a tensor that the operator has none by.
+    `counts` are the tensors of each argument; `fix` names what cuts the graph there."""
+    names = [a.name for a, n in zip(record.tensors, counts, strict=True) for _ in range(n)]
+    for name, output, asked in zip(names, plan.outputs, is_asked, strict=True):
+        if asked and output < 0:
+            raise InvalidValue(
+                f"{record.name}: the gradient by {name} is asked for, but the operator has none"
+                " by it",
+                "a result without it would silently cut the graph of gradients",
+                f"call {fix}({name}) on what goes in",
+            )
 
 
 def picked(plan: GradientPlan, pool: Sequence[Any]) -> list[Any]:

@@ -8,7 +8,14 @@ from typing import Any
 import jax
 from jax import numpy as jnp
 from jax.custom_derivatives import CustomVJPPrimal, SymbolicZero
-from pto.adapters.gradient import GradientPlan, gathered, gradient_plan, needs_of, picked
+from pto.adapters.gradient import (
+    GradientPlan,
+    gathered,
+    gradient_plan,
+    needs_of,
+    picked,
+    refuse_lacking,
+)
 from pto.adapters.jax import batching
 from pto.adapters.jax.site import OPERAND, Site, alike
 from pto.adapters.record import Record
@@ -87,12 +94,7 @@ def _needs(site: Site, counts: tuple[int, ...], perturbed: list[bool]) -> int:
         )
     plan = _plan(site, counts)
     asked = perturbed[: site.n_tensors]
-    if any(p and output < 0 for p, output in zip(asked, plan.outputs, strict=True)):
-        raise InvalidValue(
-            f"{record.name}: a gradient is asked for by a tensor that it has none by",
-            "zeros would silently cut the graph of gradients",
-            "wrap the tensor: jax.lax.stop_gradient(x)",
-        )
+    refuse_lacking(record, site.counts, plan, asked, "jax.lax.stop_gradient")
     return needs_of(plan, asked)
 
 

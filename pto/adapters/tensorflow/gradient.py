@@ -4,7 +4,14 @@
 from typing import Any
 
 import tensorflow as tf
-from pto.adapters.gradient import gathered, gradient_plan, grouped, needs_of, picked
+from pto.adapters.gradient import (
+    gathered,
+    gradient_plan,
+    grouped,
+    needs_of,
+    picked,
+    refuse_lacking,
+)
 from pto.adapters.tensorflow.node import TensorFlowNode
 from tensorflow.python.framework import ops
 
@@ -48,13 +55,14 @@ class Rule:
 
     def __call__(self, op: Any, *d_flat: Any) -> list[tf.Tensor | None]:
         gradient, definition = self.gradient(), self.node.definition
-        plan = gradient_plan(
-            self.node.record.index, _counts(op, definition.input_arg),
-            _counts(op, definition.output_arg),
-        )  # fmt: skip
+        record, counts = self.node.record, _counts(op, definition.input_arg)
+        plan = gradient_plan(record.index, counts, _counts(op, definition.output_arg))
         skipped = set(getattr(op, "skip_input_indices", None) or ())
         skipped |= {i for i, x in enumerate(op.inputs) if not x.dtype.is_floating}
-        needs = needs_of(plan, (place not in skipped for place in range(len(plan.outputs))))
+        is_asked = [place not in skipped for place in range(len(plan.outputs))]
+        if hasattr(op, "skip_input_indices") and record.gradient_of < 0:  # a graph asks for all
+            refuse_lacking(record, counts, plan, is_asked, "tf.stop_gradient")
+        needs = needs_of(plan, is_asked)
         if not needs:
             return [None] * len(plan.outputs)
         d_outputs = [
