@@ -46,7 +46,7 @@ def convolution(setting: Setting):
     places = (height - 1) // stride + 1
     depth = channels * size * size
     products = images * filters * places * places * depth
-    yield from peaks(setting.dtype, setting.threads, products)
+    yield from peaks(setting.dtype, setting.threads, products, has_parts=True)
     yield Work("GFLOP/s", 2e-9 * products)
     yield Expected(
         lambda rows: F.conv2d(x[rows].double(), weight.double(), **options), tolerance=1e-6 * depth

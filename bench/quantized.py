@@ -11,7 +11,7 @@ import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 from torch.nn import functional as F
 
-from pto.bench.ceilings import Peak, Read
+from pto.bench.ceilings import Peak, Read, peaks
 from pto.bench.runner import Ceiling, Expected, Setting, case
 
 GROUP = 128
@@ -23,7 +23,7 @@ def ceiling(setting: Setting, weight: torch.Tensor) -> Ceiling:
     if m == 1:
         return Ceiling("read", Read(weight, setting.threads), 1)
     peak = Peak("f32", setting.threads)
-    return Ceiling("peak", peak, m * k * n / peak.multiply_adds)
+    return Ceiling("peak (f32)", peak, m * k * n / peak.multiply_adds)
 
 
 def rounded(x: torch.Tensor) -> torch.Tensor:
@@ -74,14 +74,14 @@ def bytes_by_bytes(setting: Setting):
     x, scale, ops = torch.randn(m, k), torch.rand(n) / 128, torch.ops.pto
     weight = torch.randint(-128, 128, (n, k), dtype=torch.int8)
     rows, row_scale = ops.quantize_rows(x)
-    wide, peak = weight * scale[:, None], Peak("f32", setting.threads)
+    wide = weight * scale[:, None]
     yield "pto", lambda: ops.scaled_matmul(rows, weight, row_scale, scale)
     yield "dynamic", lambda: dynamic(x, weight, scale)
     yield "f32", lambda: ops.linear(x, wide)
     turned = weight.t()
     scales = row_scale[:, None] * scale
     yield "torch", lambda: torch._int_mm(rows, turned) * scales
-    yield Ceiling("peak", peak, m * k * n / peak.multiply_adds)
+    yield from peaks("i8", setting.threads, m * k * n)
     yield Expected(lambda of: x[of].double() @ wide.double().t(), tolerance=0.5)
 
 

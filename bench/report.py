@@ -68,30 +68,37 @@ def width(name: str) -> int:
 
 
 class Shares:
-    """A table of times and shares of a ceiling of the same run, ours and those of `peers`."""
+    """A table of times and shares of the best ceiling of the same run, which ends the row: ours,
+    those of `peers`, and those of other ways of ours, with which nothing is compared."""
 
-    def __init__(self, title: str, ceiling: str, peers: tuple[str, ...]) -> None:
-        self._peers = peers
+    def __init__(
+        self, title: str, ceiling: str, peers: tuple[str, ...], others: tuple[str, ...] = ()
+    ) -> None:
+        self._peers, self._columns = peers, (*peers, *others)
         self.header = (
             f"{title:<10}{'size':>18} {'type':>5}{'thr':>4} |{'pto':>11}{'of ' + ceiling:>9} |"
-            + "".join(f"{name:>{width(name)}}" for name in peers)
-            + f" |{'vs best':>9}"
+            + "".join(f"{name:>{width(name)}}" for name in self._columns)
+            + f" |{'vs best':>9}  {ceiling}"
         )
 
     def row(self, outcome: Outcome) -> str:
-        first, seconds = outcome.records[0], outcome.seconds()
+        first, seconds, limits = outcome.records[0], outcome.seconds(), outcome.limits()
         size, ours = "x".join(map(str, first.size)), seconds["pto"]
+        theirs = best(seconds, self._peers)
+        versus = f"{theirs / ours:.2f}x" if theirs else "-"
         others = "".join(
             f"{f'{first.ceiling_s / seconds[name]:.1%}' if name in seconds else '-':>{width(name)}}"
-            for name in self._peers
+            for name in self._columns
         )
         return (
             f"{first.case:<10}{size:>18} {first.dtype:>5}{first.threads:>4} |{duration(ours):>11}"
-            f"{first.ceiling_s / ours:>9.1%} |{others} |{best(seconds, self._peers) / ours:8.2f}x"
+            f"{first.ceiling_s / ours:>9.1%} |{others} |{versus:>9}"
+            f"  {min(limits, key=limits.get)}"
         )
 
 
 PRODUCTS = Shares("product", "peak", PEERS)
+BYTES = Shares("product", "peak", ("torch",), ("dynamic", "f32"))
 QUANTISED = Shares("layer", "limit", ("torch", "in bf16", "dense"))
 CONVOLUTIONS = Shares("layer", "peak", ("torch", "blocked"))
 ATTENTION = Shares("attention", "peak", ("torch",))
@@ -99,12 +106,13 @@ DECODE = Shares("attention", "read", ("torch",))
 
 
 def plain(outcome: Outcome) -> list[str]:
-    """Lines of a case without a kernel table: contender, median, p10 to p90; then the goals."""
-    lines = [
-        f"{r.case:<20}{r.contender:<18}{duration(r.median_s):>10}"
-        f"   ({duration(r.p10_s)} to {duration(r.p90_s)})"
-        for r in outcome.records
-    ]
+    """Lines of a case without a kernel table: size, contender, median, p10 to p90, a ceiling's for
+    the work of the case; then the goals."""
+    lines = []
+    for r in outcome.records:
+        size, calls = "x".join(map(str, r.size)), outcome.ceilings.get(r.contender, 1)
+        median, low, high = (duration(s * calls) for s in (r.median_s, r.p10_s, r.p90_s))
+        lines.append(f"{r.case:<20}{size:>15}  {r.contender:<18}{median:>10}   ({low} to {high})")
     return lines + [against(goal, outcome.seconds()) for goal in outcome.goals]
 
 

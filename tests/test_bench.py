@@ -12,8 +12,10 @@ import pytest
 import torch
 
 from bench import frameworks_mindspore, report
+from bench.__main__ import SHARES
 from pto.adapters.torch import activation
 from pto.bench import runner, timing
+from pto.bench.ceilings import peaks, ways
 from pto.bench.runner import (
     Case,
     Ceiling,
@@ -25,6 +27,7 @@ from pto.bench.runner import (
     Work,
     measure,
 )
+from pto.config import config
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTING = Setting((8, 64), "f32", 1)
@@ -127,6 +130,48 @@ def test_a_goal_is_printed_with_what_was_measured(goal, says):
         for name, seconds in (("a", 4e-6), ("b", 2e-6))
     ]
     assert report.plain(Outcome(records, goals=[goal]))[-1] == says
+
+
+def outcome_of(calls: float, **seconds: float) -> Outcome:
+    """Contenders, and ceilings whose names begin with "peak", of which the work is `calls`."""
+    ceilings = {name: calls for name in seconds if name.startswith("peak")}
+    least = min((seconds[name] * calls for name in ceilings), default=None)
+    setting = Setting((4, 5, 6), "f32", 1)
+    records = [Measurement.of("scaled_matmul", setting, n, [s], least) for n, s in seconds.items()]
+    return Outcome(records, ceilings=ceilings)
+
+
+def test_a_row_of_products_names_its_best_ceiling_and_compares_with_peers_alone():
+    found = outcome_of(0.5, pto=2e-6, torch=4e-6, f32=1e-6, peak_a=3e-6, peak_b=2e-6)
+    row = report.BYTES.row(found)
+    assert row.startswith("scaled_matmul") and " 4x5x6 " in row and row.endswith("  peak_b")
+    assert "50.0%" in row and "25.0%" in row and "100.0%" in row and " 2.00x " in row
+    assert report.BYTES.row(outcome_of(1, pto=2e-6, peak=1e-6)).endswith(" -  peak")
+
+
+def test_each_case_prints_its_size_and_ceilings_for_its_work():
+    ours, peak = report.plain(outcome_of(0.5, pto=2e-6, peak=3e-6))
+    assert " 4x5x6 " in ours and " 2.00 us " in ours
+    assert " 4x5x6 " in peak and " 1.50 us " in peak
+    assert "scaled_matmul" in SHARES
+
+
+@pytest.mark.parametrize("precision, products", [("highest", 6), ("high", 3), ("medium", 1)])
+def test_the_ceiling_of_f32_is_that_of_the_engine_that_may_multiply_it(precision, products):
+    before, config.matmul_precision = config.matmul_precision, precision
+    try:
+        found = dict(ways("f32", has_parts=True))
+        assert found.pop("f32") == 1 and found.pop("bf16 tiles") == products
+        assert found == ({"bf16 pairs": 1} if products == 1 else {})
+        assert ways("f32", has_parts=False) == [("f32", 1)]
+        one = {c.name: c.calls for c in peaks("f32", 1, 1e6)}
+        for ceiling in peaks("f32", 1, 1e6, has_parts=True):
+            if products > 1 and "tiles" in ceiling.name:
+                assert ceiling.name == f"peak (bf16 tiles, {products} products)"
+            one.pop(ceiling.name, None)
+        assert one == {}
+    finally:
+        config.matmul_precision = before
 
 
 def test_a_goal_of_a_contender_that_is_missing_or_wrong_is_not_judged():

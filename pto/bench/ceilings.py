@@ -15,6 +15,7 @@ from typing import Any
 
 from pto import build_config
 from pto.bench.runner import Ceiling
+from pto.config import config
 from pto.errors import Failure
 
 LIBRARY = "libpto_bench.so"
@@ -27,6 +28,8 @@ KINDS_OF = {  # f16 is widened; bf16 where nothing multiplies it as it is
     "bf16": ("f32", "bf16 pairs", "bf16 tiles"),
     "i8": ("bytes", "byte tiles"),
 }
+# By how many products of bf16 in tiles one of f32 may be made, by pto.config.matmul_precision.
+PARTS = {"highest": 6, "high": 3, "medium": 1}
 
 
 @cache
@@ -87,12 +90,25 @@ class Copy(_Call):
         super().__init__("pto_bench_copy", *arguments, keeps=(to, array))
 
 
-def peaks(dtype: str, threads: int, multiply_adds: float) -> Iterator[Ceiling]:
+def ways(dtype: str, has_parts: bool) -> list[tuple[str, int]]:
+    """The kinds by which a type is multiplied, and how many of their products make one of its own.
+    `has_parts`: the operator follows pto.config.matmul_precision."""
+    found = [(kind, 1) for kind in KINDS_OF.get(dtype, (dtype,))]
+    if dtype == "f32" and has_parts:
+        parts = PARTS[config.matmul_precision]
+        found += [("bf16 tiles", parts)] + [("bf16 pairs", 1)] * (parts == 1)
+    return found
+
+
+def peaks(
+    dtype: str, threads: int, multiply_adds: float, has_parts: bool = False
+) -> Iterator[Ceiling]:
     """The ceilings of so many multiply-adds of a type: one for each way that the CPU has."""
-    for kind in KINDS_OF.get(dtype, (dtype,)):
+    for kind, products in ways(dtype, has_parts):
         peak = Peak(kind, threads)
         if peak.multiply_adds:
-            yield Ceiling(f"peak ({kind})", peak, multiply_adds / peak.multiply_adds)
+            name = f"peak ({kind})" if products == 1 else f"peak ({kind}, {products} products)"
+            yield Ceiling(name, peak, multiply_adds * products / peak.multiply_adds)
 
 
 def copies(to: Any, array: Any, threads: int, nbytes: float) -> Iterator[Ceiling]:

@@ -73,7 +73,7 @@ def product(setting: Setting, is_weight: bool) -> Iterator[Any]:
         b, matmul = random((k, n), dtype, 1), operator("matmul")
         yield "pto", lambda: matmul(a, b)
     yield from peers(a, b, setting, is_weight)
-    yield from peaks(dtype, setting.threads, m * k * n)
+    yield from peaks(dtype, setting.threads, m * k * n, has_parts=True)
     yield Work("Gop/s" if dtype.startswith("i") else "GFLOP/s", 2e-9 * m * k * n)
     left, right = exact(a), np.ascontiguousarray(exact(b))
     yield Expected(lambda rows: left[rows] @ right, tolerance(dtype, k))

@@ -57,7 +57,9 @@ class Comparison:
         ours = records.pop(OURS, None)
         if not ours:
             return None
-        times = {name: records.pop(name).median_s * n for name, n in outcome.ceilings.items()}
+        times = outcome.limits()
+        for name in times:
+            del records[name]
         ceiling = min(times, key=lambda name: times[name])
         peers = sorted(records.values(), key=lambda r: r.median_s)
         return Comparison(ours, peers, ceiling, times[ceiling])

@@ -129,6 +129,11 @@ class Outcome:
     def seconds(self) -> dict[str, float]:
         return {r.contender: r.median_s for r in self.records}
 
+    def limits(self) -> dict[str, float]:
+        """The seconds that the work of the case takes at each ceiling."""
+        seconds = self.seconds()
+        return {name: seconds[name] * calls for name, calls in self.ceilings.items()}
+
     def lines(self) -> list[dict]:
         return [asdict(r) for r in self.records]
 
