@@ -366,6 +366,23 @@ assert torch.equal(found, torch.ops.pto.attention(q, q, q))
     subprocess.run([sys.executable, "-c", code], env=variables, check=True)
 
 
+def test_the_environment_without_its_kernels_is_one_warning():
+    code = """
+import warnings
+from pto.adapters import build
+build.built = lambda part: None
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    import pto.torch, pto, torch
+    q = torch.randn(2, 4, 7, 4)
+    torch.nn.functional.scaled_dot_product_attention(q, q, q)
+[text] = [str(one.message) for one in said if "PTO_TORCH_ATTENTION=1 changes" in str(one.message)]
+assert "not built" in text and "fix: python -m pto adapters build torch" in text, text
+"""
+    variables = os.environ | {"PTO_TORCH_ATTENTION": "1"}
+    subprocess.run([sys.executable, "-c", code], env=variables, check=True)
+
+
 def test_the_switch_is_true_or_false():
     with pytest.raises(Error, match="config.torch_attention is 1"):
         pto.config.torch_attention = 1

@@ -14,6 +14,7 @@ it (activation.py).
 import ctypes
 import importlib
 import sys
+import warnings
 from typing import Any
 
 import torch
@@ -165,7 +166,12 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 importlib.import_module("pto.ops")  # the operator library defines itself
 on_operator(_declare, with_spaces=True)
-if config.torch_attention and _gradients is not None:
-    use_attention(True)
+if config.torch_attention:
+    try:
+        use_attention(True)
+    except Failure as missing:  # no error: the environment may be that of many programs
+        warnings.warn(
+            f"PTO_TORCH_ATTENTION=1 changes nothing: {missing}", RuntimeWarning, stacklevel=2
+        )
 sys.modules.setdefault("pto.torch", sys.modules[__name__])
 activation.activate_if_possible()
