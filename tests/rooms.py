@@ -36,7 +36,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 665,
-    "adapters": 11449,
+    "adapters": 11455,
     "base": 1212,
     "bench": 1222,
     "bindings": 4213,

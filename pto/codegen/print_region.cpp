@@ -56,7 +56,8 @@ class RegionFunction {
 
   void print_sizes() {
     std::vector<int> symbols;
-    for (const Axis& axis : plan_.axes) collect_symbols(axis.size, &symbols);
+    for (const Axis& axis : plan_.axes)  // sizes of parts too: their product may be 0
+      for (const Dim& part : axis.parts) collect_symbols(part, &symbols);
     for (const Instance& i : plan_.instances)
       if (i.count) collect_symbols(*i.count, &symbols);
     for (int s : symbols)

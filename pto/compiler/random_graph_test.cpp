@@ -18,6 +18,7 @@
 #include "pto/compiler/compile.hpp"
 #include "pto/compiler/settings.hpp"
 #include "pto/ir/interpret.hpp"
+#include "pto/ir/parse.hpp"
 #include "pto/ir/print.hpp"
 #include "pto/launch/call.hpp"
 #include "tests/deep.hpp"
@@ -201,6 +202,20 @@ TEST_P(RandomGraph, compiled_equals_the_interpreter) {
   work();
   second.join();
   for (const std::string& failure : failures) ADD_FAILURE() << failure;
+}
+
+// The size of the merged axis, 0, names no symbol.
+TEST(CompiledGraph, may_merge_an_axis_without_elements_with_others) {
+  set_include_directory(
+      std::filesystem::absolute(__FILE__).parent_path().parent_path().parent_path());
+  const Graph graph =
+      parse(R"(graph empty(%x: f32[s0, 0, 5], %y: f32[s0, 0, 5]) -> (f32[s0, 0, 5]) {
+    %0 = amax(%x) {axes=[0, 1]} : f32[1, 1, 5]
+    %1 = broadcast(%0) : f32[s0, 0, 5]
+    %2 = add(%1, %y) : f32[s0, 0, 5]
+    return %2
+  })");
+  for (uint64_t seed = 0; seed < 18; ++seed) EXPECT_EQ(check({}, graph, seed), "") << seed;
 }
 
 INSTANTIATE_TEST_SUITE_P(
