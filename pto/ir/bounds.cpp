@@ -127,8 +127,10 @@ double compare_bound(std::span<const ElementNumber> x, std::span<const double> b
 
 double convert_bound(DType from, DType to, ElementNumber x, double b, const ElementValue& value) {
   if (is_float(from) && is_float(to)) {
-    const bool exact = value.number.real == value.exact && b == 0;
-    return b + (exact ? 0 : spacing(to, value.exact) + spacing(compute_type(to), value.exact));
+    if (b == 0) return 0;  // a cast always rounds, and once
+    const double y = value.number.real;
+    return std::max(distance(round_to(to, x.real - b), y), distance(round_to(to, x.real + b), y)) +
+           spacing(compute_type(to), value.exact);
   }
   if (is_float(from)) {
     const double limit = static_cast<double>(highest_integer(to));

@@ -190,6 +190,17 @@ class Generator {
     return v;
   }
 
+  // Joins a value or a summary with what f16 or bf16 keep of it, often as their difference.
+  Value rounded() {
+    const DType wide = random_.one_in(4) ? DType::F64 : DType::F32;
+    const DType half = random_.one_in(2) ? DType::F16 : DType::BF16;
+    Value v = any_of(wide);
+    if (random_.one_in(3)) values_.push_back(v = summary(v));
+    const Value back = b_.cast(b_.cast(v, half), wide);
+    values_.push_back(back);
+    return random_.one_in(2) ? b_.binary(Opcode::sub, v, back) : joined(v, back);
+  }
+
   Value joined(Value a, Value b) {
     const DType dtype = b_.type(a).dtype;
     if (random_.one_in(3)) std::swap(a, b);
@@ -218,6 +229,7 @@ class Generator {
   Value random_operation() {
     if (options_.structure && random_.one_in(4)) return random_structure();
     if (random_.one_in(5)) return with_summary();
+    if (!options_.exact_only && random_.one_in(6)) return rounded();
     for (;;) {
       const Opcode op = random_.one_of(operations_);
       const DType dtype = random_.one_of(dtypes_);

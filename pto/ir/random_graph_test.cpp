@@ -11,6 +11,7 @@
 #include "pto/ir/interpret.hpp"
 #include "pto/ir/parse.hpp"
 #include "pto/ir/print.hpp"
+#include "pto/ir/rebuild.hpp"
 #include "pto/ir/verify.hpp"
 
 namespace pto::random_graph_test {
@@ -45,6 +46,35 @@ TEST(RandomGraph, lies_within_its_own_bounds) {
       for (const double bound : bounded[i].bounds) ASSERT_GE(bound, 0) << "seed " << seed;
     }
   }
+}
+
+// The graph without casts from f32 or f64 to f16 or bf16 that are undone at once.
+Graph without_roundings(const Graph& graph) {
+  return rebuild(graph, graph.outputs(), [](GraphBuilder& b, const Node& node, Value) {
+    if (node.op == Opcode::cast) {
+      const Node& inner = b.node(node.operands[0]);
+      const bool rounds =
+          inner.op == Opcode::cast && bytes(inner.type.dtype) == 2 && is_float(inner.type.dtype);
+      if (rounds && b.type(inner.operands[0]).dtype == node.type.dtype)
+        return std::optional(inner.operands[0]);
+    }
+    return std::optional(b.copy(node, node.operands));
+  });
+}
+
+TEST(RandomGraph, shows_a_rounding_that_is_left_out) {
+  int shown = 0;
+  for (uint64_t seed = 0; seed < random_tests(); ++seed) {
+    const Graph graph = random_graph(seed);
+    const auto inputs = random_inputs(graph, seed);
+    const auto wanted = interpret_with_bounds(graph, inputs);
+    const auto found = interpret(without_roundings(graph), inputs);
+    bool differs = false;
+    for (size_t i = 0; i < found.size(); ++i)
+      differs = differs || !difference(wanted[i], found[i]).empty();
+    shown += differs;
+  }
+  EXPECT_GE(shown, 10);
 }
 
 TEST(RandomGraph, of_exact_operations_has_no_slack) {
