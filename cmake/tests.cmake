@@ -58,6 +58,9 @@ list(FILTER isa_differing INCLUDE REGEX
 set(isa_memory ${isa_tests})  # the others compute in registers and take long to compile
 list(FILTER isa_memory INCLUDE REGEX
      "(attention|tiles|transfer|launch|tails|pipe|comm)_test\\.cpp$")
+set(isa_loops ${isa_tests})  # what calls the loops of libpto
+list(FILTER isa_loops INCLUDE REGEX
+     "(attention|split|tiles|conv|fixpipe|matrix_transfer|matmul[a-z_]*)_test\\.cpp$")
 add_executable(cpu_gate ${PROJECT_SOURCE_DIR}/tests/cpu_gate.cpp)
 target_link_libraries(cpu_gate PRIVATE pto_flags)
 
@@ -108,7 +111,12 @@ endfunction()
 
 add_custom_target(deep_tests)
 set(calls -O0 -DPTO_INLINE=inline)  # half the time to compile that inlining takes
-if(PTO_SANITIZE)
+if(PTO_SANITIZE_LOOPS)
+  foreach(target IN LISTS machine)
+    pto_isa_test(${target} ${target} isa_loops ${calls})
+    set_tests_properties(isa_${target} PROPERTIES ENVIRONMENT PTO_DEEP=)  # half a minute, not 30
+  endforeach()
+elseif(PTO_SANITIZE)
   pto_isa_test(avx2 avx2 isa_memory ${calls})
 else()
   foreach(target IN LISTS machine)
@@ -133,6 +141,8 @@ endif()
 # What ./dev test builds and runs of this build: the target and the label quick.
 if(PTO_SANITIZE STREQUAL "thread")
   set(quick launch tasks device)
+elseif(PTO_SANITIZE_LOOPS)
+  list(TRANSFORM machine PREPEND isa_ OUTPUT_VARIABLE quick)
 elseif(PTO_SANITIZE)
   set(quick base launch tasks device operators isa_avx2)
 else()

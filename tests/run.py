@@ -15,6 +15,7 @@ from laws import ROOT, laws
 from minutes import VARIABLE, Minutes
 
 SANITIZERS = ("asan", "tsan")
+DEEP_SANITIZERS = ("asan_loops",)  # the loops of products and attention: ten minutes of compiling
 
 
 def everything(dev: ModuleType, deep: bool) -> int:
@@ -32,7 +33,7 @@ def everything(dev: ModuleType, deep: bool) -> int:
         checked = beside.submit(style, dev)
         build(dev, minutes, SANITIZERS[0], "quick_tests")
     failed += checked.result()
-    for preset in SANITIZERS:
+    for preset in (*SANITIZERS, *(DEEP_SANITIZERS if deep else ())):
         build(dev, minutes, preset, "quick_tests")
         if ctest(dev, minutes, preset, deep):
             failed.append(f"C++ tests under {preset}")
