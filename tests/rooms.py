@@ -38,7 +38,7 @@ BUDGETS = {
     "abi": 665,
     "adapters": 11455,
     "base": 1212,
-    "bench": 1222,
+    "bench": 1224,
     "bindings": 4213,
     "codegen": 1210,
     "compat": 2340,
