@@ -16,6 +16,7 @@ from pathlib import Path
 from laws import ROOT, Law, laws
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+[<"](pto/[^">]+)[">]', re.M)
+UNITY = re.compile(r'^#include "(/.*\.cpp)"$', re.M)  # as CMake writes it
 # The files of tests/ by what they are about: the folders of pto/ whose change can break them.
 # Later rows add to earlier ones; every folder breaks what is in tests/errors.
 EVERY = ("abi", "base", "isa", "ir", "passes", "codegen", "compiler", "language", "launch")
@@ -121,9 +122,18 @@ def programs(build: Path, sources: list[str]) -> dict[str, list[str]]:
     """The test programs of a build that hold these sources: target -> sources."""
     found: dict[str, list[str]] = {}
     for command in json.loads((build / "compile_commands.json").read_text()):
-        file = Path(command["file"])
-        name = file.relative_to(ROOT).as_posix() if file.is_relative_to(ROOT) else ""
         target = re.search(r"CMakeFiles/(\w+)\.dir/", command.get("output", command["command"]))
-        if name in sources and target and "_deep_" not in target[1]:
-            found.setdefault(target[1], []).append(name)
+        if not target or "_deep_" in target[1]:
+            continue
+        for name in sources_of(Path(command["file"])):
+            if name in sources:
+                found.setdefault(target[1], []).append(name)
     return found
+
+
+def sources_of(file: Path) -> list[str]:
+    """The names of what one run of the compiler reads: a source, or those that CMake made one."""
+    files = [file]
+    if file.parent.name == "Unity":
+        files = [Path(name) for name in UNITY.findall(file.read_text())]
+    return [f.relative_to(ROOT).as_posix() for f in files if f.is_relative_to(ROOT)]

@@ -132,6 +132,11 @@ def run_programs(dev: ModuleType, chosen: Chosen) -> int:
         if law.file in chosen.cpp and law.suite:
             suites.setdefault(law.file, []).append(f"*{law.suite}.*")
     found = programs(folder, list(chosen.cpp))
+    if missing := set(chosen.cpp) - {source for sources in found.values() for source in sources}:
+        raise SystemExit(
+            f"error: no test program has {', '.join(sorted(missing))}\n  why: none of the default"
+            " build compiles it\n  fix: name a test of another file"
+        )
     dev.cmake("default", "cpu_gate", *found)
     for program, sources in found.items():
         patterns = {p for s in sources for p in chosen.cpp[s] or suites.get(s, [])}

@@ -4,7 +4,7 @@
 import choose
 import pytest
 import run
-from laws import LONGER, QUICK, Law
+from laws import LONGER, QUICK, Law, laws
 from minutes import Minutes
 
 FOUND = [
@@ -44,6 +44,13 @@ def test_a_folder_stands_for_what_includes_it(tmp_path):
     assert list(found.cpp) == ["pto/ir/b_test.cpp"]
     assert found.python == ["tests/test_jit.py", "tests/errors"]
     assert choose.by_folder("pto/operators", tmp_path).cpp == {"pto/operators/c_test.cpp": []}
+
+
+def test_each_cpp_test_is_in_a_program():
+    build = choose.ROOT / "build" / "default"
+    files = {law.file for law in laws() if law.suite}
+    found = choose.programs(build, list(files))
+    assert files and not files - {source for sources in found.values() for source in sources}
 
 
 def test_each_python_test_has_a_subject():
