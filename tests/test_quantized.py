@@ -10,6 +10,7 @@ from torch.nn import functional as F
 import pto
 from pto import _core, ops
 from pto.errors import Error
+from pto.ops.linear import PackWeight
 from pto.ops.quantized import PackInt4, PackInt8, numbers_of
 
 TORCH = torch.ops.pto
@@ -203,6 +204,60 @@ def test_rows_become_bytes_within_half_a_step_and_multiply_exactly(dtype):
     assert torch.equal(plain, TORCH.matmul_i32(numbers[1], b, transpose_b=True).float())
 
 
+def test_a_product_of_bytes_has_its_bits_packed_and_in_any_part_of_its_rows():
+    torch.manual_seed(2)
+    for m, k, n in SIZES:
+        a, b, rows = bytes_of(m, k), bytes_of(n, k), torch.rand(m)
+        cols, bias = torch.rand(n), torch.randn(n)
+        want = TORCH.scaled_matmul(a, b, rows, cols, bias)
+        packed = torch.from_numpy(PackWeight(b.numpy()))
+        assert torch.equal(TORCH.scaled_matmul(a, b, rows, cols, bias, packed=packed), want)
+        for row in range(0, m, 7):
+            one = TORCH.scaled_matmul(a[row], b, rows[row], cols, bias, packed=packed)
+            assert torch.equal(one, want[row])
+    before = pto.memory()["packed_weights"]
+    for _ in range(4):  # `b` is seen again
+        assert torch.equal(TORCH.scaled_matmul(a, b, rows, cols, bias), want)
+    assert pto.memory()["packed_weights"] >= before + b.numel()
+    b[5, 3] += 1
+    assert torch.equal(
+        TORCH.scaled_matmul(a, b, rows, cols, bias),
+        TORCH.scaled_matmul(a, b.clone(), rows, cols, bias),
+    )
+
+
+@every_type
+@pytest.mark.parametrize("rotation", [16, 32, 64, 128])
+def test_rotated_rows_keep_their_products_and_lose_less_to_outliers(dtype, rotation):
+    torch.manual_seed(4)
+    x, w = torch.randn(2, 9, 256).to(dtype), torch.randn(33, 256).to(dtype)
+    x[..., 17] *= 60
+    right = x.double() @ w.double().t()
+
+    def product(rotation):
+        a, row_scale = TORCH.quantize_rows(x, rotation=rotation)
+        b, col_scale = TORCH.quantize_rows(w, rotation=rotation)
+        assert (a.abs().amax(-1) == 127).all()
+        return TORCH.scaled_matmul(a, b, row_scale, col_scale).double()
+
+    plain, rotated = ((product(r) - right).square().mean().sqrt() for r in (0, rotation))
+    assert rotated < plain / 2 < right.square().mean().sqrt() / 8
+    one, scale = TORCH.quantize_rows(x[1, 4], rotation=rotation)
+    rows, scales = TORCH.quantize_rows(x, rotation=rotation)
+    assert torch.equal(one, rows[1, 4]) and torch.equal(scale, scales[1, 4])
+
+
+def test_a_rotated_row_that_is_not_finite_tells_so_alone():
+    x = torch.ones(5, 64)
+    x[0, 3], x[1, 63], x[2], x[3] = float("inf"), float("nan"), 0, 1e-44
+    numbers, scale = TORCH.quantize_rows(x, rotation=32)
+    assert scale[:2].isnan().all() and (scale[2:4] == 0).all() and scale[4] > 0
+    assert (numbers[:4] == 0).all()
+    want = torch.zeros(64, dtype=torch.int8)
+    want[::32] = 127  # a run of ones is its sum, once
+    assert torch.equal(numbers[4], want)
+
+
 @every_type
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_quantised_weights_are_within_half_a_step(dtype, symmetric):
@@ -289,6 +344,9 @@ ARRAYS_4 = {"x": "4,64 f4", "weight": "7,32 u1", "scale": "2,7 f4", "zero": "2,7
         ("scaled_matmul", {"row_scale": "4 f2"}, "row_scale.*f16"),
         ("scaled_matmul", {"a": "4,6 f4"}, "a.*f32"),
         ("quantize_rows", {"x": " f4"}, "quantize_rows: x has no axes"),
+        ("quantize_rows", {"x": "3,64 f4", "rotation": 8}, "quantize_rows: rotation is 8"),
+        ("quantize_rows", {"x": "3,72 f4", "rotation": 64}, "sizes 64 and 72 differ in quantize_r"),
+        ("scaled_matmul", {"packed": "99 f4"}, "the packed matrix has another number of rows"),
         ("quantize_int4", {"group": 48}, "quantize_int4: group is 48"),
         ("quantize_int4", {"group": 128}, "sizes 0 and 64 differ in quantize_int4: inputs are"),
         ("quantize_int4", {"weight": "64 f4"}, "quantize_int4: weight has 1 axes"),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear layers: x times a weight's transpose, with what follows it applied to each part of the
-// result while the cache has it. A weight of f32, f16 or bf16 may be packed once: strips of its
-// columns, each as libpto's loops read it (isa/cpu/matmul_job.hpp), followed by its rows and
-// columns and by the layout of each part of columns. Packed or not, the bits are those of matmul at
-// the precision of packing.
+// result while the cache has it. A weight of f32, f16, bf16 or bytes may be packed once:
+// strips of its columns, each as libpto's loops read it (isa/cpu/matmul_job.hpp), followed by its
+// rows and columns and by the layout of each part of columns. Packed or not, the bits are those of
+// matmul at the precision of packing.
 #include <cstring>
 
 #include "pto/ops/linear_parts.hpp"
@@ -123,7 +123,7 @@ int32_t pack(const KernelArguments& in, const pto_tensor& b, bool swaps, const p
 // The weight of a product: cols x depth, or packed.
 template <class Element>
 struct Weight {
-  using Sum = SumOf<Element>;
+  using Sum = std::conditional_t<std::is_same_v<Element, int8_t>, int32_t, SumOf<Element>>;
   const pto_tensor* weight = nullptr;  // null: it is packed
   float* packed = nullptr;
   int precision = PTO_MATMUL_CHAIN;  // of `packed`
@@ -143,6 +143,15 @@ struct Weight {
     return nullptr;
   }
 
+  // Takes the matrix, and the argument `packed` in its place where that is given.
+  template <class Named>
+  const char* take(const Named& in, const pto_tensor& matrix, int64_t depth) {
+    weight = &matrix;
+    cols = matrix.sizes[0];
+    if (std::is_same_v<Element, double> || in.is_absent("packed"_arg)) return nullptr;
+    return take(in.tensor("packed"_arg), depth);
+  }
+
   void give(pto_matmul_job& job, const Part& part) const {
     job.b = weight
                 ? matrix(static_cast<const Element*>(weight->data) + part.col * weight->strides[0],
@@ -159,9 +168,8 @@ struct Weight {
 };
 
 // x times the weight, and what follows it.
-template <class Element, class Named>
-int32_t run(const Named& in, const Rows<Element>& x, Weight<Element>& weight,
-            Epilogue<Element> epilogue) {
+template <class Element, class Named, class Epilogue>
+int32_t run(const Named& in, const Rows<Element>& x, Weight<Element>& weight, Epilogue epilogue) {
   if (std::is_same_v<Element, float> && weight.packed && epilogue.has_bias_only())
     std::swap(weight.bias, epilogue.bias);
   return Product(in, x, weight.cols, epilogue.result, weight, epilogue).run();
@@ -204,10 +212,17 @@ PTO_OPERATOR_KERNEL(linear) {
   using Element = PTO_TYPE_0;
   const Rows<Element> x(in.tensor("x"_arg));
   Weight<Element> weight;
-  weight.weight = &in.tensor("weight"_arg);
-  weight.cols = weight.weight->sizes[0];
-  if (!std::is_same_v<Element, double> && !in.is_absent("packed"_arg)) {
-    if (const char* wrong = weight.take(in.tensor("packed"_arg), x.depth)) return in.fail(wrong);
-  }
+  if (const char* wrong = weight.take(in, in.tensor("weight"_arg), x.depth)) return in.fail(wrong);
   return run(in, x, weight, epilogue_of<Epilogue<Element>>(in, weight.cols));
+}
+
+// The product is exact; each sum is rounded to f32 and scaled.
+PTO_OPERATOR_KERNEL(scaled_matmul) {
+  const Rows<int8_t> a(in.tensor("a"_arg));
+  Weight<int8_t> weight;
+  if (const char* wrong = weight.take(in, in.tensor("b"_arg), a.depth)) return in.fail(wrong);
+  auto epilogue = epilogue_of<Epilogue<PTO_TYPE_3, int32_t, PTO_TYPE_3>>(in, weight.cols);
+  epilogue.scale = in.data("col_scale"_arg);
+  epilogue.row_scale = in.data("row_scale"_arg);
+  return run(in, a, weight, epilogue);
 }

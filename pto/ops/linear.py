@@ -13,7 +13,7 @@ import numpy as np
 
 from pto import _core
 from pto.errors import InvalidValue
-from pto.language.dtypes import bf16, f32
+from pto.language.dtypes import bf16, f32, i8
 from pto.language.infer import Size, Spec, require_equal, require_shape, where_needed
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
@@ -35,6 +35,8 @@ HAS_PARTS = _core.has_matmul_tiles()  # a float may be packed as three bf16
 
 
 def _strip(b: Spec, depth: Size, cols: Size) -> Size:
+    if b.dtype is i8:
+        return (depth + 63) // 64 * 16 * ((cols + 31) // 32 * 32) + STRIP_SLACK
     cols = (cols + 15) // 16 * 16
     if b.dtype is bf16 and not _core.matmul_layout("bf16").startswith("floats"):
         return (depth + 31) // 32 * 32 * cols // 2 + STRIP_SLACK  # pairs or tiles of bf16
@@ -89,9 +91,9 @@ class PackRight:
 
 @op("_pack_weight(Tensor weight) -> Tensor")
 class PackWeight:
-    """Packs the weight of a linear layer, outputs x inputs, for its argument `packed`."""
+    """Packs the weight of linear or scaled_matmul, outputs x inputs, for its argument `packed`."""
 
-    types = "(T) -> f32 where T: f32 f16 bf16"
+    types = "(T) -> f32 where T: f32 f16 bf16 i8"
 
     def infer(weight):
         require_matrix("_pack_weight", "weight", weight)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear layers whose weights have 8 or 4 bits (isa/cpu/matmul_coded.hpp). Activations stay floats:
 // weights are widened while they are loaded. A weight that is seen again is packed as the loops
-// read it, followed by its rows and columns; packed or not, the bits are the same. Activations that
-// are bytes already multiply exactly; each sum is rounded to f32 and scaled.
+// read it, followed by its rows and columns; packed or not, the bits are the same.
 #include <cstring>
 
 #include "pto/ops/linear_coded.hpp"
@@ -67,17 +66,6 @@ int32_t run_int4(const Named& in, Coded weight) {
   return run(in, weight, epilogue_of<Epilogue<PTO_TYPE_0>>(in, weight.cols));
 }
 
-// A dense weight of bytes against bytes.
-struct Bytes {
-  using Sum = int32_t;
-  const pto_tensor& weight;
-  bool is_packed() const { return false; }
-  void give(pto_matmul_job& job, const Part& part) const {
-    const auto* const from = static_cast<const int8_t*>(weight.data) + part.col * weight.sizes[1];
-    job.b = matrix(from, 1, weight.sizes[1]);
-  }
-};
-
 }  // namespace
 
 PTO_OPERATOR_KERNEL(pack_int8) { return pack(in, coded(in, PTO_MATMUL_I8), in.data("result"_arg)); }
@@ -94,14 +82,4 @@ PTO_OPERATOR_KERNEL(linear_int4) { return run_int4(in, coded(in, PTO_MATMUL_I4X2
 
 PTO_OPERATOR_KERNEL(linear_int4_packed) {
   return run_int4(in, coded_elsewhere(in, PTO_MATMUL_I4X2));
-}
-
-PTO_OPERATOR_KERNEL(scaled_matmul) {
-  const Bytes weight = {in.tensor("b"_arg)};
-  const Rows<int8_t> a(in.tensor("a"_arg));
-  const int64_t cols = weight.weight.sizes[0];
-  auto epilogue = epilogue_of<Epilogue<PTO_TYPE_3, int32_t, PTO_TYPE_3>>(in, cols);
-  epilogue.scale = in.data("col_scale"_arg);
-  epilogue.row_scale = in.data("row_scale"_arg);
-  return Product(in, a, cols, epilogue.result, weight, epilogue).run();
 }

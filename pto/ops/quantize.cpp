@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantises weights to 4 bits, group by group, and rows to bytes.
+// Quantises weights to 4 bits, group by group.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 
 #include "pto/operators/named_arguments.hpp"
@@ -42,65 +41,7 @@ uint8_t number_of(Element from, const Grid& grid) {
   return static_cast<uint8_t>(static_cast<int>(std::clamp(number, -8.0f, 7.0f)) & 15);
 }
 
-constexpr int kLanes = 8;
-using Floats = isa::Vec<float, kLanes>;
-using Integers = isa::Vec<int32_t, kLanes>;
-
-// Returns the largest magnitude, NaN where a number is not finite.
-float largest_of(const Element* row, int64_t count) {
-  Floats most = {}, sum = {};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    const Floats one = isa::lanes::load<kLanes>(row + i);
-    most = isa::lanes::abs(one) > most ? isa::lanes::abs(one) : most;
-    sum = sum + (one - one);  // NaN of infinities and NaN
-  }
-  float found = 0, doubt = 0;
-  for (int lane = 0; lane < kLanes; ++lane) {
-    found = std::max(found, most[lane]);
-    doubt += sum[lane];
-  }
-  for (; i < count; ++i) {
-    found = std::max(found, std::fabs(float(row[i])));
-    doubt += float(row[i]) - float(row[i]);
-  }
-  return found + doubt;
-}
-
-void write_bytes(const Element* row, int64_t count, float scale, int8_t* to) {
-  if (!(scale > 0)) {
-    std::fill_n(to, count, int8_t(0));
-    return;
-  }
-  int64_t i = 0;
-  const Floats by = isa::lanes::splat<Floats>(scale);
-  for (; i + kLanes <= count; i += kLanes) {
-    const Floats number = isa::lanes::load<kLanes>(row + i) / by;
-    const auto whole = isa::lanes::rint(number);
-    const auto bytes = isa::lanes::convert<int8_t>(isa::lanes::convert<int32_t>(whole));
-    std::memcpy(to + i, &bytes, kLanes);
-  }
-  for (; i < count; ++i) to[i] = static_cast<int8_t>(std::nearbyint(float(row[i]) / scale));
-}
-
 }  // namespace
-
-PTO_OPERATOR_KERNEL(quantize_rows) {
-  const pto_tensor& x = in.tensor("x"_arg);
-  const int64_t depth = x.sizes[x.rank - 1];
-  int64_t rows = 1;
-  for (int axis = 0; axis + 1 < x.rank; ++axis) rows *= x.sizes[axis];
-  const auto* const data = static_cast<const Element*>(x.data);
-  int8_t* const to = in.data("quantized"_arg);
-  float* const scales = in.data("scale"_arg);
-  const auto [first, last] = in.items(rows);
-  for (int64_t row = first; row < last; ++row) {
-    const float most = largest_of(data + row * depth, depth), scale = most / 127;
-    scales[row] = scale < std::numeric_limits<float>::min() ? 0 : scale;
-    write_bytes(data + row * depth, depth, scales[row], to + row * depth);
-  }
-  return 0;
-}
 
 PTO_OPERATOR_KERNEL(quantize_int4) {
   const pto_tensor& weight = in.tensor("weight"_arg);

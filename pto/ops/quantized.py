@@ -260,19 +260,19 @@ def numbers_of(weight: np.ndarray) -> np.ndarray:
 
 @op(
     "scaled_matmul(Tensor a, Tensor b, Tensor row_scale, Tensor col_scale, Tensor? bias=None,"
-    " Tensor? residual=None, *, str activation='none') -> Tensor"
+    " Tensor? residual=None, Tensor? packed=None, *, str activation='none') -> Tensor"
 )
 class ScaledMatMul:
     """activation((a @ b.T) * row_scale * col_scale + bias) + residual, of bytes.
 
     b is outputs x inputs, as the weight of linear. The product is exact; each sum is rounded to f32
     and multiplied by its row's scale, then its column's. The result has the type of col_scale.
-    quantize_rows makes a and row_scale.
+    quantize_rows makes a and row_scale; where packed is given, it is b as _pack_weight packs it.
     """
 
-    types = "(i8, i8, f32, S, S, S) -> S where S: f32 f16 bf16"
+    types = "(i8, i8, f32, S, S, S, f32) -> S where S: f32 f16 bf16"
 
-    def infer(a, b, row_scale, col_scale, bias, residual, activation):
+    def infer(a, b, row_scale, col_scale, bias, residual, packed, activation):
         require_matrix("scaled_matmul", "b", b)
         cols, depth = b.shape
         require_shape(row_scale, a.shape[:-1], "scaled_matmul: row_scale and the rows of a")
@@ -280,11 +280,13 @@ class ScaledMatMul:
         result = _layer("scaled_matmul", a, cols, depth, bias, residual, activation)
         return result.like(dtype=col_scale.dtype)
 
-    def work(a, b, row_scale, col_scale, bias, residual, activation):
+    def work(a, b, row_scale, col_scale, bias, residual, packed, activation):
         results, work = _work(a, b)
         return results, work // 2
 
-    def oracle(a, b, row_scale, col_scale, bias=None, residual=None, activation="none"):
+    def oracle(
+        a, b, row_scale, col_scale, bias=None, residual=None, packed=None, activation="none"
+    ):  # fmt: skip
         sums = np.asarray(a).astype(np.int64) @ np.asarray(b).astype(np.int64).T
         scaled = sums.astype(np.float64) * np.expand_dims(row_scale, -1) * col_scale
         return _finished(scaled, bias, residual, activation)
@@ -305,4 +307,5 @@ class ScaledMatMul:
         yield (*product((0,), 4, 3),), {}
 
     tolerance = {i8: 1e-5}
-    kernel = cpp_kernel("linear_quantized.cpp", "scaled_matmul")
+    kernel = cpp_kernel("linear.cpp", "scaled_matmul")
+    packing = ("b", "packed", "_pack_weight")

@@ -127,8 +127,8 @@ int64_t pto_matmul_packed_bytes(const pto_matmul_job* job);
 enum { PTO_MATMUL_LAYOUT_VERSION = 1 };
 
 // Returns a number up to 127 for the way in which `packed` is arranged for a job of floats of up to
-// 32 bits, or of floats by codes: jobs of one number, depth and cols read what each other packed.
-// 0: the CPU lacks the wanted engine, or other types. A name: "floats for AVX2".
+// 32 bits, of floats by codes, or of I8 by I8: jobs of one number, depth and cols read what each
+// other packed. 0: the CPU lacks the wanted engine, or other types. A name: "floats for AVX2".
 int32_t pto_matmul_layout(const pto_matmul_job* job);
 const char* pto_matmul_layout_name(int32_t layout);
 

@@ -15,6 +15,11 @@ enum Layout {
   kParts,  // of PTO_MATMUL_HIGHEST to PTO_MATMUL_MEDIUM
   kBytes = kParts + 3,
   kNibbles,
+  kPortableBytes,  // of products of bytes by bytes, one an engine
+  kAvx2Bytes,
+  kAvx512Bytes,
+  kVnniBytes,
+  kAmxBytes,
   kLayouts  // at most 16: the type of the elements stands above them
 };
 constexpr const char* kLayoutNames[kLayouts] = {"nothing",
@@ -27,7 +32,12 @@ constexpr const char* kLayoutNames[kLayouts] = {"nothing",
                                                 "two parts of bf16 for AMX",
                                                 "one part of bf16 for AMX",
                                                 "words of bytes for any CPU",
-                                                "words of 4 bits for any CPU"};
+                                                "words of 4 bits for any CPU",
+                                                "bytes by bytes for any CPU",
+                                                "bytes by bytes for AVX2",
+                                                "bytes by bytes for AVX-512",
+                                                "bytes by bytes for AVX512_VNNI",
+                                                "bytes by bytes for AMX"};
 constexpr int kTypeStep = 16;
 
 bool is_float(int type) {
@@ -45,9 +55,27 @@ int layout_of_floats(const pto_matmul_job& job) {
                                          : kNone;
 }
 
+int layout_of_bytes(const pto_matmul_job& job) {
+  switch (pto::engine_of(job)) {
+    case PTO_MATMUL_BEST:
+      return kNone;
+    case PTO_MATMUL_PORTABLE:
+      return kPortableBytes;
+    case PTO_MATMUL_AVX2:
+      return kAvx2Bytes;
+    case PTO_MATMUL_AVX512:
+      return kAvx512Bytes;
+    case PTO_MATMUL_AMX:
+      return kAmxBytes;
+    default:
+      return kVnniBytes;
+  }
+}
+
 }  // namespace
 
 int32_t pto_matmul_layout(const pto_matmul_job* job) {
+  if (job->a.type == PTO_MATMUL_I8 && job->b.type == PTO_MATMUL_I8) return layout_of_bytes(*job);
   if (!is_float(job->a.type)) return kNone;
   if (job->b.type == PTO_MATMUL_I8) return kBytes;
   if (job->b.type == PTO_MATMUL_I4X2) return kNibbles;
@@ -58,5 +86,6 @@ int32_t pto_matmul_layout(const pto_matmul_job* job) {
 
 const char* pto_matmul_layout_name(int32_t layout) {
   const int place = layout % kTypeStep;
-  return kLayoutNames[layout > 0 && place < kLayouts ? place : kNone];
+  const bool is_known = layout > 0 && place < kLayouts && (place < kBytes || layout == place);
+  return kLayoutNames[is_known ? place : kNone];
 }

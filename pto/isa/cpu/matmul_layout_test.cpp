@@ -55,7 +55,11 @@ void expect_known(const pto_matmul_job& job) {
       {"floats for AVX-512", 15637626986073067079u},
       {"pairs of bf16 for AVX512_BF16", 1404342578929700967u},
       {"words of bytes for any CPU", 11947488592231659429u},
-      {"words of 4 bits for any CPU", 10071554153302577960u}};
+      {"words of 4 bits for any CPU", 10071554153302577960u},
+      {"bytes by bytes for any CPU", 15092453944706906913u},
+      {"bytes by bytes for AVX2", 8969956449289559753u},
+      {"bytes by bytes for AVX-512", 13231486685885729569u},
+      {"bytes by bytes for AVX512_VNNI", 14420786460974395301u}};
   const std::string name = pto_matmul_layout_name(pto_matmul_layout(&job));
   const auto at = known.find(name);
   const uint64_t digest = digest_of(job);
@@ -161,8 +165,60 @@ TEST(MatmulLayout, packed_floats_have_the_bits_of_floats_on_every_engine) {
   }
 }
 
+// Bytes b packed at columns `first` and on give the sums of b itself.
+void check_packed_bytes(int engine, int rows, int depth, int cols, int first) {
+  std::mt19937 random(3);
+  std::vector<int8_t> a(size_t(rows) * size_t(depth)), b(size_t(cols) * size_t(depth));
+  for (auto* bytes : {&a, &b})
+    for (int8_t& byte : *bytes) byte = static_cast<int8_t>(random());
+  const auto plain = [](void* data, int type, int64_t row, int64_t col) {
+    return pto_matmul_matrix{data, type, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, row, col};
+  };
+  pto_matmul_job job = job_of(engine, PTO_MATMUL_I8, PTO_MATMUL_HIGHEST);
+  if (pto_matmul_layout(&job) == 0) return;  // this CPU lacks the engine
+  job.rows = rows, job.depth = depth, job.cols = cols;
+  job.a = plain(a.data(), PTO_MATMUL_I8, depth, 1),
+  job.b = plain(b.data(), PTO_MATMUL_I8, 1, depth);
+  std::vector<char> packed(size_t(pto_matmul_packed_bytes(&job)));
+  job.packed = packed.data(), job.packs = 1;
+  ASSERT_EQ(pto_matmul(&job), 0);
+  job.packs = 0, job.packed_cols = cols, job.packed_first = first, job.cols = cols - first;
+  job.b.data = b.data() + int64_t(first) * depth;
+  std::vector<int32_t> sums[2];
+  for (auto& to : sums) {
+    to.resize(size_t(rows) * size_t(job.cols));
+    job.c = plain(to.data(), PTO_MATMUL_I32, job.cols, 1);
+    ASSERT_EQ(pto_matmul(&job), 0);
+    job.packed = nullptr, job.packed_cols = job.packed_first = 0;
+  }
+  EXPECT_EQ(sums[0], sums[1]) << "engine " << engine << ": " << rows << " x " << depth;
+}
+
+TEST(MatmulLayout, packed_bytes_have_the_sums_of_bytes_on_every_engine) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AMX; ++engine)
+    for (const int rows : {1, 2, 13, 40})
+      for (const int depth : {1, 37, 1100}) {
+        check_packed_bytes(engine, rows, depth, 5, 0);
+        check_packed_bytes(engine, rows, depth, 131, 96);
+      }
+}
+
+TEST(MatmulLayout, each_engine_has_its_own_layout_of_bytes) {
+  std::map<int, int> engines;
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512_VNNI; ++engine) {
+    const pto_matmul_job job = job_of(engine, PTO_MATMUL_I8, PTO_MATMUL_HIGHEST);
+    const int layout = pto_matmul_layout(&job);
+    ASSERT_LE(layout, 127);
+    if (layout != 0) {
+      expect_known(job);
+      EXPECT_TRUE(engines.emplace(layout, engine).second) << engine;
+    }
+  }
+  EXPECT_GE(engines.size(), 1u);
+}
+
 TEST(MatmulLayout, other_types_have_none) {
-  for (const int type : {PTO_MATMUL_I8, PTO_MATMUL_I32, PTO_MATMUL_F64, PTO_MATMUL_UNKNOWN}) {
+  for (const int type : {PTO_MATMUL_U8, PTO_MATMUL_I32, PTO_MATMUL_F64, PTO_MATMUL_UNKNOWN}) {
     const pto_matmul_job job = job_of(PTO_MATMUL_BEST, type, PTO_MATMUL_HIGHEST);
     EXPECT_EQ(pto_matmul_layout(&job), 0) << type;
   }
