@@ -9,7 +9,7 @@ import torch
 
 from examples.demo import model as demo
 
-ROW_KEYS = ["dtype", "threads", "batch", "length", "eager_ms", "compile_ms"]
+ROW_KEYS = ["mode", "threads", "batch", "length", "eager_ms", "compile_ms"]
 ROW_KEYS += ["pto_eager_ms", "pto_compile_ms", "pto_ms", "pto_unpadded_ms", "onnxruntime_ms"]
 
 
@@ -110,6 +110,24 @@ def test_in_bf16_both_are_near_to_f32(bert):
         torch.testing.assert_close(found.float(), right, atol=0.1, rtol=0.1)
 
 
+@pytest.mark.parametrize("rows", MASKS.values(), ids=MASKS)
+def test_products_of_bytes_are_near_to_f32_with_padding_and_without(bert, rows):
+    from examples.demo.fused import PtoSteps
+    from examples.demo.int8 import INT8, UNPADDED_INT8
+
+    mask = torch.tensor(rows)
+    tokens = batch_of(*mask.shape) | {"attention_mask": mask}
+    right = bert(**tokens).last_hidden_state
+    with PtoSteps(bert, INT8):
+        found = bert(**tokens).last_hidden_state
+    with PtoSteps(bert, UNPADDED_INT8):
+        words = bert(**tokens).last_hidden_state
+    mask = mask.unsqueeze(-1)
+    assert not torch.allclose(found, right, atol=1e-4), "no product was of bytes"
+    torch.testing.assert_close(found * mask, right * mask, atol=0.1, rtol=0.05)
+    torch.testing.assert_close(words, found * mask, atol=1e-5, rtol=1e-5)
+
+
 def test_embeddings_are_in_the_order_of_the_sentences(bert):
     def tokenizer(sentences, **options):
         ids = torch.tensor([[len(s)] * max(map(len, sentences)) for s in sentences])
@@ -141,6 +159,10 @@ def test_onnx_runtime_runs_the_exported_model_which_is_kept(bert, monkeypatch, t
         tokens = {name: batch_of(batch, length)[name] for name in tokens}
         found = runtime.on(threads=2)(**tokens).last_hidden_state
         torch.testing.assert_close(found, bert(**tokens).last_hidden_state, atol=1e-5, rtol=1e-5)
+    for _ in range(2):  # the second finds the file of the first
+        found = runtime.quantised().on(threads=1)(**tokens).last_hidden_state
+        assert not torch.allclose(found, bert(**tokens).last_hidden_state, atol=1e-4)
+        torch.testing.assert_close(found, bert(**tokens).last_hidden_state, atol=0.3, rtol=0.1)
 
 
 def test_the_model_is_restored_also_after_an_error(bert):

@@ -3,8 +3,8 @@
 
 all-MiniLM-L6-v2 turns sentences into vectors whose angle says how near their meanings are. The
 demo runs it as plain PyTorch, under torch.compile, in ONNX Runtime, and with its linear layers,
-attention and the steps between them replaced by PTO kernels, in f32 and bf16; then it compares
-results and times.
+attention and the steps between them replaced by PTO kernels, in f32, bf16 and int8; then it
+compares results and times.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import time
+import warnings
 from pathlib import Path
 
 START = time.perf_counter()
@@ -25,8 +26,8 @@ import torch  # noqa: E402 torch.compile reads the variable when it is loaded
 
 from examples.demo import measure, onnx_runtime  # noqa: E402
 from examples.demo.fused import PtoSteps  # noqa: E402
+from examples.demo.int8 import INT8, UNPADDED_INT8  # noqa: E402
 from examples.demo.model import embed, load, make_batch, neighbours, read_sentences  # noqa: E402
-from examples.demo.unpadded import UNPADDED  # noqa: E402
 
 QUERIES = ["cat sleeps", "interest rates", "compiler", "snow to the hills", "the dough"]
 BUDGET_S = {False: 2.5, True: 10.0}  # of a row's samples; the key is --full
@@ -50,19 +51,34 @@ def show_neighbours(sentences: list[str], embeddings) -> None:
             say(f"      {cosine:.2f}  {sentences[index][:88]}")
 
 
-def embed_all(model, halved, runtime, tokenizer, sentences: list[str]) -> dict:
+def modes_of(model, runtime) -> list[measure.Mode]:
+    """f32, bf16, int8."""
+    halved = copy.deepcopy(model).bfloat16()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch moves its quantisation to a package of its own
+        quantised = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear})
+    return [
+        measure.Mode("f32", model, model, runtime),
+        measure.Mode("bf16", halved, halved),
+        measure.Mode(
+            "int8", quantised, model, runtime and runtime.quantised(), INT8, UNPADDED_INT8,
+            compiles=False,
+        ),
+    ]  # fmt: skip
+
+
+def embed_all(modes: list[measure.Mode], tokenizer, sentences: list[str]) -> dict:
     """Embeds all sentences by every model: name -> embeddings; the first is PyTorch in f32."""
-    found = {"PyTorch f32": embed(model, tokenizer, sentences)}
-    if runtime:
-        found["ONNX Runtime f32"] = embed(runtime.on(torch.get_num_threads()), tokenizer, sentences)
-    with PtoSteps(model):
-        found["PTO f32"] = embed(model, tokenizer, sentences)
-    with PtoSteps(model, UNPADDED):
-        found["PTO f32 unpadded"] = embed(model, tokenizer, sentences)
-    if not measure.is_slow(halved, make_batch(tokenizer, sentences, *measure.PROFILED)):
-        found["PyTorch bf16"] = embed(halved, tokenizer, sentences)
-    with PtoSteps(halved):
-        found["PTO bf16"] = embed(halved, tokenizer, sentences)
+    found, example = {}, make_batch(tokenizer, sentences, *measure.PROFILED)
+    for mode in modes:
+        if mode.name == "f32" or not measure.is_slow(mode.plain, example):
+            found[f"PyTorch {mode.name}"] = embed(mode.plain, tokenizer, sentences)
+        if mode.runtime:
+            run = mode.runtime.on(torch.get_num_threads())
+            found[f"ONNX Runtime {mode.name}"] = embed(run, tokenizer, sentences)
+        for name, replaced in ("", mode.fused), (" unpadded", mode.unpadded):
+            with PtoSteps(mode.model, replaced):
+                found[f"PTO {mode.name}{name}"] = embed(mode.model, tokenizer, sentences)
     return found
 
 
@@ -71,9 +87,9 @@ def show_accuracy(found: dict) -> list[measure.Accuracy]:
     right = found["PyTorch f32"]
     rows = [measure.Accuracy.of(n, e, right) for n, e in found.items() if e is not right]
     say(f"\nAccuracy of {len(right)} embeddings, against PyTorch in f32")
-    say(f"{'':<20}{'least cosine':>14}{'largest difference':>20}")
+    say(f"{'':<22}{'least cosine':>14}{'largest difference':>20}")
     for row in rows:
-        say(f"{row.model:<20}{row.least_cosine:>14.8f}{row.max_difference:>20.1e}")
+        say(f"{row.model:<22}{row.least_cosine:>14.8f}{row.max_difference:>20.1e}")
     return rows
 
 
@@ -93,11 +109,10 @@ def show_row(row: measure.Row) -> None:
 
 
 def measure_rows(
-    model, runtime, tokenizer, sentences: list[str], chosen: list, budget_s: float
+    mode: measure.Mode, tokenizer, sentences: list[str], chosen: list, budget_s: float
 ) -> list[measure.Row]:
     """The table of a mode, a line as soon as it is measured; slow rows only in f32."""
-    mode = "bf16" if model.dtype == torch.bfloat16 else "f32"
-    say(f"\n{mode}: sentences per second; a ratio is PTO over the best without it")
+    say(f"\n{mode.name}: sentences per second; a ratio is PTO over the best without it")
     say("unpadded: without what lies beyond the ends of sentences, which all others compute")
     say(
         f"{'threads':>8}{'batch x length':>16}{'eager':>10}{'compile':>10}{'ONNX Runtime':>14}"
@@ -107,11 +122,11 @@ def measure_rows(
     for threads, batch, length in chosen:
         tokens = make_batch(tokenizer, sentences, batch, length)
         torch.set_num_threads(threads)
-        if mode != "f32" and measure.is_slow(model, tokens):
+        if mode.name != "f32" and measure.is_slow(mode.plain, tokens):
             size = f"{batch} x {length}"
             say(f"{threads:>8}{size:>16}  left out: over {measure.SLOW_S:.0f} s in PyTorch")
             continue
-        rows.append(measure.measure_row(model, tokens, threads, budget_s, runtime))
+        rows.append(measure.measure_row(mode, tokens, threads, budget_s))
         show_row(rows[-1])
     if rows:
         for name, ours in (("PTO", "pto_ms"), ("PTO unpadded", "pto_unpadded_ms")):
@@ -159,7 +174,7 @@ def main(argv: list[str]) -> int:
     chosen = parser.parse_args(argv)
     progress("loading the model")
     model, tokenizer = load()
-    halved, sentences = copy.deepcopy(model).bfloat16(), read_sentences()
+    sentences = read_sentences()
     if onnx_runtime.missing():
         say(f"no ONNX Runtime: {' and '.join(onnx_runtime.missing())} not installed")
     else:
@@ -167,15 +182,16 @@ def main(argv: list[str]) -> int:
     example = make_batch(tokenizer, sentences, *measure.PROFILED)
     runtime = onnx_runtime.OnnxRuntime.of(model, example)
     progress(f"embedding {len(sentences)} sentences by every model")
-    embeddings = embed_all(model, halved, runtime, tokenizer, sentences)
+    modes = modes_of(model, runtime)
+    embeddings = embed_all(modes, tokenizer, sentences)
     show_neighbours(sentences, embeddings["PTO f32"])
     accuracy = show_accuracy(embeddings)
     progress("timing; torch.compile compiles for each row, slowly the first time")
-    chosen_rows = measure.FULL_ROWS if chosen.full else measure.SHOWN_ROWS
-    halved_rows = measure.FULL_ROWS if chosen.full else measure.SHOWN_ROWS_BF16
-    budget_s = BUDGET_S[chosen.full]
-    rows = measure_rows(model, runtime, tokenizer, sentences, chosen_rows, budget_s)
-    rows += measure_rows(halved, None, tokenizer, sentences, halved_rows, budget_s)
+    rows = []
+    for mode in modes:
+        shown = measure.FEW_ROWS if mode.name == "bf16" else measure.SHOWN_ROWS
+        shown = measure.FULL_ROWS if chosen.full else shown
+        rows += measure_rows(mode, tokenizer, sentences, shown, BUDGET_S[chosen.full])
     kernels = measure.measure_kernels(model, 2)
     show_kernels(kernels)
     explain(model, example)

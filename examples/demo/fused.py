@@ -33,12 +33,12 @@ class FusedLayer(BertLayer):
     """Attention and feed-forward, each with its residual and LayerNorm, of an encoder."""
 
     def forward(self, hidden_states, attention_mask=None, *others, **more):
-        linear, middle = torch.ops.pto.linear, self.intermediate.dense
-        joined = linear(hidden_states, *self.attention.self.joined)
+        middle = self.intermediate.dense
+        joined = self.linear(hidden_states, *self.attention.self.joined)
         seen = self.attend(joined, attention_mask)
-        attended = _normalised_sum(self.attention.output, seen, hidden_states)
-        wide = linear(attended, middle.weight, middle.bias, activation="gelu")
-        return (_normalised_sum(self.output, wide, attended),)
+        attended = self.normalised_sum(self.attention.output, seen, hidden_states)
+        wide = self.linear(attended, middle.weight, middle.bias, activation="gelu")
+        return (self.normalised_sum(self.output, wide, attended),)
 
     def attend(self, joined, mask=None, lengths=None):
         """Attention among queries, keys and values [batch, length, 3 * width]."""
@@ -46,14 +46,15 @@ class FusedLayer(BertLayer):
         q, k, v = joined.unflatten(-1, (3, own.num_attention_heads, -1)).unbind(2)
         return torch.ops.pto.attention(q, k, v, mask, lengths, layout="LHD").flatten(2)
 
+    def normalised_sum(self, module, x, residual):
+        """layernorm(linear(x) + bias + residual)."""
+        dense, norm = module.dense, module.LayerNorm
+        return torch.ops.pto.bias_add_layer_norm(
+            self.linear(x, dense.weight), dense.bias, residual, norm.weight, norm.bias, norm.eps
+        )
 
-def _normalised_sum(module, x, residual):
-    """layernorm(linear(x) + bias + residual)."""
-    dense, norm = module.dense, module.LayerNorm
-    product = torch.ops.pto.linear(x, dense.weight)
-    return torch.ops.pto.bias_add_layer_norm(
-        product, dense.bias, residual, norm.weight, norm.bias, norm.eps
-    )
+    def linear(self, x, weight, bias=None, activation="none"):
+        return torch.ops.pto.linear(x, weight, bias, activation=activation)
 
 
 REPLACED = {BertLayer: FusedLayer, BertEmbeddings: _FusedEmbeddings}

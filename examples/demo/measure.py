@@ -5,19 +5,21 @@ Contenders of one row run in one process, interleaved; times are medians. torch.
 its defaults and compiles anew for each row, so that its code knows the row's sizes.
 """
 
+import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch.nn import functional as F
 
-from examples.demo.fused import PtoSteps
+from examples.demo.fused import REPLACED, PtoSteps
 from examples.demo.unpadded import UNPADDED
 from pto.bench.timing import geometric_mean, interleave
 
 FULL_ROWS = [(t, b, n) for t in (1, 2) for b in (1, 8, 32) for n in (16, 64, 128)]
 SHOWN_ROWS = [(1, 1, 16), (1, 1, 128), (1, 8, 64), (2, 1, 16), (2, 8, 64), (2, 32, 64)]
-SHOWN_ROWS_BF16 = [(1, 1, 16), (2, 8, 64)]
+FEW_ROWS = [(1, 1, 16), (2, 8, 64)]  # of bf16, which PyTorch computes slowly on some CPUs
 SLOW_S = 1.0  # a row whose batch takes PyTorch longer is left out, where so allowed
 ROUNDS_MIN, ROUNDS_MAX = 5, 15
 PAUSE_S = 0.1  # ONNX Runtime's idle workers spin that long
@@ -29,14 +31,14 @@ HEADS, HEAD_WIDTH = 12, 32
 class Row:
     """Milliseconds per batch."""
 
-    dtype: str
+    mode: str
     threads: int
     batch: int
     length: int
     eager_ms: float
-    compile_ms: float
+    compile_ms: float | None
     pto_eager_ms: float
-    pto_compile_ms: float
+    pto_compile_ms: float | None
     pto_ms: float  # the faster of the two with PTO
     pto_unpadded_ms: float  # without the padding, which all others compute
     onnxruntime_ms: float | None = None  # where it is installed; it has no bf16
@@ -67,12 +69,23 @@ def compiled(model, batch):
     return function
 
 
-def contenders(model, batch, others):
-    """Name -> function; the model's classes change only inside the two with PTO."""
-    steps, unpadded = PtoSteps(model), PtoSteps(model, UNPADDED)
-    plain = compiled(model, batch)
-    with steps:
-        fused = compiled(model, batch)
+@dataclass(frozen=True)
+class Mode:
+    """A type of numbers, and who computes the model with it."""
+
+    name: str
+    plain: Any  # PyTorch's model
+    model: Any  # whose modules PTO's replace
+    runtime: Any = None  # ONNX Runtime's, where it has one
+    fused: dict = field(default_factory=lambda: REPLACED)
+    unpadded: dict = field(default_factory=lambda: UNPADDED)
+    compiles: bool = True  # torch.compile takes it
+
+
+def contenders(mode: Mode, batch, threads: int) -> dict:
+    """Name -> function; the model's classes change only inside those with PTO."""
+    model, plain = mode.model, mode.plain
+    steps, unpadded = PtoSteps(model, mode.fused), PtoSteps(model, mode.unpadded)
 
     def within(steps, function):
         def run():
@@ -81,14 +94,20 @@ def contenders(model, batch, others):
 
         return run
 
-    return {
-        "eager": lambda: model(**batch),
-        "compile": lambda: plain(**batch),
+    found = {
+        "eager": lambda: plain(**batch),
         "pto_eager": within(steps, model),
-        "pto_compile": within(steps, fused),
         "pto_unpadded": within(unpadded, model),
-        **{name: lambda run=run: run(**batch) for name, run in others.items()},
     }
+    if mode.compiles:
+        fast = compiled(plain, batch)
+        with steps:
+            fused = compiled(model, batch)
+        found |= {"compile": lambda: fast(**batch), "pto_compile": within(steps, fused)}
+    if mode.runtime:
+        run = mode.runtime.on(threads)
+        found["onnxruntime"] = lambda: run(**batch)
+    return found
 
 
 @torch.inference_mode()
@@ -100,12 +119,11 @@ def is_slow(model, batch) -> bool:
 
 
 @torch.inference_mode()
-def measure_row(model, batch, threads: int, budget_s: float, runtime=None) -> Row:
+def measure_row(mode: Mode, batch, threads: int, budget_s: float) -> Row:
     """One row of the table; `budget_s` bounds the number of samples from above."""
     torch.set_num_threads(threads)
     torch._dynamo.reset()
-    others = {"onnxruntime": runtime.on(threads)} if runtime else {}
-    functions = contenders(model, batch, others)
+    functions = contenders(mode, batch, threads)
     start = time.perf_counter()
     for function in functions.values():
         function()
@@ -114,13 +132,18 @@ def measure_row(model, batch, threads: int, budget_s: float, runtime=None) -> Ro
     pause_s = PAUSE_S if threads > 1 else 0
     samples = interleave(functions, rounds, sample_s=0.02, pause_s=pause_s)
     ms = {name: 1e3 * taken.median for name, taken in samples.items()}
-    size = tuple(batch["input_ids"].shape)
-    pto_ms = min(ms["pto_eager"], ms["pto_compile"])
-    ours = (ms["pto_eager"], ms["pto_compile"], pto_ms, ms["pto_unpadded"])
-    dtype = {torch.float32: "f32", torch.bfloat16: "bf16"}[model.dtype]
     return Row(
-        dtype, threads, *size, ms["eager"], ms["compile"], *ours, ms.get("onnxruntime")
-    )  # fmt: skip
+        mode.name,
+        threads,
+        *batch["input_ids"].shape,
+        eager_ms=ms["eager"],
+        compile_ms=ms.get("compile"),
+        pto_eager_ms=ms["pto_eager"],
+        pto_compile_ms=ms.get("pto_compile"),
+        pto_ms=min(ms["pto_eager"], ms.get("pto_compile", math.inf)),
+        pto_unpadded_ms=ms["pto_unpadded"],
+        onnxruntime_ms=ms.get("onnxruntime"),
+    )
 
 
 def speedup(rows: list[Row], ours: str = "pto_ms") -> tuple[float, float]:

@@ -59,7 +59,7 @@ class _UnpaddedEmbeddings(BertEmbeddings):
         return torch.ops.pto.add_layer_norm(tokens, places, norm.weight, norm.bias, norm.eps)
 
 
-class _UnpaddedLayer(FusedLayer):
+class UnpaddedLayer(FusedLayer):
     def attend(self, joined, words):
         if words.slots is None:
             return super().attend(joined.unflatten(0, words.shape)).flatten(0, 1)
@@ -86,5 +86,5 @@ class _UnpaddedModel(BertModel):
 UNPADDED = {
     BertModel: _UnpaddedModel,
     BertEmbeddings: _UnpaddedEmbeddings,
-    BertLayer: _UnpaddedLayer,
+    BertLayer: UnpaddedLayer,
 }

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The models of fused.py and unpadded.py with products of bytes.
+
+    with PtoSteps(model, INT8):                # or UNPADDED_INT8
+        model(**batch)
+
+Each row of a layer's input is quantised as it comes, each output's weights once. Runs of up to 128
+numbers are rotated before, weights alike: some channels of this model are twenty times as large as
+the others, and left as they are they would take the bits of all (QuaRot, arXiv:2404.00456).
+"""
+
+import torch
+from transformers.models.bert.modeling_bert import BertLayer
+
+from examples.demo.fused import REPLACED, FusedLayer
+from examples.demo.unpadded import UNPADDED, UnpaddedLayer
+
+
+def _quantised(weight):
+    rotation = next(n for n in (128, 64, 32, 16, 0) if n == 0 or weight.shape[1] % n == 0)
+    with torch.inference_mode(False):  # else a packed copy of it could not be trusted
+        return *torch.ops.pto.quantize_rows(weight.detach(), rotation=rotation), rotation
+
+
+class _WithBytes:
+    """Linear layers by products of bytes; weights do not change once they were seen."""
+
+    def linear(self, x, weight, bias=None, activation="none"):
+        seen = self.__dict__.setdefault("seen_weights", {})
+        if id(weight) not in seen:
+            seen[id(weight)] = weight, _quantised(weight)
+        weight, scale, rotation = seen[id(weight)][1]
+        x, row_scale = torch.ops.pto.quantize_rows(x, rotation=rotation)
+        return torch.ops.pto.scaled_matmul(x, weight, row_scale, scale, bias, activation=activation)
+
+
+class _Int8Layer(_WithBytes, FusedLayer):
+    pass
+
+
+class _UnpaddedInt8Layer(_WithBytes, UnpaddedLayer):
+    pass
+
+
+INT8 = {**REPLACED, BertLayer: _Int8Layer}
+UNPADDED_INT8 = {**UNPADDED, BertLayer: _UnpaddedInt8Layer}
