@@ -84,7 +84,7 @@ ROTATIONS = (0, 16, 32, 64, 128)
 
 def rotate(x: np.ndarray, rotation: int) -> np.ndarray:
     """Each run of so many elements of the last axis times Hadamard's matrix over its root."""
-    runs = x.reshape(*x.shape[:-1], -1, rotation)
+    runs = x.reshape(*x.shape[:-1], x.shape[-1] // rotation, rotation)
     lanes = np.arange(rotation)
     odd = sum((lanes[:, None] & lanes) >> bit & 1 for bit in range(8)) % 2
     return (runs @ np.where(odd, -1.0, 1.0) / math.sqrt(rotation)).reshape(x.shape)
