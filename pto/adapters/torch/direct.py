@@ -7,7 +7,6 @@ built they keep PyTorch's.
 """
 
 import ctypes
-import types
 from typing import Any
 
 from pto.adapters import build as adapter_libraries
@@ -39,6 +38,6 @@ def install(record: Record) -> None:
     operator = packet(record)
     for one in (operator, operator.default):
         kind = type(one)
-        call = _direct_call(types.MethodType(kind.__call__, one), record.index)
+        call = _direct_call(one._op, record.index)  # which PyTorch's `__call__` calls at once
         names = {"__call__": call, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
         one.__class__ = type(kind.__name__, (kind,), names)
