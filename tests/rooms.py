@@ -44,7 +44,7 @@ BUDGETS = {
     "compat": 2340,
     "compiler": 2000,
     "device": 465,
-    "ir": 3160,
+    "ir": 3450,
     "isa": 16666,
     "language": 3452,
     "launch": 4730,

@@ -4,32 +4,12 @@
 #include <algorithm>
 #include <map>
 
+#include "pto/ir/operations/operation.hpp"
+
 namespace pto {
 namespace {
 
 bool is_one(const Dim& dim) { return dim.is_constant() && dim.value() == 1; }
-
-bool is_expensive(Opcode op) {
-  switch (op) {
-    case Opcode::exp:
-    case Opcode::log:
-    case Opcode::sin:
-    case Opcode::cos:
-    case Opcode::tanh:
-    case Opcode::sigmoid:
-    case Opcode::erf:
-    case Opcode::pow:
-    case Opcode::div:
-    case Opcode::fmod:
-    case Opcode::remainder:
-    case Opcode::sqrt:
-    case Opcode::rsqrt:
-    case Opcode::reciprocal:
-      return true;
-    default:
-      return false;
-  }
-}
 
 bool is_reduce(const Node& node) { return info(node.op).family == Family::Reduce; }
 
@@ -64,8 +44,7 @@ class Planner {
 
   // True where the node has the elements of its operand, a reduction over sizes of 1 included.
   bool is_passed_on(const Node& node) const {
-    return node.op == Opcode::broadcast || node.op == Opcode::reshape ||
-           node.op == Opcode::transpose || (is_reduce(node) && !reduces(node));
+    return operation(node.op).kernel == KernelForm::Moved || (is_reduce(node) && !reduces(node));
   }
 
   bool varies_inside(const AxisMap& map) const {
@@ -111,7 +90,7 @@ class Planner {
       for (size_t i = 0; i < node.operands.size(); ++i)
         made.operands.push_back(instance(node.operands[i], operand_map(body_, node, i, map)));
     }
-    made.expensive = is_expensive(node.op) && made.inner;
+    made.expensive = operation(node.op).facts.is_expensive && made.inner;
     for (int operand : made.operands) {
       const Instance& from = plan_.instances[static_cast<size_t>(operand)];
       made.level = std::max(made.level, from.level + (made.reduces ? 1 : 0));

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "pto/ir/operations/operation.hpp"
+
 namespace pto {
 namespace {
 
@@ -125,37 +127,8 @@ class Matcher {
   // True when an operation with rows in its result makes each from the same row of its operands.
   // Axes agree when counted from the last one.
   bool keeps_rows_apart(const Node& many, const Node& one, bool all_mapped, bool all_equal) const {
-    switch (many.op) {
-      case Opcode::broadcast:  // aligned at the last axis: the batch axes must meet
-        return all_equal || many_[many.operands[0]].type.shape.size() == many.type.shape.size();
-      case Opcode::reshape:
-        return all_mapped;
-      case Opcode::transpose:
-        return all_mapped && many.attributes.axes == moved_axes(many, one, true);
-      case Opcode::matmul:
-        return all_mapped && equal_ranks(one_, one) && equal_ranks(many_, many);
-      default:
-        if (info(many.op).family == Family::Reduce) {
-          return all_mapped && rank(many) > rank(one) &&
-                 many.attributes.axes == moved_axes(many, one, false);
-        }
-        return is_elementwise(many.op) && all_mapped && many.attributes == one.attributes;
-    }
-  }
-
-  // Renumbers the axes of `one` as `many` counts them; a permutation keeps those in front.
-  static std::vector<int64_t> moved_axes(const Node& many, const Node& one, bool permuted) {
-    const int64_t ahead = rank(many) - rank(one);
-    std::vector<int64_t> result;
-    for (int64_t axis = 0; permuted && axis < ahead; ++axis) result.push_back(axis);
-    for (const int64_t axis : one.attributes.axes) result.push_back(axis + ahead);
-    return result;
-  }
-
-  static int64_t rank(const Node& node) { return static_cast<int64_t>(node.type.shape.size()); }
-
-  static bool equal_ranks(const Graph& graph, const Node& node) {
-    return rank(graph[node.operands[0]]) == rank(graph[node.operands[1]]);
+    const auto keeps = operation(many.op).keeps_rows_apart;
+    return keeps != nullptr && keeps({many_, one_, many, one, all_mapped, all_equal});
   }
 
   const Graph &many_, &one_;

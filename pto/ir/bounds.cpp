@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "pto/ir/number.hpp"
+#include "pto/ir/operations/operation.hpp"
 
 namespace pto {
 namespace {
@@ -30,41 +31,14 @@ double value_at(Opcode op, DType from, DType to, double a, double b) {
   return is_float(to) ? value.exact : static_cast<double>(value.number.integer);
 }
 
-// Returns the ULPs of the compute type that a function may be off, the reference's own rounding
-// included.
-double function_ulps(Opcode op, DType dtype) {
-  switch (op) {
-    case Opcode::exp:
-    case Opcode::log:
-    case Opcode::tanh:
-    case Opcode::sigmoid:
-    case Opcode::erf:
-    case Opcode::sin:
-    case Opcode::cos:
-    case Opcode::pow:
-      return dtype == DType::F64 ? 5 : 3;
-    case Opcode::rsqrt:
-    case Opcode::reciprocal:
-      return 2;
-    case Opcode::remainder:
-      return 1;
-    default:
-      return 0;
-  }
-}
-
-bool is_step(Opcode op) {
-  return op == Opcode::floor || op == Opcode::ceil || op == Opcode::round || op == Opcode::trunc;
-}
-
-// Derives the bound from the operand's interval; all other unary operations are monotone on both
-// sides of 0.
+// Derives the bound from the operand's interval.
 double propagated_unary(Opcode op, DType from, DType to, double x, double b) {
+  const ErrorGrowth growth = operation(op).facts.growth;
   if (b == 0) return 0;
-  if (op == Opcode::sin || op == Opcode::cos) return std::min(b, 2.0);
-  if (op == Opcode::abs || op == Opcode::neg || op == Opcode::relu) return b;
-  const bool has_pole = op == Opcode::reciprocal || op == Opcode::rsqrt || op == Opcode::log;
-  if ((has_pole || op == Opcode::sqrt) && std::abs(x) <= b) return kUnbounded;
+  if (growth == ErrorGrowth::Periodic) return std::min(b, 2.0);
+  if (growth == ErrorGrowth::Slope1) return b;
+  if ((growth == ErrorGrowth::Pole || growth == ErrorGrowth::Steep) && std::abs(x) <= b)
+    return kUnbounded;
   const double y = value_at(op, from, to, x, 0);
   return std::max(distance(value_at(op, from, to, x - b, 0), y),
                   distance(value_at(op, from, to, x + b, 0), y));
@@ -84,18 +58,16 @@ double corners(Opcode op, DType dtype, const double* x, const double* b) {
 
 double propagated_binary(Opcode op, DType dtype, const double* x, const double* b) {
   // Zeros of either sign are equal to compiled code, but their quotients differ.
-  if (op == Opcode::div && std::abs(x[1]) <= b[1]) return kUnbounded;
+  const ErrorGrowth growth = operation(op).facts.growth;
+  if (growth == ErrorGrowth::Quotient && std::abs(x[1]) <= b[1]) return kUnbounded;
   if (b[0] == 0 && b[1] == 0) return 0;
-  switch (op) {
-    case Opcode::maximum:
-    case Opcode::minimum:
+  switch (growth) {
+    case ErrorGrowth::Largest:
       return std::max(b[0], b[1]);
-    case Opcode::pow:
+    case ErrorGrowth::Power:
       return x[0] > b[0] ? corners(op, dtype, x, b) : kUnbounded;
-    case Opcode::add:
-    case Opcode::sub:
-    case Opcode::mul:
-    case Opcode::div:
+    case ErrorGrowth::Corners:
+    case ErrorGrowth::Quotient:
       return corners(op, dtype, x, b);
     default:
       return kUnbounded;
@@ -106,14 +78,14 @@ double propagated_binary(Opcode op, DType dtype, const double* x, const double* 
 double rounding(Opcode op, DType dtype, const double* x, const ElementValue& value,
                 bool operands_exact) {
   const DType compute = compute_type(dtype);
+  const Facts& facts = operation(op).facts;
   const double ulp = spacing(compute, value.exact);
-  double bound = function_ulps(op, dtype) * ulp;
-  if (op == Opcode::sigmoid && compute == DType::F32) bound += 0x1p-126;  // results below it vanish
+  double bound = (dtype == DType::F64 ? facts.ulps_f64 : facts.ulps) * ulp;
+  if (facts.flushes && compute == DType::F32) bound += 0x1p-126;
   const bool exact =
       value.number.real == value.exact &&
       (dtype != DType::F64 || (op == Opcode::mul && std::fma(x[0], x[1], -value.exact) == 0));
-  // A product may stay unrounded in a contracted a*b+c.
-  if (op == Opcode::mul && !exact) bound += ulp;
+  if (facts.may_stay_unrounded && !exact) bound += ulp;
   if (!operands_exact && !exact) bound += ulp;
   if (!operands_exact && dtype == DType::F64) bound += ulp;
   if (is_half(dtype) && !exact) bound += spacing(dtype, value.exact);
@@ -236,11 +208,11 @@ double element_bound(Opcode op, DType from, DType to, std::span<const ElementNum
   if (info(op).family == Family::Compare) return compare_bound(x, b);
   const std::array<double, 2> reals{x[0].real, x.size() > 1 ? x[1].real : 0};
   const std::array<double, 2> off{b[0], b.size() > 1 ? b[1] : 0};
-  const bool pole = op == Opcode::reciprocal || op == Opcode::rsqrt;
-  if (pole && reals[0] == 0) return kUnbounded;
+  const Facts& facts = operation(op).facts;
+  if (facts.growth == ErrorGrowth::Pole && reals[0] == 0) return kUnbounded;
   double bound = x.size() == 1 ? propagated_unary(op, from, to, reals[0], off[0])
                                : propagated_binary(op, from, reals.data(), off.data());
-  if (std::isfinite(value.exact) && !is_step(op))
+  if (std::isfinite(value.exact) && !facts.gives_whole_numbers)
     bound += rounding(op, to, reals.data(), value, operands_exact);
   return with_overflow(to, value.exact, value.number.real, bound);
 }

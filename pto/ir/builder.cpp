@@ -7,6 +7,7 @@
 #include "pto/ir/graph.hpp"
 #include "pto/ir/infer.hpp"
 #include "pto/ir/number.hpp"
+#include "pto/ir/operations/operation.hpp"
 
 namespace pto {
 namespace {
@@ -86,6 +87,22 @@ Value GraphBuilder::add(Node node) {
     add_locations(found->second, locations);
     add_locations(found->second, {location_});
     return found->second;
+  });
+}
+
+// Adds a node and guards its sizes.
+Value GraphBuilder::add_guarded(Node node) {
+  return located([&] {
+    const std::string name(info(node.op).name);
+    const Value v = add(std::move(node));
+    std::vector<const Node*> operands;
+    for (const Value operand : this->node(v).operands) operands.push_back(&this->node(operand));
+    for (const auto& [from, to, stretches, rule, body] :
+         operation(this->node(v).op).sizes(this->node(v), operands)) {
+      if (stretches && from == Dim(1)) continue;
+      guard_equal(stretches && sizes_may_be_one_ ? pto::broadcast(from, to) : from, to, name);
+    }
+    return v;
   });
 }
 
@@ -189,21 +206,12 @@ Value GraphBuilder::reduce(Opcode op, Value a, std::vector<int64_t> axes) {
 }
 
 Value GraphBuilder::broadcast(Value a, Dims shape) {
-  const Dims from = type(a).shape;
-  if (from == shape) return a;
-  const Value v = add(make_node(Opcode::broadcast, {a}, {type(a).dtype, shape}));
-  for (size_t i = 0; i < from.size(); ++i)
-    if (from[i] != Dim(1)) {
-      const Dim& to = shape[shape.size() - from.size() + i];
-      guard_equal(sizes_may_be_one_ ? pto::broadcast(from[i], to) : from[i], to, "broadcast");
-    }
-  return v;
+  if (type(a).shape == shape) return a;
+  return add_guarded(make_node(Opcode::broadcast, {a}, {type(a).dtype, std::move(shape)}));
 }
 
 Value GraphBuilder::reshape(Value a, Dims shape) {
-  const Value v = add(make_node(Opcode::reshape, {a}, {type(a).dtype, shape}));
-  guard_equal(product(type(a).shape), product(shape), "reshape");
-  return v;
+  return add_guarded(make_node(Opcode::reshape, {a}, {type(a).dtype, std::move(shape)}));
 }
 
 Value GraphBuilder::transpose(Value a, std::vector<int64_t> axes) {
@@ -220,13 +228,7 @@ Value GraphBuilder::view(Value a, std::vector<Value> offsets, Dims shape) {
 }
 
 Value GraphBuilder::matmul(Value a, Value b) {
-  return located([&] {
-    const Value v = add(make_node(Opcode::matmul, {a, b}));
-    const Dims &left = type(a).shape, &right = type(b).shape;
-    guard_equal(left[left.size() - 1], right[right.size() - 2], "matmul");
-    meet(Opcode::matmul, Dims(left.begin(), left.end() - 2), Dims(right.begin(), right.end() - 2));
-    return v;
-  });
+  return add_guarded(make_node(Opcode::matmul, {a, b}));
 }
 
 Value GraphBuilder::loop(Value start, Value stop, Value step, std::vector<Value> carried,

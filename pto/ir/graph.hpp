@@ -30,26 +30,10 @@
 
 namespace pto {
 
-// All operations: the structural ones here, the rest one per row of isa/instructions.def.
+// All operations: operations/operations.def lists them and says what their attributes are.
 enum class Opcode : uint16_t {
-  input,      // attributes: name
-  constant,   // a scalar, rank 0; attributes: value (double or int64)
-  scalar,     // a runtime scalar argument, rank 0; attributes: name
-  broadcast,  // NumPy rules; the type says the shape
-  reshape,    // the same elements in row-major order; the type says the shape
-  transpose,  // attributes: axes, a permutation
-  view,       // operands: tensor, one i64 scalar per axis (offsets); the type says the shape
-  matmul,     // [..., M, K] x [..., K, N]
-  loop,       // operands: start, stop, step, carried...; body: (index, carried...) -> carried
-  fused,      // operands: inputs of body; body: one region that becomes one kernel
-  result,     // operand: a loop or fused node; attributes: index
-#define PTO_UNARY(mnemonic, op, ...) op,
-#define PTO_BINARY(mnemonic, op, ...) op,
-#define PTO_COMPARE(mode, op, ...) op,
-#define PTO_SELECT(mnemonic, op, ...) op,
-#define PTO_CONVERT(mnemonic, op, ...) op,
-#define PTO_REDUCE(row, col, part, op, ...) op,
-#include "pto/isa/instructions.def"
+#define PTO_OPERATION(op) op,
+#include "pto/ir/operations/operations.def"
 };
 
 enum class Family : uint8_t { Structure, Unary, Binary, Compare, Select, Convert, Reduce };
@@ -60,7 +44,7 @@ struct OpcodeInfo {
   Family family;
   int arity;  // operands; -1 where it varies
 };
-const OpcodeInfo& info(Opcode op);
+const OpcodeInfo& info(Opcode op);  // all else of an operation: operations/operation.hpp
 std::optional<Opcode> parse_opcode(std::string_view name);
 bool is_elementwise(Opcode op);  // unary, binary, compare, select, convert
 
@@ -181,6 +165,7 @@ class GraphBuilder {
   template <class F>
   auto located(F f);  // f(), whose errors get the current location
   Value add(Node node);
+  Value add_guarded(Node node);
   Dims meet(Opcode op, const Dims& a, const Dims& b);  // broadcasts and adds guards
   Dims meet_possible_ones(const std::string& because, const Dims& a, const Dims& b);
   Value same_shape(Value v, const Dims& shape);

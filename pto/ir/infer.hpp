@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// infer(): the type rules of every operation, in one place; builder, parser and verifier call it.
+// infer(): the type of a node by the rule of its operation; builder, parser and verifier call it.
 //
 //     Type type = infer(node, {&left, &right});
 //

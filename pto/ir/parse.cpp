@@ -6,6 +6,7 @@
 
 #include "pto/base/text.hpp"
 #include "pto/ir/infer.hpp"
+#include "pto/ir/operations/operation.hpp"
 
 namespace pto {
 namespace {
@@ -255,8 +256,8 @@ class GraphReader {
     define(position, key, in_.checked(position, [&] { return builder_.copy(node, {}); }));
   }
 
-  void require_takes(const Node& node, bool takes, std::string_view attribute) {
-    if (takes) return;
+  void require_takes(const Node& node, Field field, std::string_view attribute) {
+    if (operation(node.op).field == field) return;
     const std::string name(info(node.op).name);
     in_.fail_at(in_.position(),
                 {name + " has " + std::string(attribute),
@@ -264,25 +265,23 @@ class GraphReader {
   }
 
   void attributes(Node& node) {
-    const Opcode op = node.op;
     if (in_.peek("graph")) {
-      require_takes(node, op == Opcode::loop || op == Opcode::fused, "a body");
+      require_takes(node, Field::Body, "a body");
       node.attributes.body = std::make_shared<const Graph>(read_graph(in_, depth_ + 1));
     } else if (in_.take("{")) {
       if (in_.peek("axes")) {
-        const bool reduces = info(op).family == Family::Reduce;
-        require_takes(node, reduces || op == Opcode::transpose, "axes");
+        require_takes(node, Field::Axes, "axes");
         in_.expect("axes");
         in_.expect("=");
         in_.expect("[");
         in_.list("]", [&] { node.attributes.axes.push_back(in_.integer()); });
       } else if (in_.peek("index")) {
-        require_takes(node, op == Opcode::result, "an index");
+        require_takes(node, Field::Index, "an index");
         in_.expect("index");
         in_.expect("=");
         node.attributes.index = in_.integer();
       } else {
-        if (in_.peek("value")) require_takes(node, op == Opcode::constant, "a value");
+        if (in_.peek("value")) require_takes(node, Field::Value, "a value");
         in_.expect("value");
         in_.expect("=");
         number_ = in_.position();
@@ -312,23 +311,23 @@ class GraphReader {
     const size_t position = in_.position();
     const std::string key = value_key();
     in_.expect("=");
-    const size_t operation = in_.position();
+    const size_t start = in_.position();
     const std::string_view word = in_.word("an operation");
     const auto op = parse_opcode(word);
     if (!op || *op == Opcode::input || *op == Opcode::scalar)
-      in_.fail_at(operation, {in_quotes(word) + " is no operation of a graph's body",
-                              "operations are those of the instruction table and the "
-                              "structural ones",
-                              "correct the name"});
+      in_.fail_at(start, {in_quotes(word) + " is no operation of a graph's body",
+                          "operations are those of the instruction table and the "
+                          "structural ones",
+                          "correct the name"});
     Node node{*op, {}, {}, {}, {}};
     value_text_ = {};
-    number_ = operation;
+    number_ = start;
     if (in_.take("(")) in_.list(")", [&] { node.operands.push_back(operand()); });
     attributes(node);
     in_.expect(":");
     node.type = read_type(in_);
     node.locations = read_locations(in_);
-    if (*op == Opcode::constant) read_value(node);
+    if (operation(*op).field == Field::Value) read_value(node);
     const Value v = in_.checked(position, [&] { return builder_.copy(node, node.operands); });
     if (builder_.type(v) != node.type)
       in_.fail_at(position, {std::string(word) + " gives " + text(builder_.type(v)) +

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "pto/base/text.hpp"
+#include "pto/ir/operations/operation.hpp"
 
 namespace pto {
 namespace {
@@ -80,14 +81,20 @@ class Printer {
 
   std::string attributes(const Node& node) const {
     const Attributes& attributes = node.attributes;
-    if (node.op == Opcode::constant)
-      return " {value=" + std::visit([](auto value) { return text(value); }, attributes.value) +
-             "}";
-    if (node.op == Opcode::result) return " {index=" + text(attributes.index) + "}";
-    if (node.op == Opcode::transpose || info(node.op).family == Family::Reduce)
-      return " {axes=[" + joined(attributes.axes, ", ", [](int64_t axis) { return text(axis); }) +
-             "]}";
-    if (attributes.body != nullptr) return " " + Printer(*attributes.body, indent_ + "  ").print();
+    switch (operation(node.op).field) {
+      case Field::Value:
+        return " {value=" + std::visit([](auto value) { return text(value); }, attributes.value) +
+               "}";
+      case Field::Index:
+        return " {index=" + text(attributes.index) + "}";
+      case Field::Axes:
+        return " {axes=[" + joined(attributes.axes, ", ", [](int64_t axis) { return text(axis); }) +
+               "]}";
+      case Field::Body:
+        return " " + Printer(*attributes.body, indent_ + "  ").print();
+      case Field::None:
+        break;
+    }
     return "";
   }
 

@@ -8,6 +8,7 @@
 
 #include "pto/ir/infer.hpp"
 #include "pto/ir/number.hpp"
+#include "pto/ir/operations/operation.hpp"
 #include "pto/ir/rebuild.hpp"
 #include "pto/ir/verify.hpp"
 
@@ -64,27 +65,6 @@ constexpr Opcode kOperations[] = {
 #include "pto/isa/instructions.def"
 };
 
-bool is_exact(Opcode op) {
-  switch (op) {
-    case Opcode::abs:
-    case Opcode::neg:
-    case Opcode::relu:
-    case Opcode::floor:
-    case Opcode::trunc:
-    case Opcode::add:
-    case Opcode::sub:
-    case Opcode::maximum:
-    case Opcode::minimum:
-    case Opcode::sum:
-    case Opcode::amax:
-    case Opcode::amin:
-      return true;
-    default:
-      return info(op).family != Family::Unary && info(op).family != Family::Binary &&
-             info(op).family != Family::Reduce;
-  }
-}
-
 class Generator {
  public:
   Generator(uint64_t seed, const RandomGraphOptions& options)
@@ -94,7 +74,7 @@ class Generator {
     for (const DType dtype : {DType::F32, DType::F32, DType::F16, DType::BF16, DType::Bool})
       if (!options.exact_only || dtype == DType::F32) dtypes_.push_back(dtype);
     for (const Opcode op : kOperations)
-      if (!options.exact_only || is_exact(op)) operations_.push_back(op);
+      if (!options.exact_only || operation(op).facts.is_exact) operations_.push_back(op);
     const size_t rank = random_.one_in(8) ? 0 : 1 + random_.below(4);
     for (size_t axis = 0; axis < rank; ++axis)
       shape_.push_back(random_.one_in(5) ? Dim(size_of(static_cast<int64_t>(axis), seed, rank))

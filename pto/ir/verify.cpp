@@ -6,6 +6,7 @@
 
 #include "pto/base/text.hpp"
 #include "pto/ir/infer.hpp"
+#include "pto/ir/operations/operation.hpp"
 
 namespace pto {
 namespace {
@@ -89,51 +90,17 @@ class Verifier {
     return !found;
   }
 
-  // The shapes, aligned at the last axis, must be equal, or the source stretches.
-  void require_fits(Value v, const Dims& from, const Dims& to) const {
-    for (size_t i = 0; i < from.size() && i < to.size(); ++i) {
-      const Dim &x = from[from.size() - 1 - i], &y = to[to.size() - 1 - i];
-      require(x == Dim(1) || equal_(x, y), v,
-              "sizes " + text(x) + " and " + text(y) + " are equal or have a guard");
-    }
-  }
-
   void check_sizes(Value v, const std::vector<const Node*>& operands) const {
-    const Node& node = graph_[v];
-    if (node.op == Opcode::broadcast) require_fits(v, operands[0]->type.shape, node.type.shape);
-    if (node.op == Opcode::reshape)
-      require(equal_(product(operands[0]->type.shape), product(node.type.shape)), v,
-              "a reshape keeps the number of elements, provably or by a guard");
-    if (node.op == Opcode::matmul) {
-      const Dims &a = operands[0]->type.shape, &b = operands[1]->type.shape;
-      require(equal_(a[a.size() - 1], b[b.size() - 2]), v,
-              "the contraction sizes are equal or have a guard");
-      require_fits(v, {a.begin(), a.end() - 1},
-                   {node.type.shape.begin(), node.type.shape.end() - 1});
-    }
-    if (node.attributes.body == nullptr) return;
-    const Graph& body = *node.attributes.body;
-    const size_t skipped = node.op == Opcode::loop ? 2 : 0;
-    for (size_t i = skipped; i < operands.size(); ++i) {
-      const Node& parameter = body[body.inputs()[i - skipped]];
-      const Dims& shape = parameter.type.shape;
-      require(parameter.op != Opcode::scalar || operands[i]->op == Opcode::scalar, v,
-              "a scalar input of a body takes a scalar of the graph");
-      for (size_t axis = 0; axis < shape.size(); ++axis)
-        require(equal_(shape[axis], operands[i]->type.shape[axis]), v,
-                "an operand has the shape of the body's input");
-    }
-    if (node.op == Opcode::loop) check_carried(v, body);
-  }
-
-  // An iteration must produce the types that the next one takes.
-  void check_carried(Value v, const Graph& body) const {
-    const EqualSizes equal(with(guards_, body.guards()));
-    for (size_t i = 0; i < body.outputs().size(); ++i) {
-      const Dims& from = body[body.outputs()[i]].type.shape;
-      const Dims& to = body[body.inputs()[i + 1]].type.shape;
-      for (size_t axis = 0; axis < from.size(); ++axis)
-        require(equal(from[axis], to[axis]), v, "a loop carries values of the same shape");
+    const auto sizes = operation(graph_[v].op).sizes;
+    if (sizes == nullptr) return;
+    for (const SizePair& pair : sizes(graph_[v], operands)) {
+      if (pair.stretches && pair.from == Dim(1)) continue;
+      const bool is_equal =
+          pair.body == nullptr ? equal_(pair.from, pair.to)
+                               : EqualSizes(with(guards_, pair.body->guards()))(pair.from, pair.to);
+      const std::string sizes_of_pair = "sizes " + text(pair.from) + " and " + text(pair.to);
+      require(is_equal, v,
+              pair.rule != nullptr ? pair.rule : sizes_of_pair + " are equal or have a guard");
     }
   }
 

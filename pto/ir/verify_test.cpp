@@ -12,9 +12,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::string what_of(const char* text) {
-  const Graph graph = parse(text);
   try {
-    verify(graph);
+    verify(parse(text));
   } catch (const Error& error) {
     return error.what();
   }

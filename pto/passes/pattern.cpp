@@ -6,6 +6,7 @@
 #include <string>
 
 #include "pto/base/text.hpp"
+#include "pto/ir/operations/operation.hpp"
 #include "pto/passes/rewrite.hpp"
 
 namespace pto {
@@ -27,9 +28,7 @@ Value constant_like(GraphBuilder& b, double number, DType dtype) {
 
 }  // namespace
 
-bool is_rounding(Opcode op) {
-  return op == Opcode::floor || op == Opcode::ceil || op == Opcode::round || op == Opcode::trunc;
-}
+bool is_rounding(Opcode op) { return operation(op).facts.gives_whole_numbers; }
 
 Pattern::Pattern(std::string_view text) {
   size_t at = 0;

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/ir/operations/evaluation.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "pto/base/strided.hpp"
+#include "pto/base/text.hpp"
+#include "pto/ir/bounds.hpp"
+#include "pto/ir/number.hpp"
+#include "pto/ir/operations/operation.hpp"
+
+namespace pto {
+namespace {
+
+[[noreturn]] void fail_limit(const char* what, int64_t limit) {
+  fail({"interpret: the graph takes more than " + text(limit) + " " + what,
+        "the interpreter is for small inputs, and a graph of unknown origin must end",
+        "pass smaller arrays, or larger limits"});
+}
+
+// Folds the elements in their order. A long sum of floats folds in pairs of halves, since compiled
+// code adds blocks of it: see isa/reduce/block_sums.hpp.
+ElementNumber folded(Opcode op, DType dtype, std::span<const ElementNumber> x) {
+  if (op == Opcode::sum && is_float(dtype) && x.size() > 128) {
+    const size_t half = x.size() / 2;
+    return fold(op, dtype, folded(op, dtype, x.first(half)), folded(op, dtype, x.subspan(half)));
+  }
+  ElementNumber total = identity(op, dtype);
+  for (const ElementNumber& n : x) total = fold(op, dtype, total, n);
+  return total;
+}
+
+}  // namespace
+
+void Budget::work(int64_t operations) {
+  left_.operations -= std::min(operations, left_.operations);
+  if (left_.operations == 0) fail_limit("operations", limits_.operations);
+}
+
+void Budget::hold(int64_t elements) {
+  if (elements > left_.elements) fail_limit("elements at one time", limits_.elements);
+  left_.elements -= elements;
+  work(elements);
+}
+
+int64_t elements_of(const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  bool empty = false;
+  for (const int64_t size : shape) {
+    if (size < 0)
+      fail({"a value of the graph has the shape " + text(shape), "sizes are not negative",
+            "pass arrays of other sizes"});
+    empty = empty || size == 0;
+    if (__builtin_mul_overflow(count, std::max<int64_t>(size, 1), &count))
+      fail({"a value of the graph has the shape " + text(shape),
+            "sizes and their products are signed 64-bit numbers", "use smaller sizes"});
+  }
+  return empty ? 0 : count;
+}
+
+std::vector<Bounded> Evaluation::run(const std::vector<Bounded>& inputs) {
+  const int64_t before = budget_.elements();
+  for (const Bounded& input : inputs) budget_.hold(static_cast<int64_t>(input.array.size()));
+  for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+    const Node& node = graph_.nodes()[i];
+    budget_.work(1);
+    if (i >= inputs.size()) budget_.hold(elements_of(sizes(node.type.shape)));
+    results_.push_back(i < inputs.size() ? std::vector{inputs[i]}
+                                         : operation(node.op).evaluate(*this, node));
+    for (size_t k = 1; k < results_.back().size(); ++k)
+      budget_.hold(static_cast<int64_t>(results_.back()[k].array.size()));
+  }
+  std::vector<Bounded> outputs;
+  for (const Value v : graph_.outputs()) {
+    budget_.hold(static_cast<int64_t>(value(v).array.size()));
+    outputs.push_back(value(v));
+  }
+  budget_.give_back_to(before);
+  return outputs;
+}
+
+std::vector<int64_t> Evaluation::sizes(const Dims& dims) const {
+  std::vector<int64_t> out;
+  for (const Dim& dim : dims) out.push_back(evaluate(dim, symbols_));
+  return out;
+}
+
+Bounded Evaluation::empty(DType dtype, std::vector<int64_t> shape) const {
+  Bounded out{Array(dtype, std::move(shape)), {}};
+  if (with_bounds_) out.bounds.resize(out.array.size());
+  return out;
+}
+
+Bounded Evaluation::gather(const Bounded& from, std::vector<int64_t> shape,
+                           const std::vector<size_t>& where) const {
+  Bounded out = empty(from.array.dtype, std::move(shape));
+  for (size_t i = 0; i < where.size(); ++i) {
+    out.array.set(i, from.array.at(where[i]));
+    if (with_bounds_) out.bounds[i] = from.bounds[where[i]];
+  }
+  return out;
+}
+
+Bounded Evaluation::broadcast(const Bounded& from, const std::vector<int64_t>& shape) const {
+  const auto dense = dense_strides(from.array.shape);
+  std::vector<int64_t> strides(shape.size(), 0);
+  const size_t skipped = shape.size() - dense.size();
+  for (size_t i = 0; i < dense.size(); ++i)
+    strides[skipped + i] = from.array.shape[i] == 1 ? 0 : dense[i];
+  return gather(from, shape, places(shape, strides));
+}
+
+void Evaluation::fold_into(Bounded& out, size_t i, Opcode op, const std::vector<ElementNumber>& x,
+                           const std::vector<double>& b, double steps) const {
+  const DType dtype = out.array.dtype;
+  const ElementNumber total = folded(op, dtype, x);
+  out.array.set(i, {round_to(is_float(dtype) ? dtype : DType::F64, total.real), total.integer});
+  if (with_bounds_) out.bounds[i] = reduction_bound(op, dtype, x, b, steps, out.array.at(i));
+}
+
+std::vector<Bounded> Evaluation::run_body(const Graph& body, const std::vector<Bounded>& inputs) {
+  return Evaluation(body, symbols_, with_bounds_, budget_).run(inputs);
+}
+
+void Evaluation::check_body(const Graph& body) const { check_guards(body, symbols_); }
+
+}  // namespace pto

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Evaluation: the interpreter at work on one graph; the operations compute their values in it.
+//
+//     std::vector<Bounded> evaluate_reshape(Evaluation& in, const Node& node) {
+//       Bounded out = in.operand(node, 0);
+//       out.array.shape = in.sizes(node.type.shape);
+//       return one_result(std::move(out));
+//     }
+//
+// Invariant: operands have their values when a node is evaluated. What a value takes is counted
+// before it is made: the interpreter counts results, an operation what else it holds.
+// Thread safety: none; one thread evaluates.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pto/ir/interpret.hpp"
+
+namespace pto {
+
+// Tracks what is left of the limits.
+class Budget {
+ public:
+  explicit Budget(const InterpretLimits& limits) : limits_(limits), left_(limits) {}
+
+  void work(int64_t operations);
+  // Counts the elements of a value before it is made, and the work to make it.
+  void hold(int64_t elements);
+  int64_t elements() const { return left_.elements; }
+  void give_back_to(int64_t elements) { left_.elements = elements; }
+
+ private:
+  const InterpretLimits limits_;
+  InterpretLimits left_;
+};
+
+// Counts the elements; throws unless the product of the sizes, each counted at least as 1, fits 64
+// bits, so that the strides fit too.
+int64_t elements_of(const std::vector<int64_t>& shape);
+
+class Evaluation {
+ public:
+  // `symbols[i]` is the size s<i>.
+  Evaluation(const Graph& graph, const std::vector<int64_t>& symbols, bool with_bounds,
+             Budget& budget)
+      : graph_(graph), symbols_(symbols), with_bounds_(with_bounds), budget_(budget) {}
+
+  std::vector<Bounded> run(const std::vector<Bounded>& inputs);
+
+  // --- what operations use -----------------------------------------------------------------------
+  bool with_bounds() const { return with_bounds_; }
+  Budget& budget() { return budget_; }
+  const Bounded& operand(const Node& node, size_t i) const { return value(node.operands[i]); }
+  const std::vector<Bounded>& results(Value v) const { return results_[static_cast<size_t>(v)]; }
+  std::vector<int64_t> sizes(const Dims& dims) const;
+
+  Bounded empty(DType dtype, std::vector<int64_t> shape) const;  // zeros, with bounds of 0
+  // The elements of `from` at these places.
+  Bounded gather(const Bounded& from, std::vector<int64_t> shape,
+                 const std::vector<size_t>& where) const;
+  Bounded broadcast(const Bounded& from, const std::vector<int64_t>& shape) const;
+  // Folds x, off by b, into element i of `out`; compiled code takes `steps` one after another.
+  void fold_into(Bounded& out, size_t i, Opcode op, const std::vector<ElementNumber>& x,
+                 const std::vector<double>& b, double steps) const;
+  std::vector<Bounded> run_body(const Graph& body, const std::vector<Bounded>& inputs);
+  void check_body(const Graph& body) const;  // its guards
+
+ private:
+  const Bounded& value(Value v) const { return results(v)[0]; }
+
+  const Graph& graph_;
+  const std::vector<int64_t>& symbols_;
+  bool with_bounds_;
+  Budget& budget_;
+  std::vector<std::vector<Bounded>> results_;  // of each node; loop and fused may have several
+};
+
+}  // namespace pto
