@@ -125,10 +125,32 @@ nb::tuple type_of(const Type& type) {
   return nb::make_tuple(std::string(name(type.dtype)), tuple_from(type.shape));
 }
 
+// Binds what programs use: parts, sizes, products and loops.
+void bind_parts(nb::class_<GraphBuilder>& builder) {
+  using B = GraphBuilder;
+  builder.def("transpose", &B::transpose)
+      .def("view", [](B& b, Value a, std::vector<Value> offsets,
+                      nb::handle shape) { return b.view(a, offsets, dims_from(shape)); })
+      .def("update", &B::update)
+      .def("concat", &B::concat)
+      .def("size", &B::size)
+      .def("extent", [](B& b, nb::handle size) { return b.extent(dim_from(size)); })
+      .def("matmul", [](B& b, Value x, Value y,
+                        const std::string& result) { return b.matmul(x, y, dtype_from(result)); })
+      .def("loop",
+           [](B& b, Value start, Value stop, Value step, std::vector<Value> carried,
+              const Graph& body, std::vector<Value> others) {
+             return b.loop(start, stop, step, carried, body, others);
+           })
+      .def("result", &B::result)
+      .def("order_inputs", &B::order_inputs);
+}
+
 void bind_builder(nb::module_& m) {
   using B = GraphBuilder;
-  nb::class_<B>(m, "GraphBuilder", "Builds a Graph; values are numbers of nodes.")
-      .def(nb::init<std::string>(), "name"_a)
+  nb::class_<B> builder(m, "GraphBuilder", "Builds a Graph; values are numbers of nodes.");
+  bind_parts(builder);
+  builder.def(nb::init<std::string>(), "name"_a)
       .def("set_location",
            [](B& b, std::string file, int line) {
              b.set_location({std::move(file), line});

@@ -28,6 +28,14 @@ Emitted emit_stages(const Graph& graph, const CompileOptions& options) {
   return emitted;
 }
 
+void explain_interpreted(const Graph& graph, const ErrorText& reason,
+                         const CompileOptions& options) {
+  if (!options.dump) return;
+  options.dump("graph", print(graph));
+  options.dump("interpreter", "No kernel is compiled, the interpreter runs this graph: " +
+                                  reason.what + "\n  why: " + reason.why);
+}
+
 std::shared_ptr<const Program> compile_emitted(Emitted emitted, const CompileOptions& options) {
   const Target target = target_of(options);
   std::vector<pto_kernel> functions;
@@ -53,6 +61,10 @@ std::shared_ptr<const Program> compile(const Graph& graph, const CompileOptions&
 std::shared_ptr<const Program> compile_or_interpret(const Graph& graph,
                                                     const CompileOptions& options) {
   target_of(options);
+  if (const auto reason = reason_to_interpret(graph)) {
+    explain_interpreted(graph, *reason, options);
+    return interpreted_program(graph, options, *reason);
+  }
   const Emitted emitted = emit_stages(graph, options);
   try {
     return compile_emitted(emitted, options);
@@ -63,7 +75,10 @@ std::shared_ptr<const Program> compile_or_interpret(const Graph& graph,
 
 void explain(const Graph& graph, const CompileOptions& options) {
   target_of(options);
-  emit_stages(graph, options);
+  if (const auto reason = reason_to_interpret(graph))
+    explain_interpreted(graph, *reason, options);
+  else
+    emit_stages(graph, options);
 }
 
 }  // namespace pto

@@ -40,8 +40,9 @@ struct CompileOptions {
 // Throws Interrupted (toolchain.hpp) when options.interrupted returns true.
 std::shared_ptr<const Program> compile(const Graph& graph, const CompileOptions& options = {});
 
-// Runs compile(). Where the compiler finds errors in the generated code, always a defect of ours,
-// the program interprets the graph instead, and one warning names the file that reproduces it.
+// Runs compile(). The program interprets a graph without a compiled form, with one warning; so it
+// does where the compiler finds errors in the generated code, always a defect of ours, and the
+// warning names the file that reproduces it.
 std::shared_ptr<const Program> compile_or_interpret(const Graph& graph,
                                                     const CompileOptions& options = {});
 

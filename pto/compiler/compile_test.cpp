@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <numeric>
 
 #include "pto/compiler/file.hpp"
@@ -80,6 +81,38 @@ TEST_P(Compile, one_softmax_serves_all_sizes) {
   }
 }
 
+// y = x[:2], which has no compiled form.
+Graph first_two() {
+  GraphBuilder b("first_two");
+  const Value x = b.input("x", DType::F32, {s0});
+  b.set_location({"user.py", 3});
+  b.output(b.view(x, {b.constant(int64_t(0), DType::I64)}, {2}));
+  return b.build();
+}
+
+TEST_P(Compile, interprets_a_graph_without_a_compiled_form) {
+  EXPECT_THROW(compile(first_two(), options()), Error);
+  const auto program = compile_or_interpret(first_two(), options());
+  std::vector<float> x{1, 2, 3}, one{1};
+  EXPECT_EQ(run(*program, {3}, x), (std::vector<float>{1, 2}));
+  EXPECT_THROW(run(*program, {1}, one), Error);
+}
+
+TEST_P(Compile, refuses_an_output_whose_size_is_data) {
+  GraphBuilder b("g");
+  const Value x = b.input("x", DType::F32, {s0}), n = b.input("n", DType::I64, {});
+  b.set_location({"user.py", 4});
+  b.size(n, s1);
+  b.output(b.view(x, {b.constant(int64_t(0), DType::I64)}, {s1}));
+  try {
+    compile_or_interpret(b.build(), options());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("user.py:4: g: an output has the shape [s1], and "
+                                                 "s1 depends on data"));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, Compile, testing::Values("", "portable"), [](const auto& test) {
   return *test.param == '\0' ? std::string("machine") : test.param;
 });
@@ -97,6 +130,15 @@ TEST(Explain, shows_every_stage_and_compiles_nothing) {
   EXPECT_THAT(stages, testing::Contains("fuse_regions"));
   EXPECT_EQ(stages.front(), "graph");
   EXPECT_EQ(stages.back(), "C++");
+}
+
+TEST(Explain, names_what_has_no_compiled_form) {
+  std::map<std::string, std::string> texts;
+  CompileOptions options;
+  options.dump = [&](const std::string& stage, const std::string& text) { texts[stage] = text; };
+  explain(first_two(), options);
+  EXPECT_THAT(texts["interpreter"], testing::HasSubstr("user.py:3: 'view' has no compiled form"));
+  EXPECT_EQ(texts.count("C++"), 0u);
 }
 
 TEST(Explain, refuses_an_unknown_target) {

@@ -7,17 +7,28 @@
 //       return interpreted_program(graph, spec, options, error);
 //     }
 //
-// It serves graphs whose generated code a compiler refuses: right, and some thousand times slower.
+// It serves graphs without a compiled form, and those whose generated code a compiler refuses:
+// right, and some thousand times slower.
 //
 // Thread safety: may be called from any thread.
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "pto/compiler/compile.hpp"
 #include "pto/compiler/toolchain.hpp"
 
 namespace pto {
+
+// Says which node of a graph keeps it from being compiled, and its user's line; nothing where all
+// have a compiled form.
+std::optional<ErrorText> reason_to_interpret(const Graph& graph);
+
+// Warns once for a graph. Throws pto::Error where the size of an output depends on data.
+std::shared_ptr<const Program> interpreted_program(const Graph& graph,
+                                                   const CompileOptions& options,
+                                                   const ErrorText& reason);
 
 // emit() makes `spec` from the graph. Keeps the graph as text in the cache folder, or in the
 // temporary one where that cannot be written, and warns once for a graph, naming the file.

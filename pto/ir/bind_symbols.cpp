@@ -42,10 +42,32 @@ void check_known(const Dim& dim, const std::vector<bool>& known) {
   });
 }
 
+bool is_known(const Dim& dim, const std::vector<int64_t>& symbols) {
+  bool all = true;
+  each_symbol(dim, [&](int64_t symbol) {
+    const auto index = static_cast<size_t>(symbol);
+    all = all && index < symbols.size() && symbols[index] != kUnknownSize;
+  });
+  return all;
+}
+
+// Marks the symbols that nodes of the graph and its bodies define.
+void mark_defined(const Graph& graph, std::vector<bool>* known) {
+  for (const Node& node : graph.nodes()) {
+    if (node.op == Opcode::size) {
+      const auto symbol = static_cast<size_t>(node.attributes.size.value());
+      if (symbol >= known->size()) known->resize(symbol + 1);
+      (*known)[symbol] = true;
+    }
+    if (node.attributes.body != nullptr) mark_defined(*node.attributes.body, known);
+  }
+}
+
 }  // namespace
 
 void check_guards(const Graph& graph, const std::vector<int64_t>& symbols) {
   for (const Guard& guard : graph.guards()) try {
+      if (!is_known(guard.a, symbols) || !is_known(guard.b, symbols)) continue;
       if (guard.kind == GuardKind::Nonempty && evaluate(guard.a, symbols) == 0)
         fail(empty_reduction(guard.because, text(guard.a.left()) + " is 0"));
       check_equal(guard.a, evaluate(guard.b, symbols), symbols,
@@ -73,7 +95,10 @@ std::vector<int64_t> bind_symbols(const Graph& graph, const std::vector<Array>& 
     const Dim& dim = node.type.shape[axis];
     if (!dim.is_symbol()) return;
     const auto symbol = static_cast<size_t>(dim.value());
-    if (symbol >= symbols.size()) symbols.resize(symbol + 1), known.resize(symbol + 1);
+    if (symbol >= symbols.size()) {
+      symbols.resize(symbol + 1, kUnknownSize);
+      known.resize(symbol + 1);
+    }
     if (!known[symbol]) symbols[symbol] = size;
     known[symbol] = true;
   });
@@ -81,6 +106,7 @@ std::vector<int64_t> bind_symbols(const Graph& graph, const std::vector<Array>& 
     check_equal(node.type.shape[axis], size, symbols,
                 "input " + in_quotes(node.attributes.name) + ", axis " + std::to_string(axis));
   });
+  mark_defined(graph, &known);
   each_dim(graph, [&](const Dim& dim) { check_known(dim, known); });
   check_guards(graph, symbols);
   return symbols;

@@ -227,13 +227,39 @@ Value GraphBuilder::view(Value a, std::vector<Value> offsets, Dims shape) {
   return add(make_node(Opcode::view, std::move(offsets), {type(a).dtype, std::move(shape)}));
 }
 
-Value GraphBuilder::matmul(Value a, Value b) {
-  return add_guarded(make_node(Opcode::matmul, {a, b}));
+Value GraphBuilder::update(Value into, Value part, std::vector<Value> offsets) {
+  offsets.insert(offsets.begin(), {into, part});
+  return add(make_node(Opcode::update, std::move(offsets)));
+}
+
+Value GraphBuilder::concat(std::vector<Value> parts, int64_t axis) {
+  Node node = make_node(Opcode::concat, std::move(parts));
+  node.attributes.axes = {axis};
+  return add_guarded(std::move(node));
+}
+
+Value GraphBuilder::size(Value count, const Dim& symbol) {
+  Node node = make_node(Opcode::size, {count});
+  node.attributes.size = symbol;
+  return add(std::move(node));
+}
+
+Value GraphBuilder::extent(const Dim& size) {
+  Node node = make_node(Opcode::extent, {});
+  node.attributes.size = size;
+  return add(std::move(node));
+}
+
+Value GraphBuilder::matmul(Value a, Value b) { return matmul(a, b, type(a).dtype); }
+
+Value GraphBuilder::matmul(Value a, Value b, DType result) {
+  return add_guarded(make_node(Opcode::matmul, {a, b}, {result, {}}));
 }
 
 Value GraphBuilder::loop(Value start, Value stop, Value step, std::vector<Value> carried,
-                         Graph body) {
+                         Graph body, std::vector<Value> others) {
   carried.insert(carried.begin(), {start, stop, step});
+  carried.insert(carried.end(), others.begin(), others.end());
   Node node = make_node(Opcode::loop, std::move(carried));
   node.attributes.body = std::make_shared<const Graph>(std::move(body));
   return add(std::move(node));
@@ -283,6 +309,12 @@ void GraphBuilder::guard_nonempty(const Dim& size, std::string because) {
   });
   const SizeGuard guard = SizeGuard::nonempty(size, std::move(because));
   guard_equal(guard.a, guard.b, guard.because, guard.kind);
+}
+
+void GraphBuilder::order_inputs(std::vector<Value> inputs) {
+  PTO_ASSERT(std::is_permutation(inputs.begin(), inputs.end(), graph_.inputs_.begin(),
+                                 graph_.inputs_.end()));
+  graph_.inputs_ = std::move(inputs);
 }
 
 void GraphBuilder::output(Value v) {

@@ -48,8 +48,23 @@ constexpr const char* kMatmul = R"(graph g(%a: f32[s0, s1], %b: f32[s2, 4]) -> (
 }
 )";
 
+constexpr const char* kParts = R"(graph g(%x: f32[s0], %n: i64[], %o: f32[s0]) -> (f32[s0]) {
+  %0 = constant {value=0} : i64[]
+  %1 = extent {size=s0} : i64[]
+  %2 = size(%n) {size=s1} : i64[]
+  %3 = view(%x, %0) : f32[s1]
+  %4 = concat(%3, %3) {axes=[0]} : f32[s1+s1]
+  %5 = update(%o, %3, %0) : f32[s0]
+  %6 = loop(%0, %1, %2, %5, %x) graph b(%i: i64[], %c: f32[s0], %k: f32[s0]) -> (f32[s0]) {
+    %0 = add(%c, %k) : f32[s0]
+    return %0
+  } : f32[s0]
+  return %6
+}
+)";
+
 std::vector<std::string> seeds() {
-  std::vector<std::string> texts{kLoop, kFused, kMatmul};
+  std::vector<std::string> texts{kLoop, kFused, kMatmul, kParts};
   for (uint64_t seed = 0; seed < 40; ++seed)
     texts.push_back(print(random_graph(seed, {.operations = 8, .structure = seed % 2 == 0})));
   return texts;

@@ -30,7 +30,7 @@ std::string text(const Type& type) { return std::string(name(type.dtype)) + text
 
 bool operator==(const Attributes& a, const Attributes& b) {
   return a.name == b.name && same_value(a.value, b.value) && a.axes == b.axes &&
-         a.index == b.index && same_body(a.body, b.body);
+         a.index == b.index && a.size == b.size && same_body(a.body, b.body);
 }
 
 bool operator==(const Graph& a, const Graph& b) {

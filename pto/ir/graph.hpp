@@ -10,7 +10,8 @@
 // Invariant: a node's operands stand before it. Nodes are hash-consed: equal operation, operands,
 // attributes and type give one node, which keeps all source locations. Operands of an element-wise
 // operation have equal shapes and dtypes (the builder inserts `broadcast`, never a cast). A reduce
-// keeps its axes with size 1. Symbols s0, s1 ... stand for sizes known at the call.
+// keeps its axes with size 1. Symbols s0, s1 ... stand for sizes known at the call, or defined by a
+// `size` node, behind which they may be used, in bodies too.
 // Thread safety: a Graph may be read by many threads; a builder belongs to one.
 #pragma once
 
@@ -77,6 +78,7 @@ struct Attributes {
   std::variant<double, int64_t> value = 0.0;                         // constant
   std::vector<int64_t> axes;                                         // reduce, transpose
   int64_t index = 0;                                                 // result
+  Dim size;                                                          // size, extent
   std::shared_ptr<const Graph> body;                                 // loop, fused
   friend bool operator==(const Attributes& a, const Attributes& b);  // bodies compare by content
 };
@@ -137,8 +139,14 @@ class GraphBuilder {
   Value reshape(Value a, Dims shape);
   Value transpose(Value a, std::vector<int64_t> axes);
   Value view(Value a, std::vector<Value> offsets, Dims shape);
+  Value update(Value into, Value part, std::vector<Value> offsets);
+  Value concat(std::vector<Value> parts, int64_t axis);
+  Value size(Value count, const Dim& symbol);  // one that no other value defines
+  Value extent(const Dim& size);
   Value matmul(Value a, Value b);
-  Value loop(Value start, Value stop, Value step, std::vector<Value> carried, Graph body);
+  Value matmul(Value a, Value b, DType result);
+  Value loop(Value start, Value stop, Value step, std::vector<Value> carried, Graph body,
+             std::vector<Value> others = {});
   Value fused(std::vector<Value> operands, Graph body);
   Value result(Value of, int64_t index);
 
@@ -157,6 +165,9 @@ class GraphBuilder {
 
   // States that a size must not be 0 at run time; throws where it is the constant 0.
   void guard_nonempty(const Dim& size, std::string because);
+
+  // Puts the inputs into another order; `inputs` holds each of them once.
+  void order_inputs(std::vector<Value> inputs);
 
   void output(Value v);
   Graph build();  // inputs first, the rest in the order of creation; the builder is spent

@@ -17,10 +17,18 @@ std::vector<Bounded> run(const Graph& graph, const std::vector<Array>& inputs, b
   verify(graph);  // the nodes below index what the rules promise
   const auto symbols = bind_symbols(graph, inputs);
   Budget budget(limits);
-  std::vector<Bounded> bounded;
-  for (const Array& array : inputs)
-    bounded.push_back({array, std::vector<double>(with_bounds ? array.size() : 0)});
-  return Evaluation(graph, symbols, with_bounds, budget).run(bounded);
+  Shared shared;
+  for (const Array& array : inputs) {
+    budget.hold(static_cast<int64_t>(array.size()));
+    const std::vector<double> bounds(with_bounds ? array.size() : 0);
+    shared.push_back(std::make_shared<const Bounded>(Bounded{array, bounds}));
+  }
+  std::vector<Bounded> outputs;
+  for (const auto& output : Evaluation(graph, symbols, with_bounds, budget).run(shared)) {
+    budget.hold(static_cast<int64_t>(output->array.size()));
+    outputs.push_back(*output);
+  }
+  return outputs;
 }
 
 }  // namespace

@@ -45,11 +45,15 @@ std::vector<Bounded> interpret_with_bounds(const Graph& graph, const std::vector
 // Describes the first element of `got` outside the bounds of `want`, with both values; "" without.
 std::string difference(const Bounded& want, const Array& got);
 
+// Stands for a size that a `size` node has not defined yet.
+constexpr int64_t kUnknownSize = INT64_MIN;
+
 // Returns the sizes that the inputs give to the symbols s0, s1 ...; checks shapes and guards, and
-// that each symbol of the graph has a size.
+// that each symbol of the graph has a size, or is defined by a node.
 std::vector<int64_t> bind_symbols(const Graph& graph, const std::vector<Array>& inputs);
 
-// Throws pto::Error, at the user's line, for the first guard that does not hold.
+// Throws pto::Error, at the user's line, for the first guard that does not hold; passes over those
+// whose sizes are not all known.
 void check_guards(const Graph& graph, const std::vector<int64_t>& symbols);
 
 }  // namespace pto

@@ -280,6 +280,11 @@ class GraphReader {
         in_.expect("index");
         in_.expect("=");
         node.attributes.index = in_.integer();
+      } else if (in_.peek("size")) {
+        require_takes(node, Field::Size, "a size");
+        in_.expect("size");
+        in_.expect("=");
+        node.attributes.size = in_.dim();
       } else {
         if (in_.peek("value")) require_takes(node, Field::Value, "a value");
         in_.expect("value");

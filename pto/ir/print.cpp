@@ -87,6 +87,8 @@ class Printer {
                "}";
       case Field::Index:
         return " {index=" + text(attributes.index) + "}";
+      case Field::Size:
+        return " {size=" + text(attributes.size) + "}";
       case Field::Axes:
         return " {axes=[" + joined(attributes.axes, ", ", [](int64_t axis) { return text(axis); }) +
                "]}";

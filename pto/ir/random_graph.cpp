@@ -244,7 +244,7 @@ class Generator {
   Value random_structure() {
     const Value a = random_.one_of(values_);
     const Dims shape = b_.type(a).shape;
-    switch (random_.below(4)) {
+    switch (random_.below(6)) {
       case 0:
         return there_and_back(a);
       case 1: {
@@ -254,6 +254,10 @@ class Generator {
       }
       case 2:
         return counted(a);
+      case 3:
+        return shape.empty() ? counted(a) : with_changed_part(a);
+      case 4:
+        return shape.empty() ? counted(a) : first_of_two(a);
       default:
         return b_.reshape(b_.reshape(a, {product(shape)}), shape);
     }
@@ -274,17 +278,45 @@ class Generator {
     return b_.transpose(changed, back);
   }
 
-  // Adds the loop: for i in 0 .. 2: a = a - i
+  std::vector<Value> zero_offsets(Value a) {
+    return std::vector<Value>(b_.type(a).shape.size(), b_.constant(int64_t(0), DType::I64));
+  }
+
+  // Adds a[:n] = -a[:n], where n is a number that says how long a is.
+  Value with_changed_part(Value a) {
+    Dims shape = b_.type(a).shape;
+    const Dim symbol = Dim::symbol(kAxes * (4 + sizes_++));
+    b_.size(b_.extent(shape[0]), symbol);
+    shape[0] = symbol;
+    const Value part = b_.view(a, zero_offsets(a), shape);
+    const bool is_bool = b_.type(a).dtype == DType::Bool;
+    const Value changed = b_.unary(is_bool ? Opcode::logical_not : Opcode::neg, part);
+    return b_.update(a, changed, zero_offsets(a));
+  }
+
+  // Adds the first half of a and -a, one behind the other.
+  Value first_of_two(Value a) {
+    const bool is_bool = b_.type(a).dtype == DType::Bool;
+    const Value other = b_.unary(is_bool ? Opcode::logical_not : Opcode::neg, a);
+    const Dims shape = b_.type(a).shape;
+    return b_.view(b_.concat({a, other}, static_cast<int64_t>(random_.below(shape.size()))),
+                   zero_offsets(a), shape);
+  }
+
+  // Adds the loop: for i in 0 .. 2: c = c - i or a, whichever is smaller; c is a at first
   Value counted(Value a) {
     const DType dtype = b_.type(a).dtype;
     GraphBuilder body("body");
     const Value i = body.input("i", DType::I64, {});
     const Value c = body.input("c", dtype, b_.type(a).shape);
-    body.output(dtype == DType::Bool ? body.unary(Opcode::logical_not, c)
-                                     : body.binary(Opcode::sub, c, body.cast(i, dtype)));
+    const Value first = body.input("first", dtype, b_.type(a).shape);
+    body.output(dtype == DType::Bool
+                    ? body.binary(Opcode::logical_and, body.unary(Opcode::logical_not, c), first)
+                    : body.binary(Opcode::minimum, body.binary(Opcode::sub, c, body.cast(i, dtype)),
+                                  first));
     const auto number = [&](int64_t n) { return b_.constant(n, DType::I64); };
     const Value start = number(0), stop = number(3), step = number(1);
-    return b_.loop(start, stop, step, {a}, body.build());
+    return b_.loop(start, stop, step, {a}, body.build(), {a});
   }
 
   Random random_;
@@ -294,6 +326,7 @@ class Generator {
   std::vector<Opcode> operations_;
   Dims shape_;
   std::vector<Value> values_;
+  int sizes_ = 0;  // that nodes define
 };
 
 double special(Random& random, DType dtype) {
@@ -409,7 +442,7 @@ std::vector<Array> random_inputs(const Graph& graph, uint64_t seed,
   size_t rank = 0;
   for (const Value v : graph.inputs()) rank = std::max(rank, graph[v].type.shape.size());
   std::vector<int64_t> symbols;
-  for (int i = 0; i < 4 * kAxes; ++i) symbols.push_back(size_of(i, seed, rank));
+  for (int i = 0; i < 64 * kAxes; ++i) symbols.push_back(size_of(i, seed, rank));
   std::vector<Array> inputs;
   for (const Value v : graph.inputs()) {
     const Node& node = graph[v];

@@ -22,7 +22,7 @@ namespace pto {
 
 struct RandomGraphOptions {
   int operations = 12;      // at most
-  bool structure = false;   // also transpose, reshape, view, matmul and loop
+  bool structure = false;   // also transpose, reshape, parts, sizes from values, and loop
   bool exact_only = false;  // operations that are exact on small integers; f32, f64, i32, i64
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/ir/rebuild.hpp"
 
+#include <set>
+
 namespace pto {
 
 Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeNode& make,
@@ -30,9 +32,25 @@ Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeN
 std::vector<bool> needed_nodes(const Graph& graph, const std::vector<Value>& roots) {
   std::vector<bool> needed(graph.nodes().size(), false);
   for (const Value v : roots) needed[static_cast<size_t>(v)] = true;
-  for (size_t i = needed.size(); i-- > 0;)
-    for (const Value v : graph.nodes()[i].operands)
-      if (needed[i]) needed[static_cast<size_t>(v)] = true;
+  std::set<int64_t> symbols;  // of the sizes of needed nodes, their bodies and all guards
+  const auto note = [&](const Dim& dim) {
+    each_symbol(dim, [&](int64_t s) { symbols.insert(s); });
+  };
+  const std::function<void(const Node&)> note_sizes = [&](const Node& node) {
+    for (const Dim& dim : node.type.shape) note(dim);
+    note(node.attributes.size);
+    if (node.attributes.body == nullptr) return;
+    for (const Node& inner : node.attributes.body->nodes()) note_sizes(inner);
+  };
+  for (const Guard& guard : graph.guards()) note(guard.a), note(guard.b);
+  for (size_t i = needed.size(); i-- > 0;) {
+    const Node& node = graph.nodes()[i];
+    if (node.op == Opcode::size && symbols.count(node.attributes.size.value()) != 0)
+      needed[i] = true;
+    if (!needed[i]) continue;
+    note_sizes(node);
+    for (const Value v : node.operands) needed[static_cast<size_t>(v)] = true;
+  }
   return needed;
 }
 

@@ -14,8 +14,12 @@ namespace {
 // Checks one graph; the guards of the graphs around it hold inside.
 class Verifier {
  public:
-  Verifier(const Graph& graph, const std::vector<Guard>& outer)
-      : graph_(graph), guards_(with(outer, graph.guards())), equal_(guards_) {}
+  Verifier(const Graph& graph, const std::vector<Guard>& outer, std::set<int64_t>* defined)
+      : graph_(graph), guards_(with(outer, graph.guards())), equal_(guards_), defined_(defined) {
+    for (const Node& node : graph.nodes())
+      if (node.op == Opcode::size && node.attributes.size.is_symbol())
+        later_.insert(node.attributes.size.value());
+  }
 
   void check() {
     check_inputs();
@@ -76,7 +80,8 @@ class Verifier {
     require(type == node.type, v, "the type of a node follows from its operands: " + text(type));
     require(unique(v), v, "equal nodes are one node");
     check_sizes(v, operands);
-    if (node.attributes.body != nullptr) Verifier(*node.attributes.body, guards_).check();
+    check_symbols(v);
+    if (node.attributes.body != nullptr) Verifier(*node.attributes.body, guards_, defined_).check();
   }
 
   bool unique(Value v) {
@@ -104,9 +109,28 @@ class Verifier {
     }
   }
 
+  // A size from data is defined once, in front of what has it.
+  void check_symbols(Value v) {
+    const Node& node = graph_[v];
+    if (node.op == Opcode::size) {
+      const int64_t symbol = node.attributes.size.value();
+      require(defined_->insert(symbol).second, v, "a size is defined once");
+      later_.erase(symbol);
+    }
+    const auto check = [&](const Dim& dim) {
+      each_symbol(dim, [&](int64_t symbol) {
+        require(later_.count(symbol) == 0, v, "a size stands before its uses");
+      });
+    };
+    for (const Dim& dim : node.type.shape) check(dim);
+    check(node.attributes.size);
+  }
+
   const Graph& graph_;
   std::vector<Guard> guards_;
   EqualSizes equal_;
+  std::set<int64_t>* defined_;  // by nodes of this graph, and of those around and in it
+  std::set<int64_t> later_;     // by nodes that stand behind
   std::unordered_map<std::string, std::vector<Value>> by_key_;
 };
 
@@ -132,6 +156,12 @@ Dim EqualSizes::representative(const Dim& dim) const {
   return dim;
 }
 
-void verify(const Graph& graph) { Verifier(graph, {}).check(); }
+void verify(const Graph& graph) {
+  std::set<int64_t> defined;
+  for (const Node& node : graph.nodes())
+    for (const Dim& dim : node.is_parameter() ? node.type.shape : Dims())
+      each_symbol(dim, [&](int64_t symbol) { defined.insert(symbol); });
+  Verifier(graph, {}, &defined).check();
+}
 
 }  // namespace pto

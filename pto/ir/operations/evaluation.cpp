@@ -59,25 +59,31 @@ int64_t elements_of(const std::vector<int64_t>& shape) {
   return empty ? 0 : count;
 }
 
-std::vector<Bounded> Evaluation::run(const std::vector<Bounded>& inputs) {
+Shared Evaluation::run(const Shared& inputs) {
   const int64_t before = budget_.elements();
-  for (const Bounded& input : inputs) budget_.hold(static_cast<int64_t>(input.array.size()));
-  for (size_t i = 0; i < graph_.nodes().size(); ++i) {
-    const Node& node = graph_.nodes()[i];
-    budget_.work(1);
-    if (i >= inputs.size()) budget_.hold(elements_of(sizes(node.type.shape)));
-    results_.push_back(i < inputs.size() ? std::vector{inputs[i]}
-                                         : operation(node.op).evaluate(*this, node));
-    for (size_t k = 1; k < results_.back().size(); ++k)
-      budget_.hold(static_cast<int64_t>(results_.back()[k].array.size()));
-  }
-  std::vector<Bounded> outputs;
-  for (const Value v : graph_.outputs()) {
-    budget_.hold(static_cast<int64_t>(value(v).array.size()));
-    outputs.push_back(value(v));
-  }
+  check_guards(graph_, symbols_);
+  for (const auto& input : inputs) results_.push_back({input});
+  for (size_t i = inputs.size(); i < graph_.nodes().size(); ++i) try {
+      evaluate_node(graph_.nodes()[i]);
+    } catch (const Error& error) {
+      const auto& locations = graph_.nodes()[i].locations;
+      throw error.at(locations.empty() ? "" : text(locations[0]));
+    }
+  Shared outputs;
+  for (const Value v : graph_.outputs()) outputs.push_back(shared(v));
   budget_.give_back_to(before);
   return outputs;
+}
+
+void Evaluation::evaluate_node(const Node& node) {
+  budget_.work(1);
+  const int64_t counted = elements_of(sizes(node.type.shape));
+  budget_.hold(counted);
+  Shared& results = results_.emplace_back();
+  for (Bounded& result : operation(node.op).evaluate(*this, node))
+    results.push_back(std::make_shared<const Bounded>(std::move(result)));
+  for (size_t k = 1; k < results.size(); ++k)
+    budget_.hold(static_cast<int64_t>(results[k]->array.size()));
 }
 
 std::vector<int64_t> Evaluation::sizes(const Dims& dims) const {
@@ -119,10 +125,15 @@ void Evaluation::fold_into(Bounded& out, size_t i, Opcode op, const std::vector<
   if (with_bounds_) out.bounds[i] = reduction_bound(op, dtype, x, b, steps, out.array.at(i));
 }
 
-std::vector<Bounded> Evaluation::run_body(const Graph& body, const std::vector<Bounded>& inputs) {
+Shared Evaluation::run_body(const Graph& body, const Shared& inputs) {
   return Evaluation(body, symbols_, with_bounds_, budget_).run(inputs);
 }
 
-void Evaluation::check_body(const Graph& body) const { check_guards(body, symbols_); }
+void Evaluation::define(const Dim& symbol, int64_t size) {
+  const auto index = static_cast<size_t>(symbol.value());
+  if (index >= symbols_.size()) symbols_.resize(index + 1, kUnknownSize);
+  symbols_[index] = size;
+  check_guards(graph_, symbols_);
+}
 
 }  // namespace pto

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "pto/ir/interpret.hpp"
@@ -39,20 +40,26 @@ class Budget {
 // bits, so that the strides fit too.
 int64_t elements_of(const std::vector<int64_t>& shape);
 
+// Values that a body and its loop share.
+using Shared = std::vector<std::shared_ptr<const Bounded>>;
+
 class Evaluation {
  public:
-  // `symbols[i]` is the size s<i>.
-  Evaluation(const Graph& graph, const std::vector<int64_t>& symbols, bool with_bounds,
-             Budget& budget)
-      : graph_(graph), symbols_(symbols), with_bounds_(with_bounds), budget_(budget) {}
+  // `symbols[i]` is the size s<i>, or kUnknownSize until a `size` node defines it.
+  Evaluation(const Graph& graph, std::vector<int64_t> symbols, bool with_bounds, Budget& budget)
+      : graph_(graph), symbols_(std::move(symbols)), with_bounds_(with_bounds), budget_(budget) {}
 
-  std::vector<Bounded> run(const std::vector<Bounded>& inputs);
+  // The inputs have been counted. Errors name the user's line.
+  Shared run(const Shared& inputs);
 
   // --- what operations use -----------------------------------------------------------------------
   bool with_bounds() const { return with_bounds_; }
   Budget& budget() { return budget_; }
   const Bounded& operand(const Node& node, size_t i) const { return value(node.operands[i]); }
-  const std::vector<Bounded>& results(Value v) const { return results_[static_cast<size_t>(v)]; }
+  const Bounded& result(Value v, size_t i) const { return *results_[static_cast<size_t>(v)][i]; }
+  const std::shared_ptr<const Bounded>& shared(Value v) const {
+    return results_[static_cast<size_t>(v)][0];
+  }
   std::vector<int64_t> sizes(const Dims& dims) const;
 
   Bounded empty(DType dtype, std::vector<int64_t> shape) const;  // zeros, with bounds of 0
@@ -63,17 +70,18 @@ class Evaluation {
   // Folds x, off by b, into element i of `out`; compiled code takes `steps` one after another.
   void fold_into(Bounded& out, size_t i, Opcode op, const std::vector<ElementNumber>& x,
                  const std::vector<double>& b, double steps) const;
-  std::vector<Bounded> run_body(const Graph& body, const std::vector<Bounded>& inputs);
-  void check_body(const Graph& body) const;  // its guards
+  Shared run_body(const Graph& body, const Shared& inputs);
+  void define(const Dim& symbol, int64_t size);  // and checks the guards that have it
 
  private:
-  const Bounded& value(Value v) const { return results(v)[0]; }
+  const Bounded& value(Value v) const { return result(v, 0); }
+  void evaluate_node(const Node& node);
 
   const Graph& graph_;
-  const std::vector<int64_t>& symbols_;
+  std::vector<int64_t> symbols_;
   bool with_bounds_;
   Budget& budget_;
-  std::vector<std::vector<Bounded>> results_;  // of each node; loop and fused may have several
+  std::vector<Shared> results_;  // of each node; loop and fused may have several
 };
 
 }  // namespace pto

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that move elements and compute none.
 #include <algorithm>
-#include <cmath>
 
 #include "pto/base/strided.hpp"
 #include "pto/base/text.hpp"
@@ -145,47 +144,6 @@ bool rows_of_transpose(const RowsOf& rows) {
   return rows.all_mapped && rows.many.attributes.axes == moved;
 }
 
-// --- view ----------------------------------------------------------------------------------------
-
-Type infer_view(const Node& node, const Operands& operands) {
-  if (operands.empty())
-    fail({"view: has no operands", "a view takes a tensor and offsets", "pass the tensor"});
-  const Dims& from = type(operands, 0).shape;
-  const Dims& to = node.type.shape;
-  if (operands.size() != from.size() + 1 || to.size() != from.size())
-    fail({"view: shape " + text(from) + ", view " + text(to) + ", " +
-              std::to_string(operands.size() - 1) + " offsets",
-          "a view has one offset and one size for each axis", "give an offset for every axis"});
-  for (size_t i = 0; i < from.size(); ++i) {
-    require_scalar(node.op, type(operands, i + 1), "an offset");
-    if (from[i].is_constant() && to[i].is_constant() && to[i].value() > from[i].value())
-      fail({"view: axis " + std::to_string(i) + " of shape " + text(from) + " cannot hold " +
-                text(to),
-            "a view lies inside its tensor", "make the view smaller"});
-  }
-  return {type(operands, 0).dtype, to};
-}
-
-std::vector<Bounded> evaluate_view(Evaluation& in, const Node& node) {
-  const Bounded& from = in.operand(node, 0);
-  const auto dense = dense_strides(from.array.shape), shape = in.sizes(node.type.shape);
-  int64_t start = 0;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    const int64_t offset = in.operand(node, i + 1).array.integers[0];
-    if (offset < 0 || offset > from.array.shape[i] - shape[i])
-      fail({"view: axis " + std::to_string(i) + ", offset " + text(offset) + " and size " +
-                text(shape[i]) + " of " + text(from.array.shape[i]),
-            "a view lies inside its tensor", "choose a smaller offset or size"},
-           ErrorKind::Index);
-    start += offset * dense[i];
-  }
-  Bounded out = in.gather(from, shape, places(shape, dense, start));
-  for (size_t i = 0; in.with_bounds() && i < shape.size(); ++i)
-    if (in.operand(node, i + 1).bounds[0] > 0)
-      std::fill_n(out.bounds.begin(), out.bounds.size(), INFINITY);
-  return one_result(std::move(out));
-}
-
 }  // namespace
 
 namespace operations {
@@ -211,8 +169,6 @@ constinit const Operation transpose{.info = {"transpose", "", Family::Structure,
                                     .evaluate = evaluate_transpose,
                                     .operand_map = map_transpose,
                                     .keeps_rows_apart = rows_of_transpose};
-constinit const Operation view{
-    .info = {"view", "", Family::Structure, -1}, .infer = infer_view, .evaluate = evaluate_view};
 
 }  // namespace operations
 }  // namespace pto

@@ -9,6 +9,12 @@
 namespace pto {
 namespace {
 
+// A result may be wider than the operands: i8 gives i32, bf16 gives f32.
+bool gives(DType from, DType to) {
+  return from == to || (is_float(from) == is_float(to) && to != DType::Bool &&
+                        bytes(to) > bytes(from) && is_signed(to));
+}
+
 Type infer_matmul(const Node& node, const Operands& operands) {
   const Type &a = type(operands, 0), &b = type(operands, 1);
   require_same_dtype(node.op, a, b);
@@ -22,7 +28,14 @@ Type infer_matmul(const Node& node, const Operands& operands) {
                              Dims(b.shape.begin(), b.shape.end() - 2), nullptr);
   out.push_back(a.shape[m - 2]);
   out.push_back(b.shape[n - 1]);
-  return {a.dtype, out};
+  const DType to = node.type.dtype;
+  if (!gives(a.dtype, to))
+    fail({"matmul: the operands are " + std::string(name(a.dtype)) + " but the result is " +
+              std::string(name(to)),
+          "a product has the type of its operands, or a wider one of the same kind",
+          "cast the operands or the result"},
+         ErrorKind::Type);
+  return {to, out};
 }
 
 std::vector<SizePair> sizes_of_matmul(const Node& node, const Operands& operands) {

@@ -63,12 +63,12 @@ Type infer_loop(const Node& node, const Operands& operands) {
   for (size_t i = 0; i < 3; ++i) require_scalar(node.op, type(operands, i), "a bound");
   require_body(node, operands, 2);
   const Graph& body = body_of(node);
-  bool fits = body.outputs().size() + 1 == body.inputs().size();
+  bool fits = body.outputs().size() + 1 <= body.inputs().size();
   for (size_t i = 0; fits && i < body.outputs().size(); ++i)
     fits = compatible(parameter(body, i + 1).type, output_type(body, i));
   if (!fits)
     fail({"loop: the body's results do not match its carried inputs",
-          "a body maps (index, carried...) to new carried values of the same types",
+          "a body maps (index, carried..., others...) to new carried values of the same types",
           "return one value of the same type for each carried one"},
          ErrorKind::Type);
   return output_type(body, 0);
@@ -93,17 +93,22 @@ std::vector<Bounded> evaluate_loop(Evaluation& in, const Node& node) {
   const int64_t stop = bound_of(1), step = bound_of(2);
   if (step == 0)
     fail({"loop: the step is 0", "a loop must come to its end", "use a positive or negative step"});
-  std::vector<Bounded> carried;
-  for (size_t i = 3; i < node.operands.size(); ++i) carried.push_back(in.operand(node, i));
-  in.check_body(body_of(node));
+  const Graph& body = body_of(node);
+  Shared values{nullptr};  // of the body's inputs: the index, what is carried, the others
+  for (size_t i = 3; i < node.operands.size(); ++i) values.push_back(in.shared(node.operands[i]));
   bool fits = true;  // the next index
   for (int64_t index = bound_of(0); fits && (step > 0 ? index < stop : index > stop);
        fits = !__builtin_add_overflow(index, step, &index)) {
-    carried.insert(carried.begin(), in.empty(DType::I64, {}));
-    carried[0].array.integers[0] = index;
-    carried = in.run_body(body_of(node), carried);
+    in.budget().work(1);  // a body may have no node
+    Bounded at = in.empty(DType::I64, {});
+    at.array.integers[0] = index;
+    values[0] = std::make_shared<const Bounded>(std::move(at));
+    Shared next = in.run_body(body, values);
+    std::move(next.begin(), next.end(), values.begin() + 1);
   }
-  return carried;
+  std::vector<Bounded> results;
+  for (size_t i = 0; i < body.outputs().size(); ++i) results.push_back(*values[i + 1]);
+  return results;
 }
 
 // --- fused ---------------------------------------------------------------------------------------
@@ -120,10 +125,11 @@ std::vector<SizePair> sizes_of_fused(const Node& node, const Operands& operands)
 }
 
 std::vector<Bounded> evaluate_fused(Evaluation& in, const Node& node) {
-  std::vector<Bounded> inputs;
-  for (size_t i = 0; i < node.operands.size(); ++i) inputs.push_back(in.operand(node, i));
-  in.check_body(body_of(node));
-  return in.run_body(body_of(node), inputs);
+  Shared inputs;
+  for (const Value v : node.operands) inputs.push_back(in.shared(v));
+  std::vector<Bounded> results;
+  for (const auto& result : in.run_body(body_of(node), inputs)) results.push_back(*result);
+  return results;
 }
 
 // --- result --------------------------------------------------------------------------------------
@@ -140,7 +146,7 @@ Type infer_result(const Node& node, const Operands& operands) {
 }
 
 std::vector<Bounded> evaluate_result(Evaluation& in, const Node& node) {
-  return one_result(in.results(node.operands[0])[static_cast<size_t>(node.attributes.index)]);
+  return one_result(in.result(node.operands[0], static_cast<size_t>(node.attributes.index)));
 }
 
 }  // namespace
