@@ -6,6 +6,7 @@ from pto.language import (
     dtypes,
     sizes,  # noqa: F401  operators of sizes
 )
+from pto.language.control import cond, loop
 from pto.language.dtypes import (
     DType,
     bf16,
@@ -80,6 +81,7 @@ from pto.language.elementwise import (
     where,
     zeros_like,
 )
+from pto.language.fill import full, ones, zeros
 from pto.language.infer import (
     Spec,
     broadcast,
@@ -90,12 +92,24 @@ from pto.language.infer import (
 )
 from pto.language.interpret import interpret, interpret_with_bounds
 from pto.language.jit import Jit, jit
+from pto.language.matrix import matmul
 from pto.language.nn import gelu, layer_norm, log_softmax, rms_norm, silu, softmax
+from pto.language.parts import assemble, view
 from pto.language.reduce import amax, amin, mean, prod, std, sum, sum_to, var
-from pto.language.shape import broadcast_like, broadcast_to, reshape, squeeze, unsqueeze
+from pto.language.shape import (
+    broadcast_like,
+    broadcast_to,
+    concat,
+    permute,
+    reshape,
+    squeeze,
+    transpose,
+    unsqueeze,
+)
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
 from pto.language.types import cast
+from pto.language.whole import max, min
 
 __all__ = [
     name for name, value in list(globals().items())

@@ -55,10 +55,11 @@ class Tracing:
     """One run of a function on symbols: `outputs`, and in which `form` it returned them."""
 
     def __init__(self, name: str, function: Callable, tensors: list, constants: list,
-                 numbers: Sequence[int]):  # fmt: skip
+                 numbers: Sequence[int], writes: bool = False):  # fmt: skip
         code = function.__code__
         self.trace = Trace(name)
         self.trace.has_numbers = bool(numbers)
+        self.trace.can_write = writes
         values = list(constants)
         for place, about in enumerate(tensors):
             if about:
@@ -68,7 +69,10 @@ class Tracing:
             number = self.trace.scalar(code.co_varnames[place], "f64" if wide else "f32")
             values[place] = as_number(number)
         self.numbers = [constants[place] for place in numbers]
-        self.outputs, self.form = self.trace.outputs_of(called(function, values))
+        with self.trace.active():
+            result = called(function, values)
+        result = self.trace.with_written(result) if writes else result
+        self.outputs, self.form = self.trace.outputs_of(result)
 
     def finish(self) -> tuple[_core.Graph, Form]:
         graph, _ = self.trace.finish(self.outputs)
@@ -84,10 +88,14 @@ def called(function: Callable, values: list) -> Any:
 
 
 def traced(
-    name: str, function: Callable, tensors: list, constants: list, numbers: list[bool]
-) -> tuple[_core.Graph | None, Form, int]:
-    """(graph, form, 0), or (None, form, bits of the parameters that have to be constants)."""
-    fixed = Tracing(name, function, tensors, constants, ())
+    name: str, function: Callable, tensors: list, constants: list, numbers: list[bool],
+    writes: bool = False,
+) -> tuple[_core.Graph | None, Form, int]:  # fmt: skip
+    """(graph, form, 0), or (None, form, bits of the parameters that have to be constants).
+
+    A function that `writes` into tensors returns what Trace.with_written() makes of its result.
+    """
+    fixed = Tracing(name, function, tensors, constants, (), writes)
     chosen = [place for place, yes in enumerate(numbers) if yes]
     if not chosen:
         return *fixed.finish(), 0

@@ -65,8 +65,9 @@ def positive(x: Tensor) -> Tensor:
 def binary(op: str, a: object, b: object) -> Tensor:
     """The operation `op` of the table on two operands, at least one of them a Tensor."""
     x, y = joined(op, a, b)
-    found = x.trace.here().binary(op, x.value, y.value)
-    return Tensor(x.trace, found, weak=x.weak and y.weak)
+    found = Tensor(x.trace, x.trace.here().binary(op, x.value, y.value))
+    found.weak = x.weak and y.weak and found.dtype is not boolean
+    return found
 
 
 def _arithmetic(op: str, *names: str) -> Callable[[object, object], Tensor]:
@@ -282,7 +283,9 @@ def where(condition: Tensor, a: object, b: object) -> Tensor:
             operand(v, condition, "where") if n is None else constant(condition.trace, n, kind)
             for v, n in zip((a, b), plain, strict=True)
         )
-    return Tensor(x.trace, x.trace.here().where(condition.value, x.value, y.value))
+    is_number = x.weak and y.weak and x.dtype.is_integer  # of whole numbers, as their sum is
+    chosen = x.trace.here().where(condition.value, x.value, y.value)
+    return Tensor(x.trace, chosen, weak=is_number)
 
 
 @method("square")

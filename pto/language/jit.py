@@ -33,6 +33,7 @@ from pto.language.captures import Places, captured
 from pto.language.location import line_of, shown, user_line, without_our_frames
 from pto.language.method import Method, is_in_class, keep_in_graphs
 from pto.language.operation import compile_with
+from pto.language.program import Program, is_program
 from pto.language.results import LEAF, Form
 from pto.language.watched import state, watched
 
@@ -46,6 +47,8 @@ class Jit(_core.Callable):
     `out=` takes an array (a container of them as the result is one) to write into, unless the
     function has a parameter of that name. Safe to call from several threads.
     """
+
+    writes = False  # into tensors: program.py
 
     def __init__(self, function: Callable, constants: Iterable[str] = (), autocast: str = ""):
         code = getattr(function, "__code__", None)
@@ -91,6 +94,10 @@ class Jit(_core.Callable):
 
     def __repr__(self) -> str:
         return f"<pto.jit {self.__name__}>"
+
+    def traced_function(self) -> Callable:
+        """The function that a tracing runs."""
+        return self.__wrapped__
 
     def captured(self) -> tuple[Places, Places]:
         """The places, beside its parameters, whose values are constants of the kernels; and those
@@ -161,7 +168,7 @@ class Jit(_core.Callable):
         self, tensors: list, constants: list, numbers: list[bool]
     ) -> tuple[_core.Graph | None, Form, int]:
         """(graph, form, 0), or (None, form, bits of the numbers that have to be constants)."""
-        function = self.__wrapped__
+        function = self.traced_function()
         code = function.__code__
         fixed = [yes and name not in self.constants
                  for yes, name in zip(numbers, self.parameters, strict=True)]  # fmt: skip
@@ -171,7 +178,8 @@ class Jit(_core.Callable):
         if tensors[0] is None and self.is_object(0, constants[0]):
             constants = [watched(constants[0], self.reads[type(constants[0])]), *constants[1:]]
         try:
-            graph, form, found = traced(self.__name__, function, tensors, constants, fixed)
+            writes = self.writes
+            graph, form, found = traced(self.__name__, function, tensors, constants, fixed, writes)
         except Error as error:
             definition = f"{shown(code.co_filename)}:{code.co_firstlineno}"
             error.location = error.location or line_of(error) or definition
@@ -241,6 +249,24 @@ _FIXES = {
 }
 
 
+class ProgramJit(Jit):
+    """The compiled part of a program: it returns what the program writes, see program.py."""
+
+    writes = True
+
+    def traced_function(self) -> Callable:
+        return self.rewritten
+
+    def call_in_library(self, *args: Any, **kwargs: Any) -> Any:
+        raise InvalidValue(
+            f"{self.__name__}: a program gets a tensor that requires a gradient, or lies on "
+            "another device",
+            "loops and writes have no gradient yet, and run on CPU tensors",
+            "pass x.detach(), on the CPU",
+            user_line(),
+        )
+
+
 @overload
 def jit(function: Callable) -> Jit: ...
 @overload
@@ -256,6 +282,10 @@ def jit(
     """
 
     def made(function: Callable) -> Jit:
+        if is_program(function):
+            names = getattr(function.__code__, "co_varnames", ())
+            count = function.__code__.co_argcount + function.__code__.co_kwonlyargcount
+            return Program(function, lambda f: ProgramJit(f, names[:count], autocast))
         kind = JitMethod if is_in_class(function) else Jit
         return kind(function, constants, autocast)
 

@@ -73,6 +73,25 @@ def method(*names: str) -> Callable:
     return attach
 
 
+def must_be_traced(name: str, x: Any, fix: str) -> None:
+    """Refuses arrays and others, for a function of the language that does not run on arrays."""
+    if not isinstance(x, Tensor):
+        fail(
+            f"{name}: {describe(x)} is no traced tensor",
+            f"pto.{name} works on the tensors of a function under @pto.jit",
+            fix,
+            InvalidType,
+        )
+
+
+def a_sequence(name: str, role: str, value: Any) -> tuple:
+    """The members of a tuple or list; raises InvalidType for anything else."""
+    if not isinstance(value, tuple | list):
+        fail(f"{name}: {role}: {describe(value)}", "several values come in a tuple or list",
+             "pass a tuple or list", InvalidType)  # fmt: skip
+    return tuple(value)
+
+
 def _kind(annotation: Any) -> tuple[type, bool] | None:
     """The kind to check and whether None is one too."""
     members = get_args(annotation) or (annotation,)

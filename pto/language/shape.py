@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shape operations: they insert, remove and repeat axes of size 1, and move no data."""
+"""Shape operations: they compute nothing, and change which element stands where."""
 
+import math
 import operator
 from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from pto import _core
 from pto.errors import InvalidIndex, InvalidType
 from pto.language.location import describe, fail
-from pto.language.operation import method
+from pto.language.operation import a_sequence, method, must_be_traced
 from pto.language.tensor import Tensor
 
 
@@ -80,23 +82,42 @@ def squeeze(x: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
 
 @method("reshape", "view")
 def reshape(x: Tensor, *shape: object) -> Tensor:
-    """x with axes of size 1 put in or taken out; -1 stands for the one size left over."""
+    """x with other sizes, the same number of elements in order; -1 stands for what is left over.
+
+    Putting in or taking out axes of size 1 moves no data and is free in a kernel; other reshapes
+    have no compiled form yet.
+    """
     sizes = _sizes("reshape", shape)
+    if sum(1 for n in sizes if same_size(n, -1)) > 1:
+        _does_not_become(x, sizes)
     old = [n for n in x.shape if not same_size(n, 1)]
     for place, n in enumerate(sizes):
         if same_size(n, -1):
-            rest = [m for m in sizes[:place] + sizes[place + 1 :] if not same_size(m, 1)]
-            left = [m for m in old if not any(same_size(m, r) for r in rest)]
-            sizes[place] = left[0] if len(left) == 1 else 1
-    new = [n for n in sizes if not same_size(n, 1)]
-    if len(old) != len(new) or not all(map(same_size, old, new)):
-        text = ", ".join(map(str, shape))
-        fail(
-            f"reshape: {list(x.shape)} does not become [{text.strip('()[]')}]",
-            "inside a traced function reshape puts in or takes out axes of size 1",
-            "reshape the argument before the call",
-        )
+            sizes[place] = _left_over(x, old, sizes[:place] + sizes[place + 1 :])
+    are_known = all(isinstance(n, int) for n in (*x.shape, *sizes))
+    if are_known and (min(sizes, default=0) < 0 or math.prod(x.shape) != math.prod(sizes)):
+        _does_not_become(x, sizes)
     return _shaped(x, sizes)
+
+
+def _left_over(x: Tensor, old: list, others: list) -> Any:
+    """The size for which -1 stands beside the others."""
+    rest = [m for m in others if not same_size(m, 1)]
+    left = [m for m in old if not any(same_size(m, r) for r in rest)]
+    if len(old) - len(rest) == len(left) <= 1:
+        return left[0] if left else 1
+    total, given = math.prod(x.shape), math.prod(others)
+    if isinstance(given, int) and (given == 0 or (isinstance(total, int) and total % given)):
+        _does_not_become(x, [*others, -1])
+    return total // given
+
+
+def _does_not_become(x: Tensor, sizes: list) -> NoReturn:
+    fail(
+        f"reshape: {list(x.shape)} does not become {sizes}",
+        "a reshape keeps the number of elements, and at most one size is -1",
+        "choose sizes with the same product",
+    )
 
 
 @method("broadcast_to", "expand")
@@ -112,27 +133,28 @@ def broadcast_like(x: Tensor, like: Tensor) -> Tensor:
     return broadcast_to(x, like.shape)
 
 
-@method("__getitem__")
-def index(x: Tensor, key: object) -> Tensor:
-    """x[..., None]: None puts an axis of size 1 in, `:` and `...` keep axes."""
-    keys = key if isinstance(key, tuple) else (key,)
-    kept = sum(1 for k in keys if isinstance(k, slice) and k == slice(None))
-    shape, axis = [], 0
-    for k in keys:
-        if k is None:
-            shape.append(1)
-        elif k is Ellipsis:
-            stop = axis + x.ndim - kept
-            shape += x.shape[axis:stop]
-            axis = stop
-        elif isinstance(k, slice) and k == slice(None) and axis < x.ndim:
-            shape.append(x.shape[axis])
-            axis += 1
-        else:
-            fail(
-                f"the index {k!r}"[:60],
-                "a traced tensor is indexed with None, : and ... only",
-                "take the part before the call and pass it as an argument",
-                InvalidIndex,
-            )
-    return _shaped(x, (*shape, *x.shape[axis:]))
+@method("transpose")
+def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
+    """x with two axes exchanged."""
+    a, b = normal_axis(dim0, x.ndim, "transpose"), normal_axis(dim1, x.ndim, "transpose")
+    axes = list(range(x.ndim))
+    axes[a], axes[b] = axes[b], axes[a]
+    return x if a == b else Tensor(x.trace, x.trace.here().transpose(x.value, axes))
+
+
+@method("permute")
+def permute(x: Tensor, axes: tuple[int, ...] | list[int]) -> Tensor:
+    """x with its axes in another order: axis i of the result is axis axes[i] of x."""
+    chosen = a_sequence("permute", "the axes", axes)
+    order = [normal_axis(axis, x.ndim, "permute") for axis in chosen]
+    return Tensor(x.trace, x.trace.here().transpose(x.value, order))
+
+
+def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """The tensors one behind the other along an axis; the other sizes are equal."""
+    for x in (given := a_sequence("concat", "the tensors", tensors)) or [None]:
+        must_be_traced("concat", x, "pass a list of tensors; join arrays with NumPy or torch")
+    first = given[0]
+    axis = normal_axis(dim, first.ndim, "concat")
+    values = [x.value for x in given]
+    return Tensor(first.trace, first.trace.here().concat(values, axis))

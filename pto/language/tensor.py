@@ -4,7 +4,10 @@
     y = x.exp() * 2             # records operations; `if x > 0` raises InvalidType
 
 Its operators and methods are the functions of this folder, which register themselves with `@method`
-(operation.py). What would need data (`if x > 0`, `float(x)`, writing) is an error with the fix.
+(operation.py). What would need data (`if x > 0`, `float(x)`) is an error with the fix.
+
+A Tensor is a handle on a version of a value: `x[i] = y` puts it on the next version. In the body
+of a loop a tensor from outside stands for an input of the body: scope.py.
 """
 
 from collections.abc import Callable
@@ -21,14 +24,25 @@ if TYPE_CHECKING:
 class Tensor:
     """A traced tensor: `shape` (int, or Dim where the size is known only at the call), `dtype`."""
 
-    __slots__ = ("_dtype", "_shape", "is_input", "trace", "value", "weak")
+    __slots__ = ("_dtype", "_shape", "is_input", "node", "scope", "trace", "weak")
     __hash__ = object.__hash__
     __array_ufunc__ = None  # NumPy hands `array * tensor` to the reflected operator here
 
     def __init__(self, trace: "Trace", value: int, weak: bool = False, is_input: bool = False):
         name, shape = trace.builder.type(value)
-        self.trace, self.value, self.weak, self.is_input = trace, value, weak, is_input
+        self.trace, self.node, self.weak, self.is_input = trace, value, weak, is_input
+        self.scope = trace.scope
         self._dtype, self._shape = dtype(name), shape
+
+    @property
+    def value(self) -> int:
+        """The number of the node in the graph that is being traced."""
+        scope = self.trace.scope
+        return self.node if self.scope is scope else scope.value_of(self)
+
+    def put(self, value: int) -> None:
+        """Puts the handle on another version of its value, of the same type."""
+        self.scope, self.node = self.trace.scope, value
 
     @property
     def dtype(self) -> DType:
@@ -89,26 +103,19 @@ class Tensor:
         name = getattr(function, "__name__", "function")
         _no_data(f"torch.{name}()", f"inside a traced function use pto.{name}, if pto has it")
 
-    def __setitem__(self, index: object, value: object) -> NoReturn:
-
-        fail(
-            f"writing into {'an input' if self.is_input else 'a tensor'}",
-            "a traced function computes new tensors and returns them; it changes none",
-            "return the new value: pto.where(condition, new, x)",
-            InvalidType,
-        )
-
 
 _REDUCTIONS = {"max": "amax", "min": "amin"}
-_OPERATORS = "concat conv2d embedding gather gemm matmul nonzero slice split top_k transpose"
+_OPERATORS = "conv2d embedding gather gemm nonzero slice split top_k"
+_NAMES = {"cat": "concat", "mm": "matmul", "bmm": "matmul", "matmul": "matmul", "empty": "zeros"}
 
 
 def other_name(name: str) -> str:
     """Our name for a name that other libraries use; "" if it is unknown."""
     if name in _REDUCTIONS:
         return f"pto.{_REDUCTIONS[name]} reduces, pto.{name}imum takes two operands"
-    known = {"cat": "concat", "topk": "top_k", "permute": "transpose", "mm": "matmul"}
-    known |= {operator: operator for operator in _OPERATORS.split()}
+    if name in _NAMES:
+        return f"pto.{_NAMES[name]} does that"
+    known = {"topk": "top_k"} | {operator: operator for operator in _OPERATORS.split()}
     if name in known:
         return f"pto.ops.{known[name]} exists, but a traced function cannot call it"
     return ""

@@ -8,15 +8,20 @@
 Thread safety: a trace belongs to one thread; several may run at once.
 """
 
-from collections.abc import Sequence
-from typing import NoReturn
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
 
 from pto import _core
 from pto.errors import InvalidType
 from pto.language.dtypes import dtype as element_type
 from pto.language.location import describe, fail, traced_line
 from pto.language.results import Form, taken_apart
+from pto.language.scope import Captured, Scope
 from pto.language.tensor import Tensor
+
+_of_thread = threading.local()
 
 
 class Trace:
@@ -24,9 +29,48 @@ class Trace:
 
     def __init__(self, name: str):
         self.name = name
-        self.builder = _core.GraphBuilder(name)
+        self.scope = Scope(name)
         self.open = True
+        self.can_write = False  # into its inputs: a program, see program.py
+        self.written: dict[str, Tensor] = {}  # inputs that were written, by name
+        self.inputs: list[Tensor] = []
+        self.input_names: dict[int, str] = {}  # id() of an input -> its name
+        self.symbols = 0  # the number of the first that is free
         self.has_numbers = False  # parameters that may turn out to steer: call_numbers.py
+
+    @property
+    def builder(self) -> _core.GraphBuilder:
+        return self.scope.builder
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Makes it the trace of functions without a tensor among their arguments: pto.zeros."""
+        before, _of_thread.trace = getattr(_of_thread, "trace", None), self
+        try:
+            yield
+        finally:
+            _of_thread.trace = before
+
+    def enter(self, name: str) -> Scope:
+        """Begins a body: what is recorded from now on belongs to it."""
+        self.scope = Scope(name, self.scope, self.symbols)
+        return self.scope
+
+    def leave(self) -> list[Captured]:
+        """Ends the body; returns what it took from outside. The caller builds its graph."""
+        body = self.scope
+        assert body.parent is not None
+        self.scope = body.parent
+        return list(body.captured.values())
+
+    def size(self, count: Tensor) -> Any:
+        """The size that an i64 of rank 0 says, a symbol."""
+        scope, value = self.scope, count.value
+        if value not in scope.sizes:
+            scope.sizes[value] = _core.Dim.symbol(self.symbols)
+            self.symbols += 1
+            self.here().size(value, scope.sizes[value])
+        return scope.sizes[value]
 
     def here(self) -> _core.GraphBuilder:
         """The builder, told the user's line, for the node that is recorded next."""
@@ -42,9 +86,14 @@ class Trace:
 
     def input(self, name: str, dtype: object, shape: Sequence) -> Tensor:
         """A tensor parameter; sizes are int, or Dim where known only at the call."""
-        return Tensor(
-            self, self.builder.input(name, str(element_type(dtype)), tuple(shape)), is_input=True
-        )
+        for size in shape:
+            if isinstance(size, _core.Dim) and size.op == 1:
+                self.symbols = max(self.symbols, size.value + 1)
+        value = self.builder.input(name, str(element_type(dtype)), tuple(shape))
+        found = Tensor(self, value, is_input=True)
+        self.inputs.append(found)
+        self.input_names[id(found)] = name
+        return found
 
     def scalar(self, name: str, dtype: object) -> Tensor:
         """A number given at each call; it takes the element type of what it meets."""
@@ -71,9 +120,31 @@ class Trace:
         self.open = False
         return self.builder.build(), form
 
+    def with_written(self, result: object) -> object:
+        """The result of a program: what it returns, and the inputs that it wrote."""
+        parts = {"returned": result} if result is not None or not self.written else {}
+        return parts | ({"written": dict(self.written)} if self.written else {})
+
     def _not_computed(self, found: str, which: str) -> NoReturn:
         raise InvalidType(
             f"{self.name} returned {which or ''}{found}, which it did not compute",
             "every output is a tensor computed from the inputs; what is not returned is lost",
             "return the result, a tensor, or a tuple, list or dict of tensors",
         )
+
+
+def current(name: str) -> Trace:
+    """The trace of the function that runs; `name` is the function of pto that asks."""
+    found = getattr(_of_thread, "trace", None)
+    if found is None:
+        fail(
+            f"{name}: no function is being traced",
+            f"pto.{name} makes a tensor of a traced function",
+            "call it in a function under @pto.jit; outside use NumPy or torch",
+            InvalidType,
+        )
+    return found
+
+
+def is_tracing() -> bool:
+    return getattr(_of_thread, "trace", None) is not None

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""New tensors of a traced function: zeros, ones, or one number everywhere.
+
+    largest = pto.full([rows, 1], -math.inf)     # f32; sizes may come from data
+    total = pto.zeros(x.shape, pto.f64)
+
+Thread safety: as a trace.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pto.errors import InvalidType
+from pto.language.dtypes import boolean, dtype, f32, i64
+from pto.language.location import describe, fail
+from pto.language.tensor import Tensor
+from pto.language.trace import current
+from pto.language.types import cast, constant, number
+from pto.language.whole import is_whole, sized
+
+
+def full(shape: Sequence, value: Any, kind: object = None) -> Tensor:
+    """A tensor filled with a number: f32 for a float, i64 for an int, unless `kind` says."""
+    trace = current("full")
+    sizes = [shape] if is_whole(shape) else shape
+    if isinstance(sizes, str | Tensor) or not isinstance(sizes, Sequence):
+        fail(f"full: the shape is {describe(shape)}", "a shape is a sequence of sizes",
+             "pass a list of whole numbers", InvalidType)  # fmt: skip
+    to = tuple(sized(trace, size, "full") for size in sizes)
+    filled = _filling(trace, value, kind)
+    return Tensor(trace, trace.here().broadcast(filled.value, to))
+
+
+def _filling(trace: Any, value: Any, kind: object) -> Tensor:
+    if isinstance(value, Tensor) and value.ndim == 0:
+        return value if kind is None else cast(value, kind)
+    plain = number(value)
+    if plain is None:
+        fail(f"full: the value is {describe(value)}", "full repeats one number",
+             "pass a number or a tensor of rank 0", InvalidType)  # fmt: skip
+    natural = boolean if isinstance(plain, bool) else i64 if isinstance(plain, int) else f32
+    return constant(trace, plain, natural if kind is None else dtype(kind))
+
+
+def zeros(shape: Sequence, kind: object = f32) -> Tensor:
+    """Zeros of this shape."""
+    return full(shape, 0, kind)
+
+
+def ones(shape: Sequence, kind: object = f32) -> Tensor:
+    """Ones of this shape."""
+    return full(shape, 1, kind)

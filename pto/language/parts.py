@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of tensors: `x[i, :n]` reads one, `out[i, :n] = y` puts another in its place.
+
+    page = keys[table[i, j], : pto.min(128, n - j * 128), h]
+    out[i, h] = page.amax(0)
+
+Positions and bounds are whole numbers (whole.py); a step, a negative bound from data, and a part
+that reaches beyond its tensor are errors, the last one at the call. Indexing copies nothing of what
+it stands for: values never change, a write makes the next version.
+
+Thread safety: as a trace.
+"""
+
+from typing import Any, NoReturn
+
+from pto import _core
+from pto.errors import InvalidIndex, InvalidType
+from pto.language.location import describe, fail
+from pto.language.operation import a_sequence, method, must_be_traced
+from pto.language.shape import same_size
+from pto.language.tensor import Tensor
+from pto.language.types import cast, operand
+from pto.language.whole import as_number, is_number, is_whole, plain, sized, whole
+
+
+class Part:
+    """An index: the offset and size of each axis, and the shape of what it reads."""
+
+    __slots__ = ("has_new_axes", "is_whole", "offsets", "shape", "sizes")
+
+    def __init__(self) -> None:
+        self.offsets: list[Any] = []
+        self.sizes: list[Any] = []
+        self.shape: list[Any] = []  # of the result: kept and new axes
+        self.is_whole, self.has_new_axes = True, False
+
+
+def part_of(x: Tensor, key: Any) -> Part:
+    """The part that an index names; raises InvalidIndex or InvalidType."""
+    keys = _complete(x, key if isinstance(key, tuple) else (key,))
+    part, axis = Part(), 0
+    for k in keys:
+        if k is None:
+            part.shape.append(1)
+            part.has_new_axes = True
+            continue
+        offset, size, stays = _of_axis(x, axis, k)
+        part.offsets.append(offset)
+        part.sizes.append(size)
+        part.shape += [size] if stays else []
+        is_all = stays and _is(offset, 0) and same_size(size, x.shape[axis])
+        part.is_whole = part.is_whole and is_all
+        axis += 1
+    return part
+
+
+def _is(value: Any, number: int) -> bool:
+    """Says whether a whole number is known to be this one."""
+    return isinstance(value, int) and value == number
+
+
+def _complete(x: Tensor, keys: tuple) -> list:
+    """The index with an entry for each axis: `...` and what is left out stand for `:`."""
+    given = sum(1 for k in keys if k is not None and k is not Ellipsis)
+    dots = sum(1 for k in keys if k is Ellipsis)
+    if given > x.ndim or dots > 1:
+        fail(
+            f"an index with {given} positions and {dots} '...' for a tensor of {x.ndim} axes",
+            "an index has at most one position for each axis, and one '...'",
+            "take the others out",
+            InvalidIndex,
+        )
+    full = [slice(None)] * (x.ndim - given)
+    if not dots:
+        return [*keys, *full]
+    at = next(i for i, k in enumerate(keys) if k is Ellipsis)
+    return [*keys[:at], *full, *keys[at + 1 :]]
+
+
+def _of_axis(x: Tensor, axis: int, key: Any) -> tuple[Any, Any, bool]:
+    """(offset, size, whether the axis stays) of one position or slice."""
+    n = x.shape[axis]
+    if isinstance(key, slice):
+        return *_of_slice(x, axis, key), True
+    if not is_whole(key):
+        fail(
+            f"the index {key!r}"[:60],
+            "a tensor is indexed with whole numbers, slices, None and ...",
+            "use numbers or slices; to gather many rows, loop over their positions",
+            InvalidIndex,
+        )
+    at = plain(key)
+    if isinstance(at, int) and isinstance(n, int) and not -n <= at < n:
+        _outside(axis, at, n)
+    return (n + at if isinstance(at, int) and at < 0 else at), 1, False
+
+
+def _of_slice(x: Tensor, axis: int, key: slice) -> tuple[Any, Any]:
+    n = x.shape[axis]
+    for bound in (key.start, key.stop):
+        if bound is not None and not is_whole(bound):
+            fail(
+                f"a bound of a slice is {describe(bound)}",
+                "bounds are whole numbers: integers, sizes, or elements of integer tensors",
+                "index the tensor to its element, or cast it",
+                InvalidType,
+            )
+    if key.step is not None and not (is_whole(key.step) and same_size(plain(key.step), 1)):
+        fail(
+            f"a slice with the step {key.step!r}"[:60],
+            "a part is a box of neighbouring elements",
+            "leave the step out; loop over the positions",
+            InvalidIndex,
+        )
+    start = 0 if key.start is None else plain(key.start)
+    stop = n if key.stop is None else plain(key.stop)
+    from_end = 0 if key.stop is None else stop  # both bounds counted from the end
+    are_known = all(isinstance(b, int) for b in (start, from_end))
+    ends_there = are_known and (key.stop is None or from_end < 0)
+    if isinstance(n, _core.Dim) and ends_there and start < 0:
+        return n + start, (from_end - start if from_end > start else 0)
+    start, stop = (n + b if isinstance(b, int) and b < 0 else b for b in (start, stop))
+    if all(isinstance(b, int) for b in (start, stop, n)):
+        start, stop, _ = slice(start if start > 0 else 0, stop if stop > 0 else 0).indices(n)
+        return start, (stop - start if stop > start else 0)
+    return start, _distance(x, start, stop)
+
+
+def _distance(x: Tensor, start: Any, stop: Any) -> Any:
+    """stop - start as a size; a difference of `a + 3` and `a` is 3, also for traced numbers."""
+    if not isinstance(start, Tensor) and not isinstance(stop, Tensor):
+        return stop - start
+    if isinstance(start, Tensor) and isinstance(stop, Tensor):
+        op, operands, _ = x.trace.builder.node(stop.value)
+        if op == "add" and start.value in operands:
+            other = operands[operands[0] == start.value]
+            if x.trace.builder.node(other)[0] == "constant":
+                return int(x.trace.builder.number(other))
+    if _is(start, 0):
+        return sized(x.trace, stop, "a slice")
+    trace = x.trace
+    return sized(trace, whole(trace, stop, "a slice") - whole(trace, start, "a slice"), "a slice")
+
+
+def _outside(axis: int, at: Any, n: Any) -> NoReturn:
+    fail(
+        f"the index {at} of axis {axis}, which has the size {n}",
+        "positions count from 0, or from the end from -1",
+        f"use a position from {-n} to {n - 1}" if n else "an empty axis has no position",
+        InvalidIndex,
+    )
+
+
+def _offsets(x: Tensor, offsets: list[Any]) -> list[int]:
+    return [whole(x.trace, offset, "an offset").value for offset in offsets]
+
+
+@method("__getitem__")
+def index(x: Tensor, key: object) -> Tensor:
+    """x[i, :n, None]: a part of x; a whole number takes its axis out, None puts one of size 1 in.
+
+    An element of an integer tensor is a number, which can be a position, a bound or a count.
+    """
+    part = part_of(x, key)
+    value = x.value
+    if not part.is_whole:
+        value = x.trace.here().view(value, _offsets(x, part.offsets), tuple(part.sizes))
+    if len(part.shape) != x.ndim or part.has_new_axes or part.is_whole:
+        value = x.trace.here().reshape(value, tuple(part.shape))
+    found = Tensor(x.trace, value, weak=x.weak)
+    return as_number(found) if is_number(found) and not part.has_new_axes else found
+
+
+@method("__setitem__")
+def put(x: Tensor, key: object, value: object) -> None:
+    """x[i, :n] = value: puts x on a version with the value, which broadcasts, in the part."""
+    _check_writes(x)
+    part = part_of(x, key)
+    if part.has_new_axes:
+        fail("an index with None on the left of =", "a new axis names no part of the tensor",
+             "take None out", InvalidIndex)  # fmt: skip
+    new = _fitting(x, value, part.shape)
+    if not part.is_whole:
+        new = x.trace.here().reshape(new, tuple(part.sizes))
+        new = x.trace.here().update(x.value, new, _offsets(x, part.offsets))
+    else:
+        x.value  # noqa: B018 a body takes what it writes from outside
+    if x.is_input:
+        x.trace.written[x.trace.input_names[id(x)]] = x
+    x.put(new)
+
+
+def _fitting(x: Tensor, value: object, shape: list[Any]) -> int:
+    """A value as a part of x of this shape: numbers take x's type, sizes of 1 stretch."""
+    given = operand(value, x, "a write")
+    if given.weak:
+        given = cast(given, x.dtype)
+    if given.dtype is not x.dtype:
+        fail(
+            f"a write of {given.dtype} into a tensor of {x.dtype}",
+            "pto casts nothing silently",
+            f"cast the value: pto.cast(value, pto.{x.dtype})",
+            InvalidType,
+        )
+    if given.ndim > len(shape):
+        fail(
+            f"a write of the shape {list(given.shape)} into a part of the shape {shape}",
+            "the value broadcasts to the part, and has at most as many axes",
+            "reshape the value",
+        )
+    return x.trace.here().broadcast(given.value, tuple(shape))
+
+
+def _check_writes(x: Tensor) -> None:
+    if x.is_input and not x.trace.can_write:
+        fail(
+            "writing into an input",
+            "a function whose own text assigns to parts of the parameter gives the array its new "
+            "version after the call; others compute new tensors and return them",
+            "return the new value: pto.where(condition, new, x); or assign to the parameter "
+            "under its own name, in a def with @pto.jit",
+            InvalidType,
+        )
+    if not x.ndim:
+        fail(
+            "a write into a tensor of rank 0",
+            "it has no parts",
+            "assign the variable: total = value",
+            InvalidIndex,
+        )
+
+
+def _box(x: Tensor, shape: Any, offsets: Any, name: str) -> tuple:
+    shape, offsets = a_sequence(name, "the shape", shape), a_sequence(name, "offsets", offsets)
+    if len(shape) != x.ndim or len(offsets) != x.ndim:
+        fail(
+            f"{name}: {len(shape)} sizes and {len(offsets)} offsets for a tensor of {x.ndim} axes",
+            "a part has a size and an offset for each axis",
+            "pass one for each",
+        )
+    return tuple(zip(shape, offsets, strict=True))
+
+
+def view(x: Tensor, shape: Any, offsets: Any) -> Tensor:
+    """The part of x with this shape, at these offsets: whole numbers, one for each axis."""
+    must_be_traced("view", x, "slice an array: x[1:3]")
+    box = _box(x, shape, offsets, "view")
+    sizes = tuple(sized(x.trace, size, "view") for size, _ in box)
+    at = _offsets(x, [offset for _, offset in box])
+    return Tensor(x.trace, x.trace.here().view(x.value, at, sizes))
+
+
+def assemble(value: Tensor, offsets: Any, into: Tensor) -> None:
+    """Puts `into` on a version with the value at these offsets; see view()."""
+    for x in (value, into):
+        must_be_traced("assemble", x, "write into an array: out[1:3] = value")
+    _check_writes(into)
+    _box(into, value.shape, offsets, "assemble")
+    new = _fitting(into, value, list(value.shape))
+    new = into.trace.here().update(into.value, new, _offsets(into, list(offsets)))
+    if into.is_input:
+        into.trace.written[into.trace.input_names[id(into)]] = into
+    into.put(new)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs: functions under @pto.jit with loops, or with writes into their parameters.
+
+    @pto.jit
+    def scatter(x, rows, out):
+        for i in pto.loop(rows.shape[0]):
+            out[rows[i]] = x[i]
+
+    scatter(x, rows, out)          # returns None; `out` has the new rows
+
+A compiled function returns the newest version of each parameter that it writes; after the call the
+arrays get them. So a call reads all its arguments before it writes one, also where they overlap.
+
+Thread safety: as of a jitted function; two calls that write one array race as two copies do.
+"""
+
+import dis
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+from pto import _core
+from pto.errors import InvalidValue
+from pto.language import arguments
+from pto.language.control import loop
+from pto.language.location import user_line
+from pto.language.tensor import Tensor
+
+_WRITES = {"STORE_SUBSCR", "STORE_SLICE"}
+
+
+def is_program(function: Callable) -> bool:
+    """Says whether a function has loops of the program, or writes into its parameters."""
+    if not isinstance(function, types.FunctionType):
+        return False
+    code = function.__code__
+    if has_loops(function) or "assemble" in code.co_names:
+        return True
+    if not any(step.opname in _WRITES for step in dis.get_instructions(code)):
+        return False
+    from pto.language.rewrite_source import writes_parameters  # reads text: seldom needed
+
+    return writes_parameters(function)
+
+
+def has_loops(function: types.FunctionType) -> bool:
+    """Says whether the code of a function names pto.loop."""
+    code = function.__code__
+    cells = function.__closure__ or ()
+    found = [function.__globals__.get(name) for name in code.co_names]
+    found += [cell.cell_contents for cell in cells if _is_filled(cell)]
+    return any(
+        value is loop or (isinstance(value, types.ModuleType) and "loop" in code.co_names
+                          and vars(value).get("loop") is loop)
+        for value in found
+    )  # fmt: skip
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+class Program:
+    """A compiled program; call it as the Python function."""
+
+    def __init__(self, function: types.FunctionType, compiled: Callable[[Callable], Any]):
+        import inspect
+
+        from pto.language.rewrite_source import rewritten
+
+        self.rewritten = rewritten(function) if has_loops(function) else function
+        self.compiled = compiled(function)
+        self.compiled.rewritten = self.rewritten
+        self.signature = inspect.signature(function)
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(value, Tensor) for value in (*args, *kwargs.values())):
+            bound = self.signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            return self.rewritten(*bound.args, **bound.kwargs)
+        found = self.compiled(*args, **kwargs)
+        if written := found.get("written"):
+            given = self.signature.bind(*args, **kwargs).arguments
+            self._write({name: (given[name], value) for name, value in written.items()})
+        return found.get("returned")
+
+    def _write(self, targets: dict[str, tuple[Any, Any]]) -> None:
+        arrays = [array for array, _ in targets.values()]
+        for name, (array, _) in targets.items():
+            if getattr(getattr(array, "flags", None), "writeable", True) is False:
+                arguments.refuse(self.__name__, name, array, "read-only", "")
+            if sum(_may_share(array, other) for other in arrays) > 1:
+                raise InvalidValue(
+                    f"{self.__name__}: {name} shares memory with another array that is written",
+                    "which of the two writes is the last would be left to chance",
+                    "pass memory of its own",
+                    user_line(),
+                )
+        for array, value in targets.values():
+            if hasattr(array, "copy_"):
+                array.copy_(value)
+            else:
+                array[...] = value
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # by name, as a Python function
+
+    def __repr__(self) -> str:
+        return f"<pto.jit program {self.__name__}>"
+
+    def trace(self, *args: Any, **kwargs: Any) -> _core.Graph:
+        """The graph of a call with these arguments: what is returned, then what is written."""
+        return self.compiled.trace(*args, **kwargs)
+
+    def explain(self, *args: Any, **kwargs: Any) -> str:
+        """Shows what becomes of a call with these arguments."""
+        return self.compiled.explain(*args, **kwargs)
+
+    def warm(self, *args: Any, **kwargs: Any) -> "Program":
+        """Prepares calls with such arguments without running one."""
+        self.compiled.warm(*args, **kwargs)
+        return self
+
+
+def _may_share(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if type(a).__module__ != "numpy" or type(b).__module__ != "numpy":
+        return False
+    import numpy
+
+    return numpy.shares_memory(a, b)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole numbers of a program: positions, counts and sizes, known while tracing or only at the call.
+
+    whole(trace, x.shape[0], "pto.loop")   # an i64 of rank 0, whatever the number was
+    sized(trace, n)                        # a size for shapes: int, Dim, also from data
+
+A number is an int, a Dim (a size known at the call) or a traced integer of rank 0. Integers of
+rank 0 that a program reads or counts are numbers, no tensors: they take the type of others.
+
+Thread safety: as a trace.
+"""
+
+import builtins
+import operator
+from typing import Any
+
+from pto import _core
+from pto.errors import InvalidType
+from pto.language.dtypes import boolean, i64
+from pto.language.elementwise import maximum, minimum
+from pto.language.location import describe, fail
+from pto.language.tensor import Tensor
+from pto.language.trace import Trace
+from pto.language.types import cast, constant, number
+
+
+def is_whole(value: Any) -> bool:
+    """Says whether a value is a whole number; arrays of NumPy are none."""
+    if isinstance(value, Tensor):
+        return value.ndim == 0 and value.dtype.is_integer
+    if isinstance(value, bool) or hasattr(type(value), "__len__"):
+        return False
+    return isinstance(value, int | _core.Dim) or hasattr(type(value), "__index__")
+
+
+def plain(value: Any) -> Any:
+    """A whole number as an int, a Dim, or a traced i64 that counts as a number."""
+    if isinstance(value, Tensor):
+        return as_number(value)
+    return value if isinstance(value, _core.Dim) else operator.index(value)
+
+
+def as_number(x: Tensor) -> Tensor:
+    """A traced integer of rank 0 as a number."""
+    if x.weak and x.dtype is i64:
+        return x
+    return Tensor(x.trace, cast(x, i64).value, weak=True)
+
+
+def whole(trace: Trace, value: Any, name: str) -> Tensor:
+    """A whole number as an i64 of rank 0; raises InvalidType for anything else."""
+    if not is_whole(value):
+        kind = f"a tensor {value!r}" if isinstance(value, Tensor) else describe(value)
+        fail(
+            f"{name}: {kind} is no whole number",
+            "positions, counts and sizes are integers: Python's, sizes, or elements of rank 0",
+            "index an integer tensor to its element, or cast: pto.cast(x, pto.i64)",
+            InvalidType,
+        )
+    value = plain(value)
+    if isinstance(value, int):
+        return constant(trace, value, i64)
+    if isinstance(value, _core.Dim):
+        return Tensor(trace, trace.here().extent(value), weak=True)
+    return value
+
+
+def sized(trace: Trace, value: Any, name: str) -> Any:
+    """A whole number as a size of shapes; one that data give defines a symbol."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, _core.Dim):
+        return value
+    return trace.size(whole(trace, value, name))
+
+
+def _smaller_or_larger(name: str, of_ints: Any, of_tensors: Any) -> Any:
+    def function(a: Any, b: Any) -> Any:
+        for value in (a, b):
+            if not isinstance(value, Tensor | _core.Dim) and number(value) is None:
+                fail(f"{name}: {describe(value)} is no number", f"pto.{name} compares two numbers",
+                     f"pass numbers or sizes; pto.a{name} reduces a tensor",
+                     InvalidType)  # fmt: skip
+        if isinstance(a, Tensor) or isinstance(b, Tensor):
+            return of_tensors(a, b)
+        if isinstance(a, _core.Dim):
+            return getattr(a, name)(b)
+        return getattr(b, name)(a) if isinstance(b, _core.Dim) else of_ints(a, b)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"The {name}imum of two numbers or sizes; of tensors element by element."
+    return function
+
+
+min = _smaller_or_larger("min", builtins.min, minimum)
+max = _smaller_or_larger("max", builtins.max, maximum)
+
+
+def is_number(x: Tensor) -> bool:
+    """Says whether an element that a program reads counts as a number."""
+    return x.ndim == 0 and x.dtype.is_integer and x.dtype is not boolean

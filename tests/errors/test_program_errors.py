@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mistakes in programs: each message says what, why and fix, and names the user's line."""
+
+import numpy as np
+import pytest
+import torch
+
+import pto
+from pto.language.op import op
+
+X, ROWS, OUT = np.ones((3, 2), "f4"), np.array([0, 2, 1]), np.zeros((3, 2), "f4")
+WIDE, BYTES = np.ones((3, 2)), np.ones((3, 2), "i1")
+
+
+def changes_shape(x, rows, out):
+    total = pto.zeros([1])
+    for i in pto.loop(3):
+        total = total + x[i]
+    return total
+
+
+def changes_type(x, rows, out):
+    total = 0.0
+    for _ in pto.loop(3):
+        total = total + x
+    return total
+
+
+def lost(x, rows, out):
+    for i in pto.loop(3):
+        row = x[i]
+    return row * 2
+
+
+def lost_in_a_list(x, rows, out):
+    kept = []
+    for i in pto.loop(3):
+        kept.append(x[i])
+    return kept[0] + 1
+
+
+def leaves(x, rows, out):
+    for i in pto.loop(3):
+        if i is None:
+            break
+        out[i] = x[i]
+
+
+def returns(x, rows, out):
+    for i in pto.loop(3):
+        return x[i]
+
+
+def real_count(x, rows, out):
+    for i in pto.loop(2.5):
+        out[i] = x[i]
+
+
+def step_0(x, rows, out):
+    for i in pto.loop(0, 3, 0):
+        out[i] = x[i]
+
+
+def steers(x, rows, out):
+    for i in pto.loop(3):
+        if rows[i] > 1:
+            out[i] = x[i]
+
+
+def as_list_index(x, rows, out):
+    for i in pto.loop(3):
+        out[i] = x[i] * [1.0, 2.0, 3.0][i]
+
+
+def writes_type(x, rows, out):
+    out[0] = pto.cast(x[0], pto.f64)
+
+
+def writes_rank(x, rows, out):
+    out[0] = x
+
+
+def writes_shape(x, rows, out):
+    out[0, :2] = pto.zeros([3])
+
+
+def read_beyond(x, rows, out):
+    for i in pto.loop(4):
+        out[0] = x[i]
+
+
+def write_beyond(x, rows, out):
+    for i in pto.loop(3):
+        out[rows[i] + 1] = x[i]
+
+
+def negative_size(x, rows, out):
+    for i in pto.loop(3):
+        out[i, : rows[i] - 1] = 0
+
+
+def data_sized(x, rows, out):
+    return x[: rows[1]] * 2
+
+
+def branches_differ(x, rows, out):
+    return pto.cond(rows[0] > 0, lambda: x, lambda: x[0])
+
+
+def branch_of_vector(x, rows, out):
+    return pto.cond(rows > 0, lambda: x, lambda: -x)
+
+
+def helper(x):
+    for _ in pto.loop(2):
+        x = x * 2
+    return x
+
+
+def loop_in_a_helper(x, rows, out):
+    out[0] = helper(x[0])
+
+
+def step_of_slice(x, rows, out):
+    out[0] = x[::2][0]
+
+
+def real_index(x, rows, out):
+    out[0] = x[1.5]
+
+
+def too_many(x, rows, out):
+    out[0, 0, 0] = 1
+
+
+def gathers(x, rows, out):
+    out[:] = x[rows]
+
+
+CASES = {
+    changes_shape: (TypeError, "the variable total is f32[1] in front", "one type and shape", ""),
+    changes_type: (TypeError, "the variable total is f32[] in front", "", "pto.zeros"),
+    lost: (TypeError, "the variable row has no value here", "lost behind it", "in front"),
+    lost_in_a_list: (TypeError, "is used behind it", "lost at its end", "pto.zeros"),
+    leaves: (TypeError, "a break inside of pto.loop", "runs to its end", "pto.where"),
+    returns: (TypeError, "a return inside of pto.loop", "", ""),
+    real_count: (TypeError, "loop: the float 2.5 is no whole number", "integers", "cast"),
+    step_0: (ValueError, "loop: the step is 0", "", ""),
+    steers: (TypeError, "a condition (if", "compiled once", "pto.where"),
+    as_list_index: (TypeError, "conversion to a Python number", "", ""),
+    writes_type: (TypeError, "a write of f64 into a tensor of f32", "silently", "pto.cast"),
+    writes_rank: (ValueError, "a write of the shape", "at most as many axes", "reshape"),
+    writes_shape: (ValueError, "shape [3] does not broadcast to [2]", "", ""),
+    read_beyond: (RuntimeError, "offset 3 and size 1 of 3", "inside its tensor", "smaller"),
+    write_beyond: (RuntimeError, "update: axis 0, offset 3", "inside its tensor", "smaller"),
+    negative_size: (RuntimeError, "a size is -1", "not negative", "pto.max(n, 0)"),
+    data_sized: (ValueError, "depends on data", "before the function runs", "out[:n]"),
+    branches_differ: (TypeError, "one branch returns", "equal", ""),
+    branch_of_vector: (TypeError, "the condition is bool[", "one condition", "pto.where"),
+    loop_in_a_helper: (TypeError, "whose text was not read", "", "@pto.jit"),
+    step_of_slice: (IndexError, "a slice with the step 2", "box", ""),
+    real_index: (IndexError, "the index 1.5", "whole numbers", ""),
+    too_many: (IndexError, "3 positions", "one position for each axis", ""),
+    gathers: (IndexError, "the index", "", "loop over their positions"),
+}
+
+
+@pytest.mark.parametrize("function", CASES, ids=lambda f: f.__name__)
+def test_a_mistake_in_a_program_is_told_with_its_line(function):
+    kind, what, why, fix = CASES[function]
+    with pytest.raises(kind) as caught:
+        pto.jit(function)(X, ROWS, OUT.copy())
+    error = caught.value
+    assert isinstance(error, pto.Error), repr(error)
+    assert what in str(error) and why in error.why and fix in error.fix, str(error)
+    assert error.why and error.fix
+    place = f"{error.location} {error.what}".split("test_program_errors.py:")[1]
+    line, first = int(place.split(":")[0].split()[0]), function.__code__.co_firstlineno
+    inside = first <= line <= first + 6
+    assert inside or function is loop_in_a_helper, str(error)
+
+
+def copies(x, rows, out):
+    for i in pto.loop(3):
+        out[i] = x[i]
+
+
+def test_an_array_that_cannot_be_written_is_refused():
+    frozen = OUT.copy()
+    frozen.flags.writeable = False
+    with pytest.raises(pto.Error, match="out is read-only"):
+        pto.jit(copies)(X, ROWS, frozen)
+
+
+def test_two_written_arrays_that_overlap_are_refused():
+    @pto.jit
+    def both(x, y):
+        x[0] = 1
+        y[0] = 2
+
+    memory = np.zeros(4, "f4")
+    both(memory[:2], memory[2:])
+    assert memory.tolist() == [1, 0, 2, 0]
+    with pytest.raises(pto.Error, match="shares memory with another array that is written"):
+        both(memory[:3], memory[1:])
+
+
+def test_a_gradient_through_a_program_is_refused():
+    x = torch.ones(3, 2, requires_grad=True)
+    with pytest.raises(pto.Error, match="loops and writes have no gradient yet"):
+        pto.jit(copies)(x, torch.from_numpy(ROWS), torch.zeros(3, 2))
+
+
+def test_a_loop_without_a_file_is_refused():
+    names = {"pto": pto}
+    exec("def f(x):\n    for i in pto.loop(2):\n        x = x + 1\n    return x", names)
+    with pytest.raises(pto.Error, match="the text of f cannot be read"):
+        pto.jit(names["f"])
+
+
+def test_a_parameter_is_written_under_its_own_name():
+    def alias(x):
+        y = x
+        y[0] = 1
+        return y
+
+    with pytest.raises(pto.Error, match="writing into an input"):
+        pto.jit(alias)(X)
+
+
+def test_what_op_traces_writes_nothing():
+    @op("writes_errors(Tensor x) -> Tensor")
+    class Writes:
+        def build(x):
+            x[0] = 1
+            return x
+
+    with pytest.raises(pto.Error, match="writing into an input"):
+        Writes(X)
+
+
+def test_new_tensors_need_a_traced_function():
+    with pytest.raises(pto.Error, match="zeros: no function is being traced|full: no function"):
+        pto.zeros([2])
+    with pytest.raises(pto.Error, match="call pto.ops.matmul"):
+        pto.matmul(X, X)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random programs: text that runs both under @pto.jit and on NumPy, where pto is `on_numpy`.
+
+    text = random_program(7)         # def program7(x, y, rows, lengths, out): ...
+    arrays = random_arrays(7)
+
+Values are small integers, so that sums in any order are exact; everything follows from the seed.
+"""
+
+import random
+from types import SimpleNamespace
+
+import numpy as np
+
+F32 = np.float32
+
+on_numpy = SimpleNamespace(
+    loop=range,
+    zeros=lambda shape: np.zeros(shape, F32),
+    full=lambda shape, value: np.full(shape, value, F32),
+    matmul=lambda a, b, b_trans=False: a @ (b.T if b_trans else b),
+    concat=np.concatenate,
+    where=np.where,
+    cond=lambda c, then, otherwise: then() if c else otherwise(),
+    maximum=np.maximum,
+    minimum=np.minimum,
+    min=min,
+    max=max,
+    sum=lambda x, dim, keepdim=False: x.sum(dim, keepdims=keepdim, dtype=x.dtype),
+    transpose=lambda x, a, b: x.swapaxes(a, b),
+    reshape=lambda x, *shape: x.reshape(shape),
+)
+
+# {i}, {n}: the index of the innermost loop and a number below the number of rows. `a` is f32[m],
+# `t` is f32[1, n], `c` and `k` are numbers.
+_STATEMENTS = (
+    "a = a + x[{n}]",
+    "a = pto.maximum(a - 1, y[rows[{n}]])",
+    "a = pto.where(a > x[{n}], a - x[{n}], a)",
+    "a = small(a * 2 + c)",
+    "a = a + pto.sum(pto.matmul(x[{n} : {n} + 1], y, b_trans=True), -1)",
+    "a = pto.cond(lengths[{n}] > 1, lambda: a + x[{n}], lambda: -a)",
+    "a = a + pto.sum(pto.transpose(pto.concat([x, out], 1), 0, 1), 0)[0]",
+    "a = a + pto.reshape(out[{n}], 1, x.shape[1])[0]",
+    "t = small(t + pto.matmul(out[{n} : {n} + 1], y, b_trans=True))",
+    "t[0, {n}] = t[0, rows[{n}]] - 1",
+    "c = c + lengths[{n}]",
+    "c = pto.min(c, {n} * 2 + 1)",
+    "k = pto.max(lengths[{n}] - 1, 0)",
+    "out[{n}] = small(a)",
+    "out[{n}, :k] = x[rows[{n}], :k] + y[{n}, :k]",
+    "out[rows[{n}], k:] = small(a[k:])",
+    "out[{n}, lengths[{n}] :] += c % 7",
+    "out[:] = small(out - t[0, {n}])",
+    "out[-1] = x[0] - out[{n}]",
+)
+
+
+def random_program(seed: int) -> str:
+    """The text of the function program<seed>."""
+    chosen = random.Random(seed)
+    lines = [
+        f"def program{seed}(x, y, rows, lengths, out):",
+        "    small = lambda v: pto.minimum(pto.maximum(v, -9.0), 9.0)",
+        "    a, t = pto.zeros([x.shape[1]]), pto.zeros([1, x.shape[0]])",
+        "    c, k = 0, 0",
+        *_block(chosen, 1, []),
+        "    return small(a), t, a * 0 + c",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _block(chosen: random.Random, depth: int, indices: list[str]) -> list[str]:
+    lines = []
+    for _ in range(chosen.randint(1, 4)):
+        indent = "    " * depth
+        if depth < 4 and chosen.random() < 0.5:
+            index = f"i{depth}"
+            inner = [*indices, index]
+            lines.append(f"{indent}for {index} in pto.loop({_bounds(chosen, indices)}):")
+            lines += _block(chosen, depth + 1, inner)
+            continue
+        if indices:
+            row = chosen.choice([*indices, f"rows[{indices[-1]}]"])
+            lines.append(indent + chosen.choice(_STATEMENTS).replace("{n}", row))
+    return lines or ["    " * depth + "c = c + 1"]
+
+
+def _bounds(chosen: random.Random, indices: list[str]) -> str:
+    """Bounds of a loop over numbers of rows, so that each index is one of a row."""
+    whole = ["x.shape[0]", "1, x.shape[0]", "x.shape[0] - 1, -1, -1", "0, x.shape[0], 2"]
+    if indices:
+        whole += [f"{indices[-1]}", f"pto.min(lengths[{indices[-1]}], x.shape[0])"]
+    return chosen.choice(whole)
+
+
+def random_arrays(seed: int) -> list[np.ndarray]:
+    """Arrays for the parameters; rows are positions of rows, lengths at most the row's size."""
+    chosen = np.random.default_rng(seed)
+    n, m = (int(chosen.choice([1, 2, 3, 5, 7])) for _ in range(2))
+    n, m = (0 if chosen.random() < 0.05 else size for size in (n, m))
+    floats = [chosen.integers(-4, 5, (n, m)).astype(F32) for _ in range(3)]
+    rows = chosen.integers(0, max(n, 1), n)
+    lengths = chosen.integers(0, m + 1, n)
+    kinds = [np.int32, np.int64]
+    return [*floats[:2], rows.astype(kinds[seed % 2]), lengths.astype(kinds[seed // 2 % 2]),
+            floats[2]]  # fmt: skip

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs: functions with loops, parts, products and writes, which the interpreter runs."""
+
+import importlib.util
+import math
+import os
+import threading
+
+import numpy as np
+import pytest
+import random_programs
+import torch
+
+import pto
+from pto import _core
+
+F32 = np.float32
+SEEDS = range(600 if os.environ.get("PTO_DEEP") == "1" else 60)
+
+
+def module_of(path, text):
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_random_programs_compute_what_numpy_does(tmp_path):
+    """Every program gives the bits of its own text on NumPy, and its graph reads back."""
+    texts = {seed: random_programs.random_program(seed) for seed in SEEDS}
+    module = module_of(tmp_path / "random_texts.py", "import pto\n" + "\n".join(texts.values()))
+    loops = 0
+    for seed, text in texts.items():
+        wanted, found = random_programs.random_arrays(seed), random_programs.random_arrays(seed)
+        names = {"pto": random_programs.on_numpy}
+        exec(text, names)
+        want = names[f"program{seed}"](*wanted)
+        program = pto.jit(getattr(module, f"program{seed}"))
+        graph = program.trace(*found)
+        graph.verify()
+        assert _core.Graph.parse(str(graph)) == graph, text
+        got = program(*found)
+        for a, b in zip((*want, *wanted), (*got, *found), strict=True):
+            np.testing.assert_array_equal(b, a, err_msg=text)
+        loops += " = loop(" in str(graph)
+    assert loops > len(SEEDS) / 3
+
+
+@pto.jit
+def attend(q, keys, values, table, lengths, out):
+    page_size = keys.shape[1]
+    for i in pto.loop(q.shape[0]):
+        n = lengths[i]
+        for h in pto.loop(q.shape[1]):
+            m = pto.full([q.shape[2], 1], -math.inf)
+            l, o = pto.zeros([q.shape[2], 1]), pto.zeros(q.shape[2:])  # noqa: E741
+            for j in pto.loop((n + page_size - 1) // page_size):
+                size = pto.min(page_size, n - j * page_size)
+                k, v = keys[table[i, j], :size, h], values[table[i, j], :size, h]
+                s = pto.matmul(q[i, h], k, b_trans=True, out_dtype=pto.f32) * 0.5
+                highest = pto.maximum(m, s.amax(-1, keepdim=True))
+                p, old = (s - highest).exp(), (m - highest).exp()
+                l = l * old + p.sum(-1, keepdim=True)  # noqa: E741
+                o = o * old + pto.matmul(p, v.float())
+                m = highest
+            out[i, h] = pto.cast(pto.where(l > 0, o / l, 0.0), out.dtype)
+
+
+def attention(q, keys, values, table, lengths):
+    out = np.zeros(q.shape)
+    for i, n in enumerate(lengths):
+        k, v = (a[table[i]].reshape(-1, *a.shape[2:])[:n] for a in (keys, values))
+        for h in range(q.shape[1] if n else 0):
+            p = np.exp(s - s.max(-1, keepdims=True)) if (s := q[i, h] @ k[:, h].T / 2).size else s
+            out[i, h] = p / p.sum(-1, keepdims=True) @ v[:, h]
+    return out
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.float64])
+def test_attention_over_a_paged_cache_is_written_as_one_explains_it(kind):
+    """One program serves all batch sizes, lengths and page tables."""
+    kinds = torch.float32 if kind == torch.float64 else kind
+    for batch, lengths in ((3, [0, 5, 17]), (1, [24]), (2, [8, 1])):
+        generator = torch.Generator().manual_seed(batch)
+        sizes = ((batch, 2, 3, 4), (9, 8, 2, 4), (9, 8, 2, 4))
+        q, keys, values = (torch.randn(s, generator=generator).to(kinds) for s in sizes)
+        table = torch.randperm(9, generator=generator)[: 3 * batch].reshape(batch, 3)
+        out = torch.full(q.shape, 7.0, dtype=kind)
+        attend(q, keys, values, table.int(), torch.tensor(lengths), out)
+        arrays = [a.double().numpy() for a in (q, keys, values)]
+        want = attention(*arrays, table.numpy(), lengths)
+        allowed = 1e-2 if kind == torch.bfloat16 else 1e-5
+        np.testing.assert_allclose(out.double().numpy(), want, rtol=allowed, atol=allowed)
+
+
+def test_explain_says_that_and_why_a_graph_is_interpreted():
+    @pto.jit
+    def product(x, y):
+        return x @ y
+
+    x = np.eye(3, dtype=F32)
+    text = product.explain(x, x)
+    assert "==== interpreter ====" in text and "'matmul' has no compiled form" in text
+    assert "test_programs.py:" in text.split("==== interpreter ====")[1]
+    assert "==== C++ ====" not in text
+    np.testing.assert_array_equal(product(x, x * 2), x * 2)
+
+
+def test_parts_joins_and_reshapes_are_those_of_numpy():
+    @pto.jit
+    def parts(x):
+        return (x[1], x[-1, 1:], x[:, None, :2], x[..., 0], x[1:, -2:], pto.view(x, [2, 1], [0, 2]),
+                pto.concat([x, x[:1]]), x.reshape(-1), x.reshape(2, -1, 3), x.permute((1, 0)),
+                x.transpose(0, -1), x[2:1], x[:7])  # fmt: skip
+
+    x = np.arange(24, dtype=F32).reshape(4, 6)
+    wanted = (x[1], x[-1, 1:], x[:, None, :2], x[..., 0], x[1:, -2:], x[:2, 2:3],
+              np.concatenate([x, x[:1]]), x.reshape(-1), x.reshape(2, -1, 3), x.T, x.T,
+              x[2:2])  # fmt: skip
+    found = parts.trace(x)
+    assert "f32[2, 1]" in str(found) and "f32[s0-1, 2]" in str(found)
+    with pytest.raises(pto.Error, match="a view lies inside its tensor|negative"):
+        parts(x)
+
+    @pto.jit
+    def inside(x):
+        return (x[1], x[-1, 1:], x[:, None, :2], x[..., 0], x[1:, -2:], pto.view(x, [2, 1], [0, 2]),
+                pto.concat([x, x[:1]]), x.reshape(-1), x.reshape(2, -1, 3), x.permute((1, 0)),
+                x.transpose(0, -1), x[2:2])  # fmt: skip
+
+    for got, want in zip(inside(x), wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_products_have_batches_transposes_and_wider_results():
+    @pto.jit
+    def products(a, b, c, d):
+        return (a @ b, pto.matmul(b, a, a_trans=True, b_trans=True),
+                pto.matmul(c, c, b_trans=True, out_dtype=pto.i32),
+                pto.matmul(d, d, pto.f32))  # fmt: skip
+
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-4, 5, (2, 3, 5)).astype(F32), rng.integers(-4, 5, (5, 2)).astype(F32)
+    c, d = np.full((2, 300), 100, np.int8), np.full((3, 3), 1.5, np.float16)
+    found = products(a, b, c, d)
+    wanted = a @ b, b.T @ a.swapaxes(1, 2), np.full((2, 2), 3000000), np.full((3, 3), 6.75, F32)
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert [x.dtype for x in found] == [F32, F32, np.int32, F32]
+
+
+def test_a_write_reads_all_arguments_first_also_where_they_overlap():
+    @pto.jit
+    def shift(x, out):
+        for i in pto.loop(x.shape[0]):
+            out[i] = x[i] * 2
+
+    memory = np.arange(6, dtype=F32)
+    shift(memory[:5], memory[1:])
+    np.testing.assert_array_equal(memory, [0, 0, 2, 4, 6, 8])
+    strided = np.zeros((5, 2), F32)
+    shift(np.arange(5, dtype=F32)[::-1], strided[:, 1])
+    np.testing.assert_array_equal(strided[:, 1], [8, 6, 4, 2, 0])
+    assert not strided[:, 0].any()
+
+
+def test_numbers_and_what_only_a_branch_computes_are_carried():
+    @pto.jit
+    def count(x, step=3):
+        n, total = 0, 0.5
+        for i in pto.loop(x.shape[0]):
+            n = n + pto.cond(x[i] > 0, lambda: pto.full([], step), lambda: pto.full([], 1))
+            total = total + x[i]
+        return pto.zeros([2]) + n, pto.zeros([1]) + total
+
+    n, total = count(np.array([1, -1, 2], F32))
+    assert n.tolist() == [7, 7] and total.tolist() == [2.5]
+
+
+def test_a_program_calls_another_and_runs_as_plain_python():
+    @pto.jit
+    def put(out, i, value):
+        out[i] = value
+
+    @pto.jit
+    def fill(out):
+        for i in pto.loop(1, out.shape[0]):
+            put(out, i, out[i - 1] * 2)
+
+    x = np.ones(4, F32)
+    fill(x)
+    assert x.tolist() == [1, 2, 4, 8]
+    assert list(pto.loop(1, 6, 2)) == [1, 3, 5]
+
+
+def test_a_function_that_writes_into_no_parameter_is_no_program():
+    @pto.jit
+    def rows(x):
+        found, y = {}, x * 2
+        y[:] = y + 1
+        found["y"] = y
+        return found
+
+    assert isinstance(rows, pto.Jit) and "==== C++ ====" in rows.explain(np.ones((2, 2), F32))
+    assert rows(np.ones((2, 2), F32))["y"].tolist() == [[3, 3], [3, 3]]
+    x = torch.ones(2, 2, requires_grad=True)
+    rows(x)["y"].sum().backward()
+    assert x.grad.tolist() == [[2, 2], [2, 2]]
+
+
+def test_two_threads_call_one_program_with_different_sizes():
+    @pto.jit
+    def rows(x, out):
+        for i in pto.loop(x.shape[0]):
+            out[i] = x[i] + 1
+
+    def run(size, failures):
+        for _ in range(20):
+            x, out = np.full((size, 3), size, F32), np.zeros((size, 3), F32)
+            rows(x, out)
+            if not (out == size + 1).all():
+                failures.append(out)
+
+    failures: list = []
+    threads = [threading.Thread(target=run, args=(size, failures)) for size in (2, 5, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
