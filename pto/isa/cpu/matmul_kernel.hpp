@@ -20,8 +20,8 @@
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
-constexpr int kGroup = 8;       // units of a row that lie together in a panel of a
-constexpr int kLineUnits = 16;  // of 32 bits, in a cache line
+constexpr int kGroup = 8;                        // units of a row that lie together in a panel of a
+constexpr int kLineBytes = 64, kLineUnits = 16;  // of a cache line; units of 32 bits
 #if defined(PTO_TARGET_AVX512)
 constexpr int kRows = 12, kVectors = 2;  // 24 of 32 registers hold outputs
 #elif defined(PTO_TARGET_AVX2)
@@ -30,10 +30,13 @@ constexpr int kRows = 6, kVectors = 2;  // 12 of 16: 8 loads for 12 multiply-add
 constexpr int kRows = 4, kVectors = 2;
 #endif
 
-// The part of b that another tile reads soon, to be asked for meanwhile: `step` bytes a unit.
+// The part of b that another tile reads soon, to be asked for meanwhile: with each unit one or two
+// lines, `step` bytes behind those before; those of the next group of units `group_step` farther.
 struct Soon {
   const char* at;  // null: nothing
-  int64_t step;
+  int64_t step, group_step;
+  // Returns how far a tile goes on.
+  int64_t bytes(int units) const { return units / kGroup * (kGroup * step + group_step); }
 };
 
 // The sources and destinations of the outputs of a tile, the first of those below each other. Rows
@@ -196,7 +199,7 @@ struct Micro {
   static PTO_INLINE void ask(const char*& soon, int64_t step) {
     constexpr int kNear = kVectorBytes == 64 ? 3 : 2;
     __builtin_prefetch(soon, 0, kNear);
-    if constexpr (kPanel > 64) __builtin_prefetch(soon + step / 2, 0, kNear);
+    if constexpr (kPanel > kLineBytes) __builtin_prefetch(soon + kLineBytes, 0, kNear);
     soon += step;
     keep(soon);
   }
@@ -237,6 +240,7 @@ struct Micro {
         step<T>(Down(), Across(), sum, left, u, b, panel + u * kPanel);
       }
       if constexpr (kCopies) panel += kGroup * kPanel;
+      soon += t.soon.group_step;
     }
     for (int u = 0; u < units; ++u, left.go_on(1), b += b_unit)
       step<T>(Down(), Across(), sum, left, u, b, panel + u * kPanel);
@@ -260,6 +264,7 @@ struct Micro {
           ask(soon, t.soon.step);
           step<void>(Down(), Across(), sum, Packed{a}, u, b + u * kPanel);
         }
+        soon += t.soon.group_step;
       }
       for (int u = 0; u < units; ++u)
         step<void>(Down(), Across(), sum, Packed{a}, u, b + u * kPanel);

@@ -23,6 +23,8 @@ constexpr int kBlockSlivers = kBlockRows / kRows;
 constexpr int kSmallUnits = 10 << 10;  // of a b that is read again and again where it lies
 constexpr int kNearUnits = 128 << 10;  // of an a that is read where it lies
 constexpr int kFewRows = 48;           // of an a at any distance that is too, if b is packed
+constexpr int kFewCols = 512;          // of a b whose panels may read rows that share cache sets
+constexpr int kSetUnits = 1 << 10;     // between units that share a set of the first cache
 
 struct Panels {
   int32_t left[kBlockRows * kDepth];
@@ -57,7 +59,8 @@ class Product {
                   job.b.type == PTO_MATMUL_BF16);
     a_in_place_ =
         job.a.data &&
-        ((job.packed && job.rows <= kFewRows) || job.rows * job.a.row_stride <= kNearUnits) &&
+        ((job.packed && job.rows <= kFewRows) || job.rows * job.a.row_stride <= kNearUnits ||
+         (kVectorBytes == 64 && (job.a.row_stride % kSetUnits || job.cols <= kFewCols))) &&
         has_float_rows(job.a, job.a_scale, job.rows, job.depth);
     b_in_place_ = a_in_place_ && b_is_rows_ && job.b.type == PTO_MATMUL_F32 &&
                   (slivers_ == 1 || job.depth * int64_t{job.cols} <= kSmallUnits);
@@ -103,6 +106,10 @@ class Product {
     const int low = job_.rows / slivers_, higher = job_.rows % slivers_;
     return {sliver * low + smaller(sliver, higher), low + (sliver < higher)};
   }
+  // Slivers below each other.
+  struct Tiles {
+    int sliver, count;
+  };
   // Counts the slivers from this one on, below `last`, that have as many rows.
   int equals(int sliver, int last) const {
     const int higher = job_.rows % slivers_;
@@ -133,19 +140,41 @@ class Product {
       }
       for (int p = run_abreast(block, right, depth); p < panels; ++p) {
         const Columns c = columns(block, p);
-        // The tiles ask for the next panel, which comes from far where b was packed long ago.
-        Soon soon = {};
-        if (job_.packed && p + 1 < panels) {
-          soon = {right + panel_bytes(depth, columns(block, p + 1).before),
-                  quotient_up(c.vectors * kLane * Dot::kRightBytes, last - first)};
-        }
+        Asking asking = {};
+        if (p + 1 < panels) asking = ask_for(block, p + 1, right, {first, last - first});
         for (int s = first, count = 0; s < last; s += count) {
-          count = is_copied(c) && s == 0 ? 1 : equals(s, last);
-          count = run_tiles(block, {s, count}, c, right + panel_bytes(depth, c.before), soon);
-          soon.at += int64_t{count} * block.units * soon.step;
+          const bool asks = s >= asking.first && s < asking.last;
+          const bool copies = is_copied(c) && s == 0;
+          count = copies ? 1 : equals(s, asks ? asking.last : last);
+          count = run_tiles(block, {s, count}, c, right + panel_bytes(depth, c.before),
+                            asks ? asking.soon : Soon{});
+          if (asks) asking.soon.at += count * asking.soon.bytes(block.units);
         }
       }
     }
+  }
+
+  // Slivers from `first` to before `last`, whose tiles ask for the same panel.
+  struct Asking {
+    Soon soon;
+    int first, last;
+  };
+  // The tiles of a panel ask for the next one where it comes from far: from b, while it is copied,
+  // or packed long ago.
+  Asking ask_for(const Block& block, int panel, const char* right, Tiles tiles) const {
+    const Columns c = columns(block, panel);
+    const int first = tiles.sliver, last = first + tiles.count;
+    if (is_copied(c) && first == 0) {  // by the first sliver
+      const char* const b = right_at(block.k, c.begin);
+      const int64_t row = right_at(block.k + 1, c.begin) - b;
+      if (last <= kGroup) return {{b, row, 0}, 1, smaller(2, last)};
+      return {{b, 0, row}, 1, 1 + kGroup};  // a row with each group
+    }
+    if (!job_.packed && first == 0) return {};
+    const int depth = quotient_up(block.units, kGroup) * kGroup;
+    const int bytes = c.vectors * kLane * Dot::kRightBytes;
+    const char* const at = right + panel_bytes(depth, c.before);
+    return {{at, quotient_up(bytes, tiles.count), 0}, first, last};
   }
 
   // Multiplies one or two rows by packed panels, some at once; returns how many panels.
@@ -207,12 +236,8 @@ class Product {
     return reinterpret_cast<Unit*>(panels_.left) + sliver % kBlockSlivers * (kRows * kDepth);
   }
 
-  // Slivers below each other, with the same number of rows.
-  struct Tiles {
-    int sliver, count;
-  };
-
-  // Computes the first of these tiles, and more where they need no copy; returns how many.
+  // Computes the first of these tiles, of as many rows each, and more where they need no copy;
+  // returns how many.
   int run_tiles(const Block& block, Tiles tiles, const Columns& c, void* b,
                 const Soon& soon) const {
     const Rows r = rows(tiles.sliver);
@@ -253,7 +278,7 @@ class Product {
     }
     if (copies || (b_in_place_ && c.is_whole())) {
       in.of.b = right_at(block.k, c.begin);
-      in.b_unit = job_.b.row_stride, in.ahead = width;
+      in.b_unit = job_.b.row_stride, in.ahead = copies && slivers_ > 1 ? 0 : width;
     }
     if (!copies)
       InPlaceKernel<Dot>::get(rows_each, c.vectors)(in, out);

@@ -267,7 +267,7 @@ class Stream {
         if (turn < next.units) {
           const int64_t bytes = int64_t{next.vectors} * kVectorBytes / slivers();
           soon = {reinterpret_cast<const char*>(right_at(next.k + turn, next.col)) + s * bytes,
-                  quotient_up(int(bytes), (last - first) * b.units)};
+                  quotient_up(int(bytes), (last - first) * b.units), 0};
         }
         add(b, from, to, {first * kVectors, smaller(last * kVectors, b.vectors)}, sliver(s), soon);
       }

@@ -442,6 +442,13 @@ TEST(Matmul, CrossesItsBlocksWithRowsOfFloats) {
     }
 }
 
+// Rows of a of 4 KB, which share sets of a cache, by few columns and by many; and other rows.
+TEST(Matmul, ReadsManyRowsOfFloatsAtAnyDistance) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
+    for (const Sizes sizes : {Sizes{130, 1023, 60}, Sizes{130, 1023, 530}, Sizes{160, 1000, 70}})
+      ASSERT_NO_FATAL_FAILURE(check_rows_of_floats(sizes, 1, engine, sizes.n == 60));
+}
+
 TEST(Matmul, EveryEngineGivesTheSameBits) {
   for (unsigned seed = 0; seed < 6; ++seed) {
     check_engines<Left<float, 32, 96>, Right<float, 96, 64>, Acc<float, 32, 64>>(
