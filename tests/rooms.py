@@ -45,7 +45,7 @@ BUDGETS = {
     "compiler": 2090,
     "device": 465,
     "ir": 3780,
-    "isa": 16680,
+    "isa": 16691,
     "language": 4420,
     "launch": 4730,
     "operators": 3170,
