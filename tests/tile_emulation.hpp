@@ -58,6 +58,12 @@ struct EmulatedPairs {
     for (int i = 0; i < isa::matmul::kLane; ++i) sum[i] = added_pair(sum[i], a[i], b[i]);
     return sum;
   }
+  static isa::Vec<uint16_t, isa::matmul::kLane> rounded(Sum sum) {
+    isa::Vec<uint16_t, isa::matmul::kLane> narrow;
+    for (int i = 0; i < isa::matmul::kLane; ++i)
+      narrow[i] = isa::bit_cast<uint16_t>(isa::bfloat16_t(sum[i]));
+    return narrow;
+  }
 };
 
 class EmulatedTiles {

@@ -196,6 +196,7 @@ class Product {
   void multiply(int64_t batch, const Rectangle& part) {
     if (part.rows == 0 || part.cols == 0) return;
     if constexpr (kIsNarrow) {
+      if (multiply_rounding(batch, part)) return;
       const int64_t height = std::min<int64_t>(part.rows, 1024), width = kNarrowSums / height;
       for (int64_t row = 0; row < part.rows; row += height)
         for (int64_t col = 0; col < part.cols; col += width)
@@ -209,6 +210,16 @@ class Product {
     Matrix<Element> result = out_.matrix;
     result.data = result.at(part.row, part.col) + offset(out_, batch, 0);
     return result;
+  }
+
+  // Writes one product that the loops can round themselves; false: it cannot be.
+  bool multiply_rounding(int64_t batch, const Rectangle& part) {
+    const Matrix<Element> result = result_at(batch, part);
+    if (n_terms_ != 1 || count(/*repeated=*/true) != 1 || alpha != 1 || added) return false;
+    pto_matmul_job job = job_of(matrix(result, type_of<Element>()), terms_[0], batch, 0, part);
+    if (result.col_stride != 1 || job.depth > pto_matmul_narrow_depth(&job)) return false;
+    pto_matmul(&job);
+    return true;
   }
 
   void multiply_narrow(int64_t batch, const Rectangle& part) {
@@ -242,9 +253,9 @@ class Product {
     bool is_first = true;
     for (int64_t summand = 0; summand < summands; ++summand) {
       for (int term = 0; term < n_terms_; ++term) {
-        const Side &left = terms_[term].left, &right = terms_[term].right;
-        multiply_one(c, from(left, part.row, 0, batch, summand),
-                     from(right, 0, part.col, batch, summand), part, left.elements.cols, is_first);
+        pto_matmul_job job = job_of(matrix(c, type_of<Sum>()), terms_[term], batch, summand, part);
+        if (!is_first) job.start = job.c;
+        pto_matmul(&job);
         is_first = false;
       }
     }
@@ -292,17 +303,17 @@ class Product {
             m.col_stride};
   }
 
-  // c = a b, or c + a b.
-  void multiply_one(const Matrix<Sum>& c, const pto_matmul_matrix& a, const pto_matmul_matrix& b,
-                    const Rectangle& part, int64_t depth, bool is_first) const {
+  pto_matmul_job job_of(const pto_matmul_matrix& c, const Term& term, int64_t batch,
+                        int64_t summand, const Rectangle& part) const {
     pto_matmul_job job = {};
     job.rows = static_cast<int32_t>(part.rows);
     job.cols = static_cast<int32_t>(part.cols);
-    job.depth = static_cast<int32_t>(depth);
-    job.a = a, job.b = b, job.c = matrix(c, type_of<Sum>());
-    if (!is_first) job.start = job.c;
+    job.depth = static_cast<int32_t>(term.left.elements.cols);
+    job.a = from(term.left, part.row, 0, batch, summand);
+    job.b = from(term.right, 0, part.col, batch, summand);
+    job.c = c;
     job.precision = pto_matmul_precision(), job.is_turned = swaps_;
-    pto_matmul(&job);
+    return job;
   }
 
   struct Released {

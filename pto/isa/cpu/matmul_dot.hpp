@@ -163,6 +163,7 @@ struct Bf16Dot {
   static constexpr int kPerUnit = 2, kRightBytes = 4;
   static PTO_INLINE Vector load(const char* b) { return *reinterpret_cast<const LooseUnits*>(b); }
   static PTO_INLINE Sum add(Sum sum, Vector a, Vector b) { return Pairs::add(sum, a, b); }
+  static PTO_INLINE Vec<uint16_t, kLane> rounded(Sum sum) { return Pairs::rounded(sum); }
 };
 
 #if defined(PTO_TARGET_AVX512)
@@ -172,8 +173,22 @@ struct HardwarePairs {
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
     return sum;
   }
+  // Rounds sums of pairs, none of which is subnormal.
+  static PTO_INLINE Vec<uint16_t, kLane> rounded(Vec<float, kLane> sum) {
+    Vec<uint16_t, kLane> narrow;
+    asm("vcvtneps2bf16 %1, %0" : "=v"(narrow) : "v"(sum));
+    return narrow;
+  }
 };
 #endif
+
+// True of ways whose operands may be read where they lie: floats, and pairs of bf16.
+template <class Dot>
+constexpr bool kReadsRows = false;
+template <>
+constexpr bool kReadsRows<FloatDot> = true;
+template <class Pairs>
+constexpr bool kReadsRows<Bf16Dot<Pairs>> = true;
 
 // The lanes of a way to multiply.
 template <class Dot>

@@ -22,6 +22,7 @@
 //
 // Types: c is f32 for floats of up to 32 bits, where b may be I8 (without boxes) or I4X2, and i32
 // for bytes, each operand with or without a sign, and for two of i16; or all are i32, i64 or f64.
+// Up to pto_matmul_narrow_depth c may be f16 or bf16 as a and b are: its sums are rounded once.
 //
 // Thread safety: any thread; pto_matmul writes c, or packed, and only reads everything else.
 #pragma once
@@ -131,6 +132,13 @@ enum { PTO_MATMUL_LAYOUT_VERSION = 1 };
 // other packed. 0: the CPU lacks the wanted engine, or other types. A name: "floats for AVX2".
 int32_t pto_matmul_layout(const pto_matmul_job* job);
 const char* pto_matmul_layout_name(int32_t layout);
+
+// Units of the depth that pass before sums are stored: of the loops for AVX-512, and of the others.
+enum { PTO_MATMUL_WIDE_BLOCK = 1024, PTO_MATMUL_BLOCK = 512 };
+
+// Returns the largest depth at which c may be of the type of a and b, f16 or bf16, in rows without
+// boxes, and without `start`; 0: at none.
+int32_t pto_matmul_narrow_depth(const pto_matmul_job* job);
 
 // Returns 0, or 1 where the CPU lacks the wanted engine; then nothing is written.
 int32_t pto_matmul(const pto_matmul_job* job);

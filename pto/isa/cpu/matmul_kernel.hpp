@@ -47,6 +47,7 @@ struct Outputs {
   int64_t from_stride, to_stride;
   const void* first;  // a row of outputs that is added at once; or null
   const void* last;   // a row that is added at the end; or null
+  bool rounds;        // to bf16; only pairs of bf16 can
   Soon soon;
 };
 
@@ -79,6 +80,7 @@ struct Micro {
   using All = typename IndicesTo<Rows * Vectors>::type;
   using Across = typename IndicesTo<Vectors>::type;
   using Down = typename IndicesTo<Rows>::type;
+  static constexpr bool kPairs = kReadsRows<Dot> && Dot::kPerUnit > 1;
   static constexpr int kLane = kDotLanes<Dot>;
   static constexpr int kBytes = kLane * Dot::kRightBytes;  // of a vector of b
   static constexpr int kPanel = Vectors * kBytes;          // of a unit of a panel
@@ -98,8 +100,18 @@ struct Micro {
   }
 
   template <int... I>
+  static PTO_INLINE void round(Indices<I...>, const Sum* sum, const Outputs& t) {
+    const Vec<uint16_t, kLane> narrow[] = {Dot::rounded(sum[I])...};
+    (__builtin_memcpy(t.to[I % Vectors] + I / Vectors * t.to_stride, &narrow[I], sizeof narrow[I]),
+     ...);
+  }
+
+  template <int... I>
   static PTO_INLINE void end(Indices<I...>, Sum* sum, const Outputs& t) {
     if (t.last) ((sum[I] = sum[I] + load(t.last, I % Vectors)), ...);
+    if constexpr (kPairs) {
+      if (t.rounds) return round(Indices<I...>(), sum, t);
+    }
     ((*reinterpret_cast<LooseSum*>(t.to[I % Vectors] + I / Vectors * t.to_stride) = sum[I]), ...);
   }
 
@@ -162,12 +174,29 @@ struct Micro {
       return bit_cast<Right>(lanes::load<kLane>(reinterpret_cast<const T*>(b) + vector * kLane));
   }
 
-  // Copies b, of elements of T, to `panel`; void: does not.
+  // Loads a vector of units of b: one number each, or the numbers of two rows.
+  template <class T>
+  static PTO_INLINE Right unit_of(const char* b, int64_t b_row, int vector) {
+    if constexpr (kSame<T, void> || Dot::kPerUnit == 1) {
+      return loaded<T>(b, vector);
+    } else {
+      const auto* const even = reinterpret_cast<const uint16_t*>(b) + vector * kLane;
+      const auto* const odd = reinterpret_cast<const uint16_t*>(b + b_row) + vector * kLane;
+      return widened(even) | widened(odd) << 16;
+    }
+  }
+  static PTO_INLINE Right widened(const uint16_t* p) {
+    Vec<uint16_t, kLane> v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return lanes::convert<uint32_t>(v);
+  }
+
+  // Copies b, of elements of T, to `panel`; void: does not. `b_row`: bytes between rows of b.
   template <class T, class Left, int... I, int... J>
   static PTO_INLINE void step(Indices<I...>, Indices<J...> across, Sum* sum, const Left& left,
-                              int unit, const char* b, char* panel = nullptr) {
+                              int unit, const char* b, char* panel = nullptr, int64_t b_row = 0) {
     Right right[Vectors];
-    ((right[J] = loaded<T>(b, J)), ...);
+    ((right[J] = unit_of<T>(b, b_row, J)), ...);
     if constexpr (!kSame<T, void>)
       ((*reinterpret_cast<LooseUnits*>(panel + J * kBytes) = right[J]), ...);
     (row<I>(across, sum, left.template at<I>(unit), right), ...);
@@ -225,7 +254,8 @@ struct Micro {
                                               const Outputs& t, const char* soon) {
     constexpr bool kCopies = !kSame<T, void>;
     constexpr int kLine = 64, kOne = kCopies ? int(sizeof(Element<T>)) : Dot::kRightBytes;
-    const int64_t b_unit = in.b_unit * kOne, ahead = in.ahead * kOne;
+    const int64_t b_row = in.b_unit * kOne, ahead = in.ahead * kOne;
+    const int64_t b_unit = kCopies ? Dot::kPerUnit * b_row : b_row;
     Sum sum[Rows * Vectors];
     begin(All(), sum, t);
     auto* panel = static_cast<char*>(in.panel);
@@ -237,13 +267,13 @@ struct Micro {
         for (int line = 0; in.ahead && line < kWidth * kOne; line += kLine)
           __builtin_prefetch(b + ahead + line);
         if constexpr (!kCopies) ask(soon, t.soon.step);
-        step<T>(Down(), Across(), sum, left, u, b, panel + u * kPanel);
+        step<T>(Down(), Across(), sum, left, u, b, panel + u * kPanel, b_row);
       }
       if constexpr (kCopies) panel += kGroup * kPanel;
       soon += t.soon.group_step;
     }
     for (int u = 0; u < units; ++u, left.go_on(1), b += b_unit)
-      step<T>(Down(), Across(), sum, left, u, b, panel + u * kPanel);
+      step<T>(Down(), Across(), sum, left, u, b, panel + u * kPanel, b_row);
     end(All(), sum, t);
     return soon;
   }

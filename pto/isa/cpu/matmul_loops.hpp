@@ -16,7 +16,7 @@ namespace matmul {
 
 // Units of a block. AVX-512 takes its panels of 128 KB from the second cache, so that outputs,
 // which come from farther, pass seldom; others keep those of 32 KB in the first.
-constexpr int kDepth = kVectorBytes == 64 ? 1024 : 512;
+constexpr int kDepth = kVectorBytes == 64 ? PTO_MATMUL_WIDE_BLOCK : PTO_MATMUL_BLOCK;
 constexpr int kBlockCols = 1024;                           // columns of a block
 constexpr int kBlockRows = kVectorBytes == 64 ? 144 : 96;  // rows of a block: 576 or 192 KB
 constexpr int kBlockSlivers = kBlockRows / kRows;
@@ -52,16 +52,17 @@ class Product {
         to_(job.c, job.rows, job.cols),
         from_(job.start, job.rows, job.cols),
         slivers_(quotient_up(job.rows, kRows)) {
-    if (!kSame<Dot, FloatDot> || job.packs) return;
-    b_is_rows_ = !job.packed && !job.b_patches && job.b.data &&
-                 has_rows(job.b, job.b_scale, job.depth, job.cols) &&
-                 (job.b.type == PTO_MATMUL_F32 || job.b.type == PTO_MATMUL_F16 ||
-                  job.b.type == PTO_MATMUL_BF16);
-    a_in_place_ =
-        job.a.data &&
-        ((job.packed && job.rows <= kFewRows) || job.rows * job.a.row_stride <= kNearUnits ||
-         (kVectorBytes == 64 && (job.a.row_stride % kSetUnits || job.cols <= kFewCols))) &&
-        has_float_rows(job.a, job.a_scale, job.rows, job.depth);
+    if (!kReadsRows<Dot> || job.packs) return;
+    is_narrow_ = job.c.type == PTO_MATMUL_F16 || job.c.type == PTO_MATMUL_BF16;
+    const bool is_even = job.depth % Dot::kPerUnit == 0;  // all units are whole
+    b_is_rows_ = !job.packed && !job.b_patches && job.b.data && is_even && copies(job.b.type) &&
+                 has_rows(job.b, job.b_scale, job.depth, job.cols);
+    const int64_t row = job.a.row_stride / Dot::kPerUnit, units = job.rows * row;
+    a_in_place_ = job.a.data && is_even && row * Dot::kPerUnit == job.a.row_stride &&
+                  job.a.type == (Dot::kPerUnit == 1 ? PTO_MATMUL_F32 : PTO_MATMUL_BF16) &&
+                  ((job.packed && job.rows <= kFewRows) || units <= kNearUnits ||
+                   (kVectorBytes == 64 && (row % kSetUnits || job.cols <= kFewCols))) &&
+                  has_rows(job.a, job.a_scale, job.rows, job.depth);
     b_in_place_ = a_in_place_ && b_is_rows_ && job.b.type == PTO_MATMUL_F32 &&
                   (slivers_ == 1 || job.depth * int64_t{job.cols} <= kSmallUnits);
   }
@@ -167,8 +168,10 @@ class Product {
     if (is_copied(c) && first == 0) {  // by the first sliver
       const char* const b = right_at(block.k, c.begin);
       const int64_t row = right_at(block.k + 1, c.begin) - b;
-      if (last <= kGroup) return {{b, row, 0}, 1, smaller(2, last)};
-      return {{b, 0, row}, 1, 1 + kGroup};  // a row with each group
+      // All rows with the units of the next slivers; or one row with each group.
+      if (last <= kGroup || Dot::kPerUnit > 1)
+        return {{b, row, 0}, 1, smaller(1 + Dot::kPerUnit, last)};
+      return {{b, 0, row}, 1, 1 + kGroup};
     }
     if (!job_.packed && first == 0) return {};
     const int depth = quotient_up(block.units, kGroup) * kGroup;
@@ -181,7 +184,8 @@ class Product {
   int run_abreast(const Block& block, const char* right, int depth) const {
     if constexpr (kSame<Dot, FloatDot>) {
       const Place* const from = !block.is_first ? &to_ : job_.start.data ? &from_ : nullptr;
-      if (!job_.packed || !a_in_place_ || !to_.has_vectors || (from && !from->has_vectors))
+      if (!job_.packed || !a_in_place_ || is_narrow_ || !to_.has_vectors ||
+          (from && !from->has_vectors))
         return 0;
       if (job_.rows == 1) return run_abreast<1, 4>(block, right, depth, from);
       if (job_.rows == 2) return run_abreast<2, 3>(block, right, depth, from);
@@ -211,6 +215,11 @@ class Product {
     return int64_t(depth) * cols * Dot::kRightBytes;
   }
 
+  // True where kernels copy elements of b, of this type, to panels.
+  static bool copies(int type) {
+    if (Dot::kPerUnit > 1) return type == PTO_MATMUL_BF16;
+    return type == PTO_MATMUL_F32 || type == PTO_MATMUL_F16 || type == PTO_MATMUL_BF16;
+  }
   // True where b is packed by the kernel that multiplies the first sliver by it.
   bool is_copied(const Columns& c) const { return b_is_rows_ && !b_in_place_ && c.is_whole(); }
 
@@ -219,7 +228,7 @@ class Product {
     if constexpr (!kSame<Dot, FloatDot>) {  // all whole panels at once
       const int begin = block.begin * kLane;
       panel = (smaller(block.end * kLane, job_.cols) - begin) / kPanelCols;
-      if (panel > 0)
+      if (panel > 0 && !is_copied(columns(block, 0)))
         right_(job_, right,
                {begin, panel * kPanelCols, kPanelCols, block.k, block.units,
                 panel_bytes(depth, kPanelCols)});
@@ -242,8 +251,12 @@ class Product {
                 const Soon& soon) const {
     const Rows r = rows(tiles.sliver);
     const Place* const from = !block.is_first ? &to_ : job_.start.data ? &from_ : nullptr;
-    const bool is_whole = c.is_whole() && to_.has_vectors && (!from || from->has_vectors);
-    Outputs out = is_whole ? outputs(to_, from, r.begin, c.begin, c.vectors) : Outputs{};
+    const bool rounds = is_narrow_ && Dot::kPerUnit > 1 && !job_.bias.data;
+    const bool is_whole =
+        c.is_whole() && (is_narrow_ ? rounds : to_.has_vectors && (!from || from->has_vectors));
+    Outputs out = {};
+    if (is_whole)
+      out = rounds ? narrow_outputs(r, c) : outputs(to_, from, r.begin, c.begin, c.vectors);
     out.soon = soon;
     if (first_factor_) out.first = first() + c.before;
     if (block.is_last && job_.bias.data) out.last = last() + c.before;
@@ -255,12 +268,21 @@ class Product {
     return 1;
   }
 
+  Outputs narrow_outputs(const Rows& r, const Columns& c) const {
+    Outputs out = {};
+    auto* const to = static_cast<uint16_t*>(job_.c.data) + r.begin * job_.c.row_stride + c.begin;
+    for (int v = 0; v < c.vectors; ++v) out.to[v] = reinterpret_cast<char*>(to + v * kLane);
+    out.to_stride = job_.c.row_stride * int64_t(sizeof(uint16_t));
+    out.rounds = true;
+    return out;
+  }
+
   // Multiplies slivers by one panel of b: `panel`, or where it lies.
   void multiply(const Outputs& out, const Block& block, Tiles tiles, const Columns& c,
                 void* panel) const {
     const int rows_each = rows(tiles.sliver).count;
     Operands of = {left_of(tiles.sliver), panel, block.units, tiles.count, kRows * kDepth};
-    if constexpr (kSame<Dot, FloatDot>) {
+    if constexpr (kReadsRows<Dot>) {
       const bool copies = is_copied(c) && tiles.sliver == 0;
       if (a_in_place_ || copies) return multiply_in_place(of, rows_each, out, block, tiles, c);
     }
@@ -268,7 +290,7 @@ class Product {
   }
   void multiply_in_place(Operands of, int rows_each, const Outputs& out, const Block& block,
                          Tiles tiles, const Columns& c) const {
-    const int64_t width = c.vectors * kLane, row = job_.a.row_stride;
+    const int64_t width = c.vectors * kLane, row = job_.a.row_stride / Dot::kPerUnit;
     const bool copies = is_copied(c) && tiles.sliver == 0;
     void* const panel = const_cast<void*>(of.b);
     InPlace in = {of, kGroup, kGroup * rows_each, width, 1, 0, panel};
@@ -282,33 +304,57 @@ class Product {
     }
     if (!copies)
       InPlaceKernel<Dot>::get(rows_each, c.vectors)(in, out);
-    else if (job_.b.type == PTO_MATMUL_F16)
-      CopyingKernel<Dot, half>::get(rows_each, c.vectors)(in, out);
-    else if (job_.b.type == PTO_MATMUL_BF16)
-      CopyingKernel<Dot, bfloat16_t>::get(rows_each, c.vectors)(in, out);
     else
-      CopyingKernel<Dot, float>::get(rows_each, c.vectors)(in, out);
+      copying(rows_each, c.vectors)(in, out);
   }
-  const int32_t* left_at(int row, int k) const {
-    return static_cast<const int32_t*>(job_.a.data) + row * job_.a.row_stride + k;
+  auto copying(int rows, int vectors) const {
+    if constexpr (Dot::kPerUnit > 1)
+      return CopyingKernel<Dot, bfloat16_t>::get(rows, vectors);
+    else if (job_.b.type == PTO_MATMUL_F16)
+      return CopyingKernel<Dot, half>::get(rows, vectors);
+    else if (job_.b.type == PTO_MATMUL_BF16)
+      return CopyingKernel<Dot, bfloat16_t>::get(rows, vectors);
+    else
+      return CopyingKernel<Dot, float>::get(rows, vectors);
+  }
+  const Unit* left_at(int row, int k) const {
+    constexpr int kBytes = int(sizeof(Unit)) / Dot::kPerUnit;  // of an element
+    const auto* const a = static_cast<const char*>(job_.a.data);
+    return reinterpret_cast<const Unit*>(a + (row * job_.a.row_stride + k) * kBytes);
   }
   const char* right_at(int k, int col) const {
     const int bytes = job_.b.type == PTO_MATMUL_F32 ? 4 : 2;
     return static_cast<const char*>(job_.b.data) + (k * job_.b.row_stride + col) * bytes;
   }
 
-  // Goes through a copy of whole vectors, at the edge and where the layout has none.
+  // Goes through a copy of whole vectors: at the edge, where the layout has none, and to round.
   void by_copy(Outputs& out, const Place* from, const Block& block, int sliver, const Columns& c,
                void* b) const {
     const Rows r = rows(sliver);
-    Unit tile[kRows][kVectors * kLane];
+    alignas(kLineBytes) Unit tile[kRows][kVectors * kLane];
     for (int i = 0; from && i < r.count; ++i) from->read(tile[i], r.begin + i, c.begin, c.count);
     for (int v = 0; v < c.vectors; ++v)
       out.from[v] = out.to[v] = reinterpret_cast<char*>(tile[0] + v * kLane);
     if (!from) out.from[0] = nullptr;
     out.to_stride = out.from_stride = sizeof(tile[0]);
     multiply(out, block, {sliver, 1}, c, b);
-    for (int i = 0; i < r.count; ++i) to_.write(tile[i], r.begin + i, c.begin, c.count);
+    for (int i = 0; i < r.count; ++i) {
+      if (!is_narrow_)
+        to_.write(tile[i], r.begin + i, c.begin, c.count);
+      else if (job_.c.type == PTO_MATMUL_F16)
+        write_rounded<half>(tile[i], r.begin + i, c.begin, c.count);
+      else
+        write_rounded<bfloat16_t>(tile[i], r.begin + i, c.begin, c.count);
+    }
+  }
+  template <class T>
+  void write_rounded(const Unit* sums, int row, int col, int count) const {
+    T* const to = static_cast<T*>(job_.c.data) + row * job_.c.row_stride + col;
+    const auto* const from = reinterpret_cast<const float*>(sums);
+    int j = 0;
+    for (; j + kLane <= count; j += kLane)
+      lanes::store<kLane>(to + j, lanes::load<kLane>(from + j));
+    if (j < count) lanes::store_part<kLane>(to + j, lanes::load<kLane>(from + j), count - j);
   }
 
   // Bytes of a whose sign was turned count 128 too many or too few: sums up what their product with
@@ -341,7 +387,8 @@ class Product {
   char* packed_;            // the next block's; null: packed at each call
   Place to_, from_;
   const int slivers_;
-  bool b_is_rows_ = false;                        // of floats, halves or bfloat16, to be packed
+  bool is_narrow_ = false;                        // c, of f16 or bf16
+  bool b_is_rows_ = false;                        // of f32, f16 or bf16, to be packed
   bool a_in_place_ = false, b_in_place_ = false;  // read where they lie; of b whole panels
 };
 
