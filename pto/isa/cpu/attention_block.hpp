@@ -25,10 +25,10 @@ constexpr int kPanel = kVectors * kLane;  // keys, or elements of a value, besid
 constexpr int kSubRows = 96;              // whose scores are computed before their softmax
 constexpr int kMostRows = 384;            // that share packed keys and values
 constexpr int kRowFloats = 48 << 10;      // of packed queries, and of outputs
-constexpr int kMostKeys = 256;            // of a block
-constexpr int kGradientKeys = 128;        // of a block of the gradients
-constexpr int kFewRows = 2 * kRows;       // that may read keys and values where they lie
-constexpr int kNearFloats = 256 << 10;    // of keys and values, in the second cache
+constexpr int kMostKeys = kVectorBytes == 64 ? 512 : 256;  // of a block
+constexpr int kGradientKeys = 128;                         // of a block of the gradients
+constexpr int kFewRows = 2 * kRows;     // that may read keys and values where they lie
+constexpr int kNearFloats = 256 << 10;  // of keys and values, in the second cache
 
 PTO_INLINE int rounded_up(int n, int to) { return quotient_up(n, to) * to; }
 PTO_INLINE int larger(int a, int b) { return a > b ? a : b; }
@@ -40,7 +40,7 @@ struct Sizes {
   explicit Sizes(const pto_attention_job& job, int most_keys = kMostKeys)
       : depth(rounded_up(job.width, kGroup)), outs(rounded_up(job.value_width, kPanel)) {
     const int width = larger(larger(depth, outs), 1);
-    keys = smaller(width <= 96 ? kMostKeys : 128, most_keys);
+    keys = smaller(width <= 96 ? kMostKeys : kMostKeys / 2, most_keys);
     rows = larger(smaller(kRowFloats / width / kSubRows * kSubRows, kMostRows), kSubRows);
   }
   int64_t score_stride() const { return keys + 16; }  // rows fall into different sets of the cache
