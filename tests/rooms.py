@@ -49,7 +49,7 @@ BUDGETS = {
     "language": 4420,
     "launch": 4730,
     "operators": 3170,
-    "ops": 5164,
+    "ops": 5167,
     "passes": 815,
     "pto": 877,
     "tasks": 11140,

@@ -4,6 +4,7 @@
 import random
 
 import numpy as np
+import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
 import torch
 from torch.nn import functional as F
