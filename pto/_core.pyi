@@ -76,6 +76,13 @@ class GraphBuilder:
     def reduce(self, op: str, a: int, axes: Sequence[int], /) -> int: ...
     def broadcast(self, a: int, shape: Shape, /) -> int: ...
     def reshape(self, a: int, shape: Shape, /) -> int: ...
+    def iota(self, shape: Shape, axis: int, /) -> int: ...
+    def along(self, op: str, operands: Sequence[int], axis: int, /) -> int:
+        """gather, scatter, scatter_add or a scan along an axis, which counts from 0."""
+
+    def sort(self, op: str, a: int, /) -> int:
+        """sort or sort_descending; result 1 is the positions."""
+
     def type(self, value: int, /) -> tuple[str, tuple[Size, ...]]:
         """(dtype, shape)"""
 

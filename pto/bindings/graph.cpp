@@ -133,6 +133,11 @@ void bind_parts(nb::class_<GraphBuilder>& builder) {
                       nb::handle shape) { return b.view(a, offsets, dims_from(shape)); })
       .def("update", &B::update)
       .def("concat", &B::concat)
+      .def("iota",
+           [](B& b, nb::handle shape, int64_t axis) { return b.iota(dims_from(shape), axis); })
+      .def("along", [](B& b, const std::string& op, std::vector<Value> operands,
+                       int64_t axis) { return b.along(opcode_from(op), operands, axis); })
+      .def("sort", [](B& b, const std::string& op, Value a) { return b.sort(opcode_from(op), a); })
       .def("size", &B::size)
       .def("extent", [](B& b, nb::handle size) { return b.extent(dim_from(size)); })
       .def("matmul", [](B& b, Value x, Value y,

@@ -131,6 +131,28 @@ TEST(MapBatch, moving_axes_and_elements_keeps_the_batch_in_front) {
               Optional(ElementsAre(true, true)));
 }
 
+TEST(MapBatch, positions_order_and_scans_along_an_axis_that_moves_along_keep_rows_apart) {
+  const char* one = R"(graph g(%x: f32[s0, s1], %i: i64[s2, 1]) -> (f32[s2, s1], i64[s0, s1]) {
+  %0 = gather(%x, %i) {axes=[0]} : f32[s2, s1]
+  %1 = cumsum(%0) {axes=[1]} : f32[s2, s1]
+  %2 = sort(%x) : f32[s0, s1]
+  %3 = result(%2) {index=1} : i64[s0, s1]
+  return %1, %3
+})";
+  const std::string good =
+      R"(graph g(%x: f32[s9, s0, s1], %i: i64[s9, s2, 1]) -> (f32[s9, s2, s1], i64[s9, s0, s1]) {
+  %0 = gather(%x, %i) {axes=[1]} : f32[s9, s2, s1]
+  %1 = cumsum(%0) {axes=[2]} : f32[s9, s2, s1]
+  %2 = sort(%x) : f32[s9, s0, s1]
+  %3 = result(%2) {index=1} : i64[s9, s0, s1]
+  return %1, %3
+})";
+  EXPECT_THAT(mapped(good.c_str(), one, {true, true}), Optional(ElementsAre(true, true)));
+  std::string other = good;
+  other.replace(other.find("{axes=[2]}"), 10, "{axes=[0]}");
+  EXPECT_EQ(mapped(other.c_str(), one, {true, true}), std::nullopt) << "a sum over the batch";
+}
+
 TEST(MapBatch, other_numbers_types_and_guards_are_other_graphs) {
   const char* one = R"(graph g(%x: f32[s0], %y: f32[s1]) -> (f32[s0]) {
   %0 = constant {value=2} : f32[]

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "pto/ir/number.hpp"
@@ -129,66 +130,6 @@ double with_overflow(DType dtype, double exact, double rounded, double bound) {
   return bound;
 }
 
-// True where sums are exact in any order: all terms are small multiples of one power of two.
-bool sums_exactly(DType compute, std::span<const ElementNumber> x) {
-  double total = 0;
-  int lowest = 2000;
-  for (const ElementNumber& n : x) {
-    if (!std::isfinite(n.real)) return false;
-    if (n.real == 0) continue;
-    int exponent = 0;
-    double significand = std::frexp(n.real, &exponent);
-    int bits = 0;
-    for (; significand != std::trunc(significand); significand *= 2) ++bits;
-    lowest = std::min(lowest, exponent - bits);
-    total += std::abs(n.real);
-  }
-  return total == 0 || total < std::ldexp(compute == DType::F64 ? 0x1p53 : 0x1p24, lowest);
-}
-
-double sum_bound(DType dtype, std::span<const ElementNumber> x, std::span<const double> b,
-                 double steps, ElementNumber value) {
-  const DType compute = compute_type(dtype);
-  double total = 0, off = 0;
-  bool finite = true;
-  for (size_t i = 0; i < x.size(); ++i) {
-    off += b[i];
-    finite = finite && std::isfinite(x[i].real);
-    if (std::isfinite(x[i].real)) total += std::abs(x[i].real);
-  }
-  if (total + off >= largest(compute) / 2) return kUnbounded;
-  if (!finite) return 0;
-  if (!std::isfinite(value.real)) return kUnbounded;
-  double bound = off;
-  const double unit = compute == DType::F64 ? 0x1p-52 : 0x1p-23;
-  if (off > 0 || !sums_exactly(compute, x))
-    bound += steps * unit * (total + off) + spacing(compute, value.real);
-  return is_half(dtype) ? bound + spacing(dtype, value.real) : bound;
-}
-
-double product_bound(DType dtype, std::span<const ElementNumber> x, std::span<const double> b,
-                     ElementNumber value) {
-  const DType compute = compute_type(dtype);
-  double above = 1, below = 1, relative = 1;
-  bool integral = true, exact = true, finite = true;
-  for (size_t i = 0; i < x.size(); ++i) {
-    const double size = std::abs(x[i].real);
-    exact = exact && b[i] == 0;
-    finite = finite && std::isfinite(size);
-    integral = integral && size == std::trunc(size);
-    if (std::isfinite(size)) (size > 1 ? above : below) *= size != 0 ? size : 1;
-    relative *= b[i] == 0 ? 1 : 1 + b[i] / size;
-  }
-  if (exact && integral && above < (compute == DType::F64 ? 0x1p53 : 0x1p24)) return 0;
-  const double tiny = compute == DType::F64 ? 0x1p-960 : 0x1p-100;
-  if (!finite || above >= largest(compute) / 2 || below < tiny || !std::isfinite(value.real))
-    return exact && above < largest(compute) / 2 && below >= tiny ? 0 : kUnbounded;
-  const double unit = compute == DType::F64 ? 0x1p-52 : 0x1p-23;
-  relative *= 1 + 2 * static_cast<double>(x.size() + 1) * unit;
-  const double bound = std::abs(value.real) * (relative - 1) + spacing(compute, value.real);
-  return is_half(dtype) ? bound + spacing(dtype, value.real) : bound;
-}
-
 }  // namespace
 
 double element_bound(Opcode op, DType from, DType to, std::span<const ElementNumber> x,
@@ -222,14 +163,66 @@ double steps_of_sum(size_t count) {
   return std::min(n, 2 * 128 + 2 * std::log2(n + 1));  // isa/reduce/block_sums.hpp
 }
 
+void ReductionBound::add(ElementNumber x, double b) {
+  ++count_;
+  most_ = std::max(most_, b);
+  if (!is_float(dtype_)) return;
+  const double size = std::abs(x.real);
+  is_finite_ = is_finite_ && std::isfinite(size);
+  if (op_ == Opcode::sum) {
+    off_ += b;
+    if (!std::isfinite(size) || size == 0) return;
+    total_ += size;
+    int exponent = 0;
+    const double significand = std::frexp(size, &exponent);
+    const auto bits = static_cast<uint64_t>(std::ldexp(significand, 53));
+    lowest_ = std::min(lowest_, exponent - 53 + std::countr_zero(bits));
+  } else if (op_ == Opcode::prod) {
+    is_integral_ = is_integral_ && size == std::trunc(size);
+    if (std::isfinite(size)) (size > 1 ? above_ : below_) *= size != 0 ? size : 1;
+    relative_ *= b == 0 ? 1 : 1 + b / size;
+  }
+}
+
+double ReductionBound::at(double steps, ElementNumber value) const {
+  if (!std::isfinite(most_)) return kUnbounded;
+  if (!is_float(dtype_)) return most_ > 0 ? kUnbounded : 0;
+  if (op_ == Opcode::amax || op_ == Opcode::amin) return most_;
+  return op_ == Opcode::sum ? of_sum(steps, value) : of_product(value);
+}
+
+double ReductionBound::of_sum(double steps, ElementNumber value) const {
+  const DType compute = compute_type(dtype_);
+  const double digits = compute == DType::F64 ? 0x1p53 : 0x1p24;
+  if (total_ + off_ >= largest(compute) / 2) return kUnbounded;
+  if (!is_finite_) return 0;
+  if (!std::isfinite(value.real)) return kUnbounded;
+  double bound = off_;
+  // Sums are exact in any order where all terms are small multiples of one power of two.
+  const bool is_exact = total_ == 0 || total_ < std::ldexp(digits, lowest_);
+  if (off_ > 0 || !is_exact)
+    bound += steps * 2 / digits * (total_ + off_) + spacing(compute, value.real);
+  return is_half(dtype_) ? bound + spacing(dtype_, value.real) : bound;
+}
+
+double ReductionBound::of_product(ElementNumber value) const {
+  const DType compute = compute_type(dtype_);
+  const double digits = compute == DType::F64 ? 0x1p53 : 0x1p24;
+  const bool is_exact = most_ == 0;
+  if (is_exact && is_integral_ && above_ < digits) return 0;
+  const double tiny = compute == DType::F64 ? 0x1p-960 : 0x1p-100;
+  if (!is_finite_ || above_ >= largest(compute) / 2 || below_ < tiny || !std::isfinite(value.real))
+    return is_exact && above_ < largest(compute) / 2 && below_ >= tiny ? 0 : kUnbounded;
+  const double relative = relative_ * (1 + 4 * static_cast<double>(count_ + 1) / digits);
+  const double bound = std::abs(value.real) * (relative - 1) + spacing(compute, value.real);
+  return is_half(dtype_) ? bound + spacing(dtype_, value.real) : bound;
+}
+
 double reduction_bound(Opcode op, DType dtype, std::span<const ElementNumber> x,
                        std::span<const double> b, double steps, ElementNumber value) {
-  const double most = b.empty() ? 0 : *std::max_element(b.begin(), b.end());
-  if (!std::isfinite(most)) return kUnbounded;
-  if (!is_float(dtype)) return most > 0 ? kUnbounded : 0;
-  if (op == Opcode::amax || op == Opcode::amin) return most;
-  return op == Opcode::sum ? sum_bound(dtype, x, b, steps, value)
-                           : product_bound(dtype, x, b, value);
+  ReductionBound bound(op, dtype);
+  for (size_t i = 0; i < x.size(); ++i) bound.add(x[i], b[i]);
+  return bound.at(steps, value);
 }
 
 double output_bound(DType dtype, ElementNumber value, double bound) {

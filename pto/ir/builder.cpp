@@ -94,11 +94,12 @@ Value GraphBuilder::add(Node node) {
 Value GraphBuilder::add_guarded(Node node) {
   return located([&] {
     const std::string name(info(node.op).name);
+    const auto sizes = operation(node.op).sizes;
     const Value v = add(std::move(node));
+    if (sizes == nullptr) return v;
     std::vector<const Node*> operands;
     for (const Value operand : this->node(v).operands) operands.push_back(&this->node(operand));
-    for (const auto& [from, to, stretches, rule, body] :
-         operation(this->node(v).op).sizes(this->node(v), operands)) {
+    for (const auto& [from, to, stretches, rule, body] : sizes(this->node(v), operands)) {
       if (stretches && from == Dim(1)) continue;
       guard_equal(stretches && sizes_may_be_one_ ? pto::broadcast(from, to) : from, to, name);
     }
@@ -233,10 +234,22 @@ Value GraphBuilder::update(Value into, Value part, std::vector<Value> offsets) {
 }
 
 Value GraphBuilder::concat(std::vector<Value> parts, int64_t axis) {
-  Node node = make_node(Opcode::concat, std::move(parts));
+  return along(Opcode::concat, std::move(parts), axis);
+}
+
+Value GraphBuilder::along(Opcode op, std::vector<Value> operands, int64_t axis) {
+  Node node = make_node(op, std::move(operands));
   node.attributes.axes = {axis};
   return add_guarded(std::move(node));
 }
+
+Value GraphBuilder::iota(Dims shape, int64_t axis) {
+  Node node = make_node(Opcode::iota, {}, {DType::I64, std::move(shape)});
+  node.attributes.axes = {axis};
+  return add(std::move(node));
+}
+
+Value GraphBuilder::sort(Opcode op, Value a) { return add(make_node(op, {a})); }
 
 Value GraphBuilder::size(Value count, const Dim& symbol) {
   Node node = make_node(Opcode::size, {count});

@@ -63,8 +63,23 @@ constexpr const char* kParts = R"(graph g(%x: f32[s0], %n: i64[], %o: f32[s0]) -
 }
 )";
 
+constexpr const char* kAxes =
+    R"(graph g(%x: f32[s0, s1], %n: i64[s0]) -> (f32[s0, s1], i64[s0, 1]) {
+  %0 = iota {axes=[0]} : i64[s0, 1]
+  %1 = reshape(%n) : i64[s0, 1]
+  %2 = gather(%x, %1) {axes=[0]} : f32[s0, s1]
+  %3 = scatter_add(%x, %0, %2) {axes=[0]} : f32[s0, s1]
+  %4 = scatter(%3, %1, %2) {axes=[0]} : f32[s0, s1]
+  %5 = sort_descending(%4) : f32[s0, s1]
+  %6 = result(%5) {index=1} : i64[s0, s1]
+  %7 = gather(%5, %6) {axes=[1]} : f32[s0, s1]
+  %8 = cumprod(%7) {axes=[1]} : f32[s0, s1]
+  return %8, %0
+}
+)";
+
 std::vector<std::string> seeds() {
-  std::vector<std::string> texts{kLoop, kFused, kMatmul, kParts};
+  std::vector<std::string> texts{kLoop, kFused, kMatmul, kParts, kAxes};
   for (uint64_t seed = 0; seed < 40; ++seed)
     texts.push_back(print(random_graph(seed, {.operations = 8, .structure = seed % 2 == 0})));
   return texts;

@@ -76,7 +76,7 @@ using Value = int;  // index of a node in its graph
 struct Attributes {
   std::string name;                                                  // input, scalar
   std::variant<double, int64_t> value = 0.0;                         // constant
-  std::vector<int64_t> axes;                                         // reduce, transpose
+  std::vector<int64_t> axes;                                         // reduce, transpose, along
   int64_t index = 0;                                                 // result
   Dim size;                                                          // size, extent
   std::shared_ptr<const Graph> body;                                 // loop, fused
@@ -87,7 +87,7 @@ struct Node {
   Opcode op;
   std::vector<Value> operands;
   Attributes attributes;
-  Type type;                        // for a loop or fused node, that of its first result
+  Type type;                        // of its first result
   std::vector<Location> locations;  // not part of identity
 
   bool is_parameter() const { return op == Opcode::input || op == Opcode::scalar; }
@@ -141,6 +141,9 @@ class GraphBuilder {
   Value view(Value a, std::vector<Value> offsets, Dims shape);
   Value update(Value into, Value part, std::vector<Value> offsets);
   Value concat(std::vector<Value> parts, int64_t axis);
+  Value iota(Dims shape, int64_t axis);
+  Value along(Opcode op, std::vector<Value> operands, int64_t axis);  // gather, scatters, scans
+  Value sort(Opcode op, Value a);              // or sort_descending; result 1: positions
   Value size(Value count, const Dim& symbol);  // one that no other value defines
   Value extent(const Dim& size);
   Value matmul(Value a, Value b);

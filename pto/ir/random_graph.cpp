@@ -9,8 +9,6 @@
 #include "pto/ir/infer.hpp"
 #include "pto/ir/number.hpp"
 #include "pto/ir/operations/operation.hpp"
-#include "pto/ir/rebuild.hpp"
-#include "pto/ir/verify.hpp"
 
 namespace pto {
 namespace {
@@ -244,7 +242,7 @@ class Generator {
   Value random_structure() {
     const Value a = random_.one_of(values_);
     const Dims shape = b_.type(a).shape;
-    switch (random_.below(6)) {
+    switch (random_.below(9)) {
       case 0:
         return there_and_back(a);
       case 1: {
@@ -258,6 +256,12 @@ class Generator {
         return shape.empty() ? counted(a) : with_changed_part(a);
       case 4:
         return shape.empty() ? counted(a) : first_of_two(a);
+      case 5:
+        return shape.empty() ? counted(a) : sorted(a);
+      case 6:
+        return shape.empty() ? counted(a) : turned(a);
+      case 7:
+        return shape.empty() || b_.type(a).dtype == DType::Bool ? counted(a) : scanned(a);
       default:
         return b_.reshape(b_.reshape(a, {product(shape)}), shape);
     }
@@ -301,6 +305,35 @@ class Generator {
     const Dims shape = b_.type(a).shape;
     return b_.view(b_.concat({a, other}, static_cast<int64_t>(random_.below(shape.size()))),
                    zero_offsets(a), shape);
+  }
+
+  // Adds a in order along its last axis, by its values or by their positions.
+  Value sorted(Value a) {
+    const Value found = b_.sort(random_.one_in(2) ? Opcode::sort : Opcode::sort_descending, a);
+    if (random_.one_in(2)) return found;
+    const auto axis = static_cast<int64_t>(b_.type(a).shape.size()) - 1;
+    return b_.along(Opcode::gather, {a, b_.result(found, 1)}, axis);
+  }
+
+  // Adds the lines of a in the opposite order, read from there or written to there.
+  Value turned(Value a) {
+    const auto axis = static_cast<int64_t>(random_.below(b_.type(a).shape.size()));
+    const Dim size = b_.type(a).shape[static_cast<size_t>(axis)];
+    Dims shape(b_.type(a).shape.size(), Dim(1));
+    shape[static_cast<size_t>(axis)] = size;
+    const Value last = b_.binary(Opcode::sub, b_.extent(size), b_.constant(int64_t(1), DType::I64));
+    const Value index = b_.binary(Opcode::sub, last, b_.iota(shape, axis));
+    const Opcode op = random_.one_in(2) || b_.type(a).dtype == DType::Bool ? Opcode::scatter
+                                                                           : Opcode::scatter_add;
+    return random_.one_in(2) ? b_.along(Opcode::gather, {a, index}, axis)
+                             : b_.along(op, {a, index, a}, axis);
+  }
+
+  Value scanned(Value a) {
+    static const std::vector<Opcode> kScans{Opcode::cumsum, Opcode::cumprod, Opcode::cummax,
+                                            Opcode::cummin};
+    const auto axis = static_cast<int64_t>(random_.below(b_.type(a).shape.size()));
+    return b_.along(random_.one_of(kScans), {a}, axis);
   }
 
   // Adds the loop: for i in 0 .. 2: c = c - i or a, whichever is smaller; c is a at first
@@ -362,75 +395,6 @@ ElementNumber random_number(Random& random, DType dtype, Fill fill) {
   return {round_to(dtype, 2.5 * sum), 0};
 }
 
-// Replaces a node by an input of its type.
-Graph with_input(const Graph& graph, Value replaced) {
-  std::string name = "v" + std::to_string(replaced);
-  const auto is_used = [&](Value v) { return graph[v].attributes.name == name; };
-  while (std::any_of(graph.inputs().begin(), graph.inputs().end(), is_used)) name += "_";
-  return rebuild(graph, graph.outputs(), [&](GraphBuilder& b, const Node& node, Value old) {
-    return std::optional(old == replaced ? b.input(name, node.type.dtype, node.type.shape)
-                                         : b.copy(node, node.operands));
-  });
-}
-
-// True where the inputs `values` give every symbol of the size.
-bool is_known(const Dim& dim, const Graph& graph, const std::vector<Value>& values) {
-  if (dim.is_constant()) return true;
-  if (!dim.is_symbol())
-    return is_known(dim.left(), graph, values) && is_known(dim.right(), graph, values);
-  return std::any_of(values.begin(), values.end(), [&](Value v) {
-    const Dims& shape = graph[v].type.shape;
-    return std::find(shape.begin(), shape.end(), dim) != shape.end();
-  });
-}
-
-// Keeps the nodes that `outputs` need, inputs included; drops guards whose symbols are gone.
-Graph cut(const Graph& graph, const std::vector<Value>& outputs) {
-  const std::vector<bool> needed = needed_nodes(graph, outputs);
-  std::vector<Value> inputs;
-  for (const Value v : graph.inputs())
-    if (needed[static_cast<size_t>(v)]) inputs.push_back(v);
-  return rebuild(
-      graph, outputs,
-      [&](GraphBuilder& b, const Node& node, Value old) -> std::optional<Value> {
-        if (!needed[static_cast<size_t>(old)]) return std::nullopt;
-        return b.copy(node, node.operands);
-      },
-      [&](const Guard& guard) {
-        return is_known(guard.a, graph, inputs) && is_known(guard.b, graph, inputs);
-      });
-}
-
-// True where every size follows from the inputs, and every stretched axis from the guards.
-bool can_run(const Graph& graph) {
-  for (const Node& node : graph.nodes())
-    for (const Dim& dim : node.type.shape)
-      if (!is_known(dim, graph, graph.inputs())) return false;
-  try {
-    verify(graph);
-  } catch (const Error&) {
-    return false;
-  }
-  return true;
-}
-
-// Returns a graph with one output less, or fewer nodes; nothing where every attempt stops failing.
-std::optional<Graph> smaller_graph(const Graph& graph,
-                                   const std::function<bool(const Graph&)>& fails) {
-  for (Value v = 0; static_cast<size_t>(v) < graph.nodes().size(); ++v) {
-    const bool is_whole = graph.outputs() == std::vector{v};
-    Graph single = cut(graph, {v});
-    if ((!is_whole || single.nodes().size() < graph.nodes().size()) && fails(single)) return single;
-  }
-  for (Value v = 0; static_cast<size_t>(v) < graph.nodes().size(); ++v) {
-    if (graph[v].operands.empty() || graph[v].attributes.body != nullptr) continue;
-    const Graph replaced = with_input(graph, v);
-    Graph shorter = cut(replaced, replaced.outputs());
-    if (shorter.nodes().size() < graph.nodes().size() && fails(shorter)) return shorter;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 Graph random_graph(uint64_t seed, const RandomGraphOptions& options) {
@@ -456,13 +420,6 @@ std::vector<Array> random_inputs(const Graph& graph, uint64_t seed,
     inputs.push_back(std::move(array));
   }
   return inputs;
-}
-
-Graph shrink(const Graph& graph, const std::function<bool(const Graph&)>& fails) {
-  const auto runs_and_fails = [&](const Graph& g) { return can_run(g) && fails(g); };
-  Graph now = graph;
-  while (auto smaller = smaller_graph(now, runs_and_fails)) now = std::move(*smaller);
-  return now;
 }
 
 uint64_t random_tests(uint64_t quick) {

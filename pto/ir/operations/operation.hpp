@@ -91,6 +91,8 @@ struct Operation {
 
   // The type of a node with these operands; see infer() for what `node.type` says.
   Type (*infer)(const Node& node, const Operands& operands);
+  // The types of all results of a verified node, of an operation with several; null: it has one.
+  std::vector<Type> (*results)(const Node& node) = nullptr;
   // Sizes that must be equal; null: none.
   std::vector<SizePair> (*sizes)(const Node& node, const Operands& operands) = nullptr;
   // The values of a verified node, one a result; null: inputs have theirs.

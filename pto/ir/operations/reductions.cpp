@@ -46,15 +46,6 @@ std::vector<Bounded> evaluate_reduce(Evaluation& in, const Node& node) {
   return one_result(std::move(out));
 }
 
-// The axes of `many` are those of `one`, behind the batch.
-bool rows_of_reduction(const RowsOf& rows) {
-  const auto rank = [](const Node& node) { return static_cast<int64_t>(node.type.shape.size()); };
-  const int64_t ahead = rank(rows.many) - rank(rows.one);
-  std::vector<int64_t> moved;
-  for (const int64_t axis : rows.one.attributes.axes) moved.push_back(axis + ahead);
-  return rows.all_mapped && ahead > 0 && rows.many.attributes.axes == moved;
-}
-
 constexpr Operation reduction_row(OpcodeInfo info, uint32_t dtypes, bool is_exact) {
   return {.info = info,
           .dtypes = dtypes,
@@ -63,7 +54,7 @@ constexpr Operation reduction_row(OpcodeInfo info, uint32_t dtypes, bool is_exac
           .facts = {.is_exact = is_exact},
           .infer = infer_reduce,
           .evaluate = evaluate_reduce,
-          .keeps_rows_apart = rows_of_reduction};
+          .keeps_rows_apart = has_axes_behind_batch};
 }
 
 }  // namespace

@@ -19,6 +19,12 @@ const Graph& body_of(const Node& node) { return *node.attributes.body; }
 const Type& output_type(const Graph& body, size_t i) { return body[body.outputs()[i]].type; }
 const Node& parameter(const Graph& body, size_t i) { return body[body.inputs()[i]]; }
 
+std::vector<Type> results_of_body(const Node& node) {
+  std::vector<Type> types;
+  for (const Value v : body_of(node).outputs()) types.push_back(body_of(node)[v].type);
+  return types;
+}
+
 // The operands behind the first `skipped` are the inputs of the body.
 void require_body(const Node& node, const Operands& operands, size_t skipped) {
   if (node.attributes.body == nullptr || body_of(node).outputs().empty())
@@ -137,16 +143,21 @@ std::vector<Bounded> evaluate_fused(Evaluation& in, const Node& node) {
 Type infer_result(const Node& node, const Operands& operands) {
   const Node& of = *operands[0];
   const int64_t index = node.attributes.index;
-  if (of.attributes.body == nullptr || index < 0 ||
-      index >= static_cast<int64_t>(body_of(of).outputs().size()))
-    fail({"result: index " + text(index) + " of " + label(of.op),
-          "a result is one of the outputs of a loop or fused node", "take an existing index"},
-         ErrorKind::Index);
-  return output_type(body_of(of), static_cast<size_t>(index));
+  const auto results_of = operation(of.op).results;
+  const std::vector<Type> types = results_of == nullptr ? std::vector<Type>() : results_of(of);
+  if (index >= 0 && index < static_cast<int64_t>(types.size()))
+    return types[static_cast<size_t>(index)];
+  fail({"result: index " + text(index) + " of " + label(of.op),
+        "a result is one of those of a node with several", "take an existing index"},
+       ErrorKind::Index);
 }
 
 std::vector<Bounded> evaluate_result(Evaluation& in, const Node& node) {
   return one_result(in.result(node.operands[0], static_cast<size_t>(node.attributes.index)));
+}
+
+bool rows_of_result(const RowsOf& rows) {
+  return rows.all_mapped && rows.many.attributes.index == rows.one.attributes.index;
 }
 
 }  // namespace
@@ -156,19 +167,22 @@ namespace operations {
 constinit const Operation loop{.info = {"loop", "", Family::Structure, -1},
                                .field = Field::Body,
                                .infer = infer_loop,
+                               .results = results_of_body,
                                .sizes = sizes_of_loop,
                                .evaluate = evaluate_loop};
 constinit const Operation fused{.info = {"fused", "", Family::Structure, -1},
                                 .field = Field::Body,
                                 .kernel = KernelForm::Region,
                                 .infer = infer_fused,
+                                .results = results_of_body,
                                 .sizes = sizes_of_fused,
                                 .evaluate = evaluate_fused};
 constinit const Operation result{.info = {"result", "", Family::Structure, 1},
                                  .field = Field::Index,
                                  .kernel = KernelForm::Region,
                                  .infer = infer_result,
-                                 .evaluate = evaluate_result};
+                                 .evaluate = evaluate_result,
+                                 .keeps_rows_apart = rows_of_result};
 
 }  // namespace operations
 }  // namespace pto

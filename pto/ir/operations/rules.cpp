@@ -48,9 +48,27 @@ void require_scalar(Opcode op, const Type& type, std::string_view role) {
        ErrorKind::Type);
 }
 
+size_t require_one_axis(const Node& node, const Dims& shape) {
+  const auto& axes = node.attributes.axes;
+  const auto rank = static_cast<int64_t>(shape.size());
+  if (axes.size() == 1 && axes[0] >= 0 && axes[0] < rank) return static_cast<size_t>(axes[0]);
+  fail({label(node.op) + ": axes [" + joined(axes, ", ", [](int64_t a) { return text(a); }) +
+            "] of the shape " + text(shape),
+        label(node.op) + " works along one axis, which counts from 0", "name one existing axis"},
+       ErrorKind::Index);
+}
+
 void add_fits(std::vector<SizePair>& pairs, const Dims& from, const Dims& to) {
   for (size_t i = 0; i < from.size() && i < to.size(); ++i)
     pairs.push_back({from[from.size() - 1 - i], to[to.size() - 1 - i], true});
+}
+
+bool has_axes_behind_batch(const RowsOf& rows) {
+  const auto rank = [](const Node& node) { return static_cast<int64_t>(node.type.shape.size()); };
+  const int64_t ahead = rank(rows.many) - rank(rows.one);
+  std::vector<int64_t> moved;
+  for (const int64_t axis : rows.one.attributes.axes) moved.push_back(axis + ahead);
+  return rows.all_mapped && ahead > 0 && rows.many.attributes.axes == moved;
 }
 
 std::vector<Bounded> one_result(Bounded result) {

@@ -33,8 +33,15 @@ void require_same_dtype(Opcode op, const Type& a, const Type& b);
 void require_same_shape(Opcode op, const Type& a, const Type& b);
 void require_scalar(Opcode op, const Type& type, std::string_view role);  // an i64 of rank 0
 
+// Returns the one axis of a node that works along one, of a tensor of this shape.
+size_t require_one_axis(const Node& node, const Dims& shape);
+
 // "sizes s0 and s1 are equal or have a guard", aligned at the last axis; sources may stretch.
 void add_fits(std::vector<SizePair>& pairs, const Dims& from, const Dims& to);
+
+// True where all operands have a batch in front, and the axes of `many` are those of `one` behind
+// it.
+bool has_axes_behind_batch(const RowsOf& rows);
 
 // The one result of an operation, as evaluate() returns it.
 std::vector<Bounded> one_result(Bounded result);

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors that are computed from their shape alone.
+#include "pto/ir/operations/evaluation.hpp"
+#include "pto/ir/operations/rules.hpp"
+
+namespace pto {
+namespace {
+
+Type infer_iota(const Node& node, const Operands&) {
+  require_one_axis(node, node.type.shape);
+  if (node.type.dtype == DType::I64) return node.type;
+  fail({"iota: the result is " + text(node.type), "positions are i64", "cast the result"},
+       ErrorKind::Type);
+}
+
+std::vector<Bounded> evaluate_iota(Evaluation& in, const Node& node) {
+  Bounded out = in.empty(DType::I64, in.sizes(node.type.shape));
+  const auto axis = static_cast<size_t>(node.attributes.axes[0]);
+  size_t inner = 1;
+  for (size_t i = axis + 1; i < out.array.shape.size(); ++i)
+    inner *= static_cast<size_t>(out.array.shape[i]);
+  const auto size = static_cast<size_t>(out.array.shape[axis]);
+  for (size_t i = 0; i < out.array.size(); ++i)
+    out.array.integers[i] = static_cast<int64_t>(i / inner % size);
+  return one_result(std::move(out));
+}
+
+}  // namespace
+
+namespace operations {
+
+constinit const Operation iota{.info = {"iota", "", Family::Structure, 0},
+                               .field = Field::Axes,
+                               .infer = infer_iota,
+                               .evaluate = evaluate_iota};
+
+}  // namespace operations
+}  // namespace pto

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+
+#include "pto/ir/random_graph.hpp"
+#include "pto/ir/rebuild.hpp"
+#include "pto/ir/verify.hpp"
+
+namespace pto {
+namespace {
+
+// Replaces a node by an input of its type.
+Graph with_input(const Graph& graph, Value replaced) {
+  std::string name = "v" + std::to_string(replaced);
+  const auto is_used = [&](Value v) { return graph[v].attributes.name == name; };
+  while (std::any_of(graph.inputs().begin(), graph.inputs().end(), is_used)) name += "_";
+  return rebuild(graph, graph.outputs(), [&](GraphBuilder& b, const Node& node, Value old) {
+    return std::optional(old == replaced ? b.input(name, node.type.dtype, node.type.shape)
+                                         : b.copy(node, node.operands));
+  });
+}
+
+// True where the inputs `values` give every symbol of the size.
+bool is_known(const Dim& dim, const Graph& graph, const std::vector<Value>& values) {
+  if (dim.is_constant()) return true;
+  if (!dim.is_symbol())
+    return is_known(dim.left(), graph, values) && is_known(dim.right(), graph, values);
+  return std::any_of(values.begin(), values.end(), [&](Value v) {
+    const Dims& shape = graph[v].type.shape;
+    return std::find(shape.begin(), shape.end(), dim) != shape.end();
+  });
+}
+
+// Keeps the nodes that `outputs` need, inputs included; drops guards whose symbols are gone.
+Graph cut(const Graph& graph, const std::vector<Value>& outputs) {
+  const std::vector<bool> needed = needed_nodes(graph, outputs);
+  std::vector<Value> inputs;
+  for (const Value v : graph.inputs())
+    if (needed[static_cast<size_t>(v)]) inputs.push_back(v);
+  return rebuild(
+      graph, outputs,
+      [&](GraphBuilder& b, const Node& node, Value old) -> std::optional<Value> {
+        if (!needed[static_cast<size_t>(old)]) return std::nullopt;
+        return b.copy(node, node.operands);
+      },
+      [&](const Guard& guard) {
+        return is_known(guard.a, graph, inputs) && is_known(guard.b, graph, inputs);
+      });
+}
+
+// True where every size follows from the inputs, and every stretched axis from the guards.
+bool can_run(const Graph& graph) {
+  for (const Node& node : graph.nodes())
+    for (const Dim& dim : node.type.shape)
+      if (!is_known(dim, graph, graph.inputs())) return false;
+  try {
+    verify(graph);
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+// Returns a graph with one output less, or fewer nodes; nothing where every attempt stops failing.
+std::optional<Graph> smaller_graph(const Graph& graph,
+                                   const std::function<bool(const Graph&)>& fails) {
+  for (Value v = 0; static_cast<size_t>(v) < graph.nodes().size(); ++v) {
+    const bool is_whole = graph.outputs() == std::vector{v};
+    Graph single = cut(graph, {v});
+    if ((!is_whole || single.nodes().size() < graph.nodes().size()) && fails(single)) return single;
+  }
+  for (Value v = 0; static_cast<size_t>(v) < graph.nodes().size(); ++v) {
+    if (graph[v].operands.empty() || graph[v].attributes.body != nullptr) continue;
+    const Graph replaced = with_input(graph, v);
+    Graph shorter = cut(replaced, replaced.outputs());
+    if (shorter.nodes().size() < graph.nodes().size() && fails(shorter)) return shorter;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Graph shrink(const Graph& graph, const std::function<bool(const Graph&)>& fails) {
+  const auto runs_and_fails = [&](const Graph& g) { return can_run(g) && fails(g); };
+  Graph now = graph;
+  while (auto smaller = smaller_graph(now, runs_and_fails)) now = std::move(*smaller);
+  return now;
+}
+
+}  // namespace pto
