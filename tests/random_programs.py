@@ -14,8 +14,28 @@ import numpy as np
 
 F32 = np.float32
 
+
+def _sort(x, dim, descending=False):
+    order = np.argsort(-x if descending else x, dim, kind="stable")
+    return SimpleNamespace(values=np.take_along_axis(x, order, dim), indices=order)
+
+
+def _index_add(x, dim, index, src):
+    found = x.copy()
+    np.add.at(found, (slice(None),) * dim + (index,), src)
+    return found
+
+
 on_numpy = SimpleNamespace(
     loop=range,
+    f32=F32,
+    arange=lambda stop, dtype: np.arange(stop, dtype=dtype),
+    sort=_sort,
+    gather=lambda x, dim, index: np.take_along_axis(x, index, dim),
+    index_add=_index_add,
+    cumsum=lambda x, dim: np.cumsum(x, dim, dtype=x.dtype),
+    cummax=np.maximum.accumulate,
+    flip=np.flip,
     zeros=lambda shape: np.zeros(shape, F32),
     full=lambda shape, value: np.full(shape, value, F32),
     matmul=lambda a, b, b_trans=False: a @ (b.T if b_trans else b),
@@ -53,6 +73,14 @@ _STATEMENTS = (
     "out[{n}, lengths[{n}] :] += c % 7",
     "out[:] = small(out - t[0, {n}])",
     "out[-1] = x[0] - out[{n}]",
+    "a = small(a + pto.sum(x[rows, :k], 1)[{n}])",
+    "a = small(pto.cumsum(a, 0) - pto.flip(pto.cummax(a, 0), 0))",
+    "a = pto.sort(out, 1, descending=True).values[{n}]",
+    "a = pto.gather(y, 1, pto.sort(out, 1).indices)[rows[{n}]]",
+    "a = small(pto.index_add(out, 0, rows, x)[{n}])",
+    "t = small(t - pto.arange(x.shape[0], dtype=pto.f32))",
+    "out[rows] = small(x - a)",
+    "out[rows, :k] -= y[{n}, :k]",
 )
 
 

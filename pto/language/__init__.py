@@ -82,6 +82,7 @@ from pto.language.elementwise import (
     zeros_like,
 )
 from pto.language.fill import full, ones, zeros
+from pto.language.generated import arange, eye, one_hot, tril, triu
 from pto.language.infer import (
     Spec,
     broadcast,
@@ -94,12 +95,43 @@ from pto.language.interpret import interpret, interpret_with_bounds
 from pto.language.jit import Jit, jit
 from pto.language.matrix import matmul
 from pto.language.nn import gelu, layer_norm, log_softmax, rms_norm, silu, softmax
-from pto.language.parts import assemble, view
-from pto.language.reduce import amax, amin, mean, prod, std, sum, sum_to, var
+from pto.language.ordering import argmax, argmin, argsort, sort, topk
+from pto.language.padding import fillpad, pad
+from pto.language.parts import assemble, move, view
+from pto.language.reduce import (
+    all,
+    amax,
+    amin,
+    any,
+    count_nonzero,
+    mean,
+    prod,
+    std,
+    sum,
+    sum_to,
+    var,
+)
+from pto.language.scans import cummax, cummin, cumprod, cumsum
+from pto.language.selection import (
+    flip,
+    gather,
+    index_add,
+    index_add_,
+    index_select,
+    scatter,
+    scatter_,
+    scatter_add,
+    scatter_add_,
+    scatter_update,
+    take_along_dim,
+)
 from pto.language.shape import (
     broadcast_like,
     broadcast_to,
+    clone,
     concat,
+    expand_clone,
+    flatten,
     permute,
     reshape,
     squeeze,

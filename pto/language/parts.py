@@ -4,7 +4,8 @@
     page = keys[table[i, j], : pto.min(128, n - j * 128), h]
     out[i, h] = page.amax(0)
 
-Positions and bounds are whole numbers (whole.py); a step, a negative bound from data, and a part
+Positions and bounds are whole numbers (whole.py), or the positions of one axis are an integer
+tensor: x[rows], out[:, rows] = y (selection.py). A step, a negative bound from data, and a part
 that reaches beyond its tensor are errors, the last one at the call. Indexing copies nothing of what
 it stands for: values never change, a write makes the next version.
 
@@ -17,10 +18,11 @@ from pto import _core
 from pto.errors import InvalidIndex, InvalidType
 from pto.language.location import describe, fail
 from pto.language.operation import a_sequence, method, must_be_traced
+from pto.language.selection import at_positions, positions_in, put_at_positions
 from pto.language.shape import same_size
 from pto.language.tensor import Tensor
-from pto.language.types import cast, operand
 from pto.language.whole import as_number, is_number, is_whole, plain, sized, whole
+from pto.language.writes import check_writes, fitting, replace
 
 
 class Part:
@@ -86,7 +88,7 @@ def _of_axis(x: Tensor, axis: int, key: Any) -> tuple[Any, Any, bool]:
         fail(
             f"the index {key!r}"[:60],
             "a tensor is indexed with whole numbers, slices, None and ...",
-            "use numbers or slices; to gather many rows, loop over their positions",
+            "use numbers or slices, or an integer tensor for many positions",
             InvalidIndex,
         )
     at = plain(key)
@@ -159,8 +161,12 @@ def _offsets(x: Tensor, offsets: list[Any]) -> list[int]:
 def index(x: Tensor, key: object) -> Tensor:
     """x[i, :n, None]: a part of x; a whole number takes its axis out, None puts one of size 1 in.
 
-    An element of an integer tensor is a number, which can be a position, a bound or a count.
+    An element of an integer tensor is a number, which can be a position, a bound or a count. One
+    integer tensor in the index names several positions, and its axes take the place of its own.
     """
+    if (chosen := positions_in(x, key)) is not None:
+        rest, axis, positions = chosen
+        return at_positions(index(x, rest), axis, positions)
     part = part_of(x, key)
     value = x.value
     if not part.is_whole:
@@ -174,60 +180,27 @@ def index(x: Tensor, key: object) -> Tensor:
 @method("__setitem__")
 def put(x: Tensor, key: object, value: object) -> None:
     """x[i, :n] = value: puts x on a version with the value, which broadcasts, in the part."""
-    _check_writes(x)
+    check_writes(x)
+    if (chosen := positions_in(x, key)) is not None:
+        _put_at(x, value, *chosen)
+        return
     part = part_of(x, key)
     if part.has_new_axes:
         fail("an index with None on the left of =", "a new axis names no part of the tensor",
              "take None out", InvalidIndex)  # fmt: skip
-    new = _fitting(x, value, part.shape)
+    new = fitting(x, value, part.shape)
     if not part.is_whole:
         new = x.trace.here().reshape(new, tuple(part.sizes))
         new = x.trace.here().update(x.value, new, _offsets(x, part.offsets))
-    else:
-        x.value  # noqa: B018 a body takes what it writes from outside
-    if x.is_input:
-        x.trace.written[x.trace.input_names[id(x)]] = x
-    x.put(new)
+    replace(x, new)
 
 
-def _fitting(x: Tensor, value: object, shape: list[Any]) -> int:
-    """A value as a part of x of this shape: numbers take x's type, sizes of 1 stretch."""
-    given = operand(value, x, "a write")
-    if given.weak:
-        given = cast(given, x.dtype)
-    if given.dtype is not x.dtype:
-        fail(
-            f"a write of {given.dtype} into a tensor of {x.dtype}",
-            "pto casts nothing silently",
-            f"cast the value: pto.cast(value, pto.{x.dtype})",
-            InvalidType,
-        )
-    if given.ndim > len(shape):
-        fail(
-            f"a write of the shape {list(given.shape)} into a part of the shape {shape}",
-            "the value broadcasts to the part, and has at most as many axes",
-            "reshape the value",
-        )
-    return x.trace.here().broadcast(given.value, tuple(shape))
-
-
-def _check_writes(x: Tensor) -> None:
-    if x.is_input and not x.trace.can_write:
-        fail(
-            "writing into an input",
-            "a function whose own text assigns to parts of the parameter gives the array its new "
-            "version after the call; others compute new tensors and return them",
-            "return the new value: pto.where(condition, new, x); or assign to the parameter "
-            "under its own name, in a def with @pto.jit",
-            InvalidType,
-        )
-    if not x.ndim:
-        fail(
-            "a write into a tensor of rank 0",
-            "it has no parts",
-            "assign the variable: total = value",
-            InvalidIndex,
-        )
+def _put_at(x: Tensor, value: object, rest: tuple, axis: int, positions: Tensor) -> None:
+    """x[rest] = value at these positions along an axis of x[rest]; -1 writes nothing."""
+    part = index(x, rest)
+    shape = [*part.shape[:axis], *positions.shape, *part.shape[axis + 1 :]]
+    given = Tensor(x.trace, fitting(x, value, shape))
+    put(x, rest, put_at_positions("scatter", part, axis, positions, given))
 
 
 def _box(x: Tensor, shape: Any, offsets: Any, name: str) -> tuple:
@@ -254,10 +227,15 @@ def assemble(value: Tensor, offsets: Any, into: Tensor) -> None:
     """Puts `into` on a version with the value at these offsets; see view()."""
     for x in (value, into):
         must_be_traced("assemble", x, "write into an array: out[1:3] = value")
-    _check_writes(into)
+    check_writes(into)
     _box(into, value.shape, offsets, "assemble")
-    new = _fitting(into, value, list(value.shape))
-    new = into.trace.here().update(into.value, new, _offsets(into, list(offsets)))
-    if into.is_input:
-        into.trace.written[into.trace.input_names[id(into)]] = into
-    into.put(new)
+    new = fitting(into, value, list(value.shape))
+    replace(into, into.trace.here().update(into.value, new, _offsets(into, list(offsets))))
+
+
+def move(value: Tensor, into: Tensor) -> None:
+    """Puts `into` on a version with the value, which broadcasts: into[:] = value."""
+    for x in (value, into):
+        must_be_traced("move", x, "write into an array: out[:] = value")
+    check_writes(into)
+    replace(into, fitting(into, value, list(into.shape)))

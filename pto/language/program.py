@@ -28,6 +28,7 @@ from pto.language.location import user_line
 from pto.language.tensor import Tensor
 
 _WRITES = {"STORE_SUBSCR", "STORE_SLICE"}
+_WRITERS = {"assemble", "move", "scatter_", "scatter_add_", "index_add_"}
 
 
 def is_program(function: Callable) -> bool:
@@ -35,7 +36,7 @@ def is_program(function: Callable) -> bool:
     if not isinstance(function, types.FunctionType):
         return False
     code = function.__code__
-    if has_loops(function) or "assemble" in code.co_names:
+    if has_loops(function) or _WRITERS & set(code.co_names):
         return True
     if not any(step.opname in _WRITES for step in dis.get_instructions(code)):
         return False

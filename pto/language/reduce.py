@@ -74,6 +74,35 @@ sum, prod = _reduction("sum", True), _reduction("prod", True)
 amax, amin = _reduction("amax", False), _reduction("amin", False)
 
 
+def _condition(name: str, op: str) -> Callable[..., Tensor]:
+    def function(
+        x: Tensor, dim: Axes = None, keepdim: bool = False, *,
+        axis: Axes = None, keepdims: bool = False,
+    ) -> Tensor:  # fmt: skip
+        holds = cast(cast(x, boolean), i32)
+        return _reduce(op, holds, _axes(name, x.ndim, dim, axis), keepdim or keepdims) > 0
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = (
+        f"Whether {name} of the elements of x over axes are not 0; {name} of none: "
+        + ("True." if name == "all" else "False.")
+    )
+    return method(name)(function)
+
+
+any, all = _condition("any", "amax"), _condition("all", "amin")
+
+
+@method("count_nonzero")
+def count_nonzero(
+    x: Tensor, dim: Axes = None, keepdim: bool = False, *,
+    axis: Axes = None, keepdims: bool = False,
+) -> Tensor:  # fmt: skip
+    """How many elements of x over axes are not 0, an i64."""
+    counted = cast(cast(x, boolean), i64)
+    return _reduce("sum", counted, _axes("count_nonzero", x.ndim, dim, axis), keepdim or keepdims)
+
+
 def shifted_by_largest(x: Tensor, dim: Axes, name: str) -> Tensor:
     """x minus its maximum along `dim`; x itself if there are no elements."""
     return x - _reduce("amax", x, _axes(name, x.ndim, dim, None), True)

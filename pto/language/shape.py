@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from pto import _core
 from pto.errors import InvalidIndex, InvalidType
 from pto.language.location import describe, fail
-from pto.language.operation import a_sequence, method, must_be_traced
+from pto.language.operation import a_sequence, method, must_be_traced, operation
 from pto.language.tensor import Tensor
 
 
@@ -81,12 +81,24 @@ def squeeze(x: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
 
 
 @method("reshape", "view")
-def reshape(x: Tensor, *shape: object) -> Tensor:
+def reshape(x: Tensor, *shape: object, inplace: bool = False, valid_shape: Any = None) -> Tensor:
     """x with other sizes, the same number of elements in order; -1 stands for what is left over.
 
     Putting in or taking out axes of size 1 moves no data and is free in a kernel; other reshapes
-    have no compiled form yet.
+    have no compiled form yet. `valid_shape` is the shape of the part at the front that is wanted.
+    `inplace` says that x is not used any more; the compiler sees that itself.
     """
+    found = _reshaped(x, shape)
+    if valid_shape is None:
+        return found
+    valid = a_sequence("reshape", "the valid shape", valid_shape)
+    if len(valid) != found.ndim:
+        fail(f"reshape: the valid shape has {len(valid)} sizes for {found.ndim} axes",
+             "it is a part of the result", "pass a size for each axis")  # fmt: skip
+    return found[tuple(slice(0, size) for size in valid)]
+
+
+def _reshaped(x: Tensor, shape: tuple) -> Tensor:
     sizes = _sizes("reshape", shape)
     if sum(1 for n in sizes if same_size(n, -1)) > 1:
         _does_not_become(x, sizes)
@@ -118,6 +130,37 @@ def _does_not_become(x: Tensor, sizes: list) -> NoReturn:
         "a reshape keeps the number of elements, and at most one size is -1",
         "choose sizes with the same product",
     )
+
+
+@method("flatten")
+def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """x with the axes from `start_dim` to `end_dim` as one."""
+    if not x.ndim:
+        return _shaped(x, [1])
+    first = normal_axis(start_dim, x.ndim, "flatten")
+    last = normal_axis(end_dim, x.ndim, "flatten")
+    if last < first:
+        fail(f"flatten: axes {first} to {last}", "they are neighbours in their order",
+             "exchange the two")  # fmt: skip
+    return _shaped(
+        x, [*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]]
+    )
+
+
+@method("clone")
+def clone(x: Tensor) -> Tensor:
+    """x as a tensor of its own: what is written into one of the two does not change the other."""
+    return Tensor(x.trace, x.value, weak=x.weak)
+
+
+@operation
+def expand_clone(x: Tensor, shape: Any) -> Tensor:
+    """x repeated up to `shape`, where -1 keeps a size, as a tensor of its own."""
+    sizes = list(a_sequence("expand_clone", "the shape", shape))
+    for place in range(1, min(len(sizes), x.ndim) + 1):
+        if same_size(sizes[-place], -1):
+            sizes[-place] = x.shape[-place]
+    return Tensor(x.trace, broadcast_to(x, sizes).value)
 
 
 @method("broadcast_to", "expand")

@@ -105,8 +105,9 @@ class Tensor:
 
 
 _REDUCTIONS = {"max": "amax", "min": "amin"}
-_OPERATORS = "conv2d embedding gather gemm nonzero slice split top_k"
+_OPERATORS = {"conv2d", "embedding", "gemm", "nonzero", "slice", "split"}
 _NAMES = {"cat": "concat", "mm": "matmul", "bmm": "matmul", "matmul": "matmul", "empty": "zeros"}
+_NAMES |= {"top_k": "topk", "take": "index_select", "take_along_axis": "take_along_dim"}
 
 
 def other_name(name: str) -> str:
@@ -115,9 +116,8 @@ def other_name(name: str) -> str:
         return f"pto.{_REDUCTIONS[name]} reduces, pto.{name}imum takes two operands"
     if name in _NAMES:
         return f"pto.{_NAMES[name]} does that"
-    known = {"topk": "top_k"} | {operator: operator for operator in _OPERATORS.split()}
-    if name in known:
-        return f"pto.ops.{known[name]} exists, but a traced function cannot call it"
+    if name in _OPERATORS:
+        return f"pto.ops.{name} exists, but a traced function cannot call it"
     return ""
 
 

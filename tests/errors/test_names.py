@@ -33,8 +33,8 @@ def test_importing_a_module_of_the_package_changes_no_name_of_it():
 
 UNKNOWN = {
     "cat": "pto.concat does that",
-    "topk": "pto.ops.top_k",
-    "gather": "pto.ops.gather",
+    "top_k": "pto.topk does that",
+    "embedding": "pto.ops.embedding",
     "sofmax": "did you mean softmax?",
 }
 

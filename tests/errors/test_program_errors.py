@@ -133,8 +133,81 @@ def too_many(x, rows, out):
     out[0, 0, 0] = 1
 
 
-def gathers(x, rows, out):
-    out[:] = x[rows]
+def position_beyond(x, rows, out):
+    out[:] = x[rows + 1]
+
+
+def position_below(x, rows, out):
+    out[rows - 2] = x
+
+
+def real_positions(x, rows, out):
+    out[:] = x[x[:, 0]]
+
+
+def condition_as_index(x, rows, out):
+    out[:] = x[rows > 1]
+
+
+def two_tensors(x, rows, out):
+    out[:, 0] = x[rows, rows % 2]
+
+
+def number_apart(x, rows, out):
+    y = x.reshape(3, 2, 1)
+    out[:, 0] = y[rows, :, 0][:, 0]
+
+
+def index_rank(x, rows, out):
+    out[:] = pto.gather(x, 0, rows)
+
+
+def vector_of_positions(x, rows, out):
+    out[:] = pto.index_select(x, 0, x)
+
+
+def scattered_type(x, rows, out):
+    out.scatter_(0, rows[:, None], rows[:, None])
+
+
+def row_of_cache(x, rows, out):
+    out[:] = pto.scatter_update(out, rows, x[0, 0])
+
+
+def too_many_best(x, rows, out):
+    out[:] = pto.topk(x, 3, 1).values[:, :2]
+
+
+def step_of_range(x, rows, out):
+    out[:, 0] = pto.arange(0, 3, rows[0])
+
+
+def real_range(x, rows, out):
+    out[:, 0] = pto.arange(0.5, x.shape[0])
+
+
+def classes(x, rows, out):
+    out[:] = pto.one_hot(x[:, 0], 2, pto.f32)
+
+
+def triangle_of_vector(x, rows, out):
+    out[0] = pto.tril(x[0])
+
+
+def odd_pads(x, rows, out):
+    out[:] = pto.pad(x, (1, 0, 1))
+
+
+def negative_pad(x, rows, out):
+    out[:] = pto.pad(x, (1, -1))
+
+
+def sum_along_nothing(x, rows, out):
+    out[:] = pto.cumsum(x, 2)
+
+
+def maximum_of_bool(x, rows, out):
+    out[:] = pto.where(pto.cummax(x > 0, 0), x, 0)
 
 
 CASES = {
@@ -161,7 +234,25 @@ CASES = {
     step_of_slice: (IndexError, "a slice with the step 2", "box", ""),
     real_index: (IndexError, "the index 1.5", "whole numbers", ""),
     too_many: (IndexError, "3 positions", "one position for each axis", ""),
-    gathers: (IndexError, "the index", "", "loop over their positions"),
+    position_beyond: (RuntimeError, "gather: position 3 along axis 0", "from 0", "pto.clip"),
+    position_below: (RuntimeError, "scatter: position -2 along", "-1 writes nothing", "pto.clip"),
+    real_positions: (TypeError, "an index: the index is f32", "integers", "pto.cast"),
+    condition_as_index: (IndexError, "an index: the index is bool", "data", "pto.where"),
+    two_tensors: (IndexError, "an index with 2 tensors", "one axis", "x[rows][:, columns]"),
+    number_apart: (IndexError, "a number apart from it", "NumPy", "x[i][:, rows]"),
+    index_rank: (ValueError, "an index of the shape [s2] for a tensor of 2", "", "index_select"),
+    vector_of_positions: (TypeError, "index_select: the index is f32", "integers", "pto.cast"),
+    scattered_type: (TypeError, "scatter: <traced i64[", "element type", "pto.f32"),
+    row_of_cache: (ValueError, "scatter_update: rows", "axes of the index", "reshape"),
+    too_many_best: (RuntimeError, "offset 0 and size 3 of 2", "", ""),
+    step_of_range: (ValueError, "the step is known only at the call", "", "multiply"),
+    real_range: (TypeError, "arange: a value of type pto._core.Dim in", "", "multiply"),
+    classes: (TypeError, "one_hot: the classes are f32", "", "pto.cast"),
+    triangle_of_vector: (ValueError, "tril: the operand has the shape [s1]", "", "two axes"),
+    odd_pads: (ValueError, "pad: 3 numbers", "last one first", "(left, right)"),
+    negative_pad: (TypeError, "pad: -1 elements", "takes some out", "from 0"),
+    sum_along_nothing: (IndexError, "cumsum: there is no axis 2", "", ""),
+    maximum_of_bool: (TypeError, "cummax: the operand is bool", "arithmetic", ""),
 }
 
 
