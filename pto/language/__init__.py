@@ -6,6 +6,7 @@ from pto.language import (
     dtypes,
     sizes,  # noqa: F401  operators of sizes
 )
+from pto.language.casting import CastMode, SaturationMode, cast
 from pto.language.control import cond, loop
 from pto.language.dtypes import (
     DType,
@@ -140,7 +141,6 @@ from pto.language.shape import (
 )
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
-from pto.language.types import cast
 from pto.language.whole import max, min
 
 __all__ = [

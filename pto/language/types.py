@@ -14,7 +14,7 @@ from pto import _core
 from pto.errors import InvalidType
 from pto.language.dtypes import DType, boolean, dtype, f32, f64, i64
 from pto.language.location import describe, fail
-from pto.language.operation import method
+from pto.language.operation import method, operation
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
 
@@ -24,9 +24,12 @@ def constant(trace: Trace, value: object, kind: DType) -> Tensor:
     return Tensor(trace, trace.here().constant(value, kind.name))
 
 
-@method("cast", "astype", "to")
+@operation
 def cast(x: Tensor, kind: object) -> Tensor:
-    """x with another element type: floats round to nearest even, to integers they truncate."""
+    """x with another element type: floats round to nearest even, to integers they truncate.
+
+    The method and pto.cast have modes, too: casting.py.
+    """
     kind = dtype(kind)
     return x if x.dtype is kind else Tensor(x.trace, x.trace.here().cast(x.value, kind.name))
 
