@@ -82,6 +82,16 @@ from pto.language.elementwise import (
     where,
     zeros_like,
 )
+from pto.language.exponentials import (
+    exp2,
+    expm1,
+    log1p,
+    log2,
+    log10,
+    logaddexp,
+    logsumexp,
+    softplus,
+)
 from pto.language.fill import full, ones, zeros
 from pto.language.generated import arange, eye, one_hot, tril, triu
 from pto.language.infer import (
@@ -95,7 +105,33 @@ from pto.language.infer import (
 from pto.language.interpret import interpret, interpret_with_bounds
 from pto.language.jit import Jit, jit
 from pto.language.matrix import matmul
-from pto.language.nn import gelu, layer_norm, log_softmax, rms_norm, silu, softmax
+from pto.language.nn import (
+    elu,
+    gelu,
+    hardsigmoid,
+    hardswish,
+    layer_norm,
+    leaky_relu,
+    log_softmax,
+    logsigmoid,
+    mish,
+    online_softmax,
+    relu6,
+    rms_norm,
+    silu,
+    softmax,
+)
+from pto.language.numbers import (
+    bitwise_left_shift,
+    bitwise_right_shift,
+    frac,
+    isfinite,
+    isinf,
+    isnan,
+    lerp,
+    nan_to_num,
+    sign,
+)
 from pto.language.ordering import argmax, argmin, argsort, sort, topk
 from pto.language.padding import fillpad, pad
 from pto.language.parts import assemble, move, view
@@ -141,6 +177,18 @@ from pto.language.shape import (
 )
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
+from pto.language.trigonometry import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    cosh,
+    sinh,
+    tan,
+)
 from pto.language.whole import max, min
 
 __all__ = [

@@ -2,11 +2,27 @@
 """Compositions that models use. f16 and bf16 are computed in f32 and round once, at the end."""
 
 import math
+from collections.abc import Callable
 
-from pto.language.elementwise import erf, exp, log, mul, reciprocal, rsqrt, sigmoid, square
+from pto.language.elementwise import (
+    clip,
+    erf,
+    exp,
+    log,
+    maximum,
+    minimum,
+    mul,
+    reciprocal,
+    rsqrt,
+    sigmoid,
+    square,
+    tanh,
+    where,
+)
+from pto.language.exponentials import expm1, softplus
 from pto.language.location import fail
 from pto.language.operation import method, operation
-from pto.language.reduce import Axes, _axes, average, centred, shifted_by_largest, sum
+from pto.language.reduce import Axes, _axes, _reduce, average, centred, shifted_by_largest, sum
 from pto.language.tensor import Tensor
 from pto.language.types import cast, joined, real, wide
 
@@ -82,3 +98,50 @@ def silu(x: Tensor) -> Tensor:
     """x * sigmoid(x)."""
     wider = wide(real(x))
     return _alike(wider * sigmoid(wider), real(x))
+
+
+def _simple(name: str, text: str, compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function of numbers in f32 or f64 as one of all element types, and a method."""
+
+    def function(x: Tensor) -> Tensor:
+        return _alike(compute(wide(real(x))), real(x))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = text
+    return method(name)(function)
+
+
+relu6 = _simple("relu6", "x between 0 and 6.", lambda x: clip(x, 0, 6))
+hardsigmoid = _simple(
+    "hardsigmoid", "x / 6 + 1/2 between 0 and 1.", lambda x: clip(x + 3, 0, 6) / 6
+)
+hardswish = _simple("hardswish", "x * hardsigmoid(x).", lambda x: x * clip(x + 3, 0, 6) / 6)
+mish = _simple("mish", "x * tanh(softplus(x)).", lambda x: x * tanh(softplus(x)))
+logsigmoid = _simple("logsigmoid", "log(sigmoid(x)), without overflow.", lambda x: -softplus(-x))
+
+
+@method("leaky_relu")
+def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """x, times negative_slope below 0, which may be a tensor (prelu)."""
+    return where(x > 0, x, x * negative_slope)
+
+
+@method("elu")
+def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """x above 0, else alpha * (exp(x) - 1)."""
+    wider = wide(real(x))
+    return _alike(where(wider > 0, wider, alpha * expm1(minimum(wider, 0.0))), real(x))
+
+
+@operation
+def online_softmax(s: Tensor, m: Tensor, l: Tensor) -> tuple[Tensor, ...]:  # noqa: E741
+    """One block of a softmax along the last axis: (p, old, m, l).
+
+    m and l are the maximum and the sum of the blocks so far, [..., 1], -inf and 0 at first. p has
+    the weights of this block, and `old` the factor for what was accumulated: o = o * old + p @ v;
+    behind the last block the result is o / l. Rows that are -inf throughout have weights of 0.
+    """
+    most = maximum(m, _reduce("amax", s, [s.ndim - 1], True))
+    shift = where(most == -math.inf, 0.0, most)
+    p, old = exp(s - shift), exp(m - shift)
+    return p, old, most, l * old + sum(p, -1, True)
