@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pto.cast in every mode, against exact fractions and the numbers of 16-bit floats."""
+"""pto.cast in every mode, against exact fractions and the numbers of 16-bit floats; quantize."""
 
 import math
 from fractions import Fraction
@@ -180,3 +180,21 @@ def test_compiled_casts_have_the_bits_of_their_definition():
     want = pto.interpret(every.trace(x), x)
     for mode, got, expected in zip(np.repeat(MODES, 3), every(x), want, strict=True):
         np.testing.assert_array_equal(got, expected, err_msg=mode.name)
+
+
+def test_a_row_is_quantised_by_its_largest_number():
+    x = np.array([[0.5, -1.25, 3.0, -7.0], [2, 0, 7.5, -0.25], [0, 0, 0, 0]], "f4")
+    values, scale = run(lambda x: pto.quantize(x), x)
+    want = np.abs(x).max(-1, keepdims=True) / np.float32(127)
+    np.testing.assert_array_equal(scale, want)
+    with np.errstate(all="ignore"):
+        ratio = np.where(want == 0, 0, x / want)
+    np.testing.assert_array_equal(values, np.rint(ratio).astype("i1"))
+    back = run(lambda x: pto.dequantize(*x.quantize(), dtype=pto.f64), x)
+    assert back.dtype == np.float64 and np.abs(back - x).max() <= np.abs(x).max() / 254 * 1.001
+    byte, _ = run(lambda x: pto.quantize(x.abs(), 0, pto.u8), x)
+    assert byte.dtype == np.uint8 and byte.max(0).tolist() == [255, 255, 255, 255]
+    got = run(lambda x: pto.quantize_by(x, 0.05, 3), x)
+    np.testing.assert_array_equal(got, np.clip(np.rint(x / np.float32(0.05)) + 3, -128, 127))
+    q = np.array([[-128, 0, 127]], "i1")
+    np.testing.assert_array_equal(run(lambda q: q.dequantize(0.5, 2), q), (q.astype("f4") - 2) / 2)

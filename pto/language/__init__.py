@@ -135,6 +135,7 @@ from pto.language.numbers import (
 from pto.language.ordering import argmax, argmin, argsort, sort, topk
 from pto.language.padding import fillpad, pad
 from pto.language.parts import assemble, move, view
+from pto.language.quantization import dequantize, quantize, quantize_by
 from pto.language.reduce import (
     all,
     amax,
