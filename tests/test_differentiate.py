@@ -42,6 +42,39 @@ ROWS = {
     "largest": (lambda x, y: y * pto.amax(x * y, 1, True), lambda x, y: y * (x * y).amax(1, True)),
     "smallest": (lambda x, y: y * pto.amin(x, 0), lambda x, y: y * x.amin(0)),
     "new axes": (lambda x, y: x.unsqueeze(1) * y.unsqueeze(0), None),
+    "transposed": (
+        lambda x, y: (x * y).transpose(0, 1).exp(),
+        lambda x, y: (x * y).transpose(0, 1).exp(),
+    ),
+    "parts": (
+        lambda x, y: pto.view(x * y, [2, 3], [1, 0]) * y[:1, :1],
+        lambda x, y: (x * y)[1:3, :3] * y[:1, :1],
+    ),
+    "joined": (lambda x, y: pto.concat([x, x * y], 1), lambda x, y: torch.cat([x, x * y], 1)),
+    "padded": (
+        lambda x, y: pto.pad(x, (1, 0, 2, 1), 5.0) * y.sum(),
+        lambda x, y: torch.nn.functional.pad(x, (1, 0, 2, 1), value=5.0) * y.sum(),
+    ),
+    "rows at positions": (
+        lambda x, y: x[pto.one_hot(pto.arange(4) % 2, 3).sum(1) * 2] * y.sum(),
+        lambda x, y: x[[2, 2, 2, 2]] * y.sum(),
+    ),
+    "gathered": (
+        lambda x, y: pto.gather(x, 1, pto.argsort(x, 1)[:, :2] * 0 + 1) * y.sum(),
+        lambda x, y: torch.gather(x, 1, torch.ones(3, 2, dtype=torch.int64)) * y.sum(),
+    ),
+    "scattered": (
+        lambda x, y: pto.scatter(x * y, 0, pto.argsort(x, 0)[1:], (x * x)[1:]),
+        lambda x, y: (x * y).scatter(0, x.argsort(0)[1:], (x * x)[1:]),
+    ),
+    "added at positions": (
+        lambda x, y: (x * y).index_add(0, pto.arange(4) % 2, pto.concat([x, x[:1]])),
+        lambda x, y: (x * y).index_add(0, torch.tensor([0, 1, 0, 1]), torch.cat([x, x[:1]])),
+    ),
+    "sorted": (lambda x, y: (x * y).sort(0, True).values * x, None),
+    "largest two": (lambda x, y: pto.topk(x * y, 2).values, lambda x, y: (x * y).topk(2).values),
+    "running sum": (lambda x, y: (x * y).cumsum(1) * x, None),
+    "triangle": (lambda x, y: pto.tril(x) * y, lambda x, y: torch.tril(x) * y),
     "used twice": (lambda x, y: (x * y) * (x * y) + x, None),
     "only one": (lambda x, y: x * x, lambda x, y: x * x + 0 * y),
 }
@@ -52,9 +85,10 @@ def gradients(function, x, y, d):
     """The gradients by x and y of a traced function, evaluated by the interpreter."""
     trace = Trace("f")
     tensors = [trace.input(name, "f64", a.shape) for name, a in [("x", x), ("y", y)]]
-    result = function(*tensors)
-    given = trace.input("d", "f64", result.shape)
-    graph, _ = trace.finish(differentiate([result], [given], tensors))
+    with trace.active():
+        result = function(*tensors)
+        given = trace.input("d", "f64", result.shape)
+        graph, _ = trace.finish(differentiate([result], [given], tensors))
     return [np.asarray(a) for a in pto.interpret(graph, x, y, d)]
 
 
@@ -135,3 +169,14 @@ def test_an_operation_without_a_rule_is_named():
     x = torch.ones(2, 3, requires_grad=True)
     with pytest.raises(RuntimeError, match="the derivative of prod is not known"):
         torch.ops.pto.differentiate_product(x).sum().backward()
+
+
+def test_a_function_that_reads_at_positions_has_pytorchs_gradients():
+    @pto.jit
+    def chosen(x, rows):
+        return pto.cumsum(x[rows] * 2, 1), pto.topk(x, 2).values
+
+    x, rows = random(4, 3), torch.tensor([1, 1, 3])
+    found = torch.autograd.grad([y.sum() for y in chosen(x, rows)], x)
+    want = torch.autograd.grad([(x[rows] * 2).cumsum(1).sum(), x.topk(2).values.sum()], x)
+    assert torch.equal(found[0], want[0])

@@ -6,7 +6,8 @@
 
 It walks the nodes from the outputs back to the inputs and adds up what each operation passes on. At
 a jump of a derivative it follows PyTorch: relu, abs and rounding give 0 there; equal operands of
-maximum, and equal largest elements, share the gradient.
+maximum, and equal largest elements, share the gradient. Of elements that scatter wrote to one place
+each gets that place's gradient.
 """
 
 import math
@@ -15,10 +16,13 @@ from typing import Any
 
 from pto.errors import InvalidType
 from pto.language import elementwise as e
+from pto.language.dtypes import i64
 from pto.language.reduce import sum, sum_to
+from pto.language.selection import flip
 from pto.language.shape import broadcast_to
 from pto.language.tensor import Tensor
 from pto.language.types import cast, constant
+from pto.language.whole import whole
 
 
 def zeros(like: Tensor) -> Tensor:
@@ -80,7 +84,8 @@ class _Dependence:
 def _refuse(op: str) -> None:
     raise InvalidType(
         f"the derivative of {op} is not known",
-        "automatic gradients pass through element-wise operations, broadcasts, sums, amax and amin",
+        "automatic gradients pass through element-wise operations, moves of elements, sums, amax, "
+        "amin, sort and cumsum",
         "give the operator a grad without it, or take no second derivative of it",
     )
 
@@ -109,6 +114,62 @@ def _largest(d: Tensor, y: Tensor, axes: list[int], x: Tensor) -> tuple:
     return (broadcast_to(d / sum(chosen, axes, True), x.shape) * chosen,)
 
 
+def _made(like: Tensor, record: Callable[..., int], *operands: Any) -> Tensor:
+    """A tensor that a function of the builder of `like` records."""
+    return Tensor(like.trace, record(like.trace.here(), *operands))
+
+
+def _along(op: str, axis: int, *operands: Tensor) -> Tensor:
+    values = [x.value for x in operands]
+    return _made(operands[0], lambda b: b.along(op, values, axis))
+
+
+def _read_at(d: Tensor, axis: int, index: Tensor) -> Tensor:
+    """The gradient at written positions; 0 at -1, where nothing was written."""
+    written = _along("gather", axis, d, e.maximum(index, 0))
+    return _masked(broadcast_to(index >= 0, written.shape), written)
+
+
+def _scattered(d: Tensor, y: Tensor, axes: list[int], into: Tensor, index: Tensor,
+               part: Tensor) -> tuple:  # fmt: skip
+    kept = _along("scatter", axes[0], d, index, zeros(part))
+    return kept, None, _read_at(d, axes[0], index)
+
+
+def _cumulated(d: Tensor, y: Tensor, axes: list[int], x: Tensor) -> tuple:
+    """An element is part of the sums from its own position on."""
+    return (flip(_along("cumsum", axes[0], flip(d, axes[0])), axes[0]),)
+
+
+def _sorted(d: Tensor, y: Tensor, _: Any, x: Tensor) -> tuple:
+    positions = _made(y, lambda b: b.result(y.value, 1))
+    return (_along("scatter", x.ndim - 1, zeros(x), positions, d),)
+
+
+def _part(d: Tensor, like: Tensor, offsets: Sequence[Any]) -> Tensor:
+    at = [offset.value if isinstance(offset, Tensor) else offset for offset in offsets]
+    return _made(d, lambda b: b.view(d.value, at, tuple(like.shape)))
+
+
+def _put(into: Tensor, part: Tensor, offsets: Sequence[Tensor]) -> Tensor:
+    return _made(into, lambda b: b.update(into.value, part.value, [at.value for at in offsets]))
+
+
+def _joined(d: Tensor, y: Tensor, axes: list[int], *parts: Tensor) -> tuple:
+    found, start = [], 0
+    for part in parts:
+        at: list[Any] = [constant(d.trace, 0, i64)] * d.ndim
+        at[axes[0]] = whole(d.trace, start, "concat")
+        found.append(_part(d, part, at))
+        start = part.shape[axes[0]] + start
+    return tuple(found)
+
+
+def _turned(d: Tensor, y: Tensor, axes: list[int], x: Tensor) -> tuple:
+    back = [axes.index(axis) for axis in range(x.ndim)]
+    return (_made(d, lambda b: b.transpose(d.value, back)),)
+
+
 def _none(*_: Any) -> tuple:
     return ()
 
@@ -133,7 +194,9 @@ _RULES: dict[str, Callable[..., tuple]] = {
     "tanh": _of_one(lambda y, x: 1 - y * y),
     "sigmoid": _of_one(lambda y, x: y * (1 - y)),
     "erf": _of_one(lambda y, x: e.exp(-(x * x)) * (2 / math.sqrt(math.pi))),
-    **dict.fromkeys(("floor", "ceil", "round", "trunc", "constant", "scalar", "input"), _none),
+    **dict.fromkeys(
+        ("floor", "ceil", "round", "trunc", "constant", "scalar", "input", "iota"), _none
+    ),
     "add": lambda d, *_: (d, d),
     "sub": lambda d, *_: (d, -d),
     "mul": lambda d, y, _, a, b: (d * b, d * a),
@@ -152,4 +215,14 @@ _RULES: dict[str, Callable[..., tuple]] = {
     "sum": lambda d, y, _, x: (broadcast_to(d, x.shape),),
     "amax": _largest,
     "amin": _largest,
+    "transpose": _turned,
+    "view": lambda d, y, _, x, *at: (_put(zeros(x), d, at),),
+    "update": lambda d, y, _, x, part, *at: (_put(d, zeros(part), at), _part(d, part, at)),
+    "concat": _joined,
+    "gather": lambda d, y, axes, x, index: (_along("scatter_add", axes[0], zeros(x), index, d),),
+    "scatter": _scattered,
+    "scatter_add": lambda d, y, axes, x, index, part: (d, None, _read_at(d, axes[0], index)),
+    "cumsum": _cumulated,
+    "sort": _sorted,
+    "sort_descending": _sorted,
 }
