@@ -150,6 +150,21 @@ def test_products_have_batches_transposes_and_wider_results():
     assert [x.dtype for x in found] == [F32, F32, np.int32, F32]
 
 
+def test_a_view_has_the_valid_part_of_its_shape():
+    @pto.jit
+    def tails(x, out):
+        for i in pto.loop((x.shape[0] + 3) // 4):
+            left = pto.min(4, x.shape[0] - i * 4)
+            part = pto.view(x, [4, x.shape[1]], [i * 4, 0], valid_shape=[left, x.shape[1]])
+            out[i] = part.sum(0)
+
+    x = np.arange(20, dtype=F32).reshape(10, 2)
+    tails(x, out := np.zeros((3, 2), F32))
+    np.testing.assert_array_equal(out, [x[:4].sum(0), x[4:8].sum(0), x[8:].sum(0)])
+    with pytest.raises(pto.Error, match="the valid shape"):
+        pto.jit(lambda x: pto.view(x, [2, 2], [0, 0], valid_shape=[3, 2]))(x)
+
+
 def test_a_write_reads_all_arguments_first_also_where_they_overlap():
     @pto.jit
     def shift(x, out):

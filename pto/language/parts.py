@@ -214,10 +214,24 @@ def _box(x: Tensor, shape: Any, offsets: Any, name: str) -> tuple:
     return tuple(zip(shape, offsets, strict=True))
 
 
-def view(x: Tensor, shape: Any, offsets: Any) -> Tensor:
-    """The part of x with this shape, at these offsets: whole numbers, one for each axis."""
+def view(x: Tensor, shape: Any, offsets: Any, valid_shape: Any = None) -> Tensor:
+    """The part of x with this shape, at these offsets: whole numbers, one for each axis.
+
+    `valid_shape` says how much of the shape exists, where a part lies at the end of x: the result
+    has that shape, at most the other one.
+    """
     must_be_traced("view", x, "slice an array: x[1:3]")
     box = _box(x, shape, offsets, "view")
+    if valid_shape is not None:
+        valid = a_sequence("view", "the valid shape", valid_shape)
+        for size, (most, _) in zip(valid, box, strict=False):
+            if isinstance(size, int) and isinstance(most, int) and size > most:
+                fail(
+                    f"view: the valid shape {list(valid)} of a view of {list(shape)}",
+                    "it is the part of the shape that exists",
+                    "pass at most the shape",
+                )
+        box = _box(x, valid, offsets, "view")
     sizes = tuple(sized(x.trace, size, "view") for size, _ in box)
     at = _offsets(x, [offset for _, offset in box])
     return Tensor(x.trace, x.trace.here().view(x.value, at, sizes))
