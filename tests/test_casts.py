@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pto
-from pto import CastMode
+from pto import CastMode, _core
 from pto.language.dtypes import numpy_type
 
 MODES = list(CastMode)
@@ -198,3 +198,18 @@ def test_a_row_is_quantised_by_its_largest_number():
     np.testing.assert_array_equal(got, np.clip(np.rint(x / np.float32(0.05)) + 3, -128, 127))
     q = np.array([[-128, 0, 127]], "i1")
     np.testing.assert_array_equal(run(lambda q: q.dequantize(0.5, 2), q), (q.astype("f4") - 2) / 2)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 4])
+@pytest.mark.parametrize("kind", ["i1", "f2", "f4"])
+def test_blocks_of_a_product_have_scales(kind, blocks):
+    draw = np.random.default_rng(blocks)
+    a, b = (draw.integers(-9, 10, shape).astype(kind) for shape in ((3, 8), (8, 5)))
+    left, right = (draw.integers(1, 5, shape) / 4 for shape in ((3, blocks), (blocks, 5)))
+    want = (a * np.repeat(left, 8 // blocks, 1)) @ (b * np.repeat(right, 8 // blocks, 0))
+    trace = pto.Trace("case")
+    dims = iter(range(99))
+    inputs = [trace.input(f"x{i}", x.dtype, [_core.Dim.symbol(next(dims)) for _ in x.shape])
+              for i, x in enumerate((a, b, left, right))]  # fmt: skip
+    graph, _ = trace.finish(pto.scaled_mm(*inputs))
+    np.testing.assert_array_equal(pto.interpret(graph, a, b, left, right), want.astype("f4"))

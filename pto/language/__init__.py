@@ -104,7 +104,7 @@ from pto.language.infer import (
 )
 from pto.language.interpret import interpret, interpret_with_bounds
 from pto.language.jit import Jit, jit
-from pto.language.matrix import matmul
+from pto.language.matrix import matmul, scaled_mm
 from pto.language.nn import (
     elu,
     gelu,
@@ -129,6 +129,7 @@ from pto.language.numbers import (
     isinf,
     isnan,
     lerp,
+    masked_fill,
     nan_to_num,
     sign,
 )

@@ -45,6 +45,12 @@ def sign(x: Tensor) -> Tensor:
     return above if x.dtype.kind == "unsigned" else where(x < 0, -1, above)
 
 
+@method("masked_fill")
+def masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
+    """value where the mask holds, else x."""
+    return where(mask, value, x)
+
+
 @method("frac")
 def frac(x: Tensor) -> Tensor:
     """x less its whole part, which is exact; the sign is that of x."""
