@@ -44,7 +44,7 @@ BUDGETS = {
     "compat": 2340,
     "compiler": 2090,
     "device": 465,
-    "ir": 4190,
+    "ir": 4390,
     "isa": 16783,
     "language": 5540,
     "launch": 4730,

@@ -147,6 +147,12 @@ void bind_parts(nb::class_<GraphBuilder>& builder) {
               const Graph& body, std::vector<Value> others) {
              return b.loop(start, stop, step, carried, body, others);
            })
+      .def("repeat",
+           [](B& b, std::vector<Value> carried, const Graph& condition, const Graph& step,
+              std::vector<Value> others) { return b.repeat(carried, condition, step, others); })
+      .def("branch",
+           [](B& b, Value condition, std::vector<Value> inputs, const Graph& then,
+              const Graph& otherwise) { return b.branch(condition, inputs, then, otherwise); })
       .def("result", &B::result)
       .def("order_inputs", &B::order_inputs);
 }

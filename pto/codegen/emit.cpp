@@ -66,7 +66,7 @@ class Emitter {
 
   // Lists the results of a fused node by index; -1 where a result is not used.
   std::vector<Value> results_of(Value fused) const {
-    std::vector<Value> results(graph_[fused].attributes.body->outputs().size(), -1);
+    std::vector<Value> results(graph_[fused].body().outputs().size(), -1);
     for (size_t v = 0; v < graph_.nodes().size(); ++v) {
       const Node& node = graph_.nodes()[v];
       if (node.op == Opcode::result && node.operands[0] == fused)
@@ -100,7 +100,7 @@ class Emitter {
 
   void emit_region(Value fused) {
     const Node& node = graph_[fused];
-    const Graph& body = *node.attributes.body;
+    const Graph& body = node.body();
     RegionRequest request;
     request.function = spec_.name + "_" + std::to_string(spec_.launches.size());
     request.program_scalars = static_cast<int>(spec_.scalars.size());

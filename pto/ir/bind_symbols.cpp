@@ -29,7 +29,7 @@ template <class F>
 void each_dim(const Graph& graph, const F& f) {
   for (const Node& node : graph.nodes()) {
     for (const Dim& dim : node.type.shape) f(dim);
-    if (node.attributes.body != nullptr) each_dim(*node.attributes.body, f);
+    for (const auto& body : node.attributes.bodies) each_dim(*body, f);
   }
   for (const Guard& guard : graph.guards()) f(guard.a), f(guard.b);
 }
@@ -59,7 +59,7 @@ void mark_defined(const Graph& graph, std::vector<bool>* known) {
       if (symbol >= known->size()) known->resize(symbol + 1);
       (*known)[symbol] = true;
     }
-    if (node.attributes.body != nullptr) mark_defined(*node.attributes.body, known);
+    for (const auto& body : node.attributes.bodies) mark_defined(*body, known);
   }
 }
 

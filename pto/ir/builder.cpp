@@ -274,13 +274,31 @@ Value GraphBuilder::loop(Value start, Value stop, Value step, std::vector<Value>
   carried.insert(carried.begin(), {start, stop, step});
   carried.insert(carried.end(), others.begin(), others.end());
   Node node = make_node(Opcode::loop, std::move(carried));
-  node.attributes.body = std::make_shared<const Graph>(std::move(body));
+  node.attributes.bodies = {std::make_shared<const Graph>(std::move(body))};
+  return add(std::move(node));
+}
+
+Value GraphBuilder::repeat(std::vector<Value> carried, Graph condition, Graph step,
+                           std::vector<Value> others) {
+  carried.insert(carried.end(), others.begin(), others.end());
+  Node node = make_node(Opcode::repeat, std::move(carried));
+  node.attributes.bodies = {std::make_shared<const Graph>(std::move(condition)),
+                            std::make_shared<const Graph>(std::move(step))};
+  return add(std::move(node));
+}
+
+Value GraphBuilder::branch(Value condition, std::vector<Value> operands, Graph then,
+                           Graph otherwise) {
+  operands.insert(operands.begin(), condition);
+  Node node = make_node(Opcode::branch, std::move(operands));
+  node.attributes.bodies = {std::make_shared<const Graph>(std::move(then)),
+                            std::make_shared<const Graph>(std::move(otherwise))};
   return add(std::move(node));
 }
 
 Value GraphBuilder::fused(std::vector<Value> operands, Graph body) {
   Node node = make_node(Opcode::fused, std::move(operands));
-  node.attributes.body = std::make_shared<const Graph>(std::move(body));
+  node.attributes.bodies = {std::make_shared<const Graph>(std::move(body))};
   return add(std::move(node));
 }
 

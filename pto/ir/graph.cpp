@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/ir/graph.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -16,8 +17,11 @@ bool same_value(const std::variant<double, int64_t>& a, const std::variant<doubl
   return identity(std::get<0>(a)) == identity(std::get<0>(b));
 }
 
-bool same_body(const std::shared_ptr<const Graph>& a, const std::shared_ptr<const Graph>& b) {
-  return a == b || (a && b && *a == *b);
+using Bodies = std::vector<std::shared_ptr<const Graph>>;
+
+bool same_bodies(const Bodies& a, const Bodies& b) {
+  const auto same = [](const auto& x, const auto& y) { return x == y || *x == *y; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
 }
 
 }  // namespace
@@ -30,7 +34,7 @@ std::string text(const Type& type) { return std::string(name(type.dtype)) + text
 
 bool operator==(const Attributes& a, const Attributes& b) {
   return a.name == b.name && same_value(a.value, b.value) && a.axes == b.axes &&
-         a.index == b.index && a.size == b.size && same_body(a.body, b.body);
+         a.index == b.index && a.size == b.size && same_bodies(a.bodies, b.bodies);
 }
 
 bool operator==(const Graph& a, const Graph& b) {

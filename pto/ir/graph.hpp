@@ -74,12 +74,12 @@ using Value = int;  // index of a node in its graph
 
 // Attributes of a node; only the fields that its operation names are set.
 struct Attributes {
-  std::string name;                                                  // input, scalar
-  std::variant<double, int64_t> value = 0.0;                         // constant
-  std::vector<int64_t> axes;                                         // reduce, transpose, along
-  int64_t index = 0;                                                 // result
-  Dim size;                                                          // size, extent
-  std::shared_ptr<const Graph> body;                                 // loop, fused
+  std::string name;                                  // input, scalar
+  std::variant<double, int64_t> value = 0.0;         // constant
+  std::vector<int64_t> axes;                         // reduce, transpose, along
+  int64_t index = 0;                                 // result
+  Dim size;                                          // size, extent
+  std::vector<std::shared_ptr<const Graph>> bodies;  // of loop, repeat, branch, fused
   friend bool operator==(const Attributes& a, const Attributes& b);  // bodies compare by content
 };
 
@@ -91,6 +91,8 @@ struct Node {
   std::vector<Location> locations;  // not part of identity
 
   bool is_parameter() const { return op == Opcode::input || op == Opcode::scalar; }
+  bool has_body() const { return !attributes.bodies.empty(); }
+  const Graph& body(size_t i = 0) const { return *attributes.bodies[i]; }
 };
 
 class Graph {
@@ -150,6 +152,9 @@ class GraphBuilder {
   Value matmul(Value a, Value b, DType result);
   Value loop(Value start, Value stop, Value step, std::vector<Value> carried, Graph body,
              std::vector<Value> others = {});
+  Value repeat(std::vector<Value> carried, Graph condition, Graph step,
+               std::vector<Value> others = {});
+  Value branch(Value condition, std::vector<Value> operands, Graph then, Graph otherwise);
   Value fused(std::vector<Value> operands, Graph body);
   Value result(Value of, int64_t index);
 

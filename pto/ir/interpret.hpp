@@ -28,6 +28,7 @@ namespace pto {
 struct InterpretLimits {
   int64_t operations = int64_t{1} << 33;  // elements computed, and products of a matmul
   int64_t elements = int64_t{1} << 29;    // in all values at one time, 8 bytes each
+  int64_t rounds = int64_t{1} << 18;      // of all loops that run until their values end them
 };
 
 // Throws pto::Error: a graph that breaks a rule of verify(), number, dtypes, ranks and sizes of the

@@ -267,7 +267,9 @@ class GraphReader {
   void attributes(Node& node) {
     if (in_.peek("graph")) {
       require_takes(node, Field::Body, "a body");
-      node.attributes.body = std::make_shared<const Graph>(read_graph(in_, depth_ + 1));
+      while (in_.peek("graph"))
+        node.attributes.bodies.push_back(
+            std::make_shared<const Graph>(read_graph(in_, depth_ + 1)));
     } else if (in_.take("{")) {
       if (in_.peek("axes")) {
         require_takes(node, Field::Axes, "axes");

@@ -93,7 +93,9 @@ class Printer {
         return " {axes=[" + joined(attributes.axes, ", ", [](int64_t axis) { return text(axis); }) +
                "]}";
       case Field::Body:
-        return " " + Printer(*attributes.body, indent_ + "  ").print();
+        return joined(attributes.bodies, "", [&](const std::shared_ptr<const Graph>& body) {
+          return " " + Printer(*body, indent_ + "  ").print();
+        });
       case Field::None:
         break;
     }

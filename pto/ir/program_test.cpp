@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "pto/ir/interpret.hpp"
@@ -69,6 +70,82 @@ TEST(Program, reads_parts_whose_sizes_are_values_and_writes_into_what_it_carries
   EXPECT_EQ(print(graph), kRowSums);
   EXPECT_THAT(interpret(graph, rows({2, 3}))[0].reals, ElementsAre(3, 15));
   EXPECT_THAT(interpret(graph, rows({0, 1}))[0].reals, ElementsAre(0, 4));
+}
+
+// x[n] if x has this place, else 0.
+constexpr const char* kElementOrZero =
+    R"(graph element(%x: f32[s0], %n: i64[]) -> (f32[1], i64[]) {
+  %0 = extent {size=s0} : i64[]
+  %1 = lt(%n, %0) : bool[]
+  %2 = branch(%1, %x, %n) graph then(%x: f32[s0], %n: i64[]) -> (f32[1], i64[]) {
+    %0 = view(%x, %n) : f32[1]
+    return %0, %n
+  } graph otherwise(%a: f32[s0], %b: i64[]) -> (f32[1], i64[]) {
+    %0 = constant {value=0} : f32[]
+    %1 = broadcast(%0) : f32[1]
+    %2 = constant {value=-1} : i64[]
+    return %1, %2
+  } : f32[1]
+  %3 = result(%2) {index=1} : i64[]
+  return %2, %3
+}
+)";
+
+TEST(Program, runs_one_of_the_bodies_of_a_branch) {
+  const Graph graph = parse(kElementOrZero);
+  EXPECT_EQ(print(graph), kElementOrZero);
+  const auto run = [&](int64_t n) {
+    const auto out = interpret(graph, {reals({2}, {5, 6}), integers({}, {n})});
+    return std::pair(out[0].reals[0], out[1].integers[0]);
+  };
+  EXPECT_EQ(run(1), std::pair(6.0, int64_t{1}));
+  EXPECT_EQ(run(2), std::pair(0.0, int64_t{-1}));  // the other body would leave the tensor
+}
+
+// Halves n until it is odd, and counts how often.
+constexpr const char* kHalvings =
+    R"(graph halvings(%n: i64[]) -> (i64[], i64[]) {
+  %0 = constant {value=0} : i64[]
+  %1 = repeat(%n, %0) graph even(%n: i64[], %k: i64[]) -> (bool[]) {
+    %0 = constant {value=2} : i64[]
+    %1 = remainder(%n, %0) : i64[]
+    %2 = constant {value=0} : i64[]
+    %3 = eq(%1, %2) : bool[]
+    return %3
+  } graph halve(%n: i64[], %k: i64[]) -> (i64[], i64[]) {
+    %0 = constant {value=2} : i64[]
+    %1 = div(%n, %0) : i64[]
+    %2 = constant {value=1} : i64[]
+    %3 = add(%k, %2) : i64[]
+    return %1, %3
+  } : i64[]
+  %2 = result(%1) {index=1} : i64[]
+  return %1, %2
+}
+)";
+
+TEST(Program, repeats_a_step_while_its_condition_holds) {
+  const Graph graph = parse(kHalvings);
+  EXPECT_EQ(print(graph), kHalvings);
+  const auto out = interpret(graph, {integers({}, {40})});
+  EXPECT_THAT(out[0].integers, ElementsAre(5));
+  EXPECT_THAT(out[1].integers, ElementsAre(3));
+  EXPECT_THAT(interpret(graph, {integers({}, {3})})[1].integers, ElementsAre(0));
+}
+
+TEST(Program, that_never_ends_is_an_error) {
+  EXPECT_THAT(what_of([] { interpret(parse(kHalvings), {integers({}, {0})}, {.rounds = 1000}); }),
+              HasSubstr("a loop has not ended after 1000 rounds"));
+}
+
+TEST(Program, allows_any_value_where_compiled_code_may_choose_the_other_body) {
+  const Graph graph = parse(
+      "graph g(%x: f32[]) -> (f32[]) {\n  %0 = exp(%x) : f32[]\n"
+      "  %1 = constant {value=2.71828174591064453125} : f32[]\n  %2 = gt(%0, %1) : bool[]\n"
+      "  %3 = branch(%2, %x) graph t(%x: f32[]) -> (f32[]) { return %x } "
+      "graph o(%x: f32[]) -> (f32[]) { return %x } : f32[]\n  return %3 }");
+  EXPECT_EQ(interpret_with_bounds(graph, {reals({}, {1})})[0].bounds[0], INFINITY);
+  EXPECT_EQ(interpret_with_bounds(graph, {reals({}, {2})})[0].bounds[0], 0);
 }
 
 TEST(Program, that_leaves_its_tensor_fails_at_the_users_line) {
@@ -162,6 +239,23 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"concat_none", "concat {axes=[0]} : f32[5, 3]", "concat: has 0 operands"},
         Mistake{"size_of_tensor", "size(%x) {size=s0} : i64[]", "size: the number is f32[2, 3]"},
         Mistake{"size_is_symbol", "size(%n) {size=4} : i64[]", "size: defines 4"},
+        Mistake{"branch_condition", "branch(%x) : f32[2, 3]", "branch: the condition is f32[2, 3]"},
+        Mistake{"branch_bodies",
+                "branch(%n, %n) graph t(%n: i64[]) -> (i64[]) { return %n } : i64[]",
+                "branch: has 1 bodies"},
+        Mistake{"branch_results",
+                "branch(%n, %n, %x) graph t(%n: i64[], %x: f32[2, 3]) -> (i64[]) { return %n } "
+                "graph o(%n: i64[], %x: f32[2, 3]) -> (f32[2, 3]) { return %x } : i64[]",
+                "branch: the bodies give results of different types"},
+        Mistake{"repeat_condition",
+                "repeat(%n) graph c(%n: i64[]) -> (f32[]) { %0 = cast(%n) : f32[] return %0 } "
+                "graph s(%n: i64[]) -> (i64[]) { return %n } : i64[]",
+                "repeat: the first body gives f32[]"},
+        Mistake{"repeat_step",
+                "repeat(%n) graph c(%n: i64[]) -> (i64[]) { return %n } "
+                "graph s(%n: i64[]) -> (f32[]) { %0 = cast(%n) : f32[] return %0 } : i64[]",
+                "repeat: the step's results do not match"},
+        Mistake{"result_of_none", "result(%x) {index=0} : f32[2, 3]", "result: index 0 of input"},
         Mistake{"matmul_result", "matmul(%m, %m) : f32[3, 3]",
                 "matmul: the operands are i8 but the result is f32"}),
     [](const auto& test) { return std::string(test.param.name); });

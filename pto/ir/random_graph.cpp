@@ -63,6 +63,11 @@ constexpr Opcode kOperations[] = {
 #include "pto/isa/instructions.def"
 };
 
+// -a, or not a.
+Value negated(GraphBuilder& b, Value a) {
+  return b.unary(b.type(a).dtype == DType::Bool ? Opcode::logical_not : Opcode::neg, a);
+}
+
 class Generator {
  public:
   Generator(uint64_t seed, const RandomGraphOptions& options)
@@ -242,7 +247,7 @@ class Generator {
   Value random_structure() {
     const Value a = random_.one_of(values_);
     const Dims shape = b_.type(a).shape;
-    switch (random_.below(9)) {
+    switch (random_.below(10)) {
       case 0:
         return there_and_back(a);
       case 1: {
@@ -262,6 +267,8 @@ class Generator {
         return shape.empty() ? counted(a) : turned(a);
       case 7:
         return shape.empty() || b_.type(a).dtype == DType::Bool ? counted(a) : scanned(a);
+      case 8:
+        return random_.one_in(2) ? chosen(a) : repeated(a);
       default:
         return b_.reshape(b_.reshape(a, {product(shape)}), shape);
     }
@@ -275,11 +282,7 @@ class Generator {
     back.resize(axes.size());
     for (size_t i = 0; i < axes.size(); ++i)
       back[static_cast<size_t>(axes[i])] = static_cast<int64_t>(i);
-    const Value turned = b_.transpose(a, axes);
-    const DType dtype = b_.type(a).dtype;
-    const Value changed = dtype == DType::Bool ? b_.unary(Opcode::logical_not, turned)
-                                               : b_.unary(Opcode::neg, turned);
-    return b_.transpose(changed, back);
+    return b_.transpose(negated(b_, b_.transpose(a, axes)), back);
   }
 
   std::vector<Value> zero_offsets(Value a) {
@@ -293,18 +296,15 @@ class Generator {
     b_.size(b_.extent(shape[0]), symbol);
     shape[0] = symbol;
     const Value part = b_.view(a, zero_offsets(a), shape);
-    const bool is_bool = b_.type(a).dtype == DType::Bool;
-    const Value changed = b_.unary(is_bool ? Opcode::logical_not : Opcode::neg, part);
-    return b_.update(a, changed, zero_offsets(a));
+    return b_.update(a, negated(b_, part), zero_offsets(a));
   }
 
-  // Adds the first half of a and -a, one behind the other.
+  // Adds the first half of a and -a.
   Value first_of_two(Value a) {
-    const bool is_bool = b_.type(a).dtype == DType::Bool;
-    const Value other = b_.unary(is_bool ? Opcode::logical_not : Opcode::neg, a);
     const Dims shape = b_.type(a).shape;
-    return b_.view(b_.concat({a, other}, static_cast<int64_t>(random_.below(shape.size()))),
-                   zero_offsets(a), shape);
+    return b_.view(
+        b_.concat({a, negated(b_, a)}, static_cast<int64_t>(random_.below(shape.size()))),
+        zero_offsets(a), shape);
   }
 
   // Adds a in order along its last axis, by its values or by their positions.
@@ -350,6 +350,32 @@ class Generator {
     const auto number = [&](int64_t n) { return b_.constant(n, DType::I64); };
     const Value start = number(0), stop = number(3), step = number(1);
     return b_.loop(start, stop, step, {a}, body.build(), {a});
+  }
+
+  // Adds: -a if the first size is above 4, or not 0, else a.
+  Value chosen(Value a) {
+    const Type type = b_.type(a);
+    Value condition = b_.extent(type.shape.empty() ? Dim(7) : type.shape[0]);
+    if (random_.one_in(2))
+      condition = b_.binary(Opcode::gt, condition, b_.constant(4.0, DType::I64));
+    GraphBuilder then("then"), otherwise("otherwise");
+    then.output(negated(then, then.input("x", type.dtype, type.shape)));
+    otherwise.output(otherwise.input("y", type.dtype, type.shape));
+    return b_.branch(condition, {a}, then.build(), otherwise.build());
+  }
+
+  // Adds: n = 0; while n < 3: n, a = n + 1, -a
+  Value repeated(Value a) {
+    const Type type = b_.type(a);
+    GraphBuilder condition("condition"), step("step");
+    condition.output(condition.binary(Opcode::lt, condition.input("n", DType::I64, {}),
+                                      condition.constant(3.0, DType::I64)));
+    condition.input("a", type.dtype, type.shape);
+    step.output(
+        step.binary(Opcode::add, step.input("n", DType::I64, {}), step.constant(1.0, DType::I64)));
+    step.output(negated(step, step.input("a", type.dtype, type.shape)));
+    const std::vector<Value> carried{b_.constant(0.0, DType::I64), a};
+    return b_.result(b_.repeat(carried, condition.build(), step.build()), 1);
   }
 
   Random random_;

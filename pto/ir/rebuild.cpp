@@ -39,8 +39,8 @@ std::vector<bool> needed_nodes(const Graph& graph, const std::vector<Value>& roo
   const std::function<void(const Node&)> note_sizes = [&](const Node& node) {
     for (const Dim& dim : node.type.shape) note(dim);
     note(node.attributes.size);
-    if (node.attributes.body == nullptr) return;
-    for (const Node& inner : node.attributes.body->nodes()) note_sizes(inner);
+    for (const auto& body : node.attributes.bodies)
+      for (const Node& inner : body->nodes()) note_sizes(inner);
   };
   for (const Guard& guard : graph.guards()) note(guard.a), note(guard.b);
   for (size_t i = needed.size(); i-- > 0;) {
@@ -52,6 +52,11 @@ std::vector<bool> needed_nodes(const Graph& graph, const std::vector<Value>& roo
     for (const Value v : node.operands) needed[static_cast<size_t>(v)] = true;
   }
   return needed;
+}
+
+Node with_bodies(Node node, const std::function<Graph(const Graph&)>& change) {
+  for (auto& body : node.attributes.bodies) body = std::make_shared<const Graph>(change(*body));
+  return node;
 }
 
 }  // namespace pto

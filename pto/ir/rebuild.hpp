@@ -26,6 +26,9 @@ using MakeNode = std::function<std::optional<Value>(GraphBuilder&, const Node&, 
 Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeNode& make,
               const std::function<bool(const Guard&)>& keep = {});
 
+// The node with bodies that `change` makes of its own.
+Node with_bodies(Node node, const std::function<Graph(const Graph&)>& change);
+
 // Says for each node whether one of `roots` needs it.
 std::vector<bool> needed_nodes(const Graph& graph, const std::vector<Value>& roots);
 

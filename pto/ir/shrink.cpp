@@ -70,7 +70,7 @@ std::optional<Graph> smaller_graph(const Graph& graph,
     if ((!is_whole || single.nodes().size() < graph.nodes().size()) && fails(single)) return single;
   }
   for (Value v = 0; static_cast<size_t>(v) < graph.nodes().size(); ++v) {
-    if (graph[v].operands.empty() || graph[v].attributes.body != nullptr) continue;
+    if (graph[v].operands.empty() || graph[v].has_body()) continue;
     const Graph replaced = with_input(graph, v);
     Graph shorter = cut(replaced, replaced.outputs());
     if (shorter.nodes().size() < graph.nodes().size() && fails(shorter)) return shorter;

@@ -81,7 +81,7 @@ class Verifier {
     require(unique(v), v, "equal nodes are one node");
     check_sizes(v, operands);
     check_symbols(v);
-    if (node.attributes.body != nullptr) Verifier(*node.attributes.body, guards_, defined_).check();
+    for (const auto& body : node.attributes.bodies) Verifier(*body, guards_, defined_).check();
   }
 
   bool unique(Value v) {

@@ -19,10 +19,10 @@ std::string regions(const char* text) {
       continue;
     }
     int reductions = 0;
-    for (const Node& inner : node.attributes.body->nodes())
+    for (const Node& inner : node.body().nodes())
       reductions += info(inner.op).family == Family::Reduce;
-    all += (all.empty() ? "" : ", ") + std::to_string(node.attributes.body->outputs().size()) +
-           " " + std::to_string(reductions);
+    all += (all.empty() ? "" : ", ") + std::to_string(node.body().outputs().size()) + " " +
+           std::to_string(reductions);
   }
   return all;
 }

@@ -55,7 +55,7 @@ TEST_P(EachPass, keeps_locations) {
     const Graph after =
         GetParam().run(random_graph(seed, {.structure = takes_structure(GetParam())}), nullptr);
     for (const Node& node : after.nodes()) {
-      if (node.attributes.body != nullptr || node.op == Opcode::result) continue;
+      if (node.has_body() || node.op == Opcode::result) continue;
       ASSERT_FALSE(node.locations.empty()) << "seed " << seed << "\n" << print(after);
     }
   }

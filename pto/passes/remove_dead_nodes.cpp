@@ -12,11 +12,7 @@ Graph remove_dead_nodes(const Graph& graph) {
   return rebuild(graph, graph.outputs(),
                  [&](GraphBuilder& b, const Node& old, Value v) -> std::optional<Value> {
                    if (!needed[static_cast<size_t>(v)]) return std::nullopt;
-                   Node node = old;
-                   if (node.attributes.body != nullptr)
-                     node.attributes.body =
-                         std::make_shared<const Graph>(remove_dead_nodes(*node.attributes.body));
-                   return b.copy(node, node.operands);
+                   return b.copy(with_bodies(old, remove_dead_nodes), old.operands);
                  });
 }
 

@@ -10,14 +10,13 @@ namespace {
 
 Graph rewrite_once(const Graph& graph, const Rule& rule, PassNotes* notes) {
   return rebuild(graph, graph.outputs(), [&](GraphBuilder& b, const Node& old, Value) {
-    Node node = old;
-    if (node.attributes.body != nullptr) {
+    const Node node = with_bodies(old, [&](const Graph& body) {
       PassNotes inner;
-      node.attributes.body =
-          std::make_shared<const Graph>(rewrite(*node.attributes.body, rule, &inner));
+      Graph rewritten = rewrite(body, rule, &inner);
       notes->is_finished = notes->is_finished && inner.is_finished;
       notes->walks = std::max(notes->walks, inner.walks);
-    }
+      return rewritten;
+    });
     const std::optional<Value> replacement = rule(b, node);
     return replacement ? replacement : b.copy(node, node.operands);
   });

@@ -38,6 +38,13 @@ void Budget::work(int64_t operations) {
   if (left_.operations == 0) fail_limit("operations", limits_.operations);
 }
 
+void Budget::round() {
+  if (left_.rounds-- == 0)
+    fail({"a loop has not ended after " + text(limits_.rounds) + " rounds",
+          "a while loop ends when its condition fails, and the interpreter waits no longer",
+          "change what the condition reads, in the body; or loop over pto.loop(n)"});
+}
+
 void Budget::hold(int64_t elements) {
   if (elements > left_.elements) fail_limit("elements at one time", limits_.elements);
   left_.elements -= elements;

@@ -26,6 +26,7 @@ class Budget {
   explicit Budget(const InterpretLimits& limits) : limits_(limits), left_(limits) {}
 
   void work(int64_t operations);
+  void round();  // of a loop that runs until its values end it
   // Counts the elements of a value before it is made, and the work to make it.
   void hold(int64_t elements);
   int64_t elements() const { return left_.elements; }
@@ -81,7 +82,7 @@ class Evaluation {
   std::vector<int64_t> symbols_;
   bool with_bounds_;
   Budget& budget_;
-  std::vector<Shared> results_;  // of each node; loop and fused may have several
+  std::vector<Shared> results_;  // of each node; one with a body may have several
 };
 
 }  // namespace pto

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations with bodies: graphs that run inside a graph.
 #include <algorithm>
+#include <cmath>
 
 #include "pto/base/text.hpp"
 #include "pto/ir/infer.hpp"
@@ -15,22 +16,22 @@ bool compatible(const Type& a, const Type& b) {
          std::equal(a.shape.begin(), a.shape.end(), b.shape.begin(), b.shape.end(), may_equal);
 }
 
-const Graph& body_of(const Node& node) { return *node.attributes.body; }
 const Type& output_type(const Graph& body, size_t i) { return body[body.outputs()[i]].type; }
 const Node& parameter(const Graph& body, size_t i) { return body[body.inputs()[i]]; }
 
+// The results are those of the last body.
 std::vector<Type> results_of_body(const Node& node) {
+  const Graph& body = *node.attributes.bodies.back();
   std::vector<Type> types;
-  for (const Value v : body_of(node).outputs()) types.push_back(body_of(node)[v].type);
+  for (const Value v : body.outputs()) types.push_back(body[v].type);
   return types;
 }
 
-// The operands behind the first `skipped` are the inputs of the body.
-void require_body(const Node& node, const Operands& operands, size_t skipped) {
-  if (node.attributes.body == nullptr || body_of(node).outputs().empty())
-    fail({label(node.op) + ": has no body with outputs", "the body computes the results",
+// The operands behind the first `skipped` are the inputs of a body.
+void require_body(const Node& node, const Operands& operands, size_t skipped, const Graph& body) {
+  if (body.outputs().empty())
+    fail({label(node.op) + ": a body has no outputs", "the body computes the results",
           "build the body first"});
-  const Graph& body = body_of(node);
   if (body.inputs().size() != operands.size() - skipped)
     fail({label(node.op) + ": the body takes " + std::to_string(body.inputs().size()) +
               " inputs but gets " + std::to_string(operands.size() - skipped),
@@ -49,17 +50,72 @@ void require_body(const Node& node, const Operands& operands, size_t skipped) {
   }
 }
 
-void add_sizes_of_body(std::vector<SizePair>& pairs, const Node& node, const Operands& operands,
-                       size_t skipped) {
-  for (size_t i = skipped; i < operands.size(); ++i) {
-    const Dims& shape = parameter(body_of(node), i - skipped).type.shape;
-    for (size_t axis = 0; axis < shape.size(); ++axis)
-      pairs.push_back({shape[axis], type(operands, i).shape[axis], false,
-                       "an operand has the shape of the body's input"});
-  }
+void require_bodies(const Node& node, const Operands& operands, size_t skipped, size_t count) {
+  if (node.attributes.bodies.size() != count)
+    fail({label(node.op) + ": has " + std::to_string(node.attributes.bodies.size()) + " bodies",
+          label(node.op) + " takes " + std::to_string(count), "write each body"});
+  for (const auto& body : node.attributes.bodies) require_body(node, operands, skipped, *body);
+}
+
+void add_sizes_of_bodies(std::vector<SizePair>& pairs, const Node& node, const Operands& operands,
+                         size_t skipped) {
+  for (const auto& body : node.attributes.bodies)
+    for (size_t i = skipped; i < operands.size(); ++i) {
+      const Dims& shape = parameter(*body, i - skipped).type.shape;
+      for (size_t axis = 0; axis < shape.size(); ++axis)
+        pairs.push_back({shape[axis], type(operands, i).shape[axis], false,
+                         "an operand has the shape of the body's input"});
+    }
+}
+
+// The values of the operands behind the first `skipped`.
+Shared shared_operands(const Evaluation& in, const Node& node, size_t skipped) {
+  Shared values;
+  for (size_t i = skipped; i < node.operands.size(); ++i)
+    values.push_back(in.shared(node.operands[i]));
+  return values;
+}
+
+std::vector<Bounded> results_of(const Shared& outputs) {
+  std::vector<Bounded> results;
+  for (const auto& output : outputs) results.push_back(*output);
+  return results;
+}
+
+bool is_condition(const Type& type) {
+  return type.shape.empty() && (type.dtype == DType::Bool || type.dtype == DType::I64);
+}
+
+bool holds(const Bounded& condition) { return condition.array.integers[0] != 0; }
+
+// Compiled code may choose another way where the condition is not exact.
+bool is_open(const Evaluation& in, const Bounded& condition) {
+  return in.with_bounds() && condition.bounds[0] > 0;
+}
+
+void allow_any_value(std::vector<Bounded>* results) {
+  for (Bounded& result : *results) std::fill(result.bounds.begin(), result.bounds.end(), INFINITY);
 }
 
 // --- loop: the body takes neither start nor stop; the index stands at the place of step ----------
+
+// Says whether a body's results have the types of its inputs from `first` on.
+bool fits_carried(const Graph& body, size_t first) {
+  bool fits = body.outputs().size() + first <= body.inputs().size();
+  for (size_t i = 0; fits && i < body.outputs().size(); ++i)
+    fits = compatible(parameter(body, i + first).type, output_type(body, i));
+  return fits;
+}
+
+// An iteration must produce the types that the next one takes.
+void add_sizes_of_carried(std::vector<SizePair>& pairs, const Graph& body, size_t first) {
+  for (size_t i = 0; i < body.outputs().size(); ++i) {
+    const Dims &from = output_type(body, i).shape, &to = parameter(body, i + first).type.shape;
+    for (size_t axis = 0; axis < from.size(); ++axis)
+      pairs.push_back(
+          {from[axis], to[axis], false, "a loop carries values of the same shape", &body});
+  }
+}
 
 Type infer_loop(const Node& node, const Operands& operands) {
   if (operands.size() < 4)
@@ -67,12 +123,9 @@ Type infer_loop(const Node& node, const Operands& operands) {
           "a loop takes start, stop, step and at least one carried value",
           "carry what the loop computes"});
   for (size_t i = 0; i < 3; ++i) require_scalar(node.op, type(operands, i), "a bound");
-  require_body(node, operands, 2);
-  const Graph& body = body_of(node);
-  bool fits = body.outputs().size() + 1 <= body.inputs().size();
-  for (size_t i = 0; fits && i < body.outputs().size(); ++i)
-    fits = compatible(parameter(body, i + 1).type, output_type(body, i));
-  if (!fits)
+  require_bodies(node, operands, 2, 1);
+  const Graph& body = node.body();
+  if (!fits_carried(body, 1))
     fail({"loop: the body's results do not match its carried inputs",
           "a body maps (index, carried..., others...) to new carried values of the same types",
           "return one value of the same type for each carried one"},
@@ -80,17 +133,10 @@ Type infer_loop(const Node& node, const Operands& operands) {
   return output_type(body, 0);
 }
 
-// An iteration must produce the types that the next one takes.
 std::vector<SizePair> sizes_of_loop(const Node& node, const Operands& operands) {
   std::vector<SizePair> pairs;
-  add_sizes_of_body(pairs, node, operands, 2);
-  const Graph& body = body_of(node);
-  for (size_t i = 0; i < body.outputs().size(); ++i) {
-    const Dims &from = output_type(body, i).shape, &to = parameter(body, i + 1).type.shape;
-    for (size_t axis = 0; axis < from.size(); ++axis)
-      pairs.push_back(
-          {from[axis], to[axis], false, "a loop carries values of the same shape", &body});
-  }
+  add_sizes_of_bodies(pairs, node, operands, 2);
+  add_sizes_of_carried(pairs, node.body(), 1);
   return pairs;
 }
 
@@ -99,9 +145,9 @@ std::vector<Bounded> evaluate_loop(Evaluation& in, const Node& node) {
   const int64_t stop = bound_of(1), step = bound_of(2);
   if (step == 0)
     fail({"loop: the step is 0", "a loop must come to its end", "use a positive or negative step"});
-  const Graph& body = body_of(node);
-  Shared values{nullptr};  // of the body's inputs: the index, what is carried, the others
-  for (size_t i = 3; i < node.operands.size(); ++i) values.push_back(in.shared(node.operands[i]));
+  const Graph& body = node.body();
+  // The body's inputs: the index, in the place of the step, what is carried, the others.
+  Shared values = shared_operands(in, node, 2);
   bool fits = true;  // the next index
   for (int64_t index = bound_of(0); fits && (step > 0 ? index < stop : index > stop);
        fits = !__builtin_add_overflow(index, step, &index)) {
@@ -117,25 +163,104 @@ std::vector<Bounded> evaluate_loop(Evaluation& in, const Node& node) {
   return results;
 }
 
+// --- repeat --------------------------------------------------------------------------------------
+
+Type infer_repeat(const Node& node, const Operands& operands) {
+  require_bodies(node, operands, 0, 2);
+  const Graph &condition = node.body(0), &step = node.body(1);
+  if (condition.outputs().size() != 1 || !is_condition(output_type(condition, 0)))
+    fail({"repeat: the first body gives " + text(output_type(condition, 0)),
+          "one bool or i64 of rank 0 says whether the step runs", "compare numbers"},
+         ErrorKind::Type);
+  if (!fits_carried(step, 0))
+    fail({"repeat: the step's results do not match its carried inputs",
+          "a step maps (carried..., others...) to new carried values of the same types",
+          "return one value of the same type for each carried one"},
+         ErrorKind::Type);
+  return output_type(step, 0);
+}
+
+std::vector<SizePair> sizes_of_repeat(const Node& node, const Operands& operands) {
+  std::vector<SizePair> pairs;
+  add_sizes_of_bodies(pairs, node, operands, 0);
+  add_sizes_of_carried(pairs, node.body(1), 0);
+  return pairs;
+}
+
+std::vector<Bounded> evaluate_repeat(Evaluation& in, const Node& node) {
+  Shared values = shared_operands(in, node, 0);
+  const size_t carried = node.body(1).outputs().size();
+  bool open = false;
+  for (;;) {
+    const Shared condition = in.run_body(node.body(0), values);
+    open = open || is_open(in, *condition[0]);
+    if (!holds(*condition[0])) break;
+    in.budget().round();
+    Shared next = in.run_body(node.body(1), values);
+    std::move(next.begin(), next.end(), values.begin());
+  }
+  values.resize(carried);
+  auto results = results_of(values);
+  if (open) allow_any_value(&results);
+  return results;
+}
+
+// --- branch --------------------------------------------------------------------------------------
+
+Type infer_branch(const Node& node, const Operands& operands) {
+  if (operands.empty() || !is_condition(type(operands, 0)))
+    fail({"branch: the condition is " + (operands.empty() ? "missing" : text(type(operands, 0))),
+          "one bool or i64 of rank 0 chooses a body", "compare numbers, or reduce the tensor"},
+         ErrorKind::Type);
+  require_bodies(node, operands, 1, 2);
+  const Graph &then = node.body(0), &otherwise = node.body(1);
+  bool fits = then.outputs().size() == otherwise.outputs().size();
+  for (size_t i = 0; fits && i < then.outputs().size(); ++i)
+    fits = compatible(output_type(then, i), output_type(otherwise, i));
+  if (!fits)
+    fail({"branch: the bodies give results of different types",
+          "one body runs, and its results are those of the branch",
+          "return values of the same types from both"},
+         ErrorKind::Type);
+  return output_type(otherwise, 0);
+}
+
+std::vector<SizePair> sizes_of_branch(const Node& node, const Operands& operands) {
+  std::vector<SizePair> pairs;
+  add_sizes_of_bodies(pairs, node, operands, 1);
+  const Graph &then = node.body(0), &otherwise = node.body(1);
+  for (size_t i = 0; i < then.outputs().size(); ++i) {
+    const Dims &from = output_type(then, i).shape, &to = output_type(otherwise, i).shape;
+    for (size_t axis = 0; axis < from.size(); ++axis)
+      pairs.push_back(
+          {from[axis], to[axis], false, "both bodies give values of the same shape", &then});
+  }
+  return pairs;
+}
+
+std::vector<Bounded> evaluate_branch(Evaluation& in, const Node& node) {
+  const Bounded& condition = in.operand(node, 0);
+  const Graph& chosen = node.body(holds(condition) ? 0 : 1);
+  auto results = results_of(in.run_body(chosen, shared_operands(in, node, 1)));
+  if (is_open(in, condition)) allow_any_value(&results);
+  return results;
+}
+
 // --- fused ---------------------------------------------------------------------------------------
 
 Type infer_fused(const Node& node, const Operands& operands) {
-  require_body(node, operands, 0);
-  return output_type(body_of(node), 0);
+  require_bodies(node, operands, 0, 1);
+  return output_type(node.body(), 0);
 }
 
 std::vector<SizePair> sizes_of_fused(const Node& node, const Operands& operands) {
   std::vector<SizePair> pairs;
-  add_sizes_of_body(pairs, node, operands, 0);
+  add_sizes_of_bodies(pairs, node, operands, 0);
   return pairs;
 }
 
 std::vector<Bounded> evaluate_fused(Evaluation& in, const Node& node) {
-  Shared inputs;
-  for (const Value v : node.operands) inputs.push_back(in.shared(v));
-  std::vector<Bounded> results;
-  for (const auto& result : in.run_body(body_of(node), inputs)) results.push_back(*result);
-  return results;
+  return results_of(in.run_body(node.body(), shared_operands(in, node, 0)));
 }
 
 // --- result --------------------------------------------------------------------------------------
@@ -170,6 +295,18 @@ constinit const Operation loop{.info = {"loop", "", Family::Structure, -1},
                                .results = results_of_body,
                                .sizes = sizes_of_loop,
                                .evaluate = evaluate_loop};
+constinit const Operation repeat{.info = {"repeat", "", Family::Structure, -1},
+                                 .field = Field::Body,
+                                 .infer = infer_repeat,
+                                 .results = results_of_body,
+                                 .sizes = sizes_of_repeat,
+                                 .evaluate = evaluate_repeat};
+constinit const Operation branch{.info = {"branch", "", Family::Structure, -1},
+                                 .field = Field::Body,
+                                 .infer = infer_branch,
+                                 .results = results_of_body,
+                                 .sizes = sizes_of_branch,
+                                 .evaluate = evaluate_branch};
 constinit const Operation fused{.info = {"fused", "", Family::Structure, -1},
                                 .field = Field::Body,
                                 .kernel = KernelForm::Region,
