@@ -47,6 +47,12 @@ class InvalidType(Error, TypeError):
     """Element types or kinds of argument that do not fit."""
 
 
+class TracedCondition(InvalidType):
+    """A condition over values that are not known yet; `is_new` where another tracing may help."""
+
+    is_new = False
+
+
 class InvalidIndex(Error, IndexError):
     """An axis or an index that does not exist."""
 

@@ -83,6 +83,22 @@ _STATEMENTS = (
     "out[rows, :k] -= y[{n}, :k]",
 )
 
+# Without an index; `x.shape[0]` is known at the call only, `2 > 1` while tracing.
+_CONDITIONS = (
+    "c > 3",
+    "not c % 2 == 0",
+    "0 < c < 9",
+    "x.shape[0] > 2",
+    "pto.sum(a, 0) > 0",
+    "c > 1 and x.shape[1] > c",
+    "c < 0 or out.shape[0] % 2 == 1",
+    "k",
+    "2 > 1",
+)
+# `and` reads no row that Python would not.
+_CONDITIONS_OF_ROWS = ("lengths[{n}] > 1", "rows[{n}] < {n} or c > lengths[{n}]",
+                       "{n} > 0 and lengths[{n} - 1] > 1", "pto.sum(x[{n}], 0) < 0")  # fmt: skip
+
 
 def random_program(seed: int) -> str:
     """The text of the function program<seed>."""
@@ -108,10 +124,41 @@ def _block(chosen: random.Random, depth: int, indices: list[str]) -> list[str]:
             lines.append(f"{indent}for {index} in pto.loop({_bounds(chosen, indices)}):")
             lines += _block(chosen, depth + 1, inner)
             continue
-        if indices:
+        if chosen.random() < 0.35:
+            lines += _steered(chosen, depth, indices)
+        elif indices:
             row = chosen.choice([*indices, f"rows[{indices[-1]}]"])
             lines.append(indent + chosen.choice(_STATEMENTS).replace("{n}", row))
     return lines or ["    " * depth + "c = c + 1"]
+
+
+def _steered(chosen: random.Random, depth: int, indices: list[str]) -> list[str]:
+    """An `if` or a `while`, whose blocks assign and write what is read behind them."""
+    indent = "    " * depth
+    if depth >= 4:
+        return [f"{indent}k = k if {_condition(chosen, indices)} else 0"]
+    if chosen.random() < 0.3:
+        count = f"lengths[{indices[-1]}]" if indices else "x.shape[chosen % 2]"
+        count = count.replace("chosen", str(chosen.randint(0, 9)))
+        also = f" and ({_condition(chosen, indices)})" if chosen.random() < 0.3 else ""
+        return [f"{indent}w{depth} = {count}", f"{indent}while w{depth} > 0{also}:",
+                f"{indent}    w{depth} = w{depth} - {chosen.randint(1, 2)}",
+                *_block(chosen, depth + 1, indices)]  # fmt: skip
+    new = "a + 1", "-a", "small(a) * c"
+    lines = []
+    for word in ["if", *["elif"] * chosen.randint(0, 1)]:
+        lines.append(f"{indent}{word} {_condition(chosen, indices)}:")
+        lines += [*_block(chosen, depth + 1, indices), f"{indent}    b = {chosen.choice(new)}"]
+    if chosen.random() < 0.5:
+        return [f"{indent}b = a * 0", *lines, f"{indent}a = small(b)"]
+    other = [f"{indent}else:", *_block(chosen, depth + 1, indices), f"{indent}    b = a"]
+    return [*lines, *other, f"{indent}a = small(a + b)"]
+
+
+def _condition(chosen: random.Random, indices: list[str]) -> str:
+    if indices and chosen.random() < 0.5:
+        return chosen.choice(_CONDITIONS_OF_ROWS).replace("{n}", chosen.choice(indices))
+    return chosen.choice(_CONDITIONS)
 
 
 def _bounds(chosen: random.Random, indices: list[str]) -> str:

@@ -5,6 +5,7 @@ import importlib.util
 import math
 import os
 import threading
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def test_random_programs_compute_what_numpy_does(tmp_path):
     """Every program gives the bits of its own text on NumPy, and its graph reads back."""
     texts = {seed: random_programs.random_program(seed) for seed in SEEDS}
     module = module_of(tmp_path / "random_texts.py", "import pto\n" + "\n".join(texts.values()))
-    loops = 0
+    made = Counter()
     for seed, text in texts.items():
         wanted, found = random_programs.random_arrays(seed), random_programs.random_arrays(seed)
         names = {"pto": random_programs.on_numpy}
@@ -43,8 +44,9 @@ def test_random_programs_compute_what_numpy_does(tmp_path):
         got = program(*found)
         for a, b in zip((*want, *wanted), (*got, *found), strict=True):
             np.testing.assert_array_equal(b, a, err_msg=text)
-        loops += " = loop(" in str(graph)
-    assert loops > len(SEEDS) / 3
+        made.update(op for op in ("loop", "branch", "repeat") if f" = {op}(" in str(graph))
+    assert made["loop"] > len(SEEDS) / 3 and made["branch"] > len(SEEDS) / 3, made
+    assert made["repeat"] > len(SEEDS) / 8, made
 
 
 @pto.jit

@@ -368,7 +368,7 @@ PyObject* JitBinder::call(const Passed& passed, const char** instead) {
   try {
     sort(&reader, &bound);
     if (!bound.traced) return call_here(reader, &bound);
-    *instead = "__wrapped__";
+    *instead = "call_traced";
   } catch (const ForLibrary&) {
   }
   return nullptr;

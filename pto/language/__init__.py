@@ -6,8 +6,9 @@ from pto.language import (
     dtypes,
     sizes,  # noqa: F401  operators of sizes
 )
+from pto.language.branches import cond
 from pto.language.casting import CastMode, SaturationMode, cast
-from pto.language.control import cond, loop
+from pto.language.control import loop
 from pto.language.dtypes import (
     DType,
     bf16,

@@ -26,7 +26,7 @@ from typing import Any, overload
 
 from pto import _core
 from pto.config import config
-from pto.errors import Error, InvalidType, InvalidValue
+from pto.errors import Error, InvalidType, InvalidValue, TracedCondition
 from pto.language import arguments
 from pto.language.call_numbers import traced
 from pto.language.captures import Places, captured
@@ -75,6 +75,7 @@ class Jit(_core.Callable):
         self.reads: dict[type, set] = defaultdict(set)  # of a method's objects, see watched.py
         self.groups: dict[tuple, Any] = {}  # of operators, see jit_operator.py
         self.steering = 0  # bits of floats that are constants of operators
+        self.rewritten: Callable | None = None  # with branches: see begin_branches()
         self._values: dict[int, set] = defaultdict(set)  # of constants that were compiled for
         functools.update_wrapper(self, function)
 
@@ -97,7 +98,27 @@ class Jit(_core.Callable):
 
     def traced_function(self) -> Callable:
         """The function that a tracing runs."""
-        return self.__wrapped__
+        return self.rewritten or self.__wrapped__
+
+    def call_traced(self, *args: Any, **kwargs: Any) -> Any:
+        """The function as a part of another one that is being traced."""
+        try:
+            return self.traced_function()(*args, **kwargs)
+        except TracedCondition as error:
+            error.is_new = error.is_new or self.begin_branches()
+            raise
+
+    def begin_branches(self) -> bool:
+        """Makes branches of the program of `if` and `while`; says whether that is new.
+
+        Only a function that turns out to choose by traced values is rewritten for it.
+        """
+        from pto.language.rewrite_source import has_branches, rewritten
+
+        if self.rewritten or not has_branches(self.__wrapped__):
+            return False
+        self.rewritten = rewritten(self.__wrapped__)
+        return True
 
     def captured(self) -> tuple[Places, Places]:
         """The places, beside its parameters, whose values are constants of the kernels; and those
@@ -168,8 +189,7 @@ class Jit(_core.Callable):
         self, tensors: list, constants: list, numbers: list[bool]
     ) -> tuple[_core.Graph | None, Form, int]:
         """(graph, form, 0), or (None, form, bits of the numbers that have to be constants)."""
-        function = self.traced_function()
-        code = function.__code__
+        code = self.__wrapped__.__code__
         fixed = [yes and name not in self.constants
                  for yes, name in zip(numbers, self.parameters, strict=True)]  # fmt: skip
         steering = sum(1 << i for i, yes in enumerate(numbers) if yes and not fixed[i])
@@ -178,13 +198,21 @@ class Jit(_core.Callable):
         if tensors[0] is None and self.is_object(0, constants[0]):
             constants = [watched(constants[0], self.reads[type(constants[0])]), *constants[1:]]
         try:
-            writes = self.writes
-            graph, form, found = traced(self.__name__, function, tensors, constants, fixed, writes)
+            graph, form, found = self._traced(tensors, constants, fixed)
         except Error as error:
             definition = f"{shown(code.co_filename)}:{code.co_firstlineno}"
             error.location = error.location or line_of(error) or definition
             raise without_our_frames(error)  # noqa: B904 it is the same error
         return graph, form, found
+
+    def _traced(self, tensors: list, constants: list, numbers: list[bool]) -> tuple:
+        function = self.traced_function()
+        try:
+            return traced(self.__name__, function, tensors, constants, numbers, self.writes)
+        except TracedCondition as error:
+            if not (error.is_new or self.begin_branches()):
+                raise
+        return self._traced(tensors, constants, numbers)
 
     def _graph(self, tensors: list, constants: list, numbers: list[bool]) -> tuple:
         """(graph, form), with steering numbers as constants."""
@@ -253,9 +281,6 @@ class ProgramJit(Jit):
     """The compiled part of a program: it returns what the program writes, see program.py."""
 
     writes = True
-
-    def traced_function(self) -> Callable:
-        return self.rewritten
 
     def call_in_library(self, *args: Any, **kwargs: Any) -> Any:
         raise InvalidValue(

@@ -71,9 +71,10 @@ class Program:
     def __init__(self, function: types.FunctionType, compiled: Callable[[Callable], Any]):
         import inspect
 
-        from pto.language.rewrite_source import rewritten
+        from pto.language.rewrite_source import has_branches, rewritten
 
-        self.rewritten = rewritten(function) if has_loops(function) else function
+        changes = has_loops(function) or has_branches(function)
+        self.rewritten = rewritten(function) if changes else function
         self.compiled = compiled(function)
         self.compiled.rewritten = self.rewritten
         self.signature = inspect.signature(function)

@@ -66,6 +66,13 @@ class Scope:
             found = self.captured[id(x)] = self._capture(x)
         return found.inner
 
+    def input_of(self, c: Captured) -> int:
+        """The input that stands here for what this scope, or another beside it, captured."""
+        own = self.captured.get(id(c.handle))
+        if own is not None:
+            return own.inner
+        return self.parameter("outer", c.handle.dtype.name, c.handle.shape)
+
     def _capture(self, x: "Tensor") -> Captured:
         if self.parent is None or not self.is_inside(x.scope):
             fail(

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from pto._core import Dim
-from pto.errors import Error, InvalidType, InvalidValue
+from pto.errors import Error, InvalidType, InvalidValue, TracedCondition
 from pto.language.location import describe, fail
 from pto.language.tensor import Tensor
 
@@ -115,7 +115,7 @@ def _compared(n: Dim, other: Any) -> NoReturn:
         f"the size {n} was compared with {_shown(other)} while tracing",
         _UNKNOWN,
         "use operations that work for every size, or make the number a parameter of the function",
-        InvalidType,
+        TracedCondition,
     )
 
 
@@ -188,11 +188,11 @@ for _name, _sign, _fix in (
     _refused(_name, _sign, _fix)
 for _name, _of_same in {"lt": False, "le": True, "gt": False, "ge": True}.items():
     _comparison(_name, _of_same)
+_value("__bool__", "a condition (if, while, and, or, not) was made of", TracedCondition)
 for _name, _use in {
     "__index__": "an integer (range, an index, the length of a list) was asked of",
     "__float__": "a real number was asked of",
     "__complex__": "a complex number was asked of",
-    "__bool__": "a condition (if, while, and, or, not) was made of",
 }.items():
     _value(_name, _use)
 _value("__int__", "an integer was asked of", InvalidValue)  # % hides a TypeError

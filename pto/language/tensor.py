@@ -13,7 +13,7 @@ of a loop a tensor from outside stands for an input of the body: scope.py.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pto.errors import InvalidType, UnknownAttribute, nearest
+from pto.errors import Error, InvalidType, TracedCondition, UnknownAttribute, nearest
 from pto.language.dtypes import DType, dtype
 from pto.language.location import fail, user_line
 
@@ -77,10 +77,15 @@ class Tensor:
             "a condition (if, while, and, or, not, in)",
             "choose element by element with pto.where(condition, a, b); combine conditions with "
             "& | ~; make what steers the program a parameter of the function",
+            TracedCondition,
         )
 
     def _number(self) -> NoReturn:
-        _no_data("conversion to a Python number", "keep it a tensor; numbers and tensors combine")
+        _no_data(
+            "conversion to a Python number (range, an index of a list, int())",
+            "keep it a tensor: numbers and tensors combine; count with pto.loop(n); look numbers "
+            "up in a tensor instead of a list",
+        )
 
     __int__ = __float__ = __index__ = __complex__ = item = tolist = _number
 
@@ -121,11 +126,10 @@ def other_name(name: str) -> str:
     return ""
 
 
-def _no_data(use: str, fix: str) -> NoReturn:
-
+def _no_data(use: str, fix: str, kind: type[Error] = InvalidType) -> NoReturn:
     fail(
         f"{use} on a traced tensor",
         "the function is compiled once for all values, so none is known while it is traced",
         fix,
-        InvalidType,
+        kind,
     )

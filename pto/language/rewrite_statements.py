@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns the loops and branches of a function's text into calls with functions.
+
+    if n > 2:                           def __pto_then_1(y):
+        y = y * 2                           y = y * 2
+                                            return locals()
+                                        def __pto_else_1(y):
+                                            return locals()
+                                        y, = __pto.run_if(n > 2, __pto_then_1, ..., locals())
+
+The calls (control.py, branches.py, conditions.py) execute in Python what is known while tracing. An
+`if` or `while` that is left with return, break or continue stays as it is; its condition must be
+known. Thread safety: pure functions.
+"""
+
+import ast
+import inspect
+import types
+from typing import Any
+
+from pto.errors import InvalidType
+from pto.language.control import loop
+from pto.language.location import shown
+
+RUNTIME = "__pto"
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.ListComp,
+           ast.SetComp, ast.DictComp, ast.GeneratorExp)  # fmt: skip
+_ORDERED = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
+
+
+class Statements(ast.NodeTransformer):
+    """Replaces the loops and branches of one function, the inner ones first."""
+
+    def __init__(self, function: types.FunctionType):
+        self.function = function
+        self.known = dict(inspect.getclosurevars(function).nonlocals)
+        self.outside: list[dict[str, type]] = []  # global and nonlocal names of each function
+        self.count = 0
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        self.outside.append({name: type(one) for one in _own(node.body)
+                             if isinstance(one, ast.Global | ast.Nonlocal)
+                             for name in one.names})  # fmt: skip
+        self.generic_visit(node)
+        self.outside.pop()
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        return node
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def visit_For(self, node: ast.For) -> Any:
+        self.generic_visit(node)
+        if not self._is_loop(node.iter):
+            return node
+        self._check(node)
+        names = self._variables(node.body, but={node.target.id})
+        body = self._function("body", [node.target.id, *names], node.body, node.iter)
+        call = _call("run_loop", _name(body), node.iter, _texts(names), _locals())
+        return _placed([body, _assignment(names, call)], node.iter)
+
+    def visit_If(self, node: ast.If) -> Any:
+        if found := _jumps([*node.body, *node.orelse]):
+            return self._kept(node, found[0])
+        self.generic_visit(node)
+        names = self._variables([*node.body, *node.orelse])
+        then = self._function("then", names, node.body, node.test)
+        other = self._function("else", names, node.orelse, node.test)
+        call = _call("run_if", _condition(node.test), _name(then), _name(other), _texts(names),
+                     _locals())  # fmt: skip
+        return _placed([then, other, _assignment(names, call)], node.test)
+
+    def visit_While(self, node: ast.While) -> Any:
+        if found := _jumps(node.body):
+            return self._kept(node, found[0])
+        if _has(node.test, ast.NamedExpr):
+            return self._kept(node, node.test)
+        self.generic_visit(node)
+        names = self._variables(node.body)
+        test = self._function("test", names, [ast.Return(_condition(node.test))], node.test)
+        body = self._function("body", names, node.body, node.test)
+        call = _call("run_while", _name(test), _name(body), _texts(names), _locals())
+        return _placed([test, body, _assignment(names, call), *node.orelse], node.test)
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        self.generic_visit(node)
+        if _has(node, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom):
+            return node
+        ways = [_lambda(node.body), _lambda(node.orelse)]
+        return _placed([_call("choose", _condition(node.test), *ways)], node.test)[0]
+
+    def _kept(self, node: Any, reason: ast.AST) -> Any:
+        """A statement that stays, with a condition that must be known while tracing."""
+        self.generic_visit(node)
+        kind = type(node).__name__.lower()
+        is_walrus = reason is node.test
+        why = ":= in its condition" if is_walrus else f"a {type(reason).__name__.lower()} inside"
+        if not _has(node.test, ast.NamedExpr):
+            test = _call("known", _lambda(node.test), ast.Constant(f"an {kind} with {why}"
+                         if kind == "if" else f"a {kind} with {why}"))  # fmt: skip
+            node.test = _placed([test], node.test)[0]
+        return node
+
+    # --- their parts -----------------------------------------------------------------------------
+
+    def _variables(self, body: list[ast.stmt], but: set[str] = frozenset()) -> list[str]:
+        outside = self.outside[-1] if self.outside else {}
+        return sorted(_assigned(body) - but - outside.keys())
+
+    def _function(self, kind: str, names: list[str], body: list[ast.stmt], at: ast.expr) -> Any:
+        """A function of these variables that runs the statements and returns its locals()."""
+        self.count += 1
+        outside = self.outside[-1] if self.outside else {}
+        declared = [outside[name]([name]) for name in sorted(_assigned(body) & outside.keys())]
+        end = [] if kind == "test" else [ast.Return(_locals())]
+        return ast.FunctionDef(
+            name=f"__pto_{kind}_{self.count}", args=arguments(names), decorator_list=[],
+            type_params=[], body=[*declared, *body, *end],
+        )  # fmt: skip
+
+    def _is_loop(self, call: ast.expr) -> bool:
+        if not isinstance(call, ast.Call):
+            return False
+        path, at = [], call.func
+        while isinstance(at, ast.Attribute):
+            path.append(at.attr)
+            at = at.value
+        if not isinstance(at, ast.Name):
+            return False
+        found = self.known.get(at.id, self.function.__globals__.get(at.id))
+        for name in reversed(path):
+            found = getattr(found, name, None)
+        return found is loop
+
+    def _check(self, node: ast.For) -> None:
+        if not isinstance(node.target, ast.Name):
+            self._refuse(node, "the loop has several variables", "a loop counts one index",
+                         "write for i in pto.loop(n)")  # fmt: skip
+        if node.orelse:
+            self._refuse(node, "the loop has an else", "a loop of the program runs to its end",
+                         "put the lines behind the loop")  # fmt: skip
+        for jump in _jumps(node.body):
+            word = type(jump).__name__.lower()
+            self._refuse(
+                jump,
+                f"a {word} inside of pto.loop",
+                "a loop of the program runs to its end, with one number of iterations for all",
+                "let an if choose what an iteration changes",
+            )
+
+    def _refuse(self, node: ast.AST, what: str, why: str, fix: str) -> None:
+        place = f"{shown(self.function.__code__.co_filename)}:{node.lineno}"
+        raise InvalidType(f"{self.function.__name__}: {what}", why, fix, place)
+
+
+def arguments(names: list[str]) -> ast.arguments:
+    return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+
+
+def _condition(test: ast.expr) -> ast.expr:
+    """A condition whose `and`, `or`, `not` and comparisons also take traced values and sizes."""
+    if _has(test, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom):
+        return test
+    if isinstance(test, ast.BoolOp):
+        name = "both" if isinstance(test.op, ast.And) else "either"
+        return _call(name, *(_lambda(_condition(value)) for value in test.values))
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _call("negated", _condition(test.operand))
+    if isinstance(test, ast.Compare) and all(type(op) in _ORDERED for op in test.ops):
+        return _call("compared", _texts([_ORDERED[type(op)] for op in test.ops]), test.left,
+                     *map(_lambda, test.comparators))  # fmt: skip
+    return test
+
+
+def _placed(made: list[ast.stmt], at: ast.expr) -> list[ast.stmt]:
+    """The nodes, those without a line at that of `at`."""
+    for one in made:
+        for part in ast.walk(one):
+            if "lineno" in part._attributes and not hasattr(part, "lineno"):
+                ast.copy_location(part, at)
+    return made
+
+
+def _assignment(names: list[str], call: ast.expr) -> ast.stmt:
+    if not names:
+        return ast.Expr(call)
+    targets = [ast.Name(name, ast.Store()) for name in names]
+    return ast.Assign([ast.Tuple(targets, ast.Store())], call)
+
+
+def _call(name: str, *given: ast.expr) -> ast.Call:
+    function = ast.Attribute(ast.Name(RUNTIME, ast.Load()), name, ast.Load())
+    return ast.Call(function, list(given), [])
+
+
+def _locals() -> ast.Call:
+    return ast.Call(ast.Name("locals", ast.Load()), [], [])
+
+
+def _name(function: ast.FunctionDef) -> ast.Name:
+    return ast.Name(function.name, ast.Load())
+
+
+def _texts(names: list[str]) -> ast.Constant:
+    return ast.Constant(tuple(names))
+
+
+def _lambda(value: ast.expr) -> ast.Lambda:
+    return ast.Lambda(arguments([]), value)
+
+
+def _has(node: ast.AST, *kinds: type) -> bool:
+    return any(isinstance(one, kinds) for one in ast.walk(node))
+
+
+def _own(body: list[ast.stmt]) -> list[ast.AST]:
+    """All nodes of statements, those of inner functions apart."""
+    found: list[ast.AST] = []
+    waiting: list[ast.AST] = list(body)
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        if not isinstance(node, _SCOPES):
+            waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def _assigned(body: list[ast.stmt]) -> set[str]:
+    """The variables that statements assign, those of inner functions apart."""
+    found: set[str] = set()
+    for node in _own(body):
+        found |= set(_bound(node))
+    return {name for name in found if not name.startswith(RUNTIME)}
+
+
+def _bound(node: ast.AST) -> list[str]:
+    """The names that one node binds."""
+    if isinstance(node, ast.Name):
+        return [node.id] if isinstance(node.ctx, ast.Store | ast.Del) else []
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.alias):
+        return [] if node.name == "*" else [(node.asname or node.name).partition(".")[0]]
+    if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+        return [node.name] if node.name else []
+    return [node.rest] if isinstance(node, ast.MatchMapping) and node.rest else []
+
+
+def _jumps(body: list[ast.stmt]) -> list[ast.AST]:
+    """The statements that leave a body: return and yield, and its own break and continue."""
+    found: list[ast.AST] = []
+    waiting: list[tuple[ast.AST, bool]] = [(node, False) for node in body]
+    while waiting:
+        node, is_inner = waiting.pop()
+        if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom):
+            found.append(node)
+        if isinstance(node, ast.Break | ast.Continue) and not is_inner:
+            found.append(node)
+        if not isinstance(node, _SCOPES):
+            inner = is_inner or isinstance(node, ast.For | ast.While)
+            waiting += [(child, inner) for child in ast.iter_child_nodes(node)]
+    return sorted(found, key=lambda node: node.lineno)
