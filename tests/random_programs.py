@@ -12,6 +12,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
+import pto
+
 F32 = np.float32
 
 
@@ -27,7 +29,8 @@ def _index_add(x, dim, index, src):
 
 
 on_numpy = SimpleNamespace(
-    loop=range,
+    loop=lambda *bounds, unroll_list=(): range(*bounds),
+    loop_unroll=pto.loop_unroll,  # outside a traced function it counts
     f32=F32,
     arange=lambda stop, dtype: np.arange(stop, dtype=dtype),
     sort=_sort,
@@ -121,7 +124,13 @@ def _block(chosen: random.Random, depth: int, indices: list[str]) -> list[str]:
         if depth < 4 and chosen.random() < 0.5:
             index = f"i{depth}"
             inner = [*indices, index]
-            lines.append(f"{indent}for {index} in pto.loop({_bounds(chosen, indices)}):")
+            unroll = ", unroll_list=[3]" if chosen.random() < 0.15 else ""
+            bounds = _bounds(chosen, indices) + unroll
+            if unroll and chosen.random() < 0.5:
+                lines.append(f"{indent}for {index}, k{depth} in pto.loop_unroll({bounds}):")
+                lines.append(f"{indent}    c = c + k{depth}")
+            else:
+                lines.append(f"{indent}for {index} in pto.loop({bounds}):")
             lines += _block(chosen, depth + 1, inner)
             continue
         if chosen.random() < 0.35:

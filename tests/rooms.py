@@ -46,7 +46,7 @@ BUDGETS = {
     "device": 465,
     "ir": 4390,
     "isa": 16783,
-    "language": 6010,
+    "language": 6240,
     "launch": 4730,
     "operators": 3170,
     "ops": 5167,

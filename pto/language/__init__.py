@@ -8,7 +8,7 @@ from pto.language import (
 )
 from pto.language.branches import cond
 from pto.language.casting import CastMode, SaturationMode, cast
-from pto.language.control import loop
+from pto.language.control import is_loop_begin, is_loop_end, loop, loop_unroll
 from pto.language.dtypes import (
     DType,
     bf16,
@@ -192,7 +192,7 @@ from pto.language.trigonometry import (
     sinh,
     tan,
 )
-from pto.language.whole import max, min
+from pto.language.whole import ceildiv, max, min, symbolic_scalar
 
 __all__ = [
     name for name, value in list(globals().items())

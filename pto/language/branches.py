@@ -24,6 +24,7 @@ from pto.language.elementwise import ne
 from pto.language.location import describe, fail
 from pto.language.results import taken_apart
 from pto.language.scope import Captured
+from pto.language.symbol import unwrapped
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace, current
 from pto.language.types import cast
@@ -159,6 +160,7 @@ def _is_known(size: Any, first_symbol: int) -> bool:
 
 def truth(value: Any) -> Any:
     """A condition as a bool or i64 of rank 0, where it is traced; else as it is."""
+    value = unwrapped(value)
     if isinstance(value, _core.Dim):
         return whole(current("if"), value, "a condition")
     if not isinstance(value, Tensor):

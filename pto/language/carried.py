@@ -16,6 +16,7 @@ from pto.errors import InvalidType
 from pto.language.dtypes import boolean, f32, i64
 from pto.language.location import fail
 from pto.language.shape import same_size
+from pto.language.symbol import unwrapped
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
 from pto.language.types import cast, constant, number
@@ -66,6 +67,7 @@ class Carried:
 
 def as_traced(trace: Trace, value: Any) -> Tensor | None:
     """A variable's value as a tensor; None for what is neither a tensor nor a number."""
+    value = unwrapped(value)
     if isinstance(value, Tensor):
         return value
     if isinstance(value, _core.Dim):

@@ -12,40 +12,65 @@ Invariant: what leaves a body has the type with which it came in.
 Thread safety: as a trace.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType
 from pto.language.carried import Carried, Undefined, as_traced, enter, leaving
-from pto.language.location import fail
+from pto.language.elementwise import eq, ge, gt, le, where
+from pto.language.location import describe, fail
 from pto.language.scope import Captured, Scope
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace, current, is_tracing
-from pto.language.whole import is_whole, plain, whole
+from pto.language.whole import is_whole, max, plain, whole
 
 
 class loop:
     """The iterations of a loop of the program: `for i in pto.loop(stop)`, or start, stop, step.
 
-    Outside a traced function it counts as range() does.
+    `unroll_list=[8, 2]` runs the body eight times in one iteration, then twice, then once for what
+    is left. Outside a traced function it counts as range() does.
     """
 
+    takes_pairs = False
+
     def __init__(self, *bounds: Any, name: str = "loop", idx_name: str = "i",
-                 parallel: bool = False):  # fmt: skip
+                 parallel: bool = False, unroll_list: Sequence[int] = ()):  # fmt: skip
         if not 1 <= len(bounds) <= 3:
             fail(f"loop: {len(bounds)} bounds", "a loop takes stop, or start, stop and step",
                  "pass one to three whole numbers", InvalidType)  # fmt: skip
         self.start, self.stop = (0, bounds[0]) if len(bounds) == 1 else bounds[:2]
         self.step = bounds[2] if len(bounds) == 3 else 1
         self.name, self.idx_name, self.parallel = name, idx_name, parallel
+        self.factors = self._factors(unroll_list)
 
-    def bounds(self, trace: Trace) -> list[Tensor]:
+    def _factors(self, unroll_list: Sequence[int]) -> list[int]:
+        """How many iterations each version of the body makes, the largest first, 1 the last."""
+        if not isinstance(unroll_list, list | tuple) or not all(
+            isinstance(k, int) and not isinstance(k, bool) and k > 0 for k in unroll_list
+        ):
+            fail(f"loop: the unroll_list is {unroll_list!r}"[:80],
+                 "it says how many iterations each version of the body makes",
+                 "pass a list of positive integers", InvalidType)  # fmt: skip
+        return sorted({*unroll_list, 1}, reverse=True)
+
+    def _count(self) -> Any:
+        """The number of iterations; the step is known while tracing."""
+        step = plain(self.step) if is_whole(self.step) else self.step
+        if not isinstance(step, int) or step == 0:
+            fail(f"loop: an unroll_list with the step {self.step!r}"[:80],
+                 "the versions of the body are one step apart, which is known while tracing",
+                 "use an integer as the step", InvalidType)  # fmt: skip
+        first, last = (self.start, self.stop) if step > 0 else (self.stop, self.start)
+        return max((plain(last) - plain(first) + abs(step) - 1) // abs(step), 0)
+
+    def bounds(self, trace: Trace, start: Any, stop: Any, factor: int) -> list[Tensor]:
         step = plain(self.step) if is_whole(self.step) else self.step
         if isinstance(step, int) and step == 0:
             fail("loop: the step is 0", "a loop must come to its end",
                  "use a positive or negative step")  # fmt: skip
-        return [whole(trace, n, "loop") for n in (self.start, self.stop, self.step)]
+        return [whole(trace, n, "loop") for n in (start, stop, factor * step)]
 
     def __iter__(self) -> Iterator[int]:
         if is_tracing():
@@ -59,6 +84,57 @@ class loop:
         return iter(range(self.start, self.stop, self.step))
 
 
+class loop_unroll(loop):
+    """A loop whose body makes several iterations: `for i, k in loop_unroll(n, unroll_list=[8])`.
+
+    i is the first of k iterations. One version of the body is traced for each k of the list, the
+    largest first, and for 1.
+    """
+
+    takes_pairs = True
+
+    def __iter__(self) -> Iterator[Any]:
+        indices = [*super().__iter__()]
+        for k in self.factors:
+            while len(indices) >= k:
+                yield indices[0], k
+                indices = indices[k:]
+
+
+class Index(Tensor):
+    """The index of a loop, which knows where the loop begins and ends."""
+
+    __slots__ = ("over", "width")
+
+    def __init__(self, x: Tensor, over: loop, width: Any):
+        super().__init__(x.trace, x.value, weak=True)
+        self.over, self.width = over, width  # it stands for the iterations of this width
+
+
+def is_loop_begin(index: Index) -> Tensor:
+    """Says whether this iteration is the first of its loop."""
+    over = _loop_of("is_loop_begin", index)
+    return eq(index, whole(index.trace, over.start, "loop"))
+
+
+def is_loop_end(index: Index) -> Tensor:
+    """Says whether this iteration is the last of its loop."""
+    over = _loop_of("is_loop_end", index)
+    after = index + index.width
+    step, stop = plain(over.step), whole(index.trace, over.stop, "loop")
+    if isinstance(step, int):
+        return ge(after, stop) if step > 0 else le(after, stop)
+    return where(gt(whole(index.trace, step, "loop"), 0), ge(after, stop), le(after, stop))
+
+
+def _loop_of(name: str, index: Any) -> loop:
+    if not isinstance(index, Index):
+        fail(f"{name}: {describe(index)} is no index of a loop",
+             "the index of a pto.loop knows where its loop begins and ends",
+             "pass the variable of `for i in pto.loop(...)` itself", InvalidType)  # fmt: skip
+    return index.over
+
+
 def run_loop(body: Callable, over: Any, names: tuple[str, ...], outer: dict[str, Any]) -> tuple:
     """The values behind a loop of the variables that its body assigns.
 
@@ -66,17 +142,33 @@ def run_loop(body: Callable, over: Any, names: tuple[str, ...], outer: dict[str,
     in front of the loop.
     """
     trace = current("loop")
-    bounds = over.bounds(trace)
     given = {
         name: outer.get(name, Undefined(name, "it gets one in the loop only")) for name in names
     }
+    if over.factors == [1]:
+        return _run_once(trace, body, over, 1, (over.start, over.stop), given)
+    start, left = plain(over.start), over._count()
+    for factor in over.factors:
+        groups = left // factor
+        stop = start + groups * factor * over.step
+        if not (isinstance(groups, int) and groups == 0):
+            after = _run_once(trace, body, over, factor, (start, stop), given)
+            given = dict(zip(names, after, strict=True))
+        start, left = stop, left - groups * factor
+    return tuple(given.values())
+
+
+def _run_once(trace: Trace, body: Callable, over: loop, factor: int, ends: tuple,
+              given: dict[str, Any]) -> tuple:  # fmt: skip
+    """The variables behind one loop, whose body makes `factor` iterations at once."""
+    bounds = over.bounds(trace, *ends, factor)
     firsts = {name: first for name, value in given.items()
               if (first := as_traced(trace, value)) is not None}  # fmt: skip
     scope = trace.enter(over.name)
     index = Tensor(trace, scope.parameter(over.idx_name, "i64", ()), weak=True)
     carried = [enter(trace, name, first) for name, first in firsts.items()]
     entered = given | {one.name: one.param for one in carried}
-    found = body(index, **entered)
+    found = _iterations(body, over, factor, index, entered)
     last = [(one, leaving(one, found.get(one.name, one.param))) for one in carried]
 
     def build(graph: _core.Graph, ins: list[Carried | Captured], count: int) -> int:
@@ -85,6 +177,18 @@ def run_loop(body: Callable, over: Any, names: tuple[str, ...], outer: dict[str,
 
     results = finish(trace, last, [index.node], build) or {}
     return after_loop(given, entered, found, results)
+
+
+def _iterations(body: Callable, over: loop, factor: int, index: Tensor,
+                given: dict[str, Any]) -> dict[str, Any]:  # fmt: skip
+    """The variables behind `factor` iterations from `index` on."""
+    if over.takes_pairs:
+        return body(Index(index, over, factor * over.step), factor, **given)
+    for k in range(factor):
+        at = index if k == 0 else index + k * over.step
+        found = body(Index(at, over, over.step), **given)
+        given = {name: found.get(name, value) for name, value in given.items()}
+    return given
 
 
 def after_loop(given: dict[str, Any], entered: dict[str, Any], found: dict[str, Any],

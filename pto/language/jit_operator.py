@@ -254,9 +254,9 @@ def _made(
     key = (found.key, tuple(given.tensors), *what)
     if known := _made_before.get(key):
         current = [one for one in known.sources if one[0].is_current()]
-        known.sources[:] = [(found, jit.__wrapped__), *current[:_MAX_SOURCES]]
+        known.sources[:] = [(found, jit.traced_function()), *current[:_MAX_SOURCES]]
         return known
-    sources = [(found, jit.__wrapped__)]
+    sources = [(found, jit.traced_function())]
     name = _new_name(jit, f"{found.text}\n{what!r}")
     definition = _definition(jit, given, sources, outputs, form)
     operator = Operator(f"{SPACE}::{name}{signature}", definition, types.text(as_list))

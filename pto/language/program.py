@@ -46,16 +46,20 @@ def is_program(function: Callable) -> bool:
 
 
 def has_loops(function: types.FunctionType) -> bool:
-    """Says whether the code of a function names pto.loop."""
+    """Says whether the code of a function names pto.loop or pto.loop_unroll."""
     code = function.__code__
     cells = function.__closure__ or ()
     found = [function.__globals__.get(name) for name in code.co_names]
     found += [cell.cell_contents for cell in cells if _is_filled(cell)]
     return any(
-        value is loop or (isinstance(value, types.ModuleType) and "loop" in code.co_names
-                          and vars(value).get("loop") is loop)
+        _is_loop(value) or (isinstance(value, types.ModuleType)
+                            and any(_is_loop(vars(value).get(name)) for name in code.co_names))
         for value in found
     )  # fmt: skip
+
+
+def _is_loop(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, loop)
 
 
 def _is_filled(cell: types.CellType) -> bool:

@@ -52,11 +52,13 @@ class Statements(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> Any:
         self.generic_visit(node)
-        if not self._is_loop(node.iter):
+        kind = self._loop_of(node.iter)
+        if kind is None:
             return node
-        self._check(node)
-        names = self._variables(node.body, but={node.target.id})
-        body = self._function("body", [node.target.id, *names], node.body, node.iter)
+        self._check(node, 2 if kind.takes_pairs else 1)
+        targets = [one.id for one in getattr(node.target, "elts", [node.target])]
+        names = self._variables(node.body, but=set(targets))
+        body = self._function("body", [*targets, *names], node.body, node.iter)
         call = _call("run_loop", _name(body), node.iter, _texts(names), _locals())
         return _placed([body, _assignment(names, call)], node.iter)
 
@@ -119,24 +121,29 @@ class Statements(ast.NodeTransformer):
             type_params=[], body=[*declared, *body, *end],
         )  # fmt: skip
 
-    def _is_loop(self, call: ast.expr) -> bool:
+    def _loop_of(self, call: ast.expr) -> type[loop] | None:
+        """pto.loop or its like, where the text calls it."""
         if not isinstance(call, ast.Call):
-            return False
+            return None
         path, at = [], call.func
         while isinstance(at, ast.Attribute):
             path.append(at.attr)
             at = at.value
         if not isinstance(at, ast.Name):
-            return False
+            return None
         found = self.known.get(at.id, self.function.__globals__.get(at.id))
         for name in reversed(path):
             found = getattr(found, name, None)
-        return found is loop
+        return found if isinstance(found, type) and issubclass(found, loop) else None
 
-    def _check(self, node: ast.For) -> None:
-        if not isinstance(node.target, ast.Name):
-            self._refuse(node, "the loop has several variables", "a loop counts one index",
-                         "write for i in pto.loop(n)")  # fmt: skip
+    def _check(self, node: ast.For, count: int) -> None:
+        targets = getattr(node.target, "elts", [node.target])
+        if len(targets) != count or not all(isinstance(one, ast.Name) for one in targets):
+            self._refuse(node, f"the variables of the loop: {ast.unparse(node.target)}",
+                         "pto.loop counts one index; pto.loop_unroll gives an index and how many "
+                         "iterations the body makes",
+                         "write for i in pto.loop(n), or for i, k in pto.loop_unroll(n, "
+                         "unroll_list=[8])")  # fmt: skip
         if node.orelse:
             self._refuse(node, "the loop has an else", "a loop of the program runs to its end",
                          "put the lines behind the loop")  # fmt: skip

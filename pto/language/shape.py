@@ -10,6 +10,7 @@ from pto import _core
 from pto.errors import InvalidIndex, InvalidType
 from pto.language.location import describe, fail
 from pto.language.operation import a_sequence, method, must_be_traced, operation
+from pto.language.symbol import unwrapped
 from pto.language.tensor import Tensor
 
 
@@ -41,6 +42,7 @@ def normal_axis(axis: object, rank: int, name: str) -> int:
 def _sizes(name: str, shape: tuple) -> list:
     """The sizes that were given, one by one or as one sequence; each an integer or a Dim."""
     given = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+    given = [*map(unwrapped, given)]
     for size in given:
         whole = isinstance(size, int | _core.Dim) and not isinstance(size, bool)
         if not whole or (isinstance(size, int) and abs(size) >= 1 << 63):
@@ -50,7 +52,7 @@ def _sizes(name: str, shape: tuple) -> list:
                 f"pass such sizes, as in {name}(x, (x.shape[0], 1))",
                 InvalidType,
             )
-    return list(given)
+    return given
 
 
 def same_size(a: object, b: object) -> bool:

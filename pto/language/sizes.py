@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from pto._core import Dim
 from pto.errors import Error, InvalidType, InvalidValue, TracedCondition
 from pto.language.location import describe, fail
+from pto.language.symbol import SymbolicScalar
 from pto.language.tensor import Tensor
 
 _UNKNOWN = "one kernel serves all sizes, so the size is known only when the kernel runs"
@@ -58,12 +59,12 @@ def _arithmetic(name: str, sign: str) -> None:
     forward, reflected = getattr(Dim, f"__{name}__"), getattr(Dim, f"__r{name}__")
 
     def of_size(n: Dim, other: Any) -> Any:
-        if isinstance(other, Tensor):
+        if isinstance(other, Tensor | SymbolicScalar):
             return NotImplemented
         return forward(n, _number(other, f"{n} {sign} {_shown(other)}"))
 
     def of_number(n: Dim, other: Any) -> Any:
-        if isinstance(other, Tensor):
+        if isinstance(other, Tensor | SymbolicScalar):
             return NotImplemented
         return reflected(n, _number(other, f"{_shown(other)} {sign} {n}"))
 
@@ -100,7 +101,9 @@ def _refused(name: str, sign: str, fix: str) -> None:
         )
 
     def of_size(n: Dim, other: Any) -> Any:
-        return NotImplemented if isinstance(other, Tensor) else refuse(str(n), _shown(other))
+        if isinstance(other, Tensor | SymbolicScalar):
+            return NotImplemented
+        return refuse(str(n), _shown(other))
 
     def of_number(n: Dim, other: Any) -> Any:
         return NotImplemented if isinstance(other, Tensor) else refuse(_shown(other), str(n))
@@ -120,7 +123,7 @@ def _compared(n: Dim, other: Any) -> NoReturn:
 
 
 def _equal(n: Dim, other: Any) -> Any:
-    if isinstance(other, Tensor):
+    if isinstance(other, Tensor | SymbolicScalar):
         return NotImplemented
     if isinstance(other, Dim) and n.same(other):
         return True
@@ -133,7 +136,7 @@ def _equal(n: Dim, other: Any) -> Any:
 
 def _comparison(name: str, of_same: bool) -> None:
     def compare(n: Dim, other: Any) -> Any:
-        if isinstance(other, Tensor):
+        if isinstance(other, Tensor | SymbolicScalar):
             return NotImplemented
         if isinstance(other, Dim) and n.same(other):
             return of_same
@@ -191,6 +194,8 @@ for _name, _of_same in {"lt": False, "le": True, "gt": False, "ge": True}.items(
 _value("__bool__", "a condition (if, while, and, or, not) was made of", TracedCondition)
 for _name, _use in {
     "__index__": "an integer (range, an index, the length of a list) was asked of",
+    "__len__": "a length was asked of",
+    "__iter__": "members were asked of",
     "__float__": "a real number was asked of",
     "__complex__": "a complex number was asked of",
 }.items():

@@ -15,6 +15,7 @@ from pto.errors import InvalidType
 from pto.language.dtypes import DType, boolean, dtype, f32, f64, i64
 from pto.language.location import describe, fail
 from pto.language.operation import method, operation
+from pto.language.symbol import unwrapped
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
 
@@ -106,6 +107,7 @@ def count(x: Tensor, axes: list[int], kind: DType) -> Tensor:
 
 def operand(value: object, like: Tensor, name: str) -> Tensor:
     """The other operand of `like`: a Tensor as it is, a number as a constant of the common type."""
+    value = unwrapped(value)
     if isinstance(value, Tensor):
         if value.trace is not like.trace:
             fail(
@@ -127,6 +129,8 @@ def operand(value: object, like: Tensor, name: str) -> Tensor:
         found = constant(like.trace, plain, kind)
         found.weak = like.weak
         return found
+    if isinstance(value, _core.Dim) and like.weak and like.dtype is i64:
+        return Tensor(like.trace, like.trace.here().extent(value), weak=True)
     if isinstance(value, _core.Dim):
         return size(like.trace, value, like.dtype if like.dtype is not boolean else i64)
     if hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
@@ -161,6 +165,7 @@ def _find(values: tuple, name: str) -> Tensor:
 
 def joined(name: str, *values: object) -> tuple[Tensor, ...]:
     """The operands of one operation with a common type; see the rules above."""
+    values = tuple(map(unwrapped, values))
     like = _find(values, name)
     found = [operand(value, like, name) for value in values]
     strong = [t for t, v in zip(found, values, strict=True) if isinstance(v, Tensor) and not v.weak]

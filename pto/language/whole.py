@@ -12,13 +12,14 @@ Thread safety: as a trace.
 
 import builtins
 import operator
-from typing import Any
+from typing import Any, NoReturn
 
 from pto import _core
 from pto.errors import InvalidType
 from pto.language.dtypes import boolean, i64
 from pto.language.elementwise import maximum, minimum
 from pto.language.location import describe, fail
+from pto.language.symbol import SymbolicScalar, unwrapped, wrapped
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
 from pto.language.types import cast, constant, number
@@ -26,15 +27,19 @@ from pto.language.types import cast, constant, number
 
 def is_whole(value: Any) -> bool:
     """Says whether a value is a whole number; arrays of NumPy are none."""
+    value = unwrapped(value)
     if isinstance(value, Tensor):
         return value.ndim == 0 and value.dtype.is_integer
+    if isinstance(value, _core.Dim):
+        return True
     if isinstance(value, bool) or hasattr(type(value), "__len__"):
         return False
-    return isinstance(value, int | _core.Dim) or hasattr(type(value), "__index__")
+    return isinstance(value, int) or hasattr(type(value), "__index__")
 
 
 def plain(value: Any) -> Any:
     """A whole number as an int, a Dim, or a traced i64 that counts as a number."""
+    value = unwrapped(value)
     if isinstance(value, Tensor):
         return as_number(value)
     return value if isinstance(value, _core.Dim) else operator.index(value)
@@ -50,13 +55,7 @@ def as_number(x: Tensor) -> Tensor:
 def whole(trace: Trace, value: Any, name: str) -> Tensor:
     """A whole number as an i64 of rank 0; raises InvalidType for anything else."""
     if not is_whole(value):
-        kind = f"a tensor {value!r}" if isinstance(value, Tensor) else describe(value)
-        fail(
-            f"{name}: {kind} is no whole number",
-            "positions, counts and sizes are integers: Python's, sizes, or elements of rank 0",
-            "index an integer tensor to its element, or cast: pto.cast(x, pto.i64)",
-            InvalidType,
-        )
+        _not_whole(name, value)
     value = plain(value)
     if isinstance(value, int):
         return constant(trace, value, i64)
@@ -65,8 +64,19 @@ def whole(trace: Trace, value: Any, name: str) -> Tensor:
     return value
 
 
+def _not_whole(name: str, value: Any) -> NoReturn:
+    kind = f"a tensor {value!r}" if isinstance(value, Tensor) else describe(value)
+    fail(
+        f"{name}: {kind} is no whole number",
+        "positions, counts and sizes are integers: Python's, sizes, or elements of rank 0",
+        "index an integer tensor to its element, or cast: pto.cast(x, pto.i64)",
+        InvalidType,
+    )
+
+
 def sized(trace: Trace, value: Any, name: str) -> Any:
     """A whole number as a size of shapes; one that data give defines a symbol."""
+    value = unwrapped(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, _core.Dim):
@@ -76,6 +86,8 @@ def sized(trace: Trace, value: Any, name: str) -> Any:
 
 def _smaller_or_larger(name: str, of_ints: Any, of_tensors: Any) -> Any:
     def function(a: Any, b: Any) -> Any:
+        if isinstance(a, SymbolicScalar) or isinstance(b, SymbolicScalar):
+            return wrapped(function(unwrapped(a), unwrapped(b)))
         for value in (a, b):
             if not isinstance(value, Tensor | _core.Dim) and number(value) is None:
                 fail(f"{name}: {describe(value)} is no number", f"pto.{name} compares two numbers",
@@ -94,6 +106,22 @@ def _smaller_or_larger(name: str, of_ints: Any, of_tensors: Any) -> Any:
 
 min = _smaller_or_larger("min", builtins.min, minimum)
 max = _smaller_or_larger("max", builtins.max, maximum)
+SymbolicScalar.min, SymbolicScalar.max = min, max  # type: ignore[attr-defined]
+
+
+def symbolic_scalar(value: Any) -> SymbolicScalar:
+    """An int, a size or an element of an integer tensor as a number whose `/` rounds down."""
+    if not is_whole(value):
+        _not_whole("symbolic_scalar", value)
+    return SymbolicScalar(plain(value))
+
+
+def ceildiv(a: Any, b: Any) -> Any:
+    """a / b of whole numbers, rounded up."""
+    for value in (a, b):
+        if not is_whole(value):
+            _not_whole("ceildiv", value)
+    return (a + b - 1) // b
 
 
 def is_number(x: Tensor) -> bool:
