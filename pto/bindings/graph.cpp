@@ -5,6 +5,7 @@
 #include <nanobind/operators.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
@@ -153,6 +154,16 @@ void bind_parts(nb::class_<GraphBuilder>& builder) {
       .def("branch",
            [](B& b, Value condition, std::vector<Value> inputs, const Graph& then,
               const Graph& otherwise) { return b.branch(condition, inputs, then, otherwise); })
+      .def("__len__", &B::count)
+      .def(
+          "set_hints",
+          [](B& b,
+             const std::vector<std::tuple<std::string, std::vector<int64_t>, std::string>>& given) {
+            std::vector<Hint> hints;
+            for (const auto& [name, numbers, text] : given) hints.push_back({name, numbers, text});
+            b.set_hints(hints.empty() ? nullptr : std::make_shared<const std::vector<Hint>>(hints));
+          },
+          "For the nodes that follow: (name, numbers, text) each.")
       .def("result", &B::result)
       .def("order_inputs", &B::order_inputs);
 }

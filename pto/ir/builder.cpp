@@ -53,6 +53,7 @@ GraphBuilder::GraphBuilder(std::string name) { graph_.name_ = std::move(name); }
 
 void GraphBuilder::set_location(Location location) { location_ = std::move(location); }
 void GraphBuilder::clear_location() { location_ = {}; }
+void GraphBuilder::set_hints(Hints hints) { hints_ = std::move(hints); }
 
 const Node& GraphBuilder::node(Value v) const {
   PTO_ASSERT(v >= 0 && static_cast<size_t>(v) < graph_.nodes_.size());
@@ -81,6 +82,7 @@ Value GraphBuilder::add(Node node) {
     auto found = std::find_if(
         first, last, [&](const auto& entry) { return equal(this->node(entry.second), node); });
     if (found == last) {
+      if (!node.hints) node.hints = hints_;
       graph_.nodes_.push_back(std::move(node));
       found = index_.emplace(hash, static_cast<Value>(graph_.nodes_.size() - 1));
     }

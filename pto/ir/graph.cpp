@@ -5,6 +5,8 @@
 #include <bit>
 #include <cmath>
 
+#include "pto/base/text.hpp"
+
 namespace pto {
 namespace {
 
@@ -28,6 +30,13 @@ bool same_bodies(const Bodies& a, const Bodies& b) {
 
 std::string text(const Location& location) {
   return location.file.empty() ? "" : location.file + ":" + std::to_string(location.line);
+}
+
+std::string text(const Hint& hint) {
+  const auto number = [](int64_t n) { return text(n); };
+  return hint.name + "=" +
+         (hint.numbers.empty() ? in_quotes(hint.text)
+                               : "[" + joined(hint.numbers, ", ", number) + "]");
 }
 
 std::string text(const Type& type) { return std::string(name(type.dtype)) + text(type.shape); }

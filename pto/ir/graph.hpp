@@ -8,10 +8,10 @@
 //     Graph g = b.build();
 //
 // Invariant: a node's operands stand before it. Nodes are hash-consed: equal operation, operands,
-// attributes and type give one node, which keeps all source locations. Operands of an element-wise
-// operation have equal shapes and dtypes (the builder inserts `broadcast`, never a cast). A reduce
-// keeps its axes with size 1. Symbols s0, s1 ... stand for sizes known at the call, or defined by a
-// `size` node, behind which they may be used, in bodies too.
+// attributes and type give one node, which keeps all source locations and its first hints. Operands
+// of an element-wise operation have equal shapes and dtypes (the builder inserts `broadcast`, never a
+// cast). A reduce keeps its axes with size 1. Symbols s0, s1 ... stand for sizes known at the call,
+// or defined by a `size` node, behind which they may be used, in bodies too.
 // Thread safety: a Graph may be read by many threads; a builder belongs to one.
 #pragma once
 
@@ -57,6 +57,16 @@ struct Location {
 };
 std::string text(const Location& location);  // "softmax.py:7"
 
+// The user asks this of the compiler for a node: vec_tile=[1, 64], label="q".
+struct Hint {
+  std::string name;
+  std::vector<int64_t> numbers;
+  std::string text;  // where there are no numbers
+  friend bool operator==(const Hint&, const Hint&) = default;
+};
+using Hints = std::shared_ptr<const std::vector<Hint>>;  // null: none
+std::string text(const Hint& hint);                      // "vec_tile=[1, 64]"
+
 struct Type {
   DType dtype = DType::F32;
   Dims shape;
@@ -89,6 +99,7 @@ struct Node {
   Attributes attributes;
   Type type;                        // of its first result
   std::vector<Location> locations;  // not part of identity
+  Hints hints = {};                 // of the first of equal nodes; not part of identity
 
   bool is_parameter() const { return op == Opcode::input || op == Opcode::scalar; }
   bool has_body() const { return !attributes.bodies.empty(); }
@@ -126,6 +137,7 @@ class GraphBuilder {
 
   void set_location(Location location);  // for the nodes that follow
   void clear_location();
+  void set_hints(Hints hints);  // for the nodes that follow
 
   Value input(std::string name, DType dtype, Dims shape);
   Value scalar(std::string name, DType dtype);
@@ -163,6 +175,7 @@ class GraphBuilder {
 
   const Type& type(Value v) const;
   const Node& node(Value v) const;
+  size_t count() const { return graph_.nodes_.size(); }  // of nodes
   void add_locations(Value v, const std::vector<Location>& locations);
 
   // States that two sizes must be equal at run time, which the caller of the kernel checks. Equal
@@ -191,6 +204,7 @@ class GraphBuilder {
   Graph graph_;
   std::unordered_multimap<size_t, Value> index_;  // hash of a node -> its value
   Location location_;
+  Hints hints_;
   bool sizes_may_be_one_ = false;
 };
 

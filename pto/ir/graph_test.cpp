@@ -7,7 +7,9 @@
 #include <cmath>
 #include <functional>
 
+#include "pto/ir/parse.hpp"
 #include "pto/ir/print.hpp"
+#include "pto/ir/rebuild.hpp"
 
 namespace pto::graph_test {
 
@@ -242,5 +244,27 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"fused", [](auto& b) { b.fused({f32(b, "x", {2})}, body(DType::F32)); },
                 "fused: the body takes 2 inputs but gets 1"}),
     [](const auto& test) { return std::string(test.param.name); });
+
+TEST(Graph, nodes_carry_hints_that_are_no_part_of_them) {
+  const auto graph_with = [](std::vector<Hint> hints) {
+    GraphBuilder b("hinted");
+    const Value x = b.input("x", DType::F32, {8});
+    b.set_hints(std::make_shared<const std::vector<Hint>>(std::move(hints)));
+    const Value y = b.unary(Opcode::exp, x);
+    b.set_hints({});
+    EXPECT_EQ(b.unary(Opcode::exp, x), y);
+    b.output(b.unary(Opcode::neg, y));
+    return b.build();
+  };
+  const Graph graph = graph_with({{"label", {}, "a \"b\""}, {"vec_tile", {1, 64}, ""}});
+  const std::string line = R"(exp(%x) : f32[8] !label="a \"b\"" !vec_tile=[1, 64])";
+  EXPECT_NE(print(graph).find(line + "\n"), std::string::npos) << print(graph);
+  EXPECT_EQ(print(parse(print(graph))), print(graph));
+  EXPECT_EQ(graph, graph_with({{"leaf", {}, "q"}}));
+  const auto copy = [](GraphBuilder& b, const Node& node, Value) {
+    return std::optional(b.copy(node, node.operands));
+  };
+  EXPECT_EQ(print(rebuild(graph, graph.outputs(), copy)), print(graph));
+}
 
 }  // namespace pto::graph_test

@@ -170,6 +170,21 @@ std::vector<Location> read_locations(TextReader& in) {
   return locations;
 }
 
+// Reads what print() writes behind a type: !label="q" !vec_tile=[1, 64].
+Hints read_hints(TextReader& in) {
+  std::vector<Hint> hints;
+  while (in.take("!")) {
+    Hint& hint = hints.emplace_back();
+    hint.name = in.word("the name of a hint");
+    in.expect("=");
+    if (in.take("["))
+      in.list("]", [&] { hint.numbers.push_back(in.integer()); });
+    else
+      hint.text = in.string();
+  }
+  return hints.empty() ? nullptr : std::make_shared<const std::vector<Hint>>(std::move(hints));
+}
+
 Graph read_graph(TextReader& in, int depth);
 
 // Reads one graph into a builder.
@@ -252,6 +267,7 @@ class GraphReader {
     } else {
       node.type = read_type(in_);
     }
+    node.hints = read_hints(in_);
     node.locations = read_locations(in_);
     define(position, key, in_.checked(position, [&] { return builder_.copy(node, {}); }));
   }
@@ -333,6 +349,7 @@ class GraphReader {
     attributes(node);
     in_.expect(":");
     node.type = read_type(in_);
+    node.hints = read_hints(in_);
     node.locations = read_locations(in_);
     if (operation(*op).field == Field::Value) read_value(node);
     const Value v = in_.checked(position, [&] { return builder_.copy(node, node.operands); });

@@ -27,6 +27,10 @@ std::string text_of(const std::vector<Location>& locations) {
   });
 }
 
+std::string text_of(const Hints& hints) {
+  return hints ? joined(*hints, "", [](const Hint& hint) { return " !" + text(hint); }) : "";
+}
+
 // Prints one graph; `indent` is that of its first line.
 class Printer {
  public:
@@ -59,14 +63,15 @@ class Printer {
     const std::string type = node.op == Opcode::scalar
                                  ? "scalar " + std::string(name(node.type.dtype))
                                  : text(node.type);
-    return names_[static_cast<size_t>(v)] + ": " + type + text_of(node.locations);
+    return names_[static_cast<size_t>(v)] + ": " + type + text_of(node.hints) +
+           text_of(node.locations);
   }
 
   std::string line(const std::string& name, const Node& node) const {
     std::string out = indent_ + "  " + name + " = " + std::string(info(node.op).name);
     if (!node.operands.empty()) out += "(" + list(node.operands) + ")";
     out += attributes(node);
-    return out + " : " + text(node.type) + text_of(node.locations) + "\n";
+    return out + " : " + text(node.type) + text_of(node.hints) + text_of(node.locations) + "\n";
   }
 
   std::string line(const Guard& guard) const {

@@ -14,6 +14,7 @@ Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeN
     for (Value& v : node.operands) v = place[static_cast<size_t>(v)];
     b.clear_location();
     if (!node.locations.empty()) b.set_location(node.locations[0]);
+    b.set_hints(node.hints);
     const std::optional<Value> v = make(b, node, old);
     PTO_ASSERT(!v || b.type(*v) == node.type);
     if (v) b.add_locations(*v, node.locations);
@@ -25,6 +26,7 @@ Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeN
     b.guard_equal(guard.a, guard.b, guard.because, guard.kind);
   }
   b.clear_location();
+  b.set_hints({});
   for (const Value v : outputs) b.output(place[static_cast<size_t>(v)]);
   return b.build();
 }

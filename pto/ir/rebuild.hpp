@@ -8,7 +8,7 @@
 //     Graph without_dead = rebuild(g, g.outputs(), make);
 //
 // Invariant: guards are kept, unless `keep` refuses one; the value that `make` returns has the
-// node's type and gets the node's locations.
+// node's type and gets the node's locations and hints, as all nodes made on the way.
 // Thread safety: pure functions.
 #pragma once
 
