@@ -46,7 +46,7 @@ BUDGETS = {
     "device": 465,
     "ir": 4420,
     "isa": 16783,
-    "language": 6240,
+    "language": 6800,
     "launch": 4730,
     "operators": 3170,
     "ops": 5167,

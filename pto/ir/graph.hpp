@@ -9,9 +9,9 @@
 //
 // Invariant: a node's operands stand before it. Nodes are hash-consed: equal operation, operands,
 // attributes and type give one node, which keeps all source locations and its first hints. Operands
-// of an element-wise operation have equal shapes and dtypes (the builder inserts `broadcast`, never a
-// cast). A reduce keeps its axes with size 1. Symbols s0, s1 ... stand for sizes known at the call,
-// or defined by a `size` node, behind which they may be used, in bodies too.
+// of an element-wise operation have equal shapes and dtypes (the builder inserts `broadcast`, never
+// a cast). A reduce keeps its axes with size 1. Symbols s0, s1 ... stand for sizes known at the
+// call, or defined by a `size` node, behind which they may be used, in bodies too.
 // Thread safety: a Graph may be read by many threads; a builder belongs to one.
 #pragma once
 

@@ -179,6 +179,16 @@ from pto.language.shape import (
     unsqueeze,
 )
 from pto.language.tensor import Tensor
+from pto.language.tile_hints import (
+    cut,
+    get_cube_tile_shapes,
+    get_vec_tile_shapes,
+    leaf,
+    options,
+    set_cube_tile_shapes,
+    set_semantic_label,
+    set_vec_tile_shapes,
+)
 from pto.language.trace import Trace
 from pto.language.trigonometry import (
     acos,

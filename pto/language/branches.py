@@ -38,12 +38,15 @@ class Way:
 
     def __init__(self, trace: Trace, name: str, run: Callable[[], Any]):
         self.trace, self.scope = trace, trace.enter(name)
+        hints = dict(trace.hints.now) if trace.hints else None
         self.found = run()
         self.written: dict[int, int] = {}  # id() of a handle -> its newest version here
         for key, c in self.scope.captured.items():
             if c.handle.scope is self.scope:
                 self.written[key] = c.handle.node
                 c.handle.scope, c.handle.node = self.scope.parent, c.outer  # for the other way
+        if trace.hints and trace.hints.now != hints:
+            trace.hints.put_back(hints or {})
         trace.leave()
 
     @contextlib.contextmanager

@@ -42,6 +42,8 @@ class Scope:
         self.captured: dict[int, Captured] = {}
         self.first_symbol = first_symbol  # of the sizes that this scope defines
         self.sizes: dict[int, Any] = {}  # value -> the size that it defines
+        self.hints: list[tuple] = []  # that the builder gives its nodes
+        self.checked = 0  # nodes that fit the hints in force: tile_hints.py
         self._names: set[str] = set()
 
     def parameter(self, name: str, dtype: str, shape: tuple) -> int:

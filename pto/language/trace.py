@@ -34,8 +34,11 @@ class Trace:
         self.can_write = False  # into its inputs: a program, see program.py
         self.written: dict[str, Tensor] = {}  # inputs that were written, by name
         self.inputs: list[Tensor] = []
+        self.constant_names: list[str] = []  # of inputs whose elements stay as they are
         self.input_names: dict[int, str] = {}  # id() of an input -> its name
         self.symbols = 0  # the number of the first that is free
+        self.hints: Any = None  # in force: tile_hints.py
+        self.hints_made: list[tuple] = []
         self.has_numbers = False  # parameters that may turn out to steer: call_numbers.py
 
     @property
@@ -59,6 +62,8 @@ class Trace:
     def leave(self) -> list[Captured]:
         """Ends the body; returns what it took from outside. The caller builds its graph."""
         body = self.scope
+        if self.hints is not None:
+            self.hints.check(body)
         assert body.parent is not None
         self.scope = body.parent
         return list(body.captured.values())
@@ -81,15 +86,26 @@ class Trace:
                 "return it from the function; don't keep it in a variable outside",
                 InvalidType,
             )
-        self.builder.set_location(*traced_line())
-        return self.builder
+        b = self.scope.builder
+        b.set_location(*traced_line())
+        if self.scope.hints is not self.hints_made:
+            self.scope.hints = self.hints_made
+            b.set_hints(self.hints_made)
+        return b
 
-    def input(self, name: str, dtype: object, shape: Sequence) -> Tensor:
-        """A tensor parameter; sizes are int, or Dim where known only at the call."""
+    def input(self, name: str, dtype: object, shape: Sequence, constant: bool = False) -> Tensor:
+        """A tensor parameter; sizes are int, or Dim where known only at the call.
+
+        The elements of a `constant` one stay as they are: a hint of the node says so.
+        """
         for size in shape:
             if isinstance(size, _core.Dim) and size.op == 1:
                 self.symbols = max(self.symbols, size.value + 1)
+        if constant:
+            self.constant_names.append(name)
+            self.builder.set_hints([("constant", (1,), "")])
         value = self.builder.input(name, str(element_type(dtype)), tuple(shape))
+        self.builder.set_hints([])
         found = Tensor(self, value, is_input=True)
         self.inputs.append(found)
         self.input_names[id(found)] = name
@@ -115,6 +131,8 @@ class Trace:
     def finish(self, result: object) -> tuple[_core.Graph, Form]:
         """The graph that returns `result`, and its form; see outputs_of()."""
         outputs, form = self.outputs_of(result)
+        if self.hints is not None:
+            self.hints.check_all()
         for output in outputs:
             self.builder.output(output.value)
         self.open = False
@@ -122,6 +140,12 @@ class Trace:
 
     def with_written(self, result: object) -> object:
         """The result of a program: what it returns, and the inputs that it wrote."""
+        if result is None and not self.written:
+            raise InvalidType(
+                f"{self.name} writes none of its parameters and returns nothing",
+                "what a program computes leaves it by a parameter or as its result",
+                "write an output: out[:] = value, or return the value",
+            )
         parts = {"returned": result} if result is not None or not self.written else {}
         return parts | ({"written": dict(self.written)} if self.written else {})
 

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hints: what a program asks of the compiler for the operations that follow. All are optional.
+
+    pto.set_vec_tile_shapes(1, 4, 1, 64)        # of element-wise operations and reductions
+    pto.set_cube_tile_shapes([64], [128, 256], [128])           # m, k and n of products
+    pto.set_semantic_label("softmax")
+    with pto.options(merge=4, order="longest"):                 # for the lines inside
+        with pto.leaf("row"): ...               # the operations inside are one function of tasks
+    pto.cut()                                   # those in front and behind are not one function
+
+They travel with the nodes of the graph as locations do, print as `!vec_tile=[1, 4, 1, 64]`, and
+change no result. Invariant: a hint that cannot hold is an error at its own line.
+Thread safety: as a trace.
+"""
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from pto import _core
+from pto.errors import InvalidType, InvalidValue
+from pto.language.location import describe, fail, user_line
+from pto.language.scope import Scope
+from pto.language.tensor import Tensor
+from pto.language.trace import Trace, current
+from pto.language.whole import is_whole, plain
+
+_OPTIONS = {
+    "merge": int,  # as many leaves of one kind in a task
+    "order": str,  # in which tasks are submitted
+    "prefetch_bytes": int,
+    "huge_pages": bool,
+    "workers": int,
+    "tiles_per_task": int,
+}
+_STRUCTURE = "input constant scalar broadcast reshape transpose view update concat size extent"
+_NO_VECTORS = {*_STRUCTURE.split(), "matmul", "loop", "repeat", "branch", "fused", "result"}
+_warned: set[str] = set()
+
+
+class Hint:
+    """Numbers or a text, and the line that asks for them."""
+
+    __slots__ = ("line", "numbers", "text")
+
+    def __init__(self, numbers: tuple[int, ...] = (), text: str = ""):
+        self.numbers, self.text, self.line = numbers, text, user_line()
+
+
+class Hints:
+    """The hints in force at one point of a trace."""
+
+    def __init__(self, trace: Trace):
+        self.trace = trace
+        self.now: dict[str, Hint] = {}
+        self.calls = 0  # of leaf() and cut()
+
+    def set(self, **changes: Hint | None) -> None:
+        """Changes hints for the nodes that follow; None ends one."""
+        self.check_all()
+        self.now = {name: hint for name, hint in (self.now | changes).items() if hint is not None}
+        made = [(name, hint.numbers, hint.text) for name, hint in sorted(self.now.items())]
+        self.trace.hints_made = made
+
+    def put_back(self, before: dict[str, Hint]) -> None:
+        """Lets only these hold again, as in front of one way of a branch."""
+        self.set(**dict.fromkeys(self.now) | before)
+
+    def check_all(self) -> None:
+        """Checks the nodes that were recorded under the hints in force."""
+        scope: Scope | None = self.trace.scope
+        while scope is not None:
+            self.check(scope)
+            scope = scope.parent
+
+    def check(self, scope: Scope) -> None:
+        tile, b = self.now.get("vec_tile"), scope.builder
+        for value in range(scope.checked, len(b)) if tile else ():
+            kind, shape = b.type(value)
+            op = b.node(value)[0]
+            if shape and len(shape) != len(tile.numbers) and op not in _NO_VECTORS:
+                raise InvalidValue(
+                    f"set_vec_tile_shapes{tile.numbers}: {len(tile.numbers)} sizes, but {op} "
+                    f"behind it computes {kind}{list(shape)}",
+                    "a tile has a size for each axis of what is computed",
+                    f"give {len(shape)} sizes; set others in front of operations of another rank",
+                    tile.line,
+                )
+        scope.checked = len(b)
+
+    @contextlib.contextmanager
+    def within(self, **changes: Hint | None) -> Iterator[None]:
+        """Hints for the lines inside; behind them the former ones hold."""
+        before = {name: self.now.get(name) for name in changes}
+        self.set(**changes)
+        yield
+        self.set(**before)
+
+
+def of(trace: Trace) -> Hints:
+    """The hints of a trace."""
+    if trace.hints is None:
+        trace.hints = Hints(trace)
+    return trace.hints
+
+
+def _sizes(name: str, given: tuple) -> tuple[int, ...]:
+    """Positive integers; fails for anything else."""
+    numbers = []
+    for one in given:
+        whole = is_whole(one) and isinstance(plain(one), int)
+        if not whole or not 0 < plain(one) < 1 << 31:
+            shown = repr(one) if isinstance(one, Tensor | _core.Dim) else describe(one)
+            fail(f"{name}: a size of a tile is {shown}", "tiles have positive sizes, known now",
+                 "pass positive integers", InvalidValue if whole else InvalidType)  # fmt: skip
+        numbers.append(plain(one))
+    if not numbers:
+        fail(f"{name}: no sizes", "a tile has a size for each axis", "pass positive integers")
+    return tuple(numbers)
+
+
+def set_vec_tile_shapes(*dims: int) -> None:
+    """The tile in which element-wise operations and reductions behind this line are computed."""
+    name = "set_vec_tile_shapes"
+    given = dims[0] if len(dims) == 1 and isinstance(dims[0], list | tuple) else dims
+    of(current(name)).set(vec_tile=Hint(_sizes(name, tuple(given))))
+
+
+def get_vec_tile_shapes() -> list[int]:
+    """The sizes of set_vec_tile_shapes(); none where it was not called."""
+    hint = of(current("get_vec_tile_shapes")).now.get("vec_tile")
+    return [*hint.numbers] if hint else []
+
+
+def set_cube_tile_shapes(m: Any, k: Any, n: Any, *_: Any) -> None:
+    """The tiles of products behind this line: sizes along m, k and n, a list for each."""
+    name = "set_cube_tile_shapes"
+    parts = [tuple(one) if isinstance(one, list | tuple) else (one,) for one in (m, k, n)]
+    found = [Hint(_sizes(name, part)) for part in parts]
+    of(current(name)).set(cube_m=found[0], cube_k=found[1], cube_n=found[2])
+
+
+def get_cube_tile_shapes() -> list[list[int]]:
+    """The lists of set_cube_tile_shapes(): [m, k, n]; none where it was not called."""
+    now = of(current("get_cube_tile_shapes")).now
+    return [[*now[name].numbers] for name in ("cube_m", "cube_k", "cube_n") if name in now]
+
+
+def set_semantic_label(label: str) -> None:
+    """A name for the operations behind this line, in texts and traces."""
+    trace = current("set_semantic_label")
+    of(trace).set(label=Hint(text=_text("set_semantic_label", label)))
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        fail(f"{name}: the name is {describe(value)}", "it names operations", "pass a text",
+             InvalidType)  # fmt: skip
+    return value
+
+
+def options(**given: Any) -> contextlib.AbstractContextManager[None]:
+    """Settings of the compiler for the lines inside; an unknown one is warned of once."""
+    hints, changes = of(current("options")), {}
+    for name, value in given.items():
+        if name not in _OPTIONS:
+            if name not in _warned:
+                _warned.add(name)
+                file, _, line = user_line().rpartition(":")
+                text = (f"pto.options: there is no option {name}\n  why: the options are "
+                        f"{', '.join(_OPTIONS)}\n  fix: leave it out")  # fmt: skip
+                warnings.warn_explicit(text, RuntimeWarning, file, int(line or 0))
+            continue
+        changes[name] = _option(name, value)
+    return hints.within(**changes)
+
+
+def _option(name: str, value: Any) -> Hint:
+    kind = _OPTIONS[name]
+    if type(value) is not kind or (kind is int and not 0 <= value < 1 << 63):
+        wanted = {int: "an integer from 0 on", str: "a text", bool: "True or False"}[kind]
+        fail(f"options: {name} is {describe(value)}", f"{name} is {wanted}", f"pass {wanted}",
+             InvalidType)  # fmt: skip
+    return Hint(text=value) if kind is str else Hint((int(value),))
+
+
+def leaf(name: str) -> contextlib.AbstractContextManager[None]:
+    """The operations inside become one function, which tasks call."""
+    hints = of(current("leaf"))
+    hints.calls += 1
+    named, call = Hint(text=_text("leaf", name)), Hint((hints.calls,))
+    return hints.within(leaf=named, leaf_call=call)
+
+
+def cut() -> None:
+    """The operations in front of this line and behind it are not put into one function."""
+    hints = of(current("cut"))
+    hints.calls += 1
+    hints.set(cut=Hint((hints.calls,)))
