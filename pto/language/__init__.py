@@ -6,6 +6,7 @@ from pto.language import (
     dtypes,
     sizes,  # noqa: F401  operators of sizes
 )
+from pto.language.annotations import DYN, DYNAMIC, STATIC, Constant
 from pto.language.branches import cond
 from pto.language.casting import CastMode, SaturationMode, cast
 from pto.language.control import is_loop_begin, is_loop_end, loop, loop_unroll
@@ -105,6 +106,7 @@ from pto.language.infer import (
 )
 from pto.language.interpret import interpret, interpret_with_bounds
 from pto.language.jit import Jit, jit
+from pto.language.local import tensor
 from pto.language.matrix import matmul, scaled_mm
 from pto.language.nn import (
     elu,
@@ -177,6 +179,12 @@ from pto.language.shape import (
     squeeze,
     transpose,
     unsqueeze,
+)
+from pto.language.spelling import (
+    device_synchronize,
+    function,
+    row_max_single,
+    row_sum_single,
 )
 from pto.language.tensor import Tensor
 from pto.language.tile_hints import (

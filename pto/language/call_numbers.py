@@ -63,7 +63,7 @@ class Tracing:
         values = list(constants)
         for place, about in enumerate(tensors):
             if about:
-                values[place] = self.trace.input(code.co_varnames[place], about[0], about[1])
+                values[place] = self.trace.input(code.co_varnames[place], *about[:2], *about[3:])
         wide = any(about and about[0] == "f64" for about in tensors)
         for place in numbers:
             number = self.trace.scalar(code.co_varnames[place], "f64" if wide else "f32")

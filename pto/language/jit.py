@@ -28,6 +28,7 @@ from pto import _core
 from pto.config import config
 from pto.errors import Error, InvalidType, InvalidValue, TracedCondition
 from pto.language import arguments
+from pto.language.annotations import TensorType, annotations_of
 from pto.language.call_numbers import traced
 from pto.language.captures import Places, captured
 from pto.language.location import line_of, shown, user_line, without_our_frames
@@ -35,6 +36,7 @@ from pto.language.method import Method, is_in_class, keep_in_graphs
 from pto.language.operation import compile_with
 from pto.language.program import Program, is_program
 from pto.language.results import LEAF, Form
+from pto.language.static_sizes import PerSize
 from pto.language.watched import state, watched
 
 _VARIADIC = 0x04 | 0x08  # code flags: *args, **kwargs
@@ -78,6 +80,25 @@ class Jit(_core.Callable):
         self.rewritten: Callable | None = None  # with branches: see begin_branches()
         self._values: dict[int, set] = defaultdict(set)  # of constants that were compiled for
         functools.update_wrapper(self, function)
+        self.take_kinds({})
+
+    def take_kinds(self, kinds: dict[str, TensorType]) -> None:
+        """Sets what annotations say of the parameters."""
+        self.kinds = {name: kind for name, kind in kinds.items()
+                      if name in self.parameters and not kind.is_free}  # fmt: skip
+        self.constant_parameters = tuple(name for name in self.parameters
+                                         if name in kinds and kinds[name].is_constant)  # fmt: skip
+
+    def _annotated(self, tensors: list) -> list:
+        """(dtype, shape, stride class, whether it is constant) of tensors, as annotated."""
+        found = []
+        for name, about in zip(self.parameters, tensors, strict=True):
+            if about is not None:
+                kind, shape, *rest = about
+                shape = self.kinds[name].shape(name, kind, shape) if name in self.kinds else shape
+                about = (kind, shape, *rest[:1], name in self.constant_parameters)
+            found.append(about)
+        return found
 
     def _check_options(self, name: str) -> None:
         if unknown := sorted(self.constants - set(self.parameters)):
@@ -198,6 +219,7 @@ class Jit(_core.Callable):
         if tensors[0] is None and self.is_object(0, constants[0]):
             constants = [watched(constants[0], self.reads[type(constants[0])]), *constants[1:]]
         try:
+            tensors = self._annotated(tensors)
             graph, form, found = self._traced(tensors, constants, fixed)
         except Error as error:
             definition = f"{shown(code.co_filename)}:{code.co_firstlineno}"
@@ -306,15 +328,29 @@ def jit(
     nothing for the widest among them.
     """
 
-    def made(function: Callable) -> Jit:
+    def made(function: Callable) -> Any:
+        kinds = annotations_of(function)
+        if any(kind.is_static for kind in kinds.values()):
+            return PerSize(function, kinds, lambda kinds: one(function, kinds))
+        return one(function, kinds)
+
+    def one(function: Callable, kinds: dict[str, TensorType]) -> Any:
+        found = plain(function)
+        found.take_kinds(kinds)
+        return found
+
+    def plain(function: Callable) -> Any:
         if is_program(function):
-            names = getattr(function.__code__, "co_varnames", ())
-            count = function.__code__.co_argcount + function.__code__.co_kwonlyargcount
-            return Program(function, lambda f: ProgramJit(f, names[:count], autocast))
+            return Program(function, lambda f: ProgramJit(f, _parameters(f), autocast))
         kind = JitMethod if is_in_class(function) else Jit
         return kind(function, constants, autocast)
 
     return made if function is None else made(function)
+
+
+def _parameters(function: Callable) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 @compile_with

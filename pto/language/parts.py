@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from pto import _core
 from pto.errors import InvalidIndex, InvalidType
+from pto.language.local import LocalTensor
 from pto.language.location import describe, fail
 from pto.language.operation import a_sequence, method, must_be_traced
 from pto.language.selection import at_positions, positions_in, put_at_positions
@@ -59,6 +60,13 @@ def part_of(x: Tensor, key: Any) -> Part:
 def _is(value: Any, number: int) -> bool:
     """Says whether a whole number is known to be this one."""
     return isinstance(value, int) and value == number
+
+
+def _is_all(key: Any) -> bool:
+    """Says whether an index is `...` or `:`."""
+    if isinstance(key, slice):
+        return key.start is None and key.stop is None and key.step is None
+    return key is Ellipsis
 
 
 def _complete(x: Tensor, keys: tuple) -> list:
@@ -180,6 +188,9 @@ def index(x: Tensor, key: object) -> Tensor:
 @method("__setitem__")
 def put(x: Tensor, key: object, value: object) -> None:
     """x[i, :n] = value: puts x on a version with the value, which broadcasts, in the part."""
+    if isinstance(x, LocalTensor):
+        keys = key if isinstance(key, tuple) else (key,)
+        x.take_type(value, all(map(_is_all, keys)))
     check_writes(x)
     if (chosen := positions_in(x, key)) is not None:
         _put_at(x, value, *chosen)
@@ -191,7 +202,7 @@ def put(x: Tensor, key: object, value: object) -> None:
     new = fitting(x, value, part.shape)
     if not part.is_whole:
         new = x.trace.here().reshape(new, tuple(part.sizes))
-        new = x.trace.here().update(x.value, new, _offsets(x, part.offsets))
+        new = x.trace.here().update(x.old(), new, _offsets(x, part.offsets))
     replace(x, new)
 
 
@@ -241,10 +252,12 @@ def assemble(value: Tensor, offsets: Any, into: Tensor) -> None:
     """Puts `into` on a version with the value at these offsets; see view()."""
     for x in (value, into):
         must_be_traced("assemble", x, "write into an array: out[1:3] = value")
+    if isinstance(into, LocalTensor):
+        into.take_type(value, all(is_whole(at) and _is(plain(at), 0) for at in offsets))
     check_writes(into)
     _box(into, value.shape, offsets, "assemble")
     new = fitting(into, value, list(value.shape))
-    replace(into, into.trace.here().update(into.value, new, _offsets(into, list(offsets))))
+    replace(into, into.trace.here().update(into.old(), new, _offsets(into, list(offsets))))
 
 
 def move(value: Tensor, into: Tensor) -> None:

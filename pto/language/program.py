@@ -24,7 +24,9 @@ from pto import _core
 from pto.errors import InvalidValue
 from pto.language import arguments
 from pto.language.control import loop
+from pto.language.lists import flattened, has_lists
 from pto.language.location import user_line
+from pto.language.spelling import function as named_part
 from pto.language.tensor import Tensor
 
 _WRITES = {"STORE_SUBSCR", "STORE_SLICE"}
@@ -38,6 +40,8 @@ def is_program(function: Callable) -> bool:
     code = function.__code__
     if has_loops(function) or _WRITERS & set(code.co_names):
         return True
+    if _names(function, lambda value: value is named_part):
+        return True
     if not any(step.opname in _WRITES for step in dis.get_instructions(code)):
         return False
     from pto.language.rewrite_source import writes_parameters  # reads text: seldom needed
@@ -47,13 +51,18 @@ def is_program(function: Callable) -> bool:
 
 def has_loops(function: types.FunctionType) -> bool:
     """Says whether the code of a function names pto.loop or pto.loop_unroll."""
+    return _names(function, _is_loop)
+
+
+def _names(function: types.FunctionType, is_it: Callable[[Any], bool]) -> bool:
+    """Says whether the code of a function names such a value, by itself or in a module."""
     code = function.__code__
     cells = function.__closure__ or ()
     found = [function.__globals__.get(name) for name in code.co_names]
     found += [cell.cell_contents for cell in cells if _is_filled(cell)]
     return any(
-        _is_loop(value) or (isinstance(value, types.ModuleType)
-                            and any(_is_loop(vars(value).get(name)) for name in code.co_names))
+        is_it(value) or (isinstance(value, types.ModuleType)
+                         and any(is_it(vars(value).get(name)) for name in code.co_names))
         for value in found
     )  # fmt: skip
 
@@ -77,6 +86,8 @@ class Program:
 
         from pto.language.rewrite_source import has_branches, rewritten
 
+        self.make = compiled
+        self.of_lists: dict[tuple, Program] = {}  # by the lengths of lists: lists.py
         changes = has_loops(function) or has_branches(function)
         self.rewritten = rewritten(function) if changes else function
         self.compiled = compiled(function)
@@ -84,16 +95,45 @@ class Program:
         self.signature = inspect.signature(function)
         functools.update_wrapper(self, function)
 
+    def take_kinds(self, kinds: dict[str, Any]) -> None:
+        """Sets what annotations say of the parameters."""
+        self.compiled.take_kinds(kinds)
+        self.constant_parameters = self.compiled.constant_parameters
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if any(isinstance(value, Tensor) for value in (*args, *kwargs.values())):
+        values = (*args, *kwargs.values())
+        if any(isinstance(value, Tensor) for value in values):
             bound = self.signature.bind(*args, **kwargs)
             bound.apply_defaults()
             return self.rewritten(*bound.args, **bound.kwargs)
+        if has_lists(values):
+            return self._call_with_lists(args, kwargs)
         found = self.compiled(*args, **kwargs)
         if written := found.get("written"):
             given = self.signature.bind(*args, **kwargs).arguments
             self._write({name: (given[name], value) for name, value in written.items()})
         return found.get("returned")
+
+    def _call_with_lists(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        program, flat = self._of_lists(args, kwargs)
+        return program(*flat)
+
+    def _of_lists(self, args: tuple, kwargs: dict[str, Any]) -> tuple["Program", list]:
+        """The program of the tensors of lists one by one, and these."""
+        from pto.language.rewrite_source import definition_of
+
+        values = self.signature.bind(*args, **kwargs).args if kwargs else args
+        counts = tuple(len(value) if has_lists((value,)) else None for value in values)
+        if counts not in self.of_lists:
+            parameters = self.signature.parameters.values()
+            names = [one.name for one in parameters]
+            required = sum(one.default is one.empty for one in parameters)
+            text = definition_of(self.__wrapped__)
+            flat = flattened(self.rewritten, text, names, required, counts)
+            self.of_lists[counts] = Program(flat, self.make)
+        flat = [one for value, count in zip(values, counts, strict=True)
+                for one in (value if count is not None else [value])]  # fmt: skip
+        return self.of_lists[counts], flat
 
     def _write(self, targets: dict[str, tuple[Any, Any]]) -> None:
         arrays = [array for array, _ in targets.values()]
@@ -124,6 +164,9 @@ class Program:
 
     def trace(self, *args: Any, **kwargs: Any) -> _core.Graph:
         """The graph of a call with these arguments: what is returned, then what is written."""
+        if has_lists((*args, *kwargs.values())):
+            program, flat = self._of_lists(args, kwargs)
+            return program.trace(*flat)
         return self.compiled.trace(*args, **kwargs)
 
     def explain(self, *args: Any, **kwargs: Any) -> str:

@@ -30,7 +30,7 @@ _CALLS = types.SimpleNamespace(
 
 def rewritten(function: types.FunctionType) -> types.FunctionType:
     """The function with its loops over pto.loop, its `if` and `while` as calls."""
-    definition = _definition_of(function)
+    definition = definition_of(function)
     if definition is None:
         raise InvalidType(
             f"@pto.jit: the text of {function.__name__} cannot be read",
@@ -45,18 +45,25 @@ def rewritten(function: types.FunctionType) -> types.FunctionType:
 def writes_parameters(function: types.FunctionType) -> bool:
     """Says whether the text of a function writes into parts of its parameters."""
     code = function.__code__
-    definition = _definition_of(function)
+    definition = definition_of(function)
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return definition is not None and any(
         isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
-        and isinstance(node.value, ast.Name) and node.value.id in names
+        and _root(node) in names
         for node in ast.walk(definition)
     )  # fmt: skip
 
 
+def _root(node: ast.expr) -> str:
+    """The variable in front of all brackets: `outputs` of outputs[0][:]."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def has_branches(function: types.FunctionType) -> bool:
     """Says whether the text of a function has `if`, `while` or a conditional expression."""
-    definition = _definition_of(function)
+    definition = definition_of(function)
     return definition is not None and any(
         isinstance(node, ast.If | ast.While | ast.IfExp) for node in ast.walk(definition)
     )
@@ -67,7 +74,7 @@ def _place(function: types.FunctionType) -> str:
     return f"{shown(code.co_filename)}:{code.co_firstlineno}"
 
 
-def _definition_of(function: types.FunctionType) -> ast.FunctionDef | None:
+def definition_of(function: types.FunctionType) -> ast.FunctionDef | None:
     """The text of a def, without decorators, annotations and defaults; None where there is none."""
     try:
         lines, first = inspect.getsourcelines(function)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pto.errors import Error, InvalidType, TracedCondition, UnknownAttribute, nearest
+from pto.language.annotations import TensorType
 from pto.language.dtypes import DType, dtype
 from pto.language.location import fail, user_line
 
@@ -28,6 +29,9 @@ class Tensor:
     __hash__ = object.__hash__
     __array_ufunc__ = None  # NumPy hands `array * tensor` to the reflected operator here
 
+    def __class_getitem__(cls, sizes: Any) -> TensorType:
+        return TensorType(sizes)  # an annotation: pto.Tensor[pto.DYN, 64]
+
     def __init__(self, trace: "Trace", value: int, weak: bool = False, is_input: bool = False):
         name, shape = trace.builder.type(value)
         self.trace, self.node, self.weak, self.is_input = trace, value, weak, is_input
@@ -39,6 +43,10 @@ class Tensor:
         """The number of the node in the graph that is being traced."""
         scope = self.trace.scope
         return self.node if self.scope is scope else scope.value_of(self)
+
+    def old(self) -> int:
+        """The value that a write changes."""
+        return self.value
 
     def put(self, value: int) -> None:
         """Puts the handle on another version of its value, of the same type."""

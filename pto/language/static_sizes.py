@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions with STATIC sizes: one compiled function for each of their values.
+
+    @pto.jit
+    def f(x: pto.Tensor[pto.DYN, pto.STATIC]): ...    # x.shape[1] is a number while tracing
+
+Thread safety: as of a jitted function.
+"""
+
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+from pto.language.annotations import TensorType
+
+
+class PerSize:
+    """A jitted function that is compiled for each value of its STATIC sizes."""
+
+    def __init__(self, function: types.FunctionType, kinds: dict[str, TensorType],
+                 make: Callable[[dict[str, TensorType]], Any]):  # fmt: skip
+        self.kinds, self.make = kinds, make
+        self.static = [name for name, kind in kinds.items() if kind.is_static]
+        self.made: dict[tuple, Any] = {}
+        self.signature = inspect.signature(function)
+        self.constant_parameters = make(kinds).constant_parameters
+        functools.update_wrapper(self, function)
+
+    def of(self, *args: Any, **kwargs: Any) -> Any:
+        """The compiled function for these arguments."""
+        given = self.signature.bind(*args, **kwargs).arguments
+        shapes = {name: tuple(shape) for name in self.static
+                  if (shape := getattr(given.get(name), "shape", None)) is not None}  # fmt: skip
+        kinds = {name: kind.with_sizes(name, shapes[name]) if name in shapes else kind
+                 for name, kind in self.kinds.items()}  # fmt: skip
+        key = tuple(kinds[name].sizes for name in self.static)
+        if key not in self.made:
+            self.made[key] = self.make(kinds)
+        return self.made[key]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.of(*args, **kwargs)(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # by name, as a Python function
+
+    def __repr__(self) -> str:
+        return f"<pto.jit per size {self.__name__}>"
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """The graph of a call with these arguments."""
+        return self.of(*args, **kwargs).trace(*args, **kwargs)
+
+    def explain(self, *args: Any, **kwargs: Any) -> str:
+        """Shows what becomes of a call with these arguments."""
+        return self.of(*args, **kwargs).explain(*args, **kwargs)
+
+    def warm(self, *args: Any, **kwargs: Any) -> "PerSize":
+        """Prepares calls with such arguments without running one."""
+        self.of(*args, **kwargs).warm(*args, **kwargs)
+        return self
