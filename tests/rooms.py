@@ -39,7 +39,7 @@ BUDGETS = {
     "adapters": 11455,
     "base": 1212,
     "bench": 1224,
-    "bindings": 4250,
+    "bindings": 4260,
     "codegen": 1210,
     "compat": 2340,
     "compiler": 2090,

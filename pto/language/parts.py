@@ -264,5 +264,7 @@ def move(value: Tensor, into: Tensor) -> None:
     """Puts `into` on a version with the value, which broadcasts: into[:] = value."""
     for x in (value, into):
         must_be_traced("move", x, "write into an array: out[:] = value")
+    if isinstance(into, LocalTensor):
+        into.take_type(value, True)
     check_writes(into)
     replace(into, fitting(into, value, list(into.shape)))

@@ -77,12 +77,6 @@ class Tensor:
     def __len__(self) -> int:
         return _no_data("len()", "use x.shape[0]")
 
-    def _shift(self, _: object) -> NoReturn:
-        fail("<< or >> on a traced tensor", "the language has no shifts",
-             "multiply: x * 2; divide: x // 2", InvalidType)  # fmt: skip
-
-    __lshift__ = __rshift__ = __rlshift__ = __rrshift__ = _shift
-
     def __iter__(self) -> NoReturn:
         _no_data("iteration", "use operations on whole tensors, or range() over a known number")
 
