@@ -41,7 +41,7 @@ BUDGETS = {
     "bench": 1224,
     "bindings": 4260,
     "codegen": 1210,
-    "compat": 2340,
+    "compat": 2430,
     "compiler": 2090,
     "device": 465,
     "ir": 4420,

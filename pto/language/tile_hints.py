@@ -34,8 +34,7 @@ _OPTIONS = {
     "workers": int,
     "tiles_per_task": int,
 }
-_STRUCTURE = "input constant scalar broadcast reshape transpose view update concat size extent"
-_NO_VECTORS = {*_STRUCTURE.split(), "matmul", "loop", "repeat", "branch", "fused", "result"}
+_VECTORS = {row[0] for row in _core.operations()}  # operations of whole tiles
 _warned: set[str] = set()
 
 
@@ -79,7 +78,7 @@ class Hints:
         for value in range(scope.checked, len(b)) if tile else ():
             kind, shape = b.type(value)
             op = b.node(value)[0]
-            if shape and len(shape) != len(tile.numbers) and op not in _NO_VECTORS:
+            if shape and len(shape) != len(tile.numbers) and op in _VECTORS:
                 raise InvalidValue(
                     f"set_vec_tile_shapes{tile.numbers}: {len(tile.numbers)} sizes, but {op} "
                     f"behind it computes {kind}{list(shape)}",
