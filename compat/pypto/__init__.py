@@ -9,7 +9,7 @@
         pypto.set_vec_tile_shapes(8, 64)
         out[:] = x * 2
 
-What a name means is said by the language alone: docs/language.md. Refused where the real package is
+The language alone says what a name means: docs/language.md. Refused where the real package is
 installed. Thread safety: as of the language.
 """
 
