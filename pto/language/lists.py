@@ -17,11 +17,6 @@ from pto.errors import InvalidType
 from pto.language.location import user_line
 
 
-def has_lists(values: tuple) -> bool:
-    """Says whether an argument is a list of arrays."""
-    return any(isinstance(value, list) and value and hasattr(value[0], "shape") for value in values)
-
-
 def flattened(function: Callable, definition: ast.FunctionDef | None, names: list[str],
               required: int, counts: tuple) -> types.FunctionType:  # fmt: skip
     """The function of all tensors one by one; `counts` has the length of each list, else None.

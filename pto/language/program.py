@@ -24,7 +24,6 @@ from pto import _core
 from pto.errors import InvalidValue
 from pto.language import arguments
 from pto.language.control import loop
-from pto.language.lists import flattened, has_lists
 from pto.language.location import user_line
 from pto.language.spelling import function as named_part
 from pto.language.tensor import Tensor
@@ -78,6 +77,11 @@ def _is_filled(cell: types.CellType) -> bool:
         return False
 
 
+def has_lists(values: tuple) -> bool:
+    """Says whether an argument is a list of arrays."""
+    return any(isinstance(value, list) and value and hasattr(value[0], "shape") for value in values)
+
+
 class Program:
     """A compiled program; call it as the Python function."""
 
@@ -120,6 +124,7 @@ class Program:
 
     def _of_lists(self, args: tuple, kwargs: dict[str, Any]) -> tuple["Program", list]:
         """The program of the tensors of lists one by one, and these."""
+        from pto.language.lists import flattened
         from pto.language.rewrite_source import definition_of
 
         values = self.signature.bind(*args, **kwargs).args if kwargs else args

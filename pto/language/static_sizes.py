@@ -8,7 +8,6 @@ Thread safety: as of a jitted function.
 """
 
 import functools
-import inspect
 import types
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +20,8 @@ class PerSize:
 
     def __init__(self, function: types.FunctionType, kinds: dict[str, TensorType],
                  make: Callable[[dict[str, TensorType]], Any]):  # fmt: skip
+        import inspect  # slow to load: seldom needed
+
         self.kinds, self.make = kinds, make
         self.static = [name for name, kind in kinds.items() if kind.is_static]
         self.made: dict[tuple, Any] = {}
