@@ -33,6 +33,20 @@ from pto.language.whole import whole
 _VALUES = (bool, int, float, str, type(None))
 
 
+class Chosen(Tensor):
+    """The value of a variable that stands for another tensor on some path; it is read only."""
+
+    __slots__ = ()
+
+    def put(self, value: int) -> None:
+        fail(
+            "a write into a variable that is another tensor on some path",
+            "which tensor it is, is known only at the call, and the variable has its value",
+            "write into the tensor itself on that path; or give the variable its own: pto.clone(x)",
+            InvalidType,
+        )
+
+
 class Way:
     """One of the ways: its graph, what it computed, and the versions that it wrote."""
 
@@ -64,6 +78,11 @@ class Way:
             return self.written[id(c.handle)]
         with self.open():
             return c.handle.value
+
+    def is_another(self, value: Any, before: Any) -> bool:
+        """Says whether a value is a tensor from outside that has another name, as inputs have."""
+        c = self.scope.captured.get(id(value))
+        return c is not None and bool(c.handle.shape) and (value is not before or value.is_input)
 
     def traced(self, value: Any) -> Tensor | None:
         """A value as a tensor of this way, a handle with the version that it has at its end."""
@@ -252,7 +271,9 @@ def run_if(condition: Any, then: Callable, otherwise: Callable, names: tuple[str
             results[name] = result
     values = branch(condition, ways, [pair for pair, _ in results.values()])
     for (name, (_, weak)), value in zip(results.items(), values, strict=True):
-        after[name] = Tensor(trace, value, weak=weak)
+        is_another = any(way.is_another(way.found.get(name), given[name]) for way in ways)
+        kind = Chosen if is_another else Tensor
+        after[name] = kind(trace, value, weak=weak)
     return tuple(after.values())
 
 

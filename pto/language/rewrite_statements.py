@@ -9,7 +9,7 @@
                                         y, = __pto.run_if(n > 2, __pto_then_1, ..., locals())
 
 The calls (control.py, branches.py, conditions.py) execute in Python what is known while tracing. An
-`if` or `while` that is left with return, break or continue stays as it is; its condition must be
+`if` or `while` that is left with return, break, continue or raise stays; its condition must be
 known. Thread safety: pure functions.
 """
 
@@ -63,7 +63,7 @@ class Statements(ast.NodeTransformer):
         return _placed([body, _assignment(names, call)], node.iter)
 
     def visit_If(self, node: ast.If) -> Any:
-        if found := _jumps([*node.body, *node.orelse]):
+        if found := _jumps([*node.body, *node.orelse]) or _raises([*node.body, *node.orelse]):
             return self._kept(node, found[0])
         self.generic_visit(node)
         names = self._variables([*node.body, *node.orelse])
@@ -252,6 +252,19 @@ def _bound(node: ast.AST) -> list[str]:
     if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
         return [node.name] if node.name else []
     return [node.rest] if isinstance(node, ast.MatchMapping) and node.rest else []
+
+
+def _raises(body: list[ast.stmt]) -> list[ast.AST]:
+    """The statements that raise; those below another condition or loop belong to that."""
+    found: list[ast.AST] = []
+    waiting: list[ast.AST] = [*body]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Raise | ast.Assert):
+            found.append(node)
+        if not isinstance(node, (*_SCOPES, ast.If, ast.While, ast.For)):
+            waiting += ast.iter_child_nodes(node)
+    return found
 
 
 def _jumps(body: list[ast.stmt]) -> list[ast.AST]:

@@ -33,6 +33,19 @@ def returns_from_a_while(x, rows, out):
         return x
 
 
+def raises_on_one_path(x, rows, out):
+    out[0] = x[0]
+    if rows[0] > 1:
+        raise ValueError(rows)
+
+
+def writes_one_of_two(x, rows, out):
+    y = pto.zeros([3, 2])
+    if rows[0] > 1:
+        y = out
+    y[0] = x[0]
+
+
 def assigned_on_one_path(x, rows, out):
     if rows[0] > 1:
         y = x[0]
@@ -88,6 +101,8 @@ CASES = {
     returns_on_one_path: (TypeError, "an if with a return inside", "at the call", "pto.where"),
     breaks_out_of_a_range: (TypeError, "an if with a break inside", "runs to its end", ""),
     returns_from_a_while: (TypeError, "a while with a return inside", "", ""),
+    raises_on_one_path: (TypeError, "an if with a raise inside", "at the call", ""),
+    writes_one_of_two: (TypeError, "another tensor on some path", "only at the call", "clone"),
     assigned_on_one_path: (TypeError, "the variable y has no value", "one path", "front of the if"),
     two_shapes: (TypeError, "the variable y has no value", "f32[s1] and f32[s0, s1]", ""),
     no_tensor_on_one_path: (TypeError, "the variable kept has no value", "no tensor or", ""),
