@@ -11,8 +11,8 @@
 #include <type_traits>
 
 #include "pto/isa/cpu/matmul_job.hpp"
+#include "pto/isa/cpu/matrix_cut.hpp"
 #include "pto/isa/reduce/block_sums.hpp"
-#include "pto/operators/matrix_cut.hpp"
 #include "pto/operators/named_arguments.hpp"
 #include "pto/pto-inst.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/operators/matrix_cut.hpp"
+#include "pto/isa/cpu/matrix_cut.hpp"
 
 #include <gtest/gtest.h>
 

@@ -12,8 +12,7 @@
 // Invariant: the parts cover the result once; some may be empty.
 // Thread safety: immutable.
 #pragma once
-#include <algorithm>
-#include <cstdint>
+#include <stdint.h>
 
 namespace pto {
 
@@ -34,7 +33,7 @@ class MatrixCut {
     for (int64_t down = 1; down <= threads; ++down) {
       if (down > 1 && rows < down * kLeastHeight) break;
       const int64_t wanted = quotient_up(threads, down);
-      const int64_t across = std::clamp<int64_t>(cols / kLeastWidth, 1, wanted);
+      const int64_t across = clamp(cols / kLeastWidth, 1, wanted);
       const double turns = static_cast<double>(quotient_up(down * across, threads));
       const auto height = static_cast<double>(quotient_up(rows, down));
       const auto width = static_cast<double>(quotient_up(cols, across));
@@ -66,6 +65,10 @@ class MatrixCut {
     int64_t first, last;
   };
   bool has_rest() const { return rest_of_rows_ + rest_of_cols_ > 0; }
+  static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+  static int64_t clamp(int64_t x, int64_t low, int64_t high) {
+    return x < low ? low : x > high ? high : x;
+  }
   static int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
   // Part i of `count`, from multiples of `step`; of it the rest, or what precedes the rest.
   static Range range(int64_t size, int64_t i, int64_t count, int64_t step, int64_t rest,
@@ -74,7 +77,7 @@ class MatrixCut {
     const int64_t begin = steps * i / count, end = steps * (i + 1) / count;
     const int64_t middle = rest > 0 ? end - (end - begin) / rest : end;
     const int64_t first = is_rest && rest > 0 ? middle : begin;
-    return {std::min(first * step, size), std::min((is_rest ? end : middle) * step, size)};
+    return {least(first * step, size), least((is_rest ? end : middle) * step, size)};
   }
 
   int64_t rows_, cols_, down_ = 0, across_ = 1;

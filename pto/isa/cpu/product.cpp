@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// pto_multiply (abi/program.h): batches of matrix products of any layout and types, cut over the
+// pool.
+#include "pto/abi/program.h"
+#include "pto/isa/cpu/matmul_job.hpp"
+#include "pto/isa/cpu/matrix_cut.hpp"
+#include "pto/isa/element/narrow_float.hpp"
+
+namespace pto {
+namespace {
+
+using isa::bfloat16_t;
+using isa::half;
+
+enum { kInt = 0, kUnsigned = 1, kFloat = 2, kBfloat = 4 };  // DLPack's
+
+constexpr int kRowsInRegisters = 2;  // that read columns where they lie, see matmul_turned.hpp
+constexpr int64_t kColsAtOnce = 32, kColumnBytes = 1024;  // of a few rows by long columns
+constexpr int64_t kNearBytes = 128 << 10;                 // of a b that is asked for as a whole
+constexpr int64_t kPiece = 64 << 10;  // elements of sums that are converted at a time
+
+int least(int64_t a, int64_t b) { return static_cast<int>(a < b ? a : b); }
+
+// The type by which libpto's loops read the elements; arithmetic that wraps needs no sign.
+int type_of(const pto_tensor& x) {
+  const bool is_signed = x.type_code == kInt;
+  if (x.type_code == kBfloat) return PTO_MATMUL_BF16;
+  if (x.type_code == kFloat)
+    return x.type_bits == 16 ? PTO_MATMUL_F16 : x.type_bits == 32 ? PTO_MATMUL_F32 : PTO_MATMUL_F64;
+  switch (x.type_bits) {
+    case 8:
+      return is_signed ? PTO_MATMUL_I8 : PTO_MATMUL_U8;
+    case 16:
+      return PTO_MATMUL_I16;
+    case 32:
+      return PTO_MATMUL_I32;
+    default:
+      return PTO_MATMUL_I64;
+  }
+}
+
+// Calls f with a pointer to the type of the elements.
+template <class F>
+void with_type(const pto_tensor& x, F f) {
+  const bool is_signed = x.type_code == kInt;
+  void* const p = x.data;
+  if (x.type_code == kBfloat) return f(static_cast<bfloat16_t*>(p));
+  if (x.type_code == kFloat && x.type_bits == 16) return f(static_cast<half*>(p));
+  if (x.type_code == kFloat && x.type_bits == 32) return f(static_cast<float*>(p));
+  if (x.type_code == kFloat) return f(static_cast<double*>(p));
+  if (x.type_bits == 8) return is_signed ? f(static_cast<int8_t*>(p)) : f(static_cast<uint8_t*>(p));
+  if (x.type_bits == 16)
+    return is_signed ? f(static_cast<int16_t*>(p)) : f(static_cast<uint16_t*>(p));
+  if (x.type_bits == 32)
+    return is_signed ? f(static_cast<int32_t*>(p)) : f(static_cast<uint32_t*>(p));
+  return f(static_cast<int64_t*>(p));
+}
+
+template <class T>
+struct ElementOfPointer;
+template <class T>
+struct ElementOfPointer<T*> : isa::TypeIs<T> {};
+template <class Pointer>
+using ElementOf = typename ElementOfPointer<Pointer>::type;
+
+template <class To, class From>
+To converted(From x) {
+  if constexpr (isa::kSame<From, half> || isa::kSame<From, bfloat16_t>)
+    return static_cast<To>(static_cast<float>(x));
+  else
+    return static_cast<To>(x);
+}
+
+// Elements of a matrix of T, row-major, that the loops read or write in place of others.
+template <class T>
+class Elements {
+ public:
+  explicit Elements(int64_t count)
+      : data_(static_cast<T*>(pto_malloc(static_cast<size_t>(count > 0 ? count : 1) * sizeof(T)))) {
+  }
+  Elements(const Elements&) = delete;
+  Elements& operator=(const Elements&) = delete;
+  ~Elements() { pto_free(data_); }
+  T* data() const { return data_; }
+
+ private:
+  T* const data_;
+};
+
+pto_matmul_matrix matrix(void* data, int type, int64_t row_stride, int64_t col_stride) {
+  return {data, type, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, row_stride, col_stride};
+}
+
+class Batches {
+ public:
+  Batches(const pto_tensor& c, const pto_tensor& a, const pto_tensor& b, int threads)
+      : c_(c),
+        a_(a),
+        b_(b),
+        rows_(c.sizes[c.rank - 2]),
+        cols_(c.sizes[c.rank - 1]),
+        depth_(a.sizes[a.rank - 1]),
+        batches_(count(c)),
+        threads_(threads),
+        cut_(batches_, rows_, cols_, threads) {}
+
+  int32_t run() {
+    if (batches_ == 0 || rows_ == 0 || cols_ == 0) return 0;
+    if (rows_ > INT32_MAX || cols_ > INT32_MAX || depth_ > INT32_MAX) return 1;
+    const int64_t parts = batches_ * cut_.count();
+    const double work = double(batches_) * double(rows_) * double(cols_) * double(depth_ + 1);
+    if (threads_ <= 1 || work < kLeastWork || parts > INT32_MAX) {
+      for (int64_t i = 0; i < parts; ++i)
+        if (const int32_t code = multiply(i)) return code;
+      return 0;
+    }
+    return pto_parallel(
+        static_cast<int32_t>(parts),
+        [](void* self, int32_t part) { return static_cast<Batches*>(self)->multiply(part); }, this);
+  }
+
+ private:
+  static constexpr double kLeastWork = 1 << 17;  // multiply-adds for which other threads wake up
+
+  static int64_t count(const pto_tensor& x) {
+    int64_t found = 1;
+    for (int axis = 0; axis + 2 < x.rank; ++axis) found *= x.sizes[axis];
+    return found;
+  }
+
+  // The matrix of x that batch `batch` of c reads, from a row and column on.
+  pto_tensor at(const pto_tensor& x, int64_t batch, int64_t row, int64_t col) const {
+    int64_t place = row * x.strides[x.rank - 2] + col * x.strides[x.rank - 1];
+    for (int axis = c_.rank - 3; axis >= 0; --axis) {
+      const int of = axis - c_.rank + x.rank;
+      if (of >= 0 && x.sizes[of] != 1) place += batch % c_.sizes[axis] * x.strides[of];
+      batch /= c_.sizes[axis];
+    }
+    pto_tensor moved = x;
+    moved.data = static_cast<char*>(x.data) + place * (x.type_bits / 8);
+    return moved;
+  }
+  static pto_matmul_matrix plain(const pto_tensor& x) {
+    return matrix(x.data, type_of(x), x.strides[x.rank - 2], x.strides[x.rank - 1]);
+  }
+
+  int32_t multiply(int64_t item) const {
+    const int64_t batch = item / cut_.count();
+    const Rectangle part = cut_.part(item % cut_.count());
+    const bool reals = c_.type_code == kFloat || c_.type_code == kBfloat;
+    if (part.rows == 0 || part.cols == 0) return 0;
+    if (reals && c_.type_bits == 64) return by_sums<double, double>(batch, part, PTO_MATMUL_F64);
+    if (reals) return by_sums<float, float>(batch, part, PTO_MATMUL_F32);
+    if (c_.type_bits == 64) return by_sums<int64_t, int64_t>(batch, part, PTO_MATMUL_I64);
+    return by_sums<int32_t, int32_t>(batch, part, PTO_MATMUL_I32);
+  }
+
+  // Says whether the loops read the operands as they are where sums are of this type.
+  bool reads(int sums) const {
+    const int type = type_of(a_);
+    if (type == sums) return true;
+    if (sums == PTO_MATMUL_F32) return type == PTO_MATMUL_F16 || type == PTO_MATMUL_BF16;
+    const bool is_short = type == PTO_MATMUL_I16 && (a_.type_code == kInt || c_.type_bits == 16);
+    return sums == PTO_MATMUL_I32 && (type == PTO_MATMUL_I8 || type == PTO_MATMUL_U8 || is_short);
+  }
+
+  // Multiplies by sums of type Sum, which the loops write, or which become elements of c.
+  template <class Sum, class Wide>
+  int32_t by_sums(int64_t batch, const Rectangle& part, int sums) const {
+    pto_matmul_job job = {};
+    job.precision = pto_matmul_precision();
+    job.depth = static_cast<int32_t>(depth_);
+    job.rows = static_cast<int32_t>(part.rows);
+    job.cols = static_cast<int32_t>(part.cols);
+    const pto_tensor a = at(a_, batch, part.row, 0), b = at(b_, batch, 0, part.col),
+                     c = at(c_, batch, part.row, part.col);
+    job.a = plain(a);
+    job.b = plain(b);
+    job.c = plain(c);
+    const bool is_read = reads(sums);
+    const Elements<Wide> left(is_read ? 0 : part.rows * depth_),
+        right(is_read ? 0 : depth_ * part.cols);
+    if (!left.data() || !right.data()) return 1;
+    if (!is_read) {
+      widen(a, part.rows, depth_, left.data());
+      widen(b, depth_, part.cols, right.data());
+      job.a = matrix(left.data(), sums, depth_, 1);
+      job.b = matrix(right.data(), sums, part.cols, 1);
+    }
+    const bool rounds = is_read && job.c.col_stride == 1 && job.c.type == job.a.type &&
+                        depth_ <= pto_matmul_narrow_depth(&job);
+    if (job.c.type == sums || rounds) return multiply_turned(job);
+    return by_pieces<Sum>(job, c, part, sums);
+  }
+
+  // Rows of the result that lie dense stream by: a column becomes a row. A few rows by many columns
+  // whose elements lie together, as keys do, become many rows by a few columns, since packing the
+  // columns would take longer than the product.
+  static int32_t multiply_turned(const pto_matmul_job& job) {
+    if (job.c.row_stride == 1 && (job.c.col_stride != 1 || job.cols == 1)) {
+      const pto_matmul_job other = turned(job);
+      return pto_matmul(&other);
+    }
+    if (job.rows <= PTO_MATMUL_FEW_ROWS) prefetch_rows(job);
+    const bool is_flat =
+        job.rows > kRowsInRegisters && job.rows <= PTO_MATMUL_FEW_ROWS && job.cols >= 2 * job.rows;
+    if (!is_flat || job.b.row_stride != 1 || job.c.type != PTO_MATMUL_F32) return pto_matmul(&job);
+    const int64_t item = job.b.type == PTO_MATMUL_F32 ? 4 : 2, bytes = job.depth * item;
+    if (bytes > kColumnBytes) return pto_matmul(&job);
+    float turned_sums[kColsAtOnce * PTO_MATMUL_FEW_ROWS];
+    alignas(64) char dense[kColsAtOnce * kColumnBytes];
+    pto_matmul_job other = turned(job);
+    other.a = matrix(dense, job.b.type, job.depth, 1);
+    other.c = matrix(turned_sums, PTO_MATMUL_F32, job.rows, 1);
+    auto* const c = static_cast<float*>(job.c.data);
+    const auto column = [&](int64_t j) {
+      return static_cast<const char*>(job.b.data) + j * job.b.col_stride * item;
+    };
+    for (int64_t first = 0; first < job.cols; first += kColsAtOnce) {
+      other.rows = least(kColsAtOnce, job.cols - first);
+      for (int64_t j = first; j < first + other.rows; ++j) {
+        __builtin_memcpy(dense + (j - first) * bytes, column(j), size_t(bytes));
+        if (j + kColsAtOnce >= job.cols) continue;
+        for (int64_t byte = 0; byte < bytes; byte += 64)  // short columns tell no pattern
+          __builtin_prefetch(column(j + kColsAtOnce) + byte, 0, 2);
+      }
+      if (const int32_t code = pto_matmul(&other)) return code;
+      for (int64_t i = 0; i < job.rows; ++i)
+        for (int64_t j = 0; j < other.rows; ++j)
+          c[i * job.c.row_stride + (first + j) * job.c.col_stride] = turned_sums[j * job.rows + i];
+    }
+    return 0;
+  }
+  // Asks for short rows of b that lie apart: the loops go down b a few columns at a time, where the
+  // processor sees no pattern.
+  static void prefetch_rows(const pto_matmul_job& job) {
+    const int64_t item = job.b.type == PTO_MATMUL_F32 ? 4 : 2, bytes = job.cols * item;
+    if (job.b.col_stride != 1 || job.b.row_stride == job.cols) return;
+    if (bytes > kColumnBytes || bytes * job.depth > kNearBytes) return;
+    const char* row = static_cast<const char*>(job.b.data);
+    for (int32_t k = 0; k < job.depth; ++k, row += job.b.row_stride * item)
+      for (int64_t byte = 0; byte < bytes; byte += 64) __builtin_prefetch(row + byte, 0, 2);
+  }
+  static pto_matmul_job turned(const pto_matmul_job& job) {
+    pto_matmul_job other = job;
+    other.a = turned(job.b), other.b = turned(job.a), other.c = turned(job.c);
+    other.rows = job.cols, other.cols = job.rows;
+    other.is_turned = 1;
+    return other;
+  }
+  static pto_matmul_matrix turned(const pto_matmul_matrix& m) {
+    return matrix(m.data, m.type, m.col_stride, m.row_stride);
+  }
+
+  template <class Sum>
+  int32_t by_pieces(pto_matmul_job job, const pto_tensor& c, const Rectangle& part,
+                    int sums) const {
+    const int height = least(part.rows, 1024), width = least(part.cols, kPiece / height);
+    const Elements<Sum> memory(int64_t(height) * width);
+    if (!memory.data()) return 1;
+    const pto_matmul_matrix a = job.a, b = job.b;
+    const auto moved = [](pto_matmul_matrix m, int64_t bytes, int64_t row, int64_t col) {
+      m.data = static_cast<char*>(m.data) + (row * m.row_stride + col * m.col_stride) * bytes;
+      return m;
+    };
+    const bool is_read = reads(sums);
+    const int64_t item = is_read ? a_.type_bits / 8 : int64_t(sizeof(Sum));
+    for (int64_t row = 0; row < part.rows; row += height) {
+      for (int64_t col = 0; col < part.cols; col += width) {
+        job.rows = least(height, part.rows - row), job.cols = least(width, part.cols - col);
+        job.a = moved(a, item, row, 0);
+        job.b = moved(b, item, 0, col);
+        job.c = matrix(memory.data(), sums, job.cols, 1);
+        if (const int32_t code = pto_matmul(&job)) return code;
+        narrow(c, row, col, job.rows, job.cols, memory.data());
+      }
+    }
+    return 0;
+  }
+
+  template <class Wide>
+  static void widen(const pto_tensor& x, int64_t rows, int64_t cols, Wide* to) {
+    const int64_t down = x.strides[x.rank - 2], across = x.strides[x.rank - 1];
+    with_type(x, [&](auto* from) {
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t j = 0; j < cols; ++j)
+          to[i * cols + j] = converted<Wide>(from[i * down + j * across]);
+    });
+  }
+  template <class Sum>
+  static void narrow(const pto_tensor& c, int64_t row, int64_t col, int64_t rows, int64_t cols,
+                     const Sum* from) {
+    const int64_t down = c.strides[c.rank - 2], across = c.strides[c.rank - 1];
+    with_type(c, [&](auto* to) {
+      using To = ElementOf<decltype(to)>;
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t j = 0; j < cols; ++j)
+          to[(row + i) * down + (col + j) * across] = static_cast<To>(from[i * cols + j]);
+    });
+  }
+
+  const pto_tensor &c_, &a_, &b_;
+  const int64_t rows_, cols_, depth_, batches_;
+  const int threads_;
+  const MatrixCut cut_;
+};
+
+}  // namespace
+}  // namespace pto
+
+int32_t pto_multiply(const pto_tensor* c, const pto_tensor* a, const pto_tensor* b,
+                     int32_t threads) {
+  return pto::Batches(*c, *a, *b, threads).run();
+}
