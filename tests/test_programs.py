@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs: functions with loops, parts, products and writes, which the interpreter runs."""
+"""Programs: functions with loops, parts, products and writes."""
 
 import importlib.util
 import math
@@ -94,19 +94,6 @@ def test_attention_over_a_paged_cache_is_written_as_one_explains_it(kind):
         want = attention(*arrays, table.numpy(), lengths)
         allowed = 1e-2 if kind == torch.bfloat16 else 1e-5
         np.testing.assert_allclose(out.double().numpy(), want, rtol=allowed, atol=allowed)
-
-
-def test_explain_says_that_and_why_a_graph_is_interpreted():
-    @pto.jit
-    def product(x, y):
-        return x @ y
-
-    x = np.eye(3, dtype=F32)
-    text = product.explain(x, x)
-    assert "==== interpreter ====" in text and "'matmul' has no compiled form" in text
-    assert "test_programs.py:" in text.split("==== interpreter ====")[1]
-    assert "==== C++ ====" not in text
-    np.testing.assert_array_equal(product(x, x * 2), x * 2)
 
 
 def test_parts_joins_and_reshapes_are_those_of_numpy():

@@ -52,6 +52,8 @@ class Dim {
   std::shared_ptr<const std::vector<Dim>> operands_;  // left and right; null for a leaf
 };
 
+inline bool is_one(const Dim& dim) { return dim.is_constant() && dim.value() == 1; }
+
 Dim operator+(const Dim& a, const Dim& b);
 Dim operator-(const Dim& a, const Dim& b);
 Dim operator*(const Dim& a, const Dim& b);

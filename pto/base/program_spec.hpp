@@ -29,6 +29,10 @@ struct TensorSpec {
   DType dtype;
   Dims shape;
   StrideClass strides = StrideClass::Contiguous;
+  // The input from which an output goes on, whose memory may be that input's. -1: it may not.
+  int replaces = -1;
+  int writes = -1;      // the input whose elements an output becomes after the call; or -1
+  bool is_read = true;  // an input
 };
 
 struct ScalarSpec {
@@ -49,6 +53,7 @@ struct LaunchSpec {
   // Element i of each output depends on element i of the inputs of its size alone (row-major), so
   // that an output may share the memory of such an input.
   bool is_elementwise = false;
+  bool is_program = false;  // it runs once, on the caller's thread, and launches kernels itself
   const void* params = nullptr;  // the kernel's own params, which live as long as its code; null:
                                  // the kernel gets the call's
 };

@@ -36,8 +36,10 @@ CompileOptions options_from(const std::vector<int>& strides, nb::handle dump,
 }
 
 ProgramHandle compile_graph(const Graph& graph, const std::vector<int>& strides, nb::object dump,
-                            const std::vector<std::string>& disabled, const std::string& target) {
+                            const std::vector<std::string>& disabled, const std::string& target,
+                            const std::vector<int>& writes) {
   CompileOptions options = options_from(strides, dump, disabled, target);
+  options.writes = writes;
   return interruptible([&](const std::function<bool()>& stop) {
     options.interrupted = stop;
     return ProgramHandle{compile_or_interpret(graph, options)};
@@ -104,8 +106,10 @@ void bind_compile(nb::module_& m) {
                    [](const ProgramHandle& p) { return p.program->spec().launches.size(); });
   m.def("compile", &compile_graph, "graph"_a, "strides"_a = std::vector<int>{},
         "dump"_a = nb::none(), "disabled"_a = std::vector<std::string>{}, "target"_a = "",
-        "The program of a graph; `strides` has a stride class for each tensor input. `dump(stage, "
-        "text)` sees every stage. Python's lock is free meanwhile, and Ctrl-C stops the compiler.");
+        "writes"_a = std::vector<int>{},
+        "The program of a graph; `strides` has a stride class for each tensor input; `writes` "
+        "for each output the input that becomes it, or -1. `dump(stage, text)` sees every stage. "
+        "Python's lock is free meanwhile, and Ctrl-C stops the compiler.");
   nb::class_<Build>(m, "ExtensionBuild",
                     "The library of C++ files against another package's headers.")
       .def(

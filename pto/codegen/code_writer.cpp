@@ -68,16 +68,21 @@ std::string compute_type(DType dtype) {
       return "float";
     case DType::Bool:
       return "mask32";
-    case DType::F64:
-    case DType::I32:
-    case DType::I64:
-      return std::string(cpp_name(dtype));
     default:
-      fail({"values of type " + std::string(name(dtype)) + " have no compiled form",
-            "compiled kernels compute bool, i32, i64, f16, bf16, f32 and f64",
-            "cast to i32 before the call"},
-           ErrorKind::Type);
+      return std::string(cpp_name(dtype));
   }
+}
+
+std::string cpp_string(const std::string& text) {
+  std::string all = "\"";
+  char buffer[8];
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    std::snprintf(buffer, sizeof buffer, "\\%03o", code);
+    const bool is_plain = code >= ' ' && code < 127 && c != '"' && c != '\\' && c != '?';
+    all += is_plain ? std::string(1, c) : buffer;
+  }
+  return all + "\"";
 }
 
 std::string cpp_constant(const std::variant<double, int64_t>& value, DType dtype) {

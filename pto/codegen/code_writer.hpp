@@ -42,6 +42,8 @@ void collect_symbols(const Dim& dim, std::vector<int>* symbols);
 // for bool. Throws pto::Error for types without a compiled form.
 std::string compute_type(DType dtype);
 
+std::string cpp_string(const std::string& text);  // with its quotes
+
 // Spells a literal of the compute type.
 std::string cpp_constant(const std::variant<double, int64_t>& value, DType dtype);
 

@@ -4,9 +4,13 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <set>
 
 #include "pto/codegen/code_writer.hpp"
+#include "pto/codegen/print_program.hpp"
 #include "pto/codegen/print_region.hpp"
+#include "pto/ir/operations/operation.hpp"
+#include "pto/ir/rebuild.hpp"
 
 namespace pto {
 namespace {
@@ -15,6 +19,20 @@ std::string identifier(const std::string& name) {
   std::string id;
   for (char c : name) id += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return id.empty() || std::isdigit(static_cast<unsigned char>(id[0])) ? "kernel_" + id : id;
+}
+
+// The sizes that a call knows before it runs.
+bool is_known_at_call(const Dim& dim, const ProgramSpec& spec) {
+  bool all = true;
+  each_symbol(dim, [&](int64_t symbol) {
+    const auto has = [&](const TensorSpec& input) {
+      return std::any_of(input.shape.begin(), input.shape.end(), [&](const Dim& size) {
+        return size.is_symbol() && size.value() == symbol;
+      });
+    };
+    all = all && std::any_of(spec.inputs.begin(), spec.inputs.end(), has);
+  });
+  return all;
 }
 
 class Emitter {
@@ -27,17 +45,33 @@ class Emitter {
       spec_.guards.push_back({guard, guard.location.file.empty() ? "" : pto::text(guard.location)});
   }
 
+  ProgramSpec spec() { return std::move(spec_); }
+
   Emitted run() {
     writer_.line("// " + spec_.name + ": compiled from a graph of tile operations.");
-    writer_.line(std::string(kKernelInclude));
+    writer_.line(std::string(has_steps(graph_) ? kProgramInclude : kKernelInclude));
     writer_.line("using namespace pto::isa;");
     writer_.line("using namespace pto::isa::region;");
+    if (has_steps(graph_)) return {program(), std::move(spec_)};
     for (size_t v = 0; v < graph_.nodes().size(); ++v)
       if (graph_.nodes()[v].op == Opcode::fused) emit_region(static_cast<Value>(v));
     return {writer_.text(), std::move(spec_)};
   }
 
  private:
+  std::string program() {
+    writer_.line("using namespace pto::isa::program;");
+    keep_sizes_of_call(graph_, &spec_);
+    LaunchSpec launch;
+    launch.function = spec_.name + "_program";
+    launch.items = launch.bytes = 1;
+    launch.is_program = true;
+    for (int t = 0; t < next_temporary_; ++t) launch.tensors.push_back(t);
+    print_program(graph_, launch.function, &spec_, &writer_);
+    spec_.launches = {launch};
+    return writer_.text();
+  }
+
   void declare_inputs(const std::vector<StrideClass>& strides) {
     for (Value v : graph_.inputs()) {
       const Node& node = graph_[v];
@@ -50,7 +84,17 @@ class Emitter {
       tensor_[v] = static_cast<int>(i);
       spec_.inputs.push_back({node.attributes.name, node.type.dtype, node.type.shape,
                               i < strides.size() ? strides[i] : StrideClass::Contiguous});
+      spec_.inputs.back().is_read = is_used(v);
     }
+  }
+
+  bool is_used(Value v) const {
+    const auto has = [v](const std::vector<Value>& values) {
+      return std::find(values.begin(), values.end(), v) != values.end();
+    };
+    return has(graph_.outputs()) ||
+           std::any_of(graph_.nodes().begin(), graph_.nodes().end(),
+                       [&](const Node& node) { return has(node.operands); });
   }
 
   void declare_outputs() {
@@ -152,6 +196,59 @@ class Emitter {
 };
 
 }  // namespace
+
+ProgramSpec describe(const Graph& graph, const std::vector<StrideClass>& strides) {
+  return Emitter(graph, strides).spec();
+}
+
+bool has_steps(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
+    const KernelForm form = operation(node.op).kernel;
+    return form != KernelForm::Parameter && form != KernelForm::Region;
+  });
+}
+
+namespace {
+
+// Adds the sizes that a graph, or a body in it, gets from data.
+void add_sizes_from_data(const Graph& graph, std::set<int64_t>* symbols) {
+  for (const Node& node : graph.nodes()) {
+    if (node.op == Opcode::size) symbols->insert(node.attributes.size.value());
+    for (const auto& body : node.attributes.bodies) add_sizes_from_data(*body, symbols);
+  }
+}
+
+void require_known_sizes(const Graph& graph, const ProgramSpec& spec) {
+  std::set<int64_t> from_data;
+  add_sizes_from_data(graph, &from_data);
+  for (const Node& node : graph.nodes())
+    for (const int64_t symbol : symbols_of(node))
+      if (!from_data.count(symbol) &&
+          !is_known_at_call(Dim::symbol(static_cast<int>(symbol)), spec))
+        fail({graph.name() + ": size s" + std::to_string(symbol) + " of '" +
+                  std::string(info(node.op).name) + "' is the size of no input",
+              "each symbol gets its value from an axis of an input, or from data",
+              "use the sizes of the function's tensor arguments"});
+}
+
+}  // namespace
+
+void keep_sizes_of_call(const Graph& graph, ProgramSpec* spec) {
+  require_known_sizes(graph, *spec);
+  for (const Value v : graph.outputs())
+    for (const Dim& dim : graph[v].type.shape) {
+      if (is_known_at_call(dim, *spec)) continue;
+      const auto& locations = graph[v].locations;
+      throw Error({graph.name() + ": an output has the shape " + text(graph[v].type.shape) +
+                       ", and " + text(dim) + " depends on data",
+                   "the memory of outputs is made before the function runs",
+                   "write into a tensor of the largest size: out[:n] = value"})
+          .at(locations.empty() ? "" : text(locations[0]));
+    }
+  std::erase_if(spec->guards, [&](const ProgramSpec::Guard& guard) {
+    return !is_known_at_call(guard.a, *spec) || !is_known_at_call(guard.b, *spec);
+  });
+}
 
 Emitted emit(const Graph& graph, const std::vector<StrideClass>& strides) {
   return Emitter(graph, strides).run();

@@ -5,8 +5,9 @@
 //     e.text;   // one exported function per region, calling pto/isa
 //     e.spec;   // sizes to check, memory to allocate, kernels to launch
 //
-// It takes graphs of inputs, scalars, `fused` nodes and their results, as passes/fuse_regions
-// leaves them. Throws pto::Error for element types and operations that have no compiled form.
+// It takes graphs as passes/fuse_regions leaves them: inputs, scalars, `fused` nodes, their
+// results, and steps. A graph with steps becomes a program, one function that calls its kernels.
+// Throws pto::Error for operations that have no compiled form.
 //
 // Thread safety: pure function.
 #pragma once
@@ -24,6 +25,8 @@ namespace pto {
 inline constexpr std::string_view kKernelInclude =
     "#include \"pto/isa/reduce/region_reductions.hpp\"\n";
 
+inline constexpr std::string_view kProgramInclude = "#include \"pto/isa/program.hpp\"\n";
+
 struct Emitted {
   std::string text;
   ProgramSpec spec;
@@ -31,5 +34,15 @@ struct Emitted {
 
 // `strides` has one entry per tensor input; empty means all contiguous.
 Emitted emit(const Graph& graph, const std::vector<StrideClass>& strides);
+
+// Describes what a call of the graph takes and gives, without kernels.
+ProgramSpec describe(const Graph& graph, const std::vector<StrideClass>& strides);
+
+// Says whether something stands between the kernels of a fused graph.
+bool has_steps(const Graph& graph);
+
+// Throws pto::Error where the size of an output depends on data; takes guards on such sizes out of
+// the specification, since a call cannot check them.
+void keep_sizes_of_call(const Graph& graph, ProgramSpec* spec);
 
 }  // namespace pto

@@ -37,7 +37,8 @@ class RegionFunction {
     const std::string first = loops_.print(true);
     const std::string second = plan_.buffers.empty() ? "" : loops_.print(false);
     w_.line("");
-    w_.open("extern \"C\" PTO_EXPORT int32_t " + request_.function + "(const pto_args* args) {");
+    w_.open(std::string(request_.is_inner ? "static" : "extern \"C\" PTO_EXPORT") + " int32_t " +
+            request_.function + "(const pto_args* args) {");
     print_sizes();
     print_pointers();
     print_range();
@@ -48,21 +49,24 @@ class RegionFunction {
     w_.line("if (stream) stream_fence();");
     w_.line("return 0;");
     w_.close("}");
-    return {plan_.items(), traffic(body_, plan_)};
+    return {plan_.items(), traffic(body_, plan_), symbols_};
   }
 
  private:
   static std::string tensor(int t) { return "p" + std::to_string(t); }
 
   void print_sizes() {
-    std::vector<int> symbols;
     for (const Axis& axis : plan_.axes)  // sizes of parts too: their product may be 0
-      for (const Dim& part : axis.parts) collect_symbols(part, &symbols);
+      for (const Dim& part : axis.parts) collect_symbols(part, &symbols_);
     for (const Instance& i : plan_.instances)
-      if (i.count) collect_symbols(*i.count, &symbols);
-    for (int s : symbols)
-      w_.line("[[maybe_unused]] const int64_t s" + std::to_string(s) + " = size_argument(args, " +
-              std::to_string(request_.program_scalars + 2 + s) + ");");
+      if (i.count) collect_symbols(*i.count, &symbols_);
+    if (request_.is_inner) collect_symbols(traffic(body_, plan_), &symbols_);
+    for (size_t k = 0; k < symbols_.size(); ++k) {
+      const int place = request_.is_inner ? static_cast<int>(k) : symbols_[k];
+      w_.line("[[maybe_unused]] const int64_t s" + std::to_string(symbols_[k]) +
+              " = size_argument(args, " + std::to_string(request_.program_scalars + 2 + place) +
+              ");");
+    }
   }
 
   void print_pointers() {
@@ -132,6 +136,7 @@ class RegionFunction {
   RegionPlan plan_;
   RegionBody loops_;
   int first_output_ = 0;
+  std::vector<int> symbols_;
 };
 
 }  // namespace

@@ -21,18 +21,21 @@
 namespace pto {
 
 struct RegionText {
-  Dim items;  // independent pieces of work
-  Dim bytes;  // compulsory traffic of all items
+  Dim items;                 // independent pieces of work
+  Dim bytes;                 // compulsory traffic of all items
+  std::vector<int> symbols;  // of the sizes that the function takes, ascending
 };
 
 // The function takes the body's tensor inputs in order, then its outputs. `scalars[i]` is the place
 // of the body's i-th scalar input among the program's `program_scalars` scalars; behind them stand
-// items, quantum and the sizes s0, s1 ...
+// items, quantum and the sizes s0, s1 ..., or, for an inner function, which only its program calls,
+// those of RegionText::symbols. `strides` are those of the inputs, and may go on with the outputs'.
 struct RegionRequest {
   std::string function;
   std::vector<StrideClass> strides;
   std::vector<int> scalars;
   int program_scalars = 0;
+  bool is_inner = false;
 };
 
 RegionText print_region(const Graph& body, const RegionRequest& request, CodeWriter* writer);

@@ -149,9 +149,12 @@ void RegionBody::print_row() {
     define_row_values(sweep);
     print_row_sweep(sweep);
   }
+  std::vector<std::string> stores;
   for (size_t o = 0; o < plan_.outputs.size(); ++o)
     if (!plan_.stored_in_sweep(plan_.outputs[o]))
-      w_.line("store_one(" + output_pointer(o) + ", " + tile(plan_.outputs[o].instance) + ");");
+      stores.push_back("store_one(" + output_pointer(o) + ", " + tile(plan_.outputs[o].instance) +
+                       ");");
+  for (const std::string& store : stores) w_.line(store);
 }
 
 // Defines the values that a sweep needs and that do not vary along the inner axes, before the
@@ -230,10 +233,12 @@ void RegionBody::print_piece() {
   if (plan_.reduces()) {
     for (int sweep = 0; sweep < plan_.sweeps; ++sweep)
       if (!plan_.roots(sweep).empty()) print_piece_sweep(sweep);
+    std::vector<std::string> stores;
     for (size_t o = 0; o < plan_.outputs.size(); ++o)
       if (!plan_.stored_in_sweep(plan_.outputs[o]))
-        w_.line("store(w, " + output_pointer(o) + " + j, " + tile(plan_.outputs[o].instance) +
-                ", stream);");
+        stores.push_back("store(w, " + output_pointer(o) + " + j, " +
+                         tile(plan_.outputs[o].instance) + ", stream);");
+    for (const std::string& store : stores) w_.line(store);
   } else {
     print_prefetch();
     print_stores(0);
@@ -271,13 +276,17 @@ void RegionBody::print_piece_sweep(int sweep) {
   for (int i : reductions) scopes_.back()[i] = numbered("v", i);
 }
 
+// All tiles come before the stores: an output may lie where an input does.
 void RegionBody::print_stores(int sweep) {
+  std::vector<std::string> stores;
   for (size_t o = 0; o < plan_.outputs.size(); ++o) {
     const RegionOutput& output = plan_.outputs[o];
     if (plan_.stored_in_sweep(output) &&
         (!plan_.reduces() || plan_.at(output.instance).level == sweep))
-      w_.line("store(w, " + output_pointer(o) + " + j, " + tile(output.instance) + ", stream);");
+      stores.push_back("store(w, " + output_pointer(o) + " + j, " + tile(output.instance) +
+                       ", stream);");
   }
+  for (const std::string& store : stores) w_.line(store);
 }
 
 // Prefetches the next row where there are rows, else 4 KB ahead.

@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <map>
 
+#include "pto/ir/infer.hpp"
 #include "pto/ir/operations/operation.hpp"
 
 namespace pto {
 namespace {
-
-bool is_one(const Dim& dim) { return dim.is_constant() && dim.value() == 1; }
 
 bool is_reduce(const Node& node) { return info(node.op).family == Family::Reduce; }
 
@@ -20,12 +19,14 @@ class Planner {
 
   RegionPlan run() {
     find_axes();
-    for (Value output : body_.outputs()) {
+    for (size_t o = 0; o < body_.outputs().size(); ++o) {
+      const Value output = body_.outputs()[o];
       const Node& node = body_[output];
       const bool reduced = reduces(node);
       const AxisMap map = reduced ? reduction(body_, node).result : own_map(node.type.shape);
       const int root = instance(output, map);
-      plan_.outputs.push_back({root, varies_inside(map), dense_accesses(node.type.shape, map)});
+      plan_.outputs.push_back(
+          {root, varies_inside(map), load_accesses(node.type.shape, map, layout_of_output(o))});
     }
     merge_axes();
     for (const Instance& i : plan_.instances)
@@ -79,8 +80,8 @@ class Planner {
     made.value = value;
     made.map = map;
     made.inner = varies_inside(map);
-    if (is_count(node)) {
-      made.count = reduced_size(node);
+    if (reduces(node) && is_count(body_, node)) {
+      made.count = reduced_size(body_, node);
     } else if (reduces(node)) {
       const Reduction r = reduction(body_, node);
       PTO_ASSERT(map == r.result);
@@ -102,22 +103,6 @@ class Planner {
     }
     plan_.instances.push_back(std::move(made));
     return known_[{value, map}] = static_cast<int>(plan_.instances.size()) - 1;
-  }
-
-  // True for the sum of a constant 1, the divisor of every mean.
-  bool is_count(const Node& node) const {
-    if (node.op != Opcode::sum || !reduces(node)) return false;
-    const Node* of = &body_[node.operands[0]];
-    while (of->op == Opcode::broadcast || of->op == Opcode::reshape) of = &body_[of->operands[0]];
-    return of->op == Opcode::constant &&
-           of->attributes.value == decltype(of->attributes.value)(1.0);
-  }
-
-  Dim reduced_size(const Node& node) const {
-    Dim size = 1;
-    const Dims& shape = body_[node.operands[0]].type.shape;
-    for (int64_t axis : node.attributes.axes) size = size * shape[static_cast<size_t>(axis)];
-    return size;
   }
 
   int input_index(Value value) const {
@@ -150,8 +135,9 @@ class Planner {
     return accesses;
   }
 
-  std::vector<AxisAccess> dense_accesses(const Dims& shape, const AxisMap& map) const {
-    return load_accesses(shape, map, StrideClass::Contiguous);
+  StrideClass layout_of_output(size_t output) const {
+    const size_t place = tensor_index(static_cast<int>(body_.inputs().size())) + output;
+    return place < strides_.size() ? strides_[place] : StrideClass::Contiguous;
   }
 
   bool is_dense(const Instance& load) const {
@@ -179,8 +165,10 @@ class Planner {
       if (!mergeable(i.accesses, axis, body_[i.value].type.shape)) return false;
     }
     for (size_t o = 0; o < plan_.outputs.size(); ++o) {
-      const Dims& shape = body_[body_.outputs()[o]].type.shape;
-      if (!mergeable(plan_.outputs[o].accesses, axis, shape)) return false;
+      const auto& accesses = plan_.outputs[o].accesses;
+      const bool is_dense = layout_of_output(o) == StrideClass::Contiguous;
+      if (!is_dense && !inner && !accesses[axis].dims.empty()) return false;
+      if (!mergeable(accesses, axis, body_[body_.outputs()[o]].type.shape)) return false;
     }
     return true;
   }
@@ -199,7 +187,8 @@ class Planner {
     for (size_t axis = plan_.axes.empty() ? 0 : plan_.axes.size() - 1; axis-- > 0;) {
       if (!mergeable_everywhere(axis)) continue;
       for (Instance& i : plan_.instances) merge(&i.accesses, axis, i.input < 0 || is_dense(i));
-      for (RegionOutput& o : plan_.outputs) merge(&o.accesses, axis, true);
+      for (size_t o = 0; o < plan_.outputs.size(); ++o)
+        merge(&plan_.outputs[o].accesses, axis, layout_of_output(o) == StrideClass::Contiguous);
       const Axis outer = plan_.axes[axis];
       plan_.axes.erase(plan_.axes.begin() + static_cast<long>(axis));
       Axis& merged = plan_.axes[axis];
@@ -304,6 +293,14 @@ std::vector<int> RegionPlan::needed(const std::vector<int>& roots,
   };
   for (int root : roots) visit(root);
   return order;
+}
+
+bool can_store(const RegionPlan& plan, size_t output) {
+  const RegionOutput& out = plan.outputs[output];
+  for (const AxisAccess& access : out.accesses)
+    if (access.step == AxisStep::Folded) return false;
+  if (out.accesses.empty() || (plan.rows && !out.inner)) return true;
+  return out.accesses.back().step == AxisStep::Unit;
 }
 
 RegionPlan plan_region(const Graph& body, const std::vector<StrideClass>& strides) {

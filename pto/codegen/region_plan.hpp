@@ -101,7 +101,11 @@ struct RegionPlan {
   const Instance& at(int i) const { return instances[static_cast<size_t>(i)]; }
 };
 
-// `strides` has one entry per tensor input of the body.
+// Says whether the loops can store an output as it lies: not where neighbours on the vector axis,
+// or axes that are one, have gaps between them.
+bool can_store(const RegionPlan& plan, size_t output);
+
+// `strides` has one entry per tensor input of the body, and may have one per output behind them.
 RegionPlan plan_region(const Graph& body, const std::vector<StrideClass>& strides);
 
 }  // namespace pto

@@ -24,6 +24,8 @@ Emitted emit_stages(const Graph& graph, const CompileOptions& options) {
     warn(text.what + "\n  why: " + text.why + "\n  fix: " + text.fix);
   };
   Emitted emitted = emit(run_pipeline(graph, passes), options.strides);
+  for (size_t k = 0; k < options.writes.size(); ++k)
+    emitted.spec.outputs[k].writes = options.writes[k];
   if (options.dump) options.dump("C++", emitted.text);
   return emitted;
 }

@@ -25,6 +25,7 @@ class Library;
 
 struct CompileOptions {
   std::vector<StrideClass> strides;  // one per tensor input; empty: all contiguous
+  std::vector<int> writes;           // one per output: TensorSpec::writes; empty: none
   std::vector<std::string> disabled_passes;
   bool verify = true;  // after each pass
   std::string target;  // "", "portable", "avx2", "avx512"; "" is this machine's

@@ -81,7 +81,7 @@ TEST_P(Compile, one_softmax_serves_all_sizes) {
   }
 }
 
-// y = x[:2], which has no compiled form.
+// y = x[:2], a program without a kernel.
 Graph first_two() {
   GraphBuilder b("first_two");
   const Value x = b.input("x", DType::F32, {s0});
@@ -90,9 +90,9 @@ Graph first_two() {
   return b.build();
 }
 
-TEST_P(Compile, interprets_a_graph_without_a_compiled_form) {
-  EXPECT_THROW(compile(first_two(), options()), Error);
-  const auto program = compile_or_interpret(first_two(), options());
+TEST_P(Compile, makes_a_program_of_steps) {
+  const auto program = compile(first_two(), options());
+  EXPECT_TRUE(program->spec().launches.at(0).is_program);
   std::vector<float> x{1, 2, 3}, one{1};
   EXPECT_EQ(run(*program, {3}, x), (std::vector<float>{1, 2}));
   EXPECT_THROW(run(*program, {1}, one), Error);
@@ -130,15 +130,6 @@ TEST(Explain, shows_every_stage_and_compiles_nothing) {
   EXPECT_THAT(stages, testing::Contains("fuse_regions"));
   EXPECT_EQ(stages.front(), "graph");
   EXPECT_EQ(stages.back(), "C++");
-}
-
-TEST(Explain, names_what_has_no_compiled_form) {
-  std::map<std::string, std::string> texts;
-  CompileOptions options;
-  options.dump = [&](const std::string& stage, const std::string& text) { texts[stage] = text; };
-  explain(first_two(), options);
-  EXPECT_THAT(texts["interpreter"], testing::HasSubstr("user.py:3: 'view' has no compiled form"));
-  EXPECT_EQ(texts.count("C++"), 0u);
 }
 
 TEST(Explain, refuses_an_unknown_target) {

@@ -87,41 +87,13 @@ std::shared_ptr<const Program> program_of(const Graph& graph, ProgramSpec spec) 
   launch.items = launch.bytes = 1;
   const auto owned = std::make_shared<Graph>(graph);
   launch.params = owned.get();
+  for (TensorSpec& output : spec.outputs) output.replaces = output.writes;  // all is read first
   for (size_t t = 0; t < spec.inputs.size() + spec.outputs.size(); ++t)
     launch.tensors.push_back(static_cast<int>(t));
   spec.temporaries.clear();
   spec.launches = {launch};
   return std::make_shared<Program>(std::move(spec), std::vector<pto_kernel>{run_interpreted},
                                    owned);
-}
-
-// --- graphs without a compiled form -------------------------------------------------------------
-
-// The sizes that a call knows before it runs.
-bool is_known_at_call(const Dim& dim, const ProgramSpec& spec) {
-  bool all = true;
-  each_symbol(dim, [&](int64_t symbol) {
-    const auto has = [&](const TensorSpec& input) {
-      return std::any_of(input.shape.begin(), input.shape.end(), [&](const Dim& size) {
-        return size.is_symbol() && size.value() == symbol;
-      });
-    };
-    all = all && std::any_of(spec.inputs.begin(), spec.inputs.end(), has);
-  });
-  return all;
-}
-
-void check_outputs(const Graph& graph, const ProgramSpec& spec) {
-  for (const Value v : graph.outputs())
-    for (const Dim& dim : graph[v].type.shape) {
-      if (is_known_at_call(dim, spec)) continue;
-      const auto& locations = graph[v].locations;
-      throw Error({graph.name() + ": an output has the shape " + text(graph[v].type.shape) +
-                       ", and " + text(dim) + " depends on data",
-                   "the memory of outputs is made before the function runs",
-                   "write into a tensor of the largest size: out[:n] = value"})
-          .at(locations.empty() ? "" : text(locations[0]));
-    }
 }
 
 // --- the warning to the user --------------------------------------------------------------------
@@ -180,28 +152,14 @@ void warn_of(const Graph& graph, const CompileOptions& options, const ErrorText&
 }  // namespace
 
 std::optional<ErrorText> reason_to_interpret(const Graph& graph) {
-  const auto is_named = [](const Node& node) {  // rather than a size, which follows from it
-    const Operation& about = operation(node.op);
-    return about.kernel == KernelForm::None && about.field != Field::Size;
-  };
-  const bool any = std::any_of(graph.nodes().begin(), graph.nodes().end(), is_named);
   for (const Node& node : graph.nodes()) {
-    if (any && !is_named(node)) continue;
-    const std::string name(info(node.op).name);
+    for (const auto& body : node.attributes.bodies)
+      if (auto reason = reason_to_interpret(*body)) return reason;
+    if (operation(node.op).kernel != KernelForm::None) continue;
     const std::string at = node.locations.empty() ? "" : text(node.locations[0]) + ": ";
-    ErrorText reason{
-        at + "'" + name + "' has no compiled form yet",
-        "compiled are element-wise operations, reductions, broadcasts, transposes, and "
-        "reshapes that put in or take out axes of size 1",
-        "keep it out of functions whose time counts"};
-    if (operation(node.op).kernel == KernelForm::None) return reason;
-    if (node.op != Opcode::reshape) continue;
-    try {
-      operand_map(graph, node, 0, own_map(node.type.shape));
-    } catch (const Error& error) {
-      reason.what = at + error.text().what;
-      return reason;
-    }
+    return ErrorText{at + "'" + std::string(info(node.op).name) + "' has no compiled form yet",
+                     "a graph is compiled as a whole, or interpreted as a whole",
+                     "keep it out of functions whose time counts"};
   }
   return std::nullopt;
 }
@@ -210,11 +168,9 @@ std::shared_ptr<const Program> interpreted_program(const Graph& graph,
                                                    const CompileOptions& options,
                                                    const ErrorText& reason) {
   verify(graph);
-  ProgramSpec spec = emit(graph, options.strides).spec;
-  check_outputs(graph, spec);
-  std::erase_if(spec.guards, [&](const ProgramSpec::Guard& guard) {  // the interpreter checks all
-    return !is_known_at_call(guard.a, spec) || !is_known_at_call(guard.b, spec);
-  });
+  ProgramSpec spec = describe(graph, options.strides);
+  for (size_t k = 0; k < options.writes.size(); ++k) spec.outputs[k].writes = options.writes[k];
+  keep_sizes_of_call(graph, &spec);  // the interpreter checks all guards
   static std::mutex mutex;
   static std::set<std::string> told;
   const std::lock_guard lock(mutex);

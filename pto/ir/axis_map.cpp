@@ -6,12 +6,6 @@
 #include "pto/ir/operations/operation.hpp"
 
 namespace pto {
-namespace {
-
-bool is_one(const Dim& dim) { return dim.is_constant() && dim.value() == 1; }
-
-}  // namespace
-
 Dims iteration_space(const Dims& shape) {
   Dims space;
   for (const Dim& dim : shape)

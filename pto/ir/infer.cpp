@@ -41,4 +41,23 @@ Type infer(const Node& node, const std::vector<const Node*>& operands) {
   return operation(node.op).infer(node, operands);
 }
 
+bool is_number(const Type& type) {
+  return type.shape.empty() && (is_integer(type.dtype) || type.dtype == DType::Bool);
+}
+
+bool is_count(const Graph& graph, const Node& node) {
+  if (node.op != Opcode::sum) return false;
+  const Node* of = &graph[node.operands[0]];
+  while (of->op == Opcode::broadcast || of->op == Opcode::reshape) of = &graph[of->operands[0]];
+  if (of->op != Opcode::constant) return false;
+  return std::visit([](auto value) { return value == 1; }, of->attributes.value);
+}
+
+Dim reduced_size(const Graph& graph, const Node& node) {
+  Dim size = 1;
+  const Dims& shape = graph[node.operands[0]].type.shape;
+  for (const int64_t axis : node.attributes.axes) size = size * shape[static_cast<size_t>(axis)];
+  return size;
+}
+
 }  // namespace pto

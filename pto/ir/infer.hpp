@@ -29,4 +29,12 @@ bool accepts(Opcode op, DType dtype);
 // Counts the axes from the front and sorts them. Throws pto::Error: out of range, repeated.
 std::vector<int64_t> normal_axes(Opcode op, std::vector<int64_t> axes, size_t rank);
 
+// Says whether a type is one whole number or truth value, which programs keep in variables.
+bool is_number(const Type& type);
+
+// Says whether a node counts the elements along some axes, as a sum of ones; reduced_size() is the
+// count.
+bool is_count(const Graph& graph, const Node& node);
+Dim reduced_size(const Graph& graph, const Node& node);
+
 }  // namespace pto

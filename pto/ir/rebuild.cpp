@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/ir/rebuild.hpp"
 
-#include <set>
-
 namespace pto {
 
 Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeNode& make,
@@ -31,26 +29,31 @@ Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeN
   return b.build();
 }
 
+std::set<int64_t> symbols_of(const Node& node) {
+  std::set<int64_t> symbols;
+  const auto note = [&](const Dim& dim) {
+    each_symbol(dim, [&](int64_t s) { symbols.insert(s); });
+  };
+  for (const Dim& dim : node.type.shape) note(dim);
+  note(node.attributes.size);
+  for (const auto& body : node.attributes.bodies)
+    for (const Node& inner : body->nodes()) symbols.merge(symbols_of(inner));
+  return symbols;
+}
+
 std::vector<bool> needed_nodes(const Graph& graph, const std::vector<Value>& roots) {
   std::vector<bool> needed(graph.nodes().size(), false);
   for (const Value v : roots) needed[static_cast<size_t>(v)] = true;
   std::set<int64_t> symbols;  // of the sizes of needed nodes, their bodies and all guards
-  const auto note = [&](const Dim& dim) {
-    each_symbol(dim, [&](int64_t s) { symbols.insert(s); });
-  };
-  const std::function<void(const Node&)> note_sizes = [&](const Node& node) {
-    for (const Dim& dim : node.type.shape) note(dim);
-    note(node.attributes.size);
-    for (const auto& body : node.attributes.bodies)
-      for (const Node& inner : body->nodes()) note_sizes(inner);
-  };
-  for (const Guard& guard : graph.guards()) note(guard.a), note(guard.b);
+  for (const Guard& guard : graph.guards())
+    for (const Dim* dim : {&guard.a, &guard.b})
+      each_symbol(*dim, [&](int64_t s) { symbols.insert(s); });
   for (size_t i = needed.size(); i-- > 0;) {
     const Node& node = graph.nodes()[i];
     if (node.op == Opcode::size && symbols.count(node.attributes.size.value()) != 0)
       needed[i] = true;
     if (!needed[i]) continue;
-    note_sizes(node);
+    symbols.merge(symbols_of(node));
     for (const Value v : node.operands) needed[static_cast<size_t>(v)] = true;
   }
   return needed;

@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "pto/ir/graph.hpp"
@@ -28,6 +29,9 @@ Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeN
 
 // The node with bodies that `change` makes of its own.
 Node with_bodies(Node node, const std::function<Graph(const Graph&)>& change);
+
+// Lists the symbols of all sizes that a node names: in its type, its attributes and its bodies.
+std::set<int64_t> symbols_of(const Node& node);
 
 // Says for each node whether one of `roots` needs it.
 std::vector<bool> needed_nodes(const Graph& graph, const std::vector<Value>& roots);

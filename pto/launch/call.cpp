@@ -206,6 +206,10 @@ void Call::run_one(size_t launch, const pto_tensor* tensors, uint64_t* scalars) 
                           {scalars, n_scalars_}, params_);
   if (sizes.written_bytes >= here.stream_bytes) args.flags = PTO_LAUNCH_STREAM;
   if (spec.params != nullptr) args.params = spec.params;
+  if (spec.is_program) {
+    if (run_program(bound.function, args) == 0) return;
+    fail_with_report(program_.spec_.name, pto_last_error());
+  }
   const int32_t blocks =
       block_count(sizes.items, sizes.bytes, spec.quantum, num_threads(), here.grain_bytes);
   if (pto_launch(bound.function, &args, blocks) == 0) [[likely]]

@@ -96,6 +96,16 @@ int32_t launch_cores(const CoreKernels& kernels, const pto_args& args, int32_t b
   });
 }
 
+int32_t run_program(pto_kernel function, const pto_args& args) {
+  return guarded([&] {
+    Launch launch(function, args, 1);
+    const KernelFloatState float_state;
+    const int32_t code = function(&launch.args);
+    if (code != 0 && launch.has_text.load()) set_last_error(std::move(launch.text));
+    return code;  // where a launch of the program failed, its text is there
+  });
+}
+
 void set_last_error(std::string text) { t_last_error = std::move(text); }
 
 }  // namespace pto

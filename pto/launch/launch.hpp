@@ -35,6 +35,10 @@ constexpr int32_t kAllBlocks = -1;
 int32_t launch_cores(const CoreKernels& kernels, const pto_args& args, int32_t blocks,
                      int32_t block = kAllBlocks);
 
+// Calls a program's function once, on this thread; what it launches runs on the pool. Returns as
+// pto_launch() does.
+int32_t run_program(pto_kernel function, const pto_args& args);
+
 // Returns the arguments of a launch, which point to these.
 inline pto_args args_of(std::span<const pto_tensor> tensors, std::span<const uint64_t> scalars,
                         std::span<const std::byte> params = {}) {

@@ -7,192 +7,51 @@
 #include <set>
 #include <string>
 
-#include "pto/ir/axis_map.hpp"
-#include "pto/ir/verify.hpp"
+#include "pto/ir/infer.hpp"
+#include "pto/ir/rebuild.hpp"
+#include "pto/passes/fusion_plan.hpp"
 
 namespace pto {
 namespace {
 
-bool is_reduce(const Node& node) { return info(node.op).family == Family::Reduce; }
-
-// Collects guards between two symbols, whose loop nests are one. Sizes equal to an expression stay
-// apart, since a kernel loops over the sizes as they are written.
-std::vector<Guard> symbol_guards(const Graph& graph) {
-  std::vector<Guard> found;
-  for (const Guard& guard : graph.guards())
-    if (guard.a.is_symbol() && guard.b.is_symbol()) found.push_back(guard);
-  return found;
-}
-
-Dim with_representatives(const EqualSizes& equal, const Dim& dim) {
-  if (dim.is_constant() || dim.is_symbol()) return equal.representative(dim);
-  return Dim::make(dim.op(), with_representatives(equal, dim.left()),
-                   with_representatives(equal, dim.right()));
-}
-
-// A region before it is built. The key names its loop nest: space, reduced axes, stage.
-struct Region {
-  int stage = 0;
-  std::vector<Value> outputs;  // of the whole graph, without repetition
-};
-
-struct Use {
-  Value reduction;
-  bool in_place;  // needed at the map that the reduction's own loop nest gives
-};
-
-class Fusion {
+class Builder {
  public:
-  explicit Fusion(const Graph& graph) : graph_(graph), equal_(symbol_guards(graph)) {}
-
-  Graph run() {
-    for (Value output : graph_.outputs()) place_output(output);
-    for (size_t i = 0; i < pending_.size(); ++i) place_reduction(pending_[i]);
-    return build();
-  }
+  Builder(const Graph& graph, bool is_body) : graph_(graph), plan_(graph, is_body) {}
+  Graph run();
 
  private:
-  bool reduces(Value v) const {
-    return is_reduce(graph_[v]) && !reduction(graph_, graph_[v]).axes.empty();
-  }
-
-  // Returns a text that is equal for equal sizes.
-  std::string space_key(const Dims& space) const {
-    Dims same;
-    for (const Dim& dim : space) same.push_back(with_representatives(equal_, dim));
-    return text(same);
-  }
-
-  std::string nest_key(Value reduce) const {
-    const Reduction r = reduction(graph_, graph_[reduce]);
-    std::string key = space_key(r.space);
-    for (int axis : r.axes) key += "/" + std::to_string(axis);
-    return key;
-  }
-
-  // Finds the reductions that `v`, needed at `map`, reads without another reduction between.
-  void uses(Value v, const AxisMap& map, std::set<std::pair<Value, AxisMap>>* seen,
-            std::vector<Use>* found) const {
-    if (!seen->insert({v, map}).second) return;
-    const Node& node = graph_[v];
-    if (reduces(v)) {
-      found->push_back({v, map == reduction(graph_, node).result});
-      return;
-    }
-    for (size_t i = 0; i < node.operands.size(); ++i)
-      uses(node.operands[i], is_reduce(node) ? map : operand_map(graph_, node, i, map), seen,
-           found);
-  }
-
-  std::vector<Use> uses_of(Value v) const {
-    std::set<std::pair<Value, AxisMap>> seen;
-    std::vector<Use> found;
-    uses(v, own_map(graph_[v].type.shape), &seen, &found);
-    return found;
-  }
-
-  // A reduction joins the loop nest of the reductions that it reads in place and with the same key;
-  // everything else that it reads must be finished a stage before.
-  int stage_of(Value reduce) {
-    auto known = stages_.find(reduce);
-    if (known != stages_.end()) return known->second;
-    int stage = 0;
-    for (const Use& use : uses_of(graph_[reduce].operands[0]))
-      stage = std::max(stage,
-                       stage_of(use.reduction) +
-                           (use.in_place && nest_key(use.reduction) == nest_key(reduce) ? 0 : 1));
-    return stages_[reduce] = stage;
-  }
-
-  void place_reduction(Value v) {
-    const std::string key = region_key(nest_key(v), stage_of(v));
-    add_output(key, stage_of(v), v);
-    for (const Use& use : uses_of(graph_[v].operands[0])) need(use, key);
-  }
-
-  // Makes a value that is read from outside of the region an output of its own region; a value
-  // inside may itself read from outside.
-  void need(const Use& use, const std::string& key) {
-    if (!needed_.insert({use.reduction, key}).second) return;
-    const bool inside =
-        use.in_place && region_key(nest_key(use.reduction), stage_of(use.reduction)) == key;
-    if (!inside) {
-      pending_.push_back(use.reduction);
-      return;
-    }
-    for (const Use& next : uses_of(graph_[use.reduction].operands[0])) need(next, key);
-  }
-
-  void place_output(Value output) {
-    if (reduces(output)) return place_reduction(output);
-    const std::vector<Use> used = uses_of(output);
-    int stage = -1;
-    for (const Use& use : used) stage = std::max(stage, stage_of(use.reduction));
-    const std::string space = space_key(iteration_space(graph_[output].type.shape));
-    std::string key;
-    for (const Use& use : used) {
-      const bool last = stage_of(use.reduction) == stage;
-      const bool joins = last && use.in_place &&
-                         space_key(reduction(graph_, graph_[use.reduction]).space) == space;
-      const std::string candidate = region_key(nest_key(use.reduction), stage);
-      if (last && (!joins || (!key.empty() && key != candidate))) {
-        key.clear();
-        stage += 1;
-        break;
-      }
-      if (last) key = candidate;
-    }
-    if (key.empty()) {
-      stage = std::max(stage, 0);
-      key = region_key(space, stage);
-    }
-    add_output(key, stage, output);
-    for (const Use& use : used) need(use, key);
-  }
-
-  static std::string region_key(const std::string& nest, int stage) {
-    return nest + "@" + std::to_string(stage);
-  }
-
-  void add_output(const std::string& key, int stage, Value v) {
-    Region& region = regions_[key];
-    region.stage = stage;
-    if (std::find(region.outputs.begin(), region.outputs.end(), v) == region.outputs.end())
-      region.outputs.push_back(v);
-  }
-
-  Graph build();
   Graph build_body(const std::string& key, const Region& region, std::vector<Value>* operands);
+  Value operand(Value v) const { return made_.count(v) ? made_.at(v) : stored_.at(v); }
+  void build_step(GraphBuilder& builder, Value v);
+  void build_region(GraphBuilder& builder, const std::string& key, const Region& region);
 
   const Graph& graph_;
-  const EqualSizes equal_;
-  std::map<Value, int> stages_;
-  std::map<std::string, Region> regions_;
-  std::set<std::pair<Value, std::string>> needed_;
-  std::vector<Value> pending_;
+  FusionPlan plan_;
+  // Values of the new graph: of parameters and steps, and those that kernels store.
+  std::map<Value, Value> made_, stored_;
 };
 
 // Copies the region's part of the graph; values from outside become inputs.
-Graph Fusion::build_body(const std::string& key, const Region& region,
-                         std::vector<Value>* operands) {
+Graph Builder::build_body(const std::string& key, const Region& region,
+                          std::vector<Value>* operands) {
   GraphBuilder body(graph_.name());
   std::map<Value, Value> copied;
-  const auto outside = [&](Value v) {
-    return reduces(v) && region_key(nest_key(v), stage_of(v)) != key;
+  std::set<std::string> names;
+  const auto new_name = [&](const Node& node, Value v) {
+    std::string name = node.is_parameter() ? node.attributes.name : "t" + std::to_string(v);
+    while (!names.insert(name).second) name += "_";
+    return name;
   };
   const std::function<Value(Value)> copy = [&](Value v) -> Value {
     auto known = copied.find(v);
     if (known != copied.end()) return known->second;
     const Node& node = graph_[v];
-    if (node.op == Opcode::input || outside(v)) {
+    if (plan_.is_outside(v, key)) {
       operands->push_back(v);
-      const std::string name =
-          node.op == Opcode::input ? node.attributes.name : "t" + std::to_string(v);
-      return copied[v] = body.input(name, node.type.dtype, node.type.shape);
-    }
-    if (node.op == Opcode::scalar) {
-      operands->push_back(v);
-      return copied[v] = body.scalar(node.attributes.name, node.type.dtype);
+      const std::string name = new_name(node, v);
+      return copied[v] = node.op == Opcode::scalar
+                             ? body.scalar(name, node.type.dtype)
+                             : body.input(name, node.type.dtype, node.type.shape);
     }
     std::vector<Value> inner;
     for (Value operand : node.operands) inner.push_back(copy(operand));
@@ -204,38 +63,58 @@ Graph Fusion::build_body(const std::string& key, const Region& region,
   return body.build();
 }
 
-Graph Fusion::build() {
-  std::vector<std::pair<std::string, Region>> order(regions_.begin(), regions_.end());
-  std::stable_sort(order.begin(), order.end(),
-                   [](const auto& a, const auto& b) { return a.second.stage < b.second.stage; });
-  GraphBuilder builder(graph_.name());
-  std::map<Value, Value> made;
-  for (Value v : graph_.inputs()) {
-    const Node& node = graph_[v];
-    made[v] = node.op == Opcode::input
-                  ? builder.input(node.attributes.name, node.type.dtype, node.type.shape)
-                  : builder.scalar(node.attributes.name, node.type.dtype);
-    builder.add_locations(made[v], node.locations);
+void Builder::build_step(GraphBuilder& builder, Value v) {
+  Node node = graph_[v];
+  node = with_bodies(std::move(node),
+                     [](const Graph& body) { return Builder(body, /*is_body=*/true).run(); });
+  if (is_extent(graph_, node)) {
+    made_[v] = builder.extent(reduced_size(graph_, graph_[node.operands[0]]));
+  } else {
+    for (Value& v : node.operands) v = operand(v);
+    made_[v] = builder.copy(node, node.operands);
   }
-  std::map<Value, Value> results;
-  for (const auto& [key, region] : order) {
-    std::vector<Value> operands, mapped;
-    Graph body = build_body(key, region, &operands);
-    for (Value v : operands) mapped.push_back(made.count(v) ? made.at(v) : results.at(v));
-    const Value fused = builder.fused(mapped, std::move(body));
-    for (size_t i = 0; i < region.outputs.size(); ++i)
-      results[region.outputs[i]] = builder.result(fused, static_cast<int64_t>(i));
+  builder.add_locations(made_[v], node.locations);
+}
+
+void Builder::build_region(GraphBuilder& builder, const std::string& key, const Region& region) {
+  std::vector<Value> operands;
+  Graph body = build_body(key, region, &operands);
+  for (Value& v : operands) v = operand(v);
+  const Value fused = builder.fused(operands, std::move(body));
+  for (size_t i = 0; i < region.outputs.size(); ++i) {
+    const Value made = stored_[region.outputs[i]] = builder.result(fused, static_cast<int64_t>(i));
+    builder.add_locations(made, graph_[region.outputs[i]].locations);
+  }
+}
+
+Graph Builder::run() {
+  GraphBuilder builder(graph_.name());
+  for (Value v : graph_.inputs()) {
+    made_[v] = builder.copy(graph_[v], {});
+    builder.add_locations(made_[v], graph_[v].locations);
+  }
+  std::map<int, std::vector<Value>> steps;
+  for (Value v = 0; v < static_cast<Value>(graph_.nodes().size()); ++v)
+    if (plan_.steps().any() && plan_.steps().has(v)) steps[plan_.ready(v)].push_back(v);
+  std::map<int, std::vector<std::string>> regions;
+  for (const auto& [key, region] : plan_.regions()) regions[region.stage].push_back(key);
+  const int last = std::max(steps.empty() ? -1 : steps.rbegin()->first,
+                            regions.empty() ? -1 : regions.rbegin()->first);
+  for (int stage = 0; stage <= last; ++stage) {
+    for (const Value v : steps[stage]) build_step(builder, v);
+    for (const std::string& key : regions[stage])
+      build_region(builder, key, plan_.regions().at(key));
   }
   for (const Guard& guard : graph_.guards()) {
     builder.set_location(guard.location);
     builder.guard_equal(guard.a, guard.b, guard.because, guard.kind);
   }
-  for (Value output : graph_.outputs()) builder.output(results.at(output));
+  for (Value v : graph_.outputs()) builder.output(stored_.count(v) ? stored_.at(v) : made_.at(v));
   return builder.build();
 }
 
 }  // namespace
 
-Graph fuse_regions(const Graph& graph) { return Fusion(graph).run(); }
+Graph fuse_regions(const Graph& graph) { return Builder(graph, /*is_body=*/false).run(); }
 
 }  // namespace pto

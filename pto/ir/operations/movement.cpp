@@ -11,8 +11,6 @@
 namespace pto {
 namespace {
 
-bool is_one(const Dim& dim) { return dim.is_constant() && dim.value() == 1; }
-
 int64_t rank_of(const Node& node) { return static_cast<int64_t>(node.type.shape.size()); }
 
 // --- broadcast -----------------------------------------------------------------------------------

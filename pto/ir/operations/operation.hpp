@@ -34,6 +34,7 @@ enum class Field : uint8_t { None, Value, Axes, Index, Size, Body };
 // Code generation makes this of a node.
 enum class KernelForm : uint8_t {
   None,       // nothing: a graph with such a node has no compiled form
+  Step,       // a statement of its own between the kernels
   Parameter,  // a load, or a number of the call
   Constant,   // a literal
   Moved,      // the elements of its operand, addressed in another way

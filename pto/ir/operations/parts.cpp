@@ -160,13 +160,17 @@ std::vector<Bounded> evaluate_concat(Evaluation& in, const Node& node) {
 
 namespace operations {
 
-constinit const Operation view{
-    .info = {"view", "", Family::Structure, -1}, .infer = infer_view, .evaluate = evaluate_view};
+constinit const Operation view{.info = {"view", "", Family::Structure, -1},
+                               .kernel = KernelForm::Step,
+                               .infer = infer_view,
+                               .evaluate = evaluate_view};
 constinit const Operation update{.info = {"update", "", Family::Structure, -1},
+                                 .kernel = KernelForm::Step,
                                  .infer = infer_update,
                                  .evaluate = evaluate_update};
 constinit const Operation concat{.info = {"concat", "", Family::Structure, -1},
                                  .field = Field::Axes,
+                                 .kernel = KernelForm::Step,
                                  .infer = infer_concat,
                                  .sizes = sizes_of_concat,
                                  .evaluate = evaluate_concat};

@@ -96,6 +96,7 @@ namespace operations {
 
 constinit const Operation matmul{.info = {"matmul", "", Family::Structure, 2},
                                  .dtypes = kArithmetic,
+                                 .kernel = KernelForm::Step,
                                  .infer = infer_matmul,
                                  .sizes = sizes_of_matmul,
                                  .evaluate = evaluate_matmul,

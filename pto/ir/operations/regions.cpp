@@ -291,18 +291,21 @@ namespace operations {
 
 constinit const Operation loop{.info = {"loop", "", Family::Structure, -1},
                                .field = Field::Body,
+                               .kernel = KernelForm::Step,
                                .infer = infer_loop,
                                .results = results_of_body,
                                .sizes = sizes_of_loop,
                                .evaluate = evaluate_loop};
 constinit const Operation repeat{.info = {"repeat", "", Family::Structure, -1},
                                  .field = Field::Body,
+                                 .kernel = KernelForm::Step,
                                  .infer = infer_repeat,
                                  .results = results_of_body,
                                  .sizes = sizes_of_repeat,
                                  .evaluate = evaluate_repeat};
 constinit const Operation branch{.info = {"branch", "", Family::Structure, -1},
                                  .field = Field::Body,
+                                 .kernel = KernelForm::Step,
                                  .infer = infer_branch,
                                  .results = results_of_body,
                                  .sizes = sizes_of_branch,

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// GraphPrinter: prints the statements of one graph of a program: the root, or the body of a loop.
+//
+//     GraphPrinter body(text, graph, places, numbers, given);
+//     body.print();              // statements; what fails returns from the function around them
+//     body.number(out);          // an expression
+//
+// print_program.hpp says what the text looks like.
+//
+// Thread safety: one printer belongs to one thread.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pto/codegen/code_writer.hpp"
+#include "pto/codegen/memref.hpp"
+#include "pto/codegen/storage.hpp"
+#include "pto/ir/graph.hpp"
+
+namespace pto {
+
+// The text of a program, which the printers of its graphs share.
+struct ProgramText {
+  std::string name;
+  CodeWriter functions;   // the kernels
+  CodeWriter statements;  // of the function that calls them
+  int next = 0;           // number of the next variable
+  int kernels = 0;
+  std::string variable(const char* prefix) { return prefix + std::to_string(next++); }
+};
+
+class GraphPrinter {
+ public:
+  // `outputs[k]` is the memory of output k where it is given.
+  GraphPrinter(ProgramText& text, const Graph& graph, bool is_root,
+               std::vector<std::optional<MemRef>> outputs, Storage storage)
+      : text_(text),
+        w_(text.statements),
+        graph_(graph),
+        is_root_(is_root),
+        outputs_(std::move(outputs)),
+        storage_(std::move(storage)),
+        buffers_(storage_.given.size()) {}
+
+  void set_place(Value v, MemRef place) { places_[v] = std::move(place); }
+  void add_holder(Value v) { holders_.push_back(v); }  // of the root: of the next output
+  void set_number(Value v, std::string name) { numbers_[v] = std::move(name); }
+
+  void print();
+  // An expression of the C++ type of the value's elements; loads it where it lies in memory.
+  std::string number(Value v);
+
+ private:
+  void print_node(Value v);
+
+  // --- numbers and sizes: print_numbers.cpp ------------------------------------------------------
+  void print_number(Value v);
+  void print_size(Value v);
+  void print_guards(const std::vector<int64_t>& defined);
+
+  // --- memory: print_memory.cpp ------------------------------------------------------------------
+  MemRef home_of(Made made, const Type& type);
+  MemRef fresh(const Type& type);
+  void copy(const MemRef& to, const MemRef& from, bool may_be_same = false);
+  std::vector<std::string> offsets_of(const Node& node, size_t first);
+  void check_part(const Node& node, const std::vector<std::string>& offsets, const Dims& whole,
+                  const Dims& part);
+  void print_view(Value v);
+  void print_move(Value v);
+  void print_update(Value v);
+  void print_concat(Value v);
+  void copy_outputs();
+
+  // --- work: print_work.cpp ----------------------------------------------------------------------
+  void print_matmul(Value v);
+  void print_fused(Value v);
+
+  // --- control flow: print_control.cpp -----------------------------------------------------------
+  struct Result {                  // of a loop, repeat or branch
+    std::string number;            // its variable, or
+    std::optional<MemRef> memory;  // its memory
+    int start = -1;                // the operand whose value it has at first
+  };
+  using Results = std::vector<Result>;
+  Results results_of(Value v);
+  GraphPrinter printer_of(Value v, const Graph& body, const Results& results,
+                          const std::string& index, bool computes);
+  void print_body(Value v, const Graph& body, const Results& results, const std::string& index);
+  void print_loop(Value v);
+  void print_repeat(Value v);
+  void print_branch(Value v);
+
+  std::string tensor_argument(const MemRef& place);
+
+  // Where a value lies; a number gets memory first.
+  const MemRef& place(Value v);
+  MemRef whole_of(int buffer, const Type& type);
+  std::string where(const Node& node) const;  // the user's line, as a C++ string
+  void must(const std::string& call);         // prints a call whose code ends the function
+
+  ProgramText& text_;
+  CodeWriter& w_;
+  const Graph& graph_;
+  const bool is_root_;
+  std::vector<std::optional<MemRef>> outputs_;
+  std::vector<Value> holders_;
+  Storage storage_;
+  std::vector<std::optional<MemRef>> buffers_;
+  std::map<Value, MemRef> places_;
+  std::map<Made, MemRef> made_;
+  std::map<Value, std::string> numbers_;
+  std::map<Made, std::string> made_numbers_;  // of loops
+};
+
+// An estimate, as a C++ expression of type double, of the bytes that a graph moves; products and
+// loops count as bytes too.
+std::string cost_of(const Graph& graph);
+
+}  // namespace pto

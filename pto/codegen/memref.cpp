@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/codegen/memref.hpp"
+
+#include "pto/base/text.hpp"
+#include "pto/codegen/code_writer.hpp"
+#include "pto/ir/axis_map.hpp"
+
+namespace pto {
+namespace {
+
+std::string times(const std::string& a, const std::string& b) {
+  if (a == "0" || b == "0") return "0";
+  if (a == "1") return b;
+  return b == "1" ? a : a + " * " + b;
+}
+
+std::vector<std::string> dense_strides(const Dims& shape) {
+  std::vector<std::string> strides(shape.size());
+  std::string step = "1";
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = step;
+    if (!is_one(shape[i])) step = times(cpp_size(shape[i]), step);
+  }
+  return strides;
+}
+
+// Says what is known of the strides of a part, or of axes in another order.
+StrideClass layout_of(const MemRef& place) {
+  const bool is_row = place.strides.empty() || place.strides.back() == "1";
+  return is_row ? StrideClass::Rows : StrideClass::Any;
+}
+
+// Says whether the axes in front of a part have size 1, and those behind one axis are whole.
+bool is_block(const Dims& whole, const Dims& part) {
+  size_t i = 0;
+  while (i < part.size() && is_one(part[i])) ++i;
+  for (++i; i < part.size(); ++i)
+    if (!(part[i] == whole[i])) return false;
+  return true;
+}
+
+}  // namespace
+
+MemRef dense_memref(const std::string& data, const Type& type) {
+  return {data, type, dense_strides(type.shape), StrideClass::Contiguous};
+}
+
+MemRef part_of(const MemRef& whole, const std::vector<std::string>& offsets, const Dims& sizes) {
+  MemRef part = whole;
+  part.type.shape = sizes;
+  for (size_t i = 0; i < offsets.size(); ++i)
+    if (const std::string step = times(offsets[i], whole.strides[i]); step != "0")
+      part.data += " + " + step;
+  const bool is_dense =
+      whole.layout == StrideClass::Contiguous && is_block(whole.type.shape, sizes);
+  if (!is_dense) part.layout = layout_of(part);
+  return part;
+}
+
+MemRef with_shape(const MemRef& from, const Dims& shape) {
+  if (from.layout == StrideClass::Contiguous)
+    return dense_memref(from.data, {from.type.dtype, shape});
+  std::vector<std::string> kept;
+  for (size_t i = 0; i < from.strides.size(); ++i)
+    if (!is_one(from.type.shape[i])) kept.push_back(from.strides[i]);
+  MemRef to = from;
+  to.type.shape = shape;
+  to.strides.assign(shape.size(), "0");
+  size_t next = kept.size();
+  for (size_t i = shape.size(); i-- > 0;)
+    if (!is_one(shape[i])) to.strides[i] = kept[--next];
+  if (!shape.empty() && is_one(shape.back())) to.strides.back() = "1";
+  to.layout = layout_of(to);
+  return to;
+}
+
+MemRef transposed(const MemRef& from, const std::vector<int64_t>& axes) {
+  MemRef to = from;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    to.strides[i] = from.strides[static_cast<size_t>(axes[i])];
+    to.type.shape[i] = from.type.shape[static_cast<size_t>(axes[i])];
+  }
+  to.layout = layout_of(to);
+  return to;
+}
+
+MemRef broadcast_to(const MemRef& from, const Dims& shape) {
+  MemRef to = from;
+  to.type.shape = shape;
+  to.strides.assign(shape.size(), "0");
+  const size_t ahead = shape.size() - from.strides.size();
+  bool repeats = ahead > 0;
+  for (size_t i = 0; i < from.strides.size(); ++i) {
+    const bool stretches = is_one(from.type.shape[i]) && !is_one(shape[ahead + i]);
+    if (!stretches) to.strides[ahead + i] = from.strides[i];
+    repeats = repeats || stretches;
+  }
+  if (repeats) to.layout = layout_of(to);
+  return to;
+}
+
+std::string element_count(const Dims& shape) {
+  std::string count = "1";
+  for (const Dim& dim : shape) count = times(cpp_size(dim), count);
+  return count;
+}
+
+}  // namespace pto

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// MemRef: where a tensor lies in memory, as C++ expressions over the variables of a program.
+//
+//     MemRef x = dense_memref("v3", {DType::F32, {Dim::symbol(0), 64}});
+//     MemRef row = part_of(x, {"i", "0"}, {1, 64});     // row.data == "v3 + i * 64"
+//     MemRef flat = with_shape(row, {64});
+//
+// Thread safety: plain values.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pto/base/program_spec.hpp"
+#include "pto/ir/graph.hpp"
+
+namespace pto {
+
+struct MemRef {
+  std::string data;  // of the type Stored<element>*
+  Type type;
+  std::vector<std::string> strides;  // in elements, one an axis
+  StrideClass layout = StrideClass::Contiguous;
+};
+
+MemRef dense_memref(const std::string& data, const Type& type);
+
+// The elements of a part; `offsets` and `sizes` have one entry an axis.
+MemRef part_of(const MemRef& whole, const std::vector<std::string>& offsets, const Dims& sizes);
+
+// The same elements with axes of size 1 put in or taken out, or, where the place is dense, in any
+// shape.
+MemRef with_shape(const MemRef& from, const Dims& shape);
+MemRef transposed(const MemRef& from, const std::vector<int64_t>& axes);
+MemRef broadcast_to(const MemRef& from, const Dims& shape);
+
+// A number of elements as an expression.
+std::string element_count(const Dims& shape);
+
+}  // namespace pto

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/codegen/parallel_loop.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "pto/codegen/storage.hpp"
+
+namespace pto {
+namespace {
+
+// A number as `factor` times the index of the loop, and something that the loop does not change.
+// Factor 0: the loop does not change it. Nothing: it changes in another way.
+using Factor = std::optional<Dim>;
+
+// The parts that one iteration writes, in the body of the loop and those within.
+class Writes {
+ public:
+  Writes(const Graph& body, std::map<Value, Factor> factors)
+      : body_(body), factors_(std::move(factors)) {}
+
+  // True where `last` is the tensor `first` with parts that other iterations do not write.
+  bool are_apart(Value last, Value first) {
+    for (Value v = last; v != first;) {
+      if (v != last && !is_read_once(v)) return false;
+      const Node& node = body_[v];
+      if (node.op == Opcode::update) {
+        if (!is_apart(node)) return false;
+        v = node.operands[0];
+      } else {
+        const Made made = made_by(body_, v);
+        const int start = made.node < 0 ? -1 : start_of(body_, made);
+        if (start < 0 || !are_apart_inside(body_[made.node], made.index, start)) return false;
+        v = body_[made.node].operands[static_cast<size_t>(start)];
+      }
+    }
+    return last == first || is_read_once(first);
+  }
+
+ private:
+  bool is_read_once(Value v) const {
+    int reads = 0;
+    for (const Node& node : body_.nodes())
+      reads += static_cast<int>(std::count(node.operands.begin(), node.operands.end(), v));
+    return reads == 1 &&
+           std::find(body_.outputs().begin(), body_.outputs().end(), v) == body_.outputs().end();
+  }
+
+  // The same of what the bodies of a node do to the operand `start`, from which a result goes on.
+  bool are_apart_inside(const Node& node, int result, int start) {
+    const size_t ahead = operands_ahead(node);
+    const auto first = static_cast<size_t>(start) - ahead;
+    const size_t carried =
+        node.op == Opcode::branch ? 0 : node.attributes.bodies.back()->outputs().size();
+    for (const auto& inner : node.attributes.bodies) {
+      if (node.op == Opcode::repeat && inner == node.attributes.bodies.front()) continue;
+      std::map<Value, Factor> factors;
+      for (size_t i = 0; i < inner->inputs().size(); ++i) {
+        const bool is_index = node.op == Opcode::loop && i == 0;
+        const bool changes = is_index || (i >= first_carried(node) - ahead &&
+                                          i < first_carried(node) - ahead + carried);
+        factors[inner->inputs()[i]] = changes ? Factor() : factor(node.operands[i + ahead]);
+      }
+      const Value last = inner->outputs()[static_cast<size_t>(result)];
+      if (!Writes(*inner, factors).are_apart(last, inner->inputs()[first])) return false;
+    }
+    return true;
+  }
+
+  bool is_apart(const Node& update) {
+    const Dims& part = body_[update.operands[1]].type.shape;
+    for (size_t axis = 0; axis < part.size(); ++axis) {
+      const Factor steps = factor(update.operands[2 + axis]);
+      if (steps && !(*steps == Dim(0)) && is_at_most(part[axis], *steps)) return true;
+    }
+    return false;
+  }
+
+  Factor factor(Value v) {
+    if (const auto known = factors_.find(v); known != factors_.end()) return known->second;
+    const Node& node = body_[v];
+    const auto of = [&](size_t i) { return factor(node.operands[i]); };
+    Factor found;
+    if (node.op == Opcode::constant || node.op == Opcode::extent) {
+      found = Dim(0);
+    } else if (node.op == Opcode::add || node.op == Opcode::sub) {
+      const Factor a = of(0), b = of(1);
+      if (a && b) found = node.op == Opcode::add ? *a + *b : *a - *b;
+    } else if (node.op == Opcode::mul) {
+      const std::optional<Dim> x = size_of(node.operands[0]), y = size_of(node.operands[1]);
+      const Factor a = of(0), b = of(1);
+      if (a && y) found = *a * *y;
+      if (b && x && !found) found = *b * *x;
+    } else if (!node.operands.empty()) {  // from what does not change, a thing that does not
+      const bool is_fixed = std::all_of(node.operands.begin(), node.operands.end(), [&](Value o) {
+        const Factor one = factor(o);
+        return one && *one == Dim(0);
+      });
+      if (is_fixed) found = Dim(0);
+    }
+    return factors_[v] = found;
+  }
+
+  // The size that a number is, where the graph says so.
+  std::optional<Dim> size_of(Value v) const {
+    const Node& node = body_[v];
+    if (node.op == Opcode::extent) return node.attributes.size;
+    if (node.op == Opcode::constant && std::holds_alternative<int64_t>(node.attributes.value))
+      return Dim(std::get<int64_t>(node.attributes.value));
+    return std::nullopt;
+  }
+
+  bool is_at_most(const Dim& size, const Dim& limit) const {
+    if (size == limit) return true;
+    if (size.is_constant() && limit.is_constant()) return size.value() <= limit.value();
+    if (size.is_constant() && size.value() == 1) return is_at_least_one(limit);
+    if (size.op() == DimOp::Min)
+      return is_at_most(size.left(), limit) || is_at_most(size.right(), limit);
+    if (!size.is_symbol()) return false;
+    for (const Node& node : body_.nodes())
+      if (node.op == Opcode::size && node.attributes.size == size)
+        return number_is_at_most(node.operands[0], limit);
+    return false;
+  }
+  // A symbol of an input's axis is never 1 or 0 alone by name; only a constant is known.
+  static bool is_at_least_one(const Dim& limit) {
+    return limit.is_constant() && limit.value() >= 1;
+  }
+
+  bool number_is_at_most(Value v, const Dim& limit) const {
+    const Node& node = body_[v];
+    if (const auto size = size_of(v)) return is_at_most(*size, limit);
+    return node.op == Opcode::minimum && (number_is_at_most(node.operands[0], limit) ||
+                                          number_is_at_most(node.operands[1], limit));
+  }
+
+  const Graph& body_;
+  std::map<Value, Factor> factors_;
+};
+
+}  // namespace
+
+bool writes_apart(const Graph& graph, Value v) {
+  const Node& loop = graph[v];
+  const Node& step = graph[loop.operands[2]];
+  const bool is_forward = step.op == Opcode::constant &&
+                          std::holds_alternative<int64_t>(step.attributes.value) &&
+                          std::get<int64_t>(step.attributes.value) >= 1;
+  if (!is_forward) return false;
+  const Graph& body = loop.body();
+  const size_t count = body.outputs().size();
+  std::map<Value, Factor> factors;
+  for (size_t i = 0; i < body.inputs().size(); ++i)
+    factors[body.inputs()[i]] = i == 0 ? Factor(Dim(1)) : i <= count ? Factor() : Factor(Dim(0));
+  for (size_t k = 0; k < count; ++k) {
+    const Value last = body.outputs()[k], first = body.inputs()[1 + k];
+    if (last == first || !Writes(body, factors).are_apart(last, first)) return false;
+  }
+  return true;
+}
+
+}  // namespace pto

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/codegen/parallel_loop.hpp"
+
+#include <gtest/gtest.h>
+
+#include "pto/ir/parse.hpp"
+
+namespace pto::parallel_loop_test {
+
+// A loop over rows of %x that carries %out, with this body.
+bool may_run_side_by_side(const std::string& body, const std::string& step = "1") {
+  const Graph graph = parse(
+      "graph g(%x: f32[s0, 8], %rows: i64[s0], %out: f32[s0, 8]) -> (f32[s0, 8]) {\n"
+      "  %0 = constant {value=0} : i64[]\n"
+      "  %1 = extent {size=s0} : i64[]\n"
+      "  %2 = constant {value=" +
+      step +
+      "} : i64[]\n"
+      "  %3 = loop(%0, %1, %2, %out, %x, %rows) graph loop(%i: i64[], %out: f32[s0, 8], "
+      "%x: f32[s0, 8], %rows: i64[s0]) -> (f32[s0, 8]) {\n"
+      "    %0 = constant {value=0} : i64[]\n"
+      "    %1 = constant {value=2} : i64[]\n" +
+      body +
+      "  } : f32[s0, 8]\n"
+      "  %4 = result(%3) {index=0} : f32[s0, 8]\n"
+      "  return %4\n}\n");
+  for (Value v = 0; v < static_cast<Value>(graph.nodes().size()); ++v)
+    if (graph[v].op == Opcode::loop) return writes_apart(graph, v);
+  return false;
+}
+
+const std::string kRow = "    %2 = view(%x, %i, %0) : f32[1, 8]\n";
+
+TEST(ParallelLoop, WritesOfOneRowEachAreApart) {
+  const std::string write = kRow +
+                            "    %3 = update(%out, %2, %i, %0) : f32[s0, 8]\n"
+                            "    return %3\n";
+  EXPECT_TRUE(may_run_side_by_side(write));
+  EXPECT_TRUE(may_run_side_by_side(write, "3"));
+  EXPECT_FALSE(may_run_side_by_side(write, "-1"));
+}
+
+TEST(ParallelLoop, TwoRowsAtTwiceTheIndexAreApartAndAtTheIndexAreNot) {
+  const std::string rows = "    %2 = view(%x, %0, %0) : f32[2, 8]\n";
+  EXPECT_TRUE(may_run_side_by_side(rows + "    %3 = mul(%i, %1) : i64[]\n"
+                                          "    %4 = update(%out, %2, %3, %0) : f32[s0, 8]\n"
+                                          "    return %4\n"));
+  EXPECT_FALSE(may_run_side_by_side(rows + "    %3 = update(%out, %2, %i, %0) : f32[s0, 8]\n"
+                                           "    return %3\n"));
+}
+
+TEST(ParallelLoop, APlaceFromDataOrThatStaysIsNotApart) {
+  EXPECT_FALSE(may_run_side_by_side(kRow + "    %3 = view(%rows, %i) : i64[1]\n"
+                                           "    %4 = reshape(%3) : i64[]\n"
+                                           "    %5 = update(%out, %2, %4, %0) : f32[s0, 8]\n"
+                                           "    return %5\n"));
+  EXPECT_FALSE(may_run_side_by_side(kRow + "    %3 = update(%out, %2, %0, %0) : f32[s0, 8]\n"
+                                           "    return %3\n"));
+}
+
+TEST(ParallelLoop, WhoReadsWhatIsCarriedWaitsForTheIterationBefore) {
+  EXPECT_FALSE(
+      may_run_side_by_side("    %2 = view(%out, %0, %0) : f32[1, 8]\n"
+                           "    %3 = update(%out, %2, %i, %0) : f32[s0, 8]\n"
+                           "    return %3\n"));
+  EXPECT_FALSE(
+      may_run_side_by_side("    %2 = add(%out, %x) : f32[s0, 8]\n"
+                           "    return %2\n"));
+}
+
+TEST(ParallelLoop, AnInnerLoopWritesForTheOuterOne) {
+  const auto inner = [](const std::string& row) {
+    return "    %2 = constant {value=1} : i64[]\n"
+           "    %3 = constant {value=8} : i64[]\n"
+           "    %4 = loop(%0, %3, %2, %out, %i, %x) graph loop(%j: i64[], %out: f32[s0, 8], "
+           "%i: i64[], %x: f32[s0, 8]) -> (f32[s0, 8]) {\n"
+           "      %0 = view(%x, %i, %j) : f32[1, 1]\n"
+           "      %1 = update(%out, %0, " +
+           row +
+           ") : f32[s0, 8]\n"
+           "      return %1\n"
+           "    } : f32[s0, 8]\n"
+           "    %5 = result(%4) {index=0} : f32[s0, 8]\n"
+           "    return %5\n";
+  };
+  EXPECT_TRUE(may_run_side_by_side(inner("%i, %j")));
+  EXPECT_FALSE(may_run_side_by_side(inner("%j, %j")));
+}
+
+}  // namespace pto::parallel_loop_test

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Control flow of a program: loops, repetitions, branches, and the graphs that are their bodies.
+#include "pto/codegen/graph_printer.hpp"
+#include "pto/codegen/parallel_loop.hpp"
+#include "pto/ir/infer.hpp"
+
+namespace pto {
+
+// Makes the memory and the variables of a node's results; those that go on from an operand have its
+// value.
+GraphPrinter::Results GraphPrinter::results_of(Value v) {
+  const Node& node = graph_[v];
+  const Graph& body = *node.attributes.bodies.back();
+  Results results;
+  for (size_t k = 0; k < body.outputs().size(); ++k) {
+    const Made made{v, static_cast<int>(k)};
+    const Type& type = body[body.outputs()[k]].type;
+    Result& result = results.emplace_back();
+    if (is_number(type)) {
+      const bool is_carried = node.op != Opcode::branch;
+      const std::string first =
+          is_carried ? " = " + number(node.operands[first_carried(node) + k]) : "";
+      result.number = text_.variable("v");
+      w_.line(std::string(cpp_name(type.dtype)) + " " + result.number + first + ";");
+      made_numbers_[made] = result.number;
+      continue;
+    }
+    result.start = start_of(graph_, made);
+    result.memory = home_of(made, type);
+    made_[made] = *result.memory;
+    const auto start = static_cast<size_t>(result.start);
+    if (result.start >= 0 && storage_.copies.count({v, start}))
+      copy(*result.memory, place(node.operands[start]), true);
+  }
+  for (size_t i = operands_ahead(node); i < node.operands.size(); ++i)  // in front of the bodies
+    if (is_number(graph_[node.operands[i]].type))
+      number(node.operands[i]);
+    else
+      place(node.operands[i]);
+  return results;
+}
+
+// Makes the printer of a body, which computes into the memory of the results. `index`: that of a
+// loop; `computes`: false for a condition.
+GraphPrinter GraphPrinter::printer_of(Value v, const Graph& body, const Results& results,
+                                      const std::string& index, bool computes) {
+  const Node& node = graph_[v];
+  const size_t ahead = operands_ahead(node);
+  std::vector<Given> given(body.outputs().size());
+  std::vector<std::optional<MemRef>> outputs(body.outputs().size());
+  for (size_t k = 0; computes && k < results.size(); ++k) {
+    if (!results[k].memory) continue;
+    given[k].is_given = true;
+    if (results[k].start >= 0)
+      given[k].holder = body.inputs()[static_cast<size_t>(results[k].start) - ahead];
+    outputs[k] = results[k].memory;
+  }
+  GraphPrinter inner(text_, body, false, std::move(outputs), plan_storage(body, given));
+  for (size_t i = 0; i < body.inputs().size(); ++i) {
+    const Value input = body.inputs()[i], outer = node.operands[i + ahead];
+    if (node.op == Opcode::loop && i == 0)
+      inner.set_number(input, index);
+    else if (is_number(body[input].type))
+      inner.set_number(input, number(outer));
+    else
+      inner.set_place(input, place(outer));
+  }
+  for (size_t k = 0; k < results.size(); ++k) {  // the values that change
+    if (results[k].memory && results[k].start >= 0)
+      inner.set_place(body.inputs()[static_cast<size_t>(results[k].start) - ahead],
+                      *results[k].memory);
+    else if (!results[k].memory && node.op != Opcode::branch)
+      inner.set_number(body.inputs()[first_carried(node) - ahead + k], results[k].number);
+  }
+  return inner;
+}
+
+// Prints a body, and gives the variables of numbers their next values, all at once.
+void GraphPrinter::print_body(Value v, const Graph& body, const Results& results,
+                              const std::string& index) {
+  GraphPrinter inner = printer_of(v, body, results, index, true);
+  inner.print();
+  std::vector<std::pair<std::string, std::string>> next;
+  for (size_t k = 0; k < results.size(); ++k) {
+    if (results[k].memory) continue;
+    const Value out = body.outputs()[k];
+    const std::string value = inner.number(out);
+    if (value == results[k].number) continue;
+    const std::string name = text_.variable("v");
+    w_.line("const " + std::string(cpp_name(body[out].type.dtype)) + " " + name + " = " + value +
+            ";");
+    next.emplace_back(results[k].number, name);
+  }
+  for (const auto& [variable, value] : next) w_.line(variable + " = " + value + ";");
+}
+
+void GraphPrinter::print_loop(Value v) {
+  const Node& node = graph_[v];
+  const Results results = results_of(v);
+  const std::string start = number(node.operands[0]), stop = number(node.operands[1]),
+                    step = number(node.operands[2]);
+  if (graph_[node.operands[2]].op != Opcode::constant || step == "0")
+    w_.line("if (" + step + " == 0) return pto_fail_step(frame.args->services, " + where(node) +
+            ");");
+  const std::string count = text_.variable("count"), k = text_.variable("k"),
+                    index = text_.variable("i");
+  w_.line("const int64_t " + count + " = trips(" + start + ", " + stop + ", " + step + ");");
+  const std::string define_index = "[[maybe_unused]] const int64_t " + index +
+                                   " = number::add<int64_t>(" + start + ", number::mul<int64_t>(" +
+                                   k + ", " + step + "));";
+  if (writes_apart(graph_, v)) {
+    const std::string name = text_.variable("body");
+    w_.open("const auto " + name + " = [&](const Frame& frame, int64_t " + k +
+            ") __attribute__((noinline)) -> int32_t {");
+    w_.line(define_index);
+    print_body(v, node.body(), results, index);
+    w_.line("return 0;");
+    w_.close("};");
+    must("for_each(frame, " + count + ", work(double(" + count + ") * (" + cost_of(node.body()) +
+         ")), " + name + ")");
+    return;
+  }
+  w_.open("for (int64_t " + k + " = 0; " + k + " < " + count + "; ++" + k + ") {");
+  w_.line("const Scope scope(frame.arena);");
+  w_.line(define_index);
+  print_body(v, node.body(), results, index);
+  w_.close("}");
+}
+
+void GraphPrinter::print_repeat(Value v) {
+  const Node& node = graph_[v];
+  const Results results = results_of(v);
+  const std::string k = text_.variable("k");
+  w_.open("for (int64_t " + k + " = 0;; ++" + k + ") {");
+  w_.line("const Scope scope(frame.arena);");
+  GraphPrinter condition = printer_of(v, node.body(0), results, "", false);
+  condition.print();
+  w_.line("if (!" + condition.number(node.body(0).outputs()[0]) + ") break;");
+  w_.line("if (" + k + " >= kMostRounds) return pto_fail_rounds(frame.args->services, " +
+          where(node) + ", " + k + ");");
+  print_body(v, node.body(1), results, "");
+  w_.close("}");
+}
+
+void GraphPrinter::print_branch(Value v) {
+  const Node& node = graph_[v];
+  const Results results = results_of(v);
+  const std::string condition = number(node.operands[0]);
+  for (const size_t i : {0, 1}) {
+    w_.open(i == 0 ? "if (" + condition + ") {" : "else {");
+    w_.line("const Scope scope(frame.arena);");
+    print_body(v, node.body(i), results, "");
+    w_.close("}");
+  }
+}
+
+}  // namespace pto

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of a program's tensors: parts, writes, copies.
+#include "pto/codegen/graph_printer.hpp"
+#include "pto/ir/operations/operation.hpp"
+
+namespace pto {
+
+std::string GraphPrinter::where(const Node& node) const {
+  return cpp_string(node.locations.empty() ? "" : pto::text(node.locations[0]));
+}
+
+void GraphPrinter::must(const std::string& call) {
+  const std::string code = text_.variable("code");
+  w_.line("if (const int32_t " + code + " = " + call + ") return " + code + ";");
+}
+
+MemRef GraphPrinter::fresh(const Type& type) {
+  const std::string name = text_.variable("v"), count = element_count(type.shape);
+  const std::string element = "Stored<" + std::string(cpp_name(type.dtype)) + ">";
+  w_.line(element + "* const " + name + " = take<" + element + ">(frame, " + count + ");");
+  w_.line("if (__builtin_expect(!" + name + ", 0)) return no_memory(frame, bytes_of(" + count +
+          ", sizeof(" + element + ")));");
+  return dense_memref(name, type);
+}
+
+const MemRef& GraphPrinter::place(Value v) {
+  if (const auto known = places_.find(v); known != places_.end()) return known->second;
+  const MemRef made = fresh(graph_[v].type);
+  w_.line("*" + made.data + " = Stored<" + std::string(cpp_name(made.type.dtype)) + ">(" +
+          numbers_.at(v) + ");");
+  return places_[v] = made;
+}
+
+MemRef GraphPrinter::whole_of(int buffer, const Type& type) {
+  auto& memory = buffers_[static_cast<size_t>(buffer)];
+  const int output = storage_.given[static_cast<size_t>(buffer)];
+  if (!memory) memory = output >= 0 ? *outputs_[static_cast<size_t>(output)] : fresh(type);
+  return *memory;
+}
+
+MemRef GraphPrinter::home_of(Made made, const Type& type) {
+  const Home home = storage_.homes.at(made);
+  if (home.part_of < 0) return whole_of(home.buffer, type);
+  const Node& update = graph_[home.part_of];
+  const MemRef whole = whole_of(home.buffer, update.type);
+  const auto offsets = offsets_of(update, 2);
+  check_part(update, offsets, whole.type.shape, type.shape);
+  return part_of(whole, offsets, type.shape);
+}
+
+void GraphPrinter::copy(const MemRef& to, const MemRef& from, bool may_be_same) {
+  w_.open("{");
+  const std::string a = tensor_argument(to), b = tensor_argument(from);
+  w_.line("const pto_tensor to = " + a + ", from = " + b + ";");
+  w_.line(std::string(may_be_same ? "if (to.data != from.data) " : "") +
+          "pto_copy_tensor(&to, &from);");
+  w_.close("}");
+}
+
+std::vector<std::string> GraphPrinter::offsets_of(const Node& node, size_t first) {
+  std::vector<std::string> offsets;
+  for (size_t i = first; i < node.operands.size(); ++i) offsets.push_back(number(node.operands[i]));
+  return offsets;
+}
+
+void GraphPrinter::check_part(const Node& node, const std::vector<std::string>& offsets,
+                              const Dims& whole, const Dims& part) {
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    if (offsets[i] == "0" && part[i] == whole[i]) continue;
+    const std::string size = cpp_size(part[i]), all = cpp_size(whole[i]);
+    const bool may_be_negative = !part[i].is_constant();
+    w_.line("if (__builtin_expect(" + offsets[i] + " < 0 || " +
+            (may_be_negative ? size + " < 0 || " : "") + offsets[i] + " > " + all + " - " + size +
+            ", 0)) return pto_fail_part(frame.args->services, " + where(node) + ", \"" +
+            std::string(info(node.op).name) + "\", " + std::to_string(i) + ", " + offsets[i] +
+            ", " + size + ", " + all + ");");
+  }
+}
+
+void GraphPrinter::print_view(Value v) {
+  const Node& node = graph_[v];
+  const MemRef whole = place(node.operands[0]);
+  const auto offsets = offsets_of(node, 1);
+  check_part(node, offsets, graph_[node.operands[0]].type.shape, node.type.shape);
+  places_[v] = part_of(whole, offsets, node.type.shape);
+  print_move(v);
+}
+
+// Gives the elements a variable, or copies them where their memory changes before they are read.
+void GraphPrinter::print_move(Value v) {
+  const Node& node = graph_[v];
+  if (node.op != Opcode::view) {
+    const MemRef from = place(node.operands[0]);
+    const bool regroups = node.op == Opcode::reshape && from.layout != StrideClass::Contiguous &&
+                          iteration_space(from.type.shape) != iteration_space(node.type.shape);
+    if (regroups) {
+      const MemRef dense = fresh(from.type);
+      copy(dense, from);
+      places_[v] = with_shape(dense, node.type.shape);
+    } else {
+      places_[v] = node.op == Opcode::reshape     ? with_shape(from, node.type.shape)
+                   : node.op == Opcode::transpose ? transposed(from, node.attributes.axes)
+                                                  : broadcast_to(from, node.type.shape);
+    }
+    if (regroups) return;
+  }
+  MemRef& moved = places_.at(v);
+  if (storage_.copied_moves.count(v)) {
+    const MemRef kept = fresh(node.type);
+    copy(kept, moved);
+    moved = kept;
+    return;
+  }
+  if (moved.data.find(' ') == std::string::npos) return;
+  const std::string name = text_.variable("v");
+  w_.line("auto* const " + name + " = " + moved.data + ";");
+  moved.data = name;
+}
+
+void GraphPrinter::print_update(Value v) {
+  const Node& node = graph_[v];
+  const MemRef whole = home_of({v, 0}, node.type);
+  if (storage_.copies.count({v, 0})) copy(whole, place(node.operands[0]), true);
+  const Made part = made_by(graph_, node.operands[1]);
+  if (part.node < 0 || storage_.homes.at(part).part_of != v) {
+    const Dims& shape = graph_[node.operands[1]].type.shape;
+    const auto offsets = offsets_of(node, 2);
+    check_part(node, offsets, node.type.shape, shape);
+    const MemRef to = part_of(whole, offsets, shape);
+    if (const auto known = numbers_.find(node.operands[1]); known != numbers_.end())
+      w_.line("*(" + to.data + ") = " + known->second + ";");
+    else
+      copy(to, place(node.operands[1]));
+  }
+  places_[v] = whole;
+}
+
+void GraphPrinter::print_concat(Value v) {
+  const Node& node = graph_[v];
+  const MemRef whole = home_of({v, 0}, node.type);
+  const auto axis = static_cast<size_t>(node.attributes.axes[0]);
+  std::string offset = "0";
+  for (const Value operand : node.operands) {
+    const Dims& shape = graph_[operand].type.shape;
+    std::vector<std::string> offsets(shape.size(), "0");
+    offsets[axis] = offset;
+    Dims sizes = node.type.shape;
+    sizes[axis] = shape[axis];
+    copy(part_of(whole, offsets, sizes), place(operand));
+    offset = "(" + offset + " + " + cpp_size(shape[axis]) + ")";
+  }
+  places_[v] = whole;
+}
+
+// Copies what the graph returns and did not compute in its place. In a loop's body first away from
+// the memory of what is carried, which the copies overwrite.
+void GraphPrinter::copy_outputs() {
+  std::map<size_t, MemRef> from;
+  for (const size_t k : storage_.copied_outputs) {
+    const Value v = graph_.outputs()[k];
+    if (const auto known = numbers_.find(v); known != numbers_.end()) {
+      w_.line("*" + outputs_[k]->data + " = " + known->second + ";");
+      continue;
+    }
+    from[k] = place(v);
+    const Made made = made_by(graph_, v);
+    const bool is_apart = made.node >= 0 && storage_.homes.at(made).part_of < 0 &&
+                          storage_.given[static_cast<size_t>(storage_.homes.at(made).buffer)] < 0;
+    if (is_apart || is_root_) continue;
+    from[k] = fresh(graph_[v].type);
+    copy(from[k], place(v));
+  }
+  for (const auto& [k, place] : from) copy(*outputs_[k], place);
+}
+
+}  // namespace pto

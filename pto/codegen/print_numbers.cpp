@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole numbers and truth values of a program, which live in variables; sizes that come from them.
+#include <algorithm>
+
+#include "pto/codegen/graph_printer.hpp"
+#include "pto/ir/operations/operation.hpp"
+
+namespace pto {
+namespace {
+
+std::string literal(const Node& node) {
+  const auto& value = node.attributes.value;
+  const int64_t n = std::holds_alternative<int64_t>(value)
+                        ? std::get<int64_t>(value)
+                        : static_cast<int64_t>(std::get<double>(value));
+  if (node.type.dtype == DType::Bool) return n != 0 ? "true" : "false";
+  if (node.type.dtype == DType::I64 && n >= 0 && n < (int64_t{1} << 31)) return std::to_string(n);
+  return std::string(cpp_name(node.type.dtype)) + "(" + std::to_string(static_cast<uint64_t>(n)) +
+         "ull)";
+}
+
+}  // namespace
+
+std::string GraphPrinter::number(Value v) {
+  if (const auto known = numbers_.find(v); known != numbers_.end()) return known->second;
+  const std::string type(cpp_name(graph_[v].type.dtype)), name = text_.variable("v");
+  w_.line("const " + type + " " + name + " = load_number<" + type + ">(" + places_.at(v).data +
+          ");");
+  return numbers_[v] = name;
+}
+
+// A loop may change its numbers before they are read, so values are variables of their own.
+void GraphPrinter::print_number(Value v) {
+  const Node& node = graph_[v];
+  if (node.op == Opcode::constant) {
+    numbers_[v] = literal(node);
+    return;
+  }
+  const std::string type(cpp_name(node.type.dtype));
+  std::string value;
+  if (node.op == Opcode::extent) {
+    value = cpp_size(node.attributes.size);
+  } else if (!is_elementwise(node.op)) {
+    numbers_[v] = number(node.operands[0]);
+    return;
+  } else if (node.op == Opcode::cast) {
+    value = type + "(" + number(node.operands[0]) + ")";
+  } else {
+    const std::string of(cpp_name(graph_[node.operands.back()].type.dtype));
+    for (const Value operand : node.operands)
+      value += (value.empty() ? "" : ", ") + number(operand);
+    const bool is_plain = node.op == Opcode::logical_not;
+    value = "number::" + std::string(info(node.op).name) + (is_plain ? "(" : "<" + of + ">(") +
+            value + ")";
+  }
+  const std::string name = text_.variable("v");
+  w_.line("const " + type + " " + name + " = " + value + ";");
+  numbers_[v] = name;
+}
+
+void GraphPrinter::print_size(Value v) {
+  const Node& node = graph_[v];
+  const std::string count = number(node.operands[0]);
+  w_.line("[[maybe_unused]] const int64_t " + cpp_size(node.attributes.size) + " = " + count + ";");
+  w_.line("if (__builtin_expect(" + count +
+          " < 0, 0)) return pto_fail_size(frame.args->services, " + where(node) + ", " + count +
+          ");");
+  numbers_[v] = count;
+  print_guards({node.attributes.size.value()});
+}
+
+// Checks the guards that name one of the symbols that were just defined, and none that will be;
+// with nothing defined those whose sizes are known when the graph starts.
+void GraphPrinter::print_guards(const std::vector<int64_t>& defined) {
+  std::vector<int64_t> later;
+  for (Value v = 0; v < static_cast<Value>(graph_.nodes().size()); ++v)
+    if (graph_[v].op == Opcode::size && !numbers_.count(v))
+      later.push_back(graph_[v].attributes.size.value());
+  for (const Guard& guard : graph_.guards()) {
+    bool names_new = defined.empty(), names_later = false;
+    for (const Dim* dim : {&guard.a, &guard.b})
+      each_symbol(*dim, [&](int64_t symbol) {
+        const auto in = [&](const std::vector<int64_t>& list) {
+          return std::find(list.begin(), list.end(), symbol) != list.end();
+        };
+        names_new = names_new || in(defined);
+        names_later = names_later || in(later);
+      });
+    if (!names_new || names_later) continue;
+    const std::string a = cpp_size(guard.a), b = cpp_size(guard.b);
+    const bool is_empty = guard.kind == GuardKind::Nonempty;
+    w_.line("if (__builtin_expect(" + a + " != " + b +
+            ", 0)) return pto_fail_sizes(frame.args->services, " +
+            cpp_string(guard.location.file.empty() ? "" : pto::text(guard.location)) + ", " +
+            cpp_string(guard.because) + ", " + a + ", " + b + ", " + (is_empty ? "1" : "0") + ");");
+  }
+}
+
+}  // namespace pto

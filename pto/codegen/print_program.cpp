@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/codegen/print_program.hpp"
+
+#include <algorithm>
+
+#include "pto/codegen/graph_printer.hpp"
+#include "pto/ir/infer.hpp"
+#include "pto/ir/operations/operation.hpp"
+#include "pto/ir/rebuild.hpp"
+
+namespace pto {
+namespace {
+
+// Finds for each output the input whose memory it may take: the one that it continues. An input
+// serves one output.
+std::vector<Given> givens_of(const Graph& graph) {
+  std::vector<Given> givens(graph.outputs().size(), {true, -1});
+  std::vector<Value> taken;
+  for (size_t k = 0; k < givens.size(); ++k) {
+    Value v = graph.outputs()[k];
+    while (!graph[v].is_parameter()) {
+      const Made made = made_by(graph, v);
+      const int start = made.node < 0 ? -1 : start_of(graph, made);
+      if (start < 0) break;
+      v = graph[made.node].operands[static_cast<size_t>(start)];
+    }
+    const bool is_new = std::find(taken.begin(), taken.end(), v) == taken.end();
+    if (graph[v].op != Opcode::input || !(graph[v].type == graph[graph.outputs()[k]].type))
+      continue;
+    if (is_new && graph.outputs()[k] != v) givens[k].holder = v, taken.push_back(v);
+  }
+  return givens;
+}
+
+}  // namespace
+
+void GraphPrinter::print() {
+  print_guards({});
+  for (const size_t k : storage_.continued)  // elsewhere in the root, where the caller says so
+    if (is_root_) copy(*outputs_[k], places_.at(holders_[k]), true);
+  for (Value v = 0; v < static_cast<Value>(graph_.nodes().size()); ++v)
+    if (!graph_[v].is_parameter()) print_node(v);
+  copy_outputs();
+}
+
+void GraphPrinter::print_node(Value v) {
+  const Node& node = graph_[v];
+  switch (node.op) {
+    case Opcode::size:
+      return print_size(v);
+    case Opcode::view:
+      return print_view(v);
+    case Opcode::update:
+      return print_update(v);
+    case Opcode::concat:
+      return print_concat(v);
+    case Opcode::matmul:
+      return print_matmul(v);
+    case Opcode::fused:
+      print_fused(v);
+      break;
+    case Opcode::loop:
+      print_loop(v);
+      break;
+    case Opcode::repeat:
+      print_repeat(v);
+      break;
+    case Opcode::branch:
+      print_branch(v);
+      break;
+    case Opcode::result:
+      break;
+    default:
+      return is_number(node.type) ? print_number(v) : print_move(v);
+  }
+  const Made made = made_by(graph_, v);
+  if (const auto number = made_numbers_.find(made); number != made_numbers_.end())
+    numbers_[v] = number->second;
+  else
+    places_[v] = made_.at(made);
+}
+
+std::string cost_of(const Graph& graph) {
+  std::vector<std::string> terms;
+  const auto defined_here = [&](const Dim& dim) {  // a size that is not known in front of the graph
+    bool found = false;
+    for (const Node& node : graph.nodes())
+      if (node.op == Opcode::size)
+        each_symbol(dim, [&](int64_t s) {
+          found = found || Dim::symbol(static_cast<int>(s)) == node.attributes.size;
+        });
+    return found;
+  };
+  const auto count = [&](const Dims& shape) {
+    std::string all = "1.0";
+    for (const Dim& dim : shape)
+      if (!(dim == Dim(1))) all += " * " + (defined_here(dim) ? "64" : cpp_size(dim));
+    return all;
+  };
+  for (const Node& node : graph.nodes()) {
+    if (node.op == Opcode::matmul) {
+      const Dims& left = graph[node.operands[0]].type.shape;
+      terms.push_back(count(node.type.shape) + " * " + count({left.back()}) + " * 0.25");
+    } else if (node.op == Opcode::loop) {
+      const Node& stop = graph[node.operands[1]];
+      const bool is_known = stop.op == Opcode::extent && !defined_here(stop.attributes.size);
+      terms.push_back((is_known ? cpp_size(stop.attributes.size) : "16") + " * (" +
+                      cost_of(node.body()) + ")");
+    } else if (node.op == Opcode::repeat || node.op == Opcode::branch) {
+      terms.push_back((node.op == Opcode::repeat ? "16 * (" : "(") + cost_of(node.body(1)) + ")");
+    } else if (node.op == Opcode::fused) {
+      for (const Value out : node.body().outputs())
+        terms.push_back(count(node.body()[out].type.shape) + " * 8");
+    }
+  }
+  std::string sum = "64.0";
+  for (const std::string& term : terms) sum += " + " + term;
+  return sum;
+}
+
+namespace {
+
+// Prints the function of a program, from its arguments to its return.
+class RootPrinter {
+ public:
+  RootPrinter(const Graph& graph, const std::string& function, ProgramSpec* spec)
+      : graph_(graph), spec_(*spec), w_(text_.statements) {
+    text_.name = function;
+  }
+
+  void print(CodeWriter* writer) {
+    w_.open("extern \"C\" PTO_EXPORT int32_t " + text_.name + "(const pto_args* args) {");
+    w_.line("Arena arena(args->services, true);");
+    w_.line("const Frame frame{args, arena, true};");
+    print_sizes();
+    print_inputs();
+    for (const TensorSpec& output : spec_.outputs)
+      outputs_.push_back(tensor({output.dtype, output.shape}, StrideClass::Contiguous));
+    print_graph();
+    w_.line("return 0;");
+    w_.close("}");
+    writer->block(text_.functions.text());
+    writer->line("");
+    writer->block(w_.text());
+  }
+
+ private:
+  void print_sizes() {
+    std::vector<int> symbols;
+    for (const TensorSpec& input : spec_.inputs)
+      for (const Dim& dim : input.shape) collect_symbols(dim, &symbols);
+    for (const int s : symbols)
+      w_.line("[[maybe_unused]] const int64_t s" + std::to_string(s) + " = size_argument(args, " +
+              std::to_string(spec_.scalars.size() + 2 + static_cast<size_t>(s)) + ");");
+  }
+
+  void print_inputs() {
+    size_t scalar = 0;
+    for (const Value v : graph_.inputs()) {
+      const Node& node = graph_[v];
+      if (node.op == Opcode::input) {
+        inputs_[v] = tensor(node.type, spec_.inputs[static_cast<size_t>(next_)].strides);
+        continue;
+      }
+      const std::string type(is_float(node.type.dtype) ? "double" : cpp_name(node.type.dtype));
+      numbers_[v] = text_.variable("v");
+      w_.line("const " + type + " " + numbers_[v] + " = scalar<" + type + ">(args, " +
+              std::to_string(scalar++) + ");");
+    }
+  }
+
+  // Prints the next tensor of the call.
+  MemRef tensor(const Type& type, StrideClass layout) {
+    const std::string at = std::to_string(next_), name = "p" + std::to_string(next_++);
+    w_.line("[[maybe_unused]] auto* const " + name + " = static_cast<Stored<" +
+            std::string(cpp_name(type.dtype)) + ">*>(args->tensors[" + at + "].data);");
+    MemRef found = dense_memref(name, type);
+    found.layout = layout;
+    if (layout == StrideClass::Contiguous) return found;
+    for (size_t d = 0; d < type.shape.size(); ++d) {
+      const bool is_unit = layout == StrideClass::Rows && d + 1 == type.shape.size();
+      found.strides[d] = is_unit ? "1" : name + "_" + std::to_string(d);
+      if (!is_unit)
+        w_.line("[[maybe_unused]] const int64_t " + found.strides[d] + " = args->tensors[" + at +
+                "].strides[" + std::to_string(d) + "];");
+    }
+    return found;
+  }
+
+  void print_graph() {
+    std::vector<Given> givens = givens_of(graph_);
+    Storage storage = plan_storage(graph_, givens);
+    for (size_t k = 0; k < givens.size(); ++k) {
+      if (givens[k].holder < 0 || !storage.copied_outputs.count(k)) continue;
+      givens[k].holder = -1;  // the input is read after its place is written
+      storage = plan_storage(graph_, givens);
+    }
+    for (size_t k = 0; k < givens.size(); ++k)
+      if (givens[k].holder >= 0) spec_.outputs[k].replaces = tensor_index(givens[k].holder);
+    GraphPrinter root(text_, graph_, true, outputs_, std::move(storage));
+    for (const auto& [v, input] : inputs_) root.set_place(v, input);
+    for (const auto& [v, name] : numbers_) root.set_number(v, name);
+    for (const Given& given : givens) root.add_holder(given.holder);
+    root.print();
+  }
+
+  // Returns the place of an input among the tensors.
+  int tensor_index(Value input) const {
+    const auto last = std::find(graph_.inputs().begin(), graph_.inputs().end(), input);
+    return static_cast<int>(std::count_if(graph_.inputs().begin(), last,
+                                          [&](Value v) { return graph_[v].op == Opcode::input; }));
+  }
+
+  const Graph& graph_;
+  ProgramSpec& spec_;
+  ProgramText text_;
+  CodeWriter& w_;
+  int next_ = 0;  // tensor of the call
+  std::map<Value, MemRef> inputs_;
+  std::map<Value, std::string> numbers_;
+  std::vector<std::optional<MemRef>> outputs_;
+};
+
+}  // namespace
+
+void print_program(const Graph& graph, const std::string& function, ProgramSpec* spec,
+                   CodeWriter* writer) {
+  RootPrinter(graph, function, spec).print(writer);
+}
+
+}  // namespace pto

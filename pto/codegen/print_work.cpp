@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work of a program: kernels and products.
+#include <algorithm>
+#include <set>
+
+#include "pto/base/text.hpp"
+#include "pto/codegen/graph_printer.hpp"
+#include "pto/codegen/print_region.hpp"
+#include "pto/codegen/region_plan.hpp"
+#include "pto/ir/infer.hpp"
+#include "pto/ir/operations/operation.hpp"
+
+namespace pto {
+namespace {
+
+std::string joined_all(const std::vector<std::string>& parts) {
+  return joined(parts, ", ", [](const std::string& part) { return part; });
+}
+
+// A region with the numbers that the caller has as scalars, and one output for each place.
+Graph with_numbers(const Graph& body, const std::vector<bool>& is_number) {
+  GraphBuilder builder(body.name());
+  std::vector<Value> made;
+  size_t input = 0;
+  for (const Node& node : body.nodes()) {
+    std::vector<Value> operands;
+    for (Value v : node.operands) operands.push_back(made[static_cast<size_t>(v)]);
+    if (node.is_parameter() && is_number[input++]) {
+      const Value scalar = builder.scalar(node.attributes.name, node.type.dtype);
+      made.push_back(node.type.shape.empty() ? scalar : builder.reshape(scalar, node.type.shape));
+    } else {
+      made.push_back(builder.copy(node, std::move(operands)));
+    }
+  }
+  for (Value v : body.outputs()) builder.output(made[static_cast<size_t>(v)]);
+  return builder.build();
+}
+
+// The bits of a scalar: floats travel as doubles.
+std::string scalar_bits(const std::string& number, DType dtype) {
+  return is_float(dtype) ? "bit_cast<uint64_t>(double(" + number + "))"
+                         : "uint64_t(int64_t(" + number + "))";
+}
+
+}  // namespace
+
+std::string GraphPrinter::tensor_argument(const MemRef& place) {
+  const std::string name = text_.variable("t");
+  std::vector<std::string> sizes;
+  for (const Dim& dim : place.type.shape) sizes.push_back(cpp_size(dim));
+  const size_t rank = sizes.size();
+  if (rank > 0) {
+    w_.line("const int64_t " + name + "_n[] = {" + joined_all(sizes) + "};");
+    w_.line("const int64_t " + name + "_s[] = {" + joined_all(place.strides) + "};");
+  }
+  const DLPackType type = dlpack_type(place.type.dtype);
+  return "tensor(" + place.data + ", " +
+         (rank > 0 ? name + "_n, " + name + "_s, " : "nullptr, nullptr, ") + std::to_string(rank) +
+         ", " + std::to_string(type.code) + ", " + std::to_string(type.bits) + ")";
+}
+
+void GraphPrinter::print_matmul(Value v) {
+  const Node& node = graph_[v];
+  const MemRef to = home_of({v, 0}, node.type), left = place(node.operands[0]),
+               right = place(node.operands[1]);
+  w_.open("{");
+  std::vector<std::string> arguments;
+  for (const MemRef& one : {to, left, right}) arguments.push_back(tensor_argument(one));
+  w_.line("const pto_tensor c = " + arguments[0] + ", a = " + arguments[1] +
+          ", b = " + arguments[2] + ";");
+  must("pto_multiply(&c, &a, &b, frame.is_root ? frame.args->services->threads : 1)");
+  w_.close("}");
+  places_[v] = to;
+}
+
+void GraphPrinter::print_fused(Value v) {
+  const Node& node = graph_[v];
+  RegionRequest request;
+  request.function = text_.name + "_" + std::to_string(text_.kernels++);
+  request.is_inner = true;
+  std::vector<MemRef> tensors;
+  std::vector<std::string> scalars;
+  std::vector<bool> is_number;
+  for (const Value operand : node.operands) {
+    const auto known = numbers_.find(operand);
+    is_number.push_back(known != numbers_.end());
+    if (known != numbers_.end()) {
+      request.scalars.push_back(static_cast<int>(scalars.size()));
+      scalars.push_back(scalar_bits(known->second, graph_[operand].type.dtype));
+    } else {
+      tensors.push_back(place(operand));
+      request.strides.push_back(tensors.back().layout);
+    }
+  }
+  request.program_scalars = static_cast<int>(scalars.size());
+  const Graph body = with_numbers(node.body(), is_number);
+  std::vector<std::pair<MemRef, MemRef>> asides;  // outputs that a kernel cannot store as they lie
+  bool is_dense = true;
+  const size_t inputs = request.strides.size();
+  for (size_t k = 0; k < body.outputs().size(); ++k) {
+    const Made made{v, static_cast<int>(k)};
+    MemRef home = home_of(made, body[body.outputs()[k]].type);
+    made_[made] = home;
+    request.strides.push_back(home.layout);
+    is_dense = is_dense && home.layout == StrideClass::Contiguous;
+    tensors.push_back(home);
+  }
+  const RegionPlan plan = plan_region(body, request.strides);
+  for (size_t k = 0; k < body.outputs().size(); ++k) {
+    if (can_store(plan, k)) continue;
+    MemRef& home = tensors[inputs + k];
+    const MemRef aside = fresh(home.type);
+    asides.emplace_back(home, aside);
+    request.strides[inputs + k] = aside.layout;
+    home = aside;
+  }
+  const RegionText region = print_region(body, request, &text_.functions);
+  w_.open("{");
+  std::vector<std::string> arguments, sizes{"0", "0"};
+  for (const MemRef& one : tensors) arguments.push_back(tensor_argument(one));
+  for (const int symbol : region.symbols)
+    sizes.push_back("uint64_t(s" + std::to_string(symbol) + ")");
+  scalars.insert(scalars.end(), sizes.begin(), sizes.end());
+  w_.line("const pto_tensor tensors[] = {" + joined_all(arguments) + "};");
+  w_.line("uint64_t scalars[] = {" + joined_all(scalars) + "};");
+  const std::string written = is_dense && is_root_ ? cpp_size(region.bytes) : "0";
+  must("run(frame, " + request.function + ", tensors, " + std::to_string(tensors.size()) +
+       ", scalars, " + std::to_string(scalars.size()) + ", " +
+       std::to_string(request.program_scalars) + ", " + cpp_size(region.items) + ", " +
+       cpp_size(region.bytes) + ", " + written + ")");
+  w_.close("}");
+  for (const auto& [to, from] : asides) copy(to, from);
+}
+
+}  // namespace pto

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/codegen/storage.hpp"
+
+#include <algorithm>
+#include <climits>
+
+#include "pto/ir/infer.hpp"
+
+namespace pto {
+namespace {
+
+bool is_move(Opcode op) {
+  return op == Opcode::view || op == Opcode::reshape || op == Opcode::transpose ||
+         op == Opcode::broadcast;
+}
+
+// Says whether a region may write output `output` over its input `input`: each element of the input
+// must be read before the element of the output with its place is stored, and nowhere else.
+bool may_write_over(const Graph& body, size_t input, size_t output) {
+  const Value out = body.outputs()[output];
+  bool reduces = false, is_result = false;
+  for (Value v = 0; v < static_cast<Value>(body.nodes().size()); ++v) {
+    const Node& node = body[v];
+    if (node.op == Opcode::transpose || node.op == Opcode::reshape) return false;
+    if (info(node.op).family != Family::Reduce) continue;
+    reduces = true;
+    is_result = is_result || node.type.shape == body[out].type.shape;
+  }
+  return body[body.inputs()[input]].type.shape == body[out].type.shape && (!reduces || is_result);
+}
+
+struct Read {
+  int time;
+  size_t operand;  // of the node at that time
+};
+
+class StoragePlanner {
+ public:
+  StoragePlanner(const Graph& graph, const std::vector<Given>& given)
+      : graph_(graph), given_(given) {
+    uses_.resize(graph.nodes().size());
+    for (Value v = 0; v < static_cast<Value>(graph.nodes().size()); ++v)
+      for (size_t i = 0; i < graph[v].operands.size() && graph[v].op != Opcode::result; ++i)
+        uses_[static_cast<size_t>(graph[v].operands[i])].push_back({v, i});
+  }
+
+  Storage run() {
+    for (size_t k = 0; k < graph_.outputs().size(); ++k) place_output(k);
+    for (Value v = static_cast<Value>(graph_.nodes().size()); v-- > 0;) {
+      const Node& node = graph_[v];
+      const bool makes = node.has_body() || node.op == Opcode::matmul ||
+                         node.op == Opcode::update || node.op == Opcode::concat;
+      if (!makes) continue;
+      const int count =
+          node.has_body() ? static_cast<int>(node.attributes.bodies.back()->outputs().size()) : 1;
+      for (int i = 0; i < count; ++i) place_alone({v, i});
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  struct Buffer {
+    int output;
+    Value holder;
+  };
+
+  // --- who reads a value, and when ---------------------------------------------------------------
+
+  // A read of `v` by this use is at the time of the node, or where its addresses are used.
+  void reads_of(Value v, std::vector<Read>* reads) const {
+    for (const auto& [user, operand] : uses_[static_cast<size_t>(v)]) {
+      if (!is_address(user))
+        reads->push_back({user, operand});
+      else
+        reads_of(user, reads);
+    }
+    for (const Value out : graph_.outputs())
+      if (out == v) reads->push_back({INT_MAX, 0});
+  }
+  bool is_address(Value v) const {
+    return is_move(graph_[v].op) && !plan_.copied_moves.count(v) && !is_number_step(v);
+  }
+  // A number that is taken out of a tensor is read at its own place.
+  bool is_number_step(Value v) const {
+    return graph_[v].op != Opcode::view && is_number(graph_[v].type);
+  }
+
+  // Makes sure that at the time of `by` nobody else still has to read `v`: addresses that are used
+  // later become copies. `skipped` is an operand of `by` that does not count. False: not possible.
+  bool make_quiet(Value v, Made by, int skipped) {
+    std::vector<Value> to_copy;
+    for (const auto& [user, operand] : uses_[static_cast<size_t>(v)]) {
+      if (user == by.node && static_cast<int>(operand) == skipped) continue;
+      if (!is_address(user)) {
+        if (user > by.node || (user == by.node && !reads_first(by, operand))) return false;
+        continue;
+      }
+      std::vector<Read> reads;
+      reads_of(user, &reads);
+      const bool late = std::any_of(reads.begin(), reads.end(),
+                                    [&](const Read& read) { return read.time >= by.node; });
+      if (late && user >= by.node) return false;
+      if (late) to_copy.push_back(user);
+    }
+    plan_.copied_moves.insert(to_copy.begin(), to_copy.end());
+    return true;
+  }
+  bool is_output(Value v) const {
+    return std::find(graph_.outputs().begin(), graph_.outputs().end(), v) != graph_.outputs().end();
+  }
+  bool reads_first(Made by, size_t operand) const {
+    const Node& node = graph_[by.node];
+    return node.op == Opcode::fused &&
+           may_write_over(node.body(), operand, static_cast<size_t>(by.index));
+  }
+
+  // The values of a made tensor: the node, or its results.
+  std::vector<Value> values_of(Made made) const {
+    const bool is_used = !uses_[static_cast<size_t>(made.node)].empty() || is_output(made.node);
+    std::vector<Value> values;
+    if (made.index == 0 && is_used) values.push_back(made.node);
+    for (Value v = made.node; v < static_cast<Value>(graph_.nodes().size()); ++v)
+      if (made_by(graph_, v) == made && v != made.node) values.push_back(v);
+    return values;
+  }
+
+  // --- placing -----------------------------------------------------------------------------------
+
+  void place_output(size_t k) {
+    const Value out = graph_.outputs()[k];
+    if (!given_[k].is_given) return;
+    const Made made = made_by(graph_, out);
+    const bool unchanged = out == given_[k].holder;
+    if (unchanged) return;
+    if (made.node < 0 || plan_.homes.count(made) || is_number(graph_[out].type)) {
+      plan_.copied_outputs.insert(k);
+      return;
+    }
+    buffers_.push_back({static_cast<int>(k), given_[k].holder});
+    plan_.given.push_back(static_cast<int>(k));
+    if (!place(made, static_cast<int>(buffers_.size()) - 1)) plan_.copied_outputs.insert(k);
+  }
+
+  void place_alone(Made made) {
+    if (plan_.homes.count(made)) return;
+    buffers_.push_back({-1, -1});
+    plan_.given.push_back(-1);
+    place(made, static_cast<int>(buffers_.size()) - 1);
+  }
+
+  // Puts a tensor into a buffer, and what it continues where that is possible. False: what lies
+  // there is read later.
+  bool place(Made made, int buffer) {
+    const Value holder = buffers_[static_cast<size_t>(buffer)].holder;
+    const Node& node = graph_[made.node];
+    const int start = start_of(graph_, made);
+    const bool continues = start >= 0 && node.operands[static_cast<size_t>(start)] == holder;
+    if (holder >= 0 && (is_output(holder) || !make_quiet(holder, made, continues ? start : -1)))
+      return false;
+    plan_.homes[made] = {buffer, -1};
+    if (continues)
+      plan_.continued.insert(static_cast<size_t>(buffers_[static_cast<size_t>(buffer)].output));
+    if (start < 0) return true;
+    const Value from = node.operands[static_cast<size_t>(start)];
+    if (!continues && !continue_from(from, made, start, buffer))
+      plan_.copies.insert({made.node, static_cast<size_t>(start)});
+    else if (node.op == Opcode::update)
+      place_part(made.node, from, buffer);
+    return true;
+  }
+
+  // Puts `from`, from which `made` goes on, into the same buffer.
+  bool continue_from(Value from, Made made, int operand, int buffer) {
+    const Made before = made_by(graph_, from);
+    if (before.node < 0 || plan_.homes.count(before) || is_output(from)) return false;
+    if (values_of(before).size() != 1 || !make_quiet(from, made, operand)) return false;
+    return place(before, buffer);
+  }
+
+  // Lets who computes the part of an update write it where it belongs.
+  void place_part(Value update, Value from, int buffer) {
+    const Node& node = graph_[update];
+    const Made part = made_by(graph_, node.operands[1]);
+    if (part.node < 0 || plan_.homes.count(part)) return;
+    const Opcode op = graph_[part.node].op;
+    if (op != Opcode::fused && op != Opcode::matmul) return;
+    const auto values = values_of(part);
+    if (values.size() != 1 || uses_[static_cast<size_t>(values[0])].size() != 1) return;
+    if (is_output(values[0])) return;
+    const Made before = made_by(graph_, from);
+    if (before.node >= part.node) return;
+    for (size_t i = 2; i < node.operands.size(); ++i)
+      if (node.operands[i] >= part.node && !graph_[node.operands[i]].is_parameter()) return;
+    std::vector<Read> reads;
+    reads_of(from, &reads);
+    for (const Read& read : reads)
+      if (read.time >= part.node && !(read.time == update && read.operand == 0)) return;
+    plan_.homes[part] = {buffer, update};
+  }
+
+  const Graph& graph_;
+  const std::vector<Given>& given_;
+  std::vector<std::vector<std::pair<Value, size_t>>> uses_;
+  std::vector<Buffer> buffers_;
+  Storage plan_;
+};
+
+// Returns the input that an output of a body goes on from, or is; -1 where there is none.
+int origin_of(const Graph& body, size_t output) {
+  Value v = body.outputs()[output];
+  while (!body[v].is_parameter()) {
+    const Made made = made_by(body, v);
+    const int start = made.node < 0 ? -1 : start_of(body, made);
+    if (start < 0) return -1;
+    v = body[made.node].operands[static_cast<size_t>(start)];
+  }
+  const auto at = std::find(body.inputs().begin(), body.inputs().end(), v);
+  return static_cast<int>(at - body.inputs().begin());
+}
+
+}  // namespace
+
+size_t operands_ahead(const Node& node) {
+  return node.op == Opcode::loop ? 2 : node.op == Opcode::branch ? 1 : 0;
+}
+
+size_t first_carried(const Node& node) { return node.op == Opcode::loop ? 3 : 0; }
+
+int start_of(const Graph& graph, Made made) {
+  const Node& node = graph[made.node];
+  if (node.op == Opcode::update) return 0;
+  if (node.op == Opcode::loop || node.op == Opcode::repeat)
+    return static_cast<int>(first_carried(node)) + made.index;
+  if (node.op != Opcode::branch) return -1;
+  const auto k = static_cast<size_t>(made.index);
+  const int one = origin_of(node.body(0), k), other = origin_of(node.body(1), k);
+  if (one < 0 || one != other) return -1;
+  for (size_t before = 0; before < k; ++before)  // an input serves one result
+    if (origin_of(node.body(0), before) == one) return -1;
+  const bool fits = node.body(0)[node.body(0).outputs()[k]].type ==
+                    node.body(0)[node.body(0).inputs()[static_cast<size_t>(one)]].type;
+  return fits ? 1 + one : -1;
+}
+
+Made made_by(const Graph& graph, Value v) {
+  const Node& node = graph[v];
+  switch (node.op) {
+    case Opcode::result:
+      return {node.operands[0], static_cast<int>(node.attributes.index)};
+    case Opcode::matmul:
+    case Opcode::update:
+    case Opcode::concat:
+    case Opcode::fused:
+    case Opcode::loop:
+    case Opcode::repeat:
+    case Opcode::branch:
+      return {v, 0};
+    default:
+      return {};
+  }
+}
+
+Storage plan_storage(const Graph& graph, const std::vector<Given>& given) {
+  return StoragePlanner(graph, given).run();
+}
+
+}  // namespace pto

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Storage: decides which values of a fused graph share memory, and which are written in place.
+//
+//     const Storage storage = plan_storage(graph, {{.is_given = true, .holder = out}});
+//     storage.homes.at({update, 0});   // a buffer: that of the tensor that it writes into
+//
+// A buffer is memory that versions of a tensor share: a write, or a loop, continues in the buffer
+// of what it starts from where nobody reads that later. A kernel or product whose value is a part
+// of such a version writes it there at once. Outputs of the graph have given buffers: those of a
+// loop's body are the memory of what the loop carries.
+//
+// Invariant: at each node, in the order of the graph, a buffer holds the version that the node
+// reads.
+// Thread safety: pure function.
+#pragma once
+
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "pto/ir/graph.hpp"
+
+namespace pto {
+
+// Counts the operands of a node that are no inputs of its bodies; a loop's step is at the place of
+// the index.
+size_t operands_ahead(const Node& node);
+// Returns the first operand that a loop or repeat carries.
+size_t first_carried(const Node& node);
+
+// One tensor that a node makes: the k-th of its results, else the 0th.
+struct Made {
+  Value node = -1;
+  int index = 0;
+  friend auto operator<=>(const Made&, const Made&) = default;
+};
+
+// The memory of an output: the caller's. `holder` is the input that lies there when the graph
+// starts, -1: none.
+struct Given {
+  bool is_given = false;
+  Value holder = -1;
+};
+
+struct Home {
+  int buffer = -1;
+  Value part_of = -1;  // the update whose part of the buffer it is; -1: all of it
+};
+
+struct Storage {
+  std::map<Made, Home> homes;
+  std::vector<int> given;                     // of each buffer: the output, or -1
+  std::set<std::pair<Value, size_t>> copies;  // (node, operand): copied before it is written
+  std::set<Value> copied_moves;     // parts and moves that are copies, not other addresses
+  std::set<size_t> continued;       // outputs whose buffers begin with their holder
+  std::set<size_t> copied_outputs;  // outputs that are copied when the graph ends
+};
+
+// Returns the operand from which a tensor goes on, in whose memory it may be: what a write, or a
+// loop, starts from; what both bodies of a branch write into, or leave alone. -1: there is none.
+int start_of(const Graph& graph, Made made);
+
+// Returns the tensor behind a value; node -1 for inputs, numbers and what only moves elements.
+Made made_by(const Graph& graph, Value v);
+
+// `given` has one entry for each output.
+Storage plan_storage(const Graph& graph, const std::vector<Given>& given);
+
+}  // namespace pto

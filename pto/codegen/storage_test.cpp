@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/codegen/storage.hpp"
+
+#include <gtest/gtest.h>
+
+#include "pto/ir/parse.hpp"
+
+namespace pto::storage_test {
+
+Storage planned(const std::string& nodes, bool has_holder = true) {
+  const Graph graph = parse(
+      "graph g(%x: f32[4, 8], %out: f32[4, 8]) -> (f32[4, 8]) {\n"
+      "  %0 = constant {value=0} : i64[]\n" +
+      nodes + "}\n");
+  return plan_storage(graph, {{true, has_holder ? 1 : -1}});
+}
+
+const std::string kWrite = "  %2 = update(%out, %1, %0, %0) : f32[4, 8]\n";
+constexpr Value kFirst = 3;  // %1; two inputs and %0 stand before it
+
+TEST(Storage, AWriteGoesOnInTheMemoryOfWhatItWritesInto) {
+  const Storage s = planned("  %1 = view(%x, %0, %0) : f32[1, 8]\n" + kWrite + "  return %2\n");
+  EXPECT_EQ(s.homes.at({kFirst + 1, 0}).buffer, 0);
+  EXPECT_EQ(s.given[0], 0);
+  EXPECT_TRUE(s.continued.count(0));
+  EXPECT_TRUE(s.copies.empty() && s.copied_moves.empty() && s.copied_outputs.empty());
+}
+
+TEST(Storage, AProductIsWrittenWhereItsPartBelongs) {
+  const Storage s = planned(
+      "  %1 = view(%x, %0, %0) : f32[1, 4]\n"
+      "  %2 = matmul(%1, %x) : f32[1, 8]\n"
+      "  %3 = update(%out, %2, %0, %0) : f32[4, 8]\n"
+      "  return %3\n");
+  EXPECT_EQ(s.homes.at({kFirst + 1, 0}).part_of, kFirst + 2);
+}
+
+TEST(Storage, APartThatIsReadAfterTheWriteIsCopiedBefore) {
+  const Storage s = planned(
+      "  %1 = view(%out, %0, %0) : f32[1, 8]\n"
+      "  %2 = view(%x, %0, %0) : f32[1, 8]\n"
+      "  %3 = update(%out, %2, %0, %0) : f32[4, 8]\n"
+      "  %4 = update(%3, %1, %0, %0) : f32[4, 8]\n"
+      "  return %4\n");
+  EXPECT_TRUE(s.copied_moves.count(kFirst));
+  EXPECT_EQ(s.homes.at({kFirst + 2, 0}).buffer, s.homes.at({kFirst + 3, 0}).buffer);
+}
+
+TEST(Storage, ATensorThatIsReadAfterTheWriteIsKept) {
+  const Storage s = planned("  %1 = view(%x, %0, %0) : f32[1, 8]\n" + kWrite +
+                            "  %3 = view(%out, %0, %0) : f32[1, 8]\n"
+                            "  %4 = update(%2, %3, %0, %0) : f32[4, 8]\n"
+                            "  return %4\n");
+  EXPECT_FALSE(s.continued.count(0));
+}
+
+TEST(Storage, AKernelWritesOverWhatItReadsElementByElement) {
+  const auto scaled = [](const std::string& more) {
+    return planned("  %1 = fused(%out) graph f(%a: f32[4, 8]) -> (f32[4, 8]) {\n" + more +
+                   "  } : f32[4, 8]\n"
+                   "  %2 = result(%1) {index=0} : f32[4, 8]\n"
+                   "  return %2\n");
+  };
+  EXPECT_TRUE(scaled("    %0 = exp(%a) : f32[4, 8]\n    return %0\n").copied_outputs.empty());
+  const Storage softmax = scaled(
+      "    %0 = amax(%a) {axes=[1]} : f32[4, 1]\n"
+      "    %1 = broadcast(%0) : f32[4, 8]\n"
+      "    %2 = sub(%a, %1) : f32[4, 8]\n    return %2\n");
+  EXPECT_TRUE(softmax.copied_outputs.count(0));
+}
+
+}  // namespace pto::storage_test

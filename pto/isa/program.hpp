@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// Program: the vocabulary of compiled programs: memory of values, loops, numbers, calls of kernels.
+//
+//     Arena arena(args->services, true);
+//     const Frame frame{args, arena, true};
+//     float* const v4 = take<float>(frame, rows * cols);
+//     if (!v4) return no_memory(frame, rows * cols * 4);
+//     int32_t code = run(frame, region_0, tensors, 2, scalars, 3, 0, items, bytes, 0);
+//
+// A Frame is where a statement runs: on the thread that called the program, where each kernel may
+// use all threads, or in an iteration that runs beside others, where kernels run at once.
+//
+// Thread safety: a Frame belongs to one thread.
+#pragma once
+#include "pto/abi/program.h"
+#include "pto/isa/reduce/region_reductions.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace program {
+
+// --- memory --------------------------------------------------------------------------------------
+
+// Gives memory in the order of a stack. Small pieces come from chunks that grow, large ones from
+// the recycling allocator.
+class Arena {
+ public:
+  struct Large {  // in front of a large piece
+    Large* before;
+    char unused[56];
+  };
+  struct Mark {
+    int chunk;
+    int64_t used;
+    Large* large;
+  };
+
+  // `is_root`: chunks are given back at the end; else they are the block's scratch memory.
+  Arena(pto_services* services, bool is_root) : services_(services), is_root_(is_root) {}
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena() {
+    release({0, 0, nullptr});
+    for (int i = 0; is_root_ && i < chunks_; ++i) pto_free(data_[i]);
+  }
+
+  Mark mark() const { return {chunk_, used_, large_}; }
+  void release(Mark to) {
+    while (large_ != to.large) {
+      Large* const before = large_->before;
+      pto_free(large_);
+      large_ = before;
+    }
+    chunk_ = to.chunk;
+    used_ = to.used;
+  }
+
+  // Returns 64-byte aligned memory, or null where there is none.
+  PTO_INLINE void* take(int64_t bytes) {
+    const int64_t wanted = (bytes + 63) / 64 * 64 + 64;  // apart from each other, never nothing
+    if (__builtin_expect(chunk_ < chunks_ && used_ + wanted <= bytes_of(chunk_), 1)) {
+      void* const given = data_[chunk_] + used_;
+      used_ += wanted;
+      return given;
+    }
+    return take_elsewhere(wanted);
+  }
+
+ private:
+  static constexpr int kChunks = 8;
+  static constexpr int64_t kLargest = int64_t(1) << 20;
+  static int64_t bytes_of(int chunk) { return int64_t(64 << 10) << chunk; }
+
+  __attribute__((noinline)) void* take_elsewhere(int64_t wanted) {
+    while (wanted < kLargest) {
+      if (chunk_ < chunks_ && used_ + wanted <= bytes_of(chunk_)) return take(wanted - 64);
+      const int next = chunk_ < chunks_ ? chunk_ + 1 : chunk_;
+      if (next == kChunks) break;
+      if (next == chunks_) {
+        const auto bytes = size_t(bytes_of(next));
+        data_[next] =
+            static_cast<char*>(is_root_ ? pto_malloc(bytes) : services_->scratch(services_, bytes));
+        if (!data_[next]) return nullptr;
+        ++chunks_;
+      }
+      chunk_ = next;
+      used_ = 0;
+    }
+    auto* const made = static_cast<Large*>(pto_malloc(size_t(wanted) + sizeof(Large)));
+    if (!made) return nullptr;
+    made->before = large_;
+    large_ = made;
+    return made + 1;
+  }
+
+  pto_services* const services_;
+  const bool is_root_;
+  int chunks_ = 0, chunk_ = 0;
+  int64_t used_ = 0;
+  Large* large_ = nullptr;
+  char* data_[kChunks];
+};
+
+// Gives back what its scope takes.
+class Scope {
+ public:
+  explicit Scope(Arena& arena) : arena_(arena), mark_(arena.mark()) {}
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+  ~Scope() { arena_.release(mark_); }
+
+ private:
+  Arena& arena_;
+  const Arena::Mark mark_;
+};
+
+struct Frame {
+  const pto_args* args;
+  Arena& arena;
+  bool is_root;
+};
+
+// Returns the number of bytes, or a number that no memory has.
+PTO_INLINE int64_t bytes_of(int64_t elements, int64_t item) {
+  int64_t bytes;
+  const bool is_huge = __builtin_mul_overflow(elements, item, &bytes);
+  return is_huge || bytes > INT64_MAX - 256 ? INT64_MAX - 256 : bytes < 0 ? 0 : bytes;
+}
+template <class T>
+PTO_INLINE T* take(const Frame& frame, int64_t elements) {
+  return static_cast<T*>(frame.arena.take(bytes_of(elements, sizeof(T))));
+}
+PTO_INLINE int32_t no_memory(const Frame& frame, int64_t bytes) {
+  return pto_fail_memory(frame.args->services, bytes);
+}
+
+// --- calls ---------------------------------------------------------------------------------------
+
+PTO_INLINE pto_tensor tensor(const void* data, const int64_t* sizes, const int64_t* strides,
+                             int32_t rank, uint8_t code, uint8_t bits) {
+  return {const_cast<void*>(data), sizes, strides, rank, code, bits, 1, 0, -1};
+}
+
+// Runs a region over its items: scalars[first] and the next get their number and quantum.
+PTO_INLINE int32_t run(const Frame& frame, pto_kernel kernel, const pto_tensor* tensors, int n,
+                       uint64_t* scalars, int n_scalars, int first, int64_t items, int64_t bytes,
+                       int64_t written) {
+  if (items <= 0) return 0;
+  scalars[first] = uint64_t(items);
+  scalars[first + 1] = 1;
+  pto_args args = {PTO_ABI_VERSION,      n, tensors, n_scalars, 0, scalars, nullptr, 0,
+                   frame.args->services, 0, 1};
+  if (frame.is_root) return pto_launch_items(kernel, &args, items, bytes, written);
+  return kernel(&args);
+}
+
+// Rounds of a repetition, after which it counts as one without an end.
+constexpr int64_t kMostRounds = int64_t(1) << 28;
+
+// Returns how often a loop runs.
+PTO_INLINE int64_t trips(int64_t start, int64_t stop, int64_t step) {
+  const uint64_t size = step > 0 ? uint64_t(step) : uint64_t(0) - uint64_t(step);
+  if (step > 0 ? start >= stop : start <= stop) return 0;
+  const uint64_t way =
+      step > 0 ? uint64_t(stop) - uint64_t(start) : uint64_t(start) - uint64_t(stop);
+  const uint64_t count = (way - 1) / size + 1;
+  return count > uint64_t(INT64_MAX) ? INT64_MAX : int64_t(count);
+}
+
+// An estimate of traffic, which may be huge, as bytes.
+PTO_INLINE int64_t work(double bytes) { return bytes < 1e18 ? int64_t(bytes) : int64_t(1e18); }
+
+// Runs body(frame, k) for k = 0 .. count-1, the iterations beside each other where that pays.
+template <class Body>
+PTO_INLINE int32_t for_each(const Frame& frame, int64_t count, int64_t bytes, const Body& body) {
+  if (frame.is_root && count > 1) {
+    const int32_t blocks = pto_blocks_of(count, bytes);
+    if (blocks > 1) {
+      struct Job {
+        const Body& body;
+        int64_t count;
+        static int32_t run(const pto_args* args) {
+          const Job& job = *static_cast<const Job*>(args->params);
+          Arena arena(args->services, false);
+          const Frame here{args, arena, false};
+          const int64_t begin =
+              __extension__(int64_t)((__int128)job.count * args->block / args->blocks);
+          const int64_t end =
+              __extension__(int64_t)((__int128)job.count * (args->block + 1) / args->blocks);
+          for (int64_t k = begin; k < end; ++k) {
+            const Scope scope(arena);
+            if (int32_t code = job.body(here, k)) return code;
+          }
+          return 0;
+        }
+      };
+      const Job job{body, count};
+      pto_args args = *frame.args;
+      args.params = &job;
+      args.params_bytes = sizeof(job);
+      return pto_launch(&Job::run, &args, blocks);
+    }
+  }
+  for (int64_t k = 0; k < count; ++k) {
+    const Scope scope(frame.arena);
+    if (int32_t code = body(frame, k)) return code;
+  }
+  return 0;
+}
+
+// --- whole numbers and truth values: arithmetic wraps, as in the instruction table ---------------
+
+template <class T>
+PTO_INLINE T load_number(const void* p) {
+  return T(*static_cast<const T*>(p));
+}
+
+#define PTO_WRAPPING(op, value)                      \
+  template <class T>                                 \
+  PTO_INLINE T op(T x, T y) {                        \
+    const uint64_t a = uint64_t(x), b = uint64_t(y); \
+    return T(value);                                 \
+  }
+#define PTO_PLAIN(op, value)  \
+  template <class T>          \
+  PTO_INLINE T op(T a, T b) { \
+    return T(value);          \
+  }
+#define PTO_COMPARING(op, value) \
+  template <class T>             \
+  PTO_INLINE bool op(T a, T b) { \
+    return value;                \
+  }
+namespace number {
+PTO_WRAPPING(add, a + b)
+PTO_WRAPPING(sub, a - b)
+PTO_WRAPPING(mul, a* b)
+PTO_PLAIN(div, lanes::divide_scalar<T>(a, b))
+PTO_PLAIN(fmod, lanes::fmod_scalar<T>(a, b))
+PTO_PLAIN(remainder, lanes::remainder_scalar<T>(a, b))
+PTO_PLAIN(maximum, a < b ? b : a)
+PTO_PLAIN(minimum, b < a ? b : a)
+PTO_PLAIN(bitwise_and, a& b)
+PTO_PLAIN(bitwise_or, a | b)
+PTO_PLAIN(bitwise_xor, a ^ b)
+PTO_PLAIN(logical_and, a&& b)
+PTO_PLAIN(logical_or, a || b)
+PTO_COMPARING(eq, a == b)
+PTO_COMPARING(ne, a != b)
+PTO_COMPARING(lt, a < b)
+PTO_COMPARING(le, a <= b)
+PTO_COMPARING(gt, a > b)
+PTO_COMPARING(ge, a >= b)
+template <class T>
+PTO_INLINE T neg(T a) {
+  return T(uint64_t(0) - uint64_t(a));
+}
+template <class T>
+PTO_INLINE T abs(T a) {
+  return a < T(0) ? neg(a) : a;
+}
+template <class T>
+PTO_INLINE T bitwise_not(T a) {
+  return T(~a);
+}
+template <class T>
+PTO_INLINE T relu(T a) {
+  return a < T(0) ? T(0) : a;
+}
+PTO_INLINE bool logical_not(bool a) { return !a; }
+// x ** negative is 0, unless |x| is 1.
+template <class T>
+PTO_INLINE T pow(T a, T b) {
+  if (b < T(0)) return a == T(1) ? T(1) : a == T(-1) ? (b & 1 ? T(-1) : T(1)) : T(0);
+  T power = T(1);
+  for (T base = a; b > T(0); b = T(b >> 1), base = mul(base, base))
+    if (b & 1) power = mul(power, base);
+  return power;
+}
+template <class T>
+PTO_INLINE T where(bool condition, T a, T b) {
+  return condition ? a : b;
+}
+}  // namespace number
+#undef PTO_WRAPPING
+#undef PTO_PLAIN
+#undef PTO_COMPARING
+
+}  // namespace program
+PTO_NAMESPACE_END

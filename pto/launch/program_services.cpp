@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// libpto's part of compiled programs: abi/program.h.
+#include "pto/abi/program.h"
+
+#include <string>
+
+#include "pto/base/machine.hpp"
+#include "pto/base/size_guard.hpp"
+#include "pto/base/text.hpp"
+#include "pto/launch/call.hpp"
+#include "pto/launch/pool.hpp"
+#include "pto/launch/strided_copy.hpp"
+
+namespace pto {
+namespace {
+
+// Reports what, why and fix, a line each, at the user's line.
+int32_t report(pto_services* services, const char* where, const ErrorText& text) {
+  const std::string at = *where == 0 ? "" : std::string(where) + ": ";
+  return services->fail(services, (at + text.what + "\n" + text.why + "\n" + text.fix).c_str());
+}
+
+}  // namespace
+}  // namespace pto
+
+int32_t pto_blocks_of(int64_t items, int64_t bytes) {
+  return pto::block_count(items, bytes, 1, pto::num_threads(), pto::machine().grain_bytes);
+}
+
+int32_t pto_launch_items(pto_kernel kernel, const pto_args* args, int64_t items, int64_t bytes,
+                         int64_t written_bytes) {
+  pto_args own = *args;
+  if (written_bytes >= pto::machine().stream_bytes) own.flags |= PTO_LAUNCH_STREAM;
+  return pto_launch(kernel, &own, pto_blocks_of(items, bytes));
+}
+
+void pto_copy_tensor(const pto_tensor* to, const pto_tensor* from) {
+  pto::copy_strided(to->data, to->strides, from->data, from->strides, to->sizes, to->rank,
+                    to->type_bits / 8);
+}
+
+int32_t pto_fail_part(pto_services* services, const char* where, const char* operation,
+                      int32_t axis, int64_t offset, int64_t size, int64_t whole) {
+  return pto::report(
+      services, where,
+      {std::string(operation) + ": axis " + std::to_string(axis) + ", offset " + pto::text(offset) +
+           " and size " + pto::text(size) + " of " + pto::text(whole),
+       "a view lies inside its tensor", "choose a smaller offset or size"});
+}
+
+int32_t pto_fail_size(pto_services* services, const char* where, int64_t size) {
+  return pto::report(services, where,
+                     {"a size is " + pto::text(size), "sizes that come from data are not negative",
+                      "limit it: pto.max(n, 0)"});
+}
+
+int32_t pto_fail_sizes(pto_services* services, const char* where, const char* because, int64_t a,
+                       int64_t b, int32_t is_empty) {
+  if (is_empty) return pto::report(services, where, pto::empty_reduction(because));
+  return pto::report(
+      services, where,
+      {"sizes " + pto::text(a) + " and " + pto::text(b) + " differ in " + because,
+       "they must be equal, and one of them depends on data", "pass data whose sizes fit"});
+}
+
+int32_t pto_fail_step(pto_services* services, const char* where) {
+  return pto::report(
+      services, where,
+      {"loop: the step is 0", "a loop must come to its end", "use a positive or negative step"});
+}
+
+int32_t pto_fail_rounds(pto_services* services, const char* where, int64_t rounds) {
+  return pto::report(services, where,
+                     {"a loop has not ended after " + pto::text(rounds) + " rounds",
+                      "a while loop ends when its condition fails, and nobody waits longer",
+                      "change what the condition reads, in the body; or loop over pto.loop(n)"});
+}
+
+int32_t pto_fail_memory(pto_services* services, int64_t bytes) {
+  return pto::report(services, "",
+                     {"there is no memory for a value of " + pto::text(bytes) + " bytes",
+                      "the host could not allocate it", "use smaller tensors or free memory"});
+}

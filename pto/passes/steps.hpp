@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// StepNodes: the nodes of a graph that stand between its fused kernels.
+//
+//     const StepNodes steps(graph);
+//     steps.has(matmul);           // a statement of its own
+//     steps.roots();               // values that kernels compute for steps and for the caller
+//
+// A product, a part of a tensor, a write or a loop is a step. So is arithmetic on whole numbers
+// that says where a part lies or how often a loop runs: it needs no kernel. So are transposes and
+// reshapes between a step and memory: they only address it in another way.
+//
+// Invariant: the operands of a step are steps, parameters, constants or roots.
+// Thread safety: immutable.
+#pragma once
+
+#include <vector>
+
+#include "pto/ir/graph.hpp"
+
+namespace pto {
+
+class StepNodes {
+ public:
+  // A body of a step has steps: its numbers stay numbers, and what it passes on is not copied.
+  StepNodes(const Graph& graph, bool is_body);
+
+  bool any() const { return any_; }  // false: kernels compute the whole graph
+  bool has(Value v) const { return is_step_[static_cast<size_t>(v)]; }
+  // Values that kernels compute, in the order of the graph and without repetition.
+  const std::vector<Value>& roots() const { return roots_; }
+
+ private:
+  bool is_made(Value v) const;  // in memory before any kernel of this graph runs, or by a step
+  void demand(const Node& step);
+  void demand_number(Value v);
+  void demand_tensor(Value v, bool may_alias);
+  void add_root(Value v);
+
+  const Graph& graph_;
+  bool any_;
+  std::vector<bool> is_step_, is_root_;
+  std::vector<Value> roots_;
+};
+
+// Says whether a node is a size as an i64 number; reduced_size() of its operand is the size.
+bool is_extent(const Graph& graph, const Node& node);
+
+}  // namespace pto
