@@ -152,6 +152,11 @@ void ArgumentReader::check_target(const pto_tensor_ref& target, PyObject* name, 
     if (overlap(address_range(target), address_range(one))) refuse(name, object, "out overlap");
 }
 
+bool ArgumentReader::may_write(size_t tensor) const {
+  if (origin_.api != nullptr) return true;
+  return origin_.kind == Kind::Numpy && buffers_[tensor].readonly == 0;
+}
+
 void ArgumentReader::check_torch(PyObject* object) const {
   static PyObject* const requires_grad = interned("requires_grad");
   static PyObject* const is_neg = interned("is_neg");

@@ -108,6 +108,9 @@ class ArgumentReader {
   void check_target(const pto_tensor_ref& target, PyObject* name, PyObject* object,
                     std::span<const pto_tensor_ref> others) const;
 
+  // Says whether the elements of a tensor that was read may be changed: not where that is unknown.
+  bool may_write(size_t tensor) const;
+
   std::span<const pto_tensor_ref> tensors() const { return {tensors_.data(), size_t(count_)}; }
 
   // Says whether arrays of this kind belong to the library of those read so far.

@@ -297,6 +297,23 @@ Ref JitBinder::read_targets(ArgumentReader* targets, size_t count, PyObject* for
   return all;
 }
 
+Py_ssize_t JitBinder::written_in_place(const ProgramSpec& spec, size_t output,
+                                       const ArgumentReader& reader, const Bound& bound) const {
+  const int written = spec.outputs[output].writes;
+  if (written < 0 || bound.out != nullptr) return -1;
+  const auto tensor = static_cast<size_t>(written);
+  const pto_tensor_ref& to = reader.tensors()[tensor];
+  const bool is_free = spec.outputs[output].replaces == written || !spec.inputs[tensor].is_read;
+  if (!is_free || !reader.may_write(tensor) || !is_contiguous(to.rank, to.sizes, to.strides))
+    return -1;
+  for (size_t i = 0; i < reader.tensors().size(); ++i)
+    if (i != tensor && overlap(address_range(to), address_range(reader.tensors()[i]))) return -1;
+  int left = written;
+  for (Py_ssize_t place = 0; place < parameter_count_; ++place)
+    if (bound.constants[place] == nullptr && left-- == 0) return place;
+  return -1;
+}
+
 PyObject* JitBinder::run(const Program& program, PyObject* form, const ArgumentReader& reader,
                          const Bound& bound) {
   uint64_t scalars[kMaxParameters];
@@ -324,6 +341,9 @@ PyObject* JitBinder::run(const Program& program, PyObject* form, const ArgumentR
     ResultTarget target{};
     if (bound.out != nullptr)
       target = {&targets->tensors()[place], PyTuple_GET_ITEM(named.get(), i), out_label()};
+    else if (const auto at = written_in_place(program.spec(), place, reader, bound); at >= 0)
+      target = {&reader.tensors()[static_cast<size_t>(outputs[place].writes)], bound.slots[at],
+                parameters_.name(at)};
     pointers[i] = results.add(outputs[place].dtype, call.output_sizes(i), target);
     if (pointers[i] == nullptr) results.fail();
   }

@@ -88,6 +88,10 @@ class JitBinder final : public Binder {
   Ref described(const Signature& signature, const Bound& bound) const;
   PyObject* run(const Program& program, PyObject* form, const ArgumentReader& reader,
                 const Bound& bound);
+  // Returns the place of the parameter that is the tensor's; -1 where an output that becomes its
+  // elements cannot be computed there.
+  Py_ssize_t written_in_place(const ProgramSpec& spec, size_t output, const ArgumentReader& reader,
+                              const Bound& bound) const;
   Ref read_targets(ArgumentReader* targets, size_t count, PyObject* form,
                    const ArgumentReader& reader, PyObject* out) const;
   void execute(Call* call, const ArgumentReader& reader, std::span<void* const> outputs) const;

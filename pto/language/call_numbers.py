@@ -102,7 +102,7 @@ def traced(
 
     def numbered(places: list[int]) -> Tracing | None:
         try:
-            found = Tracing(name, function, tensors, constants, places)
+            found = Tracing(name, function, tensors, constants, places, writes)
         except Exception:  # noqa: BLE001 whatever a function does with a value that it cannot have
             return None
         return found if _same(fixed, found) else None

@@ -185,8 +185,8 @@ class Jit(_core.Callable):
     def warm(self, *args: Any, **kwargs: Any) -> "Jit":
         """Compiles for these arguments without running; a later call finds the kernel on disk."""
         tensors, constants, numbers = self.describe_call(*args, **kwargs)
-        graph, _ = self._graph(tensors, constants, numbers)
-        self._compiled(graph, tensors)
+        graph, form = self._graph(tensors, constants, numbers)
+        self._compiled(graph, tensors, form)
         return self
 
     def specialise(
@@ -204,7 +204,7 @@ class Jit(_core.Callable):
         if graph is None:
             return None, plain, steering
         self._warn_of_versions(tensors, constants, numbers)
-        return self._compiled(graph, tensors), plain, 0
+        return self._compiled(graph, tensors, form), plain, 0
 
     def traced(
         self, tensors: list, constants: list, numbers: list[bool]
@@ -244,9 +244,14 @@ class Jit(_core.Callable):
             return self._graph(tensors, constants, numbers)
         return graph, form
 
-    def _compiled(self, graph: _core.Graph, tensors: list) -> _core.Program:
+    def _compiled(self, graph: _core.Graph, tensors: list, form: Form) -> _core.Program:
         strides = [t[2] for t in tensors if t]
-        return _core.compile(graph, strides, config.dump, target=config.target)
+        writes = self._writes(len(graph.outputs), tensors, form)
+        return _core.compile(graph, strides, config.dump, target=config.target, writes=writes)
+
+    def _writes(self, outputs: int, tensors: list, form: Form) -> list[int]:
+        """For each output the number of the tensor that becomes it, or -1."""
+        return []
 
     def _warn_of_versions(self, tensors: list, constants: list, numbers: list[bool]) -> None:
         """Warns once of a parameter for which each value is compiled."""
@@ -303,6 +308,13 @@ class ProgramJit(Jit):
     """The compiled part of a program: it returns what the program writes, see program.py."""
 
     writes = True
+
+    def _writes(self, outputs: int, tensors: list, form: Form) -> list[int]:
+        if "written" not in form.keys:
+            return []
+        given = [name for name, t in zip(self.parameters, tensors, strict=True) if t]
+        written = [given.index(name) for name in form.members[-1].keys]
+        return [-1] * (outputs - len(written)) + written
 
     def call_in_library(self, *args: Any, **kwargs: Any) -> Any:
         raise InvalidValue(

@@ -8,14 +8,18 @@
 
     scatter(x, rows, out)          # returns None; `out` has the new rows
 
-A compiled function returns the newest version of each parameter that it writes; after the call the
-arrays get them. So a call reads all its arguments before it writes one, also where they overlap.
+A compiled function returns the newest version of each parameter that it writes, and after the call
+the arrays get them: what a call reads never depends on what it wrote, also where arguments overlap.
+A version is computed in the array's own memory where that makes no difference: the array has no
+gaps, shares no memory with another argument, and what lay there is not read again. A call that
+fails may leave such an array with some of its new elements.
 
 Thread safety: as of a jitted function; two calls that write one array race as two copies do.
 """
 
 import dis
 import functools
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -153,7 +157,9 @@ class Program:
                     user_line(),
                 )
         for array, value in targets.values():
-            if hasattr(array, "copy_"):
+            if value is array:  # it was computed there
+                _count_change(array)
+            elif hasattr(array, "copy_"):
                 array.copy_(value)
             else:
                 array[...] = value
@@ -182,6 +188,13 @@ class Program:
         """Prepares calls with such arguments without running one."""
         self.compiled.warm(*args, **kwargs)
         return self
+
+
+def _count_change(array: Any) -> None:
+    """Lets PyTorch know that the elements of a tensor have changed."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        torch.autograd.graph.increment_version(array)
 
 
 def _may_share(a: Any, b: Any) -> bool:
