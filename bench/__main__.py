@@ -26,6 +26,7 @@ from bench import (
 from bench import convolution as convolution
 from bench import fused as fused
 from bench import gemm as gemm
+from bench import language as language
 from bench import quantized as quantized
 from bench import tasks as tasks
 from bench import tiles as tiles
