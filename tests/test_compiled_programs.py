@@ -102,6 +102,30 @@ def test_products_of_every_type_are_the_interpreters(name):
                     np.testing.assert_array_equal(x, y, err_msg=f"{batch_a} {m} {k} {n} {result}")
 
 
+def test_sizes_from_data_reach_into_inner_loops(capfd):
+    """Also the estimate of the work of a loop, which is made in front of it, compiles."""
+
+    @pto.jit
+    def inner(x, lengths, out):
+        for i in pto.loop(x.shape[0]):
+            part = x[i, : lengths[i]]
+            total = part * 0
+            for j in pto.loop(lengths[i]):
+                total = total + part * part[j]
+            if lengths[i] > 2:
+                out[i, : lengths[i]] = total
+            else:
+                out[i, : lengths[i]] = -total
+
+    x, lengths = np.arange(12, dtype=F32).reshape(3, 4), np.array([4, 1, 3])
+    inner(x, lengths, out := np.zeros((3, 4), F32))
+    for row, n, got in zip(x, lengths, out, strict=True):
+        want = row[:n] * row[:n].sum()
+        np.testing.assert_array_equal(got[:n], want if n > 2 else -want)
+    assert "for_each(frame, " in inner.explain(x, lengths, out)
+    assert "warning" not in capfd.readouterr().err
+
+
 def test_long_sums_of_narrow_floats_round_once():
     rng = np.random.default_rng(6)
     a, b = (torch.tensor(rng.standard_normal(s, F32)).bfloat16() for s in ((40, 3000), (3000, 70)))

@@ -2,6 +2,7 @@
 #include "pto/codegen/print_program.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "pto/codegen/graph_printer.hpp"
 #include "pto/ir/infer.hpp"
@@ -80,43 +81,62 @@ void GraphPrinter::print_node(Value v) {
     places_[v] = made_.at(made);
 }
 
-std::string cost_of(const Graph& graph) {
-  std::vector<std::string> terms;
-  const auto defined_here = [&](const Dim& dim) {  // a size that is not known in front of the graph
-    bool found = false;
+namespace {
+
+// Estimates what a graph costs; sizes that it gets from data are not known in front of it.
+class Cost {
+ public:
+  std::string of(const Graph& graph) {
     for (const Node& node : graph.nodes())
-      if (node.op == Opcode::size)
-        each_symbol(dim, [&](int64_t s) {
-          found = found || Dim::symbol(static_cast<int>(s)) == node.attributes.size;
-        });
-    return found;
-  };
-  const auto count = [&](const Dims& shape) {
+      if (node.op == Opcode::size) from_data_.insert(node.attributes.size.value());
+    std::string sum = "64.0";
+    for (const Node& node : graph.nodes())
+      if (const std::string term = of(graph, node); !term.empty()) sum += " + " + term;
+    return sum;
+  }
+
+ private:
+  static constexpr const char* kUsualSize = "64";
+  static constexpr const char* kUsualTrips = "16";
+
+  std::string of(const Graph& graph, const Node& node) {
+    if (node.op == Opcode::matmul)
+      return count(node.type.shape) + " * " +
+             count({graph[node.operands[0]].type.shape.back()}) + " * 0.25";
+    if (node.op == Opcode::loop) {
+      const Node& stop = graph[node.operands[1]];
+      const std::string trips =
+          stop.op == Opcode::extent ? size(stop.attributes.size) : kUsualTrips;
+      return trips + " * (" + of(node.body()) + ")";
+    }
+    if (node.op == Opcode::repeat) return kUsualTrips + (" * (" + of(node.body(1)) + ")");
+    if (node.op == Opcode::branch) return "(" + of(node.body(0)) + " + " + of(node.body(1)) + ")";
+    if (node.op != Opcode::fused) return "";
+    std::string sum;
+    for (const Value out : node.body().outputs())
+      sum += (sum.empty() ? "" : " + ") + count(node.body()[out].type.shape) + " * 8";
+    return sum;
+  }
+
+  std::string count(const Dims& shape) const {
     std::string all = "1.0";
     for (const Dim& dim : shape)
-      if (!(dim == Dim(1))) all += " * " + (defined_here(dim) ? "64" : cpp_size(dim));
+      if (!is_one(dim)) all += " * " + size(dim);
     return all;
-  };
-  for (const Node& node : graph.nodes()) {
-    if (node.op == Opcode::matmul) {
-      const Dims& left = graph[node.operands[0]].type.shape;
-      terms.push_back(count(node.type.shape) + " * " + count({left.back()}) + " * 0.25");
-    } else if (node.op == Opcode::loop) {
-      const Node& stop = graph[node.operands[1]];
-      const bool is_known = stop.op == Opcode::extent && !defined_here(stop.attributes.size);
-      terms.push_back((is_known ? cpp_size(stop.attributes.size) : "16") + " * (" +
-                      cost_of(node.body()) + ")");
-    } else if (node.op == Opcode::repeat || node.op == Opcode::branch) {
-      terms.push_back((node.op == Opcode::repeat ? "16 * (" : "(") + cost_of(node.body(1)) + ")");
-    } else if (node.op == Opcode::fused) {
-      for (const Value out : node.body().outputs())
-        terms.push_back(count(node.body()[out].type.shape) + " * 8");
-    }
   }
-  std::string sum = "64.0";
-  for (const std::string& term : terms) sum += " + " + term;
-  return sum;
-}
+
+  std::string size(const Dim& dim) const {
+    bool is_known = true;
+    each_symbol(dim, [&](int64_t symbol) { is_known = is_known && !from_data_.count(symbol); });
+    return is_known ? cpp_size(dim) : kUsualSize;
+  }
+
+  std::set<int64_t> from_data_;
+};
+
+}  // namespace
+
+std::string cost_of(const Graph& graph) { return Cost().of(graph); }
 
 namespace {
 
