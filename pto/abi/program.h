@@ -31,12 +31,41 @@ void pto_copy_tensor(const pto_tensor* to, const pto_tensor* from);
 int32_t pto_multiply(const pto_tensor* c, const pto_tensor* a, const pto_tensor* b,
                      int32_t threads);
 
+// Writes the position of each element along the axis; out is i64.
+void pto_iota(const pto_tensor* out, int32_t axis, int32_t threads);
+
+// Reads the elements of x at the positions along the axis, and writes the part at the positions of
+// out, or adds it there. The index has as many axes as its tensor; where it has the size 1, other
+// than along the axis, one position serves all of that axis. A write to -1 is left out, the last of
+// several in row-major order stays, and sums fold floats in double. `where` is the user's line.
+int32_t pto_gather(pto_services* services, const char* where, const pto_tensor* out,
+                   const pto_tensor* x, const pto_tensor* index, int32_t axis, int32_t threads);
+int32_t pto_scatter(pto_services* services, const char* where, const pto_tensor* out,
+                    const pto_tensor* index, const pto_tensor* part, int32_t axis, int32_t adds,
+                    int32_t threads);
+
+// Adds to `count` elements of `to`, a vector, the elements of part at each of these places, one
+// place after the other: floats in double, rounded once.
+void pto_add_at(const pto_tensor* to, const pto_tensor* part, const int64_t* places, int64_t count);
+
+// Sorts along the last axis; values or positions, an i64, may be null. Equal elements keep their
+// order, zeros of either sign are equal, and NaN is the largest.
+int32_t pto_sort(pto_services* services, const pto_tensor* values, const pto_tensor* positions,
+                 const pto_tensor* x, int32_t descending, int32_t threads);
+
+// Folds the elements in front of each one, and it, along the axis: floats in double, rounded once.
+enum { PTO_SCAN_SUM, PTO_SCAN_PRODUCT, PTO_SCAN_LARGEST, PTO_SCAN_SMALLEST };
+int32_t pto_scan(const pto_tensor* out, const pto_tensor* x, int32_t axis, int32_t fold,
+                 int32_t threads);
+
 // Report why a program cannot go on; `where` is the user's line, or "". They return non-zero.
 int32_t pto_fail_part(pto_services* services, const char* where, const char* operation,
                       int32_t axis, int64_t offset, int64_t size, int64_t whole);
 int32_t pto_fail_size(pto_services* services, const char* where, int64_t size);
 int32_t pto_fail_sizes(pto_services* services, const char* where, const char* because, int64_t a,
                        int64_t b, int32_t is_empty);
+int32_t pto_fail_position(pto_services* services, const char* where, const char* operation,
+                          int32_t axis, int64_t position, int64_t size, int32_t may_skip);
 int32_t pto_fail_step(pto_services* services, const char* where);
 int32_t pto_fail_rounds(pto_services* services, const char* where, int64_t rounds);
 int32_t pto_fail_memory(pto_services* services, int64_t bytes);

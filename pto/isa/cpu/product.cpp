@@ -2,17 +2,12 @@
 // pto_multiply (abi/program.h): batches of matrix products of any layout and types, cut over the
 // pool.
 #include "pto/abi/program.h"
+#include "pto/isa/cpu/element_types.hpp"
 #include "pto/isa/cpu/matmul_job.hpp"
 #include "pto/isa/cpu/matrix_cut.hpp"
-#include "pto/isa/element/narrow_float.hpp"
 
 namespace pto {
 namespace {
-
-using isa::bfloat16_t;
-using isa::half;
-
-enum { kInt = 0, kUnsigned = 1, kFloat = 2, kBfloat = 4 };  // DLPack's
 
 constexpr int kRowsInRegisters = 2;  // that read columns where they lie, see matmul_turned.hpp
 constexpr int64_t kColsAtOnce = 32, kColumnBytes = 1024;  // of a few rows by long columns
@@ -37,23 +32,6 @@ int type_of(const pto_tensor& x) {
     default:
       return PTO_MATMUL_I64;
   }
-}
-
-// Calls f with a pointer to the type of the elements.
-template <class F>
-void with_type(const pto_tensor& x, F f) {
-  const bool is_signed = x.type_code == kInt;
-  void* const p = x.data;
-  if (x.type_code == kBfloat) return f(static_cast<bfloat16_t*>(p));
-  if (x.type_code == kFloat && x.type_bits == 16) return f(static_cast<half*>(p));
-  if (x.type_code == kFloat && x.type_bits == 32) return f(static_cast<float*>(p));
-  if (x.type_code == kFloat) return f(static_cast<double*>(p));
-  if (x.type_bits == 8) return is_signed ? f(static_cast<int8_t*>(p)) : f(static_cast<uint8_t*>(p));
-  if (x.type_bits == 16)
-    return is_signed ? f(static_cast<int16_t*>(p)) : f(static_cast<uint16_t*>(p));
-  if (x.type_bits == 32)
-    return is_signed ? f(static_cast<int32_t*>(p)) : f(static_cast<uint32_t*>(p));
-  return f(static_cast<int64_t*>(p));
 }
 
 template <class T>

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// pto_scan and pto_add_at (abi/program.h): elements that join others one after another. Floats fold
+// in double and are rounded once; integers wrap.
+#include "pto/abi/program.h"
+#include "pto/isa/cpu/element_types.hpp"
+#include "pto/isa/elementwise/convert.hpp"
+
+namespace pto {
+namespace {
+
+using isa::kSame;
+
+constexpr int64_t kAtOnce = 256;  // lines whose totals are in the cache
+
+template <class T>
+constexpr bool kIsShort = kSame<T, half> || kSame<T, bfloat16_t>;
+template <class T>
+constexpr bool kIsReal = kIsShort<T> || kSame<T, float> || kSame<T, double>;
+template <class T>
+using Total = typename isa::Choose<kIsReal<T>, double, T>::type;
+
+template <class T>
+Total<T> total_of(T x) {
+  if constexpr (kIsShort<T>)
+    return double(float(x));
+  else
+    return Total<T>(x);
+}
+template <class T>
+T rounded(Total<T> x) {
+  if constexpr (kIsShort<T>)
+    return T(isa::lanes::sticky_float(isa::Vec<double, 2>{x, x})[0]);
+  else
+    return T(x);
+}
+
+template <int fold, class T>
+T folded(T a, T b) {
+  constexpr bool is_real = kSame<T, double>;
+  if constexpr (fold == PTO_SCAN_LARGEST) return a != a || a > b ? a : b;
+  if constexpr (fold == PTO_SCAN_SMALLEST) return a != a || a < b ? a : b;
+  if constexpr (fold == PTO_SCAN_SUM && is_real) return a + b;
+  if constexpr (fold == PTO_SCAN_SUM) return T(uint64_t(a) + uint64_t(b));
+  if constexpr (fold == PTO_SCAN_PRODUCT && is_real) return a * b;
+  return T(uint64_t(a) * uint64_t(b));
+}
+
+// Lines along the axis; `at_once` of them, along another axis, are folded together where elements of
+// one line lie further apart than those of neighbours.
+class Scan {
+ public:
+  Scan(const pto_tensor& out, const pto_tensor& x, int axis)
+      : out_(out), x_(x), axis_(axis), length_(x.sizes[axis]) {
+    for (int d = 0; d < x.rank; ++d)
+      if (d != axis && x.sizes[d] > 1) beside_ = d;
+    if (beside_ >= 0 && size(x.strides[axis]) > size(x.strides[beside_])) at_once_ = kAtOnce;
+    for (int d = 0; d < x.rank; ++d)
+      count_ *= d == axis ? 1 : d == beside_ ? (x.sizes[d] + at_once_ - 1) / at_once_ : x.sizes[d];
+    for (int d = 0; d < x.rank; ++d) elements_ *= x.sizes[d];
+  }
+
+  int32_t run(int32_t fold, int32_t threads) {
+    if (elements_ == 0) return 0;
+    fold_ = fold;
+    if (threads > 1) blocks_ = pto_blocks_of(count_, elements_ * 16);
+    return pto_parallel(
+        blocks_,
+        [](void* self, int32_t block) { return static_cast<Scan*>(self)->run_block(block); }, this);
+  }
+
+ private:
+  static int64_t size(int64_t stride) { return stride < 0 ? -stride : stride; }
+
+  int32_t run_block(int32_t block) const {
+    const int64_t first = count_ * block / blocks_, last = count_ * (block + 1) / blocks_;
+    with_type(x_, [&](auto* from) {
+      switch (fold_) {
+        case PTO_SCAN_SUM:
+          return fold_lines<PTO_SCAN_SUM>(from, first, last);
+        case PTO_SCAN_PRODUCT:
+          return fold_lines<PTO_SCAN_PRODUCT>(from, first, last);
+        case PTO_SCAN_LARGEST:
+          return fold_lines<PTO_SCAN_LARGEST>(from, first, last);
+        default:
+          return fold_lines<PTO_SCAN_SMALLEST>(from, first, last);
+      }
+    });
+    return 0;
+  }
+
+  template <int fold, class T>
+  void fold_lines(const T* from, int64_t first, int64_t last) const {
+    for (int64_t item = first; item < last; ++item) {
+      int64_t rest = item, in = 0, out = 0, width = 1;
+      for (int d = x_.rank - 1; d >= 0; --d) {
+        if (d == axis_) continue;
+        const int64_t count = d == beside_ ? (x_.sizes[d] + at_once_ - 1) / at_once_ : x_.sizes[d];
+        int64_t at = rest % count;
+        rest /= count;
+        if (d == beside_) {
+          at *= at_once_;
+          width = x_.sizes[d] - at < at_once_ ? x_.sizes[d] - at : at_once_;
+        }
+        in += at * x_.strides[d];
+        out += at * out_.strides[d];
+      }
+      fold_together<fold>(static_cast<T*>(out_.data) + out, from + in, width);
+    }
+  }
+
+  template <int fold, class T>
+  void fold_together(T* to, const T* from, int64_t width) const {
+    Total<T> totals[kAtOnce];
+    const int64_t in = beside_ < 0 ? 0 : x_.strides[beside_],
+                  out = beside_ < 0 ? 0 : out_.strides[beside_];
+    for (int64_t k = 0; k < length_; ++k) {
+      const T* const x = from + k * x_.strides[axis_];
+      T* const y = to + k * out_.strides[axis_];
+      for (int64_t j = 0; j < width; ++j) {
+        const Total<T> one = total_of(x[j * in]);
+        totals[j] = k == 0 ? start<fold>(one) : folded<fold>(totals[j], one);
+        y[j * out] = rounded<T>(totals[j]);
+      }
+    }
+  }
+
+  // A sum begins from 0, which -0 does not change.
+  template <int fold, class T>
+  static T start(T x) {
+    return fold == PTO_SCAN_SUM ? T(T(0) + x) : x;
+  }
+
+  const pto_tensor &out_, &x_;
+  const int axis_;
+  const int64_t length_;
+  int beside_ = -1;
+  int64_t at_once_ = 1, count_ = 1, elements_ = 1;
+  int32_t fold_ = 0, blocks_ = 1;
+};
+
+template <class T>
+void add_at(T* first, const pto_tensor& to, const pto_tensor& part, const int64_t* places,
+            int64_t count) {
+  const int64_t length = to.sizes[0], out = to.strides[0], in = part.strides[0];
+  const T* const from = static_cast<const T*>(part.data);
+  Total<T> totals[kAtOnce];
+  for (int64_t start = 0; start < length; start += kAtOnce) {
+    const int64_t width = length - start < kAtOnce ? length - start : kAtOnce;
+    for (int64_t j = 0; j < width; ++j) totals[j] = total_of(first[(start + j) * out]);
+    for (int64_t k = 0; k < count; ++k)
+      for (int64_t j = 0; j < width; ++j)
+        totals[j] = folded<PTO_SCAN_SUM>(totals[j], total_of(from[places[k] + (start + j) * in]));
+    for (int64_t j = 0; j < width; ++j) first[(start + j) * out] = rounded<T>(totals[j]);
+  }
+}
+
+}  // namespace
+}  // namespace pto
+
+int32_t pto_scan(const pto_tensor* out, const pto_tensor* x, int32_t axis, int32_t fold,
+                 int32_t threads) {
+  return pto::Scan(*out, *x, axis).run(fold, threads);
+}
+
+void pto_add_at(const pto_tensor* to, const pto_tensor* part, const int64_t* places,
+                int64_t count) {
+  pto::with_type(*to, [&](auto* first) { pto::add_at(first, *to, *part, places, count); });
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// pto_sort (abi/program.h): sorts rows by integers that are in the order of the elements. Each stands
+// beside its position, so that no two are equal and any sort keeps the order of equal elements.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+
+#include "pto/abi/program.h"
+#include "pto/base/dtype.hpp"
+
+namespace pto {
+namespace {
+
+constexpr int64_t kLeastOfRadix = 256;  // elements for which counting beats comparing
+
+// Returns an integer in the order of the elements, from their bits.
+template <class U>
+U key_of(U bits, uint8_t code) {
+  constexpr U kSign = static_cast<U>(U(1) << (8 * sizeof(U) - 1));
+  if (code == 0) return bits ^ kSign;
+  if (code != 2 && code != 4) return bits;
+  constexpr int kWide = sizeof(U) == 8 ? 11 : sizeof(U) == 4 ? 8 : 5;
+  const int exponent_bits = code == 4 ? 8 : kWide;
+  const auto infinity = static_cast<U>(((U(1) << exponent_bits) - 1)
+                                       << (8 * sizeof(U) - 1 - static_cast<size_t>(exponent_bits)));
+  const auto size = static_cast<U>(bits & ~kSign);
+  if (size > infinity) return static_cast<U>(~U(0));
+  if (size == 0) return kSign;  // of either sign
+  return static_cast<U>(bits & kSign ? ~bits : bits | kSign);
+}
+
+// An element on its way: a key of at most 32 bits shares one integer with its position.
+struct Short {
+  static constexpr int kLowest = 4;  // byte of the key
+  uint64_t bits;
+  Short() = default;
+  Short(uint64_t key, int64_t place) : bits(key << 32 | static_cast<uint64_t>(place)) {}
+  int64_t place() const { return static_cast<int64_t>(bits & 0xffffffffu); }
+  uint64_t key() const { return bits; }
+  friend bool operator<(Short a, Short b) { return a.bits < b.bits; }
+};
+struct Long {
+  static constexpr int kLowest = 0;
+  uint64_t whole;
+  int64_t at;
+  Long() = default;
+  Long(uint64_t key, int64_t place) : whole(key), at(place) {}
+  int64_t place() const { return at; }
+  uint64_t key() const { return whole; }
+  friend bool operator<(const Long& a, const Long& b) {
+    return a.whole != b.whole ? a.whole < b.whole : a.at < b.at;
+  }
+};
+
+// Sorts `count` entries by the bytes of their keys, from the lowest on; returns where they lie then.
+template <class Entry>
+Entry* sort_by_bytes(Entry* from, Entry* to, int64_t count, int key_bytes) {
+  int64_t counts[8][256] = {};
+  for (int64_t i = 0; i < count; ++i)
+    for (int b = 0; b < key_bytes; ++b)
+      ++counts[b][from[i].key() >> (8 * (Entry::kLowest + b)) & 255];
+  for (int b = 0; b < key_bytes; ++b) {
+    const int shift = 8 * (Entry::kLowest + b);
+    if (counts[b][from[0].key() >> shift & 255] == count) continue;  // the same in all
+    int64_t next = 0, starts[256];
+    for (int value = 0; value < 256; ++value) starts[value] = next, next += counts[b][value];
+    for (int64_t i = 0; i < count; ++i) to[starts[from[i].key() >> shift & 255]++] = from[i];
+    std::swap(from, to);
+  }
+  return from;
+}
+
+struct RowsInOrder {
+  const pto_tensor *values, *positions, *x;
+  bool is_descending;
+  int64_t count = 1, size;
+  int32_t blocks;
+
+  const char* element(const pto_tensor& of, int64_t row) const {
+    int64_t place = 0;
+    for (int axis = of.rank - 2; axis >= 0; --axis) {
+      place += row % x->sizes[axis] * of.strides[axis];
+      row /= x->sizes[axis];
+    }
+    return static_cast<const char*>(of.data) + place * (of.type_bits / 8);
+  }
+
+  template <class U, class Entry>
+  void sort_row(int64_t row, Entry* entries) const {
+    const auto* const from = reinterpret_cast<const U*>(element(*x, row));
+    const int64_t step = x->strides[x->rank - 1];
+    const auto turn = static_cast<U>(is_descending ? ~U(0) : U(0));
+    for (int64_t i = 0; i < size; ++i)
+      entries[i] = Entry(static_cast<U>(key_of(from[i * step], x->type_code) ^ turn), i);
+    if (size < kLeastOfRadix)
+      std::sort(entries, entries + size);
+    else
+      entries = sort_by_bytes(entries, entries + size, size, sizeof(U));
+    if (values != nullptr) {
+      auto* const to = const_cast<U*>(reinterpret_cast<const U*>(element(*values, row)));
+      const int64_t by = values->strides[x->rank - 1];
+      for (int64_t i = 0; i < size; ++i) to[i * by] = from[entries[i].place() * step];
+    }
+    if (positions != nullptr) {
+      auto* const to =
+          const_cast<int64_t*>(reinterpret_cast<const int64_t*>(element(*positions, row)));
+      const int64_t by = positions->strides[x->rank - 1];
+      for (int64_t i = 0; i < size; ++i) to[i * by] = entries[i].place();
+    }
+  }
+
+  template <class U, class Entry>
+  int32_t sort_rows(int64_t first, int64_t last) const {
+    const std::unique_ptr<void, void (*)(void*)> memory(
+        pto_malloc(static_cast<size_t>(memory_bytes())), pto_free);
+    if (memory == nullptr) return 1;
+    for (int64_t row = first; row < last; ++row)
+      sort_row<U>(row, static_cast<Entry*>(memory.get()));
+    return 0;
+  }
+
+  int64_t memory_bytes() const { return size * 2 * static_cast<int64_t>(sizeof(Long)); }
+
+  int32_t sort_block(int32_t block) const {
+    const int64_t first = count * block / blocks, last = count * (block + 1) / blocks;
+    const bool is_long = size > UINT32_MAX;
+    switch (x->type_bits) {
+      case 8:
+        return is_long ? sort_rows<uint8_t, Long>(first, last)
+                       : sort_rows<uint8_t, Short>(first, last);
+      case 16:
+        return is_long ? sort_rows<uint16_t, Long>(first, last)
+                       : sort_rows<uint16_t, Short>(first, last);
+      case 32:
+        return is_long ? sort_rows<uint32_t, Long>(first, last)
+                       : sort_rows<uint32_t, Short>(first, last);
+      default:
+        return sort_rows<uint64_t, Long>(first, last);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace pto
+
+int32_t pto_sort(pto_services* services, const pto_tensor* values, const pto_tensor* positions,
+                 const pto_tensor* x, int32_t descending, int32_t threads) {
+  constexpr int64_t kWork = 64;  // of an element, in bytes of traffic
+  pto::RowsInOrder rows{.values = values,
+                        .positions = positions,
+                        .x = x,
+                        .is_descending = descending != 0,
+                        .size = x->sizes[x->rank - 1],
+                        .blocks = 1};
+  for (int axis = 0; axis + 1 < x->rank; ++axis) rows.count *= x->sizes[axis];
+  if (rows.count == 0 || rows.size == 0) return 0;
+  if (threads > 1) rows.blocks = pto_blocks_of(rows.count, rows.count * rows.size * kWork);
+  const auto run = [](void* self, int32_t block) -> int32_t {
+    return static_cast<const pto::RowsInOrder*>(self)->sort_block(block);
+  };
+  if (pto_parallel(rows.blocks, run, &rows) == 0) return 0;
+  return pto_fail_memory(services, rows.memory_bytes());
+}

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+// pto_iota, pto_gather, pto_scatter (abi/program.h): elements at positions that an index says.
+//
+// Positions are checked first, and become i64 in row-major order. A walk then goes over the elements
+// that they name: rows that one position names as a whole are copied at once.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "pto/abi/program.h"
+#include "pto/base/strided.hpp"
+
+namespace pto {
+namespace {
+
+using Sizes = std::array<int64_t, PTO_MAX_RANK>;
+
+// Cuts [0, count) into blocks and runs f(block, first, last), on other threads where that pays.
+template <class F>
+void for_blocks(int64_t count, int64_t bytes, int32_t threads, const F& f) {
+  struct Job {
+    const F& f;
+    int64_t count;
+    int32_t blocks;
+  } job{f, count, threads > 1 ? pto_blocks_of(count, bytes) : 1};
+  pto_parallel(
+      job.blocks,
+      [](void* self, int32_t block) -> int32_t {
+        const Job& all = *static_cast<const Job*>(self);
+        all.f(block, all.count * block / all.blocks, all.count * (block + 1) / all.blocks);
+        return 0;
+      },
+      &job);
+}
+
+// Calls f with a pointer of the type of an index.
+template <class F>
+void with_index(const pto_tensor& index, const F& f) {
+  const bool is_signed = index.type_code == 0;
+  const void* const p = index.data;
+  switch (index.type_bits) {
+    case 8:
+      return is_signed ? f(static_cast<const int8_t*>(p)) : f(static_cast<const uint8_t*>(p));
+    case 16:
+      return is_signed ? f(static_cast<const int16_t*>(p)) : f(static_cast<const uint16_t*>(p));
+    case 32:
+      return is_signed ? f(static_cast<const int32_t*>(p)) : f(static_cast<const uint32_t*>(p));
+    default:
+      return f(static_cast<const int64_t*>(p));
+  }
+}
+
+// Calls f with a null pointer to an unsigned integer as wide as the elements.
+template <class F>
+void with_width(const pto_tensor& x, const F& f) {
+  switch (x.type_bits) {
+    case 8:
+      return f(static_cast<uint8_t*>(nullptr));
+    case 16:
+      return f(static_cast<uint16_t*>(nullptr));
+    case 32:
+      return f(static_cast<uint32_t*>(nullptr));
+    default:
+      return f(static_cast<uint64_t*>(nullptr));
+  }
+}
+
+int64_t count_of(const pto_tensor& x) {
+  int64_t count = 1;
+  for (int axis = 0; axis < x.rank; ++axis) count *= x.sizes[axis];
+  return count;
+}
+
+// --- positions -----------------------------------------------------------------------------------
+
+// The elements of an index as i64 in row-major order: its own memory, or a copy.
+class Positions {
+ public:
+  Positions(const pto_tensor& index, int32_t threads)
+      : index_(index), count_(count_of(index)), threads_(threads) {
+    const bool lies_so = index.type_code == 0 && index.type_bits == 64 &&
+                         is_contiguous(index.rank, index.sizes, index.strides);
+    if (lies_so) return;
+    copy_ = static_cast<int64_t*>(pto_malloc(static_cast<size_t>(std::max<int64_t>(bytes(), 8))));
+    has_memory_ = copy_ != nullptr;
+  }
+  Positions(const Positions&) = delete;
+  Positions& operator=(const Positions&) = delete;
+  ~Positions() { pto_free(copy_); }
+
+  bool has_memory() const { return has_memory_; }
+  int64_t bytes() const { return count_ * 8; }
+  const int64_t* data() const {
+    return copy_ != nullptr ? copy_ : static_cast<const int64_t*>(index_.data);
+  }
+
+  // Reads the positions, and returns the first one outside of [least, size) and where it stands in
+  // the index, or `count`.
+  int64_t read(int64_t least, int64_t size) {
+    std::atomic<int64_t> bad{count_};
+    with_index(index_, [&](auto* from) {
+      for_blocks(count_, count_ * 16, threads_, [&](int32_t, int64_t first, int64_t last) {
+        const int64_t found = read_range(from, first, last, least, size);
+        int64_t known = bad.load();
+        while (found < known && !bad.compare_exchange_weak(known, found)) continue;
+      });
+    });
+    return bad.load();
+  }
+  int64_t count() const { return count_; }
+
+ private:
+  template <class T>
+  int64_t read_range(const T* from, int64_t first, int64_t last, int64_t least, int64_t size) {
+    const int rank = index_.rank;
+    const int64_t inner = index_.sizes[rank - 1], step = index_.strides[rank - 1];
+    int64_t bad = count_;
+    for (int64_t i = first; i < last;) {
+      int64_t row = i / inner, place = i % inner * step;
+      for (int axis = rank - 2; axis >= 0; --axis) {
+        place += row % index_.sizes[axis] * index_.strides[axis];
+        row /= index_.sizes[axis];
+      }
+      const int64_t end = std::min(last, i - i % inner + inner);
+      for (; i < end; ++i, place += step) {
+        const auto at = static_cast<int64_t>(from[place]);
+        if (at < least || at >= size) bad = std::min(bad, i);
+        if (copy_ != nullptr) copy_[i] = at;
+      }
+    }
+    return bad;
+  }
+
+  const pto_tensor& index_;
+  const int64_t count_;
+  const int32_t threads_;
+  int64_t* copy_ = nullptr;
+  bool has_memory_ = true;
+};
+
+// --- the elements that an index names ------------------------------------------------------------
+
+// One loop of a walk. `near` steps in the tensor that has an element for each position, `far` in the
+// other one, where the position adds `Walk::far_step` each.
+struct Loop {
+  int64_t size, near, far, index;
+  bool is_axis;  // of the positions
+
+  bool continues(const Loop& outer) const {
+    return outer.near == near * size && outer.far == far * size && outer.index == index * size &&
+           !is_axis && !outer.is_axis;
+  }
+};
+
+struct Walk {
+  std::vector<Loop> loops;  // sizes of 1 are left out
+  const int64_t* positions;
+  int64_t far_step, items, item_bytes;
+
+  Walk(const pto_tensor& near, const pto_tensor& far, const pto_tensor& index,
+       const int64_t* positions, int axis)
+      : positions(positions),
+        far_step(far.strides[axis]),
+        items(count_of(near)),
+        item_bytes(near.type_bits / 8) {
+    Sizes dense{};
+    dense_strides(index.rank, index.sizes, dense.data());
+    for (int d = 0; d < near.rank; ++d) {
+      if (near.sizes[d] == 1) continue;
+      const bool is_axis = d == axis;
+      const Loop loop{near.sizes[d], near.strides[d], is_axis ? 0 : far.strides[d],
+                      index.sizes[d] == 1 ? 0 : dense[static_cast<size_t>(d)], is_axis};
+      if (!loops.empty() && loop.continues(loops.back()))
+        loops.back() = {loop.size * loops.back().size, loop.near, loop.far, loop.index, false};
+      else
+        loops.push_back(loop);
+    }
+    if (loops.empty()) loops.push_back({1, 0, 0, 0, false});
+  }
+
+  // Calls row(loop, near, far, index) for all runs of the innermost loop, where loop `cut` takes its
+  // values first .. last-1 alone.
+  template <class Row>
+  void run(size_t cut, int64_t first, int64_t last, const Row& row) const {
+    if (first >= last) return;
+    std::vector<Loop> own = loops;
+    Loop& part = own[cut];
+    part.size = last - first;
+    const Loop inner = own.back();
+    own.pop_back();
+    int64_t near = first * part.near, far = first * part.far, index = first * part.index;
+    Sizes at{};
+    while (true) {
+      row(inner, near, far, index);
+      size_t d = own.size();
+      for (; d > 0; --d) {
+        const Loop& loop = own[d - 1];
+        near += loop.near, far += loop.far, index += loop.index;
+        if (++at[d - 1] < loop.size) break;
+        near -= loop.size * loop.near, far -= loop.size * loop.far, index -= loop.size * loop.index;
+        at[d - 1] = 0;
+      }
+      if (d == 0) return;
+    }
+  }
+
+  // The largest loop; other than that over the positions where they may not be cut. -1: none.
+  int largest(bool may_cut_axis) const {
+    int found = -1;
+    for (size_t d = 0; d < loops.size(); ++d)
+      if ((may_cut_axis || !loops[d].is_axis) &&
+          (found < 0 || loops[d].size > loops[static_cast<size_t>(found)].size))
+        found = static_cast<int>(d);
+    return found;
+  }
+};
+
+template <class T>
+void copy_row(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t count) {
+  if (to_step == 1 && from_step == 1)
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+  else
+    for (int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * from_step];
+}
+
+template <class T>
+void gather(const Walk& walk, T* out, const T* x, int32_t threads) {
+  const auto cut = static_cast<size_t>(walk.largest(true));
+  const int64_t count = walk.loops[cut].size, bytes = walk.items * walk.item_bytes * 2;
+  for_blocks(count, bytes, threads, [&](int32_t, int64_t first, int64_t last) {
+    walk.run(cut, first, last, [&](const Loop& row, int64_t near, int64_t far, int64_t index) {
+      const int64_t* const at = walk.positions + index;
+      if (row.index == 0)
+        return copy_row(out + near, row.near, x + far + *at * walk.far_step, row.far, row.size);
+      for (int64_t i = 0; i < row.size; ++i)
+        out[near + i * row.near] = x[far + i * row.far + at[i * row.index] * walk.far_step];
+    });
+  });
+}
+
+// Whole rows belong to the block that their position names, others to that of their line: no two
+// blocks write to one place.
+template <class T>
+void scatter(const Walk& walk, T* out, const T* part, int32_t threads) {
+  const Loop inner = walk.loops.back();
+  const bool by_rows = inner.index == 0 && inner.size * walk.item_bytes >= 64;
+  const int largest = walk.largest(false);
+  const bool by_position = by_rows || largest < 0;
+  const auto cut = static_cast<size_t>(by_position ? 0 : largest);
+  const int64_t whole = walk.loops[cut].size, bytes = walk.items * walk.item_bytes * 2;
+  const int64_t count = by_position ? walk.items / inner.size : whole;
+  const int32_t blocks = threads > 1 && (by_rows || !by_position) ? pto_blocks_of(count, bytes) : 1;
+  const auto write = [&](int32_t block) {
+    const int64_t first = by_position ? 0 : whole * block / blocks,
+                  last = by_position ? whole : whole * (block + 1) / blocks;
+    walk.run(cut, first, last, [&](const Loop& row, int64_t near, int64_t far, int64_t index) {
+      const int64_t* const at = walk.positions + index;
+      if (row.index == 0) {
+        if (*at < 0 || (by_position && blocks > 1 && *at % blocks != block)) return;
+        return copy_row(out + far + *at * walk.far_step, row.far, part + near, row.near, row.size);
+      }
+      for (int64_t i = 0; i < row.size; ++i)
+        if (at[i * row.index] >= 0)
+          out[far + i * row.far + at[i * row.index] * walk.far_step] = part[near + i * row.near];
+    });
+  };
+  for_blocks(blocks, blocks > 1 ? INT64_MAX : 0, blocks, [&](int32_t, int64_t first, int64_t last) {
+    for (int64_t block = first; block < last; ++block) write(static_cast<int32_t>(block));
+  });
+}
+
+// --- sums ----------------------------------------------------------------------------------------
+
+// Adds parts at positions: lines of positions one by one, in each the parts of one position together.
+class Sums {
+ public:
+  Sums(const Walk& walk, const pto_tensor& out, const pto_tensor& part)
+      : walk_(walk), out_(out), part_(part) {
+    for (const Loop& loop : walk.loops)
+      if (loop.is_axis)
+        axis_ = loop;
+      else
+        (loop.index != 0 ? lines_ : shared_).push_back(loop);
+    if (shared_.empty()) shared_.push_back({1, 0, 0, 0, false});
+    for (const Loop& loop : lines_) count_ *= loop.size;
+  }
+
+  void run(int32_t threads) {
+    const int64_t bytes = walk_.items * walk_.item_bytes * 4;
+    if (count_ == 1) {
+      const Order order = sorted(0);
+      for_blocks(axis_.size, bytes, threads,
+                 [&](int32_t, int64_t first, int64_t last) { add(order, first, last, 0, 0); });
+      return;
+    }
+    for_blocks(count_, bytes, threads, [&](int32_t, int64_t first, int64_t last) {
+      for (int64_t line = first; line < last; ++line) {
+        int64_t near = 0, far = 0, index = 0, rest = line;
+        for (size_t d = lines_.size(); d-- > 0; rest /= lines_[d].size) {
+          const int64_t at = rest % lines_[d].size;
+          near += at * lines_[d].near, far += at * lines_[d].far, index += at * lines_[d].index;
+        }
+        add(sorted(index), 0, axis_.size, near, far);
+      }
+    });
+  }
+
+ private:
+  // Positions, and the places of their parts.
+  using Order = std::vector<std::pair<int64_t, int64_t>>;
+
+  Order sorted(int64_t index) const {
+    Order order;
+    order.reserve(static_cast<size_t>(axis_.size));
+    for (int64_t k = 0; k < axis_.size; ++k)
+      order.emplace_back(walk_.positions[index + k * axis_.index], k);
+    if (!std::is_sorted(order.begin(), order.end())) std::sort(order.begin(), order.end());
+    return order;
+  }
+
+  // Adds the groups of equal positions that begin in first .. last-1.
+  void add(const Order& order, int64_t first, int64_t last, int64_t near, int64_t far) const {
+    std::vector<int64_t> places;
+    auto i = static_cast<size_t>(first);
+    while (i > 0 && i < order.size() && order[i].first == order[i - 1].first) ++i;
+    while (i < static_cast<size_t>(last)) {
+      const int64_t position = order[i].first;
+      places.clear();
+      for (; i < order.size() && order[i].first == position; ++i)
+        places.push_back(order[i].second * axis_.near);
+      if (position >= 0) add_rows(places, near, far + position * walk_.far_step);
+    }
+  }
+
+  void add_rows(const std::vector<int64_t>& places, int64_t near, int64_t far) const {
+    const Loop inner = shared_.back();
+    int64_t rows = 1;
+    for (size_t d = 0; d + 1 < shared_.size(); ++d) rows *= shared_[d].size;
+    for (int64_t row = 0; row < rows; ++row) {
+      int64_t from = near, to = far, rest = row;
+      for (size_t d = shared_.size() - 1; d-- > 0; rest /= shared_[d].size) {
+        from += rest % shared_[d].size * shared_[d].near;
+        to += rest % shared_[d].size * shared_[d].far;
+      }
+      pto_tensor into = out_, part = part_;
+      into.data = static_cast<char*>(out_.data) + to * walk_.item_bytes;
+      part.data = static_cast<char*>(part_.data) + from * walk_.item_bytes;
+      into.rank = part.rank = 1;
+      into.sizes = part.sizes = &inner.size;
+      into.strides = &inner.far, part.strides = &inner.near;
+      pto_add_at(&into, &part, places.data(), static_cast<int64_t>(places.size()));
+    }
+  }
+
+  const Walk& walk_;
+  const pto_tensor &out_, &part_;
+  Loop axis_{1, 0, 0, 0, true};
+  std::vector<Loop> lines_, shared_;
+  int64_t count_ = 1;  // of lines
+};
+
+}  // namespace
+}  // namespace pto
+
+void pto_iota(const pto_tensor* out, int32_t axis, int32_t threads) {
+  int64_t zero[PTO_MAX_RANK] = {};
+  pto_tensor none = *out;
+  none.strides = zero;
+  const pto::Walk walk(*out, none, none, nullptr, axis);
+  if (walk.items == 0) return;
+  const auto cut = static_cast<size_t>(walk.largest(true));
+  auto* const to = static_cast<int64_t*>(out->data);
+  int64_t inner = 1;  // the index of a walk counts all elements in row-major order
+  for (int d = axis + 1; d < out->rank; ++d) inner *= out->sizes[d];
+  const int64_t size = out->sizes[axis];
+  pto::for_blocks(
+      walk.loops[cut].size, walk.items * 8, threads, [&](int32_t, int64_t first, int64_t last) {
+        walk.run(cut, first, last, [&](const pto::Loop& row, int64_t near, int64_t, int64_t index) {
+          const bool is_axis = row.index == inner && row.size == size;
+          for (int64_t i = 0; i < row.size; ++i)
+            to[near + i * row.near] =
+                is_axis ? i + index / inner % size : (index + i * row.index) / inner % size;
+        });
+      });
+}
+
+int32_t pto_gather(pto_services* services, const char* where, const pto_tensor* out,
+                   const pto_tensor* x, const pto_tensor* index, int32_t axis, int32_t threads) {
+  if (pto::count_of(*out) == 0) return 0;
+  const int64_t size = x->sizes[axis];
+  pto::Positions positions(*index, threads);
+  if (!positions.has_memory()) return pto_fail_memory(services, positions.bytes());
+  const int64_t bad = positions.read(0, size);
+  if (bad < positions.count())
+    return pto_fail_position(services, where, "gather", axis, positions.data()[bad], size, 0);
+  const pto::Walk walk(*out, *x, *index, positions.data(), axis);
+  pto::with_width(*out, [&]([[maybe_unused]] auto* type) {
+    using T = decltype(type);
+    pto::gather(walk, static_cast<T>(out->data), static_cast<T>(x->data), threads);
+  });
+  return 0;
+}
+
+int32_t pto_scatter(pto_services* services, const char* where, const pto_tensor* out,
+                    const pto_tensor* index, const pto_tensor* part, int32_t axis, int32_t adds,
+                    int32_t threads) {
+  if (pto::count_of(*part) == 0) return 0;
+  const int64_t size = out->sizes[axis];
+  pto::Positions positions(*index, threads);
+  if (!positions.has_memory()) return pto_fail_memory(services, positions.bytes());
+  const int64_t bad = positions.read(-1, size);
+  if (bad < positions.count())
+    return pto_fail_position(services, where, adds ? "scatter_add" : "scatter", axis,
+                             positions.data()[bad], size, 1);
+  const pto::Walk walk(*part, *out, *index, positions.data(), axis);
+  if (adds) {
+    pto::Sums(walk, *out, *part).run(threads);
+    return 0;
+  }
+  pto::with_width(*out, [&]([[maybe_unused]] auto* type) {
+    using T = decltype(type);
+    pto::scatter(walk, static_cast<T>(out->data), static_cast<T>(part->data), threads);
+  });
+  return 0;
+}
