@@ -74,6 +74,15 @@ class GraphPrinter {
   void print_concat(Value v);
   void copy_outputs();
 
+  // --- operations along an axis: print_along.cpp -------------------------------------------------
+  void print_iota(Value v);
+  void print_gather(Value v);
+  void print_scatter(Value v);
+  void print_sort(Value v);
+  void print_scan(Value v);
+  // Declares tensors by these names; inside of a block.
+  void define_tensors(const std::vector<std::pair<std::string, MemRef>>& tensors);
+
   // --- work: print_work.cpp ----------------------------------------------------------------------
   void print_matmul(Value v);
   void print_fused(Value v);

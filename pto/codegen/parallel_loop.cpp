@@ -32,7 +32,8 @@ class Writes {
       } else {
         const Made made = made_by(body_, v);
         const int start = made.node < 0 ? -1 : start_of(body_, made);
-        if (start < 0 || !are_apart_inside(body_[made.node], made.index, start)) return false;
+        if (start < 0 || !body_[made.node].has_body()) return false;
+        if (!are_apart_inside(body_[made.node], made.index, start)) return false;
         v = body_[made.node].operands[static_cast<size_t>(start)];
       }
     }

@@ -35,7 +35,7 @@ MemRef GraphPrinter::whole_of(int buffer, const Type& type) {
   auto& memory = buffers_[static_cast<size_t>(buffer)];
   const int output = storage_.given[static_cast<size_t>(buffer)];
   if (!memory) memory = output >= 0 ? *outputs_[static_cast<size_t>(output)] : fresh(type);
-  return *memory;
+  return memory->type.shape == type.shape ? *memory : with_shape(*memory, type.shape);
 }
 
 MemRef GraphPrinter::home_of(Made made, const Type& type) {

@@ -57,6 +57,21 @@ void GraphPrinter::print_node(Value v) {
       return print_concat(v);
     case Opcode::matmul:
       return print_matmul(v);
+    case Opcode::iota:
+      return print_iota(v);
+    case Opcode::gather:
+      return print_gather(v);
+    case Opcode::scatter:
+    case Opcode::scatter_add:
+      return print_scatter(v);
+    case Opcode::sort:
+    case Opcode::sort_descending:
+      return print_sort(v);
+    case Opcode::cumsum:
+    case Opcode::cumprod:
+    case Opcode::cummax:
+    case Opcode::cummin:
+      return print_scan(v);
     case Opcode::fused:
       print_fused(v);
       break;
@@ -111,6 +126,10 @@ class Cost {
     }
     if (node.op == Opcode::repeat) return kUsualTrips + (" * (" + of(node.body(1)) + ")");
     if (node.op == Opcode::branch) return "(" + of(node.body(0)) + " + " + of(node.body(1)) + ")";
+    if (node.op == Opcode::sort || node.op == Opcode::sort_descending)
+      return count(node.type.shape) + " * 64";
+    if (operation(node.op).kernel == KernelForm::Step && node.op != Opcode::view)
+      return count(node.type.shape) + " * 8";
     if (node.op != Opcode::fused) return "";
     std::string sum;
     for (const Value out : node.body().outputs())

@@ -5,9 +5,36 @@
 #include <climits>
 
 #include "pto/ir/infer.hpp"
+#include "pto/ir/operations/operation.hpp"
 
 namespace pto {
 namespace {
+
+// Says whether a node makes tensors of its own, rather than numbers or other addresses.
+bool makes_tensors(Opcode op) {
+  switch (op) {
+    case Opcode::fused:
+    case Opcode::loop:
+    case Opcode::repeat:
+    case Opcode::branch:
+    case Opcode::matmul:
+    case Opcode::update:
+    case Opcode::concat:
+    case Opcode::iota:
+    case Opcode::gather:
+    case Opcode::scatter:
+    case Opcode::scatter_add:
+    case Opcode::sort:
+    case Opcode::sort_descending:
+    case Opcode::cumsum:
+    case Opcode::cumprod:
+    case Opcode::cummax:
+    case Opcode::cummin:
+      return true;
+    default:
+      return false;
+  }
+}
 
 bool is_move(Opcode op) {
   return op == Opcode::view || op == Opcode::reshape || op == Opcode::transpose ||
@@ -48,12 +75,11 @@ class StoragePlanner {
     for (size_t k = 0; k < graph_.outputs().size(); ++k) place_output(k);
     for (Value v = static_cast<Value>(graph_.nodes().size()); v-- > 0;) {
       const Node& node = graph_[v];
-      const bool makes = node.has_body() || node.op == Opcode::matmul ||
-                         node.op == Opcode::update || node.op == Opcode::concat;
-      if (!makes) continue;
-      const int count =
-          node.has_body() ? static_cast<int>(node.attributes.bodies.back()->outputs().size()) : 1;
-      for (int i = 0; i < count; ++i) place_alone({v, i});
+      if (!makes_tensors(node.op)) continue;
+      const auto results = operation(node.op).results;
+      const int count = results == nullptr ? 1 : static_cast<int>(results(node).size());
+      for (int i = 0; i < count; ++i)
+        if (node.has_body() || count == 1 || !values_of({v, i}).empty()) place_alone({v, i});
     }
     return std::move(plan_);
   }
@@ -183,7 +209,8 @@ class StoragePlanner {
     const Made part = made_by(graph_, node.operands[1]);
     if (part.node < 0 || plan_.homes.count(part)) return;
     const Opcode op = graph_[part.node].op;
-    if (op != Opcode::fused && op != Opcode::matmul) return;
+    const bool is_apart = op != Opcode::concat && start_of(graph_, part) < 0;
+    if (!is_apart || op == Opcode::branch) return;
     const auto values = values_of(part);
     if (values.size() != 1 || uses_[static_cast<size_t>(values[0])].size() != 1) return;
     if (is_output(values[0])) return;
@@ -228,7 +255,8 @@ size_t first_carried(const Node& node) { return node.op == Opcode::loop ? 3 : 0;
 
 int start_of(const Graph& graph, Made made) {
   const Node& node = graph[made.node];
-  if (node.op == Opcode::update) return 0;
+  const bool is_scatter = node.op == Opcode::scatter || node.op == Opcode::scatter_add;
+  if (node.op == Opcode::update || is_scatter) return 0;
   if (node.op == Opcode::loop || node.op == Opcode::repeat)
     return static_cast<int>(first_carried(node)) + made.index;
   if (node.op != Opcode::branch) return -1;
@@ -244,20 +272,9 @@ int start_of(const Graph& graph, Made made) {
 
 Made made_by(const Graph& graph, Value v) {
   const Node& node = graph[v];
-  switch (node.op) {
-    case Opcode::result:
-      return {node.operands[0], static_cast<int>(node.attributes.index)};
-    case Opcode::matmul:
-    case Opcode::update:
-    case Opcode::concat:
-    case Opcode::fused:
-    case Opcode::loop:
-    case Opcode::repeat:
-    case Opcode::branch:
-      return {v, 0};
-    default:
-      return {};
-  }
+  if (node.op == Opcode::result)
+    return {node.operands[0], static_cast<int>(node.attributes.index)};
+  return makes_tensors(node.op) ? Made{v, 0} : Made{};
 }
 
 Storage plan_storage(const Graph& graph, const std::vector<Given>& given) {

@@ -31,6 +31,7 @@ namespace operations {
 
 constinit const Operation iota{.info = {"iota", "", Family::Structure, 0},
                                .field = Field::Axes,
+                               .kernel = KernelForm::Step,
                                .infer = infer_iota,
                                .evaluate = evaluate_iota};
 

@@ -70,6 +70,7 @@ std::vector<Bounded> evaluate_sort(Evaluation& in, const Node& node) {
 constexpr Operation sort_row(std::string_view name,
                              std::vector<Bounded> (*evaluate)(Evaluation&, const Node&)) {
   return {.info = {name, "", Family::Structure, 1},
+          .kernel = KernelForm::Step,
           .infer = infer_sort,
           .results = results_of_sort,
           .evaluate = evaluate,

@@ -46,6 +46,7 @@ constexpr Operation scan_row(std::string_view name, uint32_t dtypes,
   return {.info = {name, "", Family::Structure, 1},
           .dtypes = dtypes,
           .field = Field::Axes,
+          .kernel = KernelForm::Step,
           .infer = infer_scan,
           .evaluate = evaluate,
           .keeps_rows_apart = has_axes_behind_batch};

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Positions, order and scans compiled, against the interpreter, which says what they mean."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import pto
+from pto import _core
+from pto.language.dtypes import numpy_type
+
+TYPES = [row.name for row in _core.dtypes()]
+SEEDS = range(len(TYPES) * 2)
+
+
+def compare(function, *arrays):
+    """The bits of a compiled call are those of the interpreter."""
+    program = pto.jit(function)
+    want = pto.interpret(program.trace(*arrays), *arrays)
+    want = want if isinstance(want, list) else [want]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it is compiled
+        got = program(*arrays)
+    got = list(got) if isinstance(got, tuple) else [got]
+    for a, b in zip(got, want, strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        np.testing.assert_array_equal(a.astype("f8"), b.astype("f8"))
+        np.testing.assert_array_equal(np.signbit(a.astype("f8")), np.signbit(b.astype("f8")))
+
+
+class Case:
+    def __init__(self, seed):
+        self.draw = np.random.default_rng(seed)
+        self.kind = numpy_type(TYPES[seed % len(TYPES)])
+        self.is_float = self.kind.kind == "f" or self.kind.name == "bfloat16"
+        rank = 1 + seed % 3
+        sizes, chances = [0, 1, 2, 5, 40, 300], [0.04, 0.16, 0.2, 0.3, 0.2, 0.1]
+        self.shape = [int(n) for n in self.draw.choice(sizes, rank, p=chances)]
+        self.axis = int(self.draw.integers(rank))
+        self.x = self.laid_out(self.numbers(self.shape))
+
+    def numbers(self, shape):
+        x = self.draw.integers(-4 if self.is_float or self.kind.kind == "i" else 0, 5, shape)
+        x = (x * (1.25 if self.is_float else 1)).astype(self.kind)
+        if self.is_float:
+            x[self.draw.random(shape) < 0.1] = np.nan
+            x[self.draw.random(shape) < 0.1] = -0.0
+        return x
+
+    def laid_out(self, x):
+        way = self.draw.integers(3)
+        if way == 0:
+            return x
+        if way == 1:
+            return np.ascontiguousarray(x.T).T
+        wide = np.zeros([*x.shape[:-1], x.shape[-1] * 2], x.dtype)
+        wide[..., ::2] = x
+        return wide[..., ::2]
+
+    def index(self, is_row, low=0):
+        size = self.shape[self.axis]
+        shape = [1 if is_row else n for n in self.shape]
+        shape[self.axis] = int(self.draw.integers(1, 9)) if size else 0
+        kind = self.draw.choice(["i4", "i8", "i2", "u4"] if low == 0 else ["i4", "i8", "i2"])
+        return self.draw.integers(low, max(size, 1), shape).astype(kind)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_positions_choose_and_write_is_what_the_interpreter_finds(seed):
+    case = Case(seed)
+    axis, x = case.axis, case.x
+    for is_row in (False, True):
+        index = case.index(is_row)
+        compare(lambda x, i: pto.take_along_dim(x, i, axis), x, index)
+        index = case.index(is_row, -1)
+        shape = list(case.shape)
+        shape[axis] = index.shape[axis]
+        src = case.laid_out(case.numbers(shape))
+        if not is_row:
+            compare(lambda x, i, s: x.scatter(axis, i, s), x, index, src)
+            if case.kind.kind != "b":
+                compare(lambda x, i, s: x.scatter_add(axis, i, s), x, index, src)
+            continue
+        rows = np.maximum(index.reshape(-1), 0)
+        if case.kind.kind != "b":
+            compare(lambda x, i, s: x.index_add(axis, i, s), x, rows, src)
+
+        def write(x, i, s):
+            y = x.clone()
+            y[(slice(None),) * axis + (i,)] = s
+            return y, x
+
+        compare(write, x, rows, src)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sorts_and_scans_are_those_of_the_interpreter(seed):
+    case = Case(seed)
+    axis, x = case.axis, case.x
+    down = bool(seed % 2)
+    compare(lambda x: tuple(pto.sort(x, axis, down)), x)
+    compare(lambda x: pto.argsort(x, axis, not down), x)
+    compare(lambda x: pto.sort(x, axis, down).values, x)
+    if case.kind.kind != "b":
+        compare(lambda x: (pto.cumsum(x, axis), pto.cummax(x, axis), pto.cummin(x, axis)), x)
+        if case.is_float:
+            compare(lambda x: pto.cumprod(x, axis), x)
+
+
+def test_a_cache_takes_rows_in_its_own_memory():
+    @pto.jit
+    def remember(cache, slots, rows):
+        cache[:] = pto.scatter_update(cache, slots, rows)
+
+    @pto.jit
+    def each(cache, slots, rows):
+        for i in pto.loop(slots.shape[0]):
+            cache[slots[i : i + 1]] = rows[i : i + 1] + cache[slots[0]]
+
+    draw = np.random.default_rng(0)
+    cache, rows = draw.random((3, 4, 5), np.float32), draw.random((4, 5), np.float32)
+    slots = np.array([7, -1, 0, 7])
+    want = cache.reshape(12, 5).copy()
+    want[[7, 0]] = rows[[3, 2]]
+    remember(cache, slots, rows)
+    np.testing.assert_array_equal(cache, want.reshape(cache.shape))
+    flat, slots = want.copy(), np.array([3, 1, 3, 2])
+    found = pto.interpret(each.trace(flat, slots, rows), flat, slots, rows)
+    found = found[0] if isinstance(found, list) else found
+    each(flat, slots, rows)
+    np.testing.assert_array_equal(flat, found)
+
+
+def test_a_position_that_does_not_exist_is_told_as_by_the_interpreter():
+    x = np.zeros((3, 2), np.float32)
+    for function in (lambda x, i: x[i], lambda x, i: pto.index_add(x, 0, i, x)):
+        for rows in ([0, 3, 9], [0, -2, 1]):
+            program, index = pto.jit(function), np.array(rows)
+            with pytest.raises(pto.Error) as told:
+                pto.interpret(program.trace(x, index), x, index)
+            with pytest.raises(pto.Error) as found:
+                program(x, index)
+            assert "position" in str(told.value)
+            assert str(told.value) in str(found.value) or str(found.value) in str(told.value)
