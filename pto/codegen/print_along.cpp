@@ -32,7 +32,7 @@ void GraphPrinter::print_iota(Value v) {
 void GraphPrinter::print_gather(Value v) {
   const Node& node = graph_[v];
   const MemRef out = home_of({v, 0}, node.type), x = place(node.operands[0]),
-              index = place(node.operands[1]);
+               index = place(node.operands[1]);
   w_.open("{");
   define_tensors({{"out", out}, {"x", x}, {"index", index}});
   must(std::string("pto_gather(") + kServices + ", " + where(node) + ", &out, &x, &index, " +

@@ -116,8 +116,8 @@ class Cost {
 
   std::string of(const Graph& graph, const Node& node) {
     if (node.op == Opcode::matmul)
-      return count(node.type.shape) + " * " +
-             count({graph[node.operands[0]].type.shape.back()}) + " * 0.25";
+      return count(node.type.shape) + " * " + count({graph[node.operands[0]].type.shape.back()}) +
+             " * 0.25";
     if (node.op == Opcode::loop) {
       const Node& stop = graph[node.operands[1]];
       const std::string trips =

@@ -272,8 +272,7 @@ int start_of(const Graph& graph, Made made) {
 
 Made made_by(const Graph& graph, Value v) {
   const Node& node = graph[v];
-  if (node.op == Opcode::result)
-    return {node.operands[0], static_cast<int>(node.attributes.index)};
+  if (node.op == Opcode::result) return {node.operands[0], static_cast<int>(node.attributes.index)};
   return makes_tensors(node.op) ? Made{v, 0} : Made{};
 }
 

@@ -86,9 +86,9 @@ def squeeze(x: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
 def reshape(x: Tensor, *shape: object, inplace: bool = False, valid_shape: Any = None) -> Tensor:
     """x with other sizes, the same number of elements in order; -1 stands for what is left over.
 
-    Putting in or taking out axes of size 1 moves no data and is free in a kernel; other reshapes
-    have no compiled form yet. `valid_shape` is the shape of the part at the front that is wanted.
-    `inplace` says that x is not used any more; the compiler sees that itself.
+    A reshape moves no data, unless it regroups the elements of a tensor with gaps. `valid_shape` is
+    the shape of the part at the front that is wanted. `inplace` says that x is not used any more;
+    the compiler sees that itself.
     """
     found = _reshaped(x, shape)
     if valid_shape is None:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// pto_sort (abi/program.h): sorts rows by integers that are in the order of the elements. Each stands
-// beside its position, so that no two are equal and any sort keeps the order of equal elements.
+// pto_sort (abi/program.h): sorts rows by integers that are in the order of the elements. Each
+// stands beside its position, so that no two are equal and any sort keeps the order of equal ones.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -53,7 +53,7 @@ struct Long {
   }
 };
 
-// Sorts `count` entries by the bytes of their keys, from the lowest on; returns where they lie then.
+// Sorts `count` entries by the bytes of their keys, from the lowest on; returns where they lie.
 template <class Entry>
 Entry* sort_by_bytes(Entry* from, Entry* to, int64_t count, int key_bytes) {
   int64_t counts[8][256] = {};

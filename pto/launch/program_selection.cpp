@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // pto_iota, pto_gather, pto_scatter (abi/program.h): elements at positions that an index says.
 //
-// Positions are checked first, and become i64 in row-major order. A walk then goes over the elements
-// that they name: rows that one position names as a whole are copied at once.
+// Positions are checked first, and become i64 in row-major order. A walk then goes over the
+// elements that they name: rows that one position names as a whole are copied at once.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -143,8 +143,8 @@ class Positions {
 
 // --- the elements that an index names ------------------------------------------------------------
 
-// One loop of a walk. `near` steps in the tensor that has an element for each position, `far` in the
-// other one, where the position adds `Walk::far_step` each.
+// One loop of a walk. `near` steps in the tensor that has an element for each position, `far` in
+// the other one, where the position adds `Walk::far_step` each.
 struct Loop {
   int64_t size, near, far, index;
   bool is_axis;  // of the positions
@@ -181,8 +181,8 @@ struct Walk {
     if (loops.empty()) loops.push_back({1, 0, 0, 0, false});
   }
 
-  // Calls row(loop, near, far, index) for all runs of the innermost loop, where loop `cut` takes its
-  // values first .. last-1 alone.
+  // Calls row(loop, near, far, index) for all runs of the innermost loop, where loop `cut` takes
+  // its values first .. last-1 alone.
   template <class Row>
   void run(size_t cut, int64_t first, int64_t last, const Row& row) const {
     if (first >= last) return;
@@ -274,7 +274,7 @@ void scatter(const Walk& walk, T* out, const T* part, int32_t threads) {
 
 // --- sums ----------------------------------------------------------------------------------------
 
-// Adds parts at positions: lines of positions one by one, in each the parts of one position together.
+// Adds parts at positions: line by line, and in each line the parts of one position together.
 class Sums {
  public:
   Sums(const Walk& walk, const pto_tensor& out, const pto_tensor& part)

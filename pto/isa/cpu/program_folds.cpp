@@ -45,8 +45,8 @@ T folded(T a, T b) {
   return T(uint64_t(a) * uint64_t(b));
 }
 
-// Lines along the axis; `at_once` of them, along another axis, are folded together where elements of
-// one line lie further apart than those of neighbours.
+// Lines along the axis; `at_once` of them, along another axis, are folded together where elements
+// of one line lie further apart than those of neighbours.
 class Scan {
  public:
   Scan(const pto_tensor& out, const pto_tensor& x, int axis)
