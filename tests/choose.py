@@ -26,7 +26,8 @@ SUBJECTS = {
     "test_cpp*|test_checked*|test_valid*|test_bounded*": ("abi", "isa", "base", "launch", "compat"),
     "test_jit*|test_daemon*|test_interpre*|test_language*|test_programs|test_explain|"
     "test_differ*|test_long*|test_empty*|test_packed*|test_no_copies|test_dlpack|"
-    "test_examples|test_readme|test_tutorial|test_contributing": EVERY,
+    "test_annotations|test_axis*|test_casts|test_compiled*|test_compositions|test_control|"
+    "test_hints|test_pypto*|test_examples|test_readme|test_tutorial|test_contributing": EVERY,
     "test_header_examples": ("abi", "isa", "tasks", "operators", "compat"),
     "test_runtime*": ("abi", "base", "launch", "tasks", "operators"),
     "test_ops|test_op*|test_numpy*|test_custom*|test_kernel*|test_conformance|test_minilm|"
