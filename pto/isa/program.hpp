@@ -4,8 +4,8 @@
 //     Arena arena(args->services, true);
 //     const Frame frame{args, arena, true};
 //     float* const v4 = take<float>(frame, rows * cols);
-//     if (!v4) return no_memory(frame, rows * cols * 4);
-//     int32_t code = run(frame, region_0, tensors, 2, scalars, 3, 0, items, bytes, 0);
+//     int32_t code = v4 ? 0 : no_memory(frame, rows * cols * 4);
+//     if (code == 0) code = run(frame, region_0, tensors, 2, scalars, 3, 0, items, bytes, 0);
 //
 // A Frame is where a statement runs: on the thread that called the program, where each kernel may
 // use all threads, or in an iteration that runs beside others, where kernels run at once.
