@@ -60,7 +60,7 @@ int32_t pto_fail_sizes(pto_services* services, const char* where, const char* be
   return pto::report(
       services, where,
       {"sizes " + pto::text(a) + " and " + pto::text(b) + " differ in " + because,
-       "they must be equal, and one of them depends on data", "pass data whose sizes fit"});
+       "operands of one operation have equal sizes there", "pass tensors whose shapes fit"});
 }
 
 int32_t pto_fail_position(pto_services* services, const char* where, const char* operation,
