@@ -45,7 +45,7 @@ BUDGETS = {
     "compiler": 2090,
     "device": 465,
     "ir": 4440,
-    "isa": 17550,
+    "isa": 17650,
     "language": 6800,
     "launch": 5350,
     "operators": 3170,

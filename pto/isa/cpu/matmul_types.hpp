@@ -8,6 +8,7 @@
 //
 // Thread safety: any thread.
 #pragma once
+#include "pto/isa/cpu/matmul_apart.hpp"
 #include "pto/isa/cpu/matmul_coded_rows.hpp"
 #include "pto/isa/cpu/matmul_few_coded.hpp"
 #include "pto/isa/cpu/matmul_loops.hpp"
@@ -88,6 +89,7 @@ inline void run(const pto_matmul_job& job, bool quads) {
     default:
       if (job.b.type == PTO_MATMUL_I8) return run_coded<ByteCode>(job);
       if (job.b.type == PTO_MATMUL_I4X2) return run_coded<NibbleCode>(job);
+      if (!job.b_patches && Apart(job).run()) return;
       if (!job.b_patches && Stream::pays(job) && Stream(job).run()) return;
       Product<FloatDot>(
           job, floats(job.a.type).left,

@@ -9,9 +9,6 @@
 namespace pto {
 namespace {
 
-constexpr int kRowsInRegisters = 2;  // that read columns where they lie, see matmul_turned.hpp
-constexpr int64_t kColsAtOnce = 32, kColumnBytes = 1024;  // of a few rows by long columns
-constexpr int64_t kNearBytes = 128 << 10;                 // of a b that is asked for as a whole
 constexpr int64_t kPiece = 64 << 10;  // elements of sums that are converted at a time
 
 int least(int64_t a, int64_t b) { return static_cast<int>(a < b ? a : b); }
@@ -171,53 +168,13 @@ class Batches {
     return by_pieces<Sum>(job, c, part, sums);
   }
 
-  // Rows of the result that lie dense stream by: a column becomes a row. A few rows by many columns
-  // whose elements lie together, as keys do, become many rows by a few columns, since packing the
-  // columns would take longer than the product.
+  // Rows of the result that lie dense stream by: a column becomes a row.
   static int32_t multiply_turned(const pto_matmul_job& job) {
     if (job.c.row_stride == 1 && (job.c.col_stride != 1 || job.cols == 1)) {
       const pto_matmul_job other = turned(job);
       return pto_matmul(&other);
     }
-    if (job.rows <= PTO_MATMUL_FEW_ROWS) prefetch_rows(job);
-    const bool is_flat =
-        job.rows > kRowsInRegisters && job.rows <= PTO_MATMUL_FEW_ROWS && job.cols >= 2 * job.rows;
-    if (!is_flat || job.b.row_stride != 1 || job.c.type != PTO_MATMUL_F32) return pto_matmul(&job);
-    const int64_t item = job.b.type == PTO_MATMUL_F32 ? 4 : 2, bytes = job.depth * item;
-    if (bytes > kColumnBytes) return pto_matmul(&job);
-    float turned_sums[kColsAtOnce * PTO_MATMUL_FEW_ROWS];
-    alignas(64) char dense[kColsAtOnce * kColumnBytes];
-    pto_matmul_job other = turned(job);
-    other.a = matrix(dense, job.b.type, job.depth, 1);
-    other.c = matrix(turned_sums, PTO_MATMUL_F32, job.rows, 1);
-    auto* const c = static_cast<float*>(job.c.data);
-    const auto column = [&](int64_t j) {
-      return static_cast<const char*>(job.b.data) + j * job.b.col_stride * item;
-    };
-    for (int64_t first = 0; first < job.cols; first += kColsAtOnce) {
-      other.rows = least(kColsAtOnce, job.cols - first);
-      for (int64_t j = first; j < first + other.rows; ++j) {
-        __builtin_memcpy(dense + (j - first) * bytes, column(j), size_t(bytes));
-        if (j + kColsAtOnce >= job.cols) continue;
-        for (int64_t byte = 0; byte < bytes; byte += 64)  // short columns tell no pattern
-          __builtin_prefetch(column(j + kColsAtOnce) + byte, 0, 2);
-      }
-      if (const int32_t code = pto_matmul(&other)) return code;
-      for (int64_t i = 0; i < job.rows; ++i)
-        for (int64_t j = 0; j < other.rows; ++j)
-          c[i * job.c.row_stride + (first + j) * job.c.col_stride] = turned_sums[j * job.rows + i];
-    }
-    return 0;
-  }
-  // Asks for short rows of b that lie apart: the loops go down b a few columns at a time, where the
-  // processor sees no pattern.
-  static void prefetch_rows(const pto_matmul_job& job) {
-    const int64_t item = job.b.type == PTO_MATMUL_F32 ? 4 : 2, bytes = job.cols * item;
-    if (job.b.col_stride != 1 || job.b.row_stride == job.cols) return;
-    if (bytes > kColumnBytes || bytes * job.depth > kNearBytes) return;
-    const char* row = static_cast<const char*>(job.b.data);
-    for (int32_t k = 0; k < job.depth; ++k, row += job.b.row_stride * item)
-      for (int64_t byte = 0; byte < bytes; byte += 64) __builtin_prefetch(row + byte, 0, 2);
+    return pto_matmul(&job);
   }
   static pto_matmul_job turned(const pto_matmul_job& job) {
     pto_matmul_job other = job;

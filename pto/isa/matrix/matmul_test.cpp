@@ -10,8 +10,6 @@
 #include "pto/isa/cpu/engine.hpp"
 #include "pto/isa/element/hifloat8.hpp"
 #include "pto/isa/tile/tile_layouts.hpp"
-#include "tests/at_the_edge.hpp"
-#include "tests/deep.hpp"
 #include "tests/isa_oracle.hpp"
 
 namespace pto::matmul_test {
@@ -379,74 +377,6 @@ TEST(Matmul, ReadsAPackedOperandAsTheOneThatItWasPackedFrom) {
       EXPECT_EQ(p.wrong(true, true), "") << "engine " << engine << ", depth " << sizes.k;
     }
   }
-}
-
-pto_matmul_matrix matrix(const AtTheEdge& x) {
-  return {x.data(), PTO_MATMUL_F32, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, x.stride(), 1};
-}
-
-void check_rows_of_floats(const Sizes& s, unsigned seed, int engine, bool has_start) {
-  const bool is_turned = seed % 3 == 0;  // b's columns lie together, as a weight's rows do
-  const AtTheEdge a(s.m, s.k, s.k + seed % 3, seed);
-  const AtTheEdge b(is_turned ? s.n : s.k, is_turned ? s.k : s.n, 5 + (is_turned ? s.k : s.n),
-                    seed);
-  const AtTheEdge c(s.m, s.n, s.n + seed % 2, seed + 2), start(s.m, s.n, s.n, seed + 3);
-  pto_matmul_job job = {};
-  job.engine = engine;
-  job.rows = s.m, job.depth = s.k, job.cols = s.n;
-  job.a = matrix(a), job.b = matrix(b), job.c = matrix(c);
-  if (is_turned) std::swap(job.b.row_stride, job.b.col_stride);
-  if (has_start) job.start = matrix(start);
-  if (pto_matmul(&job) != 0) return;
-  for (int i = 0; i < s.m; ++i)
-    for (int j = 0; j < s.n; ++j) {
-      float sum = has_start ? start.at(i, j) : 0;
-      for (int k = 0; k < s.k; ++k)
-        sum = std::fma(a.at(i, k), is_turned ? b.at(j, k) : b.at(k, j), sum);
-      ASSERT_EQ(sum, c.at(i, j)) << s.m << " x " << s.k << " x " << s.n << " engine " << engine
-                                 << " at " << i << ", " << j;
-    }
-}
-
-TEST(Matmul, ReadsRowsOfFloatsWhereTheyLieAndNothingBeyond) {
-  unsigned n = 1;
-  const auto below = [&n](unsigned limit) {
-    n = n * 1664525u + 1013904223u;
-    return int((n >> 8) % limit) + 1;
-  };
-  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
-    for (unsigned seed = 0; seed < 60; ++seed) {
-      const Sizes sizes = {below(20), below(seed % 4 ? 40 : 300), below(seed % 5 ? 70 : 420)};
-      ASSERT_NO_FATAL_FAILURE(check_rows_of_floats(sizes, seed, engine, seed % 2));
-    }
-  ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({2, 9, 2100}, 7, PTO_MATMUL_BEST, true));
-}
-
-// Sizes beyond a block of the loops: of rows and columns, and of the depth.
-// The least sizes at which rows of b pass by a few rows of a, and wider ones.
-TEST(Matmul, StreamsByAFewRows) {
-  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
-    for (const int rows : {1, 2, 3, 4, 5, 7, is_deep() ? 16 : 11})
-      for (const int cols : {37, 7003 / rows}) {
-        const int depth = 4096 * rows * rows / cols + 1 + rows % 3;
-        const auto seed = unsigned(3 * cols + 1);  // b's rows lie together
-        ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({rows, depth, cols}, seed, engine, rows % 2));
-      }
-}
-
-TEST(Matmul, CrossesItsBlocksWithRowsOfFloats) {
-  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
-    for (unsigned seed = 0; seed < 3; ++seed) {  // b's columns lie together in the first
-      ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({205, 23, 1100}, seed, engine, seed % 2));
-      ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({13, 1030, 37}, seed, engine, seed % 2));
-    }
-}
-
-// Rows of a of 4 KB, which share sets of a cache, by few columns and by many; and other rows.
-TEST(Matmul, ReadsManyRowsOfFloatsAtAnyDistance) {
-  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
-    for (const Sizes sizes : {Sizes{130, 1023, 60}, Sizes{130, 1023, 530}, Sizes{160, 1000, 70}})
-      ASSERT_NO_FATAL_FAILURE(check_rows_of_floats(sizes, 1, engine, sizes.n == 60));
 }
 
 TEST(Matmul, EveryEngineGivesTheSameBits) {

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of rows of floats that lie anywhere, against a plain loop of fused multiply-adds, bit by
+// bit: each engine of libpto that this CPU has reads its operands where they lie, and no more.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <utility>
+
+#include "pto/isa/cpu/engine.hpp"
+#include "pto/isa/cpu/matmul_job.hpp"
+#include "tests/at_the_edge.hpp"
+#include "tests/deep.hpp"
+
+namespace pto::matmul_rows_test {
+struct Sizes {
+  int m, k, n;
+};
+
+pto_matmul_matrix matrix(const AtTheEdge& x) {
+  return {x.data(), PTO_MATMUL_F32, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, x.stride(), 1};
+}
+
+void check_rows_of_floats(const Sizes& s, unsigned seed, int engine, bool has_start,
+                          int apart = 5) {
+  const bool is_turned = seed % 3 == 0;  // b's columns lie together, as a weight's rows do
+  const AtTheEdge a(s.m, s.k, s.k + seed % 3, seed);
+  const AtTheEdge b(is_turned ? s.n : s.k, is_turned ? s.k : s.n, apart + (is_turned ? s.k : s.n),
+                    seed);
+  const AtTheEdge c(s.m, s.n, s.n + seed % 2, seed + 2), start(s.m, s.n, s.n, seed + 3);
+  pto_matmul_job job = {};
+  job.engine = engine;
+  job.rows = s.m, job.depth = s.k, job.cols = s.n;
+  job.a = matrix(a), job.b = matrix(b), job.c = matrix(c);
+  if (is_turned) std::swap(job.b.row_stride, job.b.col_stride);
+  if (has_start) job.start = matrix(start);
+  if (pto_matmul(&job) != 0) return;
+  for (int i = 0; i < s.m; ++i)
+    for (int j = 0; j < s.n; ++j) {
+      float sum = has_start ? start.at(i, j) : 0;
+      for (int k = 0; k < s.k; ++k)
+        sum = std::fma(a.at(i, k), is_turned ? b.at(j, k) : b.at(k, j), sum);
+      ASSERT_EQ(sum, c.at(i, j)) << s.m << " x " << s.k << " x " << s.n << " engine " << engine
+                                 << " at " << i << ", " << j;
+    }
+}
+
+TEST(MatmulRows, ReadsRowsOfFloatsWhereTheyLieAndNothingBeyond) {
+  unsigned n = 1;
+  const auto below = [&n](unsigned limit) {
+    n = n * 1664525u + 1013904223u;
+    return int((n >> 8) % limit) + 1;
+  };
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
+    for (unsigned seed = 0; seed < 60; ++seed) {
+      const Sizes sizes = {below(20), below(seed % 4 ? 40 : 300), below(seed % 5 ? 70 : 420)};
+      ASSERT_NO_FATAL_FAILURE(check_rows_of_floats(sizes, seed, engine, seed % 2));
+    }
+  ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({2, 9, 2100}, 7, PTO_MATMUL_BEST, true));
+}
+
+// The least sizes at which rows of b pass by a few rows of a, and wider ones.
+TEST(MatmulRows, StreamsByAFewRows) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
+    for (const int rows : {1, 2, 3, 4, 5, 7, is_deep() ? 16 : 11})
+      for (const int cols : {37, 7003 / rows}) {
+        const int depth = 4096 * rows * rows / cols + 1 + rows % 3;
+        const auto seed = unsigned(3 * cols + 1);  // b's rows lie together
+        ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({rows, depth, cols}, seed, engine, rows % 2));
+      }
+}
+
+// Sizes beyond a block of the loops: of rows and columns, and of the depth.
+TEST(MatmulRows, CrossesItsBlocksWithRowsOfFloats) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
+    for (unsigned seed = 0; seed < 3; ++seed) {  // b's columns lie together in the first
+      ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({205, 23, 1100}, seed, engine, seed % 2));
+      ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({13, 1030, 37}, seed, engine, seed % 2));
+    }
+}
+
+// Rows of a of 4 KB, which share sets of a cache, by few columns and by many; and other rows.
+TEST(MatmulRows, ReadsManyRowsOfFloatsAtAnyDistance) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
+    for (const Sizes sizes : {Sizes{130, 1023, 60}, Sizes{130, 1023, 530}, Sizes{160, 1000, 70}})
+      ASSERT_NO_FATAL_FAILURE(check_rows_of_floats(sizes, 1, engine, sizes.n == 60));
+}
+
+// A few rows by keys (columns) and values (rows) of one of several heads, of any width.
+TEST(MatmulRows, AFewReadRowsAndColumnsThatLieApart) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
+    for (int rows = 1; rows <= 17; ++rows)
+      for (const int length : {16, 64, 40, 100, 128, 256, 272}) {
+        const int count = rows * 37 % 61 + (length == 64 ? 0 : 4), apart = length + rows % 3;
+        const Sizes keys = {rows, length, count}, values = {rows, count, length};
+        const auto seed = unsigned(3 * (rows + length));  // b's columns lie together
+        ASSERT_NO_FATAL_FAILURE(check_rows_of_floats(keys, seed, engine, false, apart));
+        ASSERT_NO_FATAL_FAILURE(check_rows_of_floats(values, seed + 1, engine, rows == 5, apart));
+      }
+}
+
+}  // namespace pto::matmul_rows_test
