@@ -122,6 +122,10 @@ class Graph:
         """(dtype, shape) of each."""
 
     @property
+    def origins(self) -> list[tuple[str, str]]:
+        """(operation, user's line) that make each output."""
+
+    @property
     def guards(self) -> list:
         """(a, b, because): sizes that must be equal at the call."""
 
@@ -156,6 +160,13 @@ def interpret(graph: Graph, inputs: list, operations: int = ..., elements: int =
 
 def interpret_with_bounds(graph: Graph, inputs: list) -> list:
     """As interpret, with how far compiled code may be off, an element."""
+
+def first_difference(want: tuple, got: tuple, bounds: bytes | None = None) -> int | None:
+    """The first element whose bits differ, or that lies outside its bound; or None. Both have one
+    type and shape."""
+
+def shrink(graph: Graph, fails: Callable[[Graph], bool]) -> Graph:
+    """A smaller graph for which fails(graph) still holds: see ir/random_graph.hpp."""
 
 class Program:
     """A compiled graph."""
@@ -212,6 +223,9 @@ class ExtensionBuild:
 
 def cache_directory() -> str:
     """The folder of compiled kernels, as an absolute path."""
+
+def passes() -> list[tuple[str, bool, str]]:
+    """(name, whether it cuts sums in parts, reason of its place) of each pass in order."""
 
 def explain(
     graph: Graph,

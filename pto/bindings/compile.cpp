@@ -10,6 +10,7 @@
 #include "pto/bindings/interruption.hpp"
 #include "pto/bindings/module.hpp"
 #include "pto/compiler/build.hpp"
+#include "pto/passes/pipeline.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -133,6 +134,15 @@ void bind_compile(nb::module_& m) {
   m.def(
       "cache_directory", [] { return settings().cache_directory; },
       "The folder of compiled kernels, as an absolute path.");
+  m.def(
+      "passes",
+      [] {
+        nb::list result;
+        for (const Pass& pass : kPipeline)
+          result.append(nb::make_tuple(pass.name, pass.cuts_sums, pass.reason));
+        return result;
+      },
+      "(name, whether it cuts sums in parts, reason of its place) of each pass in order.");
   m.def("explain", &explain_graph, "graph"_a, "dump"_a, "strides"_a = std::vector<int>{},
         "disabled"_a = std::vector<std::string>{}, "target"_a = "",
         "Calls dump(stage, text) for every stage; compiles nothing.");

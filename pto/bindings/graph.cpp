@@ -241,6 +241,16 @@ nb::list output_list(const Graph& g) {
   return result;
 }
 
+nb::list origin_list(const Graph& g) {
+  nb::list result;
+  for (Value v : g.outputs()) {
+    if (g[v].op == Opcode::result) v = g[v].operands[0];
+    result.append(nb::make_tuple(std::string(info(g[v].op).name),
+                                 g[v].locations.empty() ? "" : text(g[v].locations[0])));
+  }
+  return result;
+}
+
 nb::list guard_list(const Graph& g) {
   nb::list result;
   for (const Guard& guard : g.guards())
@@ -270,6 +280,7 @@ void bind_graphs(nb::module_& m) {
       .def_prop_ro("name", &Graph::name)
       .def_prop_ro("inputs", &input_list, "(name, dtype, shape, is_scalar) of each.")
       .def_prop_ro("outputs", &output_list, "(dtype, shape) of each.")
+      .def_prop_ro("origins", &origin_list, "(operation, user's line) that make each output.")
       .def_prop_ro("guards", &guard_list,
                    "(a, b, because, kind): sizes that must be equal, see base/size_guard.hpp.");
 }

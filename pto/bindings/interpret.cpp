@@ -2,12 +2,14 @@
 // interpret() for Python: arrays travel as (dtype, shape, bytes of doubles or of int64).
 #include "pto/ir/interpret.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
 
 #include "pto/bindings/module.hpp"
+#include "pto/ir/random_graph.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -51,6 +53,28 @@ std::vector<Array> arrays_from(nb::handle inputs) {
   return arrays;
 }
 
+// True where the predicate holds; what it raises ends the search.
+Graph shrink_by(const Graph& graph, nb::callable fails) {
+  return shrink(graph, [&](const Graph& g) { return nb::cast<bool>(fails(g)); });
+}
+
+std::optional<size_t> first_difference_of(nb::handle want, nb::handle got, nb::object bounds) {
+  Bounded bounded{array_from(want), {}};
+  const Array found = array_from(got);
+  if (!bounds.is_none()) {
+    const auto data = nb::cast<nb::bytes>(bounds);
+    bounded.bounds.resize(bounded.array.size());
+    if (data.size() == bounded.bounds.size() * 8 && data.size() != 0)
+      std::memcpy(bounded.bounds.data(), data.c_str(), data.size());
+    return first_difference(bounded, found);
+  }
+  for (size_t i = 0; i < found.size(); ++i)
+    if (element_bits(found.dtype, found.at(i)) !=
+        element_bits(bounded.array.dtype, bounded.array.at(i)))
+      return i;
+  return std::nullopt;
+}
+
 }  // namespace
 
 void bind_interpret(nb::module_& m) {
@@ -74,6 +98,11 @@ void bind_interpret(nb::module_& m) {
         return result;
       },
       "graph"_a, "inputs"_a, "As interpret, with how far compiled code may be off, an element.");
+  m.def("first_difference", &first_difference_of, "want"_a, "got"_a, "bounds"_a = nb::none(),
+        "The first element whose bits differ, or that lies outside its bound; or None. Both have "
+        "one type and shape.");
+  m.def("shrink", &shrink_by, "graph"_a, "fails"_a,
+        "A smaller graph for which fails(graph) still holds: see ir/random_graph.hpp.");
 }
 
 }  // namespace pto::bindings

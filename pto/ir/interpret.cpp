@@ -50,21 +50,27 @@ std::vector<Bounded> interpret_with_bounds(const Graph& graph, const std::vector
   return outputs;
 }
 
-std::string difference(const Bounded& want, const Array& got) {
-  if (want.array.dtype != got.dtype || want.array.shape != got.shape)
-    return "expected " + text(want.array, 0) + " but got " + text(got, 0);
+std::optional<size_t> first_difference(const Bounded& want, const Array& got) {
   for (size_t i = 0; i < got.size(); ++i) {
     if (!std::isfinite(want.bounds[i])) continue;
     const ElementNumber x = want.array.at(i), y = got.at(i);
     const bool both_nan = std::isnan(x.real) && std::isnan(y.real);
     const bool near = both_nan || x.real == y.real || std::abs(x.real - y.real) <= want.bounds[i];
-    if (near && x.integer == y.integer) continue;
-    const bool real = is_float(got.dtype);
-    return "element " + std::to_string(i) + " of " + text(got, 0) + ": expected " +
-           (real ? text(x.real) : text(x.integer)) + " within " + text(want.bounds[i]) +
-           " but got " + (real ? text(y.real) : text(y.integer));
+    if (!near || x.integer != y.integer) return i;
   }
-  return "";
+  return std::nullopt;
+}
+
+std::string difference(const Bounded& want, const Array& got) {
+  if (want.array.dtype != got.dtype || want.array.shape != got.shape)
+    return "expected " + text(want.array, 0) + " but got " + text(got, 0);
+  const auto found = first_difference(want, got);
+  if (!found) return "";
+  const ElementNumber x = want.array.at(*found), y = got.at(*found);
+  const bool real = is_float(got.dtype);
+  return "element " + std::to_string(*found) + " of " + text(got, 0) + ": expected " +
+         (real ? text(x.real) : text(x.integer)) + " within " + text(want.bounds[*found]) +
+         " but got " + (real ? text(y.real) : text(y.integer));
 }
 
 }  // namespace pto

@@ -15,6 +15,7 @@
 // Thread safety: pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,9 @@ struct Bounded {
 };
 std::vector<Bounded> interpret_with_bounds(const Graph& graph, const std::vector<Array>& inputs,
                                            const InterpretLimits& limits = {});
+
+// Returns the first element of `got` outside the bounds of `want`; both have one type and shape.
+std::optional<size_t> first_difference(const Bounded& want, const Array& got);
 
 // Describes the first element of `got` outside the bounds of `want`, with both values; "" without.
 std::string difference(const Bounded& want, const Array& got);

@@ -35,7 +35,8 @@ struct RandomInputOptions {
 std::vector<Array> random_inputs(const Graph& graph, uint64_t seed,
                                  const RandomInputOptions& options = {});
 
-// Returns a smaller graph for which `fails` still holds: fewer outputs, nodes replaced by inputs.
+// Returns a smaller graph for which `fails` still holds: fewer outputs, nodes replaced by inputs,
+// the body of a loop or branch alone.
 Graph shrink(const Graph& graph, const std::function<bool(const Graph&)>& fails);
 
 // Returns the number of random graphs that a test runs: `quick`, ten times as many for PTO_DEEP=1.

@@ -20,23 +20,31 @@ Graph with_input(const Graph& graph, Value replaced) {
   });
 }
 
-// True where the inputs `values` give every symbol of the size.
+// True where the inputs among `values`, or nodes that define sizes, give every symbol of the size.
 bool is_known(const Dim& dim, const Graph& graph, const std::vector<Value>& values) {
   if (dim.is_constant()) return true;
   if (!dim.is_symbol())
     return is_known(dim.left(), graph, values) && is_known(dim.right(), graph, values);
   return std::any_of(values.begin(), values.end(), [&](Value v) {
+    if (graph[v].op == Opcode::size) return graph[v].attributes.size == dim;
     const Dims& shape = graph[v].type.shape;
     return std::find(shape.begin(), shape.end(), dim) != shape.end();
   });
 }
 
+// Lists the inputs and the nodes that define sizes among the nodes that are `needed`.
+std::vector<Value> size_givers(const Graph& graph, const std::vector<bool>& needed) {
+  std::vector<Value> found;
+  for (Value v = 0; static_cast<size_t>(v) < graph.nodes().size(); ++v)
+    if (needed[static_cast<size_t>(v)] && (graph[v].is_parameter() || graph[v].op == Opcode::size))
+      found.push_back(v);
+  return found;
+}
+
 // Keeps the nodes that `outputs` need, inputs included; drops guards whose symbols are gone.
 Graph cut(const Graph& graph, const std::vector<Value>& outputs) {
   const std::vector<bool> needed = needed_nodes(graph, outputs);
-  std::vector<Value> inputs;
-  for (const Value v : graph.inputs())
-    if (needed[static_cast<size_t>(v)]) inputs.push_back(v);
+  const std::vector<Value> known = size_givers(graph, needed);
   return rebuild(
       graph, outputs,
       [&](GraphBuilder& b, const Node& node, Value old) -> std::optional<Value> {
@@ -44,15 +52,17 @@ Graph cut(const Graph& graph, const std::vector<Value>& outputs) {
         return b.copy(node, node.operands);
       },
       [&](const Guard& guard) {
-        return is_known(guard.a, graph, inputs) && is_known(guard.b, graph, inputs);
+        return is_known(guard.a, graph, known) && is_known(guard.b, graph, known);
       });
 }
 
 // True where every size follows from the inputs, and every stretched axis from the guards.
 bool can_run(const Graph& graph) {
+  const std::vector<Value> known =
+      size_givers(graph, std::vector<bool>(graph.nodes().size(), true));
   for (const Node& node : graph.nodes())
     for (const Dim& dim : node.type.shape)
-      if (!is_known(dim, graph, graph.inputs())) return false;
+      if (!is_known(dim, graph, known)) return false;
   try {
     verify(graph);
   } catch (const Error&) {
@@ -61,7 +71,8 @@ bool can_run(const Graph& graph) {
   return true;
 }
 
-// Returns a graph with one output less, or fewer nodes; nothing where every attempt stops failing.
+// Returns a graph with one output less, fewer nodes, or that of a body; nothing where every attempt
+// stops failing.
 std::optional<Graph> smaller_graph(const Graph& graph,
                                    const std::function<bool(const Graph&)>& fails) {
   for (Value v = 0; static_cast<size_t>(v) < graph.nodes().size(); ++v) {
@@ -75,6 +86,9 @@ std::optional<Graph> smaller_graph(const Graph& graph,
     Graph shorter = cut(replaced, replaced.outputs());
     if (shorter.nodes().size() < graph.nodes().size() && fails(shorter)) return shorter;
   }
+  for (const Node& node : graph.nodes())
+    for (const auto& body : node.attributes.bodies)
+      if (node.op != Opcode::fused && fails(*body)) return *body;
   return std::nullopt;
 }
 

@@ -15,7 +15,7 @@ from pto.language.dtypes import numpy_type
 from pto.language.location import describe
 
 
-def _pack(value: Any, dtype: str) -> tuple:
+def pack(value: Any, dtype: str) -> tuple:
     import numpy
 
     if hasattr(value, "detach"):  # NumPy has no bf16 of its own: torch's goes through f32
@@ -46,10 +46,10 @@ def _packed(graph: _core.Graph, inputs: tuple) -> list[tuple]:
             "tensors and scalars come in the order of the graph's inputs",
             "pass one array for each",
         )
-    return [_pack(value, about[1]) for value, about in zip(inputs, graph.inputs, strict=True)]
+    return [pack(value, about[1]) for value, about in zip(inputs, graph.inputs, strict=True)]
 
 
-def _unpack(packed: tuple) -> Any:
+def unpack(packed: tuple) -> Any:
     import numpy
 
     dtype, shape, data = packed
@@ -67,7 +67,7 @@ def interpret(
     """
     packed = _packed(graph, inputs)
     found = _core.interpret(graph, packed, operations=operations, elements=elements)
-    results = [_unpack(result) for result in found]
+    results = [unpack(result) for result in found]
     return results[0] if len(results) == 1 else results
 
 
@@ -77,6 +77,6 @@ def interpret_with_bounds(graph: _core.Graph, *inputs: Any) -> list[tuple[Any, A
 
     pairs = []
     for result, bounds in _core.interpret_with_bounds(graph, _packed(graph, inputs)):
-        value = _unpack(result)
+        value = unpack(result)
         pairs.append((value, numpy.frombuffer(bounds, numpy.float64).reshape(value.shape)))
     return pairs

@@ -166,7 +166,11 @@ class Jit(_core.Callable):
 
     def trace(self, *args: Any, **kwargs: Any) -> _core.Graph:
         """The graph that a call with these arguments compiles."""
-        return self._graph(*self.describe_call(*args, **kwargs))[0]
+        return self.trace_with_form(*args, **kwargs)[0]
+
+    def trace_with_form(self, *args: Any, **kwargs: Any) -> tuple[_core.Graph, Form]:
+        """That graph, and how its outputs stand in the result."""
+        return self._graph(*self.describe_call(*args, **kwargs))
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """Shows what becomes of a call with these arguments: the graph, also after each pass, the

@@ -32,7 +32,7 @@ class SortedCall:
 
 
 def sorted_call(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> SortedCall:
-    given = SortedCall(_bound(jit, args, kwargs), [], [], (), ())
+    given = SortedCall(bound(jit, args, kwargs), [], [], (), ())
     constants, kinds = [], []
     for place, value in enumerate(given.values):
         name = jit.parameters[place]
@@ -53,7 +53,7 @@ def sorted_call(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> SortedCall:
     return given
 
 
-def _bound(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> list:
+def bound(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> list:
     """The values of all parameters; the compiled call has already checked that they bind."""
     names, defaults = jit.parameters, jit.defaults
     values = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))

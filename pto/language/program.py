@@ -123,10 +123,10 @@ class Program:
         return found.get("returned")
 
     def _call_with_lists(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        program, flat = self._of_lists(args, kwargs)
+        program, flat = self.with_flat_lists(args, kwargs)
         return program(*flat)
 
-    def _of_lists(self, args: tuple, kwargs: dict[str, Any]) -> tuple["Program", list]:
+    def with_flat_lists(self, args: tuple, kwargs: dict[str, Any]) -> tuple["Program", list]:
         """The program of the tensors of lists one by one, and these."""
         from pto.language.lists import flattened
         from pto.language.rewrite_source import definition_of
@@ -176,7 +176,7 @@ class Program:
     def trace(self, *args: Any, **kwargs: Any) -> _core.Graph:
         """The graph of a call with these arguments: what is returned, then what is written."""
         if has_lists((*args, *kwargs.values())):
-            program, flat = self._of_lists(args, kwargs)
+            program, flat = self.with_flat_lists(args, kwargs)
             return program.trace(*flat)
         return self.compiled.trace(*args, **kwargs)
 

@@ -3,9 +3,9 @@
 //
 //     Graph ready = run_pipeline(graph, {.disabled = {"fold_constants"}});
 //
-// Invariant: every pass leaves the interpreter's result bit-equal, and keeps inputs, guards and
-// locations. A disabled pass costs speed, never correctness, except for the last one: code
-// generation takes only its output.
+// Invariant: every pass leaves the interpreter's result bit-equal (within its bounds where the pass
+// cuts sums), and keeps inputs, guards and locations. A disabled pass costs speed, never
+// correctness, except for the last one: code generation takes only its output.
 // Thread safety: pure functions; the callbacks run on the caller's thread.
 #pragma once
 
@@ -25,6 +25,7 @@ struct Pass {
   const char* name;
   Graph (*run)(const Graph&, PassNotes*);  // the notes may be null
   const char* reason;                      // the reason of its place in the order
+  bool cuts_sums = false;                  // in parts: within the interpreter's bounds only
 };
 
 extern const std::span<const Pass> kPipeline;
