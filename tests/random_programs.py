@@ -8,6 +8,7 @@ Values are small integers, so that sums in any order are exact; everything follo
 """
 
 import random
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,26 +23,59 @@ def _sort(x, dim, descending=False):
     return SimpleNamespace(values=np.take_along_axis(x, order, dim), indices=order)
 
 
+def _scatter(x, dim, index, src, reduce=None):
+    found = x.copy()
+    if reduce == "add":
+        np.add.at(found, index, src)  # of rank 1
+    else:
+        np.put_along_axis(found, index, src, dim)
+    return found
+
+
+def _view(x, shape, offsets, valid_shape=None):
+    sizes = shape if valid_shape is None else valid_shape
+    return x[tuple(slice(o, o + n) for o, n in zip(offsets, sizes, strict=True))]
+
+
+def _product(a, b, dtype=None, b_trans=False):
+    a, b = (v.astype(dtype or v.dtype) for v in (a, b))
+    return a @ (b.T if b_trans else b)
+
+
 def _index_add(x, dim, index, src):
     found = x.copy()
     np.add.at(found, (slice(None),) * dim + (index,), src)
     return found
 
 
+def _sum_type(x):
+    return np.int64 if x.dtype.kind in "iu" else x.dtype
+
+
 on_numpy = SimpleNamespace(
     loop=lambda *bounds, unroll_list=(): range(*bounds),
     loop_unroll=pto.loop_unroll,  # outside a traced function it counts
     f32=F32,
+    f16=np.float16,
+    i8=np.int8,
+    u8=np.uint8,
+    i16=np.int16,
+    i32=np.int32,
+    cast=lambda x, dtype: x.astype(dtype),
+    scatter=_scatter,
+    view=_view,
+    cumprod=lambda x, dim: np.cumprod(x, dim, dtype=x.dtype),
+    amax=lambda x, dim: x.max(dim),
     arange=lambda stop, dtype: np.arange(stop, dtype=dtype),
     sort=_sort,
     gather=lambda x, dim, index: np.take_along_axis(x, index, dim),
     index_add=_index_add,
-    cumsum=lambda x, dim: np.cumsum(x, dim, dtype=x.dtype),
+    cumsum=lambda x, dim: np.cumsum(x, dim, dtype=_sum_type(x)),
     cummax=np.maximum.accumulate,
     flip=np.flip,
-    zeros=lambda shape: np.zeros(shape, F32),
+    zeros=lambda shape, dtype=F32: np.zeros(shape, dtype),
     full=lambda shape, value: np.full(shape, value, F32),
-    matmul=lambda a, b, b_trans=False: a @ (b.T if b_trans else b),
+    matmul=_product,
     concat=np.concatenate,
     where=np.where,
     cond=lambda c, then, otherwise: then() if c else otherwise(),
@@ -49,13 +83,13 @@ on_numpy = SimpleNamespace(
     minimum=np.minimum,
     min=min,
     max=max,
-    sum=lambda x, dim, keepdim=False: x.sum(dim, keepdims=keepdim, dtype=x.dtype),
+    sum=lambda x, dim, keepdim=False: x.sum(dim, keepdims=keepdim, dtype=_sum_type(x)),
     transpose=lambda x, a, b: x.swapaxes(a, b),
     reshape=lambda x, *shape: x.reshape(shape),
 )
 
 # {i}, {n}: the index of the innermost loop and a number below the number of rows. `a` is f32[m],
-# `t` is f32[1, n], `c` and `k` are numbers.
+# `t` is f32[1, n], `v` is i32[n], `c` and `k` are numbers; `k` is at most m.
 _STATEMENTS = (
     "a = a + x[{n}]",
     "a = pto.maximum(a - 1, y[rows[{n}]])",
@@ -84,6 +118,25 @@ _STATEMENTS = (
     "t = small(t - pto.arange(x.shape[0], dtype=pto.f32))",
     "out[rows] = small(x - a)",
     "out[rows, :k] -= y[{n}, :k]",
+    "a = small(a + pto.view(out, [1, x.shape[1]], [{n}, 0])[0])",
+    "a = a + pto.sum(pto.view(out, [1, x.shape[1]], [{n}, 0], valid_shape=[1, k]), 1)",
+    "a = small(pto.sum(x[:{n}] * out[:{n}], 0) - a)",
+    "a = small(a - pto.cumprod(pto.maximum(pto.minimum(x[{n}], 1), -1), 0))",
+    "a = a - pto.amax(out, 0)",
+    "a = pto.cast(pto.cast(small(a), pto.f16), pto.f32)",
+    "out[{n} :] = small(x[{n} :] - out[{n} :])",
+    "out[:, :k] = pto.flip(out[:, :k], 0)",
+    "t[:, :{n}] = small(pto.matmul(y[{n} : {n} + 1], out[:{n}], b_trans=True))",
+    "v = v * 3 + pto.cast(rows, pto.i32)",
+    "v = pto.cast(pto.cast(v, pto.i8), pto.i32) - pto.cast(v, pto.i16)[{n}]",
+    "v = v[rows] - pto.cast(pto.flip(pto.cumsum(v, 0), 0), pto.i32)",
+    "v = pto.sort(v, 0, descending=True).values + pto.cast(pto.sort(v, 0).indices, pto.i32)",
+    "v = pto.scatter(v, 0, rows, v + 1)",
+    "v = pto.scatter(v, 0, rows, v, reduce='add')",
+    "v = v + pto.matmul(eighths(x), eighths(out), pto.i32, b_trans=True)[{n}]",
+    "v[{n}] = v[rows[{n}]] + 1",
+    "v[:{n}] = v[:{n}] * 5",
+    "t = small(t + pto.cast(v, pto.f32))",
 )
 
 # Without an index; `x.shape[0]` is known at the call only, `2 > 1` while tracing.
@@ -95,6 +148,7 @@ _CONDITIONS = (
     "pto.sum(a, 0) > 0",
     "c > 1 and x.shape[1] > c",
     "c < 0 or out.shape[0] % 2 == 1",
+    "pto.sum(v, 0) > 9",
     "k",
     "2 > 1",
 )
@@ -109,10 +163,12 @@ def random_program(seed: int) -> str:
     lines = [
         f"def program{seed}(x, y, rows, lengths, out):",
         "    small = lambda v: pto.minimum(pto.maximum(v, -9.0), 9.0)",
+        "    eighths = lambda v: pto.cast(small(v), pto.i8)",
         "    a, t = pto.zeros([x.shape[1]]), pto.zeros([1, x.shape[0]])",
+        "    v = pto.zeros([x.shape[0]], pto.i32)",
         "    c, k = 0, 0",
         *_block(chosen, 1, []),
-        "    return small(a), t, a * 0 + c",
+        "    return small(a), t, a * 0 + c, v",
     ]
     return "\n".join(lines) + "\n"
 
@@ -181,7 +237,7 @@ def _bounds(chosen: random.Random, indices: list[str]) -> str:
 def random_arrays(seed: int) -> list[np.ndarray]:
     """Arrays for the parameters; rows are positions of rows, lengths at most the row's size."""
     chosen = np.random.default_rng(seed)
-    n, m = (int(chosen.choice([1, 2, 3, 5, 7])) for _ in range(2))
+    n, m = (int(chosen.choice([1, 2, 3, 5, 7, 13, 17])) for _ in range(2))
     n, m = (0 if chosen.random() < 0.05 else size for size in (n, m))
     floats = [chosen.integers(-4, 5, (n, m)).astype(F32) for _ in range(3)]
     rows = chosen.integers(0, max(n, 1), n)
@@ -189,3 +245,23 @@ def random_arrays(seed: int) -> list[np.ndarray]:
     kinds = [np.int32, np.int64]
     return [*floats[:2], rows.astype(kinds[seed % 2]), lengths.astype(kinds[seed // 2 % 2]),
             floats[2]]  # fmt: skip
+
+
+def shrunk(text: str, fails: Callable[[str], bool]) -> str:
+    """A shorter text for which `fails` still holds: without lines, blocks, or heads of blocks."""
+    lines, at = text.splitlines(), 1
+    while at < len(lines):
+        depth = _depth(lines[at])
+        end = next((i for i in range(at + 1, len(lines)) if _depth(lines[i]) <= depth), len(lines))
+        inner = [line[4:] for line in lines[at + 1 : end]]
+        for shorter in ([*lines[:at], *lines[end:]], [*lines[:at], *inner, *lines[end:]]):
+            if len(shorter) < len(lines) and fails("\n".join(shorter) + "\n"):
+                lines, at = shorter, 1
+                break
+        else:
+            at += 1
+    return "\n".join(lines) + "\n"
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
