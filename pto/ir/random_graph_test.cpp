@@ -132,4 +132,31 @@ TEST(RandomGraph, shrinks_to_the_operation_that_fails) {
   EXPECT_GT(shrunk, 0);
 }
 
+TEST(RandomGraph, shrinks_into_the_body_of_a_loop_with_sizes_from_its_values) {
+  const Graph graph = parse(R"(graph g(%x: f32[s0], %n: i64[]) -> (f32[s0]) {
+    %0 = constant {value=0} : i64[]
+    %1 = constant {value=1} : i64[]
+    %2 = loop(%0, %n, %1, %x, %n) graph loop(%i: i64[], %c: f32[s0], %n: i64[]) -> (f32[s0]) {
+      %0 = size(%n) {size=s1} : i64[]
+      %1 = constant {value=0} : i64[]
+      %2 = view(%c, %1) : f32[s1]
+      %3 = exp(%2) : f32[s1]
+      %4 = update(%c, %3, %1) : f32[s0]
+      return %4
+    } : f32[s0]
+    return %2
+  })");
+  const std::function<bool(const Graph&)> has_exp = [&](const Graph& g) {
+    for (const Node& node : g.nodes()) {
+      if (node.op == Opcode::exp) return true;
+      for (const auto& body : node.attributes.bodies)
+        if (has_exp(*body)) return true;
+    }
+    return false;
+  };
+  const Graph small = shrink(graph, has_exp);
+  EXPECT_LE(small.nodes().size(), 6u) << print(small);  // the size of the part stays
+  EXPECT_EQ(small[small.outputs()[0]].op, Opcode::exp);
+}
+
 }  // namespace pto::random_graph_test
