@@ -2,6 +2,7 @@
 """explain(), trace(), warm(), config.dump: what one can see of a compilation."""
 
 import numpy as np
+import pytest
 import torch
 
 import pto
@@ -14,6 +15,50 @@ def softmax(x):
     return e / pto.sum(e, -1, keepdim=True)
 
 
+@pto.jit
+def row_sums(x, lengths, out):
+    longest = 0
+    for i in pto.loop(x.shape[0]):
+        n = lengths[i]
+        longest = pto.max(longest, n)
+        out[i] = pto.sum(x[i, :n])
+    return longest * pto.ones([1])
+
+
+@pto.jit
+def attend(q, keys, lengths, out):
+    page = keys.shape[1]
+    for i in pto.loop(q.shape[0]):
+        d, o = pto.zeros([q.shape[1], 1]), pto.zeros([q.shape[1], keys.shape[2]])
+        for j in pto.loop((lengths[i] + page - 1) // page):
+            k = keys[j, : pto.min(page, lengths[i] - j * page)]
+            p = pto.exp(pto.matmul(q[i], k, b_trans=True))
+            d, o = d + p.sum(-1, keepdim=True), o + p @ k
+        out[i] = o / d
+
+
+@pto.jit
+def chosen(x, limit, out):
+    for i in pto.loop(x.shape[0]):
+        n = x.shape[1]
+        while n > 0 and x[i, n - 1] <= limit[i]:
+            n = n - 1
+        if n > 0:
+            out[i] = x[i, n - 1]
+    return pto.sort(pto.cumsum(x, 0)).values @ x.transpose(0, 1)
+
+
+F32 = np.float32
+ONES = np.ones((6, 8), F32)
+PROGRAMS = {
+    "softmax": (softmax, (ONES,)),
+    "row_sums": (row_sums, (ONES, np.ones(6, np.int64), np.zeros(6, F32))),
+    "attend": (attend, (np.ones((2, 3, 4), F32), np.ones((5, 8, 4), F32), np.array([9, 20]),
+                        np.zeros((2, 3, 4), F32))),
+    "chosen": (chosen, (ONES, np.zeros(6, F32), np.zeros(6, F32))),
+}  # fmt: skip
+NO_GRAPHS = ("steps", "memory of values", "choices", "C++", "memory of the result",
+             "products of f32")  # fmt: skip
 X = torch.zeros(7, 5)
 
 
@@ -26,7 +71,7 @@ def test_explain_shows_graph_passes_text_and_the_memory_of_the_result():
     found = stages(softmax.explain(X))
     names = list(found)
     assert names[0] == "graph"
-    assert names[-3:] == ["C++", "memory of the result", "products of f32"]
+    assert tuple(names[-6:]) == NO_GRAPHS
     assert "fuse_regions" in names
     assert "amax(%x)" in found["graph"] and 'test_explain.py":' in found["graph"]
     assert "extern" in found["C++"] and "exp" in found["C++"].lower()
@@ -37,7 +82,7 @@ def test_every_graph_stage_parses_back_and_means_the_same():
     x = np.random.default_rng(1).standard_normal((3, 5), np.float32)
     want = pto.interpret(softmax.trace(x), x)
     for name, text in stages(softmax.explain(x)).items():
-        if name in ("C++", "memory of the result", "products of f32"):
+        if name in NO_GRAPHS:
             continue
         graph = _core.Graph.parse(text)
         assert _core.Graph.parse(str(graph)) == graph
@@ -73,9 +118,131 @@ def test_a_dump_that_raises_stops_the_compilation_with_its_error():
 
     pto.config.dump = broken
     try:
-        import pytest
-
         with pytest.raises(LookupError, match="mine"):
             pto.jit(lambda x: x + 2)(X)
     finally:
         pto.config.dump = None
+
+
+def graphs_of(found, every):
+    """The nodes of the final graph and of the bodies in it, by the number of their block."""
+    graphs = {0: _core.nodes_of(found.fused)}
+    for block, (owner, body) in enumerate(found.memory.blocks):
+        if owner >= 0:
+            step = next(step for step in every if step.number == owner)
+            graphs[block] = _core.nodes_of(graphs[step.block][step.value]["bodies"][body])
+    return graphs
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_node_occurs_in_exactly_one_step(name):
+    function, arguments = PROGRAMS[name]
+    found = function.explain(*arguments)
+    every = list(found.every_step())
+    kernels = 0
+    for block, nodes in graphs_of(found, every).items():
+        steps = [step for step in every if step.block == block]
+        wanted = [v for v, node in enumerate(nodes) if node["form"] != "parameter"]
+        assert sorted(step.value for step in steps) == wanted
+        for step in steps:
+            assert (step.kind == "kernel") == (nodes[step.value]["op"] == "fused")
+            kernels += step.kind == "kernel"
+            if step.kind == "kernel":
+                body = _core.nodes_of(nodes[step.value]["bodies"][0])
+                assert len(step.operations) == sum(
+                    node["form"] not in ("parameter", "constant") for node in body
+                )
+                assert step.ends and step.name in found.cpp
+    assert kernels == str(found.fused).count(" = fused") > 0
+
+
+def test_the_plan_of_memory_takes_what_a_call_takes():
+    n, threads = 512, _core.num_threads()
+
+    @pto.jit
+    def chain(a, b, out):
+        first = pto.exp(a @ b)
+        for i in pto.loop(2):
+            out[i] = (first @ a) @ b + first
+        return first
+
+    def both(a, b):
+        return (a @ b) @ (b @ a) + 1.0
+
+    a = np.full((n, n), 1e-3, F32)
+    out = np.zeros((2, n, n), F32)
+    _core.set_num_threads(1)
+    try:
+        for function, arguments in ((chain, (a, a, out)), (pto.jit(both), (a, a))):
+            found = function.explain(*arguments)
+            returned = 1  # the result that the call itself allocates
+            function(*arguments)
+            before = _core.memory_stats()["live_bytes"]
+            _core.reset_peak_live_bytes()
+            function(*arguments)
+            taken = _core.memory_stats()["peak_live_bytes"] - before - returned * a.nbytes
+            assert found.memory.peak(1) % a.nbytes == 0 < found.memory.peak(1)
+            assert round(taken / a.nbytes) == found.memory.peak(1) / a.nbytes
+    finally:
+        _core.set_num_threads(threads)
+
+
+def test_sizes_from_data_count_with_their_bound_and_without_one_the_peak_is_unknown():
+    found = attend.explain(*PROGRAMS["attend"][1])
+    rows, page, width = 3, 8, 4
+    carried, body = rows * width + rows, 2 * rows * page + rows + rows * width
+    assert found.memory.peak(1) == 4 * (carried + body)
+
+    @pto.jit
+    def unknown(x, n):
+        kept = pto.exp(x[: n[0]] @ x.transpose(0, 1))
+        return pto.sum(kept @ x, 0)
+
+    found = unknown.explain(ONES, np.array([3]))
+    assert found.memory.peak(1) is None and "sizes without a bound: s" in found
+
+
+def loops_of(function, *arguments):
+    return function.explain(*arguments).steps_of("loop")
+
+
+def test_loops_say_how_their_iterations_run_and_why():
+    def rows(x, out):
+        for i in pto.loop(x.shape[0]):
+            out[i] = x[i] * 2
+
+    def sums(x, out):
+        total = pto.zeros([8])
+        for i in pto.loop(x.shape[0]):
+            total = total + x[i]
+        out[0] = total
+
+    def shifted(x, out):
+        for i in pto.loop(1, x.shape[0]):
+            out[i] = out[i - 1] + x[i]
+
+    for body, order, why in (
+        (rows, "side by side", ""),
+        (sums, "in order", "'total' is computed from the iteration before"),
+        (shifted, "in order", "the body reads 'out', into which it writes"),
+    ):
+        (loop,) = loops_of(pto.jit(body), ONES, np.zeros_like(ONES))
+        assert (loop.order, loop.why) == (order, why)
+        assert loop.trips == 6 - (body is shifted)
+        assert bool(why) == ("test_explain.py:" in loop.why_line)
+
+
+def test_hints_are_choices_of_the_user_and_tiles_of_the_compiler():
+    @pto.jit
+    def labelled(x):
+        pto.set_vec_tile_shapes(1, 8)
+        pto.set_semantic_label("twice")
+        return x * 2
+
+    found = labelled.explain(ONES)
+    by = {one.what: one for one in found.choices}
+    assert by["vec_tile"].by == "the user" and by["vec_tile"].value == "[1, 8]"
+    assert "test_explain.py:" in by["vec_tile"].line and by["vec_tile"].used.startswith("not")
+    assert by["tiles of labelled_0"].by == "the compiler"
+    assert 'kernel labelled_0 "twice": ' in found
+    assert found.levels["graph"] == str(found.graph).rstrip()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// compile(), explain() and Program for Python.
+// compile() and Program for Python.
 #include "pto/compiler/compile.hpp"
 
 #include <nanobind/stl/string.h>
@@ -9,6 +9,7 @@
 
 #include "pto/bindings/interruption.hpp"
 #include "pto/bindings/module.hpp"
+#include "pto/bindings/options.hpp"
 #include "pto/compiler/build.hpp"
 #include "pto/passes/pipeline.hpp"
 
@@ -22,20 +23,6 @@ struct ProgramHandle {
   std::shared_ptr<const Program> program;
 };
 
-CompileOptions options_from(const std::vector<int>& strides, nb::handle dump,
-                            const std::vector<std::string>& disabled, const std::string& target) {
-  CompileOptions options;
-  for (int value : strides) options.strides.push_back(static_cast<StrideClass>(value));
-  options.disabled_passes = disabled;
-  options.target = target;
-  if (!dump.is_none())
-    options.dump = [dump](const std::string& stage, const std::string& text) {
-      const Locked locked;
-      dump(stage, text);
-    };
-  return options;
-}
-
 ProgramHandle compile_graph(const Graph& graph, const std::vector<int>& strides, nb::object dump,
                             const std::vector<std::string>& disabled, const std::string& target,
                             const std::vector<int>& writes) {
@@ -45,11 +32,6 @@ ProgramHandle compile_graph(const Graph& graph, const std::vector<int>& strides,
     options.interrupted = stop;
     return ProgramHandle{compile_or_interpret(graph, options)};
   });
-}
-
-void explain_graph(const Graph& graph, nb::object dump, const std::vector<int>& strides,
-                   const std::vector<std::string>& disabled, const std::string& target) {
-  explain(graph, options_from(strides, dump, disabled, target));
 }
 
 Source extension(const std::string& name, const std::vector<std::string>& files,
@@ -84,6 +66,20 @@ nb::list tensors(const std::vector<TensorSpec>& specs) {
 }
 
 }  // namespace
+
+CompileOptions options_from(const std::vector<int>& strides, nb::handle dump,
+                            const std::vector<std::string>& disabled, const std::string& target) {
+  CompileOptions options;
+  for (int value : strides) options.strides.push_back(static_cast<StrideClass>(value));
+  options.disabled_passes = disabled;
+  options.target = target;
+  if (!dump.is_none())
+    options.dump = [dump](const std::string& stage, const std::string& text) {
+      const Locked locked;
+      dump(stage, text);
+    };
+  return options;
+}
 
 nb::object program_object(std::shared_ptr<const Program> program) {
   return nb::cast(ProgramHandle{std::move(program)});
@@ -143,9 +139,6 @@ void bind_compile(nb::module_& m) {
         return result;
       },
       "(name, whether it cuts sums in parts, reason of its place) of each pass in order.");
-  m.def("explain", &explain_graph, "graph"_a, "dump"_a, "strides"_a = std::vector<int>{},
-        "disabled"_a = std::vector<std::string>{}, "target"_a = "",
-        "Calls dump(stage, text) for every stage; compiles nothing.");
 }
 
 }  // namespace pto::bindings

@@ -55,6 +55,7 @@ NB_MODULE(_core, m) {
   bind_graph(m);
   bind_interpret(m);
   bind_compile(m);
+  bind_explain(m);
   bind_machine(m);
   bind_callable(m);
   bind_operator_shapes(m);

@@ -17,7 +17,8 @@ namespace pto::bindings {
 
 void bind_graph(nanobind::module_& m);      // graph.cpp: Dim, GraphBuilder, Graph
 void bind_interpret(nanobind::module_& m);  // interpret.cpp: interpret() on NumPy arrays
-void bind_compile(nanobind::module_& m);    // compile.cpp: compile(), Program, explain()
+void bind_compile(nanobind::module_& m);    // compile.cpp: compile(), Program
+void bind_explain(nanobind::module_& m);    // explain.cpp: explain(), nodes of graphs
 void bind_machine(nanobind::module_& m);    // machine.cpp: machine, threads, memory
 void bind_callable(nanobind::module_& m);   // callable.cpp: Callable, of @pto.jit and operators
 void bind_operators(nanobind::module_& m);  // operators.cpp: the operator registry

@@ -9,6 +9,7 @@
 #include "pto/codegen/code_writer.hpp"
 #include "pto/codegen/print_program.hpp"
 #include "pto/codegen/print_region.hpp"
+#include "pto/codegen/region_plan.hpp"
 #include "pto/ir/operations/operation.hpp"
 #include "pto/ir/rebuild.hpp"
 
@@ -52,10 +53,17 @@ class Emitter {
     writer_.line(std::string(has_steps(graph_) ? kProgramInclude : kKernelInclude));
     writer_.line("using namespace pto::isa;");
     writer_.line("using namespace pto::isa::region;");
-    if (has_steps(graph_)) return {program(), std::move(spec_)};
-    for (size_t v = 0; v < graph_.nodes().size(); ++v)
-      if (graph_.nodes()[v].op == Opcode::fused) emit_region(static_cast<Value>(v));
-    return {writer_.text(), std::move(spec_)};
+    if (has_steps(graph_)) {
+      std::string text = program();
+      return {std::move(text), std::move(spec_), std::move(outline_)};
+    }
+    for (Value v = 0; v < static_cast<Value>(graph_.nodes().size()); ++v) {
+      if (graph_[v].is_parameter()) continue;
+      outline_.begin_step(v);
+      if (graph_[v].op == Opcode::fused) emit_region(v);
+      outline_.end_step();
+    }
+    return {writer_.text(), std::move(spec_), std::move(outline_)};
   }
 
  private:
@@ -67,7 +75,7 @@ class Emitter {
     launch.items = launch.bytes = 1;
     launch.is_program = true;
     for (int t = 0; t < next_temporary_; ++t) launch.tensors.push_back(t);
-    print_program(graph_, launch.function, &spec_, &writer_);
+    outline_ = print_program(graph_, launch.function, &spec_, &writer_);
     spec_.launches = {launch};
     return writer_.text();
   }
@@ -168,7 +176,14 @@ class Emitter {
         launch.tensors.push_back(tensor);
         stored.push_back(body.outputs()[i]);
       }
-    const RegionText region = print_region(with_outputs(body, stored), request, &writer_);
+    const Graph written = with_outputs(body, stored);
+    Outline::Step& step = outline_.steps.back();
+    step.function = request.function;
+    for (const Axis& axis : plan_region(written, request.strides).axes)
+      step.axes.push_back({axis.size, axis.inner});
+    for (size_t i = launch.tensors.size() - stored.size(); i < launch.tensors.size(); ++i)
+      step.places.push_back("p" + std::to_string(launch.tensors[i]));
+    const RegionText region = print_region(written, request, &writer_);
     launch.items = region.items;
     launch.bytes = region.bytes;
     launch.is_elementwise = is_elementwise_body(body);
@@ -184,12 +199,15 @@ class Emitter {
     if (result >= 0) tensor_[result] = next_temporary_;
     spec_.temporaries.push_back(
         {"temporary " + std::to_string(spec_.temporaries.size()), type.dtype, type.shape});
+    outline_.memory.push_back(
+        {"p" + std::to_string(next_temporary_), outline_.block(), outline_.step(), type});
     return {next_temporary_++};
   }
 
   const Graph& graph_;
   ProgramSpec spec_;
   CodeWriter writer_;
+  Outline outline_;
   std::map<Value, int> tensor_, scalar_;
   std::map<Value, std::vector<int>> output_;
   int next_temporary_ = 0;

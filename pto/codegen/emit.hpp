@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "pto/base/program_spec.hpp"
+#include "pto/codegen/outline.hpp"
 #include "pto/ir/graph.hpp"
 
 namespace pto {
@@ -30,6 +31,7 @@ inline constexpr std::string_view kProgramInclude = "#include \"pto/isa/program.
 struct Emitted {
   std::string text;
   ProgramSpec spec;
+  Outline outline;
 };
 
 // `strides` has one entry per tensor input; empty means all contiguous.

@@ -17,6 +17,7 @@
 
 #include "pto/codegen/code_writer.hpp"
 #include "pto/codegen/memref.hpp"
+#include "pto/codegen/outline.hpp"
 #include "pto/codegen/storage.hpp"
 #include "pto/ir/graph.hpp"
 
@@ -29,6 +30,7 @@ struct ProgramText {
   CodeWriter statements;  // of the function that calls them
   int next = 0;           // number of the next variable
   int kernels = 0;
+  Outline outline;
   std::string variable(const char* prefix) { return prefix + std::to_string(next++); }
 };
 

@@ -18,29 +18,41 @@ using Factor = std::optional<Dim>;
 // The parts that one iteration writes, in the body of the loop and those within.
 class Writes {
  public:
-  Writes(const Graph& body, std::map<Value, Factor> factors)
-      : body_(body), factors_(std::move(factors)) {}
+  Writes(const Graph& body, std::map<Value, Factor> factors, LoopObstacle* obstacle)
+      : body_(body), factors_(std::move(factors)), obstacle_(obstacle) {}
 
   // True where `last` is the tensor `first` with parts that other iterations do not write.
   bool are_apart(Value last, Value first) {
+    const std::string name = "'" + body_[first].attributes.name + "'";
+    const std::string read = "the body reads " + name + ", into which it writes";
     for (Value v = last; v != first;) {
-      if (v != last && !is_read_once(v)) return false;
+      if (v != last && !is_read_once(v)) return refuse(read, body_[v]);
       const Node& node = body_[v];
       if (node.op == Opcode::update) {
-        if (!is_apart(node)) return false;
+        if (!is_apart(node))
+          return refuse("iterations may write the same part of " + name +
+                            ": no offset moves with the index by at least the size of the part",
+                        node);
         v = node.operands[0];
       } else {
         const Made made = made_by(body_, v);
         const int start = made.node < 0 ? -1 : start_of(body_, made);
-        if (start < 0 || !body_[made.node].has_body()) return false;
+        if (start < 0 || !body_[made.node].has_body())
+          return refuse(name + " is computed from the iteration before", node);
         if (!are_apart_inside(body_[made.node], made.index, start)) return false;
         v = body_[made.node].operands[static_cast<size_t>(start)];
       }
     }
-    return last == first || is_read_once(first);
+    return last == first || is_read_once(first) || refuse(read, body_[last]);
   }
 
  private:
+  bool refuse(const std::string& why, const Node& node) const {
+    if (obstacle_ != nullptr)
+      *obstacle_ = {why, node.locations.empty() ? Location{} : node.locations[0]};
+    return false;
+  }
+
   bool is_read_once(Value v) const {
     int reads = 0;
     for (const Node& node : body_.nodes())
@@ -65,7 +77,7 @@ class Writes {
         factors[inner->inputs()[i]] = changes ? Factor() : factor(node.operands[i + ahead]);
       }
       const Value last = inner->outputs()[static_cast<size_t>(result)];
-      if (!Writes(*inner, factors).are_apart(last, inner->inputs()[first])) return false;
+      if (!Writes(*inner, factors, obstacle_).are_apart(last, inner->inputs()[first])) return false;
     }
     return true;
   }
@@ -139,16 +151,20 @@ class Writes {
 
   const Graph& body_;
   std::map<Value, Factor> factors_;
+  LoopObstacle* const obstacle_;
 };
 
 }  // namespace
 
-bool writes_apart(const Graph& graph, Value v) {
+bool writes_apart(const Graph& graph, Value v, LoopObstacle* obstacle) {
   const Node& loop = graph[v];
   const Node& step = graph[loop.operands[2]];
   const bool is_forward = step.op == Opcode::constant &&
                           std::holds_alternative<int64_t>(step.attributes.value) &&
                           std::get<int64_t>(step.attributes.value) >= 1;
+  if (!is_forward && obstacle != nullptr)
+    *obstacle = {"its step is not a positive constant",
+                 loop.locations.empty() ? Location{} : loop.locations[0]};
   if (!is_forward) return false;
   const Graph& body = loop.body();
   const size_t count = body.outputs().size();
@@ -157,7 +173,10 @@ bool writes_apart(const Graph& graph, Value v) {
     factors[body.inputs()[i]] = i == 0 ? Factor(Dim(1)) : i <= count ? Factor() : Factor(Dim(0));
   for (size_t k = 0; k < count; ++k) {
     const Value last = body.outputs()[k], first = body.inputs()[1 + k];
-    if (last == first || !Writes(body, factors).are_apart(last, first)) return false;
+    if (last != first && Writes(body, factors, obstacle).are_apart(last, first)) continue;
+    if (last == first && obstacle != nullptr)
+      *obstacle = {"it carries '" + body[first].attributes.name + "' and leaves it as it is", {}};
+    return false;
   }
   return true;
 }

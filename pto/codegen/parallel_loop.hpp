@@ -11,10 +11,20 @@
 // Thread safety: pure function.
 #pragma once
 
+#include <string>
+
 #include "pto/ir/graph.hpp"
 
 namespace pto {
 
-bool writes_apart(const Graph& graph, Value loop);
+// Says why the iterations of a loop wait for each other: a clause that names the value, and the
+// line of the node that makes them wait.
+struct LoopObstacle {
+  std::string why;
+  Location line;
+};
+
+// `obstacle`, when given, is set where the result is false.
+bool writes_apart(const Graph& graph, Value loop, LoopObstacle* obstacle = nullptr);
 
 }  // namespace pto

@@ -8,7 +8,8 @@
 namespace pto::parallel_loop_test {
 
 // A loop over rows of %x that carries %out, with this body.
-bool may_run_side_by_side(const std::string& body, const std::string& step = "1") {
+bool may_run_side_by_side(const std::string& body, const std::string& step = "1",
+                          LoopObstacle* obstacle = nullptr) {
   const Graph graph = parse(
       "graph g(%x: f32[s0, 8], %rows: i64[s0], %out: f32[s0, 8]) -> (f32[s0, 8]) {\n"
       "  %0 = constant {value=0} : i64[]\n"
@@ -25,7 +26,7 @@ bool may_run_side_by_side(const std::string& body, const std::string& step = "1"
       "  %4 = result(%3) {index=0} : f32[s0, 8]\n"
       "  return %4\n}\n");
   for (Value v = 0; v < static_cast<Value>(graph.nodes().size()); ++v)
-    if (graph[v].op == Opcode::loop) return writes_apart(graph, v);
+    if (graph[v].op == Opcode::loop) return writes_apart(graph, v, obstacle);
   return false;
 }
 
@@ -85,6 +86,25 @@ TEST(ParallelLoop, AnInnerLoopWritesForTheOuterOne) {
   };
   EXPECT_TRUE(may_run_side_by_side(inner("%i, %j")));
   EXPECT_FALSE(may_run_side_by_side(inner("%j, %j")));
+}
+
+TEST(ParallelLoop, ALoopInOrderSaysWhichValueAtWhichLineMakesItWait) {
+  const auto why = [](const std::string& body, const std::string& step = "1") {
+    LoopObstacle obstacle;
+    EXPECT_FALSE(may_run_side_by_side(body, step, &obstacle));
+    return obstacle.why + "|" + pto::text(obstacle.line);
+  };
+  const std::string write = "    %3 = update(%out, %2, %0, %0) : f32[s0, 8] @ \"f.py\":7\n";
+  EXPECT_EQ(why(kRow + write + "    return %3\n"),
+            "iterations may write the same part of 'out': no offset moves with the index by at "
+            "least the size of the part|f.py:7");
+  EXPECT_EQ(why("    %2 = add(%out, %x) : f32[s0, 8] @ \"f.py\":8\n    return %2\n"),
+            "'out' is computed from the iteration before|f.py:8");
+  EXPECT_EQ(why("    %2 = view(%out, %0, %0) : f32[1, 8]\n"
+                "    %3 = update(%out, %2, %i, %0) : f32[s0, 8] @ \"f.py\":9\n    return %3\n"),
+            "the body reads 'out', into which it writes|f.py:9");
+  EXPECT_EQ(why(kRow + write + "    return %3\n", "-1").substr(0, 35),
+            "its step is not a positive constant");
 }
 
 }  // namespace pto::parallel_loop_test

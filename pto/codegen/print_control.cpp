@@ -79,6 +79,10 @@ GraphPrinter GraphPrinter::printer_of(Value v, const Graph& body, const Results&
 void GraphPrinter::print_body(Value v, const Graph& body, const Results& results,
                               const std::string& index) {
   GraphPrinter inner = printer_of(v, body, results, index, true);
+  const auto& bodies = graph_[v].attributes.bodies;
+  int place = 0;
+  while (bodies[static_cast<size_t>(place)].get() != &body) ++place;
+  text_.outline.begin_block(place);
   inner.print();
   std::vector<std::pair<std::string, std::string>> next;
   for (size_t k = 0; k < results.size(); ++k) {
@@ -92,6 +96,7 @@ void GraphPrinter::print_body(Value v, const Graph& body, const Results& results
     next.emplace_back(results[k].number, name);
   }
   for (const auto& [variable, value] : next) w_.line(variable + " = " + value + ";");
+  text_.outline.end_block();
 }
 
 void GraphPrinter::print_loop(Value v) {
@@ -108,7 +113,12 @@ void GraphPrinter::print_loop(Value v) {
   const std::string define_index = "[[maybe_unused]] const int64_t " + index +
                                    " = number::add<int64_t>(" + start + ", number::mul<int64_t>(" +
                                    k + ", " + step + "));";
-  if (writes_apart(graph_, v)) {
+  LoopObstacle obstacle;
+  const bool is_parallel = writes_apart(graph_, v, &obstacle);
+  Outline::Step& step_of = text_.outline.steps[static_cast<size_t>(text_.outline.step())];
+  step_of.is_parallel = is_parallel;
+  step_of.obstacle = obstacle;
+  if (is_parallel) {
     const std::string name = text_.variable("body");
     w_.open("const auto " + name + " = [&](const Frame& frame, int64_t " + k +
             ") __attribute__((noinline)) -> int32_t {");
@@ -134,7 +144,9 @@ void GraphPrinter::print_repeat(Value v) {
   w_.open("for (int64_t " + k + " = 0;; ++" + k + ") {");
   w_.line("const Scope scope(frame.arena);");
   GraphPrinter condition = printer_of(v, node.body(0), results, "", false);
+  text_.outline.begin_block(0);
   condition.print();
+  text_.outline.end_block();
   w_.line("if (!" + condition.number(node.body(0).outputs()[0]) + ") break;");
   w_.line("if (" + k + " >= kMostRounds) return pto_fail_rounds(frame.args->services, " +
           where(node) + ", " + k + ");");

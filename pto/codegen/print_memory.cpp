@@ -16,6 +16,7 @@ void GraphPrinter::must(const std::string& call) {
 
 MemRef GraphPrinter::fresh(const Type& type) {
   const std::string name = text_.variable("v"), count = element_count(type.shape);
+  text_.outline.memory.push_back({name, text_.outline.block(), text_.outline.step(), type});
   const std::string element = "Stored<" + std::string(cpp_name(type.dtype)) + ">";
   w_.line(element + "* const " + name + " = take<" + element + ">(frame, " + count + ");");
   w_.line("if (__builtin_expect(!" + name + ", 0)) return no_memory(frame, bytes_of(" + count +
@@ -40,15 +41,23 @@ MemRef GraphPrinter::whole_of(int buffer, const Type& type) {
 
 MemRef GraphPrinter::home_of(Made made, const Type& type) {
   const Home home = storage_.homes.at(made);
-  if (home.part_of < 0) return whole_of(home.buffer, type);
+  auto& places = text_.outline.steps[static_cast<size_t>(text_.outline.step())].places;
+  if (home.part_of < 0) {
+    const MemRef whole = whole_of(home.buffer, type);
+    places.push_back(text_.outline.base_of(whole.data));
+    return whole;
+  }
   const Node& update = graph_[home.part_of];
   const MemRef whole = whole_of(home.buffer, update.type);
+  places.push_back(text_.outline.base_of(whole.data));
   const auto offsets = offsets_of(update, 2);
   check_part(update, offsets, whole.type.shape, type.shape);
   return part_of(whole, offsets, type.shape);
 }
 
 void GraphPrinter::copy(const MemRef& to, const MemRef& from, bool may_be_same) {
+  text_.outline.copies.push_back(
+      {text_.outline.block(), text_.outline.step(), to.type, may_be_same});
   w_.open("{");
   const std::string a = tensor_argument(to), b = tensor_argument(from);
   w_.line("const pto_tensor to = " + a + ", from = " + b + ";");
@@ -114,6 +123,7 @@ void GraphPrinter::print_move(Value v) {
   if (moved.data.find(' ') == std::string::npos) return;
   const std::string name = text_.variable("v");
   w_.line("auto* const " + name + " = " + moved.data + ";");
+  text_.outline.aliases[name] = text_.outline.base_of(moved.data);
   moved.data = name;
 }
 

@@ -40,7 +40,11 @@ void GraphPrinter::print() {
   for (const size_t k : storage_.continued)  // elsewhere in the root, where the caller says so
     if (is_root_) copy(*outputs_[k], places_.at(holders_[k]), true);
   for (Value v = 0; v < static_cast<Value>(graph_.nodes().size()); ++v)
-    if (!graph_[v].is_parameter()) print_node(v);
+    if (!graph_[v].is_parameter()) {
+      text_.outline.begin_step(v);
+      print_node(v);
+      text_.outline.end_step();
+    }
   copy_outputs();
 }
 
@@ -167,7 +171,7 @@ class RootPrinter {
     text_.name = function;
   }
 
-  void print(CodeWriter* writer) {
+  Outline print(CodeWriter* writer) {
     w_.open("extern \"C\" PTO_EXPORT int32_t " + text_.name + "(const pto_args* args) {");
     w_.line("Arena arena(args->services, true);");
     w_.line("const Frame frame{args, arena, true};");
@@ -181,6 +185,7 @@ class RootPrinter {
     writer->block(text_.functions.text());
     writer->line("");
     writer->block(w_.text());
+    return std::move(text_.outline);
   }
 
  private:
@@ -262,9 +267,9 @@ class RootPrinter {
 
 }  // namespace
 
-void print_program(const Graph& graph, const std::string& function, ProgramSpec* spec,
-                   CodeWriter* writer) {
-  RootPrinter(graph, function, spec).print(writer);
+Outline print_program(const Graph& graph, const std::string& function, ProgramSpec* spec,
+                      CodeWriter* writer) {
+  return RootPrinter(graph, function, spec).print(writer);
 }
 
 }  // namespace pto

@@ -16,13 +16,14 @@
 
 #include "pto/base/program_spec.hpp"
 #include "pto/codegen/code_writer.hpp"
+#include "pto/codegen/outline.hpp"
 #include "pto/ir/graph.hpp"
 
 namespace pto {
 
 // `spec` has the program's inputs, scalars and outputs. Sets `replaces` of outputs that may be
-// written where an input lies.
-void print_program(const Graph& graph, const std::string& function, ProgramSpec* spec,
-                   CodeWriter* writer);
+// written where an input lies. Returns what the text does.
+Outline print_program(const Graph& graph, const std::string& function, ProgramSpec* spec,
+                      CodeWriter* writer);
 
 }  // namespace pto

@@ -106,6 +106,9 @@ void GraphPrinter::print_fused(Value v) {
     tensors.push_back(home);
   }
   const RegionPlan plan = plan_region(body, request.strides);
+  Outline::Step& step = text_.outline.steps[static_cast<size_t>(text_.outline.step())];
+  step.function = request.function;
+  for (const Axis& axis : plan.axes) step.axes.push_back({axis.size, axis.inner});
   for (size_t k = 0; k < body.outputs().size(); ++k) {
     if (can_store(plan, k)) continue;
     MemRef& home = tensors[inputs + k];

@@ -12,8 +12,8 @@
 namespace pto {
 namespace {
 
-// Returns the program's C++ text; options.dump gets every stage on the way.
-Emitted emit_stages(const Graph& graph, const CompileOptions& options) {
+// Returns the graph behind the last pass; options.dump gets every stage on the way.
+Graph run_stages(const Graph& graph, const CompileOptions& options) {
   if (options.dump) options.dump("graph", print(graph));
   if (options.verify) verify(graph);
   PipelineOptions passes;
@@ -23,11 +23,20 @@ Emitted emit_stages(const Graph& graph, const CompileOptions& options) {
   passes.unfinished = [](const ErrorText& text) {
     warn(text.what + "\n  why: " + text.why + "\n  fix: " + text.fix);
   };
-  Emitted emitted = emit(run_pipeline(graph, passes), options.strides);
+  return run_pipeline(graph, passes);
+}
+
+// Returns the program's C++ text.
+Emitted emit_text(const Graph& fused, const CompileOptions& options) {
+  Emitted emitted = emit(fused, options.strides);
   for (size_t k = 0; k < options.writes.size(); ++k)
     emitted.spec.outputs[k].writes = options.writes[k];
   if (options.dump) options.dump("C++", emitted.text);
   return emitted;
+}
+
+Emitted emit_stages(const Graph& graph, const CompileOptions& options) {
+  return emit_text(run_stages(graph, options), options);
 }
 
 void explain_interpreted(const Graph& graph, const ErrorText& reason,
@@ -75,12 +84,15 @@ std::shared_ptr<const Program> compile_or_interpret(const Graph& graph,
   }
 }
 
-void explain(const Graph& graph, const CompileOptions& options) {
+Explained explain(const Graph& graph, const CompileOptions& options) {
   target_of(options);
-  if (const auto reason = reason_to_interpret(graph))
+  if (const auto reason = reason_to_interpret(graph)) {
     explain_interpreted(graph, *reason, options);
-  else
-    emit_stages(graph, options);
+    return {graph, {}, {}, reason->what};
+  }
+  Graph fused = run_stages(graph, options);
+  Emitted emitted = emit_text(fused, options);
+  return {std::move(fused), std::move(emitted.spec), std::move(emitted.outline), ""};
 }
 
 }  // namespace pto

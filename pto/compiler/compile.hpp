@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "pto/abi/host.h"
+#include "pto/codegen/outline.hpp"
 #include "pto/ir/graph.hpp"
 #include "pto/launch/program.hpp"
 
@@ -67,7 +68,13 @@ CompiledText compile_text(const std::string& name, const std::string& text,
 CompiledText load_text(const std::string& name, const std::string& object,
                        const std::vector<std::string>& functions);
 
-// Dumps the texts of the stages only; compiles and loads nothing.
-void explain(const Graph& graph, const CompileOptions& options);
+// Dumps the texts of the stages, and returns what the program does; compiles and loads nothing.
+struct Explained {
+  Graph graph;         // as the last pass leaves it; as given where the interpreter runs it
+  ProgramSpec spec;    // empty there
+  Outline outline;     // of the C++ text; empty there
+  std::string reason;  // why the interpreter runs the graph; ""
+};
+Explained explain(const Graph& graph, const CompileOptions& options);
 
 }  // namespace pto

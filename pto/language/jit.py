@@ -22,7 +22,7 @@ import functools
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from pto import _core
 from pto.config import config
@@ -38,6 +38,9 @@ from pto.language.program import Program, is_program
 from pto.language.results import LEAF, Form
 from pto.language.static_sizes import PerSize
 from pto.language.watched import state, watched
+
+if TYPE_CHECKING:
+    from pto.language.explanation import Explanation
 
 _VARIADIC = 0x04 | 0x08  # code flags: *args, **kwargs
 _MANY_VERSIONS = 8
@@ -172,19 +175,13 @@ class Jit(_core.Callable):
         """That graph, and how its outputs stand in the result."""
         return self._graph(*self.describe_call(*args, **kwargs))
 
-    def explain(self, *args: Any, **kwargs: Any) -> str:
+    def explain(self, *args: Any, **kwargs: Any) -> "Explanation":
         """Shows what becomes of a call with these arguments: the graph, also after each pass, the
-        C++ text, what the result costs in memory, and how operators multiply f32. Nothing is
-        compiled."""
-        tensors, constants, numbers = self.describe_call(*args, **kwargs)
-        graph, _ = self._graph(tensors, constants, numbers)
-        parts = []
+        steps, the memory plan, who chose what, the C++ text, what the result costs in memory, and
+        how operators multiply f32. Its str is the text, its parts are data. Nothing is compiled."""
+        from pto.language.explanation import explain  # seldom needed
 
-        def dump(stage: str, text: str) -> None:
-            parts.append(f"==== {stage} ====\n{text.rstrip()}\n")
-
-        _core.explain(graph, dump, [t[2] for t in tensors if t], target=config.target)
-        return "\n".join([*parts, _costs(graph), _precision()])
+        return explain(self, args, kwargs)
 
     def warm(self, *args: Any, **kwargs: Any) -> "Jit":
         """Compiles for these arguments without running; a later call finds the kernel on disk."""
@@ -374,17 +371,3 @@ def _parameters(function: Callable) -> tuple[str, ...]:
 def eager(function: Callable) -> Jit:
     """A function of the language as a compiled one, for calls on arrays."""
     return Jit(function)
-
-
-def _precision() -> str:
-    way = _core.way_of_floats()
-    return f"==== products of f32 ====\nmatmul_precision = {config.matmul_precision!r}: {way}"
-
-
-def _costs(graph: _core.Graph) -> str:
-    lines = ["==== memory of the result ===="]
-    sizes = {row.name: row.bytes for row in _core.dtypes()}
-    for place, (kind, shape) in enumerate(graph.outputs):
-        extent = " * ".join([str(n) for n in shape] + [str(sizes[kind])])
-        lines.append(f"output {place}: {kind}{list(shape)}, {extent} bytes")
-    return "\n".join(lines)

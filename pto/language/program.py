@@ -180,8 +180,11 @@ class Program:
             return program.trace(*flat)
         return self.compiled.trace(*args, **kwargs)
 
-    def explain(self, *args: Any, **kwargs: Any) -> str:
-        """Shows what becomes of a call with these arguments."""
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        """Shows what becomes of a call with these arguments: an Explanation."""
+        if has_lists((*args, *kwargs.values())):
+            program, flat = self._of_lists(args, kwargs)
+            return program.explain(*flat)
         return self.compiled.explain(*args, **kwargs)
 
     def warm(self, *args: Any, **kwargs: Any) -> "Program":

@@ -57,8 +57,8 @@ class PerSize:
         """The graph of a call with these arguments."""
         return self.of(*args, **kwargs).trace(*args, **kwargs)
 
-    def explain(self, *args: Any, **kwargs: Any) -> str:
-        """Shows what becomes of a call with these arguments."""
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        """Shows what becomes of a call with these arguments: an Explanation."""
         return self.of(*args, **kwargs).explain(*args, **kwargs)
 
     def warm(self, *args: Any, **kwargs: Any) -> "PerSize":

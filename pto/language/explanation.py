@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explanation: what becomes of a call of a jitted function, as a text whose parts are data.
+
+    found = softmax.explain(x)
+    print(found)                # graph, also after each pass, steps, memory, hints, C++
+    found.steps[0].operations   # of the first kernel
+    found.memory.peak(1)        # bytes of values at one time
+
+Thread safety: plain values.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pto import _core
+from pto.config import config
+from pto.language.plan import Copy, MemoryPlan, Plan, Step, Value
+from pto.language.upper_bounds import bytes_of, type_text
+
+if TYPE_CHECKING:
+    from pto.language.jit import Jit
+
+_IN_TEXTS = ("label", "leaf", "leaf_call")  # hints that name things; the others ask for a choice
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Something that was chosen: `by` the user, at `line`, or the compiler; `used` says what of it
+    the code follows."""
+
+    what: str
+    value: str
+    by: str
+    line: str
+    used: str
+
+
+class Explanation(str):
+    """The text of explain(), with its parts as data.
+
+    `levels` has the text of the graph by the name of its stage, "graph" the first; `graph` is the
+    one that is traced, `fused` the one that becomes code. `reason` says why the interpreter runs
+    the graph, where it does: then there are no steps.
+    """
+
+    levels: dict[str, str]
+    graph: _core.Graph
+    fused: _core.Graph
+    steps: tuple[Step, ...]
+    memory: MemoryPlan
+    choices: tuple[Choice, ...]
+    cpp: str
+    reason: str
+    plan: Plan
+
+    def every_step(self) -> Iterator[Step]:
+        """The steps and those of their bodies, in the order of the text."""
+        return (inner for one in self.steps for inner in one.all())
+
+    def steps_of(self, kind: str) -> list[Step]:
+        """The steps of one kind: "kernel", "product", "loop", "while", "branch", "write" ..."""
+        return [step for step in self.every_step() if step.kind == kind]
+
+
+def explain(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Explanation:
+    """Explains a call of a jitted function."""
+    tensors, constants, numbers = jit.describe_call(*args, **kwargs)
+    graph, _ = jit._graph(tensors, constants, numbers)
+    stages: dict[str, str] = {}
+    found = _core.explain(graph, lambda stage, text: stages.update({stage: text.rstrip()}),
+                          [t[2] for t in tensors if t], target=config.target)  # fmt: skip
+    inputs = [about for about in graph.inputs if not about[3]]
+    plan = Plan(found, _sizes(jit, args, kwargs, inputs, tensors), [about[0] for about in inputs])
+    choices = tuple(_choices(plan))
+    cpp = stages.pop("C++", "")
+    parts = dict(stages)
+    if not found["reason"]:
+        parts["steps"] = "\n".join(step_lines(plan))
+        parts["memory of values"] = "\n".join(_memory_lines(plan))
+        parts["choices"] = "\n".join(_choice_line(one) for one in choices)
+        parts["C++"] = cpp
+    parts["memory of the result"] = _costs(graph)
+    parts["products of f32"] = f"matmul_precision = {config.matmul_precision!r}: {_precision()}"
+    made = Explanation("\n\n".join(f"==== {name} ====\n{text}" for name, text in parts.items()))
+    made.levels, made.graph, made.fused = stages, graph, found["graph"]
+    made.steps, made.memory, made.choices = plan.steps, plan.memory, choices
+    made.cpp, made.reason, made.plan = cpp, found["reason"], plan
+    return made
+
+
+def _sizes(jit: "Jit", args: tuple, kwargs: dict[str, Any], inputs: list,
+           tensors: list) -> dict[int, int]:  # fmt: skip
+    """The sizes of the arguments, by the number of their symbol."""
+    values = dict(zip(jit.parameters, args, strict=False)) | kwargs
+    given = [values.get(name) for name, t in zip(jit.parameters, tensors, strict=True) if t]
+    sizes: dict[int, int] = {}
+    for (_, _, shape, _), value in zip(inputs, given, strict=True):
+        for size, number in zip(shape, getattr(value, "shape", ()), strict=False):
+            if isinstance(size, _core.Dim) and size.op == 1:
+                sizes.setdefault(size.value, int(number))
+    return sizes
+
+
+def step_lines(plan: Plan) -> Iterator[str]:
+    """The steps as text, bodies indented; numbers and addresses are counted."""
+    yield from _lines_of(plan, plan.steps, "")
+
+
+def _lines_of(plan: Plan, steps: tuple[Step, ...], indent: str) -> Iterator[str]:
+    quiet = sum(step.is_quiet for step in steps)
+    for step in steps:
+        if step.is_quiet:
+            continue
+        yield indent + _step_line(plan, step)
+        if step.why:
+            line = f" ({step.why_line})" if step.why_line else ""
+            yield f"{indent}    in order: {step.why}{line}"
+        yield from (f"{indent}    ends: {reason}" for reason in step.ends)
+        yield from _lines_of(plan, step.steps, indent + "  ")
+    if quiet:
+        yield f"{indent}({quiet} steps that compute numbers and addresses)"
+
+
+def _step_line(plan: Plan, step: Step) -> str:
+    text = f"{step.kind} {step.name}" if step.kind != step.name else step.kind
+    text += f' "{step.label}"' if step.label else ""
+    if step.kind == "loop":
+        trips = f", {step.trips} iterations" if step.trips is not None else ""
+        text += f" {step.order}{trips}"
+    else:
+        text += f": {' '.join(step.operations)} : {step.type}" if step.operations else ""
+        text += f" over [{', '.join(step.axes)}]" if step.axes else ""
+    if step.places:
+        text += f" -> {', '.join(plan.place_name(place) for place in step.places)}"
+    return text + (f" @ {', '.join(step.lines)}" if step.lines else "")
+
+
+def _memory_lines(plan: Plan) -> Iterator[str]:
+    memory = plan.memory
+    for value in memory.values:
+        where = f" @ {value.line}" if value.line else ""
+        yield f"{value.name}: {value.type}, {_bytes_text(value)}{where}"
+    for place, users in memory.shared.items():
+        yield f"one memory, {place}: {'; '.join(users)}"
+    for output, name in memory.in_place:
+        yield f"output {output} is computed in the memory of {name} where the array allows it"
+    for copy in memory.copies:
+        yield _copy_line(copy)
+    threads = _core.num_threads()
+    peak, more = memory.peak(threads), plan.sizes.unbounded
+    if peak is None:
+        names = ", ".join(f"s{s} ({line})" for s, line in more.items())
+        yield f"peak: depends on data; sizes without a bound: {names}"
+    else:
+        yield f"peak: {peak} bytes on {threads} threads, {memory.peak(1)} on one"
+
+
+def _bytes_text(value: Value) -> str:
+    if value.bytes is None:
+        return f"{value.size} bytes, from data"
+    shown = "" if value.size == str(value.bytes) else f"{value.size} = "
+    return f"{shown}{value.bytes} bytes"
+
+
+def _copy_line(copy: Copy) -> str:
+    where = f" @ {copy.line}" if copy.line else ""
+    size = "" if copy.bytes is None else f", {copy.bytes} bytes"
+    maybe = ", unless it lies there already" if copy.may_be_none else ""
+    return f"copy of {copy.type}{size}{maybe}{where}"
+
+
+def _choices(plan: Plan) -> Iterator[Choice]:
+    """Lists hints of the user, then choices of the compiler."""
+    asked: dict[tuple[str, str], str] = {}
+    for nodes in _all_nodes(plan):
+        for node in nodes:
+            for name, numbers, text in node["hints"]:
+                value = text or str(
+                    numbers[0] if len(numbers) == 1 and "_" not in name else numbers
+                )
+                asked.setdefault((name, value), node["lines"][0] if node["lines"] else "")
+    for (name, value), line in asked.items():
+        if name == "leaf_call":
+            continue
+        used = (
+            "in texts" if name in _IN_TEXTS else "not by the code: no pass cuts or orders by it yet"
+        )
+        yield Choice(name, value, "the user", line, used)
+    for step in (inner for one in plan.steps for inner in one.all()):
+        if step.kind == "kernel":
+            is_row = bool(step.axes) and step.axes[-1].endswith("reduced")
+            value = "whole rows" if is_row else "pieces of the last axis"
+            yield Choice(f"tiles of {step.name}", value + ", in micro-tiles of 4 vectors",
+                         "the compiler", step.lines[0] if step.lines else "", "yes")  # fmt: skip
+        elif step.kind == "product":
+            yield Choice(f"blocks of a product {step.type}", "by its sizes, at the call", "libpto",
+                         step.lines[0] if step.lines else "", "yes")  # fmt: skip
+
+
+def _all_nodes(plan: Plan) -> Iterator[list[dict]]:
+    for nodes in plan.graphs:
+        yield nodes
+        yield from (_core.nodes_of(n["bodies"][0]) for n in nodes if n["op"] == "fused")
+
+
+def _choice_line(one: Choice) -> str:
+    line = f" @ {one.line}" if one.line else ""
+    used = "" if one.used == "yes" else f"; used: {one.used}"
+    return f"{one.what} = {one.value}, by {one.by}{used}{line}"
+
+
+def _precision() -> str:
+    return _core.way_of_floats()
+
+
+def _costs(graph: _core.Graph) -> str:
+    """Says how many bytes each output takes."""
+    lines = []
+    for place, (kind, shape) in enumerate(graph.outputs):
+        extent = " * ".join([str(n) for n in shape] + [str(bytes_of((kind, ())))])
+        lines.append(f"output {place}: {type_text((kind, shape))}, {extent} bytes")
+    return "\n".join(lines)
