@@ -43,7 +43,9 @@ _ADAPTERS = ("torch", "tensorflow", "jax", "onnxruntime", "mindspore")
 _RUNTIME = ("Arg", "CompiledPackage", "KernelSource", "ParamType", "Runtime", "TensorHandle",
             "compile")  # fmt: skip
 _PACKED = {
+    "Health": "pto.language.health",
     "PackedWeight": "pto.ops.packed_weight",
+    "health": "pto.language.health",
     "load": "pto.container",
     "pack_weight": "pto.ops.packed_weight",
 }
