@@ -62,6 +62,13 @@ def test_each_finding_comes_where_its_cause_is_and_goes_with_it():
         for i in pto.loop(x.shape[0]):
             out[i] = x[i] * 2
 
+    def nested(x, out):
+        for j in pto.loop(out.shape[0]):
+            total = pto.zeros([x.shape[1]])
+            for i in pto.loop(x.shape[0]):
+                total = total + x[i]
+            out[j] = total
+
     def repeated(x, out):
         for _ in range(4):
             x = pto.exp(x @ x.transpose(0, 1)) @ x
@@ -87,6 +94,7 @@ def test_each_finding_comes_where_its_cause_is_and_goes_with_it():
     out, n = np.zeros_like(ONES), np.array([3])
     assert "loop in order" in kinds(pto.jit(sums), ONES, out)
     assert "loop in order" not in kinds(pto.jit(rows), ONES, out)
+    assert "loop in order" not in kinds(pto.jit(nested), ONES, out)  # the outer one fills the cores
     assert "equal kernels" in kinds(pto.jit(repeated), ONES, out)
     assert "equal kernels" not in kinds(pto.jit(once), ONES, out)
     assert "size from data" in kinds(pto.jit(unlimited), ONES, n, out)

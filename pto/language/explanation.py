@@ -122,12 +122,15 @@ def _lines_of(plan: Plan, steps: tuple[Step, ...], indent: str) -> Iterator[str]
         yield f"{indent}({quiet} steps that compute numbers and addresses)"
 
 
+_ON_ITS_THREAD = ", on the thread of an iteration of the loop around it"
+
+
 def _step_line(plan: Plan, step: Step) -> str:
     text = f"{step.kind} {step.name}" if step.kind != step.name else step.kind
     text += f' "{step.label}"' if step.label else ""
     if step.kind == "loop":
         trips = f", {step.trips} iterations" if step.trips is not None else ""
-        text += f" {step.order}{trips}"
+        text += f" {step.order}{trips}{_ON_ITS_THREAD if step.inside else ''}"
     else:
         text += f": {' '.join(step.operations)} : {step.type}" if step.operations else ""
         text += f" over [{', '.join(step.axes)}]" if step.axes else ""

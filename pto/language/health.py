@@ -189,10 +189,10 @@ def _findings(found: Explanation, small: list[Step], kinds: Counter) -> Iterator
 
 def _loops(found: Explanation) -> Iterator[Finding]:
     for loop in found.steps_of("loop"):
-        if loop.order == "in order" and loop.trips != 1:
+        if loop.order == "in order" and loop.trips != 1 and not loop.inside:
             advice = next(text for part, text in _ADVICE if part in loop.why)
             yield Finding("loop in order", loop.why, advice, loop.why_line)
-    for loop in found.steps_of("while"):
+    for loop in (one for one in found.steps_of("while") if not one.inside):
         yield Finding("loop in order", "a while loop runs one round behind the other",
                       "use pto.loop where the number of rounds is known in front",
                       next(iter(loop.lines), ""))  # fmt: skip

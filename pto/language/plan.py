@@ -30,7 +30,9 @@ class Step:
     """A statement of a program: a kernel, a product, a loop, or an operation of its own.
 
     `operations` are those of a kernel; `steps` those of the bodies. `order` says whether the
-    iterations of a loop run "side by side" or "in order", and `why` the reason for the latter.
+    iterations of a loop run "side by side", where their work pays for it, or "in order", and `why`
+    the reason for the latter. What is `inside` of a loop side by side runs on its iteration's
+    thread.
     `ends` says of a kernel why it does not go on; `bytes` is what it reads and writes, None where
     that depends on data.
     """
@@ -50,6 +52,7 @@ class Step:
     order: str = ""
     why: str = ""
     why_line: str = ""
+    inside: bool = False
     trips: int | None = None
     bytes: int | None = None
     steps: tuple["Step", ...] = ()
@@ -122,7 +125,7 @@ class MemoryPlan:
             side, trips = self.loops.get(step, (False, None))
             workers = threads if trips is None else max(1, min(threads, trips))
             bodies = (at for at, (owner, _) in enumerate(self.blocks) if owner == step and at)
-            inside = [self._peak(at, 1 if side else threads) for at in bodies]
+            inside = [self._peak(at, 1 if side and workers > 1 else threads) for at in bodies]
             most = max(most, running + max(inside, default=0) * (workers if side else 1))
         owner = self.blocks[block][0]
         running += sum(v.bytes or 0 for v in self.values if (v.block, v.step) == (block, owner))
@@ -191,10 +194,23 @@ class Plan:
             order=("side by side" if one["is_parallel"] else "in order") if is_loop else "",
             why=one["why"],
             why_line=one["why_line"],
+            inside=self._is_inside(one["block"]),
             trips=self.sizes.trips(one["block"], nodes, node) if is_loop else None,
             bytes=self._bytes(node, body) if kind == "kernel" else None,
             steps=tuple(step for b in blocks for step in self._steps_of(b)),
         )
+
+    def _is_inside(self, block: int) -> bool:
+        """Says whether a loop around a block runs side by side, in more than one iteration."""
+        at = self.found["blocks"][block][0]
+        if at < 0:
+            return False
+        step = self.found["steps"][at]
+        nodes = self.graphs[step["block"]]
+        around = step["is_parallel"]
+        if around:
+            around = self.sizes.trips(step["block"], nodes, nodes[step["value"]]) != 1
+        return around or self._is_inside(step["block"])
 
     def _bytes(self, node: dict, body: list[dict]) -> int | None:
         """Counts the inputs and outputs of a kernel."""
