@@ -31,5 +31,5 @@ print("rows add up to 1:", bool(np.allclose(softmax(a.T[::-1]).sum(-1), 1)))
 mask = torch.ones(4096, 1024, dtype=torch.bool).tril()
 print("first masked row:", masked_softmax(x, mask, scale=0.125)[0, :3].tolist())
 
-# Prints the graph, and the graph after each pass; explain() ends with the C++ text and the memory.
+# Prints the graph, after each pass too, and the plan: kernels, memory, choices. The C++ follows.
 print(softmax.explain(x).split("==== C++")[0])
