@@ -92,6 +92,18 @@ class GraphBuilder:
     def number(self, value: int, /) -> float | int:
         """The value of a constant."""
 
+    def bodies(self, value: int, /) -> list[Graph]:
+        """Of a loop, repeat or branch."""
+
+    def index(self, value: int, /) -> int:
+        """Of a result."""
+
+    def location(self, value: int, /) -> str:
+        """The user's line, "file.py:12"."""
+
+    def inline(self, body: Graph, inputs: list[int], free_symbol: int, /) -> tuple[list[int], int]:
+        """(outputs, the next free symbol) of a graph's nodes, recorded here."""
+
     def guard_equal(self, a: Size, b: Size, because: str, /) -> None: ...
     def guard_nonempty(self, size: Size, because: str, /) -> None: ...
     def output(self, value: int, /) -> None: ...

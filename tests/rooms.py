@@ -44,7 +44,7 @@ BUDGETS = {
     "compat": 2430,
     "compiler": 2090,
     "device": 465,
-    "ir": 4470,
+    "ir": 4490,
     "isa": 17650,
     "language": 7600,
     "launch": 5350,

@@ -15,6 +15,7 @@
 #include "pto/ir/batch.hpp"
 #include "pto/ir/parse.hpp"
 #include "pto/ir/print.hpp"
+#include "pto/ir/rebuild.hpp"
 #include "pto/ir/verify.hpp"
 
 namespace nb = nanobind;
@@ -126,6 +127,36 @@ nb::tuple type_of(const Type& type) {
   return nb::make_tuple(std::string(name(type.dtype)), tuple_from(type.shape));
 }
 
+// Binds what a gradient asks of programs.
+void bind_bodies(nb::class_<GraphBuilder>& builder) {
+  using B = GraphBuilder;
+  builder
+      .def(
+          "bodies",
+          [](const B& b, Value v) {
+            std::vector<Graph> bodies;
+            for (const auto& body : b.node(v).attributes.bodies) bodies.push_back(*body);
+            return bodies;
+          },
+          "Of a loop, repeat or branch.")
+      .def(
+          "index", [](const B& b, Value v) { return b.node(v).attributes.index; }, "Of a result.")
+      .def(
+          "location",
+          [](const B& b, Value v) {
+            const auto& places = b.node(v).locations;
+            return places.empty() ? std::string() : text(places[0]);
+          },
+          "The user's line, \"file.py:12\".")
+      .def(
+          "inline",
+          [](B& b, const Graph& body, std::vector<Value> inputs, int free_symbol) {
+            const auto outputs = inline_graph(b, body, std::move(inputs), &free_symbol);
+            return nb::make_tuple(outputs, free_symbol);
+          },
+          "(outputs, the next free symbol) of a graph's nodes, recorded here.");
+}
+
 // Binds what programs use: parts, sizes, products and loops.
 void bind_parts(nb::class_<GraphBuilder>& builder) {
   using B = GraphBuilder;
@@ -172,6 +203,7 @@ void bind_builder(nb::module_& m) {
   using B = GraphBuilder;
   nb::class_<B> builder(m, "GraphBuilder", "Builds a Graph; values are numbers of nodes.");
   bind_parts(builder);
+  bind_bodies(builder);
   builder.def(nb::init<std::string>(), "name"_a)
       .def("set_location",
            [](B& b, std::string file, int line) {

@@ -1,7 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/ir/rebuild.hpp"
 
+#include <algorithm>
+
 namespace pto {
+namespace {
+
+// Notes a symbol of its own for each that a node of the graph or its bodies defines.
+void note_defined(const Graph& graph, std::vector<Dim>* symbols, int* free_symbol) {
+  for (const Node& node : graph.nodes()) {
+    if (node.op == Opcode::size) {
+      const int64_t symbol = node.attributes.size.value();
+      for (auto s = static_cast<int64_t>(symbols->size()); s <= symbol; ++s)
+        symbols->push_back(Dim::symbol(static_cast<int>(s)));
+      (*symbols)[static_cast<size_t>(symbol)] = Dim::symbol((*free_symbol)++);
+    }
+    for (const auto& body : node.attributes.bodies) note_defined(*body, symbols, free_symbol);
+  }
+}
+
+std::vector<Value> copy_renamed(GraphBuilder& b, const Graph& graph, std::vector<Value> inputs,
+                                const std::vector<Dim>& symbols);
+
+Graph renamed(const Graph& graph, const std::vector<Dim>& symbols) {
+  GraphBuilder b(graph.name());
+  for (const Value v : copy_renamed(b, graph, {}, symbols)) b.output(v);
+  return b.build();
+}
+
+// Without `inputs` the graph's own are recorded, too.
+std::vector<Value> copy_renamed(GraphBuilder& b, const Graph& graph, std::vector<Value> inputs,
+                                const std::vector<Dim>& symbols) {
+  const bool has_own = inputs.empty();
+  std::vector<Value> place;
+  for (const Node& old : graph.nodes()) {
+    if (old.is_parameter() && !has_own) {
+      const auto& all = graph.inputs();
+      const auto at = std::find(all.begin(), all.end(), static_cast<Value>(place.size()));
+      place.push_back(inputs[static_cast<size_t>(at - all.begin())]);
+      continue;
+    }
+    Node node = with_bodies(old, [&](const Graph& body) { return renamed(body, symbols); });
+    for (Dim& size : node.type.shape) size = substitute(size, symbols);
+    node.attributes.size = substitute(node.attributes.size, symbols);
+    for (Value& v : node.operands) v = place[static_cast<size_t>(v)];
+    if (!node.locations.empty()) b.set_location(node.locations[0]);
+    place.push_back(b.copy(node, node.operands));
+  }
+  for (const Guard& guard : graph.guards())
+    b.guard_equal(substitute(guard.a, symbols), substitute(guard.b, symbols), guard.because,
+                  guard.kind);
+  std::vector<Value> outputs;
+  for (const Value v : graph.outputs()) outputs.push_back(place[static_cast<size_t>(v)]);
+  return outputs;
+}
+
+}  // namespace
+
+std::vector<Value> inline_graph(GraphBuilder& b, const Graph& graph, std::vector<Value> inputs,
+                                int* free_symbol) {
+  std::vector<Dim> symbols;
+  note_defined(graph, &symbols, free_symbol);
+  return copy_renamed(b, graph, std::move(inputs), symbols);
+}
 
 Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeNode& make,
               const std::function<bool(const Guard&)>& keep) {

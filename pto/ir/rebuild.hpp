@@ -30,6 +30,11 @@ Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeN
 // The node with bodies that `change` makes of its own.
 Node with_bodies(Node node, const std::function<Graph(const Graph&)>& change);
 
+// Records the nodes of `graph` with `inputs` in the place of its own; returns its outputs. A size
+// that its nodes define, or those of its bodies, gets the symbol *free_symbol, which moves on.
+std::vector<Value> inline_graph(GraphBuilder& b, const Graph& graph, std::vector<Value> inputs,
+                                int* free_symbol);
+
 // Lists the symbols of all sizes that a node names: in its type, its attributes and its bodies.
 std::set<int64_t> symbols_of(const Node& node);
 

@@ -11,23 +11,21 @@ each gets that place's gradient.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pto.errors import InvalidType
 from pto.language import elementwise as e
 from pto.language.dtypes import i64
+from pto.language.matrix import matmul
 from pto.language.reduce import sum, sum_to
+from pto.language.reverse_bodies import branch_gradient, loop_gradient, zeros
 from pto.language.selection import flip
 from pto.language.shape import broadcast_to
 from pto.language.tensor import Tensor
+from pto.language.trace import Trace
 from pto.language.types import cast, constant
 from pto.language.whole import whole
-
-
-def zeros(like: Tensor) -> Tensor:
-    """Zeros of the shape and type of a traced tensor."""
-    return broadcast_to(constant(like.trace, 0, like.dtype), like.shape)
 
 
 def differentiate(
@@ -37,29 +35,73 @@ def differentiate(
 
     Raises InvalidType for an operation without a rule.
     """
-    found: dict[int, Tensor] = {}
-    wanted = {x.value for x in inputs}
+    reverse = _Reverse(outputs[0].trace, {x.value for x in inputs}, {})
+    reverse.run(zip(outputs, d_outputs, strict=True))
+    return reverse.gradients(inputs)
 
-    def add(value: int, part: Tensor) -> None:
-        found[value] = found[value] + part if value in found else part
 
-    for y, d in zip(outputs, d_outputs, strict=True):
-        if y.dtype.is_float:
-            add(y.value, d)
-    depends = _Dependence(outputs[0].trace, wanted)
-    # An operand's number is smaller than its node's; rules add larger ones.
-    for value in range(max(found, default=-1), -1, -1):
-        if value not in found or value in wanted or not depends(value):
-            continue
-        y = Tensor(outputs[0].trace, value)
-        op, operands, axes = y.trace.builder.node(value)
+class _Reverse:
+    """One way back through the nodes of the scope that is being traced."""
+
+    def __init__(self, trace: Trace, wanted: set[int], seeds: dict[int, Tensor]):
+        self.trace, self.wanted, self.found = trace, wanted, dict(seeds)
+        self.results: dict[int, dict[int, Tensor]] = {}  # of nodes with several, by their numbers
+        self.depends = self.dependence(wanted)
+
+    def dependence(self, wanted: set[int]) -> "_Dependence":
+        return _Dependence(self.trace, wanted)
+
+    def reaches(self, x: Tensor) -> bool:
+        """Says whether a tensor passes a gradient on."""
+        return x.dtype.is_float and self.depends(x.value)
+
+    def nested(self, ends: Sequence[tuple[Tensor, Tensor]], inputs: Sequence[Tensor],
+               seeds: dict[int, Tensor]) -> list[Tensor]:  # fmt: skip
+        """The gradients by `inputs` in the body that is being traced, added to the seeds."""
+        reverse = _Reverse(self.trace, {x.value for x in inputs}, seeds)
+        reverse.run(ends)
+        return reverse.gradients(inputs)
+
+    def gradients(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        return [self.found[x.value] if x.value in self.found else zeros(x) for x in inputs]
+
+    def add(self, value: int, part: Tensor) -> None:
+        self.found[value] = self.found[value] + part if value in self.found else part
+
+    def run(self, ends: Iterable[tuple[Tensor, Tensor]]) -> None:
+        for y, d in ends:
+            if y.dtype.is_float:
+                self.add(y.value, d)
+        # An operand's number is smaller than its node's; rules add larger ones.
+        for value in range(max(self.found, default=-1), -1, -1):
+            is_met = value in self.found or value in self.results
+            if is_met and value not in self.wanted and self.depends(value):
+                self._pass_on(value)
+
+    def _pass_on(self, value: int) -> None:
+        y = Tensor(self.trace, value)
+        op, operands, axes = self.trace.builder.node(value)
+        if op == "result":
+            of, index = operands[0], self.trace.builder.index(value)
+            self.results.setdefault(of, {})[index] = self.found[value]
+            return
+        if op in _OF_BODIES:
+            given = self.results.get(value, {})
+            if value in self.found:
+                given[0] = given[0] + self.found[value] if 0 in given else self.found[value]
+            _OF_BODIES[op](self, value, given)
+            return
+        xs = [Tensor(self.trace, x) for x in operands]
+        if op in _INTO_PARTS:
+            if self.reaches(xs[0]):
+                (into,) = self.gradients(xs[:1])
+                self.found[operands[0]] = _INTO_PARTS[op](self.found[value], into, axes, *xs[1:])
+            return
         if op not in _RULES:
-            _refuse(op)
-        xs = [Tensor(y.trace, x) for x in operands]
-        for x, part in zip(xs, _RULES[op](found[value], y, axes, *xs), strict=False):
-            if part is not None and x.dtype.is_float and depends(x.value):
-                add(x.value, part)
-    return [found[x.value] if x.value in found else zeros(x) for x in inputs]
+            _refuse(op, self.trace.builder.location(value))
+        for x, part in zip(xs, _RULES[op](self.found[value], y, axes, *xs), strict=False):
+            if part is not None and self.reaches(x):
+                self.add(x.value, part)
 
 
 class _Dependence:
@@ -81,12 +123,13 @@ class _Dependence:
         return self.known[value]
 
 
-def _refuse(op: str) -> None:
+def _refuse(op: str, location: str) -> None:
     raise InvalidType(
         f"the derivative of {op} is not known",
-        "automatic gradients pass through element-wise operations, moves of elements, sums, amax, "
-        "amin, sort and cumsum",
+        "automatic gradients pass through element-wise operations, products, moves of elements, "
+        "writes, loops, branches, sums, amax, amin, sort and cumsum",
         "give the operator a grad without it, or take no second derivative of it",
+        location,
     )
 
 
@@ -170,6 +213,17 @@ def _turned(d: Tensor, y: Tensor, axes: list[int], x: Tensor) -> tuple:
     return (_made(d, lambda b: b.transpose(d.value, back)),)
 
 
+def _updated(d: Tensor, y: Tensor, _: Any, x: Tensor, part: Tensor, *at: Tensor) -> tuple:
+    d_part = _part(d, part, at)  # first, so that the next may lie in the place of d
+    return _put(d, zeros(part), at), d_part
+
+
+def _multiplied(d: Tensor, y: Tensor, _: Any, a: Tensor, b: Tensor) -> tuple:
+    left, right = cast(a, y.dtype), cast(b, y.dtype)
+    by_a, by_b = matmul(d, right, b_trans=True), matmul(left, d, a_trans=True)
+    return cast(sum_to(by_a, a), a.dtype), cast(sum_to(by_b, b), b.dtype)
+
+
 def _none(*_: Any) -> tuple:
     return ()
 
@@ -216,13 +270,18 @@ _RULES: dict[str, Callable[..., tuple]] = {
     "amax": _largest,
     "amin": _largest,
     "transpose": _turned,
-    "view": lambda d, y, _, x, *at: (_put(zeros(x), d, at),),
-    "update": lambda d, y, _, x, part, *at: (_put(d, zeros(part), at), _part(d, part, at)),
+    "update": _updated,
+    "matmul": _multiplied,
     "concat": _joined,
-    "gather": lambda d, y, axes, x, index: (_along("scatter_add", axes[0], zeros(x), index, d),),
     "scatter": _scattered,
     "scatter_add": lambda d, y, axes, x, index, part: (d, None, _read_at(d, axes[0], index)),
     "cumsum": _cumulated,
     "sort": _sorted,
     "sort_descending": _sorted,
 }
+_INTO_PARTS: dict[str, Callable[..., Tensor]] = {
+    # (gradient of the result, that of what it reads, axes, positions...) -> the latter, added to
+    "view": lambda d, into, _, *at: _put(into, _part(into, d, at) + d, at),
+    "gather": lambda d, into, axes, index: _along("scatter_add", axes[0], into, index, d),
+}
+_OF_BODIES = {"loop": loop_gradient, "repeat": loop_gradient, "branch": branch_gradient}

@@ -318,11 +318,14 @@ class ProgramJit(Jit):
         return [-1] * (outputs - len(written)) + written
 
     def call_in_library(self, *args: Any, **kwargs: Any) -> Any:
+        devices = {getattr(getattr(x, "device", None), "type", "cpu")
+                   for x in (*args, *kwargs.values())}  # fmt: skip
+        if devices == {"cpu"}:
+            return super().call_in_library(*args, **kwargs)
         raise InvalidValue(
-            f"{self.__name__}: a program gets a tensor that requires a gradient, or lies on "
-            "another device",
-            "loops and writes have no gradient yet, and run on CPU tensors",
-            "pass x.detach(), on the CPU",
+            f"{self.__name__}: a program gets a tensor on the device {max(devices - {'cpu'})}",
+            "loops and writes run on CPU tensors",
+            "pass x.cpu()",
             user_line(),
         )
 

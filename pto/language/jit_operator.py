@@ -16,7 +16,7 @@ import itertools
 import re
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,8 @@ from pto.language.dtypes import dtype
 from pto.language.jit_call import FLOATS, SortedCall, sorted_call
 from pto.language.op import Operator, complete
 from pto.language.results import Form, taken_apart
+from pto.language.shape import clone
+from pto.language.tensor import Tensor
 
 if TYPE_CHECKING:
     from pto.language.jit import Jit
@@ -84,7 +86,9 @@ def call(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Any:
     """The result of a call on tensors of PyTorch."""
     out = kwargs.pop("out", None) if "out" not in jit.parameters else None
     version, given = _version(jit, args, kwargs)
-    tensors = [given.values[place] for place in version.tensors]
+    written = _written(jit, version.form)
+    tensors = [given.values[place].clone() if jit.parameters[place] in written
+               else given.values[place] for place in version.tensors]  # fmt: skip
     values = {n: given.values[p] for n, p in zip(version.names, version.numbers, strict=True)}
     torch = adapters.load("torch")
     if out is not None:
@@ -96,6 +100,11 @@ def call(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Any:
         return out
     result = torch.call(version.operator.name, tuple(tensors), values)
     return version.form.assemble(result if isinstance(result, tuple | list) else (result,))
+
+
+def _written(jit: "Jit", form: Form) -> tuple[str, ...]:
+    """The parameters that a program writes; its gradient needs what they were before."""
+    return form.members[-1].keys if jit.writes and "written" in form.keys else ()
 
 
 def operator(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -294,7 +303,9 @@ def _definition(
         values = list(constants)
         for place, value in zip(places, arguments, strict=True):
             values[place] = as_number(value) if place in given.numbers else value
-        leaves, now = taken_apart(called(current[0], values))
+        result = _of_program(jit, form, current[0], values) if jit.writes else called(
+            current[0], values)  # fmt: skip
+        leaves, now = taken_apart(result)
         if now != form:
             _refuse_form(name, now, form)
         return [leaves] if len(leaves) > _core.MAX_OUTPUTS else leaves
@@ -306,6 +317,16 @@ def _definition(
     if jit.autocast:
         members["autocast"] = jit.autocast
     return type("JitDefinition", (), members)
+
+
+def _of_program(jit: "Jit", form: Form, function: Callable, values: list) -> dict[str, Any]:
+    """Runs a program on handles of its own; gives what it returns and what it writes."""
+    own = [clone(value) if isinstance(value, Tensor) else value for value in values]
+    result = called(function, own)
+    parts = {"returned": result} if "returned" in form.keys else {}
+    if written := _written(jit, form):
+        parts["written"] = {name: own[jit.parameters.index(name)] for name in written}
+    return parts
 
 
 def _refuse_changed(name: str) -> None:

@@ -148,7 +148,8 @@ class Operator(Signature, _core.Callable):
         for a in self.attributes:
             if a.kind == "float" and values[a.name] is not None:
                 values[a.name] = trace.scalar(a.name, "f64" if wide else "f32")
-        return self.results(self.member("build")(*values.values()))
+        with trace.active():
+            return self.results(self.member("build")(*values.values()))
 
     def _inputs(self, trace: Trace, tensors: list, attributes: list) -> dict[str, Any]:
         """The arguments by name, as `build` sees them, numbers of the call apart."""
