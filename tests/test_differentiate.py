@@ -75,6 +75,7 @@ ROWS = {
     "largest two": (lambda x, y: pto.topk(x * y, 2).values, lambda x, y: (x * y).topk(2).values),
     "running sum": (lambda x, y: (x * y).cumsum(1) * x, None),
     "triangle": (lambda x, y: pto.tril(x) * y, lambda x, y: torch.tril(x) * y),
+    "products of batches": (lambda x, y: (x * y).unsqueeze(0) @ x.unsqueeze(2), None),
     "used twice": (lambda x, y: (x * y) * (x * y) + x, None),
     "only one": (lambda x, y: x * x, lambda x, y: x * x + 0 * y),
 }
