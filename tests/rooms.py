@@ -36,7 +36,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 710,
-    "adapters": 11455,
+    "adapters": 11490,
     "base": 1220,
     "bench": 1224,
     "bindings": 4410,

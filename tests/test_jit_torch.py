@@ -193,6 +193,36 @@ def test_autocast_casts_as_the_function_says(mode):
         added(x, y)
 
 
+@pto.jit
+def scaled_rows(x, out, factor=2.0):
+    for i in pto.loop(x.shape[0]):
+        out[i] = x[i] * factor
+    return {"sum": pto.sum(x), "rows": [out * 1]}
+
+
+@pytest.mark.skipif(not activation.is_active(), reason="the npu device is not built")
+def test_programs_read_and_write_npu_tensors_behind_what_their_stream_does():
+    with torch.npu.stream(torch.npu.Stream()):
+        x = torch.ones(256, 256, device="npu")
+        for _ in range(4):
+            x = x @ x / 128  # still under way when the program is called
+        out = torch.zeros(256, 256, device="npu")
+        before = out._version
+        got = scaled_rows(x, out=out, factor=3.0)
+        assert torch.equal(out, x * 3) and torch.equal(got["rows"][0], out)
+        assert out._version == before + 1 and got["sum"].device.type == "npu"
+        across = torch.zeros(256, 256, device="npu").t()
+        scaled_rows(x, across)
+        scaled_rows(across, across)  # reads what was there before the call
+        assert torch.equal(across, x * 4)
+    with pytest.raises(pto.Error, match="update: axis 0, offset 2 and size 1 of 2"):
+        scaled_rows(torch.ones(3, 2, device="npu"), torch.ones(2, 2, device="npu"))
+    with pytest.raises(RuntimeError, match="npu:0 and cpu.*\n  why: .*\n  fix: "):
+        scaled_rows(torch.ones(3, 2, device="npu"), torch.ones(3, 2))
+    with pytest.raises(pto.Error, match="no gradient yet, and run on plain CPU and npu tensors"):
+        scaled_rows(torch.ones(3, 2, device="npu", requires_grad=True), out)
+
+
 @pytest.mark.skipif(not activation.is_active(), reason="the npu device is not built")
 @every_function
 def test_npu_tensors_are_computed_on_their_stream_with_gradients(name):

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, overload
 from pto import _core
 from pto.config import config
 from pto.errors import Error, InvalidType, InvalidValue, TracedCondition
-from pto.language import arguments
+from pto.language import adapters, arguments
 from pto.language.annotations import TensorType, annotations_of
 from pto.language.call_numbers import traced
 from pto.language.captures import Places, captured
@@ -318,14 +318,18 @@ class ProgramJit(Jit):
         return [-1] * (outputs - len(written)) + written
 
     def call_in_library(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs a call as an operator; with npu tensors once the current stream has come to it."""
         devices = {getattr(getattr(x, "device", None), "type", "cpu")
                    for x in (*args, *kwargs.values())}  # fmt: skip
         if devices == {"cpu"}:
             return super().call_in_library(*args, **kwargs)
+        on_device = adapters.load("torch.on_device")
+        if on_device.takes([*args, *kwargs.values()]):
+            return on_device.call(self, args, kwargs)
         raise InvalidValue(
             f"{self.__name__}: a program gets a tensor on the device {max(devices - {'cpu'})}",
-            "loops and writes run on CPU tensors",
-            "pass x.cpu()",
+            "loops and writes run on CPU tensors, and on plain npu tensors without a gradient",
+            "pass x.cpu(), or x.detach() of an npu tensor",
             user_line(),
         )
 
