@@ -41,7 +41,7 @@ BUDGETS = {
     "bench": 1224,
     "bindings": 4410,
     "codegen": 2890,
-    "compat": 2430,
+    "compat": 2480,
     "compiler": 2090,
     "device": 465,
     "ir": 4490,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs: functions with loops, parts, products and writes."""
 
+import enum
 import math
 import threading
 
@@ -11,6 +12,10 @@ import torch
 import pto
 
 F32 = np.float32
+
+
+class Mode(enum.IntEnum):
+    PLAIN, NEGATED = 0, 1
 
 
 @pto.jit
@@ -197,3 +202,19 @@ def test_two_threads_call_one_program_with_different_sizes():
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_pythons_min_and_max_compare_sizes_and_a_tensor_moves_to_a_value():
+    @pto.jit
+    def tiled(x, out, sizes, mode):
+        for i in pto.loop((x.shape[0] + 3) // 4):
+            n = min(i * 4 + 4, x.shape[0], 100) - i * 4
+            part = x[i * 4 : i * 4 + n] * sizes[0]
+            out[i * 4 : i * 4 + n] = part if mode is Mode.PLAIN else -part
+        out.move(out + max(*sizes) + max(sizes))
+
+    x = np.arange(6, dtype=np.float32)
+    for sizes, mode, sign in [([2, 5], Mode.PLAIN, 2), ([3, 5], Mode.PLAIN, 3),
+                              ([3, 5], Mode.NEGATED, -3)]:  # fmt: skip
+        tiled(x, out := np.zeros_like(x), sizes, mode)
+        assert out.tolist() == (sign * x + 10).tolist()

@@ -2,14 +2,18 @@
 """compat/pypto: the public package's names are functions of the language, on request only."""
 
 import importlib.util
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import pto
 from pto import build_config
+from pto.adapters.torch import activation
 
 PROGRAM = """
 import pypto
@@ -87,6 +91,74 @@ def test_every_name_of_the_table_is_one_of_the_language(pypto):
     assert pypto.CastMode.CAST_RINT is pto.CastMode.RINT
     with pytest.raises(AttributeError, match="pypto has no set_vec_tile_shape here"):
         _ = pypto.set_vec_tile_shape
+
+
+NAMES = Path(__file__).with_name("pypto_names.txt").read_text().splitlines()[1:]
+PAGE = (Path(__file__).parents[1] / "docs/pypto.md").read_text()
+
+
+def test_the_page_lists_exactly_the_public_names_that_are_not_there(pypto):
+    homes = {"": pypto, "Tensor": pto.Tensor, "frontend": pypto.frontend}
+    missing = {
+        name for name in NAMES
+        if not hasattr(homes.get(name.rpartition(".")[0]), name.rpartition(".")[2])
+    }  # fmt: skip
+    listed = re.search(r"^```names\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert listed and set(listed[1].split()) == missing
+
+
+def loaded(tmp_path, text):
+    path = tmp_path / "program_of_a_user.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.filterwarnings("ignore:pypto. the setting:RuntimeWarning")
+def test_the_blocks_of_the_page_run(pypto, tmp_path):
+    (block,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    loaded(tmp_path, block)
+
+
+DEVICES = ["cpu", *(["npu"] if activation.is_active() else [])]
+_A, _B = torch.linspace(-2, 2.5, 12).reshape(3, 4), torch.linspace(3, -1.3, 12).reshape(3, 4)
+_I = torch.arange(-6, 6, dtype=torch.int32).reshape(3, 4)
+EXPRESSIONS = {
+    "erfc(a)": (torch.erfc(_A), (_A, _B)),
+    "hypot(a, b)": (torch.hypot(_A, _B), (_A, _B)),
+    "prelu(a, b)": (torch.where(_A >= 0, _A, _A * _B), (_A, _B)),
+    "lrelu(a, 0.25)": (torch.nn.functional.leaky_relu(_A, 0.25), (_A, _B)),
+    "expand_exp_dif(a, b)": ((_A - _B).exp(), (_A, _B)),
+    "greater(a, b)": (_A > _B, (_A, _B)),
+    "floor_div(a, b)": (torch.floor_divide(_A, _B), (_A, _B)),
+    "ceil_div(a, b)": (torch.ceil(_I / (_I * 0 + 4)).int(), (_I, _I * 0 + 4)),
+    "axpy_(a, b, 3.0)": (_A + 3 * _B, (_A, _B)),
+    "round(a, decimals=1)": (torch.round(_A, decimals=1), (_A, _B)),
+    "matmul(a, b, b_trans=True, extend_params={'bias_tensor': b[0, :3]})":
+        (_A @ _B.T + _B[0, :3], (_A, _B)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_names_for_an_expression_give_what_pytorch_gives(pypto, device, tmp_path):
+    for text, (want, (a, b)) in EXPRESSIONS.items():
+        program = loaded(tmp_path, f"import pypto\n@pypto.jit\ndef f(a, b, out):\n"
+                         f"    out[:] = pypto.{text}\n")  # fmt: skip
+        out = torch.empty_like(want, device=device)
+        program.f(a.clone().to(device), b.to(device), out)
+        torch.testing.assert_close(out.cpu(), want, rtol=1e-5, atol=1e-5, msg=text)
+
+
+def test_what_a_chip_alone_understands_is_refused_or_named_at_the_users_line(pypto, tmp_path):
+    text = "import pypto\n@pypto.jit\ndef f(a, out):\n    out[:] = pypto.matmul(a, a, {})\n"
+    program = loaded(tmp_path, text.format("extend_params={'scale': 2}"))
+    with pytest.raises(pto.Error, match="program_of_a_user.py:4: .*extend_params has scale"):
+        program.f(_A[:, :3].contiguous(), torch.empty(3, 3))
+    assert pypto.bytes_of(pypto.DT_BF16) == 2 and pypto.RunMode.SIM == 1
+    with pypto.options(name="part"), pytest.warns(RuntimeWarning, match="setting matrix_size has"):
+        pypto.set_matrix_size([1, 2, 3])
 
 
 def test_nothing_imports_it_by_default():

@@ -6,6 +6,7 @@ for an error. It imports no framework: it knows types by their names.
 """
 
 import contextlib
+import enum
 import functools
 import importlib.util
 import sys
@@ -55,7 +56,8 @@ def classify(kind: type) -> int:
         return EXCHANGE
     if hasattr(kind, "__dlpack__"):
         return DLPACK
-    return STRUCTURE if "__dataclass_fields__" in vars(kind) else UNKNOWN
+    is_structure = issubclass(kind, list | enum.Enum) or "__dataclass_fields__" in vars(kind)
+    return STRUCTURE if is_structure else UNKNOWN
 
 
 def _is_plain_torch(kind: type) -> bool:
@@ -112,7 +114,11 @@ def as_library(buffer: object, like: Any) -> object:
 
 
 def key(function: str, name: str, value: Any) -> tuple:
-    """Returns what stands for a dataclass in the key: its type and the values of its fields."""
+    """Returns what stands in the key for a list, a dataclass, or a member of an enumeration."""
+    if isinstance(value, enum.Enum):
+        return type(value), value.name
+    if isinstance(value, list):
+        return list, *(constant_key(function, name, one) for one in value)
     fields = vars(type(value))["__dataclass_fields__"]
     members = (constant_key(function, f"{name}.{n}", getattr(value, n)) for n in fields)
     return type(value), *members

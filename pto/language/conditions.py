@@ -11,12 +11,15 @@ here.
 Thread safety: as a trace.
 """
 
+import builtins
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType
+from pto.language import whole as whole_numbers
 from pto.language.branches import Way, branch, merged, truth
 from pto.language.dtypes import boolean
 from pto.language.elementwise import logical_and, logical_not, logical_or, ne
@@ -27,6 +30,7 @@ from pto.language.types import constant, number
 from pto.language.whole import whole
 
 Test = Callable[[], Any]
+_EXTREMES = {builtins.min: whole_numbers.min, builtins.max: whole_numbers.max}
 _PLAIN = {"input", "constant", "scalar", "extent", "cast", "add", "sub", "mul", "neg", "lt", "le",
           "gt", "ge", "eq", "ne", "logical_and", "logical_or", "logical_not", "minimum",
           "maximum", "floor_divide", "remainder"}  # fmt: skip
@@ -44,6 +48,14 @@ def known(test: Test, kind: str) -> Any:
             InvalidType,
         )
     return value
+
+
+def extreme(function: Callable, *values: Any) -> Any:
+    """Calls min or max, on traced numbers as those of the language; or any other function."""
+    if any(isinstance(value, Tensor | _core.Dim) for value in values):
+        if len(values) > 1 and function in _EXTREMES:
+            return functools.reduce(_EXTREMES[function], values)
+    return function(*values)
 
 
 def both(*tests: Test) -> Any:

@@ -10,12 +10,19 @@ from pto.errors import Error, InvalidValue, working_folder
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _OURS = os.path.dirname(os.path.dirname(_HERE)) + os.sep
+_spellings: tuple[str, ...] = ()  # folders whose lines stand for those that call them
+
+
+def also_ours(folder: str) -> None:
+    """Lets errors and nodes pass over the lines of a folder that spells the language in its way."""
+    global _spellings
+    _spellings = tuple({*_spellings, folder.rstrip(os.sep) + os.sep})
 
 
 def traced_line() -> tuple[str, int]:
     """File and line of the innermost frame outside this folder: what a node stands for."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_HERE, *_spellings)):
         frame = frame.f_back
     return shown(frame.f_code.co_filename), frame.f_lineno
 
@@ -35,7 +42,7 @@ def user_line() -> str:
 def _is_users(file: str) -> bool:
     torch = getattr(sys.modules.get("torch"), "__file__", None)
     theirs = torch and file.startswith(os.path.dirname(torch) + os.sep)
-    return not (file.startswith(_OURS) or theirs)
+    return not (file.startswith((_OURS, *_spellings)) or theirs)
 
 
 def shown(file: str) -> str:

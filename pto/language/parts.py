@@ -268,3 +268,6 @@ def move(value: Tensor, into: Tensor) -> None:
         into.take_type(value, True)
     check_writes(into)
     replace(into, fitting(into, value, list(into.shape)))
+
+
+Tensor.move = lambda into, value: move(value, into)  # the tensor's own: out.move(value)

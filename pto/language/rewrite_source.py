@@ -25,6 +25,7 @@ _CALLS = types.SimpleNamespace(
     run_loop=run_loop, run_if=run_if, run_while=run_while, known=conditions.known,
     both=conditions.both, either=conditions.either, negated=conditions.negated,
     compared=conditions.compared, choose=conditions.choose,
+    extreme=conditions.extreme,
 )  # fmt: skip
 
 

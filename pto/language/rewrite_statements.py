@@ -92,6 +92,13 @@ class Statements(ast.NodeTransformer):
         ways = [_lambda(node.body), _lambda(node.orelse)]
         return _placed([_call("choose", _condition(node.test), *ways)], node.test)[0]
 
+    def visit_Call(self, node: ast.Call) -> Any:
+        """Lets Python's min and max compare sizes and numbers of the call, too."""
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in ("min", "max") and not node.keywords:
+            return _placed([_call("extreme", node.func, *node.args)], node)[0]
+        return node
+
     def _kept(self, node: Any, reason: ast.AST) -> Any:
         """A statement that stays, with a condition that must be known while tracing."""
         self.generic_visit(node)

@@ -41,10 +41,11 @@ _warned: set[str] = set()
 class Hint:
     """Numbers or a text, and the line that asks for them."""
 
-    __slots__ = ("line", "numbers", "text")
+    __slots__ = ("is_loose", "line", "numbers", "text")
 
-    def __init__(self, numbers: tuple[int, ...] = (), text: str = ""):
+    def __init__(self, numbers: tuple[int, ...] = (), text: str = "", is_loose: bool = False):
         self.numbers, self.text, self.line = numbers, text, user_line()
+        self.is_loose = is_loose  # a tile may have other axes than what is computed
 
 
 class Hints:
@@ -75,7 +76,7 @@ class Hints:
 
     def check(self, scope: Scope) -> None:
         tile, b = self.now.get("vec_tile"), scope.builder
-        for value in range(scope.checked, len(b)) if tile else ():
+        for value in range(scope.checked, len(b)) if tile and not tile.is_loose else ():
             kind, shape = b.type(value)
             op = b.node(value)[0]
             if shape and len(shape) != len(tile.numbers) and op in _VECTORS:
@@ -119,11 +120,17 @@ def _sizes(name: str, given: tuple) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def set_vec_tile_shapes(*dims: int) -> None:
-    """The tile in which element-wise operations and reductions behind this line are computed."""
+def set_vec_tile_shapes(*dims: int, for_any_rank: bool = False) -> None:
+    """The tile in which element-wise operations and reductions behind this line are computed.
+
+    `for_any_rank` lets operations of another rank be among them, which it then says nothing of.
+    """
     name = "set_vec_tile_shapes"
+    if not isinstance(for_any_rank, bool):
+        fail(f"{name}: for_any_rank is {describe(for_any_rank)}", "it says yes or no",
+             "pass True or False", InvalidType)  # fmt: skip
     given = dims[0] if len(dims) == 1 and isinstance(dims[0], list | tuple) else dims
-    of(current(name)).set(vec_tile=Hint(_sizes(name, tuple(given))))
+    of(current(name)).set(vec_tile=Hint(_sizes(name, tuple(given)), is_loose=for_any_rank))
 
 
 def get_vec_tile_shapes() -> list[int]:
