@@ -127,7 +127,8 @@ def cast(x: Any, dtype: Any, mode: Any = pto.CastMode.NONE, satmode: Any = False
 
 
 def matmul(a: Any, b: Any, out_dtype: Any = None, *, a_trans: bool = False, b_trans: bool = False,
-           c_matrix_nz: bool = False, extend_params: dict[str, Any] | None = None) -> Any:  # fmt: skip
+           c_matrix_nz: bool = False,
+           extend_params: dict[str, Any] | None = None) -> Any:  # fmt: skip
     """Products, with a bias added; formats in which a chip keeps matrices have no meaning here."""
     product = pto.matmul(a, b, out_dtype, a_trans=a_trans, b_trans=b_trans)
     for name, value in (extend_params or {}).items():

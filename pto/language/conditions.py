@@ -52,9 +52,9 @@ def known(test: Test, kind: str) -> Any:
 
 def extreme(function: Callable, *values: Any) -> Any:
     """Calls min or max, on traced numbers as those of the language; or any other function."""
-    if any(isinstance(value, Tensor | _core.Dim) for value in values):
-        if len(values) > 1 and function in _EXTREMES:
-            return functools.reduce(_EXTREMES[function], values)
+    is_traced = any(isinstance(value, Tensor | _core.Dim) for value in values)
+    if is_traced and len(values) > 1 and function in _EXTREMES:
+        return functools.reduce(_EXTREMES[function], values)
     return function(*values)
 
 
