@@ -74,7 +74,7 @@ CASES = {
         double, lambda: (np.ones((1,) * 9, "f4"),), {}, ValueError, "x has 9 axes", "at most 8", "",
     ),
     "list": (double, lambda: ([1.0, 2.0],), {}, TypeError,
-        "x is a value of type", "arrays", "list"),
+        "no argument is an array", "arrays", "numpy.asarray"),
     "masked": (
         double, lambda: (np.ma.masked_array(N),), {}, TypeError, "MaskedArray", "", "masked",
     ),

@@ -2,7 +2,7 @@
 // Matmul place: where the outputs of a product lie, and whether its operands can be read there.
 //
 //     const Place to(job.c, job.rows, job.cols);
-//     if (to.has_vectors) kernel(outputs(to, nullptr, row, col, 2));
+//     if (to.has_vectors) kernel(outputs(to, &to, row, col, 2));   // go on from what lies there
 //
 // Thread safety: pure functions on the caller's memory.
 #pragma once
