@@ -27,10 +27,7 @@ from pto.language.results import Form, taken_apart
 from pto.language.static_sizes import PerSize
 
 COMPILED = "compiled form"
-_ATTEMPTS = {
-    True: 40,
-    False: 600,
-}  # to shrink what the compiled form computes, and what a pass does
+_ATTEMPTS, _COMPILED_ATTEMPTS = 600, 40  # to shrink what a pass does, and the compiled form
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,7 +181,7 @@ class _Call:
 
     def _shrunk(self, stage: str) -> _core.Graph:
         """The smallest graph found for which the stage deviates on some values."""
-        left = _ATTEMPTS[stage == COMPILED]
+        left = _COMPILED_ATTEMPTS if stage == COMPILED else _ATTEMPTS
 
         def fails(graph: _core.Graph) -> bool:
             nonlocal left

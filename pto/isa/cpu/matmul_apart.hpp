@@ -151,11 +151,6 @@ class Apart {
 
   // --- columns of b ------------------------------------------------------------------------------
 
-  static pto_matmul_matrix turned(const pto_matmul_matrix& m) {
-    return {m.data,           m.type,           m.box_cols,   m.box_rows,
-            m.box_col_stride, m.box_row_stride, m.col_stride, m.row_stride};
-  }
-
   bool by_columns() const {
     if (!are_apart(job_.b.col_stride, job_.depth)) return false;
     const int vectors = quotient_up(job_.rows, kLane);

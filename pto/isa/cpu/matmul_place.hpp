@@ -60,6 +60,12 @@ inline bool has_float_rows(const pto_matmul_matrix& m, const pto_matmul_matrix& 
   return m.type == PTO_MATMUL_F32 && has_rows(m, scales, rows, cols);
 }
 
+// The same elements with rows and columns exchanged.
+inline pto_matmul_matrix turned(const pto_matmul_matrix& m) {
+  return {m.data,           m.type,           m.box_cols,   m.box_rows,
+          m.box_col_stride, m.box_row_stride, m.col_stride, m.row_stride};
+}
+
 // Describes the outputs of some vectors of columns; `from` may be null. Both have vectors.
 template <class Word>
 PTO_INLINE Outputs outputs(const PlaceOf<Word>& to, const PlaceOf<Word>* from, int row, int col,

@@ -107,11 +107,6 @@ class Stream {
 
   bool is_plain(const Place& place) const { return place.is_plain(job_.rows, job_.cols); }
 
-  static pto_matmul_matrix turned(const pto_matmul_matrix& m) {
-    return {m.data,           m.type,           m.box_cols,   m.box_rows,
-            m.box_col_stride, m.box_row_stride, m.col_stride, m.row_stride};
-  }
-
   const int32_t* left_at(int row, int k) const {
     return static_cast<const int32_t*>(job_.a.data) + row * job_.a.row_stride + k;
   }
