@@ -225,7 +225,6 @@ class options(contextlib.ContextDecorator):  # noqa: N801 a name of that package
     """`with pypto.options(...)` or `@pypto.options(...)`: settings for what is inside."""
 
     def __init__(self, name: str = "", *_: Any, **settings: Any):
-        self.settings = settings
         _no_meaning(settings)
 
     def __enter__(self) -> "options":
