@@ -24,7 +24,9 @@ from pto.memory import memory, repack
 
 if TYPE_CHECKING:  # loaded at its first use
     from pto.container import load  # noqa: F401
+    from pto.language.health import Health, health  # noqa: F401
     from pto.language.op import op  # noqa: F401
+    from pto.language.verify import verify  # noqa: F401
     from pto.ops.packed_weight import PackedWeight, pack_weight  # noqa: F401
     from pto.tasks import (  # noqa: F401
         Arg,
@@ -42,12 +44,13 @@ __all__ = ["Error", "config", "memory", "repack", *_language]
 _ADAPTERS = ("torch", "tensorflow", "jax", "onnxruntime", "mindspore")
 _RUNTIME = ("Arg", "CompiledPackage", "KernelSource", "ParamType", "Runtime", "TensorHandle",
             "compile")  # fmt: skip
-_PACKED = {
+_LATER = {
     "Health": "pto.language.health",
     "PackedWeight": "pto.ops.packed_weight",
     "health": "pto.language.health",
     "load": "pto.container",
     "pack_weight": "pto.ops.packed_weight",
+    "verify": "pto.language.verify",
 }
 
 
@@ -86,8 +89,8 @@ load_with(lambda part: importlib.import_module(f"pto.adapters.{part}"))
 def __getattr__(name: str) -> Any:
     if name == "op":
         return importlib.import_module("pto.language.op").op
-    if name in _PACKED:
-        return getattr(importlib.import_module(_PACKED[name]), name)
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
     if name in _RUNTIME:
         return getattr(importlib.import_module("pto.tasks"), name)
     if name in _ADAPTERS or name in ("comm", "ops"):
@@ -100,4 +103,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_ADAPTERS, *_RUNTIME, *_PACKED, "comm", "op", "ops"})
+    return sorted({*__all__, *_ADAPTERS, *_RUNTIME, *_LATER, "comm", "op", "ops"})

@@ -245,8 +245,12 @@ def explain(
     strides: Sequence[int] = (),
     disabled: Sequence[str] = (),
     target: str = "",
-) -> None:
-    """Calls dump(stage, text) for every stage; compiles nothing."""
+) -> dict[str, Any]:
+    """Calls dump(stage, text) for every stage, compiles nothing, and returns what the program does:
+    the steps, the memory and the copies of codegen/outline.hpp."""
+
+def nodes_of(graph: Graph) -> list[dict[str, Any]]:
+    """Each node of a graph, as a dict."""
 
 def describe_machine() -> str:
     """This machine's features and the cut-offs derived from them, one a line."""

@@ -210,7 +210,6 @@ from pto.language.trigonometry import (
     sinh,
     tan,
 )
-from pto.language.verify import verify
 from pto.language.whole import ceildiv, max, min, symbolic_scalar
 
 __all__ = [
