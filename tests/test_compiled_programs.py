@@ -71,6 +71,38 @@ def test_attention_has_the_same_bits_on_any_number_of_threads(rows, threads):
     assert "for_each(frame, " in attend.explain(*arguments)
 
 
+@pto.jit
+def look_up(q, pages, table, counts, out):
+    for i in pto.loop(q.shape[0]):
+        o = pto.zeros([q.shape[1], pages.shape[1]])
+        for j in pto.loop(counts[i]):
+            k, v = pages[table[i, j], :, i], pages[table[i, j] + 1, :, i]
+            o = o + pto.matmul(q[i], k, b_trans=True) @ v
+        out[i] = o
+
+
+def test_a_product_asks_for_what_the_next_iteration_reads_and_for_nothing_else():
+    """Numbers behind the last iteration, and of tensors that it does not read, may be anything."""
+    rng = np.random.default_rng(3)
+    q, pages = rng.standard_normal((3, 5, 24), F32), rng.standard_normal((6, 24, 3, 24), F32)
+    table = np.full((3, 3), 2**62)
+    table[0, :2], table[2, :3], counts = [4, 0], [1, 3, 2], np.array([2, 0, 3])
+    want = np.zeros((3, 5, 24))
+    for i in range(3):
+        for page in table[i, : counts[i]]:
+            want[i] += q[i] @ pages[page, :, i].T @ pages[page + 1, :, i]
+    look_up(q, pages, table, counts, out := np.zeros((3, 5, 24), F32))
+    np.testing.assert_allclose(out, want, rtol=1e-3, atol=1e-4)
+    text = look_up.explain(q, pages, table, counts, out)
+    assert "(&c, &a, &b, &soon," in text and "runs_of(" in text and "nullptr, frame" not in text
+    table[2, 1] = -5
+    with pytest.raises(pto.Error, match=r"offset -5 and size 1 of 6"):
+        look_up(q, pages, table, counts, out)
+    counts[1] = 4
+    with pytest.raises(pto.Error, match=r"offset 4611686018427387904 and size 1 of 6"):
+        look_up(q, pages, table, counts, out)
+
+
 @pytest.mark.parametrize("name", TYPES)
 def test_products_of_every_type_are_the_interpreters(name):
     """Batches that broadcast, transposed and strided operands, sizes 0 and 1, wider results."""

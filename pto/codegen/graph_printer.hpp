@@ -99,10 +99,24 @@ class GraphPrinter {
   Results results_of(Value v);
   GraphPrinter printer_of(Value v, const Graph& body, const Results& results,
                           const std::string& index, bool computes);
-  void print_body(Value v, const Graph& body, const Results& results, const std::string& index);
+  // `ahead`: see next_.
+  void print_body(Value v, const Graph& body, const Results& results, const std::string& index,
+                  const std::string& ahead = "");
+  static std::string index_definition(const std::string& index, const std::string& start,
+                                      const std::string& k, const std::string& step);
   void print_loop(Value v);
   void print_repeat(Value v);
   void print_branch(Value v);
+
+  // --- memory asked for ahead: print_ahead.cpp --------------------------------------------------
+  // An expression for the memory that the product behind this one reads, or "".
+  std::string soon_of(Value product);
+  // Prints a function that finds, for an iteration, what its first product reads; returns its name,
+  // or "".
+  std::string print_next(Value loop, const Results& results, const std::string& count,
+                         const std::string& start, const std::string& step);
+  // Prints what returns a report from the function around it, where the condition holds.
+  void refuse(const std::string& condition, const std::string& report);
 
   std::string tensor_argument(const MemRef& place);
 
@@ -116,6 +130,8 @@ class GraphPrinter {
   CodeWriter& w_;
   const Graph& graph_;
   const bool is_root_;
+  bool finds_next_ = false;  // the statements only say where memory lies
+  std::string next_;         // an expression for what the next iteration reads first, or ""
   std::vector<std::optional<MemRef>> outputs_;
   std::vector<Value> holders_;
   Storage storage_;

@@ -77,8 +77,9 @@ GraphPrinter GraphPrinter::printer_of(Value v, const Graph& body, const Results&
 
 // Prints a body, and gives the variables of numbers their next values, all at once.
 void GraphPrinter::print_body(Value v, const Graph& body, const Results& results,
-                              const std::string& index) {
+                              const std::string& index, const std::string& ahead) {
   GraphPrinter inner = printer_of(v, body, results, index, true);
+  inner.next_ = ahead;
   const auto& bodies = graph_[v].attributes.bodies;
   int place = 0;
   while (bodies[static_cast<size_t>(place)].get() != &body) ++place;
@@ -99,6 +100,12 @@ void GraphPrinter::print_body(Value v, const Graph& body, const Results& results
   text_.outline.end_block();
 }
 
+std::string GraphPrinter::index_definition(const std::string& index, const std::string& start,
+                                           const std::string& k, const std::string& step) {
+  return "[[maybe_unused]] const int64_t " + index + " = number::add<int64_t>(" + start +
+         ", number::mul<int64_t>(" + k + ", " + step + "));";
+}
+
 void GraphPrinter::print_loop(Value v) {
   const Node& node = graph_[v];
   const Results results = results_of(v);
@@ -110,9 +117,7 @@ void GraphPrinter::print_loop(Value v) {
   const std::string count = text_.variable("count"), k = text_.variable("k"),
                     index = text_.variable("i");
   w_.line("const int64_t " + count + " = trips(" + start + ", " + stop + ", " + step + ");");
-  const std::string define_index = "[[maybe_unused]] const int64_t " + index +
-                                   " = number::add<int64_t>(" + start + ", number::mul<int64_t>(" +
-                                   k + ", " + step + "));";
+  const std::string define_index = index_definition(index, start, k, step);
   LoopObstacle obstacle;
   const bool is_parallel = writes_apart(graph_, v, &obstacle);
   Outline::Step& step_of = text_.outline.steps[static_cast<size_t>(text_.outline.step())];
@@ -130,10 +135,11 @@ void GraphPrinter::print_loop(Value v) {
          ")), " + name + ")");
     return;
   }
+  const std::string next = print_next(v, results, count, start, step);
   w_.open("for (int64_t " + k + " = 0; " + k + " < " + count + "; ++" + k + ") {");
   w_.line("const Scope scope(frame.arena);");
   w_.line(define_index);
-  print_body(v, node.body(), results, index);
+  print_body(v, node.body(), results, index, next.empty() ? "" : next + "(" + k + " + 1)");
   w_.close("}");
 }
 

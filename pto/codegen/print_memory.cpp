@@ -78,11 +78,11 @@ void GraphPrinter::check_part(const Node& node, const std::vector<std::string>& 
     if (offsets[i] == "0" && part[i] == whole[i]) continue;
     const std::string size = cpp_size(part[i]), all = cpp_size(whole[i]);
     const bool may_be_negative = !part[i].is_constant();
-    w_.line("if (__builtin_expect(" + offsets[i] + " < 0 || " +
-            (may_be_negative ? size + " < 0 || " : "") + offsets[i] + " > " + all + " - " + size +
-            ", 0)) return pto_fail_part(frame.args->services, " + where(node) + ", \"" +
-            std::string(info(node.op).name) + "\", " + std::to_string(i) + ", " + offsets[i] +
-            ", " + size + ", " + all + ");");
+    refuse(offsets[i] + " < 0 || " + (may_be_negative ? size + " < 0 || " : "") + offsets[i] +
+               " > " + all + " - " + size,
+           "pto_fail_part(frame.args->services, " + where(node) + ", \"" +
+               std::string(info(node.op).name) + "\", " + std::to_string(i) + ", " + offsets[i] +
+               ", " + size + ", " + all + ")");
   }
 }
 

@@ -62,9 +62,7 @@ void GraphPrinter::print_size(Value v) {
   const Node& node = graph_[v];
   const std::string count = number(node.operands[0]);
   w_.line("[[maybe_unused]] const int64_t " + cpp_size(node.attributes.size) + " = " + count + ";");
-  w_.line("if (__builtin_expect(" + count +
-          " < 0, 0)) return pto_fail_size(frame.args->services, " + where(node) + ", " + count +
-          ");");
+  refuse(count + " < 0", "pto_fail_size(frame.args->services, " + where(node) + ", " + count + ")");
   numbers_[v] = count;
   print_guards({node.attributes.size.value()});
 }
@@ -89,10 +87,11 @@ void GraphPrinter::print_guards(const std::vector<int64_t>& defined) {
     if (!names_new || names_later) continue;
     const std::string a = cpp_size(guard.a), b = cpp_size(guard.b);
     const bool is_empty = guard.kind == GuardKind::Nonempty;
-    w_.line("if (__builtin_expect(" + a + " != " + b +
-            ", 0)) return pto_fail_sizes(frame.args->services, " +
-            cpp_string(guard.location.file.empty() ? "" : pto::text(guard.location)) + ", " +
-            cpp_string(guard.because) + ", " + a + ", " + b + ", " + (is_empty ? "1" : "0") + ");");
+    refuse(a + " != " + b,
+           "pto_fail_sizes(frame.args->services, " +
+               cpp_string(guard.location.file.empty() ? "" : pto::text(guard.location)) + ", " +
+               cpp_string(guard.because) + ", " + a + ", " + b + ", " + (is_empty ? "1" : "0") +
+               ")");
   }
 }
 

@@ -68,7 +68,10 @@ void GraphPrinter::print_matmul(Value v) {
   for (const MemRef& one : {to, left, right}) arguments.push_back(tensor_argument(one));
   w_.line("const pto_tensor c = " + arguments[0] + ", a = " + arguments[1] +
           ", b = " + arguments[2] + ";");
-  must("pto_multiply(&c, &a, &b, frame.is_root ? frame.args->services->threads : 1)");
+  const std::string soon = soon_of(v);
+  if (!soon.empty()) w_.line("const pto_runs soon = " + soon + ";");
+  must(std::string("pto_multiply(&c, &a, &b, ") + (soon.empty() ? "nullptr" : "&soon") +
+       ", frame.is_root ? frame.args->services->threads : 1)");
   w_.close("}");
   places_[v] = to;
 }

@@ -140,6 +140,18 @@ PTO_INLINE pto_tensor tensor(const void* data, const int64_t* sizes, const int64
   return {const_cast<void*>(data), sizes, strides, rank, code, bits, 1, 0, -1};
 }
 
+// Returns the rows, or else the columns, of a matrix whose elements lie together.
+PTO_INLINE pto_runs runs_of(const pto_tensor& m) {
+  const int64_t item = m.type_bits / 8;
+  const int down = m.rank - 2, across = m.rank - 1;
+  if (m.rank != 2) return {};
+  if (m.strides[across] == 1)
+    return {m.data, m.strides[down] * item, m.sizes[across] * item, m.sizes[down]};
+  if (m.strides[down] == 1)
+    return {m.data, m.strides[across] * item, m.sizes[down] * item, m.sizes[across]};
+  return {};
+}
+
 // Runs a region over its items: scalars[first] and the next get their number and quantum.
 PTO_INLINE int32_t run(const Frame& frame, pto_kernel kernel, const pto_tensor* tensors, int n,
                        uint64_t* scalars, int n_scalars, int first, int64_t items, int64_t bytes,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matmul apart: products of a few rows of floats with a b whose short rows, or columns, lie apart,
 // as keys and values of one head do in a cache. Their time is that of reading b, and a CPU sees no
-// pattern in it: so each tile asks for what a later one reads, one line after the other between
-// its multiply-adds.
+// pattern in it: so each tile asks for what a later one reads, and for what the product after this
+// one reads, some lines between its multiply-adds.
 //
 //     const bool is_done = Apart(job).run();   // false: not for these sizes or this layout
 //
-// Rows of b pass eight at a time beside sums in the first cache. Columns of b are taken for rows of
-// a: they multiply a panel of a's rows, and their sums are turned in registers.
+// Rows of b pass sixteen at a time beside sums in the first cache. Columns of b are taken for rows
+// of a: they multiply a panel of a's rows, and their sums are turned in registers.
 //
 // Law: that of the job; the same bits as the loops over panels.
 // Thread safety: pure functions on the caller's memory.
@@ -19,38 +19,60 @@
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
-// Runs of memory at equal distances, to be asked for line by line.
+// Runs of memory that are asked for line by line, in turns between other work.
 class Lines {
  public:
-  Lines(const void* first, int64_t distance, int64_t bytes, int count)
-      : row_(static_cast<const char*>(first)), distance_(distance), bytes_(bytes), left_(count) {
+  // Asks at once for the first `ahead` runs, and for the others in so many turns. Null: none.
+  Lines(const pto_runs* runs, int ahead, int64_t turns) {
+    if (!runs || runs->count <= 0) return;
+    run_ = static_cast<const char*>(runs->data);
+    distance_ = runs->distance, bytes_ = runs->bytes, left_ = runs->count;
     start();
+    const int64_t lines = lines_;  // of a run
+    ask(ahead * lines);
+    turn_ = turns > 0 ? (left_ * lines + turns - 1) / turns : 0;
   }
-  PTO_INLINE void ask() {
-    if (left_ <= 0) return;
-    __builtin_prefetch(at_, 0, 3);
-    at_ += kLineBytes;
-    if (at_ >= row_ + bytes_) next();
-  }
-  void ask_row() {
-    for (const int before = left_; left_ == before && left_ > 0;) ask();
-  }
+  PTO_INLINE void take_turn() { ask(turn_); }
+  int64_t left() const { return left_; }
 
  private:
-  void start() { at_ = row_ - reinterpret_cast<uintptr_t>(row_) % kLineBytes; }
-  PTO_INLINE void next() {
-    --left_;
-    row_ += distance_;
-    start();
+  PTO_INLINE void ask(int64_t count) {
+    while (count > 0 && left_ > 0) {
+      const int64_t now = count < lines_ ? count : lines_;
+      for (int64_t i = 0; i < now; ++i) __builtin_prefetch(at_ + i * kLineBytes, 0, 3);
+      at_ += now * kLineBytes, lines_ -= now, count -= now;
+      if (lines_ > 0) return;
+      --left_;
+      run_ += distance_;
+      start();
+    }
   }
-  const char *row_, *at_;
-  const int64_t distance_, bytes_;
-  int left_;
+  PTO_INLINE void start() {
+    at_ = run_ - reinterpret_cast<uintptr_t>(run_) % kLineBytes;
+    lines_ = (run_ + bytes_ - at_ + kLineBytes - 1) / kLineBytes;
+  }
+
+  const char *run_ = nullptr, *at_ = nullptr;
+  int64_t distance_ = 0, bytes_ = 0, lines_ = 0, left_ = 0, turn_ = 0;  // lines_ of the run
+};
+
+// Asks for the rest of b, unless somebody did, and for what comes next.
+struct Requests {
+  Lines own, next;
+  PTO_INLINE void take_turn() {
+    own.take_turn();
+    next.take_turn();
+  }
 };
 
 class Apart {
  public:
-  explicit Apart(const pto_matmul_job& job) : job_(job), to_(job.c, job.rows, job.cols) {}
+  explicit Apart(const pto_matmul_job& job)
+      : job_(job),
+        to_(job.c, job.rows, job.cols),
+        slivers_(quotient_up(job.rows > 0 ? job.rows : 1, kTileRows)),
+        sliver_(quotient_up(job.rows, slivers_)),
+        whole_slivers_(slivers_ - (slivers_ * sliver_ - job.rows)) {}
 
   // Writes the outputs, or nothing.
   bool run() const {
@@ -66,87 +88,105 @@ class Apart {
   static constexpr int kFewRows = PTO_MATMUL_FEW_ROWS;
   static constexpr int kLongest = 256;  // floats of a row or column of b
   static constexpr int kAhead = 16;     // rows or columns of b that are asked for early
-  static constexpr int kUnits = 8;      // rows of b that pass at once
+  static constexpr int kUnits = 16;     // rows of b that pass at once
   static constexpr int kTileRows = 4;   // of a, by two vectors of columns
 
   static bool are_apart(int64_t stride, int length) {
     return length <= kLongest && stride >= 2 * int64_t{length};
   }
-  Lines lines(int64_t stride, int length, int count) const {
-    Lines found(job_.b.data, stride * 4, int64_t{length} * 4, count);
-    for (int i = 0; i < kAhead && i < count; ++i) found.ask_row();
-    return found;
+  // Requests during so many turns, where b is `count` runs of floats, `stride` apart.
+  Requests requests(int64_t stride, int length, int count, int64_t turns) const {
+    const pto_runs b = {job_.b.data, stride * 4, int64_t{length} * 4, count};
+    return {Lines(job_.is_asked ? nullptr : &b, kAhead, turns), Lines(job_.soon, 0, turns)};
   }
-  const int32_t* left_at(int row, int k) const {
-    return static_cast<const int32_t*>(job_.a.data) + row * job_.a.row_stride + k;
+  void finish(const Requests& requests) const {
+    if (job_.soon) job_.soon->count = requests.next.left();
   }
+  // Sums of a tile, rows by vectors: where they lie, and whether they go on from what lies there.
+  struct Sums {
+    char* data;
+    int64_t row;  // bytes from one to the next
+    bool go_on;
+  };
 
-  // Adds the products of `units` units of some rows, `left_row` apart, by vectors of columns, and
-  // asks for a line at each `every`-th unit.
-  template <int Rows, int Vectors>
+  // Adds the products of `units` units of some rows, `left_row` apart, by vectors of columns. Each
+  // group of Units, which are unrolled, is a turn.
+  template <int Rows, int Vectors, int Units>
   static PTO_INLINE void tile(const int32_t* left, int64_t left_row, const char* right,
-                              int64_t right_unit, int units, int every, const Outputs& sums,
-                              Lines& soon) {
+                              int64_t right_unit, int units, const Sums& sums, Requests& requests) {
     using M = Micro<FloatDot, Rows, Vectors>;
     typename M::Sum sum[Rows * Vectors];
-    M::begin(typename M::All(), sum, sums);
+    begin<Vectors>(typename M::All(), sum, sums);
     typename M::Placed rows(left, left_row);
-    for (int u = 0; u < units;) {
-      soon.ask();
-      const int next = smaller(u + every, units);
-      for (; u < next; ++u, rows.go_on(1), right += right_unit)
+    for (; units >= Units; units -= Units) {
+      requests.take_turn();
+      PTO_UNROLL
+      for (int u = 0; u < Units; ++u, rows.go_on(1), right += right_unit, M::keep(right))
         M::template step<void>(typename M::Down(), typename M::Across(), sum, rows, 0, right);
     }
-    M::end(typename M::All(), sum, sums);
+    for (; units > 0; --units, rows.go_on(1), right += right_unit)
+      M::template step<void>(typename M::Down(), typename M::Across(), sum, rows, 0, right);
+    end<Vectors>(typename M::All(), sum, sums);
+  }
+  template <int Vectors, class Sum, int... I>
+  static PTO_INLINE void begin(Indices<I...>, Sum* sum, const Sums& of) {
+    using M = Micro<FloatDot, 1, Vectors>;
+    if (of.go_on)
+      ((sum[I] = M::load(of.data + I / Vectors * of.row, I % Vectors)), ...);
+    else
+      ((sum[I] = Sum{}), ...);
+  }
+  template <int Vectors, class Sum, int... I>
+  static PTO_INLINE void end(Indices<I...>, const Sum* sum, const Sums& of) {
+    using Loose = typename Micro<FloatDot, 1, Vectors>::LooseSum;
+    ((*reinterpret_cast<Loose*>(of.data + I / Vectors * of.row + I % Vectors * kVectorBytes) =
+          sum[I]),
+     ...);
   }
 
   // --- rows of b ---------------------------------------------------------------------------------
 
   bool by_rows() const {
     if (!are_apart(job_.b.row_stride, job_.cols) || job_.cols % kLane != 0) return false;
-    Lines soon = lines(job_.b.row_stride, job_.cols, job_.depth);
-    for (int k = 0; k < job_.depth; k += kUnits) pass(k, smaller(kUnits, job_.depth - k), soon);
+    const int64_t tiles = slivers_ * int64_t{quotient_up(job_.cols / kLane, kVectors)};
+    Requests asked =
+        requests(job_.b.row_stride, job_.cols, job_.depth, job_.depth / kUnits * tiles);
+    for (int k = 0; k < job_.depth; k += kUnits) pass(k, smaller(kUnits, job_.depth - k), asked);
+    finish(asked);
     return true;
   }
   // Adds the products of some rows of b to all sums.
-  void pass(int k, int units, Lines& soon) const {
-    const int slivers = quotient_up(job_.rows, kTileRows);
-    for (int s = 0; s < slivers; ++s) {
-      const int row = share(job_.rows, s, slivers);
-      const Run run = {row, k, units, slivers};
-      switch (share(job_.rows, s + 1, slivers) - row) {
+  void pass(int k, int units, Requests& asked) const {
+    const int32_t* left = static_cast<const int32_t*>(job_.a.data) + k;
+    Sums sums = {to_.vector(0, 0), to_.rows.stride * 4, k > 0};
+    for (int sliver = 0; sliver < slivers_; ++sliver) {
+      const int rows = sliver_ - (sliver >= whole_slivers_);
+      switch (rows) {
         case 1:
-          add<1>(run, soon);
+          add<1>(left, k, units, sums, asked);
           break;
         case 2:
-          add<2>(run, soon);
+          add<2>(left, k, units, sums, asked);
           break;
         case 3:
-          add<3>(run, soon);
+          add<3>(left, k, units, sums, asked);
           break;
         default:
-          add<kTileRows>(run, soon);
+          add<kTileRows>(left, k, units, sums, asked);
       }
+      left += rows * job_.a.row_stride;
+      sums.data += rows * sums.row;
     }
   }
-  // Rows of a from `row` on by some rows of b, which so many slivers of a multiply.
-  struct Run {
-    int row, k, units, slivers;
-  };
   template <int Rows>
-  void add(const Run& run, Lines& soon) const {
-    const int32_t* const left = left_at(run.row, run.k);
-    const int64_t unit = job_.b.row_stride * 4;
-    const auto* right = static_cast<const char*>(job_.b.data) + run.k * unit;
-    Outputs sums = outputs(to_, run.k > 0 ? &to_ : nullptr, run.row, 0, kVectors);
+  void add(const int32_t* left, int k, int units, Sums sums, Requests& asked) const {
+    constexpr int kTileBytes = kVectors * kVectorBytes;
+    const int64_t unit = job_.b.row_stride * 4, apart = job_.a.row_stride;
+    const auto* right = static_cast<const char*>(job_.b.data) + k * unit;
     int vectors = job_.cols / kLane;
-    for (; vectors >= kVectors; vectors -= kVectors, right += kVectors * kVectorBytes) {
-      tile<Rows, kVectors>(left, job_.a.row_stride, right, unit, run.units, run.slivers, sums,
-                           soon);
-      Micro<FloatDot, Rows, kVectors>::go_across(typename IndicesTo<kVectors>::type(), sums);
-    }
-    if (vectors > 0)
-      tile<Rows, 1>(left, job_.a.row_stride, right, unit, run.units, run.slivers, sums, soon);
+    for (; vectors >= kVectors; vectors -= kVectors, right += kTileBytes, sums.data += kTileBytes)
+      tile<Rows, kVectors, kUnits>(left, apart, right, unit, units, sums, asked);
+    if (vectors > 0) tile<Rows, 1, kUnits>(left, apart, right, unit, units, sums, asked);
   }
 
   // --- columns of b ------------------------------------------------------------------------------
@@ -163,23 +203,22 @@ class Apart {
   template <int Vectors>
   bool by_columns() const {
     constexpr int kTile = Vectors == 1 ? 8 : 4, kWidth = Vectors * kLane;
-    constexpr int kEvery = kLineUnits / kTile;
     if (job_.cols < kTile) return false;
     alignas(kLineBytes) int32_t panel[kLongest * kWidth], sums[kTile * kWidth];
     pto_matmul_job other = {};
     other.depth = job_.depth, other.b = turned(job_.a);
     pack_right<float>(other, panel, {0, job_.rows, kWidth, 0, job_.depth});
-    Outputs out = {};
-    for (int v = 0; v < Vectors; ++v) out.to[v] = reinterpret_cast<char*>(sums + v * kLane);
-    out.to_stride = kWidth * 4;
-    Lines soon = lines(job_.b.col_stride, job_.depth, job_.cols);
+    const Sums out = {reinterpret_cast<char*>(sums), kWidth * 4, false};
+    const int64_t turns = int64_t{quotient_up(job_.cols, kTile)} * (job_.depth / kLineUnits);
+    Requests asked = requests(job_.b.col_stride, job_.depth, job_.cols, turns);
     for (int col = 0; col < job_.cols; col += kTile) {
       const int first = smaller(col, job_.cols - kTile);  // the last ones may be computed twice
       const auto* const b = static_cast<const int32_t*>(job_.b.data) + first * job_.b.col_stride;
-      tile<kTile, Vectors>(b, job_.b.col_stride, reinterpret_cast<const char*>(panel), kWidth * 4,
-                           job_.depth, kEvery, out, soon);
+      tile<kTile, Vectors, kLineUnits>(b, job_.b.col_stride, reinterpret_cast<const char*>(panel),
+                                       kWidth * 4, job_.depth, out, asked);
       write<kTile, kWidth>(sums, first);
     }
+    finish(asked);
     return true;
   }
   // Writes columns of c, which lie in rows of sums.
@@ -189,13 +228,16 @@ class Apart {
     for (int row = 0; row < job_.rows; row += kBlock) {
       Vec<uint32_t, Tile> rows[kBlock];
       moves::load_transposed<4, Tile>(rows, reinterpret_cast<const char*>(sums + row), Width * 4);
-      for (int i = 0; i < smaller(kBlock, job_.rows - row); ++i)
-        __builtin_memcpy(to_.at(row + i, col), &rows[i], sizeof rows[i]);
+      char* to = to_.vector(row, 0) + col * 4;
+      for (int i = 0; i < smaller(kBlock, job_.rows - row); ++i, to += to_.rows.stride * 4)
+        __builtin_memcpy(to, &rows[i], sizeof rows[i]);
     }
   }
 
   const pto_matmul_job& job_;
   const Place to_;
+  // Rows of a in slivers: so many of sliver_ rows, and others of one less.
+  const int slivers_, sliver_, whole_slivers_;
 };
 
 }  // namespace matmul

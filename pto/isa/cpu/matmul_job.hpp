@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 #include "pto/abi/precision.h"
+#include "pto/abi/runs.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -116,6 +117,11 @@ typedef struct pto_matmul_job {
   // How b is gathered from images, or null. b has their first pixel and type, f32, f16, bf16 or
   // f64; neither strides nor boxes of b count. AMX and AVX512_BF16 leave it to those before them.
   const pto_matmul_patches* b_patches;
+  // Memory that the caller reads next, or null: a product whose time is that of reading b asks for
+  // it meanwhile, and leaves in `count` the runs it has not asked for. `is_asked`: it was done for
+  // b.
+  pto_runs* soon;
+  int32_t is_asked;
 } pto_matmul_job;
 
 enum { PTO_MATMUL_PACKED_COLS = 1024 };

@@ -68,7 +68,9 @@ pto_matmul_matrix matrix(void* data, int type, int64_t row_stride, int64_t col_s
 
 class Batches {
  public:
-  Batches(const pto_tensor& c, const pto_tensor& a, const pto_tensor& b, int threads)
+  // `soon`: what comes next, or null; `is_asked`: b was that.
+  Batches(const pto_tensor& c, const pto_tensor& a, const pto_tensor& b, pto_runs* soon,
+          bool is_asked, int threads)
       : c_(c),
         a_(a),
         b_(b),
@@ -77,7 +79,9 @@ class Batches {
         depth_(a.sizes[a.rank - 1]),
         batches_(count(c)),
         threads_(threads),
-        cut_(batches_, rows_, cols_, threads) {}
+        cut_(batches_, rows_, cols_, threads),
+        soon_(soon),
+        is_asked_(is_asked) {}
 
   int32_t run() {
     if (batches_ == 0 || rows_ == 0 || cols_ == 0) return 0;
@@ -152,6 +156,7 @@ class Batches {
     job.a = plain(a);
     job.b = plain(b);
     job.c = plain(c);
+    if (batches_ * cut_.count() == 1) job.soon = soon_, job.is_asked = is_asked_;
     const bool is_read = reads(sums);
     const Elements<Wide> left(is_read ? 0 : part.rows * depth_),
         right(is_read ? 0 : depth_ * part.cols);
@@ -238,12 +243,19 @@ class Batches {
   const int64_t rows_, cols_, depth_, batches_;
   const int threads_;
   const MatrixCut cut_;
+  pto_runs* const soon_;
+  const bool is_asked_;
 };
 
 }  // namespace
 }  // namespace pto
 
 int32_t pto_multiply(const pto_tensor* c, const pto_tensor* a, const pto_tensor* b,
-                     int32_t threads) {
-  return pto::Batches(*c, *a, *b, threads).run();
+                     const pto_runs* soon, int32_t threads) {
+  thread_local const void* asked = nullptr;  // what the last product asked for
+  pto_runs runs = soon ? *soon : pto_runs{};
+  const bool is_asked = asked && asked == b->data;
+  const int32_t code = pto::Batches(*c, *a, *b, soon ? &runs : nullptr, is_asked, threads).run();
+  asked = soon && runs.count == 0 ? runs.data : nullptr;
+  return code;
 }

@@ -33,6 +33,8 @@ void check_rows_of_floats(const Sizes& s, unsigned seed, int engine, bool has_st
   job.a = matrix(a), job.b = matrix(b), job.c = matrix(c);
   if (is_turned) std::swap(job.b.row_stride, job.b.col_stride);
   if (has_start) job.start = matrix(start);
+  pto_runs soon = {b.data(), 100, 300, int64_t(seed % 7)};
+  if (seed % 2) job.soon = &soon, job.is_asked = seed % 4 == 1;
   if (pto_matmul(&job) != 0) return;
   for (int i = 0; i < s.m; ++i)
     for (int j = 0; j < s.n; ++j) {
@@ -96,6 +98,26 @@ TEST(MatmulRows, AFewReadRowsAndColumnsThatLieApart) {
         ASSERT_NO_FATAL_FAILURE(check_rows_of_floats(keys, seed, engine, false, apart));
         ASSERT_NO_FATAL_FAILURE(check_rows_of_floats(values, seed + 1, engine, rows == 5, apart));
       }
+}
+
+// The loops of few rows ask for all of it, however much that is; others leave it to the next ones.
+TEST(MatmulRows, AFewRowsByWhatLiesApartAskForWhatComesNext) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
+    for (const int rows : {1, 8, 16, 17})
+      for (const bool by_columns : {false, true})
+        for (const int64_t count : {1, 128, 5000}) {
+          const int depth = by_columns ? 128 : 100, cols = by_columns ? 100 : 128;
+          const AtTheEdge a(rows, depth, depth, 1), b(100, 128, 512, 2), c(rows, cols, cols, 3);
+          pto_runs soon = {b.data(), 2048, 512, count};
+          pto_matmul_job job = {};
+          job.engine = engine;
+          job.rows = rows, job.depth = depth, job.cols = cols;
+          job.a = matrix(a), job.b = matrix(b), job.c = matrix(c), job.soon = &soon;
+          if (by_columns) std::swap(job.b.row_stride, job.b.col_stride);
+          if (pto_matmul(&job) != 0) continue;
+          EXPECT_EQ(soon.count, rows <= PTO_MATMUL_FEW_ROWS ? 0 : count)
+              << rows << " rows, engine " << engine << ", by columns " << by_columns;
+        }
 }
 
 }  // namespace pto::matmul_rows_test

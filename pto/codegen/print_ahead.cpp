@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products that ask for memory ahead of its use: each for the matrix that the product behind it
+// reads as b, the last one of a loop for that of the next iteration. A number that does not fit
+// there ends nothing: then nobody asks.
+#include <algorithm>
+#include <set>
+
+#include "pto/codegen/graph_printer.hpp"
+#include "pto/ir/infer.hpp"
+#include "pto/ir/operations/operation.hpp"
+
+namespace pto {
+namespace {
+
+bool is_move(const Node& node) {
+  return node.op == Opcode::view || operation(node.op).kernel == KernelForm::Moved;
+}
+
+// True where a value is a part of a tensor that the graph is given.
+bool is_part(const Graph& graph, Value v) {
+  bool has_view = false;
+  for (; is_move(graph[v]); v = graph[v].operands[0])
+    has_view = has_view || graph[v].op == Opcode::view;
+  return has_view && graph[v].is_parameter();
+}
+
+Value next_product(const Graph& graph, Value first) {
+  const auto end = static_cast<Value>(graph.nodes().size());
+  while (first < end && graph[first].op != Opcode::matmul) ++first;
+  return first < end ? first : -1;
+}
+
+// Adds the nodes of a loop's body that say where a value lies. False where a carried value, or a
+// node that computes elements, does.
+bool add_address(const Graph& body, Value v, std::set<Value>* nodes) {
+  const Node& node = body[v];
+  if (node.is_parameter()) {
+    const auto& inputs = body.inputs();
+    const auto place = std::find(inputs.begin(), inputs.end(), v) - inputs.begin();
+    return place == 0 || place > static_cast<int64_t>(body.outputs().size());
+  }
+  if (!is_move(node) && node.op != Opcode::size && !is_number(node.type)) return false;
+  if (node.has_body() || !nodes->insert(v).second) return !node.has_body();
+  bool is_known = true;
+  for (const Value operand : node.operands)
+    is_known = is_known && add_address(body, operand, nodes);
+  std::vector<int> symbols;
+  for (const Dim& dim : node.type.shape) collect_symbols(dim, &symbols);
+  for (Value other = 0; other < v; ++other)
+    if (body[other].op == Opcode::size &&
+        std::count(symbols.begin(), symbols.end(), body[other].attributes.size.value()))
+      is_known = is_known && add_address(body, other, nodes);
+  return is_known;
+}
+
+}  // namespace
+
+void GraphPrinter::refuse(const std::string& condition, const std::string& report) {
+  w_.line("if (__builtin_expect(" + condition + ", 0)) return " + (finds_next_ ? "{}" : report) +
+          ";");
+}
+
+std::string GraphPrinter::soon_of(Value product) {
+  const Value behind = next_product(graph_, product + 1);
+  if (behind < 0) return next_;
+  const Value part = graph_[behind].operands[1];
+  const auto known = places_.find(part);
+  if (known == places_.end() || !is_part(graph_, part)) return "";
+  return "runs_of(" + tensor_argument(known->second) + ")";
+}
+
+std::string GraphPrinter::print_next(Value loop, const Results& results, const std::string& count,
+                                     const std::string& start, const std::string& step) {
+  const Graph& body = graph_[loop].body();
+  const Value product = next_product(body, 0);
+  if (product < 0) return "";
+  const Value part = body[product].operands[1];
+  std::set<Value> nodes;
+  if (!is_part(body, part) || !add_address(body, part, &nodes)) return "";
+  const std::string name = text_.variable("next"), k = text_.variable("k"),
+                    index = text_.variable("i");
+  GraphPrinter finder = printer_of(loop, body, results, index, true);
+  finder.finds_next_ = true;
+  for (const Value v : nodes)
+    if (finder.storage_.copied_moves.count(v)) return "";
+  w_.open("const auto " + name + " = [&](int64_t " + k + ") -> pto_runs {");
+  w_.line("if (" + k + " >= " + count + ") return {};");
+  w_.line(index_definition(index, start, k, step));
+  for (const Value v : nodes) finder.print_node(v);
+  w_.line("return runs_of(" + finder.tensor_argument(finder.place(part)) + ");");
+  w_.close("};");
+  return name;
+}
+
+}  // namespace pto
