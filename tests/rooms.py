@@ -46,7 +46,7 @@ BUDGETS = {
     "device": 465,
     "ir": 4510,
     "isa": 17705,
-    "language": 8000,
+    "language": 8300,
     "launch": 5350,
     "operators": 3170,
     "ops": 5167,

@@ -3,6 +3,7 @@
 
 import enum
 import math
+import re
 import threading
 
 import numpy as np
@@ -106,6 +107,60 @@ def test_products_have_batches_transposes_and_wider_results():
     for got, want in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(got, want)
     assert [x.dtype for x in found] == [F32, F32, np.int32, F32]
+
+
+EXTENDED = [  # element type, out_dtype, the names of extend_params, what NumPy makes of a @ b
+    ("int8", "f16", {"scale": 0.25}, lambda ab, b, s: ab * 0.25),
+    ("int8", "f16", {"scale_tensor": "s", "relu": True}, lambda ab, b, s: np.maximum(ab, 0) * s),
+    ("int8", "i32", {"bias_tensor": "b", "relu": True}, lambda ab, b, s: np.maximum(ab + b, 0)),
+    ("int8", "f32", {"bias_tensor": "b", "scale": -2, "relu": True},
+     lambda ab, b, s: np.maximum(ab + b, 0) * -2),
+    ("float16", "f16", {"bias_tensor": "s"}, lambda ab, b, s: ab + s),
+    ("float16", "f32", {"bias_tensor": "s", "scale_tensor": "s"}, lambda ab, b, s: (ab + s) * s),
+    ("float32", "f32", {"relu": True, "scale": 3.0}, lambda ab, b, s: np.maximum(ab, 0) * 3),
+    ("float64", "f16", {"relu": False, "bias_tensor": "b"}, lambda ab, b, s: ab + b),
+    ("int32", "i64", {"bias_tensor": "b"}, lambda ab, b, s: ab + b),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", EXTENDED, ids=str)
+def test_extended_products_are_rounded_once(case):
+    kind, out_dtype, names, want = case
+
+    @pto.jit
+    def product(a, b, bias, s):
+        given = {name: {"b": bias, "s": s}.get(value, value) for name, value in names.items()}
+        return pto.matmul(a, b, out_dtype, b_trans=True, extend_params=given)
+
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-9, 10, (2, 5, 7)).astype(kind), rng.integers(-9, 10, (3, 7)).astype(kind)
+    bias, s = rng.integers(-99, 99, 3).astype(np.int32), np.array([0.5, 3, -0.25], F32)
+    found = product(a, b, bias, s)
+    exact = want(a.astype(np.float64) @ b.T.astype(np.float64), bias, s)
+    np.testing.assert_array_equal(found, exact.astype(found.dtype))
+    assert found.dtype == np.dtype({"f": "float", "i": "int"}[out_dtype[0]] + out_dtype[1:])
+
+
+@pytest.mark.parametrize("given, message", [
+    ({"scaled": 2}, "extend_params has 'scaled'"),
+    ([2], "extend_params is a value of type builtins.list"),
+    ({"scale": 2, "scale_tensor": "x"}, "has a scale and a scale_tensor"),
+    ({"scale_tensor": 2.0}, "scale_tensor is the float 2.0"),
+    ({"scale_tensor": "i"}, "scale_tensor is i8"),
+    ({"scale": "x"}, "the scale is a value of type pto.language.tensor.Tensor"),
+    ({"relu": 2}, "relu is the int 2"),
+    ({"bias_tensor": "x"}, "the bias_tensor is f32, the products are i32"),
+    ({"scale": 2.0}, "the result is i8, what extend_params makes of the products is f32"),
+])  # fmt: skip
+def test_a_mistake_in_extend_params_is_told_at_its_line(given, message):
+    @pto.jit
+    def product(i, x):
+        named = {k: {"x": x[0], "i": i[0]}.get(v, v) if isinstance(v, str) else v
+                 for k, v in given.items()} if isinstance(given, dict) else given  # fmt: skip
+        return pto.matmul(i, i, extend_params=named)
+
+    with pytest.raises(pto.Error, match=f"test_programs.py.*{re.escape(message)}"):
+        product(np.ones((3, 3), np.int8), np.ones((3, 3), F32))
 
 
 def test_a_view_has_the_valid_part_of_its_shape():

@@ -4,6 +4,7 @@
     scores = pto.matmul(q, k, b_trans=True, out_dtype=pto.f32)
     y = x @ w
     z = pto.scaled_mm(q, w, q_scale, w_scale)    # of 8-bit numbers
+    h = pto.matmul(q, w, pto.f16, extend_params={"bias_tensor": b, "relu": True, "scale": 0.1})
 
 A float product is summed in at least f32 and rounded once. Integers wrap in the result's type.
 Thread safety: as a trace.
@@ -11,22 +12,28 @@ Thread safety: as a trace.
 
 from typing import Any
 
-from pto.errors import InvalidType
-from pto.language.dtypes import dtype, f32, i32
+from pto.errors import InvalidType, InvalidValue
+from pto.language.dtypes import DType, dtype, f32, i32
+from pto.language.elementwise import maximum
 from pto.language.location import describe, fail
 from pto.language.operation import must_be_traced
 from pto.language.shape import same_size, transpose
 from pto.language.tensor import Tensor
-from pto.language.types import cast
+from pto.language.types import cast, number
+
+_EXTENDED = ("bias_tensor", "relu", "scale", "scale_tensor")
 
 
 def matmul(
-    a: Tensor, b: Tensor, out_dtype: object = None, *, a_trans: bool = False, b_trans: bool = False
-) -> Tensor:
+    a: Tensor, b: Tensor, out_dtype: object = None, *, a_trans: bool = False,
+    b_trans: bool = False, extend_params: dict[str, Any] | None = None,
+) -> Tensor:  # fmt: skip
     """The product of a and b, with the last two axes of either exchanged on request.
 
     `out_dtype` is the type of the operands, or a wider one of the same kind: i32 for i8, f32 for
-    bf16.
+    bf16. `extend_params` says what follows before the result is rounded once to any `out_dtype`:
+    relu(a @ b + bias_tensor) * scale, each on request; `scale` is a number, `scale_tensor` one for
+    each column. Integers are summed and biased in i32, and scaled in f32.
     """
     for x in (a, b):
         must_be_traced("matmul", x, "make it a parameter; on arrays call pto.ops.matmul")
@@ -45,7 +52,59 @@ def matmul(
     a = transpose(a, -1, -2) if a_trans else a
     b = transpose(b, -1, -2) if b_trans else b
     kind = a.dtype if out_dtype is None else dtype(out_dtype)
+    if extend_params:
+        return _extended(a, b, kind, extend_params)
     return Tensor(a.trace, a.trace.here().matmul(a.value, b.value, kind.name))
+
+
+def _extended(a: Tensor, b: Tensor, kind: DType, given: dict[str, Any]) -> Tensor:
+    """relu(a @ b + bias_tensor) * scale as `kind`, computed in i32 or in f32."""
+    _check_extended(given)
+    wide = i32 if a.dtype.is_integer and a.dtype.bytes < 4 else a.dtype
+    wide = f32 if wide.is_float and wide.bytes < 4 else wide
+    found = matmul(a, b, wide)
+    if (bias := given.get("bias_tensor")) is not None:
+        if bias.dtype.is_float and wide.is_integer:
+            fail(f"matmul: the bias_tensor is {bias.dtype}, the products are {wide}",
+                 "the sum of integers gets an integer bias, before it is scaled",
+                 "pass a bias of i32, or add it behind the product", InvalidType)  # fmt: skip
+        found = found + cast(bias, wide)
+    found = maximum(found, 0) if given.get("relu") else found
+    scale = given.get("scale_tensor", given.get("scale"))
+    if scale is not None:
+        found = cast(found, f32) if wide.is_integer else found
+        found = found * (cast(scale, found.dtype) if isinstance(scale, Tensor) else scale)
+    if kind.is_integer and found.dtype.is_float:
+        fail(f"matmul: the result is {kind}, what extend_params makes of the products is "
+             f"{found.dtype}", "a cast to integers needs a rounding of your choice",
+             "pass a float as out_dtype, and cast behind the product", InvalidType)  # fmt: skip
+    return cast(found, kind)
+
+
+def _check_extended(given: dict[str, Any]) -> None:
+    if not isinstance(given, dict) or (unknown := sorted({*given} - {*_EXTENDED})):
+        fail(f"matmul: extend_params is {describe(given)}" if not isinstance(given, dict) else
+             f"matmul: extend_params has {unknown[0]!r}",
+             f"it is a dict of some of {', '.join(_EXTENDED)}",
+             "write what else follows behind the product", InvalidValue)  # fmt: skip
+    if given.get("scale") is not None and given.get("scale_tensor") is not None:
+        fail("matmul: extend_params has a scale and a scale_tensor", "there is one scale",
+             "multiply the scale_tensor by the scale")  # fmt: skip
+    for name in ("bias_tensor", "scale_tensor"):
+        if given.get(name) is not None and not isinstance(given[name], Tensor):
+            fail(f"matmul: {name} is {describe(given[name])}", "it has a number for each column",
+                 "pass a traced tensor of the shape [N]", InvalidType)  # fmt: skip
+    scales = given.get("scale_tensor")
+    if scales is not None and not scales.dtype.is_float:
+        fail(f"matmul: the scale_tensor is {scales.dtype}", "scales are floats",
+             "pass them as f32, not as the bits of floats in integers", InvalidType)  # fmt: skip
+    if given.get("scale") is not None and number(given["scale"]) is None \
+            and not (isinstance(given["scale"], Tensor) and given["scale"].ndim == 0):  # fmt: skip
+        fail(f"matmul: the scale is {describe(given['scale'])}", "one number scales all",
+             "pass a number; a number for each column is a scale_tensor", InvalidType)  # fmt: skip
+    if given.get("relu") not in (None, True, False):
+        fail(f"matmul: relu is {describe(given['relu'])}", "it says yes or no",
+             "pass True or False", InvalidType)  # fmt: skip
 
 
 def scaled_mm(
