@@ -83,6 +83,26 @@ def test_symbolic_scalars_compute_as_integers(kind):
     assert out.tolist() == [wanted] * 4
 
 
+def test_numbers_of_every_kind_have_min_max_and_as_variable():
+    @pto.jit
+    def limited(x, numbers, out):
+        n, size, index = numbers[0], x.shape[0], pto.symbolic_scalar(numbers[0])
+        rows = [(a.min(b), a.max(b), a.as_variable()) for a in (n, size, index, size - n)
+                for b in (2, n, size, index)]  # fmt: skip
+        for i in pto.loop(1):
+            out[16, 0], out[16, 1] = (i + 5).min(size), i.max(n)
+            out[16, 2] = i.as_variable() * 1.0
+        for place, row in enumerate(rows):
+            for column, value in enumerate(row):
+                out[place, column] = n - n + value
+
+    for size, n in ((7, 3), (3, 9)):
+        limited(np.zeros((size, 2), F32), np.array([n]), out := np.zeros((17, 3), F32))
+        kinds = (n, size, n, size - n)
+        wanted = [[min(a, b), max(a, b), a] for a in kinds for b in (2, n, size, n)]
+        assert out.tolist() == [*wanted, [min(5, size), max(0, n), 0]]
+
+
 def test_symbolic_scalars_are_sizes_positions_and_factors():
     @pto.jit
     def used(x):

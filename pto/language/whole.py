@@ -11,6 +11,7 @@ Thread safety: as a trace.
 """
 
 import builtins
+import functools
 import operator
 from typing import Any, NoReturn
 
@@ -85,6 +86,8 @@ def sized(trace: Trace, value: Any, name: str) -> Any:
 
 
 def _smaller_or_larger(name: str, of_ints: Any, of_tensors: Any) -> Any:
+    of_sizes = getattr(_core.Dim, name)
+
     def function(a: Any, b: Any) -> Any:
         if isinstance(a, SymbolicScalar) or isinstance(b, SymbolicScalar):
             return wrapped(function(unwrapped(a), unwrapped(b)))
@@ -96,8 +99,8 @@ def _smaller_or_larger(name: str, of_ints: Any, of_tensors: Any) -> Any:
         if isinstance(a, Tensor) or isinstance(b, Tensor):
             return of_tensors(a, b)
         if isinstance(a, _core.Dim):
-            return getattr(a, name)(b)
-        return getattr(b, name)(a) if isinstance(b, _core.Dim) else of_ints(a, b)
+            return of_sizes(a, b)
+        return of_sizes(b, a) if isinstance(b, _core.Dim) else of_ints(a, b)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"The {name}imum of two numbers or sizes; of tensors element by element."
@@ -106,7 +109,24 @@ def _smaller_or_larger(name: str, of_ints: Any, of_tensors: Any) -> Any:
 
 min = _smaller_or_larger("min", builtins.min, minimum)
 max = _smaller_or_larger("max", builtins.max, maximum)
-SymbolicScalar.min, SymbolicScalar.max = min, max  # type: ignore[attr-defined]
+
+
+def _of_numbers(name: str, function: Any) -> None:
+    """Gives whole numbers of every kind a method; a tensor of other ranks has none of the name."""
+
+    def found(x: Tensor) -> Any:
+        if not (is_number(x) and x.weak):
+            raise AttributeError  # Tensor.__getattr__ says the rest
+        return functools.partial(function, x)
+
+    setattr(Tensor, name, property(found))
+    for kind in (SymbolicScalar, _core.Dim):
+        setattr(kind, name, lambda n, *others: function(n, *others))
+
+
+_of_numbers("min", min)
+_of_numbers("max", max)
+_of_numbers("as_variable", lambda n: n)  # a number that the call knows is one already
 
 
 def symbolic_scalar(value: Any) -> SymbolicScalar:
