@@ -222,6 +222,108 @@ def test_a_program_calls_another_and_runs_as_plain_python():
     assert list(pto.loop(1, 6, 2)) == [1, 3, 5]
 
 
+def add_rows(x, out, times, negate=False):
+    for i in pto.loop(x.shape[0]):
+        row = x[i] * times
+        if i > 1 and not negate:
+            row = -row
+        out[i] = row
+
+
+def through_another(x, out):
+    add_rows(x, out, 3, True)
+    return out * 2
+
+
+def test_loops_of_plain_functions_that_a_program_calls_are_loops_of_the_program():
+    """Also where it has none itself; what such a function writes counts."""
+
+    def of_closure(x, out):
+        for i in pto.loop(x.shape[0]):
+            out[i] = out[i] + x[x.shape[0] - 1 - i]
+
+    @pto.jit
+    def outer(x, out):
+        return through_another(x, out)
+
+    @pto.jit
+    def shadowed(x, out, add_rows):
+        out[:] = add_rows(x) if callable(add_rows) else x
+
+    @pto.jit
+    def of_closure_and_another(x, out):
+        add_rows(x, out, 2)
+        of_closure(x, out)
+
+    for n in (5, 3):
+        x = np.arange(10, dtype=F32).reshape(5, 2)[:n]
+        doubled = outer(x, out := np.zeros_like(x))
+        np.testing.assert_array_equal(out, x * 3)
+        np.testing.assert_array_equal(doubled, x * 6)
+        assert "loop(" in str(outer.trace(x, out))
+        of_closure_and_another(x, out)
+        signs = np.array([1, 1, -1, -1, -1], F32)[:n, None]
+        np.testing.assert_array_equal(out, x * 2 * signs + x[::-1])
+    shadowed(x, out, 1)
+    np.testing.assert_array_equal(out, x)
+
+
+def test_a_short_write_fills_the_beginning_of_its_part():
+    """Parts and values of random sizes, known or not, against NumPy; nothing stretches."""
+
+    @pto.jit(short_writes=True)
+    def assigned(x, y, out, at):
+        i = at[0]
+        out[0, i:] = x[0]
+        out[1, 1:, i:] = pto.view(y, y.shape, [0, 0], [at[1], y.shape[1]])
+        out[2] = x[1]
+        out[3:, ...] = x[2:3] + 1
+        local = pto.zeros([4, 4])
+        local[1:, :] = x[0][:2, :1]
+        local[:] = x[0][:1, :2] * 2
+        local[3] = 7.0
+        return local
+
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        n, m, i = rng.integers(2, 5), rng.integers(1, 3), rng.integers(0, 3)
+        k = rng.integers(0, n + 1)
+        x, y = rng.random((3, n, 3), F32), rng.random((n, m), F32)
+        out = rng.random((5, n + 3, 5), F32)
+        want = out.copy()
+        want[0, i : i + n, :3] = x[0]
+        want[1, 1 : 1 + k, i : i + m] = y[:k]
+        want[2, :n, :3] = x[1]
+        want[3:4, :n, :3] = x[2:3] + 1
+        local = np.zeros((4, 4), F32)
+        local[1:3, :1] = x[0][:2, :1]
+        local[:1, :2] = x[0][:1, :2] * 2
+        local[3] = 7
+        np.testing.assert_array_equal(assigned(x, y, out, np.array([i, k])), local)
+        np.testing.assert_array_equal(out, want)
+
+
+def test_a_short_write_is_asked_for_and_fits():
+    def head(x, out):
+        out[:] = x * 2
+
+    x, out = np.ones((2, 3), F32), np.zeros((4, 3), F32)
+    with pytest.raises(pto.Error, match="differ"):
+        pto.jit(head)(x, out)
+    short = pto.jit(short_writes=True)(head)
+    short(x, out)
+    assert out.tolist() == [[2.0] * 3] * 2 + [[0.0] * 3] * 2
+    for dtype in (torch.float32, torch.float64):  # also as an operator of PyTorch
+        y = torch.ones(2, 3, dtype=dtype, requires_grad=True)
+        into = torch.zeros(4, 3, dtype=dtype)
+        short(y, into)
+        assert into.tolist() == out.tolist()
+    with pytest.raises(pto.Error):
+        short(np.ones((5, 3), F32), out)
+    with pytest.raises(TypeError, match="short_writes is the int 1"):
+        pto.jit(short_writes=1)(head)
+
+
 def test_a_function_that_writes_into_no_parameter_is_no_program():
     @pto.jit
     def rows(x):

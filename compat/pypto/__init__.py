@@ -196,7 +196,8 @@ def from_torch(x: Any, *_: Any, **__: Any) -> Any:
 def jit(function: Callable | None = None, **settings: Any) -> Any:
     """The language's jit; settings of other compilers and devices are named once."""
     _no_meaning(settings)
-    return pto.jit if function is None else pto.jit(function)
+    made = pto.jit(short_writes=True)
+    return made if function is None else made(function)
 
 
 class RunMode(enum.IntEnum):

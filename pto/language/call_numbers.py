@@ -55,11 +55,12 @@ class Tracing:
     """One run of a function on symbols: `outputs`, and in which `form` it returned them."""
 
     def __init__(self, name: str, function: Callable, tensors: list, constants: list,
-                 numbers: Sequence[int], writes: bool = False):  # fmt: skip
+                 numbers: Sequence[int], writes: bool, short_writes: bool):  # fmt: skip
         code = function.__code__
         self.trace = Trace(name)
         self.trace.has_numbers = bool(numbers)
         self.trace.can_write = writes
+        self.trace.short_writes = short_writes
         values = list(constants)
         for place, about in enumerate(tensors):
             if about:
@@ -89,20 +90,20 @@ def called(function: Callable, values: list) -> Any:
 
 def traced(
     name: str, function: Callable, tensors: list, constants: list, numbers: list[bool],
-    writes: bool = False,
+    writes: bool = False, short_writes: bool = False,
 ) -> tuple[_core.Graph | None, Form, int]:  # fmt: skip
     """(graph, form, 0), or (None, form, bits of the parameters that have to be constants).
 
     A function that `writes` into tensors returns what Trace.with_written() makes of its result.
     """
-    fixed = Tracing(name, function, tensors, constants, (), writes)
+    fixed = Tracing(name, function, tensors, constants, (), writes, short_writes)
     chosen = [place for place, yes in enumerate(numbers) if yes]
     if not chosen:
         return *fixed.finish(), 0
 
     def numbered(places: list[int]) -> Tracing | None:
         try:
-            found = Tracing(name, function, tensors, constants, places, writes)
+            found = Tracing(name, function, tensors, constants, places, writes, short_writes)
         except Exception:  # noqa: BLE001 whatever a function does with a value that it cannot have
             return None
         return found if _same(fixed, found) else None

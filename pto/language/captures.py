@@ -148,6 +148,11 @@ def _is_of(libraries: frozenset[str], module: object) -> bool:
     return isinstance(module, str) and module.partition(".")[0] in libraries
 
 
+def of_library(module: object) -> bool:
+    """Says whether a module is none of the user's."""
+    return _is_of(_LIBRARIES, module)
+
+
 def _function_of(value: Any) -> Any:
     """The function behind a jitted one, a method, a property or a partial call; else the value."""
     if isinstance(value, _core.Callable):

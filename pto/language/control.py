@@ -76,9 +76,9 @@ class loop:
         if is_tracing():
             fail(
                 "pto.loop in a function whose text was not read",
-                "the text of a function under @pto.jit is read to find what its loops carry; a "
-                "function that it calls, a lambda, or one without a file is traced as it is",
-                "decorate the function with @pto.jit, too; a range() unrolls",
+                "the text of a function under @pto.jit, and of functions that it calls by their "
+                "names, is read to find what loops carry; others are traced as they are",
+                "call it by its name, behind its def; or put @pto.jit on it; a range() unrolls",
                 InvalidType,
             )
         return iter(range(self.start, self.stop, self.step))

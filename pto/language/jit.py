@@ -31,7 +31,14 @@ from pto.language import adapters, arguments
 from pto.language.annotations import TensorType, annotations_of
 from pto.language.call_numbers import traced
 from pto.language.captures import Places, captured
-from pto.language.location import line_of, shown, user_line, without_our_frames
+from pto.language.location import (
+    describe,
+    fail,
+    line_of,
+    shown,
+    user_line,
+    without_our_frames,
+)
 from pto.language.method import Method, is_in_class, keep_in_graphs
 from pto.language.operation import compile_with
 from pto.language.program import Program, is_program
@@ -55,7 +62,8 @@ class Jit(_core.Callable):
 
     writes = False  # into tensors: program.py
 
-    def __init__(self, function: Callable, constants: Iterable[str] = (), autocast: str = ""):
+    def __init__(self, function: Callable, constants: Iterable[str] = (), autocast: str = "",
+                 short_writes: bool = False):  # fmt: skip
         code = getattr(function, "__code__", None)
         name = getattr(function, "__name__", type(function).__name__)
         if code is None or code.co_flags & _VARIADIC:
@@ -75,6 +83,7 @@ class Jit(_core.Callable):
         self.is_method = is_in_class(function)
         self.bind_function(name, names, defaults, arguments, self.is_method)
         self.parameters, self.defaults, self.autocast = names, defaults, autocast
+        self.short_writes = short_writes
         self.constants = frozenset(constants)
         self._check_options(name)
         self.reads: dict[type, set] = defaultdict(set)  # of a method's objects, see watched.py
@@ -231,7 +240,8 @@ class Jit(_core.Callable):
     def _traced(self, tensors: list, constants: list, numbers: list[bool]) -> tuple:
         function = self.traced_function()
         try:
-            return traced(self.__name__, function, tensors, constants, numbers, self.writes)
+            return traced(self.__name__, function, tensors, constants, numbers, self.writes,
+                          self.short_writes)  # fmt: skip
         except TracedCondition as error:
             if not (error.is_new or self.begin_branches()):
                 raise
@@ -337,16 +347,22 @@ class ProgramJit(Jit):
 @overload
 def jit(function: Callable) -> Jit: ...
 @overload
-def jit(*, constants: Iterable[str] = (), autocast: str = "") -> Callable[[Callable], Jit]: ...
+def jit(*, constants: Iterable[str] = (), autocast: str = "",
+        short_writes: bool = False) -> Callable[[Callable], Jit]: ...  # fmt: skip
 def jit(
-    function: Callable | None = None, *, constants: Iterable[str] = (), autocast: str = ""
-) -> Any:
+    function: Callable | None = None, *, constants: Iterable[str] = (), autocast: str = "",
+    short_writes: bool = False,
+) -> Any:  # fmt: skip
     """Compiles a function over tensors at its first call; see this module's text.
 
     `constants` names float parameters that are constants of the compilation. `autocast` says what
     regions of mixed precision cast floating-point arguments to: "low" for their type, "f32", or
-    nothing for the widest among them.
+    nothing for the widest among them. With `short_writes` a tensor that is assigned to a larger
+    part fills its beginning and does not stretch, in this function and in those that it calls.
     """
+    if not isinstance(short_writes, bool):
+        fail(f"jit: short_writes is {describe(short_writes)}", "it says yes or no",
+             "pass True or False", InvalidType)  # fmt: skip
 
     def made(function: Callable) -> Any:
         kinds = annotations_of(function)
@@ -361,9 +377,10 @@ def jit(
 
     def plain(function: Callable) -> Any:
         if is_program(function):
-            return Program(function, lambda f: ProgramJit(f, _parameters(f), autocast))
+            return Program(function, lambda f: ProgramJit(f, _parameters(f), autocast,
+                                                            short_writes))  # fmt: skip
         kind = JitMethod if is_in_class(function) else Jit
-        return kind(function, constants, autocast)
+        return kind(function, constants, autocast, short_writes)
 
     return made if function is None else made(function)
 

@@ -31,6 +31,7 @@ from pto.language.op import Operator, complete
 from pto.language.results import Form, taken_apart
 from pto.language.shape import clone
 from pto.language.tensor import Tensor
+from pto.language.trace import current as current_trace
 
 if TYPE_CHECKING:
     from pto.language.jit import Jit
@@ -259,7 +260,7 @@ def _made(
     )  # fmt: skip
     returns = ["Tensor[]"] if as_list else ["Tensor"] * len(outputs)
     signature = f"({arguments_text}) -> ({', '.join(returns)})"
-    what = (signature, types.text(as_list), form, given.constants, jit.autocast)
+    what = (signature, types.text(as_list), form, given.constants, jit.autocast, jit.short_writes)
     key = (found.key, tuple(given.tensors), *what)
     if known := _made_before.get(key):
         current = [one for one in known.sources if one[0].is_current()]
@@ -301,6 +302,7 @@ def _definition(
         if not current or (has_object and jit.state(constants[0]) != state):
             _refuse_changed(name)
         values = list(constants)
+        current_trace("jit").short_writes = jit.short_writes
         for place, value in zip(places, arguments, strict=True):
             values[place] = as_number(value) if place in given.numbers else value
         result = _of_program(jit, form, current[0], values) if jit.writes else called(

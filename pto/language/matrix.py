@@ -52,7 +52,7 @@ def matmul(
     a = transpose(a, -1, -2) if a_trans else a
     b = transpose(b, -1, -2) if b_trans else b
     kind = a.dtype if out_dtype is None else dtype(out_dtype)
-    if extend_params:
+    if extend_params is not None:
         return _extended(a, b, kind, extend_params)
     return Tensor(a.trace, a.trace.here().matmul(a.value, b.value, kind.name))
 
@@ -102,7 +102,7 @@ def _check_extended(given: dict[str, Any]) -> None:
             and not (isinstance(given["scale"], Tensor) and given["scale"].ndim == 0):  # fmt: skip
         fail(f"matmul: the scale is {describe(given['scale'])}", "one number scales all",
              "pass a number; a number for each column is a scale_tensor", InvalidType)  # fmt: skip
-    if given.get("relu") not in (None, True, False):
+    if not isinstance(given.get("relu", False), bool | None):
         fail(f"matmul: relu is {describe(given['relu'])}", "it says yes or no",
              "pass True or False", InvalidType)  # fmt: skip
 

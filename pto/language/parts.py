@@ -29,13 +29,25 @@ from pto.language.writes import check_writes, fitting, replace
 class Part:
     """An index: the offset and size of each axis, and the shape of what it reads."""
 
-    __slots__ = ("has_new_axes", "is_whole", "offsets", "shape", "sizes")
+    __slots__ = ("has_new_axes", "is_whole", "offsets", "shape", "sizes", "stays")
 
     def __init__(self) -> None:
         self.offsets: list[Any] = []
         self.sizes: list[Any] = []
         self.shape: list[Any] = []  # of the result: kept and new axes
+        self.stays: list[bool] = []  # axes that are kept
         self.is_whole, self.has_new_axes = True, False
+
+    def begin_with(self, value: Tensor) -> None:
+        """Cuts the part to the size of a value with as many axes."""
+        sizes = iter(value.shape)
+        if value.ndim != len(self.shape) or all(map(same_size, value.shape, self.shape)):
+            return
+        if any(isinstance(n, int) and isinstance(m, int) and n > m
+               for n, m in zip(value.shape, self.shape, strict=True)):  # fmt: skip
+            return  # too large: fitting() says so
+        self.shape, self.is_whole = list(value.shape), False
+        self.sizes = [next(sizes) if stays else 1 for stays in self.stays]
 
 
 def part_of(x: Tensor, key: Any) -> Part:
@@ -50,6 +62,7 @@ def part_of(x: Tensor, key: Any) -> Part:
         offset, size, stays = _of_axis(x, axis, k)
         part.offsets.append(offset)
         part.sizes.append(size)
+        part.stays.append(stays)
         part.shape += [size] if stays else []
         is_all = stays and _is(offset, 0) and same_size(size, x.shape[axis])
         part.is_whole = part.is_whole and is_all
@@ -196,6 +209,8 @@ def put(x: Tensor, key: object, value: object) -> None:
         _put_at(x, value, *chosen)
         return
     part = part_of(x, key)
+    if x.trace.short_writes and isinstance(value, Tensor) and not value.weak:
+        part.begin_with(value)
     if part.has_new_axes:
         fail("an index with None on the left of =", "a new axis names no part of the tensor",
              "take None out", InvalidIndex)  # fmt: skip
@@ -264,10 +279,7 @@ def move(value: Tensor, into: Tensor) -> None:
     """Puts `into` on a version with the value, which broadcasts: into[:] = value."""
     for x in (value, into):
         must_be_traced("move", x, "write into an array: out[:] = value")
-    if isinstance(into, LocalTensor):
-        into.take_type(value, True)
-    check_writes(into)
-    replace(into, fitting(into, value, list(into.shape)))
+    put(into, ..., value)
 
 
 Tensor.move = lambda into, value: move(value, into)  # the tensor's own: out.move(value)

@@ -27,7 +27,7 @@ from typing import Any
 from pto import _core
 from pto.errors import InvalidValue
 from pto.language import arguments
-from pto.language.control import loop
+from pto.language.code_names import has_loops, named, with_called
 from pto.language.location import user_line
 from pto.language.spelling import function as named_part
 from pto.language.tensor import Tensor
@@ -40,45 +40,15 @@ def is_program(function: Callable) -> bool:
     """Says whether a function has loops of the program, or writes into its parameters."""
     if not isinstance(function, types.FunctionType):
         return False
-    code = function.__code__
-    if has_loops(function) or _WRITERS & set(code.co_names):
+    if any(_WRITERS & set(one.__code__.co_names) for one in with_called(function)):
         return True
-    if _names(function, lambda value: value is named_part):
+    if has_loops(function) or any(value is named_part for value in named(function)):
         return True
-    if not any(step.opname in _WRITES for step in dis.get_instructions(code)):
+    if not any(step.opname in _WRITES for step in dis.get_instructions(function.__code__)):
         return False
     from pto.language.rewrite_source import writes_parameters  # reads text: seldom needed
 
     return writes_parameters(function)
-
-
-def has_loops(function: types.FunctionType) -> bool:
-    """Says whether the code of a function names pto.loop or pto.loop_unroll."""
-    return _names(function, _is_loop)
-
-
-def _names(function: types.FunctionType, is_it: Callable[[Any], bool]) -> bool:
-    """Says whether the code of a function names such a value, by itself or in a module."""
-    code = function.__code__
-    cells = function.__closure__ or ()
-    found = [function.__globals__.get(name) for name in code.co_names]
-    found += [cell.cell_contents for cell in cells if _is_filled(cell)]
-    return any(
-        is_it(value) or (isinstance(value, types.ModuleType)
-                         and any(is_it(vars(value).get(name)) for name in code.co_names))
-        for value in found
-    )  # fmt: skip
-
-
-def _is_loop(value: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, loop)
-
-
-def _is_filled(cell: types.CellType) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
 
 
 def has_lists(values: tuple) -> bool:

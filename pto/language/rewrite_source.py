@@ -11,11 +11,13 @@ import ast
 import inspect
 import textwrap
 import types
+import weakref
 from typing import Any
 
 from pto.errors import InvalidType
 from pto.language import conditions
 from pto.language.branches import run_if
+from pto.language.code_names import loops_in_call
 from pto.language.control import run_loop
 from pto.language.location import shown
 from pto.language.repeat import run_while
@@ -27,6 +29,8 @@ _CALLS = types.SimpleNamespace(
     compared=conditions.compared, choose=conditions.choose,
     extreme=conditions.extreme,
 )  # fmt: skip
+
+_of_calls: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def rewritten(function: types.FunctionType) -> types.FunctionType:
@@ -41,6 +45,18 @@ def rewritten(function: types.FunctionType) -> types.FunctionType:
         )
     Statements(function).visit(definition)
     return _compiled(function, ast.fix_missing_locations(definition))
+
+
+def _called(value: Any) -> Any:
+    """A function as a call runs it: rewritten once, where it has loops."""
+    if not loops_in_call(value):
+        return value
+    if value not in _of_calls:
+        _of_calls[value] = rewritten(value)
+    return _of_calls[value]
+
+
+_CALLS.called = _called
 
 
 def writes_parameters(function: types.FunctionType) -> bool:
@@ -111,5 +127,6 @@ def _compiled(function: types.FunctionType, definition: ast.FunctionDef) -> type
     cells[RUNTIME] = types.CellType(_CALLS)
     closure = tuple(cells[name] for name in inner.co_freevars)
     made = types.FunctionType(inner, function.__globals__, function.__name__, None, closure)
+    made.__wrapped__ = function  # type: ignore[attr-defined]  it needs no second rewriting
     made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     return made

@@ -19,6 +19,7 @@ import types
 from typing import Any
 
 from pto.errors import InvalidType
+from pto.language.code_names import loops_in_call
 from pto.language.control import loop
 from pto.language.location import shown
 
@@ -93,8 +94,11 @@ class Statements(ast.NodeTransformer):
         return _placed([_call("choose", _condition(node.test), *ways)], node.test)[0]
 
     def visit_Call(self, node: ast.Call) -> Any:
-        """Lets Python's min and max compare sizes and numbers of the call, too."""
+        """Lets Python's min and max compare sizes and numbers of the call, too; a plain function
+        with loops runs with its own text rewritten."""
         self.generic_visit(node)
+        if loops_in_call(self._value_of(node.func)):
+            node.func = _placed([_call("called", node.func)], node.func)[0]
         if isinstance(node.func, ast.Name) and node.func.id in ("min", "max") and not node.keywords:
             return _placed([_call("extreme", node.func, *node.args)], node)[0]
         return node
@@ -130,9 +134,12 @@ class Statements(ast.NodeTransformer):
 
     def _loop_of(self, call: ast.expr) -> type[loop] | None:
         """pto.loop or its like, where the text calls it."""
-        if not isinstance(call, ast.Call):
-            return None
-        path, at = [], call.func
+        found = self._value_of(call.func) if isinstance(call, ast.Call) else None
+        return found if isinstance(found, type) and issubclass(found, loop) else None
+
+    def _value_of(self, at: ast.expr) -> Any:
+        """The value of a name outside the function, or None: `loop`, `pto.loop`."""
+        path = []
         while isinstance(at, ast.Attribute):
             path.append(at.attr)
             at = at.value
@@ -141,7 +148,7 @@ class Statements(ast.NodeTransformer):
         found = self.known.get(at.id, self.function.__globals__.get(at.id))
         for name in reversed(path):
             found = getattr(found, name, None)
-        return found if isinstance(found, type) and issubclass(found, loop) else None
+        return found
 
     def _check(self, node: ast.For, count: int) -> None:
         targets = getattr(node.target, "elts", [node.target])

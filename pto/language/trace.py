@@ -32,6 +32,7 @@ class Trace:
         self.scope = Scope(name)
         self.open = True
         self.can_write = False  # into its inputs: a program, see program.py
+        self.short_writes = False  # a value that is smaller than its part: parts.py
         self.written: dict[str, Tensor] = {}  # inputs that were written, by name
         self.inputs: list[Tensor] = []
         self.constant_names: list[str] = []  # of inputs whose elements stay as they are
