@@ -51,12 +51,14 @@ struct Plan {
       has_generator = has_generator || kinds.back() == kGenerator;
     }
     is_random = !has_generator && op.hasTag(at::Tag::nondeterministic_seeded);
+    is_program = op.operator_name().name == "pto_program::run";
   }
 
   c10::OperatorHandle op;
   std::string name;  // as torch.npu.fallbacks() lists it
   std::vector<uint8_t> kinds;
-  bool is_random;  // and takes no generator
+  bool is_random;   // and takes no generator
+  bool is_program;  // of the language: it has this way only, so it counts as no fallback
   std::atomic<int64_t> calls{0};
 };
 
@@ -66,7 +68,7 @@ class FallbackCall {
   FallbackCall(Plan& plan, Stack* stack) : plan_(plan), stack_(stack), place_(plan.name) {}
 
   void run() {
-    plan_.calls.fetch_add(1, std::memory_order_relaxed);
+    if (!plan_.is_program) plan_.calls.fetch_add(1, std::memory_order_relaxed);
     const size_t n = plan_.kinds.size();
     const size_t begin = stack_->size() - n;
     for (size_t i = 0; i < n; ++i) find_device((*stack_)[begin + i], plan_.kinds[i]);
