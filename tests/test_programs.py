@@ -178,6 +178,23 @@ def test_a_view_has_the_valid_part_of_its_shape():
         pto.jit(lambda x: pto.view(x, [2, 2], [0, 0], valid_shape=[3, 2]))(x)
 
 
+def test_a_part_with_a_valid_shape_is_filled_up_to_the_shape_it_was_asked_in():
+    @pto.jit
+    def filled(x, n):
+        part = x.view([3, 4], [1, 2], valid_shape=[n[0], 2])
+        row = pto.reshape(x, [2, 10], valid_shape=[1, 10])
+        assert part.valid_shape == part.shape and row.valid_shape == (1, 10)
+        return pto.fillpad(part, value=-1.0), pto.fillpad(row), pto.fillpad(x)
+
+    x = np.arange(20, dtype=F32).reshape(5, 4)
+    part, row, whole = filled(x, np.array([2]))
+    want = np.full((3, 4), -1, F32)
+    want[:2, :2] = x[1:3, 2:]
+    np.testing.assert_array_equal(part, want)
+    np.testing.assert_array_equal(row, np.stack([x.reshape(2, 10)[0], np.zeros(10, F32)]))
+    np.testing.assert_array_equal(whole, x)
+
+
 def test_a_write_reads_all_arguments_first_also_where_they_overlap():
     @pto.jit
     def shift(x, out):

@@ -14,7 +14,7 @@ from pto.errors import InvalidType
 from pto.language.dtypes import i64
 from pto.language.location import describe, fail
 from pto.language.operation import a_sequence, operation
-from pto.language.tensor import Tensor
+from pto.language.tensor import ShortPart, Tensor
 from pto.language.types import cast, constant, operand
 from pto.language.whole import is_whole, plain, sized, whole
 
@@ -52,8 +52,13 @@ def pad(x: Tensor, pad: Any, value: Any = 0) -> Tensor:
 
 
 @operation
-def fillpad(x: Tensor, shape: Any, value: Any = 0) -> Tensor:
-    """x at the front of a tensor of this shape, and `value` behind it."""
+def fillpad(x: Tensor, shape: Any = None, value: Any = 0) -> Tensor:
+    """x at the front of a tensor of this shape, and `value` behind it.
+
+    Without a shape it is that in which a view with a valid shape was asked, or x's own.
+    """
+    if shape is None:
+        shape = x.room if isinstance(x, ShortPart) else x.shape
     sizes = [sized(x.trace, n, "fillpad") for n in a_sequence("fillpad", "the shape", shape)]
     if len(sizes) != x.ndim:
         fail(f"fillpad: {len(sizes)} sizes for a tensor of {x.ndim} axes", "all axes stay",

@@ -20,8 +20,8 @@ from pto.language.local import LocalTensor
 from pto.language.location import describe, fail
 from pto.language.operation import a_sequence, method, must_be_traced
 from pto.language.selection import at_positions, positions_in, put_at_positions
-from pto.language.shape import same_size
-from pto.language.tensor import Tensor
+from pto.language.shape import reshape, same_size
+from pto.language.tensor import ShortPart, Tensor
 from pto.language.whole import as_number, is_number, is_whole, plain, sized, whole
 from pto.language.writes import check_writes, fitting, replace
 
@@ -248,6 +248,7 @@ def view(x: Tensor, shape: Any, offsets: Any, valid_shape: Any = None) -> Tensor
     """
     must_be_traced("view", x, "slice an array: x[1:3]")
     box = _box(x, shape, offsets, "view")
+    room = tuple(sized(x.trace, size, "view") for size, _ in box)
     if valid_shape is not None:
         valid = a_sequence("view", "the valid shape", valid_shape)
         for size, (most, _) in zip(valid, box, strict=False):
@@ -260,7 +261,21 @@ def view(x: Tensor, shape: Any, offsets: Any, valid_shape: Any = None) -> Tensor
         box = _box(x, valid, offsets, "view")
     sizes = tuple(sized(x.trace, size, "view") for size, _ in box)
     at = _offsets(x, [offset for _, offset in box])
-    return Tensor(x.trace, x.trace.here().view(x.value, at, sizes))
+    part = Tensor(x.trace, x.trace.here().view(x.value, at, sizes))
+    return part if valid_shape is None else ShortPart(part, room)
+
+
+def _viewed(x: Tensor, *given: Any, **others: Any) -> Tensor:
+    """x.view(shape, offsets) is a part, x.view(*shape) a reshape as in PyTorch."""
+    are_parts = len(given) > 1 and all(isinstance(one, list | tuple) for one in given[:2])
+    return (
+        view(x, *given, **others)
+        if are_parts or "offsets" in others
+        else reshape(x, *given, **others)
+    )
+
+
+Tensor.view = _viewed
 
 
 def assemble(value: Tensor, offsets: Any, into: Tensor) -> None:

@@ -11,7 +11,7 @@ from pto.errors import InvalidIndex, InvalidType
 from pto.language.location import describe, fail
 from pto.language.operation import a_sequence, method, must_be_traced, operation
 from pto.language.symbol import unwrapped
-from pto.language.tensor import Tensor
+from pto.language.tensor import ShortPart, Tensor
 
 
 def normal_axis(axis: object, rank: int, name: str) -> int:
@@ -82,7 +82,7 @@ def squeeze(x: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
     return x if len(keep) == x.ndim else _shaped(x, keep)
 
 
-@method("reshape", "view")
+@method()
 def reshape(x: Tensor, *shape: object, inplace: bool = False, valid_shape: Any = None) -> Tensor:
     """x with other sizes, the same number of elements in order; -1 stands for what is left over.
 
@@ -97,7 +97,7 @@ def reshape(x: Tensor, *shape: object, inplace: bool = False, valid_shape: Any =
     if len(valid) != found.ndim:
         fail(f"reshape: the valid shape has {len(valid)} sizes for {found.ndim} axes",
              "it is a part of the result", "pass a size for each axis")  # fmt: skip
-    return found[tuple(slice(0, size) for size in valid)]
+    return ShortPart(found[tuple(slice(0, size) for size in valid)], found.shape)
 
 
 def _reshaped(x: Tensor, shape: tuple) -> Tensor:

@@ -61,6 +61,11 @@ class Tensor:
         return self._shape
 
     @property
+    def valid_shape(self) -> tuple:
+        """The shape: every element of a tensor exists."""
+        return self.shape
+
+    @property
     def ndim(self) -> int:
         return len(self._shape)
 
@@ -115,6 +120,16 @@ class Tensor:
     def __torch_function__(cls, function: Callable, *_: object) -> NoReturn:
         name = getattr(function, "__name__", "function")
         _no_data(f"torch.{name}()", f"inside a traced function use pto.{name}, if pto has it")
+
+
+class ShortPart(Tensor):
+    """A part of which not all exists: `room` is the shape that it was asked in."""
+
+    __slots__ = ("room",)
+
+    def __init__(self, x: Tensor, room: tuple):
+        super().__init__(x.trace, x.node, weak=x.weak)
+        self.room = room
 
 
 _REDUCTIONS = {"max": "amax", "min": "amin"}

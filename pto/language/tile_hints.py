@@ -34,6 +34,7 @@ _OPTIONS = {
     "workers": int,
     "tiles_per_task": int,
 }
+_HINTS = ("vec_tile_shapes", "cube_tile_shapes", "semantic_label")
 _VECTORS = {row[0] for row in _core.operations()}  # operations of whole tiles
 _warned: set[str] = set()
 
@@ -90,6 +91,15 @@ class Hints:
         scope.checked = len(b)
 
     @contextlib.contextmanager
+    def scope(self, **changes: Hint | None) -> Iterator[None]:
+        """Hints for the lines inside, also those that they ask for; behind them the former hold."""
+        before = dict(self.now)
+        self.set(**changes)
+        yield
+        kept = {"cut": self.now["cut"]} if "cut" in self.now else {}
+        self.put_back(before | kept)
+
+    @contextlib.contextmanager
     def within(self, **changes: Hint | None) -> Iterator[None]:
         """Hints for the lines inside; behind them the former ones hold."""
         before = {name: self.now.get(name) for name in changes}
@@ -142,9 +152,13 @@ def get_vec_tile_shapes() -> list[int]:
 def set_cube_tile_shapes(m: Any, k: Any, n: Any, *_: Any) -> None:
     """The tiles of products behind this line: sizes along m, k and n, a list for each."""
     name = "set_cube_tile_shapes"
-    parts = [tuple(one) if isinstance(one, list | tuple) else (one,) for one in (m, k, n)]
+    of(current(name)).set(**_cube(name, (m, k, n)))
+
+
+def _cube(name: str, sizes: tuple) -> dict[str, Hint]:
+    parts = [tuple(one) if isinstance(one, list | tuple) else (one,) for one in sizes]
     found = [Hint(_sizes(name, part)) for part in parts]
-    of(current(name)).set(cube_m=found[0], cube_k=found[1], cube_n=found[2])
+    return {"cube_m": found[0], "cube_k": found[1], "cube_n": found[2]}
 
 
 def get_cube_tile_shapes() -> list[list[int]]:
@@ -167,19 +181,38 @@ def _text(name: str, value: Any) -> str:
 
 
 def options(**given: Any) -> contextlib.AbstractContextManager[None]:
-    """Settings of the compiler for the lines inside; an unknown one is warned of once."""
+    """Settings of the compiler for the lines inside; an unknown one is warned of once.
+
+    Tiles and labels are among them; those that lines inside set end with the block, too.
+    """
     hints, changes = of(current("options")), {}
     for name, value in given.items():
+        if name in _HINTS:
+            changes |= _hint(name, value)
+            continue
         if name not in _OPTIONS:
             if name not in _warned:
                 _warned.add(name)
                 file, _, line = user_line().rpartition(":")
                 text = (f"pto.options: there is no option {name}\n  why: the options are "
-                        f"{', '.join(_OPTIONS)}\n  fix: leave it out")  # fmt: skip
+                        f"{', '.join((*_OPTIONS, *_HINTS))}\n  fix: leave it out")  # fmt: skip
                 warnings.warn_explicit(text, RuntimeWarning, file, int(line or 0))
             continue
         changes[name] = _option(name, value)
-    return hints.within(**changes)
+    return hints.scope(**changes)
+
+
+def _hint(name: str, value: Any) -> dict[str, Hint]:
+    """The hints of a tile or label among options."""
+    if name == "semantic_label":
+        return {"label": Hint(text=_text("options", value))}
+    many = isinstance(value, list | tuple)
+    if not many or (name == "cube_tile_shapes" and len(value) < 3):
+        fail(f"options: {name} is {describe(value)}", "it has the sizes of tiles",
+             "pass a list, of products the lists [[m], [k], [n]]", InvalidType)  # fmt: skip
+    if name == "cube_tile_shapes":
+        return _cube("options", tuple(value[:3]))
+    return {"vec_tile": Hint(_sizes("options", tuple(value)), is_loose=True)}
 
 
 def _option(name: str, value: Any) -> Hint:
