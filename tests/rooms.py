@@ -41,7 +41,7 @@ BUDGETS = {
     "bench": 1224,
     "bindings": 4470,
     "codegen": 2975,
-    "compat": 2480,
+    "compat": 2560,
     "compiler": 2090,
     "device": 465,
     "ir": 4510,

@@ -56,7 +56,7 @@ def halves(x, out):
 def pypto(monkeypatch):
     monkeypatch.syspath_prepend(build_config.compat_dir())
     yield importlib.import_module("pypto")
-    for name in ("pypto", "pypto.frontend"):
+    for name in ("pypto", "pypto.frontend", "pypto.experimental"):
         sys.modules.pop(name, None)
 
 
@@ -98,7 +98,12 @@ PAGE = (Path(__file__).parents[1] / "docs/pypto.md").read_text()
 
 
 def test_the_page_lists_exactly_the_public_names_that_are_not_there(pypto):
-    homes = {"": pypto, "Tensor": pto.Tensor, "frontend": pypto.frontend}
+    homes = {
+        "": pypto,
+        "Tensor": pto.Tensor,
+        "frontend": pypto.frontend,
+        "experimental": pypto.experimental,
+    }
     missing = {
         name for name in NAMES
         if not hasattr(homes.get(name.rpartition(".")[0]), name.rpartition(".")[2])
@@ -153,8 +158,8 @@ def test_names_for_an_expression_give_what_pytorch_gives(pypto, device, tmp_path
 
 def test_what_a_chip_alone_understands_is_refused_or_named_at_the_users_line(pypto, tmp_path):
     text = "import pypto\n@pypto.jit\ndef f(a, out):\n    out[:] = pypto.matmul(a, a, {})\n"
-    program = loaded(tmp_path, text.format("extend_params={'scale': 2}"))
-    with pytest.raises(pto.Error, match="program_of_a_user.py:4: .*extend_params has scale"):
+    program = loaded(tmp_path, text.format("extend_params={'scaled': 2}"))
+    with pytest.raises(pto.Error, match="program_of_a_user.py:4: .*extend_params has 'scaled'"):
         program.f(_A[:, :3].contiguous(), torch.empty(3, 3))
     assert pypto.bytes_of(pypto.DT_BF16) == 2 and pypto.RunMode.SIM == 1
     with pypto.options(name="part"), pytest.warns(RuntimeWarning, match="setting matrix_size has"):

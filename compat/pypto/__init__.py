@@ -27,10 +27,11 @@ import pto
 from pto.errors import Failure, UnknownAttribute, nearest
 from pto.language import Tensor as _Traced
 from pto.language.annotations import TensorType
-from pto.language.location import also_ours, fail, user_line
+from pto.language.location import also_ours, user_line
 from pto.language.symbol import SymbolicScalar as _SymbolicScalar
 from pto.language.trace import is_tracing
 
+_IMPORTED = {*globals()}
 _HERE = Path(__file__).resolve().parent
 _elsewhere = importlib.machinery.PathFinder.find_spec(
     __name__, [folder for folder in sys.path if Path(folder or ".").resolve() != _HERE.parent]
@@ -44,11 +45,11 @@ if _elsewhere is not None and _elsewhere.origin is not None:  # a bare folder is
 
 # Names that the language has, too, with the same arguments.
 _SAME = """
-    DYNAMIC STATIC CastMode function symbolic_scalar loop loop_unroll is_loop_begin is_loop_end
+    DYN DYNAMIC STATIC function symbolic_scalar is_loop_begin is_loop_end
     min max ceildiv view assemble reshape transpose permute unsqueeze squeeze flatten concat
-    expand_clone clone zeros ones arange eye one_hot tril triu
-    add sub mul div pow remainder fmod floor_divide maximum minimum atan2 logaddexp
-    abs neg exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal square sign
+    clone zeros ones arange eye one_hot tril triu
+    add sub mul floor_divide maximum minimum atan2 logaddexp
+    abs neg exp2 expm1 log1p square sign
     sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf
     floor ceil trunc frac isnan isinf isfinite nan_to_num lerp masked_fill clip clamp
     bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift
@@ -57,11 +58,12 @@ _SAME = """
     relu relu6 leaky_relu elu gelu silu sigmoid softplus mish hardswish hardsigmoid logsigmoid
     softmax log_softmax rms_norm layer_norm online_softmax
     gather scatter scatter_ scatter_add scatter_add_ index_select index_add index_add_
-    take_along_dim flip sort argsort topk argmax argmin cumsum cumprod cummax cummin
-    pad fillpad quantize dequantize scaled_mm
-    set_cube_tile_shapes
+    take_along_dim flip sort argsort argmax argmin cumsum cumprod cummax cummin
+    quantize dequantize scaled_mm
     set_semantic_label device_synchronize
 """
+# These take a precision there, which has no meaning.
+_PRECISE = "div pow remainder fmod exp log log2 log10 sqrt rsqrt reciprocal"
 # Element types, by their names there.
 _TYPES = {
     "DT_BOOL": "boolean", "DT_INT8": "i8", "DT_INT16": "i16", "DT_INT32": "i32", "DT_INT64": "i64",
@@ -74,14 +76,55 @@ if "torch" in sys.modules:  # there, PyTorch itself finds the device npu
     with contextlib.suppress(Failure):
         importlib.import_module("pto.torch.npu")
 
+
+def _without_precision(name: str) -> Callable:
+    function = getattr(pto, name)
+
+    def called(*args: Any, precision_type: Any = None, **others: Any) -> Any:
+        return function(*(a for a in args if not isinstance(a, PrecisionType)), **others)
+
+    called.__name__ = called.__qualname__ = name
+    return called
+
+
+class PrecisionType(enum.IntEnum):
+    """How exactly a chip computes; here it has no meaning."""
+
+    INTRINSIC, HIGH_PRECISION = 0, 1
+
+
+class ReLuType(enum.IntEnum):
+    """The relu_type of a product: ReLuType.RELU makes zeros of negative results."""
+
+    NO_RELU, RELU = 0, 1
+
+
+class TransMode(enum.IntEnum):
+    """How products round f32 on a chip; here they do not."""
+
+    CAST_NONE, CAST_RINT, CAST_ROUND = 0, 1, 2
+
+
+class TileOpFormat(enum.IntEnum):
+    """How a chip keeps a matrix; here it has no meaning."""
+
+    TILEOP_ND, TILEOP_NZ = 0, 1
+
+
+class CachePolicy(enum.IntEnum):
+    """The tensors that a chip keeps; here it has no meaning."""
+
+    PREFETCH, NONE_CACHEABLE = 0, 1
+
+
 globals().update({name: getattr(pto, name) for name in _SAME.split()})
+globals().update({name: _without_precision(name) for name in _PRECISE.split()})
 globals().update({name: getattr(pto, ours) for name, ours in _TYPES.items()})
 DataType = SimpleNamespace(**{name: getattr(pto, ours) for name, ours in _TYPES.items()})
 CastMode = SimpleNamespace(**{f"CAST_{one.name}": one for one in pto.CastMode})
 SaturationMode = pto.SaturationMode
 SymbolicScalar = SymInt = _SymbolicScalar
-TileOpFormat = SimpleNamespace(TILEOP_ND="nd", TILEOP_NZ="nz")
-DYN = pto.DYN
+platform = SimpleNamespace(npuarch="cpu")
 
 
 class _Tensor(type):
@@ -118,8 +161,8 @@ def _annotation(shape: Any, dtype: Any) -> TensorType:
 tensor = Tensor
 
 
-def full(size: Any, fill_value: Any, dtype: Any = None, **_: Any) -> Any:
-    return pto.full(size, fill_value, dtype)
+def full(size: Any, fill_value: Any, dtype: Any = None, *, valid_shape: Any = None) -> Any:
+    return pto.full(size if valid_shape is None else valid_shape, fill_value, dtype)
 
 
 def cast(x: Any, dtype: Any, mode: Any = pto.CastMode.NONE, satmode: Any = False) -> Any:
@@ -129,14 +172,47 @@ def cast(x: Any, dtype: Any, mode: Any = pto.CastMode.NONE, satmode: Any = False
 def matmul(a: Any, b: Any, out_dtype: Any = None, *, a_trans: bool = False, b_trans: bool = False,
            c_matrix_nz: bool = False,
            extend_params: dict[str, Any] | None = None) -> Any:  # fmt: skip
-    """Products, with a bias added; formats in which a chip keeps matrices have no meaning here."""
-    product = pto.matmul(a, b, out_dtype, a_trans=a_trans, b_trans=b_trans)
-    for name, value in (extend_params or {}).items():
-        if name != "bias_tensor":
-            fail(f"matmul: extend_params has {name}", "it is not there yet; bias_tensor is",
-                 "write the operation behind the product")  # fmt: skip
-        product = product + pto.cast(value, product.dtype)
-    return product
+    """Products; formats in which a chip keeps matrices have no meaning here."""
+    given = dict(extend_params) if extend_params else None
+    if given:
+        given.pop("trans_mode", None)
+        given["relu"] = given.pop("relu_type", given.get("relu", False)) in (True, ReLuType.RELU)
+    return pto.matmul(a, b, out_dtype, a_trans=a_trans, b_trans=b_trans, extend_params=given)
+
+
+def topk(x: Any, k: Any, dim: Any = None, largest: bool = True, algo: Any = None) -> Any:
+    return pto.topk(x, k, -1 if dim is None else dim, largest)
+
+
+def pad(x: Any, padding: Any, mode: str = "constant", value: Any = 0) -> Any:
+    return pto.pad(x, padding, value)
+
+
+def fillpad(x: Any, mode: str = "constant", value: Any = 0) -> Any:
+    """Puts `value` where a part lacks elements of the shape in which it was asked."""
+    return pto.fillpad(x, None, value)
+
+
+def expand_clone(x: Any, shape: Any, *, valid_shape: Any = None) -> Any:
+    return pto.expand_clone(x, shape if valid_shape is None else valid_shape)
+
+
+class loop(pto.loop):  # noqa: N801 a name of that package
+    """The language's loop; when its iterations are handed on has no meaning here."""
+
+    def __init__(self, *bounds: Any, submit_before_loop: bool = False, **others: Any):
+        super().__init__(*bounds, **others)
+
+
+class loop_unroll(pto.loop_unroll):  # noqa: N801 a name of that package
+    """The language's loop_unroll."""
+
+    def __init__(self, *bounds: Any, submit_before_loop: bool = False, **others: Any):
+        super().__init__(*bounds, **others)
+
+
+def set_cube_tile_shapes(m: Any, k: Any, n: Any, *_: Any, **__: Any) -> None:
+    pto.set_cube_tile_shapes(m, k, n)
 
 
 def set_vec_tile_shapes(*dims: int) -> None:
@@ -171,12 +247,27 @@ _EXPRESSIONS = {
     "ceil_div": lambda a, b: -pto.floor_divide(-a, b),
     "bytes_of": lambda kind: kind.bytes,
 }
+_IN_MEMORY = {  # under `experimental`: rows through a table of pages, wherever a chip puts them
+    "gather_in_ub": lambda rows, index, pages, size, axis=-2: _through_pages(
+        rows, index, pages, size),
+    "gather_in_l1": lambda rows, index, pages, size, width, is_b_matrix=False, is_trans=False:
+        _through_pages(rows, index, pages, size)[:, :width],
+    "transposed_batchmatmul": lambda a, b, out_dtype: pto.matmul(
+        a.transpose(0, 1), b, out_dtype).transpose(0, 1),
+}  # fmt: skip
 # ... and for one of its functions.
 _OTHERWISE = {
     "greater": "gt", "floor_div": "floor_divide", "lrelu": "leaky_relu",
 }  # fmt: skip
 globals().update(_EXPRESSIONS)
 globals().update({name: getattr(pto, ours) for name, ours in _OTHERWISE.items()})
+
+
+def _through_pages(rows: Any, index: Any, pages: Any, size: int) -> Any:
+    """The rows at positions whose pages, of `size` rows each, a table finds."""
+    at, found = pto.cast(index.flatten(), pto.i64), pto.cast(pages.flatten(), pto.i64)
+    page = pto.floor_divide(at, size)
+    return rows[found[page] * size + at - page * size]
 
 
 def scatter_update(x: Any, dim: int, index: Any, src: Any) -> Any:
@@ -209,34 +300,68 @@ class RunMode(enum.IntEnum):
 _said: set[str] = set()
 
 
-def _no_meaning(settings: dict[str, Any]) -> None:
+def _no_meaning(settings: dict[str, Any], but: Any = ()) -> None:
     for name in settings:
-        if name not in _said:
+        if name not in _said and name not in but and name != "sg_set_scope":
             _said.add(name)
             file, _, line = user_line().rpartition(":")
             text = f"pypto: the setting {name} has no meaning in OpenPTO\n  fix: leave it out"
             warnings.warn_explicit(text, RuntimeWarning, file, int(line or 0))
 
 
-def _settings(**settings: Any) -> None:
-    _no_meaning(settings)
+_ACTING = {"name": "semantic_label", "vec_tile_shapes": "vec_tile_shapes",
+           "cube_tile_shapes": "cube_tile_shapes"}  # fmt: skip
 
 
 class options(contextlib.ContextDecorator):  # noqa: N801 a name of that package
-    """`with pypto.options(...)` or `@pypto.options(...)`: settings for what is inside."""
+    """`with pypto.options(...)` or `@pypto.options(...)`: settings for what is inside.
 
-    def __init__(self, name: str = "", *_: Any, **settings: Any):
-        _no_meaning(settings)
+    In a traced function tiles, the label and sg_set_scope, which parts functions, are the
+    language's; outside of one nothing acts.
+    """
+
+    def __init__(self, name: str = "", **settings: Any):
+        self.given = {_ACTING[key]: value for key, value in ({"name": name} | settings).items()
+                      if key in _ACTING and value}  # fmt: skip
+        self.scope: Any = None
+        _no_meaning(settings, but=_ACTING)
+        self.parts = _parts(settings)
 
     def __enter__(self) -> "options":
+        if is_tracing():
+            self.scope = pto.options(**self.given)
+            self.scope.__enter__()
+            if self.parts:
+                pto.cut()
         return self
 
-    def __exit__(self, *_: Any) -> None:
-        pass
+    def __exit__(self, *error: Any) -> None:
+        scope, self.scope = self.scope, None
+        if scope is not None:
+            scope.__exit__(*error)
 
 
-set_pass_options = set_host_options = set_codegen_options = set_runtime_options = _settings
-set_verify_options = set_debug_options = set_options = _settings
+def _parts(settings: dict[str, Any]) -> bool:
+    """Says whether settings part the functions that operations become."""
+    inside = settings.get("pass_options")
+    return "sg_set_scope" in (settings | inside if isinstance(inside, dict) else settings)
+
+
+def _set_options(**settings: Any) -> None:
+    """The same for the lines behind it."""
+    _no_meaning(settings, but=_ACTING)
+    if not is_tracing():
+        return
+    if settings.get("vec_tile_shapes"):
+        set_vec_tile_shapes(*settings["vec_tile_shapes"])
+    if settings.get("cube_tile_shapes"):
+        set_cube_tile_shapes(*settings["cube_tile_shapes"])
+    if _parts(settings):
+        pto.cut()
+
+
+set_options = set_pass_options = set_host_options = set_codegen_options = _set_options
+set_runtime_options = set_verify_options = set_debug_options = _set_options
 
 
 def set_matrix_size(*_: Any) -> None:
@@ -249,7 +374,13 @@ def _inlined(function: Callable) -> Callable:
 
 
 frontend = SimpleNamespace(jit=jit, function=_inlined, dynamic=lambda name="": pto.DYN)
+experimental = SimpleNamespace(set_operation_options=_set_options, **_IN_MEMORY)
 sys.modules[f"{__name__}.frontend"] = frontend  # type: ignore[assignment]
+sys.modules[f"{__name__}.experimental"] = experimental  # type: ignore[assignment]
+__all__ = sorted(
+    name for name, value in globals().items()
+    if not name.startswith("_") and not isinstance(value, type(sys)) and name not in _IMPORTED
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
