@@ -37,7 +37,7 @@ MAY_USE = {
 BUDGETS = {
     "abi": 710,
     "adapters": 11490,
-    "base": 1220,
+    "base": 1452,
     "bench": 1224,
     "bindings": 4470,
     "codegen": 2975,
@@ -47,7 +47,7 @@ BUDGETS = {
     "ir": 4510,
     "isa": 17705,
     "language": 8300,
-    "launch": 5350,
+    "launch": 5435,
     "operators": 3170,
     "ops": 5167,
     "passes": 1040,

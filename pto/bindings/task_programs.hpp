@@ -13,7 +13,7 @@
 
 #include "pto/base/error.hpp"
 #include "pto/compiler/compile.hpp"
-#include "pto/compiler/library.hpp"
+#include "pto/compiler/load.hpp"
 #include "pto/tasks/cores/orchestrate.hpp"
 
 namespace pto::bindings {

@@ -14,7 +14,7 @@
 #include "pto/bindings/run_arguments.hpp"
 #include "pto/bindings/task_programs.hpp"
 #include "pto/bindings/traces.hpp"
-#include "pto/compiler/library.hpp"
+#include "pto/compiler/load.hpp"
 #include "pto/compiler/target.hpp"
 #include "pto/tasks/cores/abandon.hpp"
 #include "pto/tasks/cores/checker.hpp"

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "pto/abi/host.h"
+#include "pto/base/file.hpp"
+#include "pto/base/sha256.hpp"
 #include "pto/compiler/cache.hpp"
-#include "pto/compiler/file.hpp"
 #include "pto/compiler/parsed_header.hpp"
-#include "pto/compiler/sha256.hpp"
 
 namespace pto {
 namespace {

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "pto/base/clock.hpp"
-#include "pto/compiler/file.hpp"
-#include "pto/compiler/sha256.hpp"
+#include "pto/base/file.hpp"
+#include "pto/base/sha256.hpp"
 #include "pto/compiler/toolchain.hpp"
 
 namespace pto {

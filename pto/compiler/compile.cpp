@@ -3,7 +3,7 @@
 
 #include "pto/codegen/emit.hpp"
 #include "pto/compiler/interpreted.hpp"
-#include "pto/compiler/library.hpp"
+#include "pto/compiler/load.hpp"
 #include "pto/compiler/target.hpp"
 #include "pto/ir/print.hpp"
 #include "pto/ir/verify.hpp"

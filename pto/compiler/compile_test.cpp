@@ -10,7 +10,7 @@
 #include <map>
 #include <numeric>
 
-#include "pto/compiler/file.hpp"
+#include "pto/base/file.hpp"
 #include "pto/compiler/settings.hpp"
 #include "pto/launch/call.hpp"
 

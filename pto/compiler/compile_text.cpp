@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <regex>
 
+#include "pto/base/file.hpp"
 #include "pto/base/machine.hpp"
 #include "pto/compiler/compile.hpp"
-#include "pto/compiler/library.hpp"
+#include "pto/compiler/load.hpp"
 #include "pto/compiler/target.hpp"
 
 namespace pto {

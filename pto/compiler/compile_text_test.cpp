@@ -5,9 +5,9 @@
 
 #include <filesystem>
 
+#include "pto/base/file.hpp"
 #include "pto/compiler/compile.hpp"
-#include "pto/compiler/file.hpp"
-#include "pto/compiler/library.hpp"
+#include "pto/compiler/load.hpp"
 #include "pto/compiler/settings.hpp"
 #include "pto/runtime.h"
 

@@ -11,10 +11,10 @@
 #include <sstream>
 #include <system_error>
 
+#include "pto/base/file.hpp"
+#include "pto/base/sha256.hpp"
 #include "pto/compiler/cache.hpp"
-#include "pto/compiler/file.hpp"
 #include "pto/compiler/process.hpp"
-#include "pto/compiler/sha256.hpp"
 #include "pto/compiler/toolchain.hpp"
 
 namespace pto {

@@ -7,11 +7,11 @@
 #include <mutex>
 #include <set>
 
+#include "pto/base/file.hpp"
+#include "pto/base/sha256.hpp"
 #include "pto/base/text.hpp"
 #include "pto/codegen/emit.hpp"
-#include "pto/compiler/file.hpp"
 #include "pto/compiler/settings.hpp"
-#include "pto/compiler/sha256.hpp"
 #include "pto/compiler/target.hpp"
 #include "pto/ir/axis_map.hpp"
 #include "pto/ir/interpret.hpp"

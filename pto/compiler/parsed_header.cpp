@@ -8,9 +8,9 @@
 #include <set>
 #include <system_error>
 
+#include "pto/base/file.hpp"
 #include "pto/codegen/emit.hpp"
 #include "pto/compiler/build.hpp"
-#include "pto/compiler/file.hpp"
 
 namespace pto {
 namespace {

@@ -8,9 +8,9 @@
 
 #include <filesystem>
 
+#include "pto/base/file.hpp"
 #include "pto/codegen/emit.hpp"
-#include "pto/compiler/file.hpp"
-#include "pto/compiler/library.hpp"
+#include "pto/compiler/load.hpp"
 #include "pto/ir/random_graph.hpp"
 #include "pto/passes/pipeline.hpp"
 #include "tests/deep.hpp"

@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "pto/compiler/file.hpp"
+#include "pto/base/file.hpp"
 
 namespace pto::process_test {
 

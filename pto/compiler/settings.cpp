@@ -12,7 +12,7 @@
 
 #include "pto/abi/host.h"
 #include "pto/base/error.hpp"
-#include "pto/compiler/file.hpp"
+#include "pto/base/file.hpp"
 
 namespace pto {
 namespace {

@@ -10,8 +10,8 @@
 #include <sstream>
 #include <system_error>
 
+#include "pto/base/file.hpp"
 #include "pto/base/text.hpp"
-#include "pto/compiler/file.hpp"
 #include "pto/compiler/process.hpp"
 
 namespace pto {
@@ -138,18 +138,6 @@ void add_precompiled(std::vector<std::string>* arguments, const Source& source,
 }
 
 }  // namespace
-
-std::string file_name_of(const std::string& name) {
-  constexpr size_t kLengthMax = 40;
-  std::string file;
-  for (const char c : name.substr(0, kLengthMax)) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0;
-    if (plain) file += c;
-    if (!plain && !file.empty() && file.back() != '_') file += '_';
-  }
-  while (!file.empty() && file.back() == '_') file.pop_back();
-  return file.empty() ? "kernel" : file;
-}
 
 double compile_seconds(const Source& source, const Settings& settings) {
   constexpr double kExtension = 10;  // a framework's headers take a minute where a kernel takes 1 s

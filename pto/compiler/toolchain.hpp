@@ -91,7 +91,4 @@ std::string parse_header(const Toolchain& toolchain, const Source& header,
                          const std::string& folder, const Settings& settings,
                          const std::function<bool()>& interrupted);
 
-// Returns the part of a name that may stand in a file name: "softmax" for "softmax (2, 3)".
-std::string file_name_of(const std::string& name);
-
 }  // namespace pto

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Library: the loaded code of one source, from the cache or fresh from the compiler.
+// Library: the loaded code of one shared object.
 //
-//     std::shared_ptr<const Library> library = load({"twice", text, Target::Avx2}, interrupted);
+//     std::shared_ptr<const Library> library = load_object("twice", bytes);
 //     pto_kernel twice = library->function("twice");
 //
-// Invariant: equal sources in one cache folder give one library a process while it lives, and one
-// compilation even when several threads or processes ask at once. A folder that cannot be written
-// never keeps code from running: load() then compiles in a private temporary folder, with one
-// warning.
 // Thread safety: all functions may be called from any thread.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "pto/abi/host.h"
-#include "pto/compiler/toolchain.hpp"
 
 namespace pto {
 
@@ -41,10 +35,6 @@ class Library {
   std::string name_, path_;
   void* handle_;
 };
-
-// Throws as Build does. `cache_directory`: "" is that of the settings.
-std::shared_ptr<const Library> load(const Source& source, const std::function<bool()>& interrupted,
-                                    const std::string& cache_directory = "");
 
 // Loads the bytes of an object, as object() gave them, perhaps on another machine. Throws
 // pto::Error where they cannot be loaded or no folder can hold them.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/compiler/sha256.hpp"
+#include "pto/base/sha256.hpp"
 
 #include <gtest/gtest.h>
 

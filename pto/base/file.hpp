@@ -46,4 +46,7 @@ std::string temporary_directory();
 // option; unchanged where the current folder is gone.
 std::string absolute_path(const std::string& path);
 
+// Returns the part of a name that may stand in a file name: "softmax" for "softmax (2, 3)".
+std::string file_name_of(const std::string& name);
+
 }  // namespace pto

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Toolchain, cache and loading, on real files and with compilers that misbehave.
-#include "pto/compiler/library.hpp"
+#include "pto/compiler/load.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -15,13 +15,13 @@
 #include <set>
 #include <thread>
 
+#include "pto/base/file.hpp"
 #include "pto/compiler/build.hpp"
 #include "pto/compiler/cache.hpp"
 #include "pto/compiler/compile.hpp"
-#include "pto/compiler/file.hpp"
 #include "pto/compiler/settings.hpp"
 
-namespace pto::library_test {
+namespace pto::load_test {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -462,4 +462,4 @@ TEST_F(Compiler, kernels_may_call_the_runtime_and_the_mathematics_library) {
               HasSubstr("the compiled kernel cannot be loaded"));
 }
 
-}  // namespace pto::library_test
+}  // namespace pto::load_test

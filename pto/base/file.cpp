@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/compiler/file.hpp"
+#include "pto/base/file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -104,6 +105,18 @@ std::string absolute_path(const std::string& path) {
   std::error_code error;
   const std::filesystem::path whole = std::filesystem::absolute(path, error);
   return error ? path : whole.string();
+}
+
+std::string file_name_of(const std::string& name) {
+  constexpr size_t kLengthMax = 40;
+  std::string file;
+  for (const char c : name.substr(0, kLengthMax)) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (plain) file += c;
+    if (!plain && !file.empty() && file.back() != '_') file += '_';
+  }
+  while (!file.empty() && file.back() == '_') file.pop_back();
+  return file.empty() ? "kernel" : file;
 }
 
 }  // namespace pto
