@@ -4,7 +4,7 @@
 `pto.jit` compiles a Python function over torch tensors or NumPy arrays; the operations inside it
 are `pto.exp`, `pto.sum`, `pto.where` and their like, and Python's operators. `pto.ops` is the
 operator library, and `pto.torch` and its siblings put it into a framework. `pto.Runtime` runs
-dependent C++ kernels as tasks on all cores. `pto.load` reads what their objects saved. Adapters,
+dependent C++ kernels as tasks on all cores. `pto.load` reads what was saved. Adapters,
 runtime and `pto.ops` load at first use.
 """
 

@@ -206,6 +206,35 @@ def compile(
     """The program of a graph; `strides` has a stride class for each tensor input. `dump(stage,
     text)` sees every stage. Python's lock is free meanwhile, and Ctrl-C stops the compiler."""
 
+def seal(
+    graph: Graph,
+    strides: Sequence[int],
+    writes: Sequence[int],
+    target: str,
+    text: str,
+    numbers: list[int | float | None],
+) -> tuple[str, bytes]:
+    """(target, the program of a graph as bytes), as compile() makes it; `numbers` has for each
+    parameter that is a number the value to which it is fixed, or None."""
+
+class ProgramPackage:
+    """The loaded programs of a package."""
+
+    def __init__(self, shown: str, payload: bytes) -> None: ...
+    @property
+    def shown(self) -> str:
+        """The name of the file."""
+
+    @property
+    def texts(self) -> list[str]:
+        """The call that each program serves."""
+
+    def choose(self, tensors: list, among: Sequence[int]) -> int | None:
+        """The number of the program, `among` these, for (dtype, shape, stride class) of the
+        tensors, or None."""
+
+    def program(self, number: int, /) -> Program: ...
+
 class ExtensionBuild:
     """The library of C++ files against another package's headers."""
 
@@ -314,10 +343,12 @@ class Callable:
         defaults: tuple,
         policy: Any,
         takes_object: bool = False,
+        in_any_mode: bool = False,
         /,
     ) -> None:
         """Takes calls with these parameters. The first may be the object of a method: a constant,
-        of which state(object) is the key."""
+        of which state(object) is the key. With `in_any_mode` tensors of PyTorch that lie in memory
+        never go to call_in_library(), whatever mode is active."""
     def bind_schema(self, index: int, policy: Any, /) -> None:
         """Takes calls of this operator of the registry."""
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any: ...

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages: the one format of the files that pto saves: compiled programs, packed weights.
+"""Packages: the one format of the files that pto saves: functions, programs of tasks, weights.
 
     save("w.pto", content_of("weight", {"name": "w"}, [array]))
     package = opened(Path("w.pto").read_bytes(), "w.pto")   # .kind, .header, .payload
     pto.load("w.pto")                                       # the object that the file holds
 
 A file holds a magic text, version and length of the header, the header as JSON, the payload, and
-the SHA-256 of all before. The header says the kind of the file; without one it is a program. The
-digest detects damage, not forgery, and a program is native code: load only what you would run.
+the SHA-256 of all before. The header begins with the kind of the file, which C reads there, too
+(pto/launch/package.cpp); without one it is a program of tasks. The digest detects damage, not
+forgery, and a program is native code: load only what you would run.
 Thread safety: any thread; a file that is replaced is read as it was or as it is.
 """
 
@@ -28,7 +29,8 @@ from pto.language.location import describe
 
 MAGIC, VERSION, PREFIX, DIGEST_BYTES = b"OpenPTO package\n", 1, struct.Struct("<16sIQ"), 32
 READERS = {  # by kind: what it is called, and who reads it with from_package(package)
-    "program": ("a compiled program", "pto.tasks.package", "CompiledPackage"),
+    "program": ("a jitted function", "pto.language.package", "PackagedFunction"),
+    "tasks": ("a program of tasks", "pto.tasks.package", "CompiledPackage"),
     "weight": ("a packed weight", "pto.ops.packed_weight", "PackedWeight"),
 }
 
@@ -64,7 +66,7 @@ def content_of(kind: str, header: dict[str, Any], pieces: Sequence[Any]) -> list
 
 def save(path: str | os.PathLike, content: Sequence[Any]) -> None:
     """Writes a file; one of that name is replaced as a whole."""
-    path = _path(path, "save")
+    path = path_of(path, "save")
     new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         with open(new, "wb") as file:
@@ -77,7 +79,7 @@ def save(path: str | os.PathLike, content: Sequence[Any]) -> None:
 
 def read(path: str | os.PathLike) -> Package:
     """Reads a file that save() wrote; InvalidValue where it is none, or damaged."""
-    path = _path(path, "load")
+    path = path_of(path, "load")
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -109,6 +111,8 @@ def opened(content: bytes, shown: str) -> Package:
     with checked_header(shown):
         header = json.loads(content[PREFIX.size : PREFIX.size + length])
         kind = header.get("kind", "program")
+        if kind == "program" and "orch_func" in header:
+            kind = "tasks"  # saved before jitted functions were
         return Package(kind, header, whole[PREFIX.size + length : -DIGEST_BYTES], shown)
 
 
@@ -162,7 +166,8 @@ def _called(kind: Any) -> str:
     return READERS[kind][0] if isinstance(kind, str) and kind in READERS else repr(kind)[:60]
 
 
-def _path(path: Any, function: str) -> Path:
+def path_of(path: Any, function: str) -> Path:
+    """A path that a `function` was given."""
     if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
         raise InvalidType(
             f"{function}: the path is {describe(path)}", "a file has a name", "pass its path"

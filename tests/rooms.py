@@ -35,11 +35,11 @@ MAY_USE = {
 # Lines that are neither blank nor comment, tests apart; "pto": the files beside the rooms.
 # A commit that raises a number says why.
 BUDGETS = {
-    "abi": 710,
+    "abi": 721,
     "adapters": 11490,
     "base": 1452,
     "bench": 1224,
-    "bindings": 4470,
+    "bindings": 4585,
     "codegen": 2975,
     "compat": 2560,
     "compiler": 2090,
@@ -47,11 +47,11 @@ BUDGETS = {
     "ir": 4510,
     "isa": 17705,
     "language": 8300,
-    "launch": 5435,
+    "launch": 5960,
     "operators": 3170,
     "ops": 5167,
     "passes": 1040,
-    "pto": 881,
+    "pto": 884,
     "tasks": 11140,
 }
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}

@@ -279,8 +279,8 @@ def test_a_file_says_its_kind_and_load_reads_every_kind(package, tmp_path):
     package.save(path := tmp_path / "work.pto")
     assert pto.load(path).to_bytes() == package.to_bytes()
     for kind, text in (
-        ("weight", "w.pto holds a packed weight, not a compiled program\n.*'weight'\n.*pto.load"),
-        ("kernel of tomorrow", "w.pto holds 'kernel of tomorrow', not a compiled program"),
+        ("weight", "w.pto holds a packed weight, not a program of tasks\n.*'weight'\n.*pto.load"),
+        ("kernel of tomorrow", "w.pto holds 'kernel of tomorrow', not a program of tasks"),
         (["x"], r"w.pto holds \['x'\], not"),
     ):
         (tmp_path / "w.pto").write_bytes(of_kind(kind))
@@ -288,18 +288,19 @@ def test_a_file_says_its_kind_and_load_reads_every_kind(package, tmp_path):
             pto.CompiledPackage.load(tmp_path / "w.pto")
         if kind != "weight":
             with pytest.raises(
-                ValueError, match="w.pto holds .*\n.*this pto reads program, weight"
+                ValueError, match="w.pto holds .*\n.*this pto reads program, tasks, weight"
             ):
                 pto.load(tmp_path / "w.pto")
 
 
-def test_a_file_from_before_kinds_is_a_program(package):
+@pytest.mark.parametrize("kind", [{}, {"kind": "program"}], ids=["none", "program"])
+def test_a_file_from_before_packages_of_functions_is_a_program_of_tasks(package, kind):
     content = package.to_bytes()
     magic, version, length = container.PREFIX.unpack_from(content)
     start = container.PREFIX.size
     header = json.loads(content[start : start + length])
-    assert header.pop("kind") == "program"
-    text = json.dumps(header).encode()
+    assert header.pop("kind") == "tasks"
+    text = json.dumps({**kind, **header}).encode()
     whole = container.PREFIX.pack(magic, version, len(text)) + text + content[start + length : -32]
     old = pto.CompiledPackage.from_bytes(whole + hashlib.sha256(whole).digest())
     assert old.to_bytes() == content
@@ -323,7 +324,7 @@ def test_the_command_line_says_what_a_file_holds(package, tmp_path, capsys, monk
     monkeypatch.setattr(sys, "argv", ["pto", "package", str(tmp_path / "work.pto")])
     assert command_line() == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("work.pto: a compiled program, ") and lines[0].endswith(" bytes")
+    assert lines[0].startswith("work.pto: a program of tasks, ") and lines[0].endswith(" bytes")
     assert {"  kernels: work", f"  target: {package.target}"} <= set(lines)
     (tmp_path / "work.pto").write_text("no package")
     assert command_line() == 1

@@ -15,6 +15,9 @@
 extern "C" {
 #endif
 
+// Raised when a function here changes, so that a saved program never calls another one.
+enum { PTO_PROGRAM_VERSION = 1 };
+
 // Runs a kernel over `items` items, whose number and quantum (1) stand in its scalars. `bytes` is
 // the traffic of all items, `written_bytes` that of results nobody reads soon.
 int32_t pto_launch_items(pto_kernel kernel, const pto_args* args, int64_t items, int64_t bytes,

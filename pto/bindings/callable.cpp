@@ -109,9 +109,9 @@ PyObject* replace(PyObject* self, Binder* binder) {
 PyObject* bind_function(PyObject* self, PyObject* args) {
   return translated([&]() -> PyObject* {
     PyObject *name, *parameters, *defaults, *policy;
-    int takes_object = 0;
-    if (!PyArg_ParseTuple(args, "UO!O!O|p", &name, &PyTuple_Type, &parameters, &PyTuple_Type,
-                          &defaults, &policy, &takes_object))
+    int takes_object = 0, in_any_mode = 0;
+    if (!PyArg_ParseTuple(args, "UO!O!O|pp", &name, &PyTuple_Type, &parameters, &PyTuple_Type,
+                          &defaults, &policy, &takes_object, &in_any_mode))
       throw PythonError{};
     if (PyTuple_GET_SIZE(parameters) > JitBinder::kMaxParameters ||
         PyTuple_GET_SIZE(defaults) > PyTuple_GET_SIZE(parameters)) {
@@ -119,8 +119,8 @@ PyObject* bind_function(PyObject* self, PyObject* args) {
                    JitBinder::kMaxParameters);
       throw PythonError{};
     }
-    return replace(self,
-                   new JitBinder(self, name, parameters, defaults, policy, takes_object != 0));
+    return replace(self, new JitBinder(self, name, parameters, defaults, policy, takes_object != 0,
+                                       in_any_mode != 0));
   });
 }
 
@@ -160,7 +160,7 @@ void dealloc(PyObject* self) {
 
 PyMethodDef kMethods[] = {
     {"bind_function", &bind_function, METH_VARARGS,
-     "bind_function(name, parameters, defaults, policy, takes_object=False)"},
+     "bind_function(name, parameters, defaults, policy, takes_object=False, in_any_mode=False)"},
     {"bind_schema", &bind_schema, METH_VARARGS, "bind_schema(index, policy)"},
     {"describe_call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&describe)),
      METH_FASTCALL | METH_KEYWORDS,

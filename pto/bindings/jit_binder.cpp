@@ -13,6 +13,7 @@
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/bindings/results.hpp"
+#include "pto/launch/package.hpp"
 
 namespace nb = nanobind;
 
@@ -42,12 +43,13 @@ HostExecutor& torch_executor() {
 }
 
 JitBinder::JitBinder(PyObject* self, PyObject* name, PyObject* parameters, PyObject* defaults,
-                     PyObject* policy, bool takes_object)
+                     PyObject* policy, bool takes_object, bool in_any_mode)
     : self_(self),
       name_(Py_NewRef(name)),
       policy_(Py_NewRef(policy)),
       parameter_count_(PyTuple_GET_SIZE(parameters)),
       takes_object_(takes_object),
+      in_any_mode_(in_any_mode),
       owner_(kernel_table().new_owner(PyUnicode_AsUTF8(name))) {
   const Py_ssize_t first_default = parameter_count_ - PyTuple_GET_SIZE(defaults);
   for (Py_ssize_t i = 0; i < parameter_count_; ++i) {
@@ -121,7 +123,7 @@ void JitBinder::sort_one(Py_ssize_t place, TypeRecord record, ArgumentReader* re
       reader->refuse(name, value, "kind");
     case Kind::Torch:
       if (const auto is_plain = torch_executor().is_plain;
-          reader->tensors().empty() && is_plain != nullptr && is_plain() == 0)
+          !in_any_mode_ && reader->tensors().empty() && is_plain != nullptr && is_plain() == 0)
         throw ForLibrary{};
       [[fallthrough]];
     default:
@@ -269,7 +271,26 @@ JitBinder::Found JitBinder::find(Signature* found, const Bound& bound) {
       throw;
     }
   }
-  return last_ = {entry, forms_.at(entry->program.get())};
+  bool wants_copies = false;
+  for (uint32_t i = 0; i < signature.count; ++i)
+    wants_copies |=
+        wants_copy(entry->program->spec().inputs[i], tensor_class(signature.words[i]).strides);
+  return last_ = {entry, forms_.at(entry->program.get()), wants_copies};
+}
+
+// Returns the tensors with copies for those that the code, of a package, takes without gaps alone.
+std::span<const pto_tensor_ref> JitBinder::copied(
+    const Found& found, const ArgumentReader& reader, Staging* staging,
+    std::array<pto_tensor_ref, PTO_MAX_TENSORS>* copies) const {
+  const std::span given = reader.tensors();
+  std::copy(given.begin(), given.end(), copies->begin());
+  for (size_t i = 0; i < given.size(); ++i) {
+    const StrideClass strides = tensor_class(found.entry->signature.words[i]).strides;
+    if (!wants_copy(found.entry->program->spec().inputs[i], strides)) continue;
+    (*copies)[i].data = staging->copy_of(given[i]);
+    (*copies)[i].strides = nullptr;
+  }
+  return {copies->data(), given.size()};
 }
 
 void JitBinder::execute(Call* call, const ArgumentReader& reader,
@@ -301,26 +322,27 @@ Py_ssize_t JitBinder::written_in_place(const ProgramSpec& spec, size_t output,
                                        const ArgumentReader& reader, const Bound& bound) const {
   const int written = spec.outputs[output].writes;
   if (written < 0 || bound.out != nullptr) return -1;
-  const auto tensor = static_cast<size_t>(written);
-  const pto_tensor_ref& to = reader.tensors()[tensor];
-  const bool is_free = spec.outputs[output].replaces == written || !spec.inputs[tensor].is_read;
-  if (!is_free || !reader.may_write(tensor) || !is_contiguous(to.rank, to.sizes, to.strides))
+  if (!reader.may_write(static_cast<size_t>(written)) ||
+      !may_write_in_place(spec, output, reader.tensors()))
     return -1;
-  for (size_t i = 0; i < reader.tensors().size(); ++i)
-    if (i != tensor && overlap(address_range(to), address_range(reader.tensors()[i]))) return -1;
   int left = written;
   for (Py_ssize_t place = 0; place < parameter_count_; ++place)
     if (bound.constants[place] == nullptr && left-- == 0) return place;
   return -1;
 }
 
-PyObject* JitBinder::run(const Program& program, PyObject* form, const ArgumentReader& reader,
-                         const Bound& bound) {
+PyObject* JitBinder::run(const Found& found, const ArgumentReader& reader, const Bound& bound) {
+  const Program& program = *found.entry->program;
+  PyObject* const form = found.form;
   uint64_t scalars[kMaxParameters];
   size_t scalar_count = 0;
   for (uint32_t rest = bound.is_number; rest != 0; rest &= rest - 1)
     std::memcpy(&scalars[scalar_count++], &bound.numbers[__builtin_ctz(rest)], sizeof(double));
-  Call call(program, reader.tensors(), {scalars, scalar_count});
+  Staging dense(program.spec().name.c_str());
+  std::array<pto_tensor_ref, PTO_MAX_TENSORS> copies;
+  const auto tensors =
+      found.wants_copies ? copied(found, reader, &dense, &copies) : reader.tensors();
+  Call call(program, tensors, {scalars, scalar_count});
   const auto& outputs = program.spec().outputs;
   const auto count = static_cast<int>(outputs.size());
   Results results(reader, policy_, program.spec().name.c_str());
@@ -377,7 +399,7 @@ PyObject* JitBinder::call_here(const ArgumentReader& reader, Bound* bound) {
   Signature signature;
   for (const pto_tensor_ref& tensor : reader.tensors()) signature.add(tensor);
   Found found = find_or_steer(reader, &signature, bound);
-  return run(*found.entry->program, found.form, reader, *bound);
+  return run(found, reader, *bound);
 }
 
 PyObject* JitBinder::call(const Passed& passed, const char** instead) {

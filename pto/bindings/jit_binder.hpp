@@ -16,6 +16,7 @@
 
 #include <Python.h>
 
+#include <array>
 #include <unordered_map>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "pto/launch/call.hpp"
 #include "pto/launch/kernel_table.hpp"
 #include "pto/launch/pool.hpp"
+#include "pto/launch/staging.hpp"
 
 namespace pto::bindings {
 
@@ -42,8 +44,9 @@ class JitBinder final : public Binder {
 
   // With `takes_object` the first parameter may be the object of a method: neither array nor
   // constant. What the function reads of it is the constant `state(object)`.
+  // With `in_any_mode` it runs plain tensors itself also where PyTorch would do more with the call.
   JitBinder(PyObject* self, PyObject* name, PyObject* parameters, PyObject* defaults,
-            PyObject* policy, bool takes_object);
+            PyObject* policy, bool takes_object, bool in_any_mode);
   ~JitBinder() override;
   JitBinder(const JitBinder&) = delete;
   JitBinder& operator=(const JitBinder&) = delete;
@@ -65,7 +68,8 @@ class JitBinder final : public Binder {
   };
   struct Found {
     const KernelTable::Entry* entry = nullptr;
-    PyObject* form = nullptr;  // None: one tensor; the type tuple; or what assembles the result
+    PyObject* form = nullptr;   // None: one tensor; the type tuple; or what assembles the result
+    bool wants_copies = false;  // of tensors with gaps, see copied()
   };
   struct Steered {  // thrown by specialise: these numbers have to be constants
     uint32_t parameters;
@@ -86,8 +90,10 @@ class JitBinder final : public Binder {
   PyObject* call_here(const ArgumentReader& reader, Bound* bound);
   std::shared_ptr<const Program> specialise(const Signature& signature, const Bound& bound);
   Ref described(const Signature& signature, const Bound& bound) const;
-  PyObject* run(const Program& program, PyObject* form, const ArgumentReader& reader,
-                const Bound& bound);
+  PyObject* run(const Found& found, const ArgumentReader& reader, const Bound& bound);
+  std::span<const pto_tensor_ref> copied(const Found& found, const ArgumentReader& reader,
+                                         Staging* staging,
+                                         std::array<pto_tensor_ref, PTO_MAX_TENSORS>* copies) const;
   // Returns the place of the parameter that is the tensor's; -1 where an output that becomes its
   // elements cannot be computed there.
   Py_ssize_t written_in_place(const ProgramSpec& spec, size_t output, const ArgumentReader& reader,
@@ -100,7 +106,7 @@ class JitBinder final : public Binder {
   PyObject *name_, *policy_;
   Parameters parameters_;
   const Py_ssize_t parameter_count_;
-  const bool takes_object_;
+  const bool takes_object_, in_any_mode_;
   uint64_t owner_;
   Captures captures_;
   uint32_t steering_ = 0;  // bit i: parameter i is a constant also where it is a float

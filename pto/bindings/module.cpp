@@ -58,6 +58,7 @@ NB_MODULE(_core, m) {
   bind_explain(m);
   bind_machine(m);
   bind_callable(m);
+  bind_packages(m);
   bind_operator_shapes(m);
   bind_operators(m);
   bind_traces(m);

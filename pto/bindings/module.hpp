@@ -21,6 +21,7 @@ void bind_compile(nanobind::module_& m);    // compile.cpp: compile(), Program
 void bind_explain(nanobind::module_& m);    // explain.cpp: explain(), nodes of graphs
 void bind_machine(nanobind::module_& m);    // machine.cpp: machine, threads, memory
 void bind_callable(nanobind::module_& m);   // callable.cpp: Callable, of @pto.jit and operators
+void bind_packages(nanobind::module_& m);   // packages.cpp: seal(), ProgramPackage
 void bind_operators(nanobind::module_& m);  // operators.cpp: the operator registry
 void bind_operator_shapes(nanobind::module_& m);  // operator_shapes.cpp: shapes of outputs
 void bind_tasks(nanobind::module_& m);   // tasks.cpp: compiled sources, runs of the chip engine

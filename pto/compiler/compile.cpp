@@ -47,13 +47,18 @@ void explain_interpreted(const Graph& graph, const ErrorText& reason,
                                   reason.what + "\n  why: " + reason.why);
 }
 
+std::shared_ptr<const Library> code_of(const Emitted& emitted, Target target,
+                                       const CompileOptions& options) {
+  return load({emitted.spec.name, emitted.text, target}, options.interrupted,
+              options.cache_directory);
+}
+
 std::shared_ptr<const Program> compile_emitted(Emitted emitted, const CompileOptions& options) {
   const Target target = target_of(options);
   std::vector<pto_kernel> functions;
   std::shared_ptr<const Library> library;
   if (!emitted.spec.launches.empty()) {  // a graph without outputs launches nothing
-    library = load({emitted.spec.name, emitted.text, target}, options.interrupted,
-                   options.cache_directory);
+    library = code_of(emitted, target, options);
     for (const LaunchSpec& launch : emitted.spec.launches) {
       functions.push_back(library->function(launch.function));
     }
@@ -82,6 +87,14 @@ std::shared_ptr<const Program> compile_or_interpret(const Graph& graph,
   } catch (const RefusedCode& error) {
     return interpreted_program(graph, emitted.spec, options, error);
   }
+}
+
+SealedProgram compile_sealed(const Graph& graph, const CompileOptions& options) {
+  const Target target = target_of(options);
+  Emitted emitted = emit_stages(graph, options);
+  std::string object;
+  if (!emitted.spec.launches.empty()) object = code_of(emitted, target, options)->object();
+  return {machine_name(), target, "", std::move(emitted.spec), {}, std::move(object)};
 }
 
 Explained explain(const Graph& graph, const CompileOptions& options) {

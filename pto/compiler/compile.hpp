@@ -19,6 +19,7 @@
 #include "pto/codegen/outline.hpp"
 #include "pto/ir/graph.hpp"
 #include "pto/launch/program.hpp"
+#include "pto/launch/sealed.hpp"
 
 namespace pto {
 
@@ -47,6 +48,10 @@ std::shared_ptr<const Program> compile(const Graph& graph, const CompileOptions&
 // warning names the file that reproduces it.
 std::shared_ptr<const Program> compile_or_interpret(const Graph& graph,
                                                     const CompileOptions& options = {});
+
+// Returns the program of a graph with its object, to be saved: pto/launch/sealed.hpp. Throws as
+// compile() does.
+SealedProgram compile_sealed(const Graph& graph, const CompileOptions& options = {});
 
 // Compiles C++ text as it is, with the functions that it defines: int32_t name(const pto_args*),
 // declared here as extern "C"; the name kernel_entry has the public form void

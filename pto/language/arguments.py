@@ -153,7 +153,7 @@ def mismatch(jit: Any, args: tuple, kwargs: dict) -> NoReturn:
     import inspect
 
     try:
-        inspect.signature(jit.__wrapped__).bind(*args, **kwargs)
+        inspect.signature(jit).bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(f"{jit.__name__}() {error}") from None
     raise TypeError(f"{jit.__name__}(): the arguments do not fit the parameters")

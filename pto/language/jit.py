@@ -199,6 +199,12 @@ class Jit(_core.Callable):
         self._compiled(graph, tensors, form)
         return self
 
+    def package(self, path: Any, *examples: Any) -> None:
+        """Saves the function compiled for such calls, to be loaded by pto.load(): package.py."""
+        from pto.language.package import save  # seldom needed
+
+        save(self, path, examples)
+
     def specialise(
         self, tensors: list, constants: list, numbers: list[bool]
     ) -> tuple[_core.Program | None, Any, int]:

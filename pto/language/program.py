@@ -19,7 +19,6 @@ Thread safety: as of a jitted function; two calls that write one array race as t
 
 import dis
 import functools
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +30,7 @@ from pto.language.code_names import has_loops, named, with_called
 from pto.language.location import user_line
 from pto.language.spelling import function as named_part
 from pto.language.tensor import Tensor
+from pto.language.written import finish
 
 _WRITES = {"STORE_SUBSCR", "STORE_SLICE"}
 _WRITERS = {"assemble", "move", "scatter_", "scatter_add_", "index_add_"}
@@ -87,10 +87,7 @@ class Program:
         if has_lists(values):
             return self._call_with_lists(args, kwargs)
         found = self.compiled(*args, **kwargs)
-        if written := found.get("written"):
-            given = self.signature.bind(*args, **kwargs).arguments
-            self._write({name: (given[name], value) for name, value in written.items()})
-        return found.get("returned")
+        return finish(self.__name__, self.signature, found, args, kwargs)
 
     def _call_with_lists(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         program, flat = self.with_flat_lists(args, kwargs)
@@ -113,26 +110,6 @@ class Program:
         flat = [one for value, count in zip(values, counts, strict=True)
                 for one in (value if count is not None else [value])]  # fmt: skip
         return self.of_lists[counts], flat
-
-    def _write(self, targets: dict[str, tuple[Any, Any]]) -> None:
-        arrays = [array for array, _ in targets.values()]
-        for name, (array, _) in targets.items():
-            if getattr(getattr(array, "flags", None), "writeable", True) is False:
-                arguments.refuse(self.__name__, name, array, "read-only", "")
-            if sum(_may_share(array, other) for other in arrays) > 1:
-                raise InvalidValue(
-                    f"{self.__name__}: {name} shares memory with another array that is written",
-                    "which of the two writes is the last would be left to chance",
-                    "pass memory of its own",
-                    user_line(),
-                )
-        for array, value in targets.values():
-            if value is array:  # it was computed there
-                _count_change(array)
-            elif hasattr(array, "copy_"):
-                array.copy_(value)
-            else:
-                array[...] = value
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -157,24 +134,11 @@ class Program:
             return program.explain(*flat)
         return self.compiled.explain(*args, **kwargs)
 
+    def package(self, path: Any, *examples: Any) -> None:
+        """Saves the program compiled for such calls, to be loaded by pto.load(): package.py."""
+        self.compiled.package(path, *examples)
+
     def warm(self, *args: Any, **kwargs: Any) -> "Program":
         """Prepares calls with such arguments without running one."""
         self.compiled.warm(*args, **kwargs)
         return self
-
-
-def _count_change(array: Any) -> None:
-    """Lets PyTorch know that the elements of a tensor have changed."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(array, torch.Tensor):
-        torch.autograd.graph.increment_version(array)
-
-
-def _may_share(a: Any, b: Any) -> bool:
-    if a is b:
-        return True
-    if type(a).__module__ != "numpy" or type(b).__module__ != "numpy":
-        return False
-    import numpy
-
-    return numpy.shares_memory(a, b)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pto.language.annotations import TensorType
+from pto.language.location import fail
 
 
 class PerSize:
@@ -60,6 +61,18 @@ class PerSize:
     def explain(self, *args: Any, **kwargs: Any) -> Any:
         """Shows what becomes of a call with these arguments: an Explanation."""
         return self.of(*args, **kwargs).explain(*args, **kwargs)
+
+    def package(self, path: Any, *examples: Any) -> None:
+        """Saves the function compiled for such calls, which have equal STATIC sizes."""
+        from pto.language.package import calls_of  # seldom needed
+
+        calls = calls_of(self.__name__, examples)
+        found = {id(one): one for one in (self.of(*args, **kwargs) for args, kwargs in calls)}
+        if len(found) > 1:
+            fail(f"{self.__name__}.package: the examples have {len(found)} sets of STATIC sizes",
+                 "these are numbers while the function is traced, and a package has one of each",
+                 "save a file for each, or annotate them with pto.DYN")  # fmt: skip
+        next(iter(found.values())).package(path, *examples)
 
     def warm(self, *args: Any, **kwargs: Any) -> "PerSize":
         """Prepares calls with such arguments without running one."""

@@ -50,6 +50,18 @@ int32_t block_count(int64_t items, int64_t bytes, int64_t quantum, int threads,
   return static_cast<int32_t>(std::max<int64_t>(std::min(wanted, units), 1));
 }
 
+bool may_write_in_place(const ProgramSpec& spec, size_t output,
+                        std::span<const pto_tensor_ref> inputs) {
+  const auto written = static_cast<size_t>(spec.outputs[output].writes);
+  const pto_tensor_ref& to = inputs[written];
+  const bool is_free =
+      spec.outputs[output].replaces == spec.outputs[output].writes || !spec.inputs[written].is_read;
+  if (!is_free || !is_contiguous(to.rank, to.sizes, to.strides)) return false;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (i != written && overlap(address_range(to), address_range(inputs[i]))) return false;
+  return true;
+}
+
 Call::Call(const Program& program, std::span<const pto_tensor_ref> inputs,
            std::span<const uint64_t> scalars, std::vector<std::byte> params)
     : program_(program),

@@ -46,6 +46,11 @@ class FewOrMany {
 int32_t block_count(int64_t items, int64_t bytes, int64_t quantum, int threads,
                     int64_t grain_bytes);
 
+// Says whether the code may compute an output in the memory of the input whose elements it becomes:
+// one without gaps that is not read again and shares nothing with the others.
+bool may_write_in_place(const ProgramSpec& spec, size_t output,
+                        std::span<const pto_tensor_ref> inputs);
+
 class Call {
  public:
   // Throws pto::Error naming both sizes where a size contradicts the graph or a guard.

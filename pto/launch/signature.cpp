@@ -34,14 +34,19 @@ void Signature::add(const pto_tensor_ref& tensor) {
           "a kernel's tensors have at most " + std::to_string(PTO_MAX_RANK),
           "reshape it to fewer dimensions"});
   }
+  const TensorClass about = class_of(tensor);
+  words[count++] = static_cast<uint32_t>(about.dtype) |
+                   static_cast<uint32_t>(about.rank) << kRankShift |
+                   static_cast<uint32_t>(about.strides) << kStrideShift | about.ones << kOnesShift;
+}
+
+TensorClass class_of(const pto_tensor_ref& tensor) {
   uint32_t ones = 0;
   for (int axis = 0; axis < tensor.rank; ++axis) {
     ones |= static_cast<uint32_t>(tensor.sizes[axis] == 1) << axis;
   }
-  const StrideClass strides = stride_class(tensor.sizes, tensor.strides, tensor.rank);
-  words[count++] = static_cast<uint32_t>(tensor.dtype) |
-                   static_cast<uint32_t>(tensor.rank) << kRankShift |
-                   static_cast<uint32_t>(strides) << kStrideShift | ones << kOnesShift;
+  return {dtype_of(tensor), tensor.rank, stride_class(tensor.sizes, tensor.strides, tensor.rank),
+          ones};
 }
 
 size_t Signature::hash() const {

@@ -45,6 +45,7 @@ struct TensorClass {
 };
 
 TensorClass tensor_class(uint32_t word);
+TensorClass class_of(const pto_tensor_ref& tensor);
 StrideClass stride_class(const int64_t* sizes, const int64_t* strides, int rank);
 
 }  // namespace pto

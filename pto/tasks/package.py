@@ -5,7 +5,7 @@
     package.save("add.pto")
     rt.register("add", pkg=pto.CompiledPackage.load("add.pto"))
 
-The file is of kind "program" (pto/container.py); its payload are the shared objects. Packages are
+The file is of kind "tasks" (pto/container.py); its payload are the shared objects. Packages are
 immutable; threads may share them.
 """
 
@@ -131,7 +131,7 @@ class CompiledPackage:
             "codes": [{"name": c.functions.name, "functions": list(c.functions.functions),
                        "bytes": len(o)} for c, o in zip(codes, objects, strict=True)],
         }  # fmt: skip
-        return container.content_of("program", header, objects)
+        return container.content_of("tasks", header, objects)
 
     @staticmethod
     def from_bytes(content: bytes, shown: str = "the package") -> "CompiledPackage":
@@ -140,7 +140,7 @@ class CompiledPackage:
 
     @staticmethod
     def from_package(package: Package) -> "CompiledPackage":
-        package.check_kind("program")
+        package.check_kind("tasks")
         with container.checked_header(package.shown):
             _check_machine(package)
             return CompiledPackage._from_header(package.header, bytes(package.payload))

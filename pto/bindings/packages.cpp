@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packages of jitted functions for Python: programs to save, and those of a file.
+#include "pto/launch/package.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "pto/bindings/interruption.hpp"
+#include "pto/bindings/module.hpp"
+#include "pto/bindings/options.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace pto::bindings {
+namespace {
+
+SealedNumber number_from(nb::handle value) {
+  SealedNumber number;
+  if (value.is_none()) return number;
+  number.is_fixed = true;
+  if (PyFloat_Check(value.ptr())) {
+    const double real = nb::cast<double>(value);
+    std::memcpy(&number.bits, &real, sizeof real);
+  } else {
+    number.bits = PyLong_AsUnsignedLongLongMask(value.ptr());
+  }
+  return number;
+}
+
+nb::tuple seal_graph(const Graph& graph, const std::vector<int>& strides,
+                     const std::vector<int>& writes, const std::string& target,
+                     const std::string& text, const nb::list& numbers) {
+  CompileOptions options = options_from(strides, nb::none(), {}, target);
+  options.writes = writes;
+  SealedProgram program = interruptible([&](const std::function<bool()>& stop) {
+    options.interrupted = stop;
+    return compile_sealed(graph, options);
+  });
+  program.text = text;
+  for (nb::handle number : numbers) program.numbers.push_back(number_from(number));
+  const std::string bytes = seal(program);
+  return nb::make_tuple(std::string(name(program.target)), nb::bytes(bytes.data(), bytes.size()));
+}
+
+// (element type, shape, stride class) of a tensor, as Callable.describe_call() gives it.
+TensorClass class_from(nb::handle about) {
+  const Dims shape = dims_from(about[1]);
+  uint32_t ones = 0;
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    ones |= static_cast<uint32_t>(is_one(shape[axis])) << axis;
+  return {dtype_from(nb::cast<std::string>(about[0])), static_cast<int>(shape.size()),
+          static_cast<StrideClass>(nb::cast<int>(about[2])), ones};
+}
+
+std::optional<size_t> choose(const ProgramPackage& package, const nb::list& tensors,
+                             const std::vector<size_t>& among) {
+  std::vector<TensorClass> classes;
+  for (nb::handle about : tensors) classes.push_back(class_from(about));
+  const ProgramPackage::Variant* const all = package.variants().data();
+  const auto* const found = package.choose(classes, [&](const ProgramPackage::Variant& variant) {
+    return std::find(among.begin(), among.end(), &variant - all) != among.end();
+  });
+  if (found == nullptr) return std::nullopt;
+  return static_cast<size_t>(found - all);
+}
+
+}  // namespace
+
+void bind_packages(nb::module_& m) {
+  m.def("seal", &seal_graph, "graph"_a, "strides"_a, "writes"_a, "target"_a, "text"_a, "numbers"_a,
+        "(target, the program of a graph as bytes), as compile() makes it; `numbers` has for each "
+        "parameter that is a number the value to which it is fixed, or None.");
+  nb::class_<ProgramPackage>(m, "ProgramPackage", "The loaded programs of a package.")
+      .def(
+          "__init__",
+          [](ProgramPackage* self, const std::string& shown, const nb::bytes& payload) {
+            new (self) ProgramPackage(shown, {payload.c_str(), payload.size()});
+          },
+          "shown"_a, "payload"_a)
+      .def_prop_ro("shown", &ProgramPackage::shown, "The name of the file.")
+      .def_prop_ro(
+          "texts",
+          [](const ProgramPackage& package) {
+            std::vector<std::string> texts;
+            for (const auto& variant : package.variants()) texts.push_back(variant.text);
+            return texts;
+          },
+          "The call that each program serves.")
+      .def("choose", &choose, "tensors"_a, "among"_a,
+           "The number of the program, `among` these, for (dtype, shape, stride class) of the "
+           "tensors, or None.")
+      .def("program", [](const ProgramPackage& package, size_t number) {
+        return program_object(package.variants().at(number).program);
+      });
+}
+
+}  // namespace pto::bindings
