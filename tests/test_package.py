@@ -1,76 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A loaded function is the jitted one that was packaged: without a compiler, and in C."""
+"""A loaded function is the jitted one that was packaged, in a process without a compiler."""
 
-import ctypes
-import hashlib
 import os
 import pickle
-import re
-import struct
 import subprocess
 import sys
-from collections import namedtuple
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import package_cases
 import pytest
 import torch
+from package_cases import calls, parts, program, same, save_all, scaled
 
 import pto
-from pto import build_config, container
+from pto import container
 from pto.language.results import taken_apart
 
 ROOT = Path(__file__).resolve().parent.parent
-SHIFT = 3.0
-Pair = namedtuple("Pair", "low high")
-
-
-@pto.jit
-def scaled(x, w, scale=2.0, power=2, mode="up"):
-    y = (x * scale) ** power + w * SHIFT
-    return y if mode == "up" else -y
-
-
-@pto.jit
-def parts(x):
-    ordered = pto.sort(x).values
-    return {"mean": [pto.mean(x, -1), x.shape[0] * x], "ends": Pair(ordered, pto.flip(x, 0))}
-
-
-@pto.jit
-def program(x, lengths, out, factor=0.5):
-    longest = 0
-    for i in pto.loop(x.shape[0]):
-        n = lengths[i]
-        longest = pto.max(longest, n)
-        if n > 2:
-            out[i] = pto.sum(x[i, :n]) * factor
-        else:
-            out[i] = out[i] - 1
-    return pto.matmul(x, x, b_trans=True), longest * pto.ones([x.shape[1]])
-
-
-def calls(rng):
-    """(function, calls); the classes of types, ranks and ones among these are the variants."""
-
-    def floats(*sizes, dtype=np.float32):
-        return rng.standard_normal(sizes).astype(dtype)
-
-    for n, m in ((3, 8), (1, 5), (0, 4), (17, 2), (1, 9)):
-        yield scaled, (floats(n, m), floats(m), rng.random())
-    yield scaled, (floats(4, 6), floats(6), 1.5, 3, "down")
-    yield scaled, (floats(2, 3, dtype=np.float64), floats(3, dtype=np.float64))
-    yield scaled, (floats(6, 4).T, floats(6))
-    for n, m in ((3, 4), (5, 2), (0, 7)):
-        yield parts, (floats(n, m),)
-    for n, m in ((5, 7), (2, 3), (0, 4), (1, 6), (1, 0), (9, 0)):
-        lengths = rng.integers(0, m + 1, n)
-        yield program, (floats(n, m), lengths, floats(n), 0.25)
-    wide = floats(3, 2)
-    yield program, (floats(3, 6), rng.integers(0, 7, 3), wide[:, 0])
-
-
 CHILD = """
 import pickle, sys, threading
 from pathlib import Path
@@ -118,22 +66,11 @@ def all_of(function, args):
     return [*taken_apart(function(*args))[0], *args]
 
 
-def same(found, wanted):
-    for a, b in zip(found, wanted, strict=True):
-        assert type(a) is type(b)
-        if isinstance(a, np.ndarray):
-            assert a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-
-
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """The folder of the packages, and the calls that they were made for."""
     folder = tmp_path_factory.mktemp("packages")
-    cases = [*calls(np.random.default_rng(5))]
-    for function in (scaled, parts, program):
-        examples = [args for one, args in cases if one is function]
-        function.package(folder / f"{function.__name__}.pto", *examples)
-    return folder, cases
+    return folder, save_all(folder)
 
 
 def test_a_loaded_function_is_the_jitted_one_without_a_compiler(saved):
@@ -187,7 +124,7 @@ def test_a_loaded_function_has_names_defaults_out_and_forms(saved):
 def test_what_a_function_captured_travels_with_it(saved, monkeypatch):
     x, w = np.zeros((3, 8), np.float32), np.ones(8, np.float32)
     loaded = pto.load(saved[0] / "scaled.pto")
-    monkeypatch.setattr(sys.modules[__name__], "SHIFT", 5.0)
+    monkeypatch.setattr(package_cases, "SHIFT", 5.0)
     assert (loaded(x, w) == 3).all() and (scaled(x, w) == 5).all()
 
 
@@ -221,39 +158,6 @@ def test_npu_tensors_run_in_the_order_of_their_stream(saved):
     found = loaded((x / 2).to("npu") * 2, lengths.to("npu"), there, 0.25)
     assert found[0].device.type == "npu" and torch.equal(found[0].cpu(), wanted[0])
     assert torch.equal(there.cpu(), out)
-
-
-# --- C -------------------------------------------------------------------------------------------
-
-
-def test_a_c_program_runs_a_package_without_python_and_compiler(saved, tmp_path):
-    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{build_config.include_dir()}",
-               ROOT / "tests/cpp_route/package.c", "-o", tmp_path / "run", "-pthread",
-               *build_config.ldflags()]  # fmt: skip
-    subprocess.run(command, check=True)
-    env = {"PATH": "", "PTO_CACHE_DIR": str(tmp_path / "none")}
-    done = subprocess.run([tmp_path / "run", saved[0] / "program.pto"], env=env,
-                          capture_output=True, text=True)  # fmt: skip
-    first, second, *described = done.stdout.splitlines()
-    assert done.returncode == 0 and first == second, done.stderr
-    x = (np.arange(12, dtype=np.float32) / np.float32(7)).reshape(3, 4)
-    out = np.array([1, 2, 3], np.float32)
-    returned = program(x, np.array([4, 1, 3]), out, 0.25)
-    wanted = [float(one) for array in (out, *returned) for one in array.reshape(-1)]
-    assert [float.fromhex(one) for one in first.split()] == wanted
-    assert described == list(pto.load(saved[0] / "program.pto").variants)
-    assert done.stderr.startswith("program.pto: no variant serves the call ()\n  why: ")
-    assert described[0] in done.stderr
-    done = subprocess.run([tmp_path / "run", "none.pto"], env=env, capture_output=True, text=True)
-    assert done.returncode == 1 and "the package none.pto cannot be read" in done.stderr
-
-
-def library():
-    """libpto for calls of its C functions."""
-    found = ctypes.CDLL(str(Path(build_config.library_dir()) / "libpto.so"))
-    found.pto_program_open.restype = ctypes.c_void_p
-    found.pto_last_error.restype = ctypes.c_char_p
-    return found
 
 
 # --- refusals ------------------------------------------------------------------------------------
@@ -331,54 +235,6 @@ def test_a_packaged_function_has_no_graph(saved):
         TypeError, match="a packaged function is called by one that is being traced"
     ):
         pto.jit(lambda x: loaded(x)["mean"][1])(X)
-
-
-def sealed_again(content, change):
-    """A package with another payload and a digest that fits."""
-    payload = bytearray(container.opened(content, "").payload)
-    before = content[: len(content) - len(payload) - 32]
-    change(payload)
-    whole = before + bytes(payload)
-    return whole + hashlib.sha256(whole).digest()
-
-
-def for_avx512(payload):
-    at = 3 * 8 + 8 + struct.unpack_from("<Q", payload, 24)[0]  # behind versions and machine
-    payload[at : at + 8] = struct.pack("<Q", 2)
-
-
-def of_version(payload):
-    payload[8] = 7
-
-
-SPOILT = [
-    (lambda c: b"", "is no package"),
-    (lambda c: b"\x7fELF and so on, which is not ours", "is no package"),
-    (lambda c: c[:20], "was truncated or altered\n.*20 bytes"),
-    (lambda c: c[:-5], "was truncated or altered\n.*SHA-256"),
-    (lambda c: c[:900] + bytes([c[900] ^ 4]) + c[901:], "was truncated or altered"),
-    (lambda c: c[:16] + b"\2" + c[17:], "has version 2 of the format\n.*reads version 1"),
-    (lambda c: c[:16] + b"\0" + c[17:], "has version 0 of the format\n.*reads version 1"),
-    (
-        lambda c: sealed_again(c, of_version),
-        "holds a program of version 1.7.1\n.*runs version 1.1.1",
-    ),
-    (lambda c: sealed_again(c, for_avx512), "needs avx512\n.*no more than "),
-    (lambda c: sealed_again(c, lambda p: p.pop()), "holds a program that pto did not write"),
-]
-
-
-@pytest.mark.parametrize("spoil, text", SPOILT)
-def test_a_file_that_cannot_be_run_is_refused_in_python_and_in_c(saved, tmp_path, spoil, text):
-    if text.startswith("needs avx512") and "avx512" in pto._core.describe_machine():
-        pytest.skip("this CPU has every target")
-    path = tmp_path / "spoilt.pto"
-    path.write_bytes(spoil((saved[0] / "program.pto").read_bytes()))
-    with pytest.raises(ValueError, match="spoilt.pto " + text):
-        pto.load(path)
-    found = library()
-    assert found.pto_program_open(str(path).encode()) is None
-    assert re.match("spoilt.pto " + text, found.pto_last_error().decode())
 
 
 def test_other_kinds_are_told_apart(saved):

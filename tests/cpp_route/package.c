@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs the package of `program` of tests/test_package.py: sizes of the results, then the call, on
+ * Runs the package of `program` of tests/package_cases.py: sizes of the results, then the call, on
  * two threads at once; prints what comes out as hexadecimal numbers. */
 #include <pthread.h>
 #include <stdio.h>
