@@ -130,6 +130,10 @@ class Graph:
         """(name, dtype, shape, is_scalar) of each."""
 
     @property
+    def output_values(self) -> list[int]:
+        """The node of each output."""
+
+    @property
     def outputs(self) -> list[tuple[str, tuple[Size, ...]]]:
         """(dtype, shape) of each."""
 
@@ -202,9 +206,13 @@ def compile(
     dump: Stages | None = None,
     disabled: Sequence[str] = (),
     target: str = "",
+    writes: Sequence[int] = (),
+    is_recorded: bool = False,
 ) -> Program:
-    """The program of a graph; `strides` has a stride class for each tensor input. `dump(stage,
-    text)` sees every stage. Python's lock is free meanwhile, and Ctrl-C stops the compiler."""
+    """The program of a graph; `strides` has a stride class for each tensor input; `writes` for each
+    output the input that becomes it, or -1. `dump(stage, text)` sees every stage. `is_recorded`:
+    its statements tell a Recording when they run. Python's lock is free meanwhile, and Ctrl-C stops
+    the compiler."""
 
 def seal(
     graph: Graph,
@@ -280,6 +288,29 @@ def explain(
 
 def nodes_of(graph: Graph) -> list[dict[str, Any]]:
     """Each node of a graph, as a dict."""
+
+class Recording:
+    """When the statements of one call ran."""
+
+    def __init__(self, statements: int, capacity: int) -> None:
+        """`capacity`: spans that a thread keeps."""
+
+    @property
+    def threads(self) -> int:
+        """That the call might use."""
+
+    def start(self) -> None:
+        """Records the calls of this thread from now on."""
+
+    def stop(self) -> None: ...
+    def lanes(self) -> list[tuple[list[tuple], list[tuple[int, int, int]], int]]:
+        """Of each thread, the caller's first: spans (kind, statement, trip, depth, start, end),
+        totals (calls, ns, longest ns) of the statements, and how many spans had no room. Kinds: 0
+        call, 1 statement, 2 job, 3 part. Times are ns since the call began."""
+
+    def write(self, path: str, process: str, names: Sequence[str], about: Sequence[str]) -> None:
+        """Writes the file for Perfetto. `names` and `about`, members of a JSON object, have an
+        entry for each statement and one for the call."""
 
 def describe_machine() -> str:
     """This machine's features and the cut-offs derived from them, one a line."""

@@ -46,12 +46,12 @@ BUDGETS = {
     "device": 465,
     "ir": 4510,
     "isa": 17705,
-    "language": 8300,
+    "language": 8620,
     "launch": 5960,
     "operators": 3170,
     "ops": 5167,
     "passes": 1040,
-    "pto": 884,
+    "pto": 975,
     "tasks": 11140,
 }
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}

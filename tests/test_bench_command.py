@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pto import ceilings as machine
 from pto.__main__ import main
 from pto.bench import arrays, ceilings, command, peers, report, runner
 from pto.bench.runner import Measurement, Outcome
@@ -246,9 +247,9 @@ def test_a_summary_names_the_least_ratio():
     assert report.summary(compared[:1]) == []
 
 
-@pytest.mark.parametrize("kind", ceilings.KINDS)
+@pytest.mark.parametrize("kind", machine.KINDS)
 def test_a_peak_counts_all_threads_or_says_that_the_cpu_cannot(kind):
-    one, two = (ceilings.Peak(kind, threads).multiply_adds for threads in (1, 2))
+    one, two = (machine.Peak(kind, threads).multiply_adds for threads in (1, 2))
     assert two == 2 * one
     if kind in ("f32", "f64", "i32", "i64"):
         assert one > 0
@@ -261,15 +262,15 @@ def test_copies_copy_every_byte_and_no_other(nbytes, past, threads):
     memory = np.random.default_rng(nbytes).integers(0, 256, nbytes + 3, np.uint8)
     for begin in (0, 3):
         to = np.zeros(nbytes + 128, np.uint8)
-        ceilings.Copy(to[64 + begin :][:nbytes], memory[begin:][:nbytes], threads, past)()
+        machine.Copy(to[64 + begin :][:nbytes], memory[begin:][:nbytes], threads, past)()
         assert np.array_equal(to[64 + begin :][:nbytes], memory[begin:][:nbytes])
         assert not to[: 64 + begin].any() and not to[64 + begin + nbytes :].any()
-        ceilings.Read(memory[begin:][:nbytes], threads)()
+        machine.Read(memory[begin:][:nbytes], threads)()
 
 
 def test_a_library_that_is_missing_is_said(monkeypatch):
-    ceilings._library.cache_clear()
-    monkeypatch.setattr(ceilings, "LIBRARY", "libpto_nowhere.so")
+    machine._library.cache_clear()
+    monkeypatch.setattr(machine, "LIBRARY", "libpto_nowhere.so")
     with pytest.raises(RuntimeError, match="cannot be loaded(.|\n)*run ./dev build"):
-        ceilings.Peak("f32", 1)
-    ceilings._library.cache_clear()
+        machine.Peak("f32", 1)
+    machine._library.cache_clear()

@@ -63,6 +63,11 @@ enum { PTO_SCAN_SUM, PTO_SCAN_PRODUCT, PTO_SCAN_LARGEST, PTO_SCAN_SMALLEST };
 int32_t pto_scan(const pto_tensor* out, const pto_tensor* x, int32_t axis, int32_t fold,
                  int32_t threads);
 
+// Say, in the recorded form of a program, that a statement begins, in iteration `trip` of the loop
+// around it (-1: none), and that the last one that began has ended; launch/recording.hpp keeps it.
+void pto_record_begin(int32_t statement, int64_t trip);
+void pto_record_end(void);
+
 // Report why a program cannot go on; `where` is the user's line, or "". They return non-zero.
 int32_t pto_fail_part(pto_services* services, const char* where, const char* operation,
                       int32_t axis, int64_t offset, int64_t size, int64_t whole);

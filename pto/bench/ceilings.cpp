@@ -289,19 +289,23 @@ double pto_bench_multiply_adds(int32_t kind, int64_t times, int32_t threads) {
   return of_one * threads;
 }
 
-void pto_bench_read(const void* from, int64_t bytes, int32_t threads) {
+void pto_bench_read(const void* from, int64_t bytes, int64_t times, int32_t threads) {
   const auto read = pto::read_of();
   pto::on_threads(threads, threads, [=](int32_t part, int32_t parts) {
     const int64_t begin = pto::begin_of(part, parts, bytes);
-    read(static_cast<const char*>(from) + begin, pto::begin_of(part + 1, parts, bytes) - begin);
+    const int64_t size = pto::begin_of(part + 1, parts, bytes) - begin;
+    for (int64_t k = 0; k < times; ++k) read(static_cast<const char*>(from) + begin, size);
   });
 }
 
-void pto_bench_copy(void* to, const void* from, int64_t bytes, int32_t stream, int32_t threads) {
+void pto_bench_copy(void* to, const void* from, int64_t bytes, int64_t times, int32_t stream,
+                    int32_t threads) {
   const auto copy = pto::copy_of(stream != 0);
-  pto::on_threads(threads, threads == 1 ? 1 : 4 * threads, [=](int32_t part, int32_t parts) {
+  const int32_t parts_of_all = threads == 1 || times > 1 ? threads : 4 * threads;
+  pto::on_threads(threads, parts_of_all, [=](int32_t part, int32_t parts) {
     const int64_t begin = pto::begin_of(part, parts, bytes);
-    copy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
-         pto::begin_of(part + 1, parts, bytes) - begin);
+    const int64_t size = pto::begin_of(part + 1, parts, bytes) - begin;
+    for (int64_t k = 0; k < times; ++k)
+      copy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin, size);
   });
 }

@@ -27,11 +27,12 @@ enum {  // what is multiplied, and by what instructions
 // multiply-adds that was in all.
 double pto_bench_multiply_adds(int32_t kind, int64_t times, int32_t threads);
 
-// Reads memory once, each thread a part of it.
-void pto_bench_read(const void* from, int64_t bytes, int32_t threads);
+// Reads memory so many times, each thread a part of it.
+void pto_bench_read(const void* from, int64_t bytes, int64_t times, int32_t threads);
 
-// Copies memory, each thread parts of it; with `stream` by stores past the caches.
-void pto_bench_copy(void* to, const void* from, int64_t bytes, int32_t stream, int32_t threads);
+// Copies memory so many times, each thread parts of it; with `stream` by stores past the caches.
+void pto_bench_copy(void* to, const void* from, int64_t bytes, int64_t times, int32_t stream,
+                    int32_t threads);
 
 #ifdef __cplusplus
 }

@@ -25,8 +25,9 @@ struct ProgramHandle {
 
 ProgramHandle compile_graph(const Graph& graph, const std::vector<int>& strides, nb::object dump,
                             const std::vector<std::string>& disabled, const std::string& target,
-                            const std::vector<int>& writes) {
+                            const std::vector<int>& writes, bool is_recorded) {
   CompileOptions options = options_from(strides, dump, disabled, target);
+  options.is_recorded = is_recorded;
   options.writes = writes;
   return interruptible([&](const std::function<bool()>& stop) {
     options.interrupted = stop;
@@ -103,9 +104,10 @@ void bind_compile(nb::module_& m) {
                    [](const ProgramHandle& p) { return p.program->spec().launches.size(); });
   m.def("compile", &compile_graph, "graph"_a, "strides"_a = std::vector<int>{},
         "dump"_a = nb::none(), "disabled"_a = std::vector<std::string>{}, "target"_a = "",
-        "writes"_a = std::vector<int>{},
+        "writes"_a = std::vector<int>{}, "is_recorded"_a = false,
         "The program of a graph; `strides` has a stride class for each tensor input; `writes` "
         "for each output the input that becomes it, or -1. `dump(stage, text)` sees every stage. "
+        "`is_recorded`: its statements tell a Recording when they run. "
         "Python's lock is free meanwhile, and Ctrl-C stops the compiler.");
   nb::class_<Build>(m, "ExtensionBuild",
                     "The library of C++ files against another package's headers.")

@@ -312,6 +312,8 @@ void bind_graphs(nb::module_& m) {
       .def_prop_ro("name", &Graph::name)
       .def_prop_ro("inputs", &input_list, "(name, dtype, shape, is_scalar) of each.")
       .def_prop_ro("outputs", &output_list, "(dtype, shape) of each.")
+      .def_prop_ro(
+          "output_values", [](const Graph& g) { return g.outputs(); }, "The node of each.")
       .def_prop_ro("origins", &origin_list, "(operation, user's line) that make each output.")
       .def_prop_ro("guards", &guard_list,
                    "(a, b, because, kind): sizes that must be equal, see base/size_guard.hpp.");

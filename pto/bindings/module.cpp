@@ -56,6 +56,7 @@ NB_MODULE(_core, m) {
   bind_interpret(m);
   bind_compile(m);
   bind_explain(m);
+  bind_recording(m);
   bind_machine(m);
   bind_callable(m);
   bind_packages(m);

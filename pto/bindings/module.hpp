@@ -19,6 +19,7 @@ void bind_graph(nanobind::module_& m);      // graph.cpp: Dim, GraphBuilder, Gra
 void bind_interpret(nanobind::module_& m);  // interpret.cpp: interpret() on NumPy arrays
 void bind_compile(nanobind::module_& m);    // compile.cpp: compile(), Program
 void bind_explain(nanobind::module_& m);    // explain.cpp: explain(), nodes of graphs
+void bind_recording(nanobind::module_& m);  // recording.cpp: Recording
 void bind_machine(nanobind::module_& m);    // machine.cpp: machine, threads, memory
 void bind_callable(nanobind::module_& m);   // callable.cpp: Callable, of @pto.jit and operators
 void bind_packages(nanobind::module_& m);   // packages.cpp: seal(), ProgramPackage

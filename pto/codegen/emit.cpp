@@ -38,7 +38,8 @@ bool is_known_at_call(const Dim& dim, const ProgramSpec& spec) {
 
 class Emitter {
  public:
-  Emitter(const Graph& graph, const std::vector<StrideClass>& strides) : graph_(graph) {
+  Emitter(const Graph& graph, const std::vector<StrideClass>& strides, bool is_recorded = false)
+      : graph_(graph), is_recorded_(is_recorded) {
     spec_.name = identifier(graph.name());
     declare_inputs(strides);
     declare_outputs();
@@ -75,7 +76,7 @@ class Emitter {
     launch.items = launch.bytes = 1;
     launch.is_program = true;
     for (int t = 0; t < next_temporary_; ++t) launch.tensors.push_back(t);
-    outline_ = print_program(graph_, launch.function, &spec_, &writer_);
+    outline_ = print_program(graph_, launch.function, &spec_, &writer_, is_recorded_);
     spec_.launches = {launch};
     return writer_.text();
   }
@@ -205,6 +206,7 @@ class Emitter {
   }
 
   const Graph& graph_;
+  const bool is_recorded_;
   ProgramSpec spec_;
   CodeWriter writer_;
   Outline outline_;
@@ -268,8 +270,8 @@ void keep_sizes_of_call(const Graph& graph, ProgramSpec* spec) {
   });
 }
 
-Emitted emit(const Graph& graph, const std::vector<StrideClass>& strides) {
-  return Emitter(graph, strides).run();
+Emitted emit(const Graph& graph, const std::vector<StrideClass>& strides, bool is_recorded) {
+  return Emitter(graph, strides, is_recorded).run();
 }
 
 }  // namespace pto

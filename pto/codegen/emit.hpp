@@ -34,8 +34,9 @@ struct Emitted {
   Outline outline;
 };
 
-// `strides` has one entry per tensor input; empty means all contiguous.
-Emitted emit(const Graph& graph, const std::vector<StrideClass>& strides);
+// `strides` has one entry per tensor input; empty means all contiguous. `is_recorded`: as in
+// print_program(); a graph without steps has no such form, since the launcher records its kernels.
+Emitted emit(const Graph& graph, const std::vector<StrideClass>& strides, bool is_recorded = false);
 
 // Describes what a call of the graph takes and gives, without kernels.
 ProgramSpec describe(const Graph& graph, const std::vector<StrideClass>& strides);

@@ -31,6 +31,8 @@ struct ProgramText {
   int next = 0;           // number of the next variable
   int kernels = 0;
   Outline outline;
+  bool is_recorded = false;
+  std::vector<std::string> trips = {"-1"};  // the variable of the innermost loop
   std::string variable(const char* prefix) { return prefix + std::to_string(next++); }
 };
 
@@ -57,6 +59,7 @@ class GraphPrinter {
 
  private:
   void print_node(Value v);
+  void print_recorded(Value v);
 
   // --- numbers and sizes: print_numbers.cpp ------------------------------------------------------
   void print_number(Value v);

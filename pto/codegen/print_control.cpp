@@ -128,7 +128,9 @@ void GraphPrinter::print_loop(Value v) {
     w_.open("const auto " + name + " = [&](const Frame& frame, int64_t " + k +
             ") __attribute__((noinline)) -> int32_t {");
     w_.line(define_index);
+    text_.trips.push_back(k);
     print_body(v, node.body(), results, index);
+    text_.trips.pop_back();
     w_.line("return 0;");
     w_.close("};");
     must("for_each(frame, " + count + ", work(double(" + count + ") * (" + cost_of(node.body()) +
@@ -139,7 +141,9 @@ void GraphPrinter::print_loop(Value v) {
   w_.open("for (int64_t " + k + " = 0; " + k + " < " + count + "; ++" + k + ") {");
   w_.line("const Scope scope(frame.arena);");
   w_.line(define_index);
+  text_.trips.push_back(k);
   print_body(v, node.body(), results, index, next.empty() ? "" : next + "(" + k + " + 1)");
+  text_.trips.pop_back();
   w_.close("}");
 }
 
@@ -149,6 +153,7 @@ void GraphPrinter::print_repeat(Value v) {
   const std::string k = text_.variable("k");
   w_.open("for (int64_t " + k + " = 0;; ++" + k + ") {");
   w_.line("const Scope scope(frame.arena);");
+  text_.trips.push_back(k);
   GraphPrinter condition = printer_of(v, node.body(0), results, "", false);
   text_.outline.begin_block(0);
   condition.print();
@@ -157,6 +162,7 @@ void GraphPrinter::print_repeat(Value v) {
   w_.line("if (" + k + " >= kMostRounds) return pto_fail_rounds(frame.args->services, " +
           where(node) + ", " + k + ");");
   print_body(v, node.body(1), results, "");
+  text_.trips.pop_back();
   w_.close("}");
 }
 

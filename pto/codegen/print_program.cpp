@@ -42,10 +42,25 @@ void GraphPrinter::print() {
   for (Value v = 0; v < static_cast<Value>(graph_.nodes().size()); ++v)
     if (!graph_[v].is_parameter()) {
       text_.outline.begin_step(v);
-      print_node(v);
+      if (text_.is_recorded)
+        print_recorded(v);
+      else
+        print_node(v);
       text_.outline.end_step();
     }
   copy_outputs();
+}
+
+// Prints a statement between calls that record it; numbers and addresses stay as they are.
+void GraphPrinter::print_recorded(Value v) {
+  const Opcode op = graph_[v].op;
+  const bool is_quiet = operation(op).kernel != KernelForm::Step || op == Opcode::size ||
+                        op == Opcode::extent || op == Opcode::view;
+  if (is_quiet && op != Opcode::fused) return print_node(v);
+  const int step = text_.outline.step();
+  w_.line("pto_record_begin(" + std::to_string(step) + ", " + text_.trips.back() + ");");
+  print_node(v);
+  w_.line("pto_record_end();");
 }
 
 void GraphPrinter::print_node(Value v) {
@@ -166,9 +181,10 @@ namespace {
 // Prints the function of a program, from its arguments to its return.
 class RootPrinter {
  public:
-  RootPrinter(const Graph& graph, const std::string& function, ProgramSpec* spec)
+  RootPrinter(const Graph& graph, const std::string& function, ProgramSpec* spec, bool is_recorded)
       : graph_(graph), spec_(*spec), w_(text_.statements) {
     text_.name = function;
+    text_.is_recorded = is_recorded;
   }
 
   Outline print(CodeWriter* writer) {
@@ -268,8 +284,8 @@ class RootPrinter {
 }  // namespace
 
 Outline print_program(const Graph& graph, const std::string& function, ProgramSpec* spec,
-                      CodeWriter* writer) {
-  return RootPrinter(graph, function, spec).print(writer);
+                      CodeWriter* writer, bool is_recorded) {
+  return RootPrinter(graph, function, spec, is_recorded).print(writer);
 }
 
 }  // namespace pto

@@ -22,8 +22,9 @@
 namespace pto {
 
 // `spec` has the program's inputs, scalars and outputs. Sets `replaces` of outputs that may be
-// written where an input lies. Returns what the text does.
+// written where an input lies. Returns what the text does. `is_recorded`: each statement tells a
+// recording (launch/recording.hpp) when it begins and ends, by the number of its step.
 Outline print_program(const Graph& graph, const std::string& function, ProgramSpec* spec,
-                      CodeWriter* writer);
+                      CodeWriter* writer, bool is_recorded = false);
 
 }  // namespace pto

@@ -29,8 +29,9 @@ struct CompileOptions {
   std::vector<StrideClass> strides;  // one per tensor input; empty: all contiguous
   std::vector<int> writes;           // one per output: TensorSpec::writes; empty: none
   std::vector<std::string> disabled_passes;
-  bool verify = true;  // after each pass
-  std::string target;  // "", "portable", "avx2", "avx512"; "" is this machine's
+  bool verify = true;        // after each pass
+  bool is_recorded = false;  // the program tells a recording of its statements: codegen/emit.hpp
+  std::string target;        // "", "portable", "avx2", "avx512"; "" is this machine's
   // Called after each stage with its name and text: the graph, each pass, the C++ text.
   std::function<void(const std::string& stage, const std::string& text)> dump;
   // Polled while compile() waits; true stops it with an Interrupted (Ctrl-C).

@@ -126,8 +126,7 @@ _ON_ITS_THREAD = ", on the thread of an iteration of the loop around it"
 
 
 def _step_line(plan: Plan, step: Step) -> str:
-    text = f"{step.kind} {step.name}" if step.kind != step.name else step.kind
-    text += f' "{step.label}"' if step.label else ""
+    text = step.title
     if step.kind == "loop":
         trips = f", {step.trips} iterations" if step.trips is not None else ""
         text += f" {step.order}{trips}{_ON_ITS_THREAD if step.inside else ''}"

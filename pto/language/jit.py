@@ -22,7 +22,7 @@ import functools
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from pto import _core
 from pto.config import config
@@ -44,16 +44,14 @@ from pto.language.operation import compile_with
 from pto.language.program import Program, is_program
 from pto.language.results import LEAF, Form
 from pto.language.static_sizes import PerSize
+from pto.language.tools import Tools
 from pto.language.watched import state, watched
-
-if TYPE_CHECKING:
-    from pto.language.explanation import Explanation
 
 _VARIADIC = 0x04 | 0x08  # code flags: *args, **kwargs
 _MANY_VERSIONS = 8
 
 
-class Jit(_core.Callable):
+class Jit(Tools, _core.Callable):
     """A compiled function; call it as the Python function.
 
     `out=` takes an array (a container of them as the result is one) to write into, unless the
@@ -61,6 +59,7 @@ class Jit(_core.Callable):
     """
 
     writes = False  # into tensors: program.py
+    is_recorded = False  # its programs tell a recording of their statements: recording.py
 
     def __init__(self, function: Callable, constants: Iterable[str] = (), autocast: str = "",
                  short_writes: bool = False):  # fmt: skip
@@ -176,21 +175,26 @@ class Jit(_core.Callable):
     def __reduce__(self) -> str:
         return self.__qualname__  # by name, as a Python function; a copy is the function itself
 
-    def trace(self, *args: Any, **kwargs: Any) -> _core.Graph:
-        """The graph that a call with these arguments compiles."""
-        return self.trace_with_form(*args, **kwargs)[0]
+    @property
+    def compiled(self) -> "Jit":
+        """Itself: what a Program has, too."""
+        return self
+
+    def plain(self, args: tuple, kwargs: dict[str, Any]) -> tuple["Jit", tuple, dict[str, Any]]:
+        return self, args, kwargs
+
+    def recorded_form(self) -> "Jit":
+        """The function as one whose programs tell a recording of their statements; made once."""
+        if (made := self.__dict__.get("_recorded")) is None:
+            made = type(self)(self.__wrapped__, self.constants, self.autocast)
+            made.is_recorded, made.rewritten = True, self.rewritten
+            made.kinds, made.constant_parameters = self.kinds, self.constant_parameters
+            made = self.__dict__.setdefault("_recorded", made)
+        return made
 
     def trace_with_form(self, *args: Any, **kwargs: Any) -> tuple[_core.Graph, Form]:
-        """That graph, and how its outputs stand in the result."""
+        """The graph that a call compiles, and how its outputs stand in the result."""
         return self._graph(*self.describe_call(*args, **kwargs))
-
-    def explain(self, *args: Any, **kwargs: Any) -> "Explanation":
-        """Shows what becomes of a call with these arguments: the graph, also after each pass, the
-        steps, the memory plan, who chose what, the C++ text, what the result costs in memory, and
-        how operators multiply f32. Its str is the text, its parts are data. Nothing is compiled."""
-        from pto.language.explanation import explain  # seldom needed
-
-        return explain(self, args, kwargs)
 
     def warm(self, *args: Any, **kwargs: Any) -> "Jit":
         """Compiles for these arguments without running; a later call finds the kernel on disk."""
@@ -264,7 +268,8 @@ class Jit(_core.Callable):
     def _compiled(self, graph: _core.Graph, tensors: list, form: Form) -> _core.Program:
         strides = [t[2] for t in tensors if t]
         writes = self._writes(len(graph.outputs), tensors, form)
-        return _core.compile(graph, strides, config.dump, target=config.target, writes=writes)
+        return _core.compile(graph, strides, config.dump, target=config.target, writes=writes,
+                             is_recorded=self.is_recorded)  # fmt: skip
 
     def _writes(self, outputs: int, tensors: list, form: Form) -> list[int]:
         """For each output the number of the tensor that becomes it, or -1."""

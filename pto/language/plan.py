@@ -58,6 +58,12 @@ class Step:
     steps: tuple["Step", ...] = ()
 
     @property
+    def title(self) -> str:
+        """Its name in texts and traces: 'kernel softmax_0 "row"'."""
+        text = f"{self.kind} {self.name}" if self.kind != self.name else self.kind
+        return text + (f' "{self.label}"' if self.label else "")
+
+    @property
     def is_quiet(self) -> bool:
         """True where it only computes a number or an address."""
         return self.kind in _QUIET

@@ -23,13 +23,10 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from pto import _core
-from pto.errors import InvalidValue
-from pto.language import arguments
 from pto.language.code_names import has_loops, named, with_called
-from pto.language.location import user_line
 from pto.language.spelling import function as named_part
 from pto.language.tensor import Tensor
+from pto.language.tools import Tools
 from pto.language.written import finish
 
 _WRITES = {"STORE_SUBSCR", "STORE_SLICE"}
@@ -56,7 +53,7 @@ def has_lists(values: tuple) -> bool:
     return any(isinstance(value, list) and value and hasattr(value[0], "shape") for value in values)
 
 
-class Program:
+class Program(Tools):
     """A compiled program; call it as the Python function."""
 
     def __init__(self, function: types.FunctionType, compiled: Callable[[Callable], Any]):
@@ -120,19 +117,18 @@ class Program:
     def __repr__(self) -> str:
         return f"<pto.jit program {self.__name__}>"
 
-    def trace(self, *args: Any, **kwargs: Any) -> _core.Graph:
-        """The graph of a call with these arguments: what is returned, then what is written."""
-        if has_lists((*args, *kwargs.values())):
-            program, flat = self.with_flat_lists(args, kwargs)
-            return program.trace(*flat)
-        return self.compiled.trace(*args, **kwargs)
+    def plain(self, args: tuple, kwargs: dict[str, Any]) -> tuple["Program", tuple, dict[str, Any]]:
+        if not has_lists((*args, *kwargs.values())):
+            return self, args, kwargs
+        program, flat = self.with_flat_lists(args, kwargs)
+        return program, tuple(flat), {}
 
-    def explain(self, *args: Any, **kwargs: Any) -> Any:
-        """Shows what becomes of a call with these arguments: an Explanation."""
-        if has_lists((*args, *kwargs.values())):
-            program, flat = self._of_lists(args, kwargs)
-            return program.explain(*flat)
-        return self.compiled.explain(*args, **kwargs)
+    def recorded_form(self) -> "Program":
+        """The program as one that tells a recording of its statements."""
+        made = object.__new__(Program)
+        made.__dict__.update(self.__dict__)
+        made.compiled = self.compiled.recorded_form()
+        return made
 
     def package(self, path: Any, *examples: Any) -> None:
         """Saves the program compiled for such calls, to be loaded by pto.load(): package.py."""

@@ -14,9 +14,10 @@ from typing import Any
 
 from pto.language.annotations import TensorType
 from pto.language.location import fail
+from pto.language.tools import Tools
 
 
-class PerSize:
+class PerSize(Tools):
     """A jitted function that is compiled for each value of its STATIC sizes."""
 
     def __init__(self, function: types.FunctionType, kinds: dict[str, TensorType],
@@ -54,13 +55,8 @@ class PerSize:
     def __repr__(self) -> str:
         return f"<pto.jit per size {self.__name__}>"
 
-    def trace(self, *args: Any, **kwargs: Any) -> Any:
-        """The graph of a call with these arguments."""
-        return self.of(*args, **kwargs).trace(*args, **kwargs)
-
-    def explain(self, *args: Any, **kwargs: Any) -> Any:
-        """Shows what becomes of a call with these arguments: an Explanation."""
-        return self.of(*args, **kwargs).explain(*args, **kwargs)
+    def plain(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tuple, dict[str, Any]]:
+        return self.of(*args, **kwargs).plain(args, kwargs)
 
     def package(self, path: Any, *examples: Any) -> None:
         """Saves the function compiled for such calls, which have equal STATIC sizes."""

@@ -22,9 +22,9 @@ from pto.language.interpret import interpret, pack, unpack
 from pto.language.jit import Jit
 from pto.language.jit_call import bound
 from pto.language.location import describe, user_line
-from pto.language.program import Program, has_lists
+from pto.language.program import Program
 from pto.language.results import Form, taken_apart
-from pto.language.static_sizes import PerSize
+from pto.language.tools import Tools
 
 COMPILED = "compiled form"
 _ATTEMPTS, _COMPILED_ATTEMPTS = 600, 40  # to shrink what a pass does, and the compiled form
@@ -97,7 +97,7 @@ def verify_passes(function: Any, *args: Any, **kwargs: Any) -> Report:
 
 def _verified(function: Any, args: tuple, kwargs: dict[str, Any], is_compiled: bool) -> Report:
     function, args, kwargs = _plain(function, args, kwargs)
-    compiled = function.compiled if isinstance(function, Program) else function
+    compiled = function.compiled
     graph, form = compiled.trace_with_form(*args, **kwargs)
     given = dict(zip(compiled.parameters, bound(compiled, args, kwargs), strict=True))
     call = _Call(graph, form, {name: given[name] for name, *_ in graph.inputs})
@@ -115,19 +115,14 @@ def _verified(function: Any, args: tuple, kwargs: dict[str, Any], is_compiled: b
 
 def _plain(function: Any, args: tuple, kwargs: dict[str, Any]) -> tuple:
     """The compiled function for these arguments, and the arguments it gets."""
-    if isinstance(function, PerSize):
-        function = function.of(*args, **kwargs)
-    if not isinstance(function, Jit | Program):
+    if not isinstance(function, Tools):
         raise InvalidType(
             f"verify: the function is {describe(function)}",
             "what is compared is compiled code, which functions under @pto.jit have",
             "pass a function under @pto.jit, then the arguments of its call",
             user_line(),
         )
-    if isinstance(function, Program) and has_lists((*args, *kwargs.values())):
-        function, args = function.with_flat_lists(args, kwargs)
-        kwargs = {}
-    return function, args, kwargs
+    return function.plain(args, kwargs)
 
 
 def _run(function: Any, compiled: Jit, given: dict[str, Any], form: Form) -> list:

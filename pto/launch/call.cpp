@@ -7,6 +7,7 @@
 #include "pto/base/strided.hpp"
 #include "pto/launch/launch.hpp"
 #include "pto/launch/pool.hpp"
+#include "pto/launch/recording.hpp"
 #include "pto/launch/staging.hpp"
 
 namespace pto {
@@ -192,6 +193,7 @@ void Call::run_all(pto_tensor* tensors, uint64_t* scalars, std::span<void* const
     tensors[i].data = free;
     free += tensors[i].extent_bytes;
   }
+  const RecordScope whole(SpanKind::Call, -1);
   for (size_t i = 0; i < program_.launches_.size(); ++i) run_one(i, tensors, scalars);
 }
 
@@ -222,6 +224,7 @@ void Call::run_one(size_t launch, const pto_tensor* tensors, uint64_t* scalars) 
     if (run_program(bound.function, args) == 0) return;
     fail_with_report(program_.spec_.name, pto_last_error());
   }
+  const RecordScope span(SpanKind::Statement, static_cast<int32_t>(launch));
   const int32_t blocks =
       block_count(sizes.items, sizes.bytes, spec.quantum, num_threads(), here.grain_bytes);
   if (pto_launch(bound.function, &args, blocks) == 0) [[likely]]

@@ -86,11 +86,13 @@ thread_local ParallelFor t_executor = nullptr;
 thread_local void* t_executor_user = nullptr;
 thread_local int t_thread_limit = 0;  // 0: none
 
-int32_t call_block(BlockFunction function, void* context, int32_t block) noexcept {
+int32_t call_block(BlockFunction function, void* context, int32_t block,
+                   const RecordedJob& job = {}) noexcept {
   const bool outer = t_inside_block;
   t_inside_block = true;
   int32_t result = kBlockThrew;
   try {
+    const RecordedPart part(job);
     result = function(context, block);
   } catch (...) {  // the result says so; launches report the text themselves
   }
@@ -122,6 +124,7 @@ struct HostedJob {
   BlockFunction function;
   void* context;
   int32_t blocks;
+  RecordedJob recorded;
   std::atomic<int32_t> next{0};
   std::atomic<int> threads{0};
 
@@ -144,7 +147,8 @@ int32_t run_hosted_block(void* self, int32_t) {
       [](void* of) { return static_cast<HostedJob*>(of)->threads.load(); }, job);
   job->threads.fetch_add(1);  // before the claim: nobody sees a claimed block without its thread
   const int32_t block = HostedJob::claim(job);
-  const int32_t result = block < 0 ? 0 : call_block(job->function, job->context, block);
+  const int32_t result =
+      block < 0 ? 0 : call_block(job->function, job->context, block, job->recorded);
   job->threads.fetch_sub(1);
   return result;
 }
@@ -208,6 +212,7 @@ int32_t Pool::run_taken(int32_t blocks, int threads, BlockFunction function, voi
   function_ = function;
   context_ = context;
   blocks_ = blocks;
+  recorded_ = RecordedJob::of_this_thread();
   next_.store(0, std::memory_order_relaxed);
   result_.store(0, std::memory_order_relaxed);
   const uint64_t generation = generation_of(state_.load(std::memory_order_relaxed)) + 1;
@@ -304,7 +309,7 @@ void Pool::take_blocks() {
   for (;;) {
     const int64_t block = next_.fetch_add(1, std::memory_order_relaxed);
     if (block >= blocks_) return;
-    const int32_t result = call_block(function_, context_, static_cast<int32_t>(block));
+    const int32_t result = call_block(function_, context_, static_cast<int32_t>(block), recorded_);
     if (result == 0) continue;
     int32_t none = 0;
     result_.compare_exchange_strong(none, result, std::memory_order_relaxed);
@@ -352,8 +357,9 @@ void Pool::wait_for_workers() {
 
 int32_t parallel_for(int32_t blocks, BlockFunction function, void* context) {
   if (t_inside_block || blocks <= 1) return run_inline(blocks, function, context);
+  const RecordScope job_span(SpanKind::Job, -1);
   if (t_executor != nullptr) {
-    HostedJob job{function, context, blocks};
+    HostedJob job{function, context, blocks, RecordedJob::of_this_thread()};
     return t_executor(t_executor_user, blocks, run_hosted_block, &job);
   }
   const int threads = num_threads();

@@ -23,6 +23,8 @@
 #include <thread>
 #include <vector>
 
+#include "pto/launch/recording.hpp"
+
 namespace pto {
 
 // Runs one block; a non-zero result stops the launch early. An exception counts as kBlockThrew.
@@ -143,6 +145,7 @@ class Pool {
   alignas(64) BlockFunction function_ = nullptr;  // the current job's
   void* context_ = nullptr;
   int64_t blocks_ = 0;
+  RecordedJob recorded_;
 };
 
 // Runs a launch whose blocks may never return on the process's pool; the process then gets another.

@@ -12,11 +12,10 @@ of level 3. Times are seconds.
 from dataclasses import dataclass
 from typing import Any
 
-from pto.tasks.units import time_text
+from pto.advice import Change, best, change_lines
+from pto.units import time_text
 
 _SHOWN = 8  # tasks and kernels in the text
-_CHANGES = 3
-_LEAST_GAIN = 0.01  # of the run; less is noise
 
 
 @dataclass(frozen=True)
@@ -27,19 +26,6 @@ class KernelTime:
     calls: int
     busy_s: float
     longest_s: float
-
-
-@dataclass(frozen=True)
-class Change:
-    """A change that would make a run shorter: workers, kernel, split, buffer, window, larger tasks.
-
-    `gain` is the share of the run that it saves.
-    """
-
-    kind: str
-    what: str
-    gain: float
-    predicted_s: float
 
 
 @dataclass(frozen=True)
@@ -79,7 +65,7 @@ class TraceReport:
             lines += self._times()
         lines += [_kernel_line(one, self.level) for one in self.kernels[:_SHOWN]]
         if self.changes is not None:
-            lines += _change_lines(self.changes)
+            lines += change_lines(self.changes)
         elif self.level < 3:
             lines.append("  trace(path, level=3) finds the critical path and what would help")
         if self.dropped:
@@ -133,10 +119,7 @@ def report_of(program: str, trace: Any) -> TraceReport:
 def _changes(trace: Any) -> tuple[Change, ...]:
     """The best few changes, each gain relative to the simulated run without a change."""
     duration, found = trace.advice()
-    changes = [
-        Change(kind, what, 1 - with_it / duration, with_it * 1e-9) for kind, what, with_it in found
-    ]
-    return tuple(one for one in changes[:_CHANGES] if one.gain >= _LEAST_GAIN)
+    return best(duration * 1e-9, [(kind, what, with_it * 1e-9) for kind, what, with_it in found])
 
 
 def _kernel_line(one: KernelTime, level: int) -> str:
@@ -146,12 +129,3 @@ def _kernel_line(one: KernelTime, level: int) -> str:
         f"  {one.kernel:24} {one.calls:8} calls {time_text(one.busy_s):>10}, "
         f"each {time_text(one.busy_s / one.calls)}, longest {time_text(one.longest_s)}"
     )
-
-
-def _change_lines(changes: tuple[Change, ...]) -> list[str]:
-    if not changes:
-        return ["  no single change would help, by simulation"]
-    lines = ["  what would help most, by simulation:"]
-    for one in changes:
-        lines.append(f"  {one.gain:5.0%} less with {one.what}: {time_text(one.predicted_s)}")
-    return lines

@@ -13,7 +13,7 @@ from typing import Any
 
 from pto.errors import InvalidValue
 from pto.tasks.run import Report, Work
-from pto.tasks.units import time_text
+from pto.units import time_text
 
 _MOST_CORES = 1024
 

@@ -3,15 +3,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cstdio>
 #include <map>
-#include <thread>
 #include <tuple>
 #include <unordered_map>
 
-#include "pto/base/clock.hpp"
-#include "pto/base/error.hpp"
+#include "pto/base/ticks.hpp"
+#include "pto/tasks/book/trace_file.hpp"
 
 namespace pto {
 namespace {
@@ -77,36 +75,7 @@ void find_idle_times(const RunTrace& trace, TraceSummary& summary) {
   }
 }
 
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    if (static_cast<unsigned char>(c) >= 32) result += c;
-  }
-  return result;
-}
-
 }  // namespace
-
-uint64_t trace_ticks() {
-#if defined(__x86_64__)
-  return __builtin_ia32_rdtsc();
-#else
-  return uint64_t(now_ns());
-#endif
-}
-
-// Calibrates ticks once, in 5 ms, against the system's clock.
-double ns_of_a_tick() {
-  static const double ns = [] {
-    const int64_t start_ns = now_ns();
-    const uint64_t first = trace_ticks();
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    const uint64_t last = trace_ticks();
-    return double(now_ns() - start_ns) / double(std::max<uint64_t>(last - first, 1));
-  }();
-  return ns;
-}
 
 void begin_trace(RunTrace& trace, int workers, bool has_rings) {
   RunTrace fresh;
@@ -139,13 +108,13 @@ double record_cost_ns() {
     for (int round = 0; round < 16; ++round) {
       TraceRing ring;
       ring.begin(trace);
-      const uint64_t start = trace_ticks();
+      const uint64_t start = read_ticks();
       for (int i = 0; i < kRecordsARound; ++i) {
-        const uint64_t from = trace_ticks();
+        const uint64_t from = read_ticks();
         ring.count(1);
-        ring.add({uint64_t(i), from, uint32_t(trace_ticks() - from), 0, 1, 0, 0});
+        ring.add({uint64_t(i), from, uint32_t(read_ticks() - from), 0, 1, 0, 0});
       }
-      if (round > 0) least = std::min(least, trace_ticks() - start);  // round 0 faults pages
+      if (round > 0) least = std::min(least, read_ticks() - start);  // round 0 faults pages
     }
     return double(least) * ns_of_a_tick() / kRecordsARound;
   }();
@@ -189,51 +158,24 @@ TraceSummary summarize(const RunTrace& trace) {
 }
 
 void write_trace(const RunTrace& trace, const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  bool is_written = file != nullptr;
-  if (is_written) {
-    std::fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", file);
-    std::fputs("{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"chip\"}}",
-               file);
-    for (int w = 0; w < trace.workers; ++w)
-      std::fprintf(file,
-                   ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\","
-                   "\"args\":{\"name\":\"worker %d\"}}",
-                   w, w);
-    std::unordered_map<TaskId, const TraceRecord*> by_task;
-    for (const TraceRecord& r : trace.records) {
-      by_task[r.task] = &r;
-      std::fprintf(file,
-                   ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"name\":\"%s\","
-                   "\"args\":{\"task\":%llu,\"waited_us\":%.3f,\"source\":\"%s\"}}",
-                   int(r.worker), double(r.start_ns) / 1e3, double(r.duration_ns) / 1e3,
-                   escaped(trace.kernels[r.kernel]).c_str(),
-                   static_cast<unsigned long long>(r.task), double(r.waited_ns) / 1e3,
-                   escaped(trace.sites[r.site]).c_str());
-    }
-    size_t flow = 0;
-    for (const auto& [from, to, cause] : trace.edges) {
-      const auto a = by_task.find(from), b = by_task.find(to);
-      if (a == by_task.end() || b == by_task.end()) continue;
-      ++flow;
-      const TraceRecord &left = *a->second, &right = *b->second;
-      std::fprintf(
-          file,
-          ",\n{\"ph\":\"s\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"id\":%zu,\"name\":\"follows\","
-          "\"cat\":\"edge\"},\n{\"ph\":\"f\",\"bp\":\"e\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,"
-          "\"id\":%zu,\"name\":\"follows\",\"cat\":\"edge\"}",
-          int(left.worker), double(left.start_ns + left.duration_ns) / 1e3, flow, int(right.worker),
-          double(right.start_ns) / 1e3, flow);
-    }
-    std::fprintf(file, "\n],\"otherData\":{\"dropped\":%lld}}\n",
-                 static_cast<long long>(trace.dropped));
-    is_written = std::ferror(file) == 0;
-    is_written = std::fclose(file) == 0 && is_written;
+  TraceFile file(path, "chip");
+  for (int w = 0; w < trace.workers; ++w) file.name_lane(w, "worker " + std::to_string(w));
+  std::unordered_map<TaskId, const TraceRecord*> by_task;
+  for (const TraceRecord& r : trace.records) {
+    by_task[r.task] = &r;
+    char numbers[96];
+    std::snprintf(numbers, sizeof numbers, "\"task\":%llu,\"waited_us\":%.3f,\"source\":",
+                  static_cast<unsigned long long>(r.task), double(r.waited_ns) / 1e3);
+    file.slice(r.worker, r.start_ns, r.duration_ns, trace.kernels[r.kernel],
+               numbers + quoted(trace.sites[r.site]));
   }
-  if (!is_written)
-    fail({"the trace cannot be written to " + path, "its folder must exist and have room",
-          "pass another path"},
-         ErrorKind::Runtime);
+  for (const auto& [from, to, cause] : trace.edges) {
+    const auto a = by_task.find(from), b = by_task.find(to);
+    if (a == by_task.end() || b == by_task.end()) continue;
+    const TraceRecord &left = *a->second, &right = *b->second;
+    file.arrow(left.worker, left.start_ns + left.duration_ns, right.worker, right.start_ns);
+  }
+  file.finish("\"dropped\":" + std::to_string(trace.dropped));
 }
 
 }  // namespace pto

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "pto/base/ticks.hpp"
 #include "pto/tasks/book/history.hpp"
 
 namespace pto {
@@ -148,9 +149,6 @@ inline TraceRecord record_of(TaskId task, const TraceTimes& times, uint16_t kern
 // Sorts what the rings have gathered.
 void sort_trace(RunTrace& trace);
 
-// Reads a clock in ticks of its own; a reading takes about 10 ns.
-uint64_t trace_ticks();
-double ns_of_a_tick();
 double record_cost_ns();  // of one record: measured once
 
 struct KernelTotal {

@@ -23,7 +23,7 @@ ReplayTrace::ReplayTrace(RunTrace& into, std::span<const GraphTask> tasks, int w
                                         [&] { return site_of(task.file, task.line); }));
   }
   for (int w = 0; w < workers; ++w) rings_.emplace_back().begin(trace_);
-  start_ = trace_ticks();
+  start_ = read_ticks();
   ready_ticks_.assign(trace_.level >= kRecords ? tasks.size() : 0, start_);
 }
 
@@ -33,12 +33,12 @@ void ReplayTrace::add(int64_t task, int32_t worker, uint64_t start) {
   ring.count(name.kernel);
   if (trace_.level == kCounters) return;
   ring.add(record_of(TaskId(task) + 1,
-                     {start_, ready_ticks_[size_t(task)], start, trace_ticks(), ns_of_a_tick()},
+                     {start_, ready_ticks_[size_t(task)], start, read_ticks(), ns_of_a_tick()},
                      name.kernel, worker, name.site));
 }
 
 void ReplayTrace::end(std::span<const int32_t> successors, std::span<const EdgeCause> causes) {
-  trace_.duration_ns = uint64_t(double(trace_ticks() - start_) * ns_of_a_tick());
+  trace_.duration_ns = uint64_t(double(read_ticks() - start_) * ns_of_a_tick());
   for (TraceRing& ring : rings_) ring.end(trace_);
   if (trace_.level >= kEdges)
     for (size_t i = 0; i < tasks_.size(); ++i)

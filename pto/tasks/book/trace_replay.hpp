@@ -24,7 +24,7 @@ class ReplayTrace {
   ReplayTrace(RunTrace& into, std::span<const GraphTask> tasks, int workers);
 
   void is_ready(int64_t task) {
-    if (trace_.level >= kRecords) ready_ticks_[size_t(task)] = trace_ticks();
+    if (trace_.level >= kRecords) ready_ticks_[size_t(task)] = read_ticks();
   }
   void add(int64_t task, int32_t worker, uint64_t start);
   void end(std::span<const int32_t> successors, std::span<const EdgeCause> causes);

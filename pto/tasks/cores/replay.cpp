@@ -116,7 +116,7 @@ class Replay {
       run(task, services);
       return;
     }
-    const uint64_t start = trace_ticks();
+    const uint64_t start = read_ticks();
     if (run(task, services)) trace_->add(number_of(task), worker, start);
   }
 

@@ -220,7 +220,7 @@ class Engine final : public TaskRun {
     if (steps_ != nullptr) [[unlikely]]
       steps_->at(step, task);
   }
-  uint64_t ticks() const { return steps_ == nullptr ? trace_ticks() : steps_->now_ns(); }
+  uint64_t ticks() const { return steps_ == nullptr ? read_ticks() : steps_->now_ns(); }
   double tick_ns() const { return steps_ == nullptr ? ns_of_a_tick() : 1; }
   bool is_late() const;
   static constexpr int64_t kMany = 16;

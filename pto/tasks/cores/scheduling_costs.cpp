@@ -25,7 +25,7 @@ constexpr uint64_t kTransferNs = 100;
 int32_t nothing(const pto_args*) { return 0; }
 const TaskKernel kNothing{nothing, "nothing"};
 
-double ns_since(uint64_t start) { return double(trace_ticks() - start) * ns_of_a_tick(); }
+double ns_since(uint64_t start) { return double(read_ticks() - start) * ns_of_a_tick(); }
 
 // Makes this thread the only worker of a run whose tasks go through its deque, as they do when
 // other workers may take them.
@@ -50,10 +50,10 @@ void measure_tasks(SchedulingCosts& costs) {
   for (int round = 0; round < kRounds; ++round) {
     uint64_t submitted = 0;
     run_tasks(options, [&](TaskRun& run) {
-      const uint64_t start = trace_ticks();
+      const uint64_t start = read_ticks();
       for (int i = 0; i < kTasks; ++i) run.submit({&kNothing, {}, {}, {}});
       submit = std::min(submit, ns_since(start) / kTasks);
-      submitted = trace_ticks();
+      submitted = read_ticks();
     });
     task = std::min(task, ns_since(submitted) / kTasks);
   }
@@ -74,7 +74,7 @@ void measure_replay(SchedulingCosts& costs) {
   options.workers = 1;
   double task = 1e9;
   for (int round = 0; round < kRounds; ++round) {
-    const uint64_t start = trace_ticks();
+    const uint64_t start = read_ticks();
     graph.replay({}, options);
     task = std::min(task, ns_since(start) / kTasks);
   }
@@ -96,7 +96,7 @@ void measure_waking(SchedulingCosts& costs) {
   double both = 1e9;
   for (uint32_t i = 0; i < kBells; ++i) {
     std::this_thread::sleep_for(std::chrono::microseconds(100));  // the other sleeps by then
-    const uint64_t start = trace_ticks();
+    const uint64_t start = read_ticks();
     bell.store(i + 1);
     bell.notify_one();
     heard.wait(i);
@@ -112,7 +112,7 @@ void measure_looking(SchedulingCosts& costs) {
   double look = 1e9;
   const ReadyDeque<Task> empty(2);
   for (int round = 0; round < kRounds; ++round) {
-    const uint64_t start = trace_ticks();
+    const uint64_t start = read_ticks();
     for (int i = 0; i < kLooks; ++i) {
       if (empty.size() > 0) break;
       for (int k = 0; k < Engine::kPauses; ++k) pause_core();

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings: when the statements of one call ran, and on which threads.
+
+    plan = recordable("report", attend, args, kwargs)
+    found = record(plan, *after_a_call(attend, args, kwargs))
+    found.call.inside               # the statements of the program, in the calling thread
+    found.write("t.json")           # for Perfetto
+
+The call runs a form of the program whose statements tell the recording when they begin and end
+(launch/recording.hpp); other calls run the usual form. Statements are the steps of explain().
+
+Thread safety: recordings of several threads do not see each other.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pto import _core
+from pto.errors import Failure, InvalidType
+from pto.language.copies import copies_of
+from pto.language.explanation import explain
+from pto.language.jit_call import bound
+from pto.language.location import user_line
+from pto.language.plan import Plan, Step
+from pto.language.tensor import Tensor
+
+SPANS = 1 << 17  # that a thread keeps, 32 bytes each; what begins later is counted
+CALL, STATEMENT, JOB, PART = range(4)
+
+
+@dataclass(slots=True, eq=False)
+class Span:
+    """Some time of a thread: the call, a statement, the blocks of one beside each other (a job, as
+    the thread sees it that waits for them), or one block (a part). `trip` is the iteration of the
+    innermost loop around it, or -1. Times are nanoseconds since the call began."""
+
+    kind: int
+    step: Step | None
+    trip: int
+    start: int
+    end: int
+    lane: int
+    inside: list["Span"] = field(default_factory=list)
+
+    @property
+    def ns(self) -> int:
+        return self.end - self.start
+
+    def all(self) -> Iterator["Span"]:
+        """This span and those inside, in the order of their begin."""
+        yield self
+        for one in self.inside:
+            yield from one.all()
+
+
+@dataclass(frozen=True)
+class Total:
+    """All executions of one statement, also of those that had no room."""
+
+    calls: int
+    ns: int
+    longest_ns: int
+
+
+class Recorded:
+    """One recorded call: `lanes` are the outermost spans of each thread, the caller's first."""
+
+    def __init__(self, name: str, plan: Plan, recording: _core.Recording, result: Any):
+        self.name, self.plan, self.result = name, plan, result
+        self.threads = recording.threads
+        self.statements = statements_of(plan)
+        self._recording = recording
+        self.lanes: list[list[Span]] = []
+        self.totals: dict[int, Total] = {}  # by the number of the step
+        self.dropped = 0
+        for spans, totals, dropped in recording.lanes():
+            self.lanes.append(self._tree(spans, len(self.lanes)))
+            self.dropped += dropped
+            for step, (calls, ns, longest) in zip(self.statements, totals, strict=True):
+                before = self.totals.get(step.number, Total(0, 0, 0))
+                self.totals[step.number] = Total(
+                    before.calls + calls, before.ns + ns, max(before.longest_ns, longest)
+                )
+
+    def _tree(self, spans: list[tuple], lane: int) -> list[Span]:
+        """Spans in the order of their begin, each with its depth, as trees."""
+        outermost: list[Span] = []
+        around: list[Span] = []
+        for kind, statement, trip, depth, start, end in spans:
+            step = self.statements[statement] if statement >= 0 else None
+            span = Span(kind, step, trip, start, end, lane)
+            del around[depth:]
+            (around[-1].inside if around else outermost).append(span)
+            around.append(span)
+        return outermost
+
+    @property
+    def call(self) -> Span:
+        return self.lanes[0][0]
+
+    def spans(self) -> Iterator[Span]:
+        """Every span, lane by lane."""
+        return (one for lane in self.lanes for outer in lane for one in outer.all())
+
+    def write(self, path: str) -> None:
+        """Writes the trace; an error leaves what stood at the path."""
+        names = [step.title for step in self.statements]
+        about = [_members(step) for step in self.statements]
+        self._recording.write(path, self.name, [*names, self.name], [*about, '"kind":"call"'])
+
+
+def statements_of(plan: Plan) -> list[Step]:
+    """The steps by the numbers that a recording has for them.
+
+    A program counts all of its steps; without one the launcher counts the kernels.
+    """
+    steps = sorted((one for top in plan.steps for one in top.all()), key=lambda one: one.number)
+    is_program = any(node["form"] not in ("parameter", "region") for node in plan.graphs[0])
+    return steps if is_program else [one for one in steps if one.kind == "kernel"]
+
+
+def _members(step: Step) -> str:
+    """The members of a JSON object by which a slice knows its statement."""
+    about: dict[str, Any] = {"kind": step.kind, "step": step.number, "lines": step.lines}
+    about |= {"label": step.label} if step.label else {}
+    about |= {"operations": step.operations} if step.operations else {}
+    about |= {"type": step.type} if step.type else {}
+    about |= {"order": step.order} if step.order else {}
+    return json.dumps(about, separators=(",", ":"), ensure_ascii=False)[1:-1]
+
+
+def trace_into(path: str, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Runs a call, once on copies before, writes its trace, and returns its result."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise Failure(
+            f"the trace cannot be written to {path}: there is no folder {folder}",
+            "the folder of a trace must exist",
+            "make it, or pass another path",
+            user_line(),
+        )
+    plan = recordable("trace", function, args, kwargs)
+    found = record(plan, *after_a_call(function, args, kwargs))
+    found.write(path)
+    return found.result
+
+
+def recordable(tool: str, function: Any, args: tuple, kwargs: dict[str, Any]) -> Plan:
+    """The plan of a call that can be recorded; `function` is a Jit or a Program."""
+    name = function.__name__
+    if any(isinstance(value, Tensor) for value in (*args, *kwargs.values())):
+        raise InvalidType(
+            f"{tool}: {name} gets a tensor of a function that is being traced",
+            "what runs is recorded, and nothing runs while a function is traced",
+            f"call {tool}() with arrays, outside of functions under @pto.jit",
+            user_line(),
+        )
+    found = explain(function.compiled, args, kwargs)
+    if found.reason:
+        raise Failure(
+            f"{tool}: the interpreter runs {name}: {found.reason}",
+            "only compiled functions have statements that can be recorded",
+            "write what it names in another way",
+            user_line(),
+        )
+    return found.plan
+
+
+def after_a_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, list]:
+    """(the function in its recorded form, its arguments), after a call on copies."""
+    compiled = function.compiled
+    given = dict(zip(compiled.parameters, bound(compiled, args, kwargs), strict=True))
+    made = function.recorded_form()
+    made(*copies_of(given).values())
+    return made, list(given.values())
+
+
+def record(plan: Plan, function: Any, values: list) -> Recorded:
+    """One recorded call of a function in its recorded form."""
+    recording = _core.Recording(len(statements_of(plan)), SPANS)
+    recording.start()
+    try:
+        result = function(*values)
+    finally:
+        recording.stop()
+    return Recorded(function.__name__, plan, recording, result)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tools of functions under @pto.jit; each loads when it is asked for.
+
+    f.explain(*args)            # what becomes of a call: text with parts
+    f.trace(*args)              # its graph
+    f.trace("t.json", *args)    # runs it, and writes what ran when
+    f.report(*args)             # where its time goes, and what would help
+
+Thread safety: as that of a call.
+"""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pto.language.explanation import Explanation
+    from pto.language.report import ProgramReport
+
+
+class Tools:
+    """The tools of a function; `plain` is the Jit or Program behind a call, and its arguments."""
+
+    def plain(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tuple, dict[str, Any]]:
+        raise NotImplementedError
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """The graph of a call with these arguments. With a path in front of them, "t.json", it runs
+        the call, writes there what ran when for Perfetto, and returns the call's result."""
+        if not (path := _path_of(args)):
+            function, args, kwargs = self.plain(args, kwargs)
+            return function.compiled.trace_with_form(*args, **kwargs)[0]
+        from pto.language.recording import trace_into
+
+        return trace_into(path, *self.plain(args[1:], kwargs))
+
+    def report(self, *args: Any, repeats: int = 5, **kwargs: Any) -> "ProgramReport":
+        """Where the time of a call with these arguments goes, and what would make it shorter, from
+        so many recorded calls. Its str is the text, its parts are data. All runs on copies."""
+        from pto.language.report import report
+
+        return report(*self.plain(args, kwargs), repeats)
+
+    def explain(self, *args: Any, **kwargs: Any) -> "Explanation":
+        """Shows what becomes of a call with these arguments: the graph, also after each pass, the
+        steps, the memory plan, who chose what, the C++ text, what the result costs in memory, and
+        how operators multiply f32. Its str is the text, its parts are data. Nothing is compiled."""
+        from pto.language.explanation import explain
+
+        function, args, kwargs = self.plain(args, kwargs)
+        return explain(function.compiled, args, kwargs)
+
+
+def _path_of(args: tuple) -> str:
+    """The file that is named in front of the arguments of a call, or ""."""
+    first = args[0] if args else None
+    if isinstance(first, os.PathLike) or (isinstance(first, str) and first.endswith(".json")):
+        return os.fspath(first)
+    return ""
