@@ -116,8 +116,8 @@ def test_the_report_says_what_would_help_most():
 
 
 def test_the_report_of_a_run_says_what_holds_however_long_its_tasks_took(rt, tmp_path, monkeypatch):
-    monkeypatch.setattr("pto.tasks.report._CHANGES", 100)
-    monkeypatch.setattr("pto.tasks.report._LEAST_GAIN", 0)
+    monkeypatch.setattr("pto.advice._CHANGES", 100)
+    monkeypatch.setattr("pto.advice._LEAST_GAIN", 0)
     rt.trace(tmp_path / "t.json", level=3)
 
     def report_with(program):
