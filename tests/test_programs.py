@@ -123,7 +123,7 @@ EXTENDED = [  # element type, out_dtype, the names of extend_params, what NumPy 
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", EXTENDED, ids=str)
+@pytest.mark.parametrize("case", EXTENDED, ids=lambda case: f"{case[:3]}")
 def test_extended_products_are_rounded_once(case):
     kind, out_dtype, names, want = case
 

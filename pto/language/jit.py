@@ -31,14 +31,7 @@ from pto.language import adapters, arguments
 from pto.language.annotations import TensorType, annotations_of
 from pto.language.call_numbers import traced
 from pto.language.captures import Places, captured
-from pto.language.location import (
-    describe,
-    fail,
-    line_of,
-    shown,
-    user_line,
-    without_our_frames,
-)
+from pto.language.location import describe, fail, line_of, shown, user_line, without_our_frames
 from pto.language.method import Method, is_in_class, keep_in_graphs
 from pto.language.operation import compile_with
 from pto.language.program import Program, is_program
@@ -186,7 +179,7 @@ class Jit(Tools, _core.Callable):
     def recorded_form(self) -> "Jit":
         """The function as one whose programs tell a recording of their statements; made once."""
         if (made := self.__dict__.get("_recorded")) is None:
-            made = type(self)(self.__wrapped__, self.constants, self.autocast)
+            made = type(self)(self.__wrapped__, self.constants, self.autocast, self.short_writes)
             made.is_recorded, made.rewritten = True, self.rewritten
             made.kinds, made.constant_parameters = self.kinds, self.constant_parameters
             made = self.__dict__.setdefault("_recorded", made)
@@ -372,8 +365,8 @@ def jit(
     part fills its beginning and does not stretch, in this function and in those that it calls.
     """
     if not isinstance(short_writes, bool):
-        fail(f"jit: short_writes is {describe(short_writes)}", "it says yes or no",
-             "pass True or False", InvalidType)  # fmt: skip
+        what = f"jit: short_writes is {describe(short_writes)}"
+        fail(what, "it says yes or no", "pass True or False", InvalidType)
 
     def made(function: Callable) -> Any:
         kinds = annotations_of(function)
@@ -388,15 +381,14 @@ def jit(
 
     def plain(function: Callable) -> Any:
         if is_program(function):
-            return Program(function, lambda f: ProgramJit(f, _parameters(f), autocast,
-                                                            short_writes))  # fmt: skip
+            return Program(function, lambda f: ProgramJit(f, names_of(f), autocast, short_writes))
         kind = JitMethod if is_in_class(function) else Jit
         return kind(function, constants, autocast, short_writes)
 
     return made if function is None else made(function)
 
 
-def _parameters(function: Callable) -> tuple[str, ...]:
+def names_of(function: Callable) -> tuple[str, ...]:
     code = function.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
