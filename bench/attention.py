@@ -11,8 +11,9 @@ import torch
 from torch.nn import functional as F
 
 from pto.bench.attention import attention, causal, pairs
-from pto.bench.ceilings import Read, peaks
+from pto.bench.ceilings import peaks
 from pto.bench.runner import Ceiling, Expected, Setting, case
+from pto.ceilings import Read
 
 LENGTHS = (512, 1024, 2048, 4096)
 SIZES = [(4, n, d) for d in (64, 128) for n in LENGTHS] + [(96, 64, 32), (12, 128, 32)]

@@ -14,8 +14,9 @@ import torch
 from torch.nn import functional as F
 
 import pto
-from pto.bench.ceilings import Read, peaks
+from pto.bench.ceilings import peaks
 from pto.bench.runner import Ceiling, Expected, Setting, case
+from pto.ceilings import Read
 
 PAGE = 128
 

@@ -11,8 +11,9 @@ import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 from torch.nn import functional as F
 
-from pto.bench.ceilings import Peak, Read, peaks
+from pto.bench.ceilings import peaks
 from pto.bench.runner import Ceiling, Expected, Setting, case
+from pto.ceilings import Peak, Read
 
 GROUP = 128
 SIZES = [(m, 4096, n) for n in (16384, 1024) for m in (1, 4, 16)] + [(512, 4096, 1024)]
