@@ -45,7 +45,7 @@ BUDGETS = {
     "compiler": 2090,
     "device": 465,
     "ir": 4510,
-    "isa": 17705,
+    "isa": 17715,
     "language": 9030,
     "launch": 6180,
     "operators": 3170,

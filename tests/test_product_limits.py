@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products where memory ends, in forked processes, and beyond 2^31 elements."""
 
+import os
+import re
+
 import children
 import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
@@ -41,6 +44,60 @@ def test_a_product_that_finds_no_memory_says_so_and_one_without_a_packed_copy_ru
     done = children.run("-c", WITHOUT_MEMORY)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[:-1] == ["numpy True", "torch True", "packed True", "weights 0"]
+
+
+PROGRAM_WITHOUT_MEMORY = """
+import numpy as np
+import pto
+
+@pto.jit
+def wide(a, b, out):
+    out[:] = pto.matmul(a, b, pto.i64)
+
+@pto.jit
+def kept(a, b, out):
+    out[:] = pto.cast(a, pto.i64) @ pto.cast(b, pto.i64)
+
+@pto.jit
+def ordered(a, b, out):
+    out[0] = pto.sort(a.reshape(a.shape[0] * a.shape[1])).values[:2]
+"""
+WITH_TOO_FEW_BYTES = """
+import resource, sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+import programs, pto
+
+a, b, out = np.ones((2000, 6000), "i2"), np.ones((6000, 2), "i2"), np.zeros((2000, 2), "i8")
+calls = {"wide": (a, b, out), "kept": (a, b, out), "ordered": (a, b, out.astype("i2"))}
+for name, (x, y, to) in calls.items():
+    getattr(programs, name)(x[:2, :8], y[:8], to[:2])
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, ((pages * 4096) + (32 << 20),) * 2)
+for name, arguments in calls.items():
+    try:
+        getattr(programs, name)(*arguments)
+    except RuntimeError as error:
+        print(str(error).replace("\\n", " "))
+"""
+LEAST = {"wide": (7, 32 << 20), "kept": (11, 32 << 20), "ordered": (15, 96 << 20)}
+
+
+def test_a_program_without_memory_says_how_many_bytes_it_wanted_and_where(tmp_path):
+    (tmp_path / "programs.py").write_text(PROGRAM_WITHOUT_MEMORY)
+    done = children.run(
+        "-c", WITH_TOO_FEW_BYTES, tmp_path, env=os.environ | {"PTO_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3, done.stdout
+    for said, (name, (line, bytes_least)) in zip(lines, LEAST.items(), strict=True):
+        told = re.fullmatch(
+            rf"{name}: .*programs\.py:{line}: there is no memory for a value of (\d+) bytes +"
+            "why: the host could not allocate it +fix: .*",
+            said,
+        )
+        assert told and int(told[1]) >= bytes_least, said
 
 
 IN_A_FORK = """

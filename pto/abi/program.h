@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 // Raised when a function here changes, so that a saved program never calls another one.
-enum { PTO_PROGRAM_VERSION = 1 };
+enum { PTO_PROGRAM_VERSION = 2 };
 
 // Runs a kernel over `items` items, whose number and quantum (1) stand in its scalars. `bytes` is
 // the traffic of all items, `written_bytes` that of results nobody reads soon.
@@ -32,9 +32,10 @@ void pto_copy_tensor(const pto_tensor* to, const pto_tensor* from);
 // Writes c = a b for matrices along the last two axes; the axes in front are batches, along which a
 // or b may have the size 1. Types as in isa/cpu/matmul_job.hpp; c is of the type of a and b or of
 // that of their sums. `soon`: what the next product of this thread reads as b, or null; this one
-// may ask for it meanwhile. `threads`: 1 runs on the calling thread.
-int32_t pto_multiply(const pto_tensor* c, const pto_tensor* a, const pto_tensor* b,
-                     const pto_runs* soon, int32_t threads);
+// may ask for it meanwhile. `threads`: 1 runs on the calling thread. `where` is the user's line.
+int32_t pto_multiply(pto_services* services, const char* where, const pto_tensor* c,
+                     const pto_tensor* a, const pto_tensor* b, const pto_runs* soon,
+                     int32_t threads);
 
 // Writes the position of each element along the axis; out is i64.
 void pto_iota(const pto_tensor* out, int32_t axis, int32_t threads);
@@ -55,8 +56,9 @@ void pto_add_at(const pto_tensor* to, const pto_tensor* part, const int64_t* pla
 
 // Sorts along the last axis; values or positions, an i64, may be null. Equal elements keep their
 // order, zeros of either sign are equal, and NaN is the largest.
-int32_t pto_sort(pto_services* services, const pto_tensor* values, const pto_tensor* positions,
-                 const pto_tensor* x, int32_t descending, int32_t threads);
+int32_t pto_sort(pto_services* services, const char* where, const pto_tensor* values,
+                 const pto_tensor* positions, const pto_tensor* x, int32_t descending,
+                 int32_t threads);
 
 // Folds the elements in front of each one, and it, along the axis: floats in double, rounded once.
 enum { PTO_SCAN_SUM, PTO_SCAN_PRODUCT, PTO_SCAN_LARGEST, PTO_SCAN_SMALLEST };
@@ -78,7 +80,9 @@ int32_t pto_fail_position(pto_services* services, const char* where, const char*
                           int32_t axis, int64_t position, int64_t size, int32_t may_skip);
 int32_t pto_fail_step(pto_services* services, const char* where);
 int32_t pto_fail_rounds(pto_services* services, const char* where, int64_t rounds);
-int32_t pto_fail_memory(pto_services* services, int64_t bytes);
+int32_t pto_fail_memory(pto_services* services, const char* where, int64_t bytes);
+int32_t pto_fail_product(pto_services* services, const char* where, int64_t rows, int64_t depth,
+                         int64_t cols);
 
 #ifdef __cplusplus
 }

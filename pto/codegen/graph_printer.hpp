@@ -139,6 +139,7 @@ class GraphPrinter {
   std::vector<Value> holders_;
   Storage storage_;
   std::vector<std::optional<MemRef>> buffers_;
+  std::string where_ = "\"\"";  // the line of the statement that is printed, as a C++ string
   std::map<Value, MemRef> places_;
   std::map<Made, MemRef> made_;
   std::map<Value, std::string> numbers_;

@@ -71,8 +71,8 @@ void GraphPrinter::print_sort(Value v) {
   }
   w_.open("{");
   define_tensors(tensors);
-  must(std::string("pto_sort(") + kServices + ", " + results[0] + ", " + results[1] + ", &x, " +
-       (node.op == Opcode::sort ? "0" : "1") + ", " + kThreads + ")");
+  must(std::string("pto_sort(") + kServices + ", " + where(node) + ", " + results[0] + ", " +
+       results[1] + ", &x, " + (node.op == Opcode::sort ? "0" : "1") + ", " + kThreads + ")");
   w_.close("}");
 }
 

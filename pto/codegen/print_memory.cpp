@@ -6,7 +6,9 @@
 namespace pto {
 
 std::string GraphPrinter::where(const Node& node) const {
-  return cpp_string(node.locations.empty() ? "" : pto::text(node.locations[0]));
+  const bool is_region = node.locations.empty() && node.op == Opcode::fused;
+  const Node& said = is_region ? node.body()[node.body().outputs().back()] : node;
+  return cpp_string(said.locations.empty() ? "" : pto::text(said.locations[0]));
 }
 
 void GraphPrinter::must(const std::string& call) {
@@ -19,8 +21,8 @@ MemRef GraphPrinter::fresh(const Type& type) {
   text_.outline.memory.push_back({name, text_.outline.block(), text_.outline.step(), type});
   const std::string element = "Stored<" + std::string(cpp_name(type.dtype)) + ">";
   w_.line(element + "* const " + name + " = take<" + element + ">(frame, " + count + ");");
-  w_.line("if (__builtin_expect(!" + name + ", 0)) return no_memory(frame, bytes_of(" + count +
-          ", sizeof(" + element + ")));");
+  w_.line("if (__builtin_expect(!" + name + ", 0)) return no_memory(frame, " + where_ +
+          ", bytes_of(" + count + ", sizeof(" + element + ")));");
   return dense_memref(name, type);
 }
 

@@ -42,6 +42,7 @@ void GraphPrinter::print() {
   for (Value v = 0; v < static_cast<Value>(graph_.nodes().size()); ++v)
     if (!graph_[v].is_parameter()) {
       text_.outline.begin_step(v);
+      where_ = where(graph_[v]);
       if (text_.is_recorded)
         print_recorded(v);
       else

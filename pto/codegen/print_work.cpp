@@ -70,7 +70,8 @@ void GraphPrinter::print_matmul(Value v) {
           ", b = " + arguments[2] + ";");
   const std::string soon = soon_of(v);
   if (!soon.empty()) w_.line("const pto_runs soon = " + soon + ";");
-  must(std::string("pto_multiply(&c, &a, &b, ") + (soon.empty() ? "nullptr" : "&soon") +
+  must("pto_multiply(frame.args->services, " + where(node) + ", &c, &a, &b, " +
+       (soon.empty() ? "nullptr" : "&soon") +
        ", frame.is_root ? frame.args->services->threads : 1)");
   w_.close("}");
   places_[v] = to;

@@ -4,7 +4,7 @@
 //     Arena arena(args->services, true);
 //     const Frame frame{args, arena, true};
 //     float* const v4 = take<float>(frame, rows * cols);
-//     int32_t code = v4 ? 0 : no_memory(frame, rows * cols * 4);
+//     int32_t code = v4 ? 0 : no_memory(frame, "model.py:7", rows * cols * 4);
 //     if (code == 0) code = run(frame, region_0, tensors, 2, scalars, 3, 0, items, bytes, 0);
 //
 // A Frame is where a statement runs: on the thread that called the program, where each kernel may
@@ -129,8 +129,8 @@ template <class T>
 PTO_INLINE T* take(const Frame& frame, int64_t elements) {
   return static_cast<T*>(frame.arena.take(bytes_of(elements, sizeof(T))));
 }
-PTO_INLINE int32_t no_memory(const Frame& frame, int64_t bytes) {
-  return pto_fail_memory(frame.args->services, bytes);
+PTO_INLINE int32_t no_memory(const Frame& frame, const char* where, int64_t bytes) {
+  return pto_fail_memory(frame.args->services, where, bytes);
 }
 
 // --- calls ---------------------------------------------------------------------------------------

@@ -144,8 +144,9 @@ struct RowsInOrder {
 }  // namespace
 }  // namespace pto
 
-int32_t pto_sort(pto_services* services, const pto_tensor* values, const pto_tensor* positions,
-                 const pto_tensor* x, int32_t descending, int32_t threads) {
+int32_t pto_sort(pto_services* services, const char* where, const pto_tensor* values,
+                 const pto_tensor* positions, const pto_tensor* x, int32_t descending,
+                 int32_t threads) {
   constexpr int64_t kWork = 64;  // of an element, in bytes of traffic
   pto::RowsInOrder rows{.values = values,
                         .positions = positions,
@@ -160,5 +161,5 @@ int32_t pto_sort(pto_services* services, const pto_tensor* values, const pto_ten
     return static_cast<const pto::RowsInOrder*>(self)->sort_block(block);
   };
   if (pto_parallel(rows.blocks, run, &rows) == 0) return 0;
-  return pto_fail_memory(services, rows.memory_bytes());
+  return pto_fail_memory(services, where, rows.memory_bytes());
 }

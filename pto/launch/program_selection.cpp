@@ -392,7 +392,7 @@ int32_t pto_gather(pto_services* services, const char* where, const pto_tensor* 
   if (pto::count_of(*out) == 0) return 0;
   const int64_t size = x->sizes[axis];
   pto::Positions positions(*index, threads);
-  if (!positions.has_memory()) return pto_fail_memory(services, positions.bytes());
+  if (!positions.has_memory()) return pto_fail_memory(services, where, positions.bytes());
   const int64_t bad = positions.read(0, size);
   if (bad < positions.count())
     return pto_fail_position(services, where, "gather", axis, positions.data()[bad], size, 0);
@@ -410,7 +410,7 @@ int32_t pto_scatter(pto_services* services, const char* where, const pto_tensor*
   if (pto::count_of(*part) == 0) return 0;
   const int64_t size = out->sizes[axis];
   pto::Positions positions(*index, threads);
-  if (!positions.has_memory()) return pto_fail_memory(services, positions.bytes());
+  if (!positions.has_memory()) return pto_fail_memory(services, where, positions.bytes());
   const int64_t bad = positions.read(-1, size);
   if (bad < positions.count())
     return pto_fail_position(services, where, adds ? "scatter_add" : "scatter", axis,

@@ -87,8 +87,17 @@ int32_t pto_fail_rounds(pto_services* services, const char* where, int64_t round
                       "change what the condition reads, in the body; or loop over pto.loop(n)"});
 }
 
-int32_t pto_fail_memory(pto_services* services, int64_t bytes) {
-  return pto::report(services, "",
+int32_t pto_fail_memory(pto_services* services, const char* where, int64_t bytes) {
+  return pto::report(services, where,
                      {"there is no memory for a value of " + pto::text(bytes) + " bytes",
                       "the host could not allocate it", "use smaller tensors or free memory"});
+}
+
+int32_t pto_fail_product(pto_services* services, const char* where, int64_t rows, int64_t depth,
+                         int64_t cols) {
+  return pto::report(services, where,
+                     {"matmul: [" + pto::text(rows) + ", " + pto::text(depth) + "] by [" +
+                          pto::text(depth) + ", " + pto::text(cols) + "]",
+                      "a product has at most 2147483647 rows, columns and terms",
+                      "multiply parts of the operands: x[:n] @ y"});
 }

@@ -51,14 +51,16 @@ template <class T>
 class Elements {
  public:
   explicit Elements(int64_t count)
-      : data_(static_cast<T*>(pto_malloc(static_cast<size_t>(count > 0 ? count : 1) * sizeof(T)))) {
-  }
+      : bytes_(count > 0 ? count * int64_t(sizeof(T)) : 1),
+        data_(static_cast<T*>(pto_malloc(static_cast<size_t>(bytes_)))) {}
   Elements(const Elements&) = delete;
   Elements& operator=(const Elements&) = delete;
   ~Elements() { pto_free(data_); }
   T* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
 
  private:
+  const int64_t bytes_;
   T* const data_;
 };
 
@@ -68,10 +70,12 @@ pto_matmul_matrix matrix(void* data, int type, int64_t row_stride, int64_t col_s
 
 class Batches {
  public:
-  // `soon`: what comes next, or null; `is_asked`: b was that.
-  Batches(const pto_tensor& c, const pto_tensor& a, const pto_tensor& b, pto_runs* soon,
-          bool is_asked, int threads)
-      : c_(c),
+  // `soon`: what comes next, or null; `is_asked`: b was that. `where`: the user's line.
+  Batches(pto_services* services, const char* where, const pto_tensor& c, const pto_tensor& a,
+          const pto_tensor& b, pto_runs* soon, bool is_asked, int threads)
+      : services_(services),
+        where_(where),
+        c_(c),
         a_(a),
         b_(b),
         rows_(c.sizes[c.rank - 2]),
@@ -85,7 +89,8 @@ class Batches {
 
   int32_t run() {
     if (batches_ == 0 || rows_ == 0 || cols_ == 0) return 0;
-    if (rows_ > INT32_MAX || cols_ > INT32_MAX || depth_ > INT32_MAX) return 1;
+    if (rows_ > INT32_MAX || cols_ > INT32_MAX || depth_ > INT32_MAX)
+      return pto_fail_product(services_, where_, rows_, depth_, cols_);
     const int64_t parts = batches_ * cut_.count();
     const double work = double(batches_) * double(rows_) * double(cols_) * double(depth_ + 1);
     if (threads_ <= 1 || work < kLeastWork || parts > INT32_MAX) {
@@ -160,7 +165,8 @@ class Batches {
     const bool is_read = reads(sums);
     const Elements<Wide> left(is_read ? 0 : part.rows * depth_),
         right(is_read ? 0 : depth_ * part.cols);
-    if (!left.data() || !right.data()) return 1;
+    if (!left.data()) return pto_fail_memory(services_, where_, left.bytes());
+    if (!right.data()) return pto_fail_memory(services_, where_, right.bytes());
     if (!is_read) {
       widen(a, part.rows, depth_, left.data());
       widen(b, depth_, part.cols, right.data());
@@ -197,7 +203,7 @@ class Batches {
                     int sums) const {
     const int height = least(part.rows, 1024), width = least(part.cols, kPiece / height);
     const Elements<Sum> memory(int64_t(height) * width);
-    if (!memory.data()) return 1;
+    if (!memory.data()) return pto_fail_memory(services_, where_, memory.bytes());
     const pto_matmul_matrix a = job.a, b = job.b;
     const auto moved = [](pto_matmul_matrix m, int64_t bytes, int64_t row, int64_t col) {
       m.data = static_cast<char*>(m.data) + (row * m.row_stride + col * m.col_stride) * bytes;
@@ -239,6 +245,8 @@ class Batches {
     });
   }
 
+  pto_services* const services_;
+  const char* const where_;
   const pto_tensor &c_, &a_, &b_;
   const int64_t rows_, cols_, depth_, batches_;
   const int threads_;
@@ -250,12 +258,14 @@ class Batches {
 }  // namespace
 }  // namespace pto
 
-int32_t pto_multiply(const pto_tensor* c, const pto_tensor* a, const pto_tensor* b,
-                     const pto_runs* soon, int32_t threads) {
+int32_t pto_multiply(pto_services* services, const char* where, const pto_tensor* c,
+                     const pto_tensor* a, const pto_tensor* b, const pto_runs* soon,
+                     int32_t threads) {
   thread_local const void* asked = nullptr;  // what the last product asked for
   pto_runs runs = soon ? *soon : pto_runs{};
   const bool is_asked = asked && asked == b->data;
-  const int32_t code = pto::Batches(*c, *a, *b, soon ? &runs : nullptr, is_asked, threads).run();
+  pto::Batches batches(services, where, *c, *a, *b, soon ? &runs : nullptr, is_asked, threads);
+  const int32_t code = batches.run();
   asked = soon && runs.count == 0 ? runs.data : nullptr;
   return code;
 }
