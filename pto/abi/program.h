@@ -70,6 +70,14 @@ int32_t pto_scan(const pto_tensor* out, const pto_tensor* x, int32_t axis, int32
 void pto_record_begin(int32_t statement, int64_t trip);
 void pto_record_end(void);
 
+// A loop looks at pto_alarm now and then; where it is not 0, pto_answer_alarm says by another code
+// than 0 that the program ends, since its host was interrupted. The loops of a program lie between
+// begin and end, which its thread calls; launch/interruption.hpp raises the alarm.
+extern int32_t pto_alarm;
+int32_t pto_answer_alarm(pto_services* services);
+void pto_watch_begin(void);
+void pto_watch_end(void);
+
 // Report why a program cannot go on; `where` is the user's line, or "". They return non-zero.
 int32_t pto_fail_part(pto_services* services, const char* where, const char* operation,
                       int32_t axis, int64_t offset, int64_t size, int64_t whole);

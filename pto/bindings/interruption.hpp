@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// interruptible(): runs work without Python's lock, and lets Ctrl-C stop it.
+// interruptible(): runs work without Python's lock, and lets Ctrl-C stop it. running(): runs a
+// program, whose loops Ctrl-C ends.
 //
 //     return interruptible([&](const auto& stop) { return load(source, stop); });
+//     running([&] { call.run(outputs); });
 //
 // Invariant: where the work ends because Ctrl-C stopped it, Python's handler's exception is raised.
 // Thread safety: needs Python's lock.
@@ -13,17 +15,23 @@
 #include <optional>
 
 #include "pto/bindings/python_lock.hpp"
+#include "pto/launch/interruption.hpp"
 
 namespace pto::bindings {
 
+using Raised = std::optional<nanobind::python_error>;
+
+// Lets Python's signal handlers run; says whether one of them has raised.
+inline bool has_raised(Raised* raised) {
+  const Locked locked;
+  if (PyErr_CheckSignals() != 0) raised->emplace();
+  return raised->has_value();
+}
+
 template <class Work>
 auto interruptible(const Work& work) {
-  std::optional<nanobind::python_error> raised;
-  const std::function<bool()> stop = [&raised] {
-    const Locked locked;
-    if (PyErr_CheckSignals() != 0) raised.emplace();
-    return raised.has_value();
-  };
+  Raised raised;
+  const std::function<bool()> stop = [&raised] { return has_raised(&raised); };
   try {
     const Unlocked unlocked;
     return work(stop);
@@ -31,6 +39,22 @@ auto interruptible(const Work& work) {
     if (!raised) throw;
   }
   throw std::move(*raised);
+}
+
+template <class Work>
+void running(const Work& work) {
+  Raised raised;
+  const auto ask = [](void* context) {
+    if (PyGILState_Check() != 0) const Unlocked other_threads_run;
+    return has_raised(static_cast<Raised*>(context));
+  };
+  try {
+    const ScopedInterruption scope(ask, &raised);
+    work();
+  } catch (...) {
+    if (!raised) throw;
+  }
+  if (raised) throw std::move(*raised);
 }
 
 }  // namespace pto::bindings

@@ -10,6 +10,7 @@
 #include "pto/abi/limits.h"
 #include "pto/base/strided.hpp"
 #include "pto/bindings/constants.hpp"
+#include "pto/bindings/interruption.hpp"
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/bindings/results.hpp"
@@ -298,14 +299,16 @@ void JitBinder::execute(Call* call, const ArgumentReader& reader,
   int64_t work = 0;
   for (const pto_tensor_ref& tensor : reader.tensors()) work += element_bytes(tensor);
   for (size_t i = 0; i < outputs.size(); ++i) work += call->output_bytes(static_cast<int>(i));
-  if (work <= kKeepLockBytes) return call->run(outputs);
-  const Unlocked unlocked;
-  const HostExecutor& host = torch_executor();
-  if (reader.origin().kind != Kind::Torch || host.threads == nullptr) return call->run(outputs);
-  ScopedThreadLimit limit(host.threads());
-  if (host.run == nullptr) return call->run(outputs);
-  ScopedExecutor executor(host.run, nullptr);
-  call->run(outputs);
+  running([&] {
+    if (work <= kKeepLockBytes) return call->run(outputs);
+    const Unlocked unlocked;
+    const HostExecutor& host = torch_executor();
+    if (reader.origin().kind != Kind::Torch || host.threads == nullptr) return call->run(outputs);
+    ScopedThreadLimit limit(host.threads());
+    if (host.run == nullptr) return call->run(outputs);
+    ScopedExecutor executor(host.run, nullptr);
+    call->run(outputs);
+  });
 }
 
 // Reads the arrays of `out=`, one for each of the `count` outputs, and returns them as a tuple.

@@ -12,10 +12,15 @@ namespace nb = nanobind;
 namespace pto::bindings {
 
 void set_python_error(const Error& error) {
-  nb::object classes = nb::module_::import_("pto.errors").attr("BY_KIND");
-  nb::object type = classes[static_cast<size_t>(error.kind())];
-  nb::object value = type(error.text().what, error.text().why, error.text().fix, error.location());
-  PyErr_SetObject(type.ptr(), value.ptr());
+  const ErrorText& text = error.text();
+  try {
+    nb::object classes = nb::module_::import_("pto.errors").attr("BY_KIND");
+    nb::object type = classes[static_cast<size_t>(error.kind())];
+    nb::object value = type(text.what, text.why, text.fix, error.location());
+    PyErr_SetObject(type.ptr(), value.ptr());
+  } catch (nb::python_error& raised) {  // by a signal handler, such as that of Ctrl-C
+    raised.restore();
+  }
 }
 
 namespace {

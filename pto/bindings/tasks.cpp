@@ -99,12 +99,8 @@ void warn(const std::string& text) {
 // Runs until the deadline; Ctrl-C ends the run as the deadline does.
 nb::dict run_until_deadline(const std::shared_ptr<KeptRun>& kept, RunOptions options,
                             const TraceRequest& request) {
-  std::optional<nb::python_error> raised;
-  const auto is_interrupted = [&raised] {
-    const Locked locked;
-    if (PyErr_CheckSignals() != 0) raised.emplace();
-    return raised.has_value();
-  };
+  Raised raised;
+  const auto is_interrupted = [&raised] { return has_raised(&raised); };
   RunReport report;
   try {
     const Unlocked unlocked;

@@ -107,6 +107,7 @@ class GraphPrinter {
                   const std::string& ahead = "");
   static std::string index_definition(const std::string& index, const std::string& start,
                                       const std::string& k, const std::string& step);
+  void open_stretch(const Graph& body, const std::string& k, const std::string& count);
   void print_loop(Value v);
   void print_repeat(Value v);
   void print_branch(Value v);

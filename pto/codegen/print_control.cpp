@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Control flow of a program: loops, repetitions, branches, and the graphs that are their bodies.
+#include <algorithm>
+
 #include "pto/codegen/graph_printer.hpp"
 #include "pto/codegen/parallel_loop.hpp"
 #include "pto/ir/infer.hpp"
@@ -106,6 +108,33 @@ std::string GraphPrinter::index_definition(const std::string& index, const std::
          ", number::mul<int64_t>(" + k + ", " + step + "));";
 }
 
+namespace {
+
+// Says whether a body only computes with numbers, so that an iteration takes no time to speak of.
+bool is_light(const Graph& body) {
+  return std::all_of(body.nodes().begin(), body.nodes().end(), [](const Node& node) {
+    const auto& bodies = node.attributes.bodies;
+    if (node.op == Opcode::loop || node.op == Opcode::repeat || node.op == Opcode::fused)
+      return false;
+    return (node.is_parameter() || node.op == Opcode::view || is_number(node.type)) &&
+           std::all_of(bodies.begin(), bodies.end(),
+                       [](const auto& one) { return is_light(*one); });
+  });
+}
+
+}  // namespace
+
+// Opens a loop from iteration k on within a loop without an own step: between such stretches the
+// program may be interrupted. One of light iterations has many, for which it costs nothing.
+void GraphPrinter::open_stretch(const Graph& body, const std::string& k, const std::string& count) {
+  const std::string end = text_.variable("end");
+  must("interrupted(frame)");
+  w_.line("const int64_t " + end + " = stretch(" + k + ", " + count + ", " +
+          (is_light(body) ? "1024" : "1") + ");");
+  w_.open("for (; " + k + " < " + end + "; ++" + k + ") {");
+  w_.line("const Scope scope(frame.arena);");
+}
+
 void GraphPrinter::print_loop(Value v) {
   const Node& node = graph_[v];
   const Results results = results_of(v);
@@ -138,31 +167,37 @@ void GraphPrinter::print_loop(Value v) {
     return;
   }
   const std::string next = print_next(v, results, count, start, step);
-  w_.open("for (int64_t " + k + " = 0; " + k + " < " + count + "; ++" + k + ") {");
-  w_.line("const Scope scope(frame.arena);");
+  w_.open("for (int64_t " + k + " = 0; " + k + " < " + count + ";) {");
+  open_stretch(node.body(), k, count);
   w_.line(define_index);
   text_.trips.push_back(k);
   print_body(v, node.body(), results, index, next.empty() ? "" : next + "(" + k + " + 1)");
   text_.trips.pop_back();
+  w_.close("}");
   w_.close("}");
 }
 
 void GraphPrinter::print_repeat(Value v) {
   const Node& node = graph_[v];
   const Results results = results_of(v);
-  const std::string k = text_.variable("k");
-  w_.open("for (int64_t " + k + " = 0;; ++" + k + ") {");
-  w_.line("const Scope scope(frame.arena);");
+  const std::string k = text_.variable("k"), goes = text_.variable("goes");
+  w_.line("bool " + goes + " = true;");
+  w_.open("for (int64_t " + k + " = 0; " + goes + ";) {");
+  open_stretch(node.body(1), k, "INT64_MAX");
   text_.trips.push_back(k);
   GraphPrinter condition = printer_of(v, node.body(0), results, "", false);
   text_.outline.begin_block(0);
   condition.print();
   text_.outline.end_block();
-  w_.line("if (!" + condition.number(node.body(0).outputs()[0]) + ") break;");
+  w_.open("if (!" + condition.number(node.body(0).outputs()[0]) + ") {");
+  w_.line(goes + " = false;");
+  w_.line("break;");
+  w_.close("}");
   w_.line("if (" + k + " >= kMostRounds) return pto_fail_rounds(frame.args->services, " +
           where(node) + ", " + k + ");");
   print_body(v, node.body(1), results, "");
   text_.trips.pop_back();
+  w_.close("}");
   w_.close("}");
 }
 

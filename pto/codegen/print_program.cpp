@@ -179,6 +179,15 @@ std::string cost_of(const Graph& graph) { return Cost().of(graph); }
 
 namespace {
 
+bool has_loop(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
+    const auto& bodies = node.attributes.bodies;
+    return node.op == Opcode::loop || node.op == Opcode::repeat ||
+           (node.op == Opcode::branch &&
+            std::any_of(bodies.begin(), bodies.end(), [](const auto& b) { return has_loop(*b); }));
+  });
+}
+
 // Prints the function of a program, from its arguments to its return.
 class RootPrinter {
  public:
@@ -192,6 +201,7 @@ class RootPrinter {
     w_.open("extern \"C\" PTO_EXPORT int32_t " + text_.name + "(const pto_args* args) {");
     w_.line("Arena arena(args->services, true);");
     w_.line("const Frame frame{args, arena, true};");
+    if (has_loop(graph_)) w_.line("const Watched watched;");
     print_sizes();
     print_inputs();
     for (const TensorSpec& output : spec_.outputs)

@@ -181,6 +181,26 @@ PTO_INLINE int64_t trips(int64_t start, int64_t stop, int64_t step) {
 // An estimate of traffic, which may be huge, as bytes.
 PTO_INLINE int64_t work(double bytes) { return bytes < 1e18 ? int64_t(bytes) : int64_t(1e18); }
 
+// Lets the host interrupt the loops of a program while it lives.
+class Watched {
+ public:
+  Watched() { pto_watch_begin(); }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+  ~Watched() { pto_watch_end(); }
+};
+
+// Returns non-zero where the program ends since it was interrupted.
+PTO_INLINE int32_t interrupted(const Frame& frame) {
+  const int32_t alarm = __atomic_load_n(&pto_alarm, __ATOMIC_RELAXED);
+  return __builtin_expect(alarm != 0, 0) ? pto_answer_alarm(frame.args->services) : 0;
+}
+
+// Returns the end of the next iterations from k on that run without a look at the alarm.
+PTO_INLINE int64_t stretch(int64_t k, int64_t count, int64_t most) {
+  return count - k > most ? k + most : count;
+}
+
 // Runs body(frame, k) for k = 0 .. count-1, the iterations beside each other where that pays.
 template <class Body>
 PTO_INLINE int32_t for_each(const Frame& frame, int64_t count, int64_t bytes, const Body& body) {
@@ -200,6 +220,7 @@ PTO_INLINE int32_t for_each(const Frame& frame, int64_t count, int64_t bytes, co
               __extension__(int64_t)((__int128)job.count * (args->block + 1) / args->blocks);
           for (int64_t k = begin; k < end; ++k) {
             const Scope scope(arena);
+            if (int32_t code = interrupted(here)) return code;
             if (int32_t code = job.body(here, k)) return code;
           }
           return 0;
@@ -214,6 +235,7 @@ PTO_INLINE int32_t for_each(const Frame& frame, int64_t count, int64_t bytes, co
   }
   for (int64_t k = 0; k < count; ++k) {
     const Scope scope(frame.arena);
+    if (int32_t code = interrupted(frame)) return code;
     if (int32_t code = body(frame, k)) return code;
   }
   return 0;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "pto/launch/interruption.hpp"
 #include "pto/launch/pool.hpp"
 #include "pto/launch/stores.hpp"
 #include "pto/launch/sync.hpp"
@@ -166,6 +167,7 @@ Launch::Launch(pto_kernel function, const pto_args& given, int32_t block_count)
       args(given),
       kernel(function),
       blocks(block_count),
+      is_interruptible(pto::is_interruptible()),
       presence_(presence()) {
   args.services = &services;
   args.blocks = block_count;

@@ -90,7 +90,8 @@ struct Launch {
   int32_t blocks;
   int32_t lanes = 1;
   int32_t has_cube = 0;
-  bool has_roles = false;  // false: every core is both a cube and a vector core
+  bool has_roles = false;       // false: every core is both a cube and a vector core
+  const bool is_interruptible;  // its thread runs a program that may be interrupted
   std::atomic<bool> has_text{false};
   std::atomic<bool> has_failed{false};  // set after the text is complete, or without one
   std::string text;  // one block writes it and sets has_text; read after the last block

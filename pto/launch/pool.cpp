@@ -13,6 +13,7 @@
 
 #include "pto/base/clock.hpp"
 #include "pto/base/machine.hpp"
+#include "pto/launch/interruption.hpp"
 
 namespace pto {
 namespace {
@@ -36,8 +37,8 @@ constexpr int64_t kPreempted_ns = 30'000;
 constexpr int64_t kCallerSpin_ns = 100'000;
 
 // Returns at once where *word != expected; may return for no reason.
-void futex_wait(std::atomic<uint32_t>* word, uint32_t expected) {
-  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
+void futex_wait(std::atomic<uint32_t>* word, uint32_t expected, const timespec* at_most = nullptr) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, at_most, nullptr, 0);
 }
 
 void futex_wake(std::atomic<uint32_t>* word, int threads) {
@@ -340,6 +341,8 @@ void Pool::leave() {
 }
 
 void Pool::wait_for_workers() {
+  static constexpr timespec kSlice = {0, kInterruptionSlice_ms * 1'000'000L};
+  const timespec* const slice = is_interruptible() ? &kSlice : nullptr;
   const auto is_empty = [this] { return inside_of(state_.load()) == 0; };
   for (int64_t start = 0; !is_empty();) {
     for (int i = 0; i < kPausesPerLook && !is_empty(); ++i) pause_core();
@@ -349,7 +352,8 @@ void Pool::wait_for_workers() {
     for (;;) {
       const uint32_t left = left_.load();
       if (is_empty()) break;
-      futex_wait(&left_, left);
+      futex_wait(&left_, left, slice);
+      if (slice != nullptr) interrupted();
     }
     caller_parked_.store(false);
   }
