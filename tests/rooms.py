@@ -46,7 +46,7 @@ BUDGETS = {
     "device": 465,
     "ir": 4510,
     "isa": 17740,
-    "language": 9030,
+    "language": 9240,
     "launch": 6325,
     "operators": 3170,
     "ops": 5167,

@@ -26,13 +26,14 @@ from typing import Any, overload
 
 from pto import _core
 from pto.config import config
-from pto.errors import Error, InvalidType, InvalidValue, TracedCondition
+from pto.errors import InvalidType, InvalidValue, TracedCondition
 from pto.language import adapters, arguments
 from pto.language.annotations import TensorType, annotations_of
 from pto.language.call_numbers import traced
 from pto.language.captures import Places, captured
-from pto.language.location import describe, fail, line_of, shown, user_line, without_our_frames
+from pto.language.location import describe, fail, shown, user_line, without_our_frames
 from pto.language.method import Method, is_in_class, keep_in_graphs
+from pto.language.misuse import told
 from pto.language.operation import compile_with
 from pto.language.program import Program, is_program
 from pto.language.results import LEAF, Form
@@ -223,7 +224,6 @@ class Jit(Tools, _core.Callable):
         self, tensors: list, constants: list, numbers: list[bool]
     ) -> tuple[_core.Graph | None, Form, int]:
         """(graph, form, 0), or (None, form, bits of the numbers that have to be constants)."""
-        code = self.__wrapped__.__code__
         fixed = [yes and name not in self.constants
                  for yes, name in zip(numbers, self.parameters, strict=True)]  # fmt: skip
         steering = sum(1 << i for i, yes in enumerate(numbers) if yes and not fixed[i])
@@ -234,10 +234,10 @@ class Jit(Tools, _core.Callable):
         try:
             tensors = self._annotated(tensors)
             graph, form, found = self._traced(tensors, constants, fixed)
-        except Error as error:
-            definition = f"{shown(code.co_filename)}:{code.co_firstlineno}"
-            error.location = error.location or line_of(error) or definition
-            raise without_our_frames(error)  # noqa: B904 it is the same error
+        except Exception as error:
+            if (known := told(error, self.__wrapped__.__code__)) is None:
+                raise
+            raise without_our_frames(known) from error.__cause__
         return graph, form, found
 
     def _traced(self, tensors: list, constants: list, numbers: list[bool]) -> tuple:

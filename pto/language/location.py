@@ -34,12 +34,13 @@ def user_line() -> str:
     "" where there is none: a framework called from a thread of its own.
     """
     frame = sys._getframe(1)
-    while frame is not None and not _is_users(frame.f_code.co_filename):
+    while frame is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{shown(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
 
 
-def _is_users(file: str) -> bool:
+def is_users(file: str) -> bool:
+    """Says whether a file is neither ours nor PyTorch's."""
     torch = getattr(sys.modules.get("torch"), "__file__", None)
     theirs = torch and file.startswith(os.path.dirname(torch) + os.sep)
     return not (file.startswith((_OURS, *_spellings)) or theirs)
@@ -61,7 +62,7 @@ def line_of(error: BaseException) -> str:
     line, trace = "", error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if _is_users(file):
+        if is_users(file):
             line = f"{shown(file)}:{trace.tb_lineno}"
         trace = trace.tb_next
     return line
@@ -71,7 +72,7 @@ def without_our_frames(error: BaseException) -> BaseException:
     """The error, its traceback only of the user's lines."""
     frames, trace = [], error.__traceback__
     while trace is not None:
-        if _is_users(trace.tb_frame.f_code.co_filename):
+        if is_users(trace.tb_frame.f_code.co_filename):
             frames.append(trace)
         trace = trace.tb_next
     for frame in reversed(frames):

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from pto._core import Dim
 from pto.errors import Error, InvalidType, InvalidValue, TracedCondition
 from pto.language.location import describe, fail
+from pto.language.misuse import formatted, refuse_key
 from pto.language.symbol import SymbolicScalar
 from pto.language.tensor import Tensor
 
@@ -152,23 +153,20 @@ def _value(name: str, use: str, kind: type[Error] = InvalidType) -> None:
         fail(
             f"{use} the size {n} while tracing",
             _UNKNOWN,
-            "use operations on whole tensors; sizes and tensors combine, as in x / n; make what "
-            "steers the program a parameter of the function",
+            "use operations on whole tensors; sizes and tensors combine, as in x / n; count with "
+            "pto.loop(n); make what steers the program a parameter of the function",
             kind,
         )
 
     setattr(Dim, name, ask)
 
 
-def _format(n: Dim, form: str) -> str:
-    try:
-        return format(str(n), form)
-    except ValueError:
-        fail(
-            f"the format {form!r} of the size {n}",
-            f"{_UNKNOWN}; until then it prints as an expression",
-            "leave the format away: f'{n}'",
-        )
+def _hash(n: Dim) -> int:
+    from pto.language.trace import is_tracing  # it imports this file
+
+    if is_tracing():
+        refuse_key(n, only_in=True)  # equal sizes are one key of a dict
+    return hash(str(n))
 
 
 def _put(**members: Callable) -> None:
@@ -202,7 +200,8 @@ for _name, _use in {
     _value(_name, _use)
 _value("__int__", "an integer was asked of", InvalidValue)  # % hides a TypeError
 _put(
-    pow=_power, eq=_equal, format=_format, pos=lambda n: n, neg=lambda n: 0 - n,
+    pow=_power, eq=_equal, format=lambda n, form: formatted(n, str(n), form), hash=_hash,
+    pos=lambda n: n, neg=lambda n: 0 - n,
     abs=lambda n: n.max(0 - n), round=lambda n, digits=None: n, floor=lambda n: n,
     ceil=lambda n: n, trunc=lambda n: n,
     divmod=lambda n, other: (n // other, n % other),

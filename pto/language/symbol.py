@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from pto import _core
 from pto.errors import Error, InvalidType, TracedCondition
 from pto.language.location import fail
+from pto.language.misuse import formatted, refuse_key
 from pto.language.tensor import Tensor
 from pto.language.trace import current
 
@@ -32,9 +33,11 @@ class SymbolicScalar:
         return f"<symbolic {self.value}>"
 
     def __format__(self, form: str) -> str:
-        return format(self.value, form)
+        return formatted(self, str(self.value), form)
 
     def __hash__(self) -> int:
+        if not isinstance(self.value, int):
+            refuse_key(self)
         return id(self)
 
     def __index__(self) -> int:

@@ -17,6 +17,7 @@ from pto.errors import Error, InvalidType, TracedCondition, UnknownAttribute, ne
 from pto.language.annotations import TensorType
 from pto.language.dtypes import DType, dtype
 from pto.language.location import fail, user_line
+from pto.language.misuse import formatted, refuse_key
 
 if TYPE_CHECKING:
     from pto.language.trace import Trace
@@ -26,7 +27,6 @@ class Tensor:
     """A traced tensor: `shape` (int, or Dim where the size is known only at the call), `dtype`."""
 
     __slots__ = ("_dtype", "_shape", "is_input", "node", "scope", "trace", "weak")
-    __hash__ = object.__hash__
     __array_ufunc__ = None  # NumPy hands `array * tensor` to the reflected operator here
 
     def __class_getitem__(cls, sizes: Any) -> TensorType:
@@ -79,6 +79,14 @@ class Tensor:
     def __repr__(self) -> str:
         return f"<traced {self._dtype}[{', '.join(map(str, self._shape))}]>"
 
+    def __format__(self, form: str) -> str:
+        return formatted(self, repr(self), form)
+
+    def __hash__(self) -> int:
+        if self.trace.open:
+            refuse_key(self)
+        return id(self)
+
     def __len__(self) -> int:
         return _no_data("len()", "use x.shape[0]")
 
@@ -95,9 +103,9 @@ class Tensor:
 
     def _number(self) -> NoReturn:
         _no_data(
-            "conversion to a Python number (range, an index of a list, int())",
+            "conversion to a Python number (range, an index of a list, int(), math.sqrt())",
             "keep it a tensor: numbers and tensors combine; count with pto.loop(n); look numbers "
-            "up in a tensor instead of a list",
+            "up in a tensor instead of a list; compute with pto.sqrt(x)",
         )
 
     __int__ = __float__ = __index__ = __complex__ = item = tolist = _number

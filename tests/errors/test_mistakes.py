@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mistakes in programs, a row each: the text of the program, and what its error says.
+
+A program is the body of a function of x (f32[3, 4]), r (i64[3]: 2, 1, 0) and out (f32[3, 4]); the
+error names the line that ends in "#!", or else the first one.
+"""
+
+import importlib.util
+import itertools
+
+import numpy as np
+import pytest
+
+import pto
+
+X, R = np.arange(12, dtype="f4").reshape(3, 4), np.array([2, 1, 0])
+_modules = itertools.count()
+
+
+def programs(folder, bodies):
+    """The functions f0, f1 ... of these bodies, from a file that can be read, and their lines."""
+    lines = ["import math, functools", "import numpy as np", "import pto", ""]
+    told = []
+    for number, body in enumerate(bodies):
+        lines += ["@pto.jit", f"def f{number}(x, r, out):"]
+        own = body.split("\n")
+        marked = [i for i, line in enumerate(own) if line.endswith("#!")]
+        told.append(len(lines) + 1 + (marked[0] if marked else 0))
+        lines += [f"    {line}" for line in own]
+    file = folder / f"mistakes_{next(_modules)}.py"
+    file.write_text("\n".join(lines) + "\n")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return [(getattr(module, f"f{i}"), file.name, line) for i, line in enumerate(told)]
+
+
+SIZE, NUMBER, SCALAR = "x.shape[0]", "r[0]", "pto.symbolic_scalar(r[0])"
+SYMBOLS = {"size": SIZE, "number": NUMBER, "scalar": SCALAR}
+# Where "{}" stands, each kind of symbol has its own row.
+OF_SYMBOLS = {
+    "len": ("out[0] = x[0] * len({})", TypeError, "len|length|members", "once|one kernel", ""),
+    "bool": ("y = bool({})", TypeError, "a condition (if", "", ""),
+    "int": ("y = int({})", (TypeError, ValueError), "an integer|to a Python number", "",
+            "pto.loop"),
+    "float": ("y = float({})", TypeError, "a real number|to a Python number", "", ""),
+    "range": ("y = [x[k] for k in range({})]", TypeError, "range", "", "pto.loop"),
+    "list index": ("y = [1, 2, 3][{}]", TypeError, "an index", "", ""),
+    "list slice": ("y = [1, 2, 3][:{}]", TypeError, "an index", "", ""),
+    "in a set": ("y = {} in {{3, 4}}", TypeError, "a member of a set", "would ever be found",
+                 "(n == 3) | (n == 4)"),
+    "in a set, steering": ("if {} in {{3, 4}}:\n    out[0] = x[0]", TypeError, "a member of a set",
+                           "", ""),
+    "in a list": ("y = {} in [3, 4]", TypeError, "a condition (if|was compared with 3", "", ""),
+    "key of a dict": ("y = {{3: 1}}[{}]", TypeError, "a key of a dict|no key", "", "table[n]"),
+    "math.sqrt": ("y = math.sqrt({})", TypeError, "a real number|math.sqrt()", "", ""),
+    "numpy.sqrt": ("y = np.sqrt({})", TypeError, "does not support ufuncs", "only operations of",
+                   "pto.sqrt"),
+    "numpy.zeros": ("out[:] = np.zeros({})", TypeError, "a sequence of integers", "", "parameter"),
+    "index of an array": ("y = np.arange(4.0)[{}]", (TypeError, IndexError),
+                          "an index of a NumPy|to an array", "", ""),
+    "call": ("y = {}(2)", TypeError, "not callable", "", "brackets"),
+    "unknown attribute": ("y = {}.norm", (TypeError, AttributeError), "norm", "", ""),
+    "iteration": ("y = [k for k in {}]", TypeError, "members|iteration", "", ""),
+    "sorting": ("y = sorted([2, {}])", TypeError, "a condition (if|was compared with 2", "", ""),
+    "assert": ("assert {} > 0", TypeError, "a condition (if|was compared with 0", "", ""),
+    "format": ("y = f'{{{}:.2f}}'", ValueError, "the format '.2f'", "an expression", "f'{{n}}'"),
+    "percent": ("y = '%d' % {}", (TypeError, ValueError), "an integer was asked|%d format", "", ""),
+}  # fmt: skip
+OF_TENSORS = {
+    "condition of a tensor": ("y = 1 if x > 0 else 2", TypeError, "a condition", "", "pto.where"),
+    "filter by a tensor": ("y = [k for k in [1, 2] if x > k]", TypeError, "a condition (if", "",
+                           "pto.where"),
+    "any of tensors": ("y = any([x > 0, x < 1])", TypeError, "a condition (if", "", "& | ~"),
+    "maximum of tensors": ("y = sorted([x, x + 1])", TypeError, "a condition (if", "", "pto.where"),
+    "math.sqrt of a tensor": ("out[:] = math.sqrt(x)", TypeError, "math.sqrt()", "", "pto.sqrt(x)"),
+    "numpy.exp of a tensor": ("out[:] = np.exp(x)", TypeError, "ufuncs", "only operations", "pto."),
+    "round of a tensor": ("out[:] = round(x)", TypeError, "__round__", "", "pto.round"),
+    "call of a tensor": ("out[0] = x(0)", TypeError, "not callable", "", "x[i]"),
+    "memo of a number": ("@functools.cache\ndef twice(n):\n    return n * 2\ny = twice(r[0])  #!",
+                         TypeError, "a key of a dict", "", ""),
+    "number that a dict lacks": ("y = {3: 1}.get(r[0], 2)", TypeError, "a key of a dict", "",
+                                 "table[n]"),
+    "tensor in a set": ("y = x in {1, 2}", TypeError, "a member of a set", "", ""),
+    "mistake in a loop": ("for i in pto.loop(3):\n    out[i] = x[i] * math.exp(i)  #!", TypeError,
+                          "to a Python number", "", ""),
+    "mistake in a branch": ("if r[0] > 1:\n    out[0] = np.exp(x[0])  #!", TypeError, "ufuncs", "",
+                            "pto."),
+}  # fmt: skip
+CASES = OF_TENSORS | {
+    f"{name} of a {symbol}": (row[0].format(text), row[1], *row[2:])
+    for name, row in OF_SYMBOLS.items() for symbol, text in SYMBOLS.items()
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def functions(tmp_path_factory):
+    made = programs(tmp_path_factory.mktemp("mistakes"), [row[0] for row in CASES.values()])
+    return dict(zip(CASES, made, strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_mistake_is_told_with_its_line_and_the_fix(name, functions):
+    _, kind, what, why, fix = CASES[name]
+    function, file, line = functions[name]
+    with pytest.raises(pto.Error) as caught:
+        function(X, R, np.zeros_like(X))
+    error = caught.value
+    assert isinstance(error, kind), repr(error)
+    told = f"{error.location}: {error.what}"
+    assert f"{file}:{line}:" in told, f"line {line}, but: {error}"
+    assert any(words in told for words in what.split("|")), str(error)
+    assert any(words in error.why for words in why.split("|")), str(error)
+    assert error.why and error.fix and fix.replace("{{n}}", "{n}") in error.fix, str(error)
+
+
+FINE = {
+    "f-strings": ("y = f'{x.shape[0]} {r[0]} {x} {r[0]:>40}'\nout[0] = x[0] * len(y)",
+                  lambda x, r: x[0] > -1),
+    "identity": ("kept = [x, r]\nout[0] = kept[kept.index(x)][0]", lambda x, r: x[0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_what_is_no_mistake_works(name, tmp_path):
+    body, want = FINE[name]
+    [(function, _, _)] = programs(tmp_path, [body])
+    out = np.zeros_like(X)
+    function(X, R, out)
+    assert np.array_equal(out[0] > -1 if name == "f-strings" else out[0], want(X, R))
