@@ -22,6 +22,9 @@ bool is_below_f64(const Node& node) { return node.type.dtype != DType::F64; }
 // The negated 1 of an unsigned type is its largest value, which abs() leaves.
 bool has_sign(const Node& node) { return is_signed(node.type.dtype); }
 
+// Sums that wrap are taken back exactly.
+bool is_whole(const Node& node) { return !is_float(node.type.dtype); }
+
 // The reciprocal must be a normal number.
 Answer divide_by_power_of_two(GraphBuilder& b, const Node& node) {
   const auto value = constant_of(b, node.operands[1]);
@@ -135,6 +138,8 @@ constexpr AlgebraRule kRules[] = {
     {"add_negated", "add(x, neg(y))", "sub(x, y)"},
     {"sub_zero", "sub(x, 0)", "x"},
     {"sub_negated", "sub(x, neg(y))", "add(x, y)"},
+    {"sub_of_sum", "sub(add(x, y), x)", "y", is_whole},
+    {"sub_of_sum_behind", "sub(add(x, y), y)", "x", is_whole},
     {"mul_one", "mul(x, 1)", "x"},
     {"one_mul", "mul(1, x)", "x"},
     {"mul_minus_one", "mul(x, -1)", "neg(x)"},
