@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "pto/codegen/storage.hpp"
@@ -18,8 +19,9 @@ using Factor = std::optional<Dim>;
 // The parts that one iteration writes, in the body of the loop and those within.
 class Writes {
  public:
-  Writes(const Graph& body, std::map<Value, Factor> factors, LoopObstacle* obstacle)
-      : body_(body), factors_(std::move(factors)), obstacle_(obstacle) {}
+  // `counts_up`: the index is never negative.
+  Writes(const Graph& body, std::map<Value, Factor> factors, bool counts_up, LoopObstacle* obstacle)
+      : body_(body), factors_(std::move(factors)), counts_up_(counts_up), obstacle_(obstacle) {}
 
   // True where `last` is the tensor `first` with parts that other iterations do not write.
   bool are_apart(Value last, Value first) {
@@ -77,18 +79,42 @@ class Writes {
         factors[inner->inputs()[i]] = changes ? Factor() : factor(node.operands[i + ahead]);
       }
       const Value last = inner->outputs()[static_cast<size_t>(result)];
-      if (!Writes(*inner, factors, obstacle_).are_apart(last, inner->inputs()[first])) return false;
+      if (!Writes(*inner, factors, counts_up_, obstacle_).are_apart(last, inner->inputs()[first]))
+        return false;
     }
     return true;
   }
 
   bool is_apart(const Node& update) {
     const Dims& part = body_[update.operands[1]].type.shape;
+    std::set<Value> quotients, remainders;  // by what the index is divided
     for (size_t axis = 0; axis < part.size(); ++axis) {
-      const Factor steps = factor(update.operands[2 + axis]);
+      const Value offset = update.operands[2 + axis];
+      const Factor steps = factor(offset);
       if (steps && !(*steps == Dim(0)) && is_at_most(part[axis], *steps)) return true;
+      if (const auto by = digit(Opcode::div, offset, part[axis])) quotients.insert(*by);
+      if (const auto by = digit(Opcode::remainder, offset, part[axis])) remainders.insert(*by);
     }
-    return false;
+    // Two indices differ in their quotient or in their remainder.
+    return std::any_of(quotients.begin(), quotients.end(),
+                       [&](Value by) { return remainders.count(by) != 0; });
+  }
+
+  // The divisor where an offset is at least `part` times the quotient, or remainder, of the index
+  // by a size.
+  std::optional<Value> digit(Opcode op, Value offset, const Dim& part) const {
+    const Node& product = body_[offset];
+    if (product.op != Opcode::mul) return std::nullopt;
+    for (const size_t i : {0, 1}) {
+      const Node& digit = body_[product.operands[i]];
+      const std::optional<Dim> width = size_of(product.operands[1 - i]);
+      if (digit.op != op || !width || !is_at_most(part, *width)) continue;
+      const auto index = factors_.find(digit.operands[0]);
+      const bool is_index = index != factors_.end() && index->second == Factor(Dim(1)) &&
+                            body_[digit.operands[0]].is_parameter();
+      if (is_index && counts_up_ && size_of(digit.operands[1])) return digit.operands[1];
+    }
+    return std::nullopt;
   }
 
   Factor factor(Value v) {
@@ -151,17 +177,23 @@ class Writes {
 
   const Graph& body_;
   std::map<Value, Factor> factors_;
+  const bool counts_up_;
   LoopObstacle* const obstacle_;
 };
+
+// Says whether a number is a constant of at least this.
+bool is_at_least(const Node& node, int64_t least) {
+  const auto* number = std::get_if<int64_t>(&node.attributes.value);
+  return node.op == Opcode::constant && number != nullptr && *number >= least;
+}
 
 }  // namespace
 
 bool writes_apart(const Graph& graph, Value v, LoopObstacle* obstacle) {
   const Node& loop = graph[v];
   const Node& step = graph[loop.operands[2]];
-  const bool is_forward = step.op == Opcode::constant &&
-                          std::holds_alternative<int64_t>(step.attributes.value) &&
-                          std::get<int64_t>(step.attributes.value) >= 1;
+  const bool is_forward = is_at_least(step, 1);
+  const bool counts_up = is_at_least(graph[loop.operands[0]], 0);
   if (!is_forward && obstacle != nullptr)
     *obstacle = {"its step is not a positive constant",
                  loop.locations.empty() ? Location{} : loop.locations[0]};
@@ -173,7 +205,8 @@ bool writes_apart(const Graph& graph, Value v, LoopObstacle* obstacle) {
     factors[body.inputs()[i]] = i == 0 ? Factor(Dim(1)) : i <= count ? Factor() : Factor(Dim(0));
   for (size_t k = 0; k < count; ++k) {
     const Value last = body.outputs()[k], first = body.inputs()[1 + k];
-    if (last != first && Writes(body, factors, obstacle).are_apart(last, first)) continue;
+    if (last != first && Writes(body, factors, counts_up, obstacle).are_apart(last, first))
+      continue;
     if (last == first && obstacle != nullptr)
       *obstacle = {"it carries '" + body[first].attributes.name + "' and leaves it as it is", {}};
     return false;

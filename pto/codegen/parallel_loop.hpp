@@ -6,7 +6,9 @@
 //         total = total + x[i]      # false: each needs the one before
 //
 // It holds where each carried value is a tensor into which the body only writes, and the parts that
-// different iterations write differ in their offset along one axis by at least their size.
+// different iterations write differ in their offset along one axis by at least their size; or where
+// offsets along two axes are the quotient and the remainder of the index by a size, times at least
+// the size of the part.
 //
 // Thread safety: pure function.
 #pragma once

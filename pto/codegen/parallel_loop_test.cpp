@@ -9,10 +9,12 @@ namespace pto::parallel_loop_test {
 
 // A loop over rows of %x that carries %out, with this body.
 bool may_run_side_by_side(const std::string& body, const std::string& step = "1",
-                          LoopObstacle* obstacle = nullptr) {
+                          LoopObstacle* obstacle = nullptr, const std::string& start = "0") {
   const Graph graph = parse(
       "graph g(%x: f32[s0, 8], %rows: i64[s0], %out: f32[s0, 8]) -> (f32[s0, 8]) {\n"
-      "  %0 = constant {value=0} : i64[]\n"
+      "  %0 = constant {value=" +
+      start +
+      "} : i64[]\n"
       "  %1 = extent {size=s0} : i64[]\n"
       "  %2 = constant {value=" +
       step +
@@ -48,6 +50,31 @@ TEST(ParallelLoop, TwoRowsAtTwiceTheIndexAreApartAndAtTheIndexAreNot) {
                                           "    return %4\n"));
   EXPECT_FALSE(may_run_side_by_side(rows + "    %3 = update(%out, %2, %i, %0) : f32[s0, 8]\n"
                                            "    return %3\n"));
+}
+
+TEST(ParallelLoop, TilesByQuotientAndRemainderOfTheIndexAreApart) {
+  const auto tiles = [](const std::string& rows, const std::string& cols, const std::string& size) {
+    return "    %2 = extent {size=s0} : i64[]\n"
+           "    %3 = div(%i, %2) : i64[]\n"
+           "    %4 = remainder(%i, %2) : i64[]\n"
+           "    %5 = mul(" +
+           rows +
+           ", %1) : i64[]\n"
+           "    %6 = mul(%1, " +
+           cols +
+           ") : i64[]\n"
+           "    %7 = view(%x, %0, %0) : f32[" +
+           size +
+           "]\n"
+           "    %8 = update(%out, %7, %5, %6) : f32[s0, 8]\n"
+           "    return %8\n";
+  };
+  EXPECT_TRUE(may_run_side_by_side(tiles("%3", "%4", "2, 2")));
+  EXPECT_TRUE(may_run_side_by_side(tiles("%4", "%3", "1, 2")));
+  EXPECT_FALSE(may_run_side_by_side(tiles("%3", "%3", "2, 2")));
+  EXPECT_FALSE(may_run_side_by_side(tiles("%4", "%4", "2, 2")));
+  EXPECT_FALSE(may_run_side_by_side(tiles("%3", "%4", "2, 3")));
+  EXPECT_FALSE(may_run_side_by_side(tiles("%3", "%4", "2, 2"), "1", nullptr, "-4"));
 }
 
 TEST(ParallelLoop, APlaceFromDataOrThatStaysIsNotApart) {
