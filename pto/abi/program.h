@@ -69,6 +69,8 @@ int32_t pto_scan(const pto_tensor* out, const pto_tensor* x, int32_t axis, int32
 // around it (-1: none), and that the last one that began has ended; launch/recording.hpp keeps it.
 void pto_record_begin(int32_t statement, int64_t trip);
 void pto_record_end(void);
+// Says that a size from data has this value from now on.
+void pto_record_size(int32_t symbol, int64_t value);
 
 // A loop looks at pto_alarm now and then; where it is not 0, pto_answer_alarm says by another code
 // than 0 that the program ends, since its host was interrupted. The loops of a program lie between

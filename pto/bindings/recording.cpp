@@ -58,6 +58,7 @@ void write(const Recording& recording, const std::string& path, const std::strin
   for (const RecordLane& lane : recording.lanes()) {
     dropped += lane.dropped();
     for (const Span& span : lane.spans()) {
+      if (span.kind == SpanKind::Size) continue;
       const size_t at = span.statement < 0 ? names.size() - 1 : size_t(span.statement);
       std::string name = names[at], members = about[at];
       if (span.kind == SpanKind::Part) name += ", a part";

@@ -64,6 +64,9 @@ void GraphPrinter::print_size(Value v) {
   w_.line("[[maybe_unused]] const int64_t " + cpp_size(node.attributes.size) + " = " + count + ";");
   refuse(count + " < 0", "pto_fail_size(frame.args->services, " + where(node) + ", " + count + ")");
   numbers_[v] = count;
+  if (text_.is_recorded && !finds_next_)
+    w_.line("pto_record_size(" + std::to_string(node.attributes.size.value()) + ", " + count +
+            ");");
   print_guards({node.attributes.size.value()});
 }
 

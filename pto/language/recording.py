@@ -12,6 +12,7 @@ The call runs a form of the program whose statements tell the recording when the
 Thread safety: recordings of several threads do not see each other.
 """
 
+import bisect
 import json
 import os
 from collections.abc import Iterator
@@ -28,14 +29,15 @@ from pto.language.plan import Plan, Step
 from pto.language.tensor import Tensor
 
 SPANS = 1 << 17  # that a thread keeps, 32 bytes each; what begins later is counted
-CALL, STATEMENT, JOB, PART = range(4)
+CALL, STATEMENT, JOB, PART, SIZE = range(5)
 
 
 @dataclass(slots=True, eq=False)
 class Span:
     """Some time of a thread: the call, a statement, the blocks of one beside each other (a job, as
     the thread sees it that waits for them), or one block (a part). `trip` is the iteration of the
-    innermost loop around it, or -1. Times are nanoseconds since the call began."""
+    innermost loop around it, or -1. Times are nanoseconds since the call began. `sizes` has the
+    values of sizes from data, by the number of their symbol."""
 
     kind: int
     step: Step | None
@@ -43,6 +45,7 @@ class Span:
     start: int
     end: int
     lane: int
+    sizes: dict[int, int] = field(default_factory=dict)
     inside: list["Span"] = field(default_factory=list)
 
     @property
@@ -76,6 +79,7 @@ class Recorded:
         self.lanes: list[list[Span]] = []
         self.totals: dict[int, Total] = {}  # by the number of the step
         self.dropped = 0
+        self._defined: list[tuple[int, dict[int, int]]] = []  # sizes of the caller, and since when
         for spans, totals, dropped in recording.lanes():
             self.lanes.append(self._tree(spans, len(self.lanes)))
             self.dropped += dropped
@@ -86,16 +90,31 @@ class Recorded:
                 )
 
     def _tree(self, spans: list[tuple], lane: int) -> list[Span]:
-        """Spans in the order of their begin, each with its depth, as trees."""
+        """Spans in the order of their begin, each with its depth, as trees.
+
+        A part of another lane begins with the sizes that the caller has defined.
+        """
         outermost: list[Span] = []
         around: list[Span] = []
+        sizes: dict[int, int] = {}
         for kind, statement, trip, depth, start, end in spans:
+            if kind == SIZE:
+                sizes = sizes | {statement: trip}
+                if lane == 0:
+                    self._defined.append((start, sizes))
+                continue
+            if lane > 0 and depth == 0:
+                sizes = self._defined_at(start)
             step = self.statements[statement] if statement >= 0 else None
-            span = Span(kind, step, trip, start, end, lane)
+            span = Span(kind, step, trip, start, end, lane, sizes)
             del around[depth:]
             (around[-1].inside if around else outermost).append(span)
             around.append(span)
         return outermost
+
+    def _defined_at(self, time: int) -> dict[int, int]:
+        at = bisect.bisect_right(self._defined, time, key=lambda one: one[0])
+        return self._defined[at - 1][1] if at else {}
 
     @property
     def call(self) -> Span:

@@ -12,8 +12,8 @@ is a step of explain(), by the same name. Times are seconds.
 Thread safety: plain values.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ from pto.language.recording import (
     recordable,
 )
 from pto.language.replay import Changed, Replay, loops_in_order
-from pto.language.rooflines import Work, copy_rate, seconds, work_of
+from pto.language.rooflines import Work, copy_rate, seconds, works_of
 from pto.language.upper_bounds import bytes_of
 from pto.units import time_text
 
@@ -48,7 +48,8 @@ class StatementTime:
     `total_s` is the time of the threads that ran them, with what is inside. `busy_s` is without
     that, all workers together, and `share` its part of their busy time: shares and the report's
     `rest` add up to 1. `roofline_s` is the least time of one execution, `roofline_share` that over
-    its mean time; they, `bytes` and `multiply_adds` are None where shapes do not say them.
+    its mean time; they, `bytes` and `multiply_adds` are means, and None where sizes do not say
+    them.
     """
 
     step: Step
@@ -164,11 +165,16 @@ def _workers(found: Recorded) -> Iterator[WorkerTime]:
 
 
 def _statements(found: Recorded, busy: Counter[int], whole: float) -> Iterator[StatementTime]:
+    executions: dict[int, list[dict[int, int]]] = defaultdict(list)
+    for span in found.spans():
+        if span.kind == STATEMENT and span.step is not None:
+            executions[span.step.number].append(span.sizes)
     for step in found.statements:
         total = found.totals[step.number]
         if step.is_quiet:
             continue
-        work = work_of(found.plan, step)
+        work = works_of(found.plan, step, executions[step.number])
+        times = sum(count for _, count in work)
         own = busy[step.number] * 1e-9
         yield StatementTime(
             step=step,
@@ -177,15 +183,22 @@ def _statements(found: Recorded, busy: Counter[int], whole: float) -> Iterator[S
             longest_s=total.longest_ns * 1e-9,
             busy_s=own,
             share=own / whole,
-            bytes=work.bytes if work else None,
-            multiply_adds=work.multiply_adds if work else None,
-            roofline_s=_roofline(work, step, found.threads) if work and total.calls else None,
+            bytes=_mean(work, times, lambda one: one.bytes),
+            multiply_adds=_mean(work, times, lambda one: one.multiply_adds),
+            roofline_s=_roofline(work, times, step, found.threads),
         )
 
 
-def _roofline(work: Work, step: Step, threads: int) -> float:
+def _mean(work: list[tuple[Work, int]], times: int, of: Callable[[Work], int]) -> int | None:
+    return round(sum(of(one) * count for one, count in work) / times) if times else None
+
+
+def _roofline(work: list[tuple[Work, int]], times: int, step: Step, threads: int) -> float | None:
     """The least time of one execution; beside others it has its share of the machine."""
-    return seconds(work, threads) * (threads if step.inside else 1)
+    if not times:
+        return None
+    mean = sum(seconds(one, threads) * count for one, count in work) / times
+    return mean * (threads if step.inside else 1)
 
 
 # --- what would help -----------------------------------------------------------------------------

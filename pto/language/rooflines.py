@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rooflines: the work of a statement, by its shapes, and the least time that it takes here.
 
-    work = work_of(plan, step)         # bytes, multiply-adds, functions of elements
+    work = work_of(plan, step, plan.sizes)   # bytes, multiply-adds, functions of elements
     seconds(work, threads=2)           # no execution is faster
 
 A roofline is the larger of bytes / bandwidth of that working set and the sum of work / peak over
@@ -21,7 +21,7 @@ from typing import Any
 from pto import _core, ceilings
 from pto.errors import Error
 from pto.language.plan import Plan, Step
-from pto.language.upper_bounds import bytes_of
+from pto.language.upper_bounds import Sizes, bytes_of, symbols_of
 
 # Functions that take longer than a multiply-add; other operations count as one.
 FUNCTIONS = ("exp", "log", "tanh", "erf", "sin", "cos", "sqrt", "rsqrt", "reciprocal")
@@ -48,59 +48,72 @@ class Work:
         return self.read + self.written
 
 
-def work_of(plan: Plan, step: Step) -> Work | None:
+def work_of(plan: Plan, step: Step, sizes: Sizes) -> Work | None:
     """The work of a statement; None where it depends on data, or of one that holds others."""
     node = plan.graphs[step.block][step.value]
     try:
         if step.kind == "kernel":
-            return _kernel(plan, node)
-        return _operation(plan, step, node) if node["op"] in _STEPS else None
+            return _kernel(sizes, node)
+        return _operation(plan, sizes, step, node) if node["op"] in _STEPS else None
     except _FromData:
         return None
+
+
+def works_of(plan: Plan, step: Step, executions: list[dict[int, int]]) -> list[tuple[Work, int]]:
+    """The works of executions, and how often each was done; each has its sizes from data."""
+    node = plan.graphs[step.block][step.value]
+    kinds = [plan.graphs[step.block][v]["type"] for v in node["operands"]]
+    kinds += [node["type"], *(n["type"] for body in node["bodies"] for n in _core.nodes_of(body))]
+    needed = set[int]().union(*(symbols_of(size) for kind in kinds for size in kind[1]))
+    found = Counter(tuple((one, sizes[one]) for one in sorted(needed & sizes.keys()))
+                    for sizes in executions)  # fmt: skip
+    works = [(work_of(plan, step, plan.sizes.where(dict(data))), count)
+             for data, count in found.items()]  # fmt: skip
+    return [(work, count) for work, count in works if work is not None]
 
 
 class _FromData(Exception):
     pass
 
 
-def _exact(plan: Plan, size: Any) -> int:
-    found = plan.sizes.exact(size)
+def _exact(sizes: Sizes, size: Any) -> int:
+    found = sizes.exact(size)
     if found is None:
         raise _FromData
     return found
 
 
-def _elements(plan: Plan, kind: tuple) -> int:
+def _elements(sizes: Sizes, kind: tuple) -> int:
     total = 1
     for size in kind[1]:
-        total *= _exact(plan, size)
+        total *= _exact(sizes, size)
     return total
 
 
-def _kernel(plan: Plan, node: dict) -> Work:
+def _kernel(sizes: Sizes, node: dict) -> Work:
     body = node["bodies"][0]
     nodes = _core.nodes_of(body)
-    read = sum(_exact(plan, bytes_of(n["type"])) for n in nodes if n["form"] == "parameter")
-    written = sum(_exact(plan, bytes_of(kind)) for kind in body.outputs)
+    read = sum(_exact(sizes, bytes_of(n["type"])) for n in nodes if n["form"] == "parameter")
+    written = sum(_exact(sizes, bytes_of(kind)) for kind in body.outputs)
     functions: Counter[str] = Counter()
     for one in nodes:
         if one["form"] in ("element", "reduction"):
             of = nodes[one["operands"][0]] if one["form"] == "reduction" else one
             name = one["op"] if one["op"] in FUNCTIONS else ""
-            functions[name] += _elements(plan, of["type"])
+            functions[name] += _elements(sizes, of["type"])
     return Work(read, written, functions=dict(functions))
 
 
-def _operation(plan: Plan, step: Step, node: dict) -> Work:
+def _operation(plan: Plan, sizes: Sizes, step: Step, node: dict) -> Work:
     operands = [plan.graphs[step.block][v]["type"] for v in node["operands"]]
-    read = sum(_exact(plan, bytes_of(kind)) for kind in operands)
-    written = _exact(plan, bytes_of(node["type"]))
+    read = sum(_exact(sizes, bytes_of(kind)) for kind in operands)
+    written = _exact(sizes, bytes_of(node["type"]))
     if node["op"] == "gather":  # reads as much as it writes, and the places
-        read = written + _exact(plan, bytes_of(operands[1]))
+        read = written + _exact(sizes, bytes_of(operands[1]))
     if node["op"] != "matmul":
         return Work(read, written)
-    inner = _exact(plan, operands[0][1][-1])
-    return Work(read, written, _elements(plan, node["type"]) * inner, operands[0][0])
+    inner = _exact(sizes, operands[0][1][-1])
+    return Work(read, written, _elements(sizes, node["type"]) * inner, operands[0][0])
 
 
 def seconds(work: Work, threads: int) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 from pto import _core
 
 _ITEM = {row.name: row.bytes for row in _core.dtypes()}
-_CONSTANT, _SYMBOL, _ADD, _MUL, _MIN, _MAX = 0, 1, 2, 4, 7, 8
+_CONSTANT, _SYMBOL, _ADD, _SUB, _MUL, _QUOTIENT, _MIN, _MAX = 0, 1, 2, 3, 4, 5, 7, 8
 
 
 def bytes_of(kind: tuple) -> Any:
@@ -43,21 +43,31 @@ class Sizes:
         for node in nodes:
             if node["op"] != "size":
                 continue
+            fixed = self._number(block, node["operands"][0], True)
+            if fixed is not None:  # the arguments say it
+                self.known[node["size"].value] = fixed
+                continue
             bound = self._number(block, node["operands"][0])
             if bound is None:
                 self.unbounded[node["size"].value] = node["lines"][0] if node["lines"] else ""
             else:
                 self.bounds[node["size"].value] = max(0, bound)
 
+    def where(self, data: dict[int, int]) -> "Sizes":
+        """The same for one execution, whose sizes from data are known."""
+        return Sizes(self.known | data)
+
     def most(self, size: Any) -> int | None:
         """The value of a size, or the least known bound."""
         if isinstance(size, int):
             return size
-        symbols = _symbols(size)
+        symbols = symbols_of(size)
         if symbols <= self.known.keys():
             return self.exact(size)
         if size.op == _SYMBOL:
             return self.bounds.get(size.value)
+        if size.op in (_SUB, _QUOTIENT):  # by what is not negative, and not 0
+            return self._less(size)
         if size.op not in (_ADD, _MUL, _MIN, _MAX):
             return None
         a, b = self.most(size.left), self.most(size.right)
@@ -67,11 +77,17 @@ class Sizes:
             return None
         return a + b if size.op == _ADD else a * b if size.op == _MUL else max(a, b)
 
+    def _less(self, size: Any) -> int | None:
+        of, by = self.most(size.left), self.exact(size.right)
+        if of is None or by is None:
+            return of
+        return of - by if size.op == _SUB else of // by if by > 0 else None
+
     def exact(self, size: Any) -> int | None:
         """The value of a size that the arguments give; None for one from data."""
         if isinstance(size, int):
             return size
-        if not _symbols(size) <= self.known.keys():
+        if not symbols_of(size) <= self.known.keys():
             return None
         values = [self.known.get(i, 0) for i in range(max(self.known, default=-1) + 1)]
         return size.evaluate(values)
@@ -115,9 +131,10 @@ def _outer(nodes: list[dict], value: int, node: dict) -> int | None:
     return None if changes else node["operands"][at + ahead]
 
 
-def _symbols(size: Any) -> set[int]:
+def symbols_of(size: Any) -> set[int]:
+    """The numbers of the symbols of a size."""
     if isinstance(size, int) or size.op == _CONSTANT:
         return set()
     if size.op == _SYMBOL:
         return {size.value}
-    return _symbols(size.left) | _symbols(size.right)
+    return symbols_of(size.left) | symbols_of(size.right)

@@ -62,6 +62,10 @@ void pto_record_begin(int32_t statement, int64_t trip) {
     lane->begin(pto::SpanKind::Statement, statement, trip);
 }
 
+void pto_record_size(int32_t symbol, int64_t value) {
+  if (pto::RecordLane* const lane = pto::t_recording.lane) lane->note_size(symbol, value);
+}
+
 void pto_record_end(void) {
   if (pto::RecordLane* const lane = pto::t_recording.lane) lane->end();
 }

@@ -32,7 +32,8 @@ enum class SpanKind : int16_t {
   Call,       // of the program; its statement is -1
   Statement,  // one execution
   Job,        // blocks that run beside each other, as the thread sees it that waits for them
-  Part        // one block
+  Part,       // one block
+  Size        // no time: the size of number `statement` has become `trip`
 };
 
 struct Span {
@@ -74,6 +75,11 @@ class RecordLane {
     ++total.calls;
     total.ticks += now - open.start;
     if (now - open.start > total.longest) total.longest = now - open.start;
+  }
+  void note_size(int32_t symbol, int64_t value) {
+    if (count_ == capacity_) return void(++dropped_);
+    const uint64_t now = read_ticks();
+    spans_[count_++] = {now, now, value, symbol, SpanKind::Size, int16_t(depth_)};
   }
   // Ends what a failed statement left open, too.
   void end_to(int depth) {
