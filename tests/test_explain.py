@@ -181,8 +181,8 @@ def test_the_plan_of_memory_takes_what_a_call_takes():
             _core.reset_peak_live_bytes()
             function(*arguments)
             taken = _core.memory_stats()["peak_live_bytes"] - before - returned * a.nbytes
-            assert found.memory.peak(1) % a.nbytes == 0 < found.memory.peak(1)
-            assert round(taken / a.nbytes) == found.memory.peak(1) / a.nbytes
+            assert found.memory.peak(1) >= a.nbytes
+            assert abs(taken - found.memory.peak(1)) < a.nbytes / 2  # products take some, too
     finally:
         _core.set_num_threads(threads)
 

@@ -79,6 +79,9 @@ void GraphPrinter::print_node(Value v) {
       return print_matmul(v);
     case Opcode::iota:
       return print_iota(v);
+    case Opcode::empty:
+      places_[v] = home_of({v, 0}, node.type);
+      return;
     case Opcode::gather:
       return print_gather(v);
     case Opcode::scatter:

@@ -21,6 +21,7 @@ bool makes_tensors(Opcode op) {
     case Opcode::update:
     case Opcode::concat:
     case Opcode::iota:
+    case Opcode::empty:
     case Opcode::gather:
     case Opcode::scatter:
     case Opcode::scatter_add:

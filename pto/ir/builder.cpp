@@ -251,6 +251,12 @@ Value GraphBuilder::iota(Dims shape, int64_t axis) {
   return add(std::move(node));
 }
 
+Value GraphBuilder::empty(const Type& type, int64_t index) {
+  Node node = make_node(Opcode::empty, {}, type);
+  node.attributes.index = index;
+  return add(std::move(node));
+}
+
 Value GraphBuilder::sort(Opcode op, Value a) { return add(make_node(op, {a})); }
 
 Value GraphBuilder::size(Value count, const Dim& symbol) {

@@ -157,8 +157,9 @@ class GraphBuilder {
   Value concat(std::vector<Value> parts, int64_t axis);
   Value iota(Dims shape, int64_t axis);
   Value along(Opcode op, std::vector<Value> operands, int64_t axis);  // gather, scatters, scans
-  Value sort(Opcode op, Value a);              // or sort_descending; result 1: positions
-  Value size(Value count, const Dim& symbol);  // one that no other value defines
+  Value empty(const Type& type, int64_t index);  // apart from those of another index
+  Value sort(Opcode op, Value a);                // or sort_descending; result 1: positions
+  Value size(Value count, const Dim& symbol);    // one that no other value defines
   Value extent(const Dim& size);
   Value matmul(Value a, Value b);
   Value matmul(Value a, Value b, DType result);

@@ -12,6 +12,7 @@
 #include "pto/passes/move_broadcast_late.hpp"
 #include "pto/passes/remove_dead_nodes.hpp"
 #include "pto/passes/simplify_algebra.hpp"
+#include "pto/passes/tile_products.hpp"
 
 namespace pto {
 namespace {
@@ -24,7 +25,9 @@ constexpr Pass kPasses[] = {
     {"remove_dead_nodes", [](const Graph& graph, PassNotes*) { return remove_dead_nodes(graph); },
      "last of the rewrites, which leave dead nodes behind"},
     {"fuse_regions", [](const Graph& graph, PassNotes*) { return fuse_regions(graph); },
-     "last: what the rewrites leave is grouped into kernels"},
+     "what the rewrites leave is grouped into kernels"},
+    {"tile_products", [](const Graph& graph, PassNotes*) { return tile_products(graph); },
+     "last: kernels that read a product run on its tiles"},
 };
 
 void check_names(const std::vector<std::string>& names) {

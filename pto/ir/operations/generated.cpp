@@ -25,6 +25,12 @@ std::vector<Bounded> evaluate_iota(Evaluation& in, const Node& node) {
   return one_result(std::move(out));
 }
 
+Type infer_empty(const Node& node, const Operands&) { return node.type; }
+
+std::vector<Bounded> evaluate_empty(Evaluation& in, const Node& node) {
+  return one_result(in.empty(node.type.dtype, in.sizes(node.type.shape)));
+}
+
 }  // namespace
 
 namespace operations {
@@ -34,6 +40,11 @@ constinit const Operation iota{.info = {"iota", "", Family::Structure, 0},
                                .kernel = KernelForm::Step,
                                .infer = infer_iota,
                                .evaluate = evaluate_iota};
+constinit const Operation empty{.info = {"empty", "", Family::Structure, 0},
+                                .field = Field::Index,
+                                .kernel = KernelForm::Step,
+                                .infer = infer_empty,
+                                .evaluate = evaluate_empty};
 
 }  // namespace operations
 }  // namespace pto
