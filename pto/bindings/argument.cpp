@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/bindings/argument.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <unordered_map>
@@ -146,10 +147,20 @@ void ArgumentReader::read_targets(PyObject* arrays, size_t count, PyObject* out,
 }
 
 void ArgumentReader::check_target(const pto_tensor_ref& target, PyObject* name, PyObject* object,
-                                  std::span<const pto_tensor_ref> others) const {
+                                  std::span<const pto_tensor_ref> others,
+                                  const std::function<std::string(size_t)>& name_of) const {
   if (!is_injective(target.rank, target.sizes, target.strides)) refuse(name, object, "out shared");
-  for (const pto_tensor_ref& one : others)
-    if (overlap(address_range(target), address_range(one))) refuse(name, object, "out overlap");
+  const AddressRange here = address_range(target);
+  for (size_t i = 0; i < others.size(); ++i) {
+    const AddressRange there = address_range(others[i]);
+    if (!overlap(here, there)) continue;
+    const auto bytes = [first = std::min(here.first, there.first)](const AddressRange& range) {
+      return std::to_string(range.first - first) + " to " + std::to_string(range.end - first);
+    };
+    const std::string detail = name_of(i) + ", of whose memory it has the bytes " + bytes(here) +
+                               ", and that has " + bytes(there);
+    refuse(name, object, "out overlap", detail.c_str());
+  }
 }
 
 bool ArgumentReader::may_write(size_t tensor) const {

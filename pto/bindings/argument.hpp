@@ -16,7 +16,9 @@
 #include <Python.h>
 
 #include <array>
+#include <functional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "pto/abi/limits.h"
@@ -104,9 +106,11 @@ class ArgumentReader {
   // of `inputs`.
   void read_targets(PyObject* arrays, size_t count, PyObject* out, const ArgumentReader& inputs);
 
-  // Refuses an array to write to, if its elements share memory with each other or with `others`.
+  // Refuses an array to write to, if its elements share memory with each other or with `others`,
+  // which name_of names by their places.
   void check_target(const pto_tensor_ref& target, PyObject* name, PyObject* object,
-                    std::span<const pto_tensor_ref> others) const;
+                    std::span<const pto_tensor_ref> others,
+                    const std::function<std::string(size_t)>& name_of) const;
 
   // Says whether the elements of a tensor that was read may be changed: not where that is unknown.
   bool may_write(size_t tensor) const;

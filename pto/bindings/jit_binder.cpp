@@ -356,8 +356,12 @@ PyObject* JitBinder::run(const Found& found, const ArgumentReader& reader, const
     named = read_targets(targets.get(), outputs.size(), form, reader, bound.out);
     for (size_t i = 0; i < outputs.size(); ++i) {
       PyObject* const object = PyTuple_GET_ITEM(named.get(), static_cast<Py_ssize_t>(i));
-      for (const std::span others : {reader.tensors(), targets->tensors().first(i)})
-        reader.check_target(targets->tensors()[i], out_label(), object, others);
+      const pto_tensor_ref& target = targets->tensors()[i];
+      reader.check_target(target, out_label(), object, reader.tensors(), [&](size_t input) {
+        return "an input, " + program.spec().inputs[input].name;
+      });
+      reader.check_target(target, out_label(), object, targets->tensors().first(i),
+                          [](size_t output) { return "output " + std::to_string(output); });
     }
   }
   void* pointers[PTO_MAX_BUFFERS];

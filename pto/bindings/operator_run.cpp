@@ -10,11 +10,15 @@
 namespace pto::bindings {
 void OperatorRun::replace(int output, const ResultTarget& target) {
   std::vector<pto_tensor_ref> others;
+  std::vector<PyObject*> names;
   for (int i = 0; i < op_.n_outputs; ++i) {
     const ResultTarget& other = targets_[static_cast<size_t>(i)];
-    if (other.tensor != nullptr) others.push_back(*other.tensor);
+    if (other.tensor == nullptr) continue;
+    others.push_back(*other.tensor);
+    names.push_back(other.name);
   }
-  reader_.check_target(*target.tensor, target.name, target.object, others);
+  reader_.check_target(*target.tensor, target.name, target.object, others,
+                       [&](size_t i) { return std::string(PyUnicode_AsUTF8(names[i])); });
   targets_[static_cast<size_t>(output)] = target;
 }
 

@@ -283,7 +283,7 @@ _TEXTS = {
         InvalidType,
     ),
     "out overlap": (
-        "{name} overlaps an input or another output",
+        "{name} overlaps {detail}",
         "elements might be overwritten before they are read",
         "pass memory of its own",
         InvalidValue,

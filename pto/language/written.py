@@ -26,17 +26,22 @@ def finish(name: str, signature: "Signature", found: dict, args: tuple, kwargs: 
 
 
 def _write(function: str, targets: dict[str, tuple[Any, Any]]) -> None:
-    arrays = [array for array, _ in targets.values()]
+    before: dict[str, Any] = {}
     for name, (array, _) in targets.items():
         if getattr(getattr(array, "flags", None), "writeable", True) is False:
             arguments.refuse(function, name, array, "read-only", "")
-        if sum(_may_share(array, other) for other in arrays) > 1:
-            raise InvalidValue(
-                f"{function}: {name} shares memory with another array that is written",
-                "which of the two writes is the last would be left to chance",
-                "pass memory of its own",
-                user_line(),
-            )
+        for other, one in before.items():
+            if _may_share(array, one):
+                raise InvalidValue(
+                    f"{function}: {other} and {name} are both written and share memory"
+                    f"{_ranges(other, one, name, array)}",
+                    "which of the two writes is the last would be left to chance",
+                    f"pass memory of its own for {name}: a copy, or a part apart from {other}",
+                    user_line(),
+                )
+        if _repeats(array):
+            arguments.refuse(function, name, array, "out shared", "")
+        before[name] = array
     for array, value in targets.values():
         if value is array:  # it was computed there
             _count_change(array)
@@ -56,8 +61,58 @@ def _count_change(array: Any) -> None:
 def _may_share(a: Any, b: Any) -> bool:
     if a is b:
         return True
-    if type(a).__module__ != "numpy" or type(b).__module__ != "numpy":
+    first, second = _as_bytes(a), _as_bytes(b)
+    if first is None or second is None:
         return False
     import numpy
 
-    return numpy.shares_memory(a, b)
+    return numpy.shares_memory(first, second)
+
+
+def _repeats(array: Any) -> bool:
+    """Says whether one place in memory stands for several elements, as in a stretched tensor."""
+    steps = array.stride() if hasattr(array, "stride") else getattr(array, "strides", None)
+    sizes = getattr(array, "shape", ())
+    return isinstance(steps, tuple) and any(
+        step == 0 and size > 1 for step, size in zip(steps, sizes, strict=True)
+    )
+
+
+class _Bytes:
+    """Stands for the bytes of an array, and reads none of them."""
+
+    def __init__(self, place: int, shape: tuple, strides: tuple):
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "data": (place, False),
+                                    "shape": shape, "strides": strides}  # fmt: skip
+
+
+def _as_bytes(array: Any) -> Any:
+    """The bytes of a NumPy array or a CPU tensor of PyTorch, as an array; None for others."""
+    import numpy
+
+    about = getattr(array, "__array_interface__", None) if hasattr(array, "strides") else None
+    if about is not None:
+        item = array.itemsize
+        strides, place = array.strides, about["data"][0]
+    elif hasattr(array, "data_ptr") and array.device.type == "cpu":
+        item = array.element_size()
+        strides, place = tuple(step * item for step in array.stride()), array.data_ptr()
+    else:
+        return None
+    return numpy.asarray(_Bytes(place, (*array.shape, item), (*strides, 1)))
+
+
+def _ranges(first: str, a: Any, second: str, b: Any) -> str:
+    """The bytes of two arrays, counted from the first one of either."""
+    found = [_as_bytes(array) for array in (a, b)]
+    if any(one is None for one in found):
+        return ""
+    ends = []
+    for one in found:
+        place, reach = one.__array_interface__["data"][0], [0, 1]
+        for step, size in zip(one.strides, one.shape, strict=True):
+            reach[step > 0] += step * (size - 1)
+        ends.append((place + reach[0], place + reach[1]))
+    start = min(low for low, _ in ends)
+    (a0, a1), (b0, b1) = [(low - start, high - start) for low, high in ends]
+    return f": {first} has its bytes {a0} to {a1}, {second} {b0} to {b1}"

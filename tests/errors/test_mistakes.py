@@ -10,6 +10,7 @@ import itertools
 
 import numpy as np
 import pytest
+import torch
 
 import pto
 
@@ -115,9 +116,9 @@ def test_a_mistake_is_told_with_its_line_and_the_fix(name, functions):
 
 
 FINE = {
-    "f-strings": ("y = f'{x.shape[0]} {r[0]} {x} {r[0]:>40}'\nout[0] = x[0] * len(y)",
-                  lambda x, r: x[0] > -1),
-    "identity": ("kept = [x, r]\nout[0] = kept[kept.index(x)][0]", lambda x, r: x[0]),
+    "f-strings": ("y = f'{x.shape[0]} {r[0]} {x} {r[0]:>40}'\nout[0] = x[0] * 2",
+                  lambda x, r: x[0] * 2),
+    "a dict of sizes": ("out[0] = x[0] * {x.shape[0]: 3}[x.shape[0]]", lambda x, r: x[0] * 3),
 }  # fmt: skip
 
 
@@ -127,4 +128,80 @@ def test_what_is_no_mistake_works(name, tmp_path):
     [(function, _, _)] = programs(tmp_path, [body])
     out = np.zeros_like(X)
     function(X, R, out)
-    assert np.array_equal(out[0] > -1 if name == "f-strings" else out[0], want(X, R))
+    assert np.array_equal(out[0], want(X, R))
+
+
+def shared(kind, *parts):
+    """Parts of one memory of 24 numbers, each from a place on with a shape and strides."""
+    memory = np.zeros(24, "f4")
+    arrays = [np.lib.stride_tricks.as_strided(memory[first:], shape, [4 * s for s in strides])
+              for first, shape, strides in parts]  # fmt: skip
+    return [torch.from_numpy(one) for one in arrays] if kind == "torch" else arrays
+
+
+def both(x, y):
+    x[0], y[0] = 1, 2
+
+
+def only_one(x, y):
+    y[0] = x[1]
+
+
+def shifted(x, y):
+    for i in pto.loop(x.shape[0]):
+        y[i] = x[i] + 1
+
+
+# What two parts of one memory are to a program: the words of its error, or None.
+OVERLAPS = {
+    "the same array": (both, ((0, (4,), (1,)), (0, (4,), (1,))),
+                       "x has its bytes 0 to 16, y 0 to 16"),
+    "a shifted view": (both, ((0, (8,), (1,)), (6, (8,), (1,))),
+                       "x has its bytes 0 to 32, y 24 to 56"),
+    "a reversed view": (both, ((7, (8,), (-1,)), (6, (8,), (1,))),
+                        "x has its bytes 0 to 32, y 24 to 56"),
+    "rows and a column": (both, ((4, (2, 4), (4, 1)), (1, (3, 1), (4, 1))),
+                          "x has its bytes 12 to 44, y 0 to 36"),
+    "columns beside each other": (both, ((0, (6,), (4,)), (1, (6,), (4,))), None),
+    "arrays behind each other": (both, ((0, (4,), (1,)), (4, (4,), (1,))), None),
+    "an element that is stretched": (only_one, ((0, (4,), (1,)), (5, (4,), (0,))),
+                                     "elements of y share memory"),
+    "what is read shifted": (shifted, ((0, (8,), (1,)), (1, (8,), (1,))), None),
+    "what is read and written": (shifted, ((0, (8,), (1,)), (0, (8,), (1,))), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("name", OVERLAPS)
+def test_arrays_that_are_written_share_no_element(name, kind):
+    function, parts, words = OVERLAPS[name]
+    if kind == "torch" and any(step < 0 for _, _, strides in parts for step in strides):
+        pytest.skip("PyTorch has no negative strides")
+    arrays = shared(kind, *parts)
+    memory = arrays[0].base if kind == "numpy" else None
+    if words is None:
+        want = [np.asarray(one).copy() for one in arrays]
+        pto.jit(function)(*arrays)
+        if function is shifted:
+            assert np.array_equal(arrays[1], want[0] + 1)
+        else:
+            assert [float(one[0]) for one in arrays] == [1, 2]
+        return
+    with pytest.raises(ValueError) as caught:
+        pto.jit(function)(*arrays)
+    error = caught.value
+    assert isinstance(error, pto.Error) and words in error.what, str(error)
+    assert "test_mistakes.py" in error.location and error.why and error.fix
+    assert memory is None or not np.asarray(arrays[0]).any()
+
+
+def test_an_out_that_overlaps_is_named_with_its_bytes():
+    @pto.jit
+    def double(left, right):
+        return left * 2 + right
+
+    left, out = shared("numpy", (0, (8,), (1,)), (2, (8,), (1,)))
+    words = "out overlaps an input, left, of whose memory it has the bytes 8 to 40, .* 0 to 32"
+    with pytest.raises(ValueError, match=words):
+        double(left, np.ones(8, "f4"), out=out)
+    assert not out.any()

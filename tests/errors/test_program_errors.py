@@ -285,7 +285,7 @@ def test_two_written_arrays_that_overlap_are_refused():
     memory = np.zeros(4, "f4")
     both(memory[:2], memory[2:])
     assert memory.tolist() == [1, 0, 2, 0]
-    with pytest.raises(pto.Error, match="shares memory with another array that is written"):
+    with pytest.raises(pto.Error, match="x and y are both written and share memory"):
         both(memory[:3], memory[1:])
 
 
