@@ -286,6 +286,10 @@ def explain(
     """Calls dump(stage, text) for every stage, compiles nothing, and returns what the program does:
     the steps, the memory and the copies of codegen/outline.hpp."""
 
+def loop_conflict(body: Graph, step: int) -> tuple[str, str] | None:
+    """(why, line) where iterations of a loop with this body, so far apart, write one place for
+    certain, else None."""
+
 def nodes_of(graph: Graph) -> list[dict[str, Any]]:
     """Each node of a graph, as a dict."""
 

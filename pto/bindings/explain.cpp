@@ -115,6 +115,18 @@ nb::dict explain_graph(const Graph& graph, nb::object dump, const std::vector<in
 }  // namespace
 
 void bind_explain(nb::module_& m) {
+  m.def(
+      "loop_conflict",
+      [](const Graph& body, int64_t step) -> nb::object {
+        LoopObstacle obstacle;
+        if (body_writes_apart(body, step, true, &obstacle) || !obstacle.is_certain)
+          return nb::none();
+        const Location& line = obstacle.line;
+        return nb::make_tuple(obstacle.why, line.file.empty() ? std::string() : pto::text(line));
+      },
+      "body"_a, "step"_a,
+      "(why, line) where iterations of a loop with this body, so far apart, write one place for "
+      "certain, else None.");
   m.def("nodes_of", &nodes_of, "graph"_a, "Each node of a graph, as a dict.");
   m.def("explain", &explain_graph, "graph"_a, "dump"_a, "strides"_a = std::vector<int>{},
         "disabled"_a = std::vector<std::string>{}, "target"_a = "",

@@ -2,6 +2,7 @@
 #include "pto/codegen/parallel_loop.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,9 +20,15 @@ using Factor = std::optional<Dim>;
 // The parts that one iteration writes, in the body of the loop and those within.
 class Writes {
  public:
+  // `step`: how far iterations that run for certain are apart; 0: not known, or some may not run.
   // `counts_up`: the index is never negative.
-  Writes(const Graph& body, std::map<Value, Factor> factors, bool counts_up, LoopObstacle* obstacle)
-      : body_(body), factors_(std::move(factors)), counts_up_(counts_up), obstacle_(obstacle) {}
+  Writes(const Graph& body, std::map<Value, Factor> factors, int64_t step, bool counts_up,
+         LoopObstacle* obstacle)
+      : body_(body),
+        factors_(std::move(factors)),
+        step_(step),
+        counts_up_(counts_up),
+        obstacle_(obstacle) {}
 
   // True where `last` is the tensor `first` with parts that other iterations do not write.
   bool are_apart(Value last, Value first) {
@@ -34,13 +41,13 @@ class Writes {
         if (!is_apart(node))
           return refuse("iterations may write the same part of " + name +
                             ": no offset moves with the index by at least the size of the part",
-                        node);
+                        node, meets_itself(node));
         v = node.operands[0];
       } else {
         const Made made = made_by(body_, v);
         const int start = made.node < 0 ? -1 : start_of(body_, made);
         if (start < 0 || !body_[made.node].has_body())
-          return refuse(name + " is computed from the iteration before", node);
+          return refuse(name + " is computed from the iteration before", node, step_ != 0);
         if (!are_apart_inside(body_[made.node], made.index, start)) return false;
         v = body_[made.node].operands[static_cast<size_t>(start)];
       }
@@ -49,10 +56,22 @@ class Writes {
   }
 
  private:
-  bool refuse(const std::string& why, const Node& node) const {
+  bool refuse(const std::string& why, const Node& node, bool is_certain = false) const {
     if (obstacle_ != nullptr)
-      *obstacle_ = {why, node.locations.empty() ? Location{} : node.locations[0]};
+      *obstacle_ = {why, node.locations.empty() ? Location{} : node.locations[0], is_certain};
     return false;
+  }
+
+  // True where the parts of two iterations that follow each other overlap along each axis.
+  bool meets_itself(const Node& update) {
+    const Dims& part = body_[update.operands[1]].type.shape;
+    for (size_t axis = 0; axis < part.size(); ++axis) {
+      const Factor steps = factor(update.operands[2 + axis]);
+      if (!steps || !steps->is_constant() || step_ == 0) return false;
+      const int64_t way = std::abs(steps->value() * step_);
+      if (way != 0 && (!part[axis].is_constant() || part[axis].value() <= way)) return false;
+    }
+    return true;
   }
 
   bool is_read_once(Value v) const {
@@ -79,7 +98,8 @@ class Writes {
         factors[inner->inputs()[i]] = changes ? Factor() : factor(node.operands[i + ahead]);
       }
       const Value last = inner->outputs()[static_cast<size_t>(result)];
-      if (!Writes(*inner, factors, counts_up_, obstacle_).are_apart(last, inner->inputs()[first]))
+      if (!Writes(*inner, factors, 0, counts_up_, obstacle_)
+               .are_apart(last, inner->inputs()[first]))
         return false;
     }
     return true;
@@ -177,6 +197,7 @@ class Writes {
 
   const Graph& body_;
   std::map<Value, Factor> factors_;
+  const int64_t step_;
   const bool counts_up_;
   LoopObstacle* const obstacle_;
 };
@@ -197,15 +218,18 @@ bool writes_apart(const Graph& graph, Value v, LoopObstacle* obstacle) {
   if (!is_forward && obstacle != nullptr)
     *obstacle = {"its step is not a positive constant",
                  loop.locations.empty() ? Location{} : loop.locations[0]};
-  if (!is_forward) return false;
-  const Graph& body = loop.body();
+  return is_forward && body_writes_apart(loop.body(), std::get<int64_t>(step.attributes.value),
+                                         counts_up, obstacle);
+}
+
+bool body_writes_apart(const Graph& body, int64_t step, bool counts_up, LoopObstacle* obstacle) {
   const size_t count = body.outputs().size();
   std::map<Value, Factor> factors;
   for (size_t i = 0; i < body.inputs().size(); ++i)
     factors[body.inputs()[i]] = i == 0 ? Factor(Dim(1)) : i <= count ? Factor() : Factor(Dim(0));
   for (size_t k = 0; k < count; ++k) {
     const Value last = body.outputs()[k], first = body.inputs()[1 + k];
-    if (last != first && Writes(body, factors, counts_up, obstacle).are_apart(last, first))
+    if (last != first && Writes(body, factors, step, counts_up, obstacle).are_apart(last, first))
       continue;
     if (last == first && obstacle != nullptr)
       *obstacle = {"it carries '" + body[first].attributes.name + "' and leaves it as it is", {}};

@@ -24,9 +24,14 @@ namespace pto {
 struct LoopObstacle {
   std::string why;
   Location line;
+  bool is_certain = false;  // two iterations do write one place, or need each other's value
 };
 
 // `obstacle`, when given, is set where the result is false.
 bool writes_apart(const Graph& graph, Value loop, LoopObstacle* obstacle = nullptr);
+
+// Says the same of iterations `step` apart, from their body; 0: the step is not known. `counts_up`:
+// the index is never negative.
+bool body_writes_apart(const Graph& body, int64_t step, bool counts_up, LoopObstacle* obstacle);
 
 }  // namespace pto

@@ -115,6 +115,27 @@ TEST(ParallelLoop, AnInnerLoopWritesForTheOuterOne) {
   EXPECT_FALSE(may_run_side_by_side(inner("%j, %j")));
 }
 
+TEST(ParallelLoop, OnlyPartsThatMeetForCertainAreAConflict) {
+  const auto is_conflict = [](const std::string& body, const std::string& step = "1") {
+    LoopObstacle obstacle;
+    EXPECT_FALSE(may_run_side_by_side(body, step, &obstacle));
+    return obstacle.is_certain;
+  };
+  const std::string rows = "    %2 = view(%x, %0, %0) : f32[2, 8]\n",
+                    end = ") : f32[s0, 8]\n    return %3\n";
+  EXPECT_TRUE(is_conflict(kRow + "    %3 = update(%out, %2, %0, %0" + end));
+  EXPECT_TRUE(is_conflict(rows + "    %3 = update(%out, %2, %i, %0" + end));
+  EXPECT_FALSE(is_conflict(rows + "    %3 = update(%out, %2, %i, %0" + end, "2"));
+  EXPECT_TRUE(is_conflict("    %2 = add(%out, %x) : f32[s0, 8]\n    return %2\n"));
+  EXPECT_FALSE(
+      is_conflict("    %2 = view(%out, %i, %0) : f32[1, 8]\n"
+                  "    %3 = update(%out, %2, %i, %0) : f32[s0, 8]\n    return %3\n"));
+  EXPECT_FALSE(is_conflict(kRow + "    %3 = view(%rows, %i) : i64[1]\n"
+                                  "    %4 = reshape(%3) : i64[]\n"
+                                  "    %5 = update(%out, %2, %4, %0) : f32[s0, 8]\n"
+                                  "    return %5\n"));
+}
+
 TEST(ParallelLoop, ALoopInOrderSaysWhichValueAtWhichLineMakesItWait) {
   const auto why = [](const std::string& body, const std::string& step = "1") {
     LoopObstacle obstacle;

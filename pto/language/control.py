@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pto import _core
-from pto.errors import InvalidType
+from pto.errors import InvalidType, InvalidValue
 from pto.language.carried import Carried, Undefined, as_traced, enter, leaving
 from pto.language.elementwise import eq, ge, gt, le, where
-from pto.language.location import describe, fail
+from pto.language.location import describe, fail, user_line
 from pto.language.scope import Captured, Scope
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace, current, is_tracing
@@ -71,6 +71,24 @@ class loop:
             fail("loop: the step is 0", "a loop must come to its end",
                  "use a positive or negative step")  # fmt: skip
         return [whole(trace, n, "loop") for n in (start, stop, factor * step)]
+
+    def check_apart(self, body: _core.Graph, factor: int) -> None:
+        """Refuses parallel=True where iterations of the body write one place for certain."""
+        ends = [plain(n) if is_whole(n) else n for n in (self.start, self.stop, self.step)]
+        is_known = all(isinstance(n, int) for n in ends)
+        if not self.parallel or (is_known and len(range(*ends)) <= factor):
+            return
+        step = ends[2] if isinstance(ends[2], int) else 0
+        if conflict := _core.loop_conflict(body, step * factor):
+            why, line = conflict
+            raise InvalidValue(
+                f"loop: parallel=True, but {why}",
+                "iterations that run side by side have no order, so which write is the last one "
+                "would be left to chance",
+                "write a part of its own in each iteration, out[i] = y, and reduce behind the "
+                "loop; or leave parallel=True away: then it runs in order",
+                line or user_line(),
+            )
 
     def __iter__(self) -> Iterator[int]:
         if is_tracing():
@@ -172,6 +190,7 @@ def _run_once(trace: Trace, body: Callable, over: loop, factor: int, ends: tuple
     last = [(one, leaving(one, found.get(one.name, one.param))) for one in carried]
 
     def build(graph: _core.Graph, ins: list[Carried | Captured], count: int) -> int:
+        over.check_apart(graph, factor)
         starts, values = [bound.value for bound in bounds], [one.outer for one in ins]
         return trace.here().loop(*starts, values[:count], graph, values[count:])
 

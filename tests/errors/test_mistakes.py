@@ -88,7 +88,21 @@ OF_TENSORS = {
     "mistake in a branch": ("if r[0] > 1:\n    out[0] = np.exp(x[0])  #!", TypeError, "ufuncs", "",
                             "pto."),
 }  # fmt: skip
-CASES = OF_TENSORS | {
+LOOP = "for i in pto.loop(x.shape[0], parallel=True):\n    "
+OF_LOOPS = {
+    "parallel writes of one row": (LOOP + "out[0] = x[i]  #!", ValueError,
+                                   "may write the same part of 'out'", "no order", "out[i] = y"),
+    "parallel writes of rows that overlap": (
+        "for i in pto.loop(2, parallel=True):\n    out[i : i + 2] = x[:2] + i  #!", ValueError,
+        "may write the same part of 'out'", "no order", "in order"),
+    "a sum of a parallel loop": ("total = pto.zeros([4])\n" + LOOP + "total = total + x[i]  #!\n"
+                                 "out[0] = total", ValueError,
+                                 "'total' is computed from the iteration before", "", "reduce"),
+    "a counter of a parallel loop": ("n = 0\n" + LOOP + "n = n + r[i]  #!\nout[n] = x[0]",
+                                     ValueError,
+                                     "'n' is computed from the iteration before", "", "reduce"),
+}  # fmt: skip
+CASES = OF_TENSORS | OF_LOOPS | {
     f"{name} of a {symbol}": (row[0].format(text), row[1], *row[2:])
     for name, row in OF_SYMBOLS.items() for symbol, text in SYMBOLS.items()
 }  # fmt: skip
@@ -119,6 +133,15 @@ FINE = {
     "f-strings": ("y = f'{x.shape[0]} {r[0]} {x} {r[0]:>40}'\nout[0] = x[0] * 2",
                   lambda x, r: x[0] * 2),
     "a dict of sizes": ("out[0] = x[0] * {x.shape[0]: 3}[x.shape[0]]", lambda x, r: x[0] * 3),
+    "parallel rows": (LOOP + "out[2 - i] = x[i]", lambda x, r: x[2]),
+    "parallel rows in steps": ("for i in pto.loop(0, 4, 2, parallel=True):\n"
+                               "    out[:, i : i + 2] = x[:, :2]", lambda x, r: x[0, [0, 1, 0, 1]]),
+    "parallel rows from data": (LOOP + "out[r[i]] = x[i]", lambda x, r: x[2]),
+    "parallel rows in place": (LOOP + "out[i] = out[i] + x[i]", lambda x, r: x[0]),
+    "parallel, written by one iteration": (
+        LOOP + "if pto.is_loop_end(i):\n        out[0] = x[i]", lambda x, r: x[2]),
+    "one parallel iteration": ("for i in pto.loop(1, parallel=True):\n    out[0] = x[1]",
+                               lambda x, r: x[1]),
 }  # fmt: skip
 
 
