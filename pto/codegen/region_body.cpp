@@ -166,8 +166,7 @@ void RegionBody::define_row_values(int sweep) {
 
 void RegionBody::print_row_sweep(int sweep) {
   const std::vector<int> reductions = plan_.reductions(sweep);
-  const bool narrow = !buffered_ && !plan_.buffers.empty();
-  const std::string step = narrow ? "kTail" : "kStep";
+  const std::string step = "kStep";  // decides the order of sums: also where rows find no buffer
   const std::vector<int> sums = long_sums(sweep);
   const std::string open = numbered("open", sweep);
   for (int i : reductions)
@@ -185,8 +184,7 @@ void RegionBody::print_row_sweep(int sweep) {
   scopes_.emplace_back();
   // The last sweep that reduces has the most arithmetic to hide the next row's arrival behind.
   if (sweep == std::max(0, plan_.sweeps - 2)) print_prefetch();
-  for (int i : reductions)
-    w_.line(numbered("a", i) + ".add(w, " + tile(plan_.at(i).operands[0]) + ");");
+  for (int i : reductions) add_to_accumulator(i);
   print_stores(sweep);
   for (size_t b = 0; b < plan_.buffers.size(); ++b)
     if (buffered_ && plan_.buffers[b].from == sweep)
@@ -208,6 +206,23 @@ void RegionBody::print_row_sweep(int sweep) {
             (in_blocks ? numbered("blocks", i) : "") + "));");
     scopes_.back()[i] = name;
   }
+}
+
+void RegionBody::add_to_accumulator(int i) {
+  const int operand = plan_.at(i).operands[0];
+  if (takes_product(i))
+    w_.line(numbered("a", i) + ".add_product(w, " + factors(operand) + ");");
+  else
+    w_.line(numbered("a", i) + ".add(w, " + tile(operand) + ");");
+}
+
+void RegionBody::add_to_piece(int i) {
+  const int operand = plan_.at(i).operands[0];
+  const std::string sum = numbered("v", i);
+  if (takes_product(i))
+    w_.line("multiply_add(" + sum + ", " + factors(operand) + ", " + sum + ");");
+  else
+    w_.line(operation(node(i)) + "::whole(" + sum + ", " + tile(operand) + ");");
 }
 
 // Prints the number of elements before the current indices of the loops, and a plus; "" without
@@ -259,9 +274,7 @@ void RegionBody::print_piece_sweep(int sweep) {
   if (!sums.empty()) w_.line("int64_t " + open + " = 0;");
   open_loops(sums.empty() ? "" : open);
   scopes_.emplace_back();
-  for (int i : reductions)
-    w_.line(operation(node(i)) + "::whole(" + numbered("v", i) + ", " +
-            tile(plan_.at(i).operands[0]) + ");");
+  for (int i : reductions) add_to_piece(i);
   print_stores(sweep);
   if (!sums.empty()) {
     w_.close("}");
@@ -289,8 +302,18 @@ void RegionBody::print_stores(int sweep) {
   for (const std::string& store : stores) w_.line(store);
 }
 
-// Prefetches the next row where there are rows, else 4 KB ahead.
+// How far ahead the lines of the region ask for memory.
+std::optional<int64_t> RegionBody::prefetch_bytes() const {
+  for (const Node& node : body_.nodes())
+    if (const Hint* hint = find_hint(node, "prefetch_bytes"); hint && !hint->numbers.empty())
+      return hint->numbers[0];
+  return std::nullopt;
+}
+
+// Prefetches the next row where there are rows, else 4 KB ahead, unless a hint says how far.
 void RegionBody::print_prefetch() {
+  const std::optional<int64_t> bytes = prefetch_bytes();
+  if (bytes == 0) return;
   std::set<std::string> done;
   for (const Instance& i : plan_.instances) {
     if (i.input < 0 || i.accesses.empty() || i.accesses.back().step != AxisStep::Unit) continue;
@@ -300,7 +323,10 @@ void RegionBody::print_prefetch() {
         items.empty() ? AxisAccess{} : i.accesses[static_cast<size_t>(items.back())];
     if (!items.empty() && row.step == AxisStep::None) continue;  // the same row again
     if (plan_.rows && items.empty()) continue;                   // there is only one row
-    const std::string ahead = plan_.rows ? stride(tensor, row.dims.back()) : "1024";
+    const int64_t item = pto::bytes(body_[i.value].type.dtype);
+    const std::string ahead = bytes        ? std::to_string(std::max<int64_t>(*bytes / item, 1))
+                              : plan_.rows ? stride(tensor, row.dims.back())
+                                           : "1024";
     const std::string from = offset(tensor, i.accesses) + " + j + " + ahead;
     if (done.insert(from).second) w_.line("if (far) prefetch(w, " + from + ");");
   }
@@ -392,7 +418,30 @@ void RegionBody::define_load(int i, const std::string& name) {
             ", " + stride(tensor, access.dims.back()) + ");");
 }
 
+// Says whether an addition rounds once with the product that it adds.
+bool RegionBody::takes_product(int i) const {
+  const std::optional<size_t> place = taken_product(node(i));
+  return place && node(plan_.at(i).operands[*place]).op == Opcode::mul;
+}
+
+std::string RegionBody::factors(int product) {
+  const std::string first = tile(plan_.at(product).operands[0]);
+  return first + ", " + tile(plan_.at(product).operands[1]);
+}
+
+void RegionBody::define_addition(int i, const std::string& name) {
+  const size_t place = *taken_product(node(i));
+  const std::vector<int>& operands = plan_.at(i).operands;
+  const std::string product = factors(operands[place]), other = tile(operands[1 - place]);
+  const char* function = node(i).op == Opcode::add ? "multiply_add"
+                         : place == 0              ? "multiply_subtract"
+                                                   : "subtract_product";
+  w_.line("auto " + name + " = make<" + type_of(i) + ">(" + width_ + ");");
+  w_.line(std::string(function) + "(" + name + ", " + product + ", " + other + ");");
+}
+
 void RegionBody::define_instruction(int i, const std::string& name) {
+  if (takes_product(i)) return define_addition(i, name);
   const std::vector<int>& operands = plan_.at(i).operands;
   InstructionText text{name, width_, {}, {}, ""};
   for (int operand : operands) text.dtypes.push_back(node(operand).type.dtype);

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,8 +30,7 @@ class RegionBody {
   RegionBody(const Graph& body, const RegionPlan& plan, const std::vector<int>& scalars);
 
   // Prints the loops. With `buffered`, row buffers store and load values. Otherwise the loops
-  // compute them again, in narrow steps, since rows that long are rare and a second wide copy costs
-  // compile time.
+  // compute them again.
   std::string print(bool buffered);
 
   // Lists the (tensor, dim) pairs whose strides the text names, over all calls of print().
@@ -57,10 +57,13 @@ class RegionBody {
   void define_row_values(int sweep);
   void print_row_sweep(int sweep);
   std::string row_position() const;
+  void add_to_accumulator(int i);
+  void add_to_piece(int i);
 
   void print_piece();
   void print_piece_sweep(int sweep);
   void print_stores(int sweep);
+  std::optional<int64_t> prefetch_bytes() const;
   void print_prefetch();
 
   const std::string* defined(int i) const;
@@ -70,6 +73,9 @@ class RegionBody {
   void define(int i, const std::string& name);
   void define_load(int i, const std::string& name);
   void define_instruction(int i, const std::string& name);
+  bool takes_product(int i) const;
+  std::string factors(int product);
+  void define_addition(int i, const std::string& name);
   std::string literal(int i) const;
   int buffer_of(int i) const;  // -1 without
 

@@ -153,7 +153,7 @@ std::vector<std::string> compile_flags(const Toolchain& toolchain, const Source&
   }
   append(&flags, "-std=" + source.standard +
                      " -O2 -fPIC -shared -fvisibility=hidden -fno-math-errno -fno-trapping-math "
-                     "-ffp-contract=fast -pipe");
+                     "-ffp-contract=off -pipe");
   append(&flags, target_flags(source.target));
   if (toolchain.family == Toolchain::Gcc) append(&flags, "-fno-gnu-unique -fno-use-linker-plugin");
   if (source.kind == Source::Generated) {

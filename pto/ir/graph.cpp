@@ -32,6 +32,19 @@ std::string text(const Location& location) {
   return location.file.empty() ? "" : location.file + ":" + std::to_string(location.line);
 }
 
+const Hint* find_hint(const Node& node, std::string_view name) {
+  if (node.hints == nullptr) return nullptr;
+  const auto found = std::find_if(node.hints->begin(), node.hints->end(),
+                                  [&](const Hint& hint) { return hint.name == name; });
+  return found == node.hints->end() ? nullptr : &*found;
+}
+
+std::optional<size_t> taken_product(const Node& node) {
+  const Hint* hint = find_hint(node, "takes_product");
+  if (hint == nullptr || hint->numbers.empty()) return std::nullopt;
+  return static_cast<size_t>(hint->numbers[0]);
+}
+
 std::string text(const Hint& hint) {
   const auto number = [](int64_t n) { return text(n); };
   return hint.name + "=" +

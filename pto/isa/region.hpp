@@ -152,6 +152,18 @@ PTO_INLINE auto round_to(W w, Source& s) {
   return convert<float>(w, rounded);
 }
 
+// --- additions of products with one rounding, on CPUs that can ----------------------------------
+
+#define PTO_WITH_PRODUCT(name, value)                              \
+  template <class D, class A, class B, class C>                    \
+  PTO_INLINE void name(D& d, const A& a, const B& b, const C& c) { \
+    map([](auto x, auto y, auto z) { return value; }, d, a, b, c); \
+  }
+PTO_WITH_PRODUCT(multiply_add, lanes::fma(x, y, z))
+PTO_WITH_PRODUCT(multiply_subtract, lanes::fma(x, y, -z))
+PTO_WITH_PRODUCT(subtract_product, lanes::fma(-x, y, z))
+#undef PTO_WITH_PRODUCT
+
 // --- memory ------------------------------------------------------------------------------------
 
 template <class C, class W, class S>

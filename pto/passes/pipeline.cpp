@@ -10,6 +10,7 @@
 #include "pto/passes/fold_constants.hpp"
 #include "pto/passes/fuse_regions.hpp"
 #include "pto/passes/move_broadcast_late.hpp"
+#include "pto/passes/pair_products.hpp"
 #include "pto/passes/remove_dead_nodes.hpp"
 #include "pto/passes/simplify_algebra.hpp"
 #include "pto/passes/tile_products.hpp"
@@ -24,6 +25,8 @@ constexpr Pass kPasses[] = {
     {"simplify_algebra", simplify_algebra, "on folded constants"},
     {"remove_dead_nodes", [](const Graph& graph, PassNotes*) { return remove_dead_nodes(graph); },
      "last of the rewrites, which leave dead nodes behind"},
+    {"pair_products", [](const Graph& graph, PassNotes*) { return pair_products(graph); },
+     "in front of the cut into kernels, which must change no bit; dead nodes read products too"},
     {"fuse_regions", [](const Graph& graph, PassNotes*) { return fuse_regions(graph); },
      "what the rewrites leave is grouped into kernels"},
     {"tile_products", [](const Graph& graph, PassNotes*) { return tile_products(graph); },

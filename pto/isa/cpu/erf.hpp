@@ -97,8 +97,8 @@ PTO_INLINE V erf(V x) {
     return each_lane(x, [](double a) { return __builtin_erf(a); });
   } else {
 #if defined(PTO_TARGET_AVX512)
-    if constexpr (sizeof(V) == 64)
-      return erf_by_table(x);
+    if constexpr (sizeof(V) <= 64)
+      return in_whole_register(x, [](auto v) { return erf_by_table(v); });
     else
 #endif
       return erf_by_branches(x);

@@ -34,6 +34,16 @@ constexpr float kRootsOfTwo[16] = {1.f,          1.04427378f,  1.090507733f, 1.1
                                    1.681792831f, 1.75625216f,  1.834008086f, 1.915206561f};
 
 #if defined(PTO_TARGET_AVX512)
+// Calls f on a whole register, so that a lane has the same bits in vectors of every length.
+template <class V, class F>
+PTO_INLINE V in_whole_register(V x, F f) {
+  Vec<float, 16> whole = {};
+  __builtin_memcpy(&whole, &x, sizeof(x));
+  whole = f(whole);
+  __builtin_memcpy(&x, &whole, sizeof(x));
+  return x;
+}
+
 // Computes e^x, or e^-x with Sign = -1, where no instruction negates. With n the multiple of 1/16
 // next to x / ln 2 and r = x - n ln 2 it is 2^floor(n) * table[16 (n - floor(n))] * e^r; vscalefps
 // takes floor(n) by itself and is right at infinities, NaN and subnormals.
@@ -86,8 +96,8 @@ PTO_INLINE V exp_of(V x) {
     return each_lane(x, [](double a) { return __builtin_exp(Sign * a); });
   } else {
 #if defined(PTO_TARGET_AVX512)
-    if constexpr (sizeof(V) == 64)
-      return exp_by_table<Sign>(x);
+    if constexpr (sizeof(V) <= 64)
+      return in_whole_register(x, [](auto v) { return exp_by_table<Sign>(v); });
     else
 #endif
       return exp_by_polynomial(Sign > 0 ? x : -x);
@@ -281,7 +291,8 @@ PTO_INLINE V log(V x) {
     return each_lane(x, [](double a) { return __builtin_log(a); });
   } else {
 #if defined(PTO_TARGET_AVX512)
-    if constexpr (sizeof(V) == 64) return log_by_table(x);
+    if constexpr (sizeof(V) <= 64)
+      return in_whole_register(x, [](auto v) { return log_by_table(v); });
 #endif
     using I = Vec<int32_t, kCount<V>>;
     const V scaled = x < splat<V>(0x1p-126f) ? x * 0x1p23f : x;

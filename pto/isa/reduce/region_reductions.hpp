@@ -130,6 +130,17 @@ class Accumulator {
                         lanes::select(lanes::first<V>(w.elements()), values, identity));
     watch_and_combine(rest_, valid);
   }
+  // Adds a product, which is not rounded first but at the end of a row.
+  template <class A, class B>
+  PTO_INLINE void add_product(Whole<W>, A& a, B& b) {
+    multiply_add(whole_, a, b, whole_);
+  }
+  template <class A, class B>
+  PTO_INLINE void add_product(Rest w, A& a, B& b) {
+    auto product = make<T>(w);
+    TMUL(product, a, b);
+    add(w, product);
+  }
   PTO_INLINE void close(TileSums<T, kTail>& sums) {
     auto block = folded();
     sums.close(block);
