@@ -119,6 +119,9 @@ class Graph:
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def verify(self) -> None: ...
+    def with_hints(self, hints: Sequence[tuple[str, Sequence[int], str]]) -> Graph:
+        """The graph whose nodes have these hints where they have none of the name."""
+
     def map_batch(self, one: Graph, has_batch: Sequence[bool], batch: Dim) -> list[bool] | None:
         """Whether this is the graph `one` for each element of a batch, which the inputs marked in
         `has_batch` have in front: None, or which outputs have it."""
@@ -390,6 +393,9 @@ class Callable:
     def describe_call(self, /, *args: Any, **kwargs: Any) -> tuple[list, list, list]:
         """(tensors, constants, numbers): for each parameter (dtype, shape, stride class) or None,
         its value, and whether that is a number of the call."""
+
+    def forget_kernels(self) -> None:
+        """The next calls compile anew; calls in progress keep their kernels."""
 
 def set_torch_executor(parallel_for: int, num_threads: int, is_plain: int = 0) -> None:
     """Addresses of C functions for calls on torch tensors: a loop (see launch/pool.hpp; 0: our

@@ -3,6 +3,7 @@
 
     pto.config.cxx = "clang++"      # PTO_CXX: the compiler; "" takes the first that is found
     pto.config.cache_dir = "..."    # PTO_CACHE_DIR: compiled kernels
+    pto.config.tuned = "a.json"     # PTO_TUNED: files of pto.tune() of other machines, by ":"
     pto.config.target = "avx2"      # PTO_TARGET: portable, avx2, avx512; "" is this machine's
     pto.config.threads = 1          # PTO_NUM_THREADS: of our own pool
     pto.config.weights = "compared" # PTO_WEIGHTS: sampled, compared, never: how packed weights
@@ -55,6 +56,15 @@ class Config:
     @cache_dir.setter
     def cache_dir(self, value: str) -> None:
         _set("cache_dir", "PTO_CACHE_DIR", value)
+
+    @property
+    def tuned(self) -> str:
+        """Files of options that pto.tune() wrote, which are read behind this machine's own."""
+        return os.environ.get("PTO_TUNED", "")
+
+    @tuned.setter
+    def tuned(self, value: str) -> None:
+        _set("tuned", "PTO_TUNED", value)
 
     @property
     def target(self) -> str:
@@ -150,7 +160,7 @@ class Config:
         self._dump = value
 
     def __repr__(self) -> str:
-        names = ("cxx", "cache_dir", "target", "threads", "weights", "matmul_precision",
+        names = ("cxx", "cache_dir", "tuned", "target", "threads", "weights", "matmul_precision",
                  "torch_attention", "dump")  # fmt: skip
         return "\n".join(f"{name} = {getattr(self, name)!r}" for name in names)
 

@@ -232,7 +232,7 @@ def test_loops_say_how_their_iterations_run_and_why():
         assert bool(why) == ("test_explain.py:" in loop.why_line)
 
 
-def test_hints_are_choices_of_the_user_and_tiles_of_the_compiler():
+def test_hints_are_choices_of_the_user_and_tiles_of_the_model():
     @pto.jit
     def labelled(x):
         pto.set_vec_tile_shapes(1, 8)
@@ -241,8 +241,8 @@ def test_hints_are_choices_of_the_user_and_tiles_of_the_compiler():
 
     found = labelled.explain(ONES)
     by = {one.what: one for one in found.choices}
-    assert by["vec_tile"].by == "the user" and by["vec_tile"].value == "[1, 8]"
+    assert by["vec_tile"].by == "user" and by["vec_tile"].value == "[1, 8]"
     assert "test_explain.py:" in by["vec_tile"].line and by["vec_tile"].used.startswith("not")
-    assert by["tiles of labelled_0"].by == "the compiler"
+    assert by["tiles of labelled_0"].by == "model"
     assert 'kernel labelled_0 "twice": ' in found
     assert found.levels["graph"] == str(found.graph).rstrip()

@@ -23,6 +23,10 @@ enum { PTO_PROGRAM_VERSION = 2 };
 int32_t pto_launch_items(pto_kernel kernel, const pto_args* args, int64_t items, int64_t bytes,
                          int64_t written_bytes);
 
+// Does the same in this many blocks, where somebody asked for them.
+int32_t pto_launch_blocks(pto_kernel kernel, const pto_args* args, int32_t blocks,
+                          int64_t written_bytes);
+
 // Says into how many blocks independent pieces of work with so much traffic are cut.
 int32_t pto_blocks_of(int64_t items, int64_t bytes);
 

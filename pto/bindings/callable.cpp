@@ -101,6 +101,13 @@ PyObject* describe(PyObject* self, PyObject* const* args, Py_ssize_t count, PyOb
   return translated([&] { return binder_of(self).describe({args, count, keywords}); });
 }
 
+PyObject* forget_kernels(PyObject* self, PyObject*) {
+  return translated([&] {
+    binder_of(self).forget_kernels();
+    return Py_NewRef(Py_None);
+  });
+}
+
 PyObject* replace(PyObject* self, Binder* binder) {
   delete std::exchange(self_of(self)->binder, binder);
   return Py_NewRef(Py_None);
@@ -166,6 +173,8 @@ PyMethodDef kMethods[] = {
      METH_FASTCALL | METH_KEYWORDS,
      "(tensors, constants, numbers): for each parameter (dtype, shape, stride class) or None, its "
      "value, and whether that is a number of the call."},
+    {"forget_kernels", &forget_kernels, METH_NOARGS,
+     "The next calls compile anew; calls in progress keep their kernels."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef kMembers[] = {

@@ -39,6 +39,9 @@ class Binder {
     throw PythonError{};
   }
 
+  // The next calls compile anew; calls in progress keep their kernels.
+  virtual void forget_kernels() {}
+
   virtual int visit(visitproc, void*) const { return 0; }
 };
 

@@ -78,6 +78,8 @@ nb::list steps_from(const Outline& outline) {
     made["axes"] = axes;
     made["places"] = nb::cast(step.places);
     made["is_parallel"] = step.is_parallel;
+    made["workers"] = step.limits.workers;
+    made["tiles_per_task"] = step.limits.tiles;
     made["why"] = step.obstacle.why;
     made["why_line"] = step.obstacle.why.empty() || step.obstacle.line.file.empty()
                            ? std::string()
@@ -99,6 +101,7 @@ nb::dict outline_from(const Explained& found) {
   nb::dict made;
   made["graph"] = nb::cast(found.graph);
   made["reason"] = found.reason;
+  made["is_program"] = !found.spec.launches.empty() && found.spec.launches[0].is_program;
   made["blocks"] = blocks;
   made["steps"] = steps_from(found.outline);
   made["memory"] = memory;

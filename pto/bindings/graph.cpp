@@ -128,6 +128,14 @@ nb::tuple type_of(const Type& type) {
 }
 
 // Binds what a gradient asks of programs.
+using GivenHints = std::vector<std::tuple<std::string, std::vector<int64_t>, std::string>>;
+
+std::vector<Hint> hints_from(const GivenHints& given) {
+  std::vector<Hint> hints;
+  for (const auto& [name, numbers, text] : given) hints.push_back({name, numbers, text});
+  return hints;
+}
+
 void bind_bodies(nb::class_<GraphBuilder>& builder) {
   using B = GraphBuilder;
   builder
@@ -188,10 +196,8 @@ void bind_parts(nb::class_<GraphBuilder>& builder) {
       .def("__len__", &B::count)
       .def(
           "set_hints",
-          [](B& b,
-             const std::vector<std::tuple<std::string, std::vector<int64_t>, std::string>>& given) {
-            std::vector<Hint> hints;
-            for (const auto& [name, numbers, text] : given) hints.push_back({name, numbers, text});
+          [](B& b, const GivenHints& given) {
+            const std::vector<Hint> hints = hints_from(given);
             b.set_hints(hints.empty() ? nullptr : std::make_shared<const std::vector<Hint>>(hints));
           },
           "For the nodes that follow: (name, numbers, text) each.")
@@ -302,6 +308,10 @@ void bind_graphs(nb::module_& m) {
            })
       .def("__hash__", [](const Graph& g) { return nb::hash(nb::str(print(g).c_str())); })
       .def("verify", [](const Graph& g) { verify(g); })
+      .def(
+          "with_hints",
+          [](const Graph& g, const GivenHints& given) { return with_hints(g, hints_from(given)); },
+          "hints"_a, "The graph whose nodes have these hints where they have none of the name.")
       .def(
           "map_batch",
           [](const Graph& many, const Graph& one, const std::vector<bool>& has_batch,

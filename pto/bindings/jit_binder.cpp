@@ -64,10 +64,17 @@ JitBinder::JitBinder(PyObject* self, PyObject* name, PyObject* parameters, PyObj
 
 JitBinder::~JitBinder() {
   kernel_table().erase_owner(owner_);
+  for (const uint64_t owner : owners_before_) kernel_table().erase_owner(owner);
   for (auto& row : constants_)
     for (PyObject* constant : row) Py_XDECREF(constant);
   for (auto& [program, form] : forms_) Py_DECREF(form);
   Py_DECREF(name_), Py_DECREF(policy_);
+}
+
+void JitBinder::forget_kernels() {
+  owners_before_.push_back(
+      std::exchange(owner_, kernel_table().new_owner(PyUnicode_AsUTF8(name_))));
+  last_ = {};
 }
 
 int JitBinder::visit(visitproc visit, void* arg) const {

@@ -53,6 +53,7 @@ class JitBinder final : public Binder {
 
   PyObject* call(const Passed& passed, const char** instead) override;
   PyObject* describe(const Passed& passed) override;
+  void forget_kernels() override;
   int visit(visitproc visit, void* arg) const override;
 
  private:
@@ -108,6 +109,7 @@ class JitBinder final : public Binder {
   const Py_ssize_t parameter_count_;
   const bool takes_object_, in_any_mode_;
   uint64_t owner_;
+  std::vector<uint64_t> owners_before_;  // of forgotten kernels, which calls may still run
   Captures captures_;
   uint32_t steering_ = 0;  // bit i: parameter i is a constant also where it is a float
   Found last_;

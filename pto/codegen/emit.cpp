@@ -51,10 +51,11 @@ class Emitter {
 
   Emitted run() {
     writer_.line("// " + spec_.name + ": compiled from a graph of tile operations.");
-    writer_.line(std::string(has_steps(graph_) ? kProgramInclude : kKernelInclude));
+    const bool is_program = has_steps(graph_) || has_limits(graph_);
+    writer_.line(std::string(is_program ? kProgramInclude : kKernelInclude));
     writer_.line("using namespace pto::isa;");
     writer_.line("using namespace pto::isa::region;");
-    if (has_steps(graph_)) {
+    if (is_program) {
       std::string text = program();
       return {std::move(text), std::move(spec_), std::move(outline_)};
     }

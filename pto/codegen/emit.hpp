@@ -6,7 +6,8 @@
 //     e.spec;   // sizes to check, memory to allocate, kernels to launch
 //
 // It takes graphs as passes/fuse_regions leaves them: inputs, scalars, `fused` nodes, their
-// results, and steps. A graph with steps becomes a program, one function that calls its kernels.
+// results, and steps. A graph with steps becomes a program, one function that calls its kernels; so
+// does one whose hints say into how many tasks a kernel is cut.
 // Throws pto::Error for operations that have no compiled form.
 //
 // Thread safety: pure function.

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "pto/codegen/parallel_loop.hpp"
+#include "pto/codegen/task_limits.hpp"
 #include "pto/ir/graph.hpp"
 
 namespace pto {
@@ -38,6 +39,7 @@ struct Outline {
     std::vector<std::string> places = {};  // the variables in whose memory its results lie
     bool is_parallel = false;              // a loop whose iterations run side by side, or
     LoopObstacle obstacle = {};            // why they do not
+    TaskLimits limits = {};
   };
   // Memory that a block takes, in the order of the text, until its end.
   struct Memory {

@@ -4,6 +4,7 @@
 
 #include "pto/codegen/graph_printer.hpp"
 #include "pto/codegen/parallel_loop.hpp"
+#include "pto/codegen/task_limits.hpp"
 #include "pto/ir/infer.hpp"
 
 namespace pto {
@@ -152,6 +153,8 @@ void GraphPrinter::print_loop(Value v) {
   Outline::Step& step_of = text_.outline.steps[static_cast<size_t>(text_.outline.step())];
   step_of.is_parallel = is_parallel;
   step_of.obstacle = obstacle;
+  const TaskLimits limits = is_parallel ? limits_of(node) : TaskLimits{};
+  step_of.limits = limits;
   if (is_parallel) {
     const std::string name = text_.variable("body");
     w_.open("const auto " + name + " = [&](const Frame& frame, int64_t " + k +
@@ -163,7 +166,7 @@ void GraphPrinter::print_loop(Value v) {
     w_.line("return 0;");
     w_.close("};");
     must("for_each(frame, " + count + ", work(double(" + count + ") * (" + cost_of(node.body()) +
-         ")), " + name + ")");
+         ")), " + name + limits.text() + ")");
     return;
   }
   const std::string next = print_next(v, results, count, start, step);

@@ -112,6 +112,7 @@ void GraphPrinter::print_fused(Value v) {
   const RegionPlan plan = plan_region(body, request.strides);
   Outline::Step& step = text_.outline.steps[static_cast<size_t>(text_.outline.step())];
   step.function = request.function;
+  step.limits = limits_of(node.body());
   for (const Axis& axis : plan.axes) step.axes.push_back({axis.size, axis.inner});
   for (size_t k = 0; k < body.outputs().size(); ++k) {
     if (can_store(plan, k)) continue;
@@ -134,7 +135,7 @@ void GraphPrinter::print_fused(Value v) {
   must("run(frame, " + request.function + ", tensors, " + std::to_string(tensors.size()) +
        ", scalars, " + std::to_string(scalars.size()) + ", " +
        std::to_string(request.program_scalars) + ", " + cpp_size(region.items) + ", " +
-       cpp_size(region.bytes) + ", " + written + ")");
+       cpp_size(region.bytes) + ", " + written + step.limits.text() + ")");
   w_.close("}");
   for (const auto& [to, from] : asides) copy(to, from);
 }

@@ -125,4 +125,22 @@ Node with_bodies(Node node, const std::function<Graph(const Graph&)>& change) {
   return node;
 }
 
+Graph with_hints(const Graph& graph, const std::vector<Hint>& hints) {
+  return rebuild(graph, graph.outputs(), [&](GraphBuilder& b, const Node& old, Value) {
+    Node node = with_bodies(old, [&](const Graph& body) { return with_hints(body, hints); });
+    if (!node.is_parameter()) {
+      std::vector<Hint> all = node.hints ? *node.hints : std::vector<Hint>{};
+      std::string added;
+      for (const Hint& hint : hints) {
+        if (find_hint(node, hint.name) != nullptr) continue;
+        all.push_back(hint);
+        added += (added.empty() ? "" : " ") + hint.name;
+      }
+      if (!added.empty()) all.push_back({"tuned", {}, added});
+      node.hints = std::make_shared<const std::vector<Hint>>(std::move(all));
+    }
+    return b.copy(node, node.operands);
+  });
+}
+
 }  // namespace pto

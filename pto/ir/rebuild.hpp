@@ -30,6 +30,10 @@ Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeN
 // The node with bodies that `change` makes of its own.
 Node with_bodies(Node node, const std::function<Graph(const Graph&)>& change);
 
+// The graph whose nodes, also those of bodies, have these hints where they have none of the name;
+// the hint `tuned` of a node names those that it got.
+Graph with_hints(const Graph& graph, const std::vector<Hint>& hints);
+
 // Records the nodes of `graph` with `inputs` in the place of its own; returns its outputs. A size
 // that its nodes define, or those of its bodies, gets the symbol *free_symbol, which moves on.
 std::vector<Value> inline_graph(GraphBuilder& b, const Graph& graph, std::vector<Value> inputs,

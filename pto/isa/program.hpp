@@ -152,15 +152,30 @@ PTO_INLINE pto_runs runs_of(const pto_tensor& m) {
   return {};
 }
 
+// The tasks that a program's lines ask for: at most `workers` of them, of `tiles` items each; 0
+// leaves it to the machine.
+struct Limits {
+  int64_t workers = 0, tiles = 0;
+  PTO_INLINE bool any() const { return workers > 0 || tiles > 0; }
+  PTO_INLINE int32_t blocks(int64_t items, int64_t bytes) const {
+    constexpr int64_t kMost = 1 << 20;
+    int64_t count = tiles > 0 ? (items - 1) / tiles + 1 : pto_blocks_of(items, bytes);
+    if (workers > 0 && workers < count) count = workers;
+    return int32_t(count < kMost ? count : kMost);
+  }
+};
+
 // Runs a region over its items: scalars[first] and the next get their number and quantum.
 PTO_INLINE int32_t run(const Frame& frame, pto_kernel kernel, const pto_tensor* tensors, int n,
                        uint64_t* scalars, int n_scalars, int first, int64_t items, int64_t bytes,
-                       int64_t written) {
+                       int64_t written, Limits limits = {}) {
   if (items <= 0) return 0;
   scalars[first] = uint64_t(items);
   scalars[first + 1] = 1;
   pto_args args = {PTO_ABI_VERSION,      n, tensors, n_scalars, 0, scalars, nullptr, 0,
                    frame.args->services, 0, 1};
+  if (frame.is_root && limits.any())
+    return pto_launch_blocks(kernel, &args, limits.blocks(items, bytes), written);
   if (frame.is_root) return pto_launch_items(kernel, &args, items, bytes, written);
   return kernel(&args);
 }
@@ -203,9 +218,10 @@ PTO_INLINE int64_t stretch(int64_t k, int64_t count, int64_t most) {
 
 // Runs body(frame, k) for k = 0 .. count-1, the iterations beside each other where that pays.
 template <class Body>
-PTO_INLINE int32_t for_each(const Frame& frame, int64_t count, int64_t bytes, const Body& body) {
+PTO_INLINE int32_t for_each(const Frame& frame, int64_t count, int64_t bytes, const Body& body,
+                            Limits limits = {}) {
   if (frame.is_root && count > 1) {
-    const int32_t blocks = pto_blocks_of(count, bytes);
+    const int32_t blocks = limits.blocks(count, bytes);
     if (blocks > 1) {
       struct Job {
         const Body& body;

@@ -10,30 +10,17 @@ Thread safety: plain values.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pto import _core
 from pto.config import config
+from pto.language.choices import Choice, choices_of
 from pto.language.plan import Copy, MemoryPlan, Plan, Step, Value
+from pto.language.tuned import with_choices
 from pto.language.upper_bounds import bytes_of, type_text
 
 if TYPE_CHECKING:
     from pto.language.jit import Jit
-
-_IN_TEXTS = ("label", "leaf", "leaf_call")  # hints that name things; the others ask for a choice
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Something that was chosen: `by` the user, at `line`, or the compiler; `used` says what of it
-    the code follows."""
-
-    what: str
-    value: str
-    by: str
-    line: str
-    used: str
 
 
 class Explanation(str):
@@ -66,19 +53,19 @@ class Explanation(str):
 def explain(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Explanation:
     """Explains a call of a jitted function."""
     tensors, constants, numbers = jit.describe_call(*args, **kwargs)
-    graph, _ = jit._graph(tensors, constants, numbers)
+    graph = with_choices(jit, jit._graph(tensors, constants, numbers)[0])
     stages: dict[str, str] = {}
     found = _core.explain(graph, lambda stage, text: stages.update({stage: text.rstrip()}),
                           [t[2] for t in tensors if t], target=config.target)  # fmt: skip
     inputs = [about for about in graph.inputs if not about[3]]
     plan = Plan(found, _sizes(jit, args, kwargs, inputs, tensors), [about[0] for about in inputs])
-    choices = tuple(_choices(plan))
+    choices = tuple(choices_of(plan))
     cpp = stages.pop("C++", "")
     parts = dict(stages)
     if not found["reason"]:
         parts["steps"] = "\n".join(step_lines(plan))
         parts["memory of values"] = "\n".join(_memory_lines(plan))
-        parts["choices"] = "\n".join(_choice_line(one) for one in choices)
+        parts["choices"] = "\n".join(map(str, choices))
         parts["C++"] = cpp
     parts["memory of the result"] = _costs(graph)
     parts["products of f32"] = f"matmul_precision = {config.matmul_precision!r}: {_precision()}"
@@ -133,6 +120,10 @@ def _step_line(plan: Plan, step: Step) -> str:
     else:
         text += f": {' '.join(step.operations)} : {step.type}" if step.operations else ""
         text += f" over [{', '.join(step.axes)}]" if step.axes else ""
+    if step.workers:
+        text += f", at most {step.workers} tasks"
+    if step.tiles_per_task:
+        text += f", tasks of {step.tiles_per_task} tiles"
     if step.places:
         text += f" -> {', '.join(plan.place_name(place) for place in step.places)}"
     return text + (f" @ {', '.join(step.lines)}" if step.lines else "")
@@ -170,46 +161,6 @@ def _copy_line(copy: Copy) -> str:
     size = "" if copy.bytes is None else f", {copy.bytes} bytes"
     maybe = ", unless it lies there already" if copy.may_be_none else ""
     return f"copy of {copy.type}{size}{maybe}{where}"
-
-
-def _choices(plan: Plan) -> Iterator[Choice]:
-    """Lists hints of the user, then choices of the compiler."""
-    asked: dict[tuple[str, str], str] = {}
-    for nodes in _all_nodes(plan):
-        for node in nodes:
-            for name, numbers, text in node["hints"]:
-                value = text or str(
-                    numbers[0] if len(numbers) == 1 and "_" not in name else numbers
-                )
-                asked.setdefault((name, value), node["lines"][0] if node["lines"] else "")
-    for (name, value), line in asked.items():
-        if name == "leaf_call":
-            continue
-        used = (
-            "in texts" if name in _IN_TEXTS else "not by the code: no pass cuts or orders by it yet"
-        )
-        yield Choice(name, value, "the user", line, used)
-    for step in (inner for one in plan.steps for inner in one.all()):
-        if step.kind == "kernel":
-            is_row = bool(step.axes) and step.axes[-1].endswith("reduced")
-            value = "whole rows" if is_row else "pieces of the last axis"
-            yield Choice(f"tiles of {step.name}", value + ", in micro-tiles of 4 vectors",
-                         "the compiler", step.lines[0] if step.lines else "", "yes")  # fmt: skip
-        elif step.kind == "product":
-            yield Choice(f"blocks of a product {step.type}", "by its sizes, at the call", "libpto",
-                         step.lines[0] if step.lines else "", "yes")  # fmt: skip
-
-
-def _all_nodes(plan: Plan) -> Iterator[list[dict]]:
-    for nodes in plan.graphs:
-        yield nodes
-        yield from (_core.nodes_of(n["bodies"][0]) for n in nodes if n["op"] == "fused")
-
-
-def _choice_line(one: Choice) -> str:
-    line = f" @ {one.line}" if one.line else ""
-    used = "" if one.used == "yes" else f"; used: {one.used}"
-    return f"{one.what} = {one.value}, by {one.by}{used}{line}"
 
 
 def _precision() -> str:

@@ -19,7 +19,6 @@ gradients, transforms, compilation, profiling, npu tensors (jit_operator.py).
 """
 
 import functools
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, overload
@@ -38,11 +37,13 @@ from pto.language.operation import compile_with
 from pto.language.program import Program, is_program
 from pto.language.results import LEAF, Form
 from pto.language.static_sizes import PerSize
+from pto.language.tile_hints import inside
 from pto.language.tools import Tools
+from pto.language.tuned import form_of, with_choices
+from pto.language.versions import warn_of_versions
 from pto.language.watched import state, watched
 
 _VARIADIC = 0x04 | 0x08  # code flags: *args, **kwargs
-_MANY_VERSIONS = 8
 
 
 class Jit(Tools, _core.Callable):
@@ -53,6 +54,8 @@ class Jit(Tools, _core.Callable):
     """
 
     writes = False  # into tensors: program.py
+    fuse = True  # False: a leaf of a function that calls it: tile_hints.py
+    chosen: dict[str, Any] | None = None  # options beside those of its lines; None: see tuned.py
     is_recorded = False  # its programs tell a recording of their statements: recording.py
 
     def __init__(self, function: Callable, constants: Iterable[str] = (), autocast: str = "",
@@ -83,7 +86,7 @@ class Jit(Tools, _core.Callable):
         self.groups: dict[tuple, Any] = {}  # of operators, see jit_operator.py
         self.steering = 0  # bits of floats that are constants of operators
         self.rewritten: Callable | None = None  # with branches: see begin_branches()
-        self._values: dict[int, set] = defaultdict(set)  # of constants that were compiled for
+        self.values: dict[int, set] = defaultdict(set)  # of constants that were compiled for
         functools.update_wrapper(self, function)
         self.take_kinds({})
 
@@ -129,7 +132,7 @@ class Jit(Tools, _core.Callable):
     def call_traced(self, *args: Any, **kwargs: Any) -> Any:
         """The function as a part of another one that is being traced."""
         try:
-            return self.traced_function()(*args, **kwargs)
+            return inside(self, self.traced_function())(*args, **kwargs)
         except TracedCondition as error:
             error.is_new = error.is_new or self.begin_branches()
             raise
@@ -180,9 +183,7 @@ class Jit(Tools, _core.Callable):
     def recorded_form(self) -> "Jit":
         """The function as one whose programs tell a recording of their statements; made once."""
         if (made := self.__dict__.get("_recorded")) is None:
-            made = type(self)(self.__wrapped__, self.constants, self.autocast, self.short_writes)
-            made.is_recorded, made.rewritten = True, self.rewritten
-            made.kinds, made.constant_parameters = self.kinds, self.constant_parameters
+            made = form_of(self, is_recorded=True)
             made = self.__dict__.setdefault("_recorded", made)
         return made
 
@@ -217,7 +218,7 @@ class Jit(Tools, _core.Callable):
         plain = None if form.is_leaf else tuple if form.is_row else form
         if graph is None:
             return None, plain, steering
-        self._warn_of_versions(tensors, constants, numbers)
+        warn_of_versions(self, tensors, constants, numbers)
         return self._compiled(graph, tensors, form), plain, 0
 
     def traced(
@@ -259,7 +260,7 @@ class Jit(Tools, _core.Callable):
         return graph, form
 
     def _compiled(self, graph: _core.Graph, tensors: list, form: Form) -> _core.Program:
-        strides = [t[2] for t in tensors if t]
+        graph, strides = with_choices(self, graph), [t[2] for t in tensors if t]
         writes = self._writes(len(graph.outputs), tensors, form)
         return _core.compile(graph, strides, config.dump, target=config.target, writes=writes,
                              is_recorded=self.is_recorded)  # fmt: skip
@@ -267,24 +268,6 @@ class Jit(Tools, _core.Callable):
     def _writes(self, outputs: int, tensors: list, form: Form) -> list[int]:
         """For each output the number of the tensor that becomes it, or -1."""
         return []
-
-    def _warn_of_versions(self, tensors: list, constants: list, numbers: list[bool]) -> None:
-        """Warns once of a parameter for which each value is compiled."""
-        for place, value in enumerate(constants):
-            if tensors[place] or numbers[place] or type(value) not in (int, float):
-                continue
-            values = self._values[place]
-            before = len(values)
-            values.add(repr(value))
-            if before < _MANY_VERSIONS <= len(values):
-                name = self.parameters[place]
-                text = (
-                    f"{self.__name__}: compiled for {len(values)} values of {name}, last {value!r}"
-                    f"\n  why: {_REASONS[type(value)].format(name=name)}"
-                    f"\n  fix: {_FIXES[type(value)].format(name=name)}"
-                )
-                file, _, line = user_line().rpartition(":")
-                warnings.warn_explicit(text, RuntimeWarning, file, int(line or 0))
 
     def call_in_library(self, *args: Any, **kwargs: Any) -> Any:
         """Makes a call through PyTorch: by the operator of this function for such arguments."""
@@ -304,19 +287,6 @@ class Jit(Tools, _core.Callable):
 
 class JitMethod(Method, Jit):
     """A jitted method; what it reads of its object is a constant."""
-
-
-_REASONS = {
-    float: "a function that is steered by a number (a condition, a power, a conversion of "
-    "{name}) is compiled for each of its values",
-    int: "an int is a constant of the compilation, so that it may steer the function",
-}
-_FIXES = {
-    float: "use {name} in arithmetic only, where it is a number of the call, or pass a tensor of "
-    "rank 0",
-    int: "pass {name} as a float, which in arithmetic is a number of the call, or as a tensor of "
-    "rank 0",
-}
 
 
 class ProgramJit(Jit):
@@ -352,10 +322,11 @@ class ProgramJit(Jit):
 def jit(function: Callable) -> Jit: ...
 @overload
 def jit(*, constants: Iterable[str] = (), autocast: str = "",
-        short_writes: bool = False) -> Callable[[Callable], Jit]: ...  # fmt: skip
+        short_writes: bool = False,
+        fuse: bool = True) -> Callable[[Callable], Jit]: ...  # fmt: skip
 def jit(
     function: Callable | None = None, *, constants: Iterable[str] = (), autocast: str = "",
-    short_writes: bool = False,
+    short_writes: bool = False, fuse: bool = True,
 ) -> Any:  # fmt: skip
     """Compiles a function over tensors at its first call; see this module's text.
 
@@ -363,10 +334,12 @@ def jit(
     regions of mixed precision cast floating-point arguments to: "low" for their type, "f32", or
     nothing for the widest among them. With `short_writes` a tensor that is assigned to a larger
     part fills its beginning and does not stretch, in this function and in those that it calls.
+    Without `fuse` it is a leaf in functions that call it, as in `with pto.leaf(its name)`.
     """
-    if not isinstance(short_writes, bool):
-        what = f"jit: short_writes is {describe(short_writes)}"
-        fail(what, "it says yes or no", "pass True or False", InvalidType)
+    for name, given in (("short_writes", short_writes), ("fuse", fuse)):
+        if not isinstance(given, bool):
+            what = f"jit: {name} is {describe(given)}"
+            fail(what, "it says yes or no", "pass True or False", InvalidType)
 
     def made(function: Callable) -> Any:
         kinds = annotations_of(function)
@@ -377,6 +350,7 @@ def jit(
     def one(function: Callable, kinds: dict[str, TensorType]) -> Any:
         found = plain(function)
         found.take_kinds(kinds)
+        found.compiled.fuse = fuse
         return found
 
     def plain(function: Callable) -> Any:

@@ -32,6 +32,7 @@ from pto.language.dtypes import DType, dtype
 from pto.language.location import describe, fail, user_line
 from pto.language.program import has_lists
 from pto.language.results import LEAF, Form
+from pto.language.tuned import with_choices
 from pto.language.written import finish
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def save(jit: "Jit", path: Any, examples: Sequence[Any]) -> None:
         if (text, keys, strides) in seen:
             continue  # another example is served by the same code
         seen.append((text, keys, strides))
+        graph = with_choices(jit, graph)
         target, program = _core.seal(graph, strides, writes, config.target, text, _scalars(call))
         payload.append(program)
         variants.append({"name": text, "keys": keys, "form": _form_text(form)})

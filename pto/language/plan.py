@@ -32,7 +32,8 @@ class Step:
     `operations` are those of a kernel; `steps` those of the bodies. `order` says whether the
     iterations of a loop run "side by side", where their work pays for it, or "in order", and `why`
     the reason for the latter. What is `inside` of a loop side by side runs on its iteration's
-    thread.
+    thread. It is cut into at most `workers` tasks, of `tiles_per_task` rows, pieces or iterations;
+    0 leaves that to the machine.
     `ends` says of a kernel why it does not go on; `bytes` is what it reads and writes, None where
     that depends on data.
     """
@@ -49,6 +50,8 @@ class Step:
     axes: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()
+    workers: int = 0
+    tiles_per_task: int = 0
     order: str = ""
     why: str = ""
     why_line: str = ""
@@ -197,6 +200,8 @@ class Plan:
             axes=tuple(f"{size}{' reduced' if reduced else ''}" for size, reduced in one["axes"]),
             places=tuple(dict.fromkeys(one["places"])),
             ends=tuple(self._ends(one)) if kind == "kernel" else (),
+            workers=one["workers"],
+            tiles_per_task=one["tiles_per_task"],
             order=("side by side" if one["is_parallel"] else "in order") if is_loop else "",
             why=one["why"],
             why_line=one["why_line"],

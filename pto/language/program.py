@@ -26,6 +26,7 @@ from typing import Any
 from pto.language.code_names import has_loops, named, with_called
 from pto.language.spelling import function as named_part
 from pto.language.tensor import Tensor
+from pto.language.tile_hints import inside
 from pto.language.tools import Tools
 from pto.language.written import finish
 
@@ -80,7 +81,7 @@ class Program(Tools):
         if any(isinstance(value, Tensor) for value in values):
             bound = self.signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            return self.rewritten(*bound.args, **bound.kwargs)
+            return inside(self.compiled, self.rewritten)(*bound.args, **bound.kwargs)
         if has_lists(values):
             return self._call_with_lists(args, kwargs)
         found = self.compiled(*args, **kwargs)

@@ -137,8 +137,7 @@ def statements_of(plan: Plan) -> list[Step]:
     A program counts all of its steps; without one the launcher counts the kernels.
     """
     steps = sorted((one for top in plan.steps for one in top.all()), key=lambda one: one.number)
-    is_program = any(node["form"] not in ("parameter", "region") for node in plan.graphs[0])
-    return steps if is_program else [one for one in steps if one.kind == "kernel"]
+    return steps if plan.found["is_program"] else [one for one in steps if one.kind == "kernel"]
 
 
 def _members(step: Step) -> str:

@@ -5,8 +5,8 @@
     pto.set_cube_tile_shapes([64], [128, 256], [128])           # m, k and n of products
     pto.set_semantic_label("softmax")
     with pto.options(merge=4, order="longest"):                 # for the lines inside
-        with pto.leaf("row"): ...               # the operations inside are one function of tasks
-    pto.cut()                                   # those in front and behind are not one function
+        with pto.leaf("row"): ...               # the operations inside are a kernel of their own
+    pto.cut()                                   # no kernel holds operations of both sides
 
 They travel with the nodes of the graph as locations do, print as `!vec_tile=[1, 4, 1, 64]`, and
 change no result. Invariant: a hint that cannot hold is an error at its own line.
@@ -15,7 +15,7 @@ Thread safety: as a trace.
 
 import contextlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pto import _core
@@ -27,13 +27,15 @@ from pto.language.trace import Trace, current
 from pto.language.whole import is_whole, plain
 
 _OPTIONS = {
-    "merge": int,  # as many leaves of one kind in a task
-    "order": str,  # in which tasks are submitted
-    "prefetch_bytes": int,
+    "merge": int,  # at most as many operations in a kernel; 0: as many as its loops take
+    "order": str,  # of kernels and products that do not wait for each other
+    "prefetch_bytes": int,  # how far ahead kernels ask for memory; 0: they do not
     "huge_pages": bool,
-    "workers": int,
-    "tiles_per_task": int,
+    "workers": int,  # at most as many tasks of a kernel or loop; 0: as the machine has it
+    "tiles_per_task": int,  # rows, pieces or iterations in a task; 0: as the machine has it
 }
+_ORDERS = ("submitted", "depth", "longest")
+_INERT = {"huge_pages": "memory of this library lies on huge pages where it is large enough"}
 _HINTS = ("vec_tile_shapes", "cube_tile_shapes", "semantic_label")
 _VECTORS = {row[0] for row in _core.operations()}  # operations of whole tiles
 _warned: set[str] = set()
@@ -191,15 +193,22 @@ def options(**given: Any) -> contextlib.AbstractContextManager[None]:
             changes |= _hint(name, value)
             continue
         if name not in _OPTIONS:
-            if name not in _warned:
-                _warned.add(name)
-                file, _, line = user_line().rpartition(":")
-                text = (f"pto.options: there is no option {name}\n  why: the options are "
-                        f"{', '.join((*_OPTIONS, *_HINTS))}\n  fix: leave it out")  # fmt: skip
-                warnings.warn_explicit(text, RuntimeWarning, file, int(line or 0))
+            _warn_once(name, f"there is no option {name}",
+                       f"the options are {', '.join((*_OPTIONS, *_HINTS))}")  # fmt: skip
             continue
+        if name in _INERT:
+            _warn_once(name, f"{name} changes nothing", _INERT[name])
         changes[name] = _option(name, value)
     return hints.scope(**changes)
+
+
+def _warn_once(name: str, what: str, why: str) -> None:
+    if name in _warned:
+        return
+    _warned.add(name)
+    file, _, line = user_line().rpartition(":")
+    text = f"pto.options: {what}\n  why: {why}\n  fix: leave it out"
+    warnings.warn_explicit(text, RuntimeWarning, file, int(line or 0))
 
 
 def _hint(name: str, value: Any) -> dict[str, Hint]:
@@ -221,11 +230,14 @@ def _option(name: str, value: Any) -> Hint:
         wanted = {int: "an integer from 0 on", str: "a text", bool: "True or False"}[kind]
         fail(f"options: {name} is {describe(value)}", f"{name} is {wanted}", f"pass {wanted}",
              InvalidType)  # fmt: skip
+    if name == "order" and value not in _ORDERS:
+        fail(f"options: order is {value!r}", f"the orders are {', '.join(_ORDERS)}",
+             "write one of these", InvalidValue)  # fmt: skip
     return Hint(text=value) if kind is str else Hint((int(value),))
 
 
 def leaf(name: str) -> contextlib.AbstractContextManager[None]:
-    """The operations inside become one function, which tasks call."""
+    """The operations inside are computed by kernels of their own, one where their loops allow."""
     hints = of(current("leaf"))
     hints.calls += 1
     named, call = Hint(text=_text("leaf", name)), Hint((hints.calls,))
@@ -233,7 +245,19 @@ def leaf(name: str) -> contextlib.AbstractContextManager[None]:
 
 
 def cut() -> None:
-    """The operations in front of this line and behind it are not put into one function."""
+    """No kernel holds operations in front of this line and operations behind it."""
     hints = of(current("cut"))
     hints.calls += 1
     hints.set(cut=Hint((hints.calls,)))
+
+
+def inside(jitted: Any, function: Callable) -> Callable:
+    """The function of a jitted one as another calls it: a leaf where it asks for that."""
+    if jitted.fuse:
+        return function
+
+    def as_leaf(*args: Any, **kwargs: Any) -> Any:
+        with leaf(jitted.__name__):
+            return function(*args, **kwargs)
+
+    return as_leaf

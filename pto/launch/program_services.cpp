@@ -29,9 +29,14 @@ int32_t pto_blocks_of(int64_t items, int64_t bytes) {
 
 int32_t pto_launch_items(pto_kernel kernel, const pto_args* args, int64_t items, int64_t bytes,
                          int64_t written_bytes) {
+  return pto_launch_blocks(kernel, args, pto_blocks_of(items, bytes), written_bytes);
+}
+
+int32_t pto_launch_blocks(pto_kernel kernel, const pto_args* args, int32_t blocks,
+                          int64_t written_bytes) {
   pto_args own = *args;
   if (written_bytes >= pto::machine().stream_bytes) own.flags |= PTO_LAUNCH_STREAM;
-  return pto_launch(kernel, &own, pto_blocks_of(items, bytes));
+  return pto_launch(kernel, &own, blocks);
 }
 
 void pto_copy_tensor(const pto_tensor* to, const pto_tensor* from) {

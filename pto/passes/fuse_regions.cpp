@@ -10,21 +10,30 @@
 #include "pto/ir/infer.hpp"
 #include "pto/ir/rebuild.hpp"
 #include "pto/passes/fusion_plan.hpp"
+#include "pto/passes/order_steps.hpp"
 
 namespace pto {
 namespace {
 
 class Builder {
  public:
-  Builder(const Graph& graph, bool is_body) : graph_(graph), plan_(graph, is_body) {}
+  Builder(const Graph& graph, bool is_body)
+      : cut_(cut_points(graph, is_body)), graph_(cut_.graph), plan_(cut_, is_body) {}
   Graph run();
 
  private:
   Graph build_body(const std::string& key, const Region& region, std::vector<Value>* operands);
+  struct Item {  // a step; or a region, with the last value that it stores
+    Value step;
+    const std::string* region;
+  };
+  std::vector<Item> items();
+  std::vector<std::vector<size_t>> needs_of(const std::vector<Item>& all);
   Value operand(Value v) const { return made_.count(v) ? made_.at(v) : stored_.at(v); }
   void build_step(GraphBuilder& builder, Value v);
   void build_region(GraphBuilder& builder, const std::string& key, const Region& region);
 
+  const CutGraph cut_;
   const Graph& graph_;
   FusionPlan plan_;
   // Values of the new graph: of parameters and steps, and those that kernels store.
@@ -64,6 +73,10 @@ Graph Builder::build_body(const std::string& key, const Region& region,
 }
 
 void Builder::build_step(GraphBuilder& builder, Value v) {
+  if (cut_.is_kept[static_cast<size_t>(v)]) {
+    made_[v] = operand(graph_[v].operands[0]);
+    return;
+  }
   Node node = graph_[v];
   node = with_bodies(std::move(node),
                      [](const Graph& body) { return Builder(body, /*is_body=*/true).run(); });
@@ -87,23 +100,72 @@ void Builder::build_region(GraphBuilder& builder, const std::string& key, const 
   }
 }
 
+// Lists steps and kernels stage by stage, or in the order that hints ask for.
+std::vector<Builder::Item> Builder::items() {
+  std::map<int, std::vector<Item>> stages;
+  for (Value v = 0; v < static_cast<Value>(graph_.nodes().size()); ++v)
+    if (plan_.steps().any() && plan_.steps().has(v)) stages[plan_.ready(v)].push_back({v, nullptr});
+  for (const auto& [key, region] : plan_.regions()) {
+    const Value last = *std::max_element(region.outputs.begin(), region.outputs.end());
+    stages[region.stage].push_back({last, &key});
+  }
+  std::vector<Item> all;
+  for (const auto& [stage, some] : stages) all.insert(all.end(), some.begin(), some.end());
+  const auto order = asked_order(graph_);
+  if (!order) return all;
+  std::vector<Value> places;
+  for (const Item& item : all) places.push_back(item.step);
+  std::vector<Item> ordered;
+  for (const size_t i : in_order(needs_of(all), places, *order)) ordered.push_back(all[i]);
+  return ordered;
+}
+
+// Lists of each item those whose values, or sizes from data, it reads.
+std::vector<std::vector<size_t>> Builder::needs_of(const std::vector<Item>& all) {
+  std::map<Value, size_t> makers;
+  std::map<int64_t, size_t> sizes;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].region != nullptr)
+      for (const Value v : plan_.regions().at(*all[i].region).outputs) makers[v] = i;
+    else
+      makers[all[i].step] = i;
+    const Node& node = graph_[all[i].step];
+    if (all[i].region == nullptr && node.op == Opcode::size)
+      sizes[node.attributes.size.value()] = i;
+  }
+  std::vector<std::vector<size_t>> needs(all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    std::set<int64_t> symbols;
+    std::vector<Value> operands;
+    if (all[i].region == nullptr) {
+      operands = graph_[all[i].step].operands;
+      symbols = symbols_of(graph_[all[i].step]);
+    } else {
+      const Graph body = build_body(*all[i].region, plan_.regions().at(*all[i].region), &operands);
+      for (const Node& node : body.nodes()) symbols.merge(symbols_of(node));
+    }
+    std::set<size_t> found;
+    for (const Value v : operands)
+      if (const auto maker = makers.find(v); maker != makers.end()) found.insert(maker->second);
+    for (const int64_t symbol : symbols)
+      if (const auto size = sizes.find(symbol); size != sizes.end()) found.insert(size->second);
+    found.erase(i);
+    needs[i].assign(found.begin(), found.end());
+  }
+  return needs;
+}
+
 Graph Builder::run() {
   GraphBuilder builder(graph_.name());
   for (Value v : graph_.inputs()) {
     made_[v] = builder.copy(graph_[v], {});
     builder.add_locations(made_[v], graph_[v].locations);
   }
-  std::map<int, std::vector<Value>> steps;
-  for (Value v = 0; v < static_cast<Value>(graph_.nodes().size()); ++v)
-    if (plan_.steps().any() && plan_.steps().has(v)) steps[plan_.ready(v)].push_back(v);
-  std::map<int, std::vector<std::string>> regions;
-  for (const auto& [key, region] : plan_.regions()) regions[region.stage].push_back(key);
-  const int last = std::max(steps.empty() ? -1 : steps.rbegin()->first,
-                            regions.empty() ? -1 : regions.rbegin()->first);
-  for (int stage = 0; stage <= last; ++stage) {
-    for (const Value v : steps[stage]) build_step(builder, v);
-    for (const std::string& key : regions[stage])
-      build_region(builder, key, plan_.regions().at(key));
+  for (const Item& item : items()) {
+    if (item.region == nullptr)
+      build_step(builder, item.step);
+    else
+      build_region(builder, *item.region, plan_.regions().at(*item.region));
   }
   for (const Guard& guard : graph_.guards()) {
     builder.set_location(guard.location);

@@ -26,27 +26,46 @@ Dim with_representatives(const EqualSizes& equal, const Dim& dim) {
                    with_representatives(equal, dim.right()));
 }
 
-std::string region_key(const std::string& nest, int stage) {
-  return nest + "@" + std::to_string(stage);
-}
-
 }  // namespace
 
-FusionPlan::FusionPlan(const Graph& graph, bool is_body)
-    : graph_(graph),
-      steps_(graph, is_body),
-      equal_(symbol_guards(graph)),
-      ready_(graph.nodes().size(), -1) {
-  for (Value v = 0; v < static_cast<Value>(graph.nodes().size()); ++v)
-    if (graph[v].op == Opcode::size) definition_[graph[v].attributes.size.value()] = v;
+FusionPlan::FusionPlan(const CutGraph& cut, bool is_body)
+    : cut_(cut),
+      graph_(cut.graph),
+      steps_(graph_, is_body, cut.is_kept),
+      equal_(symbol_guards(graph_)),
+      ready_(graph_.nodes().size(), -1) {
+  for (Value v = 0; v < static_cast<Value>(graph_.nodes().size()); ++v)
+    if (graph_[v].op == Opcode::size) definition_[graph_[v].attributes.size.value()] = v;
   if (!steps_.any())
     for (Value output : graph_.outputs()) place_output(output);
   for (Value root : steps_.roots()) place_output(root);
   for (size_t i = 0; i < pending_.size(); ++i) place_reduction(pending_[i]);
 }
 
+std::string FusionPlan::region_key(const std::string& nest, int stage, int part) const {
+  return nest + "@" + std::to_string(stage) + (part == 0 ? "" : "#" + std::to_string(part));
+}
+
+// The part whose kernel stores a value: of one that each reader computes, that of its source.
+int FusionPlan::part_of(Value v) const {
+  while (!is_leaf(v) && belongs_to_readers(graph_, graph_[v]) && !graph_[v].operands.empty())
+    v = graph_[v].operands[0];
+  return cut_.part[static_cast<size_t>(v)];
+}
+
+std::string FusionPlan::key_of(Value reduce) {
+  return region_key(nest_key(reduce), stage_of(reduce), part_of(reduce));
+}
+
+// Says whether a region computes a reduction: a number of elements in each part and stage, since it
+// is known in front of all.
+bool FusionPlan::is_in(Value reduce, const std::string& key) {
+  if (!is_count(graph_, graph_[reduce])) return key_of(reduce) == key;
+  return nest_key(reduce) == key.substr(0, key.find('@'));
+}
+
 bool FusionPlan::is_outside(Value v, const std::string& key) {
-  return is_leaf(v) || (reduces(v) && region_key(nest_key(v), stage_of(v)) != key);
+  return is_leaf(v) || (reduces(v) && !is_in(v, key));
 }
 
 // Says whether a kernel reads the value, since it cannot compute it.
@@ -141,7 +160,7 @@ int FusionPlan::stage_of(Value reduce) {
 }
 
 void FusionPlan::place_reduction(Value v) {
-  const std::string key = region_key(nest_key(v), stage_of(v));
+  const std::string key = key_of(v);
   add_output(key, stage_of(v), v);
   for (const Use& use : uses_of(graph_[v].operands[0])) need(use, key);
 }
@@ -150,9 +169,7 @@ void FusionPlan::place_reduction(Value v) {
 // inside may itself read from outside.
 void FusionPlan::need(const Use& use, const std::string& key) {
   if (!needed_.insert({use.reduction, key}).second) return;
-  const bool inside =
-      use.in_place && region_key(nest_key(use.reduction), stage_of(use.reduction)) == key;
-  if (!inside) {
+  if (!use.in_place || !is_in(use.reduction, key)) {
     pending_.push_back(use.reduction);
     return;
   }
@@ -161,21 +178,22 @@ void FusionPlan::need(const Use& use, const std::string& key) {
 
 // The region that stores a value.
 FusionPlan::Placement FusionPlan::placement_of(Value v) {
-  if (reduces(v)) return {region_key(nest_key(v), stage_of(v)), stage_of(v)};
+  if (reduces(v)) return {key_of(v), stage_of(v)};
+  const int part = part_of(v);
   const std::vector<Use> used = uses_of(v);
   int stage = -1;
   for (const Use& use : used) stage = std::max(stage, stage_of(use.reduction));
   const std::string space = space_key(iteration_space(graph_[v].type.shape));
   std::string key;
   const int from_steps = leaves_ready(v);
-  if (from_steps > stage) return {region_key(space, from_steps), from_steps};
+  if (from_steps > stage) return {region_key(space, from_steps, part), from_steps};
   for (const Use& use : used) {
     const bool last = stage_of(use.reduction) == stage;
     const bool joins =
         last && use.in_place && space_key(reduction(graph_, graph_[use.reduction]).space) == space;
-    const std::string candidate = region_key(nest_key(use.reduction), stage);
+    const std::string candidate = region_key(nest_key(use.reduction), stage, part);
     if (last && (!joins || (!key.empty() && key != candidate)))
-      return {region_key(space, stage + 1), stage + 1};
+      return {region_key(space, stage + 1, part), stage + 1};
     if (last) key = candidate;
   }
   return {key, stage};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // FusionPlan: says which values of a graph each kernel computes, and when kernels and steps run.
 //
-//     FusionPlan plan(graph, false);
+//     const CutGraph cut = cut_points(graph, false);
+//     FusionPlan plan(cut, false);
 //     for (const auto& [key, region] : plan.regions()) region.outputs;   // values that it stores
 //
 // Steps of stage n stand in front of the kernels of stage n, whose values go to steps and kernels
@@ -19,11 +20,12 @@
 
 #include "pto/ir/axis_map.hpp"
 #include "pto/ir/verify.hpp"
+#include "pto/passes/cut_points.hpp"
 #include "pto/passes/steps.hpp"
 
 namespace pto {
 
-// A region before it is built. Its key names its loop nest: space, reduced axes, stage.
+// A region before it is built. Its key names its loop nest and part: space, reduced axes, stage.
 struct Region {
   int stage = 0;
   std::vector<Value> outputs;  // of the whole graph, without repetition
@@ -31,8 +33,8 @@ struct Region {
 
 class FusionPlan {
  public:
-  // `is_body`: see StepNodes.
-  FusionPlan(const Graph& graph, bool is_body);
+  // `is_body`: see StepNodes. `cut` outlives the plan.
+  FusionPlan(const CutGraph& cut, bool is_body);
 
   const StepNodes& steps() const { return steps_; }
   const std::map<std::string, Region>& regions() const { return regions_; }
@@ -51,6 +53,10 @@ class FusionPlan {
     int stage;
   };
 
+  std::string region_key(const std::string& nest, int stage, int part) const;
+  int part_of(Value v) const;
+  std::string key_of(Value reduce);
+  bool is_in(Value reduce, const std::string& key);
   bool is_leaf(Value v) const;
   bool reduces(Value v) const;
   int ready_sizes(const Node& node);
@@ -68,6 +74,7 @@ class FusionPlan {
   void place_output(Value output);
   void add_output(const std::string& key, int stage, Value v);
 
+  const CutGraph& cut_;
   const Graph& graph_;
   const StepNodes steps_;
   const EqualSizes equal_;

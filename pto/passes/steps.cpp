@@ -44,12 +44,13 @@ bool is_extent(const Graph& graph, const Node& node) {
          is_count(graph, graph[node.operands[0]]);
 }
 
-StepNodes::StepNodes(const Graph& graph, bool is_body)
+StepNodes::StepNodes(const Graph& graph, bool is_body, const std::vector<bool>& is_kept)
     : graph_(graph), any_(is_body), is_step_(graph.nodes().size()), is_root_(graph.nodes().size()) {
   for (size_t i = 0; i < is_step_.size(); ++i) {
     const Node& node = graph.nodes()[i];
     const Opcode of = node.op == Opcode::result ? graph[node.operands[0]].op : node.op;
-    is_step_[i] = operation(of).kernel == KernelForm::Step || regroups(graph, node);
+    is_step_[i] = operation(of).kernel == KernelForm::Step || regroups(graph, node) ||
+                  (!is_kept.empty() && is_kept[i]);
     any_ = any_ || is_step_[i];
   }
   if (!any_) return;

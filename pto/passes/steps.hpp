@@ -22,7 +22,8 @@ namespace pto {
 class StepNodes {
  public:
   // A body of a step has steps: its numbers stay numbers, and what it passes on is not copied.
-  StepNodes(const Graph& graph, bool is_body);
+  // `is_kept`, empty for none: nodes that are their operand, as it lies in memory; steps, too.
+  StepNodes(const Graph& graph, bool is_body, const std::vector<bool>& is_kept = {});
 
   bool any() const { return any_; }  // false: kernels compute the whole graph
   bool has(Value v) const { return is_step_[static_cast<size_t>(v)]; }

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/codegen/task_limits.hpp"
+
+#include <algorithm>
+
+namespace pto {
+namespace {
+
+void take_smaller(const Node& node, std::string_view name, int64_t* number) {
+  const Hint* hint = find_hint(node, name);
+  if (hint == nullptr || hint->numbers.empty() || hint->numbers[0] <= 0) return;
+  *number = *number == 0 ? hint->numbers[0] : std::min(*number, hint->numbers[0]);
+}
+
+void add(const Node& node, TaskLimits* limits) {
+  take_smaller(node, "workers", &limits->workers);
+  take_smaller(node, "tiles_per_task", &limits->tiles);
+}
+
+}  // namespace
+
+std::string TaskLimits::text() const {
+  return any() ? ", Limits{" + std::to_string(workers) + ", " + std::to_string(tiles) + "}" : "";
+}
+
+TaskLimits limits_of(const Graph& kernel) {
+  TaskLimits limits;
+  for (const Node& node : kernel.nodes())
+    if (!node.is_parameter() && node.op != Opcode::constant) add(node, &limits);
+  return limits;
+}
+
+TaskLimits limits_of(const Node& loop) {
+  TaskLimits limits;
+  add(loop, &limits);
+  return limits;
+}
+
+bool has_limits(const Graph& fused) {
+  return std::any_of(fused.nodes().begin(), fused.nodes().end(), [](const Node& node) {
+    return node.op == Opcode::fused && limits_of(node.body()).any();
+  });
+}
+
+}  // namespace pto

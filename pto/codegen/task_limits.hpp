@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// TaskLimits: the hints that say into how many tasks a kernel or a loop is cut.
+//
+//     const TaskLimits limits = limits_of(body);
+//     limits.text();      // ", Limits{2, 16}": two tasks at most, of 16 items; "" without hints
+//
+// An item of a kernel is a row, or a piece of the last axis; an item of a loop is an iteration.
+//
+// Thread safety: pure functions.
+#pragma once
+
+#include <string>
+
+#include "pto/ir/graph.hpp"
+
+namespace pto {
+
+struct TaskLimits {
+  int64_t workers = 0, tiles = 0;  // 0: as the machine has it
+
+  bool any() const { return workers > 0 || tiles > 0; }
+  std::string text() const;
+};
+
+// The smallest that the nodes of a kernel ask for; of a loop what the loop does.
+TaskLimits limits_of(const Graph& kernel);
+TaskLimits limits_of(const Node& loop);
+
+// Says whether a kernel of a fused graph asks for its number of tasks.
+bool has_limits(const Graph& fused);
+
+}  // namespace pto

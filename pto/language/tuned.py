@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that nobody wrote into a program: what a tuner found for it, kept in files.
+
+    graph = with_choices(jit, graph)     # nodes get the hints that their lines do not set
+    Store(path).put(graph, {"merge": 4}, found)
+
+A file is JSON: for each kind of CPU (its name, features, cores and caches) and each program (its
+text without line numbers) the options and the times that were measured. The first file is
+tuned.json in the folder of compiled kernels; config.tuned names others, which are only read.
+
+Invariant: a hint of the user stands; a file that is damaged is as one that is not there, with a
+warning. Thread safety: any thread and process; the last of two that write one program stays.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import tempfile
+import threading
+import warnings
+from typing import Any
+
+from pto import _core
+from pto.config import config
+
+FORMAT = 1
+OPTIONS: dict[str, type] = {"merge": int, "order": str, "prefetch_bytes": int, "workers": int,
+                            "tiles_per_task": int}  # fmt: skip
+_read: dict[str, tuple[tuple, dict]] = {}  # path -> (what stat says, entries)
+_lock = threading.Lock()
+
+
+def with_choices(jit: Any, graph: _core.Graph) -> _core.Graph:
+    """The graph with the options that were chosen for it."""
+    chosen = options_for(graph) if jit.chosen is None else jit.chosen
+    return graph.with_hints(hints_of(chosen)) if chosen else graph
+
+
+def hints_of(options: dict[str, Any]) -> list[tuple[str, list[int], str]]:
+    """Options as hints of nodes."""
+    return [(name, [], value) if isinstance(value, str) else (name, [int(value)], "")
+            for name, value in sorted(options.items())]  # fmt: skip
+
+
+def options_for(graph: _core.Graph) -> dict[str, Any]:
+    """The options that a tuner found for a program on this CPU; {} where nobody asked one."""
+    paths = [one for one in files() if os.path.exists(one)]
+    if not paths:
+        return {}
+    key = key_of(graph)
+    for path in paths:
+        found = Store(path).get(key)
+        if found is not None:
+            return found
+    return {}
+
+
+def files() -> list[str]:
+    """The files that are read: this machine's own, then those of config.tuned."""
+    return [own_file(), *(one for one in config.tuned.split(os.pathsep) if one)]
+
+
+def own_file() -> str:
+    return os.path.join(_core.cache_directory(), "tuned.json")
+
+
+def key_of(graph: _core.Graph) -> str:
+    """A digest of the text of a program, without the lines that it comes from."""
+    text = re.sub(r' @ "[^"]*":\d+', "", str(graph))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def cpu_kind() -> str:
+    """The text that two machines share where a tuned program is as fast on both."""
+    about = dict(line.split(": ", 1) for line in _core.describe_machine().splitlines())
+    names = ("cpu", "flags", "cores", "L1d", "L2", "last level cache")
+    return "; ".join(f"{name} {about.get(name, '')}" for name in names)
+
+
+class Store:
+    """The options in one file."""
+
+    def __init__(self, path: str):
+        self.path = os.path.abspath(path)
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The options of a program; {} where the defaults won, None where it was not tuned."""
+        entry = self._entries().get(cpu_kind(), {}).get(key)
+        return None if entry is None else entry["options"]
+
+    def put(self, key: str, entry: dict[str, Any]) -> None:
+        """Adds or replaces one entry; a reader sees the file before or after that."""
+        folder = os.path.dirname(self.path)
+        os.makedirs(folder, exist_ok=True)
+        with _lock, open(self.path + ".lock", "w") as guard:
+            fcntl.flock(guard, fcntl.LOCK_EX)
+            entries = self._entries()
+            entries = {kind: dict(some) for kind, some in entries.items()}
+            entries.setdefault(cpu_kind(), {})[key] = entry
+            text = json.dumps({"format": FORMAT, "entries": entries}, indent=1, sort_keys=True)
+            file, name = tempfile.mkstemp(dir=folder, prefix=".tuned-")
+            try:
+                with os.fdopen(file, "w") as out:
+                    out.write(text)
+                os.replace(name, self.path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(name)
+                raise
+
+    def _entries(self) -> dict[str, dict[str, dict]]:
+        try:
+            about = os.stat(self.path)
+        except OSError:
+            return {}
+        state = about.st_mtime_ns, about.st_size, about.st_ino
+        known = _read.get(self.path)
+        if known is not None and known[0] == state:
+            return known[1]
+        entries = self._parsed()
+        _read[self.path] = state, entries
+        return entries
+
+    def _parsed(self) -> dict[str, dict[str, dict]]:
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                found = json.load(file)
+            if found["format"] != FORMAT:
+                raise ValueError(f"its format is {found['format']!r}, and this pto reads {FORMAT}")
+            for some in found["entries"].values():
+                for entry in some.values():
+                    _check(entry["options"])
+            return found["entries"]
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            text = (f"pto.tune: {self.path} is not read: {type(error).__name__}: {error}\n"
+                    "  why: it holds what a tuner found, as JSON, and this is damaged or of another"
+                    " version\n  fix: remove it, and tune again")  # fmt: skip
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+            return {}
+
+
+def _check(options: dict[str, Any]) -> None:
+    for name, value in options.items():
+        kind = OPTIONS[name]
+        if type(value) is not kind or (kind is int and not 0 <= value < 1 << 63):
+            raise ValueError(f"{name} is {value!r}")
+
+
+def form_of(jit: Any, **changes: Any) -> Any:
+    """A jitted function or program that compiles its own kernels, with other settings."""
+    if jit.compiled is not jit:  # a program
+        made = object.__new__(type(jit))
+        made.__dict__.update(jit.__dict__)
+        made.compiled = form_of(jit.compiled, **changes)
+        return made
+    made = type(jit)(jit.__wrapped__, jit.constants, jit.autocast, jit.short_writes)
+    kept = ("rewritten", "kinds", "constant_parameters", "fuse", "chosen")
+    made.__dict__.update({name: getattr(jit, name) for name in kept} | changes)
+    return made

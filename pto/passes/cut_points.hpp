@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// CutGraph: a graph whose user asks where kernels end: which nodes may share a kernel, and a copy
+// of each value that goes from one part to another, which is read from memory.
+//
+//     const CutGraph cut = cut_points(graph);
+//     cut.part[v];      // kernels hold nodes of one part
+//     cut.is_kept[v];   // v is its operand, read from memory
+//
+// The hints `leaf_call` and `cut` make a part of equal numbers, `merge` one of each that many
+// operations in a row. Constants and what only addresses a value in another way belong to each
+// reader, as do products that additions take (pair_products.hpp).
+//
+// Invariant: parts change no bit. Where a sum over several axes would be added in another order
+// because a kernel ends beside it, the whole graph stays one part.
+// Thread safety: pure function.
+#pragma once
+
+#include <vector>
+
+#include "pto/ir/graph.hpp"
+#include "pto/passes/steps.hpp"
+
+namespace pto {
+
+struct CutGraph {
+  Graph graph;
+  std::vector<bool> is_kept;  // of each node
+  std::vector<int> part;      // of each node; 0 where nobody asks
+};
+
+// `is_body`: see StepNodes.
+CutGraph cut_points(const Graph& graph, bool is_body);
+
+// Says whether a node belongs to the kernel of whoever reads it.
+bool belongs_to_readers(const Graph& graph, const Node& node);
+
+}  // namespace pto

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/passes/cut_points.hpp"
+
+#include <gtest/gtest.h>
+
+#include "pto/ir/interpret.hpp"
+#include "pto/ir/parse.hpp"
+#include "pto/ir/print.hpp"
+#include "pto/ir/random_graph.hpp"
+#include "pto/ir/rebuild.hpp"
+#include "pto/ir/verify.hpp"
+#include "pto/passes/fuse_regions.hpp"
+#include "pto/passes/pair_products.hpp"
+
+namespace pto::cut_points_test {
+
+int kernels(const Graph& fused) {
+  int count = 0;
+  for (const Node& node : fused.nodes()) count += node.op == Opcode::fused;
+  return count;
+}
+
+Graph chain(const std::string& second) {
+  return parse(
+      "graph g(%x: f32[s0, 8]) -> (f32[s0, 8]) {\n  %0 = exp(%x) : f32[s0, 8]\n"
+      "  %1 = neg(%0) : f32[s0, 8]" +
+      second + "\n  return %1\n}");
+}
+
+TEST(CutPoints, hints_divide_a_graph_into_kernels) {
+  EXPECT_EQ(kernels(fuse_regions(chain(""))), 1);
+  EXPECT_EQ(kernels(fuse_regions(chain(" !cut=[1]"))), 2);
+  EXPECT_EQ(kernels(fuse_regions(chain(" !leaf=\"a\" !leaf_call=[3]"))), 2);
+  EXPECT_EQ(kernels(fuse_regions(with_hints(chain(""), {{"merge", {1}, ""}}))), 2);
+  EXPECT_EQ(kernels(fuse_regions(with_hints(chain(""), {{"merge", {2}, ""}}))), 1);
+}
+
+// Independent operations of one loop nest are in two kernels, too.
+TEST(CutPoints, parts_that_read_nothing_of_each_other_are_apart) {
+  const Graph graph = parse(R"(graph g(%x: f32[s0]) -> (f32[s0], f32[s0]) {
+  %0 = exp(%x) : f32[s0]
+  %1 = neg(%x) : f32[s0] !cut=[1]
+  return %0, %1
+})");
+  EXPECT_EQ(kernels(fuse_regions(graph)), 2);
+}
+
+TEST(CutPoints, no_kernel_holds_operations_of_two_parts_and_no_bit_changes) {
+  int cuts = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const Graph graph = pair_products(random_graph(seed));
+    const Graph merged = with_hints(graph, {{"merge", {1}, ""}});
+    const Graph one = fuse_regions(graph), many = fuse_regions(merged);
+    ASSERT_NO_THROW(verify(many)) << print(merged);
+    cuts += kernels(many) > kernels(one);
+    EXPECT_GE(kernels(many), kernels(one)) << print(merged);
+  }
+  EXPECT_GT(cuts, 50);
+}
+
+}  // namespace pto::cut_points_test
