@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # loaded at its first use
     from pto.container import load  # noqa: F401
     from pto.language.health import Health, health  # noqa: F401
     from pto.language.op import op  # noqa: F401
+    from pto.language.tune import Tuned, tune  # noqa: F401
     from pto.language.verify import verify  # noqa: F401
     from pto.ops.packed_weight import PackedWeight, pack_weight  # noqa: F401
     from pto.tasks import (  # noqa: F401
@@ -47,9 +48,11 @@ _RUNTIME = ("Arg", "CompiledPackage", "KernelSource", "ParamType", "Runtime", "T
 _LATER = {
     "Health": "pto.language.health",
     "PackedWeight": "pto.ops.packed_weight",
+    "Tuned": "pto.language.tune",
     "health": "pto.language.health",
     "load": "pto.container",
     "pack_weight": "pto.ops.packed_weight",
+    "tune": "pto.language.tune",
     "verify": "pto.language.verify",
 }
 

@@ -265,3 +265,35 @@ def shrunk(text: str, fails: Callable[[str], bool]) -> str:
 
 def _depth(line: str) -> int:
     return len(line) - len(line.lstrip())
+
+
+_HINTS = (
+    "with pto.leaf('part{k}'):",
+    "with pto.options(merge={n}):",
+    "with pto.options(workers={n}, prefetch_bytes={n}00):",
+    "with pto.options(tiles_per_task={n}, order='depth'):",
+    "with pto.options(order='longest', merge=1):",
+    "with pto.options(order='submitted', semantic_label='some'):",
+)
+
+
+def with_hints(text: str, seed: int) -> str:
+    """The program with legal hints around and between its statements, at about every second."""
+    chosen = random.Random(seed)
+    lines, at = text.splitlines(), 6  # behind what defines the variables
+    while at < len(lines) - 1:
+        depth = _depth(lines[at])
+        indent, head = " " * depth, lines[at].split()[0]
+        end = next(i for i in range(at + 1, len(lines)) if _depth(lines[i]) <= depth)
+        if head not in ("elif", "else:") and chosen.random() < 0.5:
+            while lines[end].split()[0] in ("elif", "else:") and _depth(lines[end]) == depth:
+                end = next(i for i in range(end + 1, len(lines)) if _depth(lines[i]) <= depth)
+            if chosen.random() < 0.3:
+                lines.insert(at, f"{indent}pto.cut()")
+            else:
+                hint = chosen.choice(_HINTS).format(k=at, n=chosen.randint(1, 4))
+                inner = ["    " + line for line in lines[at:end]]
+                lines[at:end] = [indent + hint, *inner]
+            at += 1
+        at += 1
+    return "\n".join(lines) + "\n"

@@ -145,3 +145,26 @@ def test_a_program_that_fails_is_shown_as_its_shortest_text(tmp_path, monkeypatc
     small = failure[failure.rindex("def program") :]
     assert len(small.splitlines()) < len(text.splitlines())
     assert "fold_constants" in defect(small, seed, tmp_path / "again.py")[0]
+
+
+def test_hints_change_no_bit_of_a_random_program(tmp_path, deep):
+    """Numbers with all their digits, so that each order of a sum and each rounding shows."""
+    count, kernels = 0, []
+    texts = map(random_programs.random_program, range(2000 if deep else 120))
+    short = [(seed, text) for seed, text in enumerate(texts)  # many kernels compile for minutes
+             if "unroll" not in text and 11 < text.count("\n") < 18]  # fmt: skip
+    for seed, text in short if deep else short[:4]:
+        hinted = random_programs.with_hints(text, seed)
+        found = []
+        for form, source in enumerate((text, hinted)):
+            program = pto.jit(function_of(source, tmp_path / f"hinted_{seed}_{form}.py"))
+            arrays = [a * np.float32(0.37) + np.float32(0.01) if a.dtype == np.float32 else a
+                      for a in random_programs.random_arrays(seed)]  # fmt: skip
+            found.append([*program(*arrays), *arrays])
+            kernels.append(len(program.explain(*arrays).steps_of("kernel")))
+        for place, (a, b) in enumerate(zip(*found, strict=True)):
+            assert a.dtype == b.dtype and a.tobytes() == b.tobytes(), (
+                f"seed {seed}: result {place} is {b!r} instead of {a!r}\n{hinted}"
+            )
+        count += hinted.count("pto.cut()") + hinted.count("with pto.")
+    assert count > len(kernels) and sum(kernels[1::2]) > sum(kernels[::2])
