@@ -5,10 +5,12 @@
 
 namespace pto {
 
+// Returns the user's line; lines of the package say nothing about a mistake.
 std::string GraphPrinter::where(const Node& node) const {
   const bool is_region = node.locations.empty() && node.op == Opcode::fused;
   const Node& said = is_region ? node.body()[node.body().outputs().back()] : node;
-  return cpp_string(said.locations.empty() ? "" : pto::text(said.locations[0]));
+  const std::string line = said.locations.empty() ? "" : pto::text(said.locations[0]);
+  return cpp_string(line.starts_with("<pto>") ? "" : line);
 }
 
 void GraphPrinter::must(const std::string& call) {

@@ -15,15 +15,15 @@ namespace {
 // Finds for each output the input whose memory it may take: the one that it continues. An input
 // serves one output.
 std::vector<Given> givens_of(const Graph& graph) {
-  std::vector<Given> givens(graph.outputs().size(), {true, -1});
+  std::vector<Given> givens(graph.outputs().size(), {true, -1, true});
   std::vector<Value> taken;
   for (size_t k = 0; k < givens.size(); ++k) {
-    Value v = graph.outputs()[k];
+    Value v = reshaped_from(graph, graph.outputs()[k]);
     while (!graph[v].is_parameter()) {
       const Made made = made_by(graph, v);
       const int start = made.node < 0 ? -1 : start_of(graph, made);
       if (start < 0) break;
-      v = graph[made.node].operands[static_cast<size_t>(start)];
+      v = reshaped_from(graph, graph[made.node].operands[static_cast<size_t>(start)]);
     }
     const bool is_new = std::find(taken.begin(), taken.end(), v) == taken.end();
     if (graph[v].op != Opcode::input || !(graph[v].type == graph[graph.outputs()[k]].type))

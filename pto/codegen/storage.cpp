@@ -89,6 +89,7 @@ class StoragePlanner {
   struct Buffer {
     int output;
     Value holder;
+    bool is_dense;
   };
 
   // --- who reads a value, and when ---------------------------------------------------------------
@@ -116,16 +117,20 @@ class StoragePlanner {
   // later become copies. `skipped` is an operand of `by` that does not count. False: not possible.
   bool make_quiet(Value v, Made by, int skipped) {
     std::vector<Value> to_copy;
+    const auto is_skipped = [&](Value user, size_t operand) {
+      return user == by.node && static_cast<int>(operand) == skipped;
+    };
     for (const auto& [user, operand] : uses_[static_cast<size_t>(v)]) {
-      if (user == by.node && static_cast<int>(operand) == skipped) continue;
+      if (is_skipped(user, operand)) continue;
       if (!is_address(user)) {
         if (user > by.node || (user == by.node && !reads_first(by, operand))) return false;
         continue;
       }
       std::vector<Read> reads;
       reads_of(user, &reads);
-      const bool late = std::any_of(reads.begin(), reads.end(),
-                                    [&](const Read& read) { return read.time >= by.node; });
+      const bool late = std::any_of(reads.begin(), reads.end(), [&](const Read& read) {
+        return read.time >= by.node && !is_skipped(read.time, read.operand);
+      });
       if (late && user >= by.node) return false;
       if (late) to_copy.push_back(user);
     }
@@ -156,21 +161,21 @@ class StoragePlanner {
   void place_output(size_t k) {
     const Value out = graph_.outputs()[k];
     if (!given_[k].is_given) return;
-    const Made made = made_by(graph_, out);
+    const Made made = made_by(graph_, given_[k].is_dense ? reshaped_from(graph_, out) : out);
     const bool unchanged = out == given_[k].holder;
     if (unchanged) return;
     if (made.node < 0 || plan_.homes.count(made) || is_number(graph_[out].type)) {
       plan_.copied_outputs.insert(k);
       return;
     }
-    buffers_.push_back({static_cast<int>(k), given_[k].holder});
+    buffers_.push_back({static_cast<int>(k), given_[k].holder, given_[k].is_dense});
     plan_.given.push_back(static_cast<int>(k));
     if (!place(made, static_cast<int>(buffers_.size()) - 1)) plan_.copied_outputs.insert(k);
   }
 
   void place_alone(Made made) {
     if (plan_.homes.count(made)) return;
-    buffers_.push_back({-1, -1});
+    buffers_.push_back({-1, -1, true});
     plan_.given.push_back(-1);
     place(made, static_cast<int>(buffers_.size()) - 1);
   }
@@ -179,21 +184,26 @@ class StoragePlanner {
   // there is read later.
   bool place(Made made, int buffer) {
     const Value holder = buffers_[static_cast<size_t>(buffer)].holder;
-    const Node& node = graph_[made.node];
     const int start = start_of(graph_, made);
-    const bool continues = start >= 0 && node.operands[static_cast<size_t>(start)] == holder;
+    const Value from = start < 0 ? -1 : started_from(made.node, start, buffer);
+    const bool continues = start >= 0 && from == holder;
     if (holder >= 0 && (is_output(holder) || !make_quiet(holder, made, continues ? start : -1)))
       return false;
     plan_.homes[made] = {buffer, -1};
     if (continues)
       plan_.continued.insert(static_cast<size_t>(buffers_[static_cast<size_t>(buffer)].output));
     if (start < 0) return true;
-    const Value from = node.operands[static_cast<size_t>(start)];
     if (!continues && !continue_from(from, made, start, buffer))
       plan_.copies.insert({made.node, static_cast<size_t>(start)});
-    else if (node.op == Opcode::update)
+    else if (graph_[made.node].op == Opcode::update)
       place_part(made.node, from, buffer);
     return true;
+  }
+
+  // Returns the value from which a node goes on; in memory without gaps its shape may be another.
+  Value started_from(Value node, int start, int buffer) const {
+    const Value from = graph_[node].operands[static_cast<size_t>(start)];
+    return buffers_[static_cast<size_t>(buffer)].is_dense ? reshaped_from(graph_, from) : from;
   }
 
   // Puts `from`, from which `made` goes on, into the same buffer.
@@ -275,6 +285,11 @@ Made made_by(const Graph& graph, Value v) {
   const Node& node = graph[v];
   if (node.op == Opcode::result) return {node.operands[0], static_cast<int>(node.attributes.index)};
   return makes_tensors(node.op) ? Made{v, 0} : Made{};
+}
+
+Value reshaped_from(const Graph& graph, Value v) {
+  while (graph[v].op == Opcode::reshape && !is_number(graph[v].type)) v = graph[v].operands[0];
+  return v;
 }
 
 Storage plan_storage(const Graph& graph, const std::vector<Given>& given) {

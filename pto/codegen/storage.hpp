@@ -37,10 +37,11 @@ struct Made {
 };
 
 // The memory of an output: the caller's. `holder` is the input that lies there when the graph
-// starts, -1: none.
+// starts, -1: none. `is_dense`: it has no gaps, so that its elements may have another shape.
 struct Given {
   bool is_given = false;
   Value holder = -1;
+  bool is_dense = false;
 };
 
 struct Home {
@@ -63,6 +64,9 @@ int start_of(const Graph& graph, Made made);
 
 // Returns the tensor behind a value; node -1 for inputs, numbers and what only moves elements.
 Made made_by(const Graph& graph, Value v);
+
+// Returns the value whose elements a value is in another shape, or itself.
+Value reshaped_from(const Graph& graph, Value v);
 
 // `given` has one entry for each output.
 Storage plan_storage(const Graph& graph, const std::vector<Given>& given);

@@ -7,12 +7,12 @@
 
 namespace pto::storage_test {
 
-Storage planned(const std::string& nodes, bool has_holder = true) {
+Storage planned(const std::string& nodes, bool has_holder = true, bool is_dense = false) {
   const Graph graph = parse(
       "graph g(%x: f32[4, 8], %out: f32[4, 8]) -> (f32[4, 8]) {\n"
       "  %0 = constant {value=0} : i64[]\n" +
       nodes + "}\n");
-  return plan_storage(graph, {{true, has_holder ? 1 : -1}});
+  return plan_storage(graph, {{true, has_holder ? 1 : -1, is_dense}});
 }
 
 const std::string kWrite = "  %2 = update(%out, %1, %0, %0) : f32[4, 8]\n";
@@ -24,6 +24,24 @@ TEST(Storage, AWriteGoesOnInTheMemoryOfWhatItWritesInto) {
   EXPECT_EQ(s.given[0], 0);
   EXPECT_TRUE(s.continued.count(0));
   EXPECT_TRUE(s.copies.empty() && s.copied_moves.empty() && s.copied_outputs.empty());
+}
+
+TEST(Storage, AWriteInAnotherShapeGoesOnInMemoryWithoutGaps) {
+  const std::string nodes =
+      "  %1 = view(%x, %0, %0) : f32[1, 8]\n  %2 = reshape(%1) : f32[8]\n"
+      "  %3 = reshape(%out) : f32[32]\n  %4 = update(%3, %2, %0) : f32[32]\n"
+      "  %5 = reshape(%4) : f32[4, 8]\n";
+  const Storage dense = planned(nodes + "  return %5\n", true, true);
+  EXPECT_EQ(dense.homes.at({kFirst + 3, 0}).buffer, 0);
+  EXPECT_TRUE(dense.continued.count(0));
+  EXPECT_TRUE(dense.copies.empty() && dense.copied_moves.empty() && dense.copied_outputs.empty());
+  EXPECT_TRUE(planned(nodes + "  return %5\n").copied_outputs.count(0));
+  const Storage read_later =
+      planned(nodes +
+                  "  %6 = view(%3, %0) : f32[8]\n  %7 = update(%4, %6, %0) : f32[32]\n"
+                  "  %8 = reshape(%7) : f32[4, 8]\n  return %8\n",
+              true, true);
+  EXPECT_TRUE(read_later.copied_moves.count(kFirst + 2));
 }
 
 TEST(Storage, AProductIsWrittenWhereItsPartBelongs) {
