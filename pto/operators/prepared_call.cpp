@@ -159,8 +159,9 @@ pto_tensor_ref PreparedCall::input_at(size_t input, void* data) const {
 bool PreparedCall::may_replace(size_t output, size_t input) const {
   const ProgramSpec& spec = call_.program().spec();
   const pto_tensor &from = call_.inputs()[input], &to = call_.outputs()[output];
-  return spec.launches.size() == 1 && spec.launches[0].is_elementwise &&
-         from.type_bits == to.type_bits && from.rank == to.rank &&
+  const bool goes_on = spec.outputs[output].replaces == static_cast<int>(input);
+  const bool is_elementwise = spec.launches.size() == 1 && spec.launches[0].is_elementwise;
+  return (goes_on || is_elementwise) && from.type_bits == to.type_bits && from.rank == to.rank &&
          same(from.sizes, to.sizes, to.rank) && (from.flags & PTO_TENSOR_CONTIGUOUS) != 0;
 }
 
