@@ -3,9 +3,9 @@
 
 `pto.jit` compiles a Python function over torch tensors or NumPy arrays; the operations inside it
 are `pto.exp`, `pto.sum`, `pto.where` and their like, and Python's operators. `pto.ops` is the
-operator library, and `pto.torch` and its siblings put it into a framework. `pto.Runtime` runs
-dependent C++ kernels as tasks on all cores. `pto.load` reads what was saved. Adapters,
-runtime and `pto.ops` load at first use.
+operator library, `pto.models` has operators of real models, and `pto.torch` and its siblings put
+them into a framework. `pto.Runtime` runs dependent C++ kernels as tasks on all cores. `pto.load`
+reads what was saved. Adapters, runtime, `pto.ops` and `pto.models` load at first use.
 """
 
 import importlib
@@ -96,7 +96,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_LATER[name]), name)
     if name in _RUNTIME:
         return getattr(importlib.import_module("pto.tasks"), name)
-    if name in _ADAPTERS or name in ("comm", "ops"):
+    if name in _ADAPTERS or name in ("comm", "models", "ops"):
         return importlib.import_module(f"{__name__}.{name}")
     if name.startswith("_"):
         raise AttributeError(f"module 'pto' has no attribute {name!r}")
@@ -106,4 +106,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_ADAPTERS, *_RUNTIME, *_LATER, "comm", "op", "ops"})
+    return sorted({*__all__, *_ADAPTERS, *_RUNTIME, *_LATER, "comm", "models", "op", "ops"})

@@ -69,5 +69,6 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 _register()
 importlib.import_module("pto.ops")  # the operator library defines itself
+importlib.import_module("pto.models")
 on_operator(_announce)
 sys.modules.setdefault("pto.jax", sys.modules[__name__])

@@ -61,5 +61,6 @@ def _declare(index: int) -> None:
 
 library()
 importlib.import_module("pto.ops")  # the operator library defines itself
+importlib.import_module("pto.models")
 on_operator(_declare)
 sys.modules.setdefault("pto.mindspore", sys.modules[__name__])

@@ -65,6 +65,7 @@ def _knows(options: object) -> bool:
 
 
 importlib.import_module("pto.ops")  # the operator library defines itself
+importlib.import_module("pto.models")
 for _type, _row in TABLE.items():
     if _row.view is not None:
         library.add_view(_type, _row.first, _row.last, _row.view)

@@ -133,6 +133,7 @@ def _start() -> bool:
     _operators.pto_tensorflow_register.restype = ctypes.c_char_p
     _xla = _load_xla()
     importlib.import_module("pto.ops")  # the operator library defines itself
+    importlib.import_module("pto.models")
     on_operator(_declare)
     return True
 

@@ -165,6 +165,7 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 
 importlib.import_module("pto.ops")  # the operator library defines itself
+importlib.import_module("pto.models")
 on_operator(_declare, with_spaces=True)
 if config.torch_attention:
     try:

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The formulas of the operators of pto.models in plain torch, and arguments for them.
+
+The tests compare with them; the benches time them, as separate operations and compiled.
+"""
+
+import torch
+
+BF16 = torch.bfloat16
+
+
+def random(*shape, scale=1.0):
+    return (torch.randn(shape) * scale).to(BF16)
+
+
+def random_bytes(*shape):
+    return torch.randint(-128, 128, shape, dtype=torch.int8)
+
+
+def q8(v):
+    v = v.float()
+    most = v.abs().amax(-1, keepdim=True)
+    factor = torch.where(most == 0, 0.0, torch.full_like(most, 127.0) / most)
+    values = (v * factor).round().clamp(-128, 127).to(torch.int8)
+    return values, torch.where(most == 0, 0.0, 1 / factor)
+
+
+def rope_half(v, cos, sin):
+    half, v = v.shape[-1] // 2, v.float()
+    return (v * cos + torch.cat([-v[..., half:], v[..., :half]], -1) * sin).to(BF16)
+
+
+def scatter(cache, slots, rows):
+    """cache[slot] = row."""
+    flat = cache.view(-1, *cache.shape[2:])
+    flat[slots] = rows.reshape(-1, *flat.shape[1:])
+
+
+def lasting(slots):
+    """Which slots are written: -1 is skipped, and the last of equal ones stays."""
+    numbers = slots.tolist()
+    return torch.tensor(
+        [s >= 0 and s not in numbers[i + 1 :] for i, s in enumerate(numbers)], dtype=torch.bool
+    )
+
+
+def indexer_arguments(t, eighth=True, pages=6):
+    """Arguments of indexer_prolog, in the sizes of the model or an eighth of them."""
+    by = 8 if eighth else 1
+    hidden, rank, heads, width, rope, page = (n // by for n in (7168, 1536, 64, 128, 64, 128))
+    angles = torch.rand(t, rope) * 6
+    slots = torch.randperm(pages * page)[:t]
+    return [
+        random(t, hidden), random_bytes(t, rank), torch.rand(t, 1) / 100,
+        random_bytes(rank, heads * width), torch.rand(heads * width) / 1000,
+        random(hidden, width, scale=hidden**-0.5), random(hidden, heads, scale=hidden**-0.5),
+        random(width), random(width), angles.cos().to(BF16), angles.sin().to(BF16),
+        random(width, width, scale=width**-0.5), random(width, width, scale=width**-0.5),
+        random_bytes(pages, page, 1, width), torch.rand(pages, page, 1, 1).half(), slots,
+    ]  # fmt: skip
+
+
+def indexer_prolog(
+    x, q_norm, q_norm_scale, w_qb, w_qb_scale, wk, w_proj, gamma, beta, cos, sin,
+    hadamard_q, hadamard_k, k_cache, k_scale, slots, chosen=None,
+):  # fmt: skip
+    t, heads, width, rope = len(x), w_proj.shape[1], wk.shape[1], cos.shape[1]
+    cos, sin = cos.float(), sin.float()
+    q = torch._int_mm(q_norm, w_qb).float() * q_norm_scale * w_qb_scale
+    q = q.to(BF16).reshape(t, heads, width)
+    turned = rope_half(q[..., :rope], cos[:, None], sin[:, None])
+    q, q_scale = q8(torch.cat([turned, q[..., rope:]], -1) @ hadamard_q)
+    k = torch.nn.functional.layer_norm(
+        x.float() @ wk.float(), (width,), gamma.float(), beta.float(), 1e-6
+    ).to(BF16)
+    k = torch.cat([rope_half(k[:, :rope], cos, sin), k[:, rope:]], -1)
+    k, new_scale = q8(k @ hadamard_k)
+    if chosen is not None:
+        slots, k, new_scale = slots[chosen], k[chosen], new_scale[chosen]
+    scatter(k_cache, slots, k)
+    scatter(k_scale, slots, new_scale.half())
+    weights = (x @ w_proj).float() * (heads**-0.5 * width**-0.5)
+    return q, q_scale.squeeze(-1).half(), weights.half()
+
+
+def rms_norm(v, gamma):
+    v = v.float()
+    return (v * torch.rsqrt(v.square().mean(-1, keepdim=True) + 1e-6) * gamma.float()).to(BF16)
+
+
+def rope_pair(v, cos, sin):
+    """rope_half of the even elements, then the odd ones."""
+    return rope_half(torch.cat([v[..., ::2], v[..., 1::2]], -1), cos, sin)
+
+
+def mla_arguments(t, eighth=True, pages=6, quantised=True):
+    """Arguments of mla_prolog, or of mla_prolog_bf16."""
+    by = 8 if eighth else 1
+    hidden, rank, heads, nope, rope, latent, page = (
+        n // by for n in (7168, 1536, 128, 128, 64, 512, 128)
+    )
+    angles, columns = torch.rand(t, rope) * 6, heads * (nope + rope)
+    up = random_bytes(rank, columns) if quantised else random(rank, columns, scale=rank**-0.5)
+    scales = [torch.rand(columns) / 1000] if quantised else []
+    caches = [random(pages, page, 1, latent), random(pages, page, 1, rope)]
+    if quantised:
+        caches = [random_bytes(pages, page, 1, latent), caches[1], torch.rand(pages, page, 1, 4)]
+    return [
+        random(t, hidden), random(hidden, rank, scale=hidden**-0.5), up, *scales,
+        random(heads, nope, latent, scale=nope**-0.5),
+        random(hidden, latent + rope, scale=hidden**-0.5), random(rank), random(latent),
+        angles.cos().to(BF16), angles.sin().to(BF16), *caches, torch.randperm(pages * page)[:t],
+    ]  # fmt: skip
+
+
+def _mla(q, x, w_uk, w_dkv_kr, gamma_kv, cos, sin):
+    """(q_nope, q_rope, latent rows, turned rows) of queries, bf16 [t, heads * ...]."""
+    (heads, nope, latent), cos, sin = w_uk.shape, cos.float(), sin.float()
+    q = q.reshape(len(x), heads, -1)
+    q_nope = torch.bmm(q[..., :nope].transpose(0, 1), w_uk).transpose(0, 1)
+    q_rope = rope_pair(q[..., nope:], cos[:, None], sin[:, None])
+    kv = x @ w_dkv_kr
+    rows = rms_norm(kv[:, :latent], gamma_kv), rope_pair(kv[:, latent:], cos, sin)
+    return q_nope, q_rope, *rows
+
+
+def mla_prolog(
+    x, w_dq, w_uq_qr, w_uq_qr_scale, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin,
+    kv_cache, kr_cache, k_scale, slots,
+):  # fmt: skip
+    q_norm, scale = q8(rms_norm(x @ w_dq, gamma_q))
+    q = (torch._int_mm(q_norm, w_uq_qr).float() * scale * w_uq_qr_scale).to(BF16)
+    q_nope, q_rope, rows, turned = _mla(q, x, w_uk, w_dkv_kr, gamma_kv, cos, sin)
+    values, new_scale = q8(rows.reshape(len(x), k_scale.shape[-1], -1))
+    scatter(kv_cache, slots, values)
+    scatter(kr_cache, slots, turned)
+    scatter(k_scale, slots, new_scale)
+    return q_nope, q_rope, q_norm, scale
+
+
+def mla_prolog_bf16(
+    x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, kv_cache, kr_cache, slots
+):
+    q_norm = rms_norm(x @ w_dq, gamma_q)
+    q_nope, q_rope, rows, turned = _mla(q_norm @ w_uq_qr, x, w_uk, w_dkv_kr, gamma_kv, cos, sin)
+    scatter(kv_cache, slots, rows)
+    scatter(kr_cache, slots, turned)
+    return q_nope, q_rope, q_norm

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of real models, each one program of the tile language: docs/models.md.
+
+`pto.models.indexer_prolog(...)` takes NumPy arrays or torch tensors (then it is
+torch.ops.pto.indexer_prolog), and traced tensors inside a traced function. Caches are written
+where they lie.
+"""
+
+from pto.models.indexer import IndexerProlog as indexer_prolog
+from pto.models.mla import MlaProlog as mla_prolog
+from pto.models.mla import MlaPrologBf16 as mla_prolog_bf16
+
+__all__ = ["indexer_prolog", "mla_prolog", "mla_prolog_bf16"]

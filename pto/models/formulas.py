@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The formulas that operators of models share, in traced functions.
+
+    values, scale = q8(h)                      # i8 [..., d] and f32 [..., 1]
+    turn(h[..., :32], h[..., 32:64], cos, sin, out)      # writes bf16
+
+Numbers of bf16 are computed in f32 and rounded to nearest even where a formula says bf16.
+Thread safety: as a trace.
+"""
+
+from typing import Any
+
+from pto.errors import InvalidValue
+from pto.language.casting import CastMode, cast
+from pto.language.dtypes import bf16, f32, f64, i8
+from pto.language.elementwise import abs, rsqrt, square, where
+from pto.language.infer import Size
+from pto.language.reduce import amax, mean
+from pto.language.tensor import Tensor
+from pto.language.types import cast as plain_cast
+from pto.language.whole import whole
+
+EPS = 1e-6
+
+
+def q8(v: Tensor) -> tuple[Tensor, Tensor]:
+    """(i8, f32 scale) of each row: v times 127 / max|row|, rounded half to even; the scale is the
+    reciprocal of that factor, with an axis of 1. A row of zeros gives zeros and the scale 0."""
+    v = plain_cast(v, f32)
+    most = amax(abs(v), -1, True)
+    factor = where(most == 0, 0.0, 127.0 / most)
+    values = cast(v * factor, i8, CastMode.RINT, True)
+    return values, where(most == 0, 0.0, 1.0 / factor)
+
+
+def turn(first: Tensor, second: Tensor, cos: Tensor, sin: Tensor, out: Tensor) -> None:
+    """Writes [first, second] * cos + [-second, first] * sin as bf16 into the first elements of
+    out, all else f32. cos and sin broadcast to the whole."""
+    half = cos.shape[-1] // 2
+    low = first * cos[..., :half] - second * sin[..., :half]
+    high = second * cos[..., half : 2 * half] + first * sin[..., half : 2 * half]
+    out[..., :half] = plain_cast(low, bf16)
+    out[..., half : 2 * half] = plain_cast(high, bf16)
+
+
+def rms_norm(v: Tensor, gamma: Tensor) -> Tensor:
+    """bf16 of v * rsqrt(mean(v^2)) * gamma along rows; v is bf16."""
+    v = plain_cast(v, f32)
+    scale = rsqrt(mean(square(v), -1, True) + EPS)
+    return plain_cast(v * scale * plain_cast(gamma, f32), bf16)
+
+
+def layer_norm(v: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+    """Rows of v, f32, with mean 0 and variance 1, times gamma, plus beta."""
+    centred = v - mean(v, -1, True)
+    scale = rsqrt(mean(square(centred), -1, True) + EPS)
+    return centred * scale * plain_cast(gamma, f32) + plain_cast(beta, f32)
+
+
+def rsqrt_of(like: Tensor, *sizes: Any) -> Tensor:
+    """1 / sqrt(the product of sizes), f32, of a call."""
+    count: Any = 1
+    for size in sizes:
+        count = size * count
+    return plain_cast(rsqrt(plain_cast(whole(like.trace, count, "models"), f64)), f32)
+
+
+def sizes_of(name: str, x: Tensor, rank: int) -> tuple[Size, ...]:
+    """The shape of the argument `name`; raises InvalidValue where it has another number of axes."""
+    if x.ndim == rank:
+        return x.shape
+    raise InvalidValue(
+        f"{name} has {x.ndim} axes",
+        f"it has {rank}; docs/models.md says which",
+        f"reshape it to {rank} axes",
+    )
+
+
+def require_shapes(**shapes: tuple[Tensor, tuple[Size, ...]]) -> None:
+    """States that each argument has its shape in every call."""
+    for name, (x, shape) in shapes.items():
+        for size, wanted in zip(sizes_of(name, x, len(shape)), shape, strict=True):
+            x.trace.here().guard_equal(size, wanted, f"the shape of {name}")

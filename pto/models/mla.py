@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Latent attention of DeepSeek V3.2, up to its scores: queries, and rows of the cache."""
+
+from collections.abc import Callable
+
+from pto.language.control import loop
+from pto.language.dtypes import bf16, f32, i32
+from pto.language.jit import jit
+from pto.language.local import tensor
+from pto.language.matrix import matmul
+from pto.language.op import op
+from pto.language.selection import scatter_update
+from pto.language.tensor import Tensor
+from pto.language.types import cast
+from pto.models.formulas import q8, require_shapes, rms_norm, sizes_of, turn
+
+
+@jit
+def absorbed(q, w_uk):
+    """[t, heads, latent]: for each head its queries, [t, nope], times its w_uk."""
+    out = tensor([q.shape[0], q.shape[1], w_uk.shape[2]], bf16)
+    for h in loop(w_uk.shape[0]):
+        out[:, h] = matmul(q[:, h], w_uk[h])
+    return out
+
+
+def _queries(part: Callable, w_uk: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    """(q_nope, q_rope); part(shape, index) has bf16 elements of the queries in this shape."""
+    (t, rope), (heads, nope, _) = cos.shape, w_uk.shape
+    q_rope, pairs, of_rope = tensor((t, heads, rope), bf16), (nope + rope) // 2, nope // 2
+    first, second = (
+        cast(part((t, heads, pairs, 2), (..., slice(of_rope, None), i)), f32) for i in (0, 1)
+    )
+    turn(first, second, cos[:, None], sin[:, None], q_rope)
+    return absorbed(part((t, heads, nope + rope), (..., slice(0, nope))), w_uk), q_rope
+
+
+def _keys(kv: Tensor, gamma: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    """(latent, rope) rows of the cache, bf16."""
+    (t, rope), latent = cos.shape, gamma.shape[0]
+    k_rope, of_rope = tensor((t, rope), bf16), latent // 2
+    pairs = kv.reshape(t, (latent + rope) // 2, 2)
+    turn(*(cast(pairs[:, of_rope:, i], f32) for i in (0, 1)), cos, sin, k_rope)
+    return rms_norm(kv[:, :latent], gamma), k_rope
+
+
+def _put(cache: Tensor, slots: Tensor, rows: Tensor) -> Tensor:
+    return scatter_update(cache, slots, rows.reshape(rows.shape[0], *cache.shape[2:]))
+
+
+@op(
+    "mla_prolog(Tensor x, Tensor w_dq, Tensor w_uq_qr, Tensor w_uq_qr_scale, Tensor w_uk,"
+    " Tensor w_dkv_kr, Tensor gamma_q, Tensor gamma_kv, Tensor cos, Tensor sin,"
+    " Tensor(a!) kv_cache, Tensor(b!) kr_cache, Tensor(c!) k_scale, Tensor slots)"
+    " -> (Tensor q_nope, Tensor q_rope, Tensor q_norm, Tensor q_norm_scale)"
+)
+class MlaProlog:
+    """Absorbed and turned queries, their latent form as bytes, and new bytes in the caches."""
+
+    types = (
+        "(bf16, bf16, i8, f32, bf16, bf16, bf16, bf16, bf16, bf16, i8, bf16, f32, I)"
+        " -> (bf16, bf16, i8, f32) where I: i64 i32"
+    )
+
+    def build(
+        x, w_dq, w_uq_qr, w_uq_qr_scale, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin,
+        kv_cache, kr_cache, k_scale, slots,
+    ):  # fmt: skip
+        t, columns = _check(x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, slots)
+        pages, page, _, groups = sizes_of("k_scale", k_scale, 4)
+        latent, rope = gamma_kv.shape[0], cos.shape[1]
+        require_shapes(
+            w_uq_qr_scale=(w_uq_qr_scale, (columns,)),
+            kv_cache=(kv_cache, (pages, page, 1, latent)),
+            kr_cache=(kr_cache, (pages, page, 1, rope)),
+            k_scale=(k_scale, (pages, page, 1, groups)),
+        )  # fmt: skip
+        cos, sin = cast(cos, f32), cast(sin, f32)
+        q_norm, row_scale = q8(rms_norm(matmul(x, w_dq), gamma_q))
+        sums = matmul(q_norm, w_uq_qr, i32)
+
+        def part(shape, index):
+            by_column = w_uq_qr_scale.reshape(1, *shape[1:])[index]
+            found = cast(sums.reshape(shape)[index], f32)
+            return cast(found * row_scale.reshape(t, 1, 1) * by_column, bf16)
+
+        q_nope, q_rope = _queries(part, w_uk, cos, sin)
+        k_latent, k_rope = _keys(matmul(x, w_dkv_kr), gamma_kv, cos, sin)
+        values, new_scale = q8(k_latent.reshape(t, groups, latent // groups))
+        caches = (
+            _put(kv_cache, slots, values), _put(kr_cache, slots, k_rope),
+            _put(k_scale, slots, new_scale),
+        )  # fmt: skip
+        return q_nope, q_rope, q_norm, row_scale, *caches
+
+
+@op(
+    "mla_prolog_bf16(Tensor x, Tensor w_dq, Tensor w_uq_qr, Tensor w_uk, Tensor w_dkv_kr,"
+    " Tensor gamma_q, Tensor gamma_kv, Tensor cos, Tensor sin,"
+    " Tensor(a!) kv_cache, Tensor(b!) kr_cache, Tensor slots)"
+    " -> (Tensor q_nope, Tensor q_rope, Tensor q_norm)"
+)
+class MlaPrologBf16:
+    """mla_prolog without bytes."""
+
+    types = (
+        "(bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, I)"
+        " -> (bf16, bf16, bf16) where I: i64 i32"
+    )
+
+    def build(
+        x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, kv_cache, kr_cache, slots
+    ):
+        _check(x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, slots)
+        pages, page, *_ = sizes_of("kv_cache", kv_cache, 4)
+        latent, rope = gamma_kv.shape[0], cos.shape[1]
+        require_shapes(kv_cache=(kv_cache, (pages, page, 1, latent)),
+                       kr_cache=(kr_cache, (pages, page, 1, rope)))  # fmt: skip
+        cos, sin = cast(cos, f32), cast(sin, f32)
+        q_norm = rms_norm(matmul(x, w_dq), gamma_q)
+        q = matmul(q_norm, w_uq_qr)
+        q_nope, q_rope = _queries(lambda shape, at: q.reshape(shape)[at], w_uk, cos, sin)
+        k_latent, k_rope = _keys(matmul(x, w_dkv_kr), gamma_kv, cos, sin)
+        caches = _put(kv_cache, slots, k_latent), _put(kr_cache, slots, k_rope)
+        return q_nope, q_rope, q_norm, *caches
+
+
+def _check(x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, slots):
+    """States the shapes that both forms have; returns (t, columns of w_uq_qr)."""
+    (t, hidden), (_, rank) = sizes_of("x", x, 2), sizes_of("w_dq", w_dq, 2)
+    (heads, nope, latent), (_, rope) = sizes_of("w_uk", w_uk, 3), sizes_of("cos", cos, 2)
+    columns = heads * (nope + rope)
+    require_shapes(
+        w_dq=(w_dq, (hidden, rank)), w_uq_qr=(w_uq_qr, (rank, columns)), gamma_q=(gamma_q, (rank,)),
+        w_uk=(w_uk, (heads, nope, latent)), w_dkv_kr=(w_dkv_kr, (hidden, latent + rope)),
+        gamma_kv=(gamma_kv, (latent,)), cos=(cos, (t, rope)), sin=(sin, (t, rope)),
+        slots=(slots, (t,)),
+    )  # fmt: skip
+    return t, columns
