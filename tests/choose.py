@@ -40,7 +40,7 @@ SUBJECTS = {
         "operators",
         "ops",
     ),
-    "test_models*": (*EVERY, "operators", "ops", "models"),
+    "test_model*": (*EVERY, "operators", "ops", "models"),
     "test_torch*|test_npu*|test_jit_torch|test_guide*|test_jax*|test_onnx*|test_tensorflow*|"
     "test_mindspore*|test_adapter*|test_conformance": (
         *EVERY,

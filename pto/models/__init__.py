@@ -6,8 +6,10 @@ torch.ops.pto.indexer_prolog), and traced tensors inside a traced function. Cach
 where they lie.
 """
 
+from pto.models.gate import TopkGate as topk_gate
 from pto.models.indexer import IndexerProlog as indexer_prolog
 from pto.models.mla import MlaProlog as mla_prolog
 from pto.models.mla import MlaPrologBf16 as mla_prolog_bf16
+from pto.models.moe import Moe as moe
 
-__all__ = ["indexer_prolog", "mla_prolog", "mla_prolog_bf16"]
+__all__ = ["indexer_prolog", "mla_prolog", "mla_prolog_bf16", "topk_gate", "moe"]

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gates: which experts a token takes, and with what weights (GLM, DeepSeek)."""
+
+import math
+from typing import Any
+
+from pto.errors import InvalidValue
+from pto.language.dtypes import f32
+from pto.language.elementwise import sigmoid, where
+from pto.language.generated import one_hot
+from pto.language.matrix import matmul
+from pto.language.op import op
+from pto.language.ordering import topk
+from pto.language.reduce import amax, sum
+from pto.language.selection import gather
+from pto.language.tensor import Tensor
+from pto.language.types import cast
+from pto.models.formulas import require_shapes, sizes_of
+
+
+def _of_best_groups(choice: Tensor, groups: int, best: int, by_two: bool) -> Tensor:
+    """The scores of the groups that are best by their two largest, or their largest; others -inf."""
+    t, experts = choice.shape
+    grouped = choice.reshape(t, groups, experts // groups)
+    of_group = sum(topk(grouped, 2).values, -1) if by_two else amax(grouped, -1)
+    chosen = sum(cast(one_hot(topk(of_group, best).indices, groups), f32), 1)
+    return where(chosen[:, :, None] > 0, grouped, -math.inf).reshape(t, experts)
+
+
+@op(
+    "topk_gate(Tensor x, Tensor w, Tensor bias, *, int k=8, int groups=1, int best_groups=1,"
+    " bool by_two=True, float scale=1.0) -> (Tensor weights, Tensor indices)"
+)
+class TopkGate:
+    """The k experts of each token with the largest sigmoid(x w) + bias, of its best groups, and
+    their sigmoid(x w), divided by its sum, times scale."""
+
+    types = "(T, T, f32) -> (f32, i64) where T: bf16 f16 f32"
+
+    def build(x, w, bias, k, groups, best_groups, by_two, scale):
+        (t, hidden), (_, experts) = sizes_of("x", x, 2), sizes_of("w", w, 2)
+        require_shapes(w=(w, (hidden, experts)), bias=(bias, (experts,)))
+        _check("groups", groups, 1, "the experts lie in groups of equal size")
+        _check("best_groups", best_groups, 1, "a token takes experts of some groups", groups)
+        _check("k", k, 1, "a token takes some experts")
+        scores = sigmoid(matmul(x, w, f32))
+        choice = scores + bias
+        if best_groups < groups:
+            choice = _of_best_groups(choice, groups, best_groups, by_two)
+        indices = topk(choice, k).indices
+        chosen = gather(scores, -1, indices)
+        return chosen / sum(chosen, -1, True) * scale, indices
+
+
+def _check(name: str, value: int, least: int, why: str, most: Any = math.inf) -> None:
+    if not least <= value <= most:
+        raise InvalidValue(
+            f"topk_gate: {name} is {value}", why, f"pass {name} from {least} to {most}"
+        )

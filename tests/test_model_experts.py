@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gates and mixtures of experts of real models against their formulas in plain torch."""
+
+import pto.torch  # noqa: F401 registers torch.ops.pto
+import pytest
+import torch
+
+from bench import model_formulas as formulas
+from pto import models
+
+GATES = {
+    "160 experts": (160, {}),
+    "groups by two": (256, {"groups": 8, "best_groups": 4, "scale": 2.5}),
+    "groups by one": (256, {"groups": 8, "best_groups": 4, "by_two": False}),
+    "one group": (160, {"groups": 5, "best_groups": 1, "k": 6}),
+}
+every_gate = pytest.mark.parametrize(("experts", "options"), GATES.values(), ids=GATES)
+
+
+@every_gate
+@pytest.mark.parametrize("t", [1, 7, 101, 1026])
+def test_the_gate_is_its_formula(t, experts, options):
+    torch.manual_seed(t)
+    arguments = formulas.gate_arguments(t, experts, hidden=128)
+    weights, indices = models.topk_gate(*arguments, **options)
+    right, chosen = formulas.topk_gate(*arguments, **options)
+    assert torch.equal(indices, chosen)
+    torch.testing.assert_close(weights, right, rtol=1e-5, atol=1e-6)
+
+
+@every_gate
+def test_equal_scores_go_to_the_smaller_index(experts, options):
+    x, w, bias = formulas.gate_arguments(2, experts, hidden=8)
+    _, indices = models.topk_gate(x, w * 0, bias * 0, **options)
+    k = options.get("k", 8)
+    assert indices.tolist() == [list(range(k))] * 2
+
+
+def test_the_bias_chooses_and_does_not_weigh():
+    x, w, bias = formulas.gate_arguments(3, 32, hidden=8)
+    bias[5] += 10
+    weights, indices = models.topk_gate(x, w, bias, k=4)
+    assert (indices[:, 0] == 5).all()
+    scores = (x @ w).sigmoid().gather(1, indices)
+    torch.testing.assert_close(weights, scores / scores.sum(1, keepdim=True))
+
+
+def test_the_gate_takes_bf16():
+    x, w, bias = formulas.gate_arguments(8, 64)
+    x, w = x.bfloat16(), w.bfloat16()
+    _, indices = models.topk_gate(x, w, bias)
+    assert torch.equal(indices, formulas.topk_gate(x, w, bias)[1])
+
+
+@pytest.mark.parametrize("option", ["k", "groups", "best_groups"])
+def test_the_gate_refuses_nothing_of_what_it_chooses(option):
+    with pytest.raises(RuntimeError, match=f"{option} is 0"):
+        models.topk_gate(*formulas.gate_arguments(2, 32, hidden=8), **{option: 0})
+
+
+@pytest.mark.parametrize("t", [1, 2, 8, 13, 64])
+def test_the_mixture_is_its_formula(t):
+    torch.manual_seed(t)
+    arguments = formulas.moe_arguments(t)
+    got, want = models.moe(*arguments), formulas.moe(*arguments)
+    torch.testing.assert_close(got, want, rtol=2**-6, atol=2**-7)
+
+
+def test_experts_of_the_model_s_sizes(deep):
+    if not deep:
+        pytest.skip("a deep test")
+    torch.manual_seed(0)
+    arguments = formulas.moe_arguments(8, hidden=2048, inner=768, experts=128)
+    got, want = models.moe(*arguments), formulas.moe(*arguments)
+    torch.testing.assert_close(got, want, rtol=2**-6, atol=2**-7)
+
+
+def test_experts_may_be_renamed():
+    torch.manual_seed(0)
+    x, router, up, down = formulas.moe_arguments(13)
+    order = torch.randperm(router.shape[1])
+    renamed = models.moe(x, router[:, order].contiguous(), up[order], down[order])
+    assert torch.equal(renamed, models.moe(x, router, up, down))
+
+
+def test_an_expert_without_tokens_is_not_read():
+    torch.manual_seed(0)
+    x, router, up, down = formulas.moe_arguments(2)
+    right = models.moe(x, router, up, down, k=2)
+    used = (x @ router).float().topk(2).indices.unique().tolist()
+    unused = [e for e in range(len(up)) if e not in used]
+    up[unused], down[unused] = float("nan"), float("nan")
+    assert unused and torch.equal(models.moe(x, router, up, down, k=2), right)
+
+
+def test_a_token_has_the_same_result_beside_others_and_nan_stays_in_its_token():
+    torch.manual_seed(0)
+    x, router, up, down = formulas.moe_arguments(8)
+    whole = models.moe(x, router, up, down)
+    x[3, 5] = float("nan")
+    spoilt = models.moe(x, router, up, down)
+    others = [0, 1, 2, 4, 5, 6, 7]
+    assert torch.equal(spoilt[others], whole[others]) and spoilt[3].isnan().all()
+
+
+def test_the_mixture_refuses_wrong_sizes():
+    arguments = formulas.moe_arguments(3)
+    for place in range(1, 4):
+        wrong = [x[:-1] if i == place else x for i, x in enumerate(arguments)]
+        with pytest.raises(RuntimeError, match="the shape of"):
+            models.moe(*wrong)
