@@ -46,7 +46,7 @@ BUDGETS = {
     "compiler": 2090,
     "device": 465,
     "ir": 4545,
-    "isa": 17870,
+    "isa": 17915,
     "language": 9440,
     "launch": 6325,
     "models": 2500,

@@ -19,7 +19,7 @@ from pto.models.formulas import require_shapes, sizes_of
 
 
 def _of_best_groups(choice: Tensor, groups: int, best: int, by_two: bool) -> Tensor:
-    """The scores of the groups that are best by their two largest, or their largest; others -inf."""
+    """The scores of the best groups, by their two largest or their largest; -inf for others."""
     t, experts = choice.shape
     grouped = choice.reshape(t, groups, experts // groups)
     of_group = sum(topk(grouped, 2).values, -1) if by_two else amax(grouped, -1)

@@ -65,6 +65,20 @@ struct StreamSums {
   int32_t at[kStreamUnits + kStreamRows * 2 * kLineUnits];
 };
 
+// Returns the place of sums of so many vectors of columns.
+inline Place stream_sums(int rows, int vectors) {
+  const int lines = quotient_up(vectors * kLane, kLineUnits) | 1;
+  const pto_matmul_matrix sums = {of_thread<StreamSums>().at,
+                                  PTO_MATMUL_F32,
+                                  PTO_MATMUL_UNBOXED,
+                                  PTO_MATMUL_UNBOXED,
+                                  0,
+                                  0,
+                                  lines * int64_t{kLineUnits},
+                                  1};
+  return {sums, rows, vectors * kLane};
+}
+
 class Stream {
  public:
   explicit Stream(const pto_matmul_job& job)
@@ -149,7 +163,7 @@ class Stream {
     };
     for (int first = 0; first < whole; first += most) {
       const Place start = from_col(from_, first * kLane), end = from_col(to_, first * kLane);
-      const Place sums = sums_of(passing(first, 0).vectors);
+      const Place sums = stream_sums(job_.rows, passing(first, 0).vectors);
       for (int k = 0; k < job_.depth; k += step) {
         const bool is_last = k + step >= job_.depth;
         const Place* const from = k > 0 ? &sums : job_.start.data ? &start : nullptr;
@@ -165,19 +179,6 @@ class Stream {
     if (part.data) part.data = place.at(0, col);
     return part;
   }
-  Place sums_of(int vectors) const {
-    const int lines = quotient_up(vectors * kLane, kLineUnits) | 1;
-    const pto_matmul_matrix sums = {of_thread<StreamSums>().at,
-                                    PTO_MATMUL_F32,
-                                    PTO_MATMUL_UNBOXED,
-                                    PTO_MATMUL_UNBOXED,
-                                    0,
-                                    0,
-                                    lines * int64_t{kLineUnits},
-                                    1};
-    return {sums, job_.rows, vectors * kLane};
-  }
-
   // Some rows of b: vectors of columns from `col` on, units of depth from `k` on.
   struct Passing {
     int col, vectors, k, units;

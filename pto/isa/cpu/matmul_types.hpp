@@ -16,6 +16,7 @@
 #include "pto/isa/cpu/matmul_pack_rounded.hpp"
 #include "pto/isa/cpu/matmul_pack_whole.hpp"
 #include "pto/isa/cpu/matmul_patches.hpp"
+#include "pto/isa/cpu/matmul_stream_packed.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
@@ -38,7 +39,9 @@ void run_pairs(const pto_matmul_job& job) {
   using Dot = Bf16Dot<Pairs>;
   if (job.a.type == PTO_MATMUL_F32)
     return Product<Dot>(job, pack_left_rounded, pack_right_rounded).run();
-  Product<Dot>(job, pack_left_bytes<Dot, int16_t, int16_t>, pack_right_bytes<Dot, int16_t>).run();
+  const Pack left = pack_left_bytes<Dot, int16_t, int16_t>;
+  if (PackedStream<Dot, uint16_t>(job, left).run()) return;
+  Product<Dot>(job, left, pack_right_bytes<Dot, int16_t>).run();
 }
 template <class Dot>
 void run_whole(const pto_matmul_job& job) {
@@ -63,12 +66,30 @@ void run_coded(const pto_matmul_job& job) {
   Product<FloatDot>(from, left, pack_right_coded<Code>).run();
 }
 
+// Multiplies a few rows by signed bytes that are read once; false: nothing was written.
+inline bool run_few_by_bytes(const pto_matmul_job& job, bool quads) {
+  if (job.b.type != PTO_MATMUL_I8) return false;
+  static_cast<void>(quads);
+#if defined(PTO_TARGET_AVX512)
+  if (quads) {
+    using Dot = QuadDot<uint8_t>;
+    return PackedStream<Dot, uint8_t>(job, pack_left_bytes<Dot, int8_t, uint8_t>).run();
+  }
+#endif
+  using Dot = PairDot<int8_t>;
+  return PackedStream<Dot, int8_t>(job, job.a.type == PTO_MATMUL_I8
+                                            ? pack_left_bytes<Dot, int8_t, int8_t>
+                                            : pack_left_bytes<Dot, uint8_t, int8_t>)
+      .run();
+}
+
 // `quads`: the CPU multiplies quads of bytes.
 inline void run(const pto_matmul_job& job, bool quads) {
   static_cast<void>(quads);
   switch (job.a.type) {
     case PTO_MATMUL_I8:
     case PTO_MATMUL_U8:
+      if (run_few_by_bytes(job, quads)) return;
 #if defined(PTO_TARGET_AVX512)
       if (quads)
         return job.b.type == PTO_MATMUL_I8 ? run_bytes<QuadDot<int8_t>, int8_t>(job)

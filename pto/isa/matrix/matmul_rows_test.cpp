@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "pto/isa/cpu/engine.hpp"
@@ -68,6 +69,49 @@ TEST(MatmulRows, StreamsByAFewRows) {
         const int depth = 4096 * rows * rows / cols + 1 + rows % 3;
         const auto seed = unsigned(3 * cols + 1);  // b's rows lie together
         ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({rows, depth, cols}, seed, engine, rows % 2));
+      }
+}
+
+// Rows of bytes, which lie four to a float at the end of accessible memory.
+void check_rows_of_bytes(const Sizes& s, int engine, int a_type) {
+  const AtTheEdge a(s.m, (s.k + 3) / 4, (s.k + 3) / 4, 1), b(s.k, s.n / 4, s.n / 4 + 3, 2),
+      c(s.m, s.n, s.n + 1, 3);
+  const auto bytes = [](const AtTheEdge& x, int type) {
+    return pto_matmul_matrix{x.data(), type, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED,
+                             0,        0,    4 * x.stride(),     1};
+  };
+  pto_matmul_job job = {};
+  job.engine = engine;
+  job.rows = s.m, job.depth = s.k, job.cols = s.n;
+  job.a = bytes(a, a_type), job.b = bytes(b, PTO_MATMUL_I8), job.c = matrix(c);
+  job.c.type = PTO_MATMUL_I32;
+  const auto* const left = reinterpret_cast<const int8_t*>(a.data());
+  const auto* const right = reinterpret_cast<const int8_t*>(b.data());
+  if (pto_matmul(&job) != 0) return;
+  for (int i = 0; i < s.m; ++i)
+    for (int j = 0; j < s.n; ++j) {
+      int32_t sum = 0;
+      for (int k = 0; k < s.k; ++k) {
+        const int8_t x = left[i * job.a.row_stride + k];
+        sum +=
+            (a_type == PTO_MATMUL_I8 ? int(x) : int(uint8_t(x))) * right[k * job.b.row_stride + j];
+      }
+      int32_t found = 0;
+      const float at = c.at(i, j);
+      std::memcpy(&found, &at, sizeof found);
+      ASSERT_EQ(sum, found) << s.m << " x " << s.k << " x " << s.n << " engine " << engine;
+    }
+}
+
+// Rows of b that are long enough to pass by, and shorter ones.
+TEST(MatmulRows, StreamsBytesByAFewRows) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512_VNNI; ++engine)
+    for (const int rows : {1, 3, 6, 8, 13})
+      for (const Sizes b : {Sizes{0, 259, 2052}, Sizes{0, 128, 4096}, Sizes{0, 300, 36}}) {
+        if (!is_deep() && rows % 2 == 0 && b.k == 128) continue;
+        const Sizes sizes = {rows, b.k, b.n};
+        ASSERT_NO_FATAL_FAILURE(check_rows_of_bytes(sizes, engine, PTO_MATMUL_I8));
+        ASSERT_NO_FATAL_FAILURE(check_rows_of_bytes(sizes, engine, PTO_MATMUL_U8));
       }
 }
 
