@@ -27,6 +27,7 @@ from bench import convolution as convolution
 from bench import fused as fused
 from bench import gemm as gemm
 from bench import language as language
+from bench import models as models
 from bench import quantized as quantized
 from bench import tasks as tasks
 from bench import tiles as tiles
@@ -59,6 +60,8 @@ ATTENTION = ("attention", "causal", "gradients", "causal_gradients")
 SHARES |= dict.fromkeys(("linear_int8", "linear_int4"), report.QUANTISED)
 SHARES |= {"conv2d": report.CONVOLUTIONS, "scaled_matmul": report.BYTES}
 SHARES |= dict.fromkeys(ATTENTION, report.ATTENTION) | {"decode": report.DECODE}
+GROUPS = {"models": ("indexer_prolog", "mla_prolog", "topk_gate", "moe")}
+SHARES |= dict.fromkeys(GROUPS["models"], report.MODELS)
 ROWS = {name: table.row for name, table in SHARES.items()}
 TABLE = {kernel.name for kernel in kernels.KERNELS} | {f"{k.name}_half" for k in kernels.KERNELS}
 ROWS |= dict.fromkeys(TABLE, report.row)
@@ -73,7 +76,8 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--json", help="write one JSON line per measurement to this file")
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
     chosen = parser.parse_args(argv)
-    known = [*CASES, *PROGRAMS]
+    known = [*CASES, *PROGRAMS, *GROUPS]
+    chosen.case = [one for name in chosen.case for one in GROUPS.get(name, (name,))]
     for name in chosen.case:
         if name not in known:
             parser.error(f"no case is named {name!r}; there are: {', '.join(known)}")
@@ -112,7 +116,7 @@ def run_case(name: str, chosen: argparse.Namespace) -> list[Outcome]:
 def main(argv: list[str]) -> int:
     chosen = arguments(argv)
     if chosen.list:
-        print("\n".join([*CASES, *PROGRAMS]))
+        print("\n".join([*CASES, *PROGRAMS, *GROUPS]))
         return 0
     outcomes: list[Outcome] = []
     names = chosen.case or [*CASES, *PROGRAMS]

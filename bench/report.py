@@ -97,12 +97,46 @@ class Shares:
         )
 
 
+class Rooflines:
+    """A table of times, shares of the roofline, and ratios. The roofline is the larger of reading
+    and computing, whose peaks add up; each row ends with its terms, the one that binds first."""
+
+    PEERS = ("torch", "torch.compile")
+    header = (
+        f"{'operator':<18}{'size':>6} {'thr':>4} |{'pto':>11}{'roofline':>11}{'share':>8} |"
+        + "".join(f"{'vs ' + name:>{width(name) + 3}}" for name in PEERS)
+        + " | most  terms"
+    )
+
+    def row(self, outcome: Outcome) -> str:
+        first, seconds, limits = outcome.records[0], outcome.seconds(), outcome.limits()
+        read = limits.pop("read")
+        computed, ours = sum(limits.values()), seconds["pto"]
+        roofline, size = max(read, computed), "x".join(map(str, first.size))
+        peers = "".join(
+            f"{f'{seconds[name] / ours:.2f}x' if name in seconds else '-':>{width(name) + 3}}"
+            for name in self.PEERS
+        )
+        terms = [f"read {duration(read)}"]
+        terms.insert(
+            computed < read,
+            " + ".join(f"{name} {duration(taken)}" for name, taken in limits.items()),
+        )
+        most = f"{seconds['torch'] / roofline:.1f}x" if "torch" in seconds else "-"
+        return (
+            f"{first.case:<18}{size:>6} {first.threads:>4} |{duration(ours):>11}"
+            f"{duration(roofline):>11}{roofline / ours:>8.1%} |{peers} |{most:>5}"
+            f"  {'; '.join(terms)}"
+        )
+
+
 PRODUCTS = Shares("product", "peak", PEERS)
 BYTES = Shares("product", "peak", ("torch",), ("dynamic", "f32"))
 QUANTISED = Shares("layer", "limit", ("torch", "in bf16", "dense"))
 CONVOLUTIONS = Shares("layer", "peak", ("torch", "blocked"))
 ATTENTION = Shares("attention", "peak", ("torch",))
 DECODE = Shares("attention", "read", ("torch",))
+MODELS = Rooflines()
 
 
 def plain(outcome: Outcome) -> list[str]:

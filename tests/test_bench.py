@@ -19,6 +19,7 @@ from pto.bench.ceilings import peaks, ways
 from pto.bench.runner import (
     Case,
     Ceiling,
+    Everything,
     Expected,
     Goal,
     Measurement,
@@ -326,3 +327,27 @@ def test_structs_of_the_benches_have_the_fields_of_the_headers():
     ]
     for mirror, header, struct in mirrored:
         assert [name for name, _ in mirror._fields_] == fields(header, struct), struct
+
+
+def test_several_results_are_all_compared_whole():
+    def items(setting):
+        right = doubled(), torch.arange(9)
+        yield "right", lambda: (doubled(), torch.arange(9))
+        yield "first wrong", lambda: (wrong_in_one_element(), torch.arange(9))
+        yield "second wrong", lambda: (doubled(), torch.arange(9) + (torch.arange(9) == 8))
+        yield Everything(right, (1e-6, 0.0))
+
+    outcome = measure(Case("two", items, [SETTING.size], ["f32"], (1,)), SETTING, rounds=10)
+    assert list(outcome.seconds()) == ["right"]
+    assert [text[-8:] for text in outcome.wrong] == ["result 0", "result 1"]
+
+
+def test_the_roofline_is_the_larger_of_reading_and_of_all_that_is_computed():
+    records = [
+        Measurement.of("moe", Setting((8,), "bf16", 1), name, [seconds] * 3, None)
+        for name, seconds in [("pto", 8e-3), ("torch", 12e-3), ("read", 1e-3), ("peak", 5e-4)]
+    ]
+    for calls, share, first in [(2, "25.0%", "read"), (1, "18.8%", "peak")]:
+        outcome = Outcome(records, ceilings={"read": calls, "peak": 3})
+        line = report.MODELS.row(outcome)
+        assert share in line and "1.50x" in line and line.split("|")[-1].split()[1] == first

@@ -48,6 +48,14 @@ class Expected:
 
 
 @dataclass(frozen=True)
+class Everything:
+    """The right results of contenders that return several, whole; see Expected for tolerances."""
+
+    results: tuple
+    tolerances: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Ceiling:
     """A function that shows what the machine can do; `calls` of them are the work of the case."""
 
@@ -169,8 +177,10 @@ def _double(result: Any, rows: np.ndarray | None = None) -> np.ndarray:
     return (array if rows is None else array[rows]).astype(np.float64)
 
 
-def difference(actual: Any, right: Expected, dtype: str) -> str:
+def difference(actual: Any, right: Expected | Everything, dtype: str) -> str:
     """Says what is wrong with a result; "" if nothing is."""
+    if isinstance(right, Everything):
+        return _differences(actual, right, dtype)
     if hasattr(actual, "__array__") and not hasattr(actual, "detach"):
         actual = np.asarray(actual)
     if not hasattr(actual, "shape"):
@@ -190,8 +200,20 @@ def difference(actual: Any, right: Expected, dtype: str) -> str:
     )
 
 
+def _differences(actual: tuple, right: Everything, dtype: str) -> str:
+    """Says what is wrong with the first wrong one of several results."""
+    pairs = zip(actual, right.results, right.tolerances, strict=True)
+    for place, (found, wanted, tolerance) in enumerate(pairs):
+        expected = Expected(lambda rows, of=wanted: of[rows], tolerance)
+        if wrong := difference(found, expected, dtype):
+            return f"{wrong}, in result {place}"
+    return ""
+
+
 def spoil(result: Any) -> None:
     """Overwrites a result: the next contender may write into the same buffer, or nothing."""
+    for one in result if isinstance(result, tuple) else ():
+        spoil(one)
     if hasattr(result, "detach"):
         result.detach().fill_(float("nan") if result.is_floating_point() else -1)
     elif isinstance(result, np.ndarray) and result.flags.writeable:
@@ -203,7 +225,7 @@ def measure(one: Case, setting: Setting, rounds: int = 0) -> Outcome:
     contenders: dict[str, Callable] = {}
     right, work, goals, ceilings = None, None, [], []
     for item in one.contenders(setting):
-        if isinstance(item, Expected):
+        if isinstance(item, Expected | Everything):
             right = item
         elif isinstance(item, Work):
             work = item

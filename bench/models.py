@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of real models in the model's sizes, against separate operations of PyTorch and the
+same under torch.compile. Sizes are the number of tokens. Caches of the CPU are warm.
+
+The limit is the larger of reading the operands once, and the sum of their multiply-adds, each type
+at the peak of the machine.
+"""
+
+import pto.torch  # noqa: F401 registers torch.ops.pto
+import torch
+
+from bench import model_formulas as formulas
+from pto import models
+from pto.bench.runner import Ceiling, Everything, Setting, case
+from pto.ceilings import Peak, Read, ways
+
+WITHIN = {torch.int8: 0.5, torch.int64: 0, torch.bfloat16: 3e-2}  # see Everything
+SCALES_WITHIN = 2e-3
+
+
+def limits(setting: Setting, nbytes: int, **multiply_adds: int):
+    """The ceilings of so many bytes to read and multiply-adds of types, which add up."""
+    yield Ceiling("read", Read(torch.zeros(nbytes, dtype=torch.uint8), setting.threads), 1)
+    for dtype, count in multiply_adds.items():
+        peaks = [Peak(kind, setting.threads) for kind, _ in ways(dtype, has_parts=False)]
+        peak = max(peaks, key=lambda one: one.multiply_adds)
+        yield Ceiling(f"peak ({dtype})", peak, count / peak.multiply_adds)
+
+
+def contenders(ours, formula, arguments: list, caches: slice):
+    """Each with caches of its own, which are among its results, and what is right of them."""
+
+    def of(function):
+        given = [x.clone() if is_cache else x for x, is_cache in marked]
+        return lambda: (*function(*given), *given[caches])
+
+    marked = [(x, i in range(*caches.indices(len(arguments)))) for i, x in enumerate(arguments)]
+    rounding = {"emulate_precision_casts": True}  # as the separate operations round
+    compiled = torch.compile(formula, dynamic=False, options=rounding)
+    yield "pto", of(ours)
+    yield "torch", of(formula)
+    yield "torch.compile", of(compiled)
+    right = of(formula)()
+    yield Everything(right, tuple(WITHIN.get(x.dtype, SCALES_WITHIN) for x in right))
+
+
+@case("indexer_prolog", sizes=[(8,), (512,)], dtypes=["i8"])
+def indexer_prolog(setting: Setting):
+    (t,) = setting.size
+    arguments = formulas.indexer_arguments(t, eighth=False, pages=512)
+    yield from contenders(models.indexer_prolog, formulas.indexer_prolog, arguments, slice(13, 15))
+    (rank, columns), (hidden, width) = arguments[3].shape, arguments[5].shape
+    keys = hidden * (width + columns // width) + width * width
+    nbytes = sum(x.nbytes for x in arguments[:13])
+    i8, bf16 = t * rank * columns, t * (keys + columns * width)
+    yield from limits(setting, nbytes, i8=i8, bf16=bf16)
+
+
+@case("mla_prolog", sizes=[(8,), (128,)], dtypes=["i8"])
+def mla_prolog(setting: Setting):
+    (t,) = setting.size
+    arguments = formulas.mla_arguments(t, eighth=False, pages=512)
+    yield from contenders(models.mla_prolog, formulas.mla_prolog, arguments, slice(10, 13))
+    bytes_up, keys = arguments[2].numel(), arguments[4].numel()
+    bf16 = arguments[1].numel() + arguments[5].numel() + keys
+    nbytes = sum(x.nbytes for x in arguments[:10]) + t * 2 * keys // arguments[4].shape[1]
+    yield from limits(setting, nbytes, i8=t * bytes_up, bf16=t * bf16)
+
+
+@case("topk_gate", sizes=[(1,), (128,)], dtypes=["f32"])
+def topk_gate(setting: Setting):
+    (t,) = setting.size
+    arguments = formulas.gate_arguments(t, 256, hidden=5120)
+    options = {"groups": 8, "best_groups": 4, "scale": 2.5}
+
+    def ours(*tensors):
+        return models.topk_gate(*tensors, **options)
+
+    def theirs(*tensors):
+        return formulas.topk_gate(*tensors, **options)
+
+    yield from contenders(ours, theirs, arguments, slice(0, 0))
+    nbytes = sum(x.nbytes for x in arguments)
+    yield from limits(setting, nbytes, f32=t * arguments[1].numel())
+
+
+@case("moe", sizes=[(1,), (8,), (64,)], dtypes=["bf16"])
+def moe(setting: Setting):
+    (t,) = setting.size
+    arguments = formulas.moe_arguments(t, hidden=2048, inner=768, experts=32)
+    yield "pto", lambda: (models.moe(*arguments),)
+    yield "torch", lambda: (formulas.moe(*arguments),)
+    right = formulas.moe(*arguments)
+    yield Everything((right,), (WITHIN[right.dtype],))
+    x, router, up, down = arguments
+    best = torch.softmax((x @ router).float(), -1).topk(8).indices
+    expert = up[0].numel() + down[0].numel()
+    nbytes = x.nbytes + router.nbytes + 2 * len(best.unique()) * expert
+    yield from limits(setting, nbytes, bf16=t * (router.numel() + 8 * expert))
