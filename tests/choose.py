@@ -30,6 +30,8 @@ SUBJECTS = {
     "test_hints|test_options|test_tune|"
     "test_verify|test_random_programs|test_pypto*|test_examples|test_readme|"
     "test_tutorial|test_contributing|test_package|test_package_c": EVERY,
+    "test_hints|test_verify|test_random_programs|test_pypto*|test_examples|test_readme|"
+    "test_tutorial|test_contributing|test_jumps|test_package|test_package_c": EVERY,
     "test_header_examples": ("abi", "isa", "tasks", "operators", "compat"),
     "test_runtime*": ("abi", "base", "launch", "tasks", "operators"),
     "test_ops|test_op*|test_numpy*|test_custom*|test_kernel*|test_conformance|test_minilm|"

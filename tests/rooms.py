@@ -40,7 +40,7 @@ BUDGETS = {
     "adapters": 11495,
     "base": 1485,
     "bench": 1224,
-    "bindings": 4705,
+    "bindings": 4730,
     "codegen": 3110,
     "compat": 2560,
     "compiler": 2090,

@@ -43,8 +43,8 @@ def known(test: Test, kind: str) -> Any:
         fail(
             f"{kind} chooses by a traced value",
             "what runs next is known only at the call, and a branch of the program runs to its end",
-            "assign a variable on each path and use it behind them; pto.where and pto.cond choose "
-            "values",
+            "assign a variable on each path and use it behind them; leave a pto.loop or while, not "
+            "a range(), by break; pto.where and pto.cond choose values",
             InvalidType,
         )
     return value

@@ -22,12 +22,13 @@ from pto.language.control import run_loop
 from pto.language.location import shown
 from pto.language.repeat import run_while
 from pto.language.rewrite_statements import RUNTIME, Statements, arguments
+from pto.language.steps import Steps
 
 _CALLS = types.SimpleNamespace(
     run_loop=run_loop, run_if=run_if, run_while=run_while, known=conditions.known,
     both=conditions.both, either=conditions.either, negated=conditions.negated,
     compared=conditions.compared, choose=conditions.choose,
-    extreme=conditions.extreme,
+    extreme=conditions.extreme, Steps=Steps,
 )  # fmt: skip
 
 _of_calls: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()

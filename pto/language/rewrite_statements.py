@@ -8,9 +8,9 @@
                                             return locals()
                                         y, = __pto.run_if(n > 2, __pto_then_1, ..., locals())
 
-The calls (control.py, branches.py, conditions.py) execute in Python what is known while tracing. An
-`if` or `while` that is left with return, break, continue or raise stays; its condition must be
-known. Thread safety: pure functions.
+The calls (control.py, branches.py, conditions.py) execute in Python what is known while tracing.
+`break` and `continue` become flags (jumps.py). An `if` or `while` that is left with return or raise
+stays; its condition must be known. Thread safety: pure functions.
 """
 
 import ast
@@ -21,6 +21,7 @@ from typing import Any
 from pto.errors import InvalidType
 from pto.language.code_names import loops_in_call
 from pto.language.control import loop
+from pto.language.jumps import Flags, assign, flags_of, holds_not, without_jumps
 from pto.language.location import shown
 
 RUNTIME = "__pto"
@@ -52,16 +53,32 @@ class Statements(ast.NodeTransformer):
     # --- statements ------------------------------------------------------------------------------
 
     def visit_For(self, node: ast.For) -> Any:
-        self.generic_visit(node)
         kind = self._loop_of(node.iter)
         if kind is None:
+            self.generic_visit(node)
             return node
-        self._check(node, 2 if kind.takes_pairs else 1)
+        flags = self._check(node, 2 if kind.takes_pairs else 1)
+        node.body = without_jumps(node.body, flags)
+        if flags.left:
+            return self._left_loop(node, flags)
+        self.generic_visit(node)
         targets = [one.id for one in getattr(node.target, "elts", [node.target])]
         names = self._variables(node.body, but=set(targets))
         body = self._function("body", [*targets, *names], node.body, node.iter)
         call = _call("run_loop", _name(body), node.iter, _texts(names), _locals())
         return _placed([body, _assignment(names, call)], node.iter)
+
+    def _left_loop(self, node: ast.For, flags: Flags) -> Any:
+        """A loop that a break may leave, as a `while` over its index: steps.py."""
+        self.count += 1
+        steps, at = f"_steps_{self.count}", f"_at_{self.count}"
+        begin = _assignment([steps], ast.Tuple([_call("Steps", node.iter)], ast.Load()))
+        lead = [*_placed([begin], node.iter), *_text(f"{at} = {steps}.first", node.iter)]
+        [loop] = _text(f"while not {flags.left} and {steps}.goes({at}): pass", node.iter)
+        loop.body = [*_text(f"{node.target.id} = {steps}.index({at})", node.iter), *node.body,
+                     *_text(f"{at} = {steps}.after({at})", node.iter)]  # fmt: skip
+        made = self._while(loop, {node.target.id})
+        return [*lead, assign(flags.left, False, node), *made]
 
     def visit_If(self, node: ast.If) -> Any:
         if found := _jumps([*node.body, *node.orelse]) or _raises([*node.body, *node.orelse]):
@@ -75,12 +92,24 @@ class Statements(ast.NodeTransformer):
         return _placed([then, other, _assignment(names, call)], node.test)
 
     def visit_While(self, node: ast.While) -> Any:
-        if found := _jumps(node.body):
+        flags = flags_of(node.body, self._next())
+        found = _leaves(node.body) if flags else _jumps(node.body)
+        if found:
             return self._kept(node, found[0])
         if _has(node.test, ast.NamedExpr):
             return self._kept(node, node.test)
+        node.body = without_jumps(node.body, flags)
+        if not flags.left:
+            return self._while(node)
+        node.test = ast.BoolOp(ast.And(), [holds_not(flags.left, node.test), node.test])
+        _placed([node.test], node)
+        if node.orelse:
+            node.orelse = _placed([ast.If(holds_not(flags.left, node.test), node.orelse, [])], node)
+        return [assign(flags.left, False, node), *self._while(node)]
+
+    def _while(self, node: ast.While, but: set[str] = frozenset()) -> list[ast.stmt]:
         self.generic_visit(node)
-        names = self._variables(node.body)
+        names = self._variables(node.body, but)
         test = self._function("test", names, [ast.Return(_condition(node.test))], node.test)
         body = self._function("body", names, node.body, node.test)
         call = _call("run_while", _name(test), _name(body), _texts(names), _locals())
@@ -150,7 +179,11 @@ class Statements(ast.NodeTransformer):
             found = getattr(found, name, None)
         return found
 
-    def _check(self, node: ast.For, count: int) -> None:
+    def _next(self) -> int:
+        self.count += 1
+        return self.count
+
+    def _check(self, node: ast.For, count: int) -> Flags:
         targets = getattr(node.target, "elts", [node.target])
         if len(targets) != count or not all(isinstance(one, ast.Name) for one in targets):
             self._refuse(node, f"the variables of the loop: {ast.unparse(node.target)}",
@@ -161,14 +194,22 @@ class Statements(ast.NodeTransformer):
         if node.orelse:
             self._refuse(node, "the loop has an else", "a loop of the program runs to its end",
                          "put the lines behind the loop")  # fmt: skip
-        for jump in _jumps(node.body):
+        flags = flags_of(node.body, self._next())
+        leaves = _leaves(node.body)
+        if flags is None or (flags.left and count == 2):
+            leaves += [
+                one for one in _jumps(node.body) if flags is None or isinstance(one, ast.Break)
+            ]
+        for jump in leaves:
             word = type(jump).__name__.lower()
             self._refuse(
                 jump,
                 f"a {word} inside of pto.loop",
-                "a loop of the program runs to its end, with one number of iterations for all",
-                "let an if choose what an iteration changes",
+                "a loop of the program is left by a break or continue of its own, below `if` and "
+                "`with`; its versions of several iterations run to their end",
+                "let an if choose what an iteration changes, and return behind the loop",
             )
+        return flags
 
     def _refuse(self, node: ast.AST, what: str, why: str, fix: str) -> None:
         place = f"{shown(self.function.__code__.co_filename)}:{node.lineno}"
@@ -200,6 +241,15 @@ def _placed(made: list[ast.stmt], at: ast.expr) -> list[ast.stmt]:
         for part in ast.walk(one):
             if "lineno" in part._attributes and not hasattr(part, "lineno"):
                 ast.copy_location(part, at)
+    return made
+
+
+def _text(text: str, at: ast.expr) -> list[ast.stmt]:
+    """The statements of a text, at the line of `at`."""
+    made = ast.parse(text).body
+    for part in (part for one in made for part in ast.walk(one)):
+        if "lineno" in part._attributes:
+            ast.copy_location(part, at)
     return made
 
 
@@ -279,6 +329,11 @@ def _raises(body: list[ast.stmt]) -> list[ast.AST]:
         if not isinstance(node, (*_SCOPES, ast.If, ast.While, ast.For)):
             waiting += ast.iter_child_nodes(node)
     return found
+
+
+def _leaves(body: list[ast.stmt]) -> list[ast.AST]:
+    """The statements that leave the function around a body: return and yield."""
+    return [one for one in _jumps(body) if not isinstance(one, ast.Break | ast.Continue)]
 
 
 def _jumps(body: list[ast.stmt]) -> list[ast.AST]:

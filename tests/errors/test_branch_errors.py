@@ -99,7 +99,7 @@ def counts_in_python(x, rows, out):
 CASES = {
     steers_with_a_vector: (TypeError, "a condition (if", "one condition", "pto.where"),
     returns_on_one_path: (TypeError, "an if with a return inside", "at the call", "pto.where"),
-    breaks_out_of_a_range: (TypeError, "an if with a break inside", "runs to its end", ""),
+    breaks_out_of_a_range: (TypeError, "an if with a break inside", "runs to its end", "pto.loop"),
     returns_from_a_while: (TypeError, "a while with a return inside", "", ""),
     raises_on_one_path: (TypeError, "an if with a raise inside", "at the call", ""),
     writes_one_of_two: (TypeError, "another tensor on some path", "only at the call", "clone"),

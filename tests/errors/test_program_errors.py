@@ -41,7 +41,22 @@ def lost_in_a_list(x, rows, out):
 
 def leaves(x, rows, out):
     for i in pto.loop(3):
-        if i is None:
+        try:
+            break
+        finally:
+            out[i] = x[i]
+
+
+def leaves_versions(x, rows, out):
+    for i, k in pto.loop_unroll(3, unroll_list=[2]):
+        if rows[i] > k:
+            break
+        out[i] = x[i]
+
+
+def leaves_side_by_side(x, rows, out):
+    for i in pto.loop(3, parallel=True):
+        if rows[i] > 1:
             break
         out[i] = x[i]
 
@@ -209,7 +224,9 @@ CASES = {
     changes_type: (TypeError, "the variable total is f32[] in front", "", "pto.zeros"),
     lost: (TypeError, "the variable row has no value here", "lost behind it", "in front"),
     lost_in_a_list: (TypeError, "is used behind it", "lost at its end", "pto.zeros"),
-    leaves: (TypeError, "a break inside of pto.loop", "runs to its end", "an if"),
+    leaves: (TypeError, "a break inside of pto.loop", "below `if` and `with`", "an if"),
+    leaves_versions: (TypeError, "a break inside of pto.loop", "several iterations", "an if"),
+    leaves_side_by_side: (ValueError, "parallel=True, but its body has a break", "", "away"),
     returns: (TypeError, "a return inside of pto.loop", "", ""),
     real_count: (TypeError, "loop: the float 2.5 is no whole number", "integers", "cast"),
     step_0: (ValueError, "loop: the step is 0", "", ""),

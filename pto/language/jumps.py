@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns `break` and `continue` of a loop's body into flags, which branches carry.
+
+    if x[i] < 0:                        if x[i] < 0:
+        continue                            _skip_1 = True
+    if x[i] == key:                     if not _skip_1:
+        break                               if x[i] == key:
+    n = n + 1                                   _break_1 = _skip_1 = True
+                                            if not _skip_1:
+                                                n = n + 1
+
+Thread safety: pure functions; they make new nodes.
+"""
+
+import ast
+import copy
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The names of the flags of one loop; None where it has no such statement."""
+
+    left: str | None  # by a break
+    skip: str | None  # by a continue
+
+    @property
+    def guard(self) -> str:
+        """The flag under which the rest of an iteration does not run."""
+        return self.skip or self.left or ""
+
+
+def flags_of(body: list[ast.stmt], number: int) -> Flags | None:
+    """The flags for a body; None where a jump stands in a statement that no flag can leave."""
+    kinds = {type(one) for one in _jumps(body, everywhere=True)}
+    if len(_jumps(body, everywhere=True)) != len(_jumps(body, everywhere=False)):
+        return None
+    return Flags(f"_break_{number}" if ast.Break in kinds else None,
+                 f"_skip_{number}" if ast.Continue in kinds else None)  # fmt: skip
+
+
+def without_jumps(body: list[ast.stmt], flags: Flags) -> list[ast.stmt]:
+    """The body with flags in the place of its jumps; an iteration begins with a false `skip`."""
+    made = _guarded(body, flags)
+    return [assign(flags.skip, False, body[0]), *made] if flags.skip else made
+
+
+def assign(name: str, value: bool, at: ast.AST) -> ast.stmt:
+    target = ast.Name(name, ast.Store())
+    return _placed(ast.Assign([target], ast.Constant(value)), at)
+
+
+def holds_not(name: str, at: ast.AST) -> ast.expr:
+    """`not name`."""
+    return _placed(ast.UnaryOp(ast.Not(), ast.Name(name, ast.Load())), at)
+
+
+def _guarded(body: list[ast.stmt], flags: Flags) -> list[ast.stmt]:
+    made: list[ast.stmt] = []
+    for place, node in enumerate(body):
+        if isinstance(node, ast.Break | ast.Continue):  # what stands behind it never runs
+            names = {flags.guard} | ({flags.left} if isinstance(node, ast.Break) else set())
+            return made + [assign(name, True, node) for name in sorted(filter(None, names))]
+        if not _jumps([node], everywhere=False):
+            made.append(node)
+            continue
+        changed = copy.copy(node)
+        changed.body = _guarded(node.body, flags)
+        if isinstance(node, ast.If):
+            changed.orelse = _guarded(node.orelse, flags)
+        made.append(changed)
+        if rest := _guarded(body[place + 1 :], flags):
+            made.append(_placed(ast.If(holds_not(flags.guard, node), rest, []), node))
+        return made
+    return made
+
+
+def _jumps(body: list[ast.stmt], everywhere: bool) -> list[ast.stmt]:
+    """The break and continue statements of a body; or only those below `if` and `with`."""
+    found: list[ast.stmt] = []
+    waiting: list[ast.AST] = list(body)
+    scopes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.For, ast.While)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Break | ast.Continue):
+            found.append(node)
+        elif not isinstance(node, scopes) and (everywhere or isinstance(node, ast.If | ast.With)):
+            waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def _placed(node: ast.AST, at: ast.AST) -> ast.AST:
+    for inner in ast.walk(node):
+        if "lineno" in inner._attributes and not hasattr(inner, "lineno"):
+            ast.copy_location(inner, at)
+    return node
