@@ -73,8 +73,10 @@ def _repeats(array: Any) -> bool:
     """Says whether one place in memory stands for several elements, as in a stretched tensor."""
     steps = array.stride() if hasattr(array, "stride") else getattr(array, "strides", None)
     sizes = getattr(array, "shape", ())
-    return isinstance(steps, tuple) and any(
-        step == 0 and size > 1 for step, size in zip(steps, sizes, strict=True)
+    return (
+        isinstance(steps, tuple)
+        and 0 not in sizes
+        and any(step == 0 and size > 1 for step, size in zip(steps, sizes, strict=True))
     )
 
 

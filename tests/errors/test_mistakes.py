@@ -189,6 +189,7 @@ OVERLAPS = {
     "arrays behind each other": (both, ((0, (4,), (1,)), (4, (4,), (1,))), None),
     "an element that is stretched": (only_one, ((0, (4,), (1,)), (5, (4,), (0,))),
                                      "elements of y share memory"),
+    "an array without elements": (shifted, ((0, (0, 4), (4, 1)), (0, (0, 4), (0, 0))), None),
     "what is read shifted": (shifted, ((0, (8,), (1,)), (1, (8,), (1,))), None),
     "what is read and written": (shifted, ((0, (8,), (1,)), (0, (8,), (1,))), None),
 }  # fmt: skip
