@@ -59,6 +59,10 @@ def whole(trace: Trace, value: Any, name: str) -> Tensor:
         _not_whole(name, value)
     value = plain(value)
     if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            fail(f"{name}: the number {value} does not fit i64",
+                 "positions, counts and sizes are signed 64-bit integers, of up to 2**63 - 1",
+                 "use a smaller number; a loop within a loop counts further")  # fmt: skip
         return constant(trace, value, i64)
     if isinstance(value, _core.Dim):
         return Tensor(trace, trace.here().extent(value), weak=True)

@@ -22,13 +22,15 @@ int64_t number_of(const Node& node, std::string_view name) {
 // Gives a number to each part that hints ask for.
 class Parts {
  public:
-  int part_of(const Node& node) {
+  // `link`: the number of its piece of the chain.
+  int part_of(const Node& node, int link) {
     std::string name = "cut " + std::to_string(number_of(node, "cut")) + " leaf " +
                        std::to_string(number_of(node, "leaf_call"));
     if (const int64_t most = number_of(node, "merge"); most > 0) {
       name += " merge " + std::to_string(most);
       name += " from " + std::to_string(operations_[name]++ / most);
     }
+    if (link > 0) name += " link " + std::to_string(link);
     return parts_.emplace(name, static_cast<int>(parts_.size())).first->second;
   }
 
@@ -71,12 +73,18 @@ bool keeps_sums(const Graph& graph) {
 
 class Cutter {
  public:
-  Cutter(const Graph& graph, bool is_body) : graph_(graph), steps_(graph, is_body) {
+  Cutter(const Graph& graph, bool is_body, int longest) : graph_(graph), steps_(graph, is_body) {
     for (const Node& node : graph.nodes())
       if (const auto place = taken_product(node)) products_.insert(node.operands[*place]);
     Parts parts;
-    for (Value v = 0; v < static_cast<Value>(graph.nodes().size()); ++v)
-      part_.push_back(is_computed(v) ? parts.part_of(graph[v]) : 0);
+    std::vector<int> length(graph.nodes().size());  // of the chain that ends here
+    for (Value v = 0; v < static_cast<Value>(graph.nodes().size()); ++v) {
+      int& here = length[static_cast<size_t>(v)];
+      for (const Value operand : graph[v].operands)
+        here = std::max(here, length[static_cast<size_t>(operand)]);
+      here = steps_.has(v) ? 0 : here + is_computed(v);
+      part_.push_back(is_computed(v) ? parts.part_of(graph[v], (here - 1) / longest) : 0);
+    }
   }
 
   CutGraph run() {
@@ -155,6 +163,8 @@ bool belongs_to_readers(const Graph& graph, const Node& node) {
          is_number(node.type);
 }
 
-CutGraph cut_points(const Graph& graph, bool is_body) { return Cutter(graph, is_body).run(); }
+CutGraph cut_points(const Graph& graph, bool is_body, int longest) {
+  return Cutter(graph, is_body, longest).run();
+}
 
 }  // namespace pto

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CutGraph: a graph whose user asks where kernels end: which nodes may share a kernel, and a copy
+// CutGraph: a graph whose user, or whose length, says where kernels end: which nodes may share a kernel, and a copy
 // of each value that goes from one part to another, which is read from memory.
 //
-//     const CutGraph cut = cut_points(graph);
+//     const CutGraph cut = cut_points(graph, false, 256);
 //     cut.part[v];      // kernels hold nodes of one part
 //     cut.is_kept[v];   // v is its operand, read from memory
 //
@@ -28,8 +28,8 @@ struct CutGraph {
   std::vector<int> part;      // of each node; 0 where nobody asks
 };
 
-// `is_body`: see StepNodes.
-CutGraph cut_points(const Graph& graph, bool is_body);
+// `is_body`: see StepNodes. `longest`: operations in a row, after which another part begins.
+CutGraph cut_points(const Graph& graph, bool is_body, int longest);
 
 // Says whether a node belongs to the kernel of whoever reads it.
 bool belongs_to_readers(const Graph& graph, const Node& node);

@@ -17,8 +17,11 @@ namespace {
 
 class Builder {
  public:
-  Builder(const Graph& graph, bool is_body)
-      : cut_(cut_points(graph, is_body)), graph_(cut_.graph), plan_(cut_, is_body) {}
+  Builder(const Graph& graph, bool is_body, int longest)
+      : cut_(cut_points(graph, is_body, longest)),
+        longest_(longest),
+        graph_(cut_.graph),
+        plan_(cut_, is_body) {}
   Graph run();
 
  private:
@@ -34,6 +37,7 @@ class Builder {
   void build_region(GraphBuilder& builder, const std::string& key, const Region& region);
 
   const CutGraph cut_;
+  const int longest_;
   const Graph& graph_;
   FusionPlan plan_;
   // Values of the new graph: of parameters and steps, and those that kernels store.
@@ -79,7 +83,7 @@ void Builder::build_step(GraphBuilder& builder, Value v) {
   }
   Node node = graph_[v];
   node = with_bodies(std::move(node),
-                     [](const Graph& body) { return Builder(body, /*is_body=*/true).run(); });
+                     [&](const Graph& body) { return Builder(body, true, longest_).run(); });
   if (is_extent(graph_, node)) {
     made_[v] = builder.extent(reduced_size(graph_, graph_[node.operands[0]]));
   } else {
@@ -177,6 +181,8 @@ Graph Builder::run() {
 
 }  // namespace
 
-Graph fuse_regions(const Graph& graph) { return Builder(graph, /*is_body=*/false).run(); }
+Graph fuse_regions(const Graph& graph, int longest) {
+  return Builder(graph, /*is_body=*/false, longest).run();
+}
 
 }  // namespace pto

@@ -9,7 +9,9 @@
 //
 // A region is one loop nest: all its reductions have the same iteration space and the same axes.
 // Only results of reductions pass from region to region; each region computes the element-wise
-// operations that it needs again, so no temporary has the size of a full tensor.
+// operations that it needs again, so no temporary has the size of a full tensor. But after
+// `longest` operations, one after the other, a value is stored: the time that a C++ compiler takes
+// for a function grows faster than its length.
 //
 // Thread safety: pure function.
 #pragma once
@@ -18,6 +20,6 @@
 
 namespace pto {
 
-Graph fuse_regions(const Graph& graph);
+Graph fuse_regions(const Graph& graph, int longest = 256);
 
 }  // namespace pto

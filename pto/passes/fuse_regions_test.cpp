@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "pto/ir/parse.hpp"
 #include "pto/ir/verify.hpp"
 
@@ -39,6 +41,27 @@ TEST(FuseRegions, softmax_is_one_region) {
     return %6
   })"),
             "1 2");
+}
+
+TEST(FuseRegions, a_long_chain_becomes_several_kernels_each_with_what_it_reads) {
+  const auto chain = [](int length, const std::string& end) {
+    std::string text = "graph long(%x: f32[s0, s1], %y: f32[s0, s1]) -> (f32[s0, s1]) {\n";
+    for (int i = 0; i < length; ++i) {
+      const std::string last = i == 0 ? "%x" : "%" + std::to_string(i - 1);
+      const char* const other = i % 100 == 7 ? "%3" : "%y";
+      text += "%" + std::to_string(i) + " = add(" + last + ", " + (i > 3 ? other : "%y") +
+              ") : f32[s0, s1]\n";
+    }
+    return text + end;
+  };
+  EXPECT_EQ(regions((chain(250, "return %249\n}")).c_str()), "1 0");
+  EXPECT_EQ(regions((chain(1000, "return %999\n}")).c_str()), "1 0, 1 0, 1 0, 1 0");
+  EXPECT_EQ(regions((chain(600,
+                           "%600 = sum(%599) {axes=[1]} : f32[s0, 1]\n"
+                           "%601 = broadcast(%600) : f32[s0, s1]\n"
+                           "%602 = div(%599, %601) : f32[s0, s1]\nreturn %602\n}"))
+                        .c_str()),
+            "1 0, 1 0, 1 1");
 }
 
 TEST(FuseRegions, other_axes_make_another_region_and_only_the_reduction_crosses) {

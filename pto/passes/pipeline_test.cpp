@@ -9,6 +9,7 @@
 #include "pto/ir/print.hpp"
 #include "pto/ir/random_graph.hpp"
 #include "pto/ir/verify.hpp"
+#include "pto/passes/fuse_regions.hpp"
 #include "pto/passes/rewrite.hpp"
 
 namespace pto::pipeline_test {
@@ -73,6 +74,12 @@ TEST_P(EachPass, reaches_its_end) {
 INSTANTIATE_TEST_SUITE_P(Pipeline, EachPass,
                          ::testing::ValuesIn(kPipeline.begin(), kPipeline.end()),
                          [](const auto& test) { return std::string(test.param.name); });
+
+INSTANTIATE_TEST_SUITE_P(OfShortChains, EachPass,
+                         ::testing::Values(Pass{
+                             "fuse_regions",
+                             [](const Graph& graph, PassNotes*) { return fuse_regions(graph, 2); },
+                             "values are stored in between"}));
 
 TEST(Pipeline, runs_dumps_and_times_every_pass_in_order) {
   const Graph graph = random_graph(1);

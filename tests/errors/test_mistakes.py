@@ -102,7 +102,20 @@ OF_LOOPS = {
                                      ValueError,
                                      "'n' is computed from the iteration before", "", "reduce"),
 }  # fmt: skip
-CASES = OF_TENSORS | OF_LOOPS | {
+OF_COUNTS = {
+    "a count that does not fit": ("for i in pto.loop(2**63):\n    out[0] = x[0]", ValueError,
+                                  "loop: the number 9223372036854775808 does not fit i64", "64-bit",
+                                  "smaller"),
+    "a step that does not fit": ("for i in pto.loop(0, 10, 2**63):\n    out[0] = x[0]", ValueError,
+                                 "does not fit i64", "64-bit", "smaller"),
+    "a step of 0 from data": ("for i in pto.loop(0, 3, r[2]):  #!\n    out[0] = x[0]", RuntimeError,
+                              "loop: the step is 0", "", ""),
+    "a real count": ("for i in pto.loop(x[0, 0]):\n    out[0] = x[0]", TypeError,
+                     "is no whole number", "", "pto.cast"),
+    "a count of rank 1": ("for i in pto.loop(r):\n    out[0] = x[0]", TypeError,
+                          "is no whole number", "rank 0", "index"),
+}  # fmt: skip
+CASES = OF_TENSORS | OF_LOOPS | OF_COUNTS | {
     f"{name} of a {symbol}": (row[0].format(text), row[1], *row[2:])
     for name, row in OF_SYMBOLS.items() for symbol, text in SYMBOLS.items()
 }  # fmt: skip
@@ -129,7 +142,35 @@ def test_a_mistake_is_told_with_its_line_and_the_fix(name, functions):
     assert error.why and error.fix and fix.replace("{{n}}", "{n}") in error.fix, str(error)
 
 
+def nested(depth, head):
+    """A body that adds 1 to out[0] below so many statements."""
+    lines = [line.replace("?", str(k)) for k in range(depth) for line in head]
+    deep, made = 0, ["k = r[1]"]
+    for line in lines:
+        made.append("    " * deep + line)
+        deep += line.endswith(":")
+    return "\n".join([*made, "    " * deep + "out[0] = out[0] + 1"])
+
+
+MANY = "y = x\nfor k in range(700):\n    y = (y + k % 7) * -1\nout[:] = y"
+
+
+def many(x):
+    for k in range(700):
+        x = (x + k % 7) * -1
+    return x
+
+
 FINE = {
+    "loops 20 deep": (nested(20, ["for i? in pto.loop(r[1]):"]), lambda x, r: 0 * x[0] + 1),
+    "while 19 deep": (nested(19, ["k? = r[1]", "while k? > 0:", "k? = k? - 1"]),
+                      lambda x, r: 0 * x[0] + 1),
+    "branches 20 deep": (nested(20, ["if r[0] > 1 - ?:"]), lambda x, r: 0 * x[0] + 1),
+    "1400 operations one after the other": (MANY, lambda x, r: many(x)[0]),
+    "a negative count": ("out[0] = 1\nfor i in pto.loop(r[1] - 5):\n    out[0] = 2\n"
+                         "for i in pto.loop(-3):\n    out[0] = 3", lambda x, r: 0 * x[0] + 1),
+    "bounds far apart": ("n = 0\nfor i in pto.loop(-(2**63), 2**63 - 1, 2**62):\n    n = n + 1\n"
+                         "out[0] = n * pto.ones([4])", lambda x, r: 0 * x[0] + 4),
     "f-strings": ("y = f'{x.shape[0]} {r[0]} {x} {r[0]:>40}'\nout[0] = x[0] * 2",
                   lambda x, r: x[0] * 2),
     "a dict of sizes": ("out[0] = x[0] * {x.shape[0]: 3}[x.shape[0]]", lambda x, r: x[0] * 3),
