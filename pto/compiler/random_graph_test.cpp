@@ -3,6 +3,7 @@
 // else within the interpreter's bounds. A failure prints the seed and a shrunk graph to paste.
 // The deep run compiles every random graph that the tests of the other stages make.
 #include "pto/ir/random_graph.hpp"
+#include "pto/ir/rebuild.hpp"
 
 #include <gtest/gtest.h>
 
@@ -76,6 +77,8 @@ class Output {
   }
   void* data() { return memory_.data() + kFence; }
 
+  bool has_bits_of(const Output& other) const { return memory_ == other.memory_; }
+
   bool fences_stand() const {
     const auto intact = [](unsigned char byte) { return byte == kPoison; };
     return std::all_of(memory_.begin(), memory_.begin() + kFence, intact) &&
@@ -102,9 +105,8 @@ uint64_t scalar_bits(DType dtype, ElementNumber value) {
                          : static_cast<uint64_t>(value.integer);
 }
 
-// Runs on these inputs and compares; returns the difference, or nothing.
-std::string compare(const Program& program, const Graph& graph, const std::vector<Array>& inputs,
-                    const std::vector<StrideClass>& layouts) {
+std::vector<Output> run(const Program& program, const Graph& graph,
+                        const std::vector<Array>& inputs, const std::vector<StrideClass>& layouts) {
   std::vector<Placed> placed;
   std::vector<uint64_t> scalars;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -122,6 +124,13 @@ std::string compare(const Program& program, const Graph& graph, const std::vecto
     outputs.emplace_back(program.spec().outputs[i].dtype, call.output_sizes(static_cast<int>(i)));
   for (Output& output : outputs) pointers.push_back(output.data());
   call.run(pointers);
+  return outputs;
+}
+
+// Runs on these inputs and compares; returns the difference, or nothing.
+std::string compare(const Program& program, const Graph& graph, const std::vector<Array>& inputs,
+                    const std::vector<StrideClass>& layouts) {
+  std::vector<Output> outputs = run(program, graph, inputs, layouts);
   const auto wanted = interpret_with_bounds(graph, inputs);
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].fences_stand()) return "output " + std::to_string(i) + " overruns its memory";
@@ -172,6 +181,28 @@ std::string check(const Kind& kind, const Graph& graph, uint64_t seed) {
   return "";
 }
 
+// Compiles one program with kernels cut and ordered in some ways; its bits stay.
+std::string check_cuts(const Kind& kind, const Graph& graph, uint64_t seed) {
+  CompileOptions options;
+  options.strides = layouts_of(graph, seed);
+  options.target = target_of_seed(seed);
+  const Hint merge{"merge", {1 + static_cast<int64_t>(seed % 3)}, ""};
+  const Hint order{"order", {}, seed % 2 == 0 ? "depth" : "longest"};
+  const Hint workers{"workers", {1 + static_cast<int64_t>(seed % 4)}, ""};
+  try {
+    const auto inputs = random_inputs(graph, seed, kind.inputs);
+    const auto whole = run(*compile(graph, options), graph, inputs, options.strides);
+    const Graph cut = with_hints(graph, {merge, order, workers});
+    const auto parts = run(*compile(cut, options), graph, inputs, options.strides);
+    for (size_t i = 0; i < whole.size(); ++i)
+      if (!whole[i].has_bits_of(parts[i])) return "output " + std::to_string(i) + " differs";
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    return text.find("' cannot run inside a fused kernel") == text.npos ? text : "";
+  }
+  return "";
+}
+
 class RandomGraph : public testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
@@ -180,9 +211,10 @@ class RandomGraph : public testing::TestWithParam<Kind> {
   }
 };
 
-TEST_P(RandomGraph, compiled_equals_the_interpreter) {
-  const Kind& kind = GetParam();
-  const uint64_t tests = is_deep() ? random_tests() : kind.tests;
+using Check = std::string (*)(const Kind&, const Graph&, uint64_t);
+
+void check_random_graphs(const Kind& kind, uint64_t quick, Check check) {
+  const uint64_t tests = is_deep() ? random_tests() : quick;
   std::atomic<uint64_t> next{0};
   std::mutex mutex;
   std::vector<std::string> failures;
@@ -202,6 +234,14 @@ TEST_P(RandomGraph, compiled_equals_the_interpreter) {
   work();
   second.join();
   for (const std::string& failure : failures) ADD_FAILURE() << failure;
+}
+
+TEST_P(RandomGraph, compiled_equals_the_interpreter) {
+  check_random_graphs(GetParam(), GetParam().tests, check);
+}
+
+TEST_P(RandomGraph, kernels_that_hints_cut_and_order_have_the_same_bits) {
+  check_random_graphs(GetParam(), GetParam().tests / 4, check_cuts);
 }
 
 // The size of the merged axis, 0, names no symbol.
