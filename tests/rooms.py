@@ -42,7 +42,7 @@ BUDGETS = {
     "bench": 1224,
     "bindings": 4770,
     "codegen": 3220,
-    "compat": 2560,
+    "compat": 2570,
     "compiler": 2090,
     "device": 465,
     "ir": 4560,

@@ -169,3 +169,27 @@ def test_what_a_chip_alone_understands_is_refused_or_named_at_the_users_line(pyp
 def test_nothing_imports_it_by_default():
     text = "import pto, importlib.util\nassert importlib.util.find_spec('pypto') is None"
     subprocess.run([sys.executable, "-c", text], check=True)
+
+
+def test_settings_of_tasks_and_their_order_are_options_of_the_language(pypto, tmp_path):
+    """They change no bit, and show in the plan of lines inside or behind them."""
+    text = (
+        "import pypto\n@pypto.jit\ndef f(a, out):\n    out[:] = pypto.exp(a) * 2\n"
+        "@pypto.jit\ndef g(a, out):\n"
+        "    with pypto.options(pass_options={'vec_nbuffer_setting': {-1: 4, 0: 9}}):\n"
+        "        out[:] = pypto.exp(a) * 2\n"
+        "@pypto.jit\ndef h(a, out):\n"
+        "    pypto.set_pass_options(cube_l1_reuse_setting={0: 2, 3: 8})\n"
+        "    pypto.set_runtime_options(device_sched_mode=1)\n"
+        "    out[:] = pypto.exp(a) * 2\n"
+    )
+    program = loaded(tmp_path, text)
+    found = {}
+    for name in "fgh":
+        function, out = getattr(program, name), torch.empty_like(_A)
+        function(_A, out)
+        choices = {c.what: c.value for c in function.explain(_A, out).choices if c.by == "user"}
+        found[name] = out, choices
+    assert found["f"][1] == {} and found["g"][1] == {"tiles_per_task": "4"}
+    assert found["h"][1] == {"tiles_per_task": "8", "order": "depth"}
+    assert all(torch.equal(found[name][0], found["f"][0]) for name in "gh")

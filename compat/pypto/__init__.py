@@ -29,7 +29,9 @@ from pto.language import Tensor as _Traced
 from pto.language.annotations import TensorType
 from pto.language.location import also_ours, user_line
 from pto.language.symbol import SymbolicScalar as _SymbolicScalar
+from pto.language.tile_hints import set_options as _set_for_lines
 from pto.language.trace import is_tracing
+from pypto._settings import NESTED, ORDER, TASKS, flat, options_of
 
 _IMPORTED = {*globals()}
 _HERE = Path(__file__).resolve().parent
@@ -312,6 +314,8 @@ def _no_meaning(settings: dict[str, Any], but: Any = ()) -> None:
 _ACTING = {"name": "semantic_label", "vec_tile_shapes": "vec_tile_shapes",
            "cube_tile_shapes": "cube_tile_shapes"}  # fmt: skip
 
+_ACTS = (*_ACTING, *TASKS, ORDER, *NESTED)
+
 
 class options(contextlib.ContextDecorator):  # noqa: N801 a name of that package
     """`with pypto.options(...)` or `@pypto.options(...)`: settings for what is inside.
@@ -324,7 +328,8 @@ class options(contextlib.ContextDecorator):  # noqa: N801 a name of that package
         self.given = {_ACTING[key]: value for key, value in ({"name": name} | settings).items()
                       if key in _ACTING and value}  # fmt: skip
         self.scope: Any = None
-        _no_meaning(settings, but=_ACTING)
+        self.given |= options_of(settings)
+        _no_meaning(flat(settings), but=_ACTS)
         self.parts = _parts(settings)
 
     def __enter__(self) -> "options":
@@ -343,15 +348,16 @@ class options(contextlib.ContextDecorator):  # noqa: N801 a name of that package
 
 def _parts(settings: dict[str, Any]) -> bool:
     """Says whether settings part the functions that operations become."""
-    inside = settings.get("pass_options")
-    return "sg_set_scope" in (settings | inside if isinstance(inside, dict) else settings)
+    return "sg_set_scope" in flat(settings)
 
 
 def _set_options(**settings: Any) -> None:
     """The same for the lines behind it."""
-    _no_meaning(settings, but=_ACTING)
+    _no_meaning(settings, but=_ACTS)
     if not is_tracing():
         return
+    if found := options_of(settings):
+        _set_for_lines(**found)
     if settings.get("vec_tile_shapes"):
         set_vec_tile_shapes(*settings["vec_tile_shapes"])
     if settings.get("cube_tile_shapes"):

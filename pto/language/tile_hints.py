@@ -187,7 +187,16 @@ def options(**given: Any) -> contextlib.AbstractContextManager[None]:
 
     Tiles and labels are among them; those that lines inside set end with the block, too.
     """
-    hints, changes = of(current("options")), {}
+    return of(current("options")).scope(**_changes(given))
+
+
+def set_options(**given: Any) -> None:
+    """The same settings for the lines behind this one."""
+    of(current("set_options")).set(**_changes(given))
+
+
+def _changes(given: dict[str, Any]) -> dict[str, Hint]:
+    changes: dict[str, Hint] = {}
     for name, value in given.items():
         if name in _HINTS:
             changes |= _hint(name, value)
@@ -199,7 +208,7 @@ def options(**given: Any) -> contextlib.AbstractContextManager[None]:
         if name in _INERT:
             _warn_once(name, f"{name} changes nothing", _INERT[name])
         changes[name] = _option(name, value)
-    return hints.scope(**changes)
+    return changes
 
 
 def _warn_once(name: str, what: str, why: str) -> None:
