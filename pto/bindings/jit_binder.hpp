@@ -40,7 +40,7 @@ HostExecutor& torch_executor();
 
 class JitBinder final : public Binder {
  public:
-  static constexpr int kMaxParameters = 32;
+  static constexpr int kMaxParameters = PTO_MAX_ARGUMENTS;
 
   // With `takes_object` the first parameter may be the object of a method: neither array nor
   // constant. What the function reads of it is the constant `state(object)`.

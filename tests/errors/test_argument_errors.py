@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import pto
+from pto._core import MAX_TENSORS
 
 
 @pto.jit
@@ -147,12 +148,12 @@ def test_arguments_that_do_not_fit_raise_pythons_own_error(call):
         call()
 
 
-def test_seventeen_tensors_are_one_too_many():
-    names = [f"x{i}" for i in range(17)]
+def test_one_tensor_too_many_is_named():
+    names = [f"x{i}" for i in range(MAX_TENSORS + 1)]
     space = {}
     exec(f"def many({', '.join(names)}):\n    return {' + '.join(names)}", space)
-    with pytest.raises(ValueError, match="many: x16 is the 17th array"):
-        pto.jit(space["many"])(*[T] * 17)
+    with pytest.raises(ValueError, match=f"many: {names[-1]} is the {len(names)}"):
+        pto.jit(space["many"])(*[T] * len(names))
 
 
 def test_a_function_that_calls_itself_with_arrays_is_refused():

@@ -14,7 +14,7 @@ from pto.adapters.onnxruntime.graph import OnnxGraph, OnnxNode, OnnxValue, parse
 from pto.adapters.onnxruntime.rows import row_of
 from pto.adapters.onnxruntime.table import CONTROL_FLOW
 
-# An operator takes 16 tensors, and a kernel 32 with results and temporaries: these leave room.
+# An operator takes 32 tensors, and a kernel 64 with results and temporaries: these leave room.
 INPUTS_MAX, OUTPUTS_MAX, NODES_MAX = 12, 8, 48
 
 

@@ -122,8 +122,11 @@ class ComputeCall {
                                 std::to_string(context_->num_outputs()) + " outputs");
   }
 
-  static constexpr std::array<int, PTO_MAX_TENSORS> kPlaces = {0, 1, 2,  3,  4,  5,  6,  7,
-                                                               8, 9, 10, 11, 12, 13, 14, 15};
+  static constexpr auto kPlaces = [] {
+    std::array<int, PTO_MAX_TENSORS> places{};
+    for (int i = 0; i < PTO_MAX_TENSORS; ++i) places[static_cast<size_t>(i)] = i;
+    return places;
+  }();
 
   const pto_operator& op_;
   const Attributes& attributes_;
