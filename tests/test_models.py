@@ -266,3 +266,56 @@ def test_the_mla_prolog_refuses_wrong_sizes(is_quantised):
         wrong = [x[:-1] if i == place else x for i, x in enumerate(arguments)]
         with pytest.raises(RuntimeError, match="the shape of|differ"):
             mla(is_quantised)(*wrong)
+
+
+# --- both in one program -------------------------------------------------------------------------
+
+
+@pto.jit
+def both_prologs(
+    x, w_dq, w_uq_qr, w_uq_qr_scale, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin,
+    w_qb, w_qb_scale, wk, w_proj, gamma, beta, hadamard_q, hadamard_k,
+    kv_cache, kr_cache, kv_scale, k_cache, k_scale, slots,
+):  # fmt: skip
+    q_nope, q_rope, q_norm, q_norm_scale, kv_cache[:], kr_cache[:], kv_scale[:] = (
+        models.mla_prolog(
+            x, w_dq, w_uq_qr, w_uq_qr_scale, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin,
+            kv_cache, kr_cache, kv_scale, slots,
+        )
+    )  # fmt: skip
+    q, q_scale, weights, k_cache[:], k_scale[:] = models.indexer_prolog(
+        x, q_norm, q_norm_scale, w_qb, w_qb_scale, wk, w_proj, gamma, beta, cos, sin,
+        hadamard_q, hadamard_k, k_cache, k_scale, slots,
+    )  # fmt: skip
+    return q_nope, q_rope, q, q_scale, weights
+
+
+def arguments_of_both(t):
+    latent, index = formulas.mla_arguments(t), formulas.indexer_arguments(t)
+    return [*latent[:10], *index[3:9], *index[11:13], *latent[10:13], *index[13:15], latent[13]]
+
+
+def in_two_calls(given):
+    """The results of both_prologs by one operator after the other, which write into `given`."""
+    q_nope, q_rope, *q_norm = models.mla_prolog(*given[:10], *given[18:21], given[23])
+    found = models.indexer_prolog(
+        given[0], *q_norm, *given[10:16], *given[8:10], *given[16:18], *given[21:23], given[23]
+    )
+    return q_nope, q_rope, *found
+
+
+@pytest.mark.parametrize("t", [1, 8, 13])
+def test_both_prologs_as_one_program_have_the_bits_of_two_calls(t):
+    torch.manual_seed(t)
+    arguments = arguments_of_both(t)
+    given, expected = copies(arguments), copies(arguments)
+    pairs = zip((*both_prologs(*given), *given), (*in_two_calls(expected), *expected), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_both_prologs_are_one_launch_with_each_product_once():
+    found = both_prologs.explain(*arguments_of_both(8))
+    assert found.cpp.count('extern "C"') == 1
+    names = ["kv_cache", "kr_cache", "kv_scale", "k_cache", "k_scale"]
+    assert [name for _, name in found.memory.in_place] == names
+    assert len([one for one in found.every_step() if one.kind == "product"]) == 9

@@ -24,15 +24,22 @@ def absorbed(q, w_uk):
     return out
 
 
+def _halves(pairs: Tensor, shape: tuple) -> tuple[Tensor, Tensor]:
+    """The first and the second elements of pairs, bf16, as f32; they lie beside each other in
+    memory, so that what reads them reads runs."""
+    halves, half = tensor(shape, bf16), pairs.shape[-2]
+    halves[..., :half], halves[..., half:] = pairs[..., 0], pairs[..., 1]
+    return cast(halves[..., :half], f32), cast(halves[..., half:], f32)
+
+
 def _queries(part: Callable, w_uk: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    """(q_nope, q_rope); part(shape, index) has bf16 elements of the queries in this shape."""
+    """(q_nope, q_rope); part(i) has elements i of the queries of each head, bf16."""
     (t, rope), (heads, nope, _) = cos.shape, w_uk.shape
-    q_rope, pairs, of_rope = tensor((t, heads, rope), bf16), (nope + rope) // 2, nope // 2
-    first, second = (
-        cast(part((t, heads, pairs, 2), (..., slice(of_rope, None), i)), f32) for i in (0, 1)
-    )
-    turn(first, second, cos[:, None], sin[:, None], q_rope)
-    return absorbed(part((t, heads, nope + rope), (..., slice(0, nope))), w_uk), q_rope
+    shape = (t, heads, rope)
+    pairs = part(slice(nope, None)).reshape(t, heads, rope // 2, 2)
+    q_rope = tensor(shape, bf16)
+    turn(*_halves(pairs, shape), cos[:, None], sin[:, None], q_rope)
+    return absorbed(part(slice(0, nope)), w_uk), q_rope
 
 
 def _keys(kv: Tensor, gamma: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
@@ -66,7 +73,9 @@ class MlaProlog:
         x, w_dq, w_uq_qr, w_uq_qr_scale, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin,
         kv_cache, kr_cache, k_scale, slots,
     ):  # fmt: skip
-        t, columns = _check(x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, slots)
+        t, heads, columns = _check(
+            x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, slots
+        )
         pages, page, _, groups = sizes_of("k_scale", k_scale, 4)
         latent, rope = gamma_kv.shape[0], cos.shape[1]
         require_shapes(
@@ -79,10 +88,10 @@ class MlaProlog:
         q_norm, row_scale = q8(rms_norm(matmul(x, w_dq), gamma_q))
         sums = matmul(q_norm, w_uq_qr, i32)
 
-        def part(shape, index):
-            by_column = w_uq_qr_scale.reshape(1, *shape[1:])[index]
-            found = cast(sums.reshape(shape)[index], f32)
-            return cast(found * row_scale.reshape(t, 1, 1) * by_column, bf16)
+        def part(i):
+            scales = row_scale.reshape(t, 1, 1), w_uq_qr_scale.reshape(heads, columns // heads)
+            found = cast(sums.reshape(t, heads, columns // heads)[..., i], f32)
+            return cast(found * scales[0] * scales[1][:, i], bf16)
 
         q_nope, q_rope = _queries(part, w_uk, cos, sin)
         k_latent, k_rope = _keys(matmul(x, w_dkv_kr), gamma_kv, cos, sin)
@@ -111,22 +120,24 @@ class MlaPrologBf16:
     def build(
         x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, kv_cache, kr_cache, slots
     ):
-        _check(x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, slots)
+        t, heads, columns = _check(
+            x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, slots
+        )
         pages, page, *_ = sizes_of("kv_cache", kv_cache, 4)
         latent, rope = gamma_kv.shape[0], cos.shape[1]
         require_shapes(kv_cache=(kv_cache, (pages, page, 1, latent)),
                        kr_cache=(kr_cache, (pages, page, 1, rope)))  # fmt: skip
         cos, sin = cast(cos, f32), cast(sin, f32)
         q_norm = rms_norm(matmul(x, w_dq), gamma_q)
-        q = matmul(q_norm, w_uq_qr)
-        q_nope, q_rope = _queries(lambda shape, at: q.reshape(shape)[at], w_uk, cos, sin)
+        q = matmul(q_norm, w_uq_qr).reshape(t, heads, columns // heads)
+        q_nope, q_rope = _queries(lambda i: q[..., i], w_uk, cos, sin)
         k_latent, k_rope = _keys(matmul(x, w_dkv_kr), gamma_kv, cos, sin)
         caches = _put(kv_cache, slots, k_latent), _put(kr_cache, slots, k_rope)
         return q_nope, q_rope, q_norm, *caches
 
 
 def _check(x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, slots):
-    """States the shapes that both forms have; returns (t, columns of w_uq_qr)."""
+    """States the shapes that both forms have; returns (t, heads, columns of w_uq_qr)."""
     (t, hidden), (_, rank) = sizes_of("x", x, 2), sizes_of("w_dq", w_dq, 2)
     (heads, nope, latent), (_, rope) = sizes_of("w_uk", w_uk, 3), sizes_of("cos", cos, 2)
     columns = heads * (nope + rope)
@@ -136,4 +147,4 @@ def _check(x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, slots)
         gamma_kv=(gamma_kv, (latent,)), cos=(cos, (t, rope)), sin=(sin, (t, rope)),
         slots=(slots, (t,)),
     )  # fmt: skip
-    return t, columns
+    return t, heads, columns
