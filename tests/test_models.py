@@ -249,7 +249,7 @@ def test_absorbed_queries_score_as_expanded_keys_do():
     torch.manual_seed(0)
     arguments = formulas.mla_arguments(8, quantised=False)
     x, _, w_up, w_uk = arguments[:4]
-    (heads, nope, _), (_, page, _, latent) = w_uk.shape, arguments[9].shape
+    (heads, nope, _), (_, _, _, latent) = w_uk.shape, arguments[9].shape
     q_nope, _, q_norm = models.mla_prolog_bf16(*arguments)
     rows = arguments[9].view(-1, latent)[arguments[-1]].double()
     q = (q_norm.double() @ w_up.double()).reshape(len(x), heads, -1)[..., :nope]

@@ -38,7 +38,7 @@ class TopkGate:
     types = "(T, T, f32) -> (f32, i64) where T: bf16 f16 f32"
 
     def build(x, w, bias, k, groups, best_groups, by_two, scale):
-        (t, hidden), (_, experts) = sizes_of("x", x, 2), sizes_of("w", w, 2)
+        (_, hidden), (_, experts) = sizes_of("x", x, 2), sizes_of("w", w, 2)
         require_shapes(w=(w, (hidden, experts)), bias=(bias, (experts,)))
         _check("groups", groups, 1, "the experts lie in groups of equal size")
         _check("best_groups", best_groups, 1, "a token takes experts of some groups", groups)
