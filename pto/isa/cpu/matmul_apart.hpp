@@ -76,15 +76,23 @@ class Apart {
 
   // Writes the outputs, or nothing.
   bool run() const {
-    if (job_.rows > kFewRows || job_.packed || job_.bias.data || job_.start.data) return false;
-    if (job_.depth <= 0 || !to_.is_plain(job_.rows, job_.cols)) return false;
-    if (!has_float_rows(job_.a, job_.a_scale, job_.rows, job_.depth)) return false;
+    if (!has_few_rows()) return false;
     if (has_float_rows(job_.b, job_.b_scale, job_.depth, job_.cols)) return by_rows();
-    if (has_float_rows(turned(job_.b), job_.b_scale, job_.cols, job_.depth)) return by_columns();
-    return false;
+    return has_columns() && by_columns();
   }
+  // The same where b has columns alone.
+  bool run_by_columns() const { return has_few_rows() && has_columns() && by_columns(); }
 
  private:
+  bool has_few_rows() const {
+    if (job_.rows > kFewRows || job_.packed || job_.bias.data || job_.start.data) return false;
+    return job_.depth > 0 && to_.is_plain(job_.rows, job_.cols) &&
+           has_float_rows(job_.a, job_.a_scale, job_.rows, job_.depth);
+  }
+  bool has_columns() const {
+    return has_float_rows(turned(job_.b), job_.b_scale, job_.cols, job_.depth);
+  }
+
   static constexpr int kFewRows = PTO_MATMUL_FEW_ROWS;
   static constexpr int kLongest = 256;  // floats of a row or column of b
   static constexpr int kAhead = 16;     // rows or columns of b that are asked for early

@@ -2,6 +2,12 @@
 // The loops of TMATMUL for CPUs with AVX2, FMA and F16C; CMakeLists.txt gives the flags.
 #include "pto/isa/cpu/matmul_types.hpp"
 
-extern "C" void pto_matmul_avx2(const pto_matmul_job* job, int quads) {
+extern "C" {
+void pto_matmul_avx2(const pto_matmul_job* job, int quads) {
   pto::isa::matmul::run(*job, quads != 0);
+}
+
+int pto_matmul_avx2_by_columns(const pto_matmul_job* job) {
+  return pto::isa::matmul::Apart(*job).run_by_columns();
+}
 }
