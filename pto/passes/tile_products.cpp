@@ -13,9 +13,9 @@ namespace {
 
 constexpr int64_t kRowsOfBlock = 12, kColsOfBlock = 64;  // tiles lie at whole blocks of its loops
 constexpr int64_t kMostRows = 960, kMostCols = 512;  // each packs little beside what it computes
-constexpr int64_t kLeastWork = 8 << 10, kLongest = 1024;  // few rows read long parts of b's rows
-constexpr int64_t kLeastRows = 48;                        // of tiles of which there are many
-constexpr int64_t kElements = 256 << 10;                  // of a tile of whole rows
+constexpr int64_t kLeastWork = 32 << 10, kLongest = 4096;  // few rows read long parts of b's rows
+constexpr int64_t kLeastRows = 48;                         // of tiles of which there are many
+constexpr int64_t kElements = 256 << 10;                   // of a tile of whole rows
 constexpr int64_t kTilesWanted = 8;
 
 Dim quotient_up(const Dim& a, const Dim& b) { return floordiv(a + b - 1, b); }
