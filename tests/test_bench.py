@@ -23,9 +23,11 @@ from pto.bench.runner import (
     Expected,
     Goal,
     Measurement,
+    OffByOne,
     Outcome,
     Setting,
     Work,
+    difference,
     measure,
 )
 from pto.config import config
@@ -284,7 +286,7 @@ def test_the_reference_kernels_are_right(size, stream):
             kernel.name, d.x, out=out, y=y, gain=d.gain, bias=d.bias, threads=2, stream=stream
         )()
         work = Expected(lambda rows, k=kernel: k.torch(d.double(rows)))
-        assert runner.difference(out, work, "f32") == "", kernel.name
+        assert difference(out, work, "f32") == "", kernel.name
 
 
 def test_every_case_finds_its_operators():
@@ -340,6 +342,17 @@ def test_several_results_are_all_compared_whole():
     outcome = measure(Case("two", items, [SETTING.size], ["f32"], (1,)), SETTING, rounds=10)
     assert list(outcome.seconds()) == ["right"]
     assert [text[-8:] for text in outcome.wrong] == ["result 0", "result 1"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "by", "is_right"), [(0, 0, True), (2, 1, True), (3, 1, False), (1, 2, False)]
+)
+def test_few_quantised_numbers_may_differ_by_one(changed, by, is_right):
+    right = torch.full((4, 250), 100, dtype=torch.int8)
+    found = right.clone()
+    found[0, :changed] += by
+    expected = Expected(lambda rows: right[rows], OffByOne(2e-3))
+    assert (difference(found, expected, "i8") == "") == is_right
 
 
 def test_the_roofline_is_the_larger_of_reading_and_of_all_that_is_computed():

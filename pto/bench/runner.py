@@ -44,7 +44,16 @@ class Expected:
     """The exact result of chosen rows, in f64."""
 
     of_rows: Callable
-    tolerance: float | None = None  # absolute and relative; None: that of the element type
+    # Absolute and relative; None: that of the element type.
+    tolerance: "float | OffByOne | None" = None
+
+
+@dataclass(frozen=True)
+class OffByOne:
+    """A tolerance of quantised numbers, which a last bit of a float moves to the next one: at most
+    this share of them differs, by 1."""
+
+    share: float
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ class Everything:
     """The right results of contenders that return several, whole; see Expected for tolerances."""
 
     results: tuple
-    tolerances: tuple[float, ...]
+    tolerances: tuple[float | OffByOne, ...]
 
 
 @dataclass(frozen=True)
@@ -190,7 +199,7 @@ def difference(actual: Any, right: Expected | Everything, dtype: str) -> str:
     if found.shape != expected.shape:
         return f"has shape {found.shape}, expected {expected.shape}"
     tolerance = TOLERANCE[dtype] if right.tolerance is None else right.tolerance
-    bad = ~(np.abs(found - expected) <= tolerance * (1 + np.abs(expected)))
+    bad = _wrong(found, expected, tolerance)
     if not bad.any():
         return ""
     at = tuple(np.argwhere(bad)[0].tolist())
@@ -198,6 +207,13 @@ def difference(actual: Any, right: Expected | Everything, dtype: str) -> str:
         f"is wrong at {int(bad.sum())} of {bad.size} checked elements: row {int(rows[at[0]])},"
         f" column {at[1:]}: {found[at]:.9g} where {expected[at]:.9g} is right"
     )
+
+
+def _wrong(found: np.ndarray, expected: np.ndarray, tolerance: float | OffByOne) -> np.ndarray:
+    if isinstance(tolerance, OffByOne):
+        differs = found != expected
+        return differs if differs.mean() > tolerance.share else np.abs(found - expected) > 1
+    return ~(np.abs(found - expected) <= tolerance * (1 + np.abs(expected)))
 
 
 def _differences(actual: tuple, right: Everything, dtype: str) -> str:
