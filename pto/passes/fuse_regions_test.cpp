@@ -55,7 +55,7 @@ TEST(FuseRegions, a_long_chain_becomes_several_kernels_each_with_what_it_reads) 
     return text + end;
   };
   EXPECT_EQ(regions((chain(250, "return %249\n}")).c_str()), "1 0");
-  // The others read the third sum, which the first one stores, too.
+  // The first one also stores %3, which the others read.
   EXPECT_EQ(regions((chain(1000, "return %999\n}")).c_str()), "2 0, 1 0, 1 0, 1 0");
   EXPECT_EQ(regions((chain(600,
                            "%600 = sum(%599) {axes=[1]} : f32[s0, 1]\n"

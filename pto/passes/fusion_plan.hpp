@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // FusionPlan: says which values of a graph each kernel computes, and when kernels and steps run.
 //
-//     const CutGraph cut = cut_points(graph, false);
+//     const CutGraph cut = cut_points(graph, false, 256);
 //     FusionPlan plan(cut, false);
 //     for (const auto& [key, region] : plan.regions()) region.outputs;   // values that it stores
 //

@@ -6,7 +6,7 @@
 // In:   a fused graph.
 // Out:  for each product by a matrix that only kernels read: a loop whose body multiplies rows by
 //       columns of the operands, runs the kernels on that tile, and writes what the graph still
-//       needs. The whole product exists nowhere. The tiles write apart, so cores share them.
+//       needs. The product exists a tile at a time. Tiles write apart, so cores share them.
 // Cost: a walk of the graph for each product.
 //
 // A kernel joins where each of its elements needs one row of the product, or one row and one
