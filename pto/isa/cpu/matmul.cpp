@@ -58,7 +58,8 @@ int64_t pto_matmul_packed_bytes(const pto_matmul_job* job) {
   const Unit unit = unit_of(job->b.type, engine);
   const int64_t units = (int64_t(job->depth) + 8 * unit.elements - 1) / (8 * unit.elements) * 8;
   const int64_t cols = (int64_t(job->cols) + 15) / 16 * 16;  // whole groups of columns are written
-  return units * cols * unit.bytes + 32;
+  const int64_t sums = has_bytes && unit.elements == 4 ? cols * 4 : 0;  // matmul_excess.hpp
+  return units * cols * unit.bytes + sums + 32;
 }
 
 int32_t pto_matmul_narrow_depth(const pto_matmul_job* job) {

@@ -59,7 +59,7 @@ void expect_known(const pto_matmul_job& job) {
       {"bytes by bytes for any CPU", 15092453944706906913u},
       {"bytes by bytes for AVX2", 8969956449289559753u},
       {"bytes by bytes for AVX-512", 13231486685885729569u},
-      {"bytes by bytes for AVX512_VNNI", 14420786460974395301u}};
+      {"bytes by bytes for AVX512_VNNI", 13633476424312406139u}};
   const std::string name = pto_matmul_layout_name(pto_matmul_layout(&job));
   const auto at = known.find(name);
   const uint64_t digest = digest_of(job);
@@ -69,7 +69,7 @@ void expect_known(const pto_matmul_job& job) {
 // Where it fails: raise PTO_MATMUL_LAYOUT_VERSION, since files hold what older versions packed, and
 // write the digests of the new one. Tiles of AMX have columns at the edge that hold anything.
 TEST(MatmulLayout, a_layout_that_changes_has_another_version) {
-  ASSERT_EQ(PTO_MATMUL_LAYOUT_VERSION, 1);
+  ASSERT_EQ(PTO_MATMUL_LAYOUT_VERSION, 2);
   for (int engine = PTO_MATMUL_PORTABLE; engine < PTO_MATMUL_AMX; ++engine) {
     for (const int type : {PTO_MATMUL_F32, PTO_MATMUL_BF16}) {
       const pto_matmul_job job = job_of(engine, type, PTO_MATMUL_CHAIN);

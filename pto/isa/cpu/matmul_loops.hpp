@@ -7,6 +7,7 @@
 // Invariant: writes the rows x cols of job.c and nothing else; takes its memory once per thread.
 // Thread safety: each thread has its own panels.
 #pragma once
+#include "pto/isa/cpu/matmul_excess.hpp"
 #include "pto/isa/cpu/matmul_pack.hpp"
 #include "pto/isa/cpu/matmul_stream.hpp"
 #include "pto/isa/cpu/of_thread.hpp"
@@ -52,6 +53,11 @@ class Product {
         to_(job.c, job.rows, job.cols),
         from_(job.start, job.rows, job.cols),
         slivers_(quotient_up(job.rows, kRows)) {
+    if (packed_ && first_factor_) {
+      const int units = quotient_up(quotient_up(job.depth, Dot::kPerUnit), kGroup) * kGroup;
+      const int cols = job.packed_cols ? job.packed_cols : job.cols;
+      packed_sums_ = packed_ + panel_bytes(units, quotient_up(cols, kLane) * kLane);
+    }
     if (!kReadsRows<Dot> || job.packs) return;
     is_narrow_ = job.c.type == PTO_MATMUL_F16 || job.c.type == PTO_MATMUL_BF16;
     const bool is_even = job.depth % Dot::kPerUnit == 0;  // all units are whole
@@ -129,7 +135,7 @@ class Product {
     if (!job_.packed || job_.packs) pack_panels(block, right, depth);
     for (int p = 0; p < panels; ++p) {
       const Columns c = columns(block, p);
-      sum_columns(right + panel_bytes(depth, c.before), c, block.units);
+      sum_columns(right + panel_bytes(depth, c.before), c, block);
       if (block.is_last && job_.bias.data) take_bias(c);
     }
     if (job_.packs) return;
@@ -258,7 +264,7 @@ class Product {
     if (is_whole)
       out = rounds ? narrow_outputs(r, c) : outputs(to_, from, r.begin, c.begin, c.vectors);
     out.soon = soon;
-    if (first_factor_) out.first = first() + c.before;
+    if (first_factor_ && (block.is_first || !packed_sums_)) out.first = first(c);
     if (block.is_last && job_.bias.data) out.last = last() + c.before;
     if (is_whole) {
       multiply(out, block, tiles, c, b);
@@ -357,19 +363,11 @@ class Product {
     if (j < count) lanes::store_part<kLane>(to + j, lanes::load<kLane>(from + j), count - j);
   }
 
-  // Bytes of a whose sign was turned count 128 too many or too few: sums up what their product with
-  // b then has in excess.
-  void sum_columns(const char* panel, const Columns& c, int units) {
-    if (!first_factor_) return;
-    for (int v = 0; v < c.vectors; ++v) {
-      typename Dot::Sum sum = {};
-      const char* b = panel + v * kLane * Dot::kRightBytes;
-      for (int u = 0; u < units; ++u, b += c.vectors * kLane * Dot::kRightBytes)
-        sum = Dot::add(sum, lanes::splat<typename Dot::Vector>(0x01010101), Dot::load(b));
-      sum = sum * lanes::splat<typename Dot::Sum>(
-                      typename RemoveReference<decltype(sum[0])>::type(first_factor_));
-      __builtin_memcpy(first() + c.before + v * kLane, &sum, sizeof sum);
-    }
+  // Behind a packed b stand the sums of all blocks.
+  void sum_columns(const char* panel, const Columns& c, const Block& block) {
+    if (!first_factor_ || (job_.packed && !job_.packs)) return;
+    add_excess<Dot>(panel, c.vectors, block.units, first_factor_, packed_sums_ && !block.is_first,
+                    first(c));
   }
 
   void take_bias(const Columns& c) {
@@ -377,14 +375,18 @@ class Product {
     const auto* const bias = static_cast<const Unit*>(job_.bias.data);
     for (int j = 0; j < c.count; ++j) last()[c.before + j] = bias[cols.at(c.begin + j)];
   }
-  Unit* first() const { return reinterpret_cast<Unit*>(panels_.first); }
+  Unit* first(const Columns& c) const {
+    if (packed_sums_) return reinterpret_cast<Unit*>(packed_sums_) + job_.packed_first + c.begin;
+    return reinterpret_cast<Unit*>(panels_.first) + c.before;
+  }
   Unit* last() const { return reinterpret_cast<Unit*>(panels_.last); }
 
   const pto_matmul_job& job_;
   const Pack left_, right_;
   Panels& panels_;
-  const int first_factor_;  // of the excess of b's columns; 0: there is none
-  char* packed_;            // the next block's; null: packed at each call
+  const int first_factor_;       // of the excess of b's columns; 0: there is none
+  char* packed_;                 // the next block's; null: packed at each call
+  char* packed_sums_ = nullptr;  // of the excess of all columns
   Place to_, from_;
   const int slivers_;
   bool is_narrow_ = false;                        // c, of f16 or bf16
