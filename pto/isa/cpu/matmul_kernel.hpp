@@ -223,12 +223,11 @@ struct Micro {
     (__builtin_prefetch(t.to[I % Vectors] + (Rows + I / Vectors) * t.to_stride, 1), ...);
   }
 
-  // Asks for the one or two lines of a unit. They come into the second cache where a panel would
-  // push the present one out of the first.
+  // Asks for the one or two lines of a unit, into the second cache: the first one would lose other
+  // lines for them, and has room for fewer requests at a time.
   static PTO_INLINE void ask(const char*& soon, int64_t step) {
-    constexpr int kNear = kVectorBytes == 64 ? 3 : 2;
-    __builtin_prefetch(soon, 0, kNear);
-    if constexpr (kPanel > kLineBytes) __builtin_prefetch(soon + kLineBytes, 0, kNear);
+    __builtin_prefetch(soon, 0, 2);
+    if constexpr (kPanel > kLineBytes) __builtin_prefetch(soon + kLineBytes, 0, 2);
     soon += step;
     keep(soon);
   }
