@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matmul stream packed: products of a few rows, whose time is that of reading b once, by a b of
-// bytes or bf16. Rows of b pass a few at a time, in long runs, which a CPU prefetches; runs of them
-// become panels in the first cache, beside sums that stay in the second one.
+// bytes or bf16. Rows of b pass some at a time, in long runs, which memory gives fastest; columns
+// of them become panels in the first cache while the first rows of a are multiplied by them, beside
+// sums that stay in the second one.
 //
 //     const bool is_done = PackedStream<PairDot<int8_t>, int8_t>(job, pack_left).run();
 //
@@ -9,6 +10,7 @@
 // Law: that of the job; the same bits as the loops over panels.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
+#include "pto/isa/cpu/lines.hpp"
 #include "pto/isa/cpu/matmul_pack_bytes.hpp"
 #include "pto/isa/cpu/matmul_place.hpp"
 #include "pto/isa/cpu/matmul_stream.hpp"
@@ -20,28 +22,39 @@ namespace matmul {
 // bytes without a sign by signed ones: then b gets 128 more, which the sums lack at first.
 template <class Dot, class T>
 class PackedStream {
-  static constexpr int kDepth = 32;  // rows of b that pass at once
-  static constexpr int kUnits = kDepth / Dot::kPerUnit;
-  static constexpr int kPanelCols = kVectors * kLane;
+  using Sum = typename Dot::Sum;
+  static constexpr int kPerUnit = Dot::kPerUnit, kDepth = 64;  // rows of b that pass at once
+  static constexpr int kUnits = kDepth / kPerUnit;
+  // Vectors of AVX-512 interleave elements fastest within boxes of 16 bytes: sums have the columns
+  // of a panel in that order until the last ones are written.
+  static constexpr bool kBoxed = kVectorBytes == 64 && Dot::kRightBytes == 4;
+  // A tile of sums: rows at most, and vectors.
+  static constexpr int kHigh = 4, kWide = kBoxed ? 4 : kVectors;
+  static constexpr int kPanelCols = kWide * kLane, kOnce = kBoxed ? 64 / sizeof(T) : kPanelCols;
+  using Row = Vec<T, kOnce>;
   static constexpr int64_t kUnitBytes = int64_t{kPanelCols} * Dot::kRightBytes;
   static constexpr int64_t kPanelBytes = kUnits * kUnitBytes;
-  static constexpr int kRun = 4 * kLineBytes;  // bytes of a row of b that are packed at once
-  static constexpr int kAbreast = kRun / int(sizeof(T)) / kPanelCols;  // panels of a run
-  static constexpr int kExcess = Dot::kPerUnit == 4 ? 128 : 0;
-  static constexpr int64_t kLeastRow = 2 << 10, kLeast = 512 << 10;  // bytes of b
+  // Panels of less than a line of b are packed some at once: the lines of rows that lie far apart
+  // share a place in the first cache.
+  static constexpr bool kFuses = kPanelCols * int(sizeof(T)) >= kLineBytes;
+  static constexpr int kAbreast = kFuses ? 1 : 4 * kLineBytes / int(sizeof(T)) / kPanelCols;
+  static constexpr int kExcess = kPerUnit == 4 ? 128 : 0;
+  // Narrower ones, and smaller ones, are no slower by the loops over panels.
+  static constexpr int kLeastCols = sizeof(T) == 1 ? 64 : 256;
+  static constexpr int64_t kLeast = 4 << 10;  // elements of b
 
  public:
   PackedStream(const pto_matmul_job& job, Pack left)
       : job_(job),
         left_(left),
         to_(job.c, job.rows, job.cols),
-        is_narrow_(job.c.type == PTO_MATMUL_BF16) {}
+        is_narrow_(job.c.type == PTO_MATMUL_BF16),
+        b_row_(job.b.row_stride) {}
 
   // Writes the outputs, or nothing.
   bool run() {
     if (job_.rows > kStreamRows || job_.packed || job_.packs || job_.bias.data) return false;
-    const int64_t row = job_.cols * int64_t(sizeof(T));
-    if (row < kLeastRow || job_.depth * row < kLeast) return false;
+    if (job_.cols < kLeastCols || int64_t{job_.depth} * job_.cols < kLeast) return false;
     if (job_.start.data || !fits_outputs()) return false;
     if (!has_rows(job_.b, job_.b_scale, job_.depth, job_.cols)) return false;
     if (kExcess > 0) {
@@ -67,31 +80,44 @@ class PackedStream {
   struct Rows {
     int begin, count;
   };
+  // Sums of a tile in front of some units (null: what its rows begin with) and behind them.
+  struct Sums {
+    const char* from;
+    char* to;
+    int64_t from_row, to_row;  // bytes
+    bool is_last;              // to c
+  };
+  // Rows of b, beginning with the units of a panel.
+  struct Right {
+    const T* at;
+    int64_t row;
+    int rows;
+  };
 
   bool fits_outputs() const {
     if (!to_.is_plain(job_.rows, job_.cols)) return false;
-    if (is_narrow_) return kReadsRows<Dot> && job_.cols % kPanelCols == 0;
+    if (is_narrow_) return kReadsRows<Dot>;
     return job_.c.type == PTO_MATMUL_F32 || job_.c.type == PTO_MATMUL_I32;
   }
-  int slivers() const { return quotient_up(job_.rows, kRows); }
+  int slivers() const { return quotient_up(job_.rows, kHigh); }
   Rows rows(int sliver) const {
     const int begin = share(job_.rows, sliver, slivers());
     return {begin, share(job_.rows, sliver + 1, slivers()) - begin};
   }
 
-  // Begins the sums of each row with what the excess of b adds to them.
+  // Finds what the excess of b adds to each row of sums.
   void take_excess() {
     for (int r = 0; r < job_.rows; ++r) {
       const auto* const row = static_cast<const int8_t*>(job_.a.data) + r * job_.a.row_stride;
       int32_t sum = 0;
       for (int k = 0; k < job_.depth; ++k) sum += row[k];
-      for (int j = 0; j < kPanelCols; ++j) begin_[r * kPanelCols + j] = -kExcess * sum;
+      begin_[r] = -kExcess * sum;
     }
   }
 
   // Packs the units of a, some rows of b deep; returns how many there are.
   int pack_left(int k) {
-    const int units = smaller(kUnits, quotient_up(job_.depth - k, Dot::kPerUnit));
+    const int units = smaller(kUnits, quotient_up(job_.depth - k, kPerUnit));
     for (int s = 0; s < slivers(); ++s) {
       const Rows r = rows(s);
       left_(job_, a_ + r.begin * kUnits, {r.begin, r.count, r.count, k, units});
@@ -99,130 +125,226 @@ class PackedStream {
     return units;
   }
 
-  // Adds the products of some rows of b.
+  const T* right_at(int k, int panel) const {
+    return static_cast<const T*>(job_.b.data) + k * b_row_ + panel * kPanelCols;
+  }
+  // Adds the products of some rows of b, and asks for those that follow.
   void pass(const Range& block, int k) {
     const int units = pack_left(k);
+    const pto_runs next = {right_at(k + kDepth, block.first), b_row_ * int64_t(sizeof(T)),
+                           block.count() * kPanelCols * int64_t(sizeof(T)),
+                           smaller(job_.depth - k - kDepth, kDepth)};
+    Lines lines(&next, 0, int64_t{block.count()} * units);
     for (int first = block.first; first < block.last; first += kAbreast) {
       const Range panels = {first, smaller(block.last, first + kAbreast)};
-      pack(panels, k, units);
-      multiply(block, panels, k, units);
+      if (!kFuses) pack(panels, k, units);
+      multiply(block, panels, k, units, lines);
     }
   }
 
-  // Packs runs of rows, as many at a time as a unit has: rows may lie so far apart that few of
-  // their lines stay in the first cache.
+  // Packs runs of rows, as many at a time as a unit has.
   void pack(const Range& panels, int k, int units) {
-    const int64_t row = job_.b.row_stride;
-    const T* from = static_cast<const T*>(job_.b.data) + k * row + panels.first * kPanelCols;
-    for (int u = 0; u < units; ++u, from += Dot::kPerUnit * row) {
-      const int rows = job_.depth - k - u * Dot::kPerUnit;
+    const T* from = right_at(k, panels.first);
+    for (int u = 0; u < units; ++u, from += kPerUnit * b_row_) {
       char* to = b_ + u * kUnitBytes;
       for (int p = 0; p < panels.count(); ++p, to += kPanelBytes)
-        pack_unit(to, from + p * kPanelCols, row, rows);
+        pack_unit(to, {from + p * kPanelCols, b_row_, job_.depth - k - u * kPerUnit});
     }
   }
   // Packs the units of a panel from rows below each other, zeros below the last one.
-  static PTO_INLINE void pack_unit(char* to, const T* from, int64_t row, int rows) {
-    using Row = Vec<T, kPanelCols>;
-    constexpr int N = Dot::kPerUnit;
-    Row v[N] = {};
+  static PTO_INLINE void pack_unit(char* to, const Right& from) {
     PTO_UNROLL
-    for (int i = 0; i < N; ++i) {
-      if (i < rows) __builtin_memcpy(&v[i], from + i * row, sizeof v[i]);
-      if (kExcess > 0) v[i] = v[i] ^ T(0x80);
-    }
-    if constexpr (N == 2) {
-      const Row pairs[] = {lanes::zip_low(v[0], v[1]), lanes::zip_high(v[0], v[1])};
-      __builtin_memcpy(to, pairs, sizeof pairs);
+    for (int first = 0; first < kPanelCols; first += kOnce)
+      pack_once(to + first * Dot::kRightBytes, {from.at + first, from.row, from.rows});
+  }
+  template <class V>
+  static PTO_INLINE V low(V a, V b) {
+    if constexpr (kBoxed)
+      return zip<0>(a, b);
+    else
+      return lanes::zip_low(a, b);
+  }
+  template <class V>
+  static PTO_INLINE V high(V a, V b) {
+    if constexpr (kBoxed)
+      return zip<1>(a, b);
+    else
+      return lanes::zip_high(a, b);
+  }
+  // Without arrays, which g++ 12 would keep in memory too.
+  static PTO_INLINE void pack_once(char* to, const Right& from) {
+    if constexpr (kPerUnit == 2) {
+      const Row a = row_of(from, 0), b = row_of(from, 1);
+      put(to, 0, low(a, b)), put(to, 1, high(a, b));
     } else {
-      using Halves = Vec<uint16_t, kPanelCols / 2>;
-      const auto a = bit_cast<Halves>(lanes::zip_low(v[0], v[1])),
-                 b = bit_cast<Halves>(lanes::zip_low(v[2], v[3])),
-                 c = bit_cast<Halves>(lanes::zip_high(v[0], v[1])),
-                 d = bit_cast<Halves>(lanes::zip_high(v[2], v[3]));
-      const Halves quads[] = {lanes::zip_low(a, b), lanes::zip_high(a, b), lanes::zip_low(c, d),
-                              lanes::zip_high(c, d)};
-      __builtin_memcpy(to, quads, sizeof quads);
+      const Row v0 = row_of(from, 0), v1 = row_of(from, 1), v2 = row_of(from, 2),
+                v3 = row_of(from, 3);
+      using Halves = Vec<uint16_t, kOnce / 2>;
+      const auto a = bit_cast<Halves>(low(v0, v1)), b = bit_cast<Halves>(low(v2, v3)),
+                 c = bit_cast<Halves>(high(v0, v1)), d = bit_cast<Halves>(high(v2, v3));
+      put(to, 0, low(a, b)), put(to, 1, high(a, b)), put(to, 2, low(c, d)), put(to, 3, high(c, d));
     }
   }
+  static PTO_INLINE Row row_of(const Right& from, int number) {
+    Row row = {};
+    if (number < from.rows) __builtin_memcpy(&row, from.at + number * from.row, sizeof row);
+    return kExcess > 0 ? row ^ T(0x80) : row;
+  }
+  template <class V>
+  static PTO_INLINE void put(char* to, int number, V v) {
+    __builtin_memcpy(to + number * int(sizeof v), &v, sizeof v);
+  }
 
-  void multiply(const Range& block, const Range& panels, int k, int units) {
-    const Place sums = stream_sums(job_.rows, block.count() * kVectors);
+  void multiply(const Range& block, const Range& panels, int k, int units, Lines& lines) {
+    const Place place = stream_sums(job_.rows, block.count() * kWide);
     for (int p = 0; p < panels.count(); ++p) {
       const int panel = panels.first + p, at = (panel - block.first) * kPanelCols;
+      const Right right = {right_at(k, panel), b_row_, job_.depth - k};
       for (int s = 0; s < slivers(); ++s) {
         const Rows r = rows(s);
-        Outputs out = outputs(sums, k > 0 ? &sums : nullptr, r.begin, at, kVectors);
-        if (k == 0 && kExcess > 0) go_on_from_excess(&out, r.begin);
-        if (k + kDepth >= job_.depth) end_at(&out, r.begin, panel * kPanelCols);
-        if (s == 0) out.soon = soon(block, panel - block.first, k + kDepth);
-        MicroKernel<Dot>::get(r.count, kVectors)(
-            {a_ + r.begin * kUnits, b_ + p * kPanelBytes, units, 1, 0}, out);
+        char* const sums = place.vector(r.begin, at);
+        const int64_t row = place.rows.stride * 4;
+        Sums of = {k > 0 ? sums : nullptr, sums, row, row, k + kDepth >= job_.depth};
+        if (of.is_last) of.to = output(r.begin, panel * kPanelCols), of.to_row = output_row();
+        add(r, b_ + p * kPanelBytes, units, of, s == 0 ? &right : nullptr, lines);
       }
     }
   }
-  void go_on_from_excess(Outputs* out, int row) const {
-    for (int v = 0; v < kVectors; ++v)
-      out->from[v] = reinterpret_cast<const char*>(begin_ + row * kPanelCols + v * kLane);
-    out->from_stride = kPanelCols * int64_t(sizeof(int32_t));
+  char* output(int row, int col) const {
+    if (!is_narrow_) return to_.vector(row, col);
+    return static_cast<char*>(job_.c.data) + row * output_row() + col * int64_t(sizeof(uint16_t));
   }
-  // Lets the last sums go to c.
-  void end_at(Outputs* out, int row, int col) const {
-    if (is_narrow_) {
-      auto* const to = static_cast<uint16_t*>(job_.c.data) + row * job_.c.row_stride + col;
-      for (int v = 0; v < kVectors; ++v) out->to[v] = reinterpret_cast<char*>(to + v * kLane);
-      out->to_stride = job_.c.row_stride * int64_t(sizeof(uint16_t));
-      out->rounds = true;
-      return;
+  int64_t output_row() const { return job_.c.row_stride * (is_narrow_ ? 2 : 4); }
+
+  // Adds the products of some rows by a panel. The first ones, for which `right` is given, pack it.
+  void add(const Rows& r, char* panel, int units, const Sums& sums, const Right* right,
+           Lines& lines) {
+    switch (r.count) {
+      case 1:
+        return add<1>(r.begin, panel, units, sums, right, lines);
+      case 2:
+        return add<2>(r.begin, panel, units, sums, right, lines);
+      case 3:
+        return add<3>(r.begin, panel, units, sums, right, lines);
+      default:
+        return add<kHigh>(r.begin, panel, units, sums, right, lines);
     }
-    for (int v = 0; v < kVectors; ++v) out->to[v] = to_.vector(row, col + v * kLane);
-    out->to_stride = to_.rows.stride * int64_t(sizeof(int32_t));
+  }
+  template <int N>
+  void add(int row, char* panel, int units, const Sums& sums, const Right* right, Lines& lines) {
+    if (right)
+      tile<N, true>(row, panel, units, sums, *right, lines);
+    else
+      tile<N, false>(row, panel, units, sums, {}, lines);
+  }
+  template <int N, bool IsFirst>
+  void tile(int row, char* panel, int units, const Sums& sums, Right right, Lines& lines) {
+    using M = Micro<Dot, N, kWide>;
+    Sum sum[N * kWide];
+    begin<N>(typename M::All(), sum, sums, row);
+    const int32_t* a = a_ + row * kUnits;
+    for (int unit = 0; unit < units; unit += kGroup, a += N * kGroup) {
+      for (int u = 0; u < smaller(kGroup, units - unit); ++u, panel += kUnitBytes) {
+        if constexpr (IsFirst) {
+          lines.take_turn();
+          if constexpr (kFuses) pack_unit(panel, right);
+          right.at += kPerUnit * right.row, right.rows -= kPerUnit;
+        }
+        M::template step<void>(typename M::Down(), typename M::Across(), sum, typename M::Packed{a},
+                               u, panel);
+      }
+    }
+    if (sums.is_last && kBoxed) order<N>(sum);
+    end<N>(typename M::All(), sum, sums);
+  }
+  template <int N, int... I>
+  PTO_INLINE void begin(Indices<I...>, Sum* sum, const Sums& of, int row) const {
+    using M = Micro<Dot, N, kWide>;
+    if (of.from)
+      ((sum[I] = M::load(of.from + I / kWide * of.from_row, I % kWide)), ...);
+    else if constexpr (kExcess > 0)
+      ((sum[I] = lanes::splat<Sum>(uint32_t(begin_[row + I / kWide]))), ...);
+    else
+      ((sum[I] = Sum{}), ...);
+  }
+  template <int N, int... I>
+  PTO_INLINE void end(Indices<I...>, const Sum* sum, const Sums& to) const {
+    if constexpr (kReadsRows<Dot>) {
+      if (to.is_last && is_narrow_) {
+        const Vec<uint16_t, kLane> narrow[] = {Dot::rounded(sum[I])...};
+        (__builtin_memcpy(to.to + I / kWide * to.to_row + I % kWide * sizeof narrow[I], &narrow[I],
+                          sizeof narrow[I]),
+         ...);
+        return;
+      }
+    }
+    (__builtin_memcpy(to.to + I / kWide * to.to_row + I % kWide * sizeof sum[I], &sum[I],
+                      sizeof sum[I]),
+     ...);
   }
 
-  // While a panel of these rows is multiplied, a piece of one of the rows that follow is asked for,
-  // one row after the other: memory gives long runs faster than many short ones at once.
-  Soon soon(const Range& block, int panel, int k) const {
-    constexpr int kLines = kVectors * kLane * Dot::kRightBytes > kLineBytes ? 2 : 1;
-    constexpr int kPiece = kUnits * kLines * kLineBytes;
-    const int pieces = quotient_up(block.count() * kPanelCols * int(sizeof(T)), kPiece);
-    const int row = k + panel / pieces;
-    if (row >= job_.depth || panel / pieces >= kDepth) return {};
-    const T* const at =
-        static_cast<const T*>(job_.b.data) + row * job_.b.row_stride + block.first * kPanelCols;
-    return {reinterpret_cast<const char*>(at) + panel % pieces * kPiece, kLines * kLineBytes, 0};
+  // Takes the boxes of the lower or upper halves of a and b in turn.
+  template <int Half, int... I>
+  static PTO_INLINE Sum boxes(Sum a, Sum b, Indices<I...>) {
+    constexpr int kBox = 4;
+    return __builtin_shufflevector(
+        a, b, (I / kBox % 2 * kLane + Half * (kLane / 2) + I / kBox / 2 * kBox + I % kBox)...);
+  }
+  // Puts the columns of sums in their order.
+  template <int N>
+  static PTO_INLINE void order(Sum* sum) {
+    using All = typename IndicesTo<kLane>::type;
+    constexpr int kApart = kPerUnit == 4 ? 2 : 1;  // vectors whose boxes alternate
+    PTO_UNROLL
+    for (int round = 1; round < kPerUnit; round *= 2) {
+      PTO_UNROLL
+      for (int r = 0; r < N; ++r) {
+        Sum* const v = sum + r * kWide;
+        Sum next[kWide];
+        PTO_UNROLL
+        for (int i = 0; i < kWide / 2; ++i) {
+          const int from = kApart == 2 ? i : 2 * i;
+          next[2 * i] = boxes<0>(v[from], v[from + kApart], All());
+          next[2 * i + 1] = boxes<1>(v[from], v[from + kApart], All());
+        }
+        PTO_UNROLL
+        for (int i = 0; i < kWide; ++i) v[i] = next[i];
+      }
+    }
   }
 
   // Multiplies by the columns beyond the last whole panel.
   void rest(int col) {
-    int32_t sums[kStreamRows * kPanelCols] = {};
-    if (kExcess > 0) __builtin_memcpy(sums, begin_, sizeof sums);
-    const Place to({sums, job_.c.type, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, kPanelCols, 1},
-                   job_.rows, kPanelCols);
-    const int64_t row = job_.b.row_stride;
+    constexpr int kBytes = kPanelCols * 4;
+    alignas(kLineBytes) char sums[kStreamRows * kBytes];
+    const int64_t bytes = (job_.cols - col) * (is_narrow_ ? 2 : 4);
     for (int k = 0; k < job_.depth; k += kDepth) {
       const int units = pack_left(k);
-      for (int u = 0; u < units; ++u) {
-        const int first = k + u * Dot::kPerUnit;
-        T part[Dot::kPerUnit][kPanelCols] = {};
-        for (int i = 0; i < Dot::kPerUnit && first + i < job_.depth; ++i)
-          __builtin_memcpy(part[i], static_cast<const T*>(job_.b.data) + (first + i) * row + col,
-                           size_t(job_.cols - col) * sizeof(T));
-        pack_unit(b_ + u * kUnitBytes, part[0], kPanelCols, Dot::kPerUnit);
-      }
+      T part[kDepth * kPanelCols] = {};
+      for (int i = 0; i < smaller(kDepth, job_.depth - k); ++i)
+        __builtin_memcpy(part + i * kPanelCols, right_at(k + i, 0) + col,
+                         size_t(job_.cols - col) * sizeof(T));
+      const Right right = {part, kPanelCols, kDepth};
+      for (int u = 0; u < units && !kFuses; ++u)
+        pack_unit(b_ + u * kUnitBytes, {part + u * kPerUnit * kPanelCols, kPanelCols, kPerUnit});
       for (int s = 0; s < slivers(); ++s) {
         const Rows r = rows(s);
-        MicroKernel<Dot>::get(r.count, kVectors)({a_ + r.begin * kUnits, b_, units, 1, 0},
-                                                 outputs(to, &to, r.begin, 0, kVectors));
+        char* const at = sums + r.begin * kBytes;
+        Lines lines(nullptr, 0, 0);
+        add(r, b_, units, {k > 0 ? at : nullptr, at, kBytes, kBytes, k + kDepth >= job_.depth},
+            s == 0 ? &right : nullptr, lines);
       }
     }
-    for (int r = 0; r < job_.rows; ++r) to_.write(sums + r * kPanelCols, r, col, job_.cols - col);
+    for (int r = 0; r < job_.rows; ++r)
+      __builtin_memcpy(output(r, col), sums + r * kBytes, size_t(bytes));
   }
 
   const pto_matmul_job& job_;
   const Pack left_;
   const Place to_;
   const bool is_narrow_;
-  int32_t a_[kStreamRows * kUnits], begin_[kStreamRows * kPanelCols];
+  const int64_t b_row_;
+  int32_t a_[kStreamRows * kUnits], begin_[kStreamRows];
   alignas(kLineBytes) char b_[kAbreast * kPanelBytes];
 };
 

@@ -107,12 +107,43 @@ void check_rows_of_bytes(const Sizes& s, int engine, int a_type) {
 TEST(MatmulRows, StreamsBytesByAFewRows) {
   for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512_VNNI; ++engine)
     for (const int rows : {1, 3, 6, 8, 13})
-      for (const Sizes b : {Sizes{0, 259, 2052}, Sizes{0, 128, 4096}, Sizes{0, 300, 36}}) {
+      for (const Sizes b : {Sizes{0, 259, 2052}, Sizes{0, 128, 4096}, Sizes{0, 300, 36},
+                            Sizes{0, 67, 64}, Sizes{0, 65, 200}}) {
         if (!is_deep() && rows % 2 == 0 && b.k == 128) continue;
         const Sizes sizes = {rows, b.k, b.n};
         ASSERT_NO_FATAL_FAILURE(check_rows_of_bytes(sizes, engine, PTO_MATMUL_I8));
         ASSERT_NO_FATAL_FAILURE(check_rows_of_bytes(sizes, engine, PTO_MATMUL_U8));
       }
+}
+
+// Columns that fill panels, and some more; of bf16, two to a float.
+void check_rows_of_pairs(int rows, int depth, int cols, int c_type) {
+  constexpr int kMany = PTO_MATMUL_FEW_ROWS + 1;
+  const AtTheEdge a(kMany, (depth + 1) / 2, (depth + 1) / 2, 1),
+      b(depth, cols / 2, cols / 2 + 3, 2), few(rows, cols, cols + 2, 3), many(kMany, cols, cols, 4);
+  const auto pairs = [](const AtTheEdge& x, int type) {
+    pto_matmul_matrix m = matrix(x);
+    if (type == PTO_MATMUL_BF16) m.type = type, m.row_stride *= 2;
+    return m;
+  };
+  pto_matmul_job job = {};
+  job.engine = PTO_MATMUL_AVX512_BF16;
+  job.rows = rows, job.depth = depth, job.cols = cols;
+  job.a = pairs(a, PTO_MATMUL_BF16), job.b = pairs(b, PTO_MATMUL_BF16), job.c = pairs(few, c_type);
+  if (pto_matmul(&job) != 0) return;
+  job.rows = kMany, job.c = pairs(many, c_type);
+  ASSERT_EQ(pto_matmul(&job), 0);
+  const size_t bytes = size_t(cols) * (c_type == PTO_MATMUL_BF16 ? 2 : 4);
+  for (int i = 0; i < rows; ++i)
+    ASSERT_EQ(std::memcmp(few.data() + i * few.stride(), many.data() + i * many.stride(), bytes), 0)
+        << rows << " x " << depth << " x " << cols << ", row " << i;
+}
+TEST(MatmulRows, StreamsPairsByAFewRowsAsManyRowsPassPanels) {
+  for (const int type : {PTO_MATMUL_F32, PTO_MATMUL_BF16})
+    for (const int rows : {1, 2, 3, 4, 7, 16})
+      for (const int cols : {256, 300, 578})
+        for (const int depth : {33, 64, 130})
+          ASSERT_NO_FATAL_FAILURE(check_rows_of_pairs(rows, depth, cols, type));
 }
 
 // Sizes beyond a block of the loops: of rows and columns, and of the depth.
