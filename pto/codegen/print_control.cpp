@@ -155,13 +155,15 @@ void GraphPrinter::print_loop(Value v) {
   step_of.obstacle = obstacle;
   const TaskLimits limits = is_parallel ? limits_of(node) : TaskLimits{};
   step_of.limits = limits;
+  const std::string next = print_next(v, results, count, start, step),
+                    ahead = next.empty() ? "" : next + "(" + k + " + 1)";
   if (is_parallel) {
     const std::string name = text_.variable("body");
     w_.open("const auto " + name + " = [&](const Frame& frame, int64_t " + k +
             ") __attribute__((noinline)) -> int32_t {");
     w_.line(define_index);
     text_.trips.push_back(k);
-    print_body(v, node.body(), results, index);
+    print_body(v, node.body(), results, index, ahead);
     text_.trips.pop_back();
     w_.line("return 0;");
     w_.close("};");
@@ -169,12 +171,11 @@ void GraphPrinter::print_loop(Value v) {
          ")), " + name + limits.text() + ")");
     return;
   }
-  const std::string next = print_next(v, results, count, start, step);
   w_.open("for (int64_t " + k + " = 0; " + k + " < " + count + ";) {");
   open_stretch(node.body(), k, count);
   w_.line(define_index);
   text_.trips.push_back(k);
-  print_body(v, node.body(), results, index, next.empty() ? "" : next + "(" + k + " + 1)");
+  print_body(v, node.body(), results, index, ahead);
   text_.trips.pop_back();
   w_.close("}");
   w_.close("}");
