@@ -46,7 +46,7 @@ BUDGETS = {
     "compiler": 2090,
     "device": 465,
     "ir": 4560,
-    "isa": 18160,
+    "isa": 18180,
     "language": 9760,
     "launch": 6325,
     "models": 2500,

@@ -53,5 +53,14 @@ class Lines {
   int64_t distance_ = 0, bytes_ = 0, lines_ = 0, left_ = 0, turn_ = 0;  // lines_ of the run
 };
 
+// Asks for the rest of b, unless somebody did, and for what comes next.
+struct Requests {
+  Lines own, next;
+  PTO_INLINE void take_turn() {
+    own.take_turn();
+    next.take_turn();
+  }
+};
+
 }  // namespace matmul
 PTO_NAMESPACE_END

@@ -20,15 +20,6 @@
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
-// Asks for the rest of b, unless somebody did, and for what comes next.
-struct Requests {
-  Lines own, next;
-  PTO_INLINE void take_turn() {
-    own.take_turn();
-    next.take_turn();
-  }
-};
-
 class Apart {
  public:
   explicit Apart(const pto_matmul_job& job)

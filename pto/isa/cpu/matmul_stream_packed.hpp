@@ -42,6 +42,8 @@ class PackedStream {
   // Narrower ones, and smaller ones, are no slower by the loops over panels.
   static constexpr int kLeastCols = sizeof(T) == 1 ? 64 : 256;
   static constexpr int64_t kLeast = 4 << 10;  // elements of b
+  static constexpr int kFirst = 16;  // rows of b that pass first where nobody asked for them
+  static constexpr int64_t kSoonBytes = 256 << 10;
 
  public:
   PackedStream(const pto_matmul_job& job, Pack left)
@@ -63,11 +65,15 @@ class PackedStream {
       take_excess();
     }
     const int panels = job_.cols / kPanelCols, most = kStreamUnits / kPanelCols / job_.rows;
+    const int64_t turns = int64_t{panels} * quotient_up(job_.depth, kPerUnit);
+    Requests asked = {{nullptr, 0, 0}, {is_near(job_.soon) ? job_.soon : nullptr, 0, turns}};
     for (int first = 0; first < panels; first += most) {
       const Range block = {first, smaller(panels, first + most)};
-      for (int k = 0; k < job_.depth; k += kDepth) pass(block, k);
+      int depth = first == 0 && !job_.is_asked ? ask_first(block) : kDepth;
+      for (int k = 0; k < job_.depth; k += depth, depth = kDepth) pass(block, k, depth, asked);
     }
     if (const int done = panels * kPanelCols; done < job_.cols) rest(done);
+    if (is_near(job_.soon)) job_.soon->count = asked.next.left();
     return true;
   }
 
@@ -79,6 +85,10 @@ class PackedStream {
   };
   struct Rows {
     int begin, count;
+  };
+  // Rows of b from k on, and their units.
+  struct Depth {
+    int k, rows, units;
   };
   // Sums of a tile in front of some units (null: what its rows begin with) and behind them.
   struct Sums {
@@ -115,9 +125,9 @@ class PackedStream {
     }
   }
 
-  // Packs the units of a, some rows of b deep; returns how many there are.
-  int pack_left(int k) {
-    const int units = smaller(kUnits, quotient_up(job_.depth - k, kPerUnit));
+  // Packs the units of a, so many rows of b deep; returns how many there are.
+  int pack_left(int k, int depth) {
+    const int units = quotient_up(smaller(depth, job_.depth - k), kPerUnit);
     for (int s = 0; s < slivers(); ++s) {
       const Rows r = rows(s);
       left_(job_, a_ + r.begin * kUnits, {r.begin, r.count, r.count, k, units});
@@ -128,17 +138,31 @@ class PackedStream {
   const T* right_at(int k, int panel) const {
     return static_cast<const T*>(job_.b.data) + k * b_row_ + panel * kPanelCols;
   }
-  // Adds the products of some rows of b, and asks for those that follow.
-  void pass(const Range& block, int k) {
-    const int units = pack_left(k);
-    const pto_runs next = {right_at(k + kDepth, block.first), b_row_ * int64_t(sizeof(T)),
-                           block.count() * kPanelCols * int64_t(sizeof(T)),
-                           smaller(job_.depth - k - kDepth, kDepth)};
-    Lines lines(&next, 0, int64_t{block.count()} * units);
+  // Some rows of b, from row k on.
+  pto_runs runs(const Range& block, int k, int count) const {
+    return {right_at(k, block.first), b_row_ * int64_t(sizeof(T)),
+            block.count() * kPanelCols * int64_t(sizeof(T)), smaller(job_.depth - k, count)};
+  }
+  // Asks at once for the rows that pass first, and returns how many: few, so that memory soon works
+  // beside the products.
+  int ask_first(const Range& block) const {
+    const pto_runs first = runs(block, 0, kFirst);
+    const Lines lines(&first, kFirst, 0);
+    return kFirst;
+  }
+  // True of what the second cache holds beside the operands.
+  static bool is_near(const pto_runs* soon) {
+    return soon && soon->bytes * soon->count <= kSoonBytes;
+  }
+  // Adds the products of `depth` rows of b, and asks for those that follow.
+  void pass(const Range& block, int k, int depth, Requests& asked) {
+    const int units = pack_left(k, depth);
+    const pto_runs next = runs(block, k + depth, job_.is_asked ? 0 : kDepth);
+    asked.own = Lines(&next, 0, int64_t{block.count()} * units);
     for (int first = block.first; first < block.last; first += kAbreast) {
       const Range panels = {first, smaller(block.last, first + kAbreast)};
       if (!kFuses) pack(panels, k, units);
-      multiply(block, panels, k, units, lines);
+      multiply(block, panels, {k, smaller(job_.depth - k, depth), units}, asked);
     }
   }
 
@@ -195,18 +219,19 @@ class PackedStream {
     __builtin_memcpy(to + number * int(sizeof v), &v, sizeof v);
   }
 
-  void multiply(const Range& block, const Range& panels, int k, int units, Lines& lines) {
+  void multiply(const Range& block, const Range& panels, const Depth& depth, Requests& asked) {
     const Place place = stream_sums(job_.rows, block.count() * kWide);
     for (int p = 0; p < panels.count(); ++p) {
       const int panel = panels.first + p, at = (panel - block.first) * kPanelCols;
-      const Right right = {right_at(k, panel), b_row_, job_.depth - k};
+      const Right right = {right_at(depth.k, panel), b_row_, depth.rows};
       for (int s = 0; s < slivers(); ++s) {
         const Rows r = rows(s);
         char* const sums = place.vector(r.begin, at);
         const int64_t row = place.rows.stride * 4;
-        Sums of = {k > 0 ? sums : nullptr, sums, row, row, k + kDepth >= job_.depth};
+        Sums of = {depth.k > 0 ? sums : nullptr, sums, row, row,
+                   depth.k + depth.rows == job_.depth};
         if (of.is_last) of.to = output(r.begin, panel * kPanelCols), of.to_row = output_row();
-        add(r, b_ + p * kPanelBytes, units, of, s == 0 ? &right : nullptr, lines);
+        add(r, b_ + p * kPanelBytes, depth.units, of, s == 0 ? &right : nullptr, asked);
       }
     }
   }
@@ -218,27 +243,27 @@ class PackedStream {
 
   // Adds the products of some rows by a panel. The first ones, for which `right` is given, pack it.
   void add(const Rows& r, char* panel, int units, const Sums& sums, const Right* right,
-           Lines& lines) {
+           Requests& asked) {
     switch (r.count) {
       case 1:
-        return add<1>(r.begin, panel, units, sums, right, lines);
+        return add<1>(r.begin, panel, units, sums, right, asked);
       case 2:
-        return add<2>(r.begin, panel, units, sums, right, lines);
+        return add<2>(r.begin, panel, units, sums, right, asked);
       case 3:
-        return add<3>(r.begin, panel, units, sums, right, lines);
+        return add<3>(r.begin, panel, units, sums, right, asked);
       default:
-        return add<kHigh>(r.begin, panel, units, sums, right, lines);
+        return add<kHigh>(r.begin, panel, units, sums, right, asked);
     }
   }
   template <int N>
-  void add(int row, char* panel, int units, const Sums& sums, const Right* right, Lines& lines) {
+  void add(int row, char* panel, int units, const Sums& sums, const Right* right, Requests& asked) {
     if (right)
-      tile<N, true>(row, panel, units, sums, *right, lines);
+      tile<N, true>(row, panel, units, sums, *right, asked);
     else
-      tile<N, false>(row, panel, units, sums, {}, lines);
+      tile<N, false>(row, panel, units, sums, {}, asked);
   }
   template <int N, bool IsFirst>
-  void tile(int row, char* panel, int units, const Sums& sums, Right right, Lines& lines) {
+  void tile(int row, char* panel, int units, const Sums& sums, Right right, Requests& asked) {
     using M = Micro<Dot, N, kWide>;
     Sum sum[N * kWide];
     begin<N>(typename M::All(), sum, sums, row);
@@ -246,7 +271,7 @@ class PackedStream {
     for (int unit = 0; unit < units; unit += kGroup, a += N * kGroup) {
       for (int u = 0; u < smaller(kGroup, units - unit); ++u, panel += kUnitBytes) {
         if constexpr (IsFirst) {
-          lines.take_turn();
+          asked.take_turn();
           if constexpr (kFuses) pack_unit(panel, right);
           right.at += kPerUnit * right.row, right.rows -= kPerUnit;
         }
@@ -319,7 +344,7 @@ class PackedStream {
     alignas(kLineBytes) char sums[kStreamRows * kBytes];
     const int64_t bytes = (job_.cols - col) * (is_narrow_ ? 2 : 4);
     for (int k = 0; k < job_.depth; k += kDepth) {
-      const int units = pack_left(k);
+      const int units = pack_left(k, kDepth);
       T part[kDepth * kPanelCols] = {};
       for (int i = 0; i < smaller(kDepth, job_.depth - k); ++i)
         __builtin_memcpy(part + i * kPanelCols, right_at(k + i, 0) + col,
@@ -330,9 +355,9 @@ class PackedStream {
       for (int s = 0; s < slivers(); ++s) {
         const Rows r = rows(s);
         char* const at = sums + r.begin * kBytes;
-        Lines lines(nullptr, 0, 0);
+        Requests none = {{nullptr, 0, 0}, {nullptr, 0, 0}};
         add(r, b_, units, {k > 0 ? at : nullptr, at, kBytes, kBytes, k + kDepth >= job_.depth},
-            s == 0 ? &right : nullptr, lines);
+            s == 0 ? &right : nullptr, none);
       }
     }
     for (int r = 0; r < job_.rows; ++r)
