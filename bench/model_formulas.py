@@ -83,6 +83,65 @@ def indexer_prolog(
     return q, q_scale.squeeze(-1).half(), weights.half()
 
 
+def paged(lengths, page, spare=0):
+    """(pages that these lengths need and some, table of shuffled ones, i32), with columns to spare
+    that name no page."""
+    counts = [-(-n // page) for n in lengths]
+    pages, table = sum(counts) + 1, torch.full((len(counts), max([0, *counts]) + spare), -7)
+    order = torch.randperm(pages).split([*counts, 1])
+    for row, numbers in zip(table, order, strict=False):
+        row[: len(numbers)] = numbers
+    return pages, table.int()
+
+
+def lightning_arguments(lengths, s1, eighth=True, spare=0, k=2048):
+    """Arguments of lightning_indexer; scores are exact in f32 in any order of their sums."""
+    by = 8 if eighth else 1
+    heads, width, page = (n // by for n in (64, 128, 128))
+    (pages, table), t = paged(lengths, page, spare), len(lengths) * s1
+    return [
+        random_bytes(t, heads, width), 2.0 ** torch.randint(-3, 2, (t, heads)).half(),
+        torch.randint(-1, 4, (t, heads)).half() / 4, random_bytes(pages, page, 1, width),
+        torch.rand(pages, page, 1, 1).half(), torch.tensor(lengths, dtype=torch.int32), table,
+    ]  # fmt: skip
+
+
+def rows_of(cache, table, n):
+    """The first n rows that a sequence has in a cache."""
+    page = cache.shape[1]
+    return cache[table[: -(-n // page)].long()].flatten(0, 1)[:n, 0]
+
+
+def lightning_scores(q, factor, keys, scale):
+    """[queries, keys]; without a scale they are of bf16."""
+    flat = q.flatten(0, 1)
+    if scale is None:
+        h = (flat.float() @ keys.float().T).relu()
+        return (h.view(*factor.shape, -1) * factor[..., None]).sum(1)
+    h = (torch._int_mm(flat, keys.T).float().relu() / 2048).half()
+    return (h.view(*factor.shape, -1).float() * factor[..., None]).sum(1) * scale.flatten().float()
+
+
+def selected(q, factor, k_cache, k_scale, lengths, table, k, is_exact):
+    """[t, k]; `is_exact`: of equal scores the smaller position comes first."""
+    found, s1 = torch.full((len(q), k), -1, dtype=torch.int32), len(q) // max(1, len(lengths))
+    for i, n in enumerate(lengths.tolist()):
+        own = slice(i * s1, i * s1 + s1)
+        scale = None if k_scale is None else rows_of(k_scale, table[i], n)
+        scores = lightning_scores(q[own], factor[own], rows_of(k_cache, table[i], n), scale)
+        for s in range(s1):
+            seen = scores[s, : max(0, n - (s1 - 1 - s))]
+            best = seen.argsort(descending=True, stable=True)[:k] if is_exact else (
+                seen.topk(min(k, len(seen))).indices)  # fmt: skip
+            found[i * s1 + s, : len(best)] = best
+    return found
+
+
+def lightning_indexer(q, q_scale, w, k_cache, k_scale, lengths, table, k=2048, is_exact=False):
+    factor = (q_scale * w).float()
+    return selected(q, factor, k_cache, k_scale, lengths, table, k, is_exact)
+
+
 def rms_norm(v, gamma):
     v = v.float()
     return (v * torch.rsqrt(v.square().mean(-1, keepdim=True) + 1e-6) * gamma.float()).to(BF16)

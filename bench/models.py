@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of real models in the model's sizes, against separate operations of PyTorch and the
-same under torch.compile. Sizes are the number of tokens. Caches of the CPU are warm.
+same under torch.compile. Sizes are the number of tokens; of what reads keys, the queries of a
+sequence and how many keys each sequence has. Caches of the CPU are warm.
 
 The limit is the larger of reading the operands once, and the sum of their multiply-adds, each type
 at the peak of the machine.
@@ -54,6 +55,26 @@ def indexer_prolog(setting: Setting):
     nbytes = sum(x.nbytes for x in arguments[:13])
     i8, bf16 = t * rank * columns, t * (keys + columns * width)
     yield from limits(setting, nbytes, i8=i8, bf16=bf16)
+
+
+@case("lightning_indexer", sizes=[(2, 65536), (2, 65536, 971, 32869, 16383)], dtypes=["i8"])
+def lightning_indexer(setting: Setting):
+    s1, *lengths = setting.size
+    arguments = formulas.lightning_arguments(lengths, s1, eighth=False)
+
+    def marked(function):
+        def found(*tensors):
+            rows = function(*tensors).long()
+            marks = torch.zeros(len(rows), max(lengths) + 1, dtype=torch.int8)
+            return (marks.scatter_(1, rows.where(rows >= 0, max(lengths)), 1),)
+
+        return found
+
+    ours, theirs = marked(models.lightning_indexer), marked(formulas.lightning_indexer)
+    yield from contenders(ours, theirs, arguments, slice(0, 0))
+    q, keys = arguments[0], sum(lengths)
+    row = arguments[3][0, 0].nbytes + arguments[4][0, 0].nbytes
+    yield from limits(setting, q.nbytes + keys * row, i8=keys * s1 * q[0].numel())
 
 
 @case("mla_prolog", sizes=[(8,), (128,)], dtypes=["i8"])

@@ -8,8 +8,13 @@ where they lie.
 
 from pto.models.gate import TopkGate as topk_gate
 from pto.models.indexer import IndexerProlog as indexer_prolog
+from pto.models.indexer import LightningIndexer as lightning_indexer
+from pto.models.indexer import LightningIndexerBf16 as lightning_indexer_bf16
 from pto.models.mla import MlaProlog as mla_prolog
 from pto.models.mla import MlaPrologBf16 as mla_prolog_bf16
 from pto.models.moe import Moe as moe
 
-__all__ = ["indexer_prolog", "mla_prolog", "mla_prolog_bf16", "topk_gate", "moe"]
+__all__ = [
+    "indexer_prolog", "mla_prolog", "mla_prolog_bf16", "topk_gate", "moe", "lightning_indexer",
+    "lightning_indexer_bf16",
+]  # fmt: skip

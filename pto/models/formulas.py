@@ -18,7 +18,7 @@ from pto.language.infer import Size
 from pto.language.reduce import amax, mean
 from pto.language.tensor import Tensor
 from pto.language.types import cast as plain_cast
-from pto.language.whole import whole
+from pto.language.whole import max, whole
 
 EPS = 1e-6
 
@@ -74,6 +74,16 @@ def sizes_of(name: str, x: Tensor, rank: int) -> tuple[Size, ...]:
         f"it has {rank}; docs/models.md says which",
         f"reshape it to {rank} axes",
     )
+
+
+def per_sequence(rows: Tensor, lengths: Tensor) -> Any:
+    """How many rows each sequence has, all the same; states that this is so in every call."""
+    count, sequences = rows.shape[0], lengths.shape[0]
+    per = count // max(sequences, 1)
+    rows.trace.here().guard_equal(
+        count, per * sequences, "rows of queries, and as many for each of the sequences"
+    )
+    return per
 
 
 def require_shapes(**shapes: tuple[Tensor, tuple[Size, ...]]) -> None:

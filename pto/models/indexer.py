@@ -3,15 +3,24 @@
 
 from typing import Any
 
+from pto.errors import InvalidValue
+from pto.language.control import loop
 from pto.language.dtypes import bf16, f16, f32, i32
+from pto.language.elementwise import relu
+from pto.language.fill import full
+from pto.language.jit import jit
 from pto.language.local import tensor
 from pto.language.matrix import matmul
 from pto.language.op import op
+from pto.language.ordering import topk
+from pto.language.reduce import sum
 from pto.language.selection import scatter_update
 from pto.language.tensor import Tensor
 from pto.language.types import cast
+from pto.language.whole import max, min
 from pto.models.formulas import (
     layer_norm,
+    per_sequence,
     q8,
     require_shapes,
     rsqrt_of,
@@ -82,3 +91,95 @@ class IndexerProlog:
         factor = rsqrt_of(x, heads, width)
         weights = cast(cast(matmul(x, w_proj), f32) * factor, f16)
         return q, cast(q_scale.squeeze(-1), f16), weights, k_cache, k_scale
+
+
+# --- scores of keys, and the best of them --------------------------------------------------------
+
+AT_ONCE = 4  # queries of a sequence that read a page together
+
+
+@jit
+def best_keys(q, weights, k_cache, k_scale, lengths, table, k):
+    """[t, k], i32: the keys of each query with the largest scores, then -1.
+
+    The score of a key is the sum of weights * h(q k) over heads, times its scale (none: 1).
+    """
+    page, (_, heads, width) = k_cache.shape[1], q.shape
+    per = per_sequence(q, lengths)
+    found = full([q.shape[0], k], -1, i32)
+    scores = tensor([min(per, AT_ONCE), table.shape[1] * page], f32)
+    for i in loop(lengths.shape[0]):
+        n = lengths[i]
+        for c in loop((per + (AT_ONCE - 1)) // AT_ONCE):
+            first = i * per + c * AT_ONCE
+            m = min(per - c * AT_ONCE, AT_ONCE)
+            rows, factor = q[first : first + m], weights[first : first + m]
+            rows = rows.reshape(rows.shape[0] * heads, width)
+            for j in loop((n + page - 1) // page):
+                size, number = min(page, n - j * page), table[i, j]
+                score = _scores(rows, factor, k_cache[number, :size, 0])
+                if k_scale is not None:
+                    score = score * cast(k_scale[number, :size, 0, 0], f32)
+                scores[:m, j * page : j * page + size] = score
+            for s in loop(m):
+                seen = max(n - (per - 1 - c * AT_ONCE - s), 0)
+                best = topk(scores[s, :seen], min(seen, k)).indices
+                found[first + s, : best.shape[0]] = cast(best, i32)
+    return found
+
+
+def _scores(rows: Tensor, weights: Tensor, keys: Tensor) -> Tensor:
+    """[queries, keys], f32: the sums over heads of weights * relu(rows keys), of bytes / 2048 and
+    rounded to f16."""
+    is_bytes = keys.dtype is not bf16
+    h = matmul(rows, keys, i32 if is_bytes else f32, b_trans=True)
+    h = relu(cast(h.reshape(*weights.shape, keys.shape[0]), f32))
+    if is_bytes:
+        h = cast(cast(h * 2.0**-11, f16), f32)
+    return sum(h * weights[:, :, None], 1)
+
+
+@op(
+    "lightning_indexer(Tensor q, Tensor q_scale, Tensor weights, Tensor k_cache, Tensor k_scale,"
+    " Tensor lengths, Tensor table, *, int k=2048) -> Tensor"
+)
+class LightningIndexer:
+    """The k keys of each query with the largest scores, of bytes, as positions in its sequence."""
+
+    types = "(i8, f16, f16, i8, f16, I, J) -> i32 where I: i32 i64, J: i32 i64"
+
+    def build(q, q_scale, weights, k_cache, k_scale, lengths, table, k):
+        pages, page = _check_scoring(q, weights, k_cache, lengths, table, k)
+        require_shapes(
+            q_scale=(q_scale, tuple(weights.shape)), k_scale=(k_scale, (pages, page, 1, 1))
+        )
+        factor = cast(cast(cast(q_scale, f32) * cast(weights, f32), f16), f32)
+        return best_keys(q, factor, k_cache, k_scale, lengths, table, k)
+
+
+@op(
+    "lightning_indexer_bf16(Tensor q, Tensor weights, Tensor k_cache, Tensor lengths,"
+    " Tensor table, *, int k=2048) -> Tensor"
+)
+class LightningIndexerBf16:
+    """lightning_indexer without bytes: scores are sums over heads of weights * relu(q k)."""
+
+    types = "(bf16, W, bf16, I, J) -> i32 where W: f32 bf16, I: i32 i64, J: i32 i64"
+
+    def build(q, weights, k_cache, lengths, table, k):
+        _check_scoring(q, weights, k_cache, lengths, table, k)
+        return best_keys(q, cast(weights, f32), k_cache, None, lengths, table, k)
+
+
+def _check_scoring(q, weights, k_cache, lengths, table, k):
+    """States the shapes that both forms have; returns (pages, rows of a page) of the cache."""
+    (t, heads, width), (pages, page, *_) = sizes_of("q", q, 3), sizes_of("k_cache", k_cache, 4)
+    (b,), (_, most) = sizes_of("lengths", lengths, 1), sizes_of("table", table, 2)
+    require_shapes(
+        weights=(weights, (t, heads)), k_cache=(k_cache, (pages, page, 1, width)),
+        table=(table, (b, most)),
+    )  # fmt: skip
+    if k < 1:
+        raise InvalidValue(f"lightning_indexer: k is {k}", "a query selects some of its keys",
+                           "pass k from 1 on; a query with fewer keys gets -1")  # fmt: skip
+    return pages, page
