@@ -148,6 +148,50 @@ def test_sort_keeps_the_order_of_equal_elements_and_puts_nan_last(seed):
         same(found, expected)
 
 
+def long_rows(kind, size, largest, random):
+    """Rows with the best elements where a sample looks, of few values, of one value, in order, and
+    with NaN and infinities."""
+    x = random.standard_normal((5, size)) * 50
+    x[0, ::32] = 99 if largest else -99
+    x[1] = x[1].round() // 16
+    x[2] = 3
+    x[3].sort()
+    if np.dtype(kind).kind == "f":
+        x[4, random.integers(0, size, size // 8)] = np.nan
+        x[4, :3] = np.inf, -np.inf, -0.0
+    return x.clip(-100, 100).astype(kind) if np.dtype(kind).kind == "i" else x.astype(kind)
+
+
+@pytest.mark.parametrize("kind", ["f4", "f2", "f8", "i1", "i4", "i8"])
+@pytest.mark.parametrize("size", [256, 1000, 20001])
+@pytest.mark.parametrize("largest", [True, False])
+def test_few_elements_of_long_rows_are_the_first_of_a_sort(kind, size, largest):
+    x = long_rows(kind, size, largest, np.random.default_rng(size))
+
+    def program(x, counts):
+        whole, front = pto.sort(x, 1, largest), []
+        for k in (1, 17, size // 4):
+            front += [*pto.topk(x, k, 1, largest)]
+        best, count = pto.full([size], 0, pto.i64), counts[0]
+        best[:count] = pto.topk(x[1], count, 0, largest).indices
+        return *whole, *front, best
+
+    values, places, *found, best = pto.jit(program)(x, np.array([40]))
+    for i, k in enumerate((1, 17, size // 4)):
+        same(found[2 * i], values[:, :k]), same(found[2 * i + 1], places[:, :k])
+    same(best[:40], places[1, :40])
+    assert not best[40:].any()
+
+
+def test_of_a_long_row_only_what_is_read_is_kept():
+    @pto.jit
+    def program(x):
+        best = pto.topk(x, 16)
+        return best.values + 1, best.indices
+
+    assert program.explain(np.ones((2, 5000), "f4")).memory.peak(1) <= 2 * 2 * 16 * 8
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_largest_element_is_the_first_of_a_sort(seed):
     case = Case(seed, least=1)

@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 // Raised when a function here changes, so that a saved program never calls another one.
-enum { PTO_PROGRAM_VERSION = 2 };
+enum { PTO_PROGRAM_VERSION = 3 };
 
 // Runs a kernel over `items` items, whose number and quantum (1) stand in its scalars. `bytes` is
 // the traffic of all items, `written_bytes` that of results nobody reads soon.
@@ -58,10 +58,11 @@ int32_t pto_scatter(pto_services* services, const char* where, const pto_tensor*
 // place after the other: floats in double, rounded once.
 void pto_add_at(const pto_tensor* to, const pto_tensor* part, const int64_t* places, int64_t count);
 
-// Sorts along the last axis; values or positions, an i64, may be null. Equal elements keep their
-// order, zeros of either sign are equal, and NaN is the largest.
+// Sorts along the last axis, and writes the first `most` elements of each row, or all; values or
+// positions, an i64, may be null. Equal elements keep their order, zeros of either sign are equal,
+// and NaN is the largest.
 int32_t pto_sort(pto_services* services, const char* where, const pto_tensor* values,
-                 const pto_tensor* positions, const pto_tensor* x, int32_t descending,
+                 const pto_tensor* positions, const pto_tensor* x, int64_t most, int32_t descending,
                  int32_t threads);
 
 // Folds the elements in front of each one, and it, along the axis: floats in double, rounded once.

@@ -84,6 +84,7 @@ class GraphPrinter {
   void print_gather(Value v);
   void print_scatter(Value v);
   void print_sort(Value v);
+  std::optional<Dim> read_of_sorted(Value v) const;
   void print_scan(Value v);
   // Declares tensors by these names; inside of a block.
   void define_tensors(const std::vector<std::pair<std::string, MemRef>>& tensors);

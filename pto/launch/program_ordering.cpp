@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // pto_sort (abi/program.h): sorts rows by integers that are in the order of the elements. Each
 // stands beside its position, so that no two are equal and any sort keeps the order of equal ones.
+// Where few elements of a row are wanted, a sample tells a limit, and those within it are sorted.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <type_traits>
@@ -13,6 +15,9 @@ namespace pto {
 namespace {
 
 constexpr int64_t kLeastOfRadix = 256;  // elements for which counting beats comparing
+constexpr int64_t kFew = 4;             // elements of a row for each wanted one, to select first
+constexpr int64_t kMostOfHeap = 64;     // wanted elements that a heap selects, else a limit
+constexpr int64_t kBetweenSamples = 32;
 
 // Returns an integer in the order of the elements, from their bits.
 template <class U>
@@ -25,9 +30,10 @@ U key_of(U bits, uint8_t code) {
   const auto infinity = static_cast<U>(((U(1) << exponent_bits) - 1)
                                        << (8 * sizeof(U) - 1 - static_cast<size_t>(exponent_bits)));
   const auto size = static_cast<U>(bits & ~kSign);
-  if (size > infinity) return static_cast<U>(~U(0));
-  if (size == 0) return kSign;  // of either sign
-  return static_cast<U>(bits & kSign ? ~bits : bits | kSign);
+  const U is_below = size != 0 ? static_cast<U>(bits >> (8 * sizeof(U) - 1)) : U(0);  // zero
+  const U is_nan = size > infinity;
+  const auto turned = static_cast<U>((bits & ~kSign) ^ static_cast<U>(U(0) - is_below));
+  return static_cast<U>((turned ^ kSign) | static_cast<U>(U(0) - is_nan));
 }
 
 // An element on its way: a key of at most 32 bits shares one integer with its position.
@@ -71,10 +77,34 @@ Entry* sort_by_bytes(Entry* from, Entry* to, int64_t count, int key_bytes) {
   return from;
 }
 
+// Collects the entries of the `most` least keys, and few others: those within a limit that a sample
+// of the keys tells, or all where it was too low. Returns how many they are.
+template <class U, class Entry, class Key>
+int64_t collect_least(const Key& key, int64_t size, int64_t most, Entry* entries) {
+  U* const sample = reinterpret_cast<U*>(entries);
+  const int64_t sampled = size / kBetweenSamples;
+  for (int64_t i = 0; i < sampled; ++i) sample[i] = key(i * kBetweenSamples);
+  const double expected = static_cast<double>(most) / kBetweenSamples;
+  const int64_t beyond = static_cast<int64_t>(expected + 4 * std::sqrt(expected)) + 1;
+  if (beyond < sampled) {
+    std::nth_element(sample, sample + beyond, sample + sampled);
+    const U limit = sample[beyond];
+    int64_t found = 0;
+    for (int64_t i = 0; i < size; ++i) {
+      const U one = key(i);
+      entries[found] = Entry(one, i);
+      found += one <= limit;
+    }
+    if (found >= most) return found;
+  }
+  for (int64_t i = 0; i < size; ++i) entries[i] = Entry(key(i), i);
+  return size;
+}
+
 struct RowsInOrder {
   const pto_tensor *values, *positions, *x;
   bool is_descending;
-  int64_t count = 1, size;
+  int64_t count = 1, size, most;
   int32_t blocks;
 
   const char* element(const pto_tensor& of, int64_t row) const {
@@ -91,22 +121,31 @@ struct RowsInOrder {
     const auto* const from = reinterpret_cast<const U*>(element(*x, row));
     const int64_t step = x->strides[x->rank - 1];
     const auto turn = static_cast<U>(is_descending ? ~U(0) : U(0));
-    for (int64_t i = 0; i < size; ++i)
-      entries[i] = Entry(static_cast<U>(key_of(from[i * step], x->type_code) ^ turn), i);
-    if (size < kLeastOfRadix)
-      std::sort(entries, entries + size);
+    const auto key = [=, code = x->type_code](int64_t i) {
+      return static_cast<U>(key_of(from[i * step], code) ^ turn);
+    };
+    const bool are_few = most <= size / kFew;
+    int64_t found = size;
+    if (are_few && most > kMostOfHeap)
+      found = collect_least<U>(key, size, most, entries);
     else
-      entries = sort_by_bytes(entries, entries + size, size, sizeof(U));
+      for (int64_t i = 0; i < size; ++i) entries[i] = Entry(key(i), i);
+    if (are_few && most <= kMostOfHeap)
+      std::partial_sort(entries, entries + most, entries + found);
+    else if (found < kLeastOfRadix)
+      std::sort(entries, entries + found);
+    else
+      entries = sort_by_bytes(entries, entries + found, found, sizeof(U));
     if (values != nullptr) {
       auto* const to = const_cast<U*>(reinterpret_cast<const U*>(element(*values, row)));
       const int64_t by = values->strides[x->rank - 1];
-      for (int64_t i = 0; i < size; ++i) to[i * by] = from[entries[i].place() * step];
+      for (int64_t i = 0; i < most; ++i) to[i * by] = from[entries[i].place() * step];
     }
     if (positions != nullptr) {
       auto* const to =
           const_cast<int64_t*>(reinterpret_cast<const int64_t*>(element(*positions, row)));
       const int64_t by = positions->strides[x->rank - 1];
-      for (int64_t i = 0; i < size; ++i) to[i * by] = entries[i].place();
+      for (int64_t i = 0; i < most; ++i) to[i * by] = entries[i].place();
     }
   }
 
@@ -145,7 +184,7 @@ struct RowsInOrder {
 }  // namespace pto
 
 int32_t pto_sort(pto_services* services, const char* where, const pto_tensor* values,
-                 const pto_tensor* positions, const pto_tensor* x, int32_t descending,
+                 const pto_tensor* positions, const pto_tensor* x, int64_t most, int32_t descending,
                  int32_t threads) {
   constexpr int64_t kWork = 64;  // of an element, in bytes of traffic
   pto::RowsInOrder rows{.values = values,
@@ -153,9 +192,10 @@ int32_t pto_sort(pto_services* services, const char* where, const pto_tensor* va
                         .x = x,
                         .is_descending = descending != 0,
                         .size = x->sizes[x->rank - 1],
+                        .most = std::min(most, x->sizes[x->rank - 1]),
                         .blocks = 1};
   for (int axis = 0; axis + 1 < x->rank; ++axis) rows.count *= x->sizes[axis];
-  if (rows.count == 0 || rows.size == 0) return 0;
+  if (rows.count == 0 || rows.most == 0) return 0;
   if (threads > 1) rows.blocks = pto_blocks_of(rows.count, rows.count * rows.size * kWork);
   const auto run = [](void* self, int32_t block) -> int32_t {
     return static_cast<const pto::RowsInOrder*>(self)->sort_block(block);

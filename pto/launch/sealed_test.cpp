@@ -92,7 +92,7 @@ TEST(SealedProgram, of_another_version_is_refused_with_both_versions) {
       FAIL();
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), AllOf(HasSubstr("f.pto holds a program of version"), HasSubstr("9"),
-                                      HasSubstr("this pto runs version 1.1.2")));
+                                      HasSubstr("this pto runs version 1.1.3")));
     }
   }
 }
