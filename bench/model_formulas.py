@@ -207,6 +207,52 @@ def mla_prolog_bf16(
     return q_nope, q_rope, q_norm
 
 
+def sparse_arguments(lengths, s1, eighth=True, k=2048, quantised=True):
+    """Arguments of sparse_attention, or of sparse_attention_bf16."""
+    by = 8 if eighth else 1
+    heads, latent, rope, page = (n // by for n in (128, 512, 64, 128))
+    (pages, table), t = paged(lengths, page), len(lengths) * s1
+    indices = torch.full((t, k), -1, dtype=torch.int32)
+    for i, row in enumerate(indices):
+        chosen = torch.randperm(lengths[i // s1])[:k]
+        row[: len(chosen)] = chosen
+    caches = [random(pages, page, 1, latent), random(pages, page, 1, rope)]
+    if quantised:
+        caches = [random_bytes(pages, page, 1, latent), caches[1],
+                  torch.rand(pages, page, 1, 4) / 64]  # fmt: skip
+    return [
+        random(t, heads, latent), random(t, heads, rope), *caches, indices,
+        torch.tensor(lengths, dtype=torch.int32), table,
+    ]  # fmt: skip
+
+
+def sparse_attention(
+    q_nope, q_rope, kv_cache, kr_cache, k_scale, indices, lengths, table, scale, is_exact=False,
+    at_once=32,
+):  # fmt: skip
+    """`is_exact`: scores are not rounded to bf16 on their way."""
+    out, page, s1 = torch.zeros_like(q_nope), kv_cache.shape[1], len(q_nope) // max(1, len(lengths))
+    kv, kr = kv_cache.flatten(0, 2), kr_cache.flatten(0, 2)
+    for i in range(len(lengths)):
+        for start in range(i * s1, i * s1 + s1, at_once):
+            own = slice(start, min(start + at_once, i * s1 + s1))
+            is_there = (indices[own] >= 0) & (indices[own] < lengths[i])
+            places = torch.where(is_there, indices[own], 0).long()
+            rows = table[i][places // page].long().clamp(0) * page + places % page
+            v = kv[rows]
+            if k_scale is not None:
+                scales = k_scale.flatten(0, 2)[rows]
+                v = (v.unflatten(-1, (scales.shape[-1], -1)).float() * scales[..., None]).to(BF16)
+                v = v.flatten(-2)
+            q, k = torch.cat([q_nope[own], q_rope[own]], -1), torch.cat([v, kr[rows]], -1)
+            if is_exact:
+                q, k = q.float(), k.float()
+            scores = (q @ k.transpose(1, 2)).float() * scale
+            p = torch.softmax(scores.masked_fill(~is_there[:, None], -torch.inf), -1)
+            out[own] = torch.where(is_there.any(-1)[:, None, None], p.to(BF16) @ v, 0)
+    return out
+
+
 def gate_arguments(t, experts, hidden=512):
     """Arguments of topk_gate."""
     return [

@@ -88,6 +88,27 @@ def mla_prolog(setting: Setting):
     yield from limits(setting, nbytes, i8=t * bytes_up, bf16=t * bf16)
 
 
+@case("sparse_attention", sizes=[(2, 65536, 16381, 666, 15), (256, 16384)], dtypes=["i8"])
+def sparse_attention(setting: Setting):
+    s1, *lengths = setting.size
+    arguments = formulas.sparse_arguments(lengths, s1, eighth=False)
+    scale = 192**-0.5
+
+    def ours(*tensors):
+        return (models.sparse_attention(*tensors, scale=scale),)
+
+    def theirs(*tensors):
+        return (formulas.sparse_attention(*tensors, scale),)
+
+    yield from contenders(ours, theirs, arguments, slice(0, 0))
+    q_nope, q_rope, kv, kr, scales, indices = arguments[:6]
+    read = int((indices >= 0).sum())
+    row = sum(x[0, 0].nbytes for x in (kv, kr, scales))
+    nbytes = 2 * q_nope.nbytes + q_rope.nbytes + indices.nbytes + read * row
+    q = q_nope[0].numel()
+    yield from limits(setting, nbytes, bf16=read * (2 * q + q_rope[0].numel()))
+
+
 @case("topk_gate", sizes=[(1,), (128,)], dtypes=["f32"])
 def topk_gate(setting: Setting):
     (t,) = setting.size

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which keys the indexer selects, against the formula in plain torch, at an eighth of the sizes."""
+"""Which keys the indexer selects, and attention over them, against their formulas in plain torch,
+at an eighth of the sizes."""
 
 import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
@@ -128,3 +129,92 @@ def test_what_the_indexer_cannot_take_is_an_error_that_says_why():
         models.lightning_indexer(*five, *arguments[3:])
     with pytest.raises(RuntimeError, match="k is 0"):
         models.lightning_indexer(*arguments, k=0)
+
+
+# --- sparse_attention ----------------------------------------------------------------------------
+
+CHOSEN, SCALE = 280, 72**-0.5  # more than lie in the cache together
+FORMS = {True: models.sparse_attention, False: models.sparse_attention_bf16}
+
+
+def attended(arguments, is_quantised=True):
+    """What sparse_attention gives, within 1e-4 and 5e-3 relative but for 0.5 %."""
+    found = FORMS[is_quantised](*arguments, scale=SCALE)
+    if not is_quantised:
+        arguments = [*arguments[:4], None, *arguments[4:]]
+    want = formulas.sparse_attention(*arguments, SCALE, is_exact=True).float()
+    beyond = (found.float() - want).abs() > 1e-4 + 5e-3 * want.abs()
+    assert beyond.sum() <= 5e-3 * want.numel()
+    torch.testing.assert_close(found.float(), want, rtol=3e-2, atol=1e-3)
+    return found
+
+
+@pytest.mark.parametrize("lengths", [[1], [600], [300, 0, 17], [64, 301, 1]], ids=str)
+@pytest.mark.parametrize("s1", [1, 2, 5])
+@pytest.mark.parametrize("is_quantised", [True, False], ids=["bytes", "bf16"])
+def test_attention_over_selected_keys_is_its_formula(lengths, s1, is_quantised):
+    torch.manual_seed(s1)
+    arguments = formulas.sparse_arguments(lengths, s1, k=CHOSEN, quantised=is_quantised)
+    attended(arguments, is_quantised)
+
+
+def test_keys_of_minus_one_and_beyond_the_length_do_not_count():
+    torch.manual_seed(0)
+    arguments = formulas.sparse_arguments([600, 40], 2, k=CHOSEN)
+    arguments[5][0, ::3], arguments[5][1, :260], arguments[5][3, 7] = -1, -1, 40
+    arguments[5][2] = -1
+    found = attended(arguments)
+    assert not found[2].any() and found[[0, 1, 3]].flatten(1).any(1).all()
+
+
+def test_no_queries_attend_to_nothing_and_indices_have_columns():
+    arguments = formulas.sparse_arguments([30, 40], 2, k=CHOSEN)
+    none = [x[:0] if i in (0, 1, 5) else x for i, x in enumerate(arguments)]
+    assert models.sparse_attention(*none, scale=SCALE).shape == (0, 16, 64)
+    arguments[5] = arguments[5][:, :0]
+    with pytest.raises(RuntimeError, match="sparse.py:[0-9]+: amax over an axis of size 0"):
+        models.sparse_attention(*arguments, scale=SCALE)
+
+
+def test_permuted_pages_a_longer_table_and_other_sequences_change_no_bit():
+    torch.manual_seed(0)
+    arguments = formulas.sparse_arguments([300, 17, 64], 2, k=CHOSEN)
+    found, order = attended(arguments), torch.randperm(len(arguments[2]))
+    other = [x[order] if i in (2, 3, 4) else x for i, x in enumerate(arguments)]
+    other[7] = torch.cat([order.argsort()[other[7].clamp(0).long()], torch.full((3, 2), -1)], 1)
+    assert torch.equal(models.sparse_attention(*other, scale=SCALE), found)
+    for i in range(3):
+        own = {0: 2, 1: 2, 5: 2, 6: 1, 7: 1}  # rows of a sequence
+        alone = [x[own[j] * i :][: own[j]] if j in own else x for j, x in enumerate(arguments)]
+        assert torch.equal(models.sparse_attention(*alone, scale=SCALE), found[2 * i : 2 * i + 2])
+
+
+def test_queries_run_side_by_side_and_so_do_blocks_of_keys():
+    @pto.jit
+    def program(q_nope, q_rope, kv_cache, kr_cache, k_scale, indices, lengths, table):
+        return models.sparse_attention(
+            q_nope, q_rope, kv_cache, kr_cache, k_scale, indices, lengths, table, scale=SCALE
+        )
+
+    found = program.explain(*formulas.sparse_arguments([600, 40], 2, k=CHOSEN))
+    orders = [one.order for one in found.every_step() if one.kind == "loop"]
+    assert orders == ["side by side", "side by side"] and found.cpp.count('extern "C"') == 1
+
+
+def test_attention_refuses_other_sizes_and_pages_that_do_not_exist():
+    arguments = formulas.sparse_arguments([30, 40, 5], 2, k=CHOSEN)
+    for place in (1, 3, 4, 5, 7):
+        wrong = [x[:-1] if i == place else x for i, x in enumerate(arguments)]
+        with pytest.raises(RuntimeError, match="the shape of"):
+            models.sparse_attention(*wrong, scale=SCALE)
+    for place, value, message in [
+        (0, arguments[0][0], "q_nope has 2 axes"),
+        (2, arguments[2].float(), "kv_cache is f32"),
+        (7, arguments[7] + 1000, "gather: position"),
+    ]:
+        wrong = [*arguments[:place], value, *arguments[place + 1 :]]
+        with pytest.raises(RuntimeError, match=message):
+            models.sparse_attention(*wrong, scale=SCALE)
+    odd = [x[:5] if i in (0, 1, 5) else x for i, x in enumerate(arguments)]
+    with pytest.raises(RuntimeError, match="as many for each of the sequences"):
+        models.sparse_attention(*odd, scale=SCALE)
