@@ -253,6 +253,29 @@ def sparse_attention(
     return out
 
 
+def decode_arguments(lengths, s1, eighth=True):
+    """Arguments of mla_decode_step, whose new keys are the last ones of their sequences."""
+    page, t = 128 // (8 if eighth else 1), len(lengths) * s1
+    pages, table = paged(lengths, page)
+    latent, index = mla_arguments(t, eighth, pages), indexer_arguments(t, eighth, pages)
+    last = torch.tensor(lengths)[:, None] - s1 + torch.arange(s1)
+    slots = table.gather(1, last // page).long() * page + last % page
+    return [
+        *latent[:10], *index[3:9], *index[11:13], *latent[10:13], *index[13:15], slots.flatten(),
+        torch.tensor(lengths, dtype=torch.int32), table,
+    ]  # fmt: skip
+
+
+def decode_step(ops, given, scale, k):
+    """The results of mla_decode_step by four operators, which write into `given`."""
+    q_nope, q_rope, *q_norm = ops.mla_prolog(*given[:10], *given[18:21], given[23])
+    keys = ops.indexer_prolog(
+        given[0], *q_norm, *given[10:16], *given[8:10], *given[16:18], *given[21:24]
+    )
+    indices = ops.lightning_indexer(*keys, *given[21:23], *given[24:], k=k)
+    return ops.sparse_attention(q_nope, q_rope, *given[18:21], indices, *given[24:], scale=scale)
+
+
 def gate_arguments(t, experts, hidden=512):
     """Arguments of topk_gate."""
     return [

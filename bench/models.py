@@ -109,6 +109,33 @@ def sparse_attention(setting: Setting):
     yield from limits(setting, nbytes, bf16=read * (2 * q + q_rope[0].numel()))
 
 
+@case("mla_decode_step", sizes=[(2, 65536, 16381, 666, 15)], dtypes=["i8"])
+def mla_decode_step(setting: Setting):
+    s1, *lengths = setting.size
+    arguments = formulas.decode_arguments(lengths, s1, eighth=False)
+    scale, k, caches = 192**-0.5, 2048, slice(18, 23)
+
+    def ours(*tensors):
+        return (models.mla_decode_step(*tensors, scale=scale, k=k),)
+
+    def theirs(*tensors):
+        return (formulas.decode_step(formulas, tensors, scale, k),)
+
+    def apart(*tensors):
+        return (formulas.decode_step(models, tensors, scale, k),)
+
+    yield from contenders(ours, theirs, arguments, caches)
+    yield "pto, four operators", lambda: apart(*arguments)
+    x, seen, kept = arguments[0], sum(lengths), sum(min(n, k) for n in lengths)
+    (heads, nope, latent), (rank, columns), t = arguments[4].shape, arguments[10].shape, len(x)
+    row = arguments[21].shape[3]
+    bf16 = sum(a.numel() for a in (*arguments[1:6:4], *arguments[12:14])) + heads * nope * latent
+    wide = 2 * latent + arguments[8].shape[1]
+    nbytes = sum(a.nbytes for a in arguments[:18]) + seen * (row + 2) + t // s1 * kept * 656
+    i8 = t * (arguments[2].numel() + rank * columns) + s1 * seen * columns
+    yield from limits(setting, nbytes, i8=i8, bf16=t * bf16 + s1 * kept * heads * wide)
+
+
 @case("topk_gate", sizes=[(1,), (128,)], dtypes=["f32"])
 def topk_gate(setting: Setting):
     (t,) = setting.size

@@ -218,3 +218,60 @@ def test_attention_refuses_other_sizes_and_pages_that_do_not_exist():
     odd = [x[:5] if i in (0, 1, 5) else x for i, x in enumerate(arguments)]
     with pytest.raises(RuntimeError, match="as many for each of the sequences"):
         models.sparse_attention(*odd, scale=SCALE)
+
+
+# --- mla_decode_step -----------------------------------------------------------------------------
+
+
+def stepped(arguments, k=K):
+    """(result, caches) of mla_decode_step, which are those of four operators, bit for bit."""
+    given, expected = [x.clone() for x in arguments], [x.clone() for x in arguments]
+    found = models.mla_decode_step(*given, scale=SCALE, k=k)
+    assert torch.equal(found, formulas.decode_step(models, expected, SCALE, k))
+    assert all(torch.equal(a, b) for a, b in zip(given, expected, strict=True))
+    return found, given[18:23]
+
+
+@pytest.mark.parametrize("lengths", [[2], [300, 17, 64], [65, 301, 2, 16]], ids=str)
+@pytest.mark.parametrize("s1", [1, 2])
+def test_a_decode_step_has_the_bits_of_its_four_operators(lengths, s1):
+    torch.manual_seed(s1)
+    found, _ = stepped(formulas.decode_arguments(lengths, s1))
+    assert found.isfinite().all() and found.flatten(1).any(1).all()
+
+
+def test_a_decode_step_attends_to_its_new_keys():
+    torch.manual_seed(0)
+    arguments = formulas.decode_arguments([1, 1], 1)
+    found, (kv, _, scale, *_) = stepped(arguments)
+    rows = arguments[23]
+    new = kv.flatten(0, 2)[rows].unflatten(1, (4, -1)) * scale.flatten(0, 2)[rows][..., None]
+    assert torch.equal(found, new.flatten(1).bfloat16()[:, None].expand_as(found))
+
+
+def test_a_decode_step_of_nothing_gives_nothing():
+    arguments = formulas.decode_arguments([40, 17], 1)
+    none = [x[:0] if i in (0, 8, 9, 23, 24, 25) else x for i, x in enumerate(arguments)]
+    assert models.mla_decode_step(*none, scale=SCALE, k=K).shape == (0, 16, 64)
+
+
+@pto.jit
+def step(
+    x, w_dq, w_uq_qr, w_uq_qr_scale, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, w_qb, w_qb_scale,
+    wk, w_proj, gamma, beta, hadamard_q, hadamard_k, kv_cache, kr_cache, kv_scale, k_cache, k_scale,
+    slots, lengths, table,
+):  # fmt: skip
+    y, kv_cache[:], kr_cache[:], kv_scale[:], k_cache[:], k_scale[:] = models.mla_decode_step(
+        x, w_dq, w_uq_qr, w_uq_qr_scale, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, w_qb,
+        w_qb_scale, wk, w_proj, gamma, beta, hadamard_q, hadamard_k, kv_cache, kr_cache, kv_scale,
+        k_cache, k_scale, slots, lengths, table, scale=SCALE,
+    )  # fmt: skip
+    return y
+
+
+def test_a_decode_step_is_one_launch_that_writes_its_caches_in_place():
+    found = step.explain(*formulas.decode_arguments([300, 17], 2))
+    assert found.cpp.count('extern "C"') == 1
+    names = ["kv_cache", "kr_cache", "kv_scale", "k_cache", "k_scale"]
+    assert [name for _, name in found.memory.in_place] == names
+    assert len([one for one in found.every_step() if one.kind == "product"]) == 12
