@@ -261,7 +261,8 @@ def decode_arguments(lengths, s1, eighth=True):
     last = torch.tensor(lengths)[:, None] - s1 + torch.arange(s1)
     slots = table.gather(1, last // page).long() * page + last % page
     return [
-        *latent[:10], *index[3:9], *index[11:13], *latent[10:13], *index[13:15], slots.flatten(),
+        *latent[:10], *index[3:9], *index[11:13], *latent[10:12], latent[12] / 64, *index[13:15],
+        slots.flatten(),
         torch.tensor(lengths, dtype=torch.int32), table,
     ]  # fmt: skip
 

@@ -28,7 +28,7 @@ def limits(setting: Setting, nbytes: int, **multiply_adds: int):
         yield Ceiling(f"peak ({dtype})", peak, count / peak.multiply_adds)
 
 
-def contenders(ours, formula, arguments: list, caches: slice):
+def contenders(ours, formula, arguments: list, caches: slice, **others):
     """Each with caches of its own, which are among its results, and what is right of them."""
 
     def of(function):
@@ -39,6 +39,8 @@ def contenders(ours, formula, arguments: list, caches: slice):
     rounding = {"emulate_precision_casts": True}  # as the separate operations round
     compiled = torch.compile(formula, dynamic=False, options=rounding)
     yield "pto", of(ours)
+    for name, other in others.items():
+        yield name, of(other)
     yield "torch", of(formula)
     yield "torch.compile", of(compiled)
     right = of(formula)()
@@ -124,8 +126,7 @@ def mla_decode_step(setting: Setting):
     def apart(*tensors):
         return (formulas.decode_step(models, tensors, scale, k),)
 
-    yield from contenders(ours, theirs, arguments, caches)
-    yield "pto, four operators", lambda: apart(*arguments)
+    yield from contenders(ours, theirs, arguments, caches, four_operators=apart)
     x, seen, kept = arguments[0], sum(lengths), sum(min(n, k) for n in lengths)
     (heads, nope, latent), (rank, columns), t = arguments[4].shape, arguments[10].shape, len(x)
     row = arguments[21].shape[3]
