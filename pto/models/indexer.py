@@ -122,7 +122,7 @@ def best_keys(q, weights, k_cache, k_scale, lengths, table, k):
                     score = score * cast(k_scale[number, :size, 0, 0], f32)
                 scores[:m, j * page : j * page + size] = score
             for s in loop(m):
-                seen = max(n - (per - 1 - c * AT_ONCE - s), 0)
+                seen = min(max(n - (per - 1 - c * AT_ONCE - s), 0), scores.shape[1])
                 best = topk(scores[s, :seen], min(seen, k)).indices
                 found[first + s, : best.shape[0]] = cast(best, i32)
     return found

@@ -35,7 +35,8 @@ def attended(q, kv, kr, k_scale, indices, table, lengths, page, scale):
     for i in loop(t):
         n, pages = lengths[i // per], table[i // per]
         is_key = (indices[i] >= 0) & (indices[i] < n)
-        count = amax(where(is_key, arange(indices.shape[1]) + 1, 0))
+        last = amax(where(is_key, arange(indices.shape[1]) + 1, 0))
+        count = min(last, indices.shape[1])  # says the compiler the most that it can be
         if count > 0:
             places = cast(where(is_key, indices[i], 0)[:count], i64)
             rows = cast(pages[places // page], i64) * page + places % page
