@@ -219,6 +219,33 @@ def test_what_is_read_again_keeps_an_array_from_being_written_early():
         np.testing.assert_array_equal(got, want)
 
 
+@pto.jit
+def columns_forward(x, states):
+    for i in pto.loop(x.shape[0]):
+        for j in pto.loop(states.shape[0]):
+            states[j, i] = states[j, i] * 2 + x[i]
+
+
+@pto.jit
+def with_the_last(x, states):
+    for i in pto.loop(x.shape[0]):
+        states[0, i] = x[i]
+        states[1, i] = states[0, x.shape[0] - 1]
+
+
+def test_rows_that_an_iteration_alone_reads_and_writes_go_side_by_side(threads):
+    threads(2)
+    rng = np.random.default_rng(0)
+    x, states = rng.standard_normal((500, 33), F32), rng.standard_normal((3, 500, 33), F32)
+    loops = [f.explain(x, states).steps_of("loop")[0] for f in (columns_forward, with_the_last)]
+    assert [one.order for one in loops] == ["side by side", "in order"]
+    assert "reads 'states'" in loops[1].why
+    for function in (columns_forward, with_the_last):
+        found, [want] = states.copy(), interpreted(function, x, states)
+        function(x, found)
+        np.testing.assert_array_equal(found, want)
+
+
 def test_a_carried_matrix_may_become_its_own_transpose():
     @pto.jit
     def turned(x, times):

@@ -17,27 +17,49 @@ namespace {
 // Factor 0: the loop does not change it. Nothing: it changes in another way.
 using Factor = std::optional<Dim>;
 
+// An offset along an axis, as a value of the outermost body: parts there of different iterations do
+// not meet.
+using Place = std::pair<size_t, Value>;
+
+// The places that all parts have which an iteration writes or reads of a tensor that it writes.
+struct OwnPart {
+  bool is_read = false;
+  std::optional<std::set<Place>> places;  // nothing: there was no part yet
+
+  void meet(const std::set<Place>& others) {
+    if (!places)
+      places = others;
+    else
+      std::erase_if(*places, [&](const Place& one) { return others.count(one) == 0; });
+  }
+};
+
 // The parts that one iteration writes, in the body of the loop and those within.
 class Writes {
  public:
+  // `origins`: the values of the outermost body that values of this one are.
   // `step`: how far iterations that run for certain are apart; 0: not known, or some may not run.
   // `counts_up`: the index is never negative.
-  Writes(const Graph& body, std::map<Value, Factor> factors, int64_t step, bool counts_up,
-         LoopObstacle* obstacle)
+  Writes(const Graph& body, std::map<Value, Factor> factors, std::map<Value, Value> origins,
+         int64_t step, bool counts_up, OwnPart* own, LoopObstacle* obstacle)
       : body_(body),
         factors_(std::move(factors)),
+        origins_(std::move(origins)),
         step_(step),
         counts_up_(counts_up),
+        own_(own),
         obstacle_(obstacle) {}
 
   // True where `last` is the tensor `first` with parts that other iterations do not write.
   bool are_apart(Value last, Value first) {
     const std::string name = "'" + body_[first].attributes.name + "'";
-    const std::string read = "the body reads " + name + ", into which it writes";
+    Value next = -1;  // what goes on from v
     for (Value v = last; v != first;) {
-      if (v != last && !is_read_once(v)) return refuse(read, body_[v]);
+      if (!reads_own_parts(v, next)) return refuse_reads(v, first);
       const Node& node = body_[v];
       if (node.op == Opcode::update) {
+        next = v;
+        own_->meet(places_of(node, 2, body_[node.operands[1]].type.shape));
         if (!is_apart(node))
           return refuse("iterations may write the same part of " + name +
                             ": no offset moves with the index by at least the size of the part",
@@ -49,10 +71,17 @@ class Writes {
         if (start < 0 || !body_[made.node].has_body())
           return refuse(name + " is computed from the iteration before", node, step_ != 0);
         if (!are_apart_inside(body_[made.node], made.index, start)) return false;
+        next = made.node;
         v = body_[made.node].operands[static_cast<size_t>(start)];
       }
     }
-    return last == first || is_read_once(first) || refuse(read, body_[last]);
+    return reads_own_parts(first, next) || refuse_reads(last, first);
+  }
+
+  // Refuses as the body reads `first` where other iterations may write; `at` has the line.
+  bool refuse_reads(Value at, Value first) const {
+    return refuse("the body reads '" + body_[first].attributes.name + "', into which it writes",
+                  body_[at]);
   }
 
  private:
@@ -74,12 +103,41 @@ class Writes {
     return true;
   }
 
-  bool is_read_once(Value v) const {
-    int reads = 0;
-    for (const Node& node : body_.nodes())
-      reads += static_cast<int>(std::count(node.operands.begin(), node.operands.end(), v));
-    return reads == 1 &&
-           std::find(body_.outputs().begin(), body_.outputs().end(), v) == body_.outputs().end();
+  // Notes the parts of a version that the body reads. False where it reads more than parts, or when
+  // `next` has written: to keep the version, all of it would be copied.
+  bool reads_own_parts(Value v, Value next) {
+    int uses = static_cast<int>(std::count(body_.outputs().begin(), body_.outputs().end(), v));
+    for (Value user = 0; user < static_cast<Value>(body_.nodes().size()); ++user) {
+      const Node& node = body_[user];
+      if (node.op == Opcode::result) continue;
+      const auto reads = std::count(node.operands.begin(), node.operands.end(), v);
+      const bool is_part = node.op == Opcode::view && reads == 1 && node.operands[0] == v;
+      if (!is_part || (next >= 0 && user > next)) {
+        uses += static_cast<int>(reads);
+        continue;
+      }
+      own_->is_read = true;
+      own_->meet(places_of(node, 1, node.type.shape));
+    }
+    return uses <= 1;
+  }
+
+  // The axes along which a part does not meet those of other iterations, with its offsets there.
+  std::set<Place> places_of(const Node& node, size_t first_offset, const Dims& part) {
+    std::set<Place> places;
+    for (size_t axis = 0; axis < part.size(); ++axis) {
+      const Value offset = node.operands[first_offset + axis];
+      const auto origin = origins_.find(offset);
+      if (moves_by(offset, part[axis]) && origin != origins_.end())
+        places.emplace(axis, origin->second);
+    }
+    return places;
+  }
+
+  // True where an offset moves with the index by at least the size of a part.
+  bool moves_by(Value offset, const Dim& part) {
+    const Factor steps = factor(offset);
+    return steps && !(*steps == Dim(0)) && is_at_most(part, *steps);
   }
 
   // The same of what the bodies of a node do to the operand `start`, from which a result goes on.
@@ -91,14 +149,17 @@ class Writes {
     for (const auto& inner : node.attributes.bodies) {
       if (node.op == Opcode::repeat && inner == node.attributes.bodies.front()) continue;
       std::map<Value, Factor> factors;
+      std::map<Value, Value> origins;
       for (size_t i = 0; i < inner->inputs().size(); ++i) {
         const bool is_index = node.op == Opcode::loop && i == 0;
         const bool changes = is_index || (i >= first_carried(node) - ahead &&
                                           i < first_carried(node) - ahead + carried);
         factors[inner->inputs()[i]] = changes ? Factor() : factor(node.operands[i + ahead]);
+        const auto origin = changes ? origins_.end() : origins_.find(node.operands[i + ahead]);
+        if (origin != origins_.end()) origins[inner->inputs()[i]] = origin->second;
       }
       const Value last = inner->outputs()[static_cast<size_t>(result)];
-      if (!Writes(*inner, factors, 0, counts_up_, obstacle_)
+      if (!Writes(*inner, factors, origins, 0, counts_up_, own_, obstacle_)
                .are_apart(last, inner->inputs()[first]))
         return false;
     }
@@ -110,8 +171,7 @@ class Writes {
     std::set<Value> quotients, remainders;  // by what the index is divided
     for (size_t axis = 0; axis < part.size(); ++axis) {
       const Value offset = update.operands[2 + axis];
-      const Factor steps = factor(offset);
-      if (steps && !(*steps == Dim(0)) && is_at_most(part[axis], *steps)) return true;
+      if (moves_by(offset, part[axis])) return true;
       if (const auto by = digit(Opcode::div, offset, part[axis])) quotients.insert(*by);
       if (const auto by = digit(Opcode::remainder, offset, part[axis])) remainders.insert(*by);
     }
@@ -197,8 +257,10 @@ class Writes {
 
   const Graph& body_;
   std::map<Value, Factor> factors_;
+  const std::map<Value, Value> origins_;
   const int64_t step_;
   const bool counts_up_;
+  OwnPart* const own_;
   LoopObstacle* const obstacle_;
 };
 
@@ -225,11 +287,16 @@ bool writes_apart(const Graph& graph, Value v, LoopObstacle* obstacle) {
 bool body_writes_apart(const Graph& body, int64_t step, bool counts_up, LoopObstacle* obstacle) {
   const size_t count = body.outputs().size();
   std::map<Value, Factor> factors;
+  std::map<Value, Value> origins;
+  for (Value v = 0; v < static_cast<Value>(body.nodes().size()); ++v) origins[v] = v;
   for (size_t i = 0; i < body.inputs().size(); ++i)
     factors[body.inputs()[i]] = i == 0 ? Factor(Dim(1)) : i <= count ? Factor() : Factor(Dim(0));
   for (size_t k = 0; k < count; ++k) {
     const Value last = body.outputs()[k], first = body.inputs()[1 + k];
-    if (last != first && Writes(body, factors, step, counts_up, obstacle).are_apart(last, first))
+    OwnPart own;
+    Writes writes(body, factors, origins, step, counts_up, &own, obstacle);
+    if (last != first && writes.are_apart(last, first) &&
+        (!own.is_read || !own.places->empty() || writes.refuse_reads(last, first)))
       continue;
     if (last == first && obstacle != nullptr)
       *obstacle = {"it carries '" + body[first].attributes.name + "' and leaves it as it is", {}};

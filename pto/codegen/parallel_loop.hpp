@@ -5,10 +5,11 @@
 //         out[i] = f(x[i])          # true: each iteration writes its own part of out
 //         total = total + x[i]      # false: each needs the one before
 //
-// It holds where each carried value is a tensor into which the body only writes, and the parts that
+// It holds where each carried value is a tensor into which the body writes, and the parts that
 // different iterations write differ in their offset along one axis by at least their size; or where
 // offsets along two axes are the quotient and the remainder of the index by a size, times at least
-// the size of the part.
+// the size of the part. The body may read such a tensor at the offset along that axis at which it
+// writes: out[i] = f(out[i]).
 //
 // Thread safety: pure function.
 #pragma once

@@ -96,6 +96,47 @@ TEST(ParallelLoop, WhoReadsWhatIsCarriedWaitsForTheIterationBefore) {
                            "    return %2\n"));
 }
 
+TEST(ParallelLoop, WhoReadsTheRowThatItWritesDoesNotWait) {
+  const std::string update = "    %3 = update(%out, %2, %i, %0) : f32[s0, 8]\n";
+  const auto row = [](const std::string& number, const std::string& source, const std::string& at) {
+    return "    %" + number + " = view(" + source + ", " + at + ", %0) : f32[1, 8]\n";
+  };
+  EXPECT_TRUE(may_run_side_by_side(row("2", "%out", "%i") + update + "    return %3\n"));
+  EXPECT_TRUE(may_run_side_by_side(row("2", "%out", "%i") + update + row("4", "%3", "%i") +
+                                   "    return %3\n"));
+  EXPECT_FALSE(may_run_side_by_side(row("2", "%out", "%1") + update + "    return %3\n"));
+  EXPECT_FALSE(may_run_side_by_side(row("2", "%out", "%i") + update + row("4", "%3", "%1") +
+                                    "    return %3\n"));
+  // The row as it was before the write would be read from a copy of all rows.
+  EXPECT_FALSE(may_run_side_by_side(row("2", "%out", "%i") + update +
+                                    "    %4 = view(%out, %i, %0) : f32[1, 4]\n    return %3\n"));
+  EXPECT_FALSE(may_run_side_by_side("    %2 = add(%i, %1) : i64[]\n" + row("4", "%out", "%2") +
+                                    "    %5 = update(%out, %4, %i, %0) : f32[s0, 8]\n"
+                                    "    return %5\n"));
+}
+
+TEST(ParallelLoop, AnInnerLoopReadsAndWritesTheRowOfTheOuterOne) {
+  const auto inner = [](const std::string& read, const std::string& written) {
+    return "    %2 = constant {value=1} : i64[]\n"
+           "    %3 = constant {value=8} : i64[]\n"
+           "    %4 = loop(%0, %3, %2, %out, %i, %x) graph loop(%j: i64[], %out: f32[s0, 8], "
+           "%i: i64[], %x: f32[s0, 8]) -> (f32[s0, 8]) {\n"
+           "      %0 = view(%out, " +
+           read +
+           ") : f32[1, 1]\n"
+           "      %1 = update(%out, %0, " +
+           written +
+           ") : f32[s0, 8]\n"
+           "      return %1\n"
+           "    } : f32[s0, 8]\n"
+           "    %5 = result(%4) {index=0} : f32[s0, 8]\n"
+           "    return %5\n";
+  };
+  EXPECT_TRUE(may_run_side_by_side(inner("%i, %j", "%i, %j")));
+  EXPECT_FALSE(may_run_side_by_side(inner("%j, %i", "%i, %j")));
+  EXPECT_FALSE(may_run_side_by_side(inner("%j, %j", "%i, %j")));
+}
+
 TEST(ParallelLoop, AnInnerLoopWritesForTheOuterOne) {
   const auto inner = [](const std::string& row) {
     return "    %2 = constant {value=1} : i64[]\n"
@@ -128,7 +169,7 @@ TEST(ParallelLoop, OnlyPartsThatMeetForCertainAreAConflict) {
   EXPECT_FALSE(is_conflict(rows + "    %3 = update(%out, %2, %i, %0" + end, "2"));
   EXPECT_TRUE(is_conflict("    %2 = add(%out, %x) : f32[s0, 8]\n    return %2\n"));
   EXPECT_FALSE(
-      is_conflict("    %2 = view(%out, %i, %0) : f32[1, 8]\n"
+      is_conflict("    %2 = view(%out, %1, %0) : f32[1, 8]\n"
                   "    %3 = update(%out, %2, %i, %0) : f32[s0, 8]\n    return %3\n"));
   EXPECT_FALSE(is_conflict(kRow + "    %3 = view(%rows, %i) : i64[1]\n"
                                   "    %4 = reshape(%3) : i64[]\n"
