@@ -7,6 +7,8 @@ The limit is the larger of reading the operands once, and the sum of their multi
 at the peak of the machine.
 """
 
+from functools import partial
+
 import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 
@@ -28,8 +30,9 @@ def limits(setting: Setting, nbytes: int, **multiply_adds: int):
         yield Ceiling(f"peak ({dtype})", peak, count / peak.multiply_adds)
 
 
-def contenders(ours, formula, arguments: list, caches: slice, **others):
-    """Each with caches of its own, which are among its results, and what is right of them."""
+def contenders(ours, formula, arguments: list, caches: slice, compiled=None, **others):
+    """Each with caches of its own, which are among its results, and what is right of them.
+    `compiled`: how the formula is compiled, if not as a whole."""
 
     def of(function):
         given = [x.clone() if is_cache else x for x, is_cache in marked]
@@ -37,7 +40,8 @@ def contenders(ours, formula, arguments: list, caches: slice, **others):
 
     marked = [(x, i in range(*caches.indices(len(arguments)))) for i, x in enumerate(arguments)]
     rounding = {"emulate_precision_casts": True}  # as the separate operations round
-    compiled = torch.compile(formula, dynamic=False, options=rounding)
+    whole = partial(torch.compile, formula, dynamic=False)
+    compiled = compiled(**rounding) if compiled else whole(options=rounding)
     yield "pto", of(ours)
     for name, other in others.items():
         yield name, of(other)
@@ -167,3 +171,18 @@ def moe(setting: Setting):
     expert = up[0].numel() + down[0].numel()
     nbytes = x.nbytes + router.nbytes + 2 * len(best.unique()) * expert
     yield from limits(setting, nbytes, bf16=t * (router.numel() + 8 * expert))
+
+
+@case("gated_delta_rule", sizes=[(4096, 8), (1, 32)], dtypes=["f32"])
+def gated_delta_rule(setting: Setting):
+    t, heads = setting.size
+    arguments = formulas.delta_arguments([t], heads // 2, heads)
+    formula, compiled = formulas.gated_delta_rule, formulas.compiled_delta_rule
+    if t == 1:
+        formula, compiled = formulas.delta_token, None
+    yield from contenders(models.gated_delta_rule, formula, arguments, slice(6, 7), compiled)
+    d, states = 128, arguments[6]
+    chunk, pairs = 3 * 64 * d * d, 4 * 64 * 64 * d + 64**3 // 6
+    each = (chunk + pairs) / 64 if t > 1 else 3 * d * d
+    nbytes = 2 * states.nbytes + sum(x.nbytes for x in arguments[:5])
+    yield from limits(setting, nbytes, f32=int(t * heads * each))

@@ -7,6 +7,7 @@ where they lie.
 """
 
 from pto.models.decode import MlaDecodeStep as mla_decode_step
+from pto.models.delta import GatedDeltaRule as gated_delta_rule
 from pto.models.gate import TopkGate as topk_gate
 from pto.models.indexer import IndexerProlog as indexer_prolog
 from pto.models.indexer import LightningIndexer as lightning_indexer
@@ -20,5 +21,5 @@ from pto.models.sparse import SparseAttentionBf16 as sparse_attention_bf16
 __all__ = [
     "indexer_prolog", "mla_prolog", "mla_prolog_bf16", "topk_gate", "moe", "lightning_indexer",
     "lightning_indexer_bf16", "sparse_attention", "sparse_attention_bf16",
-    "mla_decode_step",
+    "mla_decode_step", "gated_delta_rule",
 ]  # fmt: skip
