@@ -391,3 +391,46 @@ def delta_token(query, key, value, beta, g, cu_lengths, states):
     d = (value[0][:, None] - k @ state) * beta[0][:, None, None]
     states[0] = state + k.mT * d
     return (q @ states[0]).transpose(0, 1) * q.shape[-1] ** -0.5
+
+
+def paged_arguments(lengths, queries, heads, key_heads, d, page, dtype=torch.float32, holes=1):
+    """Arguments of paged_attention with tables of `holes` more columns than pages, of -1; scales
+    follow where dtype is int8."""
+    counts = [-(-n // page) for n in lengths]
+    pages = sum(counts) + 3
+    order = iter(torch.randperm(pages).tolist())
+    table = torch.full((len(lengths), max(counts, default=0) + holes), -1)
+    for row, count in zip(table, counts, strict=True):
+        row[:count] = torch.tensor([next(order) for _ in range(count)])
+    shape, is_bytes = (pages, page, key_heads, d), dtype == torch.int8
+    caches = [random_bytes(*shape) if is_bytes else torch.randn(shape).to(dtype) for _ in "kv"]
+    q = torch.randn(len(lengths), queries, heads, d).to(BF16 if is_bytes else dtype)
+    scales = [torch.rand(pages, page) / 50 for _ in "kv"] if is_bytes else []
+    return [q, *caches, table, torch.tensor(lengths, dtype=torch.int64), *scales]
+
+
+def gathered(cache, table, n, scale=None):
+    """The n keys or values of a sequence, [heads, n, d]."""
+    pages = table[: -(-n // cache.shape[1])]
+    rows = cache[pages].flatten(0, 1)[:n]
+    if scale is not None:
+        rows = rows.float() * scale[pages].flatten()[:n, None, None]
+    return rows.transpose(0, 1)
+
+
+def paged_attention(q, keys, values, table, lengths, k_scale=None, v_scale=None):
+    """Each sequence gathers its keys; SDPA takes them."""
+    made = torch.zeros_like(q)
+    for i, n in enumerate(lengths.tolist()):
+        if n == 0:
+            continue
+        k = gathered(keys, table[i], n, k_scale).to(q.dtype)
+        v = gathered(values, table[i], n, v_scale).to(q.dtype)
+        queries = q.shape[1]
+        first = max(queries - n, 0)  # of the queries that see a key
+        seen = torch.ones(queries - first, n, dtype=torch.bool).tril(n - queries + first)
+        seen = seen if queries > 1 else None
+        made[i, first:] = torch.nn.functional.scaled_dot_product_attention(
+            q[i, first:].transpose(0, 1)[None], k[None], v[None], seen, enable_gqa=True
+        )[0].transpose(0, 1)
+    return made

@@ -186,3 +186,25 @@ def gated_delta_rule(setting: Setting):
     each = (chunk + pairs) / 64 if t > 1 else 3 * d * d
     nbytes = 2 * states.nbytes + sum(x.nbytes for x in arguments[:5])
     yield from limits(setting, nbytes, f32=int(t * heads * each))
+
+
+@case(
+    "paged_attention_pages",
+    sizes=[(32, 32, 8, 128, 16), (1, 12, 1, 64, 128)],
+    dtypes=["bf16", "i8"],
+)
+def paged_attention(setting: Setting):
+    """Sizes are sequences of 16 to 4096 keys, or one, heads, heads of the cache, width, page."""
+    sequences, *sizes = setting.size
+    lengths = torch.linspace(16, 4096, sequences).long().tolist() if sequences > 1 else [4096]
+    dtype = {"bf16": torch.bfloat16, "i8": torch.int8}[setting.dtype]
+    arguments = formulas.paged_arguments(lengths, 1, *sizes, dtype)
+    yield "pto", lambda: (models.paged_attention(*arguments),)
+    yield "torch, gathering", lambda: (formulas.paged_attention(*arguments),)
+    right = formulas.paged_attention(
+        *(x.double() if x.is_floating_point() else x for x in arguments)
+    )
+    yield Everything((right,), (WITHIN[torch.bfloat16],))
+    heads, key_heads, d, _ = sizes
+    keys = 2 * sum(lengths) * d
+    yield from limits(setting, keys * key_heads * arguments[1].element_size(), bf16=keys * heads)
