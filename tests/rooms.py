@@ -41,7 +41,7 @@ BUDGETS = {
     "base": 1485,
     "bench": 1224,
     "bindings": 4770,
-    "codegen": 3275,
+    "codegen": 3300,
     "compat": 2570,
     "compiler": 2090,
     "device": 465,
